@@ -1,0 +1,113 @@
+import { defineConfig } from 'eslint/config';
+import { createTypeScriptImportResolver } from 'eslint-import-resolver-typescript';
+import { importX } from 'eslint-plugin-import-x';
+import jsdoc from 'eslint-plugin-jsdoc';
+import tseslint from 'typescript-eslint';
+
+const sizeLimits = {
+  'max-lines': ['error', { max: 250 }],
+  'max-lines-per-function': ['error', { max: 50 }],
+  complexity: ['error', 10],
+  'max-depth': ['error', 3],
+  'max-params': ['error', 4],
+};
+
+/** Only lib/kernel/ starts processes or opens netlink (I2); sockets are for discovery, health and http. */
+const processModules = ['child_process', 'node:child_process', 'execa', 'netlink'];
+const socketModules = [
+  'http',
+  'https',
+  'net',
+  'tls',
+  'dgram',
+  'node:http',
+  'node:https',
+  'node:tls',
+  'node:dgram',
+];
+const forbid = (names, message) => ({
+  'no-restricted-imports': ['error', { paths: names.map((name) => ({ name, message })) }],
+});
+
+export default defineConfig(
+  { ignores: ['dist', 'node_modules', '.cache', 'coverage'] },
+  { linterOptions: { reportUnusedDisableDirectives: 'error' } },
+  {
+    files: ['**/*.ts'],
+    extends: [tseslint.configs.strictTypeChecked, importX.flatConfigs.typescript],
+    plugins: { 'import-x': importX, jsdoc },
+    languageOptions: { parserOptions: { projectService: true } },
+    settings: { 'import-x/resolver-next': [createTypeScriptImportResolver()] },
+    rules: {
+      ...sizeLimits,
+      '@typescript-eslint/explicit-module-boundary-types': 'error',
+      '@typescript-eslint/restrict-template-expressions': ['error', { allowNumber: true }],
+      '@typescript-eslint/switch-exhaustiveness-check': 'error',
+      '@typescript-eslint/consistent-type-imports': ['error', { fixStyle: 'inline-type-imports' }],
+      'import-x/no-cycle': 'error',
+      'import-x/no-default-export': 'error',
+    },
+  },
+  {
+    files: ['agent/**/*.ts', 'lib/**/*.ts'],
+    rules: {
+      ...forbid(
+        [...processModules, ...socketModules],
+        'Only lib/kernel starts processes; only discovery, health and http open sockets (I2).',
+      ),
+      'no-restricted-properties': [
+        'error',
+        { object: 'Date', property: 'now', message: 'Time comes from the Clock (I2).' },
+        { object: 'Math', property: 'random', message: 'Randomness is injected.' },
+      ],
+      'no-restricted-globals': [
+        'error',
+        { name: 'setTimeout', message: 'Time comes from the Clock (I2).' },
+        { name: 'setInterval', message: 'Time comes from the Clock (I2).' },
+        { name: 'fetch', message: 'Only discovery, health and http open sockets (I2).' },
+      ],
+      'import-x/no-restricted-paths': [
+        'error',
+        { zones: [{ target: './lib', from: './agent', message: 'lib/ never imports agent/.' }] },
+      ],
+      'jsdoc/require-jsdoc': [
+        'error',
+        {
+          publicOnly: true,
+          contexts: [
+            'TSInterfaceDeclaration',
+            'TSTypeAliasDeclaration',
+            'ExportNamedDeclaration > VariableDeclaration',
+            'ClassDeclaration',
+            'FunctionDeclaration',
+          ],
+        },
+      ],
+    },
+  },
+  {
+    files: ['lib/kernel/**/*.ts'],
+    rules: {
+      ...forbid(socketModules, 'lib/kernel opens no sockets of its own.'),
+      'no-restricted-globals': 'off',
+      'no-restricted-properties': 'off',
+    },
+  },
+  {
+    files: ['agent/discovery/**/*.ts', 'agent/http/**/*.ts', 'agent/health/**/*.ts'],
+    rules: { ...forbid(processModules, 'Only lib/kernel starts processes (I2).') },
+  },
+  {
+    files: ['test/**/*.ts'],
+    rules: {
+      // A describe block is as long as its behaviours are many.
+      'max-lines-per-function': 'off',
+      '@typescript-eslint/explicit-module-boundary-types': 'off',
+    },
+  },
+  {
+    files: ['**/*.js'],
+    extends: [tseslint.configs.disableTypeChecked],
+    rules: { 'import-x/no-default-export': 'off' },
+  },
+);
