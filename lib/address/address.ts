@@ -1,0 +1,25 @@
+import { isIP } from 'node:net';
+import ipaddr from 'ipaddr.js';
+
+/** An address family, by the name Kubernetes and people use for it. */
+export type Family = 'ipv4' | 'ipv6';
+
+/** Both families, in the order in which they are read, written and printed. */
+export const families: readonly Family[] = ['ipv4', 'ipv6'];
+
+/** An IP address in canonical text: dotted decimal, or RFC 5952 (lower case, longest zero run compressed). */
+export interface Address {
+  readonly family: Family;
+  readonly text: string;
+}
+
+/**
+ * Reads one IP address. Answers null for anything else: names, prefixes, zones (`fe80::1%eth0`), brackets,
+ * surrounding spaces, and IPv4 written with leading zeros, in octal or with fewer than four parts.
+ */
+export function parseAddress(text: string): Address | null {
+  const version = isIP(text);
+  if (version === 0 || text.includes('%')) return null;
+  if (version === 4) return { family: 'ipv4', text };
+  return { family: 'ipv6', text: ipaddr.IPv6.parse(text).toRFC5952String() };
+}

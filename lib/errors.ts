@@ -1,0 +1,52 @@
+/**
+ * Everything that can go wrong, in one catalogue. The code is the contract: scripts, tests and logs branch
+ * on it, never on the text. docs/errors.md has a row for each, and a test compares the two.
+ */
+const catalogue = {
+  CONFIG_INVALID: { exit: 78, retry: false },
+  NODE_TOO_OLD: { exit: 1, retry: false },
+  TOOL_MISSING: { exit: 1, retry: true },
+  TOOL_NOT_PERMITTED: { exit: 1, retry: true },
+  TOOL_FAILED: { exit: 1, retry: true },
+  TOOL_TIMED_OUT: { exit: 1, retry: true },
+  TOOL_OUTPUT_UNEXPECTED: { exit: 1, retry: true },
+  TABLE_INCOMPATIBLE: { exit: 1, retry: true },
+  NETLINK_FAILED: { exit: 1, retry: true },
+  RULES_NOT_CONVERGING: { exit: 1, retry: true },
+  AGENT_ALREADY_RUNNING: { exit: 1, retry: false },
+} as const satisfies Record<string, { exit: number; retry: boolean }>;
+
+/** A stable name for one kind of failure; each has a row in docs/errors.md. */
+export type ErrorCode = keyof typeof catalogue;
+
+/** All codes, in the order of the catalogue. */
+export const errorCodes = Object.keys(catalogue) as readonly ErrorCode[];
+
+/**
+ * The one error class of vipnat. The message is one line: what was attempted, what happened, what comes next; only
+ * that of CONFIG_INVALID can have several, one for each problem.
+ * `details` is for a tool's own words or a failing script: shown only where the whole story is asked for.
+ */
+export class VipnatError extends Error {
+  /** Which failure this is. */
+  readonly code: ErrorCode;
+  /** What a failing tool printed or was given; absent when the message says it all. */
+  readonly details: string | undefined;
+
+  constructor(code: ErrorCode, message: string, options: { cause?: unknown; details?: string } = {}) {
+    super(message, 'cause' in options ? { cause: options.cause } : {});
+    this.name = 'VipnatError';
+    this.code = code;
+    this.details = options.details;
+  }
+
+  /** The exit status of a command that ends with this error. */
+  get exitCode(): number {
+    return catalogue[this.code].exit;
+  }
+
+  /** Whether the same attempt can succeed later without anybody changing the configuration. */
+  get retry(): boolean {
+    return catalogue[this.code].retry;
+  }
+}
