@@ -1,0 +1,77 @@
+import { type Endpoint } from '../../address/endpoint.ts';
+import { type Change } from './change.ts';
+import { type Diff, isIntact, type KnowsPrint } from './diff-chain.ts';
+import { type Drift } from './drift.ts';
+import { isRival } from './hook-order.ts';
+import { isOwnRule, type SignedRule, signRules } from './identity.ts';
+import { type Hook } from './render.ts';
+
+/** What a hook's place is judged by. */
+export interface HookContext {
+  /** The VIPs whose packets the hook must see. */
+  readonly vips: readonly Endpoint[];
+  readonly knowsPrint: KnowsPrint;
+}
+
+/**
+ * Compares a kernel's chain with the hook it should hold: exactly one, unedited, and before every foreign rule
+ * that could decide about a VIP's packets. Foreign rules are neither moved nor touched (I5).
+ */
+export function diffHook(hook: Hook, seen: readonly string[], { vips, knowsPrint }: HookContext): Diff {
+  const [wanted] = signRules(hook.chain, [hook.rule]);
+  if (wanted === undefined) return { drift: [], changes: [] };
+  const own = seen.filter(isOwnRule);
+  const rival = seen.slice(0, firstOwnIndex(seen)).find((text) => isRival(text, vips));
+  const isInPlace = rival === undefined && own.length === 1 && isIntact(wanted, own[0] ?? '', knowsPrint);
+  if (isInPlace) return { drift: [], changes: [] };
+  return {
+    drift: describe({ chain: hook.chain, wanted, own, rival, knowsPrint }),
+    changes: [...deleteRules(hook.chain, own), { kind: 'insert', chain: hook.chain, rule: wanted.text }],
+  };
+}
+
+/** Removes whatever rules of ours a foreign chain holds, one delete by value each. */
+export function deleteRules(chain: string, rules: readonly string[]): Change[] {
+  return rules.map((rule) => ({ kind: 'delete', chain, rule }));
+}
+
+function firstOwnIndex(seen: readonly string[]): number {
+  const index = seen.findIndex(isOwnRule);
+  return index === -1 ? 0 : index;
+}
+
+interface HookState {
+  readonly chain: string;
+  readonly wanted: SignedRule;
+  readonly own: readonly string[];
+  readonly rival: string | undefined;
+  readonly knowsPrint: KnowsPrint;
+}
+
+function describe({ chain, wanted, own, rival, knowsPrint }: HookState): Drift[] {
+  const target = wanted.text.slice(wanted.text.lastIndexOf('-j ') + 3);
+  const intact = own.filter((text) => isIntact(wanted, text, knowsPrint));
+  const drift: Drift[] = own
+    .filter((text) => !intact.includes(text))
+    .map((rule) => ({
+      kind: 'edited-rule',
+      chain,
+      rule,
+      message: `our hook in ${chain} was edited: ${rule}`,
+    }));
+  if (intact.length === 0) {
+    drift.push({ kind: 'missing-hook', chain, message: `${chain} has no jump to ${target}` });
+  }
+  if (intact.length > 1) {
+    drift.push({
+      kind: 'surplus-hook',
+      chain,
+      message: `${chain} jumps to ${target} ${intact.length} times`,
+    });
+  }
+  if (rival !== undefined) {
+    const message = `in ${chain} this rule stands before the jump to ${target}: ${rival}`;
+    drift.push({ kind: 'hook-behind-rival', chain, rule: rival, message });
+  }
+  return drift;
+}

@@ -1,0 +1,59 @@
+/**
+ * How a rule is recognised as ours, by any later version and without any memory.
+ *
+ * Goal: after a crash, an upgrade or a stranger's edit, tell from the kernel alone which rules are ours, whether
+ * they are the wanted ones and whether they stand in the wanted order.
+ * Tension: printed rules are not the rules that were written (`--probability 0.3333333333` comes back as
+ * 0.33333333349), `-C` answers yes for rules that are not there, and positions are other people's business.
+ * Compromise: the first comment of each rule is `vipnat:` and a hash chained over the chain's name and the
+ * rules before it, so the comment alone says what the rule is and where it stands. Own chains are those named
+ * VIPNAT or VIPNAT-…; in foreign chains ours are the rules with such a comment or with a jump into those chains.
+ */
+import { createHash } from 'node:crypto';
+import { parseRule } from './rule.ts';
+
+/** A rule as it is written, but for the comment that identifies it and stands between head and tail. */
+export interface RuleSpec {
+  /** The matches before the comment, for example `-d 10.0.0.50/32 -p tcp`; may be empty. */
+  readonly head: string;
+  /** The matches after the comment and the target, for example `-m tcp --dport 6443 -j VIPNAT-1f2e3d4c5b`. */
+  readonly tail: string;
+}
+
+/** A rule ready to be written. */
+export interface SignedRule {
+  /** The comment: `vipnat:` and 16 characters of base64url (96 bits). */
+  readonly id: string;
+  /** The rule's text, without `-A CHAIN `. */
+  readonly text: string;
+}
+
+const commentPrefix = 'vipnat:';
+const dispatchChain = 'VIPNAT';
+
+/** Signs the rules of one chain, in their order: the same rule has another id in another place. */
+export function signRules(chain: string, rules: readonly RuleSpec[]): SignedRule[] {
+  let link = hash(chain);
+  return rules.map(({ head, tail }) => {
+    link = hash(`${link}\n${head}\n${tail}`);
+    const id = commentPrefix + link.slice(0, 16);
+    return { id, text: `${head} -m comment --comment "${id}" ${tail}`.trimStart() };
+  });
+}
+
+/** Whether a chain is ours by its name. */
+export function isOwnChain(name: string): boolean {
+  return name === dispatchChain || name.startsWith(`${dispatchChain}-`);
+}
+
+/** Whether a rule in a foreign chain is ours: it carries our comment or leads into our chains. */
+export function isOwnRule(text: string): boolean {
+  // Most rules of a host are foreign: do not take 100,000 of them apart.
+  if (!text.includes(commentPrefix) && !text.includes(dispatchChain)) return false;
+  const rule = parseRule(text);
+  return rule.comment?.startsWith(commentPrefix) === true || isOwnChain(rule.target ?? '');
+}
+
+function hash(text: string): string {
+  return createHash('sha256').update(text).digest('base64url');
+}

@@ -1,0 +1,32 @@
+import { type Endpoint, parseEndpoint } from '../../address/endpoint.ts';
+import { isIntact } from './diff-chain.ts';
+import { signRules } from './identity.ts';
+import { type Balance, renderRoute, vipChainName } from './render.ts';
+import { parseRule } from './rule.ts';
+import { type Table } from './ruleset.ts';
+
+/**
+ * The backends that our own rules in the nat table send a VIP's connections to, in the way direct: what an agent
+ * that is gone last knew. Empty unless the VIP's chain is, to the letter, one that vipnat writes for these
+ * backends: rules that somebody else put there or edited say nothing.
+ */
+export function readWrittenBackends(nat: Table | undefined, vip: Endpoint): readonly Endpoint[] {
+  const seen = nat?.get(vipChainName(vip)) ?? [];
+  const backends = seen
+    .map((text) => parseEndpoint(parseRule(text).options.get('--to-destination') ?? ''))
+    .filter((endpoint) => endpoint !== null);
+  if (backends.length === 0) return [];
+  const masquerades = ['own', 'kube-mark'] as const;
+  const isOurs = masquerades.some((masquerade) =>
+    isWritten({ vip, masquerade, route: { way: 'direct', backends } }, seen),
+  );
+  return isOurs ? backends : [];
+}
+
+function isWritten(balance: Balance, seen: readonly string[]): boolean {
+  const wanted = signRules(vipChainName(balance.vip), renderRoute(balance));
+  return (
+    wanted.length === seen.length &&
+    wanted.every((rule, index) => isIntact(rule, seen[index] ?? '', () => false))
+  );
+}

@@ -1,0 +1,140 @@
+import { createHash } from 'node:crypto';
+import { type Family } from '../../address/address.ts';
+import { type Endpoint, formatEndpoint } from '../../address/endpoint.ts';
+import { type RuleSpec } from './identity.ts';
+
+/** How new connections to one VIP are balanced, ready to be rendered. All endpoints are of the VIP's family. */
+export interface Balance {
+  readonly vip: Endpoint;
+  /** Where they go; `passthrough` leaves them to whoever holds the VIP. */
+  readonly route:
+    | { readonly way: 'service-chain'; readonly chain: string }
+    | { readonly way: 'cluster-ip'; readonly clusterIp: Endpoint }
+    | { readonly way: 'direct'; readonly backends: readonly Endpoint[] }
+    | { readonly way: 'passthrough' };
+  /** Who rewrites the source address: our own rule, kube-proxy's KUBE-MARK-MASQ, or nobody. */
+  readonly masquerade: 'own' | 'kube-mark' | 'none';
+}
+
+/** A rule of ours in a chain of the kernel's. */
+export interface Hook {
+  readonly chain: string;
+  readonly rule: RuleSpec;
+}
+
+/** What one table shall hold of ours. */
+export interface WantedTable {
+  readonly chains: ReadonlyMap<string, readonly RuleSpec[]>;
+  readonly hooks: readonly Hook[];
+}
+
+/** The tables vipnat writes, in the order in which they are written: forwarding is allowed before it is asked for. */
+export const writtenTables = ['filter', 'nat'] as const;
+
+/** The wanted state of one family's tables: pure, and nothing at all for no VIPs. */
+export function renderTables(
+  family: Family,
+  balances: readonly Balance[],
+): Record<(typeof writtenTables)[number], WantedTable> {
+  const own = balances.filter(({ masquerade }) => masquerade === 'own');
+  return {
+    filter: toTable([
+      {
+        chain: 'VIPNAT-FORWARD',
+        hooks: ['FORWARD'],
+        rules: balances.map(({ vip }) => matchTranslated(vip, 'ACCEPT')),
+      },
+    ]),
+    nat: toTable([
+      ...balances.map((balance) => ({
+        chain: vipChainName(balance.vip),
+        hooks: [],
+        rules: renderRoute(balance),
+      })),
+      {
+        chain: 'VIPNAT',
+        hooks: ['PREROUTING', 'OUTPUT'],
+        rules: balances.map(({ vip }) => dispatch(family, vip)),
+      },
+      {
+        chain: 'VIPNAT-POSTROUTING',
+        hooks: ['POSTROUTING'],
+        rules: own.map(({ vip }) => matchTranslated(vip, 'MASQUERADE')),
+      },
+    ]),
+  };
+}
+
+/** The chain that says how one VIP is balanced: `VIPNAT-` and ten hexadecimal digits of its family, address and port. */
+export function vipChainName(vip: Endpoint): string {
+  const digest = createHash('sha256')
+    .update(`${vip.family} ${formatEndpoint(vip)}`)
+    .digest('hex');
+  return `VIPNAT-${digest.slice(0, 10)}`;
+}
+
+interface ChainPlan {
+  readonly chain: string;
+  readonly hooks: readonly string[];
+  readonly rules: readonly RuleSpec[];
+}
+
+/** A shared chain without rules is not wanted at all; a VIP's own chain is, for empty is how passthrough looks. */
+function toTable(plans: readonly ChainPlan[]): WantedTable {
+  const used = plans.filter(({ hooks, rules }) => hooks.length === 0 || rules.length > 0);
+  return {
+    chains: new Map(used.map(({ chain, rules }) => [chain, rules])),
+    hooks: used.flatMap(({ chain, hooks }) =>
+      hooks.map((hook) => ({ chain: hook, rule: { head: '', tail: `-j ${chain}` } })),
+    ),
+  };
+}
+
+function dispatch(family: Family, vip: Endpoint): RuleSpec {
+  const prefix = family === 'ipv6' ? 128 : 32;
+  return {
+    head: `-d ${vip.address}/${prefix} -p tcp`,
+    tail: `-m tcp --dport ${vip.port} -j ${vipChainName(vip)}`,
+  };
+}
+
+/** Connections that were sent elsewhere than to the VIP they asked for, in both directions. */
+function matchTranslated(vip: Endpoint, target: 'ACCEPT' | 'MASQUERADE'): RuleSpec {
+  return {
+    head: '-p tcp',
+    tail: `-m conntrack --ctstate DNAT --ctorigdst ${vip.address} --ctorigdstport ${vip.port} -j ${target}`,
+  };
+}
+
+/** The rules of a VIP's own chain; none for passthrough. */
+export function renderRoute({ route, masquerade }: Balance): RuleSpec[] {
+  const rules = translate(route);
+  const mark = { head: '', tail: '-j KUBE-MARK-MASQ' };
+  return masquerade === 'kube-mark' && rules.length > 0 ? [mark, ...rules] : rules;
+}
+
+function translate(target: Balance['route']): RuleSpec[] {
+  switch (target.way) {
+    case 'service-chain':
+      return [{ head: '', tail: `-j ${target.chain}` }];
+    case 'cluster-ip':
+      return [translateTo(target.clusterIp, '-m tcp')];
+    case 'direct':
+      return target.backends.map((backend, index, { length }) =>
+        translateTo(backend, chanceMatch(length - index)),
+      );
+    case 'passthrough':
+      return [];
+  }
+}
+
+/** One of the `remaining` backends, each as likely: the first takes 1/n, the next 1/(n-1), the last all the rest. */
+function chanceMatch(remaining: number): string {
+  return remaining === 1
+    ? '-m tcp'
+    : `-m statistic --mode random --probability ${(1 / remaining).toFixed(10)} -m tcp`;
+}
+
+function translateTo(endpoint: Endpoint, match: string): RuleSpec {
+  return { head: '-p tcp', tail: `${match} -j DNAT --to-destination ${formatEndpoint(endpoint)}` };
+}
