@@ -1,0 +1,58 @@
+import { toolFailed, toolMissing, toolNotPermitted, toolTimedOut } from './tool-errors.ts';
+
+/** One run of one tool. */
+export interface ToolCall {
+  /** The tool's name, looked up in PATH. */
+  readonly tool: string;
+  readonly arguments: readonly string[];
+  /** Standard input; nothing when absent. */
+  readonly input?: string;
+  /** After this many milliseconds the tool and whatever it started are killed. */
+  readonly limitMs: number;
+}
+
+/** How a tool ended by itself. */
+export interface ToolResult {
+  readonly exitCode: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/**
+ * Runs one tool to its end, without a shell and in the C locale. Rejects with TOOL_MISSING, TOOL_NOT_PERMITTED
+ * or TOOL_TIMED_OUT, and with TOOL_FAILED when a signal ended it or it printed more than the limit; an exit
+ * status other than 0 is an answer here, not an error.
+ */
+export async function execTool(call: ToolCall): Promise<ToolResult> {
+  const { tool, input = '', limitMs } = call;
+  // Imported late: execa costs 50 ms at start, and most commands never get here.
+  const { execa } = await import('execa');
+  const { code, timedOut, exitCode, stdout, stderr, shortMessage } = await execa(tool, call.arguments, {
+    input,
+    timeout: limitMs,
+    killSignal: 'SIGKILL',
+    // A tool may be a wrapper script: killed alone it would leave its child behind, holding our pipes.
+    killDescendants: true,
+    env: { LC_ALL: 'C' },
+    maxBuffer: maxOutputCharacters,
+    stripFinalNewline: false,
+    reject: false,
+  });
+  if (timedOut) throw toolTimedOut(tool, limitMs);
+  if (code === 'ENOENT') throw toolMissing(tool);
+  if (code === 'EACCES' || code === 'EPERM') throw toolNotPermitted(tool, code);
+  if (exitCode === undefined || code !== undefined) {
+    throw toolFailed({ tool, exitCode: exitCode ?? -1, stderr: shortMessage ?? '', input });
+  }
+  return { exitCode, stdout, stderr };
+}
+
+/** Like execTool, and answers standard output: an exit status other than 0 rejects with TOOL_FAILED or TOOL_NOT_PERMITTED. */
+export async function runTool(call: ToolCall): Promise<string> {
+  const { exitCode, stdout, stderr } = await execTool(call);
+  if (exitCode !== 0) throw toolFailed({ tool: call.tool, exitCode, stderr, input: call.input ?? '' });
+  return stdout;
+}
+
+/** A host with 100,000 rules prints 10 MB by iptables-save and 39 MB by nft -j: ten times the former is a fault. */
+const maxOutputCharacters = 100_000_000;

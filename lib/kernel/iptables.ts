@@ -1,0 +1,66 @@
+import { readFile } from 'node:fs/promises';
+import { type Family } from '../address/address.ts';
+import { toolName } from './tool-name.ts';
+import { runTool } from './exec.ts';
+import { type Backend, type SaveOutput, type Transaction } from './port.ts';
+import { toolMissing, toolNotPermitted } from './tool-errors.ts';
+import { type Toolbox } from './toolbox.ts';
+
+/**
+ * What one backend's save tool prints for one family. A backend that holds no table is never touched by it; where
+ * the tool is missing and the backend can hold nothing that matters here, the text is empty: see each case.
+ */
+export async function saveIptables(toolbox: Toolbox, source: SaveSource): Promise<SaveOutput> {
+  const { family, backend, limitMs } = source;
+  const tool = backend === 'nft' ? await findNftSave(toolbox, family) : await findLegacySave(toolbox, family);
+  const text = tool === null ? '' : await runTool({ tool, arguments: [], limitMs });
+  return { family, backend, text };
+}
+
+/** Which rules to read, and for how long the tool may take. */
+export interface SaveSource {
+  readonly family: Family;
+  readonly backend: Backend;
+  readonly limitMs: number;
+}
+
+/** Runs one restore script: all of a table's lines take effect at its COMMIT, or none. */
+export async function restoreIptables(
+  toolbox: Toolbox,
+  { family, backend, input }: Transaction,
+  limitMs: number,
+): Promise<void> {
+  const tool = await toolbox.find(family, backend, 'restore');
+  if (tool === null) throw toolMissing(toolName(family, backend, 'restore'));
+  // Legacy waits up to 5 s for the lock that everybody shares, then exits with 4; nft has no lock and takes the flag.
+  await runTool({ tool, arguments: ['--noflush', '-w', '5'], input, limitMs });
+}
+
+/** Null, so nothing to read, on a host that runs legacy only; with neither backend's tool we would be blind. */
+async function findNftSave(toolbox: Toolbox, family: Family): Promise<string | null> {
+  const tool = await toolbox.find(family, 'nft', 'save');
+  if (tool === null && (await toolbox.find(family, 'legacy', 'save')) === null) {
+    throw toolMissing(toolName(family, 'nft', 'save'));
+  }
+  return tool;
+}
+
+/** Null while this network namespace has no legacy table, installed tool or not. */
+async function findLegacySave(toolbox: Toolbox, family: Family): Promise<string | null> {
+  if (!(await hasLegacyTables(family))) return null;
+  const tool = await toolbox.find(family, 'legacy', 'save');
+  if (tool === null) throw toolMissing(toolName(family, 'legacy', 'save'));
+  return tool;
+}
+
+/** Asking iptables-legacy for a table creates it, and with it a second set of hooks in every packet's way: ask the kernel first. */
+async function hasLegacyTables(family: Family): Promise<boolean> {
+  const path = `/proc/net/${family === 'ipv6' ? 'ip6' : 'ip'}_tables_names`;
+  try {
+    return (await readFile(path, 'utf8')).trim() !== '';
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT') return false;
+    throw toolNotPermitted(`reading ${path}`, code ?? 'unknown');
+  }
+}

@@ -1,0 +1,50 @@
+import { type VipnatError } from '../errors.ts';
+import { readAddresses } from './addresses.ts';
+import { type Clock, systemClock } from './clock.ts';
+import { restoreIptables, saveIptables } from './iptables.ts';
+import { readIpvs } from './ipvs.ts';
+import { readNftProxy } from './nft-proxy.ts';
+import { type Kernel, type KernelQuery, type KernelReading } from './port.ts';
+import { createToolbox, type Toolbox } from './toolbox.ts';
+import { startWatch } from './watch.ts';
+
+/** What a real kernel needs to know. */
+export interface KernelOptions {
+  /** Told when a watch goes half blind: once, until it has seen again. */
+  readonly onProblem: (problem: VipnatError) => void;
+  /** When polls look; the machine's clock by default. */
+  readonly clock?: Clock;
+  /** After how many milliseconds a tool that reads is killed; 10 s by default (100,000 rules: 4 s). */
+  readonly readLimitMs?: number;
+  /** The same for one that writes; 15 s by default, as it may wait 5 s for the xtables lock. */
+  readonly writeLimitMs?: number;
+}
+
+/** The kernel of this network namespace, through the tools in PATH. Nothing runs before the first call. */
+export function createKernel(options: KernelOptions): Kernel {
+  const { onProblem, clock = systemClock, readLimitMs = 10_000, writeLimitMs = 15_000 } = options;
+  const toolbox = createToolbox(readLimitMs);
+  return {
+    read: (query) => readKernel(toolbox, query, readLimitMs),
+    apply: (transaction) => restoreIptables(toolbox, transaction, writeLimitMs),
+    watch: (onTrigger) => startWatch({ clock, onTrigger, onProblem }),
+  };
+}
+
+async function readKernel(toolbox: Toolbox, query: KernelQuery, limitMs: number): Promise<KernelReading> {
+  const { families, backends, nftServiceChain: serviceChain } = query;
+  const saves = families.flatMap((family) =>
+    backends.map((backend) => saveIptables(toolbox, { family, backend, limitMs })),
+  );
+  const proxies = families.map((family) => readNftProxy({ family, serviceChain, limitMs }));
+  const addresses = readAddresses();
+  const ipvs = readIpvs();
+  // One that fails must not leave the others' children running when we answer.
+  await Promise.allSettled([...saves, ...proxies, addresses, ipvs]);
+  return {
+    iptables: await Promise.all(saves),
+    addresses: await addresses,
+    ipvs: await ipvs,
+    nftProxies: (await Promise.all(proxies)).filter((proxy) => proxy !== null),
+  };
+}

@@ -1,0 +1,49 @@
+/** One netlink message; linux/netlink.h, struct nlmsghdr. */
+export interface NetlinkMessage {
+  readonly type: number;
+  readonly flags: number;
+  readonly sequence: number;
+  /** What follows the header. */
+  readonly data: Buffer;
+}
+
+/** The messages of one datagram. What is left of a malformed one is left out. */
+export function parseMessages(datagram: Buffer): NetlinkMessage[] {
+  const messages: NetlinkMessage[] = [];
+  for (let at = 0; at + headerBytes <= datagram.length;) {
+    const length = datagram.readUInt32LE(at);
+    if (length < headerBytes) break;
+    messages.push({
+      type: datagram.readUInt16LE(at + 4),
+      flags: datagram.readUInt16LE(at + 6),
+      sequence: datagram.readUInt32LE(at + 8),
+      data: datagram.subarray(at + headerBytes, at + length),
+    });
+    at += align(length);
+  }
+  return messages;
+}
+
+/** Attribute type to value, of the attributes that start at `offset`. A malformed rest is left out. */
+export function parseAttributes(message: Buffer, offset: number): Map<number, Buffer> {
+  const attributes = new Map<number, Buffer>();
+  for (let at = offset; at + attributeHeaderBytes <= message.length;) {
+    const length = message.readUInt16LE(at);
+    if (length < attributeHeaderBytes) break;
+    const type = message.readUInt16LE(at + 2) & attributeTypeMask;
+    attributes.set(type, message.subarray(at + attributeHeaderBytes, at + length));
+    at += align(length);
+  }
+  return attributes;
+}
+
+const headerBytes = 16;
+const attributeHeaderBytes = 4;
+
+/** The two high bits are NLA_F_NESTED and NLA_F_NET_BYTEORDER. */
+const attributeTypeMask = 0x3fff;
+
+/** Messages and attributes start at multiples of four. */
+function align(length: number): number {
+  return (length + 3) & ~3;
+}

@@ -1,0 +1,72 @@
+import { type Family } from '../address/address.ts';
+import { VipnatError } from '../errors.ts';
+import { execTool } from './exec.ts';
+import { type NftProxyOutput } from './port.ts';
+import { settleAll } from './settle.ts';
+import { toolFailed } from './tool-errors.ts';
+import { isInPath } from './toolbox.ts';
+
+/** Whose chain to read, and for how long each nft may take. */
+export interface NftProxySource {
+  readonly family: Family;
+  readonly serviceChain: string;
+  readonly limitMs: number;
+}
+
+/**
+ * The objects of kube-proxy's nftables table that say how one service is balanced; null without that table or
+ * without nft. Only what is asked for by name is read: listing tables loads every table of the host (nft 1.0.6).
+ */
+export async function readNftProxy({
+  family,
+  serviceChain,
+  limitMs,
+}: NftProxySource): Promise<NftProxyOutput | null> {
+  if (!isInPath('nft')) return null;
+  const list = (kind: 'map' | 'chain', name: string) =>
+    listObjects([kind, family === 'ipv6' ? 'ip6' : 'ip', 'kube-proxy', name], limitMs);
+
+  // The map every kube-proxy has first: most hosts have no such table, and one nft tells that.
+  const serviceIps = await list('map', 'service-ips');
+  if (serviceIps === null) return null;
+  const [withoutEndpoints, chain] = await settleAll([
+    list('map', 'no-endpoint-services'),
+    list('chain', serviceChain),
+  ]);
+  const endpointChains = await settleAll(findEndpointChains(chain).map((name) => list('chain', name)));
+  const objects = [serviceIps, withoutEndpoints, chain, ...endpointChains].flatMap((found) => found ?? []);
+  return { family, objects };
+}
+
+/** Null when there is no such object. */
+async function listObjects(object: readonly string[], limitMs: number): Promise<unknown[] | null> {
+  const { exitCode, stdout, stderr } = await execTool({
+    tool: 'nft',
+    arguments: ['-j', 'list', ...object],
+    limitMs,
+  });
+  if (exitCode !== 0) {
+    // nft 1.0.6 exits with 1 and `Error: No such file or directory` for a missing table, map or chain alike.
+    if (stderr.includes('Error: No such file or directory')) return null;
+    throw toolFailed({ tool: `nft -j list ${object.join(' ')}`, exitCode, stderr, input: '' });
+  }
+  return parseObjects(stdout);
+}
+
+function parseObjects(stdout: string): unknown[] {
+  try {
+    const { nftables } = JSON.parse(stdout) as { nftables: Record<string, unknown>[] };
+    return nftables.filter((object) => !('metainfo' in object));
+  } catch (error) {
+    throw new VipnatError('TOOL_OUTPUT_UNEXPECTED', 'nft -j printed something other than its JSON', {
+      cause: error,
+      details: stdout.slice(0, 2000),
+    });
+  }
+}
+
+/** The endpoint chains that goto, jump and verdict maps of the given rules lead to, each once. */
+function findEndpointChains(rules: unknown): string[] {
+  const targets = JSON.stringify(rules).matchAll(/"target": ?"(endpoint-[^"]+)"/g);
+  return [...new Set([...targets].map(([, target]) => target ?? ''))];
+}

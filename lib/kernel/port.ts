@@ -1,0 +1,89 @@
+import { type Family } from '../address/address.ts';
+
+/** The two implementations of iptables: the nf_tables one and the old xtables one. Both can hold rules at once. */
+export type Backend = 'nft' | 'legacy';
+
+/** Both backends, the one preferred in doubt first. */
+export const backends: readonly Backend[] = ['nft', 'legacy'];
+
+/**
+ * The kernel's packet-filter and address state, as the tools show it: what an observation is made of and what
+ * a plan is written with. The real one is `createKernel` (kernel.ts); test/fakes has one that behaves like it.
+ * Every method may reject with a VipnatError, after a bounded time; none leaves a child process behind.
+ */
+export interface Kernel {
+  /** Reads everything the query names. It is all or nothing: a part that cannot be read rejects (I1). */
+  read(query: KernelQuery): Promise<KernelReading>;
+  /** Hands one script to one tool. Rejects with TOOL_FAILED when the tool refuses it: nothing, or at most the tables before the failing one, was then written. */
+  apply(transaction: Transaction): Promise<void>;
+  /**
+   * Calls back after changes that a read could see, whoever made them, until closed. Never carries data, may call
+   * back for nothing, and never calls back before it has returned.
+   */
+  watch(onTrigger: (trigger: Trigger) => void): Watch;
+}
+
+/** What to read. Addresses, IPVS and the nftables proxy's part are read every time: they cost next to nothing. */
+export interface KernelQuery {
+  readonly families: readonly Family[];
+  readonly backends: readonly Backend[];
+  /** The names of the nftables proxy's chain for the service whose backends are wanted, see naming/nft-service.ts. */
+  readonly nftServiceChain: string;
+}
+
+/** What the tools printed, unparsed. */
+export interface KernelReading {
+  readonly iptables: readonly SaveOutput[];
+  /** Addresses on this network namespace's interfaces that can be used (not tentative, not failed DAD). */
+  readonly addresses: readonly LocalAddress[];
+  /** /proc/net/ip_vs, or null where the kernel has no IPVS. */
+  readonly ipvs: string | null;
+  /** The nftables proxy's objects, per family that has its table; empty where nft is missing. */
+  readonly nftProxies: readonly NftProxyOutput[];
+}
+
+/** What one `*tables-save` printed. */
+export interface SaveOutput {
+  readonly family: Family;
+  readonly backend: Backend;
+  /** Standard output of `ip[6]tables-{nft,legacy}-save`; empty when the backend has no table. */
+  readonly text: string;
+}
+
+/** Objects of the table `kube-proxy`: map service-ips, map no-endpoint-services, the service's chain and those it leads to. */
+export interface NftProxyOutput {
+  readonly family: Family;
+  /** The elements of the `nftables` array that `nft -j list …` printed, without metainfo. */
+  readonly objects: readonly unknown[];
+}
+
+/** An address of this host. */
+export interface LocalAddress {
+  readonly family: Family;
+  /** Canonical text, without prefix length. */
+  readonly address: string;
+  /** The interface, by name. */
+  readonly device: string;
+}
+
+/** One script for one tool: one `ip[6]tables-{nft,legacy}-restore --noflush`. */
+export interface Transaction {
+  readonly family: Family;
+  readonly backend: Backend;
+  /** The restore script, ending with a newline. */
+  readonly input: string;
+}
+
+/** Why to look again: a hint for the log, never data to act on. */
+export type Trigger = 'nft-generation' | 'xtables-lock' | 'addresses' | 'ipvs';
+
+/** A running watch. */
+export interface Watch {
+  /**
+   * Resolves once every source has its first reading, from which on changes trigger: a read that starts then
+   * misses nothing. A source that cannot work does not hold it up. Never rejects.
+   */
+  readonly ready: Promise<void>;
+  /** Ends the watch and its children. Nothing is called back afterwards. Safe to call twice. */
+  close(): Promise<void>;
+}

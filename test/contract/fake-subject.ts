@@ -1,0 +1,45 @@
+import { readFile } from 'node:fs/promises';
+import { type Clock, systemClock } from '../../lib/kernel/clock.ts';
+import { FakeKernel } from '../fakes/kernel.ts';
+import { garbage, type KernelSubject } from './subject.ts';
+
+/** A clock whose long waits are short: a hanging tool is given up in the fake after 10 s. */
+const hastyClock: Clock = {
+  ...systemClock,
+  schedule: (delayMs, callback) => systemClock.schedule(Math.min(delayMs, 200), callback),
+};
+
+/** The fake, with the loopback addresses every namespace has. */
+export async function createFakeSubject(): Promise<KernelSubject> {
+  const kernel = new FakeKernel(hastyClock);
+  kernel.addAddress({ family: 'ipv4', address: '127.0.0.1', device: 'lo' });
+  kernel.addAddress({ family: 'ipv6', address: '::1', device: 'lo' });
+  return await Promise.resolve({
+    kernel,
+    run: async (family, backend, script) => {
+      await Promise.resolve();
+      kernel.run(family, backend, script);
+    },
+    addAddress: async (address) => {
+      await Promise.resolve();
+      kernel.addAddress({ family: address.includes(':') ? 'ipv6' : 'ipv4', address, device: 'lo' });
+    },
+    removeAddress: async (address) => {
+      await Promise.resolve();
+      kernel.removeAddress(address);
+    },
+    programNftProxy: async (state) => {
+      const path = new URL(`../fixtures/captures/nft-kube-proxy.${state}.json`, import.meta.url);
+      const { nftables } = JSON.parse(await readFile(path, 'utf8')) as { nftables: unknown[] };
+      kernel.setNftProxy('ipv4', nftables);
+    },
+    breakTool: async (tool, fault) => {
+      await Promise.resolve();
+      if (fault === 'missing') kernel.faults.failNext({ tool, code: 'TOOL_MISSING' });
+      else if (fault === 'hanging') kernel.faults.hangNext(tool);
+      else kernel.faults.printNext(tool, garbage);
+    },
+    countChildren: () => Promise.resolve(0),
+    dispose: () => Promise.resolve(),
+  });
+}

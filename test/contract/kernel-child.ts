@@ -1,0 +1,78 @@
+/**
+ * The real kernel of the network namespace this process runs in, for a test in another one: requests come as JSON
+ * lines on standard input, answers and triggers go as JSON lines to standard output. Ends with its input.
+ */
+import { createInterface } from 'node:readline';
+import { VipnatError } from '../../lib/errors.ts';
+import { createKernel } from '../../lib/kernel/kernel.ts';
+import { type Kernel, type Watch } from '../../lib/kernel/port.ts';
+
+/** What the test asks. */
+export interface ChildRequest {
+  readonly id: number;
+  readonly method: 'read' | 'apply' | 'watch' | 'close';
+  readonly argument?: unknown;
+}
+
+/** What the child says: an answer to a request, or something that came by itself. */
+export type ChildMessage =
+  | { readonly id: number; readonly result?: unknown }
+  | { readonly id: number; readonly code: string; readonly message: string }
+  | { readonly trigger: string }
+  | { readonly problem: string };
+
+const limitMs = Number(process.argv[2]);
+const kernel = createKernel({
+  readLimitMs: limitMs,
+  writeLimitMs: limitMs,
+  onProblem: ({ code }) => {
+    say({ problem: code });
+  },
+});
+const watches: Watch[] = [];
+
+for await (const line of createInterface({ input: process.stdin })) {
+  void answer(JSON.parse(line) as ChildRequest);
+}
+await closeAll();
+
+async function answer({ id, method, argument }: ChildRequest): Promise<void> {
+  try {
+    say({ id, result: await handle(method, argument) });
+  } catch (error) {
+    const { code, message } = error as VipnatError;
+    say({ id, code: error instanceof VipnatError ? code : 'NO_VIPNAT_ERROR', message });
+  }
+}
+
+async function handle(method: ChildRequest['method'], argument: unknown): Promise<unknown> {
+  switch (method) {
+    case 'read':
+      return await kernel.read(argument as Parameters<Kernel['read']>[0]);
+    case 'apply':
+      await kernel.apply(argument as Parameters<Kernel['apply']>[0]);
+      return null;
+    case 'watch':
+      await startWatch().ready;
+      return null;
+    case 'close':
+      await closeAll();
+      return null;
+  }
+}
+
+function startWatch(): Watch {
+  const watch = kernel.watch((trigger) => {
+    say({ trigger });
+  });
+  watches.push(watch);
+  return watch;
+}
+
+async function closeAll(): Promise<void> {
+  await Promise.all(watches.map((watch) => watch.close()));
+}
+
+function say(message: ChildMessage): void {
+  process.stdout.write(`${JSON.stringify(message)}\n`);
+}

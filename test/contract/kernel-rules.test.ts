@@ -1,0 +1,174 @@
+import { describe, expect, test } from '@jest/globals';
+import { families, type Family } from '../../lib/address/address.ts';
+import { type Backend, backends } from '../../lib/kernel/port.ts';
+import { toolName } from '../../lib/kernel/tool-name.ts';
+import { describeKernels, everything } from './kinds.ts';
+import { foreignRules, shapes } from './rule-shapes.ts';
+import { garbage } from './subject.ts';
+import { watchDuring } from './watching.ts';
+
+describeKernels((subject) => {
+  async function show(family: Family, backend: Backend): Promise<string> {
+    const { iptables } = await subject().kernel.read({
+      ...everything,
+      families: [family],
+      backends: [backend],
+    });
+    return withoutComments(iptables[0]?.text ?? 'nothing was read');
+  }
+
+  /** What a product does: reads, then writes. */
+  async function apply(family: Family, backend: Backend, input: string): Promise<void> {
+    await show(family, backend);
+    await subject().kernel.apply({ family, backend, input });
+  }
+
+  describe.each(families.flatMap((family) => backends.map((backend) => ({ family, backend }))))(
+    '$family $backend',
+    ({ family, backend }) => {
+      test('a restore creates chains and hooks, and the next read prints them as iptables-save does', async () => {
+        await apply(family, backend, shapes(family, backend).script);
+        expect(await show(family, backend)).toBe(shapes(family, backend).printed);
+      });
+
+      test('writing the printed rules again prints the same', async () => {
+        await apply(family, backend, shapes(family, backend).script);
+        const printed = await show(family, backend);
+        await subject().run(
+          family,
+          backend,
+          printed.replaceAll(/^-A (?:PREROUTING|OUTPUT|POSTROUTING|FORWARD) .*\n/gm, ''),
+        );
+        expect(await show(family, backend)).toBe(printed);
+      });
+
+      test('a restore without --noflush semantics never happens: foreign rules keep content and order', async () => {
+        await subject().run(family, backend, foreignRules);
+        await apply(family, backend, hookScript);
+        expect(await show(family, backend)).toBe(
+          natTable(
+            ['DOCKER', 'VIPNAT'],
+            [
+              '-A PREROUTING -m comment --comment "vipnat:a" -j VIPNAT',
+              '-A PREROUTING -p udp -j RETURN',
+              '-A PREROUTING -m addrtype --dst-type LOCAL -j DOCKER',
+              '-A DOCKER -i docker0 -j RETURN',
+            ],
+          ),
+        );
+      });
+
+      test('the second insert stands before the first', async () => {
+        await apply(
+          family,
+          backend,
+          '*nat\n:VIPNAT - [0:0]\n-I OUTPUT -p tcp -j VIPNAT\n-I OUTPUT -j VIPNAT\nCOMMIT\n',
+        );
+        expect(await show(family, backend)).toBe(
+          natTable(['VIPNAT'], ['-A OUTPUT -j VIPNAT', '-A OUTPUT -p tcp -j VIPNAT']),
+        );
+      });
+
+      test('a chain that is declared again is emptied', async () => {
+        await apply(family, backend, '*nat\n:VIPNAT - [0:0]\n-A VIPNAT -p tcp\nCOMMIT\n');
+        await apply(family, backend, '*nat\n:VIPNAT - [0:0]\n-A VIPNAT -p udp\nCOMMIT\n');
+        expect(await show(family, backend)).toBe(natTable(['VIPNAT'], ['-A VIPNAT -p udp']));
+      });
+
+      test('a delete by value takes the first equal rule, however it is spelled', async () => {
+        await subject().run(
+          family,
+          backend,
+          '*nat\n:VIPNAT - [0:0]\n-A OUTPUT -p tcp -m tcp --dport 53 -j VIPNAT\nCOMMIT\n',
+        );
+        await apply(family, backend, '*nat\n-D OUTPUT --protocol 6 --dport 53 -j VIPNAT\nCOMMIT\n');
+        expect(await show(family, backend)).toBe(natTable(['VIPNAT'], []));
+      });
+
+      test.each([
+        ['a rule that is gone cannot be deleted', '-D OUTPUT -p udp -j VIPNAT'],
+        ['a chain that does not exist cannot be deleted', '-X VIPNAT-GONE'],
+        ['a chain that rules lead to cannot be deleted', '-X VIPNAT'],
+        ['a chain with rules in it cannot be deleted', '-X VIPNAT-FULL'],
+        ['a chain that does not exist takes no rules', '-A VIPNAT-GONE -p tcp'],
+        ['a rule cannot lead to a chain that does not exist', '-A VIPNAT -j VIPNAT-GONE'],
+        ['a rule cannot lead back to where it came from', '-A VIPNAT -j VIPNAT'],
+        ['an option nobody knows is refused', '-A VIPNAT --no-such-option'],
+        ['a command nobody knows is refused', '-Y VIPNAT'],
+      ])('%s, and nothing of that table is written', async (_, line) => {
+        await subject().run(family, backend, busyChains);
+        const before = await show(family, backend);
+        const attempt = apply(
+          family,
+          backend,
+          `*nat\n:VIPNAT-NEW - [0:0]\n-A VIPNAT-FULL -p udp\n${line}\nCOMMIT\n`,
+        );
+        await expect(attempt).rejects.toMatchObject({ code: 'TOOL_FAILED' });
+        expect(await show(family, backend)).toBe(before);
+      });
+
+      test('a failing second table leaves the first one written', async () => {
+        const script =
+          '*filter\n:VIPNAT-FORWARD - [0:0]\nCOMMIT\n*nat\n:VIPNAT - [0:0]\n-D OUTPUT -j VIPNAT\nCOMMIT\n';
+        await expect(apply(family, backend, script)).rejects.toMatchObject({ code: 'TOOL_FAILED' });
+        const after = await show(family, backend);
+        expect(after).toContain(':VIPNAT-FORWARD - [0:0]');
+        expect(after).not.toContain(':VIPNAT - [0:0]');
+      });
+
+      test('tables that were used are printed in the order of the tool', async () => {
+        const script = ['nat', 'filter', 'mangle']
+          .map((table) => `*${table}\n:FOREIGN - [0:0]\nCOMMIT\n`)
+          .join('');
+        await subject().run(family, backend, script);
+        expect((await show(family, backend)).match(/^\*\w+/gm)).toEqual(['*mangle', '*filter', '*nat']);
+      });
+
+      test('a foreign change triggers', async () => {
+        const triggers = await watchDuring(subject(), () => subject().run(family, backend, foreignRules));
+        expect(triggers).toContain(backend === 'nft' ? 'nft-generation' : 'xtables-lock');
+      });
+
+      test('a write that fails is no change of the nftables generation, and reads never trigger', async () => {
+        await subject().run(family, backend, busyChains);
+        const triggers = await watchDuring(subject(), async () => {
+          await subject().kernel.read(everything);
+          if (backend === 'nft')
+            await subject()
+              .run(family, backend, '*nat\n-X VIPNAT\nCOMMIT\n')
+              .catch(() => undefined);
+        });
+        expect(triggers).toEqual([]);
+      });
+
+      test('what the save tool prints is handed on as it is', async () => {
+        await subject().run(family, backend, foreignRules);
+        await subject().breakTool(toolName(family, backend, 'save'), 'garbage');
+        expect(await show(family, backend)).toBe(garbage);
+      });
+
+      test('a missing restore tool is TOOL_MISSING', async () => {
+        await subject().breakTool(toolName(family, backend, 'restore'), 'missing');
+        await expect(apply(family, backend, hookScript)).rejects.toMatchObject({ code: 'TOOL_MISSING' });
+      });
+    },
+  );
+});
+
+const hookScript = '*nat\n:VIPNAT - [0:0]\n-I PREROUTING -m comment --comment "vipnat:a" -j VIPNAT\nCOMMIT\n';
+
+const busyChains =
+  '*nat\n:VIPNAT - [0:0]\n:VIPNAT-FULL - [0:0]\n-A OUTPUT -j VIPNAT\n-A VIPNAT-FULL -p tcp\nCOMMIT\n';
+
+function natTable(chains: readonly string[], rules: readonly string[]): string {
+  const kernelChains = ['PREROUTING', 'INPUT', 'OUTPUT', 'POSTROUTING'].map(
+    (chain) => `:${chain} ACCEPT [0:0]`,
+  );
+  const ownChains = chains.map((chain) => `:${chain} - [0:0]`);
+  return `${['*nat', ...kernelChains, ...ownChains, ...rules, 'COMMIT'].join('\n')}\n`;
+}
+
+/** Dates and counters are the namespace's own. */
+function withoutComments(text: string): string {
+  return text.replaceAll(/^#.*\n/gm, '').replaceAll(/\[\d+:\d+\]/g, '[0:0]');
+}

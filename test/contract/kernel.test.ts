@@ -1,0 +1,99 @@
+import { expect, test } from '@jest/globals';
+import { families } from '../../lib/address/address.ts';
+import { backends, type Trigger } from '../../lib/kernel/port.ts';
+import { describeKernels, everything } from './kinds.ts';
+import { foreignRules } from './rule-shapes.ts';
+import { quietMs, sleep, watchDuring } from './watching.ts';
+
+describeKernels((subject) => {
+  test('a new namespace has no rules, no IPVS, no proxy and its loopback addresses, and reading registers no table', async () => {
+    await subject().kernel.read(everything);
+    expect(await subject().kernel.read(everything)).toEqual({
+      iptables: families.flatMap((family) => backends.map((backend) => ({ family, backend, text: '' }))),
+      addresses: [
+        { family: 'ipv4', address: '127.0.0.1', device: 'lo' },
+        { family: 'ipv6', address: '::1', device: 'lo' },
+      ],
+      ipvs: null,
+      nftProxies: [],
+    });
+  });
+
+  test.each(['10.0.0.50', 'fd00::50'])(
+    '%s triggers when it comes and when it goes, and is read meanwhile',
+    async (address) => {
+      expect(await watchDuring(subject(), () => subject().addAddress(address))).toEqual(['addresses']);
+      const { addresses } = await subject().kernel.read(everything);
+      expect(addresses).toContainEqual(expect.objectContaining({ address, device: 'lo' }));
+      expect(await watchDuring(subject(), () => subject().removeAddress(address))).toEqual(['addresses']);
+      expect((await subject().kernel.read(everything)).addresses).toHaveLength(2);
+    },
+  );
+
+  test.each(['three-endpoints', 'client-ip-affinity', 'no-endpoints'])(
+    "of the nftables proxy's table (%s) the service's part is read",
+    async (state) => {
+      await subject().programNftProxy(state);
+      const { nftProxies } = await subject().kernel.read(everything);
+      expect(nftProxies.map(({ family }) => family)).toEqual(['ipv4']);
+      expect(nftProxies.flatMap(({ objects }) => objects).map(nameObject)).toEqual(nftObjects[state]);
+    },
+  );
+
+  test('a tool that hangs is killed with what it started, and is TOOL_TIMED_OUT', async () => {
+    await subject().breakTool('iptables-nft-save', 'hanging');
+    await expect(subject().kernel.read(everything)).rejects.toMatchObject({ code: 'TOOL_TIMED_OUT' });
+    expect(await subject().countChildren()).toBe(0);
+  });
+
+  test('nft that prints no JSON is TOOL_OUTPUT_UNEXPECTED', async () => {
+    await subject().breakTool('nft', 'garbage');
+    await expect(subject().kernel.read(everything)).rejects.toMatchObject({ code: 'TOOL_OUTPUT_UNEXPECTED' });
+  });
+
+  test('a missing save tool is TOOL_MISSING', async () => {
+    await subject().breakTool('iptables-legacy-save', 'missing');
+    await subject().breakTool('iptables-nft-save', 'missing');
+    await expect(subject().kernel.read(everything)).rejects.toMatchObject({ code: 'TOOL_MISSING' });
+  });
+
+  test('a closed watch calls nobody back and leaves no process', async () => {
+    const triggers: Trigger[] = [];
+    const watch = subject().kernel.watch((trigger) => triggers.push(trigger));
+    await watch.ready;
+    await watch.close();
+    await watch.close();
+    await subject().run('ipv4', 'nft', foreignRules);
+    await subject().run('ipv4', 'legacy', foreignRules);
+    await sleep(quietMs);
+    expect(triggers).toEqual([]);
+    expect(await subject().countChildren()).toBe(0);
+  });
+});
+
+const serviceChain = everything.nftServiceChain;
+
+const endpointChains = ['2P7R2UQU', 'VLWO454Z', '7Q7Y2BDP'].flatMap((hash, index) => {
+  const chain = `endpoint-${hash}-default/kubernetes/tcp/https__10.77.0.1${index + 1}/6443`;
+  return [`chain ${chain}`, `rule in ${chain}`, `rule in ${chain}`];
+});
+
+const serviceRule = `rule in ${serviceChain}`;
+
+const nftObjects: Record<string, readonly string[]> = {
+  'three-endpoints': ['map service-ips', 'map no-endpoint-services', `chain ${serviceChain}`, serviceRule],
+  'client-ip-affinity': [
+    'map service-ips',
+    'map no-endpoint-services',
+    `chain ${serviceChain}`,
+    ...Array.from({ length: 4 }, () => serviceRule),
+    ...endpointChains,
+  ],
+  'no-endpoints': ['map service-ips', 'map no-endpoint-services', `chain ${serviceChain}`],
+};
+
+function nameObject(object: unknown): string {
+  const { map, chain, rule } = object as Record<string, { name: string; chain: string } | undefined>;
+  if (rule !== undefined) return `rule in ${rule.chain}`;
+  return map === undefined ? `chain ${chain?.name ?? '?'}` : `map ${map.name}`;
+}

@@ -1,0 +1,25 @@
+import { spawn } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import { expect, test } from '@jest/globals';
+import { RealKernel } from './real-kernel.ts';
+import { sleep } from './watching.ts';
+
+test('when the agent is killed by SIGKILL, its child on the xtables lock dies with it', async () => {
+  const script = fileURLToPath(new URL('kernel-child.ts', import.meta.url));
+  const agent = spawn(process.execPath, [script, '3000'], { stdio: ['pipe', 'pipe', 'inherit'] });
+  const pid = String(agent.pid);
+  await new RealKernel(agent).watch(() => undefined).ready;
+  const children = (await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8')).trim().split(' ');
+  expect(children).toHaveLength(1);
+  expect(await isAlive(children[0])).toBe(true);
+  agent.kill('SIGKILL');
+  await sleep(500);
+  expect(await isAlive(children[0])).toBe(false);
+});
+
+/** A zombie is dead: who inherits it may be slow to bury it. */
+async function isAlive(pid: string | undefined): Promise<boolean> {
+  const stat = await readFile(`/proc/${pid ?? ''}/stat`, 'utf8').catch(() => '');
+  return stat !== '' && !/\) Z /.test(stat);
+}

@@ -1,0 +1,47 @@
+import { afterEach, beforeEach, describe } from '@jest/globals';
+import { families } from '../../lib/address/address.ts';
+import { backends } from '../../lib/kernel/port.ts';
+import { createFakeSubject } from './fake-subject.ts';
+import { createRealSubject, whyNoNamespaces } from './real-subject.ts';
+import { type KernelSubject } from './subject.ts';
+
+/** A read of everything there is, for the service default/kubernetes. */
+export const everything = {
+  families,
+  backends,
+  nftServiceChain: 'service-2QRHZV4L-default/kubernetes/tcp/https',
+};
+
+/**
+ * Describes the same behaviours of the fake kernel and of the real one; each test gets a new subject. Outside CI
+ * a machine without namespaces is told so, and the real kernel's tests are counted as skipped.
+ */
+export function describeKernels(behaviours: (subject: () => KernelSubject) => void): void {
+  describeKind('the fake kernel', createFakeSubject, behaviours);
+  if (obstacle === null) describeKind('the real kernel', createRealSubject, behaviours);
+  else
+    describe.skip(`the real kernel (${obstacle})`, () => {
+      behaviours(() => {
+        throw new Error('skipped');
+      });
+    });
+}
+
+const obstacle = process.env['CI'] === 'true' ? null : await whyNoNamespaces();
+
+function describeKind(
+  name: string,
+  create: () => Promise<KernelSubject>,
+  behaviours: (subject: () => KernelSubject) => void,
+): void {
+  describe(name, () => {
+    let subject: KernelSubject;
+    beforeEach(async () => {
+      subject = await create();
+    });
+    afterEach(async () => {
+      await subject.dispose();
+    });
+    behaviours(() => subject);
+  });
+}

@@ -1,0 +1,77 @@
+import { type ChildProcess } from 'node:child_process';
+import { createInterface } from 'node:readline';
+import { type ErrorCode, VipnatError } from '../../lib/errors.ts';
+import {
+  type Kernel,
+  type KernelQuery,
+  type KernelReading,
+  type Transaction,
+  type Trigger,
+  type Watch,
+} from '../../lib/kernel/port.ts';
+import { type ChildMessage, type ChildRequest } from './kernel-child.ts';
+
+interface Waiting {
+  readonly resolve: (result: unknown) => void;
+  readonly reject: (error: Error) => void;
+}
+
+/** The kernel of kernel-child.ts, as if it were here. */
+export class RealKernel implements Kernel {
+  readonly #child: ChildProcess;
+  readonly #waiting = new Map<number, Waiting>();
+  #lastId = 0;
+  #onTrigger: (trigger: Trigger) => void = () => undefined;
+
+  constructor(child: ChildProcess) {
+    this.#child = child;
+    if (child.stdout === null) throw new Error('the child has no standard output');
+    createInterface({ input: child.stdout }).on('line', (line) => {
+      this.#hear(JSON.parse(line) as ChildMessage);
+    });
+    child.on('exit', () => {
+      for (const { reject } of this.#waiting.values()) reject(new Error('the child ended'));
+    });
+  }
+
+  /** Resolves once the child answers. */
+  async ping(): Promise<void> {
+    await this.#ask('close');
+  }
+
+  async read(query: KernelQuery): Promise<KernelReading> {
+    return (await this.#ask('read', query)) as KernelReading;
+  }
+
+  async apply(transaction: Transaction): Promise<void> {
+    await this.#ask('apply', transaction);
+  }
+
+  watch(onTrigger: (trigger: Trigger) => void): Watch {
+    this.#onTrigger = onTrigger;
+    return {
+      ready: this.#ask('watch').then(() => undefined),
+      close: async () => {
+        await this.#ask('close');
+      },
+    };
+  }
+
+  async #ask(method: ChildRequest['method'], argument?: unknown): Promise<unknown> {
+    this.#lastId += 1;
+    const request: ChildRequest = { id: this.#lastId, method, argument };
+    return await new Promise((resolve, reject) => {
+      this.#waiting.set(request.id, { resolve, reject });
+      this.#child.stdin?.write(`${JSON.stringify(request)}\n`);
+    });
+  }
+
+  #hear(message: ChildMessage): void {
+    if ('trigger' in message) this.#onTrigger(message.trigger as Trigger);
+    if (!('id' in message)) return;
+    const waiting = this.#waiting.get(message.id);
+    this.#waiting.delete(message.id);
+    if ('code' in message) waiting?.reject(new VipnatError(message.code as ErrorCode, message.message));
+    else waiting?.resolve(message.result);
+  }
+}

@@ -1,0 +1,107 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { toolName } from '../../lib/kernel/tool-name.ts';
+import { RealKernel } from './real-kernel.ts';
+import { garbage, type KernelSubject, type ToolFault } from './subject.ts';
+
+/** Long enough for a busy machine, short enough to wait for a tool that hangs. */
+const toolLimitMs = 3000;
+
+/**
+ * The real kernel, in a network and a mount namespace that live and die with one child process: nothing is left behind,
+ * however the test ends. The child finds its tools in a folder of its own, where they can be broken.
+ */
+export async function createRealSubject(): Promise<KernelSubject> {
+  const folder = await createToolFolder();
+  const script = fileURLToPath(new URL('kernel-child.ts', import.meta.url));
+  // A /run of its own, too: everybody's iptables-legacy on this machine takes the lock in the common one.
+  const start = 'mount -t tmpfs tmpfs /run && exec "$0" "$@"';
+  const command = ['/bin/sh', '-c', start, process.execPath, script, String(toolLimitMs)];
+  const child = spawn('unshare', ['--net', '--mount', '--', ...command], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+    // unshare is looked up in this PATH too.
+    env: { ...process.env, PATH: folder, NODE_OPTIONS: '' },
+  });
+  const kernel = new RealKernel(child);
+  // The first answer says that the namespace is there.
+  await kernel.ping();
+  const inside = (...command: string[]) => runInside(child, command);
+  await inside('ip', 'link', 'set', 'lo', 'up');
+  return {
+    kernel,
+    run: (family, backend, input) =>
+      inside('sh', '-c', `${toolName(family, backend, 'restore')} --noflush -w 5 <<'END'\n${input}END\n`),
+    addAddress: (address) => inside('ip', 'address', 'add', address, 'dev', 'lo', 'nodad'),
+    removeAddress: (address) => inside('ip', 'address', 'delete', toPrefix(address), 'dev', 'lo'),
+    programNftProxy: (state) =>
+      inside(
+        'nft',
+        '-f',
+        fileURLToPath(new URL(`../fixtures/captures/nft-kube-proxy.${state}.txt`, import.meta.url)),
+      ),
+    breakTool: (tool, fault) => breakTool(join(folder, tool), fault),
+    countChildren: () => countChildren(child),
+    dispose: async () => {
+      child.stdin.end();
+      if (child.exitCode === null) await once(child, 'exit');
+      await rm(folder, { recursive: true });
+    },
+  };
+}
+
+/** Why there can be no namespaces here; null where they can. */
+export async function whyNoNamespaces(): Promise<string | null> {
+  return await promisify(execFile)('unshare', ['--net', '--mount', '--', 'true']).then(
+    () => null,
+    (error: unknown) => `no network namespaces here: ${String(error)}`,
+  );
+}
+
+const tools = [
+  ...(['ipv4', 'ipv6'] as const).flatMap((family) =>
+    (['nft', 'legacy'] as const).flatMap((backend) =>
+      (['save', 'restore'] as const).map((suffix) => toolName(family, backend, suffix)),
+    ),
+  ),
+  'nft',
+  'inotifywait',
+  'setpriv',
+  'unshare',
+  'mount',
+  'true',
+];
+
+async function createToolFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), `vipnat-${process.pid}-`));
+  for (const tool of tools) {
+    const { stdout } = await promisify(execFile)('which', [tool]);
+    await symlink(stdout.trim(), join(folder, tool));
+  }
+  return folder;
+}
+
+async function breakTool(path: string, fault: ToolFault): Promise<void> {
+  await rm(path);
+  if (fault === 'missing') return;
+  // A wrapper that waits for a child of its own, as wrappers do.
+  const script = fault === 'hanging' ? '/bin/sleep 60; exit 1' : `printf '%s' '${garbage}'`;
+  await writeFile(path, `#!/bin/sh\n${script}\n`, { mode: 0o755 });
+}
+
+async function runInside(child: ChildProcess, command: readonly string[]): Promise<void> {
+  await promisify(execFile)('nsenter', ['--target', String(child.pid), '--net', '--mount', '--', ...command]);
+}
+
+async function countChildren(child: ChildProcess): Promise<number> {
+  const pids = await readFile(`/proc/${child.pid ?? 0}/task/${child.pid ?? 0}/children`, 'utf8');
+  return pids.split(' ').filter((pid) => pid !== '').length;
+}
+
+function toPrefix(address: string): string {
+  return `${address}/${address.includes(':') ? 128 : 32}`;
+}

@@ -1,0 +1,27 @@
+import { type Family } from '../../lib/address/address.ts';
+import { type Backend, type Kernel } from '../../lib/kernel/port.ts';
+
+/** How a tool fails. */
+export type ToolFault = 'missing' | 'hanging' | 'garbage';
+
+/** A kernel under test, with the hands of a stranger on it: a new and empty one each time. */
+export interface KernelSubject {
+  readonly kernel: Kernel;
+  /** Another program runs a restore script of its own with --noflush. Rejects when the tool fails. */
+  run(family: Family, backend: Backend, script: string): Promise<void>;
+  /** Somebody gives the interface lo an address. */
+  addAddress(address: string): Promise<void>;
+  /** Somebody takes it away again. */
+  removeAddress(address: string): Promise<void>;
+  /** kube-proxy programs its nftables table; the name is that of a capture's state. */
+  programNftProxy(state: string): Promise<void>;
+  /** The tool fails this way from now on. */
+  breakTool(tool: string, fault: ToolFault): Promise<void>;
+  /** How many processes the kernel has running. */
+  countChildren(): Promise<number>;
+  /** Removes everything. */
+  dispose(): Promise<void>;
+}
+
+/** What a broken tool prints. */
+export const garbage = 'nobody expects this\n';

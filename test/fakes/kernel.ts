@@ -1,0 +1,172 @@
+import { type Family } from '../../lib/address/address.ts';
+import { VipnatError } from '../../lib/errors.ts';
+import { type Clock, systemClock } from '../../lib/kernel/clock.ts';
+import {
+  type Backend,
+  type Kernel,
+  type KernelQuery,
+  type KernelReading,
+  type LocalAddress,
+  type NftProxyOutput,
+  type SaveOutput,
+  type Transaction,
+  type Trigger,
+  type Watch,
+} from '../../lib/kernel/port.ts';
+import { toolFailed } from '../../lib/kernel/tool-errors.ts';
+import { toolName } from '../../lib/kernel/tool-name.ts';
+import { FakeFaults } from './kernel-faults.ts';
+import { FakeWatches } from './kernel-watches.ts';
+import { selectServiceObjects } from './nft-proxy.ts';
+import { findBreaches } from './protocol.ts';
+import { runRestore } from './xtables/restore.ts';
+import { printTables } from './xtables/save.ts';
+import { type FakeTables } from './xtables/tables.ts';
+
+/**
+ * A kernel in memory that behaves as the real one does through its tools: test/contract runs the same suite on
+ * both. It also holds the product to its promises: an apply that breaks one rejects with a plain Error, and is
+ * noted in `breaches` for products that swallow errors.
+ */
+export class FakeKernel implements Kernel {
+  /** What goes wrong, and when. */
+  readonly faults: FakeFaults;
+  /** Every transaction that was handed in, in order, also those that failed. */
+  readonly applied: Transaction[] = [];
+  /** Promises the product broke. */
+  readonly breaches: string[] = [];
+  /** How many reads were answered. */
+  reads = 0;
+  /** As NFT_MSG_GETGEN has it. */
+  generation = 1;
+  readonly #clock: Clock;
+  readonly #watches: FakeWatches;
+  readonly #tables = new Map<string, FakeTables>();
+  readonly #readSinceWrite = new Set<string>();
+  readonly #nftProxies = new Map<Family, readonly unknown[]>();
+  #addresses: LocalAddress[] = [];
+  #ipvs: string | null = null;
+
+  /** Empty, as a new network namespace is; triggers come by the given clock. */
+  constructor(clock: Clock = systemClock) {
+    this.#clock = clock;
+    this.#watches = new FakeWatches(clock);
+    this.faults = new FakeFaults(clock);
+  }
+
+  async read(query: KernelQuery): Promise<KernelReading> {
+    const { families, backends, nftServiceChain } = query;
+    await this.faults.meet('netlink');
+    const iptables: SaveOutput[] = [];
+    for (const family of families) {
+      for (const backend of backends) iptables.push(await this.#save(family, backend));
+    }
+    const nftProxies: NftProxyOutput[] = [];
+    for (const family of families) {
+      await this.faults.meet('nft');
+      if (this.faults.takeGarbage('nft') !== null) {
+        throw new VipnatError('TOOL_OUTPUT_UNEXPECTED', 'nft -j printed something other than its JSON');
+      }
+      const objects = this.#nftProxies.get(family);
+      if (objects !== undefined) {
+        nftProxies.push({ family, objects: selectServiceObjects(objects, nftServiceChain) });
+      }
+    }
+    for (const { family, backend } of iptables) this.#readSinceWrite.add(`${family} ${backend}`);
+    this.reads += 1;
+    return { iptables, addresses: [...this.#addresses], ipvs: this.#ipvs, nftProxies };
+  }
+
+  async apply(transaction: Transaction): Promise<void> {
+    const { family, backend, input } = transaction;
+    this.#assertPromisesKept(transaction);
+    this.applied.push(transaction);
+    await this.faults.meet(toolName(family, backend, 'restore'));
+    this.faults.runBeforeApply(transaction);
+    this.run(family, backend, input);
+  }
+
+  watch(onTrigger: (trigger: Trigger) => void): Watch {
+    return this.#watches.open(onTrigger);
+  }
+
+  /** What a stranger does: runs a restore script. Throws TOOL_FAILED when the tool would fail. */
+  run(family: Family, backend: Backend, script: string): void {
+    const { changedTables, refusal } = runRestore(this.#tablesOf(family, backend), {
+      family,
+      backend,
+      script,
+    });
+    if (backend === 'legacy') this.#watches.trigger('xtables-lock');
+    else this.#commit(changedTables);
+    if (refusal === null) return;
+    const tool = toolName(family, backend, 'restore');
+    const stderr = `${tool}: ${refusal.message}`;
+    throw toolFailed({ tool, exitCode: refusal.exitCode, stderr, input: script });
+  }
+
+  /** What the save tool would print now; no read, as far as the promises go. */
+  show(family: Family, backend: Backend): string {
+    return printTables(this.#tablesOf(family, backend), { family, backend, date: this.#clock.date() });
+  }
+
+  /** Gives this host an address. */
+  addAddress(address: LocalAddress): void {
+    this.#addresses = [...this.#addresses, address];
+    this.#watches.trigger('addresses');
+  }
+
+  /** Takes an address away from this host. */
+  removeAddress(address: string): void {
+    this.#addresses = this.#addresses.filter((other) => other.address !== address);
+    this.#watches.trigger('addresses');
+  }
+
+  /** Sets /proc/net/ip_vs; null is a kernel without IPVS. */
+  setIpvs(text: string | null): void {
+    this.#ipvs = text;
+    this.#watches.trigger('ipvs');
+  }
+
+  /** Sets the table `kube-proxy`, as the `nftables` array of `nft -j list table`; null removes it. */
+  setNftProxy(family: Family, objects: readonly unknown[] | null): void {
+    if (objects === null) this.#nftProxies.delete(family);
+    else this.#nftProxies.set(family, objects);
+    this.#commit(1);
+  }
+
+  /** Calls every watch back although nothing happened, as the lock does when somebody only looks. */
+  trigger(trigger: Trigger): void {
+    this.#watches.trigger(trigger);
+  }
+
+  #commit(transactions: number): void {
+    this.generation += transactions;
+    if (transactions > 0) this.#watches.trigger('nft-generation');
+  }
+
+  async #save(family: Family, backend: Backend): Promise<SaveOutput> {
+    const tool = toolName(family, backend, 'save');
+    await this.faults.meet(tool);
+    return { family, backend, text: this.faults.takeGarbage(tool) ?? this.show(family, backend) };
+  }
+
+  #assertPromisesKept(transaction: Transaction): void {
+    const source = `${transaction.family} ${transaction.backend}`;
+    const isBlind = !this.#readSinceWrite.delete(source);
+    const breaches = [
+      ...(isBlind ? [`writes ${source} without having read it since the last write (I1)`] : []),
+      ...findBreaches(transaction),
+    ];
+    if (breaches.length === 0) return;
+    this.breaches.push(...breaches);
+    throw new Error(`vipnat broke its promises: ${breaches.join('; ')}\n${transaction.input}`);
+  }
+
+  #tablesOf(family: Family, backend: Backend): FakeTables {
+    const key = `${family} ${backend}`;
+    const tables = this.#tables.get(key) ?? (new Map() as FakeTables);
+    this.#tables.set(key, tables);
+    return tables;
+  }
+}
