@@ -1,0 +1,125 @@
+import { parseAddress } from '../address/address.ts';
+import { type Endpoint, parseEndpoint, sortEndpoints } from '../address/endpoint.ts';
+import { serviceChain, serviceName, servicePort } from '../naming/kubernetes-service.ts';
+import { parseRule, type Rule } from '../netfilter/iptables/rule.ts';
+import { toolName } from '../kernel/tool-name.ts';
+import { type Ruleset, type TableName } from '../netfilter/iptables/ruleset.ts';
+import { type Finding } from '../finding.ts';
+
+/** What kube-proxy has programmed in one backend's tables of one family. */
+export interface IptablesProxyView {
+  /** The rule that sends the ClusterIP to the service's chain. Only that rule makes the chain alive: stale ones stay behind. */
+  readonly liveEdge: Finding<{ readonly clusterIp: string; readonly port: number }> | null;
+  /** Whether packets from other hosts get to kube-proxy's rules at all. */
+  readonly isHooked: boolean;
+  /** The apiservers behind the live edge, sorted; null without one, or when one of them cannot be read. */
+  readonly backends: Finding<readonly Endpoint[]> | null;
+  /** The rule by which kube-proxy says that it wants the service's chain gone. */
+  readonly unwanted: Finding<string> | null;
+  /** The mark that KUBE-MARK-MASQ sets; null when that chain is absent or sets none (it can become empty). */
+  readonly masqueradeMark: Finding<number> | null;
+  /** Whether these are rules of its ipvs mode. */
+  readonly hasIpvsRules: boolean;
+  /** Whether kube-proxy was ever here, alive or not. */
+  readonly hasKubeProxyChains: boolean;
+}
+
+/**
+ * Reads kube-proxy's rules, of version 1.18 and later. Pure and total.
+ * Source: pkg/proxy/iptables/proxier.go and pkg/proxy/ipvs/proxier.go, syncProxyRules.
+ */
+export function readIptablesProxy(ruleset: Ruleset): IptablesProxyView {
+  const liveEdge = findLiveEdge(ruleset);
+  return {
+    liveEdge,
+    isHooked: findRules(ruleset, 'nat', 'PREROUTING', 'KUBE-SERVICES').some(
+      ({ target }) => target === 'KUBE-SERVICES',
+    ),
+    backends: liveEdge === null ? null : findBackends(ruleset),
+    unwanted: findUnwanted(ruleset, liveEdge?.value.clusterIp ?? null),
+    masqueradeMark: findMasqueradeMark(ruleset),
+    hasIpvsRules: findRules(ruleset, 'nat', 'KUBE-SERVICES', '--match-set KUBE-CLUSTER-IP ').length > 0,
+    hasKubeProxyChains: [...ruleset.tables.values()].some(
+      (table) => table.has('KUBE-SERVICES') || table.has('KUBE-PROXY-CANARY'),
+    ),
+  };
+}
+
+/** The ClusterIP's rule comes first: kube-proxy up to 1.23 sends external addresses to the same chain after it. */
+function findLiveEdge(ruleset: Ruleset): IptablesProxyView['liveEdge'] {
+  for (const rule of findRules(ruleset, 'nat', 'KUBE-SERVICES', serviceChain)) {
+    const clusterIp = rule.target === serviceChain ? readServiceAddress(rule, ruleset) : null;
+    if (clusterIp !== null) {
+      return {
+        value: { clusterIp, port: servicePort },
+        seenIn: describeChain(ruleset, 'nat', 'KUBE-SERVICES'),
+      };
+    }
+  }
+  return null;
+}
+
+/** The address in `-d ADDRESS/32 -p tcp … --dport 443`; null for a rule that matches anything else. */
+function readServiceAddress({ options }: Pick<Rule, 'options'>, { family }: Ruleset): string | null {
+  if (options.get('-p') !== 'tcp' || options.get('--dport') !== String(servicePort)) return null;
+  const hostPrefix = family === 'ipv6' ? '/128' : '/32';
+  const destination = options.get('-d') ?? '';
+  if (!destination.endsWith(hostPrefix)) return null;
+  return parseAddress(destination.slice(0, -hostPrefix.length))?.text ?? null;
+}
+
+/** Half a list would look like a disagreement about which apiservers are alive: all or nothing. */
+function findBackends(ruleset: Ruleset): IptablesProxyView['backends'] {
+  const endpointChains = findRules(ruleset, 'nat', serviceChain, 'KUBE-SEP-')
+    .map(({ target }) => target ?? '')
+    .filter((target) => target.startsWith('KUBE-SEP-'));
+  const found = [...new Set(endpointChains)].map((chain) => findTranslation(ruleset, chain));
+  const backends = found.filter((endpoint) => endpoint !== null);
+  if (backends.length < found.length) return null;
+  return { value: sortEndpoints(backends), seenIn: describeChain(ruleset, 'nat', serviceChain) };
+}
+
+function findTranslation(ruleset: Ruleset, chain: string): Endpoint | null {
+  const rule = findRules(ruleset, 'nat', chain, '--to-destination ').find(({ target }) => target === 'DNAT');
+  return parseEndpoint(rule?.options.get('--to-destination') ?? '');
+}
+
+/**
+ * Without endpoints kube-proxy rejects the ClusterIP in the filter table. That half of its update succeeds even when
+ * a jump of ours makes the other half fail and keeps the live edge in place (measured with kube-proxy 1.36.3).
+ */
+function findUnwanted(ruleset: Ruleset, clusterIp: string | null): IptablesProxyView['unwanted'] {
+  const rule = findRules(ruleset, 'filter', 'KUBE-SERVICES', ` --dport ${servicePort} `).find(
+    ({ target, comment, ...rest }) =>
+      (target === 'REJECT' || target === 'DROP') &&
+      ((comment?.startsWith(`${serviceName} has no `) ?? false) ||
+        (clusterIp !== null && readServiceAddress(rest, ruleset) === clusterIp)),
+  );
+  if (rule === undefined) return null;
+  return { value: rule.text, seenIn: describeChain(ruleset, 'filter', 'KUBE-SERVICES') };
+}
+
+function findMasqueradeMark(ruleset: Ruleset): IptablesProxyView['masqueradeMark'] {
+  for (const { target, options } of findRules(ruleset, 'nat', 'KUBE-MARK-MASQ', 'mark ')) {
+    const mark = target === 'MARK' ? readMark(options.get('--set-xmark') ?? options.get('--or-mark')) : 0;
+    if (mark !== 0) return { value: mark, seenIn: describeChain(ruleset, 'nat', 'KUBE-MARK-MASQ') };
+  }
+  return null;
+}
+
+/** `0x4000/0x4000` or `0x4000`; 0 for anything that does not set exactly these bits, such as kube-proxy's way to clear them. */
+function readMark(text: string | undefined): number {
+  const match = /^(0x[0-9a-f]{1,8})(?:\/(0x[0-9a-f]{1,8}))?$/.exec(text ?? '');
+  const mark = Number(match?.[1] ?? 0);
+  return mark === Number(match?.[2] ?? mark) ? mark : 0;
+}
+
+/** The rules of a chain that contain a text, taken apart: only these, because KUBE-SERVICES can have 10,000 others. */
+function findRules(ruleset: Ruleset, table: TableName, chain: string, text: string): Rule[] {
+  const rules = ruleset.tables.get(table)?.get(chain) ?? [];
+  return rules.filter((rule) => rule.includes(text)).map(parseRule);
+}
+
+function describeChain({ family, backend }: Ruleset, table: TableName, chain: string): string {
+  return `${table} ${chain} (${toolName(family, backend)})`;
+}
