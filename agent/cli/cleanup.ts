@@ -1,0 +1,41 @@
+import { VipnatError } from '../../lib/errors.ts';
+import { parseSave } from '../../lib/netfilter/iptables/parse.ts';
+import { toolName } from '../../lib/kernel/tool-name.ts';
+import { converge } from '../converge.ts';
+import { findAgent } from '../http/presence.ts';
+import { everything } from '../look.ts';
+import { plan as makePlan, type Plan } from '../plan.ts';
+import { type CleanupContext } from './command-context.ts';
+import { createPorts } from './host.ts';
+
+/** `vipnat cleanup`: removes every rule and chain of ours, of every version, backend and family. */
+export async function cleanup({ stderr }: CleanupContext): Promise<number> {
+  const agent = await findAgent();
+  if (agent !== null) {
+    throw new VipnatError(
+      'AGENT_ALREADY_RUNNING',
+      `an agent (pid ${agent.pid}) is running here and would write the rules again: stop it first`,
+    );
+  }
+  const { kernel } = createPorts();
+  const lookForPlan = async (): Promise<Plan> => {
+    const { iptables } = await kernel.read(everything);
+    return makePlan({ backend: 'nft', balances: [] }, iptables.map(parseSave));
+  };
+  const removed = await converge(kernel, lookForPlan);
+  for (const line of describeRemoval(removed)) stderr(`${line}\n`);
+  return 0;
+}
+
+function describeRemoval({ tables }: Plan): string[] {
+  if (tables.length === 0) return ['nothing of vipnat was here'];
+  return tables.map(({ family, backend, table, changes }) => {
+    const chains = changes.filter(({ kind }) => kind === 'delete-chain').length;
+    const hooks = changes.filter(({ kind }) => kind === 'delete').length;
+    return `removed from ${table} (${toolName(family, backend)}): ${count(chains, 'chain')}, ${count(hooks, 'hook')}`;
+  });
+}
+
+function count(number: number, noun: string): string {
+  return `${number} ${noun}${number === 1 ? '' : 's'}`;
+}

@@ -1,0 +1,49 @@
+import { type Config } from '../config/config.ts';
+
+/**
+ * What a command's handler is given: `run(context: RunContext): Promise<number>` in run.ts, and so on. The
+ * number it answers is the exit status; a failure is thrown, as a VipnatError, and main prints it.
+ */
+export interface CommandContext<Options extends object = object> {
+  /** Checked for this command: run, plan and check find at least one VIP. */
+  readonly config: Config;
+  /** The command's own switches. */
+  readonly options: Options;
+  /** Writes to standard output as it is, no newline added. What the command was asked for, nothing else. */
+  readonly stdout: (text: string) => void;
+  /** Writes to standard error as it is, no newline added. Everything a person reads beside the answer. */
+  readonly stderr: (text: string) => void;
+}
+
+/** `vipnat run`: at most one of the two is true. */
+export interface RunOptions {
+  /** Converge once and end. */
+  readonly once: boolean;
+  /** Print what would be written, once, and end. */
+  readonly dryRun: boolean;
+}
+
+/** How `vipnat plan` prints, the default first. */
+export const planFormats = ['commands', 'restore', 'nft', 'json'] as const;
+
+/** One of planFormats. */
+export type PlanFormat = (typeof planFormats)[number];
+
+/** `vipnat plan`. */
+export interface PlanOptions {
+  readonly format: PlanFormat;
+  /** Read nothing: then `config.proxyMode` is not `auto`, and ClusterIP or endpoints are given where the way needs them. */
+  readonly offline: boolean;
+}
+
+/** What `run` of run.ts takes. */
+export type RunContext = CommandContext<RunOptions>;
+
+/** What `plan` of plan.ts takes. */
+export type PlanContext = CommandContext<PlanOptions>;
+
+/** What `check` of check.ts takes. */
+export type CheckContext = CommandContext;
+
+/** What `cleanup` of cleanup.ts takes. Its config may name no VIP: everything of ours goes. */
+export type CleanupContext = CommandContext;

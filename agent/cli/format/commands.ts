@@ -1,0 +1,96 @@
+import { formatEndpoint } from '../../../lib/address/endpoint.ts';
+import { type Change, toCommandArguments } from '../../../lib/netfilter/iptables/change.ts';
+import { vipChainName } from '../../../lib/netfilter/iptables/render.ts';
+import { toolName } from '../../../lib/kernel/tool-name.ts';
+import { countApiservers, type Decision } from '../../decide.ts';
+import { describeKubeProxy } from '../../describe.ts';
+import { type PlannedState } from '../../offline.ts';
+import { type TablePlan } from '../../plan.ts';
+
+/** What the kernel's chains are for, as far as we hook into them. */
+const hookToComment = new Map([
+  ['PREROUTING', "Connections from other hosts and from pods, before kube-proxy's own rules:"],
+  ['OUTPUT', 'Connections from this host itself:'],
+  ['POSTROUTING', 'After routing, on their way out:'],
+  ['FORWARD', 'Before any rule that would drop them, on hosts with FORWARD policy DROP:'],
+]);
+
+/**
+ * Lines that a person can read, and run one by one: the plan as iptables commands, each group with the reason
+ * for it, and every line that is no command a comment. They are not atomic; `--format restore` is.
+ */
+export function formatCommands(state: PlannedState, node: string): string {
+  const { plan, decisions, observation } = state;
+  const title = decisions.map(({ vip, way }) => `${formatEndpoint(vip)}: ${way}`).join(' · ');
+  const lines = [
+    `# ${node} · ${describeKubeProxy(observation)} · ${title}`,
+    ...new Set(decisions.map(({ reason }) => `# Why: ${reason}.`)),
+    ...plan.tables.flatMap((table) => formatTable(table, decisions)),
+    '',
+    `# ${countChanges(plan.tables)}. Nothing was written.`,
+  ];
+  return `${lines.join('\n')}\n`;
+}
+
+function formatTable(
+  { family, backend, table, changes }: TablePlan,
+  decisions: readonly Decision[],
+): string[] {
+  const tool = toolName(family, backend);
+  // A chain is deleted after what referred to it; all else reads best chain by chain.
+  const deletions = changes.filter(({ kind }) => kind === 'delete-chain');
+  const chains = [
+    ...new Set(changes.filter(({ kind }) => kind !== 'delete-chain').map(({ chain }) => chain)),
+  ];
+  const groups = chains.map((chain) =>
+    changes.filter((change) => change.chain === chain && change.kind !== 'delete-chain'),
+  );
+  if (deletions.length > 0) groups.push(deletions);
+  return groups.flatMap((group) => [
+    '',
+    `# ${describeGroup(group, decisions)}`,
+    ...group.map((change) => `${tool} ${toCommandArguments(table, change)}`),
+  ]);
+}
+
+function describeGroup(group: readonly Change[], decisions: readonly Decision[]): string {
+  const [first] = group;
+  if (first === undefined) return '';
+  if (first.kind === 'delete-chain') return 'Left over, and nothing refers to it any more:';
+  const hook = hookToComment.get(first.chain);
+  if (hook !== undefined) return hook;
+  const decision = decisions.find(({ vip }) => vipChainName(vip) === first.chain);
+  if (decision !== undefined) return describeVipChain(decision);
+  if (group.every(({ kind }) => kind === 'reset-chain' || kind === 'delete')) return 'Left over from before:';
+  return describeSharedChain(first.chain);
+}
+
+function describeVipChain({ vip, way, backends, clusterIp }: Decision): string {
+  const name = formatEndpoint(vip);
+  switch (way) {
+    case 'service-chain':
+      return `${name} goes through kube-proxy's own chain for default/kubernetes:`;
+    case 'cluster-ip':
+      return `${name} goes to kube-proxy's virtual server ${clusterIp ?? ''}:`;
+    case 'direct':
+      return `${name} goes straight to ${countApiservers(backends.length)}, each as likely as the others:`;
+    case 'passthrough':
+      return `${name} is left to the node that holds it:`;
+  }
+}
+
+function describeSharedChain(chain: string): string {
+  if (chain === 'VIPNAT-POSTROUTING') {
+    return "Replies must come back through this node, so its address replaces the client's:";
+  }
+  if (chain === 'VIPNAT-FORWARD') return 'What was balanced may be forwarded, in both directions:';
+  return 'New connections to a VIP, told by address and port:';
+}
+
+function countChanges(tables: readonly TablePlan[]): string {
+  const counts = tables.map(
+    ({ family, table, changes }) => `${changes.length} to ${table}${family === 'ipv6' ? ' (IPv6)' : ''}`,
+  );
+  const [first = 'no changes', ...more] = counts;
+  return [first.replace(' to ', first.startsWith('1 ') ? ' change to ' : ' changes to '), ...more].join(', ');
+}

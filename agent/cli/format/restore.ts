@@ -1,0 +1,41 @@
+import { formatEndpoint } from '../../../lib/address/endpoint.ts';
+import { toolName } from '../../../lib/kernel/tool-name.ts';
+import { renderNftTable } from '../../../lib/netfilter/nftables/render.ts';
+import { VipnatError } from '../../../lib/errors.ts';
+import { type Decision } from '../../decide.ts';
+import { type Config } from '../../config/config.ts';
+import { type PlannedState } from '../../offline.ts';
+
+/** The plan as what the tools are given: each transaction after a comment that names its tool and flags. */
+export function formatRestore({ plan }: PlannedState): string {
+  return plan.transactions
+    .map(({ family, backend, input }) => `# ${toolName(family, backend, 'restore')} --noflush\n${input}`)
+    .join('');
+}
+
+/**
+ * The same balancing as tables of its own for `nft -f -`, one per family. A VIP that goes through kube-proxy goes
+ * straight to the same apiservers here: a chain of another table cannot be joined.
+ * @throws VipnatError CONFIG_INVALID when nothing says which apiservers these are.
+ */
+export function formatNft(decisions: readonly Decision[], { masquerade }: Config): string {
+  const unknown = decisions.find(({ way, backends }) => way !== 'passthrough' && backends.length === 0);
+  if (unknown !== undefined) {
+    const vip = formatEndpoint(unknown.vip);
+    throw new VipnatError(
+      'CONFIG_INVALID',
+      `an nftables table cannot join kube-proxy's, so ${vip} needs the apiservers: add --endpoints 10.0.0.11:6443,10.0.0.12:6443`,
+    );
+  }
+  const families = [...new Set(decisions.map(({ vip }) => vip.family))].sort();
+  return families
+    .map((family) =>
+      renderNftTable(
+        family,
+        decisions
+          .filter(({ vip }) => vip.family === family)
+          .map(({ vip, backends }) => ({ vip, backends, masquerade })),
+      ),
+    )
+    .join('');
+}

@@ -1,0 +1,70 @@
+import { describeOption, listChoices, nameFlag, optionNames, schema } from '../config/options.ts';
+
+/** Flag to how help writes it, with what it takes: `--vip ADDR[:PORT]`, `--proxy-mode MODE`. Switches are not in it. */
+export const configTerms: ReadonlyMap<string, string> = new Map([
+  ['--config', '--config FILE'],
+  ['--format', '--format FORMAT'],
+  ...optionNames.map((name): [string, string] => {
+    const flag = nameFlag(name);
+    const word = flag.slice(flag.lastIndexOf('-') + 1).toUpperCase();
+    return [flag, `${flag} ${listChoices(name).length > 0 ? word : describeOption(name).argument}`];
+  }),
+]);
+
+/** What help says of a flag that belongs to the configuration: its meaning, choices and default; null for another flag. */
+export function describeConfigFlag(flag: string): string | null {
+  const name = optionNames.find((candidate) => nameFlag(candidate) === flag);
+  if (name === undefined) return null;
+  const { meaning } = describeOption(name);
+  const choices = listChoices(name);
+  if (choices.length === 0) return meaning;
+  const preset = schema.parse({})[name];
+  return `${meaning}: ${choices.map((choice) => (choice === preset ? `${choice} (default)` : choice)).join(', ')}`;
+}
+
+/** What `vipnat --help` says below the commands. */
+export const programHelp = `
+Examples:
+  vipnat plan --vip 10.0.0.50        what would be written on this host, and why
+  vipnat run --vip 10.0.0.50         the agent
+
+Exit status: 0 done, 1 failed, 2 drift (check), 78 bad configuration.
+See vipnat COMMAND --help for its options. Each option of the configuration can be
+a variable (VIPNAT_PROXY_MODE) or a key in the --config file (proxyMode) as well.`;
+
+/** What each command's help says below its options. */
+export const commandHelp = {
+  run: `
+Examples:
+  vipnat run --vip 10.0.0.50
+  vipnat run --vip 10.0.0.50 --dry-run
+  vipnat run --config /etc/vipnat.yaml
+
+What was written keeps working when the agent stops; vipnat cleanup removes it.
+Exit status: 0 ended as asked, 1 failed, 78 bad configuration.`,
+  plan: `
+Examples:
+  vipnat plan --vip 10.0.0.50
+  vipnat plan --vip 10.0.0.50 --format restore
+  vipnat plan --vip 10.0.0.50 --offline --proxy-mode ipvs --cluster-ip 10.96.0.1
+
+Rules go to standard output, everything else to standard error. Nothing is written.
+Exit status: 0 printed, or nothing to change; 1 failed; 78 bad configuration.`,
+  check: `
+Example:
+  vipnat check --vip 10.0.0.50
+
+Exit status: 0 in sync, 2 drift, 1 failed, 78 bad configuration.`,
+  cleanup: `
+Example:
+  vipnat cleanup
+
+Every backend and both families, also what earlier versions wrote. Needs no --vip.
+Exit status: 0 nothing of ours is left, 1 failed, 78 bad configuration.`,
+  vrid: `
+Examples:
+  vipnat vrid 10.0.0.50              prints 51: the last octet and 1
+  vipnat vrid fd00::50               the last byte and 1
+
+Exit status: 0 printed, 78 not an address, or one that has no virtual_router_id.`,
+} as const;

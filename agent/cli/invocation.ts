@@ -1,0 +1,37 @@
+import { type Flags } from '../config/flags.ts';
+import { type PlanOptions, type RunOptions } from './command-context.ts';
+
+/** A command that works by the configuration, with its own switches. */
+export type ConfiguredCommand =
+  | { readonly name: 'run'; readonly options: RunOptions }
+  | { readonly name: 'plan'; readonly options: PlanOptions }
+  | { readonly name: 'check' | 'cleanup'; readonly options: object };
+
+/** What a command line asks for. */
+export type Invocation = TextInvocation | VridInvocation | ConfiguredInvocation;
+
+/** Help or the version, to be printed as it is. */
+export interface TextInvocation {
+  readonly kind: 'text';
+  readonly text: string;
+}
+
+/** `vipnat vrid VIP`: the text is not checked yet. */
+export interface VridInvocation {
+  readonly kind: 'vrid';
+  readonly vip: string;
+}
+
+/** A command and what it is to be configured with. */
+export interface ConfiguredInvocation {
+  readonly kind: 'configured';
+  readonly command: ConfiguredCommand;
+  readonly flags: Flags;
+  /** What --config names. */
+  readonly file: string | undefined;
+  /** What is wrong with the words themselves, one line each; what the values come to is checked later. */
+  readonly problems: readonly string[];
+}
+
+/** All commands, in the order in which help lists them. */
+export const commandNames = ['run', 'plan', 'check', 'cleanup', 'vrid'] as const;

@@ -1,0 +1,36 @@
+import { hostname } from 'node:os';
+import { type Config } from '../config/config.ts';
+import { describeInSync } from '../describe.ts';
+import { planOffline, type PlannedState } from '../offline.ts';
+import { type PlanContext, type PlanFormat } from './command-context.ts';
+import { formatCommands } from './format/commands.ts';
+import { formatJson } from './format/json.ts';
+import { formatNft, formatRestore } from './format/restore.ts';
+
+/** `vipnat plan`: prints what `run` would write now, and writes nothing. */
+export async function plan({ config, options, stdout, stderr }: PlanContext): Promise<number> {
+  const state = options.offline ? planOffline(config) : await lookOnce(config);
+  stdout(format(state, options.format, config));
+  if (state.plan.transactions.length === 0) {
+    for (const decision of state.decisions) stderr(`${describeInSync(decision)}. Nothing to change.\n`);
+  }
+  return 0;
+}
+
+async function lookOnce(config: Config): Promise<PlannedState> {
+  const { lookAtHost } = await import('./host.ts');
+  return lookAtHost(config);
+}
+
+function format(state: PlannedState, planFormat: PlanFormat, config: Config): string {
+  switch (planFormat) {
+    case 'json':
+      return formatJson(state, hostname());
+    case 'nft':
+      return formatNft(state.decisions, config);
+    case 'restore':
+      return formatRestore(state);
+    case 'commands':
+      return state.plan.transactions.length === 0 ? '' : formatCommands(state, hostname());
+  }
+}

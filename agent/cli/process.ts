@@ -1,0 +1,18 @@
+import { formatError } from './error-text.ts';
+import { writeStderr, writeStdout } from './output.ts';
+import { runProgram } from './program.ts';
+
+/** Runs the program as this process, which then ends by itself: nothing written is lost. */
+export async function runProcess(): Promise<void> {
+  process.on('uncaughtException', (error) => {
+    const { text, exitCode } = formatError(error, process.env['VIPNAT_LOG_LEVEL'] === 'debug');
+    writeStderr(text);
+    process.exit(exitCode);
+  });
+  process.exitCode = await runProgram({
+    args: process.argv.slice(2),
+    environment: process.env,
+    stdout: writeStdout,
+    stderr: writeStderr,
+  });
+}

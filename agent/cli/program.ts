@@ -1,0 +1,76 @@
+import { VipnatError } from '../../lib/errors.ts';
+import { configVariable, type Environment } from '../config/environment.ts';
+import { readConfig } from '../config/load.ts';
+import { type Config } from '../config/config.ts';
+import { parseCommandLine } from './command-line.ts';
+import { findCommandProblems } from './command-rules.ts';
+import { formatError } from './error-text.ts';
+import { type ConfiguredCommand, type ConfiguredInvocation } from './invocation.ts';
+import { version } from './version.ts';
+
+/** What the program has of its process. */
+export interface ProgramHost {
+  /** The command line, without node and the script. */
+  readonly args: readonly string[];
+  readonly environment: Environment;
+  readonly stdout: (text: string) => void;
+  readonly stderr: (text: string) => void;
+}
+
+/** Runs one command line to its end and answers the exit status. Never rejects: what fails is printed to stderr. */
+export async function runProgram(host: ProgramHost): Promise<number> {
+  let isDebug = host.environment['VIPNAT_LOG_LEVEL'] === 'debug';
+  try {
+    const invocation = parseCommandLine(host.args, version);
+    if (invocation.kind === 'text') {
+      host.stdout(invocation.text);
+      return 0;
+    }
+    if (invocation.kind === 'vrid') {
+      const { vrid } = await import('./vrid.ts');
+      host.stdout(vrid(invocation.vip));
+      return 0;
+    }
+    isDebug = invocation.flags['logLevel'] === 'debug' || isDebug;
+    const config = await checkConfig(invocation, host.environment);
+    isDebug = config.logLevel === 'debug';
+    return await runCommand(invocation.command, config, host);
+  } catch (error) {
+    const { text, exitCode } = formatError(error, isDebug);
+    host.stderr(text);
+    return exitCode;
+  }
+}
+
+async function checkConfig(invocation: ConfiguredInvocation, environment: Environment): Promise<Config> {
+  const { command, flags, problems } = invocation;
+  const variable = environment[configVariable];
+  const file = invocation.file ?? (variable === '' ? undefined : variable);
+  const reading = await readConfig({ flags, environment, file });
+  const all = [...problems, ...reading.problems, ...findCommandProblems(command, reading)];
+  if (all.length > 0) throw new VipnatError('CONFIG_INVALID', all.join('\n'));
+  return reading.config;
+}
+
+/** Each command loads its own part only: what prints rules in 100 ms must not wait for what the agent needs. */
+async function runCommand(command: ConfiguredCommand, config: Config, host: ProgramHost): Promise<number> {
+  const context = { config, stdout: host.stdout, stderr: host.stderr };
+  switch (command.name) {
+    case 'run': {
+      const { run } = await import('./run.ts');
+      return run({ ...context, options: command.options });
+    }
+    case 'plan': {
+      const { plan } = await import('./plan.ts');
+      return plan({ ...context, options: command.options });
+    }
+    case 'check': {
+      const { check } = await import('./check.ts');
+      return check({ ...context, options: command.options });
+    }
+    case 'cleanup': {
+      const { cleanup } = await import('./cleanup.ts');
+      return cleanup({ ...context, options: command.options });
+    }
+  }
+}

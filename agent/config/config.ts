@@ -1,0 +1,52 @@
+import { type Family } from '../../lib/address/address.ts';
+import { type Endpoint } from '../../lib/address/endpoint.ts';
+import { type Backend } from '../../lib/kernel/port.ts';
+
+/** `--mode` and its choices, the default first. `auto` chooses by what kube-proxy is seen to do. */
+export const modes = ['auto', 'service-chain', 'cluster-ip', 'direct'] as const;
+
+/** `--proxy-mode` and its choices, the default first: what kube-proxy runs; `auto` finds out, `none` is no kube-proxy. */
+export const proxyModes = ['auto', 'iptables', 'ipvs', 'nftables', 'none'] as const;
+
+/** `--iptables` and its choices, the default first. `auto` takes the one that the host uses. */
+export const iptablesChoices = ['auto', 'legacy', 'nft'] as const satisfies readonly ('auto' | Backend)[];
+
+/** `--masquerade` and its choices, the default first. */
+export const masquerades = ['own', 'kube-mark', 'none'] as const;
+
+/** `--log-level` and its choices, the fewest lines first; `info` is the default. */
+export const logLevels = ['error', 'warn', 'info', 'debug'] as const;
+
+/** `--log-format` and its choices, the default first. */
+export const logFormats = ['pretty', 'json'] as const;
+
+/** One of modes. */
+export type Mode = (typeof modes)[number];
+
+/** One of proxyModes. */
+export type ProxyMode = (typeof proxyModes)[number];
+
+/** One of masquerades. */
+export type Masquerade = (typeof masquerades)[number];
+
+/** One of logLevels. */
+export type LogLevel = (typeof logLevels)[number];
+
+/** One of logFormats. */
+export type LogFormat = (typeof logFormats)[number];
+
+/** The whole configuration, checked, with defaults filled in: what flags, VIPNAT_* and the file come to. */
+export interface Config {
+  /** The virtual IPs in the order given, each once, unicast addresses only. Empty only for cleanup. */
+  readonly vips: readonly Endpoint[];
+  readonly mode: Mode;
+  readonly proxyMode: ProxyMode;
+  readonly iptables: (typeof iptablesChoices)[number];
+  /** The ClusterIP of default/kubernetes where the user gave it, in canonical text, for families that have a VIP. */
+  readonly clusterIps: Readonly<Partial<Record<Family, string>>>;
+  /** apiservers the user gave, sorted, each once, never a VIP, and only of families that have a VIP. */
+  readonly endpoints: readonly Endpoint[];
+  readonly masquerade: Masquerade;
+  readonly logLevel: LogLevel;
+  readonly logFormat: LogFormat;
+}

@@ -1,0 +1,71 @@
+import { type Family } from '../../lib/address/address.ts';
+import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
+import { nameFlag, type OptionName, type Values } from './options.ts';
+import { formatSource, type Settings } from './setting.ts';
+
+/** The problems that values have with one another, each right by itself: one line each, in the order of the options. */
+export function findConflicts(values: Values, settings: Settings): string[] {
+  const format = (name: OptionName, complaints: readonly Complaint[]) =>
+    complaints.map(({ text, index, what, hint }) => {
+      const from = formatSource(settings.get(name)?.from(index) ?? '');
+      return `${nameFlag(name)} ${text} ${what}${from}. ${hint}`;
+    });
+  return [
+    ...format('vip', checkVips(values.vip)),
+    ...format('clusterIp', checkClusterIps(values)),
+    ...format('endpoints', checkEndpoints(values)),
+  ];
+}
+
+interface Complaint {
+  readonly text: string;
+  /** Which element of the list. */
+  readonly index: number;
+  readonly what: string;
+  readonly hint: string;
+}
+
+function checkVips(vips: readonly Endpoint[]): Complaint[] {
+  const texts = vips.map(formatEndpoint);
+  return texts.flatMap((text, index) =>
+    texts.indexOf(text) === index ? [] : [{ text, index, what: 'is given twice', hint: 'Leave one out' }],
+  );
+}
+
+function checkClusterIps({ clusterIp, vip }: Values): Complaint[] {
+  return clusterIp.flatMap(({ family, text }, index) => {
+    if (vip.some(({ address }) => address === text)) {
+      return [{ text, index, what: 'is a virtual IP', hint: 'Give the ClusterIP of default/kubernetes' }];
+    }
+    if (clusterIp.findIndex((other) => other.family === family) < index) {
+      const what = `is a second ClusterIP for ${nameFamily(family)}`;
+      return [{ text, index, what, hint: 'Give one per family' }];
+    }
+    return checkFamily({ family, text, index }, vip);
+  });
+}
+
+function checkEndpoints({ endpoints, vip }: Values): Complaint[] {
+  return endpoints.flatMap((endpoint, index) => {
+    const text = formatEndpoint(endpoint);
+    if (vip.some(({ address }) => address === endpoint.address)) {
+      const what = 'is at a virtual IP: connections would run in a loop';
+      return [{ text, index, what, hint: "Give the apiservers' own addresses" }];
+    }
+    return checkFamily({ family: endpoint.family, text, index }, vip);
+  });
+}
+
+/** Without any VIP there is nothing to compare with: that is another problem, or none, as for cleanup. */
+function checkFamily(
+  { family, text, index }: { family: Family; text: string; index: number },
+  vips: readonly Endpoint[],
+): Complaint[] {
+  if (vips.length === 0 || vips.some((vip) => vip.family === family)) return [];
+  const name = nameFamily(family);
+  return [{ text, index, what: `is ${name}, and no virtual IP is`, hint: `Add an ${name} --vip` }];
+}
+
+function nameFamily(family: Family): string {
+  return family === 'ipv4' ? 'IPv4' : 'IPv6';
+}

@@ -1,0 +1,107 @@
+import { sortEndpoints } from '../../lib/address/endpoint.ts';
+import { type Config } from './config.ts';
+import { findConflicts } from './conflicts.ts';
+import { type Environment, readEnvironment } from './environment.ts';
+import { type Flags, readFlags } from './flags.ts';
+import { findNearest } from './nearest.ts';
+import {
+  describeOption,
+  listChoices,
+  nameFlag,
+  type OptionName,
+  optionNames,
+  schema,
+  type Values,
+} from './options.ts';
+import { formatSource, quoteText, type Setting, type SourceReading } from './setting.ts';
+
+/** Where the configuration comes from. */
+export interface ConfigSources {
+  readonly flags: Flags;
+  readonly environment: Environment;
+  /** The file that --config or VIPNAT_CONFIG names. */
+  readonly file: string | undefined;
+}
+
+/** What the sources come to. The configuration counts only when there are no problems. */
+export interface ConfigReading {
+  readonly config: Config;
+  /** All problems, one line each, without `vipnat: ` in front: of the environment, the file, then the options. */
+  readonly problems: readonly string[];
+  /** Options whose value is not known because of one of the problems; config has their defaults. */
+  readonly unreadable: ReadonlySet<OptionName>;
+}
+
+/** Reads and checks the configuration. A flag counts before a variable, a variable before the file, that before the default. */
+export async function readConfig({ flags, environment, file }: ConfigSources): Promise<ConfigReading> {
+  const fromEnvironment = readEnvironment(environment);
+  const fromFile = await readFile(file);
+  const settings = new Map([...fromFile.settings, ...fromEnvironment.settings, ...readFlags(flags)]);
+  const { values, problems, unreadable } = checkValues(settings);
+  const isFileLost = fromFile.problems.length > 0 && fromFile.settings.size === 0;
+  const lost = isFileLost ? optionNames.filter((name) => !settings.has(name)) : [];
+  return {
+    config: toConfig(values),
+    problems: [
+      ...fromEnvironment.problems,
+      ...fromFile.problems,
+      ...problems,
+      ...findConflicts(values, settings),
+    ],
+    unreadable: new Set([...unreadable, ...lost]),
+  };
+}
+
+/** The YAML parser is loaded only for those who have a file: it takes longer than all the rest. */
+async function readFile(file: string | undefined): Promise<SourceReading> {
+  if (file === undefined) return { settings: new Map(), problems: [] };
+  const { readConfigFile } = await import('./file.ts');
+  return await readConfigFile(file);
+}
+
+interface Checked {
+  readonly values: Values;
+  readonly problems: readonly string[];
+  readonly unreadable: readonly OptionName[];
+}
+
+/** Values that cannot be read give way to their defaults, so that the others can still be held against one another. */
+function checkValues(settings: ReadonlyMap<string, Setting>): Checked {
+  const raw = Object.fromEntries([...settings].map(([name, { value }]) => [name, value]));
+  const result = schema.safeParse(raw);
+  if (result.success) return { values: result.data, problems: [], unreadable: [] };
+  const unreadable = [...new Set(result.error.issues.map(({ path }) => path[0] as OptionName))];
+  const readable = Object.entries(raw).filter(([name]) => !unreadable.includes(name as OptionName));
+  const problems = result.error.issues.map(({ path, message }) => {
+    const name = path[0] as OptionName;
+    const index = typeof path[1] === 'number' ? path[1] : undefined;
+    return formatProblem(name, settings.get(name), { index, message });
+  });
+  return { values: schema.parse(Object.fromEntries(readable)), problems, unreadable };
+}
+
+interface Issue {
+  /** Which element of a list it is about. */
+  readonly index: number | undefined;
+  readonly message: string;
+}
+
+function formatProblem(name: OptionName, setting: Setting | undefined, { index, message }: Issue): string {
+  const value: unknown =
+    index === undefined ? setting?.value : (setting?.value as readonly unknown[] | undefined)?.[index];
+  const text = typeof value === 'string' ? ` ${quoteText(value)}` : '';
+  const example =
+    (typeof value === 'string' ? findNearest(value, listChoices(name)) : null) ??
+    describeOption(name).example;
+  const flag = nameFlag(name);
+  return `${flag}${text} ${message}${formatSource(setting?.from(index) ?? '')}. Example: ${flag} ${example}`;
+}
+
+function toConfig({ vip, clusterIp, endpoints, ...rest }: Values): Config {
+  return {
+    ...rest,
+    vips: vip,
+    clusterIps: Object.fromEntries(clusterIp.map(({ family, text }) => [family, text])),
+    endpoints: sortEndpoints(endpoints),
+  };
+}

@@ -1,0 +1,115 @@
+import * as z from 'zod/mini';
+import { iptablesChoices, logFormats, logLevels, masquerades, modes, proxyModes } from './config.ts';
+import { choice, clusterIp, endpoint, list, vip } from './values.ts';
+
+/** What a person is told about one option. */
+export interface OptionDescription {
+  /** What stands for the value in help and documents: `ADDR[:PORT]`, or the words it can be. */
+  readonly argument: string;
+  /** What it is for, as a phrase. */
+  readonly meaning: string;
+  /** A value that works. */
+  readonly example: string;
+  /** Whether the flag can be repeated, and its text, like the variable's, can hold several values with commas. */
+  readonly isList: boolean;
+}
+
+const descriptions = z.registry<OptionDescription>();
+
+/**
+ * The one source of all options, by name. From it come the flags, the VIPNAT_* variables, the keys of the
+ * file, the help, and what docs/configuration.md must hold. A new option is a new entry, nothing else.
+ */
+export const schema = z.object({
+  vip: z._default(list(vip), []).register(descriptions, {
+    argument: 'ADDR[:PORT]',
+    meaning: 'a virtual IP to balance; the port is 6443 unless given',
+    example: '10.0.0.50:6443',
+    isList: true,
+  }),
+  mode: z._default(choice(modes), 'auto').register(descriptions, {
+    argument: modes.join('|'),
+    meaning: 'how to balance; auto follows kube-proxy',
+    example: 'direct',
+    isList: false,
+  }),
+  proxyMode: z._default(choice(proxyModes), 'auto').register(descriptions, {
+    argument: proxyModes.join('|'),
+    meaning: "kube-proxy's mode; auto finds it out, none means no kube-proxy",
+    example: 'iptables',
+    isList: false,
+  }),
+  iptables: z._default(choice(iptablesChoices), 'auto').register(descriptions, {
+    argument: iptablesChoices.join('|'),
+    meaning: 'which iptables to write with; auto takes the one the host uses',
+    example: 'nft',
+    isList: false,
+  }),
+  clusterIp: z._default(list(clusterIp), []).register(descriptions, {
+    argument: 'ADDR',
+    meaning: 'the ClusterIP of default/kubernetes, where it cannot be read; one per family',
+    example: '10.96.0.1',
+    isList: true,
+  }),
+  endpoints: z._default(list(endpoint), []).register(descriptions, {
+    argument: 'ADDR:PORT,…',
+    meaning: 'the apiservers, where they cannot be read',
+    example: '10.0.0.11:6443,10.0.0.12:6443',
+    isList: true,
+  }),
+  masquerade: z._default(choice(masquerades), 'own').register(descriptions, {
+    argument: masquerades.join('|'),
+    meaning: "who rewrites the client's address, our rule or kube-proxy's",
+    example: 'kube-mark',
+    isList: false,
+  }),
+  logLevel: z._default(choice(logLevels), 'info').register(descriptions, {
+    argument: logLevels.join('|'),
+    meaning: 'the least important lines to log',
+    example: 'debug',
+    isList: false,
+  }),
+  logFormat: z._default(choice(logFormats), 'pretty').register(descriptions, {
+    argument: logFormats.join('|'),
+    meaning: 'log lines for people, or one JSON object a line',
+    example: 'json',
+    isList: false,
+  }),
+});
+
+/** Every option's checked values, defaults filled in. */
+export type Values = z.output<typeof schema>;
+
+/** The name of an option: its key in the file, and in camelCase what its flag says. */
+export type OptionName = keyof Values;
+
+/** All options, in the order in which they are listed and their problems are told. */
+export const optionNames = Object.keys(schema.shape) as readonly OptionName[];
+
+/** Whether a name is that of an option. */
+export function isOptionName(name: string): name is OptionName {
+  return Object.hasOwn(schema.shape, name);
+}
+
+/** What a person is told about an option. */
+export function describeOption(name: OptionName): OptionDescription {
+  const description = descriptions.get(schema.shape[name]);
+  if (description === undefined) throw new TypeError(`option ${name} has no description`);
+  return description;
+}
+
+/** The words an option can be, or none when it takes more than a few words. */
+export function listChoices(name: OptionName): readonly string[] {
+  const { argument } = describeOption(name);
+  return argument.includes('|') ? argument.split('|') : [];
+}
+
+/** `--proxy-mode` for `proxyMode`. */
+export function nameFlag(name: string): string {
+  return `--${name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+}
+
+/** `VIPNAT_PROXY_MODE` for `proxyMode`. */
+export function nameVariable(name: string): string {
+  return `VIPNAT_${name.replaceAll(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`;
+}

@@ -1,0 +1,80 @@
+import * as z from 'zod/mini';
+import { type Address, parseAddress } from '../../lib/address/address.ts';
+import { type Endpoint, parseEndpoint } from '../../lib/address/endpoint.ts';
+import { classifyAddress, type Scope } from '../../lib/address/scope.ts';
+
+/** The port of a VIP that is given without one: kubeadm's, and the apiserver's own default. */
+export const defaultVipPort = 6443;
+
+/** Messages complete a sentence that starts with the flag and the text: `--vip 10.0.0.300` + `is not an IP address`. */
+const wrongKind = { error: ({ input }: { input?: unknown }) => `wants text, not ${nameKind(input)}` };
+
+/** Reads `ADDR[:PORT]` of an address that one host can hold. */
+export const vip = z.pipe(z.string(wrongKind), z.transform(toEndpoint(defaultVipPort)));
+
+/** Reads `ADDR:PORT` of an address that one host can hold; names are not looked up. */
+export const endpoint = z.pipe(z.string(wrongKind), z.transform(toEndpoint()));
+
+/** Reads `ADDR` of an address that one Service can hold. */
+export const clusterIp = z.pipe(z.string(wrongKind), z.transform(toClusterIp));
+
+/** Reads a list of values, each by the same schema. */
+export function list<T extends z.core.SomeType>(element: T): z.ZodMiniArray<T> {
+  return z.array(element, wrongKind);
+}
+
+/** Reads one of some words. */
+export function choice<const T extends readonly string[]>(
+  choices: T,
+): z.ZodMiniEnum<{ [K in T[number]]: K }> {
+  return z.enum(choices, {
+    error: ({ input }) =>
+      typeof input === 'string' ? `is none of ${choices.join(', ')}` : `wants text, not ${nameKind(input)}`,
+  });
+}
+
+type Context = z.core.ParsePayload;
+
+function toEndpoint(defaultPort?: number): (text: string, context: Context) => Endpoint {
+  return (text, context) => {
+    const read = parseEndpoint(text, defaultPort);
+    if (read === null) return refuse(context, explainEndpoint(text));
+    const complaint = complaints[classifyAddress({ family: read.family, text: read.address })];
+    return complaint === undefined ? read : refuse(context, complaint);
+  };
+}
+
+function toClusterIp(text: string, context: Context): Address {
+  const address = parseAddress(text);
+  if (address === null) return refuse(context, 'is not an IP address');
+  const complaint = complaints[classifyAddress(address)];
+  return complaint === undefined ? address : refuse(context, complaint);
+}
+
+/** Why no endpoint could be read: the address, the port, or an IPv6 address whose port needs brackets. */
+function explainEndpoint(text: string): string {
+  const bare = parseAddress(text);
+  if (bare?.family === 'ipv6') return 'needs a port, and then brackets: [ADDR]:PORT';
+  const host = /^\[(?<ipv6>[^\]]*)\]|^(?<ipv4>[^:]*)/.exec(text);
+  const address = parseAddress(host?.groups?.['ipv6'] ?? host?.groups?.['ipv4'] ?? '');
+  return address === null ? 'is not an IP address' : 'needs a port from 1 to 65535';
+}
+
+const complaints: Readonly<Partial<Record<Scope, string>>> = {
+  unspecified: 'is the unspecified address: no host has it',
+  loopback: 'is a loopback address: other hosts cannot reach it',
+  linkLocal: 'is a link-local address: it means another host on each link',
+  multicast: 'is a multicast address, not one host',
+  broadcast: 'is a broadcast address, not one host',
+  ipv4Mapped: 'is an IPv4 address in IPv6 form: write it in IPv4 form',
+};
+
+function refuse(context: Context, message: string): never {
+  context.issues.push({ code: 'custom', message, input: context.value });
+  return z.NEVER;
+}
+
+function nameKind(input: unknown): string {
+  if (input === null) return 'nothing';
+  return Array.isArray(input) ? 'a list' : 'a map';
+}

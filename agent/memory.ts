@@ -1,0 +1,34 @@
+import { type Family } from '../lib/address/address.ts';
+import { type Endpoint } from '../lib/address/endpoint.ts';
+import { type Backend } from '../lib/kernel/port.ts';
+import { type Finding } from '../lib/finding.ts';
+
+/** How a VIP stood in the last look. */
+export interface VipMemory {
+  /** In how many looks on end kube-proxy's backends were the usable ones. */
+  readonly agreedLooks: number;
+  readonly isBypass: boolean;
+}
+
+/** How a VIP stands before the first look. */
+export const unseenVip: VipMemory = { agreedLooks: 0, isBypass: false };
+
+/**
+ * What one look leaves for the next. Small on purpose: an agent that lost it decides the same way within two
+ * looks (I4). Never changed in place.
+ */
+export interface Memory {
+  readonly endpoints: Readonly<Partial<Record<Family, Finding<readonly Endpoint[]>>>>;
+  /** By VIP text. */
+  readonly vips: ReadonlyMap<string, VipMemory>;
+  /** How a backend's tool prints rules of ours that read differently from what was written, by `backend id`. */
+  readonly prints: ReadonlyMap<string, string>;
+}
+
+/** The memory of a process that has not looked yet. */
+export const emptyMemory: Memory = { endpoints: {}, vips: new Map(), prints: new Map() };
+
+/** The key of a rule's print. */
+export function printKey(backend: Backend, id: string): string {
+  return `${backend} ${id}`;
+}

@@ -1,0 +1,60 @@
+import { type Family } from '../lib/address/address.ts';
+import { type Ruleset } from '../lib/netfilter/iptables/ruleset.ts';
+import { type Config } from './config/config.ts';
+import { type Decision, type Way } from './decide.ts';
+import { type Assessment } from './assess.ts';
+import { plan } from './plan.ts';
+import { toRoute } from './route.ts';
+
+/** The part of an assessment that a plan is printed from. */
+export type PlannedState = Pick<Assessment, 'decisions' | 'plan'> & {
+  readonly observation: Pick<Assessment['observation'], 'addresses' | 'backend' | 'proxyMode'>;
+};
+
+/**
+ * What would be written on a host without any rules of ours on which kube-proxy runs as the configuration says.
+ * Reads nothing; `--proxy-mode` is not `auto` here, and what the way needs was given.
+ */
+export function planOffline(config: Config): PlannedState {
+  const decisions = config.vips.map((vip): Decision => {
+    const way = chooseWay(config);
+    return {
+      vip,
+      way,
+      reason: `nothing was read; kube-proxy is taken to run as --proxy-mode ${config.proxyMode} says`,
+      isBypass: false,
+      clusterIp: config.clusterIps[vip.family] ?? null,
+      backends: config.endpoints.filter(({ family }) => family === vip.family),
+    };
+  });
+  const backend = config.iptables === 'auto' ? 'nft' : config.iptables;
+  const families = [...new Set(config.vips.map(({ family }) => family))].sort();
+  const balances = decisions.map((decision) => ({
+    vip: decision.vip,
+    route: toRoute(decision),
+    masquerade: config.masquerade,
+  }));
+  const proxyMode = config.proxyMode === 'auto' ? 'none' : config.proxyMode;
+  return {
+    decisions,
+    plan: plan(
+      { backend, balances },
+      families.map((family) => emptyRuleset(family, backend)),
+    ),
+    observation: {
+      addresses: [],
+      backend: { value: backend, seenIn: config.iptables === 'auto' ? 'the default' : '--iptables' },
+      proxyMode: { value: proxyMode, seenIn: '--proxy-mode' },
+    },
+  };
+}
+
+function chooseWay({ mode, proxyMode }: Config): Way {
+  if (mode !== 'auto') return mode;
+  if (proxyMode === 'iptables') return 'service-chain';
+  return proxyMode === 'ipvs' ? 'cluster-ip' : 'direct';
+}
+
+function emptyRuleset(family: Family, backend: Ruleset['backend']): Ruleset {
+  return { family, backend, tables: new Map() };
+}

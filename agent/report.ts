@@ -1,0 +1,144 @@
+import { formatEndpoint } from '../lib/address/endpoint.ts';
+import { VipnatError } from '../lib/errors.ts';
+import { type Clock } from '../lib/kernel/clock.ts';
+import { isOutdated } from '../lib/netfilter/iptables/drift.ts';
+import { type Assessment } from './assess.ts';
+import { describeWay } from './describe.ts';
+import { type Logger } from './log/logger.ts';
+import { type Cause } from './loop.ts';
+import { describeDrift, type Plan } from './plan.ts';
+
+/** A fight is over when nothing had to be repaired for this long. */
+const peaceMs = 60_000;
+
+interface Pending {
+  readonly since: number;
+  readonly drift: readonly string[];
+  readonly isRepair: boolean;
+  readonly causes: readonly Cause[];
+}
+
+/**
+ * What the loop has to say, as log lines: one for each change, with its cause and reason, one for each kind of
+ * trouble however long it lasts, and nothing while in sync (I7).
+ */
+export class Report {
+  readonly #logger: Logger;
+  readonly #clock: Clock;
+  readonly #vipToState = new Map<string, string>();
+  readonly #vipToHeld = new Map<string, boolean>();
+  #pending: Pending | null = null;
+  #fightSince: number | null = null;
+  #lastRepair = 0;
+  #failure: { readonly text: string; readonly since: number } | null = null;
+
+  constructor(logger: Logger, clock: Clock) {
+    this.#logger = logger;
+    this.#clock = clock;
+  }
+
+  /** Before a write: what it is for. */
+  drift({ plan }: Assessment, causes: readonly Cause[]): void {
+    const drifts = plan.tables.flatMap((table) => table.drift);
+    this.#pending ??= {
+      since: this.#clock.now(),
+      drift: describeDrift(plan),
+      isRepair: drifts.some((drift) => !isOutdated(drift)),
+      causes,
+    };
+  }
+
+  /** After a look that found nothing to do. */
+  inSync(assessment: Assessment): void {
+    this.#endFailure();
+    const hasNewWay = this.#sayWays(assessment);
+    this.#sayHolder(assessment);
+    if (this.#pending !== null && !hasNewWay) this.#sayRepair(this.#pending);
+    this.#pending = null;
+    this.#endFight();
+  }
+
+  /** Instead of a write, when the budget for repairs is spent: one loud line until it is over. */
+  fight(plan: Plan, waitMs: number): void {
+    this.#lastRepair = this.#clock.now();
+    if (this.#fightSince !== null) return;
+    this.#fightSince = this.#lastRepair;
+    const [first = 'our rules change'] = describeDrift(plan);
+    this.#logger.error(
+      `somebody keeps undoing our rules: ${first}. From now on one repair in ${Math.ceil(waitMs / 1000)} s; find the other program that writes them`,
+      { drift: describeDrift(plan) },
+    );
+  }
+
+  /** After a look or write that failed; said once while it stays the same. */
+  failure(error: unknown, retryMs: number): void {
+    const text = error instanceof Error ? error.message : String(error);
+    if (this.#failure?.text === text) return;
+    this.#failure = { text, since: this.#failure?.since ?? this.#clock.now() };
+    const code = error instanceof VipnatError ? { code: error.code } : {};
+    const details =
+      error instanceof VipnatError && error.details !== undefined ? { details: error.details } : {};
+    this.#logger.error(`${text} (the last good rules stay; next try in ${retryMs} ms)`, {
+      ...code,
+      ...details,
+    });
+  }
+
+  #endFailure(): void {
+    if (this.#failure === null) return;
+    this.#logger.info(`works again after ${this.#ageOf(this.#failure.since)}`);
+    this.#failure = null;
+  }
+
+  #endFight(): void {
+    if (this.#fightSince === null || this.#clock.now() - this.#lastRepair < peaceMs) return;
+    this.#logger.info(`nobody has undone our rules for ${peaceMs / 1000} s`);
+    this.#fightSince = null;
+  }
+
+  /** Answers whether any VIP goes another way than before. */
+  #sayWays({ decisions }: Assessment): boolean {
+    let hasNewWay = false;
+    for (const decision of decisions) {
+      const vip = formatEndpoint(decision.vip);
+      const state = describeWay(decision);
+      const before = this.#vipToState.get(vip);
+      if (before === state) continue;
+      hasNewWay = true;
+      this.#vipToState.set(vip, state);
+      const took = this.#pending === null ? '' : ` (${this.#ageOf(this.#pending.since)})`;
+      const change = before === undefined ? state : `${before.split(' ')[0] ?? ''} -> ${state}`;
+      const line = `${vip} ${change}: ${decision.reason}${took}`;
+      if (decision.way === 'passthrough') this.#logger.warn(line);
+      else this.#logger.info(line);
+    }
+    return hasNewWay;
+  }
+
+  #sayHolder({ observation, decisions }: Assessment): void {
+    for (const { vip } of decisions) {
+      const isHeld = observation.addresses.some(({ address }) => address === vip.address);
+      const before = this.#vipToHeld.get(vip.address);
+      this.#vipToHeld.set(vip.address, isHeld);
+      if (before === isHeld || (before === undefined && !isHeld)) continue;
+      this.#logger.info(
+        isHeld ? `this node holds ${vip.address}` : `this node no longer holds ${vip.address}`,
+      );
+    }
+  }
+
+  #sayRepair({ since, drift, isRepair, causes }: Pending): void {
+    if (isRepair) this.#lastRepair = this.#clock.now();
+    const [first = 'rules', ...more] = drift;
+    const rest = more.length === 0 ? '' : ` and ${more.length} more`;
+    const line = `${isRepair ? 'repaired' : 'brought up to date'}: ${first}${rest} (${this.#ageOf(since)})`;
+    const fields = { drift, causes };
+    if (isRepair) this.#logger.warn(line, fields);
+    else this.#logger.info(line, fields);
+  }
+
+  #ageOf(since: number): string {
+    const ms = this.#clock.now() - since;
+    return ms < 10_000 ? `${Math.round(ms)} ms` : `${Math.round(ms / 1000)} s`;
+  }
+}

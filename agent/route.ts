@@ -1,0 +1,12 @@
+import { serviceChain, servicePort } from '../lib/naming/kubernetes-service.ts';
+import { type Balance } from '../lib/netfilter/iptables/render.ts';
+import { type Decision } from './decide.ts';
+
+/** What a decision asks the kernel for. */
+export function toRoute({ way, vip, clusterIp, backends }: Decision): Balance['route'] {
+  if (way === 'service-chain') return { way, chain: serviceChain };
+  if (way === 'cluster-ip' && clusterIp !== null) {
+    return { way, clusterIp: { family: vip.family, address: clusterIp, port: servicePort } };
+  }
+  return way === 'direct' ? { way, backends } : { way: 'passthrough' };
+}

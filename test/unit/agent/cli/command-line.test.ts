@@ -1,0 +1,92 @@
+import { describe, expect, test } from '@jest/globals';
+import { parseCommandLine } from '../../../../agent/cli/command-line.ts';
+
+const parse = (...args: string[]) => parseCommandLine(args, '1.2.3');
+
+describe('a command line', () => {
+  test('names the command, its switches and what flags were given', () => {
+    expect(
+      parse('plan', '--offline', '--vip', '10.0.0.50', '--format=json', '--vip', '10.0.0.51'),
+    ).toMatchObject({
+      kind: 'configured',
+      command: { name: 'plan', options: { format: 'json', offline: true } },
+      flags: { vip: ['10.0.0.50', '10.0.0.51'] },
+      problems: [],
+    });
+    expect(parse('run', '--config', '/etc/vipnat.yaml', '--dry-run')).toMatchObject({
+      command: { name: 'run', options: { once: false, dryRun: true } },
+      file: '/etc/vipnat.yaml',
+    });
+  });
+
+  test('asks for the commands format, online, unless it says otherwise', () => {
+    expect(parse('plan')).toMatchObject({ command: { options: { format: 'commands', offline: false } } });
+  });
+
+  test('can ask for the version, for help of all and of each command', () => {
+    expect(parse('--version')).toEqual({ kind: 'text', text: '1.2.3\n' });
+    const help = parse('--help');
+    expect(help).toMatchObject({ kind: 'text' });
+    for (const command of ['run', 'plan', 'check', 'cleanup', 'vrid']) {
+      expect(help).toMatchObject({ text: expect.stringMatching(new RegExp(`^ +${command} `, 'm')) });
+      expect(parse(command, '--help')).toMatchObject({
+        text: expect.stringMatching(/Examples?:[^]*Exit status:/),
+      });
+    }
+  });
+
+  test('help of a command fits 80 columns and shows choices with their default', () => {
+    const help = parse('plan', '--help');
+    const text = help.kind === 'text' ? help.text : '';
+    expect(text).toMatch(/--proxy-mode MODE .*\n.*auto \(default\), iptables/);
+    const options = text.slice(text.indexOf('Options:'), text.indexOf('Examples:'));
+    expect(options.split('\n').filter((line) => line.length > 80)).toEqual([]);
+  });
+
+  test('vrid takes its VIP', () => {
+    expect(parse('vrid', '10.0.0.50')).toEqual({ kind: 'vrid', vip: '10.0.0.50' });
+  });
+});
+
+describe('a command line that cannot be understood', () => {
+  test.each([
+    [[], 'no command given. Commands: run, plan, check, cleanup, vrid. See vipnat --help'],
+    [['pln'], 'pln is no command. Did you mean plan?'],
+    [['status'], 'status is no command. Commands: run, plan, check, cleanup, vrid'],
+    [['--vip', '10.0.0.50', 'plan'], '--vip comes after the command. Example: vipnat plan --vip …'],
+    [['--verbose'], '--verbose is no option. See vipnat --help'],
+    [['plan', '--vip'], '--vip needs a value. Example: --vip 10.0.0.50:6443'],
+    [['plan', '--format'], '--format needs a value'],
+    [['vrid'], 'vrid needs the virtual IP. Example: vipnat vrid 10.0.0.50'],
+  ])('%j is refused with the way out', (args, message) => {
+    expect(() => parse(...args)).toThrow(expect.objectContaining({ code: 'CONFIG_INVALID', message }));
+  });
+});
+
+describe('words that do not belong there', () => {
+  const problemsOf = (...args: string[]) => {
+    const invocation = parse(...args);
+    return invocation.kind === 'configured' ? invocation.problems : [];
+  };
+
+  test('all unknown options are told, with the nearest one, and other options still count', () => {
+    expect(
+      problemsOf('check', '--vpi', '10.0.0.50', '--offline', '--mode', 'direct', '--proxymode=x'),
+    ).toEqual([
+      '--vpi is no option of check. Did you mean --vip?',
+      '--offline is no option of check. See vipnat check --help',
+      '--proxymode is no option of check. Did you mean --proxy-mode?',
+    ]);
+    expect(parse('check', '--nonsense', '--mode', 'direct')).toMatchObject({ flags: { mode: 'direct' } });
+  });
+
+  test('words without an option are too many', () => {
+    expect(problemsOf('plan', 'now')).toEqual(['now is one word too many. See vipnat plan --help']);
+  });
+
+  test('a format that does not exist gets the nearest as example', () => {
+    expect(problemsOf('plan', '--format', 'jsn')).toEqual([
+      '--format jsn is none of commands, restore, nft, json. Example: --format json',
+    ]);
+  });
+});

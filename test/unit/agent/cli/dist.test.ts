@@ -1,0 +1,102 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { cpSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+const offline = ['plan', '--offline', '--vip', '10.0.0.50', '--proxy-mode', 'iptables'];
+
+let folder = '';
+beforeAll(() => {
+  execFileSync('scripts/build', { stdio: ['ignore', 'ignore', 'inherit'] });
+  folder = mkdtempSync(join(tmpdir(), 'vipnat-dist-'));
+  cpSync('dist', join(folder, 'dist'), { recursive: true });
+}, 30_000);
+afterAll(() => {
+  rmSync(folder, { recursive: true });
+});
+
+/** Runs the copy, which has no node_modules anywhere above it. */
+function run(args: readonly string[], nodeOptions: readonly string[] = []) {
+  const { status, stdout, stderr } = spawnSync(
+    process.execPath,
+    [...nodeOptions, join(folder, 'dist/vipnat.js'), ...args],
+    { encoding: 'utf8', cwd: folder, env: {} },
+  );
+  return { status, stdout, stderr };
+}
+
+describe('dist/, taken away from its checkout', () => {
+  test("has package.json's version", () => {
+    const { version } = JSON.parse(readFileSync('package.json', 'utf8')) as { version: string };
+    expect(run(['--version'])).toEqual({ status: 0, stdout: `${version}\n`, stderr: '' });
+  });
+
+  test('plans, and reads a YAML file', () => {
+    expect(run(offline)).toMatchObject({ status: 0, stdout: expect.stringContaining('VIPNAT') });
+    writeFileSync(join(folder, 'a.yaml'), 'vip: 10.0.0.50\ncolour: blue\n');
+    expect(run(['plan', '--config', 'a.yaml'])).toMatchObject({
+      status: 78,
+      stderr: expect.stringMatching(/^vipnat: colour is no option \(from a\.yaml line 2\)\. .*\n$/),
+    });
+  });
+
+  test.each(['execa', 'netlink', 'winston', 'yaml'])('loads %s, with what native part it has', (name) => {
+    const script = `require(${JSON.stringify(join(folder, 'dist/vendor', `${name}.js`))})`;
+    expect(() => execFileSync(process.execPath, ['-e', script], { cwd: folder })).not.toThrow();
+  });
+
+  test('is refused by an older Node in one line', () => {
+    const preload = join(folder, 'old.cjs');
+    writeFileSync(
+      preload,
+      "Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '18.20.8' } });",
+    );
+    expect(run(offline, ['--require', preload])).toEqual({
+      status: 1,
+      stdout: '',
+      stderr: expect.stringMatching(
+        /^vipnat: this is Node 18\.20\.8, and vipnat needs 22\.19 or newer\..*\n$/,
+      ),
+    });
+  });
+
+  test('works with ready-made code that V8 refuses', () => {
+    const spoiled = join(folder, 'dist/program.js.code');
+    const code = readFileSync(spoiled);
+    writeFileSync(spoiled, 'made by another V8');
+    try {
+      expect(run(['vrid', '10.0.0.50'])).toEqual({ status: 0, stdout: '51\n', stderr: '' });
+    } finally {
+      writeFileSync(spoiled, code);
+    }
+  });
+});
+
+describe('standard output', () => {
+  test('whose reader went away is no failure', async () => {
+    const child = spawn(process.execPath, [join(folder, 'dist/vipnat.js'), ...offline], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: {},
+    });
+    child.stdout.destroy();
+    let stderr = '';
+    child.stderr.on('data', (chunk) => {
+      stderr += String(chunk);
+    });
+    const status = await new Promise((resolve) => {
+      child.once('close', resolve);
+    });
+    expect([status, stderr]).toEqual([0, '']);
+  });
+
+  test('that is full ends the program with one line and status 1', () => {
+    const { status, stderr } = spawnSync(process.execPath, [join(folder, 'dist/vipnat.js'), ...offline], {
+      encoding: 'utf8',
+      stdio: ['ignore', openSync('/dev/full', 'w'), 'pipe'],
+      env: {},
+    });
+    expect(stderr).toMatch(/^vipnat: standard output cannot be written: ENOSPC.*\n$/);
+    expect(status).toBe(1);
+  });
+});
