@@ -13,7 +13,7 @@ const sizeLimits = {
 };
 
 /** Only lib/kernel/ starts processes or opens netlink (I2); sockets are for discovery, health and http. */
-const processModules = ['child_process', 'node:child_process', 'execa', 'netlink'];
+const processModules = ['child_process', 'node:child_process', 'execa', 'netlink', 'netlink/dist/raw.js'];
 const socketModules = [
   'http',
   'https',

@@ -5,7 +5,7 @@
  * Tension: a trigger says little (the generation moves for every write on the host, also ours), kube-proxy makes
  * its changes in bursts, and somebody else may want other rules than we do.
  * Compromise: a trigger is only a hint to look, and a look is always the whole cycle. Looks wait for a burst to
- * settle and keep a distance in proportion to what the last one cost. A write is verified by the next look at
+ * settle, keep a distance in proportion to what the last one cost, and get rarer while they find nothing. A write is verified by the next look at
  * once. Repairs draw on a budget (I9); a changed decision has one of its own, so that a fight cannot hold it up.
  */
 import { type Cancel, type Clock } from '../lib/kernel/clock.ts';
@@ -31,12 +31,21 @@ export type Cause = Trigger | 'start' | 'tick' | 'verify' | 'retry';
 /** A burst of changes (kube-proxy: about 20 commands and a restore) is mostly over after this; a person notices nothing. */
 const settleMs = 20;
 
-/** Catches what no trigger shows: a legacy write from a container that does not share the lock file. */
-const tickMs = 30_000;
+/** Where something else writes all the time, looks that find nothing come less and less often, at worst every second. */
+const maxPaceMs = 1000;
 
-/** However much changes, looking takes at most a third of the time, and ticks at most 1/200 of a core. */
+/** A few looks for nothing are no sign of that yet: kube-proxy's start alone takes as many. */
+const freeIdleLooks = 5;
+
+/** When a second equal look decides (the bypass), it comes this soon. */
+const confirmMs = 500;
+
+/** Catches what no trigger shows: a legacy write from a container that does not share the lock file. */
+const tickMs = 60_000;
+
+/** However much changes, looking takes at most a third of the time, and ticks at most 1/500 of it. */
 const restPerLook = 2;
-const tickPerLook = 200;
+const tickPerLook = 500;
 
 const repairBudget: Budget = { capacity: 10, refillMs: 5000 };
 const decisionBudget: Budget = { capacity: 20, refillMs: 1000 };
@@ -64,6 +73,8 @@ export class Loop {
   #turn: Promise<void> | null = null;
   #watch: Watch | null = null;
   #isStopped = false;
+  #idleLooks = 0;
+  #lastLookEnded = 0;
 
   constructor(ports: LoopPorts, config: Config) {
     this.#ports = ports;
@@ -75,7 +86,7 @@ export class Loop {
   /** Starts to watch and to look. */
   start(): void {
     this.#watch = this.#ports.kernel.watch((trigger) => {
-      this.#request(trigger, settleMs);
+      this.#request(trigger, this.#settle());
     });
     this.#request('start', 0);
     // What changed between the first look and the watch's own first look was seen by neither.
@@ -90,6 +101,16 @@ export class Loop {
     this.#timer?.cancel();
     await this.#watch?.close();
     await this.#turn;
+  }
+
+  /** How long to wait after a trigger: a moment on a quiet host, longer the more looks in a row found nothing. */
+  #settle(): number {
+    const restedMs = this.#ports.clock.now() - this.#lastLookEnded;
+    if (restedMs > maxPaceMs) this.#idleLooks = 0;
+    return Math.max(
+      settleMs,
+      backOff(Math.max(0, this.#idleLooks - freeIdleLooks), settleMs, maxPaceMs) - restedMs,
+    );
   }
 
   /** Looks again in so many milliseconds, or earlier if that is planned already. */
@@ -113,9 +134,11 @@ export class Loop {
     this.#turn = this.#look(causes).then((answer) => void (next = answer));
     await this.#turn;
     this.#turn = null;
-    const cost = clock.now() - started;
+    this.#lastLookEnded = clock.now();
+    const cost = this.#lastLookEnded - started;
     const hasNews = this.#causes.size > 0;
-    if (hasNews && next.cause !== 'retry') this.#request('tick', Math.max(settleMs, cost * restPerLook));
+    if (hasNews && next.cause !== 'retry')
+      this.#request('tick', Math.max(this.#settle(), cost * restPerLook));
     this.#request(
       next.cause,
       next.cause === 'tick' ? Math.max(next.delayMs, cost * tickPerLook) : next.delayMs,
@@ -146,9 +169,11 @@ export class Loop {
     const { report } = this.#ports;
     if (assessment.plan.transactions.length === 0) {
       this.#unverifiedWrites = 0;
+      this.#idleLooks += 1;
       report.inSync(assessment);
-      return { cause: 'tick', delayMs: tickMs };
+      return { cause: 'tick', delayMs: isUndecided(assessment) ? confirmMs : tickMs };
     }
+    this.#idleLooks = 0;
     const waitMs = this.#takeToken(assessment);
     if (waitMs > 0) {
       report.fight(assessment.plan, waitMs);
@@ -184,6 +209,11 @@ export class Loop {
     if (!isRace(error) || this.#failures > 1) this.#ports.report.failure(error, delayMs);
     return { cause: 'retry', delayMs };
   }
+}
+
+/** Whether one more look like this one ends a bypass. */
+function isUndecided({ memory }: Assessment): boolean {
+  return [...memory.vips.values()].some(({ isBypass, agreedLooks }) => isBypass && agreedLooks > 0);
 }
 
 interface Next {

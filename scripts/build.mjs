@@ -15,14 +15,19 @@ const { version, dependencies } = JSON.parse(readFileSync('package.json', 'utf8'
 /** Dependencies that every command loads. */
 const startPackages = ['commander', 'ipaddr.js', 'zod'];
 const vendorPackages = Object.keys(dependencies).filter((name) => !startPackages.includes(name));
+const vendorFiles = {
+  ...Object.fromEntries(vendorPackages.map((name) => [name, name])),
+  netlink: 'netlink/dist/raw.js',
+};
 
 const vendor = {
   name: 'vendor',
   setup({ onResolve }) {
-    const filter = new RegExp(`^(${vendorPackages.join('|')})$`);
-    onResolve({ filter }, ({ path, kind }) =>
-      kind === 'entry-point' ? undefined : { path: `./vendor/${path}.js`, external: true },
-    );
+    for (const [name, file] of Object.entries(vendorFiles)) {
+      onResolve({ filter: new RegExp(`^${RegExp.escape(file)}$`) }, ({ kind }) =>
+        kind === 'entry-point' ? undefined : { path: `./vendor/${name}.js`, external: true },
+      );
+    }
   },
 };
 
@@ -81,7 +86,7 @@ await Promise.all([
   }),
   build({
     ...common,
-    entryPoints: vendorPackages,
+    entryPoints: vendorFiles,
     outdir: `${out}/vendor`,
     entryNames: '[name]',
     target: 'node22',

@@ -7,7 +7,7 @@
  * Compromise: the package's raw socket, request and reply only, with the little framing that needs.
  */
 import { getSystemErrorName } from 'node:util';
-import type { RawNetlinkSocket } from 'netlink';
+import type { RawNetlinkSocket } from 'netlink/dist/raw.js';
 import { VipnatError } from '../errors.ts';
 import { type NetlinkMessage, parseMessages } from './netlink-messages.ts';
 import { toolNotPermitted } from './tool-errors.ts';
@@ -70,7 +70,7 @@ const protocolToNumber: Record<NetlinkProtocol, number> = { route: 0, netfilter:
 
 async function openSocket(protocol: NetlinkProtocol): Promise<RawNetlinkSocket> {
   // Imported late: loading the native addon costs 20 ms, and most commands never get here.
-  const { RawNetlinkSocket } = await import('netlink');
+  const { RawNetlinkSocket } = await import('netlink/dist/raw.js');
   const socket = new RawNetlinkSocket(protocolToNumber[protocol]);
   socket.unref();
   // An 'error' event without a listener aborts the process (netlink 0.3.0).

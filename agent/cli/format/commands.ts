@@ -25,11 +25,16 @@ export function formatCommands(state: PlannedState, node: string): string {
   const lines = [
     `# ${node} · ${describeKubeProxy(observation)} · ${title}`,
     ...new Set(decisions.map(({ reason }) => `# Why: ${reason}.`)),
-    ...plan.tables.flatMap((table) => formatTable(table, decisions)),
+    ...byInterest(plan.tables).flatMap((table) => formatTable(table, decisions)),
     '',
-    `# ${countChanges(plan.tables)}. Nothing was written.`,
+    `# ${countChanges(byInterest(plan.tables))}. Nothing was written.`,
   ];
   return `${lines.join('\n')}\n`;
+}
+
+/** The nat table first: that is where the VIP's packets go. */
+function byInterest(tables: readonly TablePlan[]): TablePlan[] {
+  return [...tables.filter(({ table }) => table === 'nat'), ...tables.filter(({ table }) => table !== 'nat')];
 }
 
 function formatTable(
