@@ -1,0 +1,41 @@
+/**
+ * A small apiserver: TLS on one port, that says who it is. Run as a program of its own in a host's namespace:
+ *   apiserver.ts NAME PORT CERTIFICATE KEY
+ * GET /readyz answers ok, everything else {"apiserver": NAME, "from": the client's address}. A connection whose first
+ * bytes are `echo` and a newline is no TLS: what it sends comes back, for as long as it likes.
+ */
+import { readFileSync } from 'node:fs';
+import { createServer as createHttpsServer } from 'node:https';
+import { createServer, type Socket } from 'node:net';
+
+const [name = '', port = '', certificate = '', key = ''] = process.argv.slice(2);
+
+const https = createHttpsServer(
+  { cert: readFileSync(certificate), key: readFileSync(key) },
+  (request, response) => {
+    const from = request.socket.remoteAddress?.replace('::ffff:', '') ?? '';
+    response.setHeader('content-type', 'application/json');
+    response.end(request.url === '/readyz' ? 'ok' : `${JSON.stringify({ apiserver: name, from })}\n`);
+  },
+);
+
+createServer((socket) => {
+  // A client that goes away in the middle is no trouble of ours.
+  socket.on('error', () => socket.destroy());
+  socket.once('readable', () => {
+    const first = socket.read() as Buffer | null;
+    if (first === null) return;
+    const isEcho = first.toString('latin1').startsWith('echo\n');
+    // TLS starts with what was read already: it takes what is in the socket's buffer.
+    socket.unshift(first);
+    if (isEcho) echo(socket);
+    else https.emit('connection', socket);
+  });
+}).listen({ host: '::', port: Number(port), backlog: 4096 }, () => {
+  process.stdout.write('ready\n');
+});
+
+function echo(socket: Socket): void {
+  socket.write(`${name}\n`);
+  socket.pipe(socket);
+}

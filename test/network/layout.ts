@@ -1,0 +1,58 @@
+import type { Family } from '../../lib/address/address.ts';
+import type { Endpoint } from '../../lib/address/endpoint.ts';
+
+/** A host or pod of the miniature cluster. */
+export interface Machine {
+  readonly name: string;
+  readonly addresses: Readonly<Record<Family, string>>;
+  /** The pod network of a host with pods. */
+  readonly pods?: Readonly<Record<Family, string>>;
+}
+
+/** Three masters, the first of which holds the VIPs at the start. */
+export const masters: readonly Machine[] = [
+  { name: 'm1', addresses: { ipv4: '10.77.0.11', ipv6: 'fd77::11' } },
+  {
+    name: 'm2',
+    addresses: { ipv4: '10.77.0.12', ipv6: 'fd77::12' },
+    pods: { ipv4: '10.244.2', ipv6: 'fd00:244:2:' },
+  },
+  { name: 'm3', addresses: { ipv4: '10.77.0.13', ipv6: 'fd77::13' } },
+];
+
+/** A node that is no master. */
+export const worker: Machine = {
+  name: 'worker',
+  addresses: { ipv4: '10.77.0.21', ipv6: 'fd77::21' },
+  pods: { ipv4: '10.244.3', ipv6: 'fd00:244:3:' },
+};
+
+/** A host that is no part of the cluster. */
+export const outsider: Machine = {
+  name: 'client',
+  addresses: { ipv4: '10.77.0.100', ipv6: 'fd77::100' },
+};
+
+/** All hosts on the wire. */
+export const hosts: readonly Machine[] = [...masters, worker, outsider];
+
+/** The virtual IPs, one per family. */
+export const vips: Readonly<Record<Family, string>> = { ipv4: '10.77.0.50', ipv6: 'fd77::50' };
+
+/** The ClusterIPs of default/kubernetes. */
+export const clusterIps: Readonly<Record<Family, string>> = { ipv4: '10.96.0.1', ipv6: 'fd00:96::1' };
+
+/** The apiservers' and the VIPs' port. */
+export const apiserverPort = 6443;
+
+/** The three apiservers in one family. */
+export function listApiservers(family: Family): Endpoint[] {
+  return masters.map(({ addresses }) => ({ family, address: addresses[family], port: apiserverPort }));
+}
+
+/** The address of a host on its pod network, and that of its one pod. */
+export function podAddresses({ pods }: Machine, family: Family): { host: string; pod: string } {
+  const network = pods?.[family] ?? '';
+  const separator = family === 'ipv4' ? '.' : ':';
+  return { host: `${network}${separator}1`, pod: `${network}${separator}2` };
+}

@@ -1,0 +1,143 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { readdirSync } from 'node:fs';
+import { execa } from 'execa';
+
+/** Where iproute2 keeps its named network namespaces. */
+const folder = '/run/netns';
+
+/** Namespaces are called `vipnat-PID-RANDOM-NAME`, so that a later run can tell whose owner is gone. */
+const namePattern = /^vipnat-(\d+)-/;
+
+/** The end of a command in a namespace. */
+export interface CommandResult {
+  readonly exitCode: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/**
+ * Network namespaces of one run, and the processes in them. Everything goes away with `close()`, when the process
+ * exits, and on SIGINT or SIGTERM; what a killed run left behind goes when the next one starts.
+ */
+export class Namespaces {
+  readonly #prefix = `vipnat-${process.pid}-${randomBytes(2).toString('hex')}`;
+  readonly #names = new Set<string>();
+  readonly #children = new Set<ChildProcess>();
+  readonly #onExit = () => {
+    this.#removeNow();
+  };
+  readonly #onSignal = () => {
+    process.exit(130);
+  };
+
+  constructor() {
+    removeAbandoned();
+    process.on('exit', this.#onExit);
+    process.on('SIGINT', this.#onSignal);
+    process.on('SIGTERM', this.#onSignal);
+  }
+
+  /** Creates a namespace; answers its full name. */
+  async create(name: string): Promise<string> {
+    const full = `${this.#prefix}-${name}`;
+    this.#names.add(full);
+    await execa('ip', ['netns', 'add', full]);
+    return full;
+  }
+
+  /** Runs a command in a namespace to its end. Never rejects for a failing command, see `exitCode`. */
+  async run(
+    namespace: string,
+    command: readonly string[],
+    options: { input?: string; environment?: Record<string, string>; limitMs?: number } = {},
+  ): Promise<CommandResult> {
+    const { input = '', environment = {}, limitMs = 60_000 } = options;
+    const result = await execa('ip', ['netns', 'exec', namespace, ...command], {
+      input,
+      env: environment,
+      timeout: limitMs,
+      reject: false,
+    });
+    return { exitCode: result.exitCode ?? -1, stdout: result.stdout, stderr: result.stderr };
+  }
+
+  /** Runs a shell script in a namespace; rejects with what it printed when it fails. */
+  async shell(namespace: string, script: string): Promise<string> {
+    const { exitCode, stdout, stderr } = await this.run(namespace, ['sh', '-e', '-s'], { input: script });
+    if (exitCode !== 0) throw new Error(`in ${namespace}: exit status ${exitCode}: ${stderr}\n${script}`);
+    return stdout;
+  }
+
+  /** Starts a process that lives until `close()` or until it is killed. Its pid is that of the command itself. */
+  start(
+    namespace: string,
+    command: readonly string[],
+    environment: NodeJS.ProcessEnv = process.env,
+  ): ChildProcess {
+    const child = spawn('ip', ['netns', 'exec', namespace, ...command], {
+      stdio: ['pipe', 'pipe', 'pipe'],
+      env: environment,
+    });
+    this.#children.add(child);
+    child.on('exit', () => this.#children.delete(child));
+    return child;
+  }
+
+  /** Ends every process and removes every namespace of this run. */
+  async close(): Promise<void> {
+    const ends = [...this.#children].map((child) => new Promise((resolve) => child.once('exit', resolve)));
+    for (const child of this.#children) child.kill('SIGKILL');
+    await Promise.all(ends);
+    this.#removeNow();
+    process.off('exit', this.#onExit);
+    process.off('SIGINT', this.#onSignal);
+    process.off('SIGTERM', this.#onSignal);
+  }
+
+  #removeNow(): void {
+    for (const child of this.#children) child.kill('SIGKILL');
+    for (const name of this.#names) removeNamespace(name);
+    this.#names.clear();
+  }
+}
+
+/** Removes the namespaces of runs whose process is gone. */
+function removeAbandoned(): void {
+  for (const name of listNamespaces()) {
+    const pid = Number(namePattern.exec(name)?.[1]);
+    if (pid > 0 && !isAlive(pid)) removeNamespace(name);
+  }
+}
+
+/** With the processes in it: a namespace lives on, nameless, as long as one does. */
+function removeNamespace(name: string): void {
+  const { stdout } = spawnSync('ip', ['netns', 'pids', name], { encoding: 'utf8' });
+  for (const pid of stdout.split('\n').filter((line) => line !== '')) endProcess(Number(pid));
+  spawnSync('ip', ['netns', 'delete', name]);
+}
+
+function endProcess(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // It has just ended by itself.
+  }
+}
+
+function listNamespaces(): string[] {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return [];
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,144 @@
+/**
+ * A client in a namespace: reads one task a line from standard input, answers each with one line. Started once per
+ * seat, so that a request costs a connection and not a process.
+ */
+import { connect as connectPlain, type Socket } from 'node:net';
+import { createInterface } from 'node:readline';
+import { connect as connectTls } from 'node:tls';
+import type { HoldTask, HoldReport, RateReport, RateTask, RequestReport, RequestTask, Task } from './seat.ts';
+
+const requestLimitMs = 2000;
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const task = JSON.parse(line) as Task;
+  process.stdout.write(`${JSON.stringify(await run(task))}\n`);
+}
+
+async function run(task: Task): Promise<RequestReport | RateReport | HoldReport> {
+  switch (task.kind) {
+    case 'requests':
+      return sendRequests(task);
+    case 'rate':
+      return sendAtRate(task);
+    case 'hold':
+      return holdConnections(task);
+  }
+}
+
+async function sendRequests({ host, port, count, concurrency }: RequestTask): Promise<RequestReport> {
+  const report: RequestReport = { apiservers: {}, from: {}, errors: {} };
+  let left = count;
+  const worker = async () => {
+    while (left > 0) {
+      left -= 1;
+      await request(host, port).then(
+        ({ apiserver, from }) => {
+          increment(report.apiservers, apiserver);
+          increment(report.from, from);
+        },
+        (error: unknown) => {
+          increment(report.errors, nameError(error));
+        },
+      );
+    }
+  };
+  await Promise.all(Array.from({ length: concurrency }, worker));
+  return report;
+}
+
+/** Sends on schedule, whatever becomes of the ones before: an outage must not slow down its own measurement. */
+async function sendAtRate({ host, port, perSecond, durationMs }: RateTask): Promise<RateReport> {
+  const started = performance.now();
+  const answers: RateReport['answers'] = [];
+  const pending: Promise<void>[] = [];
+  for (let index = 0; index < (perSecond * durationMs) / 1000; index += 1) {
+    const dueMs = (index * 1000) / perSecond;
+    const waitMs = dueMs - (performance.now() - started);
+    if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs));
+    const atMs = performance.now() - started;
+    pending.push(
+      request(host, port).then(
+        ({ apiserver }) => void answers.push({ atMs, apiserver }),
+        (error: unknown) => void answers.push({ atMs, error: nameError(error) }),
+      ),
+    );
+  }
+  await Promise.all(pending);
+  return { startedAt: performance.timeOrigin + started, answers: answers.sort((a, b) => a.atMs - b.atMs) };
+}
+
+async function holdConnections({ host, port, count, durationMs }: HoldTask): Promise<HoldReport> {
+  const report: HoldReport = { opened: 0, sent: 0, echoes: 0, errors: {} };
+  const sockets = new Set<Socket>();
+  await Promise.all(
+    Array.from({ length: count }, async (_, index) => {
+      // 2,000 at once would overflow the listener's backlog, which is not what is tested.
+      await new Promise((resolve) => setTimeout(resolve, index));
+      await open(host, port, report).then(
+        (socket) => void sockets.add(socket),
+        (error: unknown) => {
+          increment(report.errors, nameError(error));
+        },
+      );
+    }),
+  );
+  process.stdout.write(`${JSON.stringify({ held: sockets.size })}\n`);
+  const until = performance.now() + durationMs;
+  while (performance.now() < until) {
+    for (const socket of sockets) socket.write('.');
+    report.sent += sockets.size;
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+  // What was sent last is on its way back.
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  for (const socket of sockets) socket.removeAllListeners('close').destroy();
+  return report;
+}
+
+function open(host: string, port: number, report: HoldReport): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const socket = connectPlain({ host, port, noDelay: true }, () => socket.write('echo\n'));
+    socket.setTimeout(requestLimitMs, () => socket.destroy(new Error('timeout')));
+    let greeting = '';
+    const onGreeting = (data: Buffer) => {
+      // The apiserver's name, and the first line that comes back.
+      greeting += data.toString('latin1');
+      if (!greeting.endsWith('\necho\n')) return;
+      report.opened += 1;
+      socket.setTimeout(0);
+      socket.off('data', onGreeting).on('data', (bytes: Buffer) => (report.echoes += bytes.length));
+      socket.on('error', (error: NodeJS.ErrnoException) => {
+        increment(report.errors, nameError(error));
+      });
+      resolve(socket);
+    };
+    socket.on('data', onGreeting);
+    socket.once('error', reject);
+  });
+}
+
+function request(host: string, port: number): Promise<{ apiserver: string; from: string }> {
+  return new Promise((resolve, reject) => {
+    let answer = '';
+    const socket = connectTls({ host, port, rejectUnauthorized: false }, () => {
+      socket.write('GET / HTTP/1.0\r\nconnection: close\r\n\r\n');
+    });
+    const timer = setTimeout(() => socket.destroy(new Error('timeout')), requestLimitMs);
+    socket.setEncoding('utf8').on('data', (data: string) => (answer += data));
+    socket.on('error', reject).on('close', () => {
+      clearTimeout(timer);
+      const body = /\{.*\}/.exec(answer)?.[0];
+      if (body === undefined) reject(new Error('no answer'));
+      else resolve(JSON.parse(body) as { apiserver: string; from: string });
+    });
+  });
+}
+
+function nameError(error: unknown): string {
+  const { code, message } = error as NodeJS.ErrnoException;
+  return code ?? message;
+}
+
+function increment(counts: Record<string, number>, key: string): void {
+  counts[key] = (counts[key] ?? 0) + 1;
+}
