@@ -1,6 +1,7 @@
 /**
  * A small apiserver: TLS on one port, that says who it is. Run as a program of its own in a host's namespace:
- *   apiserver.ts NAME PORT CERTIFICATE KEY
+ *   apiserver.ts NAME PORT CERTIFICATE KEY [ADDRESS]
+ * On all addresses unless one is given.
  * GET /readyz answers ok, everything else {"apiserver": NAME, "from": the client's address}. A connection whose first
  * bytes are `echo` and a newline is no TLS: what it sends comes back, for as long as it likes.
  */
@@ -8,7 +9,7 @@ import { readFileSync } from 'node:fs';
 import { createServer as createHttpsServer } from 'node:https';
 import { createServer, type Socket } from 'node:net';
 
-const [name = '', port = '', certificate = '', key = ''] = process.argv.slice(2);
+const [name = '', port = '', certificate = '', key = '', address = '::'] = process.argv.slice(2);
 
 const https = createHttpsServer(
   { cert: readFileSync(certificate), key: readFileSync(key) },
@@ -31,7 +32,7 @@ createServer((socket) => {
     if (isEcho) echo(socket);
     else https.emit('connection', socket);
   });
-}).listen({ host: '::', port: Number(port), backlog: 4096 }, () => {
+}).listen({ host: address, port: Number(port), backlog: 4096 }, () => {
   process.stdout.write('ready\n');
 });
 
