@@ -1,0 +1,20 @@
+const layers = ['unit', 'property', 'contract', 'netns', 'vm'];
+
+/** One jest project per test layer, so that `scripts/test LAYER` runs just that one. */
+export default {
+  // Two cores: the namespace layers start many processes each, and more workers only make them wait.
+  maxWorkers: 2,
+  projects: layers.map((layer) => ({
+    displayName: layer,
+    roots: [`<rootDir>/test/${layer}`],
+    testMatch: ['**/*.test.ts'],
+    extensionsToTreatAsEsm: ['.ts'],
+    transform: {
+      '\\.ts$': [
+        '@swc/jest',
+        { jsc: { parser: { syntax: 'typescript' }, target: 'es2023' }, module: { type: 'es6' } },
+      ],
+    },
+    cacheDirectory: '<rootDir>/.cache/jest',
+  })),
+};
