@@ -90,7 +90,7 @@ describe.each(backends)(`killed at any moment (seed ${seed}), with iptables-%s`,
   );
 
   test(
-    'an agent’s rules go on balancing',
+    'an agent’s rules go on balancing (I8)',
     async () => {
       const agent = await startAgent(cluster, 'm1', vipArguments);
       await agent.stop('SIGKILL');

@@ -53,7 +53,7 @@ describe.each(backends)('our jump into kube-proxy’s chain, with iptables-%s', 
   };
 
   test(
-    'is released when kube-proxy wants the chain gone: its restore fails at most once, and the VIP stays balanced',
+    'is released when kube-proxy wants the chain gone: its restore fails at most once, and the VIP stays balanced (I11)',
     async () => {
       const failures = await countFailures(() => kubeProxy.sync([]));
       expect(failures).toBeLessThanOrEqual(1);

@@ -36,7 +36,7 @@ describe.each(backends)('while our rules are rewritten 200 times, with iptables-
   };
 
   test(
-    'no open connection breaks, no byte is lost, and no new one fails or goes past our rules',
+    'no open connection breaks, no byte is lost, and no new one fails or goes past our rules (I12)',
     async () => {
       await vipnat(cluster, 'm1', ['run', '--once', '--vip', vips.ipv4]);
       const toDirect = await planFor('direct');
