@@ -1,4 +1,5 @@
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
+import { serviceChain } from '../../../lib/naming/kubernetes-service.ts';
 import { toolName } from '../../../lib/kernel/tool-name.ts';
 import { renderNftTable } from '../../../lib/netfilter/nftables/render.ts';
 import { VipnatError } from '../../../lib/errors.ts';
@@ -7,9 +8,15 @@ import { type Config } from '../../config/config.ts';
 import { type PlannedState } from '../../offline.ts';
 
 /** The plan as what the tools are given: each transaction after a comment that names its tool and flags. */
-export function formatRestore({ plan }: PlannedState): string {
+export function formatRestore({ plan, decisions }: PlannedState): string {
+  const joins = decisions.some(({ way }) => way === 'service-chain');
+  const note = joins
+    ? `# joins ${serviceChain}, which kube-proxy makes; iptables-legacy refuses that where it is missing, also with --test\n`
+    : '';
   return plan.transactions
-    .map(({ family, backend, input }) => `# ${toolName(family, backend, 'restore')} --noflush\n${input}`)
+    .map(
+      ({ family, backend, input }) => `# ${toolName(family, backend, 'restore')} --noflush\n${note}${input}`,
+    )
     .join('');
 }
 
