@@ -116,7 +116,8 @@ export class Loop {
   /** Looks again in so many milliseconds, or earlier if that is planned already. */
   #request(cause: Cause, delayMs: number): void {
     const { clock } = this.#ports;
-    this.#causes.add(cause);
+    // A tick that is only planned is no cause of the look that comes before it.
+    if (cause !== 'tick') this.#causes.add(cause);
     if (this.#isStopped || this.#turn !== null) return;
     const due = clock.now() + delayMs;
     if (this.#timer !== null && this.#timer.due <= due) return;
@@ -126,7 +127,7 @@ export class Loop {
 
   async #startTurn(): Promise<void> {
     const { clock } = this.#ports;
-    const causes = [...this.#causes];
+    const causes: Cause[] = this.#causes.size === 0 ? ['tick'] : [...this.#causes];
     this.#causes.clear();
     this.#timer = null;
     const started = clock.now();
@@ -148,8 +149,9 @@ export class Loop {
   async #look(causes: readonly Cause[]): Promise<Next> {
     try {
       const assessment = await look(this.#ports, this.#config, this.#memory);
-      this.#remember(assessment);
-      const next = await this.#act(assessment, causes);
+      const hasLearnt = this.#remember(assessment);
+      // What was learnt just now can make this very plan needless.
+      const next: Next = hasLearnt ? { cause: 'verify', delayMs: 0 } : await this.#act(assessment, causes);
       if (next.cause !== 'retry') this.#failures = 0;
       return next;
     } catch (error) {
@@ -157,12 +159,14 @@ export class Loop {
     }
   }
 
-  #remember({ memory, plan }: Assessment): void {
+  /** Answers whether a print of the tool was learnt. */
+  #remember({ memory, plan }: Assessment): boolean {
     this.#memory = memory;
-    if (this.#unverifiedWrites === 0) return;
+    if (this.#unverifiedWrites === 0) return false;
     const suspects = findSuspects(plan);
     this.#memory = learnPrints(memory, this.#suspects, suspects);
     this.#suspects = suspects;
+    return this.#memory !== memory;
   }
 
   async #act(assessment: Assessment, causes: readonly Cause[]): Promise<Next> {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { decide, isAgreeing, type VipFacts } from '../../../agent/decide.ts';
-import { type Endpoint, parseEndpoint } from '../../../lib/address/endpoint.ts';
+import { toEndpoint } from '../../fakes/endpoints.ts';
 
 const vip = toEndpoint('10.0.0.50:6443');
 const three = ['10.0.0.11:6443', '10.0.0.12:6443', '10.0.0.13:6443'].map(toEndpoint);
@@ -110,9 +110,3 @@ test('passthrough names no backends, and every decision has a reason', () => {
   expect(decision.backends).toEqual([]);
   expect(decision.reason).toContain('nothing was found');
 });
-
-function toEndpoint(text: string): Endpoint {
-  const endpoint = parseEndpoint(text);
-  if (endpoint === null) throw new Error(`no endpoint: ${text}`);
-  return endpoint;
-}

@@ -1,9 +1,9 @@
 import { describe, expect, test } from '@jest/globals';
-import { type Endpoint, parseEndpoint } from '../../../../../lib/address/endpoint.ts';
 import { diffTable } from '../../../../../lib/netfilter/iptables/diff-table.ts';
 import { signRules } from '../../../../../lib/netfilter/iptables/identity.ts';
 import { type Balance, renderTables, vipChainName } from '../../../../../lib/netfilter/iptables/render.ts';
 import { type Table } from '../../../../../lib/netfilter/iptables/ruleset.ts';
+import { toEndpoint } from '../../../../fakes/endpoints.ts';
 
 const vip = toEndpoint('10.0.0.50:6443');
 const backends = ['10.0.0.11:6443', '10.0.0.12:6443'].map(toEndpoint);
@@ -128,9 +128,3 @@ test('wanting nothing removes everything of ours and nothing else', () => {
   expect(changes.filter(({ kind }) => kind === 'delete')).toHaveLength(3);
   expect(JSON.stringify(changes)).not.toContain('KUBE-');
 });
-
-function toEndpoint(text: string): Endpoint {
-  const endpoint = parseEndpoint(text);
-  if (endpoint === null) throw new Error(`no endpoint: ${text}`);
-  return endpoint;
-}

@@ -1,0 +1,93 @@
+import { describe, expect, test } from '@jest/globals';
+import {
+  chooseEndpoints,
+  type EndpointSources,
+  rememberEndpoints,
+} from '../../../../agent/discovery/endpoints.ts';
+import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
+import { toEndpoint } from '../../../fakes/endpoints.ts';
+
+const [first, second, third] = ['10.0.0.11:6443', '10.0.0.12:6443', '10.0.0.13:6443'].map(toEndpoint) as [
+  ReturnType<typeof toEndpoint>,
+  ReturnType<typeof toEndpoint>,
+  ReturnType<typeof toEndpoint>,
+];
+const vip = toEndpoint('10.0.0.50:6443');
+const seen = { value: [first], seenIn: 'kube-proxy' };
+
+const all: EndpointSources = {
+  family: 'ipv4',
+  kubeProxy: seen,
+  configured: [second],
+  remembered: { value: [third], seenIn: 'memory' },
+  written: [toEndpoint('10.0.0.14:6443')],
+  vips: [vip],
+};
+
+const choose = (sources: Partial<EndpointSources>) => {
+  const { value, seenIn } = chooseEndpoints({ ...all, ...sources });
+  return `${value.map(formatEndpoint).join(' ')} from ${seenIn}`;
+};
+
+describe('the apiservers come from the first source that knows any (ADR 3)', () => {
+  test.each<[string, Partial<EndpointSources>, string]>([
+    ['kube-proxy', {}, '10.0.0.11:6443 from kube-proxy'],
+    ['--endpoints', { kubeProxy: null }, '10.0.0.12:6443 from --endpoints'],
+    ['memory', { kubeProxy: null, configured: [] }, '10.0.0.13:6443 from memory'],
+    [
+      'our own rules',
+      { kubeProxy: null, configured: [], remembered: null },
+      '10.0.0.14:6443 from our own rules',
+    ],
+  ])('%s', (_source, sources, chosen) => {
+    expect(choose(sources)).toBe(chosen);
+  });
+
+  test('a kube-proxy without endpoints does not count', () => {
+    expect(choose({ kubeProxy: { value: [], seenIn: 'kube-proxy' } })).toContain('--endpoints');
+  });
+
+  test('nobody knows any: the empty answer says where was looked', () => {
+    expect(choose({ kubeProxy: null, configured: [], remembered: null, written: [] })).toBe(
+      " from neither kube-proxy's rules nor --endpoints name one",
+    );
+  });
+});
+
+describe('what can be no apiserver of a VIP', () => {
+  test('a VIP itself: sending its connections there would be a loop', () => {
+    expect(choose({ kubeProxy: { value: [vip, first], seenIn: 'kube-proxy' } })).toBe(
+      '10.0.0.11:6443 from kube-proxy',
+    );
+    expect(choose({ kubeProxy: { value: [vip], seenIn: 'kube-proxy' } })).toContain('--endpoints');
+  });
+
+  test('one of the other family', () => {
+    expect(choose({ kubeProxy: null, configured: [toEndpoint('[fd00::11]:6443')] })).toContain('memory');
+  });
+});
+
+test('the list is sorted and has each apiserver once, so that rules are the same on every node', () => {
+  expect(choose({ kubeProxy: { value: [third, first, third], seenIn: 'kube-proxy' } })).toBe(
+    '10.0.0.11:6443 10.0.0.13:6443 from kube-proxy',
+  );
+});
+
+describe('remembering', () => {
+  test('keeps what kube-proxy had while it has nothing', () => {
+    const remembered = rememberEndpoints(null, seen);
+    expect(remembered).toEqual({ value: [first], seenIn: 'last seen in kube-proxy' });
+    expect(rememberEndpoints(remembered, null)).toBe(remembered);
+    expect(rememberEndpoints(remembered, { value: [], seenIn: 'kube-proxy' })).toBe(remembered);
+  });
+
+  test('follows kube-proxy', () => {
+    const remembered = rememberEndpoints(null, seen);
+    expect(rememberEndpoints(remembered, { value: [second], seenIn: 'kube-proxy' })?.value).toEqual([second]);
+  });
+
+  test('changes nothing when kube-proxy still has the same, in whatever order', () => {
+    const remembered = rememberEndpoints(null, { value: [first, second], seenIn: 'there' });
+    expect(rememberEndpoints(remembered, { value: [second, first], seenIn: 'elsewhere' })).toBe(remembered);
+  });
+});

@@ -1,0 +1,50 @@
+/** Claims its network namespace in every way there is, and prints what came of it. For presence.test.ts. */
+import { createServer } from 'node:net';
+import { claimPresence, findAgent } from '../../../../agent/http/presence.ts';
+import { VipnatError } from '../../../../lib/errors.ts';
+
+const info = { version: '1.2.3', pid: 4711, since: '2026-01-01T00:00:00.000Z' };
+const other = { version: '1.2.4', pid: 4712, since: '2026-01-02T00:00:00.000Z' };
+
+async function attempt(): Promise<string> {
+  try {
+    const release = await claimPresence(other);
+    await release();
+    return 'claimed';
+  } catch (error) {
+    if (error instanceof VipnatError) return `${error.code}: ${error.message}`;
+    throw error;
+  }
+}
+
+/** Something else under the same name: it answers with this, or not at all. */
+async function whileHeldBy(answer: string | null): Promise<{ claim: string; found: unknown }> {
+  const server = createServer((socket) => {
+    socket.on('error', () => undefined);
+    if (answer !== null) socket.once('data', () => socket.end(answer));
+  });
+  await new Promise<void>((resolve) => {
+    server.listen({ path: '\0vipnat-agent' }, () => {
+      resolve();
+    });
+  });
+  server.unref();
+  const result = { claim: await attempt(), found: await findAgent() };
+  await new Promise((resolve) => {
+    server.close(resolve);
+    // Those that were never answered are still open.
+    if (answer === null) resolve(undefined);
+  });
+  return result;
+}
+
+const before = await findAgent();
+const release = await claimPresence(info);
+const during = { claim: await attempt(), found: await findAgent() };
+await release();
+const after = { claim: await attempt(), found: await findAgent() };
+const stranger = await whileHeldBy('HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello');
+const silent = await whileHeldBy(null);
+process.stdout.write(JSON.stringify({ before, during, after, stranger, silent }), () => {
+  process.exit();
+});

@@ -1,0 +1,53 @@
+import { beforeAll, describe, expect, jest, test } from '@jest/globals';
+import { runInNetworkNamespace } from '../network-namespace.ts';
+
+// The program waits for a holder that never answers, twice.
+jest.setTimeout(40_000);
+
+interface Outcome {
+  readonly claim: string;
+  readonly found: unknown;
+}
+
+interface Outcomes {
+  readonly before: unknown;
+  readonly during: Outcome;
+  readonly after: Outcome;
+  readonly stranger: Outcome;
+  readonly silent: Outcome;
+}
+
+let outcomes: Outcomes;
+beforeAll(async () => {
+  outcomes = (await runInNetworkNamespace(new URL('presence-child.ts', import.meta.url))) as Outcomes;
+});
+
+describe('the agent of a network namespace', () => {
+  test('is not found while there is none', () => {
+    expect(outcomes.before).toBeNull();
+  });
+
+  test('is found with its version, process id and start', () => {
+    expect(outcomes.during.found).toEqual({ version: '1.2.3', pid: 4711, since: '2026-01-01T00:00:00.000Z' });
+  });
+
+  test('keeps a second one from starting, which says who is there', () => {
+    expect(outcomes.during.claim).toBe(
+      'AGENT_ALREADY_RUNNING: an agent is already running in this network namespace: vipnat 1.2.3, pid 4711, since 2026-01-01T00:00:00.000Z. Stop it first.',
+    );
+  });
+
+  test('makes room for the next one when it ends', () => {
+    expect(outcomes.after).toEqual({ claim: 'claimed', found: null });
+  });
+});
+
+describe('something else that holds the name', () => {
+  test.each(['stranger', 'silent'] as const)(
+    'is no agent, and the error says how to find it: %s',
+    (holder) => {
+      expect(outcomes[holder].found).toBeNull();
+      expect(outcomes[holder].claim).toContain("does not answer: find it with ss -xlp 'src *vipnat-agent*'");
+    },
+  );
+});

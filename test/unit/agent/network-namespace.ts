@@ -1,0 +1,28 @@
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+
+/** A program that starts Node.js on a busy machine, and then waits a second or two for sockets. */
+const limitMs = 30_000;
+
+/**
+ * Runs a TypeScript program in a network namespace of its own, so that fixed ports and abstract sockets are free in
+ * every run; the namespace goes with it. Answers what it prints, as JSON. Rejects when it fails or hangs.
+ */
+export async function runInNetworkNamespace(program: URL): Promise<unknown> {
+  // A user who is not root makes the namespace as root of a user namespace.
+  const isRoot = process.getuid?.() === 0;
+  const options = ['--net', '--kill-child', ...(isRoot ? [] : ['--map-root-user'])];
+  const output = await new Promise<string>((resolve, reject) => {
+    const command = [
+      ...options,
+      process.execPath,
+      '--disable-warning=ExperimentalWarning',
+      fileURLToPath(program),
+    ];
+    execFile('unshare', command, { timeout: limitMs, killSignal: 'SIGKILL' }, (error, stdout, stderr) => {
+      if (error === null) resolve(stdout);
+      else reject(new Error(`${program.pathname} failed: ${stderr}`, { cause: error }));
+    });
+  });
+  return JSON.parse(output);
+}
