@@ -92,13 +92,17 @@ function findUsable(
 ): VipFacts['usable'] {
   const { rulesets, backend, views, proxyMode } = observation;
   const { family } = vip;
-  const own = rulesets.find((seen) => seen.family === family && seen.backend === backend.value);
+  // Also the other backend's: the choice may have changed since they were written.
+  const written = rulesets
+    .filter((seen) => seen.family === family)
+    .toSorted((a, b) => Number(b.backend === backend.value) - Number(a.backend === backend.value))
+    .map(({ tables }) => readWrittenBackends(tables.get('nat'), vip));
   return chooseEndpoints({
     family,
     kubeProxy: findProxyBackends(views[family], proxyMode.value),
     configured: config.endpoints,
     remembered: memory.endpoints[family] ?? null,
-    written: readWrittenBackends(own?.tables.get('nat'), vip),
+    written: written.find((endpoints) => endpoints.length > 0) ?? [],
     vips: config.vips,
   });
 }

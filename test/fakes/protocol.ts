@@ -29,6 +29,8 @@ function findBreachAnywhere(command: string, line: string): string | null {
 /** In chains that are not ours only our own hooks are added and removed, one by one. */
 function findBreachAbroad(command: string, chain: string, line: string): string | null {
   if (isOwnChain(chain)) return null;
+  // What an earlier version left there is ours to remove (I4).
+  if (command === '-D' && isOwnRule(line)) return null;
   if (!hookChains.has(chain)) return 'touches a foreign chain';
   if (!['-A', '-I', '-D'].includes(command)) return "touches a kernel's chain as a whole";
   return isOwnRule(line) ? null : 'touches a foreign rule';

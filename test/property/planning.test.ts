@@ -36,9 +36,9 @@ async function setUp({ before, answer: word, config: wanted, wasRunning, after }
 
 /** What an agent without memory writes. Answers what it remembers then. */
 async function write(ports: LookPorts, wanted: Config) {
-  const { plan: found, memory } = await look(ports, wanted, emptyMemory);
+  const { plan: found, memory, observation } = await look(ports, wanted, emptyMemory);
   await applyPlan(ports.kernel, found);
-  return { memory, transactions: found.transactions };
+  return { memory, transactions: found.transactions, backend: observation.backend.value };
 }
 
 describe('from any state of the kernel, with any configuration', () => {
@@ -65,6 +65,32 @@ describe('from any state of the kernel, with any configuration', () => {
         expect(kernel.breaches).toEqual([]);
       }),
       { numRuns: 600 },
+    );
+  });
+
+  test('our hook stands before every rule that could take a packet to a VIP, and sends each VIP to its chain', async () => {
+    await fc.assert(
+      fc.asyncProperty(host, async (given) => {
+        const { kernel, ports } = await setUp(given);
+        const { backend } = await write(ports, given.config);
+        for (const vip of given.config.vips) {
+          const chains = listChains(kernel, { family: vip.family, backend }).filter(
+            ({ table }) => table === 'nat',
+          );
+          const rulesOf = (name: string) => chains.find(({ chain }) => chain === name)?.rules ?? [];
+          for (const kernelChain of ['PREROUTING', 'OUTPUT']) {
+            const rules = rulesOf(kernelChain);
+            const hook = rules.findIndex((rule) => rule.endsWith('-j VIPNAT'));
+            expect(hook).toBeGreaterThanOrEqual(0);
+            expect(rules.slice(0, hook).filter(takesVips)).toEqual([]);
+          }
+          const match = new RegExp(
+            `^-d ${vip.address}/\\d+ -p tcp .*--dport ${vip.port} -j ${vipChainName(vip)}$`,
+          );
+          expect(rulesOf('VIPNAT').filter((rule) => match.test(rule))).toHaveLength(1);
+        }
+      }),
+      { numRuns: 300 },
     );
   });
 
@@ -110,6 +136,12 @@ describe('from any state of the kernel, with any configuration', () => {
     );
   });
 });
+
+/** Whether a foreign rule decides about any packet at all: those of strangers.ts that match everything, and kube-proxy's jump. */
+function takesVips(rule: string): boolean {
+  const isForAll = /^(?:-m comment --comment (?:"[^"]*"|\S+) )?-j /.test(rule);
+  return isForAll && !/-j (?:LOG|MARK|cali-)/.test(rule);
+}
 
 function pickChains(kernel: FakeKernel, names: readonly string[]): unknown[] {
   return sources.flatMap((source) =>

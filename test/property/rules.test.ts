@@ -1,7 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { plan } from '../../agent/plan.ts';
-import { families } from '../../lib/address/address.ts';
 import { backends } from '../../lib/kernel/port.ts';
 import { diffTable } from '../../lib/netfilter/iptables/diff-table.ts';
 import { isOwnChain, isOwnRule, signRules } from '../../lib/netfilter/iptables/identity.ts';
@@ -141,7 +140,7 @@ test('wherever a rule leads to a chain of ours or carries our comment, wanting n
       fc.array(place, { minLength: 1, maxLength: 8 }),
       (backend, places) => {
         const kernel = new FakeKernel();
-        const source: Source = { family: families[0] ?? 'ipv4', backend };
+        const source: Source = { family: 'ipv4', backend };
         for (const { table, chain, rule } of places) {
           const own = ['VIPNAT', 'VIPNAT-OLD'].map((name) => `:${name} - [0:0]\n`).join('');
           const foreign = ['DOCKER-USER', 'VIPNATION'].filter(

@@ -211,6 +211,13 @@ describe('--masquerade kube-mark', () => {
     expect(rules).not.toContain('VIPNAT-POSTROUTING');
   });
 
+  test('masquerades itself when nothing leads to kube-proxy any more: its chain is a leftover', async () => {
+    const kernel = restoreCaptures(['iptables-nft-save.three-endpoints.txt']);
+    kernel.run('ipv4', 'nft', '*nat\n-F PREROUTING\nCOMMIT\n');
+    await applyPlan(kernel, (await lookOnce(kernel, config)).plan);
+    expect(kernel.show('ipv4', 'nft')).toContain('-A VIPNAT-POSTROUTING');
+  });
+
   test('masquerades itself where nobody sets the mark, or kube-proxy wants its chains gone', async () => {
     for (const name of ['nft-kube-proxy.three-endpoints.json', 'iptables-nft-save.no-endpoints.txt']) {
       const rules = await rulesAfter(name);

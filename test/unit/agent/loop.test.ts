@@ -3,7 +3,7 @@ import { FakeClock } from '../../fakes/clock.ts';
 import { toEndpoint } from '../../fakes/endpoints.ts';
 import { FakeKernel } from '../../fakes/kernel.ts';
 import { syncKubeProxy } from '../../fakes/kube-proxy-rules.ts';
-import { linesOf, type RunningAgent, startAgent } from './running-agent.ts';
+import { linesOf, ordinaryConfig, type RunningAgent, startAgent } from './running-agent.ts';
 
 const nft = { family: 'ipv4', backend: 'nft' } as const;
 const three = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'].map(toEndpoint);
@@ -88,6 +88,20 @@ describe('triggers', () => {
     expect(isHooked(kernel)).toBe(true);
   });
 
+  test('that come during a look are followed by another one soon', async () => {
+    const clock = new FakeClock();
+    const kernel = new FakeKernel(clock);
+    syncKubeProxy(kernel, nft, three);
+    startAgent({ clock, kernel, answerMs: 200 });
+    await clock.advance(5000);
+    kernel.trigger('nft-generation');
+    await clock.advance(100);
+    // The look has read, and waits for kube-proxy's answer.
+    run(kernel, '*nat\n-F PREROUTING\nCOMMIT\n');
+    await clock.advance(1000);
+    expect(isHooked(kernel)).toBe(true);
+  });
+
   test('where something writes all the time, looks get rarer, and a quiet second later they come at once again', async () => {
     const { clock, kernel } = await startInSync();
     const reads = kernel.reads;
@@ -101,6 +115,22 @@ describe('triggers', () => {
     await clock.advance(80);
     expect(isHooked(kernel)).toBe(true);
   });
+});
+
+test('the bypass is left half a second after kube-proxy has caught up', async () => {
+  const clock = new FakeClock();
+  const kernel = new FakeKernel(clock);
+  const legacy = { family: 'ipv4', backend: 'legacy' } as const;
+  syncKubeProxy(kernel, nft, three);
+  syncKubeProxy(kernel, legacy, three.slice(1));
+  const agent = startAgent({ clock, kernel, config: { ...ordinaryConfig, iptables: 'legacy' } });
+  await clock.advance(2000);
+  syncKubeProxy(kernel, legacy, three);
+  await clock.advance(1000);
+  expect(linesOf(agent, 'info')).toEqual([
+    expect.stringContaining('direct to 10.77.0.11:6443'),
+    expect.stringContaining('direct -> service-chain'),
+  ]);
 });
 
 describe('a failure', () => {

@@ -34,15 +34,25 @@ export interface AgentWorld {
   readonly kernel?: FakeKernel;
   /** What kube-proxy answers when it is asked for its mode. */
   readonly answer?: string | null;
+  /** How long it takes to answer. */
+  readonly answerMs?: number;
 }
 
 /** Starts an agent; nothing has happened until the clock is advanced. */
 export function startAgent(world: AgentWorld = {}): RunningAgent {
-  const { config = ordinaryConfig, clock = new FakeClock(), answer = null } = world;
+  const { config = ordinaryConfig, clock = new FakeClock(), answer = null, answerMs = 0 } = world;
   const kernel = world.kernel ?? new FakeKernel(clock);
   const logger = createRecordingLogger();
   const report = new Report(logger, clock);
-  const loop = new Loop({ kernel, askProxyMode: () => Promise.resolve(answer), clock, report }, config);
+  const askProxyMode = () =>
+    new Promise<string | null>((resolve) => {
+      if (answerMs === 0) resolve(answer);
+      else
+        clock.schedule(answerMs, () => {
+          resolve(answer);
+        });
+    });
+  const loop = new Loop({ kernel, askProxyMode, clock, report }, config);
   loop.start();
   return { clock, kernel, logger, loop };
 }

@@ -31,9 +31,7 @@ const answers = {
   iptables: await askWhileListening('127.0.0.1', say('iptables')),
   ipv6: await askWhileListening('::1', say('ipvs\n')),
   other: await askWhileListening('127.0.0.1', say('not found', 404)),
-  endless: await askWhileListening('127.0.0.1', (_request, response) => {
-    response.write('x'.repeat(100_000));
-  }),
+  endless: await askWhileListening('127.0.0.1', say('x'.repeat(100_000))),
   hanging: await askWhileListening('127.0.0.1', () => undefined),
   aborted: await askWhileListening('127.0.0.1', (request) => {
     request.socket.destroy();

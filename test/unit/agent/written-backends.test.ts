@@ -1,0 +1,32 @@
+import { expect, test } from '@jest/globals';
+import { type Config } from '../../../agent/config/config.ts';
+import { applyPlan, look } from '../../../agent/look.ts';
+import { emptyMemory } from '../../../agent/memory.ts';
+import { toEndpoint } from '../../fakes/endpoints.ts';
+import { FakeKernel } from '../../fakes/kernel.ts';
+
+const config: Config = {
+  vips: [toEndpoint('10.77.0.50:6443')],
+  mode: 'auto',
+  proxyMode: 'none',
+  iptables: 'legacy',
+  clusterIps: {},
+  endpoints: ['10.77.0.11:6443', '10.77.0.12:6443'].map(toEndpoint),
+  masquerade: 'own',
+  logLevel: 'info',
+  logFormat: 'pretty',
+};
+
+test('apiservers that only our rules in the other backend name are not lost when the backend changes', async () => {
+  const kernel = new FakeKernel();
+  const ports = { kernel, askProxyMode: () => Promise.resolve(null) };
+  await applyPlan(kernel, (await look(ports, config, emptyMemory)).plan);
+
+  const later = { ...config, iptables: 'nft' as const, endpoints: [] };
+  const { decisions, plan } = await look(ports, later, emptyMemory);
+  expect(decisions).toMatchObject([{ way: 'direct', backends: config.endpoints }]);
+
+  await applyPlan(kernel, plan);
+  expect(kernel.show('ipv4', 'nft')).toContain('--to-destination 10.77.0.12:6443');
+  expect(kernel.show('ipv4', 'legacy')).not.toContain('VIPNAT');
+});
