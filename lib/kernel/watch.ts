@@ -27,7 +27,7 @@ export function startWatch(options: SourceOptions): Watch {
   };
 }
 
-/** A foreign change is answered within a blink. The kernel answers in 17 µs, waking up costs ten times that: docs/adr/0008. */
+/** A foreign change is answered within a blink. The kernel answers in microseconds, waking up costs many times that: docs/adr/0008. */
 const generationPollMs = 100;
 
 /** The rules are the same wherever the VIP is: who holds it is only told. */
