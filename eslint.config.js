@@ -25,10 +25,17 @@ const socketModules = [
   'node:tls',
   'node:dgram',
 ];
+/** Telling an address from a name needs no socket; everything else of node:net is for them. */
+const netMessage = 'Only discovery, health and http open sockets (I2): of node:net, isIP may be used.';
+const netExceptIsIp = { name: 'node:net', allowImportNames: ['isIP'], message: netMessage };
 const forbid = (names, message) => ({
-  'no-restricted-imports': ['error', { paths: names.map((name) => ({ name, message })) }],
+  'no-restricted-imports': [
+    'error',
+    {
+      paths: [...names.map((name) => ({ name, message })), ...(names.includes('net') ? [netExceptIsIp] : [])],
+    },
+  ],
 });
-
 export default defineConfig(
   { ignores: ['dist', 'node_modules', '.cache', 'coverage'] },
   { linterOptions: { reportUnusedDisableDirectives: 'error' } },
@@ -55,9 +62,17 @@ export default defineConfig(
         [...processModules, ...socketModules],
         'Only lib/kernel starts processes; only discovery, health and http open sockets (I2).',
       ),
+      'no-restricted-syntax': [
+        'error',
+        {
+          selector: 'NewExpression[callee.name="Date"][arguments.length=0]',
+          message: 'Time comes from the Clock (I2).',
+        },
+      ],
       'no-restricted-properties': [
         'error',
         { object: 'Date', property: 'now', message: 'Time comes from the Clock (I2).' },
+        { object: 'performance', property: 'now', message: 'Time comes from the Clock (I2).' },
         { object: 'Math', property: 'random', message: 'Randomness is injected.' },
       ],
       'no-restricted-globals': [
@@ -90,6 +105,7 @@ export default defineConfig(
     rules: {
       ...forbid(socketModules, 'lib/kernel opens no sockets of its own.'),
       'no-restricted-globals': 'off',
+      'no-restricted-syntax': 'off',
       'no-restricted-properties': 'off',
     },
   },

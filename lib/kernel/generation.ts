@@ -4,7 +4,7 @@ import { parseAttributes } from './netlink-messages.ts';
 
 /**
  * The number of nftables transactions this network namespace has seen, of all tables: it moves by one with every
- * commit, iptables-nft's included, and by nothing else. Costs 17 µs in the kernel, whatever the number of rules.
+ * commit, iptables-nft's included, and by nothing else. What it costs does not grow with the number of rules.
  * Takes a client of the protocol netfilter and rejects with NETLINK_FAILED, without CAP_NET_ADMIN with TOOL_NOT_PERMITTED.
  */
 export async function readGeneration(client: NetlinkClient): Promise<number> {

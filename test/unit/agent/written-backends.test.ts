@@ -4,17 +4,13 @@ import { applyPlan, look } from '../../../agent/look.ts';
 import { emptyMemory } from '../../../agent/memory.ts';
 import { toEndpoint } from '../../fakes/endpoints.ts';
 import { FakeKernel } from '../../fakes/kernel.ts';
+import { ordinaryConfig } from './running-agent.ts';
 
 const config: Config = {
-  vips: [toEndpoint('10.77.0.50:6443')],
-  mode: 'auto',
+  ...ordinaryConfig,
   proxyMode: 'none',
   iptables: 'legacy',
-  clusterIps: {},
   endpoints: ['10.77.0.11:6443', '10.77.0.12:6443'].map(toEndpoint),
-  masquerade: 'own',
-  logLevel: 'info',
-  logFormat: 'pretty',
 };
 
 test('apiservers that only our rules in the other backend name are not lost when the backend changes', async () => {
