@@ -4,10 +4,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { execa } from 'execa';
-import { families } from '../../lib/address/address.ts';
-import { apiserverPort, hosts, type Machine, masters, podAddresses, vips, worker } from './layout.ts';
+import { apiserverPort, type Host, hosts, masters, podHosts, vips } from './layout.ts';
 import { Namespaces } from './namespaces.ts';
 import { Seat } from './seat.ts';
+import { renderHost, renderPod, renderPodCable, renderSwitch } from './wiring.ts';
 
 /** Where requests come from, as people name these places. */
 export const seatNames = [
@@ -67,7 +67,8 @@ export class Cluster {
   /** The client at a place, started when first asked for. */
   seat(name: SeatName): Seat {
     const seat =
-      this.#seats.get(name) ?? new Seat(this.namespaces, this.namespaceOf(seatToMachine[name]), name);
+      this.#seats.get(name) ??
+      new Seat(name, this.namespaces.start(this.namespaceOf(seatToMachine[name]), Seat.command));
     this.#seats.set(name, seat);
     return seat;
   }
@@ -97,69 +98,25 @@ export class Cluster {
   }
 
   async #build(): Promise<void> {
-    const names = ['switch', ...hosts.map(({ name }) => name), 'pod-m2', 'pod-worker'];
+    const pods = podHosts.map(({ name }) => `pod-${name}`);
+    const names = ['switch', ...hosts.map(({ name }) => name), ...pods];
     for (const name of names) this.#machineToNamespace.set(name, await this.namespaces.create(name));
-    const switchNamespace = this.namespaceOf('switch');
-    const cables = hosts.map(
-      ({ name }) =>
-        `ip link add ${name} type veth peer name eth0 netns ${this.namespaceOf(name)}
-         ip link set ${name} master bridge up`,
-    );
     await this.namespaces.shell(
-      switchNamespace,
-      `ip link add bridge type bridge
-       ip addr add 10.77.0.1/24 dev bridge
-       ip addr add fd77::1/64 dev bridge nodad
-       ip link set bridge up
-       ${cables.join('\n')}`,
+      this.namespaceOf('switch'),
+      renderSwitch((host) => this.namespaceOf(host)),
     );
-    await Promise.all(hosts.map((host) => this.#setUpHost(host)));
-    await Promise.all([masters[1], worker].map((host) => this.#setUpPod(host as Machine)));
+    await Promise.all(
+      hosts.map((host) => this.namespaces.shell(this.namespaceOf(host.name), renderHost(host))),
+    );
+    await Promise.all(podHosts.map((host) => this.#setUpPod(host)));
     await this.moveVips('m1');
     await this.#startApiservers();
   }
 
-  async #setUpHost(host: Machine): Promise<void> {
-    const { ipv4, ipv6 } = host.addresses;
-    // What a CNI in routing mode does: every cluster host knows the way to every pod network.
-    const podRoutes = [...masters, worker]
-      .filter(({ name, pods }) => pods !== undefined && name !== host.name)
-      .flatMap((other) =>
-        families.map((family) => `ip route add ${network(other, family)} via ${other.addresses[family]}`),
-      );
-    await this.namespaces.shell(
-      this.namespaceOf(host.name),
-      `ip link set lo up
-       ip link set eth0 up
-       ip addr add ${ipv4}/24 dev eth0
-       ip addr add ${ipv6}/64 dev eth0 nodad
-       ip route add default via 10.77.0.1
-       ip -6 route add default via fd77::1
-       echo 1 > /proc/sys/net/ipv4/ip_forward
-       echo 1 > /proc/sys/net/ipv6/conf/all/forwarding
-       ${host.name === 'client' ? '' : podRoutes.join('\n')}`,
-    );
-  }
-
-  async #setUpPod(host: Machine): Promise<void> {
+  async #setUpPod(host: Host): Promise<void> {
     const pod = this.namespaceOf(`pod-${host.name}`);
-    const [ipv4, ipv6] = [podAddresses(host, 'ipv4'), podAddresses(host, 'ipv6')];
-    await this.namespaces.shell(
-      this.namespaceOf(host.name),
-      `ip link add pod0 type veth peer name eth0 netns ${pod}
-       ip addr add ${ipv4.host}/24 dev pod0
-       ip addr add ${ipv6.host}/64 dev pod0 nodad
-       ip link set pod0 up`,
-    );
-    await this.namespaces.shell(
-      pod,
-      `ip link set lo up
-       ip link set eth0 up
-       ip addr add ${ipv4.pod}/24 dev eth0
-       ip addr add ${ipv6.pod}/64 dev eth0 nodad
-       ip route add default via ${ipv4.host}
-       ip -6 route add default via ${ipv6.host}`,
-    );
+    await this.namespaces.shell(this.namespaceOf(host.name), renderPodCable(host, pod));
+    await this.namespaces.shell(pod, renderPod(host));
   }
 
   async #startApiservers(): Promise<void> {
@@ -178,8 +135,4 @@ export class Cluster {
       }),
     );
   }
-}
-
-function network(host: Machine, family: (typeof families)[number]): string {
-  return family === 'ipv4' ? `${host.pods?.ipv4 ?? ''}.0/24` : `${host.pods?.ipv6 ?? ''}:/64`;
 }

@@ -4,7 +4,7 @@ import { type Backend } from '../../lib/kernel/port.ts';
 import { toolName } from '../../lib/kernel/tool-name.ts';
 import { kubernetesService, nftServiceChain, servicePort } from '../../lib/naming/kubernetes-service.ts';
 import { jumps, type ProxiedService, renderCleanup, renderUpdate } from './kube-proxy-rules.ts';
-import { clusterIps, listApiservers } from './layout.ts';
+import { clusterIps, listApiservers, podNetworks } from './layout.ts';
 import { type Namespaces } from './namespaces.ts';
 
 /** A service other than the control plane's, as every cluster has them. */
@@ -22,8 +22,6 @@ const webService: Readonly<Record<Family, ProxiedService>> = {
     endpoints: [{ family: 'ipv6', address: 'fd00:244:3::2', port: 8080 }],
   },
 };
-
-const podNetworks: Readonly<Record<Family, string>> = { ipv4: '10.244.0.0/16', ipv6: 'fd00:244::/32' };
 
 /**
  * Stands in for kube-proxy in one namespace and family: writes what kube-proxy 1.36.3 writes, with the same tools

@@ -1,7 +1,6 @@
 import type { ChildProcess } from 'node:child_process';
 import { createInterface, type Interface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import type { Namespaces } from './namespaces.ts';
 
 /** `count` new TLS connections, `concurrency` at a time. */
 export interface RequestTask {
@@ -63,9 +62,13 @@ export class Seat {
   readonly #child: ChildProcess;
   readonly #lines: Interface;
 
-  constructor(namespaces: Namespaces, namespace: string, name: string) {
+  /** The program to start at the place; it ends with its standard input. */
+  static readonly command: readonly string[] = [process.execPath, program];
+
+  /** At a place of this name, where `Seat.command` was started with pipes. */
+  constructor(name: string, child: ChildProcess) {
     this.name = name;
-    this.#child = namespaces.start(namespace, [process.execPath, program]);
+    this.#child = child;
     this.#child.stderr?.pipe(process.stderr);
     if (this.#child.stdout === null) throw new Error('a seat needs its standard output');
     this.#lines = createInterface({ input: this.#child.stdout });

@@ -3,9 +3,7 @@ import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-
-const init = fileURLToPath(new URL('guest-init.sh', import.meta.url));
+import { umlCommand } from '../lab/guest/uml.ts';
 
 /** Booting takes 2 s and system calls are slow in there; a guest that takes this long hangs. */
 const limitMs = 120_000;
@@ -17,15 +15,8 @@ const limitMs = 120_000;
 export async function runInMachine(program: string): Promise<unknown> {
   const folder = mkdtempSync(join(tmpdir(), 'vipnat-vm-'));
   try {
-    const machine = spawn(
-      'linux.uml',
-      [
-        ...['mem=768M', 'root=/dev/root', 'rootfstype=hostfs', 'hostfs=/', 'rw', 'quiet'],
-        ...['con=null', 'con0=null,fd:1', `init=${init}`, `uml_dir=${folder}/uml`],
-        ...[`GUEST_NODE=${process.execPath}`, `GUEST_PROGRAM=${program}`, `GUEST_FOLDER=${folder}`],
-      ],
-      { stdio: ['ignore', 'pipe', 'pipe'], detached: true },
-    );
+    const [command = '', ...words] = umlCommand({ memoryMb: 768, program, folder });
+    const machine = spawn(command, words, { stdio: ['ignore', 'pipe', 'pipe'], detached: true });
     let console_ = '';
     machine.stdout.setEncoding('utf8').on('data', (text: string) => (console_ += text));
     // A machine is a group of processes: the group's number is its leader's.

@@ -1,0 +1,84 @@
+import { readFileSync } from 'node:fs';
+
+/** A Go module that is made only to build commands of another one. */
+export interface ComponentModule {
+  /** The name of the folder with what was built. */
+  readonly label: string;
+  /** The module with the commands, and its version with the v. */
+  readonly path: string;
+  readonly version: string;
+  /** The commands' packages; each program is called as its package's last element, or as said here. */
+  readonly commands: Readonly<Record<string, string>>;
+  readonly linkerFlags: readonly string[];
+  /** Whether the module takes its own parts at v0.0.0, for whoever builds it to replace. */
+  readonly hasStagingModules: boolean;
+}
+
+/** The release of etcd that Kubernetes 1.33 to 1.36 are used with. */
+const etcdVersion = 'v3.6.16';
+
+/** etcd's server. */
+export const etcdModule: ComponentModule = {
+  label: `etcd-${etcdVersion.slice(1)}`,
+  path: 'go.etcd.io/etcd/server/v3',
+  version: etcdVersion,
+  commands: { etcd: 'go.etcd.io/etcd/server/v3' },
+  linkerFlags: ['-s', '-w'],
+  hasStagingModules: false,
+};
+
+/** kube-apiserver and kube-proxy of a release, which say that it is theirs. */
+export function kubernetesModule(release: string): ComponentModule {
+  const version = `v${release}`;
+  return {
+    label: `kubernetes-${release}`,
+    path: 'k8s.io/kubernetes',
+    version,
+    commands: {
+      'kube-apiserver': 'k8s.io/kubernetes/cmd/kube-apiserver',
+      'kube-proxy': 'k8s.io/kubernetes/cmd/kube-proxy',
+    },
+    linkerFlags: ['-s', '-w', '-X', `k8s.io/component-base/version.gitVersion=${version}`],
+    hasStagingModules: true,
+  };
+}
+
+/** What `go mod edit -json` prints of a go.mod, as far as it matters here. */
+export interface GoModule {
+  readonly Go: string;
+  readonly Require: readonly { readonly Path: string; readonly Version: string }[];
+}
+
+/**
+ * The go.mod to build with. Kubernetes requires its staging modules at v0.0.0 and replaces them by folders of its
+ * repository, which is not in the module; their releases have the number v0.MINOR.PATCH.
+ */
+export function renderGoMod(
+  { path, version, hasStagingModules }: ComponentModule,
+  upstream: GoModule,
+): string {
+  const staged = upstream.Require.filter(({ Version }) => Version === 'v0.0.0').map(({ Path }) => Path);
+  const released = version.replace(/^v1\./, 'v0.');
+  return [
+    'module vipnat/lab',
+    `go ${upstream.Go}`,
+    `require ${path} ${version}`,
+    ...(hasStagingModules ? staged.map((name) => `replace ${name} => ${name} ${released}`) : []),
+    '',
+  ].join('\n');
+}
+
+/** A file that makes the commands' packages part of the module. */
+export function renderTools({ commands }: ComponentModule): string {
+  const imports = Object.values(commands).map((name) => `import _ "${name}"`);
+  return ['//go:build tools', 'package lab', ...imports, ''].join('\n');
+}
+
+/** The locked checksums of a release that is built regularly; null for any other, which the checksum database vouches for. */
+export function readLockedSums({ label }: ComponentModule): string | null {
+  try {
+    return readFileSync(new URL(`${label}.sum`, import.meta.url), 'utf8');
+  } catch {
+    return null;
+  }
+}

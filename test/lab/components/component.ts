@@ -1,0 +1,52 @@
+import { masters } from '../../network/layout.ts';
+import { locateComponents } from '../build/build.ts';
+import { type Certificates } from '../certificates.ts';
+import { type LabOptions } from '../options.ts';
+import { agentCommand } from './agent.ts';
+import { apiserverCommand } from './apiserver.ts';
+import { type Command } from './command.ts';
+import { etcdCommand } from './etcd.ts';
+import { keepalivedCommand } from './keepalived.ts';
+import { kubeProxyCommand, type ProxySetting } from './kube-proxy.ts';
+
+/** What runs on a master, in the order of its start; on a worker only kube-proxy does. */
+export const components = ['etcd', 'kube-apiserver', 'keepalived', 'kube-proxy', 'vipnat'] as const;
+
+/** One of them. */
+export type Component = (typeof components)[number];
+
+/** What the components' configurations follow from. */
+export interface ControlPlane {
+  readonly options: LabOptions;
+  readonly folder: string;
+  readonly certificates: Certificates;
+}
+
+/** How a component is started on a host; kube-proxy as the options say, or otherwise. */
+export function componentCommand(
+  { options, folder, certificates }: ControlPlane,
+  host: string,
+  component: Component,
+  proxy: ProxySetting,
+): Command {
+  const programs = locateComponents(options.kubernetes);
+  const { family } = options;
+  switch (component) {
+    case 'etcd':
+      return etcdCommand(programs.etcd, findMaster(host), family);
+    case 'kube-apiserver':
+      return apiserverCommand(programs['kube-apiserver'], findMaster(host), family, certificates);
+    case 'keepalived':
+      return keepalivedCommand(host, folder, family);
+    case 'kube-proxy':
+      return kubeProxyCommand(programs['kube-proxy'], host, folder, proxy);
+    case 'vipnat':
+      return agentCommand(family);
+  }
+}
+
+function findMaster(name: string): (typeof masters)[number] {
+  const master = masters.find((candidate) => candidate.name === name);
+  if (master === undefined) throw new Error(`${name} is no master`);
+  return master;
+}

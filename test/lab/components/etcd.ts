@@ -1,0 +1,26 @@
+import { type Family } from '../../../lib/address/address.ts';
+import { type Host, masters } from '../../network/layout.ts';
+import { type Command, toUrlHost } from './command.ts';
+
+const clientPort = 2379;
+const peerPort = 2380;
+
+/** Where a master's member answers its apiserver. */
+export const etcdUrl = `http://127.0.0.1:${clientPort}`;
+
+/** A master's member of etcd, all of them from the start; its data lasts as long as the machine. */
+export function etcdCommand(program: string, master: Host, family: Family): Command {
+  const peerUrl = ({ addresses }: Host) => `http://${toUrlHost(addresses[family])}:${peerPort}`;
+  const cluster = masters.map((member) => `${member.name}=${peerUrl(member)}`).join(',');
+  return {
+    command: [
+      program,
+      ...[`--name=${master.name}`, '--data-dir=/run/etcd', '--log-level=warn'],
+      ...[`--listen-client-urls=${etcdUrl}`, `--advertise-client-urls=${etcdUrl}`],
+      ...[`--listen-peer-urls=${peerUrl(master)}`, `--initial-advertise-peer-urls=${peerUrl(master)}`],
+      ...[`--initial-cluster=${cluster}`, '--initial-cluster-state=new'],
+      // The data is in memory, which no power failure leaves behind.
+      '--unsafe-no-fsync',
+    ],
+  };
+}

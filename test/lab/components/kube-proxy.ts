@@ -1,0 +1,62 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type Family } from '../../../lib/address/address.ts';
+import { apiserverPort, podNetworks, vips } from '../../network/layout.ts';
+import { type Certificates } from '../certificates.ts';
+import { type LabOptions } from '../options.ts';
+import { type Command, toUrlHost } from './command.ts';
+
+/** How kube-proxy programs one node. */
+export interface ProxySetting {
+  readonly mode: LabOptions['proxyMode'];
+  readonly iptables: LabOptions['iptables'];
+  readonly family: Family;
+}
+
+/** As kubeadm has it: its server is the control plane's endpoint, the VIP. */
+export function writeKubeconfig(folder: string, family: Family, certificates: Certificates): string {
+  const path = join(folder, 'kube-proxy.kubeconfig');
+  const { certificate, key } = certificates.kubeProxy;
+  const server = `https://${toUrlHost(vips[family])}:${apiserverPort}`;
+  writeJson(path, {
+    apiVersion: 'v1',
+    kind: 'Config',
+    clusters: [{ name: 'lab', cluster: { server, 'certificate-authority': certificates.authority } }],
+    users: [{ name: 'kube-proxy', user: { 'client-certificate': certificate, 'client-key': key } }],
+    contexts: [{ name: 'lab', context: { cluster: 'lab', user: 'kube-proxy' } }],
+    'current-context': 'lab',
+  });
+  return path;
+}
+
+/** A node's kube-proxy. Its configuration is written into the folder, under the node's name. */
+export function kubeProxyCommand(
+  program: string,
+  node: string,
+  folder: string,
+  setting: ProxySetting,
+): Command {
+  const { mode, iptables, family } = setting;
+  const configuration = join(folder, node, 'kube-proxy.json');
+  writeJson(configuration, {
+    apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
+    kind: 'KubeProxyConfiguration',
+    mode,
+    bindAddress: family === 'ipv6' ? '::' : '0.0.0.0',
+    clientConnection: { kubeconfig: join(folder, 'kube-proxy.kubeconfig') },
+    clusterCIDR: podNetworks[family],
+    hostnameOverride: node,
+    // The size of the connection table belongs to the machine, not to a namespace.
+    conntrack: { maxPerCore: 0, min: 0, tcpEstablishedTimeout: '0s', tcpCloseWaitTimeout: '0s' },
+  });
+  const path = process.env['PATH'] ?? '';
+  return {
+    command: [program, `--config=${configuration}`],
+    // kube-proxy calls whatever `iptables` is first in PATH.
+    environment: { PATH: `${join(folder, `${iptables}-tools`)}:${path}` },
+  };
+}
+
+function writeJson(path: string, content: unknown): void {
+  writeFileSync(path, JSON.stringify(content, null, 2));
+}

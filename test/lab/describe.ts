@@ -1,0 +1,44 @@
+import { hosts, masters } from '../network/layout.ts';
+import { components } from './components/component.ts';
+import { vipnatCommand } from './components/agent.ts';
+import { type Lab } from './lab.ts';
+
+/** One screen: what the lab is, what runs where, who holds the VIP and how it is balanced there. */
+export async function describeLab(lab: Lab): Promise<string> {
+  const { name, proxyMode, iptables, kubernetes, family } = lab.options;
+  const holders = await lab.listHolders();
+  const rows = await Promise.all(hosts.map((host) => describeHost(lab, host.name)));
+  const way = holders[0] === undefined ? '' : await describeWay(lab, holders[0]);
+  return [
+    `lab ${name}: Kubernetes ${kubernetes}, kube-proxy in ${proxyMode} mode, iptables-${iptables}, ${family}`,
+    `VIP ${lab.vip}: ${holders.length === 0 ? 'held by nobody' : `held by ${holders.join(', ')}`}`,
+    ...(way === '' ? [] : [`    ${way}`]),
+    '',
+    ...hosts.map(({ name: host, addresses, pods }, index) => {
+      const pod = pods === undefined ? '' : '  + pod';
+      return `${host.padEnd(8)}${addresses[family].padEnd(14)}${rows[index] ?? ''}${pod}`;
+    }),
+    '',
+    `logs in ${lab.folder}/NODE`,
+    '',
+  ].join('\n');
+}
+
+async function describeHost(lab: Lab, host: string): Promise<string> {
+  const expected = components.filter(
+    (component) => component === 'kube-proxy' || masters.some(({ name }) => name === host),
+  );
+  if (host === 'client') return 'outside the cluster';
+  const states = await Promise.all(
+    expected.map(async (component) => {
+      const isRunning = await lab.service(host, component).isRunning();
+      return isRunning ? component : `(${component})`;
+    }),
+  );
+  return states.join(' ');
+}
+
+async function describeWay(lab: Lab, master: string): Promise<string> {
+  const { stdout, stderr } = await lab.machine(master).run(vipnatCommand('check', '--vip', lab.vip));
+  return (stdout + stderr).trim();
+}

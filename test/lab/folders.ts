@@ -1,0 +1,12 @@
+import { fileURLToPath } from 'node:url';
+
+const fromHere = (path: string) => fileURLToPath(new URL(path, import.meta.url));
+
+/** The checkout. */
+export const rootFolder = fromHere('../..');
+
+/** What is built once per version, and kept. */
+export const componentFolder = fromHere('../../.cache/lab/components');
+
+/** One folder per lab that is up: its state, certificates, configurations and logs. */
+export const labsFolder = fromHere('../../.cache/lab/labs');

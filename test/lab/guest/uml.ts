@@ -1,0 +1,37 @@
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const init = fileURLToPath(new URL('init.sh', import.meta.url));
+
+/** How a user-mode Linux machine is started. */
+export interface UmlOptions {
+  readonly memoryMb: number;
+  /** The TypeScript program that its first process runs with this Node; the machine goes off when that ends. */
+  readonly program: string;
+  /** What the machine writes: `output` of the program, and whatever the program leaves there (GUEST_FOLDER). */
+  readonly folder: string;
+  readonly environment?: Readonly<Record<string, string>>;
+  /** Interfaces of the caller's network namespace that become vec0, vec1, … of the machine. */
+  readonly interfaces?: readonly string[];
+}
+
+/**
+ * The command line of a machine on this host's own files, whose kernel has IPVS. Its console goes to standard output.
+ * Source: Documentation/virt/uml/user_mode_linux_howto_v2.rst of Linux.
+ */
+export function umlCommand(options: UmlOptions): string[] {
+  const { memoryMb, program, folder, environment = {}, interfaces = [] } = options;
+  const variables = {
+    GUEST_NODE: process.execPath,
+    GUEST_PROGRAM: program,
+    GUEST_FOLDER: folder,
+    ...environment,
+  };
+  return [
+    'linux.uml',
+    ...[`mem=${memoryMb}M`, 'root=/dev/root', 'rootfstype=hostfs', 'hostfs=/', 'rw', 'quiet'],
+    ...['con=null', 'con0=null,fd:1', `init=${init}`, `uml_dir=${join(folder, 'uml')}`],
+    ...interfaces.map((name, index) => `vec${index}:transport=raw,ifname=${name},depth=64,gro=0`),
+    ...Object.entries(variables).map(([name, value]) => `${name}=${value}`),
+  ];
+}

@@ -1,0 +1,74 @@
+import { type Family } from '../../lib/address/address.ts';
+import { LabError } from './error.ts';
+
+/** What kind of control plane a lab is. */
+export interface LabOptions {
+  /** Labs of different names are up side by side. */
+  readonly name: string;
+  readonly proxyMode: 'iptables' | 'ipvs' | 'nftables';
+  /** The backend that kube-proxy writes to, on every node. */
+  readonly iptables: 'nft' | 'legacy';
+  /** A Kubernetes release, without the v. */
+  readonly kubernetes: string;
+  /** The cluster's only family: addresses of nodes, pods, Services and the VIP. */
+  readonly family: Family;
+}
+
+/** The Kubernetes release that is built when nothing else is asked for. */
+export const defaultKubernetes = '1.36.3';
+
+/** As they are where nothing else is asked for. */
+export const defaultOptions: LabOptions = {
+  name: 'lab',
+  proxyMode: 'iptables',
+  iptables: 'nft',
+  kubernetes: defaultKubernetes,
+  family: 'ipv4',
+};
+
+const proxyModes = ['iptables', 'ipvs', 'nftables'] as const;
+const backends = ['nft', 'legacy'] as const;
+const families = ['ipv4', 'ipv6'] as const;
+
+/**
+ * Options as typed, with the defaults for the others. In ipvs mode the backend is legacy: the kernel of a virtual
+ * machine has no NAT in nf_tables.
+ * @throws LabError that names the one that is wrong.
+ */
+export function parseOptions(given: Readonly<Record<string, string | undefined>>): LabOptions {
+  const { name = defaultOptions.name, kubernetes = defaultKubernetes } = given;
+  if (!/^[a-z0-9][a-z0-9-]{0,39}$/.test(name)) {
+    throw new LabError(`--name ${name}: a name has 1 to 40 lower-case letters, digits and dashes`);
+  }
+  if (!/^1\.\d+\.\d+$/.test(kubernetes)) {
+    throw new LabError(
+      `--kubernetes ${kubernetes} is no release. Example: --kubernetes ${defaultKubernetes}`,
+    );
+  }
+  const proxyMode = choose('--proxy-mode', given['proxyMode'], proxyModes);
+  const isIpvs = proxyMode === 'ipvs';
+  if (isIpvs && given['iptables'] === 'nft') {
+    throw new LabError(
+      '--iptables nft: in ipvs mode nodes are virtual machines, whose kernel has only legacy NAT',
+    );
+  }
+  return {
+    name,
+    kubernetes,
+    proxyMode,
+    iptables: isIpvs ? 'legacy' : choose('--iptables', given['iptables'], backends),
+    family: choose('--ip-family', given['ipFamily'], families),
+  };
+}
+
+/** The first one is the default. */
+function choose<Word extends string>(
+  option: string,
+  given: string | undefined,
+  words: readonly [Word, ...Word[]],
+): Word {
+  if (given === undefined) return words[0];
+  const word = words.find((candidate) => candidate === given);
+  if (word === undefined) throw new LabError(`${option} ${given}: there are ${words.join(', ')}`);
+  return word;
+}

@@ -1,0 +1,76 @@
+import { apiserverPort, clusterIps, masters, worker } from '../network/layout.ts';
+import { toUrlHost } from './components/command.ts';
+import { vipnatCommand } from './components/agent.ts';
+import { type Lab } from './lab.ts';
+import { type Machine } from './machines/machine.ts';
+import { waitUntil } from './service.ts';
+
+/** Three apiservers at once on two busy cores take a quarter of it. */
+const apiserverLimitMs = 60_000;
+
+/** An apiserver is an endpoint 10 s after its start at the latest; kube-proxy needs another second. */
+const convergeLimitMs = 60_000;
+
+const nodeNames = [...masters, worker].map(({ name }) => name);
+const masterNames = masters.map(({ name }) => name);
+
+/** Waits until every apiserver says that it is ready. */
+export async function waitForApiservers(lab: Lab, names: readonly string[] = masterNames): Promise<void> {
+  await Promise.all(
+    names.map((name) =>
+      waitUntil(() => isAnswered(lab.machine(name), '127.0.0.1', apiserverPort), {
+        what: 'the apiserver is ready',
+        service: lab.service(name, 'kube-apiserver'),
+        limitMs: apiserverLimitMs,
+      }),
+    ),
+  );
+}
+
+/** Waits until one master holds the VIP. */
+export async function waitForHolder(lab: Lab): Promise<void> {
+  await waitUntil(async () => (await lab.listHolders()).length === 1, {
+    what: 'a master holds the VIP',
+    service: lab.service('m1', 'keepalived'),
+    limitMs: convergeLimitMs,
+  });
+}
+
+/** Waits until the ClusterIP is answered on every node: kube-proxy has written its rules. */
+export async function waitForServices(lab: Lab, names: readonly string[] = nodeNames): Promise<void> {
+  const clusterIp = clusterIps[lab.options.family];
+  await Promise.all(
+    names.map((name) =>
+      waitUntil(() => isAnswered(lab.machine(name), clusterIp, 443), {
+        what: `${clusterIp}:443 is answered`,
+        service: lab.service(name, 'kube-proxy'),
+        limitMs: convergeLimitMs,
+      }),
+    ),
+  );
+}
+
+/** Waits until every agent balances the VIP over all apiservers, and has nothing left to do. */
+export async function waitForBalance(lab: Lab, count = masters.length): Promise<void> {
+  await Promise.all(
+    masterNames.map((name) =>
+      waitUntil(() => isBalanced(lab, name, count), {
+        what: `the VIP is balanced over ${count} apiservers`,
+        service: lab.service(name, 'vipnat'),
+        limitMs: convergeLimitMs,
+      }),
+    ),
+  );
+}
+
+async function isBalanced(lab: Lab, master: string, count: number): Promise<boolean> {
+  const command = vipnatCommand('check', '--vip', lab.vip);
+  const { exitCode, stdout } = await lab.machine(master).run(command);
+  return exitCode === 0 && stdout.includes(`${count} apiserver`);
+}
+
+async function isAnswered(machine: Machine, address: string, port: number): Promise<boolean> {
+  const url = `https://${toUrlHost(address)}:${port}/readyz`;
+  const { stdout } = await machine.run(['curl', '--silent', '--insecure', '--max-time', '2', url]);
+  return stdout === 'ok';
+}

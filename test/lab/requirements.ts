@@ -1,0 +1,58 @@
+import { readFileSync } from 'node:fs';
+import { execaSync } from 'execa';
+import { LabError } from './error.ts';
+import { type LabOptions } from './options.ts';
+
+/** Programs that a lab starts, and the Debian packages they come from. */
+const programToPackage: Readonly<Record<string, string>> = {
+  bash: 'bash',
+  curl: 'curl',
+  ip: 'iproute2',
+  'iptables-nft': 'iptables',
+  keepalived: 'keepalived',
+  nft: 'nftables',
+  nsenter: 'util-linux',
+  openssl: 'openssl',
+  unshare: 'util-linux',
+};
+
+/** Those that only virtual machines need. */
+const virtualProgramToPackage: Readonly<Record<string, string>> = {
+  ethtool: 'ethtool',
+  ipvsadm: 'ipvsadm',
+  'linux.uml': 'user-mode-linux',
+};
+
+/** Three apiservers, three members of etcd, four kube-proxies and three agents, as seen with 1.36.3; and what machines of their own take on top. */
+const neededMegabytes = { namespaces: 2500, machines: 5000 };
+
+/**
+ * Checks what a lab needs of this machine, before anything is started.
+ * @throws LabError that names everything that is missing, and the way out.
+ */
+export function requireHost({ proxyMode }: LabOptions): void {
+  if (process.getuid?.() !== 0) throw new LabError('root is needed, to make namespaces: try sudo');
+  const isVirtual = proxyMode === 'ipvs';
+  const programs = { ...programToPackage, ...(isVirtual ? virtualProgramToPackage : {}) };
+  const missing = Object.keys(programs).filter((program) => !isInPath(program));
+  if (missing.length > 0) {
+    const packages = [...new Set(missing.map((program) => programs[program]))];
+    throw new LabError(`not found: ${missing.join(', ')}. Install: apt-get install ${packages.join(' ')}`);
+  }
+  const needed = isVirtual ? neededMegabytes.machines : neededMegabytes.namespaces;
+  const available = readAvailableMegabytes();
+  if (available < needed) {
+    throw new LabError(
+      `a lab in ${proxyMode} mode takes ${needed} MB of memory, and ${available} MB are available: free some, or take down another lab`,
+    );
+  }
+}
+
+function isInPath(program: string): boolean {
+  return execaSync('sh', ['-c', 'command -v "$0"', program], { reject: false }).exitCode === 0;
+}
+
+function readAvailableMegabytes(): number {
+  const [, kilobytes = '0'] = /^MemAvailable: +(\d+) kB$/m.exec(readFileSync('/proc/meminfo', 'utf8')) ?? [];
+  return Math.floor(Number(kilobytes) / 1024);
+}
