@@ -1,4 +1,4 @@
-const layers = ['unit', 'property', 'contract', 'netns', 'vm'];
+const layers = ['unit', 'property', 'contract', 'netns', 'vm', 'cluster'];
 
 /** One jest project per test layer, so that `scripts/test LAYER` runs just that one. */
 export default {

@@ -61,12 +61,17 @@ function gatherFacts(vip: Endpoint, observation: Observation, config: Config, me
   const { proxyMode } = observation;
   const { ipvs } = observation.views[vip.family];
   const iptables = findView(vip, observation);
+  // Whoever takes kube-proxy away takes its hooks first: a jump of ours would keep its chains from going (I11).
+  const isLeftOver = iptables !== undefined && iptables.liveEdge !== null && !iptables.isHooked;
   const before = memory.vips.get(formatEndpoint(vip)) ?? unseenVip;
   const facts = {
     vip,
     mode: config.mode,
     proxyMode,
-    serviceChain: toPath(iptables?.liveEdge, iptables?.backends?.value),
+    serviceChain: isLeftOver ? null : toPath(iptables?.liveEdge, iptables?.backends?.value),
+    serviceChainProblem: isLeftOver
+      ? "nothing leads to kube-proxy's rules: nat PREROUTING has no jump to KUBE-SERVICES"
+      : null,
     virtualServer: toPath(ipvs.server, ipvs.server?.value.backends),
     virtualServerProblem: ipvs.reason,
     unwanted: iptables?.unwanted ?? null,

@@ -21,6 +21,8 @@ export interface VipFacts {
   readonly proxyMode: Finding<ProxyMode>;
   /** kube-proxy's live chain in the backend we write to, or null. */
   readonly serviceChain: ProxyPath | null;
+  /** Why there is a chain and yet none to follow, or null. */
+  readonly serviceChainProblem: string | null;
   /** kube-proxy's virtual server with a real server of weight above 0, or null. */
   readonly virtualServer: ProxyPath | null;
   /** Why the virtual server cannot be told from others, with the way out, or null. */
@@ -115,8 +117,8 @@ function toDecision(
   return { vip, way, reason, isBypass: false, clusterIp, backends: usable.value };
 }
 
-function describeMissingPath({ proxyMode, virtualServerProblem }: VipFacts): string {
-  const problem = proxyMode.value === 'ipvs' ? virtualServerProblem : null;
+function describeMissingPath({ proxyMode, serviceChainProblem, virtualServerProblem }: VipFacts): string {
+  const problem = proxyMode.value === 'ipvs' ? virtualServerProblem : serviceChainProblem;
   return problem ?? 'kube-proxy has no live rules for the service';
 }
 

@@ -89,14 +89,15 @@ export class Lab {
     return this.proxyModeOf(host) === this.options.proxyMode;
   }
 
-  /** The client at a host or pod, started when first asked for. */
-  seat(place: string): Seat {
+  /** The client at a host or pod, started when first asked for; one for each role, which do not wait for each other. */
+  seat(place: string, role = 'client'): Seat {
     const [host, prefix] = place.startsWith('pod-')
       ? [place.slice('pod-'.length), ['ip', 'netns', 'exec', 'pod']]
       : [place, []];
+    const key = `${place} ${role}`;
     const seat =
-      this.#seats.get(place) ?? new Seat(place, this.machine(host).spawn([...prefix, ...Seat.command]));
-    this.#seats.set(place, seat);
+      this.#seats.get(key) ?? new Seat(key, this.machine(host).spawn([...prefix, ...Seat.command]));
+    this.#seats.set(key, seat);
     return seat;
   }
 

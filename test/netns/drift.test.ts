@@ -120,8 +120,8 @@ describe.each(backends)('on a VIP holder with iptables-%s', (backend) => {
     'when kube-proxy puts its hook before ours again, ours moves before it, once, and no fight begins',
     async () => {
       const agent = await start();
-      await shell(`${tool} -t nat -D ${kubeProxyHook}`);
-      await kubeProxy.sync();
+      const move = `*nat\n-D ${kubeProxyHook}\n-I ${kubeProxyHook}\nCOMMIT`;
+      await shell(`${tool}-restore --noflush <<'END'\n${move}\nEND`);
       await agent.waitForLine(/repaired: in PREROUTING this rule stands before the jump to VIPNAT/);
       await kubeProxy.sync();
       await waitForSync(cluster, 'm1', vipArguments);

@@ -5,6 +5,8 @@
 import { connect as connectPlain, type Socket } from 'node:net';
 import { createInterface } from 'node:readline';
 import { connect as connectTls } from 'node:tls';
+import { connectAtRate, nameError } from './seat-connects.ts';
+import { watchObject, writeObject } from './seat-watch.ts';
 import type { HoldTask, HoldReport, RateReport, RateTask, RequestReport, RequestTask, Task } from './seat.ts';
 
 const requestLimitMs = 2000;
@@ -14,7 +16,7 @@ for await (const line of createInterface({ input: process.stdin })) {
   process.stdout.write(`${JSON.stringify(await run(task))}\n`);
 }
 
-async function run(task: Task): Promise<RequestReport | RateReport | HoldReport> {
+function run(task: Task): Promise<unknown> {
   switch (task.kind) {
     case 'requests':
       return sendRequests(task);
@@ -22,6 +24,12 @@ async function run(task: Task): Promise<RequestReport | RateReport | HoldReport>
       return sendAtRate(task);
     case 'hold':
       return holdConnections(task);
+    case 'connects':
+      return connectAtRate(task);
+    case 'watch':
+      return watchObject(task);
+    case 'write':
+      return writeObject(task);
   }
 }
 
@@ -120,23 +128,21 @@ function open(host: string, port: number, report: HoldReport): Promise<Socket> {
 function request(host: string, port: number): Promise<{ apiserver: string; from: string }> {
   return new Promise((resolve, reject) => {
     let answer = '';
+    // A real apiserver does not say who it is, but its certificate does.
+    let apiserver = '';
     const socket = connectTls({ host, port, rejectUnauthorized: false }, () => {
-      socket.write('GET / HTTP/1.0\r\nconnection: close\r\n\r\n');
+      apiserver = String(socket.getPeerCertificate().subject.CN);
+      socket.write('GET /version HTTP/1.0\r\nconnection: close\r\n\r\n');
     });
     const timer = setTimeout(() => socket.destroy(new Error('timeout')), requestLimitMs);
     socket.setEncoding('utf8').on('data', (data: string) => (answer += data));
     socket.on('error', reject).on('close', () => {
       clearTimeout(timer);
-      const body = /\{.*\}/.exec(answer)?.[0];
-      if (body === undefined) reject(new Error('no answer'));
-      else resolve(JSON.parse(body) as { apiserver: string; from: string });
+      const body = /^HTTP\/1\.\d 200 .*?(\{.*\})/s.exec(answer)?.[1];
+      if (body === undefined) reject(new Error(answer.split('\r\n', 1)[0] ?? 'no answer'));
+      else resolve({ apiserver, from: '', ...(JSON.parse(body) as object) });
     });
   });
-}
-
-function nameError(error: unknown): string {
-  const { code, message } = error as NodeJS.ErrnoException;
-  return code ?? message;
 }
 
 function increment(counts: Record<string, number>, key: string): void {

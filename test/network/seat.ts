@@ -29,8 +29,47 @@ export interface HoldTask {
   readonly durationMs: number;
 }
 
+/** New TCP connections at a steady rate, closed as soon as they are there: what a second costs is the apiservers' share. */
+export interface ConnectTask {
+  readonly kind: 'connects';
+  readonly host: string;
+  readonly port: number;
+  readonly perSecond: number;
+  readonly durationMs: number;
+}
+
+/** How somebody with a certificate is known to an apiserver; files. */
+export interface Identity {
+  readonly authority: string;
+  readonly certificate: string;
+  readonly key: string;
+}
+
+/** One watch of a ConfigMap in namespace `default`, kept up as client-go does. */
+export interface WatchTask {
+  readonly kind: 'watch';
+  readonly host: string;
+  readonly port: number;
+  readonly identity: Identity;
+  readonly object: string;
+  /** The apiserver on which it shall begin, by its certificate's common name; any when left out. */
+  readonly apiserver?: string;
+  readonly durationMs: number;
+}
+
+/** Changes of a ConfigMap in namespace `default`, straight to whichever of the hosts answers. */
+export interface WriteTask {
+  readonly kind: 'write';
+  readonly hosts: readonly string[];
+  readonly port: number;
+  readonly identity: Identity;
+  readonly object: string;
+  readonly intervalMs: number;
+  readonly durationMs: number;
+}
+
 /** Anything a seat can be asked for. */
-export type Task = RequestTask | RateTask | HoldTask;
+export type Task = RequestTask | RateTask | HoldTask | ConnectTask | WatchTask | WriteTask;
 
 /** How many requests each apiserver answered, which client addresses they saw, and what failed. */
 export interface RequestReport {
@@ -54,6 +93,27 @@ export interface HoldReport {
   readonly errors: Record<string, number>;
 }
 
+/** Connections by their time of start, of which only the failed ones are told apart. */
+export interface ConnectReport {
+  /** When it began, in milliseconds since the epoch. */
+  readonly startedAt: number;
+  readonly sent: number;
+  readonly failures: { readonly atMs: number; readonly error: string }[];
+}
+
+/** What a watch saw. */
+export interface WatchReport {
+  /** When it began, in milliseconds since the epoch. */
+  readonly startedAt: number;
+  /** When each event came. */
+  readonly eventsAtMs: readonly number[];
+  /** When the time was over. */
+  readonly endedAtMs: number;
+  /** The apiservers it was on, one after another. */
+  readonly apiservers: readonly string[];
+  readonly errors: Record<string, number>;
+}
+
 const program = fileURLToPath(new URL('seat-program.ts', import.meta.url));
 
 /** A place from which the control plane is used: a client process in a namespace, one task at a time. */
@@ -69,7 +129,7 @@ export class Seat {
   constructor(name: string, child: ChildProcess) {
     this.name = name;
     this.#child = child;
-    this.#child.stderr?.pipe(process.stderr);
+    this.#child.stderr?.on('data', (text: Buffer) => process.stderr.write(text));
     if (this.#child.stdout === null) throw new Error('a seat needs its standard output');
     this.#lines = createInterface({ input: this.#child.stdout });
   }
@@ -99,6 +159,25 @@ export class Seat {
     this.#send({ kind: 'hold', ...target, count, durationMs });
     const { held } = (await this.#nextLine()) as { held: number };
     return { held, report: this.#nextLine() as Promise<HoldReport> };
+  }
+
+  /** New TCP connections at a steady rate. */
+  async connectAtRate(task: Omit<ConnectTask, 'kind'>): Promise<ConnectReport> {
+    this.#send({ kind: 'connects', ...task });
+    return (await this.#nextLine()) as ConnectReport;
+  }
+
+  /** Watches; answers once the first event is there, with the report to come when the time is over. */
+  async watch(task: Omit<WatchTask, 'kind'>): Promise<{ report: Promise<WatchReport> }> {
+    this.#send({ kind: 'watch', ...task });
+    await this.#nextLine();
+    return { report: this.#nextLine() as Promise<WatchReport> };
+  }
+
+  /** Writes; answers how many writes succeeded. */
+  async write(task: Omit<WriteTask, 'kind'>): Promise<{ written: number }> {
+    this.#send({ kind: 'write', ...task });
+    return (await this.#nextLine()) as { written: number };
   }
 
   #send(task: Task): void {

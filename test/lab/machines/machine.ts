@@ -23,8 +23,8 @@ export interface Machine {
   /** Runs a command to its end. Never rejects for a failing command, see `exitCode`. */
   run(command: readonly string[], options?: RunOptions): Promise<CommandResult>;
   /**
-   * Starts a process that is talked to over its pipes, or over the caller's own standard input, output and error with
-   * `inherit`. It has to end with its standard input: killing the process that is answered does not reach the machine.
+   * Starts a process that is talked to over its standard input and output, or that has the caller's own with
+   * `inherit`. Its errors go where the caller's go. It has to end with its standard input: killing the process that is answered does not reach the machine.
    */
   spawn(command: readonly string[], stdio?: 'pipe' | 'inherit'): ChildProcess;
 }

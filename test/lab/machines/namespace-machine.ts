@@ -47,7 +47,7 @@ export class NamespaceMachine implements Machine {
 
   spawn(command: readonly string[], stdio: 'pipe' | 'inherit' = 'pipe'): ChildProcess {
     const [program = '', ...words] = this.#enter(command);
-    return spawn(program, words, { stdio });
+    return spawn(program, words, { stdio: stdio === 'pipe' ? ['pipe', 'pipe', 'inherit'] : stdio });
   }
 
   #enter(command: readonly string[]): string[] {

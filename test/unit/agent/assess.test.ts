@@ -56,6 +56,19 @@ describe('kube-proxy in iptables mode', () => {
     expect(await writtenRules(kernel, assessment, backend)).toEqual(['-j KUBE-SVC-NPX46M4PTMTKRN6Y']);
   });
 
+  test('chains that nothing leads to are left over: no jump of ours keeps them from going (I11)', async () => {
+    const kernel = restoreCaptures(['iptables-nft-save.three-endpoints.txt']);
+    const before = await lookOnce(kernel, ordinaryConfig);
+    await applyPlan(kernel, before.plan);
+    // What \`kube-proxy --cleanup\` does before it deletes its chains.
+    const hook = '-D PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES';
+    kernel.run('ipv4', 'nft', `*nat\n${hook}\nCOMMIT\n`);
+    const assessment = await lookOnce(kernel, ordinaryConfig);
+    expect(decisionOf(assessment)).toMatchObject({ way: 'direct', backends: three });
+    expect(decisionOf(assessment).reason).toContain('nat PREROUTING has no jump to KUBE-SERVICES');
+    expect(await writtenRules(kernel, assessment)).not.toContain('-j KUBE-SVC-NPX46M4PTMTKRN6Y');
+  });
+
   test.each(['nft', 'legacy'])(
     'iptables-%s-save.no-endpoints.txt: nobody knows an apiserver, so the VIP is left to its holder',
     async (backend) => {

@@ -13,6 +13,7 @@ const iptables: VipFacts = {
   proxyMode: { value: 'iptables', seenIn: 'asked' },
   serviceChain: path,
   virtualServer: null,
+  serviceChainProblem: null,
   virtualServerProblem: null,
   unwanted: null,
   usable: { value: three, seenIn: 'kube-proxy' },

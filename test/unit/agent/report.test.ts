@@ -35,6 +35,8 @@ function run(script: string): void {
   agent.kernel.run('ipv4', 'nft', script);
 }
 
+const kubeProxyHook = '-A PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES';
+
 describe('a bad night, in lines', () => {
   test('the VIP comes and goes', async () => {
     agent.kernel.addAddress({ family: 'ipv4', address: '10.0.0.50', device: 'eth0' });
@@ -43,8 +45,8 @@ describe('a bad night, in lines', () => {
     expect(await linesAfter(2000)).toEqual(['info this node no longer holds 10.0.0.50']);
   });
 
-  test('somebody flushes PREROUTING: one repair, one warning', async () => {
-    run('*nat\n-F PREROUTING\nCOMMIT\n');
+  test('somebody takes our hook out of PREROUTING: one repair, one warning', async () => {
+    run(`*nat\n-F PREROUTING\n${kubeProxyHook}\nCOMMIT\n`);
     expect(await linesAfter(2000)).toEqual([
       'warn repaired: PREROUTING has no jump to VIPNAT (nat, iptables-nft) (0 ms)',
     ]);
@@ -55,11 +57,18 @@ describe('a bad night, in lines', () => {
   });
 
   test('several rules at once are one line, and its fields have them all', async () => {
-    run('*nat\n-F PREROUTING\n-F OUTPUT\n-F VIPNAT\nCOMMIT\n');
+    run(`*nat\n-F PREROUTING\n${kubeProxyHook}\n-F OUTPUT\n-F VIPNAT\nCOMMIT\n`);
     expect(await linesAfter(2000)).toEqual([
       expect.stringMatching(/^warn repaired: VIPNAT lacks -d 10\.0\.0\.50\/32 .* and 2 more \(0 ms\)$/),
     ]);
     expect(agent.logger.lines.at(-1)?.fields['drift']).toHaveLength(3);
+  });
+
+  test('somebody flushes PREROUTING: nothing leads to kube-proxy any more, and nothing waits for it', async () => {
+    run('*nat\n-F PREROUTING\nCOMMIT\n');
+    expect(await linesAfter(2000)).toEqual([
+      `info 10.0.0.50:6443 service-chain -> ${direct}: nothing leads to kube-proxy's rules: nat PREROUTING has no jump to KUBE-SERVICES (0 ms)`,
+    ]);
   });
 
   test('somebody flushes the whole nat table, kube-proxy is back an hour later', async () => {

@@ -1,0 +1,156 @@
+import { readFileSync } from 'node:fs';
+import { type ClientHttp2Session, connect } from 'node:http2';
+import { type TLSSocket } from 'node:tls';
+import { nameError } from './seat-connects.ts';
+import { type Identity, type WatchReport, type WatchTask, type WriteTask } from './seat.ts';
+
+/**
+ * As client-go has them: a connection on which nothing came for so long is asked for a sign of life, and given up
+ * without one. Source: k8s.io/apimachinery/pkg/util/net, readIdleTimeoutSeconds and pingTimeoutSeconds.
+ */
+const readIdleMs = 30_000;
+const pingLimitMs = 15_000;
+
+/** net.Dialer of client-go. */
+const dialLimitMs = 30_000;
+
+const retryMs = 100;
+
+/** A write that does not succeed within this goes to the next apiserver. */
+const writeLimitMs = 500;
+
+const collection = '/api/v1/namespaces/default/configmaps';
+
+/** Watches until the time is over, and connects again whenever the watch ends. Prints a line at its first event. */
+export async function watchObject(task: WatchTask): Promise<WatchReport> {
+  const started = performance.now();
+  const eventsAtMs: number[] = [];
+  const apiservers: string[] = [];
+  const errors: Record<string, number> = {};
+  const over = started + task.durationMs;
+  while (performance.now() < over) {
+    await watchOnce(task, over, (apiserver) => {
+      // Wherever it begins elsewhere it is no part of what is measured.
+      if (apiservers.length === 0 && task.apiserver !== undefined && apiserver !== task.apiserver)
+        return false;
+      if (apiservers.length === 0) process.stdout.write('"watching"\n');
+      if (apiservers.at(-1) !== apiserver) apiservers.push(apiserver);
+      eventsAtMs.push(performance.now() - started);
+      return true;
+    }).catch((error: unknown) => {
+      const name = nameError(error);
+      errors[name] = (errors[name] ?? 0) + 1;
+    });
+    await new Promise((resolve) => setTimeout(resolve, apiservers.length === 0 ? 0 : retryMs));
+  }
+  const endedAtMs = performance.now() - started;
+  return { startedAt: performance.timeOrigin + started, eventsAtMs, endedAtMs, apiservers, errors };
+}
+
+/** Changes the object on schedule, at the apiserver that took the last change, else at the next one. */
+export async function writeObject(task: WriteTask): Promise<{ written: number }> {
+  const over = performance.now() + task.durationMs;
+  let current = 0;
+  let written = 0;
+  let session: ClientHttp2Session | null = null;
+  for (let tick = 0; performance.now() < over; tick += 1) {
+    const host = task.hosts[current % task.hosts.length] ?? '';
+    session ??= open(host, task.port, task.identity);
+    try {
+      await patch(session, `${collection}/${task.object}`, { data: { tick: String(tick) } });
+      written += 1;
+      await new Promise((resolve) => setTimeout(resolve, task.intervalMs));
+    } catch {
+      session.destroy();
+      session = null;
+      current += 1;
+    }
+  }
+  session?.destroy();
+  return { written };
+}
+
+/** One connection with one watch; ends when either does, when it is refused by `onEvent`, or when time is over. */
+function watchOnce(
+  { host, port, identity, object }: WatchTask,
+  over: number,
+  onEvent: (apiserver: string) => boolean,
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const session = open(host, port, identity);
+    let idle = setTimeout(() => {
+      session.destroy(new Error('dial timeout'));
+    }, dialLimitMs);
+    const end = setTimeout(
+      () => {
+        session.destroy();
+      },
+      Math.max(0, over - performance.now()),
+    );
+    const ask = () => {
+      const limit = setTimeout(() => {
+        session.destroy(new Error('ping timeout'));
+      }, pingLimitMs);
+      session.ping(() => {
+        clearTimeout(limit);
+      });
+      session.once('close', () => {
+        clearTimeout(limit);
+      });
+    };
+    const rest = () => {
+      clearTimeout(idle);
+      idle = setTimeout(ask, readIdleMs);
+    };
+    session.on('connect', rest).on('error', reject);
+    session.on('close', () => {
+      clearTimeout(idle);
+      clearTimeout(end);
+      resolve();
+    });
+    const path = `${collection}?watch=true&resourceVersion=0&fieldSelector=metadata.name%3D${object}`;
+    const stream = session.request({ ':path': path });
+    stream.on('data', () => {
+      rest();
+      const apiserver = String((session.socket as TLSSocket).getPeerCertificate().subject.CN);
+      if (!onEvent(apiserver)) session.destroy();
+    });
+    stream.on('error', reject).on('close', () => {
+      session.destroy();
+    });
+  });
+}
+
+function patch(session: ClientHttp2Session, path: string, body: object): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => {
+      reject(new Error('timeout'));
+    }, writeLimitMs);
+    session.on('error', reject);
+    const stream = session.request({
+      ':method': 'PATCH',
+      ':path': path,
+      'content-type': 'application/merge-patch+json',
+    });
+    stream.on('response', ({ ':status': status }) => {
+      if (status === 200) resolve();
+      else reject(new Error(`status ${String(status)}`));
+    });
+    stream.on('error', reject).on('close', () => {
+      clearTimeout(timer);
+      session.off('error', reject);
+    });
+    stream.resume().end(JSON.stringify(body));
+  });
+}
+
+function open(host: string, port: number, identity: Identity): ClientHttp2Session {
+  const authority = `https://${host.includes(':') ? `[${host}]` : host}:${port}`;
+  const session = connect(authority, {
+    ca: readFileSync(identity.authority),
+    cert: readFileSync(identity.certificate),
+    key: readFileSync(identity.key),
+  });
+  session.on('error', () => undefined);
+  return session;
+}
