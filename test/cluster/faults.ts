@@ -18,6 +18,8 @@ export interface Fault {
   readonly name: string;
   /** How long clients are watched from its beginning on. */
   readonly durationMs: number;
+  /** Whether no new connection may fail: there is an apiserver for each of them at any time. */
+  readonly isSeamless: boolean;
   /** Whose apiserver the long-lived watch is on. */
   readonly watched?: keyof Roles;
   run(lab: Lab, roles: Roles): Promise<void>;
@@ -50,11 +52,13 @@ const silenceMs = 55_000;
 export const faults: readonly Fault[] = [
   {
     name: 'kube-proxy on the holder restarted',
+    isSeamless: true,
     durationMs: 8000,
     run: (lab, { holder }) => restart(lab, holder, 'kube-proxy'),
   },
   {
     name: 'kube-proxy on the holder stopped for a minute',
+    isSeamless: true,
     durationMs: 65_000,
     run: async (lab, { holder }) => {
       await lab.service(holder, 'kube-proxy').stop();
@@ -64,6 +68,7 @@ export const faults: readonly Fault[] = [
   },
   {
     name: 'iptables -t nat -F on the holder',
+    isSeamless: true,
     durationMs: 8000,
     run: async (lab, { holder }) => {
       await runShell(lab.machine(holder), `iptables-${lab.options.iptables} -t nat -F`);
@@ -74,6 +79,7 @@ export const faults: readonly Fault[] = [
   },
   {
     name: 'a firewall without our rules restored on the holder',
+    isSeamless: true,
     durationMs: 8000,
     run: async (lab, { holder }) => {
       await lab.machine(holder).run([`iptables-${lab.options.iptables}-restore`], { input: savedFirewall });
@@ -83,6 +89,7 @@ export const faults: readonly Fault[] = [
   },
   {
     name: 'agent on the holder killed -9, started after 3 s',
+    isSeamless: true,
     durationMs: 8000,
     run: async (lab, { holder }) => {
       await lab.service(holder, 'vipnat').stop('KILL');
@@ -92,33 +99,43 @@ export const faults: readonly Fault[] = [
   },
   {
     name: 'an apiserver stopped',
+    isSeamless: false,
     durationMs: leaseMs,
     watched: 'other',
     run: (lab, { other }) => lab.service(other, 'kube-apiserver').stop(),
   },
-  { name: 'that apiserver started', durationMs: 20_000, run: startApiserver },
+  { name: 'that apiserver started', isSeamless: true, durationMs: 20_000, run: startApiserver },
   {
     name: 'an apiserver killed -9',
+    isSeamless: false,
     durationMs: leaseMs,
     watched: 'other',
     run: (lab, { other }) => lab.service(other, 'kube-apiserver').stop('KILL'),
   },
-  { name: 'that apiserver started', durationMs: 20_000, run: startApiserver },
+  { name: 'that apiserver started', isSeamless: true, durationMs: 20_000, run: startApiserver },
   {
     name: 'another master cut from the network',
+    isSeamless: false,
     durationMs: silenceMs,
     watched: 'other',
     run: (lab, { other }) => lab.cut(other),
   },
-  { name: 'that master back', durationMs: 20_000, run: (lab, { other }) => lab.join(other) },
+  {
+    name: 'that master back',
+    isSeamless: true,
+    durationMs: 20_000,
+    run: (lab, { other }) => lab.join(other),
+  },
   {
     name: "the VIP's holder cut from the network",
+    isSeamless: false,
     durationMs: silenceMs,
     watched: 'holder',
     run: (lab, { holder }) => lab.cut(holder),
   },
   {
     name: 'that master back',
+    isSeamless: true,
     durationMs: 20_000,
     // The VIP is elsewhere by now.
     run: async (lab) => {

@@ -11,6 +11,8 @@ export interface Outage {
   readonly errors: string;
   /** From the start of the first connection that failed to that of the last one, in milliseconds; 0 when none did. */
   readonly windowMs: number;
+  /** From the start of the last connection that failed to the end of measuring, in milliseconds; all of it when none did. */
+  readonly quietMs: number;
   /** The longest time between two events of a watch through the VIP, in milliseconds; events come about every 100. */
   readonly watchGapMs: number;
   /** The apiservers the watch was on, one after another. */
@@ -61,10 +63,10 @@ export async function measureOutage(
   await sleep(leadMs);
   await fault();
   const reports = await Promise.all([connects, watch.report, writes]);
-  return summarize(reports[0], reports[1]);
+  return summarize(reports[0], reports[1], wholeMs);
 }
 
-function summarize({ sent, failures }: ConnectReport, watch: WatchReport): Outage {
+function summarize({ sent, failures }: ConnectReport, watch: WatchReport, wholeMs: number): Outage {
   const counts = new Map<string, number>();
   for (const { error } of failures) counts.set(error, (counts.get(error) ?? 0) + 1);
   const times = failures.map(({ atMs }) => atMs);
@@ -76,6 +78,7 @@ function summarize({ sent, failures }: ConnectReport, watch: WatchReport): Outag
     failed: failures.length,
     errors: [...counts].map(([error, count]) => `${count} ${error}`).join(', '),
     windowMs: times.length === 0 ? 0 : Math.max(...times) - Math.min(...times),
+    quietMs: wholeMs - Math.max(0, ...times),
     watchGapMs: Math.max(0, ...gaps),
     watchedAt: watch.apiservers,
   };

@@ -1,5 +1,5 @@
-import { type Cluster } from '../network/cluster.ts';
 import { vips, apiserverPort } from '../network/layout.ts';
+import { type Stage } from './stage.ts';
 
 /** What became of a flush of the nat table while a client went on. */
 export interface FlushReport {
@@ -26,12 +26,11 @@ echo $(( (\${EPOCHREALTIME/[.,]/} - start) / 1000 ))
 `;
 
 /** Empties the host's nat table, kube-proxy's rules with it, under a steady stream of new connections to the VIP. */
-export async function flushNat(cluster: Cluster, host: string): Promise<FlushReport> {
+export async function flushNat(stage: Stage, host: string): Promise<FlushReport> {
   const target = { host: vips.ipv4, port: apiserverPort };
-  const stream = cluster.seat('outside client').requestAtRate(target, perSecond, durationMs);
+  const stream = stage.seat('outside client').requestAtRate(target, perSecond, durationMs);
   await new Promise((resolve) => setTimeout(resolve, flushAfterMs));
-  const namespace = cluster.namespaceOf(host);
-  const { exitCode, stdout } = await cluster.namespaces.run(namespace, ['bash', '-c', flushScript]);
+  const { exitCode, stdout } = await stage.run(host, ['bash', '-c', flushScript]);
   const { answers } = await stream;
   return {
     repairedMs: exitCode === 0 ? Number(stdout) : null,

@@ -1,35 +1,35 @@
 /**
- * vipnat's main job on one screen, see scripts/demo: a cluster in network namespaces, balanced, broken, repaired and
- * cleaned up by dist/vipnat.js. Exit status 1 when anything is not as it should be.
+ * vipnat's main job on one screen, see scripts/demo: a control plane in network namespaces, or the lab with `--lab`,
+ * balanced, broken, repaired and cleaned up by dist/vipnat.js. Exit status 1 when anything is not as it should be.
  */
-import { families } from '../../lib/address/address.ts';
-import { Cluster, seatNames } from '../network/cluster.ts';
-import { KubeProxyStandIn } from '../network/kube-proxy.ts';
 import { apiserverPort, masters, vips, worker } from '../network/layout.ts';
 import { flushNat } from './flush.ts';
+import { LabStage } from './lab-stage.ts';
 import { Product } from './product.ts';
 import { findDifference, readAllRules } from './rules.ts';
 import { Screen } from './screen.ts';
 import { showShares } from './shares.ts';
+import { type Stage } from './stage.ts';
+import { StandInStage } from './stand-in-stage.ts';
 
 const vip = vips.ipv4;
-const holder = 'm1';
 const masterNames = masters.map(({ name }) => name);
 const nodeNames = [...masterNames, worker.name];
 const requestsPerSeat = 300;
 
 const started = performance.now();
 const screen = new Screen();
-const cluster = await Cluster.create();
-const product = new Product(cluster);
+const isLab = process.argv.includes('--lab');
+const stage: Stage = isLab ? await LabStage.create() : await StandInStage.create();
+const { holder } = stage;
+const product = new Product(stage);
 process.once('exit', (status) => {
   if (status !== 1) product.removeLogs();
 });
 
 try {
-  await syncKubeProxies(nodeNames);
-  const rulesBefore = await readAllRules(cluster, nodeNames);
-  showCluster();
+  const rulesBefore = await readAllRules(stage, nodeNames);
+  showStage();
   await showPlan();
   await showDrift();
   await startAgents();
@@ -39,18 +39,14 @@ try {
 } catch (error) {
   screen.failures.push(error instanceof Error ? error.message : String(error));
 } finally {
-  await cluster.close();
+  await stage.close();
 }
 conclude();
 
-function showCluster(): void {
-  screen.step('A control plane in network namespaces: three apiservers, one virtual IP');
-  const list = masters.map(({ name, addresses }) => `${name} ${addresses.ipv4}`).join(', ');
-  screen.show(`masters  ${list}: an apiserver on port ${apiserverPort} each`);
-  screen.show(`VIP      ${vip}, held by ${holder}`);
-  screen.show(`clients  ${seatNames.slice(0, 3).join(', ')},`);
-  screen.show(`         ${seatNames.slice(3).join(', ')}`);
-  screen.show(`rules    kube-proxy's (iptables-nft) on the masters and on the worker, no others`);
+function showStage(): void {
+  const kind = isLab ? 'of real components' : 'in network namespaces';
+  screen.step(`A control plane ${kind}: three apiservers, one virtual IP`);
+  for (const line of stage.description) screen.show(line);
 }
 
 async function showPlan(): Promise<void> {
@@ -70,7 +66,7 @@ async function showDrift(): Promise<void> {
 }
 
 async function startAgents(): Promise<void> {
-  for (const host of masterNames) product.startAgent(host, ['--vip', vip]);
+  await Promise.all(masterNames.map((host) => product.startAgent(host, ['--vip', vip])));
   const results = await Promise.all(
     masterNames.map((host) => product.waitForSync(host, vip, 'service-chain')),
   );
@@ -86,11 +82,11 @@ async function startAgents(): Promise<void> {
 
 async function showBalance(): Promise<void> {
   screen.step(`${requestsPerSeat} new connections to ${vip}:${apiserverPort} from each place: who answered`);
-  await showShares(cluster, screen, { host: vip, port: apiserverPort, count: requestsPerSeat });
+  await showShares(stage, screen, { host: vip, port: apiserverPort, count: requestsPerSeat });
 }
 
 async function showRepair(): Promise<void> {
-  const { repairedMs, sent, failed } = await flushNat(cluster, holder);
+  const { repairedMs, sent, failed } = await flushNat(stage, holder);
   const duration =
     repairedMs === null ? 'still not balanced after 5 s' : `balanced again after ${repairedMs} ms`;
   screen.step(`iptables-nft -t nat -F on ${holder}: ${duration}`);
@@ -98,39 +94,30 @@ async function showRepair(): Promise<void> {
   screen.expect(repairedMs !== null, 'the agent repairs its rules within 5 s');
   const direct = await product.waitForSync(holder, vip, 'direct');
   screen.show(`check, while kube-proxy's rules are gone too:  ${summarise(direct.stdout)}`);
-  await syncKubeProxies([holder]);
+  await stage.syncKubeProxy(holder);
   const { exitCode, stdout } = await product.waitForSync(holder, vip, 'service-chain');
   screen.show(`check, after kube-proxy wrote them again:      ${summarise(stdout)}`);
   screen.expect(direct.exitCode === 0 && exitCode === 0, 'check exits with 0 after the repair');
 }
 
 async function showCleanup(rulesBefore: ReadonlyMap<string, string>): Promise<void> {
-  const statuses = await product.stopAgents();
+  const hasEnded = await product.stopAgents();
   const results = await Promise.all(masterNames.map((host) => product.run(host, ['cleanup'])));
-  const difference = findDifference(rulesBefore, await readAllRules(cluster, nodeNames));
+  const difference = findDifference(rulesBefore, await readAllRules(stage, nodeNames));
   const verdict = difference === null ? 'are byte for byte' : 'are NOT';
   screen.step(`vipnat cleanup: the rules of all hosts ${verdict} what they were before vipnat`);
   screen.show(results[0]?.stderr ?? '');
   screen.show('Compared without counters: every table of iptables-save and ip6tables-save,');
   screen.show(`nft and legacy, on ${nodeNames.join(', ')}.`);
   screen.expect(
-    statuses.every((status) => status === 0),
-    `agents exit with 0, not ${statuses.join(', ')}`,
+    hasEnded.every((isOrderly) => isOrderly),
+    'agents end as they should at SIGTERM',
   );
   screen.expect(
     results.every(({ exitCode }) => exitCode === 0),
     'cleanup exits with 0 on every master',
   );
   screen.expect(difference === null, `no rule of anybody else changes. Different on ${difference ?? ''}`);
-}
-
-async function syncKubeProxies(hosts: readonly string[]): Promise<void> {
-  const proxies = hosts.flatMap((host) =>
-    families.map(
-      (family) => new KubeProxyStandIn(cluster.namespaces, cluster.namespaceOf(host), 'nft', family),
-    ),
-  );
-  await Promise.all(proxies.map((proxy) => proxy.sync()));
 }
 
 /** Without the VIP in front of the first line, and the room for it on the others. */

@@ -1,43 +1,35 @@
-import { type ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
-import { createWriteStream, mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type Cluster } from '../network/cluster.ts';
 import { type CommandResult } from '../network/namespaces.ts';
+import { type DemoAgent, type Stage } from './stage.ts';
 
 const program = fileURLToPath(new URL('../../dist/vipnat.js', import.meta.url));
 
 /** An agent needs two looks to converge: longer means that it does not. */
 const convergeLimitMs = 10_000;
 
-/** vipnat as people run it: its command line, as built, on the hosts of a cluster. */
+/** vipnat as people run it: its command line, as built, on the hosts of a stage. */
 export class Product {
   /** Where the agents log to, one file per host. */
   readonly logFolder = mkdtempSync(join(tmpdir(), 'vipnat-demo-'));
-  readonly #cluster: Cluster;
-  readonly #agents: ChildProcess[] = [];
+  readonly #stage: Stage;
+  readonly #agents: DemoAgent[] = [];
 
-  constructor(cluster: Cluster) {
-    this.#cluster = cluster;
+  constructor(stage: Stage) {
+    this.#stage = stage;
   }
 
   /** One command to its end. */
   run(host: string, words: readonly string[]): Promise<CommandResult> {
-    return this.#cluster.namespaces.run(this.#cluster.namespaceOf(host), commandLine(host, words));
+    return this.#stage.run(host, [process.execPath, program, ...words]);
   }
 
   /** Starts `vipnat run`, which then runs until `stopAgents`. */
-  startAgent(host: string, words: readonly string[]): void {
-    const agent = this.#cluster.namespaces.start(
-      this.#cluster.namespaceOf(host),
-      commandLine(host, ['run', ...words]),
-    );
-    const log = createWriteStream(join(this.logFolder, `${host}.log`));
-    agent.stdout?.pipe(log, { end: false });
-    agent.stderr?.pipe(log, { end: false });
-    this.#agents.push(agent);
+  async startAgent(host: string, words: readonly string[]): Promise<void> {
+    const command = [process.execPath, program, 'run', ...words];
+    this.#agents.push(await this.#stage.startAgent(host, command, join(this.logFolder, `${host}.log`)));
   }
 
   /** Runs `vipnat check` until it is in sync in the given way; answers its last result, also when time is over. */
@@ -50,25 +42,13 @@ export class Product {
     }
   }
 
-  /** SIGTERM to every agent; answers their exit statuses. */
-  async stopAgents(): Promise<(number | null)[]> {
-    return Promise.all(
-      this.#agents.map(async (agent) => {
-        // One that ended before would never say so again.
-        if (agent.exitCode === null && agent.kill('SIGTERM')) await once(agent, 'exit');
-        return agent.exitCode;
-      }),
-    );
+  /** SIGTERM to every agent; answers for each whether it ended as it should. */
+  stopAgents(): Promise<boolean[]> {
+    return Promise.all(this.#agents.map((agent) => agent.stop()));
   }
 
   /** Removes the logs. */
   removeLogs(): void {
     rmSync(this.logFolder, { recursive: true, force: true });
   }
-}
-
-/** With the host's own name: network namespaces share that of the machine. */
-function commandLine(host: string, words: readonly string[]): string[] {
-  const rename = 'hostname "$0" && exec "$@"';
-  return ['unshare', '--uts', 'sh', '-c', rename, host, process.execPath, program, ...words];
 }

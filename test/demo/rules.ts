@@ -1,14 +1,14 @@
-import { type Cluster } from '../network/cluster.ts';
+import { type Stage } from './stage.ts';
 
 const saves = ['iptables-nft-save', 'ip6tables-nft-save', 'iptables-legacy-save', 'ip6tables-legacy-save'];
 
 /** Every table of every backend and family on each host, as the tools print it, without counters and dates. */
-export async function readAllRules(cluster: Cluster, hosts: readonly string[]): Promise<Map<string, string>> {
+export async function readAllRules(stage: Stage, hosts: readonly string[]): Promise<Map<string, string>> {
   const script = saves.map((save) => `echo "${save}:"; ${save}`).join('\n');
   const texts = await Promise.all(
     hosts.map(async (host) => {
-      const text = await cluster.namespaces.shell(cluster.namespaceOf(host), script);
-      return [host, normalise(text)] as const;
+      const { stdout } = await stage.run(host, ['sh', '-ec', script]);
+      return [host, normalise(stdout)] as const;
     }),
   );
   return new Map(texts);

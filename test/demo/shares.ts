@@ -1,14 +1,15 @@
-import { type Cluster, seatNames } from '../network/cluster.ts';
+import { seatNames } from '../network/cluster.ts';
 import { masters } from '../network/layout.ts';
 import { type RequestReport } from '../network/seat.ts';
 import { type Screen } from './screen.ts';
+import { type Stage } from './stage.ts';
 
 /** Of 300 fair choices each, one of the fifteen shares is beyond these once in 4,000 runs. */
 const [smallestShare, largestShare] = [0.22, 0.45];
 
 /** Sends new connections from every place, and shows which share of them each apiserver answered. */
 export async function showShares(
-  cluster: Cluster,
+  stage: Stage,
   screen: Screen,
   target: { host: string; port: number; count: number },
 ): Promise<void> {
@@ -16,7 +17,7 @@ export async function showShares(
   const head = names.map((name) => name.padStart(7)).join('');
   screen.show(`${''.padEnd(20)}${head}   failed`);
   for (const seat of seatNames) {
-    const report = await cluster.seat(seat).request(target.host, target.port, target.count);
+    const report = await stage.seat(seat).request(target.host, target.port, target.count);
     const shares = names.map((name) => (report.apiservers[name] ?? 0) / target.count);
     const failed = countFailures(report);
     const columns = shares.map((share) => `${(100 * share).toFixed(0)} %`.padStart(7)).join('');

@@ -24,9 +24,9 @@ export class Api {
     return this.#request(['--request', 'GET'], path, '');
   }
 
-  /** Creates an object in a collection. One that exists already is left as it is. */
-  async create(collection: string, object: unknown): Promise<void> {
-    await this.#request(['--request', 'POST'], collection, JSON.stringify(object));
+  /** Creates an object in a collection; answers it as it is then. One that exists already is left as it is. */
+  create(collection: string, object: unknown): Promise<unknown> {
+    return this.#request(['--request', 'POST'], collection, JSON.stringify(object));
   }
 
   /** Deletes what is at a path. */

@@ -122,17 +122,26 @@ export class Lab {
     return seen.flat();
   }
 
-  /** Lets it live on after the calling process; `Lab.find` finds it then. */
-  keep(): void {
+  /** Makes it known to `Lab.find`. */
+  announce(): void {
     const { options, sandbox, anchors } = this.#parts;
     writeState({ options, sandbox: sandbox.state, anchors });
-    sandbox.keep();
+  }
+
+  /** Lets it live on after the calling process. */
+  keep(): void {
+    this.#parts.sandbox.keep();
   }
 
   /** Ends everything and removes the folder. */
   async down(): Promise<void> {
-    await this.#parts.sandbox.remove();
+    await this.end();
     rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  /** Ends everything, but leaves the folder with the logs. */
+  async end(): Promise<void> {
+    await this.#parts.sandbox.remove();
   }
 
   async #switch(script: string): Promise<void> {

@@ -85,7 +85,7 @@ async function bringUp(options: LabOptions): Promise<void> {
   }
   await buildComponents(options.kubernetes, say);
   const started = performance.now();
-  const lab = await raiseLab(options, say);
+  const lab = await raiseLab(options, { say });
   lab.keep();
   say(`up in ${((performance.now() - started) / 1000).toFixed(0)} s`);
   process.stdout.write(await describeLab(lab));

@@ -18,6 +18,14 @@ import { locateLab } from './state.ts';
 const nodes = [...masters, worker];
 const masterNames = masters.map(({ name }) => name);
 
+/** How a lab is brought up. */
+export interface RaiseOptions {
+  /** Hears of each step. */
+  readonly say?: (line: string) => void;
+  /** Whether vipnat runs on the masters; it does by default. */
+  readonly hasAgents?: boolean;
+}
+
 /**
  * Brings a lab up: every component runs, every apiserver is an endpoint, and every agent balances. The components
  * have to be built. It goes away with the calling process, unless it is told to `keep`.
@@ -26,7 +34,7 @@ const masterNames = masters.map(({ name }) => name);
  */
 export async function raiseLab(
   options: LabOptions,
-  say: (line: string) => void = () => undefined,
+  { say = () => undefined, hasAgents = true }: RaiseOptions = {},
 ): Promise<Lab> {
   requireHost(options);
   if (Lab.find(options.name) !== null) {
@@ -41,7 +49,7 @@ export async function raiseLab(
     say('machines are up');
     await startControlPlane(lab);
     say('apiservers answer');
-    await startNodes(lab);
+    await startNodes(lab, hasAgents);
     return lab;
   } catch (error) {
     await sandbox.remove();
@@ -77,6 +85,7 @@ async function setUpMachines(sandbox: Sandbox, options: LabOptions): Promise<Lab
     await Promise.all(made.map(async (machine) => [machine.name, await powerOn(machine, options)] as const)),
   );
   const lab = new Lab({ options, sandbox, machines, anchors });
+  lab.announce();
   await Promise.all(hosts.map((host) => runShell(lab.machine(host.name), renderHost(host))));
   await Promise.all(
     podHosts.map((host) =>
@@ -104,7 +113,7 @@ async function startControlPlane(lab: Lab): Promise<void> {
   await waitForHolder(lab);
 }
 
-async function startNodes(lab: Lab): Promise<void> {
+async function startNodes(lab: Lab, hasAgents: boolean): Promise<void> {
   const { family } = lab.options;
   // kube-proxy waits 30 s for its own node's object when that is missing.
   await Promise.all(
@@ -117,8 +126,8 @@ async function startNodes(lab: Lab): Promise<void> {
       }),
     ),
   );
-  await Promise.all(masterNames.map((name) => lab.start(name, 'vipnat')));
+  if (hasAgents) await Promise.all(masterNames.map((name) => lab.start(name, 'vipnat')));
   await Promise.all(nodes.map(({ name }) => lab.start(name, 'kube-proxy')));
   await waitForServices(lab);
-  await waitForBalance(lab);
+  if (hasAgents) await waitForBalance(lab);
 }

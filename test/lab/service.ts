@@ -4,8 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { LabError } from './error.ts';
 import { type Machine } from './machines/machine.ts';
 
-/** A component that stops in an orderly way does so within this; etcd and apiservers take a second or two. */
-const stopLimitMs = 60_000;
+/** An apiserver that is stopped serves what is open for up to a minute. */
+const stopLimitMs = 90_000;
 
 const tailLines = 12;
 

@@ -1,0 +1,116 @@
+import { afterAll, describe, expect, test } from '@jest/globals';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { locateComponents } from '../lab/build/build.ts';
+import { type Lab } from '../lab/lab.ts';
+import { waitForApiservers, waitForBalance, waitForServices } from '../lab/ready.ts';
+import { masters } from '../network/layout.ts';
+import {
+  countRestoreFailures,
+  listReferences,
+  listServiceChains,
+  timeNewService,
+} from './kube-proxy-state.ts';
+import { formatDuration, formatTable } from './table.ts';
+import { nameLab, useLab } from './with-lab.ts';
+
+const limitMs = 180_000;
+
+/** An apiserver that stops takes itself off the endpoints first. */
+const stopGapMs = 3000;
+
+describe('what kube-proxy suffers from us', () => {
+  const lab = useLab({ proxyMode: 'iptables', iptables: 'nft' });
+  const node = 'm1';
+  const machine = () => lab().machine(node);
+  const rows: (string | number)[][] = [
+    ['what happens', 'restore failures', 'references of ours', 'a new Service works after'],
+  ];
+
+  /** Fails where kube-proxy is blocked; notes the figures. */
+  const examine = async (what: string, failuresBefore: number, references: readonly string[]) => {
+    const failures = (await countRestoreFailures(machine())) - failuresBefore;
+    const serviceMs = await timeNewService(lab(), machine());
+    rows.push([what, failures, references.length, serviceMs === null ? 'never' : formatDuration(serviceMs)]);
+    expect(failures).toBeLessThanOrEqual(1);
+    expect(references).toEqual([]);
+    expect(serviceMs).not.toBeNull();
+  };
+
+  test(
+    'the last endpoint goes away, as all apiservers stop: our jump is released, and the chain goes',
+    async () => {
+      const before = await countRestoreFailures(machine());
+      for (const { name } of masters.toReversed()) {
+        await lab().service(name, 'kube-apiserver').signal('TERM');
+        await sleep(stopGapMs);
+      }
+      // kube-proxy tries again after 30 s where our jump made its first try fail.
+      await waitFor(async () => (await listServiceChains(machine())).length === 0, 45_000);
+      const references = await listReferences(machine());
+      await Promise.all(
+        masters.map(async ({ name }) => {
+          // It would go on serving open watches for a minute.
+          await lab().service(name, 'kube-apiserver').stop('KILL');
+          await lab().start(name, 'kube-apiserver');
+        }),
+      );
+      await waitForApiservers(lab());
+      await waitForBalance(lab());
+      await examine('all apiservers stopped, and started', before, references);
+    },
+    limitMs,
+  );
+
+  test(
+    'kube-proxy --cleanup removes all of its chains, at the second time at the latest',
+    async () => {
+      await lab().service(node, 'kube-proxy').stop();
+      const before = await cleanUp(lab(), node);
+      expect(before.runs).toBeLessThanOrEqual(2);
+      expect(await listServiceChains(machine())).toEqual([]);
+      const references = await listReferences(machine());
+      await lab().start(node, 'kube-proxy');
+      await waitForServices(lab(), [node]);
+      await examine(`kube-proxy --cleanup, ${before.runs} times, and started`, 0, references);
+      await waitForBalance(lab());
+    },
+    limitMs,
+  );
+
+  test.each(['nftables', 'iptables'] as const)(
+    'kube-proxy changes its mode to %s',
+    async (mode) => {
+      await lab().service(node, 'kube-proxy').stop();
+      await lab().start(node, 'kube-proxy', { mode });
+      await waitForServices(lab(), [node]);
+      await waitForBalance(lab());
+      const references = mode === 'iptables' ? [] : await listReferences(machine());
+      await examine(`mode changed to ${mode}`, 0, references);
+    },
+    limitMs,
+  );
+
+  afterAll(() => {
+    process.stderr.write(formatTable(`What kube-proxy suffers · ${nameLab(lab())}`, rows));
+  });
+});
+
+/** Runs `kube-proxy --cleanup` until it succeeds; answers how often that was. */
+async function cleanUp(lab: Lab, node: string): Promise<{ runs: number }> {
+  const program = locateComponents(lab.options.kubernetes)['kube-proxy'];
+  const path = `${lab.folder}/${lab.options.iptables}-tools:${process.env['PATH'] ?? ''}`;
+  for (let runs = 1; runs <= 5; runs += 1) {
+    const { exitCode } = await lab.machine(node).run([program, '--cleanup'], { environment: { PATH: path } });
+    if (exitCode === 0) return { runs };
+    await sleep(1000);
+  }
+  throw new Error('kube-proxy --cleanup never succeeds');
+}
+
+async function waitFor(isSo: () => Promise<boolean>, timeMs: number): Promise<void> {
+  const until = performance.now() + timeMs;
+  while (!(await isSo())) {
+    if (performance.now() > until) throw new Error(`not within ${timeMs / 1000} s`);
+    await sleep(200);
+  }
+}
