@@ -61,17 +61,12 @@ function gatherFacts(vip: Endpoint, observation: Observation, config: Config, me
   const { proxyMode } = observation;
   const { ipvs } = observation.views[vip.family];
   const iptables = findView(vip, observation);
-  // Whoever takes kube-proxy away takes its hooks first: a jump of ours would keep its chains from going (I11).
-  const isLeftOver = iptables !== undefined && iptables.liveEdge !== null && !iptables.isHooked;
   const before = memory.vips.get(formatEndpoint(vip)) ?? unseenVip;
   const facts = {
     vip,
     mode: config.mode,
     proxyMode,
-    serviceChain: isLeftOver ? null : toPath(iptables?.liveEdge, iptables?.backends?.value),
-    serviceChainProblem: isLeftOver
-      ? "nothing leads to kube-proxy's rules: nat PREROUTING has no jump to KUBE-SERVICES"
-      : null,
+    ...findServiceChain(iptables),
     virtualServer: toPath(ipvs.server, ipvs.server?.value.backends),
     virtualServerProblem: ipvs.reason,
     unwanted: iptables?.unwanted ?? null,
@@ -82,6 +77,16 @@ function gatherFacts(vip: Endpoint, observation: Observation, config: Config, me
     agreedLooks: isAgreeing(facts) ? before.agreedLooks + 1 : 0,
     wasBypassing: before.isBypass,
   };
+}
+
+/** Whoever takes kube-proxy away takes its hooks first: a jump of ours would keep its chains from going (I11). */
+function findServiceChain(
+  view: IptablesProxyView | undefined,
+): Pick<VipFacts, 'serviceChain' | 'serviceChainProblem'> {
+  const path = toPath(view?.liveEdge, view?.backends?.value);
+  if (path === null || view?.isHooked === true) return { serviceChain: path, serviceChainProblem: null };
+  const problem = "nothing leads to kube-proxy's rules: nat PREROUTING has no jump to KUBE-SERVICES";
+  return { serviceChain: null, serviceChainProblem: problem };
 }
 
 /** kube-proxy's part in the backend that we write to. */

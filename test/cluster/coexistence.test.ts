@@ -1,17 +1,12 @@
-import { afterAll, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { locateComponents } from '../lab/build/build.ts';
 import { type Lab } from '../lab/lab.ts';
 import { waitForApiservers, waitForBalance, waitForServices } from '../lab/ready.ts';
 import { masters } from '../network/layout.ts';
-import {
-  countRestoreFailures,
-  listReferences,
-  listServiceChains,
-  timeNewService,
-} from './kube-proxy-state.ts';
-import { formatDuration, formatTable } from './table.ts';
-import { nameLab, useLab } from './with-lab.ts';
+import { CoexistenceTable, testModeChanges } from './coexistence-table.ts';
+import { countRestoreFailures, listReferences, listServiceChains } from './kube-proxy-state.ts';
+import { useLab } from './with-lab.ts';
 
 const limitMs = 180_000;
 
@@ -22,19 +17,7 @@ describe('what kube-proxy suffers from us', () => {
   const lab = useLab({ proxyMode: 'iptables', iptables: 'nft' });
   const node = 'm1';
   const machine = () => lab().machine(node);
-  const rows: (string | number)[][] = [
-    ['what happens', 'restore failures', 'references of ours', 'a new Service works after'],
-  ];
-
-  /** Fails where kube-proxy is blocked; notes the figures. */
-  const examine = async (what: string, failuresBefore: number, references: readonly string[]) => {
-    const failures = (await countRestoreFailures(machine())) - failuresBefore;
-    const serviceMs = await timeNewService(lab(), machine());
-    rows.push([what, failures, references.length, serviceMs === null ? 'never' : formatDuration(serviceMs)]);
-    expect(failures).toBeLessThanOrEqual(1);
-    expect(references).toEqual([]);
-    expect(serviceMs).not.toBeNull();
-  };
+  const table = new CoexistenceTable(lab, node);
 
   test(
     'the last endpoint goes away, as all apiservers stop: our jump is released, and the chain goes',
@@ -56,7 +39,7 @@ describe('what kube-proxy suffers from us', () => {
       );
       await waitForApiservers(lab());
       await waitForBalance(lab());
-      await examine('all apiservers stopped, and started', before, references);
+      await table.examine('all apiservers stopped, and started', before, references);
     },
     limitMs,
   );
@@ -71,28 +54,13 @@ describe('what kube-proxy suffers from us', () => {
       const references = await listReferences(machine());
       await lab().start(node, 'kube-proxy');
       await waitForServices(lab(), [node]);
-      await examine(`kube-proxy --cleanup, ${before.runs} times, and started`, 0, references);
+      await table.examine(`kube-proxy --cleanup, ${before.runs} times, and started`, 0, references);
       await waitForBalance(lab());
     },
     limitMs,
   );
 
-  test.each(['nftables', 'iptables'] as const)(
-    'kube-proxy changes its mode to %s',
-    async (mode) => {
-      await lab().service(node, 'kube-proxy').stop();
-      await lab().start(node, 'kube-proxy', { mode });
-      await waitForServices(lab(), [node]);
-      await waitForBalance(lab());
-      const references = mode === 'iptables' ? [] : await listReferences(machine());
-      await examine(`mode changed to ${mode}`, 0, references);
-    },
-    limitMs,
-  );
-
-  afterAll(() => {
-    process.stderr.write(formatTable(`What kube-proxy suffers · ${nameLab(lab())}`, rows));
-  });
+  testModeChanges(lab, node, table, ['nftables', 'iptables']);
 });
 
 /** Runs `kube-proxy --cleanup` until it succeeds; answers how often that was. */

@@ -48,23 +48,13 @@ const leaseMs = 32_000;
 /** client-go gives up on a silent connection after 45 s. */
 const silenceMs = 55_000;
 
-/** In the order in which they are tried. */
-export const faults: readonly Fault[] = [
+/** What is over in a few seconds, and seen by no client. */
+export const quickFaults: readonly Fault[] = [
   {
     name: 'kube-proxy on the holder restarted',
     isSeamless: true,
     durationMs: 8000,
     run: (lab, { holder }) => restart(lab, holder, 'kube-proxy'),
-  },
-  {
-    name: 'kube-proxy on the holder stopped for a minute',
-    isSeamless: true,
-    durationMs: 65_000,
-    run: async (lab, { holder }) => {
-      await lab.service(holder, 'kube-proxy').stop();
-      await sleep(60_000);
-      await lab.start(holder, 'kube-proxy');
-    },
   },
   {
     name: 'iptables -t nat -F on the holder',
@@ -95,6 +85,21 @@ export const faults: readonly Fault[] = [
       await lab.service(holder, 'vipnat').stop('KILL');
       await sleep(3000);
       await lab.start(holder, 'vipnat');
+    },
+  },
+];
+
+/** All of them, in the order in which they are tried. */
+export const faults: readonly Fault[] = [
+  ...quickFaults,
+  {
+    name: 'kube-proxy on the holder stopped for a minute',
+    isSeamless: true,
+    durationMs: 65_000,
+    run: async (lab, { holder }) => {
+      await lab.service(holder, 'kube-proxy').stop();
+      await sleep(60_000);
+      await lab.start(holder, 'kube-proxy');
     },
   },
   {

@@ -2,7 +2,7 @@ import { type Family } from '../../lib/address/address.ts';
 import { apiserverPort, masters } from '../network/layout.ts';
 import { type Certificates } from './certificates.ts';
 import { toUrlHost } from './components/command.ts';
-import { type Machine } from './machines/machine.ts';
+import { type CommandResult, type Machine } from './machines/machine.ts';
 
 /** An apiserver that hangs is passed over after this. */
 const limitSeconds = 3;
@@ -19,56 +19,31 @@ export class Api {
     this.#certificates = certificates;
   }
 
-  /** What is at a path. */
-  get(path: string): Promise<unknown> {
-    return this.#request(['--request', 'GET'], path, '');
-  }
-
   /** Creates an object in a collection; answers it as it is then. One that exists already is left as it is. */
-  create(collection: string, object: unknown): Promise<unknown> {
-    return this.#request(['--request', 'POST'], collection, JSON.stringify(object));
-  }
-
-  /** Deletes what is at a path. */
-  async remove(path: string): Promise<void> {
-    await this.#request(['--request', 'DELETE'], path, '');
-  }
-
-  async #request(words: readonly string[], path: string, body: string): Promise<unknown> {
-    const { authority, admin } = this.#certificates;
-    const identity = ['--cacert', authority, '--cert', admin.certificate, '--key', admin.key];
-    const sent = body === '' ? [] : ['--header', 'content-type: application/json', '--data-binary', '@-'];
+  async create(collection: string, object: unknown): Promise<unknown> {
     let complaint = '';
     for (const { addresses } of masters) {
-      const url = `https://${toUrlHost(addresses[this.#family])}:${apiserverPort}${path}`;
-      const { exitCode, stdout, stderr } = await this.#machine.run(
-        [
-          'curl',
-          '--silent',
-          '--show-error',
-          '--max-time',
-          String(limitSeconds),
-          ...identity,
-          ...words,
-          ...sent,
-          url,
-        ],
-        { input: body },
-      );
-      if (exitCode !== 0) {
-        complaint = stderr;
-        continue;
-      }
-      const answer = JSON.parse(stdout) as {
-        kind?: string;
-        status?: string;
-        reason?: string;
-        message?: string;
-      };
-      if (answer.kind !== 'Status' || answer.status !== 'Failure' || answer.reason === 'AlreadyExists')
-        return answer;
-      complaint = answer.message ?? stdout;
+      const url = `https://${toUrlHost(addresses[this.#family])}:${apiserverPort}${collection}`;
+      const { exitCode, stdout, stderr } = await this.#post(url, JSON.stringify(object));
+      const answer = (exitCode === 0 ? JSON.parse(stdout) : {}) as ApiAnswer;
+      if (exitCode === 0 && (answer.kind !== 'Status' || answer.reason === 'AlreadyExists')) return answer;
+      complaint = answer.message ?? stderr;
     }
-    throw new Error(`no apiserver took ${words[1] ?? ''} ${path}: ${complaint}`);
+    throw new Error(`no apiserver created an object in ${collection}: ${complaint}`);
   }
+
+  #post(url: string, input: string): Promise<CommandResult> {
+    const { authority, admin } = this.#certificates;
+    const identity = ['--cacert', authority, '--cert', admin.certificate, '--key', admin.key];
+    const body = ['--header', 'content-type: application/json', '--data-binary', '@-'];
+    const behaviour = ['--silent', '--show-error', '--max-time', String(limitSeconds)];
+    return this.#machine.run(['curl', ...behaviour, ...identity, ...body, url], { input });
+  }
+}
+
+/** An object, or a Status that says why there is none. */
+interface ApiAnswer {
+  readonly kind?: string;
+  readonly reason?: string;
+  readonly message?: string;
 }

@@ -126,8 +126,10 @@ async function startNodes(lab: Lab, hasAgents: boolean): Promise<void> {
       }),
     ),
   );
-  if (hasAgents) await Promise.all(masterNames.map((name) => lab.start(name, 'vipnat')));
   await Promise.all(nodes.map(({ name }) => lab.start(name, 'kube-proxy')));
   await waitForServices(lab);
-  if (hasAgents) await waitForBalance(lab);
+  if (!hasAgents) return;
+  // Until kube-proxy has written, an agent on a virtual machine tries the nft backend, which its kernel refuses.
+  await Promise.all(masterNames.map((name) => lab.start(name, 'vipnat')));
+  await waitForBalance(lab);
 }

@@ -21,35 +21,47 @@ const virtualProgramToPackage: Readonly<Record<string, string>> = {
   ethtool: 'ethtool',
   ipvsadm: 'ipvsadm',
   'linux.uml': 'user-mode-linux',
+  taskset: 'util-linux',
 };
 
 /** Three apiservers, three members of etcd, four kube-proxies and three agents, as seen with 1.36.3; and what machines of their own take on top. */
 const neededMegabytes = { namespaces: 2500, machines: 5000 };
 
+/** What is there of what a lab needs. */
+export interface HostFacts {
+  readonly isRoot: boolean;
+  readonly availableMegabytes: number;
+  isInPath(program: string): boolean;
+}
+
 /**
  * Checks what a lab needs of this machine, before anything is started.
  * @throws LabError that names everything that is missing, and the way out.
  */
-export function requireHost({ proxyMode }: LabOptions): void {
-  if (process.getuid?.() !== 0) throw new LabError('root is needed, to make namespaces: try sudo');
+export function requireHost({ proxyMode }: LabOptions, facts: HostFacts = readHostFacts()): void {
+  if (!facts.isRoot) throw new LabError('root is needed, to make namespaces: try sudo');
   const isVirtual = proxyMode === 'ipvs';
   const programs = { ...programToPackage, ...(isVirtual ? virtualProgramToPackage : {}) };
-  const missing = Object.keys(programs).filter((program) => !isInPath(program));
+  const missing = Object.keys(programs).filter((program) => !facts.isInPath(program));
   if (missing.length > 0) {
     const packages = [...new Set(missing.map((program) => programs[program]))];
     throw new LabError(`not found: ${missing.join(', ')}. Install: apt-get install ${packages.join(' ')}`);
   }
   const needed = isVirtual ? neededMegabytes.machines : neededMegabytes.namespaces;
-  const available = readAvailableMegabytes();
-  if (available < needed) {
+  if (facts.availableMegabytes < needed) {
     throw new LabError(
-      `a lab in ${proxyMode} mode takes ${needed} MB of memory, and ${available} MB are available: free some, or take down another lab`,
+      `a lab in ${proxyMode} mode takes ${needed} MB of memory, and ${facts.availableMegabytes} MB are available: free some, or take down another lab`,
     );
   }
 }
 
-function isInPath(program: string): boolean {
-  return execaSync('sh', ['-c', 'command -v "$0"', program], { reject: false }).exitCode === 0;
+function readHostFacts(): HostFacts {
+  return {
+    isRoot: process.getuid?.() === 0,
+    availableMegabytes: readAvailableMegabytes(),
+    isInPath: (program) =>
+      execaSync('sh', ['-c', 'command -v "$0"', program], { reject: false }).exitCode === 0,
+  };
 }
 
 function readAvailableMegabytes(): number {

@@ -83,18 +83,22 @@ export class Sandbox {
 
   /** Ends every process in here and waits until they are gone. Not an error when it is gone already. */
   async remove(): Promise<void> {
-    this.removeNow();
+    // Its first process, whose parent ends after it, and it after all others.
+    if (isSame(this.state)) for (const child of listChildren(this.state.pid)) process.kill(child, 'SIGKILL');
     while (isSame(this.state)) await sleep(10);
-  }
-
-  /** Ends every process in here, without waiting. */
-  removeNow(): void {
-    if (isSame(this.state)) process.kill(this.state.pid, 'SIGKILL');
   }
 }
 
 function isSame({ pid, startedAt }: SandboxState): boolean {
   return startedAt !== '' && readStartTime(pid) === startedAt;
+}
+
+function listChildren(pid: number): number[] {
+  const text = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8');
+  return text
+    .split(' ')
+    .filter((word) => word !== '')
+    .map(Number);
 }
 
 /** Null when there is no such process any more, or only its exit status. */

@@ -9,6 +9,8 @@ const stopLimitMs = 90_000;
 
 const tailLines = 12;
 
+const shortestRestMs = 50;
+
 /** What runs in the background of a machine: one process, its pid file and its log in a folder of the machine's name. */
 export class Service {
   readonly name: string;
@@ -90,10 +92,11 @@ export interface Expectation {
 export async function waitUntil(isSo: () => Promise<boolean>, expectation: Expectation): Promise<void> {
   const { what, service, limitMs } = expectation;
   const until = performance.now() + limitMs;
-  while (!(await isSo())) {
+  for (let started = performance.now(); !(await isSo()); started = performance.now()) {
     const hasEnded = !(await service.isRunning());
     if (!hasEnded && performance.now() <= until) {
-      await sleep(50);
+      // Where looking is dear, as on a virtual machine, it must not hold up what is waited for.
+      await sleep(Math.max(shortestRestMs, performance.now() - started));
       continue;
     }
     const fault = hasEnded ? 'has ended' : `took longer than ${limitMs / 1000} s`;

@@ -7,9 +7,10 @@ const connectLimitMs = 1000;
 /**
  * Each connection is from the next local port: left to itself the kernel soon takes one again whose connection timed
  * out, and the VIP's holder still has an entry for it that leads to the dead apiserver. At 500 a second the
- * same port comes again when that entry, and whatever waits after a close, is gone (120 s).
+ * same port comes again when that entry, and whatever waits after a close, is gone (120 s). Other programs have to
+ * keep to the ports above (net.ipv4.ip_local_port_range).
  */
-const [firstPort, lastPort] = [1024, 65535];
+const [firstPort, lastPort] = [1024, 60_999];
 let nextPort = firstPort;
 
 /** Connects on schedule, whatever becomes of the ones before: an outage must not slow down its own measurement. */

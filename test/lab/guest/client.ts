@@ -4,24 +4,32 @@
  * Standard input, output and error are the command's; so is the exit status, or 255 when there is no answer.
  */
 import { connect } from 'node:net';
-import { createFrameReader, frameTypes, guestAddress, guestPort } from './frames.ts';
+import { type Readable, type Writable } from 'node:stream';
+import { createFrameReader, encodeFrame, frameTypes, guestAddress, guestPort } from './frames.ts';
 
 const connectLimitMs = 5000;
 
-const socket = connect({ host: guestAddress, port: guestPort, allowHalfOpen: true });
+const socket = connect({ host: guestAddress, port: guestPort });
 let status = 255;
 
 const timer = setTimeout(() => socket.destroy(new Error('the machine does not answer')), connectLimitMs);
 socket.on('connect', () => {
   clearTimeout(timer);
   socket.write(`${process.argv[2] ?? ''}\n`);
-  process.stdin.pipe(socket);
+  process.stdin.on('data', (bytes: Buffer) => {
+    waitFor(socket, process.stdin, socket.write(encodeFrame(frameTypes.stdin, bytes)));
+  });
+  process.stdin.on('end', () => socket.write(encodeFrame(frameTypes.stdin, Buffer.alloc(0))));
 });
 const read = createFrameReader((type, payload) => {
-  if (type === frameTypes.stdout) process.stdout.write(payload);
-  else if (type === frameTypes.stderr) process.stderr.write(payload);
-  else status = payload.readInt32BE(0);
+  if (type === frameTypes.exit) status = payload.readInt32BE(0);
+  else {
+    const output = type === frameTypes.stdout ? process.stdout : process.stderr;
+    waitFor(output, socket, output.write(payload));
+  }
 });
+// Nobody reads any more: the end of the connection ends the command.
+for (const output of [process.stdout, process.stderr]) output.on('error', () => socket.destroy());
 socket.on('data', read);
 socket.on('error', (error) => {
   process.stderr.write(`${error.message}\n`);
@@ -31,3 +39,10 @@ socket.on('close', () => {
   process.stdin.destroy();
   process.exitCode = status < 0 ? 255 : status;
 });
+
+/** Reads no more from a source until its destination has taken what it got. */
+function waitFor(destination: Writable, source: Readable, hasRoom: boolean): void {
+  if (hasRoom || source.isPaused()) return;
+  source.pause();
+  destination.once('drain', () => source.resume());
+}

@@ -1,7 +1,10 @@
-/** What a guest answers with, over one connection for each command: frames of a type, a length and that many bytes. */
-export const frameTypes = { stdout: 1, stderr: 2, exit: 3 } as const;
+/**
+ * What goes over the connection of a command, after the request: frames of a type, a length and that many bytes. An
+ * empty `stdin` ends the command's standard input; the end of the connection itself means that the client is gone.
+ */
+export const frameTypes = { stdin: 0, stdout: 1, stderr: 2, exit: 3 } as const;
 
-/** The first line of a connection; what follows is the command's standard input. */
+/** The first line of a connection. */
 export interface GuestRequest {
   readonly command: readonly string[];
   readonly environment: Readonly<Record<string, string>>;

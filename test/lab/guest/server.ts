@@ -2,9 +2,12 @@
  * Runs in a virtual machine for as long as it lives: gives it its interfaces and its name (GUEST_HOSTNAME), and runs
  * the commands that come over the management link. A command whose connection breaks is killed with its group.
  */
-import { execFileSync, spawn } from 'node:child_process';
+import { type ChildProcessWithoutNullStreams, execFileSync, spawn } from 'node:child_process';
 import { createServer, type Socket } from 'node:net';
+import { constants } from 'node:os';
+import { type Readable } from 'node:stream';
 import {
+  createFrameReader,
   encodeFrame,
   enclosureAddress,
   frameTypes,
@@ -26,7 +29,7 @@ const setUp = `
 `;
 
 execFileSync('sh', ['-ec', setUp], { stdio: 'inherit' });
-createServer({ allowHalfOpen: true }, serve).listen(guestPort, guestAddress, () => {
+createServer(serve).listen(guestPort, guestAddress, () => {
   process.stdout.write('ready\n');
 });
 
@@ -36,21 +39,23 @@ function serve(socket: Socket): void {
     received = Buffer.concat([received, bytes]);
     const end = received.indexOf('\n');
     if (end === -1) return;
-    socket.off('data', onData).pause();
+    socket.off('data', onData);
     const request = JSON.parse(received.toString('utf8', 0, end)) as GuestRequest;
-    socket.unshift(received.subarray(end + 1));
-    execute(socket, request);
+    const child = execute(socket, request);
+    const read = createFrameReader((_, payload) => {
+      // It waits for no room: only a socket that is read tells of its client's end.
+      if (payload.length > 0) child.stdin.write(payload);
+      else child.stdin.end();
+    });
+    read(received.subarray(end + 1));
+    socket.on('data', read);
   };
   socket.on('data', onData).on('error', () => socket.destroy());
 }
 
-function execute(socket: Socket, { command, environment }: GuestRequest): void {
+function execute(socket: Socket, { command, environment }: GuestRequest): ChildProcessWithoutNullStreams {
   const [program = '', ...words] = command;
-  const child = spawn(program, words, {
-    detached: true,
-    env: { ...process.env, ...environment },
-    stdio: ['pipe', 'pipe', 'pipe'],
-  });
+  const child = spawn(program, words, { detached: true, env: { ...process.env, ...environment } });
   let hasEnded = false;
   const end = (status: number) => {
     hasEnded = true;
@@ -62,15 +67,33 @@ function execute(socket: Socket, { command, environment }: GuestRequest): void {
     socket.write(encodeFrame(frameTypes.stderr, Buffer.from(`${error.message}\n`)));
     end(127);
   });
-  child.on('close', (status) => {
-    end(status ?? -1);
+  child.on('close', (status, signal) => {
+    if (!hasEnded) end(status ?? 128 + (signal === null ? 0 : constants.signals[signal]));
   });
-  child.stdout.on('data', (bytes: Buffer) => socket.write(encodeFrame(frameTypes.stdout, bytes)));
-  child.stderr.on('data', (bytes: Buffer) => socket.write(encodeFrame(frameTypes.stderr, bytes)));
+  forward(child.stdout, frameTypes.stdout, socket);
+  forward(child.stderr, frameTypes.stderr, socket);
   // A command need not read what it is sent.
   child.stdin.on('error', () => undefined);
-  socket.pipe(child.stdin);
-  socket.on('close', () => {
-    if (!hasEnded && child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');
+  const onGone = () => {
+    if (!hasEnded) killGroup(child);
+  };
+  socket.on('end', onGone).on('close', onGone);
+  return child;
+}
+
+function forward(output: Readable, type: number, socket: Socket): void {
+  output.on('data', (bytes: Buffer) => {
+    if (socket.write(encodeFrame(type, bytes))) return;
+    output.pause();
+    socket.once('drain', () => output.resume());
   });
+}
+
+function killGroup({ pid }: ChildProcessWithoutNullStreams): void {
+  if (pid === undefined) return;
+  try {
+    process.kill(-pid, 'SIGKILL');
+  } catch {
+    // It has ended by itself, and what it left has not closed its output yet.
+  }
 }

@@ -13,6 +13,8 @@ export interface UmlOptions {
   readonly environment?: Readonly<Record<string, string>>;
   /** Interfaces of the caller's network namespace that become vec0, vec1, … of the machine. */
   readonly interfaces?: readonly string[];
+  /** The processor that it keeps to; whichever is free by default. */
+  readonly cpu?: number;
 }
 
 /**
@@ -20,7 +22,7 @@ export interface UmlOptions {
  * Source: Documentation/virt/uml/user_mode_linux_howto_v2.rst of Linux.
  */
 export function umlCommand(options: UmlOptions): string[] {
-  const { memoryMb, program, folder, environment = {}, interfaces = [] } = options;
+  const { memoryMb, program, folder, environment = {}, interfaces = [], cpu } = options;
   const variables = {
     GUEST_NODE: process.execPath,
     GUEST_PROGRAM: program,
@@ -28,6 +30,8 @@ export function umlCommand(options: UmlOptions): string[] {
     ...environment,
   };
   return [
+    // Every system call in there stops one process of it and wakes another: 15 µs on one processor, 40 µs across two.
+    ...(cpu === undefined ? [] : ['taskset', '--cpu-list', String(cpu)]),
     'linux.uml',
     ...[`mem=${memoryMb}M`, 'root=/dev/root', 'rootfstype=hostfs', 'hostfs=/', 'rw', 'quiet'],
     ...['con=null', 'con0=null,fd:1', `init=${init}`, `uml_dir=${join(folder, 'uml')}`],

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type CommandResult, type Machine, type RunOptions, runShell } from '../machines/machine.ts';
 import { Service, waitUntil } from '../service.ts';
+import { chooseCpu } from './cpu.ts';
 import { enclosureAddress, type GuestRequest } from './frames.ts';
 import { umlCommand } from './uml.ts';
 
@@ -47,8 +48,11 @@ export class VirtualMachine implements Machine {
     this.#enclosure = enclosure;
   }
 
-  /** Boots one, until it takes commands. Rejects with the end of its console when it does not. */
-  static async boot(enclosure: Machine, labFolder: string): Promise<VirtualMachine> {
+  /**
+   * Boots one, until it takes commands; those of successive indexes share the processors evenly. Rejects with the end
+   * of its console when it does not.
+   */
+  static async boot(enclosure: Machine, labFolder: string, index: number): Promise<VirtualMachine> {
     const folder = join(labFolder, enclosure.name, 'machine');
     mkdirSync(folder, { recursive: true });
     const link = (
@@ -57,7 +61,10 @@ export class VirtualMachine implements Machine {
     const service = new Service(enclosure, 'machine', labFolder);
     const environment = { GUEST_HOSTNAME: enclosure.name, ENCLOSURE_LINK: link };
     await service.start(
-      umlCommand({ memoryMb, program: server, folder, environment, interfaces: ['eth0', 'mgmt1'] }),
+      umlCommand({
+        ...{ memoryMb, program: server, folder, environment },
+        ...{ interfaces: ['eth0', 'mgmt1'], cpu: chooseCpu(index) },
+      }),
     );
     const machine = new VirtualMachine(enclosure);
     await waitUntil(async () => (await machine.run(['true'])).exitCode === 0, {

@@ -26,5 +26,5 @@ export function findMachine(sandbox: Sandbox, options: LabOptions, name: string,
 export async function powerOn(machine: Machine, options: LabOptions): Promise<Machine> {
   if (options.proxyMode === 'ipvs') await runShell(machine, 'ethtool -K eth0 tx off >/dev/null');
   if (!isVirtual(options, machine.name)) return machine;
-  return VirtualMachine.boot(machine, locateLab(options.name));
+  return VirtualMachine.boot(machine, locateLab(options.name), virtualHosts.indexOf(machine.name));
 }

@@ -1,0 +1,71 @@
+import { afterAll, expect, test } from '@jest/globals';
+import { type Lab } from '../lab/lab.ts';
+import { type LabOptions } from '../lab/options.ts';
+import { waitForBalance, waitForProxyMode, waitForServices } from '../lab/ready.ts';
+import { countRestoreFailures, listReferences, timeNewService } from './kube-proxy-state.ts';
+import { formatDuration, formatTable } from './table.ts';
+import { nameLab } from './with-lab.ts';
+
+/** What kube-proxy on one node suffers from us, a row for each thing that happened to it; printed after the last test. */
+export class CoexistenceTable {
+  readonly #lab: () => Lab;
+  readonly #node: string;
+  readonly #rows: (string | number)[][] = [
+    ['what happens', 'restore failures', 'references of ours', 'a new Service works after'],
+  ];
+
+  constructor(lab: () => Lab, node: string) {
+    this.#lab = lab;
+    this.#node = node;
+    afterAll(() => {
+      process.stderr.write(
+        formatTable(`What kube-proxy on a master suffers · ${nameLab(lab())}`, this.#rows),
+      );
+    });
+  }
+
+  /**
+   * Fails where kube-proxy is blocked: more than one restore failed since `failuresBefore`, a rule of ours still leads
+   * into a chain that it does not want any more, or a Service created now does not work before its next try.
+   */
+  async examine(what: string, failuresBefore: number, references: readonly string[]): Promise<void> {
+    const machine = this.#lab().machine(this.#node);
+    const failures = (await countRestoreFailures(machine)) - failuresBefore;
+    const serviceMs = await timeNewService(this.#lab(), machine);
+    this.#rows.push([
+      what,
+      failures,
+      references.length,
+      serviceMs === null ? 'never' : formatDuration(serviceMs),
+    ]);
+    expect(failures).toBeLessThanOrEqual(1);
+    expect(references).toEqual([]);
+    expect(serviceMs).not.toBeNull();
+  }
+}
+
+const changeLimitMs = 240_000;
+
+/** Tests in which kube-proxy on a node changes its mode, one after another, while the agent runs. */
+export function testModeChanges(
+  lab: () => Lab,
+  node: string,
+  table: CoexistenceTable,
+  modes: readonly LabOptions['proxyMode'][],
+): void {
+  test.each(modes)(
+    'kube-proxy changes its mode to %s',
+    async (mode) => {
+      await lab().service(node, 'kube-proxy').stop();
+      await lab().start(node, 'kube-proxy', { mode });
+      // What the mode before has left answers as well.
+      await waitForProxyMode(lab(), node, mode);
+      await waitForServices(lab(), [node]);
+      await waitForBalance(lab());
+      const references = await listReferences(lab().machine(node));
+      // In iptables mode the jump is how the VIP is balanced.
+      await table.examine(`mode changed to ${mode}`, 0, mode === 'iptables' ? [] : references);
+    },
+    changeLimitMs,
+  );
+}

@@ -1,0 +1,48 @@
+import { afterAll, expect, test } from '@jest/globals';
+import { type Lab } from '../lab/lab.ts';
+import { waitForBalance, waitForHolder } from '../lab/ready.ts';
+import { assignRoles, type Fault } from './faults.ts';
+import { measureOutage } from './outage.ts';
+import { formatDuration, formatTable } from './table.ts';
+import { nameLab } from './with-lab.ts';
+
+const faultLimitMs = 240_000;
+
+/** Tests for faults in a lab, one after another; the table with what a client sees is printed after the last one. */
+export function testFaults(lab: () => Lab, faults: readonly Fault[], perSecond = 500): void {
+  const rows: (string | number)[][] = [['fault', 'connects', 'failed', 'for', 'watch', 'how they failed']];
+
+  test.each(faults)(
+    '$name',
+    async (fault) => {
+      await waitForBalance(lab());
+      const roles = await assignRoles(lab());
+      const { durationMs, watched } = fault;
+      const outage = await measureOutage(
+        lab(),
+        { durationMs, perSecond, ...(watched === undefined ? {} : { watched: roles[watched] }) },
+        () => fault.run(lab(), roles),
+      );
+      const { sent, failed, windowMs, watchGapMs, errors } = outage;
+      rows.push([fault.name, sent, failed, formatDuration(windowMs), formatDuration(watchGapMs), errors]);
+      if (fault.isSeamless) expect(failed).toBe(0);
+      // Every fault is over by then, for new connections.
+      expect(outage.quietMs).toBeGreaterThan(2000);
+    },
+    faultLimitMs,
+  );
+
+  test(
+    'after all of it, one master holds the VIP, and every agent balances over three apiservers',
+    async () => {
+      await waitForHolder(lab());
+      await waitForBalance(lab());
+    },
+    faultLimitMs,
+  );
+
+  afterAll(() => {
+    const title = `What a client outside sees, at ${perSecond} new connections per second and through one watch`;
+    process.stderr.write(formatTable(`${title} · ${nameLab(lab())}`, rows));
+  });
+}

@@ -1,0 +1,45 @@
+import { describe, expect, test } from '@jest/globals';
+import {
+  etcdModule,
+  kubernetesModule,
+  readLockedSums,
+  renderGoMod,
+  renderTools,
+} from '../../../lab/build/module.ts';
+import { defaultKubernetes } from '../../../lab/options.ts';
+
+const upstream = {
+  Go: '1.26.0',
+  Require: [
+    { Path: 'github.com/spf13/cobra', Version: 'v1.10.0' },
+    { Path: 'k8s.io/api', Version: 'v0.0.0' },
+  ],
+};
+
+describe('a module to build components with', () => {
+  test('replaces what Kubernetes takes from its own repository by the releases of the same number', () => {
+    expect(renderGoMod(kubernetesModule('1.36.3'), upstream).split('\n')).toEqual([
+      'module vipnat/lab',
+      'go 1.26.0',
+      'require k8s.io/kubernetes v1.36.3',
+      'replace k8s.io/api => k8s.io/api v0.36.3',
+      '',
+    ]);
+  });
+
+  test('replaces nothing for etcd', () => {
+    expect(renderGoMod(etcdModule, upstream)).not.toContain('replace');
+  });
+
+  test('names the commands, so that their modules belong to it', () => {
+    expect(renderTools(kubernetesModule('1.36.3'))).toContain('import _ "k8s.io/kubernetes/cmd/kube-proxy"');
+  });
+
+  test('has locked checksums for what is built in every run, and none for other releases', () => {
+    expect(readLockedSums(kubernetesModule(defaultKubernetes))).toContain(
+      `k8s.io/kubernetes v${defaultKubernetes} h1:`,
+    );
+    expect(readLockedSums(etcdModule)).toContain(`${etcdModule.path} ${etcdModule.version} h1:`);
+    expect(readLockedSums(kubernetesModule('1.30.0'))).toBeNull();
+  });
+});
