@@ -24,8 +24,12 @@ function listNamespaces(): Set<string> {
   const processes = readProcesses((pid) => readlinkSync(`/proc/${pid}/ns/pid`));
   const inside = readlinkSync(`/proc/${sandbox}/ns/pid_for_children`);
   const kinds = ['net', 'mnt', 'uts', 'pid', 'ipc'];
-  const members = processes.filter(([, namespace]) => namespace === inside).map(([pid]) => pid);
-  const all = members.flatMap((pid) => kinds.map((kind) => readlinkSync(`/proc/${pid}/ns/${kind}`)));
+  const members = new Set(processes.filter(([, namespace]) => namespace === inside).map(([pid]) => pid));
+  const all = kinds.flatMap((kind) =>
+    readProcesses((pid) => (members.has(pid) ? readlinkSync(`/proc/${pid}/ns/${kind}`) : ''))
+      .map(([, namespace]) => namespace)
+      .filter((namespace) => namespace !== ''),
+  );
   const ours = new Set(kinds.map((kind) => readlinkSync(`/proc/self/ns/${kind}`)));
   return new Set(all.filter((namespace) => !ours.has(namespace)));
 }
