@@ -15,6 +15,7 @@ import { locateLab, readState } from '../lab/state.ts';
 const limitMs = 180_000;
 const script = join(rootFolder, 'scripts/lab');
 const name = `test-${process.pid}-life`;
+const otherName = `${name}-other`;
 
 const lab = (...words: string[]) => execa(script, words, { reject: false });
 
@@ -61,7 +62,7 @@ function readProcesses(read: (pid: string) => string): [pid: string, text: strin
 }
 
 afterEach(async () => {
-  await Lab.find(name)?.down();
+  for (const each of [name, otherName]) await Lab.find(each)?.down();
 });
 
 describe('a lab by hand', () => {
@@ -97,6 +98,19 @@ describe('a lab by hand', () => {
       expect(await lab('down', '--name', name)).toMatchObject({ exitCode: 0 });
       expect(findRemains(namespaces)).toEqual([]);
       expect(existsSync(locateLab(name))).toBe(false);
+    },
+    limitMs,
+  );
+
+  test(
+    'two of them side by side do not know of each other',
+    async () => {
+      const ups = [name, otherName].map((each) => lab('up', '--name', each));
+      expect(await Promise.all(ups)).toMatchObject([{ exitCode: 0 }, { exitCode: 0 }]);
+      expect(await lab('down', '--name', name)).toMatchObject({ exitCode: 0 });
+      const request = ['curl', '-sk', 'https://10.77.0.50:6443/readyz'];
+      expect(await lab('exec', '--name', otherName, 'client', ...request)).toMatchObject({ stdout: 'ok' });
+      expect(await lab('exec', '--name', name, 'client', ...request)).toMatchObject({ exitCode: 1 });
     },
     limitMs,
   );

@@ -79,7 +79,8 @@ async function bringUp(options: LabOptions): Promise<void> {
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.once(signal, () => {
       // All that runs ends with this process: its sandbox is told to stay only at the end.
-      rmSync(locateLab(options.name), { recursive: true, force: true });
+      // Whatever still runs may write a last line meanwhile.
+      rmSync(locateLab(options.name), { recursive: true, force: true, maxRetries: 5 });
       process.exit(130);
     });
   }
