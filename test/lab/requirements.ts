@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readFileSync, statfsSync } from 'node:fs';
 import { execaSync } from 'execa';
 import { LabError } from './error.ts';
 import { type LabOptions } from './options.ts';
@@ -27,10 +27,15 @@ const virtualProgramToPackage: Readonly<Record<string, string>> = {
 /** Three apiservers, three members of etcd, four kube-proxies and three agents, as seen with 1.36.3; and what machines of their own take on top. */
 const neededMegabytes = { namespaces: 2500, machines: 5000 };
 
+/** User-mode Linux keeps a machine's memory in files there: three took 1.4 GB. */
+const machineMemory = { folder: '/dev/shm', neededMegabytes: 2500 };
+
 /** What is there of what a lab needs. */
 export interface HostFacts {
   readonly isRoot: boolean;
   readonly availableMegabytes: number;
+  /** Room in the folder where virtual machines keep their memory. */
+  readonly machineMemoryMegabytes: number;
   isInPath(program: string): boolean;
 }
 
@@ -53,12 +58,19 @@ export function requireHost({ proxyMode }: LabOptions, facts: HostFacts = readHo
       `a lab in ${proxyMode} mode takes ${needed} MB of memory, and ${facts.availableMegabytes} MB are available: free some, or take down another lab`,
     );
   }
+  const { folder, neededMegabytes: neededThere } = machineMemory;
+  if (isVirtual && facts.machineMemoryMegabytes < neededThere) {
+    throw new LabError(
+      `virtual machines keep ${neededThere} MB in ${folder}, which has room for ${facts.machineMemoryMegabytes} MB: mount -o remount,size=4G ${folder}`,
+    );
+  }
 }
 
 function readHostFacts(): HostFacts {
   return {
     isRoot: process.getuid?.() === 0,
     availableMegabytes: readAvailableMegabytes(),
+    machineMemoryMegabytes: readFreeMegabytes(machineMemory.folder),
     isInPath: (program) =>
       execaSync('sh', ['-c', 'command -v "$0"', program], { reject: false }).exitCode === 0,
   };
@@ -67,4 +79,13 @@ function readHostFacts(): HostFacts {
 function readAvailableMegabytes(): number {
   const [, kilobytes = '0'] = /^MemAvailable: +(\d+) kB$/m.exec(readFileSync('/proc/meminfo', 'utf8')) ?? [];
   return Math.floor(Number(kilobytes) / 1024);
+}
+
+function readFreeMegabytes(folder: string): number {
+  try {
+    const { bavail, bsize } = statfsSync(folder);
+    return Math.floor((bavail * bsize) / 1024 ** 2);
+  } catch {
+    return 0;
+  }
 }

@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import { constants } from 'node:os';
 import { execa } from 'execa';
 import { type Sandbox } from '../sandbox.ts';
 import { type CommandResult, type Machine, type RunOptions } from './machine.ts';
@@ -42,7 +43,9 @@ export class NamespaceMachine implements Machine {
     const limited = ['timeout', '--signal=KILL', String(limitMs / 1000), ...command];
     const [program = '', ...words] = this.#enter(limited);
     const result = await execa(program, words, { input, env: environment, reject: false });
-    return { exitCode: result.exitCode ?? -1, stdout: result.stdout, stderr: result.stderr };
+    // nsenter ends by the signal that its command ended by.
+    const signal = result.signal === undefined ? 0 : constants.signals[result.signal];
+    return { exitCode: result.exitCode ?? 128 + signal, stdout: result.stdout, stderr: result.stderr };
   }
 
   spawn(command: readonly string[], stdio: 'pipe' | 'inherit' = 'pipe'): ChildProcess {

@@ -2,7 +2,12 @@ import { describe, expect, test } from '@jest/globals';
 import { defaultOptions } from '../../lab/options.ts';
 import { type HostFacts, requireHost } from '../../lab/requirements.ts';
 
-const enough: HostFacts = { isRoot: true, availableMegabytes: 16_000, isInPath: () => true };
+const enough: HostFacts = {
+  isRoot: true,
+  availableMegabytes: 16_000,
+  machineMemoryMegabytes: 8000,
+  isInPath: () => true,
+};
 
 describe('what a lab needs of this machine', () => {
   test('is there, and nothing is said', () => {
@@ -33,5 +38,8 @@ describe('what a lab needs of this machine', () => {
     expect(() => {
       requireHost(ipvs, { ...enough, isInPath: (program) => program !== 'linux.uml' });
     }).toThrow('apt-get install user-mode-linux');
+    expect(() => {
+      requireHost(ipvs, { ...enough, machineMemoryMegabytes: 64 });
+    }).toThrow('virtual machines keep 2500 MB in /dev/shm, which has room for 64 MB');
   });
 });
