@@ -2,7 +2,13 @@ import { afterAll, expect, test } from '@jest/globals';
 import { type Lab } from '../lab/lab.ts';
 import { type LabOptions } from '../lab/options.ts';
 import { waitForBalance, waitForProxyMode, waitForServices } from '../lab/ready.ts';
-import { countRestoreFailures, listReferences, timeNewService } from './kube-proxy-state.ts';
+import {
+  countRestoreFailures,
+  listReferences,
+  nextSyncMs,
+  timeNewService,
+  waitFor,
+} from './kube-proxy-state.ts';
 import { formatDuration, formatTable } from './table.ts';
 import { nameLab } from './with-lab.ts';
 
@@ -62,9 +68,10 @@ export function testModeChanges(
       await waitForProxyMode(lab(), node, mode);
       await waitForServices(lab(), [node]);
       await waitForBalance(lab());
-      const references = await listReferences(lab().machine(node));
-      // In iptables mode the jump is how the VIP is balanced.
-      await table.examine(`mode changed to ${mode}`, 0, mode === 'iptables' ? [] : references);
+      const listLeft = () => listReferences(lab().machine(node));
+      // In iptables mode the jump is how the VIP is balanced. In others it may stay until kube-proxy has written.
+      if (mode !== 'iptables') await waitFor(async () => (await listLeft()).length === 0, nextSyncMs);
+      await table.examine(`mode changed to ${mode}`, 0, mode === 'iptables' ? [] : await listLeft());
     },
     changeLimitMs,
   );

@@ -5,7 +5,7 @@ import { type Lab } from '../lab/lab.ts';
 import { waitForApiservers, waitForBalance, waitForServices } from '../lab/ready.ts';
 import { masters } from '../network/layout.ts';
 import { CoexistenceTable, testModeChanges } from './coexistence-table.ts';
-import { countRestoreFailures, listReferences, listServiceChains } from './kube-proxy-state.ts';
+import { countRestoreFailures, listReferences, listServiceChains, waitFor } from './kube-proxy-state.ts';
 import { useLab } from './with-lab.ts';
 
 const limitMs = 180_000;
@@ -73,12 +73,4 @@ async function cleanUp(lab: Lab, node: string): Promise<{ runs: number }> {
     await sleep(1000);
   }
   throw new Error('kube-proxy --cleanup never succeeds');
-}
-
-async function waitFor(isSo: () => Promise<boolean>, timeMs: number): Promise<void> {
-  const until = performance.now() + timeMs;
-  while (!(await isSo())) {
-    if (performance.now() > until) throw new Error(`not within ${timeMs / 1000} s`);
-    await sleep(200);
-  }
 }

@@ -6,7 +6,7 @@ import { apiserverPort, masters } from '../network/layout.ts';
 const failureMetric = 'kubeproxy_sync_proxy_rules_iptables_restore_failures_total';
 
 /** kube-proxy tries again 30 s after a restore that failed; with a second for everything else. */
-const nextSyncMs = 35_000;
+export const nextSyncMs = 35_000;
 
 const saves = ['iptables-nft-save', 'iptables-legacy-save', 'ip6tables-nft-save', 'ip6tables-legacy-save'];
 
@@ -46,6 +46,15 @@ export async function timeNewService(lab: Lab, machine: Machine): Promise<number
     await sleep(100);
   }
   return null;
+}
+
+/** Waits until something is so; rejects when it is not in time. */
+export async function waitFor(isSo: () => Promise<boolean>, timeMs: number): Promise<void> {
+  const until = performance.now() + timeMs;
+  while (!(await isSo())) {
+    if (performance.now() > until) throw new Error(`not within ${timeMs / 1000} s`);
+    await sleep(200);
+  }
 }
 
 async function createService(lab: Lab, name: string): Promise<string> {
