@@ -20,7 +20,7 @@ const say = (line: string) => {
 export function useLab(options: Partial<LabOptions>): () => Lab {
   let lab: Lab | undefined;
   beforeAll(async () => {
-    const kubernetes = process.env['VIPNAT_LAB_KUBERNETES'] ?? defaultOptions.kubernetes;
+    const kubernetes = process.env['LAB_KUBERNETES'] ?? defaultOptions.kubernetes;
     const whole = { ...defaultOptions, kubernetes, ...options };
     const name = `${testPrefix}${process.pid}-${randomBytes(2).toString('hex')}`;
     removeOldLogs();
