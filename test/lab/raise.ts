@@ -105,10 +105,15 @@ async function startControlPlane(lab: Lab): Promise<void> {
   await Promise.all(
     masterNames.map(async (name) => {
       await lab.start(name, 'etcd');
-      await lab.start(name, 'kube-apiserver');
       if (lab.hasVip(name)) await lab.start(name, 'keepalived');
     }),
   );
+  // As kubeadm does: two that find etcd empty at once can fail each other (1.33: "another caller has already
+  // initialized the resource"). m3 is never a virtual machine, so it is the quickest.
+  const [first = '', ...others] = masterNames.toReversed();
+  await lab.start(first, 'kube-apiserver');
+  await waitForApiservers(lab, [first]);
+  await Promise.all(others.map((name) => lab.start(name, 'kube-apiserver')));
   await waitForApiservers(lab);
   await waitForHolder(lab);
 }
