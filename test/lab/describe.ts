@@ -25,17 +25,19 @@ export async function describeLab(lab: Lab): Promise<string> {
 }
 
 async function describeHost(lab: Lab, host: string): Promise<string> {
-  const expected = components.filter(
-    (component) => component === 'kube-proxy' || masters.some(({ name }) => name === host),
-  );
   if (host === 'client') return 'outside the cluster';
+  const isMaster = masters.some(({ name }) => name === host);
+  const expected = components.filter((component) => {
+    if (component === 'keepalived') return isMaster && lab.hasVip(host);
+    return isMaster || component === 'kube-proxy';
+  });
   const states = await Promise.all(
     expected.map(async (component) => {
       const isRunning = await lab.service(host, component).isRunning();
-      return isRunning ? component : `(${component})`;
+      return isRunning ? component : `${component}: NOT RUNNING`;
     }),
   );
-  return states.join(' ');
+  return states.join(', ');
 }
 
 async function describeWay(lab: Lab, master: string): Promise<string> {
