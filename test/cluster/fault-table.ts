@@ -15,7 +15,7 @@ export function testFaults(lab: () => Lab, faults: readonly Fault[], perSecond =
   test.each(faults)(
     '$name',
     async (fault) => {
-      await waitForBalance(lab());
+      if (fault.isRemedy !== true) await waitForBalance(lab());
       const roles = await assignRoles(lab());
       const { durationMs, watched } = fault;
       const outage = await measureOutage(

@@ -22,6 +22,8 @@ export interface Fault {
   readonly maxFailed?: number;
   /** Whose apiserver the long-lived watch is on. */
   readonly watched?: keyof Roles;
+  /** Mends what the one before broke: begins while it is broken. */
+  readonly isRemedy?: boolean;
   run(lab: Lab, roles: Roles): Promise<void>;
 }
 
@@ -109,14 +111,26 @@ export const faults: readonly Fault[] = [
     watched: 'other',
     run: (lab, { other }) => lab.service(other, 'kube-apiserver').stop(),
   },
-  { name: 'that apiserver started', maxFailed: 0, durationMs: 20_000, run: startApiserver },
+  {
+    name: 'that apiserver started',
+    isRemedy: true,
+    maxFailed: 0,
+    durationMs: 20_000,
+    run: startApiserver,
+  },
   {
     name: 'an apiserver killed -9',
     durationMs: leaseMs,
     watched: 'other',
     run: (lab, { other }) => lab.service(other, 'kube-apiserver').stop('KILL'),
   },
-  { name: 'that apiserver started', maxFailed: 0, durationMs: 20_000, run: startApiserver },
+  {
+    name: 'that apiserver started',
+    isRemedy: true,
+    maxFailed: 0,
+    durationMs: 20_000,
+    run: startApiserver,
+  },
   {
     name: 'another master cut from the network',
     durationMs: silenceMs,
@@ -125,6 +139,7 @@ export const faults: readonly Fault[] = [
   },
   {
     name: 'that master back',
+    isRemedy: true,
     maxFailed: 0,
     durationMs: 20_000,
     run: (lab, { other }) => lab.join(other),
@@ -137,6 +152,7 @@ export const faults: readonly Fault[] = [
   },
   {
     name: 'that master back',
+    isRemedy: true,
     maxFailed: 0,
     durationMs: 20_000,
     // The VIP is elsewhere by now.
