@@ -1,6 +1,7 @@
 import { type VipnatError } from '../errors.ts';
 import { readAddresses } from './addresses.ts';
 import { type Clock, systemClock } from './clock.ts';
+import { deleteFlows } from './conntrack.ts';
 import { restoreIptables, saveIptables } from './iptables.ts';
 import { readIpvs } from './ipvs.ts';
 import { readNftProxy } from './nft-proxy.ts';
@@ -27,6 +28,7 @@ export function createKernel(options: KernelOptions): Kernel {
   return {
     read: (query) => readKernel(toolbox, query, readLimitMs),
     apply: (transaction) => restoreIptables(toolbox, transaction, writeLimitMs),
+    resetFlows: (selection) => deleteFlows(selection, writeLimitMs),
     watch: (onTrigger) => startWatch({ clock, onTrigger, onProblem }),
   };
 }

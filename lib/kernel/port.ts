@@ -1,4 +1,5 @@
 import { type Family } from '../address/address.ts';
+import { type Endpoint } from '../address/endpoint.ts';
 
 /** The two implementations of iptables: the nf_tables one and the old xtables one. Both can hold rules at once. */
 export type Backend = 'nft' | 'legacy';
@@ -16,6 +17,11 @@ export interface Kernel {
   read(query: KernelQuery): Promise<KernelReading>;
   /** Hands one script to one tool. Rejects with TOOL_FAILED when the tool refuses it: nothing, or at most the tables before the failing one, was then written. */
   apply(transaction: Transaction): Promise<void>;
+  /**
+   * Makes connections to a VIP forget the backend that they were sent to; answers how many there were. Rejects with
+   * TOOL_MISSING, TOOL_NOT_PERMITTED or TOOL_FAILED where that cannot be done: nothing else depends on it.
+   */
+  resetFlows(selection: FlowSelection): Promise<number>;
   /**
    * Calls back after changes that a read could see, whoever made them, until closed. Never carries data, may call
    * back for nothing, and never calls back before it has returned.
@@ -72,6 +78,14 @@ export interface Transaction {
   readonly backend: Backend;
   /** The restore script, ending with a newline. */
   readonly input: string;
+}
+
+/** Connections to one VIP that were sent to one backend, both of one family. */
+export interface FlowSelection {
+  readonly vip: Endpoint;
+  readonly backend: Endpoint;
+  /** Only those that the backend has not answered yet: their clients will try again. */
+  readonly isHalfOpen: boolean;
 }
 
 /** Why to look again: a hint for the log, never data to act on. */

@@ -62,5 +62,6 @@ function firstMeaningfulLine(stderr: string): string {
 function packageOf(tool: string): string {
   if (tool === 'nft') return 'nftables';
   if (tool === 'inotifywait') return 'inotify-tools';
+  if (tool === 'conntrack') return 'conntrack';
   return 'iptables';
 }

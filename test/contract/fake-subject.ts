@@ -33,6 +33,10 @@ export async function createFakeSubject(): Promise<KernelSubject> {
       const { nftables } = JSON.parse(await readFile(path, 'utf8')) as { nftables: unknown[] };
       kernel.setNftProxy('ipv4', nftables);
     },
+    trackFlow: async (flow) => {
+      await Promise.resolve();
+      kernel.trackFlow(flow);
+    },
     breakTool: async (tool, fault) => {
       await Promise.resolve();
       if (fault === 'missing') kernel.faults.failNext({ tool, code: 'TOOL_MISSING' });

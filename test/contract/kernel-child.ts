@@ -5,12 +5,12 @@
 import { createInterface } from 'node:readline';
 import { VipnatError } from '../../lib/errors.ts';
 import { createKernel } from '../../lib/kernel/kernel.ts';
-import { type Kernel, type Watch } from '../../lib/kernel/port.ts';
+import { type FlowSelection, type Kernel, type Watch } from '../../lib/kernel/port.ts';
 
 /** What the test asks. */
 export interface ChildRequest {
   readonly id: number;
-  readonly method: 'read' | 'apply' | 'watch' | 'close';
+  readonly method: 'read' | 'apply' | 'resetFlows' | 'watch' | 'close';
   readonly argument?: unknown;
 }
 
@@ -52,6 +52,8 @@ async function handle(method: ChildRequest['method'], argument: unknown): Promis
     case 'apply':
       await kernel.apply(argument as Parameters<Kernel['apply']>[0]);
       return null;
+    case 'resetFlows':
+      return await kernel.resetFlows(argument as FlowSelection);
     case 'watch':
       await startWatch().ready;
       return null;

@@ -1,6 +1,8 @@
 import { expect, test } from '@jest/globals';
+import { type Endpoint } from '../../lib/address/endpoint.ts';
 import { families } from '../../lib/address/address.ts';
 import { backends, type Trigger } from '../../lib/kernel/port.ts';
+import { toEndpoint } from '../fakes/endpoints.ts';
 import { describeKernels, everything } from './kinds.ts';
 import { foreignRules } from './rule-shapes.ts';
 import { quietMs, sleep, watchDuring } from './watching.ts';
@@ -55,6 +57,40 @@ describeKernels((subject) => {
     await subject().breakTool('iptables-legacy-save', 'missing');
     await subject().breakTool('iptables-nft-save', 'missing');
     await expect(subject().kernel.read(everything)).rejects.toMatchObject({ code: 'TOOL_MISSING' });
+  });
+
+  test.each([
+    ['ipv4', '10.0.0.50', '10.0.0.51', '10.0.0.12', '10.0.0.13'],
+    ['ipv6', '[fd00::50]', '[fd00::51]', '[fd00::12]', '[fd00::13]'],
+  ])('connections of a VIP and a backend are forgotten, and no other (%s)', async (_family, ...hosts) => {
+    const [vip, otherVip, backend, otherBackend] = hosts.map((host) => toEndpoint(`${host}:6443`)) as [
+      Endpoint,
+      Endpoint,
+      Endpoint,
+      Endpoint,
+    ];
+    const flows = [
+      { vip, backend, isHalfOpen: false },
+      { vip, backend, isHalfOpen: true },
+      { vip, backend, isHalfOpen: false },
+      { vip, backend: otherBackend, isHalfOpen: false },
+      { vip: otherVip, backend, isHalfOpen: false },
+    ];
+    for (const [number, flow] of flows.entries()) await subject().trackFlow(flow, number);
+    const { kernel } = subject();
+    expect(await kernel.resetFlows({ vip, backend, isHalfOpen: true })).toBe(1);
+    expect(await kernel.resetFlows({ vip, backend, isHalfOpen: false })).toBe(2);
+    expect(await kernel.resetFlows({ vip, backend, isHalfOpen: false })).toBe(0);
+    expect(await kernel.resetFlows({ vip, backend: otherBackend, isHalfOpen: false })).toBe(1);
+    expect(await kernel.resetFlows({ vip: otherVip, backend, isHalfOpen: false })).toBe(1);
+  });
+
+  test('without conntrack nothing can be forgotten, and that is TOOL_MISSING', async () => {
+    await subject().breakTool('conntrack', 'missing');
+    const flow = { vip: toEndpoint('10.0.0.50:6443'), backend: toEndpoint('10.0.0.12:6443') };
+    await expect(subject().kernel.resetFlows({ ...flow, isHalfOpen: false })).rejects.toMatchObject({
+      code: 'TOOL_MISSING',
+    });
   });
 
   test('a closed watch calls nobody back and leaves no process', async () => {

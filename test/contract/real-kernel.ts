@@ -2,6 +2,7 @@ import { type ChildProcess } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { type ErrorCode, VipnatError } from '../../lib/errors.ts';
 import {
+  type FlowSelection,
   type Kernel,
   type KernelQuery,
   type KernelReading,
@@ -45,6 +46,10 @@ export class RealKernel implements Kernel {
 
   async apply(transaction: Transaction): Promise<void> {
     await this.#ask('apply', transaction);
+  }
+
+  async resetFlows(selection: FlowSelection): Promise<number> {
+    return (await this.#ask('resetFlows', selection)) as number;
   }
 
   watch(onTrigger: (trigger: Trigger) => void): Watch {

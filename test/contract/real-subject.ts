@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { type FlowSelection } from '../../lib/kernel/port.ts';
 import { toolName } from '../../lib/kernel/tool-name.ts';
 import { RealKernel } from './real-kernel.ts';
 import { garbage, type KernelSubject, type ToolFault } from './subject.ts';
@@ -44,6 +45,7 @@ export async function createRealSubject(): Promise<KernelSubject> {
         '-f',
         fileURLToPath(new URL(`../fixtures/captures/nft-kube-proxy.${state}.txt`, import.meta.url)),
       ),
+    trackFlow: (flow, number) => inside('conntrack', ...toTrackedFlow(flow, number)),
     breakTool: (tool, fault) => breakTool(join(folder, tool), fault),
     countChildren: () => countChildren(child),
     dispose: async () => {
@@ -69,6 +71,7 @@ const tools = [
     ),
   ),
   'nft',
+  'conntrack',
   'inotifywait',
   'setpriv',
   'unshare',
@@ -91,6 +94,20 @@ async function breakTool(path: string, fault: ToolFault): Promise<void> {
   // A wrapper that waits for a child of its own, as wrappers do.
   const script = fault === 'hanging' ? '/bin/sleep 60; exit 1' : `printf '%s' '${garbage}'`;
   await writeFile(path, `#!/bin/sh\n${script}\n`, { mode: 0o755 });
+}
+
+/** A client's connection to the VIP, sent on to the backend with its own address kept. */
+function toTrackedFlow({ vip, backend, isHalfOpen }: FlowSelection, number: number): string[] {
+  const client = vip.family === 'ipv6' ? 'fd00::99' : '10.0.0.99';
+  const port = String(20_000 + number);
+  return [
+    ...['-I', '-p', 'tcp', '--timeout', '600'],
+    ...['--state', isHalfOpen ? 'SYN_SENT' : 'ESTABLISHED'],
+    ...['--orig-src', client, '--orig-port-src', port],
+    ...['--orig-dst', vip.address, '--orig-port-dst', String(vip.port)],
+    ...['--reply-src', backend.address, '--reply-port-src', String(backend.port)],
+    ...['--reply-dst', client, '--reply-port-dst', port],
+  ];
 }
 
 async function runInside(child: ChildProcess, command: readonly string[]): Promise<void> {

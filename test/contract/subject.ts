@@ -1,5 +1,5 @@
 import { type Family } from '../../lib/address/address.ts';
-import { type Backend, type Kernel } from '../../lib/kernel/port.ts';
+import { type Backend, type FlowSelection, type Kernel } from '../../lib/kernel/port.ts';
 
 /** How a tool fails. */
 export type ToolFault = 'missing' | 'hanging' | 'garbage';
@@ -15,6 +15,8 @@ export interface KernelSubject {
   removeAddress(address: string): Promise<void>;
   /** kube-proxy programs its nftables table; the name is that of a capture's state. */
   programNftProxy(state: string): Promise<void>;
+  /** The kernel keeps track of one more connection like this; `number` tells it from others. */
+  trackFlow(flow: FlowSelection, number: number): Promise<void>;
   /** The tool fails this way from now on. */
   breakTool(tool: string, fault: ToolFault): Promise<void>;
   /** How many processes the kernel has running. */

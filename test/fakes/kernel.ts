@@ -1,8 +1,10 @@
 import { type Family } from '../../lib/address/address.ts';
+import { formatEndpoint } from '../../lib/address/endpoint.ts';
 import { VipnatError } from '../../lib/errors.ts';
 import { type Clock, systemClock } from '../../lib/kernel/clock.ts';
 import {
   type Backend,
+  type FlowSelection,
   type Kernel,
   type KernelQuery,
   type KernelReading,
@@ -33,6 +35,8 @@ export class FakeKernel implements Kernel {
   readonly faults: FakeFaults;
   /** Every transaction that was handed in, in order, also those that failed. */
   readonly applied: Transaction[] = [];
+  /** Every reset of connections that was asked for, in order. */
+  readonly resets: FlowSelection[] = [];
   /** Promises the product broke. */
   readonly breaches: string[] = [];
   /** How many reads were answered. */
@@ -45,6 +49,7 @@ export class FakeKernel implements Kernel {
   readonly #readSinceWrite = new Set<string>();
   readonly #nftProxies = new Map<Family, readonly unknown[]>();
   #addresses: LocalAddress[] = [];
+  #flows: FlowSelection[] = [];
   #ipvs: string | null = null;
 
   /** Empty, as a new network namespace is; triggers come by the given clock. */
@@ -86,6 +91,21 @@ export class FakeKernel implements Kernel {
     this.run(family, backend, input);
   }
 
+  async resetFlows(selection: FlowSelection): Promise<number> {
+    await this.faults.meet('conntrack');
+    this.resets.push(selection);
+    const { vip, backend, isHalfOpen } = selection;
+    const kept = this.#flows.filter(
+      (flow) =>
+        formatEndpoint(flow.vip) !== formatEndpoint(vip) ||
+        formatEndpoint(flow.backend) !== formatEndpoint(backend) ||
+        (isHalfOpen && !flow.isHalfOpen),
+    );
+    const deleted = this.#flows.length - kept.length;
+    this.#flows = kept;
+    return deleted;
+  }
+
   watch(onTrigger: (trigger: Trigger) => void): Watch {
     return this.#watches.open(onTrigger);
   }
@@ -108,6 +128,11 @@ export class FakeKernel implements Kernel {
   /** What the save tool would print now; no read, as far as the promises go. */
   show(family: Family, backend: Backend): string {
     return printTables(this.#tablesOf(family, backend), { family, backend, date: this.#clock.date() });
+  }
+
+  /** Keeps track of one more connection. */
+  trackFlow(flow: FlowSelection): void {
+    this.#flows.push(flow);
   }
 
   /** Gives this host an address. */

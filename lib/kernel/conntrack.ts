@@ -1,0 +1,32 @@
+import { execTool, type ToolCall } from './exec.ts';
+import { type FlowSelection } from './port.ts';
+import { toolFailed } from './tool-errors.ts';
+
+/**
+ * Deletes the conntrack entries of connections to a VIP that were sent to one backend; answers how many. The next
+ * packet of such a connection is translated anew, and whoever gets it answers with a reset, or, to a first packet
+ * that is sent again, with a connection.
+ */
+export async function deleteFlows(selection: FlowSelection, limitMs: number): Promise<number> {
+  const call: ToolCall = { tool: 'conntrack', arguments: toArguments(selection), limitMs };
+  const { exitCode, stderr } = await execTool(call);
+  const deleted = readDeleted(stderr);
+  // conntrack 1.4.7 ends with 1 when nothing matched, as it does on errors; only then it says how many.
+  if (deleted === null) throw toolFailed({ tool: call.tool, exitCode, stderr, input: '' });
+  return deleted;
+}
+
+/** By the original destination, so nobody else's connections to this backend are met. */
+function toArguments({ vip, backend, isHalfOpen }: FlowSelection): string[] {
+  return [
+    ...['-D', '-f', vip.family, '-p', 'tcp', '--orig-dst', vip.address, '--orig-port-dst', String(vip.port)],
+    ...['--reply-src', backend.address, '--reply-port-src', String(backend.port)],
+    ...(isHalfOpen ? ['--state', 'SYN_SENT'] : []),
+  ];
+}
+
+/** conntrack 1.4.7, on standard error: `conntrack v1.4.7 (conntrack-tools): 3 flow entries have been deleted.` */
+function readDeleted(stderr: string): number | null {
+  const [, count] = /: (\d+) flow entries have been deleted/.exec(stderr) ?? [];
+  return count === undefined ? null : Number(count);
+}
