@@ -1,15 +1,15 @@
 import { families, type Family } from '../lib/address/address.ts';
 import { type Endpoint, formatEndpoint } from '../lib/address/endpoint.ts';
-import { type KernelReading } from '../lib/kernel/port.ts';
 import { type Finding } from '../lib/finding.ts';
 import { type IptablesProxyView } from '../lib/kube-proxy/iptables.ts';
-import { readWrittenBackends } from '../lib/netfilter/iptables/read-back.ts';
 import { type Balance } from '../lib/netfilter/iptables/render.ts';
 import { type Config } from './config/config.ts';
 import { decide, type Decision, isAgreeing, type ProxyPath, type VipFacts } from './decide.ts';
-import { chooseEndpoints, rememberEndpoints } from './discovery/endpoints.ts';
+import { findCandidates } from './discovery/candidates.ts';
+import { rememberEndpoints } from './discovery/endpoints.ts';
+import { chooseUsable, type HealthView } from './health/usable.ts';
 import { type Memory, printKey, unseenVip } from './memory.ts';
-import { findProxyBackends, interpret, type Observation } from './observe.ts';
+import { findProxyBackends, type Observation } from './observe.ts';
 import { plan, type Plan } from './plan.ts';
 import { toRoute } from './route.ts';
 
@@ -21,19 +21,19 @@ export interface Assessment {
   readonly memory: Memory;
 }
 
+/** What an assessment rests on. */
+export interface Basis {
+  readonly observation: Observation;
+  readonly health: HealthView;
+  readonly memory: Memory;
+}
+
 /**
- * From what was read to what to write: observe, decide, plan. Pure: the loop, `plan`, `check` and `run --once`
- * all go through here, so what is shown is what is done.
- * @throws VipnatError when the reading cannot be understood, see `interpret`.
+ * From what was seen to what to write: decide, plan. Pure: the loop, `plan`, `check` and `run --once` all go
+ * through here, so what is shown is what is done.
  */
-export function assess(
-  reading: KernelReading,
-  asked: string | null,
-  config: Config,
-  memory: Memory,
-): Assessment {
-  const observation = interpret(reading, asked, config);
-  const facts = config.vips.map((vip) => gatherFacts(vip, observation, config, memory));
+export function assess({ observation, health, memory }: Basis, config: Config): Assessment {
+  const facts = config.vips.map((vip) => gatherFacts(vip, { observation, health, memory }, config));
   const decisions = facts.map(decide);
   const balances = decisions.map((decision) => toBalance(decision, observation, config));
   return {
@@ -57,7 +57,7 @@ export function assess(
   };
 }
 
-function gatherFacts(vip: Endpoint, observation: Observation, config: Config, memory: Memory): VipFacts {
+function gatherFacts(vip: Endpoint, { observation, health, memory }: Basis, config: Config): VipFacts {
   const { proxyMode } = observation;
   const { ipvs } = observation.views[vip.family];
   const iptables = findView(vip, observation);
@@ -70,7 +70,7 @@ function gatherFacts(vip: Endpoint, observation: Observation, config: Config, me
     virtualServer: toPath(ipvs.server, ipvs.server?.value.backends),
     virtualServerProblem: ipvs.reason,
     unwanted: iptables?.unwanted ?? null,
-    usable: findUsable(vip, observation, config, memory),
+    usable: chooseUsable(findCandidates(vip, observation, config, memory), health),
   };
   return {
     ...facts,
@@ -92,29 +92,6 @@ function findServiceChain(
 /** kube-proxy's part in the backend that we write to. */
 function findView(vip: Endpoint, { views, backend }: Observation): IptablesProxyView | undefined {
   return views[vip.family].iptables.find((seen) => seen.backend === backend.value)?.view;
-}
-
-function findUsable(
-  vip: Endpoint,
-  observation: Observation,
-  config: Config,
-  memory: Memory,
-): VipFacts['usable'] {
-  const { rulesets, backend, views, proxyMode } = observation;
-  const { family } = vip;
-  // Also the other backend's: the choice may have changed since they were written.
-  const written = rulesets
-    .filter((seen) => seen.family === family)
-    .toSorted((a, b) => Number(b.backend === backend.value) - Number(a.backend === backend.value))
-    .map(({ tables }) => readWrittenBackends(tables.get('nat'), vip));
-  return chooseEndpoints({
-    family,
-    kubeProxy: findProxyBackends(views[family], proxyMode.value),
-    configured: config.endpoints,
-    remembered: memory.endpoints[family] ?? null,
-    written: written.find((endpoints) => endpoints.length > 0) ?? [],
-    vips: config.vips,
-  });
 }
 
 function toPath(

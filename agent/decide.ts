@@ -1,6 +1,7 @@
 import { areSameEndpoints, type Endpoint } from '../lib/address/endpoint.ts';
 import { type Finding } from '../lib/finding.ts';
 import { type ProxyMode } from '../lib/kube-proxy/mode.ts';
+import { type Usable } from './health/usable.ts';
 
 /** How a VIP's new connections are balanced. */
 export type Way = 'service-chain' | 'cluster-ip' | 'direct' | 'passthrough';
@@ -29,8 +30,8 @@ export interface VipFacts {
   readonly virtualServerProblem: string | null;
   /** The rule by which kube-proxy shows that it wants its chain gone, or null. */
   readonly unwanted: Finding<string> | null;
-  /** The apiservers that may get new connections, of the VIP's family, and where they are known from. */
-  readonly usable: Finding<readonly Endpoint[]>;
+  /** The apiservers that may get new connections, of the VIP's family, and where they are known from or who is left out. */
+  readonly usable: Usable;
   /** In how many looks on end kube-proxy's backends were the usable ones, this one included. */
   readonly agreedLooks: number;
   /** Whether the bypass was on: direct because kube-proxy's backends were not the usable ones. */
@@ -61,6 +62,7 @@ export function decide(facts: VipFacts): Decision {
   if (mode === 'cluster-ip') return force(facts, virtualServer);
   if (usable.value.length === 0) return decline(facts, `no apiserver is known (${usable.seenIn})`);
   if (mode === 'direct') return goDirect(facts, 'it is asked for (--mode direct)');
+  if (usable.isFailOpen) return { ...goDirect(facts, describeFailOpen(facts)), isBypass: true };
   if (proxyMode.value === 'iptables') return follow(facts, 'service-chain', serviceChain);
   if (proxyMode.value === 'ipvs') return follow(facts, 'cluster-ip', virtualServer);
   return goDirect(facts, describeOtherMode(proxyMode));
@@ -126,7 +128,11 @@ function describePath({ seenIn, clusterIp, backends }: ProxyPath): string {
   return `kube-proxy sends ${clusterIp} to the same ${countApiservers(backends.length)} (${seenIn})`;
 }
 
-function describeDisagreement(path: ProxyPath, usable: Finding<readonly Endpoint[]>): string {
+function describeFailOpen({ usable }: VipFacts): string {
+  return `no apiserver answers this node's probes, so all ${usable.value.length} are kept (${usable.seenIn})`;
+}
+
+function describeDisagreement(path: ProxyPath, usable: Usable): string {
   return `kube-proxy lists ${countApiservers(path.backends.length)} (${path.seenIn}), usable are ${usable.value.length} (${usable.seenIn})`;
 }
 

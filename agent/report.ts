@@ -1,11 +1,12 @@
-import { formatEndpoint } from '../lib/address/endpoint.ts';
+import { type Endpoint, formatEndpoint } from '../lib/address/endpoint.ts';
 import { VipnatError } from '../lib/errors.ts';
 import { type Clock } from '../lib/kernel/clock.ts';
 import { isOutdated } from '../lib/netfilter/iptables/drift.ts';
 import { type Assessment } from './assess.ts';
 import { describeWay } from './describe.ts';
+import { type FlowReport } from './flow-resets.ts';
 import { type Logger } from './log/logger.ts';
-import { type Cause } from './loop.ts';
+import { type Cause } from './turns.ts';
 import { describeDrift, type Plan } from './plan.ts';
 
 /** A fight is over when nothing had to be repaired for this long. */
@@ -16,13 +17,14 @@ interface Pending {
   readonly drift: readonly string[];
   readonly isRepair: boolean;
   readonly causes: readonly Cause[];
+  readonly tookMs: number | null;
 }
 
 /**
  * What the loop has to say, as log lines: one for each change, with its cause and reason, one for each kind of
  * trouble however long it lasts, and nothing while in sync (I7).
  */
-export class Report {
+export class Report implements FlowReport {
   readonly #logger: Logger;
   readonly #clock: Clock;
   readonly #vipToState = new Map<string, string>();
@@ -30,6 +32,7 @@ export class Report {
   #pending: Pending | null = null;
   #fightSince: number | null = null;
   #lastRepair = 0;
+  #flowProblem = '';
   #failure: { readonly text: string; readonly since: number } | null = null;
 
   constructor(logger: Logger, clock: Clock) {
@@ -45,7 +48,14 @@ export class Report {
       drift: describeDrift(plan),
       isRepair: drifts.some((drift) => !isOutdated(drift)),
       causes,
+      tookMs: null,
     };
+  }
+
+  /** After a write: what it took is told when a look has found it good. */
+  written(): void {
+    if (this.#pending === null) return;
+    this.#pending = { ...this.#pending, tookMs: this.#clock.now() - this.#pending.since };
   }
 
   /** After a look that found nothing to do. */
@@ -84,6 +94,22 @@ export class Report {
     });
   }
 
+  flowsReset(vip: Endpoint, backend: Endpoint, count: number): void {
+    this.#logger.info(
+      `reset what hung on ${formatEndpoint(backend)}: ${count} conntrack entr${count === 1 ? 'y' : 'ies'} of ${formatEndpoint(vip)}`,
+    );
+  }
+
+  flowsNotReset(error: unknown): void {
+    const text = error instanceof Error ? error.message : String(error);
+    if (this.#flowProblem === text) return;
+    this.#flowProblem = text;
+    this.#logger.warn(
+      `${text}; connections that hang on a dead apiserver are left to their clients' time limits`,
+      error instanceof VipnatError ? { code: error.code } : {},
+    );
+  }
+
   #endFailure(): void {
     if (this.#failure === null) return;
     this.#logger.info(`works again after ${this.#ageOf(this.#failure.since)}`);
@@ -106,7 +132,7 @@ export class Report {
       if (before === state) continue;
       hasNewWay = true;
       this.#vipToState.set(vip, state);
-      const took = this.#pending === null ? '' : ` (${this.#ageOf(this.#pending.since)})`;
+      const took = this.#pending === null ? '' : ` (${this.#timeTaken(this.#pending)})`;
       const change = before === undefined ? state : `${before.split(' ')[0] ?? ''} -> ${state}`;
       const line = `${vip} ${change}: ${decision.reason}${took}`;
       if (decision.way === 'passthrough') this.#logger.warn(line);
@@ -127,18 +153,27 @@ export class Report {
     }
   }
 
-  #sayRepair({ since, drift, isRepair, causes }: Pending): void {
+  #sayRepair(pending: Pending): void {
+    const { drift, isRepair, causes } = pending;
     if (isRepair) this.#lastRepair = this.#clock.now();
     const [first = 'rules', ...more] = drift;
     const rest = more.length === 0 ? '' : ` and ${more.length} more`;
-    const line = `${isRepair ? 'repaired' : 'brought up to date'}: ${first}${rest} (${this.#ageOf(since)})`;
+    const line = `${isRepair ? 'repaired' : 'brought up to date'}: ${first}${rest} (${this.#timeTaken(pending)})`;
     const fields = { drift, causes };
     if (isRepair) this.#logger.warn(line, fields);
     else this.#logger.info(line, fields);
   }
 
-  #ageOf(since: number): string {
-    const ms = this.#clock.now() - since;
-    return ms < 10_000 ? `${Math.round(ms)} ms` : `${Math.round(ms / 1000)} s`;
+  #timeTaken({ since, tookMs }: Pending): string {
+    return formatDuration(tookMs ?? this.#clock.now() - since);
   }
+
+  #ageOf(since: number): string {
+    return formatDuration(this.#clock.now() - since);
+  }
+}
+
+/** `180 ms`, `16 s`. */
+function formatDuration(ms: number): string {
+  return ms < 10_000 ? `${Math.round(ms)} ms` : `${Math.round(ms / 1000)} s`;
 }

@@ -6,7 +6,7 @@ import { findAgent } from '../http/presence.ts';
 import { everything } from '../look.ts';
 import { plan as makePlan, type Plan } from '../plan.ts';
 import { type CleanupContext } from './command-context.ts';
-import { createPorts } from './host.ts';
+import { createHostKernel } from './host.ts';
 
 /** `vipnat cleanup`: removes every rule and chain of ours, of every version, backend and family. */
 export async function cleanup({ stderr }: CleanupContext): Promise<number> {
@@ -17,7 +17,7 @@ export async function cleanup({ stderr }: CleanupContext): Promise<number> {
       `an agent (pid ${agent.pid}) is running here and would write the rules again: stop it first`,
     );
   }
-  const { kernel } = createPorts();
+  const kernel = createHostKernel();
   const lookForPlan = async (): Promise<Plan> => {
     const { iptables } = await kernel.read(everything);
     return makePlan({ backend: 'nft', balances: [] }, iptables.map(parseSave));

@@ -47,6 +47,12 @@ export interface Config {
   /** apiservers the user gave, sorted, each once, never a VIP, and only of families that have a VIP. */
   readonly endpoints: readonly Endpoint[];
   readonly masquerade: Masquerade;
+  /** From one TCP connect to an apiserver to the next, in milliseconds: 20 to 10,000. */
+  readonly probeIntervalMs: number;
+  /** How long such a connect may take, in milliseconds: 20 to 10,000. */
+  readonly probeTimeoutMs: number;
+  /** A readable file with the CA of apiservers' certificates; null looks in the usual places. */
+  readonly caFile: string | null;
   readonly logLevel: LogLevel;
   readonly logFormat: LogFormat;
 }

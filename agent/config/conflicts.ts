@@ -1,9 +1,10 @@
 import { type Family } from '../../lib/address/address.ts';
 import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
+import { readCertificates } from '../../lib/certificates/authority.ts';
 import { nameFlag, type OptionName, type Values } from './options.ts';
-import { formatSource, type Settings } from './setting.ts';
+import { formatSource, quoteText, type Settings } from './setting.ts';
 
-/** The problems that values have with one another, each right by itself: one line each, in the order of the options. */
+/** The problems that values have with one another or with this host, each right by itself: one line each, in the order of the options. */
 export function findConflicts(values: Values, settings: Settings): string[] {
   const format = (name: OptionName, complaints: readonly Complaint[]) =>
     complaints.map(({ text, index, what, hint }) => {
@@ -14,13 +15,14 @@ export function findConflicts(values: Values, settings: Settings): string[] {
     ...format('vip', checkVips(values.vip)),
     ...format('clusterIp', checkClusterIps(values)),
     ...format('endpoints', checkEndpoints(values)),
+    ...format('caFile', checkCaFile(values)),
   ];
 }
 
 interface Complaint {
   readonly text: string;
-  /** Which element of the list. */
-  readonly index: number;
+  /** Which element of the list, if it is one. */
+  readonly index?: number;
   readonly what: string;
   readonly hint: string;
 }
@@ -54,6 +56,12 @@ function checkEndpoints({ endpoints, vip }: Values): Complaint[] {
     }
     return checkFamily({ family: endpoint.family, text, index }, vip);
   });
+}
+
+function checkCaFile({ caFile }: Values): Complaint[] {
+  if (caFile === null || readCertificates(caFile) !== null) return [];
+  const what = 'cannot be read as a PEM certificate';
+  return [{ text: quoteText(caFile), what, hint: "Give the cluster's CA, as /etc/kubernetes/pki/ca.crt" }];
 }
 
 /** Without any VIP there is nothing to compare with: that is another problem, or none, as for cleanup. */

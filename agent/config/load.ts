@@ -97,9 +97,11 @@ function formatProblem(name: OptionName, setting: Setting | undefined, { index, 
   return `${flag}${text} ${message}${formatSource(setting?.from(index) ?? '')}. Example: ${flag} ${example}`;
 }
 
-function toConfig({ vip, clusterIp, endpoints, ...rest }: Values): Config {
+function toConfig({ vip, clusterIp, endpoints, probeInterval, probeTimeout, ...rest }: Values): Config {
   return {
     ...rest,
+    probeIntervalMs: probeInterval,
+    probeTimeoutMs: probeTimeout,
     vips: vip,
     clusterIps: Object.fromEntries(clusterIp.map(({ family, text }) => [family, text])),
     endpoints: sortEndpoints(endpoints),

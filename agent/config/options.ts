@@ -1,6 +1,6 @@
 import * as z from 'zod/mini';
 import { iptablesChoices, logFormats, logLevels, masquerades, modes, proxyModes } from './config.ts';
-import { choice, clusterIp, endpoint, list, vip } from './values.ts';
+import { choice, clusterIp, duration, endpoint, list, path, vip } from './values.ts';
 
 /** What a person is told about one option. */
 export interface OptionDescription {
@@ -61,6 +61,24 @@ export const schema = z.object({
     argument: masquerades.join('|'),
     meaning: "who rewrites the client's address, our rule or kube-proxy's",
     example: 'kube-mark',
+    isList: false,
+  }),
+  probeInterval: z._default(duration(20, 10_000), 250).register(descriptions, {
+    argument: 'DURATION',
+    meaning: 'how often each apiserver is tried by a TCP connect',
+    example: '100ms',
+    isList: false,
+  }),
+  probeTimeout: z._default(duration(20, 10_000), 250).register(descriptions, {
+    argument: 'DURATION',
+    meaning: 'how long such a connect may take; two in a row that take longer are a death',
+    example: '0.5s',
+    isList: false,
+  }),
+  caFile: z._default(z.nullable(path), null).register(descriptions, {
+    argument: 'PATH',
+    meaning: "the cluster's CA, where it is not in a usual place; probes verify apiservers by it",
+    example: '/etc/kubernetes/pki/ca.crt',
     isList: false,
   }),
   logLevel: z._default(choice(logLevels), 'info').register(descriptions, {

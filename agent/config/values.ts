@@ -33,6 +33,27 @@ export function choice<const T extends readonly string[]>(
   });
 }
 
+/** Reads a duration between two bounds, as `250ms` or `1.5s`; answers milliseconds. */
+export function duration(
+  leastMs: number,
+  mostMs: number,
+): z.ZodMiniPipe<z.ZodMiniString, z.ZodMiniTransform<number, string>> {
+  return z.pipe(
+    z.string(wrongKind),
+    z.transform((text: string, context: Context) => {
+      const [, digits, unit] = /^(\d{1,6}(?:\.\d{1,3})?)(ms|s)$/.exec(text) ?? [];
+      if (digits === undefined) return refuse(context, 'is not a duration with its unit, ms or s');
+      const ms = Number(digits) * (unit === 's' ? 1000 : 1);
+      return ms >= leastMs && ms <= mostMs
+        ? ms
+        : refuse(context, `is not between ${leastMs}ms and ${mostMs / 1000}s`);
+    }),
+  );
+}
+
+/** Reads the path of a file; whether it is there is another question. */
+export const path = z.string(wrongKind);
+
 type Context = z.core.ParsePayload;
 
 function toEndpoint(defaultPort?: number): (text: string, context: Context) => Endpoint {

@@ -17,13 +17,20 @@ const agentInfo = z.object({ version: z.string(), pid: z.number(), since: z.stri
 /** Which agent is there: its version, its process id in its own pid namespace, and its start (ISO 8601). */
 export type AgentInfo = z.infer<typeof agentInfo>;
 
+/** What else the agent answers, by path: called for each question, and what it returns is sent as JSON. */
+export type Answers = ReadonlyMap<string, () => object>;
+
 /**
  * Claims this network namespace. Answers what gives it back.
  * @throws VipnatError AGENT_ALREADY_RUNNING, naming the agent that is there.
  */
-export async function claimPresence(info: AgentInfo): Promise<() => Promise<void>> {
-  const server = createServer((_request, response) => {
-    response.setHeader('content-type', 'application/json').end(JSON.stringify(info));
+export async function claimPresence(
+  info: AgentInfo,
+  answers: Answers = new Map(),
+): Promise<() => Promise<void>> {
+  const server = createServer(({ url = '/' }, response) => {
+    const answer = answers.get(url)?.() ?? info;
+    response.setHeader('content-type', 'application/json').end(JSON.stringify(answer));
   });
   if (!(await tryToListen(server))) {
     throw new VipnatError('AGENT_ALREADY_RUNNING', await describeHolder());
@@ -38,9 +45,13 @@ export async function claimPresence(info: AgentInfo): Promise<() => Promise<void
 
 /** The agent of this network namespace; null when none runs, or when what holds the name does not answer as one. */
 export async function findAgent(): Promise<AgentInfo | null> {
-  const answer = await ask().catch(() => null);
-  const parsed = agentInfo.safeParse(parseJson(answer ?? ''));
+  const parsed = agentInfo.safeParse(await askAgent('/'));
   return parsed.success ? parsed.data : null;
+}
+
+/** What the agent of this network namespace answers to a path, parsed; null when none runs or it is no JSON. */
+export async function askAgent(path: string): Promise<unknown> {
+  return parseJson((await ask(path).catch(() => null)) ?? '');
 }
 
 function tryToListen(server: Server): Promise<boolean> {
@@ -62,9 +73,9 @@ async function describeHolder(): Promise<string> {
     : `an agent is already running in this network namespace: vipnat ${holder.version}, pid ${holder.pid}, since ${holder.since}. Stop it first.`;
 }
 
-function ask(): Promise<string> {
+function ask(path: string): Promise<string> {
   return new Promise((resolve, reject) => {
-    const question = request({ socketPath, path: '/', timeout: askTimeoutMs }, (response) => {
+    const question = request({ socketPath, path, timeout: askTimeoutMs }, (response) => {
       let body = '';
       response.setEncoding('utf8').on('data', (chunk: string) => (body += chunk));
       response.on('end', () => {

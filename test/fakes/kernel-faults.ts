@@ -17,6 +17,7 @@ const hangLimitMs = 10_000;
 export class FakeFaults {
   readonly #clock: Clock;
   #faults: Fault[] = [];
+  readonly #toolToDelay = new Map<string, number>();
   readonly #toolToGarbage = new Map<string, string>();
   readonly #beforeApply: ((transaction: Transaction) => void)[] = [];
 
@@ -34,6 +35,11 @@ export class FakeFaults {
     this.#faults.push({ ...(tool === undefined ? {} : { tool }), code: 'TOOL_TIMED_OUT' });
   }
 
+  /** The next call of the tool takes so long, and is good. */
+  delayNext(tool: string, delayMs: number): void {
+    this.#toolToDelay.set(tool, delayMs);
+  }
+
   /** The next call of a save tool prints this instead of rules. */
   printNext(tool: string, garbage: string): void {
     this.#toolToGarbage.set(tool, garbage);
@@ -48,6 +54,11 @@ export class FakeFaults {
   async meet(tool: string): Promise<void> {
     const fault = this.#faults.find((candidate) => candidate.tool === undefined || candidate.tool === tool);
     await Promise.resolve();
+    const delayMs = this.#toolToDelay.get(tool);
+    if (delayMs !== undefined) {
+      this.#toolToDelay.delete(tool);
+      await new Promise<void>((resolve) => this.#clock.schedule(delayMs, resolve));
+    }
     if (fault === undefined) return;
     this.#faults = this.#faults.filter((other) => other !== fault);
     if (fault.code === 'TOOL_TIMED_OUT') {

@@ -44,6 +44,9 @@ export const config: fc.Arbitrary<Config> = fc
       clusterIps: Object.fromEntries(
         Object.entries(clusterIps).filter(([family]) => isClusterIpGiven && hasVip(family)),
       ),
+      probeIntervalMs: 250,
+      probeTimeoutMs: 250,
+      caFile: null,
       logLevel: 'info',
       logFormat: 'pretty',
     };

@@ -10,6 +10,9 @@ const config: Config = {
   clusterIps: {},
   endpoints: [],
   masquerade: 'none',
+  probeIntervalMs: 250,
+  probeTimeoutMs: 250,
+  caFile: null,
   logLevel: 'info',
   logFormat: 'pretty',
 };

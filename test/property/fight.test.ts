@@ -64,7 +64,7 @@ async function startInSync({ family, backend }: Source): Promise<RunningAgent> {
 describe('a stranger that undoes our rules every 10 ms for five minutes meets few writes and is named in one line (I9)', () => {
   for (const [grudge, act] of Object.entries(grudges)) {
     test.each([nft, legacy])(`when it ${grudge}: $backend`, async (source) => {
-      const { clock, kernel, logger, loop } = await startInSync(source);
+      const { clock, kernel, logger, agent } = await startInSync(source);
       const started = kernel.applied.length;
       for (let passedMs = 0; passedMs < fiveMinutesMs; passedMs += 10) {
         act(kernel, source);
@@ -81,7 +81,7 @@ describe('a stranger that undoes our rules every 10 ms for five minutes meets fe
       await clock.advance(120_000);
       expect(linesOf({ logger }, 'info')).toContain('nobody has undone our rules for 60 s');
       expect(kernel.breaches).toEqual([]);
-      await loop.stop();
+      await agent.stop();
     });
   }
 });
@@ -89,7 +89,7 @@ describe('a stranger that undoes our rules every 10 ms for five minutes meets fe
 test('however a stranger edits our rules at once after each of our writes, writes stay few and loud lines too (I9)', async () => {
   await fc.assert(
     fc.asyncProperty(fc.constantFrom(...editKinds), fc.nat({ max: 30 }), async (kind, at) => {
-      const { clock, kernel, logger, loop } = await startInSync(nft);
+      const { clock, kernel, logger, agent } = await startInSync(nft);
       let seen = kernel.applied.length;
       runEdit(kernel, { ...nft, at, kind });
       for (let passedMs = 0; passedMs < 60_000; passedMs += 10) {
@@ -100,7 +100,7 @@ test('however a stranger edits our rules at once after each of our writes, write
       expect(kernel.applied.length).toBeLessThanOrEqual(1 + 10 + 60 / 5 + 2);
       expect(linesOf({ logger }, 'error').length).toBeLessThanOrEqual(2);
       expect(kernel.breaches).toEqual([]);
-      await loop.stop();
+      await agent.stop();
     }),
     { numRuns: 20 },
   );

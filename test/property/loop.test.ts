@@ -76,7 +76,7 @@ test('whatever strangers do, after 30 s of quiet all is in sync, and they find t
 
       expect((await look(createPorts(kernel, word), wanted, emptyMemory)).plan.tables).toEqual([]);
       expect(kernel.breaches).toEqual([]);
-      await agent.loop.stop();
+      await agent.agent.stop();
     }),
     { numRuns: 150 },
   );
@@ -87,9 +87,9 @@ test('an agent that is stopped leaves its rules and nothing that still runs (I8)
     fc.asyncProperty(history, config, fc.nat({ max: 200 }), async (before, wanted, ms) => {
       const clock = new FakeClock();
       const kernel = createKernel(before, clock);
-      const { loop } = startAgent({ clock, kernel, config: wanted });
+      const { agent } = startAgent({ clock, kernel, config: wanted });
       await clock.advance(ms);
-      await loop.stop();
+      await agent.stop();
       const [rules, writes] = [printOurs(kernel), kernel.applied.length];
       kernel.trigger('nft-generation');
       await clock.advance(300_000);

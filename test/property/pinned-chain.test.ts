@@ -77,7 +77,7 @@ describe('when kube-proxy wants its chain gone (I11)', () => {
       syncKubeProxy(kernel, source, own);
       await clock.advance(5000);
       expect(countPins(kernel, source)).toBe(1);
-      await agent.loop.stop();
+      await agent.agent.stop();
     },
   );
 
@@ -86,7 +86,7 @@ describe('when kube-proxy wants its chain gone (I11)', () => {
       fc.asyncProperty(fc.array(event, { maxLength: 6 }), config, async (events, wanted) => {
         const clock = new FakeClock();
         const kernel = new FakeKernel(clock);
-        const { loop } = startAgent({ clock, kernel, config: { ...wanted, proxyMode: 'auto' } });
+        const { agent } = startAgent({ clock, kernel, config: { ...wanted, proxyMode: 'auto' } });
         for (const happening of [...events, { does: 'sync', source: nft, endpoints: apiservers } as const]) {
           run(kernel, happening);
           await clock.advance(500);
@@ -106,7 +106,7 @@ describe('when kube-proxy wants its chain gone (I11)', () => {
             removeKubeProxy(kernel, nft);
           }),
         ).toBe('done');
-        await loop.stop();
+        await agent.stop();
       }),
       { numRuns: 60 },
     );

@@ -3,7 +3,9 @@ import fc from 'fast-check';
 import { assess } from '../../agent/assess.ts';
 import { type Config } from '../../agent/config/config.ts';
 import { applyPlan, everything, look, type LookPorts } from '../../agent/look.ts';
+import { unprobed } from '../../agent/health/usable.ts';
 import { emptyMemory } from '../../agent/memory.ts';
+import { interpret } from '../../agent/observe.ts';
 import { plan } from '../../agent/plan.ts';
 import { parseSave } from '../../lib/netfilter/iptables/parse.ts';
 import { vipChainName } from '../../lib/netfilter/iptables/render.ts';
@@ -113,7 +115,17 @@ describe('from any state of the kernel, with any configuration', () => {
       fc.asyncProperty(host, async (given) => {
         const { kernel } = await setUp(given);
         const reading = await kernel.read(everything);
-        const assessOnce = () => toBytes(assess(reading, given.answer, given.config, emptyMemory));
+        const assessOnce = () =>
+          toBytes(
+            assess(
+              {
+                observation: interpret(reading, given.answer, given.config),
+                health: unprobed,
+                memory: emptyMemory,
+              },
+              given.config,
+            ),
+          );
         expect(assessOnce()).toBe(assessOnce());
       }),
     );

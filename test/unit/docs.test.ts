@@ -31,6 +31,11 @@ const readTable = (text: string) =>
         .map((cell) => cell.trim()),
     );
 
+const formatDefault = (value: unknown) => {
+  if (typeof value === 'number') return `${value}ms`;
+  return value === null || Array.isArray(value) ? 'none' : value;
+};
+
 const unquote = (cell = '') => cell.replaceAll('`', '');
 
 describe('docs/configuration.md', () => {
@@ -48,7 +53,7 @@ describe('docs/configuration.md', () => {
         flag: nameFlag(name),
         variable: nameVariable(name),
         key: name,
-        preset: Array.isArray(defaults[name]) ? 'none' : defaults[name],
+        preset: formatDefault(defaults[name]),
         example: describeOption(name).example,
       })),
     );

@@ -4,6 +4,7 @@ import { type Assessment } from '../../../agent/assess.ts';
 import { type Config } from '../../../agent/config/config.ts';
 import { emptyMemory, type Memory } from '../../../agent/memory.ts';
 import { FakeClock } from '../../fakes/clock.ts';
+import { nobodyProbes } from '../../fakes/health.ts';
 import { FakeKernel } from '../../fakes/kernel.ts';
 
 /** A fake kernel in the state that these files of test/fixtures/captures show; their names say what they are. */
@@ -28,5 +29,5 @@ export function lookOnce(
   config: Config,
   { memory = emptyMemory, answer = null }: { memory?: Memory; answer?: string | null } = {},
 ): Promise<Assessment> {
-  return look({ kernel, askProxyMode: () => Promise.resolve(answer) }, config, memory);
+  return look({ kernel, askProxyMode: () => Promise.resolve(answer), health: nobodyProbes }, config, memory);
 }

@@ -16,7 +16,7 @@ const iptables: VipFacts = {
   serviceChainProblem: null,
   virtualServerProblem: null,
   unwanted: null,
-  usable: { value: three, seenIn: 'kube-proxy' },
+  usable: { value: three, seenIn: 'kube-proxy', isFailOpen: false },
   agreedLooks: 1,
   wasBypassing: false,
 };
@@ -34,7 +34,7 @@ describe('auto', () => {
     ['kube-proxy in ipvs mode has the usable apiservers', ipvs, 'cluster-ip'],
     [
       'kube-proxy lists an apiserver that is not usable',
-      { ...iptables, usable: { value: two, seenIn: 'probes' } },
+      { ...iptables, usable: { value: two, seenIn: 'probes', isFailOpen: false } },
       'direct',
     ],
     [
@@ -55,7 +55,11 @@ describe('auto', () => {
       { ...iptables, serviceChain: null, proxyMode: { value: 'none', seenIn: 'nothing' } },
       'direct',
     ],
-    ['no apiserver is known', { ...iptables, usable: { value: [], seenIn: 'nowhere' } }, 'passthrough'],
+    [
+      'no apiserver is known',
+      { ...iptables, usable: { value: [], seenIn: 'nowhere', isFailOpen: false } },
+      'passthrough',
+    ],
   ])('when %s', (_when, facts, way) => {
     expect(decide(facts).way).toBe(way);
   });
@@ -66,11 +70,20 @@ describe('auto', () => {
   });
 });
 
+test('when no apiserver answers, all are kept, and kube-proxy may delete its chain', () => {
+  const usable = { value: three, seenIn: 'kube-proxy', isFailOpen: true };
+  expect(decide({ ...iptables, usable })).toMatchObject({ way: 'direct', isBypass: true, backends: three });
+});
+
 describe('the bypass', () => {
   const bypassing = { ...iptables, wasBypassing: true };
 
   test('is entered at once', () => {
-    const decision = decide({ ...iptables, usable: { value: two, seenIn: 'probes' }, agreedLooks: 0 });
+    const decision = decide({
+      ...iptables,
+      usable: { value: two, seenIn: 'probes', isFailOpen: false },
+      agreedLooks: 0,
+    });
     expect(decision).toMatchObject({ way: 'direct', isBypass: true, backends: two });
   });
 
@@ -82,13 +95,19 @@ describe('the bypass', () => {
   test('counts a look as equal only in the mode that kube-proxy runs in', () => {
     expect(isAgreeing(iptables)).toBe(true);
     expect(isAgreeing({ ...ipvs, virtualServer: null, serviceChain: path })).toBe(false);
-    expect(isAgreeing({ ...iptables, usable: { value: two, seenIn: 'probes' } })).toBe(false);
+    expect(isAgreeing({ ...iptables, usable: { value: two, seenIn: 'probes', isFailOpen: false } })).toBe(
+      false,
+    );
   });
 });
 
 describe('a forced way', () => {
   test('is that way even if kube-proxy disagrees with us', () => {
-    const facts: VipFacts = { ...iptables, mode: 'service-chain', usable: { value: two, seenIn: 'probes' } };
+    const facts: VipFacts = {
+      ...iptables,
+      mode: 'service-chain',
+      usable: { value: two, seenIn: 'probes', isFailOpen: false },
+    };
     expect(decide(facts)).toMatchObject({ way: 'service-chain', backends: three });
   });
 
@@ -100,14 +119,17 @@ describe('a forced way', () => {
 
   test('direct needs no kube-proxy, and some apiserver', () => {
     expect(decide({ ...iptables, mode: 'direct' }).way).toBe('direct');
-    expect(decide({ ...iptables, mode: 'direct', usable: { value: [], seenIn: '' } }).way).toBe(
-      'passthrough',
-    );
+    expect(
+      decide({ ...iptables, mode: 'direct', usable: { value: [], seenIn: '', isFailOpen: false } }).way,
+    ).toBe('passthrough');
   });
 });
 
 test('passthrough names no backends, and every decision has a reason', () => {
-  const decision = decide({ ...iptables, usable: { value: [], seenIn: 'nothing was found' } });
+  const decision = decide({
+    ...iptables,
+    usable: { value: [], seenIn: 'nothing was found', isFailOpen: false },
+  });
   expect(decision.backends).toEqual([]);
   expect(decision.reason).toContain('nothing was found');
 });

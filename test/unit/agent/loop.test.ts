@@ -182,11 +182,11 @@ describe('a failure', () => {
 describe('an agent that is stopped', () => {
   test('ends the write under way first, and leaves the rules (I8)', async () => {
     const clock = new FakeClock();
-    const { kernel, loop } = startOnHost(clock);
+    const { kernel, agent } = startOnHost(clock);
     kernel.faults.hangNext('iptables-nft-restore');
     await clock.advance(1000);
     let isStopped = false;
-    const stopping = loop.stop().then(() => (isStopped = true));
+    const stopping = agent.stop().then(() => (isStopped = true));
     await clock.advance(5000);
     expect(isStopped).toBe(false);
     await clock.advance(5000);
@@ -195,8 +195,8 @@ describe('an agent that is stopped', () => {
   });
 
   test('keeps silent and idle afterwards', async () => {
-    const { clock, kernel, logger, loop } = await startInSync();
-    await loop.stop();
+    const { clock, kernel, logger, agent } = await startInSync();
+    await agent.stop();
     const lines = logger.lines.length;
     run(kernel, '*nat\n-F PREROUTING\nCOMMIT\n');
     await clock.advance(120_000);

@@ -1,6 +1,6 @@
+import { Agent } from '../../../agent/agent.ts';
 import { type Config } from '../../../agent/config/config.ts';
-import { Loop } from '../../../agent/loop.ts';
-import { Report } from '../../../agent/report.ts';
+import { FakeApiservers } from '../../fakes/apiserver.ts';
 import { FakeClock } from '../../fakes/clock.ts';
 import { toEndpoint } from '../../fakes/endpoints.ts';
 import { FakeKernel } from '../../fakes/kernel.ts';
@@ -15,6 +15,9 @@ export const ordinaryConfig: Config = {
   clusterIps: {},
   endpoints: [],
   masquerade: 'own',
+  probeIntervalMs: 250,
+  probeTimeoutMs: 250,
+  caFile: null,
   logLevel: 'info',
   logFormat: 'pretty',
 };
@@ -24,7 +27,8 @@ export interface RunningAgent {
   readonly clock: FakeClock;
   readonly kernel: FakeKernel;
   readonly logger: RecordingLogger;
-  readonly loop: Loop;
+  readonly agent: Agent;
+  readonly apiservers: FakeApiservers;
 }
 
 /** What an agent is started with; a kernel needs its clock. */
@@ -36,6 +40,8 @@ export interface AgentWorld {
   readonly answer?: string | null;
   /** How long it takes to answer. */
   readonly answerMs?: number;
+  /** The apiservers; healthy ones wherever they are asked for, when left out. */
+  readonly apiservers?: FakeApiservers;
 }
 
 /** Starts an agent; nothing has happened until the clock is advanced. */
@@ -43,7 +49,6 @@ export function startAgent(world: AgentWorld = {}): RunningAgent {
   const { config = ordinaryConfig, clock = new FakeClock(), answer = null, answerMs = 0 } = world;
   const kernel = world.kernel ?? new FakeKernel(clock);
   const logger = createRecordingLogger();
-  const report = new Report(logger, clock);
   const askProxyMode = () =>
     new Promise<string | null>((resolve) => {
       if (answerMs === 0) resolve(answer);
@@ -52,9 +57,11 @@ export function startAgent(world: AgentWorld = {}): RunningAgent {
           resolve(answer);
         });
     });
-  const loop = new Loop({ kernel, askProxyMode, clock, report }, config);
-  loop.start();
-  return { clock, kernel, logger, loop };
+  const apiservers = world.apiservers ?? new FakeApiservers(clock);
+  const ports = { kernel, askProxyMode, clock, logger, apiserver: apiservers };
+  const agent = new Agent(ports, config);
+  agent.start();
+  return { clock, kernel, logger, apiservers, agent };
 }
 
 /** The lines of a level, without times. */

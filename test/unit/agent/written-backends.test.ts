@@ -3,6 +3,7 @@ import { type Config } from '../../../agent/config/config.ts';
 import { applyPlan, look } from '../../../agent/look.ts';
 import { emptyMemory } from '../../../agent/memory.ts';
 import { toEndpoint } from '../../fakes/endpoints.ts';
+import { nobodyProbes } from '../../fakes/health.ts';
 import { FakeKernel } from '../../fakes/kernel.ts';
 import { ordinaryConfig } from './running-agent.ts';
 
@@ -15,7 +16,7 @@ const config: Config = {
 
 test('apiservers that only our rules in the other backend name are not lost when the backend changes', async () => {
   const kernel = new FakeKernel();
-  const ports = { kernel, askProxyMode: () => Promise.resolve(null) };
+  const ports = { kernel, askProxyMode: () => Promise.resolve(null), health: nobodyProbes };
   await applyPlan(kernel, (await look(ports, config, emptyMemory)).plan);
 
   const later = { ...config, iptables: 'nft' as const, endpoints: [] };

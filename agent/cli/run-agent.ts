@@ -1,0 +1,58 @@
+import { setFlagsFromString } from 'node:v8';
+import { systemClock } from '../../lib/kernel/clock.ts';
+import { createKernel } from '../../lib/kernel/kernel.ts';
+import { Agent } from '../agent.ts';
+import { type Config } from '../config/config.ts';
+import { askProxyMode } from '../discovery/proxy-mode.ts';
+import { findAuthority } from '../../lib/certificates/authority.ts';
+import { createApiserver } from '../health/probe-connections.ts';
+import { healthPath, toHealthAnswer } from '../http/agent-health.ts';
+import { type AgentInfo, claimPresence } from '../http/presence.ts';
+import { createLogger, type Logger } from '../log/logger.ts';
+
+/**
+ * The agent: runs until SIGTERM or SIGINT. The rules stay when it ends (I8); only `cleanup` removes them.
+ * @throws VipnatError AGENT_ALREADY_RUNNING
+ */
+export async function runAgent(config: Config, info: AgentInfo): Promise<number> {
+  // Polls and looks leave garbage all the time. V8 would rather let the heap grow to twice the size than look.
+  for (const flag of ['--max-semi-space-size=1', '--optimize-for-size']) setFlagsFromString(flag);
+  const logger = await createLogger(config);
+  const clock = systemClock;
+  const kernel = createKernel({
+    onProblem: (problem) => {
+      logger.warn(problem.message, { code: problem.code });
+    },
+  });
+  const apiserver = createApiserver(clock, () => findAuthority(config.caFile));
+  const agent = new Agent({ kernel, apiserver, clock, logger, askProxyMode }, config);
+  const release = await claimPresence(info, new Map([[healthPath, () => toHealthAnswer(agent.health)]]));
+  try {
+    logger.info(`vipnat ${info.version} runs, pid ${info.pid}`);
+    sayAuthority(config, logger);
+    const signal = waitForSignal();
+    agent.start();
+    logger.info(`${await signal}: stopping; the rules stay (vipnat cleanup removes them)`);
+    await agent.stop();
+    return 0;
+  } finally {
+    await release();
+  }
+}
+
+/** A probe sends no secret, so a stranger learns nothing; but it may be taken for an apiserver. */
+function sayAuthority({ caFile }: Config, logger: Logger): void {
+  const authority = findAuthority(caFile);
+  if (authority === null) {
+    logger.warn('no CA of the cluster is here: apiservers are probed without verifying them (--ca-file)');
+  } else {
+    logger.debug(`apiservers are verified by ${authority.file}`);
+  }
+}
+
+function waitForSignal(): Promise<NodeJS.Signals> {
+  return new Promise((resolve) => {
+    // Not `once`: execa's clean-up ends the process when it finds itself the last listener (signal-exit 4).
+    for (const name of ['SIGTERM', 'SIGINT'] as const) process.on(name, resolve);
+  });
+}

@@ -1,0 +1,170 @@
+/**
+ * From what probes have shown to the state of every apiserver. Pure (I3).
+ *
+ * Goal: who is dead gets no new connection a moment later.
+ * Tension: a probe that fails says something about the apiserver or about the prober. Slow is not dead, etcd makes
+ * all of them fail at once, and a node that is cut off sees everybody else die.
+ * Compromise: a refusal counts at once. Silence and a failing /readyz count as soon as another apiserver, asked
+ * no earlier, has done well: that is the witness. Without one nothing changes, and people are told.
+ */
+import { type EndpointHealth, type HealthState } from './endpoint-health.ts';
+
+/** A lost packet is nothing, and two in a row are rare: with 1 % of loss one pair of connects in 2,500. */
+const unheardConnectsToDie = 2;
+
+/** Then the packets of open connections vanish too, and their clients would wait for minutes. */
+const unheardConnectsToBeLost = 4;
+
+const unansweredToDrain = 3;
+const readyToWarm = 3;
+
+/** One that was dead for less was not restarted: a lost packet, a full queue. */
+const shortDeathMs = 1000;
+
+/** More falls than this within the time, and it has to be good for longer: every fall and return rewrites the rules. */
+const maxFalls = 3;
+const fallMemoryMs = 60_000;
+const flappingWarmMs = 30_000;
+
+/** Judges all apiservers once more, after something was seen of one of them or time has passed. */
+export function judgeAll(all: readonly EndpointHealth[], now: number): EndpointHealth[] {
+  return all.map((one) =>
+    judge(
+      one,
+      all.filter((other) => other !== one),
+      now,
+    ),
+  );
+}
+
+interface Verdict {
+  readonly state: HealthState;
+  readonly reason: string;
+}
+
+function judge(one: EndpointHealth, others: readonly EndpointHealth[], now: number): EndpointHealth {
+  const death = findDeath(one);
+  if (death !== null) return judgeDeath(one, { death, others, now });
+  if (one.state === 'dead') {
+    return one.symptoms.connect === 'open' ? enter(one, comeBack(one, now), now) : one;
+  }
+  const drain = findDrain(one);
+  if (drain === null) return enter({ ...one, suspicion: null }, warm(one, now), now);
+  if (others.some((other) => other.state !== 'dead' && other.symptoms.readyAt >= drain.since)) {
+    return enter({ ...one, suspicion: null }, { state: 'draining', reason: drain.reason }, now);
+  }
+  return { ...one, suspicion: `${drain.reason}, and no other apiserver does better: it keeps its place` };
+}
+
+/** What speaks for its death, or null. */
+function findDeath({ symptoms }: EndpointHealth): string | null {
+  const { connect, connectReason, unheard } = symptoms;
+  if (connect === 'open' || connect === 'unknown') return null;
+  return unheard === 0 || unheard >= unheardConnectsToDie ? connectReason : null;
+}
+
+interface Case {
+  readonly death: string;
+  readonly others: readonly EndpointHealth[];
+  readonly now: number;
+}
+
+function judgeDeath(one: EndpointHealth, { death, others, now }: Case): EndpointHealth {
+  if (needsNoWitness(one, others)) return die(one, death, now);
+  if (!hasNetworkWitness(one, others)) {
+    const suspicion = `${death}, nor does any apiserver on another host answer: this side's fault`;
+    return { ...one, suspicion };
+  }
+  // The network has just come back: what was seen before says nothing, so it is counted anew.
+  if (one.suspicion !== null && one.symptoms.unheard > 0) {
+    return { ...one, suspicion: null, symptoms: { ...one.symptoms, ...noTrouble } };
+  }
+  return die(one, death, now);
+}
+
+const noTrouble = { connect: 'unknown', unheard: 0 } as const;
+
+/** Refusals are certain, and one's own host is reached without a network. */
+function needsNoWitness(one: EndpointHealth, others: readonly EndpointHealth[]): boolean {
+  const { connect } = one.symptoms;
+  if (one.state === 'dead' || connect === 'refused' || one.isLocal) return true;
+  return !others.some((other) => !other.isLocal && (other.state !== 'dead' || isHeard(other)));
+}
+
+function hasNetworkWitness(one: EndpointHealth, others: readonly EndpointHealth[]): boolean {
+  const { troubleSince } = one.symptoms;
+  return others.some((other) => !other.isLocal && isHeard(other) && other.symptoms.heardAt >= troubleSince);
+}
+
+function isHeard({ symptoms }: EndpointHealth): boolean {
+  return symptoms.connect === 'open' || symptoms.connect === 'refused';
+}
+
+function die(one: EndpointHealth, reason: string, now: number): EndpointHealth {
+  const isLost = one.isLost || one.symptoms.unheard >= unheardConnectsToBeLost;
+  return { ...enter(one, { state: 'dead', reason }, now), suspicion: null, isLost };
+}
+
+function comeBack(one: EndpointHealth, now: number): Verdict {
+  const deadMs = now - one.since;
+  const wasInUse = one.falls.at(-1) === one.since;
+  return wasInUse && deadMs < shortDeathMs && findDrain(one) === null && !isFlapping(one, now)
+    ? { state: 'ready', reason: `answers again after ${Math.round(deadMs)} ms` }
+    : { state: 'warming', reason: describeWarming(one, now, 'accepts connections again') };
+}
+
+interface Drain {
+  readonly reason: string;
+  /** When the question was asked that first went wrong: a witness was asked no earlier. */
+  readonly since: number;
+}
+
+/** What speaks against new connections, or null. */
+function findDrain({ symptoms }: EndpointHealth): Drain | null {
+  const { failure, failureAt, unanswered, unansweredSince } = symptoms;
+  if (failure !== null) return { reason: failure, since: failureAt };
+  if (unanswered < unansweredToDrain) return null;
+  return { reason: `has left ${unansweredToDrain} questions on end unanswered`, since: unansweredSince };
+}
+
+function warm(one: EndpointHealth, now: number): Verdict {
+  const { state, reason, symptoms } = one;
+  if (state === 'ready') return { state, reason };
+  const isWarm = symptoms.readyAnswers >= readyToWarm;
+  const hasWaited = !isFlapping(one, now) || now - one.since >= flappingWarmMs;
+  if (state === 'warming') {
+    return isWarm && hasWaited ? { state: 'ready', reason: `${readyToWarm} good probes` } : { state, reason };
+  }
+  return symptoms.readyAnswers > 0
+    ? { state: 'warming', reason: describeWarming(one, now, '/readyz answers ok again') }
+    : { state, reason };
+}
+
+function describeWarming(one: EndpointHealth, now: number, news: string): string {
+  const count = recentFalls(one, now).length;
+  return isFlapping(one, now)
+    ? `${news}, but it fell ${count} times within ${fallMemoryMs / 1000} s: back after ${flappingWarmMs / 1000} s without a fall`
+    : news;
+}
+
+function isFlapping(one: EndpointHealth, now: number): boolean {
+  return recentFalls(one, now).length > maxFalls;
+}
+
+function recentFalls({ falls }: EndpointHealth, now: number): number[] {
+  return falls.filter((atMs) => now - atMs < fallMemoryMs);
+}
+
+/** The same object's state and time stay when nothing changes. */
+function enter(one: EndpointHealth, { state, reason }: Verdict, now: number): EndpointHealth {
+  if (one.state === state) return one;
+  const isFall = one.state === 'ready';
+  return {
+    ...one,
+    state,
+    reason,
+    since: now,
+    isLost: false,
+    falls: isFall ? [...recentFalls(one, now), now] : one.falls,
+  };
+}

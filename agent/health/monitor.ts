@@ -1,0 +1,147 @@
+import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
+import { type Clock } from '../../lib/kernel/clock.ts';
+import { type Apiserver } from './apiserver.ts';
+import { addEvidence, type EndpointHealth, type Evidence, noSymptoms } from './endpoint-health.ts';
+import { judgeAll } from './judge.ts';
+import { Prober, type ProbeSettings } from './prober.ts';
+import { type Health, type HealthView } from './usable.ts';
+
+/** What a change of somebody's health asks for. */
+export type Urgency =
+  /** New connections must go elsewhere, or open ones be reset: now. */
+  | 'urgent'
+  /** The next look will do. */
+  | 'calm';
+
+/** What the monitor needs of the world, and whom it tells. */
+export interface MonitorOptions {
+  readonly apiserver: Apiserver;
+  readonly clock: Clock;
+  readonly settings: ProbeSettings;
+  /** Told of every change of a state or suspicion, after the view has it. */
+  readonly onChange: (before: EndpointHealth, after: EndpointHealth) => void;
+  /** Told after every probe. */
+  readonly onEvidence?: () => void;
+}
+
+/** Apiservers as a look finds them, and which addresses are this host's own. */
+export interface Watched {
+  readonly endpoints: readonly Endpoint[];
+  readonly localAddresses: ReadonlySet<string>;
+}
+
+/** Probes apiservers from the moment they are first seen until they are no longer listed. */
+export class HealthMonitor {
+  readonly #options: MonitorOptions;
+  readonly #probers = new Map<string, Prober>();
+  #all: readonly EndpointHealth[] = [];
+
+  constructor(options: MonitorOptions) {
+    this.#options = options;
+  }
+
+  /** The health of all that are watched. */
+  get all(): readonly EndpointHealth[] {
+    return this.#all;
+  }
+
+  /** The same by endpoint, for decisions. */
+  get view(): HealthView {
+    return new Map(this.#all.map((one) => [formatEndpoint(one.endpoint), summarize(one)]));
+  }
+
+  /** Begins to probe those that are new and ends it for those that are gone. Answers the view at once, without waiting for a probe. */
+  watch({ endpoints, localAddresses }: Watched): HealthView {
+    const texts = new Set(endpoints.map(formatEndpoint));
+    // Whoever comes while others serve has to prove itself; at the start nobody is suspected of anything.
+    const isStart = !this.#all.some(
+      (one) => one.state === 'ready' && texts.has(formatEndpoint(one.endpoint)),
+    );
+    const known = this.#all.filter((one) => texts.has(formatEndpoint(one.endpoint)));
+    for (const [text, prober] of this.#probers) {
+      if (texts.has(text)) continue;
+      prober.stop();
+      this.#probers.delete(text);
+    }
+    const added = endpoints.filter((endpoint) => !this.#probers.has(formatEndpoint(endpoint)));
+    this.#all = [
+      ...known.map((one) => ({ ...one, isLocal: localAddresses.has(one.endpoint.address) })),
+      ...added.map((endpoint) =>
+        this.#meet(endpoint, { isStart, isLocal: localAddresses.has(endpoint.address) }),
+      ),
+    ];
+    for (const endpoint of added) this.#startProber(endpoint);
+    return this.view;
+  }
+
+  /** Ends all probes. */
+  stop(): void {
+    for (const prober of this.#probers.values()) prober.stop();
+    this.#probers.clear();
+  }
+
+  #meet(endpoint: Endpoint, { isStart, isLocal }: { isStart: boolean; isLocal: boolean }): EndpointHealth {
+    return {
+      endpoint,
+      isLocal,
+      state: isStart ? 'ready' : 'warming',
+      reason: isStart ? 'not probed yet' : 'new',
+      since: this.#options.clock.now(),
+      suspicion: null,
+      isLost: false,
+      symptoms: noSymptoms,
+      falls: [],
+    };
+  }
+
+  #startProber(endpoint: Endpoint): void {
+    const { apiserver, clock, settings } = this.#options;
+    const text = formatEndpoint(endpoint);
+    const onEvidence = (evidence: Evidence, askedAt: number) => {
+      this.#learn(text, evidence, askedAt);
+    };
+    this.#probers.set(text, new Prober({ endpoint, apiserver, clock, ...settings, onEvidence }));
+  }
+
+  #learn(text: string, evidence: Evidence, askedAt: number): void {
+    const before = this.#all;
+    const learnt = before.map((one) =>
+      formatEndpoint(one.endpoint) === text
+        ? { ...one, symptoms: addEvidence(one.symptoms, evidence, askedAt) }
+        : one,
+    );
+    this.#all = judgeAll(learnt, this.#options.clock.now());
+    this.#all.forEach((after, index) => {
+      const old = before[index];
+      if (old !== undefined && isNews(old, after)) this.#options.onChange(old, after);
+    });
+    this.#options.onEvidence?.();
+    // Only another apiserver's good answer makes a bad one count: it is asked for at once.
+    if (evidence.kind === 'failing') this.#askOthers(text);
+  }
+
+  #askOthers(text: string): void {
+    const one = this.#all.find(({ endpoint }) => formatEndpoint(endpoint) === text);
+    if (one?.state !== 'ready') return;
+    for (const [other, prober] of this.#probers) if (other !== text) prober.askNow();
+  }
+}
+
+function summarize({ state, reason, symptoms, isLost }: EndpointHealth): Health {
+  const isUnheard = state === 'dead' && symptoms.unheard > 0;
+  return { state, reason, hanging: isLost ? 'all' : isUnheard ? 'half-open' : 'none' };
+}
+
+function isNews(before: EndpointHealth, after: EndpointHealth): boolean {
+  return (
+    before.state !== after.state ||
+    before.isLost !== after.isLost ||
+    (before.suspicion === null) !== (after.suspicion === null)
+  );
+}
+
+/** Whether a change cannot wait for a look: connections go, or hang, where nobody answers. */
+export function rateUrgency(before: EndpointHealth, after: EndpointHealth): Urgency {
+  const isFall = before.state === 'ready' && after.state !== 'ready';
+  return isFall || (after.isLost && !before.isLost) ? 'urgent' : 'calm';
+}

@@ -1,0 +1,165 @@
+import { Agent, get } from 'node:https';
+import { type IncomingMessage } from 'node:http';
+import { connect as connectTcp, type Socket } from 'node:net';
+import { TLSSocket } from 'node:tls';
+import { type Endpoint } from '../../lib/address/endpoint.ts';
+import { type Clock } from '../../lib/kernel/clock.ts';
+import { type Apiserver, type ConnectOutcome, type HeldConnection, type ReadyzOutcome } from './apiserver.ts';
+import { type Authority } from '../../lib/certificates/authority.ts';
+
+/** The real apiservers, over TCP and TLS. `findAuthority` is asked for each new TLS connection; null does without. */
+export function createApiserver(clock: Clock, findAuthority: () => Authority | null): Apiserver {
+  return {
+    connect: (endpoint, limitMs) => connect(clock, endpoint, limitMs),
+    hold: (endpoint, onClose) => new TlsConnection({ clock, endpoint, findAuthority, onClose }),
+  };
+}
+
+function connect(clock: Clock, { address, port }: Endpoint, limitMs: number): Promise<ConnectOutcome> {
+  return new Promise((resolve) => {
+    const socket = connectTcp({ host: address, port });
+    const end = (outcome: ConnectOutcome) => {
+      cancel();
+      // Not by a reset: kube-apiserver logs those, and a connection that was only opened and closed it does not.
+      socket.destroy();
+      resolve(outcome);
+    };
+    const cancel = clock.schedule(limitMs, () => {
+      end({ kind: 'silent' });
+    });
+    socket.on('error', ({ code = 'unknown' }: NodeJS.ErrnoException) => {
+      end(toOutcome(code));
+    });
+    socket.on('connect', () => {
+      end({ kind: 'open' });
+    });
+  });
+}
+
+/** What this host lacks, not the peer. */
+const ownShortages = new Set(['EMFILE', 'ENFILE', 'ENOMEM', 'ENOBUFS', 'EADDRNOTAVAIL', 'EAGAIN']);
+
+function toOutcome(code: string): ConnectOutcome {
+  if (code === 'ECONNREFUSED' || code === 'ECONNRESET') return { kind: 'refused' };
+  if (code === 'ETIMEDOUT') return { kind: 'silent' };
+  return ownShortages.has(code) ? { kind: 'untried', code } : { kind: 'unreachable', code };
+}
+
+/** The answer of an apiserver in trouble lists its checks, a line each: 3 kB in 1.36. */
+const maxBodyLength = 16_384;
+
+interface TlsConnectionOptions {
+  readonly clock: Clock;
+  readonly endpoint: Endpoint;
+  readonly findAuthority: () => Authority | null;
+  readonly onClose: () => void;
+}
+
+class TlsConnection implements HeldConnection {
+  readonly #options: TlsConnectionOptions;
+  readonly #agent = new Agent({ keepAlive: true, maxSockets: 1, maxCachedSessions: 0 });
+  #authority: Authority | null = null;
+  #socket: TLSSocket | null = null;
+
+  constructor(options: TlsConnectionOptions) {
+    this.#options = options;
+  }
+
+  get isOpen(): boolean {
+    return this.#socket !== null;
+  }
+
+  ask(limitMs: number): Promise<ReadyzOutcome> {
+    const { clock, endpoint } = this.#options;
+    if (this.#socket === null) this.#authority = this.#options.findAuthority();
+    const ca = this.#authority?.certificates;
+    return new Promise((resolve) => {
+      const end = (outcome: ReadyzOutcome) => {
+        cancel();
+        resolve(outcome);
+      };
+      const request = get({
+        ...{ host: endpoint.address, port: endpoint.port, path: '/readyz', agent: this.#agent },
+        // Verified by us below: an answer from a stranger is worth a sentence, a failed handshake is not.
+        rejectUnauthorized: false,
+        ...(ca === undefined ? {} : { ca }),
+      });
+      const cancel = clock.schedule(limitMs, () => {
+        end({ kind: 'silent' });
+        this.#giveUp();
+        request.destroy();
+      });
+      request.on('socket', (socket) => {
+        if (socket instanceof TLSSocket) this.#adopt(socket);
+      });
+      request.on('error', () => {
+        end({ kind: 'closed' });
+      });
+      request.on('response', (response) => {
+        // After the body the response has no socket any more.
+        const distrust = this.#describeDistrust(response.socket);
+        void readBody(response).then((body) => {
+          end(distrust === null ? judge(response, body) : { kind: 'failing', reason: distrust });
+        });
+      });
+    });
+  }
+
+  close(): void {
+    this.#giveUp();
+    this.#agent.destroy();
+  }
+
+  /** Why the peer is none of this cluster's apiservers, or null. That a certificate does not list this very address is no matter. */
+  #describeDistrust(socket: Socket): string | null {
+    if (this.#authority === null || !(socket instanceof TLSSocket) || socket.authorized) return null;
+    const code = String(socket.authorizationError);
+    return code === 'ERR_TLS_CERT_ALTNAME_INVALID'
+      ? null
+      : `its certificate does not come from ${this.#authority.file} (${code})`;
+  }
+
+  #adopt(socket: TLSSocket): void {
+    if (this.#socket === socket) return;
+    socket.once('secureConnect', () => {
+      this.#socket = socket;
+    });
+    socket.once('close', () => {
+      if (this.#socket !== socket) return;
+      this.#socket = null;
+      this.#options.onClose();
+    });
+  }
+
+  /** Its end is nobody's news from now on. */
+  #giveUp(): void {
+    this.#socket = null;
+  }
+}
+
+function judge({ statusCode = 0, complete }: IncomingMessage, body: string): ReadyzOutcome {
+  if (!complete) return { kind: 'closed' };
+  if (statusCode === 200 || statusCode === 401 || statusCode === 403) return { kind: 'ready' };
+  return { kind: 'failing', reason: `/readyz answers ${statusCode}${describeChecks(body)}` };
+}
+
+/** The body as far as it is of interest; what came before the connection broke, when it did. */
+function readBody(response: IncomingMessage): Promise<string> {
+  return new Promise((resolve) => {
+    let body = '';
+    response.setEncoding('utf8').on('data', (chunk: string) => {
+      if (body.length < maxBodyLength) body += chunk;
+    });
+    response
+      .on('error', () => undefined)
+      .on('close', () => {
+        resolve(body);
+      });
+  });
+}
+
+/** `: [-]shutdown failed`: the checks that fail, in kube-apiserver's own words (staging/src/k8s.io/apiserver/pkg/server/healthz). */
+function describeChecks(body: string): string {
+  const failed = [...body.matchAll(/^\[-\][\w/.-]{1,80} failed/gm)].map(([check]) => check);
+  return failed.length === 0 ? '' : `: ${failed.slice(0, 3).join(', ')}`;
+}

@@ -1,0 +1,108 @@
+/**
+ * When the loop looks. A trigger says little, so looks wait for a burst to settle, keep a distance in proportion to
+ * what the last one cost, and get rarer while they find nothing.
+ */
+import { type Cancel, type Clock } from '../lib/kernel/clock.ts';
+import { type Trigger } from '../lib/kernel/port.ts';
+import { backOff } from './schedule.ts';
+
+/** Why a look was taken: a trigger, the first one, the slow tick, the check of an own write, or an apiserver's health. */
+export type Cause = Trigger | 'start' | 'tick' | 'verify' | 'retry' | 'health';
+
+/** When to look next, at the latest. */
+export interface Next {
+  readonly cause: Cause;
+  readonly delayMs: number;
+}
+
+/** A burst of changes (kube-proxy: about 20 commands and a restore) is mostly over after this; a person notices nothing. */
+const settleMs = 20;
+
+/** Where something else writes all the time, looks that find nothing come less and less often, at worst every second. */
+const maxPaceMs = 1000;
+
+/** A few looks for nothing are no sign of that yet: kube-proxy's start alone takes as many. */
+const freeIdleLooks = 5;
+
+/** Catches what no trigger shows: a legacy write from a container that does not share the lock file. */
+export const tickMs = 60_000;
+
+/** However much changes, looking takes at most a third of the time, and ticks at most 1/500 of it. */
+const restPerLook = 2;
+const tickPerLook = 500;
+
+/** Calls for looks one after the other, never two at once. */
+export class Turns {
+  readonly #clock: Clock;
+  readonly #look: (causes: readonly Cause[]) => Promise<Next>;
+  readonly #causes = new Set<Cause>();
+  #timer: { readonly due: number; readonly cancel: Cancel } | null = null;
+  #turn: Promise<void> | null = null;
+  #isStopped = false;
+  #idleLooks = 0;
+  #lastLookEnded = 0;
+
+  /** `look` never rejects. */
+  constructor(clock: Clock, look: (causes: readonly Cause[]) => Promise<Next>) {
+    this.#clock = clock;
+    this.#look = look;
+  }
+
+  /** Looks once the burst that a trigger may be part of is over. */
+  settle(trigger: Trigger): void {
+    this.request(trigger, this.#settleTime());
+  }
+
+  /** Looks again in so many milliseconds, or earlier if that is planned already; after the look under way, if there is one. */
+  request(cause: Cause, delayMs: number): void {
+    // A tick that is only planned is no cause of the look that comes before it.
+    if (cause !== 'tick') this.#causes.add(cause);
+    if (this.#isStopped || this.#turn !== null) return;
+    const due = this.#clock.now() + delayMs;
+    if (this.#timer !== null && this.#timer.due <= due) return;
+    this.#timer?.cancel();
+    this.#timer = { due, cancel: this.#clock.schedule(delayMs, () => void this.#startTurn()) };
+  }
+
+  /** To be told of every look that succeeded: whether it found nothing to do. */
+  note(isIdle: boolean): void {
+    this.#idleLooks = isIdle ? this.#idleLooks + 1 : 0;
+  }
+
+  /** Plans no further look, and waits for the one under way. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#timer?.cancel();
+    await this.#turn;
+  }
+
+  /** How long to wait after a trigger: a moment on a quiet host, longer the more looks in a row found nothing. */
+  #settleTime(): number {
+    const restedMs = this.#clock.now() - this.#lastLookEnded;
+    if (restedMs > maxPaceMs) this.#idleLooks = 0;
+    return Math.max(
+      settleMs,
+      backOff(Math.max(0, this.#idleLooks - freeIdleLooks), settleMs, maxPaceMs) - restedMs,
+    );
+  }
+
+  async #startTurn(): Promise<void> {
+    const causes: Cause[] = this.#causes.size === 0 ? ['tick'] : [...this.#causes];
+    this.#causes.clear();
+    this.#timer = null;
+    const started = this.#clock.now();
+    let next: Next = { cause: 'tick', delayMs: tickMs };
+    this.#turn = this.#look(causes).then((answer) => void (next = answer));
+    await this.#turn;
+    this.#turn = null;
+    this.#lastLookEnded = this.#clock.now();
+    const cost = this.#lastLookEnded - started;
+    const hasNews = this.#causes.size > 0;
+    if (hasNews && next.cause !== 'retry')
+      this.request('tick', Math.max(this.#settleTime(), cost * restPerLook));
+    this.request(
+      next.cause,
+      next.cause === 'tick' ? Math.max(next.delayMs, cost * tickPerLook) : next.delayMs,
+    );
+  }
+}

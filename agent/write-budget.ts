@@ -1,0 +1,38 @@
+import { type Clock } from '../lib/kernel/clock.ts';
+import { type Decision } from './decide.ts';
+import { type Bucket, type Budget, fillBucket, takeToken } from './schedule.ts';
+
+const repairBudget: Budget = { capacity: 10, refillMs: 5000 };
+const decisionBudget: Budget = { capacity: 20, refillMs: 1000 };
+
+/**
+ * How often the rules may be written (I9): repairs draw on one budget, changed decisions on another, so that a fight
+ * with another program cannot hold up a decision.
+ */
+export class WriteBudget {
+  readonly #clock: Clock;
+  #repairs: Bucket;
+  #decisions: Bucket;
+  #writtenFor = '';
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+    this.#repairs = fillBucket(repairBudget, clock.now());
+    this.#decisions = fillBucket(decisionBudget, clock.now());
+  }
+
+  /** Answers how long to wait before rules for these decisions may be written; 0 is now, and then it is counted. */
+  take(decisions: readonly Decision[]): number {
+    const now = this.#clock.now();
+    const wanted = JSON.stringify(decisions.map(({ vip, way, backends }) => [vip, way, backends]));
+    if (wanted !== this.#writtenFor) {
+      const { bucket, waitMs } = takeToken(decisionBudget, this.#decisions, now);
+      this.#decisions = bucket;
+      if (waitMs === 0) this.#writtenFor = wanted;
+      return waitMs;
+    }
+    const { bucket, waitMs } = takeToken(repairBudget, this.#repairs, now);
+    this.#repairs = bucket;
+    return waitMs;
+  }
+}

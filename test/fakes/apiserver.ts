@@ -1,0 +1,150 @@
+import {
+  type Apiserver,
+  type ConnectOutcome,
+  type HeldConnection,
+  type ReadyzOutcome,
+} from '../../agent/health/apiserver.ts';
+import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
+import { type Clock } from '../../lib/kernel/clock.ts';
+
+/** How an apiserver behaves. */
+export type Behaviour =
+  | 'healthy'
+  /** The process is gone, its host answers with resets. */
+  | 'refusing'
+  /** The host is gone, or the way to it: nothing comes back. */
+  | 'silent'
+  /** The way there fails at once, as without a route. */
+  | 'unreachable'
+  /** Stopped: its kernel accepts connections, and nobody answers. */
+  | 'frozen'
+  /** Answers each question after 2 s. */
+  | 'slow'
+  /** Answers 500. */
+  | 'failing';
+
+const slowMs = 2000;
+
+/** A local network's round trip. */
+const roundTripMs = 1;
+
+/** Apiservers in memory, on a clock that tests turn. Counts what is open and under way, and breaks when too much is. */
+export class FakeApiservers implements Apiserver {
+  readonly #clock: Clock;
+  readonly #endpointToBehaviour = new Map<string, Behaviour>();
+  readonly #blocked = new Set<string>();
+  readonly #held = new Set<FakeHeld>();
+  readonly #connecting = new Map<string, number>();
+  /** How many connects were begun. */
+  connects = 0;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** How many held connections are up. */
+  get open(): number {
+    return [...this.#held].filter(({ isOpen }) => isOpen).length;
+  }
+
+  /** From now on an apiserver behaves like this. A process that dies takes its connections with it, and its host tells their peers. */
+  set(endpoint: string, behaviour: Behaviour): void {
+    this.#endpointToBehaviour.set(endpoint, behaviour);
+    if (behaviour !== 'refusing') return;
+    for (const held of this.#held) if (held.endpoint === endpoint) held.breakOff();
+  }
+
+  /** A firewall in between refuses new connections to it, and lets the packets of open ones pass. */
+  block(endpoint: string): void {
+    this.#blocked.add(endpoint);
+  }
+
+  /** How it behaves: healthy until something else is set. */
+  behaviourOf(endpoint: string): Behaviour {
+    return this.#endpointToBehaviour.get(endpoint) ?? 'healthy';
+  }
+
+  async connect(endpoint: Endpoint, limitMs: number): Promise<ConnectOutcome> {
+    const text = formatEndpoint(endpoint);
+    const underWay = (this.#connecting.get(text) ?? 0) + 1;
+    if (underWay > 1) throw new Error(`${underWay} connects to ${text} are under way`);
+    this.connects += 1;
+    this.#connecting.set(text, underWay);
+    const behaviour = this.behaviourOf(text);
+    await this.sleep(behaviour === 'silent' ? limitMs : roundTripMs);
+    this.#connecting.delete(text);
+    if (behaviour === 'refusing' || this.#blocked.has(text)) return { kind: 'refused' };
+    if (behaviour === 'unreachable') return { kind: 'unreachable', code: 'EHOSTUNREACH' };
+    return { kind: behaviour === 'silent' ? 'silent' : 'open' };
+  }
+
+  hold(endpoint: Endpoint, onClose: () => void): HeldConnection {
+    const held = new FakeHeld(this, formatEndpoint(endpoint), onClose);
+    this.#held.add(held);
+    return held;
+  }
+
+  /** Lets time pass on its clock. */
+  sleep(ms: number): Promise<void> {
+    return new Promise((resolve) => this.#clock.schedule(ms, resolve));
+  }
+
+  /** Used by a held connection that is closed for good. */
+  forget(held: FakeHeld): void {
+    this.#held.delete(held);
+  }
+}
+
+/** One held connection of FakeApiservers. */
+class FakeHeld implements HeldConnection {
+  readonly endpoint: string;
+  readonly #apiservers: FakeApiservers;
+  readonly #onClose: () => void;
+  #isAsking = false;
+  #breaks = 0;
+  isOpen = false;
+
+  constructor(apiservers: FakeApiservers, endpoint: string, onClose: () => void) {
+    this.#apiservers = apiservers;
+    this.endpoint = endpoint;
+    this.#onClose = onClose;
+  }
+
+  async ask(limitMs: number): Promise<ReadyzOutcome> {
+    if (this.#isAsking) throw new Error(`two questions to ${this.endpoint} are under way`);
+    this.#isAsking = true;
+    const outcome = await this.#answer(limitMs);
+    this.#isAsking = false;
+    return outcome;
+  }
+
+  close(): void {
+    this.isOpen = false;
+    this.#apiservers.forget(this);
+  }
+
+  /** The peer closes it. */
+  breakOff(): void {
+    if (!this.isOpen) return;
+    this.isOpen = false;
+    this.#breaks += 1;
+    this.#onClose();
+  }
+
+  async #answer(limitMs: number): Promise<ReadyzOutcome> {
+    const behaviour = this.#apiservers.behaviourOf(this.endpoint);
+    const isMute = behaviour === 'silent' || behaviour === 'frozen';
+    const breaks = this.#breaks;
+    await this.#apiservers.sleep(isMute ? limitMs : behaviour === 'slow' ? slowMs : roundTripMs);
+    if (this.#breaks !== breaks) return { kind: 'closed' };
+    if (isMute) {
+      this.isOpen = false;
+      return { kind: 'silent' };
+    }
+    if (behaviour === 'refusing' || behaviour === 'unreachable') return { kind: 'closed' };
+    this.isOpen = true;
+    return behaviour === 'failing'
+      ? { kind: 'failing', reason: '/readyz answers 500: [-]shutdown failed' }
+      : { kind: 'ready' };
+  }
+}

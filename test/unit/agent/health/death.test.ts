@@ -1,0 +1,152 @@
+import { expect, test } from '@jest/globals';
+import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
+import { local, Monitored, second, third } from './monitored.ts';
+
+/** A probe begun just before the fault, and two more of 250 ms. */
+const twoSilentConnectsMs = 750;
+
+test('a process that dies is dead within milliseconds: its held connection closes, and a connect is refused', async () => {
+  const world = await Monitored.start();
+  world.apiservers.set(second, 'refusing');
+  expect(await world.waitFor(second, 'dead')).toBeLessThanOrEqual(10);
+  expect(world.changes).toMatchObject([
+    {
+      endpoint: second,
+      urgency: 'urgent',
+      reason: expect.stringMatching(/^connection refused \d ms after its connection closed$/),
+    },
+  ]);
+  expect(world.monitor.view.get(second)).toMatchObject({ hanging: 'none' });
+});
+
+test.each([0, 60, 120, 180, 249])(
+  'a host that is gone is dead after two connects without an answer, whenever it went (%i ms into a probe interval)',
+  async (phaseMs) => {
+    const world = await Monitored.start();
+    await world.clock.advance(phaseMs);
+    world.apiservers.set(third, 'silent');
+    expect(await world.waitFor(third, 'dead')).toBeLessThanOrEqual(twoSilentConnectsMs);
+    expect(world.monitor.view.get(third)).toMatchObject({ hanging: 'half-open' });
+  },
+);
+
+test('after four connects without an answer its connections are lost, which is urgent news', async () => {
+  const world = await Monitored.start();
+  world.apiservers.set(third, 'silent');
+  await world.clock.advance(1249);
+  expect(world.monitor.view.get(third)).toMatchObject({ hanging: 'half-open' });
+  await world.clock.advance(10);
+  expect(world.monitor.view.get(third)).toMatchObject({ hanging: 'all' });
+});
+
+test('a lost packet is nothing', async () => {
+  const world = await Monitored.start();
+  world.apiservers.set(third, 'silent');
+  await world.clock.advance(251);
+  world.apiservers.set(third, 'healthy');
+  await world.clock.advance(5000);
+  expect(world.changes).toEqual([]);
+});
+
+test('one that was dead for under a second is back at once', async () => {
+  const world = await Monitored.start();
+  world.apiservers.set(third, 'silent');
+  await world.waitFor(third, 'dead');
+  world.apiservers.set(third, 'healthy');
+  expect(await world.waitFor(third, 'ready')).toBeLessThanOrEqual(501);
+});
+
+test('one that was dead for longer is used after three good answers', async () => {
+  const world = await Monitored.start();
+  world.apiservers.set(third, 'refusing');
+  await world.clock.advance(10_000);
+  world.apiservers.set(third, 'healthy');
+  await world.waitFor(third, 'warming');
+  const warmedMs = await world.waitFor(third, 'ready');
+  expect(warmedMs).toBeGreaterThanOrEqual(1900);
+  expect(warmedMs).toBeLessThanOrEqual(2500);
+});
+
+test('an agent whose own node is cut off changes nothing, says so, and finds all well when it is back', async () => {
+  const world = await Monitored.start();
+  for (const endpoint of [second, third]) world.apiservers.set(endpoint, 'silent');
+  await world.clock.advance(2000);
+  // By then the kernel has no neighbour any more.
+  for (const endpoint of [second, third]) world.apiservers.set(endpoint, 'unreachable');
+  await world.clock.advance(30_000);
+  for (const endpoint of [second, third]) world.apiservers.set(endpoint, 'healthy');
+  await world.clock.advance(100);
+  expect(world.changes).toEqual([]);
+  expect(world.suspicions).toEqual([second, third]);
+  await world.clock.advance(5000);
+  expect(world.states).toEqual(['ready', 'ready', 'ready']);
+  expect(world.monitor.all.map(({ suspicion }) => suspicion)).toEqual([null, null, null]);
+});
+
+test('probes that a firewall refuses while the held connections live are the firewall’s doing, not the apiservers’', async () => {
+  const world = await Monitored.start();
+  for (const endpoint of [second, third]) world.apiservers.block(endpoint);
+  await world.clock.advance(30_000);
+  expect(world.changes).toEqual([]);
+  expect(world.suspicions).toEqual([second, third]);
+});
+
+test('a host that refuses although an older connection lives is dead when another apiserver is reached', async () => {
+  const world = await Monitored.start();
+  world.apiservers.block(second);
+  expect(await world.waitFor(second, 'dead')).toBeLessThanOrEqual(500);
+});
+
+test('a router that knows no way to a host is believed when another host is reached', async () => {
+  const world = await Monitored.start();
+  world.apiservers.set(third, 'unreachable');
+  expect(await world.waitFor(third, 'dead')).toBeLessThanOrEqual(501);
+});
+
+test('of two apiservers, the other one may die: there is nobody to ask', async () => {
+  const world = await Monitored.start([local, third]);
+  world.apiservers.set(third, 'silent');
+  expect(await world.waitFor(third, 'dead')).toBeLessThanOrEqual(twoSilentConnectsMs);
+});
+
+test('when the second of three hosts goes after the first is dead, it is dead too', async () => {
+  const world = await Monitored.start();
+  world.apiservers.set(second, 'silent');
+  await world.clock.advance(5000);
+  world.apiservers.set(third, 'silent');
+  expect(await world.waitFor(third, 'dead')).toBeLessThanOrEqual(twoSilentConnectsMs);
+});
+
+test('the apiserver on this host needs no network to be dead', async () => {
+  const world = await Monitored.start();
+  for (const endpoint of [local, second, third]) world.apiservers.set(endpoint, 'refusing');
+  await world.clock.advance(20);
+  expect(world.states).toEqual(['dead', 'dead', 'dead']);
+});
+
+test('a flapping apiserver falls four times a minute at first, then once in half a minute at most', async () => {
+  const world = await Monitored.start();
+  for (let flap = 0; flap < 300; flap += 1) {
+    world.apiservers.set(third, 'silent');
+    await world.clock.advance(800);
+    world.apiservers.set(third, 'healthy');
+    await world.clock.advance(1200);
+  }
+  const falls = world.changes.filter(({ urgency }) => urgency === 'urgent');
+  // Ten minutes of it.
+  expect(falls.length).toBeLessThanOrEqual(4 + 20);
+  expect(world.find(third).state).not.toBe('ready');
+  expect(world.changes.some(({ reason }) => reason.includes('fell 4 times within 60 s'))).toBe(true);
+  await world.clock.advance(45_000);
+  expect(world.find(third).state).toBe('ready');
+});
+
+test('apiservers come and go: who is new has to warm up, who is gone is not probed any more', async () => {
+  const world = await Monitored.start([local, second]);
+  world.watch([local, second, third]);
+  expect(world.find(third).state).toBe('warming');
+  expect(await world.waitFor(third, 'ready')).toBeLessThan(2500);
+  world.watch([local]);
+  expect(world.monitor.all.map(({ endpoint }) => formatEndpoint(endpoint))).toEqual([local]);
+  expect(world.apiservers.open).toBe(1);
+});

@@ -1,0 +1,76 @@
+import { expect, test } from '@jest/globals';
+import { local, Monitored, second, third } from './monitored.ts';
+
+test('one that says it is not ready gets no new connections from that answer on', async () => {
+  const world = await Monitored.start();
+  world.apiservers.set(second, 'failing');
+  // It is asked each second, and the others at once after that.
+  expect(await world.waitFor(second, 'draining')).toBeLessThanOrEqual(1010);
+  expect(world.changes).toMatchObject([
+    { endpoint: second, urgency: 'urgent', reason: '/readyz answers 500: [-]shutdown failed' },
+  ]);
+  expect(world.monitor.view.get(second)).toMatchObject({ hanging: 'none' });
+});
+
+test('one that is ready again is used after three good answers', async () => {
+  const world = await Monitored.start();
+  world.apiservers.set(second, 'failing');
+  await world.waitFor(second, 'draining');
+  world.apiservers.set(second, 'healthy');
+  const ms = await world.waitFor(second, 'ready');
+  expect(ms).toBeGreaterThan(2000);
+  expect(ms).toBeLessThanOrEqual(4000);
+});
+
+test('a frozen one, which accepts and never answers, is out within 10 s', async () => {
+  const world = await Monitored.start();
+  world.apiservers.set(third, 'frozen');
+  expect(await world.waitFor(third, 'draining')).toBeLessThanOrEqual(10_000);
+});
+
+test('a slow one, which answers after 2 s, is never out', async () => {
+  const world = await Monitored.start();
+  world.apiservers.set(third, 'slow');
+  await world.clock.advance(600_000);
+  expect(world.changes).toEqual([]);
+});
+
+test.each(['failing', 'slow', 'frozen'] as const)(
+  'a brown-out, in which all are %s, changes nothing',
+  async (behaviour) => {
+    const world = await Monitored.start();
+    for (const endpoint of [second, third, local]) {
+      world.apiservers.set(endpoint, behaviour);
+      await world.clock.advance(1);
+    }
+    await world.clock.advance(120_000);
+    expect(world.changes).toEqual([]);
+    expect(world.suspicions.length).toBe(behaviour === 'slow' ? 0 : 3);
+    for (const endpoint of [third, local, second]) world.apiservers.set(endpoint, 'healthy');
+    await world.clock.advance(10_000);
+    expect(world.states).toEqual(['ready', 'ready', 'ready']);
+  },
+);
+
+test('a rolling restart with a delay drains, kills and warms one after the other, and never has fewer than two in use', async () => {
+  const world = await Monitored.start();
+  let fewest = 3;
+  const pass = async (ms: number) => {
+    for (let passed = 0; passed < ms; passed += 10) {
+      await world.clock.advance(10);
+      fewest = Math.min(fewest, world.states.filter((state) => state === 'ready').length);
+    }
+  };
+  for (const endpoint of [local, second, third]) {
+    world.apiservers.set(endpoint, 'failing');
+    await pass(20_000);
+    expect(world.find(endpoint).state).toBe('draining');
+    world.apiservers.set(endpoint, 'refusing');
+    await pass(5000);
+    expect(world.find(endpoint).state).toBe('dead');
+    world.apiservers.set(endpoint, 'healthy');
+    await pass(5000);
+    expect(world.find(endpoint).state).toBe('ready');
+  }
+  expect(fewest).toBe(2);
+});

@@ -1,0 +1,94 @@
+import { HealthMonitor, rateUrgency, type Urgency } from '../../../../agent/health/monitor.ts';
+import { type EndpointHealth, type HealthState } from '../../../../agent/health/endpoint-health.ts';
+import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
+import { FakeApiservers } from '../../../fakes/apiserver.ts';
+import { FakeClock } from '../../../fakes/clock.ts';
+import { toEndpoint } from '../../../fakes/endpoints.ts';
+
+/** Three apiservers; the first is on the agent's own host. */
+export const [local, second, third] = ['10.0.0.11:6443', '10.0.0.12:6443', '10.0.0.13:6443'] as const;
+const localAddresses = new Set(['10.0.0.11']);
+
+/** A change that the monitor told of. */
+export interface Change {
+  readonly atMs: number;
+  readonly endpoint: string;
+  readonly state: HealthState;
+  readonly urgency: Urgency;
+  readonly reason: string;
+}
+
+/** A monitor in a world of fakes. */
+export class Monitored {
+  readonly clock: FakeClock;
+  readonly apiservers: FakeApiservers;
+  readonly monitor: HealthMonitor;
+  readonly changes: Change[] = [];
+  readonly suspicions: string[] = [];
+
+  private constructor(clock: FakeClock) {
+    this.clock = clock;
+    this.apiservers = new FakeApiservers(clock);
+    this.monitor = new HealthMonitor({
+      apiserver: this.apiservers,
+      clock,
+      settings: { intervalMs: 250, timeoutMs: 250 },
+      onChange: (before, after) => {
+        this.#note(before, after);
+      },
+    });
+  }
+
+  /** Watches these and lets five seconds pass, in which all is well. */
+  static async start(
+    endpoints: readonly string[] = [local, second, third],
+    clock = new FakeClock(),
+  ): Promise<Monitored> {
+    const monitored = new Monitored(clock);
+    monitored.watch(endpoints);
+    await clock.advance(5000);
+    return monitored;
+  }
+
+  /** As a look does. */
+  watch(endpoints: readonly string[]): void {
+    this.monitor.watch({ endpoints: endpoints.map(toEndpoint), localAddresses });
+  }
+
+  /** The state of each, in order. */
+  get states(): HealthState[] {
+    return this.monitor.all.map(({ state }) => state);
+  }
+
+  /** How one is now. */
+  find(endpoint: string): EndpointHealth {
+    const found = this.monitor.all.find((one) => formatEndpoint(one.endpoint) === endpoint);
+    if (found === undefined) throw new Error(`${endpoint} is not watched`);
+    return found;
+  }
+
+  /** Lets time pass until one is in a state; answers how long it took. */
+  async waitFor(endpoint: string, state: HealthState, limitMs = 60_000): Promise<number> {
+    const started = this.clock.now();
+    while (this.find(endpoint).state !== state) {
+      if (this.clock.now() - started > limitMs)
+        throw new Error(`${endpoint} is still ${this.find(endpoint).state}`);
+      await this.clock.advance(1);
+    }
+    return this.clock.now() - started;
+  }
+
+  #note(before: EndpointHealth, after: EndpointHealth): void {
+    const endpoint = formatEndpoint(after.endpoint);
+    if (before.suspicion === null && after.suspicion !== null) this.suspicions.push(endpoint);
+    if (before.state === after.state) return;
+    const { state, reason } = after;
+    this.changes.push({
+      atMs: this.clock.now(),
+      endpoint,
+      state,
+      urgency: rateUrgency(before, after),
+      reason,
+    });
+  }
+}

@@ -1,0 +1,176 @@
+import { afterEach, beforeAll, expect, test } from '@jest/globals';
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createServer as createHttpsServer, type Server } from 'node:https';
+import { type AddressInfo, createServer, type Server as TcpServer, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type HeldConnection } from '../../../../agent/health/apiserver.ts';
+import { findAuthority } from '../../../../lib/certificates/authority.ts';
+import { createApiserver } from '../../../../agent/health/probe-connections.ts';
+import { systemClock } from '../../../../lib/kernel/clock.ts';
+import { type Endpoint } from '../../../../lib/address/endpoint.ts';
+
+/** Room for a busy machine; where silence is looked for, it is waited for this long. */
+const limitMs = 2000;
+
+const folder = mkdtempSync(join(tmpdir(), 'vipnat-probe-'));
+const [key, certificate, stranger] = ['tls.key', 'tls.crt', 'stranger.crt'].map((name) =>
+  join(folder, name),
+) as [string, string, string];
+
+beforeAll(() => {
+  for (const file of [stranger, certificate]) {
+    execFileSync(
+      'openssl',
+      [
+        ...['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-batch'],
+        // As an apiserver behind a load balancer of its own: this address is not in it.
+        ...['-subj', '/CN=kubernetes', '-days', '2', '-out', file, '-keyout', key],
+      ],
+      { stdio: 'ignore' },
+    );
+  }
+});
+
+const endings: (() => void)[] = [];
+
+afterEach(() => {
+  for (const end of endings.splice(0)) end();
+});
+
+process.on('exit', () => {
+  rmSync(folder, { recursive: true, force: true });
+});
+
+interface Answering {
+  readonly server: Server;
+  readonly endpoint: Endpoint;
+  /** How many connections were made. */
+  connections: number;
+}
+
+/** A small apiserver that answers /readyz with a status and a body. */
+async function answer(status: number, body = 'ok'): Promise<Answering> {
+  const server = createHttpsServer(
+    { key: readFileSync(key), cert: readFileSync(certificate) },
+    (_request, response) => {
+      response.writeHead(status).end(body);
+    },
+  );
+  const answering = { server, endpoint: await listen(server), connections: 0 };
+  server.on('connection', () => (answering.connections += 1));
+  return answering;
+}
+
+async function listen(server: TcpServer): Promise<Endpoint> {
+  const sockets = new Set<Socket>();
+  server.on('connection', (socket: Socket) => sockets.add(socket));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  endings.push(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  return { family: 'ipv4', address: '127.0.0.1', port: (server.address() as AddressInfo).port };
+}
+
+function hold(
+  endpoint: Endpoint,
+  authority: string | null = null,
+  onClose = () => undefined,
+): HeldConnection {
+  const findGiven = () => (authority === null ? null : findAuthority(authority));
+  const held = createApiserver(systemClock, findGiven).hold(endpoint, onClose);
+  endings.push(() => {
+    held.close();
+  });
+  return held;
+}
+
+const apiserver = createApiserver(systemClock, () => null);
+
+test('a connect to a listener is open, and to none refused', async () => {
+  const server = createServer();
+  const endpoint = await listen(server);
+  expect(await apiserver.connect(endpoint, limitMs)).toEqual({ kind: 'open' });
+  server.close();
+  expect(await apiserver.connect(endpoint, limitMs)).toEqual({ kind: 'refused' });
+});
+
+test('a connect that the system refuses at once names the reason', async () => {
+  // The kernel sends nothing to the broadcast address of loopback.
+  const outcome = await apiserver.connect({ family: 'ipv4', address: '255.255.255.255', port: 1 }, limitMs);
+  expect(outcome).toMatchObject({ kind: 'unreachable', code: expect.stringMatching(/^E[A-Z]+$/) });
+});
+
+test('questions share one connection, which stays up between them', async () => {
+  const answering = await answer(200);
+  const { endpoint } = answering;
+  const held = hold(endpoint);
+  expect(held.isOpen).toBe(false);
+  for (let question = 0; question < 3; question += 1)
+    expect(await held.ask(limitMs)).toEqual({ kind: 'ready' });
+  expect(held.isOpen).toBe(true);
+  expect(answering.connections).toBe(1);
+});
+
+test.each([401, 403])('%i is ready: an apiserver that forbids anonymous probes', async (status) => {
+  expect(await hold((await answer(status)).endpoint).ask(limitMs)).toEqual({ kind: 'ready' });
+});
+
+test('500 is failing, with the checks that fail, and nothing else of what a stranger sends', async () => {
+  const body =
+    '[+]ping ok\n[-]shutdown failed: reason withheld\n[-]etcd failed: reason withheld\n\u001b[31mevil\n';
+  const { endpoint } = await answer(500, body);
+  expect(await hold(endpoint).ask(limitMs)).toEqual({
+    kind: 'failing',
+    reason: '/readyz answers 500: [-]shutdown failed, [-]etcd failed',
+  });
+});
+
+test('the end of the process on the other side is told at once, our own end of it is not', async () => {
+  const { endpoint, server } = await answer(200);
+  let closes = 0;
+  const held = hold(endpoint, null, () => void (closes += 1));
+  await held.ask(limitMs);
+  server.closeAllConnections();
+  while (closes === 0) await new Promise((resolve) => setTimeout(resolve, 1));
+  expect(held.isOpen).toBe(false);
+  expect(await held.ask(limitMs)).toEqual({ kind: 'ready' });
+  held.close();
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  expect(closes).toBe(1);
+});
+
+test('who accepts and never answers is silent, and is asked on a new connection next time', async () => {
+  let connections = 0;
+  const endpoint = await listen(createServer(() => void (connections += 1)));
+  const held = hold(endpoint);
+  expect(await held.ask(100)).toEqual({ kind: 'silent' });
+  expect(await held.ask(100)).toEqual({ kind: 'silent' });
+  expect(connections).toBe(2);
+});
+
+test('who hangs up during the handshake has not answered', async () => {
+  const endpoint = await listen(createServer((socket) => socket.destroy()));
+  expect(await hold(endpoint).ask(limitMs)).toEqual({ kind: 'closed' });
+});
+
+test('an apiserver is verified by the CA that is given, whatever name its certificate has', async () => {
+  const { endpoint } = await answer(200);
+  expect(await hold(endpoint, certificate).ask(limitMs)).toEqual({ kind: 'ready' });
+});
+
+test('a stranger with another CA is failing, and the CA is named', async () => {
+  const { endpoint } = await answer(200);
+  expect(await hold(endpoint, stranger).ask(limitMs)).toEqual({
+    kind: 'failing',
+    reason: expect.stringContaining(`its certificate does not come from ${stranger}`),
+  });
+});
+
+test('a CA file that is missing or holds something else counts as none', () => {
+  expect(findAuthority(join(folder, 'missing'))).toBeNull();
+  expect(findAuthority(key)).toBeNull();
+  expect(findAuthority(certificate)).toMatchObject({ file: certificate });
+});
