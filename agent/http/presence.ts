@@ -75,7 +75,8 @@ async function describeHolder(): Promise<string> {
 
 function ask(path: string): Promise<string> {
   return new Promise((resolve, reject) => {
-    const question = request({ socketPath, path, timeout: askTimeoutMs }, (response) => {
+    // No pooled connection: it could be to an agent that is gone.
+    const question = request({ socketPath, path, agent: false, timeout: askTimeoutMs }, (response) => {
       let body = '';
       response.setEncoding('utf8').on('data', (chunk: string) => (body += chunk));
       response.on('end', () => {

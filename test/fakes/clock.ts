@@ -5,15 +5,20 @@ interface Timer {
   readonly callback: () => void;
 }
 
+/** Chains of promises in the product are far shorter; a chain that waits for real input or output is not waited for. */
+const usualSettlingTurns = 5;
+
 /** A clock that stands still until a test turns it. */
 export class FakeClock implements Clock {
   #nowMs = 0;
   #timers: Timer[] = [];
   readonly #startMs: number;
+  readonly #settlingTurns: number;
 
-  /** Starts at `now() === 0` and at the given date. */
-  constructor(start = new Date('2026-01-01T00:00:00Z')) {
+  /** Starts at `now() === 0` and at the given date. With fewer turns for promises to settle it is faster, and shorter chains are waited for. */
+  constructor(start = new Date('2026-01-01T00:00:00Z'), settlingTurns = usualSettlingTurns) {
     this.#startMs = start.getTime();
+    this.#settlingTurns = settlingTurns;
   }
 
   now(): number {
@@ -43,11 +48,11 @@ export class FakeClock implements Clock {
    */
   async advance(ms: number): Promise<void> {
     const untilMs = this.#nowMs + ms;
-    await settle();
+    await settle(this.#settlingTurns);
     for (let next = this.#takeDue(untilMs); next !== undefined; next = this.#takeDue(untilMs)) {
       this.#nowMs = next.atMs;
       next.callback();
-      await settle();
+      await settle(this.#settlingTurns);
     }
     this.#nowMs = untilMs;
   }
@@ -63,11 +68,8 @@ export class FakeClock implements Clock {
   }
 }
 
-/** Chains of promises in the product are far shorter; a chain that waits for real input or output is not waited for. */
-const settlingTurns = 5;
-
-async function settle(): Promise<void> {
-  for (let turn = 0; turn < settlingTurns; turn += 1) {
+async function settle(turns: number): Promise<void> {
+  for (let turn = 0; turn < turns; turn += 1) {
     await new Promise((resolve) => setImmediate(resolve));
   }
 }

@@ -5,7 +5,15 @@ import { readConfig } from '../../../../agent/config/load.ts';
 const problemsOf = async (flags: Flags) =>
   (await readConfig({ flags, environment: {}, file: undefined })).problems;
 
-describe('values that contradict one another', () => {
+describe('values that contradict one another or this host', () => {
+  test('a CA file that is not there or no certificate', async () => {
+    for (const caFile of ['/nowhere/ca.crt', '/etc/passwd']) {
+      expect(await problemsOf({ vip: ['10.0.0.50'], caFile })).toEqual([
+        `--ca-file ${caFile} cannot be read as a PEM certificate. Give the cluster's CA, as /etc/kubernetes/pki/ca.crt`,
+      ]);
+    }
+  });
+
   test('the same VIP twice, however it is written', async () => {
     expect(await problemsOf({ vip: ['10.0.0.50', '10.0.0.50:6443'] })).toEqual([
       '--vip 10.0.0.50:6443 is given twice. Leave one out',

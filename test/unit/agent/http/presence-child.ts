@@ -1,5 +1,6 @@
 /** Claims its network namespace in every way there is, and prints what came of it. For presence.test.ts. */
 import { createServer } from 'node:net';
+import { askAgentHealth, healthPath, toHealthAnswer } from '../../../../agent/http/agent-health.ts';
 import { claimPresence, findAgent } from '../../../../agent/http/presence.ts';
 import { VipnatError } from '../../../../lib/errors.ts';
 
@@ -41,10 +42,16 @@ async function whileHeldBy(answer: string | null): Promise<{ claim: string; foun
 const before = await findAgent();
 const release = await claimPresence(info);
 const during = { claim: await attempt(), found: await findAgent() };
+const mute = await askAgentHealth();
 await release();
+const health = new Map([['10.0.0.11:6443', { state: 'dead', reason: 'refused', hanging: 'none' } as const]]);
+const releaseProbing = await claimPresence(info, new Map([[healthPath, () => toHealthAnswer(health)]]));
+const probing = { found: await findAgent(), health: [...((await askAgentHealth()) ?? [])] };
+await releaseProbing();
+const gone = await askAgentHealth();
 const after = { claim: await attempt(), found: await findAgent() };
 const stranger = await whileHeldBy('HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello');
 const silent = await whileHeldBy(null);
-process.stdout.write(JSON.stringify({ before, during, after, stranger, silent }), () => {
+process.stdout.write(JSON.stringify({ before, during, mute, probing, gone, after, stranger, silent }), () => {
   process.exit();
 });

@@ -12,6 +12,9 @@ interface Outcome {
 interface Outcomes {
   readonly before: unknown;
   readonly during: Outcome;
+  readonly mute: unknown;
+  readonly probing: { readonly found: unknown; readonly health: unknown };
+  readonly gone: unknown;
   readonly after: Outcome;
   readonly stranger: Outcome;
   readonly silent: Outcome;
@@ -35,6 +38,14 @@ describe('the agent of a network namespace', () => {
     expect(outcomes.during.claim).toBe(
       'AGENT_ALREADY_RUNNING: an agent is already running in this network namespace: vipnat 1.2.3, pid 4711, since 2026-01-01T00:00:00.000Z. Stop it first.',
     );
+  });
+
+  test('says how it finds the apiservers, and one that does not probe says nothing', () => {
+    expect(outcomes.probing).toEqual({
+      found: outcomes.during.found,
+      health: [['10.0.0.11:6443', { state: 'dead', reason: 'refused', hanging: 'none' }]],
+    });
+    expect([outcomes.mute, outcomes.gone]).toEqual([null, null]);
   });
 
   test('makes room for the next one when it ends', () => {

@@ -1,0 +1,55 @@
+import { expect, test } from '@jest/globals';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { type Behaviour } from '../../../fakes/apiserver.ts';
+import { FakeClock } from '../../../fakes/clock.ts';
+import { local, Monitored, second, third } from './monitored.ts';
+
+const hourMs = 3_600_000;
+
+/** Two million timers: half a minute, and more on a busy machine. */
+const limitMs = 240_000;
+
+/** What may come to an apiserver, and for how long, in turn: short and long enough to cross every threshold in judge.ts. */
+const troubles: readonly Behaviour[] = ['silent', 'refusing', 'failing', 'frozen', 'slow', 'unreachable'];
+const durationsMs = [200, 700, 3000, 11_000, 90_000];
+
+setFlagsFromString('--expose-gc');
+const collectGarbage = runInNewContext('gc') as () => void;
+
+/** Everything that could pile up. */
+function measure({ clock, apiservers, monitor }: Monitored): Record<string, number> {
+  collectGarbage();
+  const falls = monitor.all.reduce((sum, one) => sum + one.falls.length, 0);
+  return { heap: process.memoryUsage().heapUsed, timers: clock.pending, sockets: apiservers.open, falls };
+}
+
+test(
+  'a day of troubles leaves no socket, timer or memory behind, and at its end all is well',
+  async () => {
+    const world = await Monitored.start([local, second, third], new FakeClock(undefined, 1));
+    const pass = async (untilMs: number) => {
+      for (let trouble = 0; world.clock.now() < untilMs; trouble += 1) {
+        const endpoint = [local, second, third][Math.floor(trouble / troubles.length) % 3] ?? local;
+        world.apiservers.set(endpoint, troubles[trouble % troubles.length] ?? 'silent');
+        await world.clock.advance(durationsMs[trouble % durationsMs.length] ?? 1000);
+        world.apiservers.set(endpoint, 'healthy');
+        await world.clock.advance(120_000);
+        // What was told is of no interest here, and would pile up.
+        world.changes.splice(0);
+      }
+    };
+    await pass(hourMs);
+    const before = measure(world);
+    await pass(24 * hourMs);
+    const after = measure(world);
+    expect(world.states).toEqual(['ready', 'ready', 'ready']);
+    expect(world.apiservers.connects).toBeGreaterThan(24 * 3600 * 4 * 2);
+    // A connect and a question for each, and what is under way.
+    expect(after['timers']).toBeLessThanOrEqual(6);
+    expect(after['sockets']).toBeLessThanOrEqual(3);
+    expect(after['falls']).toBeLessThanOrEqual(12);
+    expect((after['heap'] ?? 0) - (before['heap'] ?? 0)).toBeLessThan(3_000_000);
+  },
+  limitMs,
+);
