@@ -29,8 +29,8 @@ const questionIntervalMs = 1000;
 /** A second until the next question and three of them unanswered make less than 10 s. */
 const questionLimitMs = 2900;
 
-/** After the held connection closed: sockets are closed before the listener is, so the first connect can still succeed. */
-const burstMs = [0, 5, 10, 20, 50, 100, 300];
+/** After the held connection closed: sockets are closed before the listener is, one after the other, so the first connects can still succeed. */
+const burstMs = [0, 3, 6, 10, 15, 20, 25, 30, 40, 50, 75, 100, 300];
 
 /** Probes one apiserver from its creation until it is stopped. One connect and one question are under way at most. */
 export class Prober {
