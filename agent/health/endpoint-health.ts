@@ -29,6 +29,13 @@ export interface Symptoms {
   readonly failureAt: number;
 }
 
+/** What looks bad, and since when it does. */
+export interface Suspicion {
+  /** One phrase for people. */
+  readonly reason: string;
+  readonly since: number;
+}
+
 /** One apiserver's health. Never changed in place. */
 export interface EndpointHealth {
   readonly endpoint: Endpoint;
@@ -40,7 +47,9 @@ export interface EndpointHealth {
   /** When it came into this state. */
   readonly since: number;
   /** Looks bad in a way that only this agent may see: its state stays, and people are told. Null when all is well. */
-  readonly suspicion: string | null;
+  readonly suspicion: Suspicion | null;
+  /** Until when a bad answer does not count: after a time in which nobody did well they do not all recover at once. */
+  readonly pardonedUntil: number;
   /** Dead and silent for so long that its connections are lost: they are to be reset. */
   readonly isLost: boolean;
   readonly symptoms: Symptoms;

@@ -15,7 +15,7 @@ export class HealthReport {
   say(before: EndpointHealth, after: EndpointHealth): void {
     if (before.state !== after.state) this.#sayState(before, after);
     if (before.suspicion === null && after.suspicion !== null) {
-      this.#logger.warn(`${formatEndpoint(after.endpoint)}: ${after.suspicion}; it stays in use`);
+      this.#logger.warn(`${formatEndpoint(after.endpoint)}: ${after.suspicion.reason}; it stays in use`);
     }
     if (before.suspicion !== null && after.suspicion === null && after.state === 'ready') {
       this.#logger.info(`${formatEndpoint(after.endpoint)} answers as it should again`);

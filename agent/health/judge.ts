@@ -18,6 +18,12 @@ const unheardConnectsToBeLost = 4;
 const unansweredToDrain = 3;
 const readyToWarm = 3;
 
+/** By then the others have been asked again, and a good one has answered. */
+const witnessMs = 1000;
+
+/** When etcd is back, apiservers are ready one after the other. */
+const pardonMs = 3000;
+
 /** One that was dead for less was not restarted: a lost packet, a full queue. */
 const shortDeathMs = 1000;
 
@@ -44,16 +50,16 @@ interface Verdict {
 
 function judge(one: EndpointHealth, others: readonly EndpointHealth[], now: number): EndpointHealth {
   const death = findDeath(one);
-  if (death !== null) return judgeDeath(one, { death, others, now });
+  if (death !== null) {
+    return judgeDeath(one, { reason: death, since: one.symptoms.troubleSince, others, now });
+  }
   if (one.state === 'dead') {
     return one.symptoms.connect === 'open' ? enter(one, comeBack(one, now), now) : one;
   }
   const drain = findDrain(one);
-  if (drain === null) return enter({ ...one, suspicion: null }, warm(one, now), now);
-  if (others.some((other) => other.state !== 'dead' && other.symptoms.readyAt >= drain.since)) {
-    return enter({ ...one, suspicion: null }, { state: 'draining', reason: drain.reason }, now);
-  }
-  return { ...one, suspicion: `${drain.reason}, and no other apiserver does better: it keeps its place` };
+  return drain === null
+    ? enter({ ...one, suspicion: null }, warm(one, now), now)
+    : judgeDrain(one, { ...drain, others, now });
 }
 
 /** What speaks for its death, or null. */
@@ -64,36 +70,53 @@ function findDeath({ symptoms }: EndpointHealth): string | null {
 }
 
 interface Case {
-  readonly death: string;
+  readonly reason: string;
+  readonly since: number;
   readonly others: readonly EndpointHealth[];
   readonly now: number;
 }
 
-function judgeDeath(one: EndpointHealth, { death, others, now }: Case): EndpointHealth {
-  if (needsNoWitness(one, others)) return die(one, death, now);
-  if (!hasNetworkWitness(one, others)) {
-    const suspicion = `${death}, nor does any apiserver on another host answer: this side's fault`;
-    return { ...one, suspicion };
+function judgeDeath(one: EndpointHealth, { reason, since, others, now }: Case): EndpointHealth {
+  if (needsNoWitness(one, others)) return die(one, reason, now);
+  const { unheard } = one.symptoms;
+  if (!others.some((other) => !other.isLocal && isHeard(other) && other.symptoms.heardAt >= since)) {
+    // A refusal is answered before the others are asked again.
+    if (unheard === 0 && now - since < witnessMs) return one;
+    return suspect(one, `${reason}, nor does any apiserver on another host answer: this side's fault`, now);
   }
-  // The network has just come back: what was seen before says nothing, so it is counted anew.
-  if (one.suspicion !== null && one.symptoms.unheard > 0) {
-    return { ...one, suspicion: null, symptoms: { ...one.symptoms, ...noTrouble } };
-  }
-  return die(one, death, now);
+  return one.suspicion !== null && unheard > 0 ? forget(one, now) : die(one, reason, now);
 }
 
-const noTrouble = { connect: 'unknown', unheard: 0 } as const;
+function judgeDrain(one: EndpointHealth, { reason, since, others, now }: Case): EndpointHealth {
+  if (now < one.pardonedUntil) return one;
+  if (!others.some((other) => other.state !== 'dead' && other.symptoms.readyAt >= since)) {
+    if (now - since < witnessMs) return one;
+    return suspect(one, `${reason}, and no other apiserver does better`, now);
+  }
+  const isOld = one.suspicion !== null && now - one.suspicion.since > witnessMs;
+  return isOld ? forget(one, now) : enter({ ...one, suspicion: null }, { state: 'draining', reason }, now);
+}
+
+function suspect(one: EndpointHealth, reason: string, now: number): EndpointHealth {
+  return { ...one, suspicion: { reason, since: one.suspicion?.since ?? now } };
+}
+
+/** After a time in which nobody did well somebody does: what was seen before says nothing, so it is counted anew. */
+function forget(one: EndpointHealth, now: number): EndpointHealth {
+  const { symptoms } = one;
+  return {
+    ...one,
+    suspicion: null,
+    pardonedUntil: now + pardonMs,
+    symptoms: { ...symptoms, connect: 'unknown', unheard: 0, unanswered: 0, failure: null },
+  };
+}
 
 /** Refusals are certain, and one's own host is reached without a network. */
 function needsNoWitness(one: EndpointHealth, others: readonly EndpointHealth[]): boolean {
   const { connect } = one.symptoms;
   if (one.state === 'dead' || connect === 'refused' || one.isLocal) return true;
   return !others.some((other) => !other.isLocal && (other.state !== 'dead' || isHeard(other)));
-}
-
-function hasNetworkWitness(one: EndpointHealth, others: readonly EndpointHealth[]): boolean {
-  const { troubleSince } = one.symptoms;
-  return others.some((other) => !other.isLocal && isHeard(other) && other.symptoms.heardAt >= troubleSince);
 }
 
 function isHeard({ symptoms }: EndpointHealth): boolean {

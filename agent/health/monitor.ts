@@ -88,6 +88,7 @@ export class HealthMonitor {
       reason: isStart ? 'not probed yet' : 'new',
       since: this.#options.clock.now(),
       suspicion: null,
+      pardonedUntil: 0,
       isLost: false,
       symptoms: noSymptoms,
       falls: [],

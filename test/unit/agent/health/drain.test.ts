@@ -12,6 +12,21 @@ test('one that says it is not ready gets no new connections from that answer on'
   expect(world.monitor.view.get(second)).toMatchObject({ hanging: 'none' });
 });
 
+test('one that drains is told without a doubt that lasts a moment', async () => {
+  const world = await Monitored.start();
+  world.apiservers.set(second, 'failing');
+  await world.waitFor(second, 'draining');
+  expect(world.suspicions).toEqual([]);
+});
+
+test('one that goes on failing when a brown-out is over is draining a few seconds later', async () => {
+  const world = await Monitored.start();
+  for (const endpoint of [local, second, third]) world.apiservers.set(endpoint, 'failing');
+  await world.clock.advance(20_000);
+  for (const endpoint of [local, third]) world.apiservers.set(endpoint, 'healthy');
+  expect(await world.waitFor(second, 'draining')).toBeLessThanOrEqual(5000);
+});
+
 test('one that is ready again is used after three good answers', async () => {
   const world = await Monitored.start();
   world.apiservers.set(second, 'failing');
@@ -46,9 +61,14 @@ test.each(['failing', 'slow', 'frozen'] as const)(
     await world.clock.advance(120_000);
     expect(world.changes).toEqual([]);
     expect(world.suspicions.length).toBe(behaviour === 'slow' ? 0 : 3);
-    for (const endpoint of [third, local, second]) world.apiservers.set(endpoint, 'healthy');
+    // They recover one after the other, and who is first does not make the others look bad.
+    for (const endpoint of [third, local, second]) {
+      world.apiservers.set(endpoint, 'healthy');
+      await world.clock.advance(300);
+    }
     await world.clock.advance(10_000);
-    expect(world.states).toEqual(['ready', 'ready', 'ready']);
+    expect(world.changes).toEqual([]);
+    expect(world.monitor.all.map(({ suspicion }) => suspicion)).toEqual([null, null, null]);
   },
 );
 
