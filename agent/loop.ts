@@ -141,6 +141,8 @@ export class Loop {
       return { cause: 'tick', delayMs: isUndecided(assessment) ? confirmMs : tickMs };
     }
     this.#turns.note(false);
+    // What was written before was wanted otherwise then: that it did not stay says nothing.
+    if (this.#budget.isNew(assessment.decisions)) this.#unverifiedWrites = 0;
     const waitMs = this.#budget.take(assessment.decisions);
     if (waitMs > 0) {
       report.fight(assessment.plan, waitMs);

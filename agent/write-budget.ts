@@ -21,18 +21,26 @@ export class WriteBudget {
     this.#decisions = fillBucket(decisionBudget, clock.now());
   }
 
+  /** Whether the last rules that were written, or begun to be, were for other decisions. */
+  isNew(decisions: readonly Decision[]): boolean {
+    return describe(decisions) !== this.#writtenFor;
+  }
+
   /** Answers how long to wait before rules for these decisions may be written; 0 is now, and then it is counted. */
   take(decisions: readonly Decision[]): number {
     const now = this.#clock.now();
-    const wanted = JSON.stringify(decisions.map(({ vip, way, backends }) => [vip, way, backends]));
-    if (wanted !== this.#writtenFor) {
+    if (this.isNew(decisions)) {
       const { bucket, waitMs } = takeToken(decisionBudget, this.#decisions, now);
       this.#decisions = bucket;
-      if (waitMs === 0) this.#writtenFor = wanted;
+      if (waitMs === 0) this.#writtenFor = describe(decisions);
       return waitMs;
     }
     const { bucket, waitMs } = takeToken(repairBudget, this.#repairs, now);
     this.#repairs = bucket;
     return waitMs;
   }
+}
+
+function describe(decisions: readonly Decision[]): string {
+  return JSON.stringify(decisions.map(({ vip, way, backends }) => [vip, way, backends]));
 }

@@ -18,6 +18,7 @@ export class FakeFaults {
   readonly #clock: Clock;
   #faults: Fault[] = [];
   readonly #toolToDelay = new Map<string, number>();
+  readonly #toolToLasting = new Map<string, number>();
   readonly #toolToGarbage = new Map<string, string>();
   readonly #beforeApply: ((transaction: Transaction) => void)[] = [];
 
@@ -40,6 +41,11 @@ export class FakeFaults {
     this.#toolToDelay.set(tool, delayMs);
   }
 
+  /** Every call of the tool takes so long from now on. */
+  delayEvery(tool: string, delayMs: number): void {
+    this.#toolToLasting.set(tool, delayMs);
+  }
+
   /** The next call of a save tool prints this instead of rules. */
   printNext(tool: string, garbage: string): void {
     this.#toolToGarbage.set(tool, garbage);
@@ -54,7 +60,7 @@ export class FakeFaults {
   async meet(tool: string): Promise<void> {
     const fault = this.#faults.find((candidate) => candidate.tool === undefined || candidate.tool === tool);
     await Promise.resolve();
-    const delayMs = this.#toolToDelay.get(tool);
+    const delayMs = this.#toolToDelay.get(tool) ?? this.#toolToLasting.get(tool);
     if (delayMs !== undefined) {
       this.#toolToDelay.delete(tool);
       await new Promise<void>((resolve) => this.#clock.schedule(delayMs, resolve));

@@ -186,3 +186,14 @@ test('however an apiserver flaps, the rules are rewritten a bounded number of ti
   // Ten minutes of it: four falls and returns at first, then one in half a minute at most.
   expect(kernel.applied.length - writes).toBeLessThanOrEqual(2 * 4 + 2 * 20);
 });
+
+test('decisions that change with every look are no sign of somebody who undoes our rules', async () => {
+  const agent = await startInSync();
+  agent.kernel.faults.delayEvery('iptables-nft-save', 400);
+  for (let change = 0; change < 8; change += 1) {
+    agent.apiservers.set(two, change % 2 === 0 ? 'refusing' : 'healthy');
+    agent.apiservers.set(three, change % 2 === 0 ? 'healthy' : 'refusing');
+    await agent.clock.advance(450);
+  }
+  expect(linesOf(agent, 'error')).toEqual([]);
+});
