@@ -12,6 +12,10 @@ export interface LabOptions {
   readonly kubernetes: string;
   /** The cluster's only family: addresses of nodes, pods, Services and the VIP. */
   readonly family: Family;
+  /** For how long an apiserver says that it goes before it does (`--shutdown-delay-duration`); 0 when left out, its own default. */
+  readonly shutdownDelaySeconds?: number;
+  /** What `vipnat run` is given on every master beside the VIP and the authority; nothing when left out. */
+  readonly agentArguments?: readonly string[];
 }
 
 /** The Kubernetes release that is built when nothing else is asked for. */
@@ -61,8 +65,11 @@ export function parseOptions(given: Readonly<Record<string, string | undefined>>
   };
 }
 
-/** The first one is the default. */
-function choose<Word extends string>(
+/**
+ * A word as typed, or the first one when nothing was.
+ * @throws LabError that names the option and all words.
+ */
+export function choose<Word extends string>(
   option: string,
   given: string | undefined,
   words: readonly [Word, ...Word[]],

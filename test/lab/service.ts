@@ -59,6 +59,11 @@ export class Service {
     return (await this.#shell('kill -0 "$(cat "$1")" 2>/dev/null')) === 0;
   }
 
+  /** Its process id, as its machine sees it; that of its last run when it has ended. */
+  readPid(): number {
+    return Number(readFileSync(this.#pidFile, 'utf8'));
+  }
+
   /** Its name and its machine's. */
   describe(): string {
     return `${this.name} on ${this.machine.name}`;

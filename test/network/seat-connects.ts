@@ -2,7 +2,16 @@ import { connect } from 'node:net';
 import { type ConnectReport, type ConnectTask } from './seat.ts';
 
 /** A SYN that is lost is sent again after a second: what is not there by then, a person notices. */
-const connectLimitMs = 1000;
+const defaultLimitMs = 1000;
+
+/** Whatever takes longer has lost its SYN. */
+const slowMs = 1000;
+
+/** After so long without a failure there are none to come: longer than any limit, which is when a silent one is seen. */
+const quietMs = 2500;
+
+/** The first byte of a TLS record that is part of a handshake; an alert has another. Source: RFC 8446, 5.1. */
+const handshakeType = 0x16;
 
 /**
  * Each connection is from the next local port: left to itself the kernel soon takes one again whose connection timed
@@ -14,25 +23,41 @@ const [firstPort, lastPort] = [1024, 60_999];
 let nextPort = firstPort;
 
 /** Connects on schedule, whatever becomes of the ones before: an outage must not slow down its own measurement. */
-export async function connectAtRate(task: ConnectTask): Promise<ConnectReport> {
-  const { host, port, perSecond, durationMs } = task;
+export async function connectAtRate(task: ConnectTask, settled: AbortSignal): Promise<ConnectReport> {
+  const { perSecond, durationMs } = task;
+  let seenAt = -Infinity;
+  const isQuiet = () => performance.now() - seenAt >= quietMs;
   const started = performance.now();
+  const slowAtMs: number[] = [];
   const failures: ConnectReport['failures'] = [];
   const pending = new Set<Promise<void>>();
   const count = (perSecond * durationMs) / 1000;
-  for (let index = 0; index < count; index += 1) {
-    const waitMs = (index * 1000) / perSecond - (performance.now() - started);
+  let sent = 0;
+  for (; sent < count && !(settled.aborted && isQuiet()); sent += 1) {
+    const waitMs = (sent * 1000) / perSecond - (performance.now() - started);
     if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs));
     const atMs = performance.now() - started;
-    const attempt = tryToConnect(host, port).catch((error: unknown) => {
-      failures.push({ atMs, error: nameError(error) });
-    });
+    const attempt = tryToConnect(task).then(
+      () => {
+        if (performance.now() - started - atMs <= slowMs) return;
+        seenAt = performance.now();
+        slowAtMs.push(atMs);
+      },
+      (error: unknown) => {
+        seenAt = performance.now();
+        failures.push({ atMs, error: nameError(error) });
+      },
+    );
     pending.add(attempt);
     void attempt.then(() => pending.delete(attempt));
   }
+  const report = { startedAt: performance.timeOrigin + started, sent, isQuiet: isQuiet() };
   await Promise.all(pending);
-  const startedAt = performance.timeOrigin + started;
-  return { startedAt, sent: count, failures: failures.sort((a, b) => a.atMs - b.atMs) };
+  return {
+    ...report,
+    slowAtMs: slowAtMs.sort((a, b) => a - b),
+    failures: failures.sort((a, b) => a.atMs - b.atMs),
+  };
 }
 
 /** The system's word for what went wrong, else the message. */
@@ -41,15 +66,24 @@ export function nameError(error: unknown): string {
   return code ?? message;
 }
 
-function tryToConnect(host: string, port: number): Promise<void> {
+function tryToConnect({ host, port, hello, limitMs = defaultLimitMs }: ConnectTask): Promise<void> {
   return new Promise((resolve, reject) => {
-    const socket = connect({ host, port, localPort: takePort() }, () => {
+    const succeed = () => {
       socket.end();
       resolve();
+    };
+    const socket = connect({ host, port, localPort: takePort() }, () => {
+      if (hello === undefined) succeed();
+      else socket.write(hello, 'base64');
     });
-    const timer = setTimeout(() => socket.destroy(new Error('timeout')), connectLimitMs);
+    const timer = setTimeout(() => socket.destroy(new Error('timeout')), limitMs);
+    socket.once('data', (bytes) => {
+      if (bytes[0] === handshakeType) succeed();
+      else socket.destroy(new Error('no handshake'));
+    });
     socket.on('error', reject).on('close', () => {
       clearTimeout(timer);
+      reject(new Error('closed'));
     });
     // Nothing is expected, but the other side's end is seen only by somebody who reads.
     socket.resume();

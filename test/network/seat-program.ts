@@ -7,16 +7,34 @@ import { createInterface } from 'node:readline';
 import { connect as connectTls } from 'node:tls';
 import { connectAtRate, nameError } from './seat-connects.ts';
 import { watchObject, writeObject } from './seat-watch.ts';
-import type { HoldTask, HoldReport, RateReport, RateTask, RequestReport, RequestTask, Task } from './seat.ts';
+import { watchTogether } from './seat-watches.ts';
+import type {
+  HoldReport,
+  HoldTask,
+  RateReport,
+  RateTask,
+  RequestReport,
+  RequestTask,
+  SettleTask,
+  Task,
+} from './seat.ts';
 
 const requestLimitMs = 2000;
 
-for await (const line of createInterface({ input: process.stdin })) {
-  const task = JSON.parse(line) as Task;
-  process.stdout.write(`${JSON.stringify(await run(task))}\n`);
+let settled = new AbortController();
+let last = Promise.resolve();
+createInterface({ input: process.stdin }).on('line', (line) => {
+  const task = JSON.parse(line) as Task | SettleTask;
+  if (task.kind === 'settle') settled.abort();
+  else last = last.then(() => answer(task));
+});
+
+async function answer(task: Task): Promise<void> {
+  settled = new AbortController();
+  process.stdout.write(`${JSON.stringify(await run(task, settled.signal))}\n`);
 }
 
-function run(task: Task): Promise<unknown> {
+function run(task: Task, settled: AbortSignal): Promise<unknown> {
   switch (task.kind) {
     case 'requests':
       return sendRequests(task);
@@ -25,9 +43,11 @@ function run(task: Task): Promise<unknown> {
     case 'hold':
       return holdConnections(task);
     case 'connects':
-      return connectAtRate(task);
+      return connectAtRate(task, settled);
     case 'watch':
       return watchObject(task);
+    case 'watches':
+      return watchTogether(task, settled);
     case 'write':
       return writeObject(task);
   }

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { type ClientHttp2Session, connect } from 'node:http2';
+import { type ClientHttp2Session, connect, type SessionOptions } from 'node:http2';
 import { type TLSSocket } from 'node:tls';
 import { nameError } from './seat-connects.ts';
 import { type Identity, type WatchReport, type WatchTask, type WriteTask } from './seat.ts';
@@ -19,7 +19,8 @@ const retryMs = 100;
 /** A write that does not succeed within this goes to the next apiserver. */
 const writeLimitMs = 500;
 
-const collection = '/api/v1/namespaces/default/configmaps';
+/** Where the ConfigMaps are. */
+export const collection = '/api/v1/namespaces/default/configmaps';
 
 /** Watches until the time is over, and connects again whenever the watch ends. Prints a line at its first event. */
 export async function watchObject(task: WatchTask): Promise<WatchReport> {
@@ -144,9 +145,16 @@ function patch(session: ClientHttp2Session, path: string, body: object): Promise
   });
 }
 
-function open(host: string, port: number, identity: Identity): ClientHttp2Session {
+/** An HTTP/2 session with an apiserver. Its errors are the streams' too, and harm nobody who does not listen. */
+export function open(
+  host: string,
+  port: number,
+  identity: Identity,
+  options: SessionOptions = {},
+): ClientHttp2Session {
   const authority = `https://${host.includes(':') ? `[${host}]` : host}:${port}`;
   const session = connect(authority, {
+    ...options,
     ca: readFileSync(identity.authority),
     cert: readFileSync(identity.certificate),
     key: readFileSync(identity.key),

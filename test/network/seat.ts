@@ -1,6 +1,7 @@
 import type { ChildProcess } from 'node:child_process';
 import { createInterface, type Interface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import type { WatchesReport, WatchesTask } from './seat-watches.ts';
 
 /** `count` new TLS connections, `concurrency` at a time. */
 export interface RequestTask {
@@ -35,7 +36,12 @@ export interface ConnectTask {
   readonly host: string;
   readonly port: number;
   readonly perSecond: number;
+  /** At the longest, see `Seat.settle`. */
   readonly durationMs: number;
+  /** A TLS ClientHello in base64: a connection is there only when its answer is. A TCP connection is enough when left out. */
+  readonly hello?: string;
+  /** What takes longer has failed; a second when left out. */
+  readonly limitMs?: number;
 }
 
 /** How somebody with a certificate is known to an apiserver; files. */
@@ -57,6 +63,11 @@ export interface WatchTask {
   readonly durationMs: number;
 }
 
+/** Ends the task under way early, see `Seat.settle`. */
+export interface SettleTask {
+  readonly kind: 'settle';
+}
+
 /** Changes of a ConfigMap in namespace `default`, straight to whichever of the hosts answers. */
 export interface WriteTask {
   readonly kind: 'write';
@@ -69,7 +80,7 @@ export interface WriteTask {
 }
 
 /** Anything a seat can be asked for. */
-export type Task = RequestTask | RateTask | HoldTask | ConnectTask | WatchTask | WriteTask;
+export type Task = RequestTask | RateTask | HoldTask | ConnectTask | WatchTask | WatchesTask | WriteTask;
 
 /** How many requests each apiserver answered, which client addresses they saw, and what failed. */
 export interface RequestReport {
@@ -99,6 +110,10 @@ export interface ConnectReport {
   readonly startedAt: number;
   readonly sent: number;
   readonly failures: { readonly atMs: number; readonly error: string }[];
+  /** When those were started that were there in the end, but took more than a second. */
+  readonly slowAtMs: readonly number[];
+  /** Whether no such connection and no failure came to light in the last 2.5 s. */
+  readonly isQuiet: boolean;
 }
 
 /** What a watch saw. */
@@ -174,13 +189,28 @@ export class Seat {
     return { report: this.#nextLine() as Promise<WatchReport> };
   }
 
+  /** Watches over many connections; answers once each had its first event, with the report to come at the end. */
+  async watchTogether(task: Omit<WatchesTask, 'kind'>): Promise<{ report: Promise<WatchesReport> }> {
+    this.#send({ kind: 'watches', ...task });
+    await this.#nextLine();
+    return { report: this.#nextLine() as Promise<WatchesReport> };
+  }
+
+  /**
+   * Ends the task under way as soon as there is nothing left to see: connections at a steady rate when none failed
+   * or was slow for 2.5 s, watches when the awaited ones know of their end. Its report comes then.
+   */
+  settle(): void {
+    this.#send({ kind: 'settle' });
+  }
+
   /** Writes; answers how many writes succeeded. */
   async write(task: Omit<WriteTask, 'kind'>): Promise<{ written: number }> {
     this.#send({ kind: 'write', ...task });
     return (await this.#nextLine()) as { written: number };
   }
 
-  #send(task: Task): void {
+  #send(task: Task | SettleTask): void {
     this.#child.stdin?.write(`${JSON.stringify(task)}\n`);
   }
 

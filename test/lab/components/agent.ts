@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { type Family } from '../../../lib/address/address.ts';
 import { vips } from '../../network/layout.ts';
+import { type Certificates } from '../certificates.ts';
 import { rootFolder } from '../folders.ts';
 import { type Command } from './command.ts';
 
@@ -9,7 +10,12 @@ export function vipnatCommand(...words: readonly string[]): string[] {
   return [process.execPath, join(rootFolder, 'dist/vipnat.js'), ...words];
 }
 
-/** A master's agent. */
-export function agentCommand(family: Family): Command {
-  return { command: vipnatCommand('run', '--vip', vips[family]) };
+/** A master's agent, with more arguments where it shall be otherwise. */
+export function agentCommand(
+  family: Family,
+  certificates: Certificates,
+  more: readonly string[] = [],
+): Command {
+  const options = ['--vip', vips[family], '--ca-file', certificates.authority];
+  return { command: vipnatCommand('run', ...options, ...more) };
 }

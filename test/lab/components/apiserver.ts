@@ -1,6 +1,6 @@
-import { type Family } from '../../../lib/address/address.ts';
 import { apiserverPort, type Host, serviceNetworks } from '../../network/layout.ts';
 import { type Certificates } from '../certificates.ts';
+import { type LabOptions } from '../options.ts';
 import { type Command } from './command.ts';
 import { etcdUrl } from './etcd.ts';
 
@@ -8,7 +8,7 @@ import { etcdUrl } from './etcd.ts';
 export function apiserverCommand(
   program: string,
   master: Host,
-  family: Family,
+  { family, shutdownDelaySeconds = 0 }: LabOptions,
   certificates: Certificates,
 ): Command {
   const { certificate, key } = certificates.serving(master.name);
@@ -27,6 +27,7 @@ export function apiserverCommand(
       ],
       ...['--service-account-issuer=https://kubernetes.default.svc', '--cert-dir=/run/kube-apiserver'],
       '--endpoint-reconciler-type=lease',
+      `--shutdown-delay-duration=${shutdownDelaySeconds}s`,
     ],
   };
 }

@@ -6,14 +6,15 @@ import { agentCommand } from './agent.ts';
 import { apiserverCommand } from './apiserver.ts';
 import { type Command } from './command.ts';
 import { etcdCommand } from './etcd.ts';
+import { haproxyCommand } from './haproxy.ts';
 import { keepalivedCommand } from './keepalived.ts';
 import { kubeProxyCommand, type ProxySetting } from './kube-proxy.ts';
 
 /** What runs on a master, in the order of its start; on a worker only kube-proxy does. */
 export const components = ['etcd', 'kube-apiserver', 'keepalived', 'kube-proxy', 'vipnat'] as const;
 
-/** One of them. */
-export type Component = (typeof components)[number];
+/** One of them, or HAProxy, which a lab without agents may have in their place. */
+export type Component = (typeof components)[number] | 'haproxy';
 
 /** What the components' configurations follow from. */
 export interface ControlPlane {
@@ -35,13 +36,15 @@ export function componentCommand(
     case 'etcd':
       return etcdCommand(programs.etcd, findMaster(host), family);
     case 'kube-apiserver':
-      return apiserverCommand(programs['kube-apiserver'], findMaster(host), family, certificates);
+      return apiserverCommand(programs['kube-apiserver'], findMaster(host), options, certificates);
     case 'keepalived':
       return keepalivedCommand(host, folder, family);
     case 'kube-proxy':
       return kubeProxyCommand(programs['kube-proxy'], host, folder, proxy);
     case 'vipnat':
-      return agentCommand(family);
+      return agentCommand(family, certificates, options.agentArguments);
+    case 'haproxy':
+      return haproxyCommand(host, folder, family);
   }
 }
 

@@ -1,0 +1,46 @@
+import { cpus, release, totalmem } from 'node:os';
+import { execaSync } from 'execa';
+import { etcdModule } from '../../lab/build/module.ts';
+import { LabError } from '../../lab/error.ts';
+
+/**
+ * Nothing but this bench needs HAProxy, so nothing else installs it.
+ * @throws LabError that says how to install it.
+ */
+export function requireHaproxy(): void {
+  if (firstLine('haproxy', '-v') !== '') return;
+  throw new LabError(
+    'not found: haproxy. Install: apt-get install haproxy, or leave it out: --only vipnat,kube-proxy',
+  );
+}
+
+/** What figures depend on: the machine in a few words. */
+export function describeMachine(): string {
+  const [cpu] = cpus();
+  const gigabytes = (totalmem() / 1024 ** 3).toFixed(0);
+  return `${cpus().length} cores (${cpu?.model.trim() ?? 'unknown'}), ${gigabytes} GiB of memory, Linux ${release()}`;
+}
+
+/** The versions of what takes part, by name. */
+export function listVersions(kubernetes: string): [string, string][] {
+  const programs = [
+    ['keepalived', 'keepalived', '--version'],
+    ['HAProxy', 'haproxy', '-v'],
+    ['iptables', 'iptables-nft', '--version'],
+  ] as const;
+  return [
+    ['Kubernetes', kubernetes],
+    ['etcd', etcdModule.version.slice(1)],
+    ...programs.map(([name, program, option]): [string, string] => [
+      name,
+      /\d+\.\d+(\.\d+)?/.exec(firstLine(program, option))?.[0] ?? 'not installed',
+    ]),
+    ['Node.js', process.versions.node],
+  ];
+}
+
+/** Of standard output and error; nothing when the program is not there. */
+function firstLine(program: string, option: string): string {
+  const { all, exitCode } = execaSync(program, [option], { reject: false, all: true });
+  return exitCode === undefined ? '' : (all.split('\n', 1)[0] ?? '');
+}

@@ -1,0 +1,109 @@
+/**
+ * How long clients suffer when a part of the control plane fails, with vipnat and with what else there is. Run by
+ * `scripts/bench failover`; what it measures and how is in docs/benchmarks.md.
+ */
+import { rmSync } from 'node:fs';
+import { buildComponents } from '../../lab/build/build.ts';
+import { LabError } from '../../lab/error.ts';
+import { type Lab } from '../../lab/lab.ts';
+import { defaultOptions, type LabOptions } from '../../lab/options.ts';
+import { requireHost } from '../../lab/requirements.ts';
+import { locateLab } from '../../lab/state.ts';
+import { chooseMaster, type FaultName, faults } from './faults.ts';
+import { recordHello } from '../../network/hello.ts';
+import { requireHaproxy } from './machine.ts';
+import { type BenchOptions, parseBenchOptions } from './options.ts';
+import { appendRound, readRounds, removeRounds } from './record.ts';
+import { writeReport } from './report.ts';
+import { measureRound, type Outcome, prepareClient } from './round.ts';
+import { type SetUpName, setUps } from './set-ups.ts';
+import { waitForSteady } from './steady.ts';
+
+const labOptions: LabOptions = { ...defaultOptions, name: `bench-${process.pid}` };
+
+const say = (line: string) => {
+  process.stderr.write(`${line}\n`);
+};
+
+try {
+  await measure(parseBenchOptions(process.argv.slice(2)));
+} catch (error) {
+  if (!(error instanceof LabError)) throw error;
+  say(`bench: ${error.message}`);
+  process.exitCode = 1;
+}
+
+async function measure(options: BenchOptions): Promise<void> {
+  requireHost(labOptions);
+  if (options.setUps.includes('haproxy')) requireHaproxy();
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.once(signal, () => {
+      // All that runs ends with this process.
+      rmSync(locateLab(labOptions.name), { recursive: true, force: true, maxRetries: 5 });
+      process.exit(130);
+    });
+  }
+  await buildComponents(labOptions.kubernetes, say);
+  if (options.isFresh) removeRounds(options.setUps, options.faults);
+  const hello = await recordHello();
+  for (const setUp of options.setUps) await measureSetUp(setUp, options, hello);
+  say(`wrote ${await writeReport(labOptions.kubernetes)}`);
+}
+
+async function measureSetUp(
+  setUp: SetUpName,
+  { faults: chosen, rounds }: BenchOptions,
+  hello: string,
+): Promise<void> {
+  const missing = setUps[setUp].faults.flatMap((fault) => {
+    const onRecord = countRounds(setUp, fault);
+    return chosen.includes(fault) ? Array<FaultName>(Math.max(0, rounds - onRecord)).fill(fault) : [];
+  });
+  if (missing.length === 0) {
+    say(`${setUp}: all rounds are on record, --fresh measures them again`);
+    return;
+  }
+  say(`${setUp}: bringing up its lab for ${missing.length} rounds`);
+  const lab = await setUps[setUp].raise(labOptions);
+  try {
+    await prepareClient(lab);
+    for (const fault of missing) {
+      const outcome = await runRound(lab, setUp, fault, hello);
+      appendRound({ setUp, fault, at: new Date().toISOString(), ...outcome });
+      say(`${setUp}, ${fault}, ${countRounds(setUp, fault)} of ${rounds}: ${describe(outcome)}`);
+    }
+  } finally {
+    await lab.down();
+  }
+}
+
+async function runRound(lab: Lab, setUp: SetUpName, fault: FaultName, hello: string): Promise<Outcome> {
+  await waitForSteady(lab, setUp);
+  const master = await chooseMaster(lab, faults[fault]);
+  const outcome = await measureRound(lab, { port: setUps[setUp].port, hello }, faults[fault], master);
+  await faults[fault].mend(lab, master);
+  return outcome;
+}
+
+function countRounds(setUp: SetUpName, fault: FaultName): number {
+  return readRounds().filter((round) => round.setUp === setUp && round.fault === fault).length;
+}
+
+function describe({
+  sent,
+  failed,
+  windowMs,
+  slowedMs,
+  isOpen,
+  watchesMs,
+  silentMs,
+  errors,
+}: Outcome): string {
+  const known = [...watchesMs, ...silentMs].filter((milliseconds) => milliseconds !== null);
+  const kinds = Object.entries(errors).map(([error, count]) => `${count} ${error}`);
+  return [
+    `${failed} of ${sent} connections failed${kinds.length === 0 ? '' : ` (${kinds.join(', ')})`}`,
+    `for ${windowMs} ms (failed or slow: ${slowedMs} ms)${isOpen ? ' and on' : ''}`,
+    `${known.length} of ${watchesMs.length + silentMs.length} watches knew after ${Math.max(0, ...known)} ms`,
+  ].join(', ');
+}

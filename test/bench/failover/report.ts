@@ -1,0 +1,67 @@
+import { writeSection } from '../page.ts';
+import { faultNames, faults } from './faults.ts';
+import { describeMachine, listVersions } from './machine.ts';
+import { readRounds, type RoundRecord } from './record.ts';
+import { limits } from './round.ts';
+import { setUpNames, setUps } from './set-ups.ts';
+
+const heading = [
+  ...['fault', 'set-up', 'rounds', 'failing p50', 'failing p99', 'failed p50', 'failed max'],
+  ...['slow p50', 'slow p99', 'busy watches p50', 'p99', 'silent watches p50', 'p99'],
+];
+
+/** Writes the table of all that is on record into docs/benchmarks.md; answers the file's path. */
+export async function writeReport(kubernetes: string): Promise<string> {
+  return await writeSection('failover', renderReport(readRounds(), kubernetes));
+}
+
+function renderReport(rounds: readonly RoundRecord[], kubernetes: string): string {
+  const versions = listVersions(kubernetes).map(([name, version]) => `${name} ${version}`);
+  const dates = rounds.map(({ at }) => at.slice(0, 10)).sort();
+  const period = [...new Set([dates[0], dates.at(-1)])].join(' to ');
+  const rows = faultNames.flatMap((fault) =>
+    setUpNames.flatMap((setUp) => {
+      const some = rounds.filter((round) => round.fault === fault && round.setUp === setUp);
+      return some.length === 0 ? [] : [[fault, setUps[setUp].title, ...summarize(some)]];
+    }),
+  );
+  return [
+    `\`scripts/bench failover\`, ${period}. ${describeMachine()}. ${versions.join(', ')}.`,
+    '',
+    ...[heading, heading.map((_, column) => (column < 2 ? '-' : '-:')), ...rows].map(
+      (cells) => `| ${cells.join(' | ')} |`,
+    ),
+    '',
+    ...faultNames.map((fault) => `- ${fault}: ${faults[fault].meaning}`),
+  ].join('\n');
+}
+
+function summarize(rounds: readonly RoundRecord[]): string[] {
+  const windows = rounds.map(({ windowMs, isOpen }) => (isOpen ? Infinity : windowMs));
+  const slowed = rounds.map(({ slowedMs, isOpen }) => (isOpen ? Infinity : slowedMs));
+  const failed = rounds.map((round) => round.failed);
+  const watches = rounds.flatMap(({ watchesMs }) => watchesMs.map((known) => known ?? Infinity));
+  const silent = rounds.flatMap(({ silentMs }) => silentMs.map((known) => known ?? Infinity));
+  return [
+    String(rounds.length),
+    ...[formatTime(pick(windows, 50)), formatTime(pick(windows, 99))],
+    ...[String(pick(failed, 50)), String(pick(failed, 100))],
+    ...[formatTime(pick(slowed, 50)), formatTime(pick(slowed, 99))],
+    ...[formatTime(pick(watches, 50)), formatTime(pick(watches, 99))],
+    ...[formatTime(pick(silent, 50)), formatTime(pick(silent, 99))],
+  ];
+}
+
+/** The percentile by nearest rank; undefined when there is nothing. */
+function pick(numbers: readonly number[], percent: number): number | undefined {
+  const sorted = numbers.toSorted((a, b) => a - b);
+  return sorted[Math.ceil((percent / 100) * sorted.length) - 1];
+}
+
+/** Infinity is what was not over at the end of a round. */
+function formatTime(milliseconds: number | undefined): string {
+  if (milliseconds === undefined) return '';
+  if (milliseconds === Infinity) return `> ${limits.roundMs / 1000} s`;
+  if (milliseconds === 0) return '0';
+  return milliseconds < 1000 ? `${milliseconds} ms` : `${(milliseconds / 1000).toFixed(1)} s`;
+}

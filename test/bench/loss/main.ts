@@ -1,0 +1,128 @@
+/**
+ * What agents make of a network that loses packets, and what they cost meanwhile: every agent loses 1 % of what it
+ * sends to apiservers on other masters and of what they answer, for minutes. Run by `scripts/bench loss [MINUTES]`,
+ * 10 by default; docs/benchmarks.md gets the figures.
+ */
+import { rmSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { buildComponents } from '../../lab/build/build.ts';
+import { LabError } from '../../lab/error.ts';
+import { type Lab } from '../../lab/lab.ts';
+import { defaultOptions } from '../../lab/options.ts';
+import { raiseLab } from '../../lab/raise.ts';
+import { waitForBalance } from '../../lab/ready.ts';
+import { requireHost } from '../../lab/requirements.ts';
+import { locateLab } from '../../lab/state.ts';
+import { apiserverPort, masters } from '../../network/layout.ts';
+import { describeMachine } from '../failover/machine.ts';
+import { prepareClient, watched } from '../failover/round.ts';
+import { writeSection } from '../page.ts';
+import { measureAgent, type AgentFigures, readFalls } from './agents.ts';
+
+const options = { ...defaultOptions, name: `loss-${process.pid}` };
+const load = { perSecond: 500, watches: 20, pingIntervalMs: 100 };
+const warmUpMs = 15_000;
+
+/** Only what is sent and received on this very host: what it forwards for clients is left alone. */
+const losingRules = `table inet loss {
+  chain received { type filter hook input priority -300; iif != "lo" tcp sport ${apiserverPort} numgen random mod 100 < 1 drop
+  }
+  chain sent { type filter hook output priority -300; oif != "lo" tcp dport ${apiserverPort} numgen random mod 100 < 1 drop
+  }
+}
+`;
+
+const say = (line: string) => {
+  process.stderr.write(`${line}\n`);
+};
+
+try {
+  await run(readMinutes(process.argv[2] ?? '10'));
+} catch (error) {
+  if (!(error instanceof LabError)) throw error;
+  say(`bench: ${error.message}`);
+  process.exitCode = 1;
+}
+
+function readMinutes(text: string): number {
+  const minutes = Number(text);
+  if (minutes > 0) return minutes;
+  throw new LabError(`${text} is no number of minutes. Example: scripts/bench loss 10`);
+}
+
+async function run(minutes: number): Promise<void> {
+  requireHost(options);
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.once(signal, () => {
+      // All that runs ends with this process.
+      rmSync(locateLab(options.name), { recursive: true, force: true, maxRetries: 5 });
+      process.exit(130);
+    });
+  }
+  await buildComponents(options.kubernetes, say);
+  const lab = await raiseLab(options);
+  try {
+    await waitForBalance(lab);
+    await prepareClient(lab);
+    await sleep(warmUpMs);
+    say(`losing 1 % for ${minutes} minutes`);
+    say(`wrote ${await writeSection('loss', await measure(lab, minutes))}`);
+  } finally {
+    await lab.down();
+  }
+}
+
+async function measure(lab: Lab, minutes: number): Promise<string> {
+  const durationMs = minutes * 60_000;
+  const { authority, admin } = lab.certificates;
+  const before = await measureAgents(lab);
+  for (const { name } of masters) await lab.machine(name).run(['nft', '-f', '-'], { input: losingRules });
+  const watching = await lab.seat('client', 'watches').watchTogether({
+    ...{ host: lab.vip, port: apiserverPort, identity: { authority, ...admin }, object: watched },
+    ...{
+      count: load.watches,
+      silent: { count: 0, untilMs: 0 },
+      pingIntervalMs: load.pingIntervalMs,
+      awaited: [],
+      durationMs,
+    },
+  });
+  const connecting = lab.seat('client', 'connects').connectAtRate({
+    ...{ host: lab.vip, port: apiserverPort, perSecond: load.perSecond, durationMs },
+  });
+  const [{ watches }, { sent, failures }] = await Promise.all([watching.report, connecting]);
+  const after = await measureAgents(lab);
+  const falls = masters.flatMap(({ name }) => readFalls(lab.service(name, 'vipnat').logFile));
+  const ended = watches.filter(({ endedAtMs }) => endedAtMs !== null).length;
+  return [
+    `\`scripts/bench loss ${minutes}\`, ${new Date().toISOString().slice(0, 10)}. ${describeMachine()}.`,
+    '',
+    `- apiservers that fell out of use, by all three agents: ${falls.length}; out for at most ${Math.max(0, ...falls)} ms`,
+    `- new connections through the VIP: ${sent}, failed: ${failures.length}`,
+    `- watches through the VIP: ${watches.length}, ended: ${ended}`,
+    '',
+    '| agent | memory before | after | file descriptors before | after | processor |',
+    '| - | -: | -: | -: | -: | -: |',
+    ...masters.map(({ name }, index) =>
+      formatRow(name, { before: before[index], after: after[index], durationMs }),
+    ),
+  ].join('\n');
+}
+
+function measureAgents(lab: Lab): Promise<AgentFigures[]> {
+  return Promise.all(masters.map(({ name }) => measureAgent(lab.machine(name), lab.service(name, 'vipnat'))));
+}
+
+interface Span {
+  readonly before: AgentFigures | undefined;
+  readonly after: AgentFigures | undefined;
+  readonly durationMs: number;
+}
+
+function formatRow(name: string, { before, after, durationMs }: Span): string {
+  if (before === undefined || after === undefined) return `| ${name} |`;
+  const share = ((after.processorMs - before.processorMs) / durationMs) * 100;
+  const memory = (bytes: number) => `${(bytes / 1024 ** 2).toFixed(1)} MiB`;
+  const cells = [memory(before.memory), memory(after.memory), before.descriptors, after.descriptors];
+  return `| ${name} | ${cells.join(' | ')} | ${share.toFixed(1)} % |`;
+}

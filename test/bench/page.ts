@@ -1,0 +1,20 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { format, resolveConfig } from 'prettier';
+
+const file = fileURLToPath(new URL('../../docs/benchmarks.md', import.meta.url));
+
+/**
+ * Puts a text in docs/benchmarks.md in the place of what is between the comments `NAME:begin` and `NAME:end`;
+ * answers the file's path.
+ * @throws Error when the page has no such comments.
+ */
+export async function writeSection(name: string, section: string): Promise<string> {
+  const text = readFileSync(file, 'utf8');
+  const [beginMark, endMark] = [`<!-- ${name}:begin -->`, `<!-- ${name}:end -->`];
+  const [before, after] = [text.indexOf(beginMark), text.indexOf(endMark)];
+  if (before < 0 || after < before) throw new Error(`${file} has no ${beginMark} … ${endMark}`);
+  const whole = `${text.slice(0, before)}${beginMark}\n\n${section}\n\n${text.slice(after)}`;
+  writeFileSync(file, await format(whole, { ...(await resolveConfig(file)), parser: 'markdown' }));
+  return file;
+}

@@ -1,0 +1,146 @@
+import { type ClientHttp2Session } from 'node:http2';
+import { type TLSSocket } from 'node:tls';
+import { collection, open } from './seat-watch.ts';
+import { type Identity } from './seat.ts';
+
+/** Watches of a ConfigMap in namespace `default`, each on a connection of its own, which ends once and for all. */
+export interface WatchesTask {
+  readonly kind: 'watches';
+  readonly host: string;
+  readonly port: number;
+  readonly identity: Identity;
+  readonly object: string;
+  readonly count: number;
+  /** How often each sends something that is not silent. */
+  readonly pingIntervalMs: number;
+  /** How many of them send nothing until so long after `Seat.settle`, and then all the time. */
+  readonly silent: { readonly count: number; readonly untilMs: number };
+  /** The apiservers, by common name, whose watches are waited for by `Seat.settle`. */
+  readonly awaited: readonly string[];
+  /** At the longest, see `Seat.settle`. */
+  readonly durationMs: number;
+}
+
+/** What became of watches. */
+export interface WatchesReport {
+  /** When it began, in milliseconds since the epoch. */
+  readonly startedAt: number;
+  /** The apiserver each was on, and when it knew of its end; null while it did not. */
+  readonly watches: readonly {
+    readonly apiserver: string;
+    readonly isSilent: boolean;
+    readonly endedAtMs: number | null;
+  }[];
+}
+
+/** One connection with a watch: whose it is, and when its client knew that it needs another one. */
+interface Watch {
+  readonly session: ClientHttp2Session;
+  readonly apiserver: string;
+  readonly isSilent: boolean;
+  endedAt: number | null;
+}
+
+const retryMs = 100;
+const lookIntervalMs = 5;
+
+/** The answer to the first packet counts; should that one be lost, another comes soon. */
+const brokenSilenceMs = 20;
+
+/** Node.js stops asking when 10 are without an answer, and then sends nothing that could be refused. */
+const maxOutstandingPings = 1_000_000;
+
+/**
+ * Watches until time is over, or after it was told to settle until every awaited watch has ended. Prints a line when every watch had its first event.
+ */
+export async function watchTogether(task: WatchesTask, settled: AbortSignal): Promise<WatchesReport> {
+  const watches = await Promise.all(
+    Array.from({ length: task.count }, (_, index) => begin(task, index < task.silent.count ? settled : null)),
+  );
+  const startedAt = Date.now();
+  const started = performance.now();
+  process.stdout.write('"watching"\n');
+  const awaited = watches.filter(({ apiserver }) => task.awaited.includes(apiserver));
+  while (performance.now() - started < task.durationMs) {
+    if (settled.aborted && awaited.every(({ endedAt }) => endedAt !== null)) break;
+    await sleep(lookIntervalMs);
+  }
+  const report = watches.map(({ apiserver, isSilent, endedAt }) => ({
+    apiserver,
+    isSilent,
+    endedAtMs: endedAt === null ? null : endedAt - started,
+  }));
+  for (const { session } of watches) session.destroy();
+  return { startedAt, watches: report };
+}
+
+/** One that is silent until a signal, or busy from the beginning. */
+async function begin(task: WatchesTask, silence: AbortSignal | null): Promise<Watch> {
+  for (;;) {
+    const watch = await beginOnce(task, silence).catch(() => null);
+    if (watch !== null) return watch;
+    await sleep(retryMs);
+  }
+}
+
+/** Rejects when it ends before its first event. */
+function beginOnce(task: WatchesTask, silence: AbortSignal | null): Promise<Watch> {
+  const { host, port, identity, object } = task;
+  return new Promise((resolve, reject) => {
+    const session = open(host, port, identity, { maxOutstandingPings });
+    let watch: Watch | null = null;
+    const onEnd = () => {
+      if (watch !== null) watch.endedAt ??= performance.now();
+      reject(new Error('ended'));
+    };
+    const stopPings = startPings(session, task, silence);
+    session.on('error', onEnd).on('goaway', onEnd);
+    session.on('close', () => {
+      stopPings();
+      onEnd();
+    });
+    const path = `${collection}?watch=true&resourceVersion=0&fieldSelector=metadata.name%3D${object}`;
+    const stream = session.request({ ':path': path });
+    stream.once('data', () => {
+      const apiserver = String((session.socket as TLSSocket).getPeerCertificate().subject.CN);
+      watch = { session, apiserver, isSilent: silence !== null, endedAt: null };
+      resolve(watch);
+    });
+    stream.resume();
+    stream.on('error', onEnd).on('close', () => {
+      onEnd();
+      session.destroy();
+    });
+  });
+}
+
+/** Answers what ends them. */
+function startPings(
+  session: ClientHttp2Session,
+  { pingIntervalMs, silent }: WatchesTask,
+  silence: AbortSignal | null,
+): () => void {
+  let timer: NodeJS.Timeout | undefined;
+  const ping = () => {
+    if (!session.destroyed) session.ping(() => undefined);
+  };
+  const startAfter = (delayMs: number, intervalMs: number) => {
+    timer = setTimeout(() => {
+      ping();
+      timer = setInterval(ping, intervalMs);
+    }, delayMs);
+  };
+  const breakSilence = () => {
+    startAfter(silent.untilMs, brokenSilenceMs);
+  };
+  if (silence === null) startAfter(pingIntervalMs, pingIntervalMs);
+  else silence.addEventListener('abort', breakSilence, { once: true });
+  return () => {
+    silence?.removeEventListener('abort', breakSilence);
+    clearTimeout(timer);
+  };
+}
+
+function sleep(milliseconds: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, milliseconds));
+}
