@@ -20,12 +20,16 @@ export function testFaults(lab: () => Lab, faults: readonly Fault[], perSecond =
       const { durationMs, watched } = fault;
       const outage = await measureOutage(
         lab(),
-        { durationMs, perSecond, ...(watched === undefined ? {} : { watched: roles[watched] }) },
+        {
+          ...{ durationMs, perSecond, needsAnswer: fault.needsAnswer ?? false },
+          ...(watched === undefined ? {} : { watched: roles[watched] }),
+        },
         () => fault.run(lab(), roles),
       );
       const { sent, failed, windowMs, watchGapMs, errors } = outage;
       rows.push([fault.name, sent, failed, formatDuration(windowMs), formatDuration(watchGapMs), errors]);
       expect(failed).toBeLessThanOrEqual(fault.maxFailed ?? sent);
+      expect(windowMs).toBeLessThanOrEqual(fault.maxWindowMs ?? durationMs);
       // Every fault is over by then, for new connections.
       expect(outage.quietMs).toBeGreaterThan(2000);
     },

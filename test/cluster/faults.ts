@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type Component } from '../lab/components/component.ts';
 import { type Lab } from '../lab/lab.ts';
 import { runShell } from '../lab/machines/machine.ts';
-import { waitForApiservers } from '../lab/ready.ts';
+import { waitForApiservers, waitForBalance } from '../lab/ready.ts';
 import { masters } from '../network/layout.ts';
 
 /** The masters as a fault sees them. */
@@ -20,8 +20,12 @@ export interface Fault {
   readonly durationMs: number;
   /** How many new connections may fail; any number when left out, as long as it ends. */
   readonly maxFailed?: number;
+  /** How long they may fail, far more than on a quiet machine; any time when left out. */
+  readonly maxWindowMs?: number;
   /** Whose apiserver the long-lived watch is on. */
   readonly watched?: keyof Roles;
+  /** Whether a connection counts only with an apiserver's answer; otherwise its host's is enough. */
+  readonly needsAnswer?: boolean;
   /** Mends what the one before broke: begins while it is broken. */
   readonly isRemedy?: boolean;
   run(lab: Lab, roles: Roles): Promise<void>;
@@ -44,11 +48,11 @@ COMMIT
 COMMIT
 `;
 
-/** An apiserver that is gone is an endpoint for up to 26 s (a lease of 15 s, looked at every 10), and kube-proxy hears of it then. */
+/** An apiserver that is gone is an endpoint for up to 26 s (a lease of 15 s, looked at every 10), and kube-proxy hears of it then: what follows from that is watched too. */
 const leaseMs = 32_000;
 
-/** client-go gives up on a silent connection after 45 s. */
-const silenceMs = 55_000;
+/** The kubelet gives a static pod no longer after its SIGTERM. */
+const graceMs = 10_000;
 
 /** What is over in a few seconds, and seen by hardly any client. */
 export const quickFaults: readonly Fault[] = [
@@ -92,6 +96,75 @@ export const quickFaults: readonly Fault[] = [
   },
 ];
 
+/** An apiserver goes without a word, and comes back. The bounds are for machines that do other work too. */
+export const suddenDeaths: readonly Fault[] = [
+  {
+    name: 'an apiserver killed -9',
+    maxWindowMs: 2000,
+    durationMs: leaseMs,
+    watched: 'other',
+    run: (lab, { other }) => lab.service(other, 'kube-apiserver').stop('KILL'),
+  },
+  { name: 'that apiserver started', isRemedy: true, maxFailed: 0, durationMs: 15_000, run: startApiserver },
+  {
+    name: 'another master cut from the network',
+    maxWindowMs: 4000,
+    durationMs: 15_000,
+    watched: 'other',
+    run: (lab, { other }) => lab.cut(other),
+  },
+  {
+    name: 'that master back',
+    isRemedy: true,
+    maxFailed: 0,
+    durationMs: 15_000,
+    run: (lab, { other }) => lab.join(other),
+  },
+];
+
+/** An apiserver goes in other manners, or with the VIP. */
+const otherDeaths: readonly Fault[] = [
+  {
+    name: 'an apiserver frozen',
+    maxWindowMs: 13_000,
+    durationMs: 18_000,
+    needsAnswer: true,
+    run: (lab, { other }) => lab.service(other, 'kube-apiserver').signal('STOP'),
+  },
+  {
+    name: 'that apiserver thawed',
+    isRemedy: true,
+    maxFailed: 0,
+    durationMs: 10_000,
+    run: (lab, { other }) => lab.service(other, 'kube-apiserver').signal('CONT'),
+  },
+  {
+    name: 'an apiserver stopped',
+    maxWindowMs: 2000,
+    durationMs: 20_000,
+    watched: 'other',
+    run: (lab, { other }) => stopApiserver(lab, other),
+  },
+  { name: 'that apiserver started', isRemedy: true, maxFailed: 0, durationMs: 15_000, run: startApiserver },
+  {
+    name: "the VIP's holder cut from the network",
+    maxWindowMs: 12_000,
+    durationMs: 20_000,
+    watched: 'holder',
+    run: (lab, { holder }) => lab.cut(holder),
+  },
+  {
+    name: 'that master back',
+    isRemedy: true,
+    maxFailed: 0,
+    durationMs: 15_000,
+    // The VIP is elsewhere by now.
+    run: async (lab) => {
+      for (const { name } of masters) await lab.join(name);
+    },
+  },
+];
+
 /** All of them, in the order in which they are tried. */
 export const faults: readonly Fault[] = [
   ...quickFaults,
@@ -105,59 +178,14 @@ export const faults: readonly Fault[] = [
       await lab.start(holder, 'kube-proxy');
     },
   },
+  ...suddenDeaths,
+  ...otherDeaths,
   {
-    name: 'an apiserver stopped',
-    durationMs: leaseMs,
-    watched: 'other',
-    run: (lab, { other }) => lab.service(other, 'kube-apiserver').stop(),
-  },
-  {
-    name: 'that apiserver started',
-    isRemedy: true,
+    name: 'all apiservers restarted, one after the other',
     maxFailed: 0,
-    durationMs: 20_000,
-    run: startApiserver,
-  },
-  {
-    name: 'an apiserver killed -9',
-    durationMs: leaseMs,
-    watched: 'other',
-    run: (lab, { other }) => lab.service(other, 'kube-apiserver').stop('KILL'),
-  },
-  {
-    name: 'that apiserver started',
-    isRemedy: true,
-    maxFailed: 0,
-    durationMs: 20_000,
-    run: startApiserver,
-  },
-  {
-    name: 'another master cut from the network',
-    durationMs: silenceMs,
-    watched: 'other',
-    run: (lab, { other }) => lab.cut(other),
-  },
-  {
-    name: 'that master back',
-    isRemedy: true,
-    maxFailed: 0,
-    durationMs: 20_000,
-    run: (lab, { other }) => lab.join(other),
-  },
-  {
-    name: "the VIP's holder cut from the network",
-    durationMs: silenceMs,
-    watched: 'holder',
-    run: (lab, { holder }) => lab.cut(holder),
-  },
-  {
-    name: 'that master back',
-    isRemedy: true,
-    maxFailed: 0,
-    durationMs: 20_000,
-    // The VIP is elsewhere by now.
+    durationMs: 75_000,
     run: async (lab) => {
-      for (const { name } of masters) await lab.join(name);
+      for (const { name } of masters) await restartApiserver(lab, name);
     },
   },
 ];
@@ -177,4 +205,19 @@ async function restart(lab: Lab, host: string, component: Component): Promise<vo
 async function startApiserver(lab: Lab, { other }: Roles): Promise<void> {
   await lab.start(other, 'kube-apiserver');
   await waitForApiservers(lab, [other]);
+}
+
+/** As the kubelet does: SIGTERM, and SIGKILL for one that still serves open watches. */
+async function stopApiserver(lab: Lab, master: string): Promise<void> {
+  const apiserver = lab.service(master, 'kube-apiserver');
+  await apiserver.signal('TERM');
+  await sleep(graceMs);
+  await apiserver.stop('KILL');
+}
+
+async function restartApiserver(lab: Lab, master: string): Promise<void> {
+  await stopApiserver(lab, master);
+  await lab.start(master, 'kube-apiserver');
+  await waitForApiservers(lab, [master]);
+  await waitForBalance(lab);
 }

@@ -5,7 +5,8 @@ import { testSevenCases } from './seven-cases.ts';
 import { useLab } from './with-lab.ts';
 
 describe('kube-proxy in iptables mode', () => {
-  const lab = useLab({ proxyMode: 'iptables', iptables: 'nft' });
+  // As an apiserver should be set that is restarted while it serves: it says that it goes, and serves on for a while.
+  const lab = useLab({ proxyMode: 'iptables', iptables: 'nft', shutdownDelaySeconds: 5 });
   testSevenCases(lab);
   testFaults(lab, faults);
 });

@@ -1,7 +1,7 @@
 import { describe } from '@jest/globals';
 import { CoexistenceTable, testModeChanges } from './coexistence-table.ts';
 import { testFaults } from './fault-table.ts';
-import { quickFaults } from './faults.ts';
+import { suddenDeaths, quickFaults } from './faults.ts';
 import { testSevenCases } from './seven-cases.ts';
 import { useLab } from './with-lab.ts';
 
@@ -9,6 +9,6 @@ describe('kube-proxy in ipvs mode, on virtual machines', () => {
   const lab = useLab({ proxyMode: 'ipvs', iptables: 'legacy' });
   testSevenCases(lab);
   // A machine of this kind forwards a fraction of what a real one does.
-  testFaults(lab, quickFaults, 50);
+  testFaults(lab, [...quickFaults, ...suddenDeaths], 50);
   testModeChanges(lab, 'm1', new CoexistenceTable(lab, 'm1'), ['iptables', 'ipvs']);
 });

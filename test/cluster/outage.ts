@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type Lab } from '../lab/lab.ts';
 import { runShell } from '../lab/machines/machine.ts';
 import { apiserverPort, masters } from '../network/layout.ts';
+import { recordHello } from '../network/hello.ts';
 import { type ConnectReport, type WatchReport } from '../network/seat.ts';
 
 /** What a client outside the cluster saw of a fault. */
@@ -27,6 +28,8 @@ export interface Measurement {
   /** The apiserver that the watch shall be on; any when left out. */
   readonly watched?: string;
   readonly perSecond?: number;
+  /** Whether a connection counts only when an apiserver answers to a TLS handshake; otherwise one of TCP does. */
+  readonly needsAnswer?: boolean;
 }
 
 const object = 'heartbeat';
@@ -41,7 +44,7 @@ const separatePorts = 'echo 61000 65535 > /proc/sys/net/ipv4/ip_local_port_range
 /** Runs a fault, and what is done about it, under a steady load of new connections and one watch. */
 export async function measureOutage(
   lab: Lab,
-  { durationMs, watched, perSecond = 500 }: Measurement,
+  { durationMs, watched, perSecond = 500, needsAnswer = false }: Measurement,
   fault: () => Promise<void>,
 ): Promise<Outage> {
   await createObject(lab);
@@ -62,9 +65,10 @@ export async function measureOutage(
   const watch = await lab
     .seat('client', 'watch')
     .watch({ ...target, ...apiserver, host: vip, durationMs: wholeMs });
-  const connects = lab
-    .seat('client', 'connects')
-    .connectAtRate({ host: vip, port: apiserverPort, perSecond, durationMs: wholeMs });
+  const connects = lab.seat('client', 'connects').connectAtRate({
+    ...{ host: vip, port: apiserverPort, perSecond, durationMs: wholeMs },
+    ...(needsAnswer ? { hello: await recordHello() } : {}),
+  });
   await sleep(leadMs);
   await fault();
   const reports = await Promise.all([connects, watch.report, writes]);
