@@ -31,7 +31,8 @@ export class Agent {
       clock,
       settings: toProbeSettings(config),
       onChange: (before, after) => {
-        this.#loop.hear(rateUrgency(before, after));
+        const urgency = rateUrgency(before, after);
+        if (urgency !== null) this.#loop.hear(urgency);
         healthReport.say(before, after);
       },
     });

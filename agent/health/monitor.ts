@@ -141,8 +141,9 @@ function isNews(before: EndpointHealth, after: EndpointHealth): boolean {
   );
 }
 
-/** Whether a change cannot wait for a look: connections go, or hang, where nobody answers. */
-export function rateUrgency(before: EndpointHealth, after: EndpointHealth): Urgency {
+/** Whether a change cannot wait for a look: connections go, or hang, where nobody answers. Null for one that changes nothing but what people are told. */
+export function rateUrgency(before: EndpointHealth, after: EndpointHealth): Urgency | null {
   const isFall = before.state === 'ready' && after.state !== 'ready';
-  return isFall || (after.isLost && !before.isLost) ? 'urgent' : 'calm';
+  if (isFall || (after.isLost && !before.isLost)) return 'urgent';
+  return before.state === after.state ? null : 'calm';
 }

@@ -3,7 +3,7 @@ import { type IncomingMessage } from 'node:http';
 import { connect as connectTcp, type Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import { type Endpoint } from '../../lib/address/endpoint.ts';
-import { type Clock } from '../../lib/kernel/clock.ts';
+import { type Cancel, type Clock } from '../../lib/kernel/clock.ts';
 import { type Apiserver, type ConnectOutcome, type HeldConnection, type ReadyzOutcome } from './apiserver.ts';
 import { type Authority } from '../../lib/certificates/authority.ts';
 
@@ -24,7 +24,7 @@ function connect(clock: Clock, { address, port }: Endpoint, limitMs: number): Pr
       socket.destroy();
       resolve(outcome);
     };
-    const cancel = clock.schedule(limitMs, () => {
+    const cancel = scheduleLimit(clock, limitMs, () => {
       end({ kind: 'silent' });
     });
     socket.on('error', ({ code = 'unknown' }: NodeJS.ErrnoException) => {
@@ -34,6 +34,21 @@ function connect(clock: Clock, { address, port }: Endpoint, limitMs: number): Pr
       end({ kind: 'open' });
     });
   });
+}
+
+/**
+ * Calls back when a limit is over and nothing has come by then. A process that was kept from running for long finds its
+ * timer due and the answer waiting: timers come first in Node's loop, so what waits is read before it is called late.
+ */
+function scheduleLimit(clock: Clock, limitMs: number, onLimit: () => void): Cancel {
+  let immediate: NodeJS.Immediate | undefined;
+  const cancel = clock.schedule(limitMs, () => {
+    immediate = setImmediate(onLimit);
+  });
+  return () => {
+    cancel();
+    clearImmediate(immediate);
+  };
 }
 
 /** What this host lacks, not the peer. */
@@ -84,7 +99,7 @@ class TlsConnection implements HeldConnection {
         rejectUnauthorized: false,
         ...(ca === undefined ? {} : { ca }),
       });
-      const cancel = clock.schedule(limitMs, () => {
+      const cancel = scheduleLimit(clock, limitMs, () => {
         end({ kind: 'silent' });
         this.#giveUp();
         request.destroy();

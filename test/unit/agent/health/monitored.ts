@@ -14,7 +14,7 @@ export interface Change {
   readonly atMs: number;
   readonly endpoint: string;
   readonly state: HealthState;
-  readonly urgency: Urgency;
+  readonly urgency: Urgency | null;
   readonly reason: string;
 }
 

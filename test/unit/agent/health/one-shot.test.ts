@@ -1,10 +1,13 @@
-import { expect, test } from '@jest/globals';
+import { expect, jest, test } from '@jest/globals';
 import { probeOnce } from '../../../../agent/health/one-shot.ts';
 import { type HealthView } from '../../../../agent/health/usable.ts';
 import { type Behaviour, FakeApiservers } from '../../../fakes/apiserver.ts';
 import { FakeClock } from '../../../fakes/clock.ts';
 import { toEndpoint } from '../../../fakes/endpoints.ts';
 import { local, second, third } from './monitored.ts';
+
+// Minutes of fake time take a second, and several times that on a busy machine.
+jest.setTimeout(60_000);
 
 interface Outcome {
   readonly states: readonly (string | undefined)[];

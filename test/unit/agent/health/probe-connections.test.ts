@@ -151,6 +151,15 @@ test('who accepts and never answers is silent, and is asked on a new connection 
   expect(connections).toBe(2);
 });
 
+test('an answer that waits while this process does not run is no silence', async () => {
+  const endpoint = await listen(createServer());
+  const connecting = apiserver.connect(endpoint, 50);
+  const blockedUntil = performance.now() + 200;
+  // Nothing else runs meanwhile, as on a machine that is overloaded.
+  while (performance.now() < blockedUntil);
+  expect(await connecting).toEqual({ kind: 'open' });
+});
+
 test('who hangs up during the handshake has not answered', async () => {
   const endpoint = await listen(createServer((socket) => socket.destroy()));
   expect(await hold(endpoint).ask(limitMs)).toEqual({ kind: 'closed' });
