@@ -6,7 +6,7 @@ import { type WatchesReport } from '../../network/seat-watches.ts';
 import { type ConnectReport, type Seat } from '../../network/seat.ts';
 import { type Fault } from './faults.ts';
 
-/** New connections each second, and watches. */
+/** New connections each second, and watches; some of these send nothing until so long after the rest that follows a fault. */
 export const load = { perSecond: 500, watches: 20, silent: { count: 10, untilMs: 1400 } };
 
 /** How long a client may wait for the first bytes of an answer, and how long a round lasts at most. */
@@ -26,7 +26,7 @@ export interface Outcome {
   readonly isOpen: boolean;
   /** From the fault until its client knew, for each watch that it broke and that sent all the time; null for those that did not know at the end. */
   readonly watchesMs: readonly (number | null)[];
-  /** The same for those that sent nothing for the first 1.4 s after it. */
+  /** The same for those that sent nothing for the first 3.9 s after it. */
   readonly silentMs: readonly (number | null)[];
   readonly errors: Readonly<Record<string, number>>;
 }
