@@ -60,7 +60,7 @@ function toOutcome(code: string): ConnectOutcome {
   return ownShortages.has(code) ? { kind: 'untried', code } : { kind: 'unreachable', code };
 }
 
-/** The answer of an apiserver in trouble lists its checks, a line each: 3 kB in 1.36. */
+/** The answer of an apiserver in trouble lists its checks, a line each: far less than this. */
 const maxBodyLength = 16_384;
 
 interface TlsConnectionOptions {

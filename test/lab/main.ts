@@ -1,15 +1,15 @@
 /** The lab as a command, see scripts/lab. */
 import { once } from 'node:events';
-import { rmSync } from 'node:fs';
 import { Command, Option } from 'commander';
 import { buildComponents } from './build/build.ts';
 import { describeLab } from './describe.ts';
 import { LabError } from './error.ts';
+import { removeLabOnSignal } from './interrupt.ts';
 import { Lab } from './lab.ts';
 import { defaultKubernetes, defaultOptions, type LabOptions, parseOptions } from './options.ts';
 import { raiseLab } from './raise.ts';
 import { requireHost } from './requirements.ts';
-import { listLabs, locateLab } from './state.ts';
+import { listLabs } from './state.ts';
 
 type Given = Readonly<Record<string, string | undefined>>;
 
@@ -76,14 +76,8 @@ function named(usage: string, description: string): Command {
 
 async function bringUp(options: LabOptions): Promise<void> {
   requireHost(options);
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-    process.once(signal, () => {
-      // All that runs ends with this process: its sandbox is told to stay only at the end.
-      // Whatever still runs may write a last line meanwhile.
-      rmSync(locateLab(options.name), { recursive: true, force: true, maxRetries: 5 });
-      process.exit(130);
-    });
-  }
+  // Its sandbox is told to stay only at the end.
+  removeLabOnSignal(options.name);
   await buildComponents(options.kubernetes, say);
   const started = performance.now();
   const lab = await raiseLab(options, { say });

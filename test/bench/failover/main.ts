@@ -2,13 +2,12 @@
  * How long clients suffer when a part of the control plane fails, with vipnat and with what else there is. Run by
  * `scripts/bench failover`; what it measures and how is in docs/benchmarks.md.
  */
-import { rmSync } from 'node:fs';
 import { buildComponents } from '../../lab/build/build.ts';
 import { LabError } from '../../lab/error.ts';
+import { removeLabOnSignal } from '../../lab/interrupt.ts';
 import { type Lab } from '../../lab/lab.ts';
 import { defaultOptions, type LabOptions } from '../../lab/options.ts';
 import { requireHost } from '../../lab/requirements.ts';
-import { locateLab } from '../../lab/state.ts';
 import { chooseMaster, type FaultName, faults } from './faults.ts';
 import { recordHello } from '../../network/hello.ts';
 import { requireHaproxy } from './machine.ts';
@@ -36,13 +35,7 @@ try {
 async function measure(options: BenchOptions): Promise<void> {
   requireHost(labOptions);
   if (options.setUps.includes('haproxy')) requireHaproxy();
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-    process.once(signal, () => {
-      // All that runs ends with this process.
-      rmSync(locateLab(labOptions.name), { recursive: true, force: true, maxRetries: 5 });
-      process.exit(130);
-    });
-  }
+  removeLabOnSignal(labOptions.name);
   await buildComponents(labOptions.kubernetes, say);
   if (options.isFresh) removeRounds(options.setUps, options.faults);
   const hello = await recordHello();

@@ -3,16 +3,15 @@
  * sends to apiservers on other masters and of what they answer, for minutes. Run by `scripts/bench loss [MINUTES]`,
  * 10 by default; docs/benchmarks.md gets the figures.
  */
-import { rmSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { buildComponents } from '../../lab/build/build.ts';
 import { LabError } from '../../lab/error.ts';
+import { removeLabOnSignal } from '../../lab/interrupt.ts';
 import { type Lab } from '../../lab/lab.ts';
 import { defaultOptions } from '../../lab/options.ts';
 import { raiseLab } from '../../lab/raise.ts';
 import { waitForBalance } from '../../lab/ready.ts';
 import { requireHost } from '../../lab/requirements.ts';
-import { locateLab } from '../../lab/state.ts';
 import { apiserverPort, masters } from '../../network/layout.ts';
 import { describeMachine } from '../failover/machine.ts';
 import { prepareClient, watched } from '../failover/round.ts';
@@ -52,13 +51,7 @@ function readMinutes(text: string): number {
 
 async function run(minutes: number): Promise<void> {
   requireHost(options);
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-    process.once(signal, () => {
-      // All that runs ends with this process.
-      rmSync(locateLab(options.name), { recursive: true, force: true, maxRetries: 5 });
-      process.exit(130);
-    });
-  }
+  removeLabOnSignal(options.name);
   await buildComponents(options.kubernetes, say);
   const lab = await raiseLab(options);
   try {

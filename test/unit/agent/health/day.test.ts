@@ -7,7 +7,7 @@ import { local, Monitored, second, third } from './monitored.ts';
 
 const hourMs = 3_600_000;
 
-/** Two million timers: half a minute, and more on a busy machine. */
+/** Some two million timers, on a machine that may be busy. */
 const limitMs = 240_000;
 
 /** What may come to an apiserver, and for how long, in turn: short and long enough to cross every threshold in judge.ts. */
