@@ -34,7 +34,7 @@ export function componentCommand(
   const { family } = options;
   switch (component) {
     case 'etcd':
-      return etcdCommand(programs.etcd, findMaster(host), family);
+      return etcdCommand(programs.etcd, findMaster(host), options);
     case 'kube-apiserver':
       return apiserverCommand(programs['kube-apiserver'], findMaster(host), options, certificates);
     case 'keepalived':
