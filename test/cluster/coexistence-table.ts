@@ -4,8 +4,8 @@ import { type LabOptions } from '../lab/options.ts';
 import { waitForBalance, waitForProxyMode, waitForServices } from '../lab/ready.ts';
 import {
   countRestoreFailures,
+  limitOfSync,
   listReferences,
-  nextSyncMs,
   timeNewService,
   waitFor,
 } from './kube-proxy-state.ts';
@@ -37,7 +37,7 @@ export class CoexistenceTable {
   async examine(what: string, failuresBefore: number, references: readonly string[]): Promise<void> {
     const machine = this.#lab().machine(this.#node);
     const failures = (await countRestoreFailures(machine)) - failuresBefore;
-    const serviceMs = await timeNewService(this.#lab(), machine);
+    const serviceMs = await timeNewService(this.#lab(), this.#node);
     this.#rows.push([
       what,
       failures,
@@ -50,7 +50,8 @@ export class CoexistenceTable {
   }
 }
 
-const changeLimitMs = 240_000;
+/** Three waits of 120 s at most, and a sync. */
+const changeLimitMs = 480_000;
 
 /** Tests in which kube-proxy on a node changes its mode, one after another, while the agent runs. */
 export function testModeChanges(
@@ -70,7 +71,8 @@ export function testModeChanges(
       await waitForBalance(lab());
       const listLeft = () => listReferences(lab().machine(node));
       // In iptables mode the jump is how the VIP is balanced. In others it may stay until kube-proxy has written.
-      if (mode !== 'iptables') await waitFor(async () => (await listLeft()).length === 0, nextSyncMs);
+      const limitMs = limitOfSync(lab(), node);
+      if (mode !== 'iptables') await waitFor(async () => (await listLeft()).length === 0, limitMs);
       await table.examine(`mode changed to ${mode}`, 0, mode === 'iptables' ? [] : await listLeft());
     },
     changeLimitMs,

@@ -15,26 +15,35 @@ import type {
   RateTask,
   RequestReport,
   RequestTask,
-  SettleTask,
   Task,
+  Word,
 } from './seat.ts';
 
-const requestLimitMs = 2000;
+/** What takes longer at a steady rate, or to be opened, has failed: an outage is measured. */
+const limitMs = 2000;
 
-let settled = new AbortController();
+/** Of requests only the answers count; a virtual machine on a busy host takes its time. */
+const patientLimitMs = 10_000;
+
+/** Whether each word was said to the task under way. */
+let words = { settle: new AbortController(), speak: new AbortController() };
 let last = Promise.resolve();
 createInterface({ input: process.stdin }).on('line', (line) => {
-  const task = JSON.parse(line) as Task | SettleTask;
-  if (task.kind === 'settle') settled.abort();
+  const task = JSON.parse(line) as Task | Word;
+  if (isWord(task)) words[task.kind].abort();
   else last = last.then(() => answer(task));
 });
 
-async function answer(task: Task): Promise<void> {
-  settled = new AbortController();
-  process.stdout.write(`${JSON.stringify(await run(task, settled.signal))}\n`);
+function isWord(task: Task | Word): task is Word {
+  return task.kind in words;
 }
 
-function run(task: Task, settled: AbortSignal): Promise<unknown> {
+async function answer(task: Task): Promise<void> {
+  words = { settle: new AbortController(), speak: new AbortController() };
+  process.stdout.write(`${JSON.stringify(await run(task, words.settle.signal, words.speak.signal))}\n`);
+}
+
+function run(task: Task, settled: AbortSignal, spoken: AbortSignal): Promise<unknown> {
   switch (task.kind) {
     case 'requests':
       return sendRequests(task);
@@ -47,7 +56,7 @@ function run(task: Task, settled: AbortSignal): Promise<unknown> {
     case 'watch':
       return watchObject(task);
     case 'watches':
-      return watchTogether(task, settled);
+      return watchTogether(task, settled, spoken);
     case 'write':
       return writeObject(task);
   }
@@ -59,7 +68,7 @@ async function sendRequests({ host, port, count, concurrency }: RequestTask): Pr
   const worker = async () => {
     while (left > 0) {
       left -= 1;
-      await request(host, port).then(
+      await request(host, port, patientLimitMs).then(
         ({ apiserver, from }) => {
           increment(report.apiservers, apiserver);
           increment(report.from, from);
@@ -85,7 +94,7 @@ async function sendAtRate({ host, port, perSecond, durationMs }: RateTask): Prom
     if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs));
     const atMs = performance.now() - started;
     pending.push(
-      request(host, port).then(
+      request(host, port, limitMs).then(
         ({ apiserver }) => void answers.push({ atMs, apiserver }),
         (error: unknown) => void answers.push({ atMs, error: nameError(error) }),
       ),
@@ -126,7 +135,7 @@ async function holdConnections({ host, port, count, durationMs }: HoldTask): Pro
 function open(host: string, port: number, report: HoldReport): Promise<Socket> {
   return new Promise((resolve, reject) => {
     const socket = connectPlain({ host, port, noDelay: true }, () => socket.write('echo\n'));
-    socket.setTimeout(requestLimitMs, () => socket.destroy(new Error('timeout')));
+    socket.setTimeout(limitMs, () => socket.destroy(new Error('timeout')));
     let greeting = '';
     const onGreeting = (data: Buffer) => {
       // The apiserver's name, and the first line that comes back.
@@ -145,7 +154,7 @@ function open(host: string, port: number, report: HoldReport): Promise<Socket> {
   });
 }
 
-function request(host: string, port: number): Promise<{ apiserver: string; from: string }> {
+function request(host: string, port: number, limitMs: number): Promise<{ apiserver: string; from: string }> {
   return new Promise((resolve, reject) => {
     let answer = '';
     // A real apiserver does not say who it is, but its certificate does.
@@ -154,7 +163,7 @@ function request(host: string, port: number): Promise<{ apiserver: string; from:
       apiserver = String(socket.getPeerCertificate().subject.CN);
       socket.write('GET /version HTTP/1.0\r\nconnection: close\r\n\r\n');
     });
-    const timer = setTimeout(() => socket.destroy(new Error('timeout')), requestLimitMs);
+    const timer = setTimeout(() => socket.destroy(new Error('timeout')), limitMs);
     socket.setEncoding('utf8').on('data', (data: string) => (answer += data));
     socket.on('error', reject).on('close', () => {
       clearTimeout(timer);
