@@ -37,17 +37,12 @@ export async function connectAtRate(task: ConnectTask, settled: AbortSignal): Pr
     const waitMs = (sent * 1000) / perSecond - (performance.now() - started);
     if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs));
     const atMs = performance.now() - started;
-    const attempt = tryToConnect(task).then(
-      () => {
-        if (performance.now() - started - atMs <= slowMs) return;
-        seenAt = performance.now();
-        slowAtMs.push(atMs);
-      },
-      (error: unknown) => {
-        seenAt = performance.now();
-        failures.push({ atMs, error: nameError(error) });
-      },
-    );
+    const attempt = tryToConnect(task).then((failure) => {
+      if (failure === null && performance.now() - started - atMs <= slowMs) return;
+      seenAt = performance.now();
+      if (failure === null) slowAtMs.push(atMs);
+      else failures.push({ atMs, ...failure });
+    });
     pending.add(attempt);
     void attempt.then(() => pending.delete(attempt));
   }
@@ -66,13 +61,25 @@ export function nameError(error: unknown): string {
   return code ?? message;
 }
 
-function tryToConnect({ host, port, hello, limitMs = defaultLimitMs }: ConnectTask): Promise<void> {
-  return new Promise((resolve, reject) => {
+/** What went wrong, and whether there was a TCP connection by then. */
+interface Failure {
+  readonly error: string;
+  readonly isConnected: boolean;
+}
+
+/** Answers null when all went well. Never rejects. */
+function tryToConnect({ host, port, hello, limitMs = defaultLimitMs }: ConnectTask): Promise<Failure | null> {
+  return new Promise((resolve) => {
+    let isConnected = false;
     const succeed = () => {
       socket.end();
-      resolve();
+      resolve(null);
+    };
+    const fail = (error: unknown) => {
+      resolve({ error: nameError(error), isConnected });
     };
     const socket = connect({ host, port, localPort: takePort() }, () => {
+      isConnected = true;
       if (hello === undefined) succeed();
       else socket.write(hello, 'base64');
     });
@@ -81,9 +88,9 @@ function tryToConnect({ host, port, hello, limitMs = defaultLimitMs }: ConnectTa
       if (bytes[0] === handshakeType) succeed();
       else socket.destroy(new Error('no handshake'));
     });
-    socket.on('error', reject).on('close', () => {
+    socket.on('error', fail).on('close', () => {
       clearTimeout(timer);
-      reject(new Error('closed'));
+      fail(new Error('closed'));
     });
     // Nothing is expected, but the other side's end is seen only by somebody who reads.
     socket.resume();

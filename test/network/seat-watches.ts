@@ -13,8 +13,8 @@ export interface WatchesTask {
   readonly count: number;
   /** How often each sends something that is not silent. */
   readonly pingIntervalMs: number;
-  /** How many of them send nothing until so long after `Seat.settle`, and then all the time. */
-  readonly silent: { readonly count: number; readonly untilMs: number };
+  /** How many of them send nothing until `Seat.speak`, and then all the time. */
+  readonly silentCount: number;
   /** The apiservers, by common name, whose watches are waited for by `Seat.settle`. */
   readonly awaited: readonly string[];
   /** At the longest, see `Seat.settle`. */
@@ -53,9 +53,13 @@ const maxOutstandingPings = 1_000_000;
 /**
  * Watches until time is over, or after it was told to settle until every awaited watch has ended. Prints a line when every watch had its first event.
  */
-export async function watchTogether(task: WatchesTask, settled: AbortSignal): Promise<WatchesReport> {
+export async function watchTogether(
+  task: WatchesTask,
+  settled: AbortSignal,
+  spoken: AbortSignal,
+): Promise<WatchesReport> {
   const watches = await Promise.all(
-    Array.from({ length: task.count }, (_, index) => begin(task, index < task.silent.count ? settled : null)),
+    Array.from({ length: task.count }, (_, index) => begin(task, index < task.silentCount ? spoken : null)),
   );
   const startedAt = Date.now();
   const started = performance.now();
@@ -117,27 +121,22 @@ function beginOnce(task: WatchesTask, silence: AbortSignal | null): Promise<Watc
 /** Answers what ends them. */
 function startPings(
   session: ClientHttp2Session,
-  { pingIntervalMs, silent }: WatchesTask,
+  { pingIntervalMs }: WatchesTask,
   silence: AbortSignal | null,
 ): () => void {
   let timer: NodeJS.Timeout | undefined;
   const ping = () => {
     if (!session.destroyed) session.ping(() => undefined);
   };
-  const startAfter = (delayMs: number, intervalMs: number) => {
-    timer = setTimeout(() => {
-      ping();
-      timer = setInterval(ping, intervalMs);
-    }, delayMs);
-  };
   const breakSilence = () => {
-    startAfter(silent.untilMs, brokenSilenceMs);
+    ping();
+    timer = setInterval(ping, brokenSilenceMs);
   };
-  if (silence === null) startAfter(pingIntervalMs, pingIntervalMs);
+  if (silence === null) timer = setInterval(ping, pingIntervalMs);
   else silence.addEventListener('abort', breakSilence, { once: true });
   return () => {
     silence?.removeEventListener('abort', breakSilence);
-    clearTimeout(timer);
+    clearInterval(timer);
   };
 }
 

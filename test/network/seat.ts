@@ -63,9 +63,9 @@ export interface WatchTask {
   readonly durationMs: number;
 }
 
-/** Ends the task under way early, see `Seat.settle`. */
-export interface SettleTask {
-  readonly kind: 'settle';
+/** A word to the task under way, see the methods of `Seat` of these names. */
+export interface Word {
+  readonly kind: 'settle' | 'speak';
 }
 
 /** Changes of a ConfigMap in namespace `default`, straight to whichever of the hosts answers. */
@@ -109,7 +109,7 @@ export interface ConnectReport {
   /** When it began, in milliseconds since the epoch. */
   readonly startedAt: number;
   readonly sent: number;
-  readonly failures: { readonly atMs: number; readonly error: string }[];
+  readonly failures: { readonly atMs: number; readonly error: string; readonly isConnected: boolean }[];
   /** When those were started that were there in the end, but took more than a second. */
   readonly slowAtMs: readonly number[];
   /** Whether no such connection and no failure came to light in the last 2.5 s. */
@@ -204,13 +204,18 @@ export class Seat {
     this.#send({ kind: 'settle' });
   }
 
+  /** Ends the silence of the silent ones among the watches under way. */
+  speak(): void {
+    this.#send({ kind: 'speak' });
+  }
+
   /** Writes; answers how many writes succeeded. */
   async write(task: Omit<WriteTask, 'kind'>): Promise<{ written: number }> {
     this.#send({ kind: 'write', ...task });
     return (await this.#nextLine()) as { written: number };
   }
 
-  #send(task: Task | SettleTask): void {
+  #send(task: Task | Word): void {
     this.#child.stdin?.write(`${JSON.stringify(task)}\n`);
   }
 

@@ -6,7 +6,7 @@ import { limits } from './round.ts';
 import { setUpNames, setUps } from './set-ups.ts';
 
 const heading = [
-  ...['fault', 'set-up', 'rounds', 'failing p50', 'failing p99', 'failed p50', 'failed max'],
+  ...['fault', 'set-up', 'rounds', 'failing p50', 'failing p99', 'refused p99', 'failed p50', 'failed max'],
   ...['slow p50', 'slow p99', 'busy watches p50', 'p99', 'silent watches p50', 'p99'],
 ];
 
@@ -38,13 +38,14 @@ function renderReport(rounds: readonly RoundRecord[], kubernetes: string): strin
 
 function summarize(rounds: readonly RoundRecord[]): string[] {
   const windows = rounds.map(({ windowMs, isOpen }) => (isOpen ? Infinity : windowMs));
+  const refused = rounds.map(({ refusedMs, isOpen }) => (isOpen ? Infinity : refusedMs));
   const slowed = rounds.map(({ slowedMs, isOpen }) => (isOpen ? Infinity : slowedMs));
   const failed = rounds.map((round) => round.failed);
   const watches = rounds.flatMap(({ watchesMs }) => watchesMs.map((known) => known ?? Infinity));
   const silent = rounds.flatMap(({ silentMs }) => silentMs.map((known) => known ?? Infinity));
   return [
     String(rounds.length),
-    ...[formatTime(pick(windows, 50)), formatTime(pick(windows, 99))],
+    ...[formatTime(pick(windows, 50)), formatTime(pick(windows, 99)), formatTime(pick(refused, 99))],
     ...[String(pick(failed, 50)), String(pick(failed, 100))],
     ...[formatTime(pick(slowed, 50)), formatTime(pick(slowed, 99))],
     ...[formatTime(pick(watches, 50)), formatTime(pick(watches, 99))],

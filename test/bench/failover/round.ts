@@ -6,8 +6,8 @@ import { type WatchesReport } from '../../network/seat-watches.ts';
 import { type ConnectReport, type Seat } from '../../network/seat.ts';
 import { type Fault } from './faults.ts';
 
-/** New connections each second, and watches; some of these send nothing until so long after the rest that follows a fault. */
-export const load = { perSecond: 500, watches: 20, silent: { count: 10, untilMs: 1400 } };
+/** New connections each second, and watches; some of these send nothing until so long after a fault. */
+export const load = { perSecond: 500, watches: 20, silentWatches: 10, silenceMs: 1400 };
 
 /** How long a client may wait for the first bytes of an answer, and how long a round lasts at most. */
 export const limits = { connectMs: 2000, roundMs: 40_000 };
@@ -19,6 +19,8 @@ export interface Outcome {
   readonly failed: number;
   /** From the start of the first connection that failed to that of the last one; 0 when none did. */
   readonly windowMs: number;
+  /** The same of those that did not even get a TCP connection. */
+  readonly refusedMs: number;
   /** The same of those that failed or took more than a second. */
   readonly slowed: number;
   readonly slowedMs: number;
@@ -26,7 +28,7 @@ export interface Outcome {
   readonly isOpen: boolean;
   /** From the fault until its client knew, for each watch that it broke and that sent all the time; null for those that did not know at the end. */
   readonly watchesMs: readonly (number | null)[];
-  /** The same for those that sent nothing for the first 3.9 s after it. */
+  /** The same for those that sent nothing for the first 1.4 s after it. */
   readonly silentMs: readonly (number | null)[];
   readonly errors: Readonly<Record<string, number>>;
 }
@@ -70,7 +72,7 @@ export async function measureRound(
     ...{ host: lab.vip, port, identity: { authority, ...admin }, object: watched },
     ...{
       count: load.watches,
-      silent: load.silent,
+      silentCount: load.silentWatches,
       pingIntervalMs,
       awaited: listStuck(fault, master),
       durationMs,
@@ -82,6 +84,9 @@ export async function measureRound(
   });
   await sleep(leadMs + Math.random() * phaseMs);
   const faultAt = performance.timeOrigin + performance.now();
+  void sleep(load.silenceMs).then(() => {
+    watches.speak();
+  });
   await fault.break(lab, master);
   const seen = await settle(watches, watching.report, connects);
   return summarize(await connecting, seen, { faultAt, stuck: listStuck(fault, master) });
@@ -112,6 +117,7 @@ function summarize(
   const errors: Record<string, number> = {};
   for (const { error } of failures) errors[error] = (errors[error] ?? 0) + 1;
   const failedAtMs = failures.map(({ atMs }) => atMs);
+  const refusedAtMs = failures.filter(({ isConnected }) => !isConnected).map(({ atMs }) => atMs);
   const slowedAtMs = [...failedAtMs, ...slowAtMs].sort((a, b) => a - b);
   const broken = watches.filter(({ apiserver }) => stuck.includes(apiserver));
   const listTimes = (isSilent: boolean) =>
@@ -122,6 +128,7 @@ function summarize(
     sent,
     failed: failures.length,
     windowMs: measureSpan(failedAtMs),
+    refusedMs: measureSpan(refusedAtMs),
     slowed: slowedAtMs.length,
     slowedMs: measureSpan(slowedAtMs),
     isOpen: !isQuiet,

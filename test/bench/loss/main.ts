@@ -74,7 +74,7 @@ async function measure(lab: Lab, minutes: number): Promise<string> {
     ...{ host: lab.vip, port: apiserverPort, identity: { authority, ...admin }, object: watched },
     ...{
       count: load.watches,
-      silent: { count: 0, untilMs: 0 },
+      silentCount: 0,
       pingIntervalMs: load.pingIntervalMs,
       awaited: [],
       durationMs,
