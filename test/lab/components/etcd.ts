@@ -1,4 +1,3 @@
-import { type Family } from '../../../lib/address/address.ts';
 import { type Host, masters } from '../../network/layout.ts';
 import { type LabOptions } from '../options.ts';
 import { type Command, toUrlHost } from './command.ts';
