@@ -43,13 +43,15 @@ function summarize(rounds: readonly RoundRecord[]): string[] {
   const failed = rounds.map((round) => round.failed);
   const watches = rounds.flatMap(({ watchesMs }) => watchesMs.map((known) => known ?? Infinity));
   const silent = rounds.flatMap(({ silentMs }) => silentMs.map((known) => known ?? Infinity));
+  const formatWindow = (percent: number, of: number[]) => formatTime(pick(of, percent), limits.roundMs);
+  const formatWatch = (percent: number, of: number[]) => formatTime(pick(of, percent), limits.watchMs);
   return [
     String(rounds.length),
-    ...[formatTime(pick(windows, 50)), formatTime(pick(windows, 99)), formatTime(pick(refused, 99))],
+    ...[formatWindow(50, windows), formatWindow(99, windows), formatWindow(99, refused)],
     ...[String(pick(failed, 50)), String(pick(failed, 100))],
-    ...[formatTime(pick(slowed, 50)), formatTime(pick(slowed, 99))],
-    ...[formatTime(pick(watches, 50)), formatTime(pick(watches, 99))],
-    ...[formatTime(pick(silent, 50)), formatTime(pick(silent, 99))],
+    ...[formatWindow(50, slowed), formatWindow(99, slowed)],
+    ...[formatWatch(50, watches), formatWatch(99, watches)],
+    ...[formatWatch(50, silent), formatWatch(99, silent)],
   ];
 }
 
@@ -59,10 +61,10 @@ function pick(numbers: readonly number[], percent: number): number | undefined {
   return sorted[Math.ceil((percent / 100) * sorted.length) - 1];
 }
 
-/** Infinity is what was not over at the end of a round. */
-function formatTime(milliseconds: number | undefined): string {
+/** Infinity is what was not over in time. */
+function formatTime(milliseconds: number | undefined, limitMs: number): string {
   if (milliseconds === undefined) return '';
-  if (milliseconds === Infinity) return `> ${limits.roundMs / 1000} s`;
+  if (milliseconds === Infinity) return `> ${limitMs / 1000} s`;
   if (milliseconds === 0) return '0';
   return milliseconds < 1000 ? `${milliseconds} ms` : `${(milliseconds / 1000).toFixed(1)} s`;
 }

@@ -9,8 +9,8 @@ import { type Fault } from './faults.ts';
 /** New connections each second, and watches; some of these send nothing until so long after a fault. */
 export const load = { perSecond: 500, watches: 20, silentWatches: 10, silenceMs: 1400 };
 
-/** How long a client may wait for the first bytes of an answer, and how long a round lasts at most. */
-export const limits = { connectMs: 2000, roundMs: 40_000 };
+/** How long a client may wait for the first bytes of an answer, how long a watch is given to end, and how long a round lasts at most. */
+export const limits = { connectMs: 2000, watchMs: 20_000, roundMs: 40_000 };
 
 /** What clients outside the cluster saw of one fault. */
 export interface Outcome {
@@ -66,7 +66,6 @@ export async function measureRound(
 ): Promise<Outcome> {
   const { port, hello } = target;
   const [connects, watches] = [lab.seat('client', 'connects'), lab.seat('client', 'watches')];
-  const durationMs = leadMs + phaseMs + limits.roundMs;
   const { authority, admin } = lab.certificates;
   const watching = await watches.watchTogether({
     ...{ host: lab.vip, port, identity: { authority, ...admin }, object: watched },
@@ -75,12 +74,12 @@ export async function measureRound(
       silentCount: load.silentWatches,
       pingIntervalMs,
       awaited: listStuck(fault, master),
-      durationMs,
+      durationMs: leadMs + phaseMs + limits.watchMs,
     },
   });
   const connecting = connects.connectAtRate({
     ...{ host: lab.vip, port, hello, perSecond: load.perSecond },
-    ...{ durationMs, limitMs: limits.connectMs },
+    ...{ durationMs: leadMs + phaseMs + limits.roundMs, limitMs: limits.connectMs },
   });
   await sleep(leadMs + Math.random() * phaseMs);
   const faultAt = performance.timeOrigin + performance.now();
