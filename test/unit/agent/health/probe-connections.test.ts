@@ -1,4 +1,4 @@
-import { afterEach, beforeAll, expect, test } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createServer as createHttpsServer, type Server } from 'node:https';
@@ -19,6 +19,10 @@ const [key, certificate, stranger] = ['tls.key', 'tls.crt', 'stranger.crt'].map(
   join(folder, name),
 ) as [string, string, string];
 
+afterAll(() => {
+  rmSync(folder, { recursive: true });
+});
+
 beforeAll(() => {
   for (const file of [stranger, certificate]) {
     execFileSync(
@@ -37,10 +41,6 @@ const endings: (() => void)[] = [];
 
 afterEach(() => {
   for (const end of endings.splice(0)) end();
-});
-
-process.on('exit', () => {
-  rmSync(folder, { recursive: true, force: true });
 });
 
 interface Answering {
