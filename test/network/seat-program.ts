@@ -19,11 +19,7 @@ import type {
   Word,
 } from './seat.ts';
 
-/** What takes longer at a steady rate, or to be opened, has failed: an outage is measured. */
-const limitMs = 2000;
-
-/** Of requests only the answers count; a virtual machine on a busy host takes its time. */
-const patientLimitMs = 10_000;
+const requestLimitMs = 2000;
 
 /** Whether each word was said to the task under way. */
 let words = { settle: new AbortController(), speak: new AbortController() };
@@ -62,13 +58,19 @@ function run(task: Task, settled: AbortSignal, spoken: AbortSignal): Promise<unk
   }
 }
 
-async function sendRequests({ host, port, count, concurrency }: RequestTask): Promise<RequestReport> {
+async function sendRequests({
+  host,
+  port,
+  count,
+  concurrency,
+  limitMs = requestLimitMs,
+}: RequestTask): Promise<RequestReport> {
   const report: RequestReport = { apiservers: {}, from: {}, errors: {} };
   let left = count;
   const worker = async () => {
     while (left > 0) {
       left -= 1;
-      await request(host, port, patientLimitMs).then(
+      await request(host, port, limitMs).then(
         ({ apiserver, from }) => {
           increment(report.apiservers, apiserver);
           increment(report.from, from);
@@ -94,7 +96,7 @@ async function sendAtRate({ host, port, perSecond, durationMs }: RateTask): Prom
     if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs));
     const atMs = performance.now() - started;
     pending.push(
-      request(host, port, limitMs).then(
+      request(host, port, requestLimitMs).then(
         ({ apiserver }) => void answers.push({ atMs, apiserver }),
         (error: unknown) => void answers.push({ atMs, error: nameError(error) }),
       ),
@@ -135,7 +137,7 @@ async function holdConnections({ host, port, count, durationMs }: HoldTask): Pro
 function open(host: string, port: number, report: HoldReport): Promise<Socket> {
   return new Promise((resolve, reject) => {
     const socket = connectPlain({ host, port, noDelay: true }, () => socket.write('echo\n'));
-    socket.setTimeout(limitMs, () => socket.destroy(new Error('timeout')));
+    socket.setTimeout(requestLimitMs, () => socket.destroy(new Error('timeout')));
     let greeting = '';
     const onGreeting = (data: Buffer) => {
       // The apiserver's name, and the first line that comes back.

@@ -10,6 +10,8 @@ export interface RequestTask {
   readonly port: number;
   readonly count: number;
   readonly concurrency: number;
+  /** What takes longer has failed; 2 s when left out. */
+  readonly limitMs?: number;
 }
 
 /** New TLS connections at a steady rate. */
@@ -149,9 +151,9 @@ export class Seat {
     this.#lines = createInterface({ input: this.#child.stdout });
   }
 
-  /** New connections, 8 at a time. */
-  async request(host: string, port: number, count: number): Promise<RequestReport> {
-    this.#send({ kind: 'requests', host, port, count, concurrency: 8 });
+  /** New connections, 8 at a time; what takes longer than `limitMs` has failed. */
+  async request(host: string, port: number, count: number, limitMs = 2000): Promise<RequestReport> {
+    this.#send({ kind: 'requests', host, port, count, concurrency: 8, limitMs });
     return (await this.#nextLine()) as RequestReport;
   }
 
