@@ -1,6 +1,8 @@
 import { type Clock } from '../lib/kernel/clock.ts';
 import { type Kernel } from '../lib/kernel/port.ts';
 import { type Config } from './config/config.ts';
+import { EndpointKeeper } from './discovery/endpoint-keeper.ts';
+import { type EndpointStore } from './discovery/endpoint-store.ts';
 import { type Apiserver } from './health/apiserver.ts';
 import { HealthReport } from './health/health-report.ts';
 import { HealthMonitor, rateUrgency } from './health/monitor.ts';
@@ -8,6 +10,7 @@ import { type ProbeSettings } from './health/prober.ts';
 import { type HealthView } from './health/usable.ts';
 import { type Logger } from './log/logger.ts';
 import { Loop } from './loop.ts';
+import { type Memory } from './memory.ts';
 import { Report } from './report.ts';
 
 /** All that an agent needs of the world. */
@@ -17,14 +20,18 @@ export interface AgentPorts {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly askProxyMode: () => Promise<string | null>;
+  readonly store: EndpointStore;
 }
 
 /** The loop and the probes, each hearing of the other: looks say whom to probe, and what probes show makes it look. */
 export class Agent {
   readonly #loop: Loop;
   readonly #monitor: HealthMonitor;
+  readonly #keeper: EndpointKeeper;
 
-  constructor({ kernel, apiserver, clock, logger, askProxyMode }: AgentPorts, config: Config) {
+  /** `memory` is what it begins with; its apiservers are those of the store. */
+  constructor(ports: AgentPorts, config: Config, memory: Memory) {
+    const { kernel, apiserver, clock, logger, askProxyMode, store } = ports;
     const healthReport = new HealthReport(logger);
     this.#monitor = new HealthMonitor({
       apiserver,
@@ -36,8 +43,20 @@ export class Agent {
         healthReport.say(before, after);
       },
     });
+    this.#keeper = new EndpointKeeper(store, clock, {
+      saved: memory.endpoints,
+      report: {
+        notSaved: ({ message, code }) => {
+          logger.warn(message, { code });
+        },
+        savedAgain: (location) => {
+          logger.info(`${location} is written again`);
+        },
+      },
+    });
     const report = new Report(logger, clock);
-    this.#loop = new Loop({ kernel, askProxyMode, clock, report, health: this.#monitor }, config);
+    const loopPorts = { kernel, askProxyMode, clock, report, health: this.#monitor, keeper: this.#keeper };
+    this.#loop = new Loop(loopPorts, config, memory);
   }
 
   /** How the apiservers are now. */
@@ -50,12 +69,13 @@ export class Agent {
     this.#loop.start();
   }
 
-  /** Ends all probes, and the loop after the write under way, if any. The rules stay (I8). */
+  /** Ends all probes, and the loop after the writes under way, if any. The rules stay (I8). */
   async stop(): Promise<void> {
     this.#monitor.stop();
     await this.#loop.stop();
     // A look that was under way may have found somebody new.
     this.#monitor.stop();
+    await this.#keeper.settle();
   }
 }
 

@@ -17,7 +17,7 @@ import { type Urgency } from './health/monitor.ts';
 import { type HealthView } from './health/usable.ts';
 import { findSuspects, learnPrints, type Suspects } from './integrity.ts';
 import { applyPlan, type HealthSource, look, type LookPorts } from './look.ts';
-import { emptyMemory, type Memory } from './memory.ts';
+import { type Memory } from './memory.ts';
 import { type Observation } from './observe.ts';
 import { type Plan } from './plan.ts';
 import { type Report } from './report.ts';
@@ -30,6 +30,8 @@ export interface LoopPorts extends LookPorts {
   readonly clock: Clock;
   readonly health: HealthSource & { readonly view: HealthView };
   readonly report: Report;
+  /** Keeps the apiservers that a look leaves in memory, for the next process. */
+  readonly keeper: { keep(endpoints: Memory['endpoints']): void };
 }
 
 /** When a second equal look decides (the bypass), it comes this soon. */
@@ -47,7 +49,7 @@ export class Loop {
   readonly #ports: LoopPorts;
   readonly #config: Config;
   readonly #turns: Turns;
-  #memory: Memory = emptyMemory;
+  #memory: Memory;
   #suspects: Suspects = new Map();
   readonly #budget: WriteBudget;
   #unverifiedWrites = 0;
@@ -61,8 +63,10 @@ export class Loop {
   #urgent: Promise<void> | null = null;
   readonly #flows: FlowResets;
 
-  constructor(ports: LoopPorts, config: Config) {
+  /** `memory` is what it begins with. */
+  constructor(ports: LoopPorts, config: Config, memory: Memory) {
     this.#ports = ports;
+    this.#memory = memory;
     this.#config = config;
     this.#flows = new FlowResets(ports.kernel, ports.report);
     this.#budget = new WriteBudget(ports.clock);
@@ -112,6 +116,7 @@ export class Loop {
       if (this.#writes !== writes) return { cause: 'verify', delayMs: 0 };
       this.#seen = assessment.observation;
       const hasLearnt = this.#remember(assessment);
+      this.#ports.keeper.keep(this.#memory.endpoints);
       // What was learnt just now can make this very plan needless.
       const next: Next = hasLearnt ? { cause: 'verify', delayMs: 0 } : await this.#act(assessment, causes);
       if (next.cause !== 'retry') this.#failures = 0;

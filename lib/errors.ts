@@ -13,6 +13,8 @@ const catalogue = {
   TABLE_INCOMPATIBLE: { exit: 1, retry: true },
   NETLINK_FAILED: { exit: 1, retry: true },
   RULES_NOT_CONVERGING: { exit: 1, retry: true },
+  STATE_UNREADABLE: { exit: 1, retry: true },
+  STATE_NOT_WRITTEN: { exit: 1, retry: true },
   AGENT_ALREADY_RUNNING: { exit: 1, retry: false },
 } as const satisfies Record<string, { exit: number; retry: boolean }>;
 

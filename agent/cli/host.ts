@@ -4,13 +4,15 @@ import { type Kernel } from '../../lib/kernel/port.ts';
 import { toProbeSettings } from '../agent.ts';
 import { type Assessment } from '../assess.ts';
 import { type Config } from '../config/config.ts';
+import { recallEndpoints } from '../discovery/endpoint-keeper.ts';
+import { createEndpointStore } from '../discovery/endpoint-store.ts';
 import { askProxyMode } from '../discovery/proxy-mode.ts';
 import { findAuthority } from '../../lib/certificates/authority.ts';
 import { probeOnce } from '../health/one-shot.ts';
 import { createApiserver } from '../health/probe-connections.ts';
 import { askAgentHealth } from '../http/agent-health.ts';
 import { look, type LookPorts } from '../look.ts';
-import { emptyMemory } from '../memory.ts';
+import { emptyMemory, type Memory } from '../memory.ts';
 
 /** The kernel of this host, for a command that looks or writes a few times and ends. */
 export function createHostKernel(): Kernel {
@@ -31,7 +33,13 @@ export function createPorts(config: Config): LookPorts {
   };
 }
 
-/** One look at this host by a process without memory. */
-export function lookAtHost(config: Config): Promise<Assessment> {
-  return look(createPorts(config), config, emptyMemory);
+/** What an agent would begin with that started now. A file that cannot be read is the agent's to complain of. */
+export async function recallMemory({ stateDir }: Config): Promise<Memory> {
+  const store = createEndpointStore(stateDir);
+  return { ...emptyMemory, endpoints: await recallEndpoints(store, () => undefined) };
+}
+
+/** One look at this host by a process that has just begun. */
+export async function lookAtHost(config: Config): Promise<Assessment> {
+  return await look(createPorts(config), config, await recallMemory(config));
 }

@@ -1,15 +1,19 @@
 import { constants, setPriority } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
+import { type VipnatError } from '../../lib/errors.ts';
 import { systemClock } from '../../lib/kernel/clock.ts';
 import { createKernel } from '../../lib/kernel/kernel.ts';
 import { Agent } from '../agent.ts';
 import { type Config } from '../config/config.ts';
+import { recallEndpoints } from '../discovery/endpoint-keeper.ts';
+import { createEndpointStore } from '../discovery/endpoint-store.ts';
 import { askProxyMode } from '../discovery/proxy-mode.ts';
 import { findAuthority } from '../../lib/certificates/authority.ts';
 import { createApiserver } from '../health/probe-connections.ts';
 import { healthPath, toHealthAnswer } from '../http/agent-health.ts';
 import { type AgentInfo, claimPresence } from '../http/presence.ts';
 import { createLogger, type Logger } from '../log/logger.ts';
+import { emptyMemory } from '../memory.ts';
 
 /**
  * The agent: runs until SIGTERM or SIGINT. The rules stay when it ends (I8); only `cleanup` removes them.
@@ -21,13 +25,14 @@ export async function runAgent(config: Config, info: AgentInfo): Promise<number>
   const logger = await createLogger(config);
   raisePriority(logger);
   const clock = systemClock;
-  const kernel = createKernel({
-    onProblem: (problem) => {
-      logger.warn(problem.message, { code: problem.code });
-    },
-  });
+  const warn = ({ message, code }: VipnatError) => {
+    logger.warn(message, { code });
+  };
+  const kernel = createKernel({ onProblem: warn });
   const apiserver = createApiserver(clock, () => findAuthority(config.caFile));
-  const agent = new Agent({ kernel, apiserver, clock, logger, askProxyMode }, config);
+  const store = createEndpointStore(config.stateDir);
+  const memory = { ...emptyMemory, endpoints: await recallEndpoints(store, warn) };
+  const agent = new Agent({ kernel, apiserver, clock, logger, askProxyMode, store }, config, memory);
   const release = await claimPresence(info, new Map([[healthPath, () => toHealthAnswer(agent.health)]]));
   try {
     logger.info(`vipnat ${info.version} runs, pid ${info.pid}`);

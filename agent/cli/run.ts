@@ -3,9 +3,8 @@ import { converge } from '../converge.ts';
 import { describeInSync } from '../describe.ts';
 import { claimPresence } from '../http/presence.ts';
 import { look } from '../look.ts';
-import { emptyMemory } from '../memory.ts';
 import { type RunContext } from './command-context.ts';
-import { createPorts } from './host.ts';
+import { createPorts, recallMemory } from './host.ts';
 import { plan } from './plan.ts';
 import { runAgent } from './run-agent.ts';
 import { version } from './version.ts';
@@ -26,7 +25,7 @@ export async function run(context: RunContext): Promise<number> {
 
 async function runOnce({ config, stderr }: RunContext): Promise<number> {
   const ports = createPorts(config);
-  let memory = emptyMemory;
+  let memory = await recallMemory(config);
   let lines: string[] = [];
   await converge(ports.kernel, async () => {
     const assessment = await look(ports, config, memory);

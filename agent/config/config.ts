@@ -53,6 +53,8 @@ export interface Config {
   readonly probeTimeoutMs: number;
   /** A readable file with the CA of apiservers' certificates; null looks in the usual places. */
   readonly caFile: string | null;
+  /** An absolute path; the folder may not be there yet. */
+  readonly stateDir: string;
   readonly logLevel: LogLevel;
   readonly logFormat: LogFormat;
 }

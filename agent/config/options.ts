@@ -1,6 +1,6 @@
 import * as z from 'zod/mini';
 import { iptablesChoices, logFormats, logLevels, masquerades, modes, proxyModes } from './config.ts';
-import { choice, clusterIp, duration, endpoint, list, path, vip } from './values.ts';
+import { choice, clusterIp, duration, endpoint, folder, list, path, vip } from './values.ts';
 
 /** What a person is told about one option. */
 export interface OptionDescription {
@@ -79,6 +79,12 @@ export const schema = z.object({
     argument: 'PATH',
     meaning: "the cluster's CA, where it is not in a usual place; probes verify apiservers by it",
     example: '/etc/kubernetes/pki/ca.crt',
+    isList: false,
+  }),
+  stateDir: z._default(folder, '/var/lib/vipnat').register(descriptions, {
+    argument: 'PATH',
+    meaning: 'the folder for the apiservers that were last known, for the next start',
+    example: '/srv/vipnat',
     isList: false,
   }),
   logLevel: z._default(choice(logLevels), 'info').register(descriptions, {

@@ -54,6 +54,11 @@ export function duration(
 /** Reads the path of a file; whether it is there is another question. */
 export const path = z.string(wrongKind);
 
+/** Reads the path of a folder from the root on: what the agent is started in differs. */
+export const folder = z
+  .string(wrongKind)
+  .check(z.regex(/^\//, { error: 'is not a path that begins with /' }));
+
 type Context = z.core.ParsePayload;
 
 function toEndpoint(defaultPort?: number): (text: string, context: Context) => Endpoint {

@@ -53,8 +53,16 @@ async function measureRest(rules: number): Promise<void> {
   await namespaces.run(namespace, ['iptables-nft-restore', '--noflush'], {
     input: renderForeignRules(rules),
   });
-  // The lock file is shared by all namespaces of the machine: somebody else's iptables would be our trigger.
-  const ownRun = ['unshare', '--mount', 'sh', '-c', 'mount -t tmpfs none /run; exec "$@"', 'sh'];
+  // The lock file is shared by all namespaces of the machine: somebody else's iptables would be our trigger. What the
+  // agent saves is this host's alone.
+  const ownRun = [
+    'unshare',
+    '--mount',
+    'sh',
+    '-c',
+    'mount -t tmpfs none /run; mount -t tmpfs none /var/lib; exec "$@"',
+    'sh',
+  ];
   const agent = namespaces.start(namespace, [
     ...ownRun,
     ...[process.execPath, product, 'run', '--vip', '10.0.0.50', '--endpoints', '10.0.0.11:6443'],

@@ -1,6 +1,8 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { readdirSync } from 'node:fs';
+import { readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { execa } from 'execa';
 
 /** Where iproute2 keeps its named network namespaces. */
@@ -53,9 +55,10 @@ export class Namespaces {
     options: { input?: string; environment?: Record<string, string>; limitMs?: number } = {},
   ): Promise<CommandResult> {
     const { input = '', environment = {}, limitMs = 60_000 } = options;
+    const env = { ...locateState(namespace), ...environment };
     const result = await execa('ip', ['netns', 'exec', namespace, ...command], {
       input,
-      env: environment,
+      env,
       timeout: limitMs,
       reject: false,
     });
@@ -77,7 +80,7 @@ export class Namespaces {
   ): ChildProcess {
     const child = spawn('ip', ['netns', 'exec', namespace, ...command], {
       stdio: ['pipe', 'pipe', 'pipe'],
-      env: environment,
+      env: { ...locateState(namespace), ...environment },
     });
     this.#children.add(child);
     child.on('exit', () => this.#children.delete(child));
@@ -115,6 +118,17 @@ function removeNamespace(name: string): void {
   const { stdout } = spawnSync('ip', ['netns', 'pids', name], { encoding: 'utf8' });
   for (const pid of stdout.split('\n').filter((line) => line !== '')) endProcess(Number(pid));
   spawnSync('ip', ['netns', 'delete', name]);
+  rmSync(locateDisk(name), { recursive: true, force: true });
+}
+
+/** The folder of what a host keeps when it is restarted; it is not there until somebody writes. */
+export function locateDisk(namespace: string): string {
+  return join(tmpdir(), namespace);
+}
+
+/** An agent in a namespace sees the files of the machine: it must not find those of another host's. */
+function locateState(namespace: string): Record<string, string> {
+  return { VIPNAT_STATE_DIR: join(locateDisk(namespace), 'vipnat') };
 }
 
 function endProcess(pid: number): void {

@@ -47,6 +47,7 @@ export const config: fc.Arbitrary<Config> = fc
       probeIntervalMs: 250,
       probeTimeoutMs: 250,
       caFile: null,
+      stateDir: '/var/lib/vipnat',
       logLevel: 'info',
       logFormat: 'pretty',
     };

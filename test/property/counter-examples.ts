@@ -13,6 +13,7 @@ const config: Config = {
   probeIntervalMs: 250,
   probeTimeoutMs: 250,
   caFile: null,
+  stateDir: '/var/lib/vipnat',
   logLevel: 'info',
   logFormat: 'pretty',
 };

@@ -5,6 +5,7 @@ export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 mount -t proc proc /proc
 mount -t sysfs sys /sys
 mount -t tmpfs tmpfs /run
+mount -t tmpfs tmpfs /var/lib
 # The kernel asks for modules under /lib/modules, where the host has its own or none: a helper looks elsewhere.
 mkdir -p /run/modules/lib/modules
 ln -s "/usr/lib/uml/modules/$(uname -r)" "/run/modules/lib/modules/$(uname -r)"

@@ -4,10 +4,11 @@ import { execa } from 'execa';
 import { type Sandbox } from '../sandbox.ts';
 import { type CommandResult, type Machine, type RunOptions } from './machine.ts';
 
-/** Its own /run: the xtables lock, named network namespaces (pods) and keepalived's files are one host's. */
+/** Its own /run and /var/lib: the xtables lock, named network namespaces (pods), keepalived's files and the agent's are one host's. */
 const anchorScript = `
 hostname "$0"
 mount -t tmpfs tmpfs /run
+mount -t tmpfs tmpfs /var/lib
 mount -t sysfs sysfs /sys
 ip link set lo up
 echo $$

@@ -1,10 +1,12 @@
 import { Agent } from '../../../agent/agent.ts';
 import { type Config } from '../../../agent/config/config.ts';
+import { emptyMemory, type Memory } from '../../../agent/memory.ts';
 import { FakeApiservers } from '../../fakes/apiserver.ts';
 import { FakeClock } from '../../fakes/clock.ts';
 import { toEndpoint } from '../../fakes/endpoints.ts';
 import { FakeKernel } from '../../fakes/kernel.ts';
 import { createRecordingLogger, type RecordingLogger } from '../../fakes/logger.ts';
+import { FakeStore } from '../../fakes/store.ts';
 
 /** The ordinary configuration: one VIP, and nothing else said. */
 export const ordinaryConfig: Config = {
@@ -18,6 +20,7 @@ export const ordinaryConfig: Config = {
   probeIntervalMs: 250,
   probeTimeoutMs: 250,
   caFile: null,
+  stateDir: '/var/lib/vipnat',
   logLevel: 'info',
   logFormat: 'pretty',
 };
@@ -29,6 +32,7 @@ export interface RunningAgent {
   readonly logger: RecordingLogger;
   readonly agent: Agent;
   readonly apiservers: FakeApiservers;
+  readonly store: FakeStore;
 }
 
 /** What an agent is started with; a kernel needs its clock. */
@@ -42,6 +46,9 @@ export interface AgentWorld {
   readonly answerMs?: number;
   /** The apiservers; healthy ones wherever they are asked for, when left out. */
   readonly apiservers?: FakeApiservers;
+  /** What it begins with. */
+  readonly memory?: Memory;
+  readonly store?: FakeStore;
 }
 
 /** Starts an agent; nothing has happened until the clock is advanced. */
@@ -58,10 +65,11 @@ export function startAgent(world: AgentWorld = {}): RunningAgent {
         });
     });
   const apiservers = world.apiservers ?? new FakeApiservers(clock);
-  const ports = { kernel, askProxyMode, clock, logger, apiserver: apiservers };
-  const agent = new Agent(ports, config);
+  const { memory = emptyMemory, store = new FakeStore() } = world;
+  const ports = { kernel, askProxyMode, clock, logger, apiserver: apiservers, store };
+  const agent = new Agent(ports, config, memory);
   agent.start();
-  return { clock, kernel, logger, apiservers, agent };
+  return { clock, kernel, logger, apiservers, agent, store };
 }
 
 /** The lines of a level, without times. */

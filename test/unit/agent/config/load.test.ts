@@ -38,6 +38,7 @@ describe('a configuration', () => {
         probeIntervalMs: 250,
         probeTimeoutMs: 250,
         caFile: null,
+        stateDir: '/var/lib/vipnat',
         logLevel: 'info',
         logFormat: 'pretty',
       },
