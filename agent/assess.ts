@@ -5,6 +5,7 @@ import { type IptablesProxyView } from '../lib/kube-proxy/iptables.ts';
 import { type Balance } from '../lib/netfilter/iptables/render.ts';
 import { type Config } from './config/config.ts';
 import { decide, type Decision, isAgreeing, type ProxyPath, type VipFacts } from './decide.ts';
+import { findMissingSwitches, type MissingSwitch } from './forwarding.ts';
 import { findCandidates } from './discovery/candidates.ts';
 import { rememberEndpoints } from './discovery/endpoints.ts';
 import { chooseUsable, type HealthView } from './health/usable.ts';
@@ -18,6 +19,8 @@ export interface Assessment {
   readonly observation: Observation;
   readonly decisions: readonly Decision[];
   readonly plan: Plan;
+  /** What has to be switched on before what is balanced gets anywhere. */
+  readonly missingSwitches: readonly MissingSwitch[];
   readonly memory: Memory;
 }
 
@@ -44,6 +47,7 @@ export function assess({ observation, health, memory }: Basis, config: Config): 
       observation.rulesets,
       (backend, id, printed) => memory.prints.get(printKey(backend, id)) === printed,
     ),
+    missingSwitches: findMissingSwitches(observation, config),
     memory: {
       ...memory,
       endpoints: remember(observation, memory),
@@ -66,6 +70,7 @@ function gatherFacts(vip: Endpoint, { observation, health, memory }: Basis, conf
     vip,
     mode: config.mode,
     proxyMode,
+    closedSwitch: findClosedSwitch(vip.family, { observation, health, memory }, config),
     ...findServiceChain(iptables),
     virtualServer: toPath(ipvs.server, ipvs.server?.value.backends),
     virtualServerProblem: ipvs.reason,
@@ -77,6 +82,13 @@ function gatherFacts(vip: Endpoint, { observation, health, memory }: Basis, conf
     agreedLooks: isAgreeing(facts) ? before.agreedLooks + 1 : 0,
     wasBypassing: before.isBypass,
   };
+}
+
+/** What can be switched on is as good as on: that is done before any rule is written. */
+function findClosedSwitch(family: Family, { observation, memory }: Basis, config: Config): string | null {
+  const closed = findMissingSwitches(observation, config).find((one) => one.family === family);
+  if (closed === undefined) return null;
+  return config.sysctls === 'set' && !memory.unforwardable.has(family) ? null : closed.name;
 }
 
 /** Whoever takes kube-proxy away takes its hooks first: a jump of ours would keep its chains from going (I11). */

@@ -20,6 +20,8 @@ export interface VipFacts {
   /** `--mode`. */
   readonly mode: 'auto' | 'service-chain' | 'cluster-ip' | 'direct';
   readonly proxyMode: Finding<ProxyMode>;
+  /** The kernel's switch that keeps this host from passing on what is balanced, or null. */
+  readonly closedSwitch: string | null;
   /** kube-proxy's live chain in the backend we write to, or null. */
   readonly serviceChain: ProxyPath | null;
   /** Why there is a chain and yet none to follow, or null. */
@@ -57,7 +59,8 @@ const looksToLeaveBypass = 2;
 
 /** Chooses a VIP's way: the table of docs/design.md, from top to bottom. Pure and total (I3). */
 export function decide(facts: VipFacts): Decision {
-  const { mode, proxyMode, serviceChain, virtualServer, usable, unwanted } = facts;
+  const { mode, proxyMode, serviceChain, virtualServer, usable, unwanted, closedSwitch } = facts;
+  if (closedSwitch !== null) return decline(facts, `this host does not forward (${closedSwitch} is 0)`);
   if (mode === 'service-chain') return force(facts, unwanted === null ? serviceChain : null);
   if (mode === 'cluster-ip') return force(facts, virtualServer);
   if (usable.value.length === 0) return decline(facts, `no apiserver is known (${usable.seenIn})`);

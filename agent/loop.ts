@@ -13,6 +13,7 @@ import { type Assessment, assess } from './assess.ts';
 import { type Config } from './config/config.ts';
 import { isRace, toNotConverging } from './converge.ts';
 import { FlowResets } from './flow-resets.ts';
+import { switchOnForwarding } from './forwarding.ts';
 import { type Urgency } from './health/monitor.ts';
 import { type HealthView } from './health/usable.ts';
 import { findSuspects, learnPrints, type Suspects } from './integrity.ts';
@@ -117,6 +118,7 @@ export class Loop {
       this.#seen = assessment.observation;
       const hasLearnt = this.#remember(assessment);
       this.#ports.keeper.keep(this.#memory.endpoints);
+      if (await this.#switchOn(assessment)) return { cause: 'verify', delayMs: 0 };
       // What was learnt just now can make this very plan needless.
       const next: Next = hasLearnt ? { cause: 'verify', delayMs: 0 } : await this.#act(assessment, causes);
       if (next.cause !== 'retry') this.#failures = 0;
@@ -134,6 +136,13 @@ export class Loop {
     this.#memory = learnPrints(memory, this.#suspects, suspects);
     this.#suspects = suspects;
     return this.#memory !== memory;
+  }
+
+  /** Answers whether the look is void by that. */
+  async #switchOn({ missingSwitches }: Assessment): Promise<boolean> {
+    const memory = await switchOnForwarding(this.#ports, missingSwitches, this.#memory, this.#config);
+    this.#memory = memory ?? this.#memory;
+    return memory !== null;
   }
 
   async #act(assessment: Assessment, causes: readonly Cause[]): Promise<Next> {

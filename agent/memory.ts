@@ -23,10 +23,17 @@ export interface Memory {
   readonly vips: ReadonlyMap<string, VipMemory>;
   /** How a backend's tool prints rules of ours that read differently from what was written, by `backend id`. */
   readonly prints: ReadonlyMap<string, string>;
+  /** Families that could not be made to forward. */
+  readonly unforwardable: ReadonlySet<Family>;
 }
 
 /** The memory of a process that has not looked yet. */
-export const emptyMemory: Memory = { endpoints: {}, vips: new Map(), prints: new Map() };
+export const emptyMemory: Memory = {
+  endpoints: {},
+  vips: new Map(),
+  prints: new Map(),
+  unforwardable: new Set(),
+};
 
 /** The key of a rule's print. */
 export function printKey(backend: Backend, id: string): string {

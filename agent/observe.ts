@@ -1,6 +1,12 @@
 import { type Family, families } from '../lib/address/address.ts';
 import { type Endpoint } from '../lib/address/endpoint.ts';
-import { type Backend, backends, type KernelReading, type LocalAddress } from '../lib/kernel/port.ts';
+import {
+  type Backend,
+  backends,
+  type Forwarding,
+  type KernelReading,
+  type LocalAddress,
+} from '../lib/kernel/port.ts';
 import { type Finding } from '../lib/finding.ts';
 import { type IptablesProxyView, readIptablesProxy } from '../lib/kube-proxy/iptables.ts';
 import { findServiceServer, parseIpvs, type ServiceServer } from '../lib/kube-proxy/ipvs.ts';
@@ -24,6 +30,7 @@ export interface FamilyView {
 export interface Observation {
   readonly rulesets: readonly Ruleset[];
   readonly addresses: readonly LocalAddress[];
+  readonly forwarding: Forwarding;
   /** The backend that rules are written to, and why. */
   readonly backend: Finding<Backend>;
   readonly proxyMode: Finding<ProxyMode>;
@@ -45,6 +52,7 @@ export function interpret(reading: KernelReading, asked: string | null, config: 
   return {
     rulesets,
     addresses: reading.addresses,
+    forwarding: reading.forwarding,
     views,
     backend: chooseBackend(rulesets, config.iptables, findLiveBackend(all)),
     proxyMode: decideProxyMode({

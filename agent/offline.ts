@@ -7,7 +7,7 @@ import { plan } from './plan.ts';
 import { toRoute } from './route.ts';
 
 /** The part of an assessment that a plan is printed from. */
-export type PlannedState = Pick<Assessment, 'decisions' | 'plan'> & {
+export type PlannedState = Pick<Assessment, 'decisions' | 'plan' | 'missingSwitches'> & {
   readonly observation: Pick<Assessment['observation'], 'addresses' | 'backend' | 'proxyMode'>;
 };
 
@@ -37,6 +37,7 @@ export function planOffline(config: Config): PlannedState {
   const proxyMode = config.proxyMode === 'auto' ? 'none' : config.proxyMode;
   return {
     decisions,
+    missingSwitches: [],
     plan: plan(
       { backend, balances },
       families.map((family) => emptyRuleset(family, backend)),

@@ -5,6 +5,7 @@ import { isOutdated } from '../lib/netfilter/iptables/drift.ts';
 import { type Assessment } from './assess.ts';
 import { describeWay } from './describe.ts';
 import { type FlowReport } from './flow-resets.ts';
+import { type ForwardingReport, type MissingSwitch } from './forwarding.ts';
 import { type Logger } from './log/logger.ts';
 import { type Cause } from './turns.ts';
 import { describeDrift, type Plan } from './plan.ts';
@@ -24,7 +25,7 @@ interface Pending {
  * What the loop has to say, as log lines: one for each change, with its cause and reason, one for each kind of
  * trouble however long it lasts, and nothing while in sync (I7).
  */
-export class Report implements FlowReport {
+export class Report implements FlowReport, ForwardingReport {
   readonly #logger: Logger;
   readonly #clock: Clock;
   readonly #vipToState = new Map<string, string>();
@@ -33,6 +34,7 @@ export class Report implements FlowReport {
   #fightSince: number | null = null;
   #lastRepair = 0;
   #flowProblem = '';
+  #forwardingProblem = '';
   #failure: { readonly text: string; readonly since: number } | null = null;
 
   constructor(logger: Logger, clock: Clock) {
@@ -108,6 +110,17 @@ export class Report implements FlowReport {
       `${text}; connections that hang on a dead apiserver are left to their clients' time limits`,
       error instanceof VipnatError ? { code: error.code } : {},
     );
+  }
+
+  switchedOn({ name }: MissingSwitch): void {
+    this.#forwardingProblem = '';
+    this.#logger.warn(`${name} was 0, and is 1 now: what is balanced has to be forwarded`);
+  }
+
+  notSwitched({ message, code }: VipnatError): void {
+    if (this.#forwardingProblem === message) return;
+    this.#forwardingProblem = message;
+    this.#logger.error(message, { code });
   }
 
   #endFailure(): void {

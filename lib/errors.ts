@@ -12,6 +12,7 @@ const catalogue = {
   TOOL_OUTPUT_UNEXPECTED: { exit: 1, retry: true },
   TABLE_INCOMPATIBLE: { exit: 1, retry: true },
   NETLINK_FAILED: { exit: 1, retry: true },
+  SYSCTL_NOT_WRITTEN: { exit: 1, retry: true },
   RULES_NOT_CONVERGING: { exit: 1, retry: true },
   STATE_UNREADABLE: { exit: 1, retry: true },
   STATE_NOT_WRITTEN: { exit: 1, retry: true },

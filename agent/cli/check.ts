@@ -4,6 +4,7 @@ import { toolName } from '../../lib/kernel/tool-name.ts';
 import { type Drift } from '../../lib/netfilter/iptables/drift.ts';
 import { type Decision } from '../decide.ts';
 import { describeInSync } from '../describe.ts';
+import { type MissingSwitch } from '../forwarding.ts';
 import { type TablePlan } from '../plan.ts';
 import { type CheckContext } from './command-context.ts';
 import { lookAtHost } from './host.ts';
@@ -21,19 +22,29 @@ const chainToConsequence = new Map([
 
 /** `vipnat check`: says how the rules differ from what `run` would have written. Exit 0 in sync, 2 with drift. */
 export async function check({ config, stdout }: CheckContext): Promise<number> {
-  const { decisions, plan } = await lookAtHost(config);
-  if (plan.tables.length === 0) {
+  const { decisions, plan, missingSwitches } = await lookAtHost(config);
+  if (plan.tables.length === 0 && missingSwitches.length === 0) {
     for (const decision of decisions) stdout(`${describeInSync(decision)}\n`);
     return inSyncStatus;
   }
   const label = decisions.map(({ vip }) => formatEndpoint(vip)).join(', ');
   const lines = [
+    ...missingSwitches.flatMap(describeSwitch),
     ...plan.tables.flatMap((table) => describeTable(table, decisions)),
-    'vipnat run repairs it; vipnat run --once repairs it now',
+    config.sysctls === 'check' && plan.tables.length === 0
+      ? 'vipnat leaves it (--sysctls check)'
+      : 'vipnat run repairs it; vipnat run --once repairs it now',
   ];
   const indent = ' '.repeat(label.length + 2);
   stdout(lines.map((line, index) => `${index === 0 ? `${label}  ` : indent}${line}\n`).join(''));
   return driftStatus;
+}
+
+function describeSwitch({ name }: MissingSwitch): string[] {
+  return [
+    `drift: ${name} is 0: this host does not forward`,
+    `       connections to apiservers on other nodes would hang; sysctl -w ${name}=1 switches it on`,
+  ];
 }
 
 function describeTable(

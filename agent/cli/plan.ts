@@ -11,10 +11,14 @@ import { formatNft, formatRestore } from './format/restore.ts';
 export async function plan({ config, options, stdout, stderr }: PlanContext): Promise<number> {
   const state = options.offline ? planOffline(config) : await lookOnce(config);
   stdout(format(state, options.format, config));
-  if (state.plan.transactions.length === 0) {
+  if (isInSync(state)) {
     for (const decision of state.decisions) stderr(`${describeInSync(decision)}. Nothing to change.\n`);
   }
   return 0;
+}
+
+function isInSync({ plan, missingSwitches }: PlannedState): boolean {
+  return plan.transactions.length === 0 && missingSwitches.length === 0;
 }
 
 async function lookOnce(config: Config): Promise<PlannedState> {
@@ -31,6 +35,6 @@ function format(state: PlannedState, planFormat: PlanFormat, config: Config): st
     case 'restore':
       return formatRestore(state);
     case 'commands':
-      return state.plan.transactions.length === 0 ? '' : formatCommands(state, hostname());
+      return isInSync(state) ? '' : formatCommands(state, hostname());
   }
 }

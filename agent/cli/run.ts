@@ -1,6 +1,7 @@
 import { systemClock } from '../../lib/kernel/clock.ts';
 import { converge } from '../converge.ts';
 import { describeInSync } from '../describe.ts';
+import { type ForwardingReport, switchOnForwarding } from '../forwarding.ts';
 import { claimPresence } from '../http/presence.ts';
 import { look } from '../look.ts';
 import { type RunContext } from './command-context.ts';
@@ -27,8 +28,20 @@ async function runOnce({ config, stderr }: RunContext): Promise<number> {
   const ports = createPorts(config);
   let memory = await recallMemory(config);
   let lines: string[] = [];
+  const report: ForwardingReport = {
+    switchedOn: ({ name }) => { stderr(`${name} was 0, and is 1 now\n`); },
+    notSwitched: ({ message }) => { stderr(`${message}\n`); },
+  };
   await converge(ports.kernel, async () => {
-    const assessment = await look(ports, config, memory);
+    let assessment = await look(ports, config, memory);
+    const { missingSwitches } = assessment;
+    const changed = await switchOnForwarding(
+      { ...ports, report },
+      missingSwitches,
+      assessment.memory,
+      config,
+    );
+    if (changed !== null) assessment = await look(ports, config, changed);
     memory = assessment.memory;
     lines = assessment.decisions.map((decision) => `${describeInSync(decision)}\n`);
     return assessment.plan;

@@ -14,6 +14,9 @@ export const iptablesChoices = ['auto', 'legacy', 'nft'] as const satisfies read
 /** `--masquerade` and its choices, the default first. */
 export const masquerades = ['own', 'kube-mark', 'none'] as const;
 
+/** `--sysctls` and its choices, the default first: whether forwarding is switched on, or only asked for. */
+export const sysctlChoices = ['set', 'check'] as const;
+
 /** `--log-level` and its choices, the fewest lines first; `info` is the default. */
 export const logLevels = ['error', 'warn', 'info', 'debug'] as const;
 
@@ -47,6 +50,7 @@ export interface Config {
   /** apiservers the user gave, sorted, each once, never a VIP, and only of families that have a VIP. */
   readonly endpoints: readonly Endpoint[];
   readonly masquerade: Masquerade;
+  readonly sysctls: (typeof sysctlChoices)[number];
   /** From one TCP connect to an apiserver to the next, in milliseconds: 20 to 10,000. */
   readonly probeIntervalMs: number;
   /** How long such a connect may take, in milliseconds: 20 to 10,000. */

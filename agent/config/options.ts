@@ -1,5 +1,13 @@
 import * as z from 'zod/mini';
-import { iptablesChoices, logFormats, logLevels, masquerades, modes, proxyModes } from './config.ts';
+import {
+  iptablesChoices,
+  logFormats,
+  logLevels,
+  masquerades,
+  modes,
+  proxyModes,
+  sysctlChoices,
+} from './config.ts';
 import { choice, clusterIp, duration, endpoint, folder, list, path, vip } from './values.ts';
 
 /** What a person is told about one option. */
@@ -61,6 +69,12 @@ export const schema = z.object({
     argument: masquerades.join('|'),
     meaning: "who rewrites the client's address, our rule or kube-proxy's",
     example: 'kube-mark',
+    isList: false,
+  }),
+  sysctls: z._default(choice(sysctlChoices), 'set').register(descriptions, {
+    argument: sysctlChoices.join('|'),
+    meaning: 'whether to switch on forwarding where it is off, or only to say so',
+    example: 'check',
     isList: false,
   }),
   probeInterval: z._default(duration(20, 10_000), 250).register(descriptions, {

@@ -2,6 +2,7 @@ import { type VipnatError } from '../errors.ts';
 import { readAddresses } from './addresses.ts';
 import { type Clock, systemClock } from './clock.ts';
 import { deleteFlows } from './conntrack.ts';
+import { readForwarding, writeForwarding } from './forwarding.ts';
 import { restoreIptables, saveIptables } from './iptables.ts';
 import { readIpvs } from './ipvs.ts';
 import { readNftProxy } from './nft-proxy.ts';
@@ -29,6 +30,7 @@ export function createKernel(options: KernelOptions): Kernel {
     read: (query) => readKernel(toolbox, query, readLimitMs),
     apply: (transaction) => restoreIptables(toolbox, transaction, writeLimitMs),
     resetFlows: (selection) => deleteFlows(selection, writeLimitMs),
+    enableForwarding: writeForwarding,
     watch: (onTrigger) => startWatch({ clock, onTrigger, onProblem }),
   };
 }
@@ -41,12 +43,14 @@ async function readKernel(toolbox: Toolbox, query: KernelQuery, limitMs: number)
   const proxies = families.map((family) => readNftProxy({ family, serviceChain, limitMs }));
   const addresses = readAddresses();
   const ipvs = readIpvs();
+  const forwarding = readForwarding();
   // One that fails must not leave the others' children running when we answer.
-  await Promise.allSettled([...saves, ...proxies, addresses, ipvs]);
+  await Promise.allSettled([...saves, ...proxies, addresses, ipvs, forwarding]);
   return {
     iptables: await Promise.all(saves),
     addresses: await addresses,
     ipvs: await ipvs,
+    forwarding: await forwarding,
     nftProxies: (await Promise.all(proxies)).filter((proxy) => proxy !== null),
   };
 }

@@ -22,6 +22,8 @@ export interface Kernel {
    * TOOL_MISSING, TOOL_NOT_PERMITTED or TOOL_FAILED where that cannot be done: nothing else depends on it.
    */
   resetFlows(selection: FlowSelection): Promise<number>;
+  /** Makes this host pass on packets of a family. Rejects with SYSCTL_NOT_WRITTEN where that cannot be done. */
+  enableForwarding(family: Family): Promise<void>;
   /**
    * Calls back after changes that a read could see, whoever made them, until closed. Never carries data, may call
    * back for nothing, and never calls back before it has returned.
@@ -29,7 +31,7 @@ export interface Kernel {
   watch(onTrigger: (trigger: Trigger) => void): Watch;
 }
 
-/** What to read. Addresses, IPVS and the nftables proxy's part are read every time: they cost next to nothing. */
+/** What to read. Addresses, forwarding, IPVS and the nftables proxy's part are read every time: they cost next to nothing. */
 export interface KernelQuery {
   readonly families: readonly Family[];
   readonly backends: readonly Backend[];
@@ -44,9 +46,13 @@ export interface KernelReading {
   readonly addresses: readonly LocalAddress[];
   /** /proc/net/ip_vs, or null where the kernel has no IPVS. */
   readonly ipvs: string | null;
+  readonly forwarding: Forwarding;
   /** The nftables proxy's objects, per family that has its table; empty where nft is missing. */
   readonly nftProxies: readonly NftProxyOutput[];
 }
+
+/** Whether this host passes on packets of others, at least from one interface; null where the kernel lacks the family. */
+export type Forwarding = Readonly<Record<Family, boolean | null>>;
 
 /** What one `*tables-save` printed. */
 export interface SaveOutput {

@@ -37,6 +37,10 @@ export async function createFakeSubject(): Promise<KernelSubject> {
       await Promise.resolve();
       kernel.trackFlow(flow);
     },
+    disableForwarding: async (family) => {
+      await Promise.resolve();
+      kernel.forwarding = { ...kernel.forwarding, [family]: false };
+    },
     breakTool: async (tool, fault) => {
       await Promise.resolve();
       if (fault === 'missing') kernel.faults.failNext({ tool, code: 'TOOL_MISSING' });

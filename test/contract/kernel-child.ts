@@ -3,6 +3,7 @@
  * lines on standard input, answers and triggers go as JSON lines to standard output. Ends with its input.
  */
 import { createInterface } from 'node:readline';
+import { type Family } from '../../lib/address/address.ts';
 import { VipnatError } from '../../lib/errors.ts';
 import { createKernel } from '../../lib/kernel/kernel.ts';
 import { type FlowSelection, type Kernel, type Watch } from '../../lib/kernel/port.ts';
@@ -10,7 +11,7 @@ import { type FlowSelection, type Kernel, type Watch } from '../../lib/kernel/po
 /** What the test asks. */
 export interface ChildRequest {
   readonly id: number;
-  readonly method: 'read' | 'apply' | 'resetFlows' | 'watch' | 'close';
+  readonly method: 'read' | 'apply' | 'resetFlows' | 'enableForwarding' | 'watch' | 'close';
   readonly argument?: unknown;
 }
 
@@ -54,6 +55,9 @@ async function handle(method: ChildRequest['method'], argument: unknown): Promis
       return null;
     case 'resetFlows':
       return await kernel.resetFlows(argument as FlowSelection);
+    case 'enableForwarding':
+      await kernel.enableForwarding(argument as Family);
+      return null;
     case 'watch':
       await startWatch().ready;
       return null;

@@ -16,6 +16,8 @@ describeKernels((subject) => {
         { family: 'ipv4', address: '127.0.0.1', device: 'lo' },
         { family: 'ipv6', address: '::1', device: 'lo' },
       ],
+      // As on the host that it was made on.
+      forwarding: { ipv4: expect.any(Boolean), ipv6: expect.any(Boolean) },
       ipvs: null,
       nftProxies: [],
     });
@@ -41,6 +43,17 @@ describeKernels((subject) => {
       expect(nftProxies.flatMap(({ objects }) => objects).map(nameObject)).toEqual(nftObjects[state]);
     },
   );
+
+  test.each(families)('%s is forwarded when it is switched on, and not when it is off', async (family) => {
+    const { kernel } = subject();
+    const other = family === 'ipv4' ? 'ipv6' : 'ipv4';
+    await subject().disableForwarding(other);
+    await subject().disableForwarding(family);
+    expect((await kernel.read(everything)).forwarding).toEqual({ ipv4: false, ipv6: false });
+    await kernel.enableForwarding(family);
+    const { forwarding } = await kernel.read(everything);
+    expect([forwarding[family], forwarding[other]]).toEqual([true, false]);
+  });
 
   test('a tool that hangs is killed with what it started, and is TOOL_TIMED_OUT', async () => {
     await subject().breakTool('iptables-nft-save', 'hanging');

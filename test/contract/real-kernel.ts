@@ -1,5 +1,6 @@
 import { type ChildProcess } from 'node:child_process';
 import { createInterface } from 'node:readline';
+import { type Family } from '../../lib/address/address.ts';
 import { type ErrorCode, VipnatError } from '../../lib/errors.ts';
 import {
   type FlowSelection,
@@ -50,6 +51,10 @@ export class RealKernel implements Kernel {
 
   async resetFlows(selection: FlowSelection): Promise<number> {
     return (await this.#ask('resetFlows', selection)) as number;
+  }
+
+  async enableForwarding(family: Family): Promise<void> {
+    await this.#ask('enableForwarding', family);
   }
 
   watch(onTrigger: (trigger: Trigger) => void): Watch {

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { forwardingSwitch } from '../../lib/kernel/forwarding.ts';
 import { type FlowSelection } from '../../lib/kernel/port.ts';
 import { toolName } from '../../lib/kernel/tool-name.ts';
 import { RealKernel } from './real-kernel.ts';
@@ -46,6 +47,8 @@ export async function createRealSubject(): Promise<KernelSubject> {
         fileURLToPath(new URL(`../fixtures/captures/nft-kube-proxy.${state}.txt`, import.meta.url)),
       ),
     trackFlow: (flow, number) => inside('conntrack', ...toTrackedFlow(flow, number)),
+    disableForwarding: (family) =>
+      inside('sh', '-c', `echo 0 >/proc/sys/${forwardingSwitch(family).replaceAll('.', '/')}`),
     breakTool: (tool, fault) => breakTool(join(folder, tool), fault),
     countChildren: () => countChildren(child),
     dispose: async () => {

@@ -17,6 +17,8 @@ export interface KernelSubject {
   programNftProxy(state: string): Promise<void>;
   /** The kernel keeps track of one more connection like this; `number` tells it from others. */
   trackFlow(flow: FlowSelection, number: number): Promise<void>;
+  /** Somebody makes the host pass on no packets of a family. */
+  disableForwarding(family: Family): Promise<void>;
   /** The tool fails this way from now on. */
   breakTool(tool: string, fault: ToolFault): Promise<void>;
   /** How many processes the kernel has running. */

@@ -5,6 +5,7 @@ import { type Clock, systemClock } from '../../lib/kernel/clock.ts';
 import {
   type Backend,
   type FlowSelection,
+  type Forwarding,
   type Kernel,
   type KernelQuery,
   type KernelReading,
@@ -41,6 +42,8 @@ export class FakeKernel implements Kernel {
   readonly breaches: string[] = [];
   /** How many reads were answered. */
   reads = 0;
+  /** Whether the host forwards. */
+  forwarding: Forwarding = { ipv4: true, ipv6: true };
   /** As NFT_MSG_GETGEN has it. */
   generation = 1;
   readonly #clock: Clock;
@@ -79,7 +82,8 @@ export class FakeKernel implements Kernel {
     }
     for (const { family, backend } of iptables) this.#readSinceWrite.add(`${family} ${backend}`);
     this.reads += 1;
-    return { iptables, addresses: [...this.#addresses], ipvs: this.#ipvs, nftProxies };
+    const { forwarding } = this;
+    return { iptables, addresses: [...this.#addresses], forwarding, ipvs: this.#ipvs, nftProxies };
   }
 
   async apply(transaction: Transaction): Promise<void> {
@@ -104,6 +108,11 @@ export class FakeKernel implements Kernel {
     const deleted = this.#flows.length - kept.length;
     this.#flows = kept;
     return deleted;
+  }
+
+  async enableForwarding(family: Family): Promise<void> {
+    await this.faults.meet('sysctl');
+    this.forwarding = { ...this.forwarding, [family]: true };
   }
 
   watch(onTrigger: (trigger: Trigger) => void): Watch {

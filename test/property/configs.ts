@@ -46,6 +46,7 @@ export const config: fc.Arbitrary<Config> = fc
       ),
       probeIntervalMs: 250,
       probeTimeoutMs: 250,
+      sysctls: 'set',
       caFile: null,
       stateDir: '/var/lib/vipnat',
       logLevel: 'info',

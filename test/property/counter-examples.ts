@@ -12,6 +12,7 @@ const config: Config = {
   masquerade: 'none',
   probeIntervalMs: 250,
   probeTimeoutMs: 250,
+  sysctls: 'set',
   caFile: null,
   stateDir: '/var/lib/vipnat',
   logLevel: 'info',

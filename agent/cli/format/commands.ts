@@ -4,6 +4,7 @@ import { vipChainName } from '../../../lib/netfilter/iptables/render.ts';
 import { toolName } from '../../../lib/kernel/tool-name.ts';
 import { countApiservers, type Decision } from '../../decide.ts';
 import { describeKubeProxy } from '../../describe.ts';
+import { type MissingSwitch } from '../../forwarding.ts';
 import { type PlannedState } from '../../offline.ts';
 import { type TablePlan } from '../../plan.ts';
 
@@ -20,16 +21,22 @@ const hookToComment = new Map([
  * for it, and every line that is no command a comment. They are not atomic; `--format restore` is.
  */
 export function formatCommands(state: PlannedState, node: string): string {
-  const { plan, decisions, observation } = state;
+  const { plan, decisions, missingSwitches, observation } = state;
   const title = decisions.map(({ vip, way }) => `${formatEndpoint(vip)}: ${way}`).join(' · ');
   const lines = [
     `# ${node} · ${describeKubeProxy(observation)} · ${title}`,
     ...new Set(decisions.map(({ reason }) => `# Why: ${reason}.`)),
+    ...formatSwitches(missingSwitches),
     ...byInterest(plan.tables).flatMap((table) => formatTable(table, decisions)),
     '',
     `# ${countChanges(byInterest(plan.tables))}. Nothing was written.`,
   ];
   return `${lines.join('\n')}\n`;
+}
+
+function formatSwitches(missing: readonly MissingSwitch[]): string[] {
+  if (missing.length === 0) return [];
+  return ['', '# This host does not forward:', ...missing.map(({ name }) => `sysctl -w ${name}=1`)];
 }
 
 /** The nat table first: that is where the VIP's packets go. */

@@ -3,7 +3,10 @@ import { toolName } from '../../../lib/kernel/tool-name.ts';
 import { type PlannedState } from '../../offline.ts';
 
 /** `plan --format json`, version 1: fields are added, never renamed. Ends with a newline. */
-export function formatJson({ decisions, plan, observation }: PlannedState, node: string): string {
+export function formatJson(
+  { decisions, plan, missingSwitches, observation }: PlannedState,
+  node: string,
+): string {
   const { proxyMode, backend, addresses } = observation;
   const answer = {
     version: 1,
@@ -18,7 +21,8 @@ export function formatJson({ decisions, plan, observation }: PlannedState, node:
       clusterIp,
       backends: backends.map(formatEndpoint),
     })),
-    inSync: plan.transactions.length === 0,
+    inSync: plan.transactions.length === 0 && missingSwitches.length === 0,
+    sysctls: missingSwitches.map(({ name }) => ({ name, value: '0', wanted: '1' })),
     transactions: plan.transactions.map(({ family, backend: toolBackend, input }) => ({
       tool: toolName(family, toolBackend, 'restore'),
       family,

@@ -13,6 +13,7 @@ const iptables: VipFacts = {
   proxyMode: { value: 'iptables', seenIn: 'asked' },
   serviceChain: path,
   virtualServer: null,
+  closedSwitch: null,
   serviceChainProblem: null,
   virtualServerProblem: null,
   unwanted: null,

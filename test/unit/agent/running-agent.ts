@@ -19,6 +19,7 @@ export const ordinaryConfig: Config = {
   masquerade: 'own',
   probeIntervalMs: 250,
   probeTimeoutMs: 250,
+  sysctls: 'set',
   caFile: null,
   stateDir: '/var/lib/vipnat',
   logLevel: 'info',

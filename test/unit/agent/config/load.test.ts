@@ -37,6 +37,7 @@ describe('a configuration', () => {
         masquerade: 'own',
         probeIntervalMs: 250,
         probeTimeoutMs: 250,
+        sysctls: 'set',
         caFile: null,
         stateDir: '/var/lib/vipnat',
         logLevel: 'info',

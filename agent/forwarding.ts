@@ -1,0 +1,69 @@
+/**
+ * Whether this host passes on what it balances.
+ *
+ * Goal: a connection that is sent to another node gets there.
+ * Tension: a host that does not forward drops it, and then two of three connections hang that would have been
+ * answered without us; and where forwarding may be switched on is not ours to know everywhere (`--sysctls check`).
+ * Compromise: switched on before the first rule; where that fails or is not wanted, the VIP is left to its holder.
+ */
+import { type Family, families } from '../lib/address/address.ts';
+import { VipnatError } from '../lib/errors.ts';
+import { forwardingSwitch } from '../lib/kernel/forwarding.ts';
+import { type Kernel } from '../lib/kernel/port.ts';
+import { type Config } from './config/config.ts';
+import { type Memory } from './memory.ts';
+import { type Observation } from './observe.ts';
+
+/** What has to be switched on, as sysctl takes it. */
+export interface MissingSwitch {
+  readonly family: Family;
+  readonly name: string;
+}
+
+/** Who is told of what became of switching. */
+export interface ForwardingReport {
+  /** It was off, and is on. */
+  switchedOn(missing: MissingSwitch): void;
+  /** It is off and stays so. */
+  notSwitched(problem: VipnatError): void;
+}
+
+/** The switches that are off on this host, of families that have a VIP. */
+export function findMissingSwitches(
+  { forwarding }: Pick<Observation, 'forwarding'>,
+  { vips }: Pick<Config, 'vips'>,
+): MissingSwitch[] {
+  return families
+    .filter((family) => forwarding[family] === false && vips.some((vip) => vip.family === family))
+    .map((family) => ({ family, name: forwardingSwitch(family) }));
+}
+
+/**
+ * Switches on what is off, where that is wanted. Answers the memory to look again with, or null when the look that
+ * found it still holds. Never rejects.
+ */
+export async function switchOnForwarding(
+  {
+    kernel,
+    report,
+  }: { readonly kernel: Pick<Kernel, 'enableForwarding'>; readonly report: ForwardingReport },
+  missing: readonly MissingSwitch[],
+  memory: Memory,
+  { sysctls }: Pick<Config, 'sysctls'>,
+): Promise<Memory | null> {
+  if (sysctls === 'check') return null;
+  const unforwardable = new Set<Family>();
+  for (const one of missing) {
+    try {
+      await kernel.enableForwarding(one.family);
+      report.switchedOn(one);
+    } catch (error) {
+      if (!(error instanceof VipnatError)) throw error;
+      report.notSwitched(error);
+      unforwardable.add(one.family);
+    }
+  }
+  const isAllOff = unforwardable.size === missing.length;
+  const isKnown = families.every((family) => unforwardable.has(family) === memory.unforwardable.has(family));
+  return isAllOff && isKnown ? null : { ...memory, unforwardable };
+}

@@ -1,0 +1,79 @@
+import { describe, expect, test } from '@jest/globals';
+import { FakeClock } from '../../fakes/clock.ts';
+import { toEndpoint } from '../../fakes/endpoints.ts';
+import { FakeKernel } from '../../fakes/kernel.ts';
+import { syncKubeProxy } from '../../fakes/kube-proxy-rules.ts';
+import { linesOf, ordinaryConfig, type RunningAgent, startAgent } from './running-agent.ts';
+
+const nft = { family: 'ipv4', backend: 'nft' } as const;
+const three = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'].map((text) => toEndpoint(text));
+
+/** An agent on a host that does not forward, on which kube-proxy has three apiservers. */
+function startOnClosedHost(config = ordinaryConfig): RunningAgent {
+  const clock = new FakeClock();
+  const kernel = new FakeKernel(clock);
+  kernel.forwarding = { ipv4: false, ipv6: false };
+  syncKubeProxy(kernel, nft, three);
+  return startAgent({ clock, kernel, config });
+}
+
+const isBalanced = (kernel: FakeKernel) =>
+  /-A VIPNAT-\w+ .*-j KUBE-SVC-NPX46M4PTMTKRN6Y/.test(kernel.show('ipv4', 'nft'));
+
+describe('a host that does not forward', () => {
+  test('is made to, before the first rule, and that is said once', async () => {
+    const running = startOnClosedHost();
+    const { clock, kernel } = running;
+    const states: boolean[] = [];
+    kernel.faults.beforeApply(() => states.push(kernel.forwarding.ipv4 === true));
+    await clock.advance(120_000);
+    expect(states).toEqual([true]);
+    expect(isBalanced(kernel)).toBe(true);
+    expect(linesOf(running, 'warn')).toEqual([
+      'net.ipv4.ip_forward was 0, and is 1 now: what is balanced has to be forwarded',
+    ]);
+  });
+
+  test('is left alone in families without a VIP', async () => {
+    const { clock, kernel } = startOnClosedHost();
+    await clock.advance(2000);
+    expect(kernel.forwarding).toEqual({ ipv4: true, ipv6: false });
+  });
+
+  test('is made to again when somebody has switched it off', async () => {
+    const { clock, kernel } = startOnClosedHost();
+    await clock.advance(2000);
+    kernel.forwarding = { ipv4: false, ipv6: false };
+    await clock.advance(61_000);
+    expect(kernel.forwarding.ipv4).toBe(true);
+    expect(isBalanced(kernel)).toBe(true);
+  });
+
+  test('without the right to change that leaves the VIP to its holder, says so once, and goes on when it forwards', async () => {
+    const running = startOnClosedHost();
+    const { clock, kernel } = running;
+    for (let times = 0; times < 100; times += 1) {
+      kernel.faults.failNext({ tool: 'sysctl', code: 'SYSCTL_NOT_WRITTEN' });
+    }
+    await clock.advance(600_000);
+    expect(isBalanced(kernel)).toBe(false);
+    expect(linesOf(running, 'error')).toHaveLength(1);
+    expect(linesOf(running, 'warn')).toEqual([
+      '10.0.0.50:6443 passthrough: this host does not forward (net.ipv4.ip_forward is 0) (0 ms)',
+    ]);
+    kernel.forwarding = { ipv4: true, ipv6: false };
+    await clock.advance(61_000);
+    expect(isBalanced(kernel)).toBe(true);
+  });
+
+  test('is only told of with --sysctls check', async () => {
+    const running = startOnClosedHost({ ...ordinaryConfig, sysctls: 'check' });
+    const { clock, kernel } = running;
+    await clock.advance(2000);
+    expect(kernel.forwarding.ipv4).toBe(false);
+    expect(isBalanced(kernel)).toBe(false);
+    expect(linesOf(running, 'warn')).toEqual([
+      '10.0.0.50:6443 passthrough: this host does not forward (net.ipv4.ip_forward is 0) (0 ms)',
+    ]);
+  });
+});
