@@ -1,3 +1,4 @@
+import { constants, getPriority, setPriority } from 'node:os';
 import { toolFailed, toolMissing, toolNotPermitted, toolTimedOut } from './tool-errors.ts';
 
 /** One run of one tool. */
@@ -9,6 +10,8 @@ export interface ToolCall {
   readonly input?: string;
   /** After this many milliseconds the tool and whatever it started are killed. */
   readonly limitMs: number;
+  /** Runs at ordinary priority, also where this process has a higher one: it must not keep back a write. */
+  readonly isPatient?: boolean;
 }
 
 /** How a tool ended by itself. */
@@ -24,10 +27,10 @@ export interface ToolResult {
  * status other than 0 is an answer here, not an error.
  */
 export async function execTool(call: ToolCall): Promise<ToolResult> {
-  const { tool, input = '', limitMs } = call;
+  const { tool, input = '', limitMs, isPatient = false } = call;
   // Imported late: execa costs 50 ms at start, and most commands never get here.
   const { execa } = await import('execa');
-  const { code, timedOut, exitCode, stdout, stderr, shortMessage } = await execa(tool, call.arguments, {
+  const child = execa(tool, call.arguments, {
     input,
     timeout: limitMs,
     killSignal: 'SIGKILL',
@@ -38,6 +41,22 @@ export async function execTool(call: ToolCall): Promise<ToolResult> {
     stripFinalNewline: false,
     reject: false,
   });
+  if (isPatient) lowerPriority(child.pid);
+  return toToolResult(call, await child);
+}
+
+/** What execa says of an end. */
+interface End {
+  readonly code?: string | undefined;
+  readonly timedOut: boolean;
+  readonly exitCode?: number | undefined;
+  readonly stdout: string;
+  readonly stderr: string;
+  readonly shortMessage?: string | undefined;
+}
+
+function toToolResult({ tool, input = '', limitMs }: ToolCall, end: End): ToolResult {
+  const { code, timedOut, exitCode, stdout, stderr, shortMessage } = end;
   if (timedOut) throw toolTimedOut(tool, limitMs);
   if (code === 'ENOENT') throw toolMissing(tool);
   if (code === 'EACCES' || code === 'EPERM') throw toolNotPermitted(tool, code);
@@ -45,6 +64,16 @@ export async function execTool(call: ToolCall): Promise<ToolResult> {
     throw toolFailed({ tool, exitCode: exitCode ?? -1, stderr: shortMessage ?? '', input });
   }
   return { exitCode, stdout, stderr };
+}
+
+/** Without a number there is no process. */
+function lowerPriority(pid: number | undefined): void {
+  if (pid === undefined || getPriority() >= constants.priority.PRIORITY_NORMAL) return;
+  try {
+    setPriority(pid, constants.priority.PRIORITY_NORMAL);
+  } catch {
+    // It has ended already.
+  }
 }
 
 /** Like execTool, and answers standard output: an exit status other than 0 rejects with TOOL_FAILED or TOOL_NOT_PERMITTED. */

@@ -13,7 +13,7 @@ import { type Toolbox } from './toolbox.ts';
 export async function saveIptables(toolbox: Toolbox, source: SaveSource): Promise<SaveOutput> {
   const { family, backend, limitMs } = source;
   const tool = backend === 'nft' ? await findNftSave(toolbox, family) : await findLegacySave(toolbox, family);
-  const text = tool === null ? '' : await runTool({ tool, arguments: [], limitMs });
+  const text = tool === null ? '' : await runTool({ tool, arguments: [], limitMs, isPatient: true });
   return { family, backend, text };
 }
 

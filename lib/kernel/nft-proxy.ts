@@ -44,6 +44,7 @@ async function listObjects(object: readonly string[], limitMs: number): Promise<
     tool: 'nft',
     arguments: ['-j', 'list', ...object],
     limitMs,
+    isPatient: true,
   });
   if (exitCode !== 0) {
     // nft 1.0.6 exits with 1 and `Error: No such file or directory` for a missing table, map or chain alike.
