@@ -46,8 +46,12 @@ export class Agent {
     this.#keeper = new EndpointKeeper(store, clock, {
       saved: memory.endpoints,
       report: {
-        notSaved: ({ message, code }) => { logger.warn(message, { code }); },
-        savedAgain: (location) => { logger.info(`${location} is written again`); },
+        notSaved: ({ message, code }) => {
+          logger.warn(message, { code });
+        },
+        savedAgain: (location) => {
+          logger.info(`${location} is written again`);
+        },
       },
     });
     const report = new Report(logger, clock);

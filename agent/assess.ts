@@ -6,8 +6,9 @@ import { type Balance } from '../lib/netfilter/iptables/render.ts';
 import { type Config } from './config/config.ts';
 import { decide, type Decision, isAgreeing, type ProxyPath, type VipFacts } from './decide.ts';
 import { findMissingSwitches, type MissingSwitch } from './forwarding.ts';
+import { admit } from './discovery/admission.ts';
 import { findCandidates } from './discovery/candidates.ts';
-import { rememberEndpoints } from './discovery/endpoints.ts';
+import { type Candidates, rememberEndpoints } from './discovery/endpoints.ts';
 import { chooseUsable, type HealthView } from './health/usable.ts';
 import { type Memory, printKey, unseenVip } from './memory.ts';
 import { findProxyBackends, type Observation } from './observe.ts';
@@ -21,6 +22,8 @@ export interface Assessment {
   readonly plan: Plan;
   /** What has to be switched on before what is balanced gets anywhere. */
   readonly missingSwitches: readonly MissingSwitch[];
+  /** Who was named as an apiserver and cannot be one: a sentence for each. */
+  readonly refused: readonly string[];
   readonly memory: Memory;
 }
 
@@ -36,7 +39,11 @@ export interface Basis {
  * through here, so what is shown is what is done.
  */
 export function assess({ observation, health, memory }: Basis, config: Config): Assessment {
-  const facts = config.vips.map((vip) => gatherFacts(vip, { observation, health, memory }, config));
+  const cases = config.vips.map((vip) => ({
+    vip,
+    candidates: findCandidates(vip, observation, config, memory),
+  }));
+  const facts = cases.map((one) => gatherFacts(one, { observation, health, memory }, config));
   const decisions = facts.map(decide);
   const balances = decisions.map((decision) => toBalance(decision, observation, config));
   return {
@@ -48,9 +55,10 @@ export function assess({ observation, health, memory }: Basis, config: Config): 
       (backend, id, printed) => memory.prints.get(printKey(backend, id)) === printed,
     ),
     missingSwitches: findMissingSwitches(observation, config),
+    refused: cases.flatMap(({ candidates }) => candidates.refused),
     memory: {
       ...memory,
-      endpoints: remember(observation, memory),
+      endpoints: remember(observation, config, memory),
       vips: new Map(
         decisions.map(({ vip, isBypass }, index) => [
           formatEndpoint(vip),
@@ -61,7 +69,16 @@ export function assess({ observation, health, memory }: Basis, config: Config): 
   };
 }
 
-function gatherFacts(vip: Endpoint, { observation, health, memory }: Basis, config: Config): VipFacts {
+interface Case {
+  readonly vip: Endpoint;
+  readonly candidates: Candidates;
+}
+
+function gatherFacts(
+  { vip, candidates }: Case,
+  { observation, health, memory }: Basis,
+  config: Config,
+): VipFacts {
   const { proxyMode } = observation;
   const { ipvs } = observation.views[vip.family];
   const iptables = findView(vip, observation);
@@ -75,7 +92,7 @@ function gatherFacts(vip: Endpoint, { observation, health, memory }: Basis, conf
     virtualServer: toPath(ipvs.server, ipvs.server?.value.backends),
     virtualServerProblem: ipvs.reason,
     unwanted: iptables?.unwanted ?? null,
-    usable: chooseUsable(findCandidates(vip, observation, config, memory), health),
+    usable: chooseUsable(candidates, health),
   };
   return {
     ...facts,
@@ -126,10 +143,11 @@ function toBalance(decision: Decision, observation: Observation, config: Config)
   };
 }
 
-function remember(observation: Observation, memory: Memory): Memory['endpoints'] {
+function remember(observation: Observation, { vips }: Config, memory: Memory): Memory['endpoints'] {
   const found = families.map((family: Family) => {
     const seen = findProxyBackends(observation.views[family], observation.proxyMode.value);
-    return [family, rememberEndpoints(memory.endpoints[family] ?? null, seen)] as const;
+    const admitted = seen === null ? null : { ...seen, value: admit(seen, family, vips).admitted };
+    return [family, rememberEndpoints(memory.endpoints[family] ?? null, admitted)] as const;
   });
   return Object.fromEntries(found.filter(([, endpoints]) => endpoints !== null));
 }

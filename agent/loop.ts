@@ -116,6 +116,7 @@ export class Loop {
       // What was read is older than what was written meanwhile.
       if (this.#writes !== writes) return { cause: 'verify', delayMs: 0 };
       this.#seen = assessment.observation;
+      this.#ports.report.refused(assessment.refused);
       const hasLearnt = this.#remember(assessment);
       this.#ports.keeper.keep(this.#memory.endpoints);
       if (await this.#switchOn(assessment)) return { cause: 'verify', delayMs: 0 };

@@ -35,6 +35,7 @@ export class Report implements FlowReport, ForwardingReport {
   #lastRepair = 0;
   #flowProblem = '';
   #forwardingProblem = '';
+  readonly #refused = new Set<string>();
   #failure: { readonly text: string; readonly since: number } | null = null;
 
   constructor(logger: Logger, clock: Clock) {
@@ -110,6 +111,15 @@ export class Report implements FlowReport, ForwardingReport {
       `${text}; connections that hang on a dead apiserver are left to their clients' time limits`,
       error instanceof VipnatError ? { code: error.code } : {},
     );
+  }
+
+  /** Who was named as an apiserver and is not used as one: each is said once. */
+  refused(sentences: readonly string[]): void {
+    for (const sentence of sentences) {
+      if (this.#refused.has(sentence)) continue;
+      this.#refused.add(sentence);
+      this.#logger.warn(sentence);
+    }
   }
 
   switchedOn({ name }: MissingSwitch): void {

@@ -25,7 +25,9 @@ export async function runAgent(config: Config, info: AgentInfo): Promise<number>
   const logger = await createLogger(config);
   raisePriority(logger);
   const clock = systemClock;
-  const warn = ({ message, code }: VipnatError) => { logger.warn(message, { code }); };
+  const warn = ({ message, code }: VipnatError) => {
+    logger.warn(message, { code });
+  };
   const kernel = createKernel({ onProblem: warn });
   const apiserver = createApiserver(clock, () => findAuthority(config.caFile));
   const store = createEndpointStore(config.stateDir);

@@ -29,8 +29,12 @@ async function runOnce({ config, stderr }: RunContext): Promise<number> {
   let memory = await recallMemory(config);
   let lines: string[] = [];
   const report: ForwardingReport = {
-    switchedOn: ({ name }) => { stderr(`${name} was 0, and is 1 now\n`); },
-    notSwitched: ({ message }) => { stderr(`${message}\n`); },
+    switchedOn: ({ name }) => {
+      stderr(`${name} was 0, and is 1 now\n`);
+    },
+    notSwitched: ({ message }) => {
+      stderr(`${message}\n`);
+    },
   };
   await converge(ports.kernel, async () => {
     let assessment = await look(ports, config, memory);

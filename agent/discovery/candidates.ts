@@ -1,10 +1,9 @@
 import { type Endpoint } from '../../lib/address/endpoint.ts';
-import { type Finding } from '../../lib/finding.ts';
 import { readWrittenBackends } from '../../lib/netfilter/iptables/read-back.ts';
 import { type Config } from '../config/config.ts';
 import { type Memory } from '../memory.ts';
 import { findProxyBackends, type Observation } from '../observe.ts';
-import { chooseEndpoints } from './endpoints.ts';
+import { type Candidates, chooseEndpoints } from './endpoints.ts';
 
 /** The apiservers that a VIP could be balanced over, whatever their health, and where they are known from. Pure. */
 export function findCandidates(
@@ -12,7 +11,7 @@ export function findCandidates(
   observation: Observation,
   config: Config,
   memory: Memory,
-): Finding<readonly Endpoint[]> {
+): Candidates {
   const { rulesets, backend, views, proxyMode } = observation;
   const { family } = vip;
   // Also the other backend's: the choice may have changed since they were written.

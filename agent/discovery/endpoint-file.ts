@@ -9,6 +9,7 @@ import { createHash } from 'node:crypto';
 import * as z from 'zod/mini';
 import { type Endpoint, formatEndpoint, parseEndpoint } from '../../lib/address/endpoint.ts';
 import { classifyAddress } from '../../lib/address/scope.ts';
+import { maxEndpoints } from './admission.ts';
 
 /** What the file holds. */
 export interface SavedEndpoints {
@@ -20,9 +21,6 @@ export interface SavedEndpoints {
 
 /** Raised when a reader of the version before would be wrong. */
 const version = 1 as const;
-
-/** Twenty times the largest control plane anybody runs. */
-const maxEndpoints = 100;
 
 const schema = z.strictObject({
   version: z.literal(version),

@@ -1,11 +1,12 @@
-import {
-  areSameEndpoints,
-  type Endpoint,
-  formatEndpoint,
-  sortEndpoints,
-} from '../../lib/address/endpoint.ts';
+import { areSameEndpoints, type Endpoint, sortEndpoints } from '../../lib/address/endpoint.ts';
 import { type Family } from '../../lib/address/address.ts';
 import { type Finding } from '../../lib/finding.ts';
+import { admit } from './admission.ts';
+
+/** The apiservers to balance over, where they are known from, and who was refused on the way to them. */
+export interface Candidates extends Finding<readonly Endpoint[]> {
+  readonly refused: readonly string[];
+}
 
 /** Where the apiservers of one family may be known from. */
 export interface EndpointSources {
@@ -26,22 +27,22 @@ export interface EndpointSources {
  * The apiservers to balance over, from the first source that knows any: kube-proxy, the configuration, memory
  * (docs/adr/0003). An empty list names what was looked at.
  */
-export function chooseEndpoints(sources: EndpointSources): Finding<readonly Endpoint[]> {
+export function chooseEndpoints(sources: EndpointSources): Candidates {
   const { family, kubeProxy, configured, remembered, written, vips } = sources;
-  const vipTexts = new Set(vips.map(formatEndpoint));
+  const refused: string[] = [];
   const candidates = [
     kubeProxy,
     { value: configured, seenIn: '--endpoints' },
     remembered,
     { value: written, seenIn: 'our own rules' },
   ].filter((candidate) => candidate !== null);
-  for (const { value, seenIn } of candidates) {
-    const endpoints = value.filter(
-      (endpoint) => endpoint.family === family && !vipTexts.has(formatEndpoint(endpoint)),
-    );
-    if (endpoints.length > 0) return { value: sortEndpoints(endpoints), seenIn };
+  for (const candidate of candidates) {
+    const admission = admit(candidate, family, vips);
+    refused.push(...admission.refused);
+    const { admitted } = admission;
+    if (admitted.length > 0) return { value: sortEndpoints(admitted), seenIn: candidate.seenIn, refused };
   }
-  return { value: [], seenIn: `neither kube-proxy's rules nor --endpoints name one` };
+  return { value: [], seenIn: `neither kube-proxy's rules nor --endpoints name one`, refused };
 }
 
 /** Keeps the last answer of kube-proxy, for the time when its rules are gone but its apiservers are not. */

@@ -68,7 +68,9 @@ describe('the apiservers that were last known', () => {
     syncKubeProxy(kernel, nft, two);
     await clock.advance(2000);
     // Its first try fails, as our jump pins its chain, and makes us let go.
-    expect(() => { removeKubeProxy(kernel, nft); }).toThrow(VipnatError);
+    expect(() => {
+      removeKubeProxy(kernel, nft);
+    }).toThrow(VipnatError);
     await clock.advance(2000);
     removeKubeProxy(kernel, nft);
     await clock.advance(120_000);

@@ -62,8 +62,33 @@ describe('what can be no apiserver of a VIP', () => {
     expect(choose({ kubeProxy: { value: [vip], seenIn: 'kube-proxy' } })).toContain('--endpoints');
   });
 
+  test.each<[string, string]>([
+    ['0.0.0.0:6443', 'an unspecified address'],
+    ['127.0.0.1:6443', 'a loopback address'],
+    ['169.254.0.1:6443', 'a link-local address'],
+    ['224.0.0.1:6443', 'a multicast address'],
+    ['255.255.255.255:6443', 'a broadcast address'],
+    ['10.0.0.50:8443', 'at a virtual IP'],
+  ])('%s, and it is named with its source', (text, complaint) => {
+    const { value, refused } = chooseEndpoints({
+      ...all,
+      kubeProxy: { value: [toEndpoint(text), first], seenIn: 'kube-proxy' },
+    });
+    expect(value).toEqual([first]);
+    expect(refused).toEqual([`${text} is ${complaint}, and not used as an apiserver (kube-proxy)`]);
+  });
+
+  test('ten thousand: a source with that many is not one of apiservers, and the next one is asked', () => {
+    const many = Array.from({ length: 10_000 }, (_, index) => ({ ...first, port: index + 1 }));
+    const { value, refused } = chooseEndpoints({ ...all, kubeProxy: { value: many, seenIn: 'kube-proxy' } });
+    expect(value).toEqual([second]);
+    expect(refused).toEqual(['10000 apiservers cannot be: none of them is used (kube-proxy)']);
+  });
+
   test('one of the other family', () => {
-    expect(choose({ kubeProxy: null, configured: [toEndpoint('[fd00::11]:6443')] })).toContain('memory');
+    const sources = { kubeProxy: null, configured: [toEndpoint('[fd00::11]:6443')] };
+    expect(choose(sources)).toContain('memory');
+    expect(chooseEndpoints({ ...all, ...sources }).refused).toEqual([]);
   });
 });
 

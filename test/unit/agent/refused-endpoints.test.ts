@@ -1,0 +1,31 @@
+import { expect, test } from '@jest/globals';
+import { formatEndpoint } from '../../../lib/address/endpoint.ts';
+import { FakeClock } from '../../fakes/clock.ts';
+import { toEndpoint } from '../../fakes/endpoints.ts';
+import { FakeKernel } from '../../fakes/kernel.ts';
+import { syncKubeProxy } from '../../fakes/kube-proxy-rules.ts';
+import { linesOf, startAgent } from './running-agent.ts';
+
+test('what kube-proxy lists and no apiserver can be at gets no connection, is said once, and is never saved', async () => {
+  const clock = new FakeClock();
+  const kernel = new FakeKernel(clock);
+  const [good, atVip, loopback] = ['10.77.0.11:6443', '10.0.0.50:6443', '127.0.0.1:6443'].map((text) =>
+    toEndpoint(text),
+  );
+  syncKubeProxy(
+    kernel,
+    { family: 'ipv4', backend: 'nft' },
+    [good, atVip, loopback].filter((one) => one !== undefined),
+  );
+  const running = startAgent({ clock, kernel });
+  await clock.advance(600_000);
+  const targets = [...kernel.show('ipv4', 'nft').matchAll(/-A VIPNAT-\w+ .*--to-destination (\S+)/g)];
+  expect(targets.map(([, target]) => target)).toEqual(['10.77.0.11:6443']);
+  expect(linesOf(running, 'warn')).toEqual([
+    '10.0.0.50:6443 is at a virtual IP, and not used as an apiserver (nat KUBE-SVC-NPX46M4PTMTKRN6Y (iptables-nft))',
+    '127.0.0.1:6443 is a loopback address, and not used as an apiserver (nat KUBE-SVC-NPX46M4PTMTKRN6Y (iptables-nft))',
+  ]);
+  expect(running.store.saves.map(({ endpoints }) => endpoints.map(formatEndpoint))).toEqual([
+    ['10.77.0.11:6443'],
+  ]);
+});
