@@ -83,7 +83,12 @@ async function measure(lab: Lab, minutes: number): Promise<string> {
   const connecting = lab.seat('client', 'connects').connectAtRate({
     ...{ host: lab.vip, port: apiserverPort, perSecond: load.perSecond, durationMs },
   });
-  const [{ watches }, { sent, failures }] = await Promise.all([watching.report, connecting]);
+  const measuring = sleep(durationMs / 2).then(() => measureAgents(lab));
+  const [{ watches }, { sent, failures }, halfway] = await Promise.all([
+    watching.report,
+    connecting,
+    measuring,
+  ]);
   const after = await measureAgents(lab);
   const falls = masters.flatMap(({ name }) => readFalls(lab.service(name, 'vipnat').logFile));
   const ended = watches.filter(({ endedAtMs }) => endedAtMs !== null).length;
@@ -94,10 +99,10 @@ async function measure(lab: Lab, minutes: number): Promise<string> {
     `- new connections through the VIP: ${sent}, failed: ${failures.length}`,
     `- watches through the VIP: ${watches.length}, ended: ${ended}`,
     '',
-    '| agent | memory before | after | file descriptors before | after | processor |',
-    '| - | -: | -: | -: | -: | -: |',
+    '| agent | memory before | halfway | after | file descriptors before | after | processor |',
+    '| - | -: | -: | -: | -: | -: | -: |',
     ...masters.map(({ name }, index) =>
-      formatRow(name, { before: before[index], after: after[index], durationMs }),
+      formatRow(name, { before: before[index], halfway: halfway[index], after: after[index], durationMs }),
     ),
   ].join('\n');
 }
@@ -108,14 +113,15 @@ function measureAgents(lab: Lab): Promise<AgentFigures[]> {
 
 interface Span {
   readonly before: AgentFigures | undefined;
+  readonly halfway: AgentFigures | undefined;
   readonly after: AgentFigures | undefined;
   readonly durationMs: number;
 }
 
-function formatRow(name: string, { before, after, durationMs }: Span): string {
-  if (before === undefined || after === undefined) return `| ${name} |`;
+function formatRow(name: string, { before, halfway, after, durationMs }: Span): string {
+  if (before === undefined || halfway === undefined || after === undefined) return `| ${name} |`;
   const share = ((after.processorMs - before.processorMs) / durationMs) * 100;
-  const memory = (bytes: number) => `${(bytes / 1024 ** 2).toFixed(1)} MiB`;
-  const cells = [memory(before.memory), memory(after.memory), before.descriptors, after.descriptors];
-  return `| ${name} | ${cells.join(' | ')} | ${share.toFixed(1)} % |`;
+  const memories = [before, halfway, after].map(({ memory }) => `${(memory / 1024 ** 2).toFixed(1)} MiB`);
+  const cells = [...memories, before.descriptors, after.descriptors, `${share.toFixed(1)} %`];
+  return `| ${name} | ${cells.join(' | ')} |`;
 }
