@@ -1,4 +1,4 @@
-import { mkdir, open, readFile } from 'node:fs/promises';
+import { mkdir, open, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import writeFileAtomic from 'write-file-atomic';
 import { VipnatError } from '../../lib/errors.ts';
@@ -51,13 +51,14 @@ export function createEndpointStore(folder: string): EndpointStore {
 
 async function readText(location: string): Promise<string | null> {
   try {
-    const text = await readFile(location, 'utf8');
-    if (text.length <= maxBytes) return text;
+    // Whatever else has this name may be endless, or never be written to.
+    const found = await stat(location);
+    if (found.isFile() && found.size <= maxBytes) return await readFile(location, 'utf8');
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
     throw unreadable(`${location} cannot be read (${describe(error)})`, error);
   }
-  throw unreadable(`${location} is too large to be a file of vipnat`);
+  throw unreadable(`${location} is too large or no file at all`);
 }
 
 /** Only then a rename outlives a power failure. */

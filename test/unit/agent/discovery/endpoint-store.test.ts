@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -44,9 +45,12 @@ describe('the store of the last known apiservers, in a folder', () => {
     expect(await store.load()).toEqual(toSaved('10.0.0.12:6443'));
   });
 
-  test('does not read what is far too large, or a folder', async () => {
+  test('does not read what is far too large, or no file', async () => {
     const store = createEndpointStore(root);
     writeFileSync(store.location, ' '.repeat(100_000));
+    await expect(store.load()).rejects.toMatchObject({ code: 'STATE_UNREADABLE' });
+    rmSync(store.location);
+    execFileSync('mkfifo', [store.location]);
     await expect(store.load()).rejects.toMatchObject({ code: 'STATE_UNREADABLE' });
     rmSync(store.location);
     await expect(createEndpointStore('/dev/null').load()).rejects.toMatchObject({ code: 'STATE_UNREADABLE' });
