@@ -2,7 +2,7 @@ import { families, type Family } from '../lib/address/address.ts';
 import { type Endpoint, formatEndpoint } from '../lib/address/endpoint.ts';
 import { type Finding } from '../lib/finding.ts';
 import { type IptablesProxyView } from '../lib/kube-proxy/iptables.ts';
-import { type Balance } from '../lib/netfilter/iptables/render.ts';
+import { type Balance } from '../lib/netfilter/balance.ts';
 import { type Config } from './config/config.ts';
 import { decide, type Decision, isAgreeing, type ProxyPath, type VipFacts } from './decide.ts';
 import { findMissingSwitches, type MissingSwitch } from './forwarding.ts';
@@ -51,7 +51,7 @@ export function assess({ observation, health, memory }: Basis, config: Config): 
     decisions,
     plan: plan(
       { backend: observation.backend.value, balances },
-      observation.rulesets,
+      [...observation.rulesets, ...observation.nftRulesets],
       (backend, id, printed) => memory.prints.get(printKey(backend, id)) === printed,
     ),
     missingSwitches: findMissingSwitches(observation, config),
@@ -88,7 +88,7 @@ function gatherFacts(
     mode: config.mode,
     proxyMode,
     closedSwitch: findClosedSwitch(vip.family, { observation, health, memory }, config),
-    ...findServiceChain(iptables),
+    ...findServiceChain(iptables, observation),
     virtualServer: toPath(ipvs.server, ipvs.server?.value.backends),
     virtualServerProblem: ipvs.reason,
     unwanted: iptables?.unwanted ?? null,
@@ -111,7 +111,12 @@ function findClosedSwitch(family: Family, { observation, memory }: Basis, config
 /** Whoever takes kube-proxy away takes its hooks first: a jump of ours would keep its chains from going (I11). */
 function findServiceChain(
   view: IptablesProxyView | undefined,
+  { backend }: Observation,
 ): Pick<VipFacts, 'serviceChain' | 'serviceChainProblem'> {
+  if (backend.value === 'nftables') {
+    const cause = `rules are written with nft (${backend.seenIn}), and no table can join another's chains`;
+    return { serviceChain: null, serviceChainProblem: cause };
+  }
   const path = toPath(view?.liveEdge, view?.backends?.value);
   if (path === null || view?.isHooked === true) return { serviceChain: path, serviceChainProblem: null };
   const problem = "nothing leads to kube-proxy's rules: nat PREROUTING has no jump to KUBE-SERVICES";

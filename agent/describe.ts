@@ -15,7 +15,7 @@ export function describeInSync({ vip, way, backends, reason }: Decision): string
     : `${name} is balanced as it should be (${way}, ${countApiservers(backends.length)})`;
 }
 
-/** `kube-proxy: iptables (nft), asked at 127.0.0.1:10249`. */
+/** `kube-proxy: iptables (nft), asked at 127.0.0.1:10249`; in brackets what rules are written to. */
 export function describeKubeProxy({
   proxyMode,
   backend,

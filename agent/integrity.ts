@@ -1,4 +1,3 @@
-import { parseRule } from '../lib/netfilter/iptables/rule.ts';
 import { type Memory, printKey } from './memory.ts';
 import { type Plan } from './plan.ts';
 
@@ -9,12 +8,11 @@ export type Suspects = ReadonlyMap<string, string>;
 export function findSuspects({ tables }: Plan): Suspects {
   return new Map(
     tables.flatMap(({ backend, drift }) =>
-      drift.flatMap(({ kind, rule }) => {
-        const id = rule === undefined ? null : parseRule(rule).comment;
-        return kind === 'edited-rule' && rule !== undefined && id !== null
+      drift.flatMap(({ kind, rule, id }) =>
+        kind === 'edited-rule' && rule !== undefined && id !== undefined
           ? [[printKey(backend, id), rule] as const]
-          : [];
-      }),
+          : [],
+      ),
     ),
   );
 }

@@ -1,6 +1,6 @@
 import { type Family } from '../lib/address/address.ts';
 import { type Endpoint } from '../lib/address/endpoint.ts';
-import { type Backend } from '../lib/kernel/port.ts';
+import { type RuleBackend } from '../lib/kernel/port.ts';
 import { type Finding } from '../lib/finding.ts';
 
 /** How a VIP stood in the last look. */
@@ -36,6 +36,6 @@ export const emptyMemory: Memory = {
 };
 
 /** The key of a rule's print. */
-export function printKey(backend: Backend, id: string): string {
+export function printKey(backend: RuleBackend, id: string): string {
   return `${backend} ${id}`;
 }

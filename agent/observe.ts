@@ -6,6 +6,7 @@ import {
   type Forwarding,
   type KernelReading,
   type LocalAddress,
+  type RuleBackend,
 } from '../lib/kernel/port.ts';
 import { type Finding } from '../lib/finding.ts';
 import { type IptablesProxyView, readIptablesProxy } from '../lib/kube-proxy/iptables.ts';
@@ -15,6 +16,9 @@ import { type NftProxyView, readNftProxy } from '../lib/kube-proxy/nftables.ts';
 import { chooseBackend } from '../lib/netfilter/iptables/backend.ts';
 import { parseSave } from '../lib/netfilter/iptables/parse.ts';
 import { type Ruleset } from '../lib/netfilter/iptables/ruleset.ts';
+import { parseNftTable } from '../lib/netfilter/nftables/parse.ts';
+import { type NftRuleset } from '../lib/netfilter/nftables/ruleset.ts';
+import { chooseRuleBackend } from '../lib/netfilter/rule-backend.ts';
 import { type Config } from './config/config.ts';
 
 /** kube-proxy's part in one family. */
@@ -29,10 +33,11 @@ export interface FamilyView {
 /** One complete look at the kernel, understood. */
 export interface Observation {
   readonly rulesets: readonly Ruleset[];
+  readonly nftRulesets: readonly NftRuleset[];
   readonly addresses: readonly LocalAddress[];
   readonly forwarding: Forwarding;
-  /** The backend that rules are written to, and why. */
-  readonly backend: Finding<Backend>;
+  /** What rules are written to, and why. */
+  readonly backend: Finding<RuleBackend>;
   readonly proxyMode: Finding<ProxyMode>;
   readonly views: Readonly<Record<Family, FamilyView>>;
 }
@@ -49,19 +54,32 @@ export function interpret(reading: KernelReading, asked: string | null, config: 
     ipv6: viewFamily('ipv6', reading, rulesets, config),
   };
   const all = families.map((family) => views[family]);
+  const proxyMode = decideProxyMode({
+    asked,
+    configured: config.proxyMode,
+    iptables: all.flatMap(({ iptables }) => iptables.map(({ view }) => view)),
+    hasIpvsServer: all.some(({ ipvs }) => ipvs.server !== null),
+    hasNftEdge: all.some(({ nftables }) => nftables !== null && nftables.liveEdge !== null),
+  });
+  const nftRulesets = reading.nftTables.map(parseNftTable);
   return {
     rulesets,
+    nftRulesets,
     addresses: reading.addresses,
     forwarding: reading.forwarding,
     views,
-    backend: chooseBackend(rulesets, config.iptables, findLiveBackend(all)),
-    proxyMode: decideProxyMode({
-      asked,
-      configured: config.proxyMode,
-      iptables: all.flatMap(({ iptables }) => iptables.map(({ view }) => view)),
-      hasIpvsServer: all.some(({ ipvs }) => ipvs.server !== null),
-      hasNftEdge: all.some(({ nftables }) => nftables !== null && nftables.liveEdge !== null),
+    backend: chooseRuleBackend({
+      configured: config.iptables,
+      iptables: chooseBackend(
+        rulesets,
+        config.iptables === 'none' ? 'auto' : config.iptables,
+        findLiveBackend(all),
+      ),
+      hasIptables: coversVips(rulesets, config),
+      hasNft: nftRulesets.length > 0,
+      isNftProxy: proxyMode.value === 'nftables',
     }),
+    proxyMode,
   };
 }
 
@@ -108,6 +126,10 @@ function viewFamily(
     }),
     nftables: nft === undefined ? null : readNftProxy(nft),
   };
+}
+
+function coversVips(rulesets: readonly Ruleset[], { vips }: Config): boolean {
+  return vips.every((vip) => rulesets.some(({ family }) => family === vip.family));
 }
 
 /** The backend that alone has kube-proxy's live edge; null when both or neither have it. */

@@ -1,5 +1,8 @@
 import { type Family } from '../lib/address/address.ts';
+import { type RuleBackend } from '../lib/kernel/port.ts';
 import { type Ruleset } from '../lib/netfilter/iptables/ruleset.ts';
+import { type NftRuleset } from '../lib/netfilter/nftables/ruleset.ts';
+import { type Finding } from '../lib/finding.ts';
 import { type Config } from './config/config.ts';
 import { type Decision, type Way } from './decide.ts';
 import { type Assessment } from './assess.ts';
@@ -27,7 +30,7 @@ export function planOffline(config: Config): PlannedState {
       backends: config.endpoints.filter(({ family }) => family === vip.family),
     };
   });
-  const backend = config.iptables === 'auto' ? 'nft' : config.iptables;
+  const backend = chooseBackend(config);
   const families = [...new Set(config.vips.map(({ family }) => family))].sort();
   const balances = decisions.map((decision) => ({
     vip: decision.vip,
@@ -39,12 +42,12 @@ export function planOffline(config: Config): PlannedState {
     decisions,
     missingSwitches: [],
     plan: plan(
-      { backend, balances },
-      families.map((family) => emptyRuleset(family, backend)),
+      { backend: backend.value, balances },
+      families.map((family) => emptyRuleset(family, backend.value)),
     ),
     observation: {
       addresses: [],
-      backend: { value: backend, seenIn: config.iptables === 'auto' ? 'the default' : '--iptables' },
+      backend,
       proxyMode: { value: proxyMode, seenIn: '--proxy-mode' },
     },
   };
@@ -56,6 +59,15 @@ function chooseWay({ mode, proxyMode }: Config): Way {
   return proxyMode === 'ipvs' ? 'cluster-ip' : 'direct';
 }
 
-function emptyRuleset(family: Family, backend: Ruleset['backend']): Ruleset {
-  return { family, backend, tables: new Map() };
+function chooseBackend({ iptables, proxyMode }: Config): Finding<RuleBackend> {
+  if (iptables === 'none') return { value: 'nftables', seenIn: '--iptables none' };
+  if (iptables !== 'auto') return { value: iptables, seenIn: '--iptables' };
+  return proxyMode === 'nftables'
+    ? { value: 'nftables', seenIn: '--proxy-mode nftables' }
+    : { value: 'nft', seenIn: 'the default' };
+}
+
+function emptyRuleset(family: Family, backend: RuleBackend): Ruleset | NftRuleset {
+  if (backend === 'nftables') return { family, backend, table: null };
+  return { family, backend, tables: new Map(), forwardPolicy: null };
 }

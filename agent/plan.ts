@@ -1,22 +1,28 @@
 import { type Family, families } from '../lib/address/address.ts';
-import { type Backend, type Transaction } from '../lib/kernel/port.ts';
-import { type Change, toRestoreLines } from '../lib/netfilter/iptables/change.ts';
-import { type KnowsPrint } from '../lib/netfilter/iptables/diff-chain.ts';
-import { diffTable } from '../lib/netfilter/iptables/diff-table.ts';
-import { type Drift } from '../lib/netfilter/iptables/drift.ts';
-import { type Balance, renderTables, writtenTables } from '../lib/netfilter/iptables/render.ts';
+import { type Backend, type RuleBackend, type Transaction } from '../lib/kernel/port.ts';
 import { toolName } from '../lib/kernel/tool-name.ts';
+import { type Balance } from '../lib/netfilter/balance.ts';
+import { type KnowsPrint } from '../lib/netfilter/compare-chain.ts';
+import { type Drift } from '../lib/netfilter/drift.ts';
+import { type Change, toRestoreLines } from '../lib/netfilter/iptables/change.ts';
+import { diffTable } from '../lib/netfilter/iptables/diff-table.ts';
+import { dropsForwarded } from '../lib/netfilter/iptables/forward.ts';
+import { renderTables, writtenTables } from '../lib/netfilter/iptables/render.ts';
 import { type Ruleset } from '../lib/netfilter/iptables/ruleset.ts';
+import { type NftChange } from '../lib/netfilter/nftables/change.ts';
+import { diffNftTable } from '../lib/netfilter/nftables/diff-table.ts';
+import { renderNftTable, toTableBalance } from '../lib/netfilter/nftables/render.ts';
+import { type NftRuleset, ownTable } from '../lib/netfilter/nftables/ruleset.ts';
 
 /** What is wanted: the balances go into one backend; everything of ours elsewhere goes away. */
 export interface Wanted {
-  readonly backend: Backend;
+  readonly backend: RuleBackend;
   /** Of any family; none at all means clean-up. */
   readonly balances: readonly Balance[];
 }
 
-/** The changes to one table of one backend and family. */
-export interface TablePlan {
+/** The changes to one table of iptables, in one backend and family. */
+export interface IptablesPlan {
   readonly family: Family;
   readonly backend: Backend;
   readonly table: (typeof writtenTables)[number];
@@ -24,14 +30,26 @@ export interface TablePlan {
   readonly changes: readonly Change[];
 }
 
+/** The changes to our own table of nftables, in one family. */
+export interface NftPlan {
+  readonly family: Family;
+  readonly backend: 'nftables';
+  readonly table: typeof ownTable;
+  readonly drift: readonly Drift[];
+  readonly changes: readonly NftChange[];
+}
+
+/** The changes to one table. */
+export type TablePlan = IptablesPlan | NftPlan;
+
 /** What to write, and why. In sync when there are no transactions. */
 export interface Plan {
   readonly tables: readonly TablePlan[];
   readonly transactions: readonly Transaction[];
 }
 
-/** Whether a backend's tool is known to print a rule of ours in this way, see `diffOwnChain`. */
-export type KnowsBackendPrint = (backend: Backend, id: string, printed: string) => boolean;
+/** Whether a backend's tool is known to print a rule of ours in this way, see `compareChain`. */
+export type KnowsBackendPrint = (backend: RuleBackend, id: string, printed: string) => boolean;
 
 /**
  * Compares what is wanted with what was seen, for the rulesets that were read and no others (I1), and puts the
@@ -40,36 +58,56 @@ export type KnowsBackendPrint = (backend: Backend, id: string, printed: string) 
  */
 export function plan(
   wanted: Wanted,
-  seen: readonly Ruleset[],
+  seen: readonly (Ruleset | NftRuleset)[],
   knowsPrint: KnowsBackendPrint = () => false,
 ): Plan {
   const ordered = [
     ...seen.filter(({ backend }) => backend === wanted.backend),
     ...seen.filter(({ backend }) => backend !== wanted.backend),
   ];
-  const tables = ordered.flatMap((ruleset) =>
-    planRuleset(ruleset, selectBalances(wanted, ruleset), (id, printed) =>
-      knowsPrint(ruleset.backend, id, printed),
-    ),
-  );
+  const tables = ordered.flatMap((ruleset): TablePlan[] => {
+    const balances = wanted.balances.filter(({ vip }) => vip.family === ruleset.family);
+    const knows: KnowsPrint = (id, printed) => knowsPrint(ruleset.backend, id, printed);
+    const isWanted = ruleset.backend === wanted.backend;
+    return ruleset.backend === 'nftables'
+      ? planNft(ruleset, isWanted ? balances : [], knows)
+      : planIptables(ruleset, { balances, isWanted }, knows);
+  });
   return { tables, transactions: toTransactions(tables) };
 }
 
 /** All drift of a plan, each sentence with its table and tool: `PREROUTING has no jump to VIPNAT (nat, iptables-nft)`. */
 export function describeDrift({ tables }: Plan): string[] {
-  return tables.flatMap(({ family, backend, table, drift }) =>
-    drift.map(({ message }) => `${message} (${table}, ${toolName(family, backend)})`),
-  );
+  return tables.flatMap((table) => table.drift.map(({ message }) => `${message} (${describeTable(table)})`));
 }
 
-function selectBalances(wanted: Wanted, { family, backend }: Ruleset): Balance[] {
-  if (backend !== wanted.backend) return [];
-  return wanted.balances.filter(({ vip }) => vip.family === family);
+/** `nat, iptables-nft`, or `ip vipnat, nft`. */
+export function describeTable({ family, backend, table }: TablePlan): string {
+  const name = backend === 'nftables' ? `${family === 'ipv6' ? 'ip6' : 'ip'} ${table}` : table;
+  return `${name}, ${toolName(family, backend)}`;
 }
 
-function planRuleset(ruleset: Ruleset, balances: readonly Balance[], knowsPrint: KnowsPrint): TablePlan[] {
+function planNft(
+  { family, table: seen }: NftRuleset,
+  balances: readonly Balance[],
+  knowsPrint: KnowsPrint,
+): NftPlan[] {
+  const wanted = renderNftTable(family, balances.map(toTableBalance));
+  const { drift, changes } = diffNftTable({ family, wanted, seen }, knowsPrint);
+  return changes.length === 0 ? [] : [{ family, backend: 'nftables', table: ownTable, drift, changes }];
+}
+
+/** Where others drop what passes, a rule of ours accepts it, whichever backend translates (docs/adr/0013). */
+function planIptables(
+  ruleset: Ruleset,
+  { balances, isWanted }: { readonly balances: readonly Balance[]; readonly isWanted: boolean },
+  knowsPrint: KnowsPrint,
+): IptablesPlan[] {
   const { family, backend } = ruleset;
-  const rendered = renderTables(family, balances);
+  const nothing = renderTables(family, []);
+  const everything = renderTables(family, balances);
+  const elsewhere = dropsForwarded(ruleset) ? { ...nothing, filter: everything.filter } : nothing;
+  const rendered = isWanted ? everything : elsewhere;
   const context = { vips: balances.map(({ vip }) => vip), knowsPrint };
   return writtenTables
     .map((table) => ({
@@ -87,8 +125,13 @@ function toTransactions(tables: readonly TablePlan[]): Transaction[] {
     families.flatMap((family) => {
       const parts = tables.filter((part) => part.backend === backend && part.family === family);
       if (parts.length === 0) return [];
-      const lines = parts.flatMap(({ table, changes }) => toRestoreLines(table, changes));
-      return [{ family, backend, input: `${lines.join('\n')}\n` }];
+      return [{ family, backend, input: `${parts.flatMap(toScript).join('\n')}\n` }];
     }),
   );
+}
+
+function toScript(part: TablePlan): string[] {
+  return part.backend === 'nftables'
+    ? part.changes.map(({ command }) => command)
+    : toRestoreLines(part.table, part.changes);
 }

@@ -1,7 +1,7 @@
 import { type Endpoint, formatEndpoint } from '../lib/address/endpoint.ts';
 import { VipnatError } from '../lib/errors.ts';
 import { type Clock } from '../lib/kernel/clock.ts';
-import { isOutdated } from '../lib/netfilter/iptables/drift.ts';
+import { isOutdated } from '../lib/netfilter/drift.ts';
 import { type Assessment } from './assess.ts';
 import { describeWay } from './describe.ts';
 import { type FlowReport } from './flow-resets.ts';

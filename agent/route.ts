@@ -1,5 +1,5 @@
 import { serviceChain, servicePort } from '../lib/naming/kubernetes-service.ts';
-import { type Balance } from '../lib/netfilter/iptables/render.ts';
+import { type Balance } from '../lib/netfilter/balance.ts';
 import { type Decision } from './decide.ts';
 
 /** What a decision asks the kernel for. */

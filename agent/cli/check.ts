@@ -1,11 +1,10 @@
 import { formatEndpoint } from '../../lib/address/endpoint.ts';
-import { vipChainName } from '../../lib/netfilter/iptables/render.ts';
-import { toolName } from '../../lib/kernel/tool-name.ts';
-import { type Drift } from '../../lib/netfilter/iptables/drift.ts';
+import { vipChainName } from '../../lib/netfilter/balance.ts';
+import { type Drift } from '../../lib/netfilter/drift.ts';
 import { type Decision } from '../decide.ts';
 import { describeInSync } from '../describe.ts';
 import { type MissingSwitch } from '../forwarding.ts';
-import { type TablePlan } from '../plan.ts';
+import { describeTable, type TablePlan } from '../plan.ts';
 import { type CheckContext } from './command-context.ts';
 import { lookAtHost } from './host.ts';
 
@@ -30,7 +29,7 @@ export async function check({ config, stdout }: CheckContext): Promise<number> {
   const label = decisions.map(({ vip }) => formatEndpoint(vip)).join(', ');
   const lines = [
     ...missingSwitches.flatMap(describeSwitch),
-    ...plan.tables.flatMap((table) => describeTable(table, decisions)),
+    ...plan.tables.flatMap((table) => describeDrift(table, decisions)),
     config.sysctls === 'check' && plan.tables.length === 0
       ? 'vipnat leaves it (--sysctls check)'
       : 'vipnat run repairs it; vipnat run --once repairs it now',
@@ -47,21 +46,23 @@ function describeSwitch({ name }: MissingSwitch): string[] {
   ];
 }
 
-function describeTable(
-  { family, backend, table, drift }: TablePlan,
-  decisions: readonly Decision[],
-): string[] {
-  return drift.flatMap((part) => {
+function describeDrift(table: TablePlan, decisions: readonly Decision[]): string[] {
+  return table.drift.flatMap((part) => {
     const consequence = describeConsequence(part, decisions);
     return [
-      `drift: ${part.message} (${table}, ${toolName(family, backend)})`,
+      `drift: ${part.message} (${describeTable(table)})`,
       ...(consequence === undefined ? [] : [`       ${consequence}`]),
     ];
   });
 }
 
+function isUnhooked(kind: Drift['kind']): boolean {
+  return ['missing-hook', 'hook-behind-rival', 'missing-chain', 'edited-table'].includes(kind);
+}
+
 function describeConsequence({ chain, kind }: Drift, decisions: readonly Decision[]): string | undefined {
-  if (kind === 'missing-hook' || kind === 'hook-behind-rival') return chainToConsequence.get(chain);
+  const consequence = chainToConsequence.get(chain.toUpperCase());
+  if (isUnhooked(kind) && consequence !== undefined) return consequence;
   const decision = decisions.find(({ vip }) => vipChainName(vip) === chain);
   return decision === undefined
     ? undefined

@@ -1,10 +1,10 @@
 import { VipnatError } from '../../lib/errors.ts';
 import { parseSave } from '../../lib/netfilter/iptables/parse.ts';
-import { toolName } from '../../lib/kernel/tool-name.ts';
+import { parseNftTable } from '../../lib/netfilter/nftables/parse.ts';
 import { converge } from '../converge.ts';
 import { findAgent } from '../http/presence.ts';
 import { everything } from '../look.ts';
-import { plan as makePlan, type Plan } from '../plan.ts';
+import { describeTable, plan as makePlan, type Plan } from '../plan.ts';
 import { type CleanupContext } from './command-context.ts';
 import { createHostKernel } from './host.ts';
 
@@ -19,8 +19,9 @@ export async function cleanup({ stderr }: CleanupContext): Promise<number> {
   }
   const kernel = createHostKernel();
   const lookForPlan = async (): Promise<Plan> => {
-    const { iptables } = await kernel.read(everything);
-    return makePlan({ backend: 'nft', balances: [] }, iptables.map(parseSave));
+    const { iptables, nftTables } = await kernel.read(everything);
+    const seen = [...iptables.map(parseSave), ...nftTables.map(parseNftTable)];
+    return makePlan({ backend: 'nft', balances: [] }, seen);
   };
   const removed = await converge(kernel, lookForPlan);
   for (const line of describeRemoval(removed)) stderr(`${line}\n`);
@@ -29,10 +30,12 @@ export async function cleanup({ stderr }: CleanupContext): Promise<number> {
 
 function describeRemoval({ tables }: Plan): string[] {
   if (tables.length === 0) return ['nothing of vipnat was here'];
-  return tables.map(({ family, backend, table, changes }) => {
+  return tables.map((part) => {
+    if (part.backend === 'nftables') return `removed the table (${describeTable(part)})`;
+    const { changes } = part;
     const chains = changes.filter(({ kind }) => kind === 'delete-chain').length;
     const hooks = changes.filter(({ kind }) => kind === 'delete').length;
-    return `removed from ${table} (${toolName(family, backend)}): ${count(chains, 'chain')}, ${count(hooks, 'hook')}`;
+    return `removed (${describeTable(part)}): ${count(chains, 'chain')}, ${count(hooks, 'hook')}`;
   });
 }
 

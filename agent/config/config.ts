@@ -8,8 +8,10 @@ export const modes = ['auto', 'service-chain', 'cluster-ip', 'direct'] as const;
 /** `--proxy-mode` and its choices, the default first: what kube-proxy runs; `auto` finds out, `none` is no kube-proxy. */
 export const proxyModes = ['auto', 'iptables', 'ipvs', 'nftables', 'none'] as const;
 
-/** `--iptables` and its choices, the default first. `auto` takes the one that the host uses. */
-export const iptablesChoices = ['auto', 'legacy', 'nft'] as const satisfies readonly ('auto' | Backend)[];
+/** `--iptables` and its choices, the default first. `auto` takes what the host uses, `none` is a table of our own in nftables. */
+export const iptablesChoices = ['auto', 'legacy', 'nft', 'none'] as const satisfies readonly (
+  'auto' | 'none' | Backend
+)[];
 
 /** `--masquerade` and its choices, the default first. */
 export const masquerades = ['own', 'kube-mark', 'none'] as const;

@@ -49,7 +49,8 @@ export const schema = z.object({
   }),
   iptables: z._default(choice(iptablesChoices), 'auto').register(descriptions, {
     argument: iptablesChoices.join('|'),
-    meaning: 'which iptables to write with; auto takes the one the host uses',
+    meaning:
+      'which iptables to write with; auto takes what the host uses, none a table of its own in nftables',
     example: 'nft',
     isList: false,
   }),

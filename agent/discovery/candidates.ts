@@ -1,5 +1,6 @@
 import { type Endpoint } from '../../lib/address/endpoint.ts';
-import { readWrittenBackends } from '../../lib/netfilter/iptables/read-back.ts';
+import { readWrittenBackends as readFromIptables } from '../../lib/netfilter/iptables/read-back.ts';
+import { readWrittenBackends as readFromNft } from '../../lib/netfilter/nftables/read-back.ts';
 import { type Config } from '../config/config.ts';
 import { type Memory } from '../memory.ts';
 import { findProxyBackends, type Observation } from '../observe.ts';
@@ -12,13 +13,17 @@ export function findCandidates(
   config: Config,
   memory: Memory,
 ): Candidates {
-  const { rulesets, backend, views, proxyMode } = observation;
+  const { rulesets, nftRulesets, backend, views, proxyMode } = observation;
   const { family } = vip;
-  // Also the other backend's: the choice may have changed since they were written.
-  const written = rulesets
+  // Also the other backends': the choice may have changed since they were written.
+  const written = [...rulesets, ...nftRulesets]
     .filter((seen) => seen.family === family)
     .toSorted((a, b) => Number(b.backend === backend.value) - Number(a.backend === backend.value))
-    .map(({ tables }) => readWrittenBackends(tables.get('nat'), vip));
+    .map((seen) =>
+      seen.backend === 'nftables'
+        ? readFromNft(seen.table, vip)
+        : readFromIptables(seen.tables.get('nat'), vip),
+    );
   return chooseEndpoints({
     family,
     kubeProxy: findProxyBackends(views[family], proxyMode.value),

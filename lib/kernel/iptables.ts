@@ -2,9 +2,9 @@ import { readFile } from 'node:fs/promises';
 import { type Family } from '../address/address.ts';
 import { toolName } from './tool-name.ts';
 import { runTool } from './exec.ts';
-import { type Backend, type SaveOutput, type Transaction } from './port.ts';
+import { type Backend, backends, type SaveOutput, type Transaction } from './port.ts';
 import { toolMissing, toolNotPermitted } from './tool-errors.ts';
-import { type Toolbox } from './toolbox.ts';
+import { isInPath, type Toolbox } from './toolbox.ts';
 
 /**
  * What one backend's save tool prints for one family. A backend that holds no table is never touched by it; where
@@ -24,10 +24,28 @@ export interface SaveSource {
   readonly limitMs: number;
 }
 
+/** A transaction for a backend of iptables. */
+export type IptablesTransaction = Transaction & { readonly backend: Backend };
+
+/** Whether a transaction is one. */
+export function isForIptables(transaction: Transaction): transaction is IptablesTransaction {
+  return transaction.backend !== 'nftables';
+}
+
+/**
+ * Whether an iptables of this family is installed, of whichever backend; so to speak also where nft is missing too:
+ * reading then says what to install.
+ */
+export function hasIptables(family: Family): boolean {
+  if (!isInPath('nft')) return true;
+  const plain = family === 'ipv6' ? 'ip6tables-save' : 'iptables-save';
+  return [plain, ...backends.map((backend) => toolName(family, backend, 'save'))].some(isInPath);
+}
+
 /** Runs one restore script: all of a table's lines take effect at its COMMIT, or none. */
 export async function restoreIptables(
   toolbox: Toolbox,
-  { family, backend, input }: Transaction,
+  { family, backend, input }: IptablesTransaction,
   limitMs: number,
 ): Promise<void> {
   const tool = await toolbox.find(family, backend, 'restore');

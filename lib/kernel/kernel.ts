@@ -3,9 +3,10 @@ import { readAddresses } from './addresses.ts';
 import { type Clock, systemClock } from './clock.ts';
 import { deleteFlows } from './conntrack.ts';
 import { readForwarding, writeForwarding } from './forwarding.ts';
-import { restoreIptables, saveIptables } from './iptables.ts';
+import { hasIptables, isForIptables, restoreIptables, saveIptables } from './iptables.ts';
 import { readIpvs } from './ipvs.ts';
 import { readNftProxy } from './nft-proxy.ts';
+import { readNftTable, runNft } from './nft-table.ts';
 import { type Kernel, type KernelQuery, type KernelReading } from './port.ts';
 import { createToolbox, type Toolbox } from './toolbox.ts';
 import { startWatch } from './watch.ts';
@@ -28,7 +29,10 @@ export function createKernel(options: KernelOptions): Kernel {
   const toolbox = createToolbox(readLimitMs);
   return {
     read: (query) => readKernel(toolbox, query, readLimitMs),
-    apply: (transaction) => restoreIptables(toolbox, transaction, writeLimitMs),
+    apply: (transaction) =>
+      isForIptables(transaction)
+        ? restoreIptables(toolbox, transaction, writeLimitMs)
+        : runNft(transaction, writeLimitMs),
     resetFlows: (selection) => deleteFlows(selection, writeLimitMs),
     enableForwarding: writeForwarding,
     watch: (onTrigger) => startWatch({ clock, onTrigger, onProblem }),
@@ -37,17 +41,19 @@ export function createKernel(options: KernelOptions): Kernel {
 
 async function readKernel(toolbox: Toolbox, query: KernelQuery, limitMs: number): Promise<KernelReading> {
   const { families, backends, nftServiceChain: serviceChain } = query;
-  const saves = families.flatMap((family) =>
-    backends.map((backend) => saveIptables(toolbox, { family, backend, limitMs })),
-  );
+  const saves = families
+    .filter((family) => hasIptables(family))
+    .flatMap((family) => backends.map((backend) => saveIptables(toolbox, { family, backend, limitMs })));
+  const tables = families.map((family) => readNftTable(family, limitMs));
   const proxies = families.map((family) => readNftProxy({ family, serviceChain, limitMs }));
   const addresses = readAddresses();
   const ipvs = readIpvs();
   const forwarding = readForwarding();
   // One that fails must not leave the others' children running when we answer.
-  await Promise.allSettled([...saves, ...proxies, addresses, ipvs, forwarding]);
+  await Promise.allSettled([...saves, ...tables, ...proxies, addresses, ipvs, forwarding]);
   return {
     iptables: await Promise.all(saves),
+    nftTables: (await Promise.all(tables)).filter((table) => table !== null),
     addresses: await addresses,
     ipvs: await ipvs,
     forwarding: await forwarding,

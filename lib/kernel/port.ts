@@ -4,7 +4,10 @@ import { type Endpoint } from '../address/endpoint.ts';
 /** The two implementations of iptables: the nf_tables one and the old xtables one. Both can hold rules at once. */
 export type Backend = 'nft' | 'legacy';
 
-/** Both backends, the one preferred in doubt first. */
+/** What rules can be written to: one of iptables' backends, or nftables itself, as a table of our own. */
+export type RuleBackend = Backend | 'nftables';
+
+/** Both backends of iptables, the one preferred in doubt first. */
 export const backends: readonly Backend[] = ['nft', 'legacy'];
 
 /**
@@ -41,7 +44,10 @@ export interface KernelQuery {
 
 /** What the tools printed, unparsed. */
 export interface KernelReading {
+  /** Of each family that has an iptables here; none at all where only nft is installed. */
   readonly iptables: readonly SaveOutput[];
+  /** Our own table of each family; none where nft is missing. */
+  readonly nftTables: readonly NftTableOutput[];
   /** Addresses on this network namespace's interfaces that can be used (not tentative, not failed DAD). */
   readonly addresses: readonly LocalAddress[];
   /** /proc/net/ip_vs, or null where the kernel has no IPVS. */
@@ -62,6 +68,12 @@ export interface SaveOutput {
   readonly text: string;
 }
 
+/** What `nft -n -t list table` printed for our own table; empty when there is none. */
+export interface NftTableOutput {
+  readonly family: Family;
+  readonly text: string;
+}
+
 /** Objects of the table `kube-proxy`: map service-ips, map no-endpoint-services, the service's chain and those it leads to. */
 export interface NftProxyOutput {
   readonly family: Family;
@@ -78,11 +90,11 @@ export interface LocalAddress {
   readonly device: string;
 }
 
-/** One script for one tool: one `ip[6]tables-{nft,legacy}-restore --noflush`. */
+/** One script for one tool: one `ip[6]tables-{nft,legacy}-restore --noflush`, or one `nft -f -`. */
 export interface Transaction {
   readonly family: Family;
-  readonly backend: Backend;
-  /** The restore script, ending with a newline. */
+  readonly backend: RuleBackend;
+  /** The script, ending with a newline. */
   readonly input: string;
 }
 

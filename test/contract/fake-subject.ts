@@ -20,6 +20,10 @@ export async function createFakeSubject(): Promise<KernelSubject> {
       await Promise.resolve();
       kernel.run(family, backend, script);
     },
+    runNft: async (script) => {
+      await Promise.resolve();
+      kernel.runNft(script);
+    },
     addAddress: async (address) => {
       await Promise.resolve();
       kernel.addAddress({ family: address.includes(':') ? 'ipv6' : 'ipv4', address, device: 'lo' });

@@ -19,6 +19,7 @@ describeKernels((subject) => {
       // As on the host that it was made on.
       forwarding: { ipv4: expect.any(Boolean), ipv6: expect.any(Boolean) },
       ipvs: null,
+      nftTables: families.map((family) => ({ family, text: '' })),
       nftProxies: [],
     });
   });
@@ -66,7 +67,8 @@ describeKernels((subject) => {
     await expect(subject().kernel.read(everything)).rejects.toMatchObject({ code: 'TOOL_OUTPUT_UNEXPECTED' });
   });
 
-  test('a missing save tool is TOOL_MISSING', async () => {
+  test('a host with neither iptables nor nft is TOOL_MISSING', async () => {
+    await subject().breakTool('nft', 'missing');
     await subject().breakTool('iptables-legacy-save', 'missing');
     await subject().breakTool('iptables-nft-save', 'missing');
     await expect(subject().kernel.read(everything)).rejects.toMatchObject({ code: 'TOOL_MISSING' });

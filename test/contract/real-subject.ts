@@ -38,6 +38,7 @@ export async function createRealSubject(): Promise<KernelSubject> {
     kernel,
     run: (family, backend, input) =>
       inside('sh', '-c', `${toolName(family, backend, 'restore')} --noflush -w 5 <<'END'\n${input}END\n`),
+    runNft: (script) => inside('sh', '-c', `nft -f - <<'END'\n${script}\nEND\n`),
     addAddress: (address) => inside('ip', 'address', 'add', address, 'dev', 'lo', 'nodad'),
     removeAddress: (address) => inside('ip', 'address', 'delete', toPrefix(address), 'dev', 'lo'),
     programNftProxy: (state) =>

@@ -9,6 +9,8 @@ export interface KernelSubject {
   readonly kernel: Kernel;
   /** Another program runs a restore script of its own with --noflush. Rejects when the tool fails. */
   run(family: Family, backend: Backend, script: string): Promise<void>;
+  /** Another program runs a script of nft. Rejects when nft refuses it. */
+  runNft(script: string): Promise<void>;
   /** Somebody gives the interface lo an address. */
   addAddress(address: string): Promise<void>;
   /** Somebody takes it away again. */

@@ -11,6 +11,7 @@ import {
   type KernelReading,
   type LocalAddress,
   type NftProxyOutput,
+  type NftTableOutput,
   type SaveOutput,
   type Transaction,
   type Trigger,
@@ -18,8 +19,10 @@ import {
 } from '../../lib/kernel/port.ts';
 import { toolFailed } from '../../lib/kernel/tool-errors.ts';
 import { toolName } from '../../lib/kernel/tool-name.ts';
+import { nameOwnTable } from '../../lib/netfilter/nftables/ruleset.ts';
 import { FakeFaults } from './kernel-faults.ts';
 import { FakeWatches } from './kernel-watches.ts';
+import { FakeNft, NftRefusal } from './nft.ts';
 import { selectServiceObjects } from './nft-proxy.ts';
 import { findBreaches } from './protocol.ts';
 import { runRestore } from './xtables/restore.ts';
@@ -42,6 +45,8 @@ export class FakeKernel implements Kernel {
   readonly breaches: string[] = [];
   /** How many reads were answered. */
   reads = 0;
+  /** Whether an iptables is installed; nft always is. */
+  hasIptables = true;
   /** Whether the host forwards. */
   forwarding: Forwarding = { ipv4: true, ipv6: true };
   /** As NFT_MSG_GETGEN has it. */
@@ -49,6 +54,7 @@ export class FakeKernel implements Kernel {
   readonly #clock: Clock;
   readonly #watches: FakeWatches;
   readonly #tables = new Map<string, FakeTables>();
+  readonly #nft = new FakeNft();
   readonly #readSinceWrite = new Set<string>();
   readonly #nftProxies = new Map<Family, readonly unknown[]>();
   #addresses: LocalAddress[] = [];
@@ -66,12 +72,15 @@ export class FakeKernel implements Kernel {
     const { families, backends, nftServiceChain } = query;
     await this.faults.meet('netlink');
     const iptables: SaveOutput[] = [];
-    for (const family of families) {
+    for (const family of families.filter(() => this.hasIptables)) {
       for (const backend of backends) iptables.push(await this.#save(family, backend));
     }
     const nftProxies: NftProxyOutput[] = [];
+    const nftTables: NftTableOutput[] = [];
     for (const family of families) {
       await this.faults.meet('nft');
+      nftTables.push({ family, text: this.showNft(family) });
+      this.#readSinceWrite.add(`${family} nftables`);
       if (this.faults.takeGarbage('nft') !== null) {
         throw new VipnatError('TOOL_OUTPUT_UNEXPECTED', 'nft -j printed something other than its JSON');
       }
@@ -83,7 +92,7 @@ export class FakeKernel implements Kernel {
     for (const { family, backend } of iptables) this.#readSinceWrite.add(`${family} ${backend}`);
     this.reads += 1;
     const { forwarding } = this;
-    return { iptables, addresses: [...this.#addresses], forwarding, ipvs: this.#ipvs, nftProxies };
+    return { iptables, addresses: [...this.#addresses], forwarding, ipvs: this.#ipvs, nftProxies, nftTables };
   }
 
   async apply(transaction: Transaction): Promise<void> {
@@ -92,7 +101,8 @@ export class FakeKernel implements Kernel {
     this.applied.push(transaction);
     await this.faults.meet(toolName(family, backend, 'restore'));
     this.faults.runBeforeApply(transaction);
-    this.run(family, backend, input);
+    if (backend === 'nftables') this.runNft(input);
+    else this.run(family, backend, input);
   }
 
   async resetFlows(selection: FlowSelection): Promise<number> {
@@ -132,6 +142,22 @@ export class FakeKernel implements Kernel {
     const tool = toolName(family, backend, 'restore');
     const stderr = `${tool}: ${refusal.message}`;
     throw toolFailed({ tool, exitCode: refusal.exitCode, stderr, input: script });
+  }
+
+  /** What a stranger does with `nft -f -`. Throws TOOL_FAILED when nft would fail. */
+  runNft(script: string): void {
+    try {
+      this.#nft.run(script);
+    } catch (error) {
+      if (!(error instanceof NftRefusal)) throw error;
+      throw toolFailed({ tool: 'nft', exitCode: 1, stderr: `Error: ${error.message}`, input: script });
+    }
+    this.#commit(1);
+  }
+
+  /** What `nft -n -t list table` would print of our own table now. */
+  showNft(family: Family): string {
+    return this.#nft.list(nameOwnTable(family));
   }
 
   /** What the save tool would print now; no read, as far as the promises go. */

@@ -4,12 +4,25 @@ import { type Transaction } from '../../lib/kernel/port.ts';
 const hookChains = new Set(['PREROUTING', 'OUTPUT', 'POSTROUTING', 'FORWARD']);
 
 /** What in a transaction vipnat must never do, in words; empty for one that keeps to its promises (I4, I5, I6). */
-export function findBreaches({ input }: Transaction): string[] {
+export function findBreaches({ backend, family, input }: Transaction): string[] {
+  if (backend === 'nftables') return findNftBreaches(family === 'ipv6' ? 'ip6' : 'ip', input);
   const lines = input.split('\n').filter((line) => line !== '' && !line.startsWith('#'));
   const breaches = lines.flatMap((line) => findBreach(line) ?? []);
   return [
     ...breaches,
     ...(lines.at(-1) === 'COMMIT' ? [] : ['no COMMIT at the end']),
+    ...(input.endsWith('\n') ? [] : ['no newline at the end']),
+  ];
+}
+
+/** Only our own table is named, and never a rule by its handle. */
+function findNftBreaches(family: string, input: string): string[] {
+  const command = new RegExp(
+    `^(?:(?:add|delete) table|(?:add|flush|delete) (?:chain|set)|add rule) ${family} vipnat(?: |$)`,
+  );
+  const strange = input.split('\n').filter((line) => line !== '' && !command.test(line));
+  return [
+    ...strange.map((line) => `is no command for our own table: ${line}`),
     ...(input.endsWith('\n') ? [] : ['no newline at the end']),
   ];
 }

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { type Config, iptablesChoices, masquerades, modes, proxyModes } from '../../agent/config/config.ts';
-import { type Balance } from '../../lib/netfilter/iptables/render.ts';
+import { type Balance } from '../../lib/netfilter/balance.ts';
 import { serviceChain } from '../../lib/naming/kubernetes-service.ts';
 import { toEndpoint } from '../fakes/endpoints.ts';
 import { clusterIps } from '../fakes/kube-proxy-rules.ts';

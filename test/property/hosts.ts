@@ -6,7 +6,7 @@ import { VipnatError } from '../../lib/errors.ts';
 import { type Endpoint } from '../../lib/address/endpoint.ts';
 import { type Backend, backends } from '../../lib/kernel/port.ts';
 import { parseSave } from '../../lib/netfilter/iptables/parse.ts';
-import { type Balance } from '../../lib/netfilter/iptables/render.ts';
+import { type Balance } from '../../lib/netfilter/balance.ts';
 import { type FakeClock } from '../fakes/clock.ts';
 import { nobodyProbes } from '../fakes/health.ts';
 import { FakeKernel } from '../fakes/kernel.ts';

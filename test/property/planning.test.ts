@@ -8,7 +8,8 @@ import { emptyMemory } from '../../agent/memory.ts';
 import { interpret } from '../../agent/observe.ts';
 import { plan } from '../../agent/plan.ts';
 import { parseSave } from '../../lib/netfilter/iptables/parse.ts';
-import { vipChainName } from '../../lib/netfilter/iptables/render.ts';
+import { parseNftTable } from '../../lib/netfilter/nftables/parse.ts';
+import { vipChainName } from '../../lib/netfilter/balance.ts';
 import { type FakeKernel } from '../fakes/kernel.ts';
 import { config } from './configs.ts';
 import { moreRulesInLegacy } from './counter-examples.ts';
@@ -75,6 +76,7 @@ describe('from any state of the kernel, with any configuration', () => {
       fc.asyncProperty(host, async (given) => {
         const { kernel, ports } = await setUp(given);
         const { backend } = await write(ports, given.config);
+        if (backend === 'nftables') return;
         for (const vip of given.config.vips) {
           const chains = listChains(kernel, { family: vip.family, backend }).filter(
             ({ table }) => table === 'nat',
@@ -100,8 +102,14 @@ describe('from any state of the kernel, with any configuration', () => {
     await fc.assert(
       fc.asyncProperty(host, async (given) => {
         const { kernel, foreign } = await setUp(given);
-        const { iptables } = await kernel.read(everything);
-        await applyPlan(kernel, plan({ backend: 'nft', balances: [] }, iptables.map(parseSave)));
+        const { iptables, nftTables } = await kernel.read(everything);
+        await applyPlan(
+          kernel,
+          plan({ backend: 'nft', balances: [] }, [
+            ...iptables.map(parseSave),
+            ...nftTables.map(parseNftTable),
+          ]),
+        );
         expect(printOurs(kernel)).toEqual([]);
         expect(printForeign(kernel)).toEqual(foreign);
         expect(kernel.breaches).toEqual([]);

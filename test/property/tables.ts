@@ -62,6 +62,16 @@ export function printForeign(kernel: FakeKernel): string[] {
 
 /** Everything of ours in the kernel: nothing after clean-up. */
 export function printOurs(kernel: FakeKernel): string[] {
+  const nft = families.flatMap((family) =>
+    kernel
+      .showNft(family)
+      .split('\n')
+      .filter((line) => line !== ''),
+  );
+  return [...nft, ...printOursInIptables(kernel)];
+}
+
+function printOursInIptables(kernel: FakeKernel): string[] {
   return sources.flatMap((source) =>
     listChains(kernel, source).flatMap(({ table, chain, rules }) => [
       ...(isOurChain(chain) ? [`${nameChain(source, table, chain)} exists`] : []),

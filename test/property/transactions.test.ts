@@ -6,6 +6,8 @@ import { applyPlan, look } from '../../agent/look.ts';
 import { emptyMemory } from '../../agent/memory.ts';
 import { errorCodes, VipnatError } from '../../lib/errors.ts';
 import { type Transaction } from '../../lib/kernel/port.ts';
+import { isForIptables } from '../../lib/kernel/iptables.ts';
+import { nameOwnTable } from '../../lib/netfilter/nftables/ruleset.ts';
 import { FakeClock } from '../fakes/clock.ts';
 import { FakeKernel } from '../fakes/kernel.ts';
 import { config } from './configs.ts';
@@ -15,10 +17,15 @@ import { printForeign, printTable } from './tables.ts';
 // Hundreds of runs take seconds; on a busy machine, several times that.
 jest.setTimeout(60_000);
 
-const tables = ['filter', 'nat'] as const;
+const tables = ['filter', 'nat', 'vipnat'] as const;
 
 /** A stranger's write between our look and ours: takes away, or pins, what the `at`-th line of ours is about. */
-function race(kernel: FakeKernel, { family, backend, input }: Transaction, at: number): void {
+function race(kernel: FakeKernel, transaction: Transaction, at: number): void {
+  if (!isForIptables(transaction)) {
+    raceNft(kernel, transaction);
+    return;
+  }
+  const { family, backend, input } = transaction;
   const victims = input.split('\n').flatMap((line, index, all) => {
     const table = all.slice(0, index).findLast((other) => other.startsWith('*')) ?? '';
     if (line.startsWith('-D ')) return [`${table}\n${line}\nCOMMIT\n`];
@@ -27,6 +34,13 @@ function race(kernel: FakeKernel, { family, backend, input }: Transaction, at: n
   });
   const victim = victims[at % Math.max(1, victims.length)];
   if (victim !== undefined) kernel.run(family, backend, victim);
+}
+
+/** Somebody removes our table, or makes one where we saw none. */
+function raceNft(kernel: FakeKernel, { family, input }: Transaction): void {
+  const table = nameOwnTable(family);
+  if (kernel.showNft(family) !== '') kernel.runNft(`delete table ${table}`);
+  else if (input !== '') kernel.runNft(`add table ${table}\nadd chain ${table} prerouting`);
 }
 
 describe('a write that a stranger comes before', () => {
@@ -39,9 +53,9 @@ describe('a write that a stranger comes before', () => {
         const outcome = await writeDuringRace(kernel, await look(ports, wanted, emptyMemory), at);
         if (outcome !== null) {
           lost += 1;
+          const now = printTables(kernel, outcome.transaction);
           for (const table of tables) {
-            const now = printTable(kernel, outcome.transaction, table);
-            expect([outcome.before, outcome.wanted].map((state) => state[table])).toContainEqual(now);
+            expect([outcome.before, outcome.wanted].map((state) => state[table])).toContainEqual(now[table]);
           }
         }
 
@@ -87,6 +101,8 @@ async function writeDuringRace(
 
 /** Each table's part of a script alone, on a copy of the kernel; a part that fails changes nothing. */
 function predict(kernel: FakeKernel, transaction: Transaction): Tables {
+  // nft makes all of a script or nothing of it.
+  if (!isForIptables(transaction)) return printTables(kernel, transaction);
   const { family, backend, input } = transaction;
   const copy = new FakeKernel();
   copy.run(family, backend, kernel.show(family, backend));
@@ -101,8 +117,11 @@ function predict(kernel: FakeKernel, transaction: Transaction): Tables {
 }
 
 function printTables(kernel: FakeKernel, source: Transaction): Tables {
+  if (!isForIptables(source)) {
+    return { filter: [], nat: [], vipnat: kernel.showNft(source.family).split('\n') };
+  }
   const [filter = [], nat = []] = tables.map((table) => printTable(kernel, source, table));
-  return { filter, nat };
+  return { filter, nat, vipnat: [] };
 }
 
 describe('a look that could not read everything (I1)', () => {

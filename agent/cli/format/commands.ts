@@ -1,12 +1,13 @@
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { type Change, toCommandArguments } from '../../../lib/netfilter/iptables/change.ts';
-import { vipChainName } from '../../../lib/netfilter/iptables/render.ts';
+import { vipChainName } from '../../../lib/netfilter/balance.ts';
+import { type NftChange } from '../../../lib/netfilter/nftables/change.ts';
 import { toolName } from '../../../lib/kernel/tool-name.ts';
 import { countApiservers, type Decision } from '../../decide.ts';
 import { describeKubeProxy } from '../../describe.ts';
 import { type MissingSwitch } from '../../forwarding.ts';
 import { type PlannedState } from '../../offline.ts';
-import { type TablePlan } from '../../plan.ts';
+import { type IptablesPlan, type NftPlan, type TablePlan } from '../../plan.ts';
 
 /** What the kernel's chains are for, as far as we hook into them. */
 const hookToComment = new Map([
@@ -14,6 +15,14 @@ const hookToComment = new Map([
   ['OUTPUT', 'Connections from this host itself:'],
   ['POSTROUTING', 'After routing, on their way out:'],
   ['FORWARD', 'Before any rule that would drop them, on hosts with FORWARD policy DROP:'],
+]);
+
+/** What the base chains of our own table are for. */
+const baseToComment = new Map([
+  ['prerouting', 'Connections from other hosts and from pods, told by address and port:'],
+  ['output', 'The same from this host itself:'],
+  ['postrouting', "Replies must come back through this node, so its address replaces the client's:"],
+  ['forward', 'What was balanced may be forwarded, in both directions:'],
 ]);
 
 /**
@@ -41,11 +50,46 @@ function formatSwitches(missing: readonly MissingSwitch[]): string[] {
 
 /** The nat table first: that is where the VIP's packets go. */
 function byInterest(tables: readonly TablePlan[]): TablePlan[] {
-  return [...tables.filter(({ table }) => table === 'nat'), ...tables.filter(({ table }) => table !== 'nat')];
+  return [
+    ...tables.filter(({ table }) => table !== 'filter'),
+    ...tables.filter(({ table }) => table === 'filter'),
+  ];
 }
 
-function formatTable(
-  { family, backend, table, changes }: TablePlan,
+function formatTable(table: TablePlan, decisions: readonly Decision[]): string[] {
+  return table.backend === 'nftables' ? formatNftTable(table, decisions) : formatIptables(table, decisions);
+}
+
+/** In the script's order but for the rules, which read best chain by chain. */
+function formatNftTable({ changes }: NftPlan, decisions: readonly Decision[]): string[] {
+  const isDeletion = ({ kind }: NftChange) => kind === 'delete-chain' || kind === 'delete-set';
+  const isRule = ({ kind }: NftChange) => kind === 'add-rule' || kind === 'flush-chain';
+  const names = [...new Set(changes.filter(isRule).map(({ name }) => name))];
+  const groups: (readonly [string, readonly NftChange[]])[] = [
+    ['A table of its own:', changes.filter((change) => !isDeletion(change) && !isRule(change))],
+    ...names.map(
+      (name) =>
+        [
+          describeNftChain(name, decisions),
+          changes.filter((change) => change.name === name && isRule(change)),
+        ] as const,
+    ),
+    ['Left over, and nothing refers to it any more:', changes.filter(isDeletion)],
+  ];
+  return groups
+    .filter(([, group]) => group.length > 0)
+    .flatMap(([title, group]) => ['', `# ${title}`, ...group.map(({ command }) => `nft '${command}'`)]);
+}
+
+function describeNftChain(name: string, decisions: readonly Decision[]): string {
+  const decision = decisions.find(({ vip }) => vipChainName(vip) === name);
+  return decision === undefined
+    ? (baseToComment.get(name) ?? 'Left over from before:')
+    : describeVipChain(decision);
+}
+
+function formatIptables(
+  { family, backend, table, changes }: IptablesPlan,
   decisions: readonly Decision[],
 ): string[] {
   const tool = toolName(family, backend);

@@ -1,7 +1,7 @@
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { serviceChain } from '../../../lib/naming/kubernetes-service.ts';
 import { toolName } from '../../../lib/kernel/tool-name.ts';
-import { renderNftTable } from '../../../lib/netfilter/nftables/render.ts';
+import { printNftTable, renderNftTable } from '../../../lib/netfilter/nftables/render.ts';
 import { VipnatError } from '../../../lib/errors.ts';
 import { type Decision } from '../../decide.ts';
 import { type Config } from '../../config/config.ts';
@@ -14,8 +14,10 @@ export function formatRestore({ plan, decisions }: PlannedState): string {
     ? `# joins ${serviceChain}, which kube-proxy makes; iptables-legacy refuses that where it is missing, also with --test\n`
     : '';
   return plan.transactions
-    .map(
-      ({ family, backend, input }) => `# ${toolName(family, backend, 'restore')} --noflush\n${note}${input}`,
+    .map(({ family, backend, input }) =>
+      backend === 'nftables'
+        ? `# nft -f -\n${input}`
+        : `# ${toolName(family, backend, 'restore')} --noflush\n${note}${input}`,
     )
     .join('');
 }
@@ -36,13 +38,12 @@ export function formatNft(decisions: readonly Decision[], { masquerade }: Config
   }
   const families = [...new Set(decisions.map(({ vip }) => vip.family))].sort();
   return families
-    .map((family) =>
-      renderNftTable(
-        family,
-        decisions
-          .filter(({ vip }) => vip.family === family)
-          .map(({ vip, backends }) => ({ vip, backends, masquerade })),
-      ),
-    )
+    .map((family) => {
+      const balances = decisions
+        .filter(({ vip }) => vip.family === family)
+        .map(({ vip, backends }) => ({ vip, backends, masquerade, affinitySeconds: null }));
+      const table = renderNftTable(family, balances);
+      return table === null ? '' : printNftTable(family, table);
+    })
     .join('');
 }

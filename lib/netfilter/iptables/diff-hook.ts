@@ -1,9 +1,11 @@
 import { type Endpoint } from '../../address/endpoint.ts';
 import { type Change } from './change.ts';
-import { type Diff, isIntact, type KnowsPrint } from './diff-chain.ts';
-import { type Drift } from './drift.ts';
+import { type Diff } from './diff-chain.ts';
+import { isIntact, type KnowsPrint, type SignedRule } from '../compare-chain.ts';
+import { type Drift } from '../drift.ts';
 import { isRival } from './hook-order.ts';
-import { isOwnRule, type SignedRule, signRules } from './identity.ts';
+import { isOwnRule, signRules } from './identity.ts';
+import { iptablesLanguage } from './language.ts';
 import { type Hook } from './render.ts';
 
 /** What a hook's place is judged by. */
@@ -22,7 +24,8 @@ export function diffHook(hook: Hook, seen: readonly string[], { vips, knowsPrint
   if (wanted === undefined) return { drift: [], changes: [] };
   const own = seen.filter(isOwnRule);
   const rival = seen.slice(0, firstOwnIndex(seen)).find((text) => isRival(text, vips));
-  const isInPlace = rival === undefined && own.length === 1 && isIntact(wanted, own[0] ?? '', knowsPrint);
+  const isInPlace =
+    rival === undefined && own.length === 1 && isIntact(wanted, own[0] ?? '', knowsPrint, iptablesLanguage);
   if (isInPlace) return { drift: [], changes: [] };
   return {
     drift: describe({ chain: hook.chain, wanted, own, rival, knowsPrint }),
@@ -50,13 +53,14 @@ interface HookState {
 
 function describe({ chain, wanted, own, rival, knowsPrint }: HookState): Drift[] {
   const target = wanted.text.slice(wanted.text.lastIndexOf('-j ') + 3);
-  const intact = own.filter((text) => isIntact(wanted, text, knowsPrint));
+  const intact = own.filter((text) => isIntact(wanted, text, knowsPrint, iptablesLanguage));
   const drift: Drift[] = own
     .filter((text) => !intact.includes(text))
     .map((rule) => ({
       kind: 'edited-rule',
       chain,
       rule,
+      id: wanted.id,
       message: `our hook in ${chain} was edited: ${rule}`,
     }));
   if (intact.length === 0) {

@@ -9,7 +9,8 @@
  * rules before it, so the comment alone says what the rule is and where it stands. Own chains are those named
  * VIPNAT or VIPNAT-…; in foreign chains ours are the rules with such a comment or with a jump into those chains.
  */
-import { createHash } from 'node:crypto';
+import { type SignedRule } from '../compare-chain.ts';
+import { signaturePrefix, signChain } from '../signature.ts';
 import { parseRule } from './rule.ts';
 
 /** A rule as it is written, but for the comment that identifies it and stands between head and tail. */
@@ -20,23 +21,19 @@ export interface RuleSpec {
   readonly tail: string;
 }
 
-/** A rule ready to be written. */
-export interface SignedRule {
-  /** The comment: `vipnat:` and 16 characters of base64url (96 bits). */
-  readonly id: string;
-  /** The rule's text, without `-A CHAIN `. */
-  readonly text: string;
-}
-
-const commentPrefix = 'vipnat:';
 const dispatchChain = 'VIPNAT';
 
 /** Signs the rules of one chain, in their order: the same rule has another id in another place. */
 export function signRules(chain: string, rules: readonly RuleSpec[]): SignedRule[] {
-  let link = hash(chain);
-  return rules.map(({ head, tail }) => {
-    link = hash(`${link}\n${head}\n${tail}`);
-    const id = commentPrefix + link.slice(0, 16);
+  const ids = signChain(
+    chain,
+    rules.map(
+      ({ head, tail }) => `${head}
+${tail}`,
+    ),
+  );
+  return rules.map(({ head, tail }, index) => {
+    const id = ids[index] ?? '';
     return { id, text: `${head} -m comment --comment "${id}" ${tail}`.trimStart() };
   });
 }
@@ -49,11 +46,7 @@ export function isOwnChain(name: string): boolean {
 /** Whether a rule in a foreign chain is ours: it carries our comment or leads into our chains. */
 export function isOwnRule(text: string): boolean {
   // Most rules of a host are foreign: do not take 100,000 of them apart.
-  if (!text.includes(commentPrefix) && !text.includes(dispatchChain)) return false;
+  if (!text.includes(signaturePrefix) && !text.includes(dispatchChain)) return false;
   const rule = parseRule(text);
-  return rule.comment?.startsWith(commentPrefix) === true || isOwnChain(rule.target ?? '');
-}
-
-function hash(text: string): string {
-  return createHash('sha256').update(text).digest('base64url');
+  return rule.comment?.startsWith(signaturePrefix) === true || isOwnChain(rule.target ?? '');
 }

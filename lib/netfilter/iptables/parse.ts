@@ -13,6 +13,7 @@ interface Progress {
   readonly tables: Map<string, Map<string, string[]>>;
   /** The table whose lines these are; null outside one. */
   open: { readonly name: string; readonly chains: Map<string, string[]> } | null;
+  forwardPolicy: string | null;
 }
 
 /**
@@ -22,13 +23,14 @@ interface Progress {
  *   text that is not whole save output. A table is read to its COMMIT or not at all.
  */
 export function parseSave(output: SaveOutput): Ruleset {
-  const progress: Progress = { output, tables: new Map(), open: null };
+  const progress: Progress = { output, tables: new Map(), open: null, forwardPolicy: null };
   for (const line of output.text.split('\n')) readLine(progress, line);
   if (progress.open !== null) {
     throw unexpected(output, `the table ${progress.open.name} has no COMMIT`, output.text.trimEnd());
   }
   const { family, backend } = output;
-  return { family, backend, tables: keepTables(progress.tables) };
+  const { forwardPolicy } = progress;
+  return { family, backend, tables: keepTables(progress.tables), forwardPolicy };
 }
 
 function readLine(progress: Progress, line: string): void {
@@ -66,12 +68,14 @@ function readRule({ output, open }: Progress, line: string): void {
   rules.push(line.slice(chainEnd + 1));
 }
 
-function readChain({ output, open }: Progress, line: string): void {
-  const name = /^:(\S+) \S+ \[\d+:\d+\]$/.exec(line)?.[1];
+function readChain(progress: Progress, line: string): void {
+  const { output, open } = progress;
+  const [, name, policy = ''] = /^:(\S+) (\S+) \[\d+:\d+\]$/.exec(line) ?? [];
   if (open === null || name === undefined || open.chains.has(name)) {
     throw unexpected(output, 'a chain is not declared once and in a table', line);
   }
   open.chains.set(name, []);
+  if (open.name === 'filter' && name === 'FORWARD') progress.forwardPolicy = policy;
 }
 
 /** iptables-nft-save 1.8.2 to 1.8.11 says in a comment, on standard output and with exit status 0, that it leaves a table out. */

@@ -1,7 +1,9 @@
 import { type Endpoint, parseEndpoint } from '../../address/endpoint.ts';
-import { isIntact } from './diff-chain.ts';
+import { type Balance, vipChainName } from '../balance.ts';
+import { isIntact } from '../compare-chain.ts';
 import { signRules } from './identity.ts';
-import { type Balance, renderRoute, vipChainName } from './render.ts';
+import { iptablesLanguage } from './language.ts';
+import { renderRoute } from './render.ts';
 import { parseRule } from './rule.ts';
 import { type Table } from './ruleset.ts';
 
@@ -27,6 +29,6 @@ function isWritten(balance: Balance, seen: readonly string[]): boolean {
   const wanted = signRules(vipChainName(balance.vip), renderRoute(balance));
   return (
     wanted.length === seen.length &&
-    wanted.every((rule, index) => isIntact(rule, seen[index] ?? '', () => false))
+    wanted.every((rule, index) => isIntact(rule, seen[index] ?? '', () => false, iptablesLanguage))
   );
 }

@@ -1,20 +1,7 @@
-import { createHash } from 'node:crypto';
 import { type Family } from '../../address/address.ts';
 import { type Endpoint, formatEndpoint } from '../../address/endpoint.ts';
+import { type Balance, vipChainName } from '../balance.ts';
 import { type RuleSpec } from './identity.ts';
-
-/** How new connections to one VIP are balanced, ready to be rendered. All endpoints are of the VIP's family. */
-export interface Balance {
-  readonly vip: Endpoint;
-  /** Where they go; `passthrough` leaves them to whoever holds the VIP. */
-  readonly route:
-    | { readonly way: 'service-chain'; readonly chain: string }
-    | { readonly way: 'cluster-ip'; readonly clusterIp: Endpoint }
-    | { readonly way: 'direct'; readonly backends: readonly Endpoint[] }
-    | { readonly way: 'passthrough' };
-  /** Who rewrites the source address: our own rule, kube-proxy's KUBE-MARK-MASQ, or nobody. */
-  readonly masquerade: 'own' | 'kube-mark' | 'none';
-}
 
 /** A rule of ours in a chain of the kernel's. */
 export interface Hook {
@@ -63,14 +50,6 @@ export function renderTables(
       },
     ]),
   };
-}
-
-/** The chain that says how one VIP is balanced: `VIPNAT-` and ten hexadecimal digits of its family, address and port. */
-export function vipChainName(vip: Endpoint): string {
-  const digest = createHash('sha256')
-    .update(`${vip.family} ${formatEndpoint(vip)}`)
-    .digest('hex');
-  return `VIPNAT-${digest.slice(0, 10)}`;
 }
 
 interface ChainPlan {

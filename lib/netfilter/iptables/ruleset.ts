@@ -12,4 +12,6 @@ export interface Ruleset {
   readonly family: Family;
   readonly backend: Backend;
   readonly tables: ReadonlyMap<TableName, Table>;
+  /** What happens in filter FORWARD to packets that no rule decides about; null without that chain. */
+  readonly forwardPolicy: string | null;
 }

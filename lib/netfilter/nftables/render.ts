@@ -1,54 +1,132 @@
 import { type Family } from '../../address/address.ts';
-import { type Endpoint } from '../../address/endpoint.ts';
-import { type Balance, vipChainName } from '../iptables/render.ts';
+import { type Endpoint, formatEndpoint } from '../../address/endpoint.ts';
+import { affinityName, type Balance, vipChainName } from '../balance.ts';
+import { signChain } from '../signature.ts';
+import { nameOwnTable, type NftChain, type NftTable } from './ruleset.ts';
 
 /** A balance that a table of its own can hold: kube-proxy's chains are in another table, out of reach. */
 export type TableBalance = Pick<Balance, 'vip' | 'masquerade'> & {
   /** Where new connections go; none leaves them to whoever holds the VIP. */
   readonly backends: readonly Endpoint[];
+  /** For how long a client stays with its backend; null for not at all. */
+  readonly affinitySeconds: number | null;
 };
 
 /** Before kube-proxy's and iptables' nat chains at -100 (dstnat) and 100 (srcnat), and their filter chains at 0. */
 const priority = { translate: -105, forward: -5, masquerade: 95 };
 
-/**
- * One `nft -f -` script per family that replaces the table `vipnat` whole, in one transaction. Written for
- * nft 1.0.1 and later: no `destroy`, and numbers for priorities, because `dstnat` is refused in output chains.
- */
-export function renderNftTable(family: Family, balances: readonly TableBalance[]): string {
-  const table = `${family === 'ipv6' ? 'ip6' : 'ip'} vipnat`;
+/** How many clients one backend can have whose place is kept. One more is sent anywhere. */
+const maxClients = 65_535;
+
+/** A balance for a table; a chain of kube-proxy's cannot be joined from there. */
+export function toTableBalance({ vip, masquerade, route }: Balance): TableBalance {
+  const { backends, affinitySeconds } = listBackends(route);
+  return { vip, masquerade, backends, affinitySeconds };
+}
+
+/** One family's table, as it shall be; null for no VIPs. Pure. */
+export function renderNftTable(family: Family, balances: readonly TableBalance[]): NftTable | null {
+  if (balances.length === 0) return null;
   const dispatch = balances.map(
     ({ vip }) => `${ip(vip)} daddr ${vip.address} tcp dport ${vip.port} jump ${vipChainName(vip)}`,
   );
   const own = balances.filter(({ masquerade }) => masquerade !== 'none');
-  const chains = [
-    ...balances.map(({ vip, backends }) => block(vipChainName(vip), translate(vip, backends))),
-    block('prerouting', [hook('nat', 'prerouting', priority.translate), ...dispatch]),
-    block('output', [hook('nat', 'output', priority.translate), ...dispatch]),
-    block('postrouting', [
+  const chains: (readonly [string, string | null, readonly string[]])[] = [
+    ...balances.map((balance) => [vipChainName(balance.vip), null, translate(balance)] as const),
+    ['prerouting', hook('nat', 'prerouting', priority.translate), dispatch],
+    ['output', hook('nat', 'output', priority.translate), dispatch],
+    [
+      'postrouting',
       hook('nat', 'postrouting', priority.masquerade),
-      ...own.map(({ vip }) => `${matchTranslated(vip)} masquerade`),
-    ]),
-    block('forward', [
+      own.map(({ vip }) => `${matchTranslated(vip)} masquerade`),
+    ],
+    [
+      'forward',
       hook('filter', 'forward', priority.forward),
-      ...balances.map(({ vip }) => `${matchTranslated(vip)} accept`),
-    ]),
+      balances.map(({ vip }) => `${matchTranslated(vip)} accept`),
+    ],
+  ];
+  return {
+    flags: '',
+    sets: new Map(balances.flatMap((balance) => declareSets(family, balance))),
+    chains: new Map(chains.map(([name, hooked, rules]) => [name, toChain(name, hooked, rules)])),
+    others: [],
+  };
+}
+
+/**
+ * A script for `nft -f -` that replaces the table whole, in one transaction. Written for nft 1.0.1 and later: no
+ * `destroy`, and numbers for priorities, because `dstnat` is refused in output chains.
+ */
+export function printNftTable(family: Family, { sets, chains }: NftTable): string {
+  const table = nameOwnTable(family);
+  const blocks = [
+    ...[...sets].flatMap(([name, declaration]) => block(`set ${name}`, declaration.split('; '))),
+    ...[...chains].flatMap(([name, { hook: hooked, rules }]) =>
+      block(`chain ${name}`, hooked === null ? rules : [hooked, ...rules]),
+    ),
   ];
   // Adding before deleting makes the script work whether or not the table exists.
-  return [`table ${table}`, `delete table ${table}`, `table ${table} {`, ...chains.flat(), '}', ''].join(
-    '\n',
-  );
+  return [`table ${table}`, `delete table ${table}`, `table ${table} {`, ...blocks, '}', ''].join('\n');
+}
+
+function listBackends(route: Balance['route']): Pick<TableBalance, 'backends' | 'affinitySeconds'> {
+  switch (route.way) {
+    case 'direct':
+      return { backends: route.backends, affinitySeconds: route.affinitySeconds ?? null };
+    case 'cluster-ip':
+      return { backends: [route.clusterIp], affinitySeconds: null };
+    case 'service-chain':
+    case 'passthrough':
+      return { backends: [], affinitySeconds: null };
+  }
+}
+
+/** Each rule ends with the comment that it is known by. */
+function toChain(name: string, hooked: string | null, rules: readonly string[]): NftChain {
+  const signatures = signChain(name, rules);
+  return {
+    hook: hooked,
+    rules: rules.map((rule, index) => `${rule} comment "${signatures[index] ?? ''}"`),
+  };
 }
 
 function hook(type: string, name: string, order: number): string {
   return `type ${type} hook ${name} priority ${order}; policy accept;`;
 }
 
-function translate(vip: Endpoint, backends: readonly Endpoint[]): string[] {
+/** Clients whose place is kept first; all others by chance. */
+function translate({ vip, backends, affinitySeconds }: TableBalance): string[] {
   if (backends.length === 0) return [];
   const elements = backends.map(({ address, port }, index) => `${index} : ${address} . ${port}`);
   const choice = `numgen random mod ${backends.length} map { ${elements.join(', ')} }`;
-  return [`meta l4proto tcp dnat ${ip(vip)} to ${choice}`];
+  // Also where a set is full, which ends a rule that would add to it.
+  const anywhere = `meta l4proto tcp dnat ${ip(vip)} to ${choice}`;
+  return affinitySeconds === null ? [anywhere] : [...keepPlaces(vip, backends), anywhere];
+}
+
+/** Whoever is in a backend's set goes there again; whoever is in none is put into one, each as likely. */
+function keepPlaces(vip: Endpoint, backends: readonly Endpoint[]): string[] {
+  const source = `${ip(vip)} saddr`;
+  const enter = (backend: Endpoint) =>
+    `update @${affinityName(vip, backend)} { ${source} } dnat ${ip(vip)} to ${formatEndpoint(backend)}`;
+  return [
+    ...backends.map(
+      (backend) => `meta l4proto tcp ${source} @${affinityName(vip, backend)} ${enter(backend)}`,
+    ),
+    ...backends.map(
+      (backend, index, { length }) =>
+        `meta l4proto tcp numgen random mod ${length - index} 0 ${enter(backend)}`,
+    ),
+  ];
+}
+
+/** A backend that goes takes its set along: when it comes back, its clients have another place. */
+function declareSets(family: Family, { vip, backends, affinitySeconds }: TableBalance): [string, string][] {
+  if (affinitySeconds === null) return [];
+  const type = family === 'ipv6' ? 'ipv6_addr' : 'ipv4_addr';
+  const declaration = `type ${type}; size ${maxClients}; flags dynamic,timeout; timeout ${affinitySeconds}s`;
+  return backends.map((backend) => [affinityName(vip, backend), declaration]);
 }
 
 /** Connections that were sent elsewhere than to the VIP they asked for, in both directions. */
@@ -60,6 +138,6 @@ function ip({ family }: Endpoint): string {
   return family === 'ipv6' ? 'ip6' : 'ip';
 }
 
-function block(name: string, lines: readonly string[]): string[] {
-  return [`\tchain ${name} {`, ...lines.map((line) => `\t\t${line}`), '\t}'];
+function block(head: string, lines: readonly string[]): string[] {
+  return [`\t${head} {`, ...lines.map((line) => `\t\t${line}`), '\t}'];
 }

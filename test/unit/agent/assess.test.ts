@@ -1,30 +1,16 @@
 import { describe, expect, test } from '@jest/globals';
 import { type Assessment } from '../../../agent/assess.ts';
-import { type Decision } from '../../../agent/decide.ts';
 import { applyPlan } from '../../../agent/look.ts';
-import { formatEndpoint } from '../../../lib/address/endpoint.ts';
-import { vipChainName } from '../../../lib/netfilter/iptables/render.ts';
+import { vipChainName } from '../../../lib/netfilter/balance.ts';
 import { toEndpoint } from '../../fakes/endpoints.ts';
 import { type FakeKernel } from '../../fakes/kernel.ts';
-import { lookOnce, restoreCapture, restoreCaptures } from './captured-host.ts';
+import { decisionOf, lookOnce, restoreCapture, restoreCaptures } from './captured-host.ts';
 import { ordinaryConfig } from './running-agent.ts';
 
 const [vip] = ordinaryConfig.vips;
 const vipChain = vip === undefined ? '' : vipChainName(vip);
 const three = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'];
 const two = three.slice(0, 2);
-
-/** The only VIP's decision, in short. */
-function decisionOf({ decisions }: Assessment): Pick<
-  Decision,
-  'way' | 'isBypass' | 'reason' | 'clusterIp'
-> & {
-  backends: string[];
-} {
-  const [decision] = decisions;
-  if (decision === undefined) throw new Error('no decision');
-  return { ...decision, backends: decision.backends.map(formatEndpoint) };
-}
 
 /** The rules of the VIP's chain after the plan was written, without their comments. */
 async function writtenRules(kernel: FakeKernel, { plan }: Assessment, backend: 'nft' | 'legacy' = 'nft') {
@@ -172,27 +158,6 @@ describe('kube-proxy in ipvs mode', () => {
   });
 });
 
-describe('kube-proxy in nftables mode', () => {
-  test.each([
-    ['nft-kube-proxy.three-endpoints.json', three],
-    ['nft-kube-proxy.two-endpoints.json', two],
-    ['nft-kube-proxy.client-ip-affinity.json', three],
-  ])(
-    '%s: its chains cannot be joined, so the VIP goes straight to its apiservers',
-    async (name, apiservers) => {
-      const kernel = restoreCaptures([name]);
-      const assessment = await lookOnce(kernel, ordinaryConfig);
-      expect(decisionOf(assessment)).toMatchObject({ way: 'direct', isBypass: false, backends: apiservers });
-      expect(await writtenRules(kernel, assessment)).toHaveLength(apiservers.length);
-    },
-  );
-
-  test('nft-kube-proxy.no-endpoints.json: nobody knows an apiserver', async () => {
-    const kernel = restoreCaptures(['nft-kube-proxy.no-endpoints.json']);
-    expect(decisionOf(await lookOnce(kernel, ordinaryConfig)).way).toBe('passthrough');
-  });
-});
-
 describe('without kube-proxy', () => {
   test('the apiservers given are balanced over', async () => {
     const config = { ...ordinaryConfig, endpoints: three.map(toEndpoint) };
@@ -232,7 +197,7 @@ describe('--masquerade kube-mark', () => {
   });
 
   test('masquerades itself where nobody sets the mark, or kube-proxy wants its chains gone', async () => {
-    for (const name of ['nft-kube-proxy.three-endpoints.json', 'iptables-nft-save.no-endpoints.txt']) {
+    for (const name of ['iptables-nft-save.no-endpoints.txt']) {
       const rules = await rulesAfter(name);
       expect(rules).toContain('-A VIPNAT-POSTROUTING');
       expect(rules).not.toMatch(new RegExp(`-A ${vipChain} .*KUBE-MARK-MASQ`));

@@ -2,7 +2,9 @@ import { readFileSync } from 'node:fs';
 import { look } from '../../../agent/look.ts';
 import { type Assessment } from '../../../agent/assess.ts';
 import { type Config } from '../../../agent/config/config.ts';
+import { type Decision } from '../../../agent/decide.ts';
 import { emptyMemory, type Memory } from '../../../agent/memory.ts';
+import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { FakeClock } from '../../fakes/clock.ts';
 import { nobodyProbes } from '../../fakes/health.ts';
 import { FakeKernel } from '../../fakes/kernel.ts';
@@ -30,4 +32,16 @@ export function lookOnce(
   { memory = emptyMemory, answer = null }: { memory?: Memory; answer?: string | null } = {},
 ): Promise<Assessment> {
   return look({ kernel, askProxyMode: () => Promise.resolve(answer), health: nobodyProbes }, config, memory);
+}
+
+/** The only VIP's decision, in short. */
+export function decisionOf({ decisions }: Assessment): Pick<
+  Decision,
+  'way' | 'isBypass' | 'reason' | 'clusterIp'
+> & {
+  backends: string[];
+} {
+  const [decision] = decisions;
+  if (decision === undefined) throw new Error('no decision');
+  return { ...decision, backends: decision.backends.map(formatEndpoint) };
 }

@@ -4,7 +4,7 @@ import { everything } from '../../../agent/look.ts';
 import { plan, type Plan } from '../../../agent/plan.ts';
 import { VipnatError } from '../../../lib/errors.ts';
 import { parseSave } from '../../../lib/netfilter/iptables/parse.ts';
-import { type Balance } from '../../../lib/netfilter/iptables/render.ts';
+import { type Balance } from '../../../lib/netfilter/balance.ts';
 import { toEndpoint } from '../../fakes/endpoints.ts';
 import { FakeClock } from '../../fakes/clock.ts';
 import { FakeKernel } from '../../fakes/kernel.ts';

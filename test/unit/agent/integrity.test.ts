@@ -3,7 +3,7 @@ import { findSuspects, learnPrints } from '../../../agent/integrity.ts';
 import { emptyMemory, printKey } from '../../../agent/memory.ts';
 import { plan, type Plan } from '../../../agent/plan.ts';
 import { parseSave } from '../../../lib/netfilter/iptables/parse.ts';
-import { type Balance } from '../../../lib/netfilter/iptables/render.ts';
+import { type Balance } from '../../../lib/netfilter/balance.ts';
 import { FakeClock } from '../../fakes/clock.ts';
 import { toEndpoint } from '../../fakes/endpoints.ts';
 import { FakeKernel } from '../../fakes/kernel.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { type Config } from '../../../agent/config/config.ts';
 import { planOffline } from '../../../agent/offline.ts';
-import { vipChainName } from '../../../lib/netfilter/iptables/render.ts';
+import { vipChainName } from '../../../lib/netfilter/balance.ts';
 import { toEndpoint } from '../../fakes/endpoints.ts';
 import { FakeClock } from '../../fakes/clock.ts';
 import { FakeKernel } from '../../fakes/kernel.ts';
@@ -49,7 +49,11 @@ describe('planning for a host that is not looked at', () => {
       const endpoints = ['172.16.64.11:6443', '172.16.64.12:6443', '[fd00::11]:6443'].map(toEndpoint);
       const state = planOffline({ ...config, proxyMode, endpoints });
       expect(state.decisions).toMatchObject([{ way: 'direct', backends: endpoints.slice(0, 2) }]);
-      expect(rulesIn(state, chain)).toHaveLength(2);
+      const [transaction] = state.plan.transactions;
+      const isOwnTable = proxyMode === 'nftables';
+      expect(transaction?.backend).toBe(isOwnTable ? 'nftables' : 'nft');
+      expect(rulesIn(state, chain)).toHaveLength(isOwnTable ? 0 : 2);
+      expect(transaction?.input).toContain('172.16.64.11');
     },
   );
 

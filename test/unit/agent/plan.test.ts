@@ -3,7 +3,7 @@ import { describeDrift, plan } from '../../../agent/plan.ts';
 import { families, type Family } from '../../../lib/address/address.ts';
 import { backends, type Backend } from '../../../lib/kernel/port.ts';
 import { parseSave } from '../../../lib/netfilter/iptables/parse.ts';
-import { type Balance } from '../../../lib/netfilter/iptables/render.ts';
+import { type Balance } from '../../../lib/netfilter/balance.ts';
 import { toEndpoint } from '../../fakes/endpoints.ts';
 
 const read = (family: Family, backend: Backend, text = '') => parseSave({ family, backend, text });

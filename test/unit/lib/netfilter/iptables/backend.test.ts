@@ -4,7 +4,12 @@ import { chooseBackend } from '../../../../../lib/netfilter/iptables/backend.ts'
 import { type Ruleset, type TableName } from '../../../../../lib/netfilter/iptables/ruleset.ts';
 
 function rulesetOf(backend: Backend, table: TableName, chains: Record<string, string[]>): Ruleset {
-  return { family: 'ipv4', backend, tables: new Map([[table, new Map(Object.entries(chains))]]) };
+  return {
+    family: 'ipv4',
+    backend,
+    tables: new Map([[table, new Map(Object.entries(chains))]]),
+    forwardPolicy: null,
+  };
 }
 
 const legacyRules = rulesetOf('legacy', 'filter', { INPUT: ['-j ACCEPT', '-p udp -j DROP'] });

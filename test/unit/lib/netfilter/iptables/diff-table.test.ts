@@ -1,7 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
 import { diffTable } from '../../../../../lib/netfilter/iptables/diff-table.ts';
 import { signRules } from '../../../../../lib/netfilter/iptables/identity.ts';
-import { type Balance, renderTables, vipChainName } from '../../../../../lib/netfilter/iptables/render.ts';
+import { type Balance, vipChainName } from '../../../../../lib/netfilter/balance.ts';
+import { renderTables } from '../../../../../lib/netfilter/iptables/render.ts';
 import { type Table } from '../../../../../lib/netfilter/iptables/ruleset.ts';
 import { toEndpoint } from '../../../../fakes/endpoints.ts';
 

@@ -2,7 +2,8 @@ import { describe, expect, test } from '@jest/globals';
 import { formatEndpoint } from '../../../../../lib/address/endpoint.ts';
 import { readWrittenBackends } from '../../../../../lib/netfilter/iptables/read-back.ts';
 import { signRules } from '../../../../../lib/netfilter/iptables/identity.ts';
-import { type Balance, renderRoute, vipChainName } from '../../../../../lib/netfilter/iptables/render.ts';
+import { type Balance, vipChainName } from '../../../../../lib/netfilter/balance.ts';
+import { renderRoute } from '../../../../../lib/netfilter/iptables/render.ts';
 import { toEndpoint } from '../../../../fakes/endpoints.ts';
 
 const vip = toEndpoint('[fd00::50]:6443');

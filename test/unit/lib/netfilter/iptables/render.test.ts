@@ -1,10 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import {
-  type Balance,
-  renderRoute,
-  renderTables,
-  vipChainName,
-} from '../../../../../lib/netfilter/iptables/render.ts';
+import { type Balance, vipChainName } from '../../../../../lib/netfilter/balance.ts';
+import { renderRoute, renderTables } from '../../../../../lib/netfilter/iptables/render.ts';
 import { toEndpoint } from '../../../../fakes/endpoints.ts';
 
 const vip = toEndpoint('10.0.0.50:6443');

@@ -1,4 +1,4 @@
-/** A difference between what a table holds of ours and what it should hold. */
+/** A difference between what the kernel holds of ours and what it should hold. */
 export interface Drift {
   readonly kind:
     | 'missing-hook'
@@ -10,11 +10,15 @@ export interface Drift {
     | 'strange-rule'
     | 'outdated-rule'
     | 'leftover-rule'
-    | 'leftover-chain';
+    | 'leftover-chain'
+    /** What has our whole nftables table replaced: a flag, a hook, a set, a strange object. */
+    | 'edited-table';
   readonly chain: string;
   /** The rule it is about, as printed or as wanted; absent where it is about a whole chain. */
   readonly rule?: string;
-  /** One sentence for a person, without table and tool. */
+  /** What an edited rule of ours is known by. */
+  readonly id?: string;
+  /** One sentence for a person, without the table. */
   readonly message: string;
 }
 

@@ -1,0 +1,40 @@
+/**
+ * Whether a printed rule still says what the rendered one said. nft prints numbers for some of our words, as `-n`
+ * asks, in its own number of digits, and leaves out the family where it is plain; all else that differs is somebody's edit.
+ */
+export function hasSameMeaning(rendered: string, printed: string): boolean {
+  return rendered === printed || toMeaning(rendered) === toMeaning(printed);
+}
+
+function toMeaning(rule: string): string {
+  return rule
+    .replaceAll(/\s+/g, ' ')
+    .replace(/\bl4proto tcp\b/, 'l4proto 6')
+    .replace(/\bct status (?:dnat|0x0*20)\b/, 'ct status dnat')
+    .replace(/\bdnat ip6? to\b/, 'dnat to');
+}
+
+/** The same for what a set is declared as: nft prints `3h` where it is not told to print numbers. */
+export function hasSameDeclaration(rendered: string, printed: string): boolean {
+  return toDeclared(rendered) === toDeclared(printed);
+}
+
+const unitToSeconds = new Map([
+  ['d', 86_400],
+  ['h', 3600],
+  ['m', 60],
+  ['s', 1],
+]);
+
+function toDeclared(declaration: string): string {
+  return declaration
+    .replaceAll(/\s+/g, ' ')
+    .replace(/\btimeout ((?:\d+[dhms])+)/, (_, duration: string) => `timeout ${toSeconds(duration)}`);
+}
+
+function toSeconds(duration: string): number {
+  return [...duration.matchAll(/(\d+)([dhms])/g)].reduce(
+    (total, [, count, unit]) => total + Number(count) * (unitToSeconds.get(unit ?? '') ?? 0),
+    0,
+  );
+}

@@ -1,0 +1,35 @@
+import { type Family } from '../../address/address.ts';
+
+/** The name of our table, in each family that has one. Whatever it holds is ours: nobody else writes there. */
+export const ownTable = 'vipnat';
+
+/** What our table of one family holds; null when there is none. */
+export interface NftRuleset {
+  readonly family: Family;
+  readonly backend: 'nftables';
+  readonly table: NftTable | null;
+}
+
+/** A table, as nft prints it (`-n`, so numbers for names) or as it is written. */
+export interface NftTable {
+  /** What is set for the whole table: `dormant` switches it off. Empty as we write it. */
+  readonly flags: string;
+  /** Set name to what it is declared as, without its elements: `type ipv4_addr; size 65535; …`. */
+  readonly sets: ReadonlyMap<string, string>;
+  readonly chains: ReadonlyMap<string, NftChain>;
+  /** Objects of any other kind, each by its kind and name. */
+  readonly others: readonly string[];
+}
+
+/** A chain. */
+export interface NftChain {
+  /** `type nat hook prerouting priority -105; policy accept;`; null for a chain that others jump to. */
+  readonly hook: string | null;
+  /** In order. */
+  readonly rules: readonly string[];
+}
+
+/** `ip vipnat` or `ip6 vipnat`. */
+export function nameOwnTable(family: Family): string {
+  return `${family === 'ipv6' ? 'ip6' : 'ip'} ${ownTable}`;
+}

@@ -1,0 +1,107 @@
+import { describe, expect, test } from '@jest/globals';
+import { hasSameDeclaration, hasSameMeaning } from '../../../../../lib/netfilter/nftables/meaning.ts';
+import { parseNftTable } from '../../../../../lib/netfilter/nftables/parse.ts';
+
+const parse = (text: string) => parseNftTable({ family: 'ipv4', text }).table;
+
+/** As nft 1.0.6 prints, but for the map that it would break after more elements. */
+const printed = `table ip vipnat {
+	comment "somebody's"
+	flags dormant
+
+	set S {
+		type ipv4_addr
+		size 65535
+		flags dynamic,timeout
+		timeout 10800s
+		elements = { 10.0.0.1 timeout 3h expires 2h59m,
+			     10.0.0.2 timeout 3h expires 2h59m }
+	}
+
+	counter c {
+		packets 0 bytes 0
+	}
+
+	chain V {
+		meta l4proto 6 dnat ip to numgen random mod 2 map { 0 : 10.0.0.11 . 6443,
+								    1 : 10.0.0.12 . 6443 } comment "vipnat:x{"
+	}
+
+	chain prerouting {
+		type nat hook prerouting priority -105; policy accept;
+		ip daddr 10.0.0.50 tcp dport 6443 jump V
+	}
+}
+`;
+
+describe("nft's print of our table", () => {
+  test('is read whole, rules over several lines included', () => {
+    expect(parse(printed)).toEqual({
+      flags: 'dormant',
+      sets: new Map([['S', 'type ipv4_addr; size 65535; flags dynamic,timeout; timeout 10800s']]),
+      chains: new Map([
+        [
+          'V',
+          {
+            hook: null,
+            rules: [
+              'meta l4proto 6 dnat ip to numgen random mod 2 map { 0 : 10.0.0.11 . 6443, 1 : 10.0.0.12 . 6443 } comment "vipnat:x{"',
+            ],
+          },
+        ],
+        [
+          'prerouting',
+          {
+            hook: 'type nat hook prerouting priority -105; policy accept;',
+            rules: ['ip daddr 10.0.0.50 tcp dport 6443 jump V'],
+          },
+        ],
+      ]),
+      others: ['counter c'],
+    });
+  });
+
+  test('that is empty is no table', () => {
+    expect(parse('')).toBeNull();
+  });
+
+  test('is whole or an error with a code, wherever it is cut off', () => {
+    for (let length = 1; length < printed.trimEnd().length; length += 1) {
+      expect(() => parse(printed.slice(0, length))).toThrow(
+        expect.objectContaining({ code: 'TOOL_OUTPUT_UNEXPECTED' }),
+      );
+    }
+  });
+
+  test("is not taken for ours when it is another family's or another table", () => {
+    expect(() => parse(printed.replace('ip vipnat', 'ip6 vipnat'))).toThrow('it begins otherwise');
+    expect(() => parse(printed.replace('ip vipnat', 'ip filter'))).toThrow('it begins otherwise');
+  });
+});
+
+describe('a rule', () => {
+  const rule = 'meta l4proto tcp ct status dnat dnat ip to 10.0.0.11:6443 comment "vipnat:x"';
+
+  test('means the same with numbers for names and without the family', () => {
+    expect(
+      hasSameMeaning(rule, 'meta l4proto 6 ct status 0x20 dnat to 10.0.0.11:6443 comment "vipnat:x"'),
+    ).toBe(true);
+    expect(hasSameMeaning(rule, rule.replace('status dnat', 'status 0x00000020'))).toBe(true);
+  });
+
+  test.each([
+    ['.11', '.12'],
+    ['6443', '6444'],
+    ['tcp', '17'],
+    ['status dnat', 'status 0x10'],
+    ['vipnat:x', 'vipnat:y'],
+  ])('means something else with %s for %s', (before, after) => {
+    expect(hasSameMeaning(rule, rule.replace(before, after))).toBe(false);
+  });
+});
+
+test("a set's timeout is the same in any unit", () => {
+  expect(hasSameDeclaration('timeout 10800s', 'timeout 3h')).toBe(true);
+  expect(hasSameDeclaration('timeout 5400s', 'timeout 1h30m')).toBe(true);
+  expect(hasSameDeclaration('timeout 10800s', 'timeout 3m')).toBe(false);
+});
