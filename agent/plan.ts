@@ -12,7 +12,8 @@ import { type Ruleset } from '../lib/netfilter/iptables/ruleset.ts';
 import { type NftChange } from '../lib/netfilter/nftables/change.ts';
 import { diffNftTable } from '../lib/netfilter/nftables/diff-table.ts';
 import { renderNftTable, toTableBalance } from '../lib/netfilter/nftables/render.ts';
-import { type NftRuleset, ownTable } from '../lib/netfilter/nftables/ruleset.ts';
+import { ownTable } from '../lib/naming/own-table.ts';
+import { type NftRuleset } from '../lib/netfilter/nftables/ruleset.ts';
 
 /** What is wanted: the balances go into one backend; everything of ours elsewhere goes away. */
 export interface Wanted {

@@ -1,5 +1,5 @@
 import { type Family } from '../address/address.ts';
-import { nameOwnTable } from '../netfilter/nftables/ruleset.ts';
+import { nameOwnTable } from '../naming/own-table.ts';
 import { execTool, runTool } from './exec.ts';
 import { type NftTableOutput, type Transaction } from './port.ts';
 import { toolFailed, toolMissing } from './tool-errors.ts';

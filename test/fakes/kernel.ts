@@ -19,7 +19,7 @@ import {
 } from '../../lib/kernel/port.ts';
 import { toolFailed } from '../../lib/kernel/tool-errors.ts';
 import { toolName } from '../../lib/kernel/tool-name.ts';
-import { nameOwnTable } from '../../lib/netfilter/nftables/ruleset.ts';
+import { nameOwnTable } from '../../lib/naming/own-table.ts';
 import { FakeFaults } from './kernel-faults.ts';
 import { FakeWatches } from './kernel-watches.ts';
 import { FakeNft, NftRefusal } from './nft.ts';

@@ -1,4 +1,4 @@
-import { chmodSync, existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -23,16 +23,16 @@ export class Shims {
     chmodSync(file, 0o755);
   }
 
+  /** Has the tool itself among the shims. */
+  link(tool: string): void {
+    symlinkSync(find(tool), join(this.#folder, tool));
+  }
+
   /** Puts a script in a tool's place that does what the tool does, until `breakNow()`; then `script`, with the tool as $TOOL. */
   replaceLater(tool: string, script: string): void {
-    const original = (process.env['PATH'] ?? '')
-      .split(':')
-      .map((folder) => join(folder, tool))
-      .find((file) => existsSync(file));
-    if (original === undefined) throw new Error(`${tool} is not in PATH`);
     this.replace(
       tool,
-      `TOOL=${original}\nif [ -e '${this.#switch}' ]; then ${script}; fi\nexec "$TOOL" "$@"`,
+      `TOOL=${find(tool)}\nif [ -e '${this.#switch}' ]; then ${script}; fi\nexec "$TOOL" "$@"`,
     );
   }
 
@@ -56,4 +56,13 @@ export class Shims {
   get #switch(): string {
     return join(this.#folder, 'broken');
   }
+}
+
+function find(tool: string): string {
+  const original = (process.env['PATH'] ?? '')
+    .split(':')
+    .map((folder) => join(folder, tool))
+    .find((file) => existsSync(file));
+  if (original === undefined) throw new Error(`${tool} is not in PATH`);
+  return original;
 }

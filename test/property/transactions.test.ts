@@ -7,7 +7,7 @@ import { emptyMemory } from '../../agent/memory.ts';
 import { errorCodes, VipnatError } from '../../lib/errors.ts';
 import { type Transaction } from '../../lib/kernel/port.ts';
 import { isForIptables } from '../../lib/kernel/iptables.ts';
-import { nameOwnTable } from '../../lib/netfilter/nftables/ruleset.ts';
+import { nameOwnTable } from '../../lib/naming/own-table.ts';
 import { FakeClock } from '../fakes/clock.ts';
 import { FakeKernel } from '../fakes/kernel.ts';
 import { config } from './configs.ts';

@@ -4,7 +4,8 @@ import { type Drift } from '../drift.ts';
 import { changeOrder, type NftChange } from './change.ts';
 import { diffChain } from './diff-chain.ts';
 import { hasSameDeclaration } from './meaning.ts';
-import { nameOwnTable, type NftTable } from './ruleset.ts';
+import { nameOwnTable } from '../../naming/own-table.ts';
+import { type NftTable } from './ruleset.ts';
 
 /** What to change in a table, and why: nothing in both lists when it is as wanted. */
 export interface NftDiff {

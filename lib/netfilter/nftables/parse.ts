@@ -1,6 +1,7 @@
 import { VipnatError } from '../../errors.ts';
 import { type NftTableOutput } from '../../kernel/port.ts';
-import { nameOwnTable, type NftChain, type NftRuleset, type NftTable } from './ruleset.ts';
+import { nameOwnTable } from '../../naming/own-table.ts';
+import { type NftChain, type NftRuleset, type NftTable } from './ruleset.ts';
 
 /** A line of foreign text that goes into a message stays readable. */
 const maxQuotedCharacters = 80;

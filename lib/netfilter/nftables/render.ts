@@ -2,7 +2,8 @@ import { type Family } from '../../address/address.ts';
 import { type Endpoint, formatEndpoint } from '../../address/endpoint.ts';
 import { affinityName, type Balance, vipChainName } from '../balance.ts';
 import { signChain } from '../signature.ts';
-import { nameOwnTable, type NftChain, type NftTable } from './ruleset.ts';
+import { nameOwnTable } from '../../naming/own-table.ts';
+import { type NftChain, type NftTable } from './ruleset.ts';
 
 /** A balance that a table of its own can hold: kube-proxy's chains are in another table, out of reach. */
 export type TableBalance = Pick<Balance, 'vip' | 'masquerade'> & {

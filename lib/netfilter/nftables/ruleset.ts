@@ -1,8 +1,5 @@
 import { type Family } from '../../address/address.ts';
 
-/** The name of our table, in each family that has one. Whatever it holds is ours: nobody else writes there. */
-export const ownTable = 'vipnat';
-
 /** What our table of one family holds; null when there is none. */
 export interface NftRuleset {
   readonly family: Family;
@@ -27,9 +24,4 @@ export interface NftChain {
   readonly hook: string | null;
   /** In order. */
   readonly rules: readonly string[];
-}
-
-/** `ip vipnat` or `ip6 vipnat`. */
-export function nameOwnTable(family: Family): string {
-  return `${family === 'ipv6' ? 'ip6' : 'ip'} ${ownTable}`;
 }
