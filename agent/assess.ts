@@ -11,7 +11,7 @@ import { findCandidates } from './discovery/candidates.ts';
 import { type Candidates, rememberEndpoints } from './discovery/endpoints.ts';
 import { chooseUsable, type HealthView } from './health/usable.ts';
 import { type Memory, printKey, unseenVip } from './memory.ts';
-import { findProxyBackends, type Observation } from './observe.ts';
+import { findProxyAffinity, findProxyBackends, type Observation } from './observe.ts';
 import { plan, type Plan } from './plan.ts';
 import { toRoute } from './route.ts';
 
@@ -59,6 +59,7 @@ export function assess({ observation, health, memory }: Basis, config: Config): 
     memory: {
       ...memory,
       endpoints: remember(observation, config, memory),
+      affinity: rememberAffinity(observation, memory),
       vips: new Map(
         decisions.map(({ vip, isBypass }, index) => [
           formatEndpoint(vip),
@@ -93,6 +94,7 @@ function gatherFacts(
     virtualServerProblem: ipvs.reason,
     unwanted: iptables?.unwanted ?? null,
     usable: chooseUsable(candidates, health),
+    affinitySeconds: findAffinity(vip, observation, memory),
   };
   return {
     ...facts,
@@ -155,4 +157,20 @@ function remember(observation: Observation, { vips }: Config, memory: Memory): M
     return [family, rememberEndpoints(memory.endpoints[family] ?? null, admitted)] as const;
   });
   return Object.fromEntries(found.filter(([, endpoints]) => endpoints !== null));
+}
+
+/** As kube-proxy has it, or had it when it last had rules for the service. */
+function findAffinity(
+  { family }: Pick<Endpoint, 'family'>,
+  { views, proxyMode }: Observation,
+  memory: Memory,
+): number | null {
+  const hasRules = findProxyBackends(views[family], proxyMode.value) !== null;
+  return hasRules ? findProxyAffinity(views[family], proxyMode.value) : (memory.affinity[family] ?? null);
+}
+
+function rememberAffinity(observation: Observation, memory: Memory): Memory['affinity'] {
+  return Object.fromEntries(
+    families.map((family) => [family, findAffinity({ family }, observation, memory)] as const),
+  );
 }

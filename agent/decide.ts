@@ -34,6 +34,8 @@ export interface VipFacts {
   readonly unwanted: Finding<string> | null;
   /** The apiservers that may get new connections, of the VIP's family, and where they are known from or who is left out. */
   readonly usable: Usable;
+  /** For how long a client stays with its apiserver; null for not at all. */
+  readonly affinitySeconds: number | null;
   /** In how many looks on end kube-proxy's backends were the usable ones, this one included. */
   readonly agreedLooks: number;
   /** Whether the bypass was on: direct because kube-proxy's backends were not the usable ones. */
@@ -50,6 +52,8 @@ export interface Decision {
   readonly isBypass: boolean;
   /** kube-proxy's ClusterIP for the service as far as known. */
   readonly clusterIp: string | null;
+  /** For how long a client stays with its apiserver in the way direct; null for not at all. */
+  readonly affinitySeconds: number | null;
   /** Where connections end, whichever way they go: empty for passthrough. */
   readonly backends: readonly Endpoint[];
 }
@@ -114,12 +118,12 @@ function decline(facts: VipFacts, reason: string): Decision {
 }
 
 function toDecision(
-  { vip, usable, serviceChain, virtualServer }: VipFacts,
+  { vip, usable, serviceChain, virtualServer, affinitySeconds }: VipFacts,
   way: Way,
   reason: string,
 ): Decision {
   const clusterIp = (serviceChain ?? virtualServer)?.clusterIp ?? null;
-  return { vip, way, reason, isBypass: false, clusterIp, backends: usable.value };
+  return { vip, way, reason, isBypass: false, clusterIp, affinitySeconds, backends: usable.value };
 }
 
 function describeMissingPath({ proxyMode, serviceChainProblem, virtualServerProblem }: VipFacts): string {

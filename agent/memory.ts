@@ -19,6 +19,8 @@ export const unseenVip: VipMemory = { agreedLooks: 0, isBypass: false };
  */
 export interface Memory {
   readonly endpoints: Readonly<Partial<Record<Family, Finding<readonly Endpoint[]>>>>;
+  /** For how many seconds kube-proxy last kept clients with their apiservers. */
+  readonly affinity: Readonly<Partial<Record<Family, number | null>>>;
   /** By VIP text. */
   readonly vips: ReadonlyMap<string, VipMemory>;
   /** How a backend's tool prints rules of ours that read differently from what was written, by `backend id`. */
@@ -30,6 +32,7 @@ export interface Memory {
 /** The memory of a process that has not looked yet. */
 export const emptyMemory: Memory = {
   endpoints: {},
+  affinity: {},
   vips: new Map(),
   prints: new Map(),
   unforwardable: new Set(),

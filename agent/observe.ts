@@ -100,6 +100,20 @@ export function findProxyBackends(
   }
 }
 
+/** For how long a client stays with its apiserver in kube-proxy's rules; null for not at all, or where there are none. */
+export function findProxyAffinity({ iptables, ipvs, nftables }: FamilyView, mode: ProxyMode): number | null {
+  switch (mode) {
+    case 'iptables':
+      return iptables.map(({ view }) => view.affinitySeconds).find((seconds) => seconds !== null) ?? null;
+    case 'ipvs':
+      return ipvs.server?.value.affinitySeconds ?? null;
+    case 'nftables':
+      return nftables?.affinitySeconds ?? null;
+    case 'none':
+      return null;
+  }
+}
+
 /** Rules that packets get to come before leftovers in the other backend. */
 function findLiveBackends(views: readonly IptablesProxyView[]): IptablesProxyView['backends'] {
   const live = views.filter(({ backends }) => backends !== null);

@@ -26,6 +26,7 @@ export function planOffline(config: Config): PlannedState {
       way,
       reason: `nothing was read; kube-proxy is taken to run as --proxy-mode ${config.proxyMode} says`,
       isBypass: false,
+      affinitySeconds: null,
       clusterIp: config.clusterIps[vip.family] ?? null,
       backends: config.endpoints.filter(({ family }) => family === vip.family),
     };

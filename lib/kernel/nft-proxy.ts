@@ -23,7 +23,7 @@ export async function readNftProxy({
   limitMs,
 }: NftProxySource): Promise<NftProxyOutput | null> {
   if (!isInPath('nft')) return null;
-  const list = (kind: 'map' | 'chain', name: string) =>
+  const list = (kind: 'map' | 'chain' | 'set', name: string) =>
     listObjects([kind, family === 'ipv6' ? 'ip6' : 'ip', 'kube-proxy', name], limitMs);
 
   // The map every kube-proxy has first: most hosts have no such table, and one nft tells that.
@@ -33,8 +33,11 @@ export async function readNftProxy({
     list('map', 'no-endpoint-services'),
     list('chain', serviceChain),
   ]);
-  const endpointChains = await settleAll(findEndpointChains(chain).map((name) => list('chain', name)));
-  const objects = [serviceIps, withoutEndpoints, chain, ...endpointChains].flatMap((found) => found ?? []);
+  const referred = await settleAll([
+    ...findEndpointChains(chain).map((name) => list('chain', name)),
+    ...findAffinitySets(chain).map((name) => list('set', name)),
+  ]);
+  const objects = [serviceIps, withoutEndpoints, chain, ...referred].flatMap((found) => found ?? []);
   return { family, objects };
 }
 
@@ -42,7 +45,8 @@ export async function readNftProxy({
 async function listObjects(object: readonly string[], limitMs: number): Promise<unknown[] | null> {
   const { exitCode, stdout, stderr } = await execTool({
     tool: 'nft',
-    arguments: ['-j', 'list', ...object],
+    // Sets of clients without the clients.
+    arguments: ['-j', ...(object[0] === 'set' ? ['-t'] : []), 'list', ...object],
     limitMs,
     isPatient: true,
   });
@@ -70,4 +74,10 @@ function parseObjects(stdout: string): unknown[] {
 function findEndpointChains(rules: unknown): string[] {
   const targets = JSON.stringify(rules).matchAll(/"target": ?"(endpoint-[^"]+)"/g);
   return [...new Set([...targets].map(([, target]) => target ?? ''))];
+}
+
+/** One of the sets of clients: all are declared alike. */
+function findAffinitySets(rules: unknown): string[] {
+  const name = /"@(affinity-[^"]+)"/.exec(JSON.stringify(rules))?.[1];
+  return name === undefined ? [] : [name];
 }

@@ -74,7 +74,7 @@ export interface NftTableOutput {
   readonly text: string;
 }
 
-/** Objects of the table `kube-proxy`: map service-ips, map no-endpoint-services, the service's chain and those it leads to. */
+/** Objects of the table `kube-proxy`: map service-ips, map no-endpoint-services, the service's chain, those it leads to, one of its sets of clients. */
 export interface NftProxyOutput {
   readonly family: Family;
   /** The elements of the `nftables` array that `nft -j list …` printed, without metainfo. */

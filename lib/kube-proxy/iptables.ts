@@ -14,6 +14,8 @@ export interface IptablesProxyView {
   readonly isHooked: boolean;
   /** The apiservers behind the live edge, sorted; null without one, or when one of them cannot be read. */
   readonly backends: Finding<readonly Endpoint[]> | null;
+  /** For how long a client stays with its apiserver (sessionAffinity: ClientIP); null for not at all. */
+  readonly affinitySeconds: number | null;
   /** The rule by which kube-proxy says that it wants the service's chain gone. */
   readonly unwanted: Finding<string> | null;
   /** The mark that KUBE-MARK-MASQ sets; null when that chain is absent or sets none (it can become empty). */
@@ -36,6 +38,7 @@ export function readIptablesProxy(ruleset: Ruleset): IptablesProxyView {
       ({ target }) => target === 'KUBE-SERVICES',
     ),
     backends: liveEdge === null ? null : findBackends(ruleset),
+    affinitySeconds: liveEdge === null ? null : findAffinity(ruleset),
     unwanted: findUnwanted(ruleset, liveEdge?.value.clusterIp ?? null),
     masqueradeMark: findMasqueradeMark(ruleset),
     hasIpvsRules: findRules(ruleset, 'nat', 'KUBE-SERVICES', '--match-set KUBE-CLUSTER-IP ').length > 0,
@@ -77,6 +80,13 @@ function findBackends(ruleset: Ruleset): IptablesProxyView['backends'] {
   const backends = found.filter((endpoint) => endpoint !== null);
   if (backends.length < found.length) return null;
   return { value: sortEndpoints(backends), seenIn: describeChain(ruleset, 'nat', serviceChain) };
+}
+
+/** `-m recent --rcheck --seconds 10800 --reap --name KUBE-SEP-…` */
+function findAffinity(ruleset: Ruleset): number | null {
+  const [rule] = findRules(ruleset, 'nat', serviceChain, '--rcheck ');
+  const seconds = Number(rule?.options.get('--seconds') ?? 0);
+  return Number.isSafeInteger(seconds) && seconds > 0 ? seconds : null;
 }
 
 function findTranslation(ruleset: Ruleset, chain: string): Endpoint | null {

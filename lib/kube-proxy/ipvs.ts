@@ -12,6 +12,8 @@ export interface VirtualServer {
   /** Port 0 stands for every port; null for a firewall mark. */
   readonly address: Endpoint | null;
   readonly scheduler: string;
+  /** For how long a client stays with its real server; null for not at all. */
+  readonly persistentSeconds: number | null;
   readonly realServers: readonly RealServer[];
 }
 
@@ -39,6 +41,7 @@ export interface ServiceServer {
     readonly port: number;
     /** The real servers that get new connections, sorted. */
     readonly backends: readonly Endpoint[];
+    readonly affinitySeconds: number | null;
   }> | null;
   readonly reason: string | null;
 }
@@ -47,6 +50,7 @@ export interface ServiceServer {
 interface Candidate {
   readonly address: string;
   readonly backends: readonly Endpoint[];
+  readonly affinitySeconds: number | null;
 }
 
 /** Where IPVS shows its servers; empty or absent while it has none. */
@@ -87,9 +91,15 @@ export function findServiceServer(
   servers: readonly VirtualServer[],
   { family, clusterIp, localAddresses }: ServiceQuestion,
 ): ServiceServer {
-  const onPort = servers.flatMap(({ protocol, address, realServers }) =>
+  const onPort = servers.flatMap(({ protocol, address, realServers, persistentSeconds }) =>
     protocol === 'TCP' && address?.family === family && address.port === servicePort
-      ? [{ address: address.address, backends: findActive(realServers) }]
+      ? [
+          {
+            address: address.address,
+            backends: findActive(realServers),
+            affinitySeconds: persistentSeconds,
+          },
+        ]
       : [],
   );
   if (clusterIp === undefined) return guess(onPort, new Set(localAddresses));
@@ -114,7 +124,8 @@ function readVirtualServer(line: string): Omit<VirtualServer, 'realServers'> {
   const address = readAddress(local);
   const isMark = protocol === 'FWM' && /^[0-9A-F]{8}$/.test(local);
   if (address === null && !isMark) throw unexpected(line);
-  return { protocol, address, scheduler };
+  const [, seconds] = / persistent (\d+) [0-9A-F]{8}/.exec(line) ?? [];
+  return { protocol, address, scheduler, persistentSeconds: seconds === undefined ? null : Number(seconds) };
 }
 
 /** `  -> 0A4D000D:192B      Masq    1      0          0         ` */
@@ -180,9 +191,9 @@ function toSortKey(address: string): string {
   return Buffer.from(ipaddr.parse(address).toByteArray()).toString('hex');
 }
 
-function toAnswer({ address, backends }: Candidate): ServiceServer {
+function toAnswer({ address, backends, affinitySeconds }: Candidate): ServiceServer {
   return {
-    server: { value: { clusterIp: address, port: servicePort, backends }, seenIn: source },
+    server: { value: { clusterIp: address, port: servicePort, backends, affinitySeconds }, seenIn: source },
     reason: null,
   };
 }

@@ -15,6 +15,8 @@ export interface NftProxyView {
   readonly liveEdge: Finding<{ readonly clusterIp: string; readonly port: number }> | null;
   /** The apiservers behind the live edge, sorted; null without one, or when one of them cannot be read. */
   readonly backends: Finding<readonly Endpoint[]> | null;
+  /** For how long a client stays with its apiserver (sessionAffinity: ClientIP); null for not at all. */
+  readonly affinitySeconds: number | null;
   /** The map element by which kube-proxy rejects the ClusterIP for want of endpoints. */
   readonly unwanted: Finding<string> | null;
 }
@@ -36,8 +38,18 @@ export function readNftProxy(output: NftProxyOutput): NftProxyView {
         ? null
         : { value: { clusterIp, port: servicePort }, seenIn: seenIn('map service-ips') },
     backends: backends === null ? null : { value: backends, seenIn: seenIn(`chain ${nftServiceChain}`) },
+    affinitySeconds: clusterIp === null ? null : findAffinity(output),
     unwanted: unwanted === null ? null : { value: unwanted, seenIn: seenIn('map no-endpoint-services') },
   };
+}
+
+/** The sets of clients, one for each endpoint, are all declared alike. */
+function findAffinity({ objects }: NftProxyOutput): number | null {
+  const set = objects
+    .map((object) => get(object, 'set'))
+    .find((candidate) => String(get(candidate, 'name')).startsWith('affinity-'));
+  const seconds = get(set, 'timeout');
+  return typeof seconds === 'number' && Number.isSafeInteger(seconds) && seconds > 0 ? seconds : null;
 }
 
 /** Only the ClusterIP's element leads to this chain; external addresses have one of their own. */

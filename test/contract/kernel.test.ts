@@ -139,12 +139,14 @@ const nftObjects: Record<string, readonly string[]> = {
     `chain ${serviceChain}`,
     ...Array.from({ length: 4 }, () => serviceRule),
     ...endpointChains,
+    'set affinity-2P7R2UQU-default/kubernetes/tcp/https__10.77.0.11/6443',
   ],
   'no-endpoints': ['map service-ips', 'map no-endpoint-services', `chain ${serviceChain}`],
 };
 
 function nameObject(object: unknown): string {
-  const { map, chain, rule } = object as Record<string, { name: string; chain: string } | undefined>;
+  const { map, chain, rule, set } = object as Record<string, { name: string; chain: string } | undefined>;
+  if (set !== undefined) return `set ${set.name}`;
   if (rule !== undefined) return `rule in ${rule.chain}`;
   return map === undefined ? `chain ${chain?.name ?? '?'}` : `map ${map.name}`;
 }

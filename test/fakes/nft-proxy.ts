@@ -6,12 +6,14 @@ export function selectServiceObjects(objects: readonly unknown[], serviceChain: 
   const all = objects as readonly NftObject[];
   const chain = listChain(all, serviceChain);
   const endpointChains = [...JSON.stringify(chain).matchAll(/"target":"(endpoint-[^"]+)"/g)];
+  const affinitySet = /"@(affinity-[^"]+)"/.exec(JSON.stringify(chain))?.[1];
   const names = new Set(endpointChains.map(([, name]) => name ?? ''));
   return [
     ...all.filter(({ map }) => map?.name === 'service-ips'),
     ...all.filter(({ map }) => map?.name === 'no-endpoint-services'),
     ...chain,
     ...[...names].flatMap((name) => listChain(all, name)),
+    ...all.filter(({ set }) => set !== undefined && set.name === affinitySet),
   ];
 }
 

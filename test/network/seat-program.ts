@@ -64,13 +64,14 @@ async function sendRequests({
   count,
   concurrency,
   limitMs = requestLimitMs,
+  from: localAddress,
 }: RequestTask): Promise<RequestReport> {
   const report: RequestReport = { apiservers: {}, from: {}, errors: {} };
   let left = count;
   const worker = async () => {
     while (left > 0) {
       left -= 1;
-      await request(host, port, limitMs).then(
+      await request({ host, port, ...(localAddress === undefined ? {} : { localAddress }) }, limitMs).then(
         ({ apiserver, from }) => {
           increment(report.apiservers, apiserver);
           increment(report.from, from);
@@ -96,7 +97,7 @@ async function sendAtRate({ host, port, perSecond, durationMs }: RateTask): Prom
     if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs));
     const atMs = performance.now() - started;
     pending.push(
-      request(host, port, requestLimitMs).then(
+      request({ host, port }, requestLimitMs).then(
         ({ apiserver }) => void answers.push({ atMs, apiserver }),
         (error: unknown) => void answers.push({ atMs, error: nameError(error) }),
       ),
@@ -156,12 +157,15 @@ function open(host: string, port: number, report: HoldReport): Promise<Socket> {
   });
 }
 
-function request(host: string, port: number, limitMs: number): Promise<{ apiserver: string; from: string }> {
+function request(
+  target: { host: string; port: number; localAddress?: string },
+  limitMs: number,
+): Promise<{ apiserver: string; from: string }> {
   return new Promise((resolve, reject) => {
     let answer = '';
     // A real apiserver does not say who it is, but its certificate does.
     let apiserver = '';
-    const socket = connectTls({ host, port, rejectUnauthorized: false }, () => {
+    const socket = connectTls({ ...target, rejectUnauthorized: false }, () => {
       apiserver = String(socket.getPeerCertificate().subject.CN);
       socket.write('GET /version HTTP/1.0\r\nconnection: close\r\n\r\n');
     });

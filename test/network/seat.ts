@@ -12,6 +12,8 @@ export interface RequestTask {
   readonly concurrency: number;
   /** What takes longer has failed; 2 s when left out. */
   readonly limitMs?: number;
+  /** The address of the place that they come from; its own choice when left out. */
+  readonly from?: string;
 }
 
 /** New TLS connections at a steady rate. */
@@ -154,6 +156,12 @@ export class Seat {
   /** New connections, 8 at a time; what takes longer than `limitMs` has failed. */
   async request(host: string, port: number, count: number, limitMs = 2000): Promise<RequestReport> {
     this.#send({ kind: 'requests', host, port, count, concurrency: 8, limitMs });
+    return (await this.#nextLine()) as RequestReport;
+  }
+
+  /** New connections from one of the place's addresses. */
+  async requestFrom(from: string, host: string, port: number, count: number): Promise<RequestReport> {
+    this.#send({ kind: 'requests', host, port, count, concurrency: 8, from });
     return (await this.#nextLine()) as RequestReport;
   }
 

@@ -12,7 +12,7 @@ export function formatJson(
     version: 1,
     node,
     kubeProxy: { mode: proxyMode.value, backend: backend.value, reason: proxyMode.seenIn },
-    vips: decisions.map(({ vip, way, reason, clusterIp, backends }) => ({
+    vips: decisions.map(({ vip, way, reason, clusterIp, backends, affinitySeconds }) => ({
       vip: formatEndpoint(vip),
       family: vip.family,
       held: addresses.some(({ address }) => address === vip.address),
@@ -20,6 +20,7 @@ export function formatJson(
       reason,
       clusterIp,
       backends: backends.map(formatEndpoint),
+      affinitySeconds,
     })),
     inSync: plan.transactions.length === 0 && missingSwitches.length === 0,
     sysctls: missingSwitches.map(({ name }) => ({ name, value: '0', wanted: '1' })),

@@ -41,7 +41,7 @@ export function formatNft(decisions: readonly Decision[], { masquerade }: Config
     .map((family) => {
       const balances = decisions
         .filter(({ vip }) => vip.family === family)
-        .map(({ vip, backends }) => ({ vip, backends, masquerade, affinitySeconds: null }));
+        .map(({ vip, backends, affinitySeconds }) => ({ vip, backends, masquerade, affinitySeconds }));
       const table = renderNftTable(family, balances);
       return table === null ? '' : printNftTable(family, table);
     })

@@ -14,13 +14,15 @@ import { type Table } from './ruleset.ts';
  */
 export function readWrittenBackends(nat: Table | undefined, vip: Endpoint): readonly Endpoint[] {
   const seen = nat?.get(vipChainName(vip)) ?? [];
-  const backends = seen
-    .map((text) => parseEndpoint(parseRule(text).options.get('--to-destination') ?? ''))
-    .filter((endpoint) => endpoint !== null);
+  const options = seen.map((text) => parseRule(text).options);
+  const targets = new Set(options.map((option) => option.get('--to-destination') ?? ''));
+  const backends = [...targets].map((text) => parseEndpoint(text)).filter((endpoint) => endpoint !== null);
   if (backends.length === 0) return [];
+  const seconds = options.map((option) => option.get('--seconds')).find((text) => text !== undefined);
+  const affinitySeconds = seconds === undefined ? null : Number(seconds);
   const masquerades = ['own', 'kube-mark'] as const;
   const isOurs = masquerades.some((masquerade) =>
-    isWritten({ vip, masquerade, route: { way: 'direct', backends } }, seen),
+    isWritten({ vip, masquerade, route: { way: 'direct', backends, affinitySeconds } }, seen),
   );
   return isOurs ? backends : [];
 }

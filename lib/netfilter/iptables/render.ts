@@ -1,6 +1,6 @@
 import { type Family } from '../../address/address.ts';
 import { type Endpoint, formatEndpoint } from '../../address/endpoint.ts';
-import { type Balance, vipChainName } from '../balance.ts';
+import { affinityName, type Balance, vipChainName } from '../balance.ts';
 import { type RuleSpec } from './identity.ts';
 
 /** A rule of ours in a chain of the kernel's. */
@@ -86,34 +86,54 @@ function matchTranslated(vip: Endpoint, target: 'ACCEPT' | 'MASQUERADE'): RuleSp
 }
 
 /** The rules of a VIP's own chain; none for passthrough. */
-export function renderRoute({ route, masquerade }: Balance): RuleSpec[] {
-  const rules = translate(route);
+export function renderRoute({ vip, route, masquerade }: Balance): RuleSpec[] {
+  const rules = translate(vip, route);
   const mark = { head: '', tail: '-j KUBE-MARK-MASQ' };
   return masquerade === 'kube-mark' && rules.length > 0 ? [mark, ...rules] : rules;
 }
 
-function translate(target: Balance['route']): RuleSpec[] {
+function translate(vip: Endpoint, target: Balance['route']): RuleSpec[] {
   switch (target.way) {
     case 'service-chain':
       return [{ head: '', tail: `-j ${target.chain}` }];
     case 'cluster-ip':
-      return [translateTo(target.clusterIp, '-m tcp')];
+      return [translateTo(target.clusterIp)];
     case 'direct':
-      return target.backends.map((backend, index, { length }) =>
-        translateTo(backend, chanceMatch(length - index)),
-      );
+      return typeof target.affinitySeconds === 'number'
+        ? keepPlaces(vip, target.backends, target.affinitySeconds)
+        : target.backends.map((backend, index, { length }) =>
+            translateTo(backend, chanceMatch(length - index)),
+          );
     case 'passthrough':
       return [];
   }
 }
 
-/** One of the `remaining` backends, each as likely: the first takes 1/n, the next 1/(n-1), the last all the rest. */
-function chanceMatch(remaining: number): string {
-  return remaining === 1
-    ? '-m tcp'
-    : `-m statistic --mode random --probability ${(1 / remaining).toFixed(10)} -m tcp`;
+/**
+ * Whoever is on a backend's list goes there again; whoever is on none is put on one, each as likely. A list is there
+ * as long as a rule names it: a backend that goes takes it along, and when it comes back its clients have another place.
+ * The kernel keeps the last 100 clients of a list unless told otherwise (xt_recent, ip_list_tot).
+ */
+function keepPlaces(vip: Endpoint, backends: readonly Endpoint[], seconds: number): RuleSpec[] {
+  const mask = vip.family === 'ipv6' ? Array(8).fill('ffff').join(':') : '255.255.255.255';
+  const recent = (action: string, backend: Endpoint) =>
+    `-m recent ${action} --name ${affinityName(vip, backend)} --mask ${mask} --rsource `;
+  return [
+    ...backends.map((backend) =>
+      translateTo(backend, recent(`--update --seconds ${seconds} --reap`, backend)),
+    ),
+    ...backends.map((backend, index, { length }) =>
+      translateTo(backend, chanceMatch(length - index) + recent('--set', backend)),
+    ),
+  ];
 }
 
-function translateTo(endpoint: Endpoint, match: string): RuleSpec {
-  return { head: '-p tcp', tail: `${match} -j DNAT --to-destination ${formatEndpoint(endpoint)}` };
+/** One of the `remaining` backends, each as likely: the first takes 1/n, the next 1/(n-1), the last all the rest. */
+function chanceMatch(remaining: number): string {
+  return remaining === 1 ? '' : `-m statistic --mode random --probability ${(1 / remaining).toFixed(10)} `;
+}
+
+/** `matches` end with a space each. */
+function translateTo(endpoint: Endpoint, matches = ''): RuleSpec {
+  return { head: '-p tcp', tail: `${matches}-m tcp -j DNAT --to-destination ${formatEndpoint(endpoint)}` };
 }

@@ -9,6 +9,7 @@ const direct: Decision = {
   reason: 'no kube-proxy is here',
   isBypass: false,
   clusterIp: null,
+  affinitySeconds: null,
   backends: [toEndpoint('[fd00::11]:6443')],
 };
 

@@ -44,6 +44,7 @@ describe('a real kube-proxy in iptables mode', () => {
     });
     expect(listBackends(seen)).toEqual(expected);
     expect(seen.backends?.seenIn).toBe(`nat KUBE-SVC-NPX46M4PTMTKRN6Y (iptables-${backend})`);
+    expect(seen.affinitySeconds).toBe(state === 'client-ip-affinity' ? 10_800 : null);
   });
 
   test.each(['nft', 'legacy'] as const)('%s, no endpoints: no edge, and its chain is unwanted', (backend) => {
@@ -206,6 +207,7 @@ describe('the masquerade mark', () => {
 test('a host without kube-proxy shows nothing of it', () => {
   expect(view('')).toEqual({
     liveEdge: null,
+    affinitySeconds: null,
     isHooked: false,
     backends: null,
     unwanted: null,

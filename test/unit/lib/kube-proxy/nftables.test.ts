@@ -35,11 +35,13 @@ describe('a real kube-proxy in nftables mode', () => {
     expect(listBackends(seen)).toEqual(expected);
     expect(seen.backends?.seenIn).toBe(`chain ${chain} (nft table ip kube-proxy)`);
     expect(seen.unwanted).toBeNull();
+    expect(seen.affinitySeconds).toBe(state === 'client-ip-affinity' ? 10_800 : null);
   });
 
   test('no endpoints: no edge, though its chain stays for a while, and the ClusterIP is rejected', () => {
     expect(view(readCapture('no-endpoints'))).toEqual({
       liveEdge: null,
+      affinitySeconds: null,
       backends: null,
       unwanted: {
         value: '10.96.0.1 . tcp . 443 : goto reject-chain',
@@ -181,6 +183,7 @@ test.each([[[]], [[null, 7, 'x', [], {}]], [[{ map: null }, { rule: { chain, exp
   (objects: unknown[]) => {
     expect(readNftProxy({ family: 'ipv4', objects })).toEqual({
       liveEdge: null,
+      affinitySeconds: null,
       backends: null,
       unwanted: null,
     });

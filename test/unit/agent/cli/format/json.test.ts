@@ -24,6 +24,7 @@ test('the plan as JSON has every decision and every transaction', async () => {
         reason: 'kube-proxy sends 10.96.0.1 to the same 3 apiservers (nat KUBE-SERVICES (iptables-nft))',
         clusterIp: '10.96.0.1',
         backends: ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'],
+        affinitySeconds: null,
       },
     ],
     inSync: false,

@@ -1,0 +1,131 @@
+import { describe, expect, test } from '@jest/globals';
+import { plan, type Plan } from '../../agent/plan.ts';
+import { families, type Family } from '../../lib/address/address.ts';
+import { type Endpoint } from '../../lib/address/endpoint.ts';
+import { nameOwnTable } from '../../lib/naming/own-table.ts';
+import { type Balance } from '../../lib/netfilter/balance.ts';
+import { backends, type RuleBackend } from '../../lib/kernel/port.ts';
+import { parseSave } from '../../lib/netfilter/iptables/parse.ts';
+import { readWrittenBackends as readFromIptables } from '../../lib/netfilter/iptables/read-back.ts';
+import { type Ruleset } from '../../lib/netfilter/iptables/ruleset.ts';
+import { parseNftTable } from '../../lib/netfilter/nftables/parse.ts';
+import { readWrittenBackends as readFromNft } from '../../lib/netfilter/nftables/read-back.ts';
+import { type NftRuleset } from '../../lib/netfilter/nftables/ruleset.ts';
+import { toEndpoint } from '../fakes/endpoints.ts';
+import { describeKernels, everything } from './kinds.ts';
+import { watchDuring } from './watching.ts';
+
+const familyToHosts = {
+  ipv4: ['10.0.0.50', '10.0.0.51', '10.0.0.11', '10.0.0.12', '10.0.0.13'],
+  ipv6: ['[fd00::50]', '[fd00::51]', '[fd00::11]', '[fd00::12]', '[fd00::13]'],
+} as const;
+
+/** One VIP over three apiservers. */
+function balanceOf(family: Family, affinitySeconds: number | null): Balance {
+  const [vip, , ...backends] = familyToHosts[family].map((host) => toEndpoint(`${host}:6443`));
+  if (vip === undefined) throw new Error('no VIP');
+  return { vip, masquerade: 'own', route: { way: 'direct', backends, affinitySeconds } };
+}
+
+const withoutFirst = (balance: Balance): Balance =>
+  balance.route.way === 'direct'
+    ? { ...balance, route: { ...balance.route, backends: balance.route.backends.slice(1) } }
+    : balance;
+
+const allBackends = [...backends, 'nftables'] as const;
+const cases = allBackends.flatMap((backend) =>
+  families.flatMap((family) => [null, 10_800].map((seconds) => ({ backend, family, seconds }))),
+);
+
+const inSync = { tables: [], transactions: [] };
+
+describeKernels((subject) => {
+  async function read(backend: RuleBackend, family: Family): Promise<Ruleset | NftRuleset> {
+    const { iptables, nftTables } = await subject().kernel.read({ ...everything, families: [family] });
+    const found = [...iptables.map(parseSave), ...nftTables.map(parseNftTable)].find(
+      (ruleset) => ruleset.backend === backend,
+    );
+    if (found === undefined) throw new Error(`${backend} was not read`);
+    return found;
+  }
+
+  /** Whom what was written sends connections to. */
+  async function readBack(backend: RuleBackend, balance: Balance): Promise<readonly Endpoint[]> {
+    const ruleset = await read(backend, balance.vip.family);
+    return ruleset.backend === 'nftables'
+      ? readFromNft(ruleset.table, balance.vip)
+      : readFromIptables(ruleset.tables.get('nat'), balance.vip);
+  }
+
+  async function planFor(backend: RuleBackend, family: Family, balances: readonly Balance[]): Promise<Plan> {
+    return plan({ backend, balances }, [await read(backend, family)]);
+  }
+
+  /** What the product does: reads, then writes. */
+  async function write(backend: RuleBackend, family: Family, balances: readonly Balance[]): Promise<void> {
+    const { transactions } = await planFor(backend, family, balances);
+    for (const transaction of transactions) await subject().kernel.apply(transaction);
+  }
+
+  describe.each(cases)(
+    'our rules in $backend, $family, clients kept for $seconds s',
+    ({ backend, family, seconds }) => {
+      const balance = balanceOf(family, seconds);
+      const other: Balance = {
+        ...balance,
+        vip: toEndpoint(`${familyToHosts[family][1]}:8443`),
+        masquerade: 'none',
+      };
+
+      test('are in sync once they are written (I7), and say whom they send connections to', async () => {
+        await write(backend, family, [balance, other]);
+        expect(await planFor(backend, family, [balance, other])).toEqual(inSync);
+        const wanted = balance.route.way === 'direct' ? balance.route.backends : [];
+        expect(await readBack(backend, balance)).toEqual(wanted);
+      });
+
+      test('follow their apiservers and VIPs, are in sync after each step, and go', async () => {
+        for (const wanted of [[balance], [withoutFirst(balance)], [balance, other], [other], []]) {
+          await write(backend, family, wanted);
+          expect(await planFor(backend, family, wanted)).toEqual(inSync);
+        }
+        expect(await readBack(backend, balance)).toEqual([]);
+      });
+    },
+  );
+
+  test.each(families)('our own table of %s is repaired when somebody changed it', async (family) => {
+    const balance = balanceOf(family, 10_800);
+    const name = nameOwnTable(family);
+    for (const script of [
+      `flush chain ${name} prerouting`,
+      `add rule ${name} forward counter accept`,
+      `add chain ${name} mine`,
+      `add table ${name} { flags dormant; }`,
+      `delete table ${name}`,
+    ]) {
+      await write('nftables', family, [balance]);
+      await subject().runNft(script);
+      expect((await planFor('nftables', family, [balance])).tables).toHaveLength(1);
+      await write('nftables', family, [balance]);
+      expect(await planFor('nftables', family, [balance])).toEqual(inSync);
+    }
+  });
+
+  test('a script for it that refers to what is gone is TOOL_FAILED, and changes nothing (I6)', async () => {
+    const balance = balanceOf('ipv4', null);
+    await write('nftables', 'ipv4', [balance]);
+    const { transactions } = await planFor('nftables', 'ipv4', [withoutFirst(balance)]);
+    await subject().runNft('delete table ip vipnat');
+    for (const transaction of transactions) {
+      await expect(subject().kernel.apply(transaction)).rejects.toMatchObject({ code: 'TOOL_FAILED' });
+    }
+    expect(await read('nftables', 'ipv4')).toMatchObject({ table: null });
+  });
+
+  test('a write to it triggers', async () => {
+    expect(await watchDuring(subject(), () => subject().runNft('add table ip vipnat'))).toEqual([
+      'nft-generation',
+    ]);
+  });
+});
