@@ -1,12 +1,14 @@
 import { formatEndpoint } from '../../lib/address/endpoint.ts';
 import { vipChainName } from '../../lib/netfilter/balance.ts';
+import { type ForwardChain } from '../../lib/kernel/port.ts';
 import { type Drift } from '../../lib/netfilter/drift.ts';
 import { type Decision } from '../decide.ts';
 import { describeInSync } from '../describe.ts';
+import { findForeignDrops } from '../foreign-drops.ts';
 import { type MissingSwitch } from '../forwarding.ts';
 import { describeTable, type TablePlan } from '../plan.ts';
 import { type CheckContext } from './command-context.ts';
-import { lookAtHost } from './host.ts';
+import { createHostKernel, lookAtHost } from './host.ts';
 
 const inSyncStatus = 0;
 const driftStatus = 2;
@@ -21,9 +23,12 @@ const chainToConsequence = new Map([
 
 /** `vipnat check`: says how the rules differ from what `run` would have written. Exit 0 in sync, 2 with drift. */
 export async function check({ config, stdout }: CheckContext): Promise<number> {
-  const { decisions, plan, missingSwitches } = await lookAtHost(config);
+  const assessment = await lookAtHost(config);
+  const { decisions, plan, missingSwitches } = assessment;
+  const drops = findForeignDrops(await createHostKernel().listForwardChains(), assessment);
   if (plan.tables.length === 0 && missingSwitches.length === 0) {
     for (const decision of decisions) stdout(`${describeInSync(decision)}\n`);
+    stdout(drops.flatMap(describeDrop).join(''));
     return inSyncStatus;
   }
   const label = decisions.map(({ vip }) => formatEndpoint(vip)).join(', ');
@@ -36,7 +41,16 @@ export async function check({ config, stdout }: CheckContext): Promise<number> {
   ];
   const indent = ' '.repeat(label.length + 2);
   stdout(lines.map((line, index) => `${index === 0 ? `${label}  ` : indent}${line}\n`).join(''));
+  stdout(drops.flatMap(describeDrop).join(''));
   return driftStatus;
+}
+
+/** No drift: the rules are as vipnat would write them, and do not help there. */
+function describeDrop({ table, name }: ForwardChain): string[] {
+  return [
+    `warning: chain ${name} of table ${table} drops what is forwarded (policy drop), and only its owner can let it pass\n`,
+    `         connections to apiservers on other nodes hang unless it has a rule like: nft insert rule ${table} ${name} ct status dnat accept\n`,
+  ];
 }
 
 function describeSwitch({ name }: MissingSwitch): string[] {

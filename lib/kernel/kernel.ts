@@ -5,6 +5,7 @@ import { deleteFlows } from './conntrack.ts';
 import { readForwarding, writeForwarding } from './forwarding.ts';
 import { hasIptables, isForIptables, restoreIptables, saveIptables } from './iptables.ts';
 import { readIpvs } from './ipvs.ts';
+import { listForwardChains } from './nft-chains.ts';
 import { readNftProxy } from './nft-proxy.ts';
 import { readNftTable, runNft } from './nft-table.ts';
 import { type Kernel, type KernelQuery, type KernelReading } from './port.ts';
@@ -34,6 +35,7 @@ export function createKernel(options: KernelOptions): Kernel {
         ? restoreIptables(toolbox, transaction, writeLimitMs)
         : runNft(transaction, writeLimitMs),
     resetFlows: (selection) => deleteFlows(selection, writeLimitMs),
+    listForwardChains: () => listForwardChains(readLimitMs),
     enableForwarding: writeForwarding,
     watch: (onTrigger) => startWatch({ clock, onTrigger, onProblem }),
   };

@@ -25,6 +25,8 @@ export interface Kernel {
    * TOOL_MISSING, TOOL_NOT_PERMITTED or TOOL_FAILED where that cannot be done: nothing else depends on it.
    */
   resetFlows(selection: FlowSelection): Promise<number>;
+  /** nftables' chains for packets on their way through this host, iptables-nft's included. */
+  listForwardChains(): Promise<readonly ForwardChain[]>;
   /** Makes this host pass on packets of a family. Rejects with SYSCTL_NOT_WRITTEN where that cannot be done. */
   enableForwarding(family: Family): Promise<void>;
   /**
@@ -66,6 +68,15 @@ export interface SaveOutput {
   readonly backend: Backend;
   /** Standard output of `ip[6]tables-{nft,legacy}-save`; empty when the backend has no table. */
   readonly text: string;
+}
+
+/** A chain of nftables that packets on their way through this host pass. */
+export interface ForwardChain {
+  /** Its table with the family: `inet firewall`. */
+  readonly table: string;
+  readonly name: string;
+  /** Whether what no rule of it decides about is dropped. */
+  readonly isDropping: boolean;
 }
 
 /** What `nft -n -t list table` printed for our own table; empty when there is none. */

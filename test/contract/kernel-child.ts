@@ -11,7 +11,8 @@ import { type FlowSelection, type Kernel, type Watch } from '../../lib/kernel/po
 /** What the test asks. */
 export interface ChildRequest {
   readonly id: number;
-  readonly method: 'read' | 'apply' | 'resetFlows' | 'enableForwarding' | 'watch' | 'close';
+  readonly method:
+    'read' | 'apply' | 'resetFlows' | 'listForwardChains' | 'enableForwarding' | 'watch' | 'close';
   readonly argument?: unknown;
 }
 
@@ -55,6 +56,8 @@ async function handle(method: ChildRequest['method'], argument: unknown): Promis
       return null;
     case 'resetFlows':
       return await kernel.resetFlows(argument as FlowSelection);
+    case 'listForwardChains':
+      return await kernel.listForwardChains();
     case 'enableForwarding':
       await kernel.enableForwarding(argument as Family);
       return null;

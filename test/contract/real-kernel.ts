@@ -4,6 +4,7 @@ import { type Family } from '../../lib/address/address.ts';
 import { type ErrorCode, VipnatError } from '../../lib/errors.ts';
 import {
   type FlowSelection,
+  type ForwardChain,
   type Kernel,
   type KernelQuery,
   type KernelReading,
@@ -51,6 +52,10 @@ export class RealKernel implements Kernel {
 
   async resetFlows(selection: FlowSelection): Promise<number> {
     return (await this.#ask('resetFlows', selection)) as number;
+  }
+
+  async listForwardChains(): Promise<readonly ForwardChain[]> {
+    return (await this.#ask('listForwardChains')) as readonly ForwardChain[];
   }
 
   async enableForwarding(family: Family): Promise<void> {

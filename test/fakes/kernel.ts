@@ -5,6 +5,7 @@ import { type Clock, systemClock } from '../../lib/kernel/clock.ts';
 import {
   type Backend,
   type FlowSelection,
+  type ForwardChain,
   type Forwarding,
   type Kernel,
   type KernelQuery,
@@ -49,6 +50,8 @@ export class FakeKernel implements Kernel {
   hasIptables = true;
   /** Whether the host forwards. */
   forwarding: Forwarding = { ipv4: true, ipv6: true };
+  /** nftables' chains of others for what is forwarded. */
+  forwardChains: readonly ForwardChain[] = [];
   /** As NFT_MSG_GETGEN has it. */
   generation = 1;
   readonly #clock: Clock;
@@ -118,6 +121,11 @@ export class FakeKernel implements Kernel {
     const deleted = this.#flows.length - kept.length;
     this.#flows = kept;
     return deleted;
+  }
+
+  async listForwardChains(): Promise<readonly ForwardChain[]> {
+    await this.faults.meet('nft');
+    return this.forwardChains;
   }
 
   async enableForwarding(family: Family): Promise<void> {

@@ -96,6 +96,17 @@ describe('a host without any iptables', () => {
       });
       expect(await run(['check', ...args])).toMatchObject({ exitCode: 0 });
 
+      await shell(
+        "nft 'add table inet strict; add chain inet strict pass { type filter hook forward priority 0; policy drop; }'",
+      );
+      const warned = await run(['check', ...args]);
+      expect(warned).toMatchObject({ exitCode: 0 });
+      expect(warned.stdout).toContain('warning: chain pass of table inet strict drops what is forwarded');
+      const remedy = /(nft insert rule .*)$/m.exec(warned.stdout)?.[1] ?? 'false';
+      await shell(remedy);
+      await expectBalanced(cluster, client);
+      await shell('nft delete table inet strict');
+
       const cleanup = await run(['cleanup']);
       expect(cleanup.stderr).toBe('removed the table (ip vipnat, nft)\nremoved the table (ip6 vipnat, nft)');
       expect(await shell('nft list ruleset')).toBe('');

@@ -1,0 +1,28 @@
+import { type ForwardChain } from '../lib/kernel/port.ts';
+import { ownTable } from '../lib/naming/own-table.ts';
+import { type Assessment } from './assess.ts';
+
+/** The chain of iptables-nft for what is forwarded, by the family of whoever writes there. */
+const iptablesTables = { ipv4: 'ip filter', ipv6: 'ip6 filter' } as const;
+
+/**
+ * Chains of others that drop what is balanced on its way to apiservers on other hosts, and that no rule of ours can
+ * overrule: an accept counts in its own chain only, and those are not ours to write to (docs/adr/0013). Rules that
+ * drop are not looked for, only policies.
+ */
+export function findForeignDrops(
+  chains: readonly ForwardChain[],
+  { decisions, observation }: Pick<Assessment, 'decisions' | 'observation'>,
+): ForwardChain[] {
+  const families = new Set(decisions.filter(({ way }) => way !== 'passthrough').map(({ vip }) => vip.family));
+  // Where an iptables is, its chain is told to accept.
+  const tables = [...families].flatMap((family) => [
+    family === 'ipv6' ? 'ip6 ' : 'ip ',
+    ...(observation.rulesets.some((seen) => seen.family === family) ? [iptablesTables[family]] : []),
+  ]);
+  return chains.filter(({ table, isDropping }) => {
+    const [kind = ''] = table.split(' ');
+    const isMet = kind === 'inet' ? families.size > 0 : tables.includes(`${kind} `);
+    return isDropping && isMet && !tables.includes(table) && !table.endsWith(` ${ownTable}`);
+  });
+}
