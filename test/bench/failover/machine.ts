@@ -1,4 +1,3 @@
-import { cpus, release, totalmem } from 'node:os';
 import { execaSync } from 'execa';
 import { etcdModule } from '../../lab/build/module.ts';
 import { LabError } from '../../lab/error.ts';
@@ -12,13 +11,6 @@ export function requireHaproxy(): void {
   throw new LabError(
     'not found: haproxy. Install: apt-get install haproxy, or leave it out: --only vipnat,kube-proxy',
   );
-}
-
-/** What figures depend on: the machine in a few words. */
-export function describeMachine(): string {
-  const [cpu] = cpus();
-  const gigabytes = (totalmem() / 1024 ** 3).toFixed(0);
-  return `${cpus().length} cores (${cpu?.model.trim() ?? 'unknown'}), ${gigabytes} GiB of memory, Linux ${release()}`;
 }
 
 /** The versions of what takes part, by name. */

@@ -1,6 +1,7 @@
 import { writeSection } from '../page.ts';
 import { faultNames, faults } from './faults.ts';
-import { describeMachine, listVersions } from './machine.ts';
+import { describeMachine } from '../machine.ts';
+import { listVersions } from './machine.ts';
 import { readRounds, type RoundRecord } from './record.ts';
 import { limits } from './round.ts';
 import { setUpNames, setUps } from './set-ups.ts';

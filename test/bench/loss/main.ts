@@ -13,7 +13,7 @@ import { raiseLab } from '../../lab/raise.ts';
 import { waitForBalance } from '../../lab/ready.ts';
 import { requireHost } from '../../lab/requirements.ts';
 import { apiserverPort, masters } from '../../network/layout.ts';
-import { describeMachine } from '../failover/machine.ts';
+import { describeMachine } from '../machine.ts';
 import { prepareClient, watched } from '../failover/round.ts';
 import { writeSection } from '../page.ts';
 import { measureAgent, type AgentFigures, readFalls } from './agents.ts';
