@@ -25,5 +25,12 @@ export async function readNftTable(family: Family, limitMs: number): Promise<Nft
 /** Runs one script: all of it takes effect, or nothing. */
 export async function runNft({ input }: Transaction, limitMs: number): Promise<void> {
   if (!isInPath('nft')) throw toolMissing('nft');
-  await runTool({ tool: 'nft', arguments: ['-f', '-'], input, limitMs });
+  const call = { tool: 'nft', arguments: ['-f', '-'], input, limitMs };
+  const { exitCode, stderr } = await execTool(call);
+  if (exitCode === 0) return;
+  // nft 0.9.8 opens /dev/stdin anew, which cannot be done with the socket that Node gives it.
+  if (!stderr.includes('Could not open file "/dev/stdin"')) {
+    throw toolFailed({ tool: 'nft', exitCode, stderr, input });
+  }
+  await runTool({ tool: 'nft', arguments: [input], limitMs });
 }

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { afterAll, afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { families } from '../../lib/address/address.ts';
 import { formatEndpoint } from '../../lib/address/endpoint.ts';
 import { Cluster, seatNames } from '../network/cluster.ts';
@@ -41,7 +41,8 @@ async function start(): Promise<Agent> {
 }
 
 describe('a host without any iptables', () => {
-  beforeAll(() => {
+  beforeEach(() => {
+    shims.clear();
     for (const tool of ['nft', 'conntrack', 'inotifywait']) shims.link(tool);
   });
 
@@ -111,6 +112,25 @@ describe('a host without any iptables', () => {
       expect(cleanup.stderr).toBe('removed the table (ip vipnat, nft)\nremoved the table (ip6 vipnat, nft)');
       expect(await shell('nft list ruleset')).toBe('');
       await expectAnswers(cluster, client, ['m1']);
+    },
+    limitMs,
+  );
+
+  test(
+    'is written to by an nft that cannot read from a socket, as nft 0.9.8',
+    async () => {
+      const nft = `${shims.onlyPath}/nft-itself`;
+      shims.link('nft', 'nft-itself');
+      shims.replace(
+        'nft',
+        `if [ "$1" = -f ]; then
+          echo 'internal:0:0-0: Error: Could not open file "/dev/stdin": No such device or address' >&2
+          exit 1
+        fi
+        exec ${nft} "$@"`,
+      );
+      expect(await run(['run', '--once', ...args])).toMatchObject({ exitCode: 0 });
+      await expectBalanced(cluster, client);
     },
     limitMs,
   );

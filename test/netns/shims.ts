@@ -19,13 +19,15 @@ export class Shims {
   /** Puts a shell script in a tool's place. */
   replace(tool: string, script: string): void {
     const file = join(this.#folder, tool);
+    // Not through a link to the tool itself.
+    rmSync(file, { force: true });
     writeFileSync(file, `#!/bin/sh\n${script}\n`);
     chmodSync(file, 0o755);
   }
 
-  /** Has the tool itself among the shims. */
-  link(tool: string): void {
-    symlinkSync(find(tool), join(this.#folder, tool));
+  /** Has the tool itself among the shims, by its own name or another. */
+  link(tool: string, name = tool): void {
+    symlinkSync(find(tool), join(this.#folder, name));
   }
 
   /** Puts a script in a tool's place that does what the tool does, until `breakNow()`; then `script`, with the tool as $TOOL. */

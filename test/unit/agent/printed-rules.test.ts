@@ -1,0 +1,40 @@
+import { expect, test } from '@jest/globals';
+import { readFileSync } from 'node:fs';
+import { plan } from '../../../agent/plan.ts';
+import { families, type Family } from '../../../lib/address/address.ts';
+import { backends, type RuleBackend } from '../../../lib/kernel/port.ts';
+import { type Balance } from '../../../lib/netfilter/balance.ts';
+import { parseSave } from '../../../lib/netfilter/iptables/parse.ts';
+import { parseNftTable } from '../../../lib/netfilter/nftables/parse.ts';
+import { toEndpoint } from '../../fakes/endpoints.ts';
+
+const cases = families.flatMap((family) =>
+  [...backends, 'nftables' as const].map((backend) => ({ family, backend })),
+);
+
+/** What was written when these were captured. */
+function balancesOf(family: Family): Balance[] {
+  const [vip, other, ...apiservers] = [50, 51, 11, 12, 13].map((host) =>
+    toEndpoint(`${family === 'ipv6' ? `[fd00:77::${host}]` : `10.77.0.${host}`}:6443`),
+  );
+  if (vip === undefined || other === undefined) throw new Error('no VIPs');
+  return [
+    { vip, masquerade: 'own', route: { way: 'direct', backends: apiservers, affinitySeconds: 10_800 } },
+    { vip: { ...other, port: 8443 }, masquerade: 'none', route: { way: 'direct', backends: apiservers } },
+  ];
+}
+
+function read(family: Family, backend: RuleBackend) {
+  const url = new URL(`../../fixtures/captures/own-rules.${backend}.${family}.txt`, import.meta.url);
+  const text = readFileSync(url, 'utf8');
+  return backend === 'nftables' ? parseNftTable({ family, text }) : parseSave({ family, backend, text });
+}
+
+test.each(cases)(
+  'what every known version of the tools prints of our rules is in sync: $backend, $family',
+  ({ family, backend }) => {
+    const seen = [read(family, backend)];
+    expect(plan({ backend, balances: balancesOf(family) }, seen).tables).toEqual([]);
+    expect(plan({ backend, balances: balancesOf(family).slice(1) }, seen).tables).not.toEqual([]);
+  },
+);
