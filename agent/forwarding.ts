@@ -18,6 +18,8 @@ import { type Observation } from './observe.ts';
 export interface MissingSwitch {
   readonly family: Family;
   readonly name: string;
+  /** Whether it is ours to switch on (`--sysctls set`). */
+  readonly isOurs: boolean;
 }
 
 /** Who is told of what became of switching. */
@@ -31,11 +33,11 @@ export interface ForwardingReport {
 /** The switches that are off on this host, of families that have a VIP. */
 export function findMissingSwitches(
   { forwarding }: Pick<Observation, 'forwarding'>,
-  { vips }: Pick<Config, 'vips'>,
+  { vips, sysctls }: Pick<Config, 'vips' | 'sysctls'>,
 ): MissingSwitch[] {
   return families
     .filter((family) => forwarding[family] === false && vips.some((vip) => vip.family === family))
-    .map((family) => ({ family, name: forwardingSwitch(family) }));
+    .map((family) => ({ family, name: forwardingSwitch(family), isOurs: sysctls === 'set' }));
 }
 
 /**

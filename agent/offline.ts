@@ -10,7 +10,7 @@ import { plan } from './plan.ts';
 import { toRoute } from './route.ts';
 
 /** The part of an assessment that a plan is printed from. */
-export type PlannedState = Pick<Assessment, 'decisions' | 'plan' | 'missingSwitches'> & {
+export type PlannedState = Pick<Assessment, 'decisions' | 'plan' | 'missingSwitches' | 'refused'> & {
   readonly observation: Pick<Assessment['observation'], 'addresses' | 'backend' | 'proxyMode'>;
 };
 
@@ -42,6 +42,7 @@ export function planOffline(config: Config): PlannedState {
   return {
     decisions,
     missingSwitches: [],
+    refused: [],
     plan: plan(
       { backend: backend.value, balances },
       families.map((family) => emptyRuleset(family, backend.value)),

@@ -25,10 +25,13 @@ const chainToConsequence = new Map([
 export async function check({ config, stdout }: CheckContext): Promise<number> {
   const assessment = await lookAtHost(config);
   const { decisions, plan, missingSwitches } = assessment;
-  const drops = findForeignDrops(await createHostKernel().listForwardChains(), assessment);
+  const warnings = [
+    ...new Set(assessment.refused.map((sentence) => `warning: ${sentence}\n`)),
+    ...findForeignDrops(await createHostKernel().listForwardChains(), assessment).flatMap(describeDrop),
+  ];
   if (plan.tables.length === 0 && missingSwitches.length === 0) {
     for (const decision of decisions) stdout(`${describeInSync(decision)}\n`);
-    stdout(drops.flatMap(describeDrop).join(''));
+    stdout(warnings.join(''));
     return inSyncStatus;
   }
   const label = decisions.map(({ vip }) => formatEndpoint(vip)).join(', ');
@@ -41,7 +44,7 @@ export async function check({ config, stdout }: CheckContext): Promise<number> {
   ];
   const indent = ' '.repeat(label.length + 2);
   stdout(lines.map((line, index) => `${index === 0 ? `${label}  ` : indent}${line}\n`).join(''));
-  stdout(drops.flatMap(describeDrop).join(''));
+  stdout(warnings.join(''));
   return driftStatus;
 }
 

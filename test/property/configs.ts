@@ -61,14 +61,18 @@ export const balance: fc.Arbitrary<Balance> = fc
     way: fc.constantFrom('service-chain', 'cluster-ip', 'direct', 'passthrough'),
     backends: fc.subarray(apiservers, { minLength: 1 }),
     masquerade: fc.constantFrom(...masquerades),
+    affinitySeconds: fc.constantFrom(null, 60, 10_800),
   })
-  .map(({ vip, way, backends, masquerade }) => ({
+  .map(({ vip, way, backends, masquerade, affinitySeconds }) => ({
     vip,
     masquerade,
-    route: toRoute(
-      way,
-      vip.family,
-      backends.filter(({ family }) => family === vip.family),
+    route: withAffinity(
+      toRoute(
+        way,
+        vip.family,
+        backends.filter(({ family }) => family === vip.family),
+      ),
+      affinitySeconds,
     ),
   }));
 
@@ -86,4 +90,8 @@ function toRoute(
   if (way === 'service-chain') return { way, chain: serviceChain };
   if (way === 'cluster-ip') return { way, clusterIp: { family, address: clusterIps[family], port: 443 } };
   return way === 'direct' && backends.length > 0 ? { way, backends } : { way: 'passthrough' };
+}
+
+function withAffinity(route: Balance['route'], affinitySeconds: number | null): Balance['route'] {
+  return route.way === 'direct' ? { ...route, affinitySeconds } : route;
 }

@@ -3,9 +3,12 @@ import fc from 'fast-check';
 import { type LookPorts } from '../../agent/look.ts';
 import { plan } from '../../agent/plan.ts';
 import { VipnatError } from '../../lib/errors.ts';
+import { families, type Family } from '../../lib/address/address.ts';
 import { type Endpoint } from '../../lib/address/endpoint.ts';
-import { type Backend, backends } from '../../lib/kernel/port.ts';
+import { backends, type RuleBackend } from '../../lib/kernel/port.ts';
+import { nameOwnTable } from '../../lib/naming/own-table.ts';
 import { parseSave } from '../../lib/netfilter/iptables/parse.ts';
+import { parseNftTable } from '../../lib/netfilter/nftables/parse.ts';
 import { type Balance } from '../../lib/netfilter/balance.ts';
 import { type FakeClock } from '../fakes/clock.ts';
 import { nobodyProbes } from '../fakes/health.ts';
@@ -13,7 +16,7 @@ import { FakeKernel } from '../fakes/kernel.ts';
 import { removeKubeProxy, syncKubeProxy } from '../fakes/kube-proxy-rules.ts';
 import { apiservers, balances, vips } from './configs.ts';
 import { edit, type Edit, foreignScript, leftoverScript, runEdit, type Script, source } from './strangers.ts';
-import { listChains, type Source, sources } from './tables.ts';
+import { listChains, type Source } from './tables.ts';
 
 /** One thing that happens to a host's kernel: plain data, so that a counter-example can be committed. */
 export type Event =
@@ -25,12 +28,29 @@ export type Event =
   | { readonly does: 'sync'; readonly source: Source; readonly endpoints: readonly Endpoint[] }
   | { readonly does: 'remove-kube-proxy'; readonly source: Source }
   /** An earlier agent wrote these. */
-  | { readonly does: 'agent'; readonly backend: Backend; readonly balances: readonly Balance[] }
+  | { readonly does: 'agent'; readonly backend: RuleBackend; readonly balances: readonly Balance[] }
+  /** Somebody changes our own table, or makes one of its name. */
+  | { readonly does: 'nft'; readonly family: Family; readonly command: NftCommand }
   | { readonly does: 'nft-proxy'; readonly capture: string | null }
   | { readonly does: 'ipvs'; readonly capture: string | null }
   | { readonly does: 'vip'; readonly isHeld: boolean };
 
 const anySource = source;
+
+/** What strangers do to our table; TABLE stands for its name. */
+const nftCommands = [
+  'flush chain TABLE prerouting',
+  'delete table TABLE',
+  'add table TABLE { flags dormant; }',
+  'add table TABLE',
+  'add chain TABLE mine',
+  'add rule TABLE output counter accept',
+  'add rule TABLE output counter accept comment "vipnat:of-another-version"',
+  'add set TABLE mine { type ipv4_addr; }',
+  'flush chain TABLE forward\ndelete chain TABLE forward\nadd chain TABLE forward { type filter hook forward priority 1; policy drop; }',
+] as const;
+
+type NftCommand = (typeof nftCommands)[number];
 
 /** What happens to a host without vipnat. */
 export const event: fc.Arbitrary<Event> = fc.oneof(
@@ -80,12 +100,20 @@ export const event: fc.Arbitrary<Event> = fc.oneof(
     }),
   },
   { weight: 1, arbitrary: fc.record({ does: fc.constant('vip' as const), isHeld: fc.boolean() }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      does: fc.constant('nft' as const),
+      family: fc.constantFrom(...families),
+      command: fc.constantFrom(...nftCommands),
+    }),
+  },
 );
 
 /** An earlier agent's work. */
 const agentEvent: fc.Arbitrary<Event> = fc.record({
   does: fc.constant('agent' as const),
-  backend: fc.constantFrom(...backends),
+  backend: fc.constantFrom(...backends, 'nftables' as const),
   balances,
 });
 
@@ -124,16 +152,15 @@ export function run(kernel: FakeKernel, happening: Event): void {
   }
 }
 
+type ByHand = Extract<Event, { readonly does: 'script' | 'edit' | 'flush' | 'nft' }>;
+
 function runEvent(kernel: FakeKernel, happening: Event): void {
   switch (happening.does) {
     case 'script':
-      kernel.run(happening.script.family, happening.script.backend, happening.script.script);
-      return;
     case 'edit':
-      runEdit(kernel, happening.edit);
-      return;
     case 'flush':
-      flush(kernel, happening.source, happening.table);
+    case 'nft':
+      runByHand(kernel, happening);
       return;
     case 'sync':
       syncKubeProxy(kernel, happening.source, happening.endpoints);
@@ -155,18 +182,37 @@ function runEvent(kernel: FakeKernel, happening: Event): void {
   }
 }
 
+function runByHand(kernel: FakeKernel, happening: ByHand): void {
+  switch (happening.does) {
+    case 'script':
+      kernel.run(happening.script.family, happening.script.backend, happening.script.script);
+      return;
+    case 'edit':
+      runEdit(kernel, happening.edit);
+      return;
+    case 'flush':
+      flush(kernel, happening.source, happening.table);
+      return;
+    case 'nft':
+      kernel.runNft(happening.command.replaceAll('TABLE', nameOwnTable(happening.family)));
+  }
+}
+
 function flush(kernel: FakeKernel, { family, backend }: Source, table: string): void {
   const chains = listChains(kernel, { family, backend }).filter((printed) => printed.table === table);
   if (chains.length > 0) kernel.run(family, backend, `*${table}\n-F\nCOMMIT\n`);
 }
 
 /** As an agent writes them that is told where to, and with no regard to what is in the other backend. */
-function writeBalances(kernel: FakeKernel, backend: Backend, wanted: readonly Balance[]): void {
-  const seen = sources
-    .filter((candidate) => candidate.backend === backend)
-    .map(({ family }) => parseSave({ family, backend, text: kernel.show(family, backend) }));
+function writeBalances(kernel: FakeKernel, backend: RuleBackend, wanted: readonly Balance[]): void {
+  const seen = families.map((family) =>
+    backend === 'nftables'
+      ? parseNftTable({ family, text: kernel.showNft(family) })
+      : parseSave({ family, backend, text: kernel.show(family, backend) }),
+  );
   for (const { family, input } of plan({ backend, balances: wanted }, seen).transactions) {
-    kernel.run(family, backend, input);
+    if (backend === 'nftables') kernel.runNft(input);
+    else kernel.run(family, backend, input);
   }
 }
 

@@ -30,11 +30,12 @@ const baseToComment = new Map([
  * for it, and every line that is no command a comment. They are not atomic; `--format restore` is.
  */
 export function formatCommands(state: PlannedState, node: string): string {
-  const { plan, decisions, missingSwitches, observation } = state;
+  const { plan, decisions, missingSwitches, refused, observation } = state;
   const title = decisions.map(({ vip, way }) => `${formatEndpoint(vip)}: ${way}`).join(' · ');
   const lines = [
     `# ${node} · ${describeKubeProxy(observation)} · ${title}`,
     ...new Set(decisions.map(({ reason }) => `# Why: ${reason}.`)),
+    ...new Set(refused.map((sentence) => `# Left out: ${sentence}.`)),
     ...formatSwitches(missingSwitches),
     ...byInterest(plan.tables).flatMap((table) => formatTable(table, decisions)),
     '',
@@ -44,8 +45,14 @@ export function formatCommands(state: PlannedState, node: string): string {
 }
 
 function formatSwitches(missing: readonly MissingSwitch[]): string[] {
-  if (missing.length === 0) return [];
-  return ['', '# This host does not forward:', ...missing.map(({ name }) => `sysctl -w ${name}=1`)];
+  const ours = missing.filter(({ isOurs }) => isOurs).map(({ name }) => `sysctl -w ${name}=1`);
+  const left = missing.filter(({ isOurs }) => !isOurs).map(({ name }) => `# sysctl -w ${name}=1`);
+  return [
+    ...(ours.length === 0 ? [] : ['', '# This host does not forward:', ...ours]),
+    ...(left.length === 0
+      ? []
+      : ['', '# This host does not forward, and is left so (--sysctls check):', ...left]),
+  ];
 }
 
 /** The nat table first: that is where the VIP's packets go. */

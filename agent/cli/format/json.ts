@@ -4,7 +4,7 @@ import { type PlannedState } from '../../offline.ts';
 
 /** `plan --format json`, version 1: fields are added, never renamed. Ends with a newline. */
 export function formatJson(
-  { decisions, plan, missingSwitches, observation }: PlannedState,
+  { decisions, plan, missingSwitches, refused, observation }: PlannedState,
   node: string,
 ): string {
   const { proxyMode, backend, addresses } = observation;
@@ -24,6 +24,7 @@ export function formatJson(
     })),
     inSync: plan.transactions.length === 0 && missingSwitches.length === 0,
     sysctls: missingSwitches.map(({ name }) => ({ name, value: '0', wanted: '1' })),
+    refused: [...new Set(refused)],
     transactions: plan.transactions.map(({ family, backend: toolBackend, input }) => ({
       tool: toolName(family, toolBackend, 'restore'),
       family,

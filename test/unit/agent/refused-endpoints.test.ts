@@ -1,10 +1,24 @@
 import { expect, test } from '@jest/globals';
+import { formatCommands } from '../../../agent/cli/format/commands.ts';
+import { formatJson } from '../../../agent/cli/format/json.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { FakeClock } from '../../fakes/clock.ts';
 import { toEndpoint } from '../../fakes/endpoints.ts';
 import { FakeKernel } from '../../fakes/kernel.ts';
 import { syncKubeProxy } from '../../fakes/kube-proxy-rules.ts';
-import { linesOf, startAgent } from './running-agent.ts';
+import { lookOnce } from './captured-host.ts';
+import { linesOf, ordinaryConfig, startAgent } from './running-agent.ts';
+
+test('what is refused is in the plan, for people and for programs', async () => {
+  const kernel = new FakeKernel(new FakeClock());
+  const endpoints = ['10.77.0.11:6443', '127.0.0.1:6443'].map((text) => toEndpoint(text));
+  syncKubeProxy(kernel, { family: 'ipv4', backend: 'nft' }, endpoints);
+  const state = await lookOnce(kernel, ordinaryConfig);
+  const sentence =
+    '127.0.0.1:6443 is a loopback address, and not used as an apiserver (nat KUBE-SVC-NPX46M4PTMTKRN6Y (iptables-nft))';
+  expect(formatCommands(state, 'm1')).toContain(`# Left out: ${sentence}.`);
+  expect(JSON.parse(formatJson(state, 'm1'))).toMatchObject({ refused: [sentence] });
+});
 
 test('what kube-proxy lists and no apiserver can be at gets no connection, is said once, and is never saved', async () => {
   const clock = new FakeClock();

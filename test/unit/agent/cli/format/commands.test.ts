@@ -104,6 +104,15 @@ describe('the plan as commands', () => {
     expect(text.indexOf('-D OUTPUT -j VIPNAT-OLD')).toBeLessThan(text.indexOf('-X VIPNAT-OLD'));
   });
 
+  test('what --sysctls check leaves is a comment', async () => {
+    const kernel = new FakeKernel(new FakeClock());
+    kernel.forwarding = { ipv4: false, ipv6: false };
+    const config: Config = { ...ordinaryConfig, endpoints: three, sysctls: 'check' };
+    const text = formatCommands(await lookOnce(kernel, config), 'master-1');
+    expect(text).toContain('left so (--sysctls check):\n# sysctl -w net.ipv4.ip_forward=1\n');
+    expect(text).not.toMatch(/^sysctl/m);
+  });
+
   test('an IPv6 destination is quoted for the shell', async () => {
     const config: Config = {
       ...ordinaryConfig,

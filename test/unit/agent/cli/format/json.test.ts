@@ -29,6 +29,7 @@ test('the plan as JSON has every decision and every transaction', async () => {
     ],
     inSync: false,
     sysctls: [],
+    refused: [],
     transactions: [
       { tool: 'iptables-nft-restore', family: 'ipv4', input: state.plan.transactions[0]?.input },
     ],
