@@ -2,6 +2,7 @@ import { type Family } from '../lib/address/address.ts';
 import { type Endpoint } from '../lib/address/endpoint.ts';
 import { type Backend } from '../lib/kernel/port.ts';
 import { type Finding } from '../lib/finding.ts';
+import { type ApiView } from './discovery/api/cluster-api.ts';
 
 /** How a VIP stood in the last look. */
 export interface VipMemory {
@@ -19,6 +20,10 @@ export const unseenVip: VipMemory = { agreedLooks: 0, isBypass: false };
  */
 export interface Memory {
   readonly endpoints: Readonly<Partial<Record<Family, Finding<readonly Endpoint[]>>>>;
+  /** What the Kubernetes API said last, or null for nothing. */
+  readonly api: ApiView | null;
+  /** What kube-proxy had when the API was last heard: later news of kube-proxy's are newer than the API's word. */
+  readonly proxyBesideApi: Readonly<Partial<Record<Family, readonly Endpoint[]>>>;
   /** By VIP text. */
   readonly vips: ReadonlyMap<string, VipMemory>;
   /** How a backend's tool prints rules of ours that read differently from what was written, by `backend id`. */
@@ -30,6 +35,8 @@ export interface Memory {
 /** The memory of a process that has not looked yet. */
 export const emptyMemory: Memory = {
   endpoints: {},
+  api: null,
+  proxyBesideApi: {},
   vips: new Map(),
   prints: new Map(),
   unforwardable: new Set(),

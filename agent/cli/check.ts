@@ -21,8 +21,8 @@ const chainToConsequence = new Map([
 ]);
 
 /** `vipnat check`: says how the rules differ from what `run` would have written. Exit 0 in sync, 2 with drift. */
-export async function check({ config, stdout }: CheckContext): Promise<number> {
-  const { decisions, plan, missingSwitches } = await lookAtHost(config);
+export async function check({ config, stdout, stderr }: CheckContext): Promise<number> {
+  const { decisions, plan, missingSwitches } = await lookAtHost(config, stderr);
   if (plan.tables.length === 0 && missingSwitches.length === 0) {
     for (const decision of decisions) stdout(`${describeInSync(decision)}\n`);
     return inSyncStatus;

@@ -8,6 +8,7 @@ import { type Backend, backends } from '../../lib/kernel/port.ts';
 import { parseSave } from '../../lib/netfilter/iptables/parse.ts';
 import { type Balance } from '../../lib/netfilter/iptables/render.ts';
 import { type FakeClock } from '../fakes/clock.ts';
+import { noApi } from '../../agent/discovery/api/cluster-api.ts';
 import { nobodyProbes } from '../fakes/health.ts';
 import { FakeKernel } from '../fakes/kernel.ts';
 import { removeKubeProxy, syncKubeProxy } from '../fakes/kube-proxy-rules.ts';
@@ -109,7 +110,7 @@ export function createKernel(events: readonly Event[], clock?: FakeClock): FakeK
 
 /** A world in which kube-proxy answers this. */
 export function createPorts(kernel: FakeKernel, answer: string | null): LookPorts {
-  return { kernel, askProxyMode: () => Promise.resolve(answer), health: nobodyProbes };
+  return { kernel, askProxyMode: () => Promise.resolve(answer), health: nobodyProbes, api: noApi };
 }
 
 /** What kube-proxy says about its mode: mostly nothing. */

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { look } from '../../../agent/look.ts';
 import { type Assessment } from '../../../agent/assess.ts';
 import { type Config } from '../../../agent/config/config.ts';
+import { noApi } from '../../../agent/discovery/api/cluster-api.ts';
 import { emptyMemory, type Memory } from '../../../agent/memory.ts';
 import { FakeClock } from '../../fakes/clock.ts';
 import { nobodyProbes } from '../../fakes/health.ts';
@@ -29,5 +30,9 @@ export function lookOnce(
   config: Config,
   { memory = emptyMemory, answer = null }: { memory?: Memory; answer?: string | null } = {},
 ): Promise<Assessment> {
-  return look({ kernel, askProxyMode: () => Promise.resolve(answer), health: nobodyProbes }, config, memory);
+  return look(
+    { kernel, askProxyMode: () => Promise.resolve(answer), health: nobodyProbes, api: noApi },
+    config,
+    memory,
+  );
 }

@@ -18,6 +18,7 @@ const iptables: VipFacts = {
   virtualServerProblem: null,
   unwanted: null,
   usable: { value: three, seenIn: 'kube-proxy', isFailOpen: false },
+  apiSource: null,
   agreedLooks: 1,
   wasBypassing: false,
 };
