@@ -85,8 +85,8 @@ export class Agent {
   /** Ends all probes, and the loop after the writes under way, if any. The rules stay (I8). */
   async stop(): Promise<void> {
     this.#monitor.stop();
-    this.#api.stop();
     await this.#loop.stop();
+    this.#api.stop();
     // A look that was under way may have found somebody new.
     this.#monitor.stop();
     await this.#keeper.settle();

@@ -8,7 +8,7 @@
  */
 import { type Cancel, type Clock } from '../../../lib/kernel/clock.ts';
 import { type Random } from '../../../lib/kernel/random.ts';
-import { VipnatError } from '../../../lib/errors.ts';
+import { type ErrorCode, VipnatError } from '../../../lib/errors.ts';
 import { backOff } from '../../schedule.ts';
 import { NonsenseError, VersionGoneError } from './errors.ts';
 import { LineReader } from './line-reader.ts';
@@ -56,6 +56,8 @@ export class Follower<T extends ApiObject> {
   #listing: Listing<T> | null = null;
   #failures = 0;
   #isProven = false;
+  /** What says most of all that went wrong in this round. */
+  #problem: VipnatError | null = null;
   readonly #stopping = new AbortController();
   #wake: () => void = () => undefined;
 
@@ -121,8 +123,10 @@ export class Follower<T extends ApiObject> {
     if (this.#isProven && problem.code === 'API_UNREACHABLE') return 0;
     this.#failures += 1;
     const rounds = Math.floor(this.#failures / route.count);
-    if (rounds > 0) onLost(problem);
+    this.#problem = chooseTelling(this.#problem, problem);
+    if (rounds > 0) onLost(this.#problem);
     if (this.#failures % route.count !== 0) return 0;
+    this.#problem = null;
     return backOff(rounds - 1, firstRetryMs, maxRetryMs) * (0.5 + random() / 2);
   }
 
@@ -192,6 +196,7 @@ export class Follower<T extends ApiObject> {
 
   #prove(connection: Connection): void {
     this.#failures = 0;
+    this.#problem = null;
     this.#isProven = true;
     this.#options.onFollowed(connection);
   }
@@ -206,6 +211,14 @@ export class Follower<T extends ApiObject> {
       };
     });
   }
+}
+
+/** An answer says more than none does, and a refusal more than a fault. */
+const telling: readonly ErrorCode[] = ['API_FORBIDDEN', 'API_ANSWER_UNEXPECTED', 'API_UNTRUSTED'];
+
+function chooseTelling(before: VipnatError | null, problem: VipnatError): VipnatError {
+  const rank = ({ code }: VipnatError) => (telling.includes(code) ? telling.indexOf(code) : telling.length);
+  return before !== null && rank(before) <= rank(problem) ? before : problem;
 }
 
 /** A fault of ours must not end the agent: the API is only one source. */

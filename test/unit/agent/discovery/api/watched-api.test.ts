@@ -186,6 +186,17 @@ describe('the API that is lost', () => {
 });
 
 describe('several apiservers', () => {
+  test('of which none will do: the line is about the one that says most', async () => {
+    const second = await world.startServer();
+    const third = await world.startServer(foreign);
+    server().manner = 'failing';
+    second.manner = 'forbidding';
+    world.consult();
+    await world.pass('it is said', () => world.linesOf('warn').length > 0);
+    expect(world.linesOf('warn')).toEqual([expect.stringContaining('is answered with 403')]);
+    expect(third.questions).toEqual([]);
+  });
+
   test('are asked in turn: when one goes, the next is asked at once, and nothing is said', async () => {
     await world.startServer();
     await world.follow();
