@@ -1,6 +1,7 @@
 import { type Clock } from '../lib/kernel/clock.ts';
 import { type Kernel } from '../lib/kernel/port.ts';
 import { type Config } from './config/config.ts';
+import { type ApiView, type FollowedApi } from './discovery/api/cluster-api.ts';
 import { EndpointKeeper } from './discovery/endpoint-keeper.ts';
 import { type EndpointStore } from './discovery/endpoint-store.ts';
 import { type Apiserver } from './health/apiserver.ts';
@@ -21,6 +22,8 @@ export interface AgentPorts {
   readonly logger: Logger;
   readonly askProxyMode: () => Promise<string | null>;
   readonly store: EndpointStore;
+  /** Makes the source that follows the Kubernetes API and calls back at each change, see discovery/api/. */
+  readonly followApi: (onChange: () => void) => FollowedApi;
 }
 
 /** The loop and the probes, each hearing of the other: looks say whom to probe, and what probes show makes it look. */
@@ -28,6 +31,7 @@ export class Agent {
   readonly #loop: Loop;
   readonly #monitor: HealthMonitor;
   readonly #keeper: EndpointKeeper;
+  readonly #api: FollowedApi;
 
   /** `memory` is what it begins with; its apiservers are those of the store. */
   constructor(ports: AgentPorts, config: Config, memory: Memory) {
@@ -55,13 +59,22 @@ export class Agent {
       },
     });
     const report = new Report(logger, clock);
-    const loopPorts = { kernel, askProxyMode, clock, report, health: this.#monitor, keeper: this.#keeper };
+    this.#api = ports.followApi(() => {
+      this.#loop.heed();
+    });
+    const sources = { health: this.#monitor, api: this.#api };
+    const loopPorts = { kernel, askProxyMode, clock, report, ...sources, keeper: this.#keeper };
     this.#loop = new Loop(loopPorts, config, memory);
   }
 
   /** How the apiservers are now. */
   get health(): HealthView {
     return this.#monitor.view;
+  }
+
+  /** What the Kubernetes API has said, or null. */
+  get apiView(): ApiView | null {
+    return this.#api.view;
   }
 
   /** Begins to look, and to probe what looks find. Not to be called twice. */
@@ -73,6 +86,7 @@ export class Agent {
   async stop(): Promise<void> {
     this.#monitor.stop();
     await this.#loop.stop();
+    this.#api.stop();
     // A look that was under way may have found somebody new.
     this.#monitor.stop();
     await this.#keeper.settle();

@@ -3,15 +3,16 @@ import { type Endpoint, formatEndpoint } from '../lib/address/endpoint.ts';
 import { type Finding } from '../lib/finding.ts';
 import { type IptablesProxyView } from '../lib/kube-proxy/iptables.ts';
 import { type Balance } from '../lib/netfilter/balance.ts';
+import { findAffinity, rememberAffinity } from './affinity.ts';
 import { type Config } from './config/config.ts';
 import { decide, type Decision, isAgreeing, type ProxyPath, type VipFacts } from './decide.ts';
 import { findMissingSwitches, type MissingSwitch } from './forwarding.ts';
 import { admit } from './discovery/admission.ts';
-import { findCandidates } from './discovery/candidates.ts';
+import { findCandidates, findLiveSources } from './discovery/candidates.ts';
 import { type Candidates, rememberEndpoints } from './discovery/endpoints.ts';
 import { chooseUsable, type HealthView } from './health/usable.ts';
 import { type Memory, printKey, unseenVip } from './memory.ts';
-import { findProxyAffinity, findProxyBackends, type Observation } from './observe.ts';
+import { type Observation } from './observe.ts';
 import { plan, type Plan } from './plan.ts';
 import { toRoute } from './route.ts';
 
@@ -55,11 +56,12 @@ export function assess({ observation, health, memory }: Basis, config: Config): 
       (backend, id, printed) => memory.prints.get(printKey(backend, id)) === printed,
     ),
     missingSwitches: findMissingSwitches(observation, config),
-    refused: cases.flatMap(({ candidates }) => candidates.refused),
+    refused: [...cases.flatMap(({ candidates }) => candidates.refused), ...(memory.api?.refused ?? [])],
     memory: {
       ...memory,
       endpoints: remember(observation, config, memory),
       affinity: rememberAffinity(observation, memory),
+      proxyBesideApi: rememberProxy(observation, memory),
       vips: new Map(
         decisions.map(({ vip, isBypass }, index) => [
           formatEndpoint(vip),
@@ -94,7 +96,8 @@ function gatherFacts(
     virtualServerProblem: ipvs.reason,
     unwanted: iptables?.unwanted ?? null,
     usable: chooseUsable(candidates, health),
-    affinitySeconds: findAffinity(vip, observation, memory),
+    affinitySeconds: findAffinity(vip.family, observation, memory),
+    apiSource: candidates.isFromApi ? candidates.seenIn : null,
   };
   return {
     ...facts,
@@ -152,25 +155,20 @@ function toBalance(decision: Decision, observation: Observation, config: Config)
 
 function remember(observation: Observation, { vips }: Config, memory: Memory): Memory['endpoints'] {
   const found = families.map((family: Family) => {
-    const seen = findProxyBackends(observation.views[family], observation.proxyMode.value);
-    const admitted = seen === null ? null : { ...seen, value: admit(seen, family, vips).admitted };
-    return [family, rememberEndpoints(memory.endpoints[family] ?? null, admitted)] as const;
+    const { api, kubeProxy } = findLiveSources(family, observation, memory);
+    const admitted = [api, kubeProxy]
+      .filter((source) => source !== null)
+      .map((source) => ({ ...source, value: admit(source, family, vips).admitted }));
+    const live = admitted.find(({ value }) => value.length > 0) ?? null;
+    return [family, rememberEndpoints(memory.endpoints[family] ?? null, live)] as const;
   });
   return Object.fromEntries(found.filter(([, endpoints]) => endpoints !== null));
 }
 
-/** As kube-proxy has it, or had it when it last had rules for the service. */
-function findAffinity(
-  { family }: Pick<Endpoint, 'family'>,
-  { views, proxyMode }: Observation,
-  memory: Memory,
-): number | null {
-  const hasRules = findProxyBackends(views[family], proxyMode.value) !== null;
-  return hasRules ? findProxyAffinity(views[family], proxyMode.value) : (memory.affinity[family] ?? null);
-}
-
-function rememberAffinity(observation: Observation, memory: Memory): Memory['affinity'] {
+/** Only while the API is heard: what kube-proxy hears afterwards is newer. */
+function rememberProxy(observation: Observation, memory: Memory): Memory['proxyBesideApi'] {
+  if (memory.api?.isCurrent !== true) return memory.proxyBesideApi;
   return Object.fromEntries(
-    families.map((family) => [family, findAffinity({ family }, observation, memory)] as const),
+    families.map((family) => [family, findLiveSources(family, observation, memory).kubeProxy?.value ?? []]),
   );
 }

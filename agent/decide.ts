@@ -36,6 +36,8 @@ export interface VipFacts {
   readonly usable: Usable;
   /** For how long a client stays with its apiserver; null for not at all. */
   readonly affinitySeconds: number | null;
+  /** Where the Kubernetes API lists them, when they are known from there; else null. */
+  readonly apiSource: string | null;
   /** In how many looks on end kube-proxy's backends were the usable ones, this one included. */
   readonly agreedLooks: number;
   /** Whether the bypass was on: direct because kube-proxy's backends were not the usable ones. */
@@ -96,7 +98,7 @@ function follow(facts: VipFacts, way: 'service-chain' | 'cluster-ip', path: Prox
       isBypass: true,
     };
   }
-  return { ...toDecision(facts, way, describePath(path)), clusterIp: path.clusterIp };
+  return { ...toDecision(facts, way, nameSource(facts, describePath(path))), clusterIp: path.clusterIp };
 }
 
 /** A forced way is that way or none: what cannot be had leaves the VIP to its holder. */
@@ -110,7 +112,12 @@ function force(facts: VipFacts, path: ProxyPath | null): Decision {
 }
 
 function goDirect(facts: VipFacts, reason: string): Decision {
-  return toDecision(facts, 'direct', reason);
+  return toDecision(facts, 'direct', nameSource(facts, reason));
+}
+
+/** The API belongs into the reason wherever apiservers are known from it. */
+function nameSource({ apiSource }: VipFacts, reason: string): string {
+  return apiSource === null || reason.includes(apiSource) ? reason : `${reason}; known from ${apiSource}`;
 }
 
 function decline(facts: VipFacts, reason: string): Decision {

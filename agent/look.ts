@@ -5,11 +5,12 @@ import { backends } from '../lib/kernel/port.ts';
 import { nftServiceChain } from '../lib/naming/kubernetes-service.ts';
 import { type Assessment, assess } from './assess.ts';
 import { type Config } from './config/config.ts';
+import { type ApiView, type ClusterApi } from './discovery/api/cluster-api.ts';
 import { findCandidates } from './discovery/candidates.ts';
 import { type Watched } from './health/monitor.ts';
 import { type HealthView } from './health/usable.ts';
 import { type Memory } from './memory.ts';
-import { interpret } from './observe.ts';
+import { interpret, type Observation } from './observe.ts';
 import { type Plan } from './plan.ts';
 
 /** What a look needs of the world. */
@@ -18,6 +19,7 @@ export interface LookPorts {
   /** Asks kube-proxy itself, see discovery/proxy-mode.ts. */
   readonly askProxyMode: () => Promise<string | null>;
   readonly health: HealthSource;
+  readonly api: ClusterApi;
 }
 
 /** Who says how apiservers are, see health/. */
@@ -33,22 +35,50 @@ export const everything = { families, backends, nftServiceChain };
  * Reads everything and assesses it. Writes nothing.
  * @throws VipnatError when any part cannot be read or understood (I1).
  */
-export async function look(
-  { kernel, askProxyMode, health }: LookPorts,
+export async function look(ports: LookPorts, config: Config, memory: Memory): Promise<Assessment> {
+  const known = await learn(ports, config, memory);
+  const health = await ports.health.watch(listWatched(known, config));
+  return assess({ ...known, health }, config);
+}
+
+interface Known {
+  readonly observation: Observation;
+  readonly memory: Memory;
+}
+
+/** What the kernel shows and the API says. */
+async function learn(
+  { kernel, askProxyMode, api }: LookPorts,
   config: Config,
   memory: Memory,
-): Promise<Assessment> {
+): Promise<Known> {
   const [reading, asked] = await Promise.all([
     kernel.read(everything),
     config.proxyMode === 'auto' ? askProxyMode() : null,
   ]);
-  const observation = interpret(reading, asked, config);
+  const observe = (view: ApiView | null) => interpret(reading, asked, addClusterIps(config, view));
+  const first = { observation: observe(memory.api), memory };
+  const { endpoints, localAddresses } = listWatched(first, config);
+  const view = await api.consult({
+    endpoints: sortEndpoints([...endpoints, ...config.endpoints]),
+    localAddresses,
+  });
+  if (view === null) return first;
+  const isSame = JSON.stringify(view.clusterIps) === JSON.stringify(memory.api?.clusterIps ?? {});
+  return { observation: isSame ? first.observation : observe(view), memory: { ...memory, api: view } };
+}
+
+/** `--cluster-ip` is for where it cannot be read. */
+function addClusterIps(config: Config, view: ApiView | null): Config {
+  return { ...config, clusterIps: { ...view?.clusterIps, ...config.clusterIps } };
+}
+
+function listWatched({ observation, memory }: Known, config: Config): Watched {
   const found = config.vips.flatMap((vip) => findCandidates(vip, observation, config, memory).value);
-  const view = await health.watch({
+  return {
     endpoints: sortEndpoints(found),
     localAddresses: new Set(observation.addresses.map(({ address }) => address)),
-  });
-  return assess({ observation, health: view, memory }, config);
+  };
 }
 
 /** Writes a plan, one transaction after the other; the first that fails ends it. */

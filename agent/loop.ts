@@ -101,6 +101,11 @@ export class Loop {
     });
   }
 
+  /** To be called when the Kubernetes API says something else than before. */
+  heed(): void {
+    this.#turns.settle('api');
+  }
+
   /** Ends after the write under way, if any. The rules stay (I8). */
   async stop(): Promise<void> {
     this.#isStopped = true;

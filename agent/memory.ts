@@ -2,6 +2,7 @@ import { type Family } from '../lib/address/address.ts';
 import { type Endpoint } from '../lib/address/endpoint.ts';
 import { type RuleBackend } from '../lib/kernel/port.ts';
 import { type Finding } from '../lib/finding.ts';
+import { type ApiView } from './discovery/api/cluster-api.ts';
 
 /** How a VIP stood in the last look. */
 export interface VipMemory {
@@ -21,6 +22,10 @@ export interface Memory {
   readonly endpoints: Readonly<Partial<Record<Family, Finding<readonly Endpoint[]>>>>;
   /** For how many seconds kube-proxy last kept clients with their apiservers. */
   readonly affinity: Readonly<Partial<Record<Family, number | null>>>;
+  /** What the Kubernetes API said last, or null for nothing. */
+  readonly api: ApiView | null;
+  /** What kube-proxy had when the API was last heard: later news of kube-proxy's are newer than the API's word. */
+  readonly proxyBesideApi: Readonly<Partial<Record<Family, readonly Endpoint[]>>>;
   /** By VIP text. */
   readonly vips: ReadonlyMap<string, VipMemory>;
   /** How a backend's tool prints rules of ours that read differently from what was written, by `backend id`. */
@@ -33,6 +38,8 @@ export interface Memory {
 export const emptyMemory: Memory = {
   endpoints: {},
   affinity: {},
+  api: null,
+  proxyBesideApi: {},
   vips: new Map(),
   prints: new Map(),
   unforwardable: new Set(),

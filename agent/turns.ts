@@ -6,8 +6,8 @@ import { type Cancel, type Clock } from '../lib/kernel/clock.ts';
 import { type Trigger } from '../lib/kernel/port.ts';
 import { backOff } from './schedule.ts';
 
-/** Why a look was taken: a trigger, the first one, the slow tick, the check of an own write, or an apiserver's health. */
-export type Cause = Trigger | 'start' | 'tick' | 'verify' | 'retry' | 'health';
+/** Why a look was taken: a trigger, the first one, the slow tick, the check of an own write, an apiserver's health, or the Kubernetes API. */
+export type Cause = Trigger | 'start' | 'tick' | 'verify' | 'retry' | 'health' | 'api';
 
 /** When to look next, at the latest. */
 export interface Next {
@@ -49,7 +49,7 @@ export class Turns {
   }
 
   /** Looks once the burst that a trigger may be part of is over. */
-  settle(trigger: Trigger): void {
+  settle(trigger: Trigger | 'api'): void {
     this.request(trigger, this.#settleTime());
   }
 

@@ -16,6 +16,11 @@ const catalogue = {
   RULES_NOT_CONVERGING: { exit: 1, retry: true },
   STATE_UNREADABLE: { exit: 1, retry: true },
   STATE_NOT_WRITTEN: { exit: 1, retry: true },
+  API_CREDENTIALS_INVALID: { exit: 1, retry: true },
+  API_UNREACHABLE: { exit: 1, retry: true },
+  API_UNTRUSTED: { exit: 1, retry: true },
+  API_FORBIDDEN: { exit: 1, retry: true },
+  API_ANSWER_UNEXPECTED: { exit: 1, retry: true },
   AGENT_ALREADY_RUNNING: { exit: 1, retry: false },
 } as const satisfies Record<string, { exit: number; retry: boolean }>;
 

@@ -22,8 +22,8 @@ const chainToConsequence = new Map([
 ]);
 
 /** `vipnat check`: says how the rules differ from what `run` would have written. Exit 0 in sync, 2 with drift. */
-export async function check({ config, stdout }: CheckContext): Promise<number> {
-  const assessment = await lookAtHost(config);
+export async function check({ config, stdout, stderr }: CheckContext): Promise<number> {
+  const assessment = await lookAtHost(config, stderr);
   const { decisions, plan, missingSwitches } = assessment;
   const warnings = [
     ...new Set(assessment.refused.map((sentence) => `warning: ${sentence}\n`)),

@@ -1,15 +1,21 @@
+import { type VipnatError } from '../../lib/errors.ts';
 import { type Clock, systemClock } from '../../lib/kernel/clock.ts';
 import { createKernel } from '../../lib/kernel/kernel.ts';
 import { type Kernel } from '../../lib/kernel/port.ts';
 import { toProbeSettings } from '../agent.ts';
 import { type Assessment } from '../assess.ts';
 import { type Config } from '../config/config.ts';
+import { findAccess } from '../discovery/api/access.ts';
+import { type ClusterApi, noApi } from '../discovery/api/cluster-api.ts';
+import { ListedApi } from '../discovery/api/listed-api.ts';
+import { ApiRoute } from '../discovery/api/route.ts';
 import { recallEndpoints } from '../discovery/endpoint-keeper.ts';
 import { createEndpointStore } from '../discovery/endpoint-store.ts';
 import { askProxyMode } from '../discovery/proxy-mode.ts';
 import { findAuthority } from '../../lib/certificates/authority.ts';
 import { probeOnce } from '../health/one-shot.ts';
 import { createApiserver } from '../health/probe-connections.ts';
+import { askAgentApi } from '../http/agent-api.ts';
 import { askAgentHealth } from '../http/agent-health.ts';
 import { look, type LookPorts } from '../look.ts';
 import { emptyMemory, type Memory } from '../memory.ts';
@@ -19,14 +25,21 @@ export function createHostKernel(): Kernel {
   return createKernel({ onProblem: () => undefined });
 }
 
-/** The real ports of such a command. How apiservers are is the running agent's word, or found out by a probe of each. */
-export function createPorts(config: Config): LookPorts {
+/** Writes a line for a person, with its newline. */
+export type Tell = (text: string) => void;
+
+/**
+ * The real ports of such a command. How apiservers are, and what the API says, is the running agent's word; without one
+ * it is found out by a probe of each, and by a list. An API that does not answer is told to `tell`, once.
+ */
+export function createPorts(config: Config, tell: Tell): LookPorts {
   const clock: Clock = systemClock;
   const apiserver = createApiserver(clock, () => findAuthority(config.caFile));
   const options = { apiserver, clock, settings: toProbeSettings(config) };
   return {
     kernel: createHostKernel(),
     askProxyMode,
+    api: createOneTimeApi(config, tell),
     health: {
       watch: async (watched) => (await askAgentHealth()) ?? (await probeOnce(options, watched)),
     },
@@ -40,6 +53,26 @@ export async function recallMemory({ stateDir }: Config): Promise<Memory> {
 }
 
 /** One look at this host by a process that has just begun. */
-export async function lookAtHost(config: Config): Promise<Assessment> {
-  return await look(createPorts(config), config, await recallMemory(config));
+export async function lookAtHost(config: Config, tell: Tell): Promise<Assessment> {
+  return await look(createPorts(config, tell), config, await recallMemory(config));
+}
+
+/** How to get at the Kubernetes API; null where there are no credentials for it. */
+export function findRoute({ kubeconfig, vips }: Config): ApiRoute | null {
+  const readAccess = findAccess(kubeconfig, process.env);
+  return readAccess === null ? null : new ApiRoute(readAccess, vips);
+}
+
+function createOneTimeApi(config: Config, tell: Tell): ClusterApi {
+  const route = findRoute(config);
+  const onProblem = ({ message }: VipnatError) => {
+    tell(`${message}: the apiservers are known from elsewhere, if at all\n`);
+  };
+  const listed = route === null ? noApi : new ListedApi({ route, clock: systemClock, onProblem });
+  return {
+    consult: async (known) => {
+      const said = await askAgentApi();
+      return said === null ? await listed.consult(known) : said.view;
+    },
+  };
 }

@@ -9,7 +9,7 @@ import { formatNft, formatRestore } from './format/restore.ts';
 
 /** `vipnat plan`: prints what `run` would write now, and writes nothing. */
 export async function plan({ config, options, stdout, stderr }: PlanContext): Promise<number> {
-  const state = options.offline ? planOffline(config) : await lookOnce(config);
+  const state = options.offline ? planOffline(config) : await lookOnce(config, stderr);
   stdout(format(state, options.format, config));
   if (isInSync(state)) {
     for (const decision of state.decisions) stderr(`${describeInSync(decision)}. Nothing to change.\n`);
@@ -21,9 +21,9 @@ function isInSync({ plan, missingSwitches }: PlannedState): boolean {
   return plan.transactions.length === 0 && missingSwitches.length === 0;
 }
 
-async function lookOnce(config: Config): Promise<PlannedState> {
+async function lookOnce(config: Config, tell: (text: string) => void): Promise<PlannedState> {
   const { lookAtHost } = await import('./host.ts');
-  return lookAtHost(config);
+  return lookAtHost(config, tell);
 }
 
 function format(state: PlannedState, planFormat: PlanFormat, config: Config): string {

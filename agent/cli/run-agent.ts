@@ -2,18 +2,24 @@ import { constants, setPriority } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
 import { type VipnatError } from '../../lib/errors.ts';
 import { systemClock } from '../../lib/kernel/clock.ts';
+import { systemRandom } from '../../lib/kernel/random.ts';
 import { createKernel } from '../../lib/kernel/kernel.ts';
 import { Agent } from '../agent.ts';
 import { type Config } from '../config/config.ts';
+import { ApiReport } from '../discovery/api/report.ts';
+import { WatchedApi } from '../discovery/api/watched-api.ts';
+import { type FollowedApi, noApi } from '../discovery/api/cluster-api.ts';
 import { recallEndpoints } from '../discovery/endpoint-keeper.ts';
 import { createEndpointStore } from '../discovery/endpoint-store.ts';
 import { askProxyMode } from '../discovery/proxy-mode.ts';
 import { findAuthority } from '../../lib/certificates/authority.ts';
 import { createApiserver } from '../health/probe-connections.ts';
+import { apiPath, toApiAnswer } from '../http/agent-api.ts';
 import { healthPath, toHealthAnswer } from '../http/agent-health.ts';
 import { type AgentInfo, claimPresence } from '../http/presence.ts';
 import { createLogger, type Logger } from '../log/logger.ts';
 import { emptyMemory } from '../memory.ts';
+import { findRoute } from './host.ts';
 
 /**
  * The agent: runs until SIGTERM or SIGINT. The rules stay when it ends (I8); only `cleanup` removes them.
@@ -32,8 +38,14 @@ export async function runAgent(config: Config, info: AgentInfo): Promise<number>
   const apiserver = createApiserver(clock, () => findAuthority(config.caFile));
   const store = createEndpointStore(config.stateDir);
   const memory = { ...emptyMemory, endpoints: await recallEndpoints(store, warn) };
-  const agent = new Agent({ kernel, apiserver, clock, logger, askProxyMode, store }, config, memory);
-  const release = await claimPresence(info, new Map([[healthPath, () => toHealthAnswer(agent.health)]]));
+  const followApi = (onChange: () => void) => createFollowedApi(config, logger, onChange);
+  const ports = { kernel, apiserver, clock, logger, askProxyMode, store, followApi };
+  const agent = new Agent(ports, config, memory);
+  const answers = new Map([
+    [healthPath, () => toHealthAnswer(agent.health)],
+    [apiPath, () => toApiAnswer(agent.apiView)],
+  ]);
+  const release = await claimPresence(info, answers);
   try {
     logger.info(`vipnat ${info.version} runs, pid ${info.pid}`);
     sayAuthority(config, logger);
@@ -45,6 +57,14 @@ export async function runAgent(config: Config, info: AgentInfo): Promise<number>
   } finally {
     await release();
   }
+}
+
+/** The source that follows the Kubernetes API; one that does nothing where there are no credentials. */
+function createFollowedApi(config: Config, logger: Logger, onChange: () => void): FollowedApi {
+  const route = findRoute(config);
+  if (route === null) return noApi;
+  const report = new ApiReport(logger, systemClock);
+  return new WatchedApi({ route, clock: systemClock, random: systemRandom, report, onChange });
 }
 
 /** A probe sends no secret, so a stranger learns nothing; but it may be taken for an apiserver. */

@@ -25,7 +25,7 @@ export async function run(context: RunContext): Promise<number> {
 }
 
 async function runOnce({ config, stderr }: RunContext): Promise<number> {
-  const ports = createPorts(config);
+  const ports = createPorts(config, stderr);
   let memory = await recallMemory(config);
   let lines: string[] = [];
   const report: ForwardingReport = {

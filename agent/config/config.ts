@@ -59,6 +59,8 @@ export interface Config {
   readonly probeTimeoutMs: number;
   /** A readable file with the CA of apiservers' certificates; null looks in the usual places. */
   readonly caFile: string | null;
+  /** A readable file with the credentials for the Kubernetes API; null takes the pod's service account, if there is one. */
+  readonly kubeconfig: string | null;
   /** An absolute path; the folder may not be there yet. */
   readonly stateDir: string;
   readonly logLevel: LogLevel;

@@ -1,3 +1,4 @@
+import { accessSync, constants, statSync } from 'node:fs';
 import { type Family } from '../../lib/address/address.ts';
 import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
 import { readCertificates } from '../../lib/certificates/authority.ts';
@@ -16,6 +17,7 @@ export function findConflicts(values: Values, settings: Settings): string[] {
     ...format('clusterIp', checkClusterIps(values)),
     ...format('endpoints', checkEndpoints(values)),
     ...format('caFile', checkCaFile(values)),
+    ...format('kubeconfig', checkKubeconfig(values)),
   ];
 }
 
@@ -62,6 +64,22 @@ function checkCaFile({ caFile }: Values): Complaint[] {
   if (caFile === null || readCertificates(caFile) !== null) return [];
   const what = 'cannot be read as a PEM certificate';
   return [{ text: quoteText(caFile), what, hint: "Give the cluster's CA, as /etc/kubernetes/pki/ca.crt" }];
+}
+
+/** What is in it is read with the library for it, later: it is replaced now and then while the agent runs. */
+function checkKubeconfig({ kubeconfig }: Values): Complaint[] {
+  if (kubeconfig === null || isReadableFile(kubeconfig)) return [];
+  const hint = 'Give a kubeconfig, as /etc/kubernetes/admin.conf';
+  return [{ text: quoteText(kubeconfig), what: 'is no file that can be read', hint }];
+}
+
+function isReadableFile(path: string): boolean {
+  try {
+    accessSync(path, constants.R_OK);
+    return statSync(path).isFile();
+  } catch {
+    return false;
+  }
 }
 
 /** Without any VIP there is nothing to compare with: that is another problem, or none, as for cleanup. */

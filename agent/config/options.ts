@@ -96,6 +96,12 @@ export const schema = z.object({
     example: '/etc/kubernetes/pki/ca.crt',
     isList: false,
   }),
+  kubeconfig: z._default(z.nullable(path), null).register(descriptions, {
+    argument: 'PATH',
+    meaning: "credentials for the Kubernetes API; without them, the pod's service account or none",
+    example: '/etc/kubernetes/admin.conf',
+    isList: false,
+  }),
   stateDir: z._default(folder, '/var/lib/vipnat').register(descriptions, {
     argument: 'PATH',
     meaning: 'the folder for the apiservers that were last known, for the next start',

@@ -1,10 +1,11 @@
-import { type Endpoint } from '../../lib/address/endpoint.ts';
+import { type Family } from '../../lib/address/address.ts';
+import { areSameEndpoints, type Endpoint } from '../../lib/address/endpoint.ts';
 import { readWrittenBackends as readFromIptables } from '../../lib/netfilter/iptables/read-back.ts';
 import { readWrittenBackends as readFromNft } from '../../lib/netfilter/nftables/read-back.ts';
 import { type Config } from '../config/config.ts';
 import { type Memory } from '../memory.ts';
 import { findProxyBackends, type Observation } from '../observe.ts';
-import { type Candidates, chooseEndpoints } from './endpoints.ts';
+import { type Candidates, chooseEndpoints, type LiveSources } from './endpoints.ts';
 
 /** The apiservers that a VIP could be balanced over, whatever their health, and where they are known from. Pure. */
 export function findCandidates(
@@ -13,7 +14,7 @@ export function findCandidates(
   config: Config,
   memory: Memory,
 ): Candidates {
-  const { rulesets, nftRulesets, backend, views, proxyMode } = observation;
+  const { rulesets, nftRulesets, backend } = observation;
   const { family } = vip;
   // Also the other backends': the choice may have changed since they were written.
   const written = [...rulesets, ...nftRulesets]
@@ -25,11 +26,25 @@ export function findCandidates(
         : readFromIptables(seen.tables.get('nat'), vip),
     );
   return chooseEndpoints({
+    ...findLiveSources(family, observation, memory),
     family,
-    kubeProxy: findProxyBackends(views[family], proxyMode.value),
     configured: config.endpoints,
     remembered: memory.endpoints[family] ?? null,
     written: written.find((endpoints) => endpoints.length > 0) ?? [],
     vips: config.vips,
   });
+}
+
+/**
+ * What the API and kube-proxy say of a family. While the API is lost its word stays (I10), until kube-proxy has heard
+ * something else since: kube-proxy has found an apiserver that answers. Pure.
+ */
+export function findLiveSources(family: Family, observation: Observation, memory: Memory): LiveSources {
+  const kubeProxy = findProxyBackends(observation.views[family], observation.proxyMode.value);
+  const api = memory.api?.endpoints[family] ?? null;
+  if (memory.api?.isCurrent !== false) return { api, kubeProxy };
+  const before = memory.proxyBesideApi[family] ?? [];
+  const isNewer =
+    kubeProxy !== null && kubeProxy.value.length > 0 && !areSameEndpoints(before, kubeProxy.value);
+  return { api: isNewer ? null : api, kubeProxy };
 }

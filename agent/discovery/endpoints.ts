@@ -5,17 +5,25 @@ import { admit } from './admission.ts';
 
 /** The apiservers to balance over, where they are known from, and who was refused on the way to them. */
 export interface Candidates extends Finding<readonly Endpoint[]> {
+  /** Whether it is the Kubernetes API that they are known from. */
+  readonly isFromApi: boolean;
   readonly refused: readonly string[];
 }
 
-/** Where the apiservers of one family may be known from. */
-export interface EndpointSources {
-  readonly family: Family;
+/** Who hears of changes, for one family. */
+export interface LiveSources {
+  /** What the Kubernetes API lists. */
+  readonly api: Finding<readonly Endpoint[]> | null;
   /** What kube-proxy has programmed, in the mode it runs in. */
   readonly kubeProxy: Finding<readonly Endpoint[]> | null;
+}
+
+/** Where the apiservers of one family may be known from. */
+export interface EndpointSources extends LiveSources {
+  readonly family: Family;
   /** `--endpoints`, of any family. */
   readonly configured: readonly Endpoint[];
-  /** What kube-proxy had when it was last seen to have any, by this process. */
+  /** What the API or kube-proxy had when one was last seen to have any. */
   readonly remembered: Finding<readonly Endpoint[]> | null;
   /** What our own intact rules in the kernel send connections to: the memory of an agent that is gone. */
   readonly written: readonly Endpoint[];
@@ -24,13 +32,14 @@ export interface EndpointSources {
 }
 
 /**
- * The apiservers to balance over, from the first source that knows any: kube-proxy, the configuration, memory
- * (docs/adr/0003). An empty list names what was looked at.
+ * The apiservers to balance over, from the first source that knows any: the API, kube-proxy, the configuration, memory
+ * (docs/adr/0003, docs/adr/0012). An empty list names what was looked at.
  */
 export function chooseEndpoints(sources: EndpointSources): Candidates {
-  const { family, kubeProxy, configured, remembered, written, vips } = sources;
+  const { family, api, kubeProxy, configured, remembered, written, vips } = sources;
   const refused: string[] = [];
   const candidates = [
+    api,
     kubeProxy,
     { value: configured, seenIn: '--endpoints' },
     remembered,
@@ -40,17 +49,21 @@ export function chooseEndpoints(sources: EndpointSources): Candidates {
     const admission = admit(candidate, family, vips);
     refused.push(...admission.refused);
     const { admitted } = admission;
-    if (admitted.length > 0) return { value: sortEndpoints(admitted), seenIn: candidate.seenIn, refused };
+    if (admitted.length > 0) {
+      const isFromApi = candidate === api;
+      return { value: sortEndpoints(admitted), seenIn: candidate.seenIn, refused, isFromApi };
+    }
   }
-  return { value: [], seenIn: `neither kube-proxy's rules nor --endpoints name one`, refused };
+  const seenIn = `neither ${api === null ? '' : 'the API, '}kube-proxy's rules nor --endpoints name one`;
+  return { value: [], seenIn, refused, isFromApi: false };
 }
 
-/** Keeps the last answer of kube-proxy, for the time when its rules are gone but its apiservers are not. */
+/** Keeps the last answer of the API or kube-proxy, for the time when they are gone but the apiservers are not. */
 export function rememberEndpoints(
   remembered: Finding<readonly Endpoint[]> | null,
-  kubeProxy: Finding<readonly Endpoint[]> | null,
+  live: Finding<readonly Endpoint[]> | null,
 ): Finding<readonly Endpoint[]> | null {
-  if (kubeProxy === null || kubeProxy.value.length === 0) return remembered;
-  if (remembered !== null && areSameEndpoints(remembered.value, kubeProxy.value)) return remembered;
-  return { value: kubeProxy.value, seenIn: `last seen in ${kubeProxy.seenIn}` };
+  if (live === null || live.value.length === 0) return remembered;
+  if (remembered !== null && areSameEndpoints(remembered.value, live.value)) return remembered;
+  return { value: live.value, seenIn: `last seen in ${live.seenIn}` };
 }

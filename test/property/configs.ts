@@ -48,6 +48,7 @@ export const config: fc.Arbitrary<Config> = fc
       probeTimeoutMs: 250,
       sysctls: 'set',
       caFile: null,
+      kubeconfig: null,
       stateDir: '/var/lib/vipnat',
       logLevel: 'info',
       logFormat: 'pretty',

@@ -14,6 +14,7 @@ const config: Config = {
   probeTimeoutMs: 250,
   sysctls: 'set',
   caFile: null,
+  kubeconfig: null,
   stateDir: '/var/lib/vipnat',
   logLevel: 'info',
   logFormat: 'pretty',

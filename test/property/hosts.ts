@@ -11,6 +11,7 @@ import { parseSave } from '../../lib/netfilter/iptables/parse.ts';
 import { parseNftTable } from '../../lib/netfilter/nftables/parse.ts';
 import { type Balance } from '../../lib/netfilter/balance.ts';
 import { type FakeClock } from '../fakes/clock.ts';
+import { noApi } from '../../agent/discovery/api/cluster-api.ts';
 import { nobodyProbes } from '../fakes/health.ts';
 import { FakeKernel } from '../fakes/kernel.ts';
 import { removeKubeProxy, syncKubeProxy } from '../fakes/kube-proxy-rules.ts';
@@ -137,7 +138,7 @@ export function createKernel(events: readonly Event[], clock?: FakeClock): FakeK
 
 /** A world in which kube-proxy answers this. */
 export function createPorts(kernel: FakeKernel, answer: string | null): LookPorts {
-  return { kernel, askProxyMode: () => Promise.resolve(answer), health: nobodyProbes };
+  return { kernel, askProxyMode: () => Promise.resolve(answer), health: nobodyProbes, api: noApi };
 }
 
 /** What kube-proxy says about its mode: mostly nothing. */
@@ -155,13 +156,16 @@ export function run(kernel: FakeKernel, happening: Event): void {
 type ByHand = Extract<Event, { readonly does: 'script' | 'edit' | 'flush' | 'nft' }>;
 
 function runEvent(kernel: FakeKernel, happening: Event): void {
+  if (isByHand(happening)) runByHand(kernel, happening);
+  else runByProgram(kernel, happening);
+}
+
+function isByHand(happening: Event): happening is ByHand {
+  return ['script', 'edit', 'flush', 'nft'].includes(happening.does);
+}
+
+function runByProgram(kernel: FakeKernel, happening: Exclude<Event, ByHand>): void {
   switch (happening.does) {
-    case 'script':
-    case 'edit':
-    case 'flush':
-    case 'nft':
-      runByHand(kernel, happening);
-      return;
     case 'sync':
       syncKubeProxy(kernel, happening.source, happening.endpoints);
       return;

@@ -4,6 +4,7 @@
  */
 import { assess } from '../../../agent/assess.ts';
 import { readConfig } from '../../../agent/config/load.ts';
+import { noApi } from '../../../agent/discovery/api/cluster-api.ts';
 import { type HealthView, unprobed } from '../../../agent/health/usable.ts';
 import { applyPlan, look } from '../../../agent/look.ts';
 import { emptyMemory } from '../../../agent/memory.ts';
@@ -56,7 +57,12 @@ process.stdout.write(`${JSON.stringify(report satisfies RulesReport)}\n`);
 
 async function lookOnce() {
   const started = performance.now();
-  const ports = { kernel, askProxyMode: () => Promise.resolve(null), health: { watch: () => unprobed } };
+  const ports = {
+    kernel,
+    askProxyMode: () => Promise.resolve(null),
+    health: { watch: () => unprobed },
+    api: noApi,
+  };
   const { observation } = await look(ports, config, emptyMemory);
   return { observation, ms: performance.now() - started };
 }

@@ -3,6 +3,7 @@ import { look } from '../../../agent/look.ts';
 import { type Assessment } from '../../../agent/assess.ts';
 import { type Config } from '../../../agent/config/config.ts';
 import { type Decision } from '../../../agent/decide.ts';
+import { noApi } from '../../../agent/discovery/api/cluster-api.ts';
 import { emptyMemory, type Memory } from '../../../agent/memory.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { FakeClock } from '../../fakes/clock.ts';
@@ -31,7 +32,11 @@ export function lookOnce(
   config: Config,
   { memory = emptyMemory, answer = null }: { memory?: Memory; answer?: string | null } = {},
 ): Promise<Assessment> {
-  return look({ kernel, askProxyMode: () => Promise.resolve(answer), health: nobodyProbes }, config, memory);
+  return look(
+    { kernel, askProxyMode: () => Promise.resolve(answer), health: nobodyProbes, api: noApi },
+    config,
+    memory,
+  );
 }
 
 /** The only VIP's decision, in short. */

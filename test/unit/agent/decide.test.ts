@@ -19,6 +19,7 @@ const iptables: VipFacts = {
   unwanted: null,
   usable: { value: three, seenIn: 'kube-proxy', isFailOpen: false },
   affinitySeconds: null,
+  apiSource: null,
   agreedLooks: 1,
   wasBypassing: false,
 };

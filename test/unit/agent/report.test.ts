@@ -80,7 +80,8 @@ describe('a bad night, in lines', () => {
     expect(await linesAfter(2000)).toEqual([
       `info 10.0.0.50:6443 direct -> service-chain: ${liveChain} (0 ms)`,
     ]);
-  });
+    // An hour of looks.
+  }, 30_000);
 
   test('kube-proxy wants its chain gone, and is removed', async () => {
     expect(() => {

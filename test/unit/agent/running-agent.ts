@@ -1,7 +1,8 @@
-import { Agent } from '../../../agent/agent.ts';
+import { Agent, type AgentPorts } from '../../../agent/agent.ts';
 import { type Config } from '../../../agent/config/config.ts';
 import { emptyMemory, type Memory } from '../../../agent/memory.ts';
 import { FakeApiservers } from '../../fakes/apiserver.ts';
+import { FakeClusterApi } from '../../fakes/cluster-api.ts';
 import { FakeClock } from '../../fakes/clock.ts';
 import { toEndpoint } from '../../fakes/endpoints.ts';
 import { FakeKernel } from '../../fakes/kernel.ts';
@@ -21,6 +22,7 @@ export const ordinaryConfig: Config = {
   probeTimeoutMs: 250,
   sysctls: 'set',
   caFile: null,
+  kubeconfig: null,
   stateDir: '/var/lib/vipnat',
   logLevel: 'info',
   logFormat: 'pretty',
@@ -34,6 +36,8 @@ export interface RunningAgent {
   readonly agent: Agent;
   readonly apiservers: FakeApiservers;
   readonly store: FakeStore;
+  /** What the agent asks as the Kubernetes API: one that says nothing until it is told to. */
+  readonly api: FakeClusterApi;
 }
 
 /** What an agent is started with; a kernel needs its clock. */
@@ -50,6 +54,8 @@ export interface AgentWorld {
   /** What it begins with. */
   readonly memory?: Memory;
   readonly store?: FakeStore;
+  /** In place of the fakes. */
+  readonly ports?: Partial<AgentPorts>;
 }
 
 /** Starts an agent; nothing has happened until the clock is advanced. */
@@ -67,10 +73,12 @@ export function startAgent(world: AgentWorld = {}): RunningAgent {
     });
   const apiservers = world.apiservers ?? new FakeApiservers(clock);
   const { memory = emptyMemory, store = new FakeStore() } = world;
-  const ports = { kernel, askProxyMode, clock, logger, apiserver: apiservers, store };
-  const agent = new Agent(ports, config, memory);
+  let api = new FakeClusterApi();
+  const followApi = (onChange: () => void) => (api = new FakeClusterApi(onChange));
+  const ports = { kernel, askProxyMode, clock, logger, apiserver: apiservers, store, followApi };
+  const agent = new Agent({ ...ports, ...world.ports }, config, memory);
   agent.start();
-  return { clock, kernel, logger, apiservers, agent, store };
+  return { clock, kernel, logger, apiservers, agent, store, api };
 }
 
 /** The lines of a level, without times. */

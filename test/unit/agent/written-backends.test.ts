@@ -1,6 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { type Config } from '../../../agent/config/config.ts';
 import { applyPlan, look } from '../../../agent/look.ts';
+import { noApi } from '../../../agent/discovery/api/cluster-api.ts';
 import { emptyMemory } from '../../../agent/memory.ts';
 import { toEndpoint } from '../../fakes/endpoints.ts';
 import { nobodyProbes } from '../../fakes/health.ts';
@@ -16,7 +17,7 @@ const config: Config = {
 
 test('apiservers that only our rules in the other backend name are not lost when the backend changes', async () => {
   const kernel = new FakeKernel();
-  const ports = { kernel, askProxyMode: () => Promise.resolve(null), health: nobodyProbes };
+  const ports = { kernel, askProxyMode: () => Promise.resolve(null), health: nobodyProbes, api: noApi };
   await applyPlan(kernel, (await look(ports, config, emptyMemory)).plan);
 
   const later = { ...config, iptables: 'nft' as const, endpoints: [] };

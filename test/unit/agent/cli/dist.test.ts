@@ -41,9 +41,21 @@ describe('dist/, taken away from its checkout', () => {
     });
   });
 
-  test.each(['execa', 'netlink', 'winston', 'yaml'])('loads %s, with what native part it has', (name) => {
-    const script = `require(${JSON.stringify(join(folder, 'dist/vendor', `${name}.js`))})`;
-    expect(() => execFileSync(process.execPath, ['-e', script], { cwd: folder })).not.toThrow();
+  test.each(['client-node', 'execa', 'netlink', 'winston', 'yaml'])(
+    'loads %s, with what native part it has',
+    (name) => {
+      const script = `require(${JSON.stringify(join(folder, 'dist/vendor', `${name}.js`))})`;
+      expect(() => execFileSync(process.execPath, ['-e', script], { cwd: folder })).not.toThrow();
+    },
+  );
+
+  test('loads none of them for what needs none', () => {
+    const preload = join(folder, 'loaded.cjs');
+    const print = "Object.keys(require.cache).filter((file) => file.includes('/vendor/')).join()";
+    writeFileSync(preload, `process.on('exit', () => process.stderr.write(${print}));`);
+    expect(run([...offline, '--kubeconfig', '/etc/passwd'], ['--require', preload]).stderr).not.toContain(
+      '/vendor/',
+    );
   });
 
   test('is refused by an older Node in one line', () => {

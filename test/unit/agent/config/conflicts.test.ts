@@ -14,6 +14,14 @@ describe('values that contradict one another or this host', () => {
     }
   });
 
+  test('a kubeconfig that is not there or no file', async () => {
+    for (const kubeconfig of ['/nowhere/admin.conf', '/etc']) {
+      expect(await problemsOf({ vip: ['10.0.0.50'], kubeconfig })).toEqual([
+        `--kubeconfig ${kubeconfig} is no file that can be read. Give a kubeconfig, as /etc/kubernetes/admin.conf`,
+      ]);
+    }
+  });
+
   test('the same VIP twice, however it is written', async () => {
     expect(await problemsOf({ vip: ['10.0.0.50', '10.0.0.50:6443'] })).toEqual([
       '--vip 10.0.0.50:6443 is given twice. Leave one out',

@@ -39,6 +39,7 @@ describe('a configuration', () => {
         probeTimeoutMs: 250,
         sysctls: 'set',
         caFile: null,
+        kubeconfig: null,
         stateDir: '/var/lib/vipnat',
         logLevel: 'info',
         logFormat: 'pretty',

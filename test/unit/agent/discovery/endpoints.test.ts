@@ -17,6 +17,7 @@ const seen = { value: [first], seenIn: 'kube-proxy' };
 
 const all: EndpointSources = {
   family: 'ipv4',
+  api: null,
   kubeProxy: seen,
   configured: [second],
   remembered: { value: [third], seenIn: 'memory' },

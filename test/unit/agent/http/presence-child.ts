@@ -1,10 +1,19 @@
 /** Claims its network namespace in every way there is, and prints what came of it. For presence.test.ts. */
 import { createServer } from 'node:net';
 import { askAgentHealth, healthPath, toHealthAnswer } from '../../../../agent/http/agent-health.ts';
+import { apiPath, askAgentApi, toApiAnswer } from '../../../../agent/http/agent-api.ts';
 import { claimPresence, findAgent } from '../../../../agent/http/presence.ts';
 import { VipnatError } from '../../../../lib/errors.ts';
 
 const info = { version: '1.2.3', pid: 4711, since: '2026-01-01T00:00:00.000Z' };
+/** What the API has said to an agent with one family. */
+const view = {
+  endpoints: { ipv6: { value: [{ family: 'ipv6', address: 'fd00::11', port: 6443 }], seenIn: 'the API' } },
+  clusterIps: { ipv6: 'fd00:96::1' },
+  affinitySeconds: 60,
+  refused: [],
+  isCurrent: false,
+} as const;
 const other = { version: '1.2.4', pid: 4712, since: '2026-01-02T00:00:00.000Z' };
 
 async function attempt(): Promise<string> {
@@ -42,13 +51,21 @@ async function whileHeldBy(answer: string | null): Promise<{ claim: string; foun
 const before = await findAgent();
 const release = await claimPresence(info);
 const during = { claim: await attempt(), found: await findAgent() };
-const mute = await askAgentHealth();
+const mute = (await askAgentHealth()) ?? (await askAgentApi());
 await release();
 const health = new Map([['10.0.0.11:6443', { state: 'dead', reason: 'refused', hanging: 'none' } as const]]);
-const releaseProbing = await claimPresence(info, new Map([[healthPath, () => toHealthAnswer(health)]]));
-const probing = { found: await findAgent(), health: [...((await askAgentHealth()) ?? [])] };
+const answers = [
+  [healthPath, () => toHealthAnswer(health)],
+  [apiPath, () => toApiAnswer(view)],
+] as const;
+const releaseProbing = await claimPresence(info, new Map(answers));
+const probing = {
+  found: await findAgent(),
+  health: [...((await askAgentHealth()) ?? [])],
+  api: await askAgentApi(),
+};
 await releaseProbing();
-const gone = await askAgentHealth();
+const gone = (await askAgentHealth()) ?? (await askAgentApi());
 const after = { claim: await attempt(), found: await findAgent() };
 const stranger = await whileHeldBy('HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello');
 const silent = await whileHeldBy(null);

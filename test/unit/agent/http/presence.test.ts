@@ -13,7 +13,7 @@ interface Outcomes {
   readonly before: unknown;
   readonly during: Outcome;
   readonly mute: unknown;
-  readonly probing: { readonly found: unknown; readonly health: unknown };
+  readonly probing: { readonly found: unknown; readonly health: unknown; readonly api: unknown };
   readonly gone: unknown;
   readonly after: Outcome;
   readonly stranger: Outcome;
@@ -44,6 +44,17 @@ describe('the agent of a network namespace', () => {
     expect(outcomes.probing).toEqual({
       found: outcomes.during.found,
       health: [['10.0.0.11:6443', { state: 'dead', reason: 'refused', hanging: 'none' }]],
+      api: {
+        view: {
+          endpoints: {
+            ipv6: { value: [{ family: 'ipv6', address: 'fd00::11', port: 6443 }], seenIn: 'the API' },
+          },
+          clusterIps: { ipv6: 'fd00:96::1' },
+          affinitySeconds: 60,
+          refused: [],
+          isCurrent: false,
+        },
+      },
     });
     expect([outcomes.mute, outcomes.gone]).toEqual([null, null]);
   });

@@ -1,0 +1,88 @@
+import { VipnatError } from '../../../lib/errors.ts';
+import { type Clock } from '../../../lib/kernel/clock.ts';
+import { type ApiView, type ClusterApi, type KnownApiservers } from './cluster-api.ts';
+import { listObjects } from './list-objects.ts';
+import { endpointSlices, services } from './resources.ts';
+import { type ApiRoute } from './route.ts';
+import { toApiView } from './view.ts';
+
+/** What the source of a command that looks once needs of the world, and whom it tells. */
+export interface ListedApiOptions {
+  readonly route: ApiRoute;
+  readonly clock: Clock;
+  /** Told once, when nobody has answered as they should. */
+  readonly onProblem: (problem: VipnatError) => void;
+}
+
+/** A person waits. */
+const patienceMs = 2000;
+
+/** Lists once, at the first `consult`, within two seconds whoever hangs; later ones get the same answer. */
+export class ListedApi implements ClusterApi {
+  readonly #options: ListedApiOptions;
+  #answer: Promise<ApiView | null> | null = null;
+
+  constructor(options: ListedApiOptions) {
+    this.#options = options;
+  }
+
+  consult(known: KnownApiservers): Promise<ApiView | null> {
+    this.#options.route.know(known);
+    this.#answer ??= this.#ask();
+    return this.#answer;
+  }
+
+  async #ask(): Promise<ApiView | null> {
+    const { clock, onProblem } = this.#options;
+    const patience = new AbortController();
+    const cancel = clock.schedule(patienceMs, () => {
+      patience.abort();
+    });
+    const answer = await this.#askInTurn(patience.signal).finally(cancel);
+    if (!(answer instanceof VipnatError)) return answer;
+    onProblem(answer);
+    return null;
+  }
+
+  /** One server after the other; answers what was wrong with the first when none does. */
+  async #askInTurn(signal: AbortSignal): Promise<ApiView | VipnatError> {
+    const { route } = this.#options;
+    let problem: VipnatError | null = null;
+    for (let tries = 0; tries < route.count; tries += 1) {
+      const answer = await this.#list(signal).catch(toProblem);
+      if (!(answer instanceof VipnatError)) return answer;
+      problem ??= answer;
+    }
+    return problem ?? silence();
+  }
+
+  async #list(signal: AbortSignal): Promise<ApiView> {
+    const { route, clock } = this.#options;
+    const connection = await route.choose();
+    const limitMs = patienceMs / route.count;
+    const options = { ...connection, clock, forbidden: route.forbidden, signal, limitMs };
+    try {
+      const [slices, found] = await Promise.all([
+        listObjects(endpointSlices, options),
+        listObjects(services, options),
+      ]);
+      const [service = null] = found.objects.values();
+      return toApiView([...slices.objects.values()], service, true);
+    } catch (error) {
+      route.fail(connection.server);
+      throw signal.aborted ? silence() : error;
+    }
+  }
+}
+
+/** Whatever it was, it must not end the command. */
+function toProblem(error: unknown): VipnatError {
+  if (error instanceof VipnatError) return error;
+  return new VipnatError('API_ANSWER_UNEXPECTED', `asking the API failed: ${(error as Error).message}`, {
+    cause: error,
+  });
+}
+
+function silence(): VipnatError {
+  return new VipnatError('API_UNREACHABLE', `the API did not answer within ${patienceMs / 1000} s`);
+}

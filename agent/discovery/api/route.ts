@@ -1,0 +1,74 @@
+import { type Endpoint } from '../../../lib/address/endpoint.ts';
+import { type ApiAccess, type ReadAccess } from './access.ts';
+import { type KnownApiservers } from './cluster-api.ts';
+import { type ApiServer, formatServer, listApiServers } from './servers.ts';
+
+/** With which credentials to ask, and where. */
+export interface Connection {
+  readonly access: ApiAccess;
+  readonly server: ApiServer;
+}
+
+/** Which apiserver is asked: the best until it fails, then the next. */
+export class ApiRoute {
+  readonly #readAccess: ReadAccess;
+  readonly #vips: readonly Endpoint[];
+  #known: KnownApiservers = { endpoints: [], localAddresses: new Set() };
+  /** Those that failed since somebody last answered, by text. */
+  readonly #failed = new Set<string>();
+  #count = 1;
+
+  constructor(readAccess: ReadAccess, vips: readonly Endpoint[]) {
+    this.#readAccess = readAccess;
+    this.#vips = vips;
+  }
+
+  /** Addresses that no connection may go to. */
+  get forbidden(): ReadonlySet<string> {
+    return new Set(this.#vips.map(({ address }) => address));
+  }
+
+  /** How many there were to ask at the last `choose`. */
+  get count(): number {
+    return this.#count;
+  }
+
+  /** Who may be asked from now on. Answers whether these are others than before. */
+  know(known: KnownApiservers): boolean {
+    const before = describeKnown(this.#known);
+    this.#known = known;
+    return describeKnown(known) !== before;
+  }
+
+  /**
+   * Whom to ask next; the best again after all have failed.
+   * @throws VipnatError API_CREDENTIALS_INVALID
+   */
+  async choose(): Promise<Connection> {
+    const access = await this.#readAccess();
+    const servers = listApiServers(access, this.#known, this.#vips);
+    this.#count = Math.max(1, servers.length);
+    const untried = servers.filter((server) => !this.#failed.has(formatServer(server)));
+    if (untried.length === 0) this.#failed.clear();
+    const [server] = [...untried, ...servers];
+    // Never empty: without any other there is the one on this host.
+    return { access, server: server ?? { host: '127.0.0.1', port: access.port } };
+  }
+
+  /** It did not do. */
+  fail(server: ApiServer): void {
+    this.#failed.add(formatServer(server));
+  }
+
+  /** The next to be asked is the best again: it may be back. */
+  forgive(): void {
+    this.#failed.clear();
+  }
+}
+
+function describeKnown({ endpoints, localAddresses }: KnownApiservers): string {
+  return endpoints
+    .map(({ address, port }) => `${address} ${port} ${String(localAddresses.has(address))}`)
+    .sort()
+    .join();
+}

@@ -1,0 +1,112 @@
+import { type Clock } from '../../../lib/kernel/clock.ts';
+import { type Random } from '../../../lib/kernel/random.ts';
+import { type VipnatError } from '../../../lib/errors.ts';
+import { type ApiView, type FollowedApi, type KnownApiservers } from './cluster-api.ts';
+import { Follower } from './follower.ts';
+import { type ApiReport } from './report.ts';
+import {
+  type ApiObject,
+  type EndpointSlice,
+  endpointSlices,
+  type Listing,
+  type Resource,
+  type Service,
+  services,
+} from './resources.ts';
+import { type ApiRoute, type Connection } from './route.ts';
+import { toApiView } from './view.ts';
+
+/** What the agent's source needs of the world, and whom it tells. */
+export interface WatchedApiOptions {
+  readonly route: ApiRoute;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly report: ApiReport;
+  /** Told of every change of the view, after it: a hint to look. */
+  readonly onChange: () => void;
+}
+
+/** Follows the API by list and watch, from the first `consult` on. Losing it leaves the view as it was, but for `isCurrent` (I10). */
+export class WatchedApi implements FollowedApi {
+  readonly #options: WatchedApiOptions;
+  readonly #followers: readonly { start(): void; wake(): void; stop(): void }[];
+  readonly #followed = new Set<string>();
+  #slices: readonly EndpointSlice[] | null = null;
+  #service: Service | null = null;
+  #isStarted = false;
+  #isCurrent = true;
+  #isSaid = false;
+  #view: ApiView | null = null;
+
+  constructor(options: WatchedApiOptions) {
+    this.#options = options;
+    this.#followers = [
+      this.#follow(endpointSlices, (objects) => {
+        this.#slices = objects;
+      }),
+      this.#follow(services, ([service = null]) => {
+        this.#service = service;
+      }),
+    ];
+  }
+
+  get view(): ApiView | null {
+    return this.#view;
+  }
+
+  consult(known: KnownApiservers): ApiView | null {
+    const hasOthers = this.#options.route.know(known);
+    if (!this.#isStarted) for (const follower of this.#followers) follower.start();
+    else if (hasOthers) for (const follower of this.#followers) follower.wake();
+    this.#isStarted = true;
+    return this.#view;
+  }
+
+  stop(): void {
+    for (const follower of this.#followers) follower.stop();
+  }
+
+  #follow<T extends ApiObject>(resource: Resource<T>, take: (objects: readonly T[]) => void): Follower<T> {
+    return new Follower({
+      ...this.#options,
+      resource,
+      onObjects: (objects: Listing<T>['objects']) => {
+        take([...objects.values()]);
+        this.#update();
+      },
+      onLost: (problem) => {
+        this.#lose(resource.kind, problem);
+      },
+      onFollowed: (connection) => {
+        this.#regain(resource.kind, connection);
+      },
+    });
+  }
+
+  #lose(kind: string, problem: VipnatError): void {
+    this.#followed.delete(kind);
+    this.#isSaid = false;
+    this.#options.report.lost(problem, this.#view !== null);
+    this.#setCurrent(false);
+  }
+
+  /** It is back when all kinds are. */
+  #regain(kind: string, connection: Connection): void {
+    this.#followed.add(kind);
+    if (this.#isSaid || this.#followed.size < this.#followers.length) return;
+    this.#isSaid = true;
+    this.#options.report.followed(connection);
+    this.#setCurrent(true);
+  }
+
+  #setCurrent(isCurrent: boolean): void {
+    this.#isCurrent = isCurrent;
+    if (this.#view !== null) this.#update();
+  }
+
+  #update(): void {
+    const before = JSON.stringify(this.#view);
+    this.#view = toApiView(this.#slices, this.#service, this.#isCurrent);
+    if (JSON.stringify(this.#view) !== before) this.#options.onChange();
+  }
+}

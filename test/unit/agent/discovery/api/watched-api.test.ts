@@ -1,0 +1,245 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals';
+import { type Manner } from '../../../../fakes/kube-api.ts';
+import { makeSlice } from '../../../../fakes/kube-store.ts';
+import { vips } from '../../../../network/layout.ts';
+import { ApiWorld, type CertificateFolder, eventually, makeCertificates, three } from './api-world.ts';
+
+// Real sockets on a busy machine.
+jest.setTimeout(30_000);
+
+const addresses = ['10.77.0.11', '10.77.0.12', '10.77.0.13', '10.77.0.14'];
+const four = [...three, '10.77.0.14:6443'];
+
+let certificates: CertificateFolder;
+let foreign: CertificateFolder;
+beforeAll(async () => {
+  [certificates, foreign] = await Promise.all([makeCertificates(), makeCertificates()]);
+});
+afterAll(() => {
+  certificates.remove();
+  foreign.remove();
+});
+
+let world: ApiWorld;
+beforeEach(async () => {
+  world = new ApiWorld(certificates);
+  await world.startServer();
+});
+afterEach(async () => {
+  await world.close();
+  expect(world.servers.flatMap(({ breaches }) => breaches)).toEqual([]);
+  await eventually('nothing is scheduled', () => world.clock.pending === 0);
+});
+
+const [lists, watches] = [/^[^?]+\?[a-z]+Selector=[^&]+$/i, /watch=true/];
+const count = (pattern: RegExp) =>
+  world.servers.flatMap(({ questions }) => questions).filter((question) => pattern.test(question)).length;
+const server = () => {
+  const [first] = world.servers;
+  if (first === undefined) throw new Error('no server');
+  return first;
+};
+
+describe('the API that answers', () => {
+  test('is listed once and watched: a change arrives by itself, and is told as a hint', async () => {
+    await world.follow();
+    expect(world.listed()).toEqual(three);
+    expect(world.api.view).toMatchObject({
+      clusterIps: { ipv4: '10.96.0.1' },
+      affinitySeconds: null,
+      isCurrent: true,
+    });
+    const before = world.changes;
+    world.store.put('EndpointSlice', makeSlice(addresses));
+    await eventually('the fourth is known', () => world.listed().length === 4);
+    expect(world.listed()).toEqual(four);
+    expect(world.changes).toBe(before + 1);
+    expect([count(lists), count(watches)]).toEqual([2, 2]);
+    expect(world.linesOf('info')).toEqual([
+      `follows the API at 127.0.0.1:${server().port} (/etc/kubernetes/admin.conf)`,
+    ]);
+  });
+
+  test('names an EndpointSlice as the source, for each family its own', async () => {
+    world.store.put(
+      'EndpointSlice',
+      makeSlice(['fd77::11'], { name: 'kubernetes-ipv6', addressType: 'IPv6' }),
+    );
+    await world.follow();
+    expect(world.listed('ipv6')).toEqual(['[fd77::11]:6443']);
+    expect(world.api.view?.endpoints.ipv6?.seenIn).toBe("the API's EndpointSlice kubernetes-ipv6");
+    world.store.remove('EndpointSlice', 'kubernetes-ipv6');
+    await eventually('it is gone', () => world.listed('ipv6').length === 0);
+    expect(world.listed()).toEqual(three);
+  });
+
+  test('is gone on with from the last bookmark when a connection breaks, without listing anew', async () => {
+    await world.follow();
+    world.store.age();
+    server().bookmark();
+    // Nothing shows that a bookmark has arrived but what comes after it.
+    server().sendText('\n');
+    world.store.put('Service', { metadata: { name: 'kubernetes' }, spec: { clusterIPs: ['10.96.0.2'] } });
+    await eventually('the change after it is known', () => world.api.view?.clusterIps.ipv4 === '10.96.0.2');
+    server().breakConnections();
+    world.store.put('EndpointSlice', makeSlice(addresses));
+    await world.pass('it is watched again', () => world.listed().length === 4);
+    expect(count(lists)).toBe(2);
+    const last = server()
+      .questions.filter((question) => /endpointslices.*watch/.test(question))
+      .at(-1);
+    expect(last).toContain('resourceVersion=1102');
+  });
+
+  test.each(['event', 'status'] as const)(
+    'is listed anew when the version is gone, told by %s',
+    async (refusesBy) => {
+      await world.follow();
+      server().refusesBy = refusesBy;
+      world.store.putUnseen('EndpointSlice', makeSlice(addresses));
+      server().breakConnections();
+      await world.pass('it is listed again', () => world.listed().length === 4 && world.watches === 2);
+      expect(count(lists)).toBeGreaterThanOrEqual(3);
+      expect(world.api.view?.isCurrent).toBe(true);
+      expect(world.linesOf('error')).toEqual([]);
+    },
+  );
+
+  test('may end a watch when its time is over: nothing is said and nothing listed', async () => {
+    await world.follow();
+    server().endWatches();
+    await world.pass('it is watched again', () => count(watches) === 4 && world.watches === 2);
+    expect(count(lists)).toBe(2);
+    expect(world.linesOf('warn')).toEqual([]);
+  });
+
+  test('is asked no more after the end', async () => {
+    await world.follow();
+    world.api.stop();
+    await eventually('the watches end', () => world.watches === 0);
+    const asked = server().questions.length;
+    await world.clock.advance(600_000);
+    expect(server().questions).toHaveLength(asked);
+  });
+});
+
+describe('the API that is lost', () => {
+  const ways: [Manner, RegExp, string][] = [
+    ['failing', /is answered with 500: etcdserver: request timed out/, 'API_ANSWER_UNEXPECTED'],
+    ['hanging', /failed: no answer within 5 s/, 'API_UNREACHABLE'],
+    ['page', /failed: it sends what is no event/, 'API_ANSWER_UNEXPECTED'],
+    ['another kind', /failed: (the answer is no|it sends what is no)/, 'API_ANSWER_UNEXPECTED'],
+    ['forbidding', /403: endpointslices is forbidden.*; allow it to get, list and watch/, 'API_FORBIDDEN'],
+    ['unauthorized', /401: Unauthorized; give credentials that are still valid/, 'API_FORBIDDEN'],
+  ];
+
+  test.each(ways)('%s: one line down, one line up, and what it said stays', async (manner, why, code) => {
+    await world.follow();
+    const { view } = world.api;
+    server().manner = manner;
+    server().breakConnections();
+    await world.pass('it is said', () => world.linesOf('warn').length > 0);
+    // More than one round of it.
+    const asked = server().questions.length;
+    await world.pass('it is tried again', () => server().questions.length > asked + 6);
+    expect(world.api.view).toEqual({ ...view, isCurrent: false });
+    expect(world.linesOf('warn')).toEqual([
+      expect.stringMatching(/^the API cannot be followed: .*what it last said stays/),
+    ]);
+    server().manner = 'well';
+    await world.pass('it is back', () => world.linesOf('info').length > 1);
+    expect(world.linesOf('warn')).toHaveLength(1);
+    expect(world.linesOf('info')).toHaveLength(2);
+    expect(world.linesOf('info')[1]).toMatch(/ again after \d+(\.\d)? s \(/);
+    expect(world.api.view).toEqual(view);
+    const first = world.logger.lines.find(({ level }) => level === 'warn');
+    expect(first?.message).toMatch(why);
+    expect(first?.fields['code']).toBe(code);
+  });
+
+  test('presents the certificate of another cluster: it is named as that, and shown no token', async () => {
+    const stranger = await world.startServer(foreign);
+    await server().stop();
+    world.consult();
+    await world.pass('it is said', () => world.linesOf('warn').length > 0);
+    const lines = world.logger.lines.map(({ message }) => message).join('\n');
+    expect(lines).toMatch(
+      /its certificate does not come from the CA of \/etc\/kubernetes\/admin\.conf \(.*\): another cluster's\?/,
+    );
+    expect(stranger.questions).toEqual([]);
+  });
+
+  test('cannot fill the memory: a line without end breaks off the watch', async () => {
+    await world.follow();
+    server().sendText('x'.repeat(3_000_000));
+    await world.pass('it is said', () => world.linesOf('warn').length > 0);
+    expect(world.linesOf('warn')[0]).toContain('what it sends has no end');
+    expect(world.listed()).toEqual(three);
+  });
+
+  test('falls silent: the watch ends by our own limit', async () => {
+    await world.follow();
+    const before = count(watches);
+    await world.clock.advance(131_000);
+    await eventually('it is watched anew', () => count(watches) > before);
+  });
+});
+
+describe('several apiservers', () => {
+  test('of which none will do: the line is about the one that says most', async () => {
+    const second = await world.startServer();
+    const third = await world.startServer(foreign);
+    server().manner = 'failing';
+    second.manner = 'forbidding';
+    world.consult();
+    await world.pass('it is said', () => world.linesOf('warn').length > 0);
+    expect(world.linesOf('warn')).toEqual([expect.stringContaining('is answered with 403')]);
+    expect(third.questions).toEqual([]);
+  });
+
+  test('are asked in turn: when one goes, the next is asked at once, and nothing is said', async () => {
+    await world.startServer();
+    await world.follow();
+    await server().stop();
+    await world.pass('the second is watched', () => world.servers[1]?.watches === 2);
+    world.store.put('EndpointSlice', makeSlice(addresses));
+    await eventually('the fourth is known', () => world.listed().length === 4);
+    expect(world.linesOf('warn')).toEqual([]);
+    expect(world.api.view?.isCurrent).toBe(true);
+  });
+
+  test('that become known while nobody answers are asked at once', async () => {
+    world.consult();
+    await world.follow();
+    await server().stop();
+    await world.pass('it is said', () => world.linesOf('warn').length > 0);
+    await world.startServer();
+    world.consult();
+    await eventually('it is followed', () => world.watches === 2);
+  });
+});
+
+describe('a kubeconfig that names the VIP', () => {
+  test('is never followed there: the apiserver is asked at its own address, under the name of the VIP', async () => {
+    await world.follow();
+    expect(world.linesOf('info')[0]).toContain(`127.0.0.1:${server().port}`);
+  });
+
+  test.each([
+    ['tls-server-name', 'kubernetes.default.svc', true],
+    ['an address', vips.ipv4, true],
+    ['a name that it is not for', 'other.example', false],
+  ])('and the certificate has to be for it: %s', async (_what, serverName, isFollowed) => {
+    await world.close();
+    world = new ApiWorld(certificates, { serverName });
+    await world.startServer();
+    world.consult();
+    if (isFollowed) {
+      await eventually('it is followed', () => world.watches === 2);
+      return;
+    }
+    await world.pass('it is said', () => world.linesOf('warn').length > 0);
+    expect(world.linesOf('warn')[0]).toContain(`its certificate is not for ${serverName}`);
+    expect(server().questions).toEqual([]);
+  });
+});
