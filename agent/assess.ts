@@ -143,11 +143,24 @@ function toBalance(decision: Decision, observation: Observation, config: Config)
   };
 }
 
-function remember(observation: Observation, { vips }: Config, memory: Memory): Memory['endpoints'] {
+function remember(observation: Observation, config: Config, memory: Memory): Memory['endpoints'] {
   const found = families.map((family: Family) => {
-    const seen = findProxyBackends(observation.views[family], observation.proxyMode.value);
-    const admitted = seen === null ? null : { ...seen, value: admit(seen, family, vips).admitted };
-    return [family, rememberEndpoints(memory.endpoints[family] ?? null, admitted)] as const;
+    const known = findKnown(family, observation, config);
+    return [family, rememberEndpoints(memory.endpoints[family] ?? null, known)] as const;
   });
   return Object.fromEntries(found.filter(([, endpoints]) => endpoints !== null));
+}
+
+/** The apiservers that kube-proxy names, else those of `--endpoints`: what somebody else says now. Null when nobody names any. */
+function findKnown(
+  family: Family,
+  { views, proxyMode }: Observation,
+  { vips, endpoints }: Config,
+): Finding<readonly Endpoint[]> | null {
+  const sources = [
+    findProxyBackends(views[family], proxyMode.value),
+    { value: endpoints, seenIn: '--endpoints' },
+  ].filter((source) => source !== null);
+  const admitted = sources.map((source) => ({ ...source, value: admit(source, family, vips).admitted }));
+  return admitted.find(({ value }) => value.length > 0) ?? null;
 }

@@ -15,7 +15,7 @@ export interface EndpointSources {
   readonly kubeProxy: Finding<readonly Endpoint[]> | null;
   /** `--endpoints`, of any family. */
   readonly configured: readonly Endpoint[];
-  /** What kube-proxy had when it was last seen to have any, by this process. */
+  /** What kube-proxy or `--endpoints` named last, to this process or the one before. */
   readonly remembered: Finding<readonly Endpoint[]> | null;
   /** What our own intact rules in the kernel send connections to: the memory of an agent that is gone. */
   readonly written: readonly Endpoint[];
@@ -45,12 +45,12 @@ export function chooseEndpoints(sources: EndpointSources): Candidates {
   return { value: [], seenIn: `neither kube-proxy's rules nor --endpoints name one`, refused };
 }
 
-/** Keeps the last answer of kube-proxy, for the time when its rules are gone but its apiservers are not. */
+/** Keeps what kube-proxy or `--endpoints` named last, for the time when neither does but the apiservers are there. */
 export function rememberEndpoints(
   remembered: Finding<readonly Endpoint[]> | null,
-  kubeProxy: Finding<readonly Endpoint[]> | null,
+  known: Finding<readonly Endpoint[]> | null,
 ): Finding<readonly Endpoint[]> | null {
-  if (kubeProxy === null || kubeProxy.value.length === 0) return remembered;
-  if (remembered !== null && areSameEndpoints(remembered.value, kubeProxy.value)) return remembered;
-  return { value: kubeProxy.value, seenIn: `last seen in ${kubeProxy.seenIn}` };
+  if (known === null || known.value.length === 0) return remembered;
+  if (remembered !== null && areSameEndpoints(remembered.value, known.value)) return remembered;
+  return { value: known.value, seenIn: `last seen in ${known.seenIn}` };
 }
