@@ -153,16 +153,24 @@ function toBalance(decision: Decision, observation: Observation, config: Config)
   };
 }
 
-function remember(observation: Observation, { vips }: Config, memory: Memory): Memory['endpoints'] {
+function remember(observation: Observation, config: Config, memory: Memory): Memory['endpoints'] {
   const found = families.map((family: Family) => {
-    const { api, kubeProxy } = findLiveSources(family, observation, memory);
-    const admitted = [api, kubeProxy]
-      .filter((source) => source !== null)
-      .map((source) => ({ ...source, value: admit(source, family, vips).admitted }));
-    const live = admitted.find(({ value }) => value.length > 0) ?? null;
-    return [family, rememberEndpoints(memory.endpoints[family] ?? null, live)] as const;
+    const known = findKnown(family, { observation, config, memory });
+    return [family, rememberEndpoints(memory.endpoints[family] ?? null, known)] as const;
   });
   return Object.fromEntries(found.filter(([, endpoints]) => endpoints !== null));
+}
+
+/** The apiservers that somebody else names now: the API, kube-proxy or `--endpoints`. Null when nobody names any. */
+function findKnown(
+  family: Family,
+  { observation, config, memory }: { observation: Observation; config: Config; memory: Memory },
+): Finding<readonly Endpoint[]> | null {
+  const { api, kubeProxy } = findLiveSources(family, observation, memory);
+  const admitted = [api, kubeProxy, { value: config.endpoints, seenIn: '--endpoints' }]
+    .filter((source) => source !== null)
+    .map((source) => ({ ...source, value: admit(source, family, config.vips).admitted }));
+  return admitted.find(({ value }) => value.length > 0) ?? null;
 }
 
 /** Only while the API is heard: what kube-proxy hears afterwards is newer. */

@@ -23,7 +23,7 @@ export interface EndpointSources extends LiveSources {
   readonly family: Family;
   /** `--endpoints`, of any family. */
   readonly configured: readonly Endpoint[];
-  /** What the API or kube-proxy had when one was last seen to have any. */
+  /** What the API, kube-proxy or `--endpoints` named last, to this process or the one before. */
   readonly remembered: Finding<readonly Endpoint[]> | null;
   /** What our own intact rules in the kernel send connections to: the memory of an agent that is gone. */
   readonly written: readonly Endpoint[];
@@ -58,12 +58,12 @@ export function chooseEndpoints(sources: EndpointSources): Candidates {
   return { value: [], seenIn, refused, isFromApi: false };
 }
 
-/** Keeps the last answer of the API or kube-proxy, for the time when they are gone but the apiservers are not. */
+/** Keeps what the API, kube-proxy or `--endpoints` named last, for the time when none does but the apiservers are there. */
 export function rememberEndpoints(
   remembered: Finding<readonly Endpoint[]> | null,
-  live: Finding<readonly Endpoint[]> | null,
+  known: Finding<readonly Endpoint[]> | null,
 ): Finding<readonly Endpoint[]> | null {
-  if (live === null || live.value.length === 0) return remembered;
-  if (remembered !== null && areSameEndpoints(remembered.value, live.value)) return remembered;
-  return { value: live.value, seenIn: `last seen in ${live.seenIn}` };
+  if (known === null || known.value.length === 0) return remembered;
+  if (remembered !== null && areSameEndpoints(remembered.value, known.value)) return remembered;
+  return { value: known.value, seenIn: `last seen in ${known.seenIn}` };
 }

@@ -1,6 +1,6 @@
 import { afterAll, expect, test } from '@jest/globals';
 import { type Lab } from '../lab/lab.ts';
-import { type LabOptions } from '../lab/options.ts';
+import { type KubeProxyMode } from '../lab/options.ts';
 import { waitForBalance, waitForProxyMode, waitForServices } from '../lab/ready.ts';
 import {
   countRestoreFailures,
@@ -58,7 +58,7 @@ export function testModeChanges(
   lab: () => Lab,
   node: string,
   table: CoexistenceTable,
-  modes: readonly LabOptions['proxyMode'][],
+  modes: readonly KubeProxyMode[],
 ): void {
   test.each(modes)(
     'kube-proxy changes its mode to %s',

@@ -55,6 +55,7 @@ function isRunning(name: string): boolean {
 /** A lab in a few words. */
 export function nameLab({ options }: Lab): string {
   const { kubernetes, proxyMode, iptables, family } = options;
-  const backend = proxyMode === 'nftables' ? '' : ` (iptables-${iptables})`;
-  return `Kubernetes ${kubernetes}, ${proxyMode} mode${backend}, ${family}`;
+  const hasBackend = proxyMode === 'iptables' || proxyMode === 'ipvs';
+  const mode = proxyMode === 'none' ? 'no kube-proxy' : `${proxyMode} mode`;
+  return `Kubernetes ${kubernetes}, ${mode}${hasBackend ? ` (iptables-${iptables})` : ''}, ${family}`;
 }

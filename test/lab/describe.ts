@@ -5,12 +5,12 @@ import { type Lab } from './lab.ts';
 
 /** One screen: what the lab is, what runs where, who holds the VIP and how it is balanced there. */
 export async function describeLab(lab: Lab): Promise<string> {
-  const { name, proxyMode, iptables, kubernetes, family } = lab.options;
+  const { name, kubernetes, family } = lab.options;
   const holders = await lab.listHolders();
   const rows = await Promise.all(hosts.map((host) => describeHost(lab, host.name)));
   const way = holders[0] === undefined ? '' : await describeWay(lab, holders[0]);
   return [
-    `lab ${name}: Kubernetes ${kubernetes}, kube-proxy in ${proxyMode} mode, iptables-${iptables}, ${family}`,
+    `lab ${name}: Kubernetes ${kubernetes}, ${describeProxy(lab)}, ${family}`,
     `VIP ${lab.vip}: ${holders.length === 0 ? 'held by nobody' : `held by ${holders.join(', ')}`}`,
     ...(way === '' ? [] : [`    ${way}`]),
     '',
@@ -24,12 +24,18 @@ export async function describeLab(lab: Lab): Promise<string> {
   ].join('\n');
 }
 
+function describeProxy({ options, hasKubeProxy }: Lab): string {
+  const { proxyMode, iptables } = options;
+  return hasKubeProxy ? `kube-proxy in ${proxyMode} mode, iptables-${iptables}` : 'no kube-proxy';
+}
+
 async function describeHost(lab: Lab, host: string): Promise<string> {
   if (host === 'client') return 'outside the cluster';
   const isMaster = masters.some(({ name }) => name === host);
   const expected = components.filter((component) => {
     if (component === 'keepalived') return isMaster && lab.hasVip(host);
-    return isMaster || component === 'kube-proxy';
+    if (component === 'kube-proxy') return lab.hasKubeProxy;
+    return isMaster;
   });
   const states = await Promise.all(
     expected.map(async (component) => {
@@ -37,7 +43,7 @@ async function describeHost(lab: Lab, host: string): Promise<string> {
       return isRunning ? component : `${component}: NOT RUNNING`;
     }),
   );
-  return states.join(', ');
+  return states.length === 0 ? 'no component' : states.join(', ');
 }
 
 async function describeWay(lab: Lab, master: string): Promise<string> {

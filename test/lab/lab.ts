@@ -3,8 +3,8 @@ import { hosts, masters, vips } from '../network/layout.ts';
 import { Seat } from '../network/seat.ts';
 import { Api } from './api.ts';
 import { type Certificates, locateCertificates } from './certificates.ts';
-import { type Component, componentCommand } from './components/component.ts';
-import { type ProxySetting } from './components/kube-proxy.ts';
+import { defaultAgentArguments } from './components/agent.ts';
+import { type Component, componentCommand, type Setting } from './components/component.ts';
 import { type Machine } from './machines/machine.ts';
 import { findMachine, isVirtual } from './machines/make.ts';
 import { type LabOptions } from './options.ts';
@@ -68,14 +68,20 @@ export class Lab {
     return new Service(this.machine(host), component, this.folder);
   }
 
-  /** Starts a component on a host; kube-proxy as the lab's options say, or otherwise. */
-  async start(host: string, component: Component, proxy: Partial<ProxySetting> = {}): Promise<Service> {
+  /** Starts a component on a host: as the lab's options say, or otherwise. */
+  async start(host: string, component: Component, otherwise: Partial<Setting> = {}): Promise<Service> {
     const service = this.service(host, component);
-    const { family, iptables } = this.options;
+    const { family, iptables, agentArguments = defaultAgentArguments(this.options) } = this.options;
     const mode = this.proxyModeOf(host);
-    const command = componentCommand(this, host, component, { family, iptables, mode, ...proxy });
+    const setting = { family, iptables, mode, agentArguments, ...otherwise };
+    const command = componentCommand(this, host, component, setting);
     await service.start(command.command, command.environment);
     return service;
+  }
+
+  /** Whether kube-proxy runs on every node. */
+  get hasKubeProxy(): boolean {
+    return this.options.proxyMode !== 'none';
   }
 
   /** kube-proxy's mode on a host: what is asked for, but iptables where the kernel has no IPVS. */

@@ -6,7 +6,7 @@ import { describeLab } from './describe.ts';
 import { LabError } from './error.ts';
 import { removeLabOnSignal } from './interrupt.ts';
 import { Lab } from './lab.ts';
-import { defaultKubernetes, defaultOptions, type LabOptions, parseOptions } from './options.ts';
+import { defaultKubernetes, defaultOptions, type LabOptions, parseOptions, proxyModes } from './options.ts';
 import { raiseLab } from './raise.ts';
 import { requireHost } from './requirements.ts';
 import { listLabs } from './state.ts';
@@ -36,7 +36,9 @@ program
   .action((given: Given) => buildComponents(parseOptions(given).kubernetes, say));
 
 named('up', 'brings a lab up; it stays until `down`')
-  .addOption(new Option('--proxy-mode <mode>', "kube-proxy's mode").choices(['iptables', 'ipvs', 'nftables']))
+  .addOption(
+    new Option('--proxy-mode <mode>', "kube-proxy's mode, or no kube-proxy at all").choices(proxyModes),
+  )
   .addOption(
     new Option('--iptables <backend>', 'the backend that kube-proxy writes to').choices(['nft', 'legacy']),
   )

@@ -1,12 +1,16 @@
 import { type Family } from '../../lib/address/address.ts';
 import { LabError } from './error.ts';
 
+/** What kube-proxy can be told to run in. */
+export type KubeProxyMode = 'iptables' | 'ipvs' | 'nftables';
+
 /** What kind of control plane a lab is. */
 export interface LabOptions {
   /** Labs of different names are up side by side. */
   readonly name: string;
-  readonly proxyMode: 'iptables' | 'ipvs' | 'nftables';
-  /** The backend that kube-proxy writes to, on every node. */
+  /** kube-proxy's mode; with `none` there is no kube-proxy, and nobody answers at a ClusterIP. */
+  readonly proxyMode: KubeProxyMode | 'none';
+  /** The backend that kube-proxy writes to, on every node; `nft` where there is none. */
   readonly iptables: 'nft' | 'legacy';
   /** A Kubernetes release, without the v. */
   readonly kubernetes: string;
@@ -14,7 +18,10 @@ export interface LabOptions {
   readonly family: Family;
   /** For how long an apiserver says that it goes before it does (`--shutdown-delay-duration`); 0 when left out, its own default. */
   readonly shutdownDelaySeconds?: number;
-  /** What `vipnat run` is given on every master beside the VIP and the authority; nothing when left out. */
+  /**
+   * What `vipnat run` is given on every master beside the VIP and the authority. When left out: nothing, but
+   * `--endpoints` with all apiservers in a lab without kube-proxy, where no rules name them.
+   */
   readonly agentArguments?: readonly string[];
 }
 
@@ -30,13 +37,20 @@ export const defaultOptions: LabOptions = {
   family: 'ipv4',
 };
 
-const proxyModes = ['iptables', 'ipvs', 'nftables'] as const;
+/** The words of `--proxy-mode`, the default first. */
+export const proxyModes = [
+  'iptables',
+  'ipvs',
+  'nftables',
+  'none',
+] as const satisfies readonly LabOptions['proxyMode'][];
+
 const backends = ['nft', 'legacy'] as const;
 const families = ['ipv4', 'ipv6'] as const;
 
 /**
  * Options as typed, with the defaults for the others. In ipvs mode the backend is legacy: the kernel of a virtual
- * machine has no NAT in nf_tables.
+ * machine has no NAT in nf_tables. Where there is no kube-proxy, none can be chosen for it.
  * @throws LabError that names the one that is wrong.
  */
 export function parseOptions(given: Readonly<Record<string, string | undefined>>): LabOptions {
@@ -50,19 +64,31 @@ export function parseOptions(given: Readonly<Record<string, string | undefined>>
     );
   }
   const proxyMode = choose('--proxy-mode', given['proxyMode'], proxyModes);
-  const isIpvs = proxyMode === 'ipvs';
-  if (isIpvs && given['iptables'] === 'nft') {
-    throw new LabError(
-      '--iptables nft: in ipvs mode nodes are virtual machines, whose kernel has only legacy NAT',
-    );
-  }
   return {
     name,
     kubernetes,
     proxyMode,
-    iptables: isIpvs ? 'legacy' : choose('--iptables', given['iptables'], backends),
+    iptables: chooseBackend(proxyMode, given['iptables']),
     family: choose('--ip-family', given['ipFamily'], families),
   };
+}
+
+function chooseBackend(
+  proxyMode: LabOptions['proxyMode'],
+  given: string | undefined,
+): LabOptions['iptables'] {
+  const isIpvs = proxyMode === 'ipvs';
+  if (isIpvs && given === 'nft') {
+    throw new LabError(
+      '--iptables nft: in ipvs mode nodes are virtual machines, whose kernel has only legacy NAT',
+    );
+  }
+  if (proxyMode === 'none' && given !== undefined) {
+    throw new LabError(
+      `--iptables ${given}: with --proxy-mode none there is no kube-proxy that would write to it`,
+    );
+  }
+  return isIpvs ? 'legacy' : choose('--iptables', given, backends);
 }
 
 /**

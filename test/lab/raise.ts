@@ -27,8 +27,8 @@ export interface RaiseOptions {
 }
 
 /**
- * Brings a lab up: every component runs, every apiserver is an endpoint, and every agent balances. The components
- * have to be built. It goes away with the calling process, unless it is told to `keep`.
+ * Brings a lab up: every component runs, every apiserver is an endpoint to kube-proxy where there is one, and every
+ * agent balances. The components have to be built. It goes away with the calling process, unless it is told to `keep`.
  * @throws LabError when it cannot be: nothing runs any more then, and its logs stay in its folder until the next one
  * of its name.
  */
@@ -131,8 +131,10 @@ async function startNodes(lab: Lab, hasAgents: boolean): Promise<void> {
       }),
     ),
   );
-  await Promise.all(nodes.map(({ name }) => lab.start(name, 'kube-proxy')));
-  await waitForServices(lab);
+  if (lab.hasKubeProxy) {
+    await Promise.all(nodes.map(({ name }) => lab.start(name, 'kube-proxy')));
+    await waitForServices(lab);
+  }
   if (!hasAgents) return;
   // Until kube-proxy has written, an agent on a virtual machine tries the nft backend, which its kernel refuses.
   await Promise.all(masterNames.map((name) => lab.start(name, 'vipnat')));

@@ -3,7 +3,7 @@ import { toUrlHost } from './components/command.ts';
 import { vipnatCommand } from './components/agent.ts';
 import { type Lab } from './lab.ts';
 import { type Machine } from './machines/machine.ts';
-import { type LabOptions } from './options.ts';
+import { type KubeProxyMode } from './options.ts';
 import { waitUntil } from './service.ts';
 
 /** Three apiservers at once on two cores take 6 s, in virtual machines 30. */
@@ -52,7 +52,7 @@ export async function waitForServices(lab: Lab, names: readonly string[] = nodeN
 }
 
 /** Waits until a node's kube-proxy says that it runs in a mode. */
-export async function waitForProxyMode(lab: Lab, name: string, mode: LabOptions['proxyMode']): Promise<void> {
+export async function waitForProxyMode(lab: Lab, name: string, mode: KubeProxyMode): Promise<void> {
   const metrics = lab.options.family === 'ipv6' ? '[::1]:10249' : '127.0.0.1:10249';
   const question = ['curl', '--silent', '--max-time', '2', `http://${metrics}/proxyMode`];
   await waitUntil(async () => (await lab.machine(name).run(question)).stdout === mode, {

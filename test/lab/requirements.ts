@@ -55,7 +55,7 @@ export function requireHost({ proxyMode }: LabOptions, facts: HostFacts = readHo
   const needed = isVirtual ? neededMegabytes.machines : neededMegabytes.namespaces;
   if (facts.availableMegabytes < needed) {
     throw new LabError(
-      `a lab in ${proxyMode} mode takes ${needed} MB of memory, and ${facts.availableMegabytes} MB are available: free some, or take down another lab`,
+      `${isVirtual ? 'a lab in ipvs mode' : 'a lab'} takes ${needed} MB of memory, and ${facts.availableMegabytes} MB are available: free some, or take down another lab`,
     );
   }
   const { folder, neededMegabytes: neededThere } = machineMemory;

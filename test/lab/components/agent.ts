@@ -1,8 +1,10 @@
 import { join } from 'node:path';
 import { type Family } from '../../../lib/address/address.ts';
-import { vips } from '../../network/layout.ts';
+import { formatEndpoint } from '../../../lib/address/endpoint.ts';
+import { listApiservers, vips } from '../../network/layout.ts';
 import { type Certificates } from '../certificates.ts';
 import { rootFolder } from '../folders.ts';
+import { type LabOptions } from '../options.ts';
 import { type Command } from './command.ts';
 
 /** vipnat as built from this checkout. */
@@ -18,4 +20,10 @@ export function agentCommand(
 ): Command {
   const options = ['--vip', vips[family], '--ca-file', certificates.authority];
   return { command: vipnatCommand('run', ...options, ...more) };
+}
+
+/** What an agent of a lab is given when nothing else is said, see `LabOptions.agentArguments`. */
+export function defaultAgentArguments({ proxyMode, family }: LabOptions): string[] {
+  if (proxyMode !== 'none') return [];
+  return ['--endpoints', listApiservers(family).map(formatEndpoint).join(',')];
 }

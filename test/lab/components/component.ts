@@ -10,7 +10,7 @@ import { haproxyCommand } from './haproxy.ts';
 import { keepalivedCommand } from './keepalived.ts';
 import { kubeProxyCommand, type ProxySetting } from './kube-proxy.ts';
 
-/** What runs on a master, in the order of its start; on a worker only kube-proxy does. */
+/** What runs on a master, in the order of its start; on a worker only kube-proxy does, if any does. */
 export const components = ['etcd', 'kube-apiserver', 'keepalived', 'kube-proxy', 'vipnat'] as const;
 
 /** One of them, or HAProxy, which a lab without agents may have in their place. */
@@ -23,12 +23,18 @@ export interface ControlPlane {
   readonly certificates: Certificates;
 }
 
-/** How a component is started on a host; kube-proxy as the options say, or otherwise. */
+/** What can be otherwise each time that a component is started. */
+export interface Setting extends ProxySetting {
+  /** What `vipnat run` is given beside the VIP and the authority. */
+  readonly agentArguments: readonly string[];
+}
+
+/** How a component is started on a host. */
 export function componentCommand(
   { options, folder, certificates }: ControlPlane,
   host: string,
   component: Component,
-  proxy: ProxySetting,
+  setting: Setting,
 ): Command {
   const programs = locateComponents(options.kubernetes);
   const { family } = options;
@@ -40,9 +46,9 @@ export function componentCommand(
     case 'keepalived':
       return keepalivedCommand(host, folder, family);
     case 'kube-proxy':
-      return kubeProxyCommand(programs['kube-proxy'], host, folder, proxy);
+      return kubeProxyCommand(programs['kube-proxy'], host, folder, setting);
     case 'vipnat':
-      return agentCommand(family, certificates, options.agentArguments);
+      return agentCommand(family, certificates, setting.agentArguments);
     case 'haproxy':
       return haproxyCommand(host, folder, family);
   }

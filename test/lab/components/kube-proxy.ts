@@ -6,7 +6,7 @@ import { type Certificates } from '../certificates.ts';
 import { type LabOptions } from '../options.ts';
 import { type Command, toUrlHost } from './command.ts';
 
-/** How kube-proxy programs one node. */
+/** How kube-proxy programs one node, if it does. */
 export interface ProxySetting {
   readonly mode: LabOptions['proxyMode'];
   readonly iptables: LabOptions['iptables'];
@@ -29,7 +29,10 @@ export function writeKubeconfig(folder: string, family: Family, certificates: Ce
   return path;
 }
 
-/** A node's kube-proxy. Its configuration is written into the folder, under the node's name. */
+/**
+ * A node's kube-proxy. Its configuration is written into the folder, under the node's name.
+ * @throws Error when the setting says that there is none.
+ */
 export function kubeProxyCommand(
   program: string,
   node: string,
@@ -37,6 +40,7 @@ export function kubeProxyCommand(
   setting: ProxySetting,
 ): Command {
   const { mode, iptables, family } = setting;
+  if (mode === 'none') throw new Error(`${node} has no kube-proxy: the lab is one without (proxyMode none)`);
   const configuration = join(folder, node, 'kube-proxy.json');
   writeJson(configuration, {
     apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',

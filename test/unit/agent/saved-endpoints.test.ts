@@ -8,7 +8,7 @@ import { toEndpoint } from '../../fakes/endpoints.ts';
 import { FakeKernel } from '../../fakes/kernel.ts';
 import { removeKubeProxy, syncKubeProxy } from '../../fakes/kube-proxy-rules.ts';
 import { FakeStore } from '../../fakes/store.ts';
-import { linesOf, type RunningAgent, startAgent } from './running-agent.ts';
+import { linesOf, ordinaryConfig, type RunningAgent, startAgent } from './running-agent.ts';
 
 const nft = { family: 'ipv4', backend: 'nft' } as const;
 const three = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'].map((text) => toEndpoint(text));
@@ -75,6 +75,34 @@ describe('the apiservers that were last known', () => {
     removeKubeProxy(kernel, nft);
     await clock.advance(120_000);
     expect(listSaved(store)).toEqual([three, two].map((endpoints) => endpoints.map(formatEndpoint)));
+  });
+
+  test('are saved as given by --endpoints where there is no kube-proxy, and balanced over without the option', async () => {
+    const store = new FakeStore();
+    const first = startAgent({ store, config: { ...ordinaryConfig, endpoints: three } });
+    await first.clock.advance(120_000);
+    expect(listSaved(store)).toEqual([three.map(formatEndpoint)]);
+    const afterReboot = startAgent({ store, memory: await recall(store) });
+    await afterReboot.clock.advance(2000);
+    expect(readTargets(afterReboot.kernel)).toEqual(three.map(formatEndpoint));
+  });
+
+  test('are those of kube-proxy, not of --endpoints, where both name some', async () => {
+    const store = new FakeStore();
+    const clock = new FakeClock();
+    const kernel = new FakeKernel(clock);
+    syncKubeProxy(kernel, nft, three);
+    startAgent({ clock, kernel, store, config: { ...ordinaryConfig, endpoints: two } });
+    await clock.advance(120_000);
+    expect(listSaved(store)).toEqual([three.map(formatEndpoint)]);
+  });
+
+  test('given by --endpoints are saved as far as they can be apiservers', async () => {
+    const store = new FakeStore();
+    const endpoints = [...two, toEndpoint('127.0.0.1:6443')];
+    const { clock } = startAgent({ store, config: { ...ordinaryConfig, endpoints } });
+    await clock.advance(2000);
+    expect(listSaved(store)).toEqual([two.map(formatEndpoint)]);
   });
 
   test('are named with the file and its age as the reason', async () => {
