@@ -1,6 +1,8 @@
 import { afterAll, expect, test } from '@jest/globals';
 import { type Lab } from '../lab/lab.ts';
+import { isVirtual } from '../lab/machines/make.ts';
 import { type KubeProxyMode } from '../lab/options.ts';
+import { apiserverPort } from '../network/layout.ts';
 import { waitForBalance, waitForProxyMode, waitForServices } from '../lab/ready.ts';
 import {
   countRestoreFailures,
@@ -53,6 +55,37 @@ export class CoexistenceTable {
 /** Three waits of 120 s at most, and a sync. */
 const changeLimitMs = 480_000;
 
+/** New connections per second: what a control plane of thousands of nodes sees on a bad day. */
+const loadPerSecond = 500;
+
+/**
+ * New connections to the VIP from outside, on their way through a node that holds it. None where nodes are virtual
+ * machines: they are too slow for that many.
+ */
+async function startLoad(lab: Lab, node: string): Promise<{ stop(): Promise<unknown[]> }> {
+  if (isVirtual(lab.options, node)) return { stop: () => Promise.resolve([]) };
+  expect(await lab.listHolders()).toEqual([node]);
+  const seat = lab.seat('client', 'load');
+  const report = seat.connectAtRate({
+    host: lab.vip,
+    port: apiserverPort,
+    perSecond: loadPerSecond,
+    durationMs: changeLimitMs,
+    limitMs: loadLimitMs,
+  });
+  return {
+    stop: async () => {
+      seat.settle();
+      const { failures, sent } = await report;
+      expect(sent).toBeGreaterThan(loadPerSecond);
+      return failures;
+    },
+  };
+}
+
+/** A SYN that is lost on a busy machine is sent again after 1 s. */
+const loadLimitMs = 3000;
+
 /** Tests in which kube-proxy on a node changes its mode, one after another, while the agent runs. */
 export function testModeChanges(
   lab: () => Lab,
@@ -63,12 +96,14 @@ export function testModeChanges(
   test.each(modes)(
     'kube-proxy changes its mode to %s',
     async (mode) => {
+      const load = await startLoad(lab(), node);
       await lab().service(node, 'kube-proxy').stop();
       await lab().start(node, 'kube-proxy', { mode });
       // What the mode before has left answers as well.
       await waitForProxyMode(lab(), node, mode);
       await waitForServices(lab(), [node]);
       await waitForBalance(lab());
+      expect(await load.stop()).toEqual([]);
       const listLeft = () => listReferences(lab().machine(node));
       // In iptables mode the jump is how the VIP is balanced. In others it may stay until kube-proxy has written.
       const limitMs = limitOfSync(lab(), node);

@@ -1,11 +1,20 @@
 import { describe } from '@jest/globals';
+import { testEtcdOutage, testWithApi } from './api-followers.ts';
 import { testFaults } from './fault-table.ts';
 import { quickFaults } from './faults.ts';
 import { testSevenCases } from './seven-cases.ts';
 import { useLab } from './with-lab.ts';
 
+/** Two minutes are asked for by whoever has them. */
+const etcdOutageMs = Number(process.env['LAB_ETCD_OUTAGE_MS'] ?? 15_000);
+
 describe('kube-proxy in nftables mode', () => {
   const lab = useLab({ proxyMode: 'nftables' });
   testSevenCases(lab);
   testFaults(lab, quickFaults);
+
+  describe('and agents that follow the API', () => {
+    testWithApi(lab);
+    testEtcdOutage(lab, etcdOutageMs);
+  });
 });

@@ -1,0 +1,81 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { beforeAll, expect, test } from '@jest/globals';
+import { type Lab } from '../lab/lab.ts';
+import { waitForBalance } from '../lab/ready.ts';
+import { masters } from '../network/layout.ts';
+import { waitFor } from './kube-proxy-state.ts';
+import { testSevenCases } from './seven-cases.ts';
+
+const limitMs = 120_000;
+const followedMs = 30_000;
+
+/**
+ * Tests with agents that know the apiservers from the Kubernetes API first. The credentials are kube-proxy's, whose
+ * kubeconfig names the VIP, as kubeadm's do. `moreArguments` is what `vipnat run` is given beside them.
+ */
+export function testWithApi(lab: () => Lab, moreArguments: readonly string[] = []): void {
+  beforeAll(async () => {
+    const kubeconfig = join(lab().folder, 'kube-proxy.kubeconfig');
+    for (const { name } of masters) {
+      await lab().service(name, 'vipnat').stop();
+      await lab().start(name, 'vipnat', { agentArguments: ['--kubeconfig', kubeconfig, ...moreArguments] });
+    }
+    await waitFor(
+      () => Promise.resolve(masters.every(({ name }) => readApiLines(lab(), name).length > 0)),
+      followedMs,
+    );
+    await waitForBalance(lab());
+  }, limitMs);
+
+  testSevenCases(lab, ['VIP']);
+}
+
+/** A test in which etcd, and with it the API, is gone for a while on all masters: nothing changes. */
+export function testEtcdOutage(lab: () => Lab, outageMs: number): void {
+  test(
+    'while etcd is stopped no rule is written and no backend is lost, and each agent says so in two lines (I10)',
+    async () => {
+      const before = await Promise.all(masters.map(({ name }) => readState(lab(), name)));
+      await Promise.all(masters.map(({ name }) => lab().service(name, 'etcd').stop('KILL')));
+      await new Promise((resolve) => setTimeout(resolve, outageMs));
+      expect(await Promise.all(masters.map(({ name }) => readRules(lab(), name)))).toEqual(
+        before.map(({ rules }) => rules),
+      );
+      await Promise.all(masters.map(({ name }) => lab().start(name, 'etcd')));
+      const hasNews = ({ name }: (typeof masters)[number], index: number) =>
+        readApiLines(lab(), name).length >= (before[index]?.apiLines ?? 0) + 2;
+      await waitFor(() => Promise.resolve(masters.every(hasNews)), 90_000);
+
+      for (const [index, { name }] of masters.entries()) {
+        const lines = readApiLines(lab(), name).slice(before[index]?.apiLines ?? 0);
+        expect(lines).toEqual([
+          expect.stringMatching(/ the API cannot be followed: /),
+          expect.stringMatching(/ follows the API at .* again after /),
+        ]);
+      }
+      expect(await Promise.all(masters.map(({ name }) => readRules(lab(), name)))).toEqual(
+        before.map(({ rules }) => rules),
+      );
+    },
+    outageMs + limitMs,
+  );
+}
+
+async function readState(lab: Lab, master: string): Promise<{ rules: string; apiLines: number }> {
+  return { rules: await readRules(lab, master), apiLines: readApiLines(lab, master).length };
+}
+
+/** What an agent has written about the API, in order. */
+function readApiLines(lab: Lab, master: string): string[] {
+  const { logFile } = lab.service(master, 'vipnat');
+  return readFileSync(logFile, 'utf8')
+    .split('\n')
+    .filter((line) => / the API /.test(line) && / (?:info|warn|error) /.test(line));
+}
+
+/** Our own rules, of either dialect, and how many writes of anybody's there were. */
+async function readRules(lab: Lab, master: string): Promise<string> {
+  const script = 'nft list table ip vipnat 2>/dev/null; iptables-nft-save | grep VIPNAT';
+  return (await lab.machine(master).run(['sh', '-c', script])).stdout;
+}
