@@ -17,8 +17,11 @@ export type ConnectOutcome =
 export type ReadyzOutcome =
   /** 200; or 401 or 403, where anonymous probes are forbidden and the TLS handshake has to do. */
   | { readonly kind: 'ready' }
-  /** Another status, or a peer that is no apiserver of this cluster; `reason` is a phrase for people. */
-  | { readonly kind: 'failing'; readonly reason: string }
+  /**
+   * Another status, or a peer that is no apiserver of this cluster; `reason` is a phrase for people. `isOwn`: what fails
+   * is its own affair, as it shuts down or is no apiserver; all else may fail for all of them a moment later.
+   */
+  | { readonly kind: 'failing'; readonly reason: string; readonly isOwn: boolean }
   /** No answer within the limit: slow or frozen. The connection is given up. */
   | { readonly kind: 'silent' }
   /** The connection could not be made or was closed before an answer. */

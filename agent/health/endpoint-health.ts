@@ -27,6 +27,8 @@ export interface Symptoms {
   /** Why the last answer was not ready, or null when it was. */
   readonly failure: string | null;
   readonly failureAt: number;
+  /** Whether it is this apiserver's own affair, see ReadyzOutcome. */
+  readonly isOwnFailure: boolean;
 }
 
 /** What looks bad, and since when it does. */
@@ -70,6 +72,7 @@ export const noSymptoms: Symptoms = {
   unansweredSince: 0,
   failure: null,
   failureAt: 0,
+  isOwnFailure: false,
 };
 
 /** What one connect has shown; the reason is a phrase for people. */
@@ -81,7 +84,7 @@ export type ConnectEvidence =
 export type Evidence =
   | ConnectEvidence
   | { readonly kind: 'ready' }
-  | { readonly kind: 'failing'; readonly reason: string }
+  | { readonly kind: 'failing'; readonly reason: string; readonly isOwn: boolean }
   | { readonly kind: 'unanswered' };
 
 /** Adds what a probe has shown, begun or asked at a time, to what was known. Pure. */
@@ -102,6 +105,7 @@ export function addEvidence(symptoms: Symptoms, evidence: Evidence, askedAt: num
         readyAnswers: 0,
         unanswered: 0,
         failure: evidence.reason,
+        isOwnFailure: evidence.isOwn,
         failureAt: symptoms.failure === null ? askedAt : symptoms.failureAt,
       };
     case 'unanswered':

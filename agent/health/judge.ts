@@ -21,6 +21,9 @@ const readyToWarm = 3;
 /** By then the others have been asked again, and a good one has answered. */
 const witnessMs = 1000;
 
+/** When etcd goes, apiservers fail one after the other. What may be all of theirs needs a witness that was asked this much later. */
+const brownOutMs = 3000;
+
 /** When etcd is back, apiservers are ready one after the other. */
 const pardonMs = 3000;
 
@@ -138,14 +141,14 @@ function comeBack(one: EndpointHealth, now: number): Verdict {
 
 interface Drain {
   readonly reason: string;
-  /** When the question was asked that first went wrong: a witness was asked no earlier. */
+  /** A witness was asked no earlier. */
   readonly since: number;
 }
 
 /** What speaks against new connections, or null. */
 function findDrain({ symptoms }: EndpointHealth): Drain | null {
-  const { failure, failureAt, unanswered, unansweredSince } = symptoms;
-  if (failure !== null) return { reason: failure, since: failureAt };
+  const { failure, failureAt, isOwnFailure, unanswered, unansweredSince } = symptoms;
+  if (failure !== null) return { reason: failure, since: failureAt + (isOwnFailure ? 0 : brownOutMs) };
   if (unanswered < unansweredToDrain) return null;
   return { reason: `has left ${unansweredToDrain} questions on end unanswered`, since: unansweredSince };
 }

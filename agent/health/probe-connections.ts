@@ -114,7 +114,7 @@ class TlsConnection implements HeldConnection {
         // After the body the response has no socket any more.
         const distrust = this.#describeDistrust(response.socket);
         void readBody(response).then((body) => {
-          end(distrust === null ? judge(response, body) : { kind: 'failing', reason: distrust });
+          end(distrust === null ? judge(response, body) : { kind: 'failing', reason: distrust, isOwn: true });
         });
       });
     });
@@ -155,7 +155,12 @@ class TlsConnection implements HeldConnection {
 function judge({ statusCode = 0, complete }: IncomingMessage, body: string): ReadyzOutcome {
   if (!complete) return { kind: 'closed' };
   if (statusCode === 200 || statusCode === 401 || statusCode === 403) return { kind: 'ready' };
-  return { kind: 'failing', reason: `/readyz answers ${statusCode}${describeChecks(body)}` };
+  return {
+    kind: 'failing',
+    reason: `/readyz answers ${statusCode}${describeChecks(body)}`,
+    // During --shutdown-delay-duration, kube-apiserver 1.20 and later.
+    isOwn: /^\[-\]shutdown failed/m.test(body),
+  };
 }
 
 /** The body as far as it is of interest; what came before the connection broke, when it did. */

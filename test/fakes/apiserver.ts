@@ -20,8 +20,10 @@ export type Behaviour =
   | 'frozen'
   /** Answers each question after 2 s. */
   | 'slow'
-  /** Answers 500. */
-  | 'failing';
+  /** Answers 500, as it shuts down. */
+  | 'failing'
+  /** Answers 500, as its etcd does not answer. */
+  | 'ailing';
 
 const slowMs = 2000;
 
@@ -143,8 +145,12 @@ class FakeHeld implements HeldConnection {
     }
     if (behaviour === 'refusing' || behaviour === 'unreachable') return { kind: 'closed' };
     this.isOpen = true;
-    return behaviour === 'failing'
-      ? { kind: 'failing', reason: '/readyz answers 500: [-]shutdown failed' }
-      : { kind: 'ready' };
+    return toAnswer(behaviour);
   }
+}
+
+function toAnswer(behaviour: Behaviour): ReadyzOutcome {
+  if (behaviour !== 'failing' && behaviour !== 'ailing') return { kind: 'ready' };
+  const isOwn = behaviour === 'failing';
+  return { kind: 'failing', reason: `/readyz answers 500: [-]${isOwn ? 'shutdown' : 'etcd'} failed`, isOwn };
 }

@@ -22,6 +22,30 @@ test('one that drains is told without a doubt that lasts a moment', async () => 
   expect(world.suspicions).toEqual([]);
 });
 
+test('one whose etcd alone is gone gets no new connections a few seconds later', async () => {
+  const world = await Monitored.start();
+  world.apiservers.set(second, 'ailing');
+  const ms = await world.waitFor(second, 'draining');
+  expect(ms).toBeGreaterThan(3000);
+  expect(ms).toBeLessThanOrEqual(5010);
+  expect(world.suspicions).toEqual([]);
+});
+
+test('when etcd goes, and apiservers fail one after the other, nothing changes', async () => {
+  const world = await Monitored.start();
+  for (const endpoint of [third, second, local]) {
+    world.apiservers.set(endpoint, 'ailing');
+    await world.clock.advance(1000);
+  }
+  await world.clock.advance(120_000);
+  for (const endpoint of [local, third, second]) {
+    world.apiservers.set(endpoint, 'healthy');
+    await world.clock.advance(1000);
+  }
+  await world.clock.advance(60_000);
+  expect(world.changes).toEqual([]);
+});
+
 test('one that goes on failing when a brown-out is over is draining a few seconds later', async () => {
   const world = await Monitored.start();
   for (const endpoint of [local, second, third]) world.apiservers.set(endpoint, 'failing');

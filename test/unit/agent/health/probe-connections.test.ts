@@ -125,7 +125,13 @@ test('500 is failing, with the checks that fail, and nothing else of what a stra
   expect(await hold(endpoint).ask(limitMs)).toEqual({
     kind: 'failing',
     reason: '/readyz answers 500: [-]shutdown failed, [-]etcd failed',
+    isOwn: true,
   });
+});
+
+test('500 without a shutdown may be the affair of all of them', async () => {
+  const { endpoint } = await answer(500, '[+]ping ok\n[-]etcd failed: reason withheld\n');
+  expect(await hold(endpoint).ask(limitMs)).toMatchObject({ kind: 'failing', isOwn: false });
 });
 
 test('the end of the process on the other side is told at once, our own end of it is not', async () => {
@@ -175,6 +181,7 @@ test('a stranger with another CA is failing, and the CA is named', async () => {
   expect(await hold(endpoint, stranger).ask(limitMs)).toEqual({
     kind: 'failing',
     reason: expect.stringContaining(`its certificate does not come from ${stranger}`),
+    isOwn: true,
   });
 });
 
