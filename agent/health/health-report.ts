@@ -1,11 +1,12 @@
 import { formatEndpoint } from '../../lib/address/endpoint.ts';
 import { type Logger } from '../log/logger.ts';
-import { type EndpointHealth } from './endpoint-health.ts';
+import { type EndpointHealth, type Suspicion } from './endpoint-health.ts';
 
 /** What became of one apiserver's health, as log lines: one for each fall and return, the steps between only at level debug. */
 export class HealthReport {
   readonly #logger: Logger;
   readonly #endpointToFall = new Map<string, number>();
+  readonly #suspected = new Set<string>();
 
   constructor(logger: Logger) {
     this.#logger = logger;
@@ -14,12 +15,22 @@ export class HealthReport {
   /** After any change of a state or suspicion. */
   say(before: EndpointHealth, after: EndpointHealth): void {
     if (before.state !== after.state) this.#sayState(before, after);
-    if (before.suspicion === null && after.suspicion !== null) {
-      this.#logger.warn(`${formatEndpoint(after.endpoint)}: ${after.suspicion.reason}; it stays in use`);
-    }
-    if (before.suspicion !== null && after.suspicion === null && after.state === 'ready') {
-      this.#logger.info(`${formatEndpoint(after.endpoint)} answers as it should again`);
-    }
+    if (before.suspicion === null && after.suspicion !== null) this.#saySuspicion(after, after.suspicion);
+    if (before.suspicion !== null && after.suspicion === null) this.#sayCleared(after);
+  }
+
+  /** What makes one look bad makes others: the first is told, and the end when none is left. */
+  #saySuspicion({ endpoint }: EndpointHealth, { reason }: Suspicion): void {
+    const name = formatEndpoint(endpoint);
+    this.#logger[this.#suspected.size === 0 ? 'warn' : 'debug'](`${name}: ${reason}; it stays in use`);
+    this.#suspected.add(name);
+  }
+
+  #sayCleared({ endpoint, state }: EndpointHealth): void {
+    const name = formatEndpoint(endpoint);
+    this.#suspected.delete(name);
+    if (state !== 'ready') return;
+    this.#logger[this.#suspected.size === 0 ? 'info' : 'debug'](`${name} answers as it should again`);
   }
 
   #sayState(before: EndpointHealth, { endpoint, state, reason, since }: EndpointHealth): void {

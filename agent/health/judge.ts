@@ -24,8 +24,8 @@ const witnessMs = 1000;
 /** When etcd goes, apiservers fail one after the other. What may be all of theirs needs a witness that was asked this much later. */
 const brownOutMs = 3000;
 
-/** When etcd is back, apiservers are ready one after the other. */
-const pardonMs = 3000;
+/** When etcd is back, apiservers are ready one after the other: on the lab the last one 10 s after the first. */
+const pardonMs = 15_000;
 
 /** One that was dead for less was not restarted: a lost packet, a full queue. */
 const shortDeathMs = 1000;
@@ -62,7 +62,7 @@ function judge(one: EndpointHealth, others: readonly EndpointHealth[], now: numb
   const drain = findDrain(one);
   return drain === null
     ? enter({ ...one, suspicion: null }, warm(one, now), now)
-    : judgeDrain(one, { ...drain, others, now });
+    : judgeDrain(one, drain, { others, now });
 }
 
 /** What speaks for its death, or null. */
@@ -90,8 +90,12 @@ function judgeDeath(one: EndpointHealth, { reason, since, others, now }: Case): 
   return one.suspicion !== null && unheard > 0 ? forget(one, now) : die(one, reason, now);
 }
 
-function judgeDrain(one: EndpointHealth, { reason, since, others, now }: Case): EndpointHealth {
-  if (now < one.pardonedUntil) return one;
+function judgeDrain(
+  one: EndpointHealth,
+  { reason, since, isOwn }: Drain,
+  { others, now }: Pick<Case, 'others' | 'now'>,
+): EndpointHealth {
+  if (!isOwn && now < one.pardonedUntil) return one;
   if (!others.some((other) => other.state !== 'dead' && other.symptoms.readyAt >= since)) {
     if (now - since < witnessMs) return one;
     return suspect(one, `${reason}, and no other apiserver does better`, now);
@@ -143,14 +147,19 @@ interface Drain {
   readonly reason: string;
   /** A witness was asked no earlier. */
   readonly since: number;
+  /** Whether it is this apiserver's own affair, whatever the others do. */
+  readonly isOwn: boolean;
 }
 
 /** What speaks against new connections, or null. */
 function findDrain({ symptoms }: EndpointHealth): Drain | null {
   const { failure, failureAt, isOwnFailure, unanswered, unansweredSince } = symptoms;
-  if (failure !== null) return { reason: failure, since: failureAt + (isOwnFailure ? 0 : brownOutMs) };
+  if (failure !== null) {
+    return { reason: failure, since: failureAt + (isOwnFailure ? 0 : brownOutMs), isOwn: isOwnFailure };
+  }
   if (unanswered < unansweredToDrain) return null;
-  return { reason: `has left ${unansweredToDrain} questions on end unanswered`, since: unansweredSince };
+  const reason = `has left ${unansweredToDrain} questions on end unanswered`;
+  return { reason, since: unansweredSince + brownOutMs, isOwn: false };
 }
 
 function warm(one: EndpointHealth, now: number): Verdict {

@@ -54,6 +54,16 @@ test('one that goes on failing when a brown-out is over is draining a few second
   expect(await world.waitFor(second, 'draining')).toBeLessThanOrEqual(5000);
 });
 
+test('one whose etcd does not come back with the others gets none some seconds later', async () => {
+  const world = await Monitored.start();
+  for (const endpoint of [local, second, third]) world.apiservers.set(endpoint, 'ailing');
+  await world.clock.advance(20_000);
+  for (const endpoint of [local, third]) world.apiservers.set(endpoint, 'healthy');
+  const ms = await world.waitFor(second, 'draining');
+  expect(ms).toBeGreaterThan(10_000);
+  expect(ms).toBeLessThanOrEqual(20_000);
+});
+
 test('one that is ready again is used after three good answers', async () => {
   const world = await Monitored.start();
   world.apiservers.set(second, 'failing');
@@ -77,7 +87,7 @@ test('a slow one, which answers after 2 s, is never out', async () => {
   expect(world.changes).toEqual([]);
 });
 
-test.each(['failing', 'slow', 'frozen'] as const)(
+test.each(['ailing', 'slow', 'frozen'] as const)(
   'a brown-out, in which all are %s, changes nothing',
   async (behaviour) => {
     const world = await Monitored.start();
@@ -120,4 +130,17 @@ test('a rolling restart with a delay drains, kills and warms one after the other
     expect(world.find(endpoint).state).toBe('ready');
   }
   expect(fewest).toBe(2);
+});
+
+test('a brown-out is one line on the way down and one on the way up', async () => {
+  const world = await Monitored.start();
+  for (const endpoint of [local, second, third]) world.apiservers.set(endpoint, 'ailing');
+  await world.clock.advance(120_000);
+  for (const endpoint of [local, second, third]) world.apiservers.set(endpoint, 'healthy');
+  await world.clock.advance(60_000);
+  const told = world.logger.lines.filter(({ level }) => level !== 'debug');
+  expect(told.map(({ message }) => message)).toEqual([
+    expect.stringMatching(/no other apiserver does better; it stays in use$/),
+    expect.stringMatching(/answers as it should again$/),
+  ]);
 });

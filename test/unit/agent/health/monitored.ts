@@ -1,9 +1,11 @@
 import { HealthMonitor, rateUrgency, type Urgency } from '../../../../agent/health/monitor.ts';
 import { type EndpointHealth, type HealthState } from '../../../../agent/health/endpoint-health.ts';
+import { HealthReport } from '../../../../agent/health/health-report.ts';
 import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
 import { FakeApiservers } from '../../../fakes/apiserver.ts';
 import { FakeClock } from '../../../fakes/clock.ts';
 import { toEndpoint } from '../../../fakes/endpoints.ts';
+import { createRecordingLogger } from '../../../fakes/logger.ts';
 
 /** Three apiservers; the first is on the agent's own host. */
 export const [local, second, third] = ['10.0.0.11:6443', '10.0.0.12:6443', '10.0.0.13:6443'] as const;
@@ -25,6 +27,8 @@ export class Monitored {
   readonly monitor: HealthMonitor;
   readonly changes: Change[] = [];
   readonly suspicions: string[] = [];
+  readonly logger = createRecordingLogger();
+  readonly #report = new HealthReport(this.logger);
 
   private constructor(clock: FakeClock) {
     this.clock = clock;
@@ -79,6 +83,7 @@ export class Monitored {
   }
 
   #note(before: EndpointHealth, after: EndpointHealth): void {
+    this.#report.say(before, after);
     const endpoint = formatEndpoint(after.endpoint);
     if (before.suspicion === null && after.suspicion !== null) this.suspicions.push(endpoint);
     if (before.state === after.state) return;
