@@ -6,6 +6,7 @@ import { runShell } from '../lab/machines/machine.ts';
 import { waitForApiservers, waitForBalance } from '../lab/ready.ts';
 import { waitUntil } from '../lab/service.ts';
 import { apiserverPort, listApiservers, masters } from '../network/layout.ts';
+import { testWithApi } from './api-followers.ts';
 import { testFaults } from './fault-table.ts';
 import { suddenDeaths } from './faults.ts';
 import { testSevenCases } from './seven-cases.ts';
@@ -74,6 +75,10 @@ describe('a cluster without kube-proxy', () => {
     },
     limitMs,
   );
+
+  describe('and agents that follow the API', () => {
+    testWithApi(lab);
+  });
 });
 
 /** What `plan --format json` tells of a master. */
