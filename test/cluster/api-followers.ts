@@ -9,7 +9,7 @@ import { testSevenCases } from './seven-cases.ts';
 
 const limitMs = 120_000;
 const followedMs = 30_000;
-const recoveryMs = 20_000;
+const recoveryMs = 60_000;
 
 /**
  * Tests with agents that know the apiservers from the Kubernetes API first. The credentials are kube-proxy's, whose
@@ -35,7 +35,7 @@ export function testWithApi(lab: () => Lab, moreArguments: readonly string[] = [
 /** A test in which etcd, and with it the API, is gone for a while on all masters: nothing changes. */
 export function testEtcdOutage(lab: () => Lab, outageMs: number): void {
   test(
-    'while etcd is stopped no rule is written and no backend is lost, and each agent says so in one line each way (I10)',
+    'while etcd is stopped no rule is written and no backend is lost, and each agent says so in one line (I10)',
     async () => {
       const before = await Promise.all(masters.map(({ name }) => readState(lab(), name)));
       await Promise.all(masters.map(({ name }) => lab().service(name, 'etcd').stop('KILL')));
@@ -45,21 +45,20 @@ export function testEtcdOutage(lab: () => Lab, outageMs: number): void {
       );
       await Promise.all(masters.map(({ name }) => lab().start(name, 'etcd')));
       await waitForApiservers(lab());
-      // Until the last one is well again, and every agent has seen it.
-      await new Promise((resolve) => setTimeout(resolve, recoveryMs));
+      // Their leases were over: who is back first lists itself alone, until the others have done so too.
+      const rulesOf = ({ rules }: { rules: string }) => rules;
+      await waitFor(async () => {
+        const now = await Promise.all(masters.map(({ name }) => readRules(lab(), name)));
+        return now.join() === before.map(rulesOf).join();
+      }, recoveryMs);
       for (const [index, { name }] of masters.entries()) {
-        const { log = '' } = before[index] ?? {};
-        const lines = readLog(lab(), name).slice(log.length).split('\n');
+        const lines = readLog(lab(), name).slice(before[index]?.log.length).split('\n');
         const count = (pattern: RegExp) => lines.filter((line) => pattern.test(line)).length;
         expect(count(/ no other apiserver does better; it stays in use$/)).toBe(1);
-        expect(count(/ answers as it should again$/)).toBe(1);
         // An open watch hears nothing of it: the API is lost only where one ends meanwhile.
         expect(count(/ the API cannot be followed: /)).toBe(count(/ follows the API at .* again after /));
-        expect(count(/ direct -> |: missing| is draining/)).toBe(0);
+        expect(count(/ is (?:dead|draining): /)).toBe(0);
       }
-      expect(await Promise.all(masters.map(({ name }) => readRules(lab(), name)))).toEqual(
-        before.map(({ rules }) => rules),
-      );
     },
     outageMs + limitMs,
   );
