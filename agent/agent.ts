@@ -1,3 +1,4 @@
+import { formatEndpoint } from '../lib/address/endpoint.ts';
 import { type Clock } from '../lib/kernel/clock.ts';
 import { type Kernel } from '../lib/kernel/port.ts';
 import { type Config } from './config/config.ts';
@@ -9,6 +10,7 @@ import { HealthReport } from './health/health-report.ts';
 import { HealthMonitor, rateUrgency } from './health/monitor.ts';
 import { type ProbeSettings } from './health/prober.ts';
 import { type HealthView } from './health/usable.ts';
+import { type AgentActivity } from './http/agent-activity.ts';
 import { type Logger } from './log/logger.ts';
 import { Loop } from './loop.ts';
 import { type Memory } from './memory.ts';
@@ -31,11 +33,13 @@ export class Agent {
   readonly #loop: Loop;
   readonly #monitor: HealthMonitor;
   readonly #keeper: EndpointKeeper;
+  readonly #clock: Clock;
   readonly #api: FollowedApi;
 
   /** `memory` is what it begins with; its apiservers are those of the store. */
   constructor(ports: AgentPorts, config: Config, memory: Memory) {
     const { kernel, apiserver, clock, logger, askProxyMode, store } = ports;
+    this.#clock = clock;
     const healthReport = new HealthReport(logger);
     this.#monitor = new HealthMonitor({
       apiserver,
@@ -70,6 +74,19 @@ export class Agent {
   /** How the apiservers are now. */
   get health(): HealthView {
     return this.#monitor.view;
+  }
+
+  /** What it has been doing, for people. */
+  get activity(): AgentActivity {
+    const now = this.#clock.now();
+    const { writes, lookedAt } = this.#loop.activity;
+    return {
+      writes,
+      lookedMsAgo: lookedAt === null ? null : now - lookedAt,
+      apiservers: Object.fromEntries(
+        this.#monitor.all.map(({ endpoint, since }) => [formatEndpoint(endpoint), { forMs: now - since }]),
+      ),
+    };
   }
 
   /** What the Kubernetes API has said, or null. */

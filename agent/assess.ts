@@ -25,6 +25,8 @@ export interface Assessment {
   readonly missingSwitches: readonly MissingSwitch[];
   /** Who was named as an apiserver and cannot be one: a sentence for each. */
   readonly refused: readonly string[];
+  /** How the apiservers were found. */
+  readonly health: HealthView;
   readonly memory: Memory;
 }
 
@@ -56,6 +58,7 @@ export function assess({ observation, health, memory }: Basis, config: Config): 
       (backend, id, printed) => memory.prints.get(printKey(backend, id)) === printed,
     ),
     missingSwitches: findMissingSwitches(observation, config),
+    health,
     refused: [...cases.flatMap(({ candidates }) => candidates.refused), ...(memory.api?.refused ?? [])],
     memory: {
       ...memory,

@@ -35,6 +35,12 @@ export interface LoopPorts extends LookPorts {
   readonly keeper: { keep(endpoints: Memory['endpoints']): void };
 }
 
+/** What a loop has done so far. */
+export interface Activity {
+  readonly writes: number;
+  readonly lookedAt: number | null;
+}
+
 /** When a second equal look decides (the bypass), it comes this soon. */
 const confirmMs = 500;
 
@@ -61,6 +67,7 @@ export class Loop {
   #seen: Observation | null = null;
   #writing: Promise<void> | null = null;
   #writes = 0;
+  #lookedAt: number | null = null;
   #urgent: Promise<void> | null = null;
   readonly #flows: FlowResets;
 
@@ -106,6 +113,11 @@ export class Loop {
     this.#turns.settle('api');
   }
 
+  /** How often it has written, and when it last looked, by its Clock; null before the first look. */
+  get activity(): Activity {
+    return { writes: this.#writes, lookedAt: this.#lookedAt };
+  }
+
   /** Ends after the write under way, if any. The rules stay (I8). */
   async stop(): Promise<void> {
     this.#isStopped = true;
@@ -121,6 +133,7 @@ export class Loop {
       // What was read is older than what was written meanwhile.
       if (this.#writes !== writes) return { cause: 'verify', delayMs: 0 };
       this.#seen = assessment.observation;
+      this.#lookedAt = this.#ports.clock.now();
       this.#ports.report.refused(assessment.refused);
       const hasLearnt = this.#remember(assessment);
       this.#ports.keeper.keep(this.#memory.endpoints);

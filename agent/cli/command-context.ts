@@ -36,6 +36,17 @@ export interface PlanOptions {
   readonly offline: boolean;
 }
 
+/** `vipnat status`. */
+export interface StatusOptions {
+  /** Print JSON. */
+  readonly json: boolean;
+  /** Print again each second, until it is stopped. */
+  readonly watch: boolean;
+}
+
+/** What `status` of status.ts takes. */
+export type StatusContext = CommandContext<StatusOptions>;
+
 /** What `run` of run.ts takes. */
 export type RunContext = CommandContext<RunOptions>;
 

@@ -41,7 +41,7 @@ export function createGrammar({ version, word, onFound }: GrammarNeeds): Command
     add(program, 'run', 'keep the rules right, as an agent')
       .option('--once', 'converge once and end')
       .option('--dry-run', 'print what would be written, once, and end'),
-    ({ once = false, dryRun = false }) => ({ command: { name: 'run', options: { once, dryRun } } }),
+    readRun,
   );
   addConfigured(
     add(program, 'plan', 'print what would be written')
@@ -49,12 +49,14 @@ export function createGrammar({ version, word, onFound }: GrammarNeeds): Command
       .option('--offline', 'read nothing; needs --proxy-mode'),
     readPlan,
   );
-  addConfigured(add(program, 'check', 'tell whether the rules are as they should be'), () => ({
-    command: { name: 'check', options: {} },
-  }));
-  addConfigured(add(program, 'cleanup', 'remove everything of ours'), () => ({
-    command: { name: 'cleanup', options: {} },
-  }));
+  addConfigured(add(program, 'check', 'tell whether the rules are as they should be'), () => bare('check'));
+  addConfigured(
+    add(program, 'status', 'tell how it is, on one screen')
+      .option('--json', 'print JSON')
+      .option('--watch', 'print again each second'),
+    readStatus,
+  );
+  addConfigured(add(program, 'cleanup', 'remove everything of ours'), () => bare('cleanup'));
   add(program, 'vrid', "print keepalived's virtual_router_id for a virtual IP")
     .argument('<vip>')
     .usage('ADDR')
@@ -70,6 +72,8 @@ interface Own {
   readonly dryRun?: boolean;
   readonly format?: string;
   readonly offline?: boolean;
+  readonly json?: boolean;
+  readonly watch?: boolean;
   readonly config?: string;
 }
 
@@ -99,6 +103,19 @@ function addConfigOptions(command: Command): Command {
     .option('--config <value>', 'a YAML file with these options')
     .allowUnknownOption()
     .allowExcessArguments();
+}
+
+/** A command without switches of its own. */
+function bare(name: 'check' | 'cleanup'): Found {
+  return { command: { name, options: {} } };
+}
+
+function readRun({ once = false, dryRun = false }: Own): Found {
+  return { command: { name: 'run', options: { once, dryRun } } };
+}
+
+function readStatus({ json = false, watch = false }: Own): Found {
+  return { command: { name: 'status', options: { json, watch } } };
 }
 
 function readPlan({ format = 'commands', offline = false }: Own): Found {

@@ -55,6 +55,14 @@ Example:
   vipnat check --vip 10.0.0.50
 
 Exit status: 0 in sync, 2 drift, 1 failed, 78 bad configuration.`,
+  status: `
+Examples:
+  vipnat status --vip 10.0.0.50
+  vipnat status --vip 10.0.0.50 --json
+  vipnat status --vip 10.0.0.50 --watch
+
+Needs neither the agent nor the API. Nothing is written.
+Exit status: 0 all is well, 1 not balanced, not in sync or failed, 78 bad configuration.`,
   cleanup: `
 Example:
   vipnat cleanup

@@ -1,10 +1,11 @@
 import { type Flags } from '../config/flags.ts';
-import { type PlanOptions, type RunOptions } from './command-context.ts';
+import { type PlanOptions, type RunOptions, type StatusOptions } from './command-context.ts';
 
 /** A command that works by the configuration, with its own switches. */
 export type ConfiguredCommand =
   | { readonly name: 'run'; readonly options: RunOptions }
   | { readonly name: 'plan'; readonly options: PlanOptions }
+  | { readonly name: 'status'; readonly options: StatusOptions }
   | { readonly name: 'check' | 'cleanup'; readonly options: object };
 
 /** What a command line asks for. */
@@ -34,4 +35,4 @@ export interface ConfiguredInvocation {
 }
 
 /** All commands, in the order in which help lists them. */
-export const commandNames = ['run', 'plan', 'check', 'cleanup', 'vrid'] as const;
+export const commandNames = ['run', 'plan', 'check', 'status', 'cleanup', 'vrid'] as const;

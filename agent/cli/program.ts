@@ -68,6 +68,10 @@ async function runCommand(command: ConfiguredCommand, config: Config, host: Prog
       const { check } = await import('./check.ts');
       return check({ ...context, options: command.options });
     }
+    case 'status': {
+      const { status } = await import('./status.ts');
+      return status({ ...context, options: command.options });
+    }
     case 'cleanup': {
       const { cleanup } = await import('./cleanup.ts');
       return cleanup({ ...context, options: command.options });

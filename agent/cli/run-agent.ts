@@ -14,6 +14,7 @@ import { createEndpointStore } from '../discovery/endpoint-store.ts';
 import { askProxyMode } from '../discovery/proxy-mode.ts';
 import { findAuthority } from '../../lib/certificates/authority.ts';
 import { createApiserver } from '../health/probe-connections.ts';
+import { activityPath } from '../http/agent-activity.ts';
 import { apiPath, toApiAnswer } from '../http/agent-api.ts';
 import { healthPath, toHealthAnswer } from '../http/agent-health.ts';
 import { type AgentInfo, claimPresence } from '../http/presence.ts';
@@ -44,6 +45,7 @@ export async function runAgent(config: Config, info: AgentInfo): Promise<number>
   const answers = new Map([
     [healthPath, () => toHealthAnswer(agent.health)],
     [apiPath, () => toApiAnswer(agent.apiView)],
+    [activityPath, () => agent.activity],
   ]);
   const release = await claimPresence(info, answers);
   try {

@@ -1,4 +1,5 @@
 import { formatEndpoint } from '../../lib/address/endpoint.ts';
+import { formatAge } from '../age.ts';
 import { type Logger } from '../log/logger.ts';
 import { type EndpointHealth, type Suspicion } from './endpoint-health.ts';
 
@@ -46,16 +47,4 @@ export class HealthReport {
     const isStep = state === 'warming' || (before.state !== 'ready' && state === 'draining');
     this.#logger[isStep ? 'debug' : 'info'](`${name} is ${state}: ${reason}`);
   }
-}
-
-/** `0.3 s`, `12 s`, `8m33s`, `2h05m`. */
-function formatAge(ms: number): string {
-  if (ms < 10_000) return `${(ms / 1000).toFixed(1)} s`;
-  const seconds = Math.round(ms / 1000);
-  if (seconds < 60) return `${seconds} s`;
-  const minutes = Math.floor(seconds / 60);
-  const pad = (count: number) => String(count).padStart(2, '0');
-  return minutes < 60
-    ? `${minutes}m${pad(seconds % 60)}s`
-    : `${Math.floor(minutes / 60)}h${pad(minutes % 60)}m`;
 }

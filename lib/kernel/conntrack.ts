@@ -1,4 +1,5 @@
-import { execTool, type ToolCall } from './exec.ts';
+import { formatEndpoint, parseEndpoint, type Endpoint } from '../address/endpoint.ts';
+import { execTool, runTool, type ToolCall } from './exec.ts';
 import { type FlowSelection } from './port.ts';
 import { toolFailed } from './tool-errors.ts';
 
@@ -29,4 +30,31 @@ function toArguments({ vip, backend, isHalfOpen }: FlowSelection): string[] {
 function readDeleted(stderr: string): number | null {
   const [, count] = /: (\d+) flow entries have been deleted/.exec(stderr) ?? [];
   return count === undefined ? null : Number(count);
+}
+
+/** How many established connections to a VIP each backend has, by its text, see formatEndpoint. */
+export async function countFlows(vip: Endpoint, limitMs: number): Promise<ReadonlyMap<string, number>> {
+  const listing = await runTool({
+    tool: 'conntrack',
+    arguments: [
+      ...['-L', '-f', vip.family, '-p', 'tcp', '--state', 'ESTABLISHED'],
+      ...['--orig-dst', vip.address, '--orig-port-dst', String(vip.port)],
+    ],
+    limitMs,
+    isPatient: true,
+  });
+  const backendToCount = new Map<string, number>();
+  for (const line of listing.split('\n')) {
+    const backend = readAnswering(line);
+    if (backend !== null) backendToCount.set(backend, (backendToCount.get(backend) ?? 0) + 1);
+  }
+  return backendToCount;
+}
+
+/** `… src=CLIENT dst=VIP sport=40000 dport=6443 src=BACKEND dst=CLIENT sport=6443 dport=40000 [ASSURED] …` */
+function readAnswering(line: string): string | null {
+  const [, , address = ''] = /\bsrc=(\S+) .*\bsrc=(\S+) /.exec(line) ?? [];
+  const [, , port = ''] = /\bsport=(\d+) .*\bsport=(\d+) /.exec(line) ?? [];
+  const endpoint = parseEndpoint(address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`);
+  return endpoint === null ? null : formatEndpoint(endpoint);
 }

@@ -1,7 +1,7 @@
 import { type VipnatError } from '../errors.ts';
 import { readAddresses } from './addresses.ts';
 import { type Clock, systemClock } from './clock.ts';
-import { deleteFlows } from './conntrack.ts';
+import { countFlows, deleteFlows } from './conntrack.ts';
 import { readForwarding, writeForwarding } from './forwarding.ts';
 import { hasIptables, isForIptables, restoreIptables, saveIptables } from './iptables.ts';
 import { readIpvs } from './ipvs.ts';
@@ -35,6 +35,7 @@ export function createKernel(options: KernelOptions): Kernel {
         ? restoreIptables(toolbox, transaction, writeLimitMs)
         : runNft(transaction, writeLimitMs),
     resetFlows: (selection) => deleteFlows(selection, writeLimitMs),
+    countFlows: (vip) => countFlows(vip, readLimitMs),
     listForwardChains: () => listForwardChains(readLimitMs),
     enableForwarding: writeForwarding,
     watch: (onTrigger) => startWatch({ clock, onTrigger, onProblem }),

@@ -25,6 +25,11 @@ export interface Kernel {
    * TOOL_MISSING, TOOL_NOT_PERMITTED or TOOL_FAILED where that cannot be done: nothing else depends on it.
    */
   resetFlows(selection: FlowSelection): Promise<number>;
+  /**
+   * How many established connections to a VIP each backend has, by its text, see formatEndpoint. Rejects like
+   * resetFlows.
+   */
+  countFlows(vip: Endpoint): Promise<ReadonlyMap<string, number>>;
   /** nftables' chains for packets on their way through this host, iptables-nft's included. */
   listForwardChains(): Promise<readonly ForwardChain[]>;
   /** Makes this host pass on packets of a family. Rejects with SYSCTL_NOT_WRITTEN where that cannot be done. */

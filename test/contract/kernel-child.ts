@@ -4,6 +4,7 @@
  */
 import { createInterface } from 'node:readline';
 import { type Family } from '../../lib/address/address.ts';
+import { type Endpoint } from '../../lib/address/endpoint.ts';
 import { VipnatError } from '../../lib/errors.ts';
 import { createKernel } from '../../lib/kernel/kernel.ts';
 import { type FlowSelection, type Kernel, type Watch } from '../../lib/kernel/port.ts';
@@ -12,7 +13,14 @@ import { type FlowSelection, type Kernel, type Watch } from '../../lib/kernel/po
 export interface ChildRequest {
   readonly id: number;
   readonly method:
-    'read' | 'apply' | 'resetFlows' | 'listForwardChains' | 'enableForwarding' | 'watch' | 'close';
+    | 'read'
+    | 'apply'
+    | 'resetFlows'
+    | 'countFlows'
+    | 'listForwardChains'
+    | 'enableForwarding'
+    | 'watch'
+    | 'close';
   readonly argument?: unknown;
 }
 
@@ -56,6 +64,8 @@ async function handle(method: ChildRequest['method'], argument: unknown): Promis
       return null;
     case 'resetFlows':
       return await kernel.resetFlows(argument as FlowSelection);
+    case 'countFlows':
+      return [...(await kernel.countFlows(argument as Endpoint))];
     case 'listForwardChains':
       return await kernel.listForwardChains();
     case 'enableForwarding':

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { type Endpoint } from '../../lib/address/endpoint.ts';
+import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
 import { families } from '../../lib/address/address.ts';
 import { backends, type Trigger } from '../../lib/kernel/port.ts';
 import { toEndpoint } from '../fakes/endpoints.ts';
@@ -93,6 +93,10 @@ describeKernels((subject) => {
     ];
     for (const [number, flow] of flows.entries()) await subject().trackFlow(flow, number);
     const { kernel } = subject();
+    expect([...(await kernel.countFlows(vip))].toSorted()).toEqual([
+      [formatEndpoint(backend), 2],
+      [formatEndpoint(otherBackend), 1],
+    ]);
     expect(await kernel.resetFlows({ vip, backend, isHalfOpen: true })).toBe(1);
     expect(await kernel.resetFlows({ vip, backend, isHalfOpen: false })).toBe(2);
     expect(await kernel.resetFlows({ vip, backend, isHalfOpen: false })).toBe(0);

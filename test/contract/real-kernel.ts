@@ -1,6 +1,7 @@
 import { type ChildProcess } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { type Family } from '../../lib/address/address.ts';
+import { type Endpoint } from '../../lib/address/endpoint.ts';
 import { type ErrorCode, VipnatError } from '../../lib/errors.ts';
 import {
   type FlowSelection,
@@ -52,6 +53,10 @@ export class RealKernel implements Kernel {
 
   async resetFlows(selection: FlowSelection): Promise<number> {
     return (await this.#ask('resetFlows', selection)) as number;
+  }
+
+  async countFlows(vip: Endpoint): Promise<ReadonlyMap<string, number>> {
+    return new Map((await this.#ask('countFlows', vip)) as [string, number][]);
   }
 
   async listForwardChains(): Promise<readonly ForwardChain[]> {

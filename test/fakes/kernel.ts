@@ -1,5 +1,5 @@
 import { type Family } from '../../lib/address/address.ts';
-import { formatEndpoint } from '../../lib/address/endpoint.ts';
+import { type Endpoint } from '../../lib/address/endpoint.ts';
 import { VipnatError } from '../../lib/errors.ts';
 import { type Clock, systemClock } from '../../lib/kernel/clock.ts';
 import {
@@ -22,6 +22,7 @@ import { toolFailed } from '../../lib/kernel/tool-errors.ts';
 import { toolName } from '../../lib/kernel/tool-name.ts';
 import { nameOwnTable } from '../../lib/naming/own-table.ts';
 import { FakeFaults } from './kernel-faults.ts';
+import { FakeFlows } from './kernel-flows.ts';
 import { FakeWatches } from './kernel-watches.ts';
 import { FakeNft, NftRefusal } from './nft.ts';
 import { selectServiceObjects } from './nft-proxy.ts';
@@ -61,7 +62,7 @@ export class FakeKernel implements Kernel {
   readonly #readSinceWrite = new Set<string>();
   readonly #nftProxies = new Map<Family, readonly unknown[]>();
   #addresses: LocalAddress[] = [];
-  #flows: FlowSelection[] = [];
+  readonly #flows = new FakeFlows();
   #ipvs: string | null = null;
 
   /** Empty, as a new network namespace is; triggers come by the given clock. */
@@ -111,16 +112,12 @@ export class FakeKernel implements Kernel {
   async resetFlows(selection: FlowSelection): Promise<number> {
     await this.faults.meet('conntrack');
     this.resets.push(selection);
-    const { vip, backend, isHalfOpen } = selection;
-    const kept = this.#flows.filter(
-      (flow) =>
-        formatEndpoint(flow.vip) !== formatEndpoint(vip) ||
-        formatEndpoint(flow.backend) !== formatEndpoint(backend) ||
-        (isHalfOpen && !flow.isHalfOpen),
-    );
-    const deleted = this.#flows.length - kept.length;
-    this.#flows = kept;
-    return deleted;
+    return this.#flows.delete(selection);
+  }
+
+  async countFlows(vip: Endpoint): Promise<ReadonlyMap<string, number>> {
+    await this.faults.meet('conntrack');
+    return this.#flows.count(vip);
   }
 
   async listForwardChains(): Promise<readonly ForwardChain[]> {
@@ -175,7 +172,7 @@ export class FakeKernel implements Kernel {
 
   /** Keeps track of one more connection. */
   trackFlow(flow: FlowSelection): void {
-    this.#flows.push(flow);
+    this.#flows.add(flow);
   }
 
   /** Gives this host an address. */

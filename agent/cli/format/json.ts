@@ -2,13 +2,35 @@ import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { toolName } from '../../../lib/kernel/tool-name.ts';
 import { type PlannedState } from '../../offline.ts';
 
-/** `plan --format json`, version 1: fields are added, never renamed. Ends with a newline. */
-export function formatJson(
+/** What both `plan --format json` and `status --json` say, version 1: fields are added, never renamed. */
+export interface HostAnswer {
+  readonly version: 1;
+  readonly node: string;
+  readonly kubeProxy: object;
+  /** In the order in which they were given. */
+  readonly vips: readonly object[];
+  readonly inSync: boolean;
+  readonly sysctls: readonly object[];
+  readonly refused: readonly string[];
+}
+
+/** `plan --format json`. Ends with a newline. */
+export function formatJson(state: PlannedState, node: string): string {
+  const transactions = state.plan.transactions.map(({ family, backend, input }) => ({
+    tool: toolName(family, backend, 'restore'),
+    family,
+    input,
+  }));
+  return `${JSON.stringify({ ...toHostAnswer(state, node), transactions }, null, 2)}\n`;
+}
+
+/** What was seen and decided, without what to write. */
+export function toHostAnswer(
   { decisions, plan, missingSwitches, refused, observation }: PlannedState,
   node: string,
-): string {
+): HostAnswer {
   const { proxyMode, backend, addresses } = observation;
-  const answer = {
+  return {
     version: 1,
     node,
     kubeProxy: { mode: proxyMode.value, backend: backend.value, reason: proxyMode.seenIn },
@@ -25,11 +47,5 @@ export function formatJson(
     inSync: plan.transactions.length === 0 && missingSwitches.length === 0,
     sysctls: missingSwitches.map(({ name }) => ({ name, value: '0', wanted: '1' })),
     refused: [...new Set(refused)],
-    transactions: plan.transactions.map(({ family, backend: toolBackend, input }) => ({
-      tool: toolName(family, toolBackend, 'restore'),
-      family,
-      input,
-    })),
   };
-  return `${JSON.stringify(answer, null, 2)}\n`;
 }

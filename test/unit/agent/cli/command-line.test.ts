@@ -50,9 +50,9 @@ describe('a command line', () => {
 
 describe('a command line that cannot be understood', () => {
   test.each([
-    [[], 'no command given. Commands: run, plan, check, cleanup, vrid. See vipnat --help'],
+    [[], 'no command given. Commands: run, plan, check, status, cleanup, vrid. See vipnat --help'],
     [['pln'], 'pln is no command. Did you mean plan?'],
-    [['status'], 'status is no command. Commands: run, plan, check, cleanup, vrid'],
+    [['doctor'], 'doctor is no command. Commands: run, plan, check, status, cleanup, vrid'],
     [['--vip', '10.0.0.50', 'plan'], '--vip comes after the command. Example: vipnat plan --vip …'],
     [['--verbose'], '--verbose is no option. See vipnat --help'],
     [['plan', '--vip'], '--vip needs a value. Example: --vip 10.0.0.50:6443'],

@@ -1,0 +1,61 @@
+import { hostname } from 'node:os';
+import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
+import { VipnatError } from '../../lib/errors.ts';
+import { findKeepalived } from '../../lib/keepalived/find.ts';
+import { systemClock } from '../../lib/kernel/clock.ts';
+import { type Kernel } from '../../lib/kernel/port.ts';
+import { type Config } from '../config/config.ts';
+import { askAgentActivity } from '../http/agent-activity.ts';
+import { findAgent } from '../http/presence.ts';
+import { type HostStatus, isInTrouble, toHostStatus } from '../status/host-status.ts';
+import { type StatusContext } from './command-context.ts';
+import { formatStatus } from './format/status.ts';
+import { formatStatusJson } from './format/status-json.ts';
+import { createHostKernel, lookAtHost } from './host.ts';
+
+/** Between two screens of --watch. */
+const watchMs = 1000;
+
+const clearScreen = '\u001b[H\u001b[2J';
+
+/** `vipnat status`: how it is, on one screen. Exit 0, or 1 when a VIP is not balanced or the rules are not as they should be. */
+export async function status({ config, options, stdout, stderr }: StatusContext): Promise<number> {
+  for (;;) {
+    const found = await readStatus(config, stderr);
+    const text = options.json ? formatStatusJson(found, hostname(), systemClock.date()) : formatStatus(found);
+    stdout(options.watch && process.stdout.isTTY ? `${clearScreen}${text}` : text);
+    if (!options.watch) return isInTrouble(found) ? 1 : 0;
+    await new Promise<void>((resolve) => {
+      systemClock.schedule(watchMs, resolve);
+    });
+  }
+}
+
+async function readStatus(config: Config, stderr: (text: string) => void): Promise<HostStatus> {
+  const kernel = createHostKernel();
+  const [assessment, agent, activity, flows, keepalived] = await Promise.all([
+    lookAtHost(config, stderr),
+    findAgent(),
+    askAgentActivity(),
+    Promise.all(config.vips.map((vip) => countFlows(kernel, vip))),
+    Promise.all(config.vips.map(async ({ address }) => [address, await findKeepalived(address)] as const)),
+  ]);
+  return toHostStatus(assessment, {
+    agent,
+    activity,
+    flows: new Map(flows),
+    keepalived: new Map(keepalived),
+  });
+}
+
+/** Without conntrack all else is told. */
+async function countFlows(
+  kernel: Kernel,
+  vip: Endpoint,
+): Promise<readonly [string, ReadonlyMap<string, number> | null]> {
+  const counts = await kernel.countFlows(vip).catch((error: unknown) => {
+    if (error instanceof VipnatError) return null;
+    throw error;
+  });
+  return [formatEndpoint(vip), counts];
+}
