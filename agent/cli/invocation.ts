@@ -1,11 +1,13 @@
 import { type Flags } from '../config/flags.ts';
+import { type ManifestOptions } from '../manifest/options.ts';
 import { type PlanOptions, type RunOptions } from './command-context.ts';
 
 /** A command that works by the configuration, with its own switches. */
 export type ConfiguredCommand =
   | { readonly name: 'run'; readonly options: RunOptions }
   | { readonly name: 'plan'; readonly options: PlanOptions }
-  | { readonly name: 'check' | 'cleanup'; readonly options: object };
+  | { readonly name: 'check' | 'cleanup'; readonly options: object }
+  | { readonly name: 'manifest'; readonly options: ManifestOptions };
 
 /** What a command line asks for. */
 export type Invocation = TextInvocation | VridInvocation | ConfiguredInvocation;
@@ -34,4 +36,4 @@ export interface ConfiguredInvocation {
 }
 
 /** All commands, in the order in which help lists them. */
-export const commandNames = ['run', 'plan', 'check', 'cleanup', 'vrid'] as const;
+export const commandNames = ['run', 'plan', 'check', 'cleanup', 'vrid', 'manifest'] as const;
