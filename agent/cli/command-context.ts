@@ -1,11 +1,13 @@
 import { type Config } from '../config/config.ts';
+import { type OptionName } from '../config/options.ts';
+import { type ManifestOptions } from '../manifest/options.ts';
 
 /**
  * What a command's handler is given: `run(context: RunContext): Promise<number>` in run.ts, and so on. The
  * number it answers is the exit status; a failure is thrown, as a VipnatError, and main prints it.
  */
 export interface CommandContext<Options extends object = object> {
-  /** Checked for this command: run, plan and check find at least one VIP. */
+  /** Checked for this command: all but cleanup find at least one VIP. */
   readonly config: Config;
   /** The command's own switches. */
   readonly options: Options;
@@ -58,3 +60,9 @@ export type CheckContext = CommandContext;
 
 /** What `cleanup` of cleanup.ts takes. Its config may name no VIP: everything of ours goes. */
 export type CleanupContext = CommandContext;
+
+/** What `manifest` of manifest.ts takes. Files that its config names may be missing on this host. */
+export interface ManifestContext extends CommandContext<ManifestOptions> {
+  /** The options that the user gave, in whatever way. */
+  readonly given: ReadonlySet<OptionName>;
+}

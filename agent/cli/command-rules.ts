@@ -2,6 +2,7 @@ import { families, type Family } from '../../lib/address/address.ts';
 import { type Config } from '../config/config.ts';
 import { type ConfigReading } from '../config/load.ts';
 import { type OptionName } from '../config/options.ts';
+import { findManifestProblems } from '../manifest/problems.ts';
 import { type ConfiguredCommand } from './invocation.ts';
 
 /** What a command lacks in a configuration that may be right in itself, one line each. What could not be read is not called missing. */
@@ -21,6 +22,7 @@ export function findCommandProblems(
   }
   if (command.name === 'plan' && command.options.offline)
     problems.push(...findOfflineProblems(config, unreadable));
+  if (command.name === 'manifest') problems.push(...findManifestProblems(command.options, config));
   return problems;
 }
 

@@ -3,6 +3,7 @@ import { type Flags } from '../config/flags.ts';
 import { findNearest } from '../config/nearest.ts';
 import { describeOption, nameFlag, optionNames } from '../config/options.ts';
 import { quoteText } from '../config/setting.ts';
+import { defaultNamespace, manifestKinds } from '../manifest/options.ts';
 import { planFormats } from './command-context.ts';
 import { commandHelp, configTerms, describeConfigFlag, programHelp } from './help.ts';
 import { type ConfiguredCommand, type Invocation } from './invocation.ts';
@@ -30,10 +31,10 @@ export function createGrammar({ version, word, onFound }: GrammarNeeds): Command
       optionTerm: (option) => configTerms.get(option.long ?? '') ?? option.flags,
       optionDescription: (option) => describeConfigFlag(option.long ?? '') ?? option.description,
     });
-  const addConfigured = (command: Command, read: (own: Own) => Found) => {
+  const addConfigured = (command: Command, read: (own: Own, words: readonly string[]) => Found) => {
     if (command.name() !== word) return;
     addConfigOptions(command).action((own: Own) => {
-      onFound(toInvocation(command, own, read(own)));
+      onFound(toInvocation(command, own, read(own, command.args)));
     });
   };
 
@@ -63,6 +64,7 @@ export function createGrammar({ version, word, onFound }: GrammarNeeds): Command
     .action((vip: string) => {
       onFound({ kind: 'vrid', vip });
     });
+  addConfigured(addManifest(program), readManifest);
   return program;
 }
 
@@ -74,12 +76,17 @@ interface Own {
   readonly offline?: boolean;
   readonly json?: boolean;
   readonly watch?: boolean;
+  readonly image?: string;
+  readonly namespace?: string;
+  readonly leastPrivilege?: boolean;
   readonly config?: string;
 }
 
 interface Found {
   readonly command: ConfiguredCommand;
-  /** What is wrong with the command's own switches. */
+  /** How many words without an option belong to the command. */
+  readonly wordCount?: number;
+  /** What is wrong with the command's own words and switches. */
   readonly problem?: string;
 }
 
@@ -87,8 +94,17 @@ function add(program: Command, name: keyof typeof commandHelp, summary: string):
   return program
     .command(name)
     .description(summary)
+    .usage('[options]')
     .helpOption('-h, --help', 'print this help')
     .addHelpText('after', commandHelp[name]);
+}
+
+function addManifest(program: Command): Command {
+  return add(program, 'manifest', 'print YAML for Kubernetes that runs the agent')
+    .usage(`${manifestKinds.join('|')} [options]`)
+    .option('--image <value>', 'the image to run; vipnat of this version unless given')
+    .option('--namespace <value>', `where to run it; ${defaultNamespace} unless given`)
+    .option('--least-privilege', 'two capabilities instead of privileged');
 }
 
 function addConfigOptions(command: Command): Command {
@@ -99,7 +115,6 @@ function addConfigOptions(command: Command): Command {
     command.addOption(option);
   }
   return command
-    .usage('[options]')
     .option('--config <value>', 'a YAML file with these options')
     .allowUnknownOption()
     .allowExcessArguments();
@@ -128,24 +143,47 @@ function readPlan({ format = 'commands', offline = false }: Own): Found {
   };
 }
 
+function readManifest(own: Own, words: readonly string[]): Found {
+  const { image = null, namespace = defaultNamespace, leastPrivilege = false } = own;
+  const [word] = words;
+  const kind = manifestKinds.find((candidate) => candidate === word);
+  const options = { kind: kind ?? manifestKinds[0], image, namespace, leastPrivilege };
+  const command = { name: 'manifest', options } as const;
+  // Words beside an unknown option may be its values: then only the option is told.
+  const isUnclear = words.some((other) => other.startsWith('-'));
+  return kind !== undefined || isUnclear
+    ? { command, wordCount: 1 }
+    : { command, wordCount: 1, problem: explainKind(word) };
+}
+
+function explainKind(word: string | undefined): string {
+  const example = findNearest(word ?? '', manifestKinds) ?? manifestKinds[0];
+  const what =
+    word === undefined
+      ? `manifest needs to be told what: ${manifestKinds.join(' or ')}`
+      : `${quoteText(word)} is none of ${manifestKinds.join(', ')}`;
+  return `${what}. Example: vipnat manifest ${example} --vip 10.0.0.50`;
+}
+
 /** Unknown words were let pass, so that they are told together with everything else that is wrong. */
-function toInvocation(command: Command, own: Own, { command: configured, problem }: Found): Invocation {
+function toInvocation(command: Command, own: Own, found: Found): Invocation {
+  const { command: configured, wordCount = 0, problem } = found;
   return {
     kind: 'configured',
     command: configured,
     flags: own as Flags,
     file: own.config,
-    problems: [...findStrangers(command), ...(problem === undefined ? [] : [problem])],
+    problems: [...findStrangers(command, wordCount), ...(problem === undefined ? [] : [problem])],
   };
 }
 
-function findStrangers(command: Command): string[] {
+function findStrangers(command: Command, wordCount: number): string[] {
   const known = command.options.map(({ long }) => long ?? '');
   const help = `See vipnat ${command.name()} --help`;
   const strangers = command.args.filter((word) => word.startsWith('-'));
   // Words beside an unknown option may be its values: then only the option is told.
   if (strangers.length === 0)
-    return command.args.map((word) => `${quoteText(word)} is one word too many. ${help}`);
+    return command.args.slice(wordCount).map((word) => `${quoteText(word)} is one word too many. ${help}`);
   return strangers.map((word) => {
     const [flag = ''] = word.split('=');
     const nearest = findNearest(flag, known);

@@ -4,6 +4,8 @@ import { describeOption, listChoices, nameFlag, optionNames, schema } from '../c
 export const configTerms: ReadonlyMap<string, string> = new Map([
   ['--config', '--config FILE'],
   ['--format', '--format FORMAT'],
+  ['--image', '--image IMAGE'],
+  ['--namespace', '--namespace NAME'],
   ...optionNames.map((name): [string, string] => {
     const flag = nameFlag(name);
     const word = flag.slice(flag.lastIndexOf('-') + 1).toUpperCase();
@@ -75,4 +77,12 @@ Examples:
   vipnat vrid fd00::50               the last byte and 1
 
 Exit status: 0 printed, 78 not an address, or one that has no virtual_router_id.`,
+  manifest: `
+Examples:
+  vipnat manifest daemonset --vip 10.0.0.50 | kubectl apply -f -
+  vipnat manifest static-pod --vip 10.0.0.50 > vipnat.yaml
+
+All options of the configuration become arguments of the container. Files that they
+name are the nodes' own. A static pod is always one of least privilege.
+Exit status: 0 printed, 78 bad configuration.`,
 } as const;

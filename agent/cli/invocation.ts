@@ -1,4 +1,5 @@
 import { type Flags } from '../config/flags.ts';
+import { type ManifestOptions } from '../manifest/options.ts';
 import { type PlanOptions, type RunOptions, type StatusOptions } from './command-context.ts';
 
 /** A command that works by the configuration, with its own switches. */
@@ -6,7 +7,8 @@ export type ConfiguredCommand =
   | { readonly name: 'run'; readonly options: RunOptions }
   | { readonly name: 'plan'; readonly options: PlanOptions }
   | { readonly name: 'status'; readonly options: StatusOptions }
-  | { readonly name: 'check' | 'cleanup'; readonly options: object };
+  | { readonly name: 'check' | 'cleanup'; readonly options: object }
+  | { readonly name: 'manifest'; readonly options: ManifestOptions };
 
 /** What a command line asks for. */
 export type Invocation = TextInvocation | VridInvocation | ConfiguredInvocation;
@@ -35,4 +37,4 @@ export interface ConfiguredInvocation {
 }
 
 /** All commands, in the order in which help lists them. */
-export const commandNames = ['run', 'plan', 'check', 'status', 'cleanup', 'vrid'] as const;
+export const commandNames = ['run', 'plan', 'check', 'status', 'cleanup', 'vrid', 'manifest'] as const;

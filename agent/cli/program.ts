@@ -1,7 +1,6 @@
 import { VipnatError } from '../../lib/errors.ts';
 import { configVariable, type Environment } from '../config/environment.ts';
-import { readConfig } from '../config/load.ts';
-import { type Config } from '../config/config.ts';
+import { type ConfigReading, readConfig } from '../config/load.ts';
 import { parseCommandLine } from './command-line.ts';
 import { findCommandProblems } from './command-rules.ts';
 import { formatError } from './error-text.ts';
@@ -32,9 +31,9 @@ export async function runProgram(host: ProgramHost): Promise<number> {
       return 0;
     }
     isDebug = invocation.flags['logLevel'] === 'debug' || isDebug;
-    const config = await checkConfig(invocation, host.environment);
-    isDebug = config.logLevel === 'debug';
-    return await runCommand(invocation.command, config, host);
+    const reading = await checkConfig(invocation, host.environment);
+    isDebug = reading.config.logLevel === 'debug';
+    return await runCommand(invocation.command, reading, host);
   } catch (error) {
     const { text, exitCode } = formatError(error, isDebug);
     host.stderr(text);
@@ -42,18 +41,27 @@ export async function runProgram(host: ProgramHost): Promise<number> {
   }
 }
 
-async function checkConfig(invocation: ConfiguredInvocation, environment: Environment): Promise<Config> {
+async function checkConfig(
+  invocation: ConfiguredInvocation,
+  environment: Environment,
+): Promise<ConfigReading> {
   const { command, flags, problems } = invocation;
   const variable = environment[configVariable];
   const file = invocation.file ?? (variable === '' ? undefined : variable);
-  const reading = await readConfig({ flags, environment, file });
+  const isForElsewhere = command.name === 'manifest';
+  const reading = await readConfig({ flags, environment, file, isForElsewhere });
   const all = [...problems, ...reading.problems, ...findCommandProblems(command, reading)];
   if (all.length > 0) throw new VipnatError('CONFIG_INVALID', all.join('\n'));
-  return reading.config;
+  return reading;
 }
 
 /** Each command loads its own part only: what prints rules in 100 ms must not wait for what the agent needs. */
-async function runCommand(command: ConfiguredCommand, config: Config, host: ProgramHost): Promise<number> {
+async function runCommand(
+  command: ConfiguredCommand,
+  reading: ConfigReading,
+  host: ProgramHost,
+): Promise<number> {
+  const { config, given } = reading;
   const context = { config, stdout: host.stdout, stderr: host.stderr };
   switch (command.name) {
     case 'run': {
@@ -75,6 +83,10 @@ async function runCommand(command: ConfiguredCommand, config: Config, host: Prog
     case 'cleanup': {
       const { cleanup } = await import('./cleanup.ts');
       return cleanup({ ...context, options: command.options });
+    }
+    case 'manifest': {
+      const { manifest } = await import('./manifest.ts');
+      return manifest({ ...context, options: command.options, given });
     }
   }
 }

@@ -5,8 +5,11 @@ import { readCertificates } from '../../lib/certificates/authority.ts';
 import { nameFlag, type OptionName, type Values } from './options.ts';
 import { formatSource, quoteText, type Settings } from './setting.ts';
 
-/** The problems that values have with one another or with this host, each right by itself: one line each, in the order of the options. */
-export function findConflicts(values: Values, settings: Settings): string[] {
+/**
+ * The problems that values have with one another, each right by itself, and with this host unless they are for another:
+ * one line each, in the order of the options.
+ */
+export function findConflicts(values: Values, settings: Settings, isForElsewhere: boolean): string[] {
   const format = (name: OptionName, complaints: readonly Complaint[]) =>
     complaints.map(({ text, index, what, hint }) => {
       const from = formatSource(settings.get(name)?.from(index) ?? '');
@@ -16,8 +19,8 @@ export function findConflicts(values: Values, settings: Settings): string[] {
     ...format('vip', checkVips(values.vip)),
     ...format('clusterIp', checkClusterIps(values)),
     ...format('endpoints', checkEndpoints(values)),
-    ...format('caFile', checkCaFile(values)),
-    ...format('kubeconfig', checkKubeconfig(values)),
+    ...format('caFile', isForElsewhere ? [] : checkCaFile(values)),
+    ...format('kubeconfig', isForElsewhere ? [] : checkKubeconfig(values)),
   ];
 }
 

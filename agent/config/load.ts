@@ -21,6 +21,8 @@ export interface ConfigSources {
   readonly environment: Environment;
   /** The file that --config or VIPNAT_CONFIG names. */
   readonly file: string | undefined;
+  /** Whether it is for another host: then files that it names are not looked for on this one. False by default. */
+  readonly isForElsewhere?: boolean;
 }
 
 /** What the sources come to. The configuration counts only when there are no problems. */
@@ -30,10 +32,13 @@ export interface ConfigReading {
   readonly problems: readonly string[];
   /** Options whose value is not known because of one of the problems; config has their defaults. */
   readonly unreadable: ReadonlySet<OptionName>;
+  /** Options that a flag, a variable or the file gives, be it with their default. */
+  readonly given: ReadonlySet<OptionName>;
 }
 
 /** Reads and checks the configuration. A flag counts before a variable, a variable before the file, that before the default. */
-export async function readConfig({ flags, environment, file }: ConfigSources): Promise<ConfigReading> {
+export async function readConfig(sources: ConfigSources): Promise<ConfigReading> {
+  const { flags, environment, file, isForElsewhere = false } = sources;
   const fromEnvironment = readEnvironment(environment);
   const fromFile = await readFile(file);
   const settings = new Map([...fromFile.settings, ...fromEnvironment.settings, ...readFlags(flags)]);
@@ -46,9 +51,10 @@ export async function readConfig({ flags, environment, file }: ConfigSources): P
       ...fromEnvironment.problems,
       ...fromFile.problems,
       ...problems,
-      ...findConflicts(values, settings),
+      ...findConflicts(values, settings, isForElsewhere),
     ],
     unreadable: new Set([...unreadable, ...lost]),
+    given: new Set(optionNames.filter((name) => settings.has(name))),
   };
 }
 

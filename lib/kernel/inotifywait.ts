@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { VipnatError } from '../errors.ts';
 import { execTool } from './exec.ts';
 import { toolMissing } from './tool-errors.ts';
@@ -50,6 +51,9 @@ const inotifywait = [
   '/run',
 ] as const;
 
+/** In a container it is mounted from the host by itself: then its folder there hears nothing of it. */
+const lockFile = '/run/xtables.lock';
+
 /** With util-linux's setpriv the kernel ends the child when we die, even by SIGKILL; without, its next event does (SIGPIPE). */
 async function buildCommand(): Promise<readonly [string, ...string[]]> {
   const setpriv = ['setpriv', '--pdeathsig', 'KILL'] as const;
@@ -58,7 +62,8 @@ async function buildCommand(): Promise<readonly [string, ...string[]]> {
     ({ exitCode }) => exitCode === 0,
     () => false,
   );
-  return isAble ? [...setpriv, ...inotifywait] : inotifywait;
+  const watch = existsSync(lockFile) ? ([...inotifywait, lockFile] as const) : inotifywait;
+  return isAble ? [...setpriv, ...watch] : watch;
 }
 
 /** It answers in 2 ms. */

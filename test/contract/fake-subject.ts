@@ -24,6 +24,7 @@ export async function createFakeSubject(): Promise<KernelSubject> {
       await Promise.resolve();
       kernel.runNft(script);
     },
+    mountLock: () => Promise.resolve(),
     addAddress: async (address) => {
       await Promise.resolve();
       kernel.addAddress({ family: address.includes(':') ? 'ipv6' : 'ipv4', address, device: 'lo' });

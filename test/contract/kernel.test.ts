@@ -112,6 +112,13 @@ describeKernels((subject) => {
     });
   });
 
+  test('a change by iptables-legacy triggers, also where its lock is mounted into a container', async () => {
+    await subject().mountLock();
+    expect(await watchDuring(subject(), () => subject().run('ipv4', 'legacy', foreignRules))).toEqual([
+      'xtables-lock',
+    ]);
+  });
+
   test('a closed watch calls nobody back and leaves no process', async () => {
     const triggers: Trigger[] = [];
     const watch = subject().kernel.watch((trigger) => triggers.push(trigger));

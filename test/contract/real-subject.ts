@@ -39,6 +39,12 @@ export async function createRealSubject(): Promise<KernelSubject> {
     run: (family, backend, input) =>
       inside('sh', '-c', `${toolName(family, backend, 'restore')} --noflush -w 5 <<'END'\n${input}END\n`),
     runNft: (script) => inside('sh', '-c', `nft -f - <<'END'\n${script}\nEND\n`),
+    mountLock: () =>
+      inside(
+        'sh',
+        '-c',
+        'mkdir /run/host && touch /run/host/lock /run/xtables.lock && mount --bind /run/host/lock /run/xtables.lock',
+      ),
     addAddress: (address) => inside('ip', 'address', 'add', address, 'dev', 'lo', 'nodad'),
     removeAddress: (address) => inside('ip', 'address', 'delete', toPrefix(address), 'dev', 'lo'),
     programNftProxy: (state) =>

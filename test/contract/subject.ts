@@ -11,6 +11,8 @@ export interface KernelSubject {
   run(family: Family, backend: Backend, script: string): Promise<void>;
   /** Another program runs a script of nft. Rejects when nft refuses it. */
   runNft(script: string): Promise<void>;
+  /** The xtables lock is a file that is mounted by itself, as into a container. */
+  mountLock(): Promise<void>;
   /** Somebody gives the interface lo an address. */
   addAddress(address: string): Promise<void>;
   /** Somebody takes it away again. */

@@ -27,7 +27,7 @@ describe('a command line', () => {
     expect(parse('--version')).toEqual({ kind: 'text', text: '1.2.3\n' });
     const help = parse('--help');
     expect(help).toMatchObject({ kind: 'text' });
-    for (const command of ['run', 'plan', 'check', 'cleanup', 'vrid']) {
+    for (const command of ['run', 'plan', 'check', 'cleanup', 'vrid', 'manifest']) {
       expect(help).toMatchObject({ text: expect.stringMatching(new RegExp(`^ +${command} `, 'm')) });
       expect(parse(command, '--help')).toMatchObject({
         text: expect.stringMatching(/Examples?:[^]*Exit status:/),
@@ -35,12 +35,37 @@ describe('a command line', () => {
     }
   });
 
-  test('help of a command fits 80 columns and shows choices with their default', () => {
-    const help = parse('plan', '--help');
-    const text = help.kind === 'text' ? help.text : '';
-    expect(text).toMatch(/--proxy-mode MODE .*\n.*auto \(default\), iptables/);
-    const options = text.slice(text.indexOf('Options:'), text.indexOf('Examples:'));
-    expect(options.split('\n').filter((line) => line.length > 80)).toEqual([]);
+  test.each(['plan', 'manifest'])(
+    'help of %s fits 80 columns and shows choices with their default',
+    (name) => {
+      const help = parse(name, '--help');
+      const text = help.kind === 'text' ? help.text : '';
+      expect(text).toMatch(/--proxy-mode MODE .*\n.*auto \(default\), iptables/);
+      const options = text.slice(text.indexOf('Options:'), text.indexOf('Examples:'));
+      expect(options.split('\n').filter((line) => line.length > 80)).toEqual([]);
+    },
+  );
+
+  test('manifest takes what to print, before or after its options', () => {
+    const request = {
+      kind: 'static-pod',
+      image: 'vipnat:2',
+      namespace: 'kube-system',
+      leastPrivilege: false,
+    };
+    for (const words of [
+      ['static-pod', '--image', 'vipnat:2', '--vip', '10.0.0.50'],
+      ['--vip', '10.0.0.50', '--image=vipnat:2', 'static-pod'],
+    ]) {
+      expect(parse('manifest', ...words)).toMatchObject({
+        command: { name: 'manifest', options: request },
+        flags: { vip: ['10.0.0.50'] },
+        problems: [],
+      });
+    }
+    expect(parse('manifest', 'daemonset', '--least-privilege', '--namespace', 'x')).toMatchObject({
+      command: { options: { kind: 'daemonset', image: null, namespace: 'x', leastPrivilege: true } },
+    });
   });
 
   test('vrid takes its VIP', () => {
@@ -50,9 +75,9 @@ describe('a command line', () => {
 
 describe('a command line that cannot be understood', () => {
   test.each([
-    [[], 'no command given. Commands: run, plan, check, status, cleanup, vrid. See vipnat --help'],
+    [[], 'no command given. Commands: run, plan, check, status, cleanup, vrid, manifest. See vipnat --help'],
     [['pln'], 'pln is no command. Did you mean plan?'],
-    [['doctor'], 'doctor is no command. Commands: run, plan, check, status, cleanup, vrid'],
+    [['doctor'], 'doctor is no command. Commands: run, plan, check, status, cleanup, vrid, manifest'],
     [['--vip', '10.0.0.50', 'plan'], '--vip comes after the command. Example: vipnat plan --vip …'],
     [['--verbose'], '--verbose is no option. See vipnat --help'],
     [['plan', '--vip'], '--vip needs a value. Example: --vip 10.0.0.50:6443'],
@@ -82,6 +107,23 @@ describe('words that do not belong there', () => {
 
   test('words without an option are too many', () => {
     expect(problemsOf('plan', 'now')).toEqual(['now is one word too many. See vipnat plan --help']);
+  });
+
+  test.each([
+    [
+      [],
+      [
+        'manifest needs to be told what: daemonset or static-pod. Example: vipnat manifest daemonset --vip 10.0.0.50',
+      ],
+    ],
+    [
+      ['static-pd'],
+      ['static-pd is none of daemonset, static-pod. Example: vipnat manifest static-pod --vip 10.0.0.50'],
+    ],
+    [['daemonset', 'static-pod'], ['static-pod is one word too many. See vipnat manifest --help']],
+    [['--vpi', '10.0.0.50', 'daemonset'], ['--vpi is no option of manifest. Did you mean --vip?']],
+  ])('manifest %j is told what it can print', (words, problems) => {
+    expect(problemsOf('manifest', ...words)).toEqual(problems);
   });
 
   test('a format that does not exist gets the nearest as example', () => {

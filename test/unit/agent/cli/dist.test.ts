@@ -41,6 +41,14 @@ describe('dist/, taken away from its checkout', () => {
     });
   });
 
+  test('prints manifests/', () => {
+    expect(run(['manifest', 'daemonset', '--vip', '10.0.0.50'])).toEqual({
+      status: 0,
+      stdout: readFileSync('manifests/daemonset.yaml', 'utf8'),
+      stderr: '',
+    });
+  });
+
   test.each(['client-node', 'execa', 'netlink', 'winston', 'yaml'])(
     'loads %s, with what native part it has',
     (name) => {

@@ -41,6 +41,24 @@ describe('the program', () => {
     });
   });
 
+  test('prints a manifest, and nothing for a wrong one', async () => {
+    const words = ['--vip', '10.0.0.50', '--ca-file', '/nonexistent/ca.crt'];
+    expect(await runWith(['manifest', 'static-pod', ...words])).toEqual({
+      exitCode: 0,
+      stdout: expect.stringMatching(
+        /^# vipnat manifest static-pod --vip=10\.0\.0\.50:6443 [^]*\nkind: Pod\n/,
+      ),
+      stderr: '',
+    });
+    expect(await runWith(['manifest', 'daemonset', '--image', 'A', '--namespace', 'B'])).toEqual({
+      exitCode: 78,
+      stdout: '',
+      stderr: expect.stringMatching(
+        /^vipnat: no virtual IP .*\nvipnat: --image A .*\nvipnat: --namespace B .*\n$/,
+      ),
+    });
+  });
+
   test('tells problems of words, variables, values and the command in one go, a line each, and exits 78', async () => {
     const { exitCode, stdout, stderr } = await runWith(
       ['run', '--once', '--dry-run', '--colour', '--mode', 'fast'],

@@ -47,6 +47,12 @@ describe('values that contradict one another or this host', () => {
     ]);
   });
 
+  test('files that are not here are not told where the configuration is for another host', async () => {
+    const flags = { vip: ['10.0.0.50'], caFile: '/nowhere/ca.crt', kubeconfig: '/nowhere/admin.conf' };
+    const sources = { flags, environment: {}, file: undefined, isForElsewhere: true };
+    expect((await readConfig(sources)).problems).toEqual([]);
+  });
+
   test('an endpoint and a ClusterIP of a family that no VIP has', async () => {
     expect(
       await problemsOf({ vip: ['10.0.0.50'], clusterIp: ['fd00:10:96::1'], endpoints: ['[fd00::11]:6443'] }),

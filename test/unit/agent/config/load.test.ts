@@ -46,6 +46,7 @@ describe('a configuration', () => {
       },
       problems: [],
       unreadable: new Set(),
+      given: new Set(),
     });
   });
 

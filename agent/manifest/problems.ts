@@ -1,0 +1,41 @@
+import { type Config } from '../config/config.ts';
+import { describeOption, nameFlag } from '../config/options.ts';
+import { quoteText } from '../config/setting.ts';
+import { defaultNamespace, type ManifestOptions } from './options.ts';
+
+/** What kubelet or kube-apiserver would refuse in a manifest with these values, one line each. */
+export function findManifestProblems({ image, namespace }: ManifestOptions, config: Config): string[] {
+  const problems: string[] = [];
+  if (image !== null && !isImage(image)) {
+    problems.push(`--image ${quoteText(image)} is no image reference. Example: --image vipnat:0.1.0`);
+  }
+  if (!/^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/.test(namespace)) {
+    const rule = 'can be no namespace: 1 to 63 of a-z, 0-9 and -, with no - at its ends';
+    problems.push(`--namespace ${quoteText(namespace)} ${rule}. Example: --namespace ${defaultNamespace}`);
+  }
+  for (const name of ['caFile', 'kubeconfig', 'stateDir'] as const) {
+    const path = config[name];
+    if (path === null || isHostPath(path)) continue;
+    const rule =
+      'cannot be mounted: it has to begin with /, and to do without "..", ":" and control characters';
+    const flag = nameFlag(name);
+    problems.push(`${flag} ${quoteText(path)} ${rule}. Example: ${flag} ${describeOption(name).example}`);
+  }
+  return problems;
+}
+
+/** Source: the grammar of github.com/distribution/reference 0.6, by which container runtimes read image names. */
+function isImage(text: string): boolean {
+  const host = String.raw`(?:[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?|\[[a-fA-F0-9:]+\])(?::\d+)?`;
+  const part = String.raw`[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*`;
+  const tag = String.raw`\w[\w.-]{0,127}`;
+  const digest = String.raw`[a-z0-9]+(?:[+._-][a-z0-9]+)*:[a-f0-9]{32,}`;
+  const whole = new RegExp(`^(?<name>(?:${host}/)?${part}(?:/${part})*)(?::${tag})?(?:@${digest})?$`);
+  const name = whole.exec(text.slice(0, 512))?.groups?.['name'] ?? '';
+  return text.length <= 512 && name !== '' && name.length <= 255;
+}
+
+/** As kube-apiserver takes it for a hostPath and, but for the root, as the place to mount it. */
+function isHostPath(path: string): boolean {
+  return /^(?:\/(?!\.\.?(?:\/|$))[^/:\p{C}]+)+\/?$/u.test(path);
+}

@@ -1,0 +1,40 @@
+import { describe, expect, test } from '@jest/globals';
+import { readdirSync, readFileSync } from 'node:fs';
+import { commandHelp } from '../../agent/cli/help.ts';
+import { findPodSpec, print } from './agent/manifest/printing.ts';
+
+const files = readdirSync('manifests').sort();
+
+/** The words after `vipnat manifest` in a file's first line; none of the examples needs quotes. */
+const readCommand = (text: string) => /^# vipnat manifest (.*)\n/.exec(text)?.[1]?.split(' ') ?? [];
+
+describe('manifests/', () => {
+  test('has what scripts/manifests writes', () => {
+    const written = [...readFileSync('scripts/manifests', 'utf8').matchAll(/^write (\S+)/gm)];
+    expect(written.map(([, file]) => file).sort()).toEqual(files);
+  });
+
+  test.each(files)('%s is what the command in its first line prints', async (file) => {
+    const text = readFileSync(`manifests/${file}`, 'utf8');
+    expect(await print(readCommand(text))).toBe(text);
+  });
+});
+
+describe('each vipnat manifest that people are told', () => {
+  const texts = [
+    commandHelp.manifest,
+    ...['README.md', 'docs/install.md'].map((file) => readFileSync(file, 'utf8')),
+  ];
+  const commands = texts.flatMap((text) => [
+    ...text.matchAll(/vipnat manifest ([a-z-]+ --[^|>`\n]*[^|>`\n ])/g),
+  ]);
+  const words = [...new Set(commands.map(([, command = '']) => command))];
+
+  test('is found', () => {
+    expect(words.length).toBeGreaterThan(2);
+  });
+
+  test.each(words)('prints a pod: %s', async (command) => {
+    expect(findPodSpec(await print(command.split(' '))).containers[0].args[0]).toBe('run');
+  });
+});
