@@ -2,7 +2,7 @@ import { readdir, readFile } from 'node:fs/promises';
 
 /** keepalived on this host, as far as can be seen. */
 export interface KeepalivedView {
-  /** Whether a process of that name is seen: none is from a container without the hosts processes. */
+  /** Whether a process of that name is seen: none is from a container that does not see the host's. */
   readonly isRunning: boolean;
   /** What its configuration says of a VIP's instance; null where there is no such instance or no file. */
   readonly instance: { readonly vrid: number; readonly priority: number | null } | null;

@@ -1,5 +1,5 @@
-import { VipnatError } from '../errors.ts';
 import { execTool } from './exec.ts';
+import { parseObjects } from './nft-json.ts';
 import { type ForwardChain } from './port.ts';
 import { toolFailed } from './tool-errors.ts';
 import { isInPath } from './toolbox.ts';
@@ -15,7 +15,7 @@ export async function listForwardChains(limitMs: number): Promise<readonly Forwa
     isPatient: true,
   });
   if (exitCode !== 0) throw toolFailed({ tool: `nft ${words.join(' ')}`, exitCode, stderr, input: '' });
-  return parse(stdout).flatMap(({ chain }) =>
+  return (parseObjects(stdout) as readonly ChainObject[]).flatMap(({ chain }) =>
     chain?.hook === 'forward' && chain.type === 'filter'
       ? [{ table: `${chain.family} ${chain.table}`, name: chain.name, isDropping: chain.policy === 'drop' }]
       : [],
@@ -32,15 +32,4 @@ interface ChainObject {
     readonly type?: string;
     readonly policy?: string;
   };
-}
-
-function parse(stdout: string): readonly ChainObject[] {
-  try {
-    return (JSON.parse(stdout) as { nftables: ChainObject[] }).nftables;
-  } catch (error) {
-    throw new VipnatError('TOOL_OUTPUT_UNEXPECTED', 'nft -j printed something other than its JSON', {
-      cause: error,
-      details: stdout.slice(0, 2000),
-    });
-  }
 }

@@ -1,6 +1,6 @@
 import { type Family } from '../address/address.ts';
-import { VipnatError } from '../errors.ts';
 import { execTool } from './exec.ts';
+import { parseObjects } from './nft-json.ts';
 import { type NftProxyOutput } from './port.ts';
 import { settleAll } from './settle.ts';
 import { toolFailed } from './tool-errors.ts';
@@ -56,18 +56,6 @@ async function listObjects(object: readonly string[], limitMs: number): Promise<
     throw toolFailed({ tool: `nft -j list ${object.join(' ')}`, exitCode, stderr, input: '' });
   }
   return parseObjects(stdout);
-}
-
-function parseObjects(stdout: string): unknown[] {
-  try {
-    const { nftables } = JSON.parse(stdout) as { nftables: Record<string, unknown>[] };
-    return nftables.filter((object) => !('metainfo' in object));
-  } catch (error) {
-    throw new VipnatError('TOOL_OUTPUT_UNEXPECTED', 'nft -j printed something other than its JSON', {
-      cause: error,
-      details: stdout.slice(0, 2000),
-    });
-  }
 }
 
 /** The endpoint chains that goto, jump and verdict maps of the given rules lead to, each once. */
