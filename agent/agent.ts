@@ -2,18 +2,29 @@ import { formatEndpoint } from '../lib/address/endpoint.ts';
 import { type Clock } from '../lib/kernel/clock.ts';
 import { type Kernel } from '../lib/kernel/port.ts';
 import { type Config } from './config/config.ts';
-import { type ApiView, type FollowedApi } from './discovery/api/cluster-api.ts';
+import { type FollowedApi } from './discovery/api/cluster-api.ts';
 import { EndpointKeeper } from './discovery/endpoint-keeper.ts';
 import { type EndpointStore } from './discovery/endpoint-store.ts';
+import { type EventRecorder } from './events/recorder.ts';
 import { type Apiserver } from './health/apiserver.ts';
 import { HealthReport } from './health/health-report.ts';
 import { HealthMonitor, rateUrgency } from './health/monitor.ts';
 import { type ProbeSettings } from './health/prober.ts';
 import { type HealthView } from './health/usable.ts';
+import { type TrackFile } from './keepalived/serving-file.ts';
+import { sayNotice } from './keepalived/notice-report.ts';
+import { NoticeReader, type NoticeSource } from './keepalived/notices.ts';
+import { ServingKeeper } from './keepalived/serving-keeper.ts';
 import { type AgentActivity } from './http/agent-activity.ts';
+import { type ApiWord } from './http/agent-api.ts';
 import { type Logger } from './log/logger.ts';
+import { LastLook } from './last-look.ts';
 import { Loop } from './loop.ts';
+import { tellAll } from './loop-observer.ts';
 import { type Memory } from './memory.ts';
+import { type Meter } from './metrics/meter.ts';
+import { type AgentState } from './metrics/samples.ts';
+import { Tally } from './metrics/tally.ts';
 import { Report } from './report.ts';
 
 /** All that an agent needs of the world. */
@@ -22,10 +33,18 @@ export interface AgentPorts {
   readonly apiserver: Apiserver;
   readonly clock: Clock;
   readonly logger: Logger;
+  /** Where what it does is counted. */
+  readonly meter: Meter;
   readonly askProxyMode: () => Promise<string | null>;
   readonly store: EndpointStore;
+  /** What keepalived reads whether this node can serve. */
+  readonly trackFile: TrackFile;
+  /** What keepalived says of itself. */
+  readonly notices: NoticeSource;
   /** Makes the source that follows the Kubernetes API and calls back at each change, see discovery/api/. */
   readonly followApi: (onChange: () => void) => FollowedApi;
+  /** Makes Kubernetes events of what is worth one. */
+  readonly events: EventRecorder;
 }
 
 /** The loop and the probes, each hearing of the other: looks say whom to probe, and what probes show makes it look. */
@@ -33,14 +52,19 @@ export class Agent {
   readonly #loop: Loop;
   readonly #monitor: HealthMonitor;
   readonly #keeper: EndpointKeeper;
+  readonly #serving: ServingKeeper;
+  readonly #notices: NoticeReader;
   readonly #clock: Clock;
   readonly #api: FollowedApi;
+  readonly #report: Report;
+  readonly #lastLook = new LastLook();
 
   /** `memory` is what it begins with; its apiservers are those of the store. */
   constructor(ports: AgentPorts, config: Config, memory: Memory) {
-    const { kernel, apiserver, clock, logger, askProxyMode, store } = ports;
+    const { kernel, apiserver, clock, logger, askProxyMode, store, events } = ports;
     this.#clock = clock;
-    const healthReport = new HealthReport(logger);
+    const healthReport = new HealthReport(logger, events);
+    const tally = new Tally(ports.meter, config.vips);
     this.#monitor = new HealthMonitor({
       apiserver,
       clock,
@@ -49,25 +73,40 @@ export class Agent {
         const urgency = rateUrgency(before, after);
         if (urgency !== null) this.#loop.hear(urgency);
         healthReport.say(before, after);
+        tally.healthChanged(before, after);
       },
     });
     this.#keeper = new EndpointKeeper(store, clock, {
       saved: memory.endpoints,
       report: {
-        notSaved: ({ message, code }) => {
-          logger.warn(message, { code });
+        notSaved: (problem) => {
+          logger.warn(problem.message, { code: problem.code });
+          tally.failure(problem);
         },
         savedAgain: (location) => {
           logger.info(`${location} is written again`);
         },
       },
     });
-    const report = new Report(logger, clock);
+    this.#report = new Report(logger, clock, events);
+    const report = tellAll([this.#report, tally, this.#lastLook]);
+    this.#serving = new ServingKeeper(ports.trackFile, clock, report);
+    this.#notices = new NoticeReader(ports.notices, clock, (notice, before) => {
+      sayNotice(logger, notice, before);
+    });
     this.#api = ports.followApi(() => {
       this.#loop.heed();
     });
     const sources = { health: this.#monitor, api: this.#api };
-    const loopPorts = { kernel, askProxyMode, clock, report, ...sources, keeper: this.#keeper };
+    const loopPorts = {
+      kernel,
+      askProxyMode,
+      clock,
+      report,
+      ...sources,
+      keeper: this.#keeper,
+      serving: this.#serving,
+    };
     this.#loop = new Loop(loopPorts, config, memory);
   }
 
@@ -86,16 +125,48 @@ export class Agent {
       apiservers: Object.fromEntries(
         this.#monitor.all.map(({ endpoint, since }) => [formatEndpoint(endpoint), { forMs: now - since }]),
       ),
+      keepalived: Object.fromEntries(
+        [...this.#notices.states].map(([name, { state, since }]) => [name, { state, forMs: now - since }]),
+      ),
     };
   }
 
-  /** What the Kubernetes API has said, or null. */
-  get apiView(): ApiView | null {
-    return this.#api.view;
+  /** What it is like now, for metrics. */
+  get state(): AgentState {
+    const { assessment } = this.#lastLook;
+    const { lookedAt } = this.#loop.activity;
+    const { following } = this.#api;
+    return {
+      look: assessment === null || lookedAt === null ? null : { assessment, at: this.#dateOf(lookedAt) },
+      apiservers: this.#monitor.all,
+      isFighting: this.#report.isFighting,
+      api: following === null ? null : { ...following, since: this.#dateOf(following.since) },
+      keepalived: this.#serving.state,
+      isSaved: this.#keeper.isSaved,
+    };
+  }
+
+  /** For how long the loop has been at one look, or late for the next: 0 while all goes well. */
+  get behindMs(): number {
+    return this.#loop.activity.behindMs;
+  }
+
+  /** Why the rules were never yet as they should be, or null, see LastLook. */
+  get obstacle(): string | null {
+    return this.#lastLook.obstacle;
+  }
+
+  /** What the Kubernetes API has said, and what kube-proxy had then. */
+  get apiWord(): ApiWord {
+    return {
+      view: this.#api.view,
+      proxyBesideApi: this.#lastLook.assessment?.memory.proxyBesideApi ?? {},
+    };
   }
 
   /** Begins to look, and to probe what looks find. Not to be called twice. */
   start(): void {
+    this.#notices.start();
     this.#loop.start();
   }
 
@@ -107,6 +178,13 @@ export class Agent {
     // A look that was under way may have found somebody new.
     this.#monitor.stop();
     await this.#keeper.settle();
+    await this.#serving.release();
+    await this.#notices.stop();
+  }
+
+  /** The time of day of a moment by the Clock. */
+  #dateOf(atMs: number): Date {
+    return new Date(this.#clock.date().getTime() - (this.#clock.now() - atMs));
   }
 }
 

@@ -9,7 +9,7 @@ import { decide, type Decision, isAgreeing, type ProxyPath, type VipFacts } from
 import { findMissingSwitches, type MissingSwitch } from './forwarding.ts';
 import { admit } from './discovery/admission.ts';
 import { findCandidates, findLiveSources } from './discovery/candidates.ts';
-import { type Candidates, rememberEndpoints } from './discovery/endpoints.ts';
+import { type Candidates, rememberEndpoints, rememberFormer } from './discovery/endpoints.ts';
 import { chooseUsable, type HealthView } from './health/usable.ts';
 import { type Memory, printKey, unseenVip } from './memory.ts';
 import { type Observation } from './observe.ts';
@@ -48,6 +48,7 @@ export function assess({ observation, health, memory }: Basis, config: Config): 
   }));
   const facts = cases.map((one) => gatherFacts(one, { observation, health, memory }, config));
   const decisions = facts.map(decide);
+  const endpoints = remember(observation, config, memory);
   const balances = decisions.map((decision) => toBalance(decision, observation, config));
   return {
     observation,
@@ -62,8 +63,9 @@ export function assess({ observation, health, memory }: Basis, config: Config): 
     refused: [...cases.flatMap(({ candidates }) => candidates.refused), ...(memory.api?.refused ?? [])],
     memory: {
       ...memory,
-      endpoints: remember(observation, config, memory),
-      affinity: rememberAffinity(observation, memory),
+      endpoints,
+      former: rememberAllFormer(memory, endpoints),
+      affinity: rememberAffinity(observation, config.vips, memory),
       proxyBesideApi: rememberProxy(observation, memory),
       vips: new Map(
         decisions.map(({ vip, isBypass }, index) => [
@@ -99,7 +101,7 @@ function gatherFacts(
     virtualServerProblem: ipvs.reason,
     unwanted: iptables?.unwanted ?? null,
     usable: chooseUsable(candidates, health),
-    affinitySeconds: findAffinity(vip.family, observation, memory),
+    affinitySeconds: findAffinity(vip.family, observation, config.vips, memory),
     apiSource: candidates.isFromApi ? candidates.seenIn : null,
   };
   return {
@@ -162,6 +164,15 @@ function remember(observation: Observation, config: Config, memory: Memory): Mem
     return [family, rememberEndpoints(memory.endpoints[family] ?? null, known)] as const;
   });
   return Object.fromEntries(found.filter(([, endpoints]) => endpoints !== null));
+}
+
+function rememberAllFormer(memory: Memory, endpoints: Memory['endpoints']): Memory['former'] {
+  return Object.fromEntries(
+    families.map((family) => {
+      const [before, after] = [memory.endpoints[family]?.value ?? [], endpoints[family]?.value ?? []];
+      return [family, rememberFormer(memory.former[family] ?? [], before, after)];
+    }),
+  );
 }
 
 /** The apiservers that somebody else names now: the API, kube-proxy or `--endpoints`. Null when nobody names any. */

@@ -3,8 +3,11 @@ import { type Finding } from '../lib/finding.ts';
 import { type ProxyMode } from '../lib/kube-proxy/mode.ts';
 import { type Usable } from './health/usable.ts';
 
-/** How a VIP's new connections are balanced. */
-export type Way = 'service-chain' | 'cluster-ip' | 'direct' | 'passthrough';
+/** How a VIP's new connections can be balanced. */
+export const ways = ['service-chain', 'cluster-ip', 'direct', 'passthrough'] as const;
+
+/** One of ways. */
+export type Way = (typeof ways)[number];
 
 /** A path kube-proxy offers to the service: usable by us only while its backends are the usable ones. */
 export interface ProxyPath {

@@ -25,7 +25,7 @@ export class FlowResets {
     this.#report = report;
   }
 
-  /** Resets what hangs now and was not reset yet. To be called only while the kernel holds these decisions: what is reset is balanced anew. Never rejects. */
+  /** Resets what hangs now and was not reset yet. To be called only while the kernel holds these decisions: a first packet that comes again is balanced anew. Never rejects. */
   async reset(decisions: readonly Decision[], health: HealthView): Promise<void> {
     for (const key of this.#done.keys()) {
       const [, backend = ''] = key.split(' ');

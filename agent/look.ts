@@ -74,9 +74,10 @@ function addClusterIps(config: Config, view: ApiView | null): Config {
 }
 
 function listWatched({ observation, memory }: Known, config: Config): Watched {
-  const found = config.vips.flatMap((vip) => findCandidates(vip, observation, config, memory).value);
+  const found = config.vips.map((vip) => findCandidates(vip, observation, config, memory));
   return {
-    endpoints: sortEndpoints(found),
+    endpoints: sortEndpoints(found.flatMap(({ value }) => value)),
+    reserve: sortEndpoints(found.flatMap(({ reserve }) => reserve)),
     localAddresses: new Set(observation.addresses.map(({ address }) => address)),
   };
 }

@@ -17,11 +17,12 @@ import { switchOnForwarding } from './forwarding.ts';
 import { type Urgency } from './health/monitor.ts';
 import { type HealthView } from './health/usable.ts';
 import { findSuspects, learnPrints, type Suspects } from './integrity.ts';
+import { canServe } from './keepalived/can-serve.ts';
 import { applyPlan, type HealthSource, look, type LookPorts } from './look.ts';
+import { type LoopObserver } from './loop-observer.ts';
 import { type Memory } from './memory.ts';
 import { type Observation } from './observe.ts';
 import { type Plan } from './plan.ts';
-import { type Report } from './report.ts';
 import { backOff } from './schedule.ts';
 import { type Cause, type Next, tickMs, Turns } from './turns.ts';
 import { WriteBudget } from './write-budget.ts';
@@ -30,15 +31,19 @@ import { WriteBudget } from './write-budget.ts';
 export interface LoopPorts extends LookPorts {
   readonly clock: Clock;
   readonly health: HealthSource & { readonly view: HealthView };
-  readonly report: Report;
+  readonly report: LoopObserver;
   /** Keeps the apiservers that a look leaves in memory, for the next process. */
   readonly keeper: { keep(endpoints: Memory['endpoints']): void };
+  /** Tells keepalived whether this node can serve. */
+  readonly serving: { keep(isServing: boolean): void };
 }
 
 /** What a loop has done so far. */
 export interface Activity {
   readonly writes: number;
   readonly lookedAt: number | null;
+  /** For how long the look under way has lasted, or the next one is overdue: 0 while all goes well. */
+  readonly behindMs: number;
 }
 
 /** When a second equal look decides (the bypass), it comes this soon. */
@@ -95,16 +100,13 @@ export class Loop {
 
   /** To be called when an apiserver's health has changed. */
   hear(urgency: Urgency): void {
-    const lookNext = () => {
-      this.#turns.request('health', 0);
-    };
     if (urgency === 'calm') {
-      lookNext();
+      this.#turns.request('health', 0);
       return;
     }
     this.#urgent ??= this.#actAtOnce().finally(() => {
       this.#urgent = null;
-      lookNext();
+      this.#turns.request('health', 0);
     });
   }
 
@@ -113,9 +115,9 @@ export class Loop {
     this.#turns.settle('api');
   }
 
-  /** How often it has written, and when it last looked, by its Clock; null before the first look. */
+  /** Times are of its Clock; null before the first look. */
   get activity(): Activity {
-    return { writes: this.#writes, lookedAt: this.#lookedAt };
+    return { writes: this.#writes, lookedAt: this.#lookedAt, behindMs: this.#turns.behindMs };
   }
 
   /** Ends after the write under way, if any. The rules stay (I8). */
@@ -127,16 +129,19 @@ export class Loop {
 
   async #look(causes: readonly Cause[]): Promise<Next> {
     const writes = this.#writes;
+    const { clock, report } = this.#ports;
+    const started = clock.now();
     try {
       const assessment = await look(this.#ports, this.#config, this.#memory);
       await this.#urgent;
       // What was read is older than what was written meanwhile.
       if (this.#writes !== writes) return { cause: 'verify', delayMs: 0 };
       this.#seen = assessment.observation;
-      this.#lookedAt = this.#ports.clock.now();
-      this.#ports.report.refused(assessment.refused);
+      this.#lookedAt = clock.now();
+      report.looked(assessment, this.#lookedAt - started);
       const hasLearnt = this.#remember(assessment);
       this.#ports.keeper.keep(this.#memory.endpoints);
+      this.#tellKeepalived(assessment);
       if (await this.#switchOn(assessment)) return { cause: 'verify', delayMs: 0 };
       // What was learnt just now can make this very plan needless.
       const next: Next = hasLearnt ? { cause: 'verify', delayMs: 0 } : await this.#act(assessment, causes);
@@ -145,6 +150,11 @@ export class Loop {
     } catch (error) {
       return this.#fail(error);
     }
+  }
+
+  /** By the health that the decisions rest on: a later one may have lost just those who were chosen. */
+  #tellKeepalived({ decisions, observation: { addresses }, health }: Assessment): void {
+    this.#ports.serving.keep(canServe({ decisions, addresses, health }));
   }
 
   /** Answers whether a print of the tool was learnt. */

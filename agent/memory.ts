@@ -20,6 +20,8 @@ export const unseenVip: VipMemory = { agreedLooks: 0, isBypass: false };
  */
 export interface Memory {
   readonly endpoints: Readonly<Partial<Record<Family, Finding<readonly Endpoint[]>>>>;
+  /** Who was named once and no longer is, the latest first: asked when all others are dead. */
+  readonly former: Readonly<Partial<Record<Family, readonly Endpoint[]>>>;
   /** For how many seconds kube-proxy last kept clients with their apiservers. */
   readonly affinity: Readonly<Partial<Record<Family, number | null>>>;
   /** What the Kubernetes API said last, or null for nothing. */
@@ -37,6 +39,7 @@ export interface Memory {
 /** The memory of a process that has not looked yet. */
 export const emptyMemory: Memory = {
   endpoints: {},
+  former: {},
   affinity: {},
   api: null,
   proxyBesideApi: {},

@@ -3,10 +3,13 @@ import { VipnatError } from '../lib/errors.ts';
 import { type Clock } from '../lib/kernel/clock.ts';
 import { isOutdated } from '../lib/netfilter/drift.ts';
 import { type Assessment } from './assess.ts';
+import { type Decision } from './decide.ts';
 import { describeWay } from './describe.ts';
-import { type FlowReport } from './flow-resets.ts';
-import { type ForwardingReport, type MissingSwitch } from './forwarding.ts';
+import { type EventReason } from './events/reasons.ts';
+import { type EventRecorder } from './events/recorder.ts';
+import { type MissingSwitch } from './forwarding.ts';
 import { type Logger } from './log/logger.ts';
+import { type LoopObserver } from './loop-observer.ts';
 import { type Cause } from './turns.ts';
 import { describeDrift, type Plan } from './plan.ts';
 
@@ -23,14 +26,18 @@ interface Pending {
 
 /**
  * What the loop has to say, as log lines: one for each change, with its cause and reason, one for each kind of
- * trouble however long it lasts, and nothing while in sync (I7).
+ * trouble however long it lasts, and nothing while in sync (I7). What people shall hear of who read no logs becomes an
+ * event too.
  */
-export class Report implements FlowReport, ForwardingReport {
+export class Report implements LoopObserver {
   readonly #logger: Logger;
   readonly #clock: Clock;
+  readonly #events: EventRecorder;
   readonly #vipToState = new Map<string, string>();
   readonly #vipToHeld = new Map<string, boolean>();
   #pending: Pending | null = null;
+  /** The ways that rules were last written for, or found in sync with. */
+  #wanted = '';
   #fightSince: number | null = null;
   #lastRepair = 0;
   #flowProblem = '';
@@ -38,32 +45,45 @@ export class Report implements FlowReport, ForwardingReport {
   readonly #refused = new Set<string>();
   #failure: { readonly text: string; readonly since: number } | null = null;
 
-  constructor(logger: Logger, clock: Clock) {
+  constructor(logger: Logger, clock: Clock, events: EventRecorder) {
     this.#logger = logger;
     this.#clock = clock;
+    this.#events = events;
   }
 
-  /** Before a write: what it is for. */
-  drift({ plan }: Assessment, causes: readonly Cause[]): void {
+  /** Whether somebody keeps undoing our rules. */
+  get isFighting(): boolean {
+    return this.#fightSince !== null;
+  }
+
+  looked({ refused }: Assessment): void {
+    this.#sayRefused(refused);
+  }
+
+  drift({ plan, decisions }: Assessment, causes: readonly Cause[]): void {
     const drifts = plan.tables.flatMap((table) => table.drift);
+    const wanted = decisions.map(describeWay).join();
+    // What was written for other decisions is nobody's interference, also when these turn back before the next look.
+    const isAsBefore = wanted === this.#wanted;
+    this.#wanted = wanted;
     this.#pending ??= {
       since: this.#clock.now(),
       drift: describeDrift(plan),
-      isRepair: drifts.some((drift) => !isOutdated(drift)),
+      isRepair: isAsBefore && drifts.some((drift) => !isOutdated(drift)),
       causes,
       tookMs: null,
     };
   }
 
-  /** After a write: what it took is told when a look has found it good. */
+  /** What it took is told when a look has found it good. */
   written(): void {
     if (this.#pending === null) return;
     this.#pending = { ...this.#pending, tookMs: this.#clock.now() - this.#pending.since };
   }
 
-  /** After a look that found nothing to do. */
   inSync(assessment: Assessment): void {
     this.#endFailure();
+    this.#wanted = assessment.decisions.map(describeWay).join();
     const hasNewWay = this.#sayWays(assessment);
     this.#sayHolder(assessment);
     if (this.#pending !== null && !hasNewWay) this.#sayRepair(this.#pending);
@@ -71,19 +91,21 @@ export class Report implements FlowReport, ForwardingReport {
     this.#endFight();
   }
 
-  /** Instead of a write, when the budget for repairs is spent: one loud line until it is over. */
+  /** One loud line until it is over. */
   fight(plan: Plan, waitMs: number): void {
     this.#lastRepair = this.#clock.now();
     if (this.#fightSince !== null) return;
     this.#fightSince = this.#lastRepair;
     const [first = 'our rules change'] = describeDrift(plan);
+    const what = `somebody keeps undoing our rules: ${first}`;
     this.#logger.error(
-      `somebody keeps undoing our rules: ${first}. From now on one repair in ${Math.ceil(waitMs / 1000)} s; find the other program that writes them`,
+      `${what}. From now on one repair in ${Math.ceil(waitMs / 1000)} s; find the other program that writes them`,
       { drift: describeDrift(plan) },
     );
+    this.#events.record('RulesContested', what);
   }
 
-  /** After a look or write that failed; said once while it stays the same. */
+  /** Said once while it stays the same. */
   failure(error: unknown, retryMs: number): void {
     const text = error instanceof Error ? error.message : String(error);
     if (this.#failure?.text === text) return;
@@ -95,6 +117,7 @@ export class Report implements FlowReport, ForwardingReport {
       ...code,
       ...details,
     });
+    this.#events.record('AgentFailing', text);
   }
 
   flowsReset(vip: Endpoint, backend: Endpoint, count: number): void {
@@ -113,15 +136,6 @@ export class Report implements FlowReport, ForwardingReport {
     );
   }
 
-  /** Who was named as an apiserver and is not used as one: each is said once. */
-  refused(sentences: readonly string[]): void {
-    for (const sentence of sentences) {
-      if (this.#refused.has(sentence)) continue;
-      this.#refused.add(sentence);
-      this.#logger.warn(sentence);
-    }
-  }
-
   switchedOn({ name }: MissingSwitch): void {
     this.#forwardingProblem = '';
     this.#logger.warn(`${name} was 0, and is 1 now: what is balanced has to be forwarded`);
@@ -133,15 +147,39 @@ export class Report implements FlowReport, ForwardingReport {
     this.#logger.error(message, { code });
   }
 
+  changed(isServing: boolean): void {
+    const line = isServing
+      ? 'this node can serve again, and may take the VIP'
+      : 'this node can serve neither balanced nor by itself: keepalived is told to leave the VIP';
+    this.#logger[isServing ? 'info' : 'warn'](line);
+    this.#events.record(isServing ? 'CanServe' : 'CannotServe', line);
+  }
+
+  notWritten({ message, code }: VipnatError): void {
+    this.#logger.warn(message, { code });
+  }
+
+  /** Who was named as an apiserver and is not used as one: each is said once. */
+  #sayRefused(sentences: readonly string[]): void {
+    for (const sentence of sentences) {
+      if (this.#refused.has(sentence)) continue;
+      this.#refused.add(sentence);
+      this.#logger.warn(sentence);
+    }
+  }
+
   #endFailure(): void {
     if (this.#failure === null) return;
     this.#logger.info(`works again after ${this.#ageOf(this.#failure.since)}`);
     this.#failure = null;
+    this.#events.record('AgentRecovered', 'vipnat works again');
   }
 
   #endFight(): void {
     if (this.#fightSince === null || this.#clock.now() - this.#lastRepair < peaceMs) return;
-    this.#logger.info(`nobody has undone our rules for ${peaceMs / 1000} s`);
+    const line = `nobody has undone our rules for ${peaceMs / 1000} s`;
+    this.#logger.info(line);
+    this.#events.record('RulesUncontested', line);
     this.#fightSince = null;
   }
 
@@ -157,9 +195,9 @@ export class Report implements FlowReport, ForwardingReport {
       this.#vipToState.set(vip, state);
       const took = this.#pending === null ? '' : ` (${this.#timeTaken(this.#pending)})`;
       const change = before === undefined ? state : `${before.split(' ')[0] ?? ''} -> ${state}`;
-      const line = `${vip} ${change}: ${decision.reason}${took}`;
-      if (decision.way === 'passthrough') this.#logger.warn(line);
-      else this.#logger.info(line);
+      const line = `${vip} ${change}: ${decision.reason}`;
+      this.#logger[decision.way === 'passthrough' ? 'warn' : 'info'](`${line}${took}`);
+      this.#events.record(chooseReason(decision), line);
     }
     return hasNewWay;
   }
@@ -181,10 +219,9 @@ export class Report implements FlowReport, ForwardingReport {
     if (isRepair) this.#lastRepair = this.#clock.now();
     const [first = 'rules', ...more] = drift;
     const rest = more.length === 0 ? '' : ` and ${more.length} more`;
-    const line = `${isRepair ? 'repaired' : 'brought up to date'}: ${first}${rest} (${this.#timeTaken(pending)})`;
-    const fields = { drift, causes };
-    if (isRepair) this.#logger.warn(line, fields);
-    else this.#logger.info(line, fields);
+    const what = `${isRepair ? 'repaired' : 'brought up to date'}: ${first}${rest}`;
+    this.#logger[isRepair ? 'warn' : 'info'](`${what} (${this.#timeTaken(pending)})`, { drift, causes });
+    if (isRepair) this.#events.record('RulesRepaired', what);
   }
 
   #timeTaken({ since, tookMs }: Pending): string {
@@ -194,6 +231,12 @@ export class Report implements FlowReport, ForwardingReport {
   #ageOf(since: number): string {
     return formatDuration(this.#clock.now() - since);
   }
+}
+
+/** A way that is not the one for healthy hosts is a warning. */
+function chooseReason({ way, isBypass }: Decision): EventReason {
+  if (way === 'passthrough') return 'NotBalanced';
+  return isBypass ? 'Bypassing' : 'WayChosen';
 }
 
 /** `180 ms`, `16 s`. */

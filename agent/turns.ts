@@ -40,6 +40,7 @@ export class Turns {
   #turn: Promise<void> | null = null;
   #isStopped = false;
   #idleLooks = 0;
+  #lastLookStarted = 0;
   #lastLookEnded = 0;
 
   /** `look` never rejects. */
@@ -69,6 +70,13 @@ export class Turns {
     this.#idleLooks = isIdle ? this.#idleLooks + 1 : 0;
   }
 
+  /** For how long the look under way has lasted, or the next one is overdue; none that is planned is overdue too. */
+  get behindMs(): number {
+    const awaitedSince =
+      this.#turn === null ? (this.#timer?.due ?? this.#lastLookEnded) : this.#lastLookStarted;
+    return Math.max(0, this.#clock.now() - awaitedSince);
+  }
+
   /** Plans no further look, and waits for the one under way. */
   async stop(): Promise<void> {
     this.#isStopped = true;
@@ -90,7 +98,7 @@ export class Turns {
     const causes: Cause[] = this.#causes.size === 0 ? ['tick'] : [...this.#causes];
     this.#causes.clear();
     this.#timer = null;
-    const started = this.#clock.now();
+    const started = (this.#lastLookStarted = this.#clock.now());
     let next: Next = { cause: 'tick', delayMs: tickMs };
     this.#turn = this.#look(causes).then((answer) => void (next = answer));
     await this.#turn;
@@ -100,9 +108,12 @@ export class Turns {
     const hasNews = this.#causes.size > 0;
     if (hasNews && next.cause !== 'retry')
       this.request('tick', Math.max(this.#settleTime(), cost * restPerLook));
-    this.request(
-      next.cause,
-      next.cause === 'tick' ? Math.max(next.delayMs, cost * tickPerLook) : next.delayMs,
-    );
+    this.request(next.cause, Math.max(next.delayMs, restAfter(next, cost)));
   }
+}
+
+/** Only the slow tick is for nothing in particular: a look that somebody waits for comes when it is said to. */
+function restAfter({ cause, delayMs }: Next, cost: number): number {
+  if (cause !== 'tick') return 0;
+  return cost * (delayMs < tickMs ? restPerLook : tickPerLook);
 }

@@ -1,3 +1,5 @@
+import { toPrintable } from './printable.ts';
+
 /**
  * Everything that can go wrong, in one catalogue. The code is the contract: scripts, tests and logs branch
  * on it, never on the text. docs/errors.md has a row for each, and a test compares the two.
@@ -16,11 +18,14 @@ const catalogue = {
   RULES_NOT_CONVERGING: { exit: 1, retry: true },
   STATE_UNREADABLE: { exit: 1, retry: true },
   STATE_NOT_WRITTEN: { exit: 1, retry: true },
+  TRACK_FILE_NOT_WRITTEN: { exit: 1, retry: true },
+  OUTPUT_NOT_WRITTEN: { exit: 1, retry: true },
   API_CREDENTIALS_INVALID: { exit: 1, retry: true },
   API_UNREACHABLE: { exit: 1, retry: true },
   API_UNTRUSTED: { exit: 1, retry: true },
   API_FORBIDDEN: { exit: 1, retry: true },
   API_ANSWER_UNEXPECTED: { exit: 1, retry: true },
+  LISTEN_FAILED: { exit: 1, retry: true },
   AGENT_ALREADY_RUNNING: { exit: 1, retry: false },
 } as const satisfies Record<string, { exit: number; retry: boolean }>;
 
@@ -42,7 +47,8 @@ export class VipnatError extends Error {
   readonly details: string | undefined;
 
   constructor(code: ErrorCode, message: string, options: { cause?: unknown; details?: string } = {}) {
-    super(message, 'cause' in options ? { cause: options.cause } : {});
+    // Much of it quotes what tools, files and other hosts say, and all of it is for a terminal or a log.
+    super(toPrintable(message), 'cause' in options ? { cause: options.cause } : {});
     this.name = 'VipnatError';
     this.code = code;
     this.details = options.details;

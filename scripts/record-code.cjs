@@ -4,10 +4,11 @@ const { readFileSync, writeFileSync } = require('node:fs');
 const { createRequire } = require('node:module');
 const { Script } = require('node:vm');
 
-const filename = `${process.argv.splice(2, 1)[0]}/program.js`;
-const script = new Script(readFileSync(filename, 'utf8'), { filename });
+const path = `${process.argv.splice(2, 1)[0]}/program.js`;
+// The same name wherever it is built: V8 keeps it.
+const script = new Script(readFileSync(path, 'utf8'), { filename: 'program.js' });
 process.on('exit', () => {
-  writeFileSync(`${filename}.code`, script.createCachedData());
+  writeFileSync(`${path}.code`, script.createCachedData());
 });
-script.runInThisContext()(exports, createRequire(filename), module);
+script.runInThisContext()(exports, createRequire(path), module);
 module.exports.runProcess();

@@ -1,3 +1,5 @@
+import { toPrintableLine } from '../../lib/printable.ts';
+import { quoteWords } from '../../lib/shell-words.ts';
 import { formatEndpoint } from '../../lib/address/endpoint.ts';
 import { vipChainName } from '../../lib/netfilter/balance.ts';
 import { type ForwardChain } from '../../lib/kernel/port.ts';
@@ -26,11 +28,11 @@ export async function check({ config, stdout, stderr }: CheckContext): Promise<n
   const assessment = await lookAtHost(config, stderr);
   const { decisions, plan, missingSwitches } = assessment;
   const warnings = [
-    ...new Set(assessment.refused.map((sentence) => `warning: ${sentence}\n`)),
+    ...new Set(assessment.refused.map((sentence) => `warning: ${toPrintableLine(sentence)}\n`)),
     ...findForeignDrops(await createHostKernel().listForwardChains(), assessment).flatMap(describeDrop),
   ];
   if (plan.tables.length === 0 && missingSwitches.length === 0) {
-    for (const decision of decisions) stdout(`${describeInSync(decision)}\n`);
+    for (const decision of decisions) stdout(`${toPrintableLine(describeInSync(decision))}\n`);
     stdout(warnings.join(''));
     return inSyncStatus;
   }
@@ -43,16 +45,19 @@ export async function check({ config, stdout, stderr }: CheckContext): Promise<n
       : 'vipnat run repairs it; vipnat run --once repairs it now',
   ];
   const indent = ' '.repeat(label.length + 2);
-  stdout(lines.map((line, index) => `${index === 0 ? `${label}  ` : indent}${line}\n`).join(''));
+  stdout(
+    lines.map((line, index) => `${index === 0 ? `${label}  ` : indent}${toPrintableLine(line)}\n`).join(''),
+  );
   stdout(warnings.join(''));
   return driftStatus;
 }
 
 /** No drift: the rules are as vipnat would write them, and do not help there. */
 function describeDrop({ table, name }: ForwardChain): string[] {
+  const rule = ['nft', 'insert', 'rule', ...table.split(' '), name, 'ct', 'status', 'dnat', 'accept'];
   return [
-    `warning: chain ${name} of table ${table} drops what is forwarded (policy drop), and only its owner can let it pass\n`,
-    `         connections to apiservers on other nodes hang unless it has a rule like: nft insert rule ${table} ${name} ct status dnat accept\n`,
+    `warning: chain ${toPrintableLine(name)} of table ${toPrintableLine(table)} drops what is forwarded (policy drop), and only its owner can let it pass\n`,
+    `         connections to apiservers on other nodes hang unless it has a rule like: ${quoteWords(rule)}\n`,
   ];
 }
 

@@ -1,4 +1,6 @@
 import { type Config } from '../config/config.ts';
+import { type DoctorOptions } from '../doctor/options.ts';
+import { type KeepalivedOptions } from '../keepalived/options.ts';
 import { type OptionName } from '../config/options.ts';
 import { type ManifestOptions } from '../manifest/options.ts';
 
@@ -49,6 +51,12 @@ export interface StatusOptions {
 /** What `status` of status.ts takes. */
 export type StatusContext = CommandContext<StatusOptions>;
 
+/** What `doctor` of doctor.ts takes. */
+export interface DoctorContext extends CommandContext<DoctorOptions> {
+  /** The options that the user gave: remedies repeat them. */
+  readonly given: ReadonlySet<OptionName>;
+}
+
 /** What `run` of run.ts takes. */
 export type RunContext = CommandContext<RunOptions>;
 
@@ -60,6 +68,9 @@ export type CheckContext = CommandContext;
 
 /** What `cleanup` of cleanup.ts takes. Its config may name no VIP: everything of ours goes. */
 export type CleanupContext = CommandContext;
+
+/** What `keepalived` of keepalived.ts takes. */
+export type KeepalivedContext = CommandContext<KeepalivedOptions>;
 
 /** What `manifest` of manifest.ts takes. Files that its config names may be missing on this host. */
 export interface ManifestContext extends CommandContext<ManifestOptions> {

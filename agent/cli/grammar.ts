@@ -6,7 +6,18 @@ import { quoteText } from '../config/setting.ts';
 import { defaultNamespace, manifestKinds } from '../manifest/options.ts';
 import { planFormats } from './command-context.ts';
 import { commandHelp, configTerms, describeConfigFlag, programHelp } from './help.ts';
-import { type ConfiguredCommand, type Invocation } from './invocation.ts';
+import { type Invocation } from './invocation.ts';
+import {
+  bare,
+  type Found,
+  type Own,
+  readDoctor,
+  readKeepalived,
+  readManifest,
+  readPlan,
+  readRun,
+  readStatus,
+} from './read-command.ts';
 
 /** What a grammar is made for. */
 export interface GrammarNeeds {
@@ -38,12 +49,7 @@ export function createGrammar({ version, word, onFound }: GrammarNeeds): Command
     });
   };
 
-  addConfigured(
-    add(program, 'run', 'keep the rules right, as an agent')
-      .option('--once', 'converge once and end')
-      .option('--dry-run', 'print what would be written, once, and end'),
-    readRun,
-  );
+  addConfigured(addRun(program), readRun);
   addConfigured(
     add(program, 'plan', 'print what would be written')
       .option('--format <value>', `how to print it: ${planFormats.join(', ')}`)
@@ -57,6 +63,7 @@ export function createGrammar({ version, word, onFound }: GrammarNeeds): Command
       .option('--watch', 'print again each second'),
     readStatus,
   );
+  addConfigured(addDoctor(program), readDoctor);
   addConfigured(add(program, 'cleanup', 'remove everything of ours'), () => bare('cleanup'));
   add(program, 'vrid', "print keepalived's virtual_router_id for a virtual IP")
     .argument('<vip>')
@@ -64,30 +71,9 @@ export function createGrammar({ version, word, onFound }: GrammarNeeds): Command
     .action((vip: string) => {
       onFound({ kind: 'vrid', vip });
     });
+  addConfigured(addKeepalived(program), readKeepalived);
   addConfigured(addManifest(program), readManifest);
   return program;
-}
-
-/** What commander hands over: switches as booleans, the rest as texts. */
-interface Own {
-  readonly once?: boolean;
-  readonly dryRun?: boolean;
-  readonly format?: string;
-  readonly offline?: boolean;
-  readonly json?: boolean;
-  readonly watch?: boolean;
-  readonly image?: string;
-  readonly namespace?: string;
-  readonly leastPrivilege?: boolean;
-  readonly config?: string;
-}
-
-interface Found {
-  readonly command: ConfiguredCommand;
-  /** How many words without an option belong to the command. */
-  readonly wordCount?: number;
-  /** What is wrong with the command's own words and switches. */
-  readonly problem?: string;
 }
 
 function add(program: Command, name: keyof typeof commandHelp, summary: string): Command {
@@ -99,19 +85,60 @@ function add(program: Command, name: keyof typeof commandHelp, summary: string):
     .addHelpText('after', commandHelp[name]);
 }
 
+function addRun(program: Command): Command {
+  return add(program, 'run', 'keep the rules right, as an agent')
+    .option('--once', 'converge once and end')
+    .option('--dry-run', 'print what would be written, once, and end');
+}
+
+function addDoctor(program: Command): Command {
+  return add(program, 'doctor', 'tell what is wrong with this host, and what mends it')
+    .option('--json', 'print JSON')
+    .option('--all', 'list what is well too')
+    .option('--capture <value>', 'how long to listen to VRRP adverts: 3.5s (default), 0s not at all');
+}
+
+function addKeepalived(program: Command): Command {
+  const command = add(program, 'keepalived', "print keepalived's configuration for this node");
+  return addKeepalivedSwitches(command).option('--output <value>', 'a file to write it to');
+}
+
+function addKeepalivedSwitches(command: Command): Command {
+  return command
+    .option('--interface <value>', 'the interface of the virtual IPs, where it cannot be found out')
+    .option(
+      '--peers <value>',
+      "the masters' addresses, for unicast; this node may be one; else those of --endpoints, else multicast",
+      collect,
+    )
+    .option(
+      '--vrid <value>',
+      'virtual_router_id, where the last byte and 1 is taken; one for each VIP',
+      collect,
+    )
+    .option('--priority <value>', "from 1 to 254; else by this node's place among the masters")
+    .option('--advert <value>', 'from one advert to the next: 1s (default), 300ms');
+}
+
+/** All texts that a flag was given. */
+function collect(text: string, before: readonly string[] | undefined): readonly string[] {
+  return [...(before ?? []), text];
+}
+
 function addManifest(program: Command): Command {
-  return add(program, 'manifest', 'print YAML for Kubernetes that runs the agent')
+  const command = add(program, 'manifest', 'print YAML for Kubernetes that runs the agent, or keepalived')
     .usage(`${manifestKinds.join('|')} [options]`)
     .option('--image <value>', 'the image to run; vipnat of this version unless given')
     .option('--namespace <value>', `where to run it; ${defaultNamespace} unless given`)
-    .option('--least-privilege', 'two capabilities instead of privileged');
+    .option('--least-privilege', 'two capabilities instead of privileged')
+    .option('--keepalived-image <value>', 'for keepalived: an image that has it');
+  return addKeepalivedSwitches(command);
 }
 
 function addConfigOptions(command: Command): Command {
   for (const name of optionNames) {
     const option = new Option(`${nameFlag(name)} <value>`);
-    if (describeOption(name).isList)
-      option.argParser((text, before: readonly string[] | undefined) => [...(before ?? []), text]);
+    if (describeOption(name).isList) option.argParser(collect);
     command.addOption(option);
   }
   return command
@@ -120,60 +147,15 @@ function addConfigOptions(command: Command): Command {
     .allowExcessArguments();
 }
 
-/** A command without switches of its own. */
-function bare(name: 'check' | 'cleanup'): Found {
-  return { command: { name, options: {} } };
-}
-
-function readRun({ once = false, dryRun = false }: Own): Found {
-  return { command: { name: 'run', options: { once, dryRun } } };
-}
-
-function readStatus({ json = false, watch = false }: Own): Found {
-  return { command: { name: 'status', options: { json, watch } } };
-}
-
-function readPlan({ format = 'commands', offline = false }: Own): Found {
-  const known = planFormats.find((candidate) => candidate === format);
-  if (known !== undefined) return { command: { name: 'plan', options: { format: known, offline } } };
-  const example = findNearest(format, planFormats) ?? 'restore';
-  return {
-    command: { name: 'plan', options: { format: 'commands', offline } },
-    problem: `--format ${quoteText(format)} is none of ${planFormats.join(', ')}. Example: --format ${example}`,
-  };
-}
-
-function readManifest(own: Own, words: readonly string[]): Found {
-  const { image = null, namespace = defaultNamespace, leastPrivilege = false } = own;
-  const [word] = words;
-  const kind = manifestKinds.find((candidate) => candidate === word);
-  const options = { kind: kind ?? manifestKinds[0], image, namespace, leastPrivilege };
-  const command = { name: 'manifest', options } as const;
-  // Words beside an unknown option may be its values: then only the option is told.
-  const isUnclear = words.some((other) => other.startsWith('-'));
-  return kind !== undefined || isUnclear
-    ? { command, wordCount: 1 }
-    : { command, wordCount: 1, problem: explainKind(word) };
-}
-
-function explainKind(word: string | undefined): string {
-  const example = findNearest(word ?? '', manifestKinds) ?? manifestKinds[0];
-  const what =
-    word === undefined
-      ? `manifest needs to be told what: ${manifestKinds.join(' or ')}`
-      : `${quoteText(word)} is none of ${manifestKinds.join(', ')}`;
-  return `${what}. Example: vipnat manifest ${example} --vip 10.0.0.50`;
-}
-
 /** Unknown words were let pass, so that they are told together with everything else that is wrong. */
 function toInvocation(command: Command, own: Own, found: Found): Invocation {
-  const { command: configured, wordCount = 0, problem } = found;
+  const { command: configured, wordCount = 0, problems = [] } = found;
   return {
     kind: 'configured',
     command: configured,
     flags: own as Flags,
     file: own.config,
-    problems: [...findStrangers(command, wordCount), ...(problem === undefined ? [] : [problem])],
+    problems: [...findStrangers(command, wordCount), ...problems],
   };
 }
 

@@ -4,6 +4,14 @@ import { describeOption, listChoices, nameFlag, optionNames, schema } from '../c
 export const configTerms: ReadonlyMap<string, string> = new Map([
   ['--config', '--config FILE'],
   ['--format', '--format FORMAT'],
+  ['--capture', '--capture DURATION'],
+  ['--interface', '--interface NAME'],
+  ['--peers', '--peers ADDR,…'],
+  ['--vrid', '--vrid N,…'],
+  ['--priority', '--priority N'],
+  ['--advert', '--advert DURATION'],
+  ['--output', '--output FILE'],
+  ['--keepalived-image', '--keepalived-image IMAGE'],
   ['--image', '--image IMAGE'],
   ['--namespace', '--namespace NAME'],
   ...optionNames.map((name): [string, string] => {
@@ -30,7 +38,8 @@ Examples:
   vipnat plan --vip 10.0.0.50        what would be written on this host, and why
   vipnat run --vip 10.0.0.50         the agent
 
-Exit status: 0 done, 1 failed, 2 drift (check), 78 bad configuration.
+Exit status: 0 done, 1 failed, 2 drift (check) or warnings (doctor),
+78 bad configuration.
 See vipnat COMMAND --help for its options. Each option of the configuration can be
 a variable (VIPNAT_PROXY_MODE) or a key in the --config file (proxyMode) as well.`;
 
@@ -65,6 +74,15 @@ Examples:
 
 Needs neither the agent nor the API. Nothing is written.
 Exit status: 0 all is well, 1 not balanced, not in sync or failed, 78 bad configuration.`,
+  doctor: `
+Examples:
+  vipnat doctor --vip 10.0.0.50
+  vipnat doctor --vip 10.0.0.50 --json
+  vipnat doctor --vip 10.0.0.50 --capture 0s     without listening to VRRP adverts
+
+Before an installation and when something is wrong. Needs neither the agent nor the
+API; what it cannot find out it says. Nothing is written.
+Exit status: 0 all is well, 2 warnings, 1 failures, 78 bad configuration.`,
   cleanup: `
 Example:
   vipnat cleanup
@@ -77,12 +95,23 @@ Examples:
   vipnat vrid fd00::50               the last byte and 1
 
 Exit status: 0 printed, 78 not an address, or one that has no virtual_router_id.`,
+  keepalived: `
+Examples:
+  vipnat keepalived --vip 10.0.0.50
+  vipnat keepalived --vip 10.0.0.50 --peers 10.0.0.11,10.0.0.12,10.0.0.13
+  vipnat keepalived --vip 10.0.0.50 --interface eth0 --advert 300ms
+
+The configuration goes to standard output, a line for each virtual IP to standard
+error. Run it on each master with the same options. Nothing is written.
+Exit status: 0 printed, 78 bad configuration, or what this host does not tell.`,
   manifest: `
 Examples:
   vipnat manifest daemonset --vip 10.0.0.50 | kubectl apply -f -
   vipnat manifest static-pod --vip 10.0.0.50 > vipnat.yaml
+  vipnat manifest keepalived --vip 10.0.0.50 --keepalived-image keepalived:2.2.7
 
 All options of the configuration become arguments of the container. Files that they
-name are the nodes' own. A static pod is always one of least privilege.
+name are the nodes' own. A static pod is always one of least privilege. keepalived
+is a static pod too; --interface to --advert are those of vipnat keepalived.
 Exit status: 0 printed, 78 bad configuration.`,
 } as const;

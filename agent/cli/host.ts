@@ -46,10 +46,14 @@ export function createPorts(config: Config, tell: Tell): LookPorts {
   };
 }
 
-/** What an agent would begin with that started now. A file that cannot be read is the agent's to complain of. */
+/**
+ * What an agent would begin with that started now, and what the one that runs holds the API's word against. A file that
+ * cannot be read is the agent's to complain of.
+ */
 export async function recallMemory({ stateDir }: Config): Promise<Memory> {
   const store = createEndpointStore(stateDir);
-  return { ...emptyMemory, endpoints: await recallEndpoints(store, () => undefined) };
+  const endpoints = await recallEndpoints(store, () => undefined);
+  return { ...emptyMemory, endpoints, proxyBesideApi: (await askAgentApi())?.proxyBesideApi ?? {} };
 }
 
 /** One look at this host by a process that has just begun. */

@@ -1,4 +1,6 @@
 import { type Flags } from '../config/flags.ts';
+import { type DoctorOptions } from '../doctor/options.ts';
+import { type KeepalivedOptions } from '../keepalived/options.ts';
 import { type ManifestOptions } from '../manifest/options.ts';
 import { type PlanOptions, type RunOptions, type StatusOptions } from './command-context.ts';
 
@@ -7,8 +9,10 @@ export type ConfiguredCommand =
   | { readonly name: 'run'; readonly options: RunOptions }
   | { readonly name: 'plan'; readonly options: PlanOptions }
   | { readonly name: 'status'; readonly options: StatusOptions }
+  | { readonly name: 'doctor'; readonly options: DoctorOptions }
   | { readonly name: 'check' | 'cleanup'; readonly options: object }
-  | { readonly name: 'manifest'; readonly options: ManifestOptions };
+  | { readonly name: 'manifest'; readonly options: ManifestOptions }
+  | { readonly name: 'keepalived'; readonly options: KeepalivedOptions };
 
 /** What a command line asks for. */
 export type Invocation = TextInvocation | VridInvocation | ConfiguredInvocation;
@@ -37,4 +41,14 @@ export interface ConfiguredInvocation {
 }
 
 /** All commands, in the order in which help lists them. */
-export const commandNames = ['run', 'plan', 'check', 'status', 'cleanup', 'vrid', 'manifest'] as const;
+export const commandNames = [
+  'run',
+  'plan',
+  'check',
+  'status',
+  'doctor',
+  'cleanup',
+  'vrid',
+  'manifest',
+  'keepalived',
+] as const;

@@ -1,4 +1,3 @@
-import { hostname } from 'node:os';
 import { type Config } from '../config/config.ts';
 import { describeInSync } from '../describe.ts';
 import { planOffline, type PlannedState } from '../offline.ts';
@@ -6,6 +5,7 @@ import { type PlanContext, type PlanFormat } from './command-context.ts';
 import { formatCommands } from './format/commands.ts';
 import { formatJson } from './format/json.ts';
 import { formatNft, formatRestore } from './format/restore.ts';
+import { nameNode } from './node-name.ts';
 
 /** `vipnat plan`: prints what `run` would write now, and writes nothing. */
 export async function plan({ config, options, stdout, stderr }: PlanContext): Promise<number> {
@@ -29,12 +29,12 @@ async function lookOnce(config: Config, tell: (text: string) => void): Promise<P
 function format(state: PlannedState, planFormat: PlanFormat, config: Config): string {
   switch (planFormat) {
     case 'json':
-      return formatJson(state, hostname());
+      return formatJson(state, nameNode(config));
     case 'nft':
       return formatNft(state.decisions, config);
     case 'restore':
       return formatRestore(state);
     case 'commands':
-      return isInSync(state) ? '' : formatCommands(state, hostname());
+      return isInSync(state) ? '' : formatCommands(state, nameNode(config));
   }
 }

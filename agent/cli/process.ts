@@ -1,9 +1,11 @@
+import { constants } from 'node:os';
 import { formatError } from './error-text.ts';
 import { writeStderr, writeStdout } from './output.ts';
 import { runProgram } from './program.ts';
 
 /** Runs the program as this process, which then ends by itself: nothing written is lost. */
 export async function runProcess(): Promise<void> {
+  if (process.pid === 1) endOnSignals();
   process.on('uncaughtException', (error) => {
     const { text, exitCode } = formatError(error, process.env['VIPNAT_LOG_LEVEL'] === 'debug');
     writeStderr(text);
@@ -15,4 +17,11 @@ export async function runProcess(): Promise<void> {
     stdout: writeStdout,
     stderr: writeStderr,
   });
+}
+
+/** The kernel keeps signals from a container's first process that has no handler for them. */
+function endOnSignals(): void {
+  for (const name of ['SIGTERM', 'SIGINT'] as const) {
+    process.on(name, () => process.exit(128 + constants.signals[name]));
+  }
 }

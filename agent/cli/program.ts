@@ -80,9 +80,17 @@ async function runCommand(
       const { status } = await import('./status.ts');
       return status({ ...context, options: command.options });
     }
+    case 'doctor': {
+      const { doctor } = await import('./doctor.ts');
+      return doctor({ ...context, options: command.options, given });
+    }
     case 'cleanup': {
       const { cleanup } = await import('./cleanup.ts');
       return cleanup({ ...context, options: command.options });
+    }
+    case 'keepalived': {
+      const { keepalived } = await import('./keepalived.ts');
+      return keepalived({ ...context, options: command.options });
     }
     case 'manifest': {
       const { manifest } = await import('./manifest.ts');

@@ -1,5 +1,6 @@
 import { constants, setPriority } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
+import { formatEndpoint } from '../../lib/address/endpoint.ts';
 import { type VipnatError } from '../../lib/errors.ts';
 import { systemClock } from '../../lib/kernel/clock.ts';
 import { systemRandom } from '../../lib/kernel/random.ts';
@@ -12,15 +13,26 @@ import { type FollowedApi, noApi } from '../discovery/api/cluster-api.ts';
 import { recallEndpoints } from '../discovery/endpoint-keeper.ts';
 import { createEndpointStore } from '../discovery/endpoint-store.ts';
 import { askProxyMode } from '../discovery/proxy-mode.ts';
+import { type EventRecorder, noEvents } from '../events/recorder.ts';
+import { EventWriter } from '../discovery/events/writer.ts';
 import { findAuthority } from '../../lib/certificates/authority.ts';
 import { createApiserver } from '../health/probe-connections.ts';
 import { activityPath } from '../http/agent-activity.ts';
-import { apiPath, toApiAnswer } from '../http/agent-api.ts';
+import { apiPath } from '../http/agent-api.ts';
 import { healthPath, toHealthAnswer } from '../http/agent-health.ts';
+import { type Page } from '../http/pages.ts';
 import { type AgentInfo, claimPresence } from '../http/presence.ts';
+import { Fifo } from '../../lib/kernel/fifo.ts';
+import { StatusServer } from '../http/server.ts';
+import { locateNotices } from '../keepalived/notices.ts';
+import { createTrackFile, locateServingFile } from '../keepalived/serving-file.ts';
 import { createLogger, type Logger } from '../log/logger.ts';
+import { type Meter, silentMeter } from '../metrics/meter.ts';
+import { createMetrics } from '../metrics/prometheus.ts';
 import { emptyMemory } from '../memory.ts';
+import { createAgentPages } from './agent-pages.ts';
 import { findRoute } from './host.ts';
+import { nameNode } from './node-name.ts';
 
 /**
  * The agent: runs until SIGTERM or SIGINT. The rules stay when it ends (I8); only `cleanup` removes them.
@@ -29,44 +41,85 @@ import { findRoute } from './host.ts';
 export async function runAgent(config: Config, info: AgentInfo): Promise<number> {
   // Polls and looks leave garbage all the time. V8 would rather let the heap grow to twice the size than look.
   for (const flag of ['--max-semi-space-size=1', '--optimize-for-size']) setFlagsFromString(flag);
-  const logger = await createLogger(config);
+  const [logger, metrics] = await Promise.all([createLogger(config), config.listen && createMetrics()]);
   raisePriority(logger);
   const clock = systemClock;
+  const meter = metrics?.meter ?? silentMeter;
   const warn = ({ message, code }: VipnatError) => {
     logger.warn(message, { code });
+    meter.count('vipnat_failures_total', { code });
   };
   const kernel = createKernel({ onProblem: warn });
   const apiserver = createApiserver(clock, () => findAuthority(config.caFile));
   const store = createEndpointStore(config.stateDir);
   const memory = { ...emptyMemory, endpoints: await recallEndpoints(store, warn) };
-  const followApi = (onChange: () => void) => createFollowedApi(config, logger, onChange);
-  const ports = { kernel, apiserver, clock, logger, askProxyMode, store, followApi };
+  const { followApi, events, stopEvents } = connectApi(config, logger, meter);
+  const trackFile = createTrackFile(locateServingFile(config.runDir));
+  const files = { store, trackFile, notices: new Fifo(locateNotices(config.runDir)) };
+  const effects = { kernel, apiserver, clock, logger, meter, events };
+  const ports = { ...effects, ...files, askProxyMode, followApi };
   const agent = new Agent(ports, config, memory);
   const answers = new Map([
     [healthPath, () => toHealthAnswer(agent.health)],
-    [apiPath, () => toApiAnswer(agent.apiView)],
+    [apiPath, () => agent.apiWord],
     [activityPath, () => agent.activity],
   ]);
   const release = await claimPresence(info, answers);
+  const pages = metrics && createAgentPages({ agent, info, metrics, kernel, clock, config });
+  const server = pages && createServer(config, pages, { logger, warn });
   try {
     logger.info(`vipnat ${info.version} runs, pid ${info.pid}`);
     sayAuthority(config, logger);
+    await server?.start();
     const signal = waitForSignal();
     agent.start();
     logger.info(`${await signal}: stopping; the rules stay (vipnat cleanup removes them)`);
     await agent.stop();
+    await stopEvents();
     return 0;
   } finally {
-    await release();
+    await Promise.all([release(), server?.stop()]);
   }
 }
 
-/** The source that follows the Kubernetes API; one that does nothing where there are no credentials. */
-function createFollowedApi(config: Config, logger: Logger, onChange: () => void): FollowedApi {
+/** The server of `--listen`; null where it is off. */
+function createServer(
+  { listen }: Config,
+  pages: ReadonlyMap<string, Page>,
+  { logger, warn }: { readonly logger: Logger; readonly warn: (problem: VipnatError) => void },
+): StatusServer | null {
+  if (listen === null) return null;
+  return new StatusServer({
+    endpoint: listen,
+    pages,
+    clock: systemClock,
+    onProblem: warn,
+    onRecovered: (endpoint) => {
+      logger.info(`serves /metrics, /healthz, /readyz and /status at ${formatEndpoint(endpoint)} after all`);
+    },
+  });
+}
+
+interface ApiParts {
+  readonly followApi: (onChange: () => void) => FollowedApi;
+  readonly events: EventRecorder;
+  readonly stopEvents: () => Promise<void>;
+}
+
+/** The source that follows the Kubernetes API, and who writes events there; where there are no credentials neither does anything. */
+function connectApi(config: Config, logger: Logger, meter: Meter): ApiParts {
   const route = findRoute(config);
-  if (route === null) return noApi;
-  const report = new ApiReport(logger, systemClock);
-  return new WatchedApi({ route, clock: systemClock, random: systemRandom, report, onChange });
+  if (route === null) {
+    return { followApi: () => noApi, events: noEvents, stopEvents: () => Promise.resolve() };
+  }
+  const common = { route, clock: systemClock, random: systemRandom };
+  const report = new ApiReport(logger, systemClock, meter);
+  const events = new EventWriter({ ...common, logger, node: nameNode(config) });
+  return {
+    followApi: (onChange) => new WatchedApi({ ...common, report, onChange }),
+    events,
+    stopEvents: () => events.stop(),
+  };
 }
 
 /** A probe sends no secret, so a stranger learns nothing; but it may be taken for an apiserver. */
@@ -91,6 +144,6 @@ function raisePriority(logger: Logger): void {
 function waitForSignal(): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
     // Not `once`: execa's clean-up ends the process when it finds itself the last listener (signal-exit 4).
-    for (const name of ['SIGTERM', 'SIGINT'] as const) process.on(name, resolve);
+    for (const name of ['SIGTERM', 'SIGINT'] as const) process.removeAllListeners(name).on(name, resolve);
   });
 }

@@ -1,17 +1,14 @@
-import { hostname } from 'node:os';
-import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
-import { VipnatError } from '../../lib/errors.ts';
-import { findKeepalived } from '../../lib/keepalived/find.ts';
 import { systemClock } from '../../lib/kernel/clock.ts';
-import { type Kernel } from '../../lib/kernel/port.ts';
 import { type Config } from '../config/config.ts';
 import { askAgentActivity } from '../http/agent-activity.ts';
 import { findAgent } from '../http/presence.ts';
+import { readFindings } from '../status/findings.ts';
 import { type HostStatus, isInTrouble, toHostStatus } from '../status/host-status.ts';
 import { type StatusContext } from './command-context.ts';
 import { formatStatus } from './format/status.ts';
 import { formatStatusJson } from './format/status-json.ts';
 import { createHostKernel, lookAtHost } from './host.ts';
+import { nameNode } from './node-name.ts';
 
 /** Between two screens of --watch. */
 const watchMs = 1000;
@@ -22,7 +19,9 @@ const clearScreen = '\u001b[H\u001b[2J';
 export async function status({ config, options, stdout, stderr }: StatusContext): Promise<number> {
   for (;;) {
     const found = await readStatus(config, stderr);
-    const text = options.json ? formatStatusJson(found, hostname(), systemClock.date()) : formatStatus(found);
+    const text = options.json
+      ? formatStatusJson(found, nameNode(config), systemClock.date())
+      : formatStatus(found);
     stdout(options.watch && process.stdout.isTTY ? `${clearScreen}${text}` : text);
     if (!options.watch) return isInTrouble(found) ? 1 : 0;
     await new Promise<void>((resolve) => {
@@ -32,30 +31,11 @@ export async function status({ config, options, stdout, stderr }: StatusContext)
 }
 
 async function readStatus(config: Config, stderr: (text: string) => void): Promise<HostStatus> {
-  const kernel = createHostKernel();
-  const [assessment, agent, activity, flows, keepalived] = await Promise.all([
+  const [assessment, agent, activity, findings] = await Promise.all([
     lookAtHost(config, stderr),
     findAgent(),
     askAgentActivity(),
-    Promise.all(config.vips.map((vip) => countFlows(kernel, vip))),
-    Promise.all(config.vips.map(async ({ address }) => [address, await findKeepalived(address)] as const)),
+    readFindings(createHostKernel(), config),
   ]);
-  return toHostStatus(assessment, {
-    agent,
-    activity,
-    flows: new Map(flows),
-    keepalived: new Map(keepalived),
-  });
-}
-
-/** Without conntrack all else is told. */
-async function countFlows(
-  kernel: Kernel,
-  vip: Endpoint,
-): Promise<readonly [string, ReadonlyMap<string, number> | null]> {
-  const counts = await kernel.countFlows(vip).catch((error: unknown) => {
-    if (error instanceof VipnatError) return null;
-    throw error;
-  });
-  return [formatEndpoint(vip), counts];
+  return toHostStatus(assessment, { agent, activity, ...findings });
 }

@@ -27,7 +27,10 @@ const formatters: Readonly<Record<OptionName, (config: Config) => readonly strin
   probeTimeout: ({ probeTimeoutMs }) => [formatDuration(probeTimeoutMs)],
   caFile: ({ caFile }) => (caFile === null ? [] : [caFile]),
   kubeconfig: ({ kubeconfig }) => (kubeconfig === null ? [] : [kubeconfig]),
+  nodeName: ({ nodeName }) => (nodeName === null ? [] : [nodeName]),
   stateDir: ({ stateDir }) => [stateDir],
+  runDir: ({ runDir }) => [runDir],
+  listen: ({ listen }) => [listen === null ? 'off' : formatEndpoint(listen)],
   logLevel: ({ logLevel }) => [logLevel],
   logFormat: ({ logFormat }) => [logFormat],
 };

@@ -25,6 +25,9 @@ export const logLevels = ['error', 'warn', 'info', 'debug'] as const;
 /** `--log-format` and its choices, the default first. */
 export const logFormats = ['pretty', 'json'] as const;
 
+/** `--listen`'s default: this host only, on a port beside those of kubelet (10248, 10250) and kube-proxy (10249, 10256). */
+export const defaultListen: Endpoint = { family: 'ipv4', address: '127.0.0.1', port: 10_268 };
+
 /** One of modes. */
 export type Mode = (typeof modes)[number];
 
@@ -61,8 +64,14 @@ export interface Config {
   readonly caFile: string | null;
   /** A readable file with the credentials for the Kubernetes API; null takes the pod's service account, if there is one. */
   readonly kubeconfig: string | null;
+  /** The name of this host's Node; null for the host's own, as the kubelet has it. */
+  readonly nodeName: string | null;
   /** An absolute path; the folder may not be there yet. */
   readonly stateDir: string;
+  /** The same. */
+  readonly runDir: string;
+  /** Where the agent serves HTTP; the address may be the unspecified one, or none of this host's. Null for nowhere. */
+  readonly listen: Endpoint | null;
   readonly logLevel: LogLevel;
   readonly logFormat: LogFormat;
 }

@@ -21,6 +21,7 @@ export function findConflicts(values: Values, settings: Settings, isForElsewhere
     ...format('endpoints', checkEndpoints(values)),
     ...format('caFile', isForElsewhere ? [] : checkCaFile(values)),
     ...format('kubeconfig', isForElsewhere ? [] : checkKubeconfig(values)),
+    ...format('listen', checkListen(values)),
   ];
 }
 
@@ -74,6 +75,13 @@ function checkKubeconfig({ kubeconfig }: Values): Complaint[] {
   if (kubeconfig === null || isReadableFile(kubeconfig)) return [];
   const hint = 'Give a kubeconfig, as /etc/kubernetes/admin.conf';
   return [{ text: quoteText(kubeconfig), what: 'is no file that can be read', hint }];
+}
+
+/** Whoever asked there would be sent to an apiserver. */
+function checkListen({ listen, vip }: Values): Complaint[] {
+  const text = listen === null ? 'off' : formatEndpoint(listen);
+  if (!vip.map(formatEndpoint).includes(text)) return [];
+  return [{ text, what: 'is a virtual IP that is balanced', hint: 'Give another port' }];
 }
 
 function isReadableFile(path: string): boolean {

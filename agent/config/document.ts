@@ -36,8 +36,9 @@ interface Fault {
 
 /** One per line of the file: the others of a line follow from its first. */
 function formatFaults(faults: readonly Fault[], path: string): string[] {
+  const lineToFirst = new Map(faults.toReversed().map((fault) => [fault.line, fault]));
   return faults
-    .filter(({ line }, index) => faults.findIndex((other) => other.line === line) === index)
+    .filter((fault) => lineToFirst.get(fault.line) === fault)
     .map(({ line, col, message }) => `${path} line ${line}, column ${col}: ${message}`);
 }
 

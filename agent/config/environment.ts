@@ -1,3 +1,4 @@
+import { toPrintableLine } from '../../lib/printable.ts';
 import { findNearest } from './nearest.ts';
 import { describeOption, nameVariable, optionNames } from './options.ts';
 import { type Setting, type SourceReading, splitList } from './setting.ts';
@@ -31,7 +32,7 @@ function findUnknown(environment: Environment): string[] {
         known.map((name) => name.slice(7)),
       );
       const hint = nearest === null ? 'See vipnat run --help' : `Did you mean VIPNAT_${nearest}?`;
-      return `${variable} in the environment is no option. ${hint}`;
+      return `${toPrintableLine(variable)} in the environment is no option. ${hint}`;
     });
 }
 

@@ -1,5 +1,6 @@
 import * as z from 'zod/mini';
 import {
+  defaultListen,
   iptablesChoices,
   logFormats,
   logLevels,
@@ -8,7 +9,18 @@ import {
   proxyModes,
   sysctlChoices,
 } from './config.ts';
-import { choice, clusterIp, duration, endpoint, folder, list, path, vip } from './values.ts';
+import {
+  address,
+  choice,
+  duration,
+  endpoint,
+  folder,
+  list,
+  listenAddress,
+  nodeName,
+  path,
+  vip,
+} from './values.ts';
 
 /** What a person is told about one option. */
 export interface OptionDescription {
@@ -54,7 +66,7 @@ export const schema = z.object({
     example: 'nft',
     isList: false,
   }),
-  clusterIp: z._default(list(clusterIp), []).register(descriptions, {
+  clusterIp: z._default(list(address), []).register(descriptions, {
     argument: 'ADDR',
     meaning: 'the ClusterIP of default/kubernetes, where it cannot be read; one per family',
     example: '10.96.0.1',
@@ -102,10 +114,28 @@ export const schema = z.object({
     example: '/etc/kubernetes/admin.conf',
     isList: false,
   }),
+  nodeName: z._default(z.nullable(nodeName), null).register(descriptions, {
+    argument: 'NAME',
+    meaning: "this node's name in Kubernetes, where it is not the host's; events are about it",
+    example: 'master-1',
+    isList: false,
+  }),
   stateDir: z._default(folder, '/var/lib/vipnat').register(descriptions, {
     argument: 'PATH',
     meaning: 'the folder for the apiservers that were last known, for the next start',
     example: '/srv/vipnat',
+    isList: false,
+  }),
+  runDir: z._default(folder, '/run/vipnat').register(descriptions, {
+    argument: 'PATH',
+    meaning: 'the folder for what keepalived is told, gone with the next boot',
+    example: '/run/user/vipnat',
+    isList: false,
+  }),
+  listen: z._default(listenAddress, defaultListen).register(descriptions, {
+    argument: 'ADDR:PORT|off',
+    meaning: 'where the agent serves /metrics, /healthz, /readyz and /status',
+    example: '0.0.0.0:10268',
     isList: false,
   }),
   logLevel: z._default(choice(logLevels), 'info').register(descriptions, {
@@ -146,7 +176,7 @@ export function describeOption(name: OptionName): OptionDescription {
 /** The words an option can be, or none when it takes more than a few words. */
 export function listChoices(name: OptionName): readonly string[] {
   const { argument } = describeOption(name);
-  return argument.includes('|') ? argument.split('|') : [];
+  return /^[a-z-]+(?:\|[a-z-]+)+$/.test(argument) ? argument.split('|') : [];
 }
 
 /** `--proxy-mode` for `proxyMode`. */

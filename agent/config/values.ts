@@ -15,8 +15,11 @@ export const vip = z.pipe(z.string(wrongKind), z.transform(toEndpoint(defaultVip
 /** Reads `ADDR:PORT` of an address that one host can hold; names are not looked up. */
 export const endpoint = z.pipe(z.string(wrongKind), z.transform(toEndpoint()));
 
-/** Reads `ADDR` of an address that one Service can hold. */
-export const clusterIp = z.pipe(z.string(wrongKind), z.transform(toClusterIp));
+/** Reads `ADDR:PORT` of an address that a server can listen at, or `off`, which is null. */
+export const listenAddress = z.pipe(z.string(wrongKind), z.transform(toListenAddress));
+
+/** Reads `ADDR` of an address that one host or one Service can hold. */
+export const address = z.pipe(z.string(wrongKind), z.transform(toAddress));
 
 /** Reads a list of values, each by the same schema. */
 export function list<T extends z.core.SomeType>(element: T): z.ZodMiniArray<T> {
@@ -51,13 +54,38 @@ export function duration(
   );
 }
 
+/** Reads a whole number between two bounds, in plain decimal. */
+export function wholeNumber(
+  least: number,
+  most: number,
+): z.ZodMiniPipe<z.ZodMiniString, z.ZodMiniTransform<number, string>> {
+  return z.pipe(
+    z.string(wrongKind),
+    z.transform((text: string, context: Context) => {
+      const value = /^\d{1,9}$/.test(text) ? Number(text) : NaN;
+      if (value >= least && value <= most) return value;
+      return refuse(context, `is not a whole number from ${least} to ${most}`);
+    }),
+  );
+}
+
+/** No command line can hold a NUL, and nobody can read a path with a line break. */
+const isPlain = z.regex(/^\P{Cc}*$/u, { error: 'has a control character' });
+
 /** Reads the path of a file; whether it is there is another question. */
-export const path = z.string(wrongKind);
+export const path = z.string(wrongKind).check(isPlain);
 
 /** Reads the path of a folder from the root on: what the agent is started in differs. */
 export const folder = z
   .string(wrongKind)
-  .check(z.regex(/^\//, { error: 'is not a path that begins with /' }));
+  .check(z.regex(/^\//, { error: 'is not a path that begins with /' }), isPlain);
+
+/** Reads the name of a Node: labels with points, as Kubernetes takes them for objects. */
+export const nodeName = z.string(wrongKind).check(
+  z.regex(/^(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/, {
+    error: 'can be no name of a node: a-z, 0-9, - and points between, as kubectl get nodes has it',
+  }),
+);
 
 type Context = z.core.ParsePayload;
 
@@ -70,7 +98,22 @@ function toEndpoint(defaultPort?: number): (text: string, context: Context) => E
   };
 }
 
-function toClusterIp(text: string, context: Context): Address {
+/** Here the unspecified address means all of this host's. */
+function toListenAddress(text: string, context: Context): Endpoint | null {
+  if (text === 'off') return null;
+  const read = parseEndpoint(text);
+  if (read === null) return refuse(context, explainEndpoint(text));
+  const scope = classifyAddress({ family: read.family, text: read.address });
+  const complaint = scope === 'loopback' || isAnyAddress(read) ? undefined : complaints[scope];
+  return complaint === undefined ? read : refuse(context, complaint);
+}
+
+/** 0.0.0.0 alone of its range. */
+function isAnyAddress({ address: text }: Endpoint): boolean {
+  return text === '0.0.0.0' || text === '::';
+}
+
+function toAddress(text: string, context: Context): Address {
   const address = parseAddress(text);
   if (address === null) return refuse(context, 'is not an IP address');
   const complaint = complaints[classifyAddress(address)];

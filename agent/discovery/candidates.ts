@@ -1,11 +1,10 @@
 import { type Family } from '../../lib/address/address.ts';
 import { areSameEndpoints, type Endpoint } from '../../lib/address/endpoint.ts';
-import { readWrittenBackends as readFromIptables } from '../../lib/netfilter/iptables/read-back.ts';
-import { readWrittenBackends as readFromNft } from '../../lib/netfilter/nftables/read-back.ts';
 import { type Config } from '../config/config.ts';
 import { type Memory } from '../memory.ts';
 import { findProxyBackends, type Observation } from '../observe.ts';
 import { type Candidates, chooseEndpoints, type LiveSources } from './endpoints.ts';
+import { findWritten } from './written.ts';
 
 /** The apiservers that a VIP could be balanced over, whatever their health, and where they are known from. Pure. */
 export function findCandidates(
@@ -14,23 +13,14 @@ export function findCandidates(
   config: Config,
   memory: Memory,
 ): Candidates {
-  const { rulesets, nftRulesets, backend } = observation;
   const { family } = vip;
-  // Also the other backends': the choice may have changed since they were written.
-  const written = [...rulesets, ...nftRulesets]
-    .filter((seen) => seen.family === family)
-    .toSorted((a, b) => Number(b.backend === backend.value) - Number(a.backend === backend.value))
-    .map((seen) =>
-      seen.backend === 'nftables'
-        ? readFromNft(seen.table, vip)
-        : readFromIptables(seen.tables.get('nat'), vip),
-    );
   return chooseEndpoints({
     ...findLiveSources(family, observation, memory),
     family,
     configured: config.endpoints,
     remembered: memory.endpoints[family] ?? null,
-    written: written.find((endpoints) => endpoints.length > 0) ?? [],
+    former: memory.former[family] ?? [],
+    written: findWritten(vip, observation)?.backends ?? [],
     vips: config.vips,
   });
 }

@@ -59,6 +59,11 @@ export class EndpointKeeper {
     this.#saved = listEndpoints(options.saved);
   }
 
+  /** Whether the last attempt succeeded, if there was one. */
+  get isSaved(): boolean {
+    return !this.#isFailing;
+  }
+
   /** To be told after every look. Returns at once; a family of which nothing is known any more stays as it was. */
   keep(endpoints: Memory['endpoints']): void {
     const wanted = listEndpoints(endpoints);

@@ -1,7 +1,9 @@
-import { mkdir, open, readFile, stat } from 'node:fs/promises';
-import { join } from 'node:path';
-import writeFileAtomic from 'write-file-atomic';
+import { type Stats } from 'node:fs';
+import { type FileHandle, stat } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { VipnatError } from '../../lib/errors.ts';
+import { readIfThere } from '../../lib/optional-file.ts';
+import { replaceFile } from '../../lib/replace-file.ts';
 import { formatEndpointFile, parseEndpointFile, type SavedEndpoints } from './endpoint-file.ts';
 
 /** Where the apiservers that were last known outlive the agent, and the host's reboot. */
@@ -37,9 +39,7 @@ export function createEndpointStore(folder: string): EndpointStore {
     },
     async save(saved) {
       try {
-        await mkdir(folder, { recursive: true });
-        await writeFileAtomic(location, formatEndpointFile(saved), { mode: 0o644 });
-        await syncFolder(folder);
+        await replaceFile(location, formatEndpointFile(saved));
       } catch (error) {
         const what = `writing ${location} failed (${describe(error)})`;
         const next = 'vipnat goes on, but after a reboot it has to find the apiservers by itself';
@@ -49,26 +49,37 @@ export function createEndpointStore(folder: string): EndpointStore {
   };
 }
 
+/** What is in it becomes rules, at a start at which nobody else names apiservers: so only what no other can have written. */
 async function readText(location: string): Promise<string | null> {
   try {
-    // Whatever else has this name may be endless, or never be written to.
-    const found = await stat(location);
-    if (found.isFile() && found.size <= maxBytes) return await readFile(location, 'utf8');
+    const check = (file: FileHandle) => checkWriters(file, location);
+    return await readIfThere(location, { maxBytes, refusesLink: true, check });
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
-    throw unreadable(`${location} cannot be read (${describe(error)})`, error);
+    if (error instanceof VipnatError) throw error;
+    const code = describe(error);
+    throw unreadable(`${location} ${codeToPhrase[code] ?? `cannot be read (${code})`}`, error);
   }
-  throw unreadable(`${location} is too large or no file at all`);
 }
 
-/** Only then a rename outlives a power failure. */
-async function syncFolder(folder: string): Promise<void> {
-  const handle = await open(folder);
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
+const codeToPhrase: Readonly<Record<string, string>> = {
+  ELOOP: 'is a link, which vipnat does not follow',
+  'no file': 'is no file',
+  'too large': 'is too large for a file of vipnat',
+};
+
+async function checkWriters(file: FileHandle, location: string): Promise<void> {
+  const problem =
+    describeWriters('it', await file.stat()) ?? describeWriters('its folder', await stat(dirname(location)));
+  if (problem !== null) throw unreadable(`${location} may be from anybody, as ${problem}`);
+}
+
+/** The bits of group and others that may write. */
+const othersWrite = 0o022;
+
+function describeWriters(name: string, { uid, mode }: Stats): string | null {
+  if (uid !== 0 && uid !== process.getuid?.()) return `${name} belongs to user ${uid}`;
+  if ((mode & othersWrite) === 0) return null;
+  return `${name} has mode 0${(mode & 0o7777).toString(8)}`;
 }
 
 function unreadable(what: string, cause?: unknown): VipnatError {

@@ -1,4 +1,9 @@
-import { areSameEndpoints, type Endpoint, sortEndpoints } from '../../lib/address/endpoint.ts';
+import {
+  areSameEndpoints,
+  type Endpoint,
+  formatEndpoint,
+  sortEndpoints,
+} from '../../lib/address/endpoint.ts';
 import { type Family } from '../../lib/address/address.ts';
 import { type Finding } from '../../lib/finding.ts';
 import { admit } from './admission.ts';
@@ -8,6 +13,8 @@ export interface Candidates extends Finding<readonly Endpoint[]> {
   /** Whether it is the Kubernetes API that they are known from. */
   readonly isFromApi: boolean;
   readonly refused: readonly string[];
+  /** Whom the other sources name, or any did once: for when all of these are dead. */
+  readonly reserve: readonly Endpoint[];
 }
 
 /** Who hears of changes, for one family. */
@@ -25,6 +32,8 @@ export interface EndpointSources extends LiveSources {
   readonly configured: readonly Endpoint[];
   /** What the API, kube-proxy or `--endpoints` named last, to this process or the one before. */
   readonly remembered: Finding<readonly Endpoint[]> | null;
+  /** Who was named once and no longer is. */
+  readonly former: readonly Endpoint[];
   /** What our own intact rules in the kernel send connections to: the memory of an agent that is gone. */
   readonly written: readonly Endpoint[];
   /** The VIPs: as a backend each would be a loop. */
@@ -36,7 +45,7 @@ export interface EndpointSources extends LiveSources {
  * (docs/adr/0003, docs/adr/0012). An empty list names what was looked at.
  */
 export function chooseEndpoints(sources: EndpointSources): Candidates {
-  const { family, api, kubeProxy, configured, remembered, written, vips } = sources;
+  const { family, api, kubeProxy, configured, remembered, former, written, vips } = sources;
   const refused: string[] = [];
   const candidates = [
     api,
@@ -45,17 +54,24 @@ export function chooseEndpoints(sources: EndpointSources): Candidates {
     remembered,
     { value: written, seenIn: 'our own rules' },
   ].filter((candidate) => candidate !== null);
-  for (const candidate of candidates) {
+  for (const [index, candidate] of candidates.entries()) {
     const admission = admit(candidate, family, vips);
     refused.push(...admission.refused);
     const { admitted } = admission;
     if (admitted.length > 0) {
       const isFromApi = candidate === api;
-      return { value: sortEndpoints(admitted), seenIn: candidate.seenIn, refused, isFromApi };
+      const others = [...candidates.slice(index + 1).flatMap(({ value }) => value), ...former];
+      const reserve = findReserve(admit({ value: others, seenIn: '' }, family, vips).admitted, admitted);
+      return { value: sortEndpoints(admitted), seenIn: candidate.seenIn, refused, isFromApi, reserve };
     }
   }
   const seenIn = `neither ${api === null ? '' : 'the API, '}kube-proxy's rules nor --endpoints name one`;
-  return { value: [], seenIn, refused, isFromApi: false };
+  return { value: [], seenIn, refused, isFromApi: false, reserve: [] };
+}
+
+function findReserve(others: readonly Endpoint[], chosen: readonly Endpoint[]): Endpoint[] {
+  const texts = new Set(chosen.map(formatEndpoint));
+  return sortEndpoints(others.filter((endpoint) => !texts.has(formatEndpoint(endpoint))));
 }
 
 /** Keeps what the API, kube-proxy or `--endpoints` named last, for the time when none does but the apiservers are there. */
@@ -66,4 +82,18 @@ export function rememberEndpoints(
   if (known === null || known.value.length === 0) return remembered;
   if (remembered !== null && areSameEndpoints(remembered.value, known.value)) return remembered;
   return { value: known.value, seenIn: `last seen in ${known.seenIn}` };
+}
+
+/** So many are remembered: whoever replaces masters for years shall not have them all asked. */
+const maxFormer = 8;
+
+/** Keeps whom the sources do not name any more, the latest first. `before` and `after` are what they named. */
+export function rememberFormer(
+  former: readonly Endpoint[],
+  before: readonly Endpoint[],
+  after: readonly Endpoint[],
+): readonly Endpoint[] {
+  const named = new Set(after.map(formatEndpoint));
+  const kept = new Map([...before, ...former].map((endpoint) => [formatEndpoint(endpoint), endpoint]));
+  return [...kept].flatMap(([text, endpoint]) => (named.has(text) ? [] : [endpoint])).slice(0, maxFormer);
 }

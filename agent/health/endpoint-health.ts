@@ -4,7 +4,10 @@ import { type Endpoint } from '../../lib/address/endpoint.ts';
  * How an apiserver is: `ready` gets new connections; `warming` has not been good for long enough to get them;
  * `draining` accepts and says that it should get none; `dead` accepts none.
  */
-export type HealthState = 'ready' | 'warming' | 'draining' | 'dead';
+export const healthStates = ['ready', 'warming', 'draining', 'dead'] as const;
+
+/** One of healthStates. */
+export type HealthState = (typeof healthStates)[number];
 
 /** What probes have shown of one apiserver. Times are of the Clock, and those of questions are when they were asked. */
 export interface Symptoms {
@@ -21,6 +24,8 @@ export interface Symptoms {
   /** Questions in a row that were answered with ready. */
   readonly readyAnswers: number;
   readonly readyAt: number;
+  /** When the last question was asked that was answered in any way. */
+  readonly answeredAt: number;
   /** Questions in a row without an answer. */
   readonly unanswered: number;
   readonly unansweredSince: number;
@@ -68,6 +73,7 @@ export const noSymptoms: Symptoms = {
   troubleSince: 0,
   readyAnswers: 0,
   readyAt: -Infinity,
+  answeredAt: -Infinity,
   unanswered: 0,
   unansweredSince: 0,
   failure: null,
@@ -96,6 +102,7 @@ export function addEvidence(symptoms: Symptoms, evidence: Evidence, askedAt: num
         ...symptoms,
         readyAnswers: symptoms.readyAnswers + 1,
         readyAt: askedAt,
+        answeredAt: askedAt,
         unanswered: 0,
         failure: null,
       };
@@ -103,6 +110,7 @@ export function addEvidence(symptoms: Symptoms, evidence: Evidence, askedAt: num
       return {
         ...symptoms,
         readyAnswers: 0,
+        answeredAt: askedAt,
         unanswered: 0,
         failure: evidence.reason,
         isOwnFailure: evidence.isOwn,

@@ -1,16 +1,23 @@
 import { formatEndpoint } from '../../lib/address/endpoint.ts';
 import { formatAge } from '../age.ts';
+import { type EventReason } from '../events/reasons.ts';
+import { type EventRecorder } from '../events/recorder.ts';
 import { type Logger } from '../log/logger.ts';
 import { type EndpointHealth, type Suspicion } from './endpoint-health.ts';
 
-/** What became of one apiserver's health, as log lines: one for each fall and return, the steps between only at level debug. */
+/**
+ * What became of one apiserver's health, as log lines: one for each fall and return, the steps between only at level
+ * debug. Falls and returns become events too.
+ */
 export class HealthReport {
   readonly #logger: Logger;
+  readonly #events: EventRecorder;
   readonly #endpointToFall = new Map<string, number>();
   readonly #suspected = new Set<string>();
 
-  constructor(logger: Logger) {
+  constructor(logger: Logger, events: EventRecorder) {
     this.#logger = logger;
+    this.#events = events;
   }
 
   /** After any change of a state or suspicion. */
@@ -41,10 +48,22 @@ export class HealthReport {
     if (state === 'ready') {
       this.#endpointToFall.delete(name);
       const age = fellAt === undefined ? '' : ` again after ${formatAge(since - fellAt)}`;
-      this.#logger.info(`${name} is ready${age} (${reason})`);
+      const line = `${name} is ready${age} (${reason})`;
+      this.#logger.info(line);
+      this.#events.record('ApiserverReady', line);
       return;
     }
-    const isStep = state === 'warming' || (before.state !== 'ready' && state === 'draining');
-    this.#logger[isStep ? 'debug' : 'info'](`${name} is ${state}: ${reason}`);
+    const line = `${name} is ${state}: ${reason}`;
+    if (state === 'warming' || (before.state !== 'ready' && state === 'draining')) {
+      this.#logger.debug(line);
+      return;
+    }
+    this.#logger.info(line);
+    this.#events.record(fallToReason[state], line);
   }
 }
+
+const fallToReason: Readonly<Record<'dead' | 'draining', EventReason>> = {
+  dead: 'ApiserverDead',
+  draining: 'ApiserverDraining',
+};

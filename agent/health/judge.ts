@@ -7,7 +7,7 @@
  * Compromise: a refusal counts at once. Silence and a failing /readyz count as soon as another apiserver, asked
  * no earlier, has done well: that is the witness. Without one nothing changes, and people are told.
  */
-import { type EndpointHealth, type HealthState } from './endpoint-health.ts';
+import { type EndpointHealth, type HealthState, type Symptoms } from './endpoint-health.ts';
 
 /** A lost packet is nothing, and two in a row are rare: with 1 % of loss one pair of connects in 2,500. */
 const unheardConnectsToDie = 2;
@@ -44,6 +44,24 @@ export function judgeAll(all: readonly EndpointHealth[], now: number): EndpointH
       now,
     ),
   );
+}
+
+/** Whether it is kept in use although its packets vanish: no other host is heard either. */
+export function isUnheard(one: EndpointHealth): boolean {
+  return one.state !== 'dead' && one.suspicion !== null && hasVanished(one);
+}
+
+/** Its connections too: neither new ones nor, since those are not, a question on the open one are answered. */
+function hasVanished({ symptoms }: EndpointHealth): boolean {
+  return symptoms.unheard >= unheardConnectsToBeLost && !answersOnOpen(symptoms);
+}
+
+/**
+ * Whether only new connections vanish: a connection table that is full drops them here, and a firewall anywhere. What
+ * is open lives.
+ */
+function answersOnOpen({ unheard, unanswered, answeredAt, troubleSince }: Symptoms): boolean {
+  return unheard > 0 && unanswered === 0 && answeredAt >= troubleSince;
 }
 
 interface Verdict {
@@ -119,10 +137,11 @@ function forget(one: EndpointHealth, now: number): EndpointHealth {
   };
 }
 
-/** Refusals are certain, and one's own host is reached without a network. */
+/** Refusals are certain, and one's own host is reached without a network, but not past its connection table. */
 function needsNoWitness(one: EndpointHealth, others: readonly EndpointHealth[]): boolean {
-  const { connect } = one.symptoms;
-  if (one.state === 'dead' || connect === 'refused' || one.isLocal) return true;
+  if (one.state === 'dead' || one.symptoms.connect === 'refused') return true;
+  if (answersOnOpen(one.symptoms)) return false;
+  if (one.isLocal) return true;
   return !others.some((other) => !other.isLocal && (other.state !== 'dead' || isHeard(other)));
 }
 
@@ -131,7 +150,7 @@ function isHeard({ symptoms }: EndpointHealth): boolean {
 }
 
 function die(one: EndpointHealth, reason: string, now: number): EndpointHealth {
-  const isLost = one.isLost || one.symptoms.unheard >= unheardConnectsToBeLost;
+  const isLost = one.isLost || hasVanished(one);
   return { ...enter(one, { state: 'dead', reason }, now), suspicion: null, isLost };
 }
 

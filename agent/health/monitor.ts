@@ -1,8 +1,9 @@
+import { type Family } from '../../lib/address/address.ts';
 import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
 import { type Clock } from '../../lib/kernel/clock.ts';
 import { type Apiserver } from './apiserver.ts';
 import { addEvidence, type EndpointHealth, type Evidence, noSymptoms } from './endpoint-health.ts';
-import { judgeAll } from './judge.ts';
+import { isUnheard, judgeAll } from './judge.ts';
 import { Prober, type ProbeSettings } from './prober.ts';
 import { type Health, type HealthView } from './usable.ts';
 
@@ -28,6 +29,8 @@ export interface MonitorOptions {
 export interface Watched {
   readonly endpoints: readonly Endpoint[];
   readonly localAddresses: ReadonlySet<string>;
+  /** Who is watched too while all of a family are dead. */
+  readonly reserve?: readonly Endpoint[];
 }
 
 /** Probes apiservers from the moment they are first seen until they are no longer listed. */
@@ -51,7 +54,8 @@ export class HealthMonitor {
   }
 
   /** Begins to probe those that are new and ends it for those that are gone. Answers the view at once, without waiting for a probe. */
-  watch({ endpoints, localAddresses }: Watched): HealthView {
+  watch({ endpoints: listed, localAddresses, reserve = [] }: Watched): HealthView {
+    const endpoints = [...listed, ...reserve.filter(({ family }) => this.#areDead(listed, family))];
     const texts = new Set(endpoints.map(formatEndpoint));
     // Whoever comes while others serve has to prove itself; at the start nobody is suspected of anything.
     const isStart = !this.#all.some(
@@ -72,6 +76,13 @@ export class HealthMonitor {
     ];
     for (const endpoint of added) this.#startProber(endpoint);
     return this.view;
+  }
+
+  #areDead(endpoints: readonly Endpoint[], family: Family): boolean {
+    const dead = new Set(
+      this.#all.filter(({ state }) => state === 'dead').map(({ endpoint }) => formatEndpoint(endpoint)),
+    );
+    return endpoints.every((endpoint) => endpoint.family !== family || dead.has(formatEndpoint(endpoint)));
   }
 
   /** Ends all probes. */
@@ -128,15 +139,19 @@ export class HealthMonitor {
   }
 }
 
-function summarize({ state, reason, symptoms, isLost }: EndpointHealth): Health {
-  const isUnheard = state === 'dead' && symptoms.unheard > 0;
-  return { state, reason, hanging: isLost ? 'all' : isUnheard ? 'half-open' : 'none' };
+function summarize(one: EndpointHealth): Health {
+  const { state, reason, symptoms, isLost, suspicion } = one;
+  const isSilent = state === 'dead' && symptoms.unheard > 0;
+  const hanging = isLost ? 'all' : isSilent ? 'half-open' : 'none';
+  const doubt = suspicion === null ? {} : { doubt: suspicion.reason };
+  return { state, reason, hanging, ...doubt, ...(isUnheard(one) ? { isUnheard: true } : {}) };
 }
 
 function isNews(before: EndpointHealth, after: EndpointHealth): boolean {
   return (
     before.state !== after.state ||
     before.isLost !== after.isLost ||
+    isUnheard(before) !== isUnheard(after) ||
     (before.suspicion === null) !== (after.suspicion === null)
   );
 }
@@ -145,5 +160,5 @@ function isNews(before: EndpointHealth, after: EndpointHealth): boolean {
 export function rateUrgency(before: EndpointHealth, after: EndpointHealth): Urgency | null {
   const isFall = before.state === 'ready' && after.state !== 'ready';
   if (isFall || (after.isLost && !before.isLost)) return 'urgent';
-  return before.state === after.state ? null : 'calm';
+  return before.state === after.state && isUnheard(before) === isUnheard(after) ? null : 'calm';
 }

@@ -3,7 +3,7 @@ import { type IncomingMessage } from 'node:http';
 import { connect as connectTcp, type Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import { type Endpoint } from '../../lib/address/endpoint.ts';
-import { type Cancel, type Clock } from '../../lib/kernel/clock.ts';
+import { type Clock, scheduleLimit } from '../../lib/kernel/clock.ts';
 import { type Apiserver, type ConnectOutcome, type HeldConnection, type ReadyzOutcome } from './apiserver.ts';
 import { type Authority } from '../../lib/certificates/authority.ts';
 
@@ -34,21 +34,6 @@ function connect(clock: Clock, { address, port }: Endpoint, limitMs: number): Pr
       end({ kind: 'open' });
     });
   });
-}
-
-/**
- * Calls back when a limit is over and nothing has come by then. A process that was kept from running for long finds its
- * timer due and the answer waiting: timers come first in Node's loop, so what waits is read before it is called late.
- */
-function scheduleLimit(clock: Clock, limitMs: number, onLimit: () => void): Cancel {
-  let immediate: NodeJS.Immediate | undefined;
-  const cancel = clock.schedule(limitMs, () => {
-    immediate = setImmediate(onLimit);
-  });
-  return () => {
-    cancel();
-    clearImmediate(immediate);
-  };
 }
 
 /** What this host lacks, not the peer. */
@@ -152,7 +137,11 @@ class TlsConnection implements HeldConnection {
   }
 }
 
-function judge({ statusCode = 0, complete }: IncomingMessage, body: string): ReadyzOutcome {
+/** What an answer to GET /readyz says, of which the body is known as far as it came. Pure and total. */
+export function judge(
+  { statusCode = 0, complete }: Pick<IncomingMessage, 'statusCode' | 'complete'>,
+  body: string,
+): ReadyzOutcome {
   if (!complete) return { kind: 'closed' };
   if (statusCode === 200 || statusCode === 401 || statusCode === 403) return { kind: 'ready' };
   return {

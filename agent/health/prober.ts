@@ -46,6 +46,7 @@ export class Prober {
   #isConnecting = false;
   #isAsking = false;
   #isAccepting = true;
+  #isSilent = false;
   #isStopped = false;
 
   constructor(options: ProberOptions) {
@@ -83,11 +84,19 @@ export class Prober {
     this.#isConnecting = false;
     if (this.#isStopped) return;
     this.#scheduleConnect();
-    const wasAccepting = this.#isAccepting;
-    this.#isAccepting = outcome.kind === 'open' || (outcome.kind === 'untried' && wasAccepting);
+    const isTurn = this.#takeNote(outcome);
     const evidence = this.#toConnectEvidence(outcome);
     if (evidence !== null) this.#options.onEvidence(evidence, askedAt);
-    if (this.#isAccepting && !wasAccepting) this.askNow();
+    if (isTurn) this.askNow();
+  }
+
+  /** Answers whether a question is due: how it is now that it comes back, or whether only new connections vanish. */
+  #takeNote({ kind }: ConnectOutcome): boolean {
+    if (kind === 'untried') return false;
+    const [wasAccepting, wasSilent] = [this.#isAccepting, this.#isSilent];
+    this.#isAccepting = kind === 'open';
+    this.#isSilent = kind === 'silent';
+    return (this.#isAccepting && !wasAccepting) || (this.#isSilent && !wasSilent);
   }
 
   /** The next one of the burst, or an interval after the last was due: timers that are late do not add up, what was missed is not made up for. */
@@ -142,8 +151,9 @@ export class Prober {
     const { clock } = this.#options;
     const askedAt = clock.now();
     this.#isAsking = true;
-    // Who accepts no connection is not asked.
-    const outcome = this.#isAccepting ? await this.#held.ask(questionLimitMs) : null;
+    // Who accepts no connection is not asked, but over one that may live.
+    const isAsked = this.#isAccepting || (this.#isSilent && this.#held.isOpen);
+    const outcome = isAsked ? await this.#held.ask(questionLimitMs) : null;
     this.#isAsking = false;
     if (this.#isStopped) return;
     const now = clock.now();

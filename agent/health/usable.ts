@@ -1,4 +1,4 @@
-import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
+import { type Endpoint, formatEndpoint, parseEndpoint, sortEndpoints } from '../../lib/address/endpoint.ts';
 import { type Finding } from '../../lib/finding.ts';
 import { type HealthState } from './endpoint-health.ts';
 
@@ -9,6 +9,13 @@ export interface Health {
   readonly reason: string;
   /** Which connections to it hang, as their packets vanish: those that it has not answered yet, or all. A host that refuses resets them itself. */
   readonly hanging: 'none' | 'half-open' | 'all';
+  /** What looks bad although its state stays, as nothing else does better: one phrase for people. Left out where all is well. */
+  readonly doubt?: string | undefined;
+  /**
+   * Whether nothing has been heard from its host for a second, and it is kept in use because nothing is heard from any
+   * other host either: this side's fault. False when left out.
+   */
+  readonly isUnheard?: boolean | undefined;
 }
 
 /** The health of apiservers by their text, see `formatEndpoint`. One that is missing has not been probed and counts as ready. */
@@ -26,21 +33,37 @@ export interface Usable extends Finding<readonly Endpoint[]> {
 /** Who gets new connections, best first: the first state that anybody is in. Slow and warming ones serve better than none. */
 const preference: readonly HealthState[] = ['ready', 'warming', 'draining'];
 
-/** Chooses whom new connections go to. Never empty unless nobody is known. Pure. */
+/**
+ * Chooses whom new connections go to. When all who are listed are dead, somebody else who was found alive serves: their
+ * reserve, see `Watched`. Never empty unless nobody is known. Pure.
+ */
 export function chooseUsable({ value, seenIn }: Finding<readonly Endpoint[]>, health: HealthView): Usable {
-  const stateOf = (endpoint: Endpoint) => health.get(formatEndpoint(endpoint))?.state ?? 'ready';
-  for (const state of preference) {
-    const chosen = value.filter((endpoint) => stateOf(endpoint) === state);
-    if (chosen.length > 0) {
-      const others = value.filter((endpoint) => stateOf(endpoint) !== state);
-      return {
-        value: chosen,
-        seenIn: describeOthers(others, health) ?? seenIn,
-        isFailOpen: false,
-      };
-    }
+  const chosen = chooseBest(value, health);
+  if (chosen.length > 0) {
+    const others = value.filter((endpoint) => !chosen.includes(endpoint));
+    return { value: chosen, seenIn: describeOthers(others, health) ?? seenIn, isFailOpen: false };
   }
-  return { value, seenIn, isFailOpen: value.length > 0 };
+  const dead = describeOthers(value, health);
+  const reserve = chooseBest(findReserve(value, health), health);
+  return dead === null || reserve.length === 0
+    ? { value, seenIn, isFailOpen: value.length > 0 }
+    : { value: reserve, seenIn: `named before, as ${dead}`, isFailOpen: false };
+}
+
+/** Those in the best state that anybody is in; empty when all are dead. */
+function chooseBest(endpoints: readonly Endpoint[], health: HealthView): Endpoint[] {
+  const stateOf = (endpoint: Endpoint) => health.get(formatEndpoint(endpoint))?.state ?? 'ready';
+  const best = preference.find((state) => endpoints.some((endpoint) => stateOf(endpoint) === state));
+  return endpoints.filter((endpoint) => stateOf(endpoint) === best);
+}
+
+/** Whoever else of the family was probed. */
+function findReserve(listed: readonly Endpoint[], health: HealthView): Endpoint[] {
+  const texts = new Set(listed.map(formatEndpoint));
+  const probed = [...health.keys()].filter((text) => !texts.has(text)).map((text) => parseEndpoint(text));
+  return sortEndpoints(probed.filter((endpoint) => endpoint !== null)).filter(
+    ({ family }) => family === listed[0]?.family,
+  );
 }
 
 /** `10.0.0.13:6443 is dead: connection refused`, or null when nobody is left out. */

@@ -1,13 +1,16 @@
 import * as z from 'zod/mini';
+import { healthStates } from '../health/endpoint-health.ts';
 import { type HealthView } from '../health/usable.ts';
-import { askAgent } from './presence.ts';
+import { askAgent, line } from './presence.ts';
 
 const answer = z.record(
   z.string(),
   z.object({
-    state: z.enum(['ready', 'warming', 'draining', 'dead']),
-    reason: z.string(),
+    state: z.enum(healthStates),
+    reason: line,
     hanging: z.enum(['none', 'half-open', 'all']),
+    doubt: z.optional(line),
+    isUnheard: z.optional(z.boolean()),
   }),
 );
 
@@ -21,6 +24,11 @@ export function toHealthAnswer(health: HealthView): object {
 
 /** How the running agent finds the apiservers, so that what is shown is what is done; null when none runs or none answers. */
 export async function askAgentHealth(): Promise<HealthView | null> {
-  const parsed = answer.safeParse(await askAgent(healthPath));
+  return readAgentHealthAnswer(await askAgent(healthPath));
+}
+
+/** Reads such an answer; null for anything else. Pure and total. */
+export function readAgentHealthAnswer(json: unknown): HealthView | null {
+  const parsed = answer.safeParse(json);
   return parsed.success ? new Map(Object.entries(parsed.data)) : null;
 }

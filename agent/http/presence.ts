@@ -3,16 +3,23 @@
  * namespace it was bound in and goes away with its process, also on kill -9. No lock file to go stale, and an
  * agent in another container of the same host network is seen as well. Who is there is asked over HTTP.
  */
-import { createServer, request, type Server } from 'node:http';
+import { request, type Server } from 'node:http';
 import * as z from 'zod/mini';
 import { VipnatError } from '../../lib/errors.ts';
+import { createBoundedServer } from './bounded-server.ts';
+import { scheduleRunningLimit, systemClock } from '../../lib/kernel/clock.ts';
+import { toPrintableLine } from '../../lib/printable.ts';
 
 const socketPath = '\0vipnat-agent';
 
-/** The holder is on this host and only prints three fields: longer means that it hangs. */
+/** The holder is on this host and has its answer ready: longer means that it hangs, and more that it is no agent. */
 const askTimeoutMs = 1000;
+const maxAnswerLength = 1_000_000;
 
-const agentInfo = z.object({ version: z.string(), pid: z.number(), since: z.string() });
+/** Anybody may hold the name: what is printed of an answer is a line. */
+export const line = z.pipe(z.string(), z.transform(toPrintableLine));
+
+const agentInfo = z.object({ version: line, pid: z.int(), since: line });
 
 /** Which agent is there: its version, its process id in its own pid namespace, and its start (ISO 8601). */
 export type AgentInfo = z.infer<typeof agentInfo>;
@@ -28,15 +35,15 @@ export async function claimPresence(
   info: AgentInfo,
   answers: Answers = new Map(),
 ): Promise<() => Promise<void>> {
-  const server = createServer(({ url = '/' }, response) => {
+  const server = createBoundedServer(({ url = '/' }, response) => {
     const answer = answers.get(url)?.() ?? info;
     response.setHeader('content-type', 'application/json').end(JSON.stringify(answer));
   });
   if (!(await tryToListen(server))) {
     throw new VipnatError('AGENT_ALREADY_RUNNING', await describeHolder());
   }
-  // The presence must not keep a finished process alive.
-  server.unref();
+  // No descriptor left for whoever asks; Node would end the process.
+  server.on('error', () => undefined);
   return async () => {
     server.closeAllConnections();
     await new Promise((resolve) => server.close(resolve));
@@ -45,7 +52,12 @@ export async function claimPresence(
 
 /** The agent of this network namespace; null when none runs, or when what holds the name does not answer as one. */
 export async function findAgent(): Promise<AgentInfo | null> {
-  const parsed = agentInfo.safeParse(await askAgent('/'));
+  return readAgentInfo(await askAgent('/'));
+}
+
+/** Reads its answer; null for anything else. Pure and total. */
+export function readAgentInfo(json: unknown): AgentInfo | null {
+  const parsed = agentInfo.safeParse(json);
   return parsed.success ? parsed.data : null;
 }
 
@@ -76,15 +88,22 @@ async function describeHolder(): Promise<string> {
 function ask(path: string): Promise<string> {
   return new Promise((resolve, reject) => {
     // No pooled connection: it could be to an agent that is gone.
-    const question = request({ socketPath, path, agent: false, timeout: askTimeoutMs }, (response) => {
+    const question = request({ socketPath, path, agent: false }, (response) => {
       let body = '';
-      response.setEncoding('utf8').on('data', (chunk: string) => (body += chunk));
+      response.setEncoding('utf8').on('data', (chunk: string) => {
+        body += chunk;
+        if (body.length > maxAnswerLength) question.destroy();
+      });
       response.on('end', () => {
         resolve(body);
       });
+      // An answer that breaks off has no end.
+      response.on('error', reject).on('close', () => {
+        reject(new Error('no whole answer'));
+      });
     });
-    question.on('timeout', () => question.destroy(new Error('no answer')));
-    question.on('error', reject).end();
+    const cancelLimit = scheduleRunningLimit(systemClock, askTimeoutMs, () => question.destroy());
+    question.on('error', reject).on('close', cancelLimit).end();
   });
 }
 

@@ -1,3 +1,4 @@
+import { toPrintable, toPrintableJson, toPrintableLine } from '../../lib/printable.ts';
 import { type Config, type LogLevel } from '../config/config.ts';
 
 /** What a line may carry beside its sentence. Only the JSON format prints them, `details` apart. */
@@ -65,16 +66,16 @@ interface Entry {
 function formatJson({ level, message, timestamp, fields }: Entry): string {
   // Twice, so that these three come first and yet no field can take their place.
   const own = { time: timestamp, level, msg: message };
-  return JSON.stringify({ ...own, ...fields, ...own });
+  return toPrintableJson({ ...own, ...fields, ...own });
 }
 
 function formatPretty({ level, message, timestamp, fields }: Entry, isColoured: boolean): string {
   const time = new Date(timestamp);
   const padded = level.padEnd(5);
   const word = isColoured ? `${colours[level]}${padded}\u001b[0m` : padded;
-  const line = `${formatClockTime(time)} ${word} ${message.replaceAll(/\s*\n\s*/g, ' ')}`;
+  const line = `${formatClockTime(time)} ${word} ${toPrintableLine(message)}`;
   if (fields.details === undefined) return line;
-  return `${line}\n${fields.details.trimEnd().replaceAll(/^/gm, '    ')}`;
+  return `${line}\n${toPrintable(fields.details.trimEnd()).replaceAll(/^/gm, '    ')}`;
 }
 
 /** The host's local time, as journalctl and a person's watch have it: hh:mm:ss.mmm. */

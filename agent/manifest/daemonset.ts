@@ -5,7 +5,7 @@ import { type Manifest } from './yaml.ts';
 const name = 'vipnat';
 const labels = { 'app.kubernetes.io/name': name };
 
-/** A DaemonSet for the control-plane nodes, and what it may ask of the API: the Service default/kubernetes and its EndpointSlices. */
+/** A DaemonSet for the control-plane nodes, and what it may do with the API: follow the Service default/kubernetes and its EndpointSlice, and write events. */
 export function toDaemonSetManifests(request: ManifestRequest): Manifest[] {
   const { namespace } = request.options;
   const serviceAccount = {
@@ -16,21 +16,37 @@ export function toDaemonSetManifests(request: ManifestRequest): Manifest[] {
   return [{ object: serviceAccount, comments: [] }, role, toRoleBinding(namespace), toDaemonSet(request)];
 }
 
-/** What agent/discovery/api/resources.ts asks for. It is looked at by a label, so names cannot limit the slices. */
+/**
+ * What agent/discovery/api/resources.ts and event-request.ts ask for: by its name each time, as a list that is limited to
+ * names has to be. What is created has no name to be limited to.
+ */
 const role: Manifest = {
   object: {
     apiVersion: 'rbac.authorization.k8s.io/v1',
     kind: 'Role',
     metadata: { name, namespace: 'default', labels },
     rules: [
-      { apiGroups: ['discovery.k8s.io'], resources: ['endpointslices'], verbs: ['list', 'watch'] },
-      { apiGroups: [''], resources: ['services'], resourceNames: ['kubernetes'], verbs: ['list', 'watch'] },
+      allowFollowing('discovery.k8s.io', 'endpointslices'),
+      allowFollowing('', 'services'),
+      { apiGroups: ['events.k8s.io'], resources: ['events'], verbs: ['create', 'patch'] },
     ],
   },
   comments: [
-    { path: ['rules'], text: 'The apiservers, and the ClusterIP of the Service default/kubernetes.' },
+    {
+      path: ['rules'],
+      text: 'The apiservers, the ClusterIP of the Service default/kubernetes, and events about nodes.',
+    },
   ],
 };
+
+function allowFollowing(group: string, resource: string): object {
+  return {
+    apiGroups: [group],
+    resources: [resource],
+    resourceNames: ['kubernetes'],
+    verbs: ['list', 'watch'],
+  };
+}
 
 function toRoleBinding(namespace: string): Manifest {
   return {
@@ -46,6 +62,18 @@ function toRoleBinding(namespace: string): Manifest {
 }
 
 const controlPlane = 'node-role.kubernetes.io/control-plane';
+
+/** By the label alone: its value is empty where kubeadm sets it, and `true` where RKE2 and k3s do. */
+const affinity = {
+  nodeAffinity: {
+    requiredDuringSchedulingIgnoredDuringExecution: {
+      nodeSelectorTerms: [{ matchExpressions: [{ key: controlPlane, operator: 'Exists' }] }],
+    },
+  },
+};
+
+/** Any taint, as kubeadm's kube-proxy has it: whatever a control-plane node is kept free of, its VIP has to be balanced. */
+const tolerations = [{ operator: 'Exists' }];
 
 function toDaemonSet(request: ManifestRequest): Manifest {
   const pod = toPodSpec(request);
@@ -63,12 +91,8 @@ function toDaemonSet(request: ManifestRequest): Manifest {
         metadata: { labels },
         spec: {
           serviceAccountName: name,
-          nodeSelector: { [controlPlane]: '' },
-          tolerations: ['NoSchedule', 'NoExecute'].map((effect) => ({
-            key: controlPlane,
-            operator: 'Exists',
-            effect,
-          })),
+          affinity,
+          tolerations,
           ...pod.value,
         },
       },

@@ -1,5 +1,7 @@
+import { type KeepalivedOptions } from '../keepalived/options.ts';
+
 /** What `vipnat manifest` can print. */
-export const manifestKinds = ['daemonset', 'static-pod'] as const;
+export const manifestKinds = ['daemonset', 'static-pod', 'keepalived'] as const;
 
 /** One of manifestKinds. */
 export type ManifestKind = (typeof manifestKinds)[number];
@@ -10,9 +12,13 @@ export const defaultNamespace = 'kube-system';
 /** The switches of `vipnat manifest`, as they were given: `findManifestProblems` says what is wrong with them. */
 export interface ManifestOptions {
   readonly kind: ManifestKind;
-  /** An image reference; null for that of this version. */
+  /** vipnat's image, as a reference; null for that of this version. */
   readonly image: string | null;
   readonly namespace: string;
-  /** Whether the DaemonSet does without privileged; a static pod always does. */
+  /** Whether the DaemonSet does without privileged; static pods always do. */
   readonly leastPrivilege: boolean;
+  /** An image with a program keepalived; null unless given. */
+  readonly keepalivedImage: string | null;
+  /** How keepalived.conf is to be filled in on each node; defaults but for `keepalived`. */
+  readonly keepalived: KeepalivedOptions;
 }

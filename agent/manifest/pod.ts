@@ -2,7 +2,8 @@ import { forwardingSwitch } from '../../lib/kernel/forwarding.ts';
 import { families } from '../../lib/address/address.ts';
 import { toArguments } from '../config/arguments.ts';
 import { type Config } from '../config/config.ts';
-import { type OptionName } from '../config/options.ts';
+import { nameVariable, type OptionName } from '../config/options.ts';
+import { toProbes } from './probes.ts';
 import { chooseImage, isPrivileged, type ManifestRequest } from './request.ts';
 import { findVolumes } from './volumes.ts';
 import { type Comment } from './yaml.ts';
@@ -13,17 +14,22 @@ export interface Part {
   readonly comments: readonly Comment[];
 }
 
+/** What all pods have in common: a part of the node, in its network. */
+export const onTheHost = {
+  hostNetwork: true,
+  // Names in a kubeconfig are the host's to look up: the cluster's DNS needs the API that is to be reached.
+  dnsPolicy: 'Default',
+  enableServiceLinks: false,
+  priorityClassName: 'system-node-critical',
+};
+
 /** The spec of a pod that runs the agent on the host's network, without what says where and as whom it runs. */
 export function toPodSpec(request: ManifestRequest): Part {
   const volumes = findVolumes(request.config, isPrivileged(request));
   const container = toContainer(request);
   return {
     value: {
-      hostNetwork: true,
-      // Names in a kubeconfig are the host's to look up: the cluster's DNS needs the API that is to be reached.
-      dnsPolicy: 'Default',
-      enableServiceLinks: false,
-      priorityClassName: 'system-node-critical',
+      ...onTheHost,
       // It ends at once; what it last wrote stays.
       terminationGracePeriodSeconds: 10,
       containers: [container.value],
@@ -38,13 +44,16 @@ export function toPodSpec(request: ManifestRequest): Part {
 
 function toContainer(request: ManifestRequest): Part {
   const volumes = findVolumes(request.config, isPrivileged(request));
+  const probes = toProbes(request.config);
   const security = isPrivileged(request) ? privileged : toLeastPrivilege(request.config);
   return {
     value: {
       name: 'vipnat',
       image: chooseImage(request),
       args: ['run', ...toContainerArguments(request)],
-      resources: { requests: { cpu: '20m', memory: '100Mi' } },
+      ...(needsNodeName(request) ? { env: [nodeName] } : {}),
+      resources: { requests: { cpu: '20m', memory: '128Mi' } },
+      ...probes.value,
       securityContext: security.value,
       // What a wrong configuration is told then stands in `kubectl describe pod`.
       terminationMessagePolicy: 'FallbackToLogsOnError',
@@ -56,32 +65,49 @@ function toContainer(request: ManifestRequest): Part {
     },
     comments: [
       { path: ['resources'], text: resourcesComment },
+      ...probes.comments,
       ...security.comments.map(({ path, text }) => ({ path: ['securityContext', ...path], text })),
     ],
   };
 }
 
-/** Source: docs/benchmarks.md, "A network that loses packets"; the tools that it starts come and go beside it. */
-const resourcesComment = `Measured in docs/benchmarks.md: 69 to 82 MiB, under 2 % of a core.
+/** Sources: docs/benchmarks.md, "A network that loses packets", and `scripts/test image`; the tools that it starts come and go beside it. */
+const resourcesComment = `Measured: 69 to 82 MiB and under 2 % of a core (docs/benchmarks.md), with credentials up to 101 MiB.
 No limits: they would hold it back just when an apiserver dies.`;
+
+/** Events are about the Node, whose name only Kubernetes knows. */
+const nodeName = {
+  name: nameVariable('nodeName'),
+  valueFrom: { fieldRef: { fieldPath: 'spec.nodeName' } },
+};
+
+/** Without credentials there are no events. */
+function needsNodeName({ options, config }: ManifestRequest): boolean {
+  return config.nodeName === null && (options.kind === 'daemonset' || config.kubeconfig !== null);
+}
 
 /** The image may name another user, and capabilities are root's. */
 const root = { runAsUser: 0 };
 
 const privileged: Part = { value: { privileged: true, ...root }, comments: [] };
 
+/** As root, but with these capabilities only, on a root file system that it cannot write. */
+export function toConfined(capabilities: readonly string[]): object {
+  return {
+    ...root,
+    allowPrivilegeEscalation: false,
+    readOnlyRootFilesystem: true,
+    capabilities: { drop: ['ALL'], ...(capabilities.length === 0 ? {} : { add: capabilities }) },
+    seccompProfile: { type: 'RuntimeDefault' },
+  };
+}
+
 function toLeastPrivilege({ vips }: Config): Part {
   const switches = families
     .filter((family) => vips.some((vip) => vip.family === family))
     .map((family) => `${forwardingSwitch(family)}=1`);
   return {
-    value: {
-      ...root,
-      allowPrivilegeEscalation: false,
-      readOnlyRootFilesystem: true,
-      capabilities: { drop: ['ALL'], add: ['NET_ADMIN', 'NET_RAW'] },
-      seccompProfile: { type: 'RuntimeDefault' },
-    },
+    value: toConfined(['NET_ADMIN', 'NET_RAW']),
     comments: [
       {
         path: [],
@@ -103,6 +129,6 @@ function toContainerArguments(request: ManifestRequest): string[] {
 }
 
 /** Kubernetes puts variables in place of `$(NAME)` in arguments, and takes `$$` for `$`. */
-function escapeVariables(text: string): string {
+export function escapeVariables(text: string): string {
   return text.replaceAll('$', () => '$$');
 }

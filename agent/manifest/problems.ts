@@ -1,11 +1,13 @@
 import { type Config } from '../config/config.ts';
 import { describeOption, nameFlag } from '../config/options.ts';
 import { quoteText } from '../config/setting.ts';
+import { toKeepalivedArguments } from '../keepalived/options.ts';
 import { defaultNamespace, type ManifestOptions } from './options.ts';
 
 /** What kubelet or kube-apiserver would refuse in a manifest with these values, one line each. */
-export function findManifestProblems({ image, namespace }: ManifestOptions, config: Config): string[] {
-  const problems: string[] = [];
+export function findManifestProblems(options: ManifestOptions, config: Config): string[] {
+  const { kind, image, namespace } = options;
+  const problems = findKeepalivedProblems(options);
   if (image !== null && !isImage(image)) {
     problems.push(`--image ${quoteText(image)} is no image reference. Example: --image vipnat:0.1.0`);
   }
@@ -13,7 +15,11 @@ export function findManifestProblems({ image, namespace }: ManifestOptions, conf
     const rule = 'can be no namespace: 1 to 63 of a-z, 0-9 and -, with no - at its ends';
     problems.push(`--namespace ${quoteText(namespace)} ${rule}. Example: --namespace ${defaultNamespace}`);
   }
-  for (const name of ['caFile', 'kubeconfig', 'stateDir'] as const) {
+  if (kind === 'daemonset' && config.nodeName !== null) {
+    const rule = 'would name every node of the DaemonSet, which Kubernetes tells its own names';
+    problems.push(`--node-name ${quoteText(config.nodeName)} ${rule}: leave it out`);
+  }
+  for (const name of ['caFile', 'kubeconfig', 'stateDir', 'runDir'] as const) {
     const path = config[name];
     if (path === null || isHostPath(path)) continue;
     const rule =
@@ -22,6 +28,23 @@ export function findManifestProblems({ image, namespace }: ManifestOptions, conf
     problems.push(`${flag} ${quoteText(path)} ${rule}. Example: ${flag} ${describeOption(name).example}`);
   }
   return problems;
+}
+
+/** There is no image of keepalived that its authors publish: a default would be somebody's. */
+function findKeepalivedProblems({ kind, keepalivedImage, keepalived }: ManifestOptions): string[] {
+  const example = 'Example: --keepalived-image registry.example/keepalived:2.2.7';
+  if (kind === 'keepalived' && keepalivedImage === null) {
+    return [`keepalived has no official image, so one has to be named. ${example}`];
+  }
+  if (kind === 'keepalived') {
+    const image = keepalivedImage ?? '';
+    return isImage(image) ? [] : [`--keepalived-image ${quoteText(image)} is no image reference. ${example}`];
+  }
+  const flags = [
+    ...(keepalivedImage === null ? [] : ['--keepalived-image']),
+    ...toKeepalivedArguments(keepalived).map((text) => text.replace(/=.*/, '')),
+  ];
+  return flags.map((flag) => `${flag} is for vipnat manifest keepalived only. Leave it out`);
 }
 
 /** Source: the grammar of github.com/distribution/reference 0.6, by which container runtimes read image names. */

@@ -1,6 +1,8 @@
+import { quoteWords } from '../../lib/shell-words.ts';
 import { toArguments } from '../config/arguments.ts';
 import { type Config } from '../config/config.ts';
 import { type OptionName } from '../config/options.ts';
+import { toKeepalivedArguments } from '../keepalived/options.ts';
 import { defaultNamespace, type ManifestOptions } from './options.ts';
 
 /** All that a manifest is made of. Checked: there is a VIP, and `findManifestProblems` finds nothing. */
@@ -26,18 +28,14 @@ export function chooseImage({ options, version }: ManifestRequest): string {
 
 /** The command that prints the same manifest, wherever it is run, as a shell takes it. */
 export function toCommandLine({ options, config, given }: ManifestRequest): string {
-  const { kind, image, namespace, leastPrivilege } = options;
-  return [
+  const { kind, image, namespace, leastPrivilege, keepalivedImage, keepalived } = options;
+  return quoteWords([
     ...['vipnat', 'manifest', kind],
     ...toArguments(config, given),
+    ...toKeepalivedArguments(keepalived),
+    ...(keepalivedImage === null ? [] : [`--keepalived-image=${keepalivedImage}`]),
     ...(image === null ? [] : [`--image=${image}`]),
     ...(namespace === defaultNamespace ? [] : [`--namespace=${namespace}`]),
     ...(leastPrivilege ? ['--least-privilege'] : []),
-  ]
-    .map(quoteWord)
-    .join(' ');
-}
-
-function quoteWord(word: string): string {
-  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`;
+  ]);
 }

@@ -15,8 +15,16 @@ export interface HostVolume {
  * What of the host the agent needs, each path once. The agent's own socket is not among it: it is abstract, so it belongs to
  * the host's network.
  */
-export function findVolumes({ stateDir, caFile, kubeconfig }: Config, isPrivileged: boolean): HostVolume[] {
-  const volumes: HostVolume[] = [lock, ...(isPrivileged ? [modules] : []), toStateVolume(stateDir)];
+export function findVolumes(
+  { stateDir, runDir, caFile, kubeconfig }: Config,
+  isPrivileged: boolean,
+): HostVolume[] {
+  const volumes: HostVolume[] = [
+    lock,
+    ...(isPrivileged ? [modules] : []),
+    toFolderVolume('state', stateDir, 'the apiservers that were last known, for the next start'),
+    toFolderVolume('run', runDir, 'what keepalived is told: whether this node can serve'),
+  ];
   if (caFile !== null) volumes.push(toFileVolume('ca-file', caFile, "the cluster's CA"));
   if (kubeconfig !== null) {
     volumes.push(toFileVolume('kubeconfig', kubeconfig, 'credentials; files that it names are not mounted'));
@@ -41,14 +49,8 @@ const modules: HostVolume = {
   purpose: 'iptables-legacy loads the modules that it lacks',
 };
 
-function toStateVolume(stateDir: string): HostVolume {
-  return {
-    name: 'state',
-    path: stateDir.replace(/\/$/, ''),
-    type: 'DirectoryOrCreate',
-    isReadOnly: false,
-    purpose: 'the apiservers that were last known, for the next start',
-  };
+function toFolderVolume(name: string, path: string, purpose: string): HostVolume {
+  return { name, path: path.replace(/\/$/, ''), type: 'DirectoryOrCreate', isReadOnly: false, purpose };
 }
 
 function toFileVolume(name: string, path: string, purpose: string): HostVolume {

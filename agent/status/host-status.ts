@@ -5,6 +5,8 @@ import { type Decision } from '../decide.ts';
 import { type HealthState } from '../health/endpoint-health.ts';
 import { type AgentActivity } from '../http/agent-activity.ts';
 import { type AgentInfo } from '../http/presence.ts';
+import { type VrrpState } from '../keepalived/notices.ts';
+import { nameInstance } from '../keepalived/vrrp.ts';
 import { describeDrift } from '../plan.ts';
 
 /** One apiserver as a VIP sees it. */
@@ -26,6 +28,8 @@ export interface VipStatus {
   readonly isHeld: boolean;
   readonly backends: readonly BackendStatus[];
   readonly keepalived: KeepalivedView;
+  /** What state keepalived has told the agent that its instance is in, and for how long; null where it was not heard. */
+  readonly vrrp: { readonly state: VrrpState; readonly forMs: number } | null;
 }
 
 /** All that `vipnat status` tells. */
@@ -57,9 +61,17 @@ export function toHostStatus(assessment: Assessment, findings: StatusFindings): 
       isHeld: addresses.some(({ address }) => address === vip.address),
       backends: listBackends(decision, assessment, findings),
       keepalived: findings.keepalived.get(vip.address) ?? { isRunning: false, instance: null },
+      vrrp: activity?.keepalived?.[nameInstance(vip.address)] ?? null,
     };
   });
   return { assessment, agent, activity, vips };
+}
+
+/** The state of a VIP's instance: as keepalived says, or else as follows from who holds the VIP; null where no keepalived is seen. */
+export function toVrrpState({ isHeld, keepalived, vrrp }: VipStatus): VrrpState | null {
+  if (vrrp !== null) return vrrp.state;
+  if (!keepalived.isRunning) return null;
+  return isHeld ? 'MASTER' : 'BACKUP';
 }
 
 /** Whether something needs a person: a VIP is not balanced, or the rules are not as they should be. */
@@ -82,12 +94,12 @@ function listBackends(
   const counts = flows.get(formatEndpoint(vip)) ?? null;
   return sortEndpoints(known).map((endpoint) => {
     const text = formatEndpoint(endpoint);
-    const { state, reason } = health.get(text) ?? { state: 'ready', reason: '' };
+    const { state, reason, doubt = '' } = health.get(text) ?? { state: 'ready' as const, reason: '' };
     return {
       endpoint,
       isLocal: observation.addresses.some(({ address }) => address === endpoint.address),
       state,
-      reason: state === 'ready' ? '' : reason,
+      reason: state === 'ready' ? doubt : reason,
       forMs: activity?.apiservers[text]?.forMs ?? null,
       flows: counts === null ? null : (counts.get(text) ?? 0),
     };

@@ -1,4 +1,6 @@
-import { readdir, readFile } from 'node:fs/promises';
+import { isIP } from 'node:net';
+import { type HostProcess, listProcesses } from '../kernel/processes.ts';
+import { readIfThere } from '../optional-file.ts';
 
 /** keepalived on this host, as far as can be seen. */
 export interface KeepalivedView {
@@ -8,13 +10,58 @@ export interface KeepalivedView {
   readonly instance: { readonly vrid: number; readonly priority: number | null } | null;
 }
 
-/** Where packages and most people put it. */
-const configFile = '/etc/keepalived/keepalived.conf';
+/** What its processes are called. */
+export const keepalivedName = 'keepalived';
 
-/** Looks for a running keepalived and for the instance of its configuration that has an address. Never rejects. */
-export async function findKeepalived(address: string): Promise<KeepalivedView> {
-  const text = await readFile(configFile, 'utf8').catch(() => '');
-  return { isRunning: await isRunning(), instance: findInstance(text, address) };
+/** Where it looks for its configuration unless it is told otherwise, see keepalived(8). */
+export const keepalivedFile = '/etc/keepalived/keepalived.conf';
+
+/** Its configuration, as far as one is found. */
+export interface KeepalivedConfiguration {
+  /** Where it is, as its keepalived names it. */
+  readonly path: string;
+  /** Null when there is no such file. */
+  readonly text: string | null;
+}
+
+/**
+ * Looks for a running keepalived and for the instance of its configuration that has an address; a file of the host's is
+ * read where no running one tells of its own. Never rejects.
+ */
+export async function findKeepalived(address: string, hostFile: string): Promise<KeepalivedView> {
+  const processes = await listProcesses().catch(() => []);
+  const { text } = await readConfiguration(processes, hostFile).catch(() => ({ text: null }));
+  return {
+    isRunning: processes.some(({ name }) => name === keepalivedName),
+    instance: findInstance(text ?? '', address),
+  };
+}
+
+/**
+ * Reads what a running keepalived reads, in the files that it sees itself; where none runs, or none tells, a file of the
+ * host's, else the usual one. Rejects, as readFile does, for a file that is there and may not be read.
+ */
+export async function readConfiguration(
+  processes: readonly HostProcess[],
+  hostFile: string,
+): Promise<KeepalivedConfiguration> {
+  const running = processes.find(({ name }) => name === keepalivedName);
+  const named = running === undefined ? null : findNamedFile(running.arguments);
+  if (running !== undefined && named !== null) {
+    return { path: named, text: await readIfThere(`/proc/${running.pid}/root${named}`) };
+  }
+  const text = await readIfThere(hostFile);
+  return text === null
+    ? { path: keepalivedFile, text: await readIfThere(keepalivedFile) }
+    : { path: hostFile, text };
+}
+
+/** The file of `-f FILE` or `--use-file=FILE` (keepalived(8)); null where none is named by its whole path. */
+export function findNamedFile(words: readonly string[]): string | null {
+  const index = words.findIndex((word) => word === '-f' || word === '--use-file');
+  const text = words.find((word) => word.startsWith('--use-file='))?.replace('--use-file=', '');
+  const file = text ?? (index < 0 ? undefined : words[index + 1]);
+  return file?.startsWith('/') === true ? file : null;
 }
 
 /** The vrrp_instance whose addresses hold this one, see keepalived.conf(5). Null when there is none. */
@@ -33,8 +80,23 @@ function listWords(block: string): string[] {
   return block.split(/\s+/).map((word) => word.replace(/\/\d+$/, ''));
 }
 
-async function isRunning(): Promise<boolean> {
-  const pids = (await readdir('/proc').catch(() => [])).filter((name) => /^\d+$/.test(name));
-  const names = await Promise.all(pids.map((pid) => readFile(`/proc/${pid}/comm`, 'utf8').catch(() => '')));
-  return names.some((name) => name.trim() === 'keepalived');
+/** How a configuration's instances reach each other: what `vipnat keepalived` is to be told so that it stays so. */
+export interface KeepalivedWire {
+  /** The peers of unicast and, where it is named, this node's own address; empty for multicast. */
+  readonly masters: readonly string[];
+  /** `advert_int`, in seconds; null where none is named. */
+  readonly advertSeconds: number | null;
+}
+
+/** That of the first instance which says so, see keepalived.conf(5). */
+export function findWire(text: string): KeepalivedWire {
+  const bare = text.replaceAll(/[#!].*$/gm, '');
+  const peers = /\bunicast_peer\s*\{([^{}]*)\}/.exec(bare)?.[1] ?? '';
+  const own = /\bunicast_src_ip\s+(\S+)/.exec(bare)?.[1];
+  const advert = /\badvert_int\s+(\d+(?:\.\d+)?)\s/.exec(bare)?.[1];
+  const listed = peers.split(/\s+/).filter((word) => isIP(word) !== 0);
+  return {
+    masters: listed.length === 0 || own === undefined ? listed : [own, ...listed],
+    advertSeconds: advert === undefined ? null : Number(advert),
+  };
 }

@@ -35,7 +35,7 @@ export async function readAddresses(): Promise<LocalAddress[]> {
  */
 export async function dumpAddresses(client: NetlinkClient): Promise<IndexedAddress[]> {
   const messages = await dump(client, RTM_GETADDR, Buffer.alloc(ifaddrmsgBytes));
-  return messages.flatMap(({ type, data }) => (type === RTM_NEWADDR ? parseAddressMessage(data) : []));
+  return listData(messages, RTM_NEWADDR, ifaddrmsgBytes).flatMap(parseAddressMessage);
 }
 
 // linux/rtnetlink.h, linux/if_addr.h, linux/if_link.h, linux/netlink.h
@@ -68,20 +68,28 @@ async function dump(
   throw new VipnatError('NETLINK_FAILED', 'the list of addresses kept changing while it was read');
 }
 
-async function dumpLinks(client: NetlinkClient): Promise<Map<number, string>> {
+/** The interfaces' names by their index. Takes a client of the protocol route. */
+export async function dumpLinks(client: NetlinkClient): Promise<Map<number, string>> {
   const messages = await dump(client, RTM_GETLINK, Buffer.alloc(ifinfomsgBytes));
-  const links = messages.filter(({ type }) => type === RTM_NEWLINK);
   return new Map(
-    links.map(({ data }) => [
+    listData(messages, RTM_NEWLINK, ifinfomsgBytes).map((data) => [
       data.readInt32LE(4),
       parseAttributes(data, ifinfomsgBytes).get(IFLA_IFNAME)?.toString('utf8').replace('\0', '') ?? '',
     ]),
   );
 }
 
+/** What follows the header in the messages of a type, which begins with a struct of so many bytes. */
+function listData(messages: readonly NetlinkMessage[], type: number, leastBytes: number): Buffer[] {
+  const found = messages.filter((message) => message.type === type).map(({ data }) => data);
+  if (found.every(({ length }) => length >= leastBytes)) return found;
+  throw new VipnatError('NETLINK_FAILED', 'the kernel lists an address or an interface that is cut short');
+}
+
 function parseAddressMessage(message: Buffer): IndexedAddress[] {
   const attributes = parseAttributes(message, ifaddrmsgBytes);
-  const flags = attributes.get(IFA_FLAGS)?.readUInt32LE() ?? message.readUInt8(2);
+  const wide = attributes.get(IFA_FLAGS);
+  const flags = wide?.length === 4 ? wide.readUInt32LE() : message.readUInt8(2);
   if ((flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED)) !== 0) return [];
   // On a point-to-point link IFA_ADDRESS is the other end's.
   const address = parseAddress(toText(attributes.get(IFA_LOCAL) ?? attributes.get(IFA_ADDRESS)));

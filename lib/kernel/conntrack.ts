@@ -5,8 +5,8 @@ import { toolFailed } from './tool-errors.ts';
 
 /**
  * Deletes the conntrack entries of connections to a VIP that were sent to one backend; answers how many. The next
- * packet of such a connection is translated anew, and whoever gets it answers with a reset, or, to a first packet
- * that is sent again, with a connection.
+ * packet of such a connection is for the VIP's holder itself, which knows nothing of it and answers with a reset. A
+ * first packet that is sent again is balanced anew.
  */
 export async function deleteFlows(selection: FlowSelection, limitMs: number): Promise<number> {
   const call: ToolCall = { tool: 'conntrack', arguments: toArguments(selection), limitMs };
@@ -17,8 +17,8 @@ export async function deleteFlows(selection: FlowSelection, limitMs: number): Pr
   return deleted;
 }
 
-/** By the original destination, so nobody else's connections to this backend are met. */
-function toArguments({ vip, backend, isHalfOpen }: FlowSelection): string[] {
+/** What conntrack is given. By the original destination, so nobody else's connections to this backend are met. */
+export function toArguments({ vip, backend, isHalfOpen }: FlowSelection): string[] {
   return [
     ...['-D', '-f', vip.family, '-p', 'tcp', '--orig-dst', vip.address, '--orig-port-dst', String(vip.port)],
     ...['--reply-src', backend.address, '--reply-port-src', String(backend.port)],
@@ -27,7 +27,7 @@ function toArguments({ vip, backend, isHalfOpen }: FlowSelection): string[] {
 }
 
 /** conntrack 1.4.7, on standard error: `conntrack v1.4.7 (conntrack-tools): 3 flow entries have been deleted.` */
-function readDeleted(stderr: string): number | null {
+export function readDeleted(stderr: string): number | null {
   const [, count] = /: (\d+) flow entries have been deleted/.exec(stderr) ?? [];
   return count === undefined ? null : Number(count);
 }
@@ -43,6 +43,11 @@ export async function countFlows(vip: Endpoint, limitMs: number): Promise<Readon
     limitMs,
     isPatient: true,
   });
+  return countByBackend(listing);
+}
+
+/** Of what `conntrack -L` printed: how many connections each backend answers, by its text. Pure and total. */
+export function countByBackend(listing: string): ReadonlyMap<string, number> {
   const backendToCount = new Map<string, number>();
   for (const line of listing.split('\n')) {
     const backend = readAnswering(line);
@@ -53,8 +58,9 @@ export async function countFlows(vip: Endpoint, limitMs: number): Promise<Readon
 
 /** `… src=CLIENT dst=VIP sport=40000 dport=6443 src=BACKEND dst=CLIENT sport=6443 dport=40000 [ASSURED] …` */
 function readAnswering(line: string): string | null {
-  const [, , address = ''] = /\bsrc=(\S+) .*\bsrc=(\S+) /.exec(line) ?? [];
-  const [, , port = ''] = /\bsport=(\d+) .*\bsport=(\d+) /.exec(line) ?? [];
+  const words = line.split(' ');
+  const [, address = ''] = words.filter((word) => word.startsWith('src=')).map((word) => word.slice(4));
+  const [, port = ''] = words.filter((word) => word.startsWith('sport=')).map((word) => word.slice(6));
   const endpoint = parseEndpoint(address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`);
   return endpoint === null ? null : formatEndpoint(endpoint);
 }

@@ -1,4 +1,5 @@
 import { constants, getPriority, setPriority } from 'node:os';
+import { checkDescriptors } from './descriptors.ts';
 import { toolFailed, toolMissing, toolNotPermitted, toolTimedOut } from './tool-errors.ts';
 
 /** One run of one tool. */
@@ -30,6 +31,7 @@ export async function execTool(call: ToolCall): Promise<ToolResult> {
   const { tool, input = '', limitMs, isPatient = false } = call;
   // Imported late: execa costs 50 ms at start, and most commands never get here.
   const { execa } = await import('execa');
+  ensureDescriptors(call);
   const child = execa(tool, call.arguments, {
     input,
     timeout: limitMs,
@@ -43,6 +45,14 @@ export async function execTool(call: ToolCall): Promise<ToolResult> {
   });
   if (isPatient) lowerPriority(child.pid);
   return toToolResult(call, await child);
+}
+
+function ensureDescriptors({ tool, input = '' }: ToolCall): void {
+  try {
+    checkDescriptors();
+  } catch (error) {
+    throw toolFailed({ tool, exitCode: -1, stderr: (error as Error).message, input });
+  }
 }
 
 /** What execa says of an end. */

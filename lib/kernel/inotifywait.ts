@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs';
 import { VipnatError } from '../errors.ts';
+import { checkDescriptors } from './descriptors.ts';
 import { execTool } from './exec.ts';
 import { toolMissing } from './tool-errors.ts';
 import { isInPath } from './toolbox.ts';
@@ -19,6 +20,11 @@ export async function runInotifywait({ onEvent, onEstablished, signal }: LockLis
   if (!isInPath('inotifywait')) return toolMissing('inotifywait');
   const [file, ...rest] = await buildCommand();
   const { execa } = await import('execa');
+  try {
+    checkDescriptors();
+  } catch (error) {
+    return watchFailed((error as Error).message);
+  }
   const child = execa(file, rest, { ...childOptions, cancelSignal: signal });
   child.stdout.on('data', onEvent);
   child.stderr.on('data', (text: Buffer) => {
@@ -26,9 +32,13 @@ export async function runInotifywait({ onEvent, onEstablished, signal }: LockLis
     if (text.includes('Watches established')) onEstablished();
   });
   const { shortMessage = 'it ended by itself' } = await child;
+  return watchFailed(shortMessage);
+}
+
+function watchFailed(reason: string): VipnatError {
   return new VipnatError(
     'TOOL_FAILED',
-    `watching the xtables lock failed (${shortMessage}): until it works again iptables-legacy is looked at by the slow tick only`,
+    `watching the xtables lock failed (${reason}): until it works again iptables-legacy is looked at by the slow tick only`,
   );
 }
 

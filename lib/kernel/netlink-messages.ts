@@ -7,12 +7,12 @@ export interface NetlinkMessage {
   readonly data: Buffer;
 }
 
-/** The messages of one datagram. What is left of a malformed one is left out. */
+/** The messages of one datagram, each whole. From a malformed one on, all is left out. */
 export function parseMessages(datagram: Buffer): NetlinkMessage[] {
   const messages: NetlinkMessage[] = [];
   for (let at = 0; at + headerBytes <= datagram.length;) {
     const length = datagram.readUInt32LE(at);
-    if (length < headerBytes) break;
+    if (length < headerBytes || length > datagram.length - at) break;
     messages.push({
       type: datagram.readUInt16LE(at + 4),
       flags: datagram.readUInt16LE(at + 6),
@@ -24,12 +24,12 @@ export function parseMessages(datagram: Buffer): NetlinkMessage[] {
   return messages;
 }
 
-/** Attribute type to value, of the attributes that start at `offset`. A malformed rest is left out. */
+/** Attribute type to value, of the attributes that start at `offset`, each whole. A malformed rest is left out. */
 export function parseAttributes(message: Buffer, offset: number): Map<number, Buffer> {
   const attributes = new Map<number, Buffer>();
   for (let at = offset; at + attributeHeaderBytes <= message.length;) {
     const length = message.readUInt16LE(at);
-    if (length < attributeHeaderBytes) break;
+    if (length < attributeHeaderBytes || length > message.length - at) break;
     const type = message.readUInt16LE(at + 2) & attributeTypeMask;
     attributes.set(type, message.subarray(at + attributeHeaderBytes, at + length));
     at += align(length);

@@ -9,6 +9,7 @@
 import { getSystemErrorName } from 'node:util';
 import type { RawNetlinkSocket } from 'netlink/dist/raw.js';
 import { VipnatError } from '../errors.ts';
+import { scheduleLimit, systemClock } from './clock.ts';
 import { type NetlinkMessage, parseMessages } from './netlink-messages.ts';
 import { toolNotPermitted } from './tool-errors.ts';
 
@@ -98,15 +99,15 @@ async function exchange(
       reject(error instanceof Error ? error : new Error(String(error)));
     }
   };
-  const timer = setTimeout(() => {
+  const cancelLimit = scheduleLimit(systemClock, answerLimitMs, () => {
     reject(new Error(`no answer within ${answerLimitMs} ms`));
-  }, answerLimitMs);
+  });
   socket.on('message', onMessage).once('error', reject);
   socket.send(frame(request, sequence));
   try {
     return await promise;
   } finally {
-    clearTimeout(timer);
+    cancelLimit();
     socket.off('message', onMessage).off('error', reject);
   }
 }

@@ -1,4 +1,5 @@
-import { execTool } from './exec.ts';
+import { isNftName } from '../naming/nft-name.ts';
+import { execTool, runTool } from './exec.ts';
 import { parseObjects } from './nft-json.ts';
 import { type ForwardChain } from './port.ts';
 import { toolFailed } from './tool-errors.ts';
@@ -15,21 +16,36 @@ export async function listForwardChains(limitMs: number): Promise<readonly Forwa
     isPatient: true,
   });
   if (exitCode !== 0) throw toolFailed({ tool: `nft ${words.join(' ')}`, exitCode, stderr, input: '' });
-  return (parseObjects(stdout) as readonly ChainObject[]).flatMap(({ chain }) =>
-    chain?.hook === 'forward' && chain.type === 'filter'
-      ? [{ table: `${chain.family} ${chain.table}`, name: chain.name, isDropping: chain.policy === 'drop' }]
-      : [],
+  const chains = (parseObjects(stdout) as readonly ChainObject[]).flatMap(({ chain }) =>
+    chain?.hook === 'forward' && chain.type === 'filter' ? [chain] : [],
+  );
+  return await Promise.all(
+    chains.map(async (chain) => ({
+      table: `${chain.family} ${chain.table}`,
+      name: chain.name,
+      isDropping: chain.policy === 'drop' && !(await letsPassTranslated(chain, limitMs)),
+    })),
   );
 }
 
 /** As far as it matters here, see libnftables-json(5). */
 interface ChainObject {
-  readonly chain?: {
-    readonly family: string;
-    readonly table: string;
-    readonly name: string;
-    readonly hook?: string;
-    readonly type?: string;
-    readonly policy?: string;
-  };
+  readonly chain?: Chain;
+}
+
+interface Chain {
+  readonly family: string;
+  readonly table: string;
+  readonly name: string;
+  readonly hook?: string;
+  readonly type?: string;
+  readonly policy?: string;
+}
+
+/** The rule that `check` and `doctor` ask its owner for. A chain that goes meanwhile, or cannot be asked for, lets nothing pass. */
+async function letsPassTranslated({ family, table, name }: Chain, limitMs: number): Promise<boolean> {
+  if (![family, table, name].every(isNftName)) return false;
+  const call = { tool: 'nft', arguments: ['list', 'chain', family, table, name], limitMs, isPatient: true };
+  const text = await runTool(call).catch(() => '');
+  return /^\s+ct status dnat (?:counter packets \d+ bytes \d+ )?accept$/m.test(text);
 }

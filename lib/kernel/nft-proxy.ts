@@ -1,4 +1,5 @@
 import { type Family } from '../address/address.ts';
+import { isNftName } from '../naming/nft-name.ts';
 import { execTool } from './exec.ts';
 import { parseObjects } from './nft-json.ts';
 import { type NftProxyOutput } from './port.ts';
@@ -33,9 +34,10 @@ export async function readNftProxy({
     list('map', 'no-endpoint-services'),
     list('chain', serviceChain),
   ]);
+  const { chains, sets } = listReferred(chain);
   const referred = await settleAll([
-    ...findEndpointChains(chain).map((name) => list('chain', name)),
-    ...findAffinitySets(chain).map((name) => list('set', name)),
+    ...chains.map((name) => list('chain', name)),
+    ...sets.map((name) => list('set', name)),
   ]);
   const objects = [serviceIps, withoutEndpoints, chain, ...referred].flatMap((found) => found ?? []);
   return { family, objects };
@@ -58,14 +60,16 @@ async function listObjects(object: readonly string[], limitMs: number): Promise<
   return parseObjects(stdout);
 }
 
-/** The endpoint chains that goto, jump and verdict maps of the given rules lead to, each once. */
-function findEndpointChains(rules: unknown): string[] {
-  const targets = JSON.stringify(rules).matchAll(/"target": ?"(endpoint-[^"]+)"/g);
-  return [...new Set([...targets].map(([, target]) => target ?? ''))];
-}
-
-/** One of the sets of clients: all are declared alike. */
-function findAffinitySets(rules: unknown): string[] {
-  const name = /"@(affinity-[^"]+)"/.exec(JSON.stringify(rules))?.[1];
-  return name === undefined ? [] : [name];
+/**
+ * What else has to be asked for by name, as the given rules refer to it: the endpoint chains that goto, jump and verdict maps
+ * lead to, and one of the sets of clients, which are all declared alike. Pure and total.
+ */
+export function listReferred(rules: unknown): { chains: readonly string[]; sets: readonly string[] } {
+  const text = JSON.stringify(rules);
+  const listNames = (pattern: RegExp) =>
+    [...text.matchAll(pattern)].map(([, name]) => name ?? '').filter(isNftName);
+  return {
+    chains: [...new Set(listNames(/"target": ?"(endpoint-[^"]+)"/g))],
+    sets: listNames(/"@(affinity-[^"]+)"/g).slice(0, 1),
+  };
 }

@@ -59,9 +59,10 @@ function firstMeaningfulLine(stderr: string): string {
   return lines[0] ?? 'it gave no reason';
 }
 
-function packageOf(tool: string): string {
+/** The Debian package that has a tool. */
+export function packageOf(tool: string): string {
   if (tool === 'nft') return 'nftables';
   if (tool === 'inotifywait') return 'inotify-tools';
-  if (tool === 'conntrack') return 'conntrack';
+  if (tool === 'conntrack' || tool === 'tcpdump') return tool;
   return 'iptables';
 }

@@ -19,6 +19,14 @@ export interface Balance {
   readonly masquerade: 'own' | 'kube-mark' | 'none';
 }
 
+/** What rules of ours that are there do with one VIP's new connections, in the way direct. */
+export interface Written {
+  /** At least one. */
+  readonly backends: readonly Endpoint[];
+  /** For how long a client that came once goes to the same backend again; null: not at all. */
+  readonly affinitySeconds: number | null;
+}
+
 /** The chain that says how one VIP is balanced: `VIPNAT-` and ten hexadecimal digits of its family, address and port. */
 export function vipChainName(vip: Endpoint): string {
   return `VIPNAT-${shorten(`${vip.family} ${formatEndpoint(vip)}`, 10)}`;

@@ -12,7 +12,7 @@ import {
   waitFor,
 } from './kube-proxy-state.ts';
 import { formatDuration, formatTable } from './table.ts';
-import { nameLab } from './with-lab.ts';
+import { nameLab } from './test-lab.ts';
 
 /** What kube-proxy on one node suffers from us, a row for each thing that happened to it; printed after the last test. */
 export class CoexistenceTable {

@@ -4,7 +4,7 @@ import { waitForBalance, waitForHolder } from '../lab/ready.ts';
 import { assignRoles, type Fault } from './faults.ts';
 import { measureOutage } from './outage.ts';
 import { formatDuration, formatTable } from './table.ts';
-import { nameLab } from './with-lab.ts';
+import { nameLab } from './test-lab.ts';
 
 const faultLimitMs = 240_000;
 

@@ -221,3 +221,9 @@ async function restartApiserver(lab: Lab, master: string): Promise<void> {
   await waitForApiservers(lab, [master]);
   await waitForBalance(lab);
 }
+
+/** A fault that may cost connections costs any number here, within so much time. */
+export function allowDrops(fault: Fault, maxWindowMs: number): Fault {
+  const { maxFailed, ...rest } = fault;
+  return maxFailed === 0 ? fault : { ...rest, maxWindowMs };
+}

@@ -5,6 +5,7 @@ import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { execa } from 'execa';
+import { runFolder } from '../lab/components/agent.ts';
 import { LabError } from '../lab/error.ts';
 import { rootFolder } from '../lab/folders.ts';
 import { Lab } from '../lab/lab.ts';
@@ -80,6 +81,16 @@ describe('a lab by hand', () => {
         exitCode: 0,
         stdout: expect.stringContaining('balanced as it should be'),
       });
+      const doctor = await lab(
+        ...['exec', '--name', name, 'm1', 'scripts/vipnat', 'doctor', '--json', '--run-dir', runFolder],
+        '--vip',
+        '10.77.0.50',
+      );
+      const { checks } = JSON.parse(doctor.stdout) as { checks: { code: string; level: string }[] };
+      // All that can be said against a lab: its apiservers are not set as they should be.
+      expect(checks.filter(({ level }) => level !== 'ok')).toMatchObject([
+        { code: 'no-shutdown-delay', level: 'warn' },
+      ]);
       const echo = await execa(script, ['exec', '--name', name, 'worker', 'sh', '-c', 'cat; exit 3'], {
         reject: false,
         input: 'through',

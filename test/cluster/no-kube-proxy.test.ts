@@ -9,6 +9,7 @@ import { apiserverPort, listApiservers, masters } from '../network/layout.ts';
 import { testWithApi } from './api-followers.ts';
 import { testFaults } from './fault-table.ts';
 import { suddenDeaths } from './faults.ts';
+import { testNodeEvents } from './node-events.ts';
 import { testSevenCases } from './seven-cases.ts';
 import { useLab } from './with-lab.ts';
 
@@ -78,6 +79,7 @@ describe('a cluster without kube-proxy', () => {
 
   describe('and agents that follow the API', () => {
     testWithApi(lab);
+    testNodeEvents(lab);
   });
 });
 

@@ -55,16 +55,16 @@ export async function measureOutage(
   const target = { port: apiserverPort, identity, object };
   const wholeMs = leadMs + durationMs;
   const hosts = masters.map(({ addresses }) => addresses[lab.options.family]);
+  const apiserver = watched === undefined ? {} : { apiserver: watched };
+  const watch = await lab
+    .seat('client', 'watch')
+    .watch({ ...target, ...apiserver, host: vip, durationMs: wholeMs });
   const writes = lab.seat('client', 'writer').write({
     ...target,
     hosts,
     intervalMs: writeIntervalMs,
     durationMs: wholeMs,
   });
-  const apiserver = watched === undefined ? {} : { apiserver: watched };
-  const watch = await lab
-    .seat('client', 'watch')
-    .watch({ ...target, ...apiserver, host: vip, durationMs: wholeMs });
   const connects = lab.seat('client', 'connects').connectAtRate({
     ...{ host: vip, port: apiserverPort, perSecond, durationMs: wholeMs },
     ...(needsAnswer ? { hello: await recordHello() } : {}),

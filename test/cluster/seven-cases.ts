@@ -3,7 +3,7 @@ import { type Lab } from '../lab/lab.ts';
 import { apiserverPort, clusterIps, masters } from '../network/layout.ts';
 import { type RequestReport } from '../network/seat.ts';
 import { formatTable } from './table.ts';
-import { nameLab } from './with-lab.ts';
+import { nameLab } from './test-lab.ts';
 
 /** One place from which one address is asked for. */
 interface Case {

@@ -1,15 +1,14 @@
 import { describe, expect, test } from '@jest/globals';
 import { plan, type Plan } from '../../agent/plan.ts';
 import { families, type Family } from '../../lib/address/address.ts';
-import { type Endpoint } from '../../lib/address/endpoint.ts';
 import { nameOwnTable } from '../../lib/naming/own-table.ts';
-import { type Balance } from '../../lib/netfilter/balance.ts';
+import { type Balance, type Written } from '../../lib/netfilter/balance.ts';
 import { backends, type RuleBackend } from '../../lib/kernel/port.ts';
 import { parseSave } from '../../lib/netfilter/iptables/parse.ts';
-import { readWrittenBackends as readFromIptables } from '../../lib/netfilter/iptables/read-back.ts';
+import { readWritten as readFromIptables } from '../../lib/netfilter/iptables/read-back.ts';
 import { type Ruleset } from '../../lib/netfilter/iptables/ruleset.ts';
 import { parseNftTable } from '../../lib/netfilter/nftables/parse.ts';
-import { readWrittenBackends as readFromNft } from '../../lib/netfilter/nftables/read-back.ts';
+import { readWritten as readFromNft } from '../../lib/netfilter/nftables/read-back.ts';
 import { type NftRuleset } from '../../lib/netfilter/nftables/ruleset.ts';
 import { toEndpoint } from '../fakes/endpoints.ts';
 import { describeKernels, everything } from './kinds.ts';
@@ -49,8 +48,8 @@ describeKernels((subject) => {
     return found;
   }
 
-  /** Whom what was written sends connections to. */
-  async function readBack(backend: RuleBackend, balance: Balance): Promise<readonly Endpoint[]> {
+  /** What was written does. */
+  async function readBack(backend: RuleBackend, balance: Balance): Promise<Written | null> {
     const ruleset = await read(backend, balance.vip.family);
     return ruleset.backend === 'nftables'
       ? readFromNft(ruleset.table, balance.vip)
@@ -80,8 +79,8 @@ describeKernels((subject) => {
       test('are in sync once they are written (I7), and say whom they send connections to', async () => {
         await write(backend, family, [balance, other]);
         expect(await planFor(backend, family, [balance, other])).toEqual(inSync);
-        const wanted = balance.route.way === 'direct' ? balance.route.backends : [];
-        expect(await readBack(backend, balance)).toEqual(wanted);
+        const backends = balance.route.way === 'direct' ? balance.route.backends : [];
+        expect(await readBack(backend, balance)).toEqual({ backends, affinitySeconds: seconds });
       });
 
       test('follow their apiservers and VIPs, are in sync after each step, and go', async () => {
@@ -89,7 +88,7 @@ describeKernels((subject) => {
           await write(backend, family, wanted);
           expect(await planFor(backend, family, wanted)).toEqual(inSync);
         }
-        expect(await readBack(backend, balance)).toEqual([]);
+        expect(await readBack(backend, balance)).toBeNull();
       });
     },
   );

@@ -16,7 +16,8 @@ export function shapes(family: Family, backend: Backend): RuleShapes {
     isIpv6 ? `[fd00::${node}]:6443` : `10.0.0.${node}:6443`,
   );
   const translated = `-m conntrack --ctstate DNAT --ctorigdst ${vip} --ctorigdstport 6443`;
-  const dispatch = '-p tcp -m comment --comment "vipnat:abc" -m tcp --dport 6443 -j VIPNAT-1f2e3d4c5b';
+  const opening = '-m tcp --dport 6443 --tcp-flags FIN,SYN,RST,ACK SYN';
+  const dispatch = `-p tcp -m comment --comment "vipnat:abc" ${opening} -j VIPNAT-1f2e3d4c5b`;
   const choice = (chance: string, backend: string | undefined) =>
     `-p tcp -m comment --comment "vipnat:abc" ${chance}-m tcp -j DNAT --to-destination ${backend ?? ''}`;
   const statistic = (chance: string) => `-m statistic --mode random --probability ${chance} `;
@@ -47,7 +48,7 @@ COMMIT
 -A VIPNAT-1f2e3d4c5b -m comment --comment "vipnat:x" -j VIPNAT-EMPTY
 -A VIPNAT-1f2e3d4c5b -m comment --comment plain
 -A VIPNAT-1f2e3d4c5b -m comment --comment "it\\'s \\"quoted\\" \\\\"
--A VIPNAT-POSTROUTING -p tcp -m comment --comment "vipnat:x" ${translated} -j MASQUERADE
+-A VIPNAT-POSTROUTING -p tcp -m comment --comment "vipnat:x" ${translated} -j MASQUERADE --random-fully
 COMMIT
 `;
   return {
@@ -70,7 +71,7 @@ COMMIT
 -A VIPNAT-1f2e3d4c5b -m comment --comment "vipnat:x" -j VIPNAT-EMPTY
 -A VIPNAT-1f2e3d4c5b -m comment --comment plain
 -A VIPNAT-1f2e3d4c5b -m comment --comment "it's \\"quoted\\" \\\\"
--A VIPNAT-POSTROUTING -p tcp -m comment --comment "vipnat:x" ${translated} -j MASQUERADE
+-A VIPNAT-POSTROUTING -p tcp -m comment --comment "vipnat:x" ${translated} -j MASQUERADE --random-fully
 COMMIT
 `,
     printed: backend === 'legacy' ? nat + filter : filter + nat,

@@ -14,6 +14,8 @@ export type Behaviour =
   | 'refusing'
   /** The host is gone, or the way to it: nothing comes back. */
   | 'silent'
+  /** New connections get no answer, open ones live: a connection table on the way is full. */
+  | 'clogged'
   /** The way there fails at once, as without a route. */
   | 'unreachable'
   /** Stopped: its kernel accepts connections, and nobody answers. */
@@ -73,11 +75,12 @@ export class FakeApiservers implements Apiserver {
     this.connects += 1;
     this.#connecting.set(text, underWay);
     const behaviour = this.behaviourOf(text);
-    await this.sleep(behaviour === 'silent' ? limitMs : roundTripMs);
+    const isSilent = behaviour === 'silent' || behaviour === 'clogged';
+    await this.sleep(isSilent ? limitMs : roundTripMs);
     this.#connecting.delete(text);
     if (behaviour === 'refusing' || this.#blocked.has(text)) return { kind: 'refused' };
     if (behaviour === 'unreachable') return { kind: 'unreachable', code: 'EHOSTUNREACH' };
-    return { kind: behaviour === 'silent' ? 'silent' : 'open' };
+    return { kind: isSilent ? 'silent' : 'open' };
   }
 
   hold(endpoint: Endpoint, onClose: () => void): HeldConnection {

@@ -42,6 +42,11 @@ export class FakeClock implements Clock {
     return this.#timers.length;
   }
 
+  /** In how long the next call falls due; null when there is none. */
+  get nextMs(): number | null {
+    return this.#timers.length === 0 ? null : Math.min(...this.#timers.map(({ atMs }) => atMs)) - this.#nowMs;
+  }
+
   /**
    * Lets that much time pass: runs what falls due, in the order of its time, and after each call lets promises
    * settle, so that what they schedule within the time runs too.

@@ -1,6 +1,7 @@
 import {
   type ApiView,
   type FollowedApi,
+  type Following,
   type KnownApiservers,
 } from '../../agent/discovery/api/cluster-api.ts';
 import { type Family } from '../../lib/address/address.ts';
@@ -26,6 +27,11 @@ export class FakeClusterApi implements FollowedApi {
 
   get view(): ApiView | null {
     return this.known === null ? null : this.#view;
+  }
+
+  /** From its first word on; a fake has no time of its own. */
+  get following(): Following {
+    return { isFollowed: this.view?.isCurrent === true, since: 0 };
   }
 
   consult(known: KnownApiservers): ApiView | null {

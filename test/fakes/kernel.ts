@@ -29,7 +29,7 @@ import { selectServiceObjects } from './nft-proxy.ts';
 import { findBreaches } from './protocol.ts';
 import { runRestore } from './xtables/restore.ts';
 import { printTables } from './xtables/save.ts';
-import { type FakeTables } from './xtables/tables.ts';
+import { copyTables, type FakeTables } from './xtables/tables.ts';
 
 /**
  * A kernel in memory that behaves as the real one does through its tools: test/contract runs the same suite on
@@ -132,6 +132,17 @@ export class FakeKernel implements Kernel {
 
   watch(onTrigger: (trigger: Trigger) => void): Watch {
     return this.#watches.open(onTrigger);
+  }
+
+  /** Another kernel that holds the same; without its watches, its faults, and what was read and written so far. */
+  copy(): FakeKernel {
+    const copy = new FakeKernel(this.#clock);
+    for (const [source, tables] of this.#tables) copy.#tables.set(source, copyTables(tables));
+    for (const [family, objects] of this.#nftProxies) copy.#nftProxies.set(family, objects);
+    copy.#nft.become(this.#nft);
+    copy.#addresses = this.#addresses;
+    copy.#ipvs = this.#ipvs;
+    return copy;
   }
 
   /** What a stranger does: runs a restore script. Throws TOOL_FAILED when the tool would fail. */

@@ -4,6 +4,7 @@ import { type IncomingMessage, type ServerResponse } from 'node:http';
 import { createServer, type Server } from 'node:https';
 import { type AddressInfo } from 'node:net';
 import { type Duplex } from 'node:stream';
+import { eventsPath, KubeEvents } from './kube-events.ts';
 import { type Event, type Kind, KubeStore } from './kube-store.ts';
 
 /** How such a server answers. */
@@ -22,20 +23,19 @@ export type Manner =
   /** 401 with a Status. */
   | 'unauthorized';
 
-const kindToQuestion: Readonly<
-  Record<Kind, { path: string; apiVersion: string; selector: [string, string] }>
-> = {
+const kindToQuestion: Readonly<Record<Kind, { path: string; apiVersion: string }>> = {
   EndpointSlice: {
     path: '/apis/discovery.k8s.io/v1/namespaces/default/endpointslices',
     apiVersion: 'discovery.k8s.io/v1',
-    selector: ['labelSelector', 'kubernetes.io/service-name=kubernetes'],
   },
   Service: {
     path: '/api/v1/namespaces/default/services',
     apiVersion: 'v1',
-    selector: ['fieldSelector', 'metadata.name=kubernetes'],
   },
 };
+
+/** The only name that may be asked for, see the role in agent/manifest/. */
+const allowedName = 'kubernetes';
 const kinds = Object.keys(kindToQuestion) as Kind[];
 
 interface Watcher {
@@ -44,7 +44,7 @@ interface Watcher {
 }
 
 /**
- * An apiserver for default/kubernetes, over HTTPS on a loopback address. It lists and watches as kube-apiserver does,
+ * An apiserver for default/kubernetes, over HTTPS on a loopback address. It lists, watches and takes events as kube-apiserver does,
  * for who shows the token, and notes every question that a client may not ask.
  */
 export class KubeApi {
@@ -53,6 +53,10 @@ export class KubeApi {
   /** Questions that kube-apiserver would answer otherwise than the client thinks. */
   readonly breaches: string[] = [];
   readonly store: KubeStore;
+  /** The events that were written here. */
+  readonly events = new KubeEvents(this.breaches);
+  /** Whether the role of who shows the token says nothing of events. */
+  forbidsEvents = false;
   manner: Manner = 'well';
   /** How a watch from a forgotten version is refused: by an event, or by the answer itself. */
   refusesBy: 'event' | 'status' = 'event';
@@ -129,23 +133,40 @@ export class KubeApi {
   #answer(request: IncomingMessage, response: ServerResponse): void {
     const url = new URL(request.url ?? '/', 'https://kubernetes');
     this.questions.push(`${url.pathname}${url.search}`);
+    if (url.pathname.startsWith(eventsPath)) return void this.#answerEvent(request, response, url.pathname);
     const kind = kinds.find((one) => kindToQuestion[one].path === url.pathname);
-    if (kind === undefined || !this.#isAsked(kind, url, request)) {
+    if (kind === undefined || !this.#isAsked(url, request)) {
       respond(response, 404, toStatus(404, 'not found'));
       return;
     }
-    if (request.headers.authorization !== `Bearer ${this.#token}`) this.#refuse(response, 'unauthorized');
-    else if (this.manner !== 'well') this.#refuse(response, this.manner);
+    const manner = this.#receive(request);
+    if (manner !== 'well') this.#refuse(response, manner);
     else if (url.searchParams.get('watch') === 'true') this.#watch(kind, url, response);
     else this.#list(kind, response);
   }
 
-  #isAsked(kind: Kind, { searchParams }: URL, { method = '' }: IncomingMessage): boolean {
-    const [name, value] = kindToQuestion[kind].selector;
+  #receive({ headers }: IncomingMessage): Manner {
+    return headers.authorization === `Bearer ${this.#token}` ? this.manner : 'unauthorized';
+  }
+
+  async #answerEvent(request: IncomingMessage, response: ServerResponse, pathname: string): Promise<void> {
+    const manner = this.#receive(request);
+    if (manner !== 'well') {
+      this.#refuse(response, manner);
+      return;
+    }
+    const { code, body } = this.forbidsEvents
+      ? { code: 403, body: 'events.events.k8s.io is forbidden: User "x" cannot create resource "events"' }
+      : await this.events.answer(request, pathname);
+    respond(response, code, typeof body === 'string' ? toStatus(code, body) : body);
+  }
+
+  #isAsked({ searchParams }: URL, { method = '' }: IncomingMessage): boolean {
     const isWatch = searchParams.get('watch') === 'true';
+    const isByName = searchParams.get('fieldSelector') === `metadata.name=${allowedName}`;
     const problems = [
       ...(method === 'GET' ? [] : [`method ${method}`]),
-      ...(searchParams.get(name) === value ? [] : [`no ${name} for default/kubernetes`]),
+      ...(isByName ? [] : ['not default/kubernetes by its name']),
       ...(isWatch && Number(searchParams.get('timeoutSeconds')) <= 0 ? ['a watch without end'] : []),
       ...(isWatch && (searchParams.get('resourceVersion') ?? '') === '' ? ['a watch from anywhere'] : []),
     ];
@@ -178,7 +199,9 @@ export class KubeApi {
   #list(kind: Kind, response: ServerResponse): void {
     const { apiVersion } = kindToQuestion[kind];
     const metadata = { resourceVersion: String(this.store.version) };
-    const items = [...this.store.objects[kind].values()];
+    const items = [...this.store.objects[kind].values()].filter(
+      ({ metadata: { name } }) => name === allowedName,
+    );
     respond(response, 200, { kind: `${kind}List`, apiVersion, metadata, items });
   }
 
@@ -198,8 +221,8 @@ export class KubeApi {
       return;
     }
     const tell = (event: Event) => {
-      if (event.kind === kind && event.version > from)
-        send(response, { type: event.type, object: event.object });
+      const isAsked = event.kind === kind && event.object.metadata.name === allowedName;
+      if (isAsked && event.version > from) send(response, { type: event.type, object: event.object });
     };
     this.store.events.forEach(tell);
     this.store.watchers.add(tell);

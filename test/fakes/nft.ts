@@ -26,6 +26,11 @@ export class FakeNft {
     this.#tables = tables;
   }
 
+  /** Holds from now on what another one holds. */
+  become(other: FakeNft): void {
+    this.#tables = other.#tables;
+  }
+
   /** What `nft -n -t list table` prints; empty when there is no such table. */
   list(table: string): string {
     const found = this.#tables.get(table);
@@ -140,5 +145,6 @@ function toPrinted(rule: string): string {
   return rule
     .replace('l4proto tcp', 'l4proto 6')
     .replace('ct status dnat', 'ct status 0x20')
+    .replace('tcp flags & (fin | syn | rst | ack) == syn', 'tcp flags 0x2 / 0x1,0x2,0x4,0x10')
     .replace(/dnat ip6? to (?!numgen)/, 'dnat to ');
 }

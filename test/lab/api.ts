@@ -7,7 +7,7 @@ import { type Machine } from './machines/machine.ts';
 /** An apiserver that hangs is passed over after this; one in a virtual machine may need seconds. */
 const limitSeconds = 6;
 
-/** The lab's own way to the API: as administrator, from one machine, straight to the first apiserver that answers. */
+/** The lab's own way to the API: from one machine, straight to the first apiserver that answers. */
 export class Api {
   readonly #machine: Machine;
   readonly #family: Family;
@@ -23,25 +23,55 @@ export class Api {
   async create(collection: string, object: ApiObject): Promise<unknown> {
     let complaint = '';
     for (const { addresses } of masters) {
-      const url = `https://${toUrlHost(addresses[this.#family])}:${apiserverPort}${collection}`;
-      let answer = await this.#ask(url, JSON.stringify(object));
+      const server = toUrlHost(addresses[this.#family]);
+      let { object: answer } = await this.#ask(server, { method: 'POST', path: collection, object });
       // Also one whose creation was answered too late.
-      if (answer.reason === 'AlreadyExists') answer = await this.#ask(`${url}/${object.metadata.name}`);
+      if (answer.reason === 'AlreadyExists') {
+        const path = `${collection}/${object.metadata.name}`;
+        ({ object: answer } = await this.#ask(server, { method: 'GET', path }));
+      }
       if (answer.kind !== 'Status') return answer;
       complaint = answer.message ?? '';
     }
     throw new Error(`no apiserver created an object in ${collection}: ${complaint}`);
   }
 
-  /** Posts what there is, else gets; a failure is answered as a Status, like the apiserver's own. */
-  async #ask(url: string, input?: string): Promise<ApiAnswer> {
+  /** What is at a path: an object or a list. */
+  async read(path: string): Promise<unknown> {
+    let complaint = '';
+    for (const { addresses } of masters) {
+      const server = toUrlHost(addresses[this.#family]);
+      const { object: answer } = await this.#ask(server, { method: 'GET', path });
+      if (answer.kind !== 'Status') return answer;
+      complaint = answer.message ?? '';
+    }
+    throw new Error(`no apiserver answers what is at ${path}: ${complaint}`);
+  }
+
+  /** Asks the first master's apiserver, once, and answers whatever it answers. */
+  async ask(question: ApiQuestion): Promise<ApiAnswer> {
+    const [first = ''] = masters.map(({ addresses }) => toUrlHost(addresses[this.#family]));
+    return await this.#ask(first, question);
+  }
+
+  /** A failure to ask is answered as a Status, like the apiserver's own. */
+  async #ask(server: string, { method, path, object, token }: ApiQuestion): Promise<ApiAnswer> {
     const { authority, admin } = this.#certificates;
-    const identity = ['--cacert', authority, '--cert', admin.certificate, '--key', admin.key];
-    const post = ['--header', 'content-type: application/json', '--data-binary', '@-'];
-    const behaviour = ['--silent', '--show-error', '--max-time', String(limitSeconds)];
-    const command = ['curl', ...behaviour, ...identity, ...(input === undefined ? [] : post), url];
-    const { exitCode, stdout, stderr } = await this.#machine.run(command, { input: input ?? '' });
-    return exitCode === 0 ? (JSON.parse(stdout) as ApiAnswer) : { kind: 'Status', message: stderr };
+    const identity =
+      token === undefined
+        ? ['--cert', admin.certificate, '--key', admin.key]
+        : ['--header', `authorization: Bearer ${token}`];
+    const body = object === undefined ? [] : ['--data-binary', '@-'];
+    const command = [
+      ...['curl', '--silent', '--show-error', '--max-time', String(limitSeconds), '--cacert', authority],
+      ...[...identity, '--header', 'content-type: application/json', ...body, '--request', method],
+      ...['--write-out', '\\n%{http_code}', `https://${server}:${apiserverPort}${path}`],
+    ];
+    const input = object === undefined ? '' : JSON.stringify(object);
+    const { exitCode, stdout, stderr } = await this.#machine.run(command, { input });
+    if (exitCode !== 0) return { code: 0, object: { kind: 'Status', message: stderr } };
+    const end = stdout.lastIndexOf('\n');
+    return { code: Number(stdout.slice(end + 1)), object: readObject(stdout.slice(0, end)) };
   }
 }
 
@@ -51,9 +81,34 @@ export interface ApiObject {
   readonly [field: string]: unknown;
 }
 
-/** An object, or a Status that says why there is none. */
-interface ApiAnswer {
-  readonly kind?: string;
-  readonly reason?: string;
-  readonly message?: string;
+/** One request. */
+export interface ApiQuestion {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  /** With its query. */
+  readonly path: string;
+  /** What is sent. */
+  readonly object?: object;
+  /** Who asks; the administrator by default. */
+  readonly token?: string;
+}
+
+/** What an apiserver answered: 0 is for one that did not. */
+export interface ApiAnswer {
+  readonly code: number;
+  /** An object, or a Status that says why there is none; empty for what is no object. */
+  readonly object: {
+    readonly kind?: string;
+    readonly reason?: string;
+    readonly message?: string;
+    readonly [field: string]: unknown;
+  };
+}
+
+/** The events of a watch are no object, and `ok` is none. */
+function readObject(text: string): ApiAnswer['object'] {
+  try {
+    return JSON.parse(text) as ApiAnswer['object'];
+  } catch {
+    return {};
+  }
 }

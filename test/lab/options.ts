@@ -23,6 +23,8 @@ export interface LabOptions {
    * `--endpoints` with all apiservers in a lab without kube-proxy, where no rules name them.
    */
   readonly agentArguments?: readonly string[];
+  /** What `vipnat keepalived` is given on every master beside the VIP and the peers; nothing when left out. */
+  readonly keepalivedArguments?: readonly string[];
 }
 
 /** The Kubernetes release that is built when nothing else is asked for. */

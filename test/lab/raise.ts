@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { hosts, masters, podHosts, worker } from '../network/layout.ts';
 import { renderHost, renderPod, renderPodCable, renderSwitch } from '../network/wiring.ts';
 import { createCertificates } from './certificates.ts';
-import { writeKubeconfig } from './components/kube-proxy.ts';
+import { writeProxyKubeconfig } from './components/kube-proxy.ts';
 import { LabError } from './error.ts';
 import { Lab } from './lab.ts';
 import { type Machine, runShell } from './machines/machine.ts';
@@ -101,7 +101,7 @@ async function setUpMachines(sandbox: Sandbox, options: LabOptions): Promise<Lab
 }
 
 async function startControlPlane(lab: Lab): Promise<void> {
-  writeKubeconfig(lab.folder, lab.options.family, lab.certificates);
+  writeProxyKubeconfig(lab.folder, lab.options.family, lab.certificates);
   await Promise.all(
     masterNames.map(async (name) => {
       await lab.start(name, 'etcd');

@@ -64,19 +64,29 @@ export async function waitForProxyMode(lab: Lab, name: string, mode: KubeProxyMo
 
 /** Waits until every agent balances the VIP over all apiservers, and has nothing left to do. */
 export async function waitForBalance(lab: Lab, count = masters.length): Promise<void> {
-  await Promise.all(
-    masterNames.map((name) =>
-      waitUntil(() => isBalanced(lab, name, count), {
-        what: `the VIP is balanced over ${count} apiservers`,
-        service: lab.service(name, 'vipnat'),
-        limitMs: convergeLimitMs,
-      }),
-    ),
-  );
+  await Promise.all(masterNames.map((name) => waitForAgent(lab, name, { count })));
 }
 
-async function isBalanced(lab: Lab, master: string, count: number): Promise<boolean> {
-  const command = vipnatCommand('check', '--vip', lab.vip);
+/** Waits until one master's agent does, for the VIP on other ports as well where some are given. */
+export async function waitForAgent(
+  lab: Lab,
+  master: string,
+  { count = masters.length, ports = [apiserverPort] }: { count?: number; ports?: readonly number[] } = {},
+): Promise<void> {
+  const vips = ports.flatMap((port) => ['--vip', `${toUrlHost(lab.vip)}:${port}`]);
+  await waitUntil(() => isBalanced(lab, master, { vips, count }), {
+    what: `the VIP is balanced over ${count} apiservers`,
+    service: lab.service(master, 'vipnat'),
+    limitMs: convergeLimitMs,
+  });
+}
+
+async function isBalanced(
+  lab: Lab,
+  master: string,
+  { vips, count }: { vips: readonly string[]; count: number },
+): Promise<boolean> {
+  const command = vipnatCommand('check', ...vips);
   const { exitCode, stdout } = await lab.machine(master).run(command);
   return exitCode === 0 && stdout.includes(`${count} apiserver`);
 }

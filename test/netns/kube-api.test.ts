@@ -1,11 +1,12 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type Certificates, createCertificates } from '../lab/certificates.ts';
+import { createCertificates } from '../lab/certificates.ts';
+import { writeKubeconfig } from '../network/kubeconfig.ts';
 import { Cluster } from '../network/cluster.ts';
 import { listApiservers, vips } from '../network/layout.ts';
 import { expectAnswers, expectBalanced } from './traffic.ts';
@@ -17,20 +18,6 @@ const [m1 = '', m2 = '', m3 = ''] = listApiservers('ipv4').map(({ address }) => 
 
 /** Beside m1's apiserver, which has nothing but its name to say. */
 const apiPort = 16_443;
-
-/** A kubeconfig with a token, as a service account has one. */
-function writeKubeconfig(folder: string, { authority }: Certificates): string {
-  const file = join(folder, 'kubeconfig');
-  const server = `https://${m1}:${apiPort}`;
-  const config = {
-    'current-context': 'vipnat',
-    contexts: [{ name: 'vipnat', context: { cluster: 'cluster', user: 'vipnat' } }],
-    clusters: [{ name: 'cluster', cluster: { server, 'certificate-authority': authority } }],
-    users: [{ name: 'vipnat', user: { token: 'a token' } }],
-  };
-  writeFileSync(file, JSON.stringify(config));
-  return file;
-}
 
 describe('an agent with a kubeconfig, on a host without kube-proxy', () => {
   let cluster: Cluster;
@@ -55,7 +42,8 @@ describe('an agent with a kubeconfig, on a host without kube-proxy', () => {
     api.stderr?.pipe(process.stderr);
     if (api.stdout !== null) await once(api.stdout, 'data');
     await tell(`list ${m1} ${m2} ${m3}`);
-    args = ['--vip', vips.ipv4, '--kubeconfig', writeKubeconfig(folder, certificates)];
+    const kubeconfig = writeKubeconfig(folder, `https://${m1}:${apiPort}`, certificates.authority);
+    args = ['--vip', vips.ipv4, '--kubeconfig', kubeconfig];
   }, limitMs);
 
   // Also when the set-up failed half-way.

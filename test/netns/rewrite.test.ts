@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { formatEndpoint } from '../../lib/address/endpoint.ts';
 import { backends, type RuleBackend } from '../../lib/kernel/port.ts';
-import { toolName } from '../../lib/kernel/tool-name.ts';
 import { Cluster } from '../network/cluster.ts';
 import { listApiservers, masters, vips } from '../network/layout.ts';
+import { rewriteOften, writesOneChain } from '../network/rewrites.ts';
 import { startProxies } from './traffic.ts';
 import { limitMs, vipnat } from './vipnat.ts';
 
@@ -60,12 +60,13 @@ describe.each(allBackends)('while our rules are rewritten 200 times, in %s', (ba
       const toSecond = await planFor(second);
       await vipnat(cluster, 'm1', ['run', '--once', ...second, ...vip]);
       const toFirst = await planFor(first);
-      for (const script of [toFirst, toSecond]) expect(script).toMatch(oneChain);
+      for (const script of [toFirst, toSecond]) expect(script).toMatch(writesOneChain);
 
       const { held, report } = await cluster.seat('outside client').hold(target, connections, durationMs);
       expect(held).toBe(connections);
       const measuring = cluster.seat('pod on a worker').requestAtRate(target, requestsPerSecond, durationMs);
-      const rewriting = rewriteOften(cluster, backend, [toFirst, toSecond]);
+      const scripts = [toFirst, toSecond];
+      const rewriting = rewriteOften(cluster, { backend, scripts, count: rewrites, limitMs });
 
       const { opened, sent, echoes, errors } = await report;
       const { answers } = await measuring;
@@ -83,23 +84,3 @@ describe.each(allBackends)('while our rules are rewritten 200 times, in %s', (ba
     2 * limitMs,
   );
 });
-
-/** Nothing but the VIP's own chain is written. */
-const oneChain =
-  /^#[^]*(?:\*nat\n:VIPNAT-\w{10} .*(?:\n-A VIPNAT-\w{10} .*)+\nCOMMIT|flush chain ip vipnat VIPNAT-\w{10}(?:\nadd rule ip vipnat VIPNAT-\w{10} .*)+)\n?$/;
-
-/** Runs both scripts in turn, one restore each; answers how many succeeded. */
-async function rewriteOften(
-  cluster: Cluster,
-  backend: RuleBackend,
-  scripts: readonly string[],
-): Promise<number> {
-  const restore = `${toolName('ipv4', backend, 'restore')} --noflush -w 5`;
-  const tool = backend === 'nftables' ? 'nft -f -' : restore;
-  const program = `
-    for round in $(seq ${rewrites / scripts.length}); do
-      ${scripts.map((script) => `${tool} <<'END'\n${script}\nEND\necho done`).join('\n')}
-    done`;
-  const output = await cluster.namespaces.shell(cluster.namespaceOf('m1'), program);
-  return output.split('\n').filter((line) => line === 'done').length;
-}

@@ -1,41 +1,48 @@
-import { chmodSync, existsSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { TemporaryFolder } from '../network/at-end.ts';
 
 /** A folder of programs that stand in for tools, to be the first in PATH. */
 export class Shims {
-  readonly #folder = mkdtempSync(join(tmpdir(), 'vipnat-shims-'));
+  readonly #folder = new TemporaryFolder('shims');
 
   /** A PATH in which the shims come first. */
   get path(): string {
-    return `${this.#folder}:${process.env['PATH'] ?? ''}`;
+    return `${this.#folder.path}:${process.env['PATH'] ?? ''}`;
   }
 
   /** A PATH that has the shims and nothing else. */
   get onlyPath(): string {
-    return this.#folder;
+    return this.#folder.path;
   }
 
   /** Puts a shell script in a tool's place. */
   replace(tool: string, script: string): void {
-    const file = join(this.#folder, tool);
-    // Not through a link to the tool itself.
-    rmSync(file, { force: true });
-    writeFileSync(file, `#!/bin/sh\n${script}\n`);
-    chmodSync(file, 0o755);
+    const file = join(this.#folder.path, tool);
+    // Whole or not at all, as somebody may be starting it; and not through a link to the tool itself.
+    writeFileSync(`${file}.new`, `#!/bin/sh\n${script}\n`, { mode: 0o755 });
+    renameSync(`${file}.new`, file);
   }
 
   /** Has the tool itself among the shims, by its own name or another. */
   link(tool: string, name = tool): void {
-    symlinkSync(find(tool), join(this.#folder, name));
+    this.hide(name);
+    symlinkSync(find(tool), join(this.#folder.path, name));
+  }
+
+  /** Puts a shell script in a tool's place that knows the tool as $TOOL. */
+  wrap(tool: string, script: string): void {
+    this.replace(tool, `TOOL=${find(tool)}\n${script}`);
+  }
+
+  /** Takes a tool away, where only shims are in PATH. */
+  hide(tool: string): void {
+    rmSync(join(this.#folder.path, tool), { force: true });
   }
 
   /** Puts a script in a tool's place that does what the tool does, until `breakNow()`; then `script`, with the tool as $TOOL. */
   replaceLater(tool: string, script: string): void {
-    this.replace(
-      tool,
-      `TOOL=${find(tool)}\nif [ -e '${this.#switch}' ]; then ${script}; fi\nexec "$TOOL" "$@"`,
-    );
+    this.wrap(tool, `if [ -e '${this.#switch}' ]; then ${script}; fi\nexec "$TOOL" "$@"`);
   }
 
   breakNow(): void {
@@ -48,15 +55,15 @@ export class Shims {
 
   /** Takes all shims away; the folder stays. */
   clear(): void {
-    for (const name of readdirSync(this.#folder)) rmSync(join(this.#folder, name));
+    for (const name of readdirSync(this.#folder.path)) rmSync(join(this.#folder.path, name));
   }
 
   remove(): void {
-    rmSync(this.#folder, { recursive: true, force: true });
+    this.#folder.remove();
   }
 
   get #switch(): string {
-    return join(this.#folder, 'broken');
+    return join(this.#folder.path, 'broken');
   }
 }
 

@@ -81,13 +81,8 @@ export async function startAgent(
   return agent;
 }
 
-/** Waits until `vipnat check` on a machine finds nothing to say; answers how long that took in milliseconds. */
-export async function waitForSync(
-  cluster: Cluster,
-  machine: string,
-  args: readonly string[],
-): Promise<number> {
-  const started = performance.now();
+/** Waits until `vipnat check` on a machine finds nothing to say. */
+export async function waitForSync(cluster: Cluster, machine: string, args: readonly string[]): Promise<void> {
   let last = '';
   await waitUntil(
     async () => {
@@ -97,7 +92,6 @@ export async function waitForSync(
     },
     () => `still not in sync on ${machine}: ${last}`,
   );
-  return performance.now() - started;
 }
 
 /** Asks again and again, until the answer is yes or patience is over. */

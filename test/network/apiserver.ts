@@ -2,21 +2,37 @@
  * A small apiserver: TLS on one port, that says who it is. Run as a program of its own in a host's namespace:
  *   apiserver.ts NAME PORT CERTIFICATE KEY [ADDRESS]
  * On all addresses unless one is given.
+ * A line on its standard input is how it answers from then on: `well`, `slow` (300 ms later), `failing` (500 to everything).
  * GET /readyz answers ok, everything else {"apiserver": NAME, "from": the client's address}. A connection whose first
  * bytes are `echo` and a newline is no TLS: what it sends comes back, for as long as it likes.
  */
 import { readFileSync } from 'node:fs';
 import { createServer as createHttpsServer } from 'node:https';
 import { createServer, type Socket } from 'node:net';
+import { createInterface } from 'node:readline';
+
+// As it is called in /proc: whoever looks for strangers on its port knows it by that.
+process.title = 'kube-apiserver';
 
 const [name = '', port = '', certificate = '', key = '', address = '::'] = process.argv.slice(2);
+
+/** Slower than any good apiserver, and faster than any limit. */
+const slowMs = 300;
+
+let manner = 'well';
+createInterface(process.stdin).on('line', (line) => {
+  manner = line;
+});
 
 const https = createHttpsServer(
   { cert: readFileSync(certificate), key: readFileSync(key) },
   (request, response) => {
     const from = request.socket.remoteAddress?.replace('::ffff:', '') ?? '';
     response.setHeader('content-type', 'application/json');
-    response.end(request.url === '/readyz' ? 'ok' : `${JSON.stringify({ apiserver: name, from })}\n`);
+    if (manner === 'failing') response.statusCode = 500;
+    const answer = request.url === '/readyz' ? 'ok' : `${JSON.stringify({ apiserver: name, from })}\n`;
+    if (manner === 'slow') setTimeout(() => response.end(answer), slowMs);
+    else response.end(answer);
   },
 );
 

@@ -1,10 +1,8 @@
-import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { execa } from 'execa';
-import { apiserverPort, type Host, hosts, masters, podHosts, vips } from './layout.ts';
+import { ApiserverProcess } from './apiservers.ts';
+import { TemporaryFolder } from './at-end.ts';
+import { type Host, hosts, masters, podHosts, vips } from './layout.ts';
 import { Namespaces } from './namespaces.ts';
 import { Seat } from './seat.ts';
 import { renderHost, renderPod, renderPodCable, renderSwitch } from './wiring.ts';
@@ -29,8 +27,6 @@ const seatToMachine: Readonly<Record<SeatName, string>> = {
   'pod on a worker': 'pod-worker',
 };
 
-const apiserverProgram = fileURLToPath(new URL('apiserver.ts', import.meta.url));
-
 /**
  * A control plane in network namespaces: three masters with an apiserver each, a worker, an outside client, a pod on
  * m2 and one on the worker, both families, all on one bridge. m1 holds the VIPs. No netfilter rules at all.
@@ -39,15 +35,12 @@ export class Cluster {
   readonly namespaces = new Namespaces();
   readonly #machineToNamespace = new Map<string, string>();
   readonly #seats = new Map<SeatName, Seat>();
-  readonly #folder = mkdtempSync(join(tmpdir(), 'vipnat-cluster-'));
-  readonly #removeFolder = () => {
-    rmSync(this.#folder, { recursive: true, force: true });
-  };
+  readonly #apiservers = new Map<string, ApiserverProcess>();
+  readonly #folder = new TemporaryFolder('cluster');
 
   /** Builds it all; removes what was built when that fails. */
   static async create(): Promise<Cluster> {
     const cluster = new Cluster();
-    process.on('exit', cluster.#removeFolder);
     try {
       await cluster.#build();
     } catch (error) {
@@ -73,6 +66,13 @@ export class Cluster {
     return seat;
   }
 
+  /** A master's apiserver. */
+  apiserver(master: string): ApiserverProcess {
+    const apiserver = this.#apiservers.get(master);
+    if (apiserver === undefined) throw new Error(`no such master: ${master}`);
+    return apiserver;
+  }
+
   /** Gives the VIPs to a master and takes them from the others; everybody on the wire learns it at once. */
   async moveVips(holder: string): Promise<void> {
     // As keepalived adds IPv6 VIPs: deprecated, or the kernel takes the /128 as the source of the host's own connections.
@@ -93,8 +93,7 @@ export class Cluster {
   /** Ends every process and removes every namespace and file. */
   async close(): Promise<void> {
     await this.namespaces.close();
-    this.#removeFolder();
-    process.off('exit', this.#removeFolder);
+    this.#folder.remove();
   }
 
   async #build(): Promise<void> {
@@ -120,19 +119,21 @@ export class Cluster {
   }
 
   async #startApiservers(): Promise<void> {
-    const [certificate, key] = [join(this.#folder, 'tls.crt'), join(this.#folder, 'tls.key')];
+    const [certificate, key] = [join(this.#folder.path, 'tls.crt'), join(this.#folder.path, 'tls.key')];
     await execa('openssl', [
       ...['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'],
-      ...['-subj', '/CN=kubernetes', '-days', '2', '-out', certificate, '-keyout', key],
+      ...['-subj', '/CN=kubernetes', '-days', '365', '-out', certificate, '-keyout', key],
+      ...[
+        '-addext',
+        `subjectAltName=${Object.values(vips)
+          .map((vip) => `IP:${vip}`)
+          .join()}`,
+      ],
     ]);
-    await Promise.all(
-      masters.map(async ({ name }) => {
-        const child = this.namespaces.start(this.namespaceOf(name), [
-          ...[process.execPath, apiserverProgram, name, String(apiserverPort), certificate, key],
-        ]);
-        child.stderr?.pipe(process.stderr);
-        if (child.stdout !== null) await once(child.stdout, 'data');
-      }),
-    );
+    for (const { name } of masters) {
+      const place = { name, namespace: this.namespaceOf(name) };
+      this.#apiservers.set(name, new ApiserverProcess(this.namespaces, place, { certificate, key }));
+    }
+    await Promise.all([...this.#apiservers.values()].map((apiserver) => apiserver.start()));
   }
 }

@@ -28,12 +28,19 @@ const webService: Readonly<Record<Family, ProxiedService>> = {
  * in the same order, and fails as it does. It watches nothing: a test tells it when to update.
  */
 export class KubeProxyStandIn {
-  readonly #namespaces: Namespaces;
+  readonly #namespaces: Pick<Namespaces, 'run'>;
   readonly #namespace: string;
   readonly #backend: Backend;
   readonly #family: Family;
+  /** How long it waits for the xtables lock; as kube-proxy does, unless told otherwise. */
+  waitSeconds = 5;
 
-  constructor(namespaces: Namespaces, namespace: string, backend: Backend, family: Family = 'ipv4') {
+  constructor(
+    namespaces: Pick<Namespaces, 'run'>,
+    namespace: string,
+    backend: Backend,
+    family: Family = 'ipv4',
+  ) {
     this.#namespaces = namespaces;
     this.#namespace = namespace;
     this.#backend = backend;
@@ -138,7 +145,7 @@ table ${ip} kube-proxy {
     const tool = toolName(this.#family, this.#backend, 'restore');
     const { exitCode, stderr } = await this.#namespaces.run(
       this.#namespace,
-      [tool, '--noflush', ...flags, '-w', '5'],
+      [tool, '--noflush', ...flags, '-w', String(this.waitSeconds)],
       { input: script },
     );
     if (exitCode !== 0) throw new Error(`${tool}: exit status ${exitCode}: ${stderr}`);
@@ -146,7 +153,7 @@ table ${ip} kube-proxy {
 
   #tool(words: readonly string[]): ReturnType<Namespaces['run']> {
     const tool = toolName(this.#family, this.#backend);
-    return this.#namespaces.run(this.#namespace, [tool, '-w', '5', ...words]);
+    return this.#namespaces.run(this.#namespace, [tool, '-w', String(this.waitSeconds), ...words]);
   }
 }
 

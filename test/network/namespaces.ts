@@ -4,18 +4,33 @@ import { readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { execa } from 'execa';
+import { atEnd, namePattern } from './at-end.ts';
 
 /** Where iproute2 keeps its named network namespaces. */
 const folder = '/run/netns';
-
-/** Namespaces are called `vipnat-PID-RANDOM-NAME`, so that a later run can tell whose owner is gone. */
-const namePattern = /^vipnat-(\d+)-/;
 
 /** The end of a command in a namespace. */
 export interface CommandResult {
   readonly exitCode: number;
   readonly stdout: string;
   readonly stderr: string;
+}
+
+/** How a command is run: an empty standard input, and a minute, unless told otherwise. */
+export interface RunOptions {
+  readonly input?: string;
+  readonly environment?: Record<string, string>;
+  readonly limitMs?: number;
+}
+
+/** Runs a command to its end. Never rejects for a failing command, see `exitCode`. */
+export async function runCommand(
+  tool: string,
+  words: readonly string[],
+  { input = '', environment = {}, limitMs = 60_000 }: RunOptions,
+): Promise<CommandResult> {
+  const result = await execa(tool, words, { input, env: environment, timeout: limitMs, reject: false });
+  return { exitCode: result.exitCode ?? -1, stdout: result.stdout, stderr: result.stderr };
 }
 
 /**
@@ -26,18 +41,13 @@ export class Namespaces {
   readonly #prefix = `vipnat-${process.pid}-${randomBytes(2).toString('hex')}`;
   readonly #names = new Set<string>();
   readonly #children = new Set<ChildProcess>();
-  readonly #onExit = () => {
-    this.#removeNow();
-  };
-  readonly #onSignal = () => {
-    process.exit(130);
-  };
+  readonly #takeBack: () => void;
 
   constructor() {
     removeAbandoned();
-    process.on('exit', this.#onExit);
-    process.on('SIGINT', this.#onSignal);
-    process.on('SIGTERM', this.#onSignal);
+    this.#takeBack = atEnd(() => {
+      this.#removeNow();
+    });
   }
 
   /** Creates a namespace; answers its full name. */
@@ -49,20 +59,9 @@ export class Namespaces {
   }
 
   /** Runs a command in a namespace to its end. Never rejects for a failing command, see `exitCode`. */
-  async run(
-    namespace: string,
-    command: readonly string[],
-    options: { input?: string; environment?: Record<string, string>; limitMs?: number } = {},
-  ): Promise<CommandResult> {
-    const { input = '', environment = {}, limitMs = 60_000 } = options;
-    const env = { ...locateState(namespace), ...environment };
-    const result = await execa('ip', ['netns', 'exec', namespace, ...command], {
-      input,
-      env,
-      timeout: limitMs,
-      reject: false,
-    });
-    return { exitCode: result.exitCode ?? -1, stdout: result.stdout, stderr: result.stderr };
+  async run(namespace: string, command: readonly string[], options: RunOptions = {}): Promise<CommandResult> {
+    const environment = { ...locateState(namespace), ...options.environment };
+    return runCommand('ip', ['netns', 'exec', namespace, ...command], { ...options, environment });
   }
 
   /** Runs a shell script in a namespace; rejects with what it printed when it fails. */
@@ -93,9 +92,7 @@ export class Namespaces {
     for (const child of this.#children) child.kill('SIGKILL');
     await Promise.all(ends);
     this.#removeNow();
-    process.off('exit', this.#onExit);
-    process.off('SIGINT', this.#onSignal);
-    process.off('SIGTERM', this.#onSignal);
+    this.#takeBack();
   }
 
   #removeNow(): void {
@@ -105,12 +102,17 @@ export class Namespaces {
   }
 }
 
-/** Removes the namespaces of runs whose process is gone. */
+/** Removes the namespaces and folders of runs whose process is gone. */
 function removeAbandoned(): void {
-  for (const name of listNamespaces()) {
-    const pid = Number(namePattern.exec(name)?.[1]);
-    if (pid > 0 && !isAlive(pid)) removeNamespace(name);
+  for (const name of listNamespaces().filter(isAbandoned)) removeNamespace(name);
+  for (const name of readdirSync(tmpdir()).filter(isAbandoned)) {
+    rmSync(join(tmpdir(), name), { recursive: true, force: true });
   }
+}
+
+function isAbandoned(name: string): boolean {
+  const pid = Number(namePattern.exec(name)?.[1]);
+  return pid > 0 && !isAlive(pid);
 }
 
 /** With the processes in it: a namespace lives on, nameless, as long as one does. */
@@ -128,7 +130,8 @@ export function locateDisk(namespace: string): string {
 
 /** An agent in a namespace sees the files of the machine: it must not find those of another host's. */
 function locateState(namespace: string): Record<string, string> {
-  return { VIPNAT_STATE_DIR: join(locateDisk(namespace), 'vipnat') };
+  const disk = locateDisk(namespace);
+  return { VIPNAT_STATE_DIR: join(disk, 'vipnat'), VIPNAT_RUN_DIR: join(disk, 'run') };
 }
 
 function endProcess(pid: number): void {

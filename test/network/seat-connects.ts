@@ -30,6 +30,7 @@ export async function connectAtRate(task: ConnectTask, settled: AbortSignal): Pr
   const started = performance.now();
   const slowAtMs: number[] = [];
   const failures: ConnectReport['failures'] = [];
+  const apiservers: Record<string, number> = {};
   const pending = new Set<Promise<void>>();
   const count = (perSecond * durationMs) / 1000;
   let sent = 0;
@@ -37,11 +38,13 @@ export async function connectAtRate(task: ConnectTask, settled: AbortSignal): Pr
     const waitMs = (sent * 1000) / perSecond - (performance.now() - started);
     if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs));
     const atMs = performance.now() - started;
-    const attempt = tryToConnect(task).then((failure) => {
-      if (failure === null && performance.now() - started - atMs <= slowMs) return;
+    const attempt = tryToConnect(task).then((outcome) => {
+      const isGood = 'apiserver' in outcome;
+      if (isGood) apiservers[outcome.apiserver] = (apiservers[outcome.apiserver] ?? 0) + 1;
+      if (isGood && performance.now() - started - atMs <= slowMs) return;
       seenAt = performance.now();
-      if (failure === null) slowAtMs.push(atMs);
-      else failures.push({ atMs, ...failure });
+      if (isGood) slowAtMs.push(atMs);
+      else failures.push({ atMs, ...outcome });
     });
     pending.add(attempt);
     void attempt.then(() => pending.delete(attempt));
@@ -49,7 +52,7 @@ export async function connectAtRate(task: ConnectTask, settled: AbortSignal): Pr
   const report = { startedAt: performance.timeOrigin + started, sent, isQuiet: isQuiet() };
   await Promise.all(pending);
   return {
-    ...report,
+    ...{ ...report, apiservers },
     slowAtMs: slowAtMs.sort((a, b) => a - b),
     failures: failures.sort((a, b) => a.atMs - b.atMs),
   };
@@ -67,25 +70,31 @@ interface Failure {
   readonly isConnected: boolean;
 }
 
-/** Answers null when all went well. Never rejects. */
-function tryToConnect({ host, port, hello, limitMs = defaultLimitMs }: ConnectTask): Promise<Failure | null> {
+/** Answers who answered: nobody by name, where none is asked for. Never rejects. */
+function tryToConnect(task: ConnectTask): Promise<Failure | { apiserver: string }> {
+  const { host, port, from, limitMs = defaultLimitMs } = task;
+  const question = toQuestion(task);
   return new Promise((resolve) => {
     let isConnected = false;
-    const succeed = () => {
-      socket.end();
-      resolve(null);
+    const succeed = (apiserver: string) => {
+      // Thousands a second would fill the connection table with closed ones: a reset leaves nothing behind.
+      if (task.isNamed === true) socket.resetAndDestroy();
+      else socket.end();
+      resolve({ apiserver });
     };
     const fail = (error: unknown) => {
       resolve({ error: nameError(error), isConnected });
     };
-    const socket = connect({ host, port, localPort: takePort() }, () => {
+    const place = { localPort: takePort(), ...(from === undefined ? {} : { localAddress: from }) };
+    const socket = connect({ host, port, ...place }, () => {
       isConnected = true;
-      if (hello === undefined) succeed();
-      else socket.write(hello, 'base64');
+      if (question === null) succeed('');
+      else socket.write(question);
     });
     const timer = setTimeout(() => socket.destroy(new Error('timeout')), limitMs);
     socket.once('data', (bytes) => {
-      if (bytes[0] === handshakeType) succeed();
+      if (task.isNamed === true) succeed(readName(bytes));
+      else if (bytes[0] === handshakeType) succeed('');
       else socket.destroy(new Error('no handshake'));
     });
     socket.on('error', fail).on('close', () => {
@@ -97,7 +106,19 @@ function tryToConnect({ host, port, hello, limitMs = defaultLimitMs }: ConnectTa
   });
 }
 
-function takePort(): number {
+/** What makes an apiserver answer; null where its host's answer is enough. */
+function toQuestion({ hello, isNamed }: ConnectTask): Buffer | null {
+  if (isNamed === true) return Buffer.from('echo\n');
+  return hello === undefined ? null : Buffer.from(hello, 'base64');
+}
+
+/** The first line, see apiserver.ts. */
+function readName(bytes: Buffer): string {
+  return bytes.toString('latin1').split('\n', 1)[0] ?? '';
+}
+
+/** The next local port, see above. */
+export function takePort(): number {
   const port = nextPort;
   nextPort = port === lastPort ? firstPort : port + 1;
   return port;

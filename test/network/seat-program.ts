@@ -5,7 +5,7 @@
 import { connect as connectPlain, type Socket } from 'node:net';
 import { createInterface } from 'node:readline';
 import { connect as connectTls } from 'node:tls';
-import { connectAtRate, nameError } from './seat-connects.ts';
+import { connectAtRate, nameError, takePort } from './seat-connects.ts';
 import { watchObject, writeObject } from './seat-watch.ts';
 import { watchTogether } from './seat-watches.ts';
 import type {
@@ -20,6 +20,11 @@ import type {
 } from './seat.ts';
 
 const requestLimitMs = 2000;
+
+/** How long thousands of connections may take to be opened and to echo, on a machine that is busy with both ends. */
+const echoLimitMs = 10_000;
+
+const tickMs = 100;
 
 /** Whether each word was said to the task under way. */
 let words = { settle: new AbortController(), speak: new AbortController() };
@@ -46,7 +51,7 @@ function run(task: Task, settled: AbortSignal, spoken: AbortSignal): Promise<unk
     case 'rate':
       return sendAtRate(task);
     case 'hold':
-      return holdConnections(task);
+      return holdConnections(task, settled);
     case 'connects':
       return connectAtRate(task, settled);
     case 'watch':
@@ -65,13 +70,15 @@ async function sendRequests({
   concurrency,
   limitMs = requestLimitMs,
   from: localAddress,
+  isPlain = false,
 }: RequestTask): Promise<RequestReport> {
   const report: RequestReport = { apiservers: {}, from: {}, errors: {} };
   let left = count;
   const worker = async () => {
     while (left > 0) {
       left -= 1;
-      await request({ host, port, ...(localAddress === undefined ? {} : { localAddress }) }, limitMs).then(
+      const target = { host, port, ...(localAddress === undefined ? {} : { localAddress }) };
+      await (isPlain ? greet(target, limitMs) : request(target, limitMs)).then(
         ({ apiserver, from }) => {
           increment(report.apiservers, apiserver);
           increment(report.from, from);
@@ -94,7 +101,7 @@ async function sendAtRate({ host, port, perSecond, durationMs }: RateTask): Prom
   for (let index = 0; index < (perSecond * durationMs) / 1000; index += 1) {
     const dueMs = (index * 1000) / perSecond;
     const waitMs = dueMs - (performance.now() - started);
-    if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs));
+    if (waitMs > 0) await sleep(waitMs);
     const atMs = performance.now() - started;
     pending.push(
       request({ host, port }, requestLimitMs).then(
@@ -107,38 +114,66 @@ async function sendAtRate({ host, port, perSecond, durationMs }: RateTask): Prom
   return { startedAt: performance.timeOrigin + started, answers: answers.sort((a, b) => a.atMs - b.atMs) };
 }
 
-async function holdConnections({ host, port, count, durationMs }: HoldTask): Promise<HoldReport> {
+async function holdConnections(task: HoldTask, settled: AbortSignal): Promise<HoldReport> {
+  const { host, port, count, durationMs, intervalMs = tickMs } = task;
   const report: HoldReport = { opened: 0, sent: 0, echoes: 0, errors: {} };
-  const sockets = new Set<Socket>();
+  const sockets = await openAll({ host, port, count }, report);
+  process.stdout.write(`${JSON.stringify({ held: sockets.length })}\n`);
+  const until = performance.now() + durationMs;
+  // A part at a time, so that a long interval is no burst at its end.
+  const size = Math.ceil((sockets.length * tickMs) / intervalMs);
+  for (let next = 0; performance.now() < until && !settled.aborted; next += size) {
+    if (next >= sockets.length) next = 0;
+    ping(sockets.slice(next, next + size), report);
+    await sleep(tickMs);
+  }
+  ping(sockets, report);
+  await waitForEchoes(report);
+  for (const socket of sockets) socket.removeAllListeners('close').destroy();
+  return report;
+}
+
+/** Those that could be opened; the errors of the others are in the report. */
+async function openAll(
+  { host, port, count }: Pick<HoldTask, 'host' | 'port' | 'count'>,
+  report: HoldReport,
+): Promise<Socket[]> {
+  const sockets: Socket[] = [];
   await Promise.all(
     Array.from({ length: count }, async (_, index) => {
       // 2,000 at once would overflow the listener's backlog, which is not what is tested.
-      await new Promise((resolve) => setTimeout(resolve, index));
+      await sleep(index);
       await open(host, port, report).then(
-        (socket) => void sockets.add(socket),
+        (socket) => void sockets.push(socket),
         (error: unknown) => {
           increment(report.errors, nameError(error));
         },
       );
     }),
   );
-  process.stdout.write(`${JSON.stringify({ held: sockets.size })}\n`);
-  const until = performance.now() + durationMs;
-  while (performance.now() < until) {
-    for (const socket of sockets) socket.write('.');
-    report.sent += sockets.size;
-    await new Promise((resolve) => setTimeout(resolve, 100));
-  }
-  // What was sent last is on its way back.
-  await new Promise((resolve) => setTimeout(resolve, 300));
-  for (const socket of sockets) socket.removeAllListeners('close').destroy();
-  return report;
+  return sockets;
+}
+
+function ping(sockets: readonly Socket[], report: HoldReport): void {
+  for (const socket of sockets) socket.write('.');
+  report.sent += sockets.length;
+}
+
+/** What was sent last is on its way back. From a connection that broke nothing comes any more. */
+async function waitForEchoes(report: HoldReport): Promise<void> {
+  const started = performance.now();
+  const isOver = () => {
+    const passedMs = performance.now() - started;
+    if (report.echoes === report.sent || passedMs > echoLimitMs) return true;
+    return passedMs > 300 && Object.keys(report.errors).length > 0;
+  };
+  while (!isOver()) await sleep(20);
 }
 
 function open(host: string, port: number, report: HoldReport): Promise<Socket> {
   return new Promise((resolve, reject) => {
     const socket = connectPlain({ host, port, noDelay: true }, () => socket.write('echo\n'));
-    socket.setTimeout(requestLimitMs, () => socket.destroy(new Error('timeout')));
+    socket.setTimeout(echoLimitMs, () => socket.destroy(new Error('timeout')));
     let greeting = '';
     const onGreeting = (data: Buffer) => {
       // The apiserver's name, and the first line that comes back.
@@ -178,6 +213,29 @@ function request(
       else resolve({ apiserver, from: '', ...(JSON.parse(body) as object) });
     });
   });
+}
+
+/** Asks an apiserver of the miniature cluster for its name, without TLS. */
+function greet(
+  target: { host: string; port: number },
+  limitMs: number,
+): Promise<{ apiserver: string; from: string }> {
+  return new Promise((resolve, reject) => {
+    const socket = connectPlain({ ...target, localPort: takePort() }, () => socket.write('echo\n'));
+    const timer = setTimeout(() => socket.destroy(new Error('timeout')), limitMs);
+    socket.once('data', (greeting: Buffer) => {
+      resolve({ apiserver: greeting.toString('latin1').split('\n', 1)[0] ?? '', from: '' });
+      socket.end();
+    });
+    socket.on('error', reject).on('close', () => {
+      clearTimeout(timer);
+      reject(new Error('closed'));
+    });
+  });
+}
+
+function sleep(milliseconds: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, milliseconds));
 }
 
 function increment(counts: Record<string, number>, key: string): void {

@@ -2,7 +2,8 @@ import { readFileSync } from 'node:fs';
 import { type ClientHttp2Session, connect, type SessionOptions } from 'node:http2';
 import { type TLSSocket } from 'node:tls';
 import { nameError } from './seat-connects.ts';
-import { type Identity, type WatchReport, type WatchTask, type WriteTask } from './seat.ts';
+import type { Identity } from './identity.ts';
+import { type WatchReport, type WatchTask, type WriteTask } from './seat.ts';
 
 /**
  * As client-go has them: a connection on which nothing came for so long is asked for a sign of life, and given up
@@ -16,29 +17,46 @@ const dialLimitMs = 30_000;
 
 const retryMs = 100;
 
+/** Before anything is measured, whatever hangs is tried again, and given up after so long in all. */
+const firstDialLimitMs = 3000;
+const beginLimitMs = 60_000;
+
 /** A write that does not succeed within this goes to the next apiserver. */
 const writeLimitMs = 500;
 
 /** Where the ConfigMaps are. */
 export const collection = '/api/v1/namespaces/default/configmaps';
 
-/** Watches until the time is over, and connects again whenever the watch ends. Prints a line at its first event. */
+/**
+ * Watches until the time is over, which begins with its first event, and connects again whenever the watch ends. Prints a line
+ * at that event; a report without any is of a watch that did not begin within a minute.
+ */
 export async function watchObject(task: WatchTask): Promise<WatchReport> {
-  const started = performance.now();
+  let started = performance.now();
   const eventsAtMs: number[] = [];
   const apiservers: string[] = [];
   const errors: Record<string, number> = {};
-  const over = started + task.durationMs;
-  while (performance.now() < over) {
-    await watchOnce(task, over, (apiserver) => {
+  const over = new AbortController();
+  const onEnd = () => {
+    over.abort();
+  };
+  let end = setTimeout(onEnd, beginLimitMs);
+  const onEvent = (apiserver: string) => {
+    if (apiservers.length === 0) {
       // Wherever it begins elsewhere it is no part of what is measured.
-      if (apiservers.length === 0 && task.apiserver !== undefined && apiserver !== task.apiserver)
-        return false;
-      if (apiservers.length === 0) process.stdout.write('"watching"\n');
-      if (apiservers.at(-1) !== apiserver) apiservers.push(apiserver);
-      eventsAtMs.push(performance.now() - started);
-      return true;
-    }).catch((error: unknown) => {
+      if (task.apiserver !== undefined && apiserver !== task.apiserver) return false;
+      started = performance.now();
+      clearTimeout(end);
+      end = setTimeout(onEnd, task.durationMs);
+      process.stdout.write('"watching"\n');
+    }
+    if (apiservers.at(-1) !== apiserver) apiservers.push(apiserver);
+    eventsAtMs.push(performance.now() - started);
+    return true;
+  };
+  while (!over.signal.aborted) {
+    const limitMs = apiservers.length === 0 ? firstDialLimitMs : dialLimitMs;
+    await watchOnce(task, { limitMs, over: over.signal }, onEvent).catch((error: unknown) => {
       const name = nameError(error);
       errors[name] = (errors[name] ?? 0) + 1;
     });
@@ -74,20 +92,18 @@ export async function writeObject(task: WriteTask): Promise<{ written: number }>
 /** One connection with one watch; ends when either does, when it is refused by `onEvent`, or when time is over. */
 function watchOnce(
   { host, port, identity, object }: WatchTask,
-  over: number,
+  { limitMs, over }: { limitMs: number; over: AbortSignal },
   onEvent: (apiserver: string) => boolean,
 ): Promise<void> {
   return new Promise((resolve, reject) => {
     const session = open(host, port, identity);
     let idle = setTimeout(() => {
       session.destroy(new Error('dial timeout'));
-    }, dialLimitMs);
-    const end = setTimeout(
-      () => {
-        session.destroy();
-      },
-      Math.max(0, over - performance.now()),
-    );
+    }, limitMs);
+    const onOver = () => {
+      session.destroy();
+    };
+    over.addEventListener('abort', onOver);
     const ask = () => {
       const limit = setTimeout(() => {
         session.destroy(new Error('ping timeout'));
@@ -106,7 +122,7 @@ function watchOnce(
     session.on('connect', rest).on('error', reject);
     session.on('close', () => {
       clearTimeout(idle);
-      clearTimeout(end);
+      over.removeEventListener('abort', onOver);
       resolve();
     });
     const path = `${collection}?watch=true&resourceVersion=0&fieldSelector=metadata.name%3D${object}`;
@@ -140,6 +156,8 @@ function patch(session: ClientHttp2Session, path: string, body: object): Promise
     stream.on('error', reject).on('close', () => {
       clearTimeout(timer);
       session.off('error', reject);
+      // Without an answer; with one this comes too late.
+      reject(new Error('closed'));
     });
     stream.resume().end(JSON.stringify(body));
   });

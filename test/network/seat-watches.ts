@@ -1,7 +1,7 @@
 import { type ClientHttp2Session } from 'node:http2';
 import { type TLSSocket } from 'node:tls';
 import { collection, open } from './seat-watch.ts';
-import { type Identity } from './seat.ts';
+import { type Identity } from './identity.ts';
 
 /** Watches of a ConfigMap in namespace `default`, each on a connection of its own, which ends once and for all. */
 export interface WatchesTask {

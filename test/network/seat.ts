@@ -1,65 +1,64 @@
 import type { ChildProcess } from 'node:child_process';
-import { createInterface, type Interface } from 'node:readline';
+import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import type { Identity } from './identity.ts';
 import type { WatchesReport, WatchesTask } from './seat-watches.ts';
 
-/** `count` new TLS connections, `concurrency` at a time. */
-export interface RequestTask {
-  readonly kind: 'requests';
+/** Where something is that is to be connected to. */
+export interface Target {
   readonly host: string;
   readonly port: number;
+}
+
+/** `count` new TLS connections, `concurrency` at a time. */
+export interface RequestTask extends Target {
+  readonly kind: 'requests';
   readonly count: number;
   readonly concurrency: number;
   /** What takes longer has failed; 2 s when left out. */
   readonly limitMs?: number;
+  /** Plain TCP connections instead, over which an apiserver of the miniature cluster says its name. */
+  readonly isPlain?: boolean;
   /** The address of the place that they come from; its own choice when left out. */
   readonly from?: string;
 }
 
 /** New TLS connections at a steady rate. */
-export interface RateTask {
+export interface RateTask extends Target {
   readonly kind: 'rate';
-  readonly host: string;
-  readonly port: number;
   readonly perSecond: number;
   readonly durationMs: number;
 }
 
 /** Open connections that exchange bytes for a while. */
-export interface HoldTask {
+export interface HoldTask extends Target {
   readonly kind: 'hold';
-  readonly host: string;
-  readonly port: number;
   readonly count: number;
+  /** At the longest, see `Seat.settle`. */
   readonly durationMs: number;
+  /** How often each of them sends a byte; 100 ms when left out. At the end each of them sends one more. */
+  readonly intervalMs?: number;
 }
 
 /** New TCP connections at a steady rate, closed as soon as they are there: what a second costs is the apiservers' share. */
-export interface ConnectTask {
+export interface ConnectTask extends Target {
   readonly kind: 'connects';
-  readonly host: string;
-  readonly port: number;
   readonly perSecond: number;
   /** At the longest, see `Seat.settle`. */
   readonly durationMs: number;
   /** A TLS ClientHello in base64: a connection is there only when its answer is. A TCP connection is enough when left out. */
   readonly hello?: string;
+  /** Whether a connection is there only when the stand-in of an apiserver has said its name. */
+  readonly isNamed?: boolean;
   /** What takes longer has failed; a second when left out. */
   readonly limitMs?: number;
-}
-
-/** How somebody with a certificate is known to an apiserver; files. */
-export interface Identity {
-  readonly authority: string;
-  readonly certificate: string;
-  readonly key: string;
+  /** The address of the place that they come from; its own choice when left out. */
+  readonly from?: string;
 }
 
 /** One watch of a ConfigMap in namespace `default`, kept up as client-go does. */
-export interface WatchTask {
+export interface WatchTask extends Target {
   readonly kind: 'watch';
-  readonly host: string;
-  readonly port: number;
   readonly identity: Identity;
   readonly object: string;
   /** The apiserver on which it shall begin, by its certificate's common name; any when left out. */
@@ -113,6 +112,8 @@ export interface ConnectReport {
   /** When it began, in milliseconds since the epoch. */
   readonly startedAt: number;
   readonly sent: number;
+  /** How many connections each stand-in of an apiserver answered, by the name that it said. */
+  readonly apiservers: Readonly<Record<string, number>>;
   readonly failures: { readonly atMs: number; readonly error: string; readonly isConnected: boolean }[];
   /** When those were started that were there in the end, but took more than a second. */
   readonly slowAtMs: readonly number[];
@@ -139,7 +140,8 @@ const program = fileURLToPath(new URL('seat-program.ts', import.meta.url));
 export class Seat {
   readonly name: string;
   readonly #child: ChildProcess;
-  readonly #lines: Interface;
+  /** What it prints, line by line: those too that come before they are asked for. */
+  readonly #lines: AsyncIterator<string, undefined>;
 
   /** The program to start at the place; it ends with its standard input. */
   static readonly command: readonly string[] = [process.execPath, program];
@@ -150,12 +152,18 @@ export class Seat {
     this.#child = child;
     this.#child.stderr?.on('data', (text: Buffer) => process.stderr.write(text));
     if (this.#child.stdout === null) throw new Error('a seat needs its standard output');
-    this.#lines = createInterface({ input: this.#child.stdout });
+    this.#lines = createInterface({ input: this.#child.stdout })[Symbol.asyncIterator]();
   }
 
   /** New connections, 8 at a time; what takes longer than `limitMs` has failed. */
   async request(host: string, port: number, count: number, limitMs = 2000): Promise<RequestReport> {
     this.#send({ kind: 'requests', host, port, count, concurrency: 8, limitMs });
+    return (await this.#nextLine()) as RequestReport;
+  }
+
+  /** New plain connections to the apiservers of the miniature cluster: far cheaper ones, all at once, each from a port of its own. */
+  async greet(host: string, port: number, count: number): Promise<RequestReport> {
+    this.#send({ kind: 'requests', host, port, count, concurrency: count, isPlain: true });
     return (await this.#nextLine()) as RequestReport;
   }
 
@@ -166,18 +174,14 @@ export class Seat {
   }
 
   /** New connections at a steady rate. */
-  async requestAtRate(
-    target: { host: string; port: number },
-    perSecond: number,
-    durationMs: number,
-  ): Promise<RateReport> {
+  async requestAtRate(target: Target, perSecond: number, durationMs: number): Promise<RateReport> {
     this.#send({ kind: 'rate', ...target, perSecond, durationMs });
     return (await this.#nextLine()) as RateReport;
   }
 
   /** Opens connections; answers once all are open, with the report to come when the time is over. */
   async hold(
-    target: { host: string; port: number },
+    target: Target & Pick<HoldTask, 'intervalMs'>,
     count: number,
     durationMs: number,
   ): Promise<{ held: number; report: Promise<HoldReport> }> {
@@ -192,10 +196,11 @@ export class Seat {
     return (await this.#nextLine()) as ConnectReport;
   }
 
-  /** Watches; answers once the first event is there, with the report to come when the time is over. */
+  /** Watches; answers once the first event is there, with the report to come when the time from then on is over. Rejects when none comes within a minute. */
   async watch(task: Omit<WatchTask, 'kind'>): Promise<{ report: Promise<WatchReport> }> {
     this.#send({ kind: 'watch', ...task });
-    await this.#nextLine();
+    const first = await this.#nextLine();
+    if (first !== 'watching') throw new Error(`no watch began at ${this.name}: ${JSON.stringify(first)}`);
     return { report: this.#nextLine() as Promise<WatchReport> };
   }
 
@@ -208,7 +213,7 @@ export class Seat {
 
   /**
    * Ends the task under way as soon as there is nothing left to see: connections at a steady rate when none failed
-   * or was slow for 2.5 s, watches when the awaited ones know of their end. Its report comes then.
+   * or was slow for 2.5 s, watches when the awaited ones know of their end, held ones at once. Its report comes then.
    */
   settle(): void {
     this.#send({ kind: 'settle' });
@@ -229,16 +234,9 @@ export class Seat {
     this.#child.stdin?.write(`${JSON.stringify(task)}\n`);
   }
 
-  #nextLine(): Promise<unknown> {
-    return new Promise((resolve, reject) => {
-      const onExit = () => {
-        reject(new Error(`the client at ${this.name} ended`));
-      };
-      this.#child.once('exit', onExit);
-      this.#lines.once('line', (line) => {
-        this.#child.off('exit', onExit);
-        resolve(JSON.parse(line));
-      });
-    });
+  async #nextLine(): Promise<unknown> {
+    const { value } = await this.#lines.next();
+    if (value === undefined) throw new Error(`the client at ${this.name} ended`);
+    return JSON.parse(value);
   }
 }

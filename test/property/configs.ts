@@ -49,7 +49,10 @@ export const config: fc.Arbitrary<Config> = fc
       sysctls: 'set',
       caFile: null,
       kubeconfig: null,
+      nodeName: null,
       stateDir: '/var/lib/vipnat',
+      runDir: '/run/vipnat',
+      listen: null,
       logLevel: 'info',
       logFormat: 'pretty',
     };

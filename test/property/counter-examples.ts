@@ -15,7 +15,10 @@ const config: Config = {
   sysctls: 'set',
   caFile: null,
   kubeconfig: null,
+  nodeName: null,
   stateDir: '/var/lib/vipnat',
+  runDir: '/run/vipnat',
+  listen: null,
   logLevel: 'info',
   logFormat: 'pretty',
 };

@@ -89,7 +89,7 @@ describe('from any state of the kernel, with any configuration', () => {
             expect(rules.slice(0, hook).filter(takesVips)).toEqual([]);
           }
           const match = new RegExp(
-            `^-d ${vip.address}/\\d+ -p tcp .*--dport ${vip.port} -j ${vipChainName(vip)}$`,
+            `^-d ${vip.address}/\\d+ -p tcp .*--dport ${vip.port} --tcp-flags FIN,SYN,RST,ACK SYN -j ${vipChainName(vip)}$`,
           );
           expect(rulesOf('VIPNAT').filter((rule) => match.test(rule))).toHaveLength(1);
         }

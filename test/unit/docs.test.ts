@@ -8,35 +8,31 @@ import {
   optionNames,
   schema,
 } from '../../agent/config/options.ts';
+import { commandNames } from '../../agent/cli/invocation.ts';
+import { findingCodes } from '../../agent/doctor/diagnose.ts';
+import { keepalivedSwitches } from '../../agent/keepalived/options.ts';
+import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
 import { readDocument } from '../../agent/config/document.ts';
+import { describeReason, eventReasons } from '../../agent/events/reasons.ts';
 import { errorCodes, VipnatError } from '../../lib/errors.ts';
+import { readTable, unquote } from '../documents/table.ts';
 
 let configuration = '';
 let errors = '';
+let events = '';
 beforeAll(async () => {
   configuration = await readFile('docs/configuration.md', 'utf8');
   errors = await readFile('docs/errors.md', 'utf8');
+  events = await readFile('docs/events.md', 'utf8');
 });
 
-/** The cells of a document's table, without its two head lines. */
-const readTable = (text: string) =>
-  text
-    .split('\n')
-    .filter((line) => line.startsWith('| '))
-    .slice(2)
-    .map((line) =>
-      line
-        .slice(2, -2)
-        .split(' | ')
-        .map((cell) => cell.trim()),
-    );
+const isEndpoint = (value: unknown): value is Endpoint => Object(value) === value && 'port' in Object(value);
 
 const formatDefault = (value: unknown) => {
   if (typeof value === 'number') return `${value}ms`;
+  if (isEndpoint(value)) return formatEndpoint(value);
   return value === null || Array.isArray(value) ? 'none' : value;
 };
-
-const unquote = (cell = '') => cell.replaceAll('`', '');
 
 describe('docs/configuration.md', () => {
   test('has a row for every option, in the order of the schema, and no other', () => {
@@ -69,17 +65,6 @@ describe('docs/configuration.md', () => {
     }
   });
 
-  test('names no variable that is none', () => {
-    const known = [
-      ...optionNames.map(nameVariable),
-      'VIPNAT_CONFIG',
-      'VIPNAT_SERVICE_HOST',
-      'VIPNAT_PORT',
-      'VIPNAT_',
-    ];
-    expect(known).toEqual(expect.arrayContaining(configuration.match(/VIPNAT_[A-Z_]*/g) ?? []));
-  });
-
   test('has an example file without problems', () => {
     const [, yaml = ''] = /```yaml\n([^]*?)```/.exec(configuration) ?? [];
     const { settings, problems } = readDocument(yaml, 'example');
@@ -88,6 +73,23 @@ describe('docs/configuration.md', () => {
     const values = Object.fromEntries([...settings].map(([name, { value }]) => [name, value]));
     expect(schema.safeParse(values)).toMatchObject({ success: true });
   });
+});
+
+test('docs/configuration.md has an item for every switch of keepalived, and no other', () => {
+  const [, section = ''] = /\n## keepalived\n([^]*?)\n## /.exec(configuration) ?? [];
+  const items = [...section.matchAll(/^- `--([a-z-]+) [^`]+`: /gm)].map(([, name]) => name);
+  expect(items).toEqual(keepalivedSwitches);
+});
+
+test('docs/doctor.md has a row for every code, in the order of the checks, and no other', async () => {
+  const rows = readTable(await readFile('docs/doctor.md', 'utf8'));
+  expect(rows.map(([code]) => unquote(code))).toEqual(findingCodes);
+});
+
+test('README has a row for every command, in the order of help, and no other', async () => {
+  const readme = await readFile('README.md', 'utf8');
+  const rows = [...readme.matchAll(/^\| `vipnat ([a-z]+)[^`]*` +\|/gm)].map(([, name]) => name);
+  expect(rows).toEqual(commandNames);
 });
 
 describe('every option', () => {
@@ -105,5 +107,11 @@ test('docs/errors.md has a row for every code, in the order of the catalogue, wi
       const error = new VipnatError(code, 'x');
       return [code, error.exitCode, error.retry ? 'yes' : 'no'];
     }),
+  );
+});
+
+test('docs/events.md has a row for every reason of an event, in the order of the catalogue, and no other', () => {
+  expect(readTable(events).map((cells) => cells.slice(0, 3).map(unquote))).toEqual(
+    eventReasons.map((reason) => [reason, describeReason(reason).type, describeReason(reason).action]),
   );
 });

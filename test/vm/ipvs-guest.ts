@@ -7,7 +7,7 @@ import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import type { GuestReport } from './cluster-ip.test.ts';
+import type { CommandReport, GuestReport } from './cluster-ip.test.ts';
 
 const folder = process.env['GUEST_FOLDER'] ?? '';
 const fromHere = (path: string) => fileURLToPath(new URL(path, import.meta.url));
@@ -35,7 +35,7 @@ agent.kill('SIGTERM');
 await once(agent, 'exit');
 const cleanup = vipnat('cleanup');
 const report: GuestReport = {
-  ...{ before: before.status, once: once_.status, inSync: inSync.status, cleanup: cleanup.status },
+  ...{ before, once: once_, inSync, cleanup },
   ...{ plan, balanced, withoutOne, withoutServer, log },
   left: execFileSync('iptables-legacy-save', { encoding: 'utf8' }).match(/vipnat/gi)?.length ?? 0,
 };
@@ -80,13 +80,13 @@ async function startApiservers(): Promise<void> {
   }
 }
 
-function vipnat(command: string, ...words: string[]): { status: number; stdout: string } {
+function vipnat(command: string, ...words: string[]): CommandReport {
   const options = command === 'cleanup' ? [] : ['--vip', vip];
   const { status, stdout, stderr } = spawnSync(process.execPath, [product, command, ...options, ...words], {
     encoding: 'utf8',
   });
   process.stdout.write(`vipnat ${command}: ${String(status)}\n${stdout}${stderr}`);
-  return { status: status ?? -1, stdout };
+  return { status: status ?? -1, stdout, stderr };
 }
 
 async function request(count: number): Promise<GuestReport['balanced']> {

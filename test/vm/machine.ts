@@ -3,10 +3,12 @@ import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { atEnd } from '../network/at-end.ts';
+import { chooseCpu } from '../lab/guest/cpu.ts';
 import { umlCommand } from '../lab/guest/uml.ts';
 
 /** Booting takes 2 s and system calls are slow in there; a guest that takes this long hangs. */
-const limitMs = 120_000;
+const limitMs = 300_000;
 
 /**
  * Boots user-mode Linux on this host's files, runs a program in it with this Node, and answers what the program
@@ -15,17 +17,17 @@ const limitMs = 120_000;
 export async function runInMachine(program: string): Promise<unknown> {
   const folder = mkdtempSync(join(tmpdir(), 'vipnat-vm-'));
   try {
-    const [command = '', ...words] = umlCommand({ memoryMb: 768, program, folder });
+    const [command = '', ...words] = umlCommand({ memoryMb: 768, program, folder, cpu: chooseCpu(0) });
     const machine = spawn(command, words, { stdio: ['ignore', 'pipe', 'pipe'], detached: true });
     let console_ = '';
     machine.stdout.setEncoding('utf8').on('data', (text: string) => (console_ += text));
     // A machine is a group of processes: the group's number is its leader's.
     const kill = () => process.kill(-(machine.pid ?? 0), 'SIGKILL');
-    process.on('exit', kill);
+    const takeBack = atEnd(kill);
     const timer = setTimeout(kill, limitMs);
     await once(machine, 'close');
     clearTimeout(timer);
-    process.off('exit', kill);
+    takeBack();
     return readReport(folder, console_);
   } finally {
     rmSync(folder, { recursive: true, force: true });

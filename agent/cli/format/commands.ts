@@ -2,6 +2,7 @@ import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { type Change, toCommandArguments } from '../../../lib/netfilter/iptables/change.ts';
 import { vipChainName } from '../../../lib/netfilter/balance.ts';
 import { type NftChange } from '../../../lib/netfilter/nftables/change.ts';
+import { toPrintableLine } from '../../../lib/printable.ts';
 import { toolName } from '../../../lib/kernel/tool-name.ts';
 import { countApiservers, type Decision } from '../../decide.ts';
 import { describeKubeProxy } from '../../describe.ts';
@@ -41,7 +42,8 @@ export function formatCommands(state: PlannedState, node: string): string {
     '',
     `# ${countChanges(byInterest(plan.tables))}. Nothing was written.`,
   ];
-  return `${lines.join('\n')}\n`;
+  // Reasons quote what others say: a second line of one would be a command.
+  return `${lines.map((line) => (line.startsWith('#') ? toPrintableLine(line) : line)).join('\n')}\n`;
 }
 
 function formatSwitches(missing: readonly MissingSwitch[]): string[] {

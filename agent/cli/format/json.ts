@@ -1,3 +1,4 @@
+import { toPrintableJson } from '../../../lib/printable.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { toolName } from '../../../lib/kernel/tool-name.ts';
 import { type PlannedState } from '../../offline.ts';
@@ -21,7 +22,7 @@ export function formatJson(state: PlannedState, node: string): string {
     family,
     input,
   }));
-  return `${JSON.stringify({ ...toHostAnswer(state, node), transactions }, null, 2)}\n`;
+  return `${toPrintableJson({ ...toHostAnswer(state, node), transactions }, 2)}\n`;
 }
 
 /** What was seen and decided, without what to write. */

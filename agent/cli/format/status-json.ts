@@ -1,5 +1,6 @@
+import { toPrintableJson } from '../../../lib/printable.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
-import { type HostStatus, type VipStatus } from '../../status/host-status.ts';
+import { type HostStatus, toVrrpState, type VipStatus } from '../../status/host-status.ts';
 import { toHostAnswer } from './json.ts';
 
 /** `status --json`, version 1: what `plan --format json` says without the transactions, and more. Ends with a newline. */
@@ -14,12 +15,13 @@ export function formatStatusJson(status: HostStatus, node: string, now: Date): s
         ? { running: false, pid: null, since: null }
         : { running: true, pid: agent.pid, since: agent.since },
   };
-  return `${JSON.stringify(answer, null, 2)}\n`;
+  return `${toPrintableJson(answer, 2)}\n`;
 }
 
 function describeVip(vip: VipStatus | undefined, now: Date): object {
   if (vip === undefined) return {};
-  const { backends, keepalived, isHeld } = vip;
+  const { backends, keepalived } = vip;
+  const vrrpState = toVrrpState(vip);
   return {
     backends: backends.map(({ endpoint, isLocal, state, reason, forMs, flows }) => ({
       address: formatEndpoint(endpoint),
@@ -30,9 +32,9 @@ function describeVip(vip: VipStatus | undefined, now: Date): object {
       flows,
     })),
     keepalived: {
-      running: keepalived.isRunning,
+      running: vrrpState !== null,
       vrid: keepalived.instance?.vrid ?? null,
-      state: keepalived.isRunning ? (isHeld ? 'MASTER' : 'BACKUP') : null,
+      state: vrrpState,
       priority: keepalived.instance?.priority ?? null,
     },
   };

@@ -1,14 +1,20 @@
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
+import { toPrintableLine } from '../../../lib/printable.ts';
 import { formatAge } from '../../age.ts';
 import { describeKubeProxy } from '../../describe.ts';
 import { describeDrift } from '../../plan.ts';
-import { type BackendStatus, type HostStatus, type VipStatus } from '../../status/host-status.ts';
+import {
+  type BackendStatus,
+  type HostStatus,
+  toVrrpState,
+  type VipStatus,
+} from '../../status/host-status.ts';
 
 /** One screen for a tired person: the answer first, the reason under it, then each apiserver, then who keeps it so. */
 export function formatStatus(status: HostStatus): string {
   const blocks = status.vips.map((vip) => formatVip(vip, status));
   const lines = [...blocks.flatMap((block) => [...block, '']), ...formatFoot(status)];
-  return `${lines.join('\n')}\n`;
+  return `${lines.map(toPrintableLine).join('\n')}\n`;
 }
 
 function formatVip({ decision, isHeld, backends }: VipStatus, status: HostStatus): string[] {
@@ -87,9 +93,11 @@ function describeAgent({ agent, activity }: HostStatus): string {
 
 /** The instances of the VIPs, each once. */
 function describeKeepalived(vips: readonly VipStatus[]): string[] {
-  const texts = vips.map(({ isHeld, keepalived: { isRunning, instance } }) => {
-    if (!isRunning) return 'none is seen here';
-    const parts = [isHeld ? 'MASTER' : 'BACKUP'];
+  const texts = vips.map((vip) => {
+    const { instance } = vip.keepalived;
+    const state = toVrrpState(vip);
+    if (state === null) return 'none is seen here';
+    const parts = [vip.vrrp === null ? state : `${state} for ${formatAge(vip.vrrp.forMs)}`];
     if (instance !== null) parts.push(`vrid ${instance.vrid}`);
     if (instance !== null && instance.priority !== null) parts.push(`priority ${instance.priority}`);
     return parts.join(' · ');

@@ -31,13 +31,26 @@ export interface ClusterApi {
   consult(known: KnownApiservers): ApiView | null | Promise<ApiView | null>;
 }
 
+/** Whether the API is followed, everything of it, and since when that is so, by the Clock. */
+export interface Following {
+  readonly isFollowed: boolean;
+  readonly since: number;
+}
+
 /** One that goes on by itself from the first `consult` on. */
 export interface FollowedApi extends ClusterApi {
   /** What it has said so far. */
   readonly view: ApiView | null;
+  /** How that goes; null where nothing is followed. */
+  readonly following: Following | null;
   /** Ends all that is under way. */
   stop(): void;
 }
 
 /** No credentials are configured: nothing is asked. */
-export const noApi: FollowedApi = { view: null, consult: () => null, stop: () => undefined };
+export const noApi: FollowedApi = {
+  view: null,
+  following: null,
+  consult: () => null,
+  stop: () => undefined,
+};

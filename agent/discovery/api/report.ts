@@ -1,6 +1,7 @@
 import { type VipnatError } from '../../../lib/errors.ts';
 import { type Clock } from '../../../lib/kernel/clock.ts';
 import { type Logger } from '../../log/logger.ts';
+import { type Meter, silentMeter } from '../../metrics/meter.ts';
 import { type Connection } from './route.ts';
 import { formatServer } from './servers.ts';
 
@@ -8,11 +9,13 @@ import { formatServer } from './servers.ts';
 export class ApiReport {
   readonly #logger: Logger;
   readonly #clock: Clock;
+  readonly #meter: Meter;
   #lostAt: number | null = null;
 
-  constructor(logger: Logger, clock: Clock) {
+  constructor(logger: Logger, clock: Clock, meter: Meter = silentMeter) {
     this.#logger = logger;
     this.#clock = clock;
+    this.#meter = meter;
   }
 
   /** Nobody has answered as they should. */
@@ -23,6 +26,7 @@ export class ApiReport {
       return;
     }
     this.#lostAt = this.#clock.now();
+    this.#meter.count('vipnat_failures_total', { code });
     const next = isKnown ? 'what it last said stays' : 'the apiservers are known from elsewhere, if at all';
     this.#logger.warn(`${what} (${next}; it is tried again and again)`, { code });
   }

@@ -24,21 +24,32 @@ export interface ApiCall {
   readonly forbidden: ReadonlySet<string>;
   readonly clock: Clock;
   readonly signal: AbortSignal;
+  /** What to send; without it the question is a GET. */
+  readonly message?: ApiMessage;
+  /** The statuses whose answers the receiver takes; 200 alone when left out. */
+  readonly accepted?: ReadonlySet<number>;
+}
+
+/** An object to create, or what to change of one. */
+export interface ApiMessage {
+  readonly method: 'POST' | 'PATCH';
+  readonly contentType: string;
+  readonly text: string;
 }
 
 /** A Status says in a sentence what is wrong. */
 const maxStatusLength = 16_384;
 
-/** Who takes the answer, when it is 200. What these throw ends the question. */
+/** Who takes the answer, when its status is accepted. What these throw ends the question. */
 export interface Receiver<T> {
-  readonly onBegin?: () => void;
+  readonly onBegin?: (statusCode: number) => void;
   readonly onText: (text: string) => void;
   /** Told at the end of a whole answer; what it returns is what the question comes to. */
   readonly onEnd: () => T;
 }
 
 /**
- * Sends a GET and hands on the answer's body as it comes. Ends with the answer.
+ * Sends a question and hands on the answer's body as it comes. Ends with the answer.
  * @throws VipnatError API_UNREACHABLE, API_UNTRUSTED, API_FORBIDDEN or API_ANSWER_UNEXPECTED; VersionGoneError for 410.
  */
 export async function callApi<T>(call: ApiCall, receiver: Receiver<T>): Promise<T> {
@@ -57,7 +68,7 @@ export async function callApi<T>(call: ApiCall, receiver: Receiver<T>): Promise<
         cancelBegin();
         readAnswer(call, response, receiver).then(resolve, reject);
       });
-      question.end();
+      question.end(call.message?.text);
     });
   } catch (error) {
     throw explain(call, error, question.socket);
@@ -67,14 +78,19 @@ export async function callApi<T>(call: ApiCall, receiver: Receiver<T>): Promise<
   }
 }
 
-function toOptions({ access, server, path, forbidden, signal }: ApiCall): RequestOptions {
+function toOptions({ access, server, path, forbidden, signal, message }: ApiCall): RequestOptions {
   const { serverName } = access;
+  const sent = message && {
+    'content-type': message.contentType,
+    'content-length': Buffer.byteLength(message.text),
+  };
   return {
     ...access.tls,
     host: server.host,
     port: server.port,
     path,
-    headers: { ...access.headers, accept: 'application/json' },
+    method: message?.method ?? 'GET',
+    headers: { ...access.headers, accept: 'application/json', ...sent },
     agent: false,
     signal,
     lookup: lookUpExcept(forbidden),
@@ -101,10 +117,14 @@ function lookUpExcept(forbidden: ReadonlySet<string>): LookupFunction {
   };
 }
 
+const onlyOk: ReadonlySet<number> = new Set([200]);
+
 async function readAnswer<T>(call: ApiCall, response: IncomingMessage, receiver: Receiver<T>): Promise<T> {
   response.setEncoding('utf8');
-  if (response.statusCode !== 200) throw refuse(call, response.statusCode ?? 0, await readStatus(response));
-  receiver.onBegin?.();
+  const { statusCode = 0 } = response;
+  const { accepted = onlyOk } = call;
+  if (!accepted.has(statusCode)) throw refuse(call, statusCode, await readStatus(response));
+  receiver.onBegin?.(statusCode);
   for await (const text of response) receiver.onText(String(text));
   return receiver.onEnd();
 }
@@ -121,7 +141,7 @@ async function readStatus(response: IncomingMessage): Promise<string> {
 const status = z.object({ message: z.string() });
 
 /** `: endpointslices is forbidden …`, or nothing where the body says nothing. */
-function describeStatus(body: string): string {
+export function describeStatus(body: string): string {
   try {
     const { message } = status.parse(JSON.parse(body));
     return `: ${quoteForeign(message)}`;

@@ -60,11 +60,17 @@ export interface Resource<T extends ApiObject> {
   readonly schema: z.ZodMiniType<T>;
 }
 
-/** The apiservers: one slice for each family, or more. */
+const byName = `fieldSelector=${encodeURIComponent('metadata.name=kubernetes')}`;
+
+/**
+ * The apiservers: kube-apiserver keeps them in one slice, of the family that it advertises, and names it as the Service
+ * (1.36, pkg/controlplane/reconcilers). Asked for by its name, so that a role can be limited to it; a slice that somebody
+ * else labels for the Service is not looked at.
+ */
 export const endpointSlices: Resource<EndpointSlice> = {
   kind: 'EndpointSlice',
   path: '/apis/discovery.k8s.io/v1/namespaces/default/endpointslices',
-  selector: `labelSelector=${encodeURIComponent('kubernetes.io/service-name=kubernetes')}`,
+  selector: byName,
   schema: slice,
 };
 
@@ -72,14 +78,14 @@ export const endpointSlices: Resource<EndpointSlice> = {
 export const services: Resource<Service> = {
   kind: 'Service',
   path: '/api/v1/namespaces/default/services',
-  selector: `fieldSelector=${encodeURIComponent('metadata.name=kubernetes')}`,
+  selector: byName,
   schema: service,
 };
 
 /** kube-apiserver takes no object above 1.5 MiB, and those of interest have 1 KiB. */
 export const maxAnswerLength = 2_000_000;
 
-/** A slice holds 100 apiservers: more slices are none of apiservers. */
+/** One is asked for: an answer with many is none of apiservers. */
 const maxObjects = 100;
 
 /** All objects of a kind, by name, as of a version. */

@@ -9,7 +9,8 @@ import { type EndpointSlice, type Service } from './resources.ts';
 
 /** The API's own default for sessionAffinity ClientIP, and its bounds (core/v1 DefaultClientIPServiceAffinitySeconds). */
 const defaultAffinitySeconds = 10_800;
-const maxAffinitySeconds = 86_400;
+/** The most that the API takes for it. */
+export const maxAffinitySeconds = 86_400;
 
 /** A broken list names many: a few show what is wrong. */
 const maxRefused = 5;

@@ -1,7 +1,7 @@
 import { type Clock } from '../../../lib/kernel/clock.ts';
 import { type Random } from '../../../lib/kernel/random.ts';
 import { type VipnatError } from '../../../lib/errors.ts';
-import { type ApiView, type FollowedApi, type KnownApiservers } from './cluster-api.ts';
+import { type ApiView, type FollowedApi, type Following, type KnownApiservers } from './cluster-api.ts';
 import { Follower } from './follower.ts';
 import { type ApiReport } from './report.ts';
 import {
@@ -35,11 +35,12 @@ export class WatchedApi implements FollowedApi {
   #service: Service | null = null;
   #isStarted = false;
   #isCurrent = true;
-  #isSaid = false;
+  #following: Following;
   #view: ApiView | null = null;
 
   constructor(options: WatchedApiOptions) {
     this.#options = options;
+    this.#following = { isFollowed: false, since: options.clock.now() };
     this.#followers = [
       this.#follow(endpointSlices, (objects) => {
         this.#slices = objects;
@@ -52,6 +53,10 @@ export class WatchedApi implements FollowedApi {
 
   get view(): ApiView | null {
     return this.#view;
+  }
+
+  get following(): Following {
+    return this.#following;
   }
 
   consult(known: KnownApiservers): ApiView | null {
@@ -85,7 +90,7 @@ export class WatchedApi implements FollowedApi {
 
   #lose(kind: string, problem: VipnatError): void {
     this.#followed.delete(kind);
-    this.#isSaid = false;
+    this.#setFollowed(false);
     this.#options.report.lost(problem, this.#view !== null);
     this.#setCurrent(false);
   }
@@ -93,10 +98,15 @@ export class WatchedApi implements FollowedApi {
   /** It is back when all kinds are. */
   #regain(kind: string, connection: Connection): void {
     this.#followed.add(kind);
-    if (this.#isSaid || this.#followed.size < this.#followers.length) return;
-    this.#isSaid = true;
+    if (this.#following.isFollowed || this.#followed.size < this.#followers.length) return;
+    this.#setFollowed(true);
     this.#options.report.followed(connection);
     this.#setCurrent(true);
+  }
+
+  #setFollowed(isFollowed: boolean): void {
+    if (this.#following.isFollowed === isFollowed) return;
+    this.#following = { isFollowed, since: this.#options.clock.now() };
   }
 
   #setCurrent(isCurrent: boolean): void {

@@ -1,3 +1,6 @@
+import { quoteWords } from '../../shell-words.ts';
+import { splitRule } from './rule.ts';
+
 /** One step of a plan within a table. */
 export type Change =
   /** Creates a chain of ours, or empties it when it exists. */
@@ -19,7 +22,14 @@ export function toCommandArguments(table: string, change: Change): string {
   const arguments_ =
     change.kind === 'reset-chain' ? `${change.exists ? '-F' : '-N'} ${change.chain}` : toRestoreLine(change);
   // Brackets are patterns to a shell: IPv6 destinations are quoted.
-  return `-t ${table} ${arguments_.replaceAll(/(\[[0-9a-f:.]+\]:\d+)/g, "'$1'")}`;
+  const plain = arguments_.replaceAll(/(\[[0-9a-f:.]+\]:\d+)/g, "'$1'");
+  // A rule that somebody else wrote can say anything.
+  return `-t ${table} ${isPlain(plain) ? plain : quoteWords(splitRule(arguments_))}`;
+}
+
+/** Whether a shell takes it for words, with or without quotes, and for nothing more. */
+function isPlain(line: string): boolean {
+  return /^(?:[\w ./:,+=%@-]|! |"[\w ./:,+=%@-]*"|'[^']*')*$/.test(line);
 }
 
 function toRestoreLine(change: Change): string {

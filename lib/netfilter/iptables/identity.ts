@@ -17,7 +17,7 @@ import { parseRule } from './rule.ts';
 export interface RuleSpec {
   /** The matches before the comment, for example `-d 10.0.0.50/32 -p tcp`; may be empty. */
   readonly head: string;
-  /** The matches after the comment and the target, for example `-m tcp --dport 6443 -j VIPNAT-1f2e3d4c5b`. */
+  /** The matches after the comment and the target, for example `-m conntrack --ctstate DNAT -j ACCEPT`. */
   readonly tail: string;
 }
 

@@ -1,5 +1,5 @@
 import { type Endpoint, parseEndpoint } from '../../address/endpoint.ts';
-import { type Balance, vipChainName } from '../balance.ts';
+import { type Balance, vipChainName, type Written } from '../balance.ts';
 import { isIntact } from '../compare-chain.ts';
 import { signRules } from './identity.ts';
 import { iptablesLanguage } from './language.ts';
@@ -8,23 +8,23 @@ import { parseRule } from './rule.ts';
 import { type Table } from './ruleset.ts';
 
 /**
- * The backends that our own rules in the nat table send a VIP's connections to, in the way direct: what an agent
- * that is gone last knew. Empty unless the VIP's chain is, to the letter, one that vipnat writes for these
- * backends: rules that somebody else put there or edited say nothing.
+ * What our own rules in the nat table do with a VIP's connections, in the way direct: what an agent that is gone last
+ * knew. Null unless the VIP's chain is, to the letter, one that vipnat writes for these backends: rules that somebody
+ * else put there or edited say nothing.
  */
-export function readWrittenBackends(nat: Table | undefined, vip: Endpoint): readonly Endpoint[] {
+export function readWritten(nat: Table | undefined, vip: Endpoint): Written | null {
   const seen = nat?.get(vipChainName(vip)) ?? [];
   const options = seen.map((text) => parseRule(text).options);
   const targets = new Set(options.map((option) => option.get('--to-destination') ?? ''));
   const backends = [...targets].map((text) => parseEndpoint(text)).filter((endpoint) => endpoint !== null);
-  if (backends.length === 0) return [];
+  if (backends.length === 0) return null;
   const seconds = options.map((option) => option.get('--seconds')).find((text) => text !== undefined);
   const affinitySeconds = seconds === undefined ? null : Number(seconds);
   const masquerades = ['own', 'kube-mark'] as const;
   const isOurs = masquerades.some((masquerade) =>
     isWritten({ vip, masquerade, route: { way: 'direct', backends, affinitySeconds } }, seen),
   );
-  return isOurs ? backends : [];
+  return isOurs ? { backends, affinitySeconds } : null;
 }
 
 function isWritten(balance: Balance, seen: readonly string[]): boolean {

@@ -46,7 +46,7 @@ export function renderTables(
       {
         chain: 'VIPNAT-POSTROUTING',
         hooks: ['POSTROUTING'],
-        rules: own.map(({ vip }) => matchTranslated(vip, 'MASQUERADE')),
+        rules: own.map(({ vip }) => matchTranslated(vip, masqueradeTarget)),
       },
     ]),
   };
@@ -69,16 +69,23 @@ function toTable(plans: readonly ChainPlan[]): WantedTable {
   };
 }
 
+/** Only the packet that opens a connection, see ADR 15. */
 function dispatch(family: Family, vip: Endpoint): RuleSpec {
   const prefix = family === 'ipv6' ? 128 : 32;
   return {
     head: `-d ${vip.address}/${prefix} -p tcp`,
-    tail: `-m tcp --dport ${vip.port} -j ${vipChainName(vip)}`,
+    tail: `-m tcp --dport ${vip.port} --tcp-flags FIN,SYN,RST,ACK SYN -j ${vipChainName(vip)}`,
   };
 }
 
+/**
+ * With ports by chance, as kube-proxy has them: the kernel's own choice is the client's port, and two clients that come from the
+ * same one at the same moment get the same one; the second loses its first packet, and a second. Since iptables 1.6.2.
+ */
+const masqueradeTarget = 'MASQUERADE --random-fully';
+
 /** Connections that were sent elsewhere than to the VIP they asked for, in both directions. */
-function matchTranslated(vip: Endpoint, target: 'ACCEPT' | 'MASQUERADE'): RuleSpec {
+function matchTranslated(vip: Endpoint, target: 'ACCEPT' | typeof masqueradeTarget): RuleSpec {
   return {
     head: '-p tcp',
     tail: `-m conntrack --ctstate DNAT --ctorigdst ${vip.address} --ctorigdstport ${vip.port} -j ${target}`,

@@ -24,26 +24,34 @@ export function parseRule(text: string): Rule {
   };
 }
 
+/** The words of a rule's text, unquoted: what the tool would be given as arguments. */
+export function splitRule(text: string): string[] {
+  return splitWords(text).map(({ value }) => value);
+}
+
 function readOptions(words: readonly Word[]): Map<string, string> {
-  const options = new Map<string, string>();
+  // Joined at the end: adding to a text word by word would take time by the square of its length.
+  const optionToValues = new Map<string, string[]>();
   let option = '';
   let negation = '';
   for (const word of words) {
     if (isNegation(word)) {
       negation = '!';
     } else if (isOption(word)) {
-      option = nameUniquely(`${negation}${word.value}`, options);
-      options.set(option, '');
+      option = nameUniquely(`${negation}${word.value}`, optionToValues);
+      optionToValues.set(option, []);
       negation = '';
     } else {
-      options.set(option, `${options.get(option) ?? ''} ${word.value}`.trimStart());
+      const values = optionToValues.get(option) ?? [];
+      values.push(word.value);
+      optionToValues.set(option, values);
     }
   }
-  return options;
+  return new Map([...optionToValues].map(([name, values]) => [name, values.join(' ')]));
 }
 
 /** A match can stand in a rule twice, for example two comments: the first keeps the plain name. */
-function nameUniquely(option: string, options: ReadonlyMap<string, string>): string {
+function nameUniquely(option: string, options: ReadonlyMap<string, unknown>): string {
   return options.has(option) ? `${option}#${options.size}` : option;
 }
 

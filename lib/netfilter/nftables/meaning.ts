@@ -10,8 +10,36 @@ function toMeaning(rule: string): string {
   return rule
     .replaceAll(/\s+/g, ' ')
     .replace(/\bl4proto tcp\b/, 'l4proto 6')
+    .replace(/\btcp flags & (\([^()]+\)|\w+) == (\w+)/, (_, mask: string, value: string) =>
+      describeFlags(value, mask),
+    )
+    .replace(/\btcp flags ([\w,]+) \/ ([\w,]+)/, (_, value: string, mask: string) =>
+      describeFlags(value, mask),
+    )
     .replace(/\bct status (?:dnat|0x0*20)\b/, 'ct status dnat')
     .replace(/\bdnat ip6? to\b/, 'dnat to');
+}
+
+/** RFC 9293, 3.1. */
+const flagToBit = new Map([
+  ['fin', 0x01],
+  ['syn', 0x02],
+  ['rst', 0x04],
+  ['psh', 0x08],
+  ['ack', 0x10],
+  ['urg', 0x20],
+  ['ecn', 0x40],
+  ['cwr', 0x80],
+]);
+
+/** `syn / fin,syn` as much as `& (0x1 | 0x2) == 0x2`: versions of nft differ. */
+function describeFlags(value: string, mask: string): string {
+  return `tcp flags ${addFlags(value)} of ${addFlags(mask)}`;
+}
+
+/** Of flags by name or number, each named once. */
+function addFlags(flags: string): number {
+  return [...flags.matchAll(/\w+/g)].reduce((sum, [flag]) => sum + (flagToBit.get(flag) ?? Number(flag)), 0);
 }
 
 /** The same for what a set is declared as: nft prints `3h` where it is not told to print numbers. */

@@ -1,6 +1,7 @@
 import { VipnatError } from '../../errors.ts';
 import { type NftTableOutput } from '../../kernel/port.ts';
 import { nameOwnTable } from '../../naming/own-table.ts';
+import { isNftName } from '../../naming/nft-name.ts';
 import { type NftChain, type NftRuleset, type NftTable } from './ruleset.ts';
 
 /** A line of foreign text that goes into a message stays readable. */
@@ -11,12 +12,14 @@ interface NftObject {
   readonly kind: string;
   readonly name: string;
   readonly statements: string[];
-  /** The beginning of a statement that goes on: nft breaks the lines of long sets. */
-  open: string;
+  /** The lines of a statement that goes on: nft breaks the lines of long sets. */
+  open: string[];
+  /** How many braces of that statement are open. */
+  depth: number;
 }
 
 /**
- * Reads what `nft -n -t list table ip vipnat` printed, from nft 1.0.1 on. Rules stay text. Empty text is no table.
+ * Reads what `nft -n -t list table ip vipnat` printed, from nft 0.9.8 on. Rules stay text. Empty text is no table.
  * @throws VipnatError TOOL_OUTPUT_UNEXPECTED for text that is not one whole table.
  */
 export function parseNftTable({ family, text }: NftTableOutput): NftRuleset {
@@ -36,7 +39,7 @@ function readTable(lines: readonly string[]): NftTable {
   let current: NftObject | null = null;
   for (const line of lines) {
     if (current !== null) {
-      if (current.open === '' && line === '}') current = null;
+      if (current.open.length === 0 && line === '}') current = null;
       else readStatement(current, line);
       continue;
     }
@@ -46,35 +49,38 @@ function readTable(lines: readonly string[]): NftTable {
     // The table's own comment.
     else if (!line.startsWith('comment ')) throw unexpected('a line has no place there', line);
   }
-  if (current !== null) throw unexpected(`${current.kind} ${current.name} has no end`, current.open);
+  if (current !== null) throw unexpected(`${current.kind} ${current.name} has no end`, current.open[0] ?? '');
   return { flags, ...sortObjects(objects) };
 }
 
 function openObject(line: string): NftObject | null {
   const [, kind, name] = /^(\w+) (\S+) \{(?: # handle \d+)?$/.exec(line) ?? [];
-  return kind === undefined || name === undefined ? null : { kind, name, statements: [], open: '' };
+  if (kind === undefined || name === undefined) return null;
+  return { kind, name, statements: [], open: [], depth: 0 };
 }
 
 function readStatement(object: NftObject, line: string): void {
-  const statement = `${object.open} ${line}`.trim();
-  const isWhole = countOpenBraces(statement) <= 0;
-  object.open = isWhole ? '' : statement;
-  if (isWhole) object.statements.push(statement);
+  object.open.push(line);
+  object.depth += countOpenBraces(line);
+  if (object.depth > 0) return;
+  object.statements.push(object.open.join(' '));
+  object.open = [];
+  object.depth = 0;
 }
 
-/** nft has no way to put a quote into a string. */
-function countOpenBraces(statement: string): number {
-  const bare = statement.replaceAll(/"[^"]*"/g, '');
+/** nft has no way to put a quote or a line break into a string. */
+function countOpenBraces(line: string): number {
+  const bare = line.replaceAll(/"[^"]*"/g, '');
   return bare.split('{').length - bare.split('}').length;
 }
 
 function sortObjects(objects: readonly NftObject[]): Omit<NftTable, 'flags'> {
-  const ofKind = (kind: string) => objects.filter((object) => object.kind === kind);
+  const ofKind = (kind: string) => objects.filter((object) => object.kind === kind && isNftName(object.name));
   return {
     sets: new Map(ofKind('set').map(({ name, statements }) => [name, toDeclaration(statements)])),
     chains: new Map(ofKind('chain').map(({ name, statements }) => [name, toChain(statements)])),
     others: objects
-      .filter(({ kind }) => kind !== 'set' && kind !== 'chain')
+      .filter(({ kind, name }) => !isNftName(name) || (kind !== 'set' && kind !== 'chain'))
       .map(({ kind, name }) => `${kind} ${name}`),
   };
 }

@@ -1,22 +1,22 @@
-import { type Endpoint, formatEndpoint, parseEndpoint } from '../../address/endpoint.ts';
-import { parseAddress } from '../../address/address.ts';
-import { vipChainName } from '../balance.ts';
+import { type Endpoint, parseEndpoint } from '../../address/endpoint.ts';
+import { vipChainName, type Written } from '../balance.ts';
 import { hasSameMeaning } from './meaning.ts';
 import { renderNftTable } from './render.ts';
 import { type NftTable } from './ruleset.ts';
 
 /**
- * The backends that our own table sends a VIP's connections to, what an agent that is gone last knew. Empty unless
- * the VIP's chain is, to the letter, one that vipnat writes for these backends.
+ * What our own table does with a VIP's connections, what an agent that is gone last knew. Null unless the VIP's chain
+ * is, to the letter, one that vipnat writes for these backends.
  */
-export function readWrittenBackends(table: NftTable | null, vip: Endpoint): readonly Endpoint[] {
+export function readWritten(table: NftTable | null, vip: Endpoint): Written | null {
   const name = vipChainName(vip);
   const seen = table?.chains.get(name);
-  if (table === null || seen === undefined) return [];
-  const backends = readChoice(seen.rules.at(-1) ?? '');
+  if (table === null || seen === undefined) return null;
+  const backends = readBackends(seen.rules);
   const affinitySeconds = readTimeout([...table.sets], name);
   const written = renderNftTable(vip.family, [{ vip, masquerade: 'own', backends, affinitySeconds }]);
-  return areSameRules(written?.chains.get(name)?.rules ?? [], seen.rules) ? backends : [];
+  const isOurs = areSameRules(written?.chains.get(name)?.rules ?? [], seen.rules);
+  return isOurs && backends.length > 0 ? { backends, affinitySeconds } : null;
 }
 
 function areSameRules(wanted: readonly string[], seen: readonly string[]): boolean {
@@ -25,17 +25,10 @@ function areSameRules(wanted: readonly string[], seen: readonly string[]): boole
   );
 }
 
-/** The elements of `… map { 0 : 10.0.0.11 . 6443, … }`. */
-function readChoice(rule: string): Endpoint[] {
-  return [...rule.matchAll(/\d+ : (\S+) \. (\d+)/g)]
-    .map(([, text = '', port]) => {
-      const address = parseAddress(text);
-      if (address === null) return null;
-      return parseEndpoint(
-        formatEndpoint({ family: address.family, address: address.text, port: Number(port) }),
-      );
-    })
-    .filter((endpoint) => endpoint !== null);
+/** Those of `… dnat to 10.0.0.11:6443 …`, each once, in their order. */
+function readBackends(rules: readonly string[]): Endpoint[] {
+  const texts = rules.flatMap((rule) => /\bdnat (?:ip6? )?to (\S+)/.exec(rule)?.[1] ?? []);
+  return [...new Set(texts)].map((text) => parseEndpoint(text)).filter((endpoint) => endpoint !== null);
 }
 
 function readTimeout(sets: readonly (readonly [string, string])[], chain: string): number | null {

@@ -16,6 +16,9 @@ export type TableBalance = Pick<Balance, 'vip' | 'masquerade'> & {
 /** Before kube-proxy's and iptables' nat chains at -100 (dstnat) and 100 (srcnat), and their filter chains at 0. */
 const priority = { translate: -105, forward: -5, masquerade: 95 };
 
+/** Only the packet that opens a connection, see ADR 15. */
+const opening = 'tcp flags & (fin | syn | rst | ack) == syn';
+
 /** How many clients one backend can have whose place is kept. One more is sent anywhere. */
 const maxClients = 65_535;
 
@@ -29,7 +32,7 @@ export function toTableBalance({ vip, masquerade, route }: Balance): TableBalanc
 export function renderNftTable(family: Family, balances: readonly TableBalance[]): NftTable | null {
   if (balances.length === 0) return null;
   const dispatch = balances.map(
-    ({ vip }) => `${ip(vip)} daddr ${vip.address} tcp dport ${vip.port} jump ${vipChainName(vip)}`,
+    ({ vip }) => `${ip(vip)} daddr ${vip.address} tcp dport ${vip.port} ${opening} jump ${vipChainName(vip)}`,
   );
   const own = balances.filter(({ masquerade }) => masquerade !== 'none');
   const chains: (readonly [string, string | null, readonly string[]])[] = [
@@ -39,7 +42,7 @@ export function renderNftTable(family: Family, balances: readonly TableBalance[]
     [
       'postrouting',
       hook('nat', 'postrouting', priority.masquerade),
-      own.map(({ vip }) => `${matchTranslated(vip)} masquerade`),
+      own.map(({ vip }) => `${matchTranslated(vip)} masquerade fully-random`),
     ],
     [
       'forward',
@@ -56,7 +59,7 @@ export function renderNftTable(family: Family, balances: readonly TableBalance[]
 }
 
 /**
- * A script for `nft -f -` that replaces the table whole, in one transaction. Written for nft 1.0.1 and later: no
+ * A script for `nft -f -` that replaces the table whole, in one transaction. Written for nft 0.9.8 and later: no
  * `destroy`, and numbers for priorities, because `dstnat` is refused in output chains.
  */
 export function printNftTable(family: Family, { sets, chains }: NftTable): string {
@@ -98,12 +101,20 @@ function hook(type: string, name: string, order: number): string {
 
 /** Clients whose place is kept first; all others by chance. */
 function translate({ vip, backends, affinitySeconds }: TableBalance): string[] {
-  if (backends.length === 0) return [];
-  const elements = backends.map(({ address, port }, index) => `${index} : ${address} . ${port}`);
-  const choice = `numgen random mod ${backends.length} map { ${elements.join(', ')} }`;
   // Also where a set is full, which ends a rule that would add to it.
-  const anywhere = `meta l4proto tcp dnat ${ip(vip)} to ${choice}`;
-  return affinitySeconds === null ? [anywhere] : [...keepPlaces(vip, backends), anywhere];
+  const anywhere = chooseByChance(backends, (backend) => `dnat ${ip(vip)} to ${formatEndpoint(backend)}`);
+  return affinitySeconds === null ? anywhere : [...keepPlaces(vip, backends), ...anywhere];
+}
+
+/**
+ * A rule for each backend, each as likely. Not one rule with a map: a packet that is in the old chain while a new one takes
+ * its place finds the old map empty, and goes past our rules (Linux 6.18).
+ */
+function chooseByChance(backends: readonly Endpoint[], act: (backend: Endpoint) => string): string[] {
+  return backends.map((backend, index, { length }) => {
+    const left = length - index;
+    return `meta l4proto tcp ${left === 1 ? '' : `numgen random mod ${left} 0 `}${act(backend)}`;
+  });
 }
 
 /** Whoever is in a backend's set goes there again; whoever is in none is put into one, each as likely. */
@@ -115,10 +126,7 @@ function keepPlaces(vip: Endpoint, backends: readonly Endpoint[]): string[] {
     ...backends.map(
       (backend) => `meta l4proto tcp ${source} @${affinityName(vip, backend)} ${enter(backend)}`,
     ),
-    ...backends.map(
-      (backend, index, { length }) =>
-        `meta l4proto tcp numgen random mod ${length - index} 0 ${enter(backend)}`,
-    ),
+    ...chooseByChance(backends, enter),
   ];
 }
 

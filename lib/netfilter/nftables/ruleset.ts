@@ -14,7 +14,7 @@ export interface NftTable {
   /** Set name to what it is declared as, without its elements: `type ipv4_addr; size 65535; …`. */
   readonly sets: ReadonlyMap<string, string>;
   readonly chains: ReadonlyMap<string, NftChain>;
-  /** Objects of any other kind, each by its kind and name. */
+  /** Objects of any other kind, or of a name that nft's language has no word for, each by its kind and name. */
   readonly others: readonly string[];
 }
 

@@ -1,9 +1,19 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { masters } from '../../network/layout.ts';
+import { breakPath, cutPower, mendPath, restorePower } from '../../lab/faults.ts';
 import { type Lab } from '../../lab/lab.ts';
+import { masters } from '../../network/layout.ts';
 
 /** The words for them. */
-export const faultNames = ['killed', 'blackholed', 'frozen', 'stopped', 'drained', 'holder'] as const;
+export const faultNames = [
+  'killed',
+  'blackholed',
+  'frozen',
+  'stopped',
+  'drained',
+  'holder',
+  'power',
+  'path',
+] as const;
 
 /** One of them. */
 export type FaultName = (typeof faultNames)[number];
@@ -70,6 +80,21 @@ export const faults: Readonly<Record<FaultName, Fault>> = {
     stuck: 'all',
     break: (lab, master) => lab.cut(master),
     mend: (lab, master) => lab.join(master),
+  },
+  power: {
+    meaning: "the VIP's holder loses its power: the same, and everything on it is killed by SIGKILL",
+    isAtHolder: true,
+    stuck: 'all',
+    break: cutPower,
+    mend: restorePower,
+  },
+  path: {
+    meaning:
+      "the VIP's holder can serve neither way: its apiserver is killed by SIGKILL, and a firewall drops what it sends to the others",
+    isAtHolder: true,
+    stuck: 'all',
+    break: breakPath,
+    mend: mendPath,
   },
 };
 

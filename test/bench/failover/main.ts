@@ -8,11 +8,12 @@ import { removeLabOnSignal } from '../../lab/interrupt.ts';
 import { type Lab } from '../../lab/lab.ts';
 import { defaultOptions, type LabOptions } from '../../lab/options.ts';
 import { requireHost } from '../../lab/requirements.ts';
+import { BusyProcessors } from '../busy.ts';
 import { chooseMaster, type FaultName, faults } from './faults.ts';
 import { recordHello } from '../../network/hello.ts';
-import { requireHaproxy } from './machine.ts';
+import { requireHaproxy } from '../programs.ts';
 import { type BenchOptions, parseBenchOptions } from './options.ts';
-import { appendRound, readRounds, removeRounds } from './record.ts';
+import { appendRound, pickRounds, removeRounds } from './record.ts';
 import { writeReport } from './report.ts';
 import { measureRound, type Outcome, prepareClient } from './round.ts';
 import { type SetUpName, setUps } from './set-ups.ts';
@@ -34,22 +35,24 @@ try {
 
 async function measure(options: BenchOptions): Promise<void> {
   requireHost(labOptions);
-  if (options.setUps.includes('haproxy')) requireHaproxy();
+  if (options.setUps.includes('haproxy')) {
+    requireHaproxy(', or leave it out: --only vipnat,kube-proxy');
+  }
   removeLabOnSignal(labOptions.name);
   await buildComponents(labOptions.kubernetes, say);
-  if (options.isFresh) removeRounds(options.setUps, options.faults);
+  if (options.isFresh) removeRounds(options);
   const hello = await recordHello();
   for (const setUp of options.setUps) await measureSetUp(setUp, options, hello);
-  say(`wrote ${await writeReport(labOptions.kubernetes)}`);
+  say(`wrote ${await writeReport(labOptions.kubernetes, options.isBusy)}`);
 }
 
 async function measureSetUp(
   setUp: SetUpName,
-  { faults: chosen, rounds }: BenchOptions,
+  { faults: chosen, rounds, isBusy }: BenchOptions,
   hello: string,
 ): Promise<void> {
   const missing = setUps[setUp].faults.flatMap((fault) => {
-    const onRecord = countRounds(setUp, fault);
+    const onRecord = countRounds({ setUp, fault, isBusy });
     return chosen.includes(fault) ? Array<FaultName>(Math.max(0, rounds - onRecord)).fill(fault) : [];
   });
   if (missing.length === 0) {
@@ -61,25 +64,34 @@ async function measureSetUp(
   try {
     await prepareClient(lab);
     for (const fault of missing) {
-      const outcome = await runRound(lab, setUp, fault, hello);
-      appendRound({ setUp, fault, at: new Date().toISOString(), ...outcome });
-      say(`${setUp}, ${fault}, ${countRounds(setUp, fault)} of ${rounds}: ${describe(outcome)}`);
+      const round = { setUp, fault, isBusy };
+      const outcome = await runRound(lab, round, hello);
+      appendRound({ ...round, at: new Date().toISOString(), ...outcome });
+      say(`${setUp}, ${fault}, ${countRounds(round)} of ${rounds}: ${describe(outcome)}`);
     }
   } finally {
     await lab.down();
   }
 }
 
-async function runRound(lab: Lab, setUp: SetUpName, fault: FaultName, hello: string): Promise<Outcome> {
+interface Round {
+  readonly setUp: SetUpName;
+  readonly fault: FaultName;
+  readonly isBusy: boolean;
+}
+
+async function runRound(lab: Lab, { setUp, fault, isBusy }: Round, hello: string): Promise<Outcome> {
   await waitForSteady(lab, setUp);
   const master = await chooseMaster(lab, faults[fault]);
-  const outcome = await measureRound(lab, { port: setUps[setUp].port, hello }, faults[fault], master);
+  const processors = isBusy ? new BusyProcessors() : null;
+  const measuring = measureRound(lab, { port: setUps[setUp].port, hello }, faults[fault], master);
+  const outcome = await measuring.finally(() => processors?.end());
   await faults[fault].mend(lab, master);
   return outcome;
 }
 
-function countRounds(setUp: SetUpName, fault: FaultName): number {
-  return readRounds().filter((round) => round.setUp === setUp && round.fault === fault).length;
+function countRounds({ setUp, fault, isBusy }: Round): number {
+  return pickRounds({ setUps: [setUp], faults: [fault], isBusy }).length;
 }
 
 function describe({

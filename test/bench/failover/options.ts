@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util';
 import { LabError } from '../../lab/error.ts';
-import { choose } from '../../lab/options.ts';
+import { chooseSome, parseRounds } from '../options.ts';
 import { type FaultName, faultNames } from './faults.ts';
 import { type SetUpName, setUpNames } from './set-ups.ts';
 
@@ -12,6 +12,8 @@ export interface BenchOptions {
   readonly faults: readonly FaultName[];
   /** Whether rounds on record are measured again. */
   readonly isFresh: boolean;
+  /** Whether every processor is kept busy during each round. */
+  readonly isBusy: boolean;
 }
 
 /**
@@ -19,15 +21,13 @@ export interface BenchOptions {
  * @throws LabError that names the one that is wrong.
  */
 export function parseBenchOptions(args: readonly string[]): BenchOptions {
-  const { rounds, only, fault, fresh } = parse(args);
-  if (!/^[1-9]\d{0,3}$/.test(rounds)) {
-    throw new LabError(`--rounds ${rounds} is no number of rounds. Example: --rounds 20`);
-  }
+  const { rounds, only, fault, fresh, busy } = parse(args);
   return {
-    rounds: Number(rounds),
+    rounds: parseRounds(rounds),
     setUps: chooseSome('--only', only, setUpNames),
     faults: chooseSome('--fault', fault, faultNames),
     isFresh: fresh,
+    isBusy: busy,
   };
 }
 
@@ -40,20 +40,10 @@ function parse(args: readonly string[]) {
         only: { type: 'string' },
         fault: { type: 'string' },
         fresh: { type: 'boolean', default: false },
+        busy: { type: 'boolean', default: false },
       },
     }).values;
   } catch (error) {
     throw new LabError((error as Error).message);
   }
-}
-
-/** In the order in which they are listed, each once. */
-function chooseSome<Word extends string>(
-  option: string,
-  given: string | undefined,
-  words: readonly [Word, ...Word[]],
-): Word[] {
-  if (given === undefined) return [...words];
-  const chosen = given.split(',').map((word) => choose(option, word, words));
-  return words.filter((word) => chosen.includes(word));
 }

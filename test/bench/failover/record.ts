@@ -1,6 +1,4 @@
-import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { dirname } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { Rounds } from '../record.ts';
 import { type FaultName } from './faults.ts';
 import { type Outcome } from './round.ts';
 import { type SetUpName } from './set-ups.ts';
@@ -9,46 +7,41 @@ import { type SetUpName } from './set-ups.ts';
 export interface RoundRecord extends Outcome {
   readonly setUp: SetUpName;
   readonly fault: FaultName;
+  /** Whether every processor was kept busy. */
+  readonly isBusy?: boolean;
   /** When it ended, as in ISO 8601. */
   readonly at: string;
 }
 
-/** One line of JSON for each round, kept between runs. */
-export const recordFile = fileURLToPath(new URL('../../../.cache/bench/failover.jsonl', import.meta.url));
+const record = new Rounds<RoundRecord>('failover');
 
-/** All rounds on record, the oldest first. A line that was cut off counts for nothing. */
+/** All rounds on record, the oldest first. */
 export function readRounds(): RoundRecord[] {
-  return readText()
-    .split('\n')
-    .flatMap((line) => {
-      try {
-        return [JSON.parse(line) as RoundRecord];
-      } catch {
-        return [];
-      }
-    });
+  return record.read();
 }
 
 /** Adds one. */
 export function appendRound(round: RoundRecord): void {
-  mkdirSync(dirname(recordFile), { recursive: true });
-  appendFileSync(recordFile, `${JSON.stringify(round)}\n`);
+  record.append(round);
 }
 
-/** Removes those of some set-ups and faults. */
-export function removeRounds(setUps: readonly SetUpName[], faults: readonly FaultName[]): void {
-  const left = readRounds().filter(({ setUp, fault }) => !setUps.includes(setUp) || !faults.includes(fault));
-  mkdirSync(dirname(recordFile), { recursive: true });
-  writeFileSync(recordFile, left.map((round) => `${JSON.stringify(round)}\n`).join(''));
+/** Which rounds. */
+export interface RoundKind {
+  readonly setUps: readonly SetUpName[];
+  readonly faults: readonly FaultName[];
+  readonly isBusy: boolean;
 }
 
-function readText(): string {
-  try {
-    const text = readFileSync(recordFile, 'utf8');
-    // Whatever ended in the middle of a line must not spoil the next one.
-    if (text !== '' && !text.endsWith('\n')) appendFileSync(recordFile, '\n');
-    return text;
-  } catch {
-    return '';
-  }
+/** Those on record of a kind. */
+export function pickRounds(kind: RoundKind): RoundRecord[] {
+  return record.read().filter((round) => isOfKind(round, kind));
+}
+
+/** Removes those of a kind. */
+export function removeRounds(kind: RoundKind): void {
+  record.remove((round) => isOfKind(round, kind));
+}
+
+function isOfKind(round: RoundRecord, { setUps, faults, isBusy }: RoundKind): boolean {
+  return setUps.includes(round.setUp) && faults.includes(round.fault) && (round.isBusy ?? false) === isBusy;
 }

@@ -1,7 +1,7 @@
 import { writeSection } from '../page.ts';
 import { faultNames, faults } from './faults.ts';
 import { describeMachine } from '../machine.ts';
-import { listVersions } from './machine.ts';
+import { listVersions } from '../programs.ts';
 import { readRounds, type RoundRecord } from './record.ts';
 import { limits } from './round.ts';
 import { setUpNames, setUps } from './set-ups.ts';
@@ -11,9 +11,15 @@ const heading = [
   ...['slow p50', 'slow p99', 'busy watches p50', 'p99', 'silent watches p50', 'p99'],
 ];
 
-/** Writes the table of all that is on record into docs/benchmarks.md; answers the file's path. */
-export async function writeReport(kubernetes: string): Promise<string> {
-  return await writeSection('failover', renderReport(readRounds(), kubernetes));
+/**
+ * Writes a table of what is on record into docs/benchmarks.md: of the quiet rounds, or of busy ones beside them.
+ * Answers the file's path.
+ */
+export async function writeReport(kubernetes: string, isBusy: boolean): Promise<string> {
+  const rounds = readRounds();
+  if (isBusy) return await writeSection('busy', renderBusy(rounds));
+  const quiet = rounds.filter((round) => round.isBusy !== true);
+  return await writeSection('failover', renderReport(quiet, kubernetes));
 }
 
 function renderReport(rounds: readonly RoundRecord[], kubernetes: string): string {
@@ -35,6 +41,43 @@ function renderReport(rounds: readonly RoundRecord[], kubernetes: string): strin
     '',
     ...faultNames.map((fault) => `- ${fault}: ${faults[fault].meaning}`),
   ].join('\n');
+}
+
+/** What has busy rounds, beside its quiet ones. */
+function renderBusy(rounds: readonly RoundRecord[]): string {
+  const kinds = [false, true].map((isBusy) => rounds.filter((round) => (round.isBusy ?? false) === isBusy));
+  const measures = ['failing p50', 'failing worst', 'failed worst', 'slow worst'];
+  const titles = ['fault', 'set-up', 'rounds', ...measures.flatMap((name) => [`${name}, quiet`, 'busy'])];
+  const rows = faultNames.flatMap((fault) =>
+    setUpNames.flatMap((setUp) => {
+      const [quiet = [], busy = []] = kinds.map((all) =>
+        all.filter((round) => round.fault === fault && round.setUp === setUp),
+      );
+      if (busy.length === 0) return [];
+      const [calm, pressed] = [summarizeShortly(quiet), summarizeShortly(busy)];
+      const figures = calm.flatMap((figure, index) => [figure, pressed[index] ?? '']);
+      return [[fault, setUps[setUp].title, `${quiet.length} and ${busy.length}`, ...figures]];
+    }),
+  );
+  const day = kinds[1]?.at(-1)?.at.slice(0, 10) ?? '';
+  return [
+    `\`scripts/bench failover --busy\`, ${day}. ${describeMachine()}.`,
+    '',
+    ...[titles, titles.map((_, column) => (column < 2 ? '-' : '-:')), ...rows].map(
+      (cells) => `| ${cells.join(' | ')} |`,
+    ),
+  ].join('\n');
+}
+
+function summarizeShortly(rounds: readonly RoundRecord[]): string[] {
+  const windows = rounds.map(({ windowMs, isOpen }) => (isOpen ? Infinity : windowMs));
+  const failed = rounds.map((round) => round.failed);
+  const slowed = rounds.map(({ slowedMs, isOpen }) => (isOpen ? Infinity : slowedMs));
+  return [
+    ...[50, 100].map((percent) => formatTime(pick(windows, percent), limits.roundMs)),
+    String(pick(failed, 100) ?? ''),
+    formatTime(pick(slowed, 100), limits.roundMs),
+  ];
 }
 
 function summarize(rounds: readonly RoundRecord[]): string[] {

@@ -6,10 +6,18 @@ import { raiseLab } from '../../lab/raise.ts';
 import { apiserverPort, masters } from '../../network/layout.ts';
 import { type FaultName, faultNames, shutdownDelaySeconds } from './faults.ts';
 
-const withoutDelay = faultNames.filter((name) => name !== 'drained');
+const ofHolder: readonly FaultName[] = ['holder', 'power', 'path'];
+const forAll = faultNames.filter((name) => !['drained', 'power', 'path'].includes(name));
 
 /** The words for them. */
-export const setUpNames = ['vipnat', 'vipnat-100ms', 'vipnat-delay', 'haproxy', 'kube-proxy'] as const;
+export const setUpNames = [
+  'vipnat',
+  'vipnat-100ms',
+  'vipnat-delay',
+  'vipnat-adverts',
+  'haproxy',
+  'kube-proxy',
+] as const;
 
 /** One of them. */
 export type SetUpName = (typeof setUpNames)[number];
@@ -30,7 +38,7 @@ export const setUps: Readonly<Record<SetUpName, SetUp>> = {
   vipnat: {
     title: 'vipnat',
     port: apiserverPort,
-    faults: withoutDelay,
+    faults: [...forAll, 'power', 'path'],
     raise: (options) => raiseLab(options),
   },
   'vipnat-100ms': {
@@ -49,10 +57,16 @@ export const setUps: Readonly<Record<SetUpName, SetUp>> = {
     faults: ['drained'],
     raise: (options) => raiseLab({ ...options, shutdownDelaySeconds }),
   },
+  'vipnat-adverts': {
+    title: 'vipnat, adverts of 300 ms',
+    port: apiserverPort,
+    faults: ofHolder,
+    raise: (options) => raiseLab({ ...options, keepalivedArguments: ['--advert', '300ms'] }),
+  },
   haproxy: {
     title: 'keepalived + HAProxy',
     port: haproxyPort,
-    faults: withoutDelay,
+    faults: forAll,
     raise: async (options) => {
       const lab = await raiseLab(options, { hasAgents: false });
       for (const { name } of masters) await lab.start(name, 'haproxy');
@@ -62,7 +76,7 @@ export const setUps: Readonly<Record<SetUpName, SetUp>> = {
   'kube-proxy': {
     title: 'kube-proxy alone',
     port: apiserverPort,
-    faults: withoutDelay,
+    faults: forAll,
     raise: async (options) => {
       const lab = await raiseLab(options, { hasAgents: false });
       for (const { name } of masters) await writeOnce(lab, name);

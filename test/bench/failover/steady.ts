@@ -1,14 +1,10 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { haproxyBackend, haproxyStatusUrl } from '../../lab/components/haproxy.ts';
-import { LabError } from '../../lab/error.ts';
 import { type Lab } from '../../lab/lab.ts';
 import { waitForApiservers, waitForBalance, waitForHolder } from '../../lab/ready.ts';
 import { apiserverPort, listApiservers, masters } from '../../network/layout.ts';
+import { waitUntil } from '../wait.ts';
 import { type SetUpName, setUps } from './set-ups.ts';
 
-/** kube-proxy may hang on a dead connection for 45 s, and an apiserver is an endpoint 10 s after its start. */
-const limitMs = 180_000;
-const restMs = 250;
 const requestCount = 30;
 
 /**
@@ -32,14 +28,6 @@ export async function waitForSteady(lab: Lab, setUp: SetUpName): Promise<void> {
     const { errors } = await lab.seat('client', 'check').request(lab.vip, setUps[setUp].port, requestCount);
     return Object.keys(errors).length === 0;
   });
-}
-
-async function waitUntil(what: string, isSo: () => Promise<boolean>): Promise<void> {
-  const until = performance.now() + limitMs;
-  while (!(await isSo())) {
-    if (performance.now() > until) throw new LabError(`not so after ${limitMs / 1000} s: ${what}`);
-    await sleep(restMs);
-  }
 }
 
 async function isSoEverywhere(isSo: (master: string) => Promise<boolean>): Promise<boolean> {

@@ -7,6 +7,11 @@ export interface AgentFigures {
   /** Resident, in bytes. */
   readonly memory: number;
   readonly descriptors: number;
+  /** Tools that run, and those that ended and were not waited for. */
+  readonly children: number;
+  /** How often its main thread was woken since its start: by timers, sockets and tools. */
+  readonly wakeups: number;
+  readonly pid: number;
   /** Its own and that of the tools it ran, since its start. */
   readonly processorMs: number;
 }
@@ -16,17 +21,25 @@ const millisecondsPerTick = 10;
 
 /** Looks at an agent from its own machine. */
 export async function measureAgent(machine: Machine, agent: Service): Promise<AgentFigures> {
-  const script = 'grep VmRSS /proc/$1/status; ls /proc/$1/fd | wc -l; cat /proc/$1/stat';
-  const { stdout } = await machine.run(['sh', '-c', script, 'sh', String(agent.readPid())]);
-  const [memory = '', descriptors = '', stat = ''] = stdout.trim().split('\n');
+  const script = `cd /proc/$1; grep -e VmRSS -e ^voluntary status; ls fd | wc -l; cat task/*/children | wc -w; cat stat`;
+  const pid = agent.readPid();
+  const { stdout } = await machine.run(['sh', '-c', script, 'sh', String(pid)]);
+  const [memory = '', wakeups = '', descriptors = '', children = '', stat = ''] = stdout.trim().split('\n');
   // The name in parentheses may hold blanks; fields 14 to 17 are utime, stime, cutime and cstime (proc(5)).
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   const ticks = fields.slice(11, 15).reduce((sum, field) => sum + Number(field), 0);
   return {
-    memory: Number(/\d+/.exec(memory)?.[0] ?? 0) * 1024,
+    memory: readNumber(memory) * 1024,
     descriptors: Number(descriptors),
+    children: Number(children),
+    wakeups: readNumber(wakeups),
+    pid,
     processorMs: ticks * millisecondsPerTick,
   };
+}
+
+function readNumber(line: string): number {
+  return Number(/\d+/.exec(line)?.[0] ?? 0);
 }
 
 /** For how long each apiserver was out of use that an agent's log says has fallen, in milliseconds; Infinity for one that did not come back. */

@@ -4,6 +4,7 @@
  */
 import { fileURLToPath } from 'node:url';
 import { Namespaces } from '../../network/namespaces.ts';
+import { renderIptables, renderNft } from '../foreign-rules.ts';
 import { describeMachine } from '../machine.ts';
 import { writeSection } from '../page.ts';
 // A plain import would run it here.
@@ -11,7 +12,6 @@ import type { RulesReport } from './measure.ts';
 
 const program = fileURLToPath(new URL('measure.ts', import.meta.url));
 const limitMs = 300_000;
-const rulesPerChain = 50;
 
 /** One way to write rules, what others use there, and how they load theirs. */
 const dialects = [
@@ -24,6 +24,9 @@ const dialects = [
 const cases = [
   { name: 'one VIP', vips: 1, foreignRules: 0, times: 21 },
   { name: '200 VIPs: 1,000 rules of ours or more', vips: 200, foreignRules: 0, times: 11 },
+  { name: 'one VIP, 100 rules of others', vips: 1, foreignRules: 100, times: 21 },
+  { name: 'one VIP, 1,000 rules of others', vips: 1, foreignRules: 1000, times: 21 },
+  { name: 'one VIP, 10,000 rules of others', vips: 1, foreignRules: 10_000, times: 11 },
   { name: 'one VIP, 100,000 rules of others', vips: 1, foreignRules: 100_000, times: 5 },
 ] as const;
 
@@ -60,35 +63,6 @@ async function measure(namespace: string, words: readonly string[]): Promise<Rul
   const { exitCode, stdout, stderr } = await namespaces.run(namespace, command, { limitMs });
   if (exitCode !== 0) throw new Error(stderr);
   return JSON.parse(stdout) as RulesReport;
-}
-
-function renderIptables(count: number): string {
-  const chains = listChains(count);
-  const rules = chains.flatMap((chain, index) =>
-    listMatches(index).map(
-      ([address, port]) => `-A ${chain} -d ${address}/32 -p tcp -m tcp --dport ${port} -j RETURN`,
-    ),
-  );
-  return ['*nat', ...chains.map((chain) => `:${chain} - [0:0]`), ...rules, 'COMMIT', ''].join('\n');
-}
-
-function renderNft(count: number): string {
-  const blocks = listChains(count).map((chain, index) => {
-    const rules = listMatches(index).map(([address, port]) => `ip daddr ${address} tcp dport ${port} return`);
-    return `chain ${chain} {\n${rules.join('\n')}\n}`;
-  });
-  return `table ip foreign {\n${blocks.join('\n')}\n}\n`;
-}
-
-function listChains(count: number): string[] {
-  return Array.from({ length: count / rulesPerChain }, (_, index) => `FOREIGN-${index}`);
-}
-
-function listMatches(chain: number): [string, number][] {
-  return Array.from({ length: rulesPerChain }, (_, rule) => [
-    `172.${16 + (chain >> 8)}.${chain & 255}.${rule}`,
-    rule + 1,
-  ]);
 }
 
 /** The median, and the worst in brackets. */

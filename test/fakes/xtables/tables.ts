@@ -36,6 +36,11 @@ export function copyTable(table: FakeTable): FakeTable {
   return new Map([...table].map(([name, { policy, rules }]) => [name, { policy, rules: [...rules] }]));
 }
 
+/** A copy of all tables, in their order. */
+export function copyTables(tables: FakeTables): FakeTables {
+  return new Map([...tables].map(([name, table]) => [name, copyTable(table)]));
+}
+
 /** The chain or target a printed rule leads to. */
 export function targetOf(rule: string): string | undefined {
   return /(?:^| )-[jg] (\S+)/.exec(rule.replaceAll(/"(?:[^"\\]|\\.)*"/g, '""'))?.[1];

@@ -7,6 +7,7 @@ import {
   type ComponentModule,
   etcdModule,
   type GoModule,
+  helmModule,
   kubernetesModule,
   readLockedSums,
   renderGoMod,
@@ -28,6 +29,16 @@ export function locateComponents(release: string): Components {
     'kube-apiserver': join(kubernetes, 'kube-apiserver'),
     'kube-proxy': join(kubernetes, 'kube-proxy'),
   };
+}
+
+/** Where Helm is, once it is built. */
+export function locateHelm(): string {
+  return join(componentFolder, helmModule.label, 'helm');
+}
+
+/** Builds Helm, if it is not there yet. */
+export async function buildHelm(say: (line: string) => void): Promise<void> {
+  await buildOnce(helmModule, say);
 }
 
 /** Builds the programs for a Kubernetes release that are not there yet. `say` gets a line for each build. */

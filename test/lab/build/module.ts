@@ -27,6 +27,19 @@ export const etcdModule: ComponentModule = {
   hasStagingModules: false,
 };
 
+/** The newest release of Helm, for the chart. */
+const helmVersion = 'v4.3.1';
+
+/** Helm's command. */
+export const helmModule: ComponentModule = {
+  label: `helm-${helmVersion.slice(1)}`,
+  path: 'helm.sh/helm/v4',
+  version: helmVersion,
+  commands: { helm: 'helm.sh/helm/v4/cmd/helm' },
+  linkerFlags: ['-s', '-w'],
+  hasStagingModules: false,
+};
+
 /** kube-apiserver and kube-proxy of a release, which say that it is theirs. */
 export function kubernetesModule(release: string): ComponentModule {
   const version = `v${release}`;

@@ -12,13 +12,16 @@ export function vipnatCommand(...words: readonly string[]): string[] {
   return [process.execPath, join(rootFolder, 'dist/vipnat.js'), ...words];
 }
 
+/** The `--run-dir` of a master: on a disk of its own, as its state is. */
+export const runFolder = '/var/lib/vipnat-run';
+
 /** A master's agent, with more arguments where it shall be otherwise. */
 export function agentCommand(
   family: Family,
   certificates: Certificates,
   more: readonly string[] = [],
 ): Command {
-  const options = ['--vip', vips[family], '--ca-file', certificates.authority];
+  const options = ['--vip', vips[family], '--ca-file', certificates.authority, '--run-dir', runFolder];
   return { command: vipnatCommand('run', ...options, ...more) };
 }
 

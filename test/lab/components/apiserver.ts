@@ -27,6 +27,8 @@ export function apiserverCommand(
       ],
       ...['--service-account-issuer=https://kubernetes.default.svc', '--cert-dir=/run/kube-apiserver'],
       '--endpoint-reconciler-type=lease',
+      // As kubeadm has it: without it no privileged pod is accepted.
+      '--allow-privileged=true',
       `--shutdown-delay-duration=${shutdownDelaySeconds}s`,
     ],
   };

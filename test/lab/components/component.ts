@@ -44,7 +44,7 @@ export function componentCommand(
     case 'kube-apiserver':
       return apiserverCommand(programs['kube-apiserver'], findMaster(host), options, certificates);
     case 'keepalived':
-      return keepalivedCommand(host, folder, family);
+      return keepalivedCommand(host, folder, family, options.keepalivedArguments);
     case 'kube-proxy':
       return kubeProxyCommand(programs['kube-proxy'], host, folder, setting);
     case 'vipnat':

@@ -1,48 +1,29 @@
-import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Family, parseAddress } from '../../../lib/address/address.ts';
-import { computeVrid } from '../../../lib/naming/vrid.ts';
+import { type Family } from '../../../lib/address/address.ts';
 import { masters, vips } from '../../network/layout.ts';
+import { runFolder, vipnatCommand } from './agent.ts';
 import { type Command } from './command.ts';
 
-/** The first master's; each one after it has ten less. */
-const highestPriority = 110;
+/** Prints the configuration, then becomes keepalived. Without the folder it would not track the file in it. */
+const script = `configuration=$1 folder=$2
+shift 2
+mkdir -p "$folder/keepalived"
+"$@" >"$configuration"
+exec keepalived --dont-fork --log-console --vrrp --use-file="$configuration" \\
+  --pid=/run/keepalived.pid --vrrp_pid=/run/keepalived-vrrp.pid`;
 
-/** A master's keepalived: all start as BACKUP, and a master that comes back does not take the VIP again. */
-export function keepalivedCommand(master: string, folder: string, family: Family): Command {
+/** A master's keepalived as `vipnat keepalived` would have it, which is given more arguments where it shall be otherwise. */
+export function keepalivedCommand(
+  master: string,
+  folder: string,
+  family: Family,
+  more: readonly string[] = [],
+): Command {
   const configuration = join(folder, master, 'keepalived.conf');
-  writeFileSync(configuration, renderConfiguration(master, family));
-  const files = ['--pid=/run/keepalived.pid', '--vrrp_pid=/run/keepalived-vrrp.pid'];
-  return {
-    command: [
-      'keepalived',
-      '--dont-fork',
-      '--log-console',
-      '--vrrp',
-      `--use-file=${configuration}`,
-      ...files,
-    ],
-  };
-}
-
-function renderConfiguration(master: string, family: Family): string {
-  const vip = parseAddress(vips[family]);
-  if (vip === null) throw new Error(`the layout's VIP is no address: ${vips[family]}`);
-  const priority = highestPriority - 10 * masters.findIndex(({ name }) => name === master);
-  return `global_defs {
-  router_id ${master}
-  vrrp_version ${family === 'ipv6' ? 3 : 2}
-}
-vrrp_instance VIP {
-  state BACKUP
-  nopreempt
-  interface eth0
-  virtual_router_id ${computeVrid(vip)}
-  priority ${priority}
-  advert_int 1
-  virtual_ipaddress {
-    ${vip.text}/${family === 'ipv6' ? 128 : 32}
-  }
-}
-`;
+  const peers = masters.map(({ addresses }) => addresses[family]).join(',');
+  const printing = vipnatCommand(
+    ...['keepalived', '--vip', vips[family], '--run-dir', runFolder],
+    ...['--peers', peers, ...more],
+  );
+  return { command: ['sh', '-ec', script, 'sh', configuration, runFolder, ...printing] };
 }

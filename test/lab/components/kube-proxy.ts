@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { type Family } from '../../../lib/address/address.ts';
 import { apiserverPort, podNetworks, vips } from '../../network/layout.ts';
 import { type Certificates } from '../certificates.ts';
+import { writeKubeconfig } from '../kubeconfig.ts';
 import { type LabOptions } from '../options.ts';
 import { type Command, toUrlHost } from './command.ts';
 
@@ -13,20 +14,14 @@ export interface ProxySetting {
   readonly family: Family;
 }
 
-/** As kubeadm has it: its server is the control plane's endpoint, the VIP. */
-export function writeKubeconfig(folder: string, family: Family, certificates: Certificates): string {
-  const path = join(folder, 'kube-proxy.kubeconfig');
-  const { certificate, key } = certificates.kubeProxy;
-  const server = `https://${toUrlHost(vips[family])}:${apiserverPort}`;
-  writeJson(path, {
-    apiVersion: 'v1',
-    kind: 'Config',
-    clusters: [{ name: 'lab', cluster: { server, 'certificate-authority': certificates.authority } }],
-    users: [{ name: 'kube-proxy', user: { 'client-certificate': certificate, 'client-key': key } }],
-    contexts: [{ name: 'lab', context: { cluster: 'lab', user: 'kube-proxy' } }],
-    'current-context': 'lab',
+/** kube-proxy's, as kubeadm has it: its server is the control plane's endpoint, the VIP. */
+export function writeProxyKubeconfig(folder: string, family: Family, certificates: Certificates): string {
+  return writeKubeconfig(join(folder, 'kube-proxy.kubeconfig'), {
+    server: `https://${toUrlHost(vips[family])}:${apiserverPort}`,
+    authority: certificates.authority,
+    user: 'kube-proxy',
+    pair: certificates.kubeProxy,
   });
-  return path;
 }
 
 /**

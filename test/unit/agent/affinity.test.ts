@@ -39,4 +39,15 @@ describe('for how long a client stays with its apiserver', () => {
     expect(await affinityAt(null, memory)).toBe(10_800);
     expect(await affinityAt(plain, memory)).toBeNull();
   });
+
+  test('is read from rules of ours by a process that was not there: it goes on as the one before', async () => {
+    const kernel = restoreCaptures([sticky]);
+    const before = await lookOnce(kernel, ordinaryConfig);
+    const gone = restoreCaptures([]);
+    const { plan } = await lookOnce(gone, ordinaryConfig, { memory: before.memory });
+    for (const transaction of plan.transactions) await gone.apply(transaction);
+    const after = await lookOnce(gone, ordinaryConfig);
+    expect(after.decisions[0]?.affinitySeconds).toBe(10_800);
+    expect(after.plan.transactions).toEqual([]);
+  });
 });

@@ -8,11 +8,12 @@ import { linesOf, ordinaryConfig, type RunningAgent, startAgent } from './runnin
 const nft = { family: 'ipv4', backend: 'nft' } as const;
 const three = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'].map((text) => toEndpoint(text));
 
-/** An agent on a host that does not forward, on which kube-proxy has three apiservers. */
+/** An agent on a host that does not forward, the first of three masters that kube-proxy knows. */
 function startOnClosedHost(config = ordinaryConfig): RunningAgent {
   const clock = new FakeClock();
   const kernel = new FakeKernel(clock);
   kernel.forwarding = { ipv4: false, ipv6: false };
+  kernel.addAddress({ family: 'ipv4', address: '10.77.0.11', device: 'eth0' });
   syncKubeProxy(kernel, nft, three);
   return startAgent({ clock, kernel, config });
 }

@@ -27,7 +27,7 @@ function planFor(print: (text: string) => string, prints = emptyMemory.prints): 
   );
 }
 
-const addOption = (text: string) => text.replace('-j MASQUERADE', '-j MASQUERADE --odd');
+const addOption = (text: string) => text.replace('--random-fully', '--random-fully --odd');
 
 test('a rule that is printed as it was written is no suspect', () => {
   expect(findSuspects(planFor((text) => text)).size).toBe(0);
@@ -38,7 +38,7 @@ test('a rule of ours that is printed otherwise is one, by backend and id', () =>
   const [[key, printed] = ['', '']] = suspects;
   expect(suspects.size).toBe(1);
   expect(key).toMatch(/^nft vipnat:[\w-]{16}$/);
-  expect(printed).toMatch(/-j MASQUERADE --odd$/);
+  expect(printed).toMatch(/-j MASQUERADE --random-fully --odd$/);
 });
 
 test('a rule that is missing, strange or of another id is none', () => {
@@ -58,7 +58,7 @@ test('a print is believed when it came twice on end, and then the plan is empty'
 
 test('a print that changes is not believed', () => {
   const before = findSuspects(planFor(addOption));
-  const now = findSuspects(planFor((text) => text.replace('-j MASQUERADE', '-j MASQUERADE --other')));
+  const now = findSuspects(planFor((text) => text.replace('--random-fully', '--random-fully --other')));
   expect(learnPrints(emptyMemory, before, now)).toBe(emptyMemory);
 });
 

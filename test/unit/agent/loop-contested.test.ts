@@ -22,7 +22,7 @@ function run(kernel: FakeKernel, script: string): void {
 
 describe('a tool that prints our rules in a way of its own', () => {
   const addOption = (text: string) =>
-    text.replaceAll(/(-A VIPNAT-POSTROUTING .*-j MASQUERADE)$/gm, '$1 --odd');
+    text.replaceAll(/(-A VIPNAT-POSTROUTING .*-j MASQUERADE --random-fully)$/gm, '$1 --odd');
 
   test('is believed after two writes, and then all is in sync', async () => {
     const clock = new FakeClock();
@@ -44,7 +44,7 @@ describe('a tool that prints our rules in a way of its own', () => {
     startOnHost(kernel, clock);
     await clock.advance(2000);
     const [rule = ''] = /-A VIPNAT-POSTROUTING .*\n/.exec(kernel.show('ipv4', 'nft')) ?? [];
-    const edited = rule.replace('-j MASQUERADE', '-j RETURN');
+    const edited = rule.replace('-j MASQUERADE --random-fully', '-j RETURN');
     run(kernel, `*nat\n:VIPNAT-POSTROUTING - [0:0]\n${edited}COMMIT\n`);
     await clock.advance(1000);
     expect(kernel.show('ipv4', 'nft')).toContain(rule);

@@ -1,9 +1,12 @@
-import { describe, expect, test } from '@jest/globals';
+import { describe, expect, jest, test } from '@jest/globals';
 import { FakeClock } from '../../fakes/clock.ts';
 import { toEndpoint } from '../../fakes/endpoints.ts';
 import { FakeKernel } from '../../fakes/kernel.ts';
 import { syncKubeProxy } from '../../fakes/kube-proxy-rules.ts';
 import { linesOf, type RunningAgent, startAgent } from './running-agent.ts';
+
+// Minutes of fake time take a second, and several times that on a busy machine.
+jest.setTimeout(60_000);
 
 const nft = { family: 'ipv4', backend: 'nft' } as const;
 const [one, two, three] = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'];
@@ -67,6 +70,16 @@ describe('an apiserver that dies', () => {
     await agent.clock.advance(400);
     expect(listTargets(agent.kernel)).toEqual([one, two]);
     await agent.clock.advance(1000);
+    expect(listTargets(agent.kernel)).toEqual(followed);
+  });
+
+  test('is forgotten as soon where a look takes long', async () => {
+    const agent = await startInSync();
+    agent.kernel.faults.delayEvery('iptables-nft-save', 100);
+    agent.apiservers.set(three, 'refusing');
+    await agent.clock.advance(10_000);
+    syncKubeProxy(agent.kernel, nft, all.slice(0, 2));
+    await agent.clock.advance(3000);
     expect(listTargets(agent.kernel)).toEqual(followed);
   });
 

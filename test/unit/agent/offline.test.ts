@@ -30,7 +30,9 @@ describe('planning for a host that is not looked at', () => {
     const state = planOffline(config);
     expect(state.decisions).toMatchObject([{ way: 'service-chain', isBypass: false }]);
     expect(rulesIn(state, chain)).toEqual(['-j KUBE-SVC-NPX46M4PTMTKRN6Y']);
-    expect(rulesIn(state, 'VIPNAT')).toEqual([`-d 172.16.64.58/32 -p tcp -m tcp --dport 6443 -j ${chain}`]);
+    expect(rulesIn(state, 'VIPNAT')).toEqual([
+      `-d 172.16.64.58/32 -p tcp -m tcp --dport 6443 --tcp-flags FIN,SYN,RST,ACK SYN -j ${chain}`,
+    ]);
     expect(rulesIn(state, 'PREROUTING')).toEqual(['-j VIPNAT']);
     expect(rulesIn(state, 'OUTPUT')).toEqual(['-j VIPNAT']);
     expect(rulesIn(state, 'POSTROUTING')).toEqual(['-j VIPNAT-POSTROUTING']);

@@ -6,8 +6,12 @@ import { FakeClusterApi } from '../../fakes/cluster-api.ts';
 import { FakeClock } from '../../fakes/clock.ts';
 import { toEndpoint } from '../../fakes/endpoints.ts';
 import { FakeKernel } from '../../fakes/kernel.ts';
+import { RecordingEvents } from '../../fakes/events.ts';
+import { FakeMeter } from '../../fakes/meter.ts';
 import { createRecordingLogger, type RecordingLogger } from '../../fakes/logger.ts';
 import { FakeStore } from '../../fakes/store.ts';
+import { FakeNotices } from '../../fakes/notices.ts';
+import { FakeTrackFile } from '../../fakes/track-file.ts';
 
 /** The ordinary configuration: one VIP, and nothing else said. */
 export const ordinaryConfig: Config = {
@@ -23,7 +27,10 @@ export const ordinaryConfig: Config = {
   sysctls: 'set',
   caFile: null,
   kubeconfig: null,
+  nodeName: null,
   stateDir: '/var/lib/vipnat',
+  runDir: '/run/vipnat',
+  listen: null,
   logLevel: 'info',
   logFormat: 'pretty',
 };
@@ -34,10 +41,16 @@ export interface RunningAgent {
   readonly kernel: FakeKernel;
   readonly logger: RecordingLogger;
   readonly agent: Agent;
+  readonly meter: FakeMeter;
   readonly apiservers: FakeApiservers;
   readonly store: FakeStore;
+  /** What keepalived is told. */
+  readonly trackFile: FakeTrackFile;
+  /** What keepalived says. */
+  readonly notices: FakeNotices;
   /** What the agent asks as the Kubernetes API: one that says nothing until it is told to. */
   readonly api: FakeClusterApi;
+  readonly events: RecordingEvents;
 }
 
 /** What an agent is started with; a kernel needs its clock. */
@@ -73,12 +86,17 @@ export function startAgent(world: AgentWorld = {}): RunningAgent {
     });
   const apiservers = world.apiservers ?? new FakeApiservers(clock);
   const { memory = emptyMemory, store = new FakeStore() } = world;
+  const meter = new FakeMeter();
+  const trackFile = new FakeTrackFile();
+  const notices = new FakeNotices();
   let api = new FakeClusterApi();
   const followApi = (onChange: () => void) => (api = new FakeClusterApi(onChange));
-  const ports = { kernel, askProxyMode, clock, logger, apiserver: apiservers, store, followApi };
-  const agent = new Agent({ ...ports, ...world.ports }, config, memory);
+  const events = new RecordingEvents();
+  const files = { store, trackFile, notices };
+  const effects = { kernel, clock, logger, meter, apiserver: apiservers, events };
+  const agent = new Agent({ ...effects, ...files, askProxyMode, followApi, ...world.ports }, config, memory);
   agent.start();
-  return { clock, kernel, logger, apiservers, agent, store, api };
+  return { clock, kernel, logger, meter, apiservers, agent, ...files, api, events };
 }
 
 /** The lines of a level, without times. */

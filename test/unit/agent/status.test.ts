@@ -3,7 +3,7 @@ import { formatStatus } from '../../../agent/cli/format/status.ts';
 import { formatStatusJson } from '../../../agent/cli/format/status-json.ts';
 import { applyPlan } from '../../../agent/look.ts';
 import { type HostStatus, isInTrouble, toHostStatus } from '../../../agent/status/host-status.ts';
-import { findInstance } from '../../../lib/keepalived/find.ts';
+import { findInstance, findNamedFile, findWire } from '../../../lib/keepalived/find.ts';
 import { type FakeKernel } from '../../fakes/kernel.ts';
 import { lookOnce, restoreCaptures } from './captured-host.ts';
 import { ordinaryConfig } from './running-agent.ts';
@@ -67,6 +67,27 @@ drift       none
     expect(isInTrouble(status)).toBe(true);
   });
 
+  test('says of an apiserver that is kept in use what looks bad about it', async () => {
+    const status = await read(createHost());
+    const { assessment, ...found } = { ...status, flows: new Map(), keepalived: new Map() };
+    const unheard = { state: 'ready', reason: '', hanging: 'none', doubt: 'no answer to connects' } as const;
+    const health = new Map([[three[1] ?? '', unheard]]);
+    expect(formatStatus(toHostStatus({ ...assessment, health }, found))).toMatch(
+      /^ {2}10\.77\.0\.12:6443 +ready +no answer to connects$/m,
+    );
+  });
+
+  test("tells keepalived's own word for its state, and since when", async () => {
+    const { assessment, ...found } = { ...(await read(createHost())), flows: new Map() };
+    const keepalived = { 'vip-10.0.0.50': { state: 'FAULT', forMs: 12_000 } } as const;
+    const activity = { writes: 2, lookedMsAgo: 40, apiservers: {}, keepalived };
+    const status = toHostStatus(assessment, { ...found, activity, keepalived: new Map() });
+    expect(formatStatus(status)).toMatch(/^keepalived {2}FAULT for 12 s$/m);
+    expect(JSON.parse(formatStatusJson(status, 'm1', new Date()))).toMatchObject({
+      vips: [{ keepalived: { running: true, state: 'FAULT' } }],
+    });
+  });
+
   test('says in its first line that a VIP is not balanced', async () => {
     const kernel = createHost([]);
     await applyPlan(kernel, (await lookOnce(kernel, ordinaryConfig)).plan);
@@ -126,6 +147,35 @@ vrrp_instance B {
   test('is the one with its address', () => {
     expect(findInstance(text, '10.0.0.50')).toEqual({ vrid: 51, priority: 110 });
     expect(findInstance(text, '10.0.0.5')).toEqual({ vrid: 7, priority: null });
+  });
+
+  test.each([
+    [
+      ['keepalived', '--vrrp', '--use-file=/run/vipnat/keepalived/keepalived.conf'],
+      '/run/vipnat/keepalived/keepalived.conf',
+    ],
+    [['keepalived', '-f', '/etc/other.conf', '-l'], '/etc/other.conf'],
+    [['keepalived', '--use-file', '/etc/other.conf'], '/etc/other.conf'],
+    [['keepalived', '-f', 'other.conf'], null],
+    [['keepalived', '--dont-fork'], null],
+  ])('is looked for where keepalived was told to look: %j', (words, file) => {
+    expect(findNamedFile(words)).toBe(file);
+  });
+
+  test('says how masters reach each other', () => {
+    const unicast = `vrrp_instance A {
+      advert_int 0.3
+      unicast_src_ip 10.0.0.11
+      unicast_peer {
+        10.0.0.12
+        10.0.0.13 # m3
+      }
+    }`;
+    expect(findWire(unicast)).toEqual({
+      masters: ['10.0.0.11', '10.0.0.12', '10.0.0.13'],
+      advertSeconds: 0.3,
+    });
+    expect(findWire(text)).toEqual({ masters: [], advertSeconds: null });
   });
 
   test('is none where no instance has it', () => {

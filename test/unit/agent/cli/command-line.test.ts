@@ -27,7 +27,7 @@ describe('a command line', () => {
     expect(parse('--version')).toEqual({ kind: 'text', text: '1.2.3\n' });
     const help = parse('--help');
     expect(help).toMatchObject({ kind: 'text' });
-    for (const command of ['run', 'plan', 'check', 'cleanup', 'vrid', 'manifest']) {
+    for (const command of ['run', 'plan', 'check', 'doctor', 'cleanup', 'vrid', 'manifest', 'keepalived']) {
       expect(help).toMatchObject({ text: expect.stringMatching(new RegExp(`^ +${command} `, 'm')) });
       expect(parse(command, '--help')).toMatchObject({
         text: expect.stringMatching(/Examples?:[^]*Exit status:/),
@@ -68,6 +68,32 @@ describe('a command line', () => {
     });
   });
 
+  test('of keepalived has its own switches beside those of the configuration', () => {
+    expect(
+      parse('keepalived', '--vip', '10.0.0.50', '--peers', '10.0.0.11', '--peers=10.0.0.12', '--vrid', '0'),
+    ).toMatchObject({
+      command: { name: 'keepalived' },
+      flags: { vip: ['10.0.0.50'] },
+      problems: ['--vrid 0 is not a whole number from 1 to 255. Example: --vrid 51'],
+    });
+    expect(parse('keepalived', '--peers', '10.0.0.11', '--peers=10.0.0.12,10.0.0.13')).toMatchObject({
+      command: { options: { peers: [{ text: '10.0.0.11' }, { text: '10.0.0.12' }, { text: '10.0.0.13' }] } },
+    });
+  });
+
+  test('of doctor has how long to listen, in its unit', () => {
+    expect(parse('doctor', '--all', '--capture', '0s')).toMatchObject({
+      command: { name: 'doctor', options: { json: false, all: true, captureMs: 0 } },
+      problems: [],
+    });
+    expect(parse('doctor', '--json')).toMatchObject({
+      command: { options: { json: true, captureMs: 3500 } },
+    });
+    expect(parse('doctor', '--capture', '5')).toMatchObject({
+      problems: ['--capture 5 is not a duration with its unit, ms or s. Example: --capture 5s'],
+    });
+  });
+
   test('vrid takes its VIP', () => {
     expect(parse('vrid', '10.0.0.50')).toEqual({ kind: 'vrid', vip: '10.0.0.50' });
   });
@@ -75,9 +101,15 @@ describe('a command line', () => {
 
 describe('a command line that cannot be understood', () => {
   test.each([
-    [[], 'no command given. Commands: run, plan, check, status, cleanup, vrid, manifest. See vipnat --help'],
+    [
+      [],
+      'no command given. Commands: run, plan, check, status, doctor, cleanup, vrid, manifest, keepalived. See vipnat --help',
+    ],
     [['pln'], 'pln is no command. Did you mean plan?'],
-    [['doctor'], 'doctor is no command. Commands: run, plan, check, status, cleanup, vrid, manifest'],
+    [
+      ['examine'],
+      'examine is no command. Commands: run, plan, check, status, doctor, cleanup, vrid, manifest, keepalived',
+    ],
     [['--vip', '10.0.0.50', 'plan'], '--vip comes after the command. Example: vipnat plan --vip …'],
     [['--verbose'], '--verbose is no option. See vipnat --help'],
     [['plan', '--vip'], '--vip needs a value. Example: --vip 10.0.0.50:6443'],
@@ -113,12 +145,14 @@ describe('words that do not belong there', () => {
     [
       [],
       [
-        'manifest needs to be told what: daemonset or static-pod. Example: vipnat manifest daemonset --vip 10.0.0.50',
+        'manifest needs to be told what: daemonset, static-pod, keepalived. Example: vipnat manifest daemonset --vip 10.0.0.50',
       ],
     ],
     [
       ['static-pd'],
-      ['static-pd is none of daemonset, static-pod. Example: vipnat manifest static-pod --vip 10.0.0.50'],
+      [
+        'static-pd is none of daemonset, static-pod, keepalived. Example: vipnat manifest static-pod --vip 10.0.0.50',
+      ],
     ],
     [['daemonset', 'static-pod'], ['static-pod is one word too many. See vipnat manifest --help']],
     [['--vpi', '10.0.0.50', 'daemonset'], ['--vpi is no option of manifest. Did you mean --vip?']],

@@ -49,7 +49,7 @@ describe('dist/, taken away from its checkout', () => {
     });
   });
 
-  test.each(['client-node', 'execa', 'netlink', 'winston', 'yaml'])(
+  test.each(['client-node', 'execa', 'netlink', 'prom-client', 'winston', 'yaml'])(
     'loads %s, with what native part it has',
     (name) => {
       const script = `require(${JSON.stringify(join(folder, 'dist/vendor', `${name}.js`))})`;

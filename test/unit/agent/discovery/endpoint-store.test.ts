@@ -1,6 +1,16 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  chownSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createEndpointStore } from '../../../../agent/discovery/endpoint-store.ts';
@@ -45,15 +55,63 @@ describe('the store of the last known apiservers, in a folder', () => {
     expect(await store.load()).toEqual(toSaved('10.0.0.12:6443'));
   });
 
-  test('does not read what is far too large, or no file', async () => {
-    const store = createEndpointStore(root);
-    writeFileSync(store.location, ' '.repeat(100_000));
-    await expect(store.load()).rejects.toMatchObject({ code: 'STATE_UNREADABLE' });
-    rmSync(store.location);
-    execFileSync('mkfifo', [store.location]);
-    await expect(store.load()).rejects.toMatchObject({ code: 'STATE_UNREADABLE' });
-    rmSync(store.location);
-    await expect(createEndpointStore('/dev/null').load()).rejects.toMatchObject({ code: 'STATE_UNREADABLE' });
+  test('says what else is in its place, reads none of it, and replaces it', async () => {
+    const folder = join(root, 'planted');
+    const store = createEndpointStore(folder);
+    const plants: readonly (readonly [string, (path: string) => void])[] = [
+      [
+        'is too large for a file of vipnat',
+        (path) => {
+          writeFileSync(path, ' '.repeat(100_000));
+        },
+      ],
+      ['is no file', (path) => execFileSync('mkfifo', [path])],
+      [
+        'is a link, which vipnat does not follow',
+        (path) => {
+          symlinkSync(join(root, 'elsewhere'), path);
+        },
+      ],
+      [
+        'may be from anybody, as it has mode 0666',
+        (path) => {
+          chmodSync(path, 0o666);
+        },
+      ],
+      [
+        'may be from anybody, as its folder has mode 01777',
+        () => {
+          chmodSync(folder, 0o1777);
+        },
+      ],
+    ];
+    await createEndpointStore(root).save(toSaved('10.0.0.13:6443'));
+    symlinkSync('endpoints.json', join(root, 'elsewhere'));
+    for (const [problem, plant] of plants) {
+      await store.save(toSaved('10.0.0.11:6443'));
+      if (!problem.includes('may be from')) rmSync(store.location);
+      plant(store.location);
+      await expect(store.load()).rejects.toMatchObject({
+        code: 'STATE_UNREADABLE',
+        message: `${store.location} ${problem}: it is ignored, and replaced when the apiservers are known`,
+      });
+      await store.save(toSaved('10.0.0.12:6443'));
+      chmodSync(folder, 0o755);
+      expect(await store.load()).toEqual(toSaved('10.0.0.12:6443'));
+    }
+    expect(await createEndpointStore(root).load()).toEqual(toSaved('10.0.0.13:6443'));
+  });
+
+  test('believes no file of another user, and takes it over', async () => {
+    if (process.getuid?.() !== 0) return;
+    const store = createEndpointStore(join(root, 'foreign'));
+    await store.save(toSaved('10.0.0.11:6443'));
+    chownSync(store.location, 65_534, 65_534);
+    await expect(store.load()).rejects.toMatchObject({
+      message: expect.stringContaining('may be from anybody, as it belongs to user 65534'),
+    });
+    await store.save(toSaved('10.0.0.11:6443'));
+    expect(await store.load()).toEqual(toSaved('10.0.0.11:6443'));
   });
 
   test('says that it cannot write, and what was there stays', async () => {

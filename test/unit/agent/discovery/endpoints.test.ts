@@ -21,6 +21,7 @@ const all: EndpointSources = {
   kubeProxy: seen,
   configured: [second],
   remembered: { value: [third], seenIn: 'memory' },
+  former: [],
   written: [toEndpoint('10.0.0.14:6443')],
   vips: [vip],
 };

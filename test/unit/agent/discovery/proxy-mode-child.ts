@@ -6,14 +6,21 @@ import { askProxyMode } from '../../../../agent/discovery/proxy-mode.ts';
 execFileSync('ip', ['link', 'set', 'lo', 'up']);
 
 /** What is answered while something listens on the port of kube-proxy's metrics. */
-async function askWhileListening(host: string, listener: RequestListener): Promise<string | null> {
+async function askWhileListening(
+  host: string,
+  listener: RequestListener,
+  heldMs = 0,
+): Promise<string | null> {
   const server = createServer(listener);
   await new Promise<void>((resolve) => {
     server.listen({ host, port: 10249, ipv6Only: host.includes(':') }, () => {
       resolve();
     });
   });
-  const answer = await askProxyMode();
+  const asked = askProxyMode();
+  // As a look does that reads the rules of a large host.
+  if (heldMs > 0) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, heldMs);
+  const answer = await asked;
   server.closeAllConnections();
   await new Promise((resolve) => server.close(resolve));
   return answer;
@@ -32,6 +39,7 @@ const answers = {
   ipv6: await askWhileListening('::1', say('ipvs\n')),
   other: await askWhileListening('127.0.0.1', say('not found', 404)),
   endless: await askWhileListening('127.0.0.1', say('x'.repeat(100_000))),
+  held: await askWhileListening('127.0.0.1', say('iptables'), 600),
   hanging: await askWhileListening('127.0.0.1', () => undefined),
   aborted: await askWhileListening('127.0.0.1', (request) => {
     request.socket.destroy();

@@ -77,11 +77,17 @@ test('an agent whose own node is cut off changes nothing, says so, and finds all
   // By then the kernel has no neighbour any more.
   for (const endpoint of [second, third]) world.apiservers.set(endpoint, 'unreachable');
   await world.clock.advance(30_000);
+  expect(world.monitor.view.get(second)).toMatchObject({
+    state: 'ready',
+    isUnheard: true,
+    doubt: expect.stringMatching(/, nor does any apiserver on another host answer: this side's fault$/),
+  });
   for (const endpoint of [second, third]) world.apiservers.set(endpoint, 'healthy');
   await world.clock.advance(100);
   expect(world.changes).toEqual([]);
   expect(world.suspicions).toEqual([second, third]);
   await world.clock.advance(5000);
+  expect(world.monitor.view.get(second)?.isUnheard).toBeUndefined();
   expect(world.states).toEqual(['ready', 'ready', 'ready']);
   expect(world.monitor.all.map(({ suspicion }) => suspicion)).toEqual([null, null, null]);
 });
@@ -98,6 +104,35 @@ test('a host that refuses although an older connection lives is dead when anothe
   const world = await Monitored.start();
   world.apiservers.block(second);
   expect(await world.waitFor(second, 'dead')).toBeLessThanOrEqual(500);
+});
+
+test('where no new connection comes through at all, nobody is dead whose open connection answers', async () => {
+  const world = await Monitored.start();
+  for (const endpoint of [local, second, third]) world.apiservers.set(endpoint, 'clogged');
+  await world.clock.advance(30_000);
+  expect(world.changes).toEqual([]);
+  expect(world.suspicions).toEqual([local, second, third]);
+  // It serves what is open, so the virtual IP need not leave.
+  expect(world.monitor.all.map(({ endpoint }) => world.monitor.view.get(formatEndpoint(endpoint)))).toEqual(
+    Array(3).fill(expect.not.objectContaining({ isUnheard: true })),
+  );
+});
+
+test('one that new connections do not reach gets none, and those that are open live on', async () => {
+  const world = await Monitored.start();
+  world.apiservers.set(third, 'clogged');
+  expect(await world.waitFor(third, 'dead')).toBeLessThanOrEqual(twoSilentConnectsMs);
+  await world.clock.advance(30_000);
+  expect(world.monitor.view.get(third)).toMatchObject({ state: 'dead', hanging: 'half-open' });
+});
+
+test('but when its host goes too, they are lost', async () => {
+  const world = await Monitored.start();
+  world.apiservers.set(third, 'clogged');
+  await world.clock.advance(30_000);
+  world.apiservers.set(third, 'silent');
+  await world.clock.advance(4000);
+  expect(world.monitor.view.get(third)).toMatchObject({ hanging: 'all' });
 });
 
 test('a router that knows no way to a host is believed when another host is reached', async () => {

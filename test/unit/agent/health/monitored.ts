@@ -5,6 +5,7 @@ import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
 import { FakeApiservers } from '../../../fakes/apiserver.ts';
 import { FakeClock } from '../../../fakes/clock.ts';
 import { toEndpoint } from '../../../fakes/endpoints.ts';
+import { RecordingEvents } from '../../../fakes/events.ts';
 import { createRecordingLogger } from '../../../fakes/logger.ts';
 
 /** Three apiservers; the first is on the agent's own host. */
@@ -28,7 +29,8 @@ export class Monitored {
   readonly changes: Change[] = [];
   readonly suspicions: string[] = [];
   readonly logger = createRecordingLogger();
-  readonly #report = new HealthReport(this.logger);
+  readonly events = new RecordingEvents();
+  readonly #report = new HealthReport(this.logger, this.events);
 
   private constructor(clock: FakeClock) {
     this.clock = clock;

@@ -1,7 +1,8 @@
 /** Claims its network namespace in every way there is, and prints what came of it. For presence.test.ts. */
+import { createServer as createHttpServer, type ServerResponse } from 'node:http';
 import { createServer } from 'node:net';
 import { askAgentHealth, healthPath, toHealthAnswer } from '../../../../agent/http/agent-health.ts';
-import { apiPath, askAgentApi, toApiAnswer } from '../../../../agent/http/agent-api.ts';
+import { apiPath, askAgentApi } from '../../../../agent/http/agent-api.ts';
 import { claimPresence, findAgent } from '../../../../agent/http/presence.ts';
 import { VipnatError } from '../../../../lib/errors.ts';
 
@@ -56,7 +57,7 @@ await release();
 const health = new Map([['10.0.0.11:6443', { state: 'dead', reason: 'refused', hanging: 'none' } as const]]);
 const answers = [
   [healthPath, () => toHealthAnswer(health)],
-  [apiPath, () => toApiAnswer(view)],
+  [apiPath, () => ({ view, proxyBesideApi: {} })],
 ] as const;
 const releaseProbing = await claimPresence(info, new Map(answers));
 const probing = {
@@ -67,8 +68,58 @@ const probing = {
 await releaseProbing();
 const gone = (await askAgentHealth()) ?? (await askAgentApi());
 const after = { claim: await attempt(), found: await findAgent() };
+/** An HTTP server under that name that answers everything with this, as long as it is asked. */
+async function whileAnsweredBy(
+  answer: (response: ServerResponse) => void,
+): Promise<{ claim: string; found: unknown }> {
+  const server = createHttpServer((_, response) => {
+    response.on('error', () => undefined);
+    answer(response);
+  });
+  await new Promise<void>((resolve) => {
+    server.listen({ path: '\0vipnat-agent' }, () => {
+      resolve();
+    });
+  });
+  const result = { claim: await attempt(), found: await findAgent() };
+  server.closeAllConnections();
+  await new Promise((resolve) => server.close(resolve));
+  return result;
+}
+
+const truncated = await whileAnsweredBy((response) => {
+  response.writeHead(200, { 'content-length': 1000 }).write('{', () => response.destroy());
+});
+const dripping = await whileAnsweredBy((response) => {
+  const timer = setInterval(() => response.write(' '), 100);
+  response.on('close', () => {
+    clearInterval(timer);
+  });
+});
+const endless = await whileAnsweredBy((response) => {
+  const flood = () => {
+    while (response.write(' '.repeat(65_536)));
+  };
+  response.on('drain', flood);
+  flood();
+});
 const stranger = await whileHeldBy('HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello');
 const silent = await whileHeldBy(null);
-process.stdout.write(JSON.stringify({ before, during, mute, probing, gone, after, stranger, silent }), () => {
-  process.exit();
-});
+process.stdout.write(
+  JSON.stringify({
+    before,
+    during,
+    mute,
+    probing,
+    gone,
+    after,
+    stranger,
+    silent,
+    truncated,
+    dripping,
+    endless,
+  }),
+  () => {
+    process.exit();
+  },
+);

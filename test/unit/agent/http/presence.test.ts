@@ -18,6 +18,9 @@ interface Outcomes {
   readonly after: Outcome;
   readonly stranger: Outcome;
   readonly silent: Outcome;
+  readonly truncated: Outcome;
+  readonly dripping: Outcome;
+  readonly endless: Outcome;
 }
 
 let outcomes: Outcomes;
@@ -45,6 +48,7 @@ describe('the agent of a network namespace', () => {
       found: outcomes.during.found,
       health: [['10.0.0.11:6443', { state: 'dead', reason: 'refused', hanging: 'none' }]],
       api: {
+        proxyBesideApi: {},
         view: {
           endpoints: {
             ipv6: { value: [{ family: 'ipv6', address: 'fd00::11', port: 6443 }], seenIn: 'the API' },
@@ -65,7 +69,7 @@ describe('the agent of a network namespace', () => {
 });
 
 describe('something else that holds the name', () => {
-  test.each(['stranger', 'silent'] as const)(
+  test.each(['stranger', 'silent', 'truncated', 'dripping', 'endless'] as const)(
     'is no agent, and the error says how to find it: %s',
     (holder) => {
       expect(outcomes[holder].found).toBeNull();

@@ -10,7 +10,7 @@ const vip = ['--vip', '10.0.0.50'];
 const controlPlane = 'node-role.kubernetes.io/control-plane';
 
 describe('a DaemonSet', () => {
-  test('comes with an account that may list and watch what the agent asks for, and nothing else', async () => {
+  test('comes with an account that may do what the agent asks for, and nothing else', async () => {
     const objects = parse(await print(['daemonset', ...vip]));
     expect(objects.map(({ apiVersion, kind, metadata }) => [apiVersion, kind, metadata.namespace])).toEqual([
       ['v1', 'ServiceAccount', 'kube-system'],
@@ -19,20 +19,21 @@ describe('a DaemonSet', () => {
       ['apps/v1', 'DaemonSet', 'kube-system'],
     ]);
     const [, role, binding] = objects;
+    const follow = { resourceNames: ['kubernetes'], verbs: ['list', 'watch'] };
     expect(role).toMatchObject({
       rules: [
-        { apiGroups: ['discovery.k8s.io'], resources: ['endpointslices'], verbs: ['list', 'watch'] },
-        { apiGroups: [''], resources: ['services'], resourceNames: ['kubernetes'], verbs: ['list', 'watch'] },
+        { apiGroups: ['discovery.k8s.io'], resources: ['endpointslices'], ...follow },
+        { apiGroups: [''], resources: ['services'], ...follow },
+        { apiGroups: ['events.k8s.io'], resources: ['events'], verbs: ['create', 'patch'] },
       ],
     });
     expect(binding).toMatchObject({
       roleRef: { kind: 'Role', name: role?.metadata.name },
       subjects: [{ kind: 'ServiceAccount', name: 'vipnat', namespace: 'kube-system' }],
     });
-    expect([endpointSlices.path, services.path, services.selector]).toEqual([
-      '/apis/discovery.k8s.io/v1/namespaces/default/endpointslices',
-      '/api/v1/namespaces/default/services',
-      'fieldSelector=metadata.name%3Dkubernetes',
+    expect([endpointSlices, services].map(({ path, selector }) => `${path}?${selector}`)).toEqual([
+      '/apis/discovery.k8s.io/v1/namespaces/default/endpointslices?fieldSelector=metadata.name%3Dkubernetes',
+      '/api/v1/namespaces/default/services?fieldSelector=metadata.name%3Dkubernetes',
     ]);
   });
 
@@ -43,7 +44,7 @@ describe('a DaemonSet', () => {
     expect(parse(await print(['daemonset', ...vip]))[1]).toMatchObject({ rules });
   });
 
-  test('runs on control-plane nodes, one after the other, in their network', async () => {
+  test('runs on control-plane nodes, whatever their label holds and their taints are, one after the other, in their network', async () => {
     const [, , , daemonSet] = parse(await print(['daemonset', ...vip]));
     expect(daemonSet).toMatchObject({
       spec: {
@@ -53,12 +54,14 @@ describe('a DaemonSet', () => {
           metadata: { labels: { 'app.kubernetes.io/name': 'vipnat' } },
           spec: {
             serviceAccountName: 'vipnat',
-            nodeSelector: { [controlPlane]: '' },
-            tolerations: ['NoSchedule', 'NoExecute'].map((effect) => ({
-              key: controlPlane,
-              operator: 'Exists',
-              effect,
-            })),
+            affinity: {
+              nodeAffinity: {
+                requiredDuringSchedulingIgnoredDuringExecution: {
+                  nodeSelectorTerms: [{ matchExpressions: [{ key: controlPlane, operator: 'Exists' }] }],
+                },
+              },
+            },
+            tolerations: [{ operator: 'Exists' }],
             hostNetwork: true,
             dnsPolicy: 'Default',
             priorityClassName: 'system-node-critical',
@@ -81,6 +84,7 @@ describe('a DaemonSet', () => {
       { path: '/run/xtables.lock', type: 'FileOrCreate' },
       { path: '/lib/modules', type: 'Directory' },
       { path: '/var/lib/vipnat', type: 'DirectoryOrCreate' },
+      { path: '/run/vipnat', type: 'DirectoryOrCreate' },
     ]);
     expect(containers[0].volumeMounts).toContainEqual({
       name: 'modules',
@@ -126,7 +130,7 @@ describe.each([
   ['a DaemonSet of least privilege', ['daemonset', '--least-privilege']],
   ['a static pod', ['static-pod']],
 ])('%s', (_, words) => {
-  test('has two capabilities and can write two places of the host only', async () => {
+  test('has two capabilities and can write three places of the host only', async () => {
     const { containers, volumes } = findPodSpec(await print([...words, ...vip]));
     const [{ securityContext, volumeMounts }] = containers;
     expect(securityContext).toEqual({
@@ -136,7 +140,11 @@ describe.each([
       capabilities: { drop: ['ALL'], add: ['NET_ADMIN', 'NET_RAW'] },
       seccompProfile: { type: 'RuntimeDefault' },
     });
-    expect(volumeMounts.map(({ mountPath }) => mountPath)).toEqual(['/run/xtables.lock', '/var/lib/vipnat']);
+    expect(volumeMounts.map(({ mountPath }) => mountPath)).toEqual([
+      '/run/xtables.lock',
+      '/var/lib/vipnat',
+      '/run/vipnat',
+    ]);
     expect(volumes.map(({ name }) => name)).toEqual(volumeMounts.map(({ name }) => name));
   });
 
@@ -184,11 +192,13 @@ describe('what was given', () => {
     const { containers, volumes } = findPodSpec(await print(words));
     expect(volumes.slice(2).map(({ hostPath }) => hostPath)).toEqual([
       { path: '/srv/vipnat', type: 'DirectoryOrCreate' },
+      { path: '/run/vipnat', type: 'DirectoryOrCreate' },
       { path: '/etc/kubernetes/pki/ca.crt', type: 'File' },
       { path: '/etc/kubernetes/admin.conf', type: 'File' },
     ]);
     expect(containers[0].volumeMounts.slice(2)).toEqual([
       { name: 'state', mountPath: '/srv/vipnat' },
+      { name: 'run', mountPath: '/run/vipnat' },
       { name: 'ca-file', mountPath: '/etc/kubernetes/pki/ca.crt', readOnly: true },
       { name: 'kubeconfig', mountPath: '/etc/kubernetes/admin.conf', readOnly: true },
     ]);
@@ -198,7 +208,7 @@ describe('what was given', () => {
     const { volumes } = findPodSpec(
       await print(['daemonset', ...vip, '--ca-file', '/etc/x', '--kubeconfig', '/etc/x']),
     );
-    expect(volumes.filter(({ hostPath }) => hostPath.path === '/etc/x')).toHaveLength(1);
+    expect(volumes.filter(({ hostPath }) => hostPath?.path === '/etc/x')).toHaveLength(1);
   });
 
   test('stands in the first line, as a command that prints the same', async () => {

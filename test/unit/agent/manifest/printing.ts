@@ -38,15 +38,26 @@ export interface KubernetesObject {
 
 /** As much of a pod's spec as tests look at. */
 export interface PodSpec {
+  readonly initContainers?: readonly Container[];
   readonly containers: readonly [Container];
-  readonly volumes: readonly { readonly name: string; readonly hostPath: { path: string; type: string } }[];
+  readonly volumes: readonly {
+    readonly name: string;
+    /** Missing for an emptyDir. */
+    readonly hostPath?: { readonly path: string; readonly type: string };
+  }[];
   readonly [key: string]: unknown;
 }
 
 interface Container {
+  readonly name: string;
+  /** Missing where the image's entry point is meant. */
+  readonly command?: readonly string[];
   readonly image: string;
   readonly args: readonly string[];
-  readonly securityContext: object;
+  readonly securityContext: {
+    readonly readOnlyRootFilesystem?: boolean;
+    readonly capabilities?: { readonly add?: readonly string[] };
+  };
   readonly volumeMounts: readonly { name: string; mountPath: string; readOnly?: boolean }[];
   readonly [key: string]: unknown;
 }

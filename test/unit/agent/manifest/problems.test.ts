@@ -43,6 +43,13 @@ describe('an image', () => {
   });
 });
 
+test("a node's name is for no DaemonSet, whose pods are told their own", async () => {
+  expect(await problemsOf('--node-name', 'm1')).toEqual([
+    '--node-name m1 would name every node of the DaemonSet, which Kubernetes tells its own names: leave it out',
+  ]);
+  expect((await readWords(['static-pod', '--vip', '10.0.0.50', '--node-name', 'm1'])).problems).toEqual([]);
+});
+
 describe('a namespace', () => {
   test.each(['kube-system', 'a', '1', 'a'.repeat(63)])('can be %s', async (namespace) => {
     expect(await problemsOf('--namespace', namespace)).toEqual([]);
@@ -60,7 +67,7 @@ describe('a path for the nodes', () => {
     expect(await problemsOf('--ca-file', path, '--kubeconfig', path, '--state-dir', path)).toEqual([]);
   });
 
-  test.each(['/', '/a/../b', '/a//b', '/a:b', '/a\nb', '/a/.'])('cannot be %j', async (path) => {
+  test.each(['/', '/a/../b', '/a//b', '/a:b', '/a/.'])('cannot be %j', async (path) => {
     const problems = await problemsOf('--ca-file', path, '--kubeconfig', path, '--state-dir', path);
     expect(problems).toEqual(
       ['--ca-file', '--kubeconfig', '--state-dir'].map((flag) =>

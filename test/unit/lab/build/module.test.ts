@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import {
   etcdModule,
+  helmModule,
   kubernetesModule,
   readLockedSums,
   renderGoMod,
@@ -40,6 +41,7 @@ describe('a module to build components with', () => {
       `k8s.io/kubernetes v${defaultKubernetes} h1:`,
     );
     expect(readLockedSums(etcdModule)).toContain(`${etcdModule.path} ${etcdModule.version} h1:`);
+    expect(readLockedSums(helmModule)).toContain(`${helmModule.path} ${helmModule.version} h1:`);
     expect(readLockedSums(kubernetesModule('1.30.0'))).toBeNull();
   });
 });

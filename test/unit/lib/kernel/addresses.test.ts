@@ -35,6 +35,12 @@ describe("the host's addresses", () => {
     const client = answering([{ ...message, flags: interrupted }]);
     await expect(dumpAddresses(client)).rejects.toMatchObject({ code: 'NETLINK_FAILED' });
   });
+
+  test('of which one is cut short are a failure', async () => {
+    const message = address({ bytes: [10, 0, 0, 50], index: 2, flags: permanent });
+    const client = answering([{ ...message, data: message.data.subarray(0, 6) }]);
+    await expect(dumpAddresses(client)).rejects.toMatchObject({ code: 'NETLINK_FAILED' });
+  });
 });
 
 /** Gives the answers in turn, and the last one for ever. */

@@ -113,6 +113,14 @@ describe('the plan as commands', () => {
     expect(text).not.toMatch(/^sysctl/m);
   });
 
+  test('what is quoted of others is no second line, and so no command', () => {
+    const state = planOffline(offline);
+    const decisions = state.decisions.map((one) => ({ ...one, reason: 'dead: no\nreboot \u001b[2J' }));
+    const text = formatCommands({ ...state, decisions, refused: ['x\nreboot'] }, 'master-1');
+    expect(text).toContain(String.raw`# Why: dead: no reboot \u001b[2J.`);
+    expect(text).not.toMatch(/^reboot/m);
+  });
+
   test('an IPv6 destination is quoted for the shell', async () => {
     const config: Config = {
       ...ordinaryConfig,

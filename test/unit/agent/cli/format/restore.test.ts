@@ -49,7 +49,7 @@ describe('the balancing as an nftables table', () => {
     const kernel = restoreCaptures(['iptables-nft-save.three-endpoints.txt']);
     const { decisions } = await lookOnce(kernel, ordinaryConfig);
     const text = formatNft(decisions, ordinaryConfig);
-    for (const host of [11, 12, 13]) expect(text).toContain(`10.77.0.${host} . 6443`);
+    for (const host of [11, 12, 13]) expect(text).toContain(` dnat ip to 10.77.0.${host}:6443 `);
     expect(text).not.toContain('KUBE-');
   });
 

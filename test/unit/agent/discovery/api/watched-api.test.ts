@@ -60,17 +60,21 @@ describe('the API that answers', () => {
     ]);
   });
 
-  test('names an EndpointSlice as the source, for each family its own', async () => {
-    world.store.put(
-      'EndpointSlice',
-      makeSlice(['fd77::11'], { name: 'kubernetes-ipv6', addressType: 'IPv6' }),
-    );
+  test('is that of the EndpointSlice which kube-apiserver keeps, whatever others label for the Service', async () => {
     await world.follow();
-    expect(world.listed('ipv6')).toEqual(['[fd77::11]:6443']);
-    expect(world.api.view?.endpoints.ipv6?.seenIn).toBe("the API's EndpointSlice kubernetes-ipv6");
-    world.store.remove('EndpointSlice', 'kubernetes-ipv6');
-    await eventually('it is gone', () => world.listed('ipv6').length === 0);
-    expect(world.listed()).toEqual(three);
+    world.store.put('EndpointSlice', makeSlice(['10.77.0.67'], { name: 'kubernetes-by-somebody' }));
+    world.store.put('EndpointSlice', makeSlice(addresses));
+    await eventually('the fourth is known', () => world.listed().length === 4);
+    expect(world.listed()).toEqual(four);
+    expect(world.api.view?.endpoints.ipv4?.seenIn).toBe("the API's EndpointSlice kubernetes");
+  });
+
+  test('changes its family with the control plane, which then makes that EndpointSlice anew', async () => {
+    await world.follow();
+    world.store.remove('EndpointSlice', 'kubernetes');
+    await eventually('it is gone', () => world.listed().length === 0);
+    world.store.put('EndpointSlice', makeSlice(['fd77::11'], { addressType: 'IPv6' }));
+    await eventually('it is there again', () => world.listed('ipv6').length === 1);
   });
 
   test('is gone on with from the last bookmark when a connection breaks, without listing anew', async () => {
@@ -101,6 +105,7 @@ describe('the API that answers', () => {
       await world.pass('it is listed again', () => world.listed().length === 4 && world.watches === 2);
       expect(count(lists)).toBeGreaterThanOrEqual(3);
       expect(world.api.view?.isCurrent).toBe(true);
+      expect(world.api.following.isFollowed).toBe(true);
       expect(world.linesOf('error')).toEqual([]);
     },
   );
@@ -142,7 +147,7 @@ describe('the API that is lost', () => {
     // More than one round of it.
     const asked = server().questions.length;
     await world.pass('it is tried again', () => server().questions.length > asked + 6);
-    expect(world.api.view).toEqual({ ...view, isCurrent: false });
+    expect([world.api.view, world.api.following.isFollowed]).toEqual([{ ...view, isCurrent: false }, false]);
     expect(world.linesOf('warn')).toEqual([
       expect.stringMatching(/^the API cannot be followed: .*what it last said stays/),
     ]);

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { describe, expect, test } from '@jest/globals';
 import {
   type Change,
@@ -35,6 +36,19 @@ describe('the same changes as commands', () => {
   ])('%j', (change, command) => {
     expect(toCommandArguments('nat', change)).toBe(command);
   });
+
+  test.each(['"vipnat:$(reboot)"', '"vipnat:`reboot`"', 'vipnat:;reboot', `"vipnat:'$(reboot)'"`])(
+    "what a stranger's rule says is kept from the shell: %s",
+    (comment) => {
+      const stranger: Change = { kind: 'delete', chain: 'OUTPUT', rule: `--comment ${comment} -j VIPNAT` };
+      const output = execFileSync('bash', ['-c', `printf '%s\\0' ${toCommandArguments('nat', stranger)}`], {
+        encoding: 'utf8',
+        stdio: ['ignore', 'pipe', 'inherit'],
+      });
+      const word = comment.replaceAll('"', '');
+      expect(output.split('\0').slice(2, -1)).toEqual(['-D', 'OUTPUT', '--comment', word, '-j', 'VIPNAT']);
+    },
+  );
 
   test('brackets are kept from the shell', () => {
     const change: Change = {

@@ -1,6 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { formatEndpoint } from '../../../../../lib/address/endpoint.ts';
-import { readWrittenBackends } from '../../../../../lib/netfilter/iptables/read-back.ts';
+import { readWritten } from '../../../../../lib/netfilter/iptables/read-back.ts';
 import { signRules } from '../../../../../lib/netfilter/iptables/identity.ts';
 import { type Balance, vipChainName } from '../../../../../lib/netfilter/balance.ts';
 import { renderRoute } from '../../../../../lib/netfilter/iptables/render.ts';
@@ -20,24 +19,23 @@ function print(balance: Balance): string[] {
   );
 }
 
-const readBack = (rules: readonly string[]) =>
-  readWrittenBackends(new Map([[chain, rules]]), vip).map(formatEndpoint);
+const readBack = (rules: readonly string[]) => readWritten(new Map([[chain, rules]]), vip);
 
 describe('what an agent that is gone balanced over', () => {
   test.each(['own', 'kube-mark', 'none'] as const)('is read from its rules: masquerade %s', (masquerade) => {
-    expect(readBack(print({ ...direct, masquerade }))).toEqual(backends.map(formatEndpoint));
+    expect(readBack(print({ ...direct, masquerade }))).toEqual({ backends, affinitySeconds: null });
   });
 
   test.each<[string, Balance['route']]>([
     ['passthrough', { way: 'passthrough' }],
     ['service-chain', { way: 'service-chain', chain: 'KUBE-SVC-NPX46M4PTMTKRN6Y' }],
   ])('is not known from the way %s', (_way, route) => {
-    expect(readBack(print({ ...direct, route }))).toEqual([]);
+    expect(readBack(print({ ...direct, route }))).toBeNull();
   });
 
   test('is not known without a table or a chain', () => {
-    expect(readWrittenBackends(undefined, vip)).toEqual([]);
-    expect(readWrittenBackends(new Map(), vip)).toEqual([]);
+    expect(readWritten(undefined, vip)).toBeNull();
+    expect(readWritten(new Map(), vip)).toBeNull();
   });
 });
 
@@ -50,7 +48,7 @@ describe('rules that say nothing, because somebody else can have written them', 
     ['no comments', (rules) => rules.map((rule) => rule.replace(/-m comment --comment "\S+" /, ''))],
     ['another chance', ([first = '', ...rest]) => [first.replace('0.33333333349', '0.99000000000'), ...rest]],
   ])('%s', (_what, edit) => {
-    expect(readBack(edit(print(direct)))).toEqual([]);
+    expect(readBack(edit(print(direct)))).toBeNull();
   });
 
   test('rules of another VIP', () => {
@@ -58,6 +56,6 @@ describe('rules that say nothing, because somebody else can have written them', 
     const rules = signRules(vipChainName(other), renderRoute({ ...direct, vip: other })).map(
       ({ text }) => text,
     );
-    expect(readBack(rules)).toEqual([]);
+    expect(readBack(rules)).toBeNull();
   });
 });

@@ -71,10 +71,13 @@ describe('the chain of a VIP', () => {
 });
 
 describe('the tables', () => {
-  test('send packets to the VIP, and no others, into its chain, from both hooks', () => {
+  test('send what opens a connection to the VIP, and nothing else, into its chain, from both hooks', () => {
     const { nat } = renderTables('ipv4', [direct]);
     expect(nat.chains.get('VIPNAT')).toEqual([
-      { head: '-d 10.0.0.50/32 -p tcp', tail: `-m tcp --dport 6443 -j ${vipChainName(vip)}` },
+      {
+        head: '-d 10.0.0.50/32 -p tcp',
+        tail: `-m tcp --dport 6443 --tcp-flags FIN,SYN,RST,ACK SYN -j ${vipChainName(vip)}`,
+      },
     ]);
     expect(nat.hooks.filter(({ rule }) => rule.tail === '-j VIPNAT').map(({ chain }) => chain)).toEqual([
       'PREROUTING',
@@ -86,7 +89,7 @@ describe('the tables', () => {
     const { nat, filter } = renderTables('ipv4', [direct]);
     const match = '-m conntrack --ctstate DNAT --ctorigdst 10.0.0.50 --ctorigdstport 6443';
     expect(nat.chains.get('VIPNAT-POSTROUTING')).toEqual([
-      { head: '-p tcp', tail: `${match} -j MASQUERADE` },
+      { head: '-p tcp', tail: `${match} -j MASQUERADE --random-fully` },
     ]);
     expect(filter.chains.get('VIPNAT-FORWARD')).toEqual([{ head: '-p tcp', tail: `${match} -j ACCEPT` }]);
     expect(filter.hooks).toEqual([{ chain: 'FORWARD', rule: { head: '', tail: '-j VIPNAT-FORWARD' } }]);

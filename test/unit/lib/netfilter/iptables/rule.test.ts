@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { isOwnRule } from '../../../../../lib/netfilter/iptables/identity.ts';
 import { parseRule } from '../../../../../lib/netfilter/iptables/rule.ts';
 
 describe('a rule taken apart', () => {
@@ -63,4 +64,10 @@ describe('quotes', () => {
 
 test('text that is no rule has no target', () => {
   for (const text of ['', '   ', 'Bad argument', '"', '! ! !']) expect(parseRule(text).target).toBeNull();
+});
+
+test('a comment keeps its blanks: one that only looks like ours is a stranger’s', () => {
+  const text = '-m comment --comment " vipnat:SVxAs7mKbg1vbIGf" -j RETURN';
+  expect(parseRule(text).comment).toBe(' vipnat:SVxAs7mKbg1vbIGf');
+  expect(isOwnRule(text)).toBe(false);
 });

@@ -59,7 +59,7 @@ describe('our table', () => {
     const diff = host.converge([{ ...three, backends: backends.slice(1) }, other]);
     expect(kindsOf(diff)).toEqual(['flush-chain', 'add-rule']);
     expect(new Set(diff.changes.map(({ name }) => name))).toEqual(new Set([chain]));
-    expect(diff.drift.map(({ kind }) => kind)).toEqual(['outdated-rule', 'missing-rule']);
+    expect(new Set(diff.drift.map(({ kind }) => kind))).toEqual(new Set(['outdated-rule', 'missing-rule']));
   });
 
   test('loses the chain of a VIP that is no longer wanted, after what referred to it', () => {
@@ -98,10 +98,11 @@ describe('our table', () => {
   test('is repaired when a rule was edited that kept its comment', () => {
     const host = new Host();
     host.converge([three]);
-    const rule = renderNftTable('ipv4', [three])?.chains.get(chain)?.rules[0] ?? '';
-    host.nft.run(`flush chain ip vipnat ${chain}\nadd rule ip vipnat ${chain} ${rule.replace('.11', '.99')}`);
+    const rules = renderNftTable('ipv4', [three])?.chains.get(chain)?.rules ?? [];
+    const edited = rules.map((rule) => `add rule ip vipnat ${chain} ${rule.replace('.11', '.99')}`);
+    host.nft.run([`flush chain ip vipnat ${chain}`, ...edited].join('\n'));
     const { drift } = host.converge([three]);
-    expect(drift).toMatchObject([{ kind: 'edited-rule', id: /"(vipnat:.*)"/.exec(rule)?.[1] }]);
+    expect(drift).toMatchObject([{ kind: 'edited-rule', id: /"(vipnat:.*)"/.exec(rules[0] ?? '')?.[1] }]);
   });
 });
 

@@ -89,6 +89,32 @@ describe('a rule', () => {
     expect(hasSameMeaning(rule, rule.replace('status dnat', 'status 0x00000020'))).toBe(true);
   });
 
+  const opening = 'tcp flags & (fin | syn | rst | ack) == syn jump V';
+
+  // nft 1.1.7 and 1.0.6, with and without -n.
+  test.each([
+    'tcp flags & (0x1 | 0x2 | 0x4 | 0x10) == 0x2 jump V',
+    'tcp flags syn / fin,syn,rst,ack jump V',
+    'tcp flags 0x2 / 0x1,0x2,0x4,0x10 jump V',
+    'tcp flags & 0x17 == 0x2 jump V',
+  ])('that takes what opens a connection means the same as "%s"', (printed) => {
+    expect(hasSameMeaning(opening, printed)).toBe(true);
+  });
+
+  test.each([
+    'jump V',
+    'tcp flags syn jump V',
+    'tcp flags != 0x2 / 0x1,0x2,0x4,0x10 jump V',
+    'tcp flags 0x12 / 0x1,0x2,0x4,0x10 jump V',
+    'tcp flags 0x2 / 0x1,0x2,0x4 jump V',
+    'tcp flags syn / fin,syn,rst,ack,cwr jump V',
+    'tcp flags & (fin | syn | rst | ack) != syn jump V',
+    'tcp flags & (fin | syn | rst | ack) == syn | ack jump V',
+    'tcp flags syn / fin,syn,rst,ack counter jump V',
+  ])('that takes what opens a connection means something else than "%s"', (printed) => {
+    expect(hasSameMeaning(opening, printed)).toBe(false);
+  });
+
   test.each([
     ['.11', '.12'],
     ['6443', '6444'],

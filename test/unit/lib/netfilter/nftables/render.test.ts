@@ -48,10 +48,11 @@ describe('an nftables table', () => {
     ]);
   });
 
-  test('sends each VIP to its chain, from other hosts and from this one', () => {
+  test('sends what opens a connection to a VIP to its chain, from other hosts and from this one', () => {
     const chains = chainsOf(toScript('ipv4', [one, other]));
+    const opening = 'tcp flags & (fin | syn | rst | ack) == syn';
     const jumps = [one, other].map(
-      ({ vip }) => `ip daddr ${vip.address} tcp dport 6443 jump ${vipChainName(vip)}`,
+      ({ vip }) => `ip daddr ${vip.address} tcp dport 6443 ${opening} jump ${vipChainName(vip)}`,
     );
     expect(chains.get('prerouting')?.slice(1)).toEqual(jumps);
     expect(chains.get('output')?.slice(1)).toEqual(jumps);
@@ -59,7 +60,8 @@ describe('an nftables table', () => {
 
   test('chooses among the backends by chance, each with its own port', () => {
     expect(chainsOf(toScript('ipv4', [one])).get(vipChainName(one.vip))).toEqual([
-      'meta l4proto tcp dnat ip to numgen random mod 2 map { 0 : 10.0.0.11 . 6443, 1 : 10.0.0.12 . 8443 }',
+      'meta l4proto tcp numgen random mod 2 0 dnat ip to 10.0.0.11:6443',
+      'meta l4proto tcp dnat ip to 10.0.0.12:8443',
     ]);
   });
 
@@ -76,7 +78,7 @@ describe('an nftables table', () => {
     const chains = chainsOf(toScript('ipv4', [one, other]));
     const match = (address: string) =>
       `meta l4proto tcp ct status dnat ct original ip daddr ${address} ct original proto-dst 6443`;
-    expect(chains.get('postrouting')?.slice(1)).toEqual([`${match('10.0.0.50')} masquerade`]);
+    expect(chains.get('postrouting')?.slice(1)).toEqual([`${match('10.0.0.50')} masquerade fully-random`]);
     expect(chains.get('forward')?.slice(1)).toEqual([
       `${match('10.0.0.50')} accept`,
       `${match('10.0.0.51')} accept`,
@@ -87,9 +89,7 @@ describe('an nftables table', () => {
     const script = toScript('ipv6', [six]);
     expect(script).toContain('table ip6 vipnat {');
     expect(chainsOf(script).get('prerouting')?.[1]).toContain('ip6 daddr fd00::50 tcp dport 6443');
-    expect(chainsOf(script).get(vipChainName(six.vip))?.[0]).toContain(
-      'dnat ip6 to numgen random mod 1 map { 0 : fd00::11 . 6443 }',
-    );
+    expect(chainsOf(script).get(vipChainName(six.vip))?.[0]).toContain('dnat ip6 to [fd00::11]:6443');
   });
 
   test('without backends leaves the VIP to its holder: its chain is there and empty', () => {

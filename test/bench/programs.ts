@@ -1,16 +1,14 @@
 import { execaSync } from 'execa';
-import { etcdModule } from '../../lab/build/module.ts';
-import { LabError } from '../../lab/error.ts';
+import { etcdModule } from '../lab/build/module.ts';
+import { LabError } from '../lab/error.ts';
 
 /**
- * Nothing but this bench needs HAProxy, so nothing else installs it.
- * @throws LabError that says how to install it.
+ * No lab needs HAProxy but those of benches.
+ * @throws LabError that says how to install it, or the other way out.
  */
-export function requireHaproxy(): void {
+export function requireHaproxy(otherwise = ''): void {
   if (firstLine('haproxy', '-v') !== '') return;
-  throw new LabError(
-    'not found: haproxy. Install: apt-get install haproxy, or leave it out: --only vipnat,kube-proxy',
-  );
+  throw new LabError(`not found: haproxy. Install: apt-get install haproxy${otherwise}`);
 }
 
 /** The versions of what takes part, by name. */

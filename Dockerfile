@@ -1,0 +1,63 @@
+# vipnat's image: scripts/image, or `docker build .`. What is in it, and how to run it: docs/install.md.
+#   BUILDER  has npm and a Node.js that can run it; nothing of it stays
+#   BASE     is a Debian, or like one
+
+ARG BUILDER=docker.io/library/node:24-trixie-slim
+ARG BASE=docker.io/library/debian:trixie-slim
+
+FROM ${BUILDER} AS build
+WORKDIR /src
+# Before the sources: a change of these needs no other packages.
+COPY package.json package-lock.json ./
+COPY scripts/setup scripts/
+RUN scripts/setup build
+COPY . .
+RUN scripts/build
+
+FROM ${BASE} AS runtime
+# What vipnat starts, beside setpriv, which every Debian has. kmod: iptables-legacy loads what the kernel lacks.
+RUN apt-get update \
+ && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
+      conntrack \
+      inotify-tools \
+      iptables \
+      kmod \
+      nftables \
+      tcpdump \
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/cache/debconf/*-old /var/cache/ldconfig/* \
+      /var/log/apt /var/log/dpkg.log /var/log/alternatives.log \
+ && ln -s /opt/vipnat/vipnat.js /usr/local/bin/vipnat
+# The Node.js that package.json pins, whichever BUILDER has.
+COPY --from=build /src/node_modules/node/bin/node /usr/local/bin/
+
+FROM runtime AS installed
+RUN dpkg-query --show --showformat '${Package}\t${Version}\t${Architecture}\t${source:Package}\t${source:Version}\n' >/packages
+
+FROM build AS described
+COPY --from=installed /packages /usr/lib/os-release /usr/local/bin/node /image/
+COPY --from=installed /usr/share/doc /image/doc
+RUN node_modules/.bin/node scripts/sbom.mjs /image >/sbom.json
+
+# What `scripts/image --sbom` takes out.
+FROM scratch AS sbom
+COPY --from=described /sbom.json /
+
+FROM runtime
+COPY LICENSE /opt/vipnat/
+COPY scripts/healthcheck.cjs /opt/vipnat/healthcheck.js
+COPY --from=build /src/dist /opt/vipnat
+COPY --from=sbom /sbom.json /opt/vipnat/
+
+ARG VERSION=unknown
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="vipnat" \
+      org.opencontainers.image.description="Load-balances a Kubernetes control plane's virtual IP in the kernel" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
+
+# Nobody: printing plans and manifests takes no rights. The manifests say runAsUser: 0, which the kernel's rules take.
+USER 65532:65532
+HEALTHCHECK --interval=30s --timeout=5s --start-period=15s CMD ["node", "/opt/vipnat/healthcheck.js"]
+ENTRYPOINT ["vipnat"]
+CMD ["--help"]

@@ -1,0 +1,32 @@
+import { hostname } from 'node:os';
+import { findAuthority } from '../../lib/certificates/authority.ts';
+import { systemClock } from '../../lib/kernel/clock.ts';
+import { quoteWords } from '../../lib/shell-words.ts';
+import { toArguments } from '../config/arguments.ts';
+import { diagnose } from '../doctor/diagnose.ts';
+import { gatherFacts } from '../doctor/gather.ts';
+import { createApiserver } from '../health/probe-connections.ts';
+import { type DoctorContext } from './command-context.ts';
+import { countOutcomes, formatDoctor } from './format/doctor.ts';
+import { formatDoctorJson } from './format/doctor-json.ts';
+import { createHostKernel, lookAtHost } from './host.ts';
+import { version } from './version.ts';
+
+/** `vipnat doctor`: what is wrong with this host, and what mends it. Exit 0, 2 with warnings, 1 with failures. */
+export async function doctor({ config, given, options, stdout, stderr }: DoctorContext): Promise<number> {
+  const facts = await gatherFacts({
+    config,
+    version,
+    flags: quoteWords(toArguments(config, given)),
+    clock: systemClock,
+    kernel: createHostKernel(),
+    apiserver: createApiserver(systemClock, () => findAuthority(config.caFile)),
+    look: () => lookAtHost(config, stderr),
+    captureMs: options.captureMs,
+  });
+  const found = diagnose(facts);
+  stdout(options.json ? formatDoctorJson(found, hostname()) : formatDoctor(found, options.all));
+  const { failures, warnings } = countOutcomes(found);
+  if (failures > 0) return 1;
+  return warnings > 0 ? 2 : 0;
+}

@@ -1,0 +1,103 @@
+import { findNearest } from '../config/nearest.ts';
+import { quoteText } from '../config/setting.ts';
+import { type DoctorWords, readDoctorOptions } from '../doctor/options.ts';
+import { type KeepalivedWords, readKeepalivedOptions } from '../keepalived/options.ts';
+import { defaultNamespace, manifestKinds } from '../manifest/options.ts';
+import { planFormats } from './command-context.ts';
+import { type ConfiguredCommand } from './invocation.ts';
+
+/** What commander hands over: switches as booleans, the rest as texts. */
+export interface Own extends KeepalivedWords, DoctorWords {
+  readonly once?: boolean;
+  readonly dryRun?: boolean;
+  readonly format?: string;
+  readonly offline?: boolean;
+  readonly watch?: boolean;
+  readonly image?: string;
+  readonly namespace?: string;
+  readonly leastPrivilege?: boolean;
+  readonly keepalivedImage?: string;
+  readonly config?: string;
+}
+
+/** A command, as far as its own words go. */
+export interface Found {
+  readonly command: ConfiguredCommand;
+  /** How many words without an option belong to the command. */
+  readonly wordCount?: number;
+  /** What is wrong with the command's own words and switches. */
+  readonly problems?: readonly string[];
+}
+
+/** A command without switches of its own. */
+export function bare(name: 'check' | 'cleanup'): Found {
+  return { command: { name, options: {} } };
+}
+
+/** `run`. */
+export function readRun({ once = false, dryRun = false }: Own): Found {
+  return { command: { name: 'run', options: { once, dryRun } } };
+}
+
+/** `status`. */
+export function readStatus({ json = false, watch = false }: Own): Found {
+  return { command: { name: 'status', options: { json, watch } } };
+}
+
+/** `doctor`. */
+export function readDoctor(own: Own): Found {
+  const { options, problems } = readDoctorOptions(own);
+  return { command: { name: 'doctor', options }, problems };
+}
+
+/** `plan`; a format that is none is a problem. */
+export function readPlan({ format = 'commands', offline = false }: Own): Found {
+  const known = planFormats.find((candidate) => candidate === format);
+  if (known !== undefined) return { command: { name: 'plan', options: { format: known, offline } } };
+  const example = findNearest(format, planFormats) ?? 'restore';
+  return {
+    command: { name: 'plan', options: { format: 'commands', offline } },
+    problems: [
+      `--format ${quoteText(format)} is none of ${planFormats.join(', ')}. Example: --format ${example}`,
+    ],
+  };
+}
+
+/** `keepalived`. */
+export function readKeepalived(own: Own): Found {
+  const { options, problems } = readKeepalivedOptions(own);
+  return { command: { name: 'keepalived', options }, problems };
+}
+
+/** `manifest`, whose first word says of what. */
+export function readManifest(own: Own, words: readonly string[]): Found {
+  const { image = null, namespace = defaultNamespace, leastPrivilege = false, keepalivedImage = null } = own;
+  const { options: keepalived, problems } = readKeepalivedOptions(own);
+  const [word] = words;
+  const kind = manifestKinds.find((candidate) => candidate === word);
+  const command = {
+    name: 'manifest',
+    options: {
+      kind: kind ?? manifestKinds[0],
+      image,
+      namespace,
+      leastPrivilege,
+      keepalivedImage,
+      keepalived,
+    },
+  } as const;
+  // Words beside an unknown option may be its values: then only the option is told.
+  const isUnclear = words.some((other) => other.startsWith('-'));
+  return kind !== undefined || isUnclear
+    ? { command, wordCount: 1, problems }
+    : { command, wordCount: 1, problems: [explainKind(word), ...problems] };
+}
+
+function explainKind(word: string | undefined): string {
+  const example = findNearest(word ?? '', manifestKinds) ?? manifestKinds[0];
+  const what =
+    word === undefined
+      ? `manifest needs to be told what: ${manifestKinds.join(', ')}`
+      : `${quoteText(word)} is none of ${manifestKinds.join(', ')}`;
+  return `${what}. Example: vipnat manifest ${example} --vip 10.0.0.50`;
+}

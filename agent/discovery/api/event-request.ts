@@ -1,0 +1,108 @@
+import * as z from 'zod/mini';
+import { NonsenseError } from './errors.ts';
+import { type ApiCall, type ApiMessage, callApi, describeStatus } from './request.ts';
+import { type Connection } from './route.ts';
+import { formatServer } from './servers.ts';
+
+/** The events about nodes, as about all that has no namespace, are in this one. Source: events.k8s.io/v1. */
+const collection = '/apis/events.k8s.io/v1/namespaces/default/events';
+
+/** An event of events.k8s.io/v1, of this name. */
+export interface ApiEvent {
+  readonly metadata: { readonly name: string; readonly namespace: 'default' };
+  readonly series?: object;
+  readonly [field: string]: unknown;
+}
+
+/** What became of an event that was sent. */
+export interface EventAnswer {
+  readonly outcome:
+    /** The API has it. */
+    | 'taken'
+    /** The API has forgotten the event that was to be changed. */
+    | 'gone'
+    /** The credentials do not allow it. */
+    | 'forbidden'
+    /** The API will never take this one. */
+    | 'refused';
+  /** What was answered, as a sentence that can go on. */
+  readonly words: string;
+}
+
+/** What sending takes. */
+export type EventOptions = Connection & Pick<ApiCall, 'clock' | 'forbidden' | 'signal'>;
+
+/** An apiserver answers in milliseconds; nobody waits for it. */
+const limitMs = 5000;
+
+/**
+ * Creates an event. One of the same name that is there already is an earlier try whose answer was lost.
+ * @throws VipnatError API_UNREACHABLE, API_UNTRUSTED, API_FORBIDDEN for 401, or API_ANSWER_UNEXPECTED
+ */
+export async function createEvent(options: EventOptions, event: ApiEvent): Promise<EventAnswer> {
+  const message = { method: 'POST', contentType: 'application/json', text: JSON.stringify(event) } as const;
+  return await sendEvent(options, collection, message);
+}
+
+/**
+ * Tells how often the same has happened since an event was created. What else it says cannot be changed.
+ * @throws VipnatError as `createEvent`
+ */
+export async function updateSeries(
+  options: EventOptions,
+  { metadata, series }: ApiEvent,
+): Promise<EventAnswer> {
+  const contentType = 'application/merge-patch+json';
+  const message = { method: 'PATCH', contentType, text: JSON.stringify({ series }) } as const;
+  return await sendEvent(options, `${collection}/${metadata.name}`, message);
+}
+
+/** A Status, or the event as the API has it now. */
+const maxAnswerLength = 100_000;
+
+const statusToOutcome: ReadonlyMap<number, EventAnswer['outcome']> = new Map([
+  [200, 'taken'],
+  [201, 'taken'],
+  [403, 'forbidden'],
+  [404, 'gone'],
+  [409, 'taken'],
+  [400, 'refused'],
+  [413, 'refused'],
+  [422, 'refused'],
+]);
+
+const accepted = new Set(statusToOutcome.keys());
+
+async function sendEvent(options: EventOptions, path: string, message: ApiMessage): Promise<EventAnswer> {
+  const title = 'writing an event';
+  const limits = { beginMs: limitMs, endMs: limitMs };
+  let statusCode = 0;
+  let body = '';
+  return await callApi(
+    { ...options, title, path, limits, message, accepted },
+    {
+      onBegin: (status) => (statusCode = status),
+      onText: (text) => {
+        body += text;
+        if (body.length > maxAnswerLength) throw new NonsenseError('the answer is too long');
+      },
+      onEnd: () => {
+        if (statusCode < 300 && !isEvent(body)) throw new NonsenseError('the answer is no event');
+        return {
+          outcome: statusToOutcome.get(statusCode) ?? 'refused',
+          words: `${title} at ${formatServer(options.server)} is answered with ${statusCode}${describeStatus(body)}`,
+        };
+      },
+    },
+  );
+}
+
+const event = z.object({ kind: z.literal('Event') });
+
+function isEvent(body: string): boolean {
+  try {
+    return event.safeParse(JSON.parse(body)).success;
+  } catch {
+    return false;
+  }
+}

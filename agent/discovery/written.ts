@@ -1,0 +1,22 @@
+import { type Endpoint } from '../../lib/address/endpoint.ts';
+import { type Written } from '../../lib/netfilter/balance.ts';
+import { readWritten as readFromIptables } from '../../lib/netfilter/iptables/read-back.ts';
+import { readWritten as readFromNft } from '../../lib/netfilter/nftables/read-back.ts';
+import { type Observation } from '../observe.ts';
+
+/** What rules of ours do with a VIP, by an agent that may be gone: those that packets get to come first. Pure. */
+export function findWritten(
+  vip: Endpoint,
+  { rulesets, nftRulesets, backend }: Pick<Observation, 'rulesets' | 'nftRulesets' | 'backend'>,
+): Written | null {
+  // Also the other backends': the choice may have changed since they were written.
+  const written = [...rulesets, ...nftRulesets]
+    .filter((seen) => seen.family === vip.family)
+    .toSorted((a, b) => Number(b.backend === backend.value) - Number(a.backend === backend.value))
+    .map((seen) =>
+      seen.backend === 'nftables'
+        ? readFromNft(seen.table, vip)
+        : readFromIptables(seen.tables.get('nat'), vip),
+    );
+  return written.find((one) => one !== null) ?? null;
+}

@@ -1,0 +1,204 @@
+import { parseAddress } from '../../lib/address/address.ts';
+import { type Endpoint, formatEndpoint, parseEndpoint } from '../../lib/address/endpoint.ts';
+import { type Assessment } from '../assess.ts';
+import { quoteWords } from '../../lib/shell-words.ts';
+import { type Serving } from '../health/serving.ts';
+import { type Check } from './check.ts';
+import { type Fact, type Finding, given, type NotChecked } from './fact.ts';
+import { filePaths, type HostFacts } from './host-facts.ts';
+
+/** How the apiservers are that the virtual IPs lead to. */
+export const apiserverChecks: readonly Check[] = [
+  { code: 'no-apiserver-known', find: findNobodyKnown },
+  { code: 'apiserver-down', find: findDown },
+  { code: 'certificate-lacks-vip', find: findLackingNames },
+  { code: 'certificate-expires', find: findExpiry },
+  { code: 'clock-off', find: findClockOff },
+  { code: 'no-shutdown-delay', find: findAbruptEnd },
+];
+
+function findNobodyKnown({ assessment, flags }: HostFacts): ReturnType<Check['find']> {
+  return given([assessment], ({ decisions, missingSwitches }) =>
+    decisions
+      .filter(
+        ({ way, vip }) =>
+          way === 'passthrough' && !missingSwitches.some(({ family }) => family === vip.family),
+      )
+      .map(({ vip, reason }) => ({
+        level: 'fail',
+        title: `${formatEndpoint(vip)} is not balanced: its holder's own apiserver answers`,
+        why: `Because ${reason}.`,
+        remedy: [
+          '# name the apiservers, here and to the agent',
+          `vipnat check ${flags} --endpoints ADDR:6443,ADDR:6443,ADDR:6443`,
+        ],
+      })),
+  );
+}
+
+function findDown({ assessment }: HostFacts): ReturnType<Check['find']> {
+  return given([assessment], (assessed) => {
+    const { health } = assessed;
+    const down = [...health].filter(([, { state }]) => state === 'dead' || state === 'draining');
+    return down.map(([text, { state, reason }]) => ({
+      level: down.length === health.size ? 'fail' : 'warn',
+      title: `${text} is ${state}: ${reason}`,
+      why: 'It gets no new connections by the VIP; with one less, the next that fails is felt.',
+      remedy: [
+        ...comment(isLocal(text, assessed), text),
+        'crictl logs --tail 50 $(crictl ps -a --name kube-apiserver -q | head -1)',
+        'systemctl restart kubelet',
+      ],
+    }));
+  });
+}
+
+function findLackingNames({ config, assessment, serving }: HostFacts): ReturnType<Check['find']> {
+  return overAnswering({ assessment, serving }, (endpoint, { alternativeNames }, assessed) => {
+    const names = listNames(alternativeNames);
+    const lacking = config.vips.filter(
+      ({ family, address }) => family === endpoint.family && !names.includes(address),
+    );
+    return lacking.map(({ address }) => ({
+      level: 'fail',
+      title: `the certificate of ${formatEndpoint(endpoint)} is not valid for ${address}`,
+      why: 'Clients that come by this address refuse the connection: x509: certificate is valid for other names.',
+      remedy: [
+        ...comment(isLocal(formatEndpoint(endpoint), assessed), formatEndpoint(endpoint)),
+        'mkdir -p /root/pki.old && mv /etc/kubernetes/pki/apiserver.crt /etc/kubernetes/pki/apiserver.key /root/pki.old/',
+        // All names that it has now stay: kubeadm adds its own, and knows none that somebody added.
+        quoteWords([
+          'kubeadm',
+          'init',
+          'phase',
+          'certs',
+          'apiserver',
+          `--apiserver-cert-extra-sans=${[...names, address].join()}`,
+        ]),
+        'crictl stop $(crictl ps --name kube-apiserver -q)',
+      ],
+    }));
+  });
+}
+
+/** `DNS:kubernetes, IP Address:FD77:0:0:0:0:0:0:50`, addresses in canonical text. */
+function listNames(alternativeNames: string): string[] {
+  return alternativeNames
+    .split(', ')
+    .map((name) => name.replace(/^(?:DNS|IP Address):/, ''))
+    .filter((name) => name !== '')
+    .map((name) => parseAddress(name)?.text ?? name);
+}
+
+const dayMs = 24 * 60 * 60 * 1000;
+/** As Kubernetes' own alert KubeClientCertificateExpiration (kubernetes-mixin). */
+const expiryWarningDays = 7;
+
+function findExpiry({ now, assessment, serving }: HostFacts): ReturnType<Check['find']> {
+  return overAnswering({ assessment, serving }, (endpoint, { validTo }, assessed) => {
+    const days = Math.floor((validTo.getTime() - now.getTime()) / dayMs);
+    if (!(days < expiryWarningDays)) return [];
+    const text = formatEndpoint(endpoint);
+    return [
+      {
+        level: days < 0 ? 'fail' : 'warn',
+        title:
+          days < 0
+            ? `the certificate of ${text} has expired`
+            : `the certificate of ${text} expires in ${days} days`,
+        why: 'From then on every client refuses this apiserver.',
+        remedy: [
+          ...comment(isLocal(text, assessed), text),
+          'kubeadm certs renew apiserver',
+          'crictl stop $(crictl ps --name kube-apiserver -q)',
+        ],
+      },
+    ];
+  });
+}
+
+/** Leases last 10 to 15 s; a clock that is kept by NTP is off by milliseconds. */
+const clockWarningMs = 3000;
+
+function findClockOff({ assessment, serving }: HostFacts): ReturnType<Check['find']> {
+  return overAnswering({ assessment, serving }, (endpoint, { clockAheadMs }, assessed) => {
+    if (clockAheadMs === null || Math.abs(clockAheadMs) < clockWarningMs) return [];
+    const text = formatEndpoint(endpoint);
+    const seconds = Math.round(Math.abs(clockAheadMs) / 1000);
+    return [
+      {
+        level: 'warn',
+        title: `the clock of ${text} is ${seconds} s ${clockAheadMs > 0 ? 'ahead of' : 'behind'} this node's`,
+        why: 'Tokens, certificates and leases count from the wrong moment. One of the two clocks is off.',
+        remedy: ['# on both', ...comment(isLocal(text, assessed), text).slice(1), 'timedatectl set-ntp true'],
+      },
+    ];
+  });
+}
+
+/** Source: kube-apiserver --help; the listener closes at once when it is 0, while others still send connections. */
+function findAbruptEnd({ processes, files }: HostFacts): ReturnType<Check['find']> {
+  const manifest = files.get(filePaths.apiserverManifest);
+  const text = manifest !== undefined && 'value' in manifest ? manifest.value : null;
+  const words = findFlags(processes) ?? text?.split(/[\s"']+/);
+  if (words === undefined)
+    return { unknown: 'no kube-apiserver and no manifest of one is seen on this node' };
+  const delay = findDelay(words);
+  if (delay !== null && !/^0(?:ms|s|m|h)?$/.test(delay)) return [];
+  return [
+    {
+      level: 'warn',
+      title: `this node's apiserver stops without a delay (shutdown-delay-duration ${delay ?? '0s'})`,
+      why: 'Each restart drops the connections that come while others still take it for ready. 10s or more is safe.',
+      remedy: describeDelay(text !== null, delay !== null),
+    },
+  ];
+}
+
+/** Those of the running one; a process that has changed its command line tells nothing. */
+function findFlags(processes: HostFacts['processes']): readonly string[] | null {
+  if ('unknown' in processes) return null;
+  const running = processes.value.find(({ name }) => name === 'kube-apiserver');
+  return running?.arguments.some((word) => word.startsWith('--')) === true ? running.arguments : null;
+}
+
+function describeDelay(hasManifest: boolean, hasFlag: boolean): string[] {
+  if (!hasManifest) return ['# start kube-apiserver with --shutdown-delay-duration=10s'];
+  const path = filePaths.apiserverManifest;
+  const change = hasFlag
+    ? 's/--shutdown-delay-duration=[0-9a-z]*/--shutdown-delay-duration=10s/'
+    : String.raw`s/^\( *\)- kube-apiserver$/&\n\1- --shutdown-delay-duration=10s/`;
+  return [`sed -i '${change}' ${path}`];
+}
+
+function findDelay(words: readonly string[]): string | null {
+  const flag = '--shutdown-delay-duration';
+  const index = words.findIndex((word) => word === flag || word.startsWith(`${flag}=`));
+  const word = words[index];
+  return word === undefined ? null : (word.split('=')[1] ?? words[index + 1] ?? null);
+}
+
+/** Findings about each apiserver that answered. One that did not is another check's. */
+function overAnswering(
+  {
+    assessment,
+    serving,
+  }: { assessment: Fact<Assessment>; serving: Fact<ReadonlyMap<string, Serving | null>> },
+  find: (endpoint: Endpoint, serving: Serving, assessed: Assessment) => Finding[],
+): readonly Finding[] | NotChecked {
+  return given([assessment, serving], (assessed, answers) =>
+    [...answers].flatMap(([text, answer]) => {
+      const endpoint = parseEndpoint(text);
+      return endpoint === null || answer === null ? [] : find(endpoint, answer, assessed);
+    }),
+  );
+}
+
+function isLocal(text: string, { observation }: Assessment): boolean {
+  return observation.addresses.some(({ address }) => address === parseEndpoint(text)?.address);
+}
+
+/** Where a remedy belongs that is not for this host. */
+function comment(isHere: boolean, text: string): string[] {
+  return isHere ? [] : [`# on ${parseEndpoint(text)?.address ?? text}:`];
+}

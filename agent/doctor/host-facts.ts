@@ -1,0 +1,85 @@
+import { type KeepalivedConfiguration } from '../../lib/keepalived/find.ts';
+import { type InterfaceAddress } from '../../lib/kernel/interfaces.ts';
+import { type Listener } from '../../lib/kernel/listeners.ts';
+import { type ForwardChain } from '../../lib/kernel/port.ts';
+import { type HostProcess } from '../../lib/kernel/processes.ts';
+import { type Rights } from '../../lib/kernel/rights.ts';
+import { type VrrpAdvert } from '../../lib/vrrp/advert.ts';
+import { type Assessment } from '../assess.ts';
+import { type Config } from '../config/config.ts';
+import { type ProxyHealth } from '../discovery/proxy-health.ts';
+import { type ConnectOutcome } from '../health/apiserver.ts';
+import { type Serving } from '../health/serving.ts';
+import { type AgentInfo } from '../http/presence.ts';
+import { type Fact } from './fact.ts';
+
+/** All that the checks rest on, each part found out by itself. */
+export interface HostFacts {
+  readonly config: Config;
+  /** The flags of this configuration as a shell takes them: `--vip=10.0.0.50:6443`. */
+  readonly flags: string;
+  /** This vipnat's. */
+  readonly version: string;
+  readonly now: Date;
+  readonly rights: Fact<Rights>;
+  /** The tools of toolNames that are in PATH. */
+  readonly tools: ReadonlySet<string>;
+  readonly assessment: Fact<Assessment>;
+  /** nftables' chains for what is forwarded. */
+  readonly forwardChains: Fact<readonly ForwardChain[]>;
+  /** /proc/net/ip_vs; null where the kernel has no IPVS. */
+  readonly ipvs: Fact<string | null>;
+  /** By name, those of sysctlNames and of every interface that this kernel has. */
+  readonly sysctls: ReadonlyMap<string, string>;
+  readonly interfaces: readonly InterfaceAddress[];
+  readonly processes: Fact<readonly HostProcess[]>;
+  readonly listeners: Fact<readonly Listener[]>;
+  /** keepalived's, wherever that has it. */
+  readonly keepalived: Fact<KeepalivedConfiguration>;
+  /** By path, of filePaths; null for a file that is not there. */
+  readonly files: ReadonlyMap<string, Fact<string | null>>;
+  readonly adverts: Fact<readonly VrrpAdvert[]>;
+  /** By VIP address: how a connect to a port ended that no rule of ours is about; only VIPs that this host lacks. */
+  readonly holderAnswers: ReadonlyMap<string, ConnectOutcome>;
+  /** By endpoint text; null for one that did not answer. */
+  readonly serving: Fact<ReadonlyMap<string, Serving | null>>;
+  readonly kubeProxy: ProxyHealth;
+  readonly agent: AgentInfo | null;
+}
+
+/** The tools that vipnat can make use of on a host. */
+export const toolNames = [
+  'iptables-nft-save',
+  'iptables-legacy-save',
+  'iptables-save',
+  'ip6tables-save',
+  'nft',
+  'conntrack',
+  'inotifywait',
+] as const;
+
+/** The switches that are asked for by name. */
+export const sysctlNames = {
+  conntrackCount: 'net.netfilter.nf_conntrack_count',
+  conntrackMax: 'net.netfilter.nf_conntrack_max',
+  conntrackLoose: 'net.netfilter.nf_conntrack_tcp_loose',
+  ipvsConntrack: 'net.ipv4.vs.conntrack',
+  arpIgnore: 'net.ipv4.conf.all.arp_ignore',
+  arpAnnounce: 'net.ipv4.conf.all.arp_announce',
+} as const;
+
+/** The switch by which packets are dropped whose way back is another one. */
+export function nameReversePathFilter(device: string): string {
+  return `net.ipv4.conf.${device.replaceAll('.', '/')}.rp_filter`;
+}
+
+/** Where kubeadm, and most who follow it, put the control plane's files. */
+export const filePaths = {
+  apiserverManifest: '/etc/kubernetes/manifests/kube-apiserver.yaml',
+  controllerManager: '/etc/kubernetes/controller-manager.conf',
+  scheduler: '/etc/kubernetes/scheduler.conf',
+  kubelet: '/etc/kubernetes/kubelet.conf',
+  admin: '/etc/kubernetes/admin.conf',
+  superAdmin: '/etc/kubernetes/super-admin.conf',
+  hosts: '/etc/hosts',
+} as const;

@@ -1,0 +1,134 @@
+import { quoteWords } from '../../lib/shell-words.ts';
+import { type Endpoint } from '../../lib/address/endpoint.ts';
+import { findInstance, findWire, keepalivedName } from '../../lib/keepalived/find.ts';
+import { type HostProcess } from '../../lib/kernel/processes.ts';
+import { computeVrid } from '../../lib/naming/vrid.ts';
+import { type VrrpAdvert } from '../../lib/vrrp/advert.ts';
+import { type Config } from '../config/config.ts';
+import { locateServingFile } from '../keepalived/serving-file.ts';
+import { type Check } from './check.ts';
+import { type Finding, given } from './fact.ts';
+import { type HostFacts } from './host-facts.ts';
+import { isKubeVip } from './strangers.ts';
+
+/** Whether keepalived can bring the virtual IPs here, and nobody gets into its way. */
+export const keepalivedChecks: readonly Check[] = [
+  { code: 'keepalived-not-running', find: findNoKeepalived },
+  { code: 'keepalived-lacks-vip', find: findUnknownVip },
+  { code: 'keepalived-untracked', find: findUntracked },
+  { code: 'vrid-clash', find: findVridClash },
+];
+
+/** Whether one of these processes is keepalived. */
+export function isKeepalivedHere(processes: readonly HostProcess[]): boolean {
+  return processes.some(({ name }) => name === keepalivedName);
+}
+
+function findNoKeepalived({ config, processes }: HostFacts): ReturnType<Check['find']> {
+  return given([processes], (running) => {
+    if (isKeepalivedHere(running) || running.some(isKubeVip)) return [];
+    return [
+      {
+        level: 'warn',
+        title: 'no keepalived runs on this node',
+        why: `${listAddresses(config)} cannot come here when its holder fails.`,
+        remedy: ['systemctl enable --now keepalived'],
+      },
+    ];
+  });
+}
+
+function findUnknownVip({ config, flags, keepalived, processes }: HostFacts): ReturnType<Check['find']> {
+  return given([processes, keepalived], (running, { path, text }) => {
+    if (text === null || !isKeepalivedHere(running)) return [];
+    return config.vips
+      .filter(({ address }) => findInstance(text, address) === null)
+      .map(({ address }) => ({
+        level: 'warn',
+        title: `${path} has no vrrp_instance with ${address}`,
+        why: 'keepalived does not bring it here when its holder fails.',
+        remedy: renew(flags, path, text),
+      }));
+  });
+}
+
+function findUntracked({ config, flags, keepalived, processes }: HostFacts): ReturnType<Check['find']> {
+  return given([processes, keepalived], (running, { path, text }) => {
+    const file = locateServingFile(config.runDir);
+    const isOurs = text !== null && config.vips.some(({ address }) => findInstance(text, address) !== null);
+    if (!isOurs || !isKeepalivedHere(running) || text.includes(file)) return [];
+    return [
+      {
+        level: 'warn',
+        title: `keepalived does not follow ${file}`,
+        why: 'The VIP stays on this node when the agent finds that it can serve neither balanced nor by itself.',
+        remedy: renew(flags, path, text),
+      },
+    ];
+  });
+}
+
+/** Masters go on to reach each other as before: one that changed to multicast alone would hear nobody. */
+function renew(flags: string, path: string, text: string): string[] {
+  const { masters, advertSeconds } = findWire(text);
+  const wire = [
+    ...(masters.length === 0 ? [] : [`--peers=${masters.join(',')}`]),
+    ...(advertSeconds === null ? [] : [`--advert=${Math.round(advertSeconds * 1000)}ms`]),
+  ];
+  return [
+    quoteWords(['cp', path, `${path}.old`]),
+    `vipnat keepalived ${[flags, ...wire].join(' ')} > ${quoteWords([path])}`,
+    'systemctl restart keepalived',
+  ];
+}
+
+/** An id belongs to one set of addresses on a link, per family (RFC 9568, section 5.2.3). A master may hold more addresses than asked about. */
+function findVridClash({ config, adverts, assessment, keepalived }: HostFacts): ReturnType<Check['find']> {
+  return given([adverts, assessment, keepalived], (seen, { observation, health }, { path, text }) => {
+    const known = new Set([...observation.addresses, ...config.endpoints].map(({ address }) => address));
+    const masters = [...health.keys()].map((endpoint) => endpoint.replace(/^\[?(.*?)\]?:\d+$/, '$1'));
+    const strangers = seen.filter(({ source }) => !known.has(source) && !masters.includes(source));
+    return config.vips.flatMap((vip): Finding[] => {
+      const vrid = findVrid(vip, text);
+      const clash = strangers.find(
+        (advert) =>
+          advert.family === vip.family && advert.vrid === vrid && !advert.addresses.includes(vip.address),
+      );
+      if (clash === undefined || vrid === null) return [];
+      const free = findFreeVrid(seen, vrid);
+      return [
+        {
+          level: 'fail',
+          title: `virtual_router_id ${vrid} of ${vip.address} is used by ${clash.source} for ${clash.addresses.join(', ')}`,
+          why: 'Each takes the other for a member of its group: one of the two virtual IPs is held by nobody, or both move about.',
+          remedy: [
+            '# the same on every master',
+            `sed -i 's/virtual_router_id ${vrid}$/virtual_router_id ${free}/' ${quoteWords([path])}`,
+            'systemctl restart keepalived',
+          ],
+        },
+      ];
+    });
+  });
+}
+
+function findVrid({ family, address }: Endpoint, text: string | null): number | null {
+  const configured = findInstance(text ?? '', address)?.vrid;
+  if (configured !== undefined) return configured;
+  try {
+    return computeVrid({ family, text: address });
+  } catch {
+    return null;
+  }
+}
+
+function findFreeVrid(adverts: readonly VrrpAdvert[], taken: number): number {
+  const used = new Set([taken, ...adverts.map(({ vrid }) => vrid)]);
+  let free = taken;
+  while (used.has(free) && used.size < 255) free = (free % 255) + 1;
+  return free;
+}
+
+function listAddresses({ vips }: Config): string {
+  return [...new Set(vips.map(({ address }) => address))].join(', ');
+}

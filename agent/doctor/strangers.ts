@@ -1,0 +1,154 @@
+import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
+import { type Listener } from '../../lib/kernel/listeners.ts';
+import { type HostProcess } from '../../lib/kernel/processes.ts';
+import { toolName } from '../../lib/kernel/tool-name.ts';
+import { isOwnRule } from '../../lib/netfilter/iptables/identity.ts';
+import { isOwnChain } from '../../lib/netfilter/iptables/identity.ts';
+import { parseRule, splitRule } from '../../lib/netfilter/iptables/rule.ts';
+import { type Ruleset } from '../../lib/netfilter/iptables/ruleset.ts';
+import { quoteWords } from '../../lib/shell-words.ts';
+import { quoteText } from '../config/setting.ts';
+import { type Check } from './check.ts';
+import { type Finding, given } from './fact.ts';
+import { type HostFacts } from './host-facts.ts';
+import { parseIpvs } from '../../lib/kube-proxy/ipvs.ts';
+
+/** Whether somebody else balances the same virtual IPs. */
+export const strangerChecks: readonly Check[] = [
+  { code: 'foreign-dnat', find: findForeignRules },
+  { code: 'foreign-virtual-server', find: findVirtualServers },
+  { code: 'foreign-listener', find: findForeignListeners },
+  { code: 'kube-vip-running', find: findKubeVip },
+];
+
+/** Whether a process is kube-vip, which holds and balances virtual IPs by itself. */
+export function isKubeVip({ name }: HostProcess): boolean {
+  return name === 'kube-vip';
+}
+
+/** kube-proxy's own rules name a VIP only for Services that have it as an external address: its chains are left to it. */
+function findForeignRules({ config, assessment }: HostFacts): ReturnType<Check['find']> {
+  return given([assessment], ({ observation }) =>
+    config.vips.flatMap((vip) =>
+      observation.rulesets
+        .filter(({ family }) => family === vip.family)
+        .flatMap((ruleset) => findTranslations(ruleset, vip)),
+    ),
+  );
+}
+
+function findTranslations({ family, backend, tables }: Ruleset, vip: Endpoint): Finding[] {
+  const tool = toolName(family, backend);
+  const chains = [...(tables.get('nat') ?? [])].filter(
+    ([chain]) => !isOwnChain(chain) && !chain.startsWith('KUBE-'),
+  );
+  return chains.flatMap(([chain, rules]) =>
+    rules
+      .filter((text) => text.includes(vip.address) && !isOwnRule(text) && isTranslation(text, vip))
+      .map((text) => ({
+        level: 'fail',
+        title: `nat ${quoteText(chain)} (${tool}) has another's rule for ${formatEndpoint(vip)}`,
+        why: 'Whichever comes first has the connections, and a restart of either side changes which that is.',
+        remedy: [quoteWords([tool, '-t', 'nat', '-D', chain, ...splitRule(text)])],
+      })),
+  );
+}
+
+function isTranslation(text: string, { family, address, port }: Endpoint): boolean {
+  const { options, target } = parseRule(text);
+  const destination = options.get('-d') ?? '';
+  const isForVip = destination === `${address}/${family === 'ipv6' ? 128 : 32}`;
+  const ports = [options.get('--dport'), options.get('--dports')].filter((value) => value !== undefined);
+  const isForPort = ports.length === 0 || ports.some((value) => value.split(',').includes(String(port)));
+  const isElsewhere = !['RETURN', 'ACCEPT', 'MASQUERADE', 'SNAT', 'MARK', 'LOG', null].includes(target);
+  return isForVip && isForPort && isElsewhere && !(target ?? '').startsWith('KUBE-');
+}
+
+/** kube-vip's load balancer, or a virtual_server of keepalived. Our rules come first: IPVS sees what is for this host. */
+function findVirtualServers({ config, assessment, ipvs, kubeProxy }: HostFacts): ReturnType<Check['find']> {
+  return given([ipvs, assessment], (text, { observation }) => {
+    const servers = parseIpvs(text ?? '').map(({ address }) =>
+      address === null ? '' : formatEndpoint(address),
+    );
+    return config.vips
+      .filter((vip) => servers.includes(formatEndpoint(vip)))
+      .map((vip) => {
+        const isPruned = observation.proxyMode.value === 'ipvs' && kubeProxy.ipvs?.excludeCidrs.length === 0;
+        const name = formatEndpoint(vip);
+        return {
+          level: 'warn',
+          title: `IPVS has a virtual server for ${name}`,
+          why: isPruned
+            ? 'Somebody else balances the same VIP (kube-vip, keepalived), and kube-proxy deletes its server every 30 s: it is in no network of --ipvs-exclude-cidrs.'
+            : 'Somebody else balances the same VIP (kube-vip, keepalived), and takes over whenever our rules are gone.',
+          remedy: [
+            `ipvsadm -D -t ${name}`,
+            '# and switch it off where it comes from: lb_enable of kube-vip, virtual_server of keepalived',
+          ],
+        };
+      });
+  });
+}
+
+/** What kube-apiserver is called, also where it is one program with others: k3s and RKE2, microk8s, hyperkube. */
+const apiserverNames = new Set([
+  'kube-apiserver',
+  'k3s-server',
+  'k3s',
+  'rke2',
+  'kubelite',
+  'hyperkube',
+  'apiserver',
+]);
+
+function findForeignListeners({ config, listeners, processes }: HostFacts): ReturnType<Check['find']> {
+  return given([listeners, processes], (sockets, running) =>
+    config.vips.flatMap((vip) =>
+      sockets
+        .filter((socket) => isReachedBy(vip, socket))
+        .flatMap((socket): Finding[] => {
+          const owner = running.find(({ pid }) => pid === socket.pid);
+          if (owner === undefined || apiserverNames.has(owner.name)) return [];
+          const name = quoteText(owner.name);
+          return [
+            {
+              level: 'fail',
+              title: `${name} (pid ${owner.pid}) listens on ${formatEndpoint(socket)}, for ${formatEndpoint(vip)}`,
+              why: 'It gets the VIP’s connections whenever vipnat leaves the VIP to its holder, where an apiserver should be.',
+              remedy: stop(owner),
+            },
+          ];
+        }),
+    ),
+  );
+}
+
+function isReachedBy(vip: Endpoint, { address, port }: Listener): boolean {
+  return (
+    port === vip.port && [vip.address, '::', ...(vip.family === 'ipv4' ? ['0.0.0.0'] : [])].includes(address)
+  );
+}
+
+function findKubeVip({ processes }: HostFacts): ReturnType<Check['find']> {
+  return given([processes], (running) =>
+    running.filter(isKubeVip).map((process) => ({
+      level: 'warn',
+      title: `kube-vip (pid ${process.pid}) runs on this node`,
+      why: 'It holds virtual IPs by leases of the API. With keepalived beside it both hold the VIP, and its load balancer competes with vipnat.',
+      remedy: stop(process),
+    })),
+  );
+}
+
+/** As whoever started it does: systemd, the kubelet from a static pod, or somebody by hand. */
+function stop({ pid, name, group }: HostProcess): string[] {
+  const unit = /\/([\w@.:-]+\.service)$/.exec(group)?.[1];
+  if (unit !== undefined) return [`systemctl disable --now ${unit}`];
+  if (group.includes('kubepods')) {
+    return [
+      '# of a static pod:',
+      quoteWords(['mv', `/etc/kubernetes/manifests/${name}.yaml`, '/etc/kubernetes/']),
+    ];
+  }
+  return [`kill ${pid}`];
+}

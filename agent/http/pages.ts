@@ -1,0 +1,68 @@
+import { toPrintableLine } from '../../lib/printable.ts';
+
+/** What a page answers. */
+export interface Answer {
+  readonly status: number;
+  /** As in `content-type`. */
+  readonly type: string;
+  readonly text: string;
+}
+
+/** Makes a page anew for each question. One that rejects is answered with 500. */
+export type Page = () => Answer | Promise<Answer>;
+
+/** Where the pages that are about the agent come from. */
+export interface PageSources {
+  /** For how long the loop has been at one look, or late for the next. */
+  readonly behindMs: () => number;
+  /** Why the agent is not ready, or null. */
+  readonly obstacle: () => string | null;
+  /** The metrics, as Prometheus reads them. */
+  readonly metrics: { readonly contentType: string; print(): Promise<string> };
+  /** `status --json`; null before the first look. */
+  readonly status: () => Promise<string | null>;
+}
+
+/**
+ * A look is a dozen tools, each with a limit of 10 s, so the longest takes less. Beyond that the loop hangs, which a
+ * restart can help; that a tool or the API fails ends a look and is no reason to be restarted.
+ */
+const hangingMs = 120_000;
+
+/** By path: the agent's pages, as kubelet and Prometheus ask for them. */
+export function createPages({ behindMs, obstacle, metrics, status }: PageSources): ReadonlyMap<string, Page> {
+  return new Map<string, Page>([
+    ['/metrics', async () => ({ status: 200, type: metrics.contentType, text: await metrics.print() })],
+    [
+      '/healthz',
+      () => {
+        const behind = behindMs();
+        if (behind < hangingMs) return toText(200, 'ok');
+        return toText(
+          500,
+          `the loop hangs: it has not come to a next look for ${Math.round(behind / 1000)} s`,
+        );
+      },
+    ],
+    [
+      '/readyz',
+      () => {
+        const reason = obstacle();
+        return reason === null ? toText(200, 'ok') : toText(503, `not ready: ${reason}`);
+      },
+    ],
+    [
+      '/status',
+      async () => {
+        const text = await status();
+        if (text === null) return toText(503, 'no look has succeeded yet');
+        return { status: 200, type: 'application/json', text };
+      },
+    ],
+  ]);
+}
+
+/** One line. */
+export function toText(status: number, line: string): Answer {
+  return { status, type: 'text/plain; charset=utf-8', text: `${toPrintableLine(line)}\n` };
+}

@@ -1,0 +1,74 @@
+import { VipnatError } from '../../lib/errors.ts';
+import { type Clock } from '../../lib/kernel/clock.ts';
+import { type TrackFile } from './serving-file.ts';
+
+/** Who is told of what became of it. */
+export interface ServingReport {
+  /** keepalived was told something else than before; the first word that a node can serve is not news. */
+  changed(isServing: boolean): void;
+  /** It could not be told, for the first time in a row. */
+  notWritten(problem: VipnatError): void;
+}
+
+/** A folder that cannot be written is not tried at every look. */
+const retryMs = 60_000;
+
+/** What keepalived reads: with weight 0, whatever is not 0 is a fault. */
+const valueOf = (isServing: boolean) => (isServing ? 0 : 1);
+
+/** Tells keepalived whether this node can serve, whenever that has changed. */
+export class ServingKeeper {
+  readonly #file: TrackFile;
+  readonly #clock: Clock;
+  readonly #report: ServingReport;
+  #wanted = true;
+  /** Null until something was written: what an earlier agent left there says nothing. */
+  #written: boolean | null = null;
+  #isFailing = false;
+  #nextTry = -Infinity;
+  #writing: Promise<void> | null = null;
+
+  constructor(file: TrackFile, clock: Clock, report: ServingReport) {
+    this.#file = file;
+    this.#clock = clock;
+    this.#report = report;
+  }
+
+  /** What was wanted last, and whether the file says it. */
+  get state(): { readonly isServing: boolean; readonly isTold: boolean } {
+    return { isServing: this.#wanted, isTold: this.#written === this.#wanted };
+  }
+
+  /** To be told after every look. Returns at once. */
+  keep(isServing: boolean): void {
+    this.#wanted = isServing;
+    if (this.#writing !== null || isServing === this.#written || this.#clock.now() < this.#nextTry) return;
+    this.#writing = this.#write().finally(() => (this.#writing = null));
+  }
+
+  /** Ends when the file says that this node can serve, if it ever said otherwise: nobody judges that any more. */
+  async release(): Promise<void> {
+    await this.#writing;
+    if (this.#written !== false) return;
+    this.keep(true);
+    await this.#writing;
+  }
+
+  /** Until what was wanted last is there, or it fails. */
+  async #write(): Promise<void> {
+    try {
+      while (this.#written !== this.#wanted) {
+        const isServing = this.#wanted;
+        await this.#file.write(valueOf(isServing));
+        if (isServing !== (this.#written ?? true)) this.#report.changed(isServing);
+        this.#written = isServing;
+      }
+      this.#isFailing = false;
+    } catch (error) {
+      if (!(error instanceof VipnatError)) throw error;
+      if (!this.#isFailing) this.#report.notWritten(error);
+      this.#isFailing = true;
+      this.#nextTry = this.#clock.now() + retryMs;
+    }
+  }
+}

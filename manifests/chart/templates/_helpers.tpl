@@ -1,0 +1,62 @@
+{{/*
+The chart's objects are those of `vipnat manifest daemonset`, in base/: the templates read them, and change what values
+ask for. So there is one place that says how vipnat runs.
+*/}}
+
+{{/* An object of base/ by its kind, as YAML. Takes a list: the root, the kind. */}}
+{{- define "vipnat.object" -}}
+{{- $root := index . 0 -}}
+{{- $kind := index . 1 -}}
+{{- $file := ternary "base/daemonset-least-privilege.yaml" "base/daemonset.yaml" $root.Values.leastPrivilege -}}
+{{- range splitList "\n---\n" ($root.Files.Get $file) -}}
+{{- $object := fromYaml . -}}
+{{- if eq $object.kind $kind -}}
+{{- $_ := set $object.metadata "labels" (merge (include "vipnat.labels" $root | fromYaml) $object.metadata.labels) -}}
+{{- toYaml $object -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What Helm's users look for objects by, beside the labels that they have anyway. */}}
+{{- define "vipnat.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
+{{- end -}}
+
+{{- define "vipnat.image" -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+
+{{/*
+The container's arguments, as a YAML list. Takes a list: the root, the arguments in base/, which hold unless an option says
+otherwise.
+*/}}
+{{- define "vipnat.args" -}}
+{{- $root := index . 0 -}}
+{{- $args := list -}}
+{{- range $root.Values.vips -}}
+{{- $args = append $args (printf "--vip=%s" .) -}}
+{{- end -}}
+{{- range $name, $value := $root.Values.options -}}
+{{- $text := kindIs "slice" $value | ternary (join "," $value) (toString $value) -}}
+{{- $args = append $args (printf "--%s=%s" (kebabcase $name) $text) -}}
+{{- end -}}
+{{- $flags := list -}}
+{{- range $args -}}
+{{- $flags = append $flags (splitList "=" . | first) -}}
+{{- end -}}
+{{- $preset := list -}}
+{{- range index . 1 -}}
+{{- if not (has (splitList "=" . | first) $flags) -}}
+{{- $preset = append $preset . -}}
+{{- end -}}
+{{- end -}}
+{{- /* Kubernetes puts variables in place of $(NAME), and takes $$ for $. */ -}}
+{{- $escaped := list -}}
+{{- range concat $args $root.Values.extraArgs -}}
+{{- $escaped = append $escaped (replace "$" "$$" .) -}}
+{{- end -}}
+{{- concat $preset $escaped | toYaml -}}
+{{- end -}}

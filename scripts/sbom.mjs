@@ -1,0 +1,104 @@
+// Prints what the image is made of, as CycloneDX 1.6 in JSON: `sbom.mjs FOLDER`, called by the Dockerfile. FOLDER has of the
+// image
+//   packages     dpkg-query's lines: name, version, architecture, source, its version; parted by tabs
+//   os-release   and doc/, which has the packages' copyright files
+//   node         the program
+// and dist/packages.json, beside it the package.json of vipnat, is what the bundle is made of. The same input gives the same
+// bytes: there is neither a time nor a random number in it.
+import { Enums, Models, Serialize, Spec, Types } from '@cyclonedx/cyclonedx-library';
+import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseEnv } from 'node:util';
+import { PackageURL } from 'packageurl-js';
+
+const [folder] = process.argv.slice(2);
+const { Application, Library, OperatingSystem } = Enums.ComponentType;
+
+const readJson = (file) => JSON.parse(readFileSync(file, 'utf8'));
+const system = parseEnv(readFileSync(join(folder, 'os-release'), 'utf8'));
+
+const vipnat = describeVipnat(readJson('package.json'));
+const bundled = readJson('dist/packages.json').map(describeNpmPackage);
+const node = describeNode(join(folder, 'node'));
+for (const { bomRef } of [...bundled, node]) vipnat.dependencies.add(bomRef);
+const bom = new Models.Bom({
+  metadata: new Models.Metadata({ component: vipnat }),
+  components: new Models.ComponentRepository([
+    ...bundled,
+    node,
+    ...readFileSync(join(folder, 'packages'), 'utf8').trim().split('\n').map(describeDebianPackage),
+    new Models.Component(OperatingSystem, system.ID, { bomRef: 'system', version: system.VERSION_ID }),
+  ]),
+});
+const { JSON: json } = Serialize;
+const serializer = new Serialize.JsonSerializer(new json.Normalize.Factory(Spec.Spec1dot6));
+process.stdout.write(`${serializer.serialize(bom, { sortLists: true, space: 2 })}\n`);
+
+function describe(type, name, purl, rest) {
+  const text = purl.toString();
+  const component = new Models.Component(type, name, { bomRef: text, purl: text, ...rest });
+  component.version = purl.version;
+  return component;
+}
+
+function describeVipnat({ name, version, license, description }) {
+  const licenses = new Models.LicenseRepository([new Models.SpdxLicense(license)]);
+  return describe(Application, name, new PackageURL('generic', null, name, version), {
+    description,
+    licenses,
+  });
+}
+
+function describeNpmPackage({ name: fullName, version, license, integrity }) {
+  const [, group, name] = /^(?:(@[^/]+)\/)?(.+)$/.exec(fullName);
+  const [, algorithm, sum] = /^sha(512)-(.+)$/.exec(integrity);
+  return describe(Library, name, new PackageURL('npm', group, name, version), {
+    group,
+    licenses: new Models.LicenseRepository([new Models.SpdxLicense(license)]),
+    hashes: new Models.HashDictionary([[`SHA-${algorithm}`, Buffer.from(sum, 'base64').toString('hex')]]),
+  });
+}
+
+/** It comes from npm, but whoever knows of its holes has them by nodejs.org's own name. */
+function describeNode(program) {
+  const version = execFileSync(program, ['--version'], { encoding: 'utf8' }).trim().slice(1);
+  const sum = createHash('sha256').update(readFileSync(program)).digest('hex');
+  const { license } = readJson('node_modules/node/package.json');
+  const cpe = `cpe:2.3:a:nodejs:node.js:${version}:*:*:*:*:*:*:*`;
+  if (!Types.isCPE(cpe)) throw new Error(`${version} is no version of Node.js that a CPE can name`);
+  return describe(Application, 'node', new PackageURL('generic', null, 'node', version), {
+    cpe,
+    licenses: new Models.LicenseRepository([new Models.SpdxLicense(license)]),
+    hashes: new Models.HashDictionary([['SHA-256', sum]]),
+  });
+}
+
+function describeDebianPackage(line) {
+  const [name, version, arch, source, sourceVersion] = line.split('\t');
+  const qualifiers = { arch, distro: `${system.ID}-${system.VERSION_ID}` };
+  // Debian tells of holes by the names of sources; scanners look for them here.
+  if (sourceVersion !== version) qualifiers.upstream = `${source}@${sourceVersion}`;
+  else if (source !== name) qualifiers.upstream = source;
+  return describe(Library, name, new PackageURL('deb', system.ID, name, version, qualifiers), {
+    licenses: new Models.LicenseRepository(
+      readLicenses(name).map((license) => new Models.NamedLicense(license)),
+    ),
+  });
+}
+
+/**
+ * As Debian names them, which is not always as SPDX does. Copyright files that no program can read refer to the common
+ * licenses; one that has just a text of its own is named itself.
+ */
+function readLicenses(name) {
+  const path = `doc/${name}/copyright`;
+  if (!existsSync(join(folder, path))) return [];
+  const text = readFileSync(join(folder, path), 'utf8');
+  const names = /^Format:/m.test(text)
+    ? text.matchAll(/^License:[ \t]*(\S.*)$/gm)
+    : text.matchAll(/\/usr\/share\/common-licenses\/([\w.+-]*\w)/g);
+  const licenses = [...new Set([...names].map(([, license]) => license.trim()))];
+  return licenses.length === 0 ? [`/usr/share/${path}`] : licenses.sort();
+}

@@ -1,0 +1,3 @@
+module vipnat/datapath
+
+go 1.22

@@ -1,0 +1,164 @@
+import { describe, expect, test } from '@jest/globals';
+import { diagnose, findingCodes } from '../../../../agent/doctor/diagnose.ts';
+import { type HostFacts } from '../../../../agent/doctor/host-facts.ts';
+import {
+  advert,
+  own,
+  withConfiguration,
+  withSysctl,
+  assessWell,
+  keepalivedText,
+  makeFacts,
+  serving,
+  tell,
+} from './well-host.ts';
+
+test('a host that lacks nothing is told nothing', async () => {
+  expect(await tell()).toEqual([]);
+});
+
+test('codes are in kebab case, each once', () => {
+  expect(new Set(findingCodes).size).toBe(findingCodes.length);
+  expect(findingCodes.filter((code) => !/^[a-z0-9]+(-[a-z0-9]+)*$/.test(code))).toEqual([]);
+});
+
+test('what is unknown keeps only the checks from being made that rest on it', async () => {
+  const assessment = { unknown: 'iptables-nft-save is not permitted' };
+  const told = await tell({ assessment });
+  expect(told.find(({ code }) => code === 'host-unreadable')).toMatchObject({ level: 'fail' });
+  expect(told.find(({ code }) => code === 'foreign-dnat')).toEqual({
+    code: 'foreign-dnat',
+    level: 'skipped',
+    reason: assessment.unknown,
+  });
+  const made = diagnose(await makeFacts({ assessment })).flatMap((topic) => topic.outcomes);
+  expect(made.find(({ code }) => code === 'keepalived-not-running')).toEqual({
+    code: 'keepalived-not-running',
+    level: 'ok',
+  });
+});
+
+test('a keepalived that is configured anew goes on to reach the other masters, as often as before', async () => {
+  const text = keepalivedText
+    .replace('serving"', 'other"')
+    .replace(
+      'priority 110',
+      'advert_int 0.3\n unicast_src_ip 10.77.0.11\n unicast_peer {\n 10.77.0.12\n 10.77.0.13\n }',
+    );
+  const [{ remedy } = { remedy: [] }] = (await tell(withConfiguration(text))).filter(
+    ({ code }) => code === 'keepalived-untracked',
+  ) as { remedy: readonly string[] }[];
+  expect(remedy[1]).toMatch(
+    / --peers=10\.77\.0\.11,10\.77\.0\.12,10\.77\.0\.13 --advert=300ms > \/etc\/keepalived\/keepalived\.conf$/,
+  );
+});
+
+test('a path that a keepalived names itself is no command of whoever pastes the remedy', async () => {
+  const path = '/tmp/$(reboot)';
+  const text = keepalivedText.replace('serving"', 'other"');
+  const told = await tell({ keepalived: { value: { path, text } } });
+  const remedy = told.flatMap((outcome) => ('remedy' in outcome ? outcome.remedy : []));
+  expect(remedy[0]).toBe(`cp '${path}' '${path}.old'`);
+  expect(remedy[1]).toMatch(/ > '\/tmp\/\$\(reboot\)'$/);
+});
+
+describe('is told, with the command that mends it:', () => {
+  test.each<[string, Partial<typeof serving>, string]>([
+    [
+      'certificate-lacks-vip',
+      { alternativeNames: 'DNS:kubernetes, IP Address:10.96.0.1' },
+      'kubeadm init phase certs apiserver --apiserver-cert-extra-sans=kubernetes,10.96.0.1,10.77.0.50',
+    ],
+    ['certificate-expires', { validTo: new Date('2026-11-26T12:00:00Z') }, 'kubeadm certs renew apiserver'],
+    ['clock-off', { clockAheadMs: -61_000 }, 'timedatectl set-ntp true'],
+  ])('%s, of an apiserver on another host by its address', async (code, difference, command) => {
+    const answers = new Map([
+      ['10.77.0.12:6443', { ...serving, ...difference }],
+      ['10.77.0.13:6443', null],
+    ]);
+    expect(await tell({ serving: { value: answers } })).toMatchObject([
+      {
+        code,
+        remedy: expect.arrayContaining(
+          [command, '# on 10.77.0.12:'].filter((line) => code !== 'clock-off' || !line.startsWith('# on')),
+        ),
+      },
+    ]);
+  });
+
+  test('strict rp_filter, where this host is in several networks', async () => {
+    const eth1 = { family: 'ipv4', address: '192.168.0.11', device: 'eth1', prefixLength: 24 } as const;
+    const eth0 = { ...eth1, address: '10.77.0.11', device: 'eth0' };
+    const strict = withSysctl('net.ipv4.conf.eth0.rp_filter', '1');
+    expect(await tell({ ...strict, interfaces: [eth0, eth1] })).toMatchObject([
+      { code: 'rp-filter-strict', remedy: ['sysctl -w net.ipv4.conf.all.rp_filter=2'] },
+    ]);
+    expect(await tell({ ...strict, interfaces: [eth0] })).toEqual([]);
+    const loose = new Map([...strict.sysctls, ['net.ipv4.conf.all.rp_filter', '2']]);
+    expect(await tell({ sysctls: loose, interfaces: [eth0, eth1] })).toEqual([]);
+  });
+});
+
+describe('the VIP that is on no interface of this host', () => {
+  const absent = async (changes: Partial<HostFacts>) => {
+    const assessment = await assessWell();
+    const { observation } = assessment;
+    const addresses = observation.addresses.filter(({ address }) => address !== '10.77.0.50');
+    return await tell({
+      assessment: { value: { ...assessment, observation: { ...observation, addresses } } },
+      ...changes,
+    });
+  };
+  const answer = (kind: 'refused' | 'silent') => ({ holderAnswers: new Map([['10.77.0.50', { kind }]]) });
+
+  test('is somewhere when a host refuses a connection to it, or advertises it', async () => {
+    expect(await absent(answer('refused'))).toEqual([]);
+    expect(await absent({ ...answer('silent'), adverts: { value: [advert] } })).toEqual([]);
+  });
+
+  test('is nowhere when nobody does, which is less sure when adverts were not listened to', async () => {
+    const unreachable = {
+      holderAnswers: new Map([['10.77.0.50', { kind: 'unreachable', code: 'EHOSTUNREACH' } as const]]),
+    };
+    expect(await absent(unreachable)).toMatchObject([{ code: 'vip-nowhere', level: 'fail' }]);
+    const told = await absent({ ...answer('silent'), adverts: { unknown: 'tcpdump is not in PATH' } });
+    expect(told).toMatchObject([
+      { code: 'vip-nowhere', level: 'warn' },
+      { code: 'vip-held-twice', level: 'skipped' },
+      { code: 'vrid-clash', level: 'skipped' },
+    ]);
+  });
+});
+
+test('a handover is no double: one gives up before the other begins', async () => {
+  const resigned = { ...own, priority: 0 };
+  expect(await tell({ adverts: { value: [own, own, advert, resigned, advert] } })).toEqual([]);
+});
+
+test('a stranger’s rule is quoted so that its text cannot run anything', async () => {
+  const assessment = await assessWell();
+  const { observation } = assessment;
+  const text = `-d 10.77.0.50/32 -p tcp -m tcp --dport 6443 -m comment --comment "it's $(reboot)" -j DNAT --to-destination 10.0.0.9:6443`;
+  const rulesets = observation.rulesets.map((ruleset) =>
+    ruleset.family === 'ipv4' && ruleset.backend === 'nft'
+      ? {
+          ...ruleset,
+          tables: new Map([
+            ...ruleset.tables,
+            ['nat', new Map([...(ruleset.tables.get('nat') ?? []), ['DOCKER', [text]]])] as const,
+          ]),
+        }
+      : ruleset,
+  );
+  const told = await tell({
+    assessment: { value: { ...assessment, observation: { ...observation, rulesets } } },
+  });
+  expect(told).toMatchObject([
+    {
+      code: 'foreign-dnat',
+      remedy: [
+        String.raw`iptables-nft -t nat -D DOCKER -d 10.77.0.50/32 -p tcp -m tcp --dport 6443 -m comment --comment 'it'\''s $(reboot)' -j DNAT --to-destination 10.0.0.9:6443`,
+      ],
+    },
+  ]);
+});

@@ -1,0 +1,79 @@
+import { describe, expect, test } from '@jest/globals';
+import { createPages, type PageSources } from '../../../../agent/http/pages.ts';
+import { FakeClock } from '../../../fakes/clock.ts';
+import { FakeKernel } from '../../../fakes/kernel.ts';
+import { type RunningAgent, startAgent } from '../running-agent.ts';
+
+function createAgentPages({ agent }: Pick<RunningAgent, 'agent'>, more: Partial<PageSources> = {}) {
+  const pages = createPages({
+    behindMs: () => agent.behindMs,
+    obstacle: () => agent.obstacle,
+    metrics: { contentType: 'text/plain', print: () => Promise.resolve('') },
+    status: () => Promise.resolve(null),
+    ...more,
+  });
+  return async (path: string) => {
+    const answer = await pages.get(path)?.();
+    return `${answer?.status} ${answer?.text}`;
+  };
+}
+
+const minuteMs = 60_000;
+
+describe('/healthz', () => {
+  test('is ok on a quiet host, between ticks, and while a tool fails again and again', async () => {
+    const world = startAgent();
+    const ask = createAgentPages(world);
+    expect(await ask('/healthz')).toBe('200 ok\n');
+    for (let minutes = 0; minutes < 10; minutes += 1) {
+      await world.clock.advance(minuteMs - 1);
+      expect(await ask('/healthz')).toBe('200 ok\n');
+    }
+    for (let minutes = 0; minutes < 10; minutes += 1) {
+      for (let count = 0; count < 20; count += 1) {
+        world.kernel.faults.failNext({ tool: 'nft', code: 'TOOL_FAILED' });
+      }
+      world.kernel.trigger('ipvs');
+      await world.clock.advance(minuteMs);
+      expect(await ask('/healthz')).toBe('200 ok\n');
+    }
+  });
+
+  test('is not ok when a look does not end, and says for how long', async () => {
+    const clock = new FakeClock();
+    const world = startAgent({ clock, answerMs: 100 * minuteMs });
+    const ask = createAgentPages(world);
+    await clock.advance(minuteMs);
+    expect(await ask('/healthz')).toBe('200 ok\n');
+    await clock.advance(2 * minuteMs);
+    expect(await ask('/healthz')).toBe('500 the loop hangs: it has not come to a next look for 180 s\n');
+  });
+});
+
+describe('/readyz', () => {
+  test('waits for the rules to be right for the first time, and stays ok whatever fails then', async () => {
+    const clock = new FakeClock();
+    const kernel = new FakeKernel(clock);
+    for (let count = 0; count < 3; count += 1) kernel.faults.failNext({ tool: 'nft', code: 'TOOL_MISSING' });
+    const world = startAgent({ clock, kernel });
+    const ask = createAgentPages(world);
+    expect(await ask('/readyz')).toBe('503 not ready: no look has ended yet\n');
+    await clock.advance(1);
+    expect(await ask('/readyz')).toBe('503 not ready: nft failed as the test asked\n');
+    await clock.advance(2000);
+    expect(await ask('/readyz')).toBe('200 ok\n');
+    kernel.faults.failNext({ tool: 'nft', code: 'TOOL_MISSING' });
+    kernel.trigger('ipvs');
+    await clock.advance(50);
+    expect(await ask('/readyz')).toBe('200 ok\n');
+  });
+});
+
+describe('/status', () => {
+  test('has nothing to say before the first look', async () => {
+    const world = startAgent();
+    expect(await createAgentPages(world)('/status')).toBe('503 no look has succeeded yet\n');
+    const later = createAgentPages(world, { status: () => Promise.resolve('{}\n') });
+    expect(await later('/status')).toBe('200 {}\n');
+  });
+});

@@ -1,0 +1,129 @@
+import { describe, expect, jest, test } from '@jest/globals';
+import { VipnatError } from '../../../../lib/errors.ts';
+import { FakeApiservers } from '../../../fakes/apiserver.ts';
+import { FakeClock } from '../../../fakes/clock.ts';
+import { toEndpoint } from '../../../fakes/endpoints.ts';
+import { FakeKernel } from '../../../fakes/kernel.ts';
+import { syncKubeProxy } from '../../../fakes/kube-proxy-rules.ts';
+import { linesOf, ordinaryConfig, type RunningAgent, startAgent } from '../running-agent.ts';
+
+// Minutes of fake time take a second, and several times that on a busy machine.
+jest.setTimeout(60_000);
+
+const nft = { family: 'ipv4', backend: 'nft' } as const;
+const texts = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'] as const;
+const [own, second, third] = texts;
+
+/** An agent on the first of three masters; where the host may not forward, the VIP is its holder's alone. */
+function startOnMaster({ isForwarding = true } = {}): RunningAgent {
+  const clock = new FakeClock();
+  const kernel = new FakeKernel(clock);
+  kernel.forwarding = { ipv4: isForwarding, ipv6: true };
+  kernel.addAddress({ family: 'ipv4', address: '10.77.0.11', device: 'eth0' });
+  syncKubeProxy(
+    kernel,
+    nft,
+    texts.map((text) => toEndpoint(text)),
+  );
+  return startAgent({
+    clock,
+    kernel,
+    apiservers: new FakeApiservers(clock),
+    config: { ...ordinaryConfig, sysctls: 'check' },
+  });
+}
+
+describe('keepalived is told', () => {
+  test('once that this node can serve, and nothing more for ten minutes', async () => {
+    const running = startOnMaster();
+    await running.clock.advance(600_000);
+    expect(running.trackFile.values).toEqual([0]);
+    expect(linesOf(running, 'info').filter((line) => line.includes('can serve'))).toEqual([]);
+  });
+
+  test('nothing when an apiserver dies, be it this node’s own or all but one', async () => {
+    const { clock, apiservers, trackFile } = startOnMaster();
+    await clock.advance(2000);
+    apiservers.set(own, 'refusing');
+    await clock.advance(30_000);
+    apiservers.set(second, 'silent');
+    await clock.advance(30_000);
+    expect(trackFile.values).toEqual([0]);
+  });
+
+  test('nothing when all apiservers are gone: no other node would do better', async () => {
+    const { clock, apiservers, trackFile } = startOnMaster();
+    await clock.advance(2000);
+    for (const text of texts) apiservers.set(text, 'refusing');
+    await clock.advance(60_000);
+    expect(trackFile.values).toEqual([0]);
+  });
+
+  test('within 100 ms to leave a node that cannot balance and whose own apiserver dies, and when that is back', async () => {
+    const running = startOnMaster({ isForwarding: false });
+    const { clock, apiservers, trackFile } = running;
+    await clock.advance(2000);
+    expect(trackFile.values).toEqual([0]);
+    apiservers.set(own, 'refusing');
+    await clock.advance(100);
+    expect(trackFile.values).toEqual([0, 1]);
+    apiservers.set(own, 'healthy');
+    await clock.advance(30_000);
+    expect(trackFile.values).toEqual([0, 1, 0]);
+    expect([...linesOf(running, 'warn'), ...linesOf(running, 'info')]).toEqual(
+      expect.arrayContaining([
+        'this node can serve neither balanced nor by itself: keepalived is told to leave the VIP',
+        'this node can serve again, and may take the VIP',
+      ]),
+    );
+  });
+
+  test('to leave a node whose own apiserver is dead and that hears of no other for a second', async () => {
+    const { clock, apiservers, trackFile } = startOnMaster();
+    await clock.advance(2000);
+    apiservers.set(own, 'refusing');
+    await clock.advance(5000);
+    for (const text of [second, third]) apiservers.set(text, 'silent');
+    await clock.advance(500);
+    expect(trackFile.values).toEqual([0]);
+    await clock.advance(1500);
+    expect(trackFile.values).toEqual([0, 1]);
+    for (const text of [second, third]) apiservers.set(text, 'healthy');
+    await clock.advance(2000);
+    expect(trackFile.values).toEqual([0, 1, 0]);
+  });
+
+  test('nothing when no other is heard, while its own apiserver lives', async () => {
+    const { clock, apiservers, trackFile } = startOnMaster();
+    await clock.advance(2000);
+    for (const text of [second, third]) apiservers.set(text, 'silent');
+    await clock.advance(60_000);
+    expect(trackFile.values).toEqual([0]);
+  });
+
+  test('that it decides by itself again, when the agent ends', async () => {
+    const { agent, clock, apiservers, trackFile } = startOnMaster({ isForwarding: false });
+    await clock.advance(2000);
+    apiservers.set(own, 'refusing');
+    await clock.advance(2000);
+    await agent.stop();
+    expect(trackFile.values).toEqual([0, 1, 0]);
+  });
+});
+
+test('a track file that cannot be written is said once and tried once a minute; everything else works', async () => {
+  const running = startOnMaster();
+  const { clock, kernel, trackFile, apiservers } = running;
+  trackFile.problem = new VipnatError('TRACK_FILE_NOT_WRITTEN', 'the folder is read-only');
+  await clock.advance(600_000);
+  expect(linesOf(running, 'warn')).toEqual(['the folder is read-only']);
+  expect(trackFile.attempts).toBeGreaterThan(5);
+  expect(trackFile.attempts).toBeLessThanOrEqual(11);
+  expect(kernel.show('ipv4', 'nft')).toMatch(/-A PREROUTING .*-j VIPNAT\n/);
+  apiservers.set(third, 'refusing');
+  await clock.advance(1000);
+  expect(kernel.show('ipv4', 'nft')).not.toMatch(/-A VIPNAT-\w+ .*--to-destination 10.77.0.13/);
+  trackFile.problem = null;
+  await clock.advance(120_000);
+  expect(trackFile.values).toEqual([0]);
+});

@@ -1,0 +1,94 @@
+import { describe, expect, test } from '@jest/globals';
+import { recallEndpoints } from '../../../agent/discovery/endpoint-keeper.ts';
+import { emptyMemory } from '../../../agent/memory.ts';
+import { FakeClock } from '../../fakes/clock.ts';
+import { toEndpoint } from '../../fakes/endpoints.ts';
+import { FakeKernel } from '../../fakes/kernel.ts';
+import { syncKubeProxy } from '../../fakes/kube-proxy-rules.ts';
+import { FakeStore } from '../../fakes/store.ts';
+import { ordinaryConfig, type RunningAgent, startAgent } from './running-agent.ts';
+
+const nft = { family: 'ipv4', backend: 'nft' } as const;
+const [one, two, three] = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'];
+const all = [one, two, three].map(toEndpoint);
+
+/** Where our rules send new connections: addresses, or kube-proxy's chain. */
+function listTargets(kernel: FakeKernel): string[] {
+  const rules = kernel
+    .show('ipv4', 'nft')
+    .split('\n')
+    .filter((line) => /^-A VIPNAT-[0-9a-f]{10} /.test(line));
+  return rules.map((rule) => /(?:--to-destination|-j) (10\S+|KUBE-SVC-\w+)/.exec(rule)?.[1] ?? rule);
+}
+
+/** The first two apiservers die, kube-proxy forgets them, and the last one that it knows dies too. */
+async function loseAll({ clock, kernel, apiservers }: RunningAgent): Promise<void> {
+  for (const dead of [one, two]) apiservers.set(dead, 'refusing');
+  await clock.advance(20_000);
+  syncKubeProxy(kernel, nft, all.slice(2));
+  await clock.advance(5000);
+  apiservers.set(three, 'refusing');
+  await clock.advance(10_000);
+}
+
+function startFollowing(store = new FakeStore()): RunningAgent {
+  const clock = new FakeClock();
+  const kernel = new FakeKernel(clock);
+  syncKubeProxy(kernel, nft, all);
+  return startAgent({ clock, kernel, store });
+}
+
+describe('when every apiserver that is listed is dead', () => {
+  test('one that was listed before gets the connections as soon as it lives again, for kube-proxy hears of it through us', async () => {
+    const agent = startFollowing();
+    await agent.clock.advance(2000);
+    await loseAll(agent);
+    expect(listTargets(agent.kernel)).toEqual([three]);
+    agent.apiservers.set(two, 'healthy');
+    await agent.clock.advance(5000);
+    expect(listTargets(agent.kernel)).toEqual([two]);
+
+    syncKubeProxy(agent.kernel, nft, all.slice(1));
+    await agent.clock.advance(5000);
+    expect(listTargets(agent.kernel)).toEqual([two]);
+    agent.apiservers.set(three, 'healthy');
+    await agent.clock.advance(10_000);
+    expect(listTargets(agent.kernel)).toEqual(['KUBE-SVC-NPX46M4PTMTKRN6Y']);
+    expect(agent.kernel.breaches).toEqual([]);
+  });
+
+  test('one that --endpoints names does, also for an agent that never saw it listed', async () => {
+    const clock = new FakeClock();
+    const kernel = new FakeKernel(clock);
+    syncKubeProxy(kernel, nft, all.slice(2));
+    const agent = startAgent({ clock, kernel, config: { ...ordinaryConfig, endpoints: all.slice(0, 1) } });
+    await clock.advance(2000);
+    agent.apiservers.set(three, 'refusing');
+    await clock.advance(5000);
+    expect(listTargets(kernel)).toEqual([one]);
+  });
+
+  test('one that was listed before is asked for nothing while another one lives', async () => {
+    const agent = startFollowing();
+    await agent.clock.advance(2000);
+    syncKubeProxy(agent.kernel, nft, all.slice(1));
+    await agent.clock.advance(5000);
+    agent.apiservers.set(two, 'refusing');
+    await agent.clock.advance(5000);
+    expect(listTargets(agent.kernel)).toEqual([three]);
+    expect([...agent.agent.health.keys()]).toEqual([two, three]);
+  });
+
+  test('what an earlier agent has saved counts as listed before', async () => {
+    const store = new FakeStore();
+    await store.save({ savedAt: '2026-11-21T15:04:05.678Z', endpoints: all });
+    const memory = { ...emptyMemory, endpoints: await recallEndpoints(store, () => undefined) };
+    const clock = new FakeClock();
+    const kernel = new FakeKernel(clock);
+    syncKubeProxy(kernel, nft, all.slice(2));
+    const agent = startAgent({ clock, kernel, memory });
+    for (const dead of [two, three]) agent.apiservers.set(dead, 'refusing');
+    await clock.advance(10_000);
+    expect(listTargets(kernel)).toEqual([one]);
+  });
+});

@@ -1,0 +1,90 @@
+import { describe, expect, test } from '@jest/globals';
+import {
+  compareLocations,
+  measureMemory,
+  measureOwnPart,
+  measureProcessor,
+  type Point,
+  summarize,
+} from '../../../bench/datapath/figures.ts';
+import { makeWindow, p50 } from './windows.ts';
+
+const vipnat: Point = {
+  row: { setting: 'service-chain', path: 'vipnat', title: 'vipnat' },
+  workload: 'new',
+  clients: 100,
+};
+
+describe('a way is held against straight access', () => {
+  test('of the same round: a machine that is slower in one round is so for both', () => {
+    const windows = [
+      ...[makeWindow({ round: 1, all: p50(100) }), makeWindow({ round: 2, all: p50(1000) })],
+      makeWindow({ round: 1, path: 'vipnat', all: p50(110) }),
+      makeWindow({ round: 2, path: 'vipnat', all: p50(1200) }),
+    ];
+    expect(summarize(windows, vipnat)?.ratio).toEqual({ median: expect.closeTo(1.15), min: 1.1, max: 1.2 });
+  });
+
+  test('and not at all where the rounds contradict each other', () => {
+    const windows = [1, 2].flatMap((round) => [
+      makeWindow({ round, all: p50(100) }),
+      makeWindow({ round, path: 'vipnat', all: p50(round === 1 ? 90 : 1000) }),
+    ]);
+    expect(summarize(windows, vipnat)).toMatchObject({ p50: 545, ratio: null });
+  });
+
+  test('of the same setting and load, and of no other', () => {
+    const windows = [
+      makeWindow({ setting: 'nftables' }),
+      makeWindow({ clients: 1 }),
+      makeWindow({ workload: 'tls' }),
+      makeWindow({ path: 'vipnat' }),
+    ];
+    expect(summarize(windows, vipnat)).toBeNull();
+    expect(measureProcessor(windows, vipnat)).toBeNull();
+    expect(compareLocations(windows, vipnat)).toBeNull();
+  });
+
+  test('by where it is answered: an answer from the holder against one from the same host', () => {
+    const windows = [
+      makeWindow({ servers: { m1: { ...p50(100), requests: 9 }, m2: { ...p50(100), requests: 1 } } }),
+      makeWindow({
+        path: 'vipnat',
+        servers: {
+          m1: { ...p50(105), requests: 1 },
+          m2: { ...p50(120), requests: 3 },
+          m3: { ...p50(140), requests: 1 },
+        },
+      }),
+    ];
+    const locations = compareLocations(windows, vipnat);
+    expect(locations?.holder).toEqual({ addedMicroseconds: 5, ratio: 1.05 });
+    expect(locations?.other).toEqual({ addedMicroseconds: 25, ratio: 1.25 });
+  });
+});
+
+test('failed requests are counted in thousandths', () => {
+  const windows = [makeWindow({}), makeWindow({ path: 'vipnat', requests: 999, errors: { timeout: 1 } })];
+  expect(summarize(windows, vipnat)?.failed).toBe(1);
+});
+
+test("a request's processor time is what the machine takes more than at rest", () => {
+  const windows = [
+    makeWindow({ rest: 0.5, requests: 1000 }),
+    makeWindow({ rest: 0.5, requests: 750, path: 'vipnat' }),
+  ];
+  expect(measureProcessor(windows, vipnat)).toEqual({
+    total: 2000,
+    beyond: { median: 500, min: 500, max: 500 },
+  });
+});
+
+test("a process's own part and its memory are those of its window", () => {
+  const windows = [
+    makeWindow({ watched: { haproxy: { seconds: 9, megabytes: 9 } } }),
+    makeWindow({ path: 'vipnat', watched: { haproxy: { seconds: 0.5, megabytes: 40 } } }),
+  ];
+  expect(measureOwnPart(windows, vipnat, 'haproxy')).toBe(500);
+  expect(measureMemory(windows, vipnat, 'haproxy')).toBe(40);
+  expect(measureMemory(windows, vipnat, 'nobody')).toBeNaN();
+});

@@ -1,0 +1,27 @@
+import { expect, test } from '@jest/globals';
+import { renderSummary } from '../../../bench/datapath/summary.ts';
+import { makeWindow, p50 } from './windows.ts';
+
+test('what was measured stands beside the aims, and nothing else does', () => {
+  const lines = renderSummary([
+    makeWindow({ requests: 10_000 }),
+    makeWindow({
+      ...{ path: 'vipnat', requests: 8000, all: p50(104) },
+      servers: { m1: { ...p50(101), requests: 1 }, m2: { ...p50(120), requests: 2 } },
+    }),
+    makeWindow({ path: 'haproxy', requests: 4000, watched: { haproxy: { seconds: 1, megabytes: 20 } } }),
+    makeWindow({ path: 'direct', clients: 1 }),
+    makeWindow({
+      ...{ path: 'vipnat', clients: 1, all: p50(115) },
+      servers: { m1: { ...p50(102), requests: 1 }, m2: { ...p50(120), requests: 2 } },
+    }),
+  ]);
+  expect(lines).toEqual([
+    expect.stringContaining('(aim: at most 1.05)'),
+    '  - new: 1.15, –, 1.04, –, – (vipnat, service-chain)',
+    expect.stringContaining('holder itself'),
+    '  - new: 1.02 (vipnat, service-chain)',
+    // 200 µs straight, 250 by vipnat, 500 by HAProxy, of which 250 in its own process.
+    expect.stringMatching(/\(aim: at most 0\.6\): 0\.17 \(vipnat, service-chain\)\. .* takes 250 µs for one/),
+  ]);
+});

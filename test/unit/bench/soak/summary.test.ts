@@ -1,0 +1,103 @@
+import { describe, expect, test } from '@jest/globals';
+import { type Sample } from '../../../bench/soak/record.ts';
+import { findLeaks, findTrends } from '../../../bench/soak/summary.ts';
+
+const mebibyte = 1024 ** 2;
+const stepSeconds = 5;
+const minutes = 60;
+
+/** What an agent holds after so many minutes with faults. */
+type Course = (minutes: number) => number;
+const steady: Record<'memory' | 'descriptors' | 'children' | 'wakeupsPerSecond' | 'pid', Course> = {
+  memory: () => 80,
+  descriptors: () => 30,
+  children: () => 1,
+  wakeupsPerSecond: () => 30,
+  pid: () => 7,
+};
+
+/** A minute of rest, an hour of faults, a minute of rest, of an agent that is steady but for what is given. */
+function sampleRun(given: Partial<typeof steady>, length = minutes): Sample[] {
+  const held = { ...steady, ...given };
+  let wakeups = 0;
+  return Array.from({ length: ((length + 2) * 60) / stepSeconds }, (_, index): Sample => {
+    const at = (index * stepSeconds) / 60 - 1;
+    wakeups += held.wakeupsPerSecond(at) * stepSeconds;
+    return {
+      ...{ kind: 'sample', agent: 'm1', atSeconds: index * stepSeconds, phase: toPhase(at, length) },
+      // A heap breathes: up, and down again by a collection.
+      memory: (held.memory(at) + (index % 12) / 2) * mebibyte,
+      ...{ descriptors: held.descriptors(at), children: held.children(at), pid: held.pid(at) },
+      ...{ wakeups, processorMs: 0, writes: 0 },
+    };
+  });
+}
+
+function toPhase(at: number, length: number): Sample['phase'] {
+  if (at < 0) return 'before';
+  return at < length ? 'faults' : 'after';
+}
+
+describe('what speaks for a leak in an hour of faults', () => {
+  test('nothing in an agent that stays as it is', () => {
+    expect(findLeaks(sampleRun({}), minutes)).toEqual([]);
+  });
+
+  test('nothing in a heap that finds its size, and then keeps it', () => {
+    const memory = (at: number) => 110 - 30 * Math.exp(-Math.max(0, at) / 5);
+    expect(findLeaks(sampleRun({ memory }), minutes)).toEqual([]);
+  });
+
+  test('nothing in memory that comes back after a bad quarter of an hour', () => {
+    const memory = (at: number) => (at > 30 && at < 45 ? 120 : 80);
+    expect(findLeaks(sampleRun({ memory }), minutes)).toEqual([]);
+  });
+
+  test('memory that grows by 8 MiB an hour', () => {
+    expect(findLeaks(sampleRun({ memory: (at) => 80 + at * (8 / 60) }), minutes)).toEqual([
+      'm1: memory grows steadily: at least 81.3, 82.7, 84.0, 85.3, 86.7 MiB in the last 5 windows',
+    ]);
+  });
+
+  test('but not of a few minutes, in which a heap has not found its size', () => {
+    expect(findLeaks(sampleRun({ memory: (at) => 80 + at }, 6), 6)).toEqual([]);
+  });
+
+  test('descriptors that do not come back, whatever they were meanwhile', () => {
+    const busy = (at: number) => (at > 10 && at < 60 ? 90 : 30);
+    expect(findLeaks(sampleRun({ descriptors: busy }), minutes)).toEqual([]);
+    expect(findLeaks(sampleRun({ descriptors: (at) => busy(at) + (at > 50 ? 1 : 0) }), minutes)).toEqual([
+      'm1: 30 descriptors at the beginning, and never fewer than 31 at the end',
+    ]);
+  });
+
+  test('child processes that stay', () => {
+    expect(findLeaks(sampleRun({ children: (at) => (at > 59 ? 2 : 1) }), minutes)).toEqual([
+      'm1: 1 children at the beginning, and never fewer than 2 at the end',
+    ]);
+  });
+
+  test('a process that is woken twice as often at the end', () => {
+    expect(findLeaks(sampleRun({ wakeupsPerSecond: (at) => (at > 60 ? 60 : 30) }), minutes)).toEqual([
+      'm1: 30 wakeups a second at the beginning, 60 at the end',
+    ]);
+  });
+
+  test('another process than at the beginning', () => {
+    expect(findLeaks(sampleRun({ pid: (at) => (at > 30 ? 8 : 7) }), minutes)).toEqual([
+      'm1: the agent was another process at the end',
+    ]);
+  });
+});
+
+test('a trend has the medians and the least of the first and the last sixth, and the slope', () => {
+  const trends = findTrends(sampleRun({ descriptors: (at) => 30 + Math.floor(at) }));
+  const { slopePerHour, ...descriptors } = trends.find(({ key }) => key === 'descriptors') ?? {
+    slopePerHour: 0,
+  };
+  expect(descriptors).toEqual({
+    ...{ agent: 'm1', key: 'descriptors' },
+    ...{ first: 35, last: 85, firstLeast: 30, lastLeast: 80 },
+  });
+  expect(slopePerHour).toBeCloseTo(60, 0);
+});
