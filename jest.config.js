@@ -1,5 +1,5 @@
 const layers = [
-  ...['unit', 'property', 'model', 'fuzz', 'contract', 'netns', 'chaos', 'vm', 'cluster', 'image'],
+  ...['unit', 'property', 'model', 'fuzz', 'contract', 'netns', 'chaos', 'load', 'vm', 'cluster', 'image'],
 ];
 
 /** One jest project per test layer, so that `scripts/test LAYER` runs just that one. */
