@@ -15,6 +15,7 @@ const view = {
   refused: [],
   isCurrent: false,
 } as const;
+const proxyBesideApi = { ipv6: [{ family: 'ipv6', address: 'fd00::12', port: 6443 }] };
 const other = { version: '1.2.4', pid: 4712, since: '2026-01-02T00:00:00.000Z' };
 
 async function attempt(): Promise<string> {
@@ -57,7 +58,7 @@ await release();
 const health = new Map([['10.0.0.11:6443', { state: 'dead', reason: 'refused', hanging: 'none' } as const]]);
 const answers = [
   [healthPath, () => toHealthAnswer(health)],
-  [apiPath, () => ({ view, proxyBesideApi: {} })],
+  [apiPath, () => ({ view, proxyBesideApi })],
 ] as const;
 const releaseProbing = await claimPresence(info, new Map(answers));
 const probing = {

@@ -48,7 +48,7 @@ describe('the agent of a network namespace', () => {
       found: outcomes.during.found,
       health: [['10.0.0.11:6443', { state: 'dead', reason: 'refused', hanging: 'none' }]],
       api: {
-        proxyBesideApi: {},
+        proxyBesideApi: { ipv6: [{ family: 'ipv6', address: 'fd00::12', port: 6443 }] },
         view: {
           endpoints: {
             ipv6: { value: [{ family: 'ipv6', address: 'fd00::11', port: 6443 }], seenIn: 'the API' },
