@@ -1,5 +1,5 @@
 import type { ChildProcess } from 'node:child_process';
-import { existsSync, readdirSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { execa } from 'execa';
 import { TemporaryFolder } from '../../network/at-end.ts';
@@ -12,6 +12,12 @@ import { type Moment, Tools } from './tools.ts';
 const fakeTimeLibraries = ['x86_64-linux-gnu', 'aarch64-linux-gnu'].map(
   (machine) => `/usr/lib/${machine}/faketime/libfaketime.so.1`,
 );
+
+/**
+ * Its tools have the real clock. libfaketime guards its clock by a semaphore that all its processes share, and whoever is killed in
+ * the wrong microsecond takes it along: then the agent itself would wait for it for ever.
+ */
+const ownClockOnly = 'data:text/javascript,delete%20process.env.LD_PRELOAD';
 
 /** More than an agent ever has, and below the hard limit of every system (4096 where systemd sets none). */
 const allDescriptors = 1024;
@@ -58,6 +64,11 @@ export class AgentLife {
   /** The end of all that it logged, in all its lives. */
   get logTail(): string {
     return this.#log.split('\n').slice(-toldLines).join('\n');
+  }
+
+  /** What it and its tools do now, a line each: pid, state, where in the kernel it waits, command. */
+  get processes(): string {
+    return listProcesses(this.isAlive ? this.#child?.pid : undefined).join('\n');
   }
 
   /** Starts it unless it lives; does not wait for anything. */
@@ -185,6 +196,25 @@ export class AgentLife {
       FAKETIME_CACHE_DURATION: '1',
       // A wall clock jumps, the others never do.
       FAKETIME_DONT_FAKE_MONOTONIC: '1',
+      NODE_OPTIONS: `--import=${ownClockOnly}`,
     };
+  }
+}
+
+/** A process and all that it started. */
+function listProcesses(pid: number | undefined): string[] {
+  if (pid === undefined) return ['no process'];
+  const read = (file: string) => readFileSync(`/proc/${pid}/${file}`, 'utf8');
+  try {
+    const state = read('stat')
+      .replace(/^.*\) /s, '')
+      .slice(0, 1);
+    const line = [pid, state, read('wchan'), read('cmdline').replaceAll('\0', ' ').trim()].join(' ');
+    const children = readdirSync(`/proc/${pid}/task`).flatMap((task) =>
+      read(`task/${task}/children`).split(' ').filter(Boolean).map(Number),
+    );
+    return [line, ...children.flatMap(listProcesses)];
+  } catch {
+    return [`${pid} is gone`];
   }
 }

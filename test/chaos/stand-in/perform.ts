@@ -105,6 +105,7 @@ async function restartProxy(
   proxy.left.add(proxy.backend);
   await strangers.cleanUp(proxy.backend);
   Object.assign(proxy, { mode, backend, list: mode === 'none' ? [] : ['m1', 'm2', 'm3'] });
+  await strangers.publishContainer(proxy);
   await health.say(mode);
   await strangers.sync(proxy);
 }

@@ -27,17 +27,18 @@ export const hookCount = hooks.length;
 /** So many of them take the VIP's packets. */
 const takerCount = 2;
 
-/** A container that is published on the VIP's port 6443, as far as Docker is asked: it is not there. */
-const dockerScript = families
+/** Where Docker's hooks lead. */
+const dockerChains = families
   .flatMap((family) =>
-    backends.map((backend) => {
-      const tool = `${toolName(family, backend)} -t nat`;
-      const container = family === 'ipv4' ? '172.17.0.9:6443' : '[fd00:17::9]:6443';
-      return `${tool} -N DOCKER 2>/dev/null || true
-${tool} -A DOCKER -d ${vips[family]} -p tcp -m tcp --dport 6443 -j DNAT --to-destination ${container}`;
-    }),
+    backends.map((backend) => `${toolName(family, backend)} -t nat -N DOCKER 2>/dev/null || true`),
   )
   .join('\n');
+
+/** A container that is published on the VIP's port 6443, as far as Docker is asked: it is not there. */
+const containers = {
+  ipv4: '172.17.0.9:6443',
+  ipv6: '[fd00:17::9]:6443',
+} as const satisfies Record<Family, string>;
 
 /**
  * The other programs on a host: kube-proxy, Docker, firewalls. Whatever they do there, they do on a twin that has no vipnat, too;
@@ -46,7 +47,7 @@ ${tool} -A DOCKER -d ${vips[family]} -p tcp -m tcp --dport 6443 -j DNAT --to-des
 export class Strangers {
   readonly #host: Host;
   readonly #twin: Host;
-  /** The commands that take away hooks which take the VIP's packets. */
+  /** The commands that take away what takes the VIP's packets. */
   readonly #takers = new Set<string>();
 
   constructor(host: Host, twin: Host) {
@@ -56,7 +57,8 @@ export class Strangers {
 
   /** What is there at the start. */
   async settleIn(proxy: Proxy): Promise<void> {
-    await this.#do(`${strangersScript}\n${dockerScript}`);
+    await this.#do(`${strangersScript}\n${dockerChains}`);
+    await this.publishContainer(proxy);
     await this.sync(proxy);
   }
 
@@ -66,13 +68,9 @@ export class Strangers {
     await this.#do(tools.map((tool) => `${tool} -w ${waitSeconds} -t ${table} -F`).join('\n'));
   }
 
-  /**
-   * Puts one of the strange hooks before everything, or takes it away. One that takes the VIP's packets is in kube-proxy's backend,
-   * where vipnat is, or behind vipnat's own table: what stands in the other backend may come first, and then nobody can help
-   * (doctor's `foreign-dnat`).
-   */
+  /** Puts one of the strange hooks before everything, or takes it away; see publishContainer for those that take packets. */
   async toggleHook(index: number, chain: string, family: Family, { backend, mode }: Proxy): Promise<void> {
-    const tool = `${toolName(family, backend)} -w ${waitSeconds} -t nat`;
+    const tool = natTool(family, backend);
     const rule = `${chain} ${hooks[index % hooks.length]?.(family) ?? ''}`;
     if (index % hooks.length < takerCount) {
       if (mode === 'none') return;
@@ -81,7 +79,22 @@ export class Strangers {
     await this.#do(`${tool} -D ${rule} 2>/dev/null || ${tool} -I ${rule}`);
   }
 
-  /** Whoever changes backends takes along what takes the VIP's packets. */
+  /**
+   * Publishes the container. What takes the VIP's packets is in kube-proxy's backend, where vipnat is, or behind vipnat's own table:
+   * what stands in the other backend may come first, and then nobody can help (doctor's `foreign-dnat`).
+   */
+  async publishContainer({ backend, mode }: Proxy): Promise<void> {
+    if (mode === 'none') return;
+    const commands = families.map((family) => {
+      const rule = `DOCKER -d ${vips[family]} -p tcp -m tcp --dport 6443 -j DNAT --to-destination ${containers[family]}`;
+      const tool = natTool(family, backend);
+      this.#takers.add(`${tool} -D ${rule}`);
+      return `${tool} -A ${rule}`;
+    });
+    await this.#do(commands.join('\n'));
+  }
+
+  /** Whoever changes modes or backends first removes what takes the VIP's packets where it was. */
   async removeTakers(): Promise<void> {
     const commands = [...this.#takers].map((command) => `while ${command} 2>/dev/null; do :; done`);
     this.#takers.clear();
@@ -155,6 +168,10 @@ export class Strangers {
   async #do(script: string): Promise<void> {
     await Promise.all([this.#host.shell(script), this.#twin.shell(script)]);
   }
+}
+
+function natTool(family: Family, backend: Backend): string {
+  return `${toolName(family, backend)} -w ${waitSeconds} -t nat`;
 }
 
 function listEndpoints(names: readonly Apiserver[], family: Family) {

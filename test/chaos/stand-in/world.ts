@@ -139,7 +139,10 @@ class StandIn implements World {
   }
 
   describe(): string {
-    const logs = [...this.#places].map(([name, { agent }]) => `--- the agent of ${name}:\n${agent.logTail}`);
+    const logs = [...this.#places].map(
+      ([name, { agent }]) =>
+        `--- the agent of ${name}:\n${agent.logTail}\n--- its processes:\n${agent.processes}`,
+    );
     return ['--- what happened:', ...this.#journal.slice(-40), ...logs].join('\n');
   }
 
