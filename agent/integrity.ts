@@ -25,3 +25,41 @@ export function learnPrints(memory: Memory, before: Suspects, now: Suspects): Me
   const confirmed = [...now].filter(([key, printed]) => before.get(key) === printed);
   return confirmed.length === 0 ? memory : { ...memory, prints: new Map([...memory.prints, ...confirmed]) };
 }
+
+/** The writes of ours on end that no look has found in place, and what is learnt from how they were printed. */
+export class UnverifiedWrites {
+  #count = 0;
+  #isFresh = false;
+  #suspects: Suspects = new Map();
+
+  /** How many they are. */
+  get count(): number {
+    return this.#count;
+  }
+
+  /** To be called after each write that succeeded. */
+  add(): void {
+    this.#count += 1;
+    this.#isFresh = true;
+  }
+
+  /** To be called when they say nothing any more: all is in place, something else is wanted, or a tool failed. */
+  forget(): void {
+    this.#count = 0;
+    this.#isFresh = false;
+    this.#suspects = new Map();
+  }
+
+  /**
+   * To be called with every look. Answers the memory with the prints that are believed now, or the same one. What two looks see
+   * with no write of ours between them is learnt by neither: an edit stays, too.
+   */
+  learn(memory: Memory, plan: Plan): Memory {
+    if (!this.#isFresh) return memory;
+    this.#isFresh = false;
+    const now = findSuspects(plan);
+    const learnt = learnPrints(memory, this.#suspects, now);
+    this.#suspects = now;
+    return learnt;
+  }
+}

@@ -16,7 +16,7 @@ import { FlowResets } from './flow-resets.ts';
 import { switchOnForwarding } from './forwarding.ts';
 import { type Urgency } from './health/monitor.ts';
 import { type HealthView } from './health/usable.ts';
-import { findSuspects, learnPrints, type Suspects } from './integrity.ts';
+import { UnverifiedWrites } from './integrity.ts';
 import { canServe } from './keepalived/can-serve.ts';
 import { applyPlan, type HealthSource, look, type LookPorts } from './look.ts';
 import { type LoopObserver } from './loop-observer.ts';
@@ -62,9 +62,8 @@ export class Loop {
   readonly #config: Config;
   readonly #turns: Turns;
   #memory: Memory;
-  #suspects: Suspects = new Map();
   readonly #budget: WriteBudget;
-  #unverifiedWrites = 0;
+  readonly #unverified = new UnverifiedWrites();
   #failures = 0;
   #watch: Watch | null = null;
   #isStopped = false;
@@ -159,11 +158,7 @@ export class Loop {
 
   /** Answers whether a print of the tool was learnt. */
   #remember({ memory, plan }: Assessment): boolean {
-    this.#memory = memory;
-    if (this.#unverifiedWrites === 0) return false;
-    const suspects = findSuspects(plan);
-    this.#memory = learnPrints(memory, this.#suspects, suspects);
-    this.#suspects = suspects;
+    this.#memory = this.#unverified.learn(memory, plan);
     return this.#memory !== memory;
   }
 
@@ -177,7 +172,7 @@ export class Loop {
   async #act(assessment: Assessment, causes: readonly Cause[]): Promise<Next> {
     const { report } = this.#ports;
     if (assessment.plan.transactions.length === 0) {
-      this.#unverifiedWrites = 0;
+      this.#unverified.forget();
       this.#turns.note(true);
       report.inSync(assessment);
       void this.#flows.reset(assessment.decisions, this.#ports.health.view);
@@ -185,13 +180,13 @@ export class Loop {
     }
     this.#turns.note(false);
     // What was written before was wanted otherwise then: that it did not stay says nothing.
-    if (this.#budget.isNew(assessment.decisions)) this.#unverifiedWrites = 0;
+    if (this.#budget.isNew(assessment.decisions)) this.#unverified.forget();
     const waitMs = this.#budget.take(assessment.decisions);
     if (waitMs > 0) {
       report.fight(assessment.plan, waitMs);
       return { cause: 'tick', delayMs: waitMs };
     }
-    if (this.#unverifiedWrites >= maxUnverifiedWrites) throw toNotConverging(assessment.plan);
+    if (this.#unverified.count >= maxUnverifiedWrites) throw toNotConverging(assessment.plan);
     report.drift(assessment, causes);
     await this.#write(assessment.plan);
     return { cause: 'verify', delayMs: 0 };
@@ -203,7 +198,7 @@ export class Loop {
     this.#writes += 1;
     this.#writing = applyPlan(this.#ports.kernel, plan).finally(() => (this.#writing = null));
     await this.#writing;
-    this.#unverifiedWrites += 1;
+    this.#unverified.add();
     this.#ports.report.written();
   }
 
@@ -227,7 +222,7 @@ export class Loop {
 
   #fail(error: unknown): Next {
     this.#failures += 1;
-    this.#unverifiedWrites = 0;
+    this.#unverified.forget();
     const delayMs = backOff(this.#failures - 1, firstRetryMs, maxRetryMs);
     // A refused transaction is how a race is lost; the second one in a row is worth a line.
     if (!isRace(error) || this.#failures > 1) this.#ports.report.failure(error, delayMs);

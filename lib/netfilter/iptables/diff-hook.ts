@@ -60,7 +60,8 @@ function describe({ chain, wanted, own, rival, knowsPrint }: HookState): Drift[]
       kind: 'edited-rule',
       chain,
       rule,
-      id: wanted.id,
+      // With another comment it is an older hook, or another one's: no tool changes that.
+      ...(iptablesLanguage.readComment(rule) === wanted.id ? { id: wanted.id } : {}),
       message: `our hook in ${chain} was edited: ${rule}`,
     }));
   if (intact.length === 0) {

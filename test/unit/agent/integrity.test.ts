@@ -1,5 +1,5 @@
-import { expect, test } from '@jest/globals';
-import { findSuspects, learnPrints } from '../../../agent/integrity.ts';
+import { describe, expect, test } from '@jest/globals';
+import { findSuspects, learnPrints, UnverifiedWrites } from '../../../agent/integrity.ts';
 import { emptyMemory, printKey } from '../../../agent/memory.ts';
 import { plan, type Plan } from '../../../agent/plan.ts';
 import { parseSave } from '../../../lib/netfilter/iptables/parse.ts';
@@ -49,6 +49,13 @@ test('a rule that is missing, strange or of another id is none', () => {
   expect(findSuspects(deleted).size + findSuspects(strange).size).toBe(0);
 });
 
+test('a hook with a comment that is not its own is none: no tool changes it, and believing it would not make it right', () => {
+  const older = planFor((text) => text.replace(/(-A PREROUTING .*vipnat:)[\w-]{16}/, '$1' + '1'.repeat(16)));
+  const kinds = older.tables.flatMap(({ drift }) => drift.map(({ kind }) => kind));
+  expect(kinds).toContain('edited-rule');
+  expect(findSuspects(older).size).toBe(0);
+});
+
 test('a print is believed when it came twice on end, and then the plan is empty', () => {
   const suspects = findSuspects(planFor(addOption));
   expect(learnPrints(emptyMemory, new Map(), suspects)).toBe(emptyMemory);
@@ -66,4 +73,33 @@ test('what was believed is kept', () => {
   const memory = { ...emptyMemory, prints: new Map([['nft vipnat:known', 'print']]) };
   const suspects = findSuspects(planFor(addOption));
   expect(learnPrints(memory, suspects, suspects).prints.get('nft vipnat:known')).toBe('print');
+});
+
+describe('writes that no look has found in place', () => {
+  const odd = planFor(addOption);
+
+  test('teach a print by two of them on end, a look after each', () => {
+    const writes = new UnverifiedWrites();
+    writes.add();
+    expect(writes.learn(emptyMemory, odd)).toBe(emptyMemory);
+    writes.add();
+    expect(planFor(addOption, writes.learn(emptyMemory, odd).prints).tables).toEqual([]);
+  });
+
+  test('teach nothing by two looks after one of them', () => {
+    const writes = new UnverifiedWrites();
+    writes.add();
+    writes.learn(emptyMemory, odd);
+    expect(writes.learn(emptyMemory, odd)).toBe(emptyMemory);
+  });
+
+  test('teach nothing beside one that is forgotten', () => {
+    const writes = new UnverifiedWrites();
+    writes.add();
+    writes.learn(emptyMemory, odd);
+    writes.forget();
+    writes.add();
+    expect(writes.learn(emptyMemory, odd)).toBe(emptyMemory);
+    expect(writes.count).toBe(1);
+  });
 });

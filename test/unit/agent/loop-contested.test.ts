@@ -84,6 +84,30 @@ describe('a stranger that undoes every write at once', () => {
     expect(linesOf(agent, 'error').length).toBeLessThanOrEqual(2);
   });
 
+  test('leaves nothing behind when it stops: what two looks saw while nothing was written is no print', async () => {
+    const clock = new FakeClock();
+    const kernel = new OddKernel(clock);
+    const agent = startOnHost(kernel, clock);
+    await clock.advance(2000);
+    const [rule = ''] = /-A VIPNAT-POSTROUTING .*\n/.exec(kernel.show('ipv4', 'nft')) ?? [];
+    const rounds = [...Array(40).keys()].map((port) => rule.replace(/6443 -j .*/, `${port + 1} -j RETURN`));
+    kernel.afterApply = () => {
+      run(kernel, `*nat\n:VIPNAT-POSTROUTING - [0:0]\n${rounds.shift() ?? rule}COMMIT\n`);
+    };
+    kernel.afterApply();
+    while (!linesOf(agent, 'error').some((line) => line.includes('somebody keeps undoing'))) {
+      await clock.advance(100);
+    }
+    kernel.afterApply = () => undefined;
+    // Others write beside us, and have it looked at again and again.
+    for (let index = 0; index < 10; index += 1) {
+      run(kernel, '*filter\n-A INPUT -s 192.0.2.1/32 -j DROP\nCOMMIT\n');
+      await clock.advance(100);
+    }
+    await clock.advance(10_000);
+    expect(kernel.show('ipv4', 'nft')).toContain(rule);
+  });
+
   test("does not hold up a change of kube-proxy's endpoints", async () => {
     const clock = new FakeClock();
     const kernel = new OddKernel(clock);
