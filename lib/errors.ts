@@ -11,6 +11,7 @@ const catalogue = {
   TOOL_NOT_PERMITTED: { exit: 1, retry: true },
   TOOL_FAILED: { exit: 1, retry: true },
   TOOL_TIMED_OUT: { exit: 1, retry: true },
+  DESCRIPTORS_EXHAUSTED: { exit: 1, retry: true },
   TOOL_OUTPUT_UNEXPECTED: { exit: 1, retry: true },
   TABLE_INCOMPATIBLE: { exit: 1, retry: true },
   NETLINK_FAILED: { exit: 1, retry: true },

@@ -1,6 +1,12 @@
 import { constants, getPriority, setPriority } from 'node:os';
 import { checkDescriptors } from './descriptors.ts';
-import { toolFailed, toolMissing, toolNotPermitted, toolTimedOut } from './tool-errors.ts';
+import {
+  descriptorsExhausted,
+  toolFailed,
+  toolMissing,
+  toolNotPermitted,
+  toolTimedOut,
+} from './tool-errors.ts';
 
 /** One run of one tool. */
 export interface ToolCall {
@@ -23,8 +29,8 @@ export interface ToolResult {
 }
 
 /**
- * Runs one tool to its end, without a shell and in the C locale. Rejects with TOOL_MISSING, TOOL_NOT_PERMITTED
- * or TOOL_TIMED_OUT, and with TOOL_FAILED when a signal ended it or it printed more than the limit; an exit
+ * Runs one tool to its end, without a shell and in the C locale. Rejects with TOOL_MISSING, TOOL_NOT_PERMITTED,
+ * DESCRIPTORS_EXHAUSTED or TOOL_TIMED_OUT, and with TOOL_FAILED when a signal ended it or it printed more than the limit; an exit
  * status other than 0 is an answer here, not an error.
  */
 export async function execTool(call: ToolCall): Promise<ToolResult> {
@@ -47,11 +53,11 @@ export async function execTool(call: ToolCall): Promise<ToolResult> {
   return toToolResult(call, await child);
 }
 
-function ensureDescriptors({ tool, input = '' }: ToolCall): void {
+function ensureDescriptors({ tool }: ToolCall): void {
   try {
     checkDescriptors();
   } catch (error) {
-    throw toolFailed({ tool, exitCode: -1, stderr: (error as Error).message, input });
+    throw descriptorsExhausted(`${tool} was not started: ${(error as Error).message}`);
   }
 }
 

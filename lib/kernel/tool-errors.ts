@@ -23,6 +23,14 @@ export function toolTimedOut(tool: string, limitMs: number): VipnatError {
   return new VipnatError('TOOL_TIMED_OUT', `${tool} had not ended after ${limitMs / 1000} s and was killed`);
 }
 
+/** DESCRIPTORS_EXHAUSTED, with the way out. `reason` is a sentence without its full stop: what could not be done, and why. */
+export function descriptorsExhausted(reason: string): VipnatError {
+  return new VipnatError(
+    'DESCRIPTORS_EXHAUSTED',
+    `${reason}. Raise the limit of open files: this process's (ulimit -n, LimitNOFILE= of a unit) or the host's (sysctl fs.file-max)`,
+  );
+}
+
 /** TOOL_NOT_PERMITTED, with the way out. `reason` is one line of what refused. */
 export function toolNotPermitted(attempt: string, reason: string): VipnatError {
   return new VipnatError(

@@ -32,6 +32,18 @@ test.each([new TypeError('x is not\na function'), 'x is not a function'])(
   },
 );
 
+test.each([
+  "EMFILE: too many open files, open '/opt/vipnat/vendor/winston.js'",
+  "ENFILE: too many open files in system, open '/proc/net/ip_vs'",
+  'Cannot read package config /opt/vipnat/vendor/package.json: too many open files..',
+])('a want of descriptors is no bug, and says how to have more: %s', (message) => {
+  const { text, exitCode } = formatError(new Error(message), false);
+  expect(text).toBe(
+    `vipnat: ${message.replace('..', '')}. Raise the limit of open files: this process's (ulimit -n, LimitNOFILE= of a unit) or the host's (sysctl fs.file-max)\n`,
+  );
+  expect(exitCode).toBe(1);
+});
+
 test('at debug a bug shows its stack', () => {
   expect(formatError(new TypeError('x'), true).text).toMatch(/internal error: x\nTypeError: x\n +at /);
 });
