@@ -129,10 +129,10 @@ export class AgentLife {
     writeFileSync(this.#clockFile, `${offsetSeconds < 0 ? '' : '+'}${offsetSeconds}\n`);
   }
 
-  /** Leaves it no descriptor but those that it has. */
+  /** Leaves it no descriptor but those that it has; nothing while it starts: without any it cannot load its program, and ends. */
   async exhaustDescriptors(): Promise<void> {
     const pid = this.#child?.pid;
-    if (pid === undefined || !this.isAlive) return;
+    if (pid === undefined || !this.isAlive || !this.#log.includes(` runs, pid ${pid}\n`)) return;
     try {
       const open = readdirSync(`/proc/${pid}/fd`).length;
       await execa('prlimit', [`--pid=${pid}`, `--nofile=${open}:`], { reject: false });
