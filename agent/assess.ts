@@ -1,4 +1,4 @@
-import { families, type Family } from '../lib/address/address.ts';
+import { type Family } from '../lib/address/address.ts';
 import { type Endpoint, formatEndpoint } from '../lib/address/endpoint.ts';
 import { type Finding } from '../lib/finding.ts';
 import { type IptablesProxyView } from '../lib/kube-proxy/iptables.ts';
@@ -7,9 +7,9 @@ import { findAffinity, rememberAffinity } from './affinity.ts';
 import { type Config } from './config/config.ts';
 import { decide, type Decision, isAgreeing, type ProxyPath, type VipFacts } from './decide.ts';
 import { findMissingSwitches, type MissingSwitch } from './forwarding.ts';
-import { admit } from './discovery/admission.ts';
-import { findCandidates, findLiveSources } from './discovery/candidates.ts';
-import { type Candidates, rememberEndpoints, rememberFormer } from './discovery/endpoints.ts';
+import { findCandidates } from './discovery/candidates.ts';
+import { type Candidates } from './discovery/endpoints.ts';
+import { rememberApiservers } from './discovery/remember.ts';
 import { chooseUsable, type HealthView } from './health/usable.ts';
 import { type Memory, printKey, unseenVip } from './memory.ts';
 import { type Observation } from './observe.ts';
@@ -48,7 +48,6 @@ export function assess({ observation, health, memory }: Basis, config: Config): 
   }));
   const facts = cases.map((one) => gatherFacts(one, { observation, health, memory }, config));
   const decisions = facts.map(decide);
-  const endpoints = remember(observation, config, memory);
   const balances = decisions.map((decision) => toBalance(decision, observation, config));
   return {
     observation,
@@ -63,10 +62,8 @@ export function assess({ observation, health, memory }: Basis, config: Config): 
     refused: [...cases.flatMap(({ candidates }) => candidates.refused), ...(memory.api?.refused ?? [])],
     memory: {
       ...memory,
-      endpoints,
-      former: rememberAllFormer(memory, endpoints),
+      ...rememberApiservers({ observation, config, memory }),
       affinity: rememberAffinity(observation, config.vips, memory),
-      proxyBesideApi: rememberProxy(observation, memory),
       vips: new Map(
         decisions.map(({ vip, isBypass }, index) => [
           formatEndpoint(vip),
@@ -156,41 +153,4 @@ function toBalance(decision: Decision, observation: Observation, config: Config)
     route: toRoute(decision),
     masquerade: config.masquerade === 'kube-mark' && !canMark ? 'own' : config.masquerade,
   };
-}
-
-function remember(observation: Observation, config: Config, memory: Memory): Memory['endpoints'] {
-  const found = families.map((family: Family) => {
-    const known = findKnown(family, { observation, config, memory });
-    return [family, rememberEndpoints(memory.endpoints[family] ?? null, known)] as const;
-  });
-  return Object.fromEntries(found.filter(([, endpoints]) => endpoints !== null));
-}
-
-function rememberAllFormer(memory: Memory, endpoints: Memory['endpoints']): Memory['former'] {
-  return Object.fromEntries(
-    families.map((family) => {
-      const [before, after] = [memory.endpoints[family]?.value ?? [], endpoints[family]?.value ?? []];
-      return [family, rememberFormer(memory.former[family] ?? [], before, after)];
-    }),
-  );
-}
-
-/** The apiservers that somebody else names now: the API, kube-proxy or `--endpoints`. Null when nobody names any. */
-function findKnown(
-  family: Family,
-  { observation, config, memory }: { observation: Observation; config: Config; memory: Memory },
-): Finding<readonly Endpoint[]> | null {
-  const { api, kubeProxy } = findLiveSources(family, observation, memory);
-  const admitted = [api, kubeProxy, { value: config.endpoints, seenIn: '--endpoints' }]
-    .filter((source) => source !== null)
-    .map((source) => ({ ...source, value: admit(source, family, config.vips).admitted }));
-  return admitted.find(({ value }) => value.length > 0) ?? null;
-}
-
-/** Only while the API is heard: what kube-proxy hears afterwards is newer. */
-function rememberProxy(observation: Observation, memory: Memory): Memory['proxyBesideApi'] {
-  if (memory.api?.isCurrent !== true) return memory.proxyBesideApi;
-  return Object.fromEntries(
-    families.map((family) => [family, findLiveSources(family, observation, memory).kubeProxy?.value ?? []]),
-  );
 }

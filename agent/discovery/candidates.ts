@@ -4,7 +4,7 @@ import { type Config } from '../config/config.ts';
 import { type Memory } from '../memory.ts';
 import { findProxyBackends, type Observation } from '../observe.ts';
 import { type Candidates, chooseEndpoints, type LiveSources } from './endpoints.ts';
-import { findWritten } from './written.ts';
+import { listWritten } from './written.ts';
 
 /** The apiservers that a VIP could be balanced over, whatever their health, and where they are known from. Pure. */
 export function findCandidates(
@@ -20,7 +20,7 @@ export function findCandidates(
     configured: config.endpoints,
     remembered: memory.endpoints[family] ?? null,
     former: memory.former[family] ?? [],
-    written: findWritten(vip, observation)?.backends ?? [],
+    written: listWritten(family, observation, config.vips),
     vips: config.vips,
   });
 }

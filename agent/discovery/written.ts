@@ -1,4 +1,5 @@
-import { type Endpoint } from '../../lib/address/endpoint.ts';
+import { type Family } from '../../lib/address/address.ts';
+import { type Endpoint, formatEndpoint, sortEndpoints } from '../../lib/address/endpoint.ts';
 import { type Written } from '../../lib/netfilter/balance.ts';
 import { readWritten as readFromIptables } from '../../lib/netfilter/iptables/read-back.ts';
 import { readWritten as readFromNft } from '../../lib/netfilter/nftables/read-back.ts';
@@ -19,4 +20,18 @@ export function findWritten(
         : readFromIptables(seen.tables.get('nat'), vip),
     );
   return written.find((one) => one !== null) ?? null;
+}
+
+/** The apiservers that rules of ours send connections to, whichever of these VIPs they are for, sorted. Pure. */
+export function listWritten(
+  family: Family,
+  observation: Pick<Observation, 'rulesets' | 'nftRulesets' | 'backend'>,
+  vips: readonly Endpoint[],
+): Endpoint[] {
+  const written = vips
+    .filter((vip) => vip.family === family)
+    .flatMap((vip) => findWritten(vip, observation)?.backends ?? []);
+  return sortEndpoints([
+    ...new Map(written.map((endpoint) => [formatEndpoint(endpoint), endpoint])).values(),
+  ]);
 }
