@@ -64,6 +64,11 @@ export const podNetworks: Readonly<Record<Family, string>> = {
 /** The apiservers' and the VIPs' port. */
 export const apiserverPort = 6443;
 
+/** A master's IPv4 address; empty for anybody else. */
+export function addressOf(name: string): string {
+  return masters.find((master) => master.name === name)?.addresses.ipv4 ?? '';
+}
+
 /** The three apiservers in one family. */
 export function listApiservers(family: Family): Endpoint[] {
   return masters.map(({ addresses }) => ({ family, address: addresses[family], port: apiserverPort }));

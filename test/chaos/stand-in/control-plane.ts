@@ -5,7 +5,7 @@ import { createCertificates } from '../../lab/certificates.ts';
 import { writeKubeconfig } from '../../network/kubeconfig.ts';
 import { TemporaryFolder } from '../../network/at-end.ts';
 import type { Cluster } from '../../network/cluster.ts';
-import { masters } from '../../network/layout.ts';
+import { addressOf } from '../../network/layout.ts';
 import { type ApiManner, type Apiserver, type Condition, isGood, type Truth } from './truth.ts';
 
 const apiProgram = fileURLToPath(new URL('../../network/kube-api.ts', import.meta.url));
@@ -106,8 +106,4 @@ export class ControlPlane {
     api.stdin.write(`${line}\n`);
     await answer;
   }
-}
-
-function addressOf(name: string): string {
-  return masters.find((master) => master.name === name)?.addresses.ipv4 ?? '';
 }

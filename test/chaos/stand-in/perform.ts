@@ -77,7 +77,10 @@ const faultToAct: Readonly<Record<string, Act>> = {
   tool: (_stage, { agent }, { tool, how }) => {
     agent.tools.break(String(tool), how as Breakage);
   },
-  'state folder': (_stage, { host: place }, { how }) => harmState(place, how as StateFault),
+  'state folder': ({ truth }, { host: place }, { host, how }) => {
+    if (host === 'm1') truth.api.isForgotten = true;
+    return harmState(place, how as StateFault);
+  },
   clock: (_stage, { agent }, { seconds }) => {
     agent.setClock(Number(seconds));
   },

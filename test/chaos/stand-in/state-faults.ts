@@ -1,4 +1,6 @@
+import { addressOf } from '../../network/layout.ts';
 import { type Host, hostFolders } from './host.ts';
+import { type Apiserver, apiservers } from './truth.ts';
 
 const folder = hostFolders.VIPNAT_STATE_DIR;
 const file = `${folder}/endpoints.json`;
@@ -23,6 +25,17 @@ const faultToScript: Readonly<Record<StateFault, string>> = {
 export async function harmState(host: Host, fault: StateFault): Promise<void> {
   // On a folder that is full or read-only most of it fails, as it should.
   await host.run(['sh', '-c', faultToScript[fault]]);
+}
+
+/** The apiservers of IPv4 that a host's file holds; none where it is not whole. */
+export async function listSaved(host: Host): Promise<Apiserver[]> {
+  const { stdout } = await host.run(['cat', file]);
+  try {
+    const whole = JSON.stringify(JSON.parse(stdout));
+    return apiservers.filter((name) => whole.includes(`"${addressOf(name)}:6443"`));
+  } catch {
+    return [];
+  }
 }
 
 /** Ends what does not end by itself; a file that was torn stays torn. */

@@ -46,6 +46,8 @@ export interface Api {
   manner: ApiManner;
   /** All that it and kube-proxy listed since there was quiet and the API well: then the agent kept what it had heard. */
   remembered: (readonly Apiserver[])[];
+  /** Whether the agent's file may hold less: one that starts then knows nobody but those in its own rules, where nobody else lists any. */
+  isForgotten: boolean;
 }
 
 /** How the API of m1's agent answers, see KubeApi. */
@@ -75,7 +77,7 @@ export function createTruth(): Truth {
     conditions: { m1: 'well', m2: 'well', m3: 'well' },
     falls: { m1: [], m2: [], m3: [] },
     proxies: { m1: proxy(), m2: proxy() },
-    api: { list: apiservers, manner: 'well', remembered: [apiservers] },
+    api: { list: apiservers, manner: 'well', remembered: [apiservers], isForgotten: false },
   };
 }
 
@@ -85,9 +87,11 @@ export function rememberLists({ api, proxies }: Truth): void {
   api.remembered.push(...lists.filter((list) => list.length > 0));
 }
 
-/** To be told in quiet, when all is right. */
-export function forgetLists({ api }: Truth): void {
-  if (api.manner === 'well') api.remembered = [api.list];
+/** To be told in quiet, when all is right, with the apiservers that the agent's file holds. */
+export function forgetLists({ api }: Truth, saved: readonly Apiserver[]): void {
+  if (api.manner !== 'well') return;
+  api.remembered = [api.list];
+  api.isForgotten = api.list.some((name) => !saved.includes(name));
 }
 
 /** Whether an apiserver does all that it has to. */
@@ -100,6 +104,9 @@ export function findBalancer(seat: SeatName, { holder }: Truth): AgentHost {
   if (seat === "VIP holder's host") return 'm1';
   return seat === 'pod on a master' ? 'm2' : holder;
 }
+
+/** Nobody can be required then. */
+const ownRulesOnly: readonly Apiserver[] = [];
 
 /**
  * The apiservers that the agent of a host may know of for a family, by docs/design.md: the API's word, else kube-proxy's, else what it
@@ -116,7 +123,8 @@ export function listKnown(
   if (host !== 'm1' || family !== 'ipv4') return [byProxy];
   if (api.manner === 'well') return [api.list];
   // One that was started since may have nothing but a memory, and of any of them that it heard of.
-  return [api.list, byProxy, ...api.remembered];
+  const known = [api.list, byProxy, ...api.remembered];
+  return api.isForgotten && proxied.length === 0 ? [...known, ownRulesOnly] : known;
 }
 
 /** Where connections that an agent balances go in quiet, if at all sides are as `makeAnswerable` leaves them. */
@@ -142,6 +150,8 @@ export function listMissed(truth: Truth): Apiserver[] {
     ...listKnown(host, 'ipv6', truth).map((known) => ({ host, known })),
   ]);
   const missed = sets.flatMap(({ host, known }) => {
+    // Whoever is in its rules has to be good: it may be anybody.
+    if (known === ownRulesOnly) return apiservers.filter((name) => !isGood(truth.conditions[name]));
     const isServed = known.some((name) => isGood(truth.conditions[name]));
     const others = known.filter((name) => name !== host);
     const isHeard = others.some((name) => truth.conditions[name] !== 'blackholed');

@@ -13,7 +13,7 @@ import { compareIdle, judgeHost, judgeProxy, judgeTraffic, readIdle } from './ju
 import { performStep, type Stage } from './perform.ts';
 import type { Place } from './place.ts';
 import { ProxyHealth } from './proxy-health.ts';
-import { healState } from './state-faults.ts';
+import { healState, listSaved } from './state-faults.ts';
 import { Strangers } from './strangers.ts';
 import {
   type AgentHost,
@@ -112,7 +112,7 @@ class StandIn implements World {
     const judged = (await Promise.all(judgements)).flat();
     if (judged.length > 0) return judged;
     const written = compareIdle(before, await this.#readIdle());
-    if (written.length === 0) forgetLists(this.#truth);
+    if (written.length === 0) forgetLists(this.#truth, await listSaved(this.#stage.places.m1.host));
     return written;
   }
 
