@@ -32,7 +32,7 @@ test('a tool that is not started for want of descriptors leaves none open', asyn
   ];
   const { stdout } = await execa('sh', limited);
   const { outcomes, more } = JSON.parse(stdout) as { outcomes: string[]; more: number };
-  expect(outcomes[0]).toBe('TOOL_FAILED');
+  expect(outcomes[0]).toBe('DESCRIPTORS_EXHAUSTED');
   expect(outcomes.at(-1)).toBe('started');
   expect(more).toBe(0);
 });
