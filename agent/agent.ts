@@ -3,7 +3,7 @@ import { type Clock } from '../lib/kernel/clock.ts';
 import { type Kernel } from '../lib/kernel/port.ts';
 import { type Config } from './config/config.ts';
 import { type FollowedApi } from './discovery/api/cluster-api.ts';
-import { EndpointKeeper } from './discovery/endpoint-keeper.ts';
+import { EndpointKeeper, type KeeperReport } from './discovery/endpoint-keeper.ts';
 import { type EndpointStore } from './discovery/endpoint-store.ts';
 import { type EventRecorder } from './events/recorder.ts';
 import { type Apiserver } from './health/apiserver.ts';
@@ -78,15 +78,7 @@ export class Agent {
     });
     this.#keeper = new EndpointKeeper(store, clock, {
       saved: memory.endpoints,
-      report: {
-        notSaved: (problem) => {
-          logger.warn(problem.message, { code: problem.code });
-          tally.failure(problem);
-        },
-        savedAgain: (location) => {
-          logger.info(`${location} is written again`);
-        },
-      },
+      report: createKeeperReport(logger, tally),
     });
     this.#report = new Report(logger, clock, events);
     const report = tellAll([this.#report, tally, this.#lastLook]);
@@ -191,4 +183,19 @@ export class Agent {
 /** How apiservers are probed, as configured. */
 export function toProbeSettings({ probeIntervalMs, probeTimeoutMs }: Config): ProbeSettings {
   return { intervalMs: probeIntervalMs, timeoutMs: probeTimeoutMs };
+}
+
+function createKeeperReport(logger: Logger, tally: Tally): KeeperReport {
+  return {
+    notSaved: (problem) => {
+      logger.warn(problem.message, { code: problem.code });
+      tally.failure(problem);
+    },
+    savedAgain: (location) => {
+      logger.info(`${location} is written again`);
+    },
+    lost: (location) => {
+      logger.warn(`${location} was removed or changed: it is written anew`);
+    },
+  };
 }

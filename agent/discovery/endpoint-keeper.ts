@@ -11,10 +11,15 @@ export interface KeeperReport {
   notSaved(problem: VipnatError): void;
   /** It works again. */
   savedAgain(location: string): void;
+  /** Somebody has removed, torn or changed what was saved: it is saved anew. */
+  lost(location: string): void;
 }
 
 /** A full disk is not tried at every look. */
 const retryMs = 60_000;
+
+/** Nor is what was saved read at every look. */
+const checkMs = 60_000;
 
 /** What an agent without a memory of its own remembers: what the one before it has saved. */
 export async function recallEndpoints(
@@ -37,7 +42,7 @@ export async function recallEndpoints(
   }
 }
 
-/** Saves the apiservers whenever they have changed. */
+/** Saves the apiservers whenever they have changed, and when what was saved is no longer there. */
 export class EndpointKeeper {
   readonly #store: EndpointStore;
   readonly #clock: Clock;
@@ -45,6 +50,7 @@ export class EndpointKeeper {
   #saved: readonly Endpoint[];
   #isFailing = false;
   #nextTry = -Infinity;
+  #nextCheck: number;
   #saving: Promise<void> | null = null;
 
   /** `saved` is what the store holds already. */
@@ -57,6 +63,7 @@ export class EndpointKeeper {
     this.#clock = clock;
     this.#report = options.report;
     this.#saved = listEndpoints(options.saved);
+    this.#nextCheck = clock.now() + checkMs;
   }
 
   /** Whether the last attempt succeeded, if there was one. */
@@ -67,9 +74,11 @@ export class EndpointKeeper {
   /** To be told after every look. Returns at once; a family of which nothing is known any more stays as it was. */
   keep(endpoints: Memory['endpoints']): void {
     const wanted = listEndpoints(endpoints);
-    if (wanted.length === 0 || areSameEndpoints(wanted, this.#saved)) return;
-    if (this.#saving !== null || this.#clock.now() < this.#nextTry) return;
-    this.#saving = this.#save(wanted).finally(() => (this.#saving = null));
+    if (wanted.length === 0 || this.#saving !== null) return;
+    const isSaved = areSameEndpoints(wanted, this.#saved);
+    if (this.#clock.now() < (isSaved ? this.#nextCheck : this.#nextTry)) return;
+    const work = isSaved ? this.#check() : this.#save(wanted);
+    this.#saving = work.finally(() => (this.#saving = null));
   }
 
   /** Ends when nothing is being written. */
@@ -77,18 +86,33 @@ export class EndpointKeeper {
     await this.#saving;
   }
 
+  async #check(): Promise<void> {
+    this.#nextCheck = this.#clock.now() + checkMs;
+    const saved = await this.#store.load().catch(() => null);
+    if (saved !== null && areSameEndpoints(saved.endpoints, this.#saved)) {
+      this.#recover();
+      return;
+    }
+    if (!this.#isFailing) this.#report.lost(this.#store.location);
+    await this.#save(this.#saved);
+  }
+
   async #save(endpoints: readonly Endpoint[]): Promise<void> {
     try {
       await this.#store.save({ savedAt: this.#clock.date().toISOString(), endpoints });
       this.#saved = endpoints;
-      if (this.#isFailing) this.#report.savedAgain(this.#store.location);
-      this.#isFailing = false;
+      this.#recover();
     } catch (error) {
       if (!(error instanceof VipnatError)) throw error;
       if (!this.#isFailing) this.#report.notSaved(error);
       this.#isFailing = true;
       this.#nextTry = this.#clock.now() + retryMs;
     }
+  }
+
+  #recover(): void {
+    if (this.#isFailing) this.#report.savedAgain(this.#store.location);
+    this.#isFailing = false;
   }
 }
 

@@ -105,6 +105,33 @@ describe('the apiservers that were last known', () => {
     expect(listSaved(store)).toEqual([two.map(formatEndpoint)]);
   });
 
+  test('are saved anew within two minutes of their loss, and that is said', async () => {
+    const store = new FakeStore();
+    const running = startWithKubeProxy(store);
+    await running.clock.advance(120_000);
+    store.saves.splice(0);
+    await running.clock.advance(130_000);
+    expect(listSaved(store)).toEqual([three.map(formatEndpoint)]);
+    expect(linesOf(running, 'warn')).toEqual([
+      '/var/lib/vipnat/endpoints.json was removed or changed: it is written anew',
+    ]);
+    store.saves.push({ savedAt, endpoints: two });
+    await running.clock.advance(130_000);
+    expect(listSaved(store).at(-1)).toEqual(three.map(formatEndpoint));
+  });
+
+  test('that cannot be read any more in a folder that cannot be written are said to be lost once', async () => {
+    const store = new FakeStore();
+    const running = startWithKubeProxy(store);
+    await running.clock.advance(120_000);
+    store.problem = new VipnatError('STATE_NOT_WRITTEN', 'the disk is broken');
+    await running.clock.advance(600_000);
+    expect(linesOf(running, 'warn')).toHaveLength(2);
+    store.problem = null;
+    await running.clock.advance(120_000);
+    expect(linesOf(running, 'info').at(-1)).toBe('/var/lib/vipnat/endpoints.json is written again');
+  });
+
   test('are named with the file and its age as the reason', async () => {
     const store = new FakeStore();
     await store.save({ savedAt, endpoints: [...three, toEndpoint('[fd00::11]:6443')] });
