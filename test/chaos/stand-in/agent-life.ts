@@ -61,6 +61,12 @@ export class AgentLife {
     return this.#end === 'lives';
   }
 
+  /** Whether it lives and has said that it runs: before that it may lack what it reads, or be overtaken by another one. */
+  get isUp(): boolean {
+    const pid = this.#child?.pid;
+    return this.isAlive && pid !== undefined && this.#log.includes(` runs, pid ${pid}\n`);
+  }
+
   /** The end of all that it logged, in all its lives. */
   get logTail(): string {
     return this.#log.split('\n').slice(-toldLines).join('\n');
@@ -108,9 +114,9 @@ export class AgentLife {
     this.tools.arm(moment);
   }
 
-  /** Whether it cannot be expected to answer now: paused, or its next tool kills it. */
+  /** Whether it cannot be expected to answer now: not up yet, paused, or its next tool kills it. */
   get isHindered(): boolean {
-    return this.#isPaused || this.#isArmed;
+    return !this.isUp || this.#isPaused || this.#isArmed;
   }
 
   /** Stops its process for so long, or until there is calm. */
@@ -132,7 +138,7 @@ export class AgentLife {
   /** Leaves it no descriptor but those that it has; nothing while it starts: without any it cannot load its program, and ends. */
   async exhaustDescriptors(): Promise<void> {
     const pid = this.#child?.pid;
-    if (pid === undefined || !this.isAlive || !this.#log.includes(` runs, pid ${pid}\n`)) return;
+    if (pid === undefined || !this.isUp) return;
     try {
       const open = readdirSync(`/proc/${pid}/fd`).length;
       await execa('prlimit', [`--pid=${pid}`, `--nofile=${open}:`], { reject: false });
