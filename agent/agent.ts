@@ -77,7 +77,7 @@ export class Agent {
       },
     });
     this.#keeper = new EndpointKeeper(store, clock, {
-      saved: memory.endpoints,
+      saved: memory,
       report: createKeeperReport(logger, tally),
     });
     this.#report = new Report(logger, clock, events);

@@ -20,7 +20,7 @@ import { UnverifiedWrites } from './integrity.ts';
 import { canServe } from './keepalived/can-serve.ts';
 import { applyPlan, type HealthSource, look, type LookPorts } from './look.ts';
 import { type LoopObserver } from './loop-observer.ts';
-import { type Memory } from './memory.ts';
+import { type LastingMemory, type Memory } from './memory.ts';
 import { type Observation } from './observe.ts';
 import { type Plan } from './plan.ts';
 import { backOff } from './schedule.ts';
@@ -33,7 +33,7 @@ export interface LoopPorts extends LookPorts {
   readonly health: HealthSource & { readonly view: HealthView };
   readonly report: LoopObserver;
   /** Keeps the apiservers that a look leaves in memory, for the next process. */
-  readonly keeper: { keep(endpoints: Memory['endpoints']): void };
+  readonly keeper: { keep(known: LastingMemory): void };
   /** Tells keepalived whether this node can serve. */
   readonly serving: { keep(isServing: boolean): void };
 }
@@ -139,7 +139,7 @@ export class Loop {
       this.#lookedAt = clock.now();
       report.looked(assessment, this.#lookedAt - started);
       const hasLearnt = this.#remember(assessment);
-      this.#ports.keeper.keep(this.#memory.endpoints);
+      this.#ports.keeper.keep(this.#memory);
       this.#tellKeepalived(assessment);
       if (await this.#switchOn(assessment)) return { cause: 'verify', delayMs: 0 };
       // What was learnt just now can make this very plan needless.

@@ -36,6 +36,9 @@ export interface Memory {
   readonly unforwardable: ReadonlySet<Family>;
 }
 
+/** What of it outlives a process. */
+export type LastingMemory = Pick<Memory, 'endpoints' | 'former'>;
+
 /** The memory of a process that has not looked yet. */
 export const emptyMemory: Memory = {
   endpoints: {},

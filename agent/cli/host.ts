@@ -9,7 +9,7 @@ import { findAccess } from '../discovery/api/access.ts';
 import { type ClusterApi, noApi } from '../discovery/api/cluster-api.ts';
 import { ListedApi } from '../discovery/api/listed-api.ts';
 import { ApiRoute } from '../discovery/api/route.ts';
-import { recallEndpoints } from '../discovery/endpoint-keeper.ts';
+import { recallApiservers } from '../discovery/endpoint-keeper.ts';
 import { createEndpointStore } from '../discovery/endpoint-store.ts';
 import { askProxyMode } from '../discovery/proxy-mode.ts';
 import { findAuthority } from '../../lib/certificates/authority.ts';
@@ -52,8 +52,8 @@ export function createPorts(config: Config, tell: Tell): LookPorts {
  */
 export async function recallMemory({ stateDir }: Config): Promise<Memory> {
   const store = createEndpointStore(stateDir);
-  const endpoints = await recallEndpoints(store, () => undefined);
-  return { ...emptyMemory, endpoints, proxyBesideApi: (await askAgentApi())?.proxyBesideApi ?? {} };
+  const known = await recallApiservers(store, () => undefined);
+  return { ...emptyMemory, ...known, proxyBesideApi: (await askAgentApi())?.proxyBesideApi ?? {} };
 }
 
 /** One look at this host by a process that has just begun. */

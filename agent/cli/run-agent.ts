@@ -10,7 +10,7 @@ import { type Config } from '../config/config.ts';
 import { ApiReport } from '../discovery/api/report.ts';
 import { WatchedApi } from '../discovery/api/watched-api.ts';
 import { type FollowedApi, noApi } from '../discovery/api/cluster-api.ts';
-import { recallEndpoints } from '../discovery/endpoint-keeper.ts';
+import { recallApiservers } from '../discovery/endpoint-keeper.ts';
 import { createEndpointStore } from '../discovery/endpoint-store.ts';
 import { askProxyMode } from '../discovery/proxy-mode.ts';
 import { type EventRecorder, noEvents } from '../events/recorder.ts';
@@ -52,7 +52,7 @@ export async function runAgent(config: Config, info: AgentInfo): Promise<number>
   const kernel = createKernel({ onProblem: warn });
   const apiserver = createApiserver(clock, () => findAuthority(config.caFile));
   const store = createEndpointStore(config.stateDir);
-  const memory = { ...emptyMemory, endpoints: await recallEndpoints(store, warn) };
+  const memory = { ...emptyMemory, ...(await recallApiservers(store, warn)) };
   const { followApi, events, stopEvents } = connectApi(config, logger, meter);
   const trackFile = createTrackFile(locateServingFile(config.runDir));
   const files = { store, trackFile, notices: new Fifo(locateNotices(config.runDir)) };

@@ -17,6 +17,8 @@ export interface SavedEndpoints {
   readonly savedAt: string;
   /** Of all families, at least one, each an address that one host can hold. */
   readonly endpoints: readonly Endpoint[];
+  /** Who was an apiserver before, the latest first, of all families; nobody when left out. */
+  readonly former?: readonly Endpoint[];
 }
 
 /** Raised when a reader of the version before would be wrong. */
@@ -26,12 +28,18 @@ const schema = z.strictObject({
   version: z.literal(version),
   savedAt: z.iso.datetime(),
   endpoints: z.array(z.string()).check(z.minLength(1), z.maxLength(maxEndpoints)),
+  former: z.optional(z.array(z.string()).check(z.maxLength(maxEndpoints))),
   checksum: z.string(),
 });
 
 /** One line of JSON, with its end. */
-export function formatEndpointFile({ savedAt, endpoints }: SavedEndpoints): string {
-  const content = { version, savedAt, endpoints: endpoints.map(formatEndpoint) };
+export function formatEndpointFile({ savedAt, endpoints, former }: SavedEndpoints): string {
+  const content = {
+    version,
+    savedAt,
+    endpoints: endpoints.map(formatEndpoint),
+    ...(former === undefined ? {} : { former: former.map(formatEndpoint) }),
+  };
   return `${JSON.stringify({ ...content, checksum: toChecksum(content) })}\n`;
 }
 
@@ -45,10 +53,18 @@ export function parseEndpointFile(text: string): SavedEndpoints | string {
   if (!result.success) return 'is no file of vipnat';
   const { checksum, ...content } = result.data;
   if (checksum !== toChecksum(content)) return 'was damaged or edited: its checksum is another one';
-  const endpoints = content.endpoints.map(toUsable);
-  const index = endpoints.indexOf(null);
-  if (index >= 0) return `names ${JSON.stringify(content.endpoints[index])}, which no apiserver can be at`;
-  return { savedAt: content.savedAt, endpoints: endpoints.filter((endpoint) => endpoint !== null) };
+  const { savedAt, endpoints, former } = content;
+  const odd = [...endpoints, ...(former ?? [])].find((named) => toUsable(named) === null);
+  if (odd !== undefined) return `names ${JSON.stringify(odd)}, which no apiserver can be at`;
+  return {
+    savedAt,
+    endpoints: toEndpoints(endpoints),
+    ...(former === undefined ? {} : { former: toEndpoints(former) }),
+  };
+}
+
+function toEndpoints(texts: readonly string[]): Endpoint[] {
+  return texts.map(toUsable).filter((endpoint) => endpoint !== null);
 }
 
 function readJson(text: string): unknown {
@@ -70,7 +86,12 @@ function toUsable(text: string): Endpoint | null {
   return classifyAddress({ family: endpoint.family, text: endpoint.address }) === 'unicast' ? endpoint : null;
 }
 
-function toChecksum({ version, savedAt, endpoints }: Omit<z.output<typeof schema>, 'checksum'>): string {
-  const text = JSON.stringify({ version, savedAt, endpoints });
+function toChecksum({
+  version,
+  savedAt,
+  endpoints,
+  former,
+}: Omit<z.output<typeof schema>, 'checksum'>): string {
+  const text = JSON.stringify({ version, savedAt, endpoints, former });
   return `sha256:${createHash('sha256').update(text).digest('hex')}`;
 }

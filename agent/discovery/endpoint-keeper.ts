@@ -1,8 +1,10 @@
-import { families } from '../../lib/address/address.ts';
-import { areSameEndpoints, type Endpoint } from '../../lib/address/endpoint.ts';
+import { isDeepStrictEqual } from 'node:util';
+import { families, type Family } from '../../lib/address/address.ts';
+import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
 import { VipnatError } from '../../lib/errors.ts';
 import { type Clock } from '../../lib/kernel/clock.ts';
-import { type Memory } from '../memory.ts';
+import { type LastingMemory } from '../memory.ts';
+import { type SavedEndpoints } from './endpoint-file.ts';
 import { type EndpointStore } from './endpoint-store.ts';
 
 /** Who is told of what became of saving. */
@@ -22,24 +24,37 @@ const retryMs = 60_000;
 const checkMs = 60_000;
 
 /** What an agent without a memory of its own remembers: what the one before it has saved. */
-export async function recallEndpoints(
+export async function recallApiservers(
   store: EndpointStore,
   onProblem: (problem: VipnatError) => void,
-): Promise<Memory['endpoints']> {
+): Promise<LastingMemory> {
   try {
     const saved = await store.load();
-    if (saved === null) return {};
-    const seenIn = `${store.location} of ${saved.savedAt.slice(0, 16).replace('T', ' ')}`;
-    const found = families.map((family) => {
-      const value = saved.endpoints.filter((endpoint) => endpoint.family === family);
-      return [family, { value, seenIn }] as const;
-    });
-    return Object.fromEntries(found.filter(([, { value }]) => value.length > 0));
+    if (saved === null) return nothingKnown;
+    const { endpoints, former = [], savedAt } = saved;
+    const seenIn = `${store.location} of ${savedAt.slice(0, 16).replace('T', ' ')}`;
+    return {
+      endpoints: groupByFamily(endpoints, (value) => ({ value, seenIn })),
+      former: groupByFamily(former, (value) => value),
+    };
   } catch (error) {
     if (!(error instanceof VipnatError)) throw error;
     onProblem(error);
-    return {};
+    return nothingKnown;
   }
+}
+
+const nothingKnown: LastingMemory = { endpoints: {}, former: {} };
+
+/** Families without any are left out. */
+function groupByFamily<T>(
+  endpoints: readonly Endpoint[],
+  render: (endpoints: readonly Endpoint[]) => T,
+): Partial<Record<Family, T>> {
+  const found = families.map((family) => [family, endpoints.filter((one) => one.family === family)] as const);
+  return Object.fromEntries(
+    found.filter(([, value]) => value.length > 0).map(([family, value]) => [family, render(value)]),
+  );
 }
 
 /** Saves the apiservers whenever they have changed, and when what was saved is no longer there. */
@@ -47,22 +62,18 @@ export class EndpointKeeper {
   readonly #store: EndpointStore;
   readonly #clock: Clock;
   readonly #report: KeeperReport;
-  #saved: readonly Endpoint[];
+  #saved: Saved;
   #isFailing = false;
   #nextTry = -Infinity;
   #nextCheck: number;
   #saving: Promise<void> | null = null;
 
   /** `saved` is what the store holds already. */
-  constructor(
-    store: EndpointStore,
-    clock: Clock,
-    options: { saved: Memory['endpoints']; report: KeeperReport },
-  ) {
+  constructor(store: EndpointStore, clock: Clock, options: { saved: LastingMemory; report: KeeperReport }) {
     this.#store = store;
     this.#clock = clock;
     this.#report = options.report;
-    this.#saved = listEndpoints(options.saved);
+    this.#saved = toSaved(options.saved);
     this.#nextCheck = clock.now() + checkMs;
   }
 
@@ -72,10 +83,10 @@ export class EndpointKeeper {
   }
 
   /** To be told after every look. Returns at once; a family of which nothing is known any more stays as it was. */
-  keep(endpoints: Memory['endpoints']): void {
-    const wanted = listEndpoints(endpoints);
-    if (wanted.length === 0 || this.#saving !== null) return;
-    const isSaved = areSameEndpoints(wanted, this.#saved);
+  keep(known: LastingMemory): void {
+    const wanted = toSaved(known);
+    if (wanted.endpoints.length === 0 || this.#saving !== null) return;
+    const isSaved = areSame(wanted, this.#saved);
     if (this.#clock.now() < (isSaved ? this.#nextCheck : this.#nextTry)) return;
     const work = isSaved ? this.#check() : this.#save(wanted);
     this.#saving = work.finally(() => (this.#saving = null));
@@ -89,7 +100,7 @@ export class EndpointKeeper {
   async #check(): Promise<void> {
     this.#nextCheck = this.#clock.now() + checkMs;
     const saved = await this.#store.load().catch(() => null);
-    if (saved !== null && areSameEndpoints(saved.endpoints, this.#saved)) {
+    if (saved !== null && areSame(saved, this.#saved)) {
       this.#recover();
       return;
     }
@@ -97,10 +108,10 @@ export class EndpointKeeper {
     await this.#save(this.#saved);
   }
 
-  async #save(endpoints: readonly Endpoint[]): Promise<void> {
+  async #save(wanted: Saved): Promise<void> {
     try {
-      await this.#store.save({ savedAt: this.#clock.date().toISOString(), endpoints });
-      this.#saved = endpoints;
+      await this.#store.save({ savedAt: this.#clock.date().toISOString(), ...wanted });
+      this.#saved = wanted;
       this.#recover();
     } catch (error) {
       if (!(error instanceof VipnatError)) throw error;
@@ -116,6 +127,21 @@ export class EndpointKeeper {
   }
 }
 
-function listEndpoints(endpoints: Memory['endpoints']): Endpoint[] {
-  return families.flatMap((family) => endpoints[family]?.value ?? []);
+/** What is saved, but for the time. */
+type Saved = Pick<SavedEndpoints, 'endpoints' | 'former'>;
+
+function toSaved({ endpoints, former }: LastingMemory): Saved {
+  const before = families.flatMap((family) => former[family] ?? []);
+  return {
+    endpoints: families.flatMap((family) => endpoints[family]?.value ?? []),
+    ...(before.length === 0 ? {} : { former: before }),
+  };
+}
+
+function areSame(left: Saved, right: Saved): boolean {
+  const [a, b] = [left, right].map(({ endpoints, former = [] }) => [
+    endpoints.map(formatEndpoint),
+    former.map(formatEndpoint),
+  ]);
+  return isDeepStrictEqual(a, b);
 }

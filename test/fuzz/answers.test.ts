@@ -176,7 +176,8 @@ test('the state file, with faults: what was saved, or a phrase about it', async 
     name: 'state file',
     make: (random) => {
       const endpoints = [1, 2, 3].map(() => makeEndpoint(random, random.pick(['ipv4', 'ipv6'])));
-      const saved = { savedAt: '2026-11-22T00:00:00.000Z', endpoints };
+      const former = [1, 2].map(() => makeEndpoint(random, random.pick(['ipv4', 'ipv6'])));
+      const saved = { savedAt: '2026-11-22T00:00:00.000Z', endpoints, ...random.pick([{}, { former }]) };
       const text = formatEndpointFile(saved);
       return { saved, text, changed: mutateText(random, [text]) };
     },

@@ -1,7 +1,7 @@
 import { assess, type Assessment, type Basis } from '../../../agent/assess.ts';
-import { recallEndpoints } from '../../../agent/discovery/endpoint-keeper.ts';
+import { recallApiservers } from '../../../agent/discovery/endpoint-keeper.ts';
 import { look, type LookPorts } from '../../../agent/look.ts';
-import { emptyMemory, type Memory } from '../../../agent/memory.ts';
+import { emptyMemory, type LastingMemory, type Memory } from '../../../agent/memory.ts';
 import { plan, type Plan } from '../../../agent/plan.ts';
 import { type Endpoint } from '../../../lib/address/endpoint.ts';
 import { parseSave } from '../../../lib/netfilter/iptables/parse.ts';
@@ -25,19 +25,19 @@ export interface Product {
 export const product: Product = {
   look: (ports, memory) => look(ports, ordinaryConfig, memory),
   assess: (basis) => assess(basis, ordinaryConfig),
-  recall: async (saved) => ({ ...emptyMemory, endpoints: await recall(saved.ipv4?.value ?? []) }),
+  recall: async (saved) => ({ ...emptyMemory, ...(await recall(saved.ipv4?.value ?? [])) }),
   planCleanup: ({ iptables, nftTables }) =>
     plan({ backend: 'nft', balances: [] }, [...iptables.map(parseSave), ...nftTables.map(parseNftTable)]),
 };
 
-function recall(endpoints: readonly Endpoint[]): Promise<Memory['endpoints']> {
+function recall(endpoints: readonly Endpoint[]): Promise<LastingMemory> {
   const file = endpoints.length === 0 ? null : { savedAt: '2026-01-01T00:00:00Z', endpoints };
   const store = {
     location: '/var/lib/vipnat/endpoints.json',
     load: () => Promise.resolve(file),
     save: () => Promise.resolve(),
   };
-  return recallEndpoints(store, (problem) => {
+  return recallApiservers(store, (problem) => {
     throw problem;
   });
 }

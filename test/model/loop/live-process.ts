@@ -70,7 +70,11 @@ export class LiveProcess {
           }),
       },
       report: tellAll([{ looked: (assessment) => (this.last = assessment) }]),
-      keeper: { keep: save },
+      keeper: {
+        keep: ({ endpoints }) => {
+          save(endpoints);
+        },
+      },
       serving: { keep: () => undefined },
     };
   }

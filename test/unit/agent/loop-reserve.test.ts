@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { recallEndpoints } from '../../../agent/discovery/endpoint-keeper.ts';
+import { recallApiservers } from '../../../agent/discovery/endpoint-keeper.ts';
 import { emptyMemory } from '../../../agent/memory.ts';
 import { FakeClock } from '../../fakes/clock.ts';
 import { toEndpoint } from '../../fakes/endpoints.ts';
@@ -79,10 +79,25 @@ describe('when every apiserver that is listed is dead', () => {
     expect([...agent.agent.health.keys()]).toEqual([two, three]);
   });
 
+  test('one that was listed before does, also for an agent that was started since', async () => {
+    const store = new FakeStore();
+    const first = startFollowing(store);
+    await first.clock.advance(2000);
+    syncKubeProxy(first.kernel, nft, all.slice(1));
+    await first.clock.advance(5000);
+    const memory = { ...emptyMemory, ...(await recallApiservers(store, () => undefined)) };
+    const { kernel, clock } = first;
+    await first.agent.stop();
+    const agent = startAgent({ clock, kernel, memory });
+    for (const dead of [two, three]) agent.apiservers.set(dead, 'refusing');
+    await clock.advance(10_000);
+    expect(listTargets(kernel)).toEqual([one]);
+  });
+
   test('what an earlier agent has saved counts as listed before', async () => {
     const store = new FakeStore();
     await store.save({ savedAt: '2026-11-21T15:04:05.678Z', endpoints: all });
-    const memory = { ...emptyMemory, endpoints: await recallEndpoints(store, () => undefined) };
+    const memory = { ...emptyMemory, ...(await recallApiservers(store, () => undefined)) };
     const clock = new FakeClock();
     const kernel = new FakeKernel(clock);
     syncKubeProxy(kernel, nft, all.slice(2));

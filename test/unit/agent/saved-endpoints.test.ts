@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { recallEndpoints } from '../../../agent/discovery/endpoint-keeper.ts';
+import { recallApiservers } from '../../../agent/discovery/endpoint-keeper.ts';
 import { emptyMemory, type Memory } from '../../../agent/memory.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { VipnatError } from '../../../lib/errors.ts';
@@ -20,7 +20,7 @@ const isUnexpected = (problem: VipnatError) => {
 };
 
 async function recall(store: FakeStore): Promise<Memory> {
-  return { ...emptyMemory, endpoints: await recallEndpoints(store, isUnexpected) };
+  return { ...emptyMemory, ...(await recallApiservers(store, isUnexpected)) };
 }
 
 /** An agent on a host on which kube-proxy has three apiservers. */
@@ -135,7 +135,7 @@ describe('the apiservers that were last known', () => {
   test('are named with the file and its age as the reason', async () => {
     const store = new FakeStore();
     await store.save({ savedAt, endpoints: [...three, toEndpoint('[fd00::11]:6443')] });
-    expect(await recallEndpoints(store, isUnexpected)).toEqual({
+    expect((await recallApiservers(store, isUnexpected)).endpoints).toEqual({
       ipv4: { value: three, seenIn: '/var/lib/vipnat/endpoints.json of 2026-11-21 15:04' },
       ipv6: {
         value: [toEndpoint('[fd00::11]:6443')],
@@ -148,7 +148,10 @@ describe('the apiservers that were last known', () => {
     const store = new FakeStore();
     store.problem = new VipnatError('STATE_UNREADABLE', 'it is torn');
     const problems: VipnatError[] = [];
-    expect(await recallEndpoints(store, (problem) => problems.push(problem))).toEqual({});
+    expect(await recallApiservers(store, (problem) => problems.push(problem))).toEqual({
+      endpoints: {},
+      former: {},
+    });
     expect(problems).toEqual([store.problem]);
   });
 });

@@ -27,6 +27,15 @@ describe('the file of the last known apiservers', () => {
     expect(text.split('\n')).toHaveLength(2);
   });
 
+  test('says who was an apiserver before, as long as that could be one', () => {
+    const former = [toEndpoint('10.0.0.9:6443')];
+    expect(parseEndpointFile(formatEndpointFile({ ...saved, former }))).toEqual({ ...saved, former });
+    const odd = [{ family: 'ipv4', address: '127.0.0.1', port: 6443 } as const];
+    expect(parseEndpointFile(formatEndpointFile({ ...saved, former: odd }))).toBe(
+      'names "127.0.0.1:6443", which no apiserver can be at',
+    );
+  });
+
   test('cut off anywhere, it says nothing', () => {
     expect(parseEndpointFile('')).toBe('is empty');
     for (let length = 1; length < text.length; length += 1) {
