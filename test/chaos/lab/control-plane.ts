@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { cutPower, restorePower } from '../../lab/faults.ts';
 import { type Lab } from '../../lab/lab.ts';
-import { runShell } from '../../lab/machines/machine.ts';
 import { apiserverPort, masters as hosts } from '../../network/layout.ts';
 import { Firewall } from './firewall.ts';
 import { listUsable, type MasterState, planRemedies, type Remedy, remedy, soundMaster } from './masters.ts';
@@ -17,12 +16,6 @@ export interface ProxyState {
 
 /** After SIGTERM an apiserver ends at once, or takes its time for what is open. */
 const startLimitMs = 120_000;
-
-/** One that was killed leaves a child that takes its leave, and as long as that is there no other one starts. */
-const waitForOldKeepalived = `for try in $(seq 100); do
-  kill -0 "$(cat /run/keepalived-vrrp.pid 2>/dev/null)" 2>/dev/null || break
-  sleep 0.1
-done`;
 
 /** A real control plane, what was done to it, and how it is mended. */
 export class ControlPlane {
@@ -168,7 +161,6 @@ export class ControlPlane {
         await this.lab.machine(name).run(['nft', 'delete', 'table', 'inet', 'blackhole']);
         return;
       case 'keepalived':
-        await runShell(this.lab.machine(name), waitForOldKeepalived);
         await this.lab.start(name, 'keepalived');
         return;
       case 'etcd':

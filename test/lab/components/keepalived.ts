@@ -4,11 +4,19 @@ import { masters, vips } from '../../network/layout.ts';
 import { runFolder, vipnatCommand } from './agent.ts';
 import { type Command } from './command.ts';
 
-/** Prints the configuration, then becomes keepalived. Without the folder it would not track the file in it. */
+/**
+ * Prints the configuration, then becomes keepalived. Without the folder it would not track the file in it. The child of one that was
+ * killed takes its leave for a second, and what it leaves in /run a boot would remove: either would end a new one at once.
+ */
 const script = `configuration=$1 folder=$2
 shift 2
 mkdir -p "$folder/keepalived"
 "$@" >"$configuration"
+for try in $(seq 50); do
+  kill -0 "$(cat /run/keepalived-vrrp.pid 2>/dev/null)" 2>/dev/null || break
+  sleep 0.1
+done
+rm -f /run/keepalived.pid /run/keepalived-vrrp.pid
 exec keepalived --dont-fork --log-console --vrrp --use-file="$configuration" \\
   --pid=/run/keepalived.pid --vrrp_pid=/run/keepalived-vrrp.pid`;
 
