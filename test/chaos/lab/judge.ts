@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { vipnatCommand } from '../../lab/components/agent.ts';
 import { type ControlPlane, masterNames } from './control-plane.ts';
 import { listHolders } from './knowledge.ts';
+import { isReachable } from './masters.ts';
 
 /** Complaints about who holds the VIP: one, of those that others reach. */
 export async function judgeHolders(plane: ControlPlane): Promise<string[]> {
@@ -59,10 +60,11 @@ export class ProxyJudge {
     });
   }
 
-  /** Whether each has written what it wanted to write last. */
+  /** Whether each has written what it wanted to write last; one that reaches no apiserver does not even start. */
   async judge(): Promise<string[]> {
+    const reached = this.#plane.masters.filter(isReachable);
     const complaints = await Promise.all(
-      listPowered(this.#plane).map(async (name) => {
+      reached.map(async ({ name }) => {
         const { stdout } = await this.#plane.lab
           .machine(name)
           .run(['curl', '-s', '--max-time', '2', 'http://127.0.0.1:10249/metrics']);
