@@ -124,9 +124,13 @@ export class Strangers {
 
   /** `kube-proxy --cleanup`, of all modes. */
   async cleanUp(backend: Backend): Promise<void> {
+    await this.#cleanUpIptables(backend);
+    await this.#do('for family in ip ip6; do nft delete table $family kube-proxy 2>/dev/null || true; done');
+  }
+
+  async #cleanUpIptables(backend: Backend): Promise<void> {
     const proxies = families.flatMap((family) => this.#proxies(family, { backend }));
     await Promise.all(proxies.map((standIn) => standIn.cleanUp()));
-    await this.#do('for family in ip ip6; do nft delete table $family kube-proxy 2>/dev/null || true; done');
   }
 
   /** Once more what it may have left behind; answers the backends where its chains are there all the same. */
@@ -134,7 +138,7 @@ export class Strangers {
     for (const backend of left) {
       const isInUse = mode === 'iptables' && backend === current;
       // Its next update removes what it does not need.
-      if (!isInUse) await this.cleanUp(backend);
+      if (!isInUse) await this.#cleanUpIptables(backend);
       if (isInUse || !(await this.#hasServiceChains(backend))) left.delete(backend);
     }
     return [...left];
