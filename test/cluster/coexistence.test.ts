@@ -1,7 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { locateComponents } from '../lab/build/build.ts';
-import { type Lab } from '../lab/lab.ts';
+import { cleanUpKubeProxy } from '../lab/kube-proxy-cleanup.ts';
 import { waitForApiservers, waitForBalance, waitForServices } from '../lab/ready.ts';
 import { masters } from '../network/layout.ts';
 import { CoexistenceTable, testModeChanges } from './coexistence-table.ts';
@@ -48,13 +47,13 @@ describe('what kube-proxy suffers from us', () => {
     'kube-proxy --cleanup removes all of its chains, at the second time at the latest',
     async () => {
       await lab().service(node, 'kube-proxy').stop();
-      const before = await cleanUp(lab(), node);
-      expect(before.runs).toBeLessThanOrEqual(2);
+      const runs = await cleanUpKubeProxy(lab(), node, lab().options.iptables);
+      expect(runs).toBeLessThanOrEqual(2);
       expect(await listServiceChains(machine())).toEqual([]);
       const references = await listReferences(machine());
       await lab().start(node, 'kube-proxy');
       await waitForServices(lab(), [node]);
-      await table.examine(`kube-proxy --cleanup, ${before.runs} times, and started`, 0, references);
+      await table.examine(`kube-proxy --cleanup, ${runs} times, and started`, 0, references);
       await waitForBalance(lab());
     },
     limitMs,
@@ -62,15 +61,3 @@ describe('what kube-proxy suffers from us', () => {
 
   testModeChanges(lab, node, table, ['nftables', 'iptables']);
 });
-
-/** Runs `kube-proxy --cleanup` until it succeeds; answers how often that was. */
-async function cleanUp(lab: Lab, node: string): Promise<{ runs: number }> {
-  const program = locateComponents(lab.options.kubernetes)['kube-proxy'];
-  const path = `${lab.folder}/${lab.options.iptables}-tools:${process.env['PATH'] ?? ''}`;
-  for (let runs = 1; runs <= 5; runs += 1) {
-    const { exitCode } = await lab.machine(node).run([program, '--cleanup'], { environment: { PATH: path } });
-    if (exitCode === 0) return { runs };
-    await sleep(1000);
-  }
-  throw new Error('kube-proxy --cleanup never succeeds');
-}

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { cutPower, restorePower } from '../../lab/faults.ts';
+import { cleanUpKubeProxy } from '../../lab/kube-proxy-cleanup.ts';
 import { type Lab } from '../../lab/lab.ts';
 import { apiserverPort, masters as hosts } from '../../network/layout.ts';
 import { Firewall } from './firewall.ts';
@@ -12,6 +13,11 @@ export const masterNames: readonly string[] = hosts.map(({ name }) => name);
 export interface ProxyState {
   readonly mode: 'iptables' | 'nftables';
   readonly iptables: 'nft' | 'legacy';
+}
+
+/** Whether vipnat's rules, too, are where the administrators' are not. */
+export function usesLegacy({ mode, iptables }: ProxyState): boolean {
+  return mode === 'iptables' && iptables === 'legacy';
 }
 
 /** After SIGTERM an apiserver ends at once, or takes its time for what is open. */
@@ -83,10 +89,16 @@ export class ControlPlane {
     return reached ?? holders[0] ?? 'm1';
   }
 
-  /** Starts kube-proxy on a master anew, set otherwise from now on where that is said. */
+  /**
+   * Starts kube-proxy on a master anew, set otherwise from now on where that is said. Whoever changes its backend takes away what it
+   * leaves in the other one, as Kubernetes asks for, and takes along what stands before vipnat there.
+   */
   async restartProxy(name: string, change: Partial<ProxyState> = {}): Promise<void> {
+    const { iptables } = this.proxy(name);
     this.#proxies.set(name, { ...this.proxy(name), ...change });
     await this.lab.service(name, 'kube-proxy').stop('KILL');
+    if (usesLegacy(this.proxy(name))) await this.firewalls.get(name)?.clear();
+    if (this.proxy(name).iptables !== iptables) await cleanUpKubeProxy(this.lab, name, iptables);
     await this.lab.start(name, 'kube-proxy', this.proxy(name));
   }
 

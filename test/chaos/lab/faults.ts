@@ -6,7 +6,7 @@ import { Service } from '../../lab/service.ts';
 import { apiserverPort, masters as hosts } from '../../network/layout.ts';
 import { type Argument, type Step } from '../engine/walk.ts';
 import { type Fault } from '../engine/world.ts';
-import { type ControlPlane, masterNames } from './control-plane.ts';
+import { type ControlPlane, masterNames, usesLegacy } from './control-plane.ts';
 import { listRemedies, type Remedy } from './masters.ts';
 import { listOwnRules, tamper, type Tampering, tamperings } from './own-rules.ts';
 
@@ -170,8 +170,11 @@ const firewallFaults: readonly LabFault[] = [
   fault(
     'strange hook',
     2,
-    async (plane, master, { chain, number: which }) =>
-      plane.firewalls.get(master)?.obstruct(String(chain), Number(which)),
+    async (plane, master, { chain, number: which }) => {
+      // It is in iptables-nft: in front of rules there, or behind vipnat's own table.
+      if (usesLegacy(plane.proxy(master))) return;
+      await plane.firewalls.get(master)?.obstruct(String(chain), Number(which));
+    },
     { chain: fc.constantFrom('PREROUTING', 'OUTPUT'), number },
   ),
   fault(

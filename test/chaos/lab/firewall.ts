@@ -1,6 +1,9 @@
 import { type Machine, runShell } from '../../lab/machines/machine.ts';
 import { vips } from '../../network/layout.ts';
 
+/** Where nobody is. */
+const nowhere = '10.77.0.99';
+
 /**
  * The rules of a host's administrator, who knows nothing of Kubernetes: what they are is known here from what the
  * administrator did, so that whoever else changes them is found out.
@@ -39,8 +42,21 @@ export class Firewall {
 
   /** Puts a rule that would send the VIP's packets to nowhere before everything else. */
   async obstruct(chain: string, number: number): Promise<void> {
-    const rule = `-A ${chain} -d ${vips.ipv4}/32 -p tcp -m tcp --dport 6443 -m comment --comment "stranger ${number}" -j DNAT --to-destination 10.77.0.99:${number}`;
+    const rule = `-A ${chain} -d ${vips.ipv4}/32 -p tcp -m tcp --dport 6443 -m comment --comment "stranger ${number}" -j DNAT --to-destination ${nowhere}:${number}`;
     await this.#add('nat', chain, rule);
+  }
+
+  /** Removes all of those: in front of rules in the other backend nobody can be. */
+  async clear(): Promise<void> {
+    for (const [key, rules] of this.#chains) {
+      const obstructing = rules.filter((rule) => rule.includes(nowhere));
+      for (const rule of obstructing)
+        await runShell(this.#machine, `iptables-nft -t nat ${rule.replace(/^-A/, '-D')}`);
+      this.#chains.set(
+        key,
+        rules.filter((rule) => !obstructing.includes(rule)),
+      );
+    }
   }
 
   /** Puts a rule that has nothing to do with the VIP before everything else. */
