@@ -70,8 +70,7 @@ export class Agent {
       clock,
       settings: toProbeSettings(config),
       onChange: (before, after) => {
-        const urgency = rateUrgency(before, after);
-        if (urgency !== null) this.#loop.hear(urgency);
+        this.#loop.hear(rateUrgency(before, after));
         healthReport.say(before, after);
         tally.healthChanged(before, after);
       },

@@ -46,6 +46,8 @@ export interface Suspicion {
 /** One apiserver's health. Never changed in place. */
 export interface EndpointHealth {
   readonly endpoint: Endpoint;
+  /** Since when it is probed. */
+  readonly metAt: number;
   /** Whether it is on this host: it says nothing about the network. */
   readonly isLocal: boolean;
   readonly state: HealthState;

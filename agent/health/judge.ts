@@ -114,12 +114,24 @@ function judgeDrain(
   { others, now }: Pick<Case, 'others' | 'now'>,
 ): EndpointHealth {
   if (!isOwn && now < one.pardonedUntil) return one;
-  if (!others.some((other) => other.state !== 'dead' && other.symptoms.readyAt >= since)) {
+  const witnesses = others.filter((other) => other.state !== 'dead' && other.symptoms.readyAt >= since);
+  if (witnesses.length === 0) {
     if (now - since < witnessMs) return one;
     return suspect(one, `${reason}, and no other apiserver does better`, now);
   }
-  const isOld = one.suspicion !== null && now - one.suspicion.since > witnessMs;
-  return isOld ? forget(one, now) : enter({ ...one, suspicion: null }, { state: 'draining', reason }, now);
+  return isRecovery(one, witnesses, now)
+    ? forget(one, now)
+    : enter({ ...one, suspicion: null }, { state: 'draining', reason }, now);
+}
+
+/** Whether somebody does well who did not: one that was asked only since (a reserve) may have done well all the time. */
+function isRecovery(
+  { suspicion }: EndpointHealth,
+  witnesses: readonly EndpointHealth[],
+  now: number,
+): boolean {
+  if (suspicion === null || now - suspicion.since <= witnessMs) return false;
+  return witnesses.some(({ metAt }) => metAt <= suspicion.since);
 }
 
 function suspect(one: EndpointHealth, reason: string, now: number): EndpointHealth {

@@ -1,4 +1,4 @@
-import { type Family } from '../../lib/address/address.ts';
+import { families, type Family } from '../../lib/address/address.ts';
 import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
 import { type Clock } from '../../lib/kernel/clock.ts';
 import { type Apiserver } from './apiserver.ts';
@@ -29,7 +29,7 @@ export interface MonitorOptions {
 export interface Watched {
   readonly endpoints: readonly Endpoint[];
   readonly localAddresses: ReadonlySet<string>;
-  /** Who is watched too while all of a family are dead. */
+  /** Who is watched too while none of a family does well: all are dead, draining, or kept in use for want of a better one. */
   readonly reserve?: readonly Endpoint[];
 }
 
@@ -38,6 +38,8 @@ export class HealthMonitor {
   readonly #options: MonitorOptions;
   readonly #probers = new Map<string, Prober>();
   #all: readonly EndpointHealth[] = [];
+  /** Since when a family's reserve is watched. */
+  readonly #reservedSince = new Map<Family, number>();
 
   constructor(options: MonitorOptions) {
     this.#options = options;
@@ -55,13 +57,15 @@ export class HealthMonitor {
 
   /** Begins to probe those that are new and ends it for those that are gone. Answers the view at once, without waiting for a probe. */
   watch({ endpoints: listed, localAddresses, reserve = [] }: Watched): HealthView {
-    const endpoints = [...listed, ...reserve.filter(({ family }) => this.#areDead(listed, family))];
+    const needy = families.filter((family) => this.#needsReserve(listed, family));
+    const endpoints = [...listed, ...reserve.filter(({ family }) => needy.includes(family))];
     const texts = new Set(endpoints.map(formatEndpoint));
-    // Whoever comes while others serve has to prove itself; at the start nobody is suspected of anything.
-    const isStart = !this.#all.some(
-      (one) => one.state === 'ready' && texts.has(formatEndpoint(one.endpoint)),
-    );
     const known = this.#all.filter((one) => texts.has(formatEndpoint(one.endpoint)));
+    // Whoever comes while others serve has to prove itself; at the start nobody is suspected of anything.
+    const isServing = ({ family }: Endpoint) =>
+      known.some(
+        ({ state, endpoint }) => state === 'ready' || (state === 'draining' && endpoint.family === family),
+      );
     for (const [text, prober] of this.#probers) {
       if (texts.has(text)) continue;
       prober.stop();
@@ -71,18 +75,31 @@ export class HealthMonitor {
     this.#all = [
       ...known.map((one) => ({ ...one, isLocal: localAddresses.has(one.endpoint.address) })),
       ...added.map((endpoint) =>
-        this.#meet(endpoint, { isStart, isLocal: localAddresses.has(endpoint.address) }),
+        this.#meet(endpoint, {
+          isStart: !isServing(endpoint),
+          isLocal: localAddresses.has(endpoint.address),
+        }),
       ),
     ];
     for (const endpoint of added) this.#startProber(endpoint);
     return this.view;
   }
 
-  #areDead(endpoints: readonly Endpoint[], family: Family): boolean {
-    const dead = new Set(
-      this.#all.filter(({ state }) => state === 'dead').map(({ endpoint }) => formatEndpoint(endpoint)),
-    );
-    return endpoints.every((endpoint) => endpoint.family !== family || dead.has(formatEndpoint(endpoint)));
+  /** Whether none of those who are listed does well; once that is so, until one of them has given a good answer since. */
+  #needsReserve(listed: readonly Endpoint[], family: Family): boolean {
+    const since = this.#reservedSince.get(family);
+    const isServed = listed
+      .filter((endpoint) => endpoint.family === family)
+      .map((endpoint) => this.#find(formatEndpoint(endpoint)))
+      // One that is new counts as well, as everywhere.
+      .some((one) => (one === undefined ? since === undefined : isWell(one, since)));
+    if (isServed) this.#reservedSince.delete(family);
+    else this.#reservedSince.set(family, since ?? this.#options.clock.now());
+    return !isServed;
+  }
+
+  #find(text: string): EndpointHealth | undefined {
+    return this.#all.find(({ endpoint }) => formatEndpoint(endpoint) === text);
   }
 
   /** Ends all probes. */
@@ -94,6 +111,7 @@ export class HealthMonitor {
   #meet(endpoint: Endpoint, { isStart, isLocal }: { isStart: boolean; isLocal: boolean }): EndpointHealth {
     return {
       endpoint,
+      metAt: this.#options.clock.now(),
       isLocal,
       state: isStart ? 'ready' : 'warming',
       reason: isStart ? 'not probed yet' : 'new',
@@ -133,10 +151,16 @@ export class HealthMonitor {
   }
 
   #askOthers(text: string): void {
-    const one = this.#all.find(({ endpoint }) => formatEndpoint(endpoint) === text);
+    const one = this.#find(text);
     if (one?.state !== 'ready') return;
     for (const [other, prober] of this.#probers) if (other !== text) prober.askNow();
   }
+}
+
+/** Whether nothing speaks against it, and a question that was asked since was answered well. */
+function isWell({ state, suspicion, symptoms }: EndpointHealth, since = -Infinity): boolean {
+  const isUsable = state === 'ready' || state === 'warming';
+  return isUsable && suspicion === null && (since === -Infinity || symptoms.readyAt > since);
 }
 
 function summarize(one: EndpointHealth): Health {
@@ -156,9 +180,8 @@ function isNews(before: EndpointHealth, after: EndpointHealth): boolean {
   );
 }
 
-/** Whether a change cannot wait for a look: connections go, or hang, where nobody answers. Null for one that changes nothing but what people are told. */
-export function rateUrgency(before: EndpointHealth, after: EndpointHealth): Urgency | null {
+/** Whether a change cannot wait for a look: connections go, or hang, where nobody answers. A look decides who is watched beside it. */
+export function rateUrgency(before: EndpointHealth, after: EndpointHealth): Urgency {
   const isFall = before.state === 'ready' && after.state !== 'ready';
-  if (isFall || (after.isLost && !before.isLost)) return 'urgent';
-  return before.state === after.state && isUnheard(before) === isUnheard(after) ? null : 'calm';
+  return isFall || (after.isLost && !before.isLost) ? 'urgent' : 'calm';
 }

@@ -34,27 +34,41 @@ export interface Usable extends Finding<readonly Endpoint[]> {
 const preference: readonly HealthState[] = ['ready', 'warming', 'draining'];
 
 /**
- * Chooses whom new connections go to. When all who are listed are dead, somebody else who was found alive serves: their
- * reserve, see `Watched`. Never empty unless nobody is known. Pure.
+ * Chooses whom new connections go to. When all who are listed are dead, somebody else who was found alive serves, and when
+ * the best of them is draining, somebody else who is ready: their reserve, see `Watched`. Never empty unless nobody is known. Pure.
  */
 export function chooseUsable({ value, seenIn }: Finding<readonly Endpoint[]>, health: HealthView): Usable {
   const chosen = chooseBest(value, health);
-  if (chosen.length > 0) {
-    const others = value.filter((endpoint) => !chosen.includes(endpoint));
-    return { value: chosen, seenIn: describeOthers(others, health) ?? seenIn, isFailOpen: false };
+  const reserve = chooseReserve(value, chosen, health);
+  if (reserve.length > 0) {
+    const others = describeOthers(value, health) ?? seenIn;
+    return { value: reserve, seenIn: `named before, as ${others}`, isFailOpen: false };
   }
-  const dead = describeOthers(value, health);
-  const reserve = chooseBest(findReserve(value, health), health);
-  return dead === null || reserve.length === 0
-    ? { value, seenIn, isFailOpen: value.length > 0 }
-    : { value: reserve, seenIn: `named before, as ${dead}`, isFailOpen: false };
+  if (chosen.length === 0) return { value, seenIn, isFailOpen: value.length > 0 };
+  const others = value.filter((endpoint) => !chosen.includes(endpoint));
+  return { value: chosen, seenIn: describeOthers(others, health) ?? seenIn, isFailOpen: false };
+}
+
+/** Who else does better than the best of those who are listed; nobody where those are ready or warming, or nobody is listed. */
+function chooseReserve(
+  listed: readonly Endpoint[],
+  [best]: readonly Endpoint[],
+  health: HealthView,
+): Endpoint[] {
+  const reserve = chooseBest(findReserve(listed, health), health);
+  const [first] = reserve;
+  if (first === undefined || best === undefined) return reserve;
+  return stateOf(best, health) === 'draining' && stateOf(first, health) === 'ready' ? reserve : [];
 }
 
 /** Those in the best state that anybody is in; empty when all are dead. */
 function chooseBest(endpoints: readonly Endpoint[], health: HealthView): Endpoint[] {
-  const stateOf = (endpoint: Endpoint) => health.get(formatEndpoint(endpoint))?.state ?? 'ready';
-  const best = preference.find((state) => endpoints.some((endpoint) => stateOf(endpoint) === state));
-  return endpoints.filter((endpoint) => stateOf(endpoint) === best);
+  const best = preference.find((state) => endpoints.some((endpoint) => stateOf(endpoint, health) === state));
+  return endpoints.filter((endpoint) => stateOf(endpoint, health) === best);
+}
+
+function stateOf(endpoint: Endpoint, health: HealthView): HealthState {
+  return health.get(formatEndpoint(endpoint))?.state ?? 'ready';
 }
 
 /** Whoever else of the family was probed. */

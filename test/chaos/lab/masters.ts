@@ -41,11 +41,6 @@ export function isReachable({ hasPower, isLinked }: MasterState): boolean {
   return hasPower && isLinked;
 }
 
-/** Whether an apiserver may accept connections, whatever it does with them. */
-export function isAlive(master: MasterState): boolean {
-  return isReachable(master) && master.apiserver !== 'dead';
-}
-
 /** Whether etcd takes writes: two of three members see each other. */
 export function hasQuorum(masters: readonly MasterState[]): boolean {
   return masters.filter((master) => isReachable(master) && master.etcd === 'running').length >= 2;

@@ -2,7 +2,7 @@ import { apiserverPort } from '../../network/layout.ts';
 import { type RequestReport } from '../../network/seat.ts';
 import { type ControlPlane, masterNames } from './control-plane.ts';
 import { type Knowledge, listHolders } from './knowledge.ts';
-import { isAlive, isReachable } from './masters.ts';
+import { isReachable } from './masters.ts';
 
 /** A place from which the VIP is asked for, and the master whose agent decides who answers. */
 interface Place {
@@ -54,8 +54,6 @@ async function judgePlace(
 ): Promise<string[]> {
   const usable = plane.usable(decider);
   const due = usable.filter((master) => known.includes(master));
-  // Whom else it once heard of it asks when those whom it knows are dead, not while one of them only fails (docs/adr/0003).
-  if (due.length === 0 && known.some((master) => isAlive(plane.master(master)))) return [];
   const { answers, errors } = await ask(plane, name, due);
   const failed = Object.entries(errors).map(([error, count]) => `${count} failed (${error})`);
   const wrong = Object.entries(answers)

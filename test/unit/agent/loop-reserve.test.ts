@@ -107,3 +107,51 @@ describe('when every apiserver that is listed is dead', () => {
     expect(listTargets(kernel)).toEqual([one]);
   });
 });
+
+describe.each(['ailing', 'frozen'] as const)('when every apiserver that is listed is %s', (behaviour) => {
+  /** kube-proxy lists the last one alone. */
+  async function startWithOne(): Promise<RunningAgent> {
+    const agent = startFollowing();
+    await agent.clock.advance(2000);
+    syncKubeProxy(agent.kernel, nft, all.slice(2));
+    await agent.clock.advance(5000);
+    return agent;
+  }
+
+  test('those that were listed before get the connections, and it has them back as soon as it does well', async () => {
+    const { apiservers, clock, kernel } = await startWithOne();
+    apiservers.set(three, behaviour);
+    await clock.advance(25_000);
+    expect(listTargets(kernel)).toEqual([one, two]);
+    await clock.advance(120_000);
+    expect(listTargets(kernel)).toEqual([one, two]);
+    apiservers.set(three, 'healthy');
+    await clock.advance(20_000);
+    expect(listTargets(kernel)).toEqual(['KUBE-SVC-NPX46M4PTMTKRN6Y']);
+  });
+
+  test('those that were listed before and do no better get none', async () => {
+    const { agent, apiservers, clock, kernel } = await startWithOne();
+    for (const text of [one, two, three]) apiservers.set(text, behaviour);
+    await clock.advance(60_000);
+    expect(listTargets(kernel)).toEqual(['KUBE-SVC-NPX46M4PTMTKRN6Y']);
+    expect([...agent.health.keys()].sort()).toEqual([one, two, three]);
+  });
+
+  test('those that were listed before and are dead get none', async () => {
+    const { apiservers, clock, kernel } = await startWithOne();
+    for (const text of [one, two]) apiservers.set(text, 'refusing');
+    apiservers.set(three, behaviour);
+    await clock.advance(60_000);
+    expect(listTargets(kernel)).toEqual(['KUBE-SVC-NPX46M4PTMTKRN6Y']);
+  });
+
+  test('and those that were listed before were so too, the first that does well gets the connections', async () => {
+    const { apiservers, clock, kernel } = await startWithOne();
+    for (const text of [one, two, three]) apiservers.set(text, behaviour);
+    await clock.advance(60_000);
+    apiservers.set(two, 'healthy');
+    await clock.advance(60_000);
+    expect(listTargets(kernel)).toEqual([two]);
+  });
+});

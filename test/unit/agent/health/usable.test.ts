@@ -33,6 +33,24 @@ test.each<[readonly HealthState[], readonly number[]]>([
   expect(isFailOpen).toBe(false);
 });
 
+test.each<[HealthState, HealthState, readonly number[]]>([
+  ['ready', 'ready', [0, 1]],
+  ['warming', 'ready', [0, 1]],
+  ['draining', 'ready', [2]],
+  ['draining', 'warming', [0, 1]],
+  ['draining', 'draining', [0, 1]],
+  ['dead', 'warming', [2]],
+  ['dead', 'draining', [2]],
+  ['dead', 'dead', [0, 1]],
+])(
+  'with all who are listed %s and one who was named before %s, new connections go to %j',
+  (state, other, chosen) => {
+    const listed = { ...known, value: known.value.slice(0, 2) };
+    const { value } = chooseUsable(listed, see(state, state, other));
+    expect(value).toEqual(chosen.map((index) => known.value[index]));
+  },
+);
+
 test('when all are dead, all are kept', () => {
   expect(chooseUsable(known, see('dead', 'dead', 'dead'))).toEqual({ ...known, isFailOpen: true });
 });
