@@ -60,6 +60,12 @@ export class ProxyJudge {
     });
   }
 
+  /** Whether one that begins may have its one connection to an apiserver that accepts, and answers nothing for a minute. */
+  #mayHang(): boolean {
+    const usable = this.#plane.usable();
+    return this.#plane.masters.some(({ name, apiserver }) => apiserver !== 'dead' && !usable.includes(name));
+  }
+
   /** Whether each has written what it wanted to write last; one that reaches no apiserver does not even start. */
   async judge(): Promise<string[]> {
     const reached = this.#plane.masters.filter(isReachable);
@@ -71,7 +77,9 @@ export class ProxyJudge {
         const [queued, synced] = ['queued_timestamp', 'timestamp'].map((end) =>
           readMetric(stdout, `kubeproxy_sync_proxy_rules_last_${end}_seconds`),
         );
-        if (queued === undefined || synced === undefined) return [`${name}: kube-proxy does not answer`];
+        if (queued === undefined || synced === undefined) {
+          return this.#mayHang() ? [] : [`${name}: kube-proxy does not answer`];
+        }
         return synced < queued
           ? [`${name}: kube-proxy has not written for ${(queued - synced).toFixed(1)} s`]
           : [];
