@@ -100,14 +100,21 @@ async function setUpMachines(sandbox: Sandbox, options: LabOptions): Promise<Lab
   return lab;
 }
 
+/** Whoever is up first becomes MASTER and stays it, whatever its priority (nopreempt). */
+const waitForKeepalived = `for try in $(seq 100); do
+  [ ! -e /run/keepalived-vrrp.pid ] || break
+  sleep 0.1
+done`;
+
 async function startControlPlane(lab: Lab): Promise<void> {
   writeProxyKubeconfig(lab.folder, lab.options.family, lab.certificates);
-  await Promise.all(
-    masterNames.map(async (name) => {
-      await lab.start(name, 'etcd');
-      if (lab.hasVip(name)) await lab.start(name, 'keepalived');
-    }),
-  );
+  const [holder, ...backups] = masterNames.filter((name) => lab.hasVip(name));
+  await Promise.all(masterNames.map((name) => lab.start(name, 'etcd')));
+  if (holder !== undefined) {
+    await lab.start(holder, 'keepalived');
+    await runShell(lab.machine(holder), waitForKeepalived);
+  }
+  await Promise.all(backups.map((name) => lab.start(name, 'keepalived')));
   // As kubeadm does: two that find etcd empty at once can fail each other (1.33: "another caller has already
   // initialized the resource"). m3 is never a virtual machine, so it is the quickest.
   const [first = '', ...others] = masterNames.toReversed();
