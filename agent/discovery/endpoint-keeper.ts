@@ -99,7 +99,10 @@ export class EndpointKeeper {
 
   async #check(): Promise<void> {
     this.#nextCheck = this.#clock.now() + checkMs;
-    const saved = await this.#store.load().catch(() => null);
+    const saved = await this.#store.load().catch((error: unknown) => {
+      if (error instanceof VipnatError) return null;
+      throw error;
+    });
     if (saved !== null && areSame(saved, this.#saved)) {
       this.#recover();
       return;
