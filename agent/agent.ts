@@ -10,7 +10,7 @@ import { type Apiserver } from './health/apiserver.ts';
 import { HealthReport } from './health/health-report.ts';
 import { HealthMonitor, rateUrgency } from './health/monitor.ts';
 import { type ProbeSettings } from './health/prober.ts';
-import { type HealthView } from './health/usable.ts';
+import { type HealthView, listDown } from './health/usable.ts';
 import { type TrackFile } from './keepalived/serving-file.ts';
 import { sayNotice } from './keepalived/notice-report.ts';
 import { NoticeReader, type NoticeSource } from './keepalived/notices.ts';
@@ -71,6 +71,7 @@ export class Agent {
       settings: toProbeSettings(config),
       onChange: (before, after) => {
         this.#loop.hear(rateUrgency(before, after));
+        this.#api.heed(listDown(this.#monitor.view));
         healthReport.say(before, after);
         tally.healthChanged(before, after);
       },

@@ -1,6 +1,7 @@
 import { parse } from 'yaml';
 import { type Address, parseAddress } from '../../lib/address/address.ts';
 import { type Endpoint, formatEndpoint, parseEndpoint } from '../../lib/address/endpoint.ts';
+import { classifyAddress } from '../../lib/address/scope.ts';
 import * as z from 'zod/mini';
 import { type Assessment } from '../assess.ts';
 import { type Check } from './check.ts';
@@ -120,8 +121,8 @@ function isOneOf(endpoints: readonly Endpoint[], endpoint: Endpoint): boolean {
   return endpoints.some((one) => formatEndpoint(one) === formatEndpoint(endpoint));
 }
 
-function isLoopback({ address }: Endpoint): boolean {
-  return address === '::1' || address.startsWith('127.');
+function isLoopback({ address, family }: Endpoint): boolean {
+  return classifyAddress({ family, text: address }) === 'loopback';
 }
 
 const kubeconfig = z.object({

@@ -49,6 +49,13 @@ export function chooseUsable({ value, seenIn }: Finding<readonly Endpoint[]>, he
   return { value: chosen, seenIn: describeOthers(others, health) ?? seenIn, isFailOpen: false };
 }
 
+/** Those who are down, as text: nothing that they say can be relied on. Pure. */
+export function listDown(health: HealthView): ReadonlySet<string> {
+  return new Set(
+    [...health].filter(([, { state }]) => state === 'dead' || state === 'draining').map(([text]) => text),
+  );
+}
+
 /** Who else does better than the best of those who are listed; nobody where those are ready or warming, or nobody is listed. */
 function chooseReserve(
   listed: readonly Endpoint[],

@@ -15,6 +15,8 @@ import { toEndpoint } from './endpoints.ts';
 export class FakeClusterApi implements FollowedApi {
   /** Who was last named to it as one to ask. */
   known: KnownApiservers | null = null;
+  /** Who is down, as it was last told. */
+  unwell: ReadonlySet<string> = new Set();
   isStopped = false;
   readonly #onChange: () => void;
   #said: Omit<ApiView, 'isCurrent'> | null = null;
@@ -38,6 +40,10 @@ export class FakeClusterApi implements FollowedApi {
     if (this.isStopped) throw new Error('consulted after its end');
     this.known = known;
     return this.#view;
+  }
+
+  heed(unwell: ReadonlySet<string>): void {
+    this.unwell = unwell;
   }
 
   stop(): void {

@@ -43,6 +43,8 @@ export interface FollowedApi extends ClusterApi {
   readonly view: ApiView | null;
   /** How that goes; null where nothing is followed. */
   readonly following: Following | null;
+  /** Told who is down by our probes, as text (see `formatEndpoint`), whenever that changes: they are not followed while others are there. */
+  heed(unwell: ReadonlySet<string>): void;
   /** Ends all that is under way. */
   stop(): void;
 }
@@ -52,5 +54,6 @@ export const noApi: FollowedApi = {
   view: null,
   following: null,
   consult: () => null,
+  heed: () => undefined,
   stop: () => undefined,
 };

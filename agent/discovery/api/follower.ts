@@ -58,7 +58,10 @@ export class Follower<T extends ApiObject> {
   #isProven = false;
   /** What says most of all that went wrong in this round. */
   #problem: VipnatError | null = null;
-  readonly #stopping = new AbortController();
+  #isStopped = false;
+  /** What is under way, and with whom. */
+  #aborting = new AbortController();
+  #connection: Connection | null = null;
   #wake: () => void = () => undefined;
 
   constructor(options: FollowerOptions<T>) {
@@ -75,14 +78,17 @@ export class Follower<T extends ApiObject> {
     this.#wake();
   }
 
-  /** Ends what is under way; nobody is told of anything any more. */
-  stop(): void {
-    this.#stopping.abort();
-    this.#wake();
+  /** Leaves a server that is down for one that is not: a process that froze ends no watch, and says nothing more. */
+  reconsider(): void {
+    if (this.#connection === null || !this.#options.route.isWorseThanOthers(this.#connection.server)) return;
+    this.#aborting.abort();
   }
 
-  get #isStopped(): boolean {
-    return this.#stopping.signal.aborted;
+  /** Ends what is under way; nobody is told of anything any more. */
+  stop(): void {
+    this.#isStopped = true;
+    this.#aborting.abort();
+    this.#wake();
   }
 
   async #run(): Promise<void> {
@@ -96,21 +102,24 @@ export class Follower<T extends ApiObject> {
 
   /** Lists where that is needed, and watches to the end. Answers how long after its beginning the next turn may begin. */
   async #turn(): Promise<number> {
-    let connection: Connection | null = null;
     this.#isProven = false;
+    this.#aborting = new AbortController();
     try {
-      connection = await this.#options.route.choose();
+      const connection = await this.#options.route.choose();
+      this.#connection = connection;
       this.#listing ??= await this.#list(connection);
       if (this.#isStopped) return 0;
       await this.#watch(connection, this.#listing);
       this.#options.route.forgive();
       return paceMs;
     } catch (error) {
-      return this.#isStopped ? 0 : this.#fail(error, connection);
+      return this.#isStopped ? 0 : this.#fail(error);
+    } finally {
+      this.#connection = null;
     }
   }
 
-  #fail(error: unknown, connection: Connection | null): number {
+  #fail(error: unknown): number {
     if (error instanceof VersionGoneError) {
       this.#listing = null;
       return paceMs;
@@ -118,7 +127,7 @@ export class Follower<T extends ApiObject> {
     const problem = error instanceof VipnatError ? error : toInternal(error);
     if (problem.code !== 'API_UNREACHABLE') this.#listing = null;
     const { route, random, onLost } = this.#options;
-    if (connection !== null) route.fail(connection.server);
+    if (this.#connection !== null) route.fail(this.#connection.server);
     // A server that goes away is no loss yet: others may answer, or it may again.
     if (this.#isProven && problem.code === 'API_UNREACHABLE') return 0;
     this.#failures += 1;
@@ -136,7 +145,7 @@ export class Follower<T extends ApiObject> {
       ...connection,
       clock,
       forbidden: route.forbidden,
-      signal: this.#stopping.signal,
+      signal: this.#aborting.signal,
       limitMs: answerMs,
     });
     this.#tell(listing);
@@ -163,7 +172,7 @@ export class Follower<T extends ApiObject> {
           limits: { beginMs: answerMs, endMs: seconds * 1000 + graceMs },
           forbidden: route.forbidden,
           clock,
-          signal: this.#stopping.signal,
+          signal: this.#aborting.signal,
         },
         { ...receiver, onBegin },
       );

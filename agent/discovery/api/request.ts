@@ -178,6 +178,7 @@ function explain(call: ApiCall, error: unknown, socket: unknown): unknown {
 }
 
 const codeToWords = new Map([
+  ['ABORT_ERR', 'it was left'],
   ['ECONNREFUSED', 'connection refused'],
   ['ECONNRESET', 'the connection broke'],
 ]);

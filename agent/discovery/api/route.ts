@@ -1,7 +1,7 @@
 import { type Endpoint } from '../../../lib/address/endpoint.ts';
 import { type ApiAccess, type ReadAccess } from './access.ts';
 import { type KnownApiservers } from './cluster-api.ts';
-import { type ApiServer, formatServer, listApiServers } from './servers.ts';
+import { type ApiServer, formatServer, isUnwell, listApiServers } from './servers.ts';
 
 /** With which credentials to ask, and where. */
 export interface Connection {
@@ -16,7 +16,9 @@ export class ApiRoute {
   #known: KnownApiservers = { endpoints: [], localAddresses: new Set() };
   /** Those that failed since somebody last answered, by text. */
   readonly #failed = new Set<string>();
-  #count = 1;
+  /** Those that were there to ask at the last `choose`. */
+  #servers: readonly ApiServer[] = [];
+  #unwell: ReadonlySet<string> = new Set();
 
   constructor(readAccess: ReadAccess, vips: readonly Endpoint[]) {
     this.#readAccess = readAccess;
@@ -30,7 +32,7 @@ export class ApiRoute {
 
   /** How many there were to ask at the last `choose`. */
   get count(): number {
-    return this.#count;
+    return Math.max(1, this.#servers.length);
   }
 
   /** Who may be asked from now on. Answers whether these are others than before. */
@@ -41,18 +43,36 @@ export class ApiRoute {
   }
 
   /**
-   * Whom to ask next; the best again after all have failed.
+   * Whom to ask next: the best that has not failed, those that are down last; the best again after all have failed.
    * @throws VipnatError API_CREDENTIALS_INVALID
    */
   async choose(): Promise<Connection> {
     const access = await this.#readAccess();
-    const servers = listApiServers(access, this.#known, this.#vips);
-    this.#count = Math.max(1, servers.length);
+    const listed = listApiServers(access, this.#known, this.#vips);
+    const servers = [
+      ...listed.filter((one) => !this.#isUnwell(one)),
+      ...listed.filter((one) => this.#isUnwell(one)),
+    ];
+    this.#servers = servers;
     const untried = servers.filter((server) => !this.#failed.has(formatServer(server)));
     if (untried.length === 0) this.#failed.clear();
     const [server] = [...untried, ...servers];
     // Never empty: without any other there is the one on this host.
     return { access, server: server ?? { host: '127.0.0.1', port: access.port } };
+  }
+
+  /** Who is down by our probes from now on, as text, see `formatEndpoint`. */
+  heed(unwell: ReadonlySet<string>): void {
+    this.#unwell = unwell;
+  }
+
+  /** Whether it is down, and another may be asked that is not: what it says may be of long ago. */
+  isWorseThanOthers(server: ApiServer): boolean {
+    return this.#isUnwell(server) && this.#servers.some((one) => !this.#isUnwell(one));
+  }
+
+  #isUnwell(server: ApiServer): boolean {
+    return isUnwell(server, this.#known, this.#unwell);
   }
 
   /** It did not do. */

@@ -1,6 +1,7 @@
 import { isIP } from 'node:net';
 import { parseAddress } from '../../../lib/address/address.ts';
-import { type Endpoint } from '../../../lib/address/endpoint.ts';
+import { type Endpoint, formatEndpoint } from '../../../lib/address/endpoint.ts';
+import { classifyAddress } from '../../../lib/address/scope.ts';
 import { type ApiAccess } from './access.ts';
 import { type KnownApiservers } from './cluster-api.ts';
 
@@ -37,6 +38,22 @@ export function listApiServers(
     ...(isFirst || isVip ? [] : [own]),
   ];
   return [...new Map(servers.map((server) => [formatServer(server), server])).values()];
+}
+
+/**
+ * Whether probes find the apiserver there down. One at a loopback address is this host's own; what stands behind a name or
+ * a ClusterIP nobody probes. `unwell` has those who are down by their text, see `formatEndpoint`. Pure.
+ */
+export function isUnwell(
+  { host, port }: ApiServer,
+  { endpoints, localAddresses }: KnownApiservers,
+  unwell: ReadonlySet<string>,
+): boolean {
+  if (unwell.has(formatServer({ host, port }))) return true;
+  const address = parseAddress(host);
+  if (address === null || classifyAddress(address) !== 'loopback') return false;
+  const own = endpoints.filter((endpoint) => endpoint.port === port && localAddresses.has(endpoint.address));
+  return own.length > 0 && own.every((endpoint) => unwell.has(formatEndpoint(endpoint)));
 }
 
 /** `10.0.0.11:6443`, `[fd00::11]:6443`, `api.example.com:6443`. */

@@ -29,7 +29,7 @@ export interface WatchedApiOptions {
 /** Follows the API by list and watch, from the first `consult` on. Losing it leaves the view as it was, but for `isCurrent` (I10). */
 export class WatchedApi implements FollowedApi {
   readonly #options: WatchedApiOptions;
-  readonly #followers: readonly { start(): void; wake(): void; stop(): void }[];
+  readonly #followers: readonly Pick<Follower<ApiObject>, 'start' | 'wake' | 'reconsider' | 'stop'>[];
   readonly #followed = new Set<string>();
   #slices: readonly EndpointSlice[] | null = null;
   #service: Service | null = null;
@@ -65,6 +65,11 @@ export class WatchedApi implements FollowedApi {
     else if (hasOthers) for (const follower of this.#followers) follower.wake();
     this.#isStarted = true;
     return this.#view;
+  }
+
+  heed(unwell: ReadonlySet<string>): void {
+    this.#options.route.heed(unwell);
+    for (const follower of this.#followers) follower.reconsider();
   }
 
   stop(): void {

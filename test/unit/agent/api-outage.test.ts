@@ -47,7 +47,7 @@ describe('a real API', () => {
       const stop = () => {
         api.stop();
       };
-      return { view: null, following: null, consult: () => api.consult(known), stop };
+      return { view: null, following: null, consult: () => api.consult(known), heed: () => undefined, stop };
     };
     const { agent } = startAgent({ clock, kernel, ports: { logger, followApi } });
     const linesOfLevel = (level: string) => logger.lines.filter((line) => line.level === level);

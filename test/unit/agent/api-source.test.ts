@@ -191,3 +191,17 @@ describe('the reason', () => {
     );
   });
 });
+
+describe('an apiserver that goes down', () => {
+  test('is named to the API as one not to follow, until it is back', async () => {
+    const { clock, apiservers, api } = await startInSync();
+    const [first = ''] = texts;
+    expect([...api.unwell]).toEqual([]);
+    apiservers.set(first, 'refusing');
+    await clock.advance(1000);
+    expect([...api.unwell]).toEqual([first]);
+    apiservers.set(first, 'healthy');
+    await clock.advance(10_000);
+    expect([...api.unwell]).toEqual([]);
+  });
+});

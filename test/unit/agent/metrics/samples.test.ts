@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { noApi } from '../../../../agent/discovery/api/cluster-api.ts';
 import { listSamples, type ProcessState } from '../../../../agent/metrics/samples.ts';
 import { VipnatError } from '../../../../lib/errors.ts';
 import { FakeClock } from '../../../fakes/clock.ts';
@@ -127,7 +128,6 @@ describe('what an agent is like', () => {
   });
 
   test('before the first look, and without credentials, is not made up', () => {
-    const noApi = { view: null, following: null, consult: () => null, stop: () => undefined };
     const names = new Set(
       listSamples(startAgent({ ports: { followApi: () => noApi } }).agent.state, processState).map(
         ({ name }) => name,

@@ -33,6 +33,9 @@ export async function makeCertificates(): Promise<CertificateFolder> {
 /** The apiservers that the API lists at first; nobody connects to them. */
 export const three = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'];
 
+/** The questions that begin a watch. */
+export const watchPattern = /watch=true/;
+
 /** Waits for something real, as bytes from a socket; the test's clock stands still meanwhile. */
 export async function eventually(what: string, isSo: () => boolean): Promise<void> {
   for (let left = 1000; !isSo(); left -= 1) {
@@ -112,6 +115,13 @@ export class ApiWorld {
     await eventually('it is said', () => this.linesOf('info').length > 0);
   }
 
+  /** How many questions of a kind all servers have had. */
+  count(pattern: RegExp): number {
+    return this.servers.flatMap(({ questions }) => questions).filter((question) => pattern.test(question))
+      .length;
+  }
+
+  /** How many watches are up. */
   get watches(): number {
     return this.servers.reduce((sum, { watches }) => sum + watches, 0);
   }

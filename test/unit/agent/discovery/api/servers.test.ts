@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { formatServer, listApiServers } from '../../../../../agent/discovery/api/servers.ts';
+import { formatServer, isUnwell, listApiServers } from '../../../../../agent/discovery/api/servers.ts';
 import { toEndpoint } from '../../../../fakes/endpoints.ts';
 
 const vips = ['10.0.0.50:6443', '[fd00::50]:6443'].map(toEndpoint);
@@ -49,5 +49,30 @@ describe('the API is asked', () => {
       '[fd00:10:96::1]:443',
     ]);
     expect(list('10.0.0.11', { known: nobody })).toEqual(['10.0.0.11:6443']);
+  });
+});
+
+describe('an apiserver is known to be down', () => {
+  const unwell = new Set(['10.0.0.12:6443', '[fd00::12]:6443']);
+
+  test.each([
+    ['10.0.0.12', 6443, true],
+    ['10.0.0.12', 443, false],
+    ['10.0.0.11', 6443, false],
+    ['fd00::12', 6443, true],
+    ["127.0.0.1 as this host's own", 6443, true],
+    ["::1 as this host's own", 6443, true],
+    ['127.0.0.1 with the port of somebody else', 8443, false],
+    ['10.96.0.1', 443, false],
+    ['api.example.com', 6443, false],
+  ])('%s, port %d: %s', (name, port, isDown) => {
+    const [host = ''] = name.split(' ');
+    expect(isUnwell({ host, port }, known, unwell)).toBe(isDown);
+  });
+
+  test('but not the one at a loopback address, where this host has none', () => {
+    const own = { host: '127.0.0.1', port: 6443 };
+    expect(isUnwell(own, { endpoints, localAddresses: new Set() }, unwell)).toBe(false);
+    expect(isUnwell(own, nobody, unwell)).toBe(false);
   });
 });

@@ -1,8 +1,14 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { type Manner } from '../../../../fakes/kube-api.ts';
 import { makeSlice } from '../../../../fakes/kube-store.ts';
-import { vips } from '../../../../network/layout.ts';
-import { ApiWorld, type CertificateFolder, eventually, makeCertificates, three } from './api-world.ts';
+import {
+  ApiWorld,
+  type CertificateFolder,
+  eventually,
+  makeCertificates,
+  three,
+  watchPattern,
+} from './api-world.ts';
 
 // Real sockets on a busy machine.
 jest.setTimeout(30_000);
@@ -31,9 +37,9 @@ afterEach(async () => {
   await eventually('nothing is scheduled', () => world.clock.pending === 0);
 });
 
-const [lists, watches] = [/^[^?]+\?[a-z]+Selector=[^&]+$/i, /watch=true/];
-const count = (pattern: RegExp) =>
-  world.servers.flatMap(({ questions }) => questions).filter((question) => pattern.test(question)).length;
+const lists = /^[^?]+\?[a-z]+Selector=[^&]+$/i;
+const watches = watchPattern;
+const count = (pattern: RegExp) => world.count(pattern);
 const server = () => {
   const [first] = world.servers;
   if (first === undefined) throw new Error('no server');
@@ -187,64 +193,5 @@ describe('the API that is lost', () => {
     const before = count(watches);
     await world.clock.advance(131_000);
     await eventually('it is watched anew', () => count(watches) > before);
-  });
-});
-
-describe('several apiservers', () => {
-  test('of which none will do: the line is about the one that says most', async () => {
-    const second = await world.startServer();
-    const third = await world.startServer(foreign);
-    server().manner = 'failing';
-    second.manner = 'forbidding';
-    world.consult();
-    await world.pass('it is said', () => world.linesOf('warn').length > 0);
-    expect(world.linesOf('warn')).toEqual([expect.stringContaining('is answered with 403')]);
-    expect(third.questions).toEqual([]);
-  });
-
-  test('are asked in turn: when one goes, the next is asked at once, and nothing is said', async () => {
-    await world.startServer();
-    await world.follow();
-    await server().stop();
-    await world.pass('the second is watched', () => world.servers[1]?.watches === 2);
-    world.store.put('EndpointSlice', makeSlice(addresses));
-    await eventually('the fourth is known', () => world.listed().length === 4);
-    expect(world.linesOf('warn')).toEqual([]);
-    expect(world.api.view?.isCurrent).toBe(true);
-  });
-
-  test('that become known while nobody answers are asked at once', async () => {
-    world.consult();
-    await world.follow();
-    await server().stop();
-    await world.pass('it is said', () => world.linesOf('warn').length > 0);
-    await world.startServer();
-    world.consult();
-    await eventually('it is followed', () => world.watches === 2);
-  });
-});
-
-describe('a kubeconfig that names the VIP', () => {
-  test('is never followed there: the apiserver is asked at its own address, under the name of the VIP', async () => {
-    await world.follow();
-    expect(world.linesOf('info')[0]).toContain(`127.0.0.1:${server().port}`);
-  });
-
-  test.each([
-    ['tls-server-name', 'kubernetes.default.svc', true],
-    ['an address', vips.ipv4, true],
-    ['a name that it is not for', 'other.example', false],
-  ])('and the certificate has to be for it: %s', async (_what, serverName, isFollowed) => {
-    await world.close();
-    world = new ApiWorld(certificates, { serverName });
-    await world.startServer();
-    world.consult();
-    if (isFollowed) {
-      await eventually('it is followed', () => world.watches === 2);
-      return;
-    }
-    await world.pass('it is said', () => world.linesOf('warn').length > 0);
-    expect(world.linesOf('warn')[0]).toContain(`its certificate is not for ${serverName}`);
-    expect(server().questions).toEqual([]);
   });
 });
