@@ -19,10 +19,16 @@ export async function restoreAll(plane: ControlPlane, knowledge: Knowledge): Pro
   }
   await plane.mendLeast();
   await plane.waitForUsable();
+  // Where everything of nf_tables was flushed, kube-proxy in nftables mode writes with the next change, or within an hour.
+  for (const name of masterNames)
+    if ((await knowledge.readProxy(name)).length === 0) await plane.restartProxy(name);
   const until = performance.now() + knownLimitMs;
   for (const name of masterNames) {
     while ((await knowledge.read(name)).length < masterNames.length) {
-      if (performance.now() > until) throw new Error(`kube-proxy on ${name} never hears of every apiserver`);
+      if (performance.now() > until)
+        throw new Error(
+          `the agent on ${name} cannot know of every apiserver: kube-proxy or the API never lists them all`,
+        );
       await sleep(300);
     }
   }

@@ -20,10 +20,23 @@ export class Knowledge {
   async read(master: string): Promise<readonly string[]> {
     const found = this.#plane.credentialed.has(master)
       ? await this.#readSlice()
-      : await this.#readProxy(master, this.#plane.proxy(master));
+      : await this.readProxy(master);
     const known = found.length > 0 ? found : (this.#last.get(master) ?? []);
     this.#last.set(master, known);
     return known;
+  }
+
+  /** The masters that kube-proxy on a master has written. */
+  async readProxy(master: string): Promise<string[]> {
+    const { mode, iptables } = this.#plane.proxy(master);
+    const machine = this.#plane.lab.machine(master);
+    const command =
+      mode === 'nftables'
+        ? ['nft', 'list', 'table', 'ip', 'kube-proxy']
+        : [`iptables-${iptables}-save`, '-t', 'nat'];
+    const { stdout } = await machine.run(command);
+    const lines = stdout.split('\n').filter((line) => isEndpoint(line, mode));
+    return listNamed(lines.join('\n'), ({ addresses }) => addresses.ipv4);
   }
 
   /** By an apiserver that is sound: it tells what all of them know. */
@@ -40,17 +53,6 @@ export class Knowledge {
         ...['--cert', admin.certificate, '--key', admin.key, `https://127.0.0.1:6443${path}`],
       ]);
     return listNamed(stdout, ({ addresses }) => `"${addresses.ipv4}"`);
-  }
-
-  async #readProxy(master: string, { mode, iptables }: ProxyState): Promise<string[]> {
-    const machine = this.#plane.lab.machine(master);
-    const command =
-      mode === 'nftables'
-        ? ['nft', 'list', 'table', 'ip', 'kube-proxy']
-        : [`iptables-${iptables}-save`, '-t', 'nat'];
-    const { stdout } = await machine.run(command);
-    const lines = stdout.split('\n').filter((line) => isEndpoint(line, mode));
-    return listNamed(lines.join('\n'), ({ addresses }) => addresses.ipv4);
   }
 }
 
