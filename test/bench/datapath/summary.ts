@@ -3,7 +3,7 @@ import { type WindowRecord } from './record.ts';
 import { type Row, rows } from './settings.ts';
 import { type WorkloadName, workloadNames, workloads } from './workloads.ts';
 
-/** What vipnat aims at: p50 by straight access times this, and this part of HAProxy's processor time. */
+/** What vipnat aims at: p50 of a client of kube-apiserver by straight access times this, and this part of HAProxy's processor time (docs/adr/0016-what-the-way-may-cost.md). */
 const aims = { p50: 1.05, processor: 0.6 };
 
 /** How what is on record stands to the aims, as a list; nothing of what was not measured. */
@@ -13,7 +13,12 @@ export function renderSummary(windows: readonly WindowRecord[]): string[] {
     ({ path, setting }) => path === 'vipnat' && windows.some((window) => window.setting === setting),
   );
   return [
-    `- p50 through vipnat, times straight access, from few clients to many (aim: at most ${aims.p50}):`,
+    ...renderAim(
+      windows,
+      vipnat,
+      measured.filter((workload) => workloads[workload].isReal),
+    ),
+    `- p50 through vipnat, times straight access, from few clients to many:`,
     ...measured.map(
       (workload) =>
         `  - ${workloads[workload].short}: ${vipnat.map((row) => `${listRatios(windows, row, workload)} (${row.title})`).join('; ')}`,
@@ -35,10 +40,34 @@ export function shareOfHaproxy(windows: readonly WindowRecord[], row: Row, workl
   return haproxy === undefined ? NaN : measure(row) / measure(haproxy);
 }
 
+function renderAim(
+  windows: readonly WindowRecord[],
+  vipnat: readonly Row[],
+  measured: readonly WorkloadName[],
+): string[] {
+  if (measured.length === 0) return [];
+  const ratios = vipnat.map((row) => {
+    const texts = measured.map(
+      (workload) => `${findRatio(windows, row, workload, 1)} (${workloads[workload].short})`,
+    );
+    return `${row.title}: ${texts.join(', ')}`;
+  });
+  return [
+    `- p50 of one client that asks kube-apiserver through vipnat, times straight access (aim: at most ${aims.p50}, [ADR 16](adr/0016-what-the-way-may-cost.md)): ${ratios.join('; ')}`,
+  ];
+}
+
 function listRatios(windows: readonly WindowRecord[], row: Row, workload: WorkloadName): string {
-  return workloads[workload].clients
-    .map((clients) => summarize(windows, { row, workload, clients })?.ratio?.median.toFixed(2) ?? '–')
-    .join(', ');
+  return workloads[workload].clients.map((clients) => findRatio(windows, row, workload, clients)).join(', ');
+}
+
+function findRatio(
+  windows: readonly WindowRecord[],
+  row: Row,
+  workload: WorkloadName,
+  clients: number,
+): string {
+  return summarize(windows, { row, workload, clients })?.ratio?.median.toFixed(2) ?? '–';
 }
 
 function findRatioAtHolder(windows: readonly WindowRecord[], row: Row, workload: WorkloadName): string {

@@ -11,16 +11,21 @@ test('what was measured stands beside the aims, and nothing else does', () => {
     }),
     makeWindow({ path: 'haproxy', requests: 4000, watched: { haproxy: { seconds: 1, megabytes: 20 } } }),
     makeWindow({ path: 'direct', clients: 1 }),
+    makeWindow({ workload: 'apiserver-kept', path: 'direct', clients: 1 }),
+    makeWindow({ ...{ workload: 'apiserver-kept', path: 'vipnat', clients: 1 }, all: p50(103) }),
     makeWindow({
       ...{ path: 'vipnat', clients: 1, all: p50(115) },
       servers: { m1: { ...p50(102), requests: 1 }, m2: { ...p50(120), requests: 2 } },
     }),
   ]);
   expect(lines).toEqual([
-    expect.stringContaining('(aim: at most 1.05)'),
+    expect.stringMatching(/aim: at most 1\.05, .*\): vipnat, service-chain: 1\.03 \(kube-apiserver, kept\)$/),
+    expect.stringContaining('from few clients to many'),
     '  - new: 1.15, –, 1.04, –, – (vipnat, service-chain)',
+    '  - kube-apiserver, kept: 1.03, –, – (vipnat, service-chain)',
     expect.stringContaining('holder itself'),
     '  - new: 1.02 (vipnat, service-chain)',
+    expect.stringContaining('kube-apiserver, kept'),
     // 200 µs straight, 250 by vipnat, 500 by HAProxy, of which 250 in its own process.
     expect.stringMatching(/\(aim: at most 0\.6\): 0\.17 \(vipnat, service-chain\)\. .* takes 250 µs for one/),
   ]);
