@@ -19,9 +19,8 @@ export async function restoreAll(plane: ControlPlane, knowledge: Knowledge): Pro
   }
   await plane.mendLeast();
   await plane.waitForUsable();
-  // Where everything of nf_tables was flushed, kube-proxy in nftables mode writes with the next change, or within an hour.
-  for (const name of masterNames)
-    if ((await knowledge.readProxy(name)).length === 0) await plane.restartProxy(name);
+  // What a firewall flushed of its rules, kube-proxy itself finds out within an hour: jumps, and its table of nftables.
+  for (const name of masterNames) await plane.restartProxy(name);
   const until = performance.now() + knownLimitMs;
   for (const name of masterNames) {
     while ((await knowledge.read(name)).length < masterNames.length) {

@@ -1,8 +1,11 @@
-import { type ControlPlane, masterNames, type ProxyState } from './control-plane.ts';
+import { type ControlPlane, masterNames } from './control-plane.ts';
 import { masters as hosts, vips } from '../../network/layout.ts';
 import { isReachable } from './masters.ts';
 
 const { ipv4: vip } = vips;
+
+/** kube-proxy's chain for default/kubernetes, which names each endpoint by its address. */
+const nftChain = 'service-2QRHZV4L-default/kubernetes/tcp/https';
 
 /**
  * Which masters an agent can know of: what the API lists where it has credentials, else what kube-proxy on its host has
@@ -20,22 +23,22 @@ export class Knowledge {
   async read(master: string): Promise<readonly string[]> {
     const found = this.#plane.credentialed.has(master)
       ? await this.#readSlice()
-      : await this.readProxy(master);
+      : await this.#readProxy(master);
     const known = found.length > 0 ? found : (this.#last.get(master) ?? []);
     this.#last.set(master, known);
     return known;
   }
 
   /** The masters that kube-proxy on a master has written. */
-  async readProxy(master: string): Promise<string[]> {
+  async #readProxy(master: string): Promise<string[]> {
     const { mode, iptables } = this.#plane.proxy(master);
     const machine = this.#plane.lab.machine(master);
-    const command =
-      mode === 'nftables'
-        ? ['nft', 'list', 'table', 'ip', 'kube-proxy']
-        : [`iptables-${iptables}-save`, '-t', 'nat'];
-    const { stdout } = await machine.run(command);
-    const lines = stdout.split('\n').filter((line) => isEndpoint(line, mode));
+    if (mode === 'nftables') {
+      const { stdout } = await machine.run(['nft', 'list', 'chain', 'ip', 'kube-proxy', nftChain]);
+      return listNamed(stdout, ({ addresses }) => addresses.ipv4);
+    }
+    const { stdout } = await machine.run([`iptables-${iptables}-save`, '-t', 'nat']);
+    const lines = stdout.split('\n').filter(isEndpoint);
     return listNamed(lines.join('\n'), ({ addresses }) => addresses.ipv4);
   }
 
@@ -62,11 +65,8 @@ export async function listHolders({ lab, masters }: ControlPlane): Promise<strin
   return (await lab.listHolders()).filter((name) => reached.includes(name));
 }
 
-function isEndpoint(line: string, mode: ProxyState['mode']): boolean {
-  if (line.includes(vip)) return false;
-  return mode === 'nftables'
-    ? /endpoint-\w+-default\/kubernetes\/tcp\/https__/.test(line)
-    : /^-A KUBE-SEP-\w+ .*"default\/kubernetes:https".*-j DNAT/.test(line);
+function isEndpoint(line: string): boolean {
+  return !line.includes(vip) && /^-A KUBE-SEP-\w+ .*"default\/kubernetes:https".*-j DNAT/.test(line);
 }
 
 function listNamed(text: string, render: (host: (typeof hosts)[number]) => string): string[] {
