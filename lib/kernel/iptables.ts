@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { type Family } from '../address/address.ts';
+import { makeBaseChains } from './base-chains.ts';
 import { toolName } from './tool-name.ts';
 import { runTool } from './exec.ts';
 import { type Backend, backends, type SaveOutput, type Transaction } from './port.ts';
@@ -50,6 +51,7 @@ export async function restoreIptables(
 ): Promise<void> {
   const tool = await toolbox.find(family, backend, 'restore');
   if (tool === null) throw toolMissing(toolName(family, backend, 'restore'));
+  if (backend === 'nft') await makeBaseChains(family, input, limitMs);
   // Legacy waits up to 5 s for the lock that everybody shares, then exits with 4; nft has no lock and takes the flag.
   await runTool({ tool, arguments: ['--noflush', '-w', '5'], input, limitMs });
 }
