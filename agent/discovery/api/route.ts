@@ -71,10 +71,6 @@ export class ApiRoute {
     return this.#isUnwell(server) && this.#servers.some((one) => !this.#isUnwell(one));
   }
 
-  #isUnwell(server: ApiServer): boolean {
-    return isUnwell(server, this.#known, this.#unwell);
-  }
-
   /** It did not do. */
   fail(server: ApiServer): void {
     this.#failed.add(formatServer(server));
@@ -83,6 +79,10 @@ export class ApiRoute {
   /** The next to be asked is the best again: it may be back. */
   forgive(): void {
     this.#failed.clear();
+  }
+
+  #isUnwell(server: ApiServer): boolean {
+    return isUnwell(server, this.#known, this.#unwell);
   }
 }
 
