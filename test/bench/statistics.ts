@@ -17,3 +17,21 @@ export function measureSpread(numbers: readonly number[]): Spread | null {
   if (numbers.length === 0) return null;
   return { median: median(numbers), min: Math.min(...numbers), max: Math.max(...numbers) };
 }
+
+/**
+ * Between which two of the numbers the median of all that could have been measured lies, with 95 % or more: by their ranks, whatever
+ * their distribution (sign test). Null where there are too few of them for that: five or less.
+ */
+export function boundMedian(
+  numbers: readonly number[],
+): { readonly low: number; readonly high: number } | null {
+  const sorted = numbers.toSorted((a, b) => a - b);
+  let rank = 0;
+  let chance = 0.5 ** sorted.length;
+  for (let below = chance; below <= 0.025; below += chance) {
+    chance *= (sorted.length - rank) / (rank + 1);
+    rank += 1;
+  }
+  const [low, high] = [sorted[rank - 1], sorted[sorted.length - rank]];
+  return rank === 0 || low === undefined || high === undefined ? null : { low, high };
+}

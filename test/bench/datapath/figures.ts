@@ -52,7 +52,7 @@ const mostApart = 10;
 /** Null when nothing is on record. */
 export function summarize(windows: readonly WindowRecord[], point: Point): Seen | null {
   const pairs = listPairs(windows, point);
-  const ratio = measureSpread(pairs.map(({ own, straight }) => own.all.p50 / straight.all.p50));
+  const ratio = measureSpread(measureRatios(windows, point));
   if (ratio === null) return null;
   const middle = (pick: (window: WindowRecord) => number) => median(pairs.map(({ own }) => pick(own)));
   const count = (pick: (window: WindowRecord) => number) =>
@@ -65,6 +65,11 @@ export function summarize(windows: readonly WindowRecord[], point: Point): Seen 
     ratio: ratio.max > mostApart * ratio.min ? null : ratio,
     failed: (failed / (failed + count(({ requests }) => requests))) * 1000,
   };
+}
+
+/** The p50 of each round, as a multiple of straight access in the same round. */
+export function measureRatios(windows: readonly WindowRecord[], point: Point): number[] {
+  return listPairs(windows, point).map(({ own, straight }) => own.all.p50 / straight.all.p50);
 }
 
 /** Null when nothing is on record. */

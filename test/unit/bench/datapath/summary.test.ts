@@ -19,7 +19,7 @@ test('what was measured stands beside the aims, and nothing else does', () => {
     }),
   ]);
   expect(lines).toEqual([
-    expect.stringMatching(/aim: at most 1\.05, .*\): vipnat, service-chain: 1\.03 \(kube-apiserver, kept\)$/),
+    expect.stringMatching(/\(aim: at most 1\.05, .*\): kube-apiserver, kept: 1\.03$/),
     expect.stringContaining('from few clients to many'),
     '  - new: 1.15, –, 1.04, –, – (vipnat, service-chain)',
     '  - kube-apiserver, kept: 1.03, –, – (vipnat, service-chain)',
