@@ -9,7 +9,7 @@ import { quiet, type Walk } from './engine/walk.ts';
 import { mutations } from './mutations.ts';
 import { standIn, standInLimits } from './stand-in/world.ts';
 
-const { seeds, steps, isLong } = chooseWalks({ seeds: [], steps: 0 }, 60);
+const { seeds, steps, isLong } = chooseWalks({ seeds: [], steps: 0 }, 1000);
 const limitMs = 3_600_000;
 
 /** Whoever is wrong is wrong for good, so it is not worth long patience; the sound one passes with these limits, too. */
