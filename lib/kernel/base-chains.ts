@@ -1,4 +1,5 @@
 import { type Family } from '../address/address.ts';
+import { VipnatError } from '../errors.ts';
 import { runNft } from './nft-table.ts';
 
 /** Where iptables-nft has the kernel's chains that a restore can put rules in (nft_xt_builtin_tables in iptables' nft.c). */
@@ -22,15 +23,18 @@ const maxMs = 2000;
 /**
  * Makes the kernel's chains that a script for iptables-nft-restore puts rules in or takes them from, where they are missing, and
  * leaves those that are there as they are. iptables-nft would make them itself, but always with the policy ACCEPT, and it holds on
- * to that when somebody else's restore has made them a moment before, with DROP (1.8.9: in 5 of 200 races): whoever flushes
- * a firewall and restores it would have it open, by a repair of ours in between. Never fails: what it cannot do is left to
- * iptables-nft.
+ * to that when somebody else's restore has made them a moment before, with DROP (seen with 1.8.9): whoever flushes a firewall and
+ * restores it would have it open, by a repair of ours in between. What nft cannot do, or is not there to do, is left to iptables-nft.
  */
 export async function makeBaseChains(family: Family, input: string, limitMs: number): Promise<void> {
   const script = renderBaseChains(family, input);
   if (script === '') return;
   const transaction = { family, backend: 'nftables', input: script } as const;
-  await runNft(transaction, Math.min(limitMs, maxMs)).catch(() => undefined);
+  try {
+    await runNft(transaction, Math.min(limitMs, maxMs));
+  } catch (error) {
+    if (!(error instanceof VipnatError)) throw error;
+  }
 }
 
 /** What nft is told for it: without a policy, so that none is changed. Empty where no rule of a kernel's chain is changed. Pure. */
