@@ -80,7 +80,7 @@ export class Loop {
     this.#ports = ports;
     this.#memory = memory;
     this.#config = config;
-    this.#flows = new FlowResets(ports.kernel, ports.report);
+    this.#flows = new FlowResets(ports);
     this.#budget = new WriteBudget(ports.clock);
     this.#turns = new Turns(ports.clock, (causes) => this.#look(causes));
   }
@@ -99,6 +99,7 @@ export class Loop {
 
   /** To be called when an apiserver's health has changed. */
   hear(urgency: Urgency): void {
+    this.#flows.heed();
     if (urgency === 'calm') {
       this.#turns.request('health', 0);
       return;
@@ -119,10 +120,10 @@ export class Loop {
     return { writes: this.#writes, lookedAt: this.#lookedAt, behindMs: this.#turns.behindMs };
   }
 
-  /** Ends after the write under way, if any. The rules stay (I8). */
+  /** Ends after the write and the reset under way, if any. The rules stay (I8). */
   async stop(): Promise<void> {
     this.#isStopped = true;
-    await Promise.all([this.#turns.stop(), this.#watch?.close()]);
+    await Promise.all([this.#turns.stop(), this.#watch?.close(), this.#flows.stop()]);
     await this.#urgent;
   }
 
@@ -175,7 +176,7 @@ export class Loop {
       this.#unverified.forget();
       this.#turns.note(true);
       report.inSync(assessment);
-      void this.#flows.reset(assessment.decisions, this.#ports.health.view);
+      this.#flows.hold(assessment.decisions);
       return { cause: 'tick', delayMs: isUndecided(assessment) ? confirmMs : tickMs };
     }
     this.#turns.note(false);
@@ -217,7 +218,7 @@ export class Loop {
       // The look that follows tries again, and says what is wrong.
       if (!(await isDone(this.#write(plan)))) return;
     }
-    await this.#flows.reset(decisions, health.view);
+    this.#flows.hold(decisions);
   }
 
   #fail(error: unknown): Next {

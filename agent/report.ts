@@ -131,7 +131,7 @@ export class Report implements LoopObserver {
     if (this.#flowProblem === text) return;
     this.#flowProblem = text;
     this.#logger.warn(
-      `${text}; connections that hang on a dead apiserver are left to their clients' time limits`,
+      `${text}; connections that hang on a dead apiserver wait for the next try, or for their clients' time limits`,
       error instanceof VipnatError ? { code: error.code } : {},
     );
   }
