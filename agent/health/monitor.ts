@@ -4,6 +4,7 @@ import { type Clock } from '../../lib/kernel/clock.ts';
 import { type Apiserver } from './apiserver.ts';
 import { addEvidence, type EndpointHealth, type Evidence, noSymptoms } from './endpoint-health.ts';
 import { isUnheard, judgeAll } from './judge.ts';
+import { ProbeBudgets } from './probe-budget.ts';
 import { Prober, type ProbeSettings } from './prober.ts';
 import { type Health, type HealthView } from './usable.ts';
 
@@ -37,6 +38,7 @@ export interface Watched {
 export class HealthMonitor {
   readonly #options: MonitorOptions;
   readonly #probers = new Map<string, Prober>();
+  readonly #budgets = new ProbeBudgets();
   #all: readonly EndpointHealth[] = [];
   /** Since when a family's reserve is watched. */
   readonly #reservedSince = new Map<Family, number>();
@@ -82,6 +84,7 @@ export class HealthMonitor {
       ),
     ];
     for (const endpoint of added) this.#startProber(endpoint);
+    this.#budgets.forgetIdle(texts, this.#options.clock.now());
     return this.view;
   }
 
@@ -130,7 +133,8 @@ export class HealthMonitor {
     const onEvidence = (evidence: Evidence, askedAt: number) => {
       this.#learn(text, evidence, askedAt);
     };
-    this.#probers.set(text, new Prober({ endpoint, apiserver, clock, ...settings, onEvidence }));
+    const budget = this.#budgets.of(text);
+    this.#probers.set(text, new Prober({ endpoint, apiserver, clock, ...settings, budget, onEvidence }));
   }
 
   #learn(text: string, evidence: Evidence, askedAt: number): void {
@@ -146,14 +150,15 @@ export class HealthMonitor {
       if (old !== undefined && isNews(old, after)) this.#options.onChange(old, after);
     });
     this.#options.onEvidence?.();
-    // Only another apiserver's good answer makes a bad one count: it is asked for at once.
-    if (evidence.kind === 'failing') this.#askOthers(text);
+    if (evidence.kind === 'failing') this.#askOthers(text, askedAt);
   }
 
-  #askOthers(text: string): void {
+  /** Only another apiserver's good answer makes a bad one count. It is asked for at once, when the bad answers begin and not again (I13). */
+  #askOthers(text: string, since: number): void {
     const one = this.#find(text);
     if (one?.state !== 'ready') return;
-    for (const [other, prober] of this.#probers) if (other !== text) prober.askNow();
+    if (!this.#budgets.of(text).takeAlarm(one.symptoms.readyAt, this.#options.clock.now())) return;
+    for (const [other, prober] of this.#probers) if (other !== text) prober.askSince(since);
   }
 }
 

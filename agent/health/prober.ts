@@ -6,6 +6,7 @@ import { type Endpoint } from '../../lib/address/endpoint.ts';
 import { type Cancel, type Clock } from '../../lib/kernel/clock.ts';
 import { type Apiserver, type ConnectOutcome, type HeldConnection, type ReadyzOutcome } from './apiserver.ts';
 import { type Evidence } from './endpoint-health.ts';
+import { type ProbeBudget } from './probe-budget.ts';
 
 /** How often and how patiently apiservers are asked. */
 export interface ProbeSettings {
@@ -20,6 +21,8 @@ export interface ProberOptions extends ProbeSettings {
   readonly endpoint: Endpoint;
   readonly apiserver: Apiserver;
   readonly clock: Clock;
+  /** What may be sent, by this prober and by those before it. */
+  readonly budget: ProbeBudget;
   /** Told what each probe has shown, and when it was begun. */
   readonly onEvidence: (evidence: Evidence, askedAt: number) => void;
 }
@@ -32,7 +35,7 @@ const questionLimitMs = 2900;
 /** After the held connection closed: sockets are closed before the listener is, one after the other, so the first connects can still succeed. */
 const burstMs = [0, 3, 6, 10, 15, 20, 25, 30, 40, 50, 75, 100, 300];
 
-/** Probes one apiserver from its creation until it is stopped. One connect and one question are under way at most. */
+/** Probes one apiserver from its creation until it is stopped. One connect and one question are under way at most, and never more is sent than the budget allows. */
 export class Prober {
   readonly #options: ProberOptions;
   readonly #held: HeldConnection;
@@ -43,6 +46,10 @@ export class Prober {
   #closedAt: number | null = null;
   #connectDueAt: number;
   #questionDueAt: number;
+  /** When the last question was sent. */
+  #askedAt = -Infinity;
+  /** Somebody needs a question that is asked no earlier than then. */
+  #wantedSince = -Infinity;
   #isConnecting = false;
   #isAsking = false;
   #isAccepting = true;
@@ -51,19 +58,25 @@ export class Prober {
 
   constructor(options: ProberOptions) {
     this.#options = options;
-    this.#connectDueAt = options.clock.now();
-    this.#questionDueAt = this.#connectDueAt;
+    const { clock, budget, intervalMs } = options;
+    this.#questionDueAt = clock.now();
+    this.#connectDueAt = Math.max(clock.now(), budget.connectedAt + intervalMs);
     this.#held = options.apiserver.hold(options.endpoint, () => {
       this.#onClose();
     });
-    void this.#connect();
+    if (this.#connectDueAt > clock.now()) this.#waitToConnect();
+    else void this.#connect();
     void this.#ask();
   }
 
-  /** Asks /readyz now instead of in up to a second. */
-  askNow(): void {
-    if (this.#isAsking || this.#isStopped) return;
-    this.#cancelQuestion();
+  /**
+   * Has /readyz asked no earlier than at a time of the past: now instead of in up to a second, or after the question under
+   * way. One that was asked since then will do.
+   */
+  askSince(since: number): void {
+    if (this.#isStopped || this.#askedAt >= since) return;
+    this.#wantedSince = since;
+    if (this.#isAsking) return;
     this.#questionDueAt = this.#options.clock.now();
     void this.#ask();
   }
@@ -80,6 +93,7 @@ export class Prober {
     const { apiserver, clock, endpoint, timeoutMs } = this.#options;
     const askedAt = clock.now();
     this.#isConnecting = true;
+    this.#options.budget.noteConnect(askedAt);
     const outcome = await apiserver.connect(endpoint, timeoutMs);
     this.#isConnecting = false;
     if (this.#isStopped) return;
@@ -87,7 +101,7 @@ export class Prober {
     const isTurn = this.#takeNote(outcome);
     const evidence = this.#toConnectEvidence(outcome);
     if (evidence !== null) this.#options.onEvidence(evidence, askedAt);
-    if (isTurn) this.askNow();
+    if (isTurn) this.askSince(clock.now());
   }
 
   /** Answers whether a question is due: how it is now that it comes back, or whether only new connections vanish. */
@@ -105,15 +119,20 @@ export class Prober {
     const [next, ...rest] = this.#burst;
     this.#burst = rest;
     this.#connectDueAt = next === undefined ? this.#connectDueAt + intervalMs : this.#burstAt + next;
-    const now = clock.now();
-    this.#connectDueAt = Math.max(this.#connectDueAt, now);
-    this.#cancelConnect = clock.schedule(this.#connectDueAt - now, () => void this.#connect());
+    this.#connectDueAt = Math.max(this.#connectDueAt, clock.now());
+    this.#waitToConnect();
+  }
+
+  #waitToConnect(): void {
+    const { clock } = this.#options;
+    this.#cancelConnect = clock.schedule(this.#connectDueAt - clock.now(), () => void this.#connect());
   }
 
   #onClose(): void {
     if (this.#isStopped) return;
-    const { clock } = this.#options;
+    const { clock, budget } = this.#options;
     this.#closedAt = clock.now();
+    if (!budget.takeBurst(this.#closedAt)) return;
     this.#burstAt = this.#closedAt;
     this.#burst = burstMs;
     // The one under way may have begun before: the burst follows it.
@@ -148,18 +167,36 @@ export class Prober {
   }
 
   async #ask(): Promise<void> {
-    const { clock } = this.#options;
+    const { clock, budget } = this.#options;
     const askedAt = clock.now();
-    this.#isAsking = true;
+    this.#cancelQuestion();
     // Who accepts no connection is not asked, but over one that may live.
     const isAsked = this.#isAccepting || (this.#isSilent && this.#held.isOpen);
-    const outcome = isAsked ? await this.#held.ask(questionLimitMs) : null;
-    this.#isAsking = false;
+    if (isAsked && !budget.takeQuestion(askedAt)) {
+      this.#waitToAsk(budget.questionFrom);
+      return;
+    }
+    const outcome = isAsked ? await this.#send(askedAt) : null;
     if (this.#isStopped) return;
-    const now = clock.now();
-    this.#questionDueAt = Math.max(this.#questionDueAt + questionIntervalMs, now);
-    this.#cancelQuestion = clock.schedule(this.#questionDueAt - now, () => void this.#ask());
+    const isWanted = isAsked && this.#wantedSince > askedAt;
+    this.#waitToAsk(isWanted ? clock.now() : this.#questionDueAt + questionIntervalMs);
     if (outcome !== null) this.#options.onEvidence(toQuestionEvidence(outcome), askedAt);
+  }
+
+  async #send(askedAt: number): Promise<ReadyzOutcome> {
+    this.#askedAt = askedAt;
+    this.#isAsking = true;
+    const outcome = await this.#held.ask(questionLimitMs);
+    this.#isAsking = false;
+    return outcome;
+  }
+
+  /** One that is late is not made up for. */
+  #waitToAsk(dueAt: number): void {
+    const { clock } = this.#options;
+    const now = clock.now();
+    this.#questionDueAt = Math.max(dueAt, now);
+    this.#cancelQuestion = clock.schedule(this.#questionDueAt - now, () => void this.#ask());
   }
 }
 

@@ -25,7 +25,19 @@ export type Behaviour =
   /** Answers 500, as it shuts down. */
   | 'failing'
   /** Answers 500, as its etcd does not answer. */
-  | 'ailing';
+  | 'ailing'
+  /** Answers well, and closes the connection after each answer. */
+  | 'curt'
+  /** Completes the handshake, and closes the connection before any answer. */
+  | 'hanging up';
+
+/** Who hears of what is sent to them, and of what comes back. */
+export interface Listener {
+  readonly onConnect?: (endpoint: string) => void;
+  readonly onConnected?: (endpoint: string, kind: ConnectOutcome['kind']) => void;
+  readonly onQuestion?: (endpoint: string) => void;
+  readonly onAnswer?: (endpoint: string, kind: ReadyzOutcome['kind']) => void;
+}
 
 const slowMs = 2000;
 
@@ -35,6 +47,8 @@ const roundTripMs = 1;
 /** Apiservers in memory, on a clock that tests turn. Counts what is open and under way, and breaks when too much is. */
 export class FakeApiservers implements Apiserver {
   readonly #clock: Clock;
+  /** Also for held connections. */
+  readonly listener: Listener;
   readonly #endpointToBehaviour = new Map<string, Behaviour>();
   readonly #blocked = new Set<string>();
   readonly #held = new Set<FakeHeld>();
@@ -42,8 +56,9 @@ export class FakeApiservers implements Apiserver {
   /** How many connects were begun. */
   connects = 0;
 
-  constructor(clock: Clock) {
+  constructor(clock: Clock, listener: Listener = {}) {
     this.#clock = clock;
+    this.listener = listener;
   }
 
   /** How many held connections are up. */
@@ -73,20 +88,27 @@ export class FakeApiservers implements Apiserver {
     const underWay = (this.#connecting.get(text) ?? 0) + 1;
     if (underWay > 1) throw new Error(`${underWay} connects to ${text} are under way`);
     this.connects += 1;
+    this.listener.onConnect?.(text);
     this.#connecting.set(text, underWay);
     const behaviour = this.behaviourOf(text);
     const isSilent = behaviour === 'silent' || behaviour === 'clogged';
     await this.sleep(isSilent ? limitMs : roundTripMs);
     this.#connecting.delete(text);
-    if (behaviour === 'refusing' || this.#blocked.has(text)) return { kind: 'refused' };
-    if (behaviour === 'unreachable') return { kind: 'unreachable', code: 'EHOSTUNREACH' };
-    return { kind: isSilent ? 'silent' : 'open' };
+    const outcome = this.#toOutcome(text, behaviour);
+    this.listener.onConnected?.(text, outcome.kind);
+    return outcome;
   }
 
   hold(endpoint: Endpoint, onClose: () => void): HeldConnection {
     const held = new FakeHeld(this, formatEndpoint(endpoint), onClose);
     this.#held.add(held);
     return held;
+  }
+
+  #toOutcome(text: string, behaviour: Behaviour): ConnectOutcome {
+    if (behaviour === 'refusing' || this.#blocked.has(text)) return { kind: 'refused' };
+    if (behaviour === 'unreachable') return { kind: 'unreachable', code: 'EHOSTUNREACH' };
+    return { kind: behaviour === 'silent' || behaviour === 'clogged' ? 'silent' : 'open' };
   }
 
   /** Lets time pass on its clock. */
@@ -118,8 +140,11 @@ class FakeHeld implements HeldConnection {
   async ask(limitMs: number): Promise<ReadyzOutcome> {
     if (this.#isAsking) throw new Error(`two questions to ${this.endpoint} are under way`);
     this.#isAsking = true;
+    const { listener } = this.#apiservers;
+    listener.onQuestion?.(this.endpoint);
     const outcome = await this.#answer(limitMs);
     this.#isAsking = false;
+    listener.onAnswer?.(this.endpoint, outcome.kind);
     return outcome;
   }
 
@@ -148,11 +173,17 @@ class FakeHeld implements HeldConnection {
     }
     if (behaviour === 'refusing' || behaviour === 'unreachable') return { kind: 'closed' };
     this.isOpen = true;
+    if (isClosing(behaviour)) this.breakOff();
     return toAnswer(behaviour);
   }
 }
 
+function isClosing(behaviour: Behaviour): boolean {
+  return behaviour === 'curt' || behaviour === 'hanging up';
+}
+
 function toAnswer(behaviour: Behaviour): ReadyzOutcome {
+  if (behaviour === 'hanging up') return { kind: 'closed' };
   if (behaviour !== 'failing' && behaviour !== 'ailing') return { kind: 'ready' };
   const isOwn = behaviour === 'failing';
   return { kind: 'failing', reason: `/readyz answers 500: [-]${isOwn ? 'shutdown' : 'etcd'} failed`, isOwn };

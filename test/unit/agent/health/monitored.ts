@@ -7,6 +7,7 @@ import { FakeClock } from '../../../fakes/clock.ts';
 import { toEndpoint } from '../../../fakes/endpoints.ts';
 import { RecordingEvents } from '../../../fakes/events.ts';
 import { createRecordingLogger } from '../../../fakes/logger.ts';
+import { SentLog } from '../../../fakes/sent-log.ts';
 
 /** Three apiservers; the first is on the agent's own host. */
 export const [local, second, third] = ['10.0.0.11:6443', '10.0.0.12:6443', '10.0.0.13:6443'] as const;
@@ -28,13 +29,14 @@ export class Monitored {
   readonly monitor: HealthMonitor;
   readonly changes: Change[] = [];
   readonly suspicions: string[] = [];
+  readonly sent = new SentLog();
   readonly logger = createRecordingLogger();
   readonly events = new RecordingEvents();
   readonly #report = new HealthReport(this.logger, this.events);
 
   private constructor(clock: FakeClock) {
     this.clock = clock;
-    this.apiservers = new FakeApiservers(clock);
+    this.apiservers = new FakeApiservers(clock, this.sent.listen(clock));
     this.monitor = new HealthMonitor({
       apiserver: this.apiservers,
       clock,

@@ -1,8 +1,6 @@
-import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
-import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { createServer as createHttpsServer, type Server } from 'node:https';
-import { type AddressInfo, createServer, type Server as TcpServer, type Socket } from 'node:net';
+import { afterAll, afterEach, expect, test } from '@jest/globals';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type HeldConnection } from '../../../../agent/health/apiserver.ts';
@@ -10,69 +8,27 @@ import { findAuthority } from '../../../../lib/certificates/authority.ts';
 import { createApiserver } from '../../../../agent/health/probe-connections.ts';
 import { systemClock } from '../../../../lib/kernel/clock.ts';
 import { type Endpoint } from '../../../../lib/address/endpoint.ts';
+import { LocalApiservers, makeIdentity } from './local-apiservers.ts';
 
 /** Room for a busy machine; where silence is looked for, it is waited for this long. */
 const limitMs = 2000;
 
 const folder = mkdtempSync(join(tmpdir(), 'vipnat-probe-'));
-const [key, certificate, stranger] = ['tls.key', 'tls.crt', 'stranger.crt'].map((name) =>
-  join(folder, name),
-) as [string, string, string];
+const own = makeIdentity(folder, 'tls');
+const { key, certificate } = own;
+const stranger = makeIdentity(folder, 'stranger').certificate;
 
 afterAll(() => {
   rmSync(folder, { recursive: true });
 });
 
-beforeAll(() => {
-  for (const file of [stranger, certificate]) {
-    execFileSync(
-      'openssl',
-      [
-        ...['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-batch'],
-        // As an apiserver behind a load balancer of its own: this address is not in it.
-        ...['-subj', '/CN=kubernetes', '-days', '2', '-out', file, '-keyout', key],
-      ],
-      { stdio: 'ignore' },
-    );
-  }
-});
-
-const endings: (() => void)[] = [];
+const apiservers = new LocalApiservers();
+const listen = (server: Server) => apiservers.listen(server);
+const answer = (status: number, body?: string) => apiservers.answer(own, status, body);
 
 afterEach(() => {
-  for (const end of endings.splice(0)) end();
+  apiservers.close();
 });
-
-interface Answering {
-  readonly server: Server;
-  readonly endpoint: Endpoint;
-  /** How many connections were made. */
-  connections: number;
-}
-
-/** A small apiserver that answers /readyz with a status and a body. */
-async function answer(status: number, body = 'ok'): Promise<Answering> {
-  const server = createHttpsServer(
-    { key: readFileSync(key), cert: readFileSync(certificate) },
-    (_request, response) => {
-      response.writeHead(status).end(body);
-    },
-  );
-  const answering = { server, endpoint: await listen(server), connections: 0 };
-  server.on('connection', () => (answering.connections += 1));
-  return answering;
-}
-
-async function listen(server: TcpServer): Promise<Endpoint> {
-  const sockets = new Set<Socket>();
-  server.on('connection', (socket: Socket) => sockets.add(socket));
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  endings.push(() => {
-    for (const socket of sockets) socket.destroy();
-    server.close();
-  });
-  return { family: 'ipv4', address: '127.0.0.1', port: (server.address() as AddressInfo).port };
-}
 
 function hold(
   endpoint: Endpoint,
@@ -81,7 +37,7 @@ function hold(
 ): HeldConnection {
   const findGiven = () => (authority === null ? null : findAuthority(authority));
   const held = createApiserver(systemClock, findGiven).hold(endpoint, onClose);
-  endings.push(() => {
+  apiservers.atEnd(() => {
     held.close();
   });
   return held;

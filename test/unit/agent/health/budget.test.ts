@@ -1,0 +1,143 @@
+import { describe, expect, jest, test } from '@jest/globals';
+import { type Behaviour } from '../../../fakes/apiserver.ts';
+import { countMost } from '../../../fakes/sent-log.ts';
+import { local, Monitored, second, third } from './monitored.ts';
+
+// Minutes of fake time take a second, and several times that on a busy machine.
+jest.setTimeout(60_000);
+
+const all = [local, second, third] as const;
+const minuteMs = 60_000;
+
+/** What one apiserver may be sent, whatever happens (I13). */
+const limits = { questionsASecond: 4, connectsInTenSeconds: 40 + 13 };
+
+/** What each apiserver was sent at most. */
+function measure({ sent }: Monitored): typeof limits {
+  return {
+    questionsASecond: Math.max(...all.map((one) => countMost(sent.to(one).questions, 1000))),
+    connectsInTenSeconds: Math.max(...all.map((one) => countMost(sent.to(one).connects, 10_000))),
+  };
+}
+
+function expectWithinLimits(world: Monitored): void {
+  const measured = measure(world);
+  expect(measured.questionsASecond).toBeLessThanOrEqual(limits.questionsASecond);
+  // One more that began together with the first.
+  expect(measured.connectsInTenSeconds).toBeLessThanOrEqual(limits.connectsInTenSeconds + 1);
+}
+
+describe('an apiserver is asked once a second, and once more when another one turns bad (I13), where all', () => {
+  test.each<[string, Behaviour]>([
+    ['have a certificate of a wrong CA', 'failing'],
+    ['answer 429 or 500 at once', 'ailing'],
+    ['answer a question after 2 s', 'slow'],
+    ['never answer a question', 'frozen'],
+    ['close the connection after each answer', 'curt'],
+    ['close the connection before an answer', 'hanging up'],
+    ['drop new connections', 'clogged'],
+  ])('%s', async (_what, behaviour) => {
+    const world = await Monitored.start();
+    world.sent.clear();
+    for (const endpoint of all) world.apiservers.set(endpoint, behaviour);
+    await world.clock.advance(minuteMs);
+    expectWithinLimits(world);
+    for (const endpoint of all) expect(world.sent.to(endpoint).questions.length).toBeLessThanOrEqual(60 + 3);
+  });
+});
+
+test('who fails all the time costs the others one question, not one for each answer', async () => {
+  const world = await Monitored.start();
+  world.sent.clear();
+  world.apiservers.set(second, 'ailing');
+  world.apiservers.set(third, 'ailing');
+  await world.clock.advance(minuteMs);
+  expect(world.sent.to(local).questions.length).toBeLessThanOrEqual(60 + 2);
+});
+
+test('who has answered well, and fails again, may cost the others another question', async () => {
+  const world = await Monitored.start();
+  for (let turn = 0; turn < 3; turn += 1) {
+    // Between two regular questions, so that a witness has to be asked.
+    await world.clock.advance(500);
+    world.sent.clear();
+    world.apiservers.set(second, 'failing');
+    expect(await world.waitFor(second, 'draining')).toBeLessThanOrEqual(1010);
+    world.apiservers.set(second, 'healthy');
+    await world.waitFor(second, 'ready');
+  }
+});
+
+test.each(all)(
+  'a witness is asked at once, whatever the phase of its own questions: %s fails',
+  async (one) => {
+    const world = await Monitored.start();
+    // Each is asked at a time of its own.
+    for (const endpoint of all) {
+      world.watch(all.filter((other) => other !== endpoint));
+      await world.clock.advance(300);
+      world.watch(all);
+    }
+    await world.clock.advance(20_000);
+    world.sent.clear();
+    world.apiservers.set(one, 'failing');
+    await world.waitFor(one, 'draining');
+    const failedAt = world.sent.to(one).questions.at(-1) ?? Infinity;
+    expect(world.clock.now() - failedAt).toBeLessThanOrEqual(5);
+  },
+);
+
+test('answers that are bad and good by turns, of all of them, stay within the limits (I13)', async () => {
+  const world = await Monitored.start();
+  world.sent.clear();
+  for (let passedMs = 0; passedMs < minuteMs; passedMs += 130) {
+    const isBad = (passedMs / 130) % 2 === 0;
+    for (const endpoint of all) world.apiservers.set(endpoint, isBad ? 'ailing' : 'healthy');
+    await world.clock.advance(130);
+  }
+  expectWithinLimits(world);
+});
+
+test.each<[Behaviour, Behaviour]>([
+  ['healthy', 'clogged'],
+  ['healthy', 'unreachable'],
+  ['hanging up', 'unreachable'],
+  ['curt', 'refusing'],
+])('connects that are %s and %s by turns stay within the limits (I13)', async (...behaviours) => {
+  const world = await Monitored.start();
+  for (const flapMs of [3, 60, 250, 251, 400]) {
+    world.sent.clear();
+    for (let passedMs = 0; passedMs < minuteMs / 4; passedMs += flapMs) {
+      const behaviour = behaviours[Math.round(passedMs / flapMs) % 2] ?? 'healthy';
+      for (const endpoint of all) world.apiservers.set(endpoint, behaviour);
+      await world.clock.advance(flapMs);
+    }
+    expectWithinLimits(world);
+  }
+});
+
+test.each([1, 40, 300])(
+  'a list that flaps each %i ms does not begin the limits anew (I13)',
+  async (flapMs) => {
+    const world = await Monitored.start();
+    world.sent.clear();
+    for (let flap = 0; flap < 10_000 / flapMs; flap += 1) {
+      world.watch([local]);
+      await world.clock.advance(flapMs);
+      world.watch(all);
+      await world.clock.advance(flapMs);
+    }
+    expectWithinLimits(world);
+    // Nor does anybody go without.
+    for (const endpoint of all) expect(world.sent.to(endpoint).questions.length).toBeGreaterThan(9);
+  },
+);
+
+test('nothing of the limits is kept for those who have been gone for a while', async () => {
+  const world = await Monitored.start();
+  world.watch([local]);
+  await world.clock.advance(20_000);
+  world.watch([local, second]);
+  await world.clock.advance(5);
+  expect(world.find(second).symptoms).toMatchObject({ connect: 'open', readyAnswers: 1 });
+});
