@@ -2,8 +2,8 @@ import { type ForwardChain } from '../lib/kernel/port.ts';
 import { ownTable } from '../lib/naming/own-table.ts';
 import { type Assessment } from './assess.ts';
 
-/** The chain of iptables-nft for what is forwarded, by the family of whoever writes there. */
-const iptablesTables = { ipv4: 'ip filter', ipv6: 'ip6 filter' } as const;
+/** The chain of iptables-nft for what is forwarded. Any other chain of that table was made by nft, and iptables cannot show it. */
+const iptablesChains = { ipv4: 'ip filter FORWARD', ipv6: 'ip6 filter FORWARD' } as const;
 
 /**
  * Chains of others that drop what is balanced on its way to apiservers on other hosts, and that no rule of ours can
@@ -15,14 +15,14 @@ export function findForeignDrops(
   { decisions, observation }: Pick<Assessment, 'decisions' | 'observation'>,
 ): ForwardChain[] {
   const families = new Set(decisions.filter(({ way }) => way !== 'passthrough').map(({ vip }) => vip.family));
+  const kinds: readonly string[] = [...families].map((family) => (family === 'ipv6' ? 'ip6' : 'ip'));
   // Where an iptables is, its chain is told to accept.
-  const tables = [...families].flatMap((family) => [
-    family === 'ipv6' ? 'ip6 ' : 'ip ',
-    ...(observation.rulesets.some((seen) => seen.family === family) ? [iptablesTables[family]] : []),
-  ]);
-  return chains.filter(({ table, isDropping }) => {
+  const written = [...families]
+    .filter((family) => observation.rulesets.some((seen) => seen.family === family))
+    .map((family): string => iptablesChains[family]);
+  return chains.filter(({ table, name, isDropping }) => {
     const [kind = ''] = table.split(' ');
-    const isMet = kind === 'inet' ? families.size > 0 : tables.includes(`${kind} `);
-    return isDropping && isMet && !tables.includes(table) && !table.endsWith(` ${ownTable}`);
+    const isMet = kind === 'inet' ? families.size > 0 : kinds.includes(kind);
+    return isDropping && isMet && !written.includes(`${table} ${name}`) && !table.endsWith(` ${ownTable}`);
   });
 }

@@ -42,10 +42,10 @@ interface Chain {
   readonly policy?: string;
 }
 
-/** The rule that `check` and `doctor` ask its owner for. A chain that goes meanwhile, or cannot be asked for, lets nothing pass. */
+/** The rule that `check` and `doctor` ask its owner for, with or without a counter and a comment. A chain that goes meanwhile, or cannot be asked for, lets nothing pass. */
 async function letsPassTranslated({ family, table, name }: Chain, limitMs: number): Promise<boolean> {
   if (![family, table, name].every(isNftName)) return false;
   const call = { tool: 'nft', arguments: ['list', 'chain', family, table, name], limitMs, isPatient: true };
   const text = await runTool(call).catch(() => '');
-  return /^\s+ct status dnat (?:counter packets \d+ bytes \d+ )?accept$/m.test(text);
+  return /^\s+ct status dnat (?:counter packets \d+ bytes \d+ )?accept(?: comment ".*")?$/m.test(text);
 }

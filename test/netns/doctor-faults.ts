@@ -62,10 +62,16 @@ export const illnesses: readonly Illness[] = [
       { code: 'conntrack-not-loose', seed: shell('echo 0 >/proc/sys/net/netfilter/nf_conntrack_tcp_loose') },
       {
         code: 'forward-dropped-elsewhere',
+        // The second chain is a native one in a table of iptables.
         seed: shell(
-          'nft add table inet firewall; nft "add chain inet firewall forward { type filter hook forward priority 0; policy drop; }"',
+          `nft add table inet firewall
+          for table in 'inet firewall' 'ip filter'; do
+            nft "add chain $table forward { type filter hook forward priority 0; policy drop; }"
+          done`,
         ),
-        after: shell('nft delete table inet firewall'),
+        after: shell(
+          'nft delete table inet firewall; nft "flush chain ip filter forward; delete chain ip filter forward"',
+        ),
       },
       {
         code: 'kubeconfig-at-vip',

@@ -32,6 +32,7 @@ afterAll(() => {
 });
 
 const run = (command: readonly string[]) => cluster.namespaces.run(cluster.namespaceOf('m1'), command);
+const check = () => run(vipnatCommand(['check', ...once.slice(2)]));
 const shell = (script: string) => cluster.namespaces.shell(cluster.namespaceOf('m1'), script);
 
 // iptables-nft would make a chain that is missing with the policy ACCEPT, over whoever makes it at the same moment with DROP.
@@ -67,6 +68,21 @@ test(
     expect(stdout).toMatch(/^-P FORWARD DROP\n-A FORWARD .*-j VIPNAT-FORWARD$/);
     await run(vipnatCommand(['cleanup']));
     expect((await run(['iptables-nft', '-S', 'FORWARD'])).stdout).toBe('-P FORWARD DROP');
+  },
+  limitMs,
+);
+
+test(
+  'a native chain in a table of iptables that drops is named, until its owner lets pass what was translated',
+  async () => {
+    expect((await run(vipnatCommand(once))).exitCode).toBe(0);
+    await shell("nft 'add chain ip filter forward { type filter hook forward priority 0; policy drop; }'");
+    const warned = await check();
+    expect(warned.exitCode).toBe(0);
+    expect(warned.stdout).toContain('warning: chain forward of table ip filter drops what is forwarded');
+    const remedy = /(nft insert rule .*)$/m.exec(warned.stdout)?.[1] ?? 'false';
+    await shell(`${remedy} comment '"for vipnat: see ticket 12"'`);
+    expect((await check()).stdout).not.toContain('warning');
   },
   limitMs,
 );
