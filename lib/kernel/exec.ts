@@ -1,5 +1,6 @@
 import { constants, getPriority, setPriority } from 'node:os';
 import { checkDescriptors } from './descriptors.ts';
+import { toolEnvironment } from './search-path.ts';
 import {
   descriptorsExhausted,
   toolFailed,
@@ -10,7 +11,7 @@ import {
 
 /** One run of one tool. */
 export interface ToolCall {
-  /** The tool's name, looked up in PATH. */
+  /** The tool's name, looked up as toSearchPath says. */
   readonly tool: string;
   readonly arguments: readonly string[];
   /** Standard input; nothing when absent. */
@@ -44,7 +45,7 @@ export async function execTool(call: ToolCall): Promise<ToolResult> {
     killSignal: 'SIGKILL',
     // A tool may be a wrapper script: killed alone it would leave its child behind, holding our pipes.
     killDescendants: true,
-    env: { LC_ALL: 'C' },
+    env: toolEnvironment(),
     maxBuffer: maxOutputCharacters,
     stripFinalNewline: false,
     reject: false,

@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { VipnatError } from '../errors.ts';
 import { checkDescriptors } from './descriptors.ts';
 import { execTool } from './exec.ts';
+import { toolEnvironment } from './search-path.ts';
 import { toolMissing } from './tool-errors.ts';
 import { isInPath } from './toolbox.ts';
 
@@ -25,7 +26,7 @@ export async function runInotifywait({ onEvent, onEstablished, signal }: LockLis
   } catch (error) {
     return watchFailed((error as Error).message);
   }
-  const child = execa(file, rest, { ...childOptions, cancelSignal: signal });
+  const child = execa(file, rest, { ...childOptions, env: toolEnvironment(), cancelSignal: signal });
   child.stdout.on('data', onEvent);
   child.stderr.on('data', (text: Buffer) => {
     // inotifywait 3.22 says so on standard error.
@@ -47,7 +48,6 @@ const childOptions = {
   buffer: false,
   reject: false,
   killSignal: 'SIGKILL',
-  env: { LC_ALL: 'C' },
 } as const;
 
 const inotifywait = [

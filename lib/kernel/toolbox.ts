@@ -4,6 +4,7 @@ import { type Family } from '../address/address.ts';
 import { toolName } from './tool-name.ts';
 import { runTool } from './exec.ts';
 import { type Backend } from './port.ts';
+import { toSearchPath } from './search-path.ts';
 
 /** Which tool does what on this host. */
 export interface Toolbox {
@@ -14,7 +15,7 @@ export interface Toolbox {
   find(family: Family, backend: Backend, suffix: 'save' | 'restore'): Promise<string | null>;
 }
 
-/** Looks into PATH at every call, so tools may come and go; a plain tool is asked once which backend it is. */
+/** Looks for tools at every call, so tools may come and go; a plain tool is asked once which backend it is. */
 export function createToolbox(limitMs: number): Toolbox {
   const toolToBackend = new Map<string, Backend>();
 
@@ -38,9 +39,9 @@ export function createToolbox(limitMs: number): Toolbox {
   };
 }
 
-/** Whether PATH holds an executable file of this name. A handful of microseconds: asking is cheaper than remembering. */
+/** Whether there is an executable file of this name where tools are looked for, see toSearchPath. A handful of microseconds: asking is cheaper than remembering. */
 export function isInPath(tool: string): boolean {
-  const folders = (process.env['PATH'] ?? '').split(':').filter((folder) => folder !== '');
+  const folders = toSearchPath(process.env['PATH']).split(':');
   return folders.some((folder) => isExecutable(join(folder, tool)));
 }
 

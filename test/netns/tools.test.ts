@@ -150,6 +150,18 @@ describe('a command on a bad night says so in one line, exits with 1 and writes 
   );
 });
 
+test.each(commands)(
+  'a PATH without the folders for administrators, as cron has it, is enough: %s',
+  async (...args) => {
+    const { exitCode, stderr } = await runIn(['env', 'PATH=/usr/local/bin:/usr/bin:/bin'], args);
+    expect({ exitCode, stderr }).toEqual({
+      exitCode: args[0] === 'check' ? 2 : 0,
+      stderr: expect.not.stringContaining('not in PATH'),
+    });
+  },
+  limitMs,
+);
+
 test(
   'an agent whose tool starts to fail keeps the last good rules, says so once, and repairs when it works again',
   async () => {
