@@ -67,11 +67,18 @@ export function toHostStatus(assessment: Assessment, findings: StatusFindings): 
   return { assessment, agent, activity, vips };
 }
 
-/** The state of a VIP's instance: as keepalived says, or else as follows from who holds the VIP; null where no keepalived is seen. */
+/** Whether a keepalived is seen on this host, or has told the agent of the VIP's instance. */
+export function isKeepalivedSeen({ keepalived, vrrp }: VipStatus): boolean {
+  return vrrp !== null || keepalived.isRunning;
+}
+
+/**
+ * The state of a VIP's instance: as keepalived says, else MASTER where the VIP is on this host beside a keepalived. Null
+ * where neither is known: a VIP that is not here can mean BACKUP, FAULT or STOP.
+ */
 export function toVrrpState({ isHeld, keepalived, vrrp }: VipStatus): VrrpState | null {
   if (vrrp !== null) return vrrp.state;
-  if (!keepalived.isRunning) return null;
-  return isHeld ? 'MASTER' : 'BACKUP';
+  return keepalived.isRunning && isHeld ? 'MASTER' : null;
 }
 
 /** Whether something needs a person: a VIP is not balanced, or the rules are not as they should be. */

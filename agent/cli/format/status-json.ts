@@ -1,6 +1,6 @@
 import { toPrintableJson } from '../../../lib/printable.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
-import { type HostStatus, toVrrpState, type VipStatus } from '../../status/host-status.ts';
+import { type HostStatus, isKeepalivedSeen, toVrrpState, type VipStatus } from '../../status/host-status.ts';
 import { toHostAnswer } from './json.ts';
 
 /** `status --json`, version 1: what `plan --format json` says without the transactions, and more. Ends with a newline. */
@@ -21,7 +21,6 @@ export function formatStatusJson(status: HostStatus, node: string, now: Date): s
 function describeVip(vip: VipStatus | undefined, now: Date): object {
   if (vip === undefined) return {};
   const { backends, keepalived } = vip;
-  const vrrpState = toVrrpState(vip);
   return {
     backends: backends.map(({ endpoint, isLocal, state, reason, forMs, flows }) => ({
       address: formatEndpoint(endpoint),
@@ -32,9 +31,9 @@ function describeVip(vip: VipStatus | undefined, now: Date): object {
       flows,
     })),
     keepalived: {
-      running: vrrpState !== null,
+      running: isKeepalivedSeen(vip),
       vrid: keepalived.instance?.vrid ?? null,
-      state: vrrpState,
+      state: toVrrpState(vip),
       priority: keepalived.instance?.priority ?? null,
     },
   };

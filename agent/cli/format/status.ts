@@ -6,6 +6,7 @@ import { describeDrift } from '../../plan.ts';
 import {
   type BackendStatus,
   type HostStatus,
+  isKeepalivedSeen,
   toVrrpState,
   type VipStatus,
 } from '../../status/host-status.ts';
@@ -19,7 +20,7 @@ export function formatStatus(status: HostStatus): string {
 
 function formatVip({ decision, isHeld, backends }: VipStatus, status: HostStatus): string[] {
   const { vip, way, reason } = decision;
-  const holder = isHeld ? 'held by this node' : 'held elsewhere';
+  const holder = isHeld ? 'held by this node' : 'not held here';
   const state =
     way === 'passthrough'
       ? `NOT BALANCED · passthrough · ${holder}`
@@ -95,8 +96,8 @@ function describeAgent({ agent, activity }: HostStatus): string {
 function describeKeepalived(vips: readonly VipStatus[]): string[] {
   const texts = vips.map((vip) => {
     const { instance } = vip.keepalived;
-    const state = toVrrpState(vip);
-    if (state === null) return 'none is seen here';
+    if (!isKeepalivedSeen(vip)) return 'none is seen here';
+    const state = toVrrpState(vip) ?? 'running, state not known';
     const parts = [vip.vrrp === null ? state : `${state} for ${formatAge(vip.vrrp.forMs)}`];
     if (instance !== null) parts.push(`vrid ${instance.vrid}`);
     if (instance !== null && instance.priority !== null) parts.push(`priority ${instance.priority}`);

@@ -88,6 +88,17 @@ drift       none
     });
   });
 
+  test('says of a VIP whose address is on another host, or on none, only that it is not held here', async () => {
+    const kernel = restoreCaptures(['iptables-nft-save.three-endpoints.txt']);
+    kernel.addAddress({ family: 'ipv4', address: '10.77.0.11', device: 'eth0' });
+    const status = await read(kernel);
+    expect(formatStatus(status)).toMatch(/^10\.0\.0\.50:6443 {3}not held here · service-chain · /);
+    expect(JSON.parse(formatStatusJson(status, 'm1', new Date()))).toMatchObject({
+      vips: [{ held: false, keepalived: { running: true, state: null } }],
+    });
+    expect(formatStatus(status)).toMatch(/^keepalived {2}running, state not known · vrid 51/m);
+  });
+
   test('says in its first line that a VIP is not balanced', async () => {
     const kernel = createHost([]);
     await applyPlan(kernel, (await lookOnce(kernel, ordinaryConfig)).plan);
