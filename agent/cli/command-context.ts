@@ -44,8 +44,8 @@ export interface PlanOptions {
 export interface StatusOptions {
   /** Print JSON. */
   readonly json: boolean;
-  /** Print again each second, until it is stopped. */
-  readonly watch: boolean;
+  /** Print again after so many milliseconds, 100 to 3,600,000, until it is stopped; null prints once. */
+  readonly watchMs: number | null;
 }
 
 /** What `status` of status.ts takes. */

@@ -60,7 +60,7 @@ export function createGrammar({ version, word, onFound }: GrammarNeeds): Command
   addConfigured(
     add(program, 'status', 'tell how it is, on one screen')
       .option('--json', 'print JSON')
-      .option('--watch', 'print again each second'),
+      .option('--watch [value]', 'print again each second, or every so many seconds'),
     readStatus,
   );
   addConfigured(addDoctor(program), readDoctor);

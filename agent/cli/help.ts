@@ -4,6 +4,7 @@ import { describeOption, listChoices, nameFlag, optionNames, schema } from '../c
 export const configTerms: ReadonlyMap<string, string> = new Map([
   ['--config', '--config FILE'],
   ['--format', '--format FORMAT'],
+  ['--watch', '--watch[=SECONDS]'],
   ['--capture', '--capture DURATION'],
   ['--interface', '--interface NAME'],
   ['--peers', '--peers ADDR,…'],
@@ -70,7 +71,7 @@ Exit status: 0 in sync, 2 drift, 1 failed, 78 bad configuration.`,
 Examples:
   vipnat status --vip 10.0.0.50
   vipnat status --vip 10.0.0.50 --json
-  vipnat status --vip 10.0.0.50 --watch
+  vipnat status --vip 10.0.0.50 --watch=5
 
 Needs neither the agent nor the API. Nothing is written.
 Exit status: 0 all is well, 1 not balanced, not in sync or failed, 78 bad configuration.`,

@@ -1,5 +1,7 @@
+import * as z from 'zod/mini';
 import { findNearest } from '../config/nearest.ts';
 import { quoteText } from '../config/setting.ts';
+import { duration } from '../config/values.ts';
 import { type DoctorWords, readDoctorOptions } from '../doctor/options.ts';
 import { type KeepalivedWords, readKeepalivedOptions } from '../keepalived/options.ts';
 import { defaultNamespace, manifestKinds } from '../manifest/options.ts';
@@ -12,7 +14,8 @@ export interface Own extends KeepalivedWords, DoctorWords {
   readonly dryRun?: boolean;
   readonly format?: string;
   readonly offline?: boolean;
-  readonly watch?: boolean;
+  /** True without a number of seconds. */
+  readonly watch?: string | true;
   readonly image?: string;
   readonly namespace?: string;
   readonly leastPrivilege?: boolean;
@@ -39,9 +42,27 @@ export function readRun({ once = false, dryRun = false }: Own): Found {
   return { command: { name: 'run', options: { once, dryRun } } };
 }
 
-/** `status`. */
-export function readStatus({ json = false, watch = false }: Own): Found {
-  return { command: { name: 'status', options: { json, watch } } };
+/** `status`; an interval that is none is a problem. */
+export function readStatus({ json = false, watch }: Own): Found {
+  const { watchMs, problems } = readInterval(watch);
+  return { command: { name: 'status', options: { json, watchMs } }, problems };
+}
+
+/** From one screen of --watch to the next, unless a person says otherwise. */
+const defaultWatchMs = 1000;
+
+const interval = duration(100, 3_600_000);
+
+/** A number without its unit is of seconds. */
+function readInterval(text: string | true | undefined): { watchMs: number | null; problems: string[] } {
+  if (text === undefined || text === true) {
+    return { watchMs: text === undefined ? null : defaultWatchMs, problems: [] };
+  }
+  const result = z.safeParse(interval, /\d$/.test(text) ? `${text}s` : text);
+  if (result.success) return { watchMs: result.data, problems: [] };
+  const [{ message } = { message: '' }] = result.error.issues;
+  const complaint = message.startsWith('is not between') ? message : 'is not a number of seconds';
+  return { watchMs: null, problems: [`--watch ${quoteText(text)} ${complaint}. Example: --watch=5`] };
 }
 
 /** `doctor`. */

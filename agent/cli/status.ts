@@ -1,4 +1,5 @@
 import { systemClock } from '../../lib/kernel/clock.ts';
+import { watchStdoutReader } from '../../lib/kernel/stdout-reader.ts';
 import { type Config } from '../config/config.ts';
 import { askAgentActivity } from '../http/agent-activity.ts';
 import { findAgent } from '../http/presence.ts';
@@ -9,25 +10,42 @@ import { formatStatus } from './format/status.ts';
 import { formatStatusJson } from './format/status-json.ts';
 import { createHostKernel, lookAtHost } from './host.ts';
 import { nameNode } from './node-name.ts';
-
-/** Between two screens of --watch. */
-const watchMs = 1000;
+import { readerGoneStatus } from './output.ts';
 
 const clearScreen = '\u001b[H\u001b[2J';
 
-/** `vipnat status`: how it is, on one screen. Exit 0, or 1 when a VIP is not balanced or the rules are not as they should be. */
+/**
+ * `vipnat status`: how it is, on one screen. Exit 0, or 1 when a VIP is not balanced or the rules are not as they should
+ * be. With --watch it ends when it is stopped, or when nobody reads its output any more.
+ */
 export async function status({ config, options, stdout, stderr }: StatusContext): Promise<number> {
+  const { json, watchMs } = options;
   for (;;) {
     const found = await readStatus(config, stderr);
-    const text = options.json
-      ? formatStatusJson(found, nameNode(config), systemClock.date())
-      : formatStatus(found);
-    stdout(options.watch && process.stdout.isTTY ? `${clearScreen}${text}` : text);
-    if (!options.watch) return isInTrouble(found) ? 1 : 0;
-    await new Promise<void>((resolve) => {
-      systemClock.schedule(watchMs, resolve);
-    });
+    const text = json ? formatStatusJson(found, nameNode(config), systemClock.date()) : formatStatus(found);
+    stdout(watchMs !== null && process.stdout.isTTY ? `${clearScreen}${text}` : text);
+    if (watchMs === null) return isInTrouble(found) ? 1 : 0;
+    if ((await waitForNext(watchMs)) === 'reader gone') return readerGoneStatus;
   }
+}
+
+/** The next screen comes soon enough to find out by itself that nobody reads it. */
+const soonMs = 1000;
+
+async function waitForNext(watchMs: number): Promise<'due' | 'reader gone'> {
+  return await new Promise((resolve) => {
+    const cancelWatch =
+      watchMs <= soonMs
+        ? () => undefined
+        : watchStdoutReader(() => {
+            cancelDue();
+            resolve('reader gone');
+          });
+    const cancelDue = systemClock.schedule(watchMs, () => {
+      cancelWatch();
+      resolve('due');
+    });
+  });
 }
 
 async function readStatus(config: Config, stderr: (text: string) => void): Promise<HostStatus> {

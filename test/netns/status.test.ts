@@ -1,8 +1,9 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { quoteWords } from '../../lib/shell-words.ts';
 import { Cluster } from '../network/cluster.ts';
 import { vips } from '../network/layout.ts';
 import { startProxies } from './traffic.ts';
-import { limitMs, startAgent, vipnat } from './vipnat.ts';
+import { limitMs, startAgent, vipnat, vipnatCommand } from './vipnat.ts';
 
 const vipArguments = ['--vip', vips.ipv4];
 const connections = 30;
@@ -51,6 +52,23 @@ test(
     expect({ exitCode, stderr }).toEqual({ exitCode: 1, stderr: '' });
     expect(stdout).toMatch(/^10\.77\.0\.50:6443 {3}held by this node · service-chain · NOT IN SYNC /);
     expect(stdout).toContain('agent       NOT RUNNING');
+  },
+  limitMs,
+);
+
+test(
+  'status --watch ends when nobody reads it any more, also while it waits for the next screen',
+  async () => {
+    const namespace = cluster.namespaceOf('m1');
+    for (const watch of ['--watch', '--watch=600']) {
+      const command = quoteWords(vipnatCommand(['status', watch, ...vipArguments]));
+      const script = `timeout 20 ${command} | head -1; echo "status \${PIPESTATUS[0]}"`;
+      const { stdout, stderr } = await cluster.namespaces.run(namespace, ['bash', '--norc', '-c', script]);
+      expect({ last: stdout.split('\n').slice(1).join('\n'), stderr }).toEqual({
+        last: 'status 141',
+        stderr: '',
+      });
+    }
   },
   limitMs,
 );

@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs';
 import { toolMissing } from '../../lib/kernel/tool-errors.ts';
 import { listStartedTools } from '../image/started-tools.ts';
 
-/** Started by name, and on every Debian: util-linux is essential. */
-const onEveryDebian = ['setpriv'];
+/** Started by name, and on every Debian: util-linux and coreutils are essential. */
+const onEveryDebian = ['setpriv', 'tail'];
 
 /** Installed, but not started by name, and why; tcpdump is for whoever looks for a fault on a node. */
 const others = ['kmod', 'tcpdump'];

@@ -94,6 +94,34 @@ describe('a command line', () => {
     });
   });
 
+  test.each([
+    [['--watch'], 1000],
+    [['--watch=5'], 5000],
+    [['--watch', '5'], 5000],
+    [['--watch', '0.5', '--json'], 500],
+    [['--watch=500ms'], 500],
+    [['--watch', '--watch=2s'], 2000],
+    [[], null],
+  ])('of status with %j reads again after %p ms', (words, watchMs) => {
+    expect(parse('status', '--vip', '10.0.0.50', ...words)).toMatchObject({
+      command: { name: 'status', options: { watchMs } },
+      flags: { vip: ['10.0.0.50'] },
+      problems: [],
+    });
+  });
+
+  test.each([
+    [['--watch=x'], '--watch x is not a number of seconds. Example: --watch=5'],
+    [['--watch', 'now'], '--watch now is not a number of seconds. Example: --watch=5'],
+    [['--watch='], '--watch "" is not a number of seconds. Example: --watch=5'],
+    [['--watch=0'], '--watch 0 is not between 100ms and 3600s. Example: --watch=5'],
+    [['--watch=5', '--watch=1e3'], '--watch 1e3 is not a number of seconds. Example: --watch=5'],
+    [['--watch=86400'], '--watch 86400 is not between 100ms and 3600s. Example: --watch=5'],
+    [['--watch', '-1'], '--watch -1 is not a number of seconds. Example: --watch=5'],
+  ])('of status with %j has one problem', (words, problem) => {
+    expect(parse('status', ...words)).toMatchObject({ problems: [problem] });
+  });
+
   test('vrid takes its VIP', () => {
     expect(parse('vrid', '10.0.0.50')).toEqual({ kind: 'vrid', vip: '10.0.0.50' });
   });
