@@ -3,8 +3,9 @@ import { type Endpoint, formatEndpoint, parseEndpoint } from '../../lib/address/
 import { type Assessment } from '../assess.ts';
 import { quoteWords } from '../../lib/shell-words.ts';
 import { type Serving } from '../health/serving.ts';
+import { type Health } from '../health/usable.ts';
 import { type Check } from './check.ts';
-import { type Fact, type Finding, given, type NotChecked } from './fact.ts';
+import { type Fact, type Finding, given, lookAt, lookAtHost, type NotChecked, type Verdict } from './fact.ts';
 import { filePaths, type HostFacts } from './host-facts.ts';
 
 /** How the apiservers are that the virtual IPs lead to. */
@@ -18,38 +19,47 @@ export const apiserverChecks: readonly Check[] = [
 ];
 
 function findNobodyKnown({ assessment, flags }: HostFacts): ReturnType<Check['find']> {
-  return given([assessment], ({ decisions, missingSwitches }) =>
-    decisions
-      .filter(
-        ({ way, vip }) =>
-          way === 'passthrough' && !missingSwitches.some(({ family }) => family === vip.family),
-      )
-      .map(({ vip, reason }) => ({
-        level: 'fail',
-        title: `${formatEndpoint(vip)} is not balanced: its holder's own apiserver answers`,
-        why: `Because ${reason}.`,
-        remedy: [
-          '# name the apiservers, here and to the agent',
-          `vipnat check ${flags} --endpoints ADDR:6443,ADDR:6443,ADDR:6443`,
-        ],
-      })),
+  return given([assessment], ({ decisions, missingSwitches, health }) =>
+    lookAt(decisions, { unknown: 'no virtual IP is named' }, ({ way, vip, reason }) => {
+      const isClosed = missingSwitches.some(({ family }) => family === vip.family);
+      const isAnyKnown = [...health.keys()].some((text) => parseEndpoint(text)?.family === vip.family);
+      if (way !== 'passthrough' || (isClosed && isAnyKnown)) return [];
+      return [
+        {
+          level: 'fail',
+          title: `${formatEndpoint(vip)} is not balanced: its holder's own apiserver answers`,
+          why: isClosed ? `No apiserver is known, and ${reason}.` : `Because ${reason}.`,
+          remedy: [
+            '# name the apiservers, here and to the agent',
+            `vipnat check ${flags} --endpoints ADDR:6443,ADDR:6443,ADDR:6443`,
+          ],
+        },
+      ];
+    }),
   );
 }
 
+const nobodyKnown = { unknown: 'no apiserver is known' };
+
 function findDown({ assessment }: HostFacts): ReturnType<Check['find']> {
   return given([assessment], (assessed) => {
-    const { health } = assessed;
-    const down = [...health].filter(([, { state }]) => state === 'dead' || state === 'draining');
-    return down.map(([text, { state, reason }]) => ({
-      level: down.length === health.size ? 'fail' : 'warn',
-      title: `${text} is ${state}: ${reason}`,
-      why: 'It gets no new connections by the VIP; with one less, the next that fails is felt.',
-      remedy: [
-        ...comment(isLocal(text, assessed), text),
-        'crictl logs --tail 50 $(crictl ps -a --name kube-apiserver -q | head -1)',
-        'systemctl restart kubelet',
-      ],
-    }));
+    const isDown = ({ state }: Health) => state === 'dead' || state === 'draining';
+    const isAnyUp = [...assessed.health.values()].some((one) => !isDown(one));
+    return lookAt([...assessed.health], nobodyKnown, ([text, health]) => {
+      if (!isDown(health)) return [];
+      return [
+        {
+          level: isAnyUp ? 'warn' : 'fail',
+          title: `${text} is ${health.state}: ${health.reason}`,
+          why: 'It gets no new connections by the VIP; with one less, the next that fails is felt.',
+          remedy: [
+            ...comment(isLocal(text, assessed), text),
+            'crictl logs --tail 50 $(crictl ps -a --name kube-apiserver -q | head -1)',
+            'systemctl restart kubelet',
+          ],
+        },
+      ];
+    });
   });
 }
 
@@ -122,8 +132,9 @@ const clockWarningMs = 3000;
 
 function findClockOff({ assessment, serving }: HostFacts): ReturnType<Check['find']> {
   return overAnswering({ assessment, serving }, (endpoint, { clockAheadMs }, assessed) => {
-    if (clockAheadMs === null || Math.abs(clockAheadMs) < clockWarningMs) return [];
     const text = formatEndpoint(endpoint);
+    if (clockAheadMs === null) return { unknown: `${text} does not tell its time` };
+    if (Math.abs(clockAheadMs) < clockWarningMs) return [];
     const seconds = Math.round(Math.abs(clockAheadMs) / 1000);
     return [
       {
@@ -143,22 +154,24 @@ function findAbruptEnd({ processes, files }: HostFacts): ReturnType<Check['find'
   const words = findFlags(processes) ?? text?.split(/[\s"']+/);
   if (words === undefined)
     return { unknown: 'no kube-apiserver and no manifest of one is seen on this node' };
-  const delay = findDelay(words);
-  if (delay !== null && !/^0(?:ms|s|m|h)?$/.test(delay)) return [];
-  return [
-    {
-      level: 'warn',
-      title: `this node's apiserver stops without a delay (shutdown-delay-duration ${delay ?? '0s'})`,
-      why: 'Each restart drops the connections that come while others still take it for ready. 10s or more is safe.',
-      remedy: describeDelay(text !== null, delay !== null),
-    },
-  ];
+  return lookAtHost(() => {
+    const delay = findDelay(words);
+    if (delay !== null && !/^0(?:ms|s|m|h)?$/.test(delay)) return [];
+    return [
+      {
+        level: 'warn',
+        title: `this node's apiserver stops without a delay (shutdown-delay-duration ${delay ?? '0s'})`,
+        why: 'Each restart drops the connections that come while others still take it for ready. 10s or more is safe.',
+        remedy: describeDelay(text !== null, delay !== null),
+      },
+    ];
+  });
 }
 
-/** Those of the running one; a process that has changed its command line tells nothing. */
+/** Those of the running one; a process that has changed its command line tells nothing, nor one that may be another host's. */
 function findFlags(processes: HostFacts['processes']): readonly string[] | null {
   if ('unknown' in processes) return null;
-  const running = processes.value.find(({ name }) => name === 'kube-apiserver');
+  const running = processes.value.find(({ name, isSurelyHere }) => name === 'kube-apiserver' && isSurelyHere);
   return running?.arguments.some((word) => word.startsWith('--')) === true ? running.arguments : null;
 }
 
@@ -178,18 +191,19 @@ function findDelay(words: readonly string[]): string | null {
   return word === undefined ? null : (word.split('=')[1] ?? words[index + 1] ?? null);
 }
 
-/** Findings about each apiserver that answered. One that did not is another check's. */
+/** Looks at each apiserver that is known. Of one that did not answer nothing is told to be well. */
 function overAnswering(
   {
     assessment,
     serving,
   }: { assessment: Fact<Assessment>; serving: Fact<ReadonlyMap<string, Serving | null>> },
-  find: (endpoint: Endpoint, serving: Serving, assessed: Assessment) => Finding[],
-): readonly Finding[] | NotChecked {
+  find: (endpoint: Endpoint, serving: Serving, assessed: Assessment) => Finding[] | NotChecked,
+): Verdict {
   return given([assessment, serving], (assessed, answers) =>
-    [...answers].flatMap(([text, answer]) => {
+    lookAt([...answers], nobodyKnown, ([text, answer]) => {
       const endpoint = parseEndpoint(text);
-      return endpoint === null || answer === null ? [] : find(endpoint, answer, assessed);
+      if (endpoint === null || answer === null) return { unknown: `${text} did not answer` };
+      return find(endpoint, answer, assessed);
     }),
   );
 }

@@ -51,7 +51,13 @@ export function diagnose(facts: HostFacts): TopicOutcome[] {
 }
 
 function make({ code, find }: Check, facts: HostFacts): Outcome[] {
-  const found = find(facts);
-  if ('unknown' in found) return [{ code, level: 'skipped', reason: found.unknown }];
-  return found.length === 0 ? [{ code, level: 'ok' }] : found.map((finding) => ({ code, ...finding }));
+  const verdict = find(facts);
+  if ('unknown' in verdict) return [{ code, level: 'skipped', reason: verdict.unknown }];
+  if ('notHere' in verdict) return [{ code, level: 'ok' }];
+  const { findings, gaps } = verdict;
+  const told: Outcome[] = [
+    ...findings.map((finding) => ({ code, ...finding })),
+    ...gaps.map((reason): Outcome => ({ code, level: 'skipped', reason })),
+  ];
+  return told.length === 0 ? [{ code, level: 'ok' }] : told;
 }

@@ -1,12 +1,15 @@
-import { families } from '../../lib/address/address.ts';
+import { type Family } from '../../lib/address/address.ts';
+import { forwardingSwitch } from '../../lib/kernel/forwarding.ts';
 import { isInSubnet } from '../keepalived/interface.ts';
 import { dropsForwarded } from '../../lib/netfilter/iptables/forward.ts';
 import { quoteWords } from '../../lib/shell-words.ts';
+import { type Assessment } from '../assess.ts';
 import { findForeignDrops } from '../foreign-drops.ts';
 import { type Check } from './check.ts';
-import { given } from './fact.ts';
+import { type Finding, given, lookAt, type NotChecked } from './fact.ts';
+import { type ForwardChain } from '../../lib/kernel/port.ts';
 import { type HostFacts, nameReversePathFilter } from './host-facts.ts';
-import { converge } from './remedies.ts';
+import { converge, listFamilies } from './remedies.ts';
 
 /** Whether what is balanced to another node gets there, and back. */
 export const forwardingChecks: readonly Check[] = [
@@ -16,52 +19,80 @@ export const forwardingChecks: readonly Check[] = [
   { code: 'rp-filter-strict', find: findStrictFilter },
 ];
 
-function findClosedSwitch({ assessment }: HostFacts): ReturnType<Check['find']> {
-  return given([assessment], ({ missingSwitches }) =>
-    missingSwitches.map(({ name, isOurs }) => ({
-      level: 'fail',
-      title: `${name} is 0`,
-      why: `Connections to apiservers on other nodes die here. ${isOurs ? 'A running agent switches it on.' : 'With --sysctls check nobody else switches it on.'}`,
-      remedy: [`sysctl -w ${name}=1`],
-    })),
+function findClosedSwitch({ config, assessment }: HostFacts): ReturnType<Check['find']> {
+  return given([assessment], ({ observation, missingSwitches }) =>
+    lookAt(listFamilies(config), noVip, (family) => {
+      if (observation.forwarding[family] === null)
+        return { unknown: `${forwardingSwitch(family)} cannot be read` };
+      const missing = missingSwitches.filter((one) => one.family === family);
+      return missing.map(({ name, isOurs }) => ({
+        level: 'fail',
+        title: `${name} is 0`,
+        why: `Connections to apiservers on other nodes die here. ${isOurs ? 'A running agent switches it on.' : 'With --sysctls check nobody else switches it on.'}`,
+        remedy: [`sysctl -w ${name}=1`],
+      }));
+    }),
   );
+}
+
+const noVip = { unknown: 'no virtual IP is named' };
+
+/** Why nothing of a family is balanced; null where something is. */
+function findDeclined({ decisions }: Assessment, family: Family): NotChecked | null {
+  const own = decisions.filter(({ vip }) => vip.family === family);
+  const [first] = own;
+  if (first === undefined || own.some(({ way }) => way !== 'passthrough')) return null;
+  return { unknown: `nothing is balanced: ${first.reason}` };
 }
 
 /** Our own rule lets it pass: only where that is missing anything is lost. */
-function findDropPolicy({ assessment, agent, flags }: HostFacts): ReturnType<Check['find']> {
-  return given([assessment], ({ observation, plan, decisions }) =>
-    families
-      .filter((family) => decisions.some(({ vip, way }) => vip.family === family && way !== 'passthrough'))
-      .filter((family) =>
-        plan.tables.some((table) => {
-          const ruleset = observation.rulesets.find(
-            (seen) => seen.family === family && seen.backend === table.backend,
-          );
-          const isLacking =
-            table.table === 'filter' && table.drift.some(({ kind }) => kind.startsWith('missing'));
-          return table.family === family && isLacking && ruleset !== undefined && dropsForwarded(ruleset);
-        }),
-      )
-      .map((family) => ({
-        level: 'fail',
-        title: `${family === 'ipv6' ? 'ip6tables' : 'iptables'} drops what is forwarded, and no rule of vipnat's lets pass what is balanced`,
-        why: 'Connections to apiservers on other nodes hang. Docker and many firewalls set this policy.',
-        remedy: converge({ agent, flags }),
-      })),
+function findDropPolicy({ config, assessment, agent, flags }: HostFacts): ReturnType<Check['find']> {
+  return given([assessment], (assessed) =>
+    lookAt(listFamilies(config), noVip, (family): Finding[] | NotChecked => {
+      const dropping = assessed.observation.rulesets.filter(
+        (seen) => seen.family === family && dropsForwarded(seen),
+      );
+      if (dropping.length === 0) return [];
+      const isLacking = assessed.plan.tables.some(
+        ({ family: own, backend, table, drift }) =>
+          own === family &&
+          table === 'filter' &&
+          dropping.some((seen) => seen.backend === backend) &&
+          drift.some(({ kind }) => kind.startsWith('missing')),
+      );
+      if (!isLacking) return findDeclined(assessed, family) ?? [];
+      return [
+        {
+          level: 'fail',
+          title: `${family === 'ipv6' ? 'ip6tables' : 'iptables'} drops what is forwarded, and no rule of vipnat's lets pass what is balanced`,
+          why: 'Connections to apiservers on other nodes hang. Docker and many firewalls set this policy.',
+          remedy: converge({ agent, flags }),
+        },
+      ];
+    }),
   );
 }
 
-function findForeignDrop({ assessment, forwardChains }: HostFacts): ReturnType<Check['find']> {
-  return given([assessment, forwardChains], (assessed, chains) =>
-    findForeignDrops(chains, assessed).map(({ table, name }) => ({
-      level: 'fail',
-      title: `chain ${name} of nft table ${table} drops what is forwarded`,
-      why: 'Connections to apiservers on other nodes hang. Only that table can let them pass: tell its owner (firewalld, …) as well, or the rule goes with its next reload.',
-      remedy: [
-        quoteWords(['nft', 'insert', 'rule', ...table.split(' '), name, 'ct', 'status', 'dnat', 'accept']),
-      ],
-    })),
-  );
+function findForeignDrop({ config, assessment, forwardChains }: HostFacts): ReturnType<Check['find']> {
+  return given([assessment, forwardChains], (assessed, chains) => {
+    const dropping = chains.filter(({ isDropping }) => isDropping);
+    return lookAt(dropping, { notHere: 'no chain drops what is forwarded' }, (chain) => {
+      if (findForeignDrops([chain], assessed).length > 0) return [describeForeignDrop(chain)];
+      const declined = listFamilies(config).map((family) => findDeclined(assessed, family));
+      return declined.find((one) => one !== null) ?? [];
+    });
+  });
+}
+
+function describeForeignDrop({ table, name }: ForwardChain): Finding {
+  return {
+    level: 'fail',
+    title: `chain ${name} of nft table ${table} drops what is forwarded`,
+    why: 'Connections to apiservers on other nodes hang. Only that table can let them pass: tell its owner (firewalld, …) as well, or the rule goes with its next reload.',
+    remedy: [
+      quoteWords(['nft', 'insert', 'rule', ...table.split(' '), name, 'ct', 'status', 'dnat', 'accept']),
+    ],
+  };
 }
 
 /**
@@ -79,11 +110,20 @@ function findStrictFilter({ config, interfaces, sysctls }: HostFacts): ReturnTyp
       Math.max(value('all'), value(device)) === 1 &&
       own.some((local) => local.device === device && vips.some((vip) => isInSubnet(vip.address, local))),
   );
-  if (devices.length < 2) return [];
-  return strict.map((device) => ({
+  if (vips.length === 0) return { notHere: 'no virtual IP is IPv4' };
+  if (devices.length < 2) return { notHere: 'this host is in one network' };
+  return lookAt(devices, noVip, (device) => {
+    const names = ['all', device].map(nameReversePathFilter);
+    if (!names.some((name) => sysctls.has(name))) return { unknown: `${names[1] ?? ''} cannot be read` };
+    return strict.filter((one) => one === device).map((one) => describeStrict(one, devices));
+  });
+}
+
+function describeStrict(device: string, devices: readonly string[]): Finding {
+  return {
     level: 'warn',
     title: `${device} drops packets whose way back is another interface (rp_filter is 1)`,
     why: `This host is in ${devices.length} networks (${devices.join(', ')}): clients that come in by ${device} and are reached by another one get no answer.`,
     remedy: [`sysctl -w ${nameReversePathFilter('all')}=2`],
-  }));
+  };
 }

@@ -130,7 +130,8 @@ async function findConfiguration(
   found: Fact<Processes>,
   { runDir }: Config,
 ): Promise<KeepalivedConfiguration> {
-  const processes = 'unknown' in found ? [] : found.value.processes;
+  const all = 'unknown' in found ? [] : found.value.processes;
+  const processes = all.filter(({ isSurelyHere }) => isSurelyHere);
   return await readConfiguration(processes, locateKeepalivedFile(runDir));
 }
 

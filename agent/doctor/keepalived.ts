@@ -7,7 +7,8 @@ import { type VrrpAdvert } from '../../lib/vrrp/advert.ts';
 import { type Config } from '../config/config.ts';
 import { locateServingFile } from '../keepalived/serving-file.ts';
 import { type Check } from './check.ts';
-import { type Finding, given } from './fact.ts';
+import { type Finding, given, lookAt, lookAtHost, type NotChecked } from './fact.ts';
+import { describeElsewhere } from './remedies.ts';
 import { type HostFacts } from './host-facts.ts';
 import { isKubeVip } from './strangers.ts';
 
@@ -19,54 +20,71 @@ export const keepalivedChecks: readonly Check[] = [
   { code: 'vrid-clash', find: findVridClash },
 ];
 
-/** Whether one of these processes is keepalived. */
+/** Whether one of these processes is this host's keepalived, as far as it may be known. */
 export function isKeepalivedHere(processes: readonly HostProcess[]): boolean {
-  return processes.some(({ name }) => name === keepalivedName);
+  return processes.some(({ name, isSurelyHere }) => name === keepalivedName && isSurelyHere);
 }
 
 function findNoKeepalived({ config, processes }: HostFacts): ReturnType<Check['find']> {
   return given([processes], (running) => {
-    if (isKeepalivedHere(running) || running.some(isKubeVip)) return [];
-    return [
-      {
-        level: 'warn',
-        title: 'no keepalived runs on this node',
-        why: `${listAddresses(config)} cannot come here when its holder fails.`,
-        remedy: ['systemctl enable --now keepalived'],
-      },
-    ];
+    const holders = running.filter((process) => process.name === keepalivedName || isKubeVip(process));
+    const [hidden] = holders;
+    return lookAtHost(() => {
+      if (holders.some(({ isSurelyHere }) => isSurelyHere)) return [];
+      if (hidden !== undefined) return describeElsewhere(hidden);
+      return [
+        {
+          level: 'warn',
+          title: 'no keepalived runs on this node',
+          why: `${listAddresses(config)} cannot come here when its holder fails.`,
+          remedy: ['systemctl enable --now keepalived'],
+        },
+      ];
+    });
   });
 }
 
 function findUnknownVip({ config, flags, keepalived, processes }: HostFacts): ReturnType<Check['find']> {
   return given([processes, keepalived], (running, { path, text }) => {
-    if (text === null || !isKeepalivedHere(running)) return [];
-    return config.vips
-      .filter(({ address }) => findInstance(text, address) === null)
-      .map(({ address }) => ({
-        level: 'warn',
-        title: `${path} has no vrrp_instance with ${address}`,
-        why: 'keepalived does not bring it here when its holder fails.',
-        remedy: renew(flags, path, text),
-      }));
+    if (!isKeepalivedHere(running)) return notRunning;
+    if (text === null) return { unknown: `${path} is not there` };
+    return lookAt(config.vips, noVip, ({ address }) => {
+      if (findInstance(text, address) !== null) return [];
+      return [
+        {
+          level: 'warn',
+          title: `${path} has no vrrp_instance with ${address}`,
+          why: 'keepalived does not bring it here when its holder fails.',
+          remedy: renew(flags, path, text),
+        },
+      ];
+    });
   });
 }
 
 function findUntracked({ config, flags, keepalived, processes }: HostFacts): ReturnType<Check['find']> {
   return given([processes, keepalived], (running, { path, text }) => {
     const file = locateServingFile(config.runDir);
-    const isOurs = text !== null && config.vips.some(({ address }) => findInstance(text, address) !== null);
-    if (!isOurs || !isKeepalivedHere(running) || text.includes(file)) return [];
-    return [
-      {
-        level: 'warn',
-        title: `keepalived does not follow ${file}`,
-        why: 'The VIP stays on this node when the agent finds that it can serve neither balanced nor by itself.',
-        remedy: renew(flags, path, text),
-      },
-    ];
+    if (!isKeepalivedHere(running)) return notRunning;
+    if (text === null) return { unknown: `${path} is not there` };
+    if (!config.vips.some(({ address }) => findInstance(text, address) !== null))
+      return { unknown: `${path} has no vrrp_instance with ${listAddresses(config)}` };
+    return lookAtHost(() => {
+      if (text.includes(file)) return [];
+      return [
+        {
+          level: 'warn',
+          title: `keepalived does not follow ${file}`,
+          why: 'The VIP stays on this node when the agent finds that it can serve neither balanced nor by itself.',
+          remedy: renew(flags, path, text),
+        },
+      ];
+    });
   });
 }
+
+const notRunning = { unknown: 'no keepalived is seen on this node' };
+const noVip = { unknown: 'no virtual IP is named' };
 
 /** Masters go on to reach each other as before: one that changed to multicast alone would hear nobody. */
 function renew(flags: string, path: string, text: string): string[] {
@@ -88,13 +106,14 @@ function findVridClash({ config, adverts, assessment, keepalived }: HostFacts): 
     const known = new Set([...observation.addresses, ...config.endpoints].map(({ address }) => address));
     const masters = [...health.keys()].map((endpoint) => endpoint.replace(/^\[?(.*?)\]?:\d+$/, '$1'));
     const strangers = seen.filter(({ source }) => !known.has(source) && !masters.includes(source));
-    return config.vips.flatMap((vip): Finding[] => {
+    return lookAt(config.vips, noVip, (vip): Finding[] | NotChecked => {
       const vrid = findVrid(vip, text);
+      if (vrid === null) return { unknown: `the virtual_router_id of ${vip.address} is not known` };
       const clash = strangers.find(
         (advert) =>
           advert.family === vip.family && advert.vrid === vrid && !advert.addresses.includes(vip.address),
       );
-      if (clash === undefined || vrid === null) return [];
+      if (clash === undefined) return [];
       const free = findFreeVrid(seen, vrid);
       return [
         {

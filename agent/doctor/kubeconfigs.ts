@@ -5,7 +5,7 @@ import { classifyAddress } from '../../lib/address/scope.ts';
 import * as z from 'zod/mini';
 import { type Assessment } from '../assess.ts';
 import { type Check } from './check.ts';
-import { type Fact, type Finding, given } from './fact.ts';
+import { type Fact, type Finding, given, lookAt, type NotChecked } from './fact.ts';
 import { filePaths, type HostFacts } from './host-facts.ts';
 
 /** Whether what runs on this node asks the API where it should. */
@@ -65,12 +65,17 @@ function findServers(
   describe: (asked: Asked) => Finding[],
 ): ReturnType<Check['find']> {
   return given([assessment, readText(files, filePaths.hosts)], (assessed, hosts) =>
-    readers.flatMap((reader) => {
-      const text = files.get(reader.path);
-      if (text === undefined || 'unknown' in text || text.value === null) return [];
-      const server = readServer(text.value, hosts ?? '');
-      return server === null ? [] : describe({ reader, server, assessed, vips: config.vips });
-    }),
+    lookAt(
+      readers.filter(({ path }) => !isMissing(readText(files, path))),
+      { unknown: "none of kubeadm's kubeconfigs is in /etc/kubernetes" },
+      (reader): Finding[] | NotChecked => {
+        const text = readText(files, reader.path);
+        if ('unknown' in text) return text;
+        const server = readServer(text.value ?? '', hosts ?? '');
+        if (server !== null) return describe({ reader, server, assessed, vips: config.vips });
+        return { unknown: `${reader.path} names no server whose address is known here` };
+      },
+    ),
   );
 }
 
@@ -148,6 +153,10 @@ function resolve(name: string, hosts: string): Address | null {
 
 function readText(files: HostFacts['files'], path: string): Fact<string | null> {
   return files.get(path) ?? { unknown: `${path} was not read` };
+}
+
+function isMissing(text: Fact<string | null>): boolean {
+  return 'value' in text && text.value === null;
 }
 
 function parseYaml(text: string): unknown {

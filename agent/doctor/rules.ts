@@ -3,7 +3,7 @@ import { isOwnChain } from '../../lib/netfilter/iptables/identity.ts';
 import { type Observation } from '../observe.ts';
 import { describeTable, type Plan } from '../plan.ts';
 import { type Check } from './check.ts';
-import { type Finding, given } from './fact.ts';
+import { given, lookAtHost } from './fact.ts';
 import { type HostFacts } from './host-facts.ts';
 import { converge } from './remedies.ts';
 
@@ -15,65 +15,77 @@ export const ruleChecks: readonly Check[] = [
   { code: 'stale-rules', find: findLeftovers },
 ];
 
-function findNoAgent({ agent, assessment }: HostFacts): Finding[] {
-  if (agent !== null) return [];
-  const isInstalled = 'value' in assessment && hasOwnRules(assessment.value.observation);
-  return [
-    {
-      level: 'warn',
-      title: 'no vipnat agent runs on this node',
-      why: isInstalled
-        ? 'Its rules are here and work on, but nobody repairs them or takes out an apiserver that dies.'
-        : 'Should the VIP come here, it is not balanced.',
-      remedy: ['systemctl enable --now vipnat', '# or as a pod: docs/install.md'],
-    },
-  ];
+function findNoAgent({ agent, assessment }: HostFacts): ReturnType<Check['find']> {
+  return lookAtHost(() => {
+    if (agent !== null) return [];
+    const isInstalled = 'value' in assessment && hasOwnRules(assessment.value.observation);
+    return [
+      {
+        level: 'warn',
+        title: 'no vipnat agent runs on this node',
+        why: isInstalled
+          ? 'Its rules are here and work on, but nobody repairs them or takes out an apiserver that dies.'
+          : 'Should the VIP come here, it is not balanced.',
+        remedy: ['systemctl enable --now vipnat', '# or as a pod: docs/install.md'],
+      },
+    ];
+  });
 }
 
-function findOtherVersion({ agent, version }: HostFacts): Finding[] {
-  if (agent === null || agent.version === version) return [];
-  return [
-    {
-      level: 'warn',
-      title: `the agent is vipnat ${agent.version}, and this is ${version}`,
-      why: 'What is reported below is by the rules of this version, which may differ from the agent’s.',
-      remedy: ['systemctl restart vipnat'],
-    },
-  ];
+function findOtherVersion({ agent, version }: HostFacts): ReturnType<Check['find']> {
+  if (agent === null) return { notHere: 'no agent runs' };
+  return lookAtHost(() => {
+    if (agent.version === version) return [];
+    return [
+      {
+        level: 'warn',
+        title: `the agent is vipnat ${agent.version}, and this is ${version}`,
+        why: 'What is reported below is by the rules of this version, which may differ from the agent’s.',
+        remedy: ['systemctl restart vipnat'],
+      },
+    ];
+  });
 }
 
 function findDifferences({ assessment, agent, flags }: HostFacts): ReturnType<Check['find']> {
   return given([assessment], ({ observation, plan }) => {
-    const drift = listDrift(plan, (one) => !isOutdated(one));
-    if (drift.length === 0 || (agent === null && !hasOwnRules(observation))) return [];
-    return [
-      {
-        level: 'fail',
-        title: `vipnat's rules are not as they should be: ${describe(drift)}`,
-        why:
-          agent === null
-            ? 'The VIP may not be balanced, and no agent is here to repair that.'
-            : 'The agent has not repaired it: see its log for who changes them back, or run vipnat doctor again in a second.',
-        remedy: converge({ agent, flags }),
-      },
-    ];
+    if (agent === null && !hasOwnRules(observation)) {
+      return { unknown: 'vipnat is not installed yet: no agent runs, and no rule of its is here' };
+    }
+    return lookAtHost(() => {
+      const drift = listDrift(plan, (one) => !isOutdated(one));
+      if (drift.length === 0) return [];
+      return [
+        {
+          level: 'fail',
+          title: `vipnat's rules are not as they should be: ${describe(drift)}`,
+          why:
+            agent === null
+              ? 'The VIP may not be balanced, and no agent is here to repair that.'
+              : 'The agent has not repaired it: see its log for who changes them back, or run vipnat doctor again in a second.',
+          remedy: converge({ agent, flags }),
+        },
+      ];
+    });
   });
 }
 
 /** I4: whatever any version wrote is recognised, and goes. */
 function findLeftovers({ assessment, agent, flags }: HostFacts): ReturnType<Check['find']> {
-  return given([assessment], ({ plan }) => {
-    const drift = listDrift(plan, isOutdated);
-    if (drift.length === 0) return [];
-    return [
-      {
-        level: 'warn',
-        title: `rules of an earlier version or configuration are left: ${describe(drift)}`,
-        why: 'They still catch connections, to a VIP that is not one any more or to apiservers that are gone.',
-        remedy: converge({ agent, flags }),
-      },
-    ];
-  });
+  return given([assessment], ({ plan }) =>
+    lookAtHost(() => {
+      const drift = listDrift(plan, isOutdated);
+      if (drift.length === 0) return [];
+      return [
+        {
+          level: 'warn',
+          title: `rules of an earlier version or configuration are left: ${describe(drift)}`,
+          why: 'They still catch connections, to a VIP that is not one any more or to apiservers that are gone.',
+          remedy: converge({ agent, flags }),
+        },
+      ];
+    }),
+  );
 }
 
 function listDrift({ tables }: Plan, isMeant: (drift: Drift) => boolean): string[] {

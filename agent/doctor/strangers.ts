@@ -9,7 +9,8 @@ import { type Ruleset } from '../../lib/netfilter/iptables/ruleset.ts';
 import { quoteWords } from '../../lib/shell-words.ts';
 import { quoteText } from '../config/setting.ts';
 import { type Check } from './check.ts';
-import { type Finding, given } from './fact.ts';
+import { type Finding, given, lookAt, type NotChecked } from './fact.ts';
+import { describeElsewhere } from './remedies.ts';
 import { type HostFacts } from './host-facts.ts';
 import { parseIpvs } from '../../lib/kube-proxy/ipvs.ts';
 
@@ -29,10 +30,10 @@ export function isKubeVip({ name }: HostProcess): boolean {
 /** kube-proxy's own rules name a VIP only for Services that have it as an external address: its chains are left to it. */
 function findForeignRules({ config, assessment }: HostFacts): ReturnType<Check['find']> {
   return given([assessment], ({ observation }) =>
-    config.vips.flatMap((vip) =>
-      observation.rulesets
-        .filter(({ family }) => family === vip.family)
-        .flatMap((ruleset) => findTranslations(ruleset, vip)),
+    lookAt(observation.rulesets, { notHere: 'no table of iptables is here' }, (ruleset) =>
+      config.vips
+        .filter(({ family }) => family === ruleset.family)
+        .flatMap((vip) => findTranslations(ruleset, vip)),
     ),
   );
 }
@@ -67,15 +68,14 @@ function isTranslation(text: string, { family, address, port }: Endpoint): boole
 /** kube-vip's load balancer, or a virtual_server of keepalived. Our rules come first: IPVS sees what is for this host. */
 function findVirtualServers({ config, assessment, ipvs, kubeProxy }: HostFacts): ReturnType<Check['find']> {
   return given([ipvs, assessment], (text, { observation }) => {
-    const servers = parseIpvs(text ?? '').map(({ address }) =>
-      address === null ? '' : formatEndpoint(address),
-    );
-    return config.vips
-      .filter((vip) => servers.includes(formatEndpoint(vip)))
-      .map((vip) => {
-        const isPruned = observation.proxyMode.value === 'ipvs' && kubeProxy.ipvs?.excludeCidrs.length === 0;
-        const name = formatEndpoint(vip);
-        return {
+    if (text === null) return { notHere: 'this kernel has no IPVS' };
+    const servers = parseIpvs(text).map(({ address }) => (address === null ? '' : formatEndpoint(address)));
+    return lookAt(config.vips, noVip, (vip) => {
+      const name = formatEndpoint(vip);
+      if (!servers.includes(name)) return [];
+      const isPruned = observation.proxyMode.value === 'ipvs' && kubeProxy.ipvs?.excludeCidrs.length === 0;
+      return [
+        {
           level: 'warn',
           title: `IPVS has a virtual server for ${name}`,
           why: isPruned
@@ -85,10 +85,13 @@ function findVirtualServers({ config, assessment, ipvs, kubeProxy }: HostFacts):
             `ipvsadm -D -t ${name}`,
             '# and switch it off where it comes from: lb_enable of kube-vip, virtual_server of keepalived',
           ],
-        };
-      });
+        },
+      ];
+    });
   });
 }
+
+const noVip = { unknown: 'no virtual IP is named' };
 
 /** What kube-apiserver is called, also where it is one program with others: k3s and RKE2, microk8s, hyperkube. */
 const apiserverNames = new Set([
@@ -102,25 +105,26 @@ const apiserverNames = new Set([
 ]);
 
 function findForeignListeners({ config, listeners, processes }: HostFacts): ReturnType<Check['find']> {
-  return given([listeners, processes], (sockets, running) =>
-    config.vips.flatMap((vip) =>
-      sockets
-        .filter((socket) => isReachedBy(vip, socket))
-        .flatMap((socket): Finding[] => {
-          const owner = running.find(({ pid }) => pid === socket.pid);
-          if (owner === undefined || apiserverNames.has(owner.name)) return [];
-          const name = quoteText(owner.name);
-          return [
-            {
-              level: 'fail',
-              title: `${name} (pid ${owner.pid}) listens on ${formatEndpoint(socket)}, for ${formatEndpoint(vip)}`,
-              why: 'It gets the VIP’s connections whenever vipnat leaves the VIP to its holder, where an apiserver should be.',
-              remedy: stop(owner),
-            },
-          ];
-        }),
-    ),
-  );
+  return given([listeners, processes], (sockets, running) => {
+    const reached = config.vips.flatMap((vip) =>
+      sockets.filter((socket) => isReachedBy(vip, socket)).map((socket) => ({ vip, socket })),
+    );
+    return lookAt(reached, { notHere: 'nobody listens there' }, ({ vip, socket }) => {
+      const owner = running.find(({ pid }) => pid === socket.pid);
+      const name = formatEndpoint(socket);
+      if (owner === undefined) return { unknown: `who listens on ${name} is not to be seen by this user` };
+      return apiserverNames.has(owner.name) ? [] : [describeListener(owner, name, formatEndpoint(vip))];
+    });
+  });
+}
+
+function describeListener(owner: HostProcess, socket: string, vip: string): Finding {
+  return {
+    level: 'fail',
+    title: `${quoteText(owner.name)} (pid ${owner.pid}) listens on ${socket}, for ${vip}`,
+    why: 'It gets the VIP’s connections whenever vipnat leaves the VIP to its holder, where an apiserver should be.',
+    remedy: stop(owner),
+  };
 }
 
 function isReachedBy(vip: Endpoint, { address, port }: Listener): boolean {
@@ -131,12 +135,17 @@ function isReachedBy(vip: Endpoint, { address, port }: Listener): boolean {
 
 function findKubeVip({ processes }: HostFacts): ReturnType<Check['find']> {
   return given([processes], (running) =>
-    running.filter(isKubeVip).map((process) => ({
-      level: 'warn',
-      title: `kube-vip (pid ${process.pid}) runs on this node`,
-      why: 'It holds virtual IPs by leases of the API. With keepalived beside it both hold the VIP, and its load balancer competes with vipnat.',
-      remedy: stop(process),
-    })),
+    lookAt(running.filter(isKubeVip), { notHere: 'no kube-vip runs' }, (process): Finding[] | NotChecked => {
+      if (!process.isSurelyHere) return describeElsewhere(process);
+      return [
+        {
+          level: 'warn',
+          title: `kube-vip (pid ${process.pid}) runs on this node`,
+          why: 'It holds virtual IPs by leases of the API. With keepalived beside it both hold the VIP, and its load balancer competes with vipnat.',
+          remedy: stop(process),
+        },
+      ];
+    }),
   );
 }
 

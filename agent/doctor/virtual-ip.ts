@@ -5,7 +5,7 @@ import { quoteWords } from '../../lib/shell-words.ts';
 import { type ConnectOutcome } from '../health/apiserver.ts';
 import { advertises, findDoubles } from './adverts.ts';
 import { type Check } from './check.ts';
-import { type Finding, given } from './fact.ts';
+import { type Finding, given, lookAt, type NotChecked } from './fact.ts';
 import { type HostFacts } from './host-facts.ts';
 import { isKeepalivedHere } from './keepalived.ts';
 
@@ -18,31 +18,29 @@ export const virtualIpChecks: readonly Check[] = [
 
 function findNobody(facts: HostFacts): ReturnType<Check['find']> {
   const { config, adverts, holderAnswers } = facts;
-  return given([facts.assessment], ({ observation }) => {
-    const absent = config.vips.filter(
-      (vip) => !observation.addresses.some(({ address }) => address === vip.address),
-    );
-    return absent.flatMap((vip) => {
+  return given([facts.assessment], ({ observation }) =>
+    lookAt(config.vips, noVip, (vip): Finding[] | NotChecked => {
+      if (observation.addresses.some(({ address }) => address === vip.address)) return [];
       const answer = holderAnswers.get(vip.address);
       const isAdvertised =
         'value' in adverts && adverts.value.some((advert) => advertises(advert, vip.address));
-      if (isAdvertised || isHost(answer)) return [];
+      if (isAdvertised || answer?.kind === 'open' || answer?.kind === 'refused') return [];
+      if (answer === undefined) return { unknown: `nobody was asked for ${vip.address}` };
+      if (answer.kind === 'untried')
+        return { unknown: `no connection to ${vip.address} could be tried (${answer.code})` };
       return [describeNobody(vip, answer, facts)];
-    });
-  });
+    }),
+  );
 }
 
-/** Whoever answers at all, even by a refusal, is a host with this address. */
-function isHost(answer: ConnectOutcome | undefined): boolean {
-  return answer === undefined || ['open', 'refused', 'untried'].includes(answer.kind);
-}
+const noVip = { unknown: 'no virtual IP is named' };
 
 function describeNobody(
   { address }: Endpoint,
-  answer: ConnectOutcome | undefined,
+  answer: ConnectOutcome,
   { processes, adverts }: HostFacts,
 ): Finding {
-  const isSure = answer?.kind === 'unreachable' || 'value' in adverts;
+  const isSure = answer.kind === 'unreachable' || 'value' in adverts;
   const isRunning = 'value' in processes && isKeepalivedHere(processes.value);
   return {
     level: isSure ? 'fail' : 'warn',
@@ -64,7 +62,7 @@ function findSeveralHolders({
 }: HostFacts): ReturnType<Check['find']> {
   const file = 'value' in keepalived ? keepalived.value.path : keepalivedFile;
   return given([adverts, assessment, processes], (seen, { observation }, running) =>
-    config.vips.flatMap((vip): Finding[] => {
+    lookAt(config.vips, noVip, (vip): Finding[] => {
       const local = new Set(observation.addresses.map(({ address }) => address));
       const others = findDoubles(seen, vip.address, local);
       const [first] = others;
@@ -126,13 +124,11 @@ function describeSeparation({ isLocal, isRunning, others, tool, device, own, fil
 /** kube-proxy's ipvs mode binds what Services call externalIPs and load-balancer addresses, on every node (kubernetes#66966). */
 function findServiceAddress({ config, assessment }: HostFacts): ReturnType<Check['find']> {
   return given([assessment], ({ observation }) =>
-    config.vips
-      .filter((vip) =>
-        observation.addresses.some(
-          ({ address, device }) => address === vip.address && device === 'kube-ipvs0',
-        ),
-      )
-      .map(({ address }) => ({
+    lookAt(config.vips, noVip, ({ address }) => {
+      const bound = observation.addresses.filter(
+        (local) => local.address === address && local.device === 'kube-ipvs0',
+      );
+      return bound.map(() => ({
         level: 'fail',
         title: `${address} is bound to kube-ipvs0: a Service has it as an external address`,
         why: 'Every node takes it for its own then, and nodes that do not hold it reach no apiserver by it.',
@@ -140,6 +136,7 @@ function findServiceAddress({ config, assessment }: HostFacts): ReturnType<Check
           `kubectl get services -A | grep -wF ${address}`,
           '# then take it out of that Service: spec.externalIPs, or status.loadBalancer',
         ],
-      })),
+      }));
+    }),
   );
 }

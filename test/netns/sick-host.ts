@@ -179,6 +179,8 @@ export class SickHost {
     await this.shell(`mkdir -p /etc/kubernetes/manifests /etc/keepalived
 cat >/etc/kubernetes/manifests/kube-apiserver.yaml <<'END'
 ${manifest}END
+cat >/etc/kubernetes/scheduler.conf <<'END'
+${renderKubeconfig('https://10.77.0.11:6443')}END
 issue-certificate kubernetes,10.96.0.1,10.77.0.11,${vips.ipv4} 365
 systemctl start kube-apiserver
 systemctl start kube-proxy

@@ -30,6 +30,7 @@ describe('is told, with the command that mends it:', () => {
         sysctls: new Map([
           [sysctlNames.conntrackCount, '80'],
           [sysctlNames.conntrackMax, '100'],
+          [sysctlNames.conntrackLoose, '1'],
         ]),
       },
       'warn',
@@ -41,6 +42,7 @@ describe('is told, with the command that mends it:', () => {
         sysctls: new Map([
           [sysctlNames.conntrackCount, '95'],
           [sysctlNames.conntrackMax, '100'],
+          [sysctlNames.conntrackLoose, '1'],
         ]),
       },
       'fail',

@@ -32,7 +32,7 @@ track_file serving {
 }
 `;
 
-export const keepalived = { pid: 7, name: 'keepalived', arguments: [], group: '' };
+export const keepalived = { pid: 7, isSurelyHere: true, name: 'keepalived', arguments: [], group: '' };
 
 /** Its rules are written, and m1 of three masters holds the VIP. */
 export async function assessWell(): Promise<Assessment> {
@@ -65,6 +65,7 @@ export async function makeFacts(changes: Partial<HostFacts> = {}): Promise<HostF
     sysctls: new Map([
       [sysctlNames.conntrackCount, '79'],
       [sysctlNames.conntrackMax, '100'],
+      [sysctlNames.conntrackLoose, '1'],
     ]),
     interfaces: [{ family: 'ipv4', address: '10.77.0.11', device: 'eth0', prefixLength: 24 }],
     processes: {
@@ -72,6 +73,7 @@ export async function makeFacts(changes: Partial<HostFacts> = {}): Promise<HostF
         keepalived,
         {
           pid: 8,
+          isSurelyHere: true,
           name: 'kube-apiserver',
           arguments: ['kube-apiserver', '--shutdown-delay-duration=10s'],
           group: '',
@@ -80,8 +82,10 @@ export async function makeFacts(changes: Partial<HostFacts> = {}): Promise<HostF
     },
     listeners: { value: [{ family: 'ipv6', address: '::', port: 6443, pid: 8 }] },
     keepalived: { value: { path: conf, text: keepalivedText } },
-    files: new Map([
+    files: new Map<string, { value: string | null }>([
       ['/etc/hosts', { value: '127.0.0.1 localhost\n10.77.0.50 cluster-endpoint # the VIP\n' }],
+      ...kubeconfigPaths.map((path) => [path, kubeconfig('https://10.77.0.11:6443')] as const),
+      ['/etc/kubernetes/admin.conf', kubeconfig('https://cluster-endpoint:6443')],
     ]),
     adverts: { value: [] },
     holderAnswers: new Map(),
@@ -92,11 +96,17 @@ export async function makeFacts(changes: Partial<HostFacts> = {}): Promise<HostF
   };
 }
 
+const kubeconfigPaths = ['controller-manager', 'scheduler', 'kubelet', 'super-admin'].map(
+  (name) => `/etc/kubernetes/${name}.conf`,
+);
+const allKubeconfigs = [...kubeconfigPaths, '/etc/kubernetes/admin.conf'];
+
 export const conf = '/etc/keepalived/keepalived.conf';
 export const kubeconfig = (server: string) => ({ value: `clusters:\n- cluster:\n    server: ${server}\n` });
 export const withFile = (path: string, value: { value: string }): Partial<HostFacts> => ({
-  files: new Map([
+  files: new Map<string, { value: string | null }>([
     ['/etc/hosts', { value: '10.77.0.50 cluster-endpoint\n' }],
+    ...allKubeconfigs.map((name) => [name, { value: null }] as const),
     [path, value],
   ]),
 });
@@ -105,6 +115,7 @@ export const withConfiguration = (text: string): Partial<HostFacts> => ({
 });
 export const makeProcess = (name: string, rest: object = {}) => ({
   pid: 20,
+  isSurelyHere: true,
   name,
   arguments: [name],
   group: '',
@@ -120,9 +131,10 @@ export const advert = {
 export const own = { ...advert, source: '10.77.0.11' };
 export const withSysctl = (name: string, value: string) => ({
   sysctls: new Map([
-    [name, value],
     [sysctlNames.conntrackCount, '1'],
     [sysctlNames.conntrackMax, '100'],
+    [sysctlNames.conntrackLoose, '1'],
+    [name, value],
   ]),
 });
 
