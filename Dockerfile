@@ -1,9 +1,11 @@
 # vipnat's image: scripts/image, or `docker build .`. What is in it, and how to run it: docs/install.md.
 #   BUILDER  has npm and a Node.js that can run it; nothing of it stays
 #   BASE     is a Debian, or like one
+# Both are pinned by the digest of their index of architectures: a tag may name other bytes tomorrow. docs/dependencies.md
+# says how to move them.
 
-ARG BUILDER=docker.io/library/node:24-trixie-slim
-ARG BASE=docker.io/library/debian:trixie-slim
+ARG BUILDER=docker.io/library/node:24-trixie-slim@sha256:8ec5d7557396cfe32d21c3f9c13072355ceab22b584578ca4bb28af31120cffe
+ARG BASE=docker.io/library/debian:trixie-slim@sha256:a29215f6a35e51e22adffa17f89e9d2ef06214e64a2bad10d765c46aea49f11f
 
 FROM ${BUILDER} AS build
 WORKDIR /src
@@ -28,7 +30,7 @@ RUN apt-get update \
       /var/log/apt /var/log/dpkg.log /var/log/alternatives.log \
  && ln -s /opt/vipnat/vipnat.js /usr/local/bin/vipnat
 # The Node.js that package.json pins, whichever BUILDER has.
-COPY --from=build /src/node_modules/node/bin/node /usr/local/bin/
+COPY --from=build /src/node_modules/node-linux-*/bin/node /usr/local/bin/
 
 FROM runtime AS installed
 RUN dpkg-query --show --showformat '${Package}\t${Version}\t${Architecture}\t${source:Package}\t${source:Version}\n' >/packages

@@ -65,7 +65,7 @@ function describeNpmPackage({ name: fullName, version, license, integrity }) {
 function describeNode(program) {
   const version = execFileSync(program, ['--version'], { encoding: 'utf8' }).trim().slice(1);
   const sum = createHash('sha256').update(readFileSync(program)).digest('hex');
-  const { license } = readJson('node_modules/node/package.json');
+  const { license } = readJson(`node_modules/node-linux-${process.arch}/package.json`);
   const cpe = `cpe:2.3:a:nodejs:node.js:${version}:*:*:*:*:*:*:*`;
   if (!Types.isCPE(cpe)) throw new Error(`${version} is no version of Node.js that a CPE can name`);
   return describe(Application, 'node', new PackageURL('generic', null, 'node', version), {

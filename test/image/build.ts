@@ -43,6 +43,27 @@ export function useImage(): () => BuiltImage {
 }
 
 async function buildImage(): Promise<BuiltImage> {
+  const { store, env, base, builder } = await prepareBases();
+  const sbom = join(folder, 'sbom.json');
+  const words = ['--tool', 'buildah', '--base', base, '--builder', builder, '--sbom', sbom];
+  const { stdout: report } = await execa(join(rootFolder, 'scripts/image'), words, { env });
+  const [, name = ''] = /^(\S+): /.exec(report) ?? [];
+  return { store, name, sbom, report };
+}
+
+/** The images to build on, and what buildah needs to find them. */
+export interface Bases {
+  readonly store: ImageStore;
+  readonly env: Readonly<Record<string, string>>;
+  /** A slim Debian. */
+  readonly base: string;
+  /** The same with Node.js and npm. */
+  readonly builder: string;
+}
+
+/** Makes the images to build on, where they are not there yet. */
+export async function prepareBases(): Promise<Bases> {
+  mkdirSync(folder, { recursive: true });
   const store = { folder: join(folder, 'storage'), driver: await findDriver() } as const;
   const configuration = join(folder, 'storage.conf');
   writeFileSync(configuration, toStorageConfiguration({ ...store, runFolder: join(folder, 'run') }));
@@ -51,13 +72,9 @@ async function buildImage(): Promise<BuiltImage> {
     // No bridge and no rules on this machine's own network, and no runtime that asks for its control groups.
     BUILDAH_ISOLATION: 'chroot',
   };
-  const { stdout: bases } = await execa(join(rootFolder, 'test/image/bases'), { env });
-  const [base = '', builder = ''] = bases.split(' ');
-  const sbom = join(folder, 'sbom.json');
-  const words = ['--tool', 'buildah', '--base', base, '--builder', builder, '--sbom', sbom];
-  const { stdout: report } = await execa(join(rootFolder, 'scripts/image'), words, { env });
-  const [, name = ''] = /^(\S+): /.exec(report) ?? [];
-  return { store, name, sbom, report };
+  const { stdout } = await execa(join(rootFolder, 'test/image/bases'), { env });
+  const [base = '', builder = ''] = stdout.split(' ');
+  return { store, env, base, builder };
 }
 
 /** Where / is an overlay itself, as in most containers, there can be no other on it. */

