@@ -75,6 +75,9 @@ export class Agent {
         healthReport.say(before, after);
         tally.healthChanged(before, after);
       },
+      onLeave: (last) => {
+        healthReport.forget(last);
+      },
     });
     this.#keeper = new EndpointKeeper(store, clock, {
       saved: memory,

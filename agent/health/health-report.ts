@@ -27,6 +27,14 @@ export class HealthReport {
     if (before.suspicion !== null && after.suspicion === null) this.#sayCleared(after);
   }
 
+  /** One is listed no more: what comes when it is again is a new story. */
+  forget({ endpoint }: EndpointHealth): void {
+    const name = formatEndpoint(endpoint);
+    this.#endpointToFall.delete(name);
+    if (this.#suspected.delete(name) && this.#suspected.size === 0)
+      this.#logger.info(`${name} is listed no more; no other apiserver looks bad`);
+  }
+
   /** What makes one look bad makes others: the first is told, and the end when none is left. */
   #saySuspicion({ endpoint }: EndpointHealth, { reason }: Suspicion): void {
     const name = formatEndpoint(endpoint);

@@ -22,6 +22,8 @@ export interface MonitorOptions {
   readonly settings: ProbeSettings;
   /** Told of every change of a state or suspicion, after the view has it. */
   readonly onChange: (before: EndpointHealth, after: EndpointHealth) => void;
+  /** Told of each that is listed no more, as it was last. */
+  readonly onLeave?: (last: EndpointHealth) => void;
   /** Told after every probe. */
   readonly onEvidence?: () => void;
 }
@@ -63,6 +65,7 @@ export class HealthMonitor {
     const endpoints = [...listed, ...reserve.filter(({ family }) => needy.includes(family))];
     const texts = new Set(endpoints.map(formatEndpoint));
     const known = this.#all.filter((one) => texts.has(formatEndpoint(one.endpoint)));
+    const left = this.#all.filter((one) => !texts.has(formatEndpoint(one.endpoint)));
     // Whoever comes while others serve has to prove itself; at the start nobody is suspected of anything.
     const isServing = ({ family }: Endpoint) =>
       known.some(
@@ -84,6 +87,7 @@ export class HealthMonitor {
       ),
     ];
     for (const endpoint of added) this.#startProber(endpoint);
+    for (const one of left) this.#options.onLeave?.(one);
     this.#budgets.forgetIdle(texts, this.#options.clock.now());
     return this.view;
   }

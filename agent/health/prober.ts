@@ -125,7 +125,9 @@ export class Prober {
 
   #waitToConnect(): void {
     const { clock } = this.#options;
-    this.#cancelConnect = clock.schedule(this.#connectDueAt - clock.now(), () => void this.#connect());
+    // Time passes between two looks at the clock.
+    const delayMs = Math.max(0, this.#connectDueAt - clock.now());
+    this.#cancelConnect = clock.schedule(delayMs, () => void this.#connect());
   }
 
   #onClose(): void {

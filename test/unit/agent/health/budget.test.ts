@@ -1,5 +1,9 @@
 import { describe, expect, jest, test } from '@jest/globals';
-import { type Behaviour } from '../../../fakes/apiserver.ts';
+import { HealthMonitor } from '../../../../agent/health/monitor.ts';
+import { type Clock } from '../../../../lib/kernel/clock.ts';
+import { type Behaviour, FakeApiservers } from '../../../fakes/apiserver.ts';
+import { FakeClock } from '../../../fakes/clock.ts';
+import { toEndpoint } from '../../../fakes/endpoints.ts';
 import { countMost } from '../../../fakes/sent-log.ts';
 import { local, Monitored, second, third } from './monitored.ts';
 
@@ -140,4 +144,31 @@ test('nothing of the limits is kept for those who have been gone for a while', a
   world.watch([local, second]);
   await world.clock.advance(5);
   expect(world.find(second).symptoms).toMatchObject({ connect: 'open', readyAnswers: 1 });
+});
+
+test('no timer is set into the past, though time passes between two looks at the clock', async () => {
+  const clock = new FakeClock();
+  const delays: number[] = [];
+  let lookedTimes = 0;
+  const moving: Clock = {
+    now: () => clock.now() + (lookedTimes += 1) / 1e6,
+    date: () => clock.date(),
+    schedule: (delayMs, callback) => {
+      delays.push(delayMs);
+      return clock.schedule(delayMs, callback);
+    },
+  };
+  const apiservers = new FakeApiservers(clock);
+  for (const endpoint of all) apiservers.set(endpoint, 'clogged');
+  const monitor = new HealthMonitor({
+    apiserver: apiservers,
+    clock: moving,
+    settings: { intervalMs: 250, timeoutMs: 250 },
+    onChange: () => undefined,
+  });
+  monitor.watch({ endpoints: all.map(toEndpoint), localAddresses: new Set() });
+  await clock.advance(10_000);
+  monitor.stop();
+  expect(delays.length).toBeGreaterThan(100);
+  expect(Math.min(...delays)).toBeGreaterThanOrEqual(0);
 });

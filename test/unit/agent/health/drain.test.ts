@@ -144,3 +144,52 @@ test('a brown-out is one line on the way down and one on the way up', async () =
     expect.stringMatching(/answers as it should again$/),
   ]);
 });
+
+test('one that leaves while it looks bad is told, and so is the next time that one does', async () => {
+  const told: string[][] = [];
+  const world = await Monitored.start();
+  for (let episode = 0; episode < 2; episode += 1) {
+    world.logger.lines.splice(0);
+    for (const endpoint of [local, second, third]) world.apiservers.set(endpoint, 'ailing');
+    await world.clock.advance(20_000);
+    world.watch([local, third]);
+    for (const endpoint of [local, third]) world.apiservers.set(endpoint, 'healthy');
+    await world.clock.advance(20_000);
+    world.apiservers.set(second, 'healthy');
+    world.watch([local, second, third]);
+    await world.clock.advance(20_000);
+    const lines = world.logger.lines.filter(({ level }) => level !== 'debug');
+    told.push(lines.map(({ message }) => message));
+  }
+  const lines = [
+    expect.stringMatching(/no other apiserver does better; it stays in use$/),
+    expect.stringMatching(/answers as it should again$/),
+    expect.stringMatching(/^10\.0\.0\.12:6443 is ready \(3 good probes\)$/),
+  ];
+  expect(told).toEqual([lines, lines]);
+});
+
+test('when the only one that looks bad leaves, that is the end of it', async () => {
+  const world = await Monitored.start([local, second]);
+  world.apiservers.set(second, 'ailing');
+  world.apiservers.set(local, 'ailing');
+  await world.clock.advance(20_000);
+  world.watch([local]);
+  world.watch([third]);
+  expect(world.logger.lines.at(-1)).toMatchObject({
+    level: 'info',
+    message: `${local} is listed no more; no other apiserver looks bad`,
+  });
+});
+
+test('one that died, left and came back is not told to have been down for all that time', async () => {
+  const world = await Monitored.start();
+  world.apiservers.set(second, 'refusing');
+  await world.waitFor(second, 'dead');
+  world.watch([local, third]);
+  await world.clock.advance(3_600_000);
+  world.apiservers.set(second, 'healthy');
+  world.watch([local, second, third]);
+  await world.waitFor(second, 'ready');
+  expect(world.logger.lines.at(-1)?.message).toBe(`${second} is ready (3 good probes)`);
+});

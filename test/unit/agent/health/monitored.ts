@@ -44,6 +44,9 @@ export class Monitored {
       onChange: (before, after) => {
         this.#note(before, after);
       },
+      onLeave: (one) => {
+        this.#report.forget(one);
+      },
     });
   }
 
