@@ -1,5 +1,5 @@
 import { type Endpoint, formatEndpoint } from '../lib/address/endpoint.ts';
-import { VipnatError } from '../lib/errors.ts';
+import { findErrorCode, VipnatError } from '../lib/errors.ts';
 import { type Clock } from '../lib/kernel/clock.ts';
 import { isOutdated } from '../lib/netfilter/drift.ts';
 import { type Assessment } from './assess.ts';
@@ -110,11 +110,10 @@ export class Report implements LoopObserver {
     const text = error instanceof Error ? error.message : String(error);
     if (this.#failure?.text === text) return;
     this.#failure = { text, since: this.#failure?.since ?? this.#clock.now() };
-    const code = error instanceof VipnatError ? { code: error.code } : {};
     const details =
       error instanceof VipnatError && error.details !== undefined ? { details: error.details } : {};
     this.#logger.error(`${text} (the last good rules stay; next try in ${retryMs} ms)`, {
-      ...code,
+      code: findErrorCode(error),
       ...details,
     });
     this.#events.record('AgentFailing', text);
@@ -132,7 +131,7 @@ export class Report implements LoopObserver {
     this.#flowProblem = text;
     this.#logger.warn(
       `${text}; connections that hang on a dead apiserver wait for the next try, or for their clients' time limits`,
-      error instanceof VipnatError ? { code: error.code } : {},
+      { code: findErrorCode(error) },
     );
   }
 

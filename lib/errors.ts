@@ -1,33 +1,37 @@
+import { exitStatuses } from './exit-status.ts';
 import { toPrintable } from './printable.ts';
+
+const { failed, misused } = exitStatuses;
 
 /**
  * Everything that can go wrong, in one catalogue. The code is the contract: scripts, tests and logs branch
  * on it, never on the text. docs/errors.md has a row for each, and a test compares the two.
  */
 const catalogue = {
-  CONFIG_INVALID: { exit: 78, retry: false },
-  NODE_TOO_OLD: { exit: 1, retry: false },
-  TOOL_MISSING: { exit: 1, retry: true },
-  TOOL_NOT_PERMITTED: { exit: 1, retry: true },
-  TOOL_FAILED: { exit: 1, retry: true },
-  TOOL_TIMED_OUT: { exit: 1, retry: true },
-  DESCRIPTORS_EXHAUSTED: { exit: 1, retry: true },
-  TOOL_OUTPUT_UNEXPECTED: { exit: 1, retry: true },
-  TABLE_INCOMPATIBLE: { exit: 1, retry: true },
-  NETLINK_FAILED: { exit: 1, retry: true },
-  SYSCTL_NOT_WRITTEN: { exit: 1, retry: true },
-  RULES_NOT_CONVERGING: { exit: 1, retry: true },
-  STATE_UNREADABLE: { exit: 1, retry: true },
-  STATE_NOT_WRITTEN: { exit: 1, retry: true },
-  TRACK_FILE_NOT_WRITTEN: { exit: 1, retry: true },
-  OUTPUT_NOT_WRITTEN: { exit: 1, retry: true },
-  API_CREDENTIALS_INVALID: { exit: 1, retry: true },
-  API_UNREACHABLE: { exit: 1, retry: true },
-  API_UNTRUSTED: { exit: 1, retry: true },
-  API_FORBIDDEN: { exit: 1, retry: true },
-  API_ANSWER_UNEXPECTED: { exit: 1, retry: true },
-  LISTEN_FAILED: { exit: 1, retry: true },
-  AGENT_ALREADY_RUNNING: { exit: 1, retry: false },
+  CONFIG_INVALID: { exit: misused, retry: false },
+  NODE_TOO_OLD: { exit: failed, retry: false },
+  TOOL_MISSING: { exit: failed, retry: true },
+  TOOL_NOT_PERMITTED: { exit: failed, retry: true },
+  TOOL_FAILED: { exit: failed, retry: true },
+  TOOL_TIMED_OUT: { exit: failed, retry: true },
+  DESCRIPTORS_EXHAUSTED: { exit: failed, retry: true },
+  TOOL_OUTPUT_UNEXPECTED: { exit: failed, retry: true },
+  TABLE_INCOMPATIBLE: { exit: failed, retry: true },
+  NETLINK_FAILED: { exit: failed, retry: true },
+  SYSCTL_NOT_WRITTEN: { exit: failed, retry: true },
+  RULES_NOT_CONVERGING: { exit: failed, retry: true },
+  STATE_UNREADABLE: { exit: failed, retry: true },
+  STATE_NOT_WRITTEN: { exit: failed, retry: true },
+  TRACK_FILE_NOT_WRITTEN: { exit: failed, retry: true },
+  OUTPUT_NOT_WRITTEN: { exit: failed, retry: true },
+  API_CREDENTIALS_INVALID: { exit: failed, retry: true },
+  API_UNREACHABLE: { exit: failed, retry: true },
+  API_UNTRUSTED: { exit: failed, retry: true },
+  API_FORBIDDEN: { exit: failed, retry: true },
+  API_ANSWER_UNEXPECTED: { exit: failed, retry: true },
+  LISTEN_FAILED: { exit: failed, retry: true },
+  AGENT_ALREADY_RUNNING: { exit: failed, retry: false },
+  INTERNAL_ERROR: { exit: failed, retry: false },
 } as const satisfies Record<string, { exit: number; retry: boolean }>;
 
 /** A stable name for one kind of failure; each has a row in docs/errors.md. */
@@ -35,6 +39,11 @@ export type ErrorCode = keyof typeof catalogue;
 
 /** All codes, in the order of the catalogue. */
 export const errorCodes = Object.keys(catalogue) as readonly ErrorCode[];
+
+/** The code of whatever was thrown: what is no VipnatError is a bug, INTERNAL_ERROR. */
+export function findErrorCode(error: unknown): ErrorCode {
+  return error instanceof VipnatError ? error.code : 'INTERNAL_ERROR';
+}
 
 /**
  * The one error class of vipnat. The message is one line: what was attempted, what happened, what comes next; only

@@ -1,3 +1,4 @@
+import { exitStatuses } from '../../lib/exit-status.ts';
 import { toPrintableLine } from '../../lib/printable.ts';
 import { quoteWords } from '../../lib/shell-words.ts';
 import { formatEndpoint } from '../../lib/address/endpoint.ts';
@@ -12,9 +13,6 @@ import { describeTable, type TablePlan } from '../plan.ts';
 import { type CheckContext } from './command-context.ts';
 import { createHostKernel, lookAtHost } from './host.ts';
 
-const inSyncStatus = 0;
-const driftStatus = 2;
-
 /** What it means for people that a hook is not in its place. */
 const chainToConsequence = new Map([
   ['PREROUTING', "clients on other hosts reach only the VIP holder's apiserver"],
@@ -23,7 +21,7 @@ const chainToConsequence = new Map([
   ['FORWARD', 'a FORWARD policy of DROP drops connections to apiservers on other nodes'],
 ]);
 
-/** `vipnat check`: says how the rules differ from what `run` would have written. Exit 0 in sync, 2 with drift. */
+/** `vipnat check`: says how the rules differ from what `run` would have written. Exit `done` in sync, `found` with drift. */
 export async function check({ config, stdout, stderr }: CheckContext): Promise<number> {
   const assessment = await lookAtHost(config, stderr);
   const { decisions, plan, missingSwitches } = assessment;
@@ -34,7 +32,7 @@ export async function check({ config, stdout, stderr }: CheckContext): Promise<n
   if (plan.tables.length === 0 && missingSwitches.length === 0) {
     for (const decision of decisions) stdout(`${toPrintableLine(describeInSync(decision))}\n`);
     stdout(warnings.join(''));
-    return inSyncStatus;
+    return exitStatuses.done;
   }
   const label = decisions.map(({ vip }) => formatEndpoint(vip)).join(', ');
   const lines = [
@@ -49,7 +47,7 @@ export async function check({ config, stdout, stderr }: CheckContext): Promise<n
     lines.map((line, index) => `${index === 0 ? `${label}  ` : indent}${toPrintableLine(line)}\n`).join(''),
   );
   stdout(warnings.join(''));
-  return driftStatus;
+  return exitStatuses.found;
 }
 
 /** No drift: the rules are as vipnat would write them, and do not help there. */

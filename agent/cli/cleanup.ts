@@ -1,4 +1,5 @@
 import { VipnatError } from '../../lib/errors.ts';
+import { exitStatuses } from '../../lib/exit-status.ts';
 import { parseSave } from '../../lib/netfilter/iptables/parse.ts';
 import { parseNftTable } from '../../lib/netfilter/nftables/parse.ts';
 import { converge } from '../converge.ts';
@@ -25,7 +26,7 @@ export async function cleanup({ stderr }: CleanupContext): Promise<number> {
   };
   const removed = await converge(kernel, lookForPlan);
   for (const line of describeRemoval(removed)) stderr(`${line}\n`);
-  return 0;
+  return exitStatuses.done;
 }
 
 function describeRemoval({ tables }: Plan): string[] {

@@ -7,12 +7,12 @@ import { diagnose } from '../doctor/diagnose.ts';
 import { gatherFacts } from '../doctor/gather.ts';
 import { createApiserver } from '../health/probe-connections.ts';
 import { type DoctorContext } from './command-context.ts';
-import { countOutcomes, formatDoctor } from './format/doctor.ts';
+import { chooseDoctorStatus, countOutcomes, formatDoctor } from './format/doctor.ts';
 import { formatDoctorJson } from './format/doctor-json.ts';
 import { createHostKernel, lookAtHost } from './host.ts';
 import { version } from './version.ts';
 
-/** `vipnat doctor`: what is wrong with this host, and what mends it. Exit 0, 2 with warnings, 1 with failures. */
+/** `vipnat doctor`: what is wrong with this host, and what mends it. Exit `done`, `found` with warnings only, or `foundFailures`. */
 export async function doctor({ config, given, options, stdout, stderr }: DoctorContext): Promise<number> {
   const facts = await gatherFacts({
     config,
@@ -26,7 +26,5 @@ export async function doctor({ config, given, options, stdout, stderr }: DoctorC
   });
   const found = diagnose(facts);
   stdout(options.json ? formatDoctorJson(found, hostname()) : formatDoctor(found, options.all));
-  const { failures, warnings } = countOutcomes(found);
-  if (failures > 0) return 1;
-  return warnings > 0 ? 2 : 0;
+  return chooseDoctorStatus(countOutcomes(found));
 }

@@ -39,8 +39,9 @@ Examples:
   vipnat plan --vip 10.0.0.50        what would be written on this host, and why
   vipnat run --vip 10.0.0.50         the agent
 
-Exit status: 0 done, 1 failed, 2 drift (check) or warnings (doctor),
-78 bad configuration.
+Exit status: 0 done, or all is well; 1 it could not be done or looked at;
+2 check, status or doctor found something; 3 doctor found failures;
+78 bad command line or configuration.
 See vipnat COMMAND --help for its options. Each option of the configuration can be
 a variable (VIPNAT_PROXY_MODE) or a key in the --config file (proxyMode) as well.`;
 
@@ -66,7 +67,7 @@ Exit status: 0 printed, or nothing to change; 1 failed; 78 bad configuration.`,
 Example:
   vipnat check --vip 10.0.0.50
 
-Exit status: 0 in sync, 2 drift, 1 failed, 78 bad configuration.`,
+Exit status: 0 in sync, 1 failed, 2 drift, 78 bad configuration.`,
   status: `
 Examples:
   vipnat status --vip 10.0.0.50
@@ -74,7 +75,7 @@ Examples:
   vipnat status --vip 10.0.0.50 --watch=5
 
 Needs neither the agent nor the API. Nothing is written.
-Exit status: 0 all is well, 1 not balanced, not in sync or failed, 78 bad configuration.`,
+Exit status: 0 all is well, 1 failed, 2 not balanced or not in sync, 78 bad configuration.`,
   doctor: `
 Examples:
   vipnat doctor --vip 10.0.0.50
@@ -83,7 +84,7 @@ Examples:
 
 Before an installation and when something is wrong. Needs neither the agent nor the
 API; what it cannot find out it says. Nothing is written.
-Exit status: 0 all is well, 2 warnings, 1 failures, 78 bad configuration.`,
+Exit status: 0 all is well, 1 failed, 2 warnings, 3 failures found, 78 bad configuration.`,
   cleanup: `
 Example:
   vipnat cleanup

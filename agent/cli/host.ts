@@ -69,8 +69,8 @@ export function findRoute({ kubeconfig, vips }: Config): ApiRoute | null {
 
 function createOneTimeApi(config: Config, tell: Tell): ClusterApi {
   const route = findRoute(config);
-  const onProblem = ({ message }: VipnatError) => {
-    tell(`${message}: the apiservers are known from elsewhere, if at all\n`);
+  const onProblem = ({ code, message }: VipnatError) => {
+    tell(`[${code}] ${message}: the apiservers are known from elsewhere, if at all\n`);
   };
   const listed = route === null ? noApi : new ListedApi({ route, clock: systemClock, onProblem });
   return {

@@ -1,6 +1,7 @@
 import { hostname } from 'node:os';
 import { dirname } from 'node:path';
 import { VipnatError } from '../../lib/errors.ts';
+import { exitStatuses } from '../../lib/exit-status.ts';
 import { readInterfaces } from '../../lib/kernel/interfaces.ts';
 import { replaceFile } from '../../lib/replace-file.ts';
 import { planVrrp } from '../keepalived/plan-vrrp.ts';
@@ -20,7 +21,7 @@ export async function keepalived({ config, options, stdout, stderr }: Keepalived
   if (options.output === null || dirname(options.output) !== folder) {
     stderr(`keepalived needs the folder ${folder} when it starts: mkdir -p ${folder}\n`);
   }
-  return 0;
+  return exitStatuses.done;
 }
 
 /** Whole or not at all. keepalived takes no file that others may write. */

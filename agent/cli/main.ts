@@ -6,6 +6,6 @@ const refusal = refuseOldNode(process.versions.node);
 if (refusal === null) {
   void import('./process.ts').then(({ runProcess }) => runProcess());
 } else {
-  process.stderr.write(`vipnat: ${refusal.message}\n`);
+  process.stderr.write(`vipnat: [${refusal.code}] ${refusal.message}\n`);
   process.exitCode = refusal.exitCode;
 }

@@ -1,12 +1,11 @@
 import { writeSync } from 'node:fs';
-
-/** What a shell shows of a program that SIGPIPE ended: 128 and 13. Node ignores that signal, so vipnat ends itself. */
-export const readerGoneStatus = 141;
+import { exitStatuses } from '../../lib/exit-status.ts';
+import { formatErrorLine } from './error-text.ts';
 
 /**
  * Writes to standard output at once and whole. Not by process.stdout: opening that stream takes a tenth of the
  * time in which `vipnat plan` is done. When the reader went away (`vipnat plan | head`), the process ends with
- * readerGoneStatus and no message. When the output cannot be written for another reason (a full disk), the process
+ * `readerGone` and no message. When the output cannot be written for another reason (a full disk), the process
  * ends with status 1.
  */
 export function writeStdout(text: string): void {
@@ -14,9 +13,11 @@ export function writeStdout(text: string): void {
     writeWhole(1, text);
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
-    if (code === 'EPIPE') process.exit(readerGoneStatus);
-    writeStderr(`vipnat: standard output cannot be written: ${message}\n`);
-    process.exit(1);
+    if (code === 'EPIPE') process.exit(exitStatuses.readerGone);
+    writeStderr(
+      `${formatErrorLine('OUTPUT_NOT_WRITTEN', `standard output cannot be written: ${message}`)}\n`,
+    );
+    process.exit(exitStatuses.failed);
   }
 }
 

@@ -1,3 +1,4 @@
+import { exitStatuses } from '../../lib/exit-status.ts';
 import { type Config } from '../config/config.ts';
 import { describeInSync } from '../describe.ts';
 import { planOffline, type PlannedState } from '../offline.ts';
@@ -14,7 +15,7 @@ export async function plan({ config, options, stdout, stderr }: PlanContext): Pr
   if (isInSync(state)) {
     for (const decision of state.decisions) stderr(`${describeInSync(decision)}. Nothing to change.\n`);
   }
-  return 0;
+  return exitStatuses.done;
 }
 
 function isInSync({ plan, missingSwitches }: PlannedState): boolean {

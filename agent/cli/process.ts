@@ -7,7 +7,10 @@ import { runProgram } from './program.ts';
 export async function runProcess(): Promise<void> {
   if (process.pid === 1) endOnSignals();
   process.on('uncaughtException', (error) => {
-    const { text, exitCode } = formatError(error, process.env['VIPNAT_LOG_LEVEL'] === 'debug');
+    const { text, exitCode } = formatError(error, {
+      isDebug: process.env['VIPNAT_LOG_LEVEL'] === 'debug',
+      isJson: false,
+    });
     writeStderr(text);
     process.exit(exitCode);
   });

@@ -1,9 +1,10 @@
 import { VipnatError } from '../../lib/errors.ts';
+import { exitStatuses } from '../../lib/exit-status.ts';
 import { configVariable, type Environment } from '../config/environment.ts';
 import { type ConfigReading, readConfig } from '../config/load.ts';
 import { parseCommandLine } from './command-line.ts';
 import { findCommandProblems } from './command-rules.ts';
-import { formatError } from './error-text.ts';
+import { type ErrorForm, formatError } from './error-text.ts';
 import { type ConfiguredCommand, type ConfiguredInvocation } from './invocation.ts';
 import { version } from './version.ts';
 
@@ -18,27 +19,44 @@ export interface ProgramHost {
 
 /** Runs one command line to its end and answers the exit status. Never rejects: what fails is printed to stderr. */
 export async function runProgram(host: ProgramHost): Promise<number> {
-  let isDebug = host.environment['VIPNAT_LOG_LEVEL'] === 'debug';
+  let form: ErrorForm = { isDebug: host.environment['VIPNAT_LOG_LEVEL'] === 'debug', isJson: false };
   try {
     const invocation = parseCommandLine(host.args, version);
     if (invocation.kind === 'text') {
       host.stdout(invocation.text);
-      return 0;
+      return exitStatuses.done;
     }
     if (invocation.kind === 'vrid') {
       const { vrid } = await import('./vrid.ts');
       host.stdout(vrid(invocation.vip));
-      return 0;
+      return exitStatuses.done;
     }
-    isDebug = invocation.flags['logLevel'] === 'debug' || isDebug;
+    form = guessForm(invocation, host.environment);
     const reading = await checkConfig(invocation, host.environment);
-    isDebug = reading.config.logLevel === 'debug';
+    form = toForm(invocation.command, reading.config);
     return await runCommand(invocation.command, reading, host);
   } catch (error) {
-    const { text, exitCode } = formatError(error, isDebug);
+    const { text, exitCode } = formatError(error, form);
     host.stderr(text);
     return exitCode;
   }
+}
+
+/** Before the configuration is read: what a flag or a variable says. */
+function guessForm({ command, flags }: ConfiguredInvocation, environment: Environment): ErrorForm {
+  return toForm(command, {
+    logLevel: flags['logLevel'] ?? environment['VIPNAT_LOG_LEVEL'],
+    logFormat: flags['logFormat'] ?? environment['VIPNAT_LOG_FORMAT'],
+  });
+}
+
+/** Only the agent has a log: what ends by itself speaks to a person, or to the person's script. */
+function toForm(
+  command: ConfiguredCommand,
+  { logLevel, logFormat }: { readonly logLevel: unknown; readonly logFormat: unknown },
+): ErrorForm {
+  const isAgent = command.name === 'run' && !command.options.once && !command.options.dryRun;
+  return { isDebug: logLevel === 'debug', isJson: isAgent && logFormat === 'json' };
 }
 
 async function checkConfig(

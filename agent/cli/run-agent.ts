@@ -2,6 +2,7 @@ import { constants, setPriority } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
 import { formatEndpoint } from '../../lib/address/endpoint.ts';
 import { type VipnatError } from '../../lib/errors.ts';
+import { exitStatuses } from '../../lib/exit-status.ts';
 import { systemClock } from '../../lib/kernel/clock.ts';
 import { systemRandom } from '../../lib/kernel/random.ts';
 import { createKernel } from '../../lib/kernel/kernel.ts';
@@ -76,7 +77,7 @@ export async function runAgent(config: Config, info: AgentInfo): Promise<number>
     logger.info(`${await signal}: stopping; the rules stay (vipnat cleanup removes them)`);
     await agent.stop();
     await stopEvents();
-    return 0;
+    return exitStatuses.done;
   } finally {
     await Promise.all([release(), server?.stop()]);
   }

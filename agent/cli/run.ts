@@ -1,3 +1,4 @@
+import { exitStatuses } from '../../lib/exit-status.ts';
 import { systemClock } from '../../lib/kernel/clock.ts';
 import { converge } from '../converge.ts';
 import { describeInSync } from '../describe.ts';
@@ -32,8 +33,8 @@ async function runOnce({ config, stderr }: RunContext): Promise<number> {
     switchedOn: ({ name }) => {
       stderr(`${name} was 0, and is 1 now\n`);
     },
-    notSwitched: ({ message }) => {
-      stderr(`${message}\n`);
+    notSwitched: ({ code, message }) => {
+      stderr(`[${code}] ${message}\n`);
     },
   };
   await converge(ports.kernel, async () => {
@@ -51,5 +52,5 @@ async function runOnce({ config, stderr }: RunContext): Promise<number> {
     return assessment.plan;
   });
   stderr(lines.join(''));
-  return 0;
+  return exitStatuses.done;
 }

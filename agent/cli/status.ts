@@ -1,3 +1,4 @@
+import { exitStatuses } from '../../lib/exit-status.ts';
 import { systemClock } from '../../lib/kernel/clock.ts';
 import { watchStdoutReader } from '../../lib/kernel/stdout-reader.ts';
 import { type Config } from '../config/config.ts';
@@ -10,13 +11,12 @@ import { formatStatus } from './format/status.ts';
 import { formatStatusJson } from './format/status-json.ts';
 import { createHostKernel, lookAtHost } from './host.ts';
 import { nameNode } from './node-name.ts';
-import { readerGoneStatus } from './output.ts';
 
 const clearScreen = '\u001b[H\u001b[2J';
 
 /**
- * `vipnat status`: how it is, on one screen. Exit 0, or 1 when a VIP is not balanced or the rules are not as they should
- * be. With --watch it ends when it is stopped, or when nobody reads its output any more.
+ * `vipnat status`: how it is, on one screen. Exit `done`, or `found` when a VIP is not balanced or the rules are not
+ * as they should be. With --watch it ends when it is stopped, or when nobody reads its output any more.
  */
 export async function status({ config, options, stdout, stderr }: StatusContext): Promise<number> {
   const { json, watchMs } = options;
@@ -24,8 +24,8 @@ export async function status({ config, options, stdout, stderr }: StatusContext)
     const found = await readStatus(config, stderr);
     const text = json ? formatStatusJson(found, nameNode(config), systemClock.date()) : formatStatus(found);
     stdout(watchMs !== null && process.stdout.isTTY ? `${clearScreen}${text}` : text);
-    if (watchMs === null) return isInTrouble(found) ? 1 : 0;
-    if ((await waitForNext(watchMs)) === 'reader gone') return readerGoneStatus;
+    if (watchMs === null) return isInTrouble(found) ? exitStatuses.found : exitStatuses.done;
+    if ((await waitForNext(watchMs)) === 'reader gone') return exitStatuses.readerGone;
   }
 }
 

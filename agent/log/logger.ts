@@ -1,10 +1,12 @@
 import { toPrintable, toPrintableJson, toPrintableLine } from '../../lib/printable.ts';
 import { type Config, type LogLevel } from '../config/config.ts';
 
-/** What a line may carry beside its sentence. Only the JSON format prints them, `details` apart. */
+/** What a line may carry beside its sentence. Only the JSON format prints them, `code` and `details` apart. */
 export interface LogFields {
   /** What a tool printed or was given, of several lines: the pretty format prints it below the sentence. */
   readonly details?: string;
+  /** Which error of docs/errors.md it is: the pretty format prints it before the sentence. */
+  readonly code?: string;
   readonly [name: string]: string | number | boolean | null | readonly string[] | undefined;
 }
 
@@ -35,7 +37,8 @@ export async function createLogger(
   // The agent goes on when nobody reads its lines any more, as when journald restarts.
   stream.on('error', () => undefined);
   const isColoured = stream.isTTY === true && (process.env['NO_COLOR'] ?? '') === '';
-  const formatLine = logFormat === 'json' ? formatJson : (entry: Entry) => formatPretty(entry, isColoured);
+  const formatLine =
+    logFormat === 'json' ? formatJsonLine : (entry: Entry) => formatPretty(entry, isColoured);
   const winston = create({
     level: logLevel,
     levels: config.npm.levels,
@@ -55,15 +58,16 @@ export async function createLogger(
   return { error: logAt('error'), warn: logAt('warn'), info: logAt('info'), debug: logAt('debug') };
 }
 
-/** A line as winston hands it over, with format.timestamp's time in ISO form. */
-interface Entry {
+/** A line of the log: its time is in ISO form, as format.timestamp has it. */
+export interface Entry {
   readonly level: LogLevel;
   readonly message: string;
   readonly timestamp: string;
   readonly fields: Readonly<Record<string, unknown>> & { readonly details?: string };
 }
 
-function formatJson({ level, message, timestamp, fields }: Entry): string {
+/** A line of the JSON log, without its newline. */
+export function formatJsonLine({ level, message, timestamp, fields }: Entry): string {
   // Twice, so that these three come first and yet no field can take their place.
   const own = { time: timestamp, level, msg: message };
   return toPrintableJson({ ...own, ...fields, ...own });
@@ -73,7 +77,8 @@ function formatPretty({ level, message, timestamp, fields }: Entry, isColoured: 
   const time = new Date(timestamp);
   const padded = level.padEnd(5);
   const word = isColoured ? `${colours[level]}${padded}\u001b[0m` : padded;
-  const line = `${formatClockTime(time)} ${word} ${toPrintableLine(message)}`;
+  const code = typeof fields['code'] === 'string' ? `[${fields['code']}] ` : '';
+  const line = `${formatClockTime(time)} ${word} ${toPrintableLine(`${code}${message}`)}`;
   if (fields.details === undefined) return line;
   return `${line}\n${toPrintable(fields.details.trimEnd()).replaceAll(/^/gm, '    ')}`;
 }

@@ -1,5 +1,5 @@
 import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
-import { errorCodes, VipnatError } from '../../lib/errors.ts';
+import { errorCodes, findErrorCode, VipnatError } from '../../lib/errors.ts';
 import { isOutdated } from '../../lib/netfilter/drift.ts';
 import { type Assessment } from '../assess.ts';
 import { type Decision, type Way } from '../decide.ts';
@@ -15,7 +15,7 @@ const writeReasons = ['decision', 'repair', 'update'] as const;
 const lastingCodes = errorCodes.filter((code) => new VipnatError(code, '').retry);
 
 /** The code of a failure that is none of ours. */
-const unknownCode = 'UNKNOWN';
+const unknownCode = findErrorCode(undefined);
 
 /** Counts what the loop does and what becomes of the apiservers. What can happen counts from 0: a rate needs a first value. */
 export class Tally implements Partial<LoopObserver> {
@@ -60,8 +60,7 @@ export class Tally implements Partial<LoopObserver> {
   }
 
   failure(error: unknown): void {
-    const code = error instanceof VipnatError ? error.code : unknownCode;
-    this.#meter.count('vipnat_failures_total', { code });
+    this.#meter.count('vipnat_failures_total', { code: findErrorCode(error) });
   }
 
   flowsReset(vip: Endpoint, _backend: Endpoint, count: number): void {

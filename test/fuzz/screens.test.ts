@@ -131,8 +131,8 @@ test('log lines, errors and events of any words are lines', async () => {
     make: (random) => [makeHostileText(random), makeHostileText(random), `m${random.below(9)}`] as const,
     check: ([first, second, node]) => {
       const error = toolFailed({ tool: 'nft', exitCode: 1, stderr: first, input: second });
-      insistOnPrintable(formatError(error, true).text);
-      insistOnPrintable(formatError(new TypeError(first), true).text);
+      insistOnPrintable(formatError(error, { isDebug: true, isJson: false }).text);
+      insistOnPrintable(formatError(new TypeError(first), { isDebug: true, isJson: false }).text);
       for (const logger of loggers) logger.info(`${first} is ${second}`, { code: first, details: second });
       insistOnPrintable(String(stream.read() ?? ''));
       const date = new Date(0);

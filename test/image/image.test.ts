@@ -88,7 +88,9 @@ describe('the image', () => {
     async () => {
       const { exitCode, stdout, stderr } = await run('check', '--vip', '10.0.0.50');
       expect({ exitCode, stdout }).toEqual({ exitCode: 1, stdout: '' });
-      expect(stderr).toMatch(/^vipnat: .*run as root or with CAP_NET_ADMIN and CAP_NET_RAW$/);
+      expect(stderr).toMatch(
+        /^vipnat: \[TOOL_NOT_PERMITTED\] .*run as root or with CAP_NET_ADMIN and CAP_NET_RAW$/,
+      );
     },
     limitMs,
   );

@@ -140,7 +140,9 @@ describe('a host without any iptables', () => {
     async () => {
       const result = await run(['check', ...args], '/nowhere');
       expect(result).toMatchObject({ exitCode: 1, stdout: '' });
-      expect(result.stderr).toMatch(/^vipnat: iptables-nft-save is not in PATH: install .*\n?$/);
+      expect(result.stderr).toMatch(
+        /^vipnat: \[TOOL_MISSING\] iptables-nft-save is not in PATH: install .*\n?$/,
+      );
     },
     limitMs,
   );

@@ -46,10 +46,10 @@ test(
 );
 
 test(
-  'status without an agent and without rules says both on one screen, and exits with 1',
+  'status without an agent and without rules says both on one screen, and exits with 2',
   async () => {
     const { exitCode, stdout, stderr } = await vipnat(cluster, 'm1', ['status', ...vipArguments]);
-    expect({ exitCode, stderr }).toEqual({ exitCode: 1, stderr: '' });
+    expect({ exitCode, stderr }).toEqual({ exitCode: 2, stderr: '' });
     expect(stdout).toMatch(/^10\.77\.0\.50:6443 {3}held by this node · service-chain · NOT IN SYNC /);
     expect(stdout).toContain('agent       NOT RUNNING');
   },

@@ -10,6 +10,7 @@ const vipArguments = ['--vip', vips.ipv4];
 const client = { seat: 'outside client', host: vips.ipv4 } as const;
 const commands: readonly (readonly string[])[] = [
   ['check', ...vipArguments],
+  ['status', ...vipArguments],
   ['plan', ...vipArguments],
   ['run', '--once', ...vipArguments],
   ['cleanup'],
@@ -59,7 +60,7 @@ describe('a command on a bad night says so in one line, exits with 1 and writes 
     'when the tool that reads fails: %s',
     async (...args) => {
       shims.replace('iptables-nft-save', 'echo "iptables-nft-save: boom" >&2; exit 3');
-      const line = /^vipnat: iptables-nft-save failed with exit status 3: boom$/;
+      const line = /^vipnat: \[[A-Z_]+\] iptables-nft-save failed with exit status 3: boom$/;
       await expectOneLine(['env', `PATH=${shims.path}`], args, line);
     },
     limitMs,
@@ -69,7 +70,7 @@ describe('a command on a bad night says so in one line, exits with 1 and writes 
     'when the tool that reads prints what is no ruleset: %s',
     async (...args) => {
       shims.replace('iptables-nft-save', `printf '*nat\\n:PREROUTING ACCEPT [0:0]\\n%%&$ what?\\n'`);
-      await expectOneLine(['env', `PATH=${shims.path}`], args, /^vipnat: .*iptables-nft-save.*$/);
+      await expectOneLine(['env', `PATH=${shims.path}`], args, /^vipnat: \[[A-Z_]+\] .*iptables-nft-save.*$/);
     },
     limitMs,
   );
@@ -79,7 +80,7 @@ describe('a command on a bad night says so in one line, exits with 1 and writes 
     async () => {
       shims.replaceLater('iptables-nft-save', '"$TOOL" | head -c 700; exit 0');
       shims.breakNow();
-      const line = /^vipnat: iptables-nft-save printed no whole set of rules: /;
+      const line = /^vipnat: \[[A-Z_]+\] iptables-nft-save printed no whole set of rules: /;
       await expectOneLine(['env', `PATH=${shims.path}`], ['run', '--once', ...vipArguments], line);
     },
     limitMs,
@@ -89,7 +90,7 @@ describe('a command on a bad night says so in one line, exits with 1 and writes 
     'when the tool that reads hangs',
     async () => {
       shims.replace('iptables-nft-save', 'exec sleep 60');
-      const line = /^vipnat: iptables-nft-save had not ended after 10 s and was killed$/;
+      const line = /^vipnat: \[[A-Z_]+\] iptables-nft-save had not ended after 10 s and was killed$/;
       await expectOneLine(['env', `PATH=${shims.path}`], ['run', '--once', ...vipArguments], line);
     },
     limitMs,
@@ -99,7 +100,7 @@ describe('a command on a bad night says so in one line, exits with 1 and writes 
     'when the tool that writes refuses',
     async () => {
       shims.replace('iptables-nft-restore', 'echo "iptables-nft-restore: line 2 failed" >&2; exit 1');
-      const line = /^vipnat: iptables-nft-restore failed with exit status 1: line 2 failed$/;
+      const line = /^vipnat: \[[A-Z_]+\] iptables-nft-restore failed with exit status 1: line 2 failed$/;
       await expectOneLine(['env', `PATH=${shims.path}`], ['run', '--once', ...vipArguments], line);
     },
     limitMs,
@@ -108,7 +109,7 @@ describe('a command on a bad night says so in one line, exits with 1 and writes 
   test.each(commands)(
     'when there is no iptables: %s',
     async (...args) => {
-      const line = /^vipnat: iptables-nft-save is not in PATH: install the package iptables /;
+      const line = /^vipnat: \[[A-Z_]+\] iptables-nft-save is not in PATH: install the package iptables /;
       await expectOneLine(['env', `PATH=${shims.onlyPath}`], args, line);
     },
     limitMs,
@@ -125,7 +126,11 @@ describe('a command on a bad night says so in one line, exits with 1 and writes 
         '--inh-caps',
         '-net_admin',
       ];
-      await expectOneLine(wrapper, args, /^vipnat: .* is not permitted .*CAP_NET_ADMIN/);
+      await expectOneLine(
+        wrapper,
+        args,
+        /^vipnat: \[TOOL_NOT_PERMITTED\] .* is not permitted .*CAP_NET_ADMIN/,
+      );
     },
     limitMs,
   );
@@ -138,7 +143,7 @@ describe('a command on a bad night says so in one line, exits with 1 and writes 
         await expectOneLine(
           [],
           args,
-          /^vipnat: iptables-nft-save cannot show the table nat: find the rule with `nft list table ip nat`/,
+          /^vipnat: \[[A-Z_]+\] iptables-nft-save cannot show the table nat: find the rule with `nft list table ip nat`/,
         );
       } finally {
         const listing = await shell('nft --handle list chain ip nat PREROUTING');
@@ -171,7 +176,7 @@ test(
     shims.breakNow();
     await shell('iptables-nft -t nat -F VIPNAT');
     await agent.waitForLine(
-      /error iptables-nft-save failed with exit status 1: boom \(the last good rules stay/,
+      /error \[TOOL_FAILED\] iptables-nft-save failed with exit status 1: boom \(the last good rules stay/,
     );
     // Several tries, each of them twice as late as the one before.
     await sleep(1500);

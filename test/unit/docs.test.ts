@@ -14,8 +14,10 @@ import { keepalivedSwitches } from '../../agent/keepalived/options.ts';
 import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
 import { readDocument } from '../../agent/config/document.ts';
 import { describeReason, eventReasons } from '../../agent/events/reasons.ts';
+import { commandHelp } from '../../agent/cli/help.ts';
 import { errorCodes, VipnatError } from '../../lib/errors.ts';
-import { readTable, unquote } from '../documents/table.ts';
+import { exitStatuses } from '../../lib/exit-status.ts';
+import { readSection, readTable, unquote } from '../documents/table.ts';
 
 let configuration = '';
 let errors = '';
@@ -101,13 +103,29 @@ describe('every option', () => {
 });
 
 test('docs/errors.md has a row for every code, in the order of the catalogue, with its exit status and retry', () => {
-  const rows = readTable(errors).map(([code, , , exit, retry]) => [unquote(code), Number(exit), retry]);
+  const [catalogue = ''] = errors.split('\n## ');
+  const rows = readTable(catalogue).map(([code, , , exit, retry]) => [unquote(code), Number(exit), retry]);
   expect(rows).toEqual(
     errorCodes.map((code) => {
       const error = new VipnatError(code, 'x');
       return [code, error.exitCode, error.retry ? 'yes' : 'no'];
     }),
   );
+});
+
+test('docs/errors.md has a row for every exit status, in the order of the table in code', () => {
+  const rows = readTable(readSection('docs/errors.md', 'Exit statuses')).map(([status]) => unquote(status));
+  expect(rows).toEqual([...Object.values(exitStatuses).map(String), '128 + N']);
+});
+
+test('README and the help of each command name only exit statuses that are in the table', async () => {
+  const readme = await readFile('README.md', 'utf8');
+  const cells = [...readme.matchAll(/^\| `vipnat [a-z]+.*\|([^|]+)\|$/gm)].map(([, cell = '']) => cell);
+  const helps = Object.values(commandHelp).map((text) => /^Exit status: [^]*$/m.exec(text)?.[0] ?? 'none');
+  const named = [...cells, ...helps].flatMap((text) => text.match(/\b\d+\b/g) ?? ['none']);
+  expect(cells).toHaveLength(commandNames.length);
+  const known: readonly string[] = Object.values(exitStatuses).map(String);
+  expect(named.filter((status) => !known.includes(status))).toEqual([]);
 });
 
 test('docs/events.md has a row for every reason of an event, in the order of the catalogue, and no other', () => {

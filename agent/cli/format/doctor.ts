@@ -1,3 +1,4 @@
+import { exitStatuses } from '../../../lib/exit-status.ts';
 import { toPrintableLine } from '../../../lib/printable.ts';
 import { type Outcome, type TopicOutcome } from '../../doctor/diagnose.ts';
 
@@ -14,6 +15,12 @@ export function countOutcomes(topics: readonly TopicOutcome[]): OutcomeCounts {
   const count = (level: Outcome['level']) =>
     topics.flatMap(({ outcomes }) => outcomes).filter((outcome) => outcome.level === level).length;
   return { failures: count('fail'), warnings: count('warn'), ok: count('ok'), skipped: count('skipped') };
+}
+
+/** The exit status for what was found: failures count before warnings. What was not checked is no finding. */
+export function chooseDoctorStatus({ failures, warnings }: OutcomeCounts): number {
+  if (failures > 0) return exitStatuses.foundFailures;
+  return warnings > 0 ? exitStatuses.found : exitStatuses.done;
 }
 
 /** One screen: what is well in a line for each topic, then failures, warnings and what was not checked, then the sum. */

@@ -37,7 +37,9 @@ describe('dist/, taken away from its checkout', () => {
     writeFileSync(join(folder, 'a.yaml'), 'vip: 10.0.0.50\ncolour: blue\n');
     expect(run(['plan', '--config', 'a.yaml'])).toMatchObject({
       status: 78,
-      stderr: expect.stringMatching(/^vipnat: colour is no option \(from a\.yaml line 2\)\. .*\n$/),
+      stderr: expect.stringMatching(
+        /^vipnat: \[CONFIG_INVALID\] colour is no option \(from a\.yaml line 2\)\. .*\n$/,
+      ),
     });
   });
 
@@ -76,7 +78,7 @@ describe('dist/, taken away from its checkout', () => {
       status: 1,
       stdout: '',
       stderr: expect.stringMatching(
-        /^vipnat: this is Node 18\.20\.8, and vipnat needs 22\.19 or newer\..*\n$/,
+        /^vipnat: \[NODE_TOO_OLD\] this is Node 18\.20\.8, and vipnat needs 22\.19 or newer\..*\n$/,
       ),
     });
   });
@@ -123,7 +125,7 @@ describe('standard output', () => {
       stdio: ['ignore', openSync('/dev/full', 'w'), 'pipe'],
       env: {},
     });
-    expect(stderr).toMatch(/^vipnat: standard output cannot be written: ENOSPC.*\n$/);
+    expect(stderr).toMatch(/^vipnat: \[OUTPUT_NOT_WRITTEN\] standard output cannot be written: ENOSPC.*\n$/);
     expect(status).toBe(1);
   });
 });

@@ -108,7 +108,7 @@ describe('vipnat keepalived', () => {
     expect(found.unwritten).toEqual({
       exitCode: 1,
       stdout: '',
-      stderr: expect.stringMatching(/^vipnat: writing \S+ failed \(EEXIST\)\n$/),
+      stderr: expect.stringMatching(/^vipnat: \[OUTPUT_NOT_WRITTEN\] writing \S+ failed \(EEXIST\)\n$/),
     });
   });
 
@@ -117,7 +117,7 @@ describe('vipnat keepalived', () => {
       exitCode: 78,
       stdout: '',
       stderr:
-        'vipnat: 198.51.100.50 is in no subnet of this host (it has eth0, eth0.7). Name its interface: --interface eth0\n',
+        'vipnat: [CONFIG_INVALID] 198.51.100.50 is in no subnet of this host (it has eth0, eth0.7). Name its interface: --interface eth0\n',
     });
   });
 });

@@ -32,12 +32,12 @@ describe('the program', () => {
     expect(await runWith(['vrid', '10.0.0.300'])).toEqual({
       exitCode: 78,
       stdout: '',
-      stderr: 'vipnat: 10.0.0.300 is not an IP address. Example: vipnat vrid 10.0.0.50\n',
+      stderr: 'vipnat: [CONFIG_INVALID] 10.0.0.300 is not an IP address. Example: vipnat vrid 10.0.0.50\n',
     });
     expect(await runWith(['vrid', '10.0.0.255'])).toMatchObject({
       exitCode: 78,
       stdout: '',
-      stderr: expect.stringMatching(/^vipnat: .*--vrid.*\n$/),
+      stderr: expect.stringMatching(/^vipnat: \[CONFIG_INVALID\] .*--vrid.*\n$/),
     });
   });
 
@@ -54,7 +54,7 @@ describe('the program', () => {
       exitCode: 78,
       stdout: '',
       stderr: expect.stringMatching(
-        /^vipnat: no virtual IP .*\nvipnat: --image A .*\nvipnat: --namespace B .*\n$/,
+        /^vipnat: \S+ no virtual IP .*\nvipnat: \S+ --image A .*\nvipnat: \S+ --namespace B .*\n$/,
       ),
     });
   });
@@ -66,12 +66,12 @@ describe('the program', () => {
     );
     expect([exitCode, stdout]).toEqual([78, '']);
     expect(stderr.trimEnd().split('\n')).toEqual([
-      'vipnat: --colour is no option of run. See vipnat run --help',
-      'vipnat: VIPNAT_VPI in the environment is no option. Did you mean VIPNAT_VIP?',
-      expect.stringMatching(/^vipnat: --mode fast is none of /),
-      expect.stringMatching(/^vipnat: --endpoints m1 is not an IP address \(from VIPNAT_ENDPOINTS\)/),
-      expect.stringMatching(/^vipnat: --once and --dry-run exclude each other/),
-      'vipnat: no virtual IP given. Example: --vip 10.0.0.50:6443',
+      'vipnat: [CONFIG_INVALID] --colour is no option of run. See vipnat run --help',
+      'vipnat: [CONFIG_INVALID] VIPNAT_VPI in the environment is no option. Did you mean VIPNAT_VIP?',
+      expect.stringMatching(/^vipnat: \S+ --mode fast is none of /),
+      expect.stringMatching(/^vipnat: \S+ --endpoints m1 is not an IP address \(from VIPNAT_ENDPOINTS\)/),
+      expect.stringMatching(/^vipnat: \S+ --once and --dry-run exclude each other/),
+      'vipnat: [CONFIG_INVALID] no virtual IP given. Example: --vip 10.0.0.50:6443',
     ]);
   });
 
@@ -79,8 +79,24 @@ describe('the program', () => {
     const environment = { VIPNAT_CONFIG: '/nonexistent/a.yaml' };
     expect((await runWith(['check'], environment)).stderr).toContain('/nonexistent/a.yaml cannot be read');
     expect((await runWith(['check', '--config', '/nonexistent/b.yaml'], environment)).stderr).toBe(
-      'vipnat: --config /nonexistent/b.yaml cannot be read: there is no such file\n',
+      'vipnat: [CONFIG_INVALID] --config /nonexistent/b.yaml cannot be read: there is no such file\n',
     );
-    expect((await runWith(['check'], { VIPNAT_CONFIG: '' })).stderr).toMatch(/^vipnat: no virtual IP given/);
+    expect((await runWith(['check'], { VIPNAT_CONFIG: '' })).stderr).toMatch(
+      /^vipnat: \S+ no virtual IP given/,
+    );
+  });
+
+  test.each<[string, readonly string[], Environment]>([
+    ['the flag', ['run', '--log-format', 'json'], {}],
+    ['the variable', ['run'], { VIPNAT_LOG_FORMAT: 'json' }],
+  ])('an agent that does not start says so in the format of its log, by %s', async (_, args, environment) => {
+    const { exitCode, stderr } = await runWith(args, environment);
+    expect(exitCode).toBe(78);
+    expect(JSON.parse(stderr)).toMatchObject({ level: 'error', code: 'CONFIG_INVALID' });
+  });
+
+  test('other commands have no log: their errors are text', async () => {
+    const { stderr } = await runWith(['plan', '--log-format', 'json']);
+    expect(stderr).toMatch(/^vipnat: \[CONFIG_INVALID\] no virtual IP given/);
   });
 });

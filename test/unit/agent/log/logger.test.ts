@@ -17,7 +17,7 @@ async function record(
 describe('pretty lines', () => {
   test('are local time to the millisecond, level and sentence', async () => {
     const text = await record('pretty', 'info', (logger) => {
-      logger.info('10.0.0.13:6443 is dead', { code: 'X' });
+      logger.info('10.0.0.13:6443 is dead', { way: 'direct' });
       logger.error('no');
     });
     expect(text).toMatch(
@@ -34,6 +34,13 @@ describe('pretty lines', () => {
       logger.warn('it\nfailed', { details: '*nat\nCOMMIT\n' });
     });
     expect(text.slice(13)).toBe('warn  it failed\n    *nat\n    COMMIT\n');
+  });
+
+  test('of an error have its code before the sentence, as a failed command has', async () => {
+    const text = await record('pretty', 'info', (logger) => {
+      logger.error('nft failed', { code: 'TOOL_FAILED' });
+    });
+    expect(text.slice(13)).toBe('error [TOOL_FAILED] nft failed\n');
   });
 
   test('are coloured on a terminal only, and there not with NO_COLOR', async () => {

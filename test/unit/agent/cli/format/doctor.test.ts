@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { formatDoctor } from '../../../../../agent/cli/format/doctor.ts';
+import { chooseDoctorStatus, formatDoctor } from '../../../../../agent/cli/format/doctor.ts';
 import { formatDoctorJson } from '../../../../../agent/cli/format/doctor-json.ts';
 import { type TopicOutcome } from '../../../../../agent/doctor/diagnose.ts';
 
@@ -68,4 +68,15 @@ describe('what doctor prints', () => {
       ],
     });
   });
+});
+
+test.each([
+  [{ failures: 0, warnings: 0, ok: 40, skipped: 0 }, 0],
+  // What could not be found out is no finding, and no failure of doctor's.
+  [{ failures: 0, warnings: 0, ok: 0, skipped: 40 }, 0],
+  [{ failures: 0, warnings: 1, ok: 39, skipped: 0 }, 2],
+  [{ failures: 1, warnings: 0, ok: 39, skipped: 0 }, 3],
+  [{ failures: 1, warnings: 1, ok: 38, skipped: 0 }, 3],
+])('%j ends with %d, never with 1, which is that doctor could not look', (counts, status) => {
+  expect(chooseDoctorStatus(counts)).toBe(status);
 });
