@@ -170,8 +170,6 @@ export class Agent {
     this.#monitor.stop();
     await this.#loop.stop();
     this.#api.stop();
-    // A look that was under way may have found somebody new.
-    this.#monitor.stop();
     await this.#keeper.settle();
     await this.#serving.release();
     await this.#notices.stop();

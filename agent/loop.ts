@@ -11,7 +11,7 @@ import { type Clock } from '../lib/kernel/clock.ts';
 import { type Watch } from '../lib/kernel/port.ts';
 import { type Assessment, assess } from './assess.ts';
 import { type Config } from './config/config.ts';
-import { isRace, toNotConverging } from './converge.ts';
+import { toNotConverging } from './converge.ts';
 import { FlowResets } from './flow-resets.ts';
 import { switchOnForwarding } from './forwarding.ts';
 import { type Urgency } from './health/monitor.ts';
@@ -23,7 +23,7 @@ import { type LoopObserver } from './loop-observer.ts';
 import { type LastingMemory, type Memory } from './memory.ts';
 import { type Observation } from './observe.ts';
 import { type Plan } from './plan.ts';
-import { backOff } from './schedule.ts';
+import { Retries } from './retries.ts';
 import { type Cause, type Next, tickMs, Turns } from './turns.ts';
 import { WriteBudget } from './write-budget.ts';
 
@@ -49,12 +49,11 @@ export interface Activity {
 /** When a second equal look decides (the bypass), it comes this soon. */
 const confirmMs = 500;
 
-/** The first retry after a failure, doubled each time: tools fail for milliseconds (a lock) or for good. */
-const firstRetryMs = 50;
-const maxRetryMs = 10_000;
-
 /** A tool may need two writes until its print is known, see integrity.ts. */
 const maxUnverifiedWrites = 3;
+
+/** None follows a look that was under way at the end: whom it would meet nobody probes any more, so nothing comes of it. */
+const lastLook: Next = { cause: 'tick', delayMs: tickMs };
 
 /** Keeps the rules right until stopped. Not to be started twice. */
 export class Loop {
@@ -64,7 +63,7 @@ export class Loop {
   #memory: Memory;
   readonly #budget: WriteBudget;
   readonly #unverified = new UnverifiedWrites();
-  #failures = 0;
+  readonly #retries = new Retries();
   #watch: Watch | null = null;
   #isStopped = false;
   /** What the last look saw; null when it may have been written to since. */
@@ -120,7 +119,7 @@ export class Loop {
     return { writes: this.#writes, lookedAt: this.#lookedAt, behindMs: this.#turns.behindMs };
   }
 
-  /** Ends after the write and the reset under way, if any. The rules stay (I8). */
+  /** Ends after the write and the reset under way, if any; nothing else comes of a look under way. The rules stay (I8). */
   async stop(): Promise<void> {
     this.#isStopped = true;
     await Promise.all([this.#turns.stop(), this.#watch?.close(), this.#flows.stop()]);
@@ -129,27 +128,36 @@ export class Loop {
 
   async #look(causes: readonly Cause[]): Promise<Next> {
     const writes = this.#writes;
-    const { clock, report } = this.#ports;
-    const started = clock.now();
+    const started = this.#ports.clock.now();
     try {
       const assessment = await look(this.#ports, this.#config, this.#memory);
       await this.#urgent;
+      if (this.#isStopped) return lastLook;
       // What was read is older than what was written meanwhile.
       if (this.#writes !== writes) return { cause: 'verify', delayMs: 0 };
-      this.#seen = assessment.observation;
-      this.#lookedAt = clock.now();
-      report.looked(assessment, this.#lookedAt - started);
-      const hasLearnt = this.#remember(assessment);
-      this.#ports.keeper.keep(this.#memory);
-      this.#tellKeepalived(assessment);
-      if (await this.#switchOn(assessment)) return { cause: 'verify', delayMs: 0 };
-      // What was learnt just now can make this very plan needless.
-      const next: Next = hasLearnt ? { cause: 'verify', delayMs: 0 } : await this.#act(assessment, causes);
-      if (next.cause !== 'retry') this.#failures = 0;
+      const next = await this.#follow(assessment, { causes, started });
+      this.#retries.succeed();
       return next;
     } catch (error) {
-      return this.#fail(error);
+      return this.#isStopped && this.#writes === writes ? lastLook : this.#fail(error);
     }
+  }
+
+  /** All that comes of a look that succeeded. */
+  async #follow(
+    assessment: Assessment,
+    { causes, started }: { readonly causes: readonly Cause[]; readonly started: number },
+  ): Promise<Next> {
+    this.#seen = assessment.observation;
+    this.#lookedAt = this.#ports.clock.now();
+    this.#ports.report.looked(assessment, this.#lookedAt - started);
+    const hasLearnt = this.#remember(assessment);
+    this.#ports.keeper.keep(this.#memory);
+    this.#tellKeepalived(assessment);
+    if (await this.#switchOn(assessment)) return { cause: 'verify', delayMs: 0 };
+    if (this.#isStopped) return lastLook;
+    // What was learnt just now can make this very plan needless.
+    return hasLearnt ? { cause: 'verify', delayMs: 0 } : await this.#act(assessment, causes);
   }
 
   /** By the health that the decisions rest on: a later one may have lost just those who were chosen. */
@@ -222,11 +230,9 @@ export class Loop {
   }
 
   #fail(error: unknown): Next {
-    this.#failures += 1;
     this.#unverified.forget();
-    const delayMs = backOff(this.#failures - 1, firstRetryMs, maxRetryMs);
-    // A refused transaction is how a race is lost; the second one in a row is worth a line.
-    if (!isRace(error) || this.#failures > 1) this.#ports.report.failure(error, delayMs);
+    const { delayMs, isWorthALine } = this.#retries.fail(error);
+    if (isWorthALine) this.#ports.report.failure(error, delayMs);
     return { cause: 'retry', delayMs };
   }
 }

@@ -44,6 +44,7 @@ export class HealthMonitor {
   #all: readonly EndpointHealth[] = [];
   /** Since when a family's reserve is watched. */
   readonly #reservedSince = new Map<Family, number>();
+  #isStopped = false;
 
   constructor(options: MonitorOptions) {
     this.#options = options;
@@ -61,6 +62,7 @@ export class HealthMonitor {
 
   /** Begins to probe those that are new and ends it for those that are gone. Answers the view at once, without waiting for a probe. */
   watch({ endpoints: listed, localAddresses, reserve = [] }: Watched): HealthView {
+    if (this.#isStopped) return this.view;
     const needy = families.filter((family) => this.#needsReserve(listed, family));
     const endpoints = [...listed, ...reserve.filter(({ family }) => needy.includes(family))];
     const texts = new Set(endpoints.map(formatEndpoint));
@@ -109,8 +111,9 @@ export class HealthMonitor {
     return this.#all.find(({ endpoint }) => formatEndpoint(endpoint) === text);
   }
 
-  /** Ends all probes. */
+  /** Ends all probes for good. The view stays as it is: nobody is met any more. */
   stop(): void {
+    this.#isStopped = true;
     for (const prober of this.#probers.values()) prober.stop();
     this.#probers.clear();
   }
