@@ -43,10 +43,14 @@ export function isOwnChain(name: string): boolean {
   return name === dispatchChain || name.startsWith(`${dispatchChain}-`);
 }
 
-/** Whether a rule in a foreign chain is ours: it carries our comment or leads into our chains. */
+/**
+ * Whether a rule in a foreign chain is ours: it carries our comment or leads into our chains. One with a line break is
+ * another's: no version wrote such, and no restore script can delete it.
+ */
 export function isOwnRule(text: string): boolean {
   // Most rules of a host are foreign: do not take 100,000 of them apart.
   if (!text.includes(signaturePrefix) && !text.includes(dispatchChain)) return false;
+  if (text.includes('\n')) return false;
   const rule = parseRule(text);
   return rule.comment?.startsWith(signaturePrefix) === true || isOwnChain(rule.target ?? '');
 }

@@ -1,6 +1,7 @@
 import { VipnatError } from '../../errors.ts';
 import { type SaveOutput } from '../../kernel/port.ts';
 import { toolName } from '../../kernel/tool-name.ts';
+import { splitLines } from './lines.ts';
 import { type Ruleset, type Table, type TableName } from './ruleset.ts';
 
 /** A line of foreign text that goes into a message stays readable. */
@@ -24,7 +25,7 @@ interface Progress {
  */
 export function parseSave(output: SaveOutput): Ruleset {
   const progress: Progress = { output, tables: new Map(), open: null, forwardPolicy: null };
-  for (const line of output.text.split('\n')) readLine(progress, line);
+  for (const line of splitLines(output.text)) readLine(progress, line);
   if (progress.open !== null) {
     throw unexpected(output, `the table ${progress.open.name} has no COMMIT`, output.text.trimEnd());
   }

@@ -20,10 +20,10 @@ const chains = [
   'DOCKER',
 ] as const;
 
-/** A quoted comment as iptables-save prints any bytes but line breaks. */
+/** A quoted comment as iptables-save prints any bytes, line breaks too. */
 function makeComment(random: Random): string {
   const text = random.chance(40) ? `vipnat:${makeHostileText(random)}` : makeHostileText(random);
-  return `"${text.replaceAll(/["\\]/g, String.raw`\$&`).replaceAll(/[\n\0]/g, ' ')}"`;
+  return `"${text.replaceAll(/["\\]/g, String.raw`\$&`).replaceAll('\0', ' ')}"`;
 }
 
 function makeMatch(random: Random): string {

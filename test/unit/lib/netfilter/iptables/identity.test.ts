@@ -44,6 +44,7 @@ describe('what is ours', () => {
     ['-g VIPNAT-POSTROUTING', true],
     ['-m comment --comment "not vipnat: really" -j ACCEPT', false],
     ['-m comment --comment "kubernetes service portals" -j KUBE-SERVICES', false],
+    ['-m comment --comment "vipnat:0123456789abcdef\n-X VIPNAT" -j VIPNAT', false],
     ['-j VIPNATION', false],
     ['-m string --string "vipnat:" --algo bm -j DROP', false],
   ])('rule %s: %s', (text, isOurs) => {

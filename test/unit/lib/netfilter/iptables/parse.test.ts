@@ -66,6 +66,18 @@ describe('parseSave', () => {
     },
   );
 
+  test('a comment with line breaks belongs to its rule, whatever its lines look like', () => {
+    const rules = [
+      '-m comment --comment "a\nCOMMIT\n-A OWN -j ACCEPT\n*filter" -j OWN',
+      '-m comment --comment "ends with \\\\" -j OWN',
+      '-m comment --comment "\\"\n\\\\\n# \\"" -j ACCEPT',
+      '-i lo" -j ACCEPT',
+    ];
+    const lines = rules.map((rule, index) => `${index === 1 ? '[1:2] ' : ''}-A OWN ${rule}\n`);
+    const { tables } = parseSave(nft(`*nat\n:OWN - [0:0]\n${lines.join('')}COMMIT\n`));
+    expect([...tables]).toEqual([['nat', new Map([['OWN', rules]])]]);
+  });
+
   test('a chain without rules is there, a table that is not printed is not', () => {
     const { tables } = parseSave(nft('*filter\n:FORWARD DROP [0:0]\nCOMMIT\n'));
     expect(tables.get('filter')?.get('FORWARD')).toEqual([]);
@@ -119,6 +131,7 @@ describe('text that is no whole save output is an error that shows the line', ()
   const nat = '*nat\n:PREROUTING ACCEPT [0:0]\n';
   test.each([
     ['a table cut off before its COMMIT', `${nat}-A PREROUTING -j ACCEPT\n`, '-A PREROUTING -j ACCEPT'],
+    ['a table cut off in a comment', `${nat}-A PREROUTING --comment "a\nCOMMIT\n`, 'COMMIT'],
     ['a table cut off in a rule', `${nat}-A PREROUTING -m com`, '-A PREROUTING -m com'],
     ['a table cut off in its COMMIT', `${nat}COMM`, 'COMM'],
     ['a table cut off in a chain', '*nat\n:PREROUTING ACC', ':PREROUTING ACC'],
