@@ -70,7 +70,7 @@ export function findRoute({ kubeconfig, vips }: Config): ApiRoute | null {
 function createOneTimeApi(config: Config, tell: Tell): ClusterApi {
   const route = findRoute(config);
   const onProblem = ({ code, message }: VipnatError) => {
-    tell(`[${code}] ${message}: the apiservers are known from elsewhere, if at all\n`);
+    tell(`[${code}] ${message}\n`);
   };
   const listed = route === null ? noApi : new ListedApi({ route, clock: systemClock, onProblem });
   return {

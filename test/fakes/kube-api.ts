@@ -57,6 +57,8 @@ export class KubeApi {
   readonly events = new KubeEvents(this.breaches);
   /** Whether the role of who shows the token says nothing of events. */
   forbidsEvents = false;
+  /** Whether it says nothing of Services either. */
+  forbidsServices = false;
   manner: Manner = 'well';
   /** How a watch from a forgotten version is refused: by an event, or by the answer itself. */
   refusesBy: 'event' | 'status' = 'event';
@@ -139,7 +141,7 @@ export class KubeApi {
       respond(response, 404, toStatus(404, 'not found'));
       return;
     }
-    const manner = this.#receive(request);
+    const manner = kind === 'Service' && this.forbidsServices ? 'forbidding' : this.#receive(request);
     if (manner !== 'well') this.#refuse(response, manner);
     else if (url.searchParams.get('watch') === 'true') this.#watch(kind, url, response);
     else this.#list(kind, response);

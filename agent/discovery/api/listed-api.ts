@@ -2,6 +2,7 @@ import { VipnatError } from '../../../lib/errors.ts';
 import { type Clock } from '../../../lib/kernel/clock.ts';
 import { type ApiView, type ClusterApi, type KnownApiservers } from './cluster-api.ts';
 import { listObjects } from './list-objects.ts';
+import { refuseService } from './report.ts';
 import { endpointSlices, services } from './resources.ts';
 import { type ApiRoute } from './route.ts';
 import { toApiView } from './view.ts';
@@ -10,7 +11,7 @@ import { toApiView } from './view.ts';
 export interface ListedApiOptions {
   readonly route: ApiRoute;
   readonly clock: Clock;
-  /** Told once, when nobody has answered as they should. */
+  /** Told once, when nobody has answered as they should, or only in part; the message says what follows. */
   readonly onProblem: (problem: VipnatError) => void;
 }
 
@@ -21,6 +22,7 @@ const patienceMs = 2000;
 export class ListedApi implements ClusterApi {
   readonly #options: ListedApiOptions;
   #answer: Promise<ApiView | null> | null = null;
+  #refusal: VipnatError | null = null;
 
   constructor(options: ListedApiOptions) {
     this.#options = options;
@@ -39,9 +41,12 @@ export class ListedApi implements ClusterApi {
       patience.abort();
     });
     const answer = await this.#askInTurn(patience.signal).finally(cancel);
-    if (!(answer instanceof VipnatError)) return answer;
-    onProblem(answer);
-    return null;
+    if (answer instanceof VipnatError) {
+      onProblem(addConsequence(answer));
+      return null;
+    }
+    if (this.#refusal !== null) onProblem(refuseService(this.#refusal));
+    return answer;
   }
 
   /** One server after the other; answers what was wrong with the first when none does. */
@@ -64,14 +69,21 @@ export class ListedApi implements ClusterApi {
     try {
       const [slices, found] = await Promise.all([
         listObjects(endpointSlices, options),
-        listObjects(services, options),
+        listObjects(services, options).catch((error: unknown) => this.#goWithoutService(error)),
       ]);
-      const [service = null] = found.objects.values();
+      const [service = null] = found === null ? [] : found.objects.values();
       return toApiView([...slices.objects.values()], service, true);
     } catch (error) {
       route.fail(connection.server);
       throw signal.aborted ? silence() : error;
     }
+  }
+
+  /** The apiservers are known without it. */
+  #goWithoutService(error: unknown): null {
+    if (!(error instanceof VipnatError) || error.code !== 'API_FORBIDDEN') throw error;
+    this.#refusal = error;
+    return null;
   }
 }
 
@@ -81,6 +93,12 @@ function toProblem(error: unknown): VipnatError {
   return new VipnatError('API_ANSWER_UNEXPECTED', `asking the API failed: ${(error as Error).message}`, {
     cause: error,
   });
+}
+
+function addConsequence(problem: VipnatError): VipnatError {
+  const { code, message } = problem;
+  const consequence = 'the apiservers are known from elsewhere, if at all';
+  return new VipnatError(code, `${message}: ${consequence}`, { cause: problem });
 }
 
 function silence(): VipnatError {

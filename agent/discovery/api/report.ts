@@ -1,4 +1,4 @@
-import { type VipnatError } from '../../../lib/errors.ts';
+import { VipnatError } from '../../../lib/errors.ts';
 import { type Clock } from '../../../lib/kernel/clock.ts';
 import { type Logger } from '../../log/logger.ts';
 import { type Meter, silentMeter } from '../../metrics/meter.ts';
@@ -11,6 +11,7 @@ export class ApiReport {
   readonly #clock: Clock;
   readonly #meter: Meter;
   #lostAt: number | null = null;
+  #isServiceRefused = false;
 
   constructor(logger: Logger, clock: Clock, meter: Meter = silentMeter) {
     this.#logger = logger;
@@ -31,12 +32,34 @@ export class ApiReport {
     this.#logger.warn(`${what} (${next}; it is tried again and again)`, { code });
   }
 
+  /** Told whenever the EndpointSlice is followed: why the Service may not be read beside it, or null when it may. */
+  serviceRefused(problem: VipnatError | null): void {
+    if (this.#isServiceRefused === (problem !== null)) return;
+    this.#isServiceRefused = problem !== null;
+    if (problem === null) {
+      this.#logger.info('the API lets the Service kubernetes be read again');
+      return;
+    }
+    const { message, code } = refuseService(problem);
+    this.#logger.warn(message, { code });
+  }
+
   /** Everything is followed, for the first time or again. */
   followed({ access, server }: Connection): void {
     const again = this.#lostAt === null ? '' : ` again after ${formatAge(this.#clock.now() - this.#lostAt)}`;
     this.#lostAt = null;
     this.#logger.info(`follows the API at ${formatServer(server)}${again} (${access.origin})`);
   }
+}
+
+/** That the Service may not be read, from the answer that said so, with what follows. */
+export function refuseService(refusal: VipnatError): VipnatError {
+  const { code, message } = refusal;
+  return new VipnatError(
+    code,
+    `the API does not let the Service kubernetes be read: ${message} (its apiservers are followed all the same; session affinity and the ClusterIP are taken from kube-proxy and --cluster-ip)`,
+    { cause: refusal },
+  );
 }
 
 function formatAge(ms: number): string {

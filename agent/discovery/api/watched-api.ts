@@ -31,6 +31,10 @@ export class WatchedApi implements FollowedApi {
   readonly #options: WatchedApiOptions;
   readonly #followers: readonly Pick<Follower<ApiObject>, 'start' | 'wake' | 'reconsider' | 'stop'>[];
   readonly #followed = new Set<string>();
+  /** Why the Service may not be read, which only its affinity and ClusterIPs need; null when it may. */
+  #refusal: VipnatError | null = null;
+  /** Where the EndpointSlice was last followed. */
+  #connection: Connection | null = null;
   #slices: readonly EndpointSlice[] | null = null;
   #service: Service | null = null;
   #isStarted = false;
@@ -94,18 +98,34 @@ export class WatchedApi implements FollowedApi {
   }
 
   #lose(kind: string, problem: VipnatError): void {
+    if (kind === services.kind && problem.code === 'API_FORBIDDEN') {
+      // The first time the EndpointSlice may be refused a moment later: then that is what is said.
+      const isSaidAgain = this.#refusal !== null;
+      this.#refusal = problem;
+      if (isSaidAgain) this.#sayFollowed();
+      return;
+    }
     this.#followed.delete(kind);
     this.#setFollowed(false);
     this.#options.report.lost(problem, this.#view !== null);
     this.#setCurrent(false);
   }
 
-  /** It is back when all kinds are. */
   #regain(kind: string, connection: Connection): void {
     this.#followed.add(kind);
-    if (this.#following.isFollowed || this.#followed.size < this.#followers.length) return;
+    if (kind === endpointSlices.kind) this.#connection = connection;
+    else this.#refusal = null;
+    this.#sayFollowed();
+  }
+
+  /** It is back when all kinds are that may be read, the EndpointSlice among them. */
+  #sayFollowed(): void {
+    const isServiceKnown = this.#followed.has(services.kind) || this.#refusal !== null;
+    if (this.#connection === null || !this.#followed.has(endpointSlices.kind) || !isServiceKnown) return;
+    this.#options.report.serviceRefused(this.#refusal);
+    if (this.#following.isFollowed) return;
     this.#setFollowed(true);
-    this.#options.report.followed(connection);
+    this.#options.report.followed(this.#connection);
     this.#setCurrent(true);
   }
 

@@ -56,6 +56,14 @@ test('asks the next apiserver when one does not answer as it should', async () =
   expect(problems).toEqual([]);
 });
 
+test('lists the apiservers where the Service may not be read, with one sentence', async () => {
+  const { api, known } = createListedApi();
+  for (const server of world.servers) server.forbidsServices = true;
+  const view = await api.consult(known);
+  expect(view?.endpoints.ipv4?.value.map(formatEndpoint)).toEqual(three);
+  expect(problems).toEqual([expect.stringContaining('does not let the Service kubernetes be read')]);
+});
+
 test.each(['hanging', 'forbidding', 'page'] as const)(
   'goes on without the API, after two seconds at most and with one sentence: %s',
   async (manner) => {

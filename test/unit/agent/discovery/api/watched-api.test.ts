@@ -134,6 +134,36 @@ describe('the API that answers', () => {
   });
 });
 
+describe('the API that does not let the Service be read', () => {
+  test('is followed for its apiservers, and says so once', async () => {
+    server().forbidsServices = true;
+    world.consult();
+    await world.pass('it is followed', () => world.api.following.isFollowed);
+    expect(world.api.view).toMatchObject({ clusterIps: {}, affinitySeconds: null, isCurrent: true });
+    expect(world.listed()).toEqual(three);
+    const asked = server().questions.length;
+    await world.pass('it is tried again', () => server().questions.length > asked + 3);
+    world.store.put('EndpointSlice', makeSlice(addresses));
+    await eventually('the fourth is known', () => world.listed().length === 4);
+    expect(world.api.view?.isCurrent).toBe(true);
+    expect(world.linesOf('warn')).toEqual([
+      expect.stringMatching(
+        /^the API does not let the Service kubernetes be read: .*is forbidden.*its apiservers are followed all the same/,
+      ),
+    ]);
+  });
+
+  test('says so when it may be read again', async () => {
+    server().forbidsServices = true;
+    world.consult();
+    await world.pass('it is followed', () => world.api.following.isFollowed);
+    server().forbidsServices = false;
+    await world.pass('it is said', () => world.linesOf('info').length > 1);
+    expect(world.linesOf('info')[1]).toBe('the API lets the Service kubernetes be read again');
+    expect(world.api.view?.clusterIps).toEqual({ ipv4: '10.96.0.1' });
+  });
+});
+
 describe('the API that is lost', () => {
   const ways: [Manner, RegExp, string][] = [
     ['failing', /is answered with 500: etcdserver: request timed out/, 'API_ANSWER_UNEXPECTED'],
