@@ -2,18 +2,22 @@ import { accessSync, constants, statSync } from 'node:fs';
 import { type Family } from '../../lib/address/address.ts';
 import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
 import { readCertificates } from '../../lib/certificates/authority.ts';
-import { nameFlag, type OptionName, type Values } from './options.ts';
-import { formatSource, quoteText, type Settings } from './setting.ts';
+import { type OptionName, type Values } from './options.ts';
+import { findLine, formatSource, nameIn, type Problem, quoteText, type Settings } from './setting.ts';
 
 /**
  * The problems that values have with one another, each right by itself, and with this host unless they are for another:
- * one line each, in the order of the options.
+ * in the order of the options.
  */
-export function findConflicts(values: Values, settings: Settings, isForElsewhere: boolean): string[] {
+export function findConflicts(values: Values, settings: Settings, isForElsewhere: boolean): Problem[] {
   const format = (name: OptionName, complaints: readonly Complaint[]) =>
     complaints.map(({ text, index, what, hint }) => {
-      const from = formatSource(settings.get(name)?.from(index) ?? '');
-      return `${nameFlag(name)} ${text} ${what}${from}. ${hint}`;
+      const setting = settings.get(name);
+      const from = formatSource(setting?.from(index) ?? '');
+      return {
+        text: `${nameIn(name, setting)} ${text} ${what}${from}. ${hint}`,
+        line: findLine(setting, index),
+      };
     });
   return [
     ...format('vip', checkVips(values.vip)),
@@ -100,7 +104,7 @@ function checkFamily(
 ): Complaint[] {
   if (vips.length === 0 || vips.some((vip) => vip.family === family)) return [];
   const name = nameFamily(family);
-  return [{ text, index, what: `is ${name}, and no virtual IP is`, hint: `Add an ${name} --vip` }];
+  return [{ text, index, what: `is ${name}, and no virtual IP is`, hint: `Add an ${name} virtual IP` }];
 }
 
 function nameFamily(family: Family): string {

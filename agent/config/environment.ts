@@ -18,7 +18,7 @@ export function readEnvironment(environment: Environment): SourceReading {
     if (text === undefined || text === '') continue;
     settings.set(name, { value: describeOption(name).isList ? splitList(text) : text, from: () => variable });
   }
-  return { settings, problems: findUnknown(environment) };
+  return { settings, problems: findUnknown(environment).map((text) => ({ text, line: null })) };
 }
 
 function findUnknown(environment: Environment): string[] {

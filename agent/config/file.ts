@@ -24,7 +24,7 @@ async function readBytes(path: string): Promise<Buffer> {
 }
 
 function refuse(problem: string): SourceReading {
-  return { settings: new Map(), problems: [problem] };
+  return { settings: new Map(), problems: [{ text: problem, line: 0 }] };
 }
 
 function explain(error: unknown): string {

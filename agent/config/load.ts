@@ -4,16 +4,16 @@ import { findConflicts } from './conflicts.ts';
 import { type Environment, readEnvironment } from './environment.ts';
 import { type Flags, readFlags } from './flags.ts';
 import { findNearest } from './nearest.ts';
+import { describeOption, listChoices, type OptionName, optionNames, schema, type Values } from './options.ts';
 import {
-  describeOption,
-  listChoices,
-  nameFlag,
-  type OptionName,
-  optionNames,
-  schema,
-  type Values,
-} from './options.ts';
-import { formatSource, quoteText, type Setting, type SourceReading } from './setting.ts';
+  findLine,
+  formatSource,
+  nameIn,
+  type Problem,
+  quoteText,
+  type Setting,
+  type SourceReading,
+} from './setting.ts';
 
 /** Where the configuration comes from. */
 export interface ConfigSources {
@@ -28,7 +28,10 @@ export interface ConfigSources {
 /** What the sources come to. The configuration counts only when there are no problems. */
 export interface ConfigReading {
   readonly config: Config;
-  /** All problems, one line each, without `vipnat: ` in front: of the environment, the file, then the options. */
+  /**
+   * All problems, one line each, without `vipnat: ` in front: unknown variables, then the file's in the order of its lines,
+   * then those of flags and variables in the order of the options.
+   */
   readonly problems: readonly string[];
   /** Options whose value is not known because of one of the problems; config has their defaults. */
   readonly unreadable: ReadonlySet<OptionName>;
@@ -48,14 +51,24 @@ export async function readConfig(sources: ConfigSources): Promise<ConfigReading>
   return {
     config: toConfig(values),
     problems: [
-      ...fromEnvironment.problems,
-      ...fromFile.problems,
-      ...problems,
-      ...findConflicts(values, settings, isForElsewhere),
+      ...fromEnvironment.problems.map(({ text }) => text),
+      ...sortProblems([
+        ...fromFile.problems,
+        ...problems,
+        ...findConflicts(values, settings, isForElsewhere),
+      ]),
     ],
     unreadable: new Set([...unreadable, ...lost]),
     given: new Set(optionNames.filter((name) => settings.has(name))),
   };
+}
+
+/** The file's first, by line. Those of one line, and the others, keep their order. */
+function sortProblems(problems: readonly Problem[]): string[] {
+  const places = problems.map(({ text, line }) => ({ text, place: line ?? Infinity }));
+  return places
+    .sort((one, other) => (one.place === other.place ? 0 : one.place - other.place))
+    .map(({ text }) => text);
 }
 
 /** The YAML parser is loaded only for those who have a file: it takes longer than all the rest. */
@@ -67,7 +80,7 @@ async function readFile(file: string | undefined): Promise<SourceReading> {
 
 interface Checked {
   readonly values: Values;
-  readonly problems: readonly string[];
+  readonly problems: readonly Problem[];
   readonly unreadable: readonly OptionName[];
 }
 
@@ -81,7 +94,8 @@ function checkValues(settings: ReadonlyMap<string, Setting>): Checked {
   const problems = result.error.issues.map(({ path, message }) => {
     const name = path[0] as OptionName;
     const index = typeof path[1] === 'number' ? path[1] : undefined;
-    return formatProblem(name, settings.get(name), { index, message });
+    const setting = settings.get(name);
+    return { text: formatProblem(name, setting, { index, message }), line: findLine(setting, index) };
   });
   return { values: schema.parse(Object.fromEntries(readable)), problems, unreadable };
 }
@@ -93,14 +107,17 @@ interface Issue {
 }
 
 function formatProblem(name: OptionName, setting: Setting | undefined, { index, message }: Issue): string {
-  const value: unknown =
-    index === undefined ? setting?.value : (setting?.value as readonly unknown[] | undefined)?.[index];
+  const value = readElement(setting, index);
   const text = typeof value === 'string' ? ` ${quoteText(value)}` : '';
-  const example =
-    (typeof value === 'string' ? findNearest(value, listChoices(name)) : null) ??
-    describeOption(name).example;
-  const flag = nameFlag(name);
-  return `${flag}${text} ${message}${formatSource(setting?.from(index) ?? '')}. Example: ${flag} ${example}`;
+  const nearest = typeof value === 'string' ? findNearest(value, listChoices(name)) : null;
+  const called = nameIn(name, setting);
+  const colon = findLine(setting, index) === null ? '' : ':';
+  const from = formatSource(setting?.from(index) ?? '');
+  return `${called}${text} ${message}${from}. Example: ${called}${colon} ${nearest ?? describeOption(name).example}`;
+}
+
+function readElement(setting: Setting | undefined, index: number | undefined): unknown {
+  return index === undefined ? setting?.value : (setting?.value as readonly unknown[] | undefined)?.[index];
 }
 
 function toConfig({ vip, clusterIp, endpoints, probeInterval, probeTimeout, ...rest }: Values): Config {

@@ -43,7 +43,15 @@ test('YAML files, with faults: settings, or problems that each are one line', as
     make: (random) => mutateText(random, yamlFiles),
     check: (text) => {
       const { settings, problems } = readDocument(text, '/etc/vipnat.yaml');
-      insistOnProblems(problems);
+      insistOnProblems(problems.map((problem) => problem.text));
+      const lines = problems.map(({ line }) => line ?? 0);
+      insist(
+        isDeepStrictEqual(
+          lines,
+          lines.toSorted((one, other) => one - other),
+        ),
+        'problems in the order of lines',
+      );
       for (const name of settings.keys())
         insist((optionNames as readonly string[]).includes(name), `no option: ${name}`);
     },
@@ -96,7 +104,7 @@ test('YAML of options: the configuration holds no address that is not in it', as
     make: makeConfigWords,
     check: ({ yaml }) => {
       const { settings, problems } = readDocument(yaml, 'file');
-      insistOnProblems(problems);
+      insistOnProblems(problems.map(({ text }) => text));
       insist(
         [...settings.keys()].every((name) => (optionNames as readonly string[]).includes(name)),
         'options only',

@@ -57,8 +57,8 @@ describe('values that contradict one another or this host', () => {
     expect(
       await problemsOf({ vip: ['10.0.0.50'], clusterIp: ['fd00:10:96::1'], endpoints: ['[fd00::11]:6443'] }),
     ).toEqual([
-      '--cluster-ip fd00:10:96::1 is IPv6, and no virtual IP is. Add an IPv6 --vip',
-      '--endpoints [fd00::11]:6443 is IPv6, and no virtual IP is. Add an IPv6 --vip',
+      '--cluster-ip fd00:10:96::1 is IPv6, and no virtual IP is. Add an IPv6 virtual IP',
+      '--endpoints [fd00::11]:6443 is IPv6, and no virtual IP is. Add an IPv6 virtual IP',
     ]);
   });
 

@@ -1,7 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
 import { readDocument } from '../../../../agent/config/document.ts';
 
-const read = (text: string) => readDocument(text, 'vipnat.yaml');
+function read(text: string) {
+  const { settings, problems } = readDocument(text, 'vipnat.yaml');
+  return { settings, problems: problems.map((problem) => problem.text) };
+}
+
 const settingsOf = (text: string) =>
   Object.fromEntries([...read(text).settings].map(([name, { value }]) => [name, value]));
 
@@ -43,6 +47,34 @@ describe('problems of a document', () => {
   test('a syntax error names line and column', () => {
     expect(read('vip: [10.0.0.50\nmode: auto\n').problems).toEqual([
       expect.stringMatching(/^vipnat\.yaml line 2, column 1: /),
+    ]);
+  });
+
+  test.each([
+    ['vip: [fd00::50]:6443\n', ['[fd00::50]:6443', 1]],
+    ['mode: auto\nvip:\n  - 10.0.0.50\n  - [FD00::50]:6443 # comment\n', ['[FD00::50]:6443', 4]],
+    ['vip: [fd00::50]:6443, [fd00::51]:6443\n', ['[fd00::50]:6443', 1]],
+    ['listen: [::]:10268\n', ['[::]:10268', 1]],
+    ['endpoints: [10.0.0.11:6443, [fd00::11]:6443]\n', ['[fd00::11]:6443', 1]],
+    ['endpoints:\n  [\n    10.0.0.11:6443,\n    [fd00::11]:6443,\n  ]\n', ['[fd00::11]:6443', 4]],
+  ])('an IPv6 address with a port needs quotes, and %j is told so', (text, [found, line]) => {
+    expect(read(text).problems).toEqual([
+      `${found} needs quotes (from vipnat.yaml line ${line}): in YAML, brackets begin a list. Example: '${found}'`,
+    ]);
+  });
+
+  test.each([
+    'vip: "[fd00::50]:6443"\n',
+    'vip: [fd00::50]\n',
+    "vip: ['[fd00::50]:6443']\n",
+    'vip: fd00::50\n',
+  ])('an IPv6 address as in %j is none', (text) => {
+    expect(read(text).problems).toEqual([]);
+  });
+
+  test('another fault beside a quoted address is told as it is', () => {
+    expect(read('vip: "[fd00::50]:6443" x\n').problems).toEqual([
+      expect.stringMatching(/^vipnat\.yaml line 1, column \d+: Unexpected/),
     ]);
   });
 

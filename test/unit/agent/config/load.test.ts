@@ -170,14 +170,14 @@ describe('other values', () => {
     });
     expect(problems).toEqual([
       'VIPNAT_PROXY_MDOE in the environment is no option. Did you mean VIPNAT_PROXY_MODE?',
-      `--vip 10.0.0.999 is not an IP address (from ${file} line 6). Example: --vip 10.0.0.50:6443`,
+      `logLevel 5 is none of error, warn, info, debug (from ${file} line 1). Example: logLevel: debug`,
+      `masquerade wants text, not nothing (from ${file} line 2). Example: masquerade: kube-mark`,
+      `clusterIp wants text, not a map (from ${file} line 3). Example: clusterIp: 10.96.0.1`,
+      `vip 10.0.0.999 is not an IP address (from ${file} line 6). Example: vip: 10.0.0.50:6443`,
       '--mode fast is none of auto, service-chain, cluster-ip, direct. Example: --mode direct',
-      `--cluster-ip wants text, not a map (from ${file} line 3). Example: --cluster-ip 10.96.0.1`,
       expect.stringContaining(
         '--endpoints 10.0.0.11 needs a port from 1 to 65535 (from VIPNAT_ENDPOINTS). Example',
       ),
-      `--masquerade wants text, not nothing (from ${file} line 2). Example: --masquerade kube-mark`,
-      `--log-level 5 is none of error, warn, info, debug (from ${file} line 1). Example: --log-level debug`,
     ]);
     expect([...unreadable].sort()).toEqual([
       'clusterIp',
