@@ -1,10 +1,10 @@
 /** Claims its network namespace in every way there is, and prints what came of it. For presence.test.ts. */
 import { createServer as createHttpServer, type ServerResponse } from 'node:http';
 import { createServer } from 'node:net';
-import { askAgentHealth, healthPath, toHealthAnswer } from '../../../../agent/http/agent-health.ts';
-import { apiPath, askAgentApi } from '../../../../agent/http/agent-api.ts';
-import { claimPresence, findAgent } from '../../../../agent/http/presence.ts';
-import { VipnatError } from '../../../../lib/errors.ts';
+import { askAgentHealth, healthPath, toHealthAnswer } from '../../agent/http/agent-health.ts';
+import { apiPath, askAgentApi } from '../../agent/http/agent-api.ts';
+import { claimPresence, findAgent } from '../../agent/http/presence.ts';
+import { VipnatError } from '../../lib/errors.ts';
 
 const info = { version: '1.2.3', pid: 4711, since: '2026-01-01T00:00:00.000Z' };
 /** What the API has said to an agent with one family. */

@@ -1,5 +1,5 @@
 import { beforeAll, expect, jest, test } from '@jest/globals';
-import { runInNetworkNamespace } from '../network-namespace.ts';
+import { runInNetworkNamespace } from '../network/network-namespace.ts';
 
 // It starts a process and waits for answers that do not come.
 jest.setTimeout(40_000);

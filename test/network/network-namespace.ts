@@ -9,12 +9,9 @@ const limitMs = 30_000;
  * every run; the namespace goes with it. Answers what it prints, as JSON. Rejects when it fails or hangs.
  */
 export async function runInNetworkNamespace(program: URL): Promise<unknown> {
-  // A user who is not root makes the namespace as root of a user namespace.
-  const isRoot = process.getuid?.() === 0;
-  const options = ['--net', '--kill-child', ...(isRoot ? [] : ['--map-root-user'])];
   const output = await new Promise<string>((resolve, reject) => {
     const command = [
-      ...options,
+      ...['--net', '--kill-child'],
       process.execPath,
       '--disable-warning=ExperimentalWarning',
       fileURLToPath(program),

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, jest, test } from '@jest/globals';
-import { runInNetworkNamespace } from '../network-namespace.ts';
+import { runInNetworkNamespace } from '../network/network-namespace.ts';
 
 // It starts Node.js and a dozen keepalived one after the other.
 jest.setTimeout(40_000);

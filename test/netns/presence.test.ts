@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, jest, test } from '@jest/globals';
-import { runInNetworkNamespace } from '../network-namespace.ts';
+import { runInNetworkNamespace } from '../network/network-namespace.ts';
 
 // The program waits for a holder that never answers, twice.
 jest.setTimeout(40_000);
