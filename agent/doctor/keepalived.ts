@@ -102,7 +102,7 @@ function renew(flags: string, path: string, text: string): string[] {
 
 /** An id belongs to one set of addresses on a link, per family (RFC 9568, section 5.2.3). A master may hold more addresses than asked about. */
 function findVridClash({ config, adverts, assessment, keepalived }: HostFacts): ReturnType<Check['find']> {
-  return given([adverts, assessment, keepalived], (seen, { observation, health }, { path, text }) => {
+  return given([adverts, assessment, keepalived], (seen, { observation, health }, { files, text }) => {
     const known = new Set([...observation.addresses, ...config.endpoints].map(({ address }) => address));
     const masters = [...health.keys()].map((endpoint) => endpoint.replace(/^\[?(.*?)\]?:\d+$/, '$1'));
     const strangers = seen.filter(({ source }) => !known.has(source) && !masters.includes(source));
@@ -122,7 +122,7 @@ function findVridClash({ config, adverts, assessment, keepalived }: HostFacts): 
           why: 'Each takes the other for a member of its group: one of the two virtual IPs is held by nobody, or both move about.',
           remedy: [
             '# the same on every master',
-            `sed -i 's/virtual_router_id ${vrid}$/virtual_router_id ${free}/' ${quoteWords([path])}`,
+            `sed -i 's/virtual_router_id ${vrid}$/virtual_router_id ${free}/' ${quoteWords(files)}`,
             'systemctl restart keepalived',
           ],
         },

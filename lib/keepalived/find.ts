@@ -1,6 +1,11 @@
 import { isIP } from 'node:net';
+import { hostname } from 'node:os';
+import { parseAddress } from '../address/address.ts';
 import { type HostProcess, listProcesses } from '../kernel/processes.ts';
-import { readIfThere } from '../optional-file.ts';
+import { expandConfiguration } from './expand.ts';
+import { ForeignRoot } from './foreign-root.ts';
+import { parseStatements, type Statement } from './grammar.ts';
+import { readWhole } from './included.ts';
 
 /** keepalived on this host, as far as can be seen. */
 export interface KeepalivedView {
@@ -20,8 +25,10 @@ export const keepalivedFile = '/etc/keepalived/keepalived.conf';
 export interface KeepalivedConfiguration {
   /** Where it is, as its keepalived names it. */
   readonly path: string;
-  /** Null when there is no such file. */
+  /** With the files that it includes in their places, see expandConfiguration; null when there is no such file. */
   readonly text: string | null;
+  /** All files that it consists of, that of `path` first. */
+  readonly files: readonly string[];
 }
 
 /**
@@ -39,45 +46,99 @@ export async function findKeepalived(address: string, hostFile: string): Promise
 
 /**
  * Reads what a running keepalived reads, in the files that it sees itself; where none runs, or none tells, a file of the
- * host's, else the usual one. Rejects, as readFile does, for a file that is there and may not be read.
+ * host's, else the usual one. Rejects, as readWhole does, for a file that is there and may not be read.
  */
 export async function readConfiguration(
   processes: readonly HostProcess[],
   hostFile: string,
 ): Promise<KeepalivedConfiguration> {
   const running = processes.find(({ name }) => name === keepalivedName);
-  const named = running === undefined ? null : findNamedFile(running.arguments);
-  if (running !== undefined && named !== null) {
-    return { path: named, text: await readIfThere(`/proc/${running.pid}/root${named}`) };
+  const words = running?.arguments ?? [];
+  const id = findConfigurationId(words) ?? hostname().replace(/\..*/, '');
+  const read = async (root: ForeignRoot, path: string): Promise<KeepalivedConfiguration> => {
+    const whole = await readWhole(root, path, id);
+    if (whole === null) return { path, text: null, files: [] };
+    return { path, text: expandConfiguration(whole.text, id), files: whole.files };
+  };
+  if (running !== undefined) {
+    const named = findNamedFile(words);
+    const own = await read(await ForeignRoot.of(running.pid), named ?? keepalivedFile);
+    if (named !== null || own.text !== null) return own;
   }
-  const text = await readIfThere(hostFile);
-  return text === null
-    ? { path: keepalivedFile, text: await readIfThere(keepalivedFile) }
-    : { path: hostFile, text };
+  const host = await read(ForeignRoot.own, hostFile);
+  return host.text === null ? await read(ForeignRoot.own, keepalivedFile) : host;
 }
 
 /** The file of `-f FILE` or `--use-file=FILE` (keepalived(8)); null where none is named by its whole path. */
 export function findNamedFile(words: readonly string[]): string | null {
-  const index = words.findIndex((word) => word === '-f' || word === '--use-file');
-  const text = words.find((word) => word.startsWith('--use-file='))?.replace('--use-file=', '');
-  const file = text ?? (index < 0 ? undefined : words[index + 1]);
+  const file = findValue(words, '-f', '--use-file');
   return file?.startsWith('/') === true ? file : null;
+}
+
+/** The name of `-i ID` or `--config-id=ID`, for which some lines are; null where none is given. */
+function findConfigurationId(words: readonly string[]): string | null {
+  return findValue(words, '-i', '--config-id');
+}
+
+function findValue(words: readonly string[], short: string, long: string): string | null {
+  const index = words.findIndex((word) => word === short || word === long);
+  const text = words.find((word) => word.startsWith(`${long}=`))?.slice(long.length + 1);
+  return text ?? (index < 0 ? null : (words[index + 1] ?? null));
 }
 
 /** The vrrp_instance whose addresses hold this one, see keepalived.conf(5). Null when there is none. */
 export function findInstance(text: string, address: string): KeepalivedView['instance'] {
-  const bare = text.replaceAll(/[#!].*$/gm, '');
-  const blocks = bare.split(/\bvrrp_instance\s+/).slice(1);
-  const block = blocks.find((one) => listWords(one).includes(address));
-  const vrid = Number(/\bvirtual_router_id\s+(\d+)/.exec(block ?? '')?.[1] ?? NaN);
-  if (block === undefined || Number.isNaN(vrid)) return null;
-  const priority = /\bpriority\s+(\d+)/.exec(block)?.[1];
-  return { vrid, priority: priority === undefined ? null : Number(priority) };
+  const instance = listInstances(text).find((one) => holdsAddress(one, address));
+  const vrid = readNumber(instance, 'virtual_router_id');
+  return vrid === null ? null : { vrid, priority: readNumber(instance, 'priority') };
 }
 
-/** Words of a block, addresses without their prefix lengths. */
-function listWords(block: string): string[] {
-  return block.split(/\s+/).map((word) => word.replace(/\/\d+$/, ''));
+/**
+ * Whether the instance with this address follows a file: its track_file names one that is declared with that path. Null
+ * when there is no such instance.
+ */
+export function followsFile(text: string, address: string, path: string): boolean | null {
+  const statements = parseStatements(text);
+  const instance = listBlocks(statements, 'vrrp_instance').find((one) => holdsAddress(one, address));
+  if (instance === undefined) return null;
+  const isPath = (one: Statement) => readLast(one, 'file')?.[1] === path;
+  const declared = ['track_file', 'vrrp_track_file'].flatMap((keyword) => listBlocks(statements, keyword));
+  const names = declared.filter(isPath).map(({ words }) => words[1]);
+  return listItems(instance, 'track_file').some(([name]) => names.includes(name));
+}
+
+function listInstances(text: string): Statement[] {
+  return listBlocks(parseStatements(text), 'vrrp_instance');
+}
+
+function listBlocks(statements: readonly Statement[], keyword: string): Statement[] {
+  return statements.filter(({ words, block }) => words[0] === keyword && block !== null);
+}
+
+/** What a list in a block has, such as the addresses of virtual_ipaddress. */
+function listItems({ block }: Statement, keyword: string): (readonly string[])[] {
+  return listBlocks(block ?? [], keyword).flatMap((list) => (list.block ?? []).map(({ words }) => words));
+}
+
+/** The statement of a block that keepalived goes by: of several the last. */
+function readLast({ block }: Statement, keyword: string): readonly string[] | undefined {
+  return (block ?? []).findLast(({ words }) => words[0] === keyword)?.words;
+}
+
+function readNumber(instance: Statement | undefined, keyword: string): number | null {
+  const word = instance === undefined ? undefined : readLast(instance, keyword)?.[1];
+  return word !== undefined && /^\d{1,9}$/.test(word) ? Number(word) : null;
+}
+
+/** With or without a prefix length, and however it is spelled. */
+function holdsAddress(instance: Statement, address: string): boolean {
+  const items = ['virtual_ipaddress', 'virtual_ipaddress_excluded'].flatMap((list) =>
+    listItems(instance, list),
+  );
+  return items.some(([word = '']) => {
+    const bare = word.replace(/\/\d+$/, '');
+    return bare === address || parseAddress(bare)?.text === address;
+  });
 }
 
 /** How a configuration's instances reach each other: what `vipnat keepalived` is to be told so that it stays so. */
@@ -90,13 +151,17 @@ export interface KeepalivedWire {
 
 /** That of the first instance which says so, see keepalived.conf(5). */
 export function findWire(text: string): KeepalivedWire {
-  const bare = text.replaceAll(/[#!].*$/gm, '');
-  const peers = /\bunicast_peer\s*\{([^{}]*)\}/.exec(bare)?.[1] ?? '';
-  const own = /\bunicast_src_ip\s+(\S+)/.exec(bare)?.[1];
-  const advert = /\badvert_int\s+(\d+(?:\.\d+)?)\s/.exec(bare)?.[1];
-  const listed = peers.split(/\s+/).filter((word) => isIP(word) !== 0);
+  const instances = listInstances(text);
+  const peers = instances.map((one) => listItems(one, 'unicast_peer').map(([peer = '']) => peer));
+  const listed = (peers.find(({ length }) => length > 0) ?? []).filter((peer) => isIP(peer) !== 0);
+  const own = firstWord(instances, 'unicast_src_ip');
+  const advert = firstWord(instances, 'advert_int');
   return {
     masters: listed.length === 0 || own === undefined ? listed : [own, ...listed],
-    advertSeconds: advert === undefined ? null : Number(advert),
+    advertSeconds: advert !== undefined && /^\d{1,9}(?:\.\d{1,9})?$/.test(advert) ? Number(advert) : null,
   };
+}
+
+function firstWord(instances: readonly Statement[], keyword: string): string | undefined {
+  return instances.map((one) => readLast(one, keyword)?.[1]).find((word) => word !== undefined);
 }

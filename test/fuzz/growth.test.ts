@@ -10,7 +10,9 @@ import { vip } from '../../agent/config/values.ts';
 import * as z from 'zod/mini';
 import { parseAddress } from '../../lib/address/address.ts';
 import { parseEndpoint } from '../../lib/address/endpoint.ts';
-import { findInstance, findWire } from '../../lib/keepalived/find.ts';
+import { expandConfiguration } from '../../lib/keepalived/expand.ts';
+import { findInstance, findWire, followsFile } from '../../lib/keepalived/find.ts';
+import { expandBraces, matchesGlob } from '../../lib/keepalived/glob.ts';
 import { countByBackend, readDeleted } from '../../lib/kernel/conntrack.ts';
 import { withoutConnectionCounts } from '../../lib/kernel/ipvs.ts';
 import { parseListeners } from '../../lib/kernel/listeners.ts';
@@ -136,6 +138,9 @@ const readers: Readonly<Record<string, (text: string) => unknown>> = {
   tcpdump: parseCapture,
   netlink: (text) => parseMessages(Buffer.from(text)).map(({ data }) => parseAttributes(data, 8)),
   'keepalived.conf': (text) => [findInstance(text, '10.0.0.50'), findWire(text)],
+  'keepalived.conf, tracked': (text) => followsFile(text, '10.0.0.50', '/run/serving'),
+  'keepalived.conf, expanded': (text) => expandConfiguration(text, 'm1'),
+  'keepalived.conf, pattern': (text) => [expandBraces(text).length, matchesGlob(text, '*a*[0-9]?')],
   notice: (text) => parseNotice(`INSTANCE "${text}`),
   address: parseAddress,
   endpoint: (text) => [parseEndpoint(text), parseEndpoint(text, 1)],

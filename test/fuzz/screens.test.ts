@@ -84,7 +84,11 @@ function makeOddFacts(random: Random, facts: HostFacts): HostFacts {
       }),
     ]),
     listeners: value([{ family: 'ipv4', address: '0.0.0.0', port: 6443, pid: 20 }]),
-    keepalived: value({ path: `/etc/${text()}`, text: mutateText(random, [keepalivedText]) }),
+    keepalived: value({
+      path: `/etc/${text()}`,
+      text: mutateText(random, [keepalivedText]),
+      files: [`/etc/${text()}`],
+    }),
     files: new Map([
       ['/etc/hosts', value(`10.77.0.50 ${text()}\n`)],
       [

@@ -6,6 +6,7 @@ import { planVrrp } from '../../agent/keepalived/plan-vrrp.ts';
 import { readKeepalivedOptions } from '../../agent/keepalived/options.ts';
 import { renderKeepalived } from '../../agent/keepalived/render.ts';
 import { parseNotice } from '../../agent/keepalived/notices.ts';
+import { expandConfiguration } from '../../lib/keepalived/expand.ts';
 import { findInstance, findNamedFile, findWire } from '../../lib/keepalived/find.ts';
 import { toArguments } from '../../lib/kernel/conntrack.ts';
 import { listReferred } from '../../lib/kernel/nft-proxy.ts';
@@ -151,6 +152,7 @@ test('keepalived.conf has no word that its options or this host could put a line
 
 const configurations = [
   'vrrp_instance vip-10.77.0.50 {\n  virtual_router_id 51\n  priority 110\n  advert_int 0.3\n  unicast_src_ip 10.77.0.11\n  unicast_peer {\n    10.77.0.12\n  }\n  virtual_ipaddress {\n    10.77.0.50/32\n  }\n}\n',
+  'include conf.d/*\n@m1 priority 3\n@^m2 $A=b{c\n$A\n${A}}\n$B= \\\n${A} \\\n$B\n$B\n"#" \\#\n',
   'INSTANCE "vip-10.77.0.50" MASTER 110\nINSTANCE "vip-10.77.0.50" FAULT 110\nGROUP "vipnat" STOP 0\n',
 ];
 
@@ -160,6 +162,7 @@ test('any keepalived.conf, line of its pipe and command line is read without fai
     make: (random) =>
       mutateText(random, [...configurations, `x --use-file=/etc/${random.pick(addressTexts)} -f /tmp/a`]),
     check: (text) => {
+      expandConfiguration(text, 'm1');
       const found = findInstance(text, '10.77.0.50');
       insist(
         found === null || (Number.isFinite(found.vrid) && !Number.isNaN(found.priority ?? 0)),

@@ -56,7 +56,7 @@ test('a keepalived that is configured anew goes on to reach the other masters, a
 test('a path that a keepalived names itself is no command of whoever pastes the remedy', async () => {
   const path = '/tmp/$(reboot)';
   const text = keepalivedText.replace('serving"', 'other"');
-  const told = await tell({ keepalived: { value: { path, text } } });
+  const told = await tell({ keepalived: { value: { path, text, files: [path] } } });
   const remedy = told.flatMap((outcome) => ('remedy' in outcome ? outcome.remedy : []));
   expect(remedy[0]).toBe(`cp '${path}' '${path}.old'`);
   expect(remedy[1]).toMatch(/ > '\/tmp\/\$\(reboot\)'$/);

@@ -81,7 +81,7 @@ export async function makeFacts(changes: Partial<HostFacts> = {}): Promise<HostF
       ],
     },
     listeners: { value: [{ family: 'ipv6', address: '::', port: 6443, pid: 8 }] },
-    keepalived: { value: { path: conf, text: keepalivedText } },
+    keepalived: { value: { path: conf, text: keepalivedText, files: [conf] } },
     files: new Map<string, { value: string | null }>([
       ['/etc/hosts', { value: '127.0.0.1 localhost\n10.77.0.50 cluster-endpoint # the VIP\n' }],
       ...kubeconfigPaths.map((path) => [path, kubeconfig('https://10.77.0.11:6443')] as const),
@@ -111,7 +111,7 @@ export const withFile = (path: string, value: { value: string }): Partial<HostFa
   ]),
 });
 export const withConfiguration = (text: string): Partial<HostFacts> => ({
-  keepalived: { value: { path: conf, text } },
+  keepalived: { value: { path: conf, text, files: [conf] } },
 });
 export const makeProcess = (name: string, rest: object = {}) => ({
   pid: 20,

@@ -1,0 +1,109 @@
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { findInstance, readConfiguration } from '../../../../lib/keepalived/find.ts';
+import { ForeignRoot } from '../../../../lib/keepalived/foreign-root.ts';
+import { readWhole } from '../../../../lib/keepalived/included.ts';
+
+const instance = 'vrrp_instance A {\n  virtual_router_id 51\n  virtual_ipaddress {\n    10.0.0.50\n  }\n}\n';
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'vipnat-files-'));
+});
+afterEach(() => {
+  rmSync(folder, { recursive: true });
+});
+
+const write = (name: string, text: string): string => {
+  const path = join(folder, name);
+  writeFileSync(path, text);
+  return path;
+};
+const read = (path: string) => readWhole(ForeignRoot.own, path, 'm1');
+
+describe('what a configuration includes', () => {
+  test('is named, in the order in which it is read', async () => {
+    const main = write('main', 'include b\ninclude a\n');
+    const files = [main, write('b', ''), write('a', instance)];
+    expect(await read(main)).toMatchObject({ files });
+  });
+
+  test('may be itself: that is left out', async () => {
+    const main = write('main', `include other\n${instance}`);
+    write('other', 'include *\n# the rest\n');
+    const whole = await read(main);
+    expect(findInstance(whole?.text ?? '', '10.0.0.50')).toEqual({ vrid: 51, priority: null });
+    expect(whole?.files).toEqual([main, join(folder, 'other')]);
+  });
+
+  test('is not waited for where it is a named pipe', async () => {
+    execFileSync('mkfifo', [join(folder, 'pipe')]);
+    const whole = await read(write('main', `include pipe\ninclude /dev/zero\n${instance}`));
+    expect(findInstance(whole?.text ?? '', '10.0.0.50')).not.toBeNull();
+  });
+
+  test.each([
+    ['files that include all others', '* {*,*,*}\ninclude *'],
+    ['patterns for all files of a machine', '/*/*/*/*/*/*'],
+    ['a file of several MiB, several times', `big\n${'include big\n'.repeat(5)}`],
+  ])('is refused when it is too large: %s', async (_, included) => {
+    for (let index = 0; index < 12; index += 1) write(`f${index}`, 'include f*\n');
+    write('big', '#'.repeat(1_000_000));
+    await expect(read(write('main', `include ${included}\n`))).rejects.toMatchObject({ code: 'too large' });
+  });
+});
+
+describe('a keepalived in a container', () => {
+  let container: ChildProcess;
+  beforeEach(async () => {
+    const words = process.getuid?.() === 0 ? ['--mount'] : ['--mount', '--map-root-user'];
+    mkdirSync(join(folder, 'etc'));
+    const script = `mount -t tmpfs tmpfs ${folder}/etc
+      cat >${folder}/etc/real
+      ln -s ${folder}/etc/real ${folder}/etc/link
+      ln -s . ${folder}/etc/loop
+      echo 'include loop/../etc/link' >${folder}/etc/keepalived.conf
+      ln -s / ${folder}/etc/top
+      echo ready; exec sleep infinity`;
+    container = spawn('unshare', [...words, 'sh', '-euc', script], { stdio: ['pipe', 'pipe', 'inherit'] });
+    container.stdin?.end(instance);
+    if (container.stdout !== null) await once(container.stdout, 'data');
+  });
+  afterEach(async () => {
+    container.kill('SIGKILL');
+    await once(container, 'exit');
+  });
+
+  const readThere = async (file: string) => {
+    const running = {
+      pid: container.pid ?? 0,
+      name: 'keepalived',
+      arguments: ['-f', file],
+      group: '',
+      isSurelyHere: true,
+    };
+    return await readConfiguration([running], '/none');
+  };
+
+  test('has its own files, also behind links to whole paths', async () => {
+    for (const file of ['real', 'link', 'loop/link', `top${folder}/etc/link`, 'keepalived.conf']) {
+      const { path, text } = await readThere(`${folder}/etc/${file}`);
+      expect(path).toBe(`${folder}/etc/${file}`);
+      expect(findInstance(text ?? '', '10.0.0.50')).toEqual({ vrid: 51, priority: null });
+    }
+  });
+
+  test('and no others', async () => {
+    write(
+      'etc/real',
+      'vrrp_instance WRONG {\n  virtual_router_id 1\n  virtual_ipaddress {\n    10.0.0.50\n  }\n}\n',
+    );
+    const { text } = await readThere(`${folder}/etc/link`);
+    expect(findInstance(text ?? '', '10.0.0.50')?.vrid).toBe(51);
+    expect((await readThere(`${folder}/etc/missing`)).text).toBeNull();
+  });
+});
