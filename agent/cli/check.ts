@@ -2,37 +2,42 @@ import { exitStatuses } from '../../lib/exit-status.ts';
 import { toPrintableLine } from '../../lib/printable.ts';
 import { quoteWords } from '../../lib/shell-words.ts';
 import { formatEndpoint } from '../../lib/address/endpoint.ts';
-import { vipChainName } from '../../lib/netfilter/balance.ts';
 import { type ForwardChain } from '../../lib/kernel/port.ts';
-import { type Drift } from '../../lib/netfilter/drift.ts';
+import { type Assessment } from '../assess.ts';
+import { type Config } from '../config/config.ts';
 import { type Decision } from '../decide.ts';
 import { describeInSync } from '../describe.ts';
 import { findForeignDrops } from '../foreign-drops.ts';
 import { type MissingSwitch } from '../forwarding.ts';
 import { describeTable, type TablePlan } from '../plan.ts';
 import { type CheckContext } from './command-context.ts';
+import { formatCheckJson } from './format/check-json.ts';
+import { describeConsequence } from './format/consequence.ts';
 import { createHostKernel, lookAtHost } from './host.ts';
-
-/** What it means for people that a hook is not in its place. */
-const chainToConsequence = new Map([
-  ['PREROUTING', "clients on other hosts reach only the VIP holder's apiserver"],
-  ['OUTPUT', "clients on this host reach only the VIP holder's apiserver"],
-  ['POSTROUTING', "connections to apiservers on other nodes hang: replies don't come back this way"],
-  ['FORWARD', 'a FORWARD policy of DROP drops connections to apiservers on other nodes'],
-]);
+import { nameNode } from './node-name.ts';
 
 /** `vipnat check`: says how the rules differ from what `run` would have written. Exit `done` in sync, `found` with drift. */
-export async function check({ config, stdout, stderr }: CheckContext): Promise<number> {
+export async function check({ config, options, stdout, stderr }: CheckContext): Promise<number> {
   const assessment = await lookAtHost(config, stderr);
+  const drops = findForeignDrops(await createHostKernel().listForwardChains(), assessment);
+  const isInSync = assessment.plan.tables.length === 0 && assessment.missingSwitches.length === 0;
+  stdout(
+    options.json
+      ? formatCheckJson(assessment, drops, nameNode(config))
+      : formatCheck(assessment, drops, config),
+  );
+  return isInSync ? exitStatuses.done : exitStatuses.found;
+}
+
+function formatCheck(assessment: Assessment, drops: readonly ForwardChain[], config: Config): string {
   const { decisions, plan, missingSwitches } = assessment;
   const warnings = [
     ...new Set(assessment.refused.map((sentence) => `warning: ${toPrintableLine(sentence)}\n`)),
-    ...findForeignDrops(await createHostKernel().listForwardChains(), assessment).flatMap(describeDrop),
-  ];
+    ...drops.flatMap(describeDrop),
+  ].join('');
   if (plan.tables.length === 0 && missingSwitches.length === 0) {
-    for (const decision of decisions) stdout(`${toPrintableLine(describeInSync(decision))}\n`);
-    stdout(warnings.join(''));
-    return exitStatuses.done;
+    const lines = decisions.map((decision) => `${toPrintableLine(describeInSync(decision))}\n`);
+    return `${lines.join('')}${warnings}`;
   }
   const label = decisions.map(({ vip }) => formatEndpoint(vip)).join(', ');
   const lines = [
@@ -43,11 +48,8 @@ export async function check({ config, stdout, stderr }: CheckContext): Promise<n
       : 'vipnat run repairs it; vipnat run --once repairs it now',
   ];
   const indent = ' '.repeat(label.length + 2);
-  stdout(
-    lines.map((line, index) => `${index === 0 ? `${label}  ` : indent}${toPrintableLine(line)}\n`).join(''),
-  );
-  stdout(warnings.join(''));
-  return exitStatuses.found;
+  const told = lines.map((line, index) => `${index === 0 ? `${label}  ` : indent}${toPrintableLine(line)}\n`);
+  return `${told.join('')}${warnings}`;
 }
 
 /** No drift: the rules are as vipnat would write them, and do not help there. */
@@ -71,20 +73,7 @@ function describeDrift(table: TablePlan, decisions: readonly Decision[]): string
     const consequence = describeConsequence(part, decisions);
     return [
       `drift: ${part.message} (${describeTable(table)})`,
-      ...(consequence === undefined ? [] : [`       ${consequence}`]),
+      ...(consequence === null ? [] : [`       ${consequence}`]),
     ];
   });
-}
-
-function isUnhooked(kind: Drift['kind']): boolean {
-  return ['missing-hook', 'hook-behind-rival', 'missing-chain', 'edited-table'].includes(kind);
-}
-
-function describeConsequence({ chain, kind }: Drift, decisions: readonly Decision[]): string | undefined {
-  const consequence = chainToConsequence.get(chain.toUpperCase());
-  if (isUnhooked(kind) && consequence !== undefined) return consequence;
-  const decision = decisions.find(({ vip }) => vipChainName(vip) === chain);
-  return decision === undefined
-    ? undefined
-    : `${formatEndpoint(decision.vip)} should go the way ${decision.way}`;
 }

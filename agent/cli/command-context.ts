@@ -1,3 +1,4 @@
+import { type Family } from '../../lib/address/address.ts';
 import { type Config } from '../config/config.ts';
 import { type DoctorOptions } from '../doctor/options.ts';
 import { type KeepalivedOptions } from '../keepalived/options.ts';
@@ -27,8 +28,8 @@ export interface RunOptions {
   readonly dryRun: boolean;
 }
 
-/** How `vipnat plan` prints, the default first. */
-export const planFormats = ['commands', 'restore', 'nft', 'json'] as const;
+/** How `vipnat plan` prints for people and tools, the default first. */
+export const planFormats = ['commands', 'restore', 'nft'] as const;
 
 /** One of planFormats. */
 export type PlanFormat = (typeof planFormats)[number];
@@ -36,8 +37,18 @@ export type PlanFormat = (typeof planFormats)[number];
 /** `vipnat plan`. */
 export interface PlanOptions {
   readonly format: PlanFormat;
+  /** Print JSON; `format` does not count then. */
+  readonly json: boolean;
+  /** Print the part of one family only; null for all. */
+  readonly family: Family | null;
   /** Read nothing: then `config.proxyMode` is not `auto`, and ClusterIP or endpoints are given where the way needs them. */
   readonly offline: boolean;
+}
+
+/** `vipnat check`. */
+export interface CheckOptions {
+  /** Print JSON. */
+  readonly json: boolean;
 }
 
 /** `vipnat status`. */
@@ -64,7 +75,7 @@ export type RunContext = CommandContext<RunOptions>;
 export type PlanContext = CommandContext<PlanOptions>;
 
 /** What `check` of check.ts takes. */
-export type CheckContext = CommandContext;
+export type CheckContext = CommandContext<CheckOptions>;
 
 /** What `cleanup` of cleanup.ts takes. Its config may name no VIP: everything of ours goes. */
 export type CleanupContext = CommandContext;

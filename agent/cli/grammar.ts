@@ -1,4 +1,5 @@
 import { Command, Option } from 'commander';
+import { families } from '../../lib/address/address.ts';
 import { type Flags } from '../config/flags.ts';
 import { findNearest } from '../config/nearest.ts';
 import { describeOption, nameFlag, optionNames } from '../config/options.ts';
@@ -11,6 +12,7 @@ import {
   bare,
   type Found,
   type Own,
+  readCheck,
   readDoctor,
   readKeepalived,
   readManifest,
@@ -50,13 +52,11 @@ export function createGrammar({ version, word, onFound }: GrammarNeeds): Command
   };
 
   addConfigured(addRun(program), readRun);
+  addConfigured(addPlan(program), readPlan);
   addConfigured(
-    add(program, 'plan', 'print what would be written')
-      .option('--format <value>', `how to print it: ${planFormats.join(', ')}`)
-      .option('--offline', 'read nothing; needs --proxy-mode'),
-    readPlan,
+    add(program, 'check', 'tell whether the rules are as they should be').option('--json', 'print JSON'),
+    readCheck,
   );
-  addConfigured(add(program, 'check', 'tell whether the rules are as they should be'), () => bare('check'));
   addConfigured(
     add(program, 'status', 'tell how it is, on one screen')
       .option('--json', 'print JSON')
@@ -65,12 +65,7 @@ export function createGrammar({ version, word, onFound }: GrammarNeeds): Command
   );
   addConfigured(addDoctor(program), readDoctor);
   addConfigured(add(program, 'cleanup', 'remove everything of ours'), () => bare('cleanup'));
-  add(program, 'vrid', "print keepalived's virtual_router_id for a virtual IP")
-    .argument('<vip>')
-    .usage('ADDR')
-    .action((vip: string) => {
-      onFound({ kind: 'vrid', vip });
-    });
+  addVrid(program, onFound);
   addConfigured(addKeepalived(program), readKeepalived);
   addConfigured(addManifest(program), readManifest);
   return program;
@@ -89,6 +84,24 @@ function addRun(program: Command): Command {
   return add(program, 'run', 'keep the rules right, as an agent')
     .option('--once', 'converge once and end')
     .option('--dry-run', 'print what would be written, once, and end');
+}
+
+function addPlan(program: Command): Command {
+  return add(program, 'plan', 'print what would be written')
+    .option('--format <value>', `how to print it: ${planFormats.join(', ')}`)
+    .option('--json', 'print JSON')
+    .option('--family <value>', `only what is for one family: ${families.join(', ')}`)
+    .option('--offline', 'read nothing; needs --proxy-mode');
+}
+
+function addVrid(program: Command, onFound: GrammarNeeds['onFound']): void {
+  add(program, 'vrid', "print keepalived's virtual_router_id for a virtual IP")
+    .argument('<vip>')
+    .usage('ADDR [--json]')
+    .option('--json', 'print JSON')
+    .action((vip: string, { json = false }: { readonly json?: boolean }) => {
+      onFound({ kind: 'vrid', vip, json });
+    });
 }
 
 function addDoctor(program: Command): Command {

@@ -4,6 +4,7 @@ import { describeOption, listChoices, nameFlag, optionNames, schema } from '../c
 export const configTerms: ReadonlyMap<string, string> = new Map([
   ['--config', '--config FILE'],
   ['--format', '--format FORMAT'],
+  ['--family', '--family FAMILY'],
   ['--watch', '--watch[=SECONDS]'],
   ['--capture', '--capture DURATION'],
   ['--interface', '--interface NAME'],
@@ -58,14 +59,16 @@ Exit status: 0 ended as asked, 1 failed, 78 bad configuration.`,
   plan: `
 Examples:
   vipnat plan --vip 10.0.0.50
-  vipnat plan --vip 10.0.0.50 --format restore
+  vipnat plan --vip 10.0.0.50 --format restore --family ipv4
+  vipnat plan --vip 10.0.0.50 --json
   vipnat plan --vip 10.0.0.50 --offline --proxy-mode ipvs --cluster-ip 10.96.0.1
 
 Rules go to standard output, everything else to standard error. Nothing is written.
 Exit status: 0 printed, or nothing to change; 1 failed; 78 bad configuration.`,
   check: `
-Example:
+Examples:
   vipnat check --vip 10.0.0.50
+  vipnat check --vip 10.0.0.50 --json
 
 Exit status: 0 in sync, 1 failed, 2 drift, 78 bad configuration.`,
   status: `

@@ -2,7 +2,12 @@ import { type Flags } from '../config/flags.ts';
 import { type DoctorOptions } from '../doctor/options.ts';
 import { type KeepalivedOptions } from '../keepalived/options.ts';
 import { type ManifestOptions } from '../manifest/options.ts';
-import { type PlanOptions, type RunOptions, type StatusOptions } from './command-context.ts';
+import {
+  type CheckOptions,
+  type PlanOptions,
+  type RunOptions,
+  type StatusOptions,
+} from './command-context.ts';
 
 /** A command that works by the configuration, with its own switches. */
 export type ConfiguredCommand =
@@ -10,7 +15,8 @@ export type ConfiguredCommand =
   | { readonly name: 'plan'; readonly options: PlanOptions }
   | { readonly name: 'status'; readonly options: StatusOptions }
   | { readonly name: 'doctor'; readonly options: DoctorOptions }
-  | { readonly name: 'check' | 'cleanup'; readonly options: object }
+  | { readonly name: 'check'; readonly options: CheckOptions }
+  | { readonly name: 'cleanup'; readonly options: object }
   | { readonly name: 'manifest'; readonly options: ManifestOptions }
   | { readonly name: 'keepalived'; readonly options: KeepalivedOptions };
 
@@ -27,6 +33,7 @@ export interface TextInvocation {
 export interface VridInvocation {
   readonly kind: 'vrid';
   readonly vip: string;
+  readonly json: boolean;
 }
 
 /** A command and what it is to be configured with. */

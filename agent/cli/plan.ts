@@ -2,16 +2,18 @@ import { exitStatuses } from '../../lib/exit-status.ts';
 import { type Config } from '../config/config.ts';
 import { describeInSync } from '../describe.ts';
 import { planOffline, type PlannedState } from '../offline.ts';
-import { type PlanContext, type PlanFormat } from './command-context.ts';
+import { type PlanContext, type PlanOptions } from './command-context.ts';
 import { formatCommands } from './format/commands.ts';
+import { selectFamily } from './format/family.ts';
 import { formatJson } from './format/json.ts';
 import { formatNft, formatRestore } from './format/restore.ts';
 import { nameNode } from './node-name.ts';
 
 /** `vipnat plan`: prints what `run` would write now, and writes nothing. */
 export async function plan({ config, options, stdout, stderr }: PlanContext): Promise<number> {
-  const state = options.offline ? planOffline(config) : await lookOnce(config, stderr);
-  stdout(format(state, options.format, config));
+  const seen = options.offline ? planOffline(config) : await lookOnce(config, stderr);
+  const state = selectFamily(seen, options.family);
+  stdout(format(state, options, config));
   if (isInSync(state)) {
     for (const decision of state.decisions) stderr(`${describeInSync(decision)}. Nothing to change.\n`);
   }
@@ -27,10 +29,9 @@ async function lookOnce(config: Config, tell: (text: string) => void): Promise<P
   return lookAtHost(config, tell);
 }
 
-function format(state: PlannedState, planFormat: PlanFormat, config: Config): string {
-  switch (planFormat) {
-    case 'json':
-      return formatJson(state, nameNode(config));
+function format(state: PlannedState, options: PlanOptions, config: Config): string {
+  if (options.json) return formatJson(state, nameNode(config));
+  switch (options.format) {
     case 'nft':
       return formatNft(state.decisions, config);
     case 'restore':

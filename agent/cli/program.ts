@@ -28,7 +28,7 @@ export async function runProgram(host: ProgramHost): Promise<number> {
     }
     if (invocation.kind === 'vrid') {
       const { vrid } = await import('./vrid.ts');
-      host.stdout(vrid(invocation.vip));
+      host.stdout(vrid(invocation.vip, invocation.json));
       return exitStatuses.done;
     }
     form = guessForm(invocation, host.environment);

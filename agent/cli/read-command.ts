@@ -1,4 +1,5 @@
 import * as z from 'zod/mini';
+import { families } from '../../lib/address/address.ts';
 import { findNearest } from '../config/nearest.ts';
 import { quoteText } from '../config/setting.ts';
 import { duration } from '../config/values.ts';
@@ -13,6 +14,7 @@ export interface Own extends KeepalivedWords, DoctorWords {
   readonly once?: boolean;
   readonly dryRun?: boolean;
   readonly format?: string;
+  readonly family?: string;
   readonly offline?: boolean;
   /** True without a number of seconds. */
   readonly watch?: string | true;
@@ -33,8 +35,13 @@ export interface Found {
 }
 
 /** A command without switches of its own. */
-export function bare(name: 'check' | 'cleanup'): Found {
+export function bare(name: 'cleanup'): Found {
   return { command: { name, options: {} } };
+}
+
+/** `check`. */
+export function readCheck({ json = false }: Own): Found {
+  return { command: { name: 'check', options: { json } } };
 }
 
 /** `run`. */
@@ -71,17 +78,31 @@ export function readDoctor(own: Own): Found {
   return { command: { name: 'doctor', options }, problems };
 }
 
-/** `plan`; a format that is none is a problem. */
-export function readPlan({ format = 'commands', offline = false }: Own): Found {
-  const known = planFormats.find((candidate) => candidate === format);
-  if (known !== undefined) return { command: { name: 'plan', options: { format: known, offline } } };
-  const example = findNearest(format, planFormats) ?? 'restore';
-  return {
-    command: { name: 'plan', options: { format: 'commands', offline } },
-    problems: [
-      `--format ${quoteText(format)} is none of ${planFormats.join(', ')}. Example: --format ${example}`,
-    ],
+/** `plan`; a format or a family that is none is a problem. */
+export function readPlan({ format, json = false, family, offline = false }: Own): Found {
+  const options = {
+    format: planFormats.find((candidate) => candidate === format) ?? 'commands',
+    json,
+    family: families.find((candidate) => candidate === family) ?? null,
+    offline,
   };
+  const problems = [...checkFormat(format, json), ...checkFamily(family)];
+  return { command: { name: 'plan', options }, problems };
+}
+
+function checkFormat(format: string | undefined, json: boolean): string[] {
+  if (format === undefined) return [];
+  if (format === 'json') return ['--format json is spelled --json. Example: vipnat plan --json'];
+  if (json) return ['--json and --format exclude each other: each says how to print the plan. Leave one out'];
+  if ((planFormats as readonly string[]).includes(format)) return [];
+  const example = findNearest(format, planFormats) ?? 'restore';
+  return [`--format ${quoteText(format)} is none of ${planFormats.join(', ')}. Example: --format ${example}`];
+}
+
+function checkFamily(family: string | undefined): string[] {
+  if (family === undefined || (families as readonly string[]).includes(family)) return [];
+  const example = family.includes('6') ? 'ipv6' : 'ipv4';
+  return [`--family ${quoteText(family)} is none of ${families.join(', ')}. Example: --family ${example}`];
 }
 
 /** `keepalived`. */

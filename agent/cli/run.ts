@@ -14,7 +14,8 @@ import { version } from './version.ts';
 /** `vipnat run`: the agent; with --once it converges and ends, with --dry-run it prints like `plan` and ends. */
 export async function run(context: RunContext): Promise<number> {
   const { config, options } = context;
-  if (options.dryRun) return plan({ ...context, options: { format: 'commands', offline: false } });
+  if (options.dryRun)
+    return plan({ ...context, options: { format: 'commands', json: false, family: null, offline: false } });
   const info = { version, pid: process.pid, since: systemClock.date().toISOString() };
   if (!options.once) return runAgent(config, info);
   const release = await claimPresence(info);

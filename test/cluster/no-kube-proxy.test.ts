@@ -89,9 +89,7 @@ interface PrintedPlan {
 }
 
 async function readPlan(lab: Lab, master: string): Promise<PrintedPlan> {
-  const { stdout } = await lab
-    .machine(master)
-    .run(vipnatCommand('plan', '--format', 'json', '--vip', lab.vip));
+  const { stdout } = await lab.machine(master).run(vipnatCommand('plan', '--json', '--vip', lab.vip));
   return JSON.parse(stdout) as PrintedPlan;
 }
 

@@ -40,7 +40,7 @@ describe("a VIP's holder that does not forward", () => {
         stdout: expect.stringContaining('drift: net.ipv4.ip_forward is 0: this host does not forward'),
       });
       expect((await run('plan')).stdout).toContain('\nsysctl -w net.ipv4.ip_forward=1\n');
-      expect(JSON.parse((await run('plan', '--format', 'json')).stdout)).toMatchObject({
+      expect(JSON.parse((await run('plan', '--json')).stdout)).toMatchObject({
         inSync: false,
         sysctls: [{ name: 'net.ipv4.ip_forward', value: '0', wanted: '1' }],
       });

@@ -60,7 +60,7 @@ describe('an agent with a kubeconfig, on a host without kube-proxy', () => {
         /direct to .*:6443, .*:6443, .*:6443: .*; known from the API's EndpointSlice kubernetes/,
       );
       await expectBalanced(cluster, client);
-      const { stdout } = await vipnat(cluster, 'm1', ['plan', '--format', 'json', ...args]);
+      const { stdout } = await vipnat(cluster, 'm1', ['plan', '--json', ...args]);
       expect(JSON.parse(stdout)).toMatchObject({
         inSync: true,
         vips: [{ reason: expect.stringContaining("the API's EndpointSlice kubernetes") }],

@@ -93,7 +93,7 @@ describe.each(backends)('our jump into kube-proxy’s chain, with iptables-%s', 
       await kubeProxy.syncNftables();
 
       await waitForSync(cluster, 'm1', vipArguments);
-      const { stdout } = await vipnat(cluster, 'm1', ['plan', '--format', 'json', ...vipArguments]);
+      const { stdout } = await vipnat(cluster, 'm1', ['plan', '--json', ...vipArguments]);
       expect(JSON.parse(stdout)).toMatchObject({
         kubeProxy: { mode: 'nftables' },
         vips: [{ way: 'direct' }],

@@ -35,7 +35,7 @@ describe('a host that was restarted, with neither kube-proxy nor API', () => {
       expect(agent.log).toMatch(/direct to 10\.77\.0\.11:6443, 10\.77\.0\.12:6443, 10\.77\.0\.13:6443: /);
       await expectBalanced(cluster, client);
       expect(await vipnat(cluster, 'm1', ['check', ...vipArguments])).toMatchObject({ exitCode: 0 });
-      const { stdout } = await vipnat(cluster, 'm1', ['plan', '--format', 'json', ...vipArguments]);
+      const { stdout } = await vipnat(cluster, 'm1', ['plan', '--json', ...vipArguments]);
       expect(JSON.parse(stdout)).toMatchObject({ inSync: true, vips: [{ way: 'direct' }] });
       await agent.stop();
     },

@@ -26,9 +26,9 @@ afterEach(() => (cluster as Cluster | undefined)?.close(), limitMs);
 const shell = (machine: string, script: string) =>
   cluster.namespaces.shell(cluster.namespaceOf(machine), script);
 
-/** What `plan --format json` says about each VIP. */
+/** What `plan --json` says about each VIP. */
 async function readWays(machine: string, args: readonly string[]) {
-  const { stdout } = await vipnat(cluster, machine, ['plan', '--format', 'json', ...args]);
+  const { stdout } = await vipnat(cluster, machine, ['plan', '--json', ...args]);
   const { vips: answers } = JSON.parse(stdout) as { vips: { vip: string; way: string }[] };
   return answers.map(({ vip, way }) => `${vip} ${way}`);
 }

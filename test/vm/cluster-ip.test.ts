@@ -17,7 +17,7 @@ export interface GuestReport {
   readonly once: CommandReport;
   readonly inSync: CommandReport;
   readonly cleanup: CommandReport;
-  /** `plan --format json` once in sync. */
+  /** `plan --json` once in sync. */
   readonly plan: { readonly vips: readonly { readonly way: string; readonly clusterIp: string }[] };
   /** Requests with three real servers, with two, and with the virtual server gone. */
   readonly balanced: RequestReport;

@@ -20,7 +20,7 @@ await startApiservers();
 const before = vipnat('check');
 const once_ = vipnat('run', '--once');
 const inSync = vipnat('check');
-const plan = JSON.parse(vipnat('plan', '--format', 'json').stdout) as GuestReport['plan'];
+const plan = JSON.parse(vipnat('plan', '--json').stdout) as GuestReport['plan'];
 const balanced = await request(60);
 const agent = spawn(process.execPath, [product, 'run', '--vip', vip]);
 let log = '';

@@ -3,7 +3,7 @@ import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { toolName } from '../../../lib/kernel/tool-name.ts';
 import { type PlannedState } from '../../offline.ts';
 
-/** What both `plan --format json` and `status --json` say, version 1: fields are added, never renamed. */
+/** What both `plan --json` and `status --json` say, version 1: fields are added, never renamed. */
 export interface HostAnswer {
   readonly version: 1;
   readonly node: string;
@@ -15,7 +15,7 @@ export interface HostAnswer {
   readonly refused: readonly string[];
 }
 
-/** `plan --format json`. Ends with a newline. */
+/** `plan --json`. Ends with a newline. */
 export function formatJson(state: PlannedState, node: string): string {
   const transactions = state.plan.transactions.map(({ family, backend, input }) => ({
     tool: toolName(family, backend, 'restore'),

@@ -6,9 +6,15 @@ import { VipnatError } from '../../../lib/errors.ts';
 import { type Decision } from '../../decide.ts';
 import { type Config } from '../../config/config.ts';
 import { type PlannedState } from '../../offline.ts';
+import { type Plan } from '../../plan.ts';
 
-/** The plan as what the tools are given: each transaction after a comment that names its tool and flags. */
+/**
+ * The plan as what one tool reads: a comment names the tool and its flags. Where nft has a table of each family, one run
+ * of it reads both.
+ * @throws VipnatError CONFIG_INVALID when the plan is for several tools: no stream can be for all of them.
+ */
 export function formatRestore({ plan, decisions }: PlannedState): string {
+  refuseSeveralTools(plan);
   const joins = decisions.some(({ way }) => way === 'service-chain');
   const note = joins
     ? `# joins ${serviceChain}, which kube-proxy makes; iptables-legacy refuses that where it is missing, also with --test\n`
@@ -20,6 +26,19 @@ export function formatRestore({ plan, decisions }: PlannedState): string {
         : `# ${toolName(family, backend, 'restore')} --noflush\n${note}${input}`,
     )
     .join('');
+}
+
+function refuseSeveralTools({ transactions }: Plan): void {
+  const tools = new Set(transactions.map(({ family, backend }) => toolName(family, backend, 'restore')));
+  if (tools.size <= 1) return;
+  const isOfTwoBackends = new Set(transactions.map(({ backend }) => backend)).size > 1;
+  const next = isOfTwoBackends
+    ? 'Take --format commands, or each input of --json by its tool'
+    : 'Add --family ipv4, then --family ipv6';
+  throw new VipnatError(
+    'CONFIG_INVALID',
+    `--format restore prints what one tool reads, and this plan is for ${[...tools].join(' and ')}. ${next}`,
+  );
 }
 
 /**

@@ -3,7 +3,7 @@ import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { type HostStatus, isKeepalivedSeen, toVrrpState, type VipStatus } from '../../status/host-status.ts';
 import { toHostAnswer } from './json.ts';
 
-/** `status --json`, version 1: what `plan --format json` says without the transactions, and more. Ends with a newline. */
+/** `status --json`, version 1: what `plan --json` says without the transactions, and more. Ends with a newline. */
 export function formatStatusJson(status: HostStatus, node: string, now: Date): string {
   const { agent, assessment } = status;
   const host = toHostAnswer(assessment, node);

@@ -6,10 +6,10 @@ const parse = (...args: string[]) => parseCommandLine(args, '1.2.3');
 describe('a command line', () => {
   test('names the command, its switches and what flags were given', () => {
     expect(
-      parse('plan', '--offline', '--vip', '10.0.0.50', '--format=json', '--vip', '10.0.0.51'),
+      parse('plan', '--offline', '--vip', '10.0.0.50', '--format=restore', '--vip', '10.0.0.51'),
     ).toMatchObject({
       kind: 'configured',
-      command: { name: 'plan', options: { format: 'json', offline: true } },
+      command: { name: 'plan', options: { format: 'restore', offline: true, json: false, family: null } },
       flags: { vip: ['10.0.0.50', '10.0.0.51'] },
       problems: [],
     });
@@ -17,6 +17,21 @@ describe('a command line', () => {
       command: { name: 'run', options: { once: false, dryRun: true } },
       file: '/etc/vipnat.yaml',
     });
+  });
+
+  test.each(['plan', 'check', 'status', 'doctor'])('can ask %s for JSON in one spelling', (name) => {
+    expect(parse(name)).toMatchObject({ command: { name, options: { json: false } } });
+    expect(parse(name, '--json')).toMatchObject({ command: { name, options: { json: true } }, problems: [] });
+  });
+
+  test('can ask vrid for JSON, before or after the address', () => {
+    expect(parse('vrid', '10.0.0.50')).toEqual({ kind: 'vrid', vip: '10.0.0.50', json: false });
+    for (const words of [
+      ['--json', '10.0.0.50'],
+      ['10.0.0.50', '--json'],
+    ]) {
+      expect(parse('vrid', ...words)).toEqual({ kind: 'vrid', vip: '10.0.0.50', json: true });
+    }
   });
 
   test('asks for the commands format, online, unless it says otherwise', () => {
@@ -121,10 +136,6 @@ describe('a command line', () => {
   ])('of status with %j has one problem', (words, problem) => {
     expect(parse('status', ...words)).toMatchObject({ problems: [problem] });
   });
-
-  test('vrid takes its VIP', () => {
-    expect(parse('vrid', '10.0.0.50')).toEqual({ kind: 'vrid', vip: '10.0.0.50' });
-  });
 });
 
 describe('a command line that cannot be understood', () => {
@@ -189,8 +200,23 @@ describe('words that do not belong there', () => {
   });
 
   test('a format that does not exist gets the nearest as example', () => {
-    expect(problemsOf('plan', '--format', 'jsn')).toEqual([
-      '--format jsn is none of commands, restore, nft, json. Example: --format json',
+    expect(problemsOf('plan', '--format', 'restor')).toEqual([
+      '--format restor is none of commands, restore, nft. Example: --format restore',
+    ]);
+  });
+
+  test('JSON has one spelling: --format json is told so, and --json stands for no other format', () => {
+    expect(problemsOf('plan', '--format', 'json')).toEqual([
+      '--format json is spelled --json. Example: vipnat plan --json',
+    ]);
+    expect(problemsOf('plan', '--json', '--format', 'nft')).toEqual([
+      '--json and --format exclude each other: each says how to print the plan. Leave one out',
+    ]);
+  });
+
+  test('a family that does not exist gets an example', () => {
+    expect(problemsOf('plan', '--family', 'ip6')).toEqual([
+      '--family ip6 is none of ipv4, ipv6. Example: --family ipv6',
     ]);
   });
 });

@@ -8,14 +8,17 @@ const run = (options: object): ConfiguredCommand => ({
   name: 'run',
   options: { once: false, dryRun: false, ...options },
 });
-const offline: ConfiguredCommand = { name: 'plan', options: { format: 'commands', offline: true } };
+const offline: ConfiguredCommand = {
+  name: 'plan',
+  options: { format: 'commands', json: false, family: null, offline: true },
+};
 const problemsOf = async (command: ConfiguredCommand, flags: Flags) =>
   findCommandProblems(command, await readConfig({ flags, environment: {}, file: undefined }));
 
 const noVip = 'no virtual IP given. Example: --vip 10.0.0.50:6443';
 
 describe('a VIP', () => {
-  test.each([run({}), offline, { name: 'check', options: {} } as const])(
+  test.each([run({}), offline, { name: 'check', options: { json: false } } as const])(
     'is needed by %j',
     async (command) => {
       expect(await problemsOf(command, { proxyMode: 'iptables' })).toEqual([noVip]);

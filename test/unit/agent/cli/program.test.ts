@@ -28,6 +28,11 @@ describe('the program', () => {
     expect(await runWith(['vrid', '10.0.0.50'])).toEqual({ exitCode: 0, stdout: '51\n', stderr: '' });
   });
 
+  test('prints it as JSON where that is asked for', async () => {
+    const { stdout } = await runWith(['vrid', '10.0.0.50', '--json']);
+    expect(JSON.parse(stdout)).toEqual({ version: 1, vip: '10.0.0.50', vrid: 51 });
+  });
+
   test('refuses to compute one for what is no address, and for one that has none', async () => {
     expect(await runWith(['vrid', '10.0.0.300'])).toEqual({
       exitCode: 78,

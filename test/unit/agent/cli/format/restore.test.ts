@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { selectFamily } from '../../../../../agent/cli/format/family.ts';
 import { formatNft, formatRestore } from '../../../../../agent/cli/format/restore.ts';
 import { type Config } from '../../../../../agent/config/config.ts';
 import { planOffline } from '../../../../../agent/offline.ts';
@@ -14,23 +15,50 @@ const offline: Config = {
 const apiservers = ['10.77.0.11:6443', '[fd00:77::11]:6443'].map(toEndpoint);
 
 describe('the plan as restore scripts', () => {
-  test('is what the tools are given, each after the name and flags of its tool', () => {
-    const state = planOffline(offline);
+  test.each([
+    ['ipv4', '# iptables-nft-restore --noflush'],
+    ['ipv6', '# ip6tables-nft-restore --noflush'],
+  ] as const)('is what the tool of %s is given, after its name and flags', (family, head) => {
+    const state = selectFamily(planOffline(offline), family);
     const text = formatRestore(state);
-    const withoutComments = text.replaceAll(/^#.*\n/gm, '');
-    expect(withoutComments).toBe(state.plan.transactions.map(({ input }) => input).join(''));
-    expect(text.match(/^# ip6?tables.*$/gm)).toEqual([
-      '# iptables-nft-restore --noflush',
-      '# ip6tables-nft-restore --noflush',
-    ]);
+    expect(text.replaceAll(/^#.*\n/gm, '')).toBe(state.plan.transactions[0]?.input);
+    expect(text.match(/^# ip6?tables.*$/gm)).toEqual([head]);
+  });
+
+  test('of two families is no one stream, and says how to have each', () => {
+    expect(() => formatRestore(planOffline(offline))).toThrow(
+      expect.objectContaining({
+        code: 'CONFIG_INVALID',
+        message:
+          '--format restore prints what one tool reads, and this plan is for iptables-nft-restore and ip6tables-nft-restore. Add --family ipv4, then --family ipv6',
+      }),
+    );
+  });
+
+  test('of two backends is none either: what is left in the other one goes by a tool of its own', () => {
+    const inNft = selectFamily(planOffline(offline), 'ipv4');
+    const inLegacy = selectFamily(planOffline({ ...offline, iptables: 'legacy' }), 'ipv4');
+    const transactions = [...inNft.plan.transactions, ...inLegacy.plan.transactions];
+    expect(() => formatRestore({ ...inNft, plan: { tables: [], transactions } })).toThrow(
+      expect.objectContaining({
+        code: 'CONFIG_INVALID',
+        message:
+          '--format restore prints what one tool reads, and this plan is for iptables-nft-restore and iptables-legacy-restore. Take --format commands, or each input of --json by its tool',
+      }),
+    );
+  });
+
+  test('of our own tables in two families is one: nft reads both', () => {
+    const state = planOffline({ ...offline, iptables: 'none', proxyMode: 'none', endpoints: apiservers });
+    expect(formatRestore(state).match(/^# nft -f -$/gm)).toHaveLength(2);
   });
 
   test("says that it needs kube-proxy's chain where it joins that", () => {
-    expect(formatRestore(planOffline(offline))).toContain(
+    expect(formatRestore(selectFamily(planOffline(offline), 'ipv4'))).toContain(
       '# joins KUBE-SVC-NPX46M4PTMTKRN6Y, which kube-proxy makes',
     );
     const direct = planOffline({ ...offline, proxyMode: 'none', endpoints: apiservers });
-    expect(formatRestore(direct)).not.toContain('KUBE-');
+    expect(formatRestore(selectFamily(direct, 'ipv4'))).not.toContain('KUBE-');
   });
 
   test('is nothing when all is in sync', () => {
@@ -74,4 +102,21 @@ describe('the balancing as an nftables table', () => {
     expect(formatNft(decisions, { ...offline, masquerade: 'kube-mark' })).toContain(' masquerade ');
     expect(formatNft(decisions, { ...offline, masquerade: 'none' })).not.toContain(' masquerade ');
   });
+});
+
+test('a plan for one family has its VIPs, its changes and its switches, and nothing of the other', () => {
+  const state = {
+    ...planOffline(offline),
+    missingSwitches: [
+      { family: 'ipv4', name: 'net.ipv4.ip_forward', isOurs: true },
+      { family: 'ipv6', name: 'net.ipv6.conf.all.forwarding', isOurs: true },
+    ] as const,
+  };
+  const { decisions, plan, missingSwitches } = selectFamily(state, 'ipv6');
+  expect(decisions.map(({ vip }) => vip.family)).toEqual(['ipv6']);
+  expect(new Set([...plan.tables, ...plan.transactions].map(({ family }) => family))).toEqual(
+    new Set(['ipv6']),
+  );
+  expect(missingSwitches.map(({ family }) => family)).toEqual(['ipv6']);
+  expect(selectFamily(state, null)).toBe(state);
 });

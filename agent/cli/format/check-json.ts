@@ -1,0 +1,30 @@
+import { type ForwardChain } from '../../../lib/kernel/port.ts';
+import { toPrintableJson } from '../../../lib/printable.ts';
+import { type Assessment } from '../../assess.ts';
+import { describeConsequence } from './consequence.ts';
+import { toHostAnswer } from './json.ts';
+
+/**
+ * `check --json`, version 1: what `status --json` says of the host, then each difference with what it means for people, and
+ * the chains of others that drop what is balanced. Ends with a newline.
+ */
+export function formatCheckJson(
+  assessment: Assessment,
+  drops: readonly Pick<ForwardChain, 'table' | 'name'>[],
+  node: string,
+): string {
+  const { plan, decisions } = assessment;
+  const drift = plan.tables.flatMap(({ family, backend, table, drift: parts }) =>
+    parts.map((part) => ({
+      family,
+      backend,
+      table,
+      chain: part.chain,
+      kind: part.kind,
+      message: part.message,
+      consequence: describeConsequence(part, decisions),
+    })),
+  );
+  const foreignDrops = drops.map(({ table, name }) => ({ table, chain: name }));
+  return `${toPrintableJson({ ...toHostAnswer(assessment, node), drift, foreignDrops }, 2)}\n`;
+}
