@@ -1,10 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { findInstance, readConfiguration } from '../../../../lib/keepalived/find.ts';
+import { findInstance } from '../../../../lib/keepalived/find.ts';
 import { ForeignRoot } from '../../../../lib/keepalived/foreign-root.ts';
 import { readWhole } from '../../../../lib/keepalived/included.ts';
 
@@ -54,56 +53,5 @@ describe('what a configuration includes', () => {
     for (let index = 0; index < 12; index += 1) write(`f${index}`, 'include f*\n');
     write('big', '#'.repeat(1_000_000));
     await expect(read(write('main', `include ${included}\n`))).rejects.toMatchObject({ code: 'too large' });
-  });
-});
-
-describe('a keepalived in a container', () => {
-  let container: ChildProcess;
-  beforeEach(async () => {
-    const words = process.getuid?.() === 0 ? ['--mount'] : ['--mount', '--map-root-user'];
-    mkdirSync(join(folder, 'etc'));
-    const script = `mount -t tmpfs tmpfs ${folder}/etc
-      cat >${folder}/etc/real
-      ln -s ${folder}/etc/real ${folder}/etc/link
-      ln -s . ${folder}/etc/loop
-      echo 'include loop/../etc/link' >${folder}/etc/keepalived.conf
-      ln -s / ${folder}/etc/top
-      echo ready; exec sleep infinity`;
-    container = spawn('unshare', [...words, 'sh', '-euc', script], { stdio: ['pipe', 'pipe', 'inherit'] });
-    container.stdin?.end(instance);
-    if (container.stdout !== null) await once(container.stdout, 'data');
-  });
-  afterEach(async () => {
-    container.kill('SIGKILL');
-    await once(container, 'exit');
-  });
-
-  const readThere = async (file: string) => {
-    const running = {
-      pid: container.pid ?? 0,
-      name: 'keepalived',
-      arguments: ['-f', file],
-      group: '',
-      isSurelyHere: true,
-    };
-    return await readConfiguration([running], '/none');
-  };
-
-  test('has its own files, also behind links to whole paths', async () => {
-    for (const file of ['real', 'link', 'loop/link', `top${folder}/etc/link`, 'keepalived.conf']) {
-      const { path, text } = await readThere(`${folder}/etc/${file}`);
-      expect(path).toBe(`${folder}/etc/${file}`);
-      expect(findInstance(text ?? '', '10.0.0.50')).toEqual({ vrid: 51, priority: null });
-    }
-  });
-
-  test('and no others', async () => {
-    write(
-      'etc/real',
-      'vrrp_instance WRONG {\n  virtual_router_id 1\n  virtual_ipaddress {\n    10.0.0.50\n  }\n}\n',
-    );
-    const { text } = await readThere(`${folder}/etc/link`);
-    expect(findInstance(text ?? '', '10.0.0.50')?.vrid).toBe(51);
-    expect((await readThere(`${folder}/etc/missing`)).text).toBeNull();
   });
 });

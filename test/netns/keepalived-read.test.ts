@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, jest, test } from '@jest/globals';
-import { runInNetworkNamespace } from '../../agent/network-namespace.ts';
-import { configurations } from './configurations.ts';
+import { runInNetworkNamespace } from '../network/network-namespace.ts';
+import { configurations } from './keepalived-configurations.ts';
 
 // It starts keepalived once for each configuration.
 jest.setTimeout(40_000);
@@ -9,7 +9,7 @@ type Instances = Readonly<Record<string, { readonly vrid: number; readonly prior
 
 let outcomes: Readonly<Record<string, { readonly keepalived: Instances; readonly vipnat: Instances }>>;
 beforeAll(async () => {
-  const child = new URL('as-keepalived-child.ts', import.meta.url);
+  const child = new URL('keepalived-read-child.ts', import.meta.url);
   outcomes = (await runInNetworkNamespace(child)) as typeof outcomes;
 });
 

@@ -1,11 +1,11 @@
-/** Has keepalived say what it makes of configurations, and reads the same ones. For as-keepalived.test.ts. */
+/** Has keepalived say what it makes of configurations, and reads the same ones. For keepalived-read.test.ts. */
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { findInstance, readConfiguration } from '../../../../lib/keepalived/find.ts';
-import { type Case, configurations, configurationId } from './configurations.ts';
+import { findInstance, readConfiguration } from '../../lib/keepalived/find.ts';
+import { type Case, configurations, configurationId } from './keepalived-configurations.ts';
 
 interface Instance {
   readonly vrid: number;
@@ -99,7 +99,7 @@ addr add 10.77.0.11/24 dev eth0
 addr add fd00::11/64 dev eth0 nodad
 `,
 });
-const folder = mkdtempSync(join(tmpdir(), 'vipnat-as-keepalived-'));
+const folder = mkdtempSync(join(tmpdir(), 'vipnat-keepalived-read-'));
 try {
   const outcomes = await Promise.all(
     configurations.map(
