@@ -7,10 +7,11 @@ import { createGrammar } from './grammar.ts';
 import { commandNames, type Invocation } from './invocation.ts';
 
 /**
- * Reads the command line, without the program's name. Throws CONFIG_INVALID where it cannot even be told what
- * was meant: no command, an unknown one, or an option without its value.
+ * Reads the command line, without the program's name. `width` is how many columns help may have: 80 unless given. Throws
+ * CONFIG_INVALID where it cannot even be told what was meant: an unknown command, or an option without its value.
  */
-export function parseCommandLine(args: readonly string[], version: string): Invocation {
+export function parseCommandLine(words: readonly string[], version: string, width?: number): Invocation {
+  const args = expandHelp(words);
   const refusal = refuseFirstWord(args[0]);
   if (refusal !== null) throw new VipnatError('CONFIG_INVALID', refusal);
   let text = '';
@@ -18,6 +19,8 @@ export function parseCommandLine(args: readonly string[], version: string): Invo
   const grammar = createGrammar({
     version,
     word: args[0],
+    nextWord: args[1],
+    ...(width !== undefined && { width }),
     onFound: (found) => {
       invocation = found;
     },
@@ -39,10 +42,17 @@ export function parseCommandLine(args: readonly string[], version: string): Invo
   return invocation ?? { kind: 'text', text };
 }
 
-/** Commander takes options before the command for the program's own, and answers a missing command with the help. */
-function refuseFirstWord(word: string | undefined): string | null {
-  if (word === undefined) return `no command given. Commands: ${commandNames.join(', ')}. See vipnat --help`;
-  if (['--help', '-h', '--version', ...commandNames].includes(word)) return null;
+/** `help status` is `status --help`; no words at all ask for help too. */
+function expandHelp(words: readonly string[]): readonly string[] {
+  const [first, ...topic] = words;
+  if (first === undefined) return ['--help'];
+  if (first !== 'help' || topic[0] === '--help' || topic[0] === '-h') return words;
+  return [...topic.slice(0, 2), '--help'];
+}
+
+/** Commander takes options before the command for the program's own. */
+function refuseFirstWord(word = ''): string | null {
+  if (['--help', '-h', '--version', '-v', ...commandNames].includes(word)) return null;
   const [flag = ''] = word.split('=');
   if (['--config', ...optionNames.map(nameFlag)].includes(flag)) {
     return `${flag} comes after the command. Example: vipnat plan ${flag} …`;

@@ -2,11 +2,13 @@ import { Command, Option } from 'commander';
 import { families } from '../../lib/address/address.ts';
 import { type Flags } from '../config/flags.ts';
 import { findNearest } from '../config/nearest.ts';
-import { describeOption, nameFlag, optionNames } from '../config/options.ts';
+import { describeOption, groupToHeading, nameFlag, type OptionName, optionNames } from '../config/options.ts';
 import { quoteText } from '../config/setting.ts';
 import { defaultNamespace, manifestKinds } from '../manifest/options.ts';
 import { planFormats } from './command-context.ts';
-import { commandHelp, configTerms, describeConfigFlag, programHelp } from './help.ts';
+import { wrapEpilogue } from './format/wrap.ts';
+import { commandHelp, configTerms, describeConfigFlag, moreOptions, programHelp } from './help.ts';
+import { arrangeOptions, nameOwnGroup, takesMore } from './help-options.ts';
 import { type Invocation } from './invocation.ts';
 import {
   bare,
@@ -26,31 +28,61 @@ export interface GrammarNeeds {
   readonly version: string;
   /** The first word of the command line: only this command gets its options, which is what takes time. */
   readonly word: string | undefined;
+  /** The second one: of `manifest`, the kind that its help is about. */
+  readonly nextWord?: string | undefined;
+  /** How many columns help has; 80 unless given. */
+  readonly width?: number;
   /** Called at most once, with the command found. Help and version are commander's to print. */
   readonly onFound: (invocation: Invocation) => void;
 }
 
 /** The commands and their options as commander knows them. */
-export function createGrammar({ version, word, onFound }: GrammarNeeds): Command {
-  const program = new Command('vipnat')
-    .description("Load-balances a Kubernetes control plane's virtual IP in the kernel.")
-    .usage('COMMAND [options]')
-    .version(version, '--version', 'print the version')
-    .helpOption('-h, --help', 'print this help')
-    .helpCommand(false)
-    .addHelpText('after', programHelp)
-    .configureHelp({
-      subcommandTerm: (command) => command.name(),
-      optionTerm: (option) => configTerms.get(option.long ?? '') ?? option.flags,
-      optionDescription: (option) => describeConfigFlag(option.long ?? '') ?? option.description,
-    });
-  const addConfigured = (command: Command, read: (own: Own, words: readonly string[]) => Found) => {
+export function createGrammar(needs: GrammarNeeds): Command {
+  const { word, nextWord, onFound, width = defaultWidth } = needs;
+  const program = createProgram(needs, width);
+  const kind = manifestKinds.find((one) => one === nextWord) ?? '';
+  addCommands(program, needs, (command, read) => {
     if (command.name() !== word) return;
     addConfigOptions(command).action((own: Own) => {
       onFound(toInvocation(command, own, read(own, command.args)));
     });
-  };
+    const topic = { command: word, kind };
+    arrangeOptions(command.options, topic);
+    if (takesMore(topic)) command.addHelpText('after', wrapEpilogue(moreOptions, width));
+  });
+  return program;
+}
 
+/** Where nobody says how wide the terminal is. */
+const defaultWidth = 80;
+
+function createProgram({ version }: GrammarNeeds, width: number): Command {
+  return new Command('vipnat')
+    .description("Load-balances a Kubernetes control plane's virtual IP in the kernel.")
+    .usage('COMMAND [options]')
+    .version(version, '-v, --version', 'print the version')
+    .helpOption('-h, --help', 'print this help')
+    .helpCommand(false)
+    .addHelpText('after', wrapEpilogue(programHelp, width))
+    .configureHelp({
+      helpWidth: width,
+      // A narrow column is better than a terminal's own breaks.
+      minWidthToWrap: 20,
+      subcommandTerm: (command) => command.name(),
+      optionTerm: (option) => configTerms.get(option.long ?? '') ?? option.flags,
+      optionDescription: (option) => describeConfigFlag(option.long ?? '') ?? option.description,
+    });
+}
+
+/** Gives a command the options of the configuration, and what reads its own. */
+type AddConfigured = (command: Command, read: (own: Own, words: readonly string[]) => Found) => void;
+
+function addCommands(
+  program: Command,
+  { version, onFound }: GrammarNeeds,
+  addConfigured: AddConfigured,
+): void {
+  program.commandsGroup('On a master:');
   addConfigured(addRun(program), readRun);
   addConfigured(addPlan(program), readPlan);
   addConfigured(
@@ -60,15 +92,20 @@ export function createGrammar({ version, word, onFound }: GrammarNeeds): Command
   addConfigured(
     add(program, 'status', 'tell how it is, on one screen')
       .option('--json', 'print JSON')
-      .option('--watch [value]', 'print again each second, or every so many seconds'),
+      .option('--watch [value]', 'print again and again, every so many seconds (default: 1)'),
     readStatus,
   );
   addConfigured(addDoctor(program), readDoctor);
   addConfigured(add(program, 'cleanup', 'remove everything of ours'), () => bare('cleanup'));
+  program.commandsGroup('Configuration to print:');
   addVrid(program, onFound);
   addConfigured(addKeepalived(program), readKeepalived);
   addConfigured(addManifest(program), readManifest);
-  return program;
+  program.commandsGroup('This command line:');
+  add(program, 'help', 'print the help of a command').usage('[COMMAND]');
+  add(program, 'version', 'print the version').action(() => {
+    onFound({ kind: 'text', text: `${version}\n` });
+  });
 }
 
 function add(program: Command, name: keyof typeof commandHelp, summary: string): Command {
@@ -76,8 +113,10 @@ function add(program: Command, name: keyof typeof commandHelp, summary: string):
     .command(name)
     .description(summary)
     .usage('[options]')
-    .helpOption('-h, --help', 'print this help')
-    .addHelpText('after', commandHelp[name]);
+    .addHelpOption(new Option('-h, --help', 'print this help').helpGroup(nameOwnGroup(name)))
+    .addHelpText('after', () =>
+      wrapEpilogue(commandHelp[name], program.configureHelp().helpWidth ?? defaultWidth),
+    );
 }
 
 function addRun(program: Command): Command {
@@ -88,7 +127,7 @@ function addRun(program: Command): Command {
 
 function addPlan(program: Command): Command {
   return add(program, 'plan', 'print what would be written')
-    .option('--format <value>', `how to print it: ${planFormats.join(', ')}`)
+    .option('--format <value>', `how to print it: ${planFormats.join(', ').replace(',', ' (default),')}`)
     .option('--json', 'print JSON')
     .option('--family <value>', `only what is for one family: ${families.join(', ')}`)
     .option('--offline', 'read nothing; needs --proxy-mode');
@@ -108,7 +147,7 @@ function addDoctor(program: Command): Command {
   return add(program, 'doctor', 'tell what is wrong with this host, and what mends it')
     .option('--json', 'print JSON')
     .option('--all', 'list what is well too')
-    .option('--capture <value>', 'how long to listen to VRRP adverts: 3.5s (default), 0s not at all');
+    .option('--capture <value>', 'how long to listen to VRRP adverts; 0s not at all (default: 3.5s)');
 }
 
 function addKeepalived(program: Command): Command {
@@ -130,7 +169,7 @@ function addKeepalivedSwitches(command: Command): Command {
       collect,
     )
     .option('--priority <value>', "from 1 to 254; else by this node's place among the masters")
-    .option('--advert <value>', 'from one advert to the next: 1s (default), 300ms');
+    .option('--advert <value>', 'from one advert to the next, as 300ms (default: 1s)');
 }
 
 /** All texts that a flag was given. */
@@ -139,17 +178,23 @@ function collect(text: string, before: readonly string[] | undefined): readonly 
 }
 
 function addManifest(program: Command): Command {
-  const command = add(program, 'manifest', 'print YAML for Kubernetes that runs the agent, or keepalived')
-    .usage(`${manifestKinds.join('|')} [options]`)
-    .option('--image <value>', 'the image to run; vipnat of this version unless given')
-    .option('--namespace <value>', `where to run it; ${defaultNamespace} unless given`)
+  const summary = 'print YAML for Kubernetes that runs the agent, or keepalived';
+  const command = add(program, 'manifest', summary)
+    .summary(summary)
+    .description(`${summary}; KIND is one of ${manifestKinds.join(', ')}`)
+    .usage('KIND [options]')
+    .option('--image <value>', 'the image to run (default: vipnat of this version)')
+    .option('--namespace <value>', `where to run it (default: ${defaultNamespace})`)
     .option('--least-privilege', 'two capabilities instead of privileged')
     .option('--keepalived-image <value>', 'for keepalived: an image that has it');
   return addKeepalivedSwitches(command);
 }
 
+/** In the order of their groups. */
 function addConfigOptions(command: Command): Command {
-  for (const name of optionNames) {
+  const groups = Object.keys(groupToHeading);
+  const toPlace = (name: OptionName) => groups.indexOf(describeOption(name).group);
+  for (const name of optionNames.toSorted((one, other) => toPlace(one) - toPlace(other))) {
     const option = new Option(`${nameFlag(name)} <value>`);
     if (describeOption(name).isList) option.argParser(collect);
     command.addOption(option);

@@ -1,4 +1,13 @@
-import { describeOption, listChoices, nameFlag, optionNames, schema } from '../config/options.ts';
+import { formatEndpoint } from '../../lib/address/endpoint.ts';
+import {
+  describeOption,
+  listChoices,
+  nameFlag,
+  type OptionName,
+  optionNames,
+  schema,
+  type Values,
+} from '../config/options.ts';
 
 /** Flag to how help writes it, with what it takes: `--vip ADDR[:PORT]`, `--proxy-mode MODE`. Switches are not in it. */
 export const configTerms: ReadonlyMap<string, string> = new Map([
@@ -29,9 +38,16 @@ export function describeConfigFlag(flag: string): string | null {
   if (name === undefined) return null;
   const { meaning } = describeOption(name);
   const choices = listChoices(name);
-  if (choices.length === 0) return meaning;
   const preset = schema.parse({})[name];
+  if (choices.length === 0) return `${meaning}${formatDefault(preset)}`;
   return `${meaning}: ${choices.map((choice) => (choice === preset ? `${choice} (default)` : choice)).join(', ')}`;
+}
+
+/** Durations are numbers of milliseconds. */
+function formatDefault(preset: Values[OptionName]): string {
+  if (preset === null || Array.isArray(preset)) return '';
+  if (typeof preset === 'object') return ` (default: ${formatEndpoint(preset)})`;
+  return ` (default: ${typeof preset === 'number' ? `${preset}ms` : preset})`;
 }
 
 /** What `vipnat --help` says below the commands. */
@@ -43,7 +59,7 @@ Examples:
 Exit status: 0 done, or all is well; 1 it could not be done or looked at;
 2 check, status or doctor found something; 3 doctor found failures;
 78 bad command line or configuration.
-See vipnat COMMAND --help for its options. Each option of the configuration can be
+See vipnat help COMMAND for its options. Each option of the configuration can be
 a variable (VIPNAT_PROXY_MODE) or a key in the --config file (proxyMode) as well.`;
 
 /** What each command's help says below its options. */
@@ -109,14 +125,31 @@ Examples:
 The configuration goes to standard output, a line for each virtual IP to standard
 error. Run it on each master with the same options. Nothing is written.
 Exit status: 0 printed, 78 bad configuration, or what this host does not tell.`,
+  help: `
+Examples:
+  vipnat help status
+  vipnat help manifest daemonset
+
+The same as --help behind the command.
+Exit status: 0 printed, 78 no such command.`,
+  version: `
+Example:
+  vipnat version
+
+The same as vipnat --version.
+Exit status: 0 printed.`,
   manifest: `
 Examples:
   vipnat manifest daemonset --vip 10.0.0.50 | kubectl apply -f -
   vipnat manifest static-pod --vip 10.0.0.50 > vipnat.yaml
   vipnat manifest keepalived --vip 10.0.0.50 --keepalived-image keepalived:2.2.7
 
-All options of the configuration become arguments of the container. Files that they
+See vipnat help manifest KIND for all options of a kind. Those of the configuration become arguments of the container. Files that they
 name are the nodes' own. A static pod is always one of least privilege. keepalived
-is a static pod too; --interface to --advert are those of vipnat keepalived.
+is a static pod too.
 Exit status: 0 printed, 78 bad configuration.`,
 } as const;
+
+/** What help says of options that a command takes beside those that it lists. */
+export const moreOptions =
+  '\nOther options of vipnat run are taken too and change nothing here: the line of the agent fits.';

@@ -58,4 +58,6 @@ export const commandNames = [
   'vrid',
   'manifest',
   'keepalived',
+  'help',
+  'version',
 ] as const;

@@ -1,5 +1,6 @@
 import { exitStatuses } from '../../../lib/exit-status.ts';
 import { toPrintableLine } from '../../../lib/printable.ts';
+import { wrap } from './wrap.ts';
 import { type Outcome, type TopicOutcome } from '../../doctor/diagnose.ts';
 
 /** How many outcomes there are of each kind. */
@@ -86,15 +87,4 @@ function formatSum({ failures, warnings, ok, skipped }: OutcomeCounts): string {
     `${ok} ok`,
     ...(skipped === 0 ? [] : [`${skipped} not checked`]),
   ].join(', ');
-}
-
-/** Lines of at most so many characters, broken at blanks; a longer word has a line of its own. */
-function wrap(text: string, width: number): string[] {
-  const lines: string[] = [];
-  for (const word of text.split(' ')) {
-    const last = lines.at(-1);
-    if (last !== undefined && last.length + word.length < width) lines[lines.length - 1] = `${last} ${word}`;
-    else lines.push(word);
-  }
-  return lines;
 }

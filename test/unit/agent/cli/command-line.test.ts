@@ -50,13 +50,13 @@ describe('a command line', () => {
     }
   });
 
-  test.each(['plan', 'manifest'])(
+  test.each(['plan', 'manifest daemonset'])(
     'help of %s fits 80 columns and shows choices with their default',
-    (name) => {
-      const help = parse(name, '--help');
+    (topic) => {
+      const help = parse(...topic.split(' '), '--help');
       const text = help.kind === 'text' ? help.text : '';
       expect(text).toMatch(/--proxy-mode MODE .*\n.*auto \(default\), iptables/);
-      const options = text.slice(text.indexOf('Options:'), text.indexOf('Examples:'));
+      const options = text.slice(text.indexOf('Options of'), text.indexOf('Examples:'));
       expect(options.split('\n').filter((line) => line.length > 80)).toEqual([]);
     },
   );
@@ -140,14 +140,10 @@ describe('a command line', () => {
 
 describe('a command line that cannot be understood', () => {
   test.each([
-    [
-      [],
-      'no command given. Commands: run, plan, check, status, doctor, cleanup, vrid, manifest, keepalived. See vipnat --help',
-    ],
     [['pln'], 'pln is no command. Did you mean plan?'],
     [
       ['examine'],
-      'examine is no command. Commands: run, plan, check, status, doctor, cleanup, vrid, manifest, keepalived',
+      'examine is no command. Commands: run, plan, check, status, doctor, cleanup, vrid, manifest, keepalived, help, version',
     ],
     [['--vip', '10.0.0.50', 'plan'], '--vip comes after the command. Example: vipnat plan --vip …'],
     [['--verbose'], '--verbose is no option. See vipnat --help'],
