@@ -7,6 +7,7 @@ import { EndpointKeeper, type KeeperReport } from './discovery/endpoint-keeper.t
 import { type EndpointStore } from './discovery/endpoint-store.ts';
 import { type EventRecorder } from './events/recorder.ts';
 import { type Apiserver } from './health/apiserver.ts';
+import { Departures } from './health/departures.ts';
 import { HealthReport } from './health/health-report.ts';
 import { HealthMonitor, rateUrgency } from './health/monitor.ts';
 import { type ProbeSettings } from './health/prober.ts';
@@ -51,6 +52,7 @@ export interface AgentPorts {
 export class Agent {
   readonly #loop: Loop;
   readonly #monitor: HealthMonitor;
+  readonly #departures: Departures;
   readonly #keeper: EndpointKeeper;
   readonly #serving: ServingKeeper;
   readonly #notices: NoticeReader;
@@ -78,7 +80,11 @@ export class Agent {
       onLeave: (last) => {
         healthReport.forget(last);
       },
+      onDepartedChange: () => {
+        this.#loop.hear('calm');
+      },
     });
+    this.#departures = new Departures(this.#monitor, { kernel, clock, report: healthReport }, config.vips);
     this.#keeper = new EndpointKeeper(store, clock, {
       saved: memory,
       report: createKeeperReport(logger, tally),
@@ -92,7 +98,7 @@ export class Agent {
     this.#api = ports.followApi(() => {
       this.#loop.heed();
     });
-    const sources = { health: this.#monitor, api: this.#api };
+    const sources = { health: this.#departures, api: this.#api };
     const loopPorts = {
       kernel,
       askProxyMode,
@@ -168,7 +174,7 @@ export class Agent {
   /** Ends all probes, and the loop after the writes under way, if any. The rules stay (I8). */
   async stop(): Promise<void> {
     this.#monitor.stop();
-    await this.#loop.stop();
+    await Promise.all([this.#loop.stop(), this.#departures.stop()]);
     this.#api.stop();
     await this.#keeper.settle();
     await this.#serving.release();

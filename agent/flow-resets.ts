@@ -28,7 +28,11 @@ export interface FlowPorts {
   readonly kernel: Pick<Kernel, 'resetFlows'>;
   readonly clock: Clock;
   readonly report: FlowReport;
-  readonly health: { readonly view: HealthView };
+  readonly health: {
+    readonly view: HealthView;
+    /** Those who are listed no more; none when left out. */
+    readonly departed?: HealthView;
+  };
 }
 
 /** The first retry of a reset, doubled each time: conntrack fails for a moment, or is not there. */
@@ -56,8 +60,9 @@ export class FlowResets {
 
   /** To be called when somebody's health has changed. Returns at once. */
   heed(): void {
-    const { view } = this.#ports.health;
-    const hangs = this.#decisions.flatMap((decision) => findHangs(decision, view));
+    const { view, departed = [] } = this.#ports.health;
+    const all: HealthView = new Map([...departed, ...view]);
+    const hangs = this.#decisions.flatMap((decision) => findHangs(decision, all));
     this.#episodes = new Map(
       hangs.map(({ key, ...hang }) => [
         key,

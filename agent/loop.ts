@@ -30,7 +30,7 @@ import { WriteBudget } from './write-budget.ts';
 /** What the loop needs of the world. */
 export interface LoopPorts extends LookPorts {
   readonly clock: Clock;
-  readonly health: HealthSource & { readonly view: HealthView };
+  readonly health: HealthSource & { readonly view: HealthView; readonly departed?: HealthView };
   readonly report: LoopObserver;
   /** Keeps the apiservers that a look leaves in memory, for the next process. */
   readonly keeper: { keep(known: LastingMemory): void };

@@ -1,15 +1,16 @@
-import { formatEndpoint } from '../../lib/address/endpoint.ts';
+import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
 import { formatAge } from '../age.ts';
 import { type EventReason } from '../events/reasons.ts';
 import { type EventRecorder } from '../events/recorder.ts';
 import { type Logger } from '../log/logger.ts';
+import { type DepartureReport } from './departures.ts';
 import { type EndpointHealth, type Suspicion } from './endpoint-health.ts';
 
 /**
  * What became of one apiserver's health, as log lines: one for each fall and return, the steps between only at level
  * debug. Falls and returns become events too.
  */
-export class HealthReport {
+export class HealthReport implements DepartureReport {
   readonly #logger: Logger;
   readonly #events: EventRecorder;
   readonly #endpointToFall = new Map<string, number>();
@@ -33,6 +34,17 @@ export class HealthReport {
     this.#endpointToFall.delete(name);
     if (this.#suspected.delete(name) && this.#suspected.size === 0)
       this.#logger.info(`${name} is listed no more; no other apiserver looks bad`);
+  }
+
+  departed(endpoint: Endpoint, connections: number): void {
+    const [noun, pronoun] = connections === 1 ? ['connection', 'that ends'] : ['connections', 'those end'];
+    this.#logger.info(
+      `${formatEndpoint(endpoint)} is not listed and has ${connections} ${noun} open: it is probed until ${pronoun}`,
+    );
+  }
+
+  ended(text: string): void {
+    this.#logger.debug(`${text} is not probed any more for the sake of its connections`);
   }
 
   /** What makes one look bad makes others: the first is told, and the end when none is left. */

@@ -46,6 +46,15 @@ export function judgeAll(all: readonly EndpointHealth[], now: number): EndpointH
   );
 }
 
+/** Judges one that stands beside them: they are its witnesses, and it is none of theirs. */
+export function judgeBeside(
+  one: EndpointHealth,
+  others: readonly EndpointHealth[],
+  now: number,
+): EndpointHealth {
+  return judge(one, others, now);
+}
+
 /** Whether it is kept in use although its packets vanish: no other host is heard either. */
 export function isUnheard(one: EndpointHealth): boolean {
   return one.state !== 'dead' && one.suspicion !== null && hasVanished(one);

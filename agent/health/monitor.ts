@@ -3,10 +3,11 @@ import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
 import { type Clock } from '../../lib/kernel/clock.ts';
 import { type Apiserver } from './apiserver.ts';
 import { addEvidence, type EndpointHealth, type Evidence, noSymptoms } from './endpoint-health.ts';
-import { isUnheard, judgeAll } from './judge.ts';
+import { judgeAll, judgeBeside } from './judge.ts';
 import { ProbeBudgets } from './probe-budget.ts';
 import { Prober, type ProbeSettings } from './prober.ts';
-import { type Health, type HealthView } from './usable.ts';
+import { isNews, summarize } from './summary.ts';
+import { type HealthView } from './usable.ts';
 
 /** What a change of somebody's health asks for. */
 export type Urgency =
@@ -24,6 +25,11 @@ export interface MonitorOptions {
   readonly onChange: (before: EndpointHealth, after: EndpointHealth) => void;
   /** Told of each that is listed no more, as it was last. */
   readonly onLeave?: (last: EndpointHealth) => void;
+  /**
+   * Told when other connections hang on somebody who is listed no more than before. When it is given, those who leave are
+   * probed on until `keepDeparted` says otherwise.
+   */
+  readonly onDepartedChange?: () => void;
   /** Told after every probe. */
   readonly onEvidence?: () => void;
 }
@@ -36,12 +42,17 @@ export interface Watched {
   readonly reserve?: readonly Endpoint[];
 }
 
-/** Probes apiservers from the moment they are first seen until they are no longer listed. */
+/** So many who are listed no more are probed at a time: the connection table may name anybody. */
+export const maxDeparted = 8;
+
+/** Probes apiservers from the moment they are first seen until they are no longer listed, or have no connections any more. */
 export class HealthMonitor {
   readonly #options: MonitorOptions;
   readonly #probers = new Map<string, Prober>();
   readonly #budgets = new ProbeBudgets();
   #all: readonly EndpointHealth[] = [];
+  /** Listed no more: no candidates and no witnesses. */
+  #departed: readonly EndpointHealth[] = [];
   /** Since when a family's reserve is watched. */
   readonly #reservedSince = new Map<Family, number>();
   #isStopped = false;
@@ -60,6 +71,25 @@ export class HealthMonitor {
     return new Map(this.#all.map((one) => [formatEndpoint(one.endpoint), summarize(one)]));
   }
 
+  /** The health of those who are listed no more and still probed: what hangs on them, and nothing else, depends on it. */
+  get departed(): HealthView {
+    return new Map(this.#departed.map((one) => [formatEndpoint(one.endpoint), summarize(one)]));
+  }
+
+  /** Of those who are not listed, probes these from now on, and no others: at most maxDeparted, the first. */
+  keepDeparted(endpoints: readonly Endpoint[]): void {
+    if (this.#isStopped) return;
+    const kept = endpoints.filter((endpoint) => this.#find(formatEndpoint(endpoint)) === undefined);
+    this.#departed = kept
+      .slice(0, maxDeparted)
+      .map(
+        (endpoint) =>
+          this.#departed.find((one) => formatEndpoint(one.endpoint) === formatEndpoint(endpoint)) ??
+          this.#meet(endpoint, { isStart: true, isLocal: false }),
+      );
+    this.#probe();
+  }
+
   /** Begins to probe those that are new and ends it for those that are gone. Answers the view at once, without waiting for a probe. */
   watch({ endpoints: listed, localAddresses, reserve = [] }: Watched): HealthView {
     if (this.#isStopped) return this.view;
@@ -73,12 +103,7 @@ export class HealthMonitor {
       known.some(
         ({ state, endpoint }) => state === 'ready' || (state === 'draining' && endpoint.family === family),
       );
-    for (const [text, prober] of this.#probers) {
-      if (texts.has(text)) continue;
-      prober.stop();
-      this.#probers.delete(text);
-    }
-    const added = endpoints.filter((endpoint) => !this.#probers.has(formatEndpoint(endpoint)));
+    const added = endpoints.filter((endpoint) => this.#find(formatEndpoint(endpoint)) === undefined);
     this.#all = [
       ...known.map((one) => ({ ...one, isLocal: localAddresses.has(one.endpoint.address) })),
       ...added.map((endpoint) =>
@@ -88,10 +113,27 @@ export class HealthMonitor {
         }),
       ),
     ];
-    for (const endpoint of added) this.#startProber(endpoint);
+    if (this.#options.onDepartedChange !== undefined)
+      this.#departed = [...left.filter(({ isLocal }) => !isLocal), ...this.#departed]
+        .filter(({ endpoint }) => !texts.has(formatEndpoint(endpoint)))
+        .slice(0, maxDeparted);
+    this.#probe();
     for (const one of left) this.#options.onLeave?.(one);
-    this.#budgets.forgetIdle(texts, this.#options.clock.now());
     return this.view;
+  }
+
+  /** Has a prober for each, and for nobody else. */
+  #probe(): void {
+    const probed = new Map(
+      [...this.#all, ...this.#departed].map(({ endpoint }) => [formatEndpoint(endpoint), endpoint]),
+    );
+    for (const [text, prober] of this.#probers) {
+      if (probed.has(text)) continue;
+      prober.stop();
+      this.#probers.delete(text);
+    }
+    for (const [text, endpoint] of probed) if (!this.#probers.has(text)) this.#startProber(endpoint);
+    this.#budgets.forgetIdle(new Set(probed.keys()), this.#options.clock.now());
   }
 
   /** Whether none of those who are listed does well; once that is so, until one of them has given a good answer since. */
@@ -145,6 +187,10 @@ export class HealthMonitor {
   }
 
   #learn(text: string, evidence: Evidence, askedAt: number): void {
+    if (this.#find(text) === undefined) {
+      this.#learnOfDeparted(text, evidence, askedAt);
+      return;
+    }
     const before = this.#all;
     const learnt = before.map((one) =>
       formatEndpoint(one.endpoint) === text
@@ -160,12 +206,26 @@ export class HealthMonitor {
     if (evidence.kind === 'failing') this.#askOthers(text, askedAt);
   }
 
+  #learnOfDeparted(text: string, evidence: Evidence, askedAt: number): void {
+    const before = this.departed.get(text)?.hanging;
+    const now = this.#options.clock.now();
+    this.#departed = this.#departed.map((one) => {
+      if (formatEndpoint(one.endpoint) !== text) return one;
+      const symptoms = addEvidence(one.symptoms, evidence, askedAt);
+      return judgeBeside({ ...one, symptoms }, this.#all, now);
+    });
+    if (this.departed.get(text)?.hanging !== before) this.#options.onDepartedChange?.();
+  }
+
   /** Only another apiserver's good answer makes a bad one count. It is asked for at once, when the bad answers begin and not again (I13). */
   #askOthers(text: string, since: number): void {
     const one = this.#find(text);
     if (one?.state !== 'ready') return;
     if (!this.#budgets.of(text).takeAlarm(one.symptoms.readyAt, this.#options.clock.now())) return;
-    for (const [other, prober] of this.#probers) if (other !== text) prober.askSince(since);
+    for (const { endpoint } of this.#all) {
+      const other = formatEndpoint(endpoint);
+      if (other !== text) this.#probers.get(other)?.askSince(since);
+    }
   }
 }
 
@@ -173,23 +233,6 @@ export class HealthMonitor {
 function isWell({ state, suspicion, symptoms }: EndpointHealth, since = -Infinity): boolean {
   const isUsable = state === 'ready' || state === 'warming';
   return isUsable && suspicion === null && (since === -Infinity || symptoms.readyAt > since);
-}
-
-function summarize(one: EndpointHealth): Health {
-  const { state, reason, symptoms, isLost, suspicion } = one;
-  const isSilent = state === 'dead' && symptoms.unheard > 0;
-  const hanging = isLost ? 'all' : isSilent ? 'half-open' : 'none';
-  const doubt = suspicion === null ? {} : { doubt: suspicion.reason };
-  return { state, reason, hanging, ...doubt, ...(isUnheard(one) ? { isUnheard: true } : {}) };
-}
-
-function isNews(before: EndpointHealth, after: EndpointHealth): boolean {
-  return (
-    before.state !== after.state ||
-    before.isLost !== after.isLost ||
-    isUnheard(before) !== isUnheard(after) ||
-    (before.suspicion === null) !== (after.suspicion === null)
-  );
 }
 
 /** Whether a change cannot wait for a look: connections go, or hang, where nobody answers. A look decides who is watched beside it. */

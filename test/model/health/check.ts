@@ -9,7 +9,12 @@ const connectsInTenSeconds = 40 + 13 + 1;
 
 /** What is wrong at the end of a walk, after all has been left alone for ten seconds. */
 export function findComplaints(world: HealthWorld): string[] {
-  return [...apiservers.flatMap((one) => findExcess(world, one)), ...findKept(world)];
+  const isStray = (one: string) => world.behaviourOf(one) === null && world.stateOf(one) !== undefined;
+  return [
+    ...apiservers.flatMap((one) => findExcess(world, one)),
+    ...findKept(world),
+    ...apiservers.filter(isStray).map((one) => `${one} is listed no more, and may be chosen`),
+  ];
 }
 
 /** I13. */

@@ -30,6 +30,8 @@ export class HealthWorld {
       clock: this.#clock,
       settings: { intervalMs: 250, timeoutMs: 250 },
       onChange: () => undefined,
+      // As the agent's: who leaves is probed on.
+      onDepartedChange: () => undefined,
     });
     this.list(apiservers);
   }
