@@ -154,3 +154,8 @@ function toBalance(decision: Decision, observation: Observation, config: Config)
     masquerade: config.masquerade === 'kube-mark' && !canMark ? 'own' : config.masquerade,
   };
 }
+
+/** Whether one more look like this one ends a bypass. */
+export function isUndecided({ memory }: Pick<Assessment, 'memory'>): boolean {
+  return [...memory.vips.values()].some(({ isBypass, agreedLooks }) => isBypass && agreedLooks > 0);
+}

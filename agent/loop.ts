@@ -9,7 +9,7 @@
  */
 import { type Clock } from '../lib/kernel/clock.ts';
 import { type Watch } from '../lib/kernel/port.ts';
-import { type Assessment, assess } from './assess.ts';
+import { type Assessment, assess, isUndecided } from './assess.ts';
 import { type Config } from './config/config.ts';
 import { toNotConverging } from './converge.ts';
 import { FlowResets } from './flow-resets.ts';
@@ -103,10 +103,15 @@ export class Loop {
       this.#turns.request('health', 0);
       return;
     }
-    this.#urgent ??= this.#actAtOnce().finally(() => {
-      this.#urgent = null;
-      this.#turns.request('health', 0);
-    });
+    // One after the other: a second death may come while the first one is written.
+    const urgent = (this.#urgent ?? Promise.resolve())
+      .then(() => this.#actAtOnce())
+      .then((isAnswered) => {
+        if (this.#urgent === urgent) this.#urgent = null;
+        if (isAnswered) this.#turns.request('health', 0);
+        else this.#turns.press();
+      });
+    this.#urgent = urgent;
   }
 
   /** To be called when the Kubernetes API says something else than before. */
@@ -211,40 +216,34 @@ export class Loop {
     this.#ports.report.written();
   }
 
-  /** The way from a death to the kernel: decided on what was last seen, and looked at afterwards. */
-  async #actAtOnce(): Promise<void> {
+  /** The way from a death to the kernel: decided on what was last seen, and looked at afterwards. Answers whether the next look may take its time. */
+  async #actAtOnce(): Promise<boolean> {
     const { health, report } = this.#ports;
     await this.#writing?.catch(() => undefined);
-    if (this.#isStopped || this.#seen === null) return;
+    if (this.#isStopped || this.#seen === null) return false;
     const basis = { observation: this.#seen, health: health.view, memory: this.#memory };
     const assessment = assess(basis, this.#config);
     const { decisions, plan, memory } = assessment;
     if (plan.transactions.length > 0) {
-      if (this.#budget.take(decisions) > 0) return;
+      if (this.#budget.take(decisions) > 0) return true;
       this.#memory = memory;
       report.drift(assessment, ['health']);
+      const isWritten = await this.#write(plan).then(
+        () => true,
+        () => false,
+      );
       // The look that follows tries again, and says what is wrong.
-      if (!(await isDone(this.#write(plan)))) return;
+      if (!isWritten) return false;
     }
     this.#flows.hold(decisions);
+    return true;
   }
 
   #fail(error: unknown): Next {
     this.#unverified.forget();
+    this.#turns.note(true);
     const { delayMs, isWorthALine } = this.#retries.fail(error);
-    if (isWorthALine) this.#ports.report.failure(error, delayMs);
+    if (isWorthALine) this.#ports.report.failure(error, this.#turns.waitMs('retry', delayMs));
     return { cause: 'retry', delayMs };
   }
-}
-
-async function isDone(work: Promise<void>): Promise<boolean> {
-  return await work.then(
-    () => true,
-    () => false,
-  );
-}
-
-/** Whether one more look like this one ends a bypass. */
-function isUndecided({ memory }: Assessment): boolean {
-  return [...memory.vips.values()].some(({ isBypass, agreedLooks }) => isBypass && agreedLooks > 0);
 }

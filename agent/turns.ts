@@ -1,9 +1,11 @@
 /**
- * When the loop looks. A trigger says little, so looks wait for a burst to settle, keep a distance in proportion to
- * what the last one cost, and get rarer while they find nothing.
+ * When the loop looks. A trigger says little, so looks wait for a burst to settle, rest in proportion to what they
+ * cost, and get rarer while they find nothing. A look that somebody waits for (the check of a write, a retry, an
+ * apiserver's health) may run ahead of its rest a little; one that a death waits for does not rest at all.
  */
 import { type Cancel, type Clock } from '../lib/kernel/clock.ts';
 import { type Trigger } from '../lib/kernel/port.ts';
+import { addLook, type Debt, noDebt, restMs } from './rest.ts';
 import { backOff } from './schedule.ts';
 
 /** Why a look was taken: a trigger, the first one, the slow tick, the check of an own write, an apiserver's health, or the Kubernetes API. */
@@ -27,9 +29,11 @@ const freeIdleLooks = 5;
 /** Catches what no trigger shows: a legacy write from a container that does not share the lock file. */
 export const tickMs = 60_000;
 
-/** However much changes, looking takes at most a third of the time, and ticks at most 1/500 of it. */
-const restPerLook = 2;
-const tickPerLook = 500;
+/** So much rest may be owed when a look begins that somebody waits for: a write is checked at once while a look takes less than a second. */
+const aheadMs = 2000;
+
+/** Nobody waits for the others: they are hints, or for nothing in particular. */
+const awaited: readonly Cause[] = ['start', 'verify', 'retry', 'health'];
 
 /** Calls for looks one after the other, never two at once. */
 export class Turns {
@@ -39,6 +43,8 @@ export class Turns {
   #timer: { readonly due: number; readonly cancel: Cancel } | null = null;
   #turn: Promise<void> | null = null;
   #isStopped = false;
+  #isPressing = false;
+  #debt: Debt = noDebt;
   #idleLooks = 0;
   #lastLookStarted = 0;
   #lastLookEnded = 0;
@@ -54,18 +60,34 @@ export class Turns {
     this.request(trigger, this.#settleTime());
   }
 
-  /** Looks again in so many milliseconds, or earlier if that is planned already; after the look under way, if there is one. */
+  /** Looks again in so many milliseconds and when it has rested, or earlier if that is planned already; after the look under way, if there is one. */
   request(cause: Cause, delayMs: number): void {
     // A tick that is only planned is no cause of the look that comes before it.
     if (cause !== 'tick') this.#causes.add(cause);
     if (this.#isStopped || this.#turn !== null) return;
-    const due = this.#clock.now() + delayMs;
+    const waitMs = this.waitMs(cause, delayMs);
+    const due = this.#clock.now() + waitMs;
     if (this.#timer !== null && this.#timer.due <= due) return;
     this.#timer?.cancel();
-    this.#timer = { due, cancel: this.#clock.schedule(delayMs, () => void this.#startTurn()) };
+    this.#timer = { due, cancel: this.#clock.schedule(waitMs, () => void this.#startTurn()) };
   }
 
-  /** To be told of every look that succeeded: whether it found nothing to do. */
+  /** In how long a look comes that is requested now, or when the one under way ends now. */
+  waitMs(cause: Cause, delayMs: number): number {
+    const now = this.#clock.now();
+    const underWay = { started: this.#lastLookStarted, ended: now };
+    const debt = this.#turn === null ? this.#debt : addLook(this.#debt, underWay);
+    const rest = this.#isPressing ? 0 : restMs(debt, now, awaited.includes(cause) ? aheadMs : 0);
+    return Math.max(delayMs, rest);
+  }
+
+  /** Looks at once, or right after the look under way: a death waits for it. */
+  press(): void {
+    this.#isPressing = true;
+    this.request('health', 0);
+  }
+
+  /** To be told of every look: whether it found nothing to do, or failed. */
   note(isIdle: boolean): void {
     this.#idleLooks = isIdle ? this.#idleLooks + 1 : 0;
   }
@@ -97,6 +119,7 @@ export class Turns {
   async #startTurn(): Promise<void> {
     const causes: Cause[] = this.#causes.size === 0 ? ['tick'] : [...this.#causes];
     this.#causes.clear();
+    this.#isPressing = false;
     this.#timer = null;
     const started = (this.#lastLookStarted = this.#clock.now());
     let next: Next = { cause: 'tick', delayMs: tickMs };
@@ -104,16 +127,18 @@ export class Turns {
     await this.#turn;
     this.#turn = null;
     this.#lastLookEnded = this.#clock.now();
-    const cost = this.#lastLookEnded - started;
-    const hasNews = this.#causes.size > 0;
-    if (hasNews && next.cause !== 'retry')
-      this.request('tick', Math.max(this.#settleTime(), cost * restPerLook));
-    this.request(next.cause, Math.max(next.delayMs, restAfter(next, cost)));
+    this.#debt = addLook(this.#debt, { started, ended: this.#lastLookEnded });
+    this.#planAfter(next);
   }
-}
 
-/** Only the slow tick is for nothing in particular: a look that somebody waits for comes when it is said to. */
-function restAfter({ cause, delayMs }: Next, cost: number): number {
-  if (cause !== 'tick') return 0;
-  return cost * (delayMs < tickMs ? restPerLook : tickPerLook);
+  #planAfter(next: Next): void {
+    // A look that failed is tried again soon; what was asked for meanwhile comes with it.
+    if (this.#isPressing || next.cause !== 'retry') this.#answerNews();
+    this.request(next.cause, next.delayMs);
+  }
+
+  /** Plans what was asked for during the look that has just ended. */
+  #answerNews(): void {
+    for (const cause of this.#causes) this.request(cause, awaited.includes(cause) ? 0 : this.#settleTime());
+  }
 }

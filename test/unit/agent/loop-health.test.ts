@@ -210,3 +210,39 @@ test('decisions that change with every look are no sign of somebody who undoes o
   }
   expect(linesOf(agent, 'error')).toEqual([]);
 });
+
+describe('while looks cost much and have to rest', () => {
+  /** Each look takes 4 s, so the next one comes 8 s later. */
+  async function startSlow(): Promise<RunningAgent> {
+    const agent = await startInSync();
+    agent.kernel.faults.delayEvery('netlink', 4000);
+    agent.kernel.trigger('nft-generation');
+    await agent.clock.advance(4500);
+    return agent;
+  }
+
+  test('a death is out at once', async () => {
+    const { clock, kernel, apiservers } = await startSlow();
+    apiservers.set(three, 'refusing');
+    await clock.advance(15);
+    expect(listTargets(kernel)).toEqual([one, two]);
+  });
+
+  test('a second one is looked for at once, while the first write is not yet checked', async () => {
+    const { clock, kernel, apiservers } = await startSlow();
+    kernel.faults.delayNext('iptables-nft-restore', 500);
+    apiservers.set(three, 'refusing');
+    await clock.advance(100);
+    apiservers.set(two, 'refusing');
+    await clock.advance(500 + 4000);
+    expect(listTargets(kernel)).toEqual([one]);
+  });
+
+  test('so is one whose write failed', async () => {
+    const { clock, kernel, apiservers } = await startSlow();
+    kernel.faults.failNext({ tool: 'iptables-nft-restore', code: 'TOOL_FAILED' });
+    apiservers.set(three, 'refusing');
+    await clock.advance(100 + 4000);
+    expect(listTargets(kernel)).toEqual([one, two]);
+  });
+});
