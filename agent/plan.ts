@@ -1,4 +1,5 @@
 import { type Family, families } from '../lib/address/address.ts';
+import { type Endpoint } from '../lib/address/endpoint.ts';
 import { type Backend, type RuleBackend, type Transaction } from '../lib/kernel/port.ts';
 import { toolName } from '../lib/kernel/tool-name.ts';
 import { type Balance } from '../lib/netfilter/balance.ts';
@@ -8,10 +9,12 @@ import { type Change, toRestoreLines } from '../lib/netfilter/iptables/change.ts
 import { diffTable } from '../lib/netfilter/iptables/diff-table.ts';
 import { dropsForwarded } from '../lib/netfilter/iptables/forward.ts';
 import { renderTables, writtenTables } from '../lib/netfilter/iptables/render.ts';
+import { removeVips } from '../lib/netfilter/iptables/remove-vips.ts';
 import { type Ruleset } from '../lib/netfilter/iptables/ruleset.ts';
 import { type NftChange } from '../lib/netfilter/nftables/change.ts';
 import { diffNftTable } from '../lib/netfilter/nftables/diff-table.ts';
 import { renderNftTable, toTableBalance } from '../lib/netfilter/nftables/render.ts';
+import { removeVipsFromNft } from '../lib/netfilter/nftables/remove-vips.ts';
 import { ownTable } from '../lib/naming/own-table.ts';
 import { type NftRuleset } from '../lib/netfilter/nftables/ruleset.ts';
 
@@ -75,6 +78,26 @@ export function plan(
       : planIptables(ruleset, { balances, isWanted }, knows);
   });
   return { tables, transactions: toTransactions(tables) };
+}
+
+/**
+ * What removes some virtual IPs from the rulesets that were read, and nothing else: the others' rules, and the hooks that
+ * they need, stay. Pure and total.
+ */
+export function planRemoval(seen: readonly (Ruleset | NftRuleset)[], vips: readonly Endpoint[]): Plan {
+  const tables = seen.flatMap((ruleset): TablePlan[] => {
+    const { family } = ruleset;
+    if (ruleset.backend === 'nftables') {
+      return [{ family, backend: 'nftables', table: ownTable, ...removeVipsFromNft(ruleset, vips) }];
+    }
+    const { backend } = ruleset;
+    return writtenTables.map((table) => {
+      const diff = removeVips(ruleset.tables.get(table) ?? new Map(), vips);
+      return { family, backend, table, ...diff };
+    });
+  });
+  const changed = tables.filter(({ changes }) => changes.length > 0);
+  return { tables: changed, transactions: toTransactions(changed) };
 }
 
 /** All drift of a plan, each sentence with its table and tool: `PREROUTING has no jump to VIPNAT (nat, iptables-nft)`. */

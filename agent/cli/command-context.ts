@@ -45,6 +45,16 @@ export interface PlanOptions {
   readonly offline: boolean;
 }
 
+/** `vipnat cleanup`. */
+export interface CleanupOptions {
+  /** Print what would be removed, and write nothing. */
+  readonly dryRun: boolean;
+  /** Print JSON. */
+  readonly json: boolean;
+  /** A flag names virtual IPs, and only what is theirs goes. A variable or a file says what the agent balances, and does not count. */
+  readonly isNarrowed: boolean;
+}
+
 /** `vipnat check`. */
 export interface CheckOptions {
   /** Print JSON. */
@@ -77,8 +87,8 @@ export type PlanContext = CommandContext<PlanOptions>;
 /** What `check` of check.ts takes. */
 export type CheckContext = CommandContext<CheckOptions>;
 
-/** What `cleanup` of cleanup.ts takes. Its config may name no VIP: everything of ours goes. */
-export type CleanupContext = CommandContext;
+/** What `cleanup` of cleanup.ts takes. Its config may name no VIP: then everything of ours goes. */
+export type CleanupContext = CommandContext<CleanupOptions>;
 
 /** What `keepalived` of keepalived.ts takes. */
 export type KeepalivedContext = CommandContext<KeepalivedOptions>;

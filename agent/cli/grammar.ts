@@ -11,10 +11,10 @@ import { commandHelp, configTerms, describeConfigFlag, moreOptions, programHelp 
 import { arrangeOptions, nameOwnGroup, takesMore } from './help-options.ts';
 import { type Invocation } from './invocation.ts';
 import {
-  bare,
   type Found,
   type Own,
   readCheck,
+  readCleanup,
   readDoctor,
   readKeepalived,
   readManifest,
@@ -96,7 +96,7 @@ function addCommands(
     readStatus,
   );
   addConfigured(addDoctor(program), readDoctor);
-  addConfigured(add(program, 'cleanup', 'remove everything of ours'), () => bare('cleanup'));
+  addConfigured(addCleanup(program), readCleanup);
   program.commandsGroup('Configuration to print:');
   addVrid(program, onFound);
   addConfigured(addKeepalived(program), readKeepalived);
@@ -131,6 +131,12 @@ function addPlan(program: Command): Command {
     .option('--json', 'print JSON')
     .option('--family <value>', `only what is for one family: ${families.join(', ')}`)
     .option('--offline', 'read nothing; needs --proxy-mode');
+}
+
+function addCleanup(program: Command): Command {
+  return add(program, 'cleanup', 'remove everything of ours, or what is of one --vip')
+    .option('--dry-run', 'print what would be removed, and write nothing')
+    .option('--json', 'print JSON');
 }
 
 function addVrid(program: Command, onFound: GrammarNeeds['onFound']): void {

@@ -105,10 +105,14 @@ Before an installation and when something is wrong. Needs neither the agent nor 
 API; what it cannot find out it says. Nothing is written.
 Exit status: 0 all is well, 1 failed, 2 warnings, 3 failures found, 78 bad configuration.`,
   cleanup: `
-Example:
+Examples:
   vipnat cleanup
+  vipnat cleanup --dry-run           what would be removed
+  vipnat cleanup --vip 10.0.0.50     only what is of this virtual IP
 
-Every backend and both families, also what earlier versions wrote. Needs no --vip.
+Every backend and both families, also what earlier versions wrote. With --vip, the
+other virtual IPs keep their rules; the last one takes the hooks along. A VIP in
+VIPNAT_VIP or in a file does not narrow it. An agent that runs must be stopped first.
 Exit status: 0 nothing of ours is left, 1 failed, 78 bad configuration.`,
   vrid: `
 Examples:

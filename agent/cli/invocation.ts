@@ -4,6 +4,7 @@ import { type KeepalivedOptions } from '../keepalived/options.ts';
 import { type ManifestOptions } from '../manifest/options.ts';
 import {
   type CheckOptions,
+  type CleanupOptions,
   type PlanOptions,
   type RunOptions,
   type StatusOptions,
@@ -16,7 +17,7 @@ export type ConfiguredCommand =
   | { readonly name: 'status'; readonly options: StatusOptions }
   | { readonly name: 'doctor'; readonly options: DoctorOptions }
   | { readonly name: 'check'; readonly options: CheckOptions }
-  | { readonly name: 'cleanup'; readonly options: object }
+  | { readonly name: 'cleanup'; readonly options: CleanupOptions }
   | { readonly name: 'manifest'; readonly options: ManifestOptions }
   | { readonly name: 'keepalived'; readonly options: KeepalivedOptions };
 

@@ -11,6 +11,8 @@ import { type ConfiguredCommand } from './invocation.ts';
 
 /** What commander hands over: switches as booleans, the rest as texts. */
 export interface Own extends KeepalivedWords, DoctorWords {
+  /** The option of the configuration: cleanup is about these only. */
+  readonly vip?: readonly string[];
   readonly once?: boolean;
   readonly dryRun?: boolean;
   readonly format?: string;
@@ -34,9 +36,9 @@ export interface Found {
   readonly problems?: readonly string[];
 }
 
-/** A command without switches of its own. */
-export function bare(name: 'cleanup'): Found {
-  return { command: { name, options: {} } };
+/** `cleanup`. */
+export function readCleanup({ dryRun = false, json = false, vip }: Own): Found {
+  return { command: { name: 'cleanup', options: { dryRun, json, isNarrowed: vip !== undefined } } };
 }
 
 /** `check`. */

@@ -38,12 +38,17 @@ export function formatCommands(state: PlannedState, node: string): string {
     ...new Set(decisions.map(({ reason }) => `# Why: ${reason}.`)),
     ...new Set(refused.map((sentence) => `# Left out: ${sentence}.`)),
     ...formatSwitches(missingSwitches),
-    ...byInterest(plan.tables).flatMap((table) => formatTable(table, decisions)),
+    ...formatTables(plan.tables, decisions),
     '',
-    `# ${countChanges(byInterest(plan.tables))}. Nothing was written.`,
+    `# ${countChanges(plan.tables)}. Nothing was written.`,
   ];
   // Reasons quote what others say: a second line of one would be a command.
   return `${lines.map((line) => (line.startsWith('#') ? toPrintableLine(line) : line)).join('\n')}\n`;
+}
+
+/** The commands of some tables, group by group: what is not about one of the decisions is left over from before. */
+export function formatTables(tables: readonly TablePlan[], decisions: readonly Decision[] = []): string[] {
+  return byInterest(tables).flatMap((table) => formatTable(table, decisions));
 }
 
 function formatSwitches(missing: readonly MissingSwitch[]): string[] {
@@ -152,8 +157,9 @@ function describeSharedChain(chain: string): string {
   return 'New connections to a VIP, told by address and port:';
 }
 
-function countChanges(tables: readonly TablePlan[]): string {
-  const counts = tables.map(
+/** `9 changes to nat, 3 to filter`. */
+export function countChanges(tables: readonly TablePlan[]): string {
+  const counts = byInterest(tables).map(
     ({ family, table, changes }) => `${changes.length} to ${table}${family === 'ipv6' ? ' (IPv6)' : ''}`,
   );
   const [first = 'no changes', ...more] = counts;

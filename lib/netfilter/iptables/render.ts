@@ -18,6 +18,11 @@ export interface WantedTable {
 /** The tables vipnat writes, in the order in which they are written: forwarding is allowed before it is asked for. */
 export const writtenTables = ['filter', 'nat'] as const;
 
+/** A VIP's rule in a chain that all VIPs share; null for any other chain. */
+export function renderSharedRule(chain: string, vip: Endpoint): RuleSpec | null {
+  return isShared(chain) ? sharedRules[chain](vip) : null;
+}
+
 /** The wanted state of one family's tables: pure, and nothing at all for no VIPs. */
 export function renderTables(
   family: Family,
@@ -29,7 +34,7 @@ export function renderTables(
       {
         chain: 'VIPNAT-FORWARD',
         hooks: ['FORWARD'],
-        rules: balances.map(({ vip }) => matchTranslated(vip, 'ACCEPT')),
+        rules: balances.map(({ vip }) => sharedRules['VIPNAT-FORWARD'](vip)),
       },
     ]),
     nat: toTable([
@@ -46,7 +51,7 @@ export function renderTables(
       {
         chain: 'VIPNAT-POSTROUTING',
         hooks: ['POSTROUTING'],
-        rules: own.map(({ vip }) => matchTranslated(vip, masqueradeTarget)),
+        rules: own.map(({ vip }) => sharedRules['VIPNAT-POSTROUTING'](vip)),
       },
     ]),
   };
@@ -90,6 +95,16 @@ function matchTranslated(vip: Endpoint, target: 'ACCEPT' | typeof masqueradeTarg
     head: '-p tcp',
     tail: `-m conntrack --ctstate DNAT --ctorigdst ${vip.address} --ctorigdstport ${vip.port} -j ${target}`,
   };
+}
+
+const sharedRules = {
+  'VIPNAT-FORWARD': (vip: Endpoint) => matchTranslated(vip, 'ACCEPT'),
+  VIPNAT: (vip: Endpoint) => dispatch(vip.family, vip),
+  'VIPNAT-POSTROUTING': (vip: Endpoint) => matchTranslated(vip, masqueradeTarget),
+} as const;
+
+function isShared(chain: string): chain is keyof typeof sharedRules {
+  return Object.hasOwn(sharedRules, chain);
 }
 
 /** The rules of a VIP's own chain; none for passthrough. */

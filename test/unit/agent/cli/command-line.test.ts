@@ -24,6 +24,17 @@ describe('a command line', () => {
     expect(parse(name, '--json')).toMatchObject({ command: { name, options: { json: true } }, problems: [] });
   });
 
+  test('cleanup is narrowed by the flag, and takes --dry-run and --json', () => {
+    expect(parse('cleanup')).toMatchObject({
+      command: { options: { dryRun: false, json: false, isNarrowed: false } },
+    });
+    expect(parse('cleanup', '--vip', '10.0.0.50', '--dry-run', '--json')).toMatchObject({
+      command: { options: { dryRun: true, json: true, isNarrowed: true } },
+      flags: { vip: ['10.0.0.50'] },
+      problems: [],
+    });
+  });
+
   test('can ask vrid for JSON, before or after the address', () => {
     expect(parse('vrid', '10.0.0.50')).toEqual({ kind: 'vrid', vip: '10.0.0.50', json: false });
     for (const words of [

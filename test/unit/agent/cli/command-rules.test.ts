@@ -26,7 +26,9 @@ describe('a VIP', () => {
   );
 
   test('is not needed by cleanup', async () => {
-    expect(await problemsOf({ name: 'cleanup', options: {} }, {})).toEqual([]);
+    expect(
+      await problemsOf({ name: 'cleanup', options: { dryRun: false, json: false, isNarrowed: false } }, {}),
+    ).toEqual([]);
   });
 
   test('that is there but cannot be read is not called missing too', async () => {

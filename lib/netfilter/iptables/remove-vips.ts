@@ -1,0 +1,97 @@
+import { type Endpoint, formatEndpoint, parseEndpoint } from '../../address/endpoint.ts';
+import { vipChainName } from '../balance.ts';
+import { type Change } from './change.ts';
+import { compareChain } from '../compare-chain.ts';
+import { type Diff } from './diff-chain.ts';
+import { deleteRules } from './diff-hook.ts';
+import { isOwnChain, isOwnRule, signRules } from './identity.ts';
+import { iptablesLanguage } from './language.ts';
+import { renderSharedRule } from './render.ts';
+import { parseRule } from './rule.ts';
+import { type Table } from './ruleset.ts';
+
+/**
+ * The changes that take some virtual IPs out of a table: their chains, and their rules in the chains that all share. A
+ * shared chain that holds no other rule goes with its hooks. Nothing else is changed or repaired, and foreign rules stay
+ * (I5). Shared chains that vipnat of this version wrote are as it would write them for the other virtual IPs (I7).
+ */
+export function removeVips(table: Table, vips: readonly Endpoint[]): Diff {
+  const own = [...table.keys()].filter(isOwnChain);
+  const parts = own.map((chain) => reduceChain(chain, table.get(chain) ?? [], vips));
+  const gone = new Set(own.filter((_, index) => parts[index]?.isGone === true));
+  const hooks = [...table]
+    .filter(([chain]) => !isOwnChain(chain))
+    .flatMap(([chain, rules]) =>
+      deleteRules(
+        chain,
+        rules.filter((text) => isOwnRule(text) && gone.has(parseRule(text).target ?? '')),
+      ),
+    );
+  return {
+    drift: parts.flatMap(({ drift }) => drift),
+    changes: [
+      ...parts.flatMap(({ changes }) => changes),
+      ...hooks,
+      ...[...gone].map((chain): Change => ({ kind: 'delete-chain', chain })),
+    ],
+  };
+}
+
+interface ReducedChain extends Diff {
+  /** Whether nothing of it is left. */
+  readonly isGone: boolean;
+}
+
+function reduceChain(chain: string, rules: readonly string[], vips: readonly Endpoint[]): ReducedChain {
+  const reset: Change = { kind: 'reset-chain', chain, exists: true };
+  const kept = rules.filter((text) => !isAbout(text, vips));
+  const isTheirs = vips.some((vip) => vipChainName(vip) === chain);
+  if (!isTheirs && kept.length === rules.length) return { drift: [], changes: [], isGone: false };
+  const drift = [{ kind: 'leftover-chain', chain, message: `${chain} is left over` } as const];
+  if (isTheirs || kept.length === 0) return { drift, changes: [reset], isGone: true };
+  const texts = writeAnew(chain, rules, kept);
+  return {
+    drift,
+    changes: [reset, ...texts.map((rule): Change => ({ kind: 'append', chain, rule }))],
+    isGone: false,
+  };
+}
+
+function isAbout(text: string, vips: readonly Endpoint[]): boolean {
+  const { target } = parseRule(text);
+  if (vips.some((vip) => vipChainName(vip) === target)) return true;
+  const found = readVip(text);
+  return found !== null && vips.map(formatEndpoint).includes(formatEndpoint(found));
+}
+
+/** Whose connections a rule of a shared chain is about. */
+function readVip(text: string): Endpoint | null {
+  const { options } = parseRule(text);
+  const address = options.get('-d')?.replace(/\/(?:32|128)$/, '') ?? options.get('--ctorigdst');
+  const port = options.get('--dport') ?? options.get('--ctorigdstport');
+  if (address === undefined || port === undefined) return null;
+  return parseEndpoint(address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`);
+}
+
+/** Signatures count the rules before: those that stay get new ones. A chain that somebody edited, or another version wrote, keeps its texts. */
+function writeAnew(chain: string, rules: readonly string[], kept: readonly string[]): readonly string[] {
+  const before = sign(chain, rules);
+  const after = sign(chain, kept);
+  if (before === null || after === null) return kept;
+  const comparison = { chain, wanted: before, seen: rules, knowsPrint: () => false };
+  return compareChain(comparison, iptablesLanguage).length > 0 ? kept : after.map(({ text }) => text);
+}
+
+/** The rules as this version would write them; null where one is none that it writes there. */
+function sign(chain: string, rules: readonly string[]): ReturnType<typeof signRules> | null {
+  const specs = rules.map((text) => {
+    const vip = readVip(text);
+    return vip === null ? null : renderSharedRule(chain, vip);
+  });
+  return specs.includes(null)
+    ? null
+    : signRules(
+        chain,
+        specs.filter((spec) => spec !== null),
+      );
+}

@@ -1,0 +1,103 @@
+import { type Endpoint, formatEndpoint, parseEndpoint } from '../../address/endpoint.ts';
+import { nameOwnTable } from '../../naming/own-table.ts';
+import { vipChainName } from '../balance.ts';
+import { changeOrder, type NftChange } from './change.ts';
+import { compareChain } from '../compare-chain.ts';
+import { diffNftTable, type NftDiff } from './diff-table.ts';
+import { nftLanguage } from './language.ts';
+import { renderNftTable } from './render.ts';
+import { type NftRuleset, type NftTable } from './ruleset.ts';
+
+/**
+ * The changes that take some virtual IPs out of our table of one family: their chains and sets, and their rules in the
+ * chains that all share. The table goes whole when it has no other virtual IP. Nothing else is changed or repaired. Shared
+ * chains that vipnat of this version wrote are as it would write them for the other virtual IPs (I7).
+ */
+export function removeVipsFromNft({ family, table: seen }: NftRuleset, vips: readonly Endpoint[]): NftDiff {
+  const nothing: NftDiff = { drift: [], changes: [] };
+  if (seen === null) return nothing;
+  const gone = vips.map(vipChainName);
+  const chains = [...seen.chains.keys()].filter((name) => gone.includes(name));
+  const sets = [...seen.sets.keys()].filter((name) => gone.some((chain) => name.startsWith(`${chain}-`)));
+  const shared = [...seen.chains].filter(([name]) => !name.startsWith('VIPNAT-'));
+  const reduced = shared.flatMap(([name, { rules }]) => {
+    const kept = rules.filter((text) => !isAbout(text, vips));
+    return kept.length === rules.length ? [] : [{ name, rules, kept }];
+  });
+  if (chains.length === 0 && reduced.length === 0) return nothing;
+  if (!hasOthers(seen, gone)) return diffNftTable({ family, wanted: null, seen }, () => false);
+  const table = nameOwnTable(family);
+  const changes: NftChange[] = [
+    ...reduced.flatMap(({ name, rules, kept }) => [
+      flush(table, name),
+      ...writeAnew(name, rules, kept).map((rule): NftChange => ({
+        kind: 'add-rule',
+        name,
+        command: `add rule ${table} ${name} ${rule}`,
+      })),
+    ]),
+    ...chains.map((name) => flush(table, name)),
+    ...chains.map((name): NftChange => ({
+      kind: 'delete-chain',
+      name,
+      command: `delete chain ${table} ${name}`,
+    })),
+    ...sets.map((name): NftChange => ({ kind: 'delete-set', name, command: `delete set ${table} ${name}` })),
+  ];
+  return {
+    drift: [...chains, ...reduced.map(({ name }) => name)].map((chain) => ({
+      kind: 'leftover-chain',
+      chain,
+      message: `${chain} is left over`,
+    })),
+    changes: changeOrder.flatMap((kind) => changes.filter((change) => change.kind === kind)),
+  };
+}
+
+function hasOthers({ chains }: NftTable, gone: readonly string[]): boolean {
+  return [...chains.keys()].some((name) => name.startsWith('VIPNAT-') && !gone.includes(name));
+}
+
+function flush(table: string, name: string): NftChange {
+  return { kind: 'flush-chain', name, command: `flush chain ${table} ${name}` };
+}
+
+function isAbout(text: string, vips: readonly Endpoint[]): boolean {
+  const target = / jump (\S+)/.exec(text)?.[1];
+  if (vips.some((vip) => vipChainName(vip) === target)) return true;
+  const found = readVip(text);
+  return found !== null && vips.map(formatEndpoint).includes(formatEndpoint(found));
+}
+
+/** Whose connections a rule of a shared chain is about. */
+function readVip(text: string): Endpoint | null {
+  const address = /\bip6? daddr (\S+)/.exec(text)?.[1];
+  const port = /\b(?:tcp dport|proto-dst) (\d+)/.exec(text)?.[1];
+  if (address === undefined || port === undefined) return null;
+  return parseEndpoint(address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`);
+}
+
+/** Signatures count the rules before: those that stay get new ones. A chain that somebody edited, or another version wrote, keeps its texts. */
+function writeAnew(name: string, rules: readonly string[], kept: readonly string[]): readonly string[] {
+  const before = render(name, rules);
+  const after = render(name, kept);
+  if (before === null || after === null) return kept;
+  const wanted = before.map((text) => ({ id: nftLanguage.readComment(text) ?? '', text }));
+  const comparison = { chain: name, wanted, seen: rules, knowsPrint: () => false };
+  return compareChain(comparison, nftLanguage).length > 0 ? kept : after;
+}
+
+/** The rules as this version would write them; null where one is none that it writes there. */
+function render(name: string, rules: readonly string[]): readonly string[] | null {
+  const vips = rules.map(readVip).filter((vip) => vip !== null);
+  const [first] = vips;
+  if (first === undefined) return rules.length === 0 ? [] : null;
+  if (vips.length < rules.length) return null;
+  const balances = vips.map((vip) => ({
+    vip,
+    masquerade: 'own' as const,
+    backends: [],
+    affinitySeconds: null,
+  }));
+  return renderNftTable(first.family, balances)?.chains.get(name)?.rules ?? null;
+}
