@@ -184,7 +184,7 @@ function collect(text: string, before: readonly string[] | undefined): readonly 
 }
 
 function addManifest(program: Command): Command {
-  const summary = 'print YAML for Kubernetes that runs the agent, or keepalived';
+  const summary = 'print what runs the agent, or keepalived: YAML for Kubernetes, files for systemd';
   const command = add(program, 'manifest', summary)
     .summary(summary)
     .description(`${summary}; KIND is one of ${manifestKinds.join(', ')}`)
@@ -192,7 +192,8 @@ function addManifest(program: Command): Command {
     .option('--image <value>', 'the image to run (default: vipnat of this version)')
     .option('--namespace <value>', `where to run it (default: ${defaultNamespace})`)
     .option('--least-privilege', 'two capabilities instead of privileged')
-    .option('--keepalived-image <value>', 'for keepalived: an image that has it');
+    .option('--keepalived-image <value>', 'for keepalived: an image that has it')
+    .option('--directory <value>', 'for systemd: the root folder to write the files below');
   return addKeepalivedSwitches(command);
 }
 

@@ -38,9 +38,10 @@ const keepalivedFlags = keepalivedSwitches.map((name) => `--${name}`);
 
 /** Kind of manifest to the flags of `manifest` that are not for it. */
 const kindToStrangers = new Map<string, readonly string[]>([
-  ['', [...keepalivedFlags, '--keepalived-image', '--least-privilege']],
-  ['static-pod', [...keepalivedFlags, '--keepalived-image', '--least-privilege']],
-  ['keepalived', ['--least-privilege']],
+  ['', [...keepalivedFlags, '--keepalived-image', '--least-privilege', '--directory']],
+  ['static-pod', [...keepalivedFlags, '--keepalived-image', '--least-privilege', '--directory']],
+  ['keepalived', ['--least-privilege', '--directory']],
+  ['systemd', [...keepalivedFlags, '--keepalived-image', '--least-privilege', '--image', '--namespace']],
 ]);
 
 /** What a help is about: a command, and of `manifest` the kind, if one is given. */
@@ -73,7 +74,11 @@ function isShown(option: Option, topic: Topic): boolean {
   const name = findName(option);
   if (name !== undefined) return listNames(topic).includes(name);
   if (topic.command !== 'manifest') return true;
-  const strangers = kindToStrangers.get(topic.kind) ?? [...keepalivedFlags, '--keepalived-image'];
+  const strangers = kindToStrangers.get(topic.kind) ?? [
+    ...keepalivedFlags,
+    '--keepalived-image',
+    '--directory',
+  ];
   return !strangers.includes(option.long ?? '');
 }
 

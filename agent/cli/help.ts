@@ -22,6 +22,7 @@ export const configTerms: ReadonlyMap<string, string> = new Map([
   ['--priority', '--priority N'],
   ['--advert', '--advert DURATION'],
   ['--output', '--output FILE'],
+  ['--directory', '--directory FOLDER'],
   ['--keepalived-image', '--keepalived-image IMAGE'],
   ['--image', '--image IMAGE'],
   ['--namespace', '--namespace NAME'],
@@ -147,10 +148,12 @@ Examples:
   vipnat manifest daemonset --vip 10.0.0.50 | kubectl apply -f -
   vipnat manifest static-pod --vip 10.0.0.50 > vipnat.yaml
   vipnat manifest keepalived --vip 10.0.0.50 --keepalived-image keepalived:2.2.7
+  vipnat manifest systemd --vip 10.0.0.50 --directory /
 
 See vipnat help manifest KIND for all options of a kind. Those of the configuration become arguments of the container. Files that they
 name are the nodes' own. A static pod is always one of least privilege. keepalived
-is a static pod too.
+is a static pod too. systemd is a unit, a file of tmpfiles.d and a drop-in for
+keepalived's unit; files of these names that are not vipnat's stay as they are.
 Exit status: 0 printed, 78 bad configuration.`,
 } as const;
 

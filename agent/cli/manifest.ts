@@ -1,10 +1,26 @@
 import { exitStatuses } from '../../lib/exit-status.ts';
+import { writeHostFiles } from '../manifest/host-files.ts';
 import { printManifest } from '../manifest/print.ts';
+import { toSystemdFiles } from '../manifest/systemd.ts';
 import { type ManifestContext } from './command-context.ts';
 import { version } from './version.ts';
 
-/** `vipnat manifest`: prints YAML to apply; looks at nothing of this host. */
-export function manifest({ config, options, given, stdout }: ManifestContext): number {
-  stdout(printManifest({ config, options, given, version }));
+/** `vipnat manifest`: prints what runs the agent, or writes the files of systemd; looks at nothing else of this host. */
+export async function manifest({ config, options, given, stdout, stderr }: ManifestContext): Promise<number> {
+  const request = { config, options, given, version };
+  if (options.directory === null) {
+    stdout(printManifest(request));
+    return exitStatuses.done;
+  }
+  for (const path of await writeHostFiles(toSystemdFiles(request), options.directory)) stdout(`${path}\n`);
+  stderr(`Next, on the host:\n${nextSteps.map((line) => `  ${line}\n`).join('')}`);
   return exitStatuses.done;
 }
+
+/** A reload keeps the VIP where it is. */
+const nextSteps = [
+  'systemctl daemon-reload',
+  'systemd-tmpfiles --create vipnat.conf',
+  'systemctl enable --now vipnat',
+  'systemctl reload keepalived   # if it runs: it follows the agent from then on',
+];

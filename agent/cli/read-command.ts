@@ -24,6 +24,7 @@ export interface Own extends KeepalivedWords, DoctorWords {
   readonly namespace?: string;
   readonly leastPrivilege?: boolean;
   readonly keepalivedImage?: string;
+  readonly directory?: string;
   readonly config?: string;
 }
 
@@ -115,7 +116,8 @@ export function readKeepalived(own: Own): Found {
 
 /** `manifest`, whose first word says of what. */
 export function readManifest(own: Own, words: readonly string[]): Found {
-  const { image = null, namespace = defaultNamespace, leastPrivilege = false, keepalivedImage = null } = own;
+  const { image = null, namespace = defaultNamespace, leastPrivilege = false } = own;
+  const { keepalivedImage = null, directory = null } = own;
   const { options: keepalived, problems } = readKeepalivedOptions(own);
   const [word] = words;
   const kind = manifestKinds.find((candidate) => candidate === word);
@@ -127,6 +129,7 @@ export function readManifest(own: Own, words: readonly string[]): Found {
       namespace,
       leastPrivilege,
       keepalivedImage,
+      directory,
       keepalived,
     },
   } as const;

@@ -9,6 +9,7 @@ import { kubeconfigChecks } from './kubeconfigs.ts';
 import { ruleChecks } from './rules.ts';
 import { strangerChecks } from './strangers.ts';
 import { toolChecks } from './tools.ts';
+import { trackFileChecks } from './track-file.ts';
 import { virtualIpChecks } from './virtual-ip.ts';
 
 /** Checks that a person thinks of together. */
@@ -21,7 +22,7 @@ export interface Topic {
 export const topics: readonly Topic[] = [
   { name: 'rights, tools, kernel', checks: toolChecks },
   { name: 'forwarding', checks: forwardingChecks },
-  { name: 'virtual IP, keepalived', checks: [...virtualIpChecks, ...keepalivedChecks] },
+  { name: 'virtual IP, keepalived', checks: [...virtualIpChecks, ...keepalivedChecks, ...trackFileChecks] },
   { name: 'apiservers', checks: [...apiserverChecks, ...kubeconfigChecks] },
   { name: 'kube-proxy', checks: kubeProxyChecks },
   { name: "vipnat's rules, and others'", checks: [...ruleChecks, ...strangerChecks] },

@@ -1,6 +1,8 @@
+import { dirname } from 'node:path';
 import { type Endpoint, formatEndpoint, parseEndpoint, sortEndpoints } from '../../lib/address/endpoint.ts';
 import { VipnatError } from '../../lib/errors.ts';
 import { type KeepalivedConfiguration, readConfiguration } from '../../lib/keepalived/find.ts';
+import { isFolderWatched } from '../../lib/keepalived/watched.ts';
 import { captureVrrp } from '../../lib/kernel/capture.ts';
 import { type Clock } from '../../lib/kernel/clock.ts';
 import { readInterfaces } from '../../lib/kernel/interfaces.ts';
@@ -19,8 +21,9 @@ import { askProxyHealth } from '../discovery/proxy-health.ts';
 import { type Apiserver, type ConnectOutcome } from '../health/apiserver.ts';
 import { askServing, type Serving } from '../health/serving.ts';
 import { findAgent } from '../http/presence.ts';
-import { locateKeepalivedFile } from '../keepalived/serving-file.ts';
+import { locateKeepalivedFile, locateServingFile } from '../keepalived/serving-file.ts';
 import { type Fact } from './fact.ts';
+import { type TrackFileView } from './track-file.ts';
 import { filePaths, type HostFacts, nameReversePathFilter, sysctlNames, toolNames } from './host-facts.ts';
 
 /** What facts are gathered with. */
@@ -52,7 +55,11 @@ export async function gatherFacts(needs: GatherNeeds): Promise<HostFacts> {
   const [assessment, here, rights, forwardChains, sysctls, ipvs, adverts, files, kubeProxy, agent, asked] =
     await Promise.all([
       seen,
-      people.then(async (found) => ({ found, keepalived: await within(findConfiguration(found, config)) })),
+      people.then(async (found) => ({
+        found,
+        keepalived: await within(findConfiguration(found, config)),
+        trackFile: await within(findTrackFile(found, config)),
+      })),
       within(readRights()),
       within(kernel.listForwardChains()),
       readAllSysctls(),
@@ -69,6 +76,7 @@ export async function gatherFacts(needs: GatherNeeds): Promise<HostFacts> {
     ...asked,
     ...splitProcesses(here.found),
     keepalived: here.keepalived,
+    trackFile: here.trackFile,
     interfaces: readInterfaces(),
   };
 }
@@ -133,6 +141,13 @@ async function findConfiguration(
   const all = 'unknown' in found ? [] : found.value.processes;
   const processes = all.filter(({ isSurelyHere }) => isSurelyHere);
   return await readConfiguration(processes, locateKeepalivedFile(runDir));
+}
+
+async function findTrackFile(found: Fact<Processes>, { runDir }: Config): Promise<TrackFileView> {
+  const processes = 'unknown' in found ? [] : found.value.processes;
+  const file = locateServingFile(runDir);
+  const [text, isWatched] = await Promise.all([readIfThere(file), isFolderWatched(processes, dirname(file))]);
+  return { says: text?.trim() ?? null, isWatched };
 }
 
 async function readAllSysctls(): Promise<ReadonlyMap<string, string>> {

@@ -12,6 +12,7 @@ import { type ConnectOutcome } from '../health/apiserver.ts';
 import { type Serving } from '../health/serving.ts';
 import { type AgentInfo } from '../http/presence.ts';
 import { type Fact } from './fact.ts';
+import { type TrackFileView } from './track-file.ts';
 
 /** All that the checks rest on, each part found out by itself. */
 export interface HostFacts {
@@ -36,6 +37,8 @@ export interface HostFacts {
   readonly listeners: Fact<readonly Listener[]>;
   /** keepalived's, wherever that has it. */
   readonly keepalived: Fact<KeepalivedConfiguration>;
+  /** What keepalived is told, and whether it listens. */
+  readonly trackFile: Fact<TrackFileView>;
   /** By path, of filePaths; null for a file that is not there. */
   readonly files: ReadonlyMap<string, Fact<string | null>>;
   readonly adverts: Fact<readonly VrrpAdvert[]>;

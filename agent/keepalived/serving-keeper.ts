@@ -46,10 +46,14 @@ export class ServingKeeper {
     this.#writing = this.#write().finally(() => (this.#writing = null));
   }
 
-  /** Ends when the file says that this node can serve, if it ever said otherwise: nobody judges that any more. */
+  /**
+   * Ends when the file says that this node can serve: nobody judges that any more. Also where nothing was written, as an
+   * agent that was killed before may have left the contrary there (ADR 18).
+   */
   async release(): Promise<void> {
     await this.#writing;
-    if (this.#written !== false) return;
+    if (this.#written === true) return;
+    this.#nextTry = -Infinity;
     this.keep(true);
     await this.#writing;
   }

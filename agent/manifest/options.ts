@@ -1,7 +1,7 @@
 import { type KeepalivedOptions } from '../keepalived/options.ts';
 
 /** What `vipnat manifest` can print. */
-export const manifestKinds = ['daemonset', 'static-pod', 'keepalived'] as const;
+export const manifestKinds = ['daemonset', 'static-pod', 'keepalived', 'systemd'] as const;
 
 /** One of manifestKinds. */
 export type ManifestKind = (typeof manifestKinds)[number];
@@ -19,6 +19,8 @@ export interface ManifestOptions {
   readonly leastPrivilege: boolean;
   /** An image with a program keepalived; null unless given. */
   readonly keepalivedImage: string | null;
+  /** The folder below which the files of `systemd` are written; null to print them, or what else is asked for. */
+  readonly directory: string | null;
   /** How keepalived.conf is to be filled in on each node; defaults but for `keepalived`. */
   readonly keepalived: KeepalivedOptions;
 }

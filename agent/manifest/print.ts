@@ -1,8 +1,10 @@
 import { toDaemonSetManifests } from './daemonset.ts';
 import { toKeepalivedManifest } from './keepalived-pod.ts';
+import { formatHostFiles } from './host-files.ts';
 import { type ManifestKind } from './options.ts';
 import { type ManifestRequest, toCommandLine } from './request.ts';
 import { toStaticPodManifest } from './static-pod.ts';
+import { toSystemdFiles } from './systemd.ts';
 import { formatManifests, type Manifest } from './yaml.ts';
 
 interface Printer {
@@ -12,7 +14,7 @@ interface Printer {
   readonly use: string;
 }
 
-const kindToPrinter: Readonly<Record<ManifestKind, Printer>> = {
+const kindToPrinter: Readonly<Record<Exclude<ManifestKind, 'systemd'>, Printer>> = {
   daemonset: {
     make: toDaemonSetManifests,
     use: 'For kubectl apply -f. The nodes have to be able to pull the image.',
@@ -28,9 +30,11 @@ are pulled through.`,
   },
 };
 
-/** A manifest as YAML, ready to be applied. Its first line is the command that prints it. */
+/** A manifest as YAML, ready to be applied: its first line is the command that prints it. That of systemd as formatHostFiles has it. */
 export function printManifest(request: ManifestRequest): string {
-  const { make, use } = kindToPrinter[request.options.kind];
+  const { kind } = request.options;
+  if (kind === 'systemd') return formatHostFiles(toSystemdFiles(request));
+  const { make, use } = kindToPrinter[kind];
   const [first, ...rest] = make(request) as [Manifest, ...Manifest[]];
   const head = { path: [], text: `${toCommandLine(request)}\n${use}` };
   return formatManifests([{ ...first, comments: [head, ...first.comments] }, ...rest]);

@@ -7,7 +7,7 @@ import { defaultNamespace, type ManifestOptions } from './options.ts';
 /** What kubelet or kube-apiserver would refuse in a manifest with these values, one line each. */
 export function findManifestProblems(options: ManifestOptions, config: Config): string[] {
   const { kind, image, namespace } = options;
-  const problems = findKeepalivedProblems(options);
+  const problems = [...findKeepalivedProblems(options), ...findSystemdProblems(options, config)];
   if (image !== null && !isImage(image)) {
     problems.push(`--image ${quoteText(image)} is no image reference. Example: --image vipnat:0.1.0`);
   }
@@ -28,6 +28,29 @@ export function findManifestProblems(options: ManifestOptions, config: Config): 
     problems.push(`${flag} ${quoteText(path)} ${rule}. Example: ${flag} ${describeOption(name).example}`);
   }
   return problems;
+}
+
+/** What is written into a unit, and into a line of a shell in it, has to mean itself there. */
+function findSystemdProblems(options: ManifestOptions, { runDir, stateDir }: Config): string[] {
+  const { kind, image, namespace, leastPrivilege, directory } = options;
+  if (kind !== 'systemd') {
+    return directory === null ? [] : ['--directory is for vipnat manifest systemd only. Leave it out'];
+  }
+  const podFlags = [
+    ...(image === null ? [] : ['--image']),
+    ...(namespace === defaultNamespace ? [] : ['--namespace']),
+    ...(leastPrivilege ? ['--least-privilege'] : []),
+  ];
+  const paths = { '--run-dir': runDir, '--state-dir': stateDir };
+  return [
+    ...podFlags.map((flag) => `${flag} is for pods, and systemd has none. Leave it out`),
+    ...Object.entries(paths)
+      .filter(([, path]) => !/^\/[\w./@+-]+$/.test(path))
+      .map(
+        ([flag, path]) =>
+          `${flag} ${quoteText(path)} cannot be written into a unit. Example: ${flag} /run/vipnat`,
+      ),
+  ];
 }
 
 /** There is no image of keepalived that its authors publish: a default would be somebody's. */

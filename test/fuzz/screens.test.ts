@@ -84,6 +84,7 @@ function makeOddFacts(random: Random, facts: HostFacts): HostFacts {
       }),
     ]),
     listeners: value([{ family: 'ipv4', address: '0.0.0.0', port: 6443, pid: 20 }]),
+    trackFile: value({ says: text(), isWatched: random.chance(50) }),
     keepalived: value({
       path: `/etc/${text()}`,
       text: mutateText(random, [keepalivedText]),

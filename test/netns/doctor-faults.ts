@@ -1,5 +1,6 @@
 import { vips } from '../network/layout.ts';
 import { renderKubeconfig, type SickHost } from './sick-host.ts';
+import { trackFileIllnesses } from './track-file-faults.ts';
 
 /** Something that is wrong with a host. */
 export interface Fault {
@@ -227,6 +228,7 @@ export const illnesses: readonly Illness[] = [
       },
     ],
   },
+  ...trackFileIllnesses,
   {
     name: 'a keepalived for another address',
     faults: [

@@ -176,7 +176,8 @@ export class SickHost {
     );
     await this.#mountFiles(namespace);
     [this.#kubeProxy] = await startProxies(this.cluster, ['m1'], 'nft', ['ipv4']);
-    await this.shell(`mkdir -p /etc/kubernetes/manifests /etc/keepalived
+    // keepalived drops a track file whose folder is missing.
+    await this.shell(`mkdir -p /etc/kubernetes/manifests /etc/keepalived /run/vipnat/keepalived
 cat >/etc/kubernetes/manifests/kube-apiserver.yaml <<'END'
 ${manifest}END
 cat >/etc/kubernetes/scheduler.conf <<'END'

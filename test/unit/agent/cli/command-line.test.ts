@@ -191,13 +191,13 @@ describe('words that do not belong there', () => {
     [
       [],
       [
-        'manifest needs to be told what: daemonset, static-pod, keepalived. Example: vipnat manifest daemonset --vip 10.0.0.50',
+        'manifest needs to be told what: daemonset, static-pod, keepalived, systemd. Example: vipnat manifest daemonset --vip 10.0.0.50',
       ],
     ],
     [
       ['static-pd'],
       [
-        'static-pd is none of daemonset, static-pod, keepalived. Example: vipnat manifest static-pod --vip 10.0.0.50',
+        'static-pd is none of daemonset, static-pod, keepalived, systemd. Example: vipnat manifest static-pod --vip 10.0.0.50',
       ],
     ],
     [['daemonset', 'static-pod'], ['static-pod is one word too many. See vipnat manifest --help']],

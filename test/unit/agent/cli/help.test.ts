@@ -122,6 +122,7 @@ const ownExamples = new Map([
   ['--image', 'vipnat:2'],
   ['--namespace', 'vipnat'],
   ['--keepalived-image', 'keepalived:2'],
+  ['--directory', '/'],
   ['--interface', 'eth0'],
   ['--peers', '10.0.0.11'],
   ['--vrid', '51'],

@@ -76,6 +76,22 @@ describe('is told, with the command that mends it:', () => {
       'warn',
       'systemctl restart keepalived',
     ],
+    ['track-file-dropped', { trackFile: { value: { says: '0', isWatched: false } } }, 'warn', 'kill -HUP 7'],
+    [
+      'track-file-dropped',
+      {
+        trackFile: { value: { says: '1', isWatched: false } },
+        processes: {
+          value: [
+            { ...keepalived, pid: 12, group: '/system.slice/keepalived.service' },
+            { ...keepalived, group: '/system.slice/keepalived.service' },
+            makeProcess('kube-apiserver', { pid: 8, arguments: ['x', '--shutdown-delay-duration=9s'] }),
+          ],
+        },
+      },
+      'warn',
+      'systemctl reload keepalived.service',
+    ],
     [
       'vip-held-twice',
       { adverts: { value: [own, advert, own, advert] } },
@@ -187,5 +203,47 @@ describe('is told, with the command that mends it:', () => {
   ])('%s %#', async (code, changes, level, command) => {
     const told = (await tell(changes)).filter((outcome) => outcome.level !== 'skipped');
     expect(told).toMatchObject([{ code, level, remedy: expect.arrayContaining([command]) }]);
+  });
+});
+
+describe('a track file that says 1', () => {
+  const trackFile = { value: { says: '1', isWatched: true } };
+
+  test("is nobody's business while an agent runs", async () => {
+    expect(await tell({ trackFile })).toEqual([]);
+  });
+
+  test('is a failure where no agent could take it back', async () => {
+    const told = await tell({ trackFile, agent: null });
+    const remedy = ['echo 0 > /run/vipnat/keepalived/serving'];
+    expect(told).toMatchObject([
+      { code: 'track-file-stale', level: 'fail', remedy },
+      { code: 'agent-not-running' },
+    ]);
+  });
+
+  test('is taken back before a keepalived is made to go by it that did without', async () => {
+    const told = await tell({ trackFile: { value: { says: '1', isWatched: false } }, agent: null });
+    const [dropped] = told.filter(({ code }) => code === 'track-file-dropped');
+    expect(dropped).toMatchObject({
+      remedy: [
+        'mkdir -p /run/vipnat/keepalived',
+        'echo 0 > /run/vipnat/keepalived/serving',
+        'kill -HUP 7',
+        expect.stringMatching(/^# .*vipnat manifest systemd --vip=\S+ --directory \/$/),
+      ],
+    });
+  });
+
+  test('is not looked at where keepalived is not to follow it', async () => {
+    const told = await tell({
+      trackFile,
+      agent: null,
+      ...withConfiguration(keepalivedText.replace('track_file {', 'x {')),
+    });
+    expect(told.filter(({ code }) => code.startsWith('track-file'))).toMatchObject([
+      { level: 'skipped' },
+      { level: 'skipped' },
+    ]);
   });
 });

@@ -26,6 +26,9 @@ export const keepalivedText = `vrrp_instance vip-10.77.0.50 {
   virtual_ipaddress {
     10.77.0.50/32
   }
+  track_file {
+    serving
+  }
 }
 track_file serving {
   file "/run/vipnat/keepalived/serving"
@@ -82,6 +85,7 @@ export async function makeFacts(changes: Partial<HostFacts> = {}): Promise<HostF
     },
     listeners: { value: [{ family: 'ipv6', address: '::', port: 6443, pid: 8 }] },
     keepalived: { value: { path: conf, text: keepalivedText, files: [conf] } },
+    trackFile: { value: { says: '0', isWatched: true } },
     files: new Map<string, { value: string | null }>([
       ['/etc/hosts', { value: '127.0.0.1 localhost\n10.77.0.50 cluster-endpoint # the VIP\n' }],
       ...kubeconfigPaths.map((path) => [path, kubeconfig('https://10.77.0.11:6443')] as const),

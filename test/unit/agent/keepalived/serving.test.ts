@@ -111,6 +111,12 @@ describe('keepalived is told', () => {
   });
 });
 
+test('an agent that ends before it has judged takes back what one that was killed may have said', async () => {
+  const { agent, trackFile } = startOnMaster();
+  await agent.stop();
+  expect(trackFile.values).toEqual([0]);
+});
+
 test('a track file that cannot be written is said once and tried once a minute; everything else works', async () => {
   const running = startOnMaster();
   const { clock, kernel, trackFile, apiservers } = running;
