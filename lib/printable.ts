@@ -14,6 +14,23 @@ export function toPrintableJson(value: unknown, indent?: number): string {
   return toPrintable(JSON.stringify(value, null, indent));
 }
 
+/** A printable text without characters outside ASCII: those that vipnat writes have a likeness, others stand there as their escape. */
+export function toAscii(text: string): string {
+  return text.replaceAll(
+    /[^\p{ASCII}\u00a0]/gu,
+    (character) => likenesses[character] ?? escapeUnprintable(character),
+  );
+}
+
+const likenesses: Readonly<Record<string, string>> = {
+  '·': '-',
+  '…': '...',
+  '’': "'",
+  '–': '-',
+  '→': '->',
+  '►': '>',
+};
+
 function escapeUnprintable(character: string): string {
   const units = Array.from({ length: character.length }, (_, at) => character.charCodeAt(at));
   return units.map((unit) => `\\u${unit.toString(16).padStart(4, '0')}`).join('');

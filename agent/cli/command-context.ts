@@ -4,6 +4,7 @@ import { type DoctorOptions } from '../doctor/options.ts';
 import { type KeepalivedOptions } from '../keepalived/options.ts';
 import { type OptionName } from '../config/options.ts';
 import { type ManifestOptions } from '../manifest/options.ts';
+import { type Screen } from './screen.ts';
 
 /**
  * What a command's handler is given: `run(context: RunContext): Promise<number>` in run.ts, and so on. The
@@ -14,6 +15,8 @@ export interface CommandContext<Options extends object = object> {
   readonly config: Config;
   /** The command's own switches. */
   readonly options: Options;
+  /** What can be shown on standard output now: a terminal may change its size. */
+  readonly screen: () => Screen;
   /** Writes to standard output as it is, no newline added. What the command was asked for, nothing else. */
   readonly stdout: (text: string) => void;
   /** Writes to standard error as it is, no newline added. Everything a person reads beside the answer. */

@@ -13,7 +13,14 @@ import { createHostKernel, lookAtHost } from './host.ts';
 import { version } from './version.ts';
 
 /** `vipnat doctor`: what is wrong with this host, and what mends it. Exit `done`, `found` with warnings only, or `foundFailures`. */
-export async function doctor({ config, given, options, stdout, stderr }: DoctorContext): Promise<number> {
+export async function doctor({
+  config,
+  given,
+  options,
+  screen,
+  stdout,
+  stderr,
+}: DoctorContext): Promise<number> {
   const facts = await gatherFacts({
     config,
     version,
@@ -25,6 +32,6 @@ export async function doctor({ config, given, options, stdout, stderr }: DoctorC
     captureMs: options.captureMs,
   });
   const found = diagnose(facts);
-  stdout(options.json ? formatDoctorJson(found, hostname()) : formatDoctor(found, options.all));
+  stdout(options.json ? formatDoctorJson(found, hostname()) : formatDoctor(found, options.all, screen()));
   return chooseDoctorStatus(countOutcomes(found));
 }

@@ -2,12 +2,12 @@ import { Command, Option } from 'commander';
 import { families } from '../../lib/address/address.ts';
 import { type Flags } from '../config/flags.ts';
 import { findNearest } from '../config/nearest.ts';
-import { describeOption, groupToHeading, nameFlag, type OptionName, optionNames } from '../config/options.ts';
 import { quoteText } from '../config/setting.ts';
 import { defaultNamespace, manifestKinds } from '../manifest/options.ts';
 import { planFormats } from './command-context.ts';
 import { wrapEpilogue } from './format/wrap.ts';
 import { commandHelp, configTerms, describeConfigFlag, moreOptions, programHelp } from './help.ts';
+import { addColour, addConfigOptions, collect } from './shared-options.ts';
 import { arrangeOptions, nameOwnGroup, takesMore } from './help-options.ts';
 import { type Invocation } from './invocation.ts';
 import {
@@ -15,6 +15,7 @@ import {
   type Own,
   readCheck,
   readCleanup,
+  readColour,
   readDoctor,
   readKeepalived,
   readManifest,
@@ -43,6 +44,7 @@ export function createGrammar(needs: GrammarNeeds): Command {
   const kind = manifestKinds.find((one) => one === nextWord) ?? '';
   addCommands(program, needs, (command, read) => {
     if (command.name() !== word) return;
+    addColour(command);
     addConfigOptions(command).action((own: Own) => {
       onFound(toInvocation(command, own, read(own, command.args)));
     });
@@ -178,11 +180,6 @@ function addKeepalivedSwitches(command: Command): Command {
     .option('--advert <value>', 'from one advert to the next, as 300ms (default: 1s)');
 }
 
-/** All texts that a flag was given. */
-function collect(text: string, before: readonly string[] | undefined): readonly string[] {
-  return [...(before ?? []), text];
-}
-
 function addManifest(program: Command): Command {
   const summary = 'print what runs the agent, or keepalived: YAML for Kubernetes, files for systemd';
   const command = add(program, 'manifest', summary)
@@ -197,30 +194,17 @@ function addManifest(program: Command): Command {
   return addKeepalivedSwitches(command);
 }
 
-/** In the order of their groups. */
-function addConfigOptions(command: Command): Command {
-  const groups = Object.keys(groupToHeading);
-  const toPlace = (name: OptionName) => groups.indexOf(describeOption(name).group);
-  for (const name of optionNames.toSorted((one, other) => toPlace(one) - toPlace(other))) {
-    const option = new Option(`${nameFlag(name)} <value>`);
-    if (describeOption(name).isList) option.argParser(collect);
-    command.addOption(option);
-  }
-  return command
-    .option('--config <value>', 'a YAML file with these options')
-    .allowUnknownOption()
-    .allowExcessArguments();
-}
-
 /** Unknown words were let pass, so that they are told together with everything else that is wrong. */
 function toInvocation(command: Command, own: Own, found: Found): Invocation {
   const { command: configured, wordCount = 0, problems = [] } = found;
+  const { colour, problems: colourProblems } = readColour(own.color);
   return {
     kind: 'configured',
     command: configured,
     flags: own as Flags,
+    colour,
     file: own.config,
-    problems: [...findStrangers(command, wordCount), ...problems],
+    problems: [...findStrangers(command, wordCount), ...problems, ...colourProblems],
   };
 }
 

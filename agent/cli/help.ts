@@ -15,6 +15,7 @@ export const configTerms: ReadonlyMap<string, string> = new Map([
   ['--format', '--format FORMAT'],
   ['--family', '--family FAMILY'],
   ['--watch', '--watch[=SECONDS]'],
+  ['--color', '--color WHEN'],
   ['--capture', '--capture DURATION'],
   ['--interface', '--interface NAME'],
   ['--peers', '--peers ADDR,…'],

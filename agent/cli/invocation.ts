@@ -9,6 +9,7 @@ import {
   type RunOptions,
   type StatusOptions,
 } from './command-context.ts';
+import { type ColourChoice } from './screen.ts';
 
 /** A command that works by the configuration, with its own switches. */
 export type ConfiguredCommand =
@@ -42,6 +43,8 @@ export interface ConfiguredInvocation {
   readonly kind: 'configured';
   readonly command: ConfiguredCommand;
   readonly flags: Flags;
+  /** When to colour. */
+  readonly colour: ColourChoice;
   /** What --config names. */
   readonly file: string | undefined;
   /** What is wrong with the words themselves, one line each; what the values come to is checked later. */

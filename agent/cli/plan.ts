@@ -8,12 +8,13 @@ import { selectFamily } from './format/family.ts';
 import { formatJson } from './format/json.ts';
 import { formatNft, formatRestore } from './format/restore.ts';
 import { nameNode } from './node-name.ts';
+import { type Screen } from './screen.ts';
 
 /** `vipnat plan`: prints what `run` would write now, and writes nothing. */
-export async function plan({ config, options, stdout, stderr }: PlanContext): Promise<number> {
+export async function plan({ config, options, screen, stdout, stderr }: PlanContext): Promise<number> {
   const seen = options.offline ? planOffline(config) : await lookOnce(config, stderr);
   const state = selectFamily(seen, options.family);
-  stdout(format(state, options, config));
+  stdout(format(state, { config, options, screen: screen() }));
   if (isInSync(state)) {
     for (const decision of state.decisions) stderr(`${describeInSync(decision)}. Nothing to change.\n`);
   }
@@ -29,7 +30,14 @@ async function lookOnce(config: Config, tell: (text: string) => void): Promise<P
   return lookAtHost(config, tell);
 }
 
-function format(state: PlannedState, options: PlanOptions, config: Config): string {
+/** What a plan is printed by. */
+interface Form {
+  readonly config: Config;
+  readonly options: PlanOptions;
+  readonly screen: Screen;
+}
+
+function format(state: PlannedState, { config, options, screen }: Form): string {
   if (options.json) return formatJson(state, nameNode(config));
   switch (options.format) {
     case 'nft':
@@ -37,6 +45,6 @@ function format(state: PlannedState, options: PlanOptions, config: Config): stri
     case 'restore':
       return formatRestore(state);
     case 'commands':
-      return isInSync(state) ? '' : formatCommands(state, nameNode(config));
+      return isInSync(state) ? '' : formatCommands(state, nameNode(config), screen);
   }
 }

@@ -1,7 +1,9 @@
 import { constants } from 'node:os';
+import { isatty } from 'node:tty';
 import { formatError } from './error-text.ts';
 import { writeStderr, writeStdout } from './output.ts';
 import { runProgram } from './program.ts';
+import { type Terminal } from './screen.ts';
 
 /** Runs the program as this process, which then ends by itself: nothing written is lost. */
 export async function runProcess(): Promise<void> {
@@ -17,9 +19,17 @@ export async function runProcess(): Promise<void> {
   process.exitCode = await runProgram({
     args: process.argv.slice(2),
     environment: process.env,
+    terminal: readTerminal,
     stdout: writeStdout,
     stderr: writeStderr,
   });
+}
+
+/** Opening the stream takes time, which only terminals are worth. */
+function readTerminal(): Terminal {
+  if (!isatty(1)) return { isTerminal: false, columns: null };
+  const [columns] = process.stdout.getWindowSize();
+  return { isTerminal: true, columns: columns > 0 ? columns : null };
 }
 
 /** The kernel keeps signals from a container's first process that has no handler for them. */

@@ -1,4 +1,5 @@
 import { VipnatError } from '../../lib/errors.ts';
+import { toAscii } from '../../lib/printable.ts';
 import { exitStatuses } from '../../lib/exit-status.ts';
 import { configVariable, type Environment } from '../config/environment.ts';
 import { type ConfigReading, readConfig } from '../config/load.ts';
@@ -6,6 +7,7 @@ import { parseCommandLine } from './command-line.ts';
 import { findCommandProblems } from './command-rules.ts';
 import { type ErrorForm, formatError } from './error-text.ts';
 import { type ConfiguredCommand, type ConfiguredInvocation } from './invocation.ts';
+import { type ColourChoice, proseWidth, readScreen, type Screen, type Terminal } from './screen.ts';
 import { version } from './version.ts';
 
 /** What the program has of its process. */
@@ -13,6 +15,8 @@ export interface ProgramHost {
   /** The command line, without node and the script. */
   readonly args: readonly string[];
   readonly environment: Environment;
+  /** What standard output is; a file or a pipe unless given. */
+  readonly terminal?: () => Terminal;
   readonly stdout: (text: string) => void;
   readonly stderr: (text: string) => void;
 }
@@ -21,9 +25,10 @@ export interface ProgramHost {
 export async function runProgram(host: ProgramHost): Promise<number> {
   let form: ErrorForm = { isDebug: host.environment['VIPNAT_LOG_LEVEL'] === 'debug', isJson: false };
   try {
-    const invocation = parseCommandLine(host.args, version);
+    const { width, isUnicode } = readHostScreen(host, 'auto');
+    const invocation = parseCommandLine(host.args, version, width ?? proseWidth);
     if (invocation.kind === 'text') {
-      host.stdout(invocation.text);
+      host.stdout(isUnicode ? invocation.text : toAscii(invocation.text));
       return exitStatuses.done;
     }
     if (invocation.kind === 'vrid') {
@@ -34,12 +39,16 @@ export async function runProgram(host: ProgramHost): Promise<number> {
     form = guessForm(invocation, host.environment);
     const reading = await checkConfig(invocation, host.environment);
     form = toForm(invocation.command, reading.config);
-    return await runCommand(invocation.command, reading, host);
+    return await runCommand(invocation, reading, host);
   } catch (error) {
     const { text, exitCode } = formatError(error, form);
     host.stderr(text);
     return exitCode;
   }
+}
+
+function readHostScreen({ environment, terminal }: ProgramHost, colour: ColourChoice): Screen {
+  return readScreen(environment, terminal?.() ?? { isTerminal: false, columns: null }, colour);
 }
 
 /** Before the configuration is read: what a flag or a variable says. */
@@ -75,12 +84,12 @@ async function checkConfig(
 
 /** Each command loads its own part only: what prints rules in 100 ms must not wait for what the agent needs. */
 async function runCommand(
-  command: ConfiguredCommand,
-  reading: ConfigReading,
+  { command, colour }: ConfiguredInvocation,
+  { config, given }: ConfigReading,
   host: ProgramHost,
 ): Promise<number> {
-  const { config, given } = reading;
-  const context = { config, stdout: host.stdout, stderr: host.stderr };
+  const screen = () => readHostScreen(host, colour);
+  const context = { config, screen, stdout: host.stdout, stderr: host.stderr };
   switch (command.name) {
     case 'run': {
       const { run } = await import('./run.ts');

@@ -8,6 +8,7 @@ import { type KeepalivedWords, readKeepalivedOptions } from '../keepalived/optio
 import { defaultNamespace, manifestKinds } from '../manifest/options.ts';
 import { planFormats } from './command-context.ts';
 import { type ConfiguredCommand } from './invocation.ts';
+import { type ColourChoice, colourChoices } from './screen.ts';
 
 /** What commander hands over: switches as booleans, the rest as texts. */
 export interface Own extends KeepalivedWords, DoctorWords {
@@ -20,6 +21,8 @@ export interface Own extends KeepalivedWords, DoctorWords {
   readonly offline?: boolean;
   /** True without a number of seconds. */
   readonly watch?: string | true;
+  /** False for --no-color. */
+  readonly color?: string | false;
   readonly image?: string;
   readonly namespace?: string;
   readonly leastPrivilege?: boolean;
@@ -147,4 +150,13 @@ function explainKind(word: string | undefined): string {
       ? `manifest needs to be told what: ${manifestKinds.join(', ')}`
       : `${quoteText(word)} is none of ${manifestKinds.join(', ')}`;
   return `${what}. Example: vipnat manifest ${example} --vip 10.0.0.50`;
+}
+
+/** `--color` and `--no-color`; a word that is no choice is a problem. */
+export function readColour(text: string | false | undefined): { colour: ColourChoice; problems: string[] } {
+  if (text === undefined) return { colour: 'auto', problems: [] };
+  const colour = text === false ? 'never' : colourChoices.find((choice) => choice === text);
+  if (colour !== undefined) return { colour, problems: [] };
+  const problem = `--color ${quoteText(String(text))} is none of ${colourChoices.join(', ')}. Example: --color always`;
+  return { colour: 'auto', problems: [problem] };
 }

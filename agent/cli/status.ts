@@ -18,12 +18,14 @@ const clearScreen = '\u001b[H\u001b[2J';
  * `vipnat status`: how it is, on one screen. Exit `done`, or `found` when a VIP is not balanced or the rules are not
  * as they should be. With --watch it ends when it is stopped, or when nobody reads its output any more.
  */
-export async function status({ config, options, stdout, stderr }: StatusContext): Promise<number> {
+export async function status({ config, options, screen, stdout, stderr }: StatusContext): Promise<number> {
   const { json, watchMs } = options;
   for (;;) {
     const found = await readStatus(config, stderr);
-    const text = json ? formatStatusJson(found, nameNode(config), systemClock.date()) : formatStatus(found);
-    stdout(watchMs !== null && process.stdout.isTTY ? `${clearScreen}${text}` : text);
+    const text = json
+      ? formatStatusJson(found, nameNode(config), systemClock.date())
+      : formatStatus(found, screen());
+    stdout(watchMs !== null && screen().isTerminal ? `${clearScreen}${text}` : text);
     if (watchMs === null) return isInTrouble(found) ? exitStatuses.found : exitStatuses.done;
     if ((await waitForNext(watchMs)) === 'reader gone') return exitStatuses.readerGone;
   }

@@ -5,6 +5,7 @@ import { formatDoctor } from '../../agent/cli/format/doctor.ts';
 import { formatDoctorJson } from '../../agent/cli/format/doctor-json.ts';
 import { formatStatusJson } from '../../agent/cli/format/status-json.ts';
 import { formatStatus } from '../../agent/cli/format/status.ts';
+import { plainScreen } from '../../agent/cli/screen.ts';
 import { toApiEvent } from '../../agent/discovery/events/event.ts';
 import { diagnose } from '../../agent/doctor/diagnose.ts';
 import { type HostFacts } from '../../agent/doctor/host-facts.ts';
@@ -31,6 +32,13 @@ import { splitShellWords } from './shell.ts';
 
 jest.setTimeout(3_600_000);
 
+/** A terminal of few columns, without Unicode. */
+const narrow = { ...plainScreen, width: 60, isUnicode: false };
+const coloured = { ...plainScreen, isColoured: true };
+
+/** Without the three colours that vipnat has for states: whatever else is there came from elsewhere. */
+const stripColours = (text: string) => text.replaceAll(/\u001b\[(?:3[123]|39)m/g, '');
+
 test('status shows an odd host without a sequence that a terminal would follow', async () => {
   await fuzz({
     name: 'status',
@@ -45,6 +53,8 @@ test('status shows an odd host without a sequence that a terminal would follow',
         keepalived: new Map(),
       });
       insistOnPrintable(formatStatus(status));
+      insistOnPrintable(formatStatus(status, narrow));
+      insistOnPrintable(stripColours(formatStatus(status, coloured)));
       const json = formatStatusJson(status, words, new Date(0));
       insistOnPrintable(json);
       JSON.parse(json);
@@ -117,6 +127,8 @@ test('doctor’s screen can be read and its remedies pasted, whoever named what 
     check: (odd) => {
       const topics = diagnose(odd);
       insistOnPrintable(formatDoctor(topics, false));
+      insistOnPrintable(formatDoctor(topics, true, narrow));
+      insistOnPrintable(stripColours(formatDoctor(topics, false, coloured)));
       insistOnPrintable(formatDoctorJson(topics, 'm1'));
       for (const outcome of topics.flatMap(({ outcomes }) => outcomes)) {
         if (outcome.level === 'fail' || outcome.level === 'warn')

@@ -2,13 +2,14 @@ import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { type Change, toCommandArguments } from '../../../lib/netfilter/iptables/change.ts';
 import { vipChainName } from '../../../lib/netfilter/balance.ts';
 import { type NftChange } from '../../../lib/netfilter/nftables/change.ts';
-import { toPrintableLine } from '../../../lib/printable.ts';
 import { toolName } from '../../../lib/kernel/tool-name.ts';
 import { countApiservers, type Decision } from '../../decide.ts';
 import { describeKubeProxy } from '../../describe.ts';
 import { type MissingSwitch } from '../../forwarding.ts';
 import { type PlannedState } from '../../offline.ts';
 import { type IptablesPlan, type NftPlan, type TablePlan } from '../../plan.ts';
+import { plainScreen, type Screen } from '../screen.ts';
+import { layOutText } from './lay-out.ts';
 
 /** What the kernel's chains are for, as far as we hook into them. */
 const hookToComment = new Map([
@@ -30,7 +31,7 @@ const baseToComment = new Map([
  * Lines that a person can read, and run one by one: the plan as iptables commands, each group with the reason
  * for it, and every line that is no command a comment. They are not atomic; `--format restore` is.
  */
-export function formatCommands(state: PlannedState, node: string): string {
+export function formatCommands(state: PlannedState, node: string, screen: Screen = plainScreen): string {
   const { plan, decisions, missingSwitches, refused, observation } = state;
   const title = decisions.map(({ vip, way }) => `${formatEndpoint(vip)}: ${way}`).join(' · ');
   const lines = [
@@ -42,8 +43,14 @@ export function formatCommands(state: PlannedState, node: string): string {
     '',
     `# ${countChanges(plan.tables)}. Nothing was written.`,
   ];
-  // Reasons quote what others say: a second line of one would be a command.
-  return `${lines.map((line) => (line.startsWith('#') ? toPrintableLine(line) : line)).join('\n')}\n`;
+  return `${lines.flatMap((line) => (line.startsWith('#') ? formatComment(line, screen) : [line])).join('\n')}\n`;
+}
+
+/** Reasons quote what others say: a second line of one would be a command. Commented commands are not broken either. */
+function formatComment(comment: string, screen: Screen): string[] {
+  if (comment.startsWith('# sysctl ')) return [comment];
+  const [first = '', ...more] = layOutText('  ', comment.slice(2), screen);
+  return [`# ${first.slice(2)}`, ...more.map((line) => `# ${line}`)];
 }
 
 /** The commands of some tables, group by group: what is not about one of the decisions is left over from before. */

@@ -1,67 +1,39 @@
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
-import { toPrintableLine } from '../../../lib/printable.ts';
+import { plainScreen, type Screen } from '../screen.ts';
+import { formatBackends } from './backends.ts';
+import { layOutParts, layOutText, type Part } from './lay-out.ts';
 import { formatAge } from '../../age.ts';
 import { describeKubeProxy } from '../../describe.ts';
 import { describeDrift } from '../../plan.ts';
-import {
-  type BackendStatus,
-  type HostStatus,
-  isKeepalivedSeen,
-  toVrrpState,
-  type VipStatus,
-} from '../../status/host-status.ts';
+import { type HostStatus, isKeepalivedSeen, toVrrpState, type VipStatus } from '../../status/host-status.ts';
 
 /** One screen for a tired person: the answer first, the reason under it, then each apiserver, then who keeps it so. */
-export function formatStatus(status: HostStatus): string {
-  const blocks = status.vips.map((vip) => formatVip(vip, status));
-  const lines = [...blocks.flatMap((block) => [...block, '']), ...formatFoot(status)];
-  return `${lines.map(toPrintableLine).join('\n')}\n`;
+export function formatStatus(status: HostStatus, screen: Screen = plainScreen): string {
+  const blocks = status.vips.map((vip) => formatVip(vip, status, screen));
+  return `${[...blocks.flatMap((block) => [...block, '']), ...formatFoot(status, screen)].join('\n')}\n`;
 }
 
-function formatVip({ decision, isHeld, backends }: VipStatus, status: HostStatus): string[] {
+function formatVip({ decision, isHeld, backends }: VipStatus, status: HostStatus, screen: Screen): string[] {
   const { vip, way, reason } = decision;
-  const holder = isHeld ? 'held by this node' : 'not held here';
-  const state =
+  const holder = { text: isHeld ? 'held by this node' : 'not held here' };
+  const parts: Part[] =
     way === 'passthrough'
-      ? `NOT BALANCED · passthrough · ${holder}`
-      : `${holder} · ${way} · ${describeSync(status)}`;
+      ? [{ text: 'NOT BALANCED', tone: 'bad' }, { text: 'passthrough' }, holder]
+      : [holder, { text: way }, describeSync(status)];
   return [
-    `${formatEndpoint(vip)}   ${state}`,
-    `  because ${reason}`,
-    ...(backends.length === 0 ? [] : ['', ...formatTable(backends)]),
+    ...layOutParts(`${formatEndpoint(vip)}   `, parts, screen),
+    ...layOutText('  because ', reason, screen),
+    ...(backends.length === 0 ? [] : ['', ...formatBackends(backends, screen)]),
   ];
 }
 
-function describeSync({ assessment }: HostStatus): string {
+function describeSync({ assessment }: HostStatus): Part {
   const count = describeDrift(assessment.plan).length + assessment.missingSwitches.length;
-  return count === 0 ? 'in sync' : `NOT IN SYNC (${count} difference${count === 1 ? '' : 's'})`;
+  if (count === 0) return { text: 'in sync', tone: 'good' };
+  return { text: `NOT IN SYNC (${count} difference${count === 1 ? '' : 's'})`, tone: 'bad' };
 }
 
-const titles = ['APISERVER', 'STATE', 'SINCE', 'FLOWS', 'WHY'] as const;
-
-/** Numbers stand to the right. */
-const rightColumn = 3;
-
-function formatTable(backends: readonly BackendStatus[]): string[] {
-  const rows = backends.map(({ endpoint, isLocal, state, reason, forMs, flows }) => [
-    `${formatEndpoint(endpoint)}${isLocal ? ' *' : ''}`,
-    state,
-    forMs === null ? '' : formatAge(forMs),
-    flows === null ? '' : String(flows),
-    reason,
-  ]);
-  const all = [[...titles], ...rows];
-  const widths = titles.map((_, column) => Math.max(...all.map((row) => row[column]?.length ?? 0)));
-  return all.map((row) => {
-    const cells = row.map((cell, column) => {
-      const width = widths[column] ?? 0;
-      return column === rightColumn ? cell.padStart(width) : cell.padEnd(width);
-    });
-    return `  ${cells.join('  ')}`.trimEnd();
-  });
-}
-
-function formatFoot(status: HostStatus): string[] {
+function formatFoot(status: HostStatus, screen: Screen): string[] {
   const { assessment, vips } = status;
   const drift = [
     ...assessment.missingSwitches.map(({ name }) => `${name} is 0`),
@@ -69,18 +41,19 @@ function formatFoot(status: HostStatus): string[] {
   ];
   const [first = 'none', ...more] = drift;
   const hasLocal = vips.some(({ backends }) => backends.some(({ isLocal }) => isLocal));
+  const kubeProxy = describeKubeProxy(assessment.observation).replace('kube-proxy: ', '');
   return [
-    ...describeKeepalived(vips).map((text) => `keepalived  ${text}`),
-    `agent       ${describeAgent(status)}`,
-    `kube-proxy  ${describeKubeProxy(assessment.observation).replace('kube-proxy: ', '')}`,
-    `drift       ${first}`,
-    ...more.map((line) => `            ${line}`),
+    ...describeKeepalived(vips).flatMap((parts) => layOutParts('keepalived  ', parts, screen)),
+    ...layOutParts('agent       ', describeAgent(status), screen),
+    ...layOutText('kube-proxy  ', kubeProxy, screen),
+    ...layOutText('drift       ', first, screen),
+    ...more.flatMap((line) => layOutText('            ', line, screen)),
     ...(hasLocal ? ['* this node'] : []),
   ];
 }
 
-function describeAgent({ agent, activity }: HostStatus): string {
-  if (agent === null) return 'NOT RUNNING: the rules stay, nobody repairs them';
+function describeAgent({ agent, activity }: HostStatus): Part[] {
+  if (agent === null) return [{ text: 'NOT RUNNING: the rules stay, nobody repairs them', tone: 'bad' }];
   const looked = activity?.lookedMsAgo ?? null;
   const parts = [
     `running, pid ${agent.pid}, since ${agent.since}`,
@@ -89,19 +62,27 @@ function describeAgent({ agent, activity }: HostStatus): string {
       : [`last look ${looked < 1000 ? `${Math.round(looked)} ms` : formatAge(looked)} ago`]),
     ...(activity === null ? [] : [`${activity.writes} write${activity.writes === 1 ? '' : 's'}`]),
   ];
-  return parts.join(' · ');
+  return parts.map((text) => ({ text }));
 }
 
 /** The instances of the VIPs, each once. */
-function describeKeepalived(vips: readonly VipStatus[]): string[] {
-  const texts = vips.map((vip) => {
-    const { instance } = vip.keepalived;
-    if (!isKeepalivedSeen(vip)) return 'none is seen here';
-    const state = toVrrpState(vip) ?? 'running, state not known';
-    const parts = [vip.vrrp === null ? state : `${state} for ${formatAge(vip.vrrp.forMs)}`];
-    if (instance !== null) parts.push(`vrid ${instance.vrid}`);
-    if (instance !== null && instance.priority !== null) parts.push(`priority ${instance.priority}`);
-    return parts.join(' · ');
-  });
-  return [...new Set(texts)];
+function describeKeepalived(vips: readonly VipStatus[]): Part[][] {
+  const keyToParts = new Map(
+    vips.map((vip) => describeInstance(vip)).map((parts) => [JSON.stringify(parts), parts]),
+  );
+  return [...keyToParts.values()];
+}
+
+function describeInstance(vip: VipStatus): Part[] {
+  const { instance } = vip.keepalived;
+  if (!isKeepalivedSeen(vip)) return [{ text: 'none is seen here' }];
+  const state = toVrrpState(vip) ?? 'running, state not known';
+  return [
+    {
+      text: vip.vrrp === null ? state : `${state} for ${formatAge(vip.vrrp.forMs)}`,
+      tone: state === 'FAULT' ? 'bad' : undefined,
+    },
+    ...(instance === null ? [] : [{ text: `vrid ${instance.vrid}` }]),
+    ...(instance === null || instance.priority === null ? [] : [{ text: `priority ${instance.priority}` }]),
+  ];
 }

@@ -1,13 +1,21 @@
-/** Lines of at most so many characters, broken at blanks; a longer word has a line of its own. Null breaks nothing. */
+/** A command within prose: wrap does not break it. */
+export function keepTogether(command: string): string {
+  return command.replaceAll(' ', '\u00a0');
+}
+
+/**
+ * Lines of at most so many characters, broken at blanks; a longer word has a line of its own. Null breaks nothing. A
+ * no-break space is printed as a blank.
+ */
 export function wrap(text: string, width: number | null): string[] {
-  if (width === null) return [text];
   const lines: string[] = [];
   for (const word of text.split(' ')) {
     const last = lines.at(-1);
-    if (last !== undefined && last.length + word.length < width) lines[lines.length - 1] = `${last} ${word}`;
+    if (last !== undefined && last.length + word.length < (width ?? Infinity))
+      lines[lines.length - 1] = `${last} ${word}`;
     else lines.push(word);
   }
-  return lines;
+  return lines.map((line) => line.replaceAll('\u00a0', ' '));
 }
 
 /**

@@ -1,0 +1,105 @@
+import { formatEndpoint } from '../../../lib/address/endpoint.ts';
+import { type ForwardChain } from '../../../lib/kernel/port.ts';
+import { toPrintableLine } from '../../../lib/printable.ts';
+import { quoteWords } from '../../../lib/shell-words.ts';
+import { type Assessment } from '../../assess.ts';
+import { type Config } from '../../config/config.ts';
+import { type Decision } from '../../decide.ts';
+import { describeInSync } from '../../describe.ts';
+import { type MissingSwitch } from '../../forwarding.ts';
+import { describeTable, type TablePlan } from '../../plan.ts';
+import { plainScreen, type Screen } from '../screen.ts';
+import { describeConsequence } from './consequence.ts';
+import { layOutText, paint } from './lay-out.ts';
+import { keepTogether } from './wrap.ts';
+
+/** What `check` has found. */
+export interface CheckFindings {
+  readonly assessment: Assessment;
+  /** Chains of other software that drop what is forwarded. */
+  readonly drops: readonly ForwardChain[];
+  readonly config: Pick<Config, 'sysctls'>;
+}
+
+/** What `check` says: each difference with its consequence, then what it warns of. */
+export function formatCheck(findings: CheckFindings, screen: Screen = plainScreen): string {
+  const lines = [...formatDrift(findings, screen), ...formatWarnings(findings, screen)];
+  return lines.map((line) => `${line}\n`).join('');
+}
+
+function formatDrift({ assessment, config }: CheckFindings, screen: Screen): string[] {
+  const { decisions, plan, missingSwitches } = assessment;
+  if (plan.tables.length === 0 && missingSwitches.length === 0) {
+    return decisions.flatMap((decision) =>
+      layOutText('', describeInSync(decision), screen).map((line) => paint(line, 'good', screen)),
+    );
+  }
+  const label = decisions.map(({ vip }) => formatEndpoint(vip)).join(', ');
+  const lines = [
+    ...missingSwitches.flatMap(describeSwitch),
+    ...plan.tables.flatMap((table) => describeDrift(table, decisions)),
+    config.sysctls === 'check' && plan.tables.length === 0
+      ? 'vipnat leaves it (--sysctls check)'
+      : `vipnat run repairs it; ${keepTogether('vipnat run --once')} repairs it now`,
+  ];
+  return putLabel(label, lines, screen);
+}
+
+/** In front of the first line; several virtual IPs on a narrow screen have a line of their own. */
+function putLabel(label: string, lines: readonly string[], screen: Screen): string[] {
+  const isAlone = screen.width !== null && label.length > screen.width / 2;
+  const indent = ' '.repeat(isAlone ? 2 : label.length + 2);
+  const told = lines.flatMap((line) => layOutMarked({ indent, line, mark: 'drift:' }, screen));
+  if (isAlone) return [...layOutText('', label, screen), ...told];
+  const [first = '', ...more] = told;
+  return [`${label}${first.slice(label.length)}`, ...more];
+}
+
+/** A line that begins with a coloured word, or with as many blanks: what does not fit stands behind these. */
+function layOutMarked(
+  { indent, line, mark }: { indent: string; line: string; mark: string },
+  screen: Screen,
+): string[] {
+  const blank = ' '.repeat(mark.length + 1);
+  if (line.startsWith(blank)) return layOutText(`${indent}${blank}`, line.slice(blank.length), screen);
+  if (!line.startsWith(`${mark} `)) return layOutText(indent, line, screen);
+  const [first = '', ...more] = layOutText(`${indent}${blank}`, line.slice(blank.length), screen);
+  return [
+    `${indent}${paint(mark, 'doubtful', screen)} ${first.slice(indent.length + blank.length)}`,
+    ...more,
+  ];
+}
+
+function formatWarnings({ assessment, drops }: CheckFindings, screen: Screen): string[] {
+  const layOut = (line: string) => layOutMarked({ indent: '', line, mark: 'warning:' }, screen);
+  return [
+    ...new Set(assessment.refused.flatMap((sentence) => layOut(`warning: ${sentence}`))),
+    ...drops.flatMap((drop) => describeDrop(drop).flatMap(layOut)),
+  ];
+}
+
+/** No drift: the rules are as vipnat would write them, and do not help there. */
+function describeDrop({ table, name }: ForwardChain): string[] {
+  const rule = ['nft', 'insert', 'rule', ...table.split(' '), name, 'ct', 'status', 'dnat', 'accept'];
+  return [
+    `warning: chain ${toPrintableLine(name)} of table ${toPrintableLine(table)} drops what is forwarded (policy drop), and only its owner can let it pass`,
+    `         connections to apiservers on other nodes hang unless it has a rule like: ${keepTogether(quoteWords(rule))}`,
+  ];
+}
+
+function describeSwitch({ name }: MissingSwitch): string[] {
+  return [
+    `drift: ${name} is 0: this host does not forward`,
+    `       connections to apiservers on other nodes would hang; ${keepTogether(`sysctl -w ${name}=1`)} switches it on`,
+  ];
+}
+
+function describeDrift(table: TablePlan, decisions: readonly Decision[]): string[] {
+  return table.drift.flatMap((part) => {
+    const consequence = describeConsequence(part, decisions);
+    return [
+      `drift: ${part.message} (${describeTable(table)})`,
+      ...(consequence === null ? [] : [`       ${consequence}`]),
+    ];
+  });
+}
