@@ -8,7 +8,7 @@
  */
 import { type Family, families } from '../lib/address/address.ts';
 import { VipnatError } from '../lib/errors.ts';
-import { forwardingSwitch } from '../lib/kernel/forwarding.ts';
+import { forwardingCommand, forwardingSwitch } from '../lib/kernel/forwarding.ts';
 import { type Kernel } from '../lib/kernel/port.ts';
 import { type Config } from './config/config.ts';
 import { type Memory } from './memory.ts';
@@ -18,6 +18,10 @@ import { type Observation } from './observe.ts';
 export interface MissingSwitch {
   readonly family: Family;
   readonly name: string;
+  /** What switches it on, as a command for a shell: no default route goes by it. */
+  readonly command: string;
+  /** The interfaces that have to heed router advertisements all the same. */
+  readonly advertised: readonly string[];
   /** Whether it is ours to switch on (`--sysctls set`). */
   readonly isOurs: boolean;
 }
@@ -32,12 +36,18 @@ export interface ForwardingReport {
 
 /** The switches that are off on this host, of families that have a VIP. */
 export function findMissingSwitches(
-  { forwarding }: Pick<Observation, 'forwarding'>,
+  { forwarding, advertised }: Pick<Observation, 'forwarding' | 'advertised'>,
   { vips, sysctls }: Pick<Config, 'vips' | 'sysctls'>,
 ): MissingSwitch[] {
   return families
     .filter((family) => forwarding[family] === false && vips.some((vip) => vip.family === family))
-    .map((family) => ({ family, name: forwardingSwitch(family), isOurs: sysctls === 'set' }));
+    .map((family) => ({
+      family,
+      name: forwardingSwitch(family),
+      command: forwardingCommand(family, advertised),
+      advertised: family === 'ipv6' ? advertised : [],
+      isOurs: sysctls === 'set',
+    }));
 }
 
 /**

@@ -36,6 +36,8 @@ export interface Observation {
   readonly nftRulesets: readonly NftRuleset[];
   readonly addresses: readonly LocalAddress[];
   readonly forwarding: Forwarding;
+  /** The interfaces whose default route would go with forwarding alone, see KernelReading. */
+  readonly advertised: readonly string[];
   /** What rules are written to, and why. */
   readonly backend: Finding<RuleBackend>;
   readonly proxyMode: Finding<ProxyMode>;
@@ -67,6 +69,7 @@ export function interpret(reading: KernelReading, asked: string | null, config: 
     nftRulesets,
     addresses: reading.addresses,
     forwarding: reading.forwarding,
+    advertised: reading.advertised,
     views,
     backend: chooseRuleBackend({
       configured: config.iptables,

@@ -135,9 +135,11 @@ export class Report implements LoopObserver {
     );
   }
 
-  switchedOn({ name }: MissingSwitch): void {
+  switchedOn({ name, advertised }: MissingSwitch): void {
     this.#forwardingProblem = '';
     this.#logger.warn(`${name} was 0, and is 1 now: what is balanced has to be forwarded`);
+    if (advertised.length === 0) return;
+    this.#logger.warn(`accept_ra of ${advertised.join(', ')} is 2 now: the default route stays`);
   }
 
   notSwitched({ message, code }: VipnatError): void {

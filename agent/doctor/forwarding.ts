@@ -25,11 +25,11 @@ function findClosedSwitch({ config, assessment }: HostFacts): ReturnType<Check['
       if (observation.forwarding[family] === null)
         return { unknown: `${forwardingSwitch(family)} cannot be read` };
       const missing = missingSwitches.filter((one) => one.family === family);
-      return missing.map(({ name, isOurs }) => ({
+      return missing.map(({ name, command, isOurs }) => ({
         level: 'fail',
         title: `${name} is 0`,
         why: `Connections to apiservers on other nodes die here. ${isOurs ? 'A running agent switches it on.' : 'With --sysctls check nobody else switches it on.'}`,
-        remedy: [`sysctl -w ${name}=1`],
+        remedy: [command],
       }));
     }),
   );

@@ -102,6 +102,10 @@ export function toConfined(capabilities: readonly string[]): object {
   };
 }
 
+/** The kernel forgets that route as soon as IPv6 is forwarded, unless told so before. */
+const advertisedNote =
+  '\nWhere the default route of IPv6 comes by router advertisements, before that: sysctl -w net.ipv6.conf.INTERFACE.accept_ra=2';
+
 function toLeastPrivilege({ vips }: Config): Part {
   const switches = families
     .filter((family) => vips.some((vip) => vip.family === family))
@@ -112,7 +116,7 @@ function toLeastPrivilege({ vips }: Config): Part {
       {
         path: [],
         text: `/proc/sys is read-only here: the host itself has to forward, or its VIPs are left to their holder.
-On each node: sysctl -w ${switches.join(' ')}`,
+On each node: sysctl -w ${switches.join(' ')}${vips.some(({ family }) => family === 'ipv6') ? advertisedNote : ''}`,
       },
     ],
   };

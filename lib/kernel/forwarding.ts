@@ -1,6 +1,7 @@
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { type Family } from '../address/address.ts';
 import { VipnatError } from '../errors.ts';
+import { describeAccepting, listAdvertised, toAcceptPath } from './advertised-routes.ts';
 import { type Forwarding } from './port.ts';
 
 /** The kernel's switches for passing on packets of other hosts. Source: Documentation/networking/ip-sysctl.rst of Linux. */
@@ -25,18 +26,29 @@ export async function readForwarding(): Promise<Forwarding> {
 }
 
 /**
- * Makes it forward a family.
+ * How to switch a family's forwarding on by hand: a command. Interfaces that have their default route by router
+ * advertisements keep heeding them: the kernel would forget that route at once, and the host would be cut off.
+ */
+export function forwardingCommand(family: Family, advertised: readonly string[]): string {
+  const kept = family === 'ipv6' ? advertised.map(describeAccepting) : [];
+  return `sysctl -w ${[...kept, `${forwardingSwitch(family)}=1`].join(' ')}`;
+}
+
+/**
+ * Makes it forward a family, and keep its default routes.
  * @throws VipnatError SYSCTL_NOT_WRITTEN
  */
 export async function writeForwarding(family: Family): Promise<void> {
   const name = forwardingSwitch(family);
+  const advertised = family === 'ipv6' ? await listAdvertised() : [];
   try {
+    for (const device of advertised) await writeFile(toAcceptPath(device), '2');
     await writeFile(toPath(family), '1');
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     throw new VipnatError(
       'SYSCTL_NOT_WRITTEN',
-      `${name} is 0 and cannot be set (${code ?? message}): connections are not balanced until somebody runs sysctl -w ${name}=1`,
+      `${name} is 0 and cannot be set (${code ?? message}): connections are not balanced until somebody runs ${forwardingCommand(family, advertised)}`,
       { cause: error },
     );
   }

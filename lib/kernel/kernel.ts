@@ -1,5 +1,6 @@
 import { type VipnatError } from '../errors.ts';
 import { readAddresses } from './addresses.ts';
+import { listAdvertised } from './advertised-routes.ts';
 import { type Clock, systemClock } from './clock.ts';
 import { countFlows, deleteFlows } from './conntrack.ts';
 import { readForwarding, writeForwarding } from './forwarding.ts';
@@ -52,14 +53,16 @@ async function readKernel(toolbox: Toolbox, query: KernelQuery, limitMs: number)
   const addresses = readAddresses();
   const ipvs = readIpvs();
   const forwarding = readForwarding();
+  const advertised = forwarding.then(({ ipv6 }) => (ipv6 === false ? listAdvertised() : []));
   // One that fails must not leave the others' children running when we answer.
-  await Promise.allSettled([...saves, ...tables, ...proxies, addresses, ipvs, forwarding]);
+  await Promise.allSettled([...saves, ...tables, ...proxies, addresses, ipvs, advertised]);
   return {
     iptables: await Promise.all(saves),
     nftTables: (await Promise.all(tables)).filter((table) => table !== null),
     addresses: await addresses,
     ipvs: await ipvs,
     forwarding: await forwarding,
+    advertised: await advertised,
     nftProxies: (await Promise.all(proxies)).filter((proxy) => proxy !== null),
   };
 }

@@ -51,6 +51,8 @@ export class FakeKernel implements Kernel {
   hasIptables = true;
   /** Whether the host forwards. */
   forwarding: Forwarding = { ipv4: true, ipv6: true };
+  /** The interfaces that have their default route by router advertisements. */
+  advertised: readonly string[] = [];
   /** nftables' chains of others for what is forwarded. */
   forwardChains: readonly ForwardChain[] = [];
   /** As NFT_MSG_GETGEN has it. */
@@ -89,14 +91,14 @@ export class FakeKernel implements Kernel {
         throw new VipnatError('TOOL_OUTPUT_UNEXPECTED', 'nft -j printed something other than its JSON');
       }
       const objects = this.#nftProxies.get(family);
-      if (objects !== undefined) {
-        nftProxies.push({ family, objects: selectServiceObjects(objects, nftServiceChain) });
-      }
+      if (objects === undefined) continue;
+      nftProxies.push({ family, objects: selectServiceObjects(objects, nftServiceChain) });
     }
     for (const { family, backend } of iptables) this.#readSinceWrite.add(`${family} ${backend}`);
     this.reads += 1;
-    const { forwarding } = this;
-    return { iptables, addresses: [...this.#addresses], forwarding, ipvs: this.#ipvs, nftProxies, nftTables };
+    const { forwarding, advertised } = this;
+    const [addresses, ipvs] = [[...this.#addresses], this.#ipvs];
+    return { iptables, addresses, forwarding, advertised, ipvs, nftProxies, nftTables };
   }
 
   async apply(transaction: Transaction): Promise<void> {

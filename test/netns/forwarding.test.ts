@@ -1,8 +1,8 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { Cluster } from '../network/cluster.ts';
 import { vips } from '../network/layout.ts';
 import { expectAnswers, expectBalanced, startProxies } from './traffic.ts';
-import { limitMs, vipnat } from './vipnat.ts';
+import { limitMs, vipnat, waitUntil } from './vipnat.ts';
 
 const vipArguments = ['--vip', vips.ipv4];
 const client = { seat: 'outside client', host: vips.ipv4 } as const;
@@ -57,6 +57,73 @@ describe("a VIP's holder that does not forward", () => {
       });
       await expectBalanced(cluster, client);
       expect(await run('check')).toMatchObject({ exitCode: 0 });
+    },
+    limitMs,
+  );
+});
+
+/** A router says that it is one for half an hour (RFC 4861, 4.2), from r0 to whoever is at the other end. Perl is on every Debian, and can. */
+const advertise = String.raw`use Socket qw(:DEFAULT inet_pton);
+  my $index = do { open(my $file, "<", "/sys/class/net/r0/ifindex") or die; <$file> + 0 };
+  socket(my $socket, AF_INET6, SOCK_RAW, 58) or die "socket: $!";
+  setsockopt($socket, 41, 18, pack("i", 255)) or die "hops: $!";
+  setsockopt($socket, 41, 17, pack("i", $index)) or die "interface: $!";
+  my $all = Socket::pack_sockaddr_in6(0, inet_pton(AF_INET6, "ff02::1"), $index);
+  send($socket, pack("CCnCCnNN", 134, 0, 0, 64, 0, 1800, 0, 0), 0, $all) or die "send: $!";`;
+
+describe("a VIP's holder whose default route of IPv6 comes by router advertisements", () => {
+  const ipv6Arguments = ['--vip', `[${vips.ipv6}]:6443`];
+  let cluster: Cluster;
+  const inside = (machine: string, script: string) =>
+    cluster.namespaces.shell(cluster.namespaceOf(machine), script);
+  const listRoutes = () => inside('m1', 'ip -6 route show default dev e0');
+
+  beforeAll(async () => {
+    cluster = await Cluster.create();
+    await startProxies(cluster, ['m1'], 'nft', ['ipv6']);
+    await inside(
+      'm1',
+      `ip link add e0 type veth peer name r0 netns ${cluster.namespaceOf('m2')}
+       echo 0 >/proc/sys/net/ipv6/conf/e0/accept_dad; ip link set e0 up`,
+    );
+    await inside('m2', 'echo 0 >/proc/sys/net/ipv6/conf/r0/accept_dad; ip link set r0 up; sleep 1');
+  }, limitMs);
+
+  beforeEach(async () => {
+    await inside(
+      'm1',
+      'echo 0 >/proc/sys/net/ipv6/conf/all/forwarding; echo 1 >/proc/sys/net/ipv6/conf/e0/accept_ra',
+    );
+    await cluster.namespaces.run(cluster.namespaceOf('m2'), ['perl', '-e', advertise]);
+    await waitUntil(
+      async () => (await listRoutes()).includes('proto ra'),
+      () => 'no advertisement was heeded',
+    );
+  }, limitMs);
+
+  // Also when the set-up failed half-way.
+  afterAll(() => (cluster as Cluster | undefined)?.close(), limitMs);
+
+  test(
+    'keeps it when run switches forwarding on',
+    async () => {
+      expect((await vipnat(cluster, 'm1', ['run', '--once', ...ipv6Arguments])).exitCode).toBe(0);
+      expect((await inside('m1', 'cat /proc/sys/net/ipv6/conf/all/forwarding')).trim()).toBe('1');
+      expect(await listRoutes()).toContain('proto ra');
+    },
+    limitMs,
+  );
+
+  test(
+    'keeps it when somebody runs the command that check, plan and doctor print',
+    async () => {
+      const { stdout } = await vipnat(cluster, 'm1', ['check', ...ipv6Arguments]);
+      const [, command = 'false'] = /; (sysctl -w .*) switches it on/.exec(stdout) ?? [];
+      expect((await vipnat(cluster, 'm1', ['plan', ...ipv6Arguments])).stdout).toContain(`\n${command}\n`);
+      expect((await vipnat(cluster, 'm1', ['doctor', ...ipv6Arguments])).stdout).toContain(command);
+      await inside('m1', command);
+      expect((await inside('m1', 'cat /proc/sys/net/ipv6/conf/all/forwarding')).trim()).toBe('1');
+      expect(await listRoutes()).toContain('proto ra');
     },
     limitMs,
   );

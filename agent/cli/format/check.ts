@@ -87,10 +87,10 @@ function describeDrop({ table, name }: ForwardChain): string[] {
   ];
 }
 
-function describeSwitch({ name }: MissingSwitch): string[] {
+function describeSwitch({ name, command }: MissingSwitch): string[] {
   return [
     `drift: ${name} is 0: this host does not forward`,
-    `       connections to apiservers on other nodes would hang; ${keepTogether(`sysctl -w ${name}=1`)} switches it on`,
+    `       connections to apiservers on other nodes would hang; ${keepTogether(command)} switches it on`,
   ];
 }
 

@@ -59,8 +59,8 @@ export function formatTables(tables: readonly TablePlan[], decisions: readonly D
 }
 
 function formatSwitches(missing: readonly MissingSwitch[]): string[] {
-  const ours = missing.filter(({ isOurs }) => isOurs).map(({ name }) => `sysctl -w ${name}=1`);
-  const left = missing.filter(({ isOurs }) => !isOurs).map(({ name }) => `# sysctl -w ${name}=1`);
+  const ours = missing.filter(({ isOurs }) => isOurs).map(({ command }) => command);
+  const left = missing.filter(({ isOurs }) => !isOurs).map(({ command }) => `# ${command}`);
   return [
     ...(ours.length === 0 ? [] : ['', '# This host does not forward:', ...ours]),
     ...(left.length === 0

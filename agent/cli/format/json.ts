@@ -46,7 +46,7 @@ export function toHostAnswer(
       affinitySeconds,
     })),
     inSync: plan.transactions.length === 0 && missingSwitches.length === 0,
-    sysctls: missingSwitches.map(({ name }) => ({ name, value: '0', wanted: '1' })),
+    sysctls: missingSwitches.map(({ name, command }) => ({ name, value: '0', wanted: '1', command })),
     refused: [...new Set(refused)],
   };
 }

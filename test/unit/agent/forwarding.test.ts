@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { findMissingSwitches } from '../../../agent/forwarding.ts';
 import { FakeClock } from '../../fakes/clock.ts';
 import { toEndpoint } from '../../fakes/endpoints.ts';
 import { FakeKernel } from '../../fakes/kernel.ts';
@@ -76,5 +77,36 @@ describe('a host that does not forward', () => {
     expect(linesOf(running, 'warn')).toEqual([
       '10.0.0.50:6443 passthrough: this host does not forward (net.ipv4.ip_forward is 0) (0 ms)',
     ]);
+  });
+});
+
+describe('a host whose default route of IPv6 comes by router advertisements', () => {
+  const config = {
+    ...ordinaryConfig,
+    vips: [toEndpoint('[fd00::50]:6443')],
+    endpoints: ['[fd00::11]:6443'].map(toEndpoint),
+  };
+
+  test('is told of the interface that goes on heeding them', async () => {
+    const clock = new FakeClock();
+    const kernel = new FakeKernel(clock);
+    kernel.forwarding = { ipv4: true, ipv6: false };
+    kernel.advertised = ['eth0'];
+    const running = startAgent({ clock, kernel, config });
+    await clock.advance(2000);
+    expect(linesOf(running, 'warn')).toEqual([
+      'net.ipv6.conf.all.forwarding was 0, and is 1 now: what is balanced has to be forwarded',
+      'accept_ra of eth0 is 2 now: the default route stays',
+    ]);
+  });
+
+  test('is shown one command that keeps the route, in the order in which sysctl goes', () => {
+    const [missing] = findMissingSwitches(
+      { forwarding: { ipv4: false, ipv6: false }, advertised: ['eth0', 'bond0.5'] },
+      config,
+    );
+    expect(missing?.command).toBe(
+      'sysctl -w net.ipv6.conf.eth0.accept_ra=2 net.ipv6.conf.bond0/5.accept_ra=2 net.ipv6.conf.all.forwarding=1',
+    );
   });
 });

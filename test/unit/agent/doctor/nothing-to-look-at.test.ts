@@ -3,7 +3,13 @@ import { assessWell, kubeconfig, makeFacts, makeProcess, serving, tell, withFile
 
 test('where no apiserver is known and nothing is forwarded, what rests on apiservers is not checked', async () => {
   const assessment = await assessWell();
-  const missing = { name: 'net.ipv4.ip_forward', family: 'ipv4', isOurs: true } as const;
+  const missing = {
+    name: 'net.ipv4.ip_forward',
+    command: 'sysctl -w net.ipv4.ip_forward=1',
+    advertised: [],
+    family: 'ipv4',
+    isOurs: true,
+  } as const;
   const declined = assessment.decisions.map((decision) => ({
     ...decision,
     way: 'passthrough' as const,

@@ -2,6 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { selectFamily } from '../../../../../agent/cli/format/family.ts';
 import { formatNft, formatRestore } from '../../../../../agent/cli/format/restore.ts';
 import { type Config } from '../../../../../agent/config/config.ts';
+import { findMissingSwitches } from '../../../../../agent/forwarding.ts';
 import { planOffline } from '../../../../../agent/offline.ts';
 import { toEndpoint } from '../../../../fakes/endpoints.ts';
 import { lookOnce, restoreCaptures } from '../../captured-host.ts';
@@ -107,10 +108,10 @@ describe('the balancing as an nftables table', () => {
 test('a plan for one family has its VIPs, its changes and its switches, and nothing of the other', () => {
   const state = {
     ...planOffline(offline),
-    missingSwitches: [
-      { family: 'ipv4', name: 'net.ipv4.ip_forward', isOurs: true },
-      { family: 'ipv6', name: 'net.ipv6.conf.all.forwarding', isOurs: true },
-    ] as const,
+    missingSwitches: findMissingSwitches(
+      { forwarding: { ipv4: false, ipv6: false }, advertised: [] },
+      { vips: offline.vips, sysctls: 'set' },
+    ),
   };
   const { decisions, plan, missingSwitches } = selectFamily(state, 'ipv6');
   expect(decisions.map(({ vip }) => vip.family)).toEqual(['ipv6']);
