@@ -65,7 +65,9 @@ function refuseFirstWord(word = ''): string | null {
 
 function explain({ code, message }: CommanderError): string {
   if (code === 'commander.missingArgument')
-    return 'vrid needs the virtual IP. Example: vipnat vrid 10.0.0.50';
+    return message.includes('shell')
+      ? 'completion needs the shell: bash, zsh, fish. Example: vipnat completion bash'
+      : 'vrid needs the virtual IP. Example: vipnat vrid 10.0.0.50';
   // commander 15.1: error: option '--vip <value>' argument missing
   const flag = /option '(--[a-z-]+)[^']*' argument missing/.exec(message)?.[1];
   if (flag === undefined) return message.replace(/^error: /, '').replaceAll(/\s+/g, ' ');

@@ -104,6 +104,12 @@ function addCommands(
   addConfigured(addKeepalived(program), readKeepalived);
   addConfigured(addManifest(program), readManifest);
   program.commandsGroup('This command line:');
+  add(program, 'completion', 'print what completes vipnat in a shell')
+    .argument('<shell>')
+    .usage('bash|zsh|fish')
+    .action((shell: string) => {
+      onFound({ kind: 'completion', shell });
+    });
   add(program, 'help', 'print the help of a command').usage('[COMMAND]');
   add(program, 'version', 'print the version').action(() => {
     onFound({ kind: 'text', text: `${version}\n` });

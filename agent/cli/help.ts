@@ -131,6 +131,13 @@ Examples:
 The configuration goes to standard output, a line for each virtual IP to standard
 error. Run it on each master with the same options. Nothing is written.
 Exit status: 0 printed, 78 bad configuration, or what this host does not tell.`,
+  completion: `
+Examples:
+  source <(vipnat completion bash)
+  vipnat completion fish | source
+
+bash and zsh take the first line, zsh behind compinit. Nothing is installed.
+Exit status: 0 printed, 78 no such shell.`,
   help: `
 Examples:
   vipnat help status

@@ -23,12 +23,18 @@ export type ConfiguredCommand =
   | { readonly name: 'keepalived'; readonly options: KeepalivedOptions };
 
 /** What a command line asks for. */
-export type Invocation = TextInvocation | VridInvocation | ConfiguredInvocation;
+export type Invocation = TextInvocation | CompletionInvocation | VridInvocation | ConfiguredInvocation;
 
 /** Help or the version, to be printed as it is. */
 export interface TextInvocation {
   readonly kind: 'text';
   readonly text: string;
+}
+
+/** `vipnat completion SHELL`: the word is not checked yet. */
+export interface CompletionInvocation {
+  readonly kind: 'completion';
+  readonly shell: string;
 }
 
 /** `vipnat vrid VIP`: the text is not checked yet. */
@@ -62,6 +68,7 @@ export const commandNames = [
   'vrid',
   'manifest',
   'keepalived',
+  'completion',
   'help',
   'version',
 ] as const;

@@ -31,6 +31,11 @@ export async function runProgram(host: ProgramHost): Promise<number> {
       host.stdout(isUnicode ? invocation.text : toAscii(invocation.text));
       return exitStatuses.done;
     }
+    if (invocation.kind === 'completion') {
+      const { completion } = await import('./completion/completion.ts');
+      host.stdout(completion(invocation.shell));
+      return exitStatuses.done;
+    }
     if (invocation.kind === 'vrid') {
       const { vrid } = await import('./vrid.ts');
       host.stdout(vrid(invocation.vip, invocation.json));
