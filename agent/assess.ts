@@ -10,8 +10,9 @@ import { findMissingSwitches, type MissingSwitch } from './forwarding.ts';
 import { findCandidates } from './discovery/candidates.ts';
 import { type Candidates } from './discovery/endpoints.ts';
 import { rememberApiservers } from './discovery/remember.ts';
+import { findWritten } from './discovery/written.ts';
 import { chooseUsable, type HealthView } from './health/usable.ts';
-import { type Memory, printKey, unseenVip } from './memory.ts';
+import { type Memory, printKey, unseenVip, type VipMemory } from './memory.ts';
 import { type Observation } from './observe.ts';
 import { plan, type Plan } from './plan.ts';
 import { toRoute } from './route.ts';
@@ -87,7 +88,9 @@ function gatherFacts(
   const { proxyMode } = observation;
   const { ipvs } = observation.views[vip.family];
   const iptables = findView(vip, observation);
-  const before = memory.vips.get(formatEndpoint(vip)) ?? unseenVip;
+  const usable = chooseUsable(candidates, health);
+  const isUntried = usable.value.some((one) => health.get(formatEndpoint(one))?.isUntried === true);
+  const before = memory.vips.get(formatEndpoint(vip)) ?? beginVip(vip, observation, isUntried);
   const facts = {
     vip,
     mode: config.mode,
@@ -97,15 +100,21 @@ function gatherFacts(
     virtualServer: toPath(ipvs.server, ipvs.server?.value.backends),
     virtualServerProblem: ipvs.reason,
     unwanted: iptables?.unwanted ?? null,
-    usable: chooseUsable(candidates, health),
+    usable,
     affinitySeconds: findAffinity(vip.family, observation, config.vips, memory),
     apiSource: candidates.isFromApi ? candidates.seenIn : null,
   };
   return {
     ...facts,
-    agreedLooks: isAgreeing(facts) ? before.agreedLooks + 1 : 0,
+    // To agree with what no probe has shown yet ends no bypass.
+    agreedLooks: isAgreeing(facts) ? (isUntried ? 0 : before.agreedLooks) + 1 : 0,
     wasBypassing: before.isBypass,
   };
+}
+
+/** The process before may have left kube-proxy's chain for a reason that only probes can show: its rules count until then. */
+function beginVip(vip: Endpoint, observation: Observation, isUntried: boolean): VipMemory {
+  return { ...unseenVip, isBypass: isUntried && findWritten(vip, observation) !== null };
 }
 
 /** What can be switched on is as good as on: that is done before any rule is written. */

@@ -115,7 +115,13 @@ function force(facts: VipFacts, path: ProxyPath | null): Decision {
 }
 
 function goDirect(facts: VipFacts, reason: string): Decision {
-  return toDecision(facts, 'direct', nameSource(facts, reason));
+  return toDecision(facts, 'direct', nameSource(facts, nameSubstitute(facts, reason)));
+}
+
+/** That somebody serves whom nobody lists belongs into the reason. */
+function nameSubstitute({ usable }: VipFacts, reason: string): string {
+  if (usable.isSubstitute !== true || reason.includes(usable.seenIn)) return reason;
+  return `${reason}; ${describeUsable(usable)}`;
 }
 
 /** The API belongs into the reason wherever apiservers are known from it. */
@@ -150,7 +156,11 @@ function describeFailOpen({ usable }: VipFacts): string {
 }
 
 function describeDisagreement(path: ProxyPath, usable: Usable): string {
-  return `kube-proxy lists ${countApiservers(path.backends.length)} (${path.seenIn}), usable are ${usable.value.length} (${usable.seenIn})`;
+  return `kube-proxy lists ${countApiservers(path.backends.length)} (${path.seenIn}), ${describeUsable(usable)}`;
+}
+
+function describeUsable({ value, seenIn }: Usable): string {
+  return `usable ${value.length === 1 ? 'is' : 'are'} ${value.length} (${seenIn})`;
 }
 
 function describeOtherMode({ value, seenIn }: Finding<ProxyMode>): string {

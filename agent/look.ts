@@ -7,6 +7,7 @@ import { type Assessment, assess } from './assess.ts';
 import { type Config } from './config/config.ts';
 import { type ApiView, type ClusterApi } from './discovery/api/cluster-api.ts';
 import { findCandidates } from './discovery/candidates.ts';
+import { listWritten } from './discovery/written.ts';
 import { type Watched } from './health/monitor.ts';
 import { type HealthView } from './health/usable.ts';
 import { type Memory } from './memory.ts';
@@ -78,7 +79,9 @@ function listWatched({ observation, memory }: Known, config: Config): Watched {
   return {
     endpoints: sortEndpoints(found.flatMap(({ value }) => value)),
     reserve: sortEndpoints(found.flatMap(({ reserve }) => reserve)),
+    own: sortEndpoints(found.flatMap(({ own }) => own ?? [])),
     localAddresses: new Set(observation.addresses.map(({ address }) => address)),
+    inUse: families.flatMap((family) => listWritten(family, observation, config.vips)),
   };
 }
 

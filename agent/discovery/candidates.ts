@@ -22,6 +22,7 @@ export function findCandidates(
     former: memory.former[family] ?? [],
     written: listWritten(family, observation, config.vips),
     vips: config.vips,
+    addresses: observation.addresses,
   });
 }
 

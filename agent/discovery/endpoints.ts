@@ -6,7 +6,9 @@ import {
 } from '../../lib/address/endpoint.ts';
 import { type Family } from '../../lib/address/address.ts';
 import { type Finding } from '../../lib/finding.ts';
+import { type LocalAddress } from '../../lib/kernel/port.ts';
 import { admit } from './admission.ts';
+import { findOwnEndpoint, without } from './own.ts';
 
 /** The apiservers to balance over, where they are known from, and who was refused on the way to them. */
 export interface Candidates extends Finding<readonly Endpoint[]> {
@@ -15,6 +17,8 @@ export interface Candidates extends Finding<readonly Endpoint[]> {
   readonly refused: readonly string[];
   /** Whom the other sources name, or any did once: for when all of these are dead. */
   readonly reserve: readonly Endpoint[];
+  /** Where this host's own apiserver would be if nobody lists it: for when nobody else does well. Null where it is listed. */
+  readonly own: Endpoint | null;
 }
 
 /** Who hears of changes, for one family. */
@@ -38,6 +42,8 @@ export interface EndpointSources extends LiveSources {
   readonly written: readonly Endpoint[];
   /** The VIPs: as a backend each would be a loop. */
   readonly vips: readonly Endpoint[];
+  /** This host's own, of any family. */
+  readonly addresses: readonly LocalAddress[];
 }
 
 /**
@@ -45,7 +51,7 @@ export interface EndpointSources extends LiveSources {
  * (docs/adr/0003, docs/adr/0012). An empty list names what was looked at.
  */
 export function chooseEndpoints(sources: EndpointSources): Candidates {
-  const { family, api, kubeProxy, configured, remembered, former, written, vips } = sources;
+  const { family, api, kubeProxy, configured, remembered, former, written, vips, addresses } = sources;
   const refused: string[] = [];
   const candidates = [
     api,
@@ -61,12 +67,15 @@ export function chooseEndpoints(sources: EndpointSources): Candidates {
     if (admitted.length > 0) {
       const isFromApi = candidate === api;
       const others = [...candidates.slice(index + 1).flatMap(({ value }) => value), ...former];
-      const reserve = findReserve(admit({ value: others, seenIn: '' }, family, vips).admitted, admitted);
-      return { value: sortEndpoints(admitted), seenIn: candidate.seenIn, refused, isFromApi, reserve };
+      const named = findReserve(admit({ value: others, seenIn: '' }, family, vips).admitted, admitted);
+      const own = findOwnEndpoint({ family, addresses, vips, listed: admitted, others: named });
+      const { seenIn } = candidate;
+      const reserve = without(named, own);
+      return { value: sortEndpoints(admitted), seenIn, refused, isFromApi, reserve, own };
     }
   }
   const seenIn = `neither ${api === null ? '' : 'the API, '}kube-proxy's rules nor --endpoints name one`;
-  return { value: [], seenIn, refused, isFromApi: false, reserve: [] };
+  return { value: [], seenIn, refused, isFromApi: false, reserve: [], own: null };
 }
 
 function findReserve(others: readonly Endpoint[], chosen: readonly Endpoint[]): Endpoint[] {

@@ -50,6 +50,8 @@ export interface EndpointHealth {
   readonly metAt: number;
   /** Whether it is on this host: it says nothing about the network. */
   readonly isLocal: boolean;
+  /** Whether nobody names it: it is where this host's own apiserver would be, see `Watched`. */
+  readonly isOwn: boolean;
   readonly state: HealthState;
   /** One phrase for people: what brought it into this state. */
   readonly reason: string;

@@ -3,6 +3,7 @@ import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
 import { type Clock } from '../../lib/kernel/clock.ts';
 import { type Apiserver } from './apiserver.ts';
 import { addEvidence, type EndpointHealth, type Evidence, noSymptoms } from './endpoint-health.ts';
+import { includes, isUnknown, meet, ofFamily, see, trusted } from './first-sight.ts';
 import { judgeAll, judgeBeside } from './judge.ts';
 import { ProbeBudgets } from './probe-budget.ts';
 import { Prober, type ProbeSettings } from './prober.ts';
@@ -40,6 +41,13 @@ export interface Watched {
   readonly localAddresses: ReadonlySet<string>;
   /** Who is watched too while none of a family does well: all are dead, draining, or kept in use for want of a better one. */
   readonly reserve?: readonly Endpoint[];
+  /**
+   * Where this host's own apiserver would be, which nobody names. It is watched as the reserve is, and is nobody until
+   * it has answered a connect.
+   */
+  readonly own?: readonly Endpoint[];
+  /** Whom intact rules of ours send connections to: what a monitor begins with. Nobody when left out. */
+  readonly inUse?: readonly Endpoint[];
 }
 
 /** So many who are listed no more are probed at a time: the connection table may name anybody. */
@@ -55,6 +63,8 @@ export class HealthMonitor {
   #departed: readonly EndpointHealth[] = [];
   /** Since when a family's reserve is watched. */
   readonly #reservedSince = new Map<Family, number>();
+  /** How many are listed. */
+  #listed = 0;
   #isStopped = false;
 
   constructor(options: MonitorOptions) {
@@ -63,12 +73,22 @@ export class HealthMonitor {
 
   /** The health of all that are watched. */
   get all(): readonly EndpointHealth[] {
-    return this.#all;
+    return this.#all.filter((one) => !isUnknown(one));
+  }
+
+  /** Whether it probes somebody in place of those who are listed, as none of them does well. */
+  get hasReserve(): boolean {
+    return this.#all.length > this.#listed;
+  }
+
+  /** Whether a probe of each has ended. */
+  get isAllTried(): boolean {
+    return this.#all.every(({ symptoms }) => symptoms !== noSymptoms);
   }
 
   /** The same by endpoint, for decisions. */
   get view(): HealthView {
-    return new Map(this.#all.map((one) => [formatEndpoint(one.endpoint), summarize(one)]));
+    return new Map(this.all.map((one) => [formatEndpoint(one.endpoint), summarize(one)]));
   }
 
   /** The health of those who are listed no more and still probed: what hangs on them, and nothing else, depends on it. */
@@ -85,34 +105,33 @@ export class HealthMonitor {
       .map(
         (endpoint) =>
           this.#departed.find((one) => formatEndpoint(one.endpoint) === formatEndpoint(endpoint)) ??
-          this.#meet(endpoint, { isStart: true, isLocal: false }),
+          meet(endpoint, trusted, { now: this.#options.clock.now(), isLocal: false, isOwn: false }),
       );
     this.#probe();
   }
 
   /** Begins to probe those that are new and ends it for those that are gone. Answers the view at once, without waiting for a probe. */
-  watch({ endpoints: listed, localAddresses, reserve = [] }: Watched): HealthView {
+  watch(watched: Watched): HealthView {
+    const { endpoints: listed, localAddresses, reserve = [], own = [] } = watched;
     if (this.#isStopped) return this.view;
-    const needy = families.filter((family) => this.#needsReserve(listed, family));
-    const endpoints = [...listed, ...reserve.filter(({ family }) => needy.includes(family))];
+    const needy = families.filter((family) => this.#needsReserve(watched, family));
+    const endpoints = [...listed, ...[...reserve, ...own].filter(({ family }) => needy.includes(family))];
+    const now = this.#options.clock.now();
+    const toWhose = (endpoint: Endpoint) => ({
+      isLocal: localAddresses.has(endpoint.address),
+      isOwn: includes(own, endpoint) && !includes(listed, endpoint),
+    });
     const texts = new Set(endpoints.map(formatEndpoint));
     const known = this.#all.filter((one) => texts.has(formatEndpoint(one.endpoint)));
     const left = this.#all.filter((one) => !texts.has(formatEndpoint(one.endpoint)));
-    // Whoever comes while others serve has to prove itself; at the start nobody is suspected of anything.
-    const isServing = ({ family }: Endpoint) =>
-      known.some(
-        ({ state, endpoint }) => state === 'ready' || (state === 'draining' && endpoint.family === family),
-      );
     const added = endpoints.filter((endpoint) => this.#find(formatEndpoint(endpoint)) === undefined);
     this.#all = [
-      ...known.map((one) => ({ ...one, isLocal: localAddresses.has(one.endpoint.address) })),
+      ...known.map((one) => ({ ...one, ...toWhose(one.endpoint) })),
       ...added.map((endpoint) =>
-        this.#meet(endpoint, {
-          isStart: !isServing(endpoint),
-          isLocal: localAddresses.has(endpoint.address),
-        }),
+        meet(endpoint, see(endpoint, { all: this.#all, known, watched }), { now, ...toWhose(endpoint) }),
       ),
     ];
+    this.#listed = listed.length;
     if (this.#options.onDepartedChange !== undefined)
       this.#departed = [...left.filter(({ isLocal }) => !isLocal), ...this.#departed]
         .filter(({ endpoint }) => !texts.has(formatEndpoint(endpoint)))
@@ -137,13 +156,15 @@ export class HealthMonitor {
   }
 
   /** Whether none of those who are listed does well; once that is so, until one of them has given a good answer since. */
-  #needsReserve(listed: readonly Endpoint[], family: Family): boolean {
+  #needsReserve(watched: Watched, family: Family): boolean {
     const since = this.#reservedSince.get(family);
-    const isServed = listed
-      .filter((endpoint) => endpoint.family === family)
-      .map((endpoint) => this.#find(formatEndpoint(endpoint)))
+    const all = this.#all;
+    const isServed = ofFamily(watched.endpoints, family).some((endpoint) => {
+      const one = this.#find(formatEndpoint(endpoint));
+      if (one !== undefined) return isWell(one, since);
       // One that is new counts as well, as everywhere.
-      .some((one) => (one === undefined ? since === undefined : isWell(one, since)));
+      return since === undefined && see(endpoint, { all, known: all, watched }).state !== 'draining';
+    });
     if (isServed) this.#reservedSince.delete(family);
     else this.#reservedSince.set(family, since ?? this.#options.clock.now());
     return !isServed;
@@ -158,22 +179,6 @@ export class HealthMonitor {
     this.#isStopped = true;
     for (const prober of this.#probers.values()) prober.stop();
     this.#probers.clear();
-  }
-
-  #meet(endpoint: Endpoint, { isStart, isLocal }: { isStart: boolean; isLocal: boolean }): EndpointHealth {
-    return {
-      endpoint,
-      metAt: this.#options.clock.now(),
-      isLocal,
-      state: isStart ? 'ready' : 'warming',
-      reason: isStart ? 'not probed yet' : 'new',
-      since: this.#options.clock.now(),
-      suspicion: null,
-      pardonedUntil: 0,
-      isLost: false,
-      symptoms: noSymptoms,
-      falls: [],
-    };
   }
 
   #startProber(endpoint: Endpoint): void {

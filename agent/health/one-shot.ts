@@ -1,9 +1,10 @@
+import { formatEndpoint } from '../../lib/address/endpoint.ts';
 import { type Clock } from '../../lib/kernel/clock.ts';
 import { type Apiserver } from './apiserver.ts';
 import { type EndpointHealth } from './endpoint-health.ts';
 import { HealthMonitor, type Watched } from './monitor.ts';
 import { type ProbeSettings } from './prober.ts';
-import { type HealthView } from './usable.ts';
+import { type Health, type HealthView } from './usable.ts';
 
 /** Who hangs for longer is not waited for: slow is not dead. */
 const patienceMs = 1500;
@@ -15,27 +16,61 @@ export interface OneShotOptions {
   readonly settings: ProbeSettings;
 }
 
-/** Probes apiservers for as long as it takes to know: by the same rules as the agent, milliseconds when all is well. */
+/**
+ * Probes apiservers for as long as it takes to know: by the same rules as the agent, milliseconds when all is well. Who is
+ * left out by rules that are there, and has not shown within that time that it is well, stays out.
+ */
 export async function probeOnce(options: OneShotOptions, watched: Watched): Promise<HealthView> {
   const { clock } = options;
   return await new Promise((resolve) => {
     const monitor = new HealthMonitor({ ...options, onChange: () => undefined, onEvidence: finishWhenKnown });
-    const cancel = clock.schedule(watched.endpoints.length === 0 ? 0 : patienceMs, finish);
+    let cancel = clock.schedule(watched.endpoints.length === 0 ? 0 : patienceMs, goOn);
     monitor.watch(watched);
+    let hasReserve = monitor.hasReserve;
 
     function finishWhenKnown(): void {
-      if (monitor.all.every(isKnown)) finish();
+      if (monitor.isAllTried && monitor.all.every(isKnown)) goOn();
+    }
+
+    /** As the agent's next look would: only now it is known whether anybody else is to be probed. */
+    function goOn(): void {
+      cancel();
+      if (!hasReserve) {
+        monitor.watch(watched);
+        hasReserve = monitor.hasReserve;
+        if (hasReserve) {
+          cancel = clock.schedule(patienceMs, finish);
+          return;
+        }
+      }
+      finish();
     }
 
     function finish(): void {
       cancel();
       monitor.stop();
-      resolve(monitor.view);
+      resolve(new Map([...monitor.view, ...monitor.all.filter(hasProved).map(toReady)]));
     }
   });
 }
 
-/** Whether further probes would most likely show the same: it is out of use, or has answered both kinds. */
-function isKnown({ state, symptoms }: EndpointHealth): boolean {
-  return state !== 'ready' || (symptoms.connect === 'open' && symptoms.readyAnswers > 0);
+/** Whether further probes would most likely show the same: it is out of use for what was seen of it, or is well. */
+function isKnown(one: EndpointHealth): boolean {
+  const { state, symptoms } = one;
+  return state === 'dead' || isWell(one) || (state !== 'ready' && symptoms.failure !== null);
+}
+
+/** It has answered both kinds of probes. */
+function isWell({ symptoms }: EndpointHealth): boolean {
+  return symptoms.connect === 'open' && symptoms.readyAnswers > 0;
+}
+
+/** Whoever probes once cannot wait for three good answers. */
+function hasProved(one: EndpointHealth): boolean {
+  return one.state === 'warming' && isWell(one);
+}
+
+function toReady({ endpoint, isOwn }: EndpointHealth): [string, Health] {
+  const health = { state: 'ready', reason: 'a good probe', hanging: 'none' } as const;
+  return [formatEndpoint(endpoint), isOwn ? { ...health, isOwn } : health];
 }

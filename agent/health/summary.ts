@@ -1,4 +1,4 @@
-import { type EndpointHealth } from './endpoint-health.ts';
+import { type EndpointHealth, noSymptoms } from './endpoint-health.ts';
 import { isUnheard } from './judge.ts';
 import { type Health } from './usable.ts';
 
@@ -8,7 +8,13 @@ export function summarize(one: EndpointHealth): Health {
   const isSilent = state === 'dead' && symptoms.unheard > 0;
   const hanging = isLost ? 'all' : isSilent ? 'half-open' : 'none';
   const doubt = suspicion === null ? {} : { doubt: suspicion.reason };
-  return { state, reason, hanging, ...doubt, ...(isUnheard(one) ? { isUnheard: true } : {}) };
+  return {
+    ...{ state, reason, hanging },
+    ...doubt,
+    ...(isUnheard(one) ? { isUnheard: true } : {}),
+    ...(one.isOwn ? { isOwn: true } : {}),
+    ...(symptoms === noSymptoms ? { isUntried: true } : {}),
+  };
 }
 
 /** Whether anybody has to be told of a change: of a state, of what is lost or suspected. Pure. */

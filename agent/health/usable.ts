@@ -16,6 +16,10 @@ export interface Health {
    * other host either: this side's fault. False when left out.
    */
   readonly isUnheard?: boolean | undefined;
+  /** Whether nobody names it: it is this host's own apiserver, see `Watched`. False when left out. */
+  readonly isOwn?: boolean | undefined;
+  /** Whether no probe of it has ended yet. False when left out. */
+  readonly isUntried?: boolean | undefined;
 }
 
 /** The health of apiservers by their text, see `formatEndpoint`. One that is missing has not been probed and counts as ready. */
@@ -28,6 +32,8 @@ export const unprobed: HealthView = new Map();
 export interface Usable extends Finding<readonly Endpoint[]> {
   /** Whether all of them are down by our probes, and kept because that says more about the probes (fail open). */
   readonly isFailOpen: boolean;
+  /** Whether these serve in place of all who are listed. False when left out. */
+  readonly isSubstitute?: boolean;
 }
 
 /** Who gets new connections, best first: the first state that anybody is in. Slow and warming ones serve better than none. */
@@ -35,14 +41,17 @@ const preference: readonly HealthState[] = ['ready', 'warming', 'draining'];
 
 /**
  * Chooses whom new connections go to. When all who are listed are dead, somebody else who was found alive serves, and when
- * the best of them is draining, somebody else who is ready: their reserve, see `Watched`. Never empty unless nobody is known. Pure.
+ * the best of them is draining, somebody else who is ready: their reserve, see `Watched`. This host's own apiserver, which
+ * nobody names, comes last, and serves also when none of those who are listed is heard. Never empty unless nobody is known. Pure.
  */
 export function chooseUsable({ value, seenIn }: Finding<readonly Endpoint[]>, health: HealthView): Usable {
   const chosen = chooseBest(value, health);
   const reserve = chooseReserve(value, chosen, health);
-  if (reserve.length > 0) {
+  const [first] = reserve;
+  if (first !== undefined) {
+    const whose = isOwn(first, health) ? "this node's own, which nobody names" : 'named before';
     const others = describeOthers(value, health) ?? seenIn;
-    return { value: reserve, seenIn: `named before, as ${others}`, isFailOpen: false };
+    return { value: reserve, seenIn: `${whose}, as ${others}`, isFailOpen: false, isSubstitute: true };
   }
   if (chosen.length === 0) return { value, seenIn, isFailOpen: value.length > 0 };
   const others = value.filter((endpoint) => !chosen.includes(endpoint));
@@ -56,16 +65,35 @@ export function listDown(health: HealthView): ReadonlySet<string> {
   );
 }
 
-/** Who else does better than the best of those who are listed; nobody where those are ready or warming, or nobody is listed. */
+/** Who else does better than those who are listed were chosen; nobody where these do well, or nobody is listed. */
 function chooseReserve(
   listed: readonly Endpoint[],
-  [best]: readonly Endpoint[],
+  chosen: readonly Endpoint[],
   health: HealthView,
 ): Endpoint[] {
-  const reserve = chooseBest(findReserve(listed, health), health);
+  const others = findReserve(listed, health);
+  const reserve = putOwnLast(chooseBest(others, health), health);
+  const [best] = chosen;
   const [first] = reserve;
   if (first === undefined || best === undefined) return reserve;
+  if (chosen.every((endpoint) => health.get(formatEndpoint(endpoint))?.isUnheard === true)) {
+    return others.filter((endpoint) => isOwn(endpoint, health) && isServing(endpoint, health));
+  }
   return stateOf(best, health) === 'draining' && stateOf(first, health) === 'ready' ? reserve : [];
+}
+
+/** Who is named by somebody goes before who is not. */
+function putOwnLast(endpoints: readonly Endpoint[], health: HealthView): Endpoint[] {
+  const named = endpoints.filter((endpoint) => !isOwn(endpoint, health));
+  return named.length > 0 ? named : [...endpoints];
+}
+
+function isOwn(endpoint: Endpoint, health: HealthView): boolean {
+  return health.get(formatEndpoint(endpoint))?.isOwn === true;
+}
+
+function isServing(endpoint: Endpoint, health: HealthView): boolean {
+  return ['ready', 'warming'].includes(stateOf(endpoint, health));
 }
 
 /** Those in the best state that anybody is in; empty when all are dead. */
@@ -93,7 +121,8 @@ function describeOthers(others: readonly Endpoint[], health: HealthView): string
   return others
     .map((endpoint) => {
       const text = formatEndpoint(endpoint);
-      return `${text} is ${health.get(text)?.state ?? 'unknown'}`;
+      const { state = 'unknown', isUnheard = false } = health.get(text) ?? {};
+      return `${text} is ${isUnheard ? 'not heard' : state}`;
     })
     .join(', ');
 }

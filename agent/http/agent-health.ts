@@ -11,6 +11,8 @@ const answer = z.record(
     hanging: z.enum(['none', 'half-open', 'all']),
     doubt: z.optional(line),
     isUnheard: z.optional(z.boolean()),
+    isOwn: z.optional(z.boolean()),
+    isUntried: z.optional(z.boolean()),
   }),
 );
 

@@ -24,6 +24,7 @@ const all: EndpointSources = {
   former: [],
   written: [toEndpoint('10.0.0.14:6443')],
   vips: [vip],
+  addresses: [],
 };
 
 const choose = (sources: Partial<EndpointSources>) => {

@@ -18,6 +18,7 @@ interface Outcome {
 async function probe(
   behaviour: Behaviour,
   endpoints: readonly string[] = [local, second, third],
+  inUse: readonly string[] = [],
 ): Promise<Outcome> {
   const clock = new FakeClock();
   const apiservers = new FakeApiservers(clock);
@@ -26,7 +27,11 @@ async function probe(
   let view: HealthView | null = null;
   void probeOnce(
     { apiserver: apiservers, clock, settings },
-    { endpoints: endpoints.map(toEndpoint), localAddresses: new Set(['10.0.0.11']) },
+    {
+      endpoints: endpoints.map(toEndpoint),
+      localAddresses: new Set(['10.0.0.11']),
+      inUse: inUse.map(toEndpoint),
+    },
   ).then((found) => (view = found));
   for (let ms = 0; ms < 10_000; ms += 1) {
     await clock.advance(1);
@@ -63,4 +68,27 @@ test.each([
 
 test('with no apiserver to probe it answers at once', async () => {
   expect((await probe('healthy', [])).tookMs).toBeLessThanOrEqual(1);
+});
+
+test.each([
+  ['healthy', 'ready', 10],
+  ['refusing', 'dead', 10],
+  ['silent', 'dead', 750],
+  ['failing', 'draining', 1100],
+  ['ailing', 'warming', 1100],
+  ['frozen', 'warming', 1600],
+  ['slow', 'warming', 1600],
+] as const)(
+  'one that is left out by rules that are there, and is %s, is %s within %i ms',
+  async (behaviour, state, mostMs) => {
+    const { states, tookMs } = await probe(behaviour, undefined, [local, second]);
+    expect(states).toEqual(['ready', 'ready', state]);
+    expect(tookMs).toBeLessThanOrEqual(mostMs);
+  },
+);
+
+test('all that were left out are found well, where the rules name somebody who is not listed any more', async () => {
+  const { states, tookMs } = await probe('healthy', undefined, ['10.0.0.99:6443']);
+  expect(states).toEqual(['ready', 'ready', 'ready']);
+  expect(tookMs).toBeLessThanOrEqual(1600);
 });

@@ -1,0 +1,97 @@
+import { type Family } from '../../lib/address/address.ts';
+import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
+import { type EndpointHealth, noSymptoms } from './endpoint-health.ts';
+import { type Watched } from './monitor.ts';
+
+/** How an apiserver counts until its first probes have ended. */
+export type FirstSight = Pick<EndpointHealth, 'state' | 'reason'>;
+
+/** Nothing speaks against it. */
+export const trusted: FirstSight = { state: 'ready', reason: 'not probed yet' };
+
+/** Others serve: it has to prove itself. */
+export const newcomer: FirstSight = { state: 'warming', reason: 'new' };
+
+/** Nobody says that an apiserver is there. */
+export const unknown: FirstSight = { state: 'dead', reason: 'nothing has answered there yet' };
+
+const leftOut = 'the rules that were here leave it out, and it has not proved itself since';
+
+/** What a process begins with, for one family. */
+export interface Beginning {
+  readonly listed: readonly Endpoint[];
+  /** Whom intact rules of ours send connections to; nobody where there are none, or they say nothing. */
+  readonly inUse: readonly Endpoint[];
+}
+
+/**
+ * How a process that has just begun takes an apiserver: as the process before did, which wrote the rules. Who is in use is
+ * trusted, the others have to prove themselves; all are trusted where no rules speak. Pure.
+ */
+export function beginWith(endpoint: Endpoint, { listed, inUse }: Beginning): FirstSight {
+  const used = new Set(inUse.map(formatEndpoint));
+  if (used.size === 0 || used.has(formatEndpoint(endpoint))) return trusted;
+  const isListed = (one: Endpoint) => used.has(formatEndpoint(one));
+  // Where somebody else serves in place of all who are listed, a good answer takes that back (docs/adr/0003).
+  return { state: listed.some(isListed) ? 'warming' : 'draining', reason: leftOut };
+}
+
+/** Those of one family. Pure. */
+export function ofFamily(endpoints: readonly Endpoint[], family: Family): Endpoint[] {
+  return endpoints.filter((endpoint) => endpoint.family === family);
+}
+
+/** Whether one of them is this one. Pure. */
+export function includes(endpoints: readonly Endpoint[], endpoint: Endpoint): boolean {
+  return endpoints.some((other) => formatEndpoint(other) === formatEndpoint(endpoint));
+}
+
+/** What one that is new comes to. */
+export interface Scene {
+  /** All that were watched so far. */
+  readonly all: readonly EndpointHealth[];
+  /** Those of them that are watched on. */
+  readonly known: readonly EndpointHealth[];
+  readonly watched: Watched;
+}
+
+/** How one that is new is taken beside those who are known: whoever comes while others serve has to prove itself. Pure. */
+export function see(endpoint: Endpoint, { all, known, watched }: Scene): FirstSight {
+  const { family } = endpoint;
+  const { endpoints, own = [], inUse = [] } = watched;
+  const isFirst = !all.some((one) => one.endpoint.family === family);
+  if (includes(own, endpoint) && !(isFirst && includes(inUse, endpoint))) return unknown;
+  if (isFirst && inUse.some((one) => one.family === family)) {
+    return beginWith(endpoint, { listed: ofFamily(endpoints, family), inUse: ofFamily(inUse, family) });
+  }
+  const isServed = known.some(
+    (one) => one.state === 'ready' || (one.state === 'draining' && one.endpoint.family === family),
+  );
+  return isServed ? newcomer : trusted;
+}
+
+/** An apiserver of which nothing was seen yet. Pure. */
+export function meet(
+  endpoint: Endpoint,
+  sight: FirstSight,
+  { now, isLocal, isOwn }: { readonly now: number } & Pick<EndpointHealth, 'isLocal' | 'isOwn'>,
+): EndpointHealth {
+  return {
+    endpoint,
+    metAt: now,
+    isLocal,
+    isOwn,
+    ...sight,
+    since: now,
+    suspicion: null,
+    pardonedUntil: 0,
+    isLost: false,
+    symptoms: noSymptoms,
+    falls: [],
+  };
+}
+
+/** Whether nothing at all has been seen of one that nobody names: it is none of anybody's business then. Pure. */
+export function isUnknown({ isOwn, state, since, metAt }: EndpointHealth): boolean {
+  return isOwn && state === 'dead' && since === metAt;
+}
