@@ -24,6 +24,8 @@ export interface NetlinkRequest {
   readonly payload: Buffer;
   /** Whether the answer is a list. */
   readonly isDump: boolean;
+  /** Whether it asks for something to be done, and made where it is not there: then the answer is an empty list. */
+  readonly isOrder?: boolean;
   /** What is asked for, in words for a message: `the nftables generation`. */
   readonly subject: string;
 }
@@ -114,16 +116,19 @@ async function exchange(
 
 // linux/netlink.h
 const NLM_F_REQUEST = 0x001;
+const NLM_F_ACK = 0x004;
+const NLM_F_CREATE = 0x400;
 const NLM_F_DUMP = 0x300;
 const NLMSG_ERROR = 2;
 const NLMSG_DONE = 3;
 const nlmsghdrBytes = 16;
 
-function frame({ type, payload, isDump }: NetlinkRequest, sequence: number): Buffer {
+function frame({ type, payload, isDump, isOrder = false }: NetlinkRequest, sequence: number): Buffer {
   const header = Buffer.alloc(nlmsghdrBytes);
   header.writeUInt32LE(nlmsghdrBytes + payload.length, 0);
   header.writeUInt16LE(type, 4);
-  header.writeUInt16LE(NLM_F_REQUEST | (isDump ? NLM_F_DUMP : 0), 6);
+  const flags = (isDump ? NLM_F_DUMP : 0) | (isOrder ? NLM_F_ACK | NLM_F_CREATE : 0);
+  header.writeUInt16LE(NLM_F_REQUEST | flags, 6);
   header.writeUInt32LE(sequence, 8);
   return Buffer.concat([header, payload]);
 }
