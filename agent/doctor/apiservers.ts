@@ -41,7 +41,7 @@ function findNobodyKnown({ assessment, flags }: HostFacts): ReturnType<Check['fi
 
 const nobodyKnown = { unknown: 'no apiserver is known' };
 
-function findDown({ assessment }: HostFacts): ReturnType<Check['find']> {
+function findDown({ assessment, flags, units }: HostFacts): ReturnType<Check['find']> {
   return given([assessment], (assessed) => {
     const isDown = ({ state }: Health) => state === 'dead' || state === 'draining';
     const isAnyUp = [...assessed.health.values()].some((one) => !isDown(one));
@@ -52,18 +52,19 @@ function findDown({ assessment }: HostFacts): ReturnType<Check['find']> {
           level: isAnyUp ? 'warn' : 'fail',
           title: `${text} is ${health.state}: ${health.reason}`,
           why: 'It gets no new connections by the VIP; with one less, the next that fails is felt.',
-          remedy: [
-            ...comment(isLocal(text, assessed), text),
+          remedy: onHost(isLocal(text, assessed), { text, flags }, [
             'crictl logs --tail 50 $(crictl ps -a --name kube-apiserver -q | head -1)',
-            'systemctl restart kubelet',
-          ],
+            units.has('kubelet')
+              ? 'systemctl restart kubelet'
+              : '# then start it as it was started: no unit of kubelet is here',
+          ]),
         },
       ];
     });
   });
 }
 
-function findLackingNames({ config, assessment, serving }: HostFacts): ReturnType<Check['find']> {
+function findLackingNames({ config, assessment, serving, flags }: HostFacts): ReturnType<Check['find']> {
   return overAnswering({ assessment, serving }, (endpoint, { alternativeNames }, assessed) => {
     const names = listNames(alternativeNames);
     const lacking = config.vips.filter(
@@ -73,22 +74,29 @@ function findLackingNames({ config, assessment, serving }: HostFacts): ReturnTyp
       level: 'fail',
       title: `the certificate of ${formatEndpoint(endpoint)} is not valid for ${address}`,
       why: 'Clients that come by this address refuse the connection: x509: certificate is valid for other names.',
-      remedy: [
-        ...comment(isLocal(formatEndpoint(endpoint), assessed), formatEndpoint(endpoint)),
-        'mkdir -p /root/pki.old && mv /etc/kubernetes/pki/apiserver.crt /etc/kubernetes/pki/apiserver.key /root/pki.old/',
+      remedy: onHost(
+        isLocal(formatEndpoint(endpoint), assessed),
+        { text: formatEndpoint(endpoint), flags },
         // All names that it has now stay: kubeadm adds its own, and knows none that somebody added.
-        quoteWords([
-          'kubeadm',
-          'init',
-          'phase',
-          'certs',
-          'apiserver',
-          `--apiserver-cert-extra-sans=${[...names, address].join()}`,
-        ]),
-        'crictl stop $(crictl ps --name kube-apiserver -q)',
-      ],
+        renewCertificate([...names, address]),
+      ),
     }));
   });
+}
+
+const pki = '/etc/kubernetes/pki';
+const savedPki = '/root/pki.old';
+
+/** kubeadm makes no certificate where one is. When it fails the old one is put back, and nothing is started anew. */
+function renewCertificate(names: readonly string[]): string[] {
+  const files = (folder: string) => `${folder}/apiserver.crt ${folder}/apiserver.key`;
+  const phase = ['kubeadm', 'init', 'phase', 'certs', 'apiserver'];
+  return [
+    `mkdir -p ${savedPki} && mv ${files(pki)} ${savedPki}/ &&`,
+    `  { ${quoteWords([...phase, `--apiserver-cert-extra-sans=${names.join()}`])} ||`,
+    `    { cp -p ${files(savedPki)} ${pki}/; false; }; } &&`,
+    '  crictl stop $(crictl ps --name kube-apiserver -q)',
+  ];
 }
 
 /** `DNS:kubernetes, IP Address:FD77:0:0:0:0:0:0:50`, addresses in canonical text. */
@@ -104,7 +112,7 @@ const dayMs = 24 * 60 * 60 * 1000;
 /** As Kubernetes' own alert KubeClientCertificateExpiration (kubernetes-mixin). */
 const expiryWarningDays = 7;
 
-function findExpiry({ now, assessment, serving }: HostFacts): ReturnType<Check['find']> {
+function findExpiry({ now, assessment, serving, flags }: HostFacts): ReturnType<Check['find']> {
   return overAnswering({ assessment, serving }, (endpoint, { validTo }, assessed) => {
     const days = Math.floor((validTo.getTime() - now.getTime()) / dayMs);
     if (!(days < expiryWarningDays)) return [];
@@ -117,11 +125,10 @@ function findExpiry({ now, assessment, serving }: HostFacts): ReturnType<Check['
             ? `the certificate of ${text} has expired`
             : `the certificate of ${text} expires in ${days} days`,
         why: 'From then on every client refuses this apiserver.',
-        remedy: [
-          ...comment(isLocal(text, assessed), text),
-          'kubeadm certs renew apiserver',
-          'crictl stop $(crictl ps --name kube-apiserver -q)',
-        ],
+        remedy: onHost(isLocal(text, assessed), { text, flags }, [
+          // One that could not be renewed is not started anew: what runs still has the old one in its memory.
+          'kubeadm certs renew apiserver && crictl stop $(crictl ps --name kube-apiserver -q)',
+        ]),
       },
     ];
   });
@@ -131,7 +138,7 @@ function findExpiry({ now, assessment, serving }: HostFacts): ReturnType<Check['
 const clockWarningMs = 3000;
 
 function findClockOff({ assessment, serving }: HostFacts): ReturnType<Check['find']> {
-  return overAnswering({ assessment, serving }, (endpoint, { clockAheadMs }, assessed) => {
+  return overAnswering({ assessment, serving }, (endpoint, { clockAheadMs }) => {
     const text = formatEndpoint(endpoint);
     if (clockAheadMs === null) return { unknown: `${text} does not tell its time` };
     if (Math.abs(clockAheadMs) < clockWarningMs) return [];
@@ -141,7 +148,7 @@ function findClockOff({ assessment, serving }: HostFacts): ReturnType<Check['fin
         level: 'warn',
         title: `the clock of ${text} is ${seconds} s ${clockAheadMs > 0 ? 'ahead of' : 'behind'} this node's`,
         why: 'Tokens, certificates and leases count from the wrong moment. One of the two clocks is off.',
-        remedy: ['# on both', ...comment(isLocal(text, assessed), text).slice(1), 'timedatectl set-ntp true'],
+        remedy: ['# on both', 'timedatectl set-ntp true'],
       },
     ];
   });
@@ -178,10 +185,15 @@ function findFlags(processes: HostFacts['processes']): readonly string[] | null 
 function describeDelay(hasManifest: boolean, hasFlag: boolean): string[] {
   if (!hasManifest) return ['# start kube-apiserver with --shutdown-delay-duration=10s'];
   const path = filePaths.apiserverManifest;
+  const copy = '/etc/kubernetes/kube-apiserver.yaml.new';
   const change = hasFlag
     ? 's/--shutdown-delay-duration=[0-9a-z]*/--shutdown-delay-duration=10s/'
     : String.raw`s/^\( *\)- kube-apiserver$/&\n\1- --shutdown-delay-duration=10s/`;
-  return [`sed -i '${change}' ${path}`];
+  return [
+    '# the kubelet starts the apiserver anew by it: on one master after the other',
+    // The kubelet reads whatever file is in its folder, also a half-written one.
+    `cp -p ${path} ${copy} && sed -i '${change}' ${copy} && mv ${copy} ${path}`,
+  ];
 }
 
 function findDelay(words: readonly string[]): string | null {
@@ -212,7 +224,11 @@ function isLocal(text: string, { observation }: Assessment): boolean {
   return observation.addresses.some(({ address }) => address === parseEndpoint(text)?.address);
 }
 
-/** Where a remedy belongs that is not for this host. */
-function comment(isHere: boolean, text: string): string[] {
-  return isHere ? [] : [`# on ${parseEndpoint(text)?.address ?? text}:`];
+/** What mends an apiserver of this host. Of another one its own doctor says it: pasted here it would change this one. */
+function onHost(
+  isHere: boolean,
+  { text, flags }: { readonly text: string; readonly flags: string },
+  remedy: readonly string[],
+): readonly string[] {
+  return isHere ? remedy : [`# on ${parseEndpoint(text)?.address ?? text}: vipnat doctor ${flags}`];
 }

@@ -46,7 +46,7 @@ function findDeclined({ decisions }: Assessment, family: Family): NotChecked | n
 }
 
 /** Our own rule lets it pass: only where that is missing anything is lost. */
-function findDropPolicy({ config, assessment, agent, flags }: HostFacts): ReturnType<Check['find']> {
+function findDropPolicy({ config, assessment, agent, flags, units }: HostFacts): ReturnType<Check['find']> {
   return given([assessment], (assessed) =>
     lookAt(listFamilies(config), noVip, (family): Finding[] | NotChecked => {
       const dropping = assessed.observation.rulesets.filter(
@@ -66,7 +66,7 @@ function findDropPolicy({ config, assessment, agent, flags }: HostFacts): Return
           level: 'fail',
           title: `${family === 'ipv6' ? 'ip6tables' : 'iptables'} drops what is forwarded, and no rule of vipnat's lets pass what is balanced`,
           why: 'Connections to apiservers on other nodes hang. Docker and many firewalls set this policy.',
-          remedy: converge({ agent, flags }),
+          remedy: converge({ agent, flags, units }),
         },
       ];
     }),

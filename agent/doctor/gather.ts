@@ -9,6 +9,8 @@ import { readInterfaces } from '../../lib/kernel/interfaces.ts';
 import { readIpvs } from '../../lib/kernel/ipvs.ts';
 import { type Listener, readListeners } from '../../lib/kernel/listeners.ts';
 import { type Kernel } from '../../lib/kernel/port.ts';
+import { readModules } from '../../lib/kernel/modules.ts';
+import { listUnits } from '../../lib/kernel/units.ts';
 import { isInFirstPidNamespace, type HostProcess, listProcesses } from '../../lib/kernel/processes.ts';
 import { readRights } from '../../lib/kernel/rights.ts';
 import { listSwitchedInterfaces, readSysctls } from '../../lib/kernel/sysctls.ts';
@@ -24,7 +26,16 @@ import { findAgent } from '../http/presence.ts';
 import { locateKeepalivedFile, locateServingFile } from '../keepalived/serving-file.ts';
 import { type Fact } from './fact.ts';
 import { type TrackFileView } from './track-file.ts';
-import { filePaths, type HostFacts, nameReversePathFilter, sysctlNames, toolNames } from './host-facts.ts';
+import { findLinkHolders } from './holders.ts';
+import {
+  filePaths,
+  type HostFacts,
+  ipvsModules,
+  nameReversePathFilter,
+  sysctlNames,
+  toolNames,
+  unitNames,
+} from './host-facts.ts';
 
 /** What facts are gathered with. */
 export interface GatherNeeds {
@@ -52,6 +63,7 @@ export async function gatherFacts(needs: GatherNeeds): Promise<HostFacts> {
   const within = <T>(promise: Promise<T>, limit = limitMs) => toFact(promise, clock, limit);
   const seen = within(needs.look());
   const people = within(observeProcesses());
+  const installed = findInstalled();
   const [assessment, here, rights, forwardChains, sysctls, ipvs, adverts, files, kubeProxy, agent, asked] =
     await Promise.all([
       seen,
@@ -75,6 +87,7 @@ export async function gatherFacts(needs: GatherNeeds): Promise<HostFacts> {
     ...{ assessment, rights, forwardChains, sysctls, ipvs, adverts, files, kubeProxy, agent },
     ...asked,
     ...splitProcesses(here.found),
+    ...(await installed),
     keepalived: here.keepalived,
     trackFile: here.trackFile,
     interfaces: readInterfaces(),
@@ -85,12 +98,23 @@ export async function gatherFacts(needs: GatherNeeds): Promise<HostFacts> {
 async function askOthers(
   needs: GatherNeeds,
   assessment: Fact<Assessment>,
-): Promise<Pick<HostFacts, 'holderAnswers' | 'serving'>> {
-  const [holderAnswers, serving] = await Promise.all([
+): Promise<Pick<HostFacts, 'holderAnswers' | 'serving' | 'linkHolders'>> {
+  const [holderAnswers, serving, linkHolders] = await Promise.all([
     askHolders(needs, assessment),
     askAllServing(needs.clock, assessment),
+    askLinks(needs, assessment),
   ]);
-  return { holderAnswers, serving };
+  return { holderAnswers, serving, linkHolders };
+}
+
+async function askLinks(
+  { config: { vips }, clock }: GatherNeeds,
+  assessment: Fact<Assessment>,
+): Promise<HostFacts['linkHolders']> {
+  if ('unknown' in assessment) return assessment;
+  const { addresses } = assessment.value.observation;
+  const found = findLinkHolders({ vips, addresses, clock, interfaces: readInterfaces() });
+  return await toFact(found, clock, limitMs);
 }
 
 async function toFact<T>(promise: Promise<T>, clock: Clock, limit: number): Promise<Fact<T>> {
@@ -148,6 +172,11 @@ async function findTrackFile(found: Fact<Processes>, { runDir }: Config): Promis
   const file = locateServingFile(runDir);
   const [text, isWatched] = await Promise.all([readIfThere(file), isFolderWatched(processes, dirname(file))]);
   return { says: text?.trim() ?? null, isWatched };
+}
+
+async function findInstalled(): Promise<Pick<HostFacts, 'units' | 'modules'>> {
+  const [units, modules] = await Promise.all([listUnits(unitNames), readModules(ipvsModules)]);
+  return { units, modules };
 }
 
 async function readAllSysctls(): Promise<ReadonlyMap<string, string>> {

@@ -1,6 +1,7 @@
 import { type KeepalivedConfiguration } from '../../lib/keepalived/find.ts';
 import { type InterfaceAddress } from '../../lib/kernel/interfaces.ts';
 import { type Listener } from '../../lib/kernel/listeners.ts';
+import { type ModuleState } from '../../lib/kernel/modules.ts';
 import { type ForwardChain } from '../../lib/kernel/port.ts';
 import { type HostProcess } from '../../lib/kernel/processes.ts';
 import { type Rights } from '../../lib/kernel/rights.ts';
@@ -13,6 +14,7 @@ import { type Serving } from '../health/serving.ts';
 import { type AgentInfo } from '../http/presence.ts';
 import { type Fact } from './fact.ts';
 import { type TrackFileView } from './track-file.ts';
+import { type LinkHolder } from './holders.ts';
 
 /** All that the checks rest on, each part found out by itself. */
 export interface HostFacts {
@@ -44,13 +46,19 @@ export interface HostFacts {
   readonly adverts: Fact<readonly VrrpAdvert[]>;
   /** By VIP address: how a connect to a port ended that no rule of ours is about; only VIPs that this host lacks. */
   readonly holderAnswers: ReadonlyMap<string, ConnectOutcome>;
+  /** By VIP address: which other host answers for it on a link; null for nobody. Not in it: one that cannot be asked for. */
+  readonly linkHolders: Fact<ReadonlyMap<string, LinkHolder | null>>;
   /** By endpoint text; null for one that did not answer. */
   readonly serving: Fact<ReadonlyMap<string, Serving | null>>;
   readonly kubeProxy: ProxyHealth;
+  /** The services of unitNames that systemd has a unit for. */
+  readonly units: ReadonlySet<string>;
+  /** By name, those of moduleNames. */
+  readonly modules: ReadonlyMap<string, ModuleState>;
   readonly agent: AgentInfo | null;
 }
 
-/** The tools that vipnat can make use of on a host. */
+/** The tools that are looked for on a host. */
 export const toolNames = [
   'iptables-nft-save',
   'iptables-legacy-save',
@@ -59,7 +67,15 @@ export const toolNames = [
   'nft',
   'conntrack',
   'inotifywait',
+  // Not vipnat's own: what remedies may name.
+  'apt-get',
 ] as const;
+
+/** Services that remedies start anew. */
+export const unitNames = ['vipnat', 'keepalived', 'kubelet', 'kube-proxy'] as const;
+
+/** What kube-proxy's ipvs mode needs of the kernel. Source: pkg/proxy/ipvs/README.md of Kubernetes 1.36. */
+export const ipvsModules = ['ip_vs', 'ip_vs_rr', 'nf_conntrack'] as const;
 
 /** The switches that are asked for by name. */
 export const sysctlNames = {

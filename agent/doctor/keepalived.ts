@@ -1,14 +1,16 @@
+import { dirname } from 'node:path';
 import { quoteWords } from '../../lib/shell-words.ts';
 import { type Endpoint } from '../../lib/address/endpoint.ts';
-import { findInstance, findWire, keepalivedName } from '../../lib/keepalived/find.ts';
-import { type HostProcess } from '../../lib/kernel/processes.ts';
+import { findInstance, keepalivedName } from '../../lib/keepalived/find.ts';
 import { computeVrid } from '../../lib/naming/vrid.ts';
 import { type VrrpAdvert } from '../../lib/vrrp/advert.ts';
 import { type Config } from '../config/config.ts';
 import { locateServingFile } from '../keepalived/serving-file.ts';
 import { type Check } from './check.ts';
 import { type Finding, given, lookAt, lookAtHost, type NotChecked } from './fact.ts';
-import { describeElsewhere } from './remedies.ts';
+import { isHeldWithoutVrrp, isKeepalivedHere, isSurelyFree } from './held.ts';
+import { addInstance, changeVrid, copyInstance, trackServing } from './keepalived-remedies.ts';
+import { describeElsewhere, install } from './remedies.ts';
 import { type HostFacts } from './host-facts.ts';
 import { isKubeVip } from './strangers.ts';
 
@@ -20,13 +22,8 @@ export const keepalivedChecks: readonly Check[] = [
   { code: 'vrid-clash', find: findVridClash },
 ];
 
-/** Whether one of these processes is this host's keepalived, as far as it may be known. */
-export function isKeepalivedHere(processes: readonly HostProcess[]): boolean {
-  return processes.some(({ name, isSurelyHere }) => name === keepalivedName && isSurelyHere);
-}
-
-function findNoKeepalived({ config, processes }: HostFacts): ReturnType<Check['find']> {
-  return given([processes], (running) => {
+function findNoKeepalived(facts: HostFacts): ReturnType<Check['find']> {
+  return given([facts.processes], (running) => {
     const holders = running.filter((process) => process.name === keepalivedName || isKubeVip(process));
     const [hidden] = holders;
     return lookAtHost(() => {
@@ -36,16 +33,50 @@ function findNoKeepalived({ config, processes }: HostFacts): ReturnType<Check['f
         {
           level: 'warn',
           title: 'no keepalived runs on this node',
-          why: `${listAddresses(config)} cannot come here when its holder fails.`,
-          remedy: ['systemctl enable --now keepalived'],
+          why: `${listAddresses(facts.config)} cannot come here when its holder fails.`,
+          remedy: describeStart(facts),
         },
       ];
     });
   });
 }
 
+/** A keepalived that is started beside a holder which it does not hear, or does not understand, holds the VIP as well. */
+function describeStart(facts: HostFacts): string[] {
+  const { config, flags, keepalived, units } = facts;
+  if ('unknown' in keepalived)
+    return ['# its configuration could not be read: docs/install.md says how keepalived is run'];
+  const { path, text } = keepalived.value;
+  const foreign = config.vips.find((vip) => isHeldWithoutVrrp(vip, facts));
+  if (foreign !== undefined) {
+    return [`# another host has ${foreign.address}, and sends no VRRP here. docs/migrate.md has the order`];
+  }
+  const start = units.has('keepalived')
+    ? ['systemctl enable --now keepalived']
+    : [
+        '# no unit of keepalived is here. As a service it is a package, as a static pod: docs/install.md',
+        ...install('keepalived', facts),
+      ];
+  if (text !== null) return start;
+  const held = config.vips.find((vip) => !isSurelyFree(vip, facts));
+  if (held !== undefined)
+    return [...copyInstance(held.address, path), '# and then:', ...start.map(toComment)];
+  return [...writeFile(path, flags, config), ...start];
+}
+
+const toComment = (line: string) => (line.startsWith('#') ? line : `# ${line}`);
+
+/** Whole or not at all: a command that fails leaves no empty file. */
+function writeFile(path: string, flags: string, { runDir }: Config): string[] {
+  return [
+    '# with the same options on every master, --peers=ADDR,ADDR,ADDR among them where multicast does not pass',
+    quoteWords(['mkdir', '-p', dirname(path), dirname(locateServingFile(runDir))]),
+    `vipnat keepalived ${flags} > ${quoteWords([`${path}.new`])} && ${quoteWords(['mv', `${path}.new`, path])}`,
+  ];
+}
+
 function findUnknownVip({ config, flags, keepalived, processes }: HostFacts): ReturnType<Check['find']> {
-  return given([processes, keepalived], (running, { path, text }) => {
+  return given([processes, keepalived], (running, { path, text, files }) => {
     if (!isKeepalivedHere(running)) return notRunning;
     if (text === null) return { unknown: `${path} is not there` };
     return lookAt(config.vips, noVip, ({ address }) => {
@@ -55,15 +86,20 @@ function findUnknownVip({ config, flags, keepalived, processes }: HostFacts): Re
           level: 'warn',
           title: `${path} has no vrrp_instance with ${address}`,
           why: 'keepalived does not bring it here when its holder fails.',
-          remedy: renew(flags, path, text),
+          remedy: addInstance(
+            { path, files, text, processes: running },
+            address,
+            flags,
+            locateServingFile(config.runDir),
+          ),
         },
       ];
     });
   });
 }
 
-function findUntracked({ config, flags, keepalived, processes }: HostFacts): ReturnType<Check['find']> {
-  return given([processes, keepalived], (running, { path, text }) => {
+function findUntracked({ config, keepalived, processes }: HostFacts): ReturnType<Check['find']> {
+  return given([processes, keepalived], (running, { path, text, files }) => {
     const file = locateServingFile(config.runDir);
     if (!isKeepalivedHere(running)) return notRunning;
     if (text === null) return { unknown: `${path} is not there` };
@@ -76,7 +112,7 @@ function findUntracked({ config, flags, keepalived, processes }: HostFacts): Ret
           level: 'warn',
           title: `keepalived does not follow ${file}`,
           why: 'The VIP stays on this node when the agent finds that it can serve neither balanced nor by itself.',
-          remedy: renew(flags, path, text),
+          remedy: trackServing({ path, files, text, processes: running }, listOwn(config), file),
         },
       ];
     });
@@ -86,23 +122,11 @@ function findUntracked({ config, flags, keepalived, processes }: HostFacts): Ret
 const notRunning = { unknown: 'no keepalived is seen on this node' };
 const noVip = { unknown: 'no virtual IP is named' };
 
-/** Masters go on to reach each other as before: one that changed to multicast alone would hear nobody. */
-function renew(flags: string, path: string, text: string): string[] {
-  const { masters, advertSeconds } = findWire(text);
-  const wire = [
-    ...(masters.length === 0 ? [] : [`--peers=${masters.join(',')}`]),
-    ...(advertSeconds === null ? [] : [`--advert=${Math.round(advertSeconds * 1000)}ms`]),
-  ];
-  return [
-    quoteWords(['cp', path, `${path}.old`]),
-    `vipnat keepalived ${[flags, ...wire].join(' ')} > ${quoteWords([path])}`,
-    'systemctl restart keepalived',
-  ];
-}
-
 /** An id belongs to one set of addresses on a link, per family (RFC 9568, section 5.2.3). A master may hold more addresses than asked about. */
-function findVridClash({ config, adverts, assessment, keepalived }: HostFacts): ReturnType<Check['find']> {
-  return given([adverts, assessment, keepalived], (seen, { observation, health }, { files, text }) => {
+function findVridClash(facts: HostFacts): ReturnType<Check['find']> {
+  const { config, adverts, assessment, keepalived, processes } = facts;
+  return given([adverts, assessment, keepalived], (seen, { observation, health }, { path, text, files }) => {
+    const running = 'value' in processes ? processes.value : [];
     const known = new Set([...observation.addresses, ...config.endpoints].map(({ address }) => address));
     const masters = [...health.keys()].map((endpoint) => endpoint.replace(/^\[?(.*?)\]?:\d+$/, '$1'));
     const strangers = seen.filter(({ source }) => !known.has(source) && !masters.includes(source));
@@ -120,11 +144,10 @@ function findVridClash({ config, adverts, assessment, keepalived }: HostFacts): 
           level: 'fail',
           title: `virtual_router_id ${vrid} of ${vip.address} is used by ${clash.source} for ${clash.addresses.join(', ')}`,
           why: 'Each takes the other for a member of its group: one of the two virtual IPs is held by nobody, or both move about.',
-          remedy: [
-            '# the same on every master',
-            `sed -i 's/virtual_router_id ${vrid}$/virtual_router_id ${free}/' ${quoteWords(files)}`,
-            'systemctl restart keepalived',
-          ],
+          remedy: changeVrid({ path, files, text: text ?? '', processes: running }, vip.address, {
+            from: vrid,
+            to: free,
+          }),
         },
       ];
     });
@@ -148,6 +171,10 @@ function findFreeVrid(adverts: readonly VrrpAdvert[], taken: number): number {
   return free;
 }
 
-function listAddresses({ vips }: Config): string {
-  return [...new Set(vips.map(({ address }) => address))].join(', ');
+function listOwn({ vips }: Config): string[] {
+  return [...new Set(vips.map(({ address }) => address))];
+}
+
+function listAddresses(config: Config): string {
+  return listOwn(config).join(', ');
 }

@@ -5,7 +5,7 @@ import { describeTable, type Plan } from '../plan.ts';
 import { type Check } from './check.ts';
 import { given, lookAtHost } from './fact.ts';
 import { type HostFacts } from './host-facts.ts';
-import { converge } from './remedies.ts';
+import { converge, restartAgent } from './remedies.ts';
 
 /** Whether vipnat's own part is as it should be. */
 export const ruleChecks: readonly Check[] = [
@@ -15,7 +15,7 @@ export const ruleChecks: readonly Check[] = [
   { code: 'stale-rules', find: findLeftovers },
 ];
 
-function findNoAgent({ agent, assessment }: HostFacts): ReturnType<Check['find']> {
+function findNoAgent({ agent, assessment, units }: HostFacts): ReturnType<Check['find']> {
   return lookAtHost(() => {
     if (agent !== null) return [];
     const isInstalled = 'value' in assessment && hasOwnRules(assessment.value.observation);
@@ -26,13 +26,17 @@ function findNoAgent({ agent, assessment }: HostFacts): ReturnType<Check['find']
         why: isInstalled
           ? 'Its rules are here and work on, but nobody repairs them or takes out an apiserver that dies.'
           : 'Should the VIP come here, it is not balanced.',
-        remedy: ['systemctl enable --now vipnat', '# or as a pod: docs/install.md'],
+        remedy: units.has('vipnat')
+          ? ['systemctl enable --now vipnat', '# or as a pod: docs/install.md']
+          : [
+              '# it is not installed as a service here. docs/install.md: as a DaemonSet, a static pod or a service',
+            ],
       },
     ];
   });
 }
 
-function findOtherVersion({ agent, version }: HostFacts): ReturnType<Check['find']> {
+function findOtherVersion({ agent, version, units }: HostFacts): ReturnType<Check['find']> {
   if (agent === null) return { notHere: 'no agent runs' };
   return lookAtHost(() => {
     if (agent.version === version) return [];
@@ -41,13 +45,13 @@ function findOtherVersion({ agent, version }: HostFacts): ReturnType<Check['find
         level: 'warn',
         title: `the agent is vipnat ${agent.version}, and this is ${version}`,
         why: 'What is reported below is by the rules of this version, which may differ from the agent’s.',
-        remedy: ['systemctl restart vipnat'],
+        remedy: restartAgent({ units }),
       },
     ];
   });
 }
 
-function findDifferences({ assessment, agent, flags }: HostFacts): ReturnType<Check['find']> {
+function findDifferences({ assessment, agent, flags, units }: HostFacts): ReturnType<Check['find']> {
   return given([assessment], ({ observation, plan }) => {
     if (agent === null && !hasOwnRules(observation)) {
       return { unknown: 'vipnat is not installed yet: no agent runs, and no rule of its is here' };
@@ -63,7 +67,7 @@ function findDifferences({ assessment, agent, flags }: HostFacts): ReturnType<Ch
             agent === null
               ? 'The VIP may not be balanced, and no agent is here to repair that.'
               : 'The agent has not repaired it: see its log for who changes them back, or run vipnat doctor again in a second.',
-          remedy: converge({ agent, flags }),
+          remedy: converge({ agent, flags, units }),
         },
       ];
     });
@@ -71,7 +75,7 @@ function findDifferences({ assessment, agent, flags }: HostFacts): ReturnType<Ch
 }
 
 /** I4: whatever any version wrote is recognised, and goes. */
-function findLeftovers({ assessment, agent, flags }: HostFacts): ReturnType<Check['find']> {
+function findLeftovers({ assessment, agent, flags, units }: HostFacts): ReturnType<Check['find']> {
   return given([assessment], ({ plan }) =>
     lookAtHost(() => {
       const drift = listDrift(plan, isOutdated);
@@ -81,7 +85,7 @@ function findLeftovers({ assessment, agent, flags }: HostFacts): ReturnType<Chec
           level: 'warn',
           title: `rules of an earlier version or configuration are left: ${describe(drift)}`,
           why: 'They still catch connections, to a VIP that is not one any more or to apiservers that are gone.',
-          remedy: converge({ agent, flags }),
+          remedy: converge({ agent, flags, units }),
         },
       ];
     }),

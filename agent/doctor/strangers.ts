@@ -10,7 +10,8 @@ import { quoteWords } from '../../lib/shell-words.ts';
 import { quoteText } from '../config/setting.ts';
 import { type Check } from './check.ts';
 import { type Finding, given, lookAt, type NotChecked } from './fact.ts';
-import { describeElsewhere } from './remedies.ts';
+import { isKeepalivedHere } from './held.ts';
+import { describeElsewhere, findUnit, isBalancedHere, migrateFirst } from './remedies.ts';
 import { type HostFacts } from './host-facts.ts';
 import { parseIpvs } from '../../lib/kube-proxy/ipvs.ts';
 
@@ -28,17 +29,22 @@ export function isKubeVip({ name }: HostProcess): boolean {
 }
 
 /** kube-proxy's own rules name a VIP only for Services that have it as an external address: its chains are left to it. */
-function findForeignRules({ config, assessment }: HostFacts): ReturnType<Check['find']> {
-  return given([assessment], ({ observation }) =>
+function findForeignRules(facts: HostFacts): ReturnType<Check['find']> {
+  const { config } = facts;
+  return given([facts.assessment], ({ observation }) =>
     lookAt(observation.rulesets, { notHere: 'no table of iptables is here' }, (ruleset) =>
       config.vips
         .filter(({ family }) => family === ruleset.family)
-        .flatMap((vip) => findTranslations(ruleset, vip)),
+        .flatMap((vip) => findTranslations(ruleset, vip, isBalancedHere(vip, facts))),
     ),
   );
 }
 
-function findTranslations({ family, backend, tables }: Ruleset, vip: Endpoint): Finding[] {
+function findTranslations(
+  { family, backend, tables }: Ruleset,
+  vip: Endpoint,
+  isBalanced: boolean,
+): Finding[] {
   const tool = toolName(family, backend);
   const chains = [...(tables.get('nat') ?? [])].filter(
     ([chain]) => !isOwnChain(chain) && !chain.startsWith('KUBE-'),
@@ -50,7 +56,9 @@ function findTranslations({ family, backend, tables }: Ruleset, vip: Endpoint): 
         level: 'fail',
         title: `nat ${quoteText(chain)} (${tool}) has another's rule for ${formatEndpoint(vip)}`,
         why: 'Whichever comes first has the connections, and a restart of either side changes which that is.',
-        remedy: [quoteWords([tool, '-t', 'nat', '-D', chain, ...splitRule(text)])],
+        remedy: isBalanced
+          ? [quoteWords([tool, '-t', 'nat', '-D', chain, ...splitRule(text)])]
+          : migrateFirst,
       })),
   );
 }
@@ -66,7 +74,8 @@ function isTranslation(text: string, { family, address, port }: Endpoint): boole
 }
 
 /** kube-vip's load balancer, or a virtual_server of keepalived. Our rules come first: IPVS sees what is for this host. */
-function findVirtualServers({ config, assessment, ipvs, kubeProxy }: HostFacts): ReturnType<Check['find']> {
+function findVirtualServers(facts: HostFacts): ReturnType<Check['find']> {
+  const { config, assessment, ipvs, kubeProxy } = facts;
   return given([ipvs, assessment], (text, { observation }) => {
     if (text === null) return { notHere: 'this kernel has no IPVS' };
     const servers = parseIpvs(text).map(({ address }) => (address === null ? '' : formatEndpoint(address)));
@@ -81,10 +90,12 @@ function findVirtualServers({ config, assessment, ipvs, kubeProxy }: HostFacts):
           why: isPruned
             ? 'Somebody else balances the same VIP (kube-vip, keepalived), and kube-proxy deletes its server every 30 s: it is in no network of --ipvs-exclude-cidrs.'
             : 'Somebody else balances the same VIP (kube-vip, keepalived), and takes over whenever our rules are gone.',
-          remedy: [
-            `ipvsadm -D -t ${name}`,
-            '# and switch it off where it comes from: lb_enable of kube-vip, virtual_server of keepalived',
-          ],
+          remedy: isBalancedHere(vip, facts)
+            ? [
+                `ipvsadm -D -t ${name}`,
+                '# and switch it off where it comes from: lb_enable of kube-vip, virtual_server of keepalived',
+              ]
+            : migrateFirst,
         },
       ];
     });
@@ -104,7 +115,8 @@ const apiserverNames = new Set([
   'apiserver',
 ]);
 
-function findForeignListeners({ config, listeners, processes }: HostFacts): ReturnType<Check['find']> {
+function findForeignListeners(facts: HostFacts): ReturnType<Check['find']> {
+  const { config, listeners, processes } = facts;
   return given([listeners, processes], (sockets, running) => {
     const reached = config.vips.flatMap((vip) =>
       sockets.filter((socket) => isReachedBy(vip, socket)).map((socket) => ({ vip, socket })),
@@ -113,18 +125,29 @@ function findForeignListeners({ config, listeners, processes }: HostFacts): Retu
       const owner = running.find(({ pid }) => pid === socket.pid);
       const name = formatEndpoint(socket);
       if (owner === undefined) return { unknown: `who listens on ${name} is not to be seen by this user` };
-      return apiserverNames.has(owner.name) ? [] : [describeListener(owner, name, formatEndpoint(vip))];
+      return apiserverNames.has(owner.name) ? [] : [describeListener(owner, socket, vip, facts)];
     });
   });
 }
 
-function describeListener(owner: HostProcess, socket: string, vip: string): Finding {
+function describeListener(owner: HostProcess, socket: Listener, vip: Endpoint, facts: HostFacts): Finding {
+  const asking = findCheck(facts);
   return {
     level: 'fail',
-    title: `${quoteText(owner.name)} (pid ${owner.pid}) listens on ${socket}, for ${vip}`,
+    title: `${quoteText(owner.name)} (pid ${owner.pid}) listens on ${formatEndpoint(socket)}, for ${formatEndpoint(vip)}`,
     why: 'It gets the VIP’s connections whenever vipnat leaves the VIP to its holder, where an apiserver should be.',
-    remedy: stop(owner),
+    remedy:
+      isBalancedHere(vip, facts) && asking === null
+        ? stop(owner, facts)
+        : [...migrateFirst, ...(asking ?? [])],
   };
+}
+
+/** A check of keepalived's that asks whoever is stopped moves the VIP for nothing. */
+function findCheck({ keepalived }: HostFacts): string[] | null {
+  if ('unknown' in keepalived || !/\b(?:vrrp_script|track_script)\b/.test(keepalived.value.text ?? ''))
+    return null;
+  return [`# its step 2 comes first: a vrrp_script of ${quoteText(keepalived.value.path)} may ask it`];
 }
 
 function isReachedBy(vip: Endpoint, { address, port }: Listener): boolean {
@@ -133,31 +156,37 @@ function isReachedBy(vip: Endpoint, { address, port }: Listener): boolean {
   );
 }
 
-function findKubeVip({ processes }: HostFacts): ReturnType<Check['find']> {
+function findKubeVip(facts: HostFacts): ReturnType<Check['find']> {
+  const { config, processes } = facts;
   return given([processes], (running) =>
     lookAt(running.filter(isKubeVip), { notHere: 'no kube-vip runs' }, (process): Finding[] | NotChecked => {
       if (!process.isSurelyHere) return describeElsewhere(process);
+      const isReplaced = isKeepalivedHere(running) && config.vips.every((vip) => isBalancedHere(vip, facts));
       return [
         {
           level: 'warn',
           title: `kube-vip (pid ${process.pid}) runs on this node`,
           why: 'It holds virtual IPs by leases of the API. With keepalived beside it both hold the VIP, and its load balancer competes with vipnat.',
-          remedy: stop(process),
+          remedy: isReplaced ? stop(process, facts) : migrateFirst,
         },
       ];
     }),
   );
 }
 
-/** As whoever started it does: systemd, the kubelet from a static pod, or somebody by hand. */
-function stop({ pid, name, group }: HostProcess): string[] {
-  const unit = /\/([\w@.:-]+\.service)$/.exec(group)?.[1];
-  if (unit !== undefined) return [`systemctl disable --now ${unit}`];
+/** As whoever started it does: systemd, the kubelet from a static pod, or somebody by hand. What may be an apiserver is not ended. */
+function stop(process: HostProcess, { assessment, listeners }: HostFacts): string[] {
+  const { pid, name, group } = process;
+  const unit = findUnit(process);
+  if (unit !== null) return [`systemctl disable --now ${unit}`];
   if (group.includes('kubepods')) {
     return [
       '# of a static pod:',
       quoteWords(['mv', `/etc/kubernetes/manifests/${name}.yaml`, '/etc/kubernetes/']),
     ];
   }
-  return [`kill ${pid}`];
+  const ports = 'value' in listeners ? listeners.value.filter((one) => one.pid === pid) : [];
+  const health = 'value' in assessment ? [...assessment.value.health.keys()] : [];
+  const mayServe = ports.some(({ port }) => health.some((text) => text.endsWith(`:${port}`)));
+  return [mayServe ? `# end it as it was started, unless it is an apiserver: pid ${pid}` : `kill ${pid}`];
 }

@@ -2,6 +2,7 @@ import { packageOf } from '../../lib/kernel/tool-errors.ts';
 import { type Check } from './check.ts';
 import { type Finding, given, lookAtHost } from './fact.ts';
 import { type HostFacts, sysctlNames } from './host-facts.ts';
+import { install } from './remedies.ts';
 
 /** Whether vipnat can do its work here at all. */
 export const toolChecks: readonly Check[] = [
@@ -39,7 +40,7 @@ function findMissingFirewallTool({ tools }: HostFacts): ReturnType<Check['find']
         level: 'fail',
         title: 'neither iptables nor nft is in PATH',
         why: 'vipnat has nothing to write rules with.',
-        remedy: ['apt-get install iptables'],
+        remedy: install('iptables', { tools }),
       },
     ];
   });
@@ -68,7 +69,7 @@ function findMissingInotifywait({ tools, assessment }: HostFacts): ReturnType<Ch
 function findMissing(tools: ReadonlySet<string>, tool: string, why: string): Finding[] {
   if (tools.has(tool)) return [];
   return [
-    { level: 'warn', title: `${tool} is not in PATH`, why, remedy: [`apt-get install ${packageOf(tool)}`] },
+    { level: 'warn', title: `${tool} is not in PATH`, why, remedy: install(packageOf(tool), { tools }) },
   ];
 }
 

@@ -2,53 +2,91 @@ import { type Endpoint } from '../../lib/address/endpoint.ts';
 import { keepalivedFile } from '../../lib/keepalived/find.ts';
 import { toolName } from '../../lib/kernel/tool-name.ts';
 import { quoteWords } from '../../lib/shell-words.ts';
-import { type ConnectOutcome } from '../health/apiserver.ts';
 import { advertises, findDoubles } from './adverts.ts';
 import { type Check } from './check.ts';
 import { type Finding, given, lookAt, type NotChecked } from './fact.ts';
 import { type HostFacts } from './host-facts.ts';
-import { isKeepalivedHere } from './keepalived.ts';
+import { type LinkHolder } from './holders.ts';
+import { isHeldElsewhere, isKeepalivedHere } from './held.ts';
+import { isKubeVip } from './strangers.ts';
 
 /** Whether each virtual IP is somewhere, and only there. */
 export const virtualIpChecks: readonly Check[] = [
   { code: 'vip-nowhere', find: findNobody },
   { code: 'vip-held-twice', find: findSeveralHolders },
+  { code: 'vip-held-without-vrrp', find: findForeignHolder },
   { code: 'vip-on-kube-ipvs0', find: findServiceAddress },
 ];
 
 function findNobody(facts: HostFacts): ReturnType<Check['find']> {
-  const { config, adverts, holderAnswers } = facts;
+  const { config, holderAnswers } = facts;
   return given([facts.assessment], ({ observation }) =>
     lookAt(config.vips, noVip, (vip): Finding[] | NotChecked => {
       if (observation.addresses.some(({ address }) => address === vip.address)) return [];
       const answer = holderAnswers.get(vip.address);
-      const isAdvertised =
-        'value' in adverts && adverts.value.some((advert) => advertises(advert, vip.address));
-      if (isAdvertised || answer?.kind === 'open' || answer?.kind === 'refused') return [];
+      if (isHeldElsewhere(vip, facts)) return [];
       if (answer === undefined) return { unknown: `nobody was asked for ${vip.address}` };
       if (answer.kind === 'untried')
         return { unknown: `no connection to ${vip.address} could be tried (${answer.code})` };
-      return [describeNobody(vip, answer, facts)];
+      return [describeNobody(vip, facts)];
     }),
   );
 }
 
 const noVip = { unknown: 'no virtual IP is named' };
 
-function describeNobody(
-  { address }: Endpoint,
-  answer: ConnectOutcome,
-  { processes, adverts }: HostFacts,
-): Finding {
-  const isSure = answer.kind === 'unreachable' || 'value' in adverts;
-  const isRunning = 'value' in processes && isKeepalivedHere(processes.value);
+/** A firewall can keep back every answer but that to ARP, or to neighbour discovery. */
+function describeNobody({ address }: Endpoint, { linkHolders, units }: HostFacts): Finding {
+  const isSure = 'value' in linkHolders && linkHolders.value.get(address) === null;
   return {
     level: isSure ? 'fail' : 'warn',
-    title: `${address} is held by nobody: not by this node, and no host answers for it`,
+    title: isSure
+      ? `${address} is held by nobody: not by this node, and no host on its network answers for it`
+      : `${address} may be held by nobody: not by this node, and no answer comes from it`,
     why: 'Clients reach no apiserver at all by it.',
-    remedy: isRunning
-      ? [`journalctl -u keepalived -n 50 --no-pager`, `systemctl restart keepalived`]
-      : [`systemctl restart keepalived`],
+    remedy: describeRevival(isSure, units),
+  };
+}
+
+/** Started beside a holder that it does not hear, keepalived holds the address as well. */
+function describeRevival(isSure: boolean, units: HostFacts['units']): string[] {
+  if (!units.has('keepalived')) {
+    return ['# no unit of keepalived is here: see what its pod says, or docs/install.md for how it is run'];
+  }
+  const restart = 'systemctl restart keepalived';
+  return ['journalctl -u keepalived -n 50 --no-pager', isSure ? restart : `# when nobody has it: ${restart}`];
+}
+
+/** Only members of the group give an address up when another one takes it. */
+function findForeignHolder(facts: HostFacts): ReturnType<Check['find']> {
+  const { config, adverts, assessment, linkHolders, processes } = facts;
+  return given([adverts, assessment, linkHolders, processes], (seen, { observation }, holders, running) => {
+    const local = new Set(observation.addresses.map(({ address }) => address));
+    return lookAt(config.vips, noVip, (vip): Finding[] | NotChecked => {
+      const holder = holders.get(vip.address);
+      if (holder === undefined) return { unknown: `who else has ${vip.address} cannot be asked from here` };
+      const isHere = local.has(vip.address);
+      const isMember = seen.some((advert) => advertises(advert, vip.address) && !local.has(advert.source));
+      if (holder === null || isMember || (!isHere && running.some(isKubeVip))) return [];
+      return [describeForeignHolder(vip, holder, isHere)];
+    });
+  });
+}
+
+function describeForeignHolder({ address }: Endpoint, holder: LinkHolder, isHere: boolean): Finding {
+  const name = [...holder.addresses, `MAC ${holder.mac}`].join(', ');
+  return {
+    level: isHere ? 'fail' : 'warn',
+    title: isHere
+      ? `${address} is held twice: by this node, and by a host that sends no VRRP here (${name})`
+      : `${address} is held by a host that sends no VRRP here (${name})`,
+    why: isHere
+      ? 'Clients come to one or the other by chance. That host does not hear of keepalived, and never gives the address up.'
+      : 'It does not hear of keepalived, and never gives the address up: a keepalived that starts here holds it as well.',
+    remedy: [
+      `# find the host by its MAC: the switch's table has its port, and ip neigh its other addresses`,
+      `# kube-vip there: docs/migrate.md. Else, on that host, after a look at what adds it: ip addr show to ${address}`,
+    ],
   };
 }
 

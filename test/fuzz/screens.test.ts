@@ -66,11 +66,16 @@ test('status shows an odd host without a sequence that a terminal would follow',
 function insistOnRemedy(line: string): void {
   if (line.startsWith('#')) return;
   const words = line
-    .replace(/^crictl stop \$\(crictl ps --name [\w-]+ -q\)$/, 'crictl stop')
+    .replace(/crictl stop \$\(crictl ps --name [\w'^$-]+ -q\)$/, 'crictl stop')
+    .replace(/ && (?:kill -HUP \d+|systemctl reload [\w@.:-]+|crictl stop)$/, '')
+    .replace(/^for step in -F -X; do (ip6?tables-\w+) -t \w+ -S \| sed -n "s[^"]*" \| xargs .*; done$/, '$1')
+    .replaceAll(/ && (?=mv |sed )/g, ' ')
+    .replace(/^ *\{? /, '')
+    .replace(/(?:; false; \};)?(?: \})? (?:&&|\|\|)$/, '')
     .replace('"$(hostname)"', 'm1')
     .replace(/^(ip6?tables(?:-nft|-legacy)?-save) (?:\||>)/, '$1')
     .replaceAll(/ \| (?=grep |ip6?tables|head|wc)/g, ' ')
-    .replace(/ > (?=\S+$|\$?'.*'$)/, ' ')
+    .replace(/ > (?=\S|\$?'.*')/, ' ')
     .replaceAll(/ ! /g, " '!' ");
   splitShellWords(words);
 }

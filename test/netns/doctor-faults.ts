@@ -1,42 +1,11 @@
 import { vips } from '../network/layout.ts';
+import { type Illness } from './illness.ts';
+import { keepalivedIllnesses } from './keepalived-faults.ts';
 import { renderKubeconfig, type SickHost } from './sick-host.ts';
 import { trackFileIllnesses } from './track-file-faults.ts';
 
-/** Something that is wrong with a host. */
-export interface Fault {
-  /** What doctor has to call it. */
-  readonly code: string;
-  readonly seed: (host: SickHost) => Promise<unknown>;
-  /** Takes back what the remedy leaves alone. */
-  readonly after?: (host: SickHost) => Promise<unknown>;
-}
-
-/** Faults that a host can have at the same time. */
-export interface Illness {
-  readonly name: string;
-  readonly faults: readonly Fault[];
-  /** What doctor is asked beside the VIP. */
-  readonly args?: readonly string[];
-}
-
 const vip = vips.ipv4;
 const kubernetes = '/etc/kubernetes';
-
-/** A keepalived that wants to hold an address. */
-const renderInstance = (address: string, priority: number) => `global_defs {
-  vrrp_version 3
-}
-vrrp_instance other {
-  state BACKUP
-  interface eth0
-  virtual_router_id 51
-  priority ${priority}
-  advert_int 0.3
-  virtual_ipaddress {
-    ${address}/32
-  }
-}
-`;
 
 const write = (path: string, text: string) => (host: SickHost) =>
   host.shell(`cat >${path} <<'END'\n${text}END\n`);
@@ -49,9 +18,7 @@ const startProgram = (name: string, port: number) =>
 while [ ! -s /run/program.log ]; do sleep 0.02; done
 rm /run/program.log`);
 
-let endOther: () => void = () => undefined;
-
-const listening = ['--capture', '1.2s'];
+const quick = ['--capture', '0s'];
 
 /** One after the other on the same host: each leaves it as it was. */
 export const illnesses: readonly Illness[] = [
@@ -100,16 +67,11 @@ export const illnesses: readonly Illness[] = [
       },
       { code: 'rules-differ', seed: shell(`${nat} -F VIPNAT`) },
       {
-        code: 'foreign-dnat',
-        seed: shell(
-          `${nat} -A PREROUTING -d ${vip}/32 -p tcp -m tcp --dport 6443 -m comment --comment "it's \\$(reboot)" -j DNAT --to-destination 10.77.0.12:6443`,
-        ),
-      },
-      {
         code: 'iptables-backends-mixed',
         // What a kube-proxy that was told to use the other backend leaves behind.
         seed: shell(
-          `(echo '*nat'; iptables-nft-save -t nat | grep '^:KUBE'; echo COMMIT) | iptables-legacy-restore`,
+          `(echo '*nat'; iptables-nft-save -t nat | grep '^:KUBE'; iptables-nft-save -t nat | grep '^-A PREROUTING.*KUBE-SERVICES'; echo COMMIT) |
+            iptables-legacy-restore`,
         ),
       },
       {
@@ -148,13 +110,22 @@ export const illnesses: readonly Illness[] = [
         },
       },
       { code: 'kube-proxy-down', seed: shell('systemctl stop kube-proxy') },
+      { code: 'apiserver-down', seed: shell('systemctl stop kube-apiserver') },
     ],
   },
   {
-    name: 'strangers',
-    args: ['--vip', `${vip}:8443`],
+    name: 'strangers beside an agent that balances the VIP',
+    args: [...quick, '--vip', `${vip}:8443`],
     faults: [
-      { code: 'apiserver-down', seed: shell('systemctl stop kube-apiserver') },
+      {
+        code: 'foreign-dnat',
+        seed: async (host) => {
+          await host.shell(`echo --vip ${vip}:8443 >/run/vipnat.arguments; systemctl start vipnat
+for try in $(seq 300); do vipnat check --vip ${vip} --vip ${vip}:8443 >/dev/null && break; sleep 0.1; done
+${nat} -A PREROUTING -d ${vip}/32 -p tcp -m tcp --dport 6443 -m comment --comment "it's \\$(reboot)" -j DNAT --to-destination 10.77.0.12:6443`);
+        },
+        after: shell(`rm /run/vipnat.arguments; systemctl stop vipnat; vipnat run --once --vip ${vip}`),
+      },
       { code: 'foreign-listener', seed: startProgram('haproxy', 8443) },
       { code: 'kube-vip-running', seed: startProgram('kube-vip', 2112) },
     ],
@@ -166,8 +137,10 @@ export const illnesses: readonly Illness[] = [
       {
         code: 'strict-arp-off',
         seed: shell('echo ipvs 200 >/run/kube-proxy.arguments; systemctl restart kube-proxy'),
-        after: shell('rm /run/kube-proxy.arguments; systemctl restart kube-proxy'),
+        after: shell('rm -f /run/kube-proxy.arguments; systemctl restart kube-proxy'),
       },
+      // Real here: no kernel of a namespace's host has ip_vs that has not been asked for it.
+      { code: 'ipvs-modules-missing', seed: () => Promise.resolve() },
       {
         code: 'agent-not-running',
         seed: () => Promise.resolve(),
@@ -182,68 +155,6 @@ export const illnesses: readonly Illness[] = [
       { code: 'keepalived-not-running', seed: shell('systemctl stop keepalived') },
     ],
   },
-  {
-    name: 'two who hold the VIP',
-    args: listening,
-    faults: [
-      {
-        code: 'vip-held-twice',
-        seed: async (host) => {
-          await host.shell('iptables-nft -A INPUT -p vrrp -j DROP');
-          endOther = host.startKeepalived('m2', renderInstance(vip, 254));
-          await waitForAddress(host, 'm2', vip);
-        },
-        after: async (host) => {
-          endOther();
-          await host.shell('iptables-nft -F INPUT');
-        },
-      },
-    ],
-  },
-  {
-    name: "somebody else's group",
-    args: listening,
-    faults: [
-      {
-        code: 'vrid-clash',
-        seed: async (host) => {
-          endOther = host.startKeepalived('client', renderInstance('10.77.0.99', 254));
-          await waitForAddress(host, 'client', '10.77.0.99');
-        },
-        after: () => {
-          endOther();
-          return Promise.resolve();
-        },
-      },
-    ],
-  },
-  {
-    name: 'a keepalived that the agent cannot reach',
-    faults: [
-      {
-        code: 'keepalived-untracked',
-        seed: shell(
-          'sed -i "/track_file {/,/}/d; /track_file serving {/,/}/d; s!/run/vipnat/keepalived/serving!!" /etc/keepalived/keepalived.conf',
-        ),
-      },
-    ],
-  },
+  ...keepalivedIllnesses,
   ...trackFileIllnesses,
-  {
-    name: 'a keepalived for another address',
-    faults: [
-      {
-        code: 'keepalived-lacks-vip',
-        seed: shell(`sed -i s/${vip}/10.77.0.51/ /etc/keepalived/keepalived.conf`),
-      },
-    ],
-  },
 ];
-
-async function waitForAddress({ cluster }: SickHost, machine: string, address: string): Promise<void> {
-  const namespace = cluster.namespaceOf(machine);
-  await cluster.namespaces.shell(
-    namespace,
-    `for try in $(seq 100); do ip -o addr show dev eth0 | grep -q ' ${address}/' && exit; sleep 0.1; done; exit 1`,
-  );
-}

@@ -1,5 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { illnesses } from './doctor-faults.ts';
+import { type Fault } from './illness.ts';
+import { vips } from '../network/layout.ts';
 import { SickHost, type Told } from './sick-host.ts';
 import { limitMs, waitUntil } from './vipnat.ts';
 
@@ -32,6 +34,31 @@ test(
   limitMs,
 );
 
+describe('a VIP of another host is held by somebody', () => {
+  test.each([
+    ['drops what it does not know', 'iptables-nft -A INPUT -j DROP'],
+    ['rejects it', 'iptables-nft -A INPUT -j REJECT --reject-with icmp-host-prohibited'],
+  ])(
+    'whose firewall %s',
+    async (_, rule) => {
+      const other = host.cluster.namespaceOf('client');
+      await host.shell('systemctl stop keepalived');
+      await host.cluster.namespaces.shell(other, `${rule}; ip addr add ${vips.ipv4}/32 dev eth0`);
+      const told = await host.examine(['--capture', '1.2s']);
+      await host.cluster.namespaces.shell(
+        other,
+        `iptables-nft -F INPUT; ip addr del ${vips.ipv4}/32 dev eth0`,
+      );
+      await host.shell('systemctl start keepalived');
+      await host.waitForVip();
+      const levels = new Map(told.map(({ code, level }) => [code, level]));
+      expect(levels.get('vip-nowhere')).toBe('ok');
+      expect(levels.get('vip-held-without-vrrp')).toBe('warn');
+    },
+    limitMs,
+  );
+});
+
 describe('each fault is named, and its remedy works', () => {
   test('there are enough of them', () => {
     const codes = illnesses.flatMap(({ faults }) => faults.map(({ code }) => code));
@@ -54,9 +81,19 @@ describe('each fault is named, and its remedy works', () => {
       const describeFound = () => `told of ${codes.join(', ')}: ${JSON.stringify(found, null, 2)}`;
       await waitUntil(() => isNamed(({ length }) => length === codes.length), describeFound);
       for (const { remedy = [] } of found) await host.shell(remedy.join('\n'));
+      await followAll(faults, found);
       await waitUntil(() => isNamed(({ length }) => length === 0), describeFound);
       for (const { after } of faults) await after?.(host);
     },
     limitMs,
   );
 });
+
+/** Does what the comments say, and then once more what the commands do. */
+async function followAll(faults: readonly Fault[], found: readonly Told[]): Promise<void> {
+  for (const { code, follow } of faults) {
+    const { remedy = [] } = found.find((one) => one.code === code) ?? {};
+    await follow?.(host, remedy);
+    if (follow !== undefined) await host.shell(remedy.join('\n'));
+  }
+}

@@ -68,7 +68,7 @@ const units = {
   kubelet: 'systemctl start kube-apiserver; echo ready; exec sleep infinity',
   'kube-apiserver': `exec ${node} ${programOf('apiserver.ts')} m1 6443 /etc/kubernetes/pki/apiserver.crt /etc/kubernetes/pki/apiserver.key`,
   'kube-proxy': `exec ${node} ${programOf('kube-proxy-health.ts')} $(cat /run/kube-proxy.arguments 2>/dev/null || echo iptables 200)`,
-  vipnat: `exec vipnat run --vip ${vips.ipv4}`,
+  vipnat: `exec vipnat run --vip ${vips.ipv4} $(cat /run/vipnat.arguments 2>/dev/null)`,
 };
 
 const manifest = `apiVersion: v1
@@ -177,7 +177,9 @@ export class SickHost {
     await this.#mountFiles(namespace);
     [this.#kubeProxy] = await startProxies(this.cluster, ['m1'], 'nft', ['ipv4']);
     // keepalived drops a track file whose folder is missing.
-    await this.shell(`mkdir -p /etc/kubernetes/manifests /etc/keepalived /run/vipnat/keepalived
+    await this
+      .shell(`mkdir -p /etc/kubernetes/manifests /etc/keepalived /etc/systemd/system /run/vipnat/keepalived
+touch /etc/systemd/system/keepalived.service /etc/systemd/system/kubelet.service /etc/systemd/system/vipnat.service
 cat >/etc/kubernetes/manifests/kube-apiserver.yaml <<'END'
 ${manifest}END
 cat >/etc/kubernetes/scheduler.conf <<'END'

@@ -1,4 +1,4 @@
-import { type Illness } from './doctor-faults.ts';
+import { type Illness } from './illness.ts';
 import { type SickHost } from './sick-host.ts';
 
 const shell = (text: string) => (host: SickHost) => host.shell(text);

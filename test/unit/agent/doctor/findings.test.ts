@@ -1,7 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { type HostFacts, sysctlNames } from '../../../../agent/doctor/host-facts.ts';
 import {
-  conf,
   kubeconfig,
   withConfiguration,
   withFile,
@@ -22,8 +21,8 @@ describe('is told, with the command that mends it:', () => {
       'fail',
       'sudo vipnat doctor --vip=10.77.0.50:6443',
     ],
-    ['no-firewall-tool', { tools: new Set(['conntrack']) }, 'fail', 'apt-get install iptables'],
-    ['conntrack-missing', { tools: new Set(['nft']) }, 'warn', 'apt-get install conntrack'],
+    ['no-firewall-tool', { tools: new Set(['conntrack', 'apt-get']) }, 'fail', 'apt-get install iptables'],
+    ['conntrack-missing', { tools: new Set(['nft', 'apt-get']) }, 'warn', 'apt-get install conntrack'],
     [
       'conntrack-nearly-full',
       {
@@ -68,13 +67,13 @@ describe('is told, with the command that mends it:', () => {
       'keepalived-lacks-vip',
       withConfiguration('vrrp_instance x {\n virtual_router_id 7\n virtual_ipaddress { 10.77.0.9 }\n}'),
       'warn',
-      'systemctl restart keepalived',
+      'vipnat keepalived --vip=10.77.0.50:6443',
     ],
     [
       'keepalived-untracked',
       withConfiguration(keepalivedText.replace('serving"', 'other"')),
       'warn',
-      'systemctl restart keepalived',
+      'keepalived --config-test --use-file=/etc/keepalived/keepalived.conf && kill -HUP 7',
     ],
     ['track-file-dropped', { trackFile: { value: { says: '0', isWatched: false } } }, 'warn', 'kill -HUP 7'],
     [
@@ -115,7 +114,7 @@ describe('is told, with the command that mends it:', () => {
         },
       },
       'fail',
-      `sed -i 's/virtual_router_id 51$/virtual_router_id 53/' ${conf}`,
+      '#      virtual_router_id 53',
     ],
     [
       'kubeconfig-at-vip',
@@ -134,6 +133,12 @@ describe('is told, with the command that mends it:', () => {
       { kubeProxy: { status: 503, ipvs: null } },
       'fail',
       'kubectl -n kube-system delete pod -l k8s-app=kube-proxy --field-selector spec.nodeName="$(hostname)"',
+    ],
+    [
+      'kube-proxy-unhealthy',
+      { kubeProxy: { status: 500, ipvs: null } },
+      'fail',
+      'kubectl -n kube-system logs -l k8s-app=kube-proxy --tail 20',
     ],
     [
       'foreign-virtual-server',
