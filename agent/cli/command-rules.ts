@@ -5,10 +5,14 @@ import { type OptionName } from '../config/options.ts';
 import { findManifestProblems } from '../manifest/problems.ts';
 import { type ConfiguredCommand } from './invocation.ts';
 
-/** What a command lacks in a configuration that may be right in itself, one line each. What could not be read is not called missing. */
+/**
+ * What a command lacks in a configuration that may be right in itself, one line each. What could not be read is not called
+ * missing. `reason` says why the running agent was of no help, for a command that asked it.
+ */
 export function findCommandProblems(
   command: ConfiguredCommand,
   { config, unreadable }: Pick<ConfigReading, 'config' | 'unreadable'>,
+  reason?: string | null,
 ): string[] {
   if (command.name === 'cleanup') return [];
   const problems: string[] = [];
@@ -18,12 +22,16 @@ export function findCommandProblems(
     );
   }
   if (config.vips.length === 0 && !unreadable.has('vip')) {
-    problems.push('no virtual IP given. Example: --vip 10.0.0.50:6443');
+    problems.push(explainNoVip(reason));
   }
   if (command.name === 'plan' && command.options.offline)
     problems.push(...findOfflineProblems(config, unreadable));
   if (command.name === 'manifest') problems.push(...findManifestProblems(command.options, config));
   return problems;
+}
+
+function explainNoVip(reason: string | null | undefined): string {
+  return `no virtual IP given${typeof reason === 'string' ? `, and ${reason}` : ''}. Example: --vip 10.0.0.50:6443`;
 }
 
 /** Nothing may be read, so whatever the way to balance needs must be given. */

@@ -1,13 +1,14 @@
 import { VipnatError } from '../../lib/errors.ts';
-import { toAscii } from '../../lib/printable.ts';
 import { exitStatuses } from '../../lib/exit-status.ts';
+import { toAscii, toPrintableLine } from '../../lib/printable.ts';
 import { configVariable, type Environment } from '../config/environment.ts';
-import { type ConfigReading, readConfig } from '../config/load.ts';
+import { type ConfigReading, type ConfigSources, readConfig } from '../config/load.ts';
 import { parseCommandLine } from './command-line.ts';
 import { findCommandProblems } from './command-rules.ts';
 import { type ErrorForm, formatError } from './error-text.ts';
 import { type ConfiguredCommand, type ConfiguredInvocation } from './invocation.ts';
 import { type ColourChoice, proseWidth, readScreen, type Screen, type Terminal } from './screen.ts';
+import { type DiagnosticReading } from './running-agent.ts';
 import { version } from './version.ts';
 
 /** What the program has of its process. */
@@ -42,7 +43,7 @@ export async function runProgram(host: ProgramHost): Promise<number> {
       return exitStatuses.done;
     }
     form = guessForm(invocation, host.environment);
-    const reading = await checkConfig(invocation, host.environment);
+    const reading = await checkConfig(invocation, host);
     form = toForm(invocation.command, reading.config);
     return await runCommand(invocation, reading, host);
   } catch (error) {
@@ -75,16 +76,32 @@ function toForm(
 
 async function checkConfig(
   invocation: ConfiguredInvocation,
-  environment: Environment,
+  { environment, stderr }: ProgramHost,
 ): Promise<ConfigReading> {
   const { command, flags, problems } = invocation;
   const variable = environment[configVariable];
   const file = invocation.file ?? (variable === '' ? undefined : variable);
   const isForElsewhere = command.name === 'manifest';
-  const reading = await readConfig({ flags, environment, file, isForElsewhere });
-  const all = [...problems, ...reading.problems, ...findCommandProblems(command, reading)];
+  const sources = { flags, environment, file, isForElsewhere };
+  const { reading, notes, reason } = isDiagnostic(command)
+    ? await askAgentFirst(sources)
+    : { reading: await readConfig(sources), notes: [], reason: null };
+  const all = [...problems, ...reading.problems, ...findCommandProblems(command, reading, reason)];
   if (all.length > 0) throw new VipnatError('CONFIG_INVALID', all.join('\n'));
+  for (const note of notes) stderr(`${toPrintableLine(note)}\n`);
   return reading;
+}
+
+/** What tells how the host is beside the agent, by the agent's own configuration. */
+function isDiagnostic(command: ConfiguredCommand): boolean {
+  if (command.name === 'plan') return !command.options.offline;
+  return ['check', 'status', 'doctor'].includes(command.name);
+}
+
+/** Loaded late: what prints rules offline asks nobody. */
+async function askAgentFirst(sources: ConfigSources): Promise<DiagnosticReading> {
+  const { readDiagnosticConfig } = await import('./running-agent.ts');
+  return await readDiagnosticConfig(sources);
 }
 
 /** Each command loads its own part only: what prints rules in 100 ms must not wait for what the agent needs. */

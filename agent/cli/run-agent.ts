@@ -21,6 +21,7 @@ import { createApiserver } from '../health/probe-connections.ts';
 import { activityPath } from '../http/agent-activity.ts';
 import { apiPath } from '../http/agent-api.ts';
 import { healthPath, toHealthAnswer } from '../http/agent-health.ts';
+import { optionsPath, toOptionsAnswer } from '../http/agent-options.ts';
 import { type Page } from '../http/pages.ts';
 import { type AgentInfo, claimPresence } from '../http/presence.ts';
 import { Fifo } from '../../lib/kernel/fifo.ts';
@@ -64,6 +65,7 @@ export async function runAgent(config: Config, info: AgentInfo): Promise<number>
     [healthPath, () => toHealthAnswer(agent.health)],
     [apiPath, () => agent.apiWord],
     [activityPath, () => agent.activity],
+    [optionsPath, () => toOptionsAnswer(config)],
   ]);
   const release = await claimPresence(info, answers);
   const pages = metrics && createAgentPages({ agent, info, metrics, kernel, clock, config });

@@ -10,7 +10,12 @@ import { nameFlag, type OptionName, optionNames } from './options.ts';
 export function toArguments(config: Config, names: ReadonlySet<OptionName>): string[] {
   return optionNames
     .filter((name) => names.has(name))
-    .flatMap((name) => formatters[name](config).map((text) => `${nameFlag(name)}=${text}`));
+    .flatMap((name) => toTexts(config, name).map((text) => `${nameFlag(name)}=${text}`));
+}
+
+/** The texts that an option's flag can be given for the same value; none where it holds nothing. */
+export function toTexts(config: Config, name: OptionName): readonly string[] {
+  return formatters[name](config);
 }
 
 /** Each text gets a flag of its own. */

@@ -1,4 +1,5 @@
 import { sortEndpoints } from '../../lib/address/endpoint.ts';
+import { fitAgentSettings } from './agent-settings.ts';
 import { type Config } from './config.ts';
 import { findConflicts } from './conflicts.ts';
 import { type Environment, readEnvironment } from './environment.ts';
@@ -12,6 +13,7 @@ import {
   type Problem,
   quoteText,
   type Setting,
+  type Settings,
   type SourceReading,
 } from './setting.ts';
 
@@ -23,6 +25,8 @@ export interface ConfigSources {
   readonly file: string | undefined;
   /** Whether it is for another host: then files that it names are not looked for on this one. False by default. */
   readonly isForElsewhere?: boolean;
+  /** What the running agent has: it counts where nobody gives anything else. */
+  readonly agent?: Settings;
 }
 
 /** What the sources come to. The configuration counts only when there are no problems. */
@@ -41,10 +45,11 @@ export interface ConfigReading {
 
 /** Reads and checks the configuration. A flag counts before a variable, a variable before the file, that before the default. */
 export async function readConfig(sources: ConfigSources): Promise<ConfigReading> {
-  const { flags, environment, file, isForElsewhere = false } = sources;
+  const { flags, environment, file, isForElsewhere = false, agent = new Map() } = sources;
   const fromEnvironment = readEnvironment(environment);
   const fromFile = await readFile(file);
-  const settings = new Map([...fromFile.settings, ...fromEnvironment.settings, ...readFlags(flags)]);
+  const own = new Map([...fromFile.settings, ...fromEnvironment.settings, ...readFlags(flags)]);
+  const settings = new Map([...fitAgentSettings(agent, own), ...own]);
   const { values, problems, unreadable } = checkValues(settings);
   const isFileLost = fromFile.problems.length > 0 && fromFile.settings.size === 0;
   const lost = isFileLost ? optionNames.filter((name) => !settings.has(name)) : [];
@@ -59,7 +64,7 @@ export async function readConfig(sources: ConfigSources): Promise<ConfigReading>
       ]),
     ],
     unreadable: new Set([...unreadable, ...lost]),
-    given: new Set(optionNames.filter((name) => settings.has(name))),
+    given: new Set(optionNames.filter((name) => own.has(name))),
   };
 }
 

@@ -10,7 +10,10 @@ import { createBoundedServer } from './bounded-server.ts';
 import { scheduleRunningLimit, systemClock } from '../../lib/kernel/clock.ts';
 import { toPrintableLine } from '../../lib/printable.ts';
 
-const socketPath = '\0vipnat-agent';
+/** The agent's abstract name, without its NUL. */
+export const socketName = 'vipnat-agent';
+
+const socketPath = `\0${socketName}`;
 
 /** The holder is on this host and has its answer ready: longer means that it hangs, and more that it is no agent. */
 const askTimeoutMs = 1000;

@@ -14,7 +14,7 @@ import { type NetlinkMessage, parseMessages } from './netlink-messages.ts';
 import { toolNotPermitted } from './tool-errors.ts';
 
 /** Which part of the kernel is asked. */
-export type NetlinkProtocol = 'netfilter' | 'route';
+export type NetlinkProtocol = 'netfilter' | 'route' | 'sock-diag';
 
 /** One question. */
 export interface NetlinkRequest {
@@ -69,7 +69,7 @@ export function createNetlinkClient(protocol: NetlinkProtocol): NetlinkClient {
 }
 
 /** Protocol numbers of linux/netlink.h. */
-const protocolToNumber: Record<NetlinkProtocol, number> = { route: 0, netfilter: 12 };
+const protocolToNumber: Record<NetlinkProtocol, number> = { route: 0, 'sock-diag': 4, netfilter: 12 };
 
 async function openSocket(protocol: NetlinkProtocol): Promise<RawNetlinkSocket> {
   // Imported late: loading the native addon costs 20 ms, and most commands never get here.

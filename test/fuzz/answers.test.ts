@@ -13,6 +13,9 @@ import { judge } from '../../agent/health/probe-connections.ts';
 import { readAgentActivityAnswer } from '../../agent/http/agent-activity.ts';
 import { readAgentApiAnswer } from '../../agent/http/agent-api.ts';
 import { readAgentHealthAnswer } from '../../agent/http/agent-health.ts';
+import { isOptionName } from '../../agent/config/options.ts';
+import { readAgentSettings } from '../../agent/config/agent-settings.ts';
+import { readAgentOptionsAnswer } from '../../agent/http/agent-options.ts';
 import { readAgentInfo } from '../../agent/http/presence.ts';
 import { eventLines, listings, agentAnswers } from './generate/api.ts';
 import { makeEndpoint } from './generate/balances.ts';
@@ -131,6 +134,7 @@ test('what holds the agent’s name answers: nothing that is no address, number 
       checkApiWord(json);
       for (const line of listLines(json)) insist(!hasControl(line), `no line: ${JSON.stringify(line)}`);
       readAgentActivityAnswer(json);
+      checkOptions(json);
     },
   });
 });
@@ -149,6 +153,21 @@ function checkApiWord(json: unknown): void {
     insist(parseAddress(address)?.family === family, `no address: ${JSON.stringify(address)}`);
   }
   checkTime(affinitySeconds);
+}
+
+/** What a diagnostic takes for its configuration: texts that the agent told, for options that make sense. */
+function checkOptions(json: unknown): void {
+  const told = readAgentOptionsAnswer(json);
+  const settings = told === null ? null : readAgentSettings(told);
+  if (settings === null) return;
+  const texts = Object.values(told ?? {}).flat();
+  for (const [name, { value }] of settings) {
+    insist(isOptionName(name), `no option: ${JSON.stringify(name)}`);
+    for (const text of [value].flat()) {
+      const isTold = typeof text === 'string' && texts.some((one) => one.includes(text));
+      insist(isTold, `nobody told ${JSON.stringify(text)}`);
+    }
+  }
 }
 
 const noView = { endpoints: {}, clusterIps: {}, affinitySeconds: null };

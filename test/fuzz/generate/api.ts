@@ -51,6 +51,18 @@ export const eventLines: readonly object[] = [
 
 /** What an agent answers at each of its paths. */
 export const agentAnswers: readonly object[] = [
+  {
+    options: {
+      vip: ['10.77.0.50:6443', '[fd00:77::50]:6443'],
+      mode: ['direct'],
+      clusterIp: ['10.96.0.1'],
+      endpoints: ['10.77.0.11:6443,[fd00:77::11]:6443'],
+      probeInterval: ['250ms'],
+      caFile: [],
+      nodeName: ['m1'],
+      stateDir: ['/var/lib/vipnat'],
+    },
+  },
   { version: '0.1.0', pid: 4711, since: '2026-01-01T00:00:00.000Z' },
   {
     proxyBesideApi: { ipv4: [{ family: 'ipv4', address: '10.77.0.12', port: 6443 }], ipv6: [] },
