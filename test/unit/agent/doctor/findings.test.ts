@@ -135,12 +135,6 @@ describe('is told, with the command that mends it:', () => {
       'kubectl -n kube-system delete pod -l k8s-app=kube-proxy --field-selector spec.nodeName="$(hostname)"',
     ],
     [
-      'kube-proxy-unhealthy',
-      { kubeProxy: { status: 500, ipvs: null } },
-      'fail',
-      'kubectl -n kube-system logs -l k8s-app=kube-proxy --tail 20',
-    ],
-    [
       'foreign-virtual-server',
       {
         ipvs: {
