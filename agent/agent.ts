@@ -27,6 +27,7 @@ import { type Meter } from './metrics/meter.ts';
 import { type AgentState } from './metrics/samples.ts';
 import { Tally } from './metrics/tally.ts';
 import { Report } from './report.ts';
+import { UnreadReport } from './unread-report.ts';
 
 /** All that an agent needs of the world. */
 export interface AgentPorts {
@@ -90,7 +91,7 @@ export class Agent {
       report: createKeeperReport(logger, tally),
     });
     this.#report = new Report(logger, clock, events);
-    const report = tellAll([this.#report, tally, this.#lastLook]);
+    const report = tellAll([this.#report, new UnreadReport(logger), tally, this.#lastLook]);
     this.#serving = new ServingKeeper(ports.trackFile, clock, report);
     this.#notices = new NoticeReader(ports.notices, clock, (notice, before) => {
       sayNotice(logger, notice, before);

@@ -15,6 +15,7 @@ import { chooseUsable, type HealthView } from './health/usable.ts';
 import { type Memory, printKey, unseenVip, type VipMemory } from './memory.ts';
 import { type Observation } from './observe.ts';
 import { plan, type Plan } from './plan.ts';
+import { nameUnread } from './unread.ts';
 import { toRoute } from './route.ts';
 
 /** A whole look: what was seen, how each VIP goes, what to write for it, and what to remember. */
@@ -64,6 +65,8 @@ export function assess({ observation, health, memory }: Basis, config: Config): 
     memory: {
       ...memory,
       ...rememberApiservers({ observation, config, memory }),
+      backend: observation.backend.value,
+      unread: rememberUnread(observation, memory),
       affinity: rememberAffinity(observation, config.vips, memory),
       vips: new Map(
         decisions.map(({ vip, isBypass }, index) => [
@@ -73,6 +76,11 @@ export function assess({ observation, health, memory }: Basis, config: Config): 
       ),
     },
   };
+}
+
+function rememberUnread({ unread }: Observation, before: Memory): Memory['unread'] {
+  const names = nameUnread(unread);
+  return { names, isNew: names !== '' && names !== before.unread.names };
 }
 
 interface Case {
@@ -164,7 +172,10 @@ function toBalance(decision: Decision, observation: Observation, config: Config)
   };
 }
 
-/** Whether one more look like this one ends a bypass. */
+/** Whether another look soon may end a bypass, or read what just became unreadable. */
 export function isUndecided({ memory }: Pick<Assessment, 'memory'>): boolean {
-  return [...memory.vips.values()].some(({ isBypass, agreedLooks }) => isBypass && agreedLooks > 0);
+  return (
+    memory.unread.isNew ||
+    [...memory.vips.values()].some(({ isBypass, agreedLooks }) => isBypass && agreedLooks > 0)
+  );
 }

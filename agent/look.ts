@@ -29,12 +29,12 @@ export interface HealthSource {
   watch(watched: Watched): HealthView | Promise<HealthView>;
 }
 
-/** All of the kernel, always: leftovers may be in any backend and family. */
+/** All of the kernel, always: leftovers may be in any backend and family. What of it is needed is another matter, see unread.ts. */
 export const everything = { families, backends, nftServiceChain };
 
 /**
  * Reads everything and assesses it. Writes nothing.
- * @throws VipnatError when any part cannot be read or understood (I1).
+ * @throws VipnatError when a part that is needed cannot be read or understood (I1).
  */
 export async function look(ports: LookPorts, config: Config, memory: Memory): Promise<Assessment> {
   const known = await learn(ports, config, memory);
@@ -57,7 +57,8 @@ async function learn(
     kernel.read(everything),
     config.proxyMode === 'auto' ? askProxyMode() : null,
   ]);
-  const observe = (view: ApiView | null) => interpret(reading, asked, addClusterIps(config, view));
+  const observe = (view: ApiView | null) =>
+    interpret(reading, asked, addClusterIps(config, view), memory.backend);
   const first = { observation: observe(memory.api), memory };
   const { endpoints, localAddresses } = listWatched(first, config);
   const view = await api.consult({

@@ -32,6 +32,10 @@ export interface Memory {
   readonly vips: ReadonlyMap<string, VipMemory>;
   /** How a backend's tool prints rules of ours that read differently from what was written, by `backend id`. */
   readonly prints: ReadonlyMap<string, string>;
+  /** What rules were written to, or found in sync in; null before the first look. */
+  readonly backend: RuleBackend | null;
+  /** What of the rules was unread, see nameUnread, and whether it was not in the look before. */
+  readonly unread: { readonly names: string; readonly isNew: boolean };
   /** Families that could not be made to forward. */
   readonly unforwardable: ReadonlySet<Family>;
 }
@@ -48,6 +52,8 @@ export const emptyMemory: Memory = {
   proxyBesideApi: {},
   vips: new Map(),
   prints: new Map(),
+  backend: null,
+  unread: { names: '', isNew: false },
   unforwardable: new Set(),
 };
 

@@ -7,19 +7,20 @@ import {
   type KernelReading,
   type LocalAddress,
   type RuleBackend,
+  type UnreadRules,
 } from '../lib/kernel/port.ts';
 import { type Finding } from '../lib/finding.ts';
 import { type IptablesProxyView, readIptablesProxy } from '../lib/kube-proxy/iptables.ts';
 import { findServiceServer, parseIpvs, type ServiceServer } from '../lib/kube-proxy/ipvs.ts';
-import { decideProxyMode, type ProxyMode } from '../lib/kube-proxy/mode.ts';
+import { decideProxyMode, isProxyMode, type ProxyMode } from '../lib/kube-proxy/mode.ts';
 import { type NftProxyView, readNftProxy } from '../lib/kube-proxy/nftables.ts';
 import { chooseBackend } from '../lib/netfilter/iptables/backend.ts';
-import { parseSave } from '../lib/netfilter/iptables/parse.ts';
 import { type Ruleset } from '../lib/netfilter/iptables/ruleset.ts';
-import { parseNftTable } from '../lib/netfilter/nftables/parse.ts';
 import { type NftRuleset } from '../lib/netfilter/nftables/ruleset.ts';
 import { chooseRuleBackend } from '../lib/netfilter/rule-backend.ts';
 import { type Config } from './config/config.ts';
+import { understandRules } from './seen-rules.ts';
+import { requireNeeded } from './unread.ts';
 
 /** kube-proxy's part in one family. */
 export interface FamilyView {
@@ -30,7 +31,7 @@ export interface FamilyView {
   readonly nftables: NftProxyView | null;
 }
 
-/** One complete look at the kernel, understood. */
+/** One look at the kernel, complete in all that is needed (I1), understood. */
 export interface Observation {
   readonly rulesets: readonly Ruleset[];
   readonly nftRulesets: readonly NftRuleset[];
@@ -42,48 +43,55 @@ export interface Observation {
   readonly backend: Finding<RuleBackend>;
   readonly proxyMode: Finding<ProxyMode>;
   readonly views: Readonly<Record<Family, FamilyView>>;
+  /** What could not be read or understood, and is not needed. */
+  readonly unread: readonly UnreadRules[];
 }
 
 /**
- * Understands what was read. Pure.
- * @throws VipnatError TABLE_INCOMPATIBLE or TOOL_OUTPUT_UNEXPECTED when a part cannot be understood: an
- *   observation is complete or none (I1).
+ * Understands what was read. `before` is what rules were written to so far: where the choice would rest on what is
+ * unread, it stays. Pure.
+ * @throws VipnatError when a part that is needed could not be read or understood, with its reason: an observation
+ *   is complete in what it needs, or none (I1).
  */
-export function interpret(reading: KernelReading, asked: string | null, config: Config): Observation {
-  const rulesets = reading.iptables.map(parseSave);
+export function interpret(
+  reading: KernelReading,
+  asked: string | null,
+  config: Config,
+  before: RuleBackend | null = null,
+): Observation {
+  const { rulesets, nftRulesets, unread } = understandRules(reading);
   const views = {
     ipv4: viewFamily('ipv4', reading, rulesets, config),
     ipv6: viewFamily('ipv6', reading, rulesets, config),
   };
   const all = families.map((family) => views[family]);
+  const iptablesViews = all.flatMap(({ iptables }) => iptables.map(({ view }) => view));
   const proxyMode = decideProxyMode({
     asked,
     configured: config.proxyMode,
-    iptables: all.flatMap(({ iptables }) => iptables.map(({ view }) => view)),
+    iptables: iptablesViews,
     hasIpvsServer: all.some(({ ipvs }) => ipvs.server !== null),
     hasNftEdge: all.some(({ nftables }) => nftables !== null && nftables.liveEdge !== null),
   });
-  const nftRulesets = reading.nftTables.map(parseNftTable);
-  return {
-    rulesets,
-    nftRulesets,
-    addresses: reading.addresses,
-    forwarding: reading.forwarding,
-    advertised: reading.advertised,
-    views,
-    backend: chooseRuleBackend({
-      configured: config.iptables,
-      iptables: chooseBackend(
-        rulesets,
-        config.iptables === 'none' ? 'auto' : config.iptables,
-        findLiveBackend(all),
-      ),
-      hasIptables: coversVips(rulesets, config),
-      hasNft: nftRulesets.length > 0,
-      isNftProxy: proxyMode.value === 'nftables',
+  const backend = chooseRuleBackend({
+    configured: config.iptables,
+    iptables: chooseBackend(rulesets, config.iptables === 'none' ? 'auto' : config.iptables, {
+      liveEdge: findLiveBackend(all),
+      before: before === 'nftables' ? null : before,
+      ...listBackends(rulesets, unread, config),
     }),
-    proxyMode,
-  };
+    hasIptables: coversVips([...rulesets, ...unread.filter((one) => one.backend !== 'nftables')], config),
+    hasNft: [...nftRulesets, ...unread].some((one) => one.backend === 'nftables'),
+    isNftProxy: proxyMode.value === 'nftables',
+  });
+  requireNeeded(unread, {
+    families: new Set(config.vips.map(({ family }) => family)),
+    backend: backend.value,
+    proxyMode: proxyMode.value,
+    isModeByRules: !isModeTold(asked, config) && !iptablesViews.some(isAlive),
+  });
+  const { addresses, forwarding, advertised } = reading;
+  return { rulesets, nftRulesets, addresses, forwarding, advertised, views, backend, proxyMode, unread };
 }
 
 /** What kube-proxy has as apiservers of this family, in the mode it runs in; null when it has no say. */
@@ -123,6 +131,16 @@ function findLiveBackends(views: readonly IptablesProxyView[]): IptablesProxyVie
   return (live.find(({ isHooked }) => isHooked) ?? live[0])?.backends ?? null;
 }
 
+/** Whether the mode is known without the kernel's rules. */
+function isModeTold(asked: string | null, { proxyMode }: Config): boolean {
+  return proxyMode !== 'auto' || isProxyMode(asked);
+}
+
+/** Rules that packets get to and that lead to the service: they come first, whatever is in nftables. */
+function isAlive({ isHooked, liveEdge }: IptablesProxyView): boolean {
+  return isHooked && liveEdge !== null;
+}
+
 function viewFamily(
   family: Family,
   reading: KernelReading,
@@ -145,8 +163,25 @@ function viewFamily(
   };
 }
 
-function coversVips(rulesets: readonly Ruleset[], { vips }: Config): boolean {
-  return vips.every((vip) => rulesets.some(({ family }) => family === vip.family));
+function coversVips(seen: readonly { readonly family: Family }[], { vips }: Config): boolean {
+  return vips.every((vip) => seen.some(({ family }) => family === vip.family));
+}
+
+/** Which backends can be written to here, and in which of them something of a family with a VIP is unread. */
+function listBackends(
+  rulesets: readonly Ruleset[],
+  unread: readonly UnreadRules[],
+  { vips }: Config,
+): { candidates: readonly Backend[]; unread: readonly Backend[] } {
+  // A kernel without nf_tables is read whole by that.
+  const doubtful = unread.filter(({ code }) => code !== 'NF_TABLES_MISSING');
+  const isIn = (seen: readonly { readonly backend: RuleBackend }[]) => (backend: Backend) =>
+    seen.some((one) => one.backend === backend);
+  const ofVips = doubtful.filter(({ family }) => vips.some((vip) => vip.family === family));
+  return {
+    candidates: backends.filter(isIn([...rulesets, ...doubtful])),
+    unread: backends.filter(isIn(ofVips)),
+  };
 }
 
 /** The backend that alone has kube-proxy's live edge; null when both or neither have it. */

@@ -11,7 +11,7 @@ import { toRoute } from './route.ts';
 
 /** The part of an assessment that a plan is printed from. */
 export type PlannedState = Pick<Assessment, 'decisions' | 'plan' | 'missingSwitches' | 'refused'> & {
-  readonly observation: Pick<Assessment['observation'], 'addresses' | 'backend' | 'proxyMode'>;
+  readonly observation: Pick<Assessment['observation'], 'addresses' | 'backend' | 'proxyMode' | 'unread'>;
 };
 
 /**
@@ -51,6 +51,7 @@ export function planOffline(config: Config): PlannedState {
       addresses: [],
       backend,
       proxyMode: { value: proxyMode, seenIn: '--proxy-mode' },
+      unread: [],
     },
   };
 }
@@ -71,5 +72,5 @@ function chooseBackend({ iptables, proxyMode }: Config): Finding<RuleBackend> {
 
 function emptyRuleset(family: Family, backend: RuleBackend): Ruleset | NftRuleset {
   if (backend === 'nftables') return { family, backend, table: null };
-  return { family, backend, tables: new Map(), forwardPolicy: null };
+  return { family, backend, tables: new Map(), forwardPolicy: null, unread: [] };
 }

@@ -56,7 +56,7 @@ export interface Plan {
 export type KnowsBackendPrint = (backend: RuleBackend, id: string, printed: string) => boolean;
 
 /**
- * Compares what is wanted with what was seen, for the rulesets that were read and no others (I1), and puts the
+ * Compares what is wanted with what was seen, for the tables that were read and no others (I1), and puts the
  * changes into one transaction per backend and family (I6). The wanted backend comes first, so that a change of
  * backend leaves no moment without rules. Pure and total: same input, same bytes (I3).
  */
@@ -134,6 +134,7 @@ function planIptables(
   const rendered = isWanted ? everything : elsewhere;
   const context = { vips: balances.map(({ vip }) => vip), knowsPrint };
   return writtenTables
+    .filter((table) => !ruleset.unread.includes(table))
     .map((table) => ({
       family,
       backend,

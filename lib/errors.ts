@@ -13,6 +13,7 @@ const catalogue = {
   TOOL_MISSING: { exit: failed, retry: true },
   TOOL_NOT_PERMITTED: { exit: failed, retry: true },
   TOOL_FAILED: { exit: failed, retry: true },
+  NF_TABLES_MISSING: { exit: failed, retry: true },
   TOOL_TIMED_OUT: { exit: failed, retry: true },
   DESCRIPTORS_EXHAUSTED: { exit: failed, retry: true },
   TOOL_OUTPUT_UNEXPECTED: { exit: failed, retry: true },

@@ -1,19 +1,25 @@
 import { VipnatError } from '../../lib/errors.ts';
 import { exitStatuses } from '../../lib/exit-status.ts';
-import { parseSave } from '../../lib/netfilter/iptables/parse.ts';
-import { parseNftTable } from '../../lib/netfilter/nftables/parse.ts';
+import { type Family } from '../../lib/address/address.ts';
+import { type Kernel, type RuleBackend, type UnreadRules } from '../../lib/kernel/port.ts';
+import { toPrintableLine } from '../../lib/printable.ts';
 import { converge } from '../converge.ts';
 import { findAgent } from '../http/presence.ts';
 import { everything } from '../look.ts';
-import { plan as makePlan, planRemoval, type Plan } from '../plan.ts';
+import { type Endpoint } from '../../lib/address/endpoint.ts';
+import { plan as makePlan, planRemoval, type Plan, type TablePlan } from '../plan.ts';
+import { understandRules } from '../seen-rules.ts';
+import { describeUnread, type UnreadText } from '../unread.ts';
 import { type CleanupContext } from './command-context.ts';
+import { formatErrorLine } from './error-text.ts';
 import { formatRemoval, formatRemovalCommands, formatRemovalJson } from './format/removal.ts';
 import { createHostKernel } from './host.ts';
 import { nameNode } from './node-name.ts';
 
 /**
  * `vipnat cleanup`: removes every rule and chain of ours, of every version, backend and family; with --vip only those of
- * that virtual IP. With --dry-run it prints what it would remove, and writes nothing.
+ * that virtual IP. With --dry-run it prints what it would remove, and writes nothing. Where rules cannot be read or
+ * written, the others are removed all the same, and it ends with `failed`.
  * @throws VipnatError AGENT_ALREADY_RUNNING, unless it is a dry run
  */
 export async function cleanup({ config, options, stdout, stderr }: CleanupContext): Promise<number> {
@@ -27,18 +33,68 @@ export async function cleanup({ config, options, stdout, stderr }: CleanupContex
     );
   }
   const kernel = createHostKernel();
-  const lookForPlan = async (): Promise<Plan> => {
-    const { iptables, nftTables } = await kernel.read(everything);
-    const seen = [...iptables.map(parseSave), ...nftTables.map(parseNftTable)];
-    return vips === null ? makePlan({ backend: 'nft', balances: [] }, seen) : planRemoval(seen, vips);
-  };
-  const removed = dryRun ? await lookForPlan() : await converge(kernel, lookForPlan);
-  const removal = { plan: removed, vips, dryRun };
+  const found = await lookForOwn(kernel, vips);
+  const { plan, problems } = dryRun ? { plan: found.plan, problems: [] } : await remove(kernel, found, vips);
+  const removal = { plan, vips, dryRun, problems: [...describeUnread(found.unread), ...problems] };
   if (json) stdout(formatRemovalJson(removal, nameNode(config)));
   else if (dryRun) stdout(formatRemovalCommands(removal, nameNode(config)));
-  if (!json) stderr(formatRemoval(removal));
+  stderr(`${json ? '' : formatRemoval(removal)}${formatProblems(removal.problems)}`);
   if (agent !== null) {
     stderr(`an agent (pid ${agent.pid}) is running here: cleanup is refused until it is stopped\n`);
   }
-  return exitStatuses.done;
+  return removal.problems.length === 0 ? exitStatuses.done : exitStatuses.failed;
+}
+
+function formatProblems(problems: readonly UnreadText[]): string {
+  return problems.map(({ code, text }) => `${formatErrorLine(code, toPrintableLine(text))}\n`).join('');
+}
+
+/** What of ours can be seen, as a plan that removes it, and what cannot be read. */
+interface Own {
+  readonly plan: Plan;
+  readonly unread: readonly UnreadRules[];
+}
+
+async function lookForOwn(kernel: Kernel, vips: readonly Endpoint[] | null): Promise<Own> {
+  const { rulesets, nftRulesets, unread } = understandRules(await kernel.read(everything));
+  const seen = [...rulesets, ...nftRulesets];
+  return {
+    plan: vips === null ? makePlan({ backend: 'nft', balances: [] }, seen) : planRemoval(seen, vips),
+    unread,
+  };
+}
+
+/** Each backend and family by itself: one that fails keeps no other. Answers what is gone, and why the rest is not. */
+async function remove(
+  kernel: Kernel,
+  { plan: { transactions } }: Own,
+  vips: readonly Endpoint[] | null,
+): Promise<{ plan: Plan; problems: readonly UnreadText[] }> {
+  const tables: TablePlan[] = [];
+  const problems: UnreadText[] = [];
+  for (const { family, backend } of transactions) {
+    const lookForPart = async () =>
+      selectPart(
+        (await lookForOwn(kernel, vips)).plan,
+        (one) => one.family === family && one.backend === backend,
+      );
+    try {
+      tables.push(...(await converge(kernel, lookForPart)).tables);
+    } catch (error) {
+      if (!(error instanceof VipnatError)) throw error;
+      problems.push({ code: error.code, text: error.message });
+    }
+  }
+  const isGone = (one: Place) =>
+    tables.some(({ family, backend }) => family === one.family && backend === one.backend);
+  return { plan: { tables, transactions: transactions.filter(isGone) }, problems };
+}
+
+interface Place {
+  readonly family: Family;
+  readonly backend: RuleBackend;
+}
+
+function selectPart({ tables, transactions }: Plan, isMeant: (place: Place) => boolean): Plan {
+  return { tables: tables.filter(isMeant), transactions: transactions.filter(isMeant) };
 }

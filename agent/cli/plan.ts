@@ -1,6 +1,9 @@
 import { exitStatuses } from '../../lib/exit-status.ts';
 import { type Config } from '../config/config.ts';
 import { describeInSync } from '../describe.ts';
+import { describeUnread } from '../unread.ts';
+import { formatErrorLine } from './error-text.ts';
+import { toPrintableLine } from '../../lib/printable.ts';
 import { planOffline, type PlannedState } from '../offline.ts';
 import { type PlanContext, type PlanOptions } from './command-context.ts';
 import { formatCommands } from './format/commands.ts';
@@ -14,6 +17,9 @@ import { type Screen } from './screen.ts';
 export async function plan({ config, options, screen, stdout, stderr }: PlanContext): Promise<number> {
   const seen = options.offline ? planOffline(config) : await lookOnce(config, stderr);
   const state = selectFamily(seen, options.family);
+  for (const { code, text } of describeUnread(state.observation.unread)) {
+    stderr(`${formatErrorLine(code, toPrintableLine(text))}\n`);
+  }
   stdout(format(state, { config, options, screen: screen() }));
   if (isInSync(state)) {
     for (const decision of state.decisions) stderr(`${describeInSync(decision)}. Nothing to change.\n`);

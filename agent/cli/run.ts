@@ -5,6 +5,9 @@ import { describeInSync } from '../describe.ts';
 import { type ForwardingReport, switchOnForwarding } from '../forwarding.ts';
 import { claimPresence } from '../http/presence.ts';
 import { look } from '../look.ts';
+import { describeUnread, type UnreadText } from '../unread.ts';
+import { toPrintableLine } from '../../lib/printable.ts';
+import { formatErrorLine } from './error-text.ts';
 import { type RunContext } from './command-context.ts';
 import { createPorts, recallMemory } from './host.ts';
 import { plan } from './plan.ts';
@@ -30,6 +33,7 @@ async function runOnce({ config, stderr }: RunContext): Promise<number> {
   const ports = createPorts(config, stderr);
   let memory = await recallMemory(config);
   let lines: string[] = [];
+  let unread: readonly UnreadText[] = [];
   const report: ForwardingReport = {
     switchedOn: ({ name }) => {
       stderr(`${name} was 0, and is 1 now\n`);
@@ -49,9 +53,11 @@ async function runOnce({ config, stderr }: RunContext): Promise<number> {
     );
     if (changed !== null) assessment = await look(ports, config, changed);
     memory = assessment.memory;
+    unread = describeUnread(assessment.observation.unread);
     lines = assessment.decisions.map((decision) => `${describeInSync(decision)}\n`);
     return assessment.plan;
   });
+  for (const { code, text } of unread) stderr(`${formatErrorLine(code, toPrintableLine(text))}\n`);
   stderr(lines.join(''));
   return exitStatuses.done;
 }

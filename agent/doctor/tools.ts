@@ -1,4 +1,5 @@
 import { packageOf } from '../../lib/kernel/tool-errors.ts';
+import { describeUnread } from '../unread.ts';
 import { type Check } from './check.ts';
 import { type Finding, given, lookAtHost } from './fact.ts';
 import { type HostFacts, sysctlNames } from './host-facts.ts';
@@ -11,6 +12,7 @@ export const toolChecks: readonly Check[] = [
   { code: 'conntrack-missing', find: findMissingConntrack },
   { code: 'inotifywait-missing', find: findMissingInotifywait },
   { code: 'host-unreadable', find: findUnreadableHost },
+  { code: 'rules-unread', find: findUnreadRules },
   { code: 'conntrack-nearly-full', find: findFullConntrack },
   { code: 'conntrack-not-loose', find: findStrictConntrack },
 ];
@@ -86,6 +88,20 @@ function findUnreadableHost({ assessment, flags }: HostFacts): ReturnType<Check[
       },
     ];
   });
+}
+
+/** What nothing rests on: vipnat goes on without it. */
+function findUnreadRules({ assessment }: HostFacts): ReturnType<Check['find']> {
+  return lookAtHost(() =>
+    given([assessment], ({ observation }) =>
+      describeUnread(observation.unread).map(({ code, text }) => ({
+        level: 'warn' as const,
+        title: `not all rules can be read [${code}]`,
+        why: `${text} All else works on.`,
+        remedy: [`# docs/errors.md says what to do about ${code}`],
+      })),
+    ),
+  );
 }
 
 /** The kernel drops new connections of a full table; at this share there is time left to do something. */

@@ -8,14 +8,16 @@ import { toolMissing, toolNotPermitted } from './tool-errors.ts';
 import { isInPath, type Toolbox } from './toolbox.ts';
 
 /**
- * What one backend's save tool prints for one family. A backend that holds no table is never touched by it; where
- * the tool is missing and the backend can hold nothing that matters here, the text is empty: see each case.
+ * What one backend's save tool prints for one family. A backend that holds no table is never touched by it, and its
+ * text is empty. Null on a host that runs legacy only, for nft.
  */
-export async function saveIptables(toolbox: Toolbox, source: SaveSource): Promise<SaveOutput> {
-  const { family, backend, limitMs } = source;
+export async function saveIptables(toolbox: Toolbox, source: SaveSource): Promise<SaveOutput | null> {
+  const { family, backend, limitMs, table } = source;
+  if (backend === 'legacy' && !(await hasLegacyTables(family, table))) return { family, backend, text: '' };
   const tool = backend === 'nft' ? await findNftSave(toolbox, family) : await findLegacySave(toolbox, family);
-  const text = tool === null ? '' : await runTool({ tool, arguments: [], limitMs, isPatient: true });
-  return { family, backend, text };
+  if (tool === null) return null;
+  const words = table === undefined ? [] : ['-t', table];
+  return { family, backend, text: await runTool({ tool, arguments: words, limitMs, isPatient: true }) };
 }
 
 /** Which rules to read, and for how long the tool may take. */
@@ -23,6 +25,8 @@ export interface SaveSource {
   readonly family: Family;
   readonly backend: Backend;
   readonly limitMs: number;
+  /** This one only; all by default. */
+  readonly table?: string;
 }
 
 /** A transaction for a backend of iptables. */
@@ -56,7 +60,7 @@ export async function restoreIptables(
   await runTool({ tool, arguments: ['--noflush', '-w', '5'], input, limitMs });
 }
 
-/** Null, so nothing to read, on a host that runs legacy only; with neither backend's tool we would be blind. */
+/** Null on a host that runs legacy only; with neither backend's tool we would be blind. */
 async function findNftSave(toolbox: Toolbox, family: Family): Promise<string | null> {
   const tool = await toolbox.find(family, 'nft', 'save');
   if (tool === null && (await toolbox.find(family, 'legacy', 'save')) === null) {
@@ -65,19 +69,18 @@ async function findNftSave(toolbox: Toolbox, family: Family): Promise<string | n
   return tool;
 }
 
-/** Null while this network namespace has no legacy table, installed tool or not. */
-async function findLegacySave(toolbox: Toolbox, family: Family): Promise<string | null> {
-  if (!(await hasLegacyTables(family))) return null;
+async function findLegacySave(toolbox: Toolbox, family: Family): Promise<string> {
   const tool = await toolbox.find(family, 'legacy', 'save');
   if (tool === null) throw toolMissing(toolName(family, 'legacy', 'save'));
   return tool;
 }
 
 /** Asking iptables-legacy for a table creates it, and with it a second set of hooks in every packet's way: ask the kernel first. */
-async function hasLegacyTables(family: Family): Promise<boolean> {
+async function hasLegacyTables(family: Family, table?: string): Promise<boolean> {
   const path = `/proc/net/${family === 'ipv6' ? 'ip6' : 'ip'}_tables_names`;
   try {
-    return (await readFile(path, 'utf8')).trim() !== '';
+    const names = (await readFile(path, 'utf8')).split('\n').filter((name) => name !== '');
+    return table === undefined ? names.length > 0 : names.includes(table);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'ENOENT') return false;

@@ -1,15 +1,17 @@
 import { type VipnatError } from '../errors.ts';
 import { readAddresses } from './addresses.ts';
 import { listAdvertised } from './advertised-routes.ts';
+import { attempt, type Attempt } from './attempt.ts';
 import { type Clock, systemClock } from './clock.ts';
 import { countFlows, deleteFlows } from './conntrack.ts';
 import { readForwarding, writeForwarding } from './forwarding.ts';
-import { hasIptables, isForIptables, restoreIptables, saveIptables } from './iptables.ts';
+import { hasIptables, isForIptables, restoreIptables } from './iptables.ts';
+import { readIptables } from './iptables-tables.ts';
 import { readIpvs } from './ipvs.ts';
 import { listForwardChains } from './nft-chains.ts';
 import { readNftProxy } from './nft-proxy.ts';
 import { readNftTable, runNft } from './nft-table.ts';
-import { type Kernel, type KernelQuery, type KernelReading } from './port.ts';
+import { type Kernel, type KernelQuery, type KernelReading, type UnreadRules } from './port.ts';
 import { createToolbox, type Toolbox } from './toolbox.ts';
 import { startWatch } from './watch.ts';
 
@@ -47,22 +49,45 @@ async function readKernel(toolbox: Toolbox, query: KernelQuery, limitMs: number)
   const { families, backends, nftServiceChain: serviceChain } = query;
   const saves = families
     .filter((family) => hasIptables(family))
-    .flatMap((family) => backends.map((backend) => saveIptables(toolbox, { family, backend, limitMs })));
-  const tables = families.map((family) => readNftTable(family, limitMs));
-  const proxies = families.map((family) => readNftProxy({ family, serviceChain, limitMs }));
+    .flatMap((family) => backends.map((backend) => readIptables(toolbox, { family, backend, limitMs })));
+  const tables = families.map((family) =>
+    attempt(readNftTable(family, limitMs), { family, backend: 'nftables', tables: ['vipnat'] }),
+  );
+  const proxies = families.map((family) =>
+    attempt(readNftProxy({ family, serviceChain, limitMs }), {
+      family,
+      backend: 'nftables',
+      tables: ['kube-proxy'],
+    }),
+  );
   const addresses = readAddresses();
   const ipvs = readIpvs();
   const forwarding = readForwarding();
   const advertised = forwarding.then(({ ipv6 }) => (ipv6 === false ? listAdvertised() : []));
   // One that fails must not leave the others' children running when we answer.
   await Promise.allSettled([...saves, ...tables, ...proxies, addresses, ipvs, advertised]);
+  const [iptables, nftTables, nftProxies] = [await sum(saves), await sum(tables), await sum(proxies)];
   return {
-    iptables: await Promise.all(saves),
-    nftTables: (await Promise.all(tables)).filter((table) => table !== null),
+    iptables: iptables.found,
+    nftTables: nftTables.found,
     addresses: await addresses,
     ipvs: await ipvs,
     forwarding: await forwarding,
     advertised: await advertised,
-    nftProxies: (await Promise.all(proxies)).filter((proxy) => proxy !== null),
+    nftProxies: nftProxies.found,
+    unread: [...iptables.unread, ...nftTables.unread, ...nftProxies.unread],
+  };
+}
+
+interface Sum<T> {
+  readonly found: readonly T[];
+  readonly unread: readonly UnreadRules[];
+}
+
+async function sum<T>(attempts: readonly Promise<Attempt<T | null>>[]): Promise<Sum<T>> {
+  const all = await Promise.all(attempts);
+  return {
+    found: all.flatMap(({ found }) => (found === null ? [] : [found])),
+    unread: all.flatMap(({ unread }) => unread),
   };
 }

@@ -1,5 +1,6 @@
 import { type Family } from '../address/address.ts';
 import { type Endpoint } from '../address/endpoint.ts';
+import { type ErrorCode } from '../errors.ts';
 
 /** The two implementations of iptables: the nf_tables one and the old xtables one. Both can hold rules at once. */
 export type Backend = 'nft' | 'legacy';
@@ -16,7 +17,7 @@ export const backends: readonly Backend[] = ['nft', 'legacy'];
  * Every method may reject with a VipnatError, after a bounded time; none leaves a child process behind.
  */
 export interface Kernel {
-  /** Reads everything the query names. It is all or nothing: a part that cannot be read rejects (I1). */
+  /** Reads everything the query names. Rules that cannot be read are in `unread`; without anything else it rejects. */
   read(query: KernelQuery): Promise<KernelReading>;
   /** Hands one script to one tool. Rejects with TOOL_FAILED when the tool refuses it: nothing, or at most the tables before the failing one, was then written. */
   apply(transaction: Transaction): Promise<void>;
@@ -49,9 +50,27 @@ export interface KernelQuery {
   readonly nftServiceChain: string;
 }
 
+/** The tables of iptables that vipnat reads; it writes to nat and filter only. */
+export const iptablesTables = ['nat', 'filter', 'mangle'] as const;
+
+/** A table that is read: one of iptables, or of nftables our own or kube-proxy's. */
+export type ReadTable = (typeof iptablesTables)[number] | 'vipnat' | 'kube-proxy';
+
+/** Rules that a read was to tell and could not. Nothing is known of them, not even whether there are any. */
+export interface UnreadRules {
+  readonly family: Family;
+  readonly backend: RuleBackend;
+  /** In which tables; never empty. */
+  readonly tables: readonly ReadTable[];
+  /** Why, as the error has it. */
+  readonly code: ErrorCode;
+  readonly message: string;
+  readonly details?: string;
+}
+
 /** What the tools printed, unparsed. */
 export interface KernelReading {
-  /** Of each family that has an iptables here; none at all where only nft is installed. */
+  /** Of each family and backend that has an iptables here; none at all where only nft is installed. */
   readonly iptables: readonly SaveOutput[];
   /** Our own table of each family; none where nft is missing. */
   readonly nftTables: readonly NftTableOutput[];
@@ -64,6 +83,8 @@ export interface KernelReading {
   readonly advertised: readonly string[];
   /** The nftables proxy's objects, per family that has its table; empty where nft is missing. */
   readonly nftProxies: readonly NftProxyOutput[];
+  /** What of the rules could not be read. */
+  readonly unread: readonly UnreadRules[];
 }
 
 /** Whether this host passes on packets of others, at least from one interface; null where the kernel lacks the family. */
@@ -73,7 +94,7 @@ export type Forwarding = Readonly<Record<Family, boolean | null>>;
 export interface SaveOutput {
   readonly family: Family;
   readonly backend: Backend;
-  /** Standard output of `ip[6]tables-{nft,legacy}-save`; empty when the backend has no table. */
+  /** Standard output of `ip[6]tables-{nft,legacy}-save`; empty when the backend has no table. Without what `unread` has of it. */
   readonly text: string;
 }
 

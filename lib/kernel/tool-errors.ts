@@ -39,10 +39,13 @@ export function toolNotPermitted(attempt: string, reason: string): VipnatError {
   );
 }
 
-/** TOOL_NOT_PERMITTED when that is what the tool says, else TOOL_FAILED with what it printed and was given in `details`. */
+/** TOOL_NOT_PERMITTED or NF_TABLES_MISSING when that is what the tool says, else TOOL_FAILED with what it printed and was given in `details`. */
 export function toolFailed({ tool, exitCode, stderr, input }: ToolFailure): VipnatError {
   const reason = firstMeaningfulLine(stderr);
   if (permissionWords.test(stderr)) return toolNotPermitted(tool, reason);
+  if (noNfTablesWords.test(stderr)) {
+    return new VipnatError('NF_TABLES_MISSING', `${tool} finds no nf_tables in this kernel: ${reason}`);
+  }
   const message = `${tool} failed with exit status ${exitCode}: ${reason}`;
   return new VipnatError('TOOL_FAILED', message, {
     details: [stderr.trim(), input.trim()].filter((part) => part !== '').join('\n\n'),
@@ -54,6 +57,14 @@ export function toolFailed({ tool, exitCode, stderr, input }: ToolFailure): Vipn
  * nft 1.0.6: `Operation not permitted (you must be root)`. No exit status tells these from other failures.
  */
 const permissionWords = /Permission denied|Operation not permitted/;
+
+/**
+ * What is told of a kernel without nfnetlink, or without nf_tables behind it. iptables 1.8.9: `Failed to initialize nft:
+ * Protocol not supported`, `Could not fetch rule set generation id: Invalid argument`. nft 1.0.6: `Unable to initialize
+ * Netlink socket: Protocol not supported`, `cache initialization failed: Invalid argument`.
+ */
+const noNfTablesWords =
+  /(?:initialize nft|initialize Netlink socket|cache initialization failed|fetch rule set generation id): (?:Protocol not supported|Operation not supported|Invalid argument)/;
 
 /** iptables 1.8.9 puts `iptables-nft-restore v1.8.9 (nf_tables): ` or `iptables-restore: ` before the reason, or alone on a line. */
 const toolPrefix = /^ip6?tables\S*(?: v\S+ \(\w+\))?:\s*/;

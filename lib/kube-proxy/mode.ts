@@ -24,7 +24,7 @@ export interface ProxyModeEvidence {
 export function decideProxyMode(evidence: ProxyModeEvidence): Finding<ProxyMode> {
   const { configured, asked } = evidence;
   if (configured !== 'auto') return { value: configured, seenIn: '--proxy-mode' };
-  if (asked === 'iptables' || asked === 'ipvs' || asked === 'nftables') {
+  if (isProxyMode(asked)) {
     return { value: asked, seenIn: 'asked at 127.0.0.1:10249' };
   }
   return (
@@ -32,6 +32,11 @@ export function decideProxyMode(evidence: ProxyModeEvidence): Finding<ProxyMode>
     findSetUp(evidence.iptables) ??
     findEmptied(evidence.iptables) ?? { value: 'none', seenIn: 'no trace of kube-proxy' }
   );
+}
+
+/** Whether kube-proxy's answer names a mode. */
+export function isProxyMode(answer: string | null): answer is Exclude<ProxyMode, 'none'> {
+  return answer === 'iptables' || answer === 'ipvs' || answer === 'nftables';
 }
 
 /** A mode whose rules for the Service are there. */

@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { type Clock, systemClock } from '../../lib/kernel/clock.ts';
+import { toolName } from '../../lib/kernel/tool-name.ts';
 import { FakeKernel } from '../fakes/kernel.ts';
 import { garbage, type KernelSubject } from './subject.ts';
 
@@ -51,6 +52,14 @@ export async function createFakeSubject(): Promise<KernelSubject> {
       if (fault === 'missing') kernel.faults.failNext({ tool, code: 'TOOL_MISSING' });
       else if (fault === 'hanging') kernel.faults.hangNext(tool);
       else kernel.faults.printNext(tool, garbage);
+    },
+    addStrangeRule: async (family, table) => {
+      await Promise.resolve();
+      kernel.faults.spoilTable(toolName(family, 'nft', 'save'), table, 'incompatible');
+    },
+    loseMatch: async (family, backend, table) => {
+      await Promise.resolve();
+      kernel.faults.spoilTable(toolName(family, backend, 'save'), table);
     },
     countChildren: () => Promise.resolve(0),
     dispose: () => Promise.resolve(),

@@ -2,6 +2,7 @@ import { expect, test } from '@jest/globals';
 import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
 import { families } from '../../lib/address/address.ts';
 import { backends, type Trigger } from '../../lib/kernel/port.ts';
+import { understandRules } from '../../agent/seen-rules.ts';
 import { toEndpoint } from '../fakes/endpoints.ts';
 import { describeKernels, everything } from './kinds.ts';
 import { foreignRules } from './rule-shapes.ts';
@@ -21,6 +22,7 @@ describeKernels((subject) => {
       ipvs: null,
       nftTables: families.map((family) => ({ family, text: '' })),
       nftProxies: [],
+      unread: [],
     });
   });
 
@@ -56,23 +58,66 @@ describeKernels((subject) => {
     expect([forwarding[family], forwarding[other]]).toEqual([true, false]);
   });
 
-  test('a tool that hangs is killed with what it started, and is TOOL_TIMED_OUT', async () => {
+  test('a tool that hangs is killed with what it started, and its rules are unread: TOOL_TIMED_OUT', async () => {
     await subject().breakTool('iptables-nft-save', 'hanging');
-    await expect(subject().kernel.read(everything)).rejects.toMatchObject({ code: 'TOOL_TIMED_OUT' });
+    const { iptables, unread } = await subject().kernel.read(everything);
+    expect(iptables).toHaveLength(3);
+    expect(unread).toMatchObject([
+      { family: 'ipv4', backend: 'nft', tables: ['nat', 'filter', 'mangle'], code: 'TOOL_TIMED_OUT' },
+    ]);
     expect(await subject().countChildren()).toBe(0);
   });
 
-  test('nft that prints no JSON is TOOL_OUTPUT_UNEXPECTED', async () => {
+  test('of an nft that prints no JSON the nftables proxy is unread: TOOL_OUTPUT_UNEXPECTED', async () => {
     await subject().breakTool('nft', 'garbage');
-    await expect(subject().kernel.read(everything)).rejects.toMatchObject({ code: 'TOOL_OUTPUT_UNEXPECTED' });
+    const { nftProxies, unread } = await subject().kernel.read(everything);
+    expect(nftProxies).toEqual([]);
+    expect(unread[0]).toMatchObject({
+      ...{ family: 'ipv4', backend: 'nftables', tables: ['kube-proxy'], code: 'TOOL_OUTPUT_UNEXPECTED' },
+    });
   });
 
-  test('a host with neither iptables nor nft is TOOL_MISSING', async () => {
+  test('on a host with neither iptables nor nft all of iptables is unread: TOOL_MISSING', async () => {
     await subject().breakTool('nft', 'missing');
     await subject().breakTool('iptables-legacy-save', 'missing');
     await subject().breakTool('iptables-nft-save', 'missing');
-    await expect(subject().kernel.read(everything)).rejects.toMatchObject({ code: 'TOOL_MISSING' });
+    const { unread } = await subject().kernel.read(everything);
+    expect(unread).toContainEqual(
+      expect.objectContaining({ family: 'ipv4', backend: 'nft', code: 'TOOL_MISSING' }),
+    );
   });
+
+  test.each(backends)(
+    'a rule whose match the tool lacks takes its own table along and no other (%s)',
+    async (backend) => {
+      await subject().run('ipv6', backend, everyTable);
+      await subject().loseMatch('ipv6', backend, 'mangle');
+      const { iptables, unread } = await subject().kernel.read(everything);
+      const seen = iptables.find((one) => one.family === 'ipv6' && one.backend === backend);
+      expect([...(seen?.text.matchAll(/^\*(.*)/gm) ?? [])].map(([, table]) => table).sort()).toEqual([
+        'filter',
+        'nat',
+      ]);
+      expect(unread).toMatchObject([{ family: 'ipv6', backend, tables: ['mangle'], code: 'TOOL_FAILED' }]);
+    },
+  );
+
+  test.each(['nat', 'filter', 'mangle'] as const)(
+    'of tables that nft wrote strange rules to %s is unread, and no other',
+    async (table) => {
+      await subject().run('ipv4', 'nft', everyTable);
+      await subject().addStrangeRule('ipv4', table);
+      const { rulesets, unread } = understandRules(await subject().kernel.read(everything));
+      const seen = rulesets.find((one) => one.family === 'ipv4' && one.backend === 'nft');
+      expect([...(seen?.tables.keys() ?? []), ...(seen?.unread ?? [])].sort()).toEqual([
+        'filter',
+        'mangle',
+        'nat',
+      ]);
+      expect(seen?.unread).toEqual([table]);
+      expect(unread).toMatchObject([{ tables: [table], code: 'TABLE_INCOMPATIBLE' }]);
+    },
+  );
 
   test.each([
     ['ipv4', '10.0.0.50', '10.0.0.51', '10.0.0.12', '10.0.0.13'],
@@ -132,6 +177,11 @@ describeKernels((subject) => {
     expect(await subject().countChildren()).toBe(0);
   });
 });
+
+/** A rule in each of the tables that are read. */
+const everyTable = ['nat', 'filter', 'mangle']
+  .map((table) => `*${table}\n-A OUTPUT -j ACCEPT\nCOMMIT\n`)
+  .join('');
 
 const serviceChain = everything.nftServiceChain;
 

@@ -1,6 +1,6 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, readlink, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -8,6 +8,7 @@ import { promisify } from 'node:util';
 import { forwardingSwitch } from '../../lib/kernel/forwarding.ts';
 import { type FlowSelection } from '../../lib/kernel/port.ts';
 import { toolName } from '../../lib/kernel/tool-name.ts';
+import { makeExtensionsWithout } from '../network/iptables-extensions.ts';
 import { RealKernel } from './real-kernel.ts';
 import { garbage, type KernelSubject, type ToolFault } from './subject.ts';
 
@@ -57,6 +58,16 @@ export async function createRealSubject(): Promise<KernelSubject> {
     disableForwarding: (family) =>
       inside('sh', '-c', `echo 0 >/proc/sys/${forwardingSwitch(family).replaceAll('.', '/')}`),
     breakTool: (tool, fault) => breakTool(join(folder, tool), fault),
+    addStrangeRule: (family, table) =>
+      inside(
+        'nft',
+        `add rule ${family === 'ipv6' ? 'ip6' : 'ip'} ${table} OUTPUT numgen random mod 2 0 counter`,
+      ),
+    loseMatch: async (family, backend, table) => {
+      const restore = `${toolName(family, backend, 'restore')} --noflush -w 5`;
+      await inside('sh', '-c', `printf '*${table}\\n-A OUTPUT -m u32 --u32 0=0\\nCOMMIT\\n' | ${restore}`);
+      await loseMatch(folder, toolName(family, backend, 'save'), 'u32');
+    },
     countChildren: () => countChildren(child),
     dispose: async () => {
       child.stdin.end();
@@ -104,6 +115,14 @@ async function breakTool(path: string, fault: ToolFault): Promise<void> {
   // A wrapper that waits for a child of its own, as wrappers do.
   const script = fault === 'hanging' ? '/bin/sleep 60; exit 1' : `printf '%s' '${garbage}'`;
   await writeFile(path, `#!/bin/sh\n${script}\n`, { mode: 0o755 });
+}
+
+/** The tool finds all extensions of iptables but that for one match. */
+async function loseMatch(folder: string, tool: string, match: string): Promise<void> {
+  const path = await readlink(join(folder, tool));
+  await rm(join(folder, tool));
+  const script = `XTABLES_LIBDIR=${makeExtensionsWithout(match, folder)} exec ${path} "$@"`;
+  await writeFile(join(folder, tool), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
 }
 
 /** A client's connection to the VIP, sent on to the backend with its own address kept. */

@@ -25,6 +25,10 @@ export interface KernelSubject {
   disableForwarding(family: Family): Promise<void>;
   /** The tool fails this way from now on. */
   breakTool(tool: string, fault: ToolFault): Promise<void>;
+  /** Somebody adds a rule to this table of iptables-nft that iptables-nft cannot show, by nft itself. */
+  addStrangeRule(family: Family, table: 'nat' | 'filter' | 'mangle'): Promise<void>;
+  /** The save tool lacks the match of a rule that is in this table from now on, as after a downgrade. */
+  loseMatch(family: Family, backend: Backend, table: 'nat' | 'filter' | 'mangle'): Promise<void>;
   /** How many processes the kernel has running. */
   countChildren(): Promise<number>;
   /** Removes everything. */

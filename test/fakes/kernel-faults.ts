@@ -10,6 +10,12 @@ export interface Fault {
   readonly code: ErrorCode;
 }
 
+/** A table that a tool cannot show. */
+export interface SpoiltTable {
+  readonly table: string;
+  readonly how: 'failing' | 'incompatible';
+}
+
 /** After how long a hanging tool is given up. */
 const hangLimitMs = 10_000;
 
@@ -20,6 +26,7 @@ export class FakeFaults {
   readonly #toolToDelay = new Map<string, number>();
   readonly #toolToLasting = new Map<string, number>();
   readonly #toolToGarbage = new Map<string, string>();
+  readonly #toolToSpoilt = new Map<string, SpoiltTable>();
   readonly #beforeApply: ((transaction: Transaction) => void)[] = [];
 
   constructor(clock: Clock) {
@@ -44,6 +51,11 @@ export class FakeFaults {
   /** Every call of the tool takes so long from now on. */
   delayEvery(tool: string, delayMs: number): void {
     this.#toolToLasting.set(tool, delayMs);
+  }
+
+  /** From now on the save tool meets a rule in this table that it cannot show: it fails for it, or leaves the table out. */
+  spoilTable(tool: string, table: string, how: SpoiltTable['how'] = 'failing'): void {
+    this.#toolToSpoilt.set(tool, { table, how });
   }
 
   /** The next call of a save tool prints this instead of rules. */
@@ -72,6 +84,11 @@ export class FakeFaults {
       throw toolTimedOut(tool, hangLimitMs);
     }
     throw new VipnatError(fault.code, `${tool} failed as the test asked`);
+  }
+
+  /** The table that a save tool fails for, if any: used by FakeKernel. */
+  findSpoilt(tool: string): SpoiltTable | null {
+    return this.#toolToSpoilt.get(tool) ?? null;
   }
 
   /** What the tool prints instead, if anything: used by FakeKernel. */

@@ -1,6 +1,5 @@
 import { type Family } from '../../lib/address/address.ts';
 import { type Endpoint } from '../../lib/address/endpoint.ts';
-import { VipnatError } from '../../lib/errors.ts';
 import { type Clock, systemClock } from '../../lib/kernel/clock.ts';
 import {
   type Backend,
@@ -12,10 +11,9 @@ import {
   type KernelReading,
   type LocalAddress,
   type NftProxyOutput,
-  type NftTableOutput,
-  type SaveOutput,
   type Transaction,
   type Trigger,
+  type UnreadRules,
   type Watch,
 } from '../../lib/kernel/port.ts';
 import { toolFailed } from '../../lib/kernel/tool-errors.ts';
@@ -23,6 +21,7 @@ import { toolName } from '../../lib/kernel/tool-name.ts';
 import { nameOwnTable } from '../../lib/naming/own-table.ts';
 import { FakeFaults } from './kernel-faults.ts';
 import { FakeFlows } from './kernel-flows.ts';
+import { readRules } from './kernel-reads.ts';
 import { FakeWatches } from './kernel-watches.ts';
 import { FakeNft, NftRefusal } from './nft.ts';
 import { selectServiceObjects } from './nft-proxy.ts';
@@ -45,7 +44,7 @@ export class FakeKernel implements Kernel {
   readonly resets: FlowSelection[] = [];
   /** Promises the product broke. */
   readonly breaches: string[] = [];
-  /** How many reads were answered. */
+  /** How many reads told everything. */
   reads = 0;
   /** Whether an iptables is installed; nft always is. */
   hasIptables = true;
@@ -62,6 +61,8 @@ export class FakeKernel implements Kernel {
   readonly #tables = new Map<string, FakeTables>();
   readonly #nft = new FakeNft();
   readonly #readSinceWrite = new Set<string>();
+  /** What the last read did not tell. */
+  #unread: readonly UnreadRules[] = [];
   readonly #nftProxies = new Map<Family, readonly unknown[]>();
   #addresses: LocalAddress[] = [];
   readonly #flows = new FakeFlows();
@@ -75,30 +76,14 @@ export class FakeKernel implements Kernel {
   }
 
   async read(query: KernelQuery): Promise<KernelReading> {
-    const { families, backends, nftServiceChain } = query;
     await this.faults.meet('netlink');
-    const iptables: SaveOutput[] = [];
-    for (const family of families.filter(() => this.hasIptables)) {
-      for (const backend of backends) iptables.push(await this.#save(family, backend));
-    }
-    const nftProxies: NftProxyOutput[] = [];
-    const nftTables: NftTableOutput[] = [];
-    for (const family of families) {
-      await this.faults.meet('nft');
-      nftTables.push({ family, text: this.showNft(family) });
-      this.#readSinceWrite.add(`${family} nftables`);
-      if (this.faults.takeGarbage('nft') !== null) {
-        throw new VipnatError('TOOL_OUTPUT_UNEXPECTED', 'nft -j printed something other than its JSON');
-      }
-      const objects = this.#nftProxies.get(family);
-      if (objects === undefined) continue;
-      nftProxies.push({ family, objects: selectServiceObjects(objects, nftServiceChain) });
-    }
-    for (const { family, backend } of iptables) this.#readSinceWrite.add(`${family} ${backend}`);
-    this.reads += 1;
+    const rules = await readRules(this, query);
+    if (rules.unread.length === 0) this.reads += 1;
+    this.#unread = rules.unread;
+    for (const { family, backend } of rules.iptables) this.#readSinceWrite.add(`${family} ${backend}`);
+    for (const { family } of rules.nftTables) this.#readSinceWrite.add(`${family} nftables`);
     const { forwarding, advertised } = this;
-    const [addresses, ipvs] = [[...this.#addresses], this.#ipvs];
-    return { iptables, addresses, forwarding, advertised, ipvs, nftProxies, nftTables };
+    return { ...rules, addresses: [...this.#addresses], forwarding, advertised, ipvs: this.#ipvs };
   }
 
   async apply(transaction: Transaction): Promise<void> {
@@ -178,6 +163,12 @@ export class FakeKernel implements Kernel {
     return this.#nft.list(nameOwnTable(family));
   }
 
+  /** What `nft -j list` would tell of the nftables proxy's service; null without its table. */
+  showNftProxy(family: Family, serviceChain: string): NftProxyOutput | null {
+    const objects = this.#nftProxies.get(family);
+    return objects === undefined ? null : { family, objects: selectServiceObjects(objects, serviceChain) };
+  }
+
   /** What the save tool would print now; no read, as far as the promises go. */
   show(family: Family, backend: Backend): string {
     return printTables(this.#tablesOf(family, backend), { family, backend, date: this.#clock.date() });
@@ -223,17 +214,16 @@ export class FakeKernel implements Kernel {
     if (transactions > 0) this.#watches.trigger('nft-generation');
   }
 
-  async #save(family: Family, backend: Backend): Promise<SaveOutput> {
-    const tool = toolName(family, backend, 'save');
-    await this.faults.meet(tool);
-    return { family, backend, text: this.faults.takeGarbage(tool) ?? this.show(family, backend) };
-  }
-
   #assertPromisesKept(transaction: Transaction): void {
     const source = `${transaction.family} ${transaction.backend}`;
     const isBlind = !this.#readSinceWrite.delete(source);
     const breaches = [
       ...(isBlind ? [`writes ${source} without having read it since the last write (I1)`] : []),
+      ...this.#unread
+        .filter(({ family, backend }) => `${family} ${backend}` === source)
+        .flatMap(({ tables }) => tables)
+        .filter((table) => transaction.input.includes(`*${table}\n`))
+        .map((table) => `writes ${table} of ${source} without having been able to read it (I1)`),
       ...findBreaches(transaction),
     ];
     if (breaches.length === 0) return;

@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { TemporaryFolder } from '../network/at-end.ts';
+import { makeExtensionsWithout } from '../network/iptables-extensions.ts';
 
 /** A folder of programs that stand in for tools, to be the first in PATH. */
 export class Shims {
@@ -35,6 +36,11 @@ export class Shims {
     this.replace(tool, `TOOL=${find(tool)}\n${script}`);
   }
 
+  /** Puts the tool itself in its place, without the extension for one match: it cannot show rules that have it. */
+  loseMatch(tool: string, match: string): void {
+    this.wrap(tool, `XTABLES_LIBDIR=${makeExtensionsWithout(match, this.#folder.path)} exec "$TOOL" "$@"`);
+  }
+
   /** Takes a tool away, where only shims are in PATH. */
   hide(tool: string): void {
     rmSync(join(this.#folder.path, tool), { force: true });
@@ -55,7 +61,8 @@ export class Shims {
 
   /** Takes all shims away; the folder stays. */
   clear(): void {
-    for (const name of readdirSync(this.#folder.path)) rmSync(join(this.#folder.path, name));
+    for (const name of readdirSync(this.#folder.path))
+      rmSync(join(this.#folder.path, name), { recursive: true });
   }
 
   remove(): void {

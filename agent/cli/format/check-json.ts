@@ -1,18 +1,23 @@
 import { type ForwardChain } from '../../../lib/kernel/port.ts';
 import { toPrintableJson } from '../../../lib/printable.ts';
+import { type UnreadText } from '../../unread.ts';
 import { type Assessment } from '../../assess.ts';
 import { describeConsequence } from './consequence.ts';
 import { toHostAnswer } from './json.ts';
+
+/** What a check finds beside drift. */
+export interface Besides {
+  /** Chains of others that drop what is balanced. */
+  readonly drops: readonly Pick<ForwardChain, 'table' | 'name'>[];
+  /** What could not be read. */
+  readonly unread: readonly UnreadText[];
+}
 
 /**
  * `check --json`, version 1: what `status --json` says of the host, then each difference with what it means for people, and
  * the chains of others that drop what is balanced. Ends with a newline.
  */
-export function formatCheckJson(
-  assessment: Assessment,
-  drops: readonly Pick<ForwardChain, 'table' | 'name'>[],
-  node: string,
-): string {
+export function formatCheckJson(assessment: Assessment, { drops, unread }: Besides, node: string): string {
   const { plan, decisions } = assessment;
   const drift = plan.tables.flatMap(({ family, backend, table, drift: parts }) =>
     parts.map((part) => ({
@@ -26,5 +31,5 @@ export function formatCheckJson(
     })),
   );
   const foreignDrops = drops.map(({ table, name }) => ({ table, chain: name }));
-  return `${toPrintableJson({ ...toHostAnswer(assessment, node), drift, foreignDrops }, 2)}\n`;
+  return `${toPrintableJson({ ...toHostAnswer(assessment, node), drift, foreignDrops, unread }, 2)}\n`;
 }

@@ -7,6 +7,7 @@ import { type Config } from '../../config/config.ts';
 import { type Decision } from '../../decide.ts';
 import { describeInSync } from '../../describe.ts';
 import { type MissingSwitch } from '../../forwarding.ts';
+import { type UnreadText } from '../../unread.ts';
 import { describeTable, type TablePlan } from '../../plan.ts';
 import { plainScreen, type Screen } from '../screen.ts';
 import { describeConsequence } from './consequence.ts';
@@ -18,6 +19,8 @@ export interface CheckFindings {
   readonly assessment: Assessment;
   /** Chains of other software that drop what is forwarded. */
   readonly drops: readonly ForwardChain[];
+  /** What could not be read. */
+  readonly unread: readonly UnreadText[];
   readonly config: Pick<Config, 'sysctls'>;
 }
 
@@ -70,9 +73,10 @@ function layOutMarked(
   ];
 }
 
-function formatWarnings({ assessment, drops }: CheckFindings, screen: Screen): string[] {
+function formatWarnings({ assessment, drops, unread }: CheckFindings, screen: Screen): string[] {
   const layOut = (line: string) => layOutMarked({ indent: '', line, mark: 'warning:' }, screen);
   return [
+    ...unread.flatMap(({ code, text }) => layOut(`warning: [${code}] ${text}`)),
     ...new Set(assessment.refused.flatMap((sentence) => layOut(`warning: ${sentence}`))),
     ...drops.flatMap((drop) => describeDrop(drop).flatMap(layOut)),
   ];

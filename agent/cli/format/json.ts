@@ -1,6 +1,7 @@
 import { toPrintableJson } from '../../../lib/printable.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { toolName } from '../../../lib/kernel/tool-name.ts';
+import { describeUnread } from '../../unread.ts';
 import { type PlannedState } from '../../offline.ts';
 
 /** What both `plan --json` and `status --json` say, version 1: fields are added, never renamed. */
@@ -13,6 +14,8 @@ export interface HostAnswer {
   readonly inSync: boolean;
   readonly sysctls: readonly object[];
   readonly refused: readonly string[];
+  /** What could not be read, with its error's code. */
+  readonly unread: readonly object[];
 }
 
 /** `plan --json`. Ends with a newline. */
@@ -48,5 +51,6 @@ export function toHostAnswer(
     inSync: plan.transactions.length === 0 && missingSwitches.length === 0,
     sysctls: missingSwitches.map(({ name, command }) => ({ name, value: '0', wanted: '1', command })),
     refused: [...new Set(refused)],
+    unread: describeUnread(observation.unread),
   };
 }

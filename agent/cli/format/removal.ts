@@ -1,6 +1,7 @@
 import { type Endpoint, formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { toolName } from '../../../lib/kernel/tool-name.ts';
 import { toPrintableJson } from '../../../lib/printable.ts';
+import { type UnreadText } from '../../unread.ts';
 import { describeTable, type Plan, type TablePlan } from '../../plan.ts';
 import { countChanges, formatTables } from './commands.ts';
 
@@ -10,11 +11,14 @@ export interface Removal {
   /** The virtual IPs that it is about; null for everything of ours. */
   readonly vips: readonly Endpoint[] | null;
   readonly dryRun: boolean;
+  /** What could not be read or removed. */
+  readonly problems: readonly UnreadText[];
 }
 
-/** A line for each table. Ends with a newline. */
-export function formatRemoval({ plan: { tables }, vips, dryRun }: Removal): string {
+/** A line for each table, and one where there is none: that needs everything to have been read. Each ends with a newline. */
+export function formatRemoval({ plan: { tables }, vips, dryRun, problems }: Removal): string {
   const subject = vips === null ? 'vipnat' : vips.map(formatEndpoint).join(', ');
+  if (tables.length === 0 && problems.length > 0) return '';
   if (tables.length === 0) return `nothing of ${subject} ${dryRun ? 'is' : 'was'} here\n`;
   const verb = dryRun ? 'would remove' : 'removed';
   return tables.map((part) => `${verb} ${describePart(part)}\n`).join('');
@@ -35,7 +39,7 @@ export function formatRemovalCommands({ plan: { tables }, vips }: Removal, node:
 }
 
 /** The same for programs, version 1: fields are added, never renamed. Ends with a newline. */
-export function formatRemovalJson({ plan, vips, dryRun }: Removal, node: string): string {
+export function formatRemovalJson({ plan, vips, dryRun, problems }: Removal, node: string): string {
   const answer = {
     version: 1,
     node,
@@ -52,6 +56,7 @@ export function formatRemovalJson({ plan, vips, dryRun }: Removal, node: string)
       family,
       input,
     })),
+    problems,
   };
   return `${toPrintableJson(answer, 2)}\n`;
 }

@@ -5,6 +5,7 @@ import { layOutParts, layOutText, type Part } from './lay-out.ts';
 import { formatAge } from '../../age.ts';
 import { describeKubeProxy } from '../../describe.ts';
 import { describeDrift } from '../../plan.ts';
+import { describeUnread } from '../../unread.ts';
 import { type HostStatus, isKeepalivedSeen, toVrrpState, type VipStatus } from '../../status/host-status.ts';
 
 /** One screen for a tired person: the answer first, the reason under it, then each apiserver, then who keeps it so. */
@@ -48,6 +49,9 @@ function formatFoot(status: HostStatus, screen: Screen): string[] {
     ...layOutText('kube-proxy  ', kubeProxy, screen),
     ...layOutText('drift       ', first, screen),
     ...more.flatMap((line) => layOutText('            ', line, screen)),
+    ...describeUnread(assessment.observation.unread).flatMap(({ code, text }) =>
+      layOutText('warning     ', `[${code}] ${text}`, screen),
+    ),
     ...(hasLocal ? ['* this node'] : []),
   ];
 }

@@ -1,5 +1,5 @@
 import { VipnatError } from '../../errors.ts';
-import { type SaveOutput } from '../../kernel/port.ts';
+import { iptablesTables, type SaveOutput } from '../../kernel/port.ts';
 import { toolName } from '../../kernel/tool-name.ts';
 import { splitLines } from './lines.ts';
 import { type Ruleset, type Table, type TableName } from './ruleset.ts';
@@ -15,23 +15,36 @@ interface Progress {
   /** The table whose lines these are; null outside one. */
   open: { readonly name: string; readonly chains: Map<string, string[]> } | null;
   forwardPolicy: string | null;
+  /** What the tool says it leaves out. */
+  readonly incompatible: TableName[];
 }
 
 /**
  * Reads what `ip[6]tables-{nft,legacy}-save` printed, from iptables 1.8.2 on, with or without counters. Tables other
  * than nat, filter and mangle are left out; empty text is an empty ruleset. Rules stay text: a host may have 100,000.
- * @throws VipnatError TABLE_INCOMPATIBLE when iptables-nft cannot show nat or filter, TOOL_OUTPUT_UNEXPECTED for
- *   text that is not whole save output. A table is read to its COMMIT or not at all.
+ * A table that iptables-nft cannot show is unread, see toIncompatible.
+ * @throws VipnatError TOOL_OUTPUT_UNEXPECTED for text that is not whole save output. A table is read to its COMMIT or
+ *   not at all.
  */
 export function parseSave(output: SaveOutput): Ruleset {
-  const progress: Progress = { output, tables: new Map(), open: null, forwardPolicy: null };
+  const progress: Progress = { output, tables: new Map(), open: null, forwardPolicy: null, incompatible: [] };
   for (const line of splitLines(output.text)) readLine(progress, line);
   if (progress.open !== null) {
     throw unexpected(output, `the table ${progress.open.name} has no COMMIT`, output.text.trimEnd());
   }
   const { family, backend } = output;
-  const { forwardPolicy } = progress;
-  return { family, backend, tables: keepTables(progress.tables), forwardPolicy };
+  const { forwardPolicy, incompatible: unread } = progress;
+  return { family, backend, tables: keepTables(progress.tables), forwardPolicy, unread };
+}
+
+/** TABLE_INCOMPATIBLE: a table that is unread because iptables-nft cannot show it. */
+export function toIncompatible({ family, backend }: Ruleset, table: TableName): VipnatError {
+  const nftFamily = family === 'ipv6' ? 'ip6' : 'ip';
+  return new VipnatError(
+    'TABLE_INCOMPATIBLE',
+    `${toolName(family, backend, 'save')} cannot show the table ${table}: ` +
+      `find the rule with \`nft list table ${nftFamily} ${table}\` that iptables cannot show, and move it to a table of its own`,
+  );
 }
 
 function readLine(progress: Progress, line: string): void {
@@ -80,16 +93,10 @@ function readChain(progress: Progress, line: string): void {
 }
 
 /** iptables-nft-save 1.8.2 to 1.8.11 says in a comment, on standard output and with exit status 0, that it leaves a table out. */
-function readComment({ output }: Progress, line: string): void {
-  const table = /^# Table `(nat|filter)' is incompatible, use 'nft' tool\./.exec(line)?.[1];
-  if (table === undefined) return;
-  const { family, backend } = output;
-  const nftFamily = family === 'ipv6' ? 'ip6' : 'ip';
-  throw new VipnatError(
-    'TABLE_INCOMPATIBLE',
-    `${toolName(family, backend, 'save')} cannot show the table ${table}: ` +
-      `find the rule with \`nft list table ${nftFamily} ${table}\` that iptables cannot show, and move it to a table of its own`,
-  );
+function readComment({ incompatible }: Progress, line: string): void {
+  const name = /^# Table `(\w+)' is incompatible, use 'nft' tool\./.exec(line)?.[1];
+  const table = iptablesTables.find((candidate) => candidate === name);
+  if (table !== undefined) incompatible.push(table);
 }
 
 function readTable(progress: Progress, line: string): void {
@@ -109,9 +116,8 @@ function readCommit(progress: Progress, line: string): void {
 }
 
 function keepTables(tables: ReadonlyMap<string, Table>): Ruleset['tables'] {
-  const kept: readonly TableName[] = ['nat', 'filter', 'mangle'];
   return new Map(
-    kept.flatMap((name) => {
+    iptablesTables.flatMap((name) => {
       const table = tables.get(name);
       return table === undefined ? [] : [[name, table] as const];
     }),

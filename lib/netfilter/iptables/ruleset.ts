@@ -1,8 +1,8 @@
 import { type Family } from '../../address/address.ts';
-import { type Backend } from '../../kernel/port.ts';
+import { type Backend, type iptablesTables } from '../../kernel/port.ts';
 
-/** The tables vipnat reads; it writes to nat and filter only. */
-export type TableName = 'nat' | 'filter' | 'mangle';
+/** One of the tables vipnat reads. */
+export type TableName = (typeof iptablesTables)[number];
 
 /** Chain name to its rules, in order. A rule is its text as iptables-save prints it, without `-A CHAIN `. */
 export type Table = ReadonlyMap<string, readonly string[]>;
@@ -14,4 +14,6 @@ export interface Ruleset {
   readonly tables: ReadonlyMap<TableName, Table>;
   /** What happens in filter FORWARD to packets that no rule decides about; null without that chain. */
   readonly forwardPolicy: string | null;
+  /** Tables that may be there and could not be read: nothing is known of them, so nothing is written to them. */
+  readonly unread: readonly TableName[];
 }

@@ -67,6 +67,7 @@ export function makeOddHost(random: Random): OddHost {
       ipvs: random.chance(20) ? mutateText(random, ipvs) : null,
       forwarding: { ipv4: random.chance(90), ipv6: random.pick([true, false, null]) },
       advertised: random.chance(20) ? [makeHostileText(random)] : [],
+      unread: [],
       nftProxies: random.chance(30)
         ? [
             { family: 'ipv4' as const, objects: mutateJson(random, random.pick(proxies)) as unknown[] },

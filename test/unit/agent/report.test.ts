@@ -96,12 +96,12 @@ describe('a bad night, in lines', () => {
   });
 
   test('a tool fails in two ways, and then works again', async () => {
-    agent.kernel.faults.failNext({ tool: 'nft', code: 'TOOL_NOT_PERMITTED' });
-    agent.kernel.faults.hangNext('nft');
+    agent.kernel.faults.failNext({ tool: 'iptables-nft-save', code: 'TOOL_NOT_PERMITTED' });
+    agent.kernel.faults.hangNext('iptables-nft-save');
     agent.kernel.trigger('ipvs');
     expect(await linesAfter(30_000)).toEqual([
-      'error nft failed as the test asked (the last good rules stay; next try in 50 ms)',
-      'error nft had not ended after 10 s and was killed (the last good rules stay; next try in 18000 ms)',
+      'error iptables-nft-save failed as the test asked (the last good rules stay; next try in 50 ms)',
+      'error iptables-nft-save had not ended after 10 s and was killed (the last good rules stay; next try in 18000 ms)',
       'info works again after 28 s',
     ]);
     expect(agent.logger.lines.find(({ level }) => level === 'error')?.fields['code']).toBe(

@@ -137,11 +137,11 @@ test('a host that does not forward balances nothing, and with its own apiserver 
 test('a tool fails, and then works again', async () => {
   const running = await startOnMaster();
   listNews(running);
-  running.kernel.faults.failNext({ tool: 'nft', code: 'TOOL_NOT_PERMITTED' });
+  running.kernel.faults.failNext({ tool: 'iptables-nft-save', code: 'TOOL_NOT_PERMITTED' });
   running.kernel.trigger('ipvs');
   await running.clock.advance(30_000);
   expect(listNews(running)).toEqual([
-    'AgentFailing nft failed as the test asked',
+    'AgentFailing iptables-nft-save failed as the test asked',
     'AgentRecovered vipnat works again',
   ]);
 });

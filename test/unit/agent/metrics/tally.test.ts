@@ -78,8 +78,8 @@ describe('what is counted', () => {
 
   test('is every failed look by its code', async () => {
     const counts = await countDuring(() => {
-      world.kernel.faults.failNext({ tool: 'nft', code: 'TOOL_NOT_PERMITTED' });
-      world.kernel.faults.hangNext('nft');
+      world.kernel.faults.failNext({ tool: 'iptables-nft-save', code: 'TOOL_NOT_PERMITTED' });
+      world.kernel.faults.hangNext('iptables-nft-save');
       world.kernel.trigger('ipvs');
     }, 30_000);
     expect(counts).toEqual({ 'failures_total TOOL_NOT_PERMITTED': 1, 'failures_total TOOL_TIMED_OUT': 1 });

@@ -13,7 +13,7 @@ test('check as JSON names every difference, and what it means for people', async
   const hook = /^-A (PREROUTING .*-j VIPNAT)$/m.exec(kernel.show('ipv4', 'nft'))?.[1] ?? '';
   kernel.run('ipv4', 'nft', `*nat\n-D ${hook}\nCOMMIT\n`);
   const assessment = await lookOnce(kernel, ordinaryConfig);
-  expect(JSON.parse(formatCheckJson(assessment, [], 'master-1'))).toMatchObject({
+  expect(JSON.parse(formatCheckJson(assessment, { drops: [], unread: [] }, 'master-1'))).toMatchObject({
     version: 1,
     node: 'master-1',
     inSync: false,
@@ -37,11 +37,14 @@ test('in sync there is no difference, and drops of others are named all the same
   const kernel = restoreCaptures([capture]);
   await applyPlan(kernel, (await lookOnce(kernel, ordinaryConfig)).plan);
   const drop = { table: 'inet firewall', name: 'forward' };
-  const text = formatCheckJson(await lookOnce(kernel, ordinaryConfig), [drop], 'master-1');
+  const unread = [{ code: 'TOOL_FAILED', text: 'not read: nat of ip6tables-nft' }] as const;
+  const besides = { drops: [drop], unread };
+  const text = formatCheckJson(await lookOnce(kernel, ordinaryConfig), besides, 'master-1');
   expect(JSON.parse(text)).toMatchObject({
     inSync: true,
     drift: [],
     foreignDrops: [{ table: 'inet firewall', chain: 'forward' }],
+    unread,
   });
   expect(text.endsWith('}\n')).toBe(true);
 });

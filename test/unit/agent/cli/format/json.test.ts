@@ -14,6 +14,7 @@ test('the plan as JSON has every decision and every transaction', async () => {
   expect(JSON.parse(formatJson(state, 'master-1'))).toEqual({
     version: 1,
     node: 'master-1',
+    unread: [],
     kubeProxy: { mode: 'iptables', backend: 'nft', reason: 'nat KUBE-SERVICES (iptables-nft)' },
     vips: [
       {

@@ -66,7 +66,7 @@ async function listScreens(screen: Partial<typeof plainScreen>): Promise<Record<
   return {
     status: formatStatus(status, shown),
     doctor: formatDoctor(topics, false, shown),
-    check: formatCheck({ assessment, drops, config: { sysctls: 'set' } }, shown),
+    check: formatCheck({ assessment, unread: [], drops, config: { sysctls: 'set' } }, shown),
   };
 }
 

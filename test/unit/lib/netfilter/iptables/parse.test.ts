@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
 import { type VipnatError } from '../../../../../lib/errors.ts';
 import { type SaveOutput } from '../../../../../lib/kernel/port.ts';
-import { parseSave } from '../../../../../lib/netfilter/iptables/parse.ts';
+import { parseSave, toIncompatible } from '../../../../../lib/netfilter/iptables/parse.ts';
 
 const nft = (text: string): SaveOutput => ({ family: 'ipv4', backend: 'nft', text });
 
@@ -110,20 +110,30 @@ describe('parseSave', () => {
 describe('a table that iptables cannot show', () => {
   const remark = (table: string) => `# Table \`${table}' is incompatible, use 'nft' tool.\n`;
 
-  test.each(['nat', 'filter'])('is an error for %s, with the command that shows it', (table) => {
-    const error = catchError(remark(table) + counted);
-    expect(error?.code).toBe('TABLE_INCOMPATIBLE');
-    expect(error?.message).toContain('iptables-nft-save');
-    expect(error?.message).toContain(`nft list table ip ${table}`);
-  });
+  test.each(['nat', 'filter', 'mangle'] as const)(
+    'is unread, with the command that shows it: %s',
+    (table) => {
+      const ruleset = parseSave(nft(remark(table)));
+      expect(ruleset).toMatchObject({ unread: [table], tables: new Map() });
+      const error = toIncompatible(ruleset, table);
+      expect(error.code).toBe('TABLE_INCOMPATIBLE');
+      expect(error.message).toContain('iptables-nft-save');
+      expect(error.message).toContain(`nft list table ip ${table}`);
+    },
+  );
 
   test('is named with the family it is of', () => {
-    const error = catchError(remark('nat'), { family: 'ipv6' });
-    expect(error?.message).toMatch(/ip6tables-nft-save.*nft list table ip6 nat/);
+    const ruleset = parseSave({ ...nft(remark('nat')), family: 'ipv6' });
+    expect(toIncompatible(ruleset, 'nat').message).toMatch(/ip6tables-nft-save.*nft list table ip6 nat/);
   });
 
-  test('is no error for a table that vipnat never writes', () => {
-    expect(parseSave(nft(remark('mangle') + counted)).tables.has('nat')).toBe(true);
+  test('takes no other table along', () => {
+    const { tables, unread } = parseSave(nft(remark('mangle') + counted));
+    expect([[...tables.keys()], unread]).toEqual([['nat'], ['mangle']]);
+  });
+
+  test('is nothing where vipnat never reads it', () => {
+    expect(parseSave(nft(remark('raw') + counted)).unread).toEqual([]);
   });
 });
 
