@@ -22,6 +22,7 @@ describeKernels((subject) => {
       ipvs: null,
       nftTables: families.map((family) => ({ family, text: '' })),
       nftProxies: [],
+      advertised: [],
       unread: [],
     });
   });
