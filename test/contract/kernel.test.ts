@@ -13,7 +13,6 @@ describeKernels((subject) => {
     await subject().kernel.read(everything);
     expect(await subject().kernel.read(everything)).toEqual({
       iptables: families.flatMap((family) => backends.map((backend) => ({ family, backend, text: '' }))),
-      advertised: [],
       addresses: [
         { family: 'ipv4', address: '127.0.0.1', device: 'lo' },
         { family: 'ipv6', address: '::1', device: 'lo' },
