@@ -1,6 +1,7 @@
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { type Family } from '../address/address.ts';
 import { VipnatError } from '../errors.ts';
+import { quoteWords } from '../shell-words.ts';
 import { describeAccepting, listAdvertised, toAcceptPath } from './advertised-routes.ts';
 import { type Forwarding } from './port.ts';
 
@@ -31,7 +32,7 @@ export async function readForwarding(): Promise<Forwarding> {
  */
 export function forwardingCommand(family: Family, advertised: readonly string[]): string {
   const kept = family === 'ipv6' ? advertised.map(describeAccepting) : [];
-  return `sysctl -w ${[...kept, `${forwardingSwitch(family)}=1`].join(' ')}`;
+  return quoteWords(['sysctl', '-w', ...kept, `${forwardingSwitch(family)}=1`]);
 }
 
 /**
