@@ -1,7 +1,9 @@
-import { type CompletedCommand, type CompletedOption } from './model.ts';
+import { type CompletedCommand, type CompletedOption, type CompletedPlace, listPlaces } from './model.ts';
 
 /** The script that completes vipnat in bash 4.4 and later, without the package bash-completion. It runs no vipnat. */
 export function formatBash(commands: readonly CompletedCommand[]): string {
+  const places = listPlaces(commands);
+  const kinds = commands.flatMap((command) => command.kinds);
   return `# vipnat in bash: source <(vipnat completion bash)
 _vipnat() {
   local word=\${COMP_WORDS[COMP_CWORD]} before=\${COMP_WORDS[COMP_CWORD - 1]} words= kind=none
@@ -12,14 +14,23 @@ _vipnat() {
     before=\${COMP_WORDS[COMP_CWORD - 2]}
   fi
   COMPREPLY=()
+  local place=\${COMP_WORDS[1]} first=2
+  if ((COMP_CWORD > 2)); then
+    case "$place \${COMP_WORDS[2]}" in
+      ${kinds.map(({ path }) => `'${path}'`).join(' | ')})
+        place+=" \${COMP_WORDS[2]}"
+        first=3
+        ;;
+    esac
+  fi
   if ((COMP_CWORD == 1)); then
-    words='${commands.map(({ name }) => name).join(' ')} --help --version'
+    words='${commands.map(({ path }) => path).join(' ')} --help --version'
   else
-    case "\${COMP_WORDS[1]} $before" in
-${commands.flatMap(formatValues).join('\n')}
+    case "$place $before" in
+${places.flatMap(formatValues).join('\n')}
       *)
-        case "\${COMP_WORDS[1]}" in
-${commands.map(formatWords).join('\n')}
+        case "$place" in
+${places.map(formatWords).join('\n')}
         esac
         ;;
     esac
@@ -38,17 +49,18 @@ complete -F _vipnat vipnat
 `;
 }
 
-function formatValues({ name, options }: CompletedCommand): string[] {
+function formatValues({ path, options }: CompletedPlace): string[] {
   return options
     .filter(({ takes }) => takes === 'value')
-    .map(({ flag, value }) => `      '${name} ${flag}') ${formatValue(value)} ;;`);
+    .map(({ flag, value }) => `      '${path} ${flag}') ${formatValue(value)} ;;`);
 }
 
 function formatValue(value: CompletedOption['value']): string {
   return value.kind === 'words' ? `words='${value.words.join(' ')}'` : `kind=${value.kind}`;
 }
 
-function formatWords({ name, words, options }: CompletedCommand): string {
-  const flags = options.map(({ flag }) => flag);
-  return `          ${name}) words='${[...words, ...flags].join(' ')}' ;;`;
+function formatWords({ path, words, options }: CompletedPlace): string {
+  const flags = options.map(({ flag }) => flag).join(' ');
+  const first = words.length === 0 ? '' : ` && ((COMP_CWORD == first)) && words+=' ${words.join(' ')}'`;
+  return `          '${path}') words='${flags}'${first} ;;`;
 }

@@ -29,38 +29,68 @@ export type CompletedValue =
   | { readonly kind: 'words'; readonly words: readonly string[] }
   | { readonly kind: 'file' | 'folder' | 'unknown' };
 
-/** One command as a shell completes it. */
-export interface CompletedCommand {
-  readonly name: string;
-  readonly meaning: string;
-  /** What can stand behind it without an option. */
+/** What can stand behind certain words of the command line. */
+export interface CompletedPlace {
+  /** The words after `vipnat`: `status`, `manifest systemd`. */
+  readonly path: string;
+  /** The next word, unless it is an option. */
   readonly words: readonly string[];
+  /** The options that the help of these words lists. */
   readonly options: readonly CompletedOption[];
 }
 
-/** All commands with the options that the grammar has for them. */
+/** One command as a shell completes it. */
+export interface CompletedCommand extends CompletedPlace {
+  readonly meaning: string;
+  /** Its kinds, where these have words or options of their own. */
+  readonly kinds: readonly CompletedPlace[];
+}
+
+/** All commands with the options that their help lists. */
 export function listCompletions(): CompletedCommand[] {
   return commandNames.map((name) => {
-    const { commands } = createGrammar({ version: '', word: name, onFound: () => undefined });
-    const command = commands.find((candidate) => candidate.name() === name);
-    if (command === undefined) throw new TypeError(`the grammar has no command ${name}`);
+    const command = findCommand(name);
     return {
-      name,
+      ...listPlace(command, name),
       meaning: command.summary() || command.description(),
-      words: commandToWords.get(name) ?? [],
-      options: listOptions(command),
+      kinds: (commandToKinds.get(name) ?? []).map((kind) => {
+        return listPlace(findCommand(name, kind), `${name} ${kind}`);
+      }),
     };
   });
 }
 
-const commandToWords = new Map<string, readonly string[]>([
+/** All places: the commands and their kinds. */
+export function listPlaces(commands: readonly CompletedCommand[]): CompletedPlace[] {
+  return commands.flatMap((command) => [command, ...command.kinds]);
+}
+
+function findCommand(name: string, kind?: string): Command {
+  const needs = { version: '', word: name, nextWord: kind, onFound: () => undefined };
+  const command = createGrammar(needs).commands.find((candidate) => candidate.name() === name);
+  if (command === undefined) throw new TypeError(`the grammar has no command ${name}`);
+  return command;
+}
+
+const commandToKinds = new Map<string, readonly string[]>([
+  ['manifest', manifestKinds],
+  ['help', ['manifest']],
+]);
+
+const pathToWords = new Map<string, readonly string[]>([
   ['manifest', manifestKinds],
   ['help', commandNames],
+  ['help manifest', manifestKinds],
   ['completion', shells],
 ]);
 
+function listPlace(command: Command, path: string): CompletedPlace {
+  return { path, words: pathToWords.get(path) ?? [], options: listOptions(command) };
+}
+
 function listOptions(command: Command): CompletedOption[] {
-  const options = command.options.map((option) => ({
+  const shown = command.options.filter(({ hidden }) => !hidden);
+  const options = shown.map((option) => ({
     flag: option.long ?? '',
     meaning: describeConfigFlag(option.long ?? '') ?? option.description,
     takes: readArity(option),

@@ -1,23 +1,34 @@
-import { type CompletedCommand, type CompletedOption } from './model.ts';
+import { type CompletedCommand, type CompletedOption, type CompletedPlace, listPlaces } from './model.ts';
 
 /** The script that completes vipnat in zsh, sourced or as a file `_vipnat` in a folder of fpath. It runs no vipnat. */
 export function formatZsh(commands: readonly CompletedCommand[]): string {
+  const kinds = commands.flatMap((command) => command.kinds);
   return `#compdef vipnat
 # vipnat in zsh, behind compinit: source <(vipnat completion zsh)
 _vipnat() {
   local -a commands
   commands=(
-${commands.map(({ name, meaning }) => `    ${quote(`${name}:${meaning}`)}`).join('\n')}
+${commands.map(({ path, meaning }) => `    ${quote(`${path}:${meaning}`)}`).join('\n')}
   )
   if ((CURRENT == 2)); then
+    _arguments '--help[print help]' '--version[print the version]'
     _describe -t commands command commands
     return
   fi
-  local command=$words[2]
+  local place=$words[2]
   shift words
   ((CURRENT -= 1))
-  case $command in
-${commands.map(formatCommand).join('\n')}
+  if ((CURRENT > 2)); then
+    case "$place $words[2]" in
+      (${kinds.map(({ path }) => quote(path)).join(' | ')})
+        place+=" $words[2]"
+        shift words
+        ((CURRENT -= 1))
+        ;;
+    esac
+  fi
+  case $place in
+${listPlaces(commands).map(formatPlace).join('\n')}
   esac
 }
 if [[ $funcstack[1] == _vipnat ]]; then
@@ -28,12 +39,12 @@ fi
 `;
 }
 
-function formatCommand({ name, words, options }: CompletedCommand): string {
+function formatPlace({ path, words, options }: CompletedPlace): string {
   const specs = [
-    ...(words.length === 0 ? [] : [quote(`1:${name}:(${words.join(' ')})`)]),
+    ...(words.length === 0 ? [] : [quote(`1:word:(${words.join(' ')})`)]),
     ...options.map(formatOption),
   ];
-  return `    ${name})\n      _arguments ${specs.join(' \\\n        ')}\n      ;;`;
+  return `    ${quote(path)})\n      _arguments ${specs.join(' \\\n        ')}\n      ;;`;
 }
 
 function formatOption({ flag, meaning, takes, value }: CompletedOption): string {
