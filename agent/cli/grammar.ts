@@ -50,7 +50,7 @@ export function createGrammar(needs: GrammarNeeds): Command {
     });
     const topic = { command: word, kind };
     arrangeOptions(command.options, topic);
-    if (takesMore(topic)) command.addHelpText('after', wrapEpilogue(moreOptions, width));
+    if (takesMore(topic)) command.addHelpText('after', `\n${wrapEpilogue(moreOptions, width)}`);
   });
   return program;
 }
@@ -166,7 +166,10 @@ function addDoctor(program: Command): Command {
 
 function addKeepalived(program: Command): Command {
   const command = add(program, 'keepalived', "print keepalived's configuration for this node");
-  return addKeepalivedSwitches(command).option('--output <value>', 'a file to write it to');
+  return addKeepalivedSwitches(command).option(
+    '--output <value>',
+    'a file to write it to (default: standard output)',
+  );
 }
 
 function addKeepalivedSwitches(command: Command): Command {
@@ -196,7 +199,10 @@ function addManifest(program: Command): Command {
     .option('--namespace <value>', `where to run it (default: ${defaultNamespace})`)
     .option('--least-privilege', 'two capabilities instead of privileged')
     .option('--keepalived-image <value>', 'for keepalived: an image that has it')
-    .option('--directory <value>', 'for systemd: the root folder to write the files below');
+    .option(
+      '--directory <value>',
+      'for systemd: the root folder to write the files below; else they are printed',
+    );
   return addKeepalivedSwitches(command);
 }
 

@@ -81,6 +81,7 @@ Examples:
   vipnat plan --vip 10.0.0.50 --json
   vipnat plan --vip 10.0.0.50 --offline --proxy-mode ipvs --cluster-ip 10.96.0.1
 
+Beside a running agent no option is needed: its configuration is taken.
 Rules go to standard output, everything else to standard error. Nothing is written.
 Exit status: 0 printed, or nothing to change; 1 failed; 78 bad configuration.`,
   check: `
@@ -88,6 +89,7 @@ Examples:
   vipnat check --vip 10.0.0.50
   vipnat check --vip 10.0.0.50 --json
 
+Beside a running agent no option is needed: its configuration is taken.
 Exit status: 0 in sync, 1 failed, 2 drift, 78 bad configuration.`,
   status: `
 Examples:
@@ -95,6 +97,7 @@ Examples:
   vipnat status --vip 10.0.0.50 --json
   vipnat status --vip 10.0.0.50 --watch=5
 
+Beside a running agent no option is needed: its configuration is taken.
 Needs neither the agent nor the API. Nothing is written.
 Exit status: 0 all is well, 1 failed, 2 not balanced or not in sync, 78 bad configuration.`,
   doctor: `
@@ -103,6 +106,7 @@ Examples:
   vipnat doctor --vip 10.0.0.50 --json
   vipnat doctor --vip 10.0.0.50 --capture 0s     without listening to VRRP adverts
 
+Beside a running agent no option is needed: its configuration is taken.
 Before an installation and when something is wrong. Needs neither the agent nor the
 API; what it cannot find out it says. Nothing is written.
 Exit status: 0 all is well, 1 failed, 2 warnings, 3 failures found, 78 bad configuration.`,
@@ -129,14 +133,15 @@ Examples:
   vipnat keepalived --vip 10.0.0.50 --interface eth0 --advert 300ms
 
 The configuration goes to standard output, a line for each virtual IP to standard
-error. Run it on each master with the same options. Nothing is written.
+error. Run it on each master with the same options. Only --output writes a file.
 Exit status: 0 printed, 78 bad configuration, or what this host does not tell.`,
   completion: `
 Examples:
   source <(vipnat completion bash)
   vipnat completion fish | source
 
-bash and zsh take the first line, zsh behind compinit. Nothing is installed.
+The first line is for bash, and for zsh after compinit. docs/install.md says where
+the script belongs so that every new shell has it. The script starts no vipnat.
 Exit status: 0 printed, 78 no such shell.`,
   help: `
 Examples:
@@ -158,7 +163,7 @@ Examples:
   vipnat manifest keepalived --vip 10.0.0.50 --keepalived-image keepalived:2.2.7
   vipnat manifest systemd --vip 10.0.0.50 --directory /
 
-See vipnat help manifest KIND for all options of a kind. Those of the configuration become arguments of the container. Files that they
+See vipnat help manifest KIND for all options of a kind. Those of the configuration become arguments of the agent. Files that they
 name are the nodes' own. A static pod is always one of least privilege. keepalived
 is a static pod too. systemd is a unit, a file of tmpfiles.d and a drop-in for
 keepalived's unit; files of these names that are not vipnat's stay as they are.
@@ -167,4 +172,4 @@ Exit status: 0 printed, 78 bad configuration.`,
 
 /** What help says of options that a command takes beside those that it lists. */
 export const moreOptions =
-  '\nOther options of vipnat run are taken too and change nothing here: the line of the agent fits.';
+  'Other options of vipnat run are taken too and change nothing here: the line of the agent fits.';

@@ -58,7 +58,7 @@ const descriptions = z.registry<OptionDescription>();
 export const schema = z.object({
   vip: z._default(list(vip), []).register(descriptions, {
     argument: 'ADDR[:PORT]',
-    meaning: 'a virtual IP to balance; the port is 6443 unless given',
+    meaning: 'a virtual IP to balance, repeated for more; the port is 6443 unless given',
     example: '10.0.0.50:6443',
     isList: true,
     group: 'what',

@@ -102,6 +102,23 @@ describe('help', () => {
     }
   });
 
+  test.each(topics)('of %s begins no line below its options with a stray blank', (topic) => {
+    expect(read(['help', ...topic.split(' ')])).not.toMatch(/^ \S/m);
+  });
+
+  test('says where a file is written, and where it goes otherwise', () => {
+    const text = read(['help', 'keepalived'], 200);
+    expect(text).toMatch(/--output FILE .*\(default: standard output\)$/m);
+    expect(text).not.toContain('Nothing is written');
+    expect(read(['help', 'manifest', 'systemd'], 200)).toMatch(
+      /--directory FOLDER .*else they are printed$/m,
+    );
+  });
+
+  test.each(['plan', 'check', 'status', 'doctor'])('of %s says that an agent spares the options', (name) => {
+    expect(read(['help', name])).toContain('Beside a running agent no option is needed');
+  });
+
   test.each(topics)('of %s fits 60 columns, but for lines to paste', (topic) => {
     const long = read(['help', ...topic.split(' ')], 60)
       .split('\n')
