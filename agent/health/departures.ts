@@ -80,6 +80,8 @@ export class Departures {
     const view = this.#monitor.watch(watched);
     const hasNews = [...this.#monitor.departed.keys()].some((text) => !before.has(text));
     this.#hasNews ||= hasNews;
+    // Whoever leaves has all the time that the first one had.
+    if (hasNews) this.#uncountedSince = null;
     if (isFirst || hasNews) this.#countAt(this.#ports.clock.now() + firstCountMs);
     return view;
   }

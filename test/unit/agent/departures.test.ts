@@ -206,6 +206,21 @@ describe('connections are counted', () => {
     await world.clock.advance(10 * minuteMs);
     expect(await isProbed(world, three)).toBe(false);
   });
+
+  test('and where they cannot be for ever, so is each that leaves later', async () => {
+    const world = await start({ flows: [] });
+    for (let time = 0; time < 100; time += 1)
+      world.kernel.faults.failNext({ tool: 'conntrack', code: 'TOOL_MISSING' });
+    await list(world, [one, two]);
+    await world.clock.advance(20 * minuteMs);
+    await list(world, [one, two, three]);
+    await world.clock.advance(20 * minuteMs);
+    await list(world, [one, two]);
+    await world.clock.advance(10 * minuteMs);
+    expect(await isProbed(world, three)).toBe(true);
+    await world.clock.advance(10 * minuteMs);
+    expect(await isProbed(world, three)).toBe(false);
+  });
 });
 
 test('an agent that is stopped counts and probes no more', async () => {
