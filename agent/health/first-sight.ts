@@ -13,7 +13,7 @@ export const trusted: FirstSight = { state: 'ready', reason: 'not probed yet' };
 export const newcomer: FirstSight = { state: 'warming', reason: 'new' };
 
 /** Nobody says that an apiserver is there. */
-export const unknown: FirstSight = { state: 'dead', reason: 'nothing has answered there yet' };
+export const unknown: FirstSight = { state: 'dead', reason: 'no apiserver has answered there yet' };
 
 const leftOut = 'the rules that were here leave it out, and it has not proved itself since';
 
@@ -91,7 +91,18 @@ export function meet(
   };
 }
 
-/** Whether nothing at all has been seen of one that nobody names: it is none of anybody's business then. Pure. */
+/** Whether nothing good has been seen of one that nobody names: it is none of anybody's business then. Pure. */
 export function isUnknown({ isOwn, state, since, metAt }: EndpointHealth): boolean {
   return isOwn && state === 'dead' && since === metAt;
+}
+
+/** Whether that is so only because no question to it has ended yet: it accepts connections. Pure. */
+export function isUnasked(one: EndpointHealth): boolean {
+  const { connect, answeredAt, unanswered } = one.symptoms;
+  return isUnknown(one) && connect === 'open' && answeredAt === -Infinity && unanswered === 0;
+}
+
+/** Whether it is known to be an apiserver: what listens where nobody names one may be anything, until it has answered well. Pure. */
+export function isSomebody({ isOwn, symptoms }: EndpointHealth): boolean {
+  return !isOwn || symptoms.readyAt !== -Infinity;
 }

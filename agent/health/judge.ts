@@ -8,6 +8,7 @@
  * no earlier, has done well: that is the witness. Without one nothing changes, and people are told.
  */
 import { type EndpointHealth, type HealthState, type Symptoms } from './endpoint-health.ts';
+import { isSomebody } from './first-sight.ts';
 
 /** A lost packet is nothing, and two in a row are rare: with 1 % of loss one pair of connects in 2,500. */
 const unheardConnectsToDie = 2;
@@ -84,7 +85,7 @@ function judge(one: EndpointHealth, others: readonly EndpointHealth[], now: numb
     return judgeDeath(one, { reason: death, since: one.symptoms.troubleSince, others, now });
   }
   if (one.state === 'dead') {
-    return one.symptoms.connect === 'open' ? enter(one, comeBack(one, now), now) : one;
+    return one.symptoms.connect === 'open' && isSomebody(one) ? enter(one, comeBack(one, now), now) : one;
   }
   const drain = findDrain(one);
   return drain === null

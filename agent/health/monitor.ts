@@ -3,7 +3,7 @@ import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
 import { type Clock } from '../../lib/kernel/clock.ts';
 import { type Apiserver } from './apiserver.ts';
 import { addEvidence, type EndpointHealth, type Evidence, noSymptoms } from './endpoint-health.ts';
-import { includes, isUnknown, meet, ofFamily, see, trusted } from './first-sight.ts';
+import { includes, isUnasked, isUnknown, meet, ofFamily, see, trusted } from './first-sight.ts';
 import { judgeAll, judgeBeside } from './judge.ts';
 import { ProbeBudgets } from './probe-budget.ts';
 import { Prober, type ProbeSettings } from './prober.ts';
@@ -43,7 +43,7 @@ export interface Watched {
   readonly reserve?: readonly Endpoint[];
   /**
    * Where this host's own apiserver would be, which nobody names. It is watched as the reserve is, and is nobody until
-   * it has answered a connect.
+   * it has answered a question well: anything may listen there.
    */
   readonly own?: readonly Endpoint[];
   /** Whom intact rules of ours send connections to: what a monitor begins with. Nobody when left out. */
@@ -81,9 +81,9 @@ export class HealthMonitor {
     return this.#all.length > this.#listed;
   }
 
-  /** Whether a probe of each has ended. */
+  /** Whether a probe of each has ended, and a question to whoever is nobody before it has answered one. */
   get isAllTried(): boolean {
-    return this.#all.every(({ symptoms }) => symptoms !== noSymptoms);
+    return this.#all.every((one) => one.symptoms !== noSymptoms && !isUnasked(one));
   }
 
   /** The same by endpoint, for decisions. */

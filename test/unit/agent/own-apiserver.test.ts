@@ -192,6 +192,25 @@ describe('on a host without an apiserver', () => {
   });
 });
 
+describe.each(['hanging up', 'frozen', 'failing', 'ailing'] as const)(
+  'on a host where something that is %s listens at the port of apiservers',
+  (local) => {
+    test('it is nobody: all that are listed are kept, and none is mentioned beside them', async () => {
+      const running = await startOnMaster({ local, lost: 'refusing' });
+      await running.clock.advance(60_000);
+      expect(listTargets(running)).toEqual(old);
+      expect([...running.agent.health.keys()]).toEqual(old);
+    });
+
+    test('and nobody else is heard, keepalived gives the VIP away', async () => {
+      const running = await startOnMaster({ local });
+      await running.clock.advance(60_000);
+      expect(listTargets(running)).toEqual(old);
+      expect(running.trackFile.values.at(-1)).toBe(1);
+    });
+  },
+);
+
 test('where no apiserver is known the VIP is its holder’s, as ever', async () => {
   const running = await startOnMaster({ saved: [] });
   await running.clock.advance(10_000);

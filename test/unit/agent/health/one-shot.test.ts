@@ -92,3 +92,26 @@ test('all that were left out are found well, where the rules name somebody who i
   expect(states).toEqual(['ready', 'ready', 'ready']);
   expect(tookMs).toBeLessThanOrEqual(1600);
 });
+
+test.each([
+  ['healthy', 'ready'],
+  ['refusing', undefined],
+  ['ailing', undefined],
+  ['hanging up', undefined],
+] as const)(
+  'where nobody else lives, what is %s at this host’s own address is %s',
+  async (behaviour, state) => {
+    const clock = new FakeClock();
+    const apiservers = new FakeApiservers(clock);
+    apiservers.set(third, 'refusing');
+    apiservers.set(local, behaviour);
+    const settings = { intervalMs: 250, timeoutMs: 250 };
+    const [endpoints, own] = [[toEndpoint(third)], [toEndpoint(local)]];
+    const found = probeOnce(
+      { apiserver: apiservers, clock, settings },
+      { endpoints, own, localAddresses: new Set(['10.0.0.11']) },
+    );
+    await clock.advance(10);
+    expect((await found).get(local)?.state).toBe(state);
+  },
+);
