@@ -175,10 +175,10 @@ export class Agent {
   /** Ends all probes, and the loop after the writes under way, if any. The rules stay (I8). */
   async stop(): Promise<void> {
     this.#monitor.stop();
-    await Promise.all([this.#loop.stop(), this.#departures.stop()]);
+    // keepalived is told at once: a tool may hang for longer than whoever ends this process waits before a kill.
+    await Promise.all([this.#loop.stop(), this.#departures.stop(), this.#serving.release()]);
     this.#api.stop();
     await this.#keeper.settle();
-    await this.#serving.release();
     await this.#notices.stop();
   }
 

@@ -129,9 +129,11 @@ export class Departures {
   async #countAll(): Promise<ReadonlyMap<string, number> | null> {
     const total = new Map<string, number>();
     try {
-      for (const vip of this.#vips)
+      for (const vip of this.#vips) {
         for (const [text, count] of await this.#ports.kernel.countFlows(vip))
           total.set(text, (total.get(text) ?? 0) + count);
+        if (this.#isStopped) return null;
+      }
       return total;
     } catch {
       // Whoever resets connections says what is wrong with the tool.

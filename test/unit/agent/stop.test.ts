@@ -137,3 +137,45 @@ test('a death just before the end is answered by the write under way, and by non
   expect(kernel.applied).toHaveLength(2);
   expect(clock.pending).toBe(0);
 });
+
+describe('an agent that is stopped on a node that hears nobody tells keepalived before its time is up', () => {
+  async function startUnheard(vips = ordinaryConfig.vips): Promise<RunningAgent> {
+    const clock = new FakeClock();
+    const kernel = new FakeKernel(clock);
+    syncKubeProxy(kernel, nft, [one, two, three].map(toEndpoint));
+    kernel.trackFlow({ vip: toEndpoint('10.0.0.50:6443'), backend: toEndpoint(four), isHalfOpen: false });
+    const agent = startAgent({ clock, kernel, config: { ...ordinaryConfig, vips } });
+    for (const endpoint of [one, two, three]) agent.apiservers.set(endpoint, 'silent');
+    await clock.advance(50_000);
+    expect(agent.trackFile.values.at(-1)).toBe(1);
+    return agent;
+  }
+
+  test('while a tool hangs', async () => {
+    const { agent, kernel, clock, trackFile } = await startUnheard();
+    kernel.faults.hangNext('netlink');
+    kernel.trigger('nft-generation');
+    await clock.advance(100);
+    const stopping = agent.stop();
+    await clock.advance(1000);
+    expect(trackFile.values.at(-1)).toBe(0);
+    await clock.advance(10_000);
+    await stopping;
+    expect(trackFile.values.at(-1)).toBe(0);
+  });
+
+  test('while connections are counted, and counts those of no further virtual IP', async () => {
+    const vips = [50, 51, 52].map((host) => toEndpoint(`10.0.0.${host}:6443`));
+    const { agent, kernel, clock, trackFile } = await startUnheard(vips);
+    kernel.faults.delayEvery('conntrack', 8000);
+    await clock.advance(16_000);
+    let isStopped = false;
+    const stopping = agent.stop().then(() => (isStopped = true));
+    await clock.advance(1000);
+    expect(trackFile.values.at(-1)).toBe(0);
+    expect(isStopped).toBe(false);
+    await clock.advance(7000);
+    expect(isStopped).toBe(true);
+    await stopping;
+  });
+});
