@@ -86,6 +86,8 @@ test(
 test(
   'connections that hang are reset although conntrack fails twice, and while it takes 3 s another death is answered',
   async () => {
+    // An agent begins from the rules, which the test before left without m3.
+    await agent.waitForLine(/(?:-> |6443 )service-chain/);
     const { report } = await cluster
       .seat('pod on a worker')
       .hold({ host: client.host, port: 6443 }, connections, limitMs);
