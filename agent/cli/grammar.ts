@@ -229,7 +229,7 @@ function findStrangers(command: Command, wordCount: number): string[] {
     return command.args.slice(wordCount).map((word) => `${quoteText(word)} is one word too many. ${help}`);
   return strangers.map((word) => {
     const [flag = ''] = word.split('=');
-    const nearest = findNearest(flag, known);
+    const nearest = flag === '--format' && known.includes('--json') ? '--json' : findNearest(flag, known);
     const hint = nearest === null ? help : `Did you mean ${nearest}?`;
     return `${quoteText(flag)} is no option of ${command.name()}. ${hint}`;
   });

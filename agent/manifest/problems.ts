@@ -42,7 +42,9 @@ function findSystemdProblems(options: ManifestOptions, { runDir, stateDir }: Con
     ...(leastPrivilege ? ['--least-privilege'] : []),
   ];
   const paths = { '--run-dir': runDir, '--state-dir': stateDir };
+  // An empty variable of a script is not the root folder.
   return [
+    ...(directory === '' ? ['--directory "" names no folder. Example: --directory /'] : []),
     ...podFlags.map((flag) => `${flag} is for pods, and systemd has none. Leave it out`),
     ...Object.entries(paths)
       .filter(([, path]) => !/^\/[\w./@+-]+$/.test(path))

@@ -183,6 +183,14 @@ describe('words that do not belong there', () => {
     expect(parse('check', '--nonsense', '--mode', 'direct')).toMatchObject({ flags: { mode: 'direct' } });
   });
 
+  test.each([
+    ['check', '--json'],
+    ['run', '--log-format'],
+  ])('--format json leads %s to %s', (command, flag) => {
+    const [problem] = problemsOf(command, '--format', 'json');
+    expect(problem).toBe(`--format is no option of ${command}. Did you mean ${flag}?`);
+  });
+
   test('words without an option are too many', () => {
     expect(problemsOf('plan', 'now')).toEqual(['now is one word too many. See vipnat plan --help']);
   });

@@ -61,6 +61,7 @@ describe('files for systemd', () => {
     [['--namespace', 'other'], 1],
     [['--peers', '10.0.0.11'], 1],
     [['--run-dir', "/run/it's"], 1],
+    [['--directory', ''], 1],
   ])('are refused with what is not for them: %j', async (more, count) => {
     expect((await readWords([...words, ...more])).problems).toHaveLength(count);
   });
