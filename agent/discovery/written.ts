@@ -8,8 +8,14 @@ import { type Observation } from '../observe.ts';
 /** What rules of ours do with a VIP, by an agent that may be gone: those that packets get to come first. Pure. */
 export function findWritten(
   vip: Endpoint,
-  { rulesets, nftRulesets, backend }: Pick<Observation, 'rulesets' | 'nftRulesets' | 'backend'>,
+  {
+    rulesets,
+    nftRulesets,
+    backend,
+    views,
+  }: Pick<Observation, 'rulesets' | 'nftRulesets' | 'backend' | 'views'>,
 ): Written | null {
+  const service = views[vip.family].ipvs.server?.value;
   // Also the other backends': the choice may have changed since they were written.
   const written = [...rulesets, ...nftRulesets]
     .filter((seen) => seen.family === vip.family)
@@ -19,13 +25,16 @@ export function findWritten(
         ? readFromNft(seen.table, vip)
         : readFromIptables(seen.tables.get('nat'), vip),
     );
-  return written.find((one) => one !== null) ?? null;
+  const found = written.find((one) => one !== null) ?? null;
+  // Rules of the way cluster-ip read like those to one apiserver, and the Service's virtual server is none.
+  const isService = ({ address, port }: Endpoint) => address === service?.clusterIp && port === service.port;
+  return found === null || found.backends.some(isService) ? null : found;
 }
 
 /** The apiservers that rules of ours send connections to, whichever of these VIPs they are for, sorted. Pure. */
 export function listWritten(
   family: Family,
-  observation: Pick<Observation, 'rulesets' | 'nftRulesets' | 'backend'>,
+  observation: Pick<Observation, 'rulesets' | 'nftRulesets' | 'backend' | 'views'>,
   vips: readonly Endpoint[],
 ): Endpoint[] {
   const written = vips
