@@ -4,7 +4,8 @@
  * Goal: a connection that is sent to another node gets there.
  * Tension: a host that does not forward drops it, and then two of three connections hang that would have been
  * answered without us; and where forwarding may be switched on is not ours to know everywhere (`--sysctls check`).
- * Compromise: switched on before the first rule; where that fails or is not wanted, the VIP is left to its holder.
+ * Compromise: switched on before the first rule, and again whenever somebody has switched it off; where that fails, is
+ * not wanted or has to be done too often (I9), the VIP is left to its holder.
  */
 import { type Family, families } from '../lib/address/address.ts';
 import { VipnatError } from '../lib/errors.ts';
@@ -13,6 +14,7 @@ import { type Kernel } from '../lib/kernel/port.ts';
 import { type Config } from './config/config.ts';
 import { type Memory } from './memory.ts';
 import { type Observation } from './observe.ts';
+import { type WriteBudget } from './write-budget.ts';
 
 /** What has to be switched on, as sysctl takes it. */
 export interface MissingSwitch {
@@ -30,6 +32,8 @@ export interface MissingSwitch {
 export interface ForwardingReport {
   /** It was off, and is on. */
   switchedOn(missing: MissingSwitch): void;
+  /** It is off again, and stays so for this long: somebody switches it off all the time. */
+  contested(missing: MissingSwitch, waitMs: number): void;
   /** It is off and stays so. */
   notSwitched(problem: VipnatError): void;
 }
@@ -50,15 +54,19 @@ export function findMissingSwitches(
     }));
 }
 
+/** What switching needs. */
+export interface SwitchingPorts {
+  readonly kernel: Pick<Kernel, 'enableForwarding'>;
+  readonly report: ForwardingReport;
+  readonly budget: Pick<WriteBudget, 'waitToSwitch' | 'noteSwitch'>;
+}
+
 /**
  * Switches on what is off, where that is wanted. Answers the memory to look again with, or null when the look that
  * found it still holds. Never rejects.
  */
 export async function switchOnForwarding(
-  {
-    kernel,
-    report,
-  }: { readonly kernel: Pick<Kernel, 'enableForwarding'>; readonly report: ForwardingReport },
+  ports: SwitchingPorts,
   missing: readonly MissingSwitch[],
   memory: Memory,
   { sysctls }: Pick<Config, 'sysctls'>,
@@ -66,16 +74,31 @@ export async function switchOnForwarding(
   if (sysctls === 'check') return null;
   const unforwardable = new Set<Family>();
   for (const one of missing) {
-    try {
-      await kernel.enableForwarding(one.family);
-      report.switchedOn(one);
-    } catch (error) {
-      if (!(error instanceof VipnatError)) throw error;
-      report.notSwitched(error);
-      unforwardable.add(one.family);
-    }
+    if (!(await switchOn(ports, one))) unforwardable.add(one.family);
   }
   const isAllOff = unforwardable.size === missing.length;
   const isKnown = families.every((family) => unforwardable.has(family) === memory.unforwardable.has(family));
   return isAllOff && isKnown ? null : { ...memory, unforwardable };
+}
+
+/** Answers whether it is on now. */
+async function switchOn(
+  { kernel, report, budget }: SwitchingPorts,
+  missing: MissingSwitch,
+): Promise<boolean> {
+  const waitMs = budget.waitToSwitch(missing.family);
+  if (waitMs > 0) {
+    report.contested(missing, waitMs);
+    return false;
+  }
+  try {
+    await kernel.enableForwarding(missing.family);
+  } catch (error) {
+    if (!(error instanceof VipnatError)) throw error;
+    report.notSwitched(error);
+    return false;
+  }
+  budget.noteSwitch(missing.family);
+  report.switchedOn(missing);
+  return true;
 }

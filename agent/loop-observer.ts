@@ -41,6 +41,7 @@ export function tellAll(observers: readonly Partial<LoopObserver>[]): LoopObserv
     flowsReset: tell('flowsReset'),
     flowsNotReset: tell('flowsNotReset'),
     switchedOn: tell('switchedOn'),
+    contested: tell('contested'),
     notSwitched: tell('notSwitched'),
     changed: tell('changed'),
     notWritten: tell('notWritten'),

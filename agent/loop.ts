@@ -178,7 +178,8 @@ export class Loop {
 
   /** Answers whether the look is void by that. */
   async #switchOn({ missingSwitches }: Assessment): Promise<boolean> {
-    const memory = await switchOnForwarding(this.#ports, missingSwitches, this.#memory, this.#config);
+    const ports = { ...this.#ports, budget: this.#budget };
+    const memory = await switchOnForwarding(ports, missingSwitches, this.#memory, this.#config);
     this.#memory = memory ?? this.#memory;
     return memory !== null;
   }

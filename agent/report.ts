@@ -7,14 +7,12 @@ import { type Decision } from './decide.ts';
 import { describeWay } from './describe.ts';
 import { type EventReason } from './events/reasons.ts';
 import { type EventRecorder } from './events/recorder.ts';
+import { Fight } from './fight.ts';
 import { type MissingSwitch } from './forwarding.ts';
 import { type Logger } from './log/logger.ts';
 import { type LoopObserver } from './loop-observer.ts';
 import { type Cause } from './turns.ts';
 import { describeDrift, type Plan } from './plan.ts';
-
-/** A fight is over when nothing had to be repaired for this long. */
-const peaceMs = 60_000;
 
 interface Pending {
   readonly since: number;
@@ -38,8 +36,7 @@ export class Report implements LoopObserver {
   #pending: Pending | null = null;
   /** The ways that rules were last written for, or found in sync with. */
   #wanted = '';
-  #fightSince: number | null = null;
-  #lastRepair = 0;
+  readonly #fight: Fight;
   #flowProblem = '';
   #forwardingProblem = '';
   readonly #refused = new Set<string>();
@@ -49,11 +46,12 @@ export class Report implements LoopObserver {
     this.#logger = logger;
     this.#clock = clock;
     this.#events = events;
+    this.#fight = new Fight({ logger, clock, events });
   }
 
-  /** Whether somebody keeps undoing our rules. */
+  /** Whether somebody keeps undoing our rules, or switching forwarding off. */
   get isFighting(): boolean {
-    return this.#fightSince !== null;
+    return this.#fight.isOn;
   }
 
   looked({ refused }: Assessment): void {
@@ -88,21 +86,17 @@ export class Report implements LoopObserver {
     this.#sayHolder(assessment);
     if (this.#pending !== null && !hasNewWay) this.#sayRepair(this.#pending);
     this.#pending = null;
-    this.#endFight();
+    this.#fight.endAfterPeace();
   }
 
   /** One loud line until it is over. */
   fight(plan: Plan, waitMs: number): void {
-    this.#lastRepair = this.#clock.now();
-    if (this.#fightSince !== null) return;
-    this.#fightSince = this.#lastRepair;
     const [first = 'our rules change'] = describeDrift(plan);
-    const what = `somebody keeps undoing our rules: ${first}`;
-    this.#logger.error(
-      `${what}. From now on one repair in ${Math.ceil(waitMs / 1000)} s; find the other program that writes them`,
+    this.#fight.goOn(
+      `somebody keeps undoing our rules: ${first}`,
+      `From now on one repair in ${Math.ceil(waitMs / 1000)} s; find the other program that writes them`,
       { drift: describeDrift(plan) },
     );
-    this.#events.record('RulesContested', what);
   }
 
   /** Said once while it stays the same. */
@@ -137,9 +131,19 @@ export class Report implements LoopObserver {
 
   switchedOn({ name, advertised }: MissingSwitch): void {
     this.#forwardingProblem = '';
+    this.#fight.noteRepair();
+    if (this.#fight.isOn) return;
     this.#logger.warn(`${name} was 0, and is 1 now: what is balanced has to be forwarded`);
     if (advertised.length === 0) return;
     this.#logger.warn(`accept_ra of ${advertised.join(', ')} is 2 now: the default route stays`);
+  }
+
+  /** One loud line until it is over. */
+  contested({ name }: MissingSwitch, waitMs: number): void {
+    this.#fight.goOn(
+      `somebody keeps switching ${name} off`,
+      `From now on vipnat tries again in ${Math.ceil(waitMs / 1000)} s, and the VIP is left to its holder until then; find the other program that writes it`,
+    );
   }
 
   notSwitched({ message, code }: VipnatError): void {
@@ -176,14 +180,6 @@ export class Report implements LoopObserver {
     this.#events.record('AgentRecovered', 'vipnat works again');
   }
 
-  #endFight(): void {
-    if (this.#fightSince === null || this.#clock.now() - this.#lastRepair < peaceMs) return;
-    const line = `nobody has undone our rules for ${peaceMs / 1000} s`;
-    this.#logger.info(line);
-    this.#events.record('RulesUncontested', line);
-    this.#fightSince = null;
-  }
-
   /** Answers whether any VIP goes another way than before. */
   #sayWays({ decisions }: Assessment): boolean {
     let hasNewWay = false;
@@ -217,7 +213,7 @@ export class Report implements LoopObserver {
 
   #sayRepair(pending: Pending): void {
     const { drift, isRepair, causes } = pending;
-    if (isRepair) this.#lastRepair = this.#clock.now();
+    if (isRepair) this.#fight.noteRepair();
     const [first = 'rules', ...more] = drift;
     const rest = more.length === 0 ? '' : ` and ${more.length} more`;
     const what = `${isRepair ? 'repaired' : 'brought up to date'}: ${first}${rest}`;

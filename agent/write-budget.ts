@@ -1,18 +1,23 @@
+import { type Family } from '../lib/address/address.ts';
 import { type Clock } from '../lib/kernel/clock.ts';
 import { type Decision } from './decide.ts';
-import { type Bucket, type Budget, fillBucket, takeToken } from './schedule.ts';
+import { type Bucket, type Budget, fillBucket, type Grant, takeToken } from './schedule.ts';
 
 const repairBudget: Budget = { capacity: 10, refillMs: 5000 };
 const decisionBudget: Budget = { capacity: 20, refillMs: 1000 };
 
+/** New connections hang for up to a second after each time: five are somebody's start or mistake, more are a fight. */
+const switchBudget: Budget = { capacity: 5, refillMs: 60_000 };
+
 /**
- * How often the rules may be written (I9): repairs draw on one budget, changed decisions on another, so that a fight
- * with another program cannot hold up a decision.
+ * How often the kernel may be written to (I9): repairs draw on one budget, changed decisions on another, so that a fight
+ * with another program cannot hold up a decision. Each family's forwarding switch has one of its own.
  */
 export class WriteBudget {
   readonly #clock: Clock;
   #repairs: Bucket;
   #decisions: Bucket;
+  readonly #familyToSwitches = new Map<Family, Bucket>();
   #writtenFor = '';
 
   constructor(clock: Clock) {
@@ -38,6 +43,21 @@ export class WriteBudget {
     const { bucket, waitMs } = takeToken(repairBudget, this.#repairs, now);
     this.#repairs = bucket;
     return waitMs;
+  }
+
+  /** How long to wait before a family's forwarding may be switched on again; 0 is now. */
+  waitToSwitch(family: Family): number {
+    return this.#takeSwitch(family).waitMs;
+  }
+
+  /** To be called when a family's forwarding was off and has been switched on: that is counted. */
+  noteSwitch(family: Family): void {
+    this.#familyToSwitches.set(family, this.#takeSwitch(family).bucket);
+  }
+
+  #takeSwitch(family: Family): Grant {
+    const now = this.#clock.now();
+    return takeToken(switchBudget, this.#familyToSwitches.get(family) ?? fillBucket(switchBudget, now), now);
   }
 }
 

@@ -13,6 +13,7 @@ import { createPorts, recallMemory } from './host.ts';
 import { plan } from './plan.ts';
 import { runAgent } from './run-agent.ts';
 import { version } from './version.ts';
+import { WriteBudget } from '../write-budget.ts';
 
 /** `vipnat run`: the agent; with --once it converges and ends, with --dry-run it prints like `plan` and ends. */
 export async function run(context: RunContext): Promise<number> {
@@ -34,9 +35,13 @@ async function runOnce({ config, stderr }: RunContext): Promise<number> {
   let memory = await recallMemory(config);
   let lines: string[] = [];
   let unread: readonly UnreadText[] = [];
+  const budget = new WriteBudget(systemClock);
   const report: ForwardingReport = {
     switchedOn: ({ name }) => {
       stderr(`${name} was 0, and is 1 now\n`);
+    },
+    contested: ({ name }) => {
+      stderr(`somebody keeps switching ${name} off\n`);
     },
     notSwitched: ({ code, message }) => {
       stderr(`[${code}] ${message}\n`);
@@ -46,7 +51,7 @@ async function runOnce({ config, stderr }: RunContext): Promise<number> {
     let assessment = await look(ports, config, memory);
     const { missingSwitches } = assessment;
     const changed = await switchOnForwarding(
-      { ...ports, report },
+      { ...ports, report, budget },
       missingSwitches,
       assessment.memory,
       config,

@@ -8,6 +8,7 @@ import { readForwarding, writeForwarding } from './forwarding.ts';
 import { hasIptables, isForIptables, restoreIptables } from './iptables.ts';
 import { readIptables } from './iptables-tables.ts';
 import { readIpvs } from './ipvs.ts';
+import { KnownForwarding } from './known-forwarding.ts';
 import { listForwardChains } from './nft-chains.ts';
 import { readNftProxy } from './nft-proxy.ts';
 import { readNftTable, runNft } from './nft-table.ts';
@@ -31,6 +32,7 @@ export interface KernelOptions {
 export function createKernel(options: KernelOptions): Kernel {
   const { onProblem, clock = systemClock, readLimitMs = 10_000, writeLimitMs = 15_000 } = options;
   const toolbox = createToolbox(readLimitMs);
+  const known = new KnownForwarding();
   return {
     read: (query) => readKernel(toolbox, query, readLimitMs),
     apply: (transaction) =>
@@ -40,8 +42,11 @@ export function createKernel(options: KernelOptions): Kernel {
     resetFlows: (selection) => deleteFlows(selection, writeLimitMs),
     countFlows: (vip) => countFlows(vip, readLimitMs),
     listForwardChains: () => listForwardChains(readLimitMs),
-    enableForwarding: writeForwarding,
-    watch: (onTrigger) => startWatch({ clock, onTrigger, onProblem }),
+    enableForwarding: async (family) => {
+      await writeForwarding(family);
+      known.noteOn(family);
+    },
+    watch: (onTrigger) => startWatch({ clock, onTrigger, onProblem }, known),
   };
 }
 

@@ -146,7 +146,7 @@ export interface FlowSelection {
 }
 
 /** Why to look again: a hint for the log, never data to act on. */
-export type Trigger = 'nft-generation' | 'xtables-lock' | 'addresses' | 'ipvs';
+export type Trigger = 'nft-generation' | 'xtables-lock' | 'addresses' | 'ipvs' | 'forwarding';
 
 /** A running watch. */
 export interface Watch {

@@ -1,20 +1,23 @@
 import { dumpAddresses } from './addresses.ts';
+import { readForwarding } from './forwarding.ts';
 import { readGeneration } from './generation.ts';
 import { readIpvs, withoutConnectionCounts } from './ipvs.ts';
+import { type KnownForwarding } from './known-forwarding.ts';
 import { startLockWatch } from './lock-watch.ts';
 import { createNetlinkClient, type NetlinkClient } from './netlink.ts';
 import { startPoll } from './poll.ts';
 import { type Watch } from './port.ts';
 import { type Source, type SourceOptions } from './source.ts';
 
-/** Starts all four sources. One that fails is reported and takes nothing from the others. */
-export function startWatch(options: SourceOptions): Watch {
+/** Starts all five sources. One that fails is reported and takes nothing from the others. */
+export function startWatch(options: SourceOptions, known: KnownForwarding): Watch {
   const netfilter = createNetlinkClient('netfilter');
   const route = createNetlinkClient('route');
   const sources = [
     watchGeneration(options, netfilter),
     watchAddresses(options, route),
     watchIpvs(options),
+    watchForwarding(options, known),
     startLockWatch(options),
   ];
   return {
@@ -38,6 +41,9 @@ const ipvsPollMs = 1000;
 
 /** Without ip_vs in the kernel there is nothing to see until kube-proxy starts in that mode, which takes seconds. */
 const missingIpvsPollMs = 5000;
+
+/** While it is off, new connections hang, and clients try again after a second. inotify does not see /proc. */
+const forwardingPollMs = 1000;
 
 function watchGeneration({ clock, onTrigger, onProblem }: SourceOptions, client: NetlinkClient): Source {
   return startPoll({
@@ -76,6 +82,18 @@ function watchIpvs({ clock, onTrigger, onProblem }: SourceOptions): Source {
     everyMs: (seen) => (seen === null ? missingIpvsPollMs : ipvsPollMs),
     onChange: () => {
       onTrigger('ipvs');
+    },
+    onProblem,
+  });
+}
+
+function watchForwarding({ clock, onTrigger, onProblem }: SourceOptions, known: KnownForwarding): Source {
+  return startPoll({
+    clock,
+    look: async () => known.see(await readForwarding()),
+    everyMs: () => forwardingPollMs,
+    onChange: () => {
+      onTrigger('forwarding');
     },
     onProblem,
   });

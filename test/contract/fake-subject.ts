@@ -47,6 +47,10 @@ export async function createFakeSubject(): Promise<KernelSubject> {
       await Promise.resolve();
       kernel.forwarding = { ...kernel.forwarding, [family]: false };
     },
+    enableForwarding: async (family) => {
+      await Promise.resolve();
+      kernel.forwarding = { ...kernel.forwarding, [family]: true };
+    },
     breakTool: async (tool, fault) => {
       await Promise.resolve();
       if (fault === 'missing') kernel.faults.failNext({ tool, code: 'TOOL_MISSING' });

@@ -6,7 +6,7 @@ import { understandRules } from '../../agent/seen-rules.ts';
 import { toEndpoint } from '../fakes/endpoints.ts';
 import { describeKernels, everything } from './kinds.ts';
 import { foreignRules } from './rule-shapes.ts';
-import { quietMs, sleep, watchDuring } from './watching.ts';
+import { sleep, slowQuietMs, watchDuring } from './watching.ts';
 
 describeKernels((subject) => {
   test('a new namespace has no rules, no IPVS, no proxy and its loopback addresses, and reading registers no table', async () => {
@@ -58,6 +58,29 @@ describeKernels((subject) => {
     const { forwarding } = await kernel.read(everything);
     expect([forwarding[family], forwarding[other]]).toEqual([true, false]);
   });
+
+  test.each(families)(
+    '%s that somebody else switches off and on triggers each time, and an own write does not',
+    async (family) => {
+      const { kernel } = subject();
+      const disableForwarding = () => subject().disableForwarding(family);
+      await disableForwarding();
+      await kernel.enableForwarding(family);
+      const watch = (act: () => Promise<void>) => watchDuring(subject(), act, slowQuietMs);
+      expect(await watch(disableForwarding)).toEqual(['forwarding']);
+      expect(await watch(() => subject().enableForwarding(family))).toEqual(['forwarding']);
+      await disableForwarding();
+      expect(await watch(() => kernel.enableForwarding(family))).toEqual([]);
+      // Taken back before anybody has looked: a comparison of looks alone would see no change.
+      await disableForwarding();
+      const takeBack = async () => {
+        await kernel.enableForwarding(family);
+        await disableForwarding();
+      };
+      expect(await watch(takeBack)).toEqual(['forwarding']);
+    },
+    20_000,
+  );
 
   test('a tool that hangs is killed with what it started, and its rules are unread: TOOL_TIMED_OUT', async () => {
     await subject().breakTool('iptables-nft-save', 'hanging');
@@ -173,7 +196,10 @@ describeKernels((subject) => {
     await watch.close();
     await subject().run('ipv4', 'nft', foreignRules);
     await subject().run('ipv4', 'legacy', foreignRules);
-    await sleep(quietMs);
+    await subject().disableForwarding('ipv4');
+    await subject().enableForwarding('ipv4');
+    await subject().disableForwarding('ipv4');
+    await sleep(slowQuietMs);
     expect(triggers).toEqual([]);
     expect(await subject().countChildren()).toBe(0);
   });

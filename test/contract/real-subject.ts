@@ -55,8 +55,8 @@ export async function createRealSubject(): Promise<KernelSubject> {
         fileURLToPath(new URL(`../fixtures/captures/nft-kube-proxy.${state}.txt`, import.meta.url)),
       ),
     trackFlow: (flow, number) => inside('conntrack', ...toTrackedFlow(flow, number)),
-    disableForwarding: (family) =>
-      inside('sh', '-c', `echo 0 >/proc/sys/${forwardingSwitch(family).replaceAll('.', '/')}`),
+    disableForwarding: (family) => inside('sysctl', '-qw', `${forwardingSwitch(family)}=0`),
+    enableForwarding: (family) => inside('sysctl', '-qw', `${forwardingSwitch(family)}=1`),
     breakTool: (tool, fault) => breakTool(join(folder, tool), fault),
     addStrangeRule: (family, table) =>
       inside(

@@ -23,6 +23,8 @@ export interface KernelSubject {
   trackFlow(flow: FlowSelection, number: number): Promise<void>;
   /** Somebody makes the host pass on no packets of a family. */
   disableForwarding(family: Family): Promise<void>;
+  /** Somebody makes it pass them on. */
+  enableForwarding(family: Family): Promise<void>;
   /** The tool fails this way from now on. */
   breakTool(tool: string, fault: ToolFault): Promise<void>;
   /** Somebody adds a rule to this table of iptables-nft that iptables-nft cannot show, by nft itself. */

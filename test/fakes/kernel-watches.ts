@@ -7,6 +7,7 @@ const triggerToDelayMs: Record<Trigger, number> = {
   'xtables-lock': 1,
   addresses: 100,
   ipvs: 1000,
+  forwarding: 1000,
 };
 
 /** The watches of a FakeKernel: changes of one kind within one delay come as one trigger, as polls have it. */

@@ -48,8 +48,6 @@ export class FakeKernel implements Kernel {
   reads = 0;
   /** Whether an iptables is installed; nft always is. */
   hasIptables = true;
-  /** Whether the host forwards. */
-  forwarding: Forwarding = { ipv4: true, ipv6: true };
   /** The interfaces that have their default route by router advertisements. */
   advertised: readonly string[] = [];
   /** nftables' chains of others for what is forwarded. */
@@ -67,6 +65,7 @@ export class FakeKernel implements Kernel {
   #addresses: LocalAddress[] = [];
   readonly #flows = new FakeFlows();
   #ipvs: string | null = null;
+  #forwarding: Forwarding = { ipv4: true, ipv6: true };
 
   /** Empty, as a new network namespace is; triggers come by the given clock. */
   constructor(clock: Clock = systemClock) {
@@ -114,11 +113,22 @@ export class FakeKernel implements Kernel {
 
   async enableForwarding(family: Family): Promise<void> {
     await this.faults.meet('sysctl');
-    this.forwarding = { ...this.forwarding, [family]: true };
+    this.#forwarding = { ...this.#forwarding, [family]: true };
   }
 
   watch(onTrigger: (trigger: Trigger) => void): Watch {
     return this.#watches.open(onTrigger);
+  }
+
+  /** Whether the host forwards. */
+  get forwarding(): Forwarding {
+    return this.#forwarding;
+  }
+
+  /** What a stranger does with sysctl. */
+  set forwarding(forwarding: Forwarding) {
+    this.#forwarding = forwarding;
+    this.#watches.trigger('forwarding');
   }
 
   /** Another kernel that holds the same; without its watches, its faults, and what was read and written so far. */

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/g
 import { Cluster } from '../network/cluster.ts';
 import { vips } from '../network/layout.ts';
 import { expectAnswers, expectBalanced, startProxies } from './traffic.ts';
-import { limitMs, vipnat, waitUntil } from './vipnat.ts';
+import { limitMs, sleep, startAgent, vipnat, waitUntil } from './vipnat.ts';
 
 const vipArguments = ['--vip', vips.ipv4];
 const client = { seat: 'outside client', host: vips.ipv4 } as const;
@@ -124,6 +124,51 @@ describe("a VIP's holder whose default route of IPv6 comes by router advertiseme
       await inside('m1', command);
       expect((await inside('m1', 'cat /proc/sys/net/ipv6/conf/all/forwarding')).trim()).toBe('1');
       expect(await listRoutes()).toContain('proto ra');
+    },
+    limitMs,
+  );
+});
+
+describe("a VIP's holder whose forwarding somebody switches off while vipnat runs", () => {
+  const seat = 'outside client';
+  const cases = [
+    { sysctls: 'set', family: 'ipv4', name: 'net.ipv4.ip_forward', host: vips.ipv4 },
+    { sysctls: 'set', family: 'ipv6', name: 'net.ipv6.conf.all.forwarding', host: vips.ipv6 },
+    { sysctls: 'check', family: 'ipv4', name: 'net.ipv4.ip_forward', host: vips.ipv4 },
+    { sysctls: 'check', family: 'ipv6', name: 'net.ipv6.conf.all.forwarding', host: vips.ipv6 },
+  ] as const;
+  let cluster: Cluster;
+  const inside = (script: string) => cluster.namespaces.shell(cluster.namespaceOf('m1'), script);
+
+  beforeAll(async () => {
+    cluster = await Cluster.create();
+    await startProxies(cluster, ['m1'], 'nft', ['ipv4', 'ipv6']);
+  }, limitMs);
+
+  // Also when the set-up failed half-way.
+  afterAll(() => (cluster as Cluster | undefined)?.close(), limitMs);
+
+  test.each(cases)(
+    'with --sysctls $sysctls, new connections of $family hang for 2 s at most',
+    async ({ sysctls, name, host }) => {
+      const vip = host.includes(':') ? `[${host}]:6443` : `${host}:6443`;
+      await inside(`sysctl -qw ${name}=1`);
+      const agent = await startAgent(cluster, 'm1', ['--vip', vip, '--sysctls', sysctls]);
+      const traffic = cluster
+        .seat(seat)
+        .connectAtRate({ host, port: 6443, perSecond: 50, isNamed: true, durationMs: 13_000 });
+      await sleep(7000);
+      await inside(`sysctl -qw ${name}=0`);
+      const { failures, slowAtMs } = await traffic;
+      const hangingAtMs = [...failures.map(({ atMs }) => atMs), ...slowAtMs];
+      expect(hangingAtMs.length).toBeGreaterThan(0);
+      expect(Math.max(...hangingAtMs) - Math.min(...hangingAtMs)).toBeLessThan(2000);
+      expect((await inside(`sysctl -n ${name}`)).trim()).toBe(sysctls === 'set' ? '1' : '0');
+      expect(agent.listLines(sysctls === 'set' ? / was 0, and is 1 now/ : /-> passthrough: /)).toHaveLength(
+        1,
+      );
+      expect(agent.log).toContain(name);
+      await agent.stop();
     },
     limitMs,
   );

@@ -46,9 +46,49 @@ describe('a host that does not forward', () => {
     const { clock, kernel } = startOnClosedHost();
     await clock.advance(2000);
     kernel.forwarding = { ipv4: false, ipv6: false };
-    await clock.advance(61_000);
+    await clock.advance(1100);
     expect(kernel.forwarding.ipv4).toBe(true);
     expect(isBalanced(kernel)).toBe(true);
+  });
+
+  test('and is switched off again and again is left to its holder, with one loud line and one try a minute', async () => {
+    const running = startOnClosedHost();
+    const { clock, kernel, agent } = running;
+    let switches = 0;
+    let balancedSeconds = 0;
+    for (let second = 0; second < 600; second += 1) {
+      await clock.advance(1000);
+      if (kernel.forwarding.ipv4 === true) switches += 1;
+      if (isBalanced(kernel)) balancedSeconds += 1;
+      kernel.forwarding = { ipv4: false, ipv6: false };
+    }
+    // Five at once, then one a minute.
+    expect(switches).toBeGreaterThanOrEqual(5);
+    expect(switches).toBeLessThanOrEqual(5 + 10);
+    expect(balancedSeconds).toBeLessThanOrEqual(2 * switches);
+    expect(agent.state.isFighting).toBe(true);
+    expect(linesOf(running, 'error')).toEqual([
+      expect.stringMatching(
+        /^somebody keeps switching net\.ipv4\.ip_forward off\. From now on vipnat tries again in \d+ s/,
+      ),
+    ]);
+    expect(linesOf(running, 'warn').filter((line) => line.includes('is 1 now'))).toHaveLength(5);
+    await clock.advance(180_000);
+    expect(kernel.forwarding.ipv4).toBe(true);
+    expect(isBalanced(kernel)).toBe(true);
+    expect(agent.state.isFighting).toBe(false);
+  });
+
+  test('by a rare program is put right each time, and no fight', async () => {
+    const running = startOnClosedHost();
+    const { clock, kernel } = running;
+    for (let times = 0; times < 20; times += 1) {
+      await clock.advance(120_000);
+      kernel.forwarding = { ipv4: false, ipv6: false };
+      await clock.advance(1100);
+      expect(kernel.forwarding.ipv4).toBe(true);
+    }
+    expect(linesOf(running, 'error')).toEqual([]);
   });
 
   test('without the right to change that leaves the VIP to its holder, says so once, and goes on when it forwards', async () => {
@@ -64,7 +104,7 @@ describe('a host that does not forward', () => {
       '10.0.0.50:6443 passthrough: this host does not forward (net.ipv4.ip_forward is 0) (0 ms)',
     ]);
     kernel.forwarding = { ipv4: true, ipv6: false };
-    await clock.advance(61_000);
+    await clock.advance(2000);
     expect(isBalanced(kernel)).toBe(true);
   });
 
@@ -77,6 +117,23 @@ describe('a host that does not forward', () => {
     expect(linesOf(running, 'warn')).toEqual([
       '10.0.0.50:6443 passthrough: this host does not forward (net.ipv4.ip_forward is 0) (0 ms)',
     ]);
+  });
+});
+
+describe('a host whose forwarding somebody switches off, with --sysctls check', () => {
+  test('leaves the VIP to its holder within about a second, and is balanced again when it forwards', async () => {
+    const clock = new FakeClock();
+    const kernel = new FakeKernel(clock);
+    syncKubeProxy(kernel, nft, three);
+    startAgent({ clock, kernel, config: { ...ordinaryConfig, sysctls: 'check' } });
+    await clock.advance(2000);
+    expect(isBalanced(kernel)).toBe(true);
+    kernel.forwarding = { ipv4: false, ipv6: true };
+    await clock.advance(1100);
+    expect(isBalanced(kernel)).toBe(false);
+    kernel.forwarding = { ipv4: true, ipv6: true };
+    await clock.advance(2100);
+    expect(isBalanced(kernel)).toBe(true);
   });
 });
 
