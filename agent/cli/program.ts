@@ -8,7 +8,7 @@ import { findCommandProblems } from './command-rules.ts';
 import { type ErrorForm, formatError } from './error-text.ts';
 import { type ConfiguredCommand, type ConfiguredInvocation } from './invocation.ts';
 import { type ColourChoice, proseWidth, readScreen, type Screen, type Terminal } from './screen.ts';
-import { type DiagnosticReading } from './running-agent.ts';
+import { type DiagnosticReading, type Scope } from './running-agent.ts';
 import { version } from './version.ts';
 
 /** What the program has of its process. */
@@ -84,7 +84,7 @@ async function checkConfig(
   const isForElsewhere = command.name === 'manifest';
   const sources = { flags, environment, file, isForElsewhere };
   const { reading, notes, reason } = isDiagnostic(command)
-    ? await askAgentFirst(sources)
+    ? await askAgentFirst(sources, command.name === 'plan' ? 'given' : 'host')
     : { reading: await readConfig(sources), notes: [], reason: null };
   const all = [...problems, ...reading.problems, ...findCommandProblems(command, reading, reason)];
   if (all.length > 0) throw new VipnatError('CONFIG_INVALID', all.join('\n'));
@@ -99,9 +99,9 @@ function isDiagnostic(command: ConfiguredCommand): boolean {
 }
 
 /** Loaded late: what prints rules offline asks nobody. */
-async function askAgentFirst(sources: ConfigSources): Promise<DiagnosticReading> {
+async function askAgentFirst(sources: ConfigSources, scope: Scope): Promise<DiagnosticReading> {
   const { readDiagnosticConfig } = await import('./running-agent.ts');
-  return await readDiagnosticConfig(sources);
+  return await readDiagnosticConfig(sources, scope);
 }
 
 /** Each command loads its own part only: what prints rules in 100 ms must not wait for what the agent needs. */

@@ -1,3 +1,4 @@
+import { formatEndpoint } from '../../lib/address/endpoint.ts';
 import { quoteWords } from '../../lib/shell-words.ts';
 import { readAgentSettings } from '../config/agent-settings.ts';
 import { toArguments } from '../config/arguments.ts';
@@ -15,9 +16,16 @@ export interface DiagnosticReading {
   readonly reason: string | null;
 }
 
-/** Reads the configuration for a diagnostic: what nobody gives is what the running agent has. */
+/** What a diagnostic makes of some of the agent's virtual IPs: `host` looks at all that the agent has, `given` at these. */
+export type Scope = 'host' | 'given';
+
+/**
+ * Reads the configuration for a diagnostic: what nobody gives is what the running agent has. With the scope `host`,
+ * virtual IPs that are all the agent's stand for its whole list: rules of its others are no difference.
+ */
 export async function readDiagnosticConfig(
   sources: ConfigSources,
+  scope: Scope,
   ask: () => Promise<OptionsWord> = askAgentOptions,
 ): Promise<DiagnosticReading> {
   const word = await ask();
@@ -26,19 +34,40 @@ export async function readDiagnosticConfig(
     return { reading: await readConfig(sources), notes: [], reason: reasons[word.kind] };
   }
   const nothing = { flags: {}, environment: {}, file: undefined };
-  const [reading, theirs, defaults] = await Promise.all([
+  const [narrow, theirs, defaults] = await Promise.all([
     readConfig({ ...sources, agent }),
     readConfig({ ...nothing, agent }),
     readConfig(nothing),
   ]);
+  const whole = scope === 'host' ? await readWhole({ ...sources, agent }, narrow, theirs.config) : null;
+  const reading = whole ?? narrow;
   const special = sharedNames.filter((name) => hasOther(name, theirs.config, defaults.config));
   const source = `the running agent (pid ${word.agent.pid}) has ${describe(theirs.config, special)}`;
   return {
     // Remedies repeat what makes this configuration, whoever gave it.
     reading: { ...reading, given: new Set([...reading.given, ...special]) },
-    notes: [...(reading.given.has('vip') ? [] : [source]), ...describeDifferences(reading, theirs.config)],
+    notes: [
+      ...(narrow.given.has('vip') ? [] : [source]),
+      ...(reading.config.vips.length > narrow.config.vips.length
+        ? [`${source}, and all its virtual IPs count`]
+        : []),
+      ...describeDifferences(reading, theirs.config),
+    ],
     reason: null,
   };
+}
+
+/** The same with all virtual IPs of the agent; null where one that is given is not the agent's, or the others do not fit. */
+async function readWhole(
+  sources: ConfigSources,
+  { config, given, problems }: ConfigReading,
+  theirs: Config,
+): Promise<ConfigReading | null> {
+  const all = theirs.vips.map(formatEndpoint);
+  const isTheirs = config.vips.every((vip) => all.includes(formatEndpoint(vip)));
+  if (!given.has('vip') || problems.length > 0 || !isTheirs) return null;
+  const whole = await readConfig({ ...sources, flags: { ...sources.flags, vip: all } });
+  return whole.problems.length === 0 ? whole : null;
 }
 
 const reasons: Readonly<Record<OptionsWord['kind'], string>> = {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { readDiagnosticConfig } from '../../../../agent/cli/running-agent.ts';
+import { readDiagnosticConfig, type Scope } from '../../../../agent/cli/running-agent.ts';
 import { type Flags } from '../../../../agent/config/flags.ts';
 import { readConfig } from '../../../../agent/config/load.ts';
 import {
@@ -16,10 +16,10 @@ async function tell(flags: Flags): Promise<AgentOptions> {
   const { config } = await readConfig({ ...nothing, flags });
   return readAgentOptionsAnswer(JSON.parse(JSON.stringify(toOptionsAnswer(config)))) ?? {};
 }
-const readBeside = async (agent: Flags, flags: Flags) => {
+const readBeside = async (agent: Flags, flags: Flags, scope: Scope = 'host') => {
   const options = await tell(agent);
   const told = { kind: 'told', options, agent: info } as const;
-  return await readDiagnosticConfig({ ...nothing, flags }, () => Promise.resolve(told));
+  return await readDiagnosticConfig({ ...nothing, flags }, scope, () => Promise.resolve(told));
 };
 
 const agentFlags = {
@@ -51,6 +51,39 @@ describe('beside a running agent', () => {
     expect((await readBeside(agentFlags, { vip: agentFlags.vip })).notes).toEqual([]);
   });
 
+  test.each([[['10.0.0.50']], [['fd00::50']]])(
+    'of whose virtual IPs %p is given, a diagnostic of the host looks at all of them, and says so',
+    async (vip) => {
+      const { reading, notes } = await readBeside(agentFlags, { vip });
+      const { config } = await readConfig({ ...nothing, flags: agentFlags });
+      expect(reading).toMatchObject({ config, problems: [] });
+      expect(reading.given.has('vip')).toBe(true);
+      expect(notes).toEqual([
+        "the running agent (pid 903) has --vip=10.0.0.50:6443 '--vip=[fd00::50]:6443' --mode=direct '--endpoints=10.0.0.11:6443,[fd00::11]:6443' --probe-interval=100ms, and all its virtual IPs count",
+      ]);
+    },
+  );
+
+  test('nothing is said where all its virtual IPs are given in another order', async () => {
+    const { reading, notes } = await readBeside(agentFlags, { vip: ['fd00::50', '10.0.0.50'] });
+    expect(reading.config.vips).toMatchObject([{ address: '10.0.0.50' }, { address: 'fd00::50' }]);
+    expect(notes).toEqual([]);
+  });
+
+  test('a virtual IP that the agent does not have is judged as given, and is named', async () => {
+    const { reading, notes } = await readBeside(agentFlags, { vip: ['10.0.0.50', '10.0.0.60'] });
+    expect(reading.config.vips).toMatchObject([{ address: '10.0.0.50' }, { address: '10.0.0.60' }]);
+    expect(notes).toEqual([
+      "--vip=10.0.0.50:6443 --vip=10.0.0.60:6443 is taken, and the running agent has --vip=10.0.0.50:6443 '--vip=[fd00::50]:6443'",
+    ]);
+  });
+
+  test('a plan is for the virtual IPs that are given, and says what else the agent has', async () => {
+    const { reading, notes } = await readBeside(agentFlags, { vip: ['10.0.0.50'] }, 'given');
+    expect(reading.config.vips).toMatchObject([{ address: '10.0.0.50' }]);
+    expect(notes[0]).toContain('--vip=10.0.0.50:6443 is taken, and the running agent has ');
+  });
+
   test("for other virtual IPs, the agent's addresses of another family are left out", async () => {
     const { reading } = await readBeside(agentFlags, { vip: ['10.0.0.60'] });
     expect(reading.problems).toEqual([]);
@@ -60,14 +93,14 @@ describe('beside a running agent', () => {
   test("a CA that only the agent's container has is left out", async () => {
     const options = { ...(await tell(agentFlags)), caFile: ['/nonexistent/ca.crt'] };
     const told = { kind: 'told', options, agent: info } as const;
-    const { reading } = await readDiagnosticConfig(nothing, () => Promise.resolve(told));
+    const { reading } = await readDiagnosticConfig(nothing, 'host', () => Promise.resolve(told));
     expect(reading).toMatchObject({ problems: [], config: { caFile: null } });
   });
 
   test('options of another version that mean nothing here are not taken, and the reason is told', async () => {
     const options = { ...(await tell(agentFlags)), mode: ['teleport'] };
     const told = { kind: 'told', options, agent: info } as const;
-    const { reading, reason } = await readDiagnosticConfig(nothing, () => Promise.resolve(told));
+    const { reading, reason } = await readDiagnosticConfig(nothing, 'host', () => Promise.resolve(told));
     expect(reading.config.vips).toEqual([]);
     expect(reason).toContain('this version does not understand');
   });
@@ -77,7 +110,7 @@ test.each(['nobody', 'untrusted', 'silent'] as const)(
   'where the answer is %s, only what a person gives counts',
   async (kind) => {
     const flags = { vip: ['10.0.0.50'] };
-    const { reading, notes, reason } = await readDiagnosticConfig({ ...nothing, flags }, () =>
+    const { reading, notes, reason } = await readDiagnosticConfig({ ...nothing, flags }, 'host', () =>
       Promise.resolve({ kind }),
     );
     expect(reading).toEqual(await readConfig({ ...nothing, flags }));
