@@ -12,6 +12,8 @@ import { HealthReport } from './health/health-report.ts';
 import { HealthMonitor, rateUrgency } from './health/monitor.ts';
 import { type ProbeSettings } from './health/prober.ts';
 import { type HealthView, listDown } from './health/usable.ts';
+import { type ServingPorts } from './keepalived/judge-serving.ts';
+import { ListeningLog } from './keepalived/listening-log.ts';
 import { type TrackFile } from './keepalived/serving-file.ts';
 import { sayNotice } from './keepalived/notice-report.ts';
 import { NoticeReader, type NoticeSource } from './keepalived/notices.ts';
@@ -41,6 +43,8 @@ export interface AgentPorts {
   readonly store: EndpointStore;
   /** What keepalived reads whether this node can serve. */
   readonly trackFile: TrackFile;
+  /** What listens on this host. */
+  readonly readListening: ServingPorts['readListening'];
   /** What keepalived says of itself. */
   readonly notices: NoticeSource;
   /** Makes the source that follows the Kubernetes API and calls back at each change, see discovery/api/. */
@@ -91,7 +95,13 @@ export class Agent {
       report: createKeeperReport(logger, tally),
     });
     this.#report = new Report(logger, clock, events);
-    const report = tellAll([this.#report, new UnreadReport(logger), tally, this.#lastLook]);
+    const report = tellAll([
+      this.#report,
+      new UnreadReport(logger),
+      new ListeningLog(logger),
+      tally,
+      this.#lastLook,
+    ]);
     this.#serving = new ServingKeeper(ports.trackFile, clock, report);
     this.#notices = new NoticeReader(ports.notices, clock, (notice, before) => {
       sayNotice(logger, notice, before);
@@ -100,16 +110,9 @@ export class Agent {
       this.#loop.heed();
     });
     const sources = { health: this.#departures, api: this.#api };
-    const loopPorts = {
-      kernel,
-      askProxyMode,
-      clock,
-      report,
-      ...sources,
-      keeper: this.#keeper,
-      serving: this.#serving,
-    };
-    this.#loop = new Loop(loopPorts, config, memory);
+    const asked = { kernel, askProxyMode, readListening: ports.readListening };
+    const told = { report, keeper: this.#keeper, serving: this.#serving };
+    this.#loop = new Loop({ ...asked, ...told, ...sources, clock }, config, memory);
   }
 
   /** How the apiservers are now. */

@@ -1,12 +1,13 @@
 import { type Assessment } from './assess.ts';
 import { type FlowReport } from './flow-resets.ts';
 import { type ForwardingReport } from './forwarding.ts';
+import { type ListeningReport } from './keepalived/judge-serving.ts';
 import { type ServingReport } from './keepalived/serving-keeper.ts';
 import { type Plan } from './plan.ts';
 import { type Cause } from './turns.ts';
 
 /** Who is told of what the loop does: the log, the metrics, whoever remembers it. */
-export interface LoopObserver extends FlowReport, ForwardingReport, ServingReport {
+export interface LoopObserver extends FlowReport, ForwardingReport, ListeningReport, ServingReport {
   /** After a look that succeeded, before anything is done about it. */
   looked(assessment: Assessment, tookMs: number): void;
   /** Before a write: what it is for. */
@@ -45,5 +46,6 @@ export function tellAll(observers: readonly Partial<LoopObserver>[]): LoopObserv
     notSwitched: tell('notSwitched'),
     changed: tell('changed'),
     notWritten: tell('notWritten'),
+    listeningRead: tell('listeningRead'),
   };
 }

@@ -17,7 +17,7 @@ import { switchOnForwarding } from './forwarding.ts';
 import { type Urgency } from './health/monitor.ts';
 import { type HealthView } from './health/usable.ts';
 import { UnverifiedWrites } from './integrity.ts';
-import { canServe } from './keepalived/can-serve.ts';
+import { judgeServing, type ServingPorts } from './keepalived/judge-serving.ts';
 import { applyPlan, type HealthSource, look, type LookPorts } from './look.ts';
 import { type LoopObserver } from './loop-observer.ts';
 import { type LastingMemory, type Memory } from './memory.ts';
@@ -28,7 +28,7 @@ import { type Cause, type Next, tickMs, Turns } from './turns.ts';
 import { WriteBudget } from './write-budget.ts';
 
 /** What the loop needs of the world. */
-export interface LoopPorts extends LookPorts {
+export interface LoopPorts extends LookPorts, ServingPorts {
   readonly clock: Clock;
   readonly health: HealthSource & { readonly view: HealthView; readonly departed?: HealthView };
   readonly report: LoopObserver;
@@ -136,10 +136,12 @@ export class Loop {
     const started = this.#ports.clock.now();
     try {
       const assessment = await look(this.#ports, this.#config, this.#memory);
+      const isServing = await judgeServing(this.#ports, assessment);
       await this.#urgent;
       if (this.#isStopped) return lastLook;
       // What was read is older than what was written meanwhile.
       if (this.#writes !== writes) return { cause: 'verify', delayMs: 0 };
+      this.#ports.serving.keep(isServing);
       const next = await this.#follow(assessment, { causes, started });
       this.#retries.succeed();
       return next;
@@ -158,16 +160,10 @@ export class Loop {
     this.#ports.report.looked(assessment, this.#lookedAt - started);
     const hasLearnt = this.#remember(assessment);
     this.#ports.keeper.keep(this.#memory);
-    this.#tellKeepalived(assessment);
     if (await this.#switchOn(assessment)) return { cause: 'verify', delayMs: 0 };
     if (this.#isStopped) return lastLook;
     // What was learnt just now can make this very plan needless.
     return hasLearnt ? { cause: 'verify', delayMs: 0 } : await this.#act(assessment, causes);
-  }
-
-  /** By the health that the decisions rest on: a later one may have lost just those who were chosen. */
-  #tellKeepalived({ decisions, observation: { addresses }, health }: Assessment): void {
-    this.#ports.serving.keep(canServe({ decisions, addresses, health }));
   }
 
   /** Answers whether a print of the tool was learnt. */

@@ -6,6 +6,7 @@ import { exitStatuses } from '../../lib/exit-status.ts';
 import { systemClock } from '../../lib/kernel/clock.ts';
 import { systemRandom } from '../../lib/kernel/random.ts';
 import { createKernel } from '../../lib/kernel/kernel.ts';
+import { readListeningAddresses } from '../../lib/kernel/listeners.ts';
 import { Agent } from '../agent.ts';
 import { type Config } from '../config/config.ts';
 import { ApiReport } from '../discovery/api/report.ts';
@@ -59,7 +60,7 @@ export async function runAgent(config: Config, info: AgentInfo): Promise<number>
   const trackFile = createTrackFile(locateServingFile(config.runDir));
   const files = { store, trackFile, notices: new Fifo(locateNotices(config.runDir)) };
   const effects = { kernel, apiserver, clock, logger, meter, events };
-  const ports = { ...effects, ...files, askProxyMode, followApi };
+  const ports = { ...effects, ...files, askProxyMode, readListening: readListeningAddresses, followApi };
   const agent = new Agent(ports, config, memory);
   const answers = new Map([
     [healthPath, () => toHealthAnswer(agent.health)],

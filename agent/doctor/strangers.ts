@@ -1,5 +1,5 @@
 import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
-import { type Listener } from '../../lib/kernel/listeners.ts';
+import { isReachedBy, type Listener } from '../../lib/kernel/listeners.ts';
 import { type HostProcess } from '../../lib/kernel/processes.ts';
 import { toolName } from '../../lib/kernel/tool-name.ts';
 import { isOwnRule } from '../../lib/netfilter/iptables/identity.ts';
@@ -148,12 +148,6 @@ function findCheck({ keepalived }: HostFacts): string[] | null {
   if ('unknown' in keepalived || !/\b(?:vrrp_script|track_script)\b/.test(keepalived.value.text ?? ''))
     return null;
   return [`# its step 2 comes first: a vrrp_script of ${quoteText(keepalived.value.path)} may ask it`];
-}
-
-function isReachedBy(vip: Endpoint, { address, port }: Listener): boolean {
-  return (
-    port === vip.port && [vip.address, '::', ...(vip.family === 'ipv4' ? ['0.0.0.0'] : [])].includes(address)
-  );
 }
 
 function findKubeVip(facts: HostFacts): ReturnType<Check['find']> {

@@ -8,22 +8,29 @@ export interface ServingBasis {
   readonly decisions: readonly Pick<Decision, 'vip' | 'backends'>[];
   readonly addresses: readonly LocalAddress[];
   readonly health: HealthView;
+  /** Whether anybody here takes connections to a VIP that is left to its holder. */
+  readonly isListening: (vip: Endpoint) => boolean;
 }
 
 /**
- * Whether this node may hold the virtual IPs: it serves one of them, balanced or by its own apiserver, or no other
- * node is known to do better. A dead apiserver among live ones changes nothing; when all refuse connections, moving
+ * Whether this node may hold the virtual IPs: it serves one of them, balanced or by its own apiserver that
+ * listens on the VIP's port, or no other node is known to do better. A dead apiserver among live ones changes nothing; when all refuse connections, moving
  * would only add to it. Pure.
  */
-export function canServe({ decisions, addresses, health }: ServingBasis): boolean {
+export function canServe({ decisions, addresses, health, isListening }: ServingBasis): boolean {
   const local = new Set(addresses.map(({ address }) => address));
-  return decisions.length === 0 || decisions.some((decision) => canServeVip(decision, local, health));
+  const facts = { local, health, isListening };
+  return decisions.length === 0 || decisions.some((decision) => canServeVip(decision, facts));
+}
+
+interface Facts extends Pick<ServingBasis, 'health' | 'isListening'> {
+  /** This host's addresses. */
+  readonly local: ReadonlySet<string>;
 }
 
 function canServeVip(
   { vip, backends }: Pick<Decision, 'vip' | 'backends'>,
-  local: ReadonlySet<string>,
-  health: HealthView,
+  { local, health, isListening }: Facts,
 ): boolean {
   const isAlive = (endpoint: Endpoint) => {
     const known = health.get(formatEndpoint(endpoint));
@@ -32,7 +39,9 @@ function canServeVip(
   if (backends.some(isAlive)) return true;
   const probed = listProbed(vip, health);
   const isLocal = ({ endpoint }: Probed) => local.has(endpoint.address);
-  if (probed.some((one) => isLocal(one) && isAlive(one.endpoint))) return true;
+  // What is balanced over gets there by its own port; what is left to the holder comes by the VIP's.
+  const canAnswer = backends.length > 0 || isListening(vip);
+  if (canAnswer && probed.some((one) => isLocal(one) && isAlive(one.endpoint))) return true;
   return !probed.some((one) => !isLocal(one) && mayServeOthers(one.health));
 }
 

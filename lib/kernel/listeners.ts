@@ -1,6 +1,8 @@
+import { createReadStream } from 'node:fs';
 import { readdir, readFile, readlink } from 'node:fs/promises';
 import { endianness } from 'node:os';
 import { type Family, parseAddress } from '../address/address.ts';
+import { type Endpoint } from '../address/endpoint.ts';
 
 /** A TCP socket of this network namespace that takes connections. */
 export interface Listener {
@@ -20,6 +22,50 @@ export async function readListeners(pids: readonly number[]): Promise<Listener[]
   const sockets = tables.flatMap(parseListeners);
   const inodeToPid = await findOwners(new Set(sockets.map(({ inode }) => inode)), pids);
   return sockets.map(({ inode, ...socket }) => ({ ...socket, pid: inodeToPid.get(inode) ?? null }));
+}
+
+/** Where connections are taken: who has the socket open is another question. */
+export type ListeningAddress = Pick<Listener, 'address' | 'port'>;
+
+/**
+ * All that listens here, without the owners; null where that cannot be read. The kernel lists listening sockets before all
+ * others, so a host with many connections costs no more.
+ */
+export async function readListeningAddresses(): Promise<readonly ListeningAddress[] | null> {
+  try {
+    const tables = await Promise.all([readFirstSockets('/proc/net/tcp'), readIpv6Sockets()]);
+    return tables.flatMap(parseListeners);
+  } catch {
+    return null;
+  }
+}
+
+/** A kernel without IPv6 has no such table. */
+function readIpv6Sockets(): Promise<string> {
+  return readFirstSockets('/proc/net/tcp6').catch((error: unknown) => {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return '';
+    throw error;
+  });
+}
+
+/** The table at least as far as its listening sockets go. Source: net/ipv4/tcp_ipv4.c, tcp_get_idx. */
+async function readFirstSockets(path: string): Promise<string> {
+  let text = '';
+  for await (const chunk of createReadStream(path, { encoding: 'latin1' })) {
+    text += chunk as string;
+    if (/^ *\d+: \S+ \S+ (?!0A)\S\S /m.test(text)) break;
+  }
+  return text;
+}
+
+/**
+ * Whether connections to an endpoint of this host get to a listening socket. One at `::` takes those over IPv4 too, unless
+ * its program forbade that, which no table tells.
+ */
+export function isReachedBy(endpoint: Endpoint, { address, port }: ListeningAddress): boolean {
+  const ipv4 =
+    endpoint.family === 'ipv4' ? ['0.0.0.0', parseAddress(`::ffff:${endpoint.address}`)?.text] : [];
+  return port === endpoint.port && [endpoint.address, '::', ...ipv4].includes(address);
 }
 
 /** The listening sockets of /proc/net/tcp or tcp6. Source: net/ipv4/tcp_ipv4.c, get_tcp4_sock; state 0A is TCP_LISTEN. */

@@ -54,6 +54,7 @@ export class LiveProcess {
     return {
       kernel: this.#createKernel(),
       askProxyMode: () => Promise.resolve(answer()),
+      readListening: () => Promise.resolve(null),
       health: {
         watch: health,
         get view() {

@@ -94,7 +94,9 @@ export function startAgent(world: AgentWorld = {}): RunningAgent {
   const events = new RecordingEvents();
   const files = { store, trackFile, notices };
   const effects = { kernel, clock, logger, meter, apiserver: apiservers, events };
-  const agent = new Agent({ ...effects, ...files, askProxyMode, followApi, ...world.ports }, config, memory);
+  const readListening = () => Promise.resolve([{ address: '::', port: 6443 }]);
+  const asked = { askProxyMode, readListening, followApi };
+  const agent = new Agent({ ...effects, ...files, ...asked, ...world.ports }, config, memory);
   agent.start();
   return { clock, kernel, logger, meter, apiservers, agent, ...files, api, events };
 }

@@ -17,13 +17,15 @@ interface Case {
   readonly backends?: readonly string[];
   readonly health: Readonly<Record<string, Health>>;
   readonly local?: string;
+  readonly isListening?: boolean;
 }
 
-const judge = ({ backends = all, health, local = '10.0.0.11' }: Case) =>
+const judge = ({ backends = all, health, local = '10.0.0.11', isListening = true }: Case) =>
   canServe({
     decisions: [{ vip, backends: backends.map((text) => toEndpoint(text)) }],
     addresses: [{ family: 'ipv4', address: local, device: 'eth0' }],
     health: new Map(Object.entries(health)),
+    isListening: () => isListening,
   });
 
 describe('a node may hold the VIP', () => {
@@ -53,6 +55,18 @@ describe('a node may hold the VIP', () => {
       { backends: [], health: { [own]: ready, [others[0]]: ready } },
     ],
     ['when nothing is balanced and no apiserver is known', { backends: [], health: {} }],
+    [
+      'when nothing is known and nobody listens: another node does no better',
+      { backends: [], health: {}, isListening: false },
+    ],
+    [
+      'when nobody listens on the VIP’s port, but it is balanced over its own apiserver',
+      { backends: [own], health: { [own]: ready, [others[0]]: ready }, isListening: false },
+    ],
+    [
+      'when nothing is balanced, nobody listens and all others refuse',
+      { backends: [], health: { [own]: ready, [others[0]]: refusing }, isListening: false },
+    ],
   ])('%s', (_, given) => {
     expect(judge(given)).toBe(true);
   });
@@ -60,6 +74,10 @@ describe('a node may hold the VIP', () => {
 
 describe('a node is to leave the VIP', () => {
   test.each<[string, Case]>([
+    [
+      'when nothing is balanced, its own apiserver lives and nobody listens on the VIP’s port',
+      { backends: [], health: { [own]: ready, [others[0]]: ready }, isListening: false },
+    ],
     [
       'when nothing is balanced, its own apiserver is dead and another lives',
       { backends: [], health: { [own]: refusing, [others[0]]: ready } },
@@ -89,6 +107,6 @@ test('of two VIPs one that is served is enough: all move together', () => {
   const served = { vip: toEndpoint('[fd00::50]:6443'), backends: [toEndpoint('[fd00::12]:6443')] };
   const notServed = { vip, backends: [] };
   const addresses = [{ family: 'ipv4', address: '10.0.0.11', device: 'eth0' }] as const;
-  expect(canServe({ decisions: [notServed], addresses, health })).toBe(false);
-  expect(canServe({ decisions: [notServed, served], addresses, health })).toBe(true);
+  expect(canServe({ decisions: [notServed], addresses, health, isListening: () => true })).toBe(false);
+  expect(canServe({ decisions: [notServed, served], addresses, health, isListening: () => true })).toBe(true);
 });

@@ -1,5 +1,6 @@
 import { describe, expect, jest, test } from '@jest/globals';
 import { VipnatError } from '../../../../lib/errors.ts';
+import { type ListeningAddress } from '../../../../lib/kernel/listeners.ts';
 import { FakeApiservers } from '../../../fakes/apiserver.ts';
 import { FakeClock } from '../../../fakes/clock.ts';
 import { toEndpoint } from '../../../fakes/endpoints.ts';
@@ -14,8 +15,19 @@ const nft = { family: 'ipv4', backend: 'nft' } as const;
 const texts = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'] as const;
 const [own, second, third] = texts;
 
+/** What listens on a master whose apiserver has its usual port. */
+const onUsualPort: readonly ListeningAddress[] = [{ address: '::', port: 6443 }];
+
+interface Setting {
+  readonly isForwarding?: boolean;
+  readonly vip?: string;
+  readonly readListening?: () => Promise<readonly ListeningAddress[] | null>;
+}
+
 /** An agent on the first of three masters; where the host may not forward, the VIP is its holder's alone. */
-function startOnMaster({ isForwarding = true } = {}): RunningAgent {
+function startOnMaster(setting: Setting = {}): RunningAgent {
+  const { isForwarding = true, vip = '10.0.0.50:6443' } = setting;
+  const { readListening = () => Promise.resolve(onUsualPort) } = setting;
   const clock = new FakeClock();
   const kernel = new FakeKernel(clock);
   kernel.forwarding = { ipv4: isForwarding, ipv6: true };
@@ -29,7 +41,8 @@ function startOnMaster({ isForwarding = true } = {}): RunningAgent {
     clock,
     kernel,
     apiservers: new FakeApiservers(clock),
-    config: { ...ordinaryConfig, sysctls: 'check' },
+    config: { ...ordinaryConfig, vips: [toEndpoint(vip)], sysctls: 'check' },
+    ports: { readListening },
   });
 }
 
@@ -132,4 +145,45 @@ test('a track file that cannot be written is said once and tried once a minute; 
   trackFile.problem = null;
   await clock.advance(120_000);
   expect(trackFile.values).toEqual([0]);
+});
+
+describe('with a VIP at another port than the apiservers’', () => {
+  const vip = '10.0.0.50:443';
+
+  test('a node that cannot balance is to leave it, and may take it a look after somebody listens there', async () => {
+    let listening = onUsualPort;
+    const readListening = () => Promise.resolve(listening);
+    const { clock, kernel, trackFile } = startOnMaster({ isForwarding: false, vip, readListening });
+    await clock.advance(2000);
+    expect(trackFile.values.at(-1)).toBe(1);
+    listening = [...onUsualPort, { address: '0.0.0.0', port: 443 }];
+    kernel.trigger('addresses');
+    await clock.advance(2000);
+    expect(trackFile.values.at(-1)).toBe(0);
+    listening = onUsualPort;
+    await clock.advance(61_000);
+    expect(trackFile.values.at(-1)).toBe(1);
+  });
+
+  test('a node that balances may have it, and nothing is read', async () => {
+    let reads = 0;
+    const readListening = () => {
+      reads += 1;
+      return Promise.resolve(onUsualPort);
+    };
+    const { clock, trackFile } = startOnMaster({ vip, readListening });
+    await clock.advance(600_000);
+    expect(trackFile.values).toEqual([0]);
+    expect(reads).toBe(0);
+  });
+
+  test('a node that cannot read what listens may have it, and says so once', async () => {
+    const readListening = () => Promise.resolve(null);
+    const running = startOnMaster({ isForwarding: false, vip, readListening });
+    await running.clock.advance(600_000);
+    expect(running.trackFile.values).toEqual([0]);
+    expect(linesOf(running, 'warn').filter((line) => line.includes('listened on'))).toEqual([
+      "cannot read which ports are listened on (/proc/net/tcp): the VIP's port is taken to be one of them",
+    ]);
+  });
 });

@@ -1,0 +1,37 @@
+import { isReachedBy, type ListeningAddress } from '../../lib/kernel/listeners.ts';
+import { type Assessment } from '../assess.ts';
+import { canServe } from './can-serve.ts';
+
+/** Who is told of what could not be found out. */
+export interface ListeningReport {
+  /** After an attempt to read what listens here: whether it succeeded. */
+  listeningRead(isRead: boolean): void;
+}
+
+/** What a judgement needs of the world. */
+export interface ServingPorts {
+  /** What listens on this host; null where that cannot be read. */
+  readonly readListening: () => Promise<readonly ListeningAddress[] | null>;
+  readonly report: ListeningReport;
+}
+
+/**
+ * Whether this node may hold the VIPs after a look, by the health that the decisions rest on: a later one may have lost just
+ * those who were chosen. What listens here is read only where a VIP is left to its holder; unread, it is taken to listen.
+ */
+export async function judgeServing(
+  { readListening, report }: ServingPorts,
+  { decisions, observation: { addresses }, health }: Assessment,
+): Promise<boolean> {
+  const judge = (listening: readonly ListeningAddress[] | null) =>
+    canServe({
+      decisions,
+      addresses,
+      health,
+      isListening: (vip) => listening === null || listening.some((socket) => isReachedBy(vip, socket)),
+    });
+  if (decisions.every(({ way }) => way !== 'passthrough')) return judge(null);
+  const listening = await readListening();
+  report.listeningRead(listening !== null);
+  return judge(listening);
+}

@@ -1,0 +1,21 @@
+import { type Logger } from '../log/logger.ts';
+import { type ListeningReport } from './judge-serving.ts';
+
+/** Says in the log that it cannot be known what listens here, once while that lasts. */
+export class ListeningLog implements ListeningReport {
+  readonly #logger: Logger;
+  #isRead = true;
+
+  constructor(logger: Logger) {
+    this.#logger = logger;
+  }
+
+  listeningRead(isRead: boolean): void {
+    const isNews = !isRead && this.#isRead;
+    this.#isRead = isRead;
+    if (!isNews) return;
+    this.#logger.warn(
+      "cannot read which ports are listened on (/proc/net/tcp): the VIP's port is taken to be one of them",
+    );
+  }
+}
