@@ -88,7 +88,10 @@ export type RunContext = CommandContext<RunOptions>;
 export type PlanContext = CommandContext<PlanOptions>;
 
 /** What `check` of check.ts takes. */
-export type CheckContext = CommandContext<CheckOptions>;
+export interface CheckContext extends CommandContext<CheckOptions> {
+  /** The options that the user gave: the command that repairs repeats them. */
+  readonly given: ReadonlySet<OptionName>;
+}
 
 /** What `cleanup` of cleanup.ts takes. Its config may name no VIP: then everything of ours goes. */
 export type CleanupContext = CommandContext<CleanupOptions>;

@@ -123,7 +123,7 @@ async function runCommand(
     }
     case 'check': {
       const { check } = await import('./check.ts');
-      return check({ ...context, options: command.options });
+      return check({ ...context, options: command.options, given });
     }
     case 'status': {
       const { status } = await import('./status.ts');

@@ -66,7 +66,7 @@ function findDropPolicy({ config, assessment, agent, flags, units }: HostFacts):
           level: 'fail',
           title: `${family === 'ipv6' ? 'ip6tables' : 'iptables'} drops what is forwarded, and no rule of vipnat's lets pass what is balanced`,
           why: 'Connections to apiservers on other nodes hang. Docker and many firewalls set this policy.',
-          remedy: converge({ agent, flags, units }),
+          remedy: converge({ agent, assessment, flags, units }),
         },
       ];
     }),

@@ -85,7 +85,7 @@ function findBlocked({ assessment, agent, flags, units }: HostFacts): ReturnType
           level: 'fail',
           title: `kube-proxy cannot delete ${serviceChain}: ${pinned.join(', ')} jumps there`,
           why: 'Its whole update of the nat table fails for that, and all Services of this node freeze.',
-          remedy: converge({ agent, flags, units }),
+          remedy: converge({ agent, assessment, flags, units }),
         },
       ];
     }),

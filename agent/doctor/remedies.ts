@@ -1,15 +1,37 @@
 import { families, type Family } from '../../lib/address/address.ts';
-import { type Endpoint } from '../../lib/address/endpoint.ts';
+import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
 import { type HostProcess } from '../../lib/kernel/processes.ts';
 import { type Config } from '../config/config.ts';
 import { quoteText } from '../config/setting.ts';
+import { formatRemoveOnly, formatRunOnce, listUnnamedVips } from '../unnamed-vips.ts';
 import { type NotChecked } from './fact.ts';
 import { type HostFacts } from './host-facts.ts';
 
-/** What puts vipnat's rules right: a running agent does it when it starts anew, without one a single run does. */
-export function converge({ agent, flags, units }: Pick<HostFacts, 'agent' | 'flags' | 'units'>): string[] {
+/** The facts that what puts the rules right depends on. */
+type Convergence = Pick<HostFacts, 'agent' | 'assessment' | 'flags' | 'units'>;
+
+/**
+ * What puts vipnat's rules right: a running agent does it when it starts anew, without one a single run does, which keeps
+ * the rules of virtual IPs that no --vip names.
+ */
+export function converge({ agent, assessment, flags, units }: Convergence): string[] {
   if (agent !== null) return restartAgent({ units });
-  return ['# with every --vip that is balanced here: the rules of others go', `vipnat run --once ${flags}`];
+  return [formatRunOnce(flags, findUnnamed(assessment))];
+}
+
+/** The same where rules may be left over: whether those of a virtual IP are still wanted, a person has to say. */
+export function convergeOrRemove(facts: Convergence): string[] {
+  const unnamed = findUnnamed(facts.assessment);
+  if (facts.agent !== null || unnamed.length === 0) return converge(facts);
+  return [
+    `# no --vip names ${unnamed.map(formatEndpoint).join(', ')}, and vipnat has rules for it here`,
+    `# still wanted: name it too, as in ${formatRunOnce(facts.flags, unnamed)}`,
+    `# not wanted any more: ${formatRemoveOnly(unnamed)}`,
+  ];
+}
+
+function findUnnamed(assessment: HostFacts['assessment']): Endpoint[] {
+  return 'unknown' in assessment ? [] : listUnnamedVips(assessment.value);
 }
 
 /** Starts the agent anew, as whoever started it does. */

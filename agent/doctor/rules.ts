@@ -5,7 +5,7 @@ import { describeTable, type Plan } from '../plan.ts';
 import { type Check } from './check.ts';
 import { given, lookAtHost } from './fact.ts';
 import { type HostFacts } from './host-facts.ts';
-import { converge, restartAgent } from './remedies.ts';
+import { converge, convergeOrRemove, restartAgent } from './remedies.ts';
 
 /** Whether vipnat's own part is as it should be. */
 export const ruleChecks: readonly Check[] = [
@@ -67,7 +67,7 @@ function findDifferences({ assessment, agent, flags, units }: HostFacts): Return
             agent === null
               ? 'The VIP may not be balanced, and no agent is here to repair that.'
               : 'The agent has not repaired it: see its log for who changes them back, or run vipnat doctor again in a second.',
-          remedy: converge({ agent, flags, units }),
+          remedy: converge({ agent, assessment, flags, units }),
         },
       ];
     });
@@ -84,8 +84,8 @@ function findLeftovers({ assessment, agent, flags, units }: HostFacts): ReturnTy
         {
           level: 'warn',
           title: `rules of an earlier version or configuration are left: ${describe(drift)}`,
-          why: 'They still catch connections, to a VIP that is not one any more or to apiservers that are gone.',
-          remedy: converge({ agent, flags, units }),
+          why: 'They still catch connections, to a VIP that no --vip names or to apiservers that are gone.',
+          remedy: convergeOrRemove({ agent, assessment, flags, units }),
         },
       ];
     }),

@@ -83,7 +83,16 @@ export const illnesses: readonly Illness[] = [
   {
     name: 'leftovers',
     faults: [
-      { code: 'stale-rules', seed: shell(`vipnat run --once --vip ${vip} --vip 10.77.0.60`) },
+      {
+        code: 'stale-rules',
+        seed: shell(`vipnat run --once --vip ${vip} --vip 10.77.0.60`),
+        follow: async (host, remedy) => {
+          // Pasted, it has taken nothing away.
+          await host.shell(`vipnat check --vip ${vip} --vip 10.77.0.60`);
+          const start = '# not wanted any more: ';
+          await host.shell(remedy.find((line) => line.startsWith(start))?.slice(start.length) ?? 'false');
+        },
+      },
       {
         code: 'kube-proxy-unhealthy',
         seed: shell('echo iptables 503 >/run/kube-proxy.arguments; systemctl restart kube-proxy'),

@@ -60,7 +60,7 @@ describe.each(backends)('on a VIP holder with iptables-%s', (backend) => {
       }
       expect(stdout).toContain("clients on other hosts reach only the VIP holder's apiserver");
       expect(stdout).not.toContain('FORWARD has no jump');
-      expect(stdout).toContain('vipnat run --once repairs it now');
+      expect(stdout).toMatch(/vipnat run --once --vip=\S+ .*repairs it now/);
     },
     limitMs,
   );

@@ -7,6 +7,8 @@ import { type Config } from '../../config/config.ts';
 import { type Decision } from '../../decide.ts';
 import { describeInSync } from '../../describe.ts';
 import { type MissingSwitch } from '../../forwarding.ts';
+import { type AgentInfo } from '../../http/presence.ts';
+import { formatRemoveOnly, formatRunOnce, listUnnamedVips } from '../../unnamed-vips.ts';
 import { type UnreadText } from '../../unread.ts';
 import { describeTable, type TablePlan } from '../../plan.ts';
 import { plainScreen, type Screen } from '../screen.ts';
@@ -22,6 +24,10 @@ export interface CheckFindings {
   /** What could not be read. */
   readonly unread: readonly UnreadText[];
   readonly config: Pick<Config, 'sysctls'>;
+  /** The one that runs here: no other vipnat may write then. */
+  readonly agent: Pick<AgentInfo, 'pid'> | null;
+  /** The flags of this configuration as a shell takes them: `--vip=10.0.0.50:6443`. */
+  readonly flags: string;
 }
 
 /** What `check` says: each difference with its consequence, then what it warns of. */
@@ -30,7 +36,8 @@ export function formatCheck(findings: CheckFindings, screen: Screen = plainScree
   return lines.map((line) => `${line}\n`).join('');
 }
 
-function formatDrift({ assessment, config }: CheckFindings, screen: Screen): string[] {
+function formatDrift(findings: CheckFindings, screen: Screen): string[] {
+  const { assessment, config } = findings;
   const { decisions, plan, missingSwitches } = assessment;
   if (plan.tables.length === 0 && missingSwitches.length === 0) {
     return decisions.flatMap((decision) =>
@@ -41,11 +48,27 @@ function formatDrift({ assessment, config }: CheckFindings, screen: Screen): str
   const lines = [
     ...missingSwitches.flatMap(describeSwitch),
     ...plan.tables.flatMap((table) => describeDrift(table, decisions)),
-    config.sysctls === 'check' && plan.tables.length === 0
-      ? 'vipnat leaves it (--sysctls check)'
-      : `vipnat run repairs it; ${keepTogether('vipnat run --once')} repairs it now`,
+    ...(config.sysctls === 'check' && plan.tables.length === 0
+      ? ['vipnat leaves it (--sysctls check)']
+      : describeRepair(findings)),
   ];
   return putLabel(label, lines, screen);
+}
+
+/** What is printed takes no rules of another virtual IP away: whether those are wanted, a person has to say. */
+function describeRepair({ assessment, agent, flags }: CheckFindings): string[] {
+  if (agent !== null)
+    return [`the running agent (pid ${agent.pid}) repairs what its own configuration asks for`];
+  const unnamed = listUnnamedVips(assessment);
+  const names = unnamed.map(formatEndpoint).join(', ');
+  return [
+    `vipnat run repairs it; ${keepTogether(formatRunOnce(flags, unnamed))} repairs it now`,
+    ...(unnamed.length === 0
+      ? []
+      : [
+          `no --vip names ${names}, and vipnat has rules for it here: name it too, or ${keepTogether(formatRemoveOnly(unnamed))} removes them`,
+        ]),
+  ];
 }
 
 /** In front of the first line; several virtual IPs on a narrow screen have a line of their own. */

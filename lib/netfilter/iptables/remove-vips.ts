@@ -1,4 +1,4 @@
-import { type Endpoint, formatEndpoint, parseEndpoint } from '../../address/endpoint.ts';
+import { type Endpoint, formatEndpoint } from '../../address/endpoint.ts';
 import { vipChainName } from '../balance.ts';
 import { type Change } from './change.ts';
 import { compareChain } from '../compare-chain.ts';
@@ -6,6 +6,7 @@ import { type Diff } from './diff-chain.ts';
 import { deleteRules } from './diff-hook.ts';
 import { isOwnChain, isOwnRule, signRules } from './identity.ts';
 import { iptablesLanguage } from './language.ts';
+import { readVip } from './read-vips.ts';
 import { renderSharedRule } from './render.ts';
 import { parseRule } from './rule.ts';
 import { type Table } from './ruleset.ts';
@@ -62,15 +63,6 @@ function isAbout(text: string, vips: readonly Endpoint[]): boolean {
   if (vips.some((vip) => vipChainName(vip) === target)) return true;
   const found = readVip(text);
   return found !== null && vips.map(formatEndpoint).includes(formatEndpoint(found));
-}
-
-/** Whose connections a rule of a shared chain is about. */
-function readVip(text: string): Endpoint | null {
-  const { options } = parseRule(text);
-  const address = options.get('-d')?.replace(/\/(?:32|128)$/, '') ?? options.get('--ctorigdst');
-  const port = options.get('--dport') ?? options.get('--ctorigdstport');
-  if (address === undefined || port === undefined) return null;
-  return parseEndpoint(address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`);
 }
 
 /** Signatures count the rules before: those that stay get new ones. A chain that somebody edited, or another version wrote, keeps its texts. */

@@ -1,10 +1,11 @@
-import { type Endpoint, formatEndpoint, parseEndpoint } from '../../address/endpoint.ts';
+import { type Endpoint, formatEndpoint } from '../../address/endpoint.ts';
 import { nameOwnTable } from '../../naming/own-table.ts';
 import { vipChainName } from '../balance.ts';
 import { changeOrder, type NftChange } from './change.ts';
 import { compareChain } from '../compare-chain.ts';
 import { diffNftTable, type NftDiff } from './diff-table.ts';
 import { nftLanguage } from './language.ts';
+import { readVip } from './read-vips.ts';
 import { renderNftTable } from './render.ts';
 import { type NftRuleset, type NftTable } from './ruleset.ts';
 
@@ -67,14 +68,6 @@ function isAbout(text: string, vips: readonly Endpoint[]): boolean {
   if (vips.some((vip) => vipChainName(vip) === target)) return true;
   const found = readVip(text);
   return found !== null && vips.map(formatEndpoint).includes(formatEndpoint(found));
-}
-
-/** Whose connections a rule of a shared chain is about. */
-function readVip(text: string): Endpoint | null {
-  const address = /\bip6? daddr (\S+)/.exec(text)?.[1];
-  const port = /\b(?:tcp dport|proto-dst) (\d+)/.exec(text)?.[1];
-  if (address === undefined || port === undefined) return null;
-  return parseEndpoint(address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`);
 }
 
 /** Signatures count the rules before: those that stay get new ones. A chain that somebody edited, or another version wrote, keeps its texts. */

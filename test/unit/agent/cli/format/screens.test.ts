@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { stripVTControlCharacters } from 'node:util';
-import { formatCheck } from '../../../../../agent/cli/format/check.ts';
+import { type CheckFindings, formatCheck } from '../../../../../agent/cli/format/check.ts';
 import { formatCommands } from '../../../../../agent/cli/format/commands.ts';
 import { formatDoctor } from '../../../../../agent/cli/format/doctor.ts';
 import { formatStatus } from '../../../../../agent/cli/format/status.ts';
@@ -8,6 +8,7 @@ import { plainScreen } from '../../../../../agent/cli/screen.ts';
 import { type TopicOutcome } from '../../../../../agent/doctor/diagnose.ts';
 import { type HostStatus, toHostStatus } from '../../../../../agent/status/host-status.ts';
 import { lookOnce, restoreCaptures } from '../../captured-host.ts';
+import { assessUnnamed } from '../../unnamed-host.ts';
 import { ordinaryConfig } from '../../running-agent.ts';
 
 const states = {
@@ -57,6 +58,14 @@ async function readStatus(): Promise<HostStatus> {
   );
 }
 
+const checked: Omit<CheckFindings, 'assessment'> = {
+  unread: [],
+  drops: [],
+  config: { sysctls: 'set' },
+  agent: null,
+  flags: '--vip=10.0.0.50:6443',
+};
+
 /** What each command shows on a screen. */
 async function listScreens(screen: Partial<typeof plainScreen>): Promise<Record<string, string>> {
   const status = await readStatus();
@@ -66,7 +75,7 @@ async function listScreens(screen: Partial<typeof plainScreen>): Promise<Record<
   return {
     status: formatStatus(status, shown),
     doctor: formatDoctor(topics, false, shown),
-    check: formatCheck({ assessment, unread: [], drops, config: { sysctls: 'set' } }, shown),
+    check: formatCheck({ ...checked, assessment, drops }, shown),
   };
 }
 
@@ -93,7 +102,7 @@ describe('status, doctor and check', () => {
     const { doctor, check } = await listScreens({ width: 60 });
     expect(doctor).toContain(`         ${remedy}\n`);
     expect(check).toMatch(/^ +nft insert rule inet firewalld filter_FORWARD ct status dnat accept$/m);
-    expect(check).toContain('vipnat run --once');
+    expect(check).toContain('vipnat run --once --vip=10.0.0.50:6443');
   });
 
   test('colour states, and nothing that is from elsewhere', async () => {
@@ -117,6 +126,23 @@ describe('status, doctor and check', () => {
         expect(text).toMatch(/^10\.0\.0\.50:6443 {3}not held here - service-chain - NOT IN SYNC/);
     }
   });
+});
+
+test('check names no command that writes beside an agent', async () => {
+  const { assessment } = await readStatus();
+  const text = formatCheck({ ...checked, assessment, agent: { pid: 812 } });
+  expect(text).toContain('the running agent (pid 812) repairs what its own configuration asks for\n');
+  expect(text).not.toContain('vipnat run');
+});
+
+test('check keeps the rules of a virtual IP that nobody named, and says what removes them', async () => {
+  const text = formatCheck({ ...checked, assessment: await assessUnnamed(['10.0.0.60:6443']) });
+  expect(text).toContain(
+    'vipnat run repairs it; vipnat run --once --vip=10.0.0.50:6443 --vip=10.0.0.60:6443 repairs it now\n',
+  );
+  expect(text).toContain(
+    'no --vip names 10.0.0.60:6443, and vipnat has rules for it here: name it too, or vipnat cleanup --vip=10.0.0.60:6443 removes them\n',
+  );
 });
 
 test('plan breaks its comments on a narrow screen, and no command', async () => {
