@@ -167,7 +167,7 @@ See vipnat help manifest KIND for all options of a kind. Those of the configurat
 name are the nodes' own. A static pod is always one of least privilege. keepalived
 is a static pod too. systemd is a unit, a file of tmpfiles.d and a drop-in for
 keepalived's unit; files of these names that are not vipnat's stay as they are.
-Exit status: 0 printed, 78 bad configuration.`,
+Exit status: 0 printed or written, 1 failed, 78 bad configuration.`,
 } as const;
 
 /** What help says of options that a command takes beside those that it lists. */

@@ -22,5 +22,6 @@ const nextSteps = [
   'systemctl daemon-reload',
   'systemd-tmpfiles --create vipnat.conf',
   'systemctl enable --now vipnat',
+  'systemctl restart vipnat   # if it ran before: it has the new options from then on',
   'systemctl reload keepalived   # if it runs: it follows the agent from then on',
 ];

@@ -28,7 +28,10 @@ function findNobodyKnown({ assessment, flags }: HostFacts): ReturnType<Check['fi
         {
           level: 'fail',
           title: `${formatEndpoint(vip)} is not balanced: its holder's own apiserver answers`,
-          why: isClosed ? `No apiserver is known, and ${reason}.` : `Because ${reason}.`,
+          why:
+            isClosed && !reason.startsWith(nobodyKnown.unknown)
+              ? `No apiserver is known, and ${reason}.`
+              : `Because ${reason}.`,
           remedy: [
             '# name the apiservers, here and to the agent',
             `vipnat check ${flags} --endpoints ADDR:6443,ADDR:6443,ADDR:6443`,
