@@ -8,7 +8,7 @@ import { type Config } from './config/config.ts';
 import { type ApiView, type ClusterApi } from './discovery/api/cluster-api.ts';
 import { findCandidates } from './discovery/candidates.ts';
 import { listWritten } from './discovery/written.ts';
-import { type Watched } from './health/monitor.ts';
+import { type Watched } from './health/watched.ts';
 import { type HealthView } from './health/usable.ts';
 import { type Memory } from './memory.ts';
 import { interpret, type Observation } from './observe.ts';

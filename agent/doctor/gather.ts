@@ -25,7 +25,6 @@ import { askServing, type Serving } from '../health/serving.ts';
 import { findAgent } from '../http/presence.ts';
 import { locateKeepalivedFile, locateServingFile } from '../keepalived/serving-file.ts';
 import { type Fact } from './fact.ts';
-import { type TrackFileView } from './track-file.ts';
 import { findLinkHolders } from './holders.ts';
 import {
   filePaths,
@@ -35,6 +34,7 @@ import {
   sysctlNames,
   toolNames,
   unitNames,
+  type TrackFileView,
 } from './host-facts.ts';
 
 /** What facts are gathered with. */

@@ -13,8 +13,15 @@ import { type ConnectOutcome } from '../health/apiserver.ts';
 import { type Serving } from '../health/serving.ts';
 import { type AgentInfo } from '../http/presence.ts';
 import { type Fact } from './fact.ts';
-import { type TrackFileView } from './track-file.ts';
 import { type LinkHolder } from './holders.ts';
+
+/** What is known of the file by which keepalived is told whether this node can serve. */
+export interface TrackFileView {
+  /** What is in it, without blanks around; null where it is not there. */
+  readonly says: string | null;
+  /** Whether keepalived watches its folder; null where none runs. */
+  readonly isWatched: boolean | null;
+}
 
 /** All that the checks rest on, each part found out by itself. */
 export interface HostFacts {

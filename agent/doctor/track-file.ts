@@ -13,14 +13,6 @@ export const trackFileChecks: readonly Check[] = [
   { code: 'track-file-stale', find: findStale },
 ];
 
-/** What is known of the file by which keepalived is told whether this node can serve. */
-export interface TrackFileView {
-  /** What is in it, without blanks around; null where it is not there. */
-  readonly says: string | null;
-  /** Whether keepalived watches its folder; null where none runs. */
-  readonly isWatched: boolean | null;
-}
-
 function findDropped(facts: HostFacts): ReturnType<Check['find']> {
   return given([facts.processes, facts.keepalived, facts.trackFile], (running, { text }, { isWatched }) => {
     const file = locateServingFile(facts.config.runDir);

@@ -11,7 +11,8 @@
 import { type Endpoint, formatEndpoint, parseEndpoint } from '../../lib/address/endpoint.ts';
 import { type Cancel, type Clock } from '../../lib/kernel/clock.ts';
 import { type Kernel } from '../../lib/kernel/port.ts';
-import { type HealthMonitor, type Watched } from './monitor.ts';
+import { type HealthMonitor } from './monitor.ts';
+import { type Watched } from './watched.ts';
 import { type HealthView } from './usable.ts';
 
 /** By then new connections go elsewhere, and who had none before has none. */

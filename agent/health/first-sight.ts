@@ -1,7 +1,7 @@
 import { type Family } from '../../lib/address/address.ts';
 import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
 import { type EndpointHealth, noSymptoms } from './endpoint-health.ts';
-import { type Watched } from './monitor.ts';
+import { type Watched } from './watched.ts';
 
 /** How an apiserver counts until its first probes have ended. */
 export type FirstSight = Pick<EndpointHealth, 'state' | 'reason'>;

@@ -9,6 +9,7 @@ import { ProbeBudgets } from './probe-budget.ts';
 import { Prober, type ProbeSettings } from './prober.ts';
 import { isNews, summarize } from './summary.ts';
 import { type HealthView } from './usable.ts';
+import { type Watched } from './watched.ts';
 
 /** What a change of somebody's health asks for. */
 export type Urgency =
@@ -33,21 +34,6 @@ export interface MonitorOptions {
   readonly onDepartedChange?: () => void;
   /** Told after every probe. */
   readonly onEvidence?: () => void;
-}
-
-/** Apiservers as a look finds them, and which addresses are this host's own. */
-export interface Watched {
-  readonly endpoints: readonly Endpoint[];
-  readonly localAddresses: ReadonlySet<string>;
-  /** Who is watched too while none of a family does well: all are dead, draining, or kept in use for want of a better one. */
-  readonly reserve?: readonly Endpoint[];
-  /**
-   * Where this host's own apiserver would be, which nobody names. It is watched as the reserve is, and is nobody until
-   * it has answered a question well: anything may listen there.
-   */
-  readonly own?: readonly Endpoint[];
-  /** Whom intact rules of ours send connections to: what a monitor begins with. Nobody when left out. */
-  readonly inUse?: readonly Endpoint[];
 }
 
 /** So many who are listed no more are probed at a time: the connection table may name anybody. */

@@ -2,7 +2,8 @@ import { formatEndpoint } from '../../lib/address/endpoint.ts';
 import { type Clock } from '../../lib/kernel/clock.ts';
 import { type Apiserver } from './apiserver.ts';
 import { type EndpointHealth } from './endpoint-health.ts';
-import { HealthMonitor, type Watched } from './monitor.ts';
+import { HealthMonitor } from './monitor.ts';
+import { type Watched } from './watched.ts';
 import { type ProbeSettings } from './prober.ts';
 import { type Health, type HealthView } from './usable.ts';
 
