@@ -7,6 +7,7 @@ import { findAffinity, rememberAffinity } from './affinity.ts';
 import { type Config } from './config/config.ts';
 import { decide, type Decision, isAgreeing, type ProxyPath, type VipFacts } from './decide.ts';
 import { findMissingSwitches, type MissingSwitch } from './forwarding.ts';
+import { isAtVip } from './discovery/admission.ts';
 import { findCandidates } from './discovery/candidates.ts';
 import { type Candidates } from './discovery/endpoints.ts';
 import { rememberApiservers } from './discovery/remember.ts';
@@ -104,8 +105,8 @@ function gatherFacts(
     mode: config.mode,
     proxyMode,
     closedSwitch: findClosedSwitch(vip.family, { observation, health, memory }, config),
-    ...findServiceChain(iptables, observation),
-    virtualServer: toPath(ipvs.server, ipvs.server?.value.backends),
+    ...findServiceChain(iptables, observation, config.vips),
+    virtualServer: toPath(ipvs.server, ipvs.server?.value.backends, config.vips),
     virtualServerProblem: ipvs.reason,
     unwanted: iptables?.unwanted ?? null,
     usable,
@@ -136,12 +137,13 @@ function findClosedSwitch(family: Family, { observation, memory }: Basis, config
 function findServiceChain(
   view: IptablesProxyView | undefined,
   { backend }: Observation,
+  vips: readonly Endpoint[],
 ): Pick<VipFacts, 'serviceChain' | 'serviceChainProblem'> {
   if (backend.value === 'nftables') {
     const cause = `rules are written with nft (${backend.seenIn}), and no table can join another's chains`;
     return { serviceChain: null, serviceChainProblem: cause };
   }
-  const path = toPath(view?.liveEdge, view?.backends?.value);
+  const path = toPath(view?.liveEdge, view?.backends?.value, vips);
   if (path === null || view?.isHooked === true) return { serviceChain: path, serviceChainProblem: null };
   const problem = "nothing leads to kube-proxy's rules: nat PREROUTING has no jump to KUBE-SERVICES";
   return { serviceChain: null, serviceChainProblem: problem };
@@ -155,9 +157,11 @@ function findView(vip: Endpoint, { views, backend }: Observation): IptablesProxy
 function toPath(
   edge: Finding<{ readonly clusterIp: string }> | null | undefined,
   backends: readonly Endpoint[] | undefined,
+  vips: readonly Endpoint[],
 ): ProxyPath | null {
   if (edge === null || edge === undefined || backends === undefined) return null;
-  return { clusterIp: edge.value.clusterIp, backends, seenIn: edge.seenIn };
+  const loop = backends.find((endpoint) => isAtVip(endpoint, vips)) ?? null;
+  return { clusterIp: edge.value.clusterIp, backends, loop, seenIn: edge.seenIn };
 }
 
 /** A decision as something that can be rendered. kube-proxy's mark is used only while it is really set there. */

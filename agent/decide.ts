@@ -1,4 +1,4 @@
-import { areSameEndpoints, type Endpoint } from '../lib/address/endpoint.ts';
+import { areSameEndpoints, type Endpoint, formatEndpoint } from '../lib/address/endpoint.ts';
 import { type Finding } from '../lib/finding.ts';
 import { type ProxyMode } from '../lib/kube-proxy/mode.ts';
 import { type Usable } from './health/usable.ts';
@@ -13,6 +13,8 @@ export type Way = (typeof ways)[number];
 export interface ProxyPath {
   readonly clusterIp: string;
   readonly backends: readonly Endpoint[];
+  /** The backend that is at a virtual IP, if one is: connections to a virtual IP cannot end there. Left out where none is. */
+  readonly loop?: Endpoint | null;
   /** Where it was seen, for the reason. */
   readonly seenIn: string;
 }
@@ -109,6 +111,11 @@ function force(facts: VipFacts, path: ProxyPath | null): Decision {
   const { mode } = facts;
   if (path === null || mode === 'auto' || path.backends.length === 0) {
     return decline(facts, `--mode ${mode} is asked for, and kube-proxy has no live rules for it`);
+  }
+  const { loop = null } = path;
+  if (loop !== null) {
+    const where = `${formatEndpoint(loop)}, which is at a virtual IP`;
+    return decline(facts, `--mode ${mode} is asked for, and kube-proxy's rules lead to ${where}`);
   }
   const reason = `it is asked for (--mode ${mode}): ${describePath(path)}`;
   return { ...toDecision(facts, mode, reason), clusterIp: path.clusterIp, backends: path.backends };

@@ -6,10 +6,19 @@ import { type Finding } from '../../lib/finding.ts';
 /** Twenty times the largest control plane anybody runs. */
 export const maxEndpoints = 100;
 
-/** Those of a source that can be apiservers, and why the others cannot: a sentence for each. */
+/** Why what a source names is not used as an apiserver. */
+export interface Refusal {
+  /** `10.0.0.50:6443 is at a virtual IP` */
+  readonly complaint: string;
+  /** For people, with the source. */
+  readonly sentence: string;
+  readonly isAtVip: boolean;
+}
+
+/** Those of a source that can be apiservers, and why the others cannot. */
 export interface Admission {
   readonly admitted: readonly Endpoint[];
-  readonly refused: readonly string[];
+  readonly refused: readonly Refusal[];
 }
 
 const complaints: Readonly<Record<Exclude<Scope, 'unicast'>, string>> = {
@@ -32,24 +41,30 @@ export function admit(
 ): Admission {
   const own = value.filter((endpoint) => endpoint.family === family);
   if (own.length > maxEndpoints) {
-    return {
-      admitted: [],
-      refused: [`${own.length} apiservers cannot be: none of them is used (${seenIn})`],
-    };
+    const complaint = `${own.length} apiservers cannot be`;
+    const sentence = `${complaint}: none of them is used (${seenIn})`;
+    return { admitted: [], refused: [{ complaint, sentence, isAtVip: false }] };
   }
-  const judged = own.map((endpoint) => ({ endpoint, complaint: findComplaint(endpoint, vips) }));
+  const judged = own.map((endpoint) => ({ endpoint, what: findComplaint(endpoint, vips) }));
   return {
-    admitted: judged.filter(({ complaint }) => complaint === null).map(({ endpoint }) => endpoint),
-    refused: judged.flatMap(({ endpoint, complaint }) =>
-      complaint === null
-        ? []
-        : [`${formatEndpoint(endpoint)} is ${complaint}, and not used as an apiserver (${seenIn})`],
-    ),
+    admitted: judged.filter(({ what }) => what === null).map(({ endpoint }) => endpoint),
+    refused: judged.flatMap(({ endpoint, what }) => {
+      if (what === null) return [];
+      const complaint = `${formatEndpoint(endpoint)} is ${what}`;
+      const sentence = `${complaint}, and not used as an apiserver (${seenIn})`;
+      return [{ complaint, sentence, isAtVip: isAtVip(endpoint, vips) }];
+    }),
   };
 }
 
-function findComplaint({ family, address }: Endpoint, vips: readonly Endpoint[]): string | null {
-  if (vips.some((vip) => vip.address === address)) return 'at a virtual IP';
+/** Whether a connection to it is one to a virtual IP, whatever its port. Pure. */
+export function isAtVip({ address }: Endpoint, vips: readonly Endpoint[]): boolean {
+  return vips.some((vip) => vip.address === address);
+}
+
+function findComplaint(endpoint: Endpoint, vips: readonly Endpoint[]): string | null {
+  if (isAtVip(endpoint, vips)) return 'at a virtual IP';
+  const { family, address } = endpoint;
   const scope = classifyAddress({ family, text: address });
   return scope === 'unicast' ? null : complaints[scope];
 }

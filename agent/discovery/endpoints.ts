@@ -7,7 +7,7 @@ import {
 import { type Family } from '../../lib/address/address.ts';
 import { type Finding } from '../../lib/finding.ts';
 import { type LocalAddress } from '../../lib/kernel/port.ts';
-import { admit } from './admission.ts';
+import { admit, type Refusal } from './admission.ts';
 import { findOwnEndpoint, without } from './own.ts';
 
 /** The apiservers to balance over, where they are known from, and who was refused on the way to them. */
@@ -48,11 +48,11 @@ export interface EndpointSources extends LiveSources {
 
 /**
  * The apiservers to balance over, from the first source that knows any: the API, kube-proxy, the configuration, memory
- * (docs/adr/0003, docs/adr/0012). An empty list names what was looked at.
+ * (docs/adr/0003, docs/adr/0012). An empty list tells who was named and refused, or what was looked at.
  */
 export function chooseEndpoints(sources: EndpointSources): Candidates {
   const { family, api, kubeProxy, configured, remembered, former, written, vips, addresses } = sources;
-  const refused: string[] = [];
+  const refusals: Refusal[] = [];
   const candidates = [
     api,
     kubeProxy,
@@ -62,7 +62,8 @@ export function chooseEndpoints(sources: EndpointSources): Candidates {
   ].filter((candidate) => candidate !== null);
   for (const [index, candidate] of candidates.entries()) {
     const admission = admit(candidate, family, vips);
-    refused.push(...admission.refused);
+    const isLive = candidate === api || candidate === kubeProxy;
+    refusals.push(...admission.refused.map((refusal) => (isLive ? addWayOut(refusal) : refusal)));
     const { admitted } = admission;
     if (admitted.length > 0) {
       const isFromApi = candidate === api;
@@ -71,11 +72,41 @@ export function chooseEndpoints(sources: EndpointSources): Candidates {
       const own = findOwnEndpoint({ family, addresses, vips, listed: admitted, others: named });
       const { seenIn } = candidate;
       const reserve = without(named, own);
+      const refused = listOnce(refusals).map(({ sentence }) => sentence);
       return { value: sortEndpoints(admitted), seenIn, refused, isFromApi, reserve, own };
     }
   }
-  const seenIn = `neither ${api === null ? '' : 'the API, '}kube-proxy's rules nor --endpoints name one`;
+  const once = listOnce(refusals);
+  const seenIn = once.length > 0 ? describeRefused(once) : describeSilence(api !== null);
+  const refused = once.map(({ sentence }) => sentence);
   return { value: [], seenIn, refused, isFromApi: false, reserve: [], own: null };
+}
+
+/** Only of what the cluster names now: what was remembered may be an address that no apiserver has any more. */
+function addWayOut(refusal: Refusal): Refusal {
+  if (!refusal.isAtVip) return refusal;
+  const wayOut = "Give each kube-apiserver its own host's address by --advertise-address";
+  return { ...refusal, sentence: `${refusal.sentence}. ${wayOut}` };
+}
+
+/** Of what several sources name, the first one's word. */
+function listOnce(refusals: readonly Refusal[]): Refusal[] {
+  const complaints = refusals.map(({ complaint }) => complaint);
+  return refusals.filter(({ complaint }, index) => complaints.indexOf(complaint) === index);
+}
+
+/** A reason is one line, however many are refused. */
+const maxNamed = 3;
+
+function describeRefused(refusals: readonly Refusal[]): string {
+  const named = refusals.slice(0, maxNamed).map(({ complaint }) => complaint);
+  const rest = refusals.length - named.length;
+  const end = rest === 0 ? '' : `, and ${rest} more`;
+  return `nobody names one that can be used: ${named.join(', ')}${end}`;
+}
+
+function describeSilence(hasApi: boolean): string {
+  return `neither ${hasApi ? 'the API, ' : ''}kube-proxy's rules nor --endpoints name one`;
 }
 
 function findReserve(others: readonly Endpoint[], chosen: readonly Endpoint[]): Endpoint[] {

@@ -7,6 +7,7 @@ import { type Health } from '../health/usable.ts';
 import { type Check } from './check.ts';
 import { type Fact, type Finding, given, lookAt, lookAtHost, type NotChecked, type Verdict } from './fact.ts';
 import { filePaths, type HostFacts } from './host-facts.ts';
+import { findNobodyKnown, nobodyKnown } from './nobody-known.ts';
 
 /** How the apiservers are that the virtual IPs lead to. */
 export const apiserverChecks: readonly Check[] = [
@@ -17,32 +18,6 @@ export const apiserverChecks: readonly Check[] = [
   { code: 'clock-off', find: findClockOff },
   { code: 'no-shutdown-delay', find: findAbruptEnd },
 ];
-
-function findNobodyKnown({ assessment, flags }: HostFacts): ReturnType<Check['find']> {
-  return given([assessment], ({ decisions, missingSwitches, health }) =>
-    lookAt(decisions, { unknown: 'no virtual IP is named' }, ({ way, vip, reason }) => {
-      const isClosed = missingSwitches.some(({ family }) => family === vip.family);
-      const isAnyKnown = [...health.keys()].some((text) => parseEndpoint(text)?.family === vip.family);
-      if (way !== 'passthrough' || (isClosed && isAnyKnown)) return [];
-      return [
-        {
-          level: 'fail',
-          title: `${formatEndpoint(vip)} is not balanced: its holder's own apiserver answers`,
-          why:
-            isClosed && !reason.startsWith(nobodyKnown.unknown)
-              ? `No apiserver is known, and ${reason}.`
-              : `Because ${reason}.`,
-          remedy: [
-            '# name the apiservers, here and to the agent',
-            `vipnat check ${flags} --endpoints ADDR:6443,ADDR:6443,ADDR:6443`,
-          ],
-        },
-      ];
-    }),
-  );
-}
-
-const nobodyKnown = { unknown: 'no apiserver is known' };
 
 function findDown({ assessment, flags, units }: HostFacts): ReturnType<Check['find']> {
   return given([assessment], (assessed) => {

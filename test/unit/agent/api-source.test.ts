@@ -123,7 +123,7 @@ test('what the API lists and no apiserver can be at gets no connection, and is s
   await running.clock.advance(120_000);
   expect(listTargets(running)).toEqual([chain]);
   expect(linesOf(running, 'warn')).toEqual([
-    `10.0.0.50:6443 is at a virtual IP, and not used as an apiserver (${source})`,
+    `10.0.0.50:6443 is at a virtual IP, and not used as an apiserver (${source}). Give each kube-apiserver its own host's address by --advertise-address`,
     `127.0.0.1:6443 is a loopback address, and not used as an apiserver (${source})`,
     `169.254.1.1:6443 is a link-local address, and not used as an apiserver (${source})`,
     `224.0.0.1:6443 is a multicast address, and not used as an apiserver (${source})`,

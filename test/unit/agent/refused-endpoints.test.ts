@@ -36,7 +36,7 @@ test('what kube-proxy lists and no apiserver can be at gets no connection, is sa
   const targets = [...kernel.show('ipv4', 'nft').matchAll(/-A VIPNAT-\w+ .*--to-destination (\S+)/g)];
   expect(targets.map(([, target]) => target)).toEqual(['10.77.0.11:6443']);
   expect(linesOf(running, 'warn')).toEqual([
-    '10.0.0.50:6443 is at a virtual IP, and not used as an apiserver (nat KUBE-SVC-NPX46M4PTMTKRN6Y (iptables-nft))',
+    "10.0.0.50:6443 is at a virtual IP, and not used as an apiserver (nat KUBE-SVC-NPX46M4PTMTKRN6Y (iptables-nft)). Give each kube-apiserver its own host's address by --advertise-address",
     '127.0.0.1:6443 is a loopback address, and not used as an apiserver (nat KUBE-SVC-NPX46M4PTMTKRN6Y (iptables-nft))',
   ]);
   expect(running.store.saves.map(({ endpoints }) => endpoints.map(formatEndpoint))).toEqual([

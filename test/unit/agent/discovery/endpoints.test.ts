@@ -13,6 +13,7 @@ const [first, second, third] = ['10.0.0.11:6443', '10.0.0.12:6443', '10.0.0.13:6
   ReturnType<typeof toEndpoint>,
 ];
 const vip = toEndpoint('10.0.0.50:6443');
+const wayOut = "Give each kube-apiserver its own host's address by --advertise-address";
 const seen = { value: [first], seenIn: 'kube-proxy' };
 
 const all: EndpointSources = {
@@ -78,7 +79,46 @@ describe('what can be no apiserver of a VIP', () => {
       kubeProxy: { value: [toEndpoint(text), first], seenIn: 'kube-proxy' },
     });
     expect(value).toEqual([first]);
-    expect(refused).toEqual([`${text} is ${complaint}, and not used as an apiserver (kube-proxy)`]);
+    const end = complaint === 'at a virtual IP' ? `. ${wayOut}` : '';
+    expect(refused).toEqual([`${text} is ${complaint}, and not used as an apiserver (kube-proxy)${end}`]);
+  });
+
+  test.each<[string, Partial<EndpointSources>, string]>([
+    [
+      'the API and kube-proxy',
+      { api: { value: [vip], seenIn: 'the API' }, kubeProxy: { value: [vip], seenIn: 'kube-proxy' } },
+      `10.0.0.50:6443 is at a virtual IP, and not used as an apiserver (the API). ${wayOut}`,
+    ],
+    [
+      'kube-proxy',
+      { kubeProxy: { value: [vip], seenIn: 'kube-proxy' } },
+      `10.0.0.50:6443 is at a virtual IP, and not used as an apiserver (kube-proxy). ${wayOut}`,
+    ],
+    [
+      'memory, where no master may advertise it any more',
+      { remembered: { value: [vip], seenIn: 'memory' } },
+      '10.0.0.50:6443 is at a virtual IP, and not used as an apiserver (memory)',
+    ],
+  ])('a VIP that is all that is named, by %s: once, with the way out', (_source, sources, sentence) => {
+    const nobody = { kubeProxy: null, configured: [], remembered: null, written: [] };
+    const { value, seenIn, refused } = chooseEndpoints({ ...all, ...nobody, ...sources });
+    expect(value).toEqual([]);
+    expect(seenIn).toBe('nobody names one that can be used: 10.0.0.50:6443 is at a virtual IP');
+    expect(refused).toEqual([sentence]);
+  });
+
+  test('twenty that cannot be: the reason names three of them', () => {
+    const value = Array.from({ length: 20 }, (_, index) => toEndpoint(`127.0.0.${index + 1}:6443`));
+    const sources = {
+      kubeProxy: { value, seenIn: 'kube-proxy' },
+      configured: [],
+      remembered: null,
+      written: [],
+    };
+    expect(chooseEndpoints({ ...all, ...sources }).seenIn).toBe(
+      'nobody names one that can be used: 127.0.0.1:6443 is a loopback address, 127.0.0.2:6443 is a loopback address, ' +
+        '127.0.0.3:6443 is a loopback address, and 17 more',
+    );
   });
 
   test('ten thousand: a source with that many is not one of apiservers, and the next one is asked', () => {
