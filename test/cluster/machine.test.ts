@@ -8,8 +8,10 @@ import { type Machine, runShell } from '../lab/machines/machine.ts';
 import { NamespaceMachine } from '../lab/machines/namespace-machine.ts';
 import { Sandbox } from '../lab/sandbox.ts';
 import { Service } from '../lab/service.ts';
+import { waitFor } from './kube-proxy-state.ts';
 
 const limitMs = 90_000;
+const patienceMs = 20_000;
 
 let sandbox: Sandbox;
 let folder: string;
@@ -87,10 +89,13 @@ describe.each(['namespace', 'virtual'])('a %s machine', (kind) => {
       expect(await service.isRunning()).toBe(false);
       await service.start(['sh', '-c', 'echo begins; exec sleep 72']);
       expect(await service.isRunning()).toBe(true);
+      // On a busy machine it begins later than it is there, and what a virtual machine writes comes here a moment later.
+      await waitFor(async () => {
+        await machine().run(['sync']);
+        return service.readTail() === 'begins';
+      }, patienceMs);
       await service.stop();
       expect(await service.isRunning()).toBe(false);
-      // What a virtual machine writes comes to this machine's files a moment later.
-      await machine().run(['sync']);
       expect(service.readTail()).toBe('begins');
     },
     limitMs,
