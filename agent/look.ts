@@ -7,6 +7,7 @@ import { type Assessment, assess } from './assess.ts';
 import { type Config } from './config/config.ts';
 import { type ApiView, type ClusterApi } from './discovery/api/cluster-api.ts';
 import { findCandidates } from './discovery/candidates.ts';
+import { forgetRemoved } from './discovery/remember.ts';
 import { listWritten } from './discovery/written.ts';
 import { type Watched } from './health/watched.ts';
 import { type HealthView } from './health/usable.ts';
@@ -27,6 +28,8 @@ export interface LookPorts {
 export interface HealthSource {
   /** Told of all apiservers that a look finds; answers their health. Never rejects. */
   watch(watched: Watched): HealthView | Promise<HealthView>;
+  /** Who was taken from the lists on purpose, as text; nobody when left out. */
+  readonly removed?: ReadonlySet<string>;
 }
 
 /** All of the kernel, always: leftovers may be in any backend and family. What of it is needed is another matter, see unread.ts. */
@@ -37,7 +40,7 @@ export const everything = { families, backends, nftServiceChain };
  * @throws VipnatError when a part that is needed cannot be read or understood (I1).
  */
 export async function look(ports: LookPorts, config: Config, memory: Memory): Promise<Assessment> {
-  const known = await learn(ports, config, memory);
+  const known = await learn(ports, config, forgetRemoved(memory, ports.health.removed ?? new Set()));
   const health = await ports.health.watch(listWatched(known, config));
   return assess({ ...known, health }, config);
 }
@@ -81,6 +84,7 @@ function listWatched({ observation, memory }: Known, config: Config): Watched {
     endpoints: sortEndpoints(found.flatMap(({ value }) => value)),
     reserve: sortEndpoints(found.flatMap(({ reserve }) => reserve)),
     own: sortEndpoints(found.flatMap(({ own }) => own ?? [])),
+    live: sortEndpoints(found.flatMap(({ isLive, value }) => (isLive ? value : []))),
     localAddresses: new Set(observation.addresses.map(({ address }) => address)),
     inUse: families.flatMap((family) => listWritten(family, observation, config.vips)),
   };

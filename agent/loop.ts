@@ -14,7 +14,7 @@ import { type Config } from './config/config.ts';
 import { toNotConverging } from './converge.ts';
 import { FlowResets } from './flow-resets.ts';
 import { switchOnForwarding } from './forwarding.ts';
-import { type Urgency } from './health/monitor.ts';
+import { type Urgency } from './health/urgency.ts';
 import { type HealthView } from './health/usable.ts';
 import { UnverifiedWrites } from './integrity.ts';
 import { judgeServing, type ServingPorts } from './keepalived/judge-serving.ts';

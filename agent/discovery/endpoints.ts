@@ -14,6 +14,8 @@ import { findOwnEndpoint, without } from './own.ts';
 export interface Candidates extends Finding<readonly Endpoint[]> {
   /** Whether it is the Kubernetes API that they are known from. */
   readonly isFromApi: boolean;
+  /** Whether they are known from a source that hears of changes: the API or kube-proxy. */
+  readonly isLive: boolean;
   readonly refused: readonly string[];
   /** Whom the other sources name, or any did once: for when all of these are dead. */
   readonly reserve: readonly Endpoint[];
@@ -73,13 +75,13 @@ export function chooseEndpoints(sources: EndpointSources): Candidates {
       const { seenIn } = candidate;
       const reserve = without(named, own);
       const refused = listOnce(refusals).map(({ sentence }) => sentence);
-      return { value: sortEndpoints(admitted), seenIn, refused, isFromApi, reserve, own };
+      return { value: sortEndpoints(admitted), seenIn, refused, isFromApi, isLive, reserve, own };
     }
   }
   const once = listOnce(refusals);
   const seenIn = once.length > 0 ? describeRefused(once) : describeSilence(api !== null);
   const refused = once.map(({ sentence }) => sentence);
-  return { value: [], seenIn, refused, isFromApi: false, reserve: [], own: null };
+  return { value: [], seenIn, refused, isFromApi: false, isLive: false, reserve: [], own: null };
 }
 
 /** Only of what the cluster names now: what was remembered may be an address that no apiserver has any more. */

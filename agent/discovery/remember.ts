@@ -1,5 +1,5 @@
 import { families, type Family } from '../../lib/address/address.ts';
-import { type Endpoint } from '../../lib/address/endpoint.ts';
+import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
 import { type Finding } from '../../lib/finding.ts';
 import { type Config } from '../config/config.ts';
 import { type Memory } from '../memory.ts';
@@ -24,6 +24,15 @@ export function rememberApiservers(sight: Sight): Pick<Memory, 'endpoints' | 'fo
     former: rememberAllFormer(sight.memory, endpoints),
     proxyBesideApi: rememberProxy(sight),
   };
+}
+
+/** A memory without those who were taken from the lists on purpose: they are no fallback (docs/adr/0003). Pure. */
+export function forgetRemoved(memory: Memory, removed: ReadonlySet<string>): Memory {
+  const former = families.map((family) => {
+    const kept = (memory.former[family] ?? []).filter((endpoint) => !removed.has(formatEndpoint(endpoint)));
+    return [family, kept] as const;
+  });
+  return removed.size === 0 ? memory : { ...memory, former: Object.fromEntries(former) };
 }
 
 function rememberAll(sight: Sight): Memory['endpoints'] {

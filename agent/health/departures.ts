@@ -73,6 +73,11 @@ export class Departures {
     return this.#monitor.departed;
   }
 
+  /** Those who were taken from the list on purpose, as text. */
+  get removed(): ReadonlySet<string> {
+    return this.#monitor.removed;
+  }
+
   /** As the monitor's own. */
   watch(watched: Watched): HealthView {
     const isFirst = this.#watched === null;

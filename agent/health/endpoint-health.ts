@@ -149,3 +149,9 @@ function addConnect(symptoms: Symptoms, evidence: ConnectEvidence, askedAt: numb
     readyAnswers: kind === 'open' ? symptoms.readyAnswers : 0,
   };
 }
+
+/** Whether nothing speaks against it, and a question that was asked since was answered well. Pure. */
+export function isWell({ state, suspicion, symptoms }: EndpointHealth, since = -Infinity): boolean {
+  const isUsable = state === 'ready' || state === 'warming';
+  return isUsable && suspicion === null && (since === -Infinity || symptoms.readyAt > since);
+}

@@ -2,21 +2,15 @@ import { families, type Family } from '../../lib/address/address.ts';
 import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
 import { type Clock } from '../../lib/kernel/clock.ts';
 import { type Apiserver } from './apiserver.ts';
-import { addEvidence, type EndpointHealth, type Evidence, noSymptoms } from './endpoint-health.ts';
+import { addEvidence, type EndpointHealth, type Evidence, isWell, noSymptoms } from './endpoint-health.ts';
 import { includes, isUnasked, isUnknown, meet, ofFamily, see, trusted } from './first-sight.ts';
 import { judgeAll, judgeBeside } from './judge.ts';
 import { ProbeBudgets } from './probe-budget.ts';
 import { Prober, type ProbeSettings } from './prober.ts';
+import { Removals } from './removals.ts';
 import { isNews, summarize } from './summary.ts';
 import { type HealthView } from './usable.ts';
 import { type Watched } from './watched.ts';
-
-/** What a change of somebody's health asks for. */
-export type Urgency =
-  /** New connections must go elsewhere, or open ones be reset: now. */
-  | 'urgent'
-  /** The next look will do. */
-  | 'calm';
 
 /** What the monitor needs of the world, and whom it tells. */
 export interface MonitorOptions {
@@ -44,6 +38,7 @@ export class HealthMonitor {
   readonly #options: MonitorOptions;
   readonly #probers = new Map<string, Prober>();
   readonly #budgets = new ProbeBudgets();
+  readonly #removals = new Removals();
   #all: readonly EndpointHealth[] = [];
   /** Listed no more: no candidates and no witnesses. */
   #departed: readonly EndpointHealth[] = [];
@@ -82,7 +77,12 @@ export class HealthMonitor {
     return new Map(this.#departed.map((one) => [formatEndpoint(one.endpoint), summarize(one)]));
   }
 
-  /** Of those who are not listed, probes these from now on, and no others: at most maxDeparted, the first. */
+  /** Those who were taken from the list on purpose, as text, see removals.ts. */
+  get removed(): ReadonlySet<string> {
+    return this.#removals.removed;
+  }
+
+  /** Of those who are not listed, probes these from now on for their connections, and no others: at most maxDeparted, the first. */
   keepDeparted(endpoints: readonly Endpoint[]): void {
     if (this.#isStopped) return;
     const kept = endpoints.filter((endpoint) => this.#find(formatEndpoint(endpoint)) === undefined);
@@ -118,10 +118,12 @@ export class HealthMonitor {
       ),
     ];
     this.#listed = listed.length;
-    if (this.#options.onDepartedChange !== undefined)
+    if (this.#options.onDepartedChange !== undefined) {
+      this.#removals.watch({ endpoints: listed, live: watched.live ?? [] }, left);
       this.#departed = [...left.filter(({ isLocal }) => !isLocal), ...this.#departed]
         .filter(({ endpoint }) => !texts.has(formatEndpoint(endpoint)))
         .slice(0, maxDeparted);
+    }
     this.#probe();
     for (const one of left) this.#options.onLeave?.(one);
     return this.view;
@@ -130,7 +132,9 @@ export class HealthMonitor {
   /** Has a prober for each, and for nobody else. */
   #probe(): void {
     const probed = new Map(
-      [...this.#all, ...this.#departed].map(({ endpoint }) => [formatEndpoint(endpoint), endpoint]),
+      [...[...this.#all, ...this.#departed].map(({ endpoint }) => endpoint), ...this.#removals.asked].map(
+        (endpoint) => [formatEndpoint(endpoint), endpoint],
+      ),
     );
     for (const [text, prober] of this.#probers) {
       if (probed.has(text)) continue;
@@ -178,6 +182,7 @@ export class HealthMonitor {
   }
 
   #learn(text: string, evidence: Evidence, askedAt: number): void {
+    this.#removals.learn(text, evidence, { askedAt, all: this.#all, now: this.#options.clock.now() });
     if (this.#find(text) === undefined) {
       this.#learnOfDeparted(text, evidence, askedAt);
       return;
@@ -218,16 +223,4 @@ export class HealthMonitor {
       if (other !== text) this.#probers.get(other)?.askSince(since);
     }
   }
-}
-
-/** Whether nothing speaks against it, and a question that was asked since was answered well. */
-function isWell({ state, suspicion, symptoms }: EndpointHealth, since = -Infinity): boolean {
-  const isUsable = state === 'ready' || state === 'warming';
-  return isUsable && suspicion === null && (since === -Infinity || symptoms.readyAt > since);
-}
-
-/** Whether a change cannot wait for a look: connections go, or hang, where nobody answers. A look decides who is watched beside it. */
-export function rateUrgency(before: EndpointHealth, after: EndpointHealth): Urgency {
-  const isFall = before.state === 'ready' && after.state !== 'ready';
-  return isFall || (after.isLost && !before.isLost) ? 'urgent' : 'calm';
 }

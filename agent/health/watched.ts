@@ -4,6 +4,8 @@ import { type Endpoint } from '../../lib/address/endpoint.ts';
 export interface Watched {
   readonly endpoints: readonly Endpoint[];
   readonly localAddresses: ReadonlySet<string>;
+  /** Those of `endpoints` whom the API or kube-proxy lists. Nobody when left out. */
+  readonly live?: readonly Endpoint[];
   /** Who is watched too while none of a family does well: all are dead, draining, or kept in use for want of a better one. */
   readonly reserve?: readonly Endpoint[];
   /**

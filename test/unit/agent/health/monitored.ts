@@ -1,4 +1,5 @@
-import { HealthMonitor, rateUrgency, type Urgency } from '../../../../agent/health/monitor.ts';
+import { HealthMonitor } from '../../../../agent/health/monitor.ts';
+import { rateUrgency, type Urgency } from '../../../../agent/health/urgency.ts';
 import { type EndpointHealth, type HealthState } from '../../../../agent/health/endpoint-health.ts';
 import { HealthReport } from '../../../../agent/health/health-report.ts';
 import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
