@@ -31,6 +31,7 @@ export function renderHost(host: Host): string {
       families.map((family) => `ip route add ${podNetwork(other, family)} via ${other.addresses[family]}`),
     );
   return `ip link set lo up
+    ${skipDad('eth0')}
     ip link set eth0 up
     ip addr add ${host.addresses.ipv4}/24 dev eth0
     ip addr add ${host.addresses.ipv6}/64 dev eth0 nodad
@@ -44,6 +45,7 @@ export function renderHost(host: Host): string {
 /** On a host: the cable to its pod. */
 export function renderPodCable(host: Host, pod: NetnsReference): string {
   return `ip link add pod0 type veth peer name eth0 netns ${pod}
+    ${skipDad('pod0')}
     ip addr add ${podAddresses(host, 'ipv4').host}/24 dev pod0
     ip addr add ${podAddresses(host, 'ipv6').host}/64 dev pod0 nodad
     ip link set pod0 up`;
@@ -53,11 +55,21 @@ export function renderPodCable(host: Host, pod: NetnsReference): string {
 export function renderPod(host: Host): string {
   const [ipv4, ipv6] = [podAddresses(host, 'ipv4'), podAddresses(host, 'ipv6')];
   return `ip link set lo up
+    ${skipDad('eth0')}
     ip link set eth0 up
     ip addr add ${ipv4.pod}/24 dev eth0
     ip addr add ${ipv6.pod}/64 dev eth0 nodad
     ip route add default via ${ipv4.host}
     ip -6 route add default via ${ipv6.host}`;
+}
+
+/**
+ * Machines that have been up for long are done with duplicate address detection (RFC 4862). Until it ends, 1 to 2 s
+ * after the link is up, a router has no link-local address to ask for a neighbour from, and forwards nothing.
+ */
+function skipDad(link: string): string {
+  const folder = '/proc/sys/net/ipv6/conf';
+  return `echo 0 | tee ${folder}/all/accept_dad ${folder}/${link}/accept_dad > /dev/null`;
 }
 
 function podNetwork({ pods }: Host, family: Family): string {
