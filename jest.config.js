@@ -1,18 +1,31 @@
-const layers = [
-  ...['unit', 'property', 'model', 'fuzz', 'contract', 'netns', 'chaos', 'load', 'vm', 'cluster', 'image'],
-];
+/** The layers of scripts/test, each as its parts: the folders that have tests. */
+const parts = {
+  unit: 'unit',
+  repository: 'repository',
+  property: 'random/property',
+  model: 'random/model',
+  fuzz: 'random/fuzz',
+  chaos: 'random/chaos',
+  contract: 'contract',
+  netns: 'host/netns',
+  load: 'host/load',
+  vm: 'host/vm',
+  'control-plane': 'cluster/control-plane',
+  migration: 'cluster/migration',
+  image: 'cluster/image',
+};
 
-/** One jest project per test layer, so that `scripts/test LAYER` runs just that one. */
+/** One Jest project for each part, so that `scripts/test PART` runs just that one. */
 export default {
   // Two cores: the namespace layers start many processes each, and more workers only make them wait.
   maxWorkers: 2,
   // A wait is no measurement: on a machine with more to do, what takes a second here may take many.
   testTimeout: 30_000,
-  testSequencer: '<rootDir>/test/longest-first.js',
-  projects: layers.map((layer) => ({
-    displayName: layer,
-    testEnvironment: '<rootDir>/test/environment.js',
-    roots: [`<rootDir>/test/${layer}`],
+  testSequencer: '<rootDir>/test/support/jest/longest-first.js',
+  projects: Object.entries(parts).map(([part, folder]) => ({
+    displayName: part,
+    testEnvironment: '<rootDir>/test/support/jest/environment.js',
+    roots: [`<rootDir>/test/${folder}`],
     testMatch: ['**/*.test.ts'],
     extensionsToTreatAsEsm: ['.ts'],
     transform: {

@@ -1,4 +1,4 @@
-// Bundles agent/cli/main.ts: `build.mjs OUT`, called by scripts/build. OUT gets
+// Bundles cli/program/main.ts: `build.mjs OUT`, called by scripts/build. OUT gets
 //   vipnat.js       refuses an old Node, then loads
 //   start.js        which runs
 //   program.js      what every command needs, with program.js.code beside it: what V8 made of it
@@ -74,7 +74,7 @@ const common = {
 const results = await Promise.all([
   build({
     ...common,
-    entryPoints: { vipnat: 'agent/cli/main.ts' },
+    entryPoints: { vipnat: 'cli/program/main.ts' },
     outdir: out,
     // An older Node must be able to read this file as far as the line that refuses it.
     target: 'node18',
@@ -82,7 +82,7 @@ const results = await Promise.all([
   }),
   build({
     ...common,
-    entryPoints: { program: 'agent/cli/process.ts' },
+    entryPoints: { program: 'cli/program/process.ts' },
     outdir: out,
     target: 'node22',
     keepNames: true,

@@ -28,7 +28,7 @@ export type ReadyzOutcome =
   | { readonly kind: 'closed' };
 
 /**
- * The apiservers as the probes see them. The real one is `createApiserver` (probe-connections.ts); test/fakes has
+ * The apiservers as the probes see them. The real one is `createApiserver` (probe-connections.ts); test/support/fakes has
  * one that tests turn by hand. Sends no secret: no client certificate, no token.
  */
 export interface Apiserver {

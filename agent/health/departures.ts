@@ -9,7 +9,7 @@
  * some. Until the first count everybody who left is probed.
  */
 import { type Endpoint, formatEndpoint, parseEndpoint } from '../../lib/address/endpoint.ts';
-import { type Cancel, type Clock } from '../../lib/kernel/clock.ts';
+import { type Cancel, type Clock } from '../../lib/control/clock.ts';
 import { type Kernel } from '../../lib/kernel/port.ts';
 import { type HealthMonitor } from './monitor.ts';
 import { type Watched } from './watched.ts';

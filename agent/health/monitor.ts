@@ -1,6 +1,6 @@
 import { families, type Family } from '../../lib/address/address.ts';
 import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
-import { type Clock } from '../../lib/kernel/clock.ts';
+import { type Clock } from '../../lib/control/clock.ts';
 import { type Apiserver } from './apiserver.ts';
 import { addEvidence, type EndpointHealth, type Evidence, isWell, noSymptoms } from './endpoint-health.ts';
 import { includes, isUnasked, isUnknown, meet, ofFamily, see, trusted } from './first-sight.ts';

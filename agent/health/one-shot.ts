@@ -1,5 +1,5 @@
 import { formatEndpoint } from '../../lib/address/endpoint.ts';
-import { type Clock } from '../../lib/kernel/clock.ts';
+import { type Clock } from '../../lib/control/clock.ts';
 import { type Apiserver } from './apiserver.ts';
 import { type EndpointHealth } from './endpoint-health.ts';
 import { HealthMonitor } from './monitor.ts';

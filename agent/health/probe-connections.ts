@@ -3,9 +3,9 @@ import { type IncomingMessage } from 'node:http';
 import { connect as connectTcp, type Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import { type Endpoint } from '../../lib/address/endpoint.ts';
-import { type Clock, scheduleLimit } from '../../lib/kernel/clock.ts';
+import { type Clock, scheduleLimit } from '../../lib/control/clock.ts';
 import { type Apiserver, type ConnectOutcome, type HeldConnection, type ReadyzOutcome } from './apiserver.ts';
-import { type Authority } from '../../lib/certificates/authority.ts';
+import { type Authority } from '../../lib/files/authority.ts';
 
 /** The real apiservers, over TCP and TLS. `findAuthority` is asked for each new TLS connection; null does without. */
 export function createApiserver(clock: Clock, findAuthority: () => Authority | null): Apiserver {

@@ -3,7 +3,7 @@
  * and a burst of connects when that connection closes, for then the process has most likely died.
  */
 import { type Endpoint } from '../../lib/address/endpoint.ts';
-import { type Cancel, type Clock } from '../../lib/kernel/clock.ts';
+import { type Cancel, type Clock } from '../../lib/control/clock.ts';
 import { type Apiserver, type ConnectOutcome, type HeldConnection, type ReadyzOutcome } from './apiserver.ts';
 import { type Evidence } from './endpoint-health.ts';
 import { type ProbeBudget } from './probe-budget.ts';

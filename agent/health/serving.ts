@@ -1,7 +1,7 @@
 import { get } from 'node:https';
 import { TLSSocket } from 'node:tls';
 import { type Endpoint } from '../../lib/address/endpoint.ts';
-import { type Clock } from '../../lib/kernel/clock.ts';
+import { type Clock } from '../../lib/control/clock.ts';
 
 /** How an apiserver shows itself to whoever connects. */
 export interface Serving {

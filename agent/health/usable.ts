@@ -1,5 +1,5 @@
 import { type Endpoint, formatEndpoint, parseEndpoint, sortEndpoints } from '../../lib/address/endpoint.ts';
-import { type Finding } from '../../lib/finding.ts';
+import { type Finding } from '../../lib/text/sourced.ts';
 import { type HealthState } from './endpoint-health.ts';
 
 /** What the probes say of one apiserver, as far as decisions and people need it. */

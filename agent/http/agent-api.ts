@@ -1,9 +1,9 @@
 import * as z from 'zod/mini';
 import { parseAddress } from '../../lib/address/address.ts';
 import { type Endpoint, formatEndpoint, parseEndpoint } from '../../lib/address/endpoint.ts';
-import { type ApiView } from '../discovery/api/cluster-api.ts';
-import { maxAffinitySeconds } from '../discovery/api/view.ts';
-import { type Memory } from '../memory.ts';
+import { type ApiView } from '../api/cluster-api.ts';
+import { maxAffinitySeconds } from '../api/view.ts';
+import { type Memory } from '../observe/memory.ts';
 import { askAgent, line } from './presence.ts';
 
 /** What becomes a rule is what its type says: whoever holds the agent's name can answer anything. */

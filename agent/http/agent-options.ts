@@ -1,8 +1,8 @@
 import * as z from 'zod/mini';
-import { findListeningSocket } from '../../lib/kernel/unix-sockets.ts';
-import { toTexts } from '../config/arguments.ts';
-import { type Config } from '../config/config.ts';
-import { type OptionName, optionNames } from '../config/options.ts';
+import { findListeningSocket } from '../../lib/kernel/host/unix-sockets.ts';
+import { toTexts } from '../../config/arguments.ts';
+import { type Config } from '../../config/config.ts';
+import { type OptionName, optionNames } from '../../config/options.ts';
 import { type AgentInfo, askAgent, readAgentInfo, socketName } from './presence.ts';
 
 /** What is the process's own, or names credentials: nobody else needs it to see what the agent sees. */

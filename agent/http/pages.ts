@@ -1,4 +1,4 @@
-import { toPrintableLine } from '../../lib/printable.ts';
+import { toPrintableLine } from '../../lib/text/printable.ts';
 
 /** What a page answers. */
 export interface Answer {

@@ -5,10 +5,10 @@
  */
 import { request, type Server } from 'node:http';
 import * as z from 'zod/mini';
-import { VipnatError } from '../../lib/errors.ts';
+import { VipnatError } from '../../lib/text/errors.ts';
 import { createBoundedServer } from './bounded-server.ts';
-import { scheduleRunningLimit, systemClock } from '../../lib/kernel/clock.ts';
-import { toPrintableLine } from '../../lib/printable.ts';
+import { scheduleRunningLimit, systemClock } from '../../lib/control/clock.ts';
+import { toPrintableLine } from '../../lib/text/printable.ts';
 
 /** The agent's abstract name, without its NUL. */
 export const socketName = 'vipnat-agent';

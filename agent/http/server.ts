@@ -8,9 +8,9 @@
  */
 import { type Server } from 'node:http';
 import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
-import { VipnatError } from '../../lib/errors.ts';
-import { type Cancel, type Clock } from '../../lib/kernel/clock.ts';
-import { backOff } from '../schedule.ts';
+import { VipnatError } from '../../lib/text/errors.ts';
+import { type Cancel, type Clock } from '../../lib/control/clock.ts';
+import { backOff } from '../../lib/control/backoff.ts';
 import { answer } from './answer.ts';
 import { createBoundedServer } from './bounded-server.ts';
 import { type Page } from './pages.ts';

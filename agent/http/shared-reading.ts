@@ -1,4 +1,4 @@
-import { type Clock } from '../../lib/kernel/clock.ts';
+import { type Clock } from '../../lib/control/clock.ts';
 
 /**
  * Makes a reading cheap for many who ask: while one is under way, and for so long after it began, all get that one. One

@@ -1,6 +1,6 @@
-import { isReachedBy, type ListeningAddress } from '../../lib/kernel/listeners.ts';
-import { type Assessment } from '../assess.ts';
-import { canServe } from './can-serve.ts';
+import { isReachedBy, type ListeningAddress } from '../../lib/kernel/host/listeners.ts';
+import { type Assessment } from '../decide/assess.ts';
+import { canServe } from '../decide/can-serve.ts';
 
 /** Who is told of what could not be found out. */
 export interface ListeningReport {

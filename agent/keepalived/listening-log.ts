@@ -1,4 +1,4 @@
-import { type Logger } from '../log/logger.ts';
+import { type Logger } from '../../lib/telemetry/logger.ts';
 import { type ListeningReport } from './judge-serving.ts';
 
 /** Says in the log that it cannot be known what listens here, once while that lasts. */

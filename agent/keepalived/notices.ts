@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { type Cancel, type Clock } from '../../lib/kernel/clock.ts';
+import { type Cancel, type Clock } from '../../lib/control/clock.ts';
 
 /** Where keepalived says what state its instances are in, in the folder of `--run-dir`: a named pipe that it makes itself. */
 export function locateNotices(runDir: string): string {
@@ -118,4 +118,9 @@ export class NoticeReader {
     this.#pending = '';
     this.#states.clear();
   }
+}
+
+/** What an address's vrrp_instance is called. */
+export function nameInstance(vip: string): string {
+  return `vip-${vip}`;
 }

@@ -1,6 +1,6 @@
 import { dirname, join } from 'node:path';
-import { VipnatError } from '../../lib/errors.ts';
-import { replaceFile } from '../../lib/replace-file.ts';
+import { VipnatError } from '../../lib/text/errors.ts';
+import { replaceFile } from '../../lib/files/replace-file.ts';
 
 /** Where keepalived is told whether this node can serve, in the folder of `--run-dir`. */
 export function locateServingFile(runDir: string): string {

@@ -1,5 +1,5 @@
-import { VipnatError } from '../../lib/errors.ts';
-import { type Clock } from '../../lib/kernel/clock.ts';
+import { VipnatError } from '../../lib/text/errors.ts';
+import { type Clock } from '../../lib/control/clock.ts';
 import { type TrackFile } from './serving-file.ts';
 
 /** Who is told of what became of it. */

@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
 import { hostname } from 'node:os';
 import { parseAddress } from '../address/address.ts';
-import { type HostProcess, listProcesses } from '../kernel/processes.ts';
+import { type HostProcess, listProcesses } from '../kernel/host/processes.ts';
 import { expandConfiguration } from './expand.ts';
 import { ForeignRoot } from './foreign-root.ts';
 import { parseStatements, type Statement } from './grammar.ts';

@@ -1,5 +1,5 @@
 import { readdir, readlink } from 'node:fs/promises';
-import { readIfThere, type ReadLimits } from '../optional-file.ts';
+import { readIfThere, type ReadLimits } from '../files/optional-file.ts';
 
 /** As many as Linux itself follows. */
 const maxLinks = 40;

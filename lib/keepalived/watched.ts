@@ -1,5 +1,5 @@
 import { readdir, readFile, stat } from 'node:fs/promises';
-import { type HostProcess } from '../kernel/processes.ts';
+import { type HostProcess } from '../kernel/host/processes.ts';
 import { ForeignRoot } from './foreign-root.ts';
 
 /**

@@ -1,6 +1,6 @@
 import { type Family } from '../address/address.ts';
 import { type Endpoint } from '../address/endpoint.ts';
-import { type ErrorCode } from '../errors.ts';
+import { type ErrorCode } from '../text/errors.ts';
 
 /** The two implementations of iptables: the nf_tables one and the old xtables one. Both can hold rules at once. */
 export type Backend = 'nft' | 'legacy';
@@ -13,7 +13,7 @@ export const backends: readonly Backend[] = ['nft', 'legacy'];
 
 /**
  * The kernel's packet-filter and address state, as the tools show it: what an observation is made of and what
- * a plan is written with. The real one is `createKernel` (kernel.ts); test/fakes has one that behaves like it.
+ * a plan is written with. The real one is `createKernel` (kernel.ts); test/support/fakes has one that behaves like it.
  * Every method may reject with a VipnatError, after a bounded time; none leaves a child process behind.
  */
 export interface Kernel {

@@ -1,10 +1,10 @@
 import { parseAddress } from '../address/address.ts';
 import { type Endpoint, parseEndpoint, sortEndpoints } from '../address/endpoint.ts';
-import { serviceChain, serviceName, servicePort } from '../naming/kubernetes-service.ts';
+import { serviceChain, serviceName, servicePort } from './kubernetes-service.ts';
 import { parseRule, type Rule } from '../netfilter/iptables/rule.ts';
-import { toolName } from '../kernel/tool-name.ts';
+import { toolName } from '../kernel/tools/tool-name.ts';
 import { type Ruleset, type TableName } from '../netfilter/iptables/ruleset.ts';
-import { type Finding } from '../finding.ts';
+import { type Finding } from '../text/sourced.ts';
 
 /** What kube-proxy has programmed in one backend's tables of one family. */
 export interface IptablesProxyView {

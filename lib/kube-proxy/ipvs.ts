@@ -1,9 +1,9 @@
 import ipaddr from 'ipaddr.js';
 import { type Family, parseAddress } from '../address/address.ts';
 import { type Endpoint, sortEndpoints } from '../address/endpoint.ts';
-import { VipnatError } from '../errors.ts';
-import { servicePort } from '../naming/kubernetes-service.ts';
-import { type Finding } from '../finding.ts';
+import { VipnatError } from '../text/errors.ts';
+import { servicePort } from './kubernetes-service.ts';
+import { type Finding } from '../text/sourced.ts';
 
 /** One virtual server of IPVS. */
 export interface VirtualServer {

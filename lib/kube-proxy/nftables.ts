@@ -1,13 +1,8 @@
 import { type Family, parseAddress } from '../address/address.ts';
 import { type Endpoint, formatEndpoint, parseEndpoint, sortEndpoints } from '../address/endpoint.ts';
 import { type NftProxyOutput } from '../kernel/port.ts';
-import {
-  kubernetesService,
-  nftServiceChain,
-  serviceName,
-  servicePort,
-} from '../naming/kubernetes-service.ts';
-import { type Finding } from '../finding.ts';
+import { kubernetesService, nftServiceChain, serviceName, servicePort } from './kubernetes-service.ts';
+import { type Finding } from '../text/sourced.ts';
 
 /** What kube-proxy has programmed in its nftables table of one family. */
 export interface NftProxyView {

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
-import { type Clock, systemClock } from '../../lib/kernel/clock.ts';
-import { toolName } from '../../lib/kernel/tool-name.ts';
-import { FakeKernel } from '../fakes/kernel.ts';
+import { type Clock, systemClock } from '../../lib/control/clock.ts';
+import { toolName } from '../../lib/kernel/tools/tool-name.ts';
+import { FakeKernel } from '../support/fakes/kernel.ts';
 import { garbage, type KernelSubject } from './subject.ts';
 
 /** A clock whose long waits are short: a hanging tool is given up in the fake after 10 s. */
@@ -35,7 +35,7 @@ export async function createFakeSubject(): Promise<KernelSubject> {
       kernel.removeAddress(address);
     },
     programNftProxy: async (state) => {
-      const path = new URL(`../fixtures/captures/nft-kube-proxy.${state}.json`, import.meta.url);
+      const path = new URL(`../support/fixtures/captures/nft-kube-proxy.${state}.json`, import.meta.url);
       const { nftables } = JSON.parse(await readFile(path, 'utf8')) as { nftables: unknown[] };
       kernel.setNftProxy('ipv4', nftables);
     },

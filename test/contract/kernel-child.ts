@@ -5,8 +5,8 @@
 import { createInterface } from 'node:readline';
 import { type Family } from '../../lib/address/address.ts';
 import { type Endpoint } from '../../lib/address/endpoint.ts';
-import { VipnatError } from '../../lib/errors.ts';
-import { createKernel } from '../../lib/kernel/kernel.ts';
+import { VipnatError } from '../../lib/text/errors.ts';
+import { createKernel } from '../../lib/kernel/real/kernel.ts';
 import { type FlowSelection, type Kernel, type Watch } from '../../lib/kernel/port.ts';
 
 /** What the test asks. */

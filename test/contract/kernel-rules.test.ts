@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { families, type Family } from '../../lib/address/address.ts';
 import { type Backend, backends } from '../../lib/kernel/port.ts';
-import { toolName } from '../../lib/kernel/tool-name.ts';
+import { toolName } from '../../lib/kernel/tools/tool-name.ts';
 import { describeKernels, everything } from './kinds.ts';
 import { foreignRules, shapes } from './rule-shapes.ts';
 import { garbage } from './subject.ts';

@@ -1,8 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
-import { plan, type Plan } from '../../agent/plan.ts';
+import { plan, type Plan } from '../../agent/decide/plan.ts';
 import { families, type Family } from '../../lib/address/address.ts';
-import { nameOwnTable } from '../../lib/naming/own-table.ts';
-import { type Balance, type Written } from '../../lib/netfilter/balance.ts';
+import { nameOwnTable } from '../../lib/kernel/real/own-table.ts';
+import { type Balance, type Written } from '../../lib/netfilter/rules/balance.ts';
 import { backends, type RuleBackend } from '../../lib/kernel/port.ts';
 import { parseSave } from '../../lib/netfilter/iptables/parse.ts';
 import { readWritten as readFromIptables } from '../../lib/netfilter/iptables/read-back.ts';
@@ -10,7 +10,7 @@ import { type Ruleset } from '../../lib/netfilter/iptables/ruleset.ts';
 import { parseNftTable } from '../../lib/netfilter/nftables/parse.ts';
 import { readWritten as readFromNft } from '../../lib/netfilter/nftables/read-back.ts';
 import { type NftRuleset } from '../../lib/netfilter/nftables/ruleset.ts';
-import { toEndpoint } from '../fakes/endpoints.ts';
+import { toEndpoint } from '../support/fakes/endpoints.ts';
 import { describeKernels, everything } from './kinds.ts';
 import { watchDuring } from './watching.ts';
 

@@ -2,7 +2,7 @@ import { type ChildProcess } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { type Family } from '../../lib/address/address.ts';
 import { type Endpoint } from '../../lib/address/endpoint.ts';
-import { type ErrorCode, VipnatError } from '../../lib/errors.ts';
+import { type ErrorCode, VipnatError } from '../../lib/text/errors.ts';
 import {
   type FlowSelection,
   type ForwardChain,

@@ -5,10 +5,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { forwardingSwitch } from '../../lib/kernel/forwarding.ts';
+import { forwardingSwitch } from '../../lib/kernel/host/forwarding.ts';
 import { type FlowSelection } from '../../lib/kernel/port.ts';
-import { toolName } from '../../lib/kernel/tool-name.ts';
-import { makeExtensionsWithout } from '../network/iptables-extensions.ts';
+import { toolName } from '../../lib/kernel/tools/tool-name.ts';
+import { makeExtensionsWithout } from '../support/network/iptables-extensions.ts';
 import { RealKernel } from './real-kernel.ts';
 import { garbage, type KernelSubject, type ToolFault } from './subject.ts';
 
@@ -52,7 +52,7 @@ export async function createRealSubject(): Promise<KernelSubject> {
       inside(
         'nft',
         '-f',
-        fileURLToPath(new URL(`../fixtures/captures/nft-kube-proxy.${state}.txt`, import.meta.url)),
+        fileURLToPath(new URL(`../support/fixtures/captures/nft-kube-proxy.${state}.txt`, import.meta.url)),
       ),
     trackFlow: (flow, number) => inside('conntrack', ...toTrackedFlow(flow, number)),
     disableForwarding: (family) => inside('sysctl', '-qw', `${forwardingSwitch(family)}=0`),

@@ -1,4 +1,4 @@
-import { quoteWords } from '../../shell-words.ts';
+import { quoteWords } from '../../text/shell-words.ts';
 import { splitRule } from './rule.ts';
 
 /** One step of a plan within a table. */

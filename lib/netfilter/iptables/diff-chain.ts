@@ -1,5 +1,5 @@
-import { compareChain, type KnowsPrint } from '../compare-chain.ts';
-import { type Drift } from '../drift.ts';
+import { compareChain, type KnowsPrint } from '../rules/compare-chain.ts';
+import { type Drift } from '../rules/drift.ts';
 import { type Change } from './change.ts';
 import { type RuleSpec, signRules } from './identity.ts';
 import { iptablesLanguage } from './language.ts';

@@ -1,8 +1,8 @@
 import { type Endpoint } from '../../address/endpoint.ts';
 import { type Change } from './change.ts';
 import { type Diff } from './diff-chain.ts';
-import { isIntact, type KnowsPrint, type SignedRule } from '../compare-chain.ts';
-import { type Drift } from '../drift.ts';
+import { isIntact, type KnowsPrint, type SignedRule } from '../rules/compare-chain.ts';
+import { type Drift } from '../rules/drift.ts';
 import { isRival } from './hook-order.ts';
 import { isOwnRule, signRules } from './identity.ts';
 import { iptablesLanguage } from './language.ts';

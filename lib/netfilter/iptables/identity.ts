@@ -9,8 +9,8 @@
  * rules before it, so the comment alone says what the rule is and where it stands. Own chains are those named
  * VIPNAT or VIPNAT-…; in foreign chains ours are the rules with such a comment or with a jump into those chains.
  */
-import { type SignedRule } from '../compare-chain.ts';
-import { signaturePrefix, signChain } from '../signature.ts';
+import { type SignedRule } from '../rules/compare-chain.ts';
+import { signaturePrefix, signChain } from '../rules/signature.ts';
 import { parseRule } from './rule.ts';
 
 /** A rule as it is written, but for the comment that identifies it and stands between head and tail. */

@@ -1,6 +1,6 @@
-import { VipnatError } from '../../errors.ts';
+import { VipnatError } from '../../text/errors.ts';
 import { iptablesTables, type SaveOutput } from '../../kernel/port.ts';
-import { toolName } from '../../kernel/tool-name.ts';
+import { toolName } from '../../kernel/tools/tool-name.ts';
 import { splitLines } from './lines.ts';
 import { type Ruleset, type Table, type TableName } from './ruleset.ts';
 

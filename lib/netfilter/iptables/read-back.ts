@@ -1,6 +1,6 @@
 import { type Endpoint, parseEndpoint } from '../../address/endpoint.ts';
-import { type Balance, vipChainName, type Written } from '../balance.ts';
-import { isIntact } from '../compare-chain.ts';
+import { type Balance, vipChainName, type Written } from '../rules/balance.ts';
+import { isIntact } from '../rules/compare-chain.ts';
 import { signRules } from './identity.ts';
 import { iptablesLanguage } from './language.ts';
 import { renderRoute } from './render.ts';

@@ -1,5 +1,5 @@
 import { type Endpoint, parseEndpoint } from '../../address/endpoint.ts';
-import { vipChainName } from '../balance.ts';
+import { vipChainName } from '../rules/balance.ts';
 import { isOwnChain } from './identity.ts';
 import { parseRule } from './rule.ts';
 import { type Ruleset } from './ruleset.ts';

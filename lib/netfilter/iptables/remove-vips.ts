@@ -1,7 +1,7 @@
 import { type Endpoint, formatEndpoint } from '../../address/endpoint.ts';
-import { vipChainName } from '../balance.ts';
+import { vipChainName } from '../rules/balance.ts';
 import { type Change } from './change.ts';
-import { compareChain } from '../compare-chain.ts';
+import { compareChain } from '../rules/compare-chain.ts';
 import { type Diff } from './diff-chain.ts';
 import { deleteRules } from './diff-hook.ts';
 import { isOwnChain, isOwnRule, signRules } from './identity.ts';

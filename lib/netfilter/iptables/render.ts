@@ -1,6 +1,6 @@
 import { type Family } from '../../address/address.ts';
 import { type Endpoint, formatEndpoint } from '../../address/endpoint.ts';
-import { affinityName, type Balance, vipChainName } from '../balance.ts';
+import { affinityName, type Balance, vipChainName } from '../rules/balance.ts';
 import { type RuleSpec } from './identity.ts';
 
 /** A rule of ours in a chain of the kernel's. */

@@ -1,10 +1,10 @@
 import { type Family } from '../../address/address.ts';
-import { type KnowsPrint } from '../compare-chain.ts';
-import { type Drift } from '../drift.ts';
+import { type KnowsPrint } from '../rules/compare-chain.ts';
+import { type Drift } from '../rules/drift.ts';
 import { changeOrder, type NftChange } from './change.ts';
 import { diffChain } from './diff-chain.ts';
 import { hasSameDeclaration } from './meaning.ts';
-import { nameOwnTable } from '../../naming/own-table.ts';
+import { nameOwnTable } from '../../kernel/real/own-table.ts';
 import { type NftTable } from './ruleset.ts';
 
 /** What to change in a table, and why: nothing in both lists when it is as wanted. */

@@ -1,5 +1,5 @@
-import { type RuleLanguage } from '../compare-chain.ts';
-import { signaturePrefix } from '../signature.ts';
+import { type RuleLanguage } from '../rules/compare-chain.ts';
+import { signaturePrefix } from '../rules/signature.ts';
 import { hasSameMeaning } from './meaning.ts';
 
 /** How rules of nft are read. */

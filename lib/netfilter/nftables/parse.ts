@@ -1,7 +1,7 @@
-import { VipnatError } from '../../errors.ts';
+import { VipnatError } from '../../text/errors.ts';
 import { type NftTableOutput } from '../../kernel/port.ts';
-import { nameOwnTable } from '../../naming/own-table.ts';
-import { isNftName } from '../../naming/nft-name.ts';
+import { nameOwnTable } from '../../kernel/real/own-table.ts';
+import { isNftName } from '../../kernel/real/nft-name.ts';
 import { type NftChain, type NftRuleset, type NftTable } from './ruleset.ts';
 
 /** A line of foreign text that goes into a message stays readable. */

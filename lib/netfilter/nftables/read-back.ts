@@ -1,5 +1,5 @@
 import { type Endpoint, parseEndpoint } from '../../address/endpoint.ts';
-import { vipChainName, type Written } from '../balance.ts';
+import { vipChainName, type Written } from '../rules/balance.ts';
 import { hasSameMeaning } from './meaning.ts';
 import { renderNftTable } from './render.ts';
 import { type NftTable } from './ruleset.ts';

@@ -1,5 +1,5 @@
 import { type Endpoint, parseEndpoint } from '../../address/endpoint.ts';
-import { vipChainName } from '../balance.ts';
+import { vipChainName } from '../rules/balance.ts';
 import { type NftRuleset } from './ruleset.ts';
 
 /** The virtual IPs that have a chain in our table, as its rules name them: once for each rule. */

@@ -1,8 +1,8 @@
 import { type Endpoint, formatEndpoint } from '../../address/endpoint.ts';
-import { nameOwnTable } from '../../naming/own-table.ts';
-import { vipChainName } from '../balance.ts';
+import { nameOwnTable } from '../../kernel/real/own-table.ts';
+import { vipChainName } from '../rules/balance.ts';
 import { changeOrder, type NftChange } from './change.ts';
-import { compareChain } from '../compare-chain.ts';
+import { compareChain } from '../rules/compare-chain.ts';
 import { diffNftTable, type NftDiff } from './diff-table.ts';
 import { nftLanguage } from './language.ts';
 import { readVip } from './read-vips.ts';

@@ -1,8 +1,8 @@
 import { type Family } from '../../address/address.ts';
 import { type Endpoint, formatEndpoint } from '../../address/endpoint.ts';
-import { affinityName, type Balance, vipChainName } from '../balance.ts';
-import { signChain } from '../signature.ts';
-import { nameOwnTable } from '../../naming/own-table.ts';
+import { affinityName, type Balance, vipChainName } from '../rules/balance.ts';
+import { signChain } from '../rules/signature.ts';
+import { nameOwnTable } from '../../kernel/real/own-table.ts';
 import { type NftChain, type NftTable } from './ruleset.ts';
 
 /** A balance that a table of its own can hold: kube-proxy's chains are in another table, out of reach. */

@@ -1,7 +1,7 @@
-import { vipnatCommand } from '../../lab/components/agent.ts';
-import { type Lab } from '../../lab/lab.ts';
-import { waitForAgent } from '../../lab/ready.ts';
-import { apiserverPort } from '../../network/layout.ts';
+import { vipnatCommand } from '../../../lab/components/agent.ts';
+import { type Lab } from '../../../lab/control-plane/lab.ts';
+import { waitForAgent } from '../../../lab/control-plane/ready.ts';
+import { apiserverPort } from '../../support/network/layout.ts';
 import { listHolderLast } from './guide-keepalived.ts';
 
 /** Starts an agent on each master for the VIP's own port, and more ports where they are given; answers when all balance. */

@@ -1,8 +1,8 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { haproxyPort } from '../../lab/components/haproxy.ts';
-import { type Lab } from '../../lab/lab.ts';
-import { masters } from '../../network/layout.ts';
+import { haproxyPort } from '../../../lab/components/haproxy.ts';
+import { type Lab } from '../../../lab/control-plane/lab.ts';
+import { masters } from '../../support/network/layout.ts';
 
 /** The VIP's first holder. */
 export const firstHolder = 'm1';

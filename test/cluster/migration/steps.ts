@@ -1,11 +1,11 @@
 import { afterAll, expect } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { haproxyStatusUrl } from '../../lab/components/haproxy.ts';
-import { type Lab } from '../../lab/lab.ts';
-import { recordHello } from '../../network/hello.ts';
-import type { ConnectReport } from '../../network/seat.ts';
-import { formatTable } from '../table.ts';
-import { nameLab } from '../test-lab.ts';
+import { haproxyStatusUrl } from '../../../lab/components/haproxy.ts';
+import { type Lab } from '../../../lab/control-plane/lab.ts';
+import { recordHello } from '../../support/network/hello.ts';
+import type { ConnectReport } from '../../support/network/seat.ts';
+import { formatTable } from '../control-plane/table.ts';
+import { nameLab } from '../../support/lab/test-lab.ts';
 import { firstHolder } from './guide-keepalived.ts';
 
 /** New connections per second from outside the cluster. */

@@ -1,10 +1,10 @@
 import { describe, expect, jest, test } from '@jest/globals';
 import { HealthMonitor } from '../../../../agent/health/monitor.ts';
-import { type Clock } from '../../../../lib/kernel/clock.ts';
-import { type Behaviour, FakeApiservers } from '../../../fakes/apiserver.ts';
-import { FakeClock } from '../../../fakes/clock.ts';
-import { toEndpoint } from '../../../fakes/endpoints.ts';
-import { countMost } from '../../../fakes/sent-log.ts';
+import { type Clock } from '../../../../lib/control/clock.ts';
+import { type Behaviour, FakeApiservers } from '../../../support/fakes/apiserver.ts';
+import { FakeClock } from '../../../support/fakes/clock.ts';
+import { toEndpoint } from '../../../support/fakes/endpoints.ts';
+import { countMost } from '../../../support/fakes/sent-log.ts';
 import { local, Monitored, second, third } from './monitored.ts';
 
 // Minutes of fake time take a second, and several times that on a busy machine.

@@ -1,8 +1,8 @@
 import { expect, test } from '@jest/globals';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { type Behaviour } from '../../../fakes/apiserver.ts';
-import { FakeClock } from '../../../fakes/clock.ts';
+import { type Behaviour } from '../../../support/fakes/apiserver.ts';
+import { FakeClock } from '../../../support/fakes/clock.ts';
 import { local, Monitored, second, third } from './monitored.ts';
 
 const hourMs = 3_600_000;

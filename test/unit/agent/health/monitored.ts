@@ -1,14 +1,14 @@
 import { HealthMonitor } from '../../../../agent/health/monitor.ts';
 import { rateUrgency, type Urgency } from '../../../../agent/health/urgency.ts';
 import { type EndpointHealth, type HealthState } from '../../../../agent/health/endpoint-health.ts';
-import { HealthReport } from '../../../../agent/health/health-report.ts';
+import { HealthReport } from '../../../../agent/report/health-report.ts';
 import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
-import { FakeApiservers } from '../../../fakes/apiserver.ts';
-import { FakeClock } from '../../../fakes/clock.ts';
-import { toEndpoint } from '../../../fakes/endpoints.ts';
-import { RecordingEvents } from '../../../fakes/events.ts';
-import { createRecordingLogger } from '../../../fakes/logger.ts';
-import { SentLog } from '../../../fakes/sent-log.ts';
+import { FakeApiservers } from '../../../support/fakes/apiserver.ts';
+import { FakeClock } from '../../../support/fakes/clock.ts';
+import { toEndpoint } from '../../../support/fakes/endpoints.ts';
+import { RecordingEvents } from '../../../support/fakes/events.ts';
+import { createRecordingLogger } from '../../../support/fakes/logger.ts';
+import { SentLog } from '../../../support/fakes/sent-log.ts';
 
 /** Three apiservers; the first is on the agent's own host. */
 export const [local, second, third] = ['10.0.0.11:6443', '10.0.0.12:6443', '10.0.0.13:6443'] as const;

@@ -4,9 +4,9 @@ import { createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type HeldConnection } from '../../../../agent/health/apiserver.ts';
-import { findAuthority } from '../../../../lib/certificates/authority.ts';
+import { findAuthority } from '../../../../lib/files/authority.ts';
 import { createApiserver } from '../../../../agent/health/probe-connections.ts';
-import { systemClock } from '../../../../lib/kernel/clock.ts';
+import { systemClock } from '../../../../lib/control/clock.ts';
 import { type Endpoint } from '../../../../lib/address/endpoint.ts';
 import { LocalApiservers, makeIdentity } from './local-apiservers.ts';
 

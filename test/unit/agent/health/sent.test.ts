@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { HealthMonitor } from '../../../../agent/health/monitor.ts';
 import { createApiserver } from '../../../../agent/health/probe-connections.ts';
-import { findAuthority } from '../../../../lib/certificates/authority.ts';
-import { systemClock } from '../../../../lib/kernel/clock.ts';
+import { findAuthority } from '../../../../lib/files/authority.ts';
+import { systemClock } from '../../../../lib/control/clock.ts';
 import { LocalApiservers, makeIdentity } from './local-apiservers.ts';
 
 jest.setTimeout(60_000);

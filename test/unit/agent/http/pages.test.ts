@@ -1,8 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
 import { createPages, type PageSources } from '../../../../agent/http/pages.ts';
-import { FakeClock } from '../../../fakes/clock.ts';
-import { FakeKernel } from '../../../fakes/kernel.ts';
-import { type RunningAgent, startAgent } from '../running-agent.ts';
+import { FakeClock } from '../../../support/fakes/clock.ts';
+import { FakeKernel } from '../../../support/fakes/kernel.ts';
+import { type RunningAgent, startAgent } from '../../../support/agent/running-agent.ts';
 
 function createAgentPages({ agent }: Pick<RunningAgent, 'agent'>, more: Partial<PageSources> = {}) {
   const pages = createPages({

@@ -4,8 +4,8 @@ import { connect, createServer, type Socket } from 'node:net';
 import { type Page, toText } from '../../../../agent/http/pages.ts';
 import { StatusServer } from '../../../../agent/http/server.ts';
 import { type Endpoint } from '../../../../lib/address/endpoint.ts';
-import { systemClock } from '../../../../lib/kernel/clock.ts';
-import { FakeClock } from '../../../fakes/clock.ts';
+import { systemClock } from '../../../../lib/control/clock.ts';
+import { FakeClock } from '../../../support/fakes/clock.ts';
 
 /** Pages of every kind. */
 const pages = new Map<string, Page>([

@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
 import { shareReading } from '../../../../agent/http/shared-reading.ts';
-import { FakeClock } from '../../../fakes/clock.ts';
+import { FakeClock } from '../../../support/fakes/clock.ts';
 
 /** A reading that takes a second each time, and fails where it is told to. */
 function createReading(freshMs: number) {

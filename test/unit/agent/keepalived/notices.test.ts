@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { parseNotice } from '../../../../agent/keepalived/notices.ts';
-import { linesOf, startAgent } from '../running-agent.ts';
+import { linesOf, startAgent } from '../../../support/agent/running-agent.ts';
 
 describe('a line of keepalived', () => {
   test.each([

@@ -1,12 +1,17 @@
 import { describe, expect, jest, test } from '@jest/globals';
-import { VipnatError } from '../../../../lib/errors.ts';
-import { type ListeningAddress } from '../../../../lib/kernel/listeners.ts';
-import { FakeApiservers } from '../../../fakes/apiserver.ts';
-import { FakeClock } from '../../../fakes/clock.ts';
-import { toEndpoint } from '../../../fakes/endpoints.ts';
-import { FakeKernel } from '../../../fakes/kernel.ts';
-import { syncKubeProxy } from '../../../fakes/kube-proxy-rules.ts';
-import { linesOf, ordinaryConfig, type RunningAgent, startAgent } from '../running-agent.ts';
+import { VipnatError } from '../../../../lib/text/errors.ts';
+import { type ListeningAddress } from '../../../../lib/kernel/host/listeners.ts';
+import { FakeApiservers } from '../../../support/fakes/apiserver.ts';
+import { FakeClock } from '../../../support/fakes/clock.ts';
+import { toEndpoint } from '../../../support/fakes/endpoints.ts';
+import { FakeKernel } from '../../../support/fakes/kernel.ts';
+import { syncKubeProxy } from '../../../support/fakes/kube-proxy-rules.ts';
+import {
+  linesOf,
+  ordinaryConfig,
+  type RunningAgent,
+  startAgent,
+} from '../../../support/agent/running-agent.ts';
 
 // Minutes of fake time take a second, and several times that on a busy machine.
 jest.setTimeout(60_000);

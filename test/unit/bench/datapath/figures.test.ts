@@ -6,7 +6,7 @@ import {
   measureProcessor,
   type Point,
   summarize,
-} from '../../../bench/datapath/figures.ts';
+} from '../../../../bench/datapath/figures.ts';
 import { makeWindow, p50 } from './windows.ts';
 
 const vipnat: Point = {

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { renderUnrest } from '../../../bench/datapath/rest.ts';
+import { renderUnrest } from '../../../../bench/datapath/rest.ts';
 import { makeWindow } from './windows.ts';
 
 test('figures of a machine that did something else say so', () => {

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { renderSummary } from '../../../bench/datapath/summary.ts';
+import { renderSummary } from '../../../../bench/datapath/summary.ts';
 import { makeWindow, p50 } from './windows.ts';
 
 test('what was measured stands beside the aims, and nothing else does', () => {

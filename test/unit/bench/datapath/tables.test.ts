@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { formatTime, renderTables } from '../../../bench/datapath/tables.ts';
+import { formatTime, renderTables } from '../../../../bench/datapath/tables.ts';
 import { makeWindow, p50 } from './windows.ts';
 
 const tables = renderTables([

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { renderGraph } from '../../../bench/soak/graph.ts';
+import { renderGraph } from '../../../../bench/soak/graph.ts';
 
 const graph = renderGraph(
   [

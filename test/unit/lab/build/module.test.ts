@@ -6,8 +6,8 @@ import {
   readLockedSums,
   renderGoMod,
   renderTools,
-} from '../../../lab/build/module.ts';
-import { defaultKubernetes } from '../../../lab/options.ts';
+} from '../../../../lab/build/module.ts';
+import { defaultKubernetes } from '../../../../lab/settings/options.ts';
 
 const upstream = {
   Go: '1.26.0',

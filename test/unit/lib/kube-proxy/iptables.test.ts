@@ -6,7 +6,7 @@ import { type IptablesProxyView, readIptablesProxy } from '../../../../lib/kube-
 import { parseSave } from '../../../../lib/netfilter/iptables/parse.ts';
 
 const readCapture = (name: string) =>
-  readFileSync(new URL(`../../../fixtures/captures/${name}`, import.meta.url), 'utf8');
+  readFileSync(new URL(`../../../support/fixtures/captures/${name}`, import.meta.url), 'utf8');
 
 const three = readCapture('iptables-nft-save.three-endpoints.txt');
 const allThree = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'];

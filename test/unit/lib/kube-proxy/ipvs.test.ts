@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
 import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
-import { type VipnatError } from '../../../../lib/errors.ts';
+import { type VipnatError } from '../../../../lib/text/errors.ts';
 import { findServiceServer, parseIpvs, type ServiceQuestion } from '../../../../lib/kube-proxy/ipvs.ts';
 
 const readCapture = (name: string) =>
-  readFileSync(new URL(`../../../fixtures/captures/${name}`, import.meta.url), 'utf8');
+  readFileSync(new URL(`../../../support/fixtures/captures/${name}`, import.meta.url), 'utf8');
 
 const three = readCapture('proc-net-ip_vs.three-endpoints.txt');
 

@@ -7,7 +7,10 @@ const chain = 'service-2QRHZV4L-default/kubernetes/tcp/https';
 const allThree = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'];
 
 const readCapture = (state: string) =>
-  readFileSync(new URL(`../../../fixtures/captures/nft-kube-proxy.${state}.json`, import.meta.url), 'utf8');
+  readFileSync(
+    new URL(`../../../support/fixtures/captures/nft-kube-proxy.${state}.json`, import.meta.url),
+    'utf8',
+  );
 
 function view(json: string): NftProxyView {
   const { nftables } = JSON.parse(json) as { nftables: unknown[] };

@@ -1,10 +1,10 @@
 import { describe, expect, test } from '@jest/globals';
 import { diffTable } from '../../../../../lib/netfilter/iptables/diff-table.ts';
 import { signRules } from '../../../../../lib/netfilter/iptables/identity.ts';
-import { type Balance, vipChainName } from '../../../../../lib/netfilter/balance.ts';
+import { type Balance, vipChainName } from '../../../../../lib/netfilter/rules/balance.ts';
 import { renderTables } from '../../../../../lib/netfilter/iptables/render.ts';
 import { type Table } from '../../../../../lib/netfilter/iptables/ruleset.ts';
-import { toEndpoint } from '../../../../fakes/endpoints.ts';
+import { toEndpoint } from '../../../../support/fakes/endpoints.ts';
 
 const vip = toEndpoint('10.0.0.50:6443');
 const backends = ['10.0.0.11:6443', '10.0.0.12:6443'].map(toEndpoint);

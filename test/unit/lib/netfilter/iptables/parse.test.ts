@@ -1,13 +1,13 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
-import { type VipnatError } from '../../../../../lib/errors.ts';
+import { type VipnatError } from '../../../../../lib/text/errors.ts';
 import { type SaveOutput } from '../../../../../lib/kernel/port.ts';
 import { parseSave, toIncompatible } from '../../../../../lib/netfilter/iptables/parse.ts';
 
 const nft = (text: string): SaveOutput => ({ family: 'ipv4', backend: 'nft', text });
 
 const readCapture = (name: string) =>
-  readFileSync(new URL(`../../../../fixtures/captures/${name}`, import.meta.url), 'utf8');
+  readFileSync(new URL(`../../../../support/fixtures/captures/${name}`, import.meta.url), 'utf8');
 
 function catchError(text: string, output: Partial<SaveOutput> = {}): VipnatError | null {
   try {

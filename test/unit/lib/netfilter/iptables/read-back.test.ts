@@ -1,9 +1,9 @@
 import { describe, expect, test } from '@jest/globals';
 import { readWritten } from '../../../../../lib/netfilter/iptables/read-back.ts';
 import { signRules } from '../../../../../lib/netfilter/iptables/identity.ts';
-import { type Balance, vipChainName } from '../../../../../lib/netfilter/balance.ts';
+import { type Balance, vipChainName } from '../../../../../lib/netfilter/rules/balance.ts';
 import { renderRoute } from '../../../../../lib/netfilter/iptables/render.ts';
-import { toEndpoint } from '../../../../fakes/endpoints.ts';
+import { toEndpoint } from '../../../../support/fakes/endpoints.ts';
 
 const vip = toEndpoint('[fd00::50]:6443');
 const chain = vipChainName(vip);

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
-import { type Balance, vipChainName } from '../../../../../lib/netfilter/balance.ts';
+import { type Balance, vipChainName } from '../../../../../lib/netfilter/rules/balance.ts';
 import { renderRoute, renderTables } from '../../../../../lib/netfilter/iptables/render.ts';
-import { toEndpoint } from '../../../../fakes/endpoints.ts';
+import { toEndpoint } from '../../../../support/fakes/endpoints.ts';
 
 const vip = toEndpoint('10.0.0.50:6443');
 const vip6 = toEndpoint('[fd00::50]:6443');

@@ -1,11 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
 import { type NftTableOutput } from '../../../../../lib/kernel/port.ts';
-import { affinityName, vipChainName } from '../../../../../lib/netfilter/balance.ts';
+import { affinityName, vipChainName } from '../../../../../lib/netfilter/rules/balance.ts';
 import { diffNftTable, type NftDiff } from '../../../../../lib/netfilter/nftables/diff-table.ts';
 import { parseNftTable } from '../../../../../lib/netfilter/nftables/parse.ts';
 import { renderNftTable, type TableBalance } from '../../../../../lib/netfilter/nftables/render.ts';
-import { toEndpoint } from '../../../../fakes/endpoints.ts';
-import { FakeNft } from '../../../../fakes/nft.ts';
+import { toEndpoint } from '../../../../support/fakes/endpoints.ts';
+import { FakeNft } from '../../../../support/fakes/nft.ts';
 
 const vip = toEndpoint('10.0.0.50:6443');
 const backends = ['10.0.0.11:6443', '10.0.0.12:6443', '10.0.0.13:6443'].map(toEndpoint);

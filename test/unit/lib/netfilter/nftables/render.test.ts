@@ -1,12 +1,12 @@
 import { describe, expect, test } from '@jest/globals';
 import { type Family } from '../../../../../lib/address/address.ts';
-import { vipChainName } from '../../../../../lib/netfilter/balance.ts';
+import { vipChainName } from '../../../../../lib/netfilter/rules/balance.ts';
 import {
   printNftTable,
   renderNftTable,
   type TableBalance,
 } from '../../../../../lib/netfilter/nftables/render.ts';
-import { toEndpoint } from '../../../../fakes/endpoints.ts';
+import { toEndpoint } from '../../../../support/fakes/endpoints.ts';
 
 const one: TableBalance = {
   vip: toEndpoint('10.0.0.50:6443'),

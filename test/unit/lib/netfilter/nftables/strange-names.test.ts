@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { plan } from '../../../../../agent/plan.ts';
+import { plan } from '../../../../../agent/decide/plan.ts';
 import { parseNftTable } from '../../../../../lib/netfilter/nftables/parse.ts';
 
 test.each(['a;flush', "a'$(reboot)", 'a{', '1;'])(

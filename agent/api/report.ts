@@ -1,0 +1,67 @@
+import { VipnatError } from '../../lib/text/errors.ts';
+import { type Clock } from '../../lib/control/clock.ts';
+import { type Logger } from '../../lib/telemetry/logger.ts';
+import { type Meter, silentMeter } from '../../lib/telemetry/meter.ts';
+import { type Connection } from '../../lib/kubernetes/route.ts';
+import { formatServer } from '../../lib/kubernetes/servers.ts';
+
+/** What becomes of following the API, as log lines: one when it is lost and one when it is back, whatever is wrong in between. */
+export class ApiReport {
+  readonly #logger: Logger;
+  readonly #clock: Clock;
+  readonly #meter: Meter;
+  #lostAt: number | null = null;
+  #isServiceRefused = false;
+
+  constructor(logger: Logger, clock: Clock, meter: Meter = silentMeter) {
+    this.#logger = logger;
+    this.#clock = clock;
+    this.#meter = meter;
+  }
+
+  /** Nobody has answered as they should. */
+  lost({ message, code }: VipnatError, isKnown: boolean): void {
+    const what = `the API cannot be followed: ${message}`;
+    if (this.#lostAt !== null) {
+      this.#logger.debug(what, { code });
+      return;
+    }
+    this.#lostAt = this.#clock.now();
+    this.#meter.count('vipnat_failures_total', { code });
+    const next = isKnown ? 'what it last said stays' : 'the apiservers are known from elsewhere, if at all';
+    this.#logger.warn(`${what} (${next}; it is tried again and again)`, { code });
+  }
+
+  /** Told whenever the EndpointSlice is followed: why the Service may not be read beside it, or null when it may. */
+  serviceRefused(problem: VipnatError | null): void {
+    if (this.#isServiceRefused === (problem !== null)) return;
+    this.#isServiceRefused = problem !== null;
+    if (problem === null) {
+      this.#logger.info('the API lets the Service kubernetes be read again');
+      return;
+    }
+    const { message, code } = refuseService(problem);
+    this.#logger.warn(message, { code });
+  }
+
+  /** Everything is followed, for the first time or again. */
+  followed({ access, server }: Connection): void {
+    const again = this.#lostAt === null ? '' : ` again after ${formatAge(this.#clock.now() - this.#lostAt)}`;
+    this.#lostAt = null;
+    this.#logger.info(`follows the API at ${formatServer(server)}${again} (${access.origin})`);
+  }
+}
+
+/** That the Service may not be read, from the answer that said so, with what follows. */
+export function refuseService(refusal: VipnatError): VipnatError {
+  const { code, message } = refusal;
+  return new VipnatError(
+    code,
+    `the API does not let the Service kubernetes be read: ${message} (its apiservers are followed all the same; session affinity and the ClusterIP are taken from kube-proxy and --cluster-ip)`,
+    { cause: refusal },
+  );
+}
+
+function formatAge(ms: number): string {
+  return `${(ms / 1000).toFixed(ms < 10_000 ? 1 : 0)} s`;
+}

@@ -1,0 +1,184 @@
+import { type Family } from '../../lib/address/address.ts';
+import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
+import { type Finding } from '../../lib/text/sourced.ts';
+import { type IptablesProxyView } from '../../lib/kube-proxy/iptables.ts';
+import { type Balance } from '../../lib/netfilter/rules/balance.ts';
+import { findAffinity, rememberAffinity } from '../endpoints/affinity.ts';
+import { type Config } from '../../config/config.ts';
+import { decide, type Decision, isAgreeing, type ProxyPath, type VipFacts, toRoute } from './decide.ts';
+import { findMissingSwitches, type MissingSwitch } from './missing-switches.ts';
+import { isAtVip } from '../endpoints/admission.ts';
+import { findCandidates } from '../endpoints/candidates.ts';
+import { type Candidates } from '../endpoints/endpoints.ts';
+import { rememberApiservers } from '../endpoints/remember.ts';
+import { findWritten } from '../endpoints/installed.ts';
+import { chooseUsable, type HealthView } from '../health/usable.ts';
+import { type Memory, printKey, unseenVip, type VipMemory } from '../observe/memory.ts';
+import { type Observation } from '../observe/observe.ts';
+import { plan, type Plan } from './plan.ts';
+import { nameUnread } from '../observe/unread.ts';
+
+/** A whole look: what was seen, how each VIP goes, what to write for it, and what to remember. */
+export interface Assessment {
+  readonly observation: Observation;
+  readonly decisions: readonly Decision[];
+  readonly plan: Plan;
+  /** What has to be switched on before what is balanced gets anywhere. */
+  readonly missingSwitches: readonly MissingSwitch[];
+  /** Who was named as an apiserver and cannot be one: a sentence for each. */
+  readonly refused: readonly string[];
+  /** How the apiservers were found. */
+  readonly health: HealthView;
+  readonly memory: Memory;
+}
+
+/** What an assessment rests on. */
+export interface Basis {
+  readonly observation: Observation;
+  readonly health: HealthView;
+  readonly memory: Memory;
+}
+
+/**
+ * From what was seen to what to write: decide, plan. Pure: the loop, `plan`, `check` and `run --once` all go
+ * through here, so what is shown is what is done.
+ */
+export function assess({ observation, health, memory }: Basis, config: Config): Assessment {
+  const cases = config.vips.map((vip) => ({
+    vip,
+    candidates: findCandidates(vip, observation, config, memory),
+  }));
+  const facts = cases.map((one) => gatherFacts(one, { observation, health, memory }, config));
+  const decisions = facts.map(decide);
+  const balances = decisions.map((decision) => toBalance(decision, observation, config));
+  return {
+    observation,
+    decisions,
+    plan: plan(
+      { backend: observation.backend.value, balances },
+      [...observation.rulesets, ...observation.nftRulesets],
+      (backend, id, printed) => memory.prints.get(printKey(backend, id)) === printed,
+    ),
+    missingSwitches: findMissingSwitches(observation, config),
+    health,
+    refused: [...cases.flatMap(({ candidates }) => candidates.refused), ...(memory.api?.refused ?? [])],
+    memory: {
+      ...memory,
+      ...rememberApiservers({ observation, config, memory }),
+      backend: observation.backend.value,
+      unread: rememberUnread(observation, memory),
+      affinity: rememberAffinity(observation, config.vips, memory),
+      vips: new Map(
+        decisions.map(({ vip, isBypass }, index) => [
+          formatEndpoint(vip),
+          { isBypass, agreedLooks: facts[index]?.agreedLooks ?? 0 },
+        ]),
+      ),
+    },
+  };
+}
+
+function rememberUnread({ unread }: Observation, before: Memory): Memory['unread'] {
+  const names = nameUnread(unread);
+  return { names, isNew: names !== '' && names !== before.unread.names };
+}
+
+interface Case {
+  readonly vip: Endpoint;
+  readonly candidates: Candidates;
+}
+
+function gatherFacts(
+  { vip, candidates }: Case,
+  { observation, health, memory }: Basis,
+  config: Config,
+): VipFacts {
+  const { proxyMode } = observation;
+  const { ipvs } = observation.views[vip.family];
+  const iptables = findView(vip, observation);
+  const usable = chooseUsable(candidates, health);
+  const isUntried = usable.value.some((one) => health.get(formatEndpoint(one))?.isUntried === true);
+  const before = memory.vips.get(formatEndpoint(vip)) ?? beginVip(vip, observation, isUntried);
+  const facts = {
+    vip,
+    mode: config.mode,
+    proxyMode,
+    closedSwitch: findClosedSwitch(vip.family, { observation, health, memory }, config),
+    ...findServiceChain(iptables, observation, config.vips),
+    virtualServer: toPath(ipvs.server, ipvs.server?.value.backends, config.vips),
+    virtualServerProblem: ipvs.reason,
+    unwanted: iptables?.unwanted ?? null,
+    usable,
+    affinitySeconds: findAffinity(vip.family, observation, config.vips, memory),
+    apiSource: candidates.isFromApi ? candidates.seenIn : null,
+  };
+  return {
+    ...facts,
+    // To agree with what no probe has shown yet ends no bypass.
+    agreedLooks: isAgreeing(facts) ? (isUntried ? 0 : before.agreedLooks) + 1 : 0,
+    wasBypassing: before.isBypass,
+  };
+}
+
+/** The process before may have left kube-proxy's chain for a reason that only probes can show: its rules count until then. */
+function beginVip(vip: Endpoint, observation: Observation, isUntried: boolean): VipMemory {
+  return { ...unseenVip, isBypass: isUntried && findWritten(vip, observation) !== null };
+}
+
+/** What can be switched on is as good as on: that is done before any rule is written. */
+function findClosedSwitch(family: Family, { observation, memory }: Basis, config: Config): string | null {
+  const closed = findMissingSwitches(observation, config).find((one) => one.family === family);
+  if (closed === undefined) return null;
+  return config.sysctls === 'set' && !memory.unforwardable.has(family) ? null : closed.name;
+}
+
+/** Whoever takes kube-proxy away takes its hooks first: a jump of ours would keep its chains from going (I11). */
+function findServiceChain(
+  view: IptablesProxyView | undefined,
+  { backend }: Observation,
+  vips: readonly Endpoint[],
+): Pick<VipFacts, 'serviceChain' | 'serviceChainProblem'> {
+  if (backend.value === 'nftables') {
+    const cause = `rules are written with nft (${backend.seenIn}), and no table can join another's chains`;
+    return { serviceChain: null, serviceChainProblem: cause };
+  }
+  const path = toPath(view?.liveEdge, view?.backends?.value, vips);
+  if (path === null || view?.isHooked === true) return { serviceChain: path, serviceChainProblem: null };
+  const problem = "nothing leads to kube-proxy's rules: nat PREROUTING has no jump to KUBE-SERVICES";
+  return { serviceChain: null, serviceChainProblem: problem };
+}
+
+/** kube-proxy's part in the backend that we write to. */
+function findView(vip: Endpoint, { views, backend }: Observation): IptablesProxyView | undefined {
+  return views[vip.family].iptables.find((seen) => seen.backend === backend.value)?.view;
+}
+
+function toPath(
+  edge: Finding<{ readonly clusterIp: string }> | null | undefined,
+  backends: readonly Endpoint[] | undefined,
+  vips: readonly Endpoint[],
+): ProxyPath | null {
+  if (edge === null || edge === undefined || backends === undefined) return null;
+  const loop = backends.find((endpoint) => isAtVip(endpoint, vips)) ?? null;
+  return { clusterIp: edge.value.clusterIp, backends, loop, seenIn: edge.seenIn };
+}
+
+/** A decision as something that can be rendered. kube-proxy's mark is used only while it is really set there. */
+function toBalance(decision: Decision, observation: Observation, config: Config): Balance {
+  const view = findView(decision.vip, observation);
+  const canMark =
+    view !== undefined && view.masqueradeMark !== null && view.unwanted === null && view.isHooked;
+  return {
+    vip: decision.vip,
+    route: toRoute(decision),
+    masquerade: config.masquerade === 'kube-mark' && !canMark ? 'own' : config.masquerade,
+  };
+}
+
+/** Whether another look soon may end a bypass, or read what just became unreadable. */
+export function isUndecided({ memory }: Pick<Assessment, 'memory'>): boolean {
+  return (
+    memory.unread.isNew ||
+    [...memory.vips.values()].some(({ isBypass, agreedLooks }) => isBypass && agreedLooks > 0)
+  );
+}

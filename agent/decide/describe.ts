@@ -1,0 +1,24 @@
+import { formatEndpoint } from '../../lib/address/endpoint.ts';
+import { countApiservers, type Decision } from './decide.ts';
+import { type Observation } from '../observe/observe.ts';
+
+/** `service-chain`, `direct to 10.0.0.11:6443, 10.0.0.12:6443`, `passthrough`: what changed when this text did. */
+export function describeWay({ way, backends }: Decision): string {
+  return way === 'direct' ? `direct to ${backends.map(formatEndpoint).join(', ')}` : way;
+}
+
+/** `10.0.0.50:6443 is balanced as it should be (service-chain, 3 apiservers)`; passthrough is not called balanced. */
+export function describeInSync({ vip, way, backends, reason }: Decision): string {
+  const name = formatEndpoint(vip);
+  return way === 'passthrough'
+    ? `${name} is NOT BALANCED, its holder's own apiserver answers (passthrough): ${reason}`
+    : `${name} is balanced as it should be (${way}, ${countApiservers(backends.length)})`;
+}
+
+/** `kube-proxy: iptables (nft), asked at 127.0.0.1:10249`; in brackets what rules are written to. */
+export function describeKubeProxy({
+  proxyMode,
+  backend,
+}: Pick<Observation, 'proxyMode' | 'backend'>): string {
+  return `kube-proxy: ${proxyMode.value} (${backend.value}), ${proxyMode.seenIn}`;
+}

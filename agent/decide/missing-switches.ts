@@ -1,0 +1,41 @@
+/**
+ * Whether this host passes on what it balances.
+ *
+ * Goal: a connection that is sent to another node gets there.
+ * Tension: a host that does not forward drops it, and then two of three connections hang that would have been
+ * answered without us; and where forwarding may be switched on is not ours to know everywhere (`--sysctls check`).
+ * Compromise: switched on before the first rule, and again whenever somebody has switched it off; where that fails, is
+ * not wanted or has to be done too often (I9), the VIP is left to its holder.
+ */
+import { type Family, families } from '../../lib/address/address.ts';
+import { forwardingCommand, forwardingSwitch } from '../../lib/kernel/host/forwarding.ts';
+import { type Config } from '../../config/config.ts';
+import { type Observation } from '../observe/observe.ts';
+
+/** What has to be switched on, as sysctl takes it. */
+export interface MissingSwitch {
+  readonly family: Family;
+  readonly name: string;
+  /** What switches it on, as a command for a shell: no default route goes by it. */
+  readonly command: string;
+  /** The interfaces that have to heed router advertisements all the same. */
+  readonly advertised: readonly string[];
+  /** Whether it is ours to switch on (`--sysctls set`). */
+  readonly isOurs: boolean;
+}
+
+/** The switches that are off on this host, of families that have a VIP. */
+export function findMissingSwitches(
+  { forwarding, advertised }: Pick<Observation, 'forwarding' | 'advertised'>,
+  { vips, sysctls }: Pick<Config, 'vips' | 'sysctls'>,
+): MissingSwitch[] {
+  return families
+    .filter((family) => forwarding[family] === false && vips.some((vip) => vip.family === family))
+    .map((family) => ({
+      family,
+      name: forwardingSwitch(family),
+      command: forwardingCommand(family, advertised),
+      advertised: family === 'ipv6' ? advertised : [],
+      isOurs: sysctls === 'set',
+    }));
+}

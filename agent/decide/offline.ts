@@ -1,0 +1,74 @@
+import { type Family } from '../../lib/address/address.ts';
+import { type RuleBackend } from '../../lib/kernel/port.ts';
+import { type Ruleset } from '../../lib/netfilter/iptables/ruleset.ts';
+import { type NftRuleset } from '../../lib/netfilter/nftables/ruleset.ts';
+import { type Finding } from '../../lib/text/sourced.ts';
+import { type Config } from '../../config/config.ts';
+import { type Decision, type Way, toRoute } from './decide.ts';
+import { type Assessment } from './assess.ts';
+import { plan } from './plan.ts';
+/** The part of an assessment that a plan is printed from. */
+export type PlannedState = Pick<Assessment, 'decisions' | 'plan' | 'missingSwitches' | 'refused'> & {
+  readonly observation: Pick<Assessment['observation'], 'addresses' | 'backend' | 'proxyMode' | 'unread'>;
+};
+
+/**
+ * What would be written on a host without any rules of ours on which kube-proxy runs as the configuration says.
+ * Reads nothing; `--proxy-mode` is not `auto` here, and what the way needs was given.
+ */
+export function planOffline(config: Config): PlannedState {
+  const decisions = config.vips.map((vip): Decision => {
+    const way = chooseWay(config);
+    return {
+      vip,
+      way,
+      reason: `nothing was read; kube-proxy is taken to run as --proxy-mode ${config.proxyMode} says`,
+      isBypass: false,
+      affinitySeconds: null,
+      clusterIp: config.clusterIps[vip.family] ?? null,
+      backends: config.endpoints.filter(({ family }) => family === vip.family),
+    };
+  });
+  const backend = chooseBackend(config);
+  const families = [...new Set(config.vips.map(({ family }) => family))].sort();
+  const balances = decisions.map((decision) => ({
+    vip: decision.vip,
+    route: toRoute(decision),
+    masquerade: config.masquerade,
+  }));
+  const proxyMode = config.proxyMode === 'auto' ? 'none' : config.proxyMode;
+  return {
+    decisions,
+    missingSwitches: [],
+    refused: [],
+    plan: plan(
+      { backend: backend.value, balances },
+      families.map((family) => emptyRuleset(family, backend.value)),
+    ),
+    observation: {
+      addresses: [],
+      backend,
+      proxyMode: { value: proxyMode, seenIn: '--proxy-mode' },
+      unread: [],
+    },
+  };
+}
+
+function chooseWay({ mode, proxyMode }: Config): Way {
+  if (mode !== 'auto') return mode;
+  if (proxyMode === 'iptables') return 'service-chain';
+  return proxyMode === 'ipvs' ? 'cluster-ip' : 'direct';
+}
+
+function chooseBackend({ iptables, proxyMode }: Config): Finding<RuleBackend> {
+  if (iptables === 'none') return { value: 'nftables', seenIn: '--iptables none' };
+  if (iptables !== 'auto') return { value: iptables, seenIn: '--iptables' };
+  return proxyMode === 'nftables'
+    ? { value: 'nftables', seenIn: '--proxy-mode nftables' }
+    : { value: 'nft', seenIn: 'the default' };
+}
+
+function emptyRuleset(family: Family, backend: RuleBackend): Ruleset | NftRuleset {
+  if (backend === 'nftables') return { family, backend, table: null };
+  return { family, backend, tables: new Map(), forwardPolicy: null, unread: [] };
+}

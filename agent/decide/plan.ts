@@ -1,0 +1,162 @@
+import { type Family, families } from '../../lib/address/address.ts';
+import { type Endpoint } from '../../lib/address/endpoint.ts';
+import { type Backend, type RuleBackend, type Transaction } from '../../lib/kernel/port.ts';
+import { toolName } from '../../lib/kernel/tools/tool-name.ts';
+import { type Balance } from '../../lib/netfilter/rules/balance.ts';
+import { type KnowsPrint } from '../../lib/netfilter/rules/compare-chain.ts';
+import { type Drift } from '../../lib/netfilter/rules/drift.ts';
+import { type Change, toRestoreLines } from '../../lib/netfilter/iptables/change.ts';
+import { diffTable } from '../../lib/netfilter/iptables/diff-table.ts';
+import { dropsForwarded } from '../../lib/netfilter/iptables/forward.ts';
+import { renderTables, writtenTables } from '../../lib/netfilter/iptables/render.ts';
+import { removeVips } from '../../lib/netfilter/iptables/remove-vips.ts';
+import { type Ruleset } from '../../lib/netfilter/iptables/ruleset.ts';
+import { type NftChange } from '../../lib/netfilter/nftables/change.ts';
+import { diffNftTable } from '../../lib/netfilter/nftables/diff-table.ts';
+import { renderNftTable, toTableBalance } from '../../lib/netfilter/nftables/render.ts';
+import { removeVipsFromNft } from '../../lib/netfilter/nftables/remove-vips.ts';
+import { ownTable } from '../../lib/kernel/real/own-table.ts';
+import { type NftRuleset } from '../../lib/netfilter/nftables/ruleset.ts';
+
+/** What is wanted: the balances go into one backend; everything of ours elsewhere goes away. */
+export interface Wanted {
+  readonly backend: RuleBackend;
+  /** Of any family; none at all means clean-up. */
+  readonly balances: readonly Balance[];
+}
+
+/** The changes to one table of iptables, in one backend and family. */
+export interface IptablesPlan {
+  readonly family: Family;
+  readonly backend: Backend;
+  readonly table: (typeof writtenTables)[number];
+  readonly drift: readonly Drift[];
+  readonly changes: readonly Change[];
+}
+
+/** The changes to our own table of nftables, in one family. */
+export interface NftPlan {
+  readonly family: Family;
+  readonly backend: 'nftables';
+  readonly table: typeof ownTable;
+  readonly drift: readonly Drift[];
+  readonly changes: readonly NftChange[];
+}
+
+/** The changes to one table. */
+export type TablePlan = IptablesPlan | NftPlan;
+
+/** What to write, and why. In sync when there are no transactions. */
+export interface Plan {
+  readonly tables: readonly TablePlan[];
+  readonly transactions: readonly Transaction[];
+}
+
+/** Whether a backend's tool is known to print a rule of ours in this way, see `compareChain`. */
+export type KnowsBackendPrint = (backend: RuleBackend, id: string, printed: string) => boolean;
+
+/**
+ * Compares what is wanted with what was seen, for the tables that were read and no others (I1), and puts the
+ * changes into one transaction per backend and family (I6). The wanted backend comes first, so that a change of
+ * backend leaves no moment without rules. Pure and total: same input, same bytes (I3).
+ */
+export function plan(
+  wanted: Wanted,
+  seen: readonly (Ruleset | NftRuleset)[],
+  knowsPrint: KnowsBackendPrint = () => false,
+): Plan {
+  const ordered = [
+    ...seen.filter(({ backend }) => backend === wanted.backend),
+    ...seen.filter(({ backend }) => backend !== wanted.backend),
+  ];
+  const tables = ordered.flatMap((ruleset): TablePlan[] => {
+    const balances = wanted.balances.filter(({ vip }) => vip.family === ruleset.family);
+    const knows: KnowsPrint = (id, printed) => knowsPrint(ruleset.backend, id, printed);
+    const isWanted = ruleset.backend === wanted.backend;
+    return ruleset.backend === 'nftables'
+      ? planNft(ruleset, isWanted ? balances : [], knows)
+      : planIptables(ruleset, { balances, isWanted }, knows);
+  });
+  return { tables, transactions: toTransactions(tables) };
+}
+
+/**
+ * What removes some virtual IPs from the rulesets that were read, and nothing else: the others' rules, and the hooks that
+ * they need, stay. Pure and total.
+ */
+export function planRemoval(seen: readonly (Ruleset | NftRuleset)[], vips: readonly Endpoint[]): Plan {
+  const tables = seen.flatMap((ruleset): TablePlan[] => {
+    const { family } = ruleset;
+    if (ruleset.backend === 'nftables') {
+      return [{ family, backend: 'nftables', table: ownTable, ...removeVipsFromNft(ruleset, vips) }];
+    }
+    const { backend } = ruleset;
+    return writtenTables.map((table) => {
+      const diff = removeVips(ruleset.tables.get(table) ?? new Map(), vips);
+      return { family, backend, table, ...diff };
+    });
+  });
+  const changed = tables.filter(({ changes }) => changes.length > 0);
+  return { tables: changed, transactions: toTransactions(changed) };
+}
+
+/** All drift of a plan, each sentence with its table and tool: `PREROUTING has no jump to VIPNAT (nat, iptables-nft)`. */
+export function describeDrift({ tables }: Plan): string[] {
+  return tables.flatMap((table) => table.drift.map(({ message }) => `${message} (${describeTable(table)})`));
+}
+
+/** `nat, iptables-nft`, or `ip vipnat, nft`. */
+export function describeTable({ family, backend, table }: TablePlan): string {
+  const name = backend === 'nftables' ? `${family === 'ipv6' ? 'ip6' : 'ip'} ${table}` : table;
+  return `${name}, ${toolName(family, backend)}`;
+}
+
+function planNft(
+  { family, table: seen }: NftRuleset,
+  balances: readonly Balance[],
+  knowsPrint: KnowsPrint,
+): NftPlan[] {
+  const wanted = renderNftTable(family, balances.map(toTableBalance));
+  const { drift, changes } = diffNftTable({ family, wanted, seen }, knowsPrint);
+  return changes.length === 0 ? [] : [{ family, backend: 'nftables', table: ownTable, drift, changes }];
+}
+
+/** Where others drop what passes, a rule of ours accepts it, whichever backend translates (docs/adr/0013). */
+function planIptables(
+  ruleset: Ruleset,
+  { balances, isWanted }: { readonly balances: readonly Balance[]; readonly isWanted: boolean },
+  knowsPrint: KnowsPrint,
+): IptablesPlan[] {
+  const { family, backend } = ruleset;
+  const nothing = renderTables(family, []);
+  const everything = renderTables(family, balances);
+  const elsewhere = dropsForwarded(ruleset) ? { ...nothing, filter: everything.filter } : nothing;
+  const rendered = isWanted ? everything : elsewhere;
+  const context = { vips: balances.map(({ vip }) => vip), knowsPrint };
+  return writtenTables
+    .filter((table) => !ruleset.unread.includes(table))
+    .map((table) => ({
+      family,
+      backend,
+      table,
+      ...diffTable(rendered[table], ruleset.tables.get(table), context),
+    }))
+    .filter(({ changes }) => changes.length > 0);
+}
+
+function toTransactions(tables: readonly TablePlan[]): Transaction[] {
+  const backendsInOrder = [...new Set(tables.map(({ backend }) => backend))];
+  return backendsInOrder.flatMap((backend) =>
+    families.flatMap((family) => {
+      const parts = tables.filter((part) => part.backend === backend && part.family === family);
+      if (parts.length === 0) return [];
+      return [{ family, backend, input: `${parts.flatMap(toScript).join('\n')}\n` }];
+    }),
+  );
+}
+
+function toScript(part: TablePlan): string[] {
+  return part.backend === 'nftables'
+    ? part.changes.map(({ command }) => command)
+    : toRestoreLines(part.table, part.changes);
+}

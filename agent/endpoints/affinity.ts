@@ -1,0 +1,47 @@
+import { families, type Family } from '../../lib/address/address.ts';
+import { type Endpoint } from '../../lib/address/endpoint.ts';
+import { findWritten } from './installed.ts';
+import { type Memory } from '../observe/memory.ts';
+import { findProxyAffinity, findProxyBackends, type Observation } from '../observe/observe.ts';
+
+/**
+ * For how many seconds the Service keeps a client with its apiserver, null for not at all: as the API says, or
+ * kube-proxy has it, or had it when it last had rules for the service; who was not there then goes by rules of ours for
+ * these VIPs that are still there. Pure.
+ */
+export function findAffinity(
+  family: Family,
+  observation: Observation,
+  vips: readonly Endpoint[],
+  { api, affinity }: Memory,
+): number | null {
+  // Only a Service that was heard has ClusterIPs.
+  if (api !== null && Object.keys(api.clusterIps).length > 0) return api.affinitySeconds;
+  const view = observation.views[family];
+  const mode = observation.proxyMode.value;
+  if (findProxyBackends(view, mode) !== null) return findProxyAffinity(view, mode);
+  return affinity[family] ?? findWrittenAffinity(family, observation, vips);
+}
+
+/** The same for each family, for the time when nobody says it any more. */
+export function rememberAffinity(
+  observation: Observation,
+  vips: readonly Endpoint[],
+  memory: Memory,
+): Memory['affinity'] {
+  return Object.fromEntries(
+    families.map((family) => [family, findAffinity(family, observation, vips, memory)]),
+  );
+}
+
+/** There is one Service: of VIPs that contradict each other the longest time is taken, in whatever order they are. */
+function findWrittenAffinity(
+  family: Family,
+  observation: Observation,
+  vips: readonly Endpoint[],
+): number | null {
+  const seconds = vips
+    .filter((vip) => vip.family === family)
+    .flatMap((vip) => findWritten(vip, observation)?.affinitySeconds ?? []);
+  return seconds.length === 0 ? null : Math.max(...seconds);
+}

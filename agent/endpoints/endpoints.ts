@@ -1,0 +1,141 @@
+import {
+  areSameEndpoints,
+  type Endpoint,
+  formatEndpoint,
+  sortEndpoints,
+} from '../../lib/address/endpoint.ts';
+import { type Family } from '../../lib/address/address.ts';
+import { type Finding } from '../../lib/text/sourced.ts';
+import { type LocalAddress } from '../../lib/kernel/port.ts';
+import { admit, type Refusal } from './admission.ts';
+import { findOwnEndpoint, without } from './own.ts';
+
+/** The apiservers to balance over, where they are known from, and who was refused on the way to them. */
+export interface Candidates extends Finding<readonly Endpoint[]> {
+  /** Whether it is the Kubernetes API that they are known from. */
+  readonly isFromApi: boolean;
+  /** Whether they are known from a source that hears of changes: the API or kube-proxy. */
+  readonly isLive: boolean;
+  readonly refused: readonly string[];
+  /** Whom the other sources name, or any did once: for when all of these are dead. */
+  readonly reserve: readonly Endpoint[];
+  /** Where this host's own apiserver would be if nobody lists it: for when nobody else does well. Null where it is listed. */
+  readonly own: Endpoint | null;
+}
+
+/** Who hears of changes, for one family. */
+export interface LiveSources {
+  /** What the Kubernetes API lists. */
+  readonly api: Finding<readonly Endpoint[]> | null;
+  /** What kube-proxy has programmed, in the mode it runs in. */
+  readonly kubeProxy: Finding<readonly Endpoint[]> | null;
+}
+
+/** Where the apiservers of one family may be known from. */
+export interface EndpointSources extends LiveSources {
+  readonly family: Family;
+  /** `--endpoints`, of any family. */
+  readonly configured: readonly Endpoint[];
+  /** What the API, kube-proxy or `--endpoints` named last, to this process or the one before. */
+  readonly remembered: Finding<readonly Endpoint[]> | null;
+  /** Who was named once and no longer is. */
+  readonly former: readonly Endpoint[];
+  /** What our own intact rules in the kernel send connections to: the memory of an agent that is gone. */
+  readonly written: readonly Endpoint[];
+  /** The VIPs: as a backend each would be a loop. */
+  readonly vips: readonly Endpoint[];
+  /** This host's own, of any family. */
+  readonly addresses: readonly LocalAddress[];
+}
+
+/**
+ * The apiservers to balance over, from the first source that knows any: the API, kube-proxy, the configuration, memory
+ * (docs/adr/0003, docs/adr/0012). An empty list tells who was named and refused, or what was looked at.
+ */
+export function chooseEndpoints(sources: EndpointSources): Candidates {
+  const { family, api, kubeProxy, configured, remembered, former, written, vips, addresses } = sources;
+  const refusals: Refusal[] = [];
+  const candidates = [
+    api,
+    kubeProxy,
+    { value: configured, seenIn: '--endpoints' },
+    remembered,
+    { value: written, seenIn: 'our own rules' },
+  ].filter((candidate) => candidate !== null);
+  for (const [index, candidate] of candidates.entries()) {
+    const admission = admit(candidate, family, vips);
+    const isLive = candidate === api || candidate === kubeProxy;
+    refusals.push(...admission.refused.map((refusal) => (isLive ? addWayOut(refusal) : refusal)));
+    const { admitted } = admission;
+    if (admitted.length > 0) {
+      const isFromApi = candidate === api;
+      const others = [...candidates.slice(index + 1).flatMap(({ value }) => value), ...former];
+      const named = findReserve(admit({ value: others, seenIn: '' }, family, vips).admitted, admitted);
+      const own = findOwnEndpoint({ family, addresses, vips, listed: admitted, others: named });
+      const { seenIn } = candidate;
+      const reserve = without(named, own);
+      const refused = listOnce(refusals).map(({ sentence }) => sentence);
+      return { value: sortEndpoints(admitted), seenIn, refused, isFromApi, isLive, reserve, own };
+    }
+  }
+  const once = listOnce(refusals);
+  const seenIn = once.length > 0 ? describeRefused(once) : describeSilence(api !== null);
+  const refused = once.map(({ sentence }) => sentence);
+  return { value: [], seenIn, refused, isFromApi: false, isLive: false, reserve: [], own: null };
+}
+
+/** Only of what the cluster names now: what was remembered may be an address that no apiserver has any more. */
+function addWayOut(refusal: Refusal): Refusal {
+  if (!refusal.isAtVip) return refusal;
+  const wayOut = "Give each kube-apiserver its own host's address by --advertise-address";
+  return { ...refusal, sentence: `${refusal.sentence}. ${wayOut}` };
+}
+
+/** Of what several sources name, the first one's word. */
+function listOnce(refusals: readonly Refusal[]): Refusal[] {
+  const complaints = refusals.map(({ complaint }) => complaint);
+  return refusals.filter(({ complaint }, index) => complaints.indexOf(complaint) === index);
+}
+
+/** A reason is one line, however many are refused. */
+const maxNamed = 3;
+
+function describeRefused(refusals: readonly Refusal[]): string {
+  const named = refusals.slice(0, maxNamed).map(({ complaint }) => complaint);
+  const rest = refusals.length - named.length;
+  const end = rest === 0 ? '' : `, and ${rest} more`;
+  return `nobody names one that can be used: ${named.join(', ')}${end}`;
+}
+
+function describeSilence(hasApi: boolean): string {
+  return `neither ${hasApi ? 'the API, ' : ''}kube-proxy's rules nor --endpoints name one`;
+}
+
+function findReserve(others: readonly Endpoint[], chosen: readonly Endpoint[]): Endpoint[] {
+  const texts = new Set(chosen.map(formatEndpoint));
+  return sortEndpoints(others.filter((endpoint) => !texts.has(formatEndpoint(endpoint))));
+}
+
+/** Keeps what the API, kube-proxy or `--endpoints` named last, for the time when none does but the apiservers are there. */
+export function rememberEndpoints(
+  remembered: Finding<readonly Endpoint[]> | null,
+  known: Finding<readonly Endpoint[]> | null,
+): Finding<readonly Endpoint[]> | null {
+  if (known === null || known.value.length === 0) return remembered;
+  if (remembered !== null && areSameEndpoints(remembered.value, known.value)) return remembered;
+  return { value: known.value, seenIn: `last seen in ${known.seenIn}` };
+}
+
+/** So many are remembered: whoever replaces masters for years shall not have them all asked. */
+const maxFormer = 8;
+
+/** Keeps whom the sources do not name any more, the latest first. `before` and `after` are what they named. */
+export function rememberFormer(
+  former: readonly Endpoint[],
+  before: readonly Endpoint[],
+  after: readonly Endpoint[],
+): readonly Endpoint[] {
+  const named = new Set(after.map(formatEndpoint));
+  const kept = new Map([...before, ...former].map((endpoint) => [formatEndpoint(endpoint), endpoint]));
+  return [...kept].flatMap(([text, endpoint]) => (named.has(text) ? [] : [endpoint])).slice(0, maxFormer);
+}

@@ -1,0 +1,46 @@
+import { type Family } from '../../lib/address/address.ts';
+import { type Endpoint, formatEndpoint, sortEndpoints } from '../../lib/address/endpoint.ts';
+import { type Written } from '../../lib/netfilter/rules/balance.ts';
+import { readWritten as readFromIptables } from '../../lib/netfilter/iptables/read-back.ts';
+import { readWritten as readFromNft } from '../../lib/netfilter/nftables/read-back.ts';
+import { type Observation } from '../observe/observe.ts';
+
+/** What rules of ours do with a VIP, by an agent that may be gone: those that packets get to come first. Pure. */
+export function findWritten(
+  vip: Endpoint,
+  {
+    rulesets,
+    nftRulesets,
+    backend,
+    views,
+  }: Pick<Observation, 'rulesets' | 'nftRulesets' | 'backend' | 'views'>,
+): Written | null {
+  const service = views[vip.family].ipvs.server?.value;
+  // Also the other backends': the choice may have changed since they were written.
+  const written = [...rulesets, ...nftRulesets]
+    .filter((seen) => seen.family === vip.family)
+    .toSorted((a, b) => Number(b.backend === backend.value) - Number(a.backend === backend.value))
+    .map((seen) =>
+      seen.backend === 'nftables'
+        ? readFromNft(seen.table, vip)
+        : readFromIptables(seen.tables.get('nat'), vip),
+    );
+  const found = written.find((one) => one !== null) ?? null;
+  // Rules of the way cluster-ip read like those to one apiserver, and the Service's virtual server is none.
+  const isService = ({ address, port }: Endpoint) => address === service?.clusterIp && port === service.port;
+  return found === null || found.backends.some(isService) ? null : found;
+}
+
+/** The apiservers that rules of ours send connections to, whichever of these VIPs they are for, sorted. Pure. */
+export function listWritten(
+  family: Family,
+  observation: Pick<Observation, 'rulesets' | 'nftRulesets' | 'backend' | 'views'>,
+  vips: readonly Endpoint[],
+): Endpoint[] {
+  const written = vips
+    .filter((vip) => vip.family === family)
+    .flatMap((vip) => findWritten(vip, observation)?.backends ?? []);
+  return sortEndpoints([
+    ...new Map(written.map((endpoint) => [formatEndpoint(endpoint), endpoint])).values(),
+  ]);
+}

@@ -1,0 +1,195 @@
+import { type Family, families } from '../../lib/address/address.ts';
+import { type Endpoint } from '../../lib/address/endpoint.ts';
+import {
+  type Backend,
+  backends,
+  type Forwarding,
+  type KernelReading,
+  type LocalAddress,
+  type RuleBackend,
+  type UnreadRules,
+} from '../../lib/kernel/port.ts';
+import { type Finding } from '../../lib/text/sourced.ts';
+import { type IptablesProxyView, readIptablesProxy } from '../../lib/kube-proxy/iptables.ts';
+import { findServiceServer, parseIpvs, type ServiceServer } from '../../lib/kube-proxy/ipvs.ts';
+import { decideProxyMode, isProxyMode, type ProxyMode } from './proxy-mode.ts';
+import { type NftProxyView, readNftProxy } from '../../lib/kube-proxy/nftables.ts';
+import { chooseBackend } from './iptables-backend.ts';
+import { type Ruleset } from '../../lib/netfilter/iptables/ruleset.ts';
+import { type NftRuleset } from '../../lib/netfilter/nftables/ruleset.ts';
+import { chooseRuleBackend } from './rule-backend.ts';
+import { type Config } from '../../config/config.ts';
+import { understandRules } from './understand-rules.ts';
+import { requireNeeded } from './unread.ts';
+
+/** kube-proxy's part in one family. */
+export interface FamilyView {
+  readonly family: Family;
+  /** One view per backend that was read. */
+  readonly iptables: readonly { readonly backend: Backend; readonly view: IptablesProxyView }[];
+  readonly ipvs: ServiceServer;
+  readonly nftables: NftProxyView | null;
+}
+
+/** One look at the kernel, complete in all that is needed (I1), understood. */
+export interface Observation {
+  readonly rulesets: readonly Ruleset[];
+  readonly nftRulesets: readonly NftRuleset[];
+  readonly addresses: readonly LocalAddress[];
+  readonly forwarding: Forwarding;
+  /** The interfaces whose default route would go with forwarding alone, see KernelReading. */
+  readonly advertised: readonly string[];
+  /** What rules are written to, and why. */
+  readonly backend: Finding<RuleBackend>;
+  readonly proxyMode: Finding<ProxyMode>;
+  readonly views: Readonly<Record<Family, FamilyView>>;
+  /** What could not be read or understood, and is not needed. */
+  readonly unread: readonly UnreadRules[];
+}
+
+/**
+ * Understands what was read. `before` is what rules were written to so far: where the choice would rest on what is
+ * unread, it stays. Pure.
+ * @throws VipnatError when a part that is needed could not be read or understood, with its reason: an observation
+ *   is complete in what it needs, or none (I1).
+ */
+export function interpret(
+  reading: KernelReading,
+  asked: string | null,
+  config: Config,
+  before: RuleBackend | null = null,
+): Observation {
+  const { rulesets, nftRulesets, unread } = understandRules(reading);
+  const views = {
+    ipv4: viewFamily('ipv4', reading, rulesets, config),
+    ipv6: viewFamily('ipv6', reading, rulesets, config),
+  };
+  const all = families.map((family) => views[family]);
+  const iptablesViews = all.flatMap(({ iptables }) => iptables.map(({ view }) => view));
+  const proxyMode = decideProxyMode({
+    asked,
+    configured: config.proxyMode,
+    iptables: iptablesViews,
+    hasIpvsServer: all.some(({ ipvs }) => ipvs.server !== null),
+    hasNftEdge: all.some(({ nftables }) => nftables !== null && nftables.liveEdge !== null),
+  });
+  const backend = chooseRuleBackend({
+    configured: config.iptables,
+    iptables: chooseBackend(rulesets, config.iptables === 'none' ? 'auto' : config.iptables, {
+      liveEdge: findLiveBackend(all),
+      before: before === 'nftables' ? null : before,
+      ...listBackends(rulesets, unread, config),
+    }),
+    hasIptables: coversVips([...rulesets, ...unread.filter((one) => one.backend !== 'nftables')], config),
+    hasNft: [...nftRulesets, ...unread].some((one) => one.backend === 'nftables'),
+    isNftProxy: proxyMode.value === 'nftables',
+  });
+  requireNeeded(unread, {
+    families: new Set(config.vips.map(({ family }) => family)),
+    backend: backend.value,
+    proxyMode: proxyMode.value,
+    isModeByRules: !isModeTold(asked, config) && !iptablesViews.some(isAlive),
+  });
+  const { addresses, forwarding, advertised } = reading;
+  return { rulesets, nftRulesets, addresses, forwarding, advertised, views, backend, proxyMode, unread };
+}
+
+/** What kube-proxy has as apiservers of this family, in the mode it runs in; null when it has no say. */
+export function findProxyBackends(
+  { iptables, ipvs, nftables }: FamilyView,
+  mode: ProxyMode,
+): Finding<readonly Endpoint[]> | null {
+  switch (mode) {
+    case 'iptables':
+      return findLiveBackends(iptables.map(({ view }) => view));
+    case 'ipvs':
+      return ipvs.server === null ? null : { ...ipvs.server, value: ipvs.server.value.backends };
+    case 'nftables':
+      return nftables?.backends ?? null;
+    case 'none':
+      return null;
+  }
+}
+
+/** For how long a client stays with its apiserver in kube-proxy's rules; null for not at all, or where there are none. */
+export function findProxyAffinity({ iptables, ipvs, nftables }: FamilyView, mode: ProxyMode): number | null {
+  switch (mode) {
+    case 'iptables':
+      return iptables.map(({ view }) => view.affinitySeconds).find((seconds) => seconds !== null) ?? null;
+    case 'ipvs':
+      return ipvs.server?.value.affinitySeconds ?? null;
+    case 'nftables':
+      return nftables?.affinitySeconds ?? null;
+    case 'none':
+      return null;
+  }
+}
+
+/** Rules that packets get to come before leftovers in the other backend. */
+function findLiveBackends(views: readonly IptablesProxyView[]): IptablesProxyView['backends'] {
+  const live = views.filter(({ backends }) => backends !== null);
+  return (live.find(({ isHooked }) => isHooked) ?? live[0])?.backends ?? null;
+}
+
+/** Whether the mode is known without the kernel's rules. */
+function isModeTold(asked: string | null, { proxyMode }: Config): boolean {
+  return proxyMode !== 'auto' || isProxyMode(asked);
+}
+
+/** Rules that packets get to and that lead to the service: they come first, whatever is in nftables. */
+function isAlive({ isHooked, liveEdge }: IptablesProxyView): boolean {
+  return isHooked && liveEdge !== null;
+}
+
+function viewFamily(
+  family: Family,
+  reading: KernelReading,
+  rulesets: readonly Ruleset[],
+  config: Config,
+): FamilyView {
+  const nft = reading.nftProxies.find((output) => output.family === family);
+  const clusterIp = config.clusterIps[family];
+  return {
+    family,
+    iptables: rulesets
+      .filter((ruleset) => ruleset.family === family)
+      .map((ruleset) => ({ backend: ruleset.backend, view: readIptablesProxy(ruleset) })),
+    ipvs: findServiceServer(parseIpvs(reading.ipvs ?? ''), {
+      family,
+      localAddresses: reading.addresses.map(({ address }) => address),
+      ...(clusterIp === undefined ? {} : { clusterIp }),
+    }),
+    nftables: nft === undefined ? null : readNftProxy(nft),
+  };
+}
+
+function coversVips(seen: readonly { readonly family: Family }[], { vips }: Config): boolean {
+  return vips.every((vip) => seen.some(({ family }) => family === vip.family));
+}
+
+/** Which backends can be written to here, and in which of them something of a family with a VIP is unread. */
+function listBackends(
+  rulesets: readonly Ruleset[],
+  unread: readonly UnreadRules[],
+  { vips }: Config,
+): { candidates: readonly Backend[]; unread: readonly Backend[] } {
+  // A kernel without nf_tables is read whole by that.
+  const doubtful = unread.filter(({ code }) => code !== 'NF_TABLES_MISSING');
+  const isIn = (seen: readonly { readonly backend: RuleBackend }[]) => (backend: Backend) =>
+    seen.some((one) => one.backend === backend);
+  const ofVips = doubtful.filter(({ family }) => vips.some((vip) => vip.family === family));
+  return {
+    candidates: backends.filter(isIn([...rulesets, ...doubtful])),
+    unread: backends.filter(isIn(ofVips)),
+  };
+}
+
+/** The backend that alone has kube-proxy's live edge; null when both or neither have it. */
+function findLiveBackend(views: readonly FamilyView[]): Backend | null {
+  const live = backends.filter((backend) =>
+    views.some(({ iptables }) =>
+      iptables.some((seen) => seen.backend === backend && seen.view.liveEdge !== null),
+    ),
+  );
+  return live.length === 1 ? (live[0] ?? null) : null;
+}

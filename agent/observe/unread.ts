@@ -1,0 +1,88 @@
+import { type Family } from '../../lib/address/address.ts';
+import { type ErrorCode, VipnatError } from '../../lib/text/errors.ts';
+import { type RuleBackend, iptablesTables, type ReadTable, type UnreadRules } from '../../lib/kernel/port.ts';
+import { toolName } from '../../lib/kernel/tools/tool-name.ts';
+import { type ProxyMode } from './proxy-mode.ts';
+
+/** What was chosen from the rules that were read. */
+export interface Choice {
+  /** Those that have a VIP. */
+  readonly families: ReadonlySet<Family>;
+  /** What rules are written to. */
+  readonly backend: RuleBackend;
+  readonly proxyMode: ProxyMode;
+  /** Whether kube-proxy's own nftables rules had a say in its mode, or would have had. */
+  readonly isModeByRules: boolean;
+}
+
+/**
+ * Whether what is written and decided rests on nothing unread (I1): the tables that are written to, and kube-proxy's
+ * that a way or its mode is taken from, in the families that have a VIP.
+ * @throws VipnatError the reason why one of them could not be read.
+ */
+export function requireNeeded(unread: readonly UnreadRules[], choice: Choice): void {
+  const needed = listNeeded(choice);
+  const missing = unread.find(
+    ({ family, backend, tables, code }) =>
+      choice.families.has(family) &&
+      // A kernel without nf_tables has no rules of kube-proxy's in it.
+      !(code === 'NF_TABLES_MISSING' && tables.includes('kube-proxy')) &&
+      tables.some((table) => needed.includes(`${backend} ${table}`)),
+  );
+  if (missing === undefined) return;
+  const { code, message, details } = missing;
+  throw new VipnatError(code, message, details === undefined ? {} : { details });
+}
+
+/** Each by backend and table. */
+function listNeeded({ backend, proxyMode, isModeByRules }: Choice): string[] {
+  const written = backend === 'nftables' ? ['vipnat'] : ['nat', 'filter'];
+  const isProxyNeeded = proxyMode === 'nftables' || isModeByRules;
+  return [
+    ...written.map((table) => `${backend} ${table}`),
+    ...(isProxyNeeded ? ['nftables kube-proxy'] : []),
+  ];
+}
+
+/** Which rules are unread, as one text that is the same while they are. Pure. */
+export function nameUnread(unread: readonly UnreadRules[]): string {
+  return unread.map((one) => `${namePlace(one)} ${one.code}`).join();
+}
+
+/** What could not be read for one reason, for people: which rules, why, and what that means. */
+export interface UnreadText {
+  readonly code: ErrorCode;
+  readonly text: string;
+}
+
+/** One text for each reason. Pure. */
+export function describeUnread(unread: readonly UnreadRules[]): UnreadText[] {
+  const codes = [...new Set(unread.map(({ code }) => code))];
+  return codes.map((code) => {
+    const parts = unread.filter((one) => one.code === code);
+    const places = [...new Set(parts.map(namePlace))].join(', ');
+    return { code, text: `not read: ${places} (${parts[0]?.message ?? ''}). ${describeConsequence(parts)}.` };
+  });
+}
+
+function namePlace({ family, backend, tables }: UnreadRules): string {
+  if (backend === 'nftables') return `nft table ${family === 'ipv6' ? 'ip6' : 'ip'} ${tables.join()}`;
+  const tool = toolName(family, backend);
+  return tables.length === iptablesTables.length ? tool : `${tables.join(' and ')} of ${tool}`;
+}
+
+function describeConsequence(parts: readonly UnreadRules[]): string {
+  if (parts[0]?.code === 'NF_TABLES_MISSING') return 'This kernel has no nf_tables, so no rules are there';
+  const tables = new Set(parts.flatMap((part) => part.tables));
+  const hasAny = (...some: readonly ReadTable[]) => some.some((table) => tables.has(table));
+  const meanings = [
+    ...(hasAny('nat', 'filter', 'vipnat')
+      ? ['what vipnat wrote there before is neither seen nor removed']
+      : []),
+    ...(hasAny('nat', 'kube-proxy') ? ["kube-proxy's rules there are not seen"] : []),
+    ...(hasAny('filter') ? ['nor is a FORWARD that drops'] : []),
+    ...(hasAny('mangle') && !hasAny('nat') ? ["kubelet's hint at the backend in use is not seen"] : []),
+  ];
+  const text = meanings.join(', ');
+  return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`;
+}

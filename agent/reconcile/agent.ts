@@ -1,0 +1,213 @@
+import { formatEndpoint } from '../../lib/address/endpoint.ts';
+import { type Clock } from '../../lib/control/clock.ts';
+import { type Kernel } from '../../lib/kernel/port.ts';
+import { type Config } from '../../config/config.ts';
+import { type FollowedApi } from '../api/cluster-api.ts';
+import { EndpointKeeper, type KeeperReport } from '../endpoints/endpoint-keeper.ts';
+import { type EndpointStore } from '../endpoints/endpoint-store.ts';
+import { type EventRecorder } from '../../lib/telemetry/recorder.ts';
+import { type Apiserver } from '../health/apiserver.ts';
+import { Departures } from '../health/departures.ts';
+import { HealthReport } from '../report/health-report.ts';
+import { HealthMonitor } from '../health/monitor.ts';
+import { rateUrgency } from '../health/urgency.ts';
+import { type ProbeSettings } from '../health/prober.ts';
+import { type HealthView, listDown } from '../health/usable.ts';
+import { type ServingPorts } from '../keepalived/judge-serving.ts';
+import { ListeningLog } from '../keepalived/listening-log.ts';
+import { type TrackFile } from '../keepalived/serving-file.ts';
+import { sayNotice } from '../report/notice-report.ts';
+import { NoticeReader, type NoticeSource } from '../keepalived/notices.ts';
+import { ServingKeeper } from '../keepalived/serving-keeper.ts';
+import { type AgentActivity } from '../http/agent-activity.ts';
+import { type ApiWord } from '../http/agent-api.ts';
+import { type Logger } from '../../lib/telemetry/logger.ts';
+import { LastLook } from '../report/last-look.ts';
+import { Loop } from './loop.ts';
+import { tellAll } from '../report/loop-observer.ts';
+import { type Memory } from '../observe/memory.ts';
+import { type Meter } from '../../lib/telemetry/meter.ts';
+import { type AgentState } from '../report/samples.ts';
+import { Tally } from '../report/loop-metrics.ts';
+import { Report } from '../report/loop-log.ts';
+import { UnreadReport } from '../report/unread-log.ts';
+
+/** All that an agent needs of the world. */
+export interface AgentPorts {
+  readonly kernel: Kernel;
+  readonly apiserver: Apiserver;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Where what it does is counted. */
+  readonly meter: Meter;
+  readonly askProxyMode: () => Promise<string | null>;
+  readonly store: EndpointStore;
+  /** What keepalived reads whether this node can serve. */
+  readonly trackFile: TrackFile;
+  /** What listens on this host. */
+  readonly readListening: ServingPorts['readListening'];
+  /** What keepalived says of itself. */
+  readonly notices: NoticeSource;
+  /** Makes the source that follows the Kubernetes API and calls back at each change, see discovery/api/. */
+  readonly followApi: (onChange: () => void) => FollowedApi;
+  /** Makes Kubernetes events of what is worth one. */
+  readonly events: EventRecorder;
+}
+
+/** The loop and the probes, each hearing of the other: looks say whom to probe, and what probes show makes it look. */
+export class Agent {
+  readonly #loop: Loop;
+  readonly #monitor: HealthMonitor;
+  readonly #departures: Departures;
+  readonly #keeper: EndpointKeeper;
+  readonly #serving: ServingKeeper;
+  readonly #notices: NoticeReader;
+  readonly #clock: Clock;
+  readonly #api: FollowedApi;
+  readonly #report: Report;
+  readonly #lastLook = new LastLook();
+
+  /** `memory` is what it begins with; its apiservers are those of the store. */
+  constructor(ports: AgentPorts, config: Config, memory: Memory) {
+    const { kernel, apiserver, clock, logger, askProxyMode, store, events } = ports;
+    this.#clock = clock;
+    const healthReport = new HealthReport(logger, events);
+    const tally = new Tally(ports.meter, config.vips);
+    this.#monitor = new HealthMonitor({
+      apiserver,
+      clock,
+      settings: toProbeSettings(config),
+      onChange: (before, after) => {
+        this.#loop.hear(rateUrgency(before, after));
+        this.#api.heed(listDown(this.#monitor.view));
+        healthReport.say(before, after);
+        tally.healthChanged(before, after);
+      },
+      onLeave: (last) => {
+        healthReport.forget(last);
+      },
+      onDepartedChange: () => {
+        this.#loop.hear('calm');
+      },
+    });
+    this.#departures = new Departures(this.#monitor, { kernel, clock, report: healthReport }, config.vips);
+    this.#keeper = new EndpointKeeper(store, clock, {
+      saved: memory,
+      report: createKeeperReport(logger, tally),
+    });
+    this.#report = new Report(logger, clock, events);
+    const report = tellAll([
+      this.#report,
+      new UnreadReport(logger),
+      new ListeningLog(logger),
+      tally,
+      this.#lastLook,
+    ]);
+    this.#serving = new ServingKeeper(ports.trackFile, clock, report);
+    this.#notices = new NoticeReader(ports.notices, clock, (notice, before) => {
+      sayNotice(logger, notice, before);
+    });
+    this.#api = ports.followApi(() => {
+      this.#loop.heed();
+    });
+    const sources = { health: this.#departures, api: this.#api };
+    const asked = { kernel, askProxyMode, readListening: ports.readListening };
+    const told = { report, keeper: this.#keeper, serving: this.#serving };
+    this.#loop = new Loop({ ...asked, ...told, ...sources, clock }, config, memory);
+  }
+
+  /** How the apiservers are now. */
+  get health(): HealthView {
+    return this.#monitor.view;
+  }
+
+  /** What it has been doing, for people. */
+  get activity(): AgentActivity {
+    const now = this.#clock.now();
+    const { writes, lookedAt } = this.#loop.activity;
+    return {
+      writes,
+      lookedMsAgo: lookedAt === null ? null : now - lookedAt,
+      apiservers: Object.fromEntries(
+        this.#monitor.all.map(({ endpoint, since }) => [formatEndpoint(endpoint), { forMs: now - since }]),
+      ),
+      keepalived: Object.fromEntries(
+        [...this.#notices.states].map(([name, { state, since }]) => [name, { state, forMs: now - since }]),
+      ),
+    };
+  }
+
+  /** What it is like now, for metrics. */
+  get state(): AgentState {
+    const { assessment } = this.#lastLook;
+    const { lookedAt } = this.#loop.activity;
+    const { following } = this.#api;
+    return {
+      look: assessment === null || lookedAt === null ? null : { assessment, at: this.#dateOf(lookedAt) },
+      apiservers: this.#monitor.all,
+      isFighting: this.#report.isFighting,
+      api: following === null ? null : { ...following, since: this.#dateOf(following.since) },
+      keepalived: this.#serving.state,
+      isSaved: this.#keeper.isSaved,
+    };
+  }
+
+  /** For how long the loop has been at one look, or late for the next: 0 while all goes well. */
+  get behindMs(): number {
+    return this.#loop.activity.behindMs;
+  }
+
+  /** Why the rules were never yet as they should be, or null, see LastLook. */
+  get obstacle(): string | null {
+    return this.#lastLook.obstacle;
+  }
+
+  /** What the Kubernetes API has said, and what kube-proxy had then. */
+  get apiWord(): ApiWord {
+    return {
+      view: this.#api.view,
+      proxyBesideApi: this.#lastLook.assessment?.memory.proxyBesideApi ?? {},
+    };
+  }
+
+  /** Begins to look, and to probe what looks find. Not to be called twice. */
+  start(): void {
+    this.#notices.start();
+    this.#loop.start();
+  }
+
+  /** Ends all probes, and the loop after the writes under way, if any. The rules stay (I8). */
+  async stop(): Promise<void> {
+    this.#monitor.stop();
+    // keepalived is told at once: a tool may hang for longer than whoever ends this process waits before a kill.
+    await Promise.all([this.#loop.stop(), this.#departures.stop(), this.#serving.release()]);
+    this.#api.stop();
+    await this.#keeper.settle();
+    await this.#notices.stop();
+  }
+
+  /** The time of day of a moment by the Clock. */
+  #dateOf(atMs: number): Date {
+    return new Date(this.#clock.date().getTime() - (this.#clock.now() - atMs));
+  }
+}
+
+/** How apiservers are probed, as configured. */
+export function toProbeSettings({ probeIntervalMs, probeTimeoutMs }: Config): ProbeSettings {
+  return { intervalMs: probeIntervalMs, timeoutMs: probeTimeoutMs };
+}
+
+function createKeeperReport(logger: Logger, tally: Tally): KeeperReport {
+  return {
+    notSaved: (problem) => {
+      logger.warn(problem.message, { code: problem.code });
+      tally.failure(problem);
+    },
+    savedAgain: (location) => {
+      logger.info(`${location} is written again`);
+    },
+    lost: (location) => {
+      logger.warn(`${location} was removed or changed: it is written anew`);
+    },
+  };
+}

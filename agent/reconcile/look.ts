@@ -1,0 +1,96 @@
+import { families } from '../../lib/address/address.ts';
+import { sortEndpoints } from '../../lib/address/endpoint.ts';
+import { type Kernel } from '../../lib/kernel/port.ts';
+import { backends } from '../../lib/kernel/port.ts';
+import { nftServiceChain } from '../../lib/kube-proxy/kubernetes-service.ts';
+import { type Assessment, assess } from '../decide/assess.ts';
+import { type Config } from '../../config/config.ts';
+import { type ApiView, type ClusterApi } from '../api/cluster-api.ts';
+import { findCandidates } from '../endpoints/candidates.ts';
+import { forgetRemoved } from '../endpoints/remember.ts';
+import { listWritten } from '../endpoints/installed.ts';
+import { type Watched } from '../health/watched.ts';
+import { type HealthView } from '../health/usable.ts';
+import { type Memory } from '../observe/memory.ts';
+import { interpret, type Observation } from '../observe/observe.ts';
+import { type Plan } from '../decide/plan.ts';
+
+/** What a look needs of the world. */
+export interface LookPorts {
+  readonly kernel: Kernel;
+  /** Asks kube-proxy itself, see discovery/proxy-mode.ts. */
+  readonly askProxyMode: () => Promise<string | null>;
+  readonly health: HealthSource;
+  readonly api: ClusterApi;
+}
+
+/** Who says how apiservers are, see health/. */
+export interface HealthSource {
+  /** Told of all apiservers that a look finds; answers their health. Never rejects. */
+  watch(watched: Watched): HealthView | Promise<HealthView>;
+  /** Who was taken from the lists on purpose, as text; nobody when left out. */
+  readonly removed?: ReadonlySet<string>;
+}
+
+/** All of the kernel, always: leftovers may be in any backend and family. What of it is needed is another matter, see unread.ts. */
+export const everything = { families, backends, nftServiceChain };
+
+/**
+ * Reads everything and assesses it. Writes nothing.
+ * @throws VipnatError when a part that is needed cannot be read or understood (I1).
+ */
+export async function look(ports: LookPorts, config: Config, memory: Memory): Promise<Assessment> {
+  const known = await learn(ports, config, forgetRemoved(memory, ports.health.removed ?? new Set()));
+  const health = await ports.health.watch(listWatched(known, config));
+  return assess({ ...known, health }, config);
+}
+
+interface Known {
+  readonly observation: Observation;
+  readonly memory: Memory;
+}
+
+/** What the kernel shows and the API says. */
+async function learn(
+  { kernel, askProxyMode, api }: LookPorts,
+  config: Config,
+  memory: Memory,
+): Promise<Known> {
+  const [reading, asked] = await Promise.all([
+    kernel.read(everything),
+    config.proxyMode === 'auto' ? askProxyMode() : null,
+  ]);
+  const observe = (view: ApiView | null) =>
+    interpret(reading, asked, addClusterIps(config, view), memory.backend);
+  const first = { observation: observe(memory.api), memory };
+  const { endpoints, localAddresses } = listWatched(first, config);
+  const view = await api.consult({
+    endpoints: sortEndpoints([...endpoints, ...config.endpoints]),
+    localAddresses,
+  });
+  if (view === null) return first;
+  const isSame = JSON.stringify(view.clusterIps) === JSON.stringify(memory.api?.clusterIps ?? {});
+  return { observation: isSame ? first.observation : observe(view), memory: { ...memory, api: view } };
+}
+
+/** `--cluster-ip` is for where it cannot be read. */
+function addClusterIps(config: Config, view: ApiView | null): Config {
+  return { ...config, clusterIps: { ...view?.clusterIps, ...config.clusterIps } };
+}
+
+function listWatched({ observation, memory }: Known, config: Config): Watched {
+  const found = config.vips.map((vip) => findCandidates(vip, observation, config, memory));
+  return {
+    endpoints: sortEndpoints(found.flatMap(({ value }) => value)),
+    reserve: sortEndpoints(found.flatMap(({ reserve }) => reserve)),
+    own: sortEndpoints(found.flatMap(({ own }) => own ?? [])),
+    live: sortEndpoints(found.flatMap(({ isLive, value }) => (isLive ? value : []))),
+    localAddresses: new Set(observation.addresses.map(({ address }) => address)),
+    inUse: families.flatMap((family) => listWritten(family, observation, config.vips)),
+  };
+}
+
+/** Writes a plan, one transaction after the other; the first that fails ends it. */
+export async function applyPlan(kernel: Kernel, { transactions }: Plan): Promise<void> {
+  for (const transaction of transactions) await kernel.apply(transaction);
+}

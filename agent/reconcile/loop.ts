@@ -1,0 +1,249 @@
+/**
+ * The loop: triggers, settle, observe, decide, plan, apply, verify.
+ *
+ * Goal: the rules are right a moment after anything changed, and a quiet host costs nothing.
+ * Tension: a trigger says little (the generation moves for every write on the host, also ours), kube-proxy makes
+ * its changes in bursts, and somebody else may want other rules than we do.
+ * Compromise: a trigger is only a hint to look (turns.ts says when), and a look is always the whole cycle. A write
+ * is verified by the next look at once. Repairs draw on a budget (I9). Only a death cannot wait for a look: it is answered from what the last one saw.
+ */
+import { type Clock } from '../../lib/control/clock.ts';
+import { type Watch } from '../../lib/kernel/port.ts';
+import { type Assessment, assess, isUndecided } from '../decide/assess.ts';
+import { type Config } from '../../config/config.ts';
+import { toNotConverging } from './converge.ts';
+import { FlowResets } from './flow-resets.ts';
+import { type Urgency } from '../health/urgency.ts';
+import { type HealthView } from '../health/usable.ts';
+import { UnverifiedWrites } from './tool-renderings.ts';
+import { judgeServing, type ServingPorts } from '../keepalived/judge-serving.ts';
+import { applyPlan, type HealthSource, look, type LookPorts } from './look.ts';
+import { type Cause, type LoopCause, type LoopObserver } from '../report/loop-observer.ts';
+import { type LastingMemory, type Memory } from '../observe/memory.ts';
+import { type Observation } from '../observe/observe.ts';
+import { type Plan } from '../decide/plan.ts';
+import { Retries } from './retries.ts';
+import { type Requeue, tickMs, TriggerQueue } from '../../lib/control/trigger-queue.ts';
+import { WriteBudget } from './write-budget.ts';
+import { switchOnForwarding } from './switch-forwarding.ts';
+
+/** What the loop needs of the world. */
+export interface LoopPorts extends LookPorts, ServingPorts {
+  readonly clock: Clock;
+  readonly health: HealthSource & { readonly view: HealthView; readonly departed?: HealthView };
+  readonly report: LoopObserver;
+  /** Keeps the apiservers that a look leaves in memory, for the next process. */
+  readonly keeper: { keep(known: LastingMemory): void };
+  /** Tells keepalived whether this node can serve. */
+  readonly serving: { keep(isServing: boolean): void };
+}
+
+/** What a loop has done so far. */
+export interface Activity {
+  readonly writes: number;
+  readonly lookedAt: number | null;
+  /** For how long the look under way has lasted, or the next one is overdue: 0 while all goes well. */
+  readonly behindMs: number;
+}
+
+/** When a second equal look decides (the bypass), it comes this soon. */
+const confirmMs = 500;
+
+/** A tool may need two writes until its print is known, see integrity.ts. */
+const maxUnverifiedWrites = 3;
+
+/** Nobody waits for the others. */
+const awaited: readonly LoopCause[] = ['start', 'verify', 'health'];
+
+/** None follows a look that was under way at the end: whom it would meet nobody probes any more, so nothing comes of it. */
+const lastLook: Requeue<LoopCause> = { cause: 'tick', delayMs: tickMs };
+
+/** Keeps the rules right until stopped. Not to be started twice. */
+export class Loop {
+  readonly #ports: LoopPorts;
+  readonly #config: Config;
+  readonly #queue: TriggerQueue<LoopCause>;
+  #memory: Memory;
+  readonly #budget: WriteBudget;
+  readonly #unverified = new UnverifiedWrites();
+  readonly #retries = new Retries();
+  #watch: Watch | null = null;
+  #isStopped = false;
+  /** What the last look saw; null when it may have been written to since. */
+  #seen: Observation | null = null;
+  #writing: Promise<void> | null = null;
+  #writes = 0;
+  #lookedAt: number | null = null;
+  #urgent: Promise<void> | null = null;
+  readonly #flows: FlowResets;
+
+  /** `memory` is what it begins with. */
+  constructor(ports: LoopPorts, config: Config, memory: Memory) {
+    this.#ports = ports;
+    this.#memory = memory;
+    this.#config = config;
+    this.#flows = new FlowResets(ports);
+    this.#budget = new WriteBudget(ports.clock);
+    this.#queue = new TriggerQueue({ clock: ports.clock, awaited, look: (causes) => this.#look(causes) });
+  }
+
+  /** Starts to watch and to look. */
+  start(): void {
+    this.#watch = this.#ports.kernel.watch((trigger) => {
+      this.#queue.trigger(trigger);
+    });
+    this.#queue.requeueAfter('start', 0);
+    // What changed between the first look and the watch's own first look was seen by neither.
+    void this.#watch.ready.then(() => {
+      this.#queue.requeueAfter('start', 0);
+    });
+  }
+
+  /** To be called when an apiserver's health has changed. */
+  hear(urgency: Urgency): void {
+    this.#flows.heed();
+    if (urgency === 'calm') {
+      this.#queue.requeueAfter('health', 0);
+      return;
+    }
+    // One after the other: a second death may come while the first one is written.
+    const urgent = (this.#urgent ?? Promise.resolve())
+      .then(() => this.#actAtOnce())
+      .then((isAnswered) => {
+        if (this.#urgent === urgent) this.#urgent = null;
+        if (isAnswered) this.#queue.requeueAfter('health', 0);
+        else this.#queue.press('health');
+      });
+    this.#urgent = urgent;
+  }
+
+  /** To be called when the Kubernetes API says something else than before. */
+  heed(): void {
+    this.#queue.trigger('api');
+  }
+
+  /** Times are of its Clock; null before the first look. */
+  get activity(): Activity {
+    return { writes: this.#writes, lookedAt: this.#lookedAt, behindMs: this.#queue.behindMs };
+  }
+
+  /** Ends after the write and the reset under way, if any; nothing else comes of a look under way. The rules stay (I8). */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    await Promise.all([this.#queue.stop(), this.#watch?.close(), this.#flows.stop()]);
+    await this.#urgent;
+  }
+
+  async #look(causes: readonly Cause[]): Promise<Requeue<LoopCause>> {
+    const writes = this.#writes;
+    const started = this.#ports.clock.now();
+    try {
+      const assessment = await look(this.#ports, this.#config, this.#memory);
+      const isServing = await judgeServing(this.#ports, assessment);
+      await this.#urgent;
+      if (this.#isStopped) return lastLook;
+      // What was read is older than what was written meanwhile.
+      if (this.#writes !== writes) return { cause: 'verify', delayMs: 0 };
+      this.#ports.serving.keep(isServing);
+      const next = await this.#follow(assessment, { causes, started });
+      this.#retries.succeed();
+      return next;
+    } catch (error) {
+      return this.#isStopped && this.#writes === writes ? lastLook : this.#fail(error);
+    }
+  }
+
+  /** All that comes of a look that succeeded. */
+  async #follow(
+    assessment: Assessment,
+    { causes, started }: { readonly causes: readonly Cause[]; readonly started: number },
+  ): Promise<Requeue<LoopCause>> {
+    this.#seen = assessment.observation;
+    this.#lookedAt = this.#ports.clock.now();
+    this.#ports.report.looked(assessment, this.#lookedAt - started);
+    const hasLearnt = this.#remember(assessment);
+    this.#ports.keeper.keep(this.#memory);
+    if (await this.#switchOn(assessment)) return { cause: 'verify', delayMs: 0 };
+    if (this.#isStopped) return lastLook;
+    // What was learnt just now can make this very plan needless.
+    return hasLearnt ? { cause: 'verify', delayMs: 0 } : await this.#act(assessment, causes);
+  }
+
+  /** Answers whether a print of the tool was learnt. */
+  #remember({ memory, plan }: Assessment): boolean {
+    this.#memory = this.#unverified.learn(memory, plan);
+    return this.#memory !== memory;
+  }
+
+  /** Answers whether the look is void by that. */
+  async #switchOn({ missingSwitches }: Assessment): Promise<boolean> {
+    const ports = { ...this.#ports, budget: this.#budget };
+    const memory = await switchOnForwarding(ports, missingSwitches, this.#memory, this.#config);
+    this.#memory = memory ?? this.#memory;
+    return memory !== null;
+  }
+
+  async #act(assessment: Assessment, causes: readonly Cause[]): Promise<Requeue<LoopCause>> {
+    const { report } = this.#ports;
+    if (assessment.plan.transactions.length === 0) {
+      this.#unverified.forget();
+      this.#queue.recordOutcome(true);
+      report.inSync(assessment);
+      this.#flows.hold(assessment.decisions);
+      return { cause: 'tick', delayMs: isUndecided(assessment) ? confirmMs : tickMs };
+    }
+    this.#queue.recordOutcome(false);
+    // What was written before was wanted otherwise then: that it did not stay says nothing.
+    if (this.#budget.isNew(assessment.decisions)) this.#unverified.forget();
+    const waitMs = this.#budget.take(assessment.decisions);
+    if (waitMs > 0) {
+      report.fight(assessment.plan, waitMs);
+      return { cause: 'tick', delayMs: waitMs };
+    }
+    if (this.#unverified.count >= maxUnverifiedWrites) throw toNotConverging(assessment.plan);
+    report.drift(assessment, causes);
+    await this.#write(assessment.plan);
+    return { cause: 'verify', delayMs: 0 };
+  }
+
+  /** One write at a time; what was seen before it counts no longer. */
+  async #write(plan: Plan): Promise<void> {
+    this.#seen = null;
+    this.#writes += 1;
+    this.#writing = applyPlan(this.#ports.kernel, plan).finally(() => (this.#writing = null));
+    await this.#writing;
+    this.#unverified.add();
+    this.#ports.report.written();
+  }
+
+  /** The way from a death to the kernel: decided on what was last seen, and looked at afterwards. Answers whether the next look may take its time. */
+  async #actAtOnce(): Promise<boolean> {
+    const { health, report } = this.#ports;
+    await this.#writing?.catch(() => undefined);
+    if (this.#isStopped || this.#seen === null) return false;
+    const basis = { observation: this.#seen, health: health.view, memory: this.#memory };
+    const assessment = assess(basis, this.#config);
+    const { decisions, plan, memory } = assessment;
+    if (plan.transactions.length > 0) {
+      if (this.#budget.take(decisions) > 0) return true;
+      this.#memory = memory;
+      report.drift(assessment, ['health']);
+      const isWritten = await this.#write(plan).then(
+        () => true,
+        () => false,
+      );
+      // The look that follows tries again, and says what is wrong.
+      if (!isWritten) return false;
+    }
+    this.#flows.hold(decisions);
+    return true;
+  }
+
+  #fail(error: unknown): Requeue<LoopCause> {
+    this.#unverified.forget();
+    this.#queue.recordOutcome(true);
+    const { delayMs, isWorthALine } = this.#retries.fail(error);
+    if (isWorthALine) this.#ports.report.failure(error, this.#queue.waitMs('retry', delayMs));
+    return { cause: 'retry', delayMs };
+  }
+}

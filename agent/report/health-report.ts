@@ -1,0 +1,89 @@
+import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
+import { formatAge } from '../../lib/text/age.ts';
+import { type EventReason } from '../../lib/telemetry/reasons.ts';
+import { type EventRecorder } from '../../lib/telemetry/recorder.ts';
+import { type Logger } from '../../lib/telemetry/logger.ts';
+import { type DepartureReport } from '../health/departures.ts';
+import { type EndpointHealth, type Suspicion } from '../health/endpoint-health.ts';
+
+/**
+ * What became of one apiserver's health, as log lines: one for each fall and return, the steps between only at level
+ * debug. Falls and returns become events too.
+ */
+export class HealthReport implements DepartureReport {
+  readonly #logger: Logger;
+  readonly #events: EventRecorder;
+  readonly #endpointToFall = new Map<string, number>();
+  readonly #suspected = new Set<string>();
+
+  constructor(logger: Logger, events: EventRecorder) {
+    this.#logger = logger;
+    this.#events = events;
+  }
+
+  /** After any change of a state or suspicion. */
+  say(before: EndpointHealth, after: EndpointHealth): void {
+    if (before.state !== after.state) this.#sayState(before, after);
+    if (before.suspicion === null && after.suspicion !== null) this.#saySuspicion(after, after.suspicion);
+    if (before.suspicion !== null && after.suspicion === null) this.#sayCleared(after);
+  }
+
+  /** One is listed no more: what comes when it is again is a new story. */
+  forget({ endpoint }: EndpointHealth): void {
+    const name = formatEndpoint(endpoint);
+    this.#endpointToFall.delete(name);
+    if (this.#suspected.delete(name) && this.#suspected.size === 0)
+      this.#logger.info(`${name} is listed no more; no other apiserver looks bad`);
+  }
+
+  departed(endpoint: Endpoint, connections: number): void {
+    const [noun, pronoun] = connections === 1 ? ['connection', 'that ends'] : ['connections', 'those end'];
+    this.#logger.info(
+      `${formatEndpoint(endpoint)} is not listed and has ${connections} ${noun} open: it is probed until ${pronoun}`,
+    );
+  }
+
+  ended(text: string): void {
+    this.#logger.debug(`${text} is not probed any more for the sake of its connections`);
+  }
+
+  /** What makes one look bad makes others: the first is told, and the end when none is left. */
+  #saySuspicion({ endpoint }: EndpointHealth, { reason }: Suspicion): void {
+    const name = formatEndpoint(endpoint);
+    this.#logger[this.#suspected.size === 0 ? 'warn' : 'debug'](`${name}: ${reason}; it stays in use`);
+    this.#suspected.add(name);
+  }
+
+  #sayCleared({ endpoint, state }: EndpointHealth): void {
+    const name = formatEndpoint(endpoint);
+    this.#suspected.delete(name);
+    if (state !== 'ready') return;
+    this.#logger[this.#suspected.size === 0 ? 'info' : 'debug'](`${name} answers as it should again`);
+  }
+
+  #sayState(before: EndpointHealth, { endpoint, state, reason, since }: EndpointHealth): void {
+    const name = formatEndpoint(endpoint);
+    const fellAt = this.#endpointToFall.get(name);
+    if (before.state === 'ready') this.#endpointToFall.set(name, since);
+    if (state === 'ready') {
+      this.#endpointToFall.delete(name);
+      const age = fellAt === undefined ? '' : ` again after ${formatAge(since - fellAt)}`;
+      const line = `${name} is ready${age} (${reason})`;
+      this.#logger.info(line);
+      this.#events.record('ApiserverReady', line);
+      return;
+    }
+    const line = `${name} is ${state}: ${reason}`;
+    if (state === 'warming' || (before.state !== 'ready' && state === 'draining')) {
+      this.#logger.debug(line);
+      return;
+    }
+    this.#logger.info(line);
+    this.#events.record(fallToReason[state], line);
+  }
+}
+
+const fallToReason: Readonly<Record<'dead' | 'draining', EventReason>> = {
+  dead: 'ApiserverDead',
+  draining: 'ApiserverDraining',
+};

@@ -1,0 +1,113 @@
+import { type Endpoint, formatEndpoint, parseEndpoint, sortEndpoints } from '../../lib/address/endpoint.ts';
+import { type KeepalivedView } from '../../lib/keepalived/find.ts';
+import { type Assessment } from '../decide/assess.ts';
+import { type Decision } from '../decide/decide.ts';
+import { type HealthState } from '../health/endpoint-health.ts';
+import { type AgentActivity } from '../http/agent-activity.ts';
+import { type AgentInfo } from '../http/presence.ts';
+import { type VrrpState, nameInstance } from '../keepalived/notices.ts';
+import { describeDrift } from '../decide/plan.ts';
+
+/** One apiserver as a VIP sees it. */
+export interface BackendStatus {
+  readonly endpoint: Endpoint;
+  readonly isLocal: boolean;
+  readonly state: HealthState;
+  /** One phrase for people; empty where there is nothing to say. */
+  readonly reason: string;
+  /** For how long the running agent has found it so; null without an agent. */
+  readonly forMs: number | null;
+  /** How many established connections of the VIP it has through this node; null where they cannot be counted. */
+  readonly flows: number | null;
+}
+
+/** One VIP on this host. */
+export interface VipStatus {
+  readonly decision: Decision;
+  readonly isHeld: boolean;
+  readonly backends: readonly BackendStatus[];
+  readonly keepalived: KeepalivedView;
+  /** What state keepalived has told the agent that its instance is in, and for how long; null where it was not heard. */
+  readonly vrrp: { readonly state: VrrpState; readonly forMs: number } | null;
+}
+
+/** All that `vipnat status` tells. */
+export interface HostStatus {
+  readonly assessment: Assessment;
+  readonly agent: AgentInfo | null;
+  readonly activity: AgentActivity | null;
+  readonly vips: readonly VipStatus[];
+}
+
+/** What was found beside the assessment. */
+export interface StatusFindings {
+  readonly agent: AgentInfo | null;
+  readonly activity: AgentActivity | null;
+  /** By VIP text: what each backend has, or null. */
+  readonly flows: ReadonlyMap<string, ReadonlyMap<string, number> | null>;
+  /** By VIP address. */
+  readonly keepalived: ReadonlyMap<string, KeepalivedView>;
+}
+
+/** Puts together what was found. Pure. */
+export function toHostStatus(assessment: Assessment, findings: StatusFindings): HostStatus {
+  const { agent, activity } = findings;
+  const { addresses } = assessment.observation;
+  const vips = assessment.decisions.map((decision): VipStatus => {
+    const { vip } = decision;
+    return {
+      decision,
+      isHeld: addresses.some(({ address }) => address === vip.address),
+      backends: listBackends(decision, assessment, findings),
+      keepalived: findings.keepalived.get(vip.address) ?? { isRunning: false, instance: null },
+      vrrp: activity?.keepalived?.[nameInstance(vip.address)] ?? null,
+    };
+  });
+  return { assessment, agent, activity, vips };
+}
+
+/** Whether a keepalived is seen on this host, or has told the agent of the VIP's instance. */
+export function isKeepalivedSeen({ keepalived, vrrp }: VipStatus): boolean {
+  return vrrp !== null || keepalived.isRunning;
+}
+
+/**
+ * The state of a VIP's instance: as keepalived says, else MASTER where the VIP is on this host beside a keepalived. Null
+ * where neither is known: a VIP that is not here can mean BACKUP, FAULT or STOP.
+ */
+export function toVrrpState({ isHeld, keepalived, vrrp }: VipStatus): VrrpState | null {
+  if (vrrp !== null) return vrrp.state;
+  return keepalived.isRunning && isHeld ? 'MASTER' : null;
+}
+
+/** Whether something needs a person: a VIP is not balanced, or the rules are not as they should be. */
+export function isInTrouble({ assessment }: HostStatus): boolean {
+  return (
+    assessment.decisions.some(({ way }) => way === 'passthrough') ||
+    describeDrift(assessment.plan).length > 0 ||
+    assessment.missingSwitches.length > 0
+  );
+}
+
+/** Also those that get no new connections. */
+function listBackends(
+  { vip, backends }: Decision,
+  { health, observation }: Assessment,
+  { activity, flows }: StatusFindings,
+): BackendStatus[] {
+  const probed = [...health.keys()].map((text) => parseEndpoint(text)).filter((one) => one !== null);
+  const known = [...backends, ...probed].filter(({ family }) => family === vip.family);
+  const counts = flows.get(formatEndpoint(vip)) ?? null;
+  return sortEndpoints(known).map((endpoint) => {
+    const text = formatEndpoint(endpoint);
+    const { state, reason, doubt = '' } = health.get(text) ?? { state: 'ready' as const, reason: '' };
+    return {
+      endpoint,
+      isLocal: observation.addresses.some(({ address }) => address === endpoint.address),
+      state,
+      reason: state === 'ready' ? doubt : reason,
+      forMs: activity?.apiservers[text]?.forMs ?? null,
+      flows: counts === null ? null : (counts.get(text) ?? 0),
+    };
+  });
+}

@@ -1,0 +1,241 @@
+import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
+import { findErrorCode, VipnatError } from '../../lib/text/errors.ts';
+import { type Clock } from '../../lib/control/clock.ts';
+import { isOutdated } from '../../lib/netfilter/rules/drift.ts';
+import { type Assessment } from '../decide/assess.ts';
+import { type Decision } from '../decide/decide.ts';
+import { describeWay } from '../decide/describe.ts';
+import { type EventReason } from '../../lib/telemetry/reasons.ts';
+import { type EventRecorder } from '../../lib/telemetry/recorder.ts';
+import { Fight } from './fight.ts';
+import { type MissingSwitch } from '../decide/missing-switches.ts';
+import { type Logger } from '../../lib/telemetry/logger.ts';
+import { type Cause, type LoopObserver } from './loop-observer.ts';
+import { describeDrift, type Plan } from '../decide/plan.ts';
+
+interface Pending {
+  readonly since: number;
+  readonly drift: readonly string[];
+  readonly isRepair: boolean;
+  readonly causes: readonly Cause[];
+  readonly tookMs: number | null;
+}
+
+/**
+ * What the loop has to say, as log lines: one for each change, with its cause and reason, one for each kind of
+ * trouble however long it lasts, and nothing while in sync (I7). What people shall hear of who read no logs becomes an
+ * event too.
+ */
+export class Report implements Omit<LoopObserver, 'listeningRead'> {
+  readonly #logger: Logger;
+  readonly #clock: Clock;
+  readonly #events: EventRecorder;
+  readonly #vipToState = new Map<string, string>();
+  readonly #vipToHeld = new Map<string, boolean>();
+  #pending: Pending | null = null;
+  /** The ways that rules were last written for, or found in sync with. */
+  #wanted = '';
+  readonly #fight: Fight;
+  #flowProblem = '';
+  #forwardingProblem = '';
+  readonly #refused = new Set<string>();
+  #failure: { readonly text: string; readonly since: number } | null = null;
+
+  constructor(logger: Logger, clock: Clock, events: EventRecorder) {
+    this.#logger = logger;
+    this.#clock = clock;
+    this.#events = events;
+    this.#fight = new Fight({ logger, clock, events });
+  }
+
+  /** Whether somebody keeps undoing our rules, or switching forwarding off. */
+  get isFighting(): boolean {
+    return this.#fight.isOn;
+  }
+
+  looked({ refused }: Assessment): void {
+    this.#sayRefused(refused);
+  }
+
+  drift({ plan, decisions }: Assessment, causes: readonly Cause[]): void {
+    const drifts = plan.tables.flatMap((table) => table.drift);
+    const wanted = decisions.map(describeWay).join();
+    // What was written for other decisions is nobody's interference, also when these turn back before the next look.
+    const isAsBefore = wanted === this.#wanted;
+    this.#wanted = wanted;
+    this.#pending ??= {
+      since: this.#clock.now(),
+      drift: describeDrift(plan),
+      isRepair: isAsBefore && drifts.some((drift) => !isOutdated(drift)),
+      causes,
+      tookMs: null,
+    };
+  }
+
+  /** What it took is told when a look has found it good. */
+  written(): void {
+    if (this.#pending === null) return;
+    this.#pending = { ...this.#pending, tookMs: this.#clock.now() - this.#pending.since };
+  }
+
+  inSync(assessment: Assessment): void {
+    this.#endFailure();
+    this.#wanted = assessment.decisions.map(describeWay).join();
+    const hasNewWay = this.#sayWays(assessment);
+    this.#sayHolder(assessment);
+    if (this.#pending !== null && !hasNewWay) this.#sayRepair(this.#pending);
+    this.#pending = null;
+    this.#fight.endAfterPeace();
+  }
+
+  /** One loud line until it is over. */
+  fight(plan: Plan, waitMs: number): void {
+    const [first = 'our rules change'] = describeDrift(plan);
+    this.#fight.goOn(
+      `somebody keeps undoing our rules: ${first}`,
+      `From now on one repair in ${Math.ceil(waitMs / 1000)} s; find the other program that writes them`,
+      { drift: describeDrift(plan) },
+    );
+  }
+
+  /** Said once while it stays the same. */
+  failure(error: unknown, retryMs: number): void {
+    const text = error instanceof Error ? error.message : String(error);
+    if (this.#failure?.text === text) return;
+    this.#failure = { text, since: this.#failure?.since ?? this.#clock.now() };
+    const details =
+      error instanceof VipnatError && error.details !== undefined ? { details: error.details } : {};
+    this.#logger.error(`${text} (the last good rules stay; next try in ${retryMs} ms)`, {
+      code: findErrorCode(error),
+      ...details,
+    });
+    this.#events.record('AgentFailing', text);
+  }
+
+  flowsReset(vip: Endpoint, backend: Endpoint, count: number): void {
+    this.#logger.info(
+      `reset what hung on ${formatEndpoint(backend)}: ${count} conntrack entr${count === 1 ? 'y' : 'ies'} of ${formatEndpoint(vip)}`,
+    );
+  }
+
+  flowsNotReset(error: unknown): void {
+    const text = error instanceof Error ? error.message : String(error);
+    if (this.#flowProblem === text) return;
+    this.#flowProblem = text;
+    this.#logger.warn(
+      `${text}; connections that hang on a dead apiserver wait for the next try, or for their clients' time limits`,
+      { code: findErrorCode(error) },
+    );
+  }
+
+  switchedOn({ name, advertised }: MissingSwitch): void {
+    this.#forwardingProblem = '';
+    this.#fight.noteRepair();
+    if (this.#fight.isOn) return;
+    this.#logger.warn(`${name} was 0, and is 1 now: what is balanced has to be forwarded`);
+    if (advertised.length === 0) return;
+    this.#logger.warn(`accept_ra of ${advertised.join(', ')} is 2 now: the default route stays`);
+  }
+
+  /** One loud line until it is over. */
+  contested({ name }: MissingSwitch, waitMs: number): void {
+    this.#fight.goOn(
+      `somebody keeps switching ${name} off`,
+      `From now on vipnat tries again in ${Math.ceil(waitMs / 1000)} s, and the VIP is left to its holder until then; find the other program that writes it`,
+    );
+  }
+
+  notSwitched({ message, code }: VipnatError): void {
+    if (this.#forwardingProblem === message) return;
+    this.#forwardingProblem = message;
+    this.#logger.error(message, { code });
+  }
+
+  changed(isServing: boolean): void {
+    const line = isServing
+      ? 'this node can serve again, and may take the VIP'
+      : 'this node can serve neither balanced nor by itself: keepalived is told to leave the VIP';
+    this.#logger[isServing ? 'info' : 'warn'](line);
+    this.#events.record(isServing ? 'CanServe' : 'CannotServe', line);
+  }
+
+  notWritten({ message, code }: VipnatError): void {
+    this.#logger.warn(message, { code });
+  }
+
+  /** Who was named as an apiserver and is not used as one: each is said once. */
+  #sayRefused(sentences: readonly string[]): void {
+    for (const sentence of sentences) {
+      if (this.#refused.has(sentence)) continue;
+      this.#refused.add(sentence);
+      this.#logger.warn(sentence);
+    }
+  }
+
+  #endFailure(): void {
+    if (this.#failure === null) return;
+    this.#logger.info(`works again after ${this.#ageOf(this.#failure.since)}`);
+    this.#failure = null;
+    this.#events.record('AgentRecovered', 'vipnat works again');
+  }
+
+  /** Answers whether any VIP goes another way than before. */
+  #sayWays({ decisions }: Assessment): boolean {
+    let hasNewWay = false;
+    for (const decision of decisions) {
+      const vip = formatEndpoint(decision.vip);
+      const state = describeWay(decision);
+      const before = this.#vipToState.get(vip);
+      if (before === state) continue;
+      hasNewWay = true;
+      this.#vipToState.set(vip, state);
+      const took = this.#pending === null ? '' : ` (${this.#timeTaken(this.#pending)})`;
+      const change = before === undefined ? state : `${before.split(' ')[0] ?? ''} -> ${state}`;
+      const line = `${vip} ${change}: ${decision.reason}`;
+      this.#logger[decision.way === 'passthrough' ? 'warn' : 'info'](`${line}${took}`);
+      this.#events.record(chooseReason(decision), line);
+    }
+    return hasNewWay;
+  }
+
+  #sayHolder({ observation, decisions }: Assessment): void {
+    for (const { vip } of decisions) {
+      const isHeld = observation.addresses.some(({ address }) => address === vip.address);
+      const before = this.#vipToHeld.get(vip.address);
+      this.#vipToHeld.set(vip.address, isHeld);
+      if (before === isHeld || (before === undefined && !isHeld)) continue;
+      this.#logger.info(
+        isHeld ? `this node holds ${vip.address}` : `this node no longer holds ${vip.address}`,
+      );
+    }
+  }
+
+  #sayRepair(pending: Pending): void {
+    const { drift, isRepair, causes } = pending;
+    if (isRepair) this.#fight.noteRepair();
+    const [first = 'rules', ...more] = drift;
+    const rest = more.length === 0 ? '' : ` and ${more.length} more`;
+    const what = `${isRepair ? 'repaired' : 'brought up to date'}: ${first}${rest}`;
+    this.#logger[isRepair ? 'warn' : 'info'](`${what} (${this.#timeTaken(pending)})`, { drift, causes });
+    if (isRepair) this.#events.record('RulesRepaired', what);
+  }
+
+  #timeTaken({ since, tookMs }: Pending): string {
+    return formatDuration(tookMs ?? this.#clock.now() - since);
+  }
+
+  #ageOf(since: number): string {
+    return formatDuration(this.#clock.now() - since);
+  }
+}
+
+/** A way that is not the one for healthy hosts is a warning. */
+function chooseReason({ way, isBypass }: Decision): EventReason {
+  if (way === 'passthrough') return 'NotBalanced';
+  return isBypass ? 'Bypassing' : 'WayChosen';
+}
+
+/** `180 ms`, `16 s`. */
+function formatDuration(ms: number): string {
+  return ms < 10_000 ? `${Math.round(ms)} ms` : `${Math.round(ms / 1000)} s`;
+}

@@ -1,0 +1,77 @@
+import { type Endpoint } from '../../lib/address/endpoint.ts';
+import { type VipnatError } from '../../lib/text/errors.ts';
+import { type MissingSwitch } from '../decide/missing-switches.ts';
+import { type Assessment } from '../decide/assess.ts';
+import { type ListeningReport } from '../keepalived/judge-serving.ts';
+import { type ServingReport } from '../keepalived/serving-keeper.ts';
+import { type Plan } from '../decide/plan.ts';
+import { type OwnCause } from '../../lib/control/trigger-queue.ts';
+import { type Trigger } from '../../lib/kernel/port.ts';
+
+/** Why the loop looks: a trigger, the first look, the check of an own write, an apiserver's health, or the Kubernetes API. */
+export type LoopCause = Trigger | 'start' | 'verify' | 'health' | 'api';
+
+/** Why a look was taken: one of LoopCause, the slow tick, or a look before it that failed. */
+export type Cause = LoopCause | OwnCause;
+
+/** Who is told of what the loop does: the log, the metrics, whoever remembers it. */
+export interface LoopObserver extends FlowReport, ForwardingReport, ListeningReport, ServingReport {
+  /** After a look that succeeded, before anything is done about it. */
+  looked(assessment: Assessment, tookMs: number): void;
+  /** Before a write: what it is for. */
+  drift(assessment: Assessment, causes: readonly Cause[]): void;
+  /** After a write. */
+  written(): void;
+  /** After a look that found nothing to do. */
+  inSync(assessment: Assessment): void;
+  /** Instead of a write, when the budget for repairs is spent: for so long. */
+  fight(plan: Plan, waitMs: number): void;
+  /** After a look or write that failed. */
+  failure(error: unknown, retryMs: number): void;
+}
+
+/** Tells several of everything, in their order; each hears what it has a method for. */
+export function tellAll(observers: readonly Partial<LoopObserver>[]): LoopObserver {
+  const tell =
+    <Name extends keyof LoopObserver>(name: Name) =>
+    (...words: Parameters<LoopObserver[Name]>) => {
+      for (const observer of observers) {
+        const hear = observer[name] as ((...said: unknown[]) => void) | undefined;
+        hear?.apply(observer, words);
+      }
+    };
+  return {
+    looked: tell('looked'),
+    drift: tell('drift'),
+    written: tell('written'),
+    inSync: tell('inSync'),
+    fight: tell('fight'),
+    failure: tell('failure'),
+    flowsReset: tell('flowsReset'),
+    flowsNotReset: tell('flowsNotReset'),
+    switchedOn: tell('switchedOn'),
+    contested: tell('contested'),
+    notSwitched: tell('notSwitched'),
+    changed: tell('changed'),
+    notWritten: tell('notWritten'),
+    listeningRead: tell('listeningRead'),
+  };
+}
+
+/** Who is told of what became of connections that hung. */
+export interface FlowReport {
+  /** Connections to a VIP were reset that hung on a dead apiserver: at least one. */
+  flowsReset(vip: Endpoint, backend: Endpoint, count: number): void;
+  /** They could not be, for the first time in a row. It is tried again. */
+  flowsNotReset(error: unknown): void;
+}
+
+/** Who is told of what became of switching. */
+export interface ForwardingReport {
+  /** It was off, and is on. */
+  switchedOn(missing: MissingSwitch): void;
+  /** It is off again, and stays so for this long: somebody switches it off all the time. */
+  contested(missing: MissingSwitch, waitMs: number): void;
+  /** It is off and stays so. */
+  notSwitched(problem: VipnatError): void;
+}

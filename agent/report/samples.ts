@@ -1,0 +1,101 @@
+import { formatEndpoint } from '../../lib/address/endpoint.ts';
+import { type Assessment } from '../decide/assess.ts';
+import { type Decision, ways } from '../decide/decide.ts';
+import { type EndpointHealth, healthStates } from '../health/endpoint-health.ts';
+import { type LabelsOf, type SampledName, type Sample } from '../../lib/telemetry/catalogue.ts';
+
+/** What an agent is like at a moment. Times are of day. */
+export interface AgentState {
+  /** The last look that succeeded, and when; null before the first. */
+  readonly look: { readonly assessment: Assessment; readonly at: Date } | null;
+  readonly apiservers: readonly EndpointHealth[];
+  readonly isFighting: boolean;
+  /** Whether the Kubernetes API is followed, and since when; null without credentials. */
+  readonly api: { readonly isFollowed: boolean; readonly since: Date } | null;
+  readonly keepalived: { readonly isServing: boolean; readonly isTold: boolean };
+  /** Whether the apiservers could be kept for the next start, the last time that was tried. */
+  readonly isSaved: boolean;
+}
+
+/** What a process is like at a moment. */
+export interface ProcessState {
+  readonly version: string;
+  readonly nodeVersion: string;
+  readonly startedAt: Date;
+  readonly cpuSeconds: number;
+  readonly residentBytes: number;
+}
+
+/** All that is read from the state. Pure. */
+export function listSamples(state: AgentState, process: ProcessState): Sample[] {
+  const { look, api, keepalived } = state;
+  return [
+    ...listProcessSamples(process),
+    ...(look === null ? [] : listLookSamples(look.assessment, look.at, keepalived)),
+    sample('vipnat_fight', {}, state.isFighting),
+    sample('vipnat_state_file_current', {}, state.isSaved),
+    ...state.apiservers.flatMap(listApiserverSamples),
+    ...(api === null
+      ? []
+      : [
+          sample('vipnat_api_followed', {}, api.isFollowed),
+          sample('vipnat_api_followed_change_timestamp_seconds', {}, toSeconds(api.since)),
+        ]),
+  ];
+}
+
+function listProcessSamples({ version, nodeVersion, ...rest }: ProcessState): Sample[] {
+  return [
+    sample('vipnat_build_info', { version, node_version: nodeVersion }, 1),
+    sample('process_start_time_seconds', {}, toSeconds(rest.startedAt)),
+    sample('process_cpu_seconds_total', {}, rest.cpuSeconds),
+    sample('process_resident_memory_bytes', {}, rest.residentBytes),
+  ];
+}
+
+function listLookSamples(
+  { plan, missingSwitches, decisions, observation }: Assessment,
+  at: Date,
+  { isServing, isTold }: AgentState['keepalived'],
+): Sample[] {
+  const differences = plan.tables.reduce((sum, { drift }) => sum + drift.length, 0);
+  const addresses = new Set(observation.addresses.map(({ address }) => address));
+  return [
+    sample('vipnat_last_look_timestamp_seconds', {}, toSeconds(at)),
+    sample('vipnat_rules_in_sync', {}, plan.transactions.length === 0 && missingSwitches.length === 0),
+    sample('vipnat_rule_differences', {}, differences),
+    ...decisions.flatMap((decision) => listVipSamples(decision, addresses)),
+    sample('vipnat_can_serve', {}, isServing),
+    sample('vipnat_track_file_current', {}, isTold),
+  ];
+}
+
+function listVipSamples(decision: Decision, addresses: ReadonlySet<string>): Sample[] {
+  const vip = formatEndpoint(decision.vip);
+  return [
+    ...ways.map((way) => sample('vipnat_vip_way', { vip, way }, decision.way === way)),
+    sample('vipnat_vip_bypass', { vip }, decision.isBypass),
+    sample('vipnat_vip_held', { vip }, addresses.has(decision.vip.address)),
+    sample('vipnat_vip_apiservers', { vip }, decision.backends.length),
+  ];
+}
+
+function listApiserverSamples({ endpoint, state: current, suspicion }: EndpointHealth): Sample[] {
+  const apiserver = formatEndpoint(endpoint);
+  return [
+    ...healthStates.map((state) => sample('vipnat_apiserver_state', { apiserver, state }, state === current)),
+    sample('vipnat_apiserver_suspected', { apiserver }, suspicion !== null),
+  ];
+}
+
+function sample<Name extends SampledName>(
+  name: Name,
+  labels: LabelsOf<Name>,
+  value: number | boolean,
+): Sample {
+  return { name, labels, value: Number(value) };
+}
+
+function toSeconds(date: Date): number {
+  return date.getTime() / 1000;
+}

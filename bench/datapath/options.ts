@@ -1,0 +1,41 @@
+import { parseArgs } from 'node:util';
+import { LabError } from '../../lab/settings/error.ts';
+import { chooseSome, parseRounds } from '../shared/options.ts';
+import { type WorkloadName, workloadNames } from './workloads.ts';
+
+/** What a run measures. */
+export interface DatapathOptions {
+  /** How many rounds there are of each, those on record included. */
+  readonly rounds: number;
+  readonly workloads: readonly WorkloadName[];
+  /** Whether rounds on record are measured again. */
+  readonly isFresh: boolean;
+}
+
+/**
+ * Options as typed: everything, 5 rounds each, where nothing is said.
+ * @throws LabError that names the one that is wrong.
+ */
+export function parseDatapathOptions(args: readonly string[]): DatapathOptions {
+  const { rounds, only, fresh } = parse(args);
+  return {
+    rounds: parseRounds(rounds),
+    workloads: chooseSome('--only', only, workloadNames),
+    isFresh: fresh,
+  };
+}
+
+function parse(args: readonly string[]) {
+  try {
+    return parseArgs({
+      args: [...args],
+      options: {
+        rounds: { type: 'string', default: '5' },
+        only: { type: 'string' },
+        fresh: { type: 'boolean', default: false },
+      },
+    }).values;
+  } catch (error) {
+    throw new LabError((error as Error).message);
+  }
+}

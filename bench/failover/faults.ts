@@ -1,0 +1,111 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { breakPath, cutPower, mendPath, restorePower } from '../../lab/control-plane/faults.ts';
+import { type Lab } from '../../lab/control-plane/lab.ts';
+import { masters } from '../../test/support/network/layout.ts';
+
+/** The words for them. */
+export const faultNames = [
+  'killed',
+  'blackholed',
+  'frozen',
+  'stopped',
+  'drained',
+  'holder',
+  'power',
+  'path',
+] as const;
+
+/** One of them. */
+export type FaultName = (typeof faultNames)[number];
+
+/** How long an apiserver goes on to serve in a lab for `drained`. */
+export const shutdownDelaySeconds = 5;
+
+/** Something that is done to one master, and undone. */
+export interface Fault {
+  readonly meaning: string;
+  /** Whether it is done to the VIP's holder; otherwise to a master that has it not. */
+  readonly isAtHolder: boolean;
+  /** Whose long-lived watches it breaks. */
+  readonly stuck: 'its own' | 'all' | 'none';
+  break(lab: Lab, master: string): Promise<void>;
+  /** Undoes it; what follows from that takes its time. */
+  mend(lab: Lab, master: string): Promise<void>;
+}
+
+/** By their words. */
+export const faults: Readonly<Record<FaultName, Fault>> = {
+  killed: {
+    meaning: 'an apiserver is killed by SIGKILL',
+    isAtHolder: false,
+    stuck: 'its own',
+    break: (lab, master) => lab.service(master, 'kube-apiserver').signal('KILL'),
+    mend: restartApiserver,
+  },
+  blackholed: {
+    meaning: "another master than the VIP's holder is cut from the network: packets to it are lost",
+    isAtHolder: false,
+    stuck: 'its own',
+    break: (lab, master) => lab.cut(master),
+    mend: (lab, master) => lab.join(master),
+  },
+  frozen: {
+    meaning:
+      'an apiserver is frozen by SIGSTOP: its kernel still accepts connections, and acknowledges what its watches send',
+    isAtHolder: false,
+    stuck: 'none',
+    break: (lab, master) => lab.service(master, 'kube-apiserver').signal('STOP'),
+    mend: (lab, master) => lab.service(master, 'kube-apiserver').signal('CONT'),
+  },
+  stopped: {
+    meaning: 'an apiserver is stopped by SIGTERM: it serves its open watches for up to a minute',
+    isAtHolder: false,
+    stuck: 'none',
+    break: (lab, master) => lab.service(master, 'kube-apiserver').signal('TERM'),
+    mend: restartApiserver,
+  },
+  drained: {
+    meaning: `the same with \`--shutdown-delay-duration=${shutdownDelaySeconds}s\`: it says that it goes, and serves on for a while`,
+    isAtHolder: false,
+    stuck: 'none',
+    break: async (lab, master) => {
+      await lab.service(master, 'kube-apiserver').signal('TERM');
+      await sleep(shutdownDelaySeconds * 1000);
+    },
+    mend: restartApiserver,
+  },
+  holder: {
+    meaning: "the VIP's holder is cut from the network, and with it every connection through the VIP",
+    isAtHolder: true,
+    stuck: 'all',
+    break: (lab, master) => lab.cut(master),
+    mend: (lab, master) => lab.join(master),
+  },
+  power: {
+    meaning: "the VIP's holder loses its power: the same, and everything on it is killed by SIGKILL",
+    isAtHolder: true,
+    stuck: 'all',
+    break: cutPower,
+    mend: restorePower,
+  },
+  path: {
+    meaning:
+      "the VIP's holder can serve neither way: its apiserver is killed by SIGKILL, and a firewall drops what it sends to the others",
+    isAtHolder: true,
+    stuck: 'all',
+    break: breakPath,
+    mend: mendPath,
+  },
+};
+
+/** The master that a fault is done to, as the VIP is held now. */
+export async function chooseMaster(lab: Lab, { isAtHolder }: Fault): Promise<string> {
+  const [holder = ''] = await lab.listHolders();
+  if (isAtHolder) return holder;
+  return masters.map(({ name }) => name).findLast((name) => name !== holder) ?? '';
+}
+
+async function restartApiserver(lab: Lab, master: string): Promise<void> {
+  await lab.service(master, 'kube-apiserver').stop('KILL');
+  await lab.start(master, 'kube-apiserver');
+}

@@ -1,0 +1,114 @@
+import { writeSection } from '../shared/page.ts';
+import { faultNames, faults } from './faults.ts';
+import { describeMachine } from '../shared/machine.ts';
+import { listVersions } from '../shared/programs.ts';
+import { readRounds, type RoundRecord } from './record.ts';
+import { limits } from './round.ts';
+import { setUpNames, setUps } from './set-ups.ts';
+
+const heading = [
+  ...['fault', 'set-up', 'rounds', 'failing p50', 'failing p99', 'refused p99', 'failed p50', 'failed max'],
+  ...['slow p50', 'slow p99', 'busy watches p50', 'p99', 'silent watches p50', 'p99'],
+];
+
+/**
+ * Writes a table of what is on record into docs/benchmarks.md: of the quiet rounds, or of busy ones beside them.
+ * Answers the file's path.
+ */
+export async function writeReport(kubernetes: string, isBusy: boolean): Promise<string> {
+  const rounds = readRounds();
+  if (isBusy) return await writeSection('busy', renderBusy(rounds));
+  const quiet = rounds.filter((round) => round.isBusy !== true);
+  return await writeSection('failover', renderReport(quiet, kubernetes));
+}
+
+function renderReport(rounds: readonly RoundRecord[], kubernetes: string): string {
+  const versions = listVersions(kubernetes).map(([name, version]) => `${name} ${version}`);
+  const dates = rounds.map(({ at }) => at.slice(0, 10)).sort();
+  const period = [...new Set([dates[0], dates.at(-1)])].join(' to ');
+  const rows = faultNames.flatMap((fault) =>
+    setUpNames.flatMap((setUp) => {
+      const some = rounds.filter((round) => round.fault === fault && round.setUp === setUp);
+      return some.length === 0 ? [] : [[fault, setUps[setUp].title, ...summarize(some)]];
+    }),
+  );
+  return [
+    `\`scripts/bench failover\`, ${period}. ${describeMachine()}. ${versions.join(', ')}.`,
+    '',
+    ...[heading, heading.map((_, column) => (column < 2 ? '-' : '-:')), ...rows].map(
+      (cells) => `| ${cells.join(' | ')} |`,
+    ),
+    '',
+    ...faultNames.map((fault) => `- ${fault}: ${faults[fault].meaning}`),
+  ].join('\n');
+}
+
+/** What has busy rounds, beside its quiet ones. */
+function renderBusy(rounds: readonly RoundRecord[]): string {
+  const kinds = [false, true].map((isBusy) => rounds.filter((round) => (round.isBusy ?? false) === isBusy));
+  const measures = ['failing p50', 'failing worst', 'failed worst', 'slow worst'];
+  const titles = ['fault', 'set-up', 'rounds', ...measures.flatMap((name) => [`${name}, quiet`, 'busy'])];
+  const rows = faultNames.flatMap((fault) =>
+    setUpNames.flatMap((setUp) => {
+      const [quiet = [], busy = []] = kinds.map((all) =>
+        all.filter((round) => round.fault === fault && round.setUp === setUp),
+      );
+      if (busy.length === 0) return [];
+      const [calm, pressed] = [summarizeShortly(quiet), summarizeShortly(busy)];
+      const figures = calm.flatMap((figure, index) => [figure, pressed[index] ?? '']);
+      return [[fault, setUps[setUp].title, `${quiet.length} and ${busy.length}`, ...figures]];
+    }),
+  );
+  const day = kinds[1]?.at(-1)?.at.slice(0, 10) ?? '';
+  return [
+    `\`scripts/bench failover --busy\`, ${day}. ${describeMachine()}.`,
+    '',
+    ...[titles, titles.map((_, column) => (column < 2 ? '-' : '-:')), ...rows].map(
+      (cells) => `| ${cells.join(' | ')} |`,
+    ),
+  ].join('\n');
+}
+
+function summarizeShortly(rounds: readonly RoundRecord[]): string[] {
+  const windows = rounds.map(({ windowMs, isOpen }) => (isOpen ? Infinity : windowMs));
+  const failed = rounds.map((round) => round.failed);
+  const slowed = rounds.map(({ slowedMs, isOpen }) => (isOpen ? Infinity : slowedMs));
+  return [
+    ...[50, 100].map((percent) => formatTime(pick(windows, percent), limits.roundMs)),
+    String(pick(failed, 100) ?? ''),
+    formatTime(pick(slowed, 100), limits.roundMs),
+  ];
+}
+
+function summarize(rounds: readonly RoundRecord[]): string[] {
+  const windows = rounds.map(({ windowMs, isOpen }) => (isOpen ? Infinity : windowMs));
+  const refused = rounds.map(({ refusedMs, isOpen }) => (isOpen ? Infinity : refusedMs));
+  const slowed = rounds.map(({ slowedMs, isOpen }) => (isOpen ? Infinity : slowedMs));
+  const failed = rounds.map((round) => round.failed);
+  const watches = rounds.flatMap(({ watchesMs }) => watchesMs.map((known) => known ?? Infinity));
+  const silent = rounds.flatMap(({ silentMs }) => silentMs.map((known) => known ?? Infinity));
+  const formatWindow = (percent: number, of: number[]) => formatTime(pick(of, percent), limits.roundMs);
+  const formatWatch = (percent: number, of: number[]) => formatTime(pick(of, percent), limits.watchMs);
+  return [
+    String(rounds.length),
+    ...[formatWindow(50, windows), formatWindow(99, windows), formatWindow(99, refused)],
+    ...[String(pick(failed, 50)), String(pick(failed, 100))],
+    ...[formatWindow(50, slowed), formatWindow(99, slowed)],
+    ...[formatWatch(50, watches), formatWatch(99, watches)],
+    ...[formatWatch(50, silent), formatWatch(99, silent)],
+  ];
+}
+
+/** The percentile by nearest rank; undefined when there is nothing. */
+function pick(numbers: readonly number[], percent: number): number | undefined {
+  const sorted = numbers.toSorted((a, b) => a - b);
+  return sorted[Math.ceil((percent / 100) * sorted.length) - 1];
+}
+
+/** Infinity is what was not over in time. */
+function formatTime(milliseconds: number | undefined, limitMs: number): string {
+  if (milliseconds === undefined) return '';
+  if (milliseconds === Infinity) return `> ${limitMs / 1000} s`;
+  if (milliseconds === 0) return '0';
+  return milliseconds < 1000 ? `${milliseconds} ms` : `${(milliseconds / 1000).toFixed(1)} s`;
+}

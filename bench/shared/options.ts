@@ -1,0 +1,27 @@
+import { LabError } from '../../lab/settings/error.ts';
+import { choose } from '../../lab/settings/options.ts';
+
+/**
+ * A number of rounds as typed.
+ * @throws LabError when it is none.
+ */
+export function parseRounds(text: string): number {
+  if (!/^[1-9]\d{0,3}$/.test(text)) {
+    throw new LabError(`--rounds ${text} is no number of rounds. Example: --rounds 20`);
+  }
+  return Number(text);
+}
+
+/**
+ * Words with commas as typed, in the order in which they are listed, each once; all of them when nothing was typed.
+ * @throws LabError that names the option and all words.
+ */
+export function chooseSome<Word extends string>(
+  option: string,
+  given: string | undefined,
+  words: readonly [Word, ...Word[]],
+): Word[] {
+  if (given === undefined) return [...words];
+  const chosen = given.split(',').map((word) => choose(option, word, words));
+  return words.filter((word) => chosen.includes(word));
+}

@@ -1,0 +1,99 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import fc from 'fast-check';
+import { quickFaults } from '../../test/support/lab/faults.ts';
+import { type Lab } from '../../lab/control-plane/lab.ts';
+import { runShell } from '../../lab/machines/machine.ts';
+import { masters } from '../../test/support/network/layout.ts';
+import { chooseMaster, type FaultName, faults as deaths } from '../failover/faults.ts';
+
+/** One fault and the master that it is done to, where the fault leaves that open. */
+export interface SoakStep {
+  readonly fault: string;
+  readonly master: string;
+}
+
+/** Does something and undoes it, within ten seconds or a little more. The agents' processes are left alone. */
+type Run = (lab: Lab, master: string) => Promise<void>;
+
+/** How long something stays broken. */
+const brokenMs = 5000;
+
+/** What takes a master, or a part of it, out of service. */
+const deathNames = ['killed', 'blackholed', 'frozen', 'stopped', 'holder', 'path'] as const;
+
+const byName: ReadonlyMap<string, Run> = new Map<string, Run>([
+  ...deathNames.map((name): [string, Run] => [`${name}: ${deaths[name].meaning}`, passDeath(name)]),
+  ...listQuickFaults(),
+  ['a chain of ours is flushed', (lab, master) => onMaster(lab, master, 'iptables-nft -t nat -F VIPNAT')],
+  ['a hook of ours is deleted', (lab, master) => onMaster(lab, master, deleteHook)],
+  ['a stranger puts a rule before our hook, and takes it away', passStranger],
+  ['the API hangs: every etcd is frozen', passEtcd],
+  ["keepalived on the VIP's holder is restarted, and the VIP moves", restartKeepalived],
+]);
+
+const deleteHook = `iptables-nft-save -t nat | grep -e '^-A PREROUTING.* -j VIPNAT' |
+  sed 's/^-A/iptables-nft -t nat -D/' | sh`;
+
+const strangersRule = 'PREROUTING -p tcp -m tcp --dport 6443 -m comment --comment stranger -j ACCEPT';
+
+/** All of them, in words. */
+export const soakFaults: readonly string[] = [...byName.keys()];
+
+/** So many steps; the same ones for a seed. */
+export function drawSteps(seed: number, count: number): SoakStep[] {
+  const step = fc.record({
+    fault: fc.constantFrom(...soakFaults),
+    master: fc.constantFrom(...masters.map(({ name }) => name)),
+  });
+  return fc.sample(step, { seed, numRuns: count });
+}
+
+/** Does one step and undoes it. */
+export async function runStep(lab: Lab, { fault, master }: SoakStep): Promise<void> {
+  await byName.get(fault)?.(lab, master);
+}
+
+function passDeath(name: FaultName): Run {
+  return async (lab) => {
+    const master = await chooseMaster(lab, deaths[name]);
+    await deaths[name].break(lab, master);
+    await sleep(brokenMs);
+    await deaths[name].mend(lab, master);
+  };
+}
+
+/** Those of the cluster's tests that leave the agent alive: whoever measures a process must not end it. */
+function listQuickFaults(): [string, Run][] {
+  return quickFaults
+    .filter(({ name }) => !name.startsWith('agent '))
+    .map((fault) => [
+      fault.name.replace(' on the holder', ''),
+      (lab, master) => fault.run(lab, { holder: master, other: master }),
+    ]);
+}
+
+async function onMaster(lab: Lab, master: string, script: string): Promise<void> {
+  await runShell(lab.machine(master), script);
+}
+
+async function passStranger(lab: Lab, master: string): Promise<void> {
+  await onMaster(lab, master, `iptables-nft -t nat -I ${strangersRule}`);
+  await sleep(brokenMs);
+  // A firewall's restore may have taken it.
+  await onMaster(lab, master, `iptables-nft -t nat -D ${strangersRule} || true`);
+}
+
+async function passEtcd(lab: Lab): Promise<void> {
+  const etcds = masters.map(({ name }) => lab.service(name, 'etcd'));
+  await Promise.all(etcds.map((etcd) => etcd.signal('STOP')));
+  await sleep(brokenMs);
+  await Promise.all(etcds.map((etcd) => etcd.signal('CONT')));
+}
+
+async function restartKeepalived(lab: Lab): Promise<void> {
+  const [holder = ''] = await lab.listHolders();
+  if (holder === '') return;
+  await lab.service(holder, 'keepalived').stop();
+  await sleep(brokenMs);
+  await lab.start(holder, 'keepalived');
+}

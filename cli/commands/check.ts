@@ -1,0 +1,50 @@
+import { VipnatError } from '../../lib/text/errors.ts';
+import { exitStatuses } from '../../lib/text/exit-status.ts';
+import { type ForwardChain } from '../../lib/kernel/port.ts';
+import { quoteWords } from '../../lib/text/shell-words.ts';
+import { type Assessment } from '../../agent/decide/assess.ts';
+import { toArguments } from '../../config/arguments.ts';
+import { findForeignDrops } from '../../agent/decide/foreign-drops.ts';
+import { findAgent } from '../../agent/http/presence.ts';
+import { describeUnread, type UnreadText } from '../../agent/observe/unread.ts';
+import { type CheckContext } from '../grammar/command-context.ts';
+import { formatCheck } from '../format/screens/check.ts';
+import { formatCheckJson } from '../format/json/check-json.ts';
+import { createHostKernel, lookAtHost } from '../wiring/one-shot-host.ts';
+import { nameNode } from '../wiring/node-name.ts';
+
+/** `vipnat check`: says how the rules differ from what `run` would have written. Exit `done` in sync, `found` with drift. */
+export async function check({
+  config,
+  given,
+  options,
+  screen,
+  stdout,
+  stderr,
+}: CheckContext): Promise<number> {
+  const [assessment, agent] = await Promise.all([lookAtHost(config, stderr), findAgent()]);
+  const { drops, problems } = await lookForDrops(assessment);
+  const flags = quoteWords(toArguments(config, given));
+  const unread = [...describeUnread(assessment.observation.unread), ...problems];
+  const isInSync = assessment.plan.tables.length === 0 && assessment.missingSwitches.length === 0;
+  stdout(
+    options.json
+      ? formatCheckJson(assessment, { drops, unread }, nameNode(config))
+      : formatCheck({ assessment, drops, unread, config, agent, flags }, screen()),
+  );
+  return isInSync ? exitStatuses.done : exitStatuses.found;
+}
+
+/** The rules are compared all the same where nobody can list others' chains. */
+async function lookForDrops(
+  assessment: Assessment,
+): Promise<{ drops: readonly ForwardChain[]; problems: readonly UnreadText[] }> {
+  try {
+    const chains = await createHostKernel().listForwardChains();
+    return { drops: findForeignDrops(chains, assessment), problems: [] };
+  } catch (error) {
+    if (!(error instanceof VipnatError)) throw error;
+    const text = `not looked for: nftables' chains that drop what is forwarded (${error.message})`;
+    return { drops: [], problems: [{ code: error.code, text }] };
+  }
+}

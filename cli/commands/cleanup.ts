@@ -1,0 +1,100 @@
+import { VipnatError } from '../../lib/text/errors.ts';
+import { exitStatuses } from '../../lib/text/exit-status.ts';
+import { type Family } from '../../lib/address/address.ts';
+import { type Kernel, type RuleBackend, type UnreadRules } from '../../lib/kernel/port.ts';
+import { toPrintableLine } from '../../lib/text/printable.ts';
+import { converge } from '../../agent/reconcile/converge.ts';
+import { findAgent } from '../../agent/http/presence.ts';
+import { everything } from '../../agent/reconcile/look.ts';
+import { type Endpoint } from '../../lib/address/endpoint.ts';
+import { plan as makePlan, planRemoval, type Plan, type TablePlan } from '../../agent/decide/plan.ts';
+import { understandRules } from '../../agent/observe/understand-rules.ts';
+import { describeUnread, type UnreadText } from '../../agent/observe/unread.ts';
+import { type CleanupContext } from '../grammar/command-context.ts';
+import { formatErrorLine } from '../format/text/error-text.ts';
+import { formatRemoval, formatRemovalCommands, formatRemovalJson } from '../format/screens/removal.ts';
+import { createHostKernel } from '../wiring/one-shot-host.ts';
+import { nameNode } from '../wiring/node-name.ts';
+
+/**
+ * `vipnat cleanup`: removes every rule and chain of ours, of every version, backend and family; with --vip only those of
+ * that virtual IP. With --dry-run it prints what it would remove, and writes nothing. Where rules cannot be read or
+ * written, the others are removed all the same, and it ends with `failed`.
+ * @throws VipnatError AGENT_ALREADY_RUNNING, unless it is a dry run
+ */
+export async function cleanup({ config, options, stdout, stderr }: CleanupContext): Promise<number> {
+  const { dryRun, json, isNarrowed } = options;
+  const vips = isNarrowed ? config.vips : null;
+  const agent = await findAgent();
+  if (agent !== null && !dryRun) {
+    throw new VipnatError(
+      'AGENT_ALREADY_RUNNING',
+      `an agent (pid ${agent.pid}) is running here and would write the rules again: stop it first`,
+    );
+  }
+  const kernel = createHostKernel();
+  const found = await lookForOwn(kernel, vips);
+  const { plan, problems } = dryRun ? { plan: found.plan, problems: [] } : await remove(kernel, found, vips);
+  const removal = { plan, vips, dryRun, problems: [...describeUnread(found.unread), ...problems] };
+  if (json) stdout(formatRemovalJson(removal, nameNode(config)));
+  else if (dryRun) stdout(formatRemovalCommands(removal, nameNode(config)));
+  stderr(`${json ? '' : formatRemoval(removal)}${formatProblems(removal.problems)}`);
+  if (agent !== null) {
+    stderr(`an agent (pid ${agent.pid}) is running here: cleanup is refused until it is stopped\n`);
+  }
+  return removal.problems.length === 0 ? exitStatuses.done : exitStatuses.failed;
+}
+
+function formatProblems(problems: readonly UnreadText[]): string {
+  return problems.map(({ code, text }) => `${formatErrorLine(code, toPrintableLine(text))}\n`).join('');
+}
+
+/** What of ours can be seen, as a plan that removes it, and what cannot be read. */
+interface Own {
+  readonly plan: Plan;
+  readonly unread: readonly UnreadRules[];
+}
+
+async function lookForOwn(kernel: Kernel, vips: readonly Endpoint[] | null): Promise<Own> {
+  const { rulesets, nftRulesets, unread } = understandRules(await kernel.read(everything));
+  const seen = [...rulesets, ...nftRulesets];
+  return {
+    plan: vips === null ? makePlan({ backend: 'nft', balances: [] }, seen) : planRemoval(seen, vips),
+    unread,
+  };
+}
+
+/** Each backend and family by itself: one that fails keeps no other. Answers what is gone, and why the rest is not. */
+async function remove(
+  kernel: Kernel,
+  { plan: { transactions } }: Own,
+  vips: readonly Endpoint[] | null,
+): Promise<{ plan: Plan; problems: readonly UnreadText[] }> {
+  const tables: TablePlan[] = [];
+  const problems: UnreadText[] = [];
+  for (const { family, backend } of transactions) {
+    const lookForPart = async () =>
+      selectPart(
+        (await lookForOwn(kernel, vips)).plan,
+        (one) => one.family === family && one.backend === backend,
+      );
+    try {
+      tables.push(...(await converge(kernel, lookForPart)).tables);
+    } catch (error) {
+      if (!(error instanceof VipnatError)) throw error;
+      problems.push({ code: error.code, text: error.message });
+    }
+  }
+  const isGone = (one: Place) =>
+    tables.some(({ family, backend }) => family === one.family && backend === one.backend);
+  return { plan: { tables, transactions: transactions.filter(isGone) }, problems };
+}
+
+interface Place {
+  readonly family: Family;
+  readonly backend: RuleBackend;
+}
+
+function selectPart({ tables, transactions }: Plan, isMeant: (place: Place) => boolean): Plan {
+  return { tables: tables.filter(isMeant), transactions: transactions.filter(isMeant) };
+}

@@ -1,0 +1,37 @@
+import { hostname } from 'node:os';
+import { findAuthority } from '../../lib/files/authority.ts';
+import { systemClock } from '../../lib/control/clock.ts';
+import { quoteWords } from '../../lib/text/shell-words.ts';
+import { toArguments } from '../../config/arguments.ts';
+import { diagnose } from '../doctor/checks/diagnose.ts';
+import { gatherFacts } from '../doctor/facts/gather.ts';
+import { createApiserver } from '../../agent/health/probe-connections.ts';
+import { type DoctorContext } from '../grammar/command-context.ts';
+import { chooseDoctorStatus, countOutcomes, formatDoctor } from '../format/screens/doctor.ts';
+import { formatDoctorJson } from '../format/json/doctor-json.ts';
+import { createHostKernel, lookAtHost } from '../wiring/one-shot-host.ts';
+import { version } from '../wiring/version.ts';
+
+/** `vipnat doctor`: what is wrong with this host, and what mends it. Exit `done`, `found` with warnings only, or `foundFailures`. */
+export async function doctor({
+  config,
+  given,
+  options,
+  screen,
+  stdout,
+  stderr,
+}: DoctorContext): Promise<number> {
+  const facts = await gatherFacts({
+    config,
+    version,
+    flags: quoteWords(toArguments(config, given)),
+    clock: systemClock,
+    kernel: createHostKernel(),
+    apiserver: createApiserver(systemClock, () => findAuthority(config.caFile)),
+    look: () => lookAtHost(config, stderr),
+    captureMs: options.captureMs,
+  });
+  const found = diagnose(facts);
+  stdout(options.json ? formatDoctorJson(found, hostname()) : formatDoctor(found, options.all, screen()));
+  return chooseDoctorStatus(countOutcomes(found));
+}

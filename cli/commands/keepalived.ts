@@ -1,0 +1,43 @@
+import { hostname } from 'node:os';
+import { dirname } from 'node:path';
+import { VipnatError } from '../../lib/text/errors.ts';
+import { exitStatuses } from '../../lib/text/exit-status.ts';
+import { readInterfaces } from '../../lib/kernel/host/interfaces.ts';
+import { replaceFile } from '../../lib/files/replace-file.ts';
+import { planVrrp } from '../generate/keepalived/plan-vrrp.ts';
+import { renderKeepalived } from '../generate/keepalived/render.ts';
+import { type Vrrp, type VrrpInstance } from '../generate/keepalived/vrrp.ts';
+import { type KeepalivedContext } from '../grammar/command-context.ts';
+
+/** `vipnat keepalived`: prints or writes keepalived.conf for this node, and tells a person how it was filled in. */
+export async function keepalived({ config, options, stdout, stderr }: KeepalivedContext): Promise<number> {
+  const vrrp = planVrrp({ config, options, hostname: hostname(), interfaces: readInterfaces() });
+  const text = renderKeepalived(vrrp);
+  if (options.output === null) stdout(text);
+  else await write(options.output, text);
+  for (const instance of vrrp.instances) stderr(`${describeInstance(instance, vrrp)}\n`);
+  // keepalived 2.2.7 drops a track file whose folder is not there when it starts.
+  const folder = dirname(vrrp.trackFile);
+  if (options.output === null || dirname(options.output) !== folder) {
+    stderr(`keepalived needs the folder ${folder} when it starts: mkdir -p ${folder}\n`);
+  }
+  return exitStatuses.done;
+}
+
+/** Whole or not at all. keepalived takes no file that others may write. */
+async function write(file: string, text: string): Promise<void> {
+  try {
+    await replaceFile(file, text);
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    throw new VipnatError('OUTPUT_NOT_WRITTEN', `writing ${file} failed (${code ?? message})`, {
+      cause: error,
+    });
+  }
+}
+
+function describeInstance({ vip, device, vrid, unicast }: VrrpInstance, { priority }: Vrrp): string {
+  const adverts =
+    unicast === null ? 'multicast' : `unicast from ${unicast.source} to ${unicast.peers.join(', ')}`;
+  return `${vip.text} on ${device}: virtual_router_id ${vrid}, priority ${priority}, ${adverts}`;
+}

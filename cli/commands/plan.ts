@@ -1,0 +1,56 @@
+import { exitStatuses } from '../../lib/text/exit-status.ts';
+import { type Config } from '../../config/config.ts';
+import { describeInSync } from '../../agent/decide/describe.ts';
+import { describeUnread } from '../../agent/observe/unread.ts';
+import { formatErrorLine } from '../format/text/error-text.ts';
+import { toPrintableLine } from '../../lib/text/printable.ts';
+import { planOffline, type PlannedState } from '../../agent/decide/offline.ts';
+import { type PlanContext, type PlanOptions } from '../grammar/command-context.ts';
+import { formatCommands } from '../format/screens/commands.ts';
+import { selectFamily } from '../format/screens/family.ts';
+import { formatJson } from '../format/json/json.ts';
+import { formatNft, formatRestore } from '../format/screens/restore.ts';
+import { nameNode } from '../wiring/node-name.ts';
+import { type Screen } from '../format/text/screen.ts';
+
+/** `vipnat plan`: prints what `run` would write now, and writes nothing. */
+export async function plan({ config, options, screen, stdout, stderr }: PlanContext): Promise<number> {
+  const seen = options.offline ? planOffline(config) : await lookOnce(config, stderr);
+  const state = selectFamily(seen, options.family);
+  for (const { code, text } of describeUnread(state.observation.unread)) {
+    stderr(`${formatErrorLine(code, toPrintableLine(text))}\n`);
+  }
+  stdout(format(state, { config, options, screen: screen() }));
+  if (isInSync(state)) {
+    for (const decision of state.decisions) stderr(`${describeInSync(decision)}. Nothing to change.\n`);
+  }
+  return exitStatuses.done;
+}
+
+function isInSync({ plan, missingSwitches }: PlannedState): boolean {
+  return plan.transactions.length === 0 && missingSwitches.length === 0;
+}
+
+async function lookOnce(config: Config, tell: (text: string) => void): Promise<PlannedState> {
+  const { lookAtHost } = await import('../wiring/one-shot-host.ts');
+  return lookAtHost(config, tell);
+}
+
+/** What a plan is printed by. */
+interface Form {
+  readonly config: Config;
+  readonly options: PlanOptions;
+  readonly screen: Screen;
+}
+
+function format(state: PlannedState, { config, options, screen }: Form): string {
+  if (options.json) return formatJson(state, nameNode(config));
+  switch (options.format) {
+    case 'nft':
+      return formatNft(state.decisions, config);
+    case 'restore':
+      return formatRestore(state);
+    case 'commands':
+      return isInSync(state) ? '' : formatCommands(state, nameNode(config), screen);
+  }
+}

@@ -1,0 +1,220 @@
+import { parseAddress } from '../../../lib/address/address.ts';
+import { type Endpoint, formatEndpoint, parseEndpoint } from '../../../lib/address/endpoint.ts';
+import { type Assessment } from '../../../agent/decide/assess.ts';
+import { quoteWords } from '../../../lib/text/shell-words.ts';
+import { type Serving } from '../../../agent/health/serving.ts';
+import { type Health } from '../../../agent/health/usable.ts';
+import { type Check } from '../facts/check.ts';
+import {
+  type Fact,
+  type Finding,
+  given,
+  lookAt,
+  lookAtHost,
+  type NotChecked,
+  type Verdict,
+} from '../facts/fact.ts';
+import { filePaths, type HostFacts } from '../facts/host-facts.ts';
+import { findNobodyKnown, nobodyKnown } from './nobody-known.ts';
+
+/** How the apiservers are that the virtual IPs lead to. */
+export const apiserverChecks: readonly Check[] = [
+  { code: 'no-apiserver-known', find: findNobodyKnown },
+  { code: 'apiserver-down', find: findDown },
+  { code: 'certificate-lacks-vip', find: findLackingNames },
+  { code: 'certificate-expires', find: findExpiry },
+  { code: 'clock-off', find: findClockOff },
+  { code: 'no-shutdown-delay', find: findAbruptEnd },
+];
+
+function findDown({ assessment, flags, units }: HostFacts): ReturnType<Check['find']> {
+  return given([assessment], (assessed) => {
+    const isDown = ({ state }: Health) => state === 'dead' || state === 'draining';
+    const isAnyUp = [...assessed.health.values()].some((one) => !isDown(one));
+    return lookAt([...assessed.health], nobodyKnown, ([text, health]) => {
+      if (!isDown(health)) return [];
+      return [
+        {
+          level: isAnyUp ? 'warn' : 'fail',
+          title: `${text} is ${health.state}: ${health.reason}`,
+          why: 'It gets no new connections by the VIP; with one less, the next that fails is felt.',
+          remedy: onHost(isLocal(text, assessed), { text, flags }, [
+            'crictl logs --tail 50 $(crictl ps -a --name kube-apiserver -q | head -1)',
+            units.has('kubelet')
+              ? 'systemctl restart kubelet'
+              : '# then start it as it was started: no unit of kubelet is here',
+          ]),
+        },
+      ];
+    });
+  });
+}
+
+function findLackingNames({ config, assessment, serving, flags }: HostFacts): ReturnType<Check['find']> {
+  return overAnswering({ assessment, serving }, (endpoint, { alternativeNames }, assessed) => {
+    const names = listNames(alternativeNames);
+    const lacking = config.vips.filter(
+      ({ family, address }) => family === endpoint.family && !names.includes(address),
+    );
+    return lacking.map(({ address }) => ({
+      level: 'fail',
+      title: `the certificate of ${formatEndpoint(endpoint)} is not valid for ${address}`,
+      why: 'Clients that come by this address refuse the connection: x509: certificate is valid for other names.',
+      remedy: onHost(
+        isLocal(formatEndpoint(endpoint), assessed),
+        { text: formatEndpoint(endpoint), flags },
+        // All names that it has now stay: kubeadm adds its own, and knows none that somebody added.
+        renewCertificate([...names, address]),
+      ),
+    }));
+  });
+}
+
+const pki = '/etc/kubernetes/pki';
+const savedPki = '/root/pki.old';
+
+/** kubeadm makes no certificate where one is. When it fails the old one is put back, and nothing is started anew. */
+function renewCertificate(names: readonly string[]): string[] {
+  const files = (folder: string) => `${folder}/apiserver.crt ${folder}/apiserver.key`;
+  const phase = ['kubeadm', 'init', 'phase', 'certs', 'apiserver'];
+  return [
+    `mkdir -p ${savedPki} && mv ${files(pki)} ${savedPki}/ &&`,
+    `  { ${quoteWords([...phase, `--apiserver-cert-extra-sans=${names.join()}`])} ||`,
+    `    { cp -p ${files(savedPki)} ${pki}/; false; }; } &&`,
+    '  crictl stop $(crictl ps --name kube-apiserver -q)',
+  ];
+}
+
+/** `DNS:kubernetes, IP Address:FD77:0:0:0:0:0:0:50`, addresses in canonical text. */
+function listNames(alternativeNames: string): string[] {
+  return alternativeNames
+    .split(', ')
+    .map((name) => name.replace(/^(?:DNS|IP Address):/, ''))
+    .filter((name) => name !== '')
+    .map((name) => parseAddress(name)?.text ?? name);
+}
+
+const dayMs = 24 * 60 * 60 * 1000;
+/** As Kubernetes' own alert KubeClientCertificateExpiration (kubernetes-mixin). */
+const expiryWarningDays = 7;
+
+function findExpiry({ now, assessment, serving, flags }: HostFacts): ReturnType<Check['find']> {
+  return overAnswering({ assessment, serving }, (endpoint, { validTo }, assessed) => {
+    const days = Math.floor((validTo.getTime() - now.getTime()) / dayMs);
+    if (!(days < expiryWarningDays)) return [];
+    const text = formatEndpoint(endpoint);
+    return [
+      {
+        level: days < 0 ? 'fail' : 'warn',
+        title:
+          days < 0
+            ? `the certificate of ${text} has expired`
+            : `the certificate of ${text} expires in ${days} days`,
+        why: 'From then on every client refuses this apiserver.',
+        remedy: onHost(isLocal(text, assessed), { text, flags }, [
+          // One that could not be renewed is not started anew: what runs still has the old one in its memory.
+          'kubeadm certs renew apiserver && crictl stop $(crictl ps --name kube-apiserver -q)',
+        ]),
+      },
+    ];
+  });
+}
+
+/** Leases last 10 to 15 s; a clock that is kept by NTP is off by milliseconds. */
+const clockWarningMs = 3000;
+
+function findClockOff({ assessment, serving }: HostFacts): ReturnType<Check['find']> {
+  return overAnswering({ assessment, serving }, (endpoint, { clockAheadMs }) => {
+    const text = formatEndpoint(endpoint);
+    if (clockAheadMs === null) return { unknown: `${text} does not tell its time` };
+    if (Math.abs(clockAheadMs) < clockWarningMs) return [];
+    const seconds = Math.round(Math.abs(clockAheadMs) / 1000);
+    return [
+      {
+        level: 'warn',
+        title: `the clock of ${text} is ${seconds} s ${clockAheadMs > 0 ? 'ahead of' : 'behind'} this node's`,
+        why: 'Tokens, certificates and leases count from the wrong moment. One of the two clocks is off.',
+        remedy: ['# on both', 'timedatectl set-ntp true'],
+      },
+    ];
+  });
+}
+
+/** Source: kube-apiserver --help; the listener closes at once when it is 0, while others still send connections. */
+function findAbruptEnd({ processes, files }: HostFacts): ReturnType<Check['find']> {
+  const manifest = files.get(filePaths.apiserverManifest);
+  const text = manifest !== undefined && 'value' in manifest ? manifest.value : null;
+  const words = findFlags(processes) ?? text?.split(/[\s"']+/);
+  if (words === undefined)
+    return { unknown: 'no kube-apiserver and no manifest of one is seen on this node' };
+  return lookAtHost(() => {
+    const delay = findDelay(words);
+    if (delay !== null && !/^0(?:ms|s|m|h)?$/.test(delay)) return [];
+    return [
+      {
+        level: 'warn',
+        title: `this node's apiserver stops without a delay (shutdown-delay-duration ${delay ?? '0s'})`,
+        why: 'Each restart drops the connections that come while others still take it for ready. 10s or more is safe.',
+        remedy: describeDelay(text !== null, delay !== null),
+      },
+    ];
+  });
+}
+
+/** Those of the running one; a process that has changed its command line tells nothing, nor one that may be another host's. */
+function findFlags(processes: HostFacts['processes']): readonly string[] | null {
+  if ('unknown' in processes) return null;
+  const running = processes.value.find(({ name, isSurelyHere }) => name === 'kube-apiserver' && isSurelyHere);
+  return running?.arguments.some((word) => word.startsWith('--')) === true ? running.arguments : null;
+}
+
+function describeDelay(hasManifest: boolean, hasFlag: boolean): string[] {
+  if (!hasManifest) return ['# start kube-apiserver with --shutdown-delay-duration=10s'];
+  const path = filePaths.apiserverManifest;
+  const copy = '/etc/kubernetes/kube-apiserver.yaml.new';
+  const change = hasFlag
+    ? 's/--shutdown-delay-duration=[0-9a-z]*/--shutdown-delay-duration=10s/'
+    : String.raw`s/^\( *\)- kube-apiserver$/&\n\1- --shutdown-delay-duration=10s/`;
+  return [
+    '# the kubelet starts the apiserver anew by it: on one master after the other',
+    // The kubelet reads whatever file is in its folder, also a half-written one.
+    `cp -p ${path} ${copy} && sed -i '${change}' ${copy} && mv ${copy} ${path}`,
+  ];
+}
+
+function findDelay(words: readonly string[]): string | null {
+  const flag = '--shutdown-delay-duration';
+  const index = words.findIndex((word) => word === flag || word.startsWith(`${flag}=`));
+  const word = words[index];
+  return word === undefined ? null : (word.split('=')[1] ?? words[index + 1] ?? null);
+}
+
+/** Looks at each apiserver that is known. Of one that did not answer nothing is told to be well. */
+function overAnswering(
+  {
+    assessment,
+    serving,
+  }: { assessment: Fact<Assessment>; serving: Fact<ReadonlyMap<string, Serving | null>> },
+  find: (endpoint: Endpoint, serving: Serving, assessed: Assessment) => Finding[] | NotChecked,
+): Verdict {
+  return given([assessment, serving], (assessed, answers) =>
+    lookAt([...answers], nobodyKnown, ([text, answer]) => {
+      const endpoint = parseEndpoint(text);
+      if (endpoint === null || answer === null) return { unknown: `${text} did not answer` };
+      return find(endpoint, answer, assessed);
+    }),
+  );
+}
+
+function isLocal(text: string, { observation }: Assessment): boolean {
+  return observation.addresses.some(({ address }) => address === parseEndpoint(text)?.address);
+}
+
+/** What mends an apiserver of this host. Of another one its own doctor says it: pasted here it would change this one. */
+function onHost(
+  isHere: boolean,
+  { text, flags }: { readonly text: string; readonly flags: string },
+  remedy: readonly string[],
+): readonly string[] {
+  return isHere ? remedy : [`# on ${parseEndpoint(text)?.address ?? text}: vipnat doctor ${flags}`];
+}

@@ -1,0 +1,64 @@
+import { apiserverChecks } from './apiservers.ts';
+import { type Check } from '../facts/check.ts';
+import { type Finding } from '../facts/fact.ts';
+import { forwardingChecks } from './forwarding.ts';
+import { type HostFacts } from '../facts/host-facts.ts';
+import { keepalivedChecks } from './keepalived.ts';
+import { kubeProxyChecks } from './kube-proxy.ts';
+import { kubeconfigChecks } from './kubeconfigs.ts';
+import { ruleChecks } from './rules.ts';
+import { strangerChecks } from './foreign.ts';
+import { toolChecks } from './tools.ts';
+import { trackFileChecks } from './track-file.ts';
+import { virtualIpChecks } from './virtual-ip.ts';
+
+/** Checks that a person thinks of together. */
+export interface Topic {
+  readonly name: string;
+  readonly checks: readonly Check[];
+}
+
+/** All checks, in the order in which they are told. */
+export const topics: readonly Topic[] = [
+  { name: 'rights, tools, kernel', checks: toolChecks },
+  { name: 'forwarding', checks: forwardingChecks },
+  { name: 'virtual IP, keepalived', checks: [...virtualIpChecks, ...keepalivedChecks, ...trackFileChecks] },
+  { name: 'apiservers', checks: [...apiserverChecks, ...kubeconfigChecks] },
+  { name: 'kube-proxy', checks: kubeProxyChecks },
+  { name: "vipnat's rules, and others'", checks: [...ruleChecks, ...strangerChecks] },
+];
+
+/** All codes, in that order. */
+export const findingCodes: readonly string[] = topics.flatMap(({ checks }) => checks.map(({ code }) => code));
+
+/** What became of one check. */
+export type Outcome =
+  | { readonly code: string; readonly level: 'ok' }
+  | ({ readonly code: string } & Finding)
+  | { readonly code: string; readonly level: 'skipped'; readonly reason: string };
+
+/** What became of a topic's checks. */
+export interface TopicOutcome {
+  readonly name: string;
+  readonly outcomes: readonly Outcome[];
+}
+
+/** Makes every check. Pure. */
+export function diagnose(facts: HostFacts): TopicOutcome[] {
+  return topics.map(({ name, checks }) => ({
+    name,
+    outcomes: checks.flatMap((check) => make(check, facts)),
+  }));
+}
+
+function make({ code, find }: Check, facts: HostFacts): Outcome[] {
+  const verdict = find(facts);
+  if ('unknown' in verdict) return [{ code, level: 'skipped', reason: verdict.unknown }];
+  if ('notHere' in verdict) return [{ code, level: 'ok' }];
+  const { findings, gaps } = verdict;
+  const told: Outcome[] = [
+    ...findings.map((finding) => ({ code, ...finding })),
+    ...gaps.map((reason): Outcome => ({ code, level: 'skipped', reason })),
+  ];
+  return told.length === 0 ? [{ code, level: 'ok' }] : told;
+}

@@ -1,0 +1,186 @@
+import { type Endpoint, formatEndpoint } from '../../../lib/address/endpoint.ts';
+import { isReachedBy, type Listener } from '../../../lib/kernel/host/listeners.ts';
+import { type HostProcess } from '../../../lib/kernel/host/processes.ts';
+import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
+import { isOwnRule } from '../../../lib/netfilter/iptables/identity.ts';
+import { isOwnChain } from '../../../lib/netfilter/iptables/identity.ts';
+import { parseRule, splitRule } from '../../../lib/netfilter/iptables/rule.ts';
+import { type Ruleset } from '../../../lib/netfilter/iptables/ruleset.ts';
+import { quoteWords } from '../../../lib/text/shell-words.ts';
+import { quoteText } from '../../../config/setting.ts';
+import { type Check } from '../facts/check.ts';
+import { type Finding, given, lookAt, type NotChecked } from '../facts/fact.ts';
+import { isKeepalivedHere } from '../facts/held.ts';
+import { describeElsewhere, findUnit, isBalancedHere, migrateFirst } from '../remedies/remedies.ts';
+import { type HostFacts } from '../facts/host-facts.ts';
+import { parseIpvs } from '../../../lib/kube-proxy/ipvs.ts';
+
+/** Whether somebody else balances the same virtual IPs. */
+export const strangerChecks: readonly Check[] = [
+  { code: 'foreign-dnat', find: findForeignRules },
+  { code: 'foreign-virtual-server', find: findVirtualServers },
+  { code: 'foreign-listener', find: findForeignListeners },
+  { code: 'kube-vip-running', find: findKubeVip },
+];
+
+/** Whether a process is kube-vip, which holds and balances virtual IPs by itself. */
+export function isKubeVip({ name }: HostProcess): boolean {
+  return name === 'kube-vip';
+}
+
+/** kube-proxy's own rules name a VIP only for Services that have it as an external address: its chains are left to it. */
+function findForeignRules(facts: HostFacts): ReturnType<Check['find']> {
+  const { config } = facts;
+  return given([facts.assessment], ({ observation }) =>
+    lookAt(observation.rulesets, { notHere: 'no table of iptables is here' }, (ruleset) =>
+      config.vips
+        .filter(({ family }) => family === ruleset.family)
+        .flatMap((vip) => findTranslations(ruleset, vip, isBalancedHere(vip, facts))),
+    ),
+  );
+}
+
+function findTranslations(
+  { family, backend, tables }: Ruleset,
+  vip: Endpoint,
+  isBalanced: boolean,
+): Finding[] {
+  const tool = toolName(family, backend);
+  const chains = [...(tables.get('nat') ?? [])].filter(
+    ([chain]) => !isOwnChain(chain) && !chain.startsWith('KUBE-'),
+  );
+  return chains.flatMap(([chain, rules]) =>
+    rules
+      .filter((text) => text.includes(vip.address) && !isOwnRule(text) && isTranslation(text, vip))
+      .map((text) => ({
+        level: 'fail',
+        title: `nat ${quoteText(chain)} (${tool}) has another's rule for ${formatEndpoint(vip)}`,
+        why: 'Whichever comes first has the connections, and a restart of either side changes which that is.',
+        remedy: isBalanced
+          ? [quoteWords([tool, '-t', 'nat', '-D', chain, ...splitRule(text)])]
+          : migrateFirst,
+      })),
+  );
+}
+
+function isTranslation(text: string, { family, address, port }: Endpoint): boolean {
+  const { options, target } = parseRule(text);
+  const destination = options.get('-d') ?? '';
+  const isForVip = destination === `${address}/${family === 'ipv6' ? 128 : 32}`;
+  const ports = [options.get('--dport'), options.get('--dports')].filter((value) => value !== undefined);
+  const isForPort = ports.length === 0 || ports.some((value) => value.split(',').includes(String(port)));
+  const isElsewhere = !['RETURN', 'ACCEPT', 'MASQUERADE', 'SNAT', 'MARK', 'LOG', null].includes(target);
+  return isForVip && isForPort && isElsewhere && !(target ?? '').startsWith('KUBE-');
+}
+
+/** kube-vip's load balancer, or a virtual_server of keepalived. Our rules come first: IPVS sees what is for this host. */
+function findVirtualServers(facts: HostFacts): ReturnType<Check['find']> {
+  const { config, assessment, ipvs, kubeProxy } = facts;
+  return given([ipvs, assessment], (text, { observation }) => {
+    if (text === null) return { notHere: 'this kernel has no IPVS' };
+    const servers = parseIpvs(text).map(({ address }) => (address === null ? '' : formatEndpoint(address)));
+    return lookAt(config.vips, noVip, (vip) => {
+      const name = formatEndpoint(vip);
+      if (!servers.includes(name)) return [];
+      const isPruned = observation.proxyMode.value === 'ipvs' && kubeProxy.ipvs?.excludeCidrs.length === 0;
+      return [
+        {
+          level: 'warn',
+          title: `IPVS has a virtual server for ${name}`,
+          why: isPruned
+            ? 'Somebody else balances the same VIP (kube-vip, keepalived), and kube-proxy deletes its server every 30 s: it is in no network of --ipvs-exclude-cidrs.'
+            : 'Somebody else balances the same VIP (kube-vip, keepalived), and takes over whenever our rules are gone.',
+          remedy: isBalancedHere(vip, facts)
+            ? [
+                `ipvsadm -D -t ${name}`,
+                '# and switch it off where it comes from: lb_enable of kube-vip, virtual_server of keepalived',
+              ]
+            : migrateFirst,
+        },
+      ];
+    });
+  });
+}
+
+const noVip = { unknown: 'no virtual IP is named' };
+
+/** What kube-apiserver is called, also where it is one program with others: k3s and RKE2, microk8s, hyperkube. */
+const apiserverNames = new Set([
+  'kube-apiserver',
+  'k3s-server',
+  'k3s',
+  'rke2',
+  'kubelite',
+  'hyperkube',
+  'apiserver',
+]);
+
+function findForeignListeners(facts: HostFacts): ReturnType<Check['find']> {
+  const { config, listeners, processes } = facts;
+  return given([listeners, processes], (sockets, running) => {
+    const reached = config.vips.flatMap((vip) =>
+      sockets.filter((socket) => isReachedBy(vip, socket)).map((socket) => ({ vip, socket })),
+    );
+    return lookAt(reached, { notHere: 'nobody listens there' }, ({ vip, socket }) => {
+      const owner = running.find(({ pid }) => pid === socket.pid);
+      const name = formatEndpoint(socket);
+      if (owner === undefined) return { unknown: `who listens on ${name} is not to be seen by this user` };
+      return apiserverNames.has(owner.name) ? [] : [describeListener(owner, socket, vip, facts)];
+    });
+  });
+}
+
+function describeListener(owner: HostProcess, socket: Listener, vip: Endpoint, facts: HostFacts): Finding {
+  const asking = findCheck(facts);
+  return {
+    level: 'fail',
+    title: `${quoteText(owner.name)} (pid ${owner.pid}) listens on ${formatEndpoint(socket)}, for ${formatEndpoint(vip)}`,
+    why: 'It gets the VIP’s connections whenever vipnat leaves the VIP to its holder, where an apiserver should be.',
+    remedy:
+      isBalancedHere(vip, facts) && asking === null
+        ? stop(owner, facts)
+        : [...migrateFirst, ...(asking ?? [])],
+  };
+}
+
+/** A check of keepalived's that asks whoever is stopped moves the VIP for nothing. */
+function findCheck({ keepalived }: HostFacts): string[] | null {
+  if ('unknown' in keepalived || !/\b(?:vrrp_script|track_script)\b/.test(keepalived.value.text ?? ''))
+    return null;
+  return [`# its step 2 comes first: a vrrp_script of ${quoteText(keepalived.value.path)} may ask it`];
+}
+
+function findKubeVip(facts: HostFacts): ReturnType<Check['find']> {
+  const { config, processes } = facts;
+  return given([processes], (running) =>
+    lookAt(running.filter(isKubeVip), { notHere: 'no kube-vip runs' }, (process): Finding[] | NotChecked => {
+      if (!process.isSurelyHere) return describeElsewhere(process);
+      const isReplaced = isKeepalivedHere(running) && config.vips.every((vip) => isBalancedHere(vip, facts));
+      return [
+        {
+          level: 'warn',
+          title: `kube-vip (pid ${process.pid}) runs on this node`,
+          why: 'It holds virtual IPs by leases of the API. With keepalived beside it both hold the VIP, and its load balancer competes with vipnat.',
+          remedy: isReplaced ? stop(process, facts) : migrateFirst,
+        },
+      ];
+    }),
+  );
+}
+
+/** As whoever started it does: systemd, the kubelet from a static pod, or somebody by hand. What may be an apiserver is not ended. */
+function stop(process: HostProcess, { assessment, listeners }: HostFacts): string[] {
+  const { pid, name, group } = process;
+  const unit = findUnit(process);
+  if (unit !== null) return [`systemctl disable --now ${unit}`];
+  if (group.includes('kubepods')) {
+    return [
+      '# of a static pod:',
+      quoteWords(['mv', `/etc/kubernetes/manifests/${name}.yaml`, '/etc/kubernetes/']),
+    ];
+  }
+  const ports = 'value' in listeners ? listeners.value.filter((one) => one.pid === pid) : [];
+  const health = 'value' in assessment ? [...assessment.value.health.keys()] : [];
+  const mayServe = ports.some(({ port }) => health.some((text) => text.endsWith(`:${port}`)));
+  return [mayServe ? `# end it as it was started, unless it is an apiserver: pid ${pid}` : `kill ${pid}`];
+}

@@ -1,0 +1,129 @@
+import { type Family } from '../../../lib/address/address.ts';
+import { forwardingSwitch } from '../../../lib/kernel/host/forwarding.ts';
+import { isInSubnet } from '../../generate/keepalived/interface.ts';
+import { dropsForwarded } from '../../../lib/netfilter/iptables/forward.ts';
+import { quoteWords } from '../../../lib/text/shell-words.ts';
+import { type Assessment } from '../../../agent/decide/assess.ts';
+import { findForeignDrops } from '../../../agent/decide/foreign-drops.ts';
+import { type Check } from '../facts/check.ts';
+import { type Finding, given, lookAt, type NotChecked } from '../facts/fact.ts';
+import { type ForwardChain } from '../../../lib/kernel/port.ts';
+import { type HostFacts, nameReversePathFilter } from '../facts/host-facts.ts';
+import { converge, listFamilies } from '../remedies/remedies.ts';
+
+/** Whether what is balanced to another node gets there, and back. */
+export const forwardingChecks: readonly Check[] = [
+  { code: 'forwarding-off', find: findClosedSwitch },
+  { code: 'forward-dropped', find: findDropPolicy },
+  { code: 'forward-dropped-elsewhere', find: findForeignDrop },
+  { code: 'rp-filter-strict', find: findStrictFilter },
+];
+
+function findClosedSwitch({ config, assessment }: HostFacts): ReturnType<Check['find']> {
+  return given([assessment], ({ observation, missingSwitches }) =>
+    lookAt(listFamilies(config), noVip, (family) => {
+      if (observation.forwarding[family] === null)
+        return { unknown: `${forwardingSwitch(family)} cannot be read` };
+      const missing = missingSwitches.filter((one) => one.family === family);
+      return missing.map(({ name, command, isOurs }) => ({
+        level: 'fail',
+        title: `${name} is 0`,
+        why: `Connections to apiservers on other nodes die here. ${isOurs ? 'A running agent switches it on.' : 'With --sysctls check nobody else switches it on.'}`,
+        remedy: [command],
+      }));
+    }),
+  );
+}
+
+const noVip = { unknown: 'no virtual IP is named' };
+
+/** Why nothing of a family is balanced; null where something is. */
+function findDeclined({ decisions }: Assessment, family: Family): NotChecked | null {
+  const own = decisions.filter(({ vip }) => vip.family === family);
+  const [first] = own;
+  if (first === undefined || own.some(({ way }) => way !== 'passthrough')) return null;
+  return { unknown: `nothing is balanced: ${first.reason}` };
+}
+
+/** Our own rule lets it pass: only where that is missing anything is lost. */
+function findDropPolicy({ config, assessment, agent, flags, units }: HostFacts): ReturnType<Check['find']> {
+  return given([assessment], (assessed) =>
+    lookAt(listFamilies(config), noVip, (family): Finding[] | NotChecked => {
+      const dropping = assessed.observation.rulesets.filter(
+        (seen) => seen.family === family && dropsForwarded(seen),
+      );
+      if (dropping.length === 0) return [];
+      const isLacking = assessed.plan.tables.some(
+        ({ family: own, backend, table, drift }) =>
+          own === family &&
+          table === 'filter' &&
+          dropping.some((seen) => seen.backend === backend) &&
+          drift.some(({ kind }) => kind.startsWith('missing')),
+      );
+      if (!isLacking) return findDeclined(assessed, family) ?? [];
+      return [
+        {
+          level: 'fail',
+          title: `${family === 'ipv6' ? 'ip6tables' : 'iptables'} drops what is forwarded, and no rule of vipnat's lets pass what is balanced`,
+          why: 'Connections to apiservers on other nodes hang. Docker and many firewalls set this policy.',
+          remedy: converge({ agent, assessment, flags, units }),
+        },
+      ];
+    }),
+  );
+}
+
+function findForeignDrop({ config, assessment, forwardChains }: HostFacts): ReturnType<Check['find']> {
+  return given([assessment, forwardChains], (assessed, chains) => {
+    const dropping = chains.filter(({ isDropping }) => isDropping);
+    return lookAt(dropping, { notHere: 'no chain drops what is forwarded' }, (chain) => {
+      if (findForeignDrops([chain], assessed).length > 0) return [describeForeignDrop(chain)];
+      const declined = listFamilies(config).map((family) => findDeclined(assessed, family));
+      return declined.find((one) => one !== null) ?? [];
+    });
+  });
+}
+
+function describeForeignDrop({ table, name }: ForwardChain): Finding {
+  return {
+    level: 'fail',
+    title: `chain ${name} of nft table ${table} drops what is forwarded`,
+    why: 'Connections to apiservers on other nodes hang. Only that table can let them pass: tell its owner (firewalld, …) as well, or the rule goes with its next reload.',
+    remedy: [
+      quoteWords(['nft', 'insert', 'rule', ...table.split(' '), name, 'ct', 'status', 'dnat', 'accept']),
+    ],
+  };
+}
+
+/**
+ * Strict is 1 (RFC 3704), and the greater of the interface's value and that for all counts, so 2 for all is loose
+ * everywhere. Source: Documentation/networking/ip-sysctl.rst of Linux. With one network there is only one way back.
+ */
+function findStrictFilter({ config, interfaces, sysctls }: HostFacts): ReturnType<Check['find']> {
+  const value = (device: string) => Number(sysctls.get(nameReversePathFilter(device)) ?? 0);
+  const vips = config.vips.filter(({ family }) => family === 'ipv4');
+  const isVip = (address: string) => vips.some((vip) => vip.address === address);
+  const own = interfaces.filter(({ address, family }) => family === 'ipv4' && !isVip(address));
+  const devices = [...new Set(own.map(({ device }) => device))];
+  const strict = devices.filter(
+    (device) =>
+      Math.max(value('all'), value(device)) === 1 &&
+      own.some((local) => local.device === device && vips.some((vip) => isInSubnet(vip.address, local))),
+  );
+  if (vips.length === 0) return { notHere: 'no virtual IP is IPv4' };
+  if (devices.length < 2) return { notHere: 'this host is in one network' };
+  return lookAt(devices, noVip, (device) => {
+    const names = ['all', device].map(nameReversePathFilter);
+    if (!names.some((name) => sysctls.has(name))) return { unknown: `${names[1] ?? ''} cannot be read` };
+    return strict.filter((one) => one === device).map((one) => describeStrict(one, devices));
+  });
+}
+
+function describeStrict(device: string, devices: readonly string[]): Finding {
+  return {
+    level: 'warn',
+    title: `${device} drops packets whose way back is another interface (rp_filter is 1)`,
+    why: `This host is in ${devices.length} networks (${devices.join(', ')}): clients that come in by ${device} and are reached by another one get no answer.`,
+    remedy: [`sysctl -w ${nameReversePathFilter('all')}=2`],
+  };
+}

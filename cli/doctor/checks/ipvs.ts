@@ -1,0 +1,140 @@
+import ipaddr from 'ipaddr.js';
+import { type HostProcess } from '../../../lib/kernel/host/processes.ts';
+import { type Observation } from '../../../agent/observe/observe.ts';
+import { type Check } from '../facts/check.ts';
+import { given, lookAt, lookAtHost, type NotHere } from '../facts/fact.ts';
+import { type HostFacts, ipvsModules, sysctlNames } from '../facts/host-facts.ts';
+import { restartProxy as restart } from '../remedies/leftover-rules.ts';
+
+/** Whether kube-proxy's ipvs mode has what it needs, and leaves the VIP alone. */
+export const ipvsChecks: readonly Check[] = [
+  { code: 'ipvs-modules-missing', find: findMissingModules },
+  { code: 'strict-arp-off', find: findLooseArp },
+  { code: 'ipvs-conntrack-off', find: findIpvsWithoutConntrack },
+  { code: 'ipvs-excludes-vip', find: findExcluded },
+];
+
+/** kube-proxy then ends at once, or falls back to iptables mode before 1.26. Source: cmd/kube-proxy/app/server_linux.go. */
+function findMissingModules(facts: HostFacts): ReturnType<Check['find']> {
+  const { assessment, ipvs, modules, processes } = facts;
+  return given([assessment, ipvs], ({ observation }) => {
+    const running = 'value' in processes ? processes.value : [];
+    const isAsked = running.some(isToldIpvs);
+    if (observation.proxyMode.value !== 'ipvs' && !isAsked) return noIpvs(observation);
+    return lookAt(ipvsModules, noIpvs(observation), (name) => {
+      const state = isSeen(name, facts) ? 'here' : (modules.get(name) ?? 'unknown');
+      // The kernel loads a scheduler by itself when one is asked for.
+      if (state === 'here' || (name !== 'ip_vs' && state === 'loadable')) return [];
+      if (name !== 'ip_vs' && state === 'unknown')
+        return { unknown: `whether this kernel has the module ${name} is not to be seen` };
+      return [
+        {
+          level: 'fail',
+          title: `kube-proxy is to run in ipvs mode, and this kernel has no ${name}`,
+          why: 'It ends, or falls back to iptables mode, and Services of this node are not what they should be.',
+          remedy:
+            state === 'loadable'
+              ? [`modprobe ${name}`, restart]
+              : [
+                  `# install this kernel's modules (Ubuntu: linux-modules-extra, RHEL: kernel-modules), then: modprobe ${name}`,
+                  '# or set mode: iptables in the ConfigMap kube-proxy of kube-system; then start kube-proxy anew',
+                  restart,
+                ],
+        },
+      ];
+    });
+  });
+}
+
+/** By its own command line; its file is not read. */
+function isToldIpvs({ name, arguments: words, isSurelyHere }: HostProcess): boolean {
+  return name === 'kube-proxy' && isSurelyHere && words.includes('--proxy-mode=ipvs');
+}
+
+/** What only a kernel that has it shows. */
+function isSeen(name: string, { ipvs, sysctls }: HostFacts): boolean {
+  if (name === 'nf_conntrack') return sysctls.has(sysctlNames.conntrackMax);
+  const table = 'value' in ipvs ? ipvs.value : null;
+  return name === 'ip_vs' ? table !== null : / rr\b/.test(table ?? '');
+}
+
+/** Source: cmd/kube-proxy, ipvs.strictARP; kube-ipvs0 has every Service's address on every node, and ARP tells of them all. */
+function findLooseArp({ assessment, sysctls }: HostFacts): ReturnType<Check['find']> {
+  return given([assessment], ({ observation }) => {
+    if (observation.proxyMode.value !== 'ipvs') return noIpvs(observation);
+    const [ignore, announce] = [sysctls.get(sysctlNames.arpIgnore), sysctls.get(sysctlNames.arpAnnounce)];
+    if (ignore === undefined || announce === undefined)
+      return { unknown: `${sysctlNames.arpIgnore} cannot be read` };
+    return lookAtHost(() => {
+      if (Number(ignore) >= 1 && Number(announce) >= 2) return [];
+      return [
+        {
+          level: 'warn',
+          title: `kube-proxy runs in ipvs mode without strictARP (arp_ignore ${ignore}, arp_announce ${announce})`,
+          why: 'Nodes answer ARP for addresses of Services that are bound to kube-ipvs0: for the VIP too, should a Service have it.',
+          remedy: [
+            `sysctl -w ${sysctlNames.arpIgnore}=1 ${sysctlNames.arpAnnounce}=2`,
+            '# and for good: strictARP: true under ipvs: in the ConfigMap kube-proxy of kube-system',
+          ],
+        },
+      ];
+    });
+  });
+}
+
+/** Without it IPVS forgets that we translated: the way cluster-ip is not possible. kube-proxy sets it when it starts. */
+function findIpvsWithoutConntrack({ assessment, sysctls }: HostFacts): ReturnType<Check['find']> {
+  return given([assessment], ({ observation, decisions }) => {
+    const value = sysctls.get(sysctlNames.ipvsConntrack);
+    if (observation.proxyMode.value !== 'ipvs') return noIpvs(observation);
+    if (value === undefined) return { unknown: `${sysctlNames.ipvsConntrack} cannot be read` };
+    return lookAtHost(() => {
+      const isUsed = decisions.some(({ way }) => way === 'cluster-ip');
+      if (!isUsed || value !== '0') return [];
+      return [
+        {
+          level: 'fail',
+          title: `${sysctlNames.ipvsConntrack} is 0`,
+          why: 'Connections that go by kube-proxy’s virtual server get no answer.',
+          remedy: [`sysctl -w ${sysctlNames.ipvsConntrack}=1`],
+        },
+      ];
+    });
+  });
+}
+
+/** A network that kube-proxy keeps its hands off, with the ClusterIP in it: its virtual servers there are never cleaned up. */
+function findExcluded({ assessment, kubeProxy }: HostFacts): ReturnType<Check['find']> {
+  return given([assessment], ({ observation, decisions }) => {
+    if (observation.proxyMode.value !== 'ipvs') return noIpvs(observation);
+    if (kubeProxy.ipvs === null) return { unknown: 'nobody answers at 127.0.0.1:10249/configz' };
+    const { excludeCidrs } = kubeProxy.ipvs;
+    return lookAt(decisions, { unknown: 'no virtual IP is named' }, ({ clusterIp }) => {
+      if (excludeCidrs.length === 0) return [];
+      if (clusterIp === null) return { unknown: 'the ClusterIP of default/kubernetes is not known' };
+      const cidr = excludeCidrs.find((network) => isIn(clusterIp, network));
+      if (cidr === undefined) return [];
+      return [
+        {
+          level: 'warn',
+          title: `--ipvs-exclude-cidrs of kube-proxy has ${cidr}, and the ClusterIP ${clusterIp} is in it`,
+          why: 'kube-proxy leaves servers of that network as they are when Services go. It is meant for virtual servers of others.',
+          remedy: ['kubectl -n kube-system edit configmap kube-proxy', restart],
+        },
+      ];
+    });
+  });
+}
+
+function noIpvs({ proxyMode }: Observation): NotHere {
+  return { notHere: `kube-proxy is not in ipvs mode (${proxyMode.seenIn})` };
+}
+
+function isIn(address: string, network: string): boolean {
+  try {
+    const [parsed, [base, length]] = [ipaddr.parse(address), ipaddr.parseCIDR(network)];
+    return parsed.kind() === base.kind() && parsed.match(base, length);
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,180 @@
+import { dirname } from 'node:path';
+import { quoteWords } from '../../../lib/text/shell-words.ts';
+import { type Endpoint } from '../../../lib/address/endpoint.ts';
+import { findInstance, keepalivedName } from '../../../lib/keepalived/find.ts';
+import { computeVrid } from '../../../lib/keepalived/vrid.ts';
+import { type VrrpAdvert } from '../../../lib/keepalived/advert.ts';
+import { type Config } from '../../../config/config.ts';
+import { locateServingFile } from '../../../agent/keepalived/serving-file.ts';
+import { type Check } from '../facts/check.ts';
+import { type Finding, given, lookAt, lookAtHost, type NotChecked } from '../facts/fact.ts';
+import { isHeldWithoutVrrp, isKeepalivedHere, isSurelyFree } from '../facts/held.ts';
+import { addInstance, changeVrid, copyInstance, trackServing } from '../remedies/keepalived-remedies.ts';
+import { describeElsewhere, install } from '../remedies/remedies.ts';
+import { type HostFacts } from '../facts/host-facts.ts';
+import { isKubeVip } from './foreign.ts';
+
+/** Whether keepalived can bring the virtual IPs here, and nobody gets into its way. */
+export const keepalivedChecks: readonly Check[] = [
+  { code: 'keepalived-not-running', find: findNoKeepalived },
+  { code: 'keepalived-lacks-vip', find: findUnknownVip },
+  { code: 'keepalived-untracked', find: findUntracked },
+  { code: 'vrid-clash', find: findVridClash },
+];
+
+function findNoKeepalived(facts: HostFacts): ReturnType<Check['find']> {
+  return given([facts.processes], (running) => {
+    const holders = running.filter((process) => process.name === keepalivedName || isKubeVip(process));
+    const [hidden] = holders;
+    return lookAtHost(() => {
+      if (holders.some(({ isSurelyHere }) => isSurelyHere)) return [];
+      if (hidden !== undefined) return describeElsewhere(hidden);
+      return [
+        {
+          level: 'warn',
+          title: 'no keepalived runs on this node',
+          why: `${listAddresses(facts.config)} cannot come here when its holder fails.`,
+          remedy: describeStart(facts),
+        },
+      ];
+    });
+  });
+}
+
+/** A keepalived that is started beside a holder which it does not hear, or does not understand, holds the VIP as well. */
+function describeStart(facts: HostFacts): string[] {
+  const { config, flags, keepalived, units } = facts;
+  if ('unknown' in keepalived)
+    return ['# its configuration could not be read: docs/install.md says how keepalived is run'];
+  const { path, text } = keepalived.value;
+  const foreign = config.vips.find((vip) => isHeldWithoutVrrp(vip, facts));
+  if (foreign !== undefined) {
+    return [`# another host has ${foreign.address}, and sends no VRRP here. docs/migrate.md has the order`];
+  }
+  const start = units.has('keepalived')
+    ? ['systemctl enable --now keepalived']
+    : [
+        '# no unit of keepalived is here. As a service it is a package, as a static pod: docs/install.md',
+        ...install('keepalived', facts),
+      ];
+  if (text !== null) return start;
+  const held = config.vips.find((vip) => !isSurelyFree(vip, facts));
+  if (held !== undefined)
+    return [...copyInstance(held.address, path), '# and then:', ...start.map(toComment)];
+  return [...writeFile(path, flags, config), ...start];
+}
+
+const toComment = (line: string) => (line.startsWith('#') ? line : `# ${line}`);
+
+/** Whole or not at all: a command that fails leaves no empty file. */
+function writeFile(path: string, flags: string, { runDir }: Config): string[] {
+  return [
+    '# with the same options on every master, --peers=ADDR,ADDR,ADDR among them where multicast does not pass',
+    quoteWords(['mkdir', '-p', dirname(path), dirname(locateServingFile(runDir))]),
+    `vipnat keepalived ${flags} > ${quoteWords([`${path}.new`])} && ${quoteWords(['mv', `${path}.new`, path])}`,
+  ];
+}
+
+function findUnknownVip({ config, flags, keepalived, processes }: HostFacts): ReturnType<Check['find']> {
+  return given([processes, keepalived], (running, { path, text, files }) => {
+    if (!isKeepalivedHere(running)) return notRunning;
+    if (text === null) return { unknown: `${path} is not there` };
+    return lookAt(config.vips, noVip, ({ address }) => {
+      if (findInstance(text, address) !== null) return [];
+      return [
+        {
+          level: 'warn',
+          title: `${path} has no vrrp_instance with ${address}`,
+          why: 'keepalived does not bring it here when its holder fails.',
+          remedy: addInstance(
+            { path, files, text, processes: running },
+            address,
+            flags,
+            locateServingFile(config.runDir),
+          ),
+        },
+      ];
+    });
+  });
+}
+
+function findUntracked({ config, keepalived, processes }: HostFacts): ReturnType<Check['find']> {
+  return given([processes, keepalived], (running, { path, text, files }) => {
+    const file = locateServingFile(config.runDir);
+    if (!isKeepalivedHere(running)) return notRunning;
+    if (text === null) return { unknown: `${path} is not there` };
+    if (!config.vips.some(({ address }) => findInstance(text, address) !== null))
+      return { unknown: `${path} has no vrrp_instance with ${listAddresses(config)}` };
+    return lookAtHost(() => {
+      if (text.includes(file)) return [];
+      return [
+        {
+          level: 'warn',
+          title: `keepalived does not follow ${file}`,
+          why: 'The VIP stays on this node when the agent finds that it can serve neither balanced nor by itself.',
+          remedy: trackServing({ path, files, text, processes: running }, listOwn(config), file),
+        },
+      ];
+    });
+  });
+}
+
+const notRunning = { unknown: 'no keepalived is seen on this node' };
+const noVip = { unknown: 'no virtual IP is named' };
+
+/** An id belongs to one set of addresses on a link, per family (RFC 9568, section 5.2.3). A master may hold more addresses than asked about. */
+function findVridClash(facts: HostFacts): ReturnType<Check['find']> {
+  const { config, adverts, assessment, keepalived, processes } = facts;
+  return given([adverts, assessment, keepalived], (seen, { observation, health }, { path, text, files }) => {
+    const running = 'value' in processes ? processes.value : [];
+    const known = new Set([...observation.addresses, ...config.endpoints].map(({ address }) => address));
+    const masters = [...health.keys()].map((endpoint) => endpoint.replace(/^\[?(.*?)\]?:\d+$/, '$1'));
+    const strangers = seen.filter(({ source }) => !known.has(source) && !masters.includes(source));
+    return lookAt(config.vips, noVip, (vip): Finding[] | NotChecked => {
+      const vrid = findVrid(vip, text);
+      if (vrid === null) return { unknown: `the virtual_router_id of ${vip.address} is not known` };
+      const clash = strangers.find(
+        (advert) =>
+          advert.family === vip.family && advert.vrid === vrid && !advert.addresses.includes(vip.address),
+      );
+      if (clash === undefined) return [];
+      const free = findFreeVrid(seen, vrid);
+      return [
+        {
+          level: 'fail',
+          title: `virtual_router_id ${vrid} of ${vip.address} is used by ${clash.source} for ${clash.addresses.join(', ')}`,
+          why: 'Each takes the other for a member of its group: one of the two virtual IPs is held by nobody, or both move about.',
+          remedy: changeVrid({ path, files, text: text ?? '', processes: running }, vip.address, {
+            from: vrid,
+            to: free,
+          }),
+        },
+      ];
+    });
+  });
+}
+
+function findVrid({ family, address }: Endpoint, text: string | null): number | null {
+  const configured = findInstance(text ?? '', address)?.vrid;
+  if (configured !== undefined) return configured;
+  try {
+    return computeVrid({ family, text: address });
+  } catch {
+    return null;
+  }
+}
+
+function findFreeVrid(adverts: readonly VrrpAdvert[], taken: number): number {
+  const used = new Set([taken, ...adverts.map(({ vrid }) => vrid)]);
+  let free = taken;
+  while (used.has(free) && used.size < 255) free = (free % 255) + 1;
+  return free;
+}
+
+function listOwn({ vips }: Config): string[] {
+  return [...new Set(vips.map(({ address }) => address))];
+}
+
+function listAddresses(config: Config): string {
+  return listOwn(config).join(', ');
+}

@@ -1,0 +1,56 @@
+import { type Family } from '../../../lib/address/address.ts';
+import { formatEndpoint, parseEndpoint } from '../../../lib/address/endpoint.ts';
+import { type Assessment } from '../../../agent/decide/assess.ts';
+import { isAtVip } from '../../../agent/endpoints/admission.ts';
+import { findLiveSources } from '../../../agent/endpoints/candidates.ts';
+import { type Check } from '../facts/check.ts';
+import { given, lookAt } from '../facts/fact.ts';
+import { filePaths, type HostFacts } from '../facts/host-facts.ts';
+
+/** Why a check of apiservers was not made. */
+export const nobodyKnown = { unknown: 'no apiserver is known' };
+
+/** Whether a virtual IP is left to its holder, as no apiserver is known that could be balanced over. */
+export function findNobodyKnown({ assessment, flags }: HostFacts): ReturnType<Check['find']> {
+  return given([assessment], (assessed) =>
+    lookAt(assessed.decisions, { unknown: 'no virtual IP is named' }, ({ way, vip, reason }) => {
+      const { missingSwitches, health } = assessed;
+      const isClosed = missingSwitches.some(({ family }) => family === vip.family);
+      const isAnyKnown = [...health.keys()].some((text) => parseEndpoint(text)?.family === vip.family);
+      if (way !== 'passthrough' || (isClosed && isAnyKnown)) return [];
+      return [
+        {
+          level: 'fail',
+          title: `${formatEndpoint(vip)} is not balanced: its holder's own apiserver answers`,
+          why:
+            isClosed && !reason.startsWith(nobodyKnown.unknown)
+              ? `No apiserver is known, and ${reason}.`
+              : `Because ${reason}.`,
+          remedy: [
+            ...describeWayOut(isAnyAtVip(vip.family, assessed)),
+            '# name the apiservers, here and to the agent',
+            `vipnat check ${flags} --endpoints ADDR:6443,ADDR:6443,ADDR:6443`,
+          ],
+        },
+      ];
+    }),
+  );
+}
+
+/** Whether the API or kube-proxy names an apiserver at a virtual IP now. */
+function isAnyAtVip(family: Family, { observation, memory, decisions }: Assessment): boolean {
+  const { api, kubeProxy } = findLiveSources(family, observation, memory);
+  const vips = decisions.map(({ vip }) => vip);
+  return [api, kubeProxy].some(
+    (source) => source?.value.some((endpoint) => isAtVip(endpoint, vips)) === true,
+  );
+}
+
+function describeWayOut(isAtVip: boolean): string[] {
+  return isAtVip
+    ? [
+        "# on one master after the other: give kube-apiserver its own host's address by",
+        `# --advertise-address in ${filePaths.apiserverManifest}; until then`,
+      ]
+    : [];
+}

@@ -1,0 +1,250 @@
+import { dirname } from 'node:path';
+import {
+  type Endpoint,
+  formatEndpoint,
+  parseEndpoint,
+  sortEndpoints,
+} from '../../../lib/address/endpoint.ts';
+import { VipnatError } from '../../../lib/text/errors.ts';
+import { type KeepalivedConfiguration, readConfiguration } from '../../../lib/keepalived/find.ts';
+import { isFolderWatched } from '../../../lib/keepalived/watched.ts';
+import { captureVrrp } from '../../../lib/kernel/tools/capture.ts';
+import { type Clock } from '../../../lib/control/clock.ts';
+import { readInterfaces } from '../../../lib/kernel/host/interfaces.ts';
+import { readIpvs } from '../../../lib/kernel/watch/ipvs.ts';
+import { type Listener, readListeners } from '../../../lib/kernel/host/listeners.ts';
+import { type Kernel } from '../../../lib/kernel/port.ts';
+import { readModules } from '../../../lib/kernel/host/modules.ts';
+import { listUnits } from '../../../lib/kernel/host/units.ts';
+import {
+  isInFirstPidNamespace,
+  type HostProcess,
+  listProcesses,
+} from '../../../lib/kernel/host/processes.ts';
+import { readRights } from '../../../lib/kernel/host/rights.ts';
+import { listSwitchedInterfaces, readSysctls } from '../../../lib/kernel/host/sysctls.ts';
+import { isInPath } from '../../../lib/kernel/tools/toolbox.ts';
+import { readIfThere } from '../../../lib/files/optional-file.ts';
+import { parseCapture, type VrrpAdvert } from '../../../lib/keepalived/advert.ts';
+import { type Assessment } from '../../../agent/decide/assess.ts';
+import { type Config } from '../../../config/config.ts';
+import { askProxyHealth } from '../../../agent/observe/proxy-health.ts';
+import { type Apiserver, type ConnectOutcome } from '../../../agent/health/apiserver.ts';
+import { askServing, type Serving } from '../../../agent/health/serving.ts';
+import { findAgent } from '../../../agent/http/presence.ts';
+import { locateKeepalivedFile, locateServingFile } from '../../../agent/keepalived/serving-file.ts';
+import { type Fact } from './fact.ts';
+import { findLinkHolders } from './holders.ts';
+import {
+  filePaths,
+  type HostFacts,
+  ipvsModules,
+  nameReversePathFilter,
+  sysctlNames,
+  toolNames,
+  unitNames,
+  type TrackFileView,
+} from './host-facts.ts';
+
+/** What facts are gathered with. */
+export interface GatherNeeds {
+  readonly config: Config;
+  readonly flags: string;
+  readonly version: string;
+  readonly clock: Clock;
+  readonly kernel: Pick<Kernel, 'listForwardChains'>;
+  readonly apiserver: Pick<Apiserver, 'connect'>;
+  /** One whole look at this host. */
+  readonly look: () => Promise<Assessment>;
+  /** For how long adverts are listened to, in milliseconds; 0 does not listen. */
+  readonly captureMs: number;
+}
+
+/** Every part has this long: what hangs is not waited for. */
+const limitMs = 5000;
+
+/**
+ * Finds out everything at the same time. Reads only. What cannot be found out is unknown, and nothing else fails by
+ * it; the whole takes as long as the longest part, and a few seconds at most. Never rejects for what the host is like.
+ */
+export async function gatherFacts(needs: GatherNeeds): Promise<HostFacts> {
+  const { config, flags, version, clock, kernel } = needs;
+  const within = <T>(promise: Promise<T>, limit = limitMs) => toFact(promise, clock, limit);
+  const seen = within(needs.look());
+  const people = within(observeProcesses());
+  const installed = findInstalled();
+  const [assessment, here, rights, forwardChains, sysctls, ipvs, adverts, files, kubeProxy, agent, asked] =
+    await Promise.all([
+      seen,
+      people.then(async (found) => ({
+        found,
+        keepalived: await within(findConfiguration(found, config)),
+        trackFile: await within(findTrackFile(found, config)),
+      })),
+      within(readRights()),
+      within(kernel.listForwardChains()),
+      readAllSysctls(),
+      within(readIpvs()),
+      captureAdverts(needs),
+      readFiles(),
+      askProxyHealth(),
+      findAgent(),
+      seen.then((found) => askOthers(needs, found)),
+    ]);
+  return {
+    ...{ config, flags, version, now: clock.date(), tools: new Set(toolNames.filter(isInPath)) },
+    ...{ assessment, rights, forwardChains, sysctls, ipvs, adverts, files, kubeProxy, agent },
+    ...asked,
+    ...splitProcesses(here.found),
+    ...(await installed),
+    keepalived: here.keepalived,
+    trackFile: here.trackFile,
+    interfaces: readInterfaces(),
+  };
+}
+
+/** Other hosts, by what this one shows of them. */
+async function askOthers(
+  needs: GatherNeeds,
+  assessment: Fact<Assessment>,
+): Promise<Pick<HostFacts, 'holderAnswers' | 'serving' | 'linkHolders'>> {
+  const [holderAnswers, serving, linkHolders] = await Promise.all([
+    askHolders(needs, assessment),
+    askAllServing(needs.clock, assessment),
+    askLinks(needs, assessment),
+  ]);
+  return { holderAnswers, serving, linkHolders };
+}
+
+async function askLinks(
+  { config: { vips }, clock }: GatherNeeds,
+  assessment: Fact<Assessment>,
+): Promise<HostFacts['linkHolders']> {
+  if ('unknown' in assessment) return assessment;
+  const { addresses } = assessment.value.observation;
+  const found = findLinkHolders({ vips, addresses, clock, interfaces: readInterfaces() });
+  return await toFact(found, clock, limitMs);
+}
+
+async function toFact<T>(promise: Promise<T>, clock: Clock, limit: number): Promise<Fact<T>> {
+  let cancel = () => {};
+  const late = new Promise<Fact<T>>((resolve) => {
+    cancel = clock.schedule(limit, () => {
+      resolve({ unknown: `no answer within ${limit / 1000} s` });
+    });
+  });
+  const known = promise.then(
+    (value): Fact<T> => ({ value }),
+    (error: unknown): Fact<T> => {
+      if (error instanceof VipnatError || (error as NodeJS.ErrnoException).code !== undefined) {
+        return { unknown: (error as Error).message };
+      }
+      throw error;
+    },
+  );
+  return await Promise.race([known, late]).finally(() => {
+    cancel();
+  });
+}
+
+interface Processes {
+  readonly processes: readonly HostProcess[];
+  readonly listeners: readonly Listener[];
+}
+
+/** A container that does not see the host's processes still sees the host's sockets: then some have no owner. */
+async function observeProcesses(): Promise<Processes> {
+  const processes = await listProcesses();
+  const listeners = await readListeners(processes.map(({ pid }) => pid));
+  if (listeners.some(({ pid }) => pid === null) && !(await isInFirstPidNamespace())) {
+    throw new VipnatError('TOOL_NOT_PERMITTED', "this container does not see the host's processes (hostPID)");
+  }
+  return { processes, listeners };
+}
+
+function splitProcesses(found: Fact<Processes>): Pick<HostFacts, 'processes' | 'listeners'> {
+  if ('unknown' in found) return { processes: found, listeners: found };
+  return { processes: { value: found.value.processes }, listeners: { value: found.value.listeners } };
+}
+
+async function findConfiguration(
+  found: Fact<Processes>,
+  { runDir }: Config,
+): Promise<KeepalivedConfiguration> {
+  const all = 'unknown' in found ? [] : found.value.processes;
+  const processes = all.filter(({ isSurelyHere }) => isSurelyHere);
+  return await readConfiguration(processes, locateKeepalivedFile(runDir));
+}
+
+async function findTrackFile(found: Fact<Processes>, { runDir }: Config): Promise<TrackFileView> {
+  const processes = 'unknown' in found ? [] : found.value.processes;
+  const file = locateServingFile(runDir);
+  const [text, isWatched] = await Promise.all([readIfThere(file), isFolderWatched(processes, dirname(file))]);
+  return { says: text?.trim() ?? null, isWatched };
+}
+
+async function findInstalled(): Promise<Pick<HostFacts, 'units' | 'modules'>> {
+  const [units, modules] = await Promise.all([listUnits(unitNames), readModules(ipvsModules)]);
+  return { units, modules };
+}
+
+async function readAllSysctls(): Promise<ReadonlyMap<string, string>> {
+  const devices = await listSwitchedInterfaces();
+  return await readSysctls([...Object.values(sysctlNames), ...devices.map(nameReversePathFilter)]);
+}
+
+async function captureAdverts({ captureMs, clock }: GatherNeeds): Promise<Fact<readonly VrrpAdvert[]>> {
+  if (captureMs === 0) return { unknown: 'adverts were not listened to (--capture 0s)' };
+  return await toFact(captureVrrp(captureMs).then(parseCapture), clock, captureMs + limitMs);
+}
+
+async function readFiles(): Promise<HostFacts['files']> {
+  const paths = Object.values(filePaths);
+  return new Map(await Promise.all(paths.map(async (path) => [path, await readText(path)] as const)));
+}
+
+async function readText(path: string): Promise<Fact<string | null>> {
+  try {
+    return { value: await readIfThere(path) };
+  } catch (error) {
+    const { code = 'unknown' } = error as NodeJS.ErrnoException;
+    return { unknown: `${path} cannot be read (${code})` };
+  }
+}
+
+/**
+ * A port that no rule of ours is about, so that the answer is the holder's: to the VIP's own port another apiserver
+ * may answer, whoever holds the VIP. Nobody listens on discard, but every host's kernel refuses.
+ */
+const discardPort = 9;
+
+/** The kernel asks by ARP three times, a second apart, before it says that there is no such host. */
+const neighbourLimitMs = 3300;
+
+async function askHolders(
+  { config, apiserver }: GatherNeeds,
+  assessment: Fact<Assessment>,
+): Promise<ReadonlyMap<string, ConnectOutcome>> {
+  if ('unknown' in assessment) return new Map();
+  const local = new Set(assessment.value.observation.addresses.map(({ address }) => address));
+  const absent = config.vips.filter(({ address }) => !local.has(address));
+  const ask = async (vip: Endpoint) =>
+    [vip.address, await apiserver.connect({ ...vip, port: discardPort }, neighbourLimitMs)] as const;
+  return new Map(await Promise.all(absent.map(ask)));
+}
+
+/** An apiserver that hangs is not waited for. */
+const servingLimitMs = 1500;
+
+async function askAllServing(
+  clock: Clock,
+  assessment: Fact<Assessment>,
+): Promise<Fact<ReadonlyMap<string, Serving | null>>> {
+  if ('unknown' in assessment) return assessment;
+  const { health, decisions } = assessment.value;
+  const known = [...health.keys()].map((text) => parseEndpoint(text)).filter((one) => one !== null);
+  const endpoints = sortEndpoints([...known, ...decisions.flatMap(({ backends }) => backends)]);
+  const ask = async (endpoint: Endpoint) =>
+    [formatEndpoint(endpoint), await askServing(endpoint, clock, servingLimitMs)] as const;
+  return { value: new Map(await Promise.all(endpoints.map(ask))) };
+}

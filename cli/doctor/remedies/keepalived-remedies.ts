@@ -1,0 +1,117 @@
+/**
+ * What is to be done to a keepalived.conf that somebody wrote.
+ *
+ * Goal: whoever pastes a remedy on one master changes nothing by which masters hear each other.
+ * Tension: an instance of another virtual_router_id, authentication, version or list of peers takes the VIP while the others
+ * hold it; and what the others' files say cannot be seen from here.
+ * Compromise: what goes into such a file is printed as comments that say where. Only the test and the reload are commands.
+ * A whole file is printed only where none is, and nobody holds the VIP.
+ */
+import { dirname } from 'node:path';
+import { findWire, keepalivedName } from '../../../lib/keepalived/find.ts';
+import { type HostProcess } from '../../../lib/kernel/host/processes.ts';
+import { quoteWords } from '../../../lib/text/shell-words.ts';
+import { listInstanceNames } from './instances.ts';
+import { findUnit } from './remedies.ts';
+
+/** The file that is to be changed, and who reads it. */
+export interface ForeignFile {
+  readonly path: string;
+  /** It and all that it includes. */
+  readonly files: readonly string[];
+  /** With what it includes in its place. */
+  readonly text: string;
+  readonly processes: readonly HostProcess[];
+}
+
+/** Has keepalived follow the agent's word. */
+export function trackServing(file: ForeignFile, addresses: readonly string[], servingFile: string): string[] {
+  const names = addresses.flatMap((address) => listInstanceNames(file.text, address));
+  const name = /\btrack_file\s+serving\b/.test(file.text) ? 'vipnat-serving' : 'serving';
+  return [
+    `# in ${nameFiles(file)}, before the first vrrp_instance:`,
+    `#   track_file ${name} {`,
+    `#     file "${servingFile}"`,
+    '#     weight 0',
+    '#     init_file 0',
+    '#   }',
+    ...[...new Set(names)].flatMap((instance) => [
+      `# in vrrp_instance ${quoteWords([instance])}, or in its track_file where it has one:`,
+      '#   track_file {',
+      `#     ${name}`,
+      '#   }',
+    ]),
+    ...reload(file, dirname(servingFile)),
+  ];
+}
+
+/** Gives it an instance with an address, as the other masters have it. */
+export function addInstance(
+  file: ForeignFile,
+  address: string,
+  flags: string,
+  servingFile: string,
+): string[] {
+  const { masters, advertSeconds } = findWire(file.text);
+  // Masters go on to reach each other as before: one that changed to multicast alone would hear nobody.
+  const wire = [
+    ...(masters.length === 0 ? [] : [`--peers=${masters.join(',')}`]),
+    ...(advertSeconds === null ? [] : [`--advert=${Math.round(advertSeconds * 1000)}ms`]),
+  ];
+  return [
+    ...copyInstance(address, file.path),
+    '# only where no master has one: take the vrrp_instance over that this prints, and the track_file before it',
+    `vipnat keepalived ${[flags, ...wire].join(' ')}`,
+    ...reload(file, dirname(servingFile)),
+  ];
+}
+
+/** Where another master has an instance already. */
+export function copyInstance(address: string, path: string): string[] {
+  return [
+    `# copy the vrrp_instance with ${address} from another master's file into ${quoteWords([path])}`,
+    '# change its interface, its own unicast address and its priority; all else is the same on every master:',
+    '# one whose virtual_router_id, authentication, version or peers differ holds the VIP beside the others',
+  ];
+}
+
+/** Gives every master another virtual_router_id. One that has it alone holds the VIP beside the others. */
+export function changeVrid(file: ForeignFile, address: string, vrid: { from: number; to: number }): string[] {
+  const names = [...new Set(listInstanceNames(file.text, address))];
+  return [
+    '# a master that has another virtual_router_id than the others holds the VIP beside them, so in this order:',
+    `# 1. on every master that does not hold ${address}, end keepalived: systemctl stop keepalived`,
+    `# 2. on every master, in ${nameFiles(file)}, vrrp_instance ${names.map((name) => quoteWords([name])).join(', ')}:`,
+    `#      virtual_router_id ${vrid.to}`,
+    `#    in the place of ${vrid.from}`,
+    `# 3. on the holder: ${describeReload(file)}`,
+    '# 4. on the others: systemctl start keepalived',
+  ];
+}
+
+/** Which of several files has a block is for whoever opens them to see. */
+function nameFiles({ path, files }: ForeignFile): string {
+  const included = files.filter((file) => file !== path);
+  const more = included.length === 0 ? '' : ` or what it includes (${quoteWords(included)})`;
+  return `${quoteWords([path])}${more}`;
+}
+
+/** A reload keeps the VIP where it is, a restart moves it. keepalived 2.2.7 drops a track file whose folder is not there. */
+function reload(file: ForeignFile, folder: string): string[] {
+  return [
+    '# then test it and have it read anew, which keeps the VIP where it is',
+    quoteWords(['mkdir', '-p', folder]),
+    describeReload(file),
+  ];
+}
+
+function describeReload({ path, processes }: ForeignFile): string {
+  const test = quoteWords(['keepalived', '--config-test', `--use-file=${path}`]);
+  // The first one started the others, and is the one that takes signals.
+  const [first] = processes
+    .filter(({ name, isSurelyHere }) => name === keepalivedName && isSurelyHere)
+    .sort((left, right) => left.pid - right.pid);
+  const unit = first === undefined ? null : findUnit(first);
+  if (first === undefined || unit !== null) return `${test} && systemctl reload ${unit ?? 'keepalived'}`;
+  return `${test} && kill -HUP ${first.pid}`;
+}

@@ -1,0 +1,56 @@
+import { toPrintableJson } from '../../../lib/text/printable.ts';
+import { formatEndpoint } from '../../../lib/address/endpoint.ts';
+import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
+import { describeUnread } from '../../../agent/observe/unread.ts';
+import { type PlannedState } from '../../../agent/decide/offline.ts';
+
+/** What both `plan --json` and `status --json` say, version 1: fields are added, never renamed. */
+export interface HostAnswer {
+  readonly version: 1;
+  readonly node: string;
+  readonly kubeProxy: object;
+  /** In the order in which they were given. */
+  readonly vips: readonly object[];
+  readonly inSync: boolean;
+  readonly sysctls: readonly object[];
+  readonly refused: readonly string[];
+  /** What could not be read, with its error's code. */
+  readonly unread: readonly object[];
+}
+
+/** `plan --json`. Ends with a newline. */
+export function formatJson(state: PlannedState, node: string): string {
+  const transactions = state.plan.transactions.map(({ family, backend, input }) => ({
+    tool: toolName(family, backend, 'restore'),
+    family,
+    input,
+  }));
+  return `${toPrintableJson({ ...toHostAnswer(state, node), transactions }, 2)}\n`;
+}
+
+/** What was seen and decided, without what to write. */
+export function toHostAnswer(
+  { decisions, plan, missingSwitches, refused, observation }: PlannedState,
+  node: string,
+): HostAnswer {
+  const { proxyMode, backend, addresses } = observation;
+  return {
+    version: 1,
+    node,
+    kubeProxy: { mode: proxyMode.value, backend: backend.value, reason: proxyMode.seenIn },
+    vips: decisions.map(({ vip, way, reason, clusterIp, backends, affinitySeconds }) => ({
+      vip: formatEndpoint(vip),
+      family: vip.family,
+      held: addresses.some(({ address }) => address === vip.address),
+      way,
+      reason,
+      clusterIp,
+      backends: backends.map(formatEndpoint),
+      affinitySeconds,
+    })),
+    inSync: plan.transactions.length === 0 && missingSwitches.length === 0,
+    sysctls: missingSwitches.map(({ name, command }) => ({ name, value: '0', wanted: '1', command })),
+    refused: [...new Set(refused)],
+    unread: describeUnread(observation.unread),
+  };
+}

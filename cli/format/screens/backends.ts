@@ -1,0 +1,67 @@
+import { formatEndpoint } from '../../../lib/address/endpoint.ts';
+import { formatAge } from '../../../lib/text/age.ts';
+import { type HealthState } from '../../../agent/health/endpoint-health.ts';
+import { type BackendStatus } from '../../../agent/report/host-status.ts';
+import { type Screen } from '../text/screen.ts';
+import { clean, layOutText, paint, type Tone } from '../text/lay-out.ts';
+
+const titles = ['APISERVER', 'STATE', 'SINCE', 'FLOWS', 'WHY'] as const;
+
+/** Numbers stand to the right. */
+const rightColumn = 3;
+const stateColumn = 1;
+
+/** Prose in a narrower column would be a ladder: it stands below its row then. */
+const leastReasonWidth = 24;
+
+const margin = '  ';
+
+const stateToTone: Readonly<Partial<Record<HealthState, Tone>>> = {
+  ready: 'good',
+  draining: 'doubtful',
+  dead: 'bad',
+};
+
+/** The table of the apiservers of a VIP. */
+export function formatBackends(backends: readonly BackendStatus[], screen: Screen): string[] {
+  const rows = backends.map(({ endpoint, isLocal, state, forMs, flows }) => [
+    `${formatEndpoint(endpoint)}${isLocal ? ' *' : ''}`,
+    state,
+    forMs === null ? '' : formatAge(forMs),
+    flows === null ? '' : String(flows),
+  ]);
+  const all = [titles.slice(0, -1), ...rows];
+  const widths = all[0]?.map((_, column) => Math.max(...all.map((row) => row[column]?.length ?? 0))) ?? [];
+  const format = (row: readonly string[], tone?: Tone) => {
+    const cells = row.map((cell, column) => {
+      const width = widths[column] ?? 0;
+      if (column === rightColumn) return cell.padStart(width);
+      const word = column === stateColumn ? paint(cell, tone, screen) : cell;
+      return `${word}${' '.repeat(Math.max(0, width - cell.length))}`;
+    });
+    return `${margin}${cells.join('  ')}  `;
+  };
+  const left = margin.length + widths.reduce((sum, width) => sum + width + 2, 0);
+  return [
+    format(titles).trimEnd(),
+    ...rows.flatMap((row, index) => {
+      const backend = backends[index];
+      const line = format(row, backend === undefined ? undefined : stateToTone[backend.state]);
+      return addReason({ line, left, reason: backend?.reason ?? '' }, screen);
+    }),
+  ];
+}
+
+/** Behind its row where there is room, else below it. */
+function addReason(
+  { line, left, reason }: { line: string; left: number; reason: string },
+  screen: Screen,
+): string[] {
+  if (reason === '') return [line.trimEnd()];
+  const room = (screen.width ?? Infinity) - left;
+  if (room < leastReasonWidth && clean(reason, screen).length > room) {
+    return [line.trimEnd(), ...layOutText(`${margin}${margin}`, reason, screen)];
+  }
+  const [first = '', ...more] = layOutText(' '.repeat(left), reason, screen);
+  return [`${line}${first.slice(left)}`, ...more];
+}

@@ -1,0 +1,174 @@
+import { formatEndpoint } from '../../../lib/address/endpoint.ts';
+import { type Change, toCommandArguments } from '../../../lib/netfilter/iptables/change.ts';
+import { vipChainName } from '../../../lib/netfilter/rules/balance.ts';
+import { type NftChange } from '../../../lib/netfilter/nftables/change.ts';
+import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
+import { countApiservers, type Decision } from '../../../agent/decide/decide.ts';
+import { describeKubeProxy } from '../../../agent/decide/describe.ts';
+import { type MissingSwitch } from '../../../agent/decide/missing-switches.ts';
+import { type PlannedState } from '../../../agent/decide/offline.ts';
+import { type IptablesPlan, type NftPlan, type TablePlan } from '../../../agent/decide/plan.ts';
+import { plainScreen, type Screen } from '../text/screen.ts';
+import { layOutText } from '../text/lay-out.ts';
+
+/** What the kernel's chains are for, as far as we hook into them. */
+const hookToComment = new Map([
+  ['PREROUTING', "Connections from other hosts and from pods, before kube-proxy's own rules:"],
+  ['OUTPUT', 'Connections from this host itself:'],
+  ['POSTROUTING', 'After routing, on their way out:'],
+  ['FORWARD', 'Before any rule that would drop them, on hosts with FORWARD policy DROP:'],
+]);
+
+/** What the base chains of our own table are for. */
+const baseToComment = new Map([
+  ['prerouting', 'Connections from other hosts and from pods, told by address and port:'],
+  ['output', 'The same from this host itself:'],
+  ['postrouting', "Replies must come back through this node, so its address replaces the client's:"],
+  ['forward', 'What was balanced may be forwarded, in both directions:'],
+]);
+
+/**
+ * Lines that a person can read, and run one by one: the plan as iptables commands, each group with the reason
+ * for it, and every line that is no command a comment. They are not atomic; `--format restore` is.
+ */
+export function formatCommands(state: PlannedState, node: string, screen: Screen = plainScreen): string {
+  const { plan, decisions, missingSwitches, refused, observation } = state;
+  const title = decisions.map(({ vip, way }) => `${formatEndpoint(vip)}: ${way}`).join(' · ');
+  const lines = [
+    `# ${node} · ${describeKubeProxy(observation)} · ${title}`,
+    ...new Set(decisions.map(({ reason }) => `# Why: ${reason}.`)),
+    ...new Set(refused.map((sentence) => `# Left out: ${sentence}.`)),
+    ...formatSwitches(missingSwitches),
+    ...formatTables(plan.tables, decisions),
+    '',
+    `# ${countChanges(plan.tables)}. Nothing was written.`,
+  ];
+  return `${lines.flatMap((line) => (line.startsWith('#') ? formatComment(line, screen) : [line])).join('\n')}\n`;
+}
+
+/** Reasons quote what others say: a second line of one would be a command. Commented commands are not broken either. */
+function formatComment(comment: string, screen: Screen): string[] {
+  if (comment.startsWith('# sysctl ')) return [comment];
+  const [first = '', ...more] = layOutText('  ', comment.slice(2), screen);
+  return [`# ${first.slice(2)}`, ...more.map((line) => `# ${line}`)];
+}
+
+/** The commands of some tables, group by group: what is not about one of the decisions is left over from before. */
+export function formatTables(tables: readonly TablePlan[], decisions: readonly Decision[] = []): string[] {
+  return byInterest(tables).flatMap((table) => formatTable(table, decisions));
+}
+
+function formatSwitches(missing: readonly MissingSwitch[]): string[] {
+  const ours = missing.filter(({ isOurs }) => isOurs).map(({ command }) => command);
+  const left = missing.filter(({ isOurs }) => !isOurs).map(({ command }) => `# ${command}`);
+  return [
+    ...(ours.length === 0 ? [] : ['', '# This host does not forward:', ...ours]),
+    ...(left.length === 0
+      ? []
+      : ['', '# This host does not forward, and is left so (--sysctls check):', ...left]),
+  ];
+}
+
+/** The nat table first: that is where the VIP's packets go. */
+function byInterest(tables: readonly TablePlan[]): TablePlan[] {
+  return [
+    ...tables.filter(({ table }) => table !== 'filter'),
+    ...tables.filter(({ table }) => table === 'filter'),
+  ];
+}
+
+function formatTable(table: TablePlan, decisions: readonly Decision[]): string[] {
+  return table.backend === 'nftables' ? formatNftTable(table, decisions) : formatIptables(table, decisions);
+}
+
+/** In the script's order but for the rules, which read best chain by chain. */
+function formatNftTable({ changes }: NftPlan, decisions: readonly Decision[]): string[] {
+  const isDeletion = ({ kind }: NftChange) => kind === 'delete-chain' || kind === 'delete-set';
+  const isRule = ({ kind }: NftChange) => kind === 'add-rule' || kind === 'flush-chain';
+  const names = [...new Set(changes.filter(isRule).map(({ name }) => name))];
+  const groups: (readonly [string, readonly NftChange[]])[] = [
+    ['A table of its own:', changes.filter((change) => !isDeletion(change) && !isRule(change))],
+    ...names.map(
+      (name) =>
+        [
+          describeNftChain(name, decisions),
+          changes.filter((change) => change.name === name && isRule(change)),
+        ] as const,
+    ),
+    ['Left over, and nothing refers to it any more:', changes.filter(isDeletion)],
+  ];
+  return groups
+    .filter(([, group]) => group.length > 0)
+    .flatMap(([title, group]) => ['', `# ${title}`, ...group.map(({ command }) => `nft '${command}'`)]);
+}
+
+function describeNftChain(name: string, decisions: readonly Decision[]): string {
+  const decision = decisions.find(({ vip }) => vipChainName(vip) === name);
+  return decision === undefined
+    ? (baseToComment.get(name) ?? 'Left over from before:')
+    : describeVipChain(decision);
+}
+
+function formatIptables(
+  { family, backend, table, changes }: IptablesPlan,
+  decisions: readonly Decision[],
+): string[] {
+  const tool = toolName(family, backend);
+  // A chain is deleted after what referred to it; all else reads best chain by chain.
+  const deletions = changes.filter(({ kind }) => kind === 'delete-chain');
+  const chains = [
+    ...new Set(changes.filter(({ kind }) => kind !== 'delete-chain').map(({ chain }) => chain)),
+  ];
+  const groups = chains.map((chain) =>
+    changes.filter((change) => change.chain === chain && change.kind !== 'delete-chain'),
+  );
+  if (deletions.length > 0) groups.push(deletions);
+  return groups.flatMap((group) => [
+    '',
+    `# ${describeGroup(group, decisions)}`,
+    ...group.map((change) => `${tool} ${toCommandArguments(table, change)}`),
+  ]);
+}
+
+function describeGroup(group: readonly Change[], decisions: readonly Decision[]): string {
+  const [first] = group;
+  if (first === undefined) return '';
+  if (first.kind === 'delete-chain') return 'Left over, and nothing refers to it any more:';
+  const hook = hookToComment.get(first.chain);
+  if (hook !== undefined) return hook;
+  const decision = decisions.find(({ vip }) => vipChainName(vip) === first.chain);
+  if (decision !== undefined) return describeVipChain(decision);
+  if (group.every(({ kind }) => kind === 'reset-chain' || kind === 'delete')) return 'Left over from before:';
+  return describeSharedChain(first.chain);
+}
+
+function describeVipChain({ vip, way, backends, clusterIp }: Decision): string {
+  const name = formatEndpoint(vip);
+  switch (way) {
+    case 'service-chain':
+      return `${name} goes through kube-proxy's own chain for default/kubernetes:`;
+    case 'cluster-ip':
+      return `${name} goes to kube-proxy's virtual server ${clusterIp ?? ''}:`;
+    case 'direct':
+      return `${name} goes straight to ${countApiservers(backends.length)}, each as likely as the others:`;
+    case 'passthrough':
+      return `${name} is left to the node that holds it:`;
+  }
+}
+
+function describeSharedChain(chain: string): string {
+  if (chain === 'VIPNAT-POSTROUTING') {
+    return "Replies must come back through this node, so its address replaces the client's:";
+  }
+  if (chain === 'VIPNAT-FORWARD') return 'What was balanced may be forwarded, in both directions:';
+  return 'New connections to a VIP, told by address and port:';
+}
+
+/** `9 changes to nat, 3 to filter`. */
+export function countChanges(tables: readonly TablePlan[]): string {
+  const counts = byInterest(tables).map(
+    ({ family, table, changes }) => `${changes.length} to ${table}${family === 'ipv6' ? ' (IPv6)' : ''}`,
+  );
+  const [first = 'no changes', ...more] = counts;
+  return [first.replace(' to ', first.startsWith('1 ') ? ' change to ' : ' changes to '), ...more].join(', ');
+}

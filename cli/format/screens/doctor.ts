@@ -1,0 +1,110 @@
+import { exitStatuses } from '../../../lib/text/exit-status.ts';
+import { toPrintableLine } from '../../../lib/text/printable.ts';
+import { type Outcome, type TopicOutcome } from '../../doctor/checks/diagnose.ts';
+import { plainScreen, proseWidth, type Screen } from '../text/screen.ts';
+import { layOutText, paint, type Tone } from '../text/lay-out.ts';
+
+/** A screen whose width is known. */
+type Page = Screen & { readonly width: number };
+
+/** How many outcomes there are of each kind. */
+export interface OutcomeCounts {
+  readonly failures: number;
+  readonly warnings: number;
+  readonly ok: number;
+  readonly skipped: number;
+}
+
+/** Counts what became of all checks. */
+export function countOutcomes(topics: readonly TopicOutcome[]): OutcomeCounts {
+  const count = (level: Outcome['level']) =>
+    topics.flatMap(({ outcomes }) => outcomes).filter((outcome) => outcome.level === level).length;
+  return { failures: count('fail'), warnings: count('warn'), ok: count('ok'), skipped: count('skipped') };
+}
+
+/** The exit status for what was found: failures count before warnings. What was not checked is no finding. */
+export function chooseDoctorStatus({ failures, warnings }: OutcomeCounts): number {
+  if (failures > 0) return exitStatuses.foundFailures;
+  return warnings > 0 ? exitStatuses.found : exitStatuses.done;
+}
+
+/** One screen: what is well in a line for each topic, then failures, warnings and what was not checked, then the sum. */
+export function formatDoctor(
+  topics: readonly TopicOutcome[],
+  isAll: boolean,
+  screen: Screen = plainScreen,
+): string {
+  const outcomes = topics.flatMap((topic) => topic.outcomes);
+  const page = { ...screen, width: screen.width ?? proseWidth };
+  const lines = [
+    ...topics.flatMap((topic) => formatWell(topic, isAll, page)),
+    ...outcomes.filter(({ level }) => level === 'fail').flatMap((outcome) => formatOutcome(outcome, page)),
+    ...outcomes.filter(({ level }) => level === 'warn').flatMap((outcome) => formatOutcome(outcome, page)),
+    ...formatSkipped(outcomes, page),
+  ];
+  return `${lines.join('\n')}\n\n${formatSum(countOutcomes(topics))}\n`;
+}
+
+/** ` FAIL  `, and what stands under it. */
+const indent = ' '.repeat(7);
+const wide = ' '.repeat(9);
+
+/** How many characters the sums of checks stand from the left, so that they are near to their topics. */
+const sumColumn = 80;
+
+/** The first column in its tone: it is as wide as `indent`. */
+function formatMark(mark: string, tone: Tone | undefined, screen: Screen): string {
+  return ` ${paint(mark, tone, screen)}${' '.repeat(indent.length - 1 - mark.length)}`;
+}
+
+function formatWell({ name, outcomes }: TopicOutcome, isAll: boolean, screen: Page): string[] {
+  const well = outcomes.filter(({ level }) => level === 'ok');
+  if (well.length === 0) return [];
+  const mark = formatMark('ok', 'good', screen);
+  if (isAll) return [`${mark}${name}`, ...well.map(({ code }) => `${wide}${code}`)];
+  const count = `${well.length} check${well.length === 1 ? '' : 's'}`;
+  const width = Math.min(sumColumn, screen.width) - indent.length;
+  return [`${mark}${name}${count.padStart(width - name.length)}`];
+}
+
+function formatOutcome(outcome: Outcome, screen: Page): string[] {
+  if (outcome.level !== 'fail' && outcome.level !== 'warn') return [];
+  const mark =
+    outcome.level === 'fail' ? formatMark('FAIL', 'bad', screen) : formatMark('WARN', 'doubtful', screen);
+  return [
+    ...putMark(mark, layOutText(indent, outcome.title, screen)),
+    ...layOutText(wide, outcome.why, screen),
+    // Never broken, and no character of them changed: they are to be pasted.
+    ...outcome.remedy.map((line) => `${wide}${toPrintableLine(line)}`),
+  ];
+}
+
+function putMark(mark: string, [first = '', ...more]: readonly string[]): string[] {
+  return [`${mark}${first.slice(indent.length)}`, ...more];
+}
+
+/** Checks that have the same cause are told once. */
+function formatSkipped(outcomes: readonly Outcome[], screen: Page): string[] {
+  const reasonToCodes = new Map<string, string[]>();
+  for (const outcome of outcomes) {
+    if (outcome.level !== 'skipped') continue;
+    reasonToCodes.set(outcome.reason, [...(reasonToCodes.get(outcome.reason) ?? []), outcome.code]);
+  }
+  return [...reasonToCodes].flatMap(([reason, codes]) => [
+    ...putMark(
+      formatMark('--', undefined, screen),
+      layOutText(indent, `not checked: ${codes.join(', ')}`, screen),
+    ),
+    ...layOutText(wide, reason, screen),
+  ]);
+}
+
+function formatSum({ failures, warnings, ok, skipped }: OutcomeCounts): string {
+  const plural = (count: number, word: string) => `${count} ${word}${count === 1 ? '' : 's'}`;
+  return [
+    plural(failures, 'failure'),
+    plural(warnings, 'warning'),
+    `${ok} ok`,
+    ...(skipped === 0 ? [] : [`${skipped} not checked`]),
+  ].join(', ');
+}

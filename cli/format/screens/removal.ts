@@ -1,0 +1,85 @@
+import { type Endpoint, formatEndpoint } from '../../../lib/address/endpoint.ts';
+import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
+import { toPrintableJson } from '../../../lib/text/printable.ts';
+import { type UnreadText } from '../../../agent/observe/unread.ts';
+import { describeTable, type Plan, type TablePlan } from '../../../agent/decide/plan.ts';
+import { countChanges, formatTables } from './commands.ts';
+
+/** What `vipnat cleanup` removed, or would remove. */
+export interface Removal {
+  readonly plan: Plan;
+  /** The virtual IPs that it is about; null for everything of ours. */
+  readonly vips: readonly Endpoint[] | null;
+  readonly dryRun: boolean;
+  /** What could not be read or removed. */
+  readonly problems: readonly UnreadText[];
+}
+
+/** A line for each table, and one where there is none: that needs everything to have been read. Each ends with a newline. */
+export function formatRemoval({ plan: { tables }, vips, dryRun, problems }: Removal): string {
+  const subject = vips === null ? 'vipnat' : vips.map(formatEndpoint).join(', ');
+  if (tables.length === 0 && problems.length > 0) return '';
+  if (tables.length === 0) return `nothing of ${subject} ${dryRun ? 'is' : 'was'} here\n`;
+  const verb = dryRun ? 'would remove' : 'removed';
+  return tables.map((part) => `${verb} ${describePart(part)}\n`).join('');
+}
+
+/** The same as commands that a person can read, and run one by one; empty when there is nothing to remove. */
+export function formatRemovalCommands({ plan: { tables }, vips }: Removal, node: string): string {
+  if (tables.length === 0) return '';
+  const subject =
+    vips === null ? 'everything of vipnat' : `what is of ${vips.map(formatEndpoint).join(', ')}`;
+  const lines = [
+    `# ${node} · removes ${subject}`,
+    ...formatTables(tables),
+    '',
+    `# ${countChanges(tables)}. Nothing was written.`,
+  ];
+  return `${lines.join('\n')}\n`;
+}
+
+/** The same for programs, version 1: fields are added, never renamed. Ends with a newline. */
+export function formatRemovalJson({ plan, vips, dryRun, problems }: Removal, node: string): string {
+  const answer = {
+    version: 1,
+    node,
+    dryRun,
+    vips: vips === null ? null : vips.map(formatEndpoint),
+    removed: plan.tables.map((part) => ({
+      family: part.family,
+      backend: part.backend,
+      table: part.table,
+      ...countParts(part),
+    })),
+    transactions: plan.transactions.map(({ family, backend, input }) => ({
+      tool: toolName(family, backend, 'restore'),
+      family,
+      input,
+    })),
+    problems,
+  };
+  return `${toPrintableJson(answer, 2)}\n`;
+}
+
+function describePart(part: TablePlan): string {
+  if (part.changes.some(({ kind }) => kind === 'delete-table')) return `the table (${describeTable(part)})`;
+  const { chains, hooks, rules } = countParts(part);
+  const counts = [
+    count(chains, 'chain'),
+    ...(hooks > 0 || rules === 0 ? [count(hooks, 'hook')] : []),
+    ...(rules > 0 ? [count(rules, 'rule')] : []),
+  ];
+  return `(${describeTable(part)}): ${counts.join(', ')}`;
+}
+
+/** Chains that go, hooks that led to them, and the shared chains that lose a rule, each counted once. */
+function countParts({ changes, backend }: TablePlan): { chains: number; hooks: number; rules: number } {
+  const ofKind = (wanted: string) => changes.filter(({ kind }) => kind === wanted).length;
+  const chains = ofKind('delete-chain');
+  const emptied = backend === 'nftables' ? ofKind('flush-chain') : ofKind('reset-chain');
+  return { chains, hooks: ofKind('delete'), rules: Math.max(0, emptied - chains) };
+}
+
+function count(number: number, noun: string): string {
+  return `${number} ${noun}${number === 1 ? '' : 's'}`;
+}

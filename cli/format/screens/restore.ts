@@ -1,0 +1,68 @@
+import { formatEndpoint } from '../../../lib/address/endpoint.ts';
+import { serviceChain } from '../../../lib/kube-proxy/kubernetes-service.ts';
+import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
+import { printNftTable, renderNftTable } from '../../../lib/netfilter/nftables/render.ts';
+import { VipnatError } from '../../../lib/text/errors.ts';
+import { type Decision } from '../../../agent/decide/decide.ts';
+import { type Config } from '../../../config/config.ts';
+import { type PlannedState } from '../../../agent/decide/offline.ts';
+import { type Plan } from '../../../agent/decide/plan.ts';
+
+/**
+ * The plan as what one tool reads: a comment names the tool and its flags. Where nft has a table of each family, one run
+ * of it reads both.
+ * @throws VipnatError CONFIG_INVALID when the plan is for several tools: no stream can be for all of them.
+ */
+export function formatRestore({ plan, decisions }: PlannedState): string {
+  refuseSeveralTools(plan);
+  const joins = decisions.some(({ way }) => way === 'service-chain');
+  const note = joins
+    ? `# joins ${serviceChain}, which kube-proxy makes; iptables-legacy refuses that where it is missing, also with --test\n`
+    : '';
+  return plan.transactions
+    .map(({ family, backend, input }) =>
+      backend === 'nftables'
+        ? `# nft -f -\n${input}`
+        : `# ${toolName(family, backend, 'restore')} --noflush\n${note}${input}`,
+    )
+    .join('');
+}
+
+function refuseSeveralTools({ transactions }: Plan): void {
+  const tools = new Set(transactions.map(({ family, backend }) => toolName(family, backend, 'restore')));
+  if (tools.size <= 1) return;
+  const isOfTwoBackends = new Set(transactions.map(({ backend }) => backend)).size > 1;
+  const next = isOfTwoBackends
+    ? 'Take --format commands, or each input of --json by its tool'
+    : 'Add --family ipv4, then --family ipv6';
+  throw new VipnatError(
+    'CONFIG_INVALID',
+    `--format restore prints what one tool reads, and this plan is for ${[...tools].join(' and ')}. ${next}`,
+  );
+}
+
+/**
+ * The same balancing as tables of its own for `nft -f -`, one per family. A VIP that goes through kube-proxy goes
+ * straight to the same apiservers here: a chain of another table cannot be joined.
+ * @throws VipnatError CONFIG_INVALID when nothing says which apiservers these are.
+ */
+export function formatNft(decisions: readonly Decision[], { masquerade }: Config): string {
+  const unknown = decisions.find(({ way, backends }) => way !== 'passthrough' && backends.length === 0);
+  if (unknown !== undefined) {
+    const vip = formatEndpoint(unknown.vip);
+    throw new VipnatError(
+      'CONFIG_INVALID',
+      `an nftables table cannot join kube-proxy's, so ${vip} needs the apiservers: add --endpoints 10.0.0.11:6443,10.0.0.12:6443`,
+    );
+  }
+  const families = [...new Set(decisions.map(({ vip }) => vip.family))].sort();
+  return families
+    .map((family) => {
+      const balances = decisions
+        .filter(({ vip }) => vip.family === family)
+        .map(({ vip, backends, affinitySeconds }) => ({ vip, backends, masquerade, affinitySeconds }));
+      const table = renderNftTable(family, balances);
+      return table === null ? '' : printNftTable(family, table);
+    })
+    .join('');
+}

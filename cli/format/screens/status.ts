@@ -1,0 +1,97 @@
+import { formatEndpoint } from '../../../lib/address/endpoint.ts';
+import { plainScreen, type Screen } from '../text/screen.ts';
+import { formatBackends } from './backends.ts';
+import { layOutParts, layOutText, type Part } from '../text/lay-out.ts';
+import { formatAge } from '../../../lib/text/age.ts';
+import { describeKubeProxy } from '../../../agent/decide/describe.ts';
+import { describeDrift } from '../../../agent/decide/plan.ts';
+import { describeUnread } from '../../../agent/observe/unread.ts';
+import {
+  type HostStatus,
+  isKeepalivedSeen,
+  toVrrpState,
+  type VipStatus,
+} from '../../../agent/report/host-status.ts';
+
+/** One screen for a tired person: the answer first, the reason under it, then each apiserver, then who keeps it so. */
+export function formatStatus(status: HostStatus, screen: Screen = plainScreen): string {
+  const blocks = status.vips.map((vip) => formatVip(vip, status, screen));
+  return `${[...blocks.flatMap((block) => [...block, '']), ...formatFoot(status, screen)].join('\n')}\n`;
+}
+
+function formatVip({ decision, isHeld, backends }: VipStatus, status: HostStatus, screen: Screen): string[] {
+  const { vip, way, reason } = decision;
+  const holder = { text: isHeld ? 'held by this node' : 'not held here' };
+  const parts: Part[] =
+    way === 'passthrough'
+      ? [{ text: 'NOT BALANCED', tone: 'bad' }, { text: 'passthrough' }, holder]
+      : [holder, { text: way }, describeSync(status)];
+  return [
+    ...layOutParts(`${formatEndpoint(vip)}   `, parts, screen),
+    ...layOutText('  because ', reason, screen),
+    ...(backends.length === 0 ? [] : ['', ...formatBackends(backends, screen)]),
+  ];
+}
+
+function describeSync({ assessment }: HostStatus): Part {
+  const count = describeDrift(assessment.plan).length + assessment.missingSwitches.length;
+  if (count === 0) return { text: 'in sync', tone: 'good' };
+  return { text: `NOT IN SYNC (${count} difference${count === 1 ? '' : 's'})`, tone: 'bad' };
+}
+
+function formatFoot(status: HostStatus, screen: Screen): string[] {
+  const { assessment, vips } = status;
+  const drift = [
+    ...assessment.missingSwitches.map(({ name }) => `${name} is 0`),
+    ...describeDrift(assessment.plan),
+  ];
+  const [first = 'none', ...more] = drift;
+  const hasLocal = vips.some(({ backends }) => backends.some(({ isLocal }) => isLocal));
+  const kubeProxy = describeKubeProxy(assessment.observation).replace('kube-proxy: ', '');
+  return [
+    ...describeKeepalived(vips).flatMap((parts) => layOutParts('keepalived  ', parts, screen)),
+    ...layOutParts('agent       ', describeAgent(status), screen),
+    ...layOutText('kube-proxy  ', kubeProxy, screen),
+    ...layOutText('drift       ', first, screen),
+    ...more.flatMap((line) => layOutText('            ', line, screen)),
+    ...describeUnread(assessment.observation.unread).flatMap(({ code, text }) =>
+      layOutText('warning     ', `[${code}] ${text}`, screen),
+    ),
+    ...(hasLocal ? ['* this node'] : []),
+  ];
+}
+
+function describeAgent({ agent, activity }: HostStatus): Part[] {
+  if (agent === null) return [{ text: 'NOT RUNNING: the rules stay, nobody repairs them', tone: 'bad' }];
+  const looked = activity?.lookedMsAgo ?? null;
+  const parts = [
+    `running, pid ${agent.pid}, since ${agent.since}`,
+    ...(looked === null
+      ? []
+      : [`last look ${looked < 1000 ? `${Math.round(looked)} ms` : formatAge(looked)} ago`]),
+    ...(activity === null ? [] : [`${activity.writes} write${activity.writes === 1 ? '' : 's'}`]),
+  ];
+  return parts.map((text) => ({ text }));
+}
+
+/** The instances of the VIPs, each once. */
+function describeKeepalived(vips: readonly VipStatus[]): Part[][] {
+  const keyToParts = new Map(
+    vips.map((vip) => describeInstance(vip)).map((parts) => [JSON.stringify(parts), parts]),
+  );
+  return [...keyToParts.values()];
+}
+
+function describeInstance(vip: VipStatus): Part[] {
+  const { instance } = vip.keepalived;
+  if (!isKeepalivedSeen(vip)) return [{ text: 'none is seen here' }];
+  const state = toVrrpState(vip) ?? 'running, state not known';
+  return [
+    {
+      text: vip.vrrp === null ? state : `${state} for ${formatAge(vip.vrrp.forMs)}`,
+      tone: state === 'FAULT' ? 'bad' : undefined,
+    },
+    ...(instance === null ? [] : [{ text: `vrid ${instance.vrid}` }]),
+    ...(instance === null || instance.priority === null ? [] : [{ text: `priority ${instance.priority}` }]),
+  ];
+}

@@ -1,0 +1,96 @@
+/**
+ * keepalived as a static pod, from one file for all nodes.
+ *
+ * Goal: the VIP is up before the API is, and stays where it is whatever becomes of the agent.
+ * Tension: keepalived.conf is another one on each node (interface, own address, priority), and a static pod can refer
+ * to nothing but files of the host.
+ * Compromise: an init container of vipnat's image writes it for the node, with the host's network before its eyes, into
+ * the folder where the agent says whether this node can serve. Nobody's /etc/keepalived is overwritten.
+ */
+import { dirname } from 'node:path';
+import { toArguments } from '../../../config/arguments.ts';
+import { type OptionName } from '../../../config/options.ts';
+import { toKeepalivedArguments } from '../keepalived/options.ts';
+import { locateKeepalivedFile } from '../../../agent/keepalived/serving-file.ts';
+import { escapeVariables, onTheHost, type Part, toConfined } from './pod.ts';
+import { chooseImage, type ManifestRequest } from './request.ts';
+import { toStaticPod } from './static-pod.ts';
+import { type Manifest } from './yaml.ts';
+
+/** keepalived's files of its own: those that say who it is. */
+const pidFolder = '/run/keepalived';
+
+/** What of the configuration keepalived.conf follows from. */
+const configNames: readonly OptionName[] = ['vip', 'endpoints', 'runDir'];
+
+/** A pod of keepalived for the kubelet's folder of manifests, the same on every node. */
+export function toKeepalivedManifest(request: ManifestRequest): Manifest {
+  return toStaticPod('keepalived', request.options.namespace, toSpec(request));
+}
+
+function toSpec(request: ManifestRequest): Part {
+  const file = locateKeepalivedFile(request.config.runDir);
+  const folder = dirname(file);
+  return {
+    value: {
+      ...onTheHost,
+      // The VIP is handed over at once.
+      terminationGracePeriodSeconds: 10,
+      initContainers: [toWriter(request, file)],
+      containers: [toKeeper(request, file)],
+      volumes: [
+        { name: 'keepalived', hostPath: { path: folder, type: 'DirectoryOrCreate' } },
+        { name: 'run', emptyDir: { medium: 'Memory', sizeLimit: '1Mi' } },
+      ],
+    },
+    comments: [
+      {
+        path: ['initContainers', 0],
+        text: "Writes this node's keepalived.conf: interface, own address, priority.",
+      },
+      {
+        path: ['containers', 0],
+        text: 'A pod of its own: the VIP stays where it is when the agent is restarted or updated.',
+      },
+      { path: ['volumes', 0], text: `keepalived.conf, and what the agent says: whether this node can serve` },
+      { path: ['volumes', 1], text: 'its process ids' },
+    ],
+  };
+}
+
+/** A node without its interface fails it: the kubelet tries again until the node has one. */
+function toWriter(request: ManifestRequest, file: string): object {
+  const { config, given, options } = request;
+  const names = new Set(configNames.filter((name) => given.has(name)));
+  const switches = toKeepalivedArguments({ ...options.keepalived, output: file });
+  return {
+    name: 'configuration',
+    image: chooseImage(request),
+    imagePullPolicy: 'IfNotPresent',
+    args: ['keepalived', ...toArguments(config, names), ...switches].map(escapeVariables),
+    resources: { requests: { cpu: '10m', memory: '64Mi' } },
+    securityContext: toConfined([]),
+    terminationMessagePolicy: 'FallbackToLogsOnError',
+    volumeMounts: [{ name: 'keepalived', mountPath: dirname(file) }],
+  };
+}
+
+function toKeeper({ options }: ManifestRequest, file: string): object {
+  const pids = [`--pid=${pidFolder}/keepalived.pid`, `--vrrp_pid=${pidFolder}/vrrp.pid`];
+  return {
+    name: 'keepalived',
+    image: options.keepalivedImage,
+    // A registry that cannot be reached must not keep the VIP from coming up.
+    imagePullPolicy: 'IfNotPresent',
+    // Images of keepalived start all kinds of scripts.
+    command: ['keepalived'],
+    args: ['--dont-fork', '--log-console', '--vrrp', `--use-file=${escapeVariables(file)}`, ...pids],
+    resources: { requests: { cpu: '10m', memory: '16Mi' } },
+    securityContext: toConfined(['NET_ADMIN', 'NET_BROADCAST', 'NET_RAW']),
+    terminationMessagePolicy: 'FallbackToLogsOnError',
+    volumeMounts: [
+      { name: 'keepalived', mountPath: dirname(file) },
+      { name: 'run', mountPath: pidFolder },
+    ],
+  };
+}

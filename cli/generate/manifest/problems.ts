@@ -1,0 +1,89 @@
+import { type Config } from '../../../config/config.ts';
+import { describeOption, nameFlag } from '../../../config/options.ts';
+import { quoteText } from '../../../config/setting.ts';
+import { toKeepalivedArguments } from '../keepalived/options.ts';
+import { defaultNamespace, type ManifestOptions } from './options.ts';
+
+/** What kubelet or kube-apiserver would refuse in a manifest with these values, one line each. */
+export function findManifestProblems(options: ManifestOptions, config: Config): string[] {
+  const { kind, image, namespace } = options;
+  const problems = [...findKeepalivedProblems(options), ...findSystemdProblems(options, config)];
+  if (image !== null && !isImage(image)) {
+    problems.push(`--image ${quoteText(image)} is no image reference. Example: --image vipnat:0.1.0`);
+  }
+  if (!/^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/.test(namespace)) {
+    const rule = 'can be no namespace: 1 to 63 of a-z, 0-9 and -, with no - at its ends';
+    problems.push(`--namespace ${quoteText(namespace)} ${rule}. Example: --namespace ${defaultNamespace}`);
+  }
+  if (kind === 'daemonset' && config.nodeName !== null) {
+    const rule = 'would name every node of the DaemonSet, which Kubernetes tells its own names';
+    problems.push(`--node-name ${quoteText(config.nodeName)} ${rule}: leave it out`);
+  }
+  for (const name of ['caFile', 'kubeconfig', 'stateDir', 'runDir'] as const) {
+    const path = config[name];
+    if (path === null || isHostPath(path)) continue;
+    const rule =
+      'cannot be mounted: it has to begin with /, and to do without "..", ":" and control characters';
+    const flag = nameFlag(name);
+    problems.push(`${flag} ${quoteText(path)} ${rule}. Example: ${flag} ${describeOption(name).example}`);
+  }
+  return problems;
+}
+
+/** What is written into a unit, and into a line of a shell in it, has to mean itself there. */
+function findSystemdProblems(options: ManifestOptions, { runDir, stateDir }: Config): string[] {
+  const { kind, image, namespace, leastPrivilege, directory } = options;
+  if (kind !== 'systemd') {
+    return directory === null ? [] : ['--directory is for vipnat manifest systemd only. Leave it out'];
+  }
+  const podFlags = [
+    ...(image === null ? [] : ['--image']),
+    ...(namespace === defaultNamespace ? [] : ['--namespace']),
+    ...(leastPrivilege ? ['--least-privilege'] : []),
+  ];
+  const paths = { '--run-dir': runDir, '--state-dir': stateDir };
+  // An empty variable of a script is not the root folder.
+  return [
+    ...(directory === '' ? ['--directory "" names no folder. Example: --directory /'] : []),
+    ...podFlags.map((flag) => `${flag} is for pods, and systemd has none. Leave it out`),
+    ...Object.entries(paths)
+      .filter(([, path]) => !/^\/[\w./@+-]+$/.test(path))
+      .map(
+        ([flag, path]) =>
+          `${flag} ${quoteText(path)} cannot be written into a unit. Example: ${flag} /run/vipnat`,
+      ),
+  ];
+}
+
+/** There is no image of keepalived that its authors publish: a default would be somebody's. */
+function findKeepalivedProblems({ kind, keepalivedImage, keepalived }: ManifestOptions): string[] {
+  const example = 'Example: --keepalived-image registry.example/keepalived:2.2.7';
+  if (kind === 'keepalived' && keepalivedImage === null) {
+    return [`keepalived has no official image, so one has to be named. ${example}`];
+  }
+  if (kind === 'keepalived') {
+    const image = keepalivedImage ?? '';
+    return isImage(image) ? [] : [`--keepalived-image ${quoteText(image)} is no image reference. ${example}`];
+  }
+  const flags = [
+    ...(keepalivedImage === null ? [] : ['--keepalived-image']),
+    ...toKeepalivedArguments(keepalived).map((text) => text.replace(/=.*/, '')),
+  ];
+  return flags.map((flag) => `${flag} is for vipnat manifest keepalived only. Leave it out`);
+}
+
+/** Source: the grammar of github.com/distribution/reference 0.6, by which container runtimes read image names. */
+function isImage(text: string): boolean {
+  const host = String.raw`(?:[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?|\[[a-fA-F0-9:]+\])(?::\d+)?`;
+  const part = String.raw`[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*`;
+  const tag = String.raw`\w[\w.-]{0,127}`;
+  const digest = String.raw`[a-z0-9]+(?:[+._-][a-z0-9]+)*:[a-f0-9]{32,}`;
+  const whole = new RegExp(`^(?<name>(?:${host}/)?${part}(?:/${part})*)(?::${tag})?(?:@${digest})?$`);
+  const name = whole.exec(text.slice(0, 512))?.groups?.['name'] ?? '';
+  return text.length <= 512 && name !== '' && name.length <= 255;
+}
+
+/** As kube-apiserver takes it for a hostPath and, but for the root, as the place to mount it. */
+function isHostPath(path: string): boolean {
+  return /^(?:\/(?!\.\.?(?:\/|$))[^/:\p{C}]+)+\/?$/u.test(path);
+}

@@ -1,0 +1,41 @@
+import { quoteWords } from '../../../lib/text/shell-words.ts';
+import { toArguments } from '../../../config/arguments.ts';
+import { type Config } from '../../../config/config.ts';
+import { type OptionName } from '../../../config/options.ts';
+import { toKeepalivedArguments } from '../keepalived/options.ts';
+import { defaultNamespace, type ManifestOptions } from './options.ts';
+
+/** All that a manifest is made of. Checked: there is a VIP, and `findManifestProblems` finds nothing. */
+export interface ManifestRequest {
+  readonly options: ManifestOptions;
+  readonly config: Config;
+  /** The options that the user gave: these become arguments of the container. */
+  readonly given: ReadonlySet<OptionName>;
+  /** vipnat's own, which the default image has. */
+  readonly version: string;
+}
+
+/** Whether the container is to be privileged. */
+export function isPrivileged({ options }: ManifestRequest): boolean {
+  return options.kind === 'daemonset' && !options.leastPrivilege;
+}
+
+/** The image to run. */
+export function chooseImage({ options, version }: ManifestRequest): string {
+  // Without a build there is no version: `from source` is no tag.
+  return options.image ?? `vipnat:${/^\d/.test(version) ? version : 'latest'}`;
+}
+
+/** The command that prints the same manifest, wherever it is run, as a shell takes it. */
+export function toCommandLine({ options, config, given }: ManifestRequest): string {
+  const { kind, image, namespace, leastPrivilege, keepalivedImage, keepalived } = options;
+  return quoteWords([
+    ...['vipnat', 'manifest', kind],
+    ...toArguments(config, given),
+    ...toKeepalivedArguments(keepalived),
+    ...(keepalivedImage === null ? [] : [`--keepalived-image=${keepalivedImage}`]),
+    ...(image === null ? [] : [`--image=${image}`]),
+    ...(namespace === defaultNamespace ? [] : [`--namespace=${namespace}`]),
+    ...(leastPrivilege ? ['--least-privilege'] : []),
+  ]);
+}

@@ -1,0 +1,124 @@
+/**
+ * vipnat as a service of systemd, beside a keepalived that is one too.
+ *
+ * Goal: at boot keepalived finds the file by which the agent says whether this node can serve, whoever starts first; and
+ * whatever ends the agent, its last word does not outlive it.
+ * Tension: /run is empty at boot, and keepalived 2.2.7 does without a track file for good whose folder is not there when
+ * it starts. An agent that is killed cannot take anything back.
+ * Compromise: tmpfiles.d makes the folder before any service, keepalived's drop-in makes it once more where it was removed
+ * since, and neither waits for the other. What the agent said is taken back by systemd (ADR 18).
+ */
+import { dirname } from 'node:path';
+import { toArguments } from '../../../config/arguments.ts';
+import { locateServingFile } from '../../../agent/keepalived/serving-file.ts';
+import { type ManifestRequest, toCommandLine } from './request.ts';
+
+/** A file for a host. */
+export interface HostFile {
+  /** From the root on. */
+  readonly path: string;
+  readonly text: string;
+}
+
+/** How the first line of each of these files begins: by it a later version knows them as vipnat's. */
+export const fileMark = '# vipnat manifest systemd';
+
+/** Where docs/install.md has Node.js and vipnat. */
+const program = ['/usr/bin/node', '/opt/vipnat/vipnat.js'];
+
+/** The unit, what tmpfiles.d makes at boot, and what keepalived's unit is told besides. Pure. */
+export function toSystemdFiles(request: ManifestRequest): HostFile[] {
+  const head = `${toCommandLine(request)}\n`.replace(/^/, '# ');
+  return [
+    { path: '/etc/systemd/system/vipnat.service', text: `${head}${renderService(request)}` },
+    { path: '/etc/tmpfiles.d/vipnat.conf', text: `${head}${renderTmpfiles(request)}` },
+    { path: '/etc/systemd/system/keepalived.service.d/vipnat.conf', text: `${head}${keepalivedDropIn}` },
+  ];
+}
+
+function renderService({ config, given }: ManifestRequest): string {
+  const { runDir, stateDir, sysctls } = config;
+  const words = [...program, 'run', ...toArguments(config, given)].map(quoteUnitWord).join(' ');
+  const file = locateServingFile(runDir);
+  return `[Unit]
+Description=vipnat: balances the control plane's virtual IP
+Wants=network-online.target
+After=network-online.target
+# However often it fails, it is started again.
+StartLimitIntervalSec=0
+
+[Service]
+ExecStart=${words}
+# Whatever ended it, keepalived is not to go by what it said last; another agent of this host says it itself.
+ExecStopPost=-/bin/sh -c 'grep -q "@vipnat-agent$$" /proc/net/unix || ! test -e ${file} || echo 0 >${file}'
+Restart=always
+RestartSec=2
+# Bad configuration: trying again does not help.
+RestartPreventExitStatus=78
+# The rules stay without it, but nobody takes out an apiserver that dies.
+OOMScoreAdjust=-900
+# The folders stay when it ends: keepalived watches one of them.
+${renderFolders(runDir, stateDir)}
+# What it needs, and nothing else: rules, the connection table, its own priority.
+CapabilityBoundingSet=CAP_NET_ADMIN CAP_NET_RAW CAP_SYS_NICE
+NoNewPrivileges=yes
+ProtectSystem=strict
+# /run/xtables.lock is made by whichever iptables-legacy comes first.
+ReadWritePaths=/run
+ProtectHome=read-only
+PrivateTmp=yes
+PrivateDevices=yes
+ProtectClock=yes
+ProtectControlGroups=yes
+ProtectKernelLogs=yes
+ProtectKernelModules=yes
+# Forwarding is switched on through /proc/sys, unless --sysctls is check.
+ProtectKernelTunables=${sysctls === 'check' ? 'yes' : 'no'}
+RestrictAddressFamilies=AF_INET AF_INET6 AF_NETLINK AF_UNIX
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+LockPersonality=yes
+SystemCallArchitectures=native
+
+[Install]
+WantedBy=multi-user.target
+`;
+}
+
+/** Folders below /run and /var/lib systemd makes before it starts the program; others tmpfiles.d has made. */
+function renderFolders(runDir: string, stateDir: string): string {
+  const lines = [runDir, stateDir].map((folder) => {
+    const path = folder.replace(/\/$/, '');
+    if (path.startsWith('/run/')) return `RuntimeDirectory=${path.slice('/run/'.length)}`;
+    if (path.startsWith('/var/lib/')) return `StateDirectory=${path.slice('/var/lib/'.length)}`;
+    return `ReadWritePaths=${path}`;
+  });
+  return [...lines, 'RuntimeDirectoryPreserve=yes'].join('\n');
+}
+
+/** What is there already stays as it is: the agent may have said 1. */
+function renderTmpfiles({ config }: ManifestRequest): string {
+  const file = locateServingFile(config.runDir);
+  const folders = [dirname(dirname(file)), dirname(file), config.stateDir];
+  return `# keepalived goes by this file for good if it is there when keepalived starts. 0: this node can serve.
+${folders.map((folder) => `d ${folder.replace(/\/$/, '')} 0755 root root -`).join('\n')}
+f ${file} 0644 root root - 0
+`;
+}
+
+/** keepalived starts all the same when it fails. */
+const keepalivedDropIn = `[Unit]
+After=systemd-tmpfiles-setup.service
+
+[Service]
+# Without what is in tmpfiles.d/vipnat.conf, keepalived would not follow the agent until it is reloaded.
+ExecStartPre=-+/bin/systemd-tmpfiles --create vipnat.conf
+`;
+
+/** A word of ExecStart= as systemd.service(5) takes it apart: % and $ stand for something there. */
+function quoteUnitWord(word: string): string {
+  const escaped = word.replaceAll('%', '%%').replaceAll('$', () => '$$');
+  if (/^[\w@%+=:,./[\]$-]+$/.test(escaped)) return escaped;
+  return `"${escaped.replaceAll(/[\\"]/g, String.raw`\$&`)}"`;
+}

@@ -1,0 +1,58 @@
+import { type Config } from '../../../config/config.ts';
+
+/** Something of the host that the container sees at the same path. */
+export interface HostVolume {
+  readonly name: string;
+  readonly path: string;
+  /** What kubelet makes sure of before the container starts. */
+  readonly type: 'File' | 'FileOrCreate' | 'Directory' | 'DirectoryOrCreate';
+  readonly isReadOnly: boolean;
+  /** What it is for, in a line for the manifest. */
+  readonly purpose: string;
+}
+
+/**
+ * What of the host the agent needs, each path once. The agent's own socket is not among it: it is abstract, so it belongs to
+ * the host's network.
+ */
+export function findVolumes(
+  { stateDir, runDir, caFile, kubeconfig }: Config,
+  isPrivileged: boolean,
+): HostVolume[] {
+  const volumes: HostVolume[] = [
+    lock,
+    ...(isPrivileged ? [modules] : []),
+    toFolderVolume('state', stateDir, 'the apiservers that were last known, for the next start'),
+    toFolderVolume('run', runDir, 'what keepalived is told: whether this node can serve'),
+  ];
+  if (caFile !== null) volumes.push(toFileVolume('ca-file', caFile, "the cluster's CA"));
+  if (kubeconfig !== null) {
+    volumes.push(toFileVolume('kubeconfig', kubeconfig, 'credentials; files that it names are not mounted'));
+  }
+  return [...new Map(volumes.toReversed().map((volume) => [volume.path, volume])).values()].toReversed();
+}
+
+const lock: HostVolume = {
+  name: 'xtables-lock',
+  path: '/run/xtables.lock',
+  type: 'FileOrCreate',
+  isReadOnly: false,
+  purpose: 'the lock that every iptables-legacy of the host takes',
+};
+
+/** Only who has CAP_SYS_MODULE can load one. */
+const modules: HostVolume = {
+  name: 'modules',
+  path: '/lib/modules',
+  type: 'Directory',
+  isReadOnly: true,
+  purpose: 'iptables-legacy loads the modules that it lacks',
+};
+
+function toFolderVolume(name: string, path: string, purpose: string): HostVolume {
+  return { name, path: path.replace(/\/$/, ''), type: 'DirectoryOrCreate', isReadOnly: false, purpose };
+}
+
+function toFileVolume(name: string, path: string, purpose: string): HostVolume {
+  return { name, path, type: 'File', isReadOnly: true, purpose };
+}

@@ -1,0 +1,106 @@
+import { type Family } from '../../lib/address/address.ts';
+import { type Config } from '../../config/config.ts';
+import { type DoctorOptions } from '../doctor/facts/options.ts';
+import { type KeepalivedOptions } from '../generate/keepalived/options.ts';
+import { type OptionName } from '../../config/options.ts';
+import { type ManifestOptions } from '../generate/manifest/options.ts';
+import { type Screen } from '../format/text/screen.ts';
+
+/**
+ * What a command's handler is given: `run(context: RunContext): Promise<number>` in run.ts, and so on. The
+ * number it answers is the exit status; a failure is thrown, as a VipnatError, and main prints it.
+ */
+export interface CommandContext<Options extends object = object> {
+  /** Checked for this command: all but cleanup find at least one VIP. */
+  readonly config: Config;
+  /** The command's own switches. */
+  readonly options: Options;
+  /** What can be shown on standard output now: a terminal may change its size. */
+  readonly screen: () => Screen;
+  /** Writes to standard output as it is, no newline added. What the command was asked for, nothing else. */
+  readonly stdout: (text: string) => void;
+  /** Writes to standard error as it is, no newline added. Everything a person reads beside the answer. */
+  readonly stderr: (text: string) => void;
+}
+
+/** `vipnat run`: at most one of the two is true. */
+export interface RunOptions {
+  /** Converge once and end. */
+  readonly once: boolean;
+  /** Print what would be written, once, and end. */
+  readonly dryRun: boolean;
+}
+
+/** How `vipnat plan` prints for people and tools, the default first. */
+export const planFormats = ['commands', 'restore', 'nft'] as const;
+
+/** One of planFormats. */
+export type PlanFormat = (typeof planFormats)[number];
+
+/** `vipnat plan`. */
+export interface PlanOptions {
+  readonly format: PlanFormat;
+  /** Print JSON; `format` does not count then. */
+  readonly json: boolean;
+  /** Print the part of one family only; null for all. */
+  readonly family: Family | null;
+  /** Read nothing: then `config.proxyMode` is not `auto`, and ClusterIP or endpoints are given where the way needs them. */
+  readonly offline: boolean;
+}
+
+/** `vipnat cleanup`. */
+export interface CleanupOptions {
+  /** Print what would be removed, and write nothing. */
+  readonly dryRun: boolean;
+  /** Print JSON. */
+  readonly json: boolean;
+  /** A flag names virtual IPs, and only what is theirs goes. A variable or a file says what the agent balances, and does not count. */
+  readonly isNarrowed: boolean;
+}
+
+/** `vipnat check`. */
+export interface CheckOptions {
+  /** Print JSON. */
+  readonly json: boolean;
+}
+
+/** `vipnat status`. */
+export interface StatusOptions {
+  /** Print JSON. */
+  readonly json: boolean;
+  /** Print again after so many milliseconds, 100 to 3,600,000, until it is stopped; null prints once. */
+  readonly watchMs: number | null;
+}
+
+/** What `status` of status.ts takes. */
+export type StatusContext = CommandContext<StatusOptions>;
+
+/** What `doctor` of doctor.ts takes. */
+export interface DoctorContext extends CommandContext<DoctorOptions> {
+  /** The options that the user gave: remedies repeat them. */
+  readonly given: ReadonlySet<OptionName>;
+}
+
+/** What `run` of run.ts takes. */
+export type RunContext = CommandContext<RunOptions>;
+
+/** What `plan` of plan.ts takes. */
+export type PlanContext = CommandContext<PlanOptions>;
+
+/** What `check` of check.ts takes. */
+export interface CheckContext extends CommandContext<CheckOptions> {
+  /** The options that the user gave: the command that repairs repeats them. */
+  readonly given: ReadonlySet<OptionName>;
+}
+
+/** What `cleanup` of cleanup.ts takes. Its config may name no VIP: then everything of ours goes. */
+export type CleanupContext = CommandContext<CleanupOptions>;
+
+/** What `keepalived` of keepalived.ts takes. */
+export type KeepalivedContext = CommandContext<KeepalivedOptions>;
+
+/** What `manifest` of manifest.ts takes. Files that its config names may be missing on this host. */
+export interface ManifestContext extends CommandContext<ManifestOptions> {
+  /** The options that the user gave, in whatever way. */
+  readonly given: ReadonlySet<OptionName>;
+}

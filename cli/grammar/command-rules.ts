@@ -1,0 +1,82 @@
+import { families, type Family } from '../../lib/address/address.ts';
+import { type Config } from '../../config/config.ts';
+import { type ConfigReading } from '../../config/load.ts';
+import { type OptionName } from '../../config/options.ts';
+import { findManifestProblems } from '../generate/manifest/problems.ts';
+import { type ConfiguredCommand } from './invocation.ts';
+
+/**
+ * What a command lacks in a configuration that may be right in itself, one line each. What could not be read is not called
+ * missing. `reason` says why the running agent was of no help, for a command that asked it.
+ */
+export function findCommandProblems(
+  command: ConfiguredCommand,
+  { config, unreadable }: Pick<ConfigReading, 'config' | 'unreadable'>,
+  reason?: string | null,
+): string[] {
+  if (command.name === 'cleanup') return [];
+  const problems: string[] = [];
+  if (command.name === 'run' && command.options.once && command.options.dryRun) {
+    problems.push(
+      '--once and --dry-run exclude each other: one writes, the other only prints. Leave one out',
+    );
+  }
+  if (config.vips.length === 0 && !unreadable.has('vip')) {
+    problems.push(explainNoVip(reason));
+  }
+  if (command.name === 'plan' && command.options.offline)
+    problems.push(...findOfflineProblems(config, unreadable));
+  if (command.name === 'manifest') problems.push(...findManifestProblems(command.options, config));
+  return problems;
+}
+
+function explainNoVip(reason: string | null | undefined): string {
+  return `no virtual IP given${typeof reason === 'string' ? `, and ${reason}` : ''}. Example: --vip 10.0.0.50:6443`;
+}
+
+/** Nothing may be read, so whatever the way to balance needs must be given. */
+function findOfflineProblems(config: Config, unreadable: ReadonlySet<OptionName>): string[] {
+  if (unreadable.has('proxyMode') || unreadable.has('mode')) return [];
+  if (config.proxyMode === 'auto') {
+    return ["--offline needs kube-proxy's mode, as nothing may be read: add --proxy-mode iptables"];
+  }
+  const { name, needs } = explainNeed(config);
+  const isLacking = (family: Family) =>
+    config.vips.some((vip) => vip.family === family) && needs !== null && !hasGiven(config, needs, family);
+  if (needs === null || unreadable.has(needs)) return [];
+  const { what, examples } = needsInWords[needs];
+  return families
+    .filter(isLacking)
+    .map((family) => `${name} needs ${what} when nothing may be read: add ${examples[family]}`);
+}
+
+type Need = 'clusterIp' | 'endpoints';
+
+/** Which choice of the user's asks for what: a forced way for its own, else kube-proxy's mode for the way it leads to. */
+function explainNeed({ mode, proxyMode }: Config): { name: string; needs: Need | null } {
+  if (mode === 'service-chain') return { name: mode, needs: null };
+  if (mode === 'cluster-ip') return { name: mode, needs: 'clusterIp' };
+  if (mode === 'direct') return { name: mode, needs: 'endpoints' };
+  if (proxyMode === 'ipvs') return { name: proxyMode, needs: 'clusterIp' };
+  if (proxyMode === 'none') return { name: 'balancing without kube-proxy', needs: 'endpoints' };
+  return { name: proxyMode, needs: proxyMode === 'nftables' ? 'endpoints' : null };
+}
+
+function hasGiven(config: Config, need: Need, family: Family): boolean {
+  if (need === 'clusterIp') return config.clusterIps[family] !== undefined;
+  return config.endpoints.some((endpoint) => endpoint.family === family);
+}
+
+const needsInWords: Readonly<Record<Need, { what: string; examples: Readonly<Record<Family, string>> }>> = {
+  clusterIp: {
+    what: 'the ClusterIP',
+    examples: { ipv4: '--cluster-ip 10.96.0.1', ipv6: '--cluster-ip fd00:10:96::1' },
+  },
+  endpoints: {
+    what: 'the apiservers',
+    examples: {
+      ipv4: '--endpoints 10.0.0.11:6443,10.0.0.12:6443',
+      ipv6: '--endpoints [fd00::11]:6443,[fd00::12]:6443',
+    },
+  },
+};

@@ -1,0 +1,236 @@
+import { Command, Option } from 'commander';
+import { families } from '../../lib/address/address.ts';
+import { type Flags } from '../../config/flags.ts';
+import { findNearest } from '../../config/nearest.ts';
+import { quoteText } from '../../config/setting.ts';
+import { defaultNamespace, manifestKinds } from '../generate/manifest/options.ts';
+import { planFormats } from './command-context.ts';
+import { wrapEpilogue } from '../format/text/wrap.ts';
+import { commandHelp, configTerms, describeConfigFlag, moreOptions, programHelp } from './help.ts';
+import { addColour, addConfigOptions, collect } from './shared-options.ts';
+import { arrangeOptions, nameOwnGroup, takesMore } from './help-options.ts';
+import { type Invocation } from './invocation.ts';
+import {
+  type Found,
+  type Own,
+  readCheck,
+  readCleanup,
+  readColour,
+  readDoctor,
+  readKeepalived,
+  readManifest,
+  readPlan,
+  readRun,
+  readStatus,
+} from './read-command.ts';
+
+/** What a grammar is made for. */
+export interface GrammarNeeds {
+  readonly version: string;
+  /** The first word of the command line: only this command gets its options, which is what takes time. */
+  readonly word: string | undefined;
+  /** The second one: of `manifest`, the kind that its help is about. */
+  readonly nextWord?: string | undefined;
+  /** How many columns help has; 80 unless given. */
+  readonly width?: number;
+  /** Called at most once, with the command found. Help and version are commander's to print. */
+  readonly onFound: (invocation: Invocation) => void;
+}
+
+/** The commands and their options as commander knows them. */
+export function createGrammar(needs: GrammarNeeds): Command {
+  const { word, nextWord, onFound, width = defaultWidth } = needs;
+  const program = createProgram(needs, width);
+  const kind = manifestKinds.find((one) => one === nextWord) ?? '';
+  addCommands(program, needs, (command, read) => {
+    if (command.name() !== word) return;
+    addColour(command);
+    addConfigOptions(command).action((own: Own) => {
+      onFound(toInvocation(command, own, read(own, command.args)));
+    });
+    const topic = { command: word, kind };
+    arrangeOptions(command.options, topic);
+    if (takesMore(topic)) command.addHelpText('after', `\n${wrapEpilogue(moreOptions, width)}`);
+  });
+  return program;
+}
+
+/** Where nobody says how wide the terminal is. */
+const defaultWidth = 80;
+
+function createProgram({ version }: GrammarNeeds, width: number): Command {
+  return new Command('vipnat')
+    .description("Load-balances a Kubernetes control plane's virtual IP in the kernel.")
+    .usage('COMMAND [options]')
+    .version(version, '-v, --version', 'print the version')
+    .helpOption('-h, --help', 'print this help')
+    .helpCommand(false)
+    .addHelpText('after', wrapEpilogue(programHelp, width))
+    .configureHelp({
+      helpWidth: width,
+      // A narrow column is better than a terminal's own breaks.
+      minWidthToWrap: 20,
+      subcommandTerm: (command) => command.name(),
+      optionTerm: (option) => configTerms.get(option.long ?? '') ?? option.flags,
+      optionDescription: (option) => describeConfigFlag(option.long ?? '') ?? option.description,
+    });
+}
+
+/** Gives a command the options of the configuration, and what reads its own. */
+type AddConfigured = (command: Command, read: (own: Own, words: readonly string[]) => Found) => void;
+
+function addCommands(
+  program: Command,
+  { version, onFound }: GrammarNeeds,
+  addConfigured: AddConfigured,
+): void {
+  program.commandsGroup('On a master:');
+  addConfigured(addRun(program), readRun);
+  addConfigured(addPlan(program), readPlan);
+  addConfigured(
+    add(program, 'check', 'tell whether the rules are as they should be').option('--json', 'print JSON'),
+    readCheck,
+  );
+  addConfigured(
+    add(program, 'status', 'tell how it is, on one screen')
+      .option('--json', 'print JSON')
+      .option('--watch [value]', 'print again and again, every so many seconds (default: 1)'),
+    readStatus,
+  );
+  addConfigured(addDoctor(program), readDoctor);
+  addConfigured(addCleanup(program), readCleanup);
+  program.commandsGroup('Configuration to print:');
+  addVrid(program, onFound);
+  addConfigured(addKeepalived(program), readKeepalived);
+  addConfigured(addManifest(program), readManifest);
+  program.commandsGroup('This command line:');
+  add(program, 'completion', 'print what completes vipnat in a shell')
+    .argument('<shell>')
+    .usage('bash|zsh|fish')
+    .action((shell: string) => {
+      onFound({ kind: 'completion', shell });
+    });
+  add(program, 'help', 'print the help of a command').usage('[COMMAND]');
+  add(program, 'version', 'print the version').action(() => {
+    onFound({ kind: 'text', text: `${version}\n` });
+  });
+}
+
+function add(program: Command, name: keyof typeof commandHelp, summary: string): Command {
+  return program
+    .command(name)
+    .description(summary)
+    .usage('[options]')
+    .addHelpOption(new Option('-h, --help', 'print this help').helpGroup(nameOwnGroup(name)))
+    .addHelpText('after', () =>
+      wrapEpilogue(commandHelp[name], program.configureHelp().helpWidth ?? defaultWidth),
+    );
+}
+
+function addRun(program: Command): Command {
+  return add(program, 'run', 'keep the rules right, as an agent')
+    .option('--once', 'converge once and end')
+    .option('--dry-run', 'print what would be written, once, and end');
+}
+
+function addPlan(program: Command): Command {
+  return add(program, 'plan', 'print what would be written')
+    .option('--format <value>', `how to print it: ${planFormats.join(', ').replace(',', ' (default),')}`)
+    .option('--json', 'print JSON')
+    .option('--family <value>', `only what is for one family: ${families.join(', ')}`)
+    .option('--offline', 'read nothing; needs --proxy-mode');
+}
+
+function addCleanup(program: Command): Command {
+  return add(program, 'cleanup', 'remove everything of ours, or what is of one --vip')
+    .option('--dry-run', 'print what would be removed, and write nothing')
+    .option('--json', 'print JSON');
+}
+
+function addVrid(program: Command, onFound: GrammarNeeds['onFound']): void {
+  add(program, 'vrid', "print keepalived's virtual_router_id for a virtual IP")
+    .argument('<vip>')
+    .usage('ADDR [--json]')
+    .option('--json', 'print JSON')
+    .action((vip: string, { json = false }: { readonly json?: boolean }) => {
+      onFound({ kind: 'vrid', vip, json });
+    });
+}
+
+function addDoctor(program: Command): Command {
+  return add(program, 'doctor', 'tell what is wrong with this host, and what mends it')
+    .option('--json', 'print JSON')
+    .option('--all', 'list what is well too')
+    .option('--capture <value>', 'how long to listen to VRRP adverts; 0s not at all (default: 3.5s)');
+}
+
+function addKeepalived(program: Command): Command {
+  const command = add(program, 'keepalived', "print keepalived's configuration for this node");
+  return addKeepalivedSwitches(command).option(
+    '--output <value>',
+    'a file to write it to (default: standard output)',
+  );
+}
+
+function addKeepalivedSwitches(command: Command): Command {
+  return command
+    .option('--interface <value>', 'the interface of the virtual IPs, where it cannot be found out')
+    .option(
+      '--peers <value>',
+      "the masters' addresses, for unicast; this node may be one; else those of --endpoints, else multicast",
+      collect,
+    )
+    .option(
+      '--vrid <value>',
+      'virtual_router_id, where the last byte and 1 is taken; one for each VIP',
+      collect,
+    )
+    .option('--priority <value>', "from 1 to 254; else by this node's place among the masters")
+    .option('--advert <value>', 'from one advert to the next, as 300ms (default: 1s)');
+}
+
+function addManifest(program: Command): Command {
+  const summary = 'print what runs the agent, or keepalived: YAML for Kubernetes, files for systemd';
+  const command = add(program, 'manifest', summary)
+    .summary(summary)
+    .description(`${summary}; KIND is one of ${manifestKinds.join(', ')}`)
+    .usage('KIND [options]')
+    .option('--image <value>', 'the image to run (default: vipnat of this version)')
+    .option('--namespace <value>', `where to run it (default: ${defaultNamespace})`)
+    .option('--least-privilege', 'two capabilities instead of privileged')
+    .option('--keepalived-image <value>', 'for keepalived: an image that has it')
+    .option(
+      '--directory <value>',
+      'for systemd: the root folder to write the files below; else they are printed',
+    );
+  return addKeepalivedSwitches(command);
+}
+
+/** Unknown words were let pass, so that they are told together with everything else that is wrong. */
+function toInvocation(command: Command, own: Own, found: Found): Invocation {
+  const { command: configured, wordCount = 0, problems = [] } = found;
+  const { colour, problems: colourProblems } = readColour(own.color);
+  return {
+    kind: 'configured',
+    command: configured,
+    flags: own as Flags,
+    colour,
+    file: own.config,
+    problems: [...findStrangers(command, wordCount), ...problems, ...colourProblems],
+  };
+}
+
+function findStrangers(command: Command, wordCount: number): string[] {
+  const known = command.options.map(({ long }) => long ?? '');
+  const help = `See vipnat ${command.name()} --help`;
+  const strangers = command.args.filter((word) => word.startsWith('-'));
+  // Words beside an unknown option may be its values: then only the option is told.
+  if (strangers.length === 0)
+    return command.args.slice(wordCount).map((word) => `${quoteText(word)} is one word too many. ${help}`);
+  return strangers.map((word) => {
+    const [flag = ''] = word.split('=');
+    const nearest = flag === '--format' && known.includes('--json') ? '--json' : findNearest(flag, known);
+    const hint = nearest === null ? help : `Did you mean ${nearest}?`;
+    return `${quoteText(flag)} is no option of ${command.name()}. ${hint}`;
+  });
+}

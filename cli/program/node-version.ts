@@ -1,0 +1,15 @@
+import { VipnatError } from '../../lib/text/errors.ts';
+
+/** The oldest Node that works: package.json's `engines` says the same, and a test compares them. */
+const oldest = { major: 22, minor: 19 };
+
+/** NODE_TOO_OLD for a version as in process.versions.node that is too old, else null. */
+export function refuseOldNode(version: string): VipnatError | null {
+  const [major = 0, minor = 0] = version.split('.').map(Number);
+  if (major > oldest.major || (major === oldest.major && minor >= oldest.minor)) return null;
+  const needed = `${oldest.major}.${oldest.minor}`;
+  return new VipnatError(
+    'NODE_TOO_OLD',
+    `this is Node ${version}, and vipnat needs ${needed} or newer. Install one, or run the container image`,
+  );
+}

@@ -1,0 +1,155 @@
+import { VipnatError } from '../../lib/text/errors.ts';
+import { exitStatuses } from '../../lib/text/exit-status.ts';
+import { toAscii, toPrintableLine } from '../../lib/text/printable.ts';
+import { configVariable, type Environment } from '../../config/environment.ts';
+import { type ConfigReading, type ConfigSources, readConfig } from '../../config/load.ts';
+import { parseCommandLine } from '../grammar/command-line.ts';
+import { findCommandProblems } from '../grammar/command-rules.ts';
+import { type ErrorForm, formatError } from '../format/text/error-text.ts';
+import { type ConfiguredCommand, type ConfiguredInvocation } from '../grammar/invocation.ts';
+import {
+  type ColourChoice,
+  proseWidth,
+  readScreen,
+  type Screen,
+  type Terminal,
+} from '../format/text/screen.ts';
+import { type DiagnosticReading, type Scope } from '../wiring/running-agent.ts';
+import { version } from '../wiring/version.ts';
+
+/** What the program has of its process. */
+export interface ProgramHost {
+  /** The command line, without node and the script. */
+  readonly args: readonly string[];
+  readonly environment: Environment;
+  /** What standard output is; a file or a pipe unless given. */
+  readonly terminal?: () => Terminal;
+  readonly stdout: (text: string) => void;
+  readonly stderr: (text: string) => void;
+}
+
+/** Runs one command line to its end and answers the exit status. Never rejects: what fails is printed to stderr. */
+export async function runProgram(host: ProgramHost): Promise<number> {
+  let form: ErrorForm = { isDebug: host.environment['VIPNAT_LOG_LEVEL'] === 'debug', isJson: false };
+  try {
+    const { width, isUnicode } = readHostScreen(host, 'auto');
+    const invocation = parseCommandLine(host.args, version, width ?? proseWidth);
+    if (invocation.kind === 'text') {
+      host.stdout(isUnicode ? invocation.text : toAscii(invocation.text));
+      return exitStatuses.done;
+    }
+    if (invocation.kind === 'completion') {
+      const { completion } = await import('../completion/completion.ts');
+      host.stdout(completion(invocation.shell));
+      return exitStatuses.done;
+    }
+    if (invocation.kind === 'vrid') {
+      const { vrid } = await import('../commands/vrid.ts');
+      host.stdout(vrid(invocation.vip, invocation.json));
+      return exitStatuses.done;
+    }
+    form = guessForm(invocation, host.environment);
+    const reading = await checkConfig(invocation, host);
+    form = toForm(invocation.command, reading.config);
+    return await runCommand(invocation, reading, host);
+  } catch (error) {
+    const { text, exitCode } = formatError(error, form);
+    host.stderr(text);
+    return exitCode;
+  }
+}
+
+function readHostScreen({ environment, terminal }: ProgramHost, colour: ColourChoice): Screen {
+  return readScreen(environment, terminal?.() ?? { isTerminal: false, columns: null }, colour);
+}
+
+/** Before the configuration is read: what a flag or a variable says. */
+function guessForm({ command, flags }: ConfiguredInvocation, environment: Environment): ErrorForm {
+  return toForm(command, {
+    logLevel: flags['logLevel'] ?? environment['VIPNAT_LOG_LEVEL'],
+    logFormat: flags['logFormat'] ?? environment['VIPNAT_LOG_FORMAT'],
+  });
+}
+
+/** Only the agent has a log: what ends by itself speaks to a person, or to the person's script. */
+function toForm(
+  command: ConfiguredCommand,
+  { logLevel, logFormat }: { readonly logLevel: unknown; readonly logFormat: unknown },
+): ErrorForm {
+  const isAgent = command.name === 'run' && !command.options.once && !command.options.dryRun;
+  return { isDebug: logLevel === 'debug', isJson: isAgent && logFormat === 'json' };
+}
+
+async function checkConfig(
+  invocation: ConfiguredInvocation,
+  { environment, stderr }: ProgramHost,
+): Promise<ConfigReading> {
+  const { command, flags, problems } = invocation;
+  const variable = environment[configVariable];
+  const file = invocation.file ?? (variable === '' ? undefined : variable);
+  const isForElsewhere = command.name === 'manifest';
+  const sources = { flags, environment, file, isForElsewhere };
+  const { reading, notes, reason } = isDiagnostic(command)
+    ? await askAgentFirst(sources, command.name === 'plan' ? 'given' : 'host')
+    : { reading: await readConfig(sources), notes: [], reason: null };
+  const all = [...problems, ...reading.problems, ...findCommandProblems(command, reading, reason)];
+  if (all.length > 0) throw new VipnatError('CONFIG_INVALID', all.join('\n'));
+  for (const note of notes) stderr(`${toPrintableLine(note)}\n`);
+  return reading;
+}
+
+/** What tells how the host is beside the agent, by the agent's own configuration. */
+function isDiagnostic(command: ConfiguredCommand): boolean {
+  if (command.name === 'plan') return !command.options.offline;
+  return ['check', 'status', 'doctor'].includes(command.name);
+}
+
+/** Loaded late: what prints rules offline asks nobody. */
+async function askAgentFirst(sources: ConfigSources, scope: Scope): Promise<DiagnosticReading> {
+  const { readDiagnosticConfig } = await import('../wiring/running-agent.ts');
+  return await readDiagnosticConfig(sources, scope);
+}
+
+/** Each command loads its own part only: what prints rules in 100 ms must not wait for what the agent needs. */
+async function runCommand(
+  { command, colour }: ConfiguredInvocation,
+  { config, given }: ConfigReading,
+  host: ProgramHost,
+): Promise<number> {
+  const screen = () => readHostScreen(host, colour);
+  const context = { config, screen, stdout: host.stdout, stderr: host.stderr };
+  switch (command.name) {
+    case 'run': {
+      const { run } = await import('../commands/run.ts');
+      return run({ ...context, options: command.options });
+    }
+    case 'plan': {
+      const { plan } = await import('../commands/plan.ts');
+      return plan({ ...context, options: command.options });
+    }
+    case 'check': {
+      const { check } = await import('../commands/check.ts');
+      return check({ ...context, options: command.options, given });
+    }
+    case 'status': {
+      const { status } = await import('../commands/status.ts');
+      return status({ ...context, options: command.options });
+    }
+    case 'doctor': {
+      const { doctor } = await import('../commands/doctor.ts');
+      return doctor({ ...context, options: command.options, given });
+    }
+    case 'cleanup': {
+      const { cleanup } = await import('../commands/cleanup.ts');
+      return cleanup({ ...context, options: command.options });
+    }
+    case 'keepalived': {
+      const { keepalived } = await import('../commands/keepalived.ts');
+      return keepalived({ ...context, options: command.options });
+    }
+    case 'manifest': {
+      const { manifest } = await import('../commands/manifest.ts');
+      return manifest({ ...context, options: command.options, given });
+    }
+  }
+}

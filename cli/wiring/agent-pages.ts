@@ -1,0 +1,70 @@
+import { type Clock } from '../../lib/control/clock.ts';
+import { type Kernel } from '../../lib/kernel/port.ts';
+import { type Agent } from '../../agent/reconcile/agent.ts';
+import { type Config } from '../../config/config.ts';
+import { createPages, type Page } from '../../agent/http/pages.ts';
+import { type AgentInfo } from '../../agent/http/presence.ts';
+import { shareReading } from '../../agent/http/shared-reading.ts';
+import { type Metrics } from '../../lib/telemetry/prometheus.ts';
+import { listSamples, type ProcessState } from '../../agent/report/samples.ts';
+import { readFindings } from '../../agent/report/live-details.ts';
+import { toHostStatus } from '../../agent/report/host-status.ts';
+import { formatStatusJson } from '../format/json/status-json.ts';
+import { nameNode } from './node-name.ts';
+
+/** Counting connections starts a tool, and whoever asks need not be a friend. */
+const findingsMs = 2000;
+
+/** What the pages are made of. */
+export interface AgentPageOptions {
+  readonly agent: Agent;
+  readonly info: AgentInfo;
+  readonly metrics: Metrics;
+  readonly kernel: Pick<Kernel, 'countFlows'>;
+  readonly clock: Clock;
+  readonly config: Config;
+}
+
+/** What a running agent serves, by path. */
+export function createAgentPages(options: AgentPageOptions): ReadonlyMap<string, Page> {
+  const { agent, info, metrics, clock } = options;
+  const print = shareReading(() => metrics.print(listSamples(agent.state, readProcess(info))), {
+    clock,
+    freshMs: 0,
+  });
+  return createPages({
+    behindMs: () => agent.behindMs,
+    obstacle: () => agent.obstacle,
+    metrics: { contentType: metrics.contentType, print },
+    status: createStatus(options),
+  });
+}
+
+/** From the last look, and the probes since: rules are not read for it. */
+function createStatus({
+  agent,
+  info,
+  kernel,
+  clock,
+  config,
+}: AgentPageOptions): () => Promise<string | null> {
+  const find = shareReading(() => readFindings(kernel, config), { clock, freshMs: findingsMs });
+  return async () => {
+    const { look } = agent.state;
+    if (look === null) return null;
+    const assessment = { ...look.assessment, health: agent.health };
+    const findings = { ...(await find()), agent: info, activity: agent.activity };
+    return formatStatusJson(toHostStatus(assessment, findings), nameNode(config), clock.date());
+  };
+}
+
+function readProcess({ version, since }: AgentInfo): ProcessState {
+  const { user, system } = process.cpuUsage();
+  return {
+    version,
+    nodeVersion: process.versions.node,
+    startedAt: new Date(since),
+    cpuSeconds: (user + system) / 1e6,
+    residentBytes: process.memoryUsage.rss(),
+  };
+}

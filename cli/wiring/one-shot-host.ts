@@ -1,0 +1,82 @@
+import { type VipnatError } from '../../lib/text/errors.ts';
+import { type Clock, systemClock } from '../../lib/control/clock.ts';
+import { createKernel } from '../../lib/kernel/real/kernel.ts';
+import { type Kernel } from '../../lib/kernel/port.ts';
+import { toProbeSettings } from '../../agent/reconcile/agent.ts';
+import { type Assessment } from '../../agent/decide/assess.ts';
+import { type Config } from '../../config/config.ts';
+import { findAccess } from '../../lib/kubernetes/access.ts';
+import { type ClusterApi, noApi } from '../../agent/api/cluster-api.ts';
+import { ListedApi } from '../../agent/api/listed-api.ts';
+import { ApiRoute } from '../../lib/kubernetes/route.ts';
+import { recallApiservers } from '../../agent/endpoints/endpoint-keeper.ts';
+import { createEndpointStore } from '../../agent/endpoints/endpoint-store.ts';
+import { askProxyMode } from '../../agent/observe/ask-proxy-mode.ts';
+import { findAuthority } from '../../lib/files/authority.ts';
+import { probeOnce } from '../../agent/health/one-shot.ts';
+import { createApiserver } from '../../agent/health/probe-connections.ts';
+import { askAgentApi } from '../../agent/http/agent-api.ts';
+import { askAgentHealth } from '../../agent/http/agent-health.ts';
+import { look, type LookPorts } from '../../agent/reconcile/look.ts';
+import { emptyMemory, type Memory } from '../../agent/observe/memory.ts';
+
+/** The kernel of this host, for a command that looks or writes a few times and ends. */
+export function createHostKernel(): Kernel {
+  return createKernel({ onProblem: () => undefined });
+}
+
+/** Writes a line for a person, with its newline. */
+export type Tell = (text: string) => void;
+
+/**
+ * The real ports of such a command. How apiservers are, and what the API says, is the running agent's word; without one
+ * it is found out by a probe of each, and by a list. An API that does not answer is told to `tell`, once.
+ */
+export function createPorts(config: Config, tell: Tell): LookPorts {
+  const clock: Clock = systemClock;
+  const apiserver = createApiserver(clock, () => findAuthority(config.caFile));
+  const options = { apiserver, clock, settings: toProbeSettings(config) };
+  return {
+    kernel: createHostKernel(),
+    askProxyMode,
+    api: createOneTimeApi(config, tell),
+    health: {
+      watch: async (watched) => (await askAgentHealth()) ?? (await probeOnce(options, watched)),
+    },
+  };
+}
+
+/**
+ * What an agent would begin with that started now, and what the one that runs holds the API's word against. A file that
+ * cannot be read is the agent's to complain of.
+ */
+export async function recallMemory({ stateDir }: Config): Promise<Memory> {
+  const store = createEndpointStore(stateDir);
+  const known = await recallApiservers(store, () => undefined);
+  return { ...emptyMemory, ...known, proxyBesideApi: (await askAgentApi())?.proxyBesideApi ?? {} };
+}
+
+/** One look at this host by a process that has just begun. */
+export async function lookAtHost(config: Config, tell: Tell): Promise<Assessment> {
+  return await look(createPorts(config, tell), config, await recallMemory(config));
+}
+
+/** How to get at the Kubernetes API; null where there are no credentials for it. */
+export function findRoute({ kubeconfig, vips }: Config): ApiRoute | null {
+  const readAccess = findAccess(kubeconfig, process.env);
+  return readAccess === null ? null : new ApiRoute(readAccess, vips);
+}
+
+function createOneTimeApi(config: Config, tell: Tell): ClusterApi {
+  const route = findRoute(config);
+  const onProblem = ({ code, message }: VipnatError) => {
+    tell(`[${code}] ${message}\n`);
+  };
+  const listed = route === null ? noApi : new ListedApi({ route, clock: systemClock, onProblem });
+  return {
+    consult: async (known) => {
+      const said = await askAgentApi();
+      return said === null ? await listed.consult(known) : said.view;
+    },
+  };
+}

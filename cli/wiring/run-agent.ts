@@ -1,0 +1,153 @@
+import { constants, setPriority } from 'node:os';
+import { setFlagsFromString } from 'node:v8';
+import { formatEndpoint } from '../../lib/address/endpoint.ts';
+import { type VipnatError } from '../../lib/text/errors.ts';
+import { exitStatuses } from '../../lib/text/exit-status.ts';
+import { systemClock } from '../../lib/control/clock.ts';
+import { systemRandom } from '../../lib/control/random.ts';
+import { createKernel } from '../../lib/kernel/real/kernel.ts';
+import { readListeningAddresses } from '../../lib/kernel/host/listeners.ts';
+import { Agent } from '../../agent/reconcile/agent.ts';
+import { type Config } from '../../config/config.ts';
+import { ApiReport } from '../../agent/api/report.ts';
+import { WatchedApi } from '../../agent/api/watched-api.ts';
+import { type FollowedApi, noApi } from '../../agent/api/cluster-api.ts';
+import { recallApiservers } from '../../agent/endpoints/endpoint-keeper.ts';
+import { createEndpointStore } from '../../agent/endpoints/endpoint-store.ts';
+import { askProxyMode } from '../../agent/observe/ask-proxy-mode.ts';
+import { type EventRecorder, noEvents } from '../../lib/telemetry/recorder.ts';
+import { EventWriter } from '../../lib/telemetry/writer.ts';
+import { findAuthority } from '../../lib/files/authority.ts';
+import { createApiserver } from '../../agent/health/probe-connections.ts';
+import { activityPath } from '../../agent/http/agent-activity.ts';
+import { apiPath } from '../../agent/http/agent-api.ts';
+import { healthPath, toHealthAnswer } from '../../agent/http/agent-health.ts';
+import { optionsPath, toOptionsAnswer } from '../../agent/http/agent-options.ts';
+import { type Page } from '../../agent/http/pages.ts';
+import { type AgentInfo, claimPresence } from '../../agent/http/presence.ts';
+import { Fifo } from '../../lib/files/fifo.ts';
+import { StatusServer } from '../../agent/http/server.ts';
+import { locateNotices } from '../../agent/keepalived/notices.ts';
+import { createTrackFile, locateServingFile } from '../../agent/keepalived/serving-file.ts';
+import { createLogger, type Logger } from '../../lib/telemetry/logger.ts';
+import { type Meter, silentMeter } from '../../lib/telemetry/meter.ts';
+import { createMetrics } from '../../lib/telemetry/prometheus.ts';
+import { emptyMemory } from '../../agent/observe/memory.ts';
+import { createAgentPages } from './agent-pages.ts';
+import { findRoute } from './one-shot-host.ts';
+import { nameNode } from './node-name.ts';
+
+/**
+ * The agent: runs until SIGTERM or SIGINT. The rules stay when it ends (I8); only `cleanup` removes them.
+ * @throws VipnatError AGENT_ALREADY_RUNNING
+ */
+export async function runAgent(config: Config, info: AgentInfo): Promise<number> {
+  // Polls and looks leave garbage all the time. V8 would rather let the heap grow to twice the size than look.
+  for (const flag of ['--max-semi-space-size=1', '--optimize-for-size']) setFlagsFromString(flag);
+  const [logger, metrics] = await Promise.all([createLogger(config), config.listen && createMetrics()]);
+  raisePriority(logger);
+  const clock = systemClock;
+  const meter = metrics?.meter ?? silentMeter;
+  const warn = ({ message, code }: VipnatError) => {
+    logger.warn(message, { code });
+    meter.count('vipnat_failures_total', { code });
+  };
+  const kernel = createKernel({ onProblem: warn });
+  const apiserver = createApiserver(clock, () => findAuthority(config.caFile));
+  const store = createEndpointStore(config.stateDir);
+  const memory = { ...emptyMemory, ...(await recallApiservers(store, warn)) };
+  const { followApi, events, stopEvents } = connectApi(config, logger, meter);
+  const trackFile = createTrackFile(locateServingFile(config.runDir));
+  const files = { store, trackFile, notices: new Fifo(locateNotices(config.runDir)) };
+  const effects = { kernel, apiserver, clock, logger, meter, events };
+  const ports = { ...effects, ...files, askProxyMode, readListening: readListeningAddresses, followApi };
+  const agent = new Agent(ports, config, memory);
+  const answers = new Map([
+    [healthPath, () => toHealthAnswer(agent.health)],
+    [apiPath, () => agent.apiWord],
+    [activityPath, () => agent.activity],
+    [optionsPath, () => toOptionsAnswer(config)],
+  ]);
+  const release = await claimPresence(info, answers);
+  const pages = metrics && createAgentPages({ agent, info, metrics, kernel, clock, config });
+  const server = pages && createServer(config, pages, { logger, warn });
+  try {
+    logger.info(`vipnat ${info.version} runs, pid ${info.pid}`);
+    sayAuthority(config, logger);
+    await server?.start();
+    const signal = waitForSignal();
+    agent.start();
+    logger.info(`${await signal}: stopping; the rules stay (vipnat cleanup removes them)`);
+    await agent.stop();
+    await stopEvents();
+    return exitStatuses.done;
+  } finally {
+    await Promise.all([release(), server?.stop()]);
+  }
+}
+
+/** The server of `--listen`; null where it is off. */
+function createServer(
+  { listen }: Config,
+  pages: ReadonlyMap<string, Page>,
+  { logger, warn }: { readonly logger: Logger; readonly warn: (problem: VipnatError) => void },
+): StatusServer | null {
+  if (listen === null) return null;
+  return new StatusServer({
+    endpoint: listen,
+    pages,
+    clock: systemClock,
+    onProblem: warn,
+    onRecovered: (endpoint) => {
+      logger.info(`serves /metrics, /healthz, /readyz and /status at ${formatEndpoint(endpoint)} after all`);
+    },
+  });
+}
+
+interface ApiParts {
+  readonly followApi: (onChange: () => void) => FollowedApi;
+  readonly events: EventRecorder;
+  readonly stopEvents: () => Promise<void>;
+}
+
+/** The source that follows the Kubernetes API, and who writes events there; where there are no credentials neither does anything. */
+function connectApi(config: Config, logger: Logger, meter: Meter): ApiParts {
+  const route = findRoute(config);
+  if (route === null) {
+    return { followApi: () => noApi, events: noEvents, stopEvents: () => Promise.resolve() };
+  }
+  const common = { route, clock: systemClock, random: systemRandom };
+  const report = new ApiReport(logger, systemClock, meter);
+  const events = new EventWriter({ ...common, logger, node: nameNode(config) });
+  return {
+    followApi: (onChange) => new WatchedApi({ ...common, report, onChange }),
+    events,
+    stopEvents: () => events.stop(),
+  };
+}
+
+/** A probe sends no secret, so a stranger learns nothing; but it may be taken for an apiserver. */
+function sayAuthority({ caFile }: Config, logger: Logger): void {
+  const authority = findAuthority(caFile);
+  if (authority === null) {
+    logger.warn('no CA of the cluster is here: apiservers are probed without verifying them (--ca-file)');
+  } else {
+    logger.debug(`apiservers are verified by ${authority.file}`);
+  }
+}
+
+/** A death is answered in milliseconds also where everybody else wants the processor; looking takes a third of one at most. */
+function raisePriority(logger: Logger): void {
+  try {
+    setPriority(constants.priority.PRIORITY_ABOVE_NORMAL);
+  } catch {
+    logger.debug('runs at ordinary priority: CAP_SYS_NICE would raise it');
+  }
+}
+
+function waitForSignal(): Promise<NodeJS.Signals> {
+  return new Promise((resolve) => {
+    // Not `once`: execa's clean-up ends the process when it finds itself the last listener (signal-exit 4).
+    for (const name of ['SIGTERM', 'SIGINT'] as const) process.removeAllListeners(name).on(name, resolve);
+  });
+}

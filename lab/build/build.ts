@@ -1,0 +1,115 @@
+import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { execa } from 'execa';
+import { LabError } from '../settings/error.ts';
+import { componentFolder } from '../settings/folders.ts';
+import {
+  type ComponentModule,
+  etcdModule,
+  type GoModule,
+  helmModule,
+  kubernetesModule,
+  readLockedSums,
+  renderGoMod,
+  renderTools,
+} from './module.ts';
+
+/** Where the programs of a lab are. */
+export interface Components {
+  readonly etcd: string;
+  readonly 'kube-apiserver': string;
+  readonly 'kube-proxy': string;
+}
+
+/** Where the programs for a Kubernetes release are, once they are built. */
+export function locateComponents(release: string): Components {
+  const kubernetes = join(componentFolder, kubernetesModule(release).label);
+  return {
+    etcd: join(componentFolder, etcdModule.label, 'etcd'),
+    'kube-apiserver': join(kubernetes, 'kube-apiserver'),
+    'kube-proxy': join(kubernetes, 'kube-proxy'),
+  };
+}
+
+/** Where Helm is, once it is built. */
+export function locateHelm(): string {
+  return join(componentFolder, helmModule.label, 'helm');
+}
+
+/** Builds Helm, if it is not there yet. */
+export async function buildHelm(say: (line: string) => void): Promise<void> {
+  await buildOnce(helmModule, say);
+}
+
+/** Builds the programs for a Kubernetes release that are not there yet. `say` gets a line for each build. */
+export async function buildComponents(release: string, say: (line: string) => void): Promise<void> {
+  await buildOnce(etcdModule, say);
+  await buildOnce(kubernetesModule(release), say);
+}
+
+/** Fills the folder of a module's programs. It appears whole or not at all: a build that was interrupted leaves none. */
+async function buildOnce(component: ComponentModule, say: (line: string) => void): Promise<void> {
+  const target = join(componentFolder, component.label);
+  if (existsSync(target)) return;
+  say(`building ${component.label}: ${Object.keys(component.commands).join(', ')}`);
+  mkdirSync(componentFolder, { recursive: true });
+  const folder = mkdtempSync(join(componentFolder, '.building-'));
+  const remove = () => {
+    rmSync(folder, { recursive: true, force: true });
+  };
+  process.once('exit', remove);
+  try {
+    await buildIn(folder, component);
+    // Another lab may have built the same meanwhile.
+    if (!existsSync(target)) renameSync(join(folder, 'bin'), target);
+  } finally {
+    remove();
+    process.off('exit', remove);
+  }
+}
+
+async function buildIn(folder: string, component: ComponentModule): Promise<void> {
+  const upstream = await readUpstreamModule(component);
+  writeFileSync(join(folder, 'go.mod'), renderGoMod(component, upstream));
+  writeFileSync(join(folder, 'tools.go'), renderTools(component));
+  writeFileSync(join(folder, 'go.sum'), readLockedSums(component) ?? '');
+  const flags = ['-mod=mod', '-trimpath', '-buildvcs=false', '-ldflags', component.linkerFlags.join(' ')];
+  for (const [name, command] of Object.entries(component.commands)) {
+    await runGo(folder, ['build', ...flags, '-o', join(folder, 'bin', name), command], component);
+  }
+}
+
+/** @throws LabError when there is no such version. */
+async function readUpstreamModule(component: ComponentModule): Promise<GoModule> {
+  const { path, version } = component;
+  const downloaded = await runGo('/', ['mod', 'download', '-json', `${path}@${version}`], component);
+  const { GoMod } = JSON.parse(downloaded) as { GoMod: string };
+  return JSON.parse(await runGo('/', ['mod', 'edit', '-json', GoMod], component)) as GoModule;
+}
+
+async function runGo(
+  folder: string,
+  words: readonly string[],
+  { path, version }: ComponentModule,
+): Promise<string> {
+  const result = await execa('go', words, {
+    cwd: folder,
+    env: { CGO_ENABLED: '0', GOFLAGS: '' },
+    reject: false,
+  });
+  if (result.exitCode === 0) return result.stdout;
+  if (result.code === 'ENOENT')
+    throw new LabError('the lab builds its components with Go, and no go is in PATH');
+  const output = `${result.stdout}\n${result.stderr}`;
+  // Words of go 1.26 for a version that is not in the module proxy.
+  const missing = /[^\s:"]+@v[^\s:"]+(?=: (?:invalid version: unknown|reading \S+: (?:403|404|410)))/.exec(
+    output,
+  )?.[0];
+  if (missing !== undefined) {
+    throw new LabError(
+      `${path} ${version} cannot be built: the module proxy has no ${missing}. Its versions: go list -m -versions ${missing.replace(/@.*/, '')}`,
+    );
+  }
+  const last = output.trim().split('\n').slice(-5).join('\n');
+  throw new LabError(`go ${words[0] ?? ''} of ${path} ${version} failed:\n${last}`);
+}

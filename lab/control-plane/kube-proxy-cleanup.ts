@@ -1,0 +1,23 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { locateComponents } from '../build/build.ts';
+import { type Lab } from './lab.ts';
+import { type LabOptions } from '../settings/options.ts';
+
+const maxRuns = 5;
+const retryMs = 1000;
+
+/** Runs `kube-proxy --cleanup` on a node, with the tools of a backend, until it succeeds; answers how often that was. */
+export async function cleanUpKubeProxy(
+  lab: Lab,
+  node: string,
+  iptables: LabOptions['iptables'],
+): Promise<number> {
+  const program = locateComponents(lab.options.kubernetes)['kube-proxy'];
+  const path = `${lab.folder}/${iptables}-tools:${process.env['PATH'] ?? ''}`;
+  for (let runs = 1; runs <= maxRuns; runs += 1) {
+    const { exitCode } = await lab.machine(node).run([program, '--cleanup'], { environment: { PATH: path } });
+    if (exitCode === 0) return runs;
+    await sleep(retryMs);
+  }
+  throw new Error('kube-proxy --cleanup never succeeds');
+}

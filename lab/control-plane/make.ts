@@ -1,0 +1,30 @@
+import { VirtualMachine } from '../guest/virtual-machine.ts';
+import { type LabOptions } from '../settings/options.ts';
+import { type Sandbox } from '../machines/sandbox.ts';
+import { locateLab } from './state.ts';
+import { type Machine, runShell } from '../machines/machine.ts';
+import { NamespaceMachine } from '../machines/namespace-machine.ts';
+
+/** This kernel may have no IPVS: the nodes that need it have one of their own. m3 shows the other kind of neighbour. */
+const virtualHosts: readonly string[] = ['m1', 'm2', 'worker'];
+
+/** Whether a host is a virtual machine in a lab of such options. */
+export function isVirtual({ proxyMode }: LabOptions, host: string): boolean {
+  return proxyMode === 'ipvs' && virtualHosts.includes(host);
+}
+
+/** A host that was made before, by the process that holds its namespaces. */
+export function findMachine(sandbox: Sandbox, options: LabOptions, name: string, anchor: number): Machine {
+  const machine = new NamespaceMachine(sandbox, name, anchor);
+  return isVirtual(options, name) ? new VirtualMachine(machine) : machine;
+}
+
+/**
+ * Boots a kernel in a host's namespaces, where it takes over the end of the cable; other hosts stay as they are, but
+ * that their packets get whole checksums where a virtual machine may be the receiver.
+ */
+export async function powerOn(machine: Machine, options: LabOptions): Promise<Machine> {
+  if (options.proxyMode === 'ipvs') await runShell(machine, 'ethtool -K eth0 tx off >/dev/null');
+  if (!isVirtual(options, machine.name)) return machine;
+  return VirtualMachine.boot(machine, locateLab(options.name), virtualHosts.indexOf(machine.name));
+}

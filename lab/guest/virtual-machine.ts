@@ -1,0 +1,89 @@
+import { type ChildProcess } from 'node:child_process';
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { type CommandResult, type Machine, type RunOptions, runShell } from '../machines/machine.ts';
+import { Service, waitUntil } from '../machines/service.ts';
+import { chooseCpu } from './cpu.ts';
+import { enclosureAddress, type GuestRequest } from './frames.ts';
+import { umlCommand } from './uml.ts';
+
+const server = fileURLToPath(new URL('server.ts', import.meta.url));
+const client = fileURLToPath(new URL('client.ts', import.meta.url));
+
+/** It boots in 3 s; three at a time on two busy cores need longer. */
+const bootLimitMs = 60_000;
+
+const memoryMb = 1536;
+
+/**
+ * The enclosure keeps out of the guest's traffic: it has no address on the cable. What is offloaded to an interface
+ * never reaches a raw socket whole.
+ */
+const setUp = `
+  echo 1 > /proc/sys/net/ipv6/conf/eth0/disable_ipv6
+  ethtool -K eth0 tx off gro off gso off tso off
+  ip link set eth0 promisc on up
+  ip link add mgmt0 type veth peer name mgmt1
+  echo 1 > /proc/sys/net/ipv6/conf/mgmt1/disable_ipv6
+  ethtool -K mgmt0 tx off gro off gso off tso off
+  ethtool -K mgmt1 tx off gro off gso off tso off
+  ip addr add ${enclosureAddress}/30 dev mgmt0
+  ip link set mgmt0 up
+  ip link set mgmt1 promisc on up
+  cat /sys/class/net/mgmt0/address
+`;
+
+/**
+ * A host with a kernel of its own, on this machine's files: user-mode Linux, inside of a machine that lends it the
+ * cable on its eth0. Commands reach it over a link that is no part of the lab's network.
+ */
+export class VirtualMachine implements Machine {
+  readonly name: string;
+  readonly #enclosure: Machine;
+
+  /** One that was booted in a machine before. */
+  constructor(enclosure: Machine) {
+    this.name = enclosure.name;
+    this.#enclosure = enclosure;
+  }
+
+  /**
+   * Boots one, until it takes commands; those of successive indexes share the processors evenly. Rejects with the end
+   * of its console when it does not.
+   */
+  static async boot(enclosure: Machine, labFolder: string, index: number): Promise<VirtualMachine> {
+    const folder = join(labFolder, enclosure.name, 'machine');
+    mkdirSync(folder, { recursive: true });
+    const link = (
+      await runShell(enclosure, `exec 3>&1 >/dev/null\n${setUp}`.replace('cat /sys', 'cat >&3 /sys'))
+    ).trim();
+    const service = new Service(enclosure, 'machine', labFolder);
+    const environment = { GUEST_HOSTNAME: enclosure.name, ENCLOSURE_LINK: link };
+    await service.start(
+      umlCommand({
+        ...{ memoryMb, program: server, folder, environment },
+        ...{ interfaces: ['eth0', 'mgmt1'], cpu: chooseCpu(index) },
+      }),
+    );
+    const machine = new VirtualMachine(enclosure);
+    await waitUntil(async () => (await machine.run(['true'])).exitCode === 0, {
+      what: 'the machine takes commands',
+      service,
+      limitMs: bootLimitMs,
+    });
+    return machine;
+  }
+
+  run(command: readonly string[], { environment = {}, ...options }: RunOptions = {}): Promise<CommandResult> {
+    return this.#enclosure.run(toClient({ command, environment }), options);
+  }
+
+  spawn(command: readonly string[], stdio: 'pipe' | 'inherit' = 'pipe'): ChildProcess {
+    return this.#enclosure.spawn(toClient({ command, environment: {} }), stdio);
+  }
+}
+
+function toClient(request: GuestRequest): string[] {
+  return [process.execPath, client, JSON.stringify(request)];
+}

@@ -1,0 +1,61 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { constants } from 'node:os';
+import { execa } from 'execa';
+import { type Sandbox } from './sandbox.ts';
+import { type CommandResult, type Machine, type RunOptions } from './machine.ts';
+
+/** Its own /run and /var/lib: the xtables lock, named network namespaces (pods), keepalived's files and the agent's are one host's. */
+const anchorScript = `
+hostname "$0"
+mount -t tmpfs tmpfs /run
+mount -t tmpfs tmpfs /var/lib
+mount -t sysfs sysfs /sys
+ip link set lo up
+echo $$
+exec </dev/null >/dev/null 2>&1
+exec sleep infinity
+`;
+
+/** A host made of network, mount and UTS namespaces in a sandbox. Processes of all of them see each other. */
+export class NamespaceMachine implements Machine {
+  readonly name: string;
+  /** The process that holds the namespaces, as numbered in the sandbox. */
+  readonly anchor: number;
+  readonly #sandbox: Sandbox;
+
+  /** One that exists already. */
+  constructor(sandbox: Sandbox, name: string, anchor: number) {
+    this.#sandbox = sandbox;
+    this.name = name;
+    this.anchor = anchor;
+  }
+
+  /** Makes one, with nothing but a loopback interface. */
+  static async create(sandbox: Sandbox, name: string): Promise<NamespaceMachine> {
+    const unshare = 'setsid unshare --net --mount --uts sh -ec "$1" "$0" &';
+    const [program = '', ...words] = sandbox.enter(['sh', '-c', unshare, name, anchorScript]);
+    const { stdout } = await execa(program, words);
+    return new NamespaceMachine(sandbox, name, Number(stdout));
+  }
+
+  async run(command: readonly string[], options: RunOptions = {}): Promise<CommandResult> {
+    const { input = '', environment = {}, limitMs = 60_000 } = options;
+    // In there, because ending what is outside does not reach it.
+    const limited = ['timeout', '--signal=KILL', String(limitMs / 1000), ...command];
+    const [program = '', ...words] = this.#enter(limited);
+    const result = await execa(program, words, { input, env: environment, reject: false });
+    // nsenter ends by the signal that its command ended by.
+    const signal = result.signal === undefined ? 0 : constants.signals[result.signal];
+    return { exitCode: result.exitCode ?? 128 + signal, stdout: result.stdout, stderr: result.stderr };
+  }
+
+  spawn(command: readonly string[], stdio: 'pipe' | 'inherit' = 'pipe'): ChildProcess {
+    const [program = '', ...words] = this.#enter(command);
+    return spawn(program, words, { stdio: stdio === 'pipe' ? ['pipe', 'pipe', 'inherit'] : stdio });
+  }
+
+  #enter(command: readonly string[]): string[] {
+    const namespaces = [`--target=${this.anchor}`, '--mount', '--net', '--uts'];
+    return this.#sandbox.enter(['nsenter', ...namespaces, ...command]);
+  }
+}

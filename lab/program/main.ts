@@ -1,0 +1,115 @@
+/** The lab as a command, see scripts/lab. */
+import { once } from 'node:events';
+import { Command, Option } from 'commander';
+import { buildComponents } from '../build/build.ts';
+import { describeLab } from './describe.ts';
+import { LabError } from '../settings/error.ts';
+import { removeLabOnSignal } from '../control-plane/interrupt.ts';
+import { Lab } from '../control-plane/lab.ts';
+import {
+  defaultKubernetes,
+  defaultOptions,
+  type LabOptions,
+  parseOptions,
+  proxyModes,
+} from '../settings/options.ts';
+import { raiseLab } from '../control-plane/raise.ts';
+import { requireHost } from '../settings/requirements.ts';
+import { listLabs } from '../control-plane/state.ts';
+
+type Given = Readonly<Record<string, string | undefined>>;
+
+const say = (line: string) => {
+  process.stderr.write(`${line}\n`);
+};
+
+const program = new Command('scripts/lab')
+  .description(
+    'A control plane of real components on this machine: three masters, a worker, pods and a client.',
+  )
+  // So that `exec` leaves the options of the command that it runs alone.
+  .enablePositionalOptions()
+  .configureOutput({
+    outputError: (text, write) => {
+      write(text.replace(/^error: /, 'lab: '));
+    },
+  });
+
+program
+  .command('build')
+  .description('builds etcd, kube-apiserver and kube-proxy, once per release')
+  .option('--kubernetes <release>', 'the Kubernetes release', defaultKubernetes)
+  .action((given: Given) => buildComponents(parseOptions(given).kubernetes, say));
+
+named('up', 'brings a lab up; it stays until `down`')
+  .addOption(
+    new Option('--proxy-mode <mode>', "kube-proxy's mode, or no kube-proxy at all").choices(proxyModes),
+  )
+  .addOption(
+    new Option('--iptables <backend>', 'the backend that kube-proxy writes to').choices(['nft', 'legacy']),
+  )
+  .addOption(new Option('--ip-family <family>', "the cluster's family").choices(['ipv4', 'ipv6']))
+  .option('--kubernetes <release>', 'the Kubernetes release', defaultKubernetes)
+  .action((given: Given) => bringUp(parseOptions(given)));
+
+named('status', 'says what runs where').action(async (given: Given) => {
+  process.stdout.write(await describeLab(find(given)));
+});
+
+named(
+  'exec <node> <command...>',
+  'runs a command on m1, m2, m3, worker or client, in the folder where you are',
+)
+  .passThroughOptions()
+  .action(async (node: string, command: string[], given: Given) => {
+    await runOn(find(given), node, command);
+  });
+
+named('down', 'ends a lab and removes everything of it').action((given: Given) => find(given).down());
+
+try {
+  await program.parseAsync();
+} catch (error) {
+  if (!(error instanceof LabError)) throw error;
+  say(`lab: ${error.message}`);
+  process.exitCode = 1;
+}
+
+function named(usage: string, description: string): Command {
+  return program
+    .command(usage)
+    .description(description)
+    .option('--name <name>', 'which lab', defaultOptions.name);
+}
+
+async function bringUp(options: LabOptions): Promise<void> {
+  requireHost(options);
+  // Its sandbox is told to stay only at the end.
+  removeLabOnSignal(options.name);
+  await buildComponents(options.kubernetes, say);
+  const started = performance.now();
+  const lab = await raiseLab(options, { say });
+  lab.keep();
+  say(`up in ${((performance.now() - started) / 1000).toFixed(0)} s`);
+  process.stdout.write(await describeLab(lab));
+}
+
+function find(given: Given): Lab {
+  const { name } = parseOptions(given);
+  const lab = Lab.find(name);
+  if (lab !== null) return lab;
+  const others = listLabs().filter((other) => Lab.find(other) !== null);
+  const list = others.length === 0 ? 'There is none' : `There are: ${others.join(', ')}`;
+  throw new LabError(`no lab called ${name} is up. ${list}. scripts/lab up makes one`);
+}
+
+async function runOn(lab: Lab, node: string, command: readonly string[]): Promise<void> {
+  // A shell, because a machine starts everything in its root folder.
+  const child = lab
+    .machine(node)
+    .spawn(['sh', '-c', 'cd "$0" && exec "$@"', process.cwd(), ...command], 'inherit');
+  // Ctrl-C is for the command: this process ends after it.
+  process.on('SIGINT', () => undefined);
+  const [status] = (await once(child, 'close')) as [number | null];
+  process.exitCode = status ?? 1;
+}

@@ -1,0 +1,20 @@
+import ipaddr from 'ipaddr.js';
+import { type Address } from '../address/address.ts';
+import { VipnatError } from '../text/errors.ts';
+
+/** A virtual_router_id is one byte, and 0 is reserved (RFC 9568, section 5.2.3). */
+const largestVrid = 255;
+
+/**
+ * The virtual_router_id of a VIP: its last octet, for IPv6 its last byte, plus one. All nodes compute the same.
+ * @throws VipnatError CONFIG_INVALID when that would be 256.
+ */
+export function computeVrid({ text }: Address): number {
+  const vrid = (ipaddr.parse(text).toByteArray().at(-1) ?? 0) + 1;
+  if (vrid <= largestVrid) return vrid;
+  throw new VipnatError(
+    'CONFIG_INVALID',
+    `${text} has no virtual router id: its last byte plus one is ${vrid}, and they end at ${largestVrid}. ` +
+      `Choose one with --vrid, a number 1 to ${largestVrid} that is not used on that network`,
+  );
+}

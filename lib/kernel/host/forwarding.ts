@@ -1,0 +1,76 @@
+import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { type Family } from '../../address/address.ts';
+import { VipnatError } from '../../text/errors.ts';
+import { quoteWords } from '../../text/shell-words.ts';
+import { describeAccepting, listAdvertised, toAcceptPath } from './advertised-routes.ts';
+import { type Forwarding } from '../port.ts';
+
+/** The kernel's switches for passing on packets of other hosts. Source: Documentation/networking/ip-sysctl.rst of Linux. */
+const switches: Readonly<Record<Family, string>> = {
+  ipv4: 'net.ipv4.ip_forward',
+  ipv6: 'net.ipv6.conf.all.forwarding',
+};
+
+/** In IPv4 each interface has a switch of its own, which the one for all only sets. */
+const interfacesFolder = '/proc/sys/net/ipv4/conf';
+const noInterface: readonly string[] = ['all', 'default', 'lo'];
+
+/** The name of a family's switch, as sysctl takes it. */
+export function forwardingSwitch(family: Family): string {
+  return switches[family];
+}
+
+/** Whether this network namespace forwards. */
+export async function readForwarding(): Promise<Forwarding> {
+  const [ipv4, ipv6] = await Promise.all([readSwitch(toPath('ipv4')), readSwitch(toPath('ipv6'))]);
+  return { ipv4: ipv4 === false ? await isAnyInterfaceForwarding() : ipv4, ipv6 };
+}
+
+/**
+ * How to switch a family's forwarding on by hand: a command. Interfaces that have their default route by router
+ * advertisements keep heeding them: the kernel would forget that route at once, and the host would be cut off.
+ */
+export function forwardingCommand(family: Family, advertised: readonly string[]): string {
+  const kept = family === 'ipv6' ? advertised.map(describeAccepting) : [];
+  return quoteWords(['sysctl', '-w', ...kept, `${forwardingSwitch(family)}=1`]);
+}
+
+/**
+ * Makes it forward a family, and keep its default routes.
+ * @throws VipnatError SYSCTL_NOT_WRITTEN
+ */
+export async function writeForwarding(family: Family): Promise<void> {
+  const name = forwardingSwitch(family);
+  const advertised = family === 'ipv6' ? await listAdvertised() : [];
+  try {
+    for (const device of advertised) await writeFile(toAcceptPath(device), '2');
+    await writeFile(toPath(family), '1');
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    throw new VipnatError(
+      'SYSCTL_NOT_WRITTEN',
+      `${name} is 0 and cannot be set (${code ?? message}): connections are not balanced until somebody runs ${forwardingCommand(family, advertised)}`,
+      { cause: error },
+    );
+  }
+}
+
+async function isAnyInterfaceForwarding(): Promise<boolean> {
+  const names = (await readdir(interfacesFolder)).filter((name) => !noInterface.includes(name));
+  const found = await Promise.all(names.map((name) => readSwitch(`${interfacesFolder}/${name}/forwarding`)));
+  return found.includes(true);
+}
+
+/** Null where the kernel lacks it; an interface may go while it is asked. */
+async function readSwitch(path: string): Promise<boolean | null> {
+  try {
+    return (await readFile(path, 'utf8')).trim() !== '0';
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    throw error;
+  }
+}
+
+function toPath(family: Family): string {
+  return `/proc/sys/${forwardingSwitch(family).replaceAll('.', '/')}`;
+}

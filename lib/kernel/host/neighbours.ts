@@ -1,0 +1,129 @@
+/**
+ * Who answers for an address on this host's own links: ARP for IPv4, neighbour discovery for IPv6. No firewall for IP
+ * keeps an answer back, so a host that drops or rejects every connection is seen all the same.
+ */
+import ipaddr from 'ipaddr.js';
+import { type Family, parseAddress } from '../../address/address.ts';
+import { dumpLinks } from '../netlink/addresses.ts';
+import { createNetlinkClient, type NetlinkClient } from '../netlink/netlink.ts';
+import { parseAttributes } from '../netlink/netlink-messages.ts';
+
+/** An entry of the kernel's neighbour table. */
+export interface Neighbour {
+  readonly family: Family;
+  /** Canonical text. */
+  readonly address: string;
+  readonly device: string;
+  /** The link address, as `02:42:0a:4d:00:0c`; null for one that has not answered. */
+  readonly mac: string | null;
+  /**
+   * Whether a person has set it, it has answered within the last 45 s, is being asked, or did not answer. An old entry
+   * proves nothing.
+   */
+  readonly state: 'static' | 'answered' | 'asked' | 'silent' | 'old';
+}
+
+/** What is asked of the kernel about an address on a link. */
+export interface NeighbourQuestion {
+  readonly family: Family;
+  readonly address: string;
+  readonly device: string;
+}
+
+/** The kernel's neighbour table. Rejects with NETLINK_FAILED. */
+export async function readNeighbours(): Promise<Neighbour[]> {
+  return await withClient(async (client) => {
+    const messages = await client.request({
+      type: RTM_GETNEIGH,
+      payload: Buffer.alloc(ndmsgBytes),
+      isDump: true,
+      subject: 'its neighbours',
+    });
+    const indexToName = await dumpLinks(client);
+    return messages
+      .filter(({ type, data }) => type === RTM_NEWNEIGH && data.length >= ndmsgBytes)
+      .flatMap(({ data }) => parseNeighbour(data, indexToName));
+  });
+}
+
+/**
+ * Has the kernel ask the link who has an address, and forget first what it knew. For IPv4 that may be an address of this
+ * host, whose other holder it never asks for by itself. Makes an entry of the neighbour table, as every connection does;
+ * not for one that a person has set. Takes root. Rejects with TOOL_NOT_PERMITTED or NETLINK_FAILED.
+ */
+export async function askNeighbour({ family, address, device }: NeighbourQuestion): Promise<void> {
+  const known = (await readNeighbours()).find((one) => one.address === address && one.device === device);
+  if (known?.state === 'static') return;
+  await withClient(async (client) => {
+    const links = await dumpLinks(client);
+    const [index] = [...links].find(([, name]) => name === device) ?? [0];
+    const payload = Buffer.concat([renderHeader(family, index), renderDestination(address)]);
+    const order = { payload, isDump: false, isOrder: true, subject: `who has ${address}` };
+    // Somebody else may have removed it meanwhile.
+    if (known !== undefined) await client.request({ ...order, type: RTM_DELNEIGH }).catch(() => undefined);
+    await client.request({ ...order, type: RTM_NEWNEIGH });
+  });
+}
+
+// linux/rtnetlink.h, linux/neighbour.h
+const RTM_NEWNEIGH = 28;
+const RTM_DELNEIGH = 29;
+const RTM_GETNEIGH = 30;
+const NDA_DST = 1;
+const NDA_LLADDR = 2;
+const NTF_USE = 0x01;
+const NUD_INCOMPLETE = 0x01;
+const NUD_REACHABLE = 0x02;
+const NUD_FAILED = 0x20;
+const NUD_PERMANENT = 0x80;
+const ndmsgBytes = 12;
+const familyToNumber: Readonly<Record<Family, number>> = { ipv4: 2, ipv6: 10 };
+
+async function withClient<T>(use: (client: NetlinkClient) => Promise<T>): Promise<T> {
+  const client = createNetlinkClient('route');
+  try {
+    return await use(client);
+  } finally {
+    client.close();
+  }
+}
+
+/** struct ndmsg */
+function renderHeader(family: Family, index: number): Buffer {
+  const header = Buffer.alloc(ndmsgBytes);
+  header.writeUInt8(familyToNumber[family], 0);
+  header.writeInt32LE(index, 4);
+  header.writeUInt8(NTF_USE, 10);
+  return header;
+}
+
+function renderDestination(address: string): Buffer {
+  const bytes = Buffer.from(ipaddr.parse(address).toByteArray());
+  const header = Buffer.alloc(4);
+  header.writeUInt16LE(header.length + bytes.length, 0);
+  header.writeUInt16LE(NDA_DST, 2);
+  return Buffer.concat([header, bytes]);
+}
+
+function parseNeighbour(data: Buffer, indexToName: ReadonlyMap<number, string>): Neighbour[] {
+  const attributes = parseAttributes(data, ndmsgBytes);
+  const state = data.readUInt16LE(8);
+  const address = parseAddress(toText(attributes.get(NDA_DST)));
+  const device = indexToName.get(data.readInt32LE(4));
+  if (address === null || device === undefined) return [];
+  const link = (state & (NUD_INCOMPLETE | NUD_FAILED)) === 0 ? attributes.get(NDA_LLADDR) : undefined;
+  const mac = link?.toString('hex').match(/../g)?.join(':') ?? null;
+  return [{ family: address.family, address: address.text, device, mac, state: nameState(state) }];
+}
+
+function nameState(state: number): Neighbour['state'] {
+  if ((state & NUD_PERMANENT) !== 0) return 'static';
+  if ((state & NUD_REACHABLE) !== 0) return 'answered';
+  if ((state & NUD_FAILED) !== 0) return 'silent';
+  return (state & NUD_INCOMPLETE) === 0 ? 'old' : 'asked';
+}
+
+function toText(bytes: Buffer | undefined): string {
+  if (bytes?.length === 4) return bytes.join('.');
+  return bytes?.toString('hex').match(/.{4}/g)?.join(':') ?? '';
+}

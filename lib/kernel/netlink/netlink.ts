@@ -1,0 +1,162 @@
+/**
+ * Questions to the kernel over netlink, one at a time.
+ *
+ * Goal: poll twenty times a second for less than 1 % of a core.
+ * Tension: the package's own `request` asks for an acknowledgement, and its promises and timers cost twice what the
+ * kernel takes; its subscriptions would be cheaper still, but an overflowing one aborts the process (0.3.0).
+ * Compromise: the package's raw socket, request and reply only, with the little framing that needs.
+ */
+import { getSystemErrorName } from 'node:util';
+import type { RawNetlinkSocket } from 'netlink/dist/raw.js';
+import { VipnatError } from '../../text/errors.ts';
+import { scheduleLimit, systemClock } from '../../control/clock.ts';
+import { type NetlinkMessage, parseMessages } from './netlink-messages.ts';
+import { toolNotPermitted } from '../tools/tool-errors.ts';
+
+/** Which part of the kernel is asked. */
+export type NetlinkProtocol = 'netfilter' | 'route' | 'sock-diag';
+
+/** One question. */
+export interface NetlinkRequest {
+  /** The message type, for example RTM_GETADDR. */
+  readonly type: number;
+  /** What follows the netlink header. */
+  readonly payload: Buffer;
+  /** Whether the answer is a list. */
+  readonly isDump: boolean;
+  /** Whether it asks for something to be done, and made where it is not there: then the answer is an empty list. */
+  readonly isOrder?: boolean;
+  /** What is asked for, in words for a message: `the nftables generation`. */
+  readonly subject: string;
+}
+
+/** Opens its socket at the first request, and again after a failure. */
+export interface NetlinkClient {
+  /** The kernel's messages. Rejects with NETLINK_FAILED or TOOL_NOT_PERMITTED, within a second, also when another request is pending. */
+  request(request: NetlinkRequest): Promise<readonly NetlinkMessage[]>;
+  /** Closes the socket. A later request would open a new one. */
+  close(): void;
+}
+
+/** A client with no socket yet; close it when done. */
+export function createNetlinkClient(protocol: NetlinkProtocol): NetlinkClient {
+  let socket: RawNetlinkSocket | null = null;
+  let sequence = 0;
+  let isBusy = false;
+
+  function close(): void {
+    socket?.close();
+    socket = null;
+  }
+
+  return {
+    async request(request) {
+      if (isBusy) throw toNetlinkError(request, new Error('another request is pending'));
+      isBusy = true;
+      try {
+        socket ??= await openSocket(protocol);
+        sequence += 1;
+        return await exchange(socket, request, sequence);
+      } catch (error) {
+        close();
+        throw toNetlinkError(request, error);
+      } finally {
+        isBusy = false;
+      }
+    },
+    close,
+  };
+}
+
+/** Protocol numbers of linux/netlink.h. */
+const protocolToNumber: Record<NetlinkProtocol, number> = { route: 0, 'sock-diag': 4, netfilter: 12 };
+
+async function openSocket(protocol: NetlinkProtocol): Promise<RawNetlinkSocket> {
+  // Imported late: loading the native addon costs 20 ms, and most commands never get here.
+  const { RawNetlinkSocket } = await import('netlink/dist/raw.js');
+  const socket = new RawNetlinkSocket(protocolToNumber[protocol]);
+  socket.unref();
+  // An 'error' event without a listener aborts the process (netlink 0.3.0).
+  socket.on('error', () => undefined);
+  return socket;
+}
+
+/** The kernel answers in microseconds; a lost answer would otherwise be waited for for ever. */
+const answerLimitMs = 1000;
+
+async function exchange(
+  socket: RawNetlinkSocket,
+  request: NetlinkRequest,
+  sequence: number,
+): Promise<readonly NetlinkMessage[]> {
+  const { promise, resolve, reject } = Promise.withResolvers<readonly NetlinkMessage[]>();
+  const messages: NetlinkMessage[] = [];
+  // What throws in a 'message' handler aborts the process (netlink 0.3.0): all of it stays within the promise.
+  const onMessage = (datagram: Buffer) => {
+    try {
+      const found = parseMessages(datagram).filter((message) => message.sequence === sequence);
+      messages.push(...found);
+      if (isComplete(found.at(-1), request.isDump)) resolve(withoutEnd(messages));
+    } catch (error) {
+      reject(error instanceof Error ? error : new Error(String(error)));
+    }
+  };
+  const cancelLimit = scheduleLimit(systemClock, answerLimitMs, () => {
+    reject(new Error(`no answer within ${answerLimitMs} ms`));
+  });
+  socket.on('message', onMessage).once('error', reject);
+  socket.send(frame(request, sequence));
+  try {
+    return await promise;
+  } finally {
+    cancelLimit();
+    socket.off('message', onMessage).off('error', reject);
+  }
+}
+
+// linux/netlink.h
+const NLM_F_REQUEST = 0x001;
+const NLM_F_ACK = 0x004;
+const NLM_F_CREATE = 0x400;
+const NLM_F_DUMP = 0x300;
+const NLMSG_ERROR = 2;
+const NLMSG_DONE = 3;
+const nlmsghdrBytes = 16;
+
+function frame({ type, payload, isDump, isOrder = false }: NetlinkRequest, sequence: number): Buffer {
+  const header = Buffer.alloc(nlmsghdrBytes);
+  header.writeUInt32LE(nlmsghdrBytes + payload.length, 0);
+  header.writeUInt16LE(type, 4);
+  const flags = (isDump ? NLM_F_DUMP : 0) | (isOrder ? NLM_F_ACK | NLM_F_CREATE : 0);
+  header.writeUInt16LE(NLM_F_REQUEST | flags, 6);
+  header.writeUInt32LE(sequence, 8);
+  return Buffer.concat([header, payload]);
+}
+
+function isComplete(last: NetlinkMessage | undefined, isDump: boolean): boolean {
+  if (last === undefined) return false;
+  return !isDump || last.type === NLMSG_DONE || last.type === NLMSG_ERROR;
+}
+
+/** Throws when the end says that the kernel refused; DONE carries an error number too. */
+function withoutEnd(messages: readonly NetlinkMessage[]): readonly NetlinkMessage[] {
+  const last = messages.at(-1);
+  if (last === undefined || (last.type !== NLMSG_ERROR && last.type !== NLMSG_DONE)) return messages;
+  const errno = last.data.length >= 4 ? -last.data.readInt32LE() : 0;
+  if (errno > 0) throw toRefusal(getSystemErrorName(-errno));
+  return messages.slice(0, -1);
+}
+
+function toRefusal(code: string): NodeJS.ErrnoException {
+  return Object.assign(new Error(code), { code });
+}
+
+function toNetlinkError({ subject }: NetlinkRequest, error: unknown): VipnatError {
+  const { code } = error as NodeJS.ErrnoException;
+  if (code === 'EPERM' || code === 'EACCES')
+    return toolNotPermitted(`asking the kernel for ${subject}`, code);
+  const reason = error instanceof Error ? error.message : String(error);
+  return new VipnatError('NETLINK_FAILED', `asking the kernel for ${subject} failed: ${reason}`, {
+    cause: error,
+  });
+}

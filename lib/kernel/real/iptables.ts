@@ -1,0 +1,89 @@
+import { readFile } from 'node:fs/promises';
+import { type Family } from '../../address/address.ts';
+import { makeBaseChains } from './base-chains.ts';
+import { toolName } from '../tools/tool-name.ts';
+import { runTool } from '../tools/exec.ts';
+import { type Backend, backends, type SaveOutput, type Transaction } from '../port.ts';
+import { toolMissing, toolNotPermitted } from '../tools/tool-errors.ts';
+import { isInPath, type Toolbox } from '../tools/toolbox.ts';
+
+/**
+ * What one backend's save tool prints for one family. A backend that holds no table is never touched by it, and its
+ * text is empty. Null on a host that runs legacy only, for nft.
+ */
+export async function saveIptables(toolbox: Toolbox, source: SaveSource): Promise<SaveOutput | null> {
+  const { family, backend, limitMs, table } = source;
+  if (backend === 'legacy' && !(await hasLegacyTables(family, table))) return { family, backend, text: '' };
+  const tool = backend === 'nft' ? await findNftSave(toolbox, family) : await findLegacySave(toolbox, family);
+  if (tool === null) return null;
+  const words = table === undefined ? [] : ['-t', table];
+  return { family, backend, text: await runTool({ tool, arguments: words, limitMs, isPatient: true }) };
+}
+
+/** Which rules to read, and for how long the tool may take. */
+export interface SaveSource {
+  readonly family: Family;
+  readonly backend: Backend;
+  readonly limitMs: number;
+  /** This one only; all by default. */
+  readonly table?: string;
+}
+
+/** A transaction for a backend of iptables. */
+export type IptablesTransaction = Transaction & { readonly backend: Backend };
+
+/** Whether a transaction is one. */
+export function isForIptables(transaction: Transaction): transaction is IptablesTransaction {
+  return transaction.backend !== 'nftables';
+}
+
+/**
+ * Whether an iptables of this family is installed, of whichever backend; so to speak also where nft is missing too:
+ * reading then says what to install.
+ */
+export function hasIptables(family: Family): boolean {
+  if (!isInPath('nft')) return true;
+  const plain = family === 'ipv6' ? 'ip6tables-save' : 'iptables-save';
+  return [plain, ...backends.map((backend) => toolName(family, backend, 'save'))].some(isInPath);
+}
+
+/** Runs one restore script: all of a table's lines take effect at its COMMIT, or none. */
+export async function restoreIptables(
+  toolbox: Toolbox,
+  { family, backend, input }: IptablesTransaction,
+  limitMs: number,
+): Promise<void> {
+  const tool = await toolbox.find(family, backend, 'restore');
+  if (tool === null) throw toolMissing(toolName(family, backend, 'restore'));
+  if (backend === 'nft') await makeBaseChains(family, input, limitMs);
+  // Legacy waits up to 5 s for the lock that everybody shares, then exits with 4; nft has no lock and takes the flag.
+  await runTool({ tool, arguments: ['--noflush', '-w', '5'], input, limitMs });
+}
+
+/** Null on a host that runs legacy only; with neither backend's tool we would be blind. */
+async function findNftSave(toolbox: Toolbox, family: Family): Promise<string | null> {
+  const tool = await toolbox.find(family, 'nft', 'save');
+  if (tool === null && (await toolbox.find(family, 'legacy', 'save')) === null) {
+    throw toolMissing(toolName(family, 'nft', 'save'));
+  }
+  return tool;
+}
+
+async function findLegacySave(toolbox: Toolbox, family: Family): Promise<string> {
+  const tool = await toolbox.find(family, 'legacy', 'save');
+  if (tool === null) throw toolMissing(toolName(family, 'legacy', 'save'));
+  return tool;
+}
+
+/** Asking iptables-legacy for a table creates it, and with it a second set of hooks in every packet's way: ask the kernel first. */
+async function hasLegacyTables(family: Family, table?: string): Promise<boolean> {
+  const path = `/proc/net/${family === 'ipv6' ? 'ip6' : 'ip'}_tables_names`;
+  try {
+    const names = (await readFile(path, 'utf8')).split('\n').filter((name) => name !== '');
+    return table === undefined ? names.length > 0 : names.includes(table);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT') return false;
+    throw toolNotPermitted(`reading ${path}`, code ?? 'unknown');
+  }
+}

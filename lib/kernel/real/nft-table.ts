@@ -1,0 +1,36 @@
+import { type Family } from '../../address/address.ts';
+import { nameOwnTable } from './own-table.ts';
+import { execTool, runTool } from '../tools/exec.ts';
+import { type NftTableOutput, type Transaction } from '../port.ts';
+import { toolFailed, toolMissing } from '../tools/tool-errors.ts';
+import { isInPath } from '../tools/toolbox.ts';
+
+/** What nft prints of our own table, by its name: nobody else's is loaded for that. Null where nft is missing. */
+export async function readNftTable(family: Family, limitMs: number): Promise<NftTableOutput | null> {
+  if (!isInPath('nft')) return null;
+  const object = ['list', 'table', ...nameOwnTable(family).split(' ')];
+  const { exitCode, stdout, stderr } = await execTool({
+    tool: 'nft',
+    // Numbers for names, so that what is printed depends on no file of this host; sets without their elements.
+    arguments: ['-n', '-t', ...object],
+    limitMs,
+    isPatient: true,
+  });
+  if (exitCode === 0) return { family, text: stdout };
+  // nft 1.0.6: `Error: No such file or directory`.
+  if (stderr.includes('No such file or directory')) return { family, text: '' };
+  throw toolFailed({ tool: `nft ${object.join(' ')}`, exitCode, stderr, input: '' });
+}
+
+/** Runs one script: all of it takes effect, or nothing. */
+export async function runNft({ input }: Transaction, limitMs: number): Promise<void> {
+  if (!isInPath('nft')) throw toolMissing('nft');
+  const call = { tool: 'nft', arguments: ['-f', '-'], input, limitMs };
+  const { exitCode, stderr } = await execTool(call);
+  if (exitCode === 0) return;
+  // nft 0.9.8 opens /dev/stdin anew, which cannot be done with the socket that Node gives it.
+  if (!stderr.includes('Could not open file "/dev/stdin"')) {
+    throw toolFailed({ tool: 'nft', exitCode, stderr, input });
+  }
+  await runTool({ tool: 'nft', arguments: [input], limitMs });
+}

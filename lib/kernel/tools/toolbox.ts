@@ -1,0 +1,55 @@
+import { accessSync, constants } from 'node:fs';
+import { join } from 'node:path';
+import { type Family } from '../../address/address.ts';
+import { toolName } from './tool-name.ts';
+import { runTool } from './exec.ts';
+import { type Backend } from '../port.ts';
+import { toSearchPath } from './search-path.ts';
+
+/** Which tool does what on this host. */
+export interface Toolbox {
+  /**
+   * The name of the tool that saves or restores one backend's rules: `iptables-nft-save`, or plain `iptables-save`
+   * on a host that has only that and where it is of this backend. Null when the host has none.
+   */
+  find(family: Family, backend: Backend, suffix: 'save' | 'restore'): Promise<string | null>;
+}
+
+/** Looks for tools at every call, so tools may come and go; a plain tool is asked once which backend it is. */
+export function createToolbox(limitMs: number): Toolbox {
+  const toolToBackend = new Map<string, Backend>();
+
+  async function askBackend(tool: string): Promise<Backend> {
+    const known = toolToBackend.get(tool);
+    if (known !== undefined) return known;
+    const version = await runTool({ tool, arguments: ['--version'], limitMs });
+    // `iptables-save v1.8.9 (nf_tables)`; before 1.8.0 there was no other than legacy and no parenthesis.
+    const backend = version.includes('(nf_tables)') ? 'nft' : 'legacy';
+    toolToBackend.set(tool, backend);
+    return backend;
+  }
+
+  return {
+    async find(family, backend, suffix) {
+      const named = toolName(family, backend, suffix);
+      if (isInPath(named)) return named;
+      const plain = named.replace(`-${backend}`, '');
+      return isInPath(plain) && (await askBackend(plain)) === backend ? plain : null;
+    },
+  };
+}
+
+/** Whether there is an executable file of this name where tools are looked for, see toSearchPath. A handful of microseconds: asking is cheaper than remembering. */
+export function isInPath(tool: string): boolean {
+  const folders = toSearchPath(process.env['PATH']).split(':');
+  return folders.some((folder) => isExecutable(join(folder, tool)));
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}

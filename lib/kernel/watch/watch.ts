@@ -1,0 +1,100 @@
+import { dumpAddresses } from '../netlink/addresses.ts';
+import { readForwarding } from '../host/forwarding.ts';
+import { readGeneration } from './generation.ts';
+import { readIpvs, withoutConnectionCounts } from './ipvs.ts';
+import { type KnownForwarding } from '../host/known-forwarding.ts';
+import { startLockWatch } from './lock-watch.ts';
+import { createNetlinkClient, type NetlinkClient } from '../netlink/netlink.ts';
+import { startPoll } from './poll.ts';
+import { type Watch } from '../port.ts';
+import { type Source, type SourceOptions } from './source.ts';
+
+/** Starts all five sources. One that fails is reported and takes nothing from the others. */
+export function startWatch(options: SourceOptions, known: KnownForwarding): Watch {
+  const netfilter = createNetlinkClient('netfilter');
+  const route = createNetlinkClient('route');
+  const sources = [
+    watchGeneration(options, netfilter),
+    watchAddresses(options, route),
+    watchIpvs(options),
+    watchForwarding(options, known),
+    startLockWatch(options),
+  ];
+  return {
+    ready: Promise.all(sources.map(({ ready }) => ready)).then(() => undefined),
+    async close() {
+      await Promise.all(sources.map((source) => source.stop()));
+      netfilter.close();
+      route.close();
+    },
+  };
+}
+
+/** A foreign change is answered within a blink. The kernel answers in microseconds, waking up costs many times that: docs/adr/0008. */
+const generationPollMs = 100;
+
+/** The rules are the same wherever the VIP is: who holds it is only told. */
+const addressPollMs = 200;
+
+/** kube-proxy itself writes at most once a second. */
+const ipvsPollMs = 1000;
+
+/** Without ip_vs in the kernel there is nothing to see until kube-proxy starts in that mode, which takes seconds. */
+const missingIpvsPollMs = 5000;
+
+/** While it is off, new connections hang, and clients try again after a second. inotify does not see /proc. */
+const forwardingPollMs = 1000;
+
+function watchGeneration({ clock, onTrigger, onProblem }: SourceOptions, client: NetlinkClient): Source {
+  return startPoll({
+    clock,
+    look: () => readGeneration(client),
+    everyMs: () => generationPollMs,
+    onChange: () => {
+      onTrigger('nft-generation');
+    },
+    onProblem,
+  });
+}
+
+function watchAddresses({ clock, onTrigger, onProblem }: SourceOptions, client: NetlinkClient): Source {
+  return startPoll({
+    clock,
+    look: async () => {
+      const addresses = await dumpAddresses(client);
+      return addresses.map(({ address, deviceIndex }) => `${address} ${deviceIndex}`).join();
+    },
+    everyMs: () => addressPollMs,
+    onChange: () => {
+      onTrigger('addresses');
+    },
+    onProblem,
+  });
+}
+
+function watchIpvs({ clock, onTrigger, onProblem }: SourceOptions): Source {
+  return startPoll({
+    clock,
+    look: async () => {
+      const ipvs = await readIpvs();
+      return ipvs === null ? null : withoutConnectionCounts(ipvs);
+    },
+    everyMs: (seen) => (seen === null ? missingIpvsPollMs : ipvsPollMs),
+    onChange: () => {
+      onTrigger('ipvs');
+    },
+    onProblem,
+  });
+}
+
+function watchForwarding({ clock, onTrigger, onProblem }: SourceOptions, known: KnownForwarding): Source {
+  return startPoll({
+    clock,
+    look: async () => known.see(await readForwarding()),
+    everyMs: () => forwardingPollMs,
+    onChange: () => {
+      onTrigger('forwarding');
+    },
+    onProblem,
+  });
+}

@@ -1,0 +1,237 @@
+/**
+ * Follows the objects of one kind: lists them, then watches from there on.
+ *
+ * Goal: what the API says is known a moment later, for as long as any apiserver answers.
+ * Tension: a watch can end, break, or fall silent without a word, and an answer can be anything.
+ * Compromise: the server is told to end each watch after some minutes, and a limit of our own ends it where it does not.
+ * A watch goes on from the last version that was seen; after an answer that was no good, or 410, all is listed anew.
+ */
+import { type Cancel, type Clock } from '../control/clock.ts';
+import { type Random } from '../control/random.ts';
+import { type ErrorCode, VipnatError } from '../text/errors.ts';
+import { backOff } from '../control/backoff.ts';
+import { NonsenseError, VersionGoneError } from './errors.ts';
+import { LineReader } from './line-reader.ts';
+import { listObjects } from './list-objects.ts';
+import { callApi, type Receiver } from './request.ts';
+import { type ApiObject, applyEvent, type Listing, maxAnswerLength, type Resource } from './resources.ts';
+import { type ApiRoute, type Connection } from './route.ts';
+
+/** What a follower needs of the world, and whom it tells. */
+export interface FollowerOptions<T extends ApiObject> {
+  readonly resource: Resource<T>;
+  readonly route: ApiRoute;
+  readonly clock: Clock;
+  readonly random: Random;
+  /** All objects, after every answer that was understood. */
+  readonly onObjects: (objects: Listing<T>['objects']) => void;
+  /** Every server has been asked, and none has done: for as long as that goes on, after each attempt. */
+  readonly onLost: (error: VipnatError) => void;
+  /** A watch is up and has lasted, on this server. */
+  readonly onFollowed: (connection: Connection) => void;
+}
+
+/** How long a list may take, and the beginning of a watch: an apiserver answers both in milliseconds. */
+const answerMs = 5000;
+
+/** A watch that died with its host is noticed after this at the latest; a new one costs a request. */
+const watchSeconds = 120;
+
+/** The server ends it first. */
+const graceMs = 10_000;
+
+/** A watch that lasts for so long works: whoever sends nonsense does it at once. */
+const provenMs = 1000;
+
+/** Not more than one list or watch a second, however quickly they end. */
+const paceMs = 1000;
+
+/** Between rounds in which every server failed: two requests of every master in this time burden nobody, and its word counts soon. */
+const firstRetryMs = 500;
+const maxRetryMs = 8000;
+
+/** Follows one kind from `start` to `stop`. */
+export class Follower<T extends ApiObject> {
+  readonly #options: FollowerOptions<T>;
+  #listing: Listing<T> | null = null;
+  #failures = 0;
+  #isProven = false;
+  /** What says most of all that went wrong in this round. */
+  #problem: VipnatError | null = null;
+  #isStopped = false;
+  /** What is under way, and with whom. */
+  #aborting = new AbortController();
+  #connection: Connection | null = null;
+  #wake: () => void = () => undefined;
+
+  constructor(options: FollowerOptions<T>) {
+    this.#options = options;
+  }
+
+  /** Begins. Not to be called twice. */
+  start(): void {
+    void this.#run();
+  }
+
+  /** Tries again at once, if it is waiting: there is somebody else to ask. */
+  wake(): void {
+    this.#wake();
+  }
+
+  /** Leaves a server that is down for one that is not: a process that froze ends no watch, and says nothing more. */
+  reconsider(): void {
+    if (this.#connection === null || !this.#options.route.isWorseThanOthers(this.#connection.server)) return;
+    this.#aborting.abort();
+  }
+
+  /** Ends what is under way; nobody is told of anything any more. */
+  stop(): void {
+    this.#isStopped = true;
+    this.#aborting.abort();
+    this.#wake();
+  }
+
+  async #run(): Promise<void> {
+    const { clock } = this.#options;
+    while (!this.#isStopped) {
+      const begun = clock.now();
+      const waitMs = await this.#turn();
+      if (waitMs !== 0) await this.#pause(Math.max(0, begun + waitMs - clock.now()));
+    }
+  }
+
+  /** Lists where that is needed, and watches to the end. Answers how long after its beginning the next turn may begin. */
+  async #turn(): Promise<number> {
+    this.#isProven = false;
+    this.#aborting = new AbortController();
+    try {
+      const connection = await this.#options.route.choose();
+      this.#connection = connection;
+      this.#listing ??= await this.#list(connection);
+      if (this.#isStopped) return 0;
+      await this.#watch(connection, this.#listing);
+      this.#options.route.forgive();
+      return paceMs;
+    } catch (error) {
+      return this.#isStopped ? 0 : this.#fail(error);
+    } finally {
+      this.#connection = null;
+    }
+  }
+
+  #fail(error: unknown): number {
+    if (error instanceof VersionGoneError) {
+      this.#listing = null;
+      return paceMs;
+    }
+    const problem = error instanceof VipnatError ? error : toInternal(error);
+    if (problem.code !== 'API_UNREACHABLE') this.#listing = null;
+    const { route, random, onLost } = this.#options;
+    if (this.#connection !== null) route.fail(this.#connection.server);
+    // A server that goes away is no loss yet: others may answer, or it may again.
+    if (this.#isProven && problem.code === 'API_UNREACHABLE') return 0;
+    this.#failures += 1;
+    const rounds = Math.floor(this.#failures / route.count);
+    this.#problem = chooseTelling(this.#problem, problem);
+    if (rounds > 0) onLost(this.#problem);
+    if (this.#failures % route.count !== 0) return 0;
+    this.#problem = null;
+    return backOff(rounds - 1, firstRetryMs, maxRetryMs) * (0.5 + random() / 2);
+  }
+
+  async #list(connection: Connection): Promise<Listing<T>> {
+    const { resource, clock, route } = this.#options;
+    const listing = await listObjects(resource, {
+      ...connection,
+      clock,
+      forbidden: route.forbidden,
+      signal: this.#aborting.signal,
+      limitMs: answerMs,
+    });
+    this.#tell(listing);
+    return listing;
+  }
+
+  async #watch(connection: Connection, { version }: Listing<T>): Promise<void> {
+    const { resource, clock, random, route } = this.#options;
+    const seconds = Math.round(watchSeconds * (1 + random() / 2));
+    const query = `watch=true&allowWatchBookmarks=true&resourceVersion=${version}&timeoutSeconds=${seconds}`;
+    let cancelProof: Cancel = () => undefined;
+    const receiver = this.#receive();
+    const onBegin = () => {
+      cancelProof = clock.schedule(provenMs, () => {
+        this.#prove(connection);
+      });
+    };
+    try {
+      await callApi(
+        {
+          ...connection,
+          title: `watching ${resource.kind}s`,
+          path: `${resource.path}?${resource.selector}&${query}`,
+          limits: { beginMs: answerMs, endMs: seconds * 1000 + graceMs },
+          forbidden: route.forbidden,
+          clock,
+          signal: this.#aborting.signal,
+        },
+        { ...receiver, onBegin },
+      );
+    } finally {
+      cancelProof();
+    }
+  }
+
+  #receive(): Receiver<void> {
+    const { resource } = this.#options;
+    const lines = new LineReader(maxAnswerLength, (line) => {
+      if (this.#isStopped || this.#listing === null) return;
+      this.#listing = applyEvent(resource, this.#listing, line);
+      this.#tell(this.#listing);
+    });
+    return {
+      onText: (text) => {
+        lines.read(text);
+      },
+      onEnd: () => {
+        lines.end();
+        if (!this.#isProven) throw new NonsenseError('it ended at once');
+      },
+    };
+  }
+
+  #tell({ objects }: Listing<T>): void {
+    if (!this.#isStopped) this.#options.onObjects(objects);
+  }
+
+  #prove(connection: Connection): void {
+    this.#failures = 0;
+    this.#problem = null;
+    this.#isProven = true;
+    this.#options.onFollowed(connection);
+  }
+
+  #pause(ms: number): Promise<void> {
+    if (this.#isStopped) return Promise.resolve();
+    return new Promise((resolve) => {
+      const cancel = this.#options.clock.schedule(ms, resolve);
+      this.#wake = () => {
+        cancel();
+        resolve();
+      };
+    });
+  }
+}
+
+/** An answer says more than none does, and a refusal more than a fault. */
+const telling: readonly ErrorCode[] = ['API_FORBIDDEN', 'API_ANSWER_UNEXPECTED', 'API_UNTRUSTED'];
+
+function chooseTelling(before: VipnatError | null, problem: VipnatError): VipnatError {
+  const rank = ({ code }: VipnatError) => (telling.includes(code) ? telling.indexOf(code) : telling.length);
+  return before !== null && rank(before) <= rank(problem) ? before : problem;
+}
+
+/** A fault of ours must not end the agent: the API is only one source. */
+function toInternal(error: unknown): VipnatError {
+  const { message } = error as Error;
+  return new VipnatError('API_ANSWER_UNEXPECTED', `following the API failed: ${message}`, { cause: error });
+}

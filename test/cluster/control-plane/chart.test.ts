@@ -1,0 +1,142 @@
+import { describe, expect, test } from '@jest/globals';
+import { type KubernetesObject, parse, print } from '../../support/manifest/printing.ts';
+import { chartFolder, helm, render, useHelm } from './helm.ts';
+
+const limitMs = 60_000;
+const vips = ['10.0.0.50:6443'];
+
+/** Labels that only Helm's objects have. */
+const helmLabels = [
+  ...['helm.sh/chart', 'app.kubernetes.io/instance', 'app.kubernetes.io/version'],
+  'app.kubernetes.io/managed-by',
+];
+
+/** An object without what the chart adds, and with arguments in no order. */
+function strip(object: KubernetesObject): KubernetesObject {
+  const copy = structuredClone(object) as KubernetesObject & {
+    metadata: { labels: Record<string, string> };
+    spec?: { template: { spec: { containers: [{ args: string[] }] } } };
+  };
+  const labels = Object.entries(copy.metadata.labels).filter(([name]) => !helmLabels.includes(name));
+  copy.metadata.labels = Object.fromEntries(labels);
+  copy.spec?.template.spec.containers[0].args.sort();
+  return copy;
+}
+
+describe('the chart', () => {
+  useHelm();
+
+  test(
+    'is found right by helm lint, once there is a virtual IP',
+    async () => {
+      expect(await helm(['lint', '--strict', chartFolder], { vips })).toMatchObject({ exitCode: 0 });
+      const { exitCode, stdout, stderr } = await helm(['lint', '--strict', chartFolder], {});
+      expect([exitCode, `${stdout}${stderr}`]).toEqual([1, expect.stringContaining("at '/vips': minItems")]);
+    },
+    limitMs,
+  );
+
+  const options = {
+    ...{ mode: 'direct', endpoints: ['10.0.0.11:6443', '10.0.0.12:6443'], probeInterval: '100ms' },
+    ...{ caFile: '/etc/kubernetes/pki/ca.crt', kubeconfig: '/etc/kubernetes/admin.conf' },
+    ...{ stateDir: '/srv/vip $(nat)/', runDir: '/run/x' },
+  };
+  const words = [
+    ...['--mode=direct', '--endpoints=10.0.0.11:6443,10.0.0.12:6443', '--probe-interval=100ms'],
+    ...['--ca-file=/etc/kubernetes/pki/ca.crt', '--kubeconfig=/etc/kubernetes/admin.conf'],
+    ...['--state-dir=/srv/vip $(nat)/', '--run-dir=/run/x'],
+  ];
+
+  test.each([
+    ['its defaults', {}, []],
+    ['least privilege', { leastPrivilege: true }, ['--least-privilege']],
+    [
+      'another image',
+      { image: { repository: 'host:5000/a/vipnat', tag: '2' } },
+      ['--image=host:5000/a/vipnat:2'],
+    ],
+    ['options', { options }, words],
+    ['nothing served', { options: { listen: 'off' } }, ['--listen=off']],
+    ['served everywhere', { options: { listen: '0.0.0.0:9000' } }, ['--listen=0.0.0.0:9000']],
+    ['served at an IPv6 address', { options: { listen: '[fd00::11]:9000' } }, ['--listen=[fd00::11]:9000']],
+    [
+      'least privilege with an option that it sets itself',
+      { leastPrivilege: true, options: { sysctls: 'set' } },
+      ['--least-privilege', '--sysctls=set'],
+    ],
+  ])(
+    'comes to what vipnat manifest prints: %s',
+    async (_, values, flags) => {
+      const printed = parse(await print(['daemonset', '--vip', '10.0.0.50', ...flags]));
+      const rendered = await render({ vips, ...values });
+      expect(rendered.map(strip)).toEqual(printed.map(strip));
+    },
+    limitMs,
+  );
+
+  test(
+    'has other values where they belong',
+    async () => {
+      const given = {
+        resources: { limits: { memory: '256Mi' } },
+        tolerations: [{ key: 'x', operator: 'Exists' }],
+        affinity: { podAntiAffinity: {} },
+        nodeSelector: { 'kubernetes.io/os': 'linux' },
+        priorityClassName: 'high',
+        imagePullSecrets: [{ name: 'registry' }],
+      };
+      const objects = await render({
+        ...{ vips: ['10.0.0.50', 'fd00::50'], ...given, extraArgs: ['--new=$HOME'] },
+        ...{ image: { pullPolicy: 'Always' }, serviceAccount: { create: false, name: 'mine' } },
+        ...{ podLabels: { team: 'a' }, podAnnotations: { b: 'c' }, updateStrategy: { type: 'OnDelete' } },
+      });
+      expect(objects.map(({ kind }) => kind)).toEqual(['Role', 'RoleBinding', 'DaemonSet']);
+      const { resources, ...placed } = given;
+      const labels = { team: 'a', 'app.kubernetes.io/name': 'vipnat' };
+      expect(objects[1]).toMatchObject({
+        subjects: [{ kind: 'ServiceAccount', name: 'mine', namespace: 'kube-system' }],
+      });
+      expect(objects[2]).toMatchObject({
+        spec: {
+          updateStrategy: { type: 'OnDelete' },
+          selector: { matchLabels: { 'app.kubernetes.io/name': 'vipnat' } },
+          template: {
+            metadata: { labels, annotations: { b: 'c' } },
+            spec: {
+              ...placed,
+              serviceAccountName: 'mine',
+              containers: [
+                {
+                  imagePullPolicy: 'Always',
+                  args: ['run', '--vip=10.0.0.50', '--vip=fd00::50', '--new=$$HOME'],
+                  resources,
+                },
+              ],
+            },
+          },
+        },
+      });
+    },
+    limitMs,
+  );
+
+  test.each([
+    [{}, "at '/vips': minItems: got 0, want 1"],
+    [{ vips: '10.0.0.50' }, "at '/vips': got string, want array"],
+    [{ vips: ['apiserver.example'] }, "at '/vips/0': 'apiserver.example' does not match pattern"],
+    [{ vips, options: { mode: 'ipvs' } }, "at '/options/mode': value must be one of 'auto'"],
+    [{ vips, options: { proxymode: 'ipvs' } }, "additional properties 'proxymode' not allowed"],
+    [{ vips, leastPriviledge: true }, "additional properties 'leastPriviledge' not allowed"],
+  ])(
+    'refuses %j',
+    async (values, complaint) => {
+      const { exitCode, stdout, stderr } = await helm(['template', chartFolder], values);
+      expect({ exitCode, stdout, stderr }).toEqual({
+        exitCode: 1,
+        stdout: '',
+        stderr: expect.stringContaining(complaint),
+      });
+    },
+    limitMs,
+  );
+});

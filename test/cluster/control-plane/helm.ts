@@ -1,0 +1,58 @@
+import { beforeAll } from '@jest/globals';
+import { join } from 'node:path';
+import { execa } from 'execa';
+import { buildHelm, locateHelm } from '../../../lab/build/build.ts';
+import { rootFolder } from '../../../lab/settings/folders.ts';
+import { type Lab } from '../../../lab/control-plane/lab.ts';
+import { writeKubeconfig } from '../../../lab/certificates/kubeconfig.ts';
+import { type CommandResult } from '../../../lab/machines/machine.ts';
+import { apiserverPort, masters } from '../../support/network/layout.ts';
+import { type KubernetesObject, parse } from '../../support/manifest/printing.ts';
+
+/** Where the chart is. */
+export const chartFolder = join(rootFolder, 'manifests/chart');
+
+/** Helm has to be compiled where nobody has done so yet. */
+const buildLimitMs = 15 * 60_000;
+
+/** Nothing of the caller's own Helm is read or written. */
+const environment = { HELM_NO_PLUGINS: '1', HOME: '/nonexistent' };
+
+/** Real Helm, for all tests of a file. */
+export function useHelm(): void {
+  beforeAll(async () => {
+    await buildHelm((line) => process.stderr.write(`${line}\n`));
+  }, buildLimitMs);
+}
+
+/** Runs `helm` with values, which it reads from its standard input. Never rejects for a failure. */
+export async function helm(words: readonly string[], values: object): Promise<CommandResult> {
+  const command = [...words, '--values', '-'];
+  const options = { input: JSON.stringify(values), env: environment, reject: false } as const;
+  const { exitCode = -1, stdout, stderr } = await execa(locateHelm(), command, options);
+  return { exitCode, stdout, stderr };
+}
+
+/** The objects that the chart comes to. */
+export async function render(values: object): Promise<KubernetesObject[]> {
+  const words = ['template', 'vipnat', chartFolder, '--namespace', 'kube-system'];
+  const { exitCode, stdout, stderr } = await helm(words, values);
+  if (exitCode !== 0) throw new Error(stderr);
+  return parse(stdout);
+}
+
+/** Runs `helm` for the namespace kube-system of a lab, as its administrator. */
+export async function helmOn(
+  lab: Lab,
+  words: readonly string[],
+  values: object | null = null,
+): Promise<CommandResult> {
+  const { authority, admin } = lab.certificates;
+  const [server = ''] = masters.map(({ addresses }) => `https://${addresses.ipv4}:${apiserverPort}`);
+  const path = join(lab.folder, 'admin.kubeconfig');
+  const kubeconfig = writeKubeconfig(path, { server, authority, user: 'admin', pair: admin });
+  const access = ['--namespace', 'kube-system', '--kubeconfig', kubeconfig];
+  const command = [locateHelm(), ...words, ...access, ...(values === null ? [] : ['--values', '-'])];
+  const input = values === null ? '' : JSON.stringify(values);
+  return await lab.machine('client').run(command, { input, environment: { ...environment, HOME: '/run' } });
+}

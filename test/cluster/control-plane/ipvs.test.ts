@@ -1,0 +1,18 @@
+import { describe } from '@jest/globals';
+import { CoexistenceTable, testModeChanges } from './coexistence-table.ts';
+import { testFaults } from './fault-table.ts';
+import { allowDrops, suddenDeaths, quickFaults } from '../../support/lab/faults.ts';
+import { testSevenCases } from './seven-cases.ts';
+import { useLab } from './with-lab.ts';
+
+/** What a repair takes on a machine on which a tool needs a second to start. */
+const maxDropsMs = 5000;
+
+describe('kube-proxy in ipvs mode, on virtual machines', () => {
+  const lab = useLab({ proxyMode: 'ipvs', iptables: 'legacy' });
+  testSevenCases(lab);
+  // A machine of this kind forwards a fraction of what a real one does.
+  const quick = quickFaults.map((fault) => allowDrops(fault, maxDropsMs));
+  testFaults(lab, [...quick, ...suddenDeaths], 50);
+  testModeChanges(lab, 'm1', new CoexistenceTable(lab, 'm1'), ['iptables', 'ipvs']);
+});

@@ -1,0 +1,107 @@
+import { afterAll, describe, expect, test } from '@jest/globals';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { vipnatCommand } from '../../../lab/components/agent.ts';
+import { breakPath, cutPower, mendPath, restorePower } from '../../../lab/control-plane/faults.ts';
+import { type Lab } from '../../../lab/control-plane/lab.ts';
+import { waitForApiservers, waitForBalance, waitForHolder } from '../../../lab/control-plane/ready.ts';
+import { waitUntil } from '../../../lab/machines/service.ts';
+import { masters } from '../../support/network/layout.ts';
+import { measureOutage } from './outage.ts';
+import { formatDuration, formatTable } from './table.ts';
+import { nameLab } from '../../support/lab/test-lab.ts';
+import { useLab } from './with-lab.ts';
+
+const limitMs = 120_000;
+
+/** Far more than on a quiet machine: with these adverts a backup takes the VIP after a second. */
+const moveLimitMs = 15_000;
+
+describe('keepalived as vipnat would have it, with adverts of 300 ms', () => {
+  const lab = useLab({ proxyMode: 'none', keepalivedArguments: ['--advert', '300ms'] });
+  const rows: (string | number)[][] = [['what happens to the holder', 'connects', 'failed', 'for']];
+
+  /** Measures from before something happens until the VIP has stayed somewhere for a while. */
+  async function measure(what: string, happen: () => Promise<void>): Promise<void> {
+    const outage = await measureOutage(lab(), { durationMs: 8000 }, happen);
+    rows.push([what, outage.sent, outage.failed, formatDuration(outage.windowMs)]);
+    expect(outage.quietMs).toBeGreaterThan(2000);
+  }
+
+  test(
+    'the VIP stays where an apiserver dies',
+    async () => {
+      const holder = await findHolder(lab());
+      await measure('its apiserver killed -9', async () => {
+        await lab().service(holder, 'kube-apiserver').stop('KILL');
+        await waitForBalance(lab(), 2);
+        await sleep(2000);
+      });
+      expect(await lab().listHolders()).toEqual([holder]);
+      await lab().start(holder, 'kube-apiserver');
+      await waitForApiservers(lab());
+      await waitForBalance(lab());
+    },
+    limitMs,
+  );
+
+  test(
+    'the VIP leaves a node that can serve neither balanced nor by itself, and stays away when that is mended',
+    async () => {
+      const holder = await findHolder(lab());
+      await measure('its apiserver killed -9, its way to the others barred', async () => {
+        await breakPath(lab(), holder);
+        await waitForAnotherHolder(lab(), holder);
+      });
+      expect(await readVrrpState(lab(), holder)).toBe('FAULT');
+      const next = await findHolder(lab());
+      await mendPath(lab(), holder);
+      await waitForApiservers(lab());
+      await waitForBalance(lab());
+      expect(await lab().listHolders()).toEqual([next]);
+    },
+    limitMs,
+  );
+
+  test(
+    'another node takes the VIP of one that loses its power, and keeps it when that is back',
+    async () => {
+      const holder = await findHolder(lab());
+      await measure('its power lost', async () => {
+        await cutPower(lab(), holder);
+        await waitForAnotherHolder(lab(), holder);
+      });
+      await restorePower(lab(), holder);
+      await waitForApiservers(lab());
+      await waitForHolder(lab());
+      await waitForBalance(lab());
+      expect(await findHolder(lab())).not.toBe(holder);
+    },
+    limitMs,
+  );
+
+  afterAll(() => {
+    const title = 'What a client outside sees, at 500 new connections per second';
+    process.stderr.write(formatTable(`${title} · ${nameLab(lab())}`, rows));
+  });
+});
+
+/** What `vipnat status` says of keepalived on a master. */
+async function readVrrpState(lab: Lab, master: string): Promise<string | undefined> {
+  const { stdout } = await lab.machine(master).run(vipnatCommand('status', '--json', '--vip', lab.vip));
+  const answer = JSON.parse(stdout) as { vips: readonly { keepalived: { state: string } }[] };
+  return answer.vips[0]?.keepalived.state;
+}
+
+async function findHolder(lab: Lab): Promise<string> {
+  await waitForHolder(lab);
+  return (await lab.listHolders())[0] ?? '';
+}
+
+/** One without a network holds it too, for nobody. */
+async function waitForAnotherHolder(lab: Lab, than: string): Promise<void> {
+  await waitUntil(async () => (await lab.listHolders()).some((holder) => holder !== than), {
+    what: 'another master holds the VIP',
+    service: lab.service(masters.find(({ name }) => name !== than)?.name ?? '', 'keepalived'),
+    limitMs: moveLimitMs,
+  });
+}

@@ -1,0 +1,191 @@
+import { afterEach, describe, expect, test } from '@jest/globals';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { execa } from 'execa';
+import { runFolder } from '../../../lab/components/agent.ts';
+import { LabError } from '../../../lab/settings/error.ts';
+import { rootFolder } from '../../../lab/settings/folders.ts';
+import { Lab } from '../../../lab/control-plane/lab.ts';
+import { defaultOptions } from '../../../lab/settings/options.ts';
+import { raiseLab } from '../../../lab/control-plane/raise.ts';
+import { locateLab, readState } from '../../../lab/control-plane/state.ts';
+
+const limitMs = 180_000;
+const script = join(rootFolder, 'scripts/lab');
+const name = `test-${process.pid}-life`;
+const otherName = `${name}-other`;
+
+const lab = (...words: string[]) => execa(script, words, { reject: false });
+
+/** The namespaces that a lab is made of, as long as it is there. */
+function listNamespaces(): Set<string> {
+  const sandbox = readState(name)?.sandbox.pid ?? 0;
+  const processes = readProcesses((pid) => readlinkSync(`/proc/${pid}/ns/pid`));
+  const inside = readlinkSync(`/proc/${sandbox}/ns/pid_for_children`);
+  const kinds = ['net', 'mnt', 'uts', 'pid', 'ipc'];
+  const members = new Set(processes.filter(([, namespace]) => namespace === inside).map(([pid]) => pid));
+  const all = kinds.flatMap((kind) =>
+    readProcesses((pid) => (members.has(pid) ? readlinkSync(`/proc/${pid}/ns/${kind}`) : ''))
+      .map(([, namespace]) => namespace)
+      .filter((namespace) => namespace !== ''),
+  );
+  const ours = new Set(kinds.map((kind) => readlinkSync(`/proc/self/ns/${kind}`)));
+  return new Set(all.filter((namespace) => !ours.has(namespace)));
+}
+
+/** What is left of a lab that consisted of these namespaces: members of them, processes with its files, mounts. */
+function findRemains(namespaces: ReadonlySet<string>): string[] {
+  const members = readProcesses((pid) => readlinkSync(`/proc/${pid}/ns/net`)).filter(([, namespace]) =>
+    namespaces.has(namespace),
+  );
+  const users = readProcesses((pid) => readFileSync(`/proc/${pid}/cmdline`, 'utf8')).filter(([, command]) =>
+    command.includes(`/labs/${name}/`),
+  );
+  const mounts = readFileSync('/proc/mounts', 'utf8').split('\n');
+  const held = mounts.filter((line) => line.includes(`/labs/${name}`));
+  return [...members, ...users, ...held].map(String);
+}
+
+/** Processes that go away meanwhile are none. */
+function readProcesses(read: (pid: string) => string): [pid: string, text: string][] {
+  return readdirSync('/proc')
+    .filter((entry) => /^\d+$/.test(entry))
+    .flatMap((pid) => {
+      try {
+        return [[pid, read(pid)] as [string, string]];
+      } catch {
+        return [];
+      }
+    });
+}
+
+afterEach(async () => {
+  for (const each of [name, otherName]) await Lab.find(each)?.down();
+});
+
+describe('a lab by hand', () => {
+  test(
+    'comes up, is what it is asked for, runs commands, and leaves nothing when it goes',
+    async () => {
+      expect(await lab('up', '--name', name, '--proxy-mode', 'nftables')).toMatchObject({ exitCode: 0 });
+      const status = await lab('status', '--name', name);
+      expect(status.stdout).toContain('kube-proxy in nftables mode');
+      expect(status.stdout).toContain('is balanced as it should be (direct, 3 apiservers)');
+      expect(status.stdout).not.toContain('NOT RUNNING');
+
+      const check = await lab('exec', '--name', name, 'm2', 'scripts/vipnat', 'check', '--vip', '10.77.0.50');
+      expect(check).toMatchObject({
+        exitCode: 0,
+        stdout: expect.stringContaining('balanced as it should be'),
+      });
+      const doctor = await lab(
+        ...['exec', '--name', name, 'm1', 'scripts/vipnat', 'doctor', '--json', '--run-dir', runFolder],
+        '--vip',
+        '10.77.0.50',
+      );
+      const { checks } = JSON.parse(doctor.stdout) as { checks: { code: string; level: string }[] };
+      // All that can be said against a lab: its apiservers are not set as they should be.
+      expect(checks.filter(({ level }) => level !== 'ok')).toMatchObject([
+        { code: 'no-shutdown-delay', level: 'warn' },
+        // kubeadm did not make these masters.
+        { code: 'kubeconfig-at-vip', level: 'skipped' },
+        { code: 'kubeconfig-past-vip', level: 'skipped' },
+      ]);
+      const echo = await execa(script, ['exec', '--name', name, 'worker', 'sh', '-c', 'cat; exit 3'], {
+        reject: false,
+        input: 'through',
+      });
+      expect(echo).toMatchObject({ exitCode: 3, stdout: 'through' });
+
+      const again = await lab('up', '--name', name);
+      expect(again).toMatchObject({
+        exitCode: 1,
+        stderr: expect.stringContaining(`the lab ${name} is up already`),
+      });
+
+      const namespaces = listNamespaces();
+      // The sandbox and five machines; three of them with a pod.
+      expect(namespaces.size).toBeGreaterThan(15);
+      expect(await lab('down', '--name', name)).toMatchObject({ exitCode: 0 });
+      expect(findRemains(namespaces)).toEqual([]);
+      expect(existsSync(locateLab(name))).toBe(false);
+    },
+    limitMs,
+  );
+
+  test(
+    'two of them side by side do not know of each other',
+    async () => {
+      const ups = [name, otherName].map((each) => lab('up', '--name', each));
+      expect(await Promise.all(ups)).toMatchObject([{ exitCode: 0 }, { exitCode: 0 }]);
+      expect(await lab('down', '--name', name)).toMatchObject({ exitCode: 0 });
+      const request = ['curl', '-sk', 'https://10.77.0.50:6443/readyz'];
+      expect(await lab('exec', '--name', otherName, 'client', ...request)).toMatchObject({ stdout: 'ok' });
+      expect(await lab('exec', '--name', name, 'client', ...request)).toMatchObject({ exitCode: 1 });
+    },
+    limitMs,
+  );
+
+  test(
+    'leaves nothing when it is interrupted on its way up',
+    async () => {
+      const up = spawn(script, ['up', '--name', name], { stdio: 'ignore' });
+      while (readState(name) === null) await sleep(20);
+      const namespaces = listNamespaces();
+      up.kill('SIGINT');
+      await once(up, 'exit');
+      await waitFor(() => findRemains(namespaces).length === 0);
+      expect(existsSync(locateLab(name))).toBe(false);
+    },
+    limitMs,
+  );
+
+  test(
+    'a component that dies on the way up ends it, with the last lines that it printed',
+    async () => {
+      const raising = raiseLab({ ...defaultOptions, name });
+      const failure = expect(raising).rejects.toThrow(LabError);
+      const message = expect(raising).rejects.toThrow(
+        /kube-apiserver on m2 has ended\. The end of .*:\n.{40}/s,
+      );
+      while (readState(name) === null) await sleep(20);
+      const namespaces = listNamespaces();
+      const victim = Lab.find(name)?.service('m2', 'kube-apiserver');
+      while ((await victim?.isRunning()) === false) await sleep(20);
+      await sleep(1000);
+      await victim?.signal('KILL');
+      await Promise.all([failure, message]);
+      await waitFor(() => findRemains(namespaces).length === 0);
+    },
+    limitMs,
+  );
+
+  test.each([
+    [['status', '--name', 'nobody'], 'no lab called nobody is up'],
+    [['exec', '--name', 'nobody', 'm1', 'true'], 'no lab called nobody is up'],
+    [['build', '--kubernetes', '1.99.0'], 'the module proxy has no k8s.io/kubernetes@v1.99.0'],
+    [['up', '--proxy-mode', 'ebpf'], "argument 'ebpf' is invalid"],
+    [['dwon'], "unknown command 'dwon'"],
+  ])(
+    '%j is refused in one line that says why',
+    async (words, message) => {
+      const { exitCode, stderr } = await lab(...words);
+      expect(exitCode).toBe(1);
+      expect(stderr).toMatch(/^lab: /m);
+      expect(stderr).toContain(message);
+      expect(stderr).not.toMatch(/^ {4}at /m);
+    },
+    limitMs,
+  );
+});
+
+async function waitFor(isSo: () => boolean): Promise<void> {
+  const until = performance.now() + 5000;
+  while (!isSo()) {
+    if (performance.now() > until) throw new Error('something is left');
+    await sleep(50);
+  }
+}

@@ -1,0 +1,162 @@
+import { beforeAll, describe, expect, test } from '@jest/globals';
+import { vipnatCommand } from '../../../lab/components/agent.ts';
+import { runShell } from '../../../lab/machines/machine.ts';
+import { masters } from '../../support/network/layout.ts';
+import { findPodSpec, type KubernetesObject, parse } from '../../support/manifest/printing.ts';
+import { dryRun, printOn, toMirrorPod } from './apply.ts';
+import { chartFolder, helmOn, render, useHelm } from './helm.ts';
+import { waitFor } from '../../support/lab/kube-proxy-state.ts';
+import { startKeepalivedPod } from './run-pod.ts';
+import { testServiceAccount } from './service-account.ts';
+import { useLab } from './with-lab.ts';
+
+const limitMs = 120_000;
+const changeMs = 30_000;
+const names = masters.map(({ name }) => name);
+
+useHelm();
+const lab = useLab({ proxyMode: 'none' });
+
+const print = (...words: readonly string[]) => printOn(lab(), ...words);
+
+const keepalived = [
+  ...['keepalived', '--keepalived-image', 'registry.example/keepalived:2.2.7'],
+  ...['--peers', masters.map(({ addresses }) => addresses.ipv4).join()],
+];
+
+describe('kube-apiserver', () => {
+  test.each([
+    [['daemonset']],
+    [['daemonset', '--least-privilege', '--ca-file', '/etc/kubernetes/pki/ca.crt']],
+    [['static-pod', '--kubeconfig', '/etc/kubernetes/admin.conf']],
+    [keepalived],
+  ])(
+    'accepts what vipnat manifest prints: %j',
+    async (words) => {
+      const objects = parse(await print(...words));
+      for (const object of objects) {
+        const created = object.kind === 'Pod' ? toMirrorPod(object, 'm1') : object;
+        expect(await dryRun(lab(), created)).toMatchObject({ code: 201, object: { kind: object.kind } });
+      }
+    },
+    limitMs,
+  );
+
+  test.each([{}, { leastPrivilege: true }])(
+    'accepts what the chart comes to: %j',
+    async (values) => {
+      for (const object of await render({ vips: [lab().vip], ...values })) {
+        expect(await dryRun(lab(), object)).toMatchObject({ code: 201, object: { kind: object.kind } });
+      }
+    },
+    limitMs,
+  );
+
+  test(
+    'has the chart installed, upgraded and taken away by Helm, which says what to do next',
+    async () => {
+      const vips = [lab().vip];
+      const installed = await helmOn(lab(), ['install', 'vipnat', chartFolder], { vips });
+      expect(installed).toMatchObject({
+        exitCode: 0,
+        stdout: expect.stringContaining('kubectl -n kube-system rollout status daemonset/vipnat'),
+      });
+      expect(installed.stdout).not.toContain('sysctl -w');
+      const values = { vips, leastPrivilege: true };
+      expect(await helmOn(lab(), ['upgrade', 'vipnat', chartFolder], values)).toMatchObject({
+        exitCode: 0,
+        stdout: expect.stringContaining('sysctl -w'),
+      });
+      expect(await helmOn(lab(), ['uninstall', 'vipnat'])).toMatchObject({ exitCode: 0 });
+      const path = '/apis/apps/v1/namespaces/kube-system/daemonsets/vipnat';
+      expect(await lab().api.ask({ method: 'GET', path })).toMatchObject({ code: 404 });
+    },
+    limitMs,
+  );
+
+  test(
+    'refuses a field that it does not know, a value that it does not take, and a static pod with an account',
+    async () => {
+      const text = await print('daemonset');
+      const dryRunOf = (changed: string) => dryRun(lab(), parse(changed).at(-1) as KubernetesObject);
+      expect(await dryRunOf(text.replace('hostNetwork:', 'hostNetwerk:'))).toMatchObject({
+        code: 400,
+        object: { message: expect.stringContaining('unknown field "spec.template.spec.hostNetwerk"') },
+      });
+      expect(await dryRunOf(text.replace('type: FileOrCreate', 'type: FolderOrCreate'))).toMatchObject({
+        code: 422,
+        object: { message: expect.stringContaining('hostPath.type: Unsupported value: "FolderOrCreate"') },
+      });
+      const pod = (await print('static-pod')).replace('spec:', 'spec:\n  serviceAccountName: vipnat');
+      expect(await dryRun(lab(), toMirrorPod(parse(pod)[0] as KubernetesObject, 'm1'))).toMatchObject({
+        code: 403,
+        object: { message: expect.stringContaining('a mirror pod may not reference service accounts') },
+      });
+    },
+    limitMs,
+  );
+});
+
+describe("the DaemonSet's service account", () => {
+  testServiceAccount(lab);
+});
+
+describe('keepalived as a static pod', () => {
+  const holders = () => lab().listHolders();
+  const hasMovedFrom = async (holder: string) => {
+    const [now, ...others] = await holders();
+    return now !== undefined && now !== holder && others.length === 0;
+  };
+
+  beforeAll(async () => {
+    const spec = findPodSpec(await print(...keepalived));
+    await Promise.all(names.map((name) => lab().service(name, 'keepalived').stop()));
+    await waitFor(async () => (await holders()).length === 0, changeMs);
+    await Promise.all(names.map((name) => startKeepalivedPod(lab(), name, spec)));
+    await waitFor(async () => (await holders()).length === 1, changeMs);
+  }, limitMs);
+
+  test(
+    'is one file for all masters: each has its own priority, and one has the VIP',
+    async () => {
+      const script = "sed -n 's/^ *priority //p' /run/vipnat/keepalived/keepalived.conf";
+      const priorities = await Promise.all(names.map((name) => runShell(lab().machine(name), script)));
+      expect(priorities.map(Number)).toEqual([250, 240, 230]);
+      expect(await holders()).toHaveLength(1);
+      // The folder of the agent's default --run-dir: who looks at the host finds it there.
+      const { stdout } = await lab()
+        .machine('m1')
+        .run(vipnatCommand('status', '--json', '--vip', lab().vip));
+      expect(stdout).toMatch(/"vrid": ?51,[^}]*"priority": ?250/);
+    },
+    limitMs,
+  );
+
+  test(
+    'runs with the three capabilities that its spec names, and cannot write its root',
+    async () => {
+      const folder = `/proc/${lab().service('m1', 'keepalived').readPid()}`;
+      const script = `sed -n 's/^CapEff:[^0-9a-f]*//p' ${folder}/status; grep ' / ' ${folder}/mounts`;
+      // NET_BROADCAST, NET_ADMIN and NET_RAW are bits 11 to 13.
+      expect(await runShell(lab().machine('m1'), script)).toMatch(/^0{12}3800\n(?:.* ro[, ].*\n?)+$/);
+    },
+    limitMs,
+  );
+
+  test(
+    'keeps the VIP while the agent dies and starts anew, and leaves a node whose agent says that it cannot serve',
+    async () => {
+      // All start as BACKUP: the first to be there has it.
+      const [holder = ''] = await holders();
+      await lab().service(holder, 'vipnat').stop('KILL');
+      await lab().start(holder, 'vipnat');
+      // Longer than three adverts are missed for.
+      await new Promise((resolve) => setTimeout(resolve, 4000));
+      expect(await holders()).toEqual([holder]);
+      const script = 'cd /run/vipnat/keepalived; echo 1 >serving.new; mv serving.new serving';
+      await runShell(lab().machine(holder), script);
+      await waitFor(() => hasMovedFrom(holder), changeMs);
+    },
+    limitMs,
+  );
+});

@@ -1,0 +1,123 @@
+import { readFileSync } from 'node:fs';
+import { beforeAll, expect, test } from '@jest/globals';
+import { endpointSlices, services } from '../../../lib/kubernetes/resources.ts';
+import { formatEndpoint } from '../../../lib/address/endpoint.ts';
+import { type ApiQuestion } from '../../../lab/control-plane/api.ts';
+import { vipnatCommand } from '../../../lab/components/agent.ts';
+import { type Lab } from '../../../lab/control-plane/lab.ts';
+import { runShell } from '../../../lab/machines/machine.ts';
+import { clusterIps, listApiservers } from '../../support/network/layout.ts';
+import { findPodSpec, parse } from '../../support/manifest/printing.ts';
+import { apply, formatRule, listRights, printOn, requestToken, type Rule } from './apply.ts';
+import { waitFor } from '../../support/lab/kube-proxy-state.ts';
+
+const limitMs = 120_000;
+const followedMs = 30_000;
+
+/** Tests of what the account of the printed DaemonSet may ask a real apiserver, and that it is enough for the agent. */
+export function testServiceAccount(lab: () => Lab): void {
+  const account = {
+    apiVersion: 'v1',
+    kind: 'ServiceAccount',
+    metadata: { name: 'x', namespace: 'kube-system' },
+  };
+  let rules: readonly Rule[];
+  let token: string;
+  /** Of an account that nobody has given anything. */
+  let otherToken: string;
+
+  beforeAll(async () => {
+    const objects = parse(await printOn(lab(), 'daemonset')).slice(0, -1);
+    await apply(lab(), [...objects, account]);
+    rules = objects.find(({ kind }) => kind === 'Role')?.['rules'] as Rule[];
+    token = await requestToken(lab(), 'kube-system', 'vipnat');
+    otherToken = await requestToken(lab(), 'kube-system', account.metadata.name);
+  }, limitMs);
+
+  test(
+    'has the rights of the role in the namespace default, none elsewhere, and beside them those of any account',
+    async () => {
+      const listMore = async (namespace: string) => {
+        const common = await listRights(lab(), otherToken, namespace);
+        return (await listRights(lab(), token, namespace)).filter((right) => !common.includes(right));
+      };
+      expect(rules.length).toBeGreaterThan(1);
+      expect(await listMore('default')).toEqual(rules.map(formatRule).sort());
+      expect(await listMore('kube-system')).toEqual([]);
+    },
+    limitMs,
+  );
+
+  const [slices, service] = [endpointSlices, services].map(({ path, selector }) => `${path}?${selector}`);
+  const watch = '&watch=true&timeoutSeconds=1';
+
+  test.each([slices, service, `${slices}${watch}`, `${service}${watch}`])(
+    'may ask what the agent asks: %s',
+    async (path = '') => {
+      expect(await lab().api.ask({ method: 'GET', path, token })).toMatchObject({ code: 200 });
+      expect(await lab().api.ask({ method: 'GET', path, token: otherToken })).toMatchObject({ code: 403 });
+    },
+    limitMs,
+  );
+
+  const get = (path: string): ApiQuestion => ({ method: 'GET', path });
+  test.each([
+    ...[
+      '/api/v1/secrets',
+      '/api/v1/namespaces/default/secrets',
+      '/api/v1/namespaces/kube-system/secrets',
+    ].map(get),
+    ...[
+      '/api/v1/namespaces/kube-system/configmaps',
+      '/api/v1/nodes',
+      '/api/v1/pods',
+      '/api/v1/namespaces',
+    ].map(get),
+    ...[services.path, `${services.path}?fieldSelector=metadata.name%3Dother`, '/api/v1/services'].map(get),
+    ...[
+      endpointSlices.path,
+      `${endpointSlices.path}?labelSelector=kubernetes.io/service-name%3Dkubernetes`,
+    ].map(get),
+    ...[`${endpointSlices.path.replace('default', 'kube-system')}?${endpointSlices.selector}`].map(get),
+    { method: 'DELETE', path: `${endpointSlices.path}/kubernetes` },
+    { method: 'PUT', path: `${services.path}/kubernetes`, object: {} },
+    { method: 'POST', path: endpointSlices.path, object: {} },
+    { method: 'POST', path: '/api/v1/namespaces/kube-system/pods', object: {} },
+    { method: 'POST', path: '/api/v1/namespaces/kube-system/serviceaccounts/x/token', object: {} },
+  ] satisfies ApiQuestion[])(
+    'may not ask anything else: $method $path',
+    async (question) => {
+      expect(await lab().api.ask({ ...question, token })).toMatchObject({
+        code: 403,
+        object: {
+          reason: 'Forbidden',
+          message: expect.stringContaining('serviceaccount:kube-system:vipnat'),
+        },
+      });
+    },
+    limitMs,
+  );
+
+  test(
+    'is enough for the agent: started by the arguments of the container, it follows the API',
+    async () => {
+      const more = ['--endpoints', listApiservers('ipv4').map(formatEndpoint).join()];
+      const { args } = findPodSpec(
+        await printOn(lab(), 'daemonset', '--run-dir', '/var/lib/vipnat-run', ...more),
+      ).containers[0];
+      const [machine, agent] = [lab().machine('m1'), lab().service('m1', 'vipnat')];
+      // Where a pod has them; a machine's /run is its own.
+      const script = `folder=/run/secrets/kubernetes.io/serviceaccount; mkdir -p $folder; cd $folder
+cp ${lab().certificates.authority} ca.crt; printf kube-system >namespace; printf '${token}' >token`;
+      await runShell(machine, script);
+      await agent.stop();
+      await agent.start(vipnatCommand(...args), {
+        KUBERNETES_SERVICE_HOST: clusterIps.ipv4,
+        KUBERNETES_SERVICE_PORT: '443',
+      });
+      const line = / follows the API at 10\.77\.0\.11:6443 \(this pod's service account\)/;
+      await waitFor(() => Promise.resolve(line.test(readFileSync(agent.logFile, 'utf8'))), followedMs);
+    },
+    limitMs,
+  );
+}

@@ -1,0 +1,10 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { rootFolder } from '../../../lab/settings/folders.ts';
+
+/** The words of the Dockerfile's HEALTHCHECK. */
+export function readHealthCheck(): string[] {
+  const dockerfile = readFileSync(join(rootFolder, 'Dockerfile'), 'utf8');
+  const [, words = ''] = /^HEALTHCHECK .*CMD (\[.*\])$/m.exec(dockerfile) ?? [];
+  return JSON.parse(words) as string[];
+}

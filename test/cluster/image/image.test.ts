@@ -1,0 +1,172 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { readFileSync } from 'node:fs';
+import { waitFor } from '../../support/lab/kube-proxy-state.ts';
+import { NamespaceMachine } from '../../../lab/machines/namespace-machine.ts';
+import { Sandbox } from '../../../lab/machines/sandbox.ts';
+import { useImage } from './build.ts';
+import { readHealthCheck } from './health-check.ts';
+import { Podman } from './podman.ts';
+import { readComponents } from '../../support/image/sbom.ts';
+import { listStartedTools } from '../../support/image/started-tools.ts';
+
+const limitMs = 60_000;
+
+const { version, description, optionalDependencies } = JSON.parse(readFileSync('package.json', 'utf8')) as {
+  readonly version: string;
+  readonly description: string;
+  readonly optionalDependencies: Readonly<Record<string, string>>;
+};
+
+const image = useImage();
+let sandbox: Sandbox | undefined;
+let podman: Podman;
+
+beforeAll(async () => {
+  sandbox = await Sandbox.create();
+  podman = await Podman.create(await NamespaceMachine.create(sandbox, 'host'), image());
+}, limitMs);
+
+afterAll(async () => {
+  await sandbox?.remove();
+});
+
+/** As whoever runs it without a word about rights, but with none at all. */
+const nobody = ['--network=none', '--cap-drop=ALL', '--read-only', '--security-opt=no-new-privileges'];
+
+const run = (...words: readonly string[]) => podman.run(nobody, image().name, words);
+
+/** A shell's script in a container that may do nothing. */
+const runScript = (script: string) =>
+  podman.run([...nobody, '--entrypoint', 'sh'], image().name, ['-c', script]);
+
+describe('the image', () => {
+  test('is named as the manifests name it', () => {
+    expect(image().name).toBe(`vipnat:${version}`);
+  });
+
+  test(
+    'says what it is, belongs to nobody, and has a health check',
+    async () => {
+      const [{ Config: config, Healthcheck: healthCheck }] = JSON.parse(
+        await podman.ask(['image', 'inspect', image().name]),
+      ) as readonly [{ readonly Config: object; readonly Healthcheck: object }];
+      expect(healthCheck).toMatchObject({ Test: ['CMD', ...readHealthCheck()] });
+      expect(config).toMatchObject({
+        User: '65532:65532',
+        Entrypoint: ['vipnat'],
+        Labels: expect.objectContaining({
+          'org.opencontainers.image.title': 'vipnat',
+          'org.opencontainers.image.version': version,
+          'org.opencontainers.image.revision': expect.stringMatching(/^[0-9a-f]{40}(?:-dirty)?$/),
+          'org.opencontainers.image.licenses': 'Apache-2.0',
+        }),
+      });
+      const [label = ''] = /(?<=description=")[^"]+/.exec(readFileSync('Dockerfile', 'utf8')) ?? [];
+      expect(description.startsWith(label)).toBe(true);
+    },
+    limitMs,
+  );
+
+  test.each([
+    [['--version'], version],
+    [[], 'Usage: vipnat'],
+    [['plan', '--offline', '--vip', '10.0.0.50', '--proxy-mode', 'iptables'], '-j KUBE-SVC-NPX46M4PTMTKRN6Y'],
+    [['vrid', '10.0.0.50'], '51'],
+    [['manifest', 'static-pod', '--vip', '10.0.0.50'], `image: vipnat:${version}`],
+  ])(
+    'runs %j without any right',
+    async (words, output) => {
+      const { exitCode, stdout, stderr } = await run(...words);
+      expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: expect.any(String) });
+      expect(stdout).toContain(output);
+    },
+    limitMs,
+  );
+
+  test(
+    'says in one line that a command needs rights that it was not given',
+    async () => {
+      const { exitCode, stdout, stderr } = await run('check', '--vip', '10.0.0.50');
+      expect({ exitCode, stdout }).toEqual({ exitCode: 1, stdout: '' });
+      expect(stderr).toMatch(
+        /^vipnat: \[TOOL_NOT_PERMITTED\] .*run as root or with CAP_NET_ADMIN and CAP_NET_RAW$/,
+      );
+    },
+    limitMs,
+  );
+
+  test(
+    'ends a command that goes on for ever when it is told to',
+    async () => {
+      const rights = ['--network=none', '--user=0', '--cap-add=NET_ADMIN', '--cap-add=NET_RAW'];
+      await podman.start('watch', rights, image().name, ['status', '--watch', '--vip', '10.0.0.50']);
+      await waitFor(async () => (await podman.readLog('watch')) !== '', limitMs);
+      const started = performance.now();
+      await podman.ask(['stop', '--time', '10', 'watch']);
+      expect(performance.now() - started).toBeLessThan(6000);
+      expect(await podman.ask(['inspect', '--format', '{{.State.ExitCode}}', 'watch'])).toBe('143');
+    },
+    limitMs,
+  );
+
+  test(
+    'has every tool that vipnat starts, and the pinned Node.js',
+    async () => {
+      const tools = listStartedTools();
+      const script = `for tool in ${tools.join(' ')}; do command -v $tool >/dev/null || echo no $tool; done; node --version`;
+      expect(await runScript(script)).toMatchObject({
+        stdout: `v${optionalDependencies[`node-linux-${process.arch}`]}`,
+        stderr: '',
+      });
+    },
+    limitMs,
+  );
+
+  test(
+    'has nothing of what it was made with, and nothing that anybody but root may change',
+    async () => {
+      const { stdout } = await runScript(
+        `for tool in npm git curl python3 gcc; do command -v $tool; done
+         ls /src /usr/local/lib/node_modules /var/lib/apt/lists/* /var/cache/apt/* 2>/dev/null
+         find /opt /usr /etc /bin -xdev ! -type l ! -type c \\( -perm -002 -o ! -user root \\) -print`,
+      );
+      expect(stdout).toBe('');
+    },
+    limitMs,
+  );
+});
+
+describe('its SBOM', () => {
+  test(
+    'is the one beside it, and valid by the schema of CycloneDX',
+    async () => {
+      const beside = readFileSync(image().sbom, 'utf8');
+      const { stdout } = await runScript('cat /opt/vipnat/sbom.json');
+      expect(stdout).toBe(beside.trim());
+      expect(await readComponents(beside)).toContain(`vipnat ${version}`);
+    },
+    limitMs,
+  );
+
+  test(
+    'has what dpkg and the bundle say is installed, the pinned Node.js, and nothing else',
+    async () => {
+      const query = "dpkg-query --show --showformat '${Package} ${Version}\\n'";
+      const { stdout } = await runScript(`cat /opt/vipnat/packages.json; echo ---; ${query}`);
+      const [packages = '', debian = ''] = stdout.split('---\n');
+      const bundled = (
+        JSON.parse(packages) as readonly { readonly name: string; readonly version: string }[]
+      ).map((each) => `${each.name} ${each.version}`);
+      const installed = debian.split('\n');
+      expect(installed.length).toBeGreaterThan(50);
+      const all = [
+        `vipnat ${version}`,
+        `node ${optionalDependencies[`node-linux-${process.arch}`]}`,
+        ...bundled,
+        ...installed,
+      ];
+      expect(await readComponents(readFileSync(image().sbom, 'utf8'))).toEqual(all.sort());
+    },
+    limitMs,
+  );
+});

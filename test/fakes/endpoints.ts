@@ -1,8 +1,0 @@
-import { type Endpoint, parseEndpoint } from '../../lib/address/endpoint.ts';
-
-/** `10.0.0.11:6443` or `[fd00::11]:6443`. Throws for anything else: a test that mistypes one fails. */
-export function toEndpoint(text: string): Endpoint {
-  const endpoint = parseEndpoint(text);
-  if (endpoint === null) throw new Error(`no endpoint: ${text}`);
-  return endpoint;
-}

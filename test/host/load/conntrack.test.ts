@@ -1,0 +1,108 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { waitForSync, type Agent, sleep, startAgent, vipnat } from '../../support/host/vipnat.ts';
+import { expectBalanced, startProxies } from '../netns/traffic.ts';
+import { Cluster } from '../../support/network/cluster.ts';
+import { vips } from '../../support/network/layout.ts';
+import { type HoldReport, type Seat } from '../../support/network/seat.ts';
+
+const limitMs = 240_000;
+const vip = ['--vip', vips.ipv4];
+const target = { host: vips.ipv4, port: 6443 };
+
+/** Enough that each apiserver has many of them. */
+const open = 300;
+
+/** Longer than it takes until connections are reset that hang: four probes. */
+const fullMs = 5000;
+
+let cluster: Cluster;
+let agent: Agent;
+
+beforeAll(async () => {
+  cluster = await Cluster.create();
+  await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
+  agent = await startAgent(cluster, 'm1', vip);
+}, limitMs);
+
+// Also when the set-up failed half-way.
+afterAll(() => (cluster as Cluster | undefined)?.close(), limitMs);
+
+const shell = (script: string) => cluster.namespaces.shell(cluster.namespaceOf('m1'), script);
+
+/** Strangers' entries, which nothing pushes out, until so much of the holder's table is full. */
+async function fill(share: number): Promise<void> {
+  await shell(`
+    max=$(cat /proc/sys/net/netfilter/nf_conntrack_max)
+    count=$(cat /proc/sys/net/netfilter/nf_conntrack_count)
+    awk -v from="$count" -v to="$max" 'BEGIN {
+      to = int(to * ${share})
+      for (i = from; i < to; i++) {
+        there = "198.18." int(i / 60000) ".1"
+        port = i % 60000 + 1024
+        print "-A -t 600 -u SEEN_REPLY,ASSURED -p udp -s " there " -d 198.18.255.1 -r 198.18.255.1 -q " there \\
+          " --sport " port " --dport 9 --reply-port-src 9 --reply-port-dst " port
+      }
+    }' | conntrack -R - >/dev/null 2>&1 || true`);
+}
+
+async function readShare(): Promise<number> {
+  const read = async (name: string) =>
+    Number(await shell(`cat /proc/sys/net/netfilter/nf_conntrack_${name}`));
+  return (await read('count')) / (await read('max'));
+}
+
+async function hold(seat: Seat): Promise<{ end: () => Promise<HoldReport> }> {
+  const { report } = await seat.hold({ ...target, intervalMs: 500 }, open, limitMs);
+  return {
+    end: () => {
+      seat.settle();
+      return report;
+    },
+  };
+}
+
+test(
+  'at 96 % of the holder’s connection table all is well, and doctor names it',
+  async () => {
+    await fill(0.96);
+    expect(await readShare()).toBeGreaterThan(0.95);
+    const doctor = await vipnat(cluster, 'm1', ['doctor', ...vip]);
+    expect(doctor.stdout).toMatch(/FAIL +the connection table is 96 % full/);
+    expect(doctor.stdout).toMatch(/^ +sysctl -w net\.netfilter\.nf_conntrack_max=\d+$/m);
+    await expectBalanced(cluster, { seat: 'pod on a worker', host: vips.ipv4 });
+    expect(await vipnat(cluster, 'm1', ['check', ...vip])).toMatchObject({ exitCode: 0 });
+  },
+  limitMs,
+);
+
+test(
+  'when it is full, what is open lives and nothing is written; when it is not any more, all is as before (I12)',
+  async () => {
+    const held = await hold(cluster.seat('outside client'));
+    const from = agent.log.length;
+    await fill(1);
+    const [{ errors, apiservers }] = await Promise.all([
+      cluster.seat('pod on a worker').request(target.host, target.port, 24),
+      sleep(fullMs),
+    ]);
+    expect(await readShare()).toBeGreaterThan(0.999);
+    // It was full indeed.
+    expect(Object.keys(errors)).toEqual(['timeout']);
+    const lost = Object.values(errors).reduce((total, count) => total + count, 0);
+    await shell('conntrack -D -p udp --orig-dst 198.18.255.1 >/dev/null 2>&1');
+    await waitForSync(cluster, 'm1', vip);
+    await expectBalanced(cluster, { seat: 'pod on a worker', host: vips.ipv4 });
+    const report = await held.end();
+    process.stderr.write(
+      `load, connection table full for ${fullMs / 1000} s: of 24 new connections ${lost} failed, ${Object.keys(apiservers).length} apiservers answered the others; of ${report.opened} open ones ${Object.keys(report.errors).length} broke, ${report.echoes} of ${report.sent} bytes came back\n`,
+    );
+    expect(report).toMatchObject({ opened: open, errors: {}, echoes: report.sent });
+    const said = agent.log.slice(from);
+    expect(said).toMatch(
+      / no answer to connects within 250 ms, nor does any apiserver on another host answer/,
+    );
+    expect(said).not.toMatch(/ is dead|direct|reset what hung|keepalived is told to leave/);
+    expect(await agent.stop()).toBe(0);
+  },
+  limitMs,
+);

@@ -1,0 +1,133 @@
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { backends, type RuleBackend } from '../../../lib/kernel/port.ts';
+import { Cluster } from '../../support/network/cluster.ts';
+import { KubeProxyStandIn } from '../../support/network/kube-proxy.ts';
+import { listApiservers, masters, vips } from '../../support/network/layout.ts';
+import { rewriteOften, writesOneChain } from '../../support/network/rewrites.ts';
+import { sleep, startAgent, vipnat, waitForSync } from '../../support/host/vipnat.ts';
+import { countLosses } from './counters.ts';
+import { press } from './pressure.ts';
+
+const isLong = process.env['TEST_LONG'] === 'true';
+const size = isLong ? { open: 20_000, perSecond: 2000 } : { open: 2000, perSecond: 500 };
+const rewrites = isLong ? 400 : 40;
+const limitMs = isLong ? 600_000 : 180_000;
+
+/** From one rewrite to the next, and from one sync of kube-proxy's to the next, beside what it takes itself. */
+const rewriteRestSeconds = 0.1;
+const syncRestMs = 1000;
+
+const target = { host: vips.ipv4, port: 6443 };
+const vip = ['--vip', vips.ipv4];
+
+/** The apiservers but the VIP holder's own: an answer from there got past our rules. */
+const others = listApiservers('ipv4').filter(({ address }) => address !== masters[0]?.addresses.ipv4);
+
+/** What kube-proxy lists in turn: when m3 is listed no more, its open connections are to live on. */
+const listings = [others.slice(0, 1), others] as const;
+
+const allBackends: readonly RuleBackend[] = [...backends, 'nftables'];
+
+describe.each(allBackends)('under load, in %s', (backend) => {
+  const dialect = ['--iptables', backend === 'nftables' ? 'none' : backend, ...vip];
+  let cluster: Cluster;
+  let kubeProxy: KubeProxyStandIn;
+
+  beforeEach(async () => {
+    cluster = await Cluster.create();
+    const proxied = backend === 'nftables' ? 'nft' : backend;
+    kubeProxy = new KubeProxyStandIn(cluster.namespaces, cluster.namespaceOf('m1'), proxied);
+    await sync(1);
+  }, limitMs);
+
+  // Also when the set-up failed half-way.
+  afterEach(() => (cluster as Cluster | undefined)?.close(), limitMs);
+
+  const sync = (listing: 0 | 1) =>
+    backend === 'nftables' ? kubeProxy.syncNftables(listings[listing]) : kubeProxy.sync(listings[listing]);
+  const run = (args: readonly string[]) => vipnat(cluster, 'm1', ['run', '--once', ...args, ...dialect]);
+  const plan = async (args: readonly string[]) =>
+    (await vipnat(cluster, 'm1', ['plan', '--format', 'restore', ...args, ...dialect])).stdout;
+
+  /** Two ways to write the VIP's chain, as vipnat writes them: another way, or other apiservers. */
+  async function recordScripts(): Promise<string[]> {
+    const ways =
+      backend === 'nftables'
+        ? [[], []]
+        : [
+            ['--mode', 'direct'],
+            ['--mode', 'service-chain'],
+          ];
+    const scripts: string[] = [];
+    await run(ways[1] ?? []);
+    for (const index of [0, 1] as const) {
+      if (backend === 'nftables') await sync(index);
+      scripts.push(await plan(ways[index] ?? []));
+      await run(ways[index] ?? []);
+    }
+    return scripts;
+  }
+
+  /** kube-proxy restores its whole rules over and over until told to end; answers how often it did. */
+  async function syncOften(isOver: () => boolean): Promise<number> {
+    let syncs = 0;
+    for (; !isOver(); syncs += 1) {
+      await sync(syncs % 2 === 0 ? 0 : 1);
+      await sleep(syncRestMs);
+    }
+    await sync(1);
+    return syncs + 1;
+  }
+
+  test(
+    `${rewrites} rewrites and kube-proxy's syncs break none of ${size.open} open connections and fail none of ${size.perSecond} new ones a second (I12)`,
+    async () => {
+      const scripts = await recordScripts();
+      for (const script of scripts) expect(script).toMatch(writesOneChain);
+      const agent = await startAgent(cluster, 'm1', dialect);
+      let [rewritten, syncs] = [0, 0];
+      const report = await press(cluster, target, size, async () => {
+        let isOver = false;
+        const syncing = syncOften(() => isOver);
+        const rewriting = { backend, scripts, count: rewrites, restSeconds: rewriteRestSeconds, limitMs };
+        rewritten = await rewriteOften(cluster, rewriting).finally(() => (isOver = true));
+        syncs = await syncing;
+      });
+      const { held, failures, apiservers, sent, seconds } = report;
+      const counted = await countLosses(cluster);
+      const writes = await countWrites(cluster);
+      process.stderr.write(
+        `${[
+          `load, ${backend}: ${held.opened} open, of ${held.sent} bytes ${held.echoes} came back`,
+          `${sent} new in ${seconds.toFixed(0)} s (${(sent / seconds).toFixed(0)} a second), ${failures.length} failed, ${counted.resentSyns} sent again`,
+          `${rewritten} rewrites, ${writes} writes by the agent, ${syncs} syncs by kube-proxy`,
+        ].join('; ')}\n`,
+      );
+      // With its whole log, should it have broken somebody's connections itself.
+      expect(agent.log).not.toMatch(/ reset what hung /);
+      expect({ opened: held.opened, errors: held.errors }).toEqual({ opened: size.open, errors: {} });
+      expect(held.echoes).toBe(held.sent);
+      expect(held.sent).toBeGreaterThanOrEqual(2 * size.open);
+      expect(failures).toEqual([]);
+      expect(Object.keys(apiservers).sort()).toEqual(['m2', 'm3']);
+      // What was sent again had found an apiserver's queue full, not a gap in the rules.
+      expect(counted.resentSyns).toBeLessThanOrEqual(counted.refusedSyns);
+      expect(counted.conntrackDrops).toBe(0);
+      expect(rewritten).toBe(rewrites);
+      expect(writes).toBeGreaterThan(0);
+      await waitForSync(cluster, 'm1', dialect);
+      expect(await agent.stop()).toBe(0);
+    },
+    limitMs,
+  );
+});
+
+/** By the running agent, as it says itself. */
+async function countWrites(cluster: Cluster): Promise<number> {
+  const metrics = 'curl --silent http://127.0.0.1:10268/metrics';
+  const page = await cluster.namespaces.shell(cluster.namespaceOf('m1'), metrics);
+  return [...page.matchAll(/^vipnat_writes_total\S* (\d+)$/gm)].reduce(
+    (total, [, count]) => total + Number(count),
+    0,
+  );
+}

@@ -1,0 +1,91 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
+import { readFileSync } from 'node:fs';
+import { Cluster } from '../../support/network/cluster.ts';
+import { vips } from '../../support/network/layout.ts';
+import { type Agent, limitMs, startAgent, waitForSync } from '../../support/host/vipnat.ts';
+
+const captures = new URL('../../support/fixtures/captures/', import.meta.url);
+/** As many that a fair choice leaves out one of three apiservers once in a million times. */
+const clientCount = 40;
+
+/** What a real kube-proxy writes for a Service whose clients stay for three hours. */
+const dialects = [
+  ['iptables-nft', 'iptables-nft-restore --noflush', 'iptables-nft-save.client-ip-affinity.txt'],
+  ['iptables-legacy', 'iptables-legacy-restore --noflush', 'iptables-legacy-save.client-ip-affinity.txt'],
+  ['nft', 'nft -f -', 'nft-kube-proxy.client-ip-affinity.txt'],
+] as const;
+
+/** Without the counters of kube-proxy, which need objects that no restore makes. */
+function readCapture(name: string): string {
+  const text = readFileSync(new URL(name, captures), 'utf8');
+  return text.replaceAll(/^.* nfacct .*\n/gm, '');
+}
+
+describe.each(dialects)(
+  'clients of a Service with affinity, in the way direct: %s',
+  (_name, tool, capture) => {
+    const vipArguments = ['--vip', vips.ipv4, '--mode', 'direct'];
+    const clients = Array.from({ length: clientCount }, (_, index) => `10.77.0.${150 + index}`);
+    let cluster: Cluster;
+    let agent: Agent | undefined;
+
+    const shell = (machine: string, script: string) =>
+      cluster.namespaces.shell(cluster.namespaceOf(machine), script);
+
+    beforeAll(async () => {
+      cluster = await Cluster.create();
+      const result = await cluster.namespaces.run(cluster.namespaceOf('m1'), tool.split(' '), {
+        input: readCapture(capture),
+      });
+      expect(result).toMatchObject({ exitCode: 0 });
+      for (const address of clients) await shell('client', `ip addr add ${address}/24 dev eth0`);
+      agent = await startAgent(cluster, 'm1', vipArguments);
+    }, limitMs);
+
+    afterEach(() => shell('m3', 'iptables-nft -F INPUT'), limitMs);
+
+    afterAll(async () => {
+      await agent?.stop();
+      await (cluster as Cluster | undefined)?.close();
+    }, limitMs);
+
+    /** The one apiserver that each client gets to, however often it asks. */
+    async function askAll(): Promise<Map<string, string>> {
+      const places = new Map<string, string>();
+      for (const address of clients) {
+        const { apiservers, errors } = await cluster
+          .seat('outside client')
+          .requestFrom(address, vips.ipv4, 6443, 4);
+        expect({ address, errors, count: Object.keys(apiservers).length }).toEqual({
+          address,
+          errors: {},
+          count: 1,
+        });
+        places.set(address, Object.keys(apiservers)[0] ?? '');
+      }
+      return places;
+    }
+
+    test(
+      'stay with one apiserver each, spread over all; its death moves its own clients, its return moves nobody',
+      async () => {
+        const before = await askAll();
+        expect(new Set(before.values())).toEqual(new Set(['m1', 'm2', 'm3']));
+
+        await shell('m3', 'iptables-nft -I INPUT -p tcp --dport 6443 -j REJECT --reject-with tcp-reset');
+        await agent?.waitForLine(/direct -> direct to 10\.77\.0\.11:6443, 10\.77\.0\.12:6443: /);
+        const without = await askAll();
+        expect(new Set(without.values())).toEqual(new Set(['m1', 'm2']));
+        const others = [...before].filter(([, apiserver]) => apiserver !== 'm3');
+        expect([...without].filter(([client]) => before.get(client) !== 'm3')).toEqual(others);
+
+        const seen = agent?.log.length ?? 0;
+        await shell('m3', 'iptables-nft -F INPUT');
+        await agent?.waitForLine(/direct -> direct to .*, 10\.77\.0\.13:6443: /, seen);
+        await waitForSync(cluster, 'm1', vipArguments);
+        expect(await askAll()).toEqual(without);
+      },
+      limitMs,
+    );
+  },
+);

@@ -1,0 +1,117 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { families } from '../../../lib/address/address.ts';
+import { formatEndpoint } from '../../../lib/address/endpoint.ts';
+import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
+import { Cluster } from '../../support/network/cluster.ts';
+import { type KubeProxyStandIn } from '../../support/network/kube-proxy.ts';
+import { listApiservers, vips } from '../../support/network/layout.ts';
+import { startProxies } from './traffic.ts';
+import { type Agent, limitMs, sleep, startAgent, waitForSync } from '../../support/host/vipnat.ts';
+
+/** None of so many are on one of three apiservers once in ten million times. */
+const connections = 40;
+
+/** What hangs is sent again, at intervals that double: after a second of silence in less than another. */
+const packetMs = 2500;
+
+describe.each(families)('when the host of an apiserver dies that has left the list (%s)', (family) => {
+  const vipArguments = ['--vip', family === 'ipv6' ? `[${vips.ipv6}]:6443` : vips.ipv4];
+  const [one, two, three] = listApiservers(family);
+  if (one === undefined || two === undefined || three === undefined) throw new Error('there are three');
+  const gone = formatEndpoint(three);
+  let cluster: Cluster;
+  let proxy: KubeProxyStandIn;
+  let agent: Agent;
+
+  const shell = (machine: string, script: string) =>
+    cluster.namespaces.shell(cluster.namespaceOf(machine), script);
+  const start = () => startAgent(cluster, 'm1', vipArguments);
+  /** Once somebody says a line that has this in it. */
+  const said = (text: string) => agent.waitForLine(new RegExp(text.replace(/[[\].]/g, String.raw`\$&`)));
+  const powerOff = () => shell('switch', 'ip link set m3 down');
+
+  beforeAll(async () => {
+    cluster = await Cluster.create();
+    const [started] = await startProxies(cluster, ['m1'], 'nft', [family]);
+    if (started !== undefined) proxy = started;
+  }, limitMs);
+
+  beforeEach(async () => {
+    agent = await start();
+    await waitForSync(cluster, 'm1', vipArguments);
+  }, limitMs);
+
+  afterEach(async () => {
+    await agent.stop();
+    await shell('switch', 'ip link set m3 up');
+    await shell('m3', `${toolName(family, 'nft')} -F INPUT`);
+    await cluster.apiserver('m3').kill();
+    await cluster.apiserver('m3').start();
+    await proxy.sync();
+  }, limitMs);
+
+  afterAll(async () => {
+    await (cluster as Cluster | undefined)?.close();
+  }, limitMs);
+
+  /** Holds connections to all of them while something happens; nobody but those on m3 may have noticed. */
+  async function expectReset(happen: () => Promise<void>): Promise<void> {
+    const seat = cluster.seat('pod on a worker');
+    const { report } = await seat.hold({ host: vips[family], port: 6443 }, connections, limitMs);
+    await happen();
+    await said(`reset what hung on ${gone}: `);
+    await sleep(packetMs);
+    seat.settle();
+    const { errors } = await report;
+    expect(Object.keys(errors)).toEqual(['ECONNRESET']);
+    expect(errors['ECONNRESET']).toBeLessThan(connections);
+  }
+
+  /** kube-proxy drops it. */
+  const drop = () => proxy.sync([one, two]);
+
+  /** The same, and the agent follows. */
+  async function dropAndFollow(): Promise<void> {
+    await drop();
+    await agent.waitForLine(/ direct -> service-chain: .* to the same 2 apiservers/);
+  }
+
+  test(
+    'its connections are reset: it had frozen before, and was draining',
+    () =>
+      expectReset(async () => {
+        cluster.apiserver('m3').freeze();
+        await said(`${gone} is draining: `);
+        await dropAndFollow();
+        await powerOff();
+      }),
+    limitMs,
+  );
+
+  test(
+    'its connections are reset: it had been terminated, and was closing them within its drain',
+    () =>
+      expectReset(async () => {
+        // It listens no more, and serves what is open.
+        const tool = toolName(family, 'nft');
+        await shell('m3', `${tool} -I INPUT -p tcp --dport 6443 --syn -j REJECT --reject-with tcp-reset`);
+        await said(`${gone} is dead: connection refused`);
+        await dropAndFollow();
+        await powerOff();
+      }),
+    limitMs,
+  );
+
+  test(
+    'its connections are reset by an agent that never heard of it',
+    () =>
+      expectReset(async () => {
+        await drop();
+        await agent.stop('SIGKILL');
+        agent = await start();
+        await said(`${gone} is not listed and has `);
+        await powerOff();
+      }),
+    limitMs,
+  );
+});

@@ -1,0 +1,169 @@
+import { vips } from '../../support/network/layout.ts';
+import { type Illness } from './illness.ts';
+import { keepalivedIllnesses } from './keepalived-faults.ts';
+import { renderKubeconfig, type SickHost } from './sick-host.ts';
+import { trackFileIllnesses } from './track-file-faults.ts';
+
+const vip = vips.ipv4;
+const kubernetes = '/etc/kubernetes';
+
+const write = (path: string, text: string) => (host: SickHost) =>
+  host.shell(`cat >${path} <<'END'\n${text}END\n`);
+const shell = (text: string) => (host: SickHost) => host.shell(text);
+const nat = 'iptables-nft -t nat';
+
+/** Somebody else's program, by its name in /proc, that listens where it is told. */
+const startProgram = (name: string, port: number) =>
+  shell(`setsid ${process.execPath} -e 'process.title = "${name}"; require("node:net").createServer().listen(${port}, () => console.log("ready"))' >/run/program.log 2>&1 </dev/null &
+while [ ! -s /run/program.log ]; do sleep 0.02; done
+rm /run/program.log`);
+
+const quick = ['--capture', '0s'];
+
+/** One after the other on the same host: each leaves it as it was. */
+export const illnesses: readonly Illness[] = [
+  {
+    name: "the kernel's switches and files",
+    faults: [
+      { code: 'forwarding-off', seed: shell('echo 0 >/proc/sys/net/ipv4/ip_forward') },
+      { code: 'rp-filter-strict', seed: shell('echo 1 >/proc/sys/net/ipv4/conf/eth0/rp_filter') },
+      { code: 'conntrack-not-loose', seed: shell('echo 0 >/proc/sys/net/netfilter/nf_conntrack_tcp_loose') },
+      {
+        code: 'forward-dropped-elsewhere',
+        // The second chain is a native one in a table of iptables.
+        seed: shell(
+          `nft add table inet firewall
+          for table in 'inet firewall' 'ip filter'; do
+            nft "add chain $table forward { type filter hook forward priority 0; policy drop; }"
+          done`,
+        ),
+        after: shell(
+          'nft delete table inet firewall; nft "flush chain ip filter forward; delete chain ip filter forward"',
+        ),
+      },
+      {
+        code: 'kubeconfig-at-vip',
+        seed: write(`${kubernetes}/controller-manager.conf`, renderKubeconfig(`https://${vip}:6443`)),
+      },
+      {
+        code: 'kubeconfig-past-vip',
+        seed: write(`${kubernetes}/admin.conf`, renderKubeconfig('https://10.77.0.12:6443')),
+      },
+      {
+        code: 'no-shutdown-delay',
+        seed: shell(`sed -i /shutdown-delay/d ${kubernetes}/manifests/kube-apiserver.yaml`),
+      },
+    ],
+  },
+  {
+    name: 'rules',
+    faults: [
+      {
+        code: 'forward-dropped',
+        seed: shell(
+          'iptables-nft -P FORWARD DROP; iptables-nft -D FORWARD 1; iptables-nft -F VIPNAT-FORWARD',
+        ),
+        after: shell('iptables-nft -P FORWARD ACCEPT'),
+      },
+      { code: 'rules-differ', seed: shell(`${nat} -F VIPNAT`) },
+      {
+        code: 'iptables-backends-mixed',
+        // What a kube-proxy that was told to use the other backend leaves behind.
+        seed: shell(
+          `(echo '*nat'; iptables-nft-save -t nat | grep '^:KUBE'; iptables-nft-save -t nat | grep '^-A PREROUTING.*KUBE-SERVICES'; echo COMMIT) |
+            iptables-legacy-restore`,
+        ),
+      },
+      {
+        code: 'certificate-expires',
+        seed: shell(`issue-certificate kubernetes,10.77.0.11,${vip} 5; systemctl restart kube-apiserver`),
+      },
+    ],
+  },
+  {
+    name: 'leftovers',
+    faults: [
+      {
+        code: 'stale-rules',
+        seed: shell(`vipnat run --once --vip ${vip} --vip 10.77.0.60`),
+        follow: async (host, remedy) => {
+          // Pasted, it has taken nothing away.
+          await host.shell(`vipnat check --vip ${vip} --vip 10.77.0.60`);
+          const start = '# not wanted any more: ';
+          await host.shell(remedy.find((line) => line.startsWith(start))?.slice(start.length) ?? 'false');
+        },
+      },
+      {
+        code: 'kube-proxy-unhealthy',
+        seed: shell('echo iptables 503 >/run/kube-proxy.arguments; systemctl restart kube-proxy'),
+      },
+      {
+        code: 'certificate-lacks-vip',
+        seed: shell(
+          'issue-certificate kubernetes,10.96.0.1,10.77.0.11 365; systemctl restart kube-apiserver',
+        ),
+      },
+    ],
+  },
+  {
+    name: 'kube-proxy',
+    faults: [
+      {
+        code: 'kube-proxy-blocked',
+        // It fails, as the chain that it wants gone is in use.
+        seed: (host) => host.kubeProxy.sync([]).catch(() => undefined),
+        after: async (host) => {
+          await host.kubeProxy.sync([]);
+          await host.kubeProxy.sync();
+          await host.shell(`vipnat run --once --vip ${vip}`);
+        },
+      },
+      { code: 'kube-proxy-down', seed: shell('systemctl stop kube-proxy') },
+      { code: 'apiserver-down', seed: shell('systemctl stop kube-apiserver') },
+    ],
+  },
+  {
+    name: 'strangers beside an agent that balances the VIP',
+    args: [...quick, '--vip', `${vip}:8443`],
+    faults: [
+      {
+        code: 'foreign-dnat',
+        seed: async (host) => {
+          await host.shell(`echo --vip ${vip}:8443 >/run/vipnat.arguments; systemctl start vipnat
+for try in $(seq 300); do vipnat check --vip ${vip} --vip ${vip}:8443 >/dev/null && break; sleep 0.1; done
+${nat} -A PREROUTING -d ${vip}/32 -p tcp -m tcp --dport 6443 -m comment --comment "it's \\$(reboot)" -j DNAT --to-destination 10.77.0.12:6443`);
+        },
+        after: shell(`rm /run/vipnat.arguments; systemctl stop vipnat; vipnat run --once --vip ${vip}`),
+      },
+      { code: 'foreign-listener', seed: startProgram('haproxy', 8443) },
+      { code: 'kube-vip-running', seed: startProgram('kube-vip', 2112) },
+    ],
+  },
+  {
+    name: 'nobody who looks after it',
+    faults: [
+      // In ipvs mode no apiserver is known here, where there is no IPVS: that is another's fault.
+      {
+        code: 'strict-arp-off',
+        seed: shell('echo ipvs 200 >/run/kube-proxy.arguments; systemctl restart kube-proxy'),
+        after: shell('rm -f /run/kube-proxy.arguments; systemctl restart kube-proxy'),
+      },
+      // Real here: no kernel of a namespace's host has ip_vs that has not been asked for it.
+      { code: 'ipvs-modules-missing', seed: () => Promise.resolve() },
+      {
+        code: 'agent-not-running',
+        seed: () => Promise.resolve(),
+        after: shell('systemctl stop vipnat'),
+      },
+    ],
+  },
+  {
+    name: 'nobody who holds the VIP',
+    faults: [
+      { code: 'vip-nowhere', seed: shell('systemctl stop keepalived') },
+      { code: 'keepalived-not-running', seed: shell('systemctl stop keepalived') },
+    ],
+  },
+  ...keepalivedIllnesses,
+  ...trackFileIllnesses,
+];

@@ -1,0 +1,99 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
+import { illnesses } from './doctor-faults.ts';
+import { type Fault } from './illness.ts';
+import { vips } from '../../support/network/layout.ts';
+import { SickHost, type Told } from './sick-host.ts';
+import { limitMs, waitUntil } from '../../support/host/vipnat.ts';
+
+const quick = ['--capture', '0s'];
+
+let host: SickHost;
+
+beforeAll(async () => {
+  host = await SickHost.create();
+}, limitMs);
+
+// Also when the set-up failed half-way.
+afterAll(() => (host as SickHost | undefined)?.close(), limitMs);
+
+const isTrouble = ({ level }: Told) => level === 'warn' || level === 'fail';
+
+test(
+  'a well host has no failures, and everything about it can be found out',
+  async () => {
+    let told: readonly Told[] = [];
+    await waitUntil(
+      async () => {
+        told = (await host.examine(['--capture', '1.5s'])).filter(({ level }) => level !== 'ok');
+        return told.length === 1;
+      },
+      () => `a well host is told ${JSON.stringify(told, null, 2)}`,
+    );
+    expect(told).toMatchObject([{ code: 'agent-not-running', level: 'warn' }]);
+  },
+  limitMs,
+);
+
+describe('a VIP of another host is held by somebody', () => {
+  test.each([
+    ['drops what it does not know', 'iptables-nft -A INPUT -j DROP'],
+    ['rejects it', 'iptables-nft -A INPUT -j REJECT --reject-with icmp-host-prohibited'],
+  ])(
+    'whose firewall %s',
+    async (_, rule) => {
+      const other = host.cluster.namespaceOf('client');
+      await host.shell('systemctl stop keepalived');
+      await host.cluster.namespaces.shell(other, `${rule}; ip addr add ${vips.ipv4}/32 dev eth0`);
+      const told = await host.examine(['--capture', '1.2s']);
+      await host.cluster.namespaces.shell(
+        other,
+        `iptables-nft -F INPUT; ip addr del ${vips.ipv4}/32 dev eth0`,
+      );
+      await host.shell('systemctl start keepalived');
+      await host.waitForVip();
+      const levels = new Map(told.map(({ code, level }) => [code, level]));
+      expect(levels.get('vip-nowhere')).toBe('ok');
+      expect(levels.get('vip-held-without-vrrp')).toBe('warn');
+    },
+    limitMs,
+  );
+});
+
+describe('each fault is named, and its remedy works', () => {
+  test('there are enough of them', () => {
+    const codes = illnesses.flatMap(({ faults }) => faults.map(({ code }) => code));
+    expect(new Set(codes).size).toBeGreaterThanOrEqual(20);
+  });
+
+  afterEach(() => host.waitForVip(), limitMs);
+
+  test.each(illnesses)(
+    '$name',
+    async ({ faults, args = quick }) => {
+      const codes = faults.map(({ code }) => code);
+      for (const { seed } of faults) await seed(host);
+      let found: readonly Told[] = [];
+      const isNamed = async (isMeant: (named: readonly string[]) => boolean) => {
+        const told = await host.examine(args);
+        found = told.filter((each) => codes.includes(each.code) && isTrouble(each));
+        return isMeant([...new Set(found.map(({ code }) => code))]);
+      };
+      const describeFound = () => `told of ${codes.join(', ')}: ${JSON.stringify(found, null, 2)}`;
+      await waitUntil(() => isNamed(({ length }) => length === codes.length), describeFound);
+      for (const { remedy = [] } of found) await host.shell(remedy.join('\n'));
+      await followAll(faults, found);
+      await waitUntil(() => isNamed(({ length }) => length === 0), describeFound);
+      for (const { after } of faults) await after?.(host);
+    },
+    limitMs,
+  );
+});
+
+/** Does what the comments say, and then once more what the commands do. */
+async function followAll(faults: readonly Fault[], found: readonly Told[]): Promise<void> {
+  for (const { code, follow } of faults) {
+    const { remedy = [] } = found.find((one) => one.code === code) ?? {};
+    await follow?.(host, remedy);
+    if (follow !== undefined) await host.shell(remedy.join('\n'));
+  }
+}

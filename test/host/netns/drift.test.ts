@@ -1,0 +1,191 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
+import { type Backend, backends } from '../../../lib/kernel/port.ts';
+import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
+import { serviceChain } from '../../../lib/kube-proxy/kubernetes-service.ts';
+import { Cluster } from '../../support/network/cluster.ts';
+import type { KubeProxyStandIn } from '../../support/network/kube-proxy.ts';
+import { vips } from '../../support/network/layout.ts';
+import { dumpRules } from '../../support/host/foreign-rules.ts';
+import { expectBalanced, startProxies } from './traffic.ts';
+import { type Agent, limitMs, startAgent, vipnat, waitForSync } from '../../support/host/vipnat.ts';
+
+const vipArguments = ['--vip', vips.ipv4];
+const client = { seat: 'outside client', host: vips.ipv4 } as const;
+const kubeProxyHook = 'PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES';
+
+describe.each(backends)('on a VIP holder with iptables-%s', (backend) => {
+  const tool = toolName('ipv4', backend);
+  let cluster: Cluster;
+  let kubeProxy: KubeProxyStandIn;
+  let agents: Agent[] = [];
+
+  beforeAll(async () => {
+    cluster = await Cluster.create();
+    const [proxy] = await startProxies(cluster, ['m1'], backend, ['ipv4']);
+    kubeProxy = proxy as KubeProxyStandIn;
+  }, limitMs);
+
+  afterEach(async () => {
+    await Promise.all(agents.map((agent) => agent.stop('SIGKILL')));
+    agents = [];
+    await kubeProxy.sync();
+    await vipnat(cluster, 'm1', ['cleanup']);
+  }, limitMs);
+
+  afterAll(() => (cluster as Cluster | undefined)?.close(), limitMs);
+
+  const shell = (script: string) => cluster.namespaces.shell(cluster.namespaceOf('m1'), script);
+  const check = () => vipnat(cluster, 'm1', ['check', ...vipArguments]);
+  const start = async () => {
+    const agent = await startAgent(cluster, 'm1', vipArguments);
+    agents.push(agent);
+    return agent;
+  };
+
+  test(
+    'check finds nothing after run --once, and names every missing hook after iptables -t nat -F',
+    async () => {
+      expect(await vipnat(cluster, 'm1', ['run', '--once', ...vipArguments])).toMatchObject({ exitCode: 0 });
+      expect(await check()).toMatchObject({ exitCode: 0, stderr: '' });
+
+      await shell(`${tool} -t nat -F`);
+      const { exitCode, stdout } = await check();
+      expect(exitCode).toBe(2);
+      for (const [chain, target] of [
+        ['PREROUTING', 'VIPNAT'],
+        ['OUTPUT', 'VIPNAT'],
+        ['POSTROUTING', 'VIPNAT-POSTROUTING'],
+      ] as const) {
+        expect(stdout).toContain(`drift: ${chain} has no jump to ${target} (nat, ${tool})`);
+      }
+      expect(stdout).toContain("clients on other hosts reach only the VIP holder's apiserver");
+      expect(stdout).not.toContain('FORWARD has no jump');
+      expect(stdout).toMatch(/vipnat run --once --vip=\S+ .*repairs it now/);
+    },
+    limitMs,
+  );
+
+  test(
+    'check names a stranger’s rule in our chain, and run --once takes it out',
+    async () => {
+      await vipnat(cluster, 'm1', ['run', '--once', ...vipArguments]);
+      await shell(`${tool} -t nat -I VIPNAT -s 192.0.2.1/32 -j RETURN`);
+      const { exitCode, stdout } = await check();
+      expect(exitCode).toBe(2);
+      expect(stdout).toContain(`a strange rule is in VIPNAT: -s 192.0.2.1/32 -j RETURN (nat, ${tool})`);
+      await vipnat(cluster, 'm1', ['run', '--once', ...vipArguments]);
+      expect(await check()).toMatchObject({ exitCode: 0 });
+    },
+    limitMs,
+  );
+
+  test(
+    'check names a rule of ours that somebody edited',
+    async () => {
+      await vipnat(cluster, 'm1', ['run', '--once', ...vipArguments]);
+      const rule = await shell(`${tool} -t nat -S VIPNAT-POSTROUTING 1`);
+      const edited = rule.replace('--ctorigdstport 6443', '--ctorigdstport 6444').replace('-A', '');
+      await shell(`${tool} -t nat -R ${edited.replace('VIPNAT-POSTROUTING', 'VIPNAT-POSTROUTING 1')}`);
+      const { exitCode, stdout } = await check();
+      expect(exitCode).toBe(2);
+      expect(stdout).toMatch(/a rule of VIPNAT-POSTROUTING was edited: .*6444/);
+    },
+    limitMs,
+  );
+
+  test(
+    'a firewall reload that knows nothing of us is repaired, and no request fails meanwhile',
+    async () => {
+      const files = await shell(`for table in nat filter; do ${tool}-save -t $table; done`);
+      const agent = await start();
+      const measuring = cluster
+        .seat('outside client')
+        .requestAtRate({ host: vips.ipv4, port: 6443 }, 50, 3000);
+      for (let reload = 0; reload < 3; reload += 1) {
+        const seen = agent.log.length;
+        await shell(`${tool}-restore <<'END'\n${files}\nEND`);
+        await waitForSync(cluster, 'm1', vipArguments);
+        await agent.waitForLine(/repaired: /, seen);
+      }
+      const { answers } = await measuring;
+      expect(answers.filter(({ error }) => error !== undefined)).toEqual([]);
+      expect(answers).toHaveLength(150);
+      expect(await shell(`${tool} -t nat -S KUBE-SERVICES`)).toContain(serviceChain);
+      await expectBalanced(cluster, client);
+    },
+    limitMs,
+  );
+
+  test(
+    'when kube-proxy puts its hook before ours again, ours moves before it, once, and no fight begins',
+    async () => {
+      const agent = await start();
+      const move = `*nat\n-D ${kubeProxyHook}\n-I ${kubeProxyHook}\nCOMMIT`;
+      await shell(`${tool}-restore --noflush <<'END'\n${move}\nEND`);
+      await agent.waitForLine(/repaired: in PREROUTING this rule stands before the jump to VIPNAT/);
+      await kubeProxy.sync();
+      await waitForSync(cluster, 'm1', vipArguments);
+      const [first, second] = await listTargets(shell, backend);
+      expect([first, second]).toEqual(['VIPNAT', 'KUBE-SERVICES']);
+      expect(agent.listLines(/repaired|keeps undoing/)).toHaveLength(1);
+    },
+    limitMs,
+  );
+
+  test(
+    'after a flush under a running agent the last known apiservers are balanced over until kube-proxy is back',
+    async () => {
+      const agent = await start();
+      await shell(`${tool} -t nat -F`);
+      await agent.waitForLine(/service-chain -> direct to 10\.77\.0\.11:6443, /);
+      await expectBalanced(cluster, client);
+      await kubeProxy.sync();
+      await agent.waitForLine(/direct -> service-chain: /);
+      await expectBalanced(cluster, client);
+    },
+    limitMs,
+  );
+
+  test(
+    'run --dry-run writes nothing, with our rules there and without',
+    async () => {
+      const empty = await dumpRules(cluster, 'm1');
+      const first = await vipnat(cluster, 'm1', ['run', '--dry-run', ...vipArguments]);
+      expect(first.exitCode).toBe(0);
+      expect(first.stdout).toContain(`${tool} -t nat -N VIPNAT\n`);
+      expect(await dumpRules(cluster, 'm1')).toBe(empty);
+
+      await vipnat(cluster, 'm1', ['run', '--once', ...vipArguments]);
+      const filled = await dumpRules(cluster, 'm1');
+      await vipnat(cluster, 'm1', ['run', '--dry-run', '--vip', '10.77.0.99']);
+      expect(await dumpRules(cluster, 'm1')).toBe(filled);
+    },
+    limitMs,
+  );
+
+  test(
+    'a second agent says which one is there and ends, and cleanup refuses until that one is gone',
+    async () => {
+      const agent = await start();
+      const pid = new RegExp(`pid ${agent.pid}\\b`);
+      for (const args of [['run', ...vipArguments], ['run', '--once', ...vipArguments], ['cleanup']]) {
+        const { exitCode, stdout, stderr } = await vipnat(cluster, 'm1', args);
+        expect({ args, exitCode, stdout }).toEqual({ args, exitCode: 1, stdout: '' });
+        expect(stderr).toMatch(pid);
+        expect(stderr.split('\n')).toHaveLength(1);
+      }
+      expect(await check()).toMatchObject({ exitCode: 0 });
+
+      expect(await agent.stop()).toBe(0);
+      expect(await check()).toMatchObject({ exitCode: 0 });
+      expect(await vipnat(cluster, 'm1', ['cleanup'])).toMatchObject({ exitCode: 0 });
+      expect(await dumpRules(cluster, 'm1')).not.toMatch(/vipnat/i);
+    },
+    limitMs,
+  );
+});
+
+async function listTargets(shell: (script: string) => Promise<string>, backend: Backend): Promise<string[]> {
+  const rules = await shell(`${toolName('ipv4', backend)} -t nat -S PREROUTING`);
+  return [...rules.matchAll(/-j (\S+)/g)].map(([, target]) => target ?? '');
+}

@@ -1,0 +1,137 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { readdirSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { Cluster } from '../../support/network/cluster.ts';
+import { vips } from '../../support/network/layout.ts';
+import { expectAnswers, startProxies } from './traffic.ts';
+import {
+  type Agent,
+  limitMs,
+  startAgent,
+  vipnat,
+  waitForSync,
+  waitUntil,
+} from '../../support/host/vipnat.ts';
+
+const vipArguments = ['--vip', vips.ipv4];
+const client = { seat: 'outside client', host: vips.ipv4 } as const;
+const program = fileURLToPath(new URL('../../support/network/flood.ts', import.meta.url));
+
+/** Those that the server answers at most a few connections of at a time, and those that are as fast as they can. */
+const patient = ['slow heads', 'unsent bodies', 'crowd'];
+const fast = ['huge heads', 'questions', 'pipeline'];
+
+/** Without a limit a crowd of two thousand has as many. Each of two servers has 32, and a look a few. */
+const maxMoreDescriptors = 100;
+
+/** What thousands of questions leave for V8 to sweep, in KiB. Measured: up to 60 MB. */
+const maxMoreMemory = 150_000;
+
+let cluster: Cluster;
+let agent: Agent;
+let before: ReturnType<typeof measure>;
+let most = 0;
+let watching: NodeJS.Timeout;
+
+beforeAll(async () => {
+  cluster = await Cluster.create();
+  await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
+  agent = await startAgent(cluster, 'm1', vipArguments);
+  await waitUntil(isReady, () => agent.log);
+  before = measure();
+  watching = setInterval(() => (most = Math.max(most, measure().descriptors)), 20);
+}, limitMs);
+
+afterAll(async () => {
+  clearInterval(watching);
+  await (agent as Agent | undefined)?.stop();
+  await (cluster as Cluster | undefined)?.close();
+}, limitMs);
+
+function measure() {
+  const status = readFileSync(`/proc/${agent.pid}/status`, 'utf8');
+  const descriptors = readdirSync(`/proc/${agent.pid}/fd`).length;
+  return { descriptors, peak: Number(/VmHWM:\s+(\d+)/.exec(status)?.[1]) };
+}
+
+const run = (command: readonly string[]) => cluster.namespaces.run(cluster.namespaceOf('m1'), command);
+
+async function isReady(): Promise<boolean> {
+  const { stdout } = await run(['curl', '--silent', '--max-time', '5', 'http://127.0.0.1:10268/readyz']);
+  return stdout === 'ok';
+}
+
+/** Has m3 refuse what comes to its apiserver (-I), or no longer (-D). */
+async function refuse(verb: '-I' | '-D'): Promise<void> {
+  const rule = 'INPUT -p tcp --dport 6443 -j REJECT --reject-with tcp-reset';
+  await cluster.namespaces.shell(cluster.namespaceOf('m3'), `iptables-nft ${verb} ${rule}`);
+}
+
+/** Floods of all these kinds at a time, to their end. */
+async function flood(target: string, kinds: readonly string[]): Promise<void> {
+  const ends = kinds.map(async (kind) => {
+    const { stdout, stderr } = await run([process.execPath, program, kind, target]);
+    expect(stderr).toBe('');
+    const { connected } = JSON.parse(stdout) as { connected: number };
+    expect(connected).toBeGreaterThanOrEqual(16);
+    process.stderr.write(`${target}, ${kind}: ${stdout}\n`);
+  });
+  await Promise.all(ends);
+}
+
+test.each([
+  ['10268', [...patient, ...fast]],
+  // Where a status is asked for, as by any process of the host.
+  ['@vipnat-agent', ['crowd', 'pipeline']],
+])(
+  'who floods %s neither keeps an apiserver that died in use, nor one that came back out',
+  async (target, kinds) => {
+    let from = agent.log.length;
+    const slow = flood(
+      target,
+      kinds.filter((kind) => patient.includes(kind)),
+    );
+    await refuse('-I');
+    await agent.waitForLine(/10\.77\.0\.13:6443 is dead: connection refused/, from);
+    await agent.waitForLine(/ -> direct to /, from);
+    await expectAnswers(cluster, client, ['m1', 'm2']);
+    await slow;
+
+    from = agent.log.length;
+    const quick = flood(
+      target,
+      kinds.filter((kind) => fast.includes(kind)),
+    );
+    await refuse('-D');
+    await agent.waitForLine(/10\.77\.0\.13:6443 is ready again after /, from);
+    await quick;
+    await waitForSync(cluster, 'm1', vipArguments);
+    await expectAnswers(cluster, client, ['m1', 'm2', 'm3'], 60);
+    expect(agent.listLines(/ error /)).toEqual([]);
+  },
+  limitMs,
+);
+
+test(
+  'all of it takes a bounded number of descriptors, all given back, and bounded memory',
+  async () => {
+    await waitUntil(
+      () => Promise.resolve(measure().descriptors <= before.descriptors + 3),
+      () => `still ${measure().descriptors} descriptors, ${before.descriptors} before`,
+    );
+    process.stderr.write(`${JSON.stringify({ before, most, after: measure() })}\n`);
+    expect(most - before.descriptors).toBeLessThan(maxMoreDescriptors);
+    expect(measure().peak - before.peak).toBeLessThan(maxMoreMemory);
+  },
+  limitMs,
+);
+
+test(
+  'everybody is answered afterwards',
+  async () => {
+    expect(await isReady()).toBe(true);
+    const { stdout } = await vipnat(cluster, 'm1', ['status', '--json', ...vipArguments]);
+    expect(JSON.parse(stdout)).toMatchObject({ agent: { running: true, pid: agent.pid }, inSync: true });
+  },
+  limitMs,
+);

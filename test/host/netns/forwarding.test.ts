@@ -1,0 +1,175 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { Cluster } from '../../support/network/cluster.ts';
+import { vips } from '../../support/network/layout.ts';
+import { expectAnswers, expectBalanced, startProxies } from './traffic.ts';
+import { limitMs, sleep, startAgent, vipnat, waitUntil } from '../../support/host/vipnat.ts';
+
+const vipArguments = ['--vip', vips.ipv4];
+const client = { seat: 'outside client', host: vips.ipv4 } as const;
+
+describe("a VIP's holder that does not forward", () => {
+  let cluster: Cluster;
+
+  beforeAll(async () => {
+    cluster = await Cluster.create();
+    await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
+    await cluster.namespaces.shell(cluster.namespaceOf('m1'), 'echo 0 >/proc/sys/net/ipv4/ip_forward');
+  }, limitMs);
+
+  // Also when the set-up failed half-way.
+  afterAll(() => (cluster as Cluster | undefined)?.close(), limitMs);
+
+  const run = (...words: string[]) => vipnat(cluster, 'm1', [...words, ...vipArguments]);
+
+  test(
+    'serves its own apiserver as long as it may not be changed',
+    async () => {
+      const { stderr } = await run('run', '--once', '--sysctls', 'check');
+      expect(stderr).toContain('NOT BALANCED');
+      expect(stderr).toContain('this host does not forward (net.ipv4.ip_forward is 0)');
+      await expectAnswers(cluster, client, ['m1']);
+    },
+    limitMs,
+  );
+
+  test(
+    'is shown as it is by check and plan',
+    async () => {
+      expect(await run('check')).toMatchObject({
+        exitCode: 2,
+        stdout: expect.stringContaining('drift: net.ipv4.ip_forward is 0: this host does not forward'),
+      });
+      expect((await run('plan')).stdout).toContain('\nsysctl -w net.ipv4.ip_forward=1\n');
+      expect(JSON.parse((await run('plan', '--json')).stdout)).toMatchObject({
+        inSync: false,
+        sysctls: [{ name: 'net.ipv4.ip_forward', value: '0', wanted: '1' }],
+      });
+    },
+    limitMs,
+  );
+
+  test(
+    'is switched on and balanced by run',
+    async () => {
+      expect(await run('run', '--once')).toMatchObject({
+        exitCode: 0,
+        stderr: expect.stringContaining('net.ipv4.ip_forward was 0, and is 1 now'),
+      });
+      await expectBalanced(cluster, client);
+      expect(await run('check')).toMatchObject({ exitCode: 0 });
+    },
+    limitMs,
+  );
+});
+
+/** A router says that it is one for half an hour (RFC 4861, 4.2), from r0 to whoever is at the other end. Perl is on every Debian, and can. */
+const advertise = String.raw`use Socket qw(:DEFAULT inet_pton);
+  my $index = do { open(my $file, "<", "/sys/class/net/r0/ifindex") or die; <$file> + 0 };
+  socket(my $socket, AF_INET6, SOCK_RAW, 58) or die "socket: $!";
+  setsockopt($socket, 41, 18, pack("i", 255)) or die "hops: $!";
+  setsockopt($socket, 41, 17, pack("i", $index)) or die "interface: $!";
+  my $all = Socket::pack_sockaddr_in6(0, inet_pton(AF_INET6, "ff02::1"), $index);
+  send($socket, pack("CCnCCnNN", 134, 0, 0, 64, 0, 1800, 0, 0), 0, $all) or die "send: $!";`;
+
+describe("a VIP's holder whose default route of IPv6 comes by router advertisements", () => {
+  const ipv6Arguments = ['--vip', `[${vips.ipv6}]:6443`];
+  let cluster: Cluster;
+  const inside = (machine: string, script: string) =>
+    cluster.namespaces.shell(cluster.namespaceOf(machine), script);
+  const listRoutes = () => inside('m1', 'ip -6 route show default dev e0');
+
+  beforeAll(async () => {
+    cluster = await Cluster.create();
+    await startProxies(cluster, ['m1'], 'nft', ['ipv6']);
+    await inside(
+      'm1',
+      `ip link add e0 type veth peer name r0 netns ${cluster.namespaceOf('m2')}
+       echo 0 >/proc/sys/net/ipv6/conf/e0/accept_dad; ip link set e0 up`,
+    );
+    await inside('m2', 'echo 0 >/proc/sys/net/ipv6/conf/r0/accept_dad; ip link set r0 up; sleep 1');
+  }, limitMs);
+
+  beforeEach(async () => {
+    await inside(
+      'm1',
+      'echo 0 >/proc/sys/net/ipv6/conf/all/forwarding; echo 1 >/proc/sys/net/ipv6/conf/e0/accept_ra',
+    );
+    await cluster.namespaces.run(cluster.namespaceOf('m2'), ['perl', '-e', advertise]);
+    await waitUntil(
+      async () => (await listRoutes()).includes('proto ra'),
+      () => 'no advertisement was heeded',
+    );
+  }, limitMs);
+
+  // Also when the set-up failed half-way.
+  afterAll(() => (cluster as Cluster | undefined)?.close(), limitMs);
+
+  test(
+    'keeps it when run switches forwarding on',
+    async () => {
+      expect((await vipnat(cluster, 'm1', ['run', '--once', ...ipv6Arguments])).exitCode).toBe(0);
+      expect((await inside('m1', 'cat /proc/sys/net/ipv6/conf/all/forwarding')).trim()).toBe('1');
+      expect(await listRoutes()).toContain('proto ra');
+    },
+    limitMs,
+  );
+
+  test(
+    'keeps it when somebody runs the command that check, plan and doctor print',
+    async () => {
+      const { stdout } = await vipnat(cluster, 'm1', ['check', ...ipv6Arguments]);
+      const [, command = 'false'] = /; (sysctl -w .*) switches it on/.exec(stdout) ?? [];
+      expect((await vipnat(cluster, 'm1', ['plan', ...ipv6Arguments])).stdout).toContain(`\n${command}\n`);
+      expect((await vipnat(cluster, 'm1', ['doctor', ...ipv6Arguments])).stdout).toContain(command);
+      await inside('m1', command);
+      expect((await inside('m1', 'cat /proc/sys/net/ipv6/conf/all/forwarding')).trim()).toBe('1');
+      expect(await listRoutes()).toContain('proto ra');
+    },
+    limitMs,
+  );
+});
+
+describe("a VIP's holder whose forwarding somebody switches off while vipnat runs", () => {
+  const seat = 'outside client';
+  const cases = [
+    { sysctls: 'set', family: 'ipv4', name: 'net.ipv4.ip_forward', host: vips.ipv4 },
+    { sysctls: 'set', family: 'ipv6', name: 'net.ipv6.conf.all.forwarding', host: vips.ipv6 },
+    { sysctls: 'check', family: 'ipv4', name: 'net.ipv4.ip_forward', host: vips.ipv4 },
+    { sysctls: 'check', family: 'ipv6', name: 'net.ipv6.conf.all.forwarding', host: vips.ipv6 },
+  ] as const;
+  let cluster: Cluster;
+  const inside = (script: string) => cluster.namespaces.shell(cluster.namespaceOf('m1'), script);
+
+  beforeAll(async () => {
+    cluster = await Cluster.create();
+    await startProxies(cluster, ['m1'], 'nft', ['ipv4', 'ipv6']);
+  }, limitMs);
+
+  // Also when the set-up failed half-way.
+  afterAll(() => (cluster as Cluster | undefined)?.close(), limitMs);
+
+  test.each(cases)(
+    'with --sysctls $sysctls, new connections of $family hang for 2 s at most',
+    async ({ sysctls, name, host }) => {
+      const vip = host.includes(':') ? `[${host}]:6443` : `${host}:6443`;
+      await inside(`sysctl -qw ${name}=1`);
+      const agent = await startAgent(cluster, 'm1', ['--vip', vip, '--sysctls', sysctls]);
+      const traffic = cluster
+        .seat(seat)
+        .connectAtRate({ host, port: 6443, perSecond: 50, isNamed: true, durationMs: 13_000 });
+      await sleep(7000);
+      await inside(`sysctl -qw ${name}=0`);
+      const { failures, slowAtMs } = await traffic;
+      const hangingAtMs = [...failures.map(({ atMs }) => atMs), ...slowAtMs];
+      expect(hangingAtMs.length).toBeGreaterThan(0);
+      expect(Math.max(...hangingAtMs) - Math.min(...hangingAtMs)).toBeLessThan(2000);
+      expect((await inside(`sysctl -n ${name}`)).trim()).toBe(sysctls === 'set' ? '1' : '0');
+      expect(agent.listLines(sysctls === 'set' ? / was 0, and is 1 now/ : /-> passthrough: /)).toHaveLength(
+        1,
+      );
+      expect(agent.log).toContain(name);
+      await agent.stop();
+    },
+    limitMs,
+  );
+});

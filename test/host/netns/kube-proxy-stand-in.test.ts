@@ -1,0 +1,195 @@
+import { readFileSync } from 'node:fs';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { type Backend, backends } from '../../../lib/kernel/port.ts';
+import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
+import { serviceChain } from '../../../lib/kube-proxy/kubernetes-service.ts';
+import { Cluster, type SeatName } from '../../support/network/cluster.ts';
+import { KubeProxyStandIn } from '../../support/network/kube-proxy.ts';
+import { clusterIps } from '../../support/network/layout.ts';
+import { Namespaces } from '../../support/network/namespaces.ts';
+import { expectBalanced } from './traffic.ts';
+import { limitMs } from '../../support/host/vipnat.ts';
+
+describe.each(backends)('the stand-in for kube-proxy with iptables-%s', (backend) => {
+  let namespaces: Namespaces;
+  let namespace: string;
+  let kubeProxy: KubeProxyStandIn;
+
+  beforeEach(async () => {
+    namespaces = new Namespaces();
+    namespace = await namespaces.create('proxy');
+    kubeProxy = new KubeProxyStandIn(namespaces, namespace, backend);
+  }, limitMs);
+
+  afterEach(() => namespaces.close(), limitMs);
+
+  const save = async (table: string) => {
+    const tool = toolName('ipv4', backend, 'save');
+    const { exitCode, stdout, stderr } = await namespaces.run(namespace, [tool, '-t', table]);
+    expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
+    return stdout;
+  };
+
+  test.each(['three-endpoints', 'no-endpoints'] as const)(
+    'writes the nat rules for default/kubernetes that kube-proxy 1.36.3 was seen to write: %s',
+    async (state) => {
+      await kubeProxy.sync();
+      if (state === 'no-endpoints') await kubeProxy.sync([]);
+      const captured = readCapture(backend, state);
+      expect(readNatRules(await save('nat'))).toEqual(readNatRules(captured));
+      expect(readNatRules(captured)).toContain('-A KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000');
+    },
+    limitMs,
+  );
+
+  test(
+    'puts its jump back to the front when it is gone, and nowhere else when it is there',
+    async () => {
+      const ip = toolName('ipv4', backend);
+      await kubeProxy.sync();
+      await namespaces.shell(namespace, `${ip} -t nat -I PREROUTING -j RETURN`);
+      await kubeProxy.sync();
+      expect(listTargets(await save('nat'), 'PREROUTING')).toEqual(['RETURN', 'KUBE-SERVICES']);
+      await namespaces.shell(namespace, `${ip} -t nat -D PREROUTING 2`);
+      await kubeProxy.sync();
+      expect(listTargets(await save('nat'), 'PREROUTING')).toEqual(['KUBE-SERVICES', 'RETURN']);
+    },
+    limitMs,
+  );
+
+  test(
+    'with a foreign jump into its chain, a sync to no endpoints rejects: filter is written, nat is as before',
+    async () => {
+      await kubeProxy.sync();
+      await namespaces.shell(namespace, addForeignJump(backend));
+      const before = readNatRules(await save('nat'));
+
+      await expect(kubeProxy.sync([])).rejects.toThrow(/exit status [14]/);
+
+      expect(readNatRules(await save('nat'))).toEqual(before);
+      expect(await save('filter')).toContain('default/kubernetes:https has no endpoints');
+    },
+    limitMs,
+  );
+
+  test(
+    'once the foreign jump is gone, the same sync deletes the chain',
+    async () => {
+      await kubeProxy.sync();
+      await namespaces.shell(namespace, addForeignJump(backend));
+      await expect(kubeProxy.sync([])).rejects.toThrow(/exit status/);
+      await namespaces.shell(namespace, `${toolName('ipv4', backend)} -t nat -F FOREIGN`);
+
+      await kubeProxy.sync([]);
+
+      const nat = await save('nat');
+      expect(nat).not.toContain(serviceChain);
+      expect(nat).toContain('default/web:http');
+    },
+    limitMs,
+  );
+
+  test(
+    'cleans up all its rules and leaves a stranger’s',
+    async () => {
+      await kubeProxy.sync();
+      await namespaces.shell(
+        namespace,
+        `${toolName('ipv4', backend)} -t nat -A PREROUTING -m comment --comment stranger -j RETURN`,
+      );
+      await kubeProxy.cleanUp();
+      const rules = [await save('nat'), await save('filter')].join('').match(/^-A .*$/gm);
+      expect(rules).toEqual(['-A PREROUTING -m comment --comment stranger -j RETURN']);
+    },
+    limitMs,
+  );
+
+  test(
+    'with a foreign jump into its chain, a clean-up leaves all service chains, and KUBE-MARK-MASQ empty',
+    async () => {
+      await kubeProxy.sync();
+      await namespaces.shell(namespace, addForeignJump(backend));
+      const count = (text: string) => text.match(/^-A KUBE-(SVC|SEP)-/gm)?.length;
+      const before = count(await save('nat'));
+
+      await kubeProxy.cleanUp();
+
+      const nat = await save('nat');
+      expect(count(nat)).toBe(before);
+      expect(nat).toContain(':KUBE-MARK-MASQ');
+      expect(nat).not.toMatch(/^-A KUBE-(MARK-MASQ|SERVICES|POSTROUTING) |-j KUBE-SERVICES$/m);
+      expect(await save('filter')).not.toContain('-A KUBE-');
+    },
+    limitMs,
+  );
+});
+
+describe('a ClusterIP with the stand-in', () => {
+  const seats: readonly SeatName[] = ['another master', 'pod on a worker'];
+  const hosts = ['m3', 'worker'];
+  let cluster: Cluster;
+
+  beforeAll(async () => {
+    cluster = await Cluster.create();
+  }, limitMs);
+
+  afterAll(() => cluster.close(), limitMs);
+
+  const proxies = (backend: Backend, family: 'ipv4' | 'ipv6') =>
+    hosts.map((host) => new KubeProxyStandIn(cluster.namespaces, cluster.namespaceOf(host), backend, family));
+
+  test.each([
+    ['ipv4', 'nft'],
+    ['ipv6', 'nft'],
+    ['ipv4', 'legacy'],
+    ['ipv6', 'legacy'],
+  ] as const)(
+    'is balanced over three apiservers for a host and for a pod: %s, iptables-%s',
+    async (family, backend) => {
+      await Promise.all(proxies(backend, family).map((proxy) => proxy.sync()));
+      for (const seat of seats) await expectBalanced(cluster, { seat, host: clusterIps[family], port: 443 });
+      await Promise.all(proxies(backend, family).map((proxy) => proxy.cleanUp()));
+    },
+    limitMs,
+  );
+
+  test.each(['ipv4', 'ipv6'] as const)(
+    'is balanced over three apiservers by the nftables mode: %s',
+    async (family) => {
+      await Promise.all(proxies('nft', family).map((proxy) => proxy.syncNftables()));
+      for (const seat of seats) await expectBalanced(cluster, { seat, host: clusterIps[family], port: 443 });
+    },
+    limitMs,
+  );
+});
+
+function addForeignJump(backend: Backend): string {
+  const ip = toolName('ipv4', backend);
+  return `${ip} -t nat -N FOREIGN
+          ${ip} -t nat -A FOREIGN -d 10.77.0.50/32 -p tcp --dport 6443 -j ${serviceChain}`;
+}
+
+function readCapture(backend: Backend, state: string): string {
+  const url = new URL(
+    `../../support/fixtures/captures/iptables-${backend}-save.${state}.txt`,
+    import.meta.url,
+  );
+  return readFileSync(url, 'utf8');
+}
+
+/** The nat rules of kube-proxy's chains, grouped by chain as printed. default/web has other endpoints here. */
+function readNatRules(text: string): string[] {
+  const nat = /^\*nat$(.*?)^COMMIT$/ms.exec(text)?.[1] ?? '';
+  const rules = [...nat.matchAll(/^-A .*KUBE-.*$/gm)].map(([rule]) => rule);
+  return rules.filter((rule) => !rule.includes('default/web')).sort(byChain);
+}
+
+/** Stable: the order within a chain is what counts. */
+function byChain(left: string, right: string): number {
+  const [a = '', b = ''] = [left, right].map((rule) => rule.split(' ')[1]);
+  return a === b ? 0 : a < b ? -1 : 1;
+}
+
+function listTargets(text: string, chain: string): string[] {
+  return [...text.matchAll(new RegExp(`^-A ${chain} .*-j (\\S+)$`, 'gm'))].map(([, target]) => target ?? '');
+}

@@ -1,0 +1,161 @@
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { families } from '../../../lib/address/address.ts';
+import { formatEndpoint } from '../../../lib/address/endpoint.ts';
+import { type Backend, backends } from '../../../lib/kernel/port.ts';
+import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
+import { serviceChain } from '../../../lib/kube-proxy/kubernetes-service.ts';
+import { Cluster } from '../../support/network/cluster.ts';
+import { clusterIps, listApiservers, vips } from '../../support/network/layout.ts';
+import { dumpRules } from '../../support/host/foreign-rules.ts';
+import { expectBalanced, startProxies } from './traffic.ts';
+import { limitMs, vipnat } from '../../support/host/vipnat.ts';
+
+const combinations = families.flatMap((family) => backends.map((backend) => [family, backend] as const));
+const familyToVip = { ipv4: '172.16.64.58', ipv6: 'fd00:172::58' };
+const familyToClusterIp = { ipv4: '10.244.255.1', ipv6: 'fd00:244:255::1' };
+
+let cluster: Cluster;
+
+beforeEach(async () => {
+  cluster = await Cluster.create();
+}, limitMs);
+
+// Also when the set-up failed half-way.
+afterEach(() => (cluster as Cluster | undefined)?.close(), limitMs);
+
+const run = (command: readonly string[], input = '') =>
+  cluster.namespaces.run(cluster.namespaceOf('m1'), command, { input });
+const shell = (script: string) => cluster.namespaces.shell(cluster.namespaceOf('m1'), script);
+
+/** What `plan --offline` prints; it reads nothing and says nothing else. */
+async function planOffline(...args: string[]): Promise<string> {
+  const { exitCode, stdout, stderr } = await vipnat(cluster, 'm1', ['plan', '--offline', ...args]);
+  expect({ args, exitCode, stderr }).toEqual({ args, exitCode: 0, stderr: '' });
+  return `${stdout}\n`;
+}
+
+describe.each(combinations)('the restore stream of plan --offline: %s, iptables-%s', (family, backend) => {
+  const restore = toolName(family, backend, 'restore');
+  const args = ['--vip', familyToVip[family], '--iptables', backend, '--format', 'restore'];
+
+  test(
+    'for iptables mode is accepted where kube-proxy has its chain, and by iptables-legacy nowhere else',
+    async () => {
+      const stream = await planOffline(...args, '--proxy-mode', 'iptables');
+      expect(stream).toContain(serviceChain);
+      const { exitCode, stderr } = await run([restore, '--test', '--noflush'], stream);
+      // iptables-nft leaves that to the kernel, which a test does not ask.
+      expect({ isAccepted: exitCode === 0, stderr }).toEqual(
+        backend === 'nft'
+          ? { isAccepted: true, stderr: '' }
+          : { isAccepted: false, stderr: expect.anything() },
+      );
+
+      await startProxies(cluster, ['m1'], backend, [family]);
+      expect(await run([restore, '--test', '--noflush'], stream)).toMatchObject({ exitCode: 0, stderr: '' });
+      expect(await run([restore, '--noflush'], stream)).toMatchObject({ exitCode: 0, stderr: '' });
+    },
+    limitMs,
+  );
+
+  test.each([
+    ['ipvs', ['--proxy-mode', 'ipvs', '--cluster-ip', familyToClusterIp[family]]],
+    ['none', ['--proxy-mode', 'none', '--endpoints', listApiservers(family).map(formatEndpoint).join(',')]],
+  ])(
+    'for kube-proxy mode %s is accepted everywhere, tested and for good',
+    async (_mode, modeArguments) => {
+      const stream = await planOffline(...args, ...modeArguments);
+      expect(stream).toContain('-j DNAT --to-destination');
+      expect(await run([restore, '--test'], stream)).toMatchObject({ exitCode: 0, stderr: '' });
+      expect(await run([restore, '--noflush'], stream)).toMatchObject({ exitCode: 0, stderr: '' });
+    },
+    limitMs,
+  );
+});
+
+test.each(families)(
+  'the nft script of plan --offline is accepted, and balances as nft runs it: %s',
+  async (family) => {
+    const endpoints = listApiservers(family).map(formatEndpoint).join(',');
+    const args = ['--vip', vips[family], '--proxy-mode', 'nftables', '--endpoints', endpoints];
+    const script = await planOffline(...args, '--format', 'nft');
+    expect(await run(['nft', '--check', '--file', '-'], script)).toMatchObject({ exitCode: 0, stderr: '' });
+    expect(await shell('nft list ruleset')).toBe('');
+
+    expect(await run(['nft', '--file', '-'], script)).toMatchObject({ exitCode: 0, stderr: '' });
+    const once = await shell('nft list ruleset');
+    expect(await run(['nft', '--file', '-'], script)).toMatchObject({ exitCode: 0, stderr: '' });
+    expect(await shell('nft list ruleset')).toBe(once);
+    await expectBalanced(cluster, { seat: 'outside client', host: vips[family] });
+    await expectBalanced(cluster, { seat: "VIP holder's host", host: vips[family] });
+  },
+  limitMs,
+);
+
+describe.each(combinations)(
+  'the commands of plan, pasted into a shell: %s, iptables-%s',
+  (family, backend) => {
+    const vipArguments = ['--vip', vips[family]];
+
+    test(
+      'give on an untouched host exactly the rules of run --once, which then has nothing to do',
+      async () => {
+        await startProxies(cluster, ['m1', 'm2'], backend, [family]);
+        const args = [...vipArguments, '--proxy-mode', 'iptables', '--iptables', backend];
+        await expectSameAsRun(await planOffline(...args), vipArguments);
+      },
+      limitMs,
+    );
+
+    test(
+      'do the same from what they find there, broken rules of ours included',
+      async () => {
+        await startProxies(cluster, ['m1', 'm2'], backend, [family]);
+        for (const machine of ['m1', 'm2']) await breakRules(machine, backend, vipArguments);
+        const { stdout } = await vipnat(cluster, 'm1', ['plan', ...vipArguments]);
+        await expectSameAsRun(stdout, vipArguments);
+      },
+      limitMs,
+    );
+
+    /** An old direct plan, with a hook gone and a stranger's rule in it. */
+    const breakRules = async (machine: string, of: Backend, args: readonly string[]) => {
+      const tool = toolName(family, of);
+      await vipnat(cluster, machine, [
+        'run',
+        '--once',
+        '--mode',
+        'direct',
+        '--masquerade',
+        'kube-mark',
+        ...args,
+      ]);
+      await cluster.namespaces.shell(
+        cluster.namespaceOf(machine),
+        `${tool} -t nat -A VIPNAT -p udp -j RETURN
+       ${tool} -t nat -S OUTPUT | grep -- '-j VIPNAT' | sed s/-A/-D/ | xargs ${tool} -t nat`,
+      );
+    };
+  },
+);
+
+/** Runs the commands on m1 and `run --once` on m2: both have the same rules then. */
+async function expectSameAsRun(commands: string, args: readonly string[]): Promise<void> {
+  await shell(commands);
+  expect(await vipnat(cluster, 'm1', ['check', ...args])).toMatchObject({ exitCode: 0, stderr: '' });
+  expect(await vipnat(cluster, 'm2', ['run', '--once', ...args])).toMatchObject({ exitCode: 0 });
+  expect(await dumpRules(cluster, 'm1')).toBe(await dumpRules(cluster, 'm2'));
+}
+
+test(
+  'the restore stream in the issue’s words: written as printed, it balances the VIP through kube-proxy’s chain',
+  async () => {
+    await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
+    const stream = await planOffline('--vip', vips.ipv4, '--proxy-mode', 'iptables', '--format', 'restore');
+    expect(await run(['iptables-nft-restore', '--noflush'], stream)).toMatchObject({ exitCode: 0 });
+    await expectBalanced(cluster, { seat: 'outside client', host: vips.ipv4 });
+    await expectBalanced(cluster, { seat: 'pod on a worker', host: vips.ipv4 });
+    expect(stream).not.toContain(clusterIps.ipv4);
+  },
+  limitMs,
+);

@@ -1,0 +1,88 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { families } from '../../../lib/address/address.ts';
+import { formatEndpoint } from '../../../lib/address/endpoint.ts';
+import { type RuleBackend } from '../../../lib/kernel/port.ts';
+import { Cluster, type SeatName } from '../../support/network/cluster.ts';
+import { listApiservers, vips } from '../../support/network/layout.ts';
+import type { HoldReport } from '../../support/network/seat.ts';
+import { expectBalanced } from './traffic.ts';
+import { limitMs, sleep, vipnat } from '../../support/host/vipnat.ts';
+
+const connections = 20;
+
+/** Bytes are sent each 100 ms: a packet in each direction comes through after whatever was done last. */
+const transferMs = 500;
+
+const args = [
+  ...families.flatMap((family) => ['--vip', vips[family]]),
+  ...['--endpoints', families.flatMap((family) => listApiservers(family).map(formatEndpoint)).join(',')],
+];
+
+/** Through PREROUTING, through OUTPUT, and through the holder as a router. */
+const holders: readonly { readonly seat: SeatName; readonly host: string }[] = [
+  { seat: 'outside client', host: vips.ipv4 },
+  { seat: "VIP holder's host", host: vips.ipv6 },
+  { seat: 'pod on a worker', host: vips.ipv6 },
+];
+
+/** The legacy one is the last: its tables stay, and with them the tracking. */
+const dialects: readonly [RuleBackend, string][] = [
+  ['nftables', 'none'],
+  ['nft', 'nft'],
+  ['legacy', 'legacy'],
+];
+
+let cluster: Cluster;
+
+beforeAll(async () => {
+  cluster = await Cluster.create();
+}, limitMs);
+
+// Also when the set-up failed half-way.
+afterAll(() => (cluster as Cluster | undefined)?.close(), limitMs);
+
+const shell = (script: string) => cluster.namespaces.shell(cluster.namespaceOf('m1'), script);
+
+describe.each(dialects)('open connections to a VIP whose holder tracked none, in %s', (_, iptables) => {
+  afterAll(() => shell('nft flush ruleset; conntrack -F'), limitMs);
+
+  /** What becomes of open connections while something is done, and right after it. */
+  async function holdDuring(act: () => Promise<void>): Promise<HoldReport[]> {
+    const held = await Promise.all(
+      holders.map(({ seat, host }) => cluster.seat(seat).hold({ host, port: 6443 }, connections, limitMs)),
+    );
+    await sleep(transferMs);
+    await act();
+    await sleep(transferMs);
+    for (const { seat } of holders) cluster.seat(seat).settle();
+    return Promise.all(held.map(({ report }) => report));
+  }
+
+  test(
+    'stay with whom they are when the first rules are written, and new ones are balanced (I12)',
+    async () => {
+      const reports = await holdDuring(async () => {
+        expect(await shell('conntrack -L 2>/dev/null')).toBe('');
+        const { exitCode } = await vipnat(cluster, 'm1', ['run', '--once', '--iptables', iptables, ...args]);
+        expect(exitCode).toBe(0);
+      });
+      for (const { opened, sent, echoes, errors } of reports) {
+        expect({ opened, echoes, errors }).toEqual({ opened: connections, echoes: sent, errors: {} });
+        expect(sent).toBeGreaterThanOrEqual(5 * connections);
+      }
+      await Promise.all(holders.map((question) => expectBalanced(cluster, question)));
+    },
+    limitMs,
+  );
+
+  test(
+    'and balanced ones are reset when the kernel forgets them, instead of hanging',
+    async () => {
+      const reports = await holdDuring(() => shell('conntrack -F').then(() => undefined));
+      for (const { opened, errors } of reports) {
+        expect({ opened, errors }).toEqual({ opened: connections, errors: { ECONNRESET: connections } });
+      }
+    },
+    limitMs,
+  );
+});

@@ -1,0 +1,132 @@
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { backends } from '../../../lib/kernel/port.ts';
+import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
+import { serviceChain } from '../../../lib/kube-proxy/kubernetes-service.ts';
+import { Cluster } from '../../support/network/cluster.ts';
+import type { KubeProxyStandIn } from '../../support/network/kube-proxy.ts';
+import { listApiservers, vips } from '../../support/network/layout.ts';
+import { expectAnswers, expectBalanced, startProxies } from './traffic.ts';
+import { type Agent, limitMs, startAgent, vipnat, waitForSync } from '../../support/host/vipnat.ts';
+
+const vipArguments = ['--vip', vips.ipv4];
+const client = { seat: 'outside client', host: vips.ipv4 } as const;
+
+/** A look with its reads takes 50 ms on a quiet machine; kube-proxy itself waits 30 s before it tries again. */
+const oneLookMs = 2000;
+
+describe.each(backends)('our jump into kube-proxy’s chain, with iptables-%s', (backend) => {
+  const tool = toolName('ipv4', backend);
+  let cluster: Cluster;
+  let kubeProxy: KubeProxyStandIn;
+  let agent: Agent;
+
+  beforeEach(async () => {
+    cluster = await Cluster.create();
+    const [proxy] = await startProxies(cluster, ['m1'], backend, ['ipv4']);
+    kubeProxy = proxy as KubeProxyStandIn;
+    agent = await startAgent(cluster, 'm1', vipArguments);
+    expect(agent.log).toContain('service-chain: ');
+  }, limitMs);
+
+  // Also when the set-up failed half-way.
+  afterEach(() => (cluster as Cluster | undefined)?.close(), limitMs);
+
+  const saveNat = () => cluster.namespaces.shell(cluster.namespaceOf('m1'), `${tool}-save -t nat`);
+
+  /** Syncs until it works, as kube-proxy does, but without its 30 s in between; answers how often it failed. */
+  const countFailures = async (attempt: () => Promise<void>): Promise<number> => {
+    for (let failures = 0; failures < 5; failures += 1) {
+      const seen = agent.log.length;
+      const isDone = await attempt().then(
+        () => true,
+        (error: unknown) => {
+          expect(String(error)).toMatch(/exit status [14]/);
+          return false;
+        },
+      );
+      if (isDone) return failures;
+      const failed = performance.now();
+      await agent.waitForLine(/service-chain -> direct to /, seen).catch(() => undefined);
+      expect(performance.now() - failed).toBeLessThan(oneLookMs);
+    }
+    throw new Error(`kube-proxy never got through:\n${agent.log}`);
+  };
+
+  test(
+    'is released when kube-proxy wants the chain gone: its restore fails at most once, and the VIP stays balanced (I11)',
+    async () => {
+      const failures = await countFailures(() => kubeProxy.sync([]));
+      expect(failures).toBeLessThanOrEqual(1);
+      expect(await saveNat()).not.toContain(serviceChain);
+
+      await waitForSync(cluster, 'm1', vipArguments);
+      const [line] = agent.listLines(/service-chain -> direct/);
+      expect(line).toMatch(
+        /direct to 10\.77\.0\.11:6443, 10\.77\.0\.12:6443, 10\.77\.0\.13:6443: kube-proxy wants/,
+      );
+      await expectBalanced(cluster, client);
+    },
+    limitMs,
+  );
+
+  test(
+    'comes back with the endpoints',
+    async () => {
+      await countFailures(() => kubeProxy.sync([]));
+      await kubeProxy.sync();
+      await agent.waitForLine(/direct -> service-chain: /);
+      expect(await saveNat()).toMatch(new RegExp(`-A VIPNAT-\\w{10} .*-j ${serviceChain}`));
+      await expectBalanced(cluster, client);
+    },
+    limitMs,
+  );
+
+  test(
+    'does not keep kube-proxy from cleaning up for its nftables mode, whose endpoints are used then',
+    async () => {
+      const failures = await countFailures(async () => {
+        await kubeProxy.cleanUp();
+        // It ignores that its restore failed, and leaves the chains behind.
+        if (/:KUBE-(?!PROXY-CANARY)/.test(await saveNat())) throw new Error('exit status 1: chains are left');
+      });
+      expect(failures).toBeLessThanOrEqual(1);
+      await kubeProxy.syncNftables();
+
+      await waitForSync(cluster, 'm1', vipArguments);
+      const { stdout } = await vipnat(cluster, 'm1', ['plan', '--json', ...vipArguments]);
+      expect(JSON.parse(stdout)).toMatchObject({
+        kubeProxy: { mode: 'nftables' },
+        vips: [{ way: 'direct' }],
+      });
+      await expectBalanced(cluster, client);
+    },
+    limitMs,
+  );
+
+  test(
+    'leaves no VIP on the frozen chain when kube-proxy’s clean-up failed for it and nobody tries again',
+    async () => {
+      await kubeProxy.cleanUp();
+      await kubeProxy.syncNftables(listApiservers('ipv4').slice(0, 2));
+      await agent.waitForLine(
+        /direct to 10\.77\.0\.11:6443, 10\.77\.0\.12:6443: kube-proxy runs in nftables mode/,
+      );
+      await expectAnswers(cluster, client, ['m1', 'm2'], 60);
+    },
+    limitMs,
+  );
+
+  test(
+    'of an agent that was killed fails kube-proxy until an agent is there again, and no longer',
+    async () => {
+      await agent.stop('SIGKILL');
+      await expect(kubeProxy.sync([])).rejects.toThrow(/exit status [14]/);
+      await expect(kubeProxy.sync([])).rejects.toThrow(/exit status [14]/);
+      agent = await startAgent(cluster, 'm1', vipArguments);
+      await kubeProxy.sync([]);
+      expect(await saveNat()).not.toContain(serviceChain);
+      await expectBalanced(cluster, client);
+    },
+    limitMs,
+  );
+});

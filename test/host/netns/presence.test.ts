@@ -1,0 +1,79 @@
+import { beforeAll, describe, expect, jest, test } from '@jest/globals';
+import { runInNetworkNamespace } from '../../support/network/network-namespace.ts';
+
+// The program waits for a holder that never answers, twice.
+jest.setTimeout(40_000);
+
+interface Outcome {
+  readonly claim: string;
+  readonly found: unknown;
+}
+
+interface Outcomes {
+  readonly before: unknown;
+  readonly during: Outcome;
+  readonly mute: unknown;
+  readonly probing: { readonly found: unknown; readonly health: unknown; readonly api: unknown };
+  readonly gone: unknown;
+  readonly after: Outcome;
+  readonly stranger: Outcome;
+  readonly silent: Outcome;
+  readonly truncated: Outcome;
+  readonly dripping: Outcome;
+  readonly endless: Outcome;
+}
+
+let outcomes: Outcomes;
+beforeAll(async () => {
+  outcomes = (await runInNetworkNamespace(new URL('presence-child.ts', import.meta.url))) as Outcomes;
+});
+
+describe('the agent of a network namespace', () => {
+  test('is not found while there is none', () => {
+    expect(outcomes.before).toBeNull();
+  });
+
+  test('is found with its version, process id and start', () => {
+    expect(outcomes.during.found).toEqual({ version: '1.2.3', pid: 4711, since: '2026-01-01T00:00:00.000Z' });
+  });
+
+  test('keeps a second one from starting, which says who is there', () => {
+    expect(outcomes.during.claim).toBe(
+      'AGENT_ALREADY_RUNNING: an agent is already running in this network namespace: vipnat 1.2.3, pid 4711, since 2026-01-01T00:00:00.000Z. Stop it first.',
+    );
+  });
+
+  test('says how it finds the apiservers, and one that does not probe says nothing', () => {
+    expect(outcomes.probing).toEqual({
+      found: outcomes.during.found,
+      health: [['10.0.0.11:6443', { state: 'dead', reason: 'refused', hanging: 'none' }]],
+      api: {
+        proxyBesideApi: { ipv6: [{ family: 'ipv6', address: 'fd00::12', port: 6443 }] },
+        view: {
+          endpoints: {
+            ipv6: { value: [{ family: 'ipv6', address: 'fd00::11', port: 6443 }], seenIn: 'the API' },
+          },
+          clusterIps: { ipv6: 'fd00:96::1' },
+          affinitySeconds: 60,
+          refused: [],
+          isCurrent: false,
+        },
+      },
+    });
+    expect([outcomes.mute, outcomes.gone]).toEqual([null, null]);
+  });
+
+  test('makes room for the next one when it ends', () => {
+    expect(outcomes.after).toEqual({ claim: 'claimed', found: null });
+  });
+});
+
+describe('something else that holds the name', () => {
+  test.each(['stranger', 'silent', 'truncated', 'dripping', 'endless'] as const)(
+    'is no agent, and the error says how to find it: %s',
+    (holder) => {
+      expect(outcomes[holder].found).toBeNull();
+      expect(outcomes[holder].claim).toContain("does not answer: find it with ss -xlp 'src *vipnat-agent*'");
+    },
+  );
+});

@@ -1,0 +1,62 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { stripVTControlCharacters } from 'node:util';
+import { quoteWords } from '../../../lib/text/shell-words.ts';
+import { Cluster } from '../../support/network/cluster.ts';
+import { vips } from '../../support/network/layout.ts';
+import { startProxies } from './traffic.ts';
+import { limitMs, vipnatCommand } from '../../support/host/vipnat.ts';
+
+let cluster: Cluster;
+
+beforeAll(async () => {
+  cluster = await Cluster.create();
+  await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
+}, limitMs);
+
+afterAll(() => (cluster as Cluster | undefined)?.close(), limitMs);
+
+/** What a command shows on a terminal of so many columns on m1. */
+async function show(columns: number, words: readonly string[], environment: string[] = []): Promise<string> {
+  const command = quoteWords(['env', '-u', 'COLUMNS', 'TERM=xterm', ...environment, ...vipnatCommand(words)]);
+  const script = `stty cols ${columns} rows 50; ${command}`;
+  const onTerminal = ['script', '--quiet', '--command', script, '/dev/null'];
+  const { stdout } = await cluster.namespaces.run(cluster.namespaceOf('m1'), onTerminal);
+  return stdout.replaceAll('\r\n', '\n');
+}
+
+const vipArguments = ['--vip', vips.ipv4];
+const unicode = ['LC_ALL=C.UTF-8'];
+
+test.each([60, 80, 120, 200])(
+  'status, check and doctor fit a terminal of %p columns, in colour',
+  async (columns) => {
+    for (const words of [['status'], ['check'], ['doctor', '--capture', '0s']]) {
+      const text = await show(columns, [...words, ...vipArguments], unicode);
+      // A remedy is to be pasted: its lines are the only ones that stand nine columns in and are not broken.
+      const isProse = (line: string) =>
+        line.length > columns && !/^ {9}(?:#|\S+ -|vipnat |docker |nft )/.test(line);
+      expect(stripVTControlCharacters(text).split('\n').filter(isProse)).toEqual([]);
+      expect(text).toMatch(/\u001b\[3[123]m/);
+    }
+  },
+  limitMs,
+);
+
+test(
+  'a terminal without colours or Unicode gets neither, and plan breaks no command on it',
+  async () => {
+    const plain = await show(60, ['status', ...vipArguments], ['LC_ALL=C', 'NO_COLOR=1']);
+    expect(plain).toMatch(/^10\.77\.0\.50:6443 {3}held by this node - service-chain\n/);
+    expect(plain).toMatch(/^[\n\x20-\x7e]*$/);
+    expect(await show(60, ['status', '--no-color', ...vipArguments], unicode)).not.toContain('\u001b');
+    const isCommand = (line: string) => line.startsWith('iptables');
+    const [narrow, wide] = [
+      await show(60, ['plan', ...vipArguments]),
+      await show(200, ['plan', ...vipArguments]),
+    ];
+    expect(narrow.split('\n').filter(isCommand).length).toBeGreaterThan(5);
+    expect(narrow.split('\n').filter(isCommand)).toEqual(wide.split('\n').filter(isCommand));
+    expect(narrow.split('\n').filter((line) => line.startsWith('#') && line.length > 60)).toEqual([]);
+  },
+  limitMs,
+);

@@ -1,0 +1,110 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { families } from '../../../lib/address/address.ts';
+import { backends } from '../../../lib/kernel/port.ts';
+import { Cluster, seatNames } from '../../support/network/cluster.ts';
+import { clusterIps, masters, outsider, vips } from '../../support/network/layout.ts';
+import { expectAnswers, expectBalanced, startProxies } from './traffic.ts';
+import { type Agent, limitMs, startAgent, vipnat } from '../../support/host/vipnat.ts';
+
+const vipArguments = families.flatMap((family) => ['--vip', vips[family]]);
+const masterNames = masters.map(({ name }) => name);
+
+describe.each(backends)('with kube-proxy in iptables mode on iptables-%s', (backend) => {
+  let cluster: Cluster;
+  let agents: Agent[];
+
+  beforeAll(async () => {
+    cluster = await Cluster.create();
+    await startProxies(cluster, [...masterNames, 'worker'], backend, families);
+    agents = await Promise.all(masterNames.map((name) => startAgent(cluster, name, vipArguments)));
+  }, limitMs);
+
+  // Also when the set-up failed half-way.
+  afterAll(() => (cluster as Cluster | undefined)?.close(), limitMs);
+
+  test.each(masterNames)('the agent on %s joins kube-proxy’s chain for both VIPs', async (name) => {
+    const { exitCode, stdout } = await vipnat(cluster, name, ['check', ...vipArguments]);
+    expect({ exitCode, stdout }).toEqual({
+      exitCode: 0,
+      stdout: [
+        '10.77.0.50:6443 is balanced as it should be (service-chain, 3 apiservers)',
+        '[fd77::50]:6443 is balanced as it should be (service-chain, 3 apiservers)',
+      ].join('\n'),
+    });
+  });
+
+  describe.each(families)('%s', (family) => {
+    const vip = vips[family];
+
+    test.each(seatNames)(
+      'from the %s, no request fails and every apiserver is reached, the one on its own host included',
+      async (seat) => {
+        await expectBalanced(cluster, { seat, host: vip });
+      },
+      limitMs,
+    );
+
+    test(
+      'the VIP holder’s apiserver sees the client’s own address, the others see the holder’s',
+      async () => {
+        const { apiservers, from } = await expectBalanced(cluster, { seat: 'outside client', host: vip });
+        const { m1 = 0, m2 = 0, m3 = 0 } = apiservers;
+        expect(from).toEqual({
+          [outsider.addresses[family]]: m1,
+          [masters[0]?.addresses[family] ?? '']: m2 + m3,
+        });
+      },
+      limitMs,
+    );
+
+    test.each(['pod on a worker', 'pod on a master', 'another master'] as const)(
+      'from the %s, the ClusterIP goes through kube-proxy as ever',
+      async (seat) => {
+        await expectBalanced(cluster, { seat, host: clusterIps[family], port: 443 });
+      },
+      limitMs,
+    );
+  });
+
+  describe('after the VIPs moved to m2', () => {
+    beforeAll(() => cluster.moveVips('m2'), limitMs);
+
+    describe.each(families)('%s', (family) => {
+      test.each(seatNames)(
+        'from the %s, no request fails and every apiserver is reached',
+        async (seat) => {
+          await expectBalanced(cluster, { seat, host: vips[family] });
+        },
+        limitMs,
+      );
+    });
+
+    test(
+      'the new holder’s agent noticed, and wrote nothing for it',
+      async () => {
+        await agents[1]?.waitForLine(/this node holds fd77::50/);
+        expect(agents.map(({ log }) => log).join('')).not.toMatch(/repaired|brought up to date/);
+      },
+      limitMs,
+    );
+  });
+});
+
+describe('without any agent', () => {
+  let cluster: Cluster;
+
+  beforeAll(async () => {
+    cluster = await Cluster.create();
+    await startProxies(cluster, masterNames, 'nft', ['ipv4']);
+  }, limitMs);
+
+  afterAll(() => (cluster as Cluster | undefined)?.close(), limitMs);
+
+  test(
+    'the same requests reach the VIP holder’s apiserver only',
+    async () => {
+      await expectAnswers(cluster, { seat: 'outside client', host: vips.ipv4 }, ['m1']);
+    },
+    limitMs,
+  );
+});

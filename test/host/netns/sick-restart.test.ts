@@ -1,0 +1,58 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { Cluster } from '../../support/network/cluster.ts';
+import { vips } from '../../support/network/layout.ts';
+import { startProxies } from './traffic.ts';
+import { limitMs, sleep, startAgent, vipnat, waitForSync } from '../../support/host/vipnat.ts';
+
+const vipArguments = ['--vip', vips.ipv4];
+const restarts = 8;
+/** A frozen apiserver is out 9.6 s after it froze at the latest (docs/benchmarks.md). */
+const detectionMs = 10_000;
+const lifeMs = 1200;
+
+let cluster: Cluster;
+
+beforeAll(async () => {
+  cluster = await Cluster.create();
+  await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
+}, limitMs);
+
+// Also when the set-up failed half-way.
+afterAll(() => (cluster as Cluster | undefined)?.close(), limitMs);
+
+test(
+  'however often the agent is stopped or killed while an apiserver is frozen, no connection gets to that one',
+  async () => {
+    let agent = await startAgent(cluster, 'm1', vipArguments);
+    cluster.apiserver('m3').freeze();
+    await sleep(detectionMs);
+    await agent.waitForLine(/10\.77\.0\.13:6443 is draining: /);
+
+    const seat = cluster.seat('outside client');
+    const task = { host: vips.ipv4, port: 6443, perSecond: 100, isNamed: true, durationMs: limitMs };
+    const traffic = seat.connectAtRate(task);
+    for (let restart = 0; restart < restarts; restart += 1) {
+      await agent.stop(restart % 2 === 0 ? 'SIGKILL' : 'SIGTERM');
+      agent = await startAgent(cluster, 'm1', vipArguments);
+      expect(agent.log).toContain(
+        'direct to 10.77.0.11:6443, 10.77.0.12:6443: kube-proxy lists 3 apiservers',
+      );
+      await sleep(lifeMs);
+    }
+    await agent.stop();
+    // A process that looks once cannot see that one is frozen; the rules know.
+    expect(await vipnat(cluster, 'm1', ['check', ...vipArguments])).toMatchObject({ exitCode: 0 });
+    seat.settle();
+    const { failures, apiservers } = await traffic;
+    expect(failures).toEqual([]);
+    expect(Object.keys(apiservers).sort()).toEqual(['m1', 'm2']);
+
+    cluster.apiserver('m3').thaw();
+    agent = await startAgent(cluster, 'm1', vipArguments);
+    await agent.waitForLine(/10\.77\.0\.13:6443 is ready /);
+    await agent.waitForLine(/direct -> service-chain: /);
+    await waitForSync(cluster, 'm1', vipArguments);
+    await agent.stop();
+  },
+  2 * limitMs,
+);

@@ -1,0 +1,113 @@
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/globals';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { Cluster } from '../../support/network/cluster.ts';
+import { vips } from '../../support/network/layout.ts';
+import { dumpRules } from '../../support/host/foreign-rules.ts';
+import { Shims } from '../../support/host/shims.ts';
+import { expectAnswers, startProxies } from './traffic.ts';
+import { type Agent, limitMs, sleep, startAgent, waitForSync, waitUntil } from '../../support/host/vipnat.ts';
+
+const vipArguments = ['--vip', vips.ipv4];
+const client = { seat: 'outside client', host: vips.ipv4 } as const;
+const refusal = '-I INPUT -p tcp --dport 6443 -j REJECT --reject-with tcp-reset';
+const silence = '-I INPUT -p tcp --dport 6443 -j DROP';
+
+/** None or all of so many are on one of three apiservers once in ten million times. */
+const connections = 40;
+
+let cluster: Cluster;
+let agent: Agent;
+const shims = new Shims();
+
+beforeAll(async () => {
+  cluster = await Cluster.create();
+  await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
+}, limitMs);
+
+beforeEach(async () => {
+  // Each leaves a file that says how far it has come.
+  const folder = shims.onlyPath;
+  shims.replaceLater('iptables-nft-save', `: >${folder}/reading; sleep 2`);
+  shims.replaceLater(
+    'conntrack',
+    `case "$*" in *SYN_SENT*) ;; *-D*)
+      [ -e ${folder}/failed-once ] || { : >${folder}/failed-once; echo boom >&2; exit 3; }
+      [ -e ${folder}/failed-twice ] || { : >${folder}/failed-twice; echo boom >&2; exit 3; }
+      : >${folder}/deleting; sleep 3 ;; esac`,
+  );
+  agent = await startAgent(cluster, 'm1', vipArguments, { ...process.env, PATH: shims.path });
+  await waitForSync(cluster, 'm1', vipArguments);
+}, limitMs);
+
+afterEach(async () => {
+  await (agent as Agent | undefined)?.stop();
+  shims.clear();
+  await Promise.all(['m2', 'm3'].map((machine) => treat(machine, '-F INPUT')));
+}, limitMs);
+
+// Also when the set-up failed half-way.
+afterAll(async () => {
+  shims.remove();
+  await (cluster as Cluster | undefined)?.close();
+}, limitMs);
+
+const treat = (machine: string, rule: string) =>
+  cluster.namespaces.shell(cluster.namespaceOf(machine), `iptables-nft ${rule}`);
+
+/** Waits until a shim has left this file. */
+const waitForFile = (name: string) =>
+  waitUntil(
+    () => Promise.resolve(existsSync(join(shims.onlyPath, name))),
+    () => `no shim left ${name}:\n${agent.log}`,
+  );
+
+test(
+  'SIGTERM while a look reads slowly lets no dead apiserver in (I8)',
+  async () => {
+    await treat('m3', refusal);
+    await agent.waitForLine(/service-chain -> direct to /);
+    await waitForSync(cluster, 'm1', vipArguments);
+    const rules = await dumpRules(cluster, 'm1');
+    shims.breakNow();
+    await cluster.namespaces.shell(
+      cluster.namespaceOf('m1'),
+      'nft add table ip stranger; nft delete table ip stranger',
+    );
+    await waitForFile('reading');
+    expect(await agent.stop('SIGTERM')).toBe(0);
+    expect(await dumpRules(cluster, 'm1')).toBe(rules);
+    await expectAnswers(cluster, client, ['m1', 'm2']);
+    expect(agent.log.split('\n').at(-2)).toContain('SIGTERM: stopping; the rules stay');
+  },
+  limitMs,
+);
+
+test(
+  'connections that hang are reset although conntrack fails twice, and while it takes 3 s another death is answered',
+  async () => {
+    // An agent begins from the rules, which the test before left without m3.
+    await agent.waitForLine(/(?:-> |6443 )service-chain/);
+    const { report } = await cluster
+      .seat('pod on a worker')
+      .hold({ host: client.host, port: 6443 }, connections, limitMs);
+    shims.link('iptables-nft-save');
+    shims.breakNow();
+    await treat('m3', silence);
+    await waitForFile('deleting');
+    const from = agent.log.length;
+    const refusedAt = performance.now();
+    await treat('m2', refusal);
+    await agent.waitForLine(/direct to 10\.77\.0\.11:6443: /, from);
+    expect(performance.now() - refusedAt).toBeLessThan(2500);
+    expect(agent.log.slice(from)).not.toContain('reset what hung');
+    await agent.waitForLine(/ reset what hung on 10\.77\.0\.13:6443: \d+ conntrack entr/, from);
+    // The clients' next packets: sent again at intervals that double.
+    await sleep(5000);
+    cluster.seat('pod on a worker').settle();
+    const { errors } = await report;
+    expect(Object.keys(errors)).toEqual(['ECONNRESET']);
+    expect(agent.listLines(/wait for the next try/)).toHaveLength(1);
+  },
+  limitMs,
+);

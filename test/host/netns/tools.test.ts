@@ -1,0 +1,246 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
+import { Cluster } from '../../support/network/cluster.ts';
+import { listApiservers, vips } from '../../support/network/layout.ts';
+import { dumpRules } from '../../support/host/foreign-rules.ts';
+import { Shims } from '../../support/host/shims.ts';
+import { expectBalanced, startProxies } from './traffic.ts';
+import {
+  type Agent,
+  limitMs,
+  sleep,
+  startAgent,
+  vipnat,
+  vipnatCommand,
+  waitForSync,
+} from '../../support/host/vipnat.ts';
+
+const vipArguments = ['--vip', vips.ipv4];
+const client = { seat: 'outside client', host: vips.ipv4 } as const;
+const commands: readonly (readonly string[])[] = [
+  ['check', ...vipArguments],
+  ['status', ...vipArguments],
+  ['plan', ...vipArguments],
+  ['run', '--once', ...vipArguments],
+  ['cleanup'],
+];
+
+let cluster: Cluster;
+const shims = new Shims();
+let agent: Agent | null = null;
+
+beforeAll(async () => {
+  cluster = await Cluster.create();
+  await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
+}, limitMs);
+
+afterEach(async () => {
+  await agent?.stop('SIGKILL');
+  agent = null;
+  shims.clear();
+  await vipnat(cluster, 'm1', ['cleanup']);
+}, limitMs);
+
+afterAll(async () => {
+  shims.remove();
+  await (cluster as Cluster | undefined)?.close();
+}, limitMs);
+
+const shell = (script: string) => cluster.namespaces.shell(cluster.namespaceOf('m1'), script);
+const runIn = (wrapper: readonly string[], args: readonly string[]) =>
+  cluster.namespaces.run(cluster.namespaceOf('m1'), [...wrapper, ...vipnatCommand(args)]);
+
+/** The command fails with one line for people, prints nothing else, and changes no rule. */
+async function expectOneLine(
+  wrapper: readonly string[],
+  args: readonly string[],
+  line: RegExp,
+): Promise<void> {
+  const before = await dumpRules(cluster, 'm1');
+  const { exitCode, stdout, stderr } = await runIn(wrapper, args);
+  expect({ args, exitCode, stdout }).toEqual({ args, exitCode: 1, stdout: '' });
+  expect(stderr.split('\n')).toHaveLength(1);
+  expect(stderr).toMatch(line);
+  expect(await dumpRules(cluster, 'm1')).toBe(before);
+}
+
+describe('a command on a bad night says so in one line, exits with 1 and writes nothing', () => {
+  test.each(commands)(
+    'when the tool that reads fails: %s',
+    async (...args) => {
+      shims.replace('iptables-nft-save', 'echo "iptables-nft-save: boom" >&2; exit 3');
+      const line = /^vipnat: \[TOOL_FAILED\] .*iptables-nft-save failed with exit status 3: boom/;
+      await expectOneLine(['env', `PATH=${shims.path}`], args, line);
+    },
+    limitMs,
+  );
+
+  test.each(commands)(
+    'when the tool that reads prints what is no ruleset: %s',
+    async (...args) => {
+      shims.replace('iptables-nft-save', `printf '*nat\\n:PREROUTING ACCEPT [0:0]\\n%%&$ what?\\n'`);
+      await expectOneLine(['env', `PATH=${shims.path}`], args, /^vipnat: \[[A-Z_]+\] .*iptables-nft-save.*$/);
+    },
+    limitMs,
+  );
+
+  test(
+    'when the tool that reads is cut off in the middle',
+    async () => {
+      shims.replaceLater('iptables-nft-save', '"$TOOL" | head -c 700; exit 0');
+      shims.breakNow();
+      const line = /^vipnat: \[[A-Z_]+\] iptables-nft-save printed no whole set of rules: /;
+      await expectOneLine(['env', `PATH=${shims.path}`], ['run', '--once', ...vipArguments], line);
+    },
+    limitMs,
+  );
+
+  test(
+    'when the tool that reads hangs',
+    async () => {
+      shims.replace('iptables-nft-save', 'exec sleep 60');
+      const line = /^vipnat: \[[A-Z_]+\] iptables-nft-save had not ended after 10 s and was killed$/;
+      await expectOneLine(['env', `PATH=${shims.path}`], ['run', '--once', ...vipArguments], line);
+    },
+    limitMs,
+  );
+
+  test(
+    'when the tool that writes refuses',
+    async () => {
+      shims.replace('iptables-nft-restore', 'echo "iptables-nft-restore: line 2 failed" >&2; exit 1');
+      const line = /^vipnat: \[[A-Z_]+\] iptables-nft-restore failed with exit status 1: line 2 failed$/;
+      await expectOneLine(['env', `PATH=${shims.path}`], ['run', '--once', ...vipArguments], line);
+    },
+    limitMs,
+  );
+
+  test.each(commands)(
+    'when there is no iptables: %s',
+    async (...args) => {
+      const line =
+        /^vipnat: \[TOOL_MISSING\] .*iptables-nft-save is not in PATH: install the package iptables /;
+      await expectOneLine(['env', `PATH=${shims.onlyPath}`], args, line);
+    },
+    limitMs,
+  );
+
+  test.each(commands)(
+    'when it may not touch the firewall: %s',
+    async (...args) => {
+      const wrapper = [
+        'setpriv',
+        '--no-new-privs',
+        '--bounding-set',
+        '-net_admin',
+        '--inh-caps',
+        '-net_admin',
+      ];
+      await expectOneLine(
+        wrapper,
+        args,
+        /^vipnat: \[TOOL_NOT_PERMITTED\] .* is not permitted .*CAP_NET_ADMIN/,
+      );
+    },
+    limitMs,
+  );
+
+  test.each(commands)(
+    'when nft wrote rules into a table of iptables that iptables cannot show: %s',
+    async (...args) => {
+      await shell('nft add rule ip nat PREROUTING numgen random mod 2 0 counter');
+      try {
+        await expectOneLine(
+          [],
+          args,
+          /^vipnat: \[TABLE_INCOMPATIBLE\] .*iptables-nft-save cannot show the table nat: find the rule with `nft list table ip nat`/,
+        );
+      } finally {
+        const listing = await shell('nft --handle list chain ip nat PREROUTING');
+        const handle = /numgen .*# handle (\d+)/.exec(listing)?.[1] ?? '';
+        await shell(`nft delete rule ip nat PREROUTING handle ${handle}`);
+      }
+    },
+    limitMs,
+  );
+});
+
+test.each(commands)(
+  'a PATH without the folders for administrators, as cron has it, is enough: %s',
+  async (...args) => {
+    const { exitCode, stderr } = await runIn(['env', 'PATH=/usr/local/bin:/usr/bin:/bin'], args);
+    expect({ exitCode, stderr }).toEqual({
+      exitCode: ['check', 'status'].includes(args[0] ?? '') ? 2 : 0,
+      stderr: expect.not.stringContaining('not in PATH'),
+    });
+  },
+  limitMs,
+);
+
+test(
+  'an agent whose tool starts to fail keeps the last good rules, says so once, and repairs when it works again',
+  async () => {
+    shims.replaceLater('iptables-nft-save', 'echo "boom" >&2; exit 1');
+    const environment = { ...process.env, PATH: shims.path };
+    agent = await startAgent(cluster, 'm1', vipArguments, environment);
+    shims.breakNow();
+    await shell('iptables-nft -t nat -F VIPNAT');
+    await agent.waitForLine(
+      /error \[TOOL_FAILED\] iptables-nft-save failed with exit status 1: boom \(the last good rules stay/,
+    );
+    // Several tries, each of them twice as late as the one before.
+    await sleep(1500);
+    expect(agent.listLines(/ error /)).toHaveLength(1);
+    expect(agent.listLines(/repaired/)).toHaveLength(0);
+
+    shims.repair();
+    await agent.waitForLine(/works again after /);
+    await agent.waitForLine(/repaired: VIPNAT lacks /);
+    await waitForSync(cluster, 'm1', vipArguments);
+    await expectBalanced(cluster, client);
+  },
+  limitMs,
+);
+
+test(
+  'an agent that cannot read a table any more keeps balancing, and goes on once it can',
+  async () => {
+    agent = await startAgent(cluster, 'm1', vipArguments);
+    await shell('nft add rule ip nat PREROUTING numgen random mod 2 0 counter');
+    await agent.waitForLine(/error .*table nat/);
+    await expectBalanced(cluster, client);
+    expect(agent.listLines(/ error /)).toHaveLength(1);
+    const listing = await shell('nft --handle list chain ip nat PREROUTING');
+    await shell(
+      `nft delete rule ip nat PREROUTING handle ${/numgen .*# handle (\d+)/.exec(listing)?.[1] ?? ''}`,
+    );
+    await agent.waitForLine(/works again after /);
+    expect(await vipnat(cluster, 'm1', ['check', ...vipArguments])).toMatchObject({ exitCode: 0 });
+  },
+  limitMs,
+);
+
+test(
+  'a stranger who holds the xtables lock for 3 s delays iptables-legacy, and nothing else happens',
+  async () => {
+    await startProxies(cluster, ['m2'], 'legacy', ['ipv4']);
+    const [command, ...rest] = vipnatCommand(['run', '--once', ...vipArguments]);
+    // A /run of its own: the lock's file is one for all namespaces.
+    const script = `
+      mount -t tmpfs tmpfs /run
+      flock /run/xtables.lock sleep 3 &
+      sleep 0.2
+      exec "$0" "$@"`;
+    const started = performance.now();
+    const result = await cluster.namespaces.run(cluster.namespaceOf('m2'), [
+      ...['unshare', '--mount', 'sh', '-e', '-c', script, command ?? '', ...rest],
+    ]);
+    expect(performance.now() - started).toBeGreaterThan(2500);
+    const count = listApiservers('ipv4').length;
+    expect(result).toMatchObject({
+      exitCode: 0,
+      stderr: `10.77.0.50:6443 is balanced as it should be (service-chain, ${count} apiservers)`,
+    });
+    expect(await vipnat(cluster, 'm2', ['check', ...vipArguments])).toMatchObject({ exitCode: 0 });
+  },
+  limitMs,
+);

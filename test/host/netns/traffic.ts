@@ -1,0 +1,54 @@
+import { expect } from '@jest/globals';
+import type { Family } from '../../../lib/address/address.ts';
+import type { Backend } from '../../../lib/kernel/port.ts';
+import { type Cluster, type SeatName } from '../../support/network/cluster.ts';
+import { KubeProxyStandIn } from '../../support/network/kube-proxy.ts';
+import { masters } from '../../support/network/layout.ts';
+import type { RequestReport } from '../../support/network/seat.ts';
+
+/** All apiservers, as they call themselves. */
+const everyApiserver = masters.map(({ name }) => name);
+
+/** Somebody who asks, and whom. */
+export interface Question {
+  readonly seat: SeatName;
+  readonly host: string;
+  readonly port?: number;
+}
+
+/** With a fair choice of three, 60 requests miss one apiserver once in 10 billion times. */
+const enoughRequests = 60;
+
+/** Requests from one place succeed without exception and reach all three apiservers. */
+export async function expectBalanced(cluster: Cluster, question: Question): Promise<RequestReport> {
+  return expectAnswers(cluster, question, everyApiserver, enoughRequests);
+}
+
+/** Requests from one place succeed without exception and reach exactly these apiservers. */
+export async function expectAnswers(
+  cluster: Cluster,
+  { seat, host, port = 6443 }: Question,
+  apiservers: readonly string[],
+  count = 30,
+): Promise<RequestReport> {
+  const report = await cluster.seat(seat).request(host, port, count);
+  const seen = { seat, host, errors: report.errors, apiservers: Object.keys(report.apiservers).sort() };
+  expect(seen).toEqual({ seat, host, errors: {}, apiservers });
+  return report;
+}
+
+/** Stand-ins for kube-proxy on these machines, in iptables mode and synced. */
+export async function startProxies(
+  cluster: Cluster,
+  machines: readonly string[],
+  backend: Backend,
+  families: readonly Family[],
+): Promise<KubeProxyStandIn[]> {
+  const proxies = machines.flatMap((machine) =>
+    families.map(
+      (family) => new KubeProxyStandIn(cluster.namespaces, cluster.namespaceOf(machine), backend, family),
+    ),
+  );
+  await Promise.all(proxies.map((proxy) => proxy.sync()));
+  return proxies;
+}

@@ -1,0 +1,163 @@
+import { afterAll, afterEach, beforeEach, expect, test } from '@jest/globals';
+import { Cluster } from '../../support/network/cluster.ts';
+import { vips } from '../../support/network/layout.ts';
+import { Shims } from '../../support/host/shims.ts';
+import { expectBalanced, startProxies } from './traffic.ts';
+import { type Agent, limitMs, startAgent, vipnat, vipnatCommand } from '../../support/host/vipnat.ts';
+
+const vipArguments = ['--vip', vips.ipv4];
+const client = { seat: 'outside client', host: vips.ipv4 } as const;
+
+let cluster: Cluster;
+let agent: Agent | null = null;
+const shims = new Shims();
+
+beforeEach(async () => {
+  cluster = await Cluster.create();
+}, limitMs);
+
+afterEach(async () => {
+  await agent?.stop('SIGKILL');
+  agent = null;
+  shims.clear();
+  await (cluster as Cluster | undefined)?.close();
+}, limitMs);
+
+afterAll(() => {
+  shims.remove();
+});
+
+const shell = (script: string) => cluster.namespaces.shell(cluster.namespaceOf('m1'), script);
+const command = (...args: readonly string[]) => vipnat(cluster, 'm1', args);
+
+test.each(['nft', 'legacy'] as const)(
+  'a comment with line breaks that look like rules is read past, and stays: %s',
+  async (backend) => {
+    await startProxies(cluster, ['m1'], backend, ['ipv4']);
+    const comment = 'one\n-A PREROUTING -j VIPNAT\nCOMMIT\n*nat\n"two" \\';
+    const add = (chain: string) =>
+      shell(`iptables-${backend} -t nat -I ${chain} -m comment --comment '${comment}' -j RETURN`);
+    await add('POSTROUTING');
+    expect(await command('run', '--once', ...vipArguments)).toMatchObject({ exitCode: 0 });
+    await add('KUBE-POSTROUTING');
+    expect(await command('check', ...vipArguments)).toMatchObject({ exitCode: 0 });
+    await expectBalanced(cluster, client);
+    expect(await command('cleanup')).toMatchObject({ exitCode: 0 });
+    const left = await shell(`iptables-${backend}-save -t nat`);
+    expect(left.match(/^"two"|^\\"two\\" \\\\" -j RETURN$/gm)).toHaveLength(2);
+    expect(left.replaceAll('-A PREROUTING -j VIPNAT', '')).not.toContain('VIPNAT');
+  },
+  limitMs,
+);
+
+const environment = () => ({ PATH: shims.path });
+const withShims = (...args: readonly string[]) => vipnat(cluster, 'm1', args, environment());
+const runs = (): (readonly string[])[] => [
+  ['run', '--once', ...vipArguments],
+  ['check', ...vipArguments],
+  ['plan', ...vipArguments],
+];
+
+test.each(['nft', 'legacy'] as const)(
+  'an IPv6 raw rule whose match this iptables lacks matters to nobody: %s',
+  async (backend) => {
+    await startProxies(cluster, ['m1'], backend, ['ipv4']);
+    await shell(`ip6tables-${backend} -t raw -A PREROUTING -m u32 --u32 0=0`);
+    shims.loseMatch(`ip6tables-${backend}-save`, 'u32');
+    for (const args of [...runs(), ['cleanup']]) {
+      expect(await withShims(...args)).toMatchObject({
+        exitCode: 0,
+        stderr: expect.not.stringContaining('not read'),
+      });
+    }
+  },
+  limitMs,
+);
+
+test(
+  'an unreadable table of a family without VIP is one warning, in the log and on every screen, and no more',
+  async () => {
+    await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
+    await shell('ip6tables-nft -t nat -A PREROUTING -m u32 --u32 0=0; ip6tables-nft -t nat -N VIPNAT');
+    shims.loseMatch('ip6tables-nft-save', 'u32');
+    const warning =
+      /\[TOOL_FAILED\] not read: nat of ip6tables-nft \(.*\)\. What vipnat wrote there before is neither/;
+    agent = await startAgent(cluster, 'm1', vipArguments, { ...process.env, ...environment() });
+    await shell('iptables-nft -t nat -F VIPNAT');
+    await agent.waitForLine(/repaired: /);
+    expect(agent.listLines(/not read: /)).toHaveLength(1);
+    await expectBalanced(cluster, client);
+    expect((await withShims('check', ...vipArguments)).stdout).toMatch(warning);
+    expect((await withShims('plan', ...vipArguments)).stderr).toMatch(warning);
+    expect((await withShims('status', ...vipArguments)).stdout).toMatch(warning);
+    expect(
+      JSON.parse((await withShims('doctor', '--json', '--capture', '0s', ...vipArguments)).stdout),
+    ).toMatchObject({
+      checks: expect.arrayContaining([expect.objectContaining({ code: 'rules-unread', level: 'warn' })]),
+    });
+    shims.clear();
+    await shell('iptables-nft -t nat -F VIPNAT');
+    await agent.waitForLine(/all rules can be read again/);
+    await agent.waitForLine(/surplus|removed|repaired: .*VIPNAT/);
+  },
+  limitMs,
+);
+
+const noNfTables =
+  'echo "$0 v1.8.9 (nf_tables): Could not fetch rule set generation id: Invalid argument" >&2; exit 4';
+
+test.each(['auto', 'legacy'])(
+  'a kernel without nf_tables is balanced by iptables-legacy where kube-proxy is: --iptables %s',
+  async (iptables) => {
+    await startProxies(cluster, ['m1'], 'legacy', ['ipv4']);
+    for (const tool of ['iptables-nft-save', 'ip6tables-nft-save']) shims.replace(tool, noNfTables);
+    shims.replace('nft', 'echo "cache initialization failed: Invalid argument" >&2; exit 1');
+    const args = [...vipArguments, '--iptables', iptables];
+    expect(await withShims('run', '--once', ...args)).toMatchObject({
+      exitCode: 0,
+      stderr: expect.stringMatching(
+        /\[NF_TABLES_MISSING\] not read: iptables-nft, ip6tables-nft, .*\n.*\(service-chain/,
+      ),
+    });
+    await expectBalanced(cluster, client);
+    const check = await withShims('check', ...args);
+    expect(check).toMatchObject({ exitCode: 0, stderr: '' });
+    expect(check.stdout).toContain('no rules are there');
+    expect((await withShims('cleanup')).stderr).toContain('removed (nat, iptables-legacy)');
+    expect(await shell('iptables-legacy-save')).not.toContain('VIPNAT');
+  },
+  limitMs,
+);
+
+test(
+  'legacy tables on a host without the legacy tools are left alone, and told',
+  async () => {
+    await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
+    await shell('iptables-legacy -t nat -N VIPNAT');
+    for (const tool of [
+      ...['iptables-nft-save', 'iptables-nft-restore', 'ip6tables-nft-save', 'ip6tables-nft-restore'],
+      ...['nft', 'conntrack', 'inotifywait'],
+    ])
+      shims.link(tool);
+    const run = (...args: readonly string[]) =>
+      cluster.namespaces.run(cluster.namespaceOf('m1'), [
+        ...['env', `PATH=${shims.onlyPath}`],
+        ...vipnatCommand(args),
+      ]);
+    const warning = /\[TOOL_MISSING\] not read: iptables-legacy \(iptables-legacy-save is not in PATH/;
+    const once = await run('run', '--once', ...vipArguments);
+    expect(once.exitCode).toBe(0);
+    expect(once.stderr).toMatch(warning);
+    await expectBalanced(cluster, client);
+    const cleanup = await run('cleanup');
+    expect(cleanup.exitCode).toBe(1);
+    expect(cleanup.stderr).toMatch(/^removed \(nat, iptables-nft\)/m);
+    expect(cleanup.stderr).toMatch(warning);
+    expect(await shell('iptables-nft-save')).not.toContain('VIPNAT');
+    expect(await command('cleanup')).toMatchObject({
+      exitCode: 0,
+      stderr: 'removed (nat, iptables-legacy): 1 chain, 0 hooks',
+    });
+  },
+  limitMs,
+);

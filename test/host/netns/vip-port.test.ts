@@ -1,0 +1,62 @@
+import { afterAll, beforeAll, describe, test } from '@jest/globals';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type Family } from '../../../lib/address/address.ts';
+import { formatEndpoint } from '../../../lib/address/endpoint.ts';
+import { Cluster } from '../../support/network/cluster.ts';
+import { listApiservers, vips } from '../../support/network/layout.ts';
+import { locateDisk } from '../../support/network/namespaces.ts';
+import { limitMs, startAgent, waitUntil } from '../../support/host/vipnat.ts';
+
+interface Case {
+  readonly vip: string;
+  /** Where the program listens that is to answer. */
+  readonly host: string;
+  readonly closedSwitch: string;
+}
+
+const cases: readonly [Family, Case][] = [
+  ['ipv4', { vip: `${vips.ipv4}:443`, host: '::', closedSwitch: 'net.ipv4.ip_forward' }],
+  ['ipv6', { vip: `[${vips.ipv6}]:443`, host: vips.ipv6, closedSwitch: 'net.ipv6.conf.all.forwarding' }],
+];
+
+describe.each(cases)(
+  'a master that may not forward, with a VIP at a port where its apiserver is not (%s)',
+  (family, { vip, host, closedSwitch }) => {
+    let cluster: Cluster;
+
+    beforeAll(async () => {
+      cluster = await Cluster.create();
+    }, limitMs);
+
+    // Also when the set-up failed half-way.
+    afterAll(() => (cluster as Cluster | undefined)?.close(), limitMs);
+
+    test(
+      'tells keepalived to go, until a program listens on that port',
+      async () => {
+        const machine = cluster.namespaceOf('m1');
+        const file = join(locateDisk(machine), 'run/keepalived/serving');
+        const waitForWord = (word: string) =>
+          waitUntil(
+            () => Promise.resolve(existsSync(file) && readFileSync(file, 'utf8') === word),
+            () => `keepalived was not told ${word}`,
+          );
+        await cluster.namespaces.shell(machine, `sysctl -qw ${closedSwitch}=0`);
+        const endpoints = listApiservers(family).map(formatEndpoint).join(',');
+        await startAgent(cluster, 'm1', ['--vip', vip, '--endpoints', endpoints, '--sysctls', 'check']);
+        await waitForWord('1\n');
+        const listen = `require('node:net').createServer().listen(443, '${host}', () => console.log('listens'))`;
+        const program = cluster.namespaces.start(machine, [process.execPath, '-e', listen], process.env);
+        await new Promise((resolve) => program.stdout?.once('data', resolve));
+        await cluster.namespaces.shell(machine, 'ip addr add 10.77.0.222/32 dev eth0');
+        await waitForWord('0\n');
+        program.kill();
+        await new Promise((resolve) => program.once('exit', resolve));
+        await cluster.namespaces.shell(machine, 'ip addr del 10.77.0.222/32 dev eth0');
+        await waitForWord('1\n');
+      },
+      limitMs,
+    );
+  },
+);

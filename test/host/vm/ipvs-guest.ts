@@ -1,0 +1,105 @@
+/**
+ * Runs in a machine whose kernel has IPVS: programs what a real kube-proxy 1.36.3 in ipvs mode left on a master, with
+ * three apiservers on addresses of this machine, and lets vipnat balance a VIP through its virtual server.
+ */
+import { execFileSync, spawn, spawnSync, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import type { CommandReport, GuestReport } from './cluster-ip.test.ts';
+
+const folder = process.env['GUEST_FOLDER'] ?? '';
+const fromHere = (path: string) => fileURLToPath(new URL(path, import.meta.url));
+const captures = fromHere('../../support/fixtures/captures/');
+const product = fromHere('../../../dist/vipnat.js');
+const vip = '10.77.0.50';
+
+programKubeProxy();
+await startApiservers();
+const before = vipnat('check');
+const once_ = vipnat('run', '--once');
+const inSync = vipnat('check');
+const plan = JSON.parse(vipnat('plan', '--json').stdout) as GuestReport['plan'];
+const balanced = await request(60);
+const agent = spawn(process.execPath, [product, 'run', '--vip', vip]);
+let log = '';
+agent.stderr.setEncoding('utf8').on('data', (text: string) => (log += text));
+await until(() => log.includes('cluster-ip'));
+execFileSync('ipvsadm', ['-d', '-t', '10.96.0.1:443', '-r', '10.77.0.12:6443']);
+const withoutOne = await request(30);
+execFileSync('ipvsadm', ['-D', '-t', '10.96.0.1:443']);
+await until(() => log.includes('cluster-ip -> direct'));
+const withoutServer = await request(30);
+agent.kill('SIGTERM');
+await once(agent, 'exit');
+const cleanup = vipnat('cleanup');
+const report: GuestReport = {
+  ...{ before, once: once_, inSync, cleanup },
+  ...{ plan, balanced, withoutOne, withoutServer, log },
+  left: execFileSync('iptables-legacy-save', { encoding: 'utf8' }).match(/vipnat/gi)?.length ?? 0,
+};
+writeFileSync(`${folder}/report.json`, JSON.stringify(report));
+process.exit(0);
+
+function programKubeProxy(): void {
+  const read = (name: string) => readFileSync(`${captures}${name}`, 'utf8');
+  execFileSync('sh', [
+    '-ec',
+    `
+    ip link set lo up
+    ip link add kube-ipvs0 type dummy
+    for address in 10.77.0.11 10.77.0.12 10.77.0.13 ${vip}; do ip addr add $address/32 dev lo; done
+    for address in 10.96.0.1 10.96.7.7; do ip addr add $address/32 dev kube-ipvs0; done
+    echo 1 > /proc/sys/net/ipv4/vs/conntrack
+  `,
+  ]);
+  execFileSync('ipset', ['restore'], { input: read('ipset-save.ipvs-three-endpoints.txt') });
+  execFileSync('iptables-legacy-restore', { input: read('iptables-legacy-save.ipvs-three-endpoints.txt') });
+  execFileSync('ipvsadm', ['-R'], { input: read('ipvsadm-save.three-endpoints.txt') });
+}
+
+async function startApiservers(): Promise<void> {
+  const [certificate, key] = ['/run/tls.crt', '/run/tls.key'];
+  execFileSync(
+    'openssl',
+    [
+      ...['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'],
+      ...['-subj', '/CN=kubernetes', '-days', '2', '-out', certificate, '-keyout', key],
+    ],
+    { stdio: 'ignore' },
+  );
+  for (const [name, address] of [
+    ['m1', '10.77.0.11'],
+    ['m2', '10.77.0.12'],
+    ['m3', '10.77.0.13'],
+  ] as const) {
+    const program = fromHere('../../support/network/apiserver.ts');
+    const child: ChildProcess = spawn(process.execPath, [program, name, '6443', certificate, key, address]);
+    if (child.stdout !== null) await once(child.stdout, 'data');
+  }
+}
+
+function vipnat(command: string, ...words: string[]): CommandReport {
+  const options = command === 'cleanup' ? [] : ['--vip', vip];
+  const { status, stdout, stderr } = spawnSync(process.execPath, [product, command, ...options, ...words], {
+    encoding: 'utf8',
+  });
+  process.stdout.write(`vipnat ${command}: ${String(status)}\n${stdout}${stderr}`);
+  return { status: status ?? -1, stdout, stderr };
+}
+
+async function request(count: number): Promise<GuestReport['balanced']> {
+  const seat = spawn(process.execPath, [fromHere('../../support/network/seat-program.ts')], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  seat.stdin.end(`${JSON.stringify({ kind: 'requests', host: vip, port: 6443, count, concurrency: 4 })}\n`);
+  const [line] = (await once(createInterface({ input: seat.stdout }), 'line')) as [string];
+  return JSON.parse(line) as GuestReport['balanced'];
+}
+
+async function until(isTrue: () => boolean): Promise<void> {
+  for (let attempt = 0; attempt < 300 && !isTrue(); attempt += 1) {
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+}

@@ -1,0 +1,127 @@
+import type { Walk } from '../../support/chaos/engine/walk.ts';
+
+/** A fault in vipnat itself, and a walk that must bring it to light. */
+export interface Mutation {
+  /** What such a vipnat does. */
+  readonly name: string;
+  /** The source file and its text that is replaced, which is there exactly once. */
+  readonly file: string;
+  readonly from: string;
+  readonly to: string;
+  /** Empty where the first rules that it writes are wrong. */
+  readonly walk: Walk;
+  /** What the world must complain of then, and not of something else: that would be chance. */
+  readonly complaint: RegExp;
+}
+
+const damageEverything: Walk = Array.from({ length: 8 }, (_, index) => ({
+  ...{ fault: 'damage a rule', host: 'm1', family: 'ipv4', damage: 'edit', index },
+}));
+
+/** Broken vipnats, each in one place; those that differ most from one another come first. */
+export const mutations: readonly Mutation[] = [
+  {
+    name: 'forgets OUTPUT',
+    file: 'lib/netfilter/iptables/render.ts',
+    from: "hooks: ['PREROUTING', 'OUTPUT'],",
+    to: "hooks: ['PREROUTING'],",
+    walk: [],
+    complaint: /^VIP holder's host to \S+: none of/m,
+  },
+  {
+    name: 'appends its hooks instead of inserting them',
+    file: 'lib/netfilter/iptables/change.ts',
+    from: 'return `-I ${change.chain} ${change.rule}`;',
+    to: 'return `-A ${change.chain} ${change.rule}`;',
+    walk: [],
+    complaint: /^outside client to \S+: \d+ of \d+ connections failed/m,
+  },
+  {
+    name: 'deletes hooks by their number',
+    file: 'lib/netfilter/iptables/change.ts',
+    from: 'return `-D ${change.chain} ${change.rule}`;',
+    to: 'return `-D ${change.chain} 1`;',
+    walk: [{ fault: 'strange hook', host: 'm1', family: 'ipv4', hook: 0, chain: 'PREROUTING' }],
+    complaint: /^m1: foreign rules are (?:missing|new): \S+ \*nat (?:PREROUTING|OUTPUT|POSTROUTING) /m,
+  },
+  {
+    name: "never lets kube-proxy's chain go",
+    file: 'agent/decide/decide.ts',
+    from: '  if (unwanted !== null) {',
+    to: "  if (unwanted !== null && facts.mode !== 'auto') {",
+    walk: [{ fault: 'kube-proxy syncs', host: 'm2', list: [] }],
+    complaint: /^m2: kube-proxy cannot restore its rules/m,
+  },
+  {
+    name: 'renames what it has not flushed to the disk',
+    file: 'lib/files/replace-file.ts',
+    from: '    await file.sync();\n',
+    to: '',
+    walk: [{ fault: 'API lists', list: ['m1', 'm2'] }],
+    complaint: / became the state and was not flushed$/m,
+  },
+  {
+    name: 'restores whole tables',
+    file: 'lib/kernel/real/iptables.ts',
+    from: "arguments: ['--noflush', '-w', '5'], input",
+    to: "arguments: ['-w', '5'], input",
+    walk: [],
+    complaint: /^m1: foreign rules are missing: \S+ \*\w+ KUBE-/m,
+  },
+  {
+    name: 'does not masquerade',
+    file: 'lib/netfilter/iptables/render.ts',
+    from: "balances.filter(({ masquerade }) => masquerade === 'own')",
+    to: "balances.filter(({ masquerade }) => masquerade === 'none')",
+    walk: [],
+    complaint: /^outside client to \S+: \d+ of \d+ connections failed/m,
+  },
+  {
+    name: 'believes every rule that has the right comment',
+    file: 'lib/netfilter/rules/compare-chain.ts',
+    from: 'language.hasSameMeaning(text, printed) ||',
+    to: 'language.readComment(printed) === id ||',
+    walk: damageEverything,
+    complaint: /^outside client to \S+: (?:none of|\d+ of \d+ connections failed)/m,
+  },
+  {
+    name: 'keeps dead apiservers',
+    file: 'agent/health/usable.ts',
+    from: "health.get(formatEndpoint(endpoint))?.state ?? 'ready';",
+    to: "health.get(formatEndpoint(endpoint))?.state === 'draining' ? 'draining' : 'ready';",
+    walk: [{ fault: 'apiserver', name: 'm3', condition: 'dead' }],
+    complaint: /^outside client to \S+: \d+ of \d+ connections failed: ECONNREFUSED/m,
+  },
+  {
+    name: 'takes draining apiservers for ready',
+    file: 'agent/health/usable.ts',
+    from: "health.get(formatEndpoint(endpoint))?.state ?? 'ready';",
+    to: "health.get(formatEndpoint(endpoint))?.state === 'dead' ? 'dead' : 'ready';",
+    walk: [{ fault: 'apiserver', name: 'm3', condition: 'failing' }],
+    complaint: /^outside client to \S+: went to m3, which is not usable/m,
+  },
+  {
+    name: 'cleans up all but FORWARD',
+    file: 'lib/netfilter/iptables/diff-table.ts',
+    from: '.filter(([name]) => !isOwnChain(name) && !hooked.has(name))',
+    to: ".filter(([name]) => !isOwnChain(name) && !hooked.has(name) && name !== 'FORWARD')",
+    walk: [],
+    complaint: /^m1: cleanup has left rules:[^]* FORWARD /m,
+  },
+  {
+    name: 'does not look when rules change',
+    file: 'agent/reconcile/loop.ts',
+    from: '      this.#turns.settle(trigger);\n',
+    to: '      void trigger;\n',
+    walk: [{ fault: 'flush table', host: 'm1', table: 'nat' }],
+    complaint: /^m1: check exits with 2/m,
+  },
+  {
+    name: 'forgets IPv6',
+    file: 'config/load.ts',
+    from: 'vips: vip,',
+    to: "vips: vip.filter(({ family }) => family === 'ipv4'),",
+    walk: [],
+    complaint: /^outside client to fd77::50: none of/m,
+  },
+];

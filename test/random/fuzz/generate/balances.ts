@@ -1,0 +1,26 @@
+import { type Family } from '../../../../lib/address/address.ts';
+import { type Endpoint, sortEndpoints } from '../../../../lib/address/endpoint.ts';
+import { type TableBalance } from '../../../../lib/netfilter/nftables/render.ts';
+import { toEndpoint } from '../../../support/fakes/endpoints.ts';
+import { type Random } from '../engine/random.ts';
+
+/** Any endpoint of a family. */
+export function makeEndpoint(random: Random, family: Family): Endpoint {
+  const port = 1 + random.below(65_535);
+  if (family === 'ipv4')
+    return toEndpoint(`10.${random.below(256)}.${random.below(256)}.${random.below(256)}:${port}`);
+  const groups = Array.from({ length: 7 }, () =>
+    random.chance(40) ? '0' : random.below(65_536).toString(16),
+  );
+  return toEndpoint(`[fd00:${groups.join(':')}]:${port}`);
+}
+
+/** Up to three VIPs, each over up to five backends. */
+export function makeTableBalances(random: Random, family: Family): TableBalance[] {
+  const vips = sortEndpoints(random.list(3, () => makeEndpoint(random, family)));
+  return vips.map((vip) => {
+    const backends = sortEndpoints(random.list(5, () => makeEndpoint(random, family)));
+    const affinitySeconds = random.chance(40) && backends.length > 0 ? 1 + random.below(86_400) : null;
+    return { vip, backends, affinitySeconds, masquerade: 'own' };
+  });
+}

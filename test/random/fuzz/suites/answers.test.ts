@@ -1,0 +1,217 @@
+import { jest, test } from '@jest/globals';
+import { isDeepStrictEqual } from 'node:util';
+import { VipnatError } from '../../../../lib/text/errors.ts';
+import { parseAddress } from '../../../../lib/address/address.ts';
+import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
+import { NonsenseError, VersionGoneError } from '../../../../lib/kubernetes/errors.ts';
+import { LineReader } from '../../../../lib/kubernetes/line-reader.ts';
+import { describeStatus } from '../../../../lib/kubernetes/request.ts';
+import { applyEvent, endpointSlices, readListing, services } from '../../../../lib/kubernetes/resources.ts';
+import { toApiView } from '../../../../agent/api/view.ts';
+import { formatEndpointFile, parseEndpointFile } from '../../../../agent/endpoints/endpoint-file.ts';
+import { judge } from '../../../../agent/health/probe-connections.ts';
+import { readAgentActivityAnswer } from '../../../../agent/http/agent-activity.ts';
+import { readAgentApiAnswer } from '../../../../agent/http/agent-api.ts';
+import { readAgentHealthAnswer } from '../../../../agent/http/agent-health.ts';
+import { isOptionName } from '../../../../config/options.ts';
+import { readAgentSettings } from '../../../../config/agent-settings.ts';
+import { readAgentOptionsAnswer } from '../../../../agent/http/agent-options.ts';
+import { readAgentInfo } from '../../../../agent/http/presence.ts';
+import { eventLines, listings, agentAnswers } from '../generate/api.ts';
+import { makeEndpoint } from '../generate/balances.ts';
+import { mutateJson } from '../generate/json.ts';
+import { makeHostileText } from '../engine/hostile.ts';
+import { mutateText } from '../engine/mutate.ts';
+import { hasControl, insist, insistOnEndpoint, isIn } from '../engine/properties.ts';
+import { type Random } from '../engine/random.ts';
+import { fuzz } from '../engine/run.ts';
+
+jest.setTimeout(3_600_000);
+
+/** What the function gives, or undefined for an answer that it refuses in one of its own ways. */
+function refuseNonsense<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof VersionGoneError) return undefined;
+    if (!(error instanceof NonsenseError)) throw error;
+    insist(
+      !hasControl(error.message) && error.message.length < 400,
+      `no line: ${JSON.stringify(error.message)}`,
+    );
+    return undefined;
+  }
+}
+
+/** The JSON with faults in what it says, or the text with faults that leave no JSON. */
+function makeJsonText(random: Random, corpus: readonly object[]): string {
+  const value = random.pick(corpus);
+  if (random.chance(70)) return JSON.stringify(mutateJson(random, value));
+  return mutateText(random, [
+    JSON.stringify(value, null, random.below(2)),
+    JSON.stringify(random.pick(corpus)),
+  ]);
+}
+
+test('what an apiserver lists: what is understood of it names no address that is not in it', async () => {
+  await fuzz({
+    name: 'EndpointSlices and Service, listed',
+    make: (random) => ({
+      slices: makeJsonText(random, [listings.slices, listings.slices6]),
+      service: makeJsonText(random, [listings.service]),
+    }),
+    check: ({ slices, service }) => {
+      const listed = refuseNonsense(() => readListing(endpointSlices, slices));
+      const named = refuseNonsense(() => readListing(services, service))?.objects.get('kubernetes');
+      const view = toApiView(listed === undefined ? null : [...listed.objects.values()], named ?? null, true);
+      const isInText = isIn(`${slices}\n${service}`);
+      for (const finding of Object.values(view.endpoints)) {
+        for (const endpoint of finding.value) insistOnEndpoint(endpoint, isInText);
+        insist(!hasControl(finding.seenIn), 'where it is from is a line');
+      }
+      for (const address of Object.values(view.clusterIps))
+        insist(isInText(address), `not in it: ${address}`);
+      for (const sentence of view.refused)
+        insist(!hasControl(sentence), `no line: ${JSON.stringify(sentence)}`);
+      insist(view.affinitySeconds === null || view.affinitySeconds <= 86_400, 'a time');
+    },
+  });
+});
+
+test('events of a watch, one after the other in any pieces: what is known stays a list', async () => {
+  await fuzz({
+    name: 'watch events',
+    make: (random) => ({
+      text: random.list(4, () => `${makeJsonText(random, eventLines)}\n`).join(''),
+      piece: 1 + random.below(400),
+    }),
+    check: ({ text, piece }) => {
+      let known = readListing(endpointSlices, JSON.stringify(listings.slices));
+      refuseNonsense(() => {
+        const reader = new LineReader(2_000_000, (line) => (known = applyEvent(endpointSlices, known, line)));
+        for (let at = 0; at < text.length; at += piece) reader.read(text.slice(at, at + piece));
+        reader.end();
+      });
+      insist(known.objects.size <= 100 && !hasControl(known.version), 'a version and a list');
+      for (const [name, object] of known.objects) insist(object.metadata.name === name, 'by its name');
+    },
+  });
+});
+
+const checks = `[+]ping ok
+[+]log ok
+[-]etcd failed: reason withheld
+[-]shutdown failed: reason withheld
+[+]poststarthook/start-apiextensions-controllers ok
+readyz check failed
+`;
+
+test('answers to /readyz and Status bodies: a state and a line', async () => {
+  await fuzz({
+    name: '/readyz and Status',
+    make: (random) => ({
+      statusCode: random.pick([0, 200, 401, 403, 429, 500, 503, 999]),
+      complete: random.chance(90),
+      body: mutateText(random, [
+        checks,
+        JSON.stringify({ kind: 'Status', message: makeHostileText(random), code: 403 }),
+      ]),
+    }),
+    check: ({ body, ...answer }) => {
+      const outcome = judge(answer, body);
+      if (outcome.kind === 'failing')
+        insist(!hasControl(outcome.reason) && outcome.reason.length < 400, 'a line');
+      insist(!hasControl(describeStatus(body)), 'a line of what a Status says');
+    },
+  });
+});
+
+test('what holds the agent’s name answers: nothing that is no address, number or line gets through', async () => {
+  await fuzz({
+    name: 'answers of the abstract socket',
+    make: (random) => JSON.parse(JSON.stringify(mutateJson(random, random.pick(agentAnswers)))) as unknown,
+    check: (json) => {
+      checkApiWord(json);
+      for (const line of listLines(json)) insist(!hasControl(line), `no line: ${JSON.stringify(line)}`);
+      readAgentActivityAnswer(json);
+      checkOptions(json);
+    },
+  });
+});
+
+/** What plan, check and status take from an agent for what the API says. */
+function checkApiWord(json: unknown): void {
+  const word = readAgentApiAnswer(json);
+  if (word === null) return;
+  const { endpoints, clusterIps, affinitySeconds } = word.view ?? noView;
+  const isInText = isIn(JSON.stringify(json));
+  const found = Object.values(endpoints).map(({ value }) => value);
+  for (const endpoint of [...found, ...Object.values(word.proxyBesideApi)].flat()) {
+    insistOnEndpoint(endpoint, isInText);
+  }
+  for (const [family, address] of Object.entries(clusterIps)) {
+    insist(parseAddress(address)?.family === family, `no address: ${JSON.stringify(address)}`);
+  }
+  checkTime(affinitySeconds);
+}
+
+/** What a diagnostic takes for its configuration: texts that the agent told, for options that make sense. */
+function checkOptions(json: unknown): void {
+  const told = readAgentOptionsAnswer(json);
+  const settings = told === null ? null : readAgentSettings(told);
+  if (settings === null) return;
+  const texts = Object.values(told ?? {}).flat();
+  for (const [name, { value }] of settings) {
+    insist(isOptionName(name), `no option: ${JSON.stringify(name)}`);
+    for (const text of [value].flat()) {
+      const isTold = typeof text === 'string' && texts.some((one) => one.includes(text));
+      insist(isTold, `nobody told ${JSON.stringify(text)}`);
+    }
+  }
+}
+
+const noView = { endpoints: {}, clusterIps: {}, affinitySeconds: null };
+
+function checkTime(seconds: number | null): void {
+  if (seconds === null) return;
+  insist(Number.isInteger(seconds) && seconds > 0 && seconds <= 86_400, `no time: ${seconds}`);
+}
+
+/** What of an answer is printed. */
+function listLines(json: unknown): string[] {
+  const view = readAgentApiAnswer(json)?.view;
+  const info = readAgentInfo(json);
+  const health = readAgentHealthAnswer(json) ?? new Map<string, { reason: string; doubt?: string }>();
+  return [
+    ...(view?.refused ?? []),
+    ...Object.values(view?.endpoints ?? {}).map(({ seenIn }) => seenIn),
+    ...(info === null ? [] : [info.version, info.since, String(info.pid)]),
+    ...[...health.values()].flatMap(({ reason, doubt = '' }) => [reason, doubt]),
+  ];
+}
+
+test('the state file, with faults: what was saved, or a phrase about it', async () => {
+  await fuzz({
+    name: 'state file',
+    make: (random) => {
+      const endpoints = [1, 2, 3].map(() => makeEndpoint(random, random.pick(['ipv4', 'ipv6'])));
+      const former = [1, 2].map(() => makeEndpoint(random, random.pick(['ipv4', 'ipv6'])));
+      const saved = { savedAt: '2026-11-22T00:00:00.000Z', endpoints, ...random.pick([{}, { former }]) };
+      const text = formatEndpointFile(saved);
+      return { saved, text, changed: mutateText(random, [text]) };
+    },
+    check: ({ saved, text, changed }) => {
+      insist(isDeepStrictEqual(parseEndpointFile(text), saved), 'read otherwise than saved');
+      const read = parseEndpointFile(changed);
+      if (typeof read === 'string') {
+        const message = new VipnatError('STATE_UNREADABLE', `the file ${read}`);
+        insist(!hasControl(message.message), `no line: ${JSON.stringify(read)}`);
+        return;
+      }
+      insist(
+        isDeepStrictEqual(read.endpoints.map(formatEndpoint), saved.endpoints.map(formatEndpoint)),
+        'what was changed is believed',
+      );
+    },
+  });
+});

@@ -1,0 +1,185 @@
+import { expect, jest, test } from '@jest/globals';
+import { readDocument } from '../../../../config/document.ts';
+import { endpointSlices, readListing } from '../../../../lib/kubernetes/resources.ts';
+import { describeStatus } from '../../../../lib/kubernetes/request.ts';
+import { LineReader } from '../../../../lib/kubernetes/line-reader.ts';
+import { parseEndpointFile } from '../../../../agent/endpoints/endpoint-file.ts';
+import { judge } from '../../../../agent/health/probe-connections.ts';
+import { parseNotice } from '../../../../agent/keepalived/notices.ts';
+import { vip } from '../../../../config/values.ts';
+import * as z from 'zod/mini';
+import { parseAddress } from '../../../../lib/address/address.ts';
+import { parseEndpoint } from '../../../../lib/address/endpoint.ts';
+import { expandConfiguration } from '../../../../lib/keepalived/expand.ts';
+import { findInstance, findWire, followsFile } from '../../../../lib/keepalived/find.ts';
+import { expandBraces, matchesGlob } from '../../../../lib/keepalived/glob.ts';
+import { countByBackend, readDeleted } from '../../../../lib/kernel/real/conntrack.ts';
+import { withoutConnectionCounts } from '../../../../lib/kernel/watch/ipvs.ts';
+import { parseListeners } from '../../../../lib/kernel/host/listeners.ts';
+import { parseMessages, parseAttributes } from '../../../../lib/kernel/netlink/netlink-messages.ts';
+import { parseObjects } from '../../../../lib/kernel/real/nft-json.ts';
+import { listReferred } from '../../../../lib/kernel/real/nft-proxy.ts';
+import { readIptablesProxy } from '../../../../lib/kube-proxy/iptables.ts';
+import { parseIpvs } from '../../../../lib/kube-proxy/ipvs.ts';
+import {
+  hasSameMeaning as hasSameNftMeaning,
+  hasSameDeclaration,
+} from '../../../../lib/netfilter/nftables/meaning.ts';
+import { parseSave } from '../../../../lib/netfilter/iptables/parse.ts';
+import { parseRule, splitRule } from '../../../../lib/netfilter/iptables/rule.ts';
+import { toRestoreLines, toCommandArguments } from '../../../../lib/netfilter/iptables/change.ts';
+import { parseNftTable } from '../../../../lib/netfilter/nftables/parse.ts';
+import { readWritten } from '../../../../lib/netfilter/nftables/read-back.ts';
+import { toPrintableLine } from '../../../../lib/text/printable.ts';
+import { quoteWords } from '../../../../lib/text/shell-words.ts';
+import { toolFailed } from '../../../../lib/kernel/tools/tool-errors.ts';
+import { parseCapture } from '../../../../lib/keepalived/advert.ts';
+import { readCaptures } from '../engine/captures.ts';
+import { vips } from '../generate/tables.ts';
+import { insist } from '../engine/properties.ts';
+import { hasSameMeaning } from '../../../../lib/netfilter/iptables/language.ts';
+
+jest.setTimeout(3_600_000);
+
+/** Each input is as long as this, and made of one piece again and again. */
+const length = 1_000_000;
+
+/** Processor time: what takes the square of the length takes minutes for a megabyte. */
+const limitMs = 4000;
+
+/** What a grammar's repetitions could be led astray by, around what the readers look for. */
+const pieces = [
+  ' ',
+  'a',
+  '"',
+  '\\',
+  '" ',
+  '\\" ',
+  '\n',
+  '\t',
+  '0',
+  ':',
+  '{',
+  '}',
+  '[',
+  '{"a":',
+  'a ',
+  '-j ',
+  '--a ',
+  '! ',
+  '-A nat a\n',
+  ':a - [0:0]\n',
+  'chain a {\n',
+  'chain a {\na { b\n',
+  'src=',
+  'src=1 ',
+  'sport=1',
+  'persistent ',
+  'unicast_peer{',
+  'unicast_peer {\n10.0.0.1\n',
+  'vrrp_instance a ',
+  'virtual_router_id ',
+  'tcp flags a,',
+  'tcp flags & (a | ',
+  'timeout 1h',
+  '"target": "endpoint-',
+  '"@affinity-',
+  '   0: 0100007F:2818 00000000:0000 0A ',
+  '\t0x0000:  4500 ',
+  '  -> 0A4D000D:192B Masq 1 ',
+  '[-]a failed',
+  'fd00:',
+  '10.',
+  '[fd00::1]:',
+  '- ',
+  '&a [*a, ',
+  '\u001b[',
+  '\u00ad',
+  '#',
+  'iptables: ',
+] as const;
+
+const save = readCaptures(/^iptables-nft-save\.three/)[0] ?? '';
+const table = 'table ip vipnat {\n';
+const node = z.safeParse;
+
+/** All readers of text, by name; each is given the megabyte alone and in the place where it reads it. */
+const readers: Readonly<Record<string, (text: string) => unknown>> = {
+  'iptables-save': (text) =>
+    parseSave({ family: 'ipv4', backend: 'nft', text: `*nat\n:a - [0:0]\n-A a ${text}\nCOMMIT\n` }),
+  'iptables-save, whole': (text) => parseSave({ family: 'ipv4', backend: 'nft', text }),
+  "kube-proxy's rules": (text) =>
+    readIptablesProxy(
+      parseSave({
+        family: 'ipv4',
+        backend: 'nft',
+        text: save.replace(' -j KUBE-SVC-', ` ${text.replaceAll('\n', ' ')} -j KUBE-SVC-`),
+      }),
+    ),
+  rule: parseRule,
+  'rule, words': splitRule,
+  'rule, meaning': (text) => hasSameMeaning(text, `${text} `),
+  'rule, as a command': (text) => toCommandArguments('nat', { kind: 'delete', chain: 'OUTPUT', rule: text }),
+  'rule, in a script': (text) => toRestoreLines('nat', [{ kind: 'delete', chain: 'OUTPUT', rule: text }]),
+  'nft rule, meaning': (text) => hasSameNftMeaning(text, `${text} `),
+  'nft set, meaning': (text) => hasSameDeclaration(text, `${text} `),
+  'nft table': (text) => {
+    const { table: read } = parseNftTable({ family: 'ipv4', text: `${table}chain a {\n${text}\n}\n}\n` });
+    return vips.map((one) => readWritten(read, one));
+  },
+  'nft table, whole': (text) => parseNftTable({ family: 'ipv4', text: table + text }),
+  'nft JSON': parseObjects,
+  'nft references': (text) => listReferred([text]),
+  ip_vs: parseIpvs,
+  'ip_vs counts': withoutConnectionCounts,
+  tcp: parseListeners,
+  conntrack: countByBackend,
+  'conntrack deleted': readDeleted,
+  tcpdump: parseCapture,
+  netlink: (text) => parseMessages(Buffer.from(text)).map(({ data }) => parseAttributes(data, 8)),
+  'keepalived.conf': (text) => [findInstance(text, '10.0.0.50'), findWire(text)],
+  'keepalived.conf, tracked': (text) => followsFile(text, '10.0.0.50', '/run/serving'),
+  'keepalived.conf, expanded': (text) => expandConfiguration(text, 'm1'),
+  'keepalived.conf, pattern': (text) => [expandBraces(text).length, matchesGlob(text, '*a*[0-9]?')],
+  notice: (text) => parseNotice(`INSTANCE "${text}`),
+  address: parseAddress,
+  endpoint: (text) => [parseEndpoint(text), parseEndpoint(text, 1)],
+  '--vip': (text) => node(vip, text),
+  'list of the API': (text) => readListing(endpointSlices, text),
+  'status of the API': describeStatus,
+  'lines of a watch': (text) => {
+    const reader = new LineReader(2_000_000, () => undefined);
+    for (let at = 0; at < text.length; at += 16_384) reader.read(text.slice(at, at + 16_384));
+  },
+  '/readyz': (text) => judge({ statusCode: 500, complete: true }, text.slice(0, 16_384 * 2)),
+  'state file': parseEndpointFile,
+  // The file is refused before, above 64 KiB.
+  YAML: (text) => readDocument(text.slice(0, text.length / 16), 'file'),
+  'what is printed': toPrintableLine,
+  'what is pasted': (text) => quoteWords([text]),
+  'what a tool complains of': (text) => toolFailed({ tool: 'nft', exitCode: 1, stderr: text, input: '' }),
+};
+
+/** What it throws is another test's matter. */
+function measure(read: (text: string) => unknown, text: string): number {
+  const before = process.cpuUsage();
+  try {
+    read(text);
+  } catch (error) {
+    insist(error instanceof Error, 'an error');
+  }
+  const { user, system } = process.cpuUsage(before);
+  return (user + system) / 1000;
+}
+
+test.each(Object.entries(readers))('a megabyte of anything takes %s no more than a moment', (name, read) => {
+  const slow = pieces.flatMap((piece) => {
+    const text = piece.repeat(Math.ceil(length / piece.length)).slice(0, length);
+    // A small one first: a reader that takes the square of the length is told without waiting for minutes.
+    const small = measure(read, text.slice(0, length / 10));
+    const took = small > limitMs / 4 ? small * 10 : measure(read, text);
+    return took > limitMs ? [`${JSON.stringify(piece)} ${Math.round(took)} ms`] : [];
+  });
+  if (slow.length > 0) process.stderr.write(`fuzz growth of ${name}: ${slow.join(', ')}\n`);
+  expect(slow).toEqual([]);
+});

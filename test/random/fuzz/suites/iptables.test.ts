@@ -1,0 +1,78 @@
+import { jest, test } from '@jest/globals';
+import { isDeepStrictEqual } from 'node:util';
+import { readIptablesProxy } from '../../../../lib/kube-proxy/iptables.ts';
+import { VipnatError } from '../../../../lib/text/errors.ts';
+import { type SaveOutput } from '../../../../lib/kernel/port.ts';
+import { isRival } from '../../../../lib/netfilter/iptables/hook-order.ts';
+import { isOwnRule } from '../../../../lib/netfilter/iptables/identity.ts';
+import { parseSave } from '../../../../lib/netfilter/iptables/parse.ts';
+import { readWritten } from '../../../../lib/netfilter/iptables/read-back.ts';
+import { parseRule, splitRule } from '../../../../lib/netfilter/iptables/rule.ts';
+import { readCaptures } from '../engine/captures.ts';
+import { makeRule, makeSource, makeTables, printTables, vips } from '../generate/tables.ts';
+import { mutateText } from '../engine/mutate.ts';
+import { insist, insistOnEndpoint, insistOnError, isIn } from '../engine/properties.ts';
+import { attempt, fuzz } from '../engine/run.ts';
+import { hasSameMeaning } from '../../../../lib/netfilter/iptables/language.ts';
+
+jest.setTimeout(3_600_000);
+
+const corpus = readCaptures(/^ip6?tables-.*save|^own-rules\.(?:nft|legacy)/);
+
+/** What is understood of a save: all of it coded or a value, and no endpoint that the text does not hold. */
+function checkSave(output: SaveOutput): void {
+  const ruleset = attempt(() => parseSave(output));
+  if (ruleset instanceof VipnatError) {
+    insistOnError(ruleset);
+    return;
+  }
+  const isInText = isIn(output.text);
+  const view = readIptablesProxy(ruleset);
+  for (const endpoint of view.backends?.value ?? []) insistOnEndpoint(endpoint, isInText);
+  if (view.liveEdge !== null) insist(isInText(view.liveEdge.value.clusterIp), 'the ClusterIP is in the text');
+  for (const vip of vips) {
+    const written = readWritten(ruleset.tables.get('nat'), vip);
+    for (const endpoint of written?.backends ?? []) insistOnEndpoint(endpoint, isInText);
+  }
+}
+
+test('what iptables-save prints, with faults: a value or a coded error, and no backend that is not in it', async () => {
+  await fuzz({
+    name: 'iptables-save, mutated',
+    make: (random) => ({ ...makeSource(random), text: mutateText(random, corpus) }),
+    check: checkSave,
+  });
+});
+
+test('tables of any odd rules are read as they were printed, and so is what kube-proxy has in them', async () => {
+  await fuzz({
+    name: 'iptables-save, generated',
+    make: (random) => ({ source: makeSource(random), tables: makeTables(random) }),
+    check: ({ source, tables }) => {
+      const text = printTables(tables);
+      const ruleset = parseSave({ ...source, text });
+      insist(isDeepStrictEqual(ruleset.tables, tables), `read otherwise than printed: ${text}`);
+      checkSave({ ...source, text });
+    },
+  });
+});
+
+test('any rule is taken apart, with nothing lost or added', async () => {
+  const rules = corpus.flatMap((text) => text.split('\n').filter((line) => line.startsWith('-A ')));
+  await fuzz({
+    name: 'iptables rules',
+    make: (random) =>
+      random.chance(30) ? makeRule(random) : mutateText(random, [random.pick(rules), random.pick(rules)]),
+    check: (text) => {
+      const words = splitRule(text);
+      const { target, comment } = parseRule(text);
+      const isOfWords = (value: string | null) =>
+        value === null || value === '' || words.some((word) => value.includes(word));
+      insist(isOfWords(target) && isOfWords(comment), 'target and comment of its words');
+      insist(hasSameMeaning(text, text), 'it means what it says');
+      isRival(text, vips);
+      if (isOwnRule(text))
+        insist(text.includes('vipnat:') || text.includes('VIPNAT'), 'ours by what is in it');
+    },
+  });
+});

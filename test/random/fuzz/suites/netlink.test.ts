@@ -1,0 +1,118 @@
+import { jest, test } from '@jest/globals';
+import { VipnatError } from '../../../../lib/text/errors.ts';
+import { parseAddress } from '../../../../lib/address/address.ts';
+import { dumpAddresses, dumpLinks } from '../../../../lib/kernel/netlink/addresses.ts';
+import { readGeneration } from '../../../../lib/kernel/watch/generation.ts';
+import { type NetlinkClient } from '../../../../lib/kernel/netlink/netlink.ts';
+import {
+  type NetlinkMessage,
+  parseAttributes,
+  parseMessages,
+} from '../../../../lib/kernel/netlink/netlink-messages.ts';
+import { mutateBytes } from '../engine/mutate.ts';
+import { insist, insistOnError } from '../engine/properties.ts';
+import { attemptLater, fuzz } from '../engine/run.ts';
+
+jest.setTimeout(3_600_000);
+
+const newLink = 16;
+const newAddress = 20;
+const newGeneration = 0x0a0f;
+
+/** A message as the kernel lays it out, with attributes. */
+function frame(type: number, head: Buffer, attributes: readonly (readonly [number, Buffer])[]): Buffer {
+  const parts = attributes.map(([kind, value]) => {
+    const part = Buffer.alloc((4 + value.length + 3) & ~3);
+    part.writeUInt16LE(4 + value.length, 0);
+    part.writeUInt16LE(kind, 2);
+    value.copy(part, 4);
+    return part;
+  });
+  const data = Buffer.concat([head, ...parts]);
+  const header = Buffer.alloc(16);
+  header.writeUInt32LE(16 + data.length, 0);
+  header.writeUInt16LE(type, 4);
+  header.writeUInt32LE(1, 8);
+  return Buffer.concat([header, data]);
+}
+
+const addressHead = Buffer.from([2, 32, 0x80, 0, 2, 0, 0, 0]);
+const linkHead = Buffer.from([0, 0, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+const flags = Buffer.from([0x80, 0, 0, 0]);
+const corpus: readonly Buffer[] = [
+  Buffer.concat([
+    frame(newAddress, addressHead, [
+      [1, Buffer.from([10, 0, 0, 50])],
+      [2, Buffer.from([10, 0, 0, 50])],
+      [8, flags],
+    ]),
+    frame(newAddress, addressHead, [
+      [1, Buffer.from('fd000000000000000000000000000050', 'hex')],
+      [8, flags],
+    ]),
+    frame(3, Buffer.alloc(4), []),
+  ]),
+  Buffer.concat([
+    frame(newLink, linkHead, [[3, Buffer.from('eth0\0')]]),
+    frame(newLink, linkHead, [[3, Buffer.from('br-lan\0')]]),
+  ]),
+  frame(newGeneration, Buffer.alloc(4), [
+    [1, Buffer.from([0, 0, 0, 7])],
+    [2, Buffer.alloc(4)],
+    [3, Buffer.from('nft\0')],
+  ]),
+  frame(2, Buffer.from('ffffffff', 'hex'), []),
+];
+
+/** A kernel that answers with the messages of one datagram. */
+function answering(messages: readonly NetlinkMessage[]): NetlinkClient {
+  return { request: () => Promise.resolve(messages), close: () => undefined };
+}
+
+test('datagrams of any bytes are cut into messages and attributes that are within them', async () => {
+  await fuzz({
+    name: 'netlink datagrams',
+    make: (random) => mutateBytes(random, corpus),
+    check: (datagram) => {
+      const messages = parseMessages(datagram);
+      insist(messages.length <= datagram.length / 16, 'no more messages than there is room for');
+      const bytes = messages.reduce((sum, { data }) => sum + data.length, 0);
+      insist(bytes <= datagram.length, 'no more bytes than there are');
+      for (const { data } of messages) {
+        const attributes = [...parseAttributes(data, 8).values()];
+        insist(
+          attributes.every(({ length }) => length <= data.length),
+          'attributes are within the message',
+        );
+      }
+    },
+  });
+});
+
+test('answers of any bytes: addresses, names and a generation, or a coded error', async () => {
+  await fuzz({
+    name: 'netlink answers',
+    make: (random) => parseMessages(mutateBytes(random, corpus)),
+    check: async (messages) => {
+      const client = answering(messages);
+      const addresses = await attemptLater(() => dumpAddresses(client));
+      if (addresses instanceof VipnatError) insistOnError(addresses);
+      else {
+        const bytes = Buffer.concat(messages.map(({ data }) => data));
+        for (const { address, family, deviceIndex } of addresses) {
+          const parsed = parseAddress(address);
+          insist(parsed?.family === family && parsed.text === address, `no address: ${address}`);
+          insist(Number.isInteger(deviceIndex), 'an index');
+          if (family === 'ipv4')
+            insist(bytes.includes(Buffer.from(address.split('.').map(Number))), 'in the answer');
+        }
+      }
+      const names = await attemptLater(() => dumpLinks(client));
+      if (names instanceof VipnatError) insistOnError(names);
+      else for (const name of names.values()) insist(name.length <= 64, 'a name');
+      const generation = await attemptLater(() => readGeneration(client));
+      if (generation instanceof VipnatError) insistOnError(generation);
+      else insist(Number.isInteger(generation), 'a number');
+    },
+  });
+});

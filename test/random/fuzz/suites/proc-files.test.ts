@@ -1,0 +1,129 @@
+import { expect, jest, test } from '@jest/globals';
+import { isDeepStrictEqual } from 'node:util';
+import { VipnatError } from '../../../../lib/text/errors.ts';
+import { parseAddress } from '../../../../lib/address/address.ts';
+import { parseEndpoint } from '../../../../lib/address/endpoint.ts';
+import { countByBackend, readDeleted } from '../../../../lib/kernel/real/conntrack.ts';
+import { withoutConnectionCounts } from '../../../../lib/kernel/watch/ipvs.ts';
+import { parseListeners } from '../../../../lib/kernel/host/listeners.ts';
+import { findServiceServer, parseIpvs } from '../../../../lib/kube-proxy/ipvs.ts';
+import { parseCapture } from '../../../../lib/keepalived/advert.ts';
+import { readCaptures } from '../engine/captures.ts';
+import { makeServers, printServers } from '../generate/ipvs.ts';
+import { mutateText } from '../engine/mutate.ts';
+import { insist, insistOnEndpoint, insistOnError, isIn, listAddresses } from '../engine/properties.ts';
+import { attempt, fuzz } from '../engine/run.ts';
+
+jest.setTimeout(3_600_000);
+
+const ipvs = readCaptures(/^proc-net-ip_vs/);
+const captures = readCaptures(/^tcpdump-vrrp/);
+const family = 'ipv4';
+
+test('/proc/net/ip_vs, with faults: a value or a coded error, and no real server that is not in it', async () => {
+  await fuzz({
+    name: '/proc/net/ip_vs, mutated',
+    make: (random) => mutateText(random, ipvs),
+    check: (text) => {
+      const servers = attempt(() => parseIpvs(text));
+      if (servers instanceof VipnatError) {
+        insistOnError(servers);
+        return;
+      }
+      const { server, reason } = findServiceServer(servers, { family, localAddresses: ['10.77.0.11'] });
+      insist((server === null) === (reason !== null), 'a server or a reason');
+      for (const { address, port } of server?.value.backends ?? []) {
+        const hex = address.split('.').map((part) => Number(part).toString(16).padStart(2, '0'));
+        const inFile = `${hex.join('')}:${port.toString(16).padStart(4, '0')}`.toUpperCase();
+        insist(text.includes(inFile), `the text does not hold ${inFile}`);
+      }
+      const kept = attempt(() => parseIpvs(withoutConnectionCounts(text)));
+      insist(kept instanceof VipnatError || kept.length === servers.length, 'counts change no server');
+    },
+  });
+});
+
+test('virtual servers of any kind are read as the kernel prints them', async () => {
+  await fuzz({
+    name: '/proc/net/ip_vs, generated',
+    make: makeServers,
+    check: (servers) => {
+      insist(isDeepStrictEqual(parseIpvs(printServers(servers)), servers), 'read otherwise than printed');
+    },
+  });
+});
+
+test('what tcpdump prints of VRRP, with faults: adverts whose addresses are addresses', async () => {
+  await fuzz({
+    name: 'tcpdump',
+    make: (random) => mutateText(random, captures),
+    check: (text) => {
+      for (const { source, family: of, vrid, priority, addresses } of parseCapture(text)) {
+        insist(
+          [vrid, priority].every((byte) => Number.isInteger(byte) && byte >= 0 && byte < 256),
+          'bytes',
+        );
+        for (const one of [source, ...addresses]) {
+          const address = parseAddress(one);
+          insist(address?.family === of && address.text === one, `no address: ${JSON.stringify(one)}`);
+        }
+      }
+    },
+  });
+});
+
+const tcp = [
+  `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0100007F:2818 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 12345 1 0000000000000000 100 0 0 10 0
+   1: 0B004D0A:192B 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 12346 1 0000000000000000 100 0 0 10 0
+`,
+  `  sl  local_address                         remote_address                        st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 00000000000000000000000000000000:192B 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 99 1 0000000000000000 100 0 0 10 0
+   1: 000000FD000000000000000050000000:192B 00000000000000000000000000000000:0000 01 00000000:00000000 00:00000000 00000000     0        0 98 1 0000000000000000 100 0 0 10 0
+`,
+];
+
+test('/proc/net/tcp and tcp6, with faults: listeners with addresses and ports', async () => {
+  await fuzz({
+    name: '/proc/net/tcp',
+    make: (random) => mutateText(random, tcp),
+    check: (text) => {
+      for (const { address, family: of, port, inode } of parseListeners(text)) {
+        insist(parseAddress(address)?.family === of, `no address: ${address}`);
+        insist(Number.isInteger(port) && port >= 0 && port < 65_536 && /^\d+$/.test(inode), 'port and inode');
+      }
+    },
+  });
+});
+
+const flows = [
+  `tcp      6 431999 ESTABLISHED src=10.77.0.101 dst=10.0.0.50 sport=40000 dport=6443 src=10.77.0.11 dst=10.77.0.101 sport=6443 dport=40000 [ASSURED] mark=0 use=1
+tcp      6 431999 ESTABLISHED src=10.77.0.102 dst=10.0.0.50 sport=40001 dport=6443 src=10.77.0.12 dst=10.77.0.102 sport=6443 dport=40001 [ASSURED] mark=0 use=1
+`,
+  `tcp      6 431999 ESTABLISHED src=fd00:77::101 dst=fd00::50 sport=40000 dport=6443 src=fd00:77::11 dst=fd00:77::101 sport=6443 dport=40000 [ASSURED] use=1
+`,
+];
+
+test('what conntrack lists, with faults: counts by endpoints that are in it', async () => {
+  await fuzz({
+    name: 'conntrack',
+    make: (random) => mutateText(random, flows),
+    check: (text) => {
+      const isInText = isIn(text);
+      for (const [backend, count] of countByBackend(text)) {
+        const endpoint = parseEndpoint(backend);
+        insist(endpoint !== null && count > 0, `no endpoint: ${backend}`);
+        if (endpoint !== null) insistOnEndpoint(endpoint, isInText);
+      }
+      const deleted = readDeleted(
+        `conntrack v1.4.7 (conntrack-tools): ${text} flow entries have been deleted.`,
+      );
+      insist(deleted === null || deleted >= 0, 'a count or none');
+    },
+  });
+});
+
+test('the check itself finds addresses whatever is around them', () => {
+  const text = '-j DNAT --to-destination [fd00:77::11]:6443\n"10.0.0.1:443"\nsrc=::1 (10.0.0.2. FD00:0::5';
+  expect([...listAddresses(text)].sort()).toEqual(['10.0.0.1', '10.0.0.2', '::1', 'fd00:77::11', 'fd00::5']);
+});

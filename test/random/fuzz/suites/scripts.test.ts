@@ -1,0 +1,231 @@
+import { expect, jest, test } from '@jest/globals';
+import { formatCommands } from '../../../../cli/format/screens/commands.ts';
+import { formatJson } from '../../../../cli/format/json/json.ts';
+import { formatNft } from '../../../../cli/format/screens/restore.ts';
+import { planVrrp } from '../../../../cli/generate/keepalived/plan-vrrp.ts';
+import { readKeepalivedOptions } from '../../../../cli/generate/keepalived/options.ts';
+import { renderKeepalived } from '../../../../cli/generate/keepalived/render.ts';
+import { parseNotice } from '../../../../agent/keepalived/notices.ts';
+import { expandConfiguration } from '../../../../lib/keepalived/expand.ts';
+import { findInstance, findNamedFile, findWire } from '../../../../lib/keepalived/find.ts';
+import { toArguments } from '../../../../lib/kernel/real/conntrack.ts';
+import { listReferred } from '../../../../lib/kernel/real/nft-proxy.ts';
+import { VipnatError } from '../../../../lib/text/errors.ts';
+import { parseNftTable } from '../../../../lib/netfilter/nftables/parse.ts';
+import { toEndpoint } from '../../../support/fakes/endpoints.ts';
+import { print, readWords } from '../../../support/manifest/printing.ts';
+import { parseAllDocuments } from 'yaml';
+import { isDeepStrictEqual } from 'node:util';
+import { lookAtOddHost, makeOddHost } from '../generate/hosts.ts';
+import { makeEndpoint } from '../generate/balances.ts';
+import { addressTexts, edgeNumbers, makeHostileText } from '../engine/hostile.ts';
+import { mutateText } from '../engine/mutate.ts';
+import { insist, insistOnError, insistOnPrintable } from '../engine/properties.ts';
+import { attempt, attemptLater, fuzz } from '../engine/run.ts';
+import { insistOnScripts } from './scripts.ts';
+import { splitShellWords } from './shell.ts';
+
+jest.setTimeout(3_600_000);
+
+test('scripts for iptables and nft, whatever is on the host, consist of lines of a strict grammar', async () => {
+  await fuzz({
+    name: 'scripts of odd hosts',
+    make: makeOddHost,
+    check: (host) => {
+      const assessment = attempt(() => lookAtOddHost(host));
+      if (assessment instanceof VipnatError) {
+        insistOnError(assessment);
+        return;
+      }
+      insistOnScripts(assessment.plan.transactions, host.reading);
+      const commands = formatCommands(assessment, 'master-1');
+      insistOnPrintable(commands);
+      for (const line of commands.split('\n').filter((one) => one !== '' && !one.startsWith('#'))) {
+        const [tool = ''] = splitShellWords(line.replaceAll(/ ! /g, " '!' "));
+        insist(/^(?:ip6?tables-(?:nft|legacy)|nft|sysctl)$/.test(tool), `no tool of ours: ${line}`);
+      }
+      insistOnPrintable(formatJson(assessment, 'master-1'));
+      const nft = attempt(() => formatNft(assessment.decisions, host.config));
+      if (typeof nft === 'string') insistOnPrintable(nft);
+    },
+  });
+});
+
+test('arguments for conntrack, and names for nft, are words of a strict grammar', async () => {
+  await fuzz({
+    name: 'arguments of tools',
+    make: (random) => ({
+      selection: {
+        vip: makeEndpoint(random, 'ipv4'),
+        backend: makeEndpoint(random, random.pick(['ipv4', 'ipv6'])),
+        isHalfOpen: random.chance(50),
+      },
+      rules: [
+        {
+          rule: {
+            expr: [
+              { goto: { target: `endpoint-${makeHostileText(random)}` } },
+              { match: `@affinity-${makeHostileText(random)}` },
+            ],
+          },
+        },
+      ],
+    }),
+    check: ({ selection, rules }) => {
+      insist(
+        toArguments(selection).every((word) => /^[\w:.-]+$/.test(word)),
+        'arguments of conntrack',
+      );
+      const { chains, sets } = listReferred(rules);
+      insist(
+        [...chains, ...sets].every((name) => /^[\w/.-]+$/.test(name)),
+        'names for nft',
+      );
+    },
+  });
+});
+
+const words = ['eth0', '10.77.0.11,10.77.0.12', '51', '110', '300ms', '1s', '/run/vipnat', 'm1'];
+
+test('keepalived.conf has no word that its options or this host could put a line into, and reads as it was meant', async () => {
+  await fuzz({
+    name: 'keepalived.conf, rendered',
+    make: (random) => {
+      const word = () =>
+        random.chance(70)
+          ? random.pick(words)
+          : random.pick([makeHostileText(random), random.pick(edgeNumbers)]);
+      const some = (make: () => string) => (random.chance(40) ? [make()] : undefined);
+      return {
+        words: {
+          interface: random.chance(30) ? random.pick(['eth0', makeHostileText(random)]) : undefined,
+          peers: some(() => random.pick(['10.77.0.11,10.77.0.12', '10.77.0.12 10.77.0.13', word()])),
+          vrid: some(() => random.pick(['51', word()])),
+          priority: random.chance(30) ? random.pick(['110', word()]) : undefined,
+          advert: random.chance(30) ? random.pick(['300ms', '1s', word()]) : undefined,
+        },
+        runDir: random.chance(80) ? '/run/vipnat' : `/run/${makeHostileText(random)}`,
+        hostname: random.chance(50) ? 'master-1' : makeHostileText(random),
+        device: random.chance(80) ? 'eth0' : makeHostileText(random),
+      };
+    },
+    check: ({ words: given, runDir, hostname, device }) => {
+      const present = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+      const { options, problems } = readKeepalivedOptions(present);
+      for (const problem of problems) insistOnPrintable(new VipnatError('CONFIG_INVALID', problem).message);
+      const config = {
+        vips: [toEndpoint('10.77.0.50:6443')],
+        endpoints: [toEndpoint('10.77.0.12:6443')],
+        runDir,
+      };
+      const interfaces = [{ family: 'ipv4', address: '10.77.0.11', device, prefixLength: 24 } as const];
+      const vrrp = attempt(() => planVrrp({ config, options, hostname, interfaces }));
+      if (vrrp instanceof VipnatError) {
+        insistOnError(vrrp);
+        return;
+      }
+      const text = renderKeepalived(vrrp);
+      const bad = text
+        .split('\n')
+        .find(
+          (line) =>
+            !/^(?:# [ -~]*|[\w ./:@+{}"-]*)$/.test(line) ||
+            /["{}].*[^{}"]["{}]./.test(line.replace(/^ {2}file "[^"]*"$/, '')),
+        );
+      insist(bad === undefined, `a line of no grammar: ${JSON.stringify(bad)}`);
+      const [instance] = vrrp.instances;
+      const found = findInstance(text, '10.77.0.50');
+      insist(
+        found?.vrid === instance?.vrid && found?.priority === vrrp.priority,
+        'read otherwise than rendered',
+      );
+      const { masters, advertSeconds } = findWire(text);
+      insist(advertSeconds === vrrp.advertMs / 1000, 'another time than rendered');
+      const unicast = instance?.unicast ?? null;
+      insist(
+        isDeepStrictEqual(masters, unicast === null ? [] : [unicast.source, ...unicast.peers]),
+        'other peers',
+      );
+    },
+  });
+});
+
+const configurations = [
+  'vrrp_instance vip-10.77.0.50 {\n  virtual_router_id 51\n  priority 110\n  advert_int 0.3\n  unicast_src_ip 10.77.0.11\n  unicast_peer {\n    10.77.0.12\n  }\n  virtual_ipaddress {\n    10.77.0.50/32\n  }\n}\n',
+  'include conf.d/*\n@m1 priority 3\n@^m2 $A=b{c\n$A\n${A}}\n$B= \\\n${A} \\\n$B\n$B\n"#" \\#\n',
+  'INSTANCE "vip-10.77.0.50" MASTER 110\nINSTANCE "vip-10.77.0.50" FAULT 110\nGROUP "vipnat" STOP 0\n',
+];
+
+test('any keepalived.conf, line of its pipe and command line is read without failing', async () => {
+  await fuzz({
+    name: 'keepalived.conf and notices',
+    make: (random) =>
+      mutateText(random, [...configurations, `x --use-file=/etc/${random.pick(addressTexts)} -f /tmp/a`]),
+    check: (text) => {
+      expandConfiguration(text, 'm1');
+      const found = findInstance(text, '10.77.0.50');
+      insist(
+        found === null || (Number.isFinite(found.vrid) && !Number.isNaN(found.priority ?? 0)),
+        'numbers',
+      );
+      const { masters, advertSeconds } = findWire(text);
+      insist(
+        masters.every((one) => text.includes(one)) && !Number.isNaN(advertSeconds ?? 0),
+        'peers and a time',
+      );
+      insist(findNamedFile(text.split(/\s/))?.startsWith('/') !== false, 'a whole path');
+      for (const line of text.split('\n')) {
+        const notice = parseNotice(line);
+        insist(notice === null || line.includes(notice.instance), 'an instance that was named');
+      }
+    },
+  });
+});
+
+test('manifests are YAML of the same objects, whatever the options say', async () => {
+  await fuzz({
+    name: 'manifests',
+    make: (random) => [
+      random.pick(['daemonset', 'static-pod']),
+      '--vip=10.0.0.50',
+      '--image=vipnat:0.1.0',
+      ...random.list(
+        3,
+        () =>
+          `--${random.pick(['state-dir', 'run-dir', 'kubeconfig', 'ca-file', 'node-name', 'image', 'namespace'])}=${random.pick(['', '/a/', '/etc/x'])}${makeHostileText(random)}`,
+      ),
+    ],
+    check: async (given) => {
+      const read = await attemptLater(() => readWords(given));
+      if (read instanceof VipnatError || read.problems.length > 0) return;
+      const text = await print(given);
+      insistOnPrintable(text);
+      for (const document of parseAllDocuments(text, { version: '1.1' })) {
+        insist(document.errors.length === 0, `no YAML: ${String(document.errors[0])}`);
+        const { kind, apiVersion } = document.toJS() as { kind?: unknown; apiVersion?: unknown };
+        insist(
+          /^(?:Pod|DaemonSet|ServiceAccount|ClusterRole|ClusterRoleBinding|Role|RoleBinding|Namespace|Service)$/.test(
+            String(kind),
+          ),
+          `a strange object: ${String(kind)}`,
+        );
+        insist(/^[a-z0-9./]+$/.test(String(apiVersion)), 'an API');
+      }
+    },
+  });
+});
+
+test('the grammar of scripts itself refuses a second command', () => {
+  const reading = { iptables: [] } as unknown as Parameters<typeof insistOnScripts>[1];
+  const scripts = [
+    { backend: 'nftables', input: 'flush chain ip vipnat a; flush ruleset\n' },
+    { backend: 'nft', input: '*nat\n-A VIPNAT -j ACCEPT\nCOMMIT\n' },
+    { backend: 'nft', input: '*nat\n-D OUTPUT -j ACCEPT\nCOMMIT\n' },
+  ] as const;
+  for (const script of scripts)
+    expect(() => {
+      insistOnScripts([{ family: 'ipv4', ...script }], reading);
+    }).toThrow('no grammar');
+  expect(() => splitShellWords('iptables $(id)')).toThrow('more than words');
+  expect(parseNftTable({ family: 'ipv4', text: '' }).table).toBeNull();
+});

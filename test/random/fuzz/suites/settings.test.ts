@@ -1,0 +1,152 @@
+import { jest, test } from '@jest/globals';
+import { isDeepStrictEqual } from 'node:util';
+import { parseCommandLine } from '../../../../cli/grammar/command-line.ts';
+import { toArguments } from '../../../../config/arguments.ts';
+import { quoteWords } from '../../../../lib/text/shell-words.ts';
+import { readDocument } from '../../../../config/document.ts';
+import { readConfig } from '../../../../config/load.ts';
+import { type Config } from '../../../../config/config.ts';
+import { optionNames } from '../../../../config/options.ts';
+import { parseAddress } from '../../../../lib/address/address.ts';
+import { type Endpoint, parseEndpoint } from '../../../../lib/address/endpoint.ts';
+import { VipnatError } from '../../../../lib/text/errors.ts';
+import { makeConfigWords, yamlFiles } from '../generate/config.ts';
+import { makeHostileText, addressTexts, edgeNumbers } from '../engine/hostile.ts';
+import { mutateText } from '../engine/mutate.ts';
+import { hasControl, insist, insistOnEndpoint, isIn } from '../engine/properties.ts';
+import { attemptLater, fuzz } from '../engine/run.ts';
+import { splitShellWords } from './shell.ts';
+
+jest.setTimeout(3_600_000);
+
+/** That each problem is one line that a terminal can take. */
+function insistOnProblems(problems: readonly string[]): void {
+  for (const problem of problems) {
+    insist(
+      !hasControl(new VipnatError('CONFIG_INVALID', problem).message),
+      `no line: ${JSON.stringify(problem)}`,
+    );
+  }
+}
+
+/** That the addresses of a configuration are in its sources, and its parts of the shapes that Config promises. */
+function insistOnConfig({ vips, endpoints, clusterIps, probeIntervalMs }: Config, source: string): void {
+  const isInSource = isIn(source);
+  for (const endpoint of [...vips, ...endpoints]) insistOnEndpoint(endpoint, isInSource);
+  for (const address of Object.values(clusterIps)) insist(isInSource(address), `not in it: ${address}`);
+  insist(probeIntervalMs >= 20 && probeIntervalMs <= 10_000, 'a time between its bounds');
+}
+
+test('YAML files, with faults: settings, or problems that each are one line', async () => {
+  await fuzz({
+    name: 'YAML',
+    make: (random) => mutateText(random, yamlFiles),
+    check: (text) => {
+      const { settings, problems } = readDocument(text, '/etc/vipnat.yaml');
+      insistOnProblems(problems.map((problem) => problem.text));
+      const lines = problems.map(({ line }) => line ?? 0);
+      insist(
+        isDeepStrictEqual(
+          lines,
+          lines.toSorted((one, other) => one - other),
+        ),
+        'problems in the order of lines',
+      );
+      for (const name of settings.keys())
+        insist((optionNames as readonly string[]).includes(name), `no option: ${name}`);
+    },
+  });
+});
+
+test('options from any source: a configuration whose addresses are in it, which its own flags give again', async () => {
+  await fuzz({
+    name: 'flags and variables',
+    make: makeConfigWords,
+    check: async ({ environment, args }) => {
+      const invocation = await attemptLater(() =>
+        Promise.resolve(parseCommandLine(['check', ...args], '0.1.0')),
+      );
+      if (invocation instanceof VipnatError || invocation.kind !== 'configured') return;
+      const { flags } = invocation;
+      const { config, problems, given } = await readConfig({
+        flags,
+        environment,
+        file: undefined,
+        isForElsewhere: true,
+      });
+      insistOnProblems([...invocation.problems, ...problems]);
+      if (invocation.problems.length + problems.length > 0) return;
+      insistOnConfig(config, `${args.join('\n')}\n${Object.values(environment).join('\n')}`);
+      const words = toArguments(config, given);
+      insist(
+        isDeepStrictEqual(splitShellWords(quoteWords(words)), words),
+        'a shell takes its words apart otherwise',
+      );
+      const again = parseCommandLine(['check', ...words], '0.1.0');
+      if (again.kind !== 'configured') throw new Error('its own flags are no command line');
+      const read = await readConfig({
+        flags: again.flags,
+        environment: {},
+        file: undefined,
+        isForElsewhere: true,
+      });
+      insist(
+        isDeepStrictEqual(read.config, config),
+        `other than its own flags: ${JSON.stringify(read.problems)}`,
+      );
+    },
+  });
+});
+
+test('YAML of options: the configuration holds no address that is not in it', async () => {
+  await fuzz({
+    name: 'YAML and checks',
+    make: makeConfigWords,
+    check: ({ yaml }) => {
+      const { settings, problems } = readDocument(yaml, 'file');
+      insistOnProblems(problems.map(({ text }) => text));
+      insist(
+        [...settings.keys()].every((name) => (optionNames as readonly string[]).includes(name)),
+        'options only',
+      );
+      insist(({} as { polluted?: unknown }).polluted === undefined, 'nothing else was changed');
+    },
+  });
+});
+
+test('words for a shell come back as they were, whatever is in them', async () => {
+  await fuzz({
+    name: 'shell words',
+    make: (random) =>
+      random.list(4, () => `${random.chance(50) ? '--peers=' : ''}${makeHostileText(random)}`),
+    check: (words) => {
+      const line = quoteWords(words);
+      insist(
+        isDeepStrictEqual(
+          splitShellWords(line),
+          words.map((word) => word.replaceAll('\0', '')),
+        ),
+        `otherwise: ${line}`,
+      );
+      insist(!hasControl(line), `no line: ${JSON.stringify(line)}`);
+    },
+  });
+});
+
+test('addresses and endpoints: what is read is canonical, and reads again as the same', async () => {
+  await fuzz({
+    name: 'addresses and endpoints',
+    make: (random) =>
+      mutateText(random, [
+        `${random.pick(addressTexts)}:${random.pick(edgeNumbers)}`,
+        random.pick(addressTexts),
+      ]),
+    check: (text) => {
+      const address = parseAddress(text);
+      if (address !== null)
+        insist(isDeepStrictEqual(parseAddress(address.text), address), `not canonical: ${address.text}`);
+      const endpoint: Endpoint | null = parseEndpoint(text) ?? parseEndpoint(text, 6443);
+      if (endpoint !== null) insistOnEndpoint(endpoint, isIn(text));
+    },
+  });
+});

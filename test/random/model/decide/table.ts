@@ -1,0 +1,100 @@
+import { type VipFacts } from '../../../../agent/decide/decide.ts';
+import { type Endpoint, formatEndpoint } from '../../../../lib/address/endpoint.ts';
+import { type Outcome } from './outcome.ts';
+
+/** One row of the table of ways, as docs/design.md has it. */
+export interface Row {
+  readonly when: string;
+  readonly holds: (facts: VipFacts) => boolean;
+  readonly outcome: (facts: VipFacts) => Outcome;
+}
+
+/** The table: the first row that holds decides. Written after the document, and not after the code. */
+export const table: readonly Row[] = [
+  {
+    when: 'this host does not forward, and may not be made to',
+    holds: ({ closedSwitch }) => closedSwitch !== null,
+    outcome: passthrough,
+  },
+  {
+    when: 'service-chain is asked for, and its live edge is there and wanted',
+    holds: (facts) => facts.mode === 'service-chain' && hasEdge(facts) && facts.unwanted === null,
+    outcome: ({ serviceChain }) => ({ way: 'service-chain', backends: toTexts(serviceChain?.backends) }),
+  },
+  {
+    when: 'cluster-ip is asked for, and the virtual server sends somewhere',
+    holds: (facts) => facts.mode === 'cluster-ip' && hasServer(facts),
+    outcome: ({ virtualServer }) => ({ way: 'cluster-ip', backends: toTexts(virtualServer?.backends) }),
+  },
+  {
+    when: 'one of the two is asked for and cannot be had',
+    holds: ({ mode }) => mode === 'service-chain' || mode === 'cluster-ip',
+    outcome: passthrough,
+  },
+  { when: 'no endpoint is known', holds: ({ usable }) => usable.value.length === 0, outcome: passthrough },
+  { when: 'direct is asked for', holds: ({ mode }) => mode === 'direct', outcome: direct },
+  { when: 'all are down by our probes', holds: ({ usable }) => usable.isFailOpen, outcome: direct },
+  { when: 'kube-proxy wants its chain gone', holds: ({ unwanted }) => unwanted !== null, outcome: direct },
+  {
+    when: 'the bypass has been left for one look only',
+    holds: ({ wasBypassing, agreedLooks }) => wasBypassing && agreedLooks < 2,
+    outcome: direct,
+  },
+  {
+    when: 'kube-proxy runs in iptables mode, the live edge exists, and its backends are the usable ones',
+    holds: (facts) =>
+      facts.proxyMode.value === 'iptables' &&
+      hasEdge(facts) &&
+      isSame(facts.serviceChain?.backends, facts.usable.value),
+    outcome: ({ usable }) => ({ way: 'service-chain', backends: toTexts(usable.value) }),
+  },
+  {
+    when: 'kube-proxy runs in ipvs mode, the virtual server exists, and its backends are the usable ones',
+    holds: (facts) =>
+      facts.proxyMode.value === 'ipvs' &&
+      hasServer(facts) &&
+      isSame(facts.virtualServer?.backends, facts.usable.value),
+    outcome: ({ usable }) => ({ way: 'cluster-ip', backends: toTexts(usable.value) }),
+  },
+  { when: 'everything else', holds: () => true, outcome: direct },
+];
+
+/**
+ * Whether this is the bypass, which two looks have to end: direct although kube-proxy offers a path that nothing but
+ * its backends, the last look, or the probes speak against.
+ */
+export function isBypass(facts: VipFacts): boolean {
+  const { mode, closedSwitch, usable, unwanted, proxyMode, wasBypassing, agreedLooks } = facts;
+  if (closedSwitch !== null || mode !== 'auto' || usable.value.length === 0) return false;
+  if (usable.isFailOpen) return true;
+  if (unwanted !== null) return false;
+  const path = { iptables: facts.serviceChain, ipvs: facts.virtualServer, nftables: null, none: null }[
+    proxyMode.value
+  ];
+  if (path === null) return false;
+  return !isSame(path.backends, usable.value) || (wasBypassing && agreedLooks < 2);
+}
+
+function hasEdge({ serviceChain }: VipFacts): boolean {
+  return serviceChain !== null && serviceChain.backends.length > 0;
+}
+
+function hasServer({ virtualServer }: VipFacts): boolean {
+  return virtualServer !== null && virtualServer.backends.length > 0;
+}
+
+function passthrough(): Outcome {
+  return { way: 'passthrough', backends: '' };
+}
+
+function direct({ usable }: VipFacts): Outcome {
+  return { way: 'direct', backends: toTexts(usable.value) };
+}
+
+function isSame(left: readonly Endpoint[] = [], right: readonly Endpoint[] = []): boolean {
+  return toTexts(left) === toTexts(right);
+}
+
+function toTexts(endpoints: readonly Endpoint[] = []): string {
+  return endpoints.map(formatEndpoint).toSorted().join(' ');
+}

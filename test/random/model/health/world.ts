@@ -1,0 +1,81 @@
+import { HealthMonitor, type MonitorOptions } from '../../../../agent/health/monitor.ts';
+import { type HealthState } from '../../../../agent/health/endpoint-health.ts';
+import { type Behaviour, FakeApiservers } from '../../../support/fakes/apiserver.ts';
+import { FakeClock } from '../../../support/fakes/clock.ts';
+import { toEndpoint } from '../../../support/fakes/endpoints.ts';
+import { SentLog } from '../../../support/fakes/sent-log.ts';
+import { apiservers } from './changes.ts';
+
+/** The product's monitor, or a broken one. */
+export type MakeMonitor = (options: MonitorOptions) => Pick<HealthMonitor, 'watch' | 'view' | 'stop'>;
+
+/** The product's. */
+export const makeMonitor: MakeMonitor = (options) => new HealthMonitor(options);
+
+const localAddresses = new Set(['10.0.0.11']);
+
+/** A monitor and three apiservers on a clock in memory. */
+export class HealthWorld {
+  readonly sent = new SentLog();
+  readonly #clock = new FakeClock(undefined, 1);
+  readonly #apiservers = new FakeApiservers(this.#clock, this.sent.listen(this.#clock));
+  readonly #monitor: ReturnType<MakeMonitor>;
+  readonly #joins = new Map<string, number>();
+  #listed: readonly string[] = [];
+
+  /** Watches all of them. */
+  constructor(make: MakeMonitor) {
+    this.#monitor = make({
+      apiserver: this.#apiservers,
+      clock: this.#clock,
+      settings: { intervalMs: 250, timeoutMs: 250 },
+      onChange: () => undefined,
+      // As the agent's: who leaves is probed on.
+      onDepartedChange: () => undefined,
+    });
+    this.list(apiservers);
+  }
+
+  /** Milliseconds since its beginning. */
+  get now(): number {
+    return this.#clock.now();
+  }
+
+  /** Some behave like this from now on. */
+  set(endpoints: readonly string[], behaviour: Behaviour): void {
+    for (const endpoint of endpoints) this.#apiservers.set(endpoint, behaviour);
+  }
+
+  /** How one behaves; null for one that is not listed. */
+  behaviourOf(endpoint: string): Behaviour | null {
+    return this.#listed.includes(endpoint) ? this.#apiservers.behaviourOf(endpoint) : null;
+  }
+
+  /** How the monitor finds one. */
+  stateOf(endpoint: string): HealthState | undefined {
+    return this.#monitor.view.get(endpoint)?.state;
+  }
+
+  /** How often one has come onto the list. */
+  joinsOf(endpoint: string): number {
+    return this.#joins.get(endpoint) ?? 0;
+  }
+
+  /** A look finds these. */
+  list(endpoints: readonly string[]): void {
+    for (const endpoint of endpoints)
+      if (!this.#listed.includes(endpoint)) this.#joins.set(endpoint, this.joinsOf(endpoint) + 1);
+    this.#listed = endpoints;
+    this.#monitor.watch({ endpoints: endpoints.map(toEndpoint), localAddresses });
+  }
+
+  /** Lets time pass. */
+  async pass(ms: number): Promise<void> {
+    await this.#clock.advance(ms);
+  }
+
+  /** Ends the monitor. */
+  stop(): void {
+    this.#monitor.stop();
+  }
+}

@@ -1,0 +1,115 @@
+import { type Assessment } from '../../../../agent/decide/assess.ts';
+import { type ApiView } from '../../../../agent/api/cluster-api.ts';
+import { type HealthState } from '../../../../agent/health/endpoint-health.ts';
+import { type HealthView } from '../../../../agent/health/usable.ts';
+import { emptyMemory, type Memory } from '../../../../agent/observe/memory.ts';
+import { type Observation } from '../../../../agent/observe/observe.ts';
+import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
+import { type Transaction } from '../../../../lib/kernel/port.ts';
+import { type KernelState } from './kernels.ts';
+import { type ProxyWish } from './kube-proxy.ts';
+import { clusterIp, type EndpointSet, endpointSets, three } from './small-world.ts';
+
+/** Something that a process is about to do to the world, after a look. */
+export type Effect =
+  | { readonly kind: 'save'; readonly endpoints: Memory['endpoints'] }
+  | { readonly kind: 'write'; readonly transaction: Transaction };
+
+/** One process of the agent's: it ends with a crash, and the next one knows the world only. */
+export interface Process {
+  readonly memory: Memory;
+  readonly hasLooked: boolean;
+  /** What the look found to do and is not done yet. */
+  readonly todo: readonly Effect[];
+  /** What the last look decided. */
+  readonly decided: Pick<Assessment['decisions'][number], 'way' | 'backends'> | null;
+  /** What the last look saw, while nothing was written since: a death is answered from it. */
+  readonly seen: { readonly kernel: KernelState; readonly observation: Observation } | null;
+}
+
+/** The small world. Never changed in place. */
+export interface World {
+  readonly kernel: KernelState;
+  readonly proxy: ProxyWish;
+  /** Whether kube-proxy answers when it is asked for its mode. */
+  readonly isProxyAnswering: boolean;
+  /** Of the three apiservers, as the probes have it. */
+  readonly health: readonly HealthState[];
+  /** What the Kubernetes API lists, or listed when it was last heard; null where this process never heard it. */
+  readonly api: { readonly set: EndpointSet; readonly isHeard: boolean } | null;
+  /** What is in the state file. */
+  readonly saved: Memory['endpoints'];
+  readonly process: Process;
+}
+
+/** A process that has not looked yet. */
+export function startProcess(memory: Memory = emptyMemory): Process {
+  return { memory, hasLooked: false, todo: [], decided: null, seen: null };
+}
+
+/** The same text for worlds that can go on in the same ways only: what is just told to people does not count. */
+export function toKey({ kernel, proxy, isProxyAnswering, health, api, saved, process }: World): string {
+  const { memory, hasLooked, todo, decided, seen } = process;
+  return JSON.stringify([
+    [kernel.id, proxy.mode, proxy.set, isProxyAnswering, health, api, listEndpoints(saved)],
+    [hasLooked, todo.map(toEffectKey), decided?.way, decided?.backends.map(formatEndpoint), seen?.kernel.id],
+    toMemoryKey(memory),
+  ]);
+}
+
+/** The same text for memories that decide in the same way. */
+export function toMemoryKey({ endpoints, affinity, api, proxyBesideApi, vips, prints }: Memory): string {
+  return JSON.stringify([
+    [listEndpoints(endpoints), affinity, api?.isCurrent, api?.endpoints.ipv4?.value.map(formatEndpoint)],
+    [proxyBesideApi.ipv4?.map(formatEndpoint), [...prints]],
+    // Whether it is two or more makes no difference to anything.
+    [...vips.values()].map(({ isBypass, agreedLooks }) => [isBypass, Math.min(2, agreedLooks)]),
+  ]);
+}
+
+function toEffectKey(effect: Effect): string {
+  return effect.kind === 'save'
+    ? listEndpoints(effect.endpoints).join()
+    : toTransactionKey(effect.transaction);
+}
+
+/** One text for each transaction. */
+export function toTransactionKey({ family, backend, input }: Transaction): string {
+  return `${family} ${backend} ${input}`;
+}
+
+/** The texts of what is known of the VIP's family. */
+export function listEndpoints(endpoints: Memory['endpoints']): string[] {
+  return (endpoints.ipv4?.value ?? []).map(formatEndpoint);
+}
+
+/** What the probes say. */
+export function toHealthView({ health }: Pick<World, 'health'>): HealthView {
+  return new Map(
+    three.map((endpoint, index) => {
+      const state = health[index] ?? 'ready';
+      return [formatEndpoint(endpoint), { state, reason: `is ${state}`, hanging: 'none' as const }];
+    }),
+  );
+}
+
+/** What the process has of the Kubernetes API: it is followed from the first look on. */
+export function toApiView({ api, process }: Pick<World, 'api' | 'process'>): ApiView | null {
+  if (api === null || !process.hasLooked) return null;
+  const found = { value: endpointSets[api.set], seenIn: "the API's EndpointSlice kubernetes" };
+  return {
+    endpoints: { ipv4: found },
+    clusterIps: { ipv4: clusterIp.address },
+    affinitySeconds: null,
+    refused: [],
+    isCurrent: api.isHeard,
+  };
+}
+
+/** What kube-proxy answers when it is asked for its mode. */
+export function answerMode({
+  proxy,
+  isProxyAnswering,
+}: Pick<World, 'proxy' | 'isProxyAnswering'>): string | null {
+  return isProxyAnswering && proxy.mode !== 'none' ? proxy.mode : null;
+}

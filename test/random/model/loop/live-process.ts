@@ -1,0 +1,108 @@
+import { type Assessment } from '../../../../agent/decide/assess.ts';
+import { noApi } from '../../../../agent/api/cluster-api.ts';
+import { type HealthView } from '../../../../agent/health/usable.ts';
+import { Loop, type LoopPorts } from '../../../../agent/reconcile/loop.ts';
+import { tellAll } from '../../../../agent/report/loop-observer.ts';
+import { type Memory } from '../../../../agent/observe/memory.ts';
+import { type Clock } from '../../../../lib/control/clock.ts';
+import { type Kernel, type Watch } from '../../../../lib/kernel/port.ts';
+import { type FakeKernel } from '../../../support/fakes/kernel.ts';
+import { ordinaryConfig } from '../../../support/agent/running-agent.ts';
+import { Gate } from './gate.ts';
+
+/** What a process finds around it. */
+export interface Surroundings {
+  readonly kernel: FakeKernel;
+  readonly clock: Clock;
+  readonly health: () => HealthView;
+  readonly answer: () => string | null;
+  readonly save: (endpoints: Memory['endpoints']) => void;
+}
+
+/** Breaks a port, to see that the model notices. */
+export type Spoil = (ports: LoopPorts) => LoopPorts;
+
+/** The product's loop in one process, each of whose reads and writes waits at a gate; it can be killed at any of them. */
+export class LiveProcess {
+  readonly gate = new Gate();
+  readonly loop: Loop;
+  /** Writes that were let pass. */
+  writes = 0;
+  /** What it did that it must not. */
+  readonly breaches: string[] = [];
+  last: Assessment | null = null;
+  readonly #around: Surroundings;
+  #hasRead = false;
+  #isDead = false;
+  readonly #watches: Watch[] = [];
+
+  /** Starts at once. */
+  constructor(around: Surroundings, memory: Memory, spoil: Spoil) {
+    this.#around = around;
+    this.loop = new Loop(spoil(this.#createPorts()), ordinaryConfig, memory);
+    this.loop.start();
+  }
+
+  /** The end by SIGKILL: what waits at the gate never happens, no timer runs. */
+  kill(): void {
+    this.#isDead = true;
+    for (const watch of this.#watches) void watch.close();
+  }
+
+  #createPorts(): LoopPorts {
+    const { health, answer, save, clock } = this.#around;
+    return {
+      kernel: this.#createKernel(),
+      askProxyMode: () => Promise.resolve(answer()),
+      readListening: () => Promise.resolve(null),
+      health: {
+        watch: health,
+        get view() {
+          return health();
+        },
+      },
+      api: noApi,
+      clock: {
+        now: () => clock.now(),
+        date: () => clock.date(),
+        schedule: (delayMs, callback) =>
+          clock.schedule(delayMs, () => {
+            if (!this.#isDead) callback();
+          }),
+      },
+      report: tellAll([{ looked: (assessment) => (this.last = assessment) }]),
+      keeper: {
+        keep: ({ endpoints }) => {
+          save(endpoints);
+        },
+      },
+      serving: { keep: () => undefined },
+    };
+  }
+
+  #createKernel(): Kernel {
+    const { kernel } = this.#around;
+    return {
+      read: async (query) => {
+        await this.gate.pass('read');
+        this.#hasRead = true;
+        return await kernel.read(query);
+      },
+      apply: async (transaction) => {
+        await this.gate.pass(`write ${transaction.family} ${transaction.backend}`);
+        if (!this.#hasRead) this.breaches.push('writes before it has read (I1)');
+        this.writes += 1;
+        await kernel.apply(transaction);
+      },
+      watch: (onTrigger) => {
+        const watch = kernel.watch(onTrigger);
+        this.#watches.push(watch);
+        return watch;
+      },
+      resetFlows: (selection) => kernel.resetFlows(selection),
+      countFlows: (vip) => kernel.countFlows(vip),
+      listForwardChains: () => kernel.listForwardChains(),
+      enableForwarding: (family) => kernel.enableForwarding(family),
+    };
+  }
+}

@@ -1,0 +1,101 @@
+import fc from 'fast-check';
+import { type Config, iptablesChoices, masquerades, modes, proxyModes } from '../../../config/config.ts';
+import { type Balance } from '../../../lib/netfilter/rules/balance.ts';
+import { serviceChain } from '../../../lib/kube-proxy/kubernetes-service.ts';
+import { toEndpoint } from '../../support/fakes/endpoints.ts';
+import { clusterIps } from '../../support/fakes/kube-proxy-rules.ts';
+
+/** The VIPs that a configuration can have. */
+export const vips = [
+  '10.0.0.50:6443',
+  '10.0.0.50:8443',
+  '172.16.64.58:6443',
+  '[fd00::50]:6443',
+  '[fd00::51]:6443',
+].map(toEndpoint);
+
+/** The apiservers of the test cluster, three of each family. */
+export const apiservers = [11, 12, 13].flatMap((host) =>
+  [`10.77.0.${host}:6443`, `[fd00:77::${host}]:6443`].map(toEndpoint),
+);
+
+/** Any configuration that the loader can answer: at least one VIP, all else for the families of the VIPs. */
+export const config: fc.Arbitrary<Config> = fc
+  .record({
+    vips: fc.subarray(vips, { minLength: 1 }),
+    mode: fc.oneof({ weight: 3, arbitrary: fc.constant('auto' as const) }, fc.constantFrom(...modes)),
+    proxyMode: fc.oneof(
+      { weight: 3, arbitrary: fc.constant('auto' as const) },
+      fc.constantFrom(...proxyModes),
+    ),
+    iptables: fc.oneof(
+      { weight: 2, arbitrary: fc.constant('auto' as const) },
+      fc.constantFrom(...iptablesChoices),
+    ),
+    isClusterIpGiven: fc.boolean(),
+    endpoints: fc.oneof(fc.constant<typeof apiservers>([]), fc.subarray(apiservers, { minLength: 1 })),
+    masquerade: fc.constantFrom(...masquerades),
+  })
+  .map(({ isClusterIpGiven, ...rest }) => {
+    const hasVip = (family: string) => rest.vips.some((vip) => vip.family === family);
+    return {
+      ...rest,
+      endpoints: rest.endpoints.filter(({ family }) => hasVip(family)),
+      clusterIps: Object.fromEntries(
+        Object.entries(clusterIps).filter(([family]) => isClusterIpGiven && hasVip(family)),
+      ),
+      probeIntervalMs: 250,
+      probeTimeoutMs: 250,
+      sysctls: 'set',
+      caFile: null,
+      kubeconfig: null,
+      nodeName: null,
+      stateDir: '/var/lib/vipnat',
+      runDir: '/run/vipnat',
+      listen: null,
+      logLevel: 'info',
+      logFormat: 'pretty',
+    };
+  });
+
+/** Any balance: what some agent could once have wanted. */
+export const balance: fc.Arbitrary<Balance> = fc
+  .record({
+    vip: fc.constantFrom(...vips),
+    way: fc.constantFrom('service-chain', 'cluster-ip', 'direct', 'passthrough'),
+    backends: fc.subarray(apiservers, { minLength: 1 }),
+    masquerade: fc.constantFrom(...masquerades),
+    affinitySeconds: fc.constantFrom(null, 60, 10_800),
+  })
+  .map(({ vip, way, backends, masquerade, affinitySeconds }) => ({
+    vip,
+    masquerade,
+    route: withAffinity(
+      toRoute(
+        way,
+        vip.family,
+        backends.filter(({ family }) => family === vip.family),
+      ),
+      affinitySeconds,
+    ),
+  }));
+
+/** A list of balances, one for each VIP at most. */
+export const balances = fc.uniqueArray(balance, {
+  selector: ({ vip }) => `${vip.address} ${vip.port}`,
+  maxLength: 3,
+});
+
+function toRoute(
+  way: Balance['route']['way'],
+  family: keyof typeof clusterIps,
+  backends: typeof apiservers,
+): Balance['route'] {
+  if (way === 'service-chain') return { way, chain: serviceChain };
+  if (way === 'cluster-ip') return { way, clusterIp: { family, address: clusterIps[family], port: 443 } };
+  return way === 'direct' && backends.length > 0 ? { way, backends } : { way: 'passthrough' };
+}
+
+function withAffinity(route: Balance['route'], affinitySeconds: number | null): Balance['route'] {
+  return route.way === 'direct' ? { ...route, affinitySeconds } : route;
+}

@@ -1,0 +1,107 @@
+import { describe, expect, jest, test } from '@jest/globals';
+import fc from 'fast-check';
+import { FakeClock } from '../../support/fakes/clock.ts';
+import { FakeKernel } from '../../support/fakes/kernel.ts';
+import { syncKubeProxy } from '../../support/fakes/kube-proxy-rules.ts';
+import { linesOf, ordinaryConfig, type RunningAgent, startAgent } from '../../support/agent/running-agent.ts';
+import { apiservers } from './configs.ts';
+import { editKinds, runEdit } from './strangers.ts';
+import { printOurs, type Source } from './tables.ts';
+
+// Five minutes of a fake clock are 30,000 turns of the event loop.
+jest.setTimeout(60_000);
+
+const fiveMinutesMs = 300_000;
+
+/** The first write and ten repairs at once, then one in five seconds; and one for what was under way at the start. */
+const writeLimit = 1 + 10 + fiveMinutesMs / 5000 + 1;
+
+const nft: Source = { family: 'ipv4', backend: 'nft' };
+const legacy: Source = { family: 'ipv4', backend: 'legacy' };
+
+/** What somebody insists on: each is nothing to do once it is so. */
+const grudges: Readonly<Record<string, (kernel: FakeKernel, source: Source) => void>> = {
+  'flushes the chain of the VIPs': (kernel, { family, backend }) => {
+    kernel.run(family, backend, '*nat\n-F VIPNAT\nCOMMIT\n');
+  },
+  'deletes our hook': (kernel, { family, backend }) => {
+    const hook = printOurs(kernel).find((line) => line.includes('nat PREROUTING'));
+    const rule = hook?.slice(hook.indexOf('PREROUTING') + 'PREROUTING'.length);
+    if (rule !== undefined) kernel.run(family, backend, `*nat\n-D PREROUTING${rule}\nCOMMIT\n`);
+  },
+  'puts a rule before ours': (kernel, { family, backend }) => {
+    if (isFirst(kernel, { family, backend }, '-j RIVAL')) return;
+    const removal = kernel.show(family, backend).includes('-A OUTPUT -j RIVAL') ? '-D OUTPUT -j RIVAL\n' : '';
+    kernel.run(family, backend, `*nat\n:RIVAL - [0:0]\n${removal}-I OUTPUT -j RIVAL\nCOMMIT\n`);
+  },
+  'writes a rule into a chain of ours': (kernel, { family, backend }) => {
+    if (kernel.show(family, backend).includes('--comment strange')) return;
+    kernel.run(family, backend, '*filter\n-I VIPNAT-FORWARD -m comment --comment strange -j DROP\nCOMMIT\n');
+  },
+};
+
+function isFirst(kernel: FakeKernel, { family, backend }: Source, rule: string): boolean {
+  const outputs = kernel
+    .show(family, backend)
+    .split('\n')
+    .filter((line) => line.startsWith('-A OUTPUT '));
+  return outputs.some(
+    (line, index) =>
+      line === `-A OUTPUT ${rule}` && !outputs.slice(0, index).some((other) => other.includes('VIPNAT')),
+  );
+}
+
+/** An agent in sync on a host with kube-proxy. */
+async function startInSync({ family, backend }: Source): Promise<RunningAgent> {
+  const clock = new FakeClock();
+  const kernel = new FakeKernel(clock);
+  syncKubeProxy(kernel, { family, backend }, apiservers);
+  const agent = startAgent({ clock, kernel, config: { ...ordinaryConfig, iptables: backend } });
+  await clock.advance(1000);
+  return agent;
+}
+
+describe('a stranger that undoes our rules every 10 ms for five minutes meets few writes and is named in one line (I9)', () => {
+  for (const [grudge, act] of Object.entries(grudges)) {
+    test.each([nft, legacy])(`when it ${grudge}: $backend`, async (source) => {
+      const { clock, kernel, logger, agent } = await startInSync(source);
+      const started = kernel.applied.length;
+      for (let passedMs = 0; passedMs < fiveMinutesMs; passedMs += 10) {
+        act(kernel, source);
+        await clock.advance(10);
+      }
+      expect(kernel.applied.length - started).toBeLessThanOrEqual(writeLimit);
+      // Not given up either.
+      expect(kernel.applied.length - started).toBeGreaterThan(fiveMinutesMs / 5000 / 2);
+      expect(linesOf({ logger }, 'error')).toHaveLength(1);
+      expect(linesOf({ logger }, 'error')[0]).toMatch(/^somebody keeps undoing our rules: /);
+      expect(linesOf({ logger }, 'warn').length).toBeLessThanOrEqual(writeLimit);
+
+      // It gives up, and the fight is over.
+      await clock.advance(120_000);
+      expect(linesOf({ logger }, 'info')).toContain('nobody has undone our rules for 60 s');
+      expect(kernel.breaches).toEqual([]);
+      await agent.stop();
+    });
+  }
+});
+
+test('however a stranger edits our rules at once after each of our writes, writes stay few and loud lines too (I9)', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.constantFrom(...editKinds), fc.nat({ max: 30 }), async (kind, at) => {
+      const { clock, kernel, logger, agent } = await startInSync(nft);
+      let seen = kernel.applied.length;
+      runEdit(kernel, { ...nft, at, kind });
+      for (let passedMs = 0; passedMs < 60_000; passedMs += 10) {
+        if (kernel.applied.length > seen) runEdit(kernel, { ...nft, at, kind });
+        seen = kernel.applied.length;
+        await clock.advance(10);
+      }
+      expect(kernel.applied.length).toBeLessThanOrEqual(1 + 10 + 60 / 5 + 2);
+      expect(linesOf({ logger }, 'error').length).toBeLessThanOrEqual(2);
+      expect(kernel.breaches).toEqual([]);
+      await agent.stop();
+    }),
+    { numRuns: 20 },
+  );
+});

@@ -1,0 +1,243 @@
+import { readFileSync } from 'node:fs';
+import fc from 'fast-check';
+import { type LookPorts } from '../../../agent/reconcile/look.ts';
+import { plan } from '../../../agent/decide/plan.ts';
+import { VipnatError } from '../../../lib/text/errors.ts';
+import { families, type Family } from '../../../lib/address/address.ts';
+import { type Endpoint } from '../../../lib/address/endpoint.ts';
+import { backends, type RuleBackend } from '../../../lib/kernel/port.ts';
+import { nameOwnTable } from '../../../lib/kernel/real/own-table.ts';
+import { parseSave } from '../../../lib/netfilter/iptables/parse.ts';
+import { parseNftTable } from '../../../lib/netfilter/nftables/parse.ts';
+import { type Balance } from '../../../lib/netfilter/rules/balance.ts';
+import { type FakeClock } from '../../support/fakes/clock.ts';
+import { noApi } from '../../../agent/api/cluster-api.ts';
+import { nobodyProbes } from '../../support/fakes/health.ts';
+import { FakeKernel } from '../../support/fakes/kernel.ts';
+import { removeKubeProxy, syncKubeProxy } from '../../support/fakes/kube-proxy-rules.ts';
+import { apiservers, balances, vips } from './configs.ts';
+import { edit, type Edit, foreignScript, leftoverScript, runEdit, type Script, source } from './strangers.ts';
+import { listChains, type Source } from './tables.ts';
+
+/** One thing that happens to a host's kernel: plain data, so that a counter-example can be committed. */
+export type Event =
+  | { readonly does: 'script'; readonly script: Script }
+  | { readonly does: 'edit'; readonly edit: Edit }
+  /** Somebody empties a table: `iptables -t TABLE -F`. */
+  | { readonly does: 'flush'; readonly source: Source; readonly table: 'nat' | 'filter' }
+  /** An update of kube-proxy in iptables mode. */
+  | { readonly does: 'sync'; readonly source: Source; readonly endpoints: readonly Endpoint[] }
+  | { readonly does: 'remove-kube-proxy'; readonly source: Source }
+  /** An earlier agent wrote these. */
+  | { readonly does: 'agent'; readonly backend: RuleBackend; readonly balances: readonly Balance[] }
+  /** Somebody changes our own table, or makes one of its name. */
+  | { readonly does: 'nft'; readonly family: Family; readonly command: NftCommand }
+  | { readonly does: 'nft-proxy'; readonly capture: string | null }
+  | { readonly does: 'ipvs'; readonly capture: string | null }
+  | { readonly does: 'vip'; readonly isHeld: boolean };
+
+const anySource = source;
+
+/** What strangers do to our table; TABLE stands for its name. */
+const nftCommands = [
+  'flush chain TABLE prerouting',
+  'delete table TABLE',
+  'add table TABLE { flags dormant; }',
+  'add table TABLE',
+  'add chain TABLE mine',
+  'add rule TABLE output counter accept',
+  'add rule TABLE output counter accept comment "vipnat:of-another-version"',
+  'add set TABLE mine { type ipv4_addr; }',
+  'flush chain TABLE forward\ndelete chain TABLE forward\nadd chain TABLE forward { type filter hook forward priority 1; policy drop; }',
+] as const;
+
+type NftCommand = (typeof nftCommands)[number];
+
+/** What happens to a host without vipnat. */
+export const event: fc.Arbitrary<Event> = fc.oneof(
+  { weight: 4, arbitrary: foreignScript.map((script) => ({ does: 'script' as const, script })) },
+  { weight: 1, arbitrary: leftoverScript.map((script) => ({ does: 'script' as const, script })) },
+  { weight: 5, arbitrary: edit.map((change) => ({ does: 'edit' as const, edit: change })) },
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      does: fc.constant('sync' as const),
+      source: anySource,
+      // A VIP among the apiservers would be a loop: they may be told to advertise it.
+      endpoints: fc.oneof(
+        fc.constant(apiservers),
+        fc.subarray(apiservers),
+        fc.subarray([...apiservers, ...vips]),
+      ),
+    }),
+  },
+  { weight: 1, arbitrary: fc.record({ does: fc.constant('remove-kube-proxy' as const), source: anySource }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      does: fc.constant('flush' as const),
+      source: anySource,
+      table: fc.constantFrom('nat', 'filter'),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      does: fc.constant('nft-proxy' as const),
+      capture: fc.constantFrom(
+        null,
+        'three-endpoints',
+        'two-endpoints',
+        'no-endpoints',
+        'client-ip-affinity',
+      ),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      does: fc.constant('ipvs' as const),
+      capture: fc.constantFrom(null, 'three-endpoints', 'two-endpoints'),
+    }),
+  },
+  { weight: 1, arbitrary: fc.record({ does: fc.constant('vip' as const), isHeld: fc.boolean() }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      does: fc.constant('nft' as const),
+      family: fc.constantFrom(...families),
+      command: fc.constantFrom(...nftCommands),
+    }),
+  },
+);
+
+/** An earlier agent's work. */
+const agentEvent: fc.Arbitrary<Event> = fc.record({
+  does: fc.constant('agent' as const),
+  backend: fc.constantFrom(...backends, 'nftables' as const),
+  balances,
+});
+
+/** What happened to a host before vipnat came. */
+export const history = fc.array(
+  fc.oneof({ weight: 5, arbitrary: event }, { weight: 2, arbitrary: agentEvent }),
+  {
+    maxLength: 10,
+  },
+);
+
+/** What strangers do while it is there. */
+export const strangers = fc.array(event, { maxLength: 6 });
+
+/** A kernel to which all this has happened. */
+export function createKernel(events: readonly Event[], clock?: FakeClock): FakeKernel {
+  const kernel = new FakeKernel(clock);
+  for (const happening of events) run(kernel, happening);
+  return kernel;
+}
+
+/** A world in which kube-proxy answers this. */
+export function createPorts(kernel: FakeKernel, answer: string | null): LookPorts {
+  return { kernel, askProxyMode: () => Promise.resolve(answer), health: nobodyProbes, api: noApi };
+}
+
+/** What kube-proxy says about its mode: mostly nothing. */
+export const answer = fc.constantFrom(null, null, null, 'iptables', 'ipvs', 'nftables', 'something new');
+
+/** Lets something happen. What a tool refuses, as a chain that others refer to, has not happened. */
+export function run(kernel: FakeKernel, happening: Event): void {
+  try {
+    runEvent(kernel, happening);
+  } catch (error) {
+    if (!(error instanceof VipnatError)) throw error;
+  }
+}
+
+type ByHand = Extract<Event, { readonly does: 'script' | 'edit' | 'flush' | 'nft' }>;
+
+function runEvent(kernel: FakeKernel, happening: Event): void {
+  if (isByHand(happening)) runByHand(kernel, happening);
+  else runByProgram(kernel, happening);
+}
+
+function isByHand(happening: Event): happening is ByHand {
+  return ['script', 'edit', 'flush', 'nft'].includes(happening.does);
+}
+
+function runByProgram(kernel: FakeKernel, happening: Exclude<Event, ByHand>): void {
+  switch (happening.does) {
+    case 'sync':
+      syncKubeProxy(kernel, happening.source, happening.endpoints);
+      return;
+    case 'remove-kube-proxy':
+      removeKubeProxy(kernel, happening.source);
+      return;
+    case 'agent':
+      writeBalances(kernel, happening.backend, happening.balances);
+      return;
+    case 'nft-proxy':
+      setNftProxy(kernel, happening.capture);
+      return;
+    case 'ipvs':
+      setIpvs(kernel, happening.capture);
+      return;
+    case 'vip':
+      setVip(kernel, happening.isHeld);
+  }
+}
+
+function runByHand(kernel: FakeKernel, happening: ByHand): void {
+  switch (happening.does) {
+    case 'script':
+      kernel.run(happening.script.family, happening.script.backend, happening.script.script);
+      return;
+    case 'edit':
+      runEdit(kernel, happening.edit);
+      return;
+    case 'flush':
+      flush(kernel, happening.source, happening.table);
+      return;
+    case 'nft':
+      kernel.runNft(happening.command.replaceAll('TABLE', nameOwnTable(happening.family)));
+  }
+}
+
+function flush(kernel: FakeKernel, { family, backend }: Source, table: string): void {
+  const chains = listChains(kernel, { family, backend }).filter((printed) => printed.table === table);
+  if (chains.length > 0) kernel.run(family, backend, `*${table}\n-F\nCOMMIT\n`);
+}
+
+/** As an agent writes them that is told where to, and with no regard to what is in the other backend. */
+function writeBalances(kernel: FakeKernel, backend: RuleBackend, wanted: readonly Balance[]): void {
+  const seen = families.map((family) =>
+    backend === 'nftables'
+      ? parseNftTable({ family, text: kernel.showNft(family) })
+      : parseSave({ family, backend, text: kernel.show(family, backend) }),
+  );
+  for (const { family, input } of plan({ backend, balances: wanted }, seen).transactions) {
+    if (backend === 'nftables') kernel.runNft(input);
+    else kernel.run(family, backend, input);
+  }
+}
+
+function setNftProxy(kernel: FakeKernel, capture: string | null): void {
+  if (capture === null) {
+    kernel.setNftProxy('ipv4', null);
+    return;
+  }
+  const text = readCapture(`nft-kube-proxy.${capture}.json`);
+  kernel.setNftProxy('ipv4', (JSON.parse(text) as { nftables: unknown[] }).nftables);
+}
+
+function setIpvs(kernel: FakeKernel, capture: string | null): void {
+  kernel.setIpvs(capture === null ? null : readCapture(`proc-net-ip_vs.${capture}.txt`));
+}
+
+function setVip(kernel: FakeKernel, isHeld: boolean): void {
+  if (isHeld) kernel.addAddress({ family: 'ipv4', address: '10.0.0.50', device: 'eth0' });
+  else kernel.removeAddress('10.0.0.50');
+}
+
+function readCapture(name: string): string {
+  return readFileSync(new URL(`../../support/fixtures/captures/${name}`, import.meta.url), 'utf8');
+}

@@ -1,0 +1,114 @@
+import { describe, expect, jest, test } from '@jest/globals';
+import fc from 'fast-check';
+import { VipnatError } from '../../../lib/text/errors.ts';
+import { serviceChain } from '../../../lib/kube-proxy/kubernetes-service.ts';
+import { FakeClock } from '../../support/fakes/clock.ts';
+import { FakeKernel } from '../../support/fakes/kernel.ts';
+import { removeKubeProxy, syncKubeProxy } from '../../support/fakes/kube-proxy-rules.ts';
+import { linesOf, ordinaryConfig, startAgent } from '../../support/agent/running-agent.ts';
+import { apiservers, config } from './configs.ts';
+import { event, run } from './hosts.ts';
+import { isOurChain, listChains, type Source, sources } from './tables.ts';
+
+// Hundreds of runs take seconds; on a busy machine, several times that.
+jest.setTimeout(60_000);
+
+/** From the change to the end of one look: a trigger (50 ms at most for the generation), and the time to settle. */
+const oneLookMs = 50 + 20;
+
+const nft: Source = { family: 'ipv4', backend: 'nft' };
+
+/** Rules of ours that lead into kube-proxy's chain for the service. */
+function countPins(kernel: FakeKernel, source: Source): number {
+  return listChains(kernel, source)
+    .filter(({ chain }) => isOurChain(chain))
+    .flatMap(({ rules }) => rules)
+    .filter((rule) => rule.endsWith(`-j ${serviceChain}`)).length;
+}
+
+function attempt(work: () => void): string {
+  try {
+    work();
+    return 'done';
+  } catch (error) {
+    if (error instanceof VipnatError) return error.code;
+    throw error;
+  }
+}
+
+describe('when kube-proxy wants its chain gone (I11)', () => {
+  test.each(sources)(
+    'one look releases our jump, and its next try succeeds: $family $backend',
+    async (source) => {
+      const clock = new FakeClock();
+      const kernel = new FakeKernel(clock);
+      const own = apiservers.filter(({ family }) => family === source.family);
+      syncKubeProxy(kernel, source, own);
+      const vip = {
+        family: source.family,
+        address: source.family === 'ipv6' ? 'fd00::50' : '10.0.0.50',
+        port: 6443,
+      };
+      const agent = startAgent({ clock, kernel, config: { ...ordinaryConfig, vips: [vip] } });
+      await clock.advance(5000);
+      expect(countPins(kernel, source)).toBe(1);
+
+      expect(
+        attempt(() => {
+          syncKubeProxy(kernel, source, []);
+        }),
+      ).toBe('TOOL_FAILED');
+      const [before, reads] = [clock.now(), kernel.reads];
+      while (kernel.reads === reads) await clock.advance(1);
+      expect(countPins(kernel, source)).toBe(0);
+      expect(clock.now() - before).toBeLessThanOrEqual(oneLookMs);
+
+      expect(
+        attempt(() => {
+          syncKubeProxy(kernel, source, []);
+        }),
+      ).toBe('done');
+      const names = listChains(kernel, source).map(({ chain }) => chain);
+      expect(names).not.toContain(serviceChain);
+      expect(linesOf(agent, 'info').at(-1)).toMatch(
+        /service-chain -> direct to .*: kube-proxy wants its chain gone/,
+      );
+
+      syncKubeProxy(kernel, source, own);
+      await clock.advance(5000);
+      expect(countPins(kernel, source)).toBe(1);
+      await agent.agent.stop();
+    },
+  );
+
+  test('whatever happened before, kube-proxy can be removed with the second try', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(event, { maxLength: 6 }), config, async (events, wanted) => {
+        const clock = new FakeClock();
+        const kernel = new FakeKernel(clock);
+        const { agent } = startAgent({ clock, kernel, config: { ...wanted, proxyMode: 'auto' } });
+        for (const happening of [...events, { does: 'sync', source: nft, endpoints: apiservers } as const]) {
+          run(kernel, happening);
+          await clock.advance(500);
+        }
+        // A first try that fails has taken its jumps and its filter rules away: nothing is alive any more.
+        attempt(() => {
+          syncKubeProxy(kernel, nft, []);
+        });
+        await clock.advance(5000);
+        expect(countPins(kernel, nft)).toBe(0);
+        attempt(() => {
+          removeKubeProxy(kernel, nft);
+        });
+        await clock.advance(5000);
+        expect(
+          attempt(() => {
+            removeKubeProxy(kernel, nft);
+          }),
+        ).toBe('done');
+        await agent.stop();
+      }),
+      { numRuns: 60 },
+    );
+  });
+});

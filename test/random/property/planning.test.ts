@@ -1,0 +1,177 @@
+import { describe, expect, jest, test } from '@jest/globals';
+import fc from 'fast-check';
+import { assess } from '../../../agent/decide/assess.ts';
+import { type Config } from '../../../config/config.ts';
+import { applyPlan, everything, look, type LookPorts } from '../../../agent/reconcile/look.ts';
+import { unprobed } from '../../../agent/health/usable.ts';
+import { emptyMemory } from '../../../agent/observe/memory.ts';
+import { interpret } from '../../../agent/observe/observe.ts';
+import { plan } from '../../../agent/decide/plan.ts';
+import { parseSave } from '../../../lib/netfilter/iptables/parse.ts';
+import { parseNftTable } from '../../../lib/netfilter/nftables/parse.ts';
+import { vipChainName } from '../../../lib/netfilter/rules/balance.ts';
+import { type FakeKernel } from '../../support/fakes/kernel.ts';
+import { config } from './configs.ts';
+import { moreRulesInLegacy } from './counter-examples.ts';
+import { answer, createKernel, createPorts, type Event, history, run, strangers } from './hosts.ts';
+import { listChains, printForeign, printOurs, sources } from './tables.ts';
+
+// Hundreds of runs take seconds; on a busy machine, several times that.
+jest.setTimeout(60_000);
+
+/** A host with a history, on which an agent with this configuration ran until strangers came. */
+const host = fc.record({
+  before: history,
+  answer,
+  config,
+  wasRunning: fc.boolean(),
+  after: strangers,
+});
+type Host = typeof host extends fc.Arbitrary<infer Value> ? Value : never;
+
+async function setUp({ before, answer: word, config: wanted, wasRunning, after }: Host) {
+  const kernel = createKernel(before);
+  const ports = createPorts(kernel, word);
+  if (wasRunning) await write(ports, wanted);
+  for (const happening of after) run(kernel, happening);
+  return { kernel, ports, foreign: printForeign(kernel) };
+}
+
+/** What an agent without memory writes. Answers what it remembers then. */
+async function write(ports: LookPorts, wanted: Config) {
+  const { plan: found, memory, observation } = await look(ports, wanted, emptyMemory);
+  await applyPlan(ports.kernel, found);
+  return { memory, transactions: found.transactions, backend: observation.backend.value };
+}
+
+describe('from any state of the kernel, with any configuration', () => {
+  test('one write brings all in sync, for the agent that wrote and for a new one (I7)', async () => {
+    await fc.assert(
+      fc.asyncProperty(host, async (given) => {
+        const { ports } = await setUp(given);
+        const { memory } = await write(ports, given.config);
+        expect((await look(ports, given.config, memory)).plan.tables).toEqual([]);
+        expect((await look(ports, given.config, emptyMemory)).plan.tables).toEqual([]);
+      }),
+      { numRuns: 600, examples: [[moreRulesInLegacy]] },
+    );
+  });
+
+  test('what is not ours keeps its content and order, and one transaction for each backend and family does it (I5, I6)', async () => {
+    await fc.assert(
+      fc.asyncProperty(host, async (given) => {
+        const { kernel, ports, foreign } = await setUp(given);
+        const { transactions } = await write(ports, given.config);
+        const targets = transactions.map(({ family, backend }) => `${family} ${backend}`);
+        expect(new Set(targets).size).toBe(targets.length);
+        expect(printForeign(kernel)).toEqual(foreign);
+        expect(kernel.breaches).toEqual([]);
+      }),
+      { numRuns: 600 },
+    );
+  });
+
+  test('our hook stands before every rule that could take a packet to a VIP, and sends each VIP to its chain', async () => {
+    await fc.assert(
+      fc.asyncProperty(host, async (given) => {
+        const { kernel, ports } = await setUp(given);
+        const { backend } = await write(ports, given.config);
+        if (backend === 'nftables') return;
+        for (const vip of given.config.vips) {
+          const chains = listChains(kernel, { family: vip.family, backend }).filter(
+            ({ table }) => table === 'nat',
+          );
+          const rulesOf = (name: string) => chains.find(({ chain }) => chain === name)?.rules ?? [];
+          for (const kernelChain of ['PREROUTING', 'OUTPUT']) {
+            const rules = rulesOf(kernelChain);
+            const hook = rules.findIndex((rule) => rule.endsWith('-j VIPNAT'));
+            expect(hook).toBeGreaterThanOrEqual(0);
+            expect(rules.slice(0, hook).filter(takesVips)).toEqual([]);
+          }
+          const match = new RegExp(
+            `^-d ${vip.address}/\\d+ -p tcp .*--dport ${vip.port} --tcp-flags FIN,SYN,RST,ACK SYN -j ${vipChainName(vip)}$`,
+          );
+          expect(rulesOf('VIPNAT').filter((rule) => match.test(rule))).toHaveLength(1);
+        }
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  test('clean-up leaves nothing of ours, and everything else as it was (I4, I5)', async () => {
+    await fc.assert(
+      fc.asyncProperty(host, async (given) => {
+        const { kernel, foreign } = await setUp(given);
+        const { iptables, nftTables } = await kernel.read(everything);
+        await applyPlan(
+          kernel,
+          plan({ backend: 'nft', balances: [] }, [
+            ...iptables.map(parseSave),
+            ...nftTables.map(parseNftTable),
+          ]),
+        );
+        expect(printOurs(kernel)).toEqual([]);
+        expect(printForeign(kernel)).toEqual(foreign);
+        expect(kernel.breaches).toEqual([]);
+      }),
+      { numRuns: 600 },
+    );
+  });
+
+  test('the same reading gives the same bytes (I3)', async () => {
+    await fc.assert(
+      fc.asyncProperty(host, async (given) => {
+        const { kernel } = await setUp(given);
+        const reading = await kernel.read(everything);
+        const assessOnce = () =>
+          toBytes(
+            assess(
+              {
+                observation: interpret(reading, given.answer, given.config),
+                health: unprobed,
+                memory: emptyMemory,
+              },
+              given.config,
+            ),
+          );
+        expect(assessOnce()).toBe(assessOnce());
+      }),
+    );
+  });
+
+  test("a VIP's chain is the same in whatever order VIPs and apiservers are given (I3)", async () => {
+    await fc.assert(
+      fc.asyncProperty(history, config, async (events: readonly Event[], wanted) => {
+        const reversed = {
+          ...wanted,
+          vips: wanted.vips.toReversed(),
+          endpoints: wanted.endpoints.toReversed(),
+        };
+        const [one, other] = [createKernel(events), createKernel(events)];
+        await write(createPorts(one, null), wanted);
+        await write(createPorts(other, null), reversed);
+        const chains = wanted.vips.map(vipChainName);
+        expect(pickChains(other, chains)).toEqual(pickChains(one, chains));
+      }),
+    );
+  });
+});
+
+/** Whether a foreign rule decides about any packet at all: those of strangers.ts that match everything, and kube-proxy's jump. */
+function takesVips(rule: string): boolean {
+  const isForAll = /^(?:-m comment --comment (?:"[^"]*"|\S+) )?-j /.test(rule);
+  return isForAll && !/-j (?:LOG|MARK|cali-)/.test(rule);
+}
+
+function pickChains(kernel: FakeKernel, names: readonly string[]): unknown[] {
+  return sources.flatMap((source) =>
+    listChains(kernel, source)
+      .filter(({ chain }) => names.includes(chain))
+      .map((printed) => ({ ...source, ...printed })),
+  );
+}
+
+/** JSON with maps as lists, so that their order counts. */
+function toBytes(value: unknown): string {
+  return JSON.stringify(value, (_key, part: unknown) => (part instanceof Map ? [...part] : part));
+}

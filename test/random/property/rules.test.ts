@@ -1,0 +1,177 @@
+import { describe, expect, test } from '@jest/globals';
+import fc from 'fast-check';
+import { plan } from '../../../agent/decide/plan.ts';
+import { backends } from '../../../lib/kernel/port.ts';
+import { diffTable } from '../../../lib/netfilter/iptables/diff-table.ts';
+import { isOwnChain, isOwnRule, signRules } from '../../../lib/netfilter/iptables/identity.ts';
+import { parseSave } from '../../../lib/netfilter/iptables/parse.ts';
+import { renderTables, writtenTables } from '../../../lib/netfilter/iptables/render.ts';
+import { parseRule } from '../../../lib/netfilter/iptables/rule.ts';
+import { FakeKernel } from '../../support/fakes/kernel.ts';
+import { balances } from './configs.ts';
+import { editKinds, leftoverScript, runEdit } from './strangers.ts';
+import {
+  isOurChain,
+  isOurRule,
+  listChains,
+  printForeign,
+  printOurs,
+  type Source,
+  sources,
+} from './tables.ts';
+import { hasSameMeaning } from '../../../lib/netfilter/iptables/language.ts';
+
+/** A kernel in which kube-proxy's chains exist, so that a rule may lead to them. */
+function createKernel({ family, backend }: Source): FakeKernel {
+  const kernel = new FakeKernel();
+  kernel.run(family, backend, '*nat\n:KUBE-SVC-NPX46M4PTMTKRN6Y - [0:0]\n:KUBE-MARK-MASQ - [0:0]\nCOMMIT\n');
+  return kernel;
+}
+
+describe('what is rendered comes back from the tools with the same meaning', () => {
+  test('rule by rule, in its place and with its id', () => {
+    fc.assert(
+      fc.property(fc.constantFrom(...sources), balances, (source, wanted) => {
+        const { family, backend } = source;
+        const kernel = createKernel(source);
+        const own = wanted.filter(({ vip }) => vip.family === family);
+        const { transactions } = plan({ backend, balances: own }, [read(kernel, source)]);
+        for (const { input } of transactions) kernel.run(family, backend, input);
+
+        const rendered = renderTables(family, own);
+        for (const table of writtenTables) {
+          for (const [chain, specs] of rendered[table].chains) {
+            const printed = listChains(kernel, source).find((seen) => seen.chain === chain)?.rules ?? [];
+            const signed = signRules(chain, specs);
+            expect(printed.map((rule) => parseRule(rule).comment)).toEqual(signed.map(({ id }) => id));
+            expect(signed.every(({ text }, index) => hasSameMeaning(text, printed[index] ?? ''))).toBe(true);
+          }
+        }
+      }),
+    );
+  });
+
+  test('and an edit of any rule of a chain of ours does not', () => {
+    const kinds = fc.constantFrom(...editKinds);
+    fc.assert(
+      fc.property(
+        fc.constantFrom(...sources),
+        balances,
+        fc.nat({ max: 99 }),
+        kinds,
+        (source, wanted, at, kind) => {
+          const { family, backend } = source;
+          const kernel = createKernel(source);
+          const own = wanted.filter(({ vip }) => vip.family === family);
+          const [transaction] = plan({ backend, balances: own }, [read(kernel, source)]).transactions;
+          kernel.run(family, backend, transaction?.input ?? '');
+          const before = printOurs(kernel);
+          runEdit(kernel, { ...source, at, kind });
+          const isChanged = printOurs(kernel).join('\n') !== before.join('\n');
+          const again = plan({ backend, balances: own }, [read(kernel, source)]);
+          if (isChanged) expect(again.tables.length).toBeGreaterThan(0);
+        },
+      ),
+    );
+  });
+});
+
+describe('reading a rule', () => {
+  const word = fc.oneof(
+    fc.constantFrom(
+      '-j',
+      '-g',
+      '-m',
+      '!',
+      '--comment',
+      '"',
+      '\\',
+      '-A',
+      'VIPNAT',
+      'vipnat:x',
+      '"vipnat:x"',
+      '--',
+    ),
+    fc.string({ maxLength: 12 }),
+  );
+  const text = fc.array(word, { maxLength: 12 }).map((words) => words.join(' '));
+
+  test('never fails, and gives the same twice', () => {
+    fc.assert(
+      fc.property(text, (rule) => {
+        expect(parseRule(rule)).toEqual(parseRule(rule));
+        expect(hasSameMeaning(rule, rule)).toBe(true);
+        expect(typeof isOwnRule(rule)).toBe('boolean');
+      }),
+      { numRuns: 1000 },
+    );
+  });
+
+  test('finds the same rules to be ours as a look at the text does', () => {
+    fc.assert(
+      fc.property(fc.array(leftoverScript, { minLength: 1, maxLength: 3 }), (scripts) => {
+        const kernel = new FakeKernel();
+        for (const { family, backend, script } of scripts) kernel.run(family, backend, script);
+        const chains = sources.flatMap((source) => listChains(kernel, source));
+        for (const { chain, rules } of chains) {
+          expect(isOwnChain(chain)).toBe(isOurChain(chain));
+          expect(rules.map(isOwnRule)).toEqual(rules.map(isOurRule));
+        }
+      }),
+    );
+  });
+});
+
+test('wherever a rule leads to a chain of ours or carries our comment, wanting nothing removes it (I4, I5)', () => {
+  const place = fc.record({
+    table: fc.constantFrom(...writtenTables),
+    chain: fc.constantFrom('INPUT', 'OUTPUT', 'DOCKER-USER', 'VIPNATION'),
+    rule: fc.constantFrom(
+      '-j VIPNAT',
+      '-s 10.0.0.0/8 -g VIPNAT-OLD',
+      '-m comment --comment "vipnat:old" -j ACCEPT',
+      '-m comment --comment "vipnat:old"',
+      '-j ACCEPT',
+    ),
+  });
+  fc.assert(
+    fc.property(
+      fc.constantFrom(...backends),
+      fc.array(place, { minLength: 1, maxLength: 8 }),
+      (backend, places) => {
+        const kernel = new FakeKernel();
+        const source: Source = { family: 'ipv4', backend };
+        for (const { table, chain, rule } of places) {
+          const own = ['VIPNAT', 'VIPNAT-OLD'].map((name) => `:${name} - [0:0]\n`).join('');
+          const foreign = ['DOCKER-USER', 'VIPNATION'].filter(
+            (name) => !hasChain(kernel, source, table, name),
+          );
+          const declarations = foreign.map((name) => `:${name} - [0:0]\n`).join('');
+          kernel.run('ipv4', backend, `*${table}\n${own}${declarations}-A ${chain} ${rule}\nCOMMIT\n`);
+        }
+        const foreign = printForeign(kernel);
+        const { tables } = read(kernel, source);
+        for (const table of writtenTables) {
+          const diff = diffTable(renderTables('ipv4', [])[table], tables.get(table), {
+            vips: [],
+            knowsPrint: () => false,
+          });
+          expect(diff.drift.length > 0).toBe(diff.changes.length > 0);
+        }
+        for (const { input } of plan({ backend: 'nft', balances: [] }, [read(kernel, source)]).transactions) {
+          kernel.run('ipv4', backend, input);
+        }
+        expect(printOurs(kernel)).toEqual([]);
+        expect(printForeign(kernel)).toEqual(foreign);
+      },
+    ),
+  );
+});
+
+function hasChain(kernel: FakeKernel, source: Source, table: string, name: string): boolean {
+  return listChains(kernel, source).some((printed) => printed.table === table && printed.chain === name);
+}
+
+function read(kernel: FakeKernel, { family, backend }: Source): ReturnType<typeof parseSave> {
+  return parseSave({ family, backend, text: kernel.show(family, backend) });
+}

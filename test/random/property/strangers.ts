@@ -1,0 +1,168 @@
+import fc from 'fast-check';
+import { type Family } from '../../../lib/address/address.ts';
+import { type FakeKernel } from '../../support/fakes/kernel.ts';
+import { isOurChain, isOurRule, listChains, type PrintedChain, type Source, sources } from './tables.ts';
+
+/** A restore script of somebody else's. */
+export interface Script extends Source {
+  readonly script: string;
+}
+
+/** One of all sources, mostly the one of an ordinary host. */
+export const source = fc.oneof(
+  { weight: 3, arbitrary: fc.constant<Source>({ family: 'ipv4', backend: 'nft' }) },
+  fc.constantFrom(...sources),
+);
+
+const familyToPlaces: Readonly<Record<Family, { vip: string; other: string; network: string }>> = {
+  ipv4: { vip: '10.0.0.50/32', other: '192.0.2.1/32', network: '10.0.0.0/8' },
+  ipv6: { vip: 'fd00::50/128', other: '2001:db8::1/128', network: 'fd00::/16' },
+};
+
+/** Rules that programs put before, behind and around ours; some look like ours and are not. */
+function listForeignRules(family: Family): string[] {
+  const { vip, other, network } = familyToPlaces[family];
+  return [
+    '-j RETURN',
+    '-j ACCEPT',
+    '-j LOG --log-prefix "vipnat: "',
+    '-j MARK --set-xmark 0x1/0x1',
+    '-p udp -j ACCEPT',
+    `-d ${vip} -p tcp -m tcp --dport 6443 -j ACCEPT`,
+    `-d ${other} -p tcp -m tcp --dport 6443 -j RETURN`,
+    `! -s ${network} -j RETURN`,
+    `-d ${network} -m conntrack --ctstate NEW -j DROP`,
+    '-m addrtype --dst-type LOCAL -j ACCEPT',
+    '-m statistic --mode random --probability 0.5 -j RETURN',
+    '-m comment --comment "counts only"',
+    '-m comment --comment "not vipnat: really" -j ACCEPT',
+    '-m comment --comment "first" -m comment --comment "vipnat:second" -j RETURN',
+    '-m comment --comment "an \\"odd\\" -j VIPNAT" -j RETURN',
+  ];
+}
+
+const foreignChains = ['DOCKER', 'cali-PREROUTING', 'VIPNATION', 'CNI-HOSTPORT-DNAT'];
+
+/** The kernel's chains of the tables that vipnat writes. */
+const tableToKernelChains = {
+  nat: ['PREROUTING', 'INPUT', 'OUTPUT', 'POSTROUTING'],
+  filter: ['INPUT', 'FORWARD', 'OUTPUT'],
+} as const;
+
+const table = fc.constantFrom(...(Object.keys(tableToKernelChains) as (keyof typeof tableToKernelChains)[]));
+
+/** A program's own chain with rules, its jump, and rules beside it, in front of or behind what is there. */
+export const foreignScript: fc.Arbitrary<Script> = fc
+  .record({
+    source,
+    table,
+    place: fc.nat(),
+    chain: fc.constantFrom(...foreignChains),
+    inside: fc.array(fc.nat(), { maxLength: 2 }),
+    beside: fc.array(fc.nat(), { maxLength: 2 }),
+    command: fc.constantFrom('-A', '-I'),
+    policy: fc.constantFrom('ACCEPT', 'DROP'),
+  })
+  .map(({ source: { family, backend }, table: name, place, chain, inside, beside, command, policy }) => {
+    const rules = listForeignRules(family);
+    const pick = <T>(list: readonly T[], at: number) => list[at % list.length] as T;
+    const kernelChain = pick(tableToKernelChains[name], place);
+    const lines = [
+      `*${name}`,
+      `:${chain} - [0:0]`,
+      ...(name === 'filter' ? [`:${kernelChain} ${policy} [0:0]`] : []),
+      ...inside.map((at) => `-A ${chain} ${pick(rules, at)}`),
+      `${command} ${kernelChain} -m comment --comment "${chain}" -j ${chain}`,
+      ...beside.map((at) => `${command} ${kernelChain} ${pick(rules, at)}`),
+      'COMMIT',
+      '',
+    ];
+    return { family, backend, script: lines.join('\n') };
+  });
+
+/** What another version of vipnat could have left: chains of other names, and hooks in other kernel chains. */
+export const leftoverScript: fc.Arbitrary<Script> = fc
+  .record({
+    source,
+    table,
+    place: fc.nat(),
+    jump: fc.constantFrom('-j', '-g', '-m comment --comment "vipnat:of-another-version" -j'),
+    chain: fc.constantFrom(
+      'VIPNAT',
+      'VIPNAT-OLD',
+      'VIPNAT-POSTROUTING',
+      'VIPNAT-FORWARD',
+      'VIPNAT-0123456789',
+    ),
+    inside: fc.constantFrom(
+      '-j RETURN',
+      '-m comment --comment "vipnat:old" -j ACCEPT',
+      '-p tcp -m comment --comment "vipnat:old" -m tcp --dport 6443 -j VIPNAT-END',
+    ),
+  })
+  .map(({ source: { family, backend }, table: name, place, jump, chain, inside }) => {
+    // Hooks of ours are only ever looked for where some version of vipnat puts them: see odd-places.test.ts for more.
+    const hooks = tableToKernelChains[name].filter((hook) => hook !== 'INPUT');
+    const lines = [
+      `*${name}`,
+      ':VIPNAT-END - [0:0]',
+      `:${chain} - [0:0]`,
+      `-A ${chain} ${inside}`,
+      `-A ${hooks[place % hooks.length] ?? 'OUTPUT'} ${jump} ${chain}`,
+      'COMMIT',
+      '',
+    ];
+    return { family, backend, script: lines.join('\n') };
+  });
+
+const edits = {
+  removed: () => [],
+  doubled: (rule: string) => [rule, rule],
+  narrowed: (rule: string) => [`-m mark --mark 0x7 ${rule}`],
+  redirected: (rule: string) => [rule.replace(/-[jg] .*$/, '-j ACCEPT')],
+  stripped: (rule: string) => [rule.replace(/-m comment --comment "[^"]*" /, '')],
+  'behind a strange rule': (rule: string) => ['-j RETURN', rule],
+  'before a strange rule': (rule: string) => [rule, '-m comment --comment "strange" -j ACCEPT'],
+} satisfies Record<string, (rule: string) => string[]>;
+
+/** How a stranger changes one rule of ours, or the chain it is in. */
+export const editKinds = [
+  ...(Object.keys(edits) as (keyof typeof edits)[]),
+  'last in its chain',
+  'its chain reversed',
+  'its chain flushed',
+] as const;
+
+/** An edit of one rule of ours: the `at`-th, counted round and round. */
+export interface Edit extends Source {
+  readonly at: number;
+  readonly kind: (typeof editKinds)[number];
+}
+
+/** Any edit. */
+export const edit: fc.Arbitrary<Edit> = fc
+  .record({ source, at: fc.nat({ max: 99 }), kind: fc.constantFrom(...editKinds) })
+  .map(({ source: where, ...rest }) => ({ ...where, ...rest }));
+
+/** Carries an edit out; does nothing where nothing of ours is. */
+export function runEdit(kernel: FakeKernel, { family, backend, at, kind }: Edit): void {
+  const places = listChains(kernel, { family, backend }).flatMap((printed) =>
+    printed.rules.flatMap((rule, index) =>
+      isOurChain(printed.chain) || isOurRule(rule) ? [{ printed, index }] : [],
+    ),
+  );
+  const place = places[at % Math.max(1, places.length)];
+  if (place === undefined) return;
+  const { table: name, chain } = place.printed;
+  const rules = editChain(place.printed, place.index, kind).map((rule) => `-A ${chain} ${rule}\n`);
+  kernel.run(family, backend, `*${name}\n-F ${chain}\n${rules.join('')}COMMIT\n`);
+}
+
+function editChain({ rules }: PrintedChain, index: number, kind: Edit['kind']): readonly string[] {
+  const rest = rules.filter((_, other) => other !== index);
+  if (kind === 'last in its chain') return [...rest, ...rules.slice(index, index + 1)];
+  if (kind === 'its chain reversed') return rules.toReversed();
+  // A kernel's chain loses our rule only: what else is in it is not ours to lose in a test.
+  if (kind === 'its chain flushed') return rules.filter((rule) => !isOurRule(rule));
+  return rules.flatMap((rule, other) => (other === index ? edits[kind](rule) : [rule]));
+}

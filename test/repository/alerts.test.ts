@@ -1,0 +1,190 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { parse } from 'yaml';
+import { metrics } from '../../lib/telemetry/catalogue.ts';
+import { commandNames } from '../../cli/grammar/invocation.ts';
+import { describeWithPromtool, runPromtool } from './promtool.ts';
+
+interface Alert {
+  readonly alert: string;
+  readonly expr: string;
+  readonly labels: { readonly severity: string };
+  readonly annotations: { readonly summary: string; readonly description: string };
+}
+
+const file = resolve('manifests/alerts.yaml');
+const { groups } = parse(readFileSync(file, 'utf8')) as { groups: { rules: Alert[] }[] };
+const alerts = groups.flatMap(({ rules }) => rules);
+
+/** Series by their names, as promtool writes values that come a step apart: `1x20` is a 1 and 20 more of it. */
+type Series = Readonly<Record<string, string>>;
+
+interface Case {
+  /** A minute, unless it takes a day. */
+  readonly stepMinutes?: number;
+  /** So many alerts fire after so many minutes. */
+  readonly fires: readonly [Series, number, number];
+  /** And none does. */
+  readonly quiet: readonly [Series, number];
+}
+
+const on = (labels: string, node = 'm1') =>
+  `{${labels === '' ? '' : `${labels},`}instance="${node}",job="vipnat"}`;
+const vip = 'vip="10.0.0.50:6443"';
+const passthrough = `vipnat_vip_way${on(`${vip},way="passthrough"`)}`;
+const held = (node: string) => `vipnat_vip_held${on(vip, node)}`;
+const apiserver = (state: string) =>
+  `vipnat_apiserver_state${on(`apiserver="10.0.0.11:6443",state="${state}"`)}`;
+const simple = (name: string, value: string, minutes: number): Case => ({
+  fires: [{ [`${name}${on('')}`]: `${value}x60` }, minutes, 1],
+  quiet: [{ [`${name}${on('')}`]: `${value === '0' ? '1' : '0'}x20` }, 20],
+});
+
+/** The case of every alert. */
+const cases: Readonly<Record<string, Case>> = {
+  VipnatVipNotBalanced: {
+    fires: [{ [passthrough]: '1x10' }, 2, 1],
+    quiet: [{ [passthrough]: '0 1 0 0 1 0 0' }, 4],
+  },
+  VipnatHolderNotBalanced: {
+    fires: [{ [passthrough]: '1x10', [held('m1')]: '1x10' }, 2, 1],
+    quiet: [{ [passthrough]: '1x10', [held('m1')]: '0x10', [held('m2')]: '1x10' }, 9],
+  },
+  VipnatVipHeldTwice: {
+    fires: [{ [held('m1')]: '1x10', [held('m2')]: '1x10', [held('m3')]: '0x10' }, 2, 1],
+    // While it moves, one look of two nodes each can see it.
+    quiet: [{ [held('m1')]: '1 1 0 0 0', [held('m2')]: '0 1 1 1 1' }, 4],
+  },
+  VipnatVipHeldNowhere: {
+    fires: [{ [held('m1')]: '0x10', [held('m2')]: '0x10' }, 2, 1],
+    quiet: [{ [held('m1')]: '1 0 0 0', [held('m2')]: '0 0 1 1' }, 3],
+  },
+  VipnatRulesNotInSync: simple('vipnat_rules_in_sync', '0', 2),
+  VipnatFight: simple('vipnat_fight', '1', 0),
+  VipnatApiserverDead: {
+    fires: [{ [apiserver('dead')]: '1x10' }, 2, 1],
+    quiet: [{ [apiserver('dead')]: '0 1 0 0', [apiserver('draining')]: '1x10' }, 3],
+  },
+  VipnatApiserverDraining: {
+    fires: [{ [apiserver('draining')]: '1x20' }, 11, 1],
+    quiet: [{ [apiserver('draining')]: '1x9 0x10' }, 15],
+  },
+  VipnatOneApiserverLeft: {
+    stepMinutes: 5,
+    fires: [{ [`vipnat_vip_apiservers${on(vip)}`]: '3x12 1x12' }, 70, 1],
+    // Nobody has ever had more.
+    quiet: [{ [`vipnat_vip_apiservers${on(vip)}`]: '1x24' }, 110],
+  },
+  VipnatKubeProxyLags: {
+    fires: [{ [`vipnat_vip_bypass${on(vip)}`]: '1x20' }, 11, 1],
+    quiet: [{ [`vipnat_vip_bypass${on(vip)}`]: '1x5 0x10' }, 12],
+  },
+  VipnatFailing: {
+    fires: [{ [`vipnat_failures_total${on('code="TOOL_FAILED"')}`]: '0+1x20' }, 12, 1],
+    quiet: [{ [`vipnat_failures_total${on('code="TOOL_FAILED"')}`]: '0x5 3x20' }, 12],
+  },
+  VipnatNoLook: {
+    fires: [{ [`vipnat_last_look_timestamp_seconds${on('')}`]: '0x20' }, 13, 1],
+    quiet: [{ [`vipnat_last_look_timestamp_seconds${on('')}`]: '0+60x20' }, 20],
+  },
+  VipnatAgentDown: {
+    fires: [{ [`up${on('')}`]: '0x5', [`up${on('', 'm2')}`]: '1x5' }, 3, 1],
+    quiet: [{ [`up${on('')}`]: '1x5' }, 3],
+  },
+  VipnatAgentMissing: {
+    stepMinutes: 15,
+    fires: [{ [`up${on('')}`]: '1x100', [`up${on('', 'm2')}`]: '1x96' }, 1470, 1],
+    quiet: [{ [`up${on('')}`]: '1x100', [`up${on('', 'm2')}`]: '1x100' }, 1470],
+  },
+  VipnatTrackFileNotWritten: simple('vipnat_track_file_current', '0', 3),
+  VipnatStateNotWritten: simple('vipnat_state_file_current', '0', 16),
+  VipnatApiNotFollowed: simple('vipnat_api_followed', '0', 16),
+};
+
+/** A test of promtool: so many alerts of that name fire at that time. */
+function toTest(
+  alert: string,
+  [series, minutes, count = 0]: Case['fires'] | Case['quiet'],
+  step: number,
+): object {
+  return {
+    interval: `${step}m`,
+    input_series: Object.entries(series).map(([name, values]) => ({ series: name, values })),
+    promql_expr_test: [
+      {
+        expr: `count(ALERTS{alertname="${alert}",alertstate="firing"}) or vector(0)`,
+        eval_time: `${minutes}m`,
+        exp_samples: [{ labels: '{}', value: count }],
+      },
+    ],
+  };
+}
+
+let folder = '';
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'vipnat-alerts-'));
+});
+afterAll(() => {
+  rmSync(folder, { recursive: true });
+});
+
+function runTests(
+  tests: readonly object[],
+  step: number,
+  rules = file,
+): { status: number | null; output: string } {
+  const testFile = join(folder, 'tests.yaml');
+  // JSON is YAML too.
+  writeFileSync(testFile, JSON.stringify({ rule_files: [rules], evaluation_interval: `${step}m`, tests }));
+  return runPromtool(['test', 'rules', testFile]);
+}
+
+describe('each alert', () => {
+  test('has a case that fires and one that does not', () => {
+    expect(Object.keys(cases)).toEqual(alerts.map(({ alert }) => alert));
+  });
+
+  test('goes by metrics that there are', () => {
+    const named = alerts.flatMap(({ expr }) => expr.match(/\bvipnat_[a-z_]+/g) ?? []);
+    expect(named.length).toBeGreaterThan(alerts.length - 3);
+    expect(Object.keys(metrics)).toEqual(expect.arrayContaining(named));
+  });
+
+  test.each(alerts)(
+    '$alert has a severity, says what it is, and names a command of vipnat that helps',
+    (alert) => {
+      const { labels, annotations } = alert;
+      expect(['warning', 'critical']).toContain(labels.severity);
+      expect(annotations.summary).toMatch(/^\S.*[^.]$/);
+      const named = [...annotations.description.matchAll(/\bvipnat (status|check|doctor)\b/g)].map(
+        ([, name]) => name,
+      );
+      const isThere = (name = '') => (commandNames as readonly string[]).includes(name);
+      expect(named.some(isThere)).toBe(true);
+    },
+  );
+});
+
+describeWithPromtool('promtool', () => {
+  test('finds nothing wrong with the rules', () => {
+    expect(runPromtool(['check', 'rules', file])).toMatchObject({ status: 0 });
+  });
+
+  test.each([1, 5, 15])('finds each alert firing and silent as its case says, in steps of %d min', (step) => {
+    const own = Object.entries(cases).filter(([, { stepMinutes = 1 }]) => stepMinutes === step);
+    const tests = own.flatMap(([alert, { fires, quiet }]) => [
+      toTest(alert, fires, step),
+      toTest(alert, quiet, step),
+    ]);
+    expect(runTests(tests, step)).toEqual({ status: 0, output: expect.stringContaining('SUCCESS') });
+  });
+
+  test('notices a rule that does not fire', () => {
+    const broken = join(folder, 'broken.yaml');
+    writeFileSync(broken, readFileSync(file, 'utf8').replace('vipnat_fight == 1', 'vipnat_fight == 2'));
+    const fight = cases['VipnatFight']?.fires ?? [{}, 0, 0];
+    expect(runTests([toTest('VipnatFight', fight, 1)], 1, broken)).toMatchObject({ status: 1 });
+  });
+});

@@ -1,0 +1,35 @@
+import { expect, test } from '@jest/globals';
+import { readFileSync } from 'node:fs';
+import { toolMissing } from '../../lib/kernel/tools/tool-errors.ts';
+import { listStartedTools } from '../support/image/started-tools.ts';
+
+/** Started by name, and on every Debian: util-linux and coreutils are essential. */
+const onEveryDebian = ['setpriv', 'tail'];
+
+/** Installed, but not started by name, and why; tcpdump is for whoever looks for a fault on a node. */
+const others = ['kmod', 'tcpdump'];
+
+const tools = listStartedTools().filter((tool) => !onEveryDebian.includes(tool));
+
+test('every tool that is started is found in the sources', () => {
+  expect(tools).toEqual(
+    expect.arrayContaining([
+      'conntrack',
+      'inotifywait',
+      'ip6tables-legacy-restore',
+      'iptables-nft-save',
+      'nft',
+    ]),
+  );
+});
+
+test('the image has the packages of every tool that is started, and no others', () => {
+  const [, list = ''] =
+    /--no-install-recommends \\\n((?: {6}[a-z-]+ \\\n)+)/.exec(readFileSync('Dockerfile', 'utf8')) ?? [];
+  const installed = list
+    .split('\\\n')
+    .map((line) => line.trim())
+    .filter((name) => name !== '');
+  const needed = tools.map((tool) => /the package (\S+)/.exec(toolMissing(tool).message)?.[1]);
+  expect([...installed].sort()).toEqual([...new Set([...needed, ...others])].sort());
+});

@@ -1,0 +1,135 @@
+import { beforeAll, describe, expect, test } from '@jest/globals';
+import { readFile } from 'node:fs/promises';
+import {
+  describeOption,
+  listChoices,
+  nameFlag,
+  nameVariable,
+  optionNames,
+  schema,
+} from '../../config/options.ts';
+import { commandNames } from '../../cli/grammar/invocation.ts';
+import { findingCodes } from '../../cli/doctor/checks/diagnose.ts';
+import { keepalivedSwitches } from '../../cli/generate/keepalived/options.ts';
+import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
+import { readDocument } from '../../config/document.ts';
+import { describeReason, eventReasons } from '../../lib/telemetry/reasons.ts';
+import { commandHelp } from '../../cli/grammar/help.ts';
+import { errorCodes, VipnatError } from '../../lib/text/errors.ts';
+import { exitStatuses } from '../../lib/text/exit-status.ts';
+import { readSection, readTable, unquote } from '../support/documents/table.ts';
+
+let configuration = '';
+let errors = '';
+let events = '';
+beforeAll(async () => {
+  configuration = await readFile('docs/configuration.md', 'utf8');
+  errors = await readFile('docs/errors.md', 'utf8');
+  events = await readFile('docs/events.md', 'utf8');
+});
+
+const isEndpoint = (value: unknown): value is Endpoint => Object(value) === value && 'port' in Object(value);
+
+const formatDefault = (value: unknown) => {
+  if (typeof value === 'number') return `${value}ms`;
+  if (isEndpoint(value)) return formatEndpoint(value);
+  return value === null || Array.isArray(value) ? 'none' : value;
+};
+
+describe('docs/configuration.md', () => {
+  test('has a row for every option, in the order of the schema, and no other', () => {
+    const rows = readTable(configuration).map(([flag = '', variable, key, preset, , example]) => ({
+      flag: unquote(flag).split(' ')[0],
+      variable: unquote(variable),
+      key: unquote(key),
+      preset: unquote(preset),
+      example: unquote(example),
+    }));
+    const defaults = schema.parse({});
+    expect(rows).toEqual(
+      optionNames.map((name) => ({
+        flag: nameFlag(name),
+        variable: nameVariable(name),
+        key: name,
+        preset: formatDefault(defaults[name]),
+        example: describeOption(name).example,
+      })),
+    );
+  });
+
+  test('names every choice of an option in its row', () => {
+    const meanings = new Map(
+      readTable(configuration).map(([, , key, , meaning = '']) => [unquote(key), meaning]),
+    );
+    for (const name of optionNames) {
+      const named = [...(meanings.get(name) ?? '').matchAll(/`([^`]+)`/g)].map(([, word]) => word);
+      expect(named).toEqual(expect.arrayContaining([...listChoices(name)]));
+    }
+  });
+
+  test('has an example file without problems', () => {
+    const [, yaml = ''] = /```yaml\n([^]*?)```/.exec(configuration) ?? [];
+    const { settings, problems } = readDocument(yaml, 'example');
+    expect(problems).toEqual([]);
+    expect(settings.size).toBeGreaterThan(3);
+    const values = Object.fromEntries([...settings].map(([name, { value }]) => [name, value]));
+    expect(schema.safeParse(values)).toMatchObject({ success: true });
+  });
+});
+
+test('docs/configuration.md has an item for every switch of keepalived, and no other', () => {
+  const [, section = ''] = /\n## keepalived\n([^]*?)\n## /.exec(configuration) ?? [];
+  const items = [...section.matchAll(/^- `--([a-z-]+) [^`]+`: /gm)].map(([, name]) => name);
+  expect(items).toEqual(keepalivedSwitches);
+});
+
+test('docs/doctor.md has a row for every code, in the order of the checks, and no other', async () => {
+  const rows = readTable(await readFile('docs/doctor.md', 'utf8'));
+  expect(rows.map(([code]) => unquote(code))).toEqual(findingCodes);
+});
+
+test('README has a row for every command, in the order of help, and no other', async () => {
+  const readme = await readFile('README.md', 'utf8');
+  const rows = [...readme.matchAll(/^\| `vipnat ([a-z]+)[^`]*` +\|/gm)].map(([, name]) => name);
+  expect(rows).toEqual(commandNames);
+});
+
+describe('every option', () => {
+  test.each([...optionNames])('%s has an example that works and is not the default', (name) => {
+    const { example, isList } = describeOption(name);
+    const read = schema.parse({ [name]: isList ? example.split(',') : example });
+    expect(read[name]).not.toEqual(schema.parse({})[name]);
+  });
+});
+
+test('docs/errors.md has a row for every code, in the order of the catalogue, with its exit status and retry', () => {
+  const [catalogue = ''] = errors.split('\n## ');
+  const rows = readTable(catalogue).map(([code, , , exit, retry]) => [unquote(code), Number(exit), retry]);
+  expect(rows).toEqual(
+    errorCodes.map((code) => {
+      const error = new VipnatError(code, 'x');
+      return [code, error.exitCode, error.retry ? 'yes' : 'no'];
+    }),
+  );
+});
+
+test('docs/errors.md has a row for every exit status, in the order of the table in code', () => {
+  const rows = readTable(readSection('docs/errors.md', 'Exit statuses')).map(([status]) => unquote(status));
+  expect(rows).toEqual([...Object.values(exitStatuses).map(String), '128 + N']);
+});
+
+test('README and the help of each command name only exit statuses that are in the table', async () => {
+  const readme = await readFile('README.md', 'utf8');
+  const cells = [...readme.matchAll(/^\| `vipnat [a-z]+.*\|([^|]+)\|$/gm)].map(([, cell = '']) => cell);
+  const helps = Object.values(commandHelp).map((text) => /^Exit status: [^]*$/m.exec(text)?.[0] ?? 'none');
+  const named = [...cells, ...helps].flatMap((text) => text.match(/\b\d+\b/g) ?? ['none']);
+  expect(cells).toHaveLength(commandNames.length);
+  const known: readonly string[] = Object.values(exitStatuses).map(String);
+  expect(named.filter((status) => !known.includes(status))).toEqual([]);
+});
+
+test('docs/events.md has a row for every reason of an event, in the order of the catalogue, and no other', () => {
+  expect(readTable(events).map((cells) => cells.slice(0, 3).map(unquote))).toEqual(
+    eventReasons.map((reason) => [reason, describeReason(reason).type, describeReason(reason).action]),
+  );
+});

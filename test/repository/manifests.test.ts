@@ -1,0 +1,55 @@
+import { describe, expect, test } from '@jest/globals';
+import { readdirSync, readFileSync } from 'node:fs';
+import { commandHelp } from '../../cli/grammar/help.ts';
+import { findPodSpec, print } from '../support/manifest/printing.ts';
+
+/** What is written by hand has tests of its own, and the chart's other files are nobody's output. */
+const files = readdirSync('manifests', { recursive: true, encoding: 'utf8' })
+  .filter((file) => file.endsWith('.yaml') && (!file.startsWith('chart/') || file.startsWith('chart/base/')))
+  .filter((file) => file !== 'alerts.yaml')
+  .sort();
+
+/** The words after `vipnat manifest` in a file's first line; none of the examples needs quotes. */
+const readCommand = (text: string) => /^# vipnat manifest (.*)\n/.exec(text)?.[1]?.split(' ') ?? [];
+
+describe('manifests/', () => {
+  test('has what scripts/manifests writes', () => {
+    const written = [...readFileSync('scripts/manifests', 'utf8').matchAll(/^write (\S+)/gm)];
+    expect(written.map(([, file]) => file).sort()).toEqual(files);
+  });
+
+  test.each(files)('%s is what the command in its first line prints', async (file) => {
+    const text = readFileSync(`manifests/${file}`, 'utf8');
+    expect(await print(readCommand(text))).toBe(text);
+  });
+});
+
+describe('each vipnat manifest that people are told', () => {
+  const texts = [
+    commandHelp.manifest,
+    ...['README.md', 'docs/install.md'].map((file) => readFileSync(file, 'utf8')),
+  ];
+  const commands = texts.flatMap((text) => [
+    ...text.matchAll(/vipnat manifest ([a-z-]+ --[^|>`\n]*[^|>`\n ])/g),
+  ]);
+  const words = [...new Set(commands.map(([, command = '']) => command))];
+
+  test.each(words.filter((command) => command.startsWith('systemd ')))(
+    'prints a unit: %s',
+    async (command) => {
+      expect(await print(command.split(' '))).toMatch(/^ExecStart=\S+ \S+ run --vip=10\.0\.0\.50:6443$/m);
+    },
+  );
+
+  test('is found', () => {
+    expect(words.length).toBeGreaterThan(2);
+  });
+
+  test.each(words.filter((command) => !command.startsWith('systemd ')))(
+    'prints a pod: %s',
+    async (command) => {
+      const { containers } = findPodSpec(await print(command.split(' ')));
+      expect(containers[0].args[0]).toBe(command.startsWith('keepalived ') ? '--dont-fork' : 'run');
+    },
+  );
+});

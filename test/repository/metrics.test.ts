@@ -1,0 +1,115 @@
+import { describe, expect, test } from '@jest/globals';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { metrics } from '../../lib/telemetry/catalogue.ts';
+import { createMetrics } from '../../lib/telemetry/prometheus.ts';
+import { Tally } from '../../agent/report/loop-metrics.ts';
+import { toEndpoint } from '../support/fakes/endpoints.ts';
+import { describeWithPromtool, runPromtool } from './promtool.ts';
+
+const names = Object.keys(metrics);
+
+describe('docs/metrics.md', () => {
+  const text = readFileSync('docs/metrics.md', 'utf8');
+  const rows = [...text.matchAll(/^\| `((?:vipnat|process)_[a-z_]+)` *\| (\w+) *\| ([^|]*)\| ([^|]*)\|/gm)];
+
+  test('has a row for every metric with its type, labels and meaning, in the order of the catalogue, and no other', () => {
+    expect(
+      rows.map(([, name, type, labels = '', meaning = '']) => ({
+        name,
+        type,
+        labels: [...labels.matchAll(/`([^`]+)`/g)].map(([, label]) => label),
+        help: meaning.trim(),
+      })),
+    ).toEqual(
+      Object.entries(metrics).map(([name, { type, labels, help }]) => ({
+        name,
+        type,
+        labels,
+        help: `${help}.`,
+      })),
+    );
+  });
+});
+
+describe('manifests/dashboard.json', () => {
+  interface Panel {
+    readonly id: number;
+    readonly type: string;
+    readonly title: string;
+    readonly description?: string;
+    readonly fieldConfig?: { readonly defaults: { readonly unit?: string } };
+    readonly targets?: readonly { readonly expr: string }[];
+    readonly gridPos: { readonly x: number; readonly w: number };
+  }
+  const dashboard = JSON.parse(readFileSync('manifests/dashboard.json', 'utf8')) as {
+    panels: Panel[];
+    templating: { list: { name: string; type: string }[] };
+  };
+  const panels = dashboard.panels.filter(({ type }) => type !== 'row');
+  const expressions = panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
+
+  test('shows every metric that there is, and no other', () => {
+    const named = expressions.flatMap((text) => text.match(/\b(?:vipnat|process)_[a-z_]+/g) ?? []);
+    const shown = new Set(
+      named.map((name) => name.replace(/(duration_seconds)_(?:bucket|count|sum)$/, '$1')),
+    );
+    expect([...shown].sort()).toEqual([...names].sort());
+  });
+
+  describeWithPromtool('for promtool', () => {
+    test('has expressions that Prometheus reads', () => {
+      const rules = expressions.map((expr, index) => ({
+        record: `panel:${index}`,
+        expr: expr.replaceAll('$instance', '.*'),
+      }));
+      const folder = mkdtempSync(join(tmpdir(), 'vipnat-dashboard-'));
+      const file = join(folder, 'rules.yaml');
+      try {
+        writeFileSync(file, JSON.stringify({ groups: [{ name: 'dashboard', rules }] }));
+        expect(runPromtool(['check', 'rules', file])).toMatchObject({ status: 0 });
+      } finally {
+        rmSync(folder, { recursive: true });
+      }
+    });
+  });
+
+  test('takes its data source and the nodes from variables', () => {
+    expect(dashboard.templating.list.map(({ name, type }) => [name, type])).toEqual([
+      ['datasource', 'datasource'],
+      ['instance', 'query'],
+    ]);
+    expect(
+      JSON.stringify(panels)
+        .match(/"uid":"[^"]*"/g)
+        ?.every((uid) => uid === '"uid":"${datasource}"'),
+    ).toBe(true);
+  });
+
+  test('has panels with a unit and a description, each once, within the width', () => {
+    expect(panels.length).toBeGreaterThan(20);
+    expect(new Set(dashboard.panels.map(({ id }) => id)).size).toBe(dashboard.panels.length);
+    for (const { title, description, fieldConfig, gridPos } of panels) {
+      expect([title, fieldConfig?.defaults.unit, description]).toEqual([
+        title,
+        expect.any(String),
+        expect.any(String),
+      ]);
+      expect(gridPos.x + gridPos.w).toBeLessThanOrEqual(24);
+    }
+  });
+});
+
+describeWithPromtool('promtool', () => {
+  test('finds nothing wrong with what an agent prints', async () => {
+    const { meter, print } = await createMetrics();
+    new Tally(meter, [toEndpoint('[fd00::50]:6443')]).fight();
+    const text = await print([{ name: 'vipnat_vip_held', labels: { vip: '[fd00::50]:6443' }, value: 1 }]);
+    expect(runPromtool(['check', 'metrics'], text)).toEqual({ status: 0, output: '' });
+    expect(runPromtool(['check', 'metrics'], text.replace('# HELP vipnat_vip_held ', '# '))).not.toEqual({
+      status: 0,
+      output: '',
+    });
+  });
+});

@@ -1,0 +1,45 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { cpSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { execa } from 'execa';
+
+/** What a build is made from; the packages beside it. */
+const sources = [
+  'agent',
+  'cli',
+  'config',
+  'lib',
+  'scripts',
+  'package.json',
+  'package-lock.json',
+  'tsconfig.json',
+];
+
+const limitMs = 120_000;
+
+let folder = '';
+beforeAll(async () => {
+  mkdirSync('.cache', { recursive: true });
+  folder = mkdtempSync('.cache/elsewhere-');
+  for (const name of sources) cpSync(name, join(folder, name), { recursive: true });
+  // By real paths of its own, as in another checkout.
+  await execa('cp', ['-al', 'node_modules', folder]);
+}, limitMs);
+afterAll(() => {
+  rmSync(folder, { recursive: true });
+}, limitMs);
+
+test(
+  'a build elsewhere, later, with another umask, time zone and language has the same bytes and modes',
+  async () => {
+    const { stdout: here } = await execa('scripts/build', ['--hash']);
+    const { stdout: there } = await execa('sh', ['-c', 'umask 077; exec scripts/build --hash'], {
+      cwd: folder,
+      env: { TZ: 'Asia/Tokyo', LANG: 'tr_TR.UTF-8', LC_ALL: 'C.UTF-8', HOME: '/nonexistent' },
+    });
+    expect(here).toMatch(/^[0-9a-f]{64}$/);
+    expect(there).toBe(here);
+    process.stderr.write(`scripts/build --hash: ${here}\n`);
+  },
+  limitMs,
+);

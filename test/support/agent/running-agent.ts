@@ -1,0 +1,107 @@
+import { Agent, type AgentPorts } from '../../../agent/reconcile/agent.ts';
+import { type Config } from '../../../config/config.ts';
+import { emptyMemory, type Memory } from '../../../agent/observe/memory.ts';
+import { FakeApiservers } from '../fakes/apiserver.ts';
+import { FakeClusterApi } from '../fakes/cluster-api.ts';
+import { FakeClock } from '../fakes/clock.ts';
+import { toEndpoint } from '../fakes/endpoints.ts';
+import { FakeKernel } from '../fakes/kernel.ts';
+import { RecordingEvents } from '../fakes/events.ts';
+import { FakeMeter } from '../fakes/meter.ts';
+import { createRecordingLogger, type RecordingLogger } from '../fakes/logger.ts';
+import { FakeStore } from '../fakes/store.ts';
+import { FakeNotices } from '../fakes/notices.ts';
+import { FakeTrackFile } from '../fakes/track-file.ts';
+
+/** The ordinary configuration: one VIP, and nothing else said. */
+export const ordinaryConfig: Config = {
+  vips: [toEndpoint('10.0.0.50:6443')],
+  mode: 'auto',
+  proxyMode: 'auto',
+  iptables: 'auto',
+  clusterIps: {},
+  endpoints: [],
+  masquerade: 'own',
+  probeIntervalMs: 250,
+  probeTimeoutMs: 250,
+  sysctls: 'set',
+  caFile: null,
+  kubeconfig: null,
+  nodeName: null,
+  stateDir: '/var/lib/vipnat',
+  runDir: '/run/vipnat',
+  listen: null,
+  logLevel: 'info',
+  logFormat: 'pretty',
+};
+
+/** An agent in a world of fakes. */
+export interface RunningAgent {
+  readonly clock: FakeClock;
+  readonly kernel: FakeKernel;
+  readonly logger: RecordingLogger;
+  readonly agent: Agent;
+  readonly meter: FakeMeter;
+  readonly apiservers: FakeApiservers;
+  readonly store: FakeStore;
+  /** What keepalived is told. */
+  readonly trackFile: FakeTrackFile;
+  /** What keepalived says. */
+  readonly notices: FakeNotices;
+  /** What the agent asks as the Kubernetes API: one that says nothing until it is told to. */
+  readonly api: FakeClusterApi;
+  readonly events: RecordingEvents;
+}
+
+/** What an agent is started with; a kernel needs its clock. */
+export interface AgentWorld {
+  readonly config?: Config;
+  readonly clock?: FakeClock;
+  readonly kernel?: FakeKernel;
+  /** What kube-proxy answers when it is asked for its mode. */
+  readonly answer?: string | null;
+  /** How long it takes to answer. */
+  readonly answerMs?: number;
+  /** The apiservers; healthy ones wherever they are asked for, when left out. */
+  readonly apiservers?: FakeApiservers;
+  /** What it begins with. */
+  readonly memory?: Memory;
+  readonly store?: FakeStore;
+  /** In place of the fakes. */
+  readonly ports?: Partial<AgentPorts>;
+}
+
+/** Starts an agent; nothing has happened until the clock is advanced. */
+export function startAgent(world: AgentWorld = {}): RunningAgent {
+  const { config = ordinaryConfig, clock = new FakeClock(), answer = null, answerMs = 0 } = world;
+  const kernel = world.kernel ?? new FakeKernel(clock);
+  const logger = createRecordingLogger();
+  const askProxyMode = () =>
+    new Promise<string | null>((resolve) => {
+      if (answerMs === 0) resolve(answer);
+      else
+        clock.schedule(answerMs, () => {
+          resolve(answer);
+        });
+    });
+  const apiservers = world.apiservers ?? new FakeApiservers(clock);
+  const { memory = emptyMemory, store = new FakeStore() } = world;
+  const meter = new FakeMeter();
+  const trackFile = new FakeTrackFile();
+  const notices = new FakeNotices();
+  let api = new FakeClusterApi();
+  const followApi = (onChange: () => void) => (api = new FakeClusterApi(onChange));
+  const events = new RecordingEvents();
+  const files = { store, trackFile, notices };
+  const effects = { kernel, clock, logger, meter, apiserver: apiservers, events };
+  const readListening = () => Promise.resolve([{ address: '::', port: 6443 }]);
+  const asked = { askProxyMode, readListening, followApi };
+  const agent = new Agent({ ...effects, ...files, ...asked, ...world.ports }, config, memory);
+  agent.start();
+  return { clock, kernel, logger, meter, apiservers, agent, ...files, api, events };
+}
+
+/** The lines of a level, without times. */
+export function linesOf({ logger }: Pick<RunningAgent, 'logger'>, level: string): string[] {
+  return logger.lines.filter((line) => line.level === level).map(({ message }) => message);
+}

@@ -1,0 +1,109 @@
+import { type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { createCertificates } from '../../../../lab/certificates/certificates.ts';
+import { writeKubeconfig } from '../../network/kubeconfig.ts';
+import { TemporaryFolder } from '../../network/at-end.ts';
+import type { Cluster } from '../../network/cluster.ts';
+import { addressOf } from '../../network/layout.ts';
+import { type ApiManner, type Apiserver, type Condition, isGood, type Truth } from './truth.ts';
+
+const apiProgram = fileURLToPath(new URL('../../network/kube-api.ts', import.meta.url));
+
+/** Where the Kubernetes API is: beside m3's apiserver, which has nothing but its name to say. */
+const apiHost = 'm3';
+const apiPort = 16_443;
+
+const blackholeScript = `nft -f - <<'END'
+table inet chaos
+delete table inet chaos
+table inet chaos {
+  chain input {
+    type filter hook input priority -300
+    tcp dport 6443 drop
+  }
+}
+END`;
+const unblockScript = 'nft delete table inet chaos 2>/dev/null || true';
+
+/** The apiservers and the Kubernetes API of a miniature cluster, which fail as they do in life. */
+export class ControlPlane {
+  readonly #cluster: Cluster;
+  readonly #truth: Truth;
+  readonly #folder = new TemporaryFolder('api');
+  #api: ChildProcess | null = null;
+
+  constructor(cluster: Cluster, truth: Truth) {
+    this.#cluster = cluster;
+    this.#truth = truth;
+  }
+
+  /** Starts the Kubernetes API; answers a kubeconfig for it. */
+  async startApi(): Promise<string> {
+    const certificates = await createCertificates(this.#folder.path);
+    const { certificate, key } = certificates.serving(apiHost);
+    const api = this.#cluster.namespaces.start(this.#cluster.namespaceOf(apiHost), [
+      ...[process.execPath, apiProgram, addressOf(apiHost), String(apiPort), certificate, key],
+    ]);
+    this.#api = api;
+    api.stderr?.pipe(process.stderr);
+    if (api.stdout !== null) await once(api.stdout, 'data');
+    await this.list(this.#truth.api.list);
+    return writeKubeconfig(
+      this.#folder.path,
+      `https://${addressOf(apiHost)}:${apiPort}`,
+      certificates.authority,
+    );
+  }
+
+  /** What the API lists from now on. */
+  async list(names: readonly Apiserver[]): Promise<void> {
+    this.#truth.api.list = names;
+    await this.#tell(`list ${names.map(addressOf).join(' ')}`);
+  }
+
+  /** How the API answers from now on. */
+  async answer(manner: ApiManner): Promise<void> {
+    this.#truth.api.manner = manner;
+    await this.#tell(`answer ${manner}`);
+  }
+
+  /** Makes an apiserver what it is from now on. */
+  async become(name: Apiserver, condition: Condition): Promise<void> {
+    const { conditions, falls } = this.#truth;
+    if (conditions[name] === condition) return;
+    if (isGood(conditions[name]) && !isGood(condition)) falls[name].push(performance.now());
+    await this.#heal(name);
+    conditions[name] = condition;
+    const apiserver = this.#cluster.apiserver(name);
+    if (condition === 'dead') await apiserver.kill();
+    else if (condition === 'frozen') apiserver.freeze();
+    else if (condition === 'blackholed') await this.#shell(name, blackholeScript);
+    else apiserver.answer(condition);
+  }
+
+  /** Removes its files. */
+  remove(): void {
+    this.#folder.remove();
+  }
+
+  async #heal(name: Apiserver): Promise<void> {
+    const apiserver = this.#cluster.apiserver(name);
+    if (this.#truth.conditions[name] === 'frozen') apiserver.thaw();
+    if (this.#truth.conditions[name] === 'blackholed') await this.#shell(name, unblockScript);
+    await apiserver.start();
+    apiserver.answer('well');
+  }
+
+  async #shell(name: Apiserver, script: string): Promise<void> {
+    await this.#cluster.namespaces.shell(this.#cluster.namespaceOf(name), script);
+  }
+
+  async #tell(line: string): Promise<void> {
+    const api = this.#api;
+    if (api?.stdin == null || api.stdout === null) throw new Error('the API does not run');
+    const answer = once(api.stdout, 'data');
+    api.stdin.write(`${line}\n`);
+    await answer;
+  }
+}

@@ -1,0 +1,79 @@
+import { families } from '../../../../lib/address/address.ts';
+import { type Cluster, seatNames, type SeatName } from '../../network/cluster.ts';
+import { apiserverPort, vips } from '../../network/layout.ts';
+import type { RequestReport } from '../../network/seat.ts';
+import { agentHosts, type AgentHost, expectAnswers, findBalancer, type Truth } from './truth.ts';
+import type { Place } from './place.ts';
+
+/** With a fair choice of three, so many connections miss one apiserver once in 5,000 times, and then it is looked again. */
+const connections = 24;
+
+/** From every place and in every family, connections to the VIP go where the truth says, and none fails. */
+export async function judgeTraffic(cluster: Cluster, truth: Truth): Promise<string[]> {
+  const answers = await Promise.all(seatNames.map((seat) => judgeSeat(cluster, seat, truth)));
+  return answers.flat();
+}
+
+async function judgeSeat(cluster: Cluster, seat: SeatName, truth: Truth): Promise<string[]> {
+  const complaints: string[] = [];
+  // One after the other: a seat has one task at a time.
+  for (const family of families) {
+    const report = await cluster.seat(seat).greet(vips[family], apiserverPort, connections);
+    const { allowed, required } = expectAnswers(findBalancer(seat, truth), family, truth, performance.now());
+    complaints.push(
+      ...compareAnswers(report, allowed, required).map((what) => `${seat} to ${vips[family]}: ${what}`),
+    );
+  }
+  return complaints;
+}
+
+function compareAnswers(
+  { apiservers, errors }: RequestReport,
+  allowed: readonly string[],
+  required: readonly string[],
+): string[] {
+  const seen = Object.keys(apiservers);
+  const wrong = seen.filter((name) => !allowed.includes(name));
+  const missing = required.filter((name) => !seen.includes(name));
+  return [
+    ...Object.entries(errors).map(
+      ([error, count]) => `${count} of ${connections} connections failed: ${error}`,
+    ),
+    ...wrong.map((name) => `went to ${name}, which is not usable (usable: ${allowed.join(', ')})`),
+    ...missing.map((name) => `none of ${connections} went to ${name}, which is usable`),
+  ];
+}
+
+/** kube-proxy is not held up: it can write what it could not write, and remove what it could not remove. */
+export async function judgeProxy({ strangers }: Place, truth: Truth, name: AgentHost): Promise<string[]> {
+  const proxy = truth.proxies[name];
+  if (proxy.isBehind) await strangers.sync(proxy);
+  if (proxy.isBehind) return [`${name}: kube-proxy cannot restore its rules`];
+  const left = await strangers.removeLeft(proxy);
+  return left.map((backend) => `${name}: kube-proxy cannot remove its rules of iptables-${backend}`);
+}
+
+/** On one host: foreign rules are the strangers' own, and a fresh check finds nothing. */
+export async function judgeHost({ strangers, agent }: Place): Promise<string[]> {
+  const { name } = agent.host;
+  const [foreign, check] = await Promise.all([strangers.compare(), agent.command('check')]);
+  const { exitCode, stdout, stderr } = check;
+  const drift = exitCode === 0 ? [] : [`${name}: check exits with ${exitCode}: ${stdout}${stderr}`];
+  const unsafe = agent.listUnsafeWrites().map((complaint) => `${name}: ${complaint}`);
+  return [...foreign.complaints, ...drift, ...unsafe];
+}
+
+/** What an idle agent does not change: the rules with their handles, which are new with every write. */
+export async function readIdle({ host }: Place): Promise<string> {
+  return host.shell('nft --stateless --handle list ruleset');
+}
+
+/** The hosts whose rules were written between two readings with nothing done between them, a sentence each. */
+export function compareIdle(
+  before: ReadonlyMap<AgentHost, string>,
+  after: ReadonlyMap<AgentHost, string>,
+): string[] {
+  return agentHosts
+    .filter((name) => before.get(name) !== after.get(name))
+    .map((name) => `${name}: rules are written although nothing happens`);
+}

@@ -1,0 +1,128 @@
+import type { Family } from '../../../../lib/address/address.ts';
+import type { Cluster } from '../../network/cluster.ts';
+import { vips } from '../../network/layout.ts';
+import type { Step } from '../engine/walk.ts';
+import type { ControlPlane } from './control-plane.ts';
+import { type Damage, damageOwnRule, plantOtherVersion } from './own-rules.ts';
+import type { Place } from './place.ts';
+import { harmState, type StateFault } from './state-faults.ts';
+import type { Breakage, Moment } from './tools.ts';
+import type { AgentHost, ApiManner, Apiserver, Condition, Proxy, Truth } from './truth.ts';
+
+/** What faults happen to. */
+export interface Stage {
+  readonly cluster: Cluster;
+  readonly truth: Truth;
+  readonly controlPlane: ControlPlane;
+  readonly places: Readonly<Record<AgentHost, Place>>;
+  /** Tells of what must not be at any moment. */
+  readonly complain: (complaint: string) => void;
+}
+
+/** A step as its fault's generator made it. */
+interface Said {
+  readonly host: AgentHost;
+  readonly family: Family;
+  readonly list: readonly Apiserver[];
+  readonly durationMs: number;
+  readonly [argument: string]: unknown;
+}
+
+type Act = (stage: Stage, place: Place, said: Said) => unknown;
+
+const faultToAct: Readonly<Record<string, Act>> = {
+  'flush table': async ({ truth }, { strangers }, { host, table }) => {
+    const proxy = truth.proxies[host];
+    if (table === 'nat' && proxy.mode === 'iptables') proxy.list = [];
+    await strangers.flush(String(table), proxy);
+  },
+  'damage a rule': ({ truth }, { host: place }, { host, family, damage, index }) =>
+    damageOwnRule(place, { family, backend: truth.proxies[host].backend }, damage as Damage, Number(index)),
+  'strange hook': ({ truth }, { strangers }, { host, family, hook, chain }) =>
+    strangers.toggleHook(Number(hook), String(chain), family, truth.proxies[host]),
+  'kube-proxy syncs': async ({ truth }, { strangers }, { host, list }) => {
+    const proxy = truth.proxies[host];
+    if (proxy.mode === 'none') return;
+    proxy.list = list;
+    await strangers.sync(proxy);
+  },
+  'kube-proxy mode': ({ truth }, place, { host, mode }) =>
+    restartProxy(place, truth.proxies[host], { mode: mode as Proxy['mode'] }),
+  'kube-proxy backend': ({ truth }, place, { host, backend }) =>
+    restartProxy(place, truth.proxies[host], { backend: backend as Proxy['backend'] }),
+  'firewall restored': ({ truth }, { strangers }, { host, family, table }) =>
+    strangers.restoreFirewall(String(table), family, truth.proxies[host]),
+  'other version': ({ truth }, { host: place }, { host, family }) =>
+    plantOtherVersion(place, { family, backend: truth.proxies[host].backend }, vips[family]),
+  'agent killed': (_stage, { agent }) => agent.end('SIGKILL'),
+  'agent killed by a tool': (_stage, { agent }, { moment }) => {
+    agent.armTool(moment as Moment);
+  },
+  'agent stopped': (_stage, { agent }) => agent.end('SIGTERM'),
+  'agent started': startAgent,
+  'agent paused': (_stage, { agent }, { durationMs }) => {
+    agent.pause(durationMs);
+  },
+  VIP: async ({ cluster, truth }, _place, { to }) => {
+    if (to !== 'nobody') truth.holder = to as AgentHost;
+    await cluster.moveVips(String(to));
+  },
+  apiserver: ({ controlPlane }, _place, { name, condition }) =>
+    controlPlane.become(name as Apiserver, condition as Condition),
+  'API answers': ({ controlPlane }, _place, { manner }) => controlPlane.answer(manner as ApiManner),
+  'API lists': ({ controlPlane }, _place, { list }) => controlPlane.list(list),
+  'lock held': (_stage, { host: place }, { durationMs }) => {
+    place.holdLock(durationMs);
+  },
+  tool: (_stage, { agent }, { tool, how }) => {
+    agent.tools.break(String(tool), how as Breakage);
+  },
+  'state folder': ({ truth }, { host: place }, { host, how }) => {
+    if (host === 'm1') truth.api.isForgotten = true;
+    return harmState(place, how as StateFault);
+  },
+  clock: (_stage, { agent }, { seconds }) => {
+    agent.setClock(Number(seconds));
+  },
+  'no descriptors': (_stage, { agent }) => agent.exhaustDescriptors(),
+};
+
+/** Makes a fault happen. */
+export async function performStep(stage: Stage, step: Step): Promise<void> {
+  const act = faultToAct[step.fault];
+  if (act === undefined) throw new Error(`no such fault on the stand-in: ${step.fault}`);
+  const said = step as unknown as Said;
+  await act(stage, stage.places[step['host'] === 'm2' ? 'm2' : 'm1'], said);
+}
+
+/** Another kube-proxy, which first removes what the one before left, and then has all apiservers. */
+async function restartProxy(
+  { strangers, health }: Place,
+  proxy: Proxy,
+  change: Partial<Pick<Proxy, 'mode' | 'backend'>>,
+): Promise<void> {
+  const { mode = proxy.mode, backend = proxy.backend } = change;
+  if (mode === proxy.mode && backend === proxy.backend) return;
+  await strangers.removeTakers();
+  await health.say('none');
+  proxy.left.add(proxy.backend);
+  await strangers.cleanUp(proxy.backend);
+  Object.assign(proxy, { mode, backend, list: mode === 'none' ? [] : ['m1', 'm2', 'm3'] });
+  await strangers.publishContainer(proxy);
+  await health.say(mode);
+  await strangers.sync(proxy);
+}
+
+/** Where one lives, this is a second one: it has to say so and end. */
+async function startAgent({ complain }: Stage, { agent, host }: Place): Promise<void> {
+  if (!agent.isAlive || agent.isHindered) {
+    agent.start();
+    return;
+  }
+  const { lives } = agent;
+  const { exitCode, stderr } = await agent.command('run');
+  // Whoever was started meanwhile can have been too late to be in the way.
+  if (agent.lives === lives && exitCode !== 1) {
+    complain(`${host.name}: a second agent ended with ${exitCode}, not 1: ${stderr}`);
+  }
+}

@@ -1,0 +1,190 @@
+import {
+  type Apiserver,
+  type ConnectOutcome,
+  type HeldConnection,
+  type ReadyzOutcome,
+} from '../../../agent/health/apiserver.ts';
+import { type Endpoint, formatEndpoint } from '../../../lib/address/endpoint.ts';
+import { type Clock } from '../../../lib/control/clock.ts';
+
+/** How an apiserver behaves. */
+export type Behaviour =
+  | 'healthy'
+  /** The process is gone, its host answers with resets. */
+  | 'refusing'
+  /** The host is gone, or the way to it: nothing comes back. */
+  | 'silent'
+  /** New connections get no answer, open ones live: a connection table on the way is full. */
+  | 'clogged'
+  /** The way there fails at once, as without a route. */
+  | 'unreachable'
+  /** Stopped: its kernel accepts connections, and nobody answers. */
+  | 'frozen'
+  /** Answers each question after 2 s. */
+  | 'slow'
+  /** Answers 500, as it shuts down. */
+  | 'failing'
+  /** Answers 500, as its etcd does not answer. */
+  | 'ailing'
+  /** Answers well, and closes the connection after each answer. */
+  | 'curt'
+  /** Completes the handshake, and closes the connection before any answer. */
+  | 'hanging up';
+
+/** Who hears of what is sent to them, and of what comes back. */
+export interface Listener {
+  readonly onConnect?: (endpoint: string) => void;
+  readonly onConnected?: (endpoint: string, kind: ConnectOutcome['kind']) => void;
+  readonly onQuestion?: (endpoint: string) => void;
+  readonly onAnswer?: (endpoint: string, kind: ReadyzOutcome['kind']) => void;
+}
+
+const slowMs = 2000;
+
+/** A local network's round trip. */
+const roundTripMs = 1;
+
+/** Apiservers in memory, on a clock that tests turn. Counts what is open and under way, and breaks when too much is. */
+export class FakeApiservers implements Apiserver {
+  readonly #clock: Clock;
+  /** Also for held connections. */
+  readonly listener: Listener;
+  readonly #endpointToBehaviour = new Map<string, Behaviour>();
+  readonly #blocked = new Set<string>();
+  readonly #held = new Set<FakeHeld>();
+  readonly #connecting = new Map<string, number>();
+  /** How many connects were begun. */
+  connects = 0;
+
+  constructor(clock: Clock, listener: Listener = {}) {
+    this.#clock = clock;
+    this.listener = listener;
+  }
+
+  /** How many held connections are up. */
+  get open(): number {
+    return [...this.#held].filter(({ isOpen }) => isOpen).length;
+  }
+
+  /** From now on an apiserver behaves like this. A process that dies takes its connections with it, and its host tells their peers. */
+  set(endpoint: string, behaviour: Behaviour): void {
+    this.#endpointToBehaviour.set(endpoint, behaviour);
+    if (behaviour !== 'refusing') return;
+    for (const held of this.#held) if (held.endpoint === endpoint) held.breakOff();
+  }
+
+  /** A firewall in between refuses new connections to it, and lets the packets of open ones pass. */
+  block(endpoint: string): void {
+    this.#blocked.add(endpoint);
+  }
+
+  /** How it behaves: healthy until something else is set. */
+  behaviourOf(endpoint: string): Behaviour {
+    return this.#endpointToBehaviour.get(endpoint) ?? 'healthy';
+  }
+
+  async connect(endpoint: Endpoint, limitMs: number): Promise<ConnectOutcome> {
+    const text = formatEndpoint(endpoint);
+    const underWay = (this.#connecting.get(text) ?? 0) + 1;
+    if (underWay > 1) throw new Error(`${underWay} connects to ${text} are under way`);
+    this.connects += 1;
+    this.listener.onConnect?.(text);
+    this.#connecting.set(text, underWay);
+    const behaviour = this.behaviourOf(text);
+    const isSilent = behaviour === 'silent' || behaviour === 'clogged';
+    await this.sleep(isSilent ? limitMs : roundTripMs);
+    this.#connecting.delete(text);
+    const outcome = this.#toOutcome(text, behaviour);
+    this.listener.onConnected?.(text, outcome.kind);
+    return outcome;
+  }
+
+  hold(endpoint: Endpoint, onClose: () => void): HeldConnection {
+    const held = new FakeHeld(this, formatEndpoint(endpoint), onClose);
+    this.#held.add(held);
+    return held;
+  }
+
+  #toOutcome(text: string, behaviour: Behaviour): ConnectOutcome {
+    if (behaviour === 'refusing' || this.#blocked.has(text)) return { kind: 'refused' };
+    if (behaviour === 'unreachable') return { kind: 'unreachable', code: 'EHOSTUNREACH' };
+    return { kind: behaviour === 'silent' || behaviour === 'clogged' ? 'silent' : 'open' };
+  }
+
+  /** Lets time pass on its clock. */
+  sleep(ms: number): Promise<void> {
+    return new Promise((resolve) => this.#clock.schedule(ms, resolve));
+  }
+
+  /** Used by a held connection that is closed for good. */
+  forget(held: FakeHeld): void {
+    this.#held.delete(held);
+  }
+}
+
+/** One held connection of FakeApiservers. */
+class FakeHeld implements HeldConnection {
+  readonly endpoint: string;
+  readonly #apiservers: FakeApiservers;
+  readonly #onClose: () => void;
+  #isAsking = false;
+  #breaks = 0;
+  isOpen = false;
+
+  constructor(apiservers: FakeApiservers, endpoint: string, onClose: () => void) {
+    this.#apiservers = apiservers;
+    this.endpoint = endpoint;
+    this.#onClose = onClose;
+  }
+
+  async ask(limitMs: number): Promise<ReadyzOutcome> {
+    if (this.#isAsking) throw new Error(`two questions to ${this.endpoint} are under way`);
+    this.#isAsking = true;
+    const { listener } = this.#apiservers;
+    listener.onQuestion?.(this.endpoint);
+    const outcome = await this.#answer(limitMs);
+    this.#isAsking = false;
+    listener.onAnswer?.(this.endpoint, outcome.kind);
+    return outcome;
+  }
+
+  close(): void {
+    this.isOpen = false;
+    this.#apiservers.forget(this);
+  }
+
+  /** The peer closes it. */
+  breakOff(): void {
+    if (!this.isOpen) return;
+    this.isOpen = false;
+    this.#breaks += 1;
+    this.#onClose();
+  }
+
+  async #answer(limitMs: number): Promise<ReadyzOutcome> {
+    const behaviour = this.#apiservers.behaviourOf(this.endpoint);
+    const isMute = behaviour === 'silent' || behaviour === 'frozen';
+    const breaks = this.#breaks;
+    await this.#apiservers.sleep(isMute ? limitMs : behaviour === 'slow' ? slowMs : roundTripMs);
+    if (this.#breaks !== breaks) return { kind: 'closed' };
+    if (isMute) {
+      this.isOpen = false;
+      return { kind: 'silent' };
+    }
+    if (behaviour === 'refusing' || behaviour === 'unreachable') return { kind: 'closed' };
+    this.isOpen = true;
+    if (isClosing(behaviour)) this.breakOff();
+    return toAnswer(behaviour);
+  }
+}
+
+function isClosing(behaviour: Behaviour): boolean {
+  return behaviour === 'curt' || behaviour === 'hanging up';
+}
+
+function toAnswer(behaviour: Behaviour): ReadyzOutcome {
+  if (behaviour === 'hanging up') return { kind: 'closed' };
+  if (behaviour !== 'failing' && behaviour !== 'ailing') return { kind: 'ready' };
+  const isOwn = behaviour === 'failing';
+  return { kind: 'failing', reason: `/readyz answers 500: [-]${isOwn ? 'shutdown' : 'etcd'} failed`, isOwn };
+}

@@ -1,0 +1,99 @@
+import { type Family } from '../../../lib/address/address.ts';
+import { VipnatError } from '../../../lib/text/errors.ts';
+import { attempt, type Attempt, toUnread } from '../../../lib/kernel/real/attempt.ts';
+import {
+  type Backend,
+  iptablesTables,
+  type KernelQuery,
+  type KernelReading,
+  type NftProxyOutput,
+  type NftTableOutput,
+  type SaveOutput,
+} from '../../../lib/kernel/port.ts';
+import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
+import { type FakeFaults } from './kernel-faults.ts';
+
+/** What a FakeKernel shows to its tools. */
+export interface ShownRules {
+  readonly faults: FakeFaults;
+  readonly hasIptables: boolean;
+  show(family: Family, backend: Backend): string;
+  showNft(family: Family): string;
+  showNftProxy(family: Family, serviceChain: string): NftProxyOutput | null;
+}
+
+/** The rules that its tools tell, one tool after the other, and those that they fail to. */
+export async function readRules(
+  shown: ShownRules,
+  { families, backends, nftServiceChain }: KernelQuery,
+): Promise<Pick<KernelReading, 'iptables' | 'nftTables' | 'nftProxies' | 'unread'>> {
+  const saves: Attempt<SaveOutput>[] = [];
+  for (const family of families.filter(() => shown.hasIptables)) {
+    for (const backend of backends) saves.push(await readIptables(shown, family, backend));
+  }
+  const tables: Attempt<NftTableOutput>[] = [];
+  const proxies: Attempt<NftProxyOutput | null>[] = [];
+  for (const family of families) {
+    const { table, proxy } = await readNft(shown, family, nftServiceChain);
+    tables.push(table);
+    proxies.push(proxy);
+  }
+  return {
+    iptables: saves.flatMap(({ found }) => found ?? []),
+    nftTables: tables.flatMap(({ found }) => found ?? []),
+    nftProxies: proxies.flatMap(({ found }) => found ?? []),
+    unread: [...saves, ...tables, ...proxies].flatMap(({ unread }) => unread),
+  };
+}
+
+async function readIptables(
+  shown: ShownRules,
+  family: Family,
+  backend: Backend,
+): Promise<Attempt<SaveOutput>> {
+  const tool = toolName(family, backend, 'save');
+  const whole = await attempt(save(shown, family, backend), { family, backend, tables: iptablesTables });
+  const spoilt = shown.faults.findSpoilt(tool);
+  const table = iptablesTables.find((one) => one === spoilt?.table);
+  if (table === undefined || whole.found === null) return whole;
+  const text = withoutTable(whole.found.text, table);
+  if (spoilt?.how === 'incompatible') {
+    const remark = `# Table \`${table}' is incompatible, use 'nft' tool.\n`;
+    return { found: { family, backend, text: `${remark}${text}` }, unread: [] };
+  }
+  const error = new VipnatError('TOOL_FAILED', `${tool} failed for the table ${table}`);
+  return {
+    found: { family, backend, text },
+    unread: [toUnread({ family, backend, tables: [table] }, error)],
+  };
+}
+
+async function save(shown: ShownRules, family: Family, backend: Backend): Promise<SaveOutput> {
+  const tool = toolName(family, backend, 'save');
+  await shown.faults.meet(tool);
+  return { family, backend, text: shown.faults.takeGarbage(tool) ?? shown.show(family, backend) };
+}
+
+async function readNft(
+  shown: ShownRules,
+  family: Family,
+  serviceChain: string,
+): Promise<{ table: Attempt<NftTableOutput>; proxy: Attempt<NftProxyOutput | null> }> {
+  const met = shown.faults.meet('nft').then(() => shown.faults.takeGarbage('nft'));
+  const readTable = async () => ({ family, text: (await met) ?? shown.showNft(family) });
+  const readProxy = async () => {
+    if ((await met) === null) return shown.showNftProxy(family, serviceChain);
+    throw new VipnatError('TOOL_OUTPUT_UNEXPECTED', 'nft -j printed something other than its JSON');
+  };
+  const [table, proxy] = await Promise.all([
+    attempt(readTable(), { family, backend: 'nftables', tables: ['vipnat'] }),
+    attempt(readProxy(), { family, backend: 'nftables', tables: ['kube-proxy'] }),
+  ]);
+  return { table, proxy };
+}
+
+/** Save output without one of its tables. */
+function withoutTable(text: string, table: string): string {
+  const parts = text.split(/^(?=# Generated)/m);
+  return parts.filter((part) => !part.includes(`\n*${table}\n`)).join('');
+}

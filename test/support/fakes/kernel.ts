@@ -1,0 +1,250 @@
+import { type Family } from '../../../lib/address/address.ts';
+import { type Endpoint } from '../../../lib/address/endpoint.ts';
+import { type Clock, systemClock } from '../../../lib/control/clock.ts';
+import {
+  type Backend,
+  type FlowSelection,
+  type ForwardChain,
+  type Forwarding,
+  type Kernel,
+  type KernelQuery,
+  type KernelReading,
+  type LocalAddress,
+  type NftProxyOutput,
+  type Transaction,
+  type Trigger,
+  type UnreadRules,
+  type Watch,
+} from '../../../lib/kernel/port.ts';
+import { toolFailed } from '../../../lib/kernel/tools/tool-errors.ts';
+import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
+import { nameOwnTable } from '../../../lib/kernel/real/own-table.ts';
+import { FakeFaults } from './kernel-faults.ts';
+import { FakeFlows } from './kernel-flows.ts';
+import { readRules } from './kernel-reads.ts';
+import { FakeWatches } from './kernel-watches.ts';
+import { FakeNft, NftRefusal } from './nft.ts';
+import { selectServiceObjects } from './nft-proxy.ts';
+import { findBreaches } from './protocol.ts';
+import { runRestore } from '../xtables/restore.ts';
+import { printTables } from '../xtables/save.ts';
+import { copyTables, type FakeTables } from '../xtables/tables.ts';
+
+/**
+ * A kernel in memory that behaves as the real one does through its tools: test/contract runs the same suite on
+ * both. It also holds the product to its promises: an apply that breaks one rejects with a plain Error, and is
+ * noted in `breaches` for products that swallow errors.
+ */
+export class FakeKernel implements Kernel {
+  /** What goes wrong, and when. */
+  readonly faults: FakeFaults;
+  /** Every transaction that was handed in, in order, also those that failed. */
+  readonly applied: Transaction[] = [];
+  /** Every reset of connections that was asked for, in order. */
+  readonly resets: FlowSelection[] = [];
+  /** Promises the product broke. */
+  readonly breaches: string[] = [];
+  /** How many reads told everything. */
+  reads = 0;
+  /** Whether an iptables is installed; nft always is. */
+  hasIptables = true;
+  /** The interfaces that have their default route by router advertisements. */
+  advertised: readonly string[] = [];
+  /** nftables' chains of others for what is forwarded. */
+  forwardChains: readonly ForwardChain[] = [];
+  /** As NFT_MSG_GETGEN has it. */
+  generation = 1;
+  readonly #clock: Clock;
+  readonly #watches: FakeWatches;
+  readonly #tables = new Map<string, FakeTables>();
+  readonly #nft = new FakeNft();
+  readonly #readSinceWrite = new Set<string>();
+  /** What the last read did not tell. */
+  #unread: readonly UnreadRules[] = [];
+  readonly #nftProxies = new Map<Family, readonly unknown[]>();
+  #addresses: LocalAddress[] = [];
+  readonly #flows = new FakeFlows();
+  #ipvs: string | null = null;
+  #forwarding: Forwarding = { ipv4: true, ipv6: true };
+
+  /** Empty, as a new network namespace is; triggers come by the given clock. */
+  constructor(clock: Clock = systemClock) {
+    this.#clock = clock;
+    this.#watches = new FakeWatches(clock);
+    this.faults = new FakeFaults(clock);
+  }
+
+  async read(query: KernelQuery): Promise<KernelReading> {
+    await this.faults.meet('netlink');
+    const rules = await readRules(this, query);
+    if (rules.unread.length === 0) this.reads += 1;
+    this.#unread = rules.unread;
+    for (const { family, backend } of rules.iptables) this.#readSinceWrite.add(`${family} ${backend}`);
+    for (const { family } of rules.nftTables) this.#readSinceWrite.add(`${family} nftables`);
+    const { forwarding, advertised } = this;
+    return { ...rules, addresses: [...this.#addresses], forwarding, advertised, ipvs: this.#ipvs };
+  }
+
+  async apply(transaction: Transaction): Promise<void> {
+    const { family, backend, input } = transaction;
+    this.#assertPromisesKept(transaction);
+    this.applied.push(transaction);
+    await this.faults.meet(toolName(family, backend, 'restore'));
+    this.faults.runBeforeApply(transaction);
+    if (backend === 'nftables') this.runNft(input);
+    else this.run(family, backend, input);
+  }
+
+  async resetFlows(selection: FlowSelection): Promise<number> {
+    await this.faults.meet('conntrack');
+    this.resets.push(selection);
+    return this.#flows.delete(selection);
+  }
+
+  async countFlows(vip: Endpoint): Promise<ReadonlyMap<string, number>> {
+    await this.faults.meet('conntrack');
+    return this.#flows.count(vip);
+  }
+
+  async listForwardChains(): Promise<readonly ForwardChain[]> {
+    await this.faults.meet('nft');
+    return this.forwardChains;
+  }
+
+  async enableForwarding(family: Family): Promise<void> {
+    await this.faults.meet('sysctl');
+    this.#forwarding = { ...this.#forwarding, [family]: true };
+  }
+
+  watch(onTrigger: (trigger: Trigger) => void): Watch {
+    return this.#watches.open(onTrigger);
+  }
+
+  /** Whether the host forwards. */
+  get forwarding(): Forwarding {
+    return this.#forwarding;
+  }
+
+  /** What a stranger does with sysctl. */
+  set forwarding(forwarding: Forwarding) {
+    this.#forwarding = forwarding;
+    this.#watches.trigger('forwarding');
+  }
+
+  /** Another kernel that holds the same; without its watches, its faults, and what was read and written so far. */
+  copy(): FakeKernel {
+    const copy = new FakeKernel(this.#clock);
+    for (const [source, tables] of this.#tables) copy.#tables.set(source, copyTables(tables));
+    for (const [family, objects] of this.#nftProxies) copy.#nftProxies.set(family, objects);
+    copy.#nft.become(this.#nft);
+    copy.#addresses = this.#addresses;
+    copy.#ipvs = this.#ipvs;
+    return copy;
+  }
+
+  /** What a stranger does: runs a restore script. Throws TOOL_FAILED when the tool would fail. */
+  run(family: Family, backend: Backend, script: string): void {
+    const { changedTables, refusal } = runRestore(this.#tablesOf(family, backend), {
+      family,
+      backend,
+      script,
+    });
+    if (backend === 'legacy') this.#watches.trigger('xtables-lock');
+    else this.#commit(changedTables);
+    if (refusal === null) return;
+    const tool = toolName(family, backend, 'restore');
+    const stderr = `${tool}: ${refusal.message}`;
+    throw toolFailed({ tool, exitCode: refusal.exitCode, stderr, input: script });
+  }
+
+  /** What a stranger does with `nft -f -`. Throws TOOL_FAILED when nft would fail. */
+  runNft(script: string): void {
+    try {
+      this.#nft.run(script);
+    } catch (error) {
+      if (!(error instanceof NftRefusal)) throw error;
+      throw toolFailed({ tool: 'nft', exitCode: 1, stderr: `Error: ${error.message}`, input: script });
+    }
+    this.#commit(1);
+  }
+
+  /** What `nft -n -t list table` would print of our own table now. */
+  showNft(family: Family): string {
+    return this.#nft.list(nameOwnTable(family));
+  }
+
+  /** What `nft -j list` would tell of the nftables proxy's service; null without its table. */
+  showNftProxy(family: Family, serviceChain: string): NftProxyOutput | null {
+    const objects = this.#nftProxies.get(family);
+    return objects === undefined ? null : { family, objects: selectServiceObjects(objects, serviceChain) };
+  }
+
+  /** What the save tool would print now; no read, as far as the promises go. */
+  show(family: Family, backend: Backend): string {
+    return printTables(this.#tablesOf(family, backend), { family, backend, date: this.#clock.date() });
+  }
+
+  /** Keeps track of one more connection. */
+  trackFlow(flow: FlowSelection): void {
+    this.#flows.add(flow);
+  }
+
+  /** Gives this host an address. */
+  addAddress(address: LocalAddress): void {
+    this.#addresses = [...this.#addresses, address];
+    this.#watches.trigger('addresses');
+  }
+
+  /** Takes an address away from this host. */
+  removeAddress(address: string): void {
+    this.#addresses = this.#addresses.filter((other) => other.address !== address);
+    this.#watches.trigger('addresses');
+  }
+
+  /** Sets /proc/net/ip_vs; null is a kernel without IPVS. */
+  setIpvs(text: string | null): void {
+    this.#ipvs = text;
+    this.#watches.trigger('ipvs');
+  }
+
+  /** Sets the table `kube-proxy`, as the `nftables` array of `nft -j list table`; null removes it. */
+  setNftProxy(family: Family, objects: readonly unknown[] | null): void {
+    if (objects === null) this.#nftProxies.delete(family);
+    else this.#nftProxies.set(family, objects);
+    this.#commit(1);
+  }
+
+  /** Calls every watch back although nothing happened, as the lock does when somebody only looks. */
+  trigger(trigger: Trigger): void {
+    this.#watches.trigger(trigger);
+  }
+
+  #commit(transactions: number): void {
+    this.generation += transactions;
+    if (transactions > 0) this.#watches.trigger('nft-generation');
+  }
+
+  #assertPromisesKept(transaction: Transaction): void {
+    const source = `${transaction.family} ${transaction.backend}`;
+    const isBlind = !this.#readSinceWrite.delete(source);
+    const breaches = [
+      ...(isBlind ? [`writes ${source} without having read it since the last write (I1)`] : []),
+      ...this.#unread
+        .filter(({ family, backend }) => `${family} ${backend}` === source)
+        .flatMap(({ tables }) => tables)
+        .filter((table) => transaction.input.includes(`*${table}\n`))
+        .map((table) => `writes ${table} of ${source} without having been able to read it (I1)`),
+      ...findBreaches(transaction),
+    ];
+    if (breaches.length === 0) return;
+    this.breaches.push(...breaches);
+    throw new Error(`vipnat broke its promises: ${breaches.join('; ')}\n${transaction.input}`);
+  }
+
+  #tablesOf(family: Family, backend: Backend): FakeTables {
+    const key = `${family} ${backend}`;
+    const tables = this.#tables.get(key) ?? (new Map() as FakeTables);
+    this.#tables.set(key, tables);
+    return tables;
+  }
+}

@@ -1,0 +1,93 @@
+import { type Family } from '../../../lib/address/address.ts';
+import { type Endpoint } from '../../../lib/address/endpoint.ts';
+import { type Backend } from '../../../lib/kernel/port.ts';
+import { kubernetesService, servicePort } from '../../../lib/kube-proxy/kubernetes-service.ts';
+import { jumps, renderCleanup, renderUpdate } from '../network/kube-proxy-rules.ts';
+import { type FakeKernel } from './kernel.ts';
+
+/** Where one kube-proxy of iptables mode writes. */
+export interface ProxySource {
+  readonly family: Family;
+  readonly backend: Backend;
+}
+
+/** The ClusterIP of default/kubernetes by family. */
+export const clusterIps: Readonly<Record<Family, string>> = { ipv4: '10.96.0.1', ipv6: 'fd00:10:96::1' };
+
+const podNetworks: Readonly<Record<Family, string>> = { ipv4: '10.244.0.0/16', ipv6: 'fd00:10:244::/56' };
+
+/**
+ * One full update of kube-proxy in iptables mode for default/kubernetes: canaries, its jumps in front where they
+ * are missing, and one restore. Without endpoints the service is rejected in the filter table and its chain
+ * deleted. Throws TOOL_FAILED when a jump of somebody else's pins that chain; the filter table is then written.
+ */
+export function syncKubeProxy(
+  kernel: FakeKernel,
+  { family, backend }: ProxySource,
+  endpoints: readonly Endpoint[],
+): void {
+  const declared = ['mangle', 'filter', 'nat'].map(
+    (table) => `*${table}\n:KUBE-PROXY-CANARY - [0:0]\nCOMMIT`,
+  );
+  kernel.run(family, backend, `${declared.join('\n')}\n`);
+  for (const [table, chain, rule] of jumps) insertJump(kernel, { family, backend }, { table, chain, rule });
+  const service = {
+    service: kubernetesService,
+    clusterIp: clusterIps[family],
+    port: servicePort,
+    endpoints: endpoints.filter((endpoint) => endpoint.family === family),
+  };
+  const existing = listChains(kernel.show(family, backend), 'nat');
+  kernel.run(family, backend, renderUpdate([service], existing, podNetworks[family]));
+}
+
+/** What `kube-proxy --cleanup` does, or a switch to another mode. Throws TOOL_FAILED when its chain is pinned. */
+export function removeKubeProxy(kernel: FakeKernel, { family, backend }: ProxySource): void {
+  for (const [table, chain, rule] of jumps) deleteJump(kernel, { family, backend }, { table, chain, rule });
+  for (const table of ['filter', 'nat'] as const) {
+    const existing = listChains(kernel.show(family, backend), table);
+    kernel.run(family, backend, renderCleanup(table, existing));
+  }
+}
+
+interface Jump {
+  readonly table: string;
+  readonly chain: string;
+  readonly rule: string;
+}
+
+function insertJump(
+  kernel: FakeKernel,
+  { family, backend }: ProxySource,
+  { table, chain, rule }: Jump,
+): void {
+  const target = rule.slice(rule.lastIndexOf(' ') + 1);
+  const text = kernel.show(family, backend);
+  if (listRules(text, table).includes(`-A ${chain} ${rule}`)) return;
+  const declaration = listChains(text, table).includes(target) ? '' : `:${target} - [0:0]\n`;
+  kernel.run(family, backend, `*${table}\n${declaration}-I ${chain} ${rule}\nCOMMIT\n`);
+}
+
+function deleteJump(
+  kernel: FakeKernel,
+  { family, backend }: ProxySource,
+  { table, chain, rule }: Jump,
+): void {
+  if (!listRules(kernel.show(family, backend), table).includes(`-A ${chain} ${rule}`)) return;
+  kernel.run(family, backend, `*${table}\n-D ${chain} ${rule}\nCOMMIT\n`);
+}
+
+function listChains(save: string, table: string): string[] {
+  return listLines(save, table).flatMap((line) => /^:(\S+)/.exec(line)?.[1] ?? []);
+}
+
+function listRules(save: string, table: string): string[] {
+  return listLines(save, table).filter((line) => line.startsWith('-A '));
+}
+
+/** The lines between `*table` and its COMMIT. */
+function listLines(save: string, table: string): string[] {
+  const lines = save.split('\n');
+  const start = lines.indexOf(`*${table}`);
+  return start === -1 ? [] : lines.slice(start, lines.indexOf('COMMIT', start));
+}

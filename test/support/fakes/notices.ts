@@ -1,0 +1,26 @@
+import { type NoticeSource } from '../../../agent/keepalived/notices.ts';
+
+/** keepalived's named pipe: there is none until something is said. */
+export class FakeNotices implements NoticeSource {
+  #text: string | null = null;
+
+  /** keepalived writes this. */
+  say(text: string): void {
+    this.#text = (this.#text ?? '') + text;
+  }
+
+  /** keepalived ends. */
+  end(): void {
+    this.#text = null;
+  }
+
+  read(): Promise<string | null> {
+    const text = this.#text;
+    if (text !== null) this.#text = '';
+    return Promise.resolve(text);
+  }
+
+  close(): Promise<void> {
+    return Promise.resolve();
+  }
+}

@@ -1,0 +1,65 @@
+import { type Clock } from '../../../lib/control/clock.ts';
+import { type Listener } from './apiserver.ts';
+
+/** What was sent to one apiserver, and what became of it. Times are milliseconds of the clock. */
+export interface Sent {
+  /** When questions were sent. */
+  readonly questions: number[];
+  /** When connects were begun. */
+  readonly connects: number[];
+  /** How often its answers turned bad: the first bad one, and each after a good one. */
+  badTimes: number;
+  /** How often connects turned: to open, or to no answer. */
+  turns: number;
+}
+
+/** Writes down what is sent to FakeApiservers. */
+export class SentLog {
+  readonly #sent = new Map<string, Sent>();
+  readonly #lastAnswers = new Map<string, string>();
+  readonly #lastConnects = new Map<string, string>();
+
+  /** Writes down what is sent from now on. */
+  listen(clock: Clock): Listener {
+    return {
+      onConnect: (endpoint) => {
+        this.to(endpoint).connects.push(clock.now());
+      },
+      onQuestion: (endpoint) => {
+        this.to(endpoint).questions.push(clock.now());
+      },
+      onConnected: (endpoint, kind) => {
+        const isTurn = this.#lastConnects.get(endpoint) !== kind && ['open', 'silent'].includes(kind);
+        if (isTurn) this.to(endpoint).turns += 1;
+        this.#lastConnects.set(endpoint, kind);
+      },
+      onAnswer: (endpoint, kind) => {
+        if (kind === 'failing' && this.#lastAnswers.get(endpoint) !== kind) this.to(endpoint).badTimes += 1;
+        if (kind === 'failing' || kind === 'ready') this.#lastAnswers.set(endpoint, kind);
+      },
+    };
+  }
+
+  /** What was sent to one. */
+  to(endpoint: string): Sent {
+    const sent = this.#sent.get(endpoint) ?? { questions: [], connects: [], badTimes: 0, turns: 0 };
+    this.#sent.set(endpoint, sent);
+    return sent;
+  }
+
+  /** Begins anew. */
+  clear(): void {
+    this.#sent.clear();
+  }
+}
+
+/** How many there were at most within a time, wherever it begins. */
+export function countMost(times: readonly number[], withinMs: number): number {
+  let first = 0;
+  let most = 0;
+  times.forEach((atMs, index) => {
+    while (atMs - (times[first] ?? 0) >= withinMs) first += 1;
+    most = Math.max(most, index - first + 1);
+  });
+  return most;
+}

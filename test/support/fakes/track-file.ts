@@ -1,0 +1,18 @@
+import { type TrackFile } from '../../../agent/keepalived/serving-file.ts';
+import { type VipnatError } from '../../../lib/text/errors.ts';
+
+/** A track file that remembers all that was written, and fails where told to. */
+export class FakeTrackFile implements TrackFile {
+  readonly location = '/run/vipnat/keepalived/serving';
+  readonly values: number[] = [];
+  /** What every attempt fails with while it is set. */
+  problem: VipnatError | null = null;
+  attempts = 0;
+
+  write(value: number): Promise<void> {
+    this.attempts += 1;
+    if (this.problem !== null) return Promise.reject(this.problem);
+    this.values.push(value);
+    return Promise.resolve();
+  }
+}

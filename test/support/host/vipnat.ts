@@ -1,0 +1,110 @@
+import type { ChildProcess } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import type { Cluster } from '../network/cluster.ts';
+import type { CommandResult } from '../network/namespaces.ts';
+
+/** What scripts/build made: these tests run the product as people do. */
+const program = fileURLToPath(new URL('../../../dist/vipnat.js', import.meta.url));
+
+/** Room for a machine that is busy with the other test files. */
+export const limitMs = 60_000;
+
+/** How long an agent may take for anything that these tests wait for, on a machine that is busy. */
+const patienceMs = 15_000;
+
+/** The command line of vipnat, to be put behind a wrapper such as setpriv. */
+export function vipnatCommand(args: readonly string[]): string[] {
+  return [process.execPath, program, ...args];
+}
+
+/** Runs one command of vipnat on a machine to its end. */
+export function vipnat(
+  cluster: Cluster,
+  machine: string,
+  args: readonly string[],
+  environment: Record<string, string> = {},
+): Promise<CommandResult> {
+  return cluster.namespaces.run(cluster.namespaceOf(machine), vipnatCommand(args), { environment });
+}
+
+/** A running `vipnat run` and all that it has logged. */
+export class Agent {
+  readonly #child: ChildProcess;
+  readonly #ended: Promise<number | null>;
+  #log = '';
+
+  constructor(child: ChildProcess) {
+    this.#child = child;
+    this.#ended = new Promise((resolve) => child.once('exit', resolve));
+    child.stderr?.on('data', (text: Buffer) => (this.#log += text.toString()));
+  }
+
+  /** Everything that it wrote to standard error so far. */
+  get log(): string {
+    return this.#log;
+  }
+
+  get pid(): number {
+    return this.#child.pid ?? -1;
+  }
+
+  /** The lines of its log that match, in order. */
+  listLines(pattern: RegExp): string[] {
+    return this.#log.split('\n').filter((line) => pattern.test(line));
+  }
+
+  /** Waits until a line logged after the first `from` characters matches; rejects with the log when none comes. */
+  async waitForLine(pattern: RegExp, from = 0): Promise<void> {
+    await waitUntil(
+      () => Promise.resolve(pattern.test(this.#log.slice(from))),
+      () => `the agent did not log ${String(pattern)}:\n${this.#log}`,
+    );
+  }
+
+  /** Sends a signal and waits for the end. Answers the exit status; null when the signal itself ended it. */
+  async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<number | null> {
+    this.#child.kill(signal);
+    return this.#ended;
+  }
+}
+
+/** Starts `vipnat run` on a machine; answers once it has said which way each VIP goes, so its rules are there. */
+export async function startAgent(
+  cluster: Cluster,
+  machine: string,
+  args: readonly string[],
+  environment: NodeJS.ProcessEnv = process.env,
+): Promise<Agent> {
+  const command = vipnatCommand(['run', ...args]);
+  const agent = new Agent(cluster.namespaces.start(cluster.namespaceOf(machine), command, environment));
+  await agent.waitForLine(/ (?:service-chain|cluster-ip|direct to \S.*|passthrough): /);
+  return agent;
+}
+
+/** Waits until `vipnat check` on a machine finds nothing to say. */
+export async function waitForSync(cluster: Cluster, machine: string, args: readonly string[]): Promise<void> {
+  let last = '';
+  await waitUntil(
+    async () => {
+      const { exitCode, stdout, stderr } = await vipnat(cluster, machine, ['check', ...args]);
+      last = `${stdout}${stderr}`;
+      return exitCode === 0;
+    },
+    () => `still not in sync on ${machine}: ${last}`,
+  );
+}
+
+/** Asks again and again, until the answer is yes or patience is over. */
+export async function waitUntil(ask: () => Promise<boolean>, describe: () => string): Promise<void> {
+  const deadline = performance.now() + patienceMs;
+  while (!(await ask())) {
+    if (performance.now() > deadline) throw new Error(describe());
+    await sleep(10);
+  }
+}
+
+export function sleep(durationMs: number): Promise<void> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, durationMs);
+  });
+}

@@ -1,0 +1,26 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { families } from '../../../lib/address/address.ts';
+import { backends } from '../../../lib/kernel/port.ts';
+import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
+import { rootFolder } from '../../../lab/settings/folders.ts';
+
+const kernelFolder = join(rootFolder, 'lib/kernel');
+
+/** How lib/kernel names a program that it starts. */
+const namings = /(?:\btool: |\bisInPath\(|\btoolMissing\()'(?<tool>[a-z][a-z-]+)'/g;
+
+/** Every program that vipnat starts, by what lib/kernel's sources say. */
+export function listStartedTools(): string[] {
+  const named = readdirSync(kernelFolder, { recursive: true, withFileTypes: true }).flatMap((entry) => {
+    if (!entry.isFile()) return [];
+    const source = readFileSync(join(entry.parentPath, entry.name), 'utf8');
+    return [...source.matchAll(namings)].map(({ groups }) => groups?.['tool'] ?? '');
+  });
+  const iptables = families.flatMap((family) =>
+    backends.flatMap((backend) =>
+      (['save', 'restore'] as const).map((suffix) => toolName(family, backend, suffix)),
+    ),
+  );
+  return [...new Set([...named, ...iptables])].sort();
+}

@@ -1,0 +1,250 @@
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { type IncomingMessage, type ServerResponse } from 'node:http';
+import { createServer, type Server } from 'node:https';
+import { type AddressInfo } from 'node:net';
+import { type Duplex } from 'node:stream';
+import { eventsPath, KubeEvents } from './kube-events.ts';
+import { type Event, type Kind, KubeStore } from './kube-store.ts';
+
+/** How such a server answers. */
+export type Manner =
+  | 'well'
+  /** 500, as without etcd. */
+  | 'failing'
+  /** Accepts, and never answers. */
+  | 'hanging'
+  /** 200 with a page for people. */
+  | 'page'
+  /** 200 with JSON of another kind. */
+  | 'another kind'
+  /** 403 with a Status. */
+  | 'forbidding'
+  /** 401 with a Status. */
+  | 'unauthorized';
+
+const kindToQuestion: Readonly<Record<Kind, { path: string; apiVersion: string }>> = {
+  EndpointSlice: {
+    path: '/apis/discovery.k8s.io/v1/namespaces/default/endpointslices',
+    apiVersion: 'discovery.k8s.io/v1',
+  },
+  Service: {
+    path: '/api/v1/namespaces/default/services',
+    apiVersion: 'v1',
+  },
+};
+
+/** The only name that may be asked for, see the role in cli/generate/manifest/. */
+const allowedName = 'kubernetes';
+const kinds = Object.keys(kindToQuestion) as Kind[];
+
+interface Watcher {
+  readonly kind: Kind;
+  readonly response: ServerResponse;
+}
+
+/**
+ * An apiserver for default/kubernetes, over HTTPS on a loopback address. It lists, watches and takes events as kube-apiserver does,
+ * for who shows the token, and notes every question that a client may not ask.
+ */
+export class KubeApi {
+  /** The paths and queries of all questions so far. */
+  readonly questions: string[] = [];
+  /** Questions that kube-apiserver would answer otherwise than the client thinks. */
+  readonly breaches: string[] = [];
+  readonly store: KubeStore;
+  /** The events that were written here. */
+  readonly events = new KubeEvents(this.breaches);
+  /** Whether the role of who shows the token says nothing of events. */
+  forbidsEvents = false;
+  /** Whether it says nothing of Services either. */
+  forbidsServices = false;
+  manner: Manner = 'well';
+  /** How a watch from a forgotten version is refused: by an event, or by the answer itself. */
+  refusesBy: 'event' | 'status' = 'event';
+  readonly #server: Server;
+  readonly #sockets = new Set<Duplex>();
+  readonly #watchers = new Set<Watcher>();
+  readonly #token: string;
+  readonly port: number;
+
+  private constructor(server: Server, store: KubeStore, token: string) {
+    this.#server = server;
+    this.store = store;
+    this.#token = token;
+    this.port = (server.address() as AddressInfo).port;
+    server.on('connection', (socket) => {
+      this.#sockets.add(socket);
+      socket.on('error', () => undefined).on('close', () => this.#sockets.delete(socket));
+    });
+    server.on('tlsClientError', () => undefined);
+    server.on('request', (request, response) => {
+      this.#answer(request, response);
+    });
+  }
+
+  /** Starts one on a loopback address, on any free port unless one is given. */
+  static async start(options: {
+    readonly pair: { readonly certificate: string; readonly key: string };
+    readonly store?: KubeStore;
+    readonly token?: string;
+    readonly host?: string;
+    readonly port?: number;
+  }): Promise<KubeApi> {
+    const { pair, store = new KubeStore(), token = 'a token', host = '127.0.0.1', port = 0 } = options;
+    const server = createServer({ cert: readFileSync(pair.certificate), key: readFileSync(pair.key) });
+    server.listen({ host, port });
+    await once(server, 'listening');
+    return new KubeApi(server, store, token);
+  }
+
+  /** How many watches are up. */
+  get watches(): number {
+    return this.#watchers.size;
+  }
+
+  /** Tells all who watch how far it has come. */
+  bookmark(): void {
+    for (const { kind, response } of this.#watchers) {
+      const metadata = { resourceVersion: String(this.store.version) };
+      send(response, { type: 'BOOKMARK', object: { kind, metadata } });
+    }
+  }
+
+  /** Sends whatever to all who watch. */
+  sendText(text: string): void {
+    for (const { response } of this.#watchers) response.write(text);
+  }
+
+  /** Ends all watches, as when their time is over. */
+  endWatches(): void {
+    for (const { response } of this.#watchers) response.end();
+  }
+
+  /** All connections break. */
+  breakConnections(): void {
+    for (const socket of this.#sockets) socket.destroy();
+  }
+
+  /** Goes away. */
+  async stop(): Promise<void> {
+    this.breakConnections();
+    await new Promise((resolve) => this.#server.close(resolve));
+  }
+
+  #answer(request: IncomingMessage, response: ServerResponse): void {
+    const url = new URL(request.url ?? '/', 'https://kubernetes');
+    this.questions.push(`${url.pathname}${url.search}`);
+    if (url.pathname.startsWith(eventsPath)) return void this.#answerEvent(request, response, url.pathname);
+    const kind = kinds.find((one) => kindToQuestion[one].path === url.pathname);
+    if (kind === undefined || !this.#isAsked(url, request)) {
+      respond(response, 404, toStatus(404, 'not found'));
+      return;
+    }
+    const manner = kind === 'Service' && this.forbidsServices ? 'forbidding' : this.#receive(request);
+    if (manner !== 'well') this.#refuse(response, manner);
+    else if (url.searchParams.get('watch') === 'true') this.#watch(kind, url, response);
+    else this.#list(kind, response);
+  }
+
+  #receive({ headers }: IncomingMessage): Manner {
+    return headers.authorization === `Bearer ${this.#token}` ? this.manner : 'unauthorized';
+  }
+
+  async #answerEvent(request: IncomingMessage, response: ServerResponse, pathname: string): Promise<void> {
+    const manner = this.#receive(request);
+    if (manner !== 'well') {
+      this.#refuse(response, manner);
+      return;
+    }
+    const { code, body } = this.forbidsEvents
+      ? { code: 403, body: 'events.events.k8s.io is forbidden: User "x" cannot create resource "events"' }
+      : await this.events.answer(request, pathname);
+    respond(response, code, typeof body === 'string' ? toStatus(code, body) : body);
+  }
+
+  #isAsked({ searchParams }: URL, { method = '' }: IncomingMessage): boolean {
+    const isWatch = searchParams.get('watch') === 'true';
+    const isByName = searchParams.get('fieldSelector') === `metadata.name=${allowedName}`;
+    const problems = [
+      ...(method === 'GET' ? [] : [`method ${method}`]),
+      ...(isByName ? [] : ['not default/kubernetes by its name']),
+      ...(isWatch && Number(searchParams.get('timeoutSeconds')) <= 0 ? ['a watch without end'] : []),
+      ...(isWatch && (searchParams.get('resourceVersion') ?? '') === '' ? ['a watch from anywhere'] : []),
+    ];
+    this.breaches.push(...problems);
+    return problems.length === 0;
+  }
+
+  #refuse(response: ServerResponse, manner: Exclude<Manner, 'well'>): void {
+    const mannerToAnswer: Readonly<Record<typeof manner, () => void>> = {
+      failing: () => {
+        respond(response, 500, toStatus(500, 'etcdserver: request timed out'));
+      },
+      hanging: () => undefined,
+      page: () => {
+        response.end('<html>Welcome\n</html>\n');
+      },
+      'another kind': () => {
+        respond(response, 200, { kind: 'PodList', metadata: { resourceVersion: '1' }, items: [] });
+      },
+      forbidding: () => {
+        respond(response, 403, toStatus(403, 'endpointslices is forbidden: User "x" cannot list resource'));
+      },
+      unauthorized: () => {
+        respond(response, 401, toStatus(401, 'Unauthorized'));
+      },
+    };
+    mannerToAnswer[manner]();
+  }
+
+  #list(kind: Kind, response: ServerResponse): void {
+    const { apiVersion } = kindToQuestion[kind];
+    const metadata = { resourceVersion: String(this.store.version) };
+    const items = [...this.store.objects[kind].values()].filter(
+      ({ metadata: { name } }) => name === allowedName,
+    );
+    respond(response, 200, { kind: `${kind}List`, apiVersion, metadata, items });
+  }
+
+  #watch(kind: Kind, { searchParams }: URL, response: ServerResponse): void {
+    const from = Number(searchParams.get('resourceVersion'));
+    const isGone = from < this.store.oldest;
+    const gone = toStatus(410, `too old resource version: ${from} (${this.store.oldest})`);
+    if (isGone && this.refusesBy === 'status') {
+      respond(response, 410, gone);
+      return;
+    }
+    response.writeHead(200, { 'content-type': 'application/json' });
+    response.flushHeaders();
+    if (isGone) {
+      send(response, { type: 'ERROR', object: gone });
+      response.end();
+      return;
+    }
+    const tell = (event: Event) => {
+      const isAsked = event.kind === kind && event.object.metadata.name === allowedName;
+      if (isAsked && event.version > from) send(response, { type: event.type, object: event.object });
+    };
+    this.store.events.forEach(tell);
+    this.store.watchers.add(tell);
+    const watcher = { kind, response };
+    this.#watchers.add(watcher);
+    response.on('close', () => {
+      this.store.watchers.delete(tell);
+      this.#watchers.delete(watcher);
+    });
+  }
+}
+
+function toStatus(code: number, message: string): object {
+  return { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Failure', message, code };
+}
+
+function respond(response: ServerResponse, code: number, body: object): void {
+  response.writeHead(code, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+}
+
+function send(response: ServerResponse, event: object): void {
+  response.write(`${JSON.stringify(event)}\n`);
+}

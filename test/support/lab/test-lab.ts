@@ -1,0 +1,48 @@
+import { randomBytes } from 'node:crypto';
+import { existsSync, rmSync } from 'node:fs';
+import { buildComponents } from '../../../lab/build/build.ts';
+import { Lab } from '../../../lab/control-plane/lab.ts';
+import { defaultOptions, type LabOptions } from '../../../lab/settings/options.ts';
+import { raiseLab, type RaiseOptions } from '../../../lab/control-plane/raise.ts';
+import { listLabs, locateLab } from '../../../lab/control-plane/state.ts';
+
+const testPrefix = 'test-';
+
+/** A lab for tests, named for this run; its components are built where nobody has yet. What earlier runs left is removed. */
+export async function raiseTestLab(options: Partial<LabOptions>, how: RaiseOptions = {}): Promise<Lab> {
+  const kubernetes = process.env['LAB_KUBERNETES'] ?? defaultOptions.kubernetes;
+  const whole = { ...defaultOptions, kubernetes, ...options };
+  const name = `${testPrefix}${process.pid}-${randomBytes(2).toString('hex')}`;
+  removeOldLogs();
+  await buildComponents(whole.kubernetes, tell);
+  const started = performance.now();
+  const lab = await raiseLab({ ...whole, name }, how);
+  tell(`lab ${name} (${nameLab(lab)}) is up after ${((performance.now() - started) / 1000).toFixed(0)} s`);
+  return lab;
+}
+
+/** The logs of a run are there for whoever looks at its failures; the next run needs the room. */
+function removeOldLogs(): void {
+  for (const name of listLabs()) {
+    if (!name.startsWith(testPrefix) || isRunning(name)) continue;
+    rmSync(locateLab(name), { recursive: true, force: true });
+  }
+}
+
+/** Labs are made by this process or by another one whose number is in the name. */
+function isRunning(name: string): boolean {
+  return Lab.find(name) !== null || existsSync(`/proc/${name.slice(testPrefix.length).replace(/-.*/, '')}`);
+}
+
+/** For whoever watches the tests. */
+export function tell(line: string): void {
+  process.stderr.write(`${line}\n`);
+}
+
+/** A lab in a few words. */
+export function nameLab({ options }: Lab): string {
+  const { kubernetes, proxyMode, iptables, family } = options;
+  const hasBackend = proxyMode === 'iptables' || proxyMode === 'ipvs';
+  const mode = proxyMode === 'none' ? 'no kube-proxy' : `${proxyMode} mode`;
+  return `Kubernetes ${kubernetes}, ${mode}${hasBackend ? ` (iptables-${iptables})` : ''}, ${family}`;
+}

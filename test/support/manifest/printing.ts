@@ -1,0 +1,78 @@
+import { readFileSync } from 'node:fs';
+import { parseAllDocuments } from 'yaml';
+import { parseCommandLine } from '../../../cli/grammar/command-line.ts';
+import { findCommandProblems } from '../../../cli/grammar/command-rules.ts';
+import { type Environment } from '../../../config/environment.ts';
+import { readConfig } from '../../../config/load.ts';
+import { printManifest } from '../../../cli/generate/manifest/print.ts';
+
+/** package.json's version. */
+export const { version } = JSON.parse(readFileSync('package.json', 'utf8')) as { version: string };
+
+/** What `vipnat manifest` with these words reads, and everything that is wrong with them. */
+export async function readWords(words: readonly string[], environment: Environment = {}) {
+  const invocation = parseCommandLine(['manifest', ...words], version);
+  if (invocation.kind !== 'configured' || invocation.command.name !== 'manifest') {
+    throw new TypeError(`no manifest: ${words.join(' ')}`);
+  }
+  const { command, flags, file } = invocation;
+  const reading = await readConfig({ flags, environment, file, isForElsewhere: true });
+  const problems = [...invocation.problems, ...reading.problems, ...findCommandProblems(command, reading)];
+  return { request: { ...reading, options: command.options, version }, problems };
+}
+
+/** What a built `vipnat manifest` with these words prints. */
+export async function print(words: readonly string[], environment: Environment = {}): Promise<string> {
+  const { request, problems } = await readWords(words, environment);
+  if (problems.length > 0) throw new TypeError(problems.join('\n'));
+  return printManifest(request);
+}
+
+/** As much of an object of Kubernetes as tests look at. */
+export interface KubernetesObject {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: { readonly name: string; readonly namespace: string };
+  readonly [key: string]: unknown;
+}
+
+/** As much of a pod's spec as tests look at. */
+export interface PodSpec {
+  readonly initContainers?: readonly Container[];
+  readonly containers: readonly [Container];
+  readonly volumes: readonly {
+    readonly name: string;
+    /** Missing for an emptyDir. */
+    readonly hostPath?: { readonly path: string; readonly type: string };
+  }[];
+  readonly [key: string]: unknown;
+}
+
+interface Container {
+  readonly name: string;
+  /** Missing where the image's entry point is meant. */
+  readonly command?: readonly string[];
+  readonly image: string;
+  readonly args: readonly string[];
+  readonly securityContext: {
+    readonly readOnlyRootFilesystem?: boolean;
+    readonly capabilities?: { readonly add?: readonly string[] };
+  };
+  readonly volumeMounts: readonly { name: string; mountPath: string; readOnly?: boolean }[];
+  readonly [key: string]: unknown;
+}
+
+/** The objects of a printed manifest, as Kubernetes reads them: by YAML 1.1. */
+export function parse(text: string): KubernetesObject[] {
+  return parseAllDocuments(text, { version: '1.1' }).map((document) => {
+    if (document.errors.length > 0 || document.warnings.length > 0) throw new TypeError(text);
+    return document.toJS() as KubernetesObject;
+  });
+}
+
+/** The spec of the one pod that a printed manifest makes. */
+export function findPodSpec(text: string): PodSpec {
+  const object = parse(text).at(-1);
+  const { spec } = object as unknown as { spec: PodSpec & { template?: { spec: PodSpec } } };
+  return spec.template?.spec ?? spec;
+}

@@ -1,0 +1,167 @@
+import { type Family } from '../../../lib/address/address.ts';
+import { type Endpoint } from '../../../lib/address/endpoint.ts';
+import { type Backend } from '../../../lib/kernel/port.ts';
+import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
+import {
+  kubernetesService,
+  nftServiceChain,
+  servicePort,
+} from '../../../lib/kube-proxy/kubernetes-service.ts';
+import { jumps, type ProxiedService, renderCleanup, renderUpdate } from './kube-proxy-rules.ts';
+import { clusterIps, listApiservers, podNetworks } from './layout.ts';
+import { type Namespaces } from './namespaces.ts';
+
+/** A service other than the control plane's, as every cluster has them. */
+const webService: Readonly<Record<Family, ProxiedService>> = {
+  ipv4: {
+    service: { namespace: 'default', name: 'web', portName: 'http', protocol: 'tcp' },
+    clusterIp: '10.96.7.7',
+    port: 80,
+    endpoints: [{ family: 'ipv4', address: '10.244.3.2', port: 8080 }],
+  },
+  ipv6: {
+    service: { namespace: 'default', name: 'web', portName: 'http', protocol: 'tcp' },
+    clusterIp: 'fd00:96::77',
+    port: 80,
+    endpoints: [{ family: 'ipv6', address: 'fd00:244:3::2', port: 8080 }],
+  },
+};
+
+/**
+ * Stands in for kube-proxy in one namespace and family: writes what kube-proxy 1.36.3 writes, with the same tools
+ * in the same order, and fails as it does. It watches nothing: a test tells it when to update.
+ */
+export class KubeProxyStandIn {
+  readonly #namespaces: Pick<Namespaces, 'run'>;
+  readonly #namespace: string;
+  readonly #backend: Backend;
+  readonly #family: Family;
+  /** How long it waits for the xtables lock; as kube-proxy does, unless told otherwise. */
+  waitSeconds = 5;
+
+  constructor(
+    namespaces: Pick<Namespaces, 'run'>,
+    namespace: string,
+    backend: Backend,
+    family: Family = 'ipv4',
+  ) {
+    this.#namespaces = namespaces;
+    this.#namespace = namespace;
+    this.#backend = backend;
+    this.#family = family;
+  }
+
+  /**
+   * A full update in iptables mode: missing jumps are prepended, then one restore. Rejects with the tool's words when
+   * the restore fails; its filter half may be in effect then, its nat half is not.
+   */
+  async sync(endpoints: readonly Endpoint[] = listApiservers(this.#family)): Promise<void> {
+    await this.#ensureJumps();
+    const services = [
+      webService[this.#family],
+      {
+        service: kubernetesService,
+        clusterIp: clusterIps[this.#family],
+        port: servicePort,
+        endpoints,
+      },
+    ];
+    await this.#restore(
+      renderUpdate(services, await this.#listChains('nat'), podNetworks[this.#family]),
+      '--counters',
+    );
+  }
+
+  /**
+   * `kube-proxy --cleanup`, and the start in another mode: jumps first, then one restore per table that deletes all
+   * chains, then those also known to ipvs mode one by one. Errors are passed over, as there: a foreign jump into a
+   * service's chain leaves all of these in place, but KUBE-MARK-MASQ empty.
+   */
+  async cleanUp(): Promise<void> {
+    for (const [table, chain, rule] of jumps) {
+      await this.#tool(['-t', table, '-D', chain, ...splitRule(rule)]);
+    }
+    for (const table of ['nat', 'filter'] as const) {
+      const script = renderCleanup(table, await this.#listChains(table));
+      await this.#restore(script).catch(() => undefined);
+    }
+    for (const chain of ['KUBE-SERVICES', 'KUBE-POSTROUTING', 'KUBE-MARK-MASQ']) {
+      await this.#tool(['-t', 'nat', '-F', chain]);
+      await this.#tool(['-t', 'nat', '-X', chain]);
+    }
+  }
+
+  /** A full update in nftables mode: the part of table `kube-proxy` that is about default/kubernetes. */
+  async syncNftables(endpoints: readonly Endpoint[] = listApiservers(this.#family)): Promise<void> {
+    const ip = this.#family === 'ipv6' ? 'ip6' : 'ip';
+    const clusterIp = clusterIps[this.#family];
+    const elements = endpoints
+      .map(({ address, port }, index) => `${index} : ${address} . ${port}`)
+      .join(', ');
+    const type = `${this.#family}_addr . inet_proto . inet_service : verdict`;
+    const key = `${clusterIp} . tcp . ${servicePort}`;
+    const dnat = `meta l4proto tcp dnat ${ip} to numgen random mod ${endpoints.length} map { ${elements} }`;
+    const hasEndpoints = endpoints.length > 0;
+    const script = `table ${ip} kube-proxy
+delete table ${ip} kube-proxy
+table ${ip} kube-proxy {
+  chain reject-chain { reject; }
+  chain ${nftServiceChain} {
+    ${hasEndpoints ? dnat : ''}
+  }
+  map service-ips {
+    type ${type};
+    ${hasEndpoints ? `elements = { ${key} : goto ${nftServiceChain} }` : ''}
+  }
+  map no-endpoint-services {
+    type ${type};
+    ${hasEndpoints ? '' : `elements = { ${key} comment "default/kubernetes:https" : goto reject-chain }`}
+  }
+  chain services { ${ip} daddr . meta l4proto . th dport vmap @service-ips; }
+  chain nat-prerouting { type nat hook prerouting priority -100; jump services; }
+  chain nat-output { type nat hook output priority -100; jump services; }
+}
+`;
+    const { exitCode, stderr } = await this.#namespaces.run(this.#namespace, ['nft', '-f', '-'], {
+      input: script,
+    });
+    if (exitCode !== 0) throw new Error(`nft: ${stderr}`);
+  }
+
+  async #ensureJumps(): Promise<void> {
+    const canaries = ['mangle', 'nat', 'filter'].map((table) => ['-t', table, '-N', 'KUBE-PROXY-CANARY']);
+    for (const command of canaries) await this.#tool(command);
+    for (const [table, chain, rule] of jumps) {
+      const target = rule.slice(rule.lastIndexOf(' ') + 1);
+      await this.#tool(['-t', table, '-N', target]);
+      const words = splitRule(rule);
+      const check = await this.#tool(['-t', table, '-C', chain, ...words]);
+      if (check.exitCode !== 0) await this.#tool(['-t', table, '-I', chain, ...words]);
+    }
+  }
+
+  async #listChains(table: string): Promise<string[]> {
+    const { stdout } = await this.#tool(['-t', table, '-S']);
+    return [...stdout.matchAll(/^-N (\S+)$/gm)].map(([, name]) => name ?? '');
+  }
+
+  async #restore(script: string, ...flags: readonly string[]): Promise<void> {
+    const tool = toolName(this.#family, this.#backend, 'restore');
+    const { exitCode, stderr } = await this.#namespaces.run(
+      this.#namespace,
+      [tool, '--noflush', ...flags, '-w', String(this.waitSeconds)],
+      { input: script },
+    );
+    if (exitCode !== 0) throw new Error(`${tool}: exit status ${exitCode}: ${stderr}`);
+  }
+
+  #tool(words: readonly string[]): ReturnType<Namespaces['run']> {
+    const tool = toolName(this.#family, this.#backend);
+    return this.#namespaces.run(this.#namespace, [tool, '-w', String(this.waitSeconds), ...words]);
+  }
+}
+
+/** Words of a rule as a shell would have them. */
+function splitRule(rule: string): string[] {
+  return [...rule.matchAll(/"([^"]*)"|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain ?? '');
+}

@@ -1,0 +1,38 @@
+import { type RuleBackend } from '../../../lib/kernel/port.ts';
+import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
+import { type Cluster } from './cluster.ts';
+
+/** A script of `plan --format restore` that writes nothing but one VIP's own chain, in any dialect. */
+export const writesOneChain =
+  /^#[^]*(?:\*nat\n:VIPNAT-\w{10} .*(?:\n-A VIPNAT-\w{10} .*)+\nCOMMIT|flush chain ip vipnat VIPNAT-\w{10}(?:\nadd rule ip vipnat VIPNAT-\w{10} .*)+)\n?$/;
+
+/** How rules are rewritten. */
+export interface Rewriting {
+  readonly backend: RuleBackend;
+  /** Run in turn on m1, one transaction each. */
+  readonly scripts: readonly string[];
+  /** How many in all. */
+  readonly count: number;
+  /** Between two of them; none when left out. */
+  readonly restSeconds?: number;
+  /** How long it may take. */
+  readonly limitMs: number;
+}
+
+/** Rewrites rules of m1 over and over, as fast as the tool can; answers how many succeeded, which is all: the first that fails rejects. */
+export async function rewriteOften(
+  cluster: Cluster,
+  { backend, scripts, count, restSeconds = 0, limitMs }: Rewriting,
+): Promise<number> {
+  const restore = `${toolName('ipv4', backend, 'restore')} --noflush -w 5`;
+  const tool = backend === 'nftables' ? 'nft -f -' : restore;
+  const steps = scripts.map((script) => `${tool} <<'END'\n${script}\nEND\necho done\nsleep ${restSeconds}`);
+  const program = `for round in $(seq ${count / scripts.length}); do\n${steps.join('\n')}\ndone`;
+  const { exitCode, stdout, stderr } = await cluster.namespaces.run(
+    cluster.namespaceOf('m1'),
+    ['sh', '-e', '-s'],
+    { input: program, limitMs },
+  );
+  if (exitCode !== 0) throw new Error(stderr);
+  return stdout.split('\n').filter((line) => line === 'done').length;
+}

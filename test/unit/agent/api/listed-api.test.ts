@@ -1,0 +1,79 @@
+import { afterAll, afterEach, beforeAll, beforeEach, expect, jest, test } from '@jest/globals';
+import { ListedApi } from '../../../../agent/api/listed-api.ts';
+import { ApiRoute } from '../../../../lib/kubernetes/route.ts';
+import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
+import { systemClock } from '../../../../lib/control/clock.ts';
+import { toEndpoint } from '../../../support/fakes/endpoints.ts';
+import { vips } from '../../../support/network/layout.ts';
+import { accessByVip, ApiWorld, type CertificateFolder, makeCertificates, three } from './api-world.ts';
+
+// Real sockets on a busy machine.
+jest.setTimeout(30_000);
+
+let certificates: CertificateFolder;
+beforeAll(async () => {
+  certificates = await makeCertificates();
+});
+afterAll(() => {
+  certificates.remove();
+});
+
+let world: ApiWorld;
+let problems: string[] = [];
+beforeEach(async () => {
+  world = new ApiWorld(certificates);
+  problems = [];
+  await world.startServer();
+  await world.startServer();
+});
+afterEach(() => world.close());
+
+/** One that a command asks: on the real clock, for it waits. */
+function createListedApi(): { api: ListedApi; known: Parameters<ListedApi['consult']>[0] } {
+  const access = accessByVip(certificates.authority);
+  const route = new ApiRoute(() => Promise.resolve(access), [toEndpoint(`${vips.ipv4}:6443`)]);
+  const onProblem = ({ message }: Error) => problems.push(message);
+  const endpoints = world.servers.map(({ port }, index) => toEndpoint(`127.0.0.${index + 1}:${port}`));
+  return {
+    api: new ListedApi({ route, clock: systemClock, onProblem }),
+    known: { endpoints, localAddresses: new Set<string>() },
+  };
+}
+
+test('a command lists once, however often it looks', async () => {
+  const { api, known } = createListedApi();
+  const view = await api.consult(known);
+  expect(view?.endpoints.ipv4?.value.map(formatEndpoint)).toEqual(three);
+  expect(await api.consult(known)).toBe(view);
+  expect(world.servers.map(({ questions }) => questions.length)).toEqual([2, 0]);
+  expect(problems).toEqual([]);
+});
+
+test('asks the next apiserver when one does not answer as it should', async () => {
+  const { api, known } = createListedApi();
+  if (world.servers[0] !== undefined) world.servers[0].manner = 'failing';
+  expect((await api.consult(known))?.clusterIps).toEqual({ ipv4: '10.96.0.1' });
+  expect(problems).toEqual([]);
+});
+
+test('lists the apiservers where the Service may not be read, with one sentence', async () => {
+  const { api, known } = createListedApi();
+  for (const server of world.servers) server.forbidsServices = true;
+  const view = await api.consult(known);
+  expect(view?.endpoints.ipv4?.value.map(formatEndpoint)).toEqual(three);
+  expect(problems).toEqual([expect.stringContaining('does not let the Service kubernetes be read')]);
+});
+
+test.each(['hanging', 'forbidding', 'page'] as const)(
+  'goes on without the API, after two seconds at most and with one sentence: %s',
+  async (manner) => {
+    const { api, known } = createListedApi();
+    for (const server of world.servers) server.manner = manner;
+    const begun = systemClock.now();
+    expect(await api.consult(known)).toBeNull();
+    expect(await api.consult(known)).toBeNull();
+    // Twice as long on a busy machine.
+    expect(systemClock.now() - begun).toBeLessThan(4000);
+    expect(problems).toHaveLength(1);
+  },
+);

@@ -1,0 +1,36 @@
+import { expect, test } from '@jest/globals';
+import { type Decision } from '../../../../agent/decide/decide.ts';
+import { describeInSync, describeKubeProxy, describeWay } from '../../../../agent/decide/describe.ts';
+import { toEndpoint } from '../../../support/fakes/endpoints.ts';
+
+const direct: Decision = {
+  vip: toEndpoint('[fd00::50]:6443'),
+  way: 'direct',
+  reason: 'no kube-proxy is here',
+  isBypass: false,
+  clusterIp: null,
+  affinitySeconds: null,
+  backends: [toEndpoint('[fd00::11]:6443')],
+};
+
+test('a way is named so that a change of it can be told: direct with its apiservers', () => {
+  expect(describeWay(direct)).toBe('direct to [fd00::11]:6443');
+  expect(describeWay({ ...direct, way: 'service-chain' })).toBe('service-chain');
+});
+
+test('a VIP that is balanced says over how many apiservers', () => {
+  expect(describeInSync(direct)).toBe('[fd00::50]:6443 is balanced as it should be (direct, 1 apiserver)');
+});
+
+test('a VIP that is not balanced says so loudly, and why', () => {
+  expect(describeInSync({ ...direct, way: 'passthrough', backends: [] })).toBe(
+    "[fd00::50]:6443 is NOT BALANCED, its holder's own apiserver answers (passthrough): no kube-proxy is here",
+  );
+});
+
+test('kube-proxy is described by its mode, backend and what says so', () => {
+  const proxyMode = { value: 'iptables', seenIn: 'asked at 127.0.0.1:10249' } as const;
+  expect(describeKubeProxy({ proxyMode, backend: { value: 'nft', seenIn: 'the default' } })).toBe(
+    'kube-proxy: iptables (nft), asked at 127.0.0.1:10249',
+  );
+});

@@ -1,0 +1,174 @@
+import { describe, expect, test } from '@jest/globals';
+import { findMissingSwitches } from '../../../../agent/decide/missing-switches.ts';
+import { FakeClock } from '../../../support/fakes/clock.ts';
+import { toEndpoint } from '../../../support/fakes/endpoints.ts';
+import { FakeKernel } from '../../../support/fakes/kernel.ts';
+import { syncKubeProxy } from '../../../support/fakes/kube-proxy-rules.ts';
+import {
+  linesOf,
+  ordinaryConfig,
+  type RunningAgent,
+  startAgent,
+} from '../../../support/agent/running-agent.ts';
+
+const nft = { family: 'ipv4', backend: 'nft' } as const;
+const three = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'].map((text) => toEndpoint(text));
+
+/** An agent on a host that does not forward, the first of three masters that kube-proxy knows. */
+function startOnClosedHost(config = ordinaryConfig): RunningAgent {
+  const clock = new FakeClock();
+  const kernel = new FakeKernel(clock);
+  kernel.forwarding = { ipv4: false, ipv6: false };
+  kernel.addAddress({ family: 'ipv4', address: '10.77.0.11', device: 'eth0' });
+  syncKubeProxy(kernel, nft, three);
+  return startAgent({ clock, kernel, config });
+}
+
+const isBalanced = (kernel: FakeKernel) =>
+  /-A VIPNAT-\w+ .*-j KUBE-SVC-NPX46M4PTMTKRN6Y/.test(kernel.show('ipv4', 'nft'));
+
+describe('a host that does not forward', () => {
+  test('is made to, before the first rule, and that is said once', async () => {
+    const running = startOnClosedHost();
+    const { clock, kernel } = running;
+    const states: boolean[] = [];
+    kernel.faults.beforeApply(() => states.push(kernel.forwarding.ipv4 === true));
+    await clock.advance(120_000);
+    expect(states).toEqual([true]);
+    expect(isBalanced(kernel)).toBe(true);
+    expect(linesOf(running, 'warn')).toEqual([
+      'net.ipv4.ip_forward was 0, and is 1 now: what is balanced has to be forwarded',
+    ]);
+  });
+
+  test('is left alone in families without a VIP', async () => {
+    const { clock, kernel } = startOnClosedHost();
+    await clock.advance(2000);
+    expect(kernel.forwarding).toEqual({ ipv4: true, ipv6: false });
+  });
+
+  test('is made to again when somebody has switched it off', async () => {
+    const { clock, kernel } = startOnClosedHost();
+    await clock.advance(2000);
+    kernel.forwarding = { ipv4: false, ipv6: false };
+    await clock.advance(1100);
+    expect(kernel.forwarding.ipv4).toBe(true);
+    expect(isBalanced(kernel)).toBe(true);
+  });
+
+  test('and is switched off again and again is left to its holder, with one loud line and one try a minute', async () => {
+    const running = startOnClosedHost();
+    const { clock, kernel, agent } = running;
+    let switches = 0;
+    let balancedSeconds = 0;
+    for (let second = 0; second < 600; second += 1) {
+      await clock.advance(1000);
+      if (kernel.forwarding.ipv4 === true) switches += 1;
+      if (isBalanced(kernel)) balancedSeconds += 1;
+      kernel.forwarding = { ipv4: false, ipv6: false };
+    }
+    // Five at once, then one a minute.
+    expect(switches).toBeGreaterThanOrEqual(5);
+    expect(switches).toBeLessThanOrEqual(5 + 10);
+    expect(balancedSeconds).toBeLessThanOrEqual(2 * switches);
+    expect(agent.state.isFighting).toBe(true);
+    expect(linesOf(running, 'error')).toEqual([
+      expect.stringMatching(
+        /^somebody keeps switching net\.ipv4\.ip_forward off\. From now on vipnat tries again in \d+ s/,
+      ),
+    ]);
+    expect(linesOf(running, 'warn').filter((line) => line.includes('is 1 now'))).toHaveLength(5);
+    await clock.advance(180_000);
+    expect(kernel.forwarding.ipv4).toBe(true);
+    expect(isBalanced(kernel)).toBe(true);
+    expect(agent.state.isFighting).toBe(false);
+  });
+
+  test('by a rare program is put right each time, and no fight', async () => {
+    const running = startOnClosedHost();
+    const { clock, kernel } = running;
+    for (let times = 0; times < 20; times += 1) {
+      await clock.advance(120_000);
+      kernel.forwarding = { ipv4: false, ipv6: false };
+      await clock.advance(1100);
+      expect(kernel.forwarding.ipv4).toBe(true);
+    }
+    expect(linesOf(running, 'error')).toEqual([]);
+  });
+
+  test('without the right to change that leaves the VIP to its holder, says so once, and goes on when it forwards', async () => {
+    const running = startOnClosedHost();
+    const { clock, kernel } = running;
+    for (let times = 0; times < 100; times += 1) {
+      kernel.faults.failNext({ tool: 'sysctl', code: 'SYSCTL_NOT_WRITTEN' });
+    }
+    await clock.advance(600_000);
+    expect(isBalanced(kernel)).toBe(false);
+    expect(linesOf(running, 'error')).toHaveLength(1);
+    expect(linesOf(running, 'warn')).toEqual([
+      '10.0.0.50:6443 passthrough: this host does not forward (net.ipv4.ip_forward is 0) (0 ms)',
+    ]);
+    kernel.forwarding = { ipv4: true, ipv6: false };
+    await clock.advance(2000);
+    expect(isBalanced(kernel)).toBe(true);
+  });
+
+  test('is only told of with --sysctls check', async () => {
+    const running = startOnClosedHost({ ...ordinaryConfig, sysctls: 'check' });
+    const { clock, kernel } = running;
+    await clock.advance(2000);
+    expect(kernel.forwarding.ipv4).toBe(false);
+    expect(isBalanced(kernel)).toBe(false);
+    expect(linesOf(running, 'warn')).toEqual([
+      '10.0.0.50:6443 passthrough: this host does not forward (net.ipv4.ip_forward is 0) (0 ms)',
+    ]);
+  });
+});
+
+describe('a host whose forwarding somebody switches off, with --sysctls check', () => {
+  test('leaves the VIP to its holder within about a second, and is balanced again when it forwards', async () => {
+    const clock = new FakeClock();
+    const kernel = new FakeKernel(clock);
+    syncKubeProxy(kernel, nft, three);
+    startAgent({ clock, kernel, config: { ...ordinaryConfig, sysctls: 'check' } });
+    await clock.advance(2000);
+    expect(isBalanced(kernel)).toBe(true);
+    kernel.forwarding = { ipv4: false, ipv6: true };
+    await clock.advance(1100);
+    expect(isBalanced(kernel)).toBe(false);
+    kernel.forwarding = { ipv4: true, ipv6: true };
+    await clock.advance(2100);
+    expect(isBalanced(kernel)).toBe(true);
+  });
+});
+
+describe('a host whose default route of IPv6 comes by router advertisements', () => {
+  const config = {
+    ...ordinaryConfig,
+    vips: [toEndpoint('[fd00::50]:6443')],
+    endpoints: ['[fd00::11]:6443'].map(toEndpoint),
+  };
+
+  test('is told of the interface that goes on heeding them', async () => {
+    const clock = new FakeClock();
+    const kernel = new FakeKernel(clock);
+    kernel.forwarding = { ipv4: true, ipv6: false };
+    kernel.advertised = ['eth0'];
+    const running = startAgent({ clock, kernel, config });
+    await clock.advance(2000);
+    expect(linesOf(running, 'warn')).toEqual([
+      'net.ipv6.conf.all.forwarding was 0, and is 1 now: what is balanced has to be forwarded',
+      'accept_ra of eth0 is 2 now: the default route stays',
+    ]);
+  });
+
+  test('is shown one command that keeps the route, in the order in which sysctl goes', () => {
+    const [missing] = findMissingSwitches(
+      { forwarding: { ipv4: false, ipv6: false }, advertised: ['eth0', 'bond0.5'] },
+      config,
+    );
+    expect(missing?.command).toBe(
+      'sysctl -w net.ipv6.conf.eth0.accept_ra=2 net.ipv6.conf.bond0/5.accept_ra=2 net.ipv6.conf.all.forwarding=1',
+    );
+  });
+});

@@ -1,0 +1,88 @@
+import { describe, expect, test } from '@jest/globals';
+import { type Config } from '../../../../config/config.ts';
+import { planOffline } from '../../../../agent/decide/offline.ts';
+import { vipChainName } from '../../../../lib/netfilter/rules/balance.ts';
+import { toEndpoint } from '../../../support/fakes/endpoints.ts';
+import { FakeClock } from '../../../support/fakes/clock.ts';
+import { FakeKernel } from '../../../support/fakes/kernel.ts';
+import { ordinaryConfig } from '../../../support/agent/running-agent.ts';
+
+const vip = toEndpoint('172.16.64.58:6443');
+const chain = vipChainName(vip);
+const config: Config = { ...ordinaryConfig, vips: [vip], proxyMode: 'iptables' };
+
+/** The rules of a chain in a script, without their comments. */
+function rulesIn(state: ReturnType<typeof planOffline>, name: string): string[] {
+  return state.plan.transactions
+    .flatMap(({ input }) => input.split('\n'))
+    .filter((line) => /^-[AI] /.test(line) && line.split(' ')[1] === name)
+    .map((line) =>
+      line
+        .split(' ')
+        .slice(2)
+        .join(' ')
+        .replace(/-m comment --comment "[^"]*" /, ''),
+    );
+}
+
+describe('planning for a host that is not looked at', () => {
+  test('kube-proxy in iptables mode: its chain, and hooks before everything', () => {
+    const state = planOffline(config);
+    expect(state.decisions).toMatchObject([{ way: 'service-chain', isBypass: false }]);
+    expect(rulesIn(state, chain)).toEqual(['-j KUBE-SVC-NPX46M4PTMTKRN6Y']);
+    expect(rulesIn(state, 'VIPNAT')).toEqual([
+      `-d 172.16.64.58/32 -p tcp -m tcp --dport 6443 --tcp-flags FIN,SYN,RST,ACK SYN -j ${chain}`,
+    ]);
+    expect(rulesIn(state, 'PREROUTING')).toEqual(['-j VIPNAT']);
+    expect(rulesIn(state, 'OUTPUT')).toEqual(['-j VIPNAT']);
+    expect(rulesIn(state, 'POSTROUTING')).toEqual(['-j VIPNAT-POSTROUTING']);
+    expect(rulesIn(state, 'FORWARD')).toEqual(['-j VIPNAT-FORWARD']);
+  });
+
+  test('kube-proxy in ipvs mode: its virtual server at the ClusterIP given', () => {
+    const state = planOffline({ ...config, proxyMode: 'ipvs', clusterIps: { ipv4: '10.244.255.1' } });
+    expect(state.decisions).toMatchObject([{ way: 'cluster-ip', clusterIp: '10.244.255.1' }]);
+    expect(rulesIn(state, chain)).toEqual(['-p tcp -m tcp -j DNAT --to-destination 10.244.255.1:443']);
+  });
+
+  test.each(['nftables', 'none'] as const)(
+    'kube-proxy as %s says: straight to the apiservers given',
+    (proxyMode) => {
+      const endpoints = ['172.16.64.11:6443', '172.16.64.12:6443', '[fd00::11]:6443'].map(toEndpoint);
+      const state = planOffline({ ...config, proxyMode, endpoints });
+      expect(state.decisions).toMatchObject([{ way: 'direct', backends: endpoints.slice(0, 2) }]);
+      const [transaction] = state.plan.transactions;
+      const isOwnTable = proxyMode === 'nftables';
+      expect(transaction?.backend).toBe(isOwnTable ? 'nftables' : 'nft');
+      expect(rulesIn(state, chain)).toHaveLength(isOwnTable ? 0 : 2);
+      expect(transaction?.input).toContain('172.16.64.11');
+    },
+  );
+
+  test('a forced way comes before what kube-proxy does', () => {
+    const endpoints = [toEndpoint('172.16.64.11:6443')];
+    expect(planOffline({ ...config, mode: 'direct', endpoints }).decisions[0]?.way).toBe('direct');
+  });
+
+  test('each family of the VIPs gets its transaction, in the backend asked for', () => {
+    const vips = [vip, toEndpoint('[fd00::50]:6443')];
+    const targets = (wanted: Config) =>
+      planOffline(wanted).plan.transactions.map(({ family, backend }) => `${family} ${backend}`);
+    expect(targets({ ...config, vips })).toEqual(['ipv4 nft', 'ipv6 nft']);
+    expect(targets({ ...config, vips, iptables: 'legacy' })).toEqual(['ipv4 legacy', 'ipv6 legacy']);
+  });
+
+  test('the script is one that the tools take', () => {
+    const kernel = new FakeKernel(new FakeClock());
+    kernel.run('ipv4', 'nft', '*nat\n:KUBE-SVC-NPX46M4PTMTKRN6Y - [0:0]\nCOMMIT\n');
+    const [transaction] = planOffline(config).plan.transactions;
+    kernel.run('ipv4', 'nft', transaction?.input ?? '');
+    expect(kernel.show('ipv4', 'nft')).toContain(`:${chain} - [0:0]`);
+  });
+
+  test('the reason says that nothing was read', () => {
+    expect(planOffline(config).decisions[0]?.reason).toBe(
+      'nothing was read; kube-proxy is taken to run as --proxy-mode iptables says',
+    );
+  });
+});

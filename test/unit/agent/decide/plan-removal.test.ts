@@ -1,0 +1,110 @@
+import { describe, expect, test } from '@jest/globals';
+import { applyPlan, everything } from '../../../../agent/reconcile/look.ts';
+import { plan, planRemoval } from '../../../../agent/decide/plan.ts';
+import { type Balance } from '../../../../lib/netfilter/rules/balance.ts';
+import { parseSave } from '../../../../lib/netfilter/iptables/parse.ts';
+import { parseNftTable } from '../../../../lib/netfilter/nftables/parse.ts';
+import { toEndpoint } from '../../../support/fakes/endpoints.ts';
+import { FakeKernel } from '../../../support/fakes/kernel.ts';
+
+const toBalance = (vip: string, backend: string, more: Partial<Balance> = {}): Balance => ({
+  vip: toEndpoint(vip),
+  route: { way: 'direct', backends: [toEndpoint(backend)], affinitySeconds: 60 },
+  masquerade: 'own',
+  ...more,
+});
+const first = toBalance('10.0.0.50:6443', '10.0.0.11:6443');
+const second = toBalance('10.0.0.60:6443', '10.0.0.12:6443');
+const otherPort = toBalance('10.0.0.50:8443', '10.0.0.13:6443');
+const sixth = toBalance('[fd00::50]:6443', '[fd00::11]:6443');
+const all = [first, second, otherPort, sixth];
+
+const ruleBackends = ['nft', 'legacy', 'nftables'] as const;
+
+const readAll = async (kernel: FakeKernel) => {
+  const { iptables, nftTables } = await kernel.read(everything);
+  return [...iptables.map(parseSave), ...nftTables.map(parseNftTable)];
+};
+const bring = async (
+  kernel: FakeKernel,
+  backend: (typeof ruleBackends)[number],
+  balances: readonly Balance[],
+) => {
+  await applyPlan(kernel, plan({ backend, balances }, await readAll(kernel)));
+};
+const remove = async (kernel: FakeKernel, ...balances: readonly Balance[]) => {
+  const removal = planRemoval(
+    await readAll(kernel),
+    balances.map(({ vip }) => vip),
+  );
+  await applyPlan(kernel, removal);
+  return removal;
+};
+const foreign = '*nat\n-A PREROUTING -d 192.0.2.1/32 -j ACCEPT\nCOMMIT\n';
+
+describe.each(ruleBackends)('a virtual IP is taken out of rules in %s', (backend) => {
+  test.each([
+    ['the first', first],
+    ['one in the middle', second],
+    ['one at the same address', otherPort],
+    ['the only one of its family', sixth],
+  ])('%s: the rules are as vipnat writes them for the others', async (_, gone) => {
+    const kernel = new FakeKernel();
+    kernel.run('ipv4', 'nft', foreign);
+    await bring(kernel, backend, all);
+    await remove(kernel, gone);
+    const others = all.filter((balance) => balance !== gone);
+    expect(plan({ backend, balances: others }, await readAll(kernel)).tables).toEqual([]);
+    expect(kernel.show('ipv4', 'nft')).toContain('-A PREROUTING -d 192.0.2.1/32 -j ACCEPT');
+    expect((await remove(kernel, gone)).transactions).toEqual([]);
+  });
+
+  test('one after the other, the last with the hooks: nothing of ours is left', async () => {
+    const kernel = new FakeKernel();
+    await bring(kernel, backend, all);
+    for (const gone of all) await remove(kernel, gone);
+    expect(plan({ backend: 'nft', balances: [] }, await readAll(kernel)).tables).toEqual([]);
+  });
+
+  test('all at once', async () => {
+    const kernel = new FakeKernel();
+    await bring(kernel, backend, all);
+    await remove(kernel, ...all);
+    expect(plan({ backend: 'nft', balances: [] }, await readAll(kernel)).tables).toEqual([]);
+  });
+
+  test('one that has no rules: nothing is changed', async () => {
+    const kernel = new FakeKernel();
+    await bring(kernel, backend, all);
+    expect((await remove(kernel, toBalance('10.0.0.99:6443', '10.0.0.11:6443'))).tables).toEqual([]);
+  });
+
+  test('who is not masqueraded among the others keeps being so', async () => {
+    const kernel = new FakeKernel();
+    const unmasked = toBalance('10.0.0.60:6443', '10.0.0.12:6443', { masquerade: 'none' });
+    await bring(kernel, backend, [first, unmasked]);
+    await remove(kernel, first);
+    expect(plan({ backend, balances: [unmasked] }, await readAll(kernel)).tables).toEqual([]);
+  });
+});
+
+test('what somebody put into a shared chain stays, and is not signed as ours', async () => {
+  const kernel = new FakeKernel();
+  await bring(kernel, 'nft', [first, second]);
+  kernel.run('ipv4', 'nft', '*nat\n-A VIPNAT -p udp -j RETURN\nCOMMIT\n');
+  await remove(kernel, first);
+  const shown = kernel.show('ipv4', 'nft');
+  expect(shown).toContain('-A VIPNAT -p udp -j RETURN');
+  expect(shown).not.toContain('10.0.0.50');
+  expect(shown).toContain('-A VIPNAT -d 10.0.0.60/32 ');
+});
+
+test('a hook that is missing is not put back: removing is no repair', async () => {
+  const kernel = new FakeKernel();
+  await bring(kernel, 'nft', [first, second]);
+  const hook = /^-A (PREROUTING .*-j VIPNAT)$/m.exec(kernel.show('ipv4', 'nft'))?.[1] ?? '';
+  kernel.run('ipv4', 'nft', `*nat\n-D ${hook}\nCOMMIT\n`);
+  const { tables } = await remove(kernel, first);
+  const changes = tables.flatMap((table) => table.changes.map(({ kind }) => kind));
+  expect(changes).not.toContain('insert');
+});

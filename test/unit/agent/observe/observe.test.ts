@@ -1,0 +1,79 @@
+import { describe, expect, test } from '@jest/globals';
+import { everything } from '../../../../agent/reconcile/look.ts';
+import { findProxyBackends, interpret, type Observation } from '../../../../agent/observe/observe.ts';
+import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
+import { type FakeKernel } from '../../../support/fakes/kernel.ts';
+import { restoreCaptures } from '../../../support/agent/captured-host.ts';
+import { ordinaryConfig } from '../../../support/agent/running-agent.ts';
+
+const three = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'];
+const two = three.slice(0, 2);
+
+async function observe(kernel: FakeKernel, asked: string | null = null): Promise<Observation> {
+  return interpret(await kernel.read(everything), asked, ordinaryConfig);
+}
+
+const backendsOf = ({ views, proxyMode }: Observation) =>
+  findProxyBackends(views.ipv4, proxyMode.value)?.value.map(formatEndpoint);
+
+describe('what kube-proxy has as apiservers', () => {
+  test.each([
+    ['iptables', ['iptables-nft-save.two-endpoints.txt'], two],
+    ['ipvs', ['iptables-legacy-save.ipvs-two-endpoints.txt', 'proc-net-ip_vs.two-endpoints.txt'], two],
+    ['nftables', ['nft-kube-proxy.three-endpoints.json'], three],
+  ])('is read in its mode: %s', async (mode, captures, apiservers) => {
+    const observation = await observe(restoreCaptures(captures));
+    expect(observation.proxyMode.value).toBe(mode);
+    expect(backendsOf(observation)).toEqual(apiservers);
+  });
+
+  test('is what it has in the mode it runs in, whatever another one left behind', async () => {
+    const kernel = restoreCaptures([
+      'nft-kube-proxy.three-endpoints.json',
+      'iptables-nft-save.two-endpoints.txt',
+    ]);
+    expect(backendsOf(await observe(kernel, 'iptables'))).toEqual(two);
+    expect(backendsOf(await observe(kernel, 'nftables'))).toEqual(three);
+  });
+
+  test('is what packets get to, not what is left over in the other backend', async () => {
+    const kernel = restoreCaptures([
+      'iptables-nft-save.three-endpoints.txt',
+      'iptables-legacy-save.two-endpoints.txt',
+    ]);
+    kernel.run('ipv4', 'nft', '*nat\n-F PREROUTING\nCOMMIT\n');
+    expect(backendsOf(await observe(kernel))).toEqual(two);
+  });
+
+  test('is nothing without it', async () => {
+    expect(backendsOf(await observe(restoreCaptures([])))).toBeUndefined();
+  });
+});
+
+describe('the backend', () => {
+  test("is the one with kube-proxy's live rules", async () => {
+    const { backend } = await observe(restoreCaptures(['iptables-legacy-save.three-endpoints.txt']));
+    expect(backend).toEqual({ value: 'legacy', seenIn: "kube-proxy's rules are there" });
+  });
+
+  test('is told otherwise when both have them', async () => {
+    const kernel = restoreCaptures([
+      'iptables-nft-save.three-endpoints.txt',
+      'iptables-legacy-save.two-endpoints.txt',
+    ]);
+    expect((await observe(kernel)).backend.seenIn).toBe('mangle has KUBE-PROXY-CANARY');
+  });
+});
+
+test.each([
+  [
+    'a table that iptables cannot show',
+    "# Table `nat' is incompatible, use 'nft' tool.\n",
+    'TABLE_INCOMPATIBLE',
+  ],
+  ['half a table', '*nat\n:PREROUTING ACCEPT [0:0]\n', 'TOOL_OUTPUT_UNEXPECTED'],
+])('%s in what is written to is no observation at all (I1)', async (_what, text, code) => {
+  const kernel = restoreCaptures(['iptables-nft-save.three-endpoints.txt']);
+  kernel.faults.printNext('iptables-nft-save', text);
+  await expect(observe(kernel)).rejects.toMatchObject({ code });
+});

@@ -1,0 +1,162 @@
+import { describe, expect, test } from '@jest/globals';
+import { type Config } from '../../../../config/config.ts';
+import { everything } from '../../../../agent/reconcile/look.ts';
+import { emptyMemory } from '../../../../agent/observe/memory.ts';
+import { interpret, type Observation } from '../../../../agent/observe/observe.ts';
+import { describeUnread } from '../../../../agent/observe/unread.ts';
+import { type RuleBackend } from '../../../../lib/kernel/port.ts';
+import { toEndpoint } from '../../../support/fakes/endpoints.ts';
+import { type FakeKernel } from '../../../support/fakes/kernel.ts';
+import { lookOnce, restoreCaptures } from '../../../support/agent/captured-host.ts';
+import { ordinaryConfig } from '../../../support/agent/running-agent.ts';
+
+const nftHost = ['iptables-nft-save.three-endpoints.txt'];
+const legacyHost = ['iptables-legacy-save.three-endpoints.txt'];
+
+async function observe(
+  kernel: FakeKernel,
+  {
+    config = {},
+    asked = null,
+    before = null,
+  }: {
+    config?: Partial<Config>;
+    asked?: string | null;
+    before?: RuleBackend | null;
+  } = {},
+): Promise<Observation> {
+  return interpret(await kernel.read(everything), asked, { ...ordinaryConfig, ...config }, before);
+}
+
+const codesOf = ({ unread }: Observation) =>
+  unread.map(({ family, backend, code }) => [family, backend, code]);
+
+describe('rules that cannot be read', () => {
+  test.each([
+    ['iptables-legacy-save', ['ipv4', 'legacy']],
+    ['ip6tables-nft-save', ['ipv6', 'nft']],
+    ['ip6tables-legacy-save', ['ipv6', 'legacy']],
+  ])('are told, and no more, where nothing rests on them: %s', async (tool, [family, backend]) => {
+    for (const code of ['TOOL_MISSING', 'TOOL_FAILED', 'TOOL_NOT_PERMITTED'] as const) {
+      const kernel = restoreCaptures(nftHost);
+      kernel.faults.failNext({ tool, code });
+      const observation = await observe(kernel);
+      expect(codesOf(observation)).toEqual([[family, backend, code]]);
+      expect(observation.backend.value).toBe('nft');
+    }
+  });
+
+  test('are the reason to write nothing where rules are written to them (I1)', async () => {
+    for (const code of ['TOOL_MISSING', 'TOOL_FAILED', 'TOOL_NOT_PERMITTED'] as const) {
+      const kernel = restoreCaptures(nftHost);
+      kernel.faults.failNext({ tool: 'iptables-nft-save', code });
+      await expect(observe(kernel)).rejects.toMatchObject({ code });
+    }
+  });
+
+  test.each(['nat', 'filter'])('in %s alone are as good as all of them', async (table) => {
+    const kernel = restoreCaptures(nftHost);
+    kernel.faults.spoilTable('iptables-nft-save', table);
+    await expect(observe(kernel)).rejects.toMatchObject({ code: 'TOOL_FAILED' });
+  });
+
+  test('in mangle, where no rule of ours is, are told', async () => {
+    const kernel = restoreCaptures(nftHost);
+    kernel.faults.spoilTable('iptables-nft-save', 'mangle');
+    expect((await observe(kernel)).unread).toMatchObject([{ tables: ['mangle'] }]);
+  });
+
+  test('count in the families of the VIPs', async () => {
+    const vips = [toEndpoint('[fd00::50]:6443')];
+    const kernel = restoreCaptures([]);
+    kernel.faults.failNext({ tool: 'iptables-nft-save', code: 'TOOL_FAILED' });
+    expect(codesOf(await observe(kernel, { config: { vips } }))).toEqual([['ipv4', 'nft', 'TOOL_FAILED']]);
+    kernel.faults.failNext({ tool: 'ip6tables-nft-save', code: 'TOOL_FAILED' });
+    await expect(observe(kernel, { config: { vips } })).rejects.toMatchObject({ code: 'TOOL_FAILED' });
+  });
+
+  test('are neither written nor taken for absent: the other tables of their backend are cleaned all the same', async () => {
+    const leftover = '*nat\n:VIPNAT - [0:0]\nCOMMIT\n*filter\n:VIPNAT-FORWARD - [0:0]\nCOMMIT\n';
+    const kernel = restoreCaptures(nftHost);
+    kernel.run('ipv4', 'legacy', leftover);
+    kernel.faults.spoilTable('iptables-legacy-save', 'nat');
+    const { plan } = await lookOnce(kernel, ordinaryConfig);
+    const legacy = plan.transactions.find(({ backend }) => backend === 'legacy');
+    expect(legacy?.input).toBe('*filter\n:VIPNAT-FORWARD - [0:0]\n-X VIPNAT-FORWARD\nCOMMIT\n');
+    await kernel.apply(plan.transactions[0] ?? { family: 'ipv4', backend: 'nft', input: '' });
+    expect(kernel.breaches).toEqual([]);
+  });
+});
+
+describe('what the backend is, while nft cannot be read', () => {
+  const spoil = (kernel: FakeKernel, code: 'NF_TABLES_MISSING' | 'TOOL_FAILED' = 'NF_TABLES_MISSING') => {
+    for (const tool of ['iptables-nft-save', 'ip6tables-nft-save', 'nft', 'nft'])
+      kernel.faults.failNext({ tool, code });
+    return kernel;
+  };
+
+  test.each(['auto', 'legacy'] as const)(
+    "is legacy where kube-proxy's rules are there (--iptables %s)",
+    async (iptables) => {
+      const observation = await observe(spoil(restoreCaptures(legacyHost)), { config: { iptables } });
+      expect(observation).toMatchObject({ backend: { value: 'legacy' }, proxyMode: { value: 'iptables' } });
+    },
+  );
+
+  test('is legacy where the kernel has no nf_tables', async () => {
+    expect((await observe(spoil(restoreCaptures([])))).backend.value).toBe('legacy');
+  });
+
+  test('is not known where kube-proxy may be in it (I1)', async () => {
+    const kernel = spoil(restoreCaptures([]), 'TOOL_FAILED');
+    await expect(observe(kernel)).rejects.toMatchObject({ code: 'TOOL_FAILED' });
+  });
+
+  test('does not change: rules that were written to it stay alone (I1)', async () => {
+    const kernel = restoreCaptures(legacyHost);
+    kernel.faults.failNext({ tool: 'iptables-nft-save', code: 'TOOL_FAILED' });
+    await expect(observe(kernel, { before: 'nft' })).rejects.toMatchObject({ code: 'TOOL_FAILED' });
+  });
+});
+
+test('a legacy backend that vanishes is not left for nft by a process that wrote to it', async () => {
+  const kernel = restoreCaptures([]);
+  kernel.faults.failNext({ tool: 'iptables-legacy-save', code: 'TOOL_MISSING' });
+  await expect(observe(kernel, { before: 'legacy' })).rejects.toMatchObject({ code: 'TOOL_MISSING' });
+  expect((await lookOnce(kernel, ordinaryConfig, { memory: emptyMemory })).memory.backend).toBe('nft');
+});
+
+describe("kube-proxy's nftables rules that cannot be read", () => {
+  const spoilt = () => {
+    const kernel = restoreCaptures([]);
+    kernel.faults.printNext('nft', 'nobody expects this');
+    return kernel;
+  };
+
+  test.each([null, 'nftables'])('are needed where kube-proxy answers %s about its mode', async (asked) => {
+    await expect(observe(spoilt(), { asked })).rejects.toMatchObject({ code: 'TOOL_OUTPUT_UNEXPECTED' });
+  });
+
+  test('are told where it says another', async () => {
+    const { unread } = await observe(spoilt(), { asked: 'ipvs' });
+    expect(unread.map(({ tables }) => tables)).toContainEqual(['kube-proxy']);
+  });
+});
+
+test('what is unread is told once for each reason, with what that means', async () => {
+  const kernel = restoreCaptures(nftHost);
+  for (const tool of ['ip6tables-legacy-save', 'iptables-legacy-save'])
+    kernel.faults.failNext({ tool, code: 'TOOL_MISSING' });
+  kernel.faults.spoilTable('ip6tables-nft-save', 'mangle');
+  const { unread } = await observe(kernel);
+  expect(describeUnread(unread)).toEqual([
+    {
+      code: 'TOOL_MISSING',
+      text: "not read: iptables-legacy, ip6tables-legacy (iptables-legacy-save failed as the test asked). What vipnat wrote there before is neither seen nor removed, kube-proxy's rules there are not seen, nor is a FORWARD that drops.",
+    },
+    {
+      code: 'TOOL_FAILED',
+      text: "not read: mangle of ip6tables-nft (ip6tables-nft-save failed for the table mangle). Kubelet's hint at the backend in use is not seen.",
+    },
+  ]);
+});

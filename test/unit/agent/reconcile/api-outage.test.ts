@@ -1,0 +1,70 @@
+import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
+import { FakeClock } from '../../../support/fakes/clock.ts';
+import { toEndpoint } from '../../../support/fakes/endpoints.ts';
+import { FakeKernel } from '../../../support/fakes/kernel.ts';
+import { syncKubeProxy } from '../../../support/fakes/kube-proxy-rules.ts';
+import { createRecordingLogger } from '../../../support/fakes/logger.ts';
+import { ApiWorld, type CertificateFolder, eventually, makeCertificates, three } from '../api/api-world.ts';
+import { startAgent } from '../../../support/agent/running-agent.ts';
+
+// Real sockets on a busy machine.
+jest.setTimeout(30_000);
+
+const nft = { family: 'ipv4', backend: 'nft' } as const;
+
+describe('a real API', () => {
+  let certificates: CertificateFolder;
+  let world: ApiWorld;
+  beforeAll(async () => {
+    certificates = await makeCertificates();
+    world = new ApiWorld(certificates);
+  });
+  afterAll(async () => {
+    await world.close();
+    certificates.remove();
+  });
+
+  test('that answers 500 for a minute costs two lines and no write to the kernel (I10)', async () => {
+    const server = await world.startServer();
+    const clock = new FakeClock();
+    const kernel = new FakeKernel(clock);
+    const logger = createRecordingLogger();
+    syncKubeProxy(
+      kernel,
+      nft,
+      three.map((text) => toEndpoint(text)),
+    );
+    // No test connects to the apiservers that are listed.
+    const known = { endpoints: [toEndpoint(`127.0.0.1:${server.port}`)], localAddresses: new Set<string>() };
+    const followApi = (onChange: () => void) => {
+      const api = world.createApi(clock, logger, onChange);
+      const stop = () => {
+        api.stop();
+      };
+      return { view: null, following: null, consult: () => api.consult(known), heed: () => undefined, stop };
+    };
+    const { agent } = startAgent({ clock, kernel, ports: { logger, followApi } });
+    const linesOfLevel = (level: string) => logger.lines.filter((line) => line.level === level);
+    await clock.advance(10);
+    await eventually('both kinds are watched', () => world.watches === 2);
+    await clock.advance(2000);
+    const [writes, lines] = [kernel.applied.length, logger.lines.length];
+    server.manner = 'failing';
+    server.breakConnections();
+    await world.pass('it is said', () => linesOfLevel('warn').length === 1, clock);
+    const before = clock.now();
+    await world.pass('a minute is over', () => clock.now() - before > 60_000, clock);
+    server.manner = 'well';
+    const count = linesOfLevel('info').length;
+    await world.pass('it is back', () => linesOfLevel('info').length > count, clock);
+    await agent.stop();
+    expect(kernel.applied).toHaveLength(writes);
+    const said = logger.lines.slice(lines).filter(({ level }) => level !== 'debug');
+    expect(said.map(({ level, message }) => `${level} ${message}`)).toEqual([
+      expect.stringMatching(
+        /^warn the API cannot be followed: .* is answered with 500: etcdserver: request timed out/,
+      ),
+      expect.stringMatching(/^info follows the API at 127\.0\.0\.1:\d+ again after \d+ s/),
+    ]);
+  });
+});

@@ -1,0 +1,82 @@
+import { describe, expect, test } from '@jest/globals';
+import { applyPlan } from '../../../../agent/reconcile/look.ts';
+import { toEndpoint } from '../../../support/fakes/endpoints.ts';
+import { decisionOf, lookOnce, restoreCaptures } from '../../../support/agent/captured-host.ts';
+import { ordinaryConfig } from '../../../support/agent/running-agent.ts';
+
+const three = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'];
+const two = three.slice(0, 2);
+
+describe('kube-proxy in nftables mode', () => {
+  test.each([
+    ['nft-kube-proxy.three-endpoints.json', three],
+    ['nft-kube-proxy.two-endpoints.json', two],
+    ['nft-kube-proxy.client-ip-affinity.json', three],
+  ])(
+    '%s: its chains cannot be joined, so a table of our own sends the VIP straight to its apiservers',
+    async (name, apiservers) => {
+      const kernel = restoreCaptures([name]);
+      const assessment = await lookOnce(kernel, ordinaryConfig);
+      expect(decisionOf(assessment)).toMatchObject({ way: 'direct', isBypass: false, backends: apiservers });
+      await applyPlan(kernel, assessment.plan);
+      const chosen = [...kernel.showNft('ipv4').matchAll(/ dnat to (\S+) /g)].map(([, text]) => text);
+      expect([...new Set(chosen)]).toEqual(apiservers);
+      expect(kernel.show('ipv4', 'nft')).toBe('');
+    },
+  );
+
+  test('a new agent learns the apiservers from the table of the one before (I4)', async () => {
+    const kernel = restoreCaptures(['nft-kube-proxy.three-endpoints.json']);
+    await applyPlan(kernel, (await lookOnce(kernel, ordinaryConfig)).plan);
+    kernel.setNftProxy('ipv4', null);
+    const fresh = await lookOnce(kernel, { ...ordinaryConfig, iptables: 'none' });
+    expect(decisionOf(fresh)).toMatchObject({ way: 'direct', backends: three });
+    expect(fresh.plan.transactions).toEqual([]);
+  });
+
+  test('after a change of its mode the new rules are written before the old ones go', async () => {
+    const kernel = restoreCaptures(['iptables-nft-save.three-endpoints.txt']);
+    await applyPlan(kernel, (await lookOnce(kernel, ordinaryConfig)).plan);
+    const after = await lookOnce(kernel, ordinaryConfig, { answer: 'nftables' });
+    expect(after.plan.transactions.map(({ backend }) => backend)).toEqual(['nftables', 'nft']);
+    await applyPlan(kernel, after.plan);
+    const back = await lookOnce(kernel, ordinaryConfig, { answer: 'iptables' });
+    expect(back.plan.transactions.map(({ backend }) => backend)).toEqual(['nft', 'nftables']);
+    await applyPlan(kernel, back.plan);
+    expect(kernel.showNft('ipv4')).toBe('');
+    expect((await lookOnce(kernel, ordinaryConfig, { answer: 'iptables' })).plan.transactions).toEqual([]);
+  });
+
+  test('where iptables drops what is forwarded, iptables is told to let it through', async () => {
+    const kernel = restoreCaptures(['nft-kube-proxy.three-endpoints.json']);
+    kernel.run('ipv4', 'legacy', '*filter\n:FORWARD DROP [0:0]\nCOMMIT\n');
+    kernel.run('ipv4', 'nft', '*filter\n:FORWARD ACCEPT [0:0]\nCOMMIT\n');
+    await applyPlan(kernel, (await lookOnce(kernel, ordinaryConfig)).plan);
+    expect(kernel.show('ipv4', 'legacy')).toMatch(/-A FORWARD .*-j VIPNAT-FORWARD\n/);
+    expect(kernel.show('ipv4', 'legacy')).not.toContain('*nat');
+    expect(kernel.show('ipv4', 'nft')).not.toContain('VIPNAT');
+    kernel.run('ipv4', 'legacy', '*filter\n:FORWARD ACCEPT [0:0]\nCOMMIT\n');
+    await applyPlan(kernel, (await lookOnce(kernel, ordinaryConfig)).plan);
+    expect(kernel.show('ipv4', 'legacy')).not.toContain('VIPNAT');
+  });
+
+  test('nft-kube-proxy.no-endpoints.json: nobody knows an apiserver', async () => {
+    const kernel = restoreCaptures(['nft-kube-proxy.no-endpoints.json']);
+    expect(decisionOf(await lookOnce(kernel, ordinaryConfig)).way).toBe('passthrough');
+  });
+});
+
+describe('a host without iptables', () => {
+  test('gets a table of our own', async () => {
+    const kernel = restoreCaptures([]);
+    kernel.hasIptables = false;
+    const config = { ...ordinaryConfig, endpoints: three.map(toEndpoint) };
+    const assessment = await lookOnce(kernel, config);
+    expect(assessment.observation.backend).toEqual({
+      value: 'nftables',
+      seenIn: 'no iptables is installed',
+    });
+    await applyPlan(kernel, assessment.plan);
+    expect((await lookOnce(kernel, config)).plan.transactions).toEqual([]);
+  });
+});

@@ -1,0 +1,143 @@
+import { beforeEach, describe, expect, test } from '@jest/globals';
+import { FakeClock } from '../../../support/fakes/clock.ts';
+import { toEndpoint } from '../../../support/fakes/endpoints.ts';
+import { FakeKernel } from '../../../support/fakes/kernel.ts';
+import { removeKubeProxy, syncKubeProxy } from '../../../support/fakes/kube-proxy-rules.ts';
+import { ordinaryConfig, type RunningAgent, startAgent } from '../../../support/agent/running-agent.ts';
+
+const nft = { family: 'ipv4', backend: 'nft' } as const;
+const three = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'].map(toEndpoint);
+const direct = 'direct to 10.77.0.11:6443, 10.77.0.12:6443, 10.77.0.13:6443';
+const liveChain = 'kube-proxy sends 10.96.0.1 to the same 3 apiservers (nat KUBE-SERVICES (iptables-nft))';
+
+let agent: RunningAgent;
+let linesSeen: number;
+
+/** An agent on a host with kube-proxy, after its first line. */
+beforeEach(async () => {
+  const clock = new FakeClock();
+  const kernel = new FakeKernel(clock);
+  syncKubeProxy(kernel, nft, three);
+  agent = startAgent({ clock, kernel });
+  linesSeen = 0;
+  expect(await linesAfter(2000)).toEqual([`info 10.0.0.50:6443 service-chain: ${liveChain} (0 ms)`]);
+});
+
+/** What is logged in so many milliseconds and since the last time. */
+async function linesAfter(ms: number): Promise<string[]> {
+  await agent.clock.advance(ms);
+  const lines = agent.logger.lines.slice(linesSeen);
+  linesSeen = agent.logger.lines.length;
+  return lines.map(({ level, message }) => `${level} ${message}`);
+}
+
+function run(script: string): void {
+  agent.kernel.run('ipv4', 'nft', script);
+}
+
+const kubeProxyHook = '-A PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES';
+
+describe('a bad night, in lines', () => {
+  test('the VIP comes and goes', async () => {
+    agent.kernel.addAddress({ family: 'ipv4', address: '10.0.0.50', device: 'eth0' });
+    expect(await linesAfter(2000)).toEqual(['info this node holds 10.0.0.50']);
+    agent.kernel.removeAddress('10.0.0.50');
+    expect(await linesAfter(2000)).toEqual(['info this node no longer holds 10.0.0.50']);
+  });
+
+  test('somebody takes our hook out of PREROUTING: one repair, one warning', async () => {
+    run(`*nat\n-F PREROUTING\n${kubeProxyHook}\nCOMMIT\n`);
+    expect(await linesAfter(2000)).toEqual([
+      'warn repaired: PREROUTING has no jump to VIPNAT (nat, iptables-nft) (0 ms)',
+    ]);
+    expect(agent.logger.lines.at(-1)?.fields).toEqual({
+      drift: ['PREROUTING has no jump to VIPNAT (nat, iptables-nft)'],
+      causes: ['nft-generation'],
+    });
+  });
+
+  test('several rules at once are one line, and its fields have them all', async () => {
+    run(`*nat\n-F PREROUTING\n${kubeProxyHook}\n-F OUTPUT\n-F VIPNAT\nCOMMIT\n`);
+    expect(await linesAfter(2000)).toEqual([
+      expect.stringMatching(/^warn repaired: VIPNAT lacks -d 10\.0\.0\.50\/32 .* and 2 more \(0 ms\)$/),
+    ]);
+    expect(agent.logger.lines.at(-1)?.fields['drift']).toHaveLength(3);
+  });
+
+  test('somebody flushes PREROUTING: nothing leads to kube-proxy any more, and nothing waits for it', async () => {
+    run('*nat\n-F PREROUTING\nCOMMIT\n');
+    expect(await linesAfter(2000)).toEqual([
+      `info 10.0.0.50:6443 service-chain -> ${direct}: nothing leads to kube-proxy's rules: nat PREROUTING has no jump to KUBE-SERVICES (0 ms)`,
+    ]);
+  });
+
+  test('somebody flushes the whole nat table, kube-proxy is back an hour later', async () => {
+    run('*nat\n-F\nCOMMIT\n');
+    expect(await linesAfter(3_600_000)).toEqual([
+      `info 10.0.0.50:6443 service-chain -> ${direct}: kube-proxy has no live rules for the service (0 ms)`,
+    ]);
+    syncKubeProxy(agent.kernel, nft, three);
+    expect(await linesAfter(2000)).toEqual([
+      `info 10.0.0.50:6443 direct -> service-chain: ${liveChain} (0 ms)`,
+    ]);
+    // An hour of looks.
+  }, 30_000);
+
+  test('kube-proxy wants its chain gone, and is removed', async () => {
+    expect(() => {
+      syncKubeProxy(agent.kernel, nft, []);
+    }).toThrow('failed');
+    expect(await linesAfter(2000)).toEqual([
+      `info 10.0.0.50:6443 service-chain -> ${direct}: kube-proxy wants its chain gone (filter KUBE-SERVICES (iptables-nft)) (0 ms)`,
+    ]);
+    removeKubeProxy(agent.kernel, nft);
+    // The VIP goes the same way as before: nothing changed for anybody.
+    expect(await linesAfter(60_000)).toEqual([]);
+  });
+
+  test('a tool fails in two ways, and then works again', async () => {
+    agent.kernel.faults.failNext({ tool: 'iptables-nft-save', code: 'TOOL_NOT_PERMITTED' });
+    agent.kernel.faults.hangNext('iptables-nft-save');
+    agent.kernel.trigger('ipvs');
+    expect(await linesAfter(30_000)).toEqual([
+      'error iptables-nft-save failed as the test asked (the last good rules stay; next try in 50 ms)',
+      'error iptables-nft-save had not ended after 10 s and was killed (the last good rules stay; next try in 18000 ms)',
+      'info works again after 28 s',
+    ]);
+    expect(agent.logger.lines.find(({ level }) => level === 'error')?.fields['code']).toBe(
+      'TOOL_NOT_PERMITTED',
+    );
+  });
+
+  test('somebody keeps deleting our hook: ten repairs, one loud line, then one repair in five seconds', async () => {
+    const drift = 'OUTPUT has no jump to VIPNAT (nat, iptables-nft)';
+    for (let count = 0; count < 200; count += 1) {
+      run('*nat\n-F OUTPUT\nCOMMIT\n');
+      await agent.clock.advance(100);
+    }
+    const lines = await linesAfter(0);
+    expect(lines.slice(0, 11)).toEqual([
+      ...Array<string>(10).fill(`warn repaired: ${drift} (0 ms)`),
+      `error somebody keeps undoing our rules: ${drift}. From now on one repair in 5 s; find the other program that writes them`,
+    ]);
+    expect(lines.slice(11).filter((line) => line.startsWith('error'))).toEqual([]);
+    expect(lines.length).toBeLessThanOrEqual(11 + 4);
+    expect((await linesAfter(180_000)).at(-1)).toBe('info nobody has undone our rules for 60 s');
+  });
+
+  test('leftovers of another version go, and nobody is warned', async () => {
+    run('*nat\n:VIPNAT-OLD - [0:0]\nCOMMIT\n');
+    expect(await linesAfter(2000)).toEqual([
+      'info brought up to date: VIPNAT-OLD is left over (nat, iptables-nft) (0 ms)',
+    ]);
+  });
+});
+
+test('a VIP that nobody knows an apiserver for is a warning, with what was looked for', async () => {
+  const clock = new FakeClock();
+  const { logger } = startAgent({ clock, config: { ...ordinaryConfig, proxyMode: 'none' } });
+  await clock.advance(2000);
+  expect(logger.lines.map(({ level, message }) => `${level} ${message}`)).toEqual([
+    "warn 10.0.0.50:6443 passthrough: no apiserver is known (neither kube-proxy's rules nor --endpoints name one) (0 ms)",
+  ]);
+});

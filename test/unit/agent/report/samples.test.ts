@@ -1,0 +1,145 @@
+import { describe, expect, test } from '@jest/globals';
+import { noApi } from '../../../../agent/api/cluster-api.ts';
+import { listSamples, type ProcessState } from '../../../../agent/report/samples.ts';
+import { VipnatError } from '../../../../lib/text/errors.ts';
+import { FakeClock } from '../../../support/fakes/clock.ts';
+import { toEndpoint } from '../../../support/fakes/endpoints.ts';
+import { FakeKernel } from '../../../support/fakes/kernel.ts';
+import { syncKubeProxy } from '../../../support/fakes/kube-proxy-rules.ts';
+import { FakeStore } from '../../../support/fakes/store.ts';
+import { type AgentWorld, type RunningAgent, startAgent } from '../../../support/agent/running-agent.ts';
+
+const texts = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'];
+const vip = '10.0.0.50:6443';
+const processState: ProcessState = {
+  version: '1.2.3',
+  nodeVersion: '24.0.0',
+  startedAt: new Date('2026-01-01T00:00:00Z'),
+  cpuSeconds: 1.5,
+  residentBytes: 1000,
+};
+
+async function start(world: Partial<AgentWorld> = {}, known = texts): Promise<RunningAgent> {
+  const clock = new FakeClock();
+  const kernel = new FakeKernel(clock);
+  syncKubeProxy(
+    kernel,
+    { family: 'ipv4', backend: 'nft' },
+    known.map((text) => toEndpoint(text)),
+  );
+  const running = startAgent({ clock, kernel, ...world });
+  await clock.advance(2000);
+  return running;
+}
+
+/** Every value by `name` and its labels' values. */
+function read({ agent }: RunningAgent): Record<string, number> {
+  return Object.fromEntries(
+    listSamples(agent.state, processState).map(({ name, labels, value }) => [
+      [name, ...Object.values(labels)].join(' '),
+      value,
+    ]),
+  );
+}
+
+describe('what an agent is like', () => {
+  test('where all is well', async () => {
+    const world = await start();
+    const seconds = Date.parse('2026-01-01T00:00:00Z') / 1000;
+    const values = read(world);
+    expect(values).toMatchObject({
+      'vipnat_build_info 1.2.3 24.0.0': 1,
+      process_start_time_seconds: seconds,
+      process_cpu_seconds_total: 1.5,
+      process_resident_memory_bytes: 1000,
+      vipnat_rules_in_sync: 1,
+      vipnat_rule_differences: 0,
+      vipnat_fight: 0,
+      [`vipnat_vip_way ${vip} service-chain`]: 1,
+      [`vipnat_vip_way ${vip} cluster-ip`]: 0,
+      [`vipnat_vip_way ${vip} direct`]: 0,
+      [`vipnat_vip_way ${vip} passthrough`]: 0,
+      [`vipnat_vip_bypass ${vip}`]: 0,
+      [`vipnat_vip_held ${vip}`]: 0,
+      [`vipnat_vip_apiservers ${vip}`]: 3,
+      'vipnat_apiserver_state 10.77.0.11:6443 ready': 1,
+      'vipnat_apiserver_state 10.77.0.11:6443 dead': 0,
+      vipnat_can_serve: 1,
+      vipnat_track_file_current: 1,
+      vipnat_state_file_current: 1,
+    });
+    expect(values['vipnat_last_look_timestamp_seconds']).toBeCloseTo(seconds, 0);
+  });
+
+  test('when it holds the virtual IP and an apiserver is dead, so that kube-proxy lags', async () => {
+    const world = await start();
+    world.kernel.addAddress({ family: 'ipv4', address: '10.0.0.50', device: 'eth0' });
+    world.apiservers.set('10.77.0.13:6443', 'refusing');
+    await world.clock.advance(1000);
+    expect(read(world)).toMatchObject({
+      [`vipnat_vip_held ${vip}`]: 1,
+      [`vipnat_vip_way ${vip} service-chain`]: 0,
+      [`vipnat_vip_way ${vip} direct`]: 1,
+      [`vipnat_vip_bypass ${vip}`]: 1,
+      [`vipnat_vip_apiservers ${vip}`]: 2,
+      'vipnat_apiserver_state 10.77.0.13:6443 dead': 1,
+      'vipnat_apiserver_state 10.77.0.13:6443 ready': 0,
+    });
+  });
+
+  test('while drift is seen and cannot be written', async () => {
+    const world = await start();
+    for (let count = 0; count < 50; count += 1) {
+      world.kernel.faults.failNext({ tool: 'iptables-nft-restore', code: 'TOOL_FAILED' });
+    }
+    world.kernel.run('ipv4', 'nft', '*nat\n-F OUTPUT\nCOMMIT\n');
+    await world.clock.advance(1000);
+    expect(read(world)).toMatchObject({ vipnat_rules_in_sync: 0, vipnat_rule_differences: 1 });
+  });
+
+  test('where files cannot be written', async () => {
+    const store = new FakeStore();
+    store.problem = new VipnatError('STATE_NOT_WRITTEN', 'x');
+    const world = await start({ store }, ['10.77.0.11:6443']);
+    expect(read(world)).toMatchObject({
+      vipnat_state_file_current: 0,
+      vipnat_can_serve: 1,
+      vipnat_track_file_current: 1,
+    });
+    world.trackFile.problem = new VipnatError('TRACK_FILE_NOT_WRITTEN', 'x');
+    world.apiservers.set('10.77.0.11:6443', 'unreachable');
+    await world.clock.advance(2000);
+    expect(read(world)).toMatchObject({ vipnat_can_serve: 0, vipnat_track_file_current: 0 });
+    expect(world.meter.counts).toMatchObject({
+      'failures_total STATE_NOT_WRITTEN': 1,
+      'failures_total TRACK_FILE_NOT_WRITTEN': 1,
+    });
+  });
+
+  test('of the API, where there are credentials', async () => {
+    const world = await start();
+    world.api.list('ipv4', texts);
+    expect(read(world)).toMatchObject({
+      vipnat_api_followed: 1,
+      vipnat_api_followed_change_timestamp_seconds: Date.parse('2026-01-01T00:00:00Z') / 1000,
+    });
+    world.api.lose();
+    expect(read(world)).toMatchObject({ vipnat_api_followed: 0 });
+  });
+
+  test('before the first look, and without credentials, is not made up', () => {
+    const names = new Set(
+      listSamples(startAgent({ ports: { followApi: () => noApi } }).agent.state, processState).map(
+        ({ name }) => name,
+      ),
+    );
+    expect([...names].sort()).toEqual([
+      'process_cpu_seconds_total',
+      'process_resident_memory_bytes',
+      'process_start_time_seconds',
+      'vipnat_build_info',
+      'vipnat_fight',
+      'vipnat_state_file_current',
+    ]);
+  });
+});

@@ -1,0 +1,196 @@
+import { describe, expect, test } from '@jest/globals';
+import { formatStatus } from '../../../../cli/format/screens/status.ts';
+import { formatStatusJson } from '../../../../cli/format/json/status-json.ts';
+import { applyPlan } from '../../../../agent/reconcile/look.ts';
+import { type HostStatus, isInTrouble, toHostStatus } from '../../../../agent/report/host-status.ts';
+import { findInstance, findNamedFile, findWire } from '../../../../lib/keepalived/find.ts';
+import { type FakeKernel } from '../../../support/fakes/kernel.ts';
+import { lookOnce, restoreCaptures } from '../../../support/agent/captured-host.ts';
+import { ordinaryConfig } from '../../../support/agent/running-agent.ts';
+
+const dead = { state: 'dead', reason: 'connection refused', hanging: 'none' } as const;
+const three = '10.77.0.11:6443 10.77.0.12:6443 10.77.0.13:6443'.split(' ');
+
+/** A host on which kube-proxy runs in iptables mode, and this one holds the VIP and an apiserver. */
+function createHost(captures = ['iptables-nft-save.three-endpoints.txt']): FakeKernel {
+  const kernel = restoreCaptures(captures);
+  for (const address of ['10.0.0.50', '10.77.0.11']) {
+    kernel.addAddress({ family: 'ipv4', address, device: 'eth0' });
+  }
+  return kernel;
+}
+
+/** What is told where an agent has run for three days, and one apiserver died 12 s ago. */
+async function read(kernel: FakeKernel, isAgentRunning = true): Promise<HostStatus> {
+  const assessment = await lookOnce(kernel, ordinaryConfig);
+  const found = { ...assessment, health: new Map([[three[2] ?? '', dead]]) };
+  return toHostStatus(found, {
+    agent: isAgentRunning ? { version: '0.1.0', pid: 812, since: '2026-01-01T00:00:00.000Z' } : null,
+    activity: isAgentRunning
+      ? { writes: 2, lookedMsAgo: 40, apiservers: { [three[2] ?? '']: { forMs: 12_000 } } }
+      : null,
+    flows: new Map([['10.0.0.50:6443', new Map([[three[0] ?? '', 41]])]]),
+    keepalived: new Map([['10.0.0.50', { isRunning: true, instance: { vrid: 51, priority: 110 } }]]),
+  });
+}
+
+describe('one screen', () => {
+  test('has the answer first, then why, each apiserver, and who keeps it so', async () => {
+    const kernel = createHost();
+    await applyPlan(kernel, (await lookOnce(kernel, ordinaryConfig)).plan);
+    const status = await read(kernel);
+    expect(formatStatus(status)).toBe(`10.0.0.50:6443   held by this node · service-chain · in sync
+  because kube-proxy sends 10.96.0.1 to the same 3 apiservers (nat KUBE-SERVICES (iptables-nft))
+
+  APISERVER          STATE  SINCE  FLOWS  WHY
+  10.77.0.11:6443 *  ready            41
+  10.77.0.12:6443    ready             0
+  10.77.0.13:6443    dead   12 s       0  connection refused
+
+keepalived  MASTER · vrid 51 · priority 110
+agent       running, pid 812, since 2026-01-01T00:00:00.000Z · last look 40 ms ago · 2 writes
+kube-proxy  iptables (nft), nat KUBE-SERVICES (iptables-nft)
+drift       none
+* this node
+`);
+    expect(isInTrouble(status)).toBe(false);
+  });
+
+  test('says in its first line that the rules are not as they should be, and names each difference', async () => {
+    const status = await read(createHost(), false);
+    const lines = formatStatus(status).split('\n');
+    expect(lines[0]).toMatch(
+      /^10\.0\.0\.50:6443 {3}held by this node · service-chain · NOT IN SYNC \(\d+ differences\)$/,
+    );
+    expect(lines).toContain('agent       NOT RUNNING: the rules stay, nobody repairs them');
+    expect(lines).toContainEqual(expect.stringMatching(/^drift {7}\S.* \(filter, iptables-nft\)$/));
+    expect(isInTrouble(status)).toBe(true);
+  });
+
+  test('says of an apiserver that is kept in use what looks bad about it', async () => {
+    const status = await read(createHost());
+    const { assessment, ...found } = { ...status, flows: new Map(), keepalived: new Map() };
+    const unheard = { state: 'ready', reason: '', hanging: 'none', doubt: 'no answer to connects' } as const;
+    const health = new Map([[three[1] ?? '', unheard]]);
+    expect(formatStatus(toHostStatus({ ...assessment, health }, found))).toMatch(
+      /^ {2}10\.77\.0\.12:6443 +ready +no answer to connects$/m,
+    );
+  });
+
+  test("tells keepalived's own word for its state, and since when", async () => {
+    const { assessment, ...found } = { ...(await read(createHost())), flows: new Map() };
+    const keepalived = { 'vip-10.0.0.50': { state: 'FAULT', forMs: 12_000 } } as const;
+    const activity = { writes: 2, lookedMsAgo: 40, apiservers: {}, keepalived };
+    const status = toHostStatus(assessment, { ...found, activity, keepalived: new Map() });
+    expect(formatStatus(status)).toMatch(/^keepalived {2}FAULT for 12 s$/m);
+    expect(JSON.parse(formatStatusJson(status, 'm1', new Date()))).toMatchObject({
+      vips: [{ keepalived: { running: true, state: 'FAULT' } }],
+    });
+  });
+
+  test('says of a VIP whose address is on another host, or on none, only that it is not held here', async () => {
+    const kernel = restoreCaptures(['iptables-nft-save.three-endpoints.txt']);
+    kernel.addAddress({ family: 'ipv4', address: '10.77.0.11', device: 'eth0' });
+    const status = await read(kernel);
+    expect(formatStatus(status)).toMatch(/^10\.0\.0\.50:6443 {3}not held here · service-chain · /);
+    expect(JSON.parse(formatStatusJson(status, 'm1', new Date()))).toMatchObject({
+      vips: [{ held: false, keepalived: { running: true, state: null } }],
+    });
+    expect(formatStatus(status)).toMatch(/^keepalived {2}running, state not known · vrid 51/m);
+  });
+
+  test('says in its first line that a VIP is not balanced', async () => {
+    const kernel = createHost([]);
+    await applyPlan(kernel, (await lookOnce(kernel, ordinaryConfig)).plan);
+    const status = await read(kernel);
+    expect(formatStatus(status)).toMatch(
+      /^10\.0\.0\.50:6443 {3}NOT BALANCED · passthrough · held by this node\n {2}because no apiserver is known/,
+    );
+    expect(isInTrouble(status)).toBe(true);
+  });
+});
+
+test('as JSON it has the fields of the plan, and each apiserver, the agent and keepalived', async () => {
+  const kernel = createHost();
+  await applyPlan(kernel, (await lookOnce(kernel, ordinaryConfig)).plan);
+  const now = new Date('2026-01-04T00:00:00.000Z');
+  const answer = JSON.parse(formatStatusJson(await read(kernel), 'm1', now)) as object;
+  expect(answer).toMatchObject({
+    version: 1,
+    node: 'm1',
+    inSync: true,
+    agent: { running: true, pid: 812, since: '2026-01-01T00:00:00.000Z' },
+    vips: [
+      {
+        vip: '10.0.0.50:6443',
+        held: true,
+        way: 'service-chain',
+        backends: [
+          { address: three[0], local: true, state: 'ready', reason: '', since: null, flows: 41 },
+          { address: three[1], local: false, state: 'ready', reason: '', since: null, flows: 0 },
+          { address: three[2], state: 'dead', since: '2026-01-03T23:59:48.000Z', flows: 0 },
+        ],
+        keepalived: { running: true, vrid: 51, state: 'MASTER', priority: 110 },
+      },
+    ],
+  });
+  expect(answer).not.toHaveProperty('transactions');
+});
+
+describe("the VIP's instance in keepalived's configuration", () => {
+  const text = `
+# vrrp_instance OLD { virtual_router_id 9 virtual_ipaddress { 10.0.0.50 } }
+vrrp_instance A {
+  virtual_router_id 7
+  virtual_ipaddress {
+    10.0.0.5/24
+  }
+}
+vrrp_instance B {
+  virtual_router_id 51
+  priority 110
+  virtual_ipaddress {
+    10.0.0.50/32 dev eth0
+  }
+}
+`;
+
+  test('is the one with its address', () => {
+    expect(findInstance(text, '10.0.0.50')).toEqual({ vrid: 51, priority: 110 });
+    expect(findInstance(text, '10.0.0.5')).toEqual({ vrid: 7, priority: null });
+  });
+
+  test.each([
+    [
+      ['keepalived', '--vrrp', '--use-file=/run/vipnat/keepalived/keepalived.conf'],
+      '/run/vipnat/keepalived/keepalived.conf',
+    ],
+    [['keepalived', '-f', '/etc/other.conf', '-l'], '/etc/other.conf'],
+    [['keepalived', '--use-file', '/etc/other.conf'], '/etc/other.conf'],
+    [['keepalived', '-f', 'other.conf'], null],
+    [['keepalived', '--dont-fork'], null],
+  ])('is looked for where keepalived was told to look: %j', (words, file) => {
+    expect(findNamedFile(words)).toBe(file);
+  });
+
+  test('says how masters reach each other', () => {
+    const unicast = `vrrp_instance A {
+      advert_int 0.3
+      unicast_src_ip 10.0.0.11
+      unicast_peer {
+        10.0.0.12
+        10.0.0.13 # m3
+      }
+    }`;
+    expect(findWire(unicast)).toEqual({
+      masters: ['10.0.0.11', '10.0.0.12', '10.0.0.13'],
+      advertSeconds: 0.3,
+    });
+    expect(findWire(text)).toEqual({ masters: [], advertSeconds: null });
+  });
+
+  test('is none where no instance has it', () => {
+    expect(findInstance(text, '10.0.0.51')).toBeNull();
+    expect(findInstance('', '10.0.0.50')).toBeNull();
+  });
+});

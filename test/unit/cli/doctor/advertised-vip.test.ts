@@ -1,0 +1,31 @@
+import { expect, test } from '@jest/globals';
+import { FakeClock } from '../../../support/fakes/clock.ts';
+import { toEndpoint } from '../../../support/fakes/endpoints.ts';
+import { FakeKernel } from '../../../support/fakes/kernel.ts';
+import { syncKubeProxy } from '../../../support/fakes/kube-proxy-rules.ts';
+import { lookOnce } from '../../../support/agent/captured-host.ts';
+import { ordinaryConfig } from '../../../support/agent/running-agent.ts';
+import { tell } from '../../../support/doctor/well-host.ts';
+
+test.each([
+  ['ipv4', '10.77.0.50:6443'],
+  ['ipv6', '[fd77::50]:6443'],
+] as const)(
+  'apiservers that advertise the VIP: doctor says so, and how they stop, %s',
+  async (family, vip) => {
+    const kernel = new FakeKernel(new FakeClock());
+    syncKubeProxy(kernel, { family, backend: 'nft' }, [toEndpoint(vip)]);
+    const config = { ...ordinaryConfig, vips: [toEndpoint(vip)] };
+    const told = await tell({ config, assessment: { value: await lookOnce(kernel, config) } });
+    expect(told.find(({ code }) => code === 'no-apiserver-known')).toMatchObject({
+      level: 'fail',
+      why: `Because no apiserver is known (nobody names one that can be used: ${vip} is at a virtual IP).`,
+      remedy: [
+        "# on one master after the other: give kube-apiserver its own host's address by",
+        '# --advertise-address in /etc/kubernetes/manifests/kube-apiserver.yaml; until then',
+        '# name the apiservers, here and to the agent',
+        expect.stringContaining('--endpoints'),
+      ],
+    });
+  },
+);

@@ -1,0 +1,77 @@
+import { expect, test } from '@jest/globals';
+import {
+  formatRemoval,
+  formatRemovalCommands,
+  formatRemovalJson,
+} from '../../../../../cli/format/screens/removal.ts';
+import { plan, planRemoval } from '../../../../../agent/decide/plan.ts';
+import { type Balance } from '../../../../../lib/netfilter/rules/balance.ts';
+import { parseSave } from '../../../../../lib/netfilter/iptables/parse.ts';
+import { toEndpoint } from '../../../../support/fakes/endpoints.ts';
+import { FakeKernel } from '../../../../support/fakes/kernel.ts';
+
+const vip = toEndpoint('10.0.0.50:6443');
+const balances = [vip, toEndpoint('10.0.0.60:6443')].map((one): Balance => ({
+  vip: one,
+  route: { way: 'direct', backends: [toEndpoint('10.0.0.11:6443')] },
+  masquerade: 'own',
+}));
+
+/** The rules of two VIPs, as they are read. */
+function readRules() {
+  const kernel = new FakeKernel();
+  const read = () => [parseSave({ family: 'ipv4', backend: 'nft', text: kernel.show('ipv4', 'nft') })];
+  for (const { input } of plan({ backend: 'nft', balances }, read()).transactions) {
+    kernel.run('ipv4', 'nft', input);
+  }
+  return read();
+}
+
+test('what was removed is a line for each table, with its chains, hooks and rules', () => {
+  const all = plan({ backend: 'nft', balances: [] }, readRules());
+  expect(formatRemoval({ plan: all, vips: null, dryRun: false, problems: [] })).toBe(
+    'removed (filter, iptables-nft): 1 chain, 1 hook\nremoved (nat, iptables-nft): 4 chains, 3 hooks\n',
+  );
+  const one = planRemoval(readRules(), [vip]);
+  expect(formatRemoval({ plan: one, vips: [vip], dryRun: true, problems: [] })).toBe(
+    'would remove (filter, iptables-nft): 0 chains, 1 rule\nwould remove (nat, iptables-nft): 1 chain, 2 rules\n',
+  );
+});
+
+test('where there is nothing, it says of what', () => {
+  const nothing = { tables: [], transactions: [] };
+  expect(formatRemoval({ plan: nothing, vips: null, dryRun: false, problems: [] })).toBe(
+    'nothing of vipnat was here\n',
+  );
+  const problems = [{ code: 'TOOL_FAILED', text: 'not read: nat of iptables-nft' }] as const;
+  expect(formatRemoval({ plan: nothing, vips: null, dryRun: false, problems })).toBe('');
+  const narrowed = { plan: nothing, vips: [vip], dryRun: true, problems: [] };
+  expect(formatRemoval(narrowed)).toBe('nothing of 10.0.0.50:6443 is here\n');
+  expect(formatRemovalCommands(narrowed, 'm1')).toBe('');
+});
+
+test('a dry run prints commands that can be pasted, and says that nothing was written', () => {
+  const removal = { plan: planRemoval(readRules(), [vip]), vips: [vip], dryRun: true, problems: [] };
+  const text = formatRemovalCommands(removal, 'm1');
+  expect(text).toMatch(/^# m1 · removes what is of 10\.0\.0\.50:6443\n/);
+  expect(text).toMatch(/^iptables-nft -t nat -X VIPNAT-[0-9a-f]{10}$/m);
+  expect(text).toMatch(/Nothing was written\.\n$/);
+  const commands = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'));
+  expect(commands.filter((line) => !line.startsWith('iptables-nft -t '))).toEqual([]);
+});
+
+test('JSON has the tables and the transactions', () => {
+  const removal = { plan: planRemoval(readRules(), [vip]), vips: [vip], dryRun: true, problems: [] };
+  expect(JSON.parse(formatRemovalJson(removal, 'm1'))).toEqual({
+    version: 1,
+    node: 'm1',
+    dryRun: true,
+    vips: ['10.0.0.50:6443'],
+    removed: [
+      { family: 'ipv4', backend: 'nft', table: 'filter', chains: 0, hooks: 0, rules: 1 },
+      { family: 'ipv4', backend: 'nft', table: 'nat', chains: 1, hooks: 0, rules: 2 },
+    ],
+    transactions: [{ tool: 'iptables-nft-restore', family: 'ipv4', input: expect.stringContaining('*nat') }],
+    problems: [],
+  });
+});

@@ -1,0 +1,38 @@
+import { describe, expect, test } from '@jest/globals';
+import { findPodSpec, print } from '../../../../support/manifest/printing.ts';
+
+const vip = ['--vip', '10.0.0.50'];
+
+describe('the probes of a pod', () => {
+  const probesOf = async (words: readonly string[]) => {
+    const [container] = findPodSpec(await print(['static-pod', ...vip, ...words])).containers;
+    const { startupProbe, readinessProbe, livenessProbe } = container as unknown as Record<
+      string,
+      { httpGet: object; periodSeconds: number; failureThreshold: number } | undefined
+    >;
+    return { startupProbe, readinessProbe, livenessProbe };
+  };
+
+  test('ask the agent at this host, and restart it only after minutes without an answer', async () => {
+    const { startupProbe, readinessProbe, livenessProbe } = await probesOf([]);
+    const at = { host: '127.0.0.1', port: 10_268 };
+    expect(startupProbe?.httpGet).toEqual({ path: '/healthz', ...at });
+    expect(readinessProbe?.httpGet).toEqual({ path: '/readyz', ...at });
+    expect(livenessProbe?.httpGet).toEqual({ path: '/healthz', ...at });
+    expect(
+      (livenessProbe?.periodSeconds ?? 0) * (livenessProbe?.failureThreshold ?? 0),
+    ).toBeGreaterThanOrEqual(120);
+  });
+
+  test.each([
+    ['0.0.0.0:9000', { host: '127.0.0.1', port: 9000 }],
+    ['[::]:9000', { host: '::1', port: 9000 }],
+    ['10.0.0.11:9000', { host: '10.0.0.11', port: 9000 }],
+  ])('ask where it listens: %s', async (listen, at) => {
+    expect((await probesOf(['--listen', listen])).livenessProbe).toMatchObject({ httpGet: at });
+  });
+
+  test('are left out where nothing is served', async () => {
+    expect(await probesOf(['--listen', 'off'])).toEqual({});
+  });
+});

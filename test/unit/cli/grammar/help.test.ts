@@ -1,0 +1,148 @@
+import { describe, expect, test } from '@jest/globals';
+import { parseCommandLine } from '../../../../cli/grammar/command-line.ts';
+import { commandNames } from '../../../../cli/grammar/invocation.ts';
+import { describeOption, nameFlag, optionNames, schema } from '../../../../config/options.ts';
+import { findManifestProblems } from '../../../../cli/generate/manifest/problems.ts';
+import { manifestKinds } from '../../../../cli/generate/manifest/options.ts';
+import { readConfig } from '../../../../config/load.ts';
+
+function read(args: readonly string[], width?: number): string {
+  const invocation = parseCommandLine(args, '1.2.3', width);
+  return invocation.kind === 'text' ? invocation.text : '';
+}
+
+/** The flags that a help text lists. */
+const listFlags = (text: string) => [...text.matchAll(/^ {2}(?:-h, )?(--[a-z-]+)/gm)].map(([, flag]) => flag);
+
+/** Everything that has a help of its own. */
+const topics = [...commandNames, ...manifestKinds.map((kind) => `manifest ${kind}`)];
+
+describe('help', () => {
+  test.each([[[]], [['help']], [['-h']], [['--help']]])('of all is what %j prints', (args) => {
+    const text = read(args);
+    expect(text).toMatch(/^Usage: vipnat COMMAND \[options\]\n/);
+    for (const name of commandNames) expect(text).toMatch(new RegExp(`^ {2}${name} {2,}\\S`, 'm'));
+  });
+
+  test.each(topics)('of %s is the same behind help and before --help', (words) => {
+    const topic = words.split(' ');
+    expect(read(['help', ...topic])).toBe(read([...topic, '--help']));
+    expect(read(['help', ...topic])).toMatch(new RegExp(`^Usage: vipnat ${topic[0] ?? ''}`));
+  });
+
+  test('of what is no command has the hint of the command line', () => {
+    expect(() => read(['help', 'sttus'])).toThrow('sttus is no command. Did you mean status?');
+    expect(() => read(['help', '--json'])).toThrow('--json is no option. See vipnat --help');
+  });
+
+  test.each(['version', '--version', '-v'])('the version is what %s prints', (word) => {
+    expect(read([word])).toBe('1.2.3\n');
+  });
+
+  test('has options in groups with headings', () => {
+    const headings = [...read(['run', '--help']).matchAll(/^(\S.*):$/gm)].map(([, heading]) => heading);
+    expect(headings).toEqual([
+      'Options of run',
+      'What to balance',
+      'How to balance',
+      'Health of apiservers',
+      'Kubernetes API',
+      'Files and addresses of this host',
+      'Log',
+      'Examples',
+    ]);
+  });
+
+  test('shows the default of every option that has one', () => {
+    const text = read(['run', '--help'], 200);
+    const defaults = schema.parse({});
+    for (const name of optionNames) {
+      const [line = ''] = new RegExp(`^ {2}${nameFlag(name)} .*$`, 'm').exec(text) ?? [];
+      const preset = defaults[name];
+      const isNone = preset === null || Array.isArray(preset);
+      expect({ name, hasDefault: line.includes('(default') }).toEqual({ name, hasDefault: !isNone });
+    }
+    expect(text).toMatch(/--probe-interval .*\(default: 250ms\)$/m);
+    expect(text).toMatch(/--listen .*\(default: 127\.0\.0\.1:10268\)$/m);
+    expect(text).toMatch(/--state-dir .*\(default: \/var\/lib\/vipnat\)$/m);
+    expect(read(['status', '--help'], 200)).toMatch(/--watch\[=SECONDS\] .*\(default: 1\)$/m);
+    expect(read(['manifest', 'daemonset', '--help'], 200)).toMatch(
+      /--namespace .*\(default: kube-system\)$/m,
+    );
+  });
+
+  test('of a diagnostic leaves out what makes no difference to it, and says that it is taken', () => {
+    const flags = listFlags(read(['check', '--help']));
+    expect(flags).toEqual(expect.arrayContaining(['--vip', '--mode', '--config', '--log-level']));
+    expect(flags).not.toEqual(expect.arrayContaining(['--listen']));
+    expect(read(['check', '--help'])).toMatch(/^Other options of vipnat run are taken too/m);
+    expect(listFlags(read(['cleanup', '--help']))).not.toContain('--mode');
+  });
+
+  test.each([...manifestKinds])('of manifest %s lists no option that it refuses', async (kind) => {
+    const flags = listFlags(read(['manifest', kind, '--help'])).filter((flag) => flag !== '--help');
+    expect(flags.length).toBeGreaterThan(3);
+    for (const flag of flags) {
+      const name = optionNames.find((candidate) => nameFlag(candidate) === flag);
+      const value = name === undefined ? (ownExamples.get(flag ?? '') ?? null) : describeOption(name).example;
+      const words = ['manifest', kind, flag ?? '', ...(value === null ? [] : [value])];
+      const invocation = parseCommandLine(words, '0');
+      if (invocation.kind !== 'configured' || invocation.command.name !== 'manifest') throw new Error(kind);
+      const reading = await readConfig({
+        flags: invocation.flags,
+        environment: {},
+        file: undefined,
+        isForElsewhere: true,
+      });
+      const problems = [
+        ...invocation.problems,
+        ...findManifestProblems(invocation.command.options, reading.config),
+      ];
+      expect(problems.filter((problem) => problem.startsWith(`${flag} `))).toEqual([]);
+    }
+  });
+
+  test.each(topics)('of %s begins no line below its options with a stray blank', (topic) => {
+    expect(read(['help', ...topic.split(' ')])).not.toMatch(/^ \S/m);
+  });
+
+  test('says where a file is written, and where it goes otherwise', () => {
+    const text = read(['help', 'keepalived'], 200);
+    expect(text).toMatch(/--output FILE .*\(default: standard output\)$/m);
+    expect(text).not.toContain('Nothing is written');
+    expect(read(['help', 'manifest', 'systemd'], 200)).toMatch(
+      /--directory FOLDER .*else they are printed$/m,
+    );
+  });
+
+  test.each(['plan', 'check', 'status', 'doctor'])('of %s says that an agent spares the options', (name) => {
+    expect(read(['help', name])).toContain('Beside a running agent no option is needed');
+  });
+
+  test.each(topics)('of %s fits 60 columns, but for lines to paste', (topic) => {
+    const long = read(['help', ...topic.split(' ')], 60)
+      .split('\n')
+      .filter((line) => line.length > 60 && !/^ {2}(?:vipnat|source|echo) /.test(line));
+    expect(long).toEqual([]);
+  });
+
+  test('uses the width that there is', () => {
+    const countLines = (width: number) => read(['run', '--help'], width).split('\n').length;
+    expect(countLines(60)).toBeGreaterThan(countLines(80));
+    expect(countLines(80)).toBeGreaterThan(countLines(200));
+  });
+});
+
+/** A value that works, by flag; none for a switch. */
+const ownExamples = new Map([
+  ['--config', '/etc/vipnat.yaml'],
+  ['--image', 'vipnat:2'],
+  ['--namespace', 'vipnat'],
+  ['--keepalived-image', 'keepalived:2'],
+  ['--directory', '/'],
+  ['--interface', 'eth0'],
+  ['--peers', '10.0.0.11'],
+  ['--vrid', '51'],
+  ['--priority', '110'],
+  ['--advert', '300ms'],
+]);

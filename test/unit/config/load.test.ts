@@ -1,0 +1,248 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type Environment } from '../../../config/environment.ts';
+import { type Flags } from '../../../config/flags.ts';
+import { readConfig } from '../../../config/load.ts';
+
+let folder = '';
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'vipnat-config-'));
+});
+afterAll(async () => {
+  await rm(folder, { recursive: true });
+});
+
+const readFlagsOnly = (flags: Flags) => readConfig({ flags, environment: {}, file: undefined });
+const problemsOf = async (flags: Flags) => (await readFlagsOnly(flags)).problems;
+const readVariables = (environment: Environment) => readConfig({ flags: {}, environment, file: undefined });
+
+async function writeConfig(text: string | Buffer): Promise<string> {
+  const file = join(folder, `${Math.random()}.yaml`);
+  await writeFile(file, text);
+  return file;
+}
+
+describe('a configuration', () => {
+  test('without any source has the defaults', async () => {
+    expect(await readFlagsOnly({})).toEqual({
+      config: {
+        vips: [],
+        mode: 'auto',
+        proxyMode: 'auto',
+        iptables: 'auto',
+        clusterIps: {},
+        endpoints: [],
+        masquerade: 'own',
+        probeIntervalMs: 250,
+        probeTimeoutMs: 250,
+        sysctls: 'set',
+        caFile: null,
+        kubeconfig: null,
+        nodeName: null,
+        stateDir: '/var/lib/vipnat',
+        runDir: '/run/vipnat',
+        listen: { family: 'ipv4', address: '127.0.0.1', port: 10_268 },
+        logLevel: 'info',
+        logFormat: 'pretty',
+      },
+      problems: [],
+      unreadable: new Set(),
+      given: new Set(),
+    });
+  });
+
+  test('takes several VIPs of both families, with port 6443 unless given, in the order given', async () => {
+    const { config, problems } = await readFlagsOnly({ vip: ['10.0.0.50:8443', 'fd00:0:0::50,10.0.0.51'] });
+    expect(problems).toEqual([]);
+    expect(config.vips).toEqual([
+      { family: 'ipv4', address: '10.0.0.50', port: 8443 },
+      { family: 'ipv6', address: 'fd00::50', port: 6443 },
+      { family: 'ipv4', address: '10.0.0.51', port: 6443 },
+    ]);
+  });
+
+  test('has endpoints once each, in order, and the ClusterIP by family', async () => {
+    const { config, problems } = await readFlagsOnly({
+      vip: ['10.0.0.50', 'fd00::50'],
+      endpoints: ['10.0.0.12:6443, 10.0.0.11:6443', '10.0.0.12:6443'],
+      clusterIp: ['10.96.0.1', 'fd00:10:96::1'],
+    });
+    expect(problems).toEqual([]);
+    expect(config.endpoints.map(({ address }) => address)).toEqual(['10.0.0.11', '10.0.0.12']);
+    expect(config.clusterIps).toEqual({ ipv4: '10.96.0.1', ipv6: 'fd00:10:96::1' });
+  });
+
+  test('takes the flag before the variable, that before the file, and that before the default', async () => {
+    const file = await writeConfig('mode: direct\nproxyMode: none\nmasquerade: none\nvip: 10.0.0.1\n');
+    const { config, problems } = await readConfig({
+      flags: { mode: 'cluster-ip', vip: ['10.0.0.3'] },
+      environment: { VIPNAT_MODE: 'service-chain', VIPNAT_PROXY_MODE: 'ipvs', VIPNAT_VIP: '10.0.0.2' },
+      file,
+    });
+    expect(problems).toEqual([]);
+    expect(config).toMatchObject({
+      mode: 'cluster-ip',
+      proxyMode: 'ipvs',
+      masquerade: 'none',
+      logLevel: 'info',
+    });
+    expect(config.vips.map(({ address }) => address)).toEqual(['10.0.0.3']);
+  });
+
+  test('counts an empty variable as not set', async () => {
+    expect(await readVariables({ VIPNAT_VIP: '', VIPNAT_NOTHING: '' })).toMatchObject({
+      problems: [],
+      config: { vips: [] },
+    });
+  });
+});
+
+describe('a VIP', () => {
+  test.each([
+    ['10.0.0.300', 'is not an IP address'],
+    ['vip.example.com', 'is not an IP address'],
+    ['10.0.0.50/24', 'is not an IP address'],
+    ['010.0.0.50', 'is not an IP address'],
+    ['10.0.0.50:0', 'needs a port from 1 to 65535'],
+    ['10.0.0.50:65536', 'needs a port from 1 to 65535'],
+    ['[fd00::1]:x', 'needs a port from 1 to 65535'],
+    ['0.0.0.0', 'is the unspecified address: no host has it'],
+    ['::', 'is the unspecified address: no host has it'],
+    ['127.0.0.1', 'is a loopback address: other hosts cannot reach it'],
+    ['::1', 'is a loopback address: other hosts cannot reach it'],
+    ['224.0.0.18', 'is a multicast address, not one host'],
+    ['169.254.1.1', 'is a link-local address: it means another host on each link'],
+    ['fe80::1', 'is a link-local address: it means another host on each link'],
+    ['255.255.255.255', 'is a broadcast address, not one host'],
+    ['::ffff:10.0.0.50', 'is an IPv4 address in IPv6 form: write it in IPv4 form'],
+  ])('%s %s', async (vip, complaint) => {
+    expect(await problemsOf({ vip: [vip] })).toEqual([
+      `--vip ${vip} ${complaint}. Example: --vip 10.0.0.50:6443`,
+    ]);
+  });
+
+  test('is named with the variable that gives it', async () => {
+    expect((await readVariables({ VIPNAT_VIP: '10.0.0.300' })).problems).toEqual([
+      '--vip 10.0.0.300 is not an IP address (from VIPNAT_VIP). Example: --vip 10.0.0.50:6443',
+    ]);
+  });
+
+  test('is quoted and cut short where printing it as it is would be unsafe', async () => {
+    const [problem = ''] = await problemsOf({ vip: [`\u001b[2J${'x'.repeat(1000)}`] });
+    expect(problem).toMatch(/^--vip "\\u001b\[2Jx+…" is not an IP address\. /);
+    expect(problem.length).toBeLessThan(200);
+  });
+});
+
+describe('other values', () => {
+  test('a word that is none of the choices gets the nearest as example', async () => {
+    expect(await problemsOf({ mode: 'clusterip' })).toEqual([
+      '--mode clusterip is none of auto, service-chain, cluster-ip, direct. Example: --mode cluster-ip',
+    ]);
+  });
+
+  test.each([
+    ['m1:6443', 'is not an IP address'],
+    ['10.0.0.11', 'needs a port from 1 to 65535'],
+    ['fd00::11', 'needs a port, and then brackets: [ADDR]:PORT'],
+    ['127.0.0.1:6443', 'is a loopback address: other hosts cannot reach it'],
+  ])('the endpoint %s %s', async (endpoint, complaint) => {
+    const [problem] = await problemsOf({ endpoints: [endpoint] });
+    expect(problem).toMatch(`--endpoints ${endpoint} ${complaint}. Example: `);
+  });
+
+  test('an empty flag is a problem, not an empty list', async () => {
+    expect(await problemsOf({ clusterIp: [''] })).toEqual([
+      '--cluster-ip "" is not an IP address. Example: --cluster-ip 10.96.0.1',
+    ]);
+  });
+
+  test('all problems are told at once, each with its source, and the values they spoil are known', async () => {
+    const file = await writeConfig(
+      'logLevel: 5\nmasquerade:\nclusterIp: {a: 1}\nvip:\n  - 10.0.0.50\n  - 10.0.0.999\n',
+    );
+    const { problems, unreadable } = await readConfig({
+      flags: { mode: 'fast' },
+      environment: { VIPNAT_ENDPOINTS: '10.0.0.11', VIPNAT_PROXY_MDOE: 'ipvs' },
+      file,
+    });
+    expect(problems).toEqual([
+      'VIPNAT_PROXY_MDOE in the environment is no option. Did you mean VIPNAT_PROXY_MODE?',
+      `logLevel 5 is none of error, warn, info, debug (from ${file} line 1). Example: logLevel: debug`,
+      `masquerade wants text, not nothing (from ${file} line 2). Example: masquerade: kube-mark`,
+      `clusterIp wants text, not a map (from ${file} line 3). Example: clusterIp: 10.96.0.1`,
+      `vip 10.0.0.999 is not an IP address (from ${file} line 6). Example: vip: 10.0.0.50:6443`,
+      '--mode fast is none of auto, service-chain, cluster-ip, direct. Example: --mode direct',
+      expect.stringContaining(
+        '--endpoints 10.0.0.11 needs a port from 1 to 65535 (from VIPNAT_ENDPOINTS). Example',
+      ),
+    ]);
+    expect([...unreadable].sort()).toEqual([
+      'clusterIp',
+      'endpoints',
+      'logLevel',
+      'masquerade',
+      'mode',
+      'vip',
+    ]);
+  });
+});
+
+describe('an unknown variable', () => {
+  test('that nothing is near to points to the help', async () => {
+    expect((await readVariables({ VIPNAT_COLOUR_OF_SKY: 'blue' })).problems).toEqual([
+      'VIPNAT_COLOUR_OF_SKY in the environment is no option. See vipnat run --help',
+    ]);
+  });
+
+  test('that the kubelet sets for a Service named vipnat or vipnat-metrics is none of ours', async () => {
+    const links = {
+      VIPNAT_SERVICE_HOST: '10.96.1.1',
+      VIPNAT_SERVICE_PORT: '10268',
+      VIPNAT_SERVICE_PORT_METRICS: '10268',
+      VIPNAT_PORT: 'tcp://10.96.1.1:10268',
+      VIPNAT_PORT_10268_TCP: 'tcp://10.96.1.1:10268',
+      VIPNAT_PORT_10268_TCP_PROTO: 'tcp',
+      VIPNAT_METRICS_SERVICE_HOST: '10.96.1.2',
+      VIPNAT_METRICS_PORT: 'tcp://10.96.1.2:1',
+    };
+    expect((await readVariables(links)).problems).toEqual([]);
+    expect((await readVariables({ VIPNAT_PORT: '6443' })).problems).toHaveLength(1);
+  });
+});
+
+describe('the file', () => {
+  const readFile = (file: string) => readConfig({ flags: {}, environment: {}, file });
+
+  test('that is missing, a folder or endless is one problem that says so', async () => {
+    const problems = await Promise.all(
+      [join(folder, 'none.yaml'), folder, '/dev/zero'].map(async (file) => (await readFile(file)).problems),
+    );
+    expect(problems).toEqual([
+      [`--config ${join(folder, 'none.yaml')} cannot be read: there is no such file`],
+      [`--config ${folder} cannot be read: it is a folder`],
+      ['--config /dev/zero is longer than 64 KiB: not a vipnat file'],
+    ]);
+  });
+
+  test('of 64 KiB is read, of one byte more it is not', async () => {
+    const text = 'vip: 10.0.0.50\n'.padEnd(64 * 1024, '#');
+    expect((await readFile(await writeConfig(text))).config.vips).toHaveLength(1);
+    expect((await readFile(await writeConfig(`${text}#`))).problems).toHaveLength(1);
+  });
+
+  test('that is not UTF-8 is refused', async () => {
+    const file = await writeConfig(Buffer.from([0xff, 0xfe, 0x0a]));
+    expect((await readFile(file)).problems).toEqual([
+      `--config ${file} cannot be read: it is not UTF-8 text`,
+    ]);
+  });
+
+  test('that cannot be read leaves unknown what only it could give, and nothing else', async () => {
+    const { unreadable } = await readConfig({ flags: { vip: ['10.0.0.50'] }, environment: {}, file: folder });
+    expect(unreadable.has('vip')).toBe(false);
+    expect(unreadable.has('endpoints')).toBe(true);
+  });
+});

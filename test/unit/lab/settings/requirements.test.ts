@@ -1,0 +1,45 @@
+import { describe, expect, test } from '@jest/globals';
+import { defaultOptions } from '../../../../lab/settings/options.ts';
+import { type HostFacts, requireHost } from '../../../../lab/settings/requirements.ts';
+
+const enough: HostFacts = {
+  isRoot: true,
+  availableMegabytes: 16_000,
+  machineMemoryMegabytes: 8000,
+  isInPath: () => true,
+};
+
+describe('what a lab needs of this machine', () => {
+  test('is there, and nothing is said', () => {
+    expect(() => {
+      requireHost(defaultOptions, enough);
+    }).not.toThrow();
+  });
+
+  test.each<[string, Partial<HostFacts>, string]>([
+    ['root', { isRoot: false }, 'root is needed'],
+    [
+      'programs',
+      { isInPath: (program) => !['keepalived', 'curl'].includes(program) },
+      'not found: curl, keepalived. Install: apt-get install curl keepalived',
+    ],
+    ['memory', { availableMegabytes: 900 }, 'takes 2500 MB of memory, and 900 MB are available'],
+  ])('%s: missing, and named with the way out', (_what, missing, message) => {
+    expect(() => {
+      requireHost(defaultOptions, { ...enough, ...missing });
+    }).toThrow(message);
+  });
+
+  test('virtual machines need more, and programs of their own', () => {
+    const ipvs = { ...defaultOptions, proxyMode: 'ipvs' as const };
+    expect(() => {
+      requireHost(ipvs, { ...enough, availableMegabytes: 4000 });
+    }).toThrow('a lab in ipvs mode takes 5000 MB');
+    expect(() => {
+      requireHost(ipvs, { ...enough, isInPath: (program) => program !== 'linux.uml' });
+    }).toThrow('apt-get install user-mode-linux');
+    expect(() => {
+      requireHost(ipvs, { ...enough, machineMemoryMegabytes: 64 });
+    }).toThrow('virtual machines keep 2500 MB in /dev/shm, which has room for 64 MB');
+  });
+});

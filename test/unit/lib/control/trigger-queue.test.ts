@@ -1,0 +1,124 @@
+import { describe, expect, test } from '@jest/globals';
+import { type Cause, type LoopCause } from '../../../../agent/report/loop-observer.ts';
+import { type Requeue, TriggerQueue } from '../../../../lib/control/trigger-queue.ts';
+import { FakeClock } from '../../../support/fakes/clock.ts';
+
+const quiet: Requeue<LoopCause> = { cause: 'tick', delayMs: 60_000 };
+
+/** A queue whose looks take so long and end like this, one after the other; the last is repeated. */
+class Paced {
+  readonly clock = new FakeClock();
+  readonly queue: TriggerQueue<LoopCause>;
+  /** When each look began. */
+  readonly starts: number[] = [];
+  readonly causes: (readonly Cause[])[] = [];
+
+  constructor(...looks: readonly { readonly costMs: number; readonly next?: Requeue<LoopCause> }[]) {
+    const look = async (causes: readonly Cause[]) => {
+      const { costMs = 0, next = quiet } = looks[Math.min(this.starts.length, looks.length - 1)] ?? {};
+      this.starts.push(this.clock.now());
+      this.causes.push(causes);
+      await new Promise<void>((resolve) => this.clock.schedule(costMs, resolve));
+      return next;
+    };
+    this.queue = new TriggerQueue<LoopCause>({
+      clock: this.clock,
+      awaited: ['start', 'verify', 'health'],
+      look,
+    });
+    this.queue.requeueAfter('start', 0);
+  }
+}
+
+describe('the slow tick', () => {
+  test.each([0, 50, 717, 8000])('comes 60 s after a look of %i ms', async (costMs) => {
+    const { clock, starts } = new Paced({ costMs });
+    await clock.advance(130_000 + 2 * costMs);
+    expect(starts).toEqual([0, 60_000 + costMs, 2 * (60_000 + costMs)]);
+  });
+
+  test.each([30_000, 100_000])('comes 60 s after tools that hung for %i ms', async (costMs) => {
+    const { clock, starts } = new Paced({ costMs }, { costMs: 0 });
+    await clock.advance(costMs + 61_000);
+    expect(starts).toEqual([0, costMs + 60_000]);
+  });
+});
+
+describe('a write is checked', () => {
+  test.each([20, 100, 999])('at once after a look of %i ms', async (costMs) => {
+    const { clock, starts } = new Paced({ costMs, next: { cause: 'verify', delayMs: 0 } }, { costMs });
+    await clock.advance(5000);
+    expect(starts).toEqual([0, costMs]);
+  });
+
+  test('after a rest where looks cost much', async () => {
+    const { clock, starts } = new Paced(
+      { costMs: 3000, next: { cause: 'verify', delayMs: 0 } },
+      { costMs: 10 },
+    );
+    await clock.advance(10_000);
+    expect(starts).toEqual([0, 3000 + 2 * 3000 - 2000]);
+  });
+});
+
+describe('a trigger', () => {
+  test('right after a look waits until it has rested, as one during the look does', async () => {
+    const { clock, queue, starts } = new Paced({ costMs: 717 });
+    await clock.advance(400);
+    queue.trigger('nft-generation');
+    await clock.advance(3000);
+    queue.trigger('nft-generation');
+    await clock.advance(3000);
+    expect(starts).toEqual([0, 3 * 717, 6 * 717]);
+  });
+
+  test('of each second leaves looks of 717 ms a third of the time', async () => {
+    const { clock, queue, starts } = new Paced({ costMs: 717 });
+    for (let second = 0; second < 300; second += 1) {
+      queue.trigger('nft-generation');
+      await clock.advance(1000);
+    }
+    expect((starts.length * 717) / 300_000).toBeLessThan(0.34);
+  });
+
+  test('does not have looks that fail follow each other faster than one a second', async () => {
+    const { clock, queue, starts } = new Paced({ costMs: 1, next: { cause: 'retry', delayMs: 10_000 } });
+    for (let tenth = 0; tenth < 600; tenth += 1) {
+      queue.trigger('nft-generation');
+      queue.recordOutcome(true);
+      await clock.advance(100);
+    }
+    expect(starts.length).toBeLessThan(75);
+  });
+});
+
+describe('a death', () => {
+  const failing = { costMs: 3000, next: { cause: 'retry', delayMs: 10_000 } } as const;
+
+  test('is looked at without rest', async () => {
+    const { clock, queue, starts, causes } = new Paced(failing);
+    await clock.advance(4000);
+    queue.press('health');
+    await clock.advance(10);
+    expect(starts).toEqual([0, 4000]);
+    expect(causes.at(-1)).toEqual(['retry', 'health']);
+  });
+
+  test('during a look is looked at right after it, also when it fails', async () => {
+    const { clock, queue, starts } = new Paced(failing);
+    await clock.advance(1000);
+    queue.press('health');
+    await clock.advance(5000);
+    expect(starts).toEqual([0, 3000]);
+  });
+
+  test('is paid for: what comes after it rests for both', async () => {
+    const { clock, queue, starts } = new Paced({ costMs: 1000 });
+    await clock.advance(1000);
+    queue.press('health');
+    await clock.advance(1500);
+    queue.trigger('addresses');
+    await clock.advance(10_000);
+    expect(starts).toEqual([0, 1000, 2000 + 4 * 1000]);
+  });
+});

@@ -1,0 +1,44 @@
+import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { type FileHandle, open } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Fifo } from '../../../../lib/files/fifo.ts';
+
+let folder = '';
+let path = '';
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'vipnat-fifo-'));
+  path = join(folder, 'notify');
+});
+
+afterEach(() => {
+  rmSync(folder, { recursive: true });
+});
+
+/** As keepalived has it: it does not wait for a reader. */
+async function openWriter(): Promise<FileHandle> {
+  execFileSync('mkfifo', [path]);
+  return await open(path, 'r+');
+}
+
+test('answers what was written, also before it was first read, nothing while nothing is, and null after its writer', async () => {
+  const fifo = new Fifo(path);
+  expect(await fifo.read()).toBeNull();
+  const writer = await openWriter();
+  await writer.write('one\n');
+  expect(await fifo.read()).toBe('one\n');
+  expect(await fifo.read()).toBe('');
+  await writer.write('two\n');
+  expect(await fifo.read()).toBe('two\n');
+  await writer.close();
+  expect(await fifo.read()).toBeNull();
+  await fifo.close();
+});
+
+test('takes a plain file for nothing', async () => {
+  writeFileSync(path, 'INSTANCE "a" MASTER 1\n');
+  expect(await new Fifo(path).read()).toBeNull();
+});

@@ -1,0 +1,61 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { readIfThere } from '../../../../lib/files/optional-file.ts';
+
+describe('a file that may be there', () => {
+  let root = '';
+  beforeAll(() => {
+    root = mkdtempSync(join(tmpdir(), 'vipnat-read-'));
+  });
+  afterAll(() => {
+    rmSync(root, { recursive: true });
+  });
+
+  test('is read, also by a link, and one of /proc, which has no size', async () => {
+    writeFileSync(join(root, 'file'), 'text\n');
+    symlinkSync('file', join(root, 'link'));
+    expect(await readIfThere(join(root, 'file'))).toBe('text\n');
+    expect(await readIfThere(join(root, 'link'))).toBe('text\n');
+    expect(await readIfThere('/proc/self/status')).toMatch(/^Name:/);
+  });
+
+  test('is null where there is none', async () => {
+    expect(await readIfThere(join(root, 'none'))).toBeNull();
+    expect(await readIfThere('/dev/null/none')).toBeNull();
+  });
+
+  test('is refused by a link where that is not wanted', async () => {
+    symlinkSync('/etc/passwd', join(root, 'planted'));
+    const reading = readIfThere(join(root, 'planted'), { refusesLink: true });
+    await expect(reading).rejects.toMatchObject({ code: 'ELOOP' });
+  });
+
+  test('is refused where it is larger than any, before all of it is read', async () => {
+    const path = join(root, 'huge');
+    writeFileSync(path, '');
+    truncateSync(path, 2 ** 40);
+    await expect(readIfThere(path)).rejects.toMatchObject({ code: 'too large' });
+    writeFileSync(path, '12345');
+    expect(await readIfThere(path, { maxBytes: 5 })).toBe('12345');
+    await expect(readIfThere(path, { maxBytes: 4 })).rejects.toMatchObject({ code: 'too large' });
+  });
+
+  test('is not waited for where a named pipe, a device, a folder or a socket has its name', async () => {
+    execFileSync('mkfifo', [join(root, 'pipe')]);
+    mkdirSync(join(root, 'folder'));
+    const server = createServer();
+    await new Promise<void>((resolve) => {
+      server.listen(join(root, 'socket'), () => {
+        resolve();
+      });
+    });
+    for (const path of [join(root, 'pipe'), '/dev/zero', join(root, 'folder'), join(root, 'socket')]) {
+      await expect(readIfThere(path)).rejects.toMatchObject({ code: 'no file' });
+    }
+    await new Promise((resolve) => server.close(resolve));
+  });
+});

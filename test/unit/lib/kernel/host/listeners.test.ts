@@ -1,0 +1,57 @@
+import { expect, test } from '@jest/globals';
+import { type AddressInfo, createServer } from 'node:net';
+import { parseAddress } from '../../../../../lib/address/address.ts';
+import {
+  isReachedBy,
+  parseListeners,
+  readListeningAddresses,
+} from '../../../../../lib/kernel/host/listeners.ts';
+import { toEndpoint } from '../../../../support/fakes/endpoints.ts';
+
+test('listening sockets of /proc/net/tcp and tcp6 are read, and no others', () => {
+  const ipv4 = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 00000000:192B 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4242 1 0000000000000000 100 0 0 10 0
+   1: 32004D0A:20FB 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4243 1 0000000000000000 100 0 0 10 0
+   2: 0100007F:9C40 0100007F:192B 01 00000000:00000000 00:00000000 00000000     0        0 4244 1 0000000000000000 20 4 30 10 -1
+`;
+  const ipv6 = `   0: 000077FD000000000000000050000000:192B 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 77 1 0000000000000000 100 0 0 10 0
+`;
+  expect(parseListeners(ipv4)).toEqual([
+    { family: 'ipv4', address: '0.0.0.0', port: 6443, inode: '4242' },
+    { family: 'ipv4', address: '10.77.0.50', port: 8443, inode: '4243' },
+  ]);
+  expect(parseListeners(ipv6)).toEqual([{ family: 'ipv6', address: 'fd77::50', port: 6443, inode: '77' }]);
+});
+
+test('an address of another length is none', () => {
+  const line =
+    '   0: 4294967296:192B 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 99 1 0 100 0 0 10 0\n';
+  expect(parseListeners(line)).toEqual([]);
+});
+
+test.each([
+  ['10.77.0.50:443', '0.0.0.0', 443, true],
+  ['10.77.0.50:443', '::', 443, true],
+  ['10.77.0.50:443', '10.77.0.50', 443, true],
+  ['10.77.0.50:443', '::ffff:10.77.0.50', 443, true],
+  ['10.77.0.50:443', '10.77.0.11', 443, false],
+  ['10.77.0.50:443', '0.0.0.0', 6443, false],
+  ['[fd77::50]:443', '::', 443, true],
+  ['[fd77::50]:443', 'fd77::50', 443, true],
+  ['[fd77::50]:443', '0.0.0.0', 443, false],
+  ['[fd77::50]:443', 'fd77::11', 443, false],
+])('connections to %s get to a socket at %s port %i: %p', (endpoint, host, port, isReached) => {
+  const address = parseAddress(host)?.text ?? '';
+  expect(isReachedBy(toEndpoint(endpoint), { address, port })).toBe(isReached);
+});
+
+test('what listens on this machine is read, and no longer when it has closed', async () => {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  expect(await readListeningAddresses()).toContainEqual(
+    expect.objectContaining({ address: '127.0.0.1', port }),
+  );
+  await new Promise((resolve) => server.close(resolve));
+  expect(await readListeningAddresses()).not.toContainEqual(expect.objectContaining({ port }));
+});

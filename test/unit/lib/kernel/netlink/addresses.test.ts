@@ -1,0 +1,73 @@
+import { describe, expect, test } from '@jest/globals';
+import { dumpAddresses } from '../../../../../lib/kernel/netlink/addresses.ts';
+import { type NetlinkClient } from '../../../../../lib/kernel/netlink/netlink.ts';
+import { type NetlinkMessage } from '../../../../../lib/kernel/netlink/netlink-messages.ts';
+
+const tentative = 0x40;
+const failed = 0x08;
+const permanent = 0x80;
+const interrupted = 0x10;
+
+describe("the host's addresses", () => {
+  test('are in canonical text, of both families', async () => {
+    const client = answering([
+      address({ bytes: [10, 0, 0, 50], index: 2, flags: permanent }),
+      address({ bytes: [0xfd, ...Array.from({ length: 14 }, () => 0), 0x50], index: 3, flags: permanent }),
+    ]);
+    expect(await dumpAddresses(client)).toEqual([
+      { family: 'ipv4', address: '10.0.0.50', deviceIndex: 2 },
+      { family: 'ipv6', address: 'fd00::50', deviceIndex: 3 },
+    ]);
+  });
+
+  test.each([tentative, failed])('that cannot be used yet or ever (flag %i) are left out', async (flags) => {
+    expect(await dumpAddresses(answering([address({ bytes: [10, 0, 0, 50], index: 2, flags })]))).toEqual([]);
+  });
+
+  test('are read again when they changed while they were read', async () => {
+    const message = address({ bytes: [10, 0, 0, 50], index: 2, flags: permanent });
+    const client = answering([{ ...message, flags: interrupted }], [message, message]);
+    expect(await dumpAddresses(client)).toHaveLength(2);
+  });
+
+  test('that never stop changing are a failure', async () => {
+    const message = address({ bytes: [10, 0, 0, 50], index: 2, flags: permanent });
+    const client = answering([{ ...message, flags: interrupted }]);
+    await expect(dumpAddresses(client)).rejects.toMatchObject({ code: 'NETLINK_FAILED' });
+  });
+
+  test('of which one is cut short are a failure', async () => {
+    const message = address({ bytes: [10, 0, 0, 50], index: 2, flags: permanent });
+    const client = answering([{ ...message, data: message.data.subarray(0, 6) }]);
+    await expect(dumpAddresses(client)).rejects.toMatchObject({ code: 'NETLINK_FAILED' });
+  });
+});
+
+/** Gives the answers in turn, and the last one for ever. */
+function answering(...answers: readonly (readonly NetlinkMessage[])[]): NetlinkClient {
+  let asked = 0;
+  return {
+    request: () => {
+      asked += 1;
+      return Promise.resolve(answers[Math.min(asked, answers.length) - 1] ?? []);
+    },
+    close: () => undefined,
+  };
+}
+
+/** RTM_NEWADDR with IFA_ADDRESS and IFA_FLAGS. */
+function address(of: { bytes: readonly number[]; index: number; flags: number }): NetlinkMessage {
+  const header = Buffer.alloc(8);
+  header.writeUInt32LE(of.index, 4);
+  const flags = Buffer.alloc(4);
+  flags.writeUInt32LE(of.flags);
+  const data = Buffer.concat([header, attribute(1, Buffer.from(of.bytes)), attribute(8, flags)]);
+  return { type: 20, flags: 0, sequence: 1, data };
+}
+
+function attribute(type: number, value: Buffer): Buffer {
+  const header = Buffer.alloc(4);
+  header.writeUInt16LE(4 + value.length, 0);
+  header.writeUInt16LE(type, 2);
+  return Buffer.concat([header, value]);
+}

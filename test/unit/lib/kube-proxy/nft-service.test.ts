@@ -1,0 +1,34 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, test } from '@jest/globals';
+import { type Endpoint } from '../../../../lib/address/endpoint.ts';
+import { kubernetesService, nftServiceChain } from '../../../../lib/kube-proxy/kubernetes-service.ts';
+import { nftEndpointChainName, nftServiceChainName } from '../../../../lib/kube-proxy/nft-service.ts';
+
+const capture = readFileSync(
+  new URL('../../../support/fixtures/captures/nft-kube-proxy.client-ip-affinity.txt', import.meta.url),
+  'utf8',
+);
+
+describe('nftables chains have the names that kube-proxy gives them', () => {
+  test('default/kubernetes', () => {
+    expect(nftServiceChain).toBe('service-2QRHZV4L-default/kubernetes/tcp/https');
+    expect(capture).toContain(`chain ${nftServiceChain} {`);
+  });
+
+  test('another service', () => {
+    const web = { namespace: 'default', name: 'web', portName: 'http', protocol: 'tcp' } as const;
+    expect(capture).toContain(`chain ${nftServiceChainName(web)} {`);
+  });
+
+  test.each(['10.77.0.11', '10.77.0.12', '10.77.0.13'])('the endpoint %s:6443', (address) => {
+    const endpoint: Endpoint = { family: 'ipv4', address, port: 6443 };
+    expect(capture).toContain(`chain ${nftEndpointChainName(kubernetesService, endpoint)} {`);
+  });
+
+  test('an IPv6 endpoint has dots, for a name may not have colons', () => {
+    const endpoint: Endpoint = { family: 'ipv6', address: 'fd00::1', port: 6443 };
+    expect(nftEndpointChainName(kubernetesService, endpoint)).toMatch(
+      /^endpoint-[A-Z2-7]{8}-default\/kubernetes\/tcp\/https__fd00\.\.1\/6443$/,
+    );
+  });
+});

@@ -1,0 +1,110 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { describe, expect, test } from '@jest/globals';
+import { FakeClock } from '../../support/fakes/clock.ts';
+import { FakeKernel } from '../../support/fakes/kernel.ts';
+
+const captures = new URL('../../support/fixtures/captures/', import.meta.url);
+const saves = readdirSync(captures).filter((name) => /^ip6?tables-\w+-save/.test(name));
+const query = { families: ['ipv4'], backends: ['nft'], nftServiceChain: 'service-x' } as const;
+const source = { family: 'ipv4', backend: 'nft' } as const;
+const creation = '*nat\n:VIPNAT - [0:0]\nCOMMIT\n';
+
+describe('the fake kernel', () => {
+  test.each(saves)("prints kube-proxy's rules as the real tools printed them: %s", (name) => {
+    const family = name.startsWith('ip6') ? 'ipv6' : 'ipv4';
+    const backend = name.includes('legacy') ? 'legacy' : 'nft';
+    const kernel = new FakeKernel(new FakeClock());
+    const capture = readFileSync(new URL(name, captures), 'utf8');
+    kernel.run(family, backend, capture);
+    expect(toTables(kernel.show(family, backend))).toEqual(toTables(capture));
+  });
+
+  test('counts one generation for each table that was changed, and none for reads, failures and nothing', async () => {
+    const kernel = new FakeKernel(new FakeClock());
+    kernel.run('ipv4', 'nft', `*filter\n:A - [0:0]\nCOMMIT\n${creation}`);
+    expect(kernel.generation).toBe(3);
+    kernel.run('ipv4', 'nft', creation);
+    expect(() => {
+      kernel.run('ipv4', 'nft', '*nat\n-X NONE\nCOMMIT\n');
+    }).toThrow('No chain/target/match by that name.');
+    await kernel.read(query);
+    expect(kernel.generation).toBe(3);
+  });
+
+  test.each([
+    ['a policy', '*filter\n-P FORWARD DROP\nCOMMIT\n'],
+    ['a policy by declaration', '*filter\n:FORWARD DROP [0:0]\nCOMMIT\n'],
+    ['a delete by index', '*nat\n-D VIPNAT 1\nCOMMIT\n'],
+    ['a foreign chain', '*nat\n-A KUBE-SERVICES -j VIPNAT\nCOMMIT\n'],
+    ['a whole kernel chain', '*nat\n-F PREROUTING\nCOMMIT\n'],
+    ['a foreign rule', '*nat\n-D PREROUTING -j DOCKER\nCOMMIT\n'],
+    ['a chain without hooks', '*filter\n-I INPUT -j VIPNAT\nCOMMIT\n'],
+    ['a script without its end', '*nat\n:VIPNAT - [0:0]\n'],
+    ['a script without its last newline', '*nat\nCOMMIT'],
+  ])('holds against the product that it writes %s', async (_, input) => {
+    const kernel = new FakeKernel(new FakeClock());
+    await kernel.read(query);
+    await expect(kernel.apply({ ...source, input })).rejects.toThrow('broke its promises');
+    expect(kernel.breaches).toHaveLength(1);
+  });
+
+  test('holds against the product that it writes what it has not read since its last write', async () => {
+    const kernel = new FakeKernel(new FakeClock());
+    const transaction = { ...source, input: creation };
+    await expect(kernel.apply(transaction)).rejects.toThrow('I1');
+    await kernel.read(query);
+    await kernel.apply(transaction);
+    await expect(kernel.apply(transaction)).rejects.toThrow('I1');
+  });
+
+  test('lets a stranger in between decision and write', async () => {
+    const kernel = new FakeKernel(new FakeClock());
+    kernel.run('ipv4', 'nft', `${creation}*nat\n-A OUTPUT -j VIPNAT\nCOMMIT\n`);
+    await kernel.read(query);
+    kernel.faults.beforeApply(() => {
+      kernel.run('ipv4', 'nft', '*nat\n-F OUTPUT\nCOMMIT\n');
+    });
+    const attempt = kernel.apply({ ...source, input: '*nat\n-D OUTPUT -j VIPNAT\nCOMMIT\n' });
+    await expect(attempt).rejects.toMatchObject({ code: 'TOOL_FAILED' });
+  });
+
+  test('fails, hangs and recovers as asked', async () => {
+    const clock = new FakeClock();
+    const kernel = new FakeKernel(clock);
+    kernel.faults.failNext({ tool: 'iptables-nft-save', code: 'TOOL_NOT_PERMITTED' });
+    expect((await kernel.read(query)).unread).toMatchObject([{ code: 'TOOL_NOT_PERMITTED' }]);
+    kernel.faults.hangNext();
+    const hanging = expect(kernel.read(query)).rejects.toMatchObject({ code: 'TOOL_TIMED_OUT' });
+    await clock.advance(10_000);
+    await hanging;
+    await expect(kernel.read(query)).resolves.toBeDefined();
+  });
+
+  test('triggers by its clock, once for changes close together, and not after it was closed', async () => {
+    const clock = new FakeClock();
+    const kernel = new FakeKernel(clock);
+    const triggers: string[] = [];
+    const watch = kernel.watch((trigger) => triggers.push(trigger));
+    kernel.run('ipv4', 'nft', creation);
+    kernel.run('ipv4', 'nft', '*filter\n:A - [0:0]\nCOMMIT\n');
+    expect(triggers).toEqual([]);
+    await clock.advance(50);
+    expect(triggers).toEqual(['nft-generation']);
+    kernel.setIpvs('');
+    await watch.close();
+    await clock.advance(5000);
+    expect(triggers).toEqual(['nft-generation']);
+    expect(clock.pending).toBe(0);
+  });
+});
+
+/** Table by table, for a restored capture's tables are newer than each other in another order. */
+function toTables(save: string): Map<string, string[]> {
+  const lines = save.split('\n').filter((line) => line !== '' && !line.startsWith('#'));
+  const tables = new Map<string, string[]>();
+  for (const line of lines) {
+    if (line.startsWith('*')) tables.set(line, []);
+    else [...tables.values()].at(-1)?.push(line.replace(/\[\d+:\d+\]/, ''));
+  }
+  return tables;
+}
