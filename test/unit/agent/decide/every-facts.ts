@@ -23,7 +23,7 @@ interface PathFacts {
   readonly problem: string | null;
 }
 
-/** kube-proxy's path in one mode: none, none and why, or one to any set. */
+/** kube-proxy's path in one mode: none, none and why, one to any set, or one that leads back to the virtual IP. */
 const paths: readonly PathFacts[] = [
   { path: null, problem: null },
   { path: null, problem: 'its hook is gone' },
@@ -31,6 +31,7 @@ const paths: readonly PathFacts[] = [
     path: { clusterIp: '10.96.0.1', backends, seenIn: 'the kernel' },
     problem: null,
   })),
+  { path: { clusterIp: '10.96.0.1', backends: [vip], loop: vip, seenIn: 'the kernel' }, problem: null },
 ];
 
 const wishes = [null, { value: '-j REJECT', seenIn: 'filter KUBE-SERVICES' }] as const;

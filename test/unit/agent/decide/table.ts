@@ -1,12 +1,30 @@
-import { type VipFacts } from '../../../../agent/decide/decide.ts';
+import { type Decision, type ProxyPath, type VipFacts } from '../../../../agent/decide/decide.ts';
 import { type Endpoint, formatEndpoint } from '../../../../lib/address/endpoint.ts';
-import { type Outcome } from './outcome.ts';
+
+/** What a decision comes to, in a form that is compared at once. */
+export interface Outcome {
+  readonly way: Decision['way'];
+  /** The texts of all, in order. */
+  readonly backends: string;
+}
 
 /** One row of the table of ways, as docs/design.md has it. */
 export interface Row {
   readonly when: string;
   readonly holds: (facts: VipFacts) => boolean;
   readonly outcome: (facts: VipFacts) => Outcome;
+}
+
+/** What a decision of the product's comes to. */
+export function toOutcome({ way, backends }: Decision): Outcome {
+  return { way, backends: toTexts(backends) };
+}
+
+/** What the table says of these facts, and the row that says it: the first that holds. */
+export function lookUp(facts: VipFacts): { readonly row: Row; readonly outcome: Outcome } {
+  const row = table.find(({ holds }) => holds(facts));
+  if (row === undefined) throw new Error(`no row of the table holds: ${JSON.stringify(facts)}`);
+  return { row, outcome: row.outcome(facts) };
 }
 
 /** The table: the first row that holds decides. Written after the document, and not after the code. */
@@ -17,13 +35,15 @@ export const table: readonly Row[] = [
     outcome: passthrough,
   },
   {
-    when: 'service-chain is asked for, and its live edge is there and wanted',
-    holds: (facts) => facts.mode === 'service-chain' && hasEdge(facts) && facts.unwanted === null,
+    when: 'service-chain is asked for, and its live edge is there, wanted, and leads to no virtual IP',
+    holds: ({ mode, serviceChain, unwanted }) =>
+      mode === 'service-chain' && isLive(serviceChain) && !isLoop(serviceChain) && unwanted === null,
     outcome: ({ serviceChain }) => ({ way: 'service-chain', backends: toTexts(serviceChain?.backends) }),
   },
   {
-    when: 'cluster-ip is asked for, and the virtual server sends somewhere',
-    holds: (facts) => facts.mode === 'cluster-ip' && hasServer(facts),
+    when: 'cluster-ip is asked for, and the virtual server sends somewhere else than to a virtual IP',
+    holds: ({ mode, virtualServer }) =>
+      mode === 'cluster-ip' && isLive(virtualServer) && !isLoop(virtualServer),
     outcome: ({ virtualServer }) => ({ way: 'cluster-ip', backends: toTexts(virtualServer?.backends) }),
   },
   {
@@ -44,7 +64,7 @@ export const table: readonly Row[] = [
     when: 'kube-proxy runs in iptables mode, the live edge exists, and its backends are the usable ones',
     holds: (facts) =>
       facts.proxyMode.value === 'iptables' &&
-      hasEdge(facts) &&
+      isLive(facts.serviceChain) &&
       isSame(facts.serviceChain?.backends, facts.usable.value),
     outcome: ({ usable }) => ({ way: 'service-chain', backends: toTexts(usable.value) }),
   },
@@ -52,7 +72,7 @@ export const table: readonly Row[] = [
     when: 'kube-proxy runs in ipvs mode, the virtual server exists, and its backends are the usable ones',
     holds: (facts) =>
       facts.proxyMode.value === 'ipvs' &&
-      hasServer(facts) &&
+      isLive(facts.virtualServer) &&
       isSame(facts.virtualServer?.backends, facts.usable.value),
     outcome: ({ usable }) => ({ way: 'cluster-ip', backends: toTexts(usable.value) }),
   },
@@ -75,12 +95,12 @@ export function isBypass(facts: VipFacts): boolean {
   return !isSame(path.backends, usable.value) || (wasBypassing && agreedLooks < 2);
 }
 
-function hasEdge({ serviceChain }: VipFacts): boolean {
-  return serviceChain !== null && serviceChain.backends.length > 0;
+function isLive(path: ProxyPath | null): boolean {
+  return path !== null && path.backends.length > 0;
 }
 
-function hasServer({ virtualServer }: VipFacts): boolean {
-  return virtualServer !== null && virtualServer.backends.length > 0;
+function isLoop(path: ProxyPath | null): boolean {
+  return (path?.loop ?? null) !== null;
 }
 
 function passthrough(): Outcome {
