@@ -1,7 +1,8 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import { waitForSync, type Agent, sleep, startAgent, vipnat } from '../../support/host/vipnat.ts';
 import { expectBalanced, startProxies } from '../netns/traffic.ts';
-import { Cluster } from '../../support/network/cluster.ts';
+import { type Cluster } from '../../support/network/cluster.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
 import { vips } from '../../support/network/layout.ts';
 import { type HoldReport, type Seat } from '../../support/network/seat.ts';
 
@@ -18,14 +19,11 @@ const fullMs = 5000;
 let cluster: Cluster;
 let agent: Agent;
 
-beforeAll(async () => {
-  cluster = await Cluster.create();
+useCluster('all tests', async (made) => {
+  cluster = made;
   await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
   agent = await startAgent(cluster, 'm1', vip);
-}, limitMs);
-
-// Also when the set-up failed half-way.
-afterAll(() => (cluster as Cluster | undefined)?.close(), limitMs);
+});
 
 const shell = (script: string) => cluster.namespaces.shell(cluster.namespaceOf('m1'), script);
 

@@ -1,6 +1,7 @@
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { backends, type RuleBackend } from '../../../lib/kernel/port.ts';
-import { Cluster } from '../../support/network/cluster.ts';
+import { type Cluster } from '../../support/network/cluster.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
 import { KubeProxyStandIn } from '../../support/network/kube-proxy.ts';
 import { listApiservers, masters, vips } from '../../support/network/layout.ts';
 import { rewriteOften, writesOneChain } from '../../support/network/rewrites.ts';
@@ -33,15 +34,12 @@ describe.each(allBackends)('under load, in %s', (backend) => {
   let cluster: Cluster;
   let kubeProxy: KubeProxyStandIn;
 
-  beforeEach(async () => {
-    cluster = await Cluster.create();
+  useCluster('each test', async (made) => {
+    cluster = made;
     const proxied = backend === 'nftables' ? 'nft' : backend;
     kubeProxy = new KubeProxyStandIn(cluster.namespaces, cluster.namespaceOf('m1'), proxied);
     await sync(1);
-  }, limitMs);
-
-  // Also when the set-up failed half-way.
-  afterEach(() => (cluster as Cluster | undefined)?.close(), limitMs);
+  });
 
   const sync = (listing: 0 | 1) =>
     backend === 'nftables' ? kubeProxy.syncNftables(listings[listing]) : kubeProxy.sync(listings[listing]);

@@ -1,18 +1,16 @@
-import { afterEach, beforeEach, expect, test } from '@jest/globals';
-import { Cluster } from '../../support/network/cluster.ts';
+import { expect, test } from '@jest/globals';
+import { type Cluster } from '../../support/network/cluster.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
 import { vips } from '../../support/network/layout.ts';
 import { startProxies } from './traffic.ts';
 import { limitMs, startAgent, vipnat, vipnatCommand, waitUntil } from '../../support/host/vipnat.ts';
 
 let cluster: Cluster;
 
-beforeEach(async () => {
-  cluster = await Cluster.create();
+useCluster('each test', async (made) => {
+  cluster = made;
   await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
-}, limitMs);
-
-// Also when the set-up failed half-way.
-afterEach(() => (cluster as Cluster | undefined)?.close(), limitMs);
+});
 
 const run = (...args: readonly string[]) => vipnat(cluster, 'm1', args);
 

@@ -1,6 +1,7 @@
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
-import { Cluster } from '../../support/network/cluster.ts';
+import { type Cluster } from '../../support/network/cluster.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
 import { listApiservers, vips } from '../../support/network/layout.ts';
 import { dumpRules, strangersScript } from '../../support/host/foreign-rules.ts';
 import { expectBalanced, startProxies } from './traffic.ts';
@@ -11,13 +12,10 @@ const endpoints = [...listApiservers('ipv4'), ...listApiservers('ipv6')].map(for
 
 let cluster: Cluster;
 
-beforeEach(async () => {
-  cluster = await Cluster.create();
+useCluster('each test', async (made) => {
+  cluster = made;
   await startProxies(cluster, ['m1'], 'nft', ['ipv4', 'ipv6']);
-}, limitMs);
-
-// Also when the set-up failed half-way.
-afterEach(() => (cluster as Cluster | undefined)?.close(), limitMs);
+});
 
 const run = (...args: readonly string[]) => vipnat(cluster, 'm1', args);
 const flags = (...addresses: readonly string[]) => addresses.flatMap((address) => ['--vip', address]);

@@ -1,8 +1,9 @@
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { families } from '../../../lib/address/address.ts';
 import { type Backend, backends } from '../../../lib/kernel/port.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
-import { Cluster } from '../../support/network/cluster.ts';
+import { type Cluster } from '../../support/network/cluster.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
 import { vips } from '../../support/network/layout.ts';
 import { dumpRules, strangersScript, withoutOwnRules } from '../../support/host/foreign-rules.ts';
 import { expectBalanced, startProxies } from './traffic.ts';
@@ -20,14 +21,11 @@ describe.each(backends)(`killed at any moment (seed ${seed}), with iptables-%s`,
   const tool = toolName('ipv4', backend);
   let cluster: Cluster;
 
-  beforeEach(async () => {
-    cluster = await Cluster.create();
+  useCluster('each test', async (made) => {
+    cluster = made;
     await startProxies(cluster, ['m1'], backend, families);
     await cluster.namespaces.shell(cluster.namespaceOf('m1'), strangersScript);
-  }, limitMs);
-
-  // Also when the set-up failed half-way.
-  afterEach(() => (cluster as Cluster | undefined)?.close(), limitMs);
+  });
 
   /** Starts a command and kills it: alone, or with the tools that it runs, as a container is ended. */
   const runAndKill = async (command: readonly string[], lifeMs: number, isAlone: boolean) => {

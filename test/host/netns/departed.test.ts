@@ -1,8 +1,9 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { families } from '../../../lib/address/address.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
-import { Cluster } from '../../support/network/cluster.ts';
+import { type Cluster } from '../../support/network/cluster.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
 import { type KubeProxyStandIn } from '../../support/network/kube-proxy.ts';
 import { listApiservers, vips } from '../../support/network/layout.ts';
 import { startProxies } from './traffic.ts';
@@ -30,11 +31,11 @@ describe.each(families)('when the host of an apiserver dies that has left the li
   const said = (text: string) => agent.waitForLine(new RegExp(text.replace(/[[\].]/g, String.raw`\$&`)));
   const powerOff = () => shell('switch', 'ip link set m3 down');
 
-  beforeAll(async () => {
-    cluster = await Cluster.create();
+  useCluster('all tests', async (made) => {
+    cluster = made;
     const [started] = await startProxies(cluster, ['m1'], 'nft', [family]);
     if (started !== undefined) proxy = started;
-  }, limitMs);
+  });
 
   beforeEach(async () => {
     agent = await start();
@@ -48,10 +49,6 @@ describe.each(families)('when the host of an apiserver dies that has left the li
     await cluster.apiserver('m3').kill();
     await cluster.apiserver('m3').start();
     await proxy.sync();
-  }, limitMs);
-
-  afterAll(async () => {
-    await (cluster as Cluster | undefined)?.close();
   }, limitMs);
 
   /** Holds connections to all of them while something happens; nobody but those on m3 may have noticed. */

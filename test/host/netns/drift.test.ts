@@ -1,8 +1,9 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
+import { afterEach, describe, expect, test } from '@jest/globals';
 import { type Backend, backends } from '../../../lib/kernel/port.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
 import { serviceChain } from '../../../lib/kube-proxy/kubernetes-service.ts';
-import { Cluster } from '../../support/network/cluster.ts';
+import { type Cluster } from '../../support/network/cluster.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
 import type { KubeProxyStandIn } from '../../support/network/kube-proxy.ts';
 import { vips } from '../../support/network/layout.ts';
 import { dumpRules } from '../../support/host/foreign-rules.ts';
@@ -19,11 +20,11 @@ describe.each(backends)('on a VIP holder with iptables-%s', (backend) => {
   let kubeProxy: KubeProxyStandIn;
   let agents: Agent[] = [];
 
-  beforeAll(async () => {
-    cluster = await Cluster.create();
+  useCluster('all tests', async (made) => {
+    cluster = made;
     const [proxy] = await startProxies(cluster, ['m1'], backend, ['ipv4']);
     kubeProxy = proxy as KubeProxyStandIn;
-  }, limitMs);
+  });
 
   afterEach(async () => {
     await Promise.all(agents.map((agent) => agent.stop('SIGKILL')));
@@ -31,8 +32,6 @@ describe.each(backends)('on a VIP holder with iptables-%s', (backend) => {
     await kubeProxy.sync();
     await vipnat(cluster, 'm1', ['cleanup']);
   }, limitMs);
-
-  afterAll(() => (cluster as Cluster | undefined)?.close(), limitMs);
 
   const shell = (script: string) => cluster.namespaces.shell(cluster.namespaceOf('m1'), script);
   const check = () => vipnat(cluster, 'm1', ['check', ...vipArguments]);

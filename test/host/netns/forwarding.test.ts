@@ -1,5 +1,6 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
-import { Cluster } from '../../support/network/cluster.ts';
+import { beforeEach, describe, expect, test } from '@jest/globals';
+import { type Cluster } from '../../support/network/cluster.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
 import { vips } from '../../support/network/layout.ts';
 import { expectAnswers, expectBalanced, startProxies } from './traffic.ts';
 import { limitMs, sleep, startAgent, vipnat, waitUntil } from '../../support/host/vipnat.ts';
@@ -10,14 +11,11 @@ const client = { seat: 'outside client', host: vips.ipv4 } as const;
 describe("a VIP's holder that does not forward", () => {
   let cluster: Cluster;
 
-  beforeAll(async () => {
-    cluster = await Cluster.create();
+  useCluster('all tests', async (made) => {
+    cluster = made;
     await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
     await cluster.namespaces.shell(cluster.namespaceOf('m1'), 'echo 0 >/proc/sys/net/ipv4/ip_forward');
-  }, limitMs);
-
-  // Also when the set-up failed half-way.
-  afterAll(() => (cluster as Cluster | undefined)?.close(), limitMs);
+  });
 
   const run = (...words: string[]) => vipnat(cluster, 'm1', [...words, ...vipArguments]);
 
@@ -78,8 +76,8 @@ describe("a VIP's holder whose default route of IPv6 comes by router advertiseme
     cluster.namespaces.shell(cluster.namespaceOf(machine), script);
   const listRoutes = () => inside('m1', 'ip -6 route show default dev e0');
 
-  beforeAll(async () => {
-    cluster = await Cluster.create();
+  useCluster('all tests', async (made) => {
+    cluster = made;
     await startProxies(cluster, ['m1'], 'nft', ['ipv6']);
     await inside(
       'm1',
@@ -87,7 +85,7 @@ describe("a VIP's holder whose default route of IPv6 comes by router advertiseme
        echo 0 >/proc/sys/net/ipv6/conf/e0/accept_dad; ip link set e0 up`,
     );
     await inside('m2', 'echo 0 >/proc/sys/net/ipv6/conf/r0/accept_dad; ip link set r0 up; sleep 1');
-  }, limitMs);
+  });
 
   beforeEach(async () => {
     await inside(
@@ -100,9 +98,6 @@ describe("a VIP's holder whose default route of IPv6 comes by router advertiseme
       () => 'no advertisement was heeded',
     );
   }, limitMs);
-
-  // Also when the set-up failed half-way.
-  afterAll(() => (cluster as Cluster | undefined)?.close(), limitMs);
 
   test(
     'keeps it when run switches forwarding on',
@@ -140,13 +135,10 @@ describe("a VIP's holder whose forwarding somebody switches off while vipnat run
   let cluster: Cluster;
   const inside = (script: string) => cluster.namespaces.shell(cluster.namespaceOf('m1'), script);
 
-  beforeAll(async () => {
-    cluster = await Cluster.create();
+  useCluster('all tests', async (made) => {
+    cluster = made;
     await startProxies(cluster, ['m1'], 'nft', ['ipv4', 'ipv6']);
-  }, limitMs);
-
-  // Also when the set-up failed half-way.
-  afterAll(() => (cluster as Cluster | undefined)?.close(), limitMs);
+  });
 
   test.each(cases)(
     'with --sysctls $sysctls, new connections of $family hang for 2 s at most',

@@ -1,9 +1,10 @@
 import { readFileSync } from 'node:fs';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { type Backend, backends } from '../../../lib/kernel/port.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
 import { serviceChain } from '../../../lib/kube-proxy/kubernetes-service.ts';
-import { Cluster, type SeatName } from '../../support/network/cluster.ts';
+import { type Cluster, type SeatName } from '../../support/network/cluster.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
 import { KubeProxyStandIn } from '../../support/network/kube-proxy.ts';
 import { clusterIps } from '../../support/network/layout.ts';
 import { Namespaces } from '../../support/network/namespaces.ts';
@@ -129,11 +130,9 @@ describe('a ClusterIP with the stand-in', () => {
   const hosts = ['m3', 'worker'];
   let cluster: Cluster;
 
-  beforeAll(async () => {
-    cluster = await Cluster.create();
-  }, limitMs);
-
-  afterAll(() => cluster.close(), limitMs);
+  useCluster('all tests', (made) => {
+    cluster = made;
+  });
 
   const proxies = (backend: Backend, family: 'ipv4' | 'ipv6') =>
     hosts.map((host) => new KubeProxyStandIn(cluster.namespaces, cluster.namespaceOf(host), backend, family));

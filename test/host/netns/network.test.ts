@@ -1,10 +1,11 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync } from 'node:fs';
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { execa } from 'execa';
 import { families } from '../../../lib/address/address.ts';
-import { Cluster, seatNames } from '../../support/network/cluster.ts';
+import { type Cluster, seatNames } from '../../support/network/cluster.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
 import { apiserverPort, masters, vips } from '../../support/network/layout.ts';
 import { Namespaces } from '../../support/network/namespaces.ts';
 import { limitMs, sleep } from '../../support/host/vipnat.ts';
@@ -14,11 +15,9 @@ const port = apiserverPort;
 describe('the miniature cluster', () => {
   let cluster: Cluster;
 
-  beforeAll(async () => {
-    cluster = await Cluster.create();
-  }, limitMs);
-
-  afterAll(() => cluster.close(), limitMs);
+  useCluster('all tests', (made) => {
+    cluster = made;
+  });
 
   test.each(seatNames)(
     'from the %s, every apiserver answers in both families',

@@ -1,10 +1,11 @@
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { families } from '../../../lib/address/address.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { type Backend, backends } from '../../../lib/kernel/port.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
 import { serviceChain } from '../../../lib/kube-proxy/kubernetes-service.ts';
-import { Cluster } from '../../support/network/cluster.ts';
+import { type Cluster } from '../../support/network/cluster.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
 import { clusterIps, listApiservers, vips } from '../../support/network/layout.ts';
 import { dumpRules } from '../../support/host/foreign-rules.ts';
 import { expectBalanced, startProxies } from './traffic.ts';
@@ -16,12 +17,9 @@ const familyToClusterIp = { ipv4: '10.244.255.1', ipv6: 'fd00:244:255::1' };
 
 let cluster: Cluster;
 
-beforeEach(async () => {
-  cluster = await Cluster.create();
-}, limitMs);
-
-// Also when the set-up failed half-way.
-afterEach(() => (cluster as Cluster | undefined)?.close(), limitMs);
+useCluster('each test', (made) => {
+  cluster = made;
+});
 
 const run = (command: readonly string[], input = '') =>
   cluster.namespaces.run(cluster.namespaceOf('m1'), command, { input });

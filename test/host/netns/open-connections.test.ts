@@ -1,8 +1,9 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { afterAll, describe, expect, test } from '@jest/globals';
 import { families } from '../../../lib/address/address.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { type RuleBackend } from '../../../lib/kernel/port.ts';
-import { Cluster, type SeatName } from '../../support/network/cluster.ts';
+import { type Cluster, type SeatName } from '../../support/network/cluster.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
 import { listApiservers, vips } from '../../support/network/layout.ts';
 import type { HoldReport } from '../../support/network/seat.ts';
 import { expectBalanced } from './traffic.ts';
@@ -34,12 +35,9 @@ const dialects: readonly [RuleBackend, string][] = [
 
 let cluster: Cluster;
 
-beforeAll(async () => {
-  cluster = await Cluster.create();
-}, limitMs);
-
-// Also when the set-up failed half-way.
-afterAll(() => (cluster as Cluster | undefined)?.close(), limitMs);
+useCluster('all tests', (made) => {
+  cluster = made;
+});
 
 const shell = (script: string) => cluster.namespaces.shell(cluster.namespaceOf('m1'), script);
 

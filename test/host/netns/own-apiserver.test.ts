@@ -1,8 +1,9 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { families } from '../../../lib/address/address.ts';
-import { Cluster } from '../../support/network/cluster.ts';
+import { type Cluster } from '../../support/network/cluster.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
 import { masters, vips } from '../../support/network/layout.ts';
 import { locateDisk } from '../../support/network/namespaces.ts';
 import { expectAnswers } from './traffic.ts';
@@ -21,12 +22,9 @@ describe.each(families)('a master without kube-proxy that knows old addresses al
   const own = masters[0]?.addresses[family] ?? '';
   let cluster: Cluster;
 
-  beforeAll(async () => {
-    cluster = await Cluster.create();
-  }, limitMs);
-
-  // Also when the set-up failed half-way.
-  afterAll(() => (cluster as Cluster | undefined)?.close(), limitMs);
+  useCluster('all tests', (made) => {
+    cluster = made;
+  });
 
   test(
     'sends the VIP to its own apiserver, keeps it, and says so; plan and check agree',

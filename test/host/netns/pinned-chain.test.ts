@@ -1,8 +1,9 @@
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { backends } from '../../../lib/kernel/port.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
 import { serviceChain } from '../../../lib/kube-proxy/kubernetes-service.ts';
-import { Cluster } from '../../support/network/cluster.ts';
+import { type Cluster } from '../../support/network/cluster.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
 import type { KubeProxyStandIn } from '../../support/network/kube-proxy.ts';
 import { listApiservers, vips } from '../../support/network/layout.ts';
 import { expectAnswers, expectBalanced, startProxies } from './traffic.ts';
@@ -20,16 +21,13 @@ describe.each(backends)('our jump into kube-proxy’s chain, with iptables-%s', 
   let kubeProxy: KubeProxyStandIn;
   let agent: Agent;
 
-  beforeEach(async () => {
-    cluster = await Cluster.create();
+  useCluster('each test', async (made) => {
+    cluster = made;
     const [proxy] = await startProxies(cluster, ['m1'], backend, ['ipv4']);
     kubeProxy = proxy as KubeProxyStandIn;
     agent = await startAgent(cluster, 'm1', vipArguments);
     expect(agent.log).toContain('service-chain: ');
-  }, limitMs);
-
-  // Also when the set-up failed half-way.
-  afterEach(() => (cluster as Cluster | undefined)?.close(), limitMs);
+  });
 
   const saveNat = () => cluster.namespaces.shell(cluster.namespaceOf('m1'), `${tool}-save -t nat`);
 

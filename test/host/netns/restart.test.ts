@@ -1,7 +1,8 @@
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { truncateSync } from 'node:fs';
 import { join } from 'node:path';
-import { Cluster } from '../../support/network/cluster.ts';
+import { type Cluster } from '../../support/network/cluster.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
 import { locateDisk } from '../../support/network/namespaces.ts';
 import { vips } from '../../support/network/layout.ts';
 import { expectBalanced, startProxies } from './traffic.ts';
@@ -14,8 +15,8 @@ describe('a host that was restarted, with neither kube-proxy nor API', () => {
   let cluster: Cluster;
   let file = '';
 
-  beforeEach(async () => {
-    cluster = await Cluster.create();
+  useCluster('each test', async (made) => {
+    cluster = made;
     file = join(locateDisk(cluster.namespaceOf('m1')), 'vipnat/endpoints.json');
     await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
     const agent = await startAgent(cluster, 'm1', vipArguments);
@@ -23,10 +24,7 @@ describe('a host that was restarted, with neither kube-proxy nor API', () => {
     await agent.stop();
     // What a kernel has after a restart.
     await cluster.namespaces.shell(cluster.namespaceOf('m1'), 'nft flush ruleset');
-  }, limitMs);
-
-  // Also when the set-up failed half-way.
-  afterEach(() => (cluster as Cluster | undefined)?.close(), limitMs);
+  });
 
   test(
     'balances over the apiservers that the agent last knew, and plan and check say the same',

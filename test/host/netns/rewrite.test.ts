@@ -1,7 +1,8 @@
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { backends, type RuleBackend } from '../../../lib/kernel/port.ts';
-import { Cluster } from '../../support/network/cluster.ts';
+import { type Cluster } from '../../support/network/cluster.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
 import { listApiservers, masters, vips } from '../../support/network/layout.ts';
 import { rewriteOften, writesOneChain } from '../../support/network/rewrites.ts';
 import { startProxies } from './traffic.ts';
@@ -38,16 +39,13 @@ describe.each(allBackends)('while our rules are rewritten 200 times, in %s', (ba
   const [first, second] = toChanges(backend);
   let cluster: Cluster;
 
-  beforeEach(async () => {
-    cluster = await Cluster.create();
+  useCluster('each test', async (made) => {
+    cluster = made;
     // Where rules are in a table of our own, there is no kube-proxy: only its word would count.
     if (backend === 'nftables') return;
     const [kubeProxy] = await startProxies(cluster, ['m1'], backend, ['ipv4']);
     await kubeProxy?.sync(others);
-  }, limitMs);
-
-  // Also when the set-up failed half-way.
-  afterEach(() => (cluster as Cluster | undefined)?.close(), limitMs);
+  });
 
   /** What `run` would write to go this way, from wherever the rules are now. */
   const planFor = async (change: readonly string[]) =>

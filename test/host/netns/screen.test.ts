@@ -1,19 +1,18 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import { stripVTControlCharacters } from 'node:util';
 import { quoteWords } from '../../../lib/text/shell-words.ts';
-import { Cluster } from '../../support/network/cluster.ts';
+import { type Cluster } from '../../support/network/cluster.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
 import { vips } from '../../support/network/layout.ts';
 import { startProxies } from './traffic.ts';
 import { limitMs, vipnatCommand } from '../../support/host/vipnat.ts';
 
 let cluster: Cluster;
 
-beforeAll(async () => {
-  cluster = await Cluster.create();
+useCluster('all tests', async (made) => {
+  cluster = made;
   await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
-}, limitMs);
-
-afterAll(() => (cluster as Cluster | undefined)?.close(), limitMs);
+});
 
 /** What a command shows on a terminal of so many columns on m1. */
 async function show(columns: number, words: readonly string[], environment: string[] = []): Promise<string> {

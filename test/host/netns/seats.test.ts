@@ -1,7 +1,8 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { beforeAll, describe, expect, test } from '@jest/globals';
 import { families } from '../../../lib/address/address.ts';
 import { backends } from '../../../lib/kernel/port.ts';
-import { Cluster, seatNames } from '../../support/network/cluster.ts';
+import { type Cluster, seatNames } from '../../support/network/cluster.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
 import { clusterIps, masters, outsider, vips } from '../../support/network/layout.ts';
 import { expectAnswers, expectBalanced, startProxies } from './traffic.ts';
 import { type Agent, limitMs, startAgent, vipnat } from '../../support/host/vipnat.ts';
@@ -13,14 +14,11 @@ describe.each(backends)('with kube-proxy in iptables mode on iptables-%s', (back
   let cluster: Cluster;
   let agents: Agent[];
 
-  beforeAll(async () => {
-    cluster = await Cluster.create();
+  useCluster('all tests', async (made) => {
+    cluster = made;
     await startProxies(cluster, [...masterNames, 'worker'], backend, families);
     agents = await Promise.all(masterNames.map((name) => startAgent(cluster, name, vipArguments)));
-  }, limitMs);
-
-  // Also when the set-up failed half-way.
-  afterAll(() => (cluster as Cluster | undefined)?.close(), limitMs);
+  });
 
   test.each(masterNames)('the agent on %s joins kube-proxy’s chain for both VIPs', async (name) => {
     const { exitCode, stdout } = await vipnat(cluster, name, ['check', ...vipArguments]);
@@ -93,12 +91,10 @@ describe.each(backends)('with kube-proxy in iptables mode on iptables-%s', (back
 describe('without any agent', () => {
   let cluster: Cluster;
 
-  beforeAll(async () => {
-    cluster = await Cluster.create();
+  useCluster('all tests', async (made) => {
+    cluster = made;
     await startProxies(cluster, masterNames, 'nft', ['ipv4']);
-  }, limitMs);
-
-  afterAll(() => (cluster as Cluster | undefined)?.close(), limitMs);
+  });
 
   test(
     'the same requests reach the VIP holder’s apiserver only',

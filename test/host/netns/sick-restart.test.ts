@@ -1,5 +1,6 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { Cluster } from '../../support/network/cluster.ts';
+import { expect, test } from '@jest/globals';
+import { type Cluster } from '../../support/network/cluster.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
 import { vips } from '../../support/network/layout.ts';
 import { startProxies } from './traffic.ts';
 import { limitMs, sleep, startAgent, vipnat, waitForSync } from '../../support/host/vipnat.ts';
@@ -12,13 +13,10 @@ const lifeMs = 1200;
 
 let cluster: Cluster;
 
-beforeAll(async () => {
-  cluster = await Cluster.create();
+useCluster('all tests', async (made) => {
+  cluster = made;
   await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
-}, limitMs);
-
-// Also when the set-up failed half-way.
-afterAll(() => (cluster as Cluster | undefined)?.close(), limitMs);
+});
 
 test(
   'however often the agent is stopped or killed while an apiserver is frozen, no connection gets to that one',

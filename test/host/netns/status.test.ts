@@ -1,6 +1,7 @@
-import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import { quoteWords } from '../../../lib/text/shell-words.ts';
-import { Cluster } from '../../support/network/cluster.ts';
+import { type Cluster } from '../../support/network/cluster.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
 import { vips } from '../../support/network/layout.ts';
 import { startProxies } from './traffic.ts';
 import { limitMs, startAgent, vipnat, vipnatCommand } from '../../support/host/vipnat.ts';
@@ -11,13 +12,10 @@ const holdMs = 4000;
 
 let cluster: Cluster;
 
-beforeEach(async () => {
-  cluster = await Cluster.create();
+useCluster('each test', async (made) => {
+  cluster = made;
   await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
-}, limitMs);
-
-// Also when the set-up failed half-way.
-afterEach(() => (cluster as Cluster | undefined)?.close(), limitMs);
+});
 
 test(
   'status tells of the holder, the way, each apiserver with its connections, and the agent, and exits with 0',

@@ -1,9 +1,10 @@
-import { afterAll, beforeAll, describe, test } from '@jest/globals';
+import { describe, test } from '@jest/globals';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Family } from '../../../lib/address/address.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
-import { Cluster } from '../../support/network/cluster.ts';
+import { type Cluster } from '../../support/network/cluster.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
 import { listApiservers, vips } from '../../support/network/layout.ts';
 import { locateDisk } from '../../support/network/namespaces.ts';
 import { limitMs, startAgent, waitUntil } from '../../support/host/vipnat.ts';
@@ -25,12 +26,9 @@ describe.each(cases)(
   (family, { vip, host, closedSwitch }) => {
     let cluster: Cluster;
 
-    beforeAll(async () => {
-      cluster = await Cluster.create();
-    }, limitMs);
-
-    // Also when the set-up failed half-way.
-    afterAll(() => (cluster as Cluster | undefined)?.close(), limitMs);
+    useCluster('all tests', (made) => {
+      cluster = made;
+    });
 
     test(
       'tells keepalived to go, until a program listens on that port',

@@ -1,9 +1,10 @@
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { families } from '../../../lib/address/address.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { backends } from '../../../lib/kernel/port.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
-import { Cluster, seatNames } from '../../support/network/cluster.ts';
+import { type Cluster, seatNames } from '../../support/network/cluster.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
 import { KubeProxyStandIn } from '../../support/network/kube-proxy.ts';
 import { listApiservers, vips } from '../../support/network/layout.ts';
 import { expectAnswers, expectBalanced, startProxies } from './traffic.ts';
@@ -16,12 +17,9 @@ const client = { seat: 'outside client', host: vips.ipv4 } as const;
 
 let cluster: Cluster;
 
-beforeEach(async () => {
-  cluster = await Cluster.create();
-}, limitMs);
-
-// Also when the set-up failed half-way.
-afterEach(() => (cluster as Cluster | undefined)?.close(), limitMs);
+useCluster('each test', (made) => {
+  cluster = made;
+});
 
 const shell = (machine: string, script: string) =>
   cluster.namespaces.shell(cluster.namespaceOf(machine), script);
