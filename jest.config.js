@@ -15,6 +15,10 @@ const parts = {
   image: 'cluster/image',
 };
 
+/** What only `scripts/test --long` runs, as whole files. */
+const longFiles = '**/*.long.test.ts';
+const isLong = process.env.TEST_LONG === 'true';
+
 /** One Jest project for each part, so that `scripts/test PART` runs just that one. */
 export default {
   // Two cores: the namespace layers start many processes each, and more workers only make them wait.
@@ -26,7 +30,7 @@ export default {
     displayName: part,
     testEnvironment: '<rootDir>/test/support/jest/environment.js',
     roots: [`<rootDir>/test/${folder}`],
-    testMatch: ['**/*.test.ts'],
+    testMatch: ['**/*.test.ts', ...(isLong ? [] : [`!${longFiles}`])],
     extensionsToTreatAsEsm: ['.ts'],
     transform: {
       '\\.ts$': [

@@ -1,7 +1,16 @@
 import { describe } from '@jest/globals';
+import { isLong, onlyLong } from '../../support/jest/long.ts';
 import { CoexistenceTable, testModeChanges } from './coexistence-table.ts';
 import { testFaults } from './fault-table.ts';
-import { allowDrops, suddenDeaths, quickFaults } from '../../support/lab/faults.ts';
+import {
+  agentKilled,
+  allowDrops,
+  deathAndReturn,
+  firewallRestored,
+  kubeProxyRestarted,
+  masterCut,
+  natFlushed,
+} from '../../support/lab/faults.ts';
 import { testSevenCases } from './seven-cases.ts';
 import { useLab } from './with-lab.ts';
 
@@ -12,7 +21,8 @@ describe('kube-proxy in ipvs mode, on virtual machines', () => {
   const lab = useLab({ proxyMode: 'ipvs', iptables: 'legacy' });
   testSevenCases(lab);
   // A machine of this kind forwards a fraction of what a real one does.
-  const quick = quickFaults.map((fault) => allowDrops(fault, maxDropsMs));
-  testFaults(lab, [...quick, ...suddenDeaths], 50);
-  testModeChanges(lab, 'm1', new CoexistenceTable(lab, 'm1'), ['iptables', 'ipvs']);
+  const quick = [natFlushed, ...onlyLong(kubeProxyRestarted, firewallRestored, agentKilled)];
+  const withDrops = quick.map((fault) => allowDrops(fault, maxDropsMs));
+  testFaults(lab, [...withDrops, ...deathAndReturn, ...onlyLong(...masterCut)], 50);
+  if (isLong) testModeChanges(lab, 'm1', new CoexistenceTable(lab, 'm1'), ['iptables', 'ipvs']);
 });

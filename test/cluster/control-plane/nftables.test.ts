@@ -1,7 +1,14 @@
 import { describe } from '@jest/globals';
+import { onlyLong } from '../../support/jest/long.ts';
 import { testEtcdOutage, testWithApi } from './api-followers.ts';
 import { testFaults } from './fault-table.ts';
-import { allowDrops, quickFaults } from '../../support/lab/faults.ts';
+import {
+  agentKilled,
+  allowDrops,
+  firewallRestored,
+  kubeProxyRestarted,
+  natFlushed,
+} from '../../support/lab/faults.ts';
 import { testSevenCases } from './seven-cases.ts';
 import { useLab } from './with-lab.ts';
 
@@ -17,9 +24,10 @@ const maxDropsMs = 2000;
 describe('kube-proxy in nftables mode', () => {
   const lab = useLab({ proxyMode: 'nftables' });
   testSevenCases(lab);
+  const quick = [kubeProxyRestarted, firewallRestored, ...onlyLong(natFlushed, agentKilled)];
   testFaults(
     lab,
-    quickFaults.map((fault) => allowDrops(fault, maxDropsMs)),
+    quick.map((fault) => allowDrops(fault, maxDropsMs)),
   );
 
   describe('and agents that follow the API', () => {

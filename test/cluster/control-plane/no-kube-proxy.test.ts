@@ -8,7 +8,7 @@ import { waitUntil } from '../../../lab/machines/service.ts';
 import { apiserverPort, listApiservers, masters } from '../../support/network/layout.ts';
 import { testWithApi } from './api-followers.ts';
 import { testFaults } from './fault-table.ts';
-import { suddenDeaths } from '../../support/lab/faults.ts';
+import { deathAndReturn } from '../../support/lab/faults.ts';
 import { testNodeEvents } from './node-events.ts';
 import { testSevenCases } from './seven-cases.ts';
 import { useLab } from './with-lab.ts';
@@ -24,7 +24,7 @@ const reasonLimitMs = 30_000;
 const enoughRequests = 60;
 
 /** An apiserver's death and return: nobody hears of its lease here, so less is to be seen than elsewhere. */
-const deathAndReturn = suddenDeaths.slice(0, 2).map((fault) => ({ ...fault, durationMs: 8000 }));
+const shortDeath = deathAndReturn.map((fault) => ({ ...fault, durationMs: 8000 }));
 
 describe('a cluster without kube-proxy', () => {
   const lab = useLab({ proxyMode: 'none' });
@@ -51,7 +51,7 @@ describe('a cluster without kube-proxy', () => {
     limitMs,
   );
 
-  testFaults(lab, deathAndReturn);
+  testFaults(lab, shortDeath);
 
   test(
     'all masters start anew with neither API nor --endpoints: the VIP is balanced over the apiservers that were saved',

@@ -4,12 +4,12 @@ import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { KubeProxyStandIn } from '../../support/network/kube-proxy.ts';
 import { listApiservers, masters, vips } from '../../support/network/layout.ts';
+import { isLong } from '../../support/jest/long.ts';
 import { rewriteOften, writesOneChain } from '../../support/network/rewrites.ts';
 import { sleep, startAgent, vipnat, waitForSync } from '../../support/host/vipnat.ts';
 import { countLosses } from './counters.ts';
 import { press } from './pressure.ts';
 
-const isLong = process.env['TEST_LONG'] === 'true';
 const size = isLong ? { open: 20_000, perSecond: 2000 } : { open: 2000, perSecond: 500 };
 const rewrites = isLong ? 400 : 40;
 const limitMs = isLong ? 600_000 : 180_000;

@@ -1,5 +1,13 @@
-/** Whether the layers prove at length: `scripts/test model --long`. */
+/** Whether everything is proven at length: `scripts/test --long`. */
 export const isLong = process.env['TEST_LONG'] === 'true';
+
+/**
+ * What only `--long` runs: all of it then, and nothing otherwise. Whole files of that kind end in `.long.test.ts`.
+ * docs/testing.md lists what is left out of the default run, and why.
+ */
+export function onlyLong<T>(...items: readonly T[]): readonly T[] {
+  return isLong ? items : [];
+}
 
 /** A figure for people: Jest's standard output is thrown away by scripts/test. */
 export function printFigure(text: string): void {

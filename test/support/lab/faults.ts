@@ -4,6 +4,7 @@ import { type Lab } from '../../../lab/control-plane/lab.ts';
 import { runShell } from '../../../lab/machines/machine.ts';
 import { waitForApiservers, waitForBalance } from '../../../lab/control-plane/ready.ts';
 import { masters } from '../network/layout.ts';
+import { isLong } from '../jest/long.ts';
 
 /** The masters as a fault sees them. */
 export interface Roles {
@@ -54,50 +55,57 @@ const leaseMs = 32_000;
 /** The kubelet gives a static pod no longer after its SIGTERM. */
 const graceMs = 10_000;
 
+/** kube-proxy writes all of its rules anew. */
+export const kubeProxyRestarted: Fault = {
+  name: 'kube-proxy on the holder restarted',
+  maxFailed: 0,
+  durationMs: 8000,
+  run: (lab, { holder }) => restart(lab, holder, 'kube-proxy'),
+};
+
+/** Everybody's NAT is gone. */
+export const natFlushed: Fault = {
+  name: 'iptables -t nat -F on the holder',
+  maxFailed: 0,
+  durationMs: 8000,
+  run: async (lab, { holder }) => {
+    await runShell(lab.machine(holder), `iptables-${lab.options.iptables} -t nat -F`);
+    await sleep(5000);
+    // It looks after chains, not rules: by itself it would notice within an hour.
+    await restart(lab, holder, 'kube-proxy');
+  },
+};
+
+/** Everybody's rules are gone, and a firewall's are there. */
+export const firewallRestored: Fault = {
+  name: 'a firewall without our rules restored on the holder',
+  // Its FORWARD policy drops the answers to what is just under way to another master.
+  maxFailed: 5,
+  durationMs: 8000,
+  run: async (lab, { holder }) => {
+    await lab.machine(holder).run([`iptables-${lab.options.iptables}-restore`], { input: savedFirewall });
+    await sleep(5000);
+    await restart(lab, holder, 'kube-proxy');
+  },
+};
+
+/** Nobody looks after our own rules for some seconds. */
+export const agentKilled: Fault = {
+  name: 'agent on the holder killed -9, started after 3 s',
+  maxFailed: 0,
+  durationMs: 8000,
+  run: async (lab, { holder }) => {
+    await lab.service(holder, 'vipnat').stop('KILL');
+    await sleep(3000);
+    await lab.start(holder, 'vipnat');
+  },
+};
+
 /** What is over in a few seconds, and seen by hardly any client. */
-export const quickFaults: readonly Fault[] = [
-  {
-    name: 'kube-proxy on the holder restarted',
-    maxFailed: 0,
-    durationMs: 8000,
-    run: (lab, { holder }) => restart(lab, holder, 'kube-proxy'),
-  },
-  {
-    name: 'iptables -t nat -F on the holder',
-    maxFailed: 0,
-    durationMs: 8000,
-    run: async (lab, { holder }) => {
-      await runShell(lab.machine(holder), `iptables-${lab.options.iptables} -t nat -F`);
-      await sleep(5000);
-      // It looks after chains, not rules: by itself it would notice within an hour.
-      await restart(lab, holder, 'kube-proxy');
-    },
-  },
-  {
-    name: 'a firewall without our rules restored on the holder',
-    // Its FORWARD policy drops the answers to what is just under way to another master.
-    maxFailed: 5,
-    durationMs: 8000,
-    run: async (lab, { holder }) => {
-      await lab.machine(holder).run([`iptables-${lab.options.iptables}-restore`], { input: savedFirewall });
-      await sleep(5000);
-      await restart(lab, holder, 'kube-proxy');
-    },
-  },
-  {
-    name: 'agent on the holder killed -9, started after 3 s',
-    maxFailed: 0,
-    durationMs: 8000,
-    run: async (lab, { holder }) => {
-      await lab.service(holder, 'vipnat').stop('KILL');
-      await sleep(3000);
-      await lab.start(holder, 'vipnat');
-    },
-  },
-];
+export const quickFaults: readonly Fault[] = [kubeProxyRestarted, natFlushed, firewallRestored, agentKilled];
 
 /** An apiserver goes without a word, and comes back. The bounds are for machines that do other work too. */
-export const suddenDeaths: readonly Fault[] = [
+export const deathAndReturn: readonly Fault[] = [
   {
     name: 'an apiserver killed -9',
     maxWindowMs: 2000,
@@ -106,6 +114,10 @@ export const suddenDeaths: readonly Fault[] = [
     run: (lab, { other }) => lab.service(other, 'kube-apiserver').stop('KILL'),
   },
   { name: 'that apiserver started', isRemedy: true, maxFailed: 0, durationMs: 15_000, run: startApiserver },
+];
+
+/** A master goes without a word, and comes back. */
+export const masterCut: readonly Fault[] = [
   {
     name: 'another master cut from the network',
     maxWindowMs: 4000,
@@ -122,8 +134,8 @@ export const suddenDeaths: readonly Fault[] = [
   },
 ];
 
-/** An apiserver goes in other manners, or with the VIP. */
-const otherDeaths: readonly Fault[] = [
+/** An apiserver answers no more, and does again. */
+export const freezeAndThaw: readonly Fault[] = [
   {
     name: 'an apiserver frozen',
     maxWindowMs: 13_000,
@@ -138,6 +150,10 @@ const otherDeaths: readonly Fault[] = [
     durationMs: 10_000,
     run: (lab, { other }) => lab.service(other, 'kube-apiserver').signal('CONT'),
   },
+];
+
+/** An apiserver says that it goes, and comes back. */
+export const stopAndStart: readonly Fault[] = [
   {
     name: 'an apiserver stopped',
     maxWindowMs: 2000,
@@ -146,6 +162,10 @@ const otherDeaths: readonly Fault[] = [
     run: (lab, { other }) => stopApiserver(lab, other),
   },
   { name: 'that apiserver started', isRemedy: true, maxFailed: 0, durationMs: 15_000, run: startApiserver },
+];
+
+/** The VIP's holder goes without a word, and comes back. */
+export const holderCut: readonly Fault[] = [
   {
     name: "the VIP's holder cut from the network",
     maxWindowMs: 12_000,
@@ -165,30 +185,30 @@ const otherDeaths: readonly Fault[] = [
   },
 ];
 
-/** All of them, in the order in which they are tried. */
-export const faults: readonly Fault[] = [
-  ...quickFaults,
-  {
-    name: 'kube-proxy on the holder stopped for a minute',
-    maxFailed: 0,
-    durationMs: 65_000,
-    run: async (lab, { holder }) => {
-      await lab.service(holder, 'kube-proxy').stop();
-      await sleep(60_000);
-      await lab.start(holder, 'kube-proxy');
-    },
+/** A minute is as long as an agent rests at most between two looks; by default a quarter of it has to do. */
+const proxyStop = isLong ? { words: 'a minute', lengthMs: 60_000 } : { words: '15 s', lengthMs: 15_000 };
+
+/** For a while nobody looks after kube-proxy's rules. */
+export const kubeProxyStopped: Fault = {
+  name: `kube-proxy on the holder stopped for ${proxyStop.words}`,
+  maxFailed: 0,
+  durationMs: proxyStop.lengthMs + 5000,
+  run: async (lab, { holder }) => {
+    await lab.service(holder, 'kube-proxy').stop();
+    await sleep(proxyStop.lengthMs);
+    await lab.start(holder, 'kube-proxy');
   },
-  ...suddenDeaths,
-  ...otherDeaths,
-  {
-    name: 'all apiservers restarted, one after the other',
-    maxFailed: 0,
-    durationMs: 75_000,
-    run: async (lab) => {
-      for (const { name } of masters) await restartApiserver(lab, name);
-    },
+};
+
+/** As an upgrade does it. */
+export const rollingRestart: Fault = {
+  name: 'all apiservers restarted, one after the other',
+  maxFailed: 0,
+  durationMs: 75_000,
+  run: async (lab) => {
+    for (const { name } of masters) await restartApiserver(lab, name);
   },
-];
+};
 
 /** Who has the VIP now, and one who has not. */
 export async function assignRoles(lab: Lab): Promise<Roles> {

@@ -1,11 +1,13 @@
 import { performance } from 'node:perf_hooks';
 import { inspect } from 'node:util';
 import { VipnatError } from '../../../../lib/text/errors.ts';
+import { isLong } from '../../../support/jest/long.ts';
 import { Random } from './random.ts';
 import { type TargetName, targets } from './targets.ts';
 
-/** How often more `scripts/test --long` does it all. */
-const longFactor = 10;
+/** Which part of a target's cases the default run takes: `scripts/test --long` takes all, and then as many others nine times. */
+const shortShare = 0.1;
+const longFactor = 9;
 
 /** A case of a few kilobytes takes under a millisecond; a machine that does other things may stop for a while. */
 const slowMs = 1000;
@@ -18,51 +20,55 @@ export interface Target<T> {
   readonly check: (input: T) => void | Promise<void>;
 }
 
-/** The seed of the first case; one more for each further one. `FUZZ_SEED` replays the case that a failure has printed. */
-function chooseSeed(): number {
-  if (isReplay()) return Number(process.env['FUZZ_SEED']);
-  return isLong() ? Math.floor(performance.timeOrigin) >>> 0 : 1;
+/** Seeds that follow each other. */
+interface Seeds {
+  readonly first: number;
+  readonly count: number;
 }
 
-function isReplay(): boolean {
-  return (process.env['FUZZ_SEED'] ?? '') !== '';
-}
-
-function isLong(): boolean {
-  return process.env['TEST_LONG'] === 'true';
-}
-
-/** One where a case is replayed. `FUZZ_SHARE` is for who writes a target: a smaller part of the cases. */
-function countCases(name: TargetName): number {
-  const share = Number(process.env['FUZZ_SHARE'] ?? (isLong() ? longFactor : 1));
-  return isReplay() ? 1 : Math.ceil(targets[name].cases * share);
+/** The seeds of a target's cases. `FUZZ_SEED` replays the case that a failure has printed. */
+function chooseSeeds(name: TargetName): readonly Seeds[] {
+  const { FUZZ_SEED: seed = '', FUZZ_SHARE: share = '' } = process.env;
+  if (seed !== '') return [{ first: Number(seed), count: 1 }];
+  const { cases } = targets[name];
+  // For who writes a target: another part of the cases.
+  if (share !== '' || !isLong) {
+    return [{ first: 1, count: Math.ceil(cases * (share === '' ? shortShare : Number(share))) }];
+  }
+  const others = Math.floor(performance.timeOrigin) >>> 0;
+  return [
+    { first: 1, count: cases },
+    { first: others, count: cases * longFactor },
+  ];
 }
 
 /**
  * Feeds a target as often as its row says. A failure names the target, the seed and the input.
  * @throws Error
  */
-export async function fuzz<T>({ name, make, check }: Target<T>): Promise<void> {
-  const first = chooseSeed();
-  const count = countCases(name);
-  const begin = performance.now();
-  for (let seed = first; seed < first + count; seed += 1) {
-    const input = make(new Random(seed));
-    const before = performance.now();
-    try {
-      const outcome = check(input);
-      if (outcome !== undefined) await outcome;
-    } catch (error) {
-      throw describeFailure(`${name}, FUZZ_SEED=${seed}`, input, error);
-    }
-    const took = performance.now() - before;
-    // Once more, in processor time: a machine that does other things is not the case's fault.
-    if (took > slowMs && (await timeProcessor(() => check(input))) > slowMs) {
-      throw describeFailure(`${name}, FUZZ_SEED=${seed}`, input, new Error(`it took ${Math.round(took)} ms`));
-    }
+export async function fuzz<T>(target: Target<T>): Promise<void> {
+  for (const { first, count } of chooseSeeds(target.name)) {
+    const begin = performance.now();
+    for (let seed = first; seed < first + count; seed += 1) await feed(target, seed);
+    const seconds = ((performance.now() - begin) / 1000).toFixed(1);
+    process.stderr.write(`fuzz ${target.name}: ${count} cases from seed ${first} in ${seconds} s\n`);
   }
-  const seconds = ((performance.now() - begin) / 1000).toFixed(1);
-  process.stderr.write(`fuzz ${name}: ${count} cases from seed ${first} in ${seconds} s\n`);
+}
+
+async function feed<T>({ name, make, check }: Target<T>, seed: number): Promise<void> {
+  const input = make(new Random(seed));
+  const before = performance.now();
+  try {
+    const outcome = check(input);
+    if (outcome !== undefined) await outcome;
+  } catch (error) {
+    throw describeFailure(`${name}, FUZZ_SEED=${seed}`, input, error);
+  }
+  const took = performance.now() - before;
+  // Once more, in processor time: a machine that does other things is not the case's fault.
+  if (took > slowMs && (await timeProcessor(() => check(input))) > slowMs) {
+    throw describeFailure(`${name}, FUZZ_SEED=${seed}`, input, new Error(`it took ${Math.round(took)} ms`));
+  }
 }
 
 /** How long the processor has to do with something, in milliseconds. */

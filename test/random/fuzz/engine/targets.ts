@@ -1,4 +1,4 @@
-/** What is fuzzed: how often in the short version, what the inputs begin as, and what must hold for each. */
+/** What is fuzzed: how often with `--long` (without, a tenth of it), what the inputs begin as, and what must hold for each. */
 export interface TargetRow {
   readonly cases: number;
   /** What is mutated or generated. */

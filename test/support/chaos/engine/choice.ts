@@ -1,3 +1,5 @@
+import { isLong } from '../../jest/long.ts';
+
 /** Which walks are run. */
 export interface Choice {
   readonly seeds: readonly number[];
@@ -13,8 +15,7 @@ const longSeeds = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
  * else these few.
  */
 export function chooseWalks(short: Omit<Choice, 'isLong'>, longSteps: number): Choice {
-  const { CHAOS_SEED: seed, CHAOS_STEPS: steps, TEST_LONG: long } = process.env;
-  const isLong = long === 'true';
+  const { CHAOS_SEED: seed, CHAOS_STEPS: steps } = process.env;
   const seeds = isLong ? longSeeds : short.seeds;
   return {
     seeds: seed === undefined ? seeds : [Number(seed)],

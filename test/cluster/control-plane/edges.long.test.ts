@@ -10,13 +10,12 @@ import { tell } from '../../support/lab/test-lab.ts';
 import { useLab } from './with-lab.ts';
 
 const limitMs = 20 * 60_000;
-const isLong = process.env['TEST_LONG'] === 'true';
 
 /** How often the agent of the VIP's holder is ended and started again. */
-const restarts = isLong ? 100 : 12;
+const restarts = 100;
 
 /** For how long packets and processor time are counted: some hundred connects to each apiserver. */
-const countedMs = isLong ? 60_000 : 15_000;
+const countedMs = 60_000;
 
 /** By then an apiserver that froze is out of use, see docs/benchmarks.md. */
 const frozenMs = 10_000;
