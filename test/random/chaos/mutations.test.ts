@@ -16,7 +16,7 @@ const limitMs = 3_600_000;
 const hasty: Limits = { ...standInLimits, quietMs: 6000, judgements: 6 };
 
 /** The short version has time for some. */
-const shown = isLong ? mutations : mutations.slice(0, 5);
+const shown = isLong ? mutations : mutations.slice(0, 3);
 
 /** A walk over a vipnat with this mutation; answers what was wrong. */
 async function walkBroken(index: number, walk: Walk, limits: Limits): Promise<Failure | null> {

@@ -21,30 +21,6 @@ const damageEverything: Walk = Array.from({ length: 8 }, (_, index) => ({
 /** Broken vipnats, each in one place; those that differ most from one another come first. */
 export const mutations: readonly Mutation[] = [
   {
-    name: 'forgets OUTPUT',
-    file: 'lib/netfilter/iptables/render.ts',
-    from: "hooks: ['PREROUTING', 'OUTPUT'],",
-    to: "hooks: ['PREROUTING'],",
-    walk: [],
-    complaint: /^VIP holder's host to \S+: none of/m,
-  },
-  {
-    name: 'appends its hooks instead of inserting them',
-    file: 'lib/netfilter/iptables/change.ts',
-    from: 'return `-I ${change.chain} ${change.rule}`;',
-    to: 'return `-A ${change.chain} ${change.rule}`;',
-    walk: [],
-    complaint: /^outside client to \S+: \d+ of \d+ connections failed/m,
-  },
-  {
-    name: 'deletes hooks by their number',
-    file: 'lib/netfilter/iptables/change.ts',
-    from: 'return `-D ${change.chain} ${change.rule}`;',
-    to: 'return `-D ${change.chain} 1`;',
-    walk: [{ fault: 'strange hook', host: 'm1', family: 'ipv4', hook: 0, chain: 'PREROUTING' }],
-    complaint: /^m1: foreign rules are (?:missing|new): \S+ \*nat (?:PREROUTING|OUTPUT|POSTROUTING) /m,
-  },
-  {
     name: "never lets kube-proxy's chain go",
     file: 'agent/decide/decide.ts',
     from: '  if (unwanted !== null) {',
@@ -67,14 +43,6 @@ export const mutations: readonly Mutation[] = [
     to: "arguments: ['-w', '5'], input",
     walk: [],
     complaint: /^m1: foreign rules are missing: \S+ \*\w+ KUBE-/m,
-  },
-  {
-    name: 'does not masquerade',
-    file: 'lib/netfilter/iptables/render.ts',
-    from: "balances.filter(({ masquerade }) => masquerade === 'own')",
-    to: "balances.filter(({ masquerade }) => masquerade === 'none')",
-    walk: [],
-    complaint: /^outside client to \S+: \d+ of \d+ connections failed/m,
   },
   {
     name: 'believes every rule that has the right comment',
