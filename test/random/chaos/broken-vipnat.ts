@@ -8,7 +8,10 @@ import type { Mutation } from './mutations.ts';
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 
 /** What scripts/build.mjs needs. */
-const sources = ['agent', 'lib', 'scripts', 'package.json', 'package-lock.json', 'tsconfig.json'];
+const sources = [
+  ...['agent', 'cli', 'config', 'lib', 'scripts'],
+  ...['package.json', 'package-lock.json', 'tsconfig.json'],
+];
 
 /** A vipnat with a mutation, built as scripts/build does it. */
 export interface BrokenVipnat {
@@ -22,7 +25,7 @@ export interface BrokenVipnat {
  * Builds one in a folder of its own.
  * @throws when the text to replace is not there exactly once: then the mutation is not one of this source.
  */
-export async function breakVipnat({ name, file, from, to }: Mutation): Promise<BrokenVipnat> {
+export async function breakVipnat(mutation: Mutation): Promise<BrokenVipnat> {
   const temporary = new TemporaryFolder('broken');
   const { path: folder } = temporary;
   const remove = () => {
@@ -31,17 +34,22 @@ export async function breakVipnat({ name, file, from, to }: Mutation): Promise<B
   try {
     for (const source of sources) cpSync(join(root, source), join(folder, source), { recursive: true });
     symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
-    const text = readFileSync(join(folder, file), 'utf8');
-    const found = text.split(from).length - 1;
-    if (found !== 1) throw new Error(`"${name}": its text is ${found} times in ${file}: ${from}`);
-    writeFileSync(
-      join(folder, file),
-      text.replace(from, () => to),
-    );
+    writeFileSync(join(folder, mutation.file), mutate(mutation));
     await execa(process.execPath, ['scripts/build.mjs', join(folder, 'dist')], { cwd: folder });
   } catch (error) {
     remove();
     throw error;
   }
   return { command: [process.execPath, join(folder, 'dist/vipnat.js')], remove };
+}
+
+/**
+ * The source file with a mutation.
+ * @throws when the text to replace is not there exactly once: then the mutation is not one of this source.
+ */
+export function mutate({ name, file, from, to }: Mutation): string {
+  const text = readFileSync(join(root, file), 'utf8');
+  const found = text.split(from).length - 1;
+  if (found !== 1) throw new Error(`"${name}": its text is ${found} times in ${file}: ${from}`);
+  return text.replace(from, () => to);
 }

@@ -79,7 +79,7 @@ export const mutations: readonly Mutation[] = [
   {
     name: 'does not look when rules change',
     file: 'agent/reconcile/loop.ts',
-    from: '      this.#turns.settle(trigger);\n',
+    from: '      this.#queue.trigger(trigger);\n',
     to: '      void trigger;\n',
     walk: [{ fault: 'flush table', host: 'm1', table: 'nat' }],
     complaint: /^m1: check exits with 2/m,
