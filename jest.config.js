@@ -21,7 +21,7 @@ const isLong = process.env.TEST_LONG === 'true';
 
 /** One Jest project for each part, so that `scripts/test PART` runs just that one. */
 export default {
-  // Two cores: the namespace layers start many processes each, and more workers only make them wait.
+  // Two cores; scripts/test says where other numbers are better.
   maxWorkers: 2,
   // A wait is no measurement: on a machine with more to do, what takes a second here may take many.
   testTimeout: 30_000,

@@ -1,7 +1,7 @@
 /** The lab as a command, see scripts/lab. */
 import { once } from 'node:events';
 import { Command, Option } from 'commander';
-import { buildComponents } from '../build/build.ts';
+import { buildComponents, buildHelm } from '../build/build.ts';
 import { describeLab } from './describe.ts';
 import { LabError } from '../settings/error.ts';
 import { removeLabOnSignal } from '../control-plane/interrupt.ts';
@@ -39,7 +39,11 @@ program
   .command('build')
   .description('builds etcd, kube-apiserver and kube-proxy, once per release')
   .option('--kubernetes <release>', 'the Kubernetes release', defaultKubernetes)
-  .action((given: Given) => buildComponents(parseOptions(given).kubernetes, say));
+  .option('--helm', 'builds Helm, too, which the tests of the chart need')
+  .action(async ({ helm, ...given }: Given & { helm?: true }) => {
+    await buildComponents(parseOptions(given).kubernetes, say);
+    if (helm === true) await buildHelm(say);
+  });
 
 named('up', 'brings a lab up; it stays until `down`')
   .addOption(
