@@ -1,12 +1,12 @@
 import { type Family } from '../../lib/address/address.ts';
 import { type Endpoint } from '../../lib/address/endpoint.ts';
-import { type Finding } from '../../lib/text/sourced.ts';
+import { type Sourced } from '../../lib/text/sourced.ts';
 import { type KnownApiservers } from '../../lib/kubernetes/servers.ts';
 
 /** What the Kubernetes API says of the Service default/kubernetes. Never changed in place. */
 export interface ApiView {
   /** The ready apiservers, sorted, as the API lists them: whether they can be believed is for `admit`. A family without an EndpointSlice is missing. */
-  readonly endpoints: Readonly<Partial<Record<Family, Finding<readonly Endpoint[]>>>>;
+  readonly endpoints: Readonly<Partial<Record<Family, Sourced<readonly Endpoint[]>>>>;
   /** The Service's ClusterIPs, each one that a Service can have. */
   readonly clusterIps: Readonly<Partial<Record<Family, string>>>;
   /** For how long a client stays with its apiserver (sessionAffinity ClientIP): 1 to 86,400; null for no affinity. */
@@ -23,7 +23,7 @@ export interface ApiView {
  */
 export interface ClusterApi {
   /** Told at every look who may be asked; answers what the API has said so far, null while that is nothing. Never rejects. */
-  consult(known: KnownApiservers): ApiView | null | Promise<ApiView | null>;
+  getView(known: KnownApiservers): ApiView | null | Promise<ApiView | null>;
 }
 
 /** Whether the API is followed, everything of it, and since when that is so, by the Clock. */
@@ -39,7 +39,7 @@ export interface FollowedApi extends ClusterApi {
   /** How that goes; null where nothing is followed. */
   readonly following: Following | null;
   /** Told who is down by our probes, as text (see `formatEndpoint`), whenever that changes: they are not followed while others are there. */
-  heed(unwell: ReadonlySet<string>): void;
+  setUnhealthy(unwell: ReadonlySet<string>): void;
   /** Ends all that is under way. */
   stop(): void;
 }
@@ -48,7 +48,7 @@ export interface FollowedApi extends ClusterApi {
 export const noApi: FollowedApi = {
   view: null,
   following: null,
-  consult: () => null,
-  heed: () => undefined,
+  getView: () => null,
+  setUnhealthy: () => undefined,
   stop: () => undefined,
 };

@@ -2,7 +2,7 @@ import { VipnatError } from '../../lib/text/errors.ts';
 import { type Clock } from '../../lib/control/clock.ts';
 import { type ApiView, type ClusterApi } from './cluster-api.ts';
 import { listObjects } from '../../lib/kubernetes/list-objects.ts';
-import { refuseService } from './report.ts';
+import { refuseService } from './api-log.ts';
 import { endpointSlices, services } from '../../lib/kubernetes/resources.ts';
 import { type ApiRoute } from '../../lib/kubernetes/route.ts';
 import { toApiView } from './view.ts';
@@ -29,8 +29,8 @@ export class ListedApi implements ClusterApi {
     this.#options = options;
   }
 
-  consult(known: KnownApiservers): Promise<ApiView | null> {
-    this.#options.route.know(known);
+  getView(known: KnownApiservers): Promise<ApiView | null> {
+    this.#options.route.setServers(known);
     this.#answer ??= this.#ask();
     return this.#answer;
   }
@@ -75,7 +75,7 @@ export class ListedApi implements ClusterApi {
       const [service = null] = found === null ? [] : found.objects.values();
       return toApiView([...slices.objects.values()], service, true);
     } catch (error) {
-      route.fail(connection.server);
+      route.markFailed(connection.server);
       throw signal.aborted ? silence() : error;
     }
   }

@@ -2,7 +2,7 @@ import { families, type Family, parseAddress } from '../../lib/address/address.t
 import { type Endpoint, sortEndpoints } from '../../lib/address/endpoint.ts';
 import { classifyAddress } from '../../lib/address/scope.ts';
 import { kubernetesService } from '../../lib/kube-proxy/kubernetes-service.ts';
-import { type Finding } from '../../lib/text/sourced.ts';
+import { type Sourced } from '../../lib/text/sourced.ts';
 import { type ApiView } from './cluster-api.ts';
 import { quoteForeign } from '../../lib/kubernetes/errors.ts';
 import { type EndpointSlice, type Service } from '../../lib/kubernetes/resources.ts';
@@ -88,7 +88,7 @@ function isPort(port: number): boolean {
   return Number.isInteger(port) && port > 0 && port < 65_536;
 }
 
-function join(readings: readonly SliceReading[]): Finding<readonly Endpoint[]> | null {
+function join(readings: readonly SliceReading[]): Sourced<readonly Endpoint[]> | null {
   if (readings.length === 0) return null;
   const names = readings.map(({ name }) => name).sort();
   return { value: sortEndpoints(readings.flatMap(({ endpoints }) => endpoints)), seenIn: nameSlices(names) };

@@ -2,8 +2,8 @@ import { type Clock } from '../../lib/control/clock.ts';
 import { type Random } from '../../lib/control/random.ts';
 import { type VipnatError } from '../../lib/text/errors.ts';
 import { type ApiView, type FollowedApi, type Following } from './cluster-api.ts';
-import { Follower } from '../../lib/kubernetes/follower.ts';
-import { type ApiReport } from './report.ts';
+import { Informer } from '../../lib/kubernetes/informer.ts';
+import { type ApiLog } from './api-log.ts';
 import {
   type ApiObject,
   type EndpointSlice,
@@ -22,7 +22,7 @@ export interface WatchedApiOptions {
   readonly route: ApiRoute;
   readonly clock: Clock;
   readonly random: Random;
-  readonly report: ApiReport;
+  readonly report: ApiLog;
   /** Told of every change of the view, after it: a hint to look. */
   readonly onChange: () => void;
 }
@@ -30,7 +30,7 @@ export interface WatchedApiOptions {
 /** Follows the API by list and watch, from the first `consult` on. Losing it leaves the view as it was, but for `isCurrent` (I10). */
 export class WatchedApi implements FollowedApi {
   readonly #options: WatchedApiOptions;
-  readonly #followers: readonly Pick<Follower<ApiObject>, 'start' | 'wake' | 'reconsider' | 'stop'>[];
+  readonly #followers: readonly Pick<Informer<ApiObject>, 'start' | 'wake' | 'failOver' | 'stop'>[];
   readonly #followed = new Set<string>();
   /** Why the Service may not be read, which only its affinity and ClusterIPs need; null when it may. */
   #refusal: VipnatError | null = null;
@@ -64,25 +64,25 @@ export class WatchedApi implements FollowedApi {
     return this.#following;
   }
 
-  consult(known: KnownApiservers): ApiView | null {
-    const hasOthers = this.#options.route.know(known);
+  getView(known: KnownApiservers): ApiView | null {
+    const hasOthers = this.#options.route.setServers(known);
     if (!this.#isStarted) for (const follower of this.#followers) follower.start();
     else if (hasOthers) for (const follower of this.#followers) follower.wake();
     this.#isStarted = true;
     return this.#view;
   }
 
-  heed(unwell: ReadonlySet<string>): void {
-    this.#options.route.heed(unwell);
-    for (const follower of this.#followers) follower.reconsider();
+  setUnhealthy(unwell: ReadonlySet<string>): void {
+    this.#options.route.setUnhealthy(unwell);
+    for (const follower of this.#followers) follower.failOver();
   }
 
   stop(): void {
     for (const follower of this.#followers) follower.stop();
   }
 
-  #follow<T extends ApiObject>(resource: Resource<T>, take: (objects: readonly T[]) => void): Follower<T> {
-    return new Follower({
+  #follow<T extends ApiObject>(resource: Resource<T>, take: (objects: readonly T[]) => void): Informer<T> {
+    return new Informer({
       ...this.#options,
       resource,
       onObjects: (objects: Listing<T>['objects']) => {

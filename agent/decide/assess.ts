@@ -1,6 +1,6 @@
 import { type Family } from '../../lib/address/address.ts';
 import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
-import { type Finding } from '../../lib/text/sourced.ts';
+import { type Sourced } from '../../lib/text/sourced.ts';
 import { type IptablesProxyView } from '../../lib/kube-proxy/iptables.ts';
 import { type Balance } from '../../lib/netfilter/rules/balance.ts';
 import { findAffinity, rememberAffinity } from '../endpoints/affinity.ts';
@@ -11,9 +11,9 @@ import { isAtVip } from '../endpoints/admission.ts';
 import { findCandidates } from '../endpoints/candidates.ts';
 import { type Candidates } from '../endpoints/endpoints.ts';
 import { rememberApiservers } from '../endpoints/remember.ts';
-import { findWritten } from '../endpoints/installed.ts';
+import { findInstalled } from '../endpoints/installed.ts';
 import { chooseUsable, type HealthView } from '../health/usable.ts';
-import { type Memory, printKey, unseenVip, type VipMemory } from '../observe/memory.ts';
+import { type ReconcileState, renderingKey, unseenVip, type VipState } from '../observe/reconcile-state.ts';
 import { type Observation } from '../observe/observe.ts';
 import { plan, type Plan } from './plan.ts';
 import { nameUnread } from '../observe/unread.ts';
@@ -29,21 +29,21 @@ export interface Assessment {
   readonly refused: readonly string[];
   /** How the apiservers were found. */
   readonly health: HealthView;
-  readonly memory: Memory;
+  readonly memory: ReconcileState;
 }
 
 /** What an assessment rests on. */
-export interface Basis {
+export interface ReconcileInput {
   readonly observation: Observation;
   readonly health: HealthView;
-  readonly memory: Memory;
+  readonly memory: ReconcileState;
 }
 
 /**
  * From what was seen to what to write: decide, plan. Pure: the loop, `plan`, `check` and `run --once` all go
  * through here, so what is shown is what is done.
  */
-export function assess({ observation, health, memory }: Basis, config: Config): Assessment {
+export function assess({ observation, health, memory }: ReconcileInput, config: Config): Assessment {
   const cases = config.vips.map((vip) => ({
     vip,
     candidates: findCandidates(vip, observation, config, memory),
@@ -57,7 +57,7 @@ export function assess({ observation, health, memory }: Basis, config: Config): 
     plan: plan(
       { backend: observation.backend.value, balances },
       [...observation.rulesets, ...observation.nftRulesets],
-      (backend, id, printed) => memory.prints.get(printKey(backend, id)) === printed,
+      (backend, id, printed) => memory.renderings.get(renderingKey(backend, id)) === printed,
     ),
     missingSwitches: findMissingSwitches(observation, config),
     health,
@@ -78,19 +78,19 @@ export function assess({ observation, health, memory }: Basis, config: Config): 
   };
 }
 
-function rememberUnread({ unread }: Observation, before: Memory): Memory['unread'] {
+function rememberUnread({ unread }: Observation, before: ReconcileState): ReconcileState['unread'] {
   const names = nameUnread(unread);
   return { names, isNew: names !== '' && names !== before.unread.names };
 }
 
-interface Case {
+interface DecisionInput {
   readonly vip: Endpoint;
   readonly candidates: Candidates;
 }
 
 function gatherFacts(
-  { vip, candidates }: Case,
-  { observation, health, memory }: Basis,
+  { vip, candidates }: DecisionInput,
+  { observation, health, memory }: ReconcileInput,
   config: Config,
 ): VipFacts {
   const { proxyMode } = observation;
@@ -121,12 +121,16 @@ function gatherFacts(
 }
 
 /** The process before may have left kube-proxy's chain for a reason that only probes can show: its rules count until then. */
-function beginVip(vip: Endpoint, observation: Observation, isUntried: boolean): VipMemory {
-  return { ...unseenVip, isBypass: isUntried && findWritten(vip, observation) !== null };
+function beginVip(vip: Endpoint, observation: Observation, isUntried: boolean): VipState {
+  return { ...unseenVip, isBypass: isUntried && findInstalled(vip, observation) !== null };
 }
 
 /** What can be switched on is as good as on: that is done before any rule is written. */
-function findClosedSwitch(family: Family, { observation, memory }: Basis, config: Config): string | null {
+function findClosedSwitch(
+  family: Family,
+  { observation, memory }: ReconcileInput,
+  config: Config,
+): string | null {
   const closed = findMissingSwitches(observation, config).find((one) => one.family === family);
   if (closed === undefined) return null;
   return config.sysctls === 'set' && !memory.unforwardable.has(family) ? null : closed.name;
@@ -154,7 +158,7 @@ function findView(vip: Endpoint, { views, backend }: Observation): IptablesProxy
 }
 
 function toPath(
-  edge: Finding<{ readonly clusterIp: string }> | null | undefined,
+  edge: Sourced<{ readonly clusterIp: string }> | null | undefined,
   backends: readonly Endpoint[] | undefined,
   vips: readonly Endpoint[],
 ): ProxyPath | null {

@@ -34,7 +34,7 @@ function canServeVip(
 ): boolean {
   const isAlive = (endpoint: Endpoint) => {
     const known = health.get(formatEndpoint(endpoint));
-    return known?.state !== 'dead' && known?.isUnheard !== true;
+    return known?.state !== 'dead' && known?.isSilent !== true;
   };
   if (backends.some(isAlive)) return true;
   const probed = listProbed(vip, health);
@@ -46,8 +46,8 @@ function canServeVip(
 }
 
 /** A refusal is for everybody; silence may be ours alone. */
-function mayServeOthers({ state, hanging }: Health): boolean {
-  return state !== 'dead' || hanging !== 'none';
+function mayServeOthers({ state, staleConnections }: Health): boolean {
+  return state !== 'dead' || staleConnections !== 'none';
 }
 
 interface Probed {

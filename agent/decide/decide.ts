@@ -1,7 +1,7 @@
 import { serviceChain, servicePort } from '../../lib/kube-proxy/kubernetes-service.ts';
 import { type Balance } from '../../lib/netfilter/rules/balance.ts';
 import { areSameEndpoints, type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
-import { type Finding } from '../../lib/text/sourced.ts';
+import { type Sourced } from '../../lib/text/sourced.ts';
 import { type ProxyMode } from '../observe/proxy-mode.ts';
 import { type Usable } from '../health/usable.ts';
 
@@ -26,7 +26,7 @@ export interface VipFacts {
   readonly vip: Endpoint;
   /** `--mode`. */
   readonly mode: 'auto' | 'service-chain' | 'cluster-ip' | 'direct';
-  readonly proxyMode: Finding<ProxyMode>;
+  readonly proxyMode: Sourced<ProxyMode>;
   /** The kernel's switch that keeps this host from passing on what is balanced, or null. */
   readonly closedSwitch: string | null;
   /** kube-proxy's live chain in the backend we write to, or null. */
@@ -38,7 +38,7 @@ export interface VipFacts {
   /** Why the virtual server cannot be told from others, with the way out, or null. */
   readonly virtualServerProblem: string | null;
   /** The rule by which kube-proxy shows that it wants its chain gone, or null. */
-  readonly unwanted: Finding<string> | null;
+  readonly unwanted: Sourced<string> | null;
   /** The apiservers that may get new connections, of the VIP's family, and where they are known from or who is left out. */
   readonly usable: Usable;
   /** For how long a client stays with its apiserver; null for not at all. */
@@ -172,7 +172,7 @@ function describeUsable({ value, seenIn }: Usable): string {
   return `usable ${value.length === 1 ? 'is' : 'are'} ${value.length} (${seenIn})`;
 }
 
-function describeOtherMode({ value, seenIn }: Finding<ProxyMode>): string {
+function describeOtherMode({ value, seenIn }: Sourced<ProxyMode>): string {
   return value === 'none'
     ? `no kube-proxy is here (${seenIn})`
     : `kube-proxy runs in ${value} mode (${seenIn}), whose chains cannot be joined`;

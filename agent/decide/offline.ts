@@ -2,7 +2,7 @@ import { type Family } from '../../lib/address/address.ts';
 import { type RuleBackend } from '../../lib/kernel/port.ts';
 import { type Ruleset } from '../../lib/netfilter/iptables/ruleset.ts';
 import { type NftRuleset } from '../../lib/netfilter/nftables/ruleset.ts';
-import { type Finding } from '../../lib/text/sourced.ts';
+import { type Sourced } from '../../lib/text/sourced.ts';
 import { type Config } from '../../config/config.ts';
 import { type Decision, type Way, toRoute } from './decide.ts';
 import { type Assessment } from './assess.ts';
@@ -60,7 +60,7 @@ function chooseWay({ mode, proxyMode }: Config): Way {
   return proxyMode === 'ipvs' ? 'cluster-ip' : 'direct';
 }
 
-function chooseBackend({ iptables, proxyMode }: Config): Finding<RuleBackend> {
+function chooseBackend({ iptables, proxyMode }: Config): Sourced<RuleBackend> {
   if (iptables === 'none') return { value: 'nftables', seenIn: '--iptables none' };
   if (iptables !== 'auto') return { value: iptables, seenIn: '--iptables' };
   return proxyMode === 'nftables'

@@ -3,7 +3,7 @@ import { type Endpoint } from '../../lib/address/endpoint.ts';
 import { type Backend, type RuleBackend, type Transaction } from '../../lib/kernel/port.ts';
 import { toolName } from '../../lib/kernel/tools/tool-name.ts';
 import { type Balance } from '../../lib/netfilter/rules/balance.ts';
-import { type KnowsPrint } from '../../lib/netfilter/rules/compare-chain.ts';
+import { type IsKnownRendering } from '../../lib/netfilter/rules/compare-chain.ts';
 import { type Drift } from '../../lib/netfilter/rules/drift.ts';
 import { type Change, toRestoreLines } from '../../lib/netfilter/iptables/change.ts';
 import { diffTable } from '../../lib/netfilter/iptables/diff-table.ts';
@@ -63,7 +63,7 @@ export type KnowsBackendPrint = (backend: RuleBackend, id: string, printed: stri
 export function plan(
   wanted: Wanted,
   seen: readonly (Ruleset | NftRuleset)[],
-  knowsPrint: KnowsBackendPrint = () => false,
+  isKnownRendering: KnowsBackendPrint = () => false,
 ): Plan {
   const ordered = [
     ...seen.filter(({ backend }) => backend === wanted.backend),
@@ -71,7 +71,7 @@ export function plan(
   ];
   const tables = ordered.flatMap((ruleset): TablePlan[] => {
     const balances = wanted.balances.filter(({ vip }) => vip.family === ruleset.family);
-    const knows: KnowsPrint = (id, printed) => knowsPrint(ruleset.backend, id, printed);
+    const knows: IsKnownRendering = (id, printed) => isKnownRendering(ruleset.backend, id, printed);
     const isWanted = ruleset.backend === wanted.backend;
     return ruleset.backend === 'nftables'
       ? planNft(ruleset, isWanted ? balances : [], knows)
@@ -114,10 +114,10 @@ export function describeTable({ family, backend, table }: TablePlan): string {
 function planNft(
   { family, table: seen }: NftRuleset,
   balances: readonly Balance[],
-  knowsPrint: KnowsPrint,
+  isKnownRendering: IsKnownRendering,
 ): NftPlan[] {
   const wanted = renderNftTable(family, balances.map(toTableBalance));
-  const { drift, changes } = diffNftTable({ family, wanted, seen }, knowsPrint);
+  const { drift, changes } = diffNftTable({ family, wanted, seen }, isKnownRendering);
   return changes.length === 0 ? [] : [{ family, backend: 'nftables', table: ownTable, drift, changes }];
 }
 
@@ -125,14 +125,14 @@ function planNft(
 function planIptables(
   ruleset: Ruleset,
   { balances, isWanted }: { readonly balances: readonly Balance[]; readonly isWanted: boolean },
-  knowsPrint: KnowsPrint,
+  isKnownRendering: IsKnownRendering,
 ): IptablesPlan[] {
   const { family, backend } = ruleset;
   const nothing = renderTables(family, []);
   const everything = renderTables(family, balances);
   const elsewhere = dropsForwarded(ruleset) ? { ...nothing, filter: everything.filter } : nothing;
   const rendered = isWanted ? everything : elsewhere;
-  const context = { vips: balances.map(({ vip }) => vip), knowsPrint };
+  const context = { vips: balances.map(({ vip }) => vip), isKnownRendering };
   return writtenTables
     .filter((table) => !ruleset.unread.includes(table))
     .map((table) => ({

@@ -1,7 +1,7 @@
 import { type Family } from '../../lib/address/address.ts';
 import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
 import { classifyAddress, type Scope } from '../../lib/address/scope.ts';
-import { type Finding } from '../../lib/text/sourced.ts';
+import { type Sourced } from '../../lib/text/sourced.ts';
 
 /** Twenty times the largest control plane anybody runs. */
 export const maxEndpoints = 100;
@@ -35,7 +35,7 @@ const complaints: Readonly<Record<Exclude<Scope, 'unicast'>, string>> = {
  * would be a loop, and a source with more than any control plane has is not one of apiservers. Pure.
  */
 export function admit(
-  { value, seenIn }: Finding<readonly Endpoint[]>,
+  { value, seenIn }: Sourced<readonly Endpoint[]>,
   family: Family,
   vips: readonly Endpoint[],
 ): Admission {

@@ -1,7 +1,7 @@
 import { families, type Family } from '../../lib/address/address.ts';
 import { type Endpoint } from '../../lib/address/endpoint.ts';
-import { findWritten } from './installed.ts';
-import { type Memory } from '../observe/memory.ts';
+import { findInstalled } from './installed.ts';
+import { type ReconcileState } from '../observe/reconcile-state.ts';
 import { findProxyAffinity, findProxyBackends, type Observation } from '../observe/observe.ts';
 
 /**
@@ -13,7 +13,7 @@ export function findAffinity(
   family: Family,
   observation: Observation,
   vips: readonly Endpoint[],
-  { api, affinity }: Memory,
+  { api, affinity }: ReconcileState,
 ): number | null {
   // Only a Service that was heard has ClusterIPs.
   if (api !== null && Object.keys(api.clusterIps).length > 0) return api.affinitySeconds;
@@ -27,8 +27,8 @@ export function findAffinity(
 export function rememberAffinity(
   observation: Observation,
   vips: readonly Endpoint[],
-  memory: Memory,
-): Memory['affinity'] {
+  memory: ReconcileState,
+): ReconcileState['affinity'] {
   return Object.fromEntries(
     families.map((family) => [family, findAffinity(family, observation, vips, memory)]),
   );
@@ -42,6 +42,6 @@ function findWrittenAffinity(
 ): number | null {
   const seconds = vips
     .filter((vip) => vip.family === family)
-    .flatMap((vip) => findWritten(vip, observation)?.affinitySeconds ?? []);
+    .flatMap((vip) => findInstalled(vip, observation)?.affinitySeconds ?? []);
   return seconds.length === 0 ? null : Math.max(...seconds);
 }

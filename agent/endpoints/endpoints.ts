@@ -5,20 +5,20 @@ import {
   sortEndpoints,
 } from '../../lib/address/endpoint.ts';
 import { type Family } from '../../lib/address/address.ts';
-import { type Finding } from '../../lib/text/sourced.ts';
+import { type Sourced } from '../../lib/text/sourced.ts';
 import { type LocalAddress } from '../../lib/kernel/port.ts';
 import { admit, type Refusal } from './admission.ts';
 import { findOwnEndpoint, without } from './own.ts';
 
 /** The apiservers to balance over, where they are known from, and who was refused on the way to them. */
-export interface Candidates extends Finding<readonly Endpoint[]> {
+export interface Candidates extends Sourced<readonly Endpoint[]> {
   /** Whether it is the Kubernetes API that they are known from. */
   readonly isFromApi: boolean;
   /** Whether they are known from a source that hears of changes: the API or kube-proxy. */
   readonly isLive: boolean;
   readonly refused: readonly string[];
   /** Whom the other sources name, or any did once: for when all of these are dead. */
-  readonly reserve: readonly Endpoint[];
+  readonly fallbackEndpoints: readonly Endpoint[];
   /** Where this host's own apiserver would be if nobody lists it: for when nobody else does well. Null where it is listed. */
   readonly own: Endpoint | null;
 }
@@ -26,9 +26,9 @@ export interface Candidates extends Finding<readonly Endpoint[]> {
 /** Who hears of changes, for one family. */
 export interface LiveSources {
   /** What the Kubernetes API lists. */
-  readonly api: Finding<readonly Endpoint[]> | null;
+  readonly api: Sourced<readonly Endpoint[]> | null;
   /** What kube-proxy has programmed, in the mode it runs in. */
-  readonly kubeProxy: Finding<readonly Endpoint[]> | null;
+  readonly kubeProxy: Sourced<readonly Endpoint[]> | null;
 }
 
 /** Where the apiservers of one family may be known from. */
@@ -37,11 +37,11 @@ export interface EndpointSources extends LiveSources {
   /** `--endpoints`, of any family. */
   readonly configured: readonly Endpoint[];
   /** What the API, kube-proxy or `--endpoints` named last, to this process or the one before. */
-  readonly remembered: Finding<readonly Endpoint[]> | null;
+  readonly remembered: Sourced<readonly Endpoint[]> | null;
   /** Who was named once and no longer is. */
-  readonly former: readonly Endpoint[];
+  readonly previousEndpoints: readonly Endpoint[];
   /** What our own intact rules in the kernel send connections to: the memory of an agent that is gone. */
-  readonly written: readonly Endpoint[];
+  readonly installed: readonly Endpoint[];
   /** The VIPs: as a backend each would be a loop. */
   readonly vips: readonly Endpoint[];
   /** This host's own, of any family. */
@@ -53,14 +53,15 @@ export interface EndpointSources extends LiveSources {
  * (docs/adr/0003, docs/adr/0012). An empty list tells who was named and refused, or what was looked at.
  */
 export function chooseEndpoints(sources: EndpointSources): Candidates {
-  const { family, api, kubeProxy, configured, remembered, former, written, vips, addresses } = sources;
+  const { family, api, kubeProxy, configured, remembered, previousEndpoints, installed, vips, addresses } =
+    sources;
   const refusals: Refusal[] = [];
   const candidates = [
     api,
     kubeProxy,
     { value: configured, seenIn: '--endpoints' },
     remembered,
-    { value: written, seenIn: 'our own rules' },
+    { value: installed, seenIn: 'our own rules' },
   ].filter((candidate) => candidate !== null);
   for (const [index, candidate] of candidates.entries()) {
     const admission = admit(candidate, family, vips);
@@ -69,19 +70,19 @@ export function chooseEndpoints(sources: EndpointSources): Candidates {
     const { admitted } = admission;
     if (admitted.length > 0) {
       const isFromApi = candidate === api;
-      const others = [...candidates.slice(index + 1).flatMap(({ value }) => value), ...former];
-      const named = findReserve(admit({ value: others, seenIn: '' }, family, vips).admitted, admitted);
+      const others = [...candidates.slice(index + 1).flatMap(({ value }) => value), ...previousEndpoints];
+      const named = findFallback(admit({ value: others, seenIn: '' }, family, vips).admitted, admitted);
       const own = findOwnEndpoint({ family, addresses, vips, listed: admitted, others: named });
       const { seenIn } = candidate;
-      const reserve = without(named, own);
+      const fallbackEndpoints = without(named, own);
       const refused = listOnce(refusals).map(({ sentence }) => sentence);
-      return { value: sortEndpoints(admitted), seenIn, refused, isFromApi, isLive, reserve, own };
+      return { value: sortEndpoints(admitted), seenIn, refused, isFromApi, isLive, fallbackEndpoints, own };
     }
   }
   const once = listOnce(refusals);
   const seenIn = once.length > 0 ? describeRefused(once) : describeSilence(api !== null);
   const refused = once.map(({ sentence }) => sentence);
-  return { value: [], seenIn, refused, isFromApi: false, isLive: false, reserve: [], own: null };
+  return { value: [], seenIn, refused, isFromApi: false, isLive: false, fallbackEndpoints: [], own: null };
 }
 
 /** Only of what the cluster names now: what was remembered may be an address that no apiserver has any more. */
@@ -111,31 +112,33 @@ function describeSilence(hasApi: boolean): string {
   return `neither ${hasApi ? 'the API, ' : ''}kube-proxy's rules nor --endpoints name one`;
 }
 
-function findReserve(others: readonly Endpoint[], chosen: readonly Endpoint[]): Endpoint[] {
+function findFallback(others: readonly Endpoint[], chosen: readonly Endpoint[]): Endpoint[] {
   const texts = new Set(chosen.map(formatEndpoint));
   return sortEndpoints(others.filter((endpoint) => !texts.has(formatEndpoint(endpoint))));
 }
 
 /** Keeps what the API, kube-proxy or `--endpoints` named last, for the time when none does but the apiservers are there. */
 export function rememberEndpoints(
-  remembered: Finding<readonly Endpoint[]> | null,
-  known: Finding<readonly Endpoint[]> | null,
-): Finding<readonly Endpoint[]> | null {
+  remembered: Sourced<readonly Endpoint[]> | null,
+  known: Sourced<readonly Endpoint[]> | null,
+): Sourced<readonly Endpoint[]> | null {
   if (known === null || known.value.length === 0) return remembered;
   if (remembered !== null && areSameEndpoints(remembered.value, known.value)) return remembered;
   return { value: known.value, seenIn: `last seen in ${known.seenIn}` };
 }
 
 /** So many are remembered: whoever replaces masters for years shall not have them all asked. */
-const maxFormer = 8;
+const maxPrevious = 8;
 
 /** Keeps whom the sources do not name any more, the latest first. `before` and `after` are what they named. */
-export function rememberFormer(
-  former: readonly Endpoint[],
+export function rememberPrevious(
+  previousEndpoints: readonly Endpoint[],
   before: readonly Endpoint[],
   after: readonly Endpoint[],
 ): readonly Endpoint[] {
   const named = new Set(after.map(formatEndpoint));
-  const kept = new Map([...before, ...former].map((endpoint) => [formatEndpoint(endpoint), endpoint]));
-  return [...kept].flatMap(([text, endpoint]) => (named.has(text) ? [] : [endpoint])).slice(0, maxFormer);
+  const kept = new Map(
+    [...before, ...previousEndpoints].map((endpoint) => [formatEndpoint(endpoint), endpoint]),
+  );
+  return [...kept].flatMap(([text, endpoint]) => (named.has(text) ? [] : [endpoint])).slice(0, maxPrevious);
 }

@@ -1,12 +1,12 @@
 import { type Family } from '../../lib/address/address.ts';
 import { type Endpoint, formatEndpoint, sortEndpoints } from '../../lib/address/endpoint.ts';
-import { type Written } from '../../lib/netfilter/rules/balance.ts';
-import { readWritten as readFromIptables } from '../../lib/netfilter/iptables/read-back.ts';
-import { readWritten as readFromNft } from '../../lib/netfilter/nftables/read-back.ts';
+import { type InstalledBalance } from '../../lib/netfilter/rules/balance.ts';
+import { readInstalled as readFromIptables } from '../../lib/netfilter/iptables/read-back.ts';
+import { readInstalled as readFromNft } from '../../lib/netfilter/nftables/read-back.ts';
 import { type Observation } from '../observe/observe.ts';
 
 /** What rules of ours do with a VIP, by an agent that may be gone: those that packets get to come first. Pure. */
-export function findWritten(
+export function findInstalled(
   vip: Endpoint,
   {
     rulesets,
@@ -14,7 +14,7 @@ export function findWritten(
     backend,
     views,
   }: Pick<Observation, 'rulesets' | 'nftRulesets' | 'backend' | 'views'>,
-): Written | null {
+): InstalledBalance | null {
   const service = views[vip.family].ipvs.server?.value;
   // Also the other backends': the choice may have changed since they were written.
   const written = [...rulesets, ...nftRulesets]
@@ -32,14 +32,14 @@ export function findWritten(
 }
 
 /** The apiservers that rules of ours send connections to, whichever of these VIPs they are for, sorted. Pure. */
-export function listWritten(
+export function listInstalled(
   family: Family,
   observation: Pick<Observation, 'rulesets' | 'nftRulesets' | 'backend' | 'views'>,
   vips: readonly Endpoint[],
 ): Endpoint[] {
   const written = vips
     .filter((vip) => vip.family === family)
-    .flatMap((vip) => findWritten(vip, observation)?.backends ?? []);
+    .flatMap((vip) => findInstalled(vip, observation)?.backends ?? []);
   return sortEndpoints([
     ...new Map(written.map((endpoint) => [formatEndpoint(endpoint), endpoint])).values(),
   ]);

@@ -25,7 +25,7 @@ const countRestMs = 60_000;
 const maxUncountedMs = 900_000;
 
 /** Who is told of departures. */
-export interface DepartureReport {
+export interface DepartureListener {
   /** Somebody who is not listed was found to have so many connections: it is probed from now on. */
   departed(endpoint: Endpoint, connections: number): void;
   /** The one of this text has none any more, or is listed again. */
@@ -36,7 +36,7 @@ export interface DepartureReport {
 export interface DeparturePorts {
   readonly kernel: Pick<Kernel, 'countFlows'>;
   readonly clock: Clock;
-  readonly report: DepartureReport;
+  readonly report: DepartureListener;
 }
 
 /** Tells a monitor whom to watch, and who of those that left is to be probed on. */

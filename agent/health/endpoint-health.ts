@@ -10,15 +10,15 @@ export const healthStates = ['ready', 'warming', 'draining', 'dead'] as const;
 export type HealthState = (typeof healthStates)[number];
 
 /** What probes have shown of one apiserver. Times are of the Clock, and those of questions are when they were asked. */
-export interface Symptoms {
+export interface ProbeHistory {
   /** How the last connect ended; `doubtful` is a refusal while the held connection is up. */
-  readonly connect: 'unknown' | ConnectEvidence['kind'];
+  readonly connect: 'unknown' | ConnectResult['kind'];
   /** What it was in words, for the reason. */
   readonly connectReason: string;
   /** When the last connect was begun that the peer answered in any way. */
   readonly heardAt: number;
   /** Connects in a row that it did not answer. */
-  readonly unheard: number;
+  readonly consecutiveTimeouts: number;
   /** When the first connect was begun of those in a row that were not simply answered. */
   readonly troubleSince: number;
   /** Questions in a row that were answered with ready. */
@@ -37,7 +37,7 @@ export interface Symptoms {
 }
 
 /** What looks bad, and since when it does. */
-export interface Suspicion {
+export interface UnconfirmedFailure {
   /** One phrase for people. */
   readonly reason: string;
   readonly since: number;
@@ -58,22 +58,22 @@ export interface EndpointHealth {
   /** When it came into this state. */
   readonly since: number;
   /** Looks bad in a way that only this agent may see: its state stays, and people are told. Null when all is well. */
-  readonly suspicion: Suspicion | null;
+  readonly unconfirmedFailure: UnconfirmedFailure | null;
   /** Until when a bad answer does not count: after a time in which nobody did well they do not all recover at once. */
-  readonly pardonedUntil: number;
+  readonly ejectionGraceUntil: number;
   /** Dead and silent for so long that its connections are lost: they are to be reset. */
-  readonly isLost: boolean;
-  readonly symptoms: Symptoms;
+  readonly hasStaleConnections: boolean;
+  readonly history: ProbeHistory;
   /** When it fell out of use lately, oldest first. */
-  readonly falls: readonly number[];
+  readonly ejections: readonly number[];
 }
 
 /** Nothing seen yet. */
-export const noSymptoms: Symptoms = {
+export const emptyHistory: ProbeHistory = {
   connect: 'unknown',
   connectReason: '',
   heardAt: -Infinity,
-  unheard: 0,
+  consecutiveTimeouts: 0,
   troubleSince: 0,
   readyAnswers: 0,
   readyAt: -Infinity,
@@ -86,25 +86,25 @@ export const noSymptoms: Symptoms = {
 };
 
 /** What one connect has shown; the reason is a phrase for people. */
-export type ConnectEvidence =
+export type ConnectResult =
   | { readonly kind: 'open' }
   | { readonly kind: 'refused' | 'doubtful' | 'unreachable' | 'silent'; readonly reason: string };
 
 /** What one probe has shown. */
-export type Evidence =
-  | ConnectEvidence
+export type ProbeResult =
+  | ConnectResult
   | { readonly kind: 'ready' }
   | { readonly kind: 'failing'; readonly reason: string; readonly isOwn: boolean }
   | { readonly kind: 'unanswered' };
 
 /** Adds what a probe has shown, begun or asked at a time, to what was known. Pure. */
-export function addEvidence(symptoms: Symptoms, evidence: Evidence, askedAt: number): Symptoms {
-  if (isConnect(evidence)) return addConnect(symptoms, evidence, askedAt);
-  switch (evidence.kind) {
+export function addResult(history: ProbeHistory, result: ProbeResult, askedAt: number): ProbeHistory {
+  if (isConnect(result)) return addConnect(history, result, askedAt);
+  switch (result.kind) {
     case 'ready':
       return {
-        ...symptoms,
-        readyAnswers: symptoms.readyAnswers + 1,
+        ...history,
+        readyAnswers: history.readyAnswers + 1,
         readyAt: askedAt,
         answeredAt: askedAt,
         unanswered: 0,
@@ -112,46 +112,46 @@ export function addEvidence(symptoms: Symptoms, evidence: Evidence, askedAt: num
       };
     case 'failing':
       return {
-        ...symptoms,
+        ...history,
         readyAnswers: 0,
         answeredAt: askedAt,
         unanswered: 0,
-        failure: evidence.reason,
-        isOwnFailure: evidence.isOwn,
-        failureAt: symptoms.failure === null ? askedAt : symptoms.failureAt,
+        failure: result.reason,
+        isOwnFailure: result.isOwn,
+        failureAt: history.failure === null ? askedAt : history.failureAt,
       };
     case 'unanswered':
       return {
-        ...symptoms,
+        ...history,
         readyAnswers: 0,
-        unanswered: symptoms.unanswered + 1,
-        unansweredSince: symptoms.unanswered === 0 ? askedAt : symptoms.unansweredSince,
+        unanswered: history.unanswered + 1,
+        unansweredSince: history.unanswered === 0 ? askedAt : history.unansweredSince,
       };
   }
 }
 
-function isConnect(evidence: Evidence): evidence is ConnectEvidence {
-  return !['ready', 'failing', 'unanswered'].includes(evidence.kind);
+function isConnect(result: ProbeResult): result is ConnectResult {
+  return !['ready', 'failing', 'unanswered'].includes(result.kind);
 }
 
-function addConnect(symptoms: Symptoms, evidence: ConnectEvidence, askedAt: number): Symptoms {
-  const { kind } = evidence;
+function addConnect(history: ProbeHistory, result: ConnectResult, askedAt: number): ProbeHistory {
+  const { kind } = result;
   const isHeard = kind !== 'unreachable' && kind !== 'silent';
-  const hadTrouble = symptoms.connect !== 'open' && symptoms.connect !== 'unknown';
+  const hadTrouble = history.connect !== 'open' && history.connect !== 'unknown';
   return {
-    ...symptoms,
+    ...history,
     connect: kind,
-    connectReason: evidence.kind === 'open' ? '' : evidence.reason,
-    heardAt: isHeard ? askedAt : symptoms.heardAt,
-    unheard: isHeard ? 0 : symptoms.unheard + 1,
-    troubleSince: hadTrouble ? symptoms.troubleSince : askedAt,
+    connectReason: result.kind === 'open' ? '' : result.reason,
+    heardAt: isHeard ? askedAt : history.heardAt,
+    consecutiveTimeouts: isHeard ? 0 : history.consecutiveTimeouts + 1,
+    troubleSince: hadTrouble ? history.troubleSince : askedAt,
     // Who accepts no connection answers no question: a restart begins anew.
-    readyAnswers: kind === 'open' ? symptoms.readyAnswers : 0,
+    readyAnswers: kind === 'open' ? history.readyAnswers : 0,
   };
 }
 
 /** Whether nothing speaks against it, and a question that was asked since was answered well. Pure. */
-export function isWell({ state, suspicion, symptoms }: EndpointHealth, since = -Infinity): boolean {
+export function isWell({ state, unconfirmedFailure, history }: EndpointHealth, since = -Infinity): boolean {
   const isUsable = state === 'ready' || state === 'warming';
-  return isUsable && suspicion === null && (since === -Infinity || symptoms.readyAt > since);
+  return isUsable && unconfirmedFailure === null && (since === -Infinity || history.readyAt > since);
 }

@@ -1,6 +1,6 @@
 import { type Family } from '../../lib/address/address.ts';
 import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
-import { type EndpointHealth, noSymptoms } from './endpoint-health.ts';
+import { type EndpointHealth, emptyHistory } from './endpoint-health.ts';
 import { type Watched } from './watched.ts';
 
 /** How an apiserver counts until its first probes have ended. */
@@ -83,11 +83,11 @@ export function meet(
     isOwn,
     ...sight,
     since: now,
-    suspicion: null,
-    pardonedUntil: 0,
-    isLost: false,
-    symptoms: noSymptoms,
-    falls: [],
+    unconfirmedFailure: null,
+    ejectionGraceUntil: 0,
+    hasStaleConnections: false,
+    history: emptyHistory,
+    ejections: [],
   };
 }
 
@@ -98,11 +98,11 @@ export function isUnknown({ isOwn, state, since, metAt }: EndpointHealth): boole
 
 /** Whether that is so only because no question to it has ended yet: it accepts connections. Pure. */
 export function isUnasked(one: EndpointHealth): boolean {
-  const { connect, answeredAt, unanswered } = one.symptoms;
+  const { connect, answeredAt, unanswered } = one.history;
   return isUnknown(one) && connect === 'open' && answeredAt === -Infinity && unanswered === 0;
 }
 
 /** Whether it is known to be an apiserver: what listens where nobody names one may be anything, until it has answered well. Pure. */
-export function isSomebody({ isOwn, symptoms }: EndpointHealth): boolean {
-  return !isOwn || symptoms.readyAt !== -Infinity;
+export function isSomebody({ isOwn, history }: EndpointHealth): boolean {
+  return !isOwn || history.readyAt !== -Infinity;
 }

@@ -7,14 +7,14 @@
  * Compromise: a refusal counts at once. Silence and a failing /readyz count as soon as another apiserver, asked
  * no earlier, has done well: that is the witness. Without one nothing changes, and people are told.
  */
-import { type EndpointHealth, type HealthState, type Symptoms } from './endpoint-health.ts';
+import { type EndpointHealth, type HealthState, type ProbeHistory } from './endpoint-health.ts';
 import { isSomebody } from './first-sight.ts';
 
 /** A lost packet is nothing, and two in a row are rare: with 1 % of loss one pair of connects in 2,500. */
-const unheardConnectsToDie = 2;
+const timeoutsToDie = 2;
 
 /** Then the packets of open connections vanish too, and their clients would wait for minutes. */
-const unheardConnectsToBeLost = 4;
+const timeoutsToBeSilent = 4;
 
 const unansweredToDrain = 3;
 const readyToWarm = 3;
@@ -26,14 +26,14 @@ const witnessMs = 1000;
 const brownOutMs = 3000;
 
 /** When etcd is back, apiservers are ready one after the other: on the lab the last one 10 s after the first. */
-const pardonMs = 15_000;
+const ejectionGraceMs = 15_000;
 
 /** One that was dead for less was not restarted: a lost packet, a full queue. */
 const shortDeathMs = 1000;
 
-/** More falls than this within the time, and it has to be good for longer: every fall and return rewrites the rules. */
-const maxFalls = 3;
-const fallMemoryMs = 60_000;
+/** More ejections than this within the time, and it has to be good for longer: every ejection and return rewrites the rules. */
+const maxEjections = 3;
+const ejectionMemoryMs = 60_000;
 const flappingWarmMs = 30_000;
 
 /** Judges all apiservers once more, after something was seen of one of them or time has passed. */
@@ -57,21 +57,21 @@ export function judgeBeside(
 }
 
 /** Whether it is kept in use although its packets vanish: no other host is heard either. */
-export function isUnheard(one: EndpointHealth): boolean {
-  return one.state !== 'dead' && one.suspicion !== null && hasVanished(one);
+export function isSilent(one: EndpointHealth): boolean {
+  return one.state !== 'dead' && one.unconfirmedFailure !== null && hasGoneSilent(one);
 }
 
 /** Its connections too: neither new ones nor, since those are not, a question on the open one are answered. */
-function hasVanished({ symptoms }: EndpointHealth): boolean {
-  return symptoms.unheard >= unheardConnectsToBeLost && !answersOnOpen(symptoms);
+function hasGoneSilent({ history }: EndpointHealth): boolean {
+  return history.consecutiveTimeouts >= timeoutsToBeSilent && !answersOnOpen(history);
 }
 
 /**
  * Whether only new connections vanish: a connection table that is full drops them here, and a firewall anywhere. What
  * is open lives.
  */
-function answersOnOpen({ unheard, unanswered, answeredAt, troubleSince }: Symptoms): boolean {
-  return unheard > 0 && unanswered === 0 && answeredAt >= troubleSince;
+function answersOnOpen({ consecutiveTimeouts, unanswered, answeredAt, troubleSince }: ProbeHistory): boolean {
+  return consecutiveTimeouts > 0 && unanswered === 0 && answeredAt >= troubleSince;
 }
 
 interface Verdict {
@@ -82,22 +82,22 @@ interface Verdict {
 function judge(one: EndpointHealth, others: readonly EndpointHealth[], now: number): EndpointHealth {
   const death = findDeath(one);
   if (death !== null) {
-    return judgeDeath(one, { reason: death, since: one.symptoms.troubleSince, others, now });
+    return judgeDeath(one, { reason: death, since: one.history.troubleSince, others, now });
   }
   if (one.state === 'dead') {
-    return one.symptoms.connect === 'open' && isSomebody(one) ? enter(one, comeBack(one, now), now) : one;
+    return one.history.connect === 'open' && isSomebody(one) ? enter(one, comeBack(one, now), now) : one;
   }
   const drain = findDrain(one);
   return drain === null
-    ? enter({ ...one, suspicion: null }, warm(one, now), now)
+    ? enter({ ...one, unconfirmedFailure: null }, warm(one, now), now)
     : judgeDrain(one, drain, { others, now });
 }
 
 /** What speaks for its death, or null. */
-function findDeath({ symptoms }: EndpointHealth): string | null {
-  const { connect, connectReason, unheard } = symptoms;
+function findDeath({ history }: EndpointHealth): string | null {
+  const { connect, connectReason, consecutiveTimeouts } = history;
   if (connect === 'open' || connect === 'unknown') return null;
-  return unheard === 0 || unheard >= unheardConnectsToDie ? connectReason : null;
+  return consecutiveTimeouts === 0 || consecutiveTimeouts >= timeoutsToDie ? connectReason : null;
 }
 
 interface Case {
@@ -109,13 +109,15 @@ interface Case {
 
 function judgeDeath(one: EndpointHealth, { reason, since, others, now }: Case): EndpointHealth {
   if (needsNoWitness(one, others)) return die(one, reason, now);
-  const { unheard } = one.symptoms;
-  if (!others.some((other) => !other.isLocal && isHeard(other) && other.symptoms.heardAt >= since)) {
+  const { consecutiveTimeouts } = one.history;
+  if (!others.some((other) => !other.isLocal && isHeard(other) && other.history.heardAt >= since)) {
     // A refusal is answered before the others are asked again.
-    if (unheard === 0 && now - since < witnessMs) return one;
+    if (consecutiveTimeouts === 0 && now - since < witnessMs) return one;
     return suspect(one, `${reason}, nor does any apiserver on another host answer: this side's fault`, now);
   }
-  return one.suspicion !== null && unheard > 0 ? forget(one, now) : die(one, reason, now);
+  return one.unconfirmedFailure !== null && consecutiveTimeouts > 0
+    ? forget(one, now)
+    : die(one, reason, now);
 }
 
 function judgeDrain(
@@ -123,62 +125,62 @@ function judgeDrain(
   { reason, since, isOwn }: Drain,
   { others, now }: Pick<Case, 'others' | 'now'>,
 ): EndpointHealth {
-  if (!isOwn && now < one.pardonedUntil) return one;
-  const witnesses = others.filter((other) => other.state !== 'dead' && other.symptoms.readyAt >= since);
+  if (!isOwn && now < one.ejectionGraceUntil) return one;
+  const witnesses = others.filter((other) => other.state !== 'dead' && other.history.readyAt >= since);
   if (witnesses.length === 0) {
     if (now - since < witnessMs) return one;
     return suspect(one, `${reason}, and no other apiserver does better`, now);
   }
   return isRecovery(one, witnesses, now)
     ? forget(one, now)
-    : enter({ ...one, suspicion: null }, { state: 'draining', reason }, now);
+    : enter({ ...one, unconfirmedFailure: null }, { state: 'draining', reason }, now);
 }
 
-/** Whether somebody does well who did not: one that was asked only since (a reserve) may have done well all the time. */
+/** Whether somebody does well who did not: one that was asked only since (a fallback endpoint) may have done well all the time. */
 function isRecovery(
-  { suspicion }: EndpointHealth,
+  { unconfirmedFailure }: EndpointHealth,
   witnesses: readonly EndpointHealth[],
   now: number,
 ): boolean {
-  if (suspicion === null || now - suspicion.since <= witnessMs) return false;
-  return witnesses.some(({ metAt }) => metAt <= suspicion.since);
+  if (unconfirmedFailure === null || now - unconfirmedFailure.since <= witnessMs) return false;
+  return witnesses.some(({ metAt }) => metAt <= unconfirmedFailure.since);
 }
 
 function suspect(one: EndpointHealth, reason: string, now: number): EndpointHealth {
-  return { ...one, suspicion: { reason, since: one.suspicion?.since ?? now } };
+  return { ...one, unconfirmedFailure: { reason, since: one.unconfirmedFailure?.since ?? now } };
 }
 
 /** After a time in which nobody did well somebody does: what was seen before says nothing, so it is counted anew. */
 function forget(one: EndpointHealth, now: number): EndpointHealth {
-  const { symptoms } = one;
+  const { history } = one;
   return {
     ...one,
-    suspicion: null,
-    pardonedUntil: now + pardonMs,
-    symptoms: { ...symptoms, connect: 'unknown', unheard: 0, unanswered: 0, failure: null },
+    unconfirmedFailure: null,
+    ejectionGraceUntil: now + ejectionGraceMs,
+    history: { ...history, connect: 'unknown', consecutiveTimeouts: 0, unanswered: 0, failure: null },
   };
 }
 
 /** Refusals are certain, and one's own host is reached without a network, but not past its connection table. */
 function needsNoWitness(one: EndpointHealth, others: readonly EndpointHealth[]): boolean {
-  if (one.state === 'dead' || one.symptoms.connect === 'refused') return true;
-  if (answersOnOpen(one.symptoms)) return false;
+  if (one.state === 'dead' || one.history.connect === 'refused') return true;
+  if (answersOnOpen(one.history)) return false;
   if (one.isLocal) return true;
   return !others.some((other) => !other.isLocal && (other.state !== 'dead' || isHeard(other)));
 }
 
-function isHeard({ symptoms }: EndpointHealth): boolean {
-  return symptoms.connect === 'open' || symptoms.connect === 'refused';
+function isHeard({ history }: EndpointHealth): boolean {
+  return history.connect === 'open' || history.connect === 'refused';
 }
 
 function die(one: EndpointHealth, reason: string, now: number): EndpointHealth {
-  const isLost = one.isLost || hasVanished(one);
-  return { ...enter(one, { state: 'dead', reason }, now), suspicion: null, isLost };
+  const hasStaleConnections = one.hasStaleConnections || hasGoneSilent(one);
+  return { ...enter(one, { state: 'dead', reason }, now), unconfirmedFailure: null, hasStaleConnections };
 }
 
 function comeBack(one: EndpointHealth, now: number): Verdict {
   const deadMs = now - one.since;
-  const wasInUse = one.falls.at(-1) === one.since;
+  const wasInUse = one.ejections.at(-1) === one.since;
   return wasInUse && deadMs < shortDeathMs && findDrain(one) === null && !isFlapping(one, now)
     ? { state: 'ready', reason: `answers again after ${Math.round(deadMs)} ms` }
     : { state: 'warming', reason: describeWarming(one, now, 'accepts connections again') };
@@ -193,8 +195,8 @@ interface Drain {
 }
 
 /** What speaks against new connections, or null. */
-function findDrain({ symptoms }: EndpointHealth): Drain | null {
-  const { failure, failureAt, isOwnFailure, unanswered, unansweredSince } = symptoms;
+function findDrain({ history }: EndpointHealth): Drain | null {
+  const { failure, failureAt, isOwnFailure, unanswered, unansweredSince } = history;
   if (failure !== null) {
     return { reason: failure, since: failureAt + (isOwnFailure ? 0 : brownOutMs), isOwn: isOwnFailure };
   }
@@ -204,43 +206,43 @@ function findDrain({ symptoms }: EndpointHealth): Drain | null {
 }
 
 function warm(one: EndpointHealth, now: number): Verdict {
-  const { state, reason, symptoms } = one;
+  const { state, reason, history } = one;
   if (state === 'ready') return { state, reason };
-  const isWarm = symptoms.readyAnswers >= readyToWarm;
+  const isWarm = history.readyAnswers >= readyToWarm;
   const hasWaited = !isFlapping(one, now) || now - one.since >= flappingWarmMs;
   if (state === 'warming') {
     return isWarm && hasWaited ? { state: 'ready', reason: `${readyToWarm} good probes` } : { state, reason };
   }
-  return symptoms.readyAnswers > 0
+  return history.readyAnswers > 0
     ? { state: 'warming', reason: describeWarming(one, now, '/readyz answers ok again') }
     : { state, reason };
 }
 
 function describeWarming(one: EndpointHealth, now: number, news: string): string {
-  const count = recentFalls(one, now).length;
+  const count = recentEjections(one, now).length;
   return isFlapping(one, now)
-    ? `${news}, but it fell ${count} times within ${fallMemoryMs / 1000} s: back after ${flappingWarmMs / 1000} s without a fall`
+    ? `${news}, but it fell ${count} times within ${ejectionMemoryMs / 1000} s: back after ${flappingWarmMs / 1000} s without a fall`
     : news;
 }
 
 function isFlapping(one: EndpointHealth, now: number): boolean {
-  return recentFalls(one, now).length > maxFalls;
+  return recentEjections(one, now).length > maxEjections;
 }
 
-function recentFalls({ falls }: EndpointHealth, now: number): number[] {
-  return falls.filter((atMs) => now - atMs < fallMemoryMs);
+function recentEjections({ ejections }: EndpointHealth, now: number): number[] {
+  return ejections.filter((atMs) => now - atMs < ejectionMemoryMs);
 }
 
 /** The same object's state and time stay when nothing changes. */
 function enter(one: EndpointHealth, { state, reason }: Verdict, now: number): EndpointHealth {
   if (one.state === state) return one;
-  const isFall = one.state === 'ready';
+  const isEjection = one.state === 'ready';
   return {
     ...one,
     state,
     reason,
     since: now,
-    isLost: false,
-    falls: isFall ? [...recentFalls(one, now), now] : one.falls,
+    hasStaleConnections: false,
+    ejections: isEjection ? [...recentEjections(one, now), now] : one.ejections,
   };
 }

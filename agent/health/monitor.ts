@@ -2,7 +2,7 @@ import { families, type Family } from '../../lib/address/address.ts';
 import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
 import { type Clock } from '../../lib/control/clock.ts';
 import { type Apiserver } from './apiserver.ts';
-import { addEvidence, type EndpointHealth, type Evidence, isWell, noSymptoms } from './endpoint-health.ts';
+import { addResult, type EndpointHealth, type ProbeResult, isWell, emptyHistory } from './endpoint-health.ts';
 import { includes, isUnasked, isUnknown, meet, ofFamily, see, trusted } from './first-sight.ts';
 import { judgeAll, judgeBeside } from './judge.ts';
 import { ProbeBudgets } from './probe-budget.ts';
@@ -17,7 +17,7 @@ export interface MonitorOptions {
   readonly apiserver: Apiserver;
   readonly clock: Clock;
   readonly settings: ProbeSettings;
-  /** Told of every change of a state or suspicion, after the view has it. */
+  /** Told of every change of a state, or of a failure that nobody confirms, after the view has it. */
   readonly onChange: (before: EndpointHealth, after: EndpointHealth) => void;
   /** Told of each that is listed no more, as it was last. */
   readonly onLeave?: (last: EndpointHealth) => void;
@@ -27,7 +27,7 @@ export interface MonitorOptions {
    */
   readonly onDepartedChange?: () => void;
   /** Told after every probe. */
-  readonly onEvidence?: () => void;
+  readonly onResult?: () => void;
 }
 
 /** So many who are listed no more are probed at a time: the connection table may name anybody. */
@@ -42,7 +42,7 @@ export class HealthMonitor {
   #all: readonly EndpointHealth[] = [];
   /** Listed no more: no candidates and no witnesses. */
   #departed: readonly EndpointHealth[] = [];
-  /** Since when a family's reserve is watched. */
+  /** Since when a family's fallback endpoints are watched. */
   readonly #reservedSince = new Map<Family, number>();
   /** How many are listed. */
   #listed = 0;
@@ -64,7 +64,7 @@ export class HealthMonitor {
 
   /** Whether a probe of each has ended, and a question to whoever is nobody before it has answered one. */
   get isAllTried(): boolean {
-    return this.#all.every((one) => one.symptoms !== noSymptoms && !isUnasked(one));
+    return this.#all.every((one) => one.history !== emptyHistory && !isUnasked(one));
   }
 
   /** The same by endpoint, for decisions. */
@@ -98,10 +98,18 @@ export class HealthMonitor {
 
   /** Begins to probe those that are new and ends it for those that are gone. Answers the view at once, without waiting for a probe. */
   watch(watched: Watched): HealthView {
-    const { endpoints: listed, localAddresses, reserve = [], own = [] } = watched;
+    const {
+      endpoints: listed,
+      localAddresses,
+      fallbackEndpoints: fallbackEndpoints = [],
+      own = [],
+    } = watched;
     if (this.#isStopped) return this.view;
     const needy = families.filter((family) => this.#needsReserve(watched, family));
-    const endpoints = [...listed, ...[...reserve, ...own].filter(({ family }) => needy.includes(family))];
+    const endpoints = [
+      ...listed,
+      ...[...fallbackEndpoints, ...own].filter(({ family }) => needy.includes(family)),
+    ];
     const now = this.#options.clock.now();
     const toWhose = (endpoint: Endpoint) => ({
       isLocal: localAddresses.has(endpoint.address),
@@ -174,23 +182,23 @@ export class HealthMonitor {
   #startProber(endpoint: Endpoint): void {
     const { apiserver, clock, settings } = this.#options;
     const text = formatEndpoint(endpoint);
-    const onEvidence = (evidence: Evidence, askedAt: number) => {
-      this.#learn(text, evidence, askedAt);
+    const onResult = (result: ProbeResult, askedAt: number) => {
+      this.#learn(text, result, askedAt);
     };
     const budget = this.#budgets.of(text);
-    this.#probers.set(text, new Prober({ endpoint, apiserver, clock, ...settings, budget, onEvidence }));
+    this.#probers.set(text, new Prober({ endpoint, apiserver, clock, ...settings, budget, onResult }));
   }
 
-  #learn(text: string, evidence: Evidence, askedAt: number): void {
-    this.#removals.learn(text, evidence, { askedAt, all: this.#all, now: this.#options.clock.now() });
+  #learn(text: string, result: ProbeResult, askedAt: number): void {
+    this.#removals.learn(text, result, { askedAt, all: this.#all, now: this.#options.clock.now() });
     if (this.#find(text) === undefined) {
-      this.#learnOfDeparted(text, evidence, askedAt);
+      this.#learnOfDeparted(text, result, askedAt);
       return;
     }
     const before = this.#all;
     const learnt = before.map((one) =>
       formatEndpoint(one.endpoint) === text
-        ? { ...one, symptoms: addEvidence(one.symptoms, evidence, askedAt) }
+        ? { ...one, history: addResult(one.history, result, askedAt) }
         : one,
     );
     this.#all = judgeAll(learnt, this.#options.clock.now());
@@ -198,26 +206,26 @@ export class HealthMonitor {
       const old = before[index];
       if (old !== undefined && isNews(old, after)) this.#options.onChange(old, after);
     });
-    this.#options.onEvidence?.();
-    if (evidence.kind === 'failing') this.#askOthers(text, askedAt);
+    this.#options.onResult?.();
+    if (result.kind === 'failing') this.#askOthers(text, askedAt);
   }
 
-  #learnOfDeparted(text: string, evidence: Evidence, askedAt: number): void {
-    const before = this.departed.get(text)?.hanging;
+  #learnOfDeparted(text: string, result: ProbeResult, askedAt: number): void {
+    const before = this.departed.get(text)?.staleConnections;
     const now = this.#options.clock.now();
     this.#departed = this.#departed.map((one) => {
       if (formatEndpoint(one.endpoint) !== text) return one;
-      const symptoms = addEvidence(one.symptoms, evidence, askedAt);
-      return judgeBeside({ ...one, symptoms }, this.#all, now);
+      const history = addResult(one.history, result, askedAt);
+      return judgeBeside({ ...one, history }, this.#all, now);
     });
-    if (this.departed.get(text)?.hanging !== before) this.#options.onDepartedChange?.();
+    if (this.departed.get(text)?.staleConnections !== before) this.#options.onDepartedChange?.();
   }
 
   /** Only another apiserver's good answer makes a bad one count. It is asked for at once, when the bad answers begin and not again (I13). */
   #askOthers(text: string, since: number): void {
     const one = this.#find(text);
     if (one?.state !== 'ready') return;
-    if (!this.#budgets.of(text).takeAlarm(one.symptoms.readyAt, this.#options.clock.now())) return;
+    if (!this.#budgets.of(text).takeAlarm(one.history.readyAt, this.#options.clock.now())) return;
     for (const { endpoint } of this.#all) {
       const other = formatEndpoint(endpoint);
       if (other !== text) this.#probers.get(other)?.askSince(since);

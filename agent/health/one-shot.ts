@@ -24,7 +24,7 @@ export interface OneShotOptions {
 export async function probeOnce(options: OneShotOptions, watched: Watched): Promise<HealthView> {
   const { clock } = options;
   return await new Promise((resolve) => {
-    const monitor = new HealthMonitor({ ...options, onChange: () => undefined, onEvidence: finishWhenKnown });
+    const monitor = new HealthMonitor({ ...options, onChange: () => undefined, onResult: finishWhenKnown });
     let cancel = clock.schedule(watched.endpoints.length === 0 ? 0 : patienceMs, goOn);
     monitor.watch(watched);
     let hasReserve = monitor.hasReserve;
@@ -57,13 +57,13 @@ export async function probeOnce(options: OneShotOptions, watched: Watched): Prom
 
 /** Whether further probes would most likely show the same: it is out of use for what was seen of it, or is well. */
 function isKnown(one: EndpointHealth): boolean {
-  const { state, symptoms } = one;
-  return state === 'dead' || isWell(one) || (state !== 'ready' && symptoms.failure !== null);
+  const { state, history } = one;
+  return state === 'dead' || isWell(one) || (state !== 'ready' && history.failure !== null);
 }
 
 /** It has answered both kinds of probes. */
-function isWell({ symptoms }: EndpointHealth): boolean {
-  return symptoms.connect === 'open' && symptoms.readyAnswers > 0;
+function isWell({ history }: EndpointHealth): boolean {
+  return history.connect === 'open' && history.readyAnswers > 0;
 }
 
 /** Whoever probes once cannot wait for three good answers. */
@@ -72,6 +72,6 @@ function hasProved(one: EndpointHealth): boolean {
 }
 
 function toReady({ endpoint, isOwn }: EndpointHealth): [string, Health] {
-  const health = { state: 'ready', reason: 'a good probe', hanging: 'none' } as const;
+  const health = { state: 'ready', reason: 'a good probe', staleConnections: 'none' } as const;
   return [formatEndpoint(endpoint), isOwn ? { ...health, isOwn } : health];
 }

@@ -5,7 +5,7 @@
 import { type Endpoint } from '../../lib/address/endpoint.ts';
 import { type Cancel, type Clock } from '../../lib/control/clock.ts';
 import { type Apiserver, type ConnectOutcome, type HeldConnection, type ReadyzOutcome } from './apiserver.ts';
-import { type Evidence } from './endpoint-health.ts';
+import { type ProbeResult } from './endpoint-health.ts';
 import { type ProbeBudget } from './probe-budget.ts';
 
 /** How often and how patiently apiservers are asked. */
@@ -24,7 +24,7 @@ export interface ProberOptions extends ProbeSettings {
   /** What may be sent, by this prober and by those before it. */
   readonly budget: ProbeBudget;
   /** Told what each probe has shown, and when it was begun. */
-  readonly onEvidence: (evidence: Evidence, askedAt: number) => void;
+  readonly onResult: (result: ProbeResult, askedAt: number) => void;
 }
 
 const questionIntervalMs = 1000;
@@ -99,8 +99,8 @@ export class Prober {
     if (this.#isStopped) return;
     this.#scheduleConnect();
     const isTurn = this.#takeNote(outcome);
-    const evidence = this.#toConnectEvidence(outcome);
-    if (evidence !== null) this.#options.onEvidence(evidence, askedAt);
+    const result = this.#toConnectResult(outcome);
+    if (result !== null) this.#options.onResult(result, askedAt);
     if (isTurn) this.askSince(clock.now());
   }
 
@@ -145,7 +145,7 @@ export class Prober {
     void this.#connect();
   }
 
-  #toConnectEvidence(outcome: ConnectOutcome): Evidence | null {
+  #toConnectResult(outcome: ConnectOutcome): ProbeResult | null {
     switch (outcome.kind) {
       case 'open':
         return outcome;
@@ -182,7 +182,7 @@ export class Prober {
     if (this.#isStopped) return;
     const isWanted = isAsked && this.#wantedSince > askedAt;
     this.#waitToAsk(isWanted ? clock.now() : this.#questionDueAt + questionIntervalMs);
-    if (outcome !== null) this.#options.onEvidence(toQuestionEvidence(outcome), askedAt);
+    if (outcome !== null) this.#options.onResult(toQuestionResult(outcome), askedAt);
   }
 
   async #send(askedAt: number): Promise<ReadyzOutcome> {
@@ -202,6 +202,6 @@ export class Prober {
   }
 }
 
-function toQuestionEvidence(outcome: ReadyzOutcome): Evidence {
+function toQuestionResult(outcome: ReadyzOutcome): ProbeResult {
   return outcome.kind === 'silent' || outcome.kind === 'closed' ? { kind: 'unanswered' } : outcome;
 }

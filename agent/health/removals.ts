@@ -9,7 +9,7 @@
  */
 import { type Family } from '../../lib/address/address.ts';
 import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
-import { addEvidence, type EndpointHealth, type Evidence, isWell } from './endpoint-health.ts';
+import { addResult, type EndpointHealth, type ProbeResult, isWell } from './endpoint-health.ts';
 import { judgeBeside } from './judge.ts';
 
 /** Good answers on end, one a second: an apiserver that was told to stop has ended by then, or says that it does. */
@@ -67,7 +67,7 @@ export class Removals {
   /** Adds what a probe has shown of an apiserver; `all` are those who are watched, and how. */
   learn(
     text: string,
-    evidence: Evidence,
+    result: ProbeResult,
     {
       askedAt,
       all,
@@ -76,13 +76,13 @@ export class Removals {
   ): void {
     if (!this.asked.some((endpoint) => formatEndpoint(endpoint) === text)) return;
     this.#leavers = this.#leavers.flatMap((leaver) => {
-      const { endpoint, symptoms } = leaver.health;
+      const { endpoint, history } = leaver.health;
       if (formatEndpoint(endpoint) !== text) return [leaver];
       const listed = this.#findListed(endpoint.family, all);
-      const next = { ...leaver.health, symptoms: addEvidence(symptoms, evidence, askedAt) };
+      const next = { ...leaver.health, history: addResult(history, result, askedAt) };
       const health = judgeBeside(next, listed, now);
       if (!isInGoodHealth(health)) return [];
-      if (evidence.kind !== 'ready') return [{ ...leaver, health }];
+      if (result.kind !== 'ready') return [{ ...leaver, health }];
       const good = listed.length > 0 && listed.every((one) => isWell(one)) ? leaver.good + 1 : 0;
       return [{ health, good, answers: leaver.answers + 1 }];
     });
@@ -96,7 +96,7 @@ export class Removals {
 
 /** Nothing speaks against it, and a question was answered well. */
 function isInGoodHealth(one: EndpointHealth): boolean {
-  const { failure, unanswered, readyAt } = one.symptoms;
+  const { failure, unanswered, readyAt } = one.history;
   return (
     one.state === 'ready' && isWell(one) && failure === null && unanswered === 0 && readyAt !== -Infinity
   );

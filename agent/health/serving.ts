@@ -34,13 +34,13 @@ export function askServing(
         path: '/readyz',
         agent: false,
         rejectUnauthorized: false,
-        signal: AbortSignal.timeout(limitMs),
       },
       ({ socket, headers }) => {
         const middle = (asked + clock.date().getTime()) / 2;
         const told = Date.parse(headers.date ?? '');
         if (!(socket instanceof TLSSocket)) throw new TypeError('HTTPS came without TLS');
         const { subjectaltname, valid_to } = socket.getPeerCertificate();
+        cancel();
         request.destroy();
         resolve({
           alternativeNames: subjectaltname ?? '',
@@ -50,7 +50,9 @@ export function askServing(
       },
     );
     request.on('error', () => {
+      cancel();
       resolve(null);
     });
+    const cancel = clock.schedule(limitMs, () => request.destroy(new Error('no answer in time')));
   });
 }

@@ -1,28 +1,34 @@
-import { type EndpointHealth, noSymptoms } from './endpoint-health.ts';
-import { isUnheard } from './judge.ts';
+import { type EndpointHealth, emptyHistory } from './endpoint-health.ts';
+import { isSilent } from './judge.ts';
 import { type Health } from './usable.ts';
 
 /** What decisions and people need to know of one apiserver's health. Pure. */
 export function summarize(one: EndpointHealth): Health {
-  const { state, reason, symptoms, isLost, suspicion } = one;
-  const isSilent = state === 'dead' && symptoms.unheard > 0;
-  const hanging = isLost ? 'all' : isSilent ? 'half-open' : 'none';
-  const doubt = suspicion === null ? {} : { doubt: suspicion.reason };
+  const { state, reason, history, unconfirmedFailure } = one;
   return {
-    ...{ state, reason, hanging },
-    ...doubt,
-    ...(isUnheard(one) ? { isUnheard: true } : {}),
+    ...{ state, reason, staleConnections: findStaleConnections(one) },
+    ...(unconfirmedFailure === null ? {} : { unconfirmedFailure: unconfirmedFailure.reason }),
+    ...(isSilent(one) ? { isSilent: true } : {}),
     ...(one.isOwn ? { isOwn: true } : {}),
-    ...(symptoms === noSymptoms ? { isUntried: true } : {}),
+    ...(history === emptyHistory ? { isUntried: true } : {}),
   };
 }
 
-/** Whether anybody has to be told of a change: of a state, of what is lost or suspected. Pure. */
+function findStaleConnections({
+  state,
+  history,
+  hasStaleConnections,
+}: EndpointHealth): Health['staleConnections'] {
+  if (hasStaleConnections) return 'all';
+  return state === 'dead' && history.consecutiveTimeouts > 0 ? 'half-open' : 'none';
+}
+
+/** Whether anybody has to be told of a change: of a state, of what is stale, or of a failure that nobody confirms. Pure. */
 export function isNews(before: EndpointHealth, after: EndpointHealth): boolean {
   return (
     before.state !== after.state ||
-    before.isLost !== after.isLost ||
-    isUnheard(before) !== isUnheard(after) ||
-    (before.suspicion === null) !== (after.suspicion === null)
+    before.hasStaleConnections !== after.hasStaleConnections ||
+    isSilent(before) !== isSilent(after) ||
+    (before.unconfirmedFailure === null) !== (after.unconfirmedFailure === null)
   );
 }

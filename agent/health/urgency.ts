@@ -9,6 +9,6 @@ export type Urgency =
 
 /** Whether a change cannot wait for a look: connections go, or hang, where nobody answers. A look decides who is watched beside it. */
 export function rateUrgency(before: EndpointHealth, after: EndpointHealth): Urgency {
-  const isFall = before.state === 'ready' && after.state !== 'ready';
-  return isFall || (after.isLost && !before.isLost) ? 'urgent' : 'calm';
+  const isEjection = before.state === 'ready' && after.state !== 'ready';
+  return isEjection || (after.hasStaleConnections && !before.hasStaleConnections) ? 'urgent' : 'calm';
 }

@@ -1,5 +1,5 @@
 import { type Endpoint, formatEndpoint, parseEndpoint, sortEndpoints } from '../../lib/address/endpoint.ts';
-import { type Finding } from '../../lib/text/sourced.ts';
+import { type Sourced } from '../../lib/text/sourced.ts';
 import { type HealthState } from './endpoint-health.ts';
 
 /** What the probes say of one apiserver, as far as decisions and people need it. */
@@ -8,14 +8,14 @@ export interface Health {
   /** One phrase for people. */
   readonly reason: string;
   /** Which connections to it hang, as their packets vanish: those that it has not answered yet, or all. A host that refuses resets them itself. */
-  readonly hanging: 'none' | 'half-open' | 'all';
+  readonly staleConnections: 'none' | 'half-open' | 'all';
   /** What looks bad although its state stays, as nothing else does better: one phrase for people. Left out where all is well. */
-  readonly doubt?: string | undefined;
+  readonly unconfirmedFailure?: string | undefined;
   /**
    * Whether nothing has been heard from its host for a second, and it is kept in use because nothing is heard from any
    * other host either: this side's fault. False when left out.
    */
-  readonly isUnheard?: boolean | undefined;
+  readonly isSilent?: boolean | undefined;
   /** Whether nobody names it: it is this host's own apiserver, see `Watched`. False when left out. */
   readonly isOwn?: boolean | undefined;
   /** Whether no probe of it has ended yet. False when left out. */
@@ -29,7 +29,7 @@ export type HealthView = ReadonlyMap<string, Health>;
 export const unprobed: HealthView = new Map();
 
 /** The apiservers that may get new connections. */
-export interface Usable extends Finding<readonly Endpoint[]> {
+export interface Usable extends Sourced<readonly Endpoint[]> {
   /** Whether all of them are down by our probes, and kept because that says more about the probes (fail open). */
   readonly isFailOpen: boolean;
   /** Whether these serve in place of all who are listed. False when left out. */
@@ -41,17 +41,22 @@ const preference: readonly HealthState[] = ['ready', 'warming', 'draining'];
 
 /**
  * Chooses whom new connections go to. When all who are listed are dead, somebody else who was found alive serves, and when
- * the best of them is draining, somebody else who is ready: their reserve, see `Watched`. This host's own apiserver, which
+ * the best of them is draining, somebody else who is ready: one of their fallback endpoints, see `Watched`. This host's own apiserver, which
  * nobody names, comes last, and serves also when none of those who are listed is heard. Never empty unless nobody is known. Pure.
  */
-export function chooseUsable({ value, seenIn }: Finding<readonly Endpoint[]>, health: HealthView): Usable {
+export function chooseUsable({ value, seenIn }: Sourced<readonly Endpoint[]>, health: HealthView): Usable {
   const chosen = chooseBest(value, health);
-  const reserve = chooseReserve(value, chosen, health);
-  const [first] = reserve;
+  const fallbackEndpoints = chooseFallback(value, chosen, health);
+  const [first] = fallbackEndpoints;
   if (first !== undefined) {
     const whose = isOwn(first, health) ? "this node's own, which nobody names" : 'named before';
     const others = describeOthers(value, health) ?? seenIn;
-    return { value: reserve, seenIn: `${whose}, as ${others}`, isFailOpen: false, isSubstitute: true };
+    return {
+      value: fallbackEndpoints,
+      seenIn: `${whose}, as ${others}`,
+      isFailOpen: false,
+      isSubstitute: true,
+    };
   }
   if (chosen.length === 0) return { value, seenIn, isFailOpen: value.length > 0 };
   const others = value.filter((endpoint) => !chosen.includes(endpoint));
@@ -66,20 +71,20 @@ export function listDown(health: HealthView): ReadonlySet<string> {
 }
 
 /** Who else does better than those who are listed were chosen; nobody where these do well, or nobody is listed. */
-function chooseReserve(
+function chooseFallback(
   listed: readonly Endpoint[],
   chosen: readonly Endpoint[],
   health: HealthView,
 ): Endpoint[] {
-  const others = findReserve(listed, health);
-  const reserve = putOwnLast(chooseBest(others, health), health);
+  const others = findFallback(listed, health);
+  const fallbackEndpoints = putOwnLast(chooseBest(others, health), health);
   const [best] = chosen;
-  const [first] = reserve;
-  if (first === undefined || best === undefined) return reserve;
-  if (chosen.every((endpoint) => health.get(formatEndpoint(endpoint))?.isUnheard === true)) {
+  const [first] = fallbackEndpoints;
+  if (first === undefined || best === undefined) return fallbackEndpoints;
+  if (chosen.every((endpoint) => health.get(formatEndpoint(endpoint))?.isSilent === true)) {
     return others.filter((endpoint) => isOwn(endpoint, health) && isServing(endpoint, health));
   }
-  return stateOf(best, health) === 'draining' && stateOf(first, health) === 'ready' ? reserve : [];
+  return stateOf(best, health) === 'draining' && stateOf(first, health) === 'ready' ? fallbackEndpoints : [];
 }
 
 /** Who is named by somebody goes before who is not. */
@@ -107,7 +112,7 @@ function stateOf(endpoint: Endpoint, health: HealthView): HealthState {
 }
 
 /** Whoever else of the family was probed. */
-function findReserve(listed: readonly Endpoint[], health: HealthView): Endpoint[] {
+function findFallback(listed: readonly Endpoint[], health: HealthView): Endpoint[] {
   const texts = new Set(listed.map(formatEndpoint));
   const probed = [...health.keys()].filter((text) => !texts.has(text)).map((text) => parseEndpoint(text));
   return sortEndpoints(probed.filter((endpoint) => endpoint !== null)).filter(
@@ -121,8 +126,8 @@ function describeOthers(others: readonly Endpoint[], health: HealthView): string
   return others
     .map((endpoint) => {
       const text = formatEndpoint(endpoint);
-      const { state = 'unknown', isUnheard = false } = health.get(text) ?? {};
-      return `${text} is ${isUnheard ? 'not heard' : state}`;
+      const { state = 'unknown', isSilent = false } = health.get(text) ?? {};
+      return `${text} is ${isSilent ? 'not heard' : state}`;
     })
     .join(', ');
 }

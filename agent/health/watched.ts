@@ -7,9 +7,9 @@ export interface Watched {
   /** Those of `endpoints` whom the API or kube-proxy lists. Nobody when left out. */
   readonly live?: readonly Endpoint[];
   /** Who is watched too while none of a family does well: all are dead, draining, or kept in use for want of a better one. */
-  readonly reserve?: readonly Endpoint[];
+  readonly fallbackEndpoints?: readonly Endpoint[];
   /**
-   * Where this host's own apiserver would be, which nobody names. It is watched as the reserve is, and is nobody until
+   * Where this host's own apiserver would be, which nobody names. It is watched as the fallback endpoints are, and is nobody until
    * it has answered a question well: anything may listen there.
    */
   readonly own?: readonly Endpoint[];

@@ -3,7 +3,7 @@ import { parseAddress } from '../../lib/address/address.ts';
 import { type Endpoint, formatEndpoint, parseEndpoint } from '../../lib/address/endpoint.ts';
 import { type ApiView } from '../api/cluster-api.ts';
 import { maxAffinitySeconds } from '../api/view.ts';
-import { type Memory } from '../observe/memory.ts';
+import { type ReconcileState } from '../observe/reconcile-state.ts';
 import { askAgent, line } from './presence.ts';
 
 /** What becomes a rule is what its type says: whoever holds the agent's name can answer anything. */
@@ -36,7 +36,7 @@ const answer = z.object({
 });
 
 /** What the API has said to an agent, and what that holds it against while the API is lost. */
-export interface ApiWord extends Pick<Memory, 'proxyBesideApi'> {
+export interface ApiSnapshot extends Pick<ReconcileState, 'proxyBesideApi'> {
   readonly view: ApiView | null;
 }
 
@@ -47,12 +47,12 @@ export const apiPath = '/api';
  * What the Kubernetes API has said to the running agent, which may be nothing, so that what is shown is what is done,
  * also while the API is lost. Null when none runs or none answers.
  */
-export async function askAgentApi(): Promise<ApiWord | null> {
+export async function askAgentApi(): Promise<ApiSnapshot | null> {
   return readAgentApiAnswer(await askAgent(apiPath));
 }
 
 /** Reads such an answer; null for anything else. Pure and total. */
-export function readAgentApiAnswer(json: unknown): ApiWord | null {
+export function readAgentApiAnswer(json: unknown): ApiSnapshot | null {
   const parsed = answer.safeParse(json);
   return parsed.success ? parsed.data : null;
 }

@@ -1,27 +1,26 @@
 import * as z from 'zod/mini';
 import { healthStates } from '../health/endpoint-health.ts';
-import { type HealthView } from '../health/usable.ts';
+import { type Health, type HealthView } from '../health/usable.ts';
 import { askAgent, line } from './presence.ts';
 
-const answer = z.record(
-  z.string(),
-  z.object({
-    state: z.enum(healthStates),
-    reason: line,
-    hanging: z.enum(['none', 'half-open', 'all']),
-    doubt: z.optional(line),
-    isUnheard: z.optional(z.boolean()),
-    isOwn: z.optional(z.boolean()),
-    isUntried: z.optional(z.boolean()),
-  }),
-);
+const apiserver = z.object({
+  state: z.enum(healthStates),
+  reason: line,
+  hanging: z.enum(['none', 'half-open', 'all']),
+  doubt: z.optional(line),
+  isUnheard: z.optional(z.boolean()),
+  isOwn: z.optional(z.boolean()),
+  isUntried: z.optional(z.boolean()),
+});
+
+const answer = z.record(z.string(), apiserver);
 
 /** Where the agent of this network namespace says how it finds the apiservers. */
 export const healthPath = '/health';
 
 /** What the agent answers there: an object from each apiserver's `ADDR:PORT` to its health. */
 export function toHealthAnswer(health: HealthView): object {
-  return Object.fromEntries(health);
+  return Object.fromEntries([...health].map(([text, one]) => [text, toAnswer(one)]));
 }
 
 /** How the running agent finds the apiservers, so that what is shown is what is done; null when none runs or none answers. */
@@ -32,5 +31,20 @@ export async function askAgentHealth(): Promise<HealthView | null> {
 /** Reads such an answer; null for anything else. Pure and total. */
 export function readAgentHealthAnswer(json: unknown): HealthView | null {
   const parsed = answer.safeParse(json);
-  return parsed.success ? new Map(Object.entries(parsed.data)) : null;
+  if (!parsed.success) return null;
+  return new Map(Object.entries(parsed.data).map(([text, one]) => [text, toHealth(one)]));
+}
+
+/** The keys are those that agents of every version tell. */
+function toAnswer({
+  staleConnections: hanging,
+  unconfirmedFailure: doubt,
+  isSilent: isUnheard,
+  ...same
+}: Health): z.infer<typeof apiserver> {
+  return { ...same, hanging, doubt, isUnheard };
+}
+
+function toHealth({ hanging, doubt, isUnheard, ...same }: z.infer<typeof apiserver>): Health {
+  return { ...same, staleConnections: hanging, unconfirmedFailure: doubt, isSilent: isUnheard };
 }

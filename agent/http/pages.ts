@@ -16,7 +16,7 @@ export interface PageSources {
   /** For how long the loop has been at one look, or late for the next. */
   readonly behindMs: () => number;
   /** Why the agent is not ready, or null. */
-  readonly obstacle: () => string | null;
+  readonly notReadyReason: () => string | null;
   /** The metrics, as Prometheus reads them. */
   readonly metrics: { readonly contentType: string; print(): Promise<string> };
   /** `status --json`; null before the first look. */
@@ -30,7 +30,12 @@ export interface PageSources {
 const hangingMs = 120_000;
 
 /** By path: the agent's pages, as kubelet and Prometheus ask for them. */
-export function createPages({ behindMs, obstacle, metrics, status }: PageSources): ReadonlyMap<string, Page> {
+export function createPages({
+  behindMs,
+  notReadyReason,
+  metrics,
+  status,
+}: PageSources): ReadonlyMap<string, Page> {
   return new Map<string, Page>([
     ['/metrics', async () => ({ status: 200, type: metrics.contentType, text: await metrics.print() })],
     [
@@ -47,7 +52,7 @@ export function createPages({ behindMs, obstacle, metrics, status }: PageSources
     [
       '/readyz',
       () => {
-        const reason = obstacle();
+        const reason = notReadyReason();
         return reason === null ? toText(200, 'ok') : toText(503, `not ready: ${reason}`);
       },
     ],

@@ -3,7 +3,7 @@ import { type Assessment } from '../decide/assess.ts';
 import { canServe } from '../decide/can-serve.ts';
 
 /** Who is told of what could not be found out. */
-export interface ListeningReport {
+export interface ListeningListener {
   /** After an attempt to read what listens here: whether it succeeded. */
   listeningRead(isRead: boolean): void;
 }
@@ -12,7 +12,7 @@ export interface ListeningReport {
 export interface ServingPorts {
   /** What listens on this host; null where that cannot be read. */
   readonly readListening: () => Promise<readonly ListeningAddress[] | null>;
-  readonly report: ListeningReport;
+  readonly report: ListeningListener;
 }
 
 /**

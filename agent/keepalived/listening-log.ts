@@ -1,8 +1,8 @@
 import { type Logger } from '../../lib/telemetry/logger.ts';
-import { type ListeningReport } from './judge-serving.ts';
+import { type ListeningListener } from './judge-serving.ts';
 
 /** Says in the log that it cannot be known what listens here, once while that lasts. */
-export class ListeningLog implements ListeningReport {
+export class ListeningLog implements ListeningListener {
   readonly #logger: Logger;
   #isRead = true;
 

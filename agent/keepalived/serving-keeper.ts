@@ -3,7 +3,7 @@ import { type Clock } from '../../lib/control/clock.ts';
 import { type TrackFile } from './serving-file.ts';
 
 /** Who is told of what became of it. */
-export interface ServingReport {
+export interface ServingListener {
   /** keepalived was told something else than before; the first word that a node can serve is not news. */
   changed(isServing: boolean): void;
   /** It could not be told, for the first time in a row. */
@@ -20,7 +20,7 @@ const valueOf = (isServing: boolean) => (isServing ? 0 : 1);
 export class ServingKeeper {
   readonly #file: TrackFile;
   readonly #clock: Clock;
-  readonly #report: ServingReport;
+  readonly #report: ServingListener;
   #wanted = true;
   /** Null until something was written: what an earlier agent left there says nothing. */
   #written: boolean | null = null;
@@ -28,7 +28,7 @@ export class ServingKeeper {
   #nextTry = -Infinity;
   #writing: Promise<void> | null = null;
 
-  constructor(file: TrackFile, clock: Clock, report: ServingReport) {
+  constructor(file: TrackFile, clock: Clock, report: ServingListener) {
     this.#file = file;
     this.#clock = clock;
     this.#report = report;

@@ -1,4 +1,4 @@
-import { type Finding } from '../../lib/text/sourced.ts';
+import { type Sourced } from '../../lib/text/sourced.ts';
 import { type Backend, backends } from '../../lib/kernel/port.ts';
 import { isOwnChain, isOwnRule } from '../../lib/netfilter/iptables/identity.ts';
 import { type Ruleset } from '../../lib/netfilter/iptables/ruleset.ts';
@@ -32,7 +32,7 @@ export function chooseBackend(
   rulesets: readonly Ruleset[],
   configured: Backend | 'auto',
   evidence: BackendEvidence,
-): Finding<Backend> {
+): Sourced<Backend> {
   const { liveEdge, before, unread } = evidence;
   if (configured !== 'auto') return { value: configured, seenIn: '--iptables' };
   if (before !== null && unread.length > 0) {
@@ -52,7 +52,7 @@ export function chooseBackend(
 function chooseWithoutHint(
   rulesets: readonly Ruleset[],
   { candidates, unread }: BackendEvidence,
-): Finding<Backend> {
+): Sourced<Backend> {
   if (!candidates.includes('nft') && candidates.includes('legacy')) {
     return { value: 'legacy', seenIn: 'this host has no other' };
   }

@@ -9,7 +9,7 @@ import {
   type RuleBackend,
   type UnreadRules,
 } from '../../lib/kernel/port.ts';
-import { type Finding } from '../../lib/text/sourced.ts';
+import { type Sourced } from '../../lib/text/sourced.ts';
 import { type IptablesProxyView, readIptablesProxy } from '../../lib/kube-proxy/iptables.ts';
 import { findServiceServer, parseIpvs, type ServiceServer } from '../../lib/kube-proxy/ipvs.ts';
 import { decideProxyMode, isProxyMode, type ProxyMode } from './proxy-mode.ts';
@@ -40,8 +40,8 @@ export interface Observation {
   /** The interfaces whose default route would go with forwarding alone, see KernelReading. */
   readonly advertised: readonly string[];
   /** What rules are written to, and why. */
-  readonly backend: Finding<RuleBackend>;
-  readonly proxyMode: Finding<ProxyMode>;
+  readonly backend: Sourced<RuleBackend>;
+  readonly proxyMode: Sourced<ProxyMode>;
   readonly views: Readonly<Record<Family, FamilyView>>;
   /** What could not be read or understood, and is not needed. */
   readonly unread: readonly UnreadRules[];
@@ -98,7 +98,7 @@ export function interpret(
 export function findProxyBackends(
   { iptables, ipvs, nftables }: FamilyView,
   mode: ProxyMode,
-): Finding<readonly Endpoint[]> | null {
+): Sourced<readonly Endpoint[]> | null {
   switch (mode) {
     case 'iptables':
       return findLiveBackends(iptables.map(({ view }) => view));

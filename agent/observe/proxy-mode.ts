@@ -1,4 +1,4 @@
-import { type Finding } from '../../lib/text/sourced.ts';
+import { type Sourced } from '../../lib/text/sourced.ts';
 import { type IptablesProxyView } from '../../lib/kube-proxy/iptables.ts';
 
 /** How kube-proxy programs Services on this host; `none` where there is no kube-proxy (Cilium and others). */
@@ -21,16 +21,16 @@ export interface ProxyModeEvidence {
  * mode that was left leaves rules behind, so what packets meet first counts: DNAT in PREROUTING comes before IPVS.
  * Pure and total.
  */
-export function decideProxyMode(evidence: ProxyModeEvidence): Finding<ProxyMode> {
-  const { configured, asked } = evidence;
+export function decideProxyMode(result: ProxyModeEvidence): Sourced<ProxyMode> {
+  const { configured, asked } = result;
   if (configured !== 'auto') return { value: configured, seenIn: '--proxy-mode' };
   if (isProxyMode(asked)) {
     return { value: asked, seenIn: 'asked at 127.0.0.1:10249' };
   }
   return (
-    findLive(evidence) ??
-    findSetUp(evidence.iptables) ??
-    findEmptied(evidence.iptables) ?? { value: 'none', seenIn: 'no trace of kube-proxy' }
+    findLive(result) ??
+    findSetUp(result.iptables) ??
+    findEmptied(result.iptables) ?? { value: 'none', seenIn: 'no trace of kube-proxy' }
   );
 }
 
@@ -40,7 +40,7 @@ export function isProxyMode(answer: string | null): answer is Exclude<ProxyMode,
 }
 
 /** A mode whose rules for the Service are there. */
-function findLive({ iptables, hasIpvsServer, hasNftEdge }: ProxyModeEvidence): Finding<ProxyMode> | null {
+function findLive({ iptables, hasIpvsServer, hasNftEdge }: ProxyModeEvidence): Sourced<ProxyMode> | null {
   const hooked = iptables.find(({ isHooked, liveEdge }) => isHooked && liveEdge !== null);
   if (hooked !== undefined) return toFinding(hooked);
   if (hasNftEdge) return { value: 'nftables', seenIn: 'nft table ip kube-proxy' };
@@ -53,7 +53,7 @@ function findLive({ iptables, hasIpvsServer, hasNftEdge }: ProxyModeEvidence): F
 }
 
 /** A mode whose chains packets pass, without rules for the Service: before the first update, or without endpoints. */
-function findSetUp(iptables: readonly IptablesProxyView[]): Finding<ProxyMode> | null {
+function findSetUp(iptables: readonly IptablesProxyView[]): Sourced<ProxyMode> | null {
   const hooked = iptables.find(({ isHooked }) => isHooked);
   if (hooked === undefined) return null;
   return {
@@ -63,11 +63,11 @@ function findSetUp(iptables: readonly IptablesProxyView[]): Finding<ProxyMode> |
 }
 
 /** Chains without rules: somebody flushed the tables, and kube-proxy may take an hour to notice. */
-function findEmptied(iptables: ProxyModeEvidence['iptables']): Finding<ProxyMode> | null {
+function findEmptied(iptables: ProxyModeEvidence['iptables']): Sourced<ProxyMode> | null {
   if (!iptables.some(({ hasKubeProxyChains }) => hasKubeProxyChains)) return null;
   return { value: 'iptables', seenIn: "kube-proxy's chains are there, its rules are not" };
 }
 
-function toFinding({ liveEdge }: IptablesProxyView): Finding<ProxyMode> {
+function toFinding({ liveEdge }: IptablesProxyView): Sourced<ProxyMode> {
   return { value: 'iptables', seenIn: liveEdge?.seenIn ?? 'nat KUBE-SERVICES' };
 }

@@ -1,4 +1,4 @@
-import { type Finding } from '../../lib/text/sourced.ts';
+import { type Sourced } from '../../lib/text/sourced.ts';
 import { type Backend, type RuleBackend } from '../../lib/kernel/port.ts';
 
 /** What the choice rests on. */
@@ -6,7 +6,7 @@ export interface RuleBackendEvidence {
   /** `--iptables`. */
   readonly configured: Backend | 'auto' | 'none';
   /** The backend of iptables that this host uses. */
-  readonly iptables: Finding<Backend>;
+  readonly iptables: Sourced<Backend>;
   /** Whether an iptables is installed for every family that is written to. */
   readonly hasIptables: boolean;
   /** The same for nft. */
@@ -24,7 +24,7 @@ export function chooseRuleBackend({
   hasIptables,
   hasNft,
   isNftProxy,
-}: RuleBackendEvidence): Finding<RuleBackend> {
+}: RuleBackendEvidence): Sourced<RuleBackend> {
   if (configured === 'none') return { value: 'nftables', seenIn: '--iptables none' };
   if (configured !== 'auto') return iptables;
   if (!hasIptables) return { value: 'nftables', seenIn: 'no iptables is installed' };

@@ -3,12 +3,12 @@ import { type Clock } from '../../lib/control/clock.ts';
 import { type Kernel } from '../../lib/kernel/port.ts';
 import { type Config } from '../../config/config.ts';
 import { type FollowedApi } from '../api/cluster-api.ts';
-import { EndpointKeeper, type KeeperReport } from '../endpoints/endpoint-keeper.ts';
+import { EndpointPersister, type PersisterListener } from '../endpoints/endpoint-persister.ts';
 import { type EndpointStore } from '../endpoints/endpoint-store.ts';
 import { type EventRecorder } from '../../lib/telemetry/recorder.ts';
 import { type Apiserver } from '../health/apiserver.ts';
 import { Departures } from '../health/departures.ts';
-import { HealthReport } from '../report/health-report.ts';
+import { HealthLog } from '../report/health-log.ts';
 import { HealthMonitor } from '../health/monitor.ts';
 import { rateUrgency } from '../health/urgency.ts';
 import { type ProbeSettings } from '../health/prober.ts';
@@ -16,21 +16,21 @@ import { type HealthView, listDown } from '../health/usable.ts';
 import { type ServingPorts } from '../keepalived/judge-serving.ts';
 import { ListeningLog } from '../keepalived/listening-log.ts';
 import { type TrackFile } from '../keepalived/serving-file.ts';
-import { sayNotice } from '../report/notice-report.ts';
+import { sayNotice } from '../report/notice-log.ts';
 import { NoticeReader, type NoticeSource } from '../keepalived/notices.ts';
 import { ServingKeeper } from '../keepalived/serving-keeper.ts';
 import { type AgentActivity } from '../http/agent-activity.ts';
-import { type ApiWord } from '../http/agent-api.ts';
+import { type ApiSnapshot } from '../http/agent-api.ts';
 import { type Logger } from '../../lib/telemetry/logger.ts';
 import { LastLook } from '../report/last-look.ts';
 import { Loop } from './loop.ts';
 import { tellAll } from '../report/loop-observer.ts';
-import { type Memory } from '../observe/memory.ts';
+import { type ReconcileState } from '../observe/reconcile-state.ts';
 import { type Meter } from '../../lib/telemetry/meter.ts';
 import { type AgentState } from '../report/samples.ts';
-import { Tally } from '../report/loop-metrics.ts';
-import { Report } from '../report/loop-log.ts';
-import { UnreadReport } from '../report/unread-log.ts';
+import { LoopMetrics } from '../report/loop-metrics.ts';
+import { LoopLog } from '../report/loop-log.ts';
+import { UnreadLog } from '../report/unread-log.ts';
 
 /** All that an agent needs of the world. */
 export interface AgentPorts {
@@ -59,48 +59,48 @@ export class Agent {
   readonly #loop: Loop;
   readonly #monitor: HealthMonitor;
   readonly #departures: Departures;
-  readonly #keeper: EndpointKeeper;
+  readonly #keeper: EndpointPersister;
   readonly #serving: ServingKeeper;
   readonly #notices: NoticeReader;
   readonly #clock: Clock;
   readonly #api: FollowedApi;
-  readonly #report: Report;
+  readonly #report: LoopLog;
   readonly #lastLook = new LastLook();
 
   /** `memory` is what it begins with; its apiservers are those of the store. */
-  constructor(ports: AgentPorts, config: Config, memory: Memory) {
+  constructor(ports: AgentPorts, config: Config, memory: ReconcileState) {
     const { kernel, apiserver, clock, logger, askProxyMode, store, events } = ports;
     this.#clock = clock;
-    const healthReport = new HealthReport(logger, events);
-    const tally = new Tally(ports.meter, config.vips);
+    const healthReport = new HealthLog(logger, events);
+    const metrics = new LoopMetrics(ports.meter, config.vips);
     this.#monitor = new HealthMonitor({
       apiserver,
       clock,
       settings: toProbeSettings(config),
       onChange: (before, after) => {
-        this.#loop.hear(rateUrgency(before, after));
-        this.#api.heed(listDown(this.#monitor.view));
+        this.#loop.onHealthChange(rateUrgency(before, after));
+        this.#api.setUnhealthy(listDown(this.#monitor.view));
         healthReport.say(before, after);
-        tally.healthChanged(before, after);
+        metrics.healthChanged(before, after);
       },
       onLeave: (last) => {
         healthReport.forget(last);
       },
       onDepartedChange: () => {
-        this.#loop.hear('calm');
+        this.#loop.onHealthChange('calm');
       },
     });
     this.#departures = new Departures(this.#monitor, { kernel, clock, report: healthReport }, config.vips);
-    this.#keeper = new EndpointKeeper(store, clock, {
+    this.#keeper = new EndpointPersister(store, clock, {
       saved: memory,
-      report: createKeeperReport(logger, tally),
+      report: createPersisterListener(logger, metrics),
     });
-    this.#report = new Report(logger, clock, events);
+    this.#report = new LoopLog(logger, clock, events);
     const report = tellAll([
       this.#report,
-      new UnreadReport(logger),
+      new UnreadLog(logger),
       new ListeningLog(logger),
-      tally,
+      metrics,
       this.#lastLook,
     ]);
     this.#serving = new ServingKeeper(ports.trackFile, clock, report);
@@ -108,7 +108,7 @@ export class Agent {
       sayNotice(logger, notice, before);
     });
     this.#api = ports.followApi(() => {
-      this.#loop.heed();
+      this.#loop.onApiChange();
     });
     const sources = { health: this.#departures, api: this.#api };
     const asked = { kernel, askProxyMode, readListening: ports.readListening };
@@ -158,12 +158,12 @@ export class Agent {
   }
 
   /** Why the rules were never yet as they should be, or null, see LastLook. */
-  get obstacle(): string | null {
-    return this.#lastLook.obstacle;
+  get notReadyReason(): string | null {
+    return this.#lastLook.notReadyReason;
   }
 
   /** What the Kubernetes API has said, and what kube-proxy had then. */
-  get apiWord(): ApiWord {
+  get apiWord(): ApiSnapshot {
     return {
       view: this.#api.view,
       proxyBesideApi: this.#lastLook.assessment?.memory.proxyBesideApi ?? {},
@@ -197,11 +197,11 @@ export function toProbeSettings({ probeIntervalMs, probeTimeoutMs }: Config): Pr
   return { intervalMs: probeIntervalMs, timeoutMs: probeTimeoutMs };
 }
 
-function createKeeperReport(logger: Logger, tally: Tally): KeeperReport {
+function createPersisterListener(logger: Logger, metrics: LoopMetrics): PersisterListener {
   return {
     notSaved: (problem) => {
       logger.warn(problem.message, { code: problem.code });
-      tally.failure(problem);
+      metrics.failure(problem);
     },
     savedAgain: (location) => {
       logger.info(`${location} is written again`);

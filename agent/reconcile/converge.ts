@@ -3,7 +3,7 @@ import { type Kernel } from '../../lib/kernel/port.ts';
 import { applyPlan } from './look.ts';
 import { describeDrift, type Plan } from '../decide/plan.ts';
 
-/** A stranger's write between our look and ours makes a transaction fail; that often in a row it is no accident. */
+/** A foreign write between our look and ours makes a transaction fail; that often in a row it is no accident. */
 const maxTries = 5;
 
 /**

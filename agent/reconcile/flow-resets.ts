@@ -14,13 +14,13 @@ import { type Kernel } from '../../lib/kernel/port.ts';
 import { type Decision } from '../decide/decide.ts';
 import { type Health, type HealthView } from '../health/usable.ts';
 import { backOff } from '../../lib/control/backoff.ts';
-import { type FlowReport } from '../report/loop-observer.ts';
+import { type FlowListener } from '../report/loop-observer.ts';
 
 /** What resetting needs of the world. */
 export interface FlowPorts {
   readonly kernel: Pick<Kernel, 'resetFlows'>;
   readonly clock: Clock;
-  readonly report: FlowReport;
+  readonly report: FlowListener;
   readonly health: {
     readonly view: HealthView;
     /** Those who are listed no more; none when left out. */
@@ -48,11 +48,11 @@ export class FlowResets {
   /** To be called when the kernel holds these decisions: a first packet that comes again is balanced anew. Returns at once. */
   hold(decisions: readonly Decision[]): void {
     this.#decisions = decisions;
-    this.heed();
+    this.onHealthChange();
   }
 
   /** To be called when somebody's health has changed. Returns at once. */
-  heed(): void {
+  onHealthChange(): void {
     const { view, departed = [] } = this.#ports.health;
     const all: HealthView = new Map([...departed, ...view]);
     const hangs = this.#decisions.flatMap((decision) => findHangs(decision, all));
@@ -92,12 +92,12 @@ export class FlowResets {
     });
   }
 
-  async #reset({ vip, backend, hanging, progress }: Episode): Promise<void> {
+  async #reset({ vip, backend, staleConnections, progress }: Episode): Promise<void> {
     const { kernel, clock, report } = this.#ports;
-    const isHalfOpen = hanging === 'half-open';
+    const isHalfOpen = staleConnections === 'half-open';
     try {
       const count = await kernel.resetFlows({ vip, backend, isHalfOpen });
-      progress.done = hanging;
+      progress.done = staleConnections;
       progress.failures = 0;
       if (count > 0 && !isHalfOpen) report.flowsReset(vip, backend, count);
     } catch (error) {
@@ -112,25 +112,25 @@ export class FlowResets {
 interface Hang {
   readonly vip: Endpoint;
   readonly backend: Endpoint;
-  readonly hanging: Health['hanging'];
+  readonly staleConnections: Health['staleConnections'];
 }
 
 /** The same, and what was done about it: forgotten with the death, also when a reset is still under way then. */
 interface Episode extends Hang {
-  readonly progress: { done: Health['hanging']; failures: number; nextTry: number };
+  readonly progress: { done: Health['staleConnections']; failures: number; nextTry: number };
 }
 
 /** What hangs on apiservers that this VIP's new connections no longer go to. */
 function findHangs({ vip, backends }: Decision, health: HealthView): (Hang & { readonly key: string })[] {
   const used = new Set(backends.map(formatEndpoint));
-  return [...health].flatMap(([text, { hanging }]) => {
+  return [...health].flatMap(([text, { staleConnections }]) => {
     const backend = parseEndpoint(text);
-    return backend?.family !== vip.family || used.has(text) || hanging === 'none'
+    return backend?.family !== vip.family || used.has(text) || staleConnections === 'none'
       ? []
-      : [{ key: `${formatEndpoint(vip)} ${text}`, vip, backend, hanging }];
+      : [{ key: `${formatEndpoint(vip)} ${text}`, vip, backend, staleConnections }];
   });
 }
 
-function isUndone({ hanging, progress: { done } }: Episode): boolean {
-  return done !== 'all' && done !== hanging;
+function isUndone({ staleConnections, progress: { done } }: Episode): boolean {
+  return done !== 'all' && done !== staleConnections;
 }

@@ -8,10 +8,10 @@ import { type Config } from '../../config/config.ts';
 import { type ApiView, type ClusterApi } from '../api/cluster-api.ts';
 import { findCandidates } from '../endpoints/candidates.ts';
 import { forgetRemoved } from '../endpoints/remember.ts';
-import { listWritten } from '../endpoints/installed.ts';
+import { listInstalled } from '../endpoints/installed.ts';
 import { type Watched } from '../health/watched.ts';
 import { type HealthView } from '../health/usable.ts';
-import { type Memory } from '../observe/memory.ts';
+import { type ReconcileState } from '../observe/reconcile-state.ts';
 import { interpret, type Observation } from '../observe/observe.ts';
 import { type Plan } from '../decide/plan.ts';
 
@@ -39,7 +39,11 @@ export const everything = { families, backends, nftServiceChain };
  * Reads everything and assesses it. Writes nothing.
  * @throws VipnatError when a part that is needed cannot be read or understood (I1).
  */
-export async function look(ports: LookPorts, config: Config, memory: Memory): Promise<Assessment> {
+export async function observeAndAssess(
+  ports: LookPorts,
+  config: Config,
+  memory: ReconcileState,
+): Promise<Assessment> {
   const known = await learn(ports, config, forgetRemoved(memory, ports.health.removed ?? new Set()));
   const health = await ports.health.watch(listWatched(known, config));
   return assess({ ...known, health }, config);
@@ -47,14 +51,14 @@ export async function look(ports: LookPorts, config: Config, memory: Memory): Pr
 
 interface Known {
   readonly observation: Observation;
-  readonly memory: Memory;
+  readonly memory: ReconcileState;
 }
 
 /** What the kernel shows and the API says. */
 async function learn(
   { kernel, askProxyMode, api }: LookPorts,
   config: Config,
-  memory: Memory,
+  memory: ReconcileState,
 ): Promise<Known> {
   const [reading, asked] = await Promise.all([
     kernel.read(everything),
@@ -64,7 +68,7 @@ async function learn(
     interpret(reading, asked, addClusterIps(config, view), memory.backend);
   const first = { observation: observe(memory.api), memory };
   const { endpoints, localAddresses } = listWatched(first, config);
-  const view = await api.consult({
+  const view = await api.getView({
     endpoints: sortEndpoints([...endpoints, ...config.endpoints]),
     localAddresses,
   });
@@ -82,11 +86,11 @@ function listWatched({ observation, memory }: Known, config: Config): Watched {
   const found = config.vips.map((vip) => findCandidates(vip, observation, config, memory));
   return {
     endpoints: sortEndpoints(found.flatMap(({ value }) => value)),
-    reserve: sortEndpoints(found.flatMap(({ reserve }) => reserve)),
+    fallbackEndpoints: sortEndpoints(found.flatMap(({ fallbackEndpoints }) => fallbackEndpoints)),
     own: sortEndpoints(found.flatMap(({ own }) => own ?? [])),
     live: sortEndpoints(found.flatMap(({ isLive, value }) => (isLive ? value : []))),
     localAddresses: new Set(observation.addresses.map(({ address }) => address)),
-    inUse: families.flatMap((family) => listWritten(family, observation, config.vips)),
+    inUse: families.flatMap((family) => listInstalled(family, observation, config.vips)),
   };
 }
 

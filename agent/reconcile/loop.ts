@@ -4,8 +4,8 @@
  * Goal: the rules are right a moment after anything changed, and a quiet host costs nothing.
  * Tension: a trigger says little (the generation moves for every write on the host, also ours), kube-proxy makes
  * its changes in bursts, and somebody else may want other rules than we do.
- * Compromise: a trigger is only a hint to look (turns.ts says when), and a look is always the whole cycle. A write
- * is verified by the next look at once. Repairs draw on a budget (I9). Only a death cannot wait for a look: it is answered from what the last one saw.
+ * Compromise: a trigger is only a hint to look (trigger-queue.ts says when), and a look is always the whole cycle. A write
+ * is verified by the next look at once. Repairs draw on a budget (I9). A death is answered from what the last look saw.
  */
 import { type Clock } from '../../lib/control/clock.ts';
 import { type Watch } from '../../lib/kernel/port.ts';
@@ -17,9 +17,9 @@ import { type Urgency } from '../health/urgency.ts';
 import { type HealthView } from '../health/usable.ts';
 import { UnverifiedWrites } from './tool-renderings.ts';
 import { judgeServing, type ServingPorts } from '../keepalived/judge-serving.ts';
-import { applyPlan, type HealthSource, look, type LookPorts } from './look.ts';
+import { applyPlan, type HealthSource, observeAndAssess, type LookPorts } from './look.ts';
 import { type Cause, type LoopCause, type LoopObserver } from '../report/loop-observer.ts';
-import { type LastingMemory, type Memory } from '../observe/memory.ts';
+import { type LastingState, type ReconcileState } from '../observe/reconcile-state.ts';
 import { type Observation } from '../observe/observe.ts';
 import { type Plan } from '../decide/plan.ts';
 import { Retries } from './retries.ts';
@@ -33,7 +33,7 @@ export interface LoopPorts extends LookPorts, ServingPorts {
   readonly health: HealthSource & { readonly view: HealthView; readonly departed?: HealthView };
   readonly report: LoopObserver;
   /** Keeps the apiservers that a look leaves in memory, for the next process. */
-  readonly keeper: { keep(known: LastingMemory): void };
+  readonly keeper: { keep(known: LastingState): void };
   /** Tells keepalived whether this node can serve. */
   readonly serving: { keep(isServing: boolean): void };
 }
@@ -49,10 +49,9 @@ export interface Activity {
 /** When a second equal look decides (the bypass), it comes this soon. */
 const confirmMs = 500;
 
-/** A tool may need two writes until its print is known, see integrity.ts. */
+/** A tool may need two writes until its print is known, see tool-renderings.ts. */
 const maxUnverifiedWrites = 3;
 
-/** Nobody waits for the others. */
 const awaited: readonly LoopCause[] = ['start', 'verify', 'health'];
 
 /** None follows a look that was under way at the end: whom it would meet nobody probes any more, so nothing comes of it. */
@@ -63,7 +62,7 @@ export class Loop {
   readonly #ports: LoopPorts;
   readonly #config: Config;
   readonly #queue: TriggerQueue<LoopCause>;
-  #memory: Memory;
+  #memory: ReconcileState;
   readonly #budget: WriteBudget;
   readonly #unverified = new UnverifiedWrites();
   readonly #retries = new Retries();
@@ -78,13 +77,14 @@ export class Loop {
   readonly #flows: FlowResets;
 
   /** `memory` is what it begins with. */
-  constructor(ports: LoopPorts, config: Config, memory: Memory) {
+  constructor(ports: LoopPorts, config: Config, memory: ReconcileState) {
     this.#ports = ports;
     this.#memory = memory;
     this.#config = config;
     this.#flows = new FlowResets(ports);
     this.#budget = new WriteBudget(ports.clock);
-    this.#queue = new TriggerQueue({ clock: ports.clock, awaited, look: (causes) => this.#look(causes) });
+    const look = (causes: readonly Cause[]) => this.#reconcile(causes);
+    this.#queue = new TriggerQueue({ clock: ports.clock, awaited, look });
   }
 
   /** Starts to watch and to look. */
@@ -100,8 +100,8 @@ export class Loop {
   }
 
   /** To be called when an apiserver's health has changed. */
-  hear(urgency: Urgency): void {
-    this.#flows.heed();
+  onHealthChange(urgency: Urgency): void {
+    this.#flows.onHealthChange();
     if (urgency === 'calm') {
       this.#queue.requeueAfter('health', 0);
       return;
@@ -118,7 +118,7 @@ export class Loop {
   }
 
   /** To be called when the Kubernetes API says something else than before. */
-  heed(): void {
+  onApiChange(): void {
     this.#queue.trigger('api');
   }
 
@@ -134,11 +134,11 @@ export class Loop {
     await this.#urgent;
   }
 
-  async #look(causes: readonly Cause[]): Promise<Requeue<LoopCause>> {
+  async #reconcile(causes: readonly Cause[]): Promise<Requeue<LoopCause>> {
     const writes = this.#writes;
     const started = this.#ports.clock.now();
     try {
-      const assessment = await look(this.#ports, this.#config, this.#memory);
+      const assessment = await observeAndAssess(this.#ports, this.#config, this.#memory);
       const isServing = await judgeServing(this.#ports, assessment);
       await this.#urgent;
       if (this.#isStopped) return lastLook;
@@ -186,7 +186,7 @@ export class Loop {
   async #act(assessment: Assessment, causes: readonly Cause[]): Promise<Requeue<LoopCause>> {
     const { report } = this.#ports;
     if (assessment.plan.transactions.length === 0) {
-      this.#unverified.forget();
+      this.#unverified.reset();
       this.#queue.recordOutcome(true);
       report.inSync(assessment);
       this.#flows.hold(assessment.decisions);
@@ -194,7 +194,7 @@ export class Loop {
     }
     this.#queue.recordOutcome(false);
     // What was written before was wanted otherwise then: that it did not stay says nothing.
-    if (this.#budget.isNew(assessment.decisions)) this.#unverified.forget();
+    if (this.#budget.isNew(assessment.decisions)) this.#unverified.reset();
     const waitMs = this.#budget.take(assessment.decisions);
     if (waitMs > 0) {
       report.fight(assessment.plan, waitMs);
@@ -240,7 +240,7 @@ export class Loop {
   }
 
   #fail(error: unknown): Requeue<LoopCause> {
-    this.#unverified.forget();
+    this.#unverified.reset();
     this.#queue.recordOutcome(true);
     const { delayMs, isWorthALine } = this.#retries.fail(error);
     if (isWorthALine) this.#ports.report.failure(error, this.#queue.waitMs('retry', delayMs));

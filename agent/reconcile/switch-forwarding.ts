@@ -3,14 +3,14 @@ import { type Kernel } from '../../lib/kernel/port.ts';
 import { VipnatError } from '../../lib/text/errors.ts';
 import { type Config } from '../../config/config.ts';
 import { type MissingSwitch } from '../decide/missing-switches.ts';
-import { type Memory } from '../observe/memory.ts';
-import { type ForwardingReport } from '../report/loop-observer.ts';
+import { type ReconcileState } from '../observe/reconcile-state.ts';
+import { type ForwardingListener } from '../report/loop-observer.ts';
 import { type WriteBudget } from './write-budget.ts';
 
 /** What switching needs. */
 export interface SwitchingPorts {
   readonly kernel: Pick<Kernel, 'enableForwarding'>;
-  readonly report: ForwardingReport;
+  readonly report: ForwardingListener;
   readonly budget: Pick<WriteBudget, 'waitToSwitch' | 'noteSwitch'>;
 }
 
@@ -21,9 +21,9 @@ export interface SwitchingPorts {
 export async function switchOnForwarding(
   ports: SwitchingPorts,
   missing: readonly MissingSwitch[],
-  memory: Memory,
+  memory: ReconcileState,
   { sysctls }: Pick<Config, 'sysctls'>,
-): Promise<Memory | null> {
+): Promise<ReconcileState | null> {
   if (sysctls === 'check') return null;
   const unforwardable = new Set<Family>();
   for (const one of missing) {

@@ -1,16 +1,16 @@
-import { type Memory, printKey } from '../observe/memory.ts';
+import { type ReconcileState, renderingKey } from '../observe/reconcile-state.ts';
 import { type Plan } from '../decide/plan.ts';
 
 /** Rules that carried our id but read differently, right after a write of ours; by print key. */
-export type Suspects = ReadonlyMap<string, string>;
+export type UnknownRenderings = ReadonlyMap<string, string>;
 
 /** The rules of a plan that were written as wanted and are printed as something else. */
-export function findSuspects({ tables }: Plan): Suspects {
+export function findUnknownRenderings({ tables }: Plan): UnknownRenderings {
   return new Map(
     tables.flatMap(({ backend, drift }) =>
       drift.flatMap(({ kind, rule, id }) =>
         kind === 'edited-rule' && rule !== undefined && id !== undefined
-          ? [[printKey(backend, id), rule] as const]
+          ? [[renderingKey(backend, id), rule] as const]
           : [],
       ),
     ),
@@ -21,16 +21,22 @@ export function findSuspects({ tables }: Plan): Suspects {
  * Believes the tool when it printed a rule of ours in the same unknown way after two writes on end: then that is
  * how this version prints it, and not somebody's edit between our write and our look.
  */
-export function learnPrints(memory: Memory, before: Suspects, now: Suspects): Memory {
+export function learnRenderings(
+  memory: ReconcileState,
+  before: UnknownRenderings,
+  now: UnknownRenderings,
+): ReconcileState {
   const confirmed = [...now].filter(([key, printed]) => before.get(key) === printed);
-  return confirmed.length === 0 ? memory : { ...memory, prints: new Map([...memory.prints, ...confirmed]) };
+  return confirmed.length === 0
+    ? memory
+    : { ...memory, renderings: new Map([...memory.renderings, ...confirmed]) };
 }
 
 /** The writes of ours on end that no look has found in place, and what is learnt from how they were printed. */
 export class UnverifiedWrites {
   #count = 0;
   #isFresh = false;
-  #suspects: Suspects = new Map();
+  #unknownRenderings: UnknownRenderings = new Map();
 
   /** How many they are. */
   get count(): number {
@@ -44,22 +50,22 @@ export class UnverifiedWrites {
   }
 
   /** To be called when they say nothing any more: all is in place, something else is wanted, or a tool failed. */
-  forget(): void {
+  reset(): void {
     this.#count = 0;
     this.#isFresh = false;
-    this.#suspects = new Map();
+    this.#unknownRenderings = new Map();
   }
 
   /**
-   * To be called with every look. Answers the memory with the prints that are believed now, or the same one. What two looks see
+   * To be called with every look. Answers the state with the renderings that are believed now, or the same one. What two looks see
    * with no write of ours between them is learnt by neither: an edit stays, too.
    */
-  learn(memory: Memory, plan: Plan): Memory {
+  learn(memory: ReconcileState, plan: Plan): ReconcileState {
     if (!this.#isFresh) return memory;
     this.#isFresh = false;
-    const now = findSuspects(plan);
-    const learnt = learnPrints(memory, this.#suspects, now);
-    this.#suspects = now;
+    const now = findUnknownRenderings(plan);
+    const learnt = learnRenderings(memory, this.#unknownRenderings, now);
+    this.#unknownRenderings = now;
     return learnt;
   }
 }

@@ -100,12 +100,16 @@ function listBackends(
   const counts = flows.get(formatEndpoint(vip)) ?? null;
   return sortEndpoints(known).map((endpoint) => {
     const text = formatEndpoint(endpoint);
-    const { state, reason, doubt = '' } = health.get(text) ?? { state: 'ready' as const, reason: '' };
+    const {
+      state,
+      reason,
+      unconfirmedFailure = '',
+    } = health.get(text) ?? { state: 'ready' as const, reason: '' };
     return {
       endpoint,
       isLocal: observation.addresses.some(({ address }) => address === endpoint.address),
       state,
-      reason: state === 'ready' ? doubt : reason,
+      reason: state === 'ready' ? unconfirmedFailure : reason,
       forMs: activity?.apiservers[text]?.forMs ?? null,
       flows: counts === null ? null : (counts.get(text) ?? 0),
     };

@@ -13,7 +13,7 @@ export class LastLook implements Partial<LoopObserver> {
   }
 
   /** Why the agent is not ready: the rules were never yet seen or written as they should be. Null from then on, whatever happens. */
-  get obstacle(): string | null {
+  get notReadyReason(): string | null {
     if (this.#hasConverged) return null;
     if (this.#failure !== null) return this.#failure;
     return this.#assessment === null ? 'no look has ended yet' : 'the rules are not written yet';

@@ -7,7 +7,7 @@ import { locateKeepalivedFile } from '../keepalived/serving-file.ts';
 import { type StatusFindings } from './host-status.ts';
 
 /** What a look does not see: connections, and keepalived. */
-export async function readFindings(
+export async function readLiveDetails(
   kernel: Pick<Kernel, 'countFlows'>,
   { vips, runDir }: Pick<Config, 'vips' | 'runDir'>,
 ): Promise<Pick<StatusFindings, 'flows' | 'keepalived'>> {

@@ -26,7 +26,7 @@ interface Pending {
  * trouble however long it lasts, and nothing while in sync (I7). What people shall hear of who read no logs becomes an
  * event too.
  */
-export class Report implements Omit<LoopObserver, 'listeningRead'> {
+export class LoopLog implements Omit<LoopObserver, 'listeningRead'> {
   readonly #logger: Logger;
   readonly #clock: Clock;
   readonly #events: EventRecorder;

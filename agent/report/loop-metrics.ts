@@ -18,7 +18,7 @@ const lastingCodes = errorCodes.filter((code) => new VipnatError(code, '').retry
 const unknownCode = findErrorCode(undefined);
 
 /** Counts what the loop does and what becomes of the apiservers. What can happen counts from 0: a rate needs a first value. */
-export class Tally implements Partial<LoopObserver> {
+export class LoopMetrics implements Partial<LoopObserver> {
   readonly #meter: Meter;
   readonly #vipToWay = new Map<string, { readonly way: Way; readonly text: string }>();
   #reason: (typeof writeReasons)[number] = 'decision';

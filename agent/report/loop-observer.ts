@@ -2,8 +2,8 @@ import { type Endpoint } from '../../lib/address/endpoint.ts';
 import { type VipnatError } from '../../lib/text/errors.ts';
 import { type MissingSwitch } from '../decide/missing-switches.ts';
 import { type Assessment } from '../decide/assess.ts';
-import { type ListeningReport } from '../keepalived/judge-serving.ts';
-import { type ServingReport } from '../keepalived/serving-keeper.ts';
+import { type ListeningListener } from '../keepalived/judge-serving.ts';
+import { type ServingListener } from '../keepalived/serving-keeper.ts';
 import { type Plan } from '../decide/plan.ts';
 import { type OwnCause } from '../../lib/control/trigger-queue.ts';
 import { type Trigger } from '../../lib/kernel/port.ts';
@@ -15,7 +15,7 @@ export type LoopCause = Trigger | 'start' | 'verify' | 'health' | 'api';
 export type Cause = LoopCause | OwnCause;
 
 /** Who is told of what the loop does: the log, the metrics, whoever remembers it. */
-export interface LoopObserver extends FlowReport, ForwardingReport, ListeningReport, ServingReport {
+export interface LoopObserver extends FlowListener, ForwardingListener, ListeningListener, ServingListener {
   /** After a look that succeeded, before anything is done about it. */
   looked(assessment: Assessment, tookMs: number): void;
   /** Before a write: what it is for. */
@@ -59,7 +59,7 @@ export function tellAll(observers: readonly Partial<LoopObserver>[]): LoopObserv
 }
 
 /** Who is told of what became of connections that hung. */
-export interface FlowReport {
+export interface FlowListener {
   /** Connections to a VIP were reset that hung on a dead apiserver: at least one. */
   flowsReset(vip: Endpoint, backend: Endpoint, count: number): void;
   /** They could not be, for the first time in a row. It is tried again. */
@@ -67,7 +67,7 @@ export interface FlowReport {
 }
 
 /** Who is told of what became of switching. */
-export interface ForwardingReport {
+export interface ForwardingListener {
   /** It was off, and is on. */
   switchedOn(missing: MissingSwitch): void;
   /** It is off again, and stays so for this long: somebody switches it off all the time. */

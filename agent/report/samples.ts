@@ -80,11 +80,11 @@ function listVipSamples(decision: Decision, addresses: ReadonlySet<string>): Sam
   ];
 }
 
-function listApiserverSamples({ endpoint, state: current, suspicion }: EndpointHealth): Sample[] {
+function listApiserverSamples({ endpoint, state: current, unconfirmedFailure }: EndpointHealth): Sample[] {
   const apiserver = formatEndpoint(endpoint);
   return [
     ...healthStates.map((state) => sample('vipnat_apiserver_state', { apiserver, state }, state === current)),
-    sample('vipnat_apiserver_suspected', { apiserver }, suspicion !== null),
+    sample('vipnat_apiserver_suspected', { apiserver }, unconfirmedFailure !== null),
   ];
 }
 

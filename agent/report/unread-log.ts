@@ -4,7 +4,7 @@ import { type LoopObserver } from './loop-observer.ts';
 import { describeUnread } from '../observe/unread.ts';
 
 /** Says in the log what of the rules cannot be read, in one line whenever that changes. */
-export class UnreadReport implements Partial<LoopObserver> {
+export class UnreadLog implements Partial<LoopObserver> {
   readonly #logger: Logger;
   #said = '';
 

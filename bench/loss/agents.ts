@@ -45,15 +45,15 @@ function readNumber(line: string): number {
 /** For how long each apiserver was out of use that an agent's log says has fallen, in milliseconds; Infinity for one that did not come back. */
 export function readFalls(logFile: string): number[] {
   const fallen = new Map<string, number>();
-  const falls: number[] = [];
+  const ejections: number[] = [];
   for (const line of readFileSync(logFile, 'utf8').split('\n')) {
     const [, hours, minutes, seconds, endpoint = '', state] =
       /^(\d\d):(\d\d):(\d\d\.\d{3}) info +(\S+) is (dead|draining|ready)/.exec(line) ?? [];
     const atMs = (Number(hours) * 3600 + Number(minutes) * 60 + Number(seconds)) * 1000;
     if (state === 'ready' && fallen.has(endpoint)) {
-      falls.push(Math.round(atMs - (fallen.get(endpoint) ?? 0)));
+      ejections.push(Math.round(atMs - (fallen.get(endpoint) ?? 0)));
       fallen.delete(endpoint);
     } else if (state !== undefined && state !== 'ready') fallen.set(endpoint, fallen.get(endpoint) ?? atMs);
   }
-  return [...falls, ...[...fallen].map(() => Infinity)];
+  return [...ejections, ...[...fallen].map(() => Infinity)];
 }

@@ -90,12 +90,12 @@ async function measure(lab: Lab, minutes: number): Promise<string> {
     measuring,
   ]);
   const after = await measureAgents(lab);
-  const falls = masters.flatMap(({ name }) => readFalls(lab.service(name, 'vipnat').logFile));
+  const ejections = masters.flatMap(({ name }) => readFalls(lab.service(name, 'vipnat').logFile));
   const ended = watches.filter(({ endedAtMs }) => endedAtMs !== null).length;
   return [
     `\`scripts/bench loss ${minutes}\`, ${new Date().toISOString().slice(0, 10)}. ${describeMachine()}.`,
     '',
-    `- apiservers that fell out of use, by all three agents: ${falls.length}; out for at most ${Math.max(0, ...falls)} ms`,
+    `- apiservers that fell out of use, by all three agents: ${ejections.length}; out for at most ${Math.max(0, ...ejections)} ms`,
     `- new connections through the VIP: ${sent}, failed: ${failures.length}`,
     `- watches through the VIP: ${watches.length}, ended: ${ended}`,
     '',

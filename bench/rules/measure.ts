@@ -6,8 +6,8 @@ import { assess } from '../../agent/decide/assess.ts';
 import { readConfig } from '../../config/load.ts';
 import { noApi } from '../../agent/api/cluster-api.ts';
 import { type HealthView, unprobed } from '../../agent/health/usable.ts';
-import { applyPlan, look } from '../../agent/reconcile/look.ts';
-import { emptyMemory } from '../../agent/observe/memory.ts';
+import { applyPlan, observeAndAssess } from '../../agent/reconcile/look.ts';
+import { emptyState } from '../../agent/observe/reconcile-state.ts';
 import { createKernel } from '../../lib/kernel/real/kernel.ts';
 
 /** What one run found: milliseconds, each time. */
@@ -38,7 +38,7 @@ const { config, problems } = await readConfig({
 if (problems.length > 0) throw new Error(problems.join('\n'));
 
 const oneDead: HealthView = new Map([
-  ['10.0.0.13:6443', { state: 'dead', reason: 'measured', hanging: 'none' }],
+  ['10.0.0.13:6443', { state: 'dead', reason: 'measured', staleConnections: 'none' }],
 ]);
 const kernel = createKernel({ onProblem: () => undefined });
 const report = { lookMs: [] as number[], changeMs: [] as number[] };
@@ -46,7 +46,7 @@ for (let round = 0; round <= Number(times); round += 1) {
   const { observation, ms } = await lookOnce();
   const health = round % 2 === 0 ? unprobed : oneDead;
   const started = performance.now();
-  const { plan } = assess({ observation, health, memory: emptyMemory }, config);
+  const { plan } = assess({ observation, health, memory: emptyState }, config);
   await applyPlan(kernel, plan);
   // The first round writes all of it.
   if (round === 0) continue;
@@ -63,6 +63,6 @@ async function lookOnce() {
     health: { watch: () => unprobed },
     api: noApi,
   };
-  const { observation } = await look(ports, config, emptyMemory);
+  const { observation } = await observeAndAssess(ports, config, emptyState);
   return { observation, ms: performance.now() - started };
 }

@@ -46,8 +46,8 @@ interface Evidence {
   readonly leaks: readonly string[];
 }
 
-function renderSection({ minutes, seed, at, sent, failed }: RunRecord, evidence: Evidence): string {
-  const { samples, faults, leaks } = evidence;
+function renderSection({ minutes, seed, at, sent, failed }: RunRecord, result: Evidence): string {
+  const { samples, faults, leaks } = result;
   const part = minutes % 6 === 0 ? `${minutes / 6} minutes` : `${minutes * 10} seconds`;
   const heading = [
     'agent',

@@ -3,7 +3,7 @@ import { systemClock } from '../../lib/control/clock.ts';
 import { converge } from '../../agent/reconcile/converge.ts';
 import { describeInSync } from '../../agent/decide/describe.ts';
 import { claimPresence } from '../../agent/http/presence.ts';
-import { look } from '../../agent/reconcile/look.ts';
+import { observeAndAssess } from '../../agent/reconcile/look.ts';
 import { describeUnread, type UnreadText } from '../../agent/observe/unread.ts';
 import { toPrintableLine } from '../../lib/text/printable.ts';
 import { formatErrorLine } from '../format/text/error-text.ts';
@@ -13,7 +13,7 @@ import { plan } from './plan.ts';
 import { runAgent } from '../wiring/run-agent.ts';
 import { version } from '../wiring/version.ts';
 import { WriteBudget } from '../../agent/reconcile/write-budget.ts';
-import { type ForwardingReport } from '../../agent/report/loop-observer.ts';
+import { type ForwardingListener } from '../../agent/report/loop-observer.ts';
 import { switchOnForwarding } from '../../agent/reconcile/switch-forwarding.ts';
 
 /** `vipnat run`: the agent; with --once it converges and ends, with --dry-run it prints like `plan` and ends. */
@@ -37,7 +37,7 @@ async function runOnce({ config, stderr }: RunContext): Promise<number> {
   let lines: string[] = [];
   let unread: readonly UnreadText[] = [];
   const budget = new WriteBudget(systemClock);
-  const report: ForwardingReport = {
+  const report: ForwardingListener = {
     switchedOn: ({ name }) => {
       stderr(`${name} was 0, and is 1 now\n`);
     },
@@ -49,7 +49,7 @@ async function runOnce({ config, stderr }: RunContext): Promise<number> {
     },
   };
   await converge(ports.kernel, async () => {
-    let assessment = await look(ports, config, memory);
+    let assessment = await observeAndAssess(ports, config, memory);
     const { missingSwitches } = assessment;
     const changed = await switchOnForwarding(
       { ...ports, report, budget },
@@ -57,7 +57,7 @@ async function runOnce({ config, stderr }: RunContext): Promise<number> {
       assessment.memory,
       config,
     );
-    if (changed !== null) assessment = await look(ports, config, changed);
+    if (changed !== null) assessment = await observeAndAssess(ports, config, changed);
     memory = assessment.memory;
     unread = describeUnread(assessment.observation.unread);
     lines = assessment.decisions.map((decision) => `${describeInSync(decision)}\n`);

@@ -4,7 +4,7 @@ import { watchStdoutReader } from '../../lib/kernel/host/stdout-reader.ts';
 import { type Config } from '../../config/config.ts';
 import { askAgentActivity } from '../../agent/http/agent-activity.ts';
 import { findAgent } from '../../agent/http/presence.ts';
-import { readFindings } from '../../agent/report/live-details.ts';
+import { readLiveDetails } from '../../agent/report/live-details.ts';
 import { type HostStatus, isInTrouble, toHostStatus } from '../../agent/report/host-status.ts';
 import { type StatusContext } from '../grammar/command-context.ts';
 import { formatStatus } from '../format/screens/status.ts';
@@ -55,7 +55,7 @@ async function readStatus(config: Config, stderr: (text: string) => void): Promi
     lookAtHost(config, stderr),
     findAgent(),
     askAgentActivity(),
-    readFindings(createHostKernel(), config),
+    readLiveDetails(createHostKernel(), config),
   ]);
   return toHostStatus(assessment, { agent, activity, ...findings });
 }

@@ -223,11 +223,11 @@ function toInvocation(command: Command, own: Own, found: Found): Invocation {
 function findStrangers(command: Command, wordCount: number): string[] {
   const known = command.options.map(({ long }) => long ?? '');
   const help = `See vipnat ${command.name()} --help`;
-  const strangers = command.args.filter((word) => word.startsWith('-'));
+  const foreign = command.args.filter((word) => word.startsWith('-'));
   // Words beside an unknown option may be its values: then only the option is told.
-  if (strangers.length === 0)
+  if (foreign.length === 0)
     return command.args.slice(wordCount).map((word) => `${quoteText(word)} is one word too many. ${help}`);
-  return strangers.map((word) => {
+  return foreign.map((word) => {
     const [flag = ''] = word.split('=');
     const nearest = flag === '--format' && known.includes('--json') ? '--json' : findNearest(flag, known);
     const hint = nearest === null ? help : `Did you mean ${nearest}?`;

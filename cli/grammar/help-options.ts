@@ -43,7 +43,7 @@ const topicToNames = new Map<string, readonly OptionName[]>([
 const keepalivedFlags = keepalivedSwitches.map((name) => `--${name}`);
 
 /** Kind of manifest to the flags of `manifest` that are not for it. */
-const kindToStrangers = new Map<string, readonly string[]>([
+const kindToForeign = new Map<string, readonly string[]>([
   ['', [...keepalivedFlags, '--keepalived-image', '--least-privilege', '--directory']],
   ['static-pod', [...keepalivedFlags, '--keepalived-image', '--least-privilege', '--directory']],
   ['keepalived', ['--least-privilege', '--directory']],
@@ -80,12 +80,8 @@ function isShown(option: Option, topic: Topic): boolean {
   const name = findName(option);
   if (name !== undefined) return listNames(topic).includes(name);
   if (topic.command !== 'manifest') return true;
-  const strangers = kindToStrangers.get(topic.kind) ?? [
-    ...keepalivedFlags,
-    '--keepalived-image',
-    '--directory',
-  ];
-  return !strangers.includes(option.long ?? '');
+  const foreign = kindToForeign.get(topic.kind) ?? [...keepalivedFlags, '--keepalived-image', '--directory'];
+  return !foreign.includes(option.long ?? '');
 }
 
 function listNames({ command, kind }: Topic): readonly OptionName[] {

@@ -7,7 +7,7 @@ import { type AgentInfo } from '../../agent/http/presence.ts';
 import { shareReading } from '../../agent/http/shared-reading.ts';
 import { type Metrics } from '../../lib/telemetry/prometheus.ts';
 import { listSamples, type ProcessState } from '../../agent/report/samples.ts';
-import { readFindings } from '../../agent/report/live-details.ts';
+import { readLiveDetails } from '../../agent/report/live-details.ts';
 import { toHostStatus } from '../../agent/report/host-status.ts';
 import { formatStatusJson } from '../format/json/status-json.ts';
 import { nameNode } from './node-name.ts';
@@ -34,7 +34,7 @@ export function createAgentPages(options: AgentPageOptions): ReadonlyMap<string,
   });
   return createPages({
     behindMs: () => agent.behindMs,
-    obstacle: () => agent.obstacle,
+    notReadyReason: () => agent.notReadyReason,
     metrics: { contentType: metrics.contentType, print },
     status: createStatus(options),
   });
@@ -48,7 +48,7 @@ function createStatus({
   clock,
   config,
 }: AgentPageOptions): () => Promise<string | null> {
-  const find = shareReading(() => readFindings(kernel, config), { clock, freshMs: findingsMs });
+  const find = shareReading(() => readLiveDetails(kernel, config), { clock, freshMs: findingsMs });
   return async () => {
     const { look } = agent.state;
     if (look === null) return null;

@@ -9,7 +9,7 @@ import { findAccess } from '../../lib/kubernetes/access.ts';
 import { type ClusterApi, noApi } from '../../agent/api/cluster-api.ts';
 import { ListedApi } from '../../agent/api/listed-api.ts';
 import { ApiRoute } from '../../lib/kubernetes/route.ts';
-import { recallApiservers } from '../../agent/endpoints/endpoint-keeper.ts';
+import { recallApiservers } from '../../agent/endpoints/endpoint-persister.ts';
 import { createEndpointStore } from '../../agent/endpoints/endpoint-store.ts';
 import { askProxyMode } from '../../agent/observe/ask-proxy-mode.ts';
 import { findAuthority } from '../../lib/files/authority.ts';
@@ -17,8 +17,8 @@ import { probeOnce } from '../../agent/health/one-shot.ts';
 import { createApiserver } from '../../agent/health/probe-connections.ts';
 import { askAgentApi } from '../../agent/http/agent-api.ts';
 import { askAgentHealth } from '../../agent/http/agent-health.ts';
-import { look, type LookPorts } from '../../agent/reconcile/look.ts';
-import { emptyMemory, type Memory } from '../../agent/observe/memory.ts';
+import { observeAndAssess, type LookPorts } from '../../agent/reconcile/look.ts';
+import { emptyState, type ReconcileState } from '../../agent/observe/reconcile-state.ts';
 
 /** The kernel of this host, for a command that looks or writes a few times and ends. */
 export function createHostKernel(): Kernel {
@@ -50,15 +50,15 @@ export function createPorts(config: Config, tell: Tell): LookPorts {
  * What an agent would begin with that started now, and what the one that runs holds the API's word against. A file that
  * cannot be read is the agent's to complain of.
  */
-export async function recallMemory({ stateDir }: Config): Promise<Memory> {
+export async function recallMemory({ stateDir }: Config): Promise<ReconcileState> {
   const store = createEndpointStore(stateDir);
   const known = await recallApiservers(store, () => undefined);
-  return { ...emptyMemory, ...known, proxyBesideApi: (await askAgentApi())?.proxyBesideApi ?? {} };
+  return { ...emptyState, ...known, proxyBesideApi: (await askAgentApi())?.proxyBesideApi ?? {} };
 }
 
 /** One look at this host by a process that has just begun. */
 export async function lookAtHost(config: Config, tell: Tell): Promise<Assessment> {
-  return await look(createPorts(config, tell), config, await recallMemory(config));
+  return await observeAndAssess(createPorts(config, tell), config, await recallMemory(config));
 }
 
 /** How to get at the Kubernetes API; null where there are no credentials for it. */
@@ -74,9 +74,9 @@ function createOneTimeApi(config: Config, tell: Tell): ClusterApi {
   };
   const listed = route === null ? noApi : new ListedApi({ route, clock: systemClock, onProblem });
   return {
-    consult: async (known) => {
+    getView: async (known) => {
       const said = await askAgentApi();
-      return said === null ? await listed.consult(known) : said.view;
+      return said === null ? await listed.getView(known) : said.view;
     },
   };
 }

@@ -9,10 +9,10 @@ import { createKernel } from '../../lib/kernel/real/kernel.ts';
 import { readListeningAddresses } from '../../lib/kernel/host/listeners.ts';
 import { Agent } from '../../agent/reconcile/agent.ts';
 import { type Config } from '../../config/config.ts';
-import { ApiReport } from '../../agent/api/report.ts';
+import { ApiLog } from '../../agent/api/api-log.ts';
 import { WatchedApi } from '../../agent/api/watched-api.ts';
 import { type FollowedApi, noApi } from '../../agent/api/cluster-api.ts';
-import { recallApiservers } from '../../agent/endpoints/endpoint-keeper.ts';
+import { recallApiservers } from '../../agent/endpoints/endpoint-persister.ts';
 import { createEndpointStore } from '../../agent/endpoints/endpoint-store.ts';
 import { askProxyMode } from '../../agent/observe/ask-proxy-mode.ts';
 import { type EventRecorder, noEvents } from '../../lib/telemetry/recorder.ts';
@@ -32,7 +32,7 @@ import { createTrackFile, locateServingFile } from '../../agent/keepalived/servi
 import { createLogger, type Logger } from '../../lib/telemetry/logger.ts';
 import { type Meter, silentMeter } from '../../lib/telemetry/meter.ts';
 import { createMetrics } from '../../lib/telemetry/prometheus.ts';
-import { emptyMemory } from '../../agent/observe/memory.ts';
+import { emptyState } from '../../agent/observe/reconcile-state.ts';
 import { createAgentPages } from './agent-pages.ts';
 import { findRoute } from './one-shot-host.ts';
 import { nameNode } from './node-name.ts';
@@ -55,7 +55,7 @@ export async function runAgent(config: Config, info: AgentInfo): Promise<number>
   const kernel = createKernel({ onProblem: warn });
   const apiserver = createApiserver(clock, () => findAuthority(config.caFile));
   const store = createEndpointStore(config.stateDir);
-  const memory = { ...emptyMemory, ...(await recallApiservers(store, warn)) };
+  const memory = { ...emptyState, ...(await recallApiservers(store, warn)) };
   const { followApi, events, stopEvents } = connectApi(config, logger, meter);
   const trackFile = createTrackFile(locateServingFile(config.runDir));
   const files = { store, trackFile, notices: new Fifo(locateNotices(config.runDir)) };
@@ -117,7 +117,7 @@ function connectApi(config: Config, logger: Logger, meter: Meter): ApiParts {
     return { followApi: () => noApi, events: noEvents, stopEvents: () => Promise.resolve() };
   }
   const common = { route, clock: systemClock, random: systemRandom };
-  const report = new ApiReport(logger, systemClock, meter);
+  const report = new ApiLog(logger, systemClock, meter);
   const events = new EventWriter({ ...common, logger, node: nameNode(config) });
   return {
     followApi: (onChange) => new WatchedApi({ ...common, report, onChange }),

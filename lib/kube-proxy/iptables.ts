@@ -4,22 +4,22 @@ import { serviceChain, serviceName, servicePort } from './kubernetes-service.ts'
 import { parseRule, type Rule } from '../netfilter/iptables/rule.ts';
 import { toolName } from '../kernel/tools/tool-name.ts';
 import { type Ruleset, type TableName } from '../netfilter/iptables/ruleset.ts';
-import { type Finding } from '../text/sourced.ts';
+import { type Sourced } from '../text/sourced.ts';
 
 /** What kube-proxy has programmed in one backend's tables of one family. */
 export interface IptablesProxyView {
   /** The rule that sends the ClusterIP to the service's chain. Only that rule makes the chain alive: stale ones stay behind. */
-  readonly liveEdge: Finding<{ readonly clusterIp: string; readonly port: number }> | null;
+  readonly liveEdge: Sourced<{ readonly clusterIp: string; readonly port: number }> | null;
   /** Whether packets from other hosts get to kube-proxy's rules at all. */
   readonly isHooked: boolean;
   /** The apiservers behind the live edge, sorted; null without one, or when one of them cannot be read. */
-  readonly backends: Finding<readonly Endpoint[]> | null;
+  readonly backends: Sourced<readonly Endpoint[]> | null;
   /** For how long a client stays with its apiserver (sessionAffinity: ClientIP); null for not at all. */
   readonly affinitySeconds: number | null;
   /** The rule by which kube-proxy says that it wants the service's chain gone. */
-  readonly unwanted: Finding<string> | null;
+  readonly unwanted: Sourced<string> | null;
   /** The mark that KUBE-MARK-MASQ sets; null when that chain is absent or sets none (it can become empty). */
-  readonly masqueradeMark: Finding<number> | null;
+  readonly masqueradeMark: Sourced<number> | null;
   /** Whether these are rules of its ipvs mode. */
   readonly hasIpvsRules: boolean;
   /** Whether kube-proxy was ever here, alive or not. */

@@ -3,7 +3,7 @@ import { type Family, parseAddress } from '../address/address.ts';
 import { type Endpoint, sortEndpoints } from '../address/endpoint.ts';
 import { VipnatError } from '../text/errors.ts';
 import { servicePort } from './kubernetes-service.ts';
-import { type Finding } from '../text/sourced.ts';
+import { type Sourced } from '../text/sourced.ts';
 
 /** One virtual server of IPVS. */
 export interface VirtualServer {
@@ -36,7 +36,7 @@ export interface ServiceQuestion {
 
 /** The Service's virtual server, or why it cannot be told: one of the two is null. */
 export interface ServiceServer {
-  readonly server: Finding<{
+  readonly server: Sourced<{
     readonly clusterIp: string;
     readonly port: number;
     /** The real servers that get new connections, sorted. */

@@ -2,18 +2,18 @@ import { type Family, parseAddress } from '../address/address.ts';
 import { type Endpoint, formatEndpoint, parseEndpoint, sortEndpoints } from '../address/endpoint.ts';
 import { type NftProxyOutput } from '../kernel/port.ts';
 import { kubernetesService, nftServiceChain, serviceName, servicePort } from './kubernetes-service.ts';
-import { type Finding } from '../text/sourced.ts';
+import { type Sourced } from '../text/sourced.ts';
 
 /** What kube-proxy has programmed in its nftables table of one family. */
 export interface NftProxyView {
   /** The map element that sends the ClusterIP to the service's chain. */
-  readonly liveEdge: Finding<{ readonly clusterIp: string; readonly port: number }> | null;
+  readonly liveEdge: Sourced<{ readonly clusterIp: string; readonly port: number }> | null;
   /** The apiservers behind the live edge, sorted; null without one, or when one of them cannot be read. */
-  readonly backends: Finding<readonly Endpoint[]> | null;
+  readonly backends: Sourced<readonly Endpoint[]> | null;
   /** For how long a client stays with its apiserver (sessionAffinity: ClientIP); null for not at all. */
   readonly affinitySeconds: number | null;
   /** The map element by which kube-proxy rejects the ClusterIP for want of endpoints. */
-  readonly unwanted: Finding<string> | null;
+  readonly unwanted: Sourced<string> | null;
 }
 
 /**

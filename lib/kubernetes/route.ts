@@ -1,6 +1,12 @@
 import { type Endpoint } from '../address/endpoint.ts';
 import { type ApiAccess, type ReadAccess } from './access.ts';
-import { type ApiServer, formatServer, isUnwell, listApiServers, type KnownApiservers } from './servers.ts';
+import {
+  type ApiServer,
+  formatServer,
+  isUnhealthy,
+  listApiServers,
+  type KnownApiservers,
+} from './servers.ts';
 
 /** With which credentials to ask, and where. */
 export interface Connection {
@@ -35,7 +41,7 @@ export class ApiRoute {
   }
 
   /** Who may be asked from now on. Answers whether these are others than before. */
-  know(known: KnownApiservers): boolean {
+  setServers(known: KnownApiservers): boolean {
     const before = describeKnown(this.#known);
     this.#known = known;
     return describeKnown(known) !== before;
@@ -61,7 +67,7 @@ export class ApiRoute {
   }
 
   /** Who is down by our probes from now on, as text, see `formatEndpoint`. */
-  heed(unwell: ReadonlySet<string>): void {
+  setUnhealthy(unwell: ReadonlySet<string>): void {
     this.#unwell = unwell;
   }
 
@@ -71,17 +77,17 @@ export class ApiRoute {
   }
 
   /** It did not do. */
-  fail(server: ApiServer): void {
+  markFailed(server: ApiServer): void {
     this.#failed.add(formatServer(server));
   }
 
   /** The next to be asked is the best again: it may be back. */
-  forgive(): void {
+  resetFailures(): void {
     this.#failed.clear();
   }
 
   #isUnwell(server: ApiServer): boolean {
-    return isUnwell(server, this.#known, this.#unwell);
+    return isUnhealthy(server, this.#known, this.#unwell);
   }
 }
 

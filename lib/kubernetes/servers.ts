@@ -43,7 +43,7 @@ export function listApiServers(
  * Whether probes find the apiserver there down. One at a loopback address is this host's own; what stands behind a name or
  * a ClusterIP nobody probes. `unwell` has those who are down by their text, see `formatEndpoint`. Pure.
  */
-export function isUnwell(
+export function isUnhealthy(
   { host, port }: ApiServer,
   { endpoints, localAddresses }: KnownApiservers,
   unwell: ReadonlySet<string>,

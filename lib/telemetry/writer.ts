@@ -105,7 +105,7 @@ export class EventWriter implements EventRecorder {
       if (answer.outcome === 'taken') this.#created.add(event);
       return answer;
     } catch (error) {
-      route.fail(connection.server);
+      route.markFailed(connection.server);
       throw error;
     }
   }

@@ -2,13 +2,13 @@ import { describe, expect, test } from '@jest/globals';
 import { plan, type Plan } from '../../agent/decide/plan.ts';
 import { families, type Family } from '../../lib/address/address.ts';
 import { nameOwnTable } from '../../lib/kernel/real/own-table.ts';
-import { type Balance, type Written } from '../../lib/netfilter/rules/balance.ts';
+import { type Balance, type InstalledBalance } from '../../lib/netfilter/rules/balance.ts';
 import { backends, type RuleBackend } from '../../lib/kernel/port.ts';
 import { parseSave } from '../../lib/netfilter/iptables/parse.ts';
-import { readWritten as readFromIptables } from '../../lib/netfilter/iptables/read-back.ts';
+import { readInstalled as readFromIptables } from '../../lib/netfilter/iptables/read-back.ts';
 import { type Ruleset } from '../../lib/netfilter/iptables/ruleset.ts';
 import { parseNftTable } from '../../lib/netfilter/nftables/parse.ts';
-import { readWritten as readFromNft } from '../../lib/netfilter/nftables/read-back.ts';
+import { readInstalled as readFromNft } from '../../lib/netfilter/nftables/read-back.ts';
 import { type NftRuleset } from '../../lib/netfilter/nftables/ruleset.ts';
 import { toEndpoint } from '../support/fakes/endpoints.ts';
 import { describeKernels, everything } from './kinds.ts';
@@ -49,7 +49,7 @@ describeKernels((subject) => {
   }
 
   /** What was written does. */
-  async function readBack(backend: RuleBackend, balance: Balance): Promise<Written | null> {
+  async function readBack(backend: RuleBackend, balance: Balance): Promise<InstalledBalance | null> {
     const ruleset = await read(backend, balance.vip.family);
     return ruleset.backend === 'nftables'
       ? readFromNft(ruleset.table, balance.vip)

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { metrics } from '../../lib/telemetry/catalogue.ts';
 import { createMetrics } from '../../lib/telemetry/prometheus.ts';
-import { Tally } from '../../agent/report/loop-metrics.ts';
+import { LoopMetrics } from '../../agent/report/loop-metrics.ts';
 import { toEndpoint } from '../support/fakes/endpoints.ts';
 import { describeWithPromtool, runPromtool } from './promtool.ts';
 
@@ -104,7 +104,7 @@ describe('manifests/dashboard.json', () => {
 describeWithPromtool('promtool', () => {
   test('finds nothing wrong with what an agent prints', async () => {
     const { meter, print } = await createMetrics();
-    new Tally(meter, [toEndpoint('[fd00::50]:6443')]).fight();
+    new LoopMetrics(meter, [toEndpoint('[fd00::50]:6443')]).fight();
     const text = await print([{ name: 'vipnat_vip_held', labels: { vip: '[fd00::50]:6443' }, value: 1 }]);
     expect(runPromtool(['check', 'metrics'], text)).toEqual({ status: 0, output: '' });
     expect(runPromtool(['check', 'metrics'], text.replace('# HELP vipnat_vip_held ', '# '))).not.toEqual({

@@ -129,11 +129,11 @@ function findVridClash(facts: HostFacts): ReturnType<Check['find']> {
     const running = 'value' in processes ? processes.value : [];
     const known = new Set([...observation.addresses, ...config.endpoints].map(({ address }) => address));
     const masters = [...health.keys()].map((endpoint) => endpoint.replace(/^\[?(.*?)\]?:\d+$/, '$1'));
-    const strangers = seen.filter(({ source }) => !known.has(source) && !masters.includes(source));
+    const foreign = seen.filter(({ source }) => !known.has(source) && !masters.includes(source));
     return lookAt(config.vips, noVip, (vip): Finding[] | NotChecked => {
       const vrid = findVrid(vip, text);
       if (vrid === null) return { unknown: `the virtual_router_id of ${vip.address} is not known` };
-      const clash = strangers.find(
+      const clash = foreign.find(
         (advert) =>
           advert.family === vip.family && advert.vrid === vrid && !advert.addresses.includes(vip.address),
       );

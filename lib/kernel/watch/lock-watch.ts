@@ -1,7 +1,7 @@
 /**
  * Sees that somebody ran iptables-legacy.
  *
- * Goal: look again soon after a stranger's change to the legacy tables.
+ * Goal: look again soon after a foreign change to the legacy tables.
  * Tension: the kernel tells nobody about them. Every iptables-legacy and its restore opens /run/xtables.lock, but
  * Node's fs.watch does not ask for open and close, and the inotify packages do not compile.
  * Compromise: an inotifywait child. It also sees runs that only look, and none in containers with a lock of their

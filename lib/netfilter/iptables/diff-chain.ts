@@ -1,4 +1,4 @@
-import { compareChain, type KnowsPrint } from '../rules/compare-chain.ts';
+import { compareChain, type IsKnownRendering } from '../rules/compare-chain.ts';
 import { type Drift } from '../rules/drift.ts';
 import { type Change } from './change.ts';
 import { type RuleSpec, signRules } from './identity.ts';
@@ -18,13 +18,13 @@ export function diffOwnChain(
   chain: string,
   rules: readonly RuleSpec[],
   seen: readonly string[] | undefined,
-  knowsPrint: KnowsPrint,
+  isKnownRendering: IsKnownRendering,
 ): Diff {
   const wanted = signRules(chain, rules);
   const drift =
     seen === undefined
       ? [describeMissing(chain)]
-      : compareChain({ chain, wanted, seen, knowsPrint }, iptablesLanguage);
+      : compareChain({ chain, wanted, seen, isKnownRendering }, iptablesLanguage);
   if (drift.length === 0) return { drift, changes: [] };
   const reset: Change = { kind: 'reset-chain', chain, exists: seen !== undefined };
   return {

@@ -1,7 +1,7 @@
 import { type Endpoint } from '../../address/endpoint.ts';
 import { type Change } from './change.ts';
 import { type Diff } from './diff-chain.ts';
-import { isIntact, type KnowsPrint, type SignedRule } from '../rules/compare-chain.ts';
+import { isIntact, type IsKnownRendering, type SignedRule } from '../rules/compare-chain.ts';
 import { type Drift } from '../rules/drift.ts';
 import { isRival } from './hook-order.ts';
 import { isOwnRule, signRules } from './identity.ts';
@@ -12,23 +12,25 @@ import { type Hook } from './render.ts';
 export interface HookContext {
   /** The VIPs whose packets the hook must see. */
   readonly vips: readonly Endpoint[];
-  readonly knowsPrint: KnowsPrint;
+  readonly isKnownRendering: IsKnownRendering;
 }
 
 /**
  * Compares a kernel's chain with the hook it should hold: exactly one, unedited, and before every foreign rule
  * that could decide about a VIP's packets. Foreign rules are neither moved nor touched (I5).
  */
-export function diffHook(hook: Hook, seen: readonly string[], { vips, knowsPrint }: HookContext): Diff {
+export function diffHook(hook: Hook, seen: readonly string[], { vips, isKnownRendering }: HookContext): Diff {
   const [wanted] = signRules(hook.chain, [hook.rule]);
   if (wanted === undefined) return { drift: [], changes: [] };
   const own = seen.filter(isOwnRule);
   const rival = seen.slice(0, firstOwnIndex(seen)).find((text) => isRival(text, vips));
   const isInPlace =
-    rival === undefined && own.length === 1 && isIntact(wanted, own[0] ?? '', knowsPrint, iptablesLanguage);
+    rival === undefined &&
+    own.length === 1 &&
+    isIntact(wanted, own[0] ?? '', isKnownRendering, iptablesLanguage);
   if (isInPlace) return { drift: [], changes: [] };
   return {
-    drift: describe({ chain: hook.chain, wanted, own, rival, knowsPrint }),
+    drift: describe({ chain: hook.chain, wanted, own, rival, isKnownRendering }),
     changes: [...deleteRules(hook.chain, own), { kind: 'insert', chain: hook.chain, rule: wanted.text }],
   };
 }
@@ -48,12 +50,12 @@ interface HookState {
   readonly wanted: SignedRule;
   readonly own: readonly string[];
   readonly rival: string | undefined;
-  readonly knowsPrint: KnowsPrint;
+  readonly isKnownRendering: IsKnownRendering;
 }
 
-function describe({ chain, wanted, own, rival, knowsPrint }: HookState): Drift[] {
+function describe({ chain, wanted, own, rival, isKnownRendering }: HookState): Drift[] {
   const target = wanted.text.slice(wanted.text.lastIndexOf('-j ') + 3);
-  const intact = own.filter((text) => isIntact(wanted, text, knowsPrint, iptablesLanguage));
+  const intact = own.filter((text) => isIntact(wanted, text, isKnownRendering, iptablesLanguage));
   const drift: Drift[] = own
     .filter((text) => !intact.includes(text))
     .map((rule) => ({

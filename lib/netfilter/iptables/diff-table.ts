@@ -13,7 +13,7 @@ import { type Table } from './ruleset.ts';
 export function diffTable(wanted: WantedTable, seen: Table | undefined, context: HookContext): Diff {
   const table: Table = seen ?? new Map<string, readonly string[]>();
   const chains = [...wanted.chains].map(([chain, rules]) =>
-    diffOwnChain(chain, rules, table.get(chain), context.knowsPrint),
+    diffOwnChain(chain, rules, table.get(chain), context.isKnownRendering),
   );
   const hooks = wanted.hooks.map((hook) => diffHook(hook, table.get(hook.chain) ?? [], context));
   const leftovers = findLeftovers(wanted, table);

@@ -1,7 +1,7 @@
 /**
  * How a rule is recognised as ours, by any later version and without any memory.
  *
- * Goal: after a crash, an upgrade or a stranger's edit, tell from the kernel alone which rules are ours, whether
+ * Goal: after a crash, an upgrade or a foreign edit, tell from the kernel alone which rules are ours, whether
  * they are the wanted ones and whether they stand in the wanted order.
  * Tension: printed rules are not the rules that were written (`--probability 0.3333333333` comes back as
  * 0.33333333349), `-C` answers yes for rules that are not there, and positions are other people's business.

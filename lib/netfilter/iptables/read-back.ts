@@ -1,5 +1,5 @@
 import { type Endpoint, parseEndpoint } from '../../address/endpoint.ts';
-import { type Balance, vipChainName, type Written } from '../rules/balance.ts';
+import { type Balance, vipChainName, type InstalledBalance } from '../rules/balance.ts';
 import { isIntact } from '../rules/compare-chain.ts';
 import { signRules } from './identity.ts';
 import { iptablesLanguage } from './language.ts';
@@ -12,7 +12,7 @@ import { type Table } from './ruleset.ts';
  * knew. Null unless the VIP's chain is, to the letter, one that vipnat writes for these backends: rules that somebody
  * else put there or edited say nothing.
  */
-export function readWritten(nat: Table | undefined, vip: Endpoint): Written | null {
+export function readInstalled(nat: Table | undefined, vip: Endpoint): InstalledBalance | null {
   const seen = nat?.get(vipChainName(vip)) ?? [];
   const options = seen.map((text) => parseRule(text).options);
   const targets = new Set(options.map((option) => option.get('--to-destination') ?? ''));

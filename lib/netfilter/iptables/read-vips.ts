@@ -6,7 +6,7 @@ import { type Ruleset } from './ruleset.ts';
 
 /**
  * The virtual IPs that have a chain of ours, as rules in our chains name them: also those that no hook leads to now. A
- * virtual IP is named once for each rule. A stranger's rule in our chains names none.
+ * virtual IP is named once for each rule. A foreign rule in our chains names none.
  */
 export function readVips({ tables }: Pick<Ruleset, 'tables'>): Endpoint[] {
   const all = [...tables.values()].flatMap((table) => [...table]);

@@ -70,7 +70,7 @@ function writeAnew(chain: string, rules: readonly string[], kept: readonly strin
   const before = sign(chain, rules);
   const after = sign(chain, kept);
   if (before === null || after === null) return kept;
-  const comparison = { chain, wanted: before, seen: rules, knowsPrint: () => false };
+  const comparison = { chain, wanted: before, seen: rules, isKnownRendering: () => false };
   return compareChain(comparison, iptablesLanguage).length > 0 ? kept : after.map(({ text }) => text);
 }
 

@@ -1,4 +1,4 @@
-import { compareChain, type KnowsPrint } from '../rules/compare-chain.ts';
+import { compareChain, type IsKnownRendering } from '../rules/compare-chain.ts';
 import { type Drift } from '../rules/drift.ts';
 import { type NftChange } from './change.ts';
 import { nftLanguage } from './language.ts';
@@ -15,7 +15,7 @@ export function diffChain(
   { table, name }: ChainPlace,
   { hook, rules }: NftChain,
   seen: NftChain | undefined,
-  knowsPrint: KnowsPrint,
+  isKnownRendering: IsKnownRendering,
 ): { drift: readonly Drift[]; changes: readonly NftChange[] } {
   const add = rules.map((rule): NftChange => ({
     kind: 'add-rule',
@@ -29,7 +29,7 @@ export function diffChain(
     return { drift: [{ kind: 'missing-chain', chain: name, message }], changes: [create, ...add] };
   }
   const wanted = rules.map((text) => ({ id: nftLanguage.readComment(text) ?? '', text }));
-  const drift = compareChain({ chain: name, wanted, seen: seen.rules, knowsPrint }, nftLanguage);
+  const drift = compareChain({ chain: name, wanted, seen: seen.rules, isKnownRendering }, nftLanguage);
   if (drift.length === 0) return { drift, changes: [] };
   const flush: NftChange = { kind: 'flush-chain', name, command: `flush chain ${table} ${name}` };
   return { drift, changes: [flush, ...add] };

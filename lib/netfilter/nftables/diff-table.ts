@@ -1,5 +1,5 @@
 import { type Family } from '../../address/address.ts';
-import { type KnowsPrint } from '../rules/compare-chain.ts';
+import { type IsKnownRendering } from '../rules/compare-chain.ts';
 import { type Drift } from '../rules/drift.ts';
 import { changeOrder, type NftChange } from './change.ts';
 import { diffChain } from './diff-chain.ts';
@@ -25,7 +25,10 @@ export interface TablePair {
  * where they are: the hooks stay, and what sets hold. Only what cannot be changed, a hook or a set's declaration,
  * has the whole table replaced. Empty when in sync (I7).
  */
-export function diffNftTable({ family, wanted, seen }: TablePair, knowsPrint: KnowsPrint): NftDiff {
+export function diffNftTable(
+  { family, wanted, seen }: TablePair,
+  isKnownRendering: IsKnownRendering,
+): NftDiff {
   const table = nameOwnTable(family);
   if (wanted === null) return seen === null ? inSync : removeTable(table);
   if (seen === null) {
@@ -43,7 +46,7 @@ export function diffNftTable({ family, wanted, seen }: TablePair, knowsPrint: Kn
   return order([
     { drift: [], changes: missingSets.map(([name, declaration]) => addSet(table, name, declaration)) },
     ...[...wanted.chains].map(([name, chain]) =>
-      diffChain({ table, name }, chain, seen.chains.get(name), knowsPrint),
+      diffChain({ table, name }, chain, seen.chains.get(name), isKnownRendering),
     ),
     removeLeftovers(table, wanted, seen),
   ]);

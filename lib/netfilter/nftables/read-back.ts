@@ -1,5 +1,5 @@
 import { type Endpoint, parseEndpoint } from '../../address/endpoint.ts';
-import { vipChainName, type Written } from '../rules/balance.ts';
+import { vipChainName, type InstalledBalance } from '../rules/balance.ts';
 import { hasSameMeaning } from './meaning.ts';
 import { renderNftTable } from './render.ts';
 import { type NftTable } from './ruleset.ts';
@@ -8,7 +8,7 @@ import { type NftTable } from './ruleset.ts';
  * What our own table does with a VIP's connections, what an agent that is gone last knew. Null unless the VIP's chain
  * is, to the letter, one that vipnat writes for these backends.
  */
-export function readWritten(table: NftTable | null, vip: Endpoint): Written | null {
+export function readInstalled(table: NftTable | null, vip: Endpoint): InstalledBalance | null {
   const name = vipChainName(vip);
   const seen = table?.chains.get(name);
   if (table === null || seen === undefined) return null;

@@ -76,7 +76,7 @@ function writeAnew(name: string, rules: readonly string[], kept: readonly string
   const after = render(name, kept);
   if (before === null || after === null) return kept;
   const wanted = before.map((text) => ({ id: nftLanguage.readComment(text) ?? '', text }));
-  const comparison = { chain: name, wanted, seen: rules, knowsPrint: () => false };
+  const comparison = { chain: name, wanted, seen: rules, isKnownRendering: () => false };
   return compareChain(comparison, nftLanguage).length > 0 ? kept : after;
 }
 

@@ -20,7 +20,7 @@ export interface Balance {
 }
 
 /** What rules of ours that are there do with one VIP's new connections, in the way direct. */
-export interface Written {
+export interface InstalledBalance {
   /** At least one. */
   readonly backends: readonly Endpoint[];
   /** For how long a client that came once goes to the same backend again; null: not at all. */

@@ -12,7 +12,7 @@ export interface SignedRule {
  * Whether a tool is known to print the rule with this id in this way, though it reads differently from what
  * was written. Learnt from what it prints right after our own write.
  */
-export type KnowsPrint = (id: string, printed: string) => boolean;
+export type IsKnownRendering = (id: string, printed: string) => boolean;
 
 /** How the rules of one tool are read. */
 export interface RuleLanguage {
@@ -29,15 +29,15 @@ export interface Comparison {
   readonly chain: string;
   readonly wanted: readonly SignedRule[];
   readonly seen: readonly string[];
-  readonly knowsPrint: KnowsPrint;
+  readonly isKnownRendering: IsKnownRendering;
 }
 
 /** How the rules of a chain of ours differ from the wanted ones, in content or order. Empty when they do not. Pure. */
 export function compareChain(
-  { chain, wanted, seen, knowsPrint }: Comparison,
+  { chain, wanted, seen, isKnownRendering }: Comparison,
   language: RuleLanguage,
 ): Drift[] {
-  const isGood = (rule: SignedRule, printed: string) => isIntact(rule, printed, knowsPrint, language);
+  const isGood = (rule: SignedRule, printed: string) => isIntact(rule, printed, isKnownRendering, language);
   const isSame =
     seen.length === wanted.length && wanted.every((rule, index) => isGood(rule, seen[index] ?? ''));
   if (isSame) return [];
@@ -58,12 +58,12 @@ export function compareChain(
 export function isIntact(
   { id, text }: SignedRule,
   printed: string,
-  knowsPrint: KnowsPrint,
+  isKnownRendering: IsKnownRendering,
   language: RuleLanguage,
 ): boolean {
   return (
     language.hasSameMeaning(text, printed) ||
-    (language.readComment(printed) === id && knowsPrint(id, printed))
+    (language.readComment(printed) === id && isKnownRendering(id, printed))
   );
 }
 

@@ -55,7 +55,9 @@ const release = await claimPresence(info);
 const during = { claim: await attempt(), found: await findAgent() };
 const mute = (await askAgentHealth()) ?? (await askAgentApi());
 await release();
-const health = new Map([['10.0.0.11:6443', { state: 'dead', reason: 'refused', hanging: 'none' } as const]]);
+const health = new Map([
+  ['10.0.0.11:6443', { state: 'dead', reason: 'refused', staleConnections: 'none' } as const],
+]);
 const answers = [
   [healthPath, () => toHealthAnswer(health)],
   [apiPath, () => ({ view, proxyBesideApi })],

@@ -46,7 +46,7 @@ describe('the agent of a network namespace', () => {
   test('says how it finds the apiservers, and one that does not probe says nothing', () => {
     expect(outcomes.probing).toEqual({
       found: outcomes.during.found,
-      health: [['10.0.0.11:6443', { state: 'dead', reason: 'refused', hanging: 'none' }]],
+      health: [['10.0.0.11:6443', { state: 'dead', reason: 'refused', staleConnections: 'none' }]],
       api: {
         proxyBesideApi: { ipv6: [{ family: 'ipv6', address: 'fd00::12', port: 6443 }] },
         view: {

@@ -1,7 +1,7 @@
 import { expect, jest, test } from '@jest/globals';
 import fc from 'fast-check';
-import { look } from '../../../agent/reconcile/look.ts';
-import { emptyMemory } from '../../../agent/observe/memory.ts';
+import { observeAndAssess } from '../../../agent/reconcile/look.ts';
+import { emptyState } from '../../../agent/observe/reconcile-state.ts';
 import { FakeClock } from '../../support/fakes/clock.ts';
 import { startAgent } from '../../support/agent/running-agent.ts';
 import { config } from './configs.ts';
@@ -75,7 +75,7 @@ test('whatever strangers do, after 60 s of quiet all is in sync, and they find t
       kernel.trigger('nft-generation');
       await clock.advance(quietMs);
 
-      expect((await look(createPorts(kernel, word), wanted, emptyMemory)).plan.tables).toEqual([]);
+      expect((await observeAndAssess(createPorts(kernel, word), wanted, emptyState)).plan.tables).toEqual([]);
       expect(kernel.breaches).toEqual([]);
       await agent.agent.stop();
     }),

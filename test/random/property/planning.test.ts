@@ -2,9 +2,9 @@ import { describe, expect, jest, test } from '@jest/globals';
 import fc from 'fast-check';
 import { assess } from '../../../agent/decide/assess.ts';
 import { type Config } from '../../../config/config.ts';
-import { applyPlan, everything, look, type LookPorts } from '../../../agent/reconcile/look.ts';
+import { applyPlan, everything, observeAndAssess, type LookPorts } from '../../../agent/reconcile/look.ts';
 import { unprobed } from '../../../agent/health/usable.ts';
-import { emptyMemory } from '../../../agent/observe/memory.ts';
+import { emptyState } from '../../../agent/observe/reconcile-state.ts';
 import { interpret } from '../../../agent/observe/observe.ts';
 import { plan } from '../../../agent/decide/plan.ts';
 import { parseSave } from '../../../lib/netfilter/iptables/parse.ts';
@@ -39,7 +39,7 @@ async function setUp({ before, answer: word, config: wanted, wasRunning, after }
 
 /** What an agent without memory writes. Answers what it remembers then. */
 async function write(ports: LookPorts, wanted: Config) {
-  const { plan: found, memory, observation } = await look(ports, wanted, emptyMemory);
+  const { plan: found, memory, observation } = await observeAndAssess(ports, wanted, emptyState);
   await applyPlan(ports.kernel, found);
   return { memory, transactions: found.transactions, backend: observation.backend.value };
 }
@@ -50,8 +50,8 @@ describe('from any state of the kernel, with any configuration', () => {
       fc.asyncProperty(host, async (given) => {
         const { ports } = await setUp(given);
         const { memory } = await write(ports, given.config);
-        expect((await look(ports, given.config, memory)).plan.tables).toEqual([]);
-        expect((await look(ports, given.config, emptyMemory)).plan.tables).toEqual([]);
+        expect((await observeAndAssess(ports, given.config, memory)).plan.tables).toEqual([]);
+        expect((await observeAndAssess(ports, given.config, emptyState)).plan.tables).toEqual([]);
       }),
       { numRuns: 600, examples: [[moreRulesInLegacy]] },
     );
@@ -129,7 +129,7 @@ describe('from any state of the kernel, with any configuration', () => {
               {
                 observation: interpret(reading, given.answer, given.config),
                 health: unprobed,
-                memory: emptyMemory,
+                memory: emptyState,
               },
               given.config,
             ),

@@ -154,7 +154,7 @@ test('wherever a rule leads to a chain of ours or carries our comment, wanting n
         for (const table of writtenTables) {
           const diff = diffTable(renderTables('ipv4', [])[table], tables.get(table), {
             vips: [],
-            knowsPrint: () => false,
+            isKnownRendering: () => false,
           });
           expect(diff.drift.length > 0).toBe(diff.changes.length > 0);
         }

@@ -2,8 +2,8 @@ import { describe, expect, jest, test } from '@jest/globals';
 import fc from 'fast-check';
 import { type Assessment } from '../../../agent/decide/assess.ts';
 import { converge } from '../../../agent/reconcile/converge.ts';
-import { applyPlan, look } from '../../../agent/reconcile/look.ts';
-import { emptyMemory } from '../../../agent/observe/memory.ts';
+import { applyPlan, observeAndAssess } from '../../../agent/reconcile/look.ts';
+import { emptyState } from '../../../agent/observe/reconcile-state.ts';
 import { type ErrorCode, errorCodes, VipnatError } from '../../../lib/text/errors.ts';
 import { type Transaction } from '../../../lib/kernel/port.ts';
 import { isForIptables } from '../../../lib/kernel/real/iptables.ts';
@@ -50,7 +50,7 @@ describe('a write that a stranger comes before', () => {
       fc.asyncProperty(history, answer, config, fc.nat({ max: 20 }), async (events, word, wanted, at) => {
         const kernel = createKernel(events);
         const ports = createPorts(kernel, word);
-        const outcome = await writeDuringRace(kernel, await look(ports, wanted, emptyMemory), at);
+        const outcome = await writeDuringRace(kernel, await observeAndAssess(ports, wanted, emptyState), at);
         if (outcome !== null) {
           lost += 1;
           const now = printTables(kernel, outcome.transaction);
@@ -60,8 +60,8 @@ describe('a write that a stranger comes before', () => {
         }
 
         const foreign = printForeign(kernel);
-        await converge(kernel, async () => (await look(ports, wanted, emptyMemory)).plan);
-        expect((await look(ports, wanted, emptyMemory)).plan.tables).toEqual([]);
+        await converge(kernel, async () => (await observeAndAssess(ports, wanted, emptyState)).plan);
+        expect((await observeAndAssess(ports, wanted, emptyState)).plan.tables).toEqual([]);
         expect(printForeign(kernel)).toEqual(foreign);
         expect(kernel.breaches).toEqual([]);
       }),
@@ -145,7 +145,7 @@ describe('a look that could not read everything (I1)', () => {
           const clock = new FakeClock();
           const kernel = createKernel(events, clock);
           kernel.faults.failNext({ tool, code });
-          const looked = look(createPorts(kernel, null), wanted, emptyMemory).catch(
+          const looked = observeAndAssess(createPorts(kernel, null), wanted, emptyState).catch(
             (error: unknown) => error,
           );
           await clock.advance(20_000);
@@ -171,7 +171,7 @@ describe('a look that could not read everything (I1)', () => {
         async (events, wanted, tool, garbage) => {
           const kernel = createKernel(events);
           kernel.faults.printNext(tool, garbage);
-          const looked = look(createPorts(kernel, null), wanted, emptyMemory).catch(
+          const looked = observeAndAssess(createPorts(kernel, null), wanted, emptyState).catch(
             (error: unknown) => error,
           );
           const code = garbage.includes('incompatible') ? 'TABLE_INCOMPATIBLE' : 'TOOL_OUTPUT_UNEXPECTED';

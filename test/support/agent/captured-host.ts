@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
-import { look } from '../../../agent/reconcile/look.ts';
+import { observeAndAssess } from '../../../agent/reconcile/look.ts';
 import { type Assessment } from '../../../agent/decide/assess.ts';
 import { type Config } from '../../../config/config.ts';
 import { type Decision } from '../../../agent/decide/decide.ts';
 import { noApi } from '../../../agent/api/cluster-api.ts';
-import { emptyMemory, type Memory } from '../../../agent/observe/memory.ts';
+import { emptyState, type ReconcileState } from '../../../agent/observe/reconcile-state.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { FakeClock } from '../fakes/clock.ts';
 import { nobodyProbes } from '../fakes/health.ts';
@@ -30,9 +30,9 @@ export function restoreCapture(kernel: FakeKernel, name: string): void {
 export function lookOnce(
   kernel: FakeKernel,
   config: Config,
-  { memory = emptyMemory, answer = null }: { memory?: Memory; answer?: string | null } = {},
+  { memory = emptyState, answer = null }: { memory?: ReconcileState; answer?: string | null } = {},
 ): Promise<Assessment> {
-  return look(
+  return observeAndAssess(
     { kernel, askProxyMode: () => Promise.resolve(answer), health: nobodyProbes, api: noApi },
     config,
     memory,

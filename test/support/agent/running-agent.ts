@@ -1,6 +1,6 @@
 import { Agent, type AgentPorts } from '../../../agent/reconcile/agent.ts';
 import { type Config } from '../../../config/config.ts';
-import { emptyMemory, type Memory } from '../../../agent/observe/memory.ts';
+import { emptyState, type ReconcileState } from '../../../agent/observe/reconcile-state.ts';
 import { FakeApiservers } from '../fakes/apiserver.ts';
 import { FakeClusterApi } from '../fakes/cluster-api.ts';
 import { FakeClock } from '../fakes/clock.ts';
@@ -65,7 +65,7 @@ export interface AgentWorld {
   /** The apiservers; healthy ones wherever they are asked for, when left out. */
   readonly apiservers?: FakeApiservers;
   /** What it begins with. */
-  readonly memory?: Memory;
+  readonly memory?: ReconcileState;
   readonly store?: FakeStore;
   /** In place of the fakes. */
   readonly ports?: Partial<AgentPorts>;
@@ -85,7 +85,7 @@ export function startAgent(world: AgentWorld = {}): RunningAgent {
         });
     });
   const apiservers = world.apiservers ?? new FakeApiservers(clock);
-  const { memory = emptyMemory, store = new FakeStore() } = world;
+  const { memory = emptyState, store = new FakeStore() } = world;
   const meter = new FakeMeter();
   const trackFile = new FakeTrackFile();
   const notices = new FakeNotices();

@@ -45,7 +45,7 @@ export async function assessWell(): Promise<Assessment> {
   const addresses = ['10.77.0.11', '10.77.0.50'].map(
     (address) => ({ family: 'ipv4', address, device: 'eth0' }) as const,
   );
-  const ready: Health = { state: 'ready', reason: '', hanging: 'none' };
+  const ready: Health = { state: 'ready', reason: '', staleConnections: 'none' };
   return {
     ...assessment,
     observation: { ...assessment.observation, addresses },

@@ -32,13 +32,13 @@ export class FakeClusterApi implements FollowedApi {
     return { isFollowed: this.view?.isCurrent === true, since: 0 };
   }
 
-  consult(known: KnownApiservers): ApiView | null {
+  getView(known: KnownApiservers): ApiView | null {
     if (this.isStopped) throw new Error('consulted after its end');
     this.known = known;
     return this.#view;
   }
 
-  heed(unwell: ReadonlySet<string>): void {
+  setUnhealthy(unwell: ReadonlySet<string>): void {
     this.unwell = unwell;
   }
 

@@ -1,7 +1,7 @@
 import { type Assessment, assess } from '../../../../agent/decide/assess.ts';
 import { type Config } from '../../../../config/config.ts';
 import { type Health } from '../../../../agent/health/usable.ts';
-import { emptyMemory } from '../../../../agent/observe/memory.ts';
+import { emptyState } from '../../../../agent/observe/reconcile-state.ts';
 import { interpret } from '../../../../agent/observe/observe.ts';
 import { type KernelReading } from '../../../../lib/kernel/port.ts';
 import { nftServiceChain } from '../../../../lib/kube-proxy/kubernetes-service.ts';
@@ -77,7 +77,7 @@ export function makeOddHost(random: Random): OddHost {
     health: new Map(
       apiservers.map((text) => [
         text,
-        { state: random.pick(states), reason: makeHostileText(random), hanging: 'none' as const },
+        { state: random.pick(states), reason: makeHostileText(random), staleConnections: 'none' as const },
       ]),
     ),
   };
@@ -85,5 +85,5 @@ export function makeOddHost(random: Random): OddHost {
 
 /** A whole look at it: what an agent would decide and write. Throws a coded error where it cannot be understood. */
 export function lookAtOddHost({ config, reading, answer, health }: OddHost): Assessment {
-  return assess({ observation: interpret(reading, answer, config), health, memory: emptyMemory }, config);
+  return assess({ observation: interpret(reading, answer, config), health, memory: emptyState }, config);
 }

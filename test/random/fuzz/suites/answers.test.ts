@@ -181,12 +181,13 @@ function checkTime(seconds: number | null): void {
 function listLines(json: unknown): string[] {
   const view = readAgentApiAnswer(json)?.view;
   const info = readAgentInfo(json);
-  const health = readAgentHealthAnswer(json) ?? new Map<string, { reason: string; doubt?: string }>();
+  const health =
+    readAgentHealthAnswer(json) ?? new Map<string, { reason: string; unconfirmedFailure?: string }>();
   return [
     ...(view?.refused ?? []),
     ...Object.values(view?.endpoints ?? {}).map(({ seenIn }) => seenIn),
     ...(info === null ? [] : [info.version, info.since, String(info.pid)]),
-    ...[...health.values()].flatMap(({ reason, doubt = '' }) => [reason, doubt]),
+    ...[...health.values()].flatMap(({ reason, unconfirmedFailure = '' }) => [reason, unconfirmedFailure]),
   ];
 }
 

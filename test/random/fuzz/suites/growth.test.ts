@@ -29,7 +29,7 @@ import { parseSave } from '../../../../lib/netfilter/iptables/parse.ts';
 import { parseRule, splitRule } from '../../../../lib/netfilter/iptables/rule.ts';
 import { toRestoreLines, toCommandArguments } from '../../../../lib/netfilter/iptables/change.ts';
 import { parseNftTable } from '../../../../lib/netfilter/nftables/parse.ts';
-import { readWritten } from '../../../../lib/netfilter/nftables/read-back.ts';
+import { readInstalled } from '../../../../lib/netfilter/nftables/read-back.ts';
 import { toPrintableLine } from '../../../../lib/text/printable.ts';
 import { quoteWords } from '../../../../lib/text/shell-words.ts';
 import { toolFailed } from '../../../../lib/kernel/tools/tool-errors.ts';
@@ -126,7 +126,7 @@ const readers: Readonly<Record<string, (text: string) => unknown>> = {
   'nft set, meaning': (text) => hasSameDeclaration(text, `${text} `),
   'nft table': (text) => {
     const { table: read } = parseNftTable({ family: 'ipv4', text: `${table}chain a {\n${text}\n}\n}\n` });
-    return vips.map((one) => readWritten(read, one));
+    return vips.map((one) => readInstalled(read, one));
   },
   'nft table, whole': (text) => parseNftTable({ family: 'ipv4', text: table + text }),
   'nft JSON': parseObjects,

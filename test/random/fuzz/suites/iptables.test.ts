@@ -6,7 +6,7 @@ import { type SaveOutput } from '../../../../lib/kernel/port.ts';
 import { isRival } from '../../../../lib/netfilter/iptables/hook-order.ts';
 import { isOwnRule } from '../../../../lib/netfilter/iptables/identity.ts';
 import { parseSave } from '../../../../lib/netfilter/iptables/parse.ts';
-import { readWritten } from '../../../../lib/netfilter/iptables/read-back.ts';
+import { readInstalled } from '../../../../lib/netfilter/iptables/read-back.ts';
 import { parseRule, splitRule } from '../../../../lib/netfilter/iptables/rule.ts';
 import { readCaptures } from '../engine/captures.ts';
 import { makeRule, makeSource, makeTables, printTables, vips } from '../generate/tables.ts';
@@ -31,7 +31,7 @@ function checkSave(output: SaveOutput): void {
   for (const endpoint of view.backends?.value ?? []) insistOnEndpoint(endpoint, isInText);
   if (view.liveEdge !== null) insist(isInText(view.liveEdge.value.clusterIp), 'the ClusterIP is in the text');
   for (const vip of vips) {
-    const written = readWritten(ruleset.tables.get('nat'), vip);
+    const written = readInstalled(ruleset.tables.get('nat'), vip);
     for (const endpoint of written?.backends ?? []) insistOnEndpoint(endpoint, isInText);
   }
 }

@@ -8,7 +8,7 @@ import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
 import { type NftProxyOutput } from '../../../../lib/kernel/port.ts';
 import { hasSameDeclaration, hasSameMeaning } from '../../../../lib/netfilter/nftables/meaning.ts';
 import { parseNftTable } from '../../../../lib/netfilter/nftables/parse.ts';
-import { readWritten } from '../../../../lib/netfilter/nftables/read-back.ts';
+import { readInstalled } from '../../../../lib/netfilter/nftables/read-back.ts';
 import { printNftTable, renderNftTable } from '../../../../lib/netfilter/nftables/render.ts';
 import { nftServiceChain } from '../../../../lib/kube-proxy/kubernetes-service.ts';
 import { selectServiceObjects } from '../../../support/fakes/nft-proxy.ts';
@@ -42,7 +42,7 @@ test('our own table as nft prints it, with faults: a value or a coded error, and
       }
       const isInText = isIn(output.text);
       for (const vip of vips) {
-        for (const endpoint of readWritten(ruleset.table, vip)?.backends ?? []) {
+        for (const endpoint of readInstalled(ruleset.table, vip)?.backends ?? []) {
           insistOnEndpoint(endpoint, isInText);
         }
       }
@@ -62,7 +62,7 @@ test('a table that is written is read as it was rendered, with its backends', as
       const read = parseNftTable({ family, text: lines.join('\n') });
       insist(isDeepStrictEqual(read.table, table), 'read otherwise than rendered');
       for (const { vip, backends } of balances) {
-        const found = readWritten(read.table, vip)?.backends.map(formatEndpoint) ?? [];
+        const found = readInstalled(read.table, vip)?.backends.map(formatEndpoint) ?? [];
         insist(isDeepStrictEqual(found, backends.map(formatEndpoint)), 'other backends than were written');
       }
     },

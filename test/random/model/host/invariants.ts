@@ -14,7 +14,7 @@
  * I11  after one look that nobody disturbs no jump of ours pins what kube-proxy wants gone; at rest it is never refused
  * I12  no transaction of a look that nobody disturbs leaves a moment without balance, or sends anywhere else
  */
-import { emptyMemory } from '../../../../agent/observe/memory.ts';
+import { emptyState } from '../../../../agent/observe/reconcile-state.ts';
 import { findBreaches } from '../../../support/fakes/protocol.ts';
 import { printForeign, printOurs } from '../../property/tables.ts';
 import { type Node } from '../engine/explore.ts';
@@ -97,7 +97,7 @@ export class Invariants {
     const lost = loseApi(state);
     const forgetful = {
       ...state,
-      process: { ...state.process, memory: { ...emptyMemory, endpoints: state.saved } },
+      process: { ...state.process, memory: { ...emptyState, endpoints: state.saved } },
     };
     // What only a lost API had said is nothing that a new process could know.
     const isWordLost = state.api?.isHeard === false;

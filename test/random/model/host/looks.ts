@@ -77,6 +77,6 @@ function createPorts(world: World): LookPorts {
     kernel: { read: () => Promise.resolve(world.kernel.reading) } as unknown as Kernel,
     askProxyMode: () => Promise.resolve(answerMode(world)),
     health: { watch: () => view },
-    api: { consult: () => toApiView(world) },
+    api: { getView: () => toApiView(world) },
   };
 }

@@ -1,6 +1,6 @@
 import { type Assessment } from '../../../../agent/decide/assess.ts';
 import { type LookPorts } from '../../../../agent/reconcile/look.ts';
-import { emptyMemory, type Memory } from '../../../../agent/observe/memory.ts';
+import { emptyState, type ReconcileState } from '../../../../agent/observe/reconcile-state.ts';
 import { type KernelReading, type Transaction } from '../../../../lib/kernel/port.ts';
 import { product, type Product } from './product.ts';
 
@@ -50,8 +50,8 @@ export const mutants: readonly Mutant[] = [
   blind('takes a lost API for an empty one', 'I10', (ports) => ({
     ...ports,
     api: {
-      consult: async (known) => {
-        const view = await ports.api.consult(known);
+      getView: async (known) => {
+        const view = await ports.api.getView(known);
         return view === null || view.isCurrent ? view : { ...view, isCurrent: true, endpoints: {} };
       },
     },
@@ -59,7 +59,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'does not read its state file',
     complaint: 'connections go to untranslated',
-    product: { ...product, recall: () => Promise.resolve(emptyMemory) },
+    product: { ...product, recall: () => Promise.resolve(emptyState) },
   },
   {
     name: 'forgets the filter table when it cleans up',
@@ -86,7 +86,7 @@ function mutate(name: string, complaint: string, change: (found: Assessment) => 
 }
 
 function blind(name: string, complaint: string, change: (ports: LookPorts) => LookPorts): Mutant {
-  const look = (ports: LookPorts, memory: Memory) => product.look(change(ports), memory);
+  const look = (ports: LookPorts, memory: ReconcileState) => product.look(change(ports), memory);
   return { name, complaint, product: { ...product, look } };
 }
 

@@ -1,7 +1,11 @@
-import { assess, type Assessment, type Basis } from '../../../../agent/decide/assess.ts';
-import { recallApiservers } from '../../../../agent/endpoints/endpoint-keeper.ts';
-import { look, type LookPorts } from '../../../../agent/reconcile/look.ts';
-import { emptyMemory, type LastingMemory, type Memory } from '../../../../agent/observe/memory.ts';
+import { assess, type Assessment, type ReconcileInput } from '../../../../agent/decide/assess.ts';
+import { recallApiservers } from '../../../../agent/endpoints/endpoint-persister.ts';
+import { observeAndAssess, type LookPorts } from '../../../../agent/reconcile/look.ts';
+import {
+  emptyState,
+  type LastingState,
+  type ReconcileState,
+} from '../../../../agent/observe/reconcile-state.ts';
 import { plan, type Plan } from '../../../../agent/decide/plan.ts';
 import { type Endpoint } from '../../../../lib/address/endpoint.ts';
 import { parseSave } from '../../../../lib/netfilter/iptables/parse.ts';
@@ -12,25 +16,25 @@ import { ordinaryConfig } from '../../../support/agent/running-agent.ts';
 /** The parts of vipnat that a step of the model runs: its own ones, or, to see that the model notices, broken ones. */
 export interface Product {
   /** One whole look, with what a process remembers. */
-  look(ports: LookPorts, memory: Memory): Promise<Assessment>;
+  look(ports: LookPorts, memory: ReconcileState): Promise<Assessment>;
   /** The answer to a death, from what the last look saw. */
-  assess(basis: Basis): Assessment;
+  assess(basis: ReconcileInput): Assessment;
   /** What a new process knows, from the state file. */
-  recall(saved: Memory['endpoints']): Promise<Memory>;
+  recall(saved: ReconcileState['endpoints']): Promise<ReconcileState>;
   /** What removes everything of ours. */
   planCleanup(reading: KernelReading): Plan;
 }
 
 /** vipnat itself. */
 export const product: Product = {
-  look: (ports, memory) => look(ports, ordinaryConfig, memory),
+  look: (ports, memory) => observeAndAssess(ports, ordinaryConfig, memory),
   assess: (basis) => assess(basis, ordinaryConfig),
-  recall: async (saved) => ({ ...emptyMemory, ...(await recall(saved.ipv4?.value ?? [])) }),
+  recall: async (saved) => ({ ...emptyState, ...(await recall(saved.ipv4?.value ?? [])) }),
   planCleanup: ({ iptables, nftTables }) =>
     plan({ backend: 'nft', balances: [] }, [...iptables.map(parseSave), ...nftTables.map(parseNftTable)]),
 };
 
-function recall(endpoints: readonly Endpoint[]): Promise<LastingMemory> {
+function recall(endpoints: readonly Endpoint[]): Promise<LastingState> {
   const file = endpoints.length === 0 ? null : { savedAt: '2026-01-01T00:00:00Z', endpoints };
   const store = {
     location: '/var/lib/vipnat/endpoints.json',

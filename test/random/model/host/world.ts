@@ -2,7 +2,7 @@ import { type Assessment } from '../../../../agent/decide/assess.ts';
 import { type ApiView } from '../../../../agent/api/cluster-api.ts';
 import { type HealthState } from '../../../../agent/health/endpoint-health.ts';
 import { type HealthView } from '../../../../agent/health/usable.ts';
-import { emptyMemory, type Memory } from '../../../../agent/observe/memory.ts';
+import { emptyState, type ReconcileState } from '../../../../agent/observe/reconcile-state.ts';
 import { type Observation } from '../../../../agent/observe/observe.ts';
 import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
 import { type Transaction } from '../../../../lib/kernel/port.ts';
@@ -12,12 +12,12 @@ import { clusterIp, type EndpointSet, endpointSets, three } from './small-world.
 
 /** Something that a process is about to do to the world, after a look. */
 export type Effect =
-  | { readonly kind: 'save'; readonly endpoints: Memory['endpoints'] }
+  | { readonly kind: 'save'; readonly endpoints: ReconcileState['endpoints'] }
   | { readonly kind: 'write'; readonly transaction: Transaction };
 
 /** One process of the agent's: it ends with a crash, and the next one knows the world only. */
 export interface Process {
-  readonly memory: Memory;
+  readonly memory: ReconcileState;
   readonly hasLooked: boolean;
   /** What the look found to do and is not done yet. */
   readonly todo: readonly Effect[];
@@ -38,12 +38,12 @@ export interface World {
   /** What the Kubernetes API lists, or listed when it was last heard; null where this process never heard it. */
   readonly api: { readonly set: EndpointSet; readonly isHeard: boolean } | null;
   /** What is in the state file. */
-  readonly saved: Memory['endpoints'];
+  readonly saved: ReconcileState['endpoints'];
   readonly process: Process;
 }
 
 /** A process that has not looked yet. */
-export function startProcess(memory: Memory = emptyMemory): Process {
+export function startProcess(memory: ReconcileState = emptyState): Process {
   return { memory, hasLooked: false, todo: [], decided: null, seen: null };
 }
 
@@ -58,10 +58,17 @@ export function toKey({ kernel, proxy, isProxyAnswering, health, api, saved, pro
 }
 
 /** The same text for memories that decide in the same way. */
-export function toMemoryKey({ endpoints, affinity, api, proxyBesideApi, vips, prints }: Memory): string {
+export function toMemoryKey({
+  endpoints,
+  affinity,
+  api,
+  proxyBesideApi,
+  vips,
+  renderings,
+}: ReconcileState): string {
   return JSON.stringify([
     [listEndpoints(endpoints), affinity, api?.isCurrent, api?.endpoints.ipv4?.value.map(formatEndpoint)],
-    [proxyBesideApi.ipv4?.map(formatEndpoint), [...prints]],
+    [proxyBesideApi.ipv4?.map(formatEndpoint), [...renderings]],
     // Whether it is two or more makes no difference to anything.
     [...vips.values()].map(({ isBypass, agreedLooks }) => [isBypass, Math.min(2, agreedLooks)]),
   ]);
@@ -79,7 +86,7 @@ export function toTransactionKey({ family, backend, input }: Transaction): strin
 }
 
 /** The texts of what is known of the VIP's family. */
-export function listEndpoints(endpoints: Memory['endpoints']): string[] {
+export function listEndpoints(endpoints: ReconcileState['endpoints']): string[] {
   return (endpoints.ipv4?.value ?? []).map(formatEndpoint);
 }
 
@@ -88,7 +95,7 @@ export function toHealthView({ health }: Pick<World, 'health'>): HealthView {
   return new Map(
     three.map((endpoint, index) => {
       const state = health[index] ?? 'ready';
-      return [formatEndpoint(endpoint), { state, reason: `is ${state}`, hanging: 'none' as const }];
+      return [formatEndpoint(endpoint), { state, reason: `is ${state}`, staleConnections: 'none' as const }];
     }),
   );
 }

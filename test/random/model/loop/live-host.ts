@@ -1,5 +1,5 @@
 import { type HealthState } from '../../../../agent/health/endpoint-health.ts';
-import { emptyMemory, type Memory } from '../../../../agent/observe/memory.ts';
+import { emptyState, type ReconcileState } from '../../../../agent/observe/reconcile-state.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { FakeKernel } from '../../../support/fakes/kernel.ts';
 import { isToolRefusing, type Kernels } from '../host/kernels.ts';
@@ -18,7 +18,7 @@ export class LiveHost {
   readonly #kernel = new FakeKernel(this.#clock);
   readonly #spoil: Spoil;
   #health: readonly HealthState[] = ['ready', 'ready', 'ready'];
-  #saved: Memory['endpoints'] = {};
+  #saved: ReconcileState['endpoints'] = {};
   #proxy: ProxyWish;
   #process: LiveProcess;
 
@@ -27,7 +27,7 @@ export class LiveHost {
     this.#proxy = proxy;
     this.#spoil = spoil;
     runKubeProxy(this.#kernel, proxy);
-    this.#process = this.#start(emptyMemory);
+    this.#process = this.#start(emptyState);
   }
 
   /** What of the process cannot be seen from outside, and yet decides how it goes on. */
@@ -96,9 +96,9 @@ export class LiveHost {
 
   /** The probes see it. */
   async setHealth(index: number, state: HealthState): Promise<void> {
-    const isFall = this.#health[index] === 'ready';
+    const isEjection = this.#health[index] === 'ready';
     this.#health = this.#health.with(index, state);
-    this.#process.loop.hear(isFall ? 'urgent' : 'calm');
+    this.#process.loop.onHealthChange(isEjection ? 'urgent' : 'calm');
     await this.#clock.advance(0);
   }
 
@@ -115,13 +115,13 @@ export class LiveHost {
     await this.#clock.advance(0);
   }
 
-  #start(memory: Memory): LiveProcess {
+  #start(memory: ReconcileState): LiveProcess {
     const around = {
       kernel: this.#kernel,
       clock: this.#clock,
       health: () => toHealthView({ health: this.#health }),
       answer: () => answerMode({ proxy: this.#proxy, isProxyAnswering: true }),
-      save: (endpoints: Memory['endpoints']) => {
+      save: (endpoints: ReconcileState['endpoints']) => {
         if ((endpoints.ipv4?.value ?? []).length > 0) this.#saved = endpoints;
       },
     };

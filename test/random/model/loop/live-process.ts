@@ -3,7 +3,7 @@ import { noApi } from '../../../../agent/api/cluster-api.ts';
 import { type HealthView } from '../../../../agent/health/usable.ts';
 import { Loop, type LoopPorts } from '../../../../agent/reconcile/loop.ts';
 import { tellAll } from '../../../../agent/report/loop-observer.ts';
-import { type Memory } from '../../../../agent/observe/memory.ts';
+import { type ReconcileState } from '../../../../agent/observe/reconcile-state.ts';
 import { type Clock } from '../../../../lib/control/clock.ts';
 import { type Kernel, type Watch } from '../../../../lib/kernel/port.ts';
 import { type FakeKernel } from '../../../support/fakes/kernel.ts';
@@ -16,7 +16,7 @@ export interface Surroundings {
   readonly clock: Clock;
   readonly health: () => HealthView;
   readonly answer: () => string | null;
-  readonly save: (endpoints: Memory['endpoints']) => void;
+  readonly save: (endpoints: ReconcileState['endpoints']) => void;
 }
 
 /** Breaks a port, to see that the model notices. */
@@ -37,7 +37,7 @@ export class LiveProcess {
   readonly #watches: Watch[] = [];
 
   /** Starts at once. */
-  constructor(around: Surroundings, memory: Memory, spoil: Spoil) {
+  constructor(around: Surroundings, memory: ReconcileState, spoil: Spoil) {
     this.#around = around;
     this.loop = new Loop(spoil(this.#createPorts()), ordinaryConfig, memory);
     this.loop.start();

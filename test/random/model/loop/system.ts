@@ -1,5 +1,5 @@
 import { type HealthState } from '../../../../agent/health/endpoint-health.ts';
-import { emptyMemory } from '../../../../agent/observe/memory.ts';
+import { emptyState } from '../../../../agent/observe/reconcile-state.ts';
 import { printForeign } from '../../property/tables.ts';
 import { type Node, type System } from '../engine/explore.ts';
 import { Kernels, oncePerKernel } from '../host/kernels.ts';
@@ -131,7 +131,7 @@ async function check(node: Node<LiveState>, looks: Looks): Promise<string[]> {
 }
 
 async function checkRest(world: World, looks: Looks): Promise<string[]> {
-  const forgetful = { ...world.process, memory: { ...emptyMemory, endpoints: world.saved } };
+  const forgetful = { ...world.process, memory: { ...emptyState, endpoints: world.saved } };
   const { transactions } = await looks.look({ ...world, process: forgetful });
   const isRefused = runKubeProxy(world.kernel.kernel.copy(), world.proxy);
   return [

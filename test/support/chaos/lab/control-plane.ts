@@ -35,7 +35,7 @@ export class ControlPlane {
   #masters: readonly MasterState[] = masterNames.map(soundMaster);
   readonly #proxies = new Map<string, ProxyState>();
   /** When each apiserver was last taken from new connections, by master. */
-  readonly #falls: { readonly master: string; readonly atMs: number }[] = [];
+  readonly #ejections: { readonly master: string; readonly atMs: number }[] = [];
 
   /** `kubeconfig` is what an agent with credentials is given. */
   constructor(lab: Lab, kubeconfig: string) {
@@ -62,7 +62,7 @@ export class ControlPlane {
     this.#masters = this.#masters.map((one) => (one.name === name ? { ...one, ...change } : one));
     const after = this.usable();
     const atMs = performance.now();
-    for (const master of before) if (!after.includes(master)) this.#falls.push({ master, atMs });
+    for (const master of before) if (!after.includes(master)) this.#ejections.push({ master, atMs });
   }
 
   /** The masters whose apiservers new connections shall go to; see `listUsable`. */
@@ -72,7 +72,7 @@ export class ControlPlane {
 
   /** How often an apiserver fell within the last minute, at the most. */
   countFalls(): number {
-    const recent = this.#falls.filter(({ atMs }) => performance.now() - atMs < 60_000);
+    const recent = this.#ejections.filter(({ atMs }) => performance.now() - atMs < 60_000);
     return Math.max(0, ...masterNames.map((name) => recent.filter(({ master }) => master === name).length));
   }
 

@@ -19,11 +19,11 @@ const promisedMs = 10_000;
 const fewestJudgements = 4;
 
 /** Bad answers are pardoned for so long after etcd was gone (agent/health/judge.ts). */
-const pardonMs = 15_000;
+const ejectionGraceMs = 15_000;
 
 /** An apiserver that fell four times within a minute has to be good for so long. */
 const flappingMs = 30_000;
-const maxFalls = 3;
+const maxEjections = 3;
 
 const pollMs = 300;
 
@@ -153,8 +153,8 @@ export class LabWorld implements World {
   }
 
   #limitMs(): number {
-    const more = this.#hadEtcdFault ? pardonMs : 0;
-    const most = this.#plane.countFalls() > maxFalls ? flappingMs : 0;
+    const more = this.#hadEtcdFault ? ejectionGraceMs : 0;
+    const most = this.#plane.countFalls() > maxEjections ? flappingMs : 0;
     return promisedMs * this.#patience + more + most;
   }
 }

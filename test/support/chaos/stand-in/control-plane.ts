@@ -70,9 +70,9 @@ export class ControlPlane {
 
   /** Makes an apiserver what it is from now on. */
   async become(name: Apiserver, condition: Condition): Promise<void> {
-    const { conditions, falls } = this.#truth;
+    const { conditions, ejections } = this.#truth;
     if (conditions[name] === condition) return;
-    if (isGood(conditions[name]) && !isGood(condition)) falls[name].push(performance.now());
+    if (isGood(conditions[name]) && !isGood(condition)) ejections[name].push(performance.now());
     await this.#heal(name);
     conditions[name] = condition;
     const apiserver = this.#cluster.apiserver(name);

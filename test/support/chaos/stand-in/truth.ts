@@ -34,7 +34,7 @@ export interface Truth {
   holder: AgentHost;
   readonly conditions: Record<Apiserver, Condition>;
   /** When each apiserver became worse, in milliseconds of performance.now(). */
-  readonly falls: Record<Apiserver, number[]>;
+  readonly ejections: Record<Apiserver, number[]>;
   readonly proxies: Record<AgentHost, Proxy>;
   /** What the API lists; m1's agent has credentials for it. */
   readonly api: Api;
@@ -61,7 +61,7 @@ export interface Expectation {
 
 /** After more falls within the time an apiserver may have to be good for long before it is used again (docs/design.md). */
 const quickFalls = 2;
-const fallMemoryMs = 100_000;
+const ejectionMemoryMs = 100_000;
 
 /** A world in which all is right. */
 export function createTruth(): Truth {
@@ -75,7 +75,7 @@ export function createTruth(): Truth {
   return {
     holder: 'm1',
     conditions: { m1: 'well', m2: 'well', m3: 'well' },
-    falls: { m1: [], m2: [], m3: [] },
+    ejections: { m1: [], m2: [], m3: [] },
     proxies: { m1: proxy(), m2: proxy() },
     api: { list: apiservers, manner: 'well', remembered: [apiservers], isForgotten: false },
   };
@@ -133,7 +133,7 @@ export function expectAnswers(host: AgentHost, family: Family, truth: Truth, now
     known.filter((name) => isGood(truth.conditions[name])),
   );
   const isSettled = (name: Apiserver) =>
-    truth.falls[name].filter((fellAt) => now - fellAt < fallMemoryMs).length <= quickFalls;
+    truth.ejections[name].filter((fellAt) => now - fellAt < ejectionMemoryMs).length <= quickFalls;
   return {
     allowed: apiservers.filter((name) => sets.some((set) => set.includes(name))),
     required: apiservers.filter((name) => sets.every((set) => set.includes(name)) && isSettled(name)),

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type ApiAccess } from '../../../../lib/kubernetes/access.ts';
-import { ApiReport } from '../../../../agent/api/report.ts';
+import { ApiLog } from '../../../../agent/api/api-log.ts';
 import { ApiRoute } from '../../../../lib/kubernetes/route.ts';
 import { WatchedApi } from '../../../../agent/api/watched-api.ts';
 import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
@@ -83,7 +83,7 @@ export class ApiWorld {
       route: new ApiRoute(() => Promise.resolve(access), [toEndpoint(`${vips.ipv4}:6443`)]),
       clock,
       random: () => 0,
-      report: new ApiReport(logger, clock),
+      report: new ApiLog(logger, clock),
       onChange,
     });
   }
@@ -104,7 +104,7 @@ export class ApiWorld {
   /** Tells the source whom it may ask: all servers. */
   consult(): void {
     const endpoints = this.servers.map(({ port }, index) => toEndpoint(`127.0.0.${index + 1}:${port}`));
-    void this.api.consult({ endpoints, localAddresses: new Set() });
+    void this.api.getView({ endpoints, localAddresses: new Set() });
   }
 
   /** Follows until that is said. */

@@ -29,7 +29,7 @@ beforeEach(async () => {
 afterEach(() => world.close());
 
 /** One that a command asks: on the real clock, for it waits. */
-function createListedApi(): { api: ListedApi; known: Parameters<ListedApi['consult']>[0] } {
+function createListedApi(): { api: ListedApi; known: Parameters<ListedApi['getView']>[0] } {
   const access = accessByVip(certificates.authority);
   const route = new ApiRoute(() => Promise.resolve(access), [toEndpoint(`${vips.ipv4}:6443`)]);
   const onProblem = ({ message }: Error) => problems.push(message);
@@ -42,9 +42,9 @@ function createListedApi(): { api: ListedApi; known: Parameters<ListedApi['consu
 
 test('a command lists once, however often it looks', async () => {
   const { api, known } = createListedApi();
-  const view = await api.consult(known);
+  const view = await api.getView(known);
   expect(view?.endpoints.ipv4?.value.map(formatEndpoint)).toEqual(three);
-  expect(await api.consult(known)).toBe(view);
+  expect(await api.getView(known)).toBe(view);
   expect(world.servers.map(({ questions }) => questions.length)).toEqual([2, 0]);
   expect(problems).toEqual([]);
 });
@@ -52,14 +52,14 @@ test('a command lists once, however often it looks', async () => {
 test('asks the next apiserver when one does not answer as it should', async () => {
   const { api, known } = createListedApi();
   if (world.servers[0] !== undefined) world.servers[0].manner = 'failing';
-  expect((await api.consult(known))?.clusterIps).toEqual({ ipv4: '10.96.0.1' });
+  expect((await api.getView(known))?.clusterIps).toEqual({ ipv4: '10.96.0.1' });
   expect(problems).toEqual([]);
 });
 
 test('lists the apiservers where the Service may not be read, with one sentence', async () => {
   const { api, known } = createListedApi();
   for (const server of world.servers) server.forbidsServices = true;
-  const view = await api.consult(known);
+  const view = await api.getView(known);
   expect(view?.endpoints.ipv4?.value.map(formatEndpoint)).toEqual(three);
   expect(problems).toEqual([expect.stringContaining('does not let the Service kubernetes be read')]);
 });
@@ -70,8 +70,8 @@ test.each(['hanging', 'forbidding', 'page'] as const)(
     const { api, known } = createListedApi();
     for (const server of world.servers) server.manner = manner;
     const begun = systemClock.now();
-    expect(await api.consult(known)).toBeNull();
-    expect(await api.consult(known)).toBeNull();
+    expect(await api.getView(known)).toBeNull();
+    expect(await api.getView(known)).toBeNull();
     // Twice as long on a busy machine.
     expect(systemClock.now() - begun).toBeLessThan(4000);
     expect(problems).toHaveLength(1);

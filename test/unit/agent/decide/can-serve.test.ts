@@ -8,10 +8,10 @@ const own = '10.0.0.11:6443';
 const others = ['10.0.0.12:6443', '10.0.0.13:6443'] as const;
 const all = [own, ...others];
 
-const ready: Health = { state: 'ready', reason: '', hanging: 'none' };
-const refusing: Health = { state: 'dead', reason: 'refused', hanging: 'none' };
-const silent: Health = { state: 'dead', reason: 'no answer', hanging: 'half-open' };
-const unheard: Health = { state: 'ready', reason: '', hanging: 'none', isUnheard: true };
+const ready: Health = { state: 'ready', reason: '', staleConnections: 'none' };
+const refusing: Health = { state: 'dead', reason: 'refused', staleConnections: 'none' };
+const silent: Health = { state: 'dead', reason: 'no answer', staleConnections: 'half-open' };
+const unheard: Health = { state: 'ready', reason: '', staleConnections: 'none', isSilent: true };
 
 interface Case {
   readonly backends?: readonly string[];
@@ -88,11 +88,11 @@ describe('a node is to leave the VIP', () => {
     ],
     [
       'when its own is dead and no answer comes from the others, which may serve elsewhere',
-      { health: { [own]: refusing, [others[0]]: silent, [others[1]]: silent } },
+      { health: { [own]: refusing, [others[0]]: unheard, [others[1]]: unheard } },
     ],
     [
       'when its own is dead and no other host is heard, which is this side’s fault',
-      { health: { [own]: refusing, [others[0]]: unheard, [others[1]]: unheard } },
+      { health: { [own]: refusing, [others[0]]: silent, [others[1]]: silent } },
     ],
   ])('%s', (_, given) => {
     expect(judge(given)).toBe(false);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { type ApiView } from '../../../../agent/api/cluster-api.ts';
-import { emptyMemory } from '../../../../agent/observe/memory.ts';
+import { emptyState } from '../../../../agent/observe/reconcile-state.ts';
 import { lookOnce, restoreCaptures } from '../../../support/agent/captured-host.ts';
 import { ordinaryConfig } from '../../../support/agent/running-agent.ts';
 
@@ -15,22 +15,22 @@ const api: ApiView = {
 };
 
 /** For how long clients stay, in the only VIP's decision. */
-async function affinityAt(capture: string | null, memory = emptyMemory): Promise<number | null | undefined> {
+async function affinityAt(capture: string | null, memory = emptyState): Promise<number | null | undefined> {
   const kernel = restoreCaptures(capture === null ? [] : [capture]);
   return (await lookOnce(kernel, ordinaryConfig, { memory })).decisions[0]?.affinitySeconds;
 }
 
 describe('for how long a client stays with its apiserver', () => {
   test('is what the API says, also when kube-proxy has it otherwise', async () => {
-    expect(await affinityAt(sticky, { ...emptyMemory, api })).toBe(600);
-    expect(await affinityAt(sticky, { ...emptyMemory, api: { ...api, affinitySeconds: null } })).toBeNull();
+    expect(await affinityAt(sticky, { ...emptyState, api })).toBe(600);
+    expect(await affinityAt(sticky, { ...emptyState, api: { ...api, affinitySeconds: null } })).toBeNull();
   });
 
   test("is what kube-proxy's rules say while nobody has heard of the Service", async () => {
     expect(await affinityAt(sticky)).toBe(10_800);
     expect(await affinityAt(plain)).toBeNull();
-    const unheard = { ...api, clusterIps: {}, affinitySeconds: null };
-    expect(await affinityAt(sticky, { ...emptyMemory, api: unheard })).toBe(10_800);
+    const unheardOf = { ...api, clusterIps: {}, affinitySeconds: null };
+    expect(await affinityAt(sticky, { ...emptyState, api: unheardOf })).toBe(10_800);
   });
 
   test('is remembered when its rules are gone', async () => {

@@ -22,8 +22,8 @@ const all: EndpointSources = {
   kubeProxy: seen,
   configured: [second],
   remembered: { value: [third], seenIn: 'memory' },
-  former: [],
-  written: [toEndpoint('10.0.0.14:6443')],
+  previousEndpoints: [],
+  installed: [toEndpoint('10.0.0.14:6443')],
   vips: [vip],
   addresses: [],
 };
@@ -52,7 +52,7 @@ describe('the apiservers come from the first source that knows any (ADR 3)', () 
   });
 
   test('nobody knows any: the empty answer says where was looked', () => {
-    expect(choose({ kubeProxy: null, configured: [], remembered: null, written: [] })).toBe(
+    expect(choose({ kubeProxy: null, configured: [], remembered: null, installed: [] })).toBe(
       " from neither kube-proxy's rules nor --endpoints name one",
     );
   });
@@ -100,7 +100,7 @@ describe('what can be no apiserver of a VIP', () => {
       '10.0.0.50:6443 is at a virtual IP, and not used as an apiserver (memory)',
     ],
   ])('a VIP that is all that is named, by %s: once, with the way out', (_source, sources, sentence) => {
-    const nobody = { kubeProxy: null, configured: [], remembered: null, written: [] };
+    const nobody = { kubeProxy: null, configured: [], remembered: null, installed: [] };
     const { value, seenIn, refused } = chooseEndpoints({ ...all, ...nobody, ...sources });
     expect(value).toEqual([]);
     expect(seenIn).toBe('nobody names one that can be used: 10.0.0.50:6443 is at a virtual IP');
@@ -113,7 +113,7 @@ describe('what can be no apiserver of a VIP', () => {
       kubeProxy: { value, seenIn: 'kube-proxy' },
       configured: [],
       remembered: null,
-      written: [],
+      installed: [],
     };
     expect(chooseEndpoints({ ...all, ...sources }).seenIn).toBe(
       'nobody names one that can be used: 127.0.0.1:6443 is a loopback address, 127.0.0.2:6443 is a loopback address, ' +

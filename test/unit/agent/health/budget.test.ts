@@ -143,7 +143,7 @@ test('nothing of the limits is kept for those who have been gone for a while', a
   await world.clock.advance(20_000);
   world.watch([local, second]);
   await world.clock.advance(5);
-  expect(world.find(second).symptoms).toMatchObject({ connect: 'open', readyAnswers: 1 });
+  expect(world.find(second).history).toMatchObject({ connect: 'open', readyAnswers: 1 });
 });
 
 test('no timer is set into the past, though time passes between two looks at the clock', async () => {

@@ -20,8 +20,8 @@ const collectGarbage = runInNewContext('gc') as () => void;
 /** Everything that could pile up. */
 function measure({ clock, apiservers, monitor }: Monitored): Record<string, number> {
   collectGarbage();
-  const falls = monitor.all.reduce((sum, one) => sum + one.falls.length, 0);
-  return { heap: process.memoryUsage().heapUsed, timers: clock.pending, sockets: apiservers.open, falls };
+  const ejections = monitor.all.reduce((sum, one) => sum + one.ejections.length, 0);
+  return { heap: process.memoryUsage().heapUsed, timers: clock.pending, sockets: apiservers.open, ejections };
 }
 
 test(
@@ -49,7 +49,7 @@ test(
     // A connect and a question for each, and what is under way.
     expect(after['timers']).toBeLessThanOrEqual(6);
     expect(after['sockets']).toBeLessThanOrEqual(3);
-    expect(after['falls']).toBeLessThanOrEqual(12);
+    expect(after['ejections']).toBeLessThanOrEqual(12);
     expect((after['heap'] ?? 0) - (before['heap'] ?? 0)).toBeLessThan(3_000_000);
   },
   limitMs,

@@ -19,7 +19,7 @@ test('a process that dies is dead within milliseconds: its held connection close
       reason: expect.stringMatching(/^connection refused \d ms after its connection closed$/),
     },
   ]);
-  expect(world.monitor.view.get(second)).toMatchObject({ hanging: 'none' });
+  expect(world.monitor.view.get(second)).toMatchObject({ staleConnections: 'none' });
 });
 
 test.each([0, 60, 120, 180, 249])(
@@ -29,7 +29,7 @@ test.each([0, 60, 120, 180, 249])(
     await world.clock.advance(phaseMs);
     world.apiservers.set(third, 'silent');
     expect(await world.waitFor(third, 'dead')).toBeLessThanOrEqual(twoSilentConnectsMs);
-    expect(world.monitor.view.get(third)).toMatchObject({ hanging: 'half-open' });
+    expect(world.monitor.view.get(third)).toMatchObject({ staleConnections: 'half-open' });
   },
 );
 
@@ -37,9 +37,9 @@ test('after four connects without an answer its connections are lost, which is u
   const world = await Monitored.start();
   world.apiservers.set(third, 'silent');
   await world.clock.advance(1249);
-  expect(world.monitor.view.get(third)).toMatchObject({ hanging: 'half-open' });
+  expect(world.monitor.view.get(third)).toMatchObject({ staleConnections: 'half-open' });
   await world.clock.advance(10);
-  expect(world.monitor.view.get(third)).toMatchObject({ hanging: 'all' });
+  expect(world.monitor.view.get(third)).toMatchObject({ staleConnections: 'all' });
 });
 
 test('a lost packet is nothing', async () => {
@@ -79,17 +79,19 @@ test('an agent whose own node is cut off changes nothing, says so, and finds all
   await world.clock.advance(30_000);
   expect(world.monitor.view.get(second)).toMatchObject({
     state: 'ready',
-    isUnheard: true,
-    doubt: expect.stringMatching(/, nor does any apiserver on another host answer: this side's fault$/),
+    isSilent: true,
+    unconfirmedFailure: expect.stringMatching(
+      /, nor does any apiserver on another host answer: this side's fault$/,
+    ),
   });
   for (const endpoint of [second, third]) world.apiservers.set(endpoint, 'healthy');
   await world.clock.advance(100);
   expect(world.changes).toEqual([]);
   expect(world.suspicions).toEqual([second, third]);
   await world.clock.advance(5000);
-  expect(world.monitor.view.get(second)?.isUnheard).toBeUndefined();
+  expect(world.monitor.view.get(second)?.isSilent).toBeUndefined();
   expect(world.states).toEqual(['ready', 'ready', 'ready']);
-  expect(world.monitor.all.map(({ suspicion }) => suspicion)).toEqual([null, null, null]);
+  expect(world.monitor.all.map(({ unconfirmedFailure }) => unconfirmedFailure)).toEqual([null, null, null]);
 });
 
 test('probes that a firewall refuses while the held connections live are the firewall’s doing, not the apiservers’', async () => {
@@ -114,7 +116,7 @@ test('where no new connection comes through at all, nobody is dead whose open co
   expect(world.suspicions).toEqual([local, second, third]);
   // It serves what is open, so the virtual IP need not leave.
   expect(world.monitor.all.map(({ endpoint }) => world.monitor.view.get(formatEndpoint(endpoint)))).toEqual(
-    Array(3).fill(expect.not.objectContaining({ isUnheard: true })),
+    Array(3).fill(expect.not.objectContaining({ isSilent: true })),
   );
 });
 
@@ -123,7 +125,7 @@ test('one that new connections do not reach gets none, and those that are open l
   world.apiservers.set(third, 'clogged');
   expect(await world.waitFor(third, 'dead')).toBeLessThanOrEqual(twoSilentConnectsMs);
   await world.clock.advance(30_000);
-  expect(world.monitor.view.get(third)).toMatchObject({ state: 'dead', hanging: 'half-open' });
+  expect(world.monitor.view.get(third)).toMatchObject({ state: 'dead', staleConnections: 'half-open' });
 });
 
 test('but when its host goes too, they are lost', async () => {
@@ -132,7 +134,7 @@ test('but when its host goes too, they are lost', async () => {
   await world.clock.advance(30_000);
   world.apiservers.set(third, 'silent');
   await world.clock.advance(4000);
-  expect(world.monitor.view.get(third)).toMatchObject({ hanging: 'all' });
+  expect(world.monitor.view.get(third)).toMatchObject({ staleConnections: 'all' });
 });
 
 test('a router that knows no way to a host is believed when another host is reached', async () => {
@@ -170,9 +172,9 @@ test('a flapping apiserver falls four times a minute at first, then once in half
     world.apiservers.set(third, 'healthy');
     await world.clock.advance(1200);
   }
-  const falls = world.changes.filter(({ urgency }) => urgency === 'urgent');
+  const ejections = world.changes.filter(({ urgency }) => urgency === 'urgent');
   // Ten minutes of it.
-  expect(falls.length).toBeLessThanOrEqual(4 + 20);
+  expect(ejections.length).toBeLessThanOrEqual(4 + 20);
   expect(world.find(third).state).not.toBe('ready');
   expect(world.changes.some(({ reason }) => reason.includes('fell 4 times within 60 s'))).toBe(true);
   await world.clock.advance(45_000);

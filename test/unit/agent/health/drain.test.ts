@@ -12,7 +12,7 @@ test('one that says it is not ready gets no new connections from that answer on'
   expect(world.changes).toMatchObject([
     { endpoint: second, urgency: 'urgent', reason: '/readyz answers 500: [-]shutdown failed' },
   ]);
-  expect(world.monitor.view.get(second)).toMatchObject({ hanging: 'none' });
+  expect(world.monitor.view.get(second)).toMatchObject({ staleConnections: 'none' });
 });
 
 test('one that drains is told without a doubt that lasts a moment', async () => {
@@ -105,7 +105,7 @@ test.each(['ailing', 'slow', 'frozen'] as const)(
     }
     await world.clock.advance(10_000);
     expect(world.changes).toEqual([]);
-    expect(world.monitor.all.map(({ suspicion }) => suspicion)).toEqual([null, null, null]);
+    expect(world.monitor.all.map(({ unconfirmedFailure }) => unconfirmedFailure)).toEqual([null, null, null]);
   },
 );
 

@@ -1,7 +1,7 @@
 import { HealthMonitor } from '../../../../agent/health/monitor.ts';
 import { rateUrgency, type Urgency } from '../../../../agent/health/urgency.ts';
 import { type EndpointHealth, type HealthState } from '../../../../agent/health/endpoint-health.ts';
-import { HealthReport } from '../../../../agent/report/health-report.ts';
+import { HealthLog } from '../../../../agent/report/health-log.ts';
 import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
 import { FakeApiservers } from '../../../support/fakes/apiserver.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
@@ -33,7 +33,7 @@ export class Monitored {
   readonly sent = new SentLog();
   readonly logger = createRecordingLogger();
   readonly events = new RecordingEvents();
-  readonly #report = new HealthReport(this.logger, this.events);
+  readonly #report = new HealthLog(this.logger, this.events);
 
   private constructor(clock: FakeClock) {
     this.clock = clock;
@@ -93,7 +93,8 @@ export class Monitored {
   #note(before: EndpointHealth, after: EndpointHealth): void {
     this.#report.say(before, after);
     const endpoint = formatEndpoint(after.endpoint);
-    if (before.suspicion === null && after.suspicion !== null) this.suspicions.push(endpoint);
+    if (before.unconfirmedFailure === null && after.unconfirmedFailure !== null)
+      this.suspicions.push(endpoint);
     if (before.state === after.state) return;
     const { state, reason } = after;
     this.changes.push({

@@ -10,7 +10,7 @@ function see(...states: readonly HealthState[]): HealthView {
   return new Map(
     states.map((state, index) => [
       texts[index] ?? '',
-      { state, reason: 'a reason', hanging: 'none' } as const,
+      { state, reason: 'a reason', staleConnections: 'none' } as const,
     ]),
   );
 }

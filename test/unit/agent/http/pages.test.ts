@@ -7,7 +7,7 @@ import { type RunningAgent, startAgent } from '../../../support/agent/running-ag
 function createAgentPages({ agent }: Pick<RunningAgent, 'agent'>, more: Partial<PageSources> = {}) {
   const pages = createPages({
     behindMs: () => agent.behindMs,
-    obstacle: () => agent.obstacle,
+    notReadyReason: () => agent.notReadyReason,
     metrics: { contentType: 'text/plain', print: () => Promise.resolve('') },
     status: () => Promise.resolve(null),
     ...more,

@@ -96,8 +96,8 @@ describe('the backend', () => {
   test.each(backends)('stays %s while a part is unread, whatever the rest would say', (before) => {
     const other = before === 'nft' ? 'legacy' : 'nft';
     for (const unread of backends) {
-      const evidence = seen({ before, liveEdge: other, unread: [unread] });
-      expect(chooseBackend([legacyRules], 'auto', evidence).value).toBe(before);
+      const result = seen({ before, liveEdge: other, unread: [unread] });
+      expect(chooseBackend([legacyRules], 'auto', result).value).toBe(before);
     }
     expect(chooseBackend([], 'auto', seen({ before, liveEdge: other })).value).toBe(other);
   });

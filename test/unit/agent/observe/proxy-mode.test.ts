@@ -15,14 +15,14 @@ const unhooked = { ...live, isHooked: false };
 const withoutEndpoints = readView('iptables-nft-save.no-endpoints.txt', 'nft');
 const ipvs = readView('iptables-legacy-save.ipvs-three-endpoints.txt', 'legacy');
 
-const decide = (evidence: Partial<ProxyModeEvidence>) =>
+const decide = (result: Partial<ProxyModeEvidence>) =>
   decideProxyMode({
     asked: null,
     configured: 'auto',
     iptables: [],
     hasIpvsServer: false,
     hasNftEdge: false,
-    ...evidence,
+    ...result,
   });
 
 const everything = { iptables: [ipvs, live], hasIpvsServer: true, hasNftEdge: true };

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { type Config } from '../../../../config/config.ts';
 import { everything } from '../../../../agent/reconcile/look.ts';
-import { emptyMemory } from '../../../../agent/observe/memory.ts';
+import { emptyState } from '../../../../agent/observe/reconcile-state.ts';
 import { interpret, type Observation } from '../../../../agent/observe/observe.ts';
 import { describeUnread } from '../../../../agent/observe/unread.ts';
 import { type RuleBackend } from '../../../../lib/kernel/port.ts';
@@ -123,7 +123,7 @@ test('a legacy backend that vanishes is not left for nft by a process that wrote
   const kernel = restoreCaptures([]);
   kernel.faults.failNext({ tool: 'iptables-legacy-save', code: 'TOOL_MISSING' });
   await expect(observe(kernel, { before: 'legacy' })).rejects.toMatchObject({ code: 'TOOL_MISSING' });
-  expect((await lookOnce(kernel, ordinaryConfig, { memory: emptyMemory })).memory.backend).toBe('nft');
+  expect((await lookOnce(kernel, ordinaryConfig, { memory: emptyState })).memory.backend).toBe('nft');
 });
 
 describe("kube-proxy's nftables rules that cannot be read", () => {

@@ -41,7 +41,13 @@ describe('a real API', () => {
       const stop = () => {
         api.stop();
       };
-      return { view: null, following: null, consult: () => api.consult(known), heed: () => undefined, stop };
+      return {
+        view: null,
+        following: null,
+        getView: () => api.getView(known),
+        setUnhealthy: () => undefined,
+        stop,
+      };
     };
     const { agent } = startAgent({ clock, kernel, ports: { logger, followApi } });
     const linesOfLevel = (level: string) => logger.lines.filter((line) => line.level === level);

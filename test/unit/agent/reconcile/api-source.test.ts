@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { type ApiView, type ClusterApi } from '../../../../agent/api/cluster-api.ts';
-import { look } from '../../../../agent/reconcile/look.ts';
-import { emptyMemory } from '../../../../agent/observe/memory.ts';
+import { observeAndAssess } from '../../../../agent/reconcile/look.ts';
+import { emptyState } from '../../../../agent/observe/reconcile-state.ts';
 import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
@@ -149,7 +149,7 @@ test('an API that lists more than any control plane has is not believed', async 
 
 describe('the reason', () => {
   const said = (more: Partial<ApiView> = {}): ClusterApi => ({
-    consult: () => ({
+    getView: () => ({
       endpoints: { ipv4: { value: three.map((text) => toEndpoint(text)), seenIn: source } },
       clusterIps: {},
       affinitySeconds: null,
@@ -159,7 +159,7 @@ describe('the reason', () => {
     }),
   });
   const lookAt = (captures: readonly string[], api: ClusterApi, answer: string | null = null) =>
-    look(
+    observeAndAssess(
       {
         kernel: restoreCaptures(captures),
         askProxyMode: () => Promise.resolve(answer),
@@ -167,7 +167,7 @@ describe('the reason', () => {
         api,
       },
       ordinaryConfig,
-      emptyMemory,
+      emptyState,
     );
 
   test.each<[string, string[], RegExp]>([

@@ -1,7 +1,7 @@
 import { describe, expect, jest, test } from '@jest/globals';
 import { type Config } from '../../../../config/config.ts';
-import { recallApiservers } from '../../../../agent/endpoints/endpoint-keeper.ts';
-import { emptyMemory } from '../../../../agent/observe/memory.ts';
+import { recallApiservers } from '../../../../agent/endpoints/endpoint-persister.ts';
+import { emptyState } from '../../../../agent/observe/reconcile-state.ts';
 import { type Behaviour, FakeApiservers } from '../../../support/fakes/apiserver.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
@@ -73,7 +73,7 @@ async function startOnMaster(
   for (const text of [own, '[fd77::99]:6443']) apiservers.set(text, local);
   const store = new FakeStore();
   if (saved.length > 0) await store.save({ savedAt, endpoints: saved.map((text) => toEndpoint(text)) });
-  const memory = { ...emptyMemory, ...(await recallApiservers(store, () => undefined)) };
+  const memory = { ...emptyState, ...(await recallApiservers(store, () => undefined)) };
   return startAgent({ clock, kernel, apiservers, store, memory, config: setting.config ?? config });
 }
 
@@ -140,7 +140,7 @@ test('an agent that starts again writes nothing', async () => {
   await running.agent.stop();
   const { kernel, clock, store } = running;
   const writes = kernel.applied.length;
-  const memory = { ...emptyMemory, ...(await recallApiservers(store, () => undefined)) };
+  const memory = { ...emptyState, ...(await recallApiservers(store, () => undefined)) };
   const apiservers = new FakeApiservers(clock);
   for (const text of old) apiservers.set(text, 'silent');
   const again = startAgent({ clock, kernel, apiservers, store, memory, config });

@@ -1,6 +1,6 @@
 import { describe, expect, jest, test } from '@jest/globals';
-import { recallApiservers } from '../../../../agent/endpoints/endpoint-keeper.ts';
-import { emptyMemory, type Memory } from '../../../../agent/observe/memory.ts';
+import { recallApiservers } from '../../../../agent/endpoints/endpoint-persister.ts';
+import { emptyState, type ReconcileState } from '../../../../agent/observe/reconcile-state.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { FakeKernel } from '../../../support/fakes/kernel.ts';
@@ -77,8 +77,8 @@ async function restart(running: RunningAgent, text: string, others: readonly str
   return [...found].sort();
 }
 
-async function recall(store: FakeStore): Promise<Memory> {
-  return { ...emptyMemory, ...(await recallApiservers(store, () => undefined)) };
+async function recall(store: FakeStore): Promise<ReconcileState> {
+  return { ...emptyState, ...(await recallApiservers(store, () => undefined)) };
 }
 
 describe.each(cases)('apiservers that $source took from its $family list while all did well', (one) => {

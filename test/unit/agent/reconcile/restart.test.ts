@@ -1,6 +1,6 @@
 import { describe, expect, jest, test } from '@jest/globals';
-import { recallApiservers } from '../../../../agent/endpoints/endpoint-keeper.ts';
-import { emptyMemory } from '../../../../agent/observe/memory.ts';
+import { recallApiservers } from '../../../../agent/endpoints/endpoint-persister.ts';
+import { emptyState } from '../../../../agent/observe/reconcile-state.ts';
 import { type Clock } from '../../../../lib/control/clock.ts';
 import { type Behaviour, FakeApiservers } from '../../../support/fakes/apiserver.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
@@ -39,7 +39,7 @@ class Host {
     const life = { isOver: false };
     const apiservers = new FakeApiservers(this.clock);
     for (const [text, behaviour] of this.#behaviours) apiservers.set(text, behaviour);
-    const memory = { ...emptyMemory, ...(await recallApiservers(this.store, () => undefined)) };
+    const memory = { ...emptyState, ...(await recallApiservers(this.store, () => undefined)) };
     this.#life = life;
     this.agent = startAgent({
       clock: this.clock,

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import { recallApiservers } from '../../../../agent/endpoints/endpoint-keeper.ts';
-import { emptyMemory, type Memory } from '../../../../agent/observe/memory.ts';
+import { recallApiservers } from '../../../../agent/endpoints/endpoint-persister.ts';
+import { emptyState, type ReconcileState } from '../../../../agent/observe/reconcile-state.ts';
 import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
 import { VipnatError } from '../../../../lib/text/errors.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
@@ -24,8 +24,8 @@ const isUnexpected = (problem: VipnatError) => {
   throw problem;
 };
 
-async function recall(store: FakeStore): Promise<Memory> {
-  return { ...emptyMemory, ...(await recallApiservers(store, isUnexpected)) };
+async function recall(store: FakeStore): Promise<ReconcileState> {
+  return { ...emptyState, ...(await recallApiservers(store, isUnexpected)) };
 }
 
 /** An agent on a host on which kube-proxy has three apiservers. */
@@ -155,7 +155,7 @@ describe('the apiservers that were last known', () => {
     const problems: VipnatError[] = [];
     expect(await recallApiservers(store, (problem) => problems.push(problem))).toEqual({
       endpoints: {},
-      former: {},
+      previousEndpoints: {},
     });
     expect(problems).toEqual([store.problem]);
   });

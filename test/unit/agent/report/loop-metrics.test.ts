@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
-import { Tally } from '../../../../agent/report/loop-metrics.ts';
+import { LoopMetrics } from '../../../../agent/report/loop-metrics.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { FakeKernel } from '../../../support/fakes/kernel.ts';
@@ -103,7 +103,7 @@ describe('what is counted', () => {
 
 test('everything that can be told beforehand counts from 0', () => {
   const meter = new FakeMeter();
-  new Tally(meter, [toEndpoint(vip)]).looked({ health: new Map([['10.77.0.11:6443', ready]]) }, 20);
+  new LoopMetrics(meter, [toEndpoint(vip)]).looked({ health: new Map([['10.77.0.11:6443', ready]]) }, 20);
   expect(meter.counts).toEqual({});
   expect(meter.known).toEqual(
     expect.arrayContaining([
@@ -118,4 +118,4 @@ test('everything that can be told beforehand counts from 0', () => {
   expect(meter.times).toEqual([0.02]);
 });
 
-const ready = { state: 'ready', reason: '', hanging: 'none' } as const;
+const ready = { state: 'ready', reason: '', staleConnections: 'none' } as const;

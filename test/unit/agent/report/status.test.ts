@@ -8,7 +8,7 @@ import { type FakeKernel } from '../../../support/fakes/kernel.ts';
 import { lookOnce, restoreCaptures } from '../../../support/agent/captured-host.ts';
 import { ordinaryConfig } from '../../../support/agent/running-agent.ts';
 
-const dead = { state: 'dead', reason: 'connection refused', hanging: 'none' } as const;
+const dead = { state: 'dead', reason: 'connection refused', staleConnections: 'none' } as const;
 const three = '10.77.0.11:6443 10.77.0.12:6443 10.77.0.13:6443'.split(' ');
 
 /** A host on which kube-proxy runs in iptables mode, and this one holds the VIP and an apiserver. */
@@ -70,8 +70,13 @@ drift       none
   test('says of an apiserver that is kept in use what looks bad about it', async () => {
     const status = await read(createHost());
     const { assessment, ...found } = { ...status, flows: new Map(), keepalived: new Map() };
-    const unheard = { state: 'ready', reason: '', hanging: 'none', doubt: 'no answer to connects' } as const;
-    const health = new Map([[three[1] ?? '', unheard]]);
+    const unconfirmed = {
+      state: 'ready',
+      reason: '',
+      staleConnections: 'none',
+      unconfirmedFailure: 'no answer to connects',
+    } as const;
+    const health = new Map([[three[1] ?? '', unconfirmed]]);
     expect(formatStatus(toHostStatus({ ...assessment, health }, found))).toMatch(
       /^ {2}10\.77\.0\.12:6443 +ready +no answer to connects$/m,
     );

@@ -64,7 +64,7 @@ describe('several apiservers', () => {
     const second = await world.startServer();
     await world.follow();
     expect([first.watches, second.watches]).toEqual([2, 0]);
-    world.api.heed(new Set([`127.0.0.1:${first.port}`]));
+    world.api.setUnhealthy(new Set([`127.0.0.1:${first.port}`]));
     await eventually('the second is watched', () => second.watches === 2);
     world.store.put('EndpointSlice', makeSlice(addresses));
     await eventually('the fourth is known', () => world.listed().length === 4);
@@ -75,16 +75,16 @@ describe('several apiservers', () => {
     const second = await world.startServer();
     await world.follow();
     const before = world.count(watchPattern);
-    world.api.heed(new Set(world.servers.map(({ port }, index) => `127.0.0.${index + 1}:${port}`)));
+    world.api.setUnhealthy(new Set(world.servers.map(({ port }, index) => `127.0.0.${index + 1}:${port}`)));
     await world.clock.advance(5000);
     expect([first.watches, second.watches, world.count(watchPattern)]).toEqual([2, 0, before]);
-    world.api.heed(new Set([`127.0.0.1:${first.port}`]));
+    world.api.setUnhealthy(new Set([`127.0.0.1:${first.port}`]));
     await eventually('the one that came back is watched', () => second.watches === 2);
   });
 
   test('of which the first is down: it is asked last', async () => {
     const second = await world.startServer();
-    world.api.heed(new Set([`127.0.0.1:${first.port}`]));
+    world.api.setUnhealthy(new Set([`127.0.0.1:${first.port}`]));
     await world.follow();
     expect([first.questions, second.watches]).toEqual([[], 2]);
   });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { formatServer, isUnwell, listApiServers } from '../../../../lib/kubernetes/servers.ts';
+import { formatServer, isUnhealthy, listApiServers } from '../../../../lib/kubernetes/servers.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 
 const vips = ['10.0.0.50:6443', '[fd00::50]:6443'].map(toEndpoint);
@@ -67,12 +67,12 @@ describe('an apiserver is known to be down', () => {
     ['api.example.com', 6443, false],
   ])('%s, port %d: %s', (name, port, isDown) => {
     const [host = ''] = name.split(' ');
-    expect(isUnwell({ host, port }, known, unwell)).toBe(isDown);
+    expect(isUnhealthy({ host, port }, known, unwell)).toBe(isDown);
   });
 
   test('but not the one at a loopback address, where this host has none', () => {
     const own = { host: '127.0.0.1', port: 6443 };
-    expect(isUnwell(own, { endpoints, localAddresses: new Set() }, unwell)).toBe(false);
-    expect(isUnwell(own, nobody, unwell)).toBe(false);
+    expect(isUnhealthy(own, { endpoints, localAddresses: new Set() }, unwell)).toBe(false);
+    expect(isUnhealthy(own, nobody, unwell)).toBe(false);
   });
 });

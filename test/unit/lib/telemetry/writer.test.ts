@@ -38,7 +38,7 @@ beforeEach(async () => {
   const access = accessByVip(certificates.authority);
   const route = new ApiRoute(() => Promise.resolve(access), [toEndpoint(`${vips.ipv4}:6443`)]);
   const endpoints = ['127.0.0.1', '127.0.0.2'].map((host) => toEndpoint(`${host}:${first.port}`));
-  route.know({ endpoints, localAddresses: new Set() });
+  route.setServers({ endpoints, localAddresses: new Set() });
   writer = new EventWriter({ route, clock, random: () => 0, logger, node: 'm1' });
 });
 

@@ -15,12 +15,12 @@ const states = {
   '10.77.0.12:6443': {
     state: 'draining',
     reason: '/readyz answers 500: [-]shutdown failed',
-    hanging: 'none',
+    staleConnections: 'none',
   },
   '10.77.0.13:6443': {
     state: 'dead',
     reason: 'connection refused 9 ms after its connection closed',
-    hanging: 'none',
+    staleConnections: 'none',
   },
 } as const;
 

@@ -10,7 +10,7 @@ const vip = toEndpoint('10.0.0.50:6443');
 const backends = ['10.0.0.11:6443', '10.0.0.12:6443'].map(toEndpoint);
 const balance: Balance = { vip, route: { way: 'direct', backends }, masquerade: 'own' };
 const wanted = renderTables('ipv4', [balance]).nat;
-const context = { vips: [vip], knowsPrint: () => false };
+const context = { vips: [vip], isKnownRendering: () => false };
 const kubeHook = '-m comment --comment "kubernetes service portals" -j KUBE-SERVICES';
 
 /** The nat table right after a write, with kube-proxy's hook behind ours. */
@@ -105,8 +105,8 @@ describe('drift of a chain of ours', () => {
 
   test('a print that the tool is known for is no drift', () => {
     const table = editChain(chain, ([first = '', ...rest]) => [`${first} --random-fully`, ...rest]);
-    const knowsPrint = (_id: string, printed: string) => printed.endsWith('--random-fully');
-    expect(diffTable(wanted, table, { ...context, knowsPrint }).drift).toEqual([]);
+    const isKnownRendering = (_id: string, printed: string) => printed.endsWith('--random-fully');
+    expect(diffTable(wanted, table, { ...context, isKnownRendering }).drift).toEqual([]);
   });
 });
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { readWritten } from '../../../../../lib/netfilter/iptables/read-back.ts';
+import { readInstalled } from '../../../../../lib/netfilter/iptables/read-back.ts';
 import { signRules } from '../../../../../lib/netfilter/iptables/identity.ts';
 import { type Balance, vipChainName } from '../../../../../lib/netfilter/rules/balance.ts';
 import { renderRoute } from '../../../../../lib/netfilter/iptables/render.ts';
@@ -19,7 +19,7 @@ function print(balance: Balance): string[] {
   );
 }
 
-const readBack = (rules: readonly string[]) => readWritten(new Map([[chain, rules]]), vip);
+const readBack = (rules: readonly string[]) => readInstalled(new Map([[chain, rules]]), vip);
 
 describe('what an agent that is gone balanced over', () => {
   test.each(['own', 'kube-mark', 'none'] as const)('is read from its rules: masquerade %s', (masquerade) => {
@@ -34,8 +34,8 @@ describe('what an agent that is gone balanced over', () => {
   });
 
   test('is not known without a table or a chain', () => {
-    expect(readWritten(undefined, vip)).toBeNull();
-    expect(readWritten(new Map(), vip)).toBeNull();
+    expect(readInstalled(undefined, vip)).toBeNull();
+    expect(readInstalled(new Map(), vip)).toBeNull();
   });
 });
 

@@ -6,7 +6,7 @@ import { type Connection } from '../../lib/kubernetes/route.ts';
 import { formatServer } from '../../lib/kubernetes/servers.ts';
 
 /** What becomes of following the API, as log lines: one when it is lost and one when it is back, whatever is wrong in between. */
-export class ApiReport {
+export class ApiLog {
   readonly #logger: Logger;
   readonly #clock: Clock;
   readonly #meter: Meter;

@@ -3,12 +3,12 @@ import { families, type Family } from '../../lib/address/address.ts';
 import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
 import { VipnatError } from '../../lib/text/errors.ts';
 import { type Clock } from '../../lib/control/clock.ts';
-import { type LastingMemory } from '../observe/memory.ts';
+import { type LastingState } from '../observe/reconcile-state.ts';
 import { type SavedEndpoints } from './endpoint-file.ts';
 import { type EndpointStore } from './endpoint-store.ts';
 
 /** Who is told of what became of saving. */
-export interface KeeperReport {
+export interface PersisterListener {
   /** It failed, for the first time in a row. */
   notSaved(problem: VipnatError): void;
   /** It works again. */
@@ -27,7 +27,7 @@ const checkMs = 60_000;
 export async function recallApiservers(
   store: EndpointStore,
   onProblem: (problem: VipnatError) => void,
-): Promise<LastingMemory> {
+): Promise<LastingState> {
   try {
     const saved = await store.load();
     if (saved === null) return nothingKnown;
@@ -35,7 +35,7 @@ export async function recallApiservers(
     const seenIn = `${store.location} of ${savedAt.slice(0, 16).replace('T', ' ')}`;
     return {
       endpoints: groupByFamily(endpoints, (value) => ({ value, seenIn })),
-      former: groupByFamily(former, (value) => value),
+      previousEndpoints: groupByFamily(former, (value) => value),
     };
   } catch (error) {
     if (!(error instanceof VipnatError)) throw error;
@@ -44,7 +44,7 @@ export async function recallApiservers(
   }
 }
 
-const nothingKnown: LastingMemory = { endpoints: {}, former: {} };
+const nothingKnown: LastingState = { endpoints: {}, previousEndpoints: {} };
 
 /** Families without any are left out. */
 function groupByFamily<T>(
@@ -58,10 +58,10 @@ function groupByFamily<T>(
 }
 
 /** Saves the apiservers whenever they have changed, and when what was saved is no longer there. */
-export class EndpointKeeper {
+export class EndpointPersister {
   readonly #store: EndpointStore;
   readonly #clock: Clock;
-  readonly #report: KeeperReport;
+  readonly #report: PersisterListener;
   #saved: Saved;
   #isFailing = false;
   #nextTry = -Infinity;
@@ -69,7 +69,11 @@ export class EndpointKeeper {
   #saving: Promise<void> | null = null;
 
   /** `saved` is what the store holds already. */
-  constructor(store: EndpointStore, clock: Clock, options: { saved: LastingMemory; report: KeeperReport }) {
+  constructor(
+    store: EndpointStore,
+    clock: Clock,
+    options: { saved: LastingState; report: PersisterListener },
+  ) {
     this.#store = store;
     this.#clock = clock;
     this.#report = options.report;
@@ -83,7 +87,7 @@ export class EndpointKeeper {
   }
 
   /** To be told after every look. Returns at once; a family of which nothing is known any more stays as it was. */
-  keep(known: LastingMemory): void {
+  keep(known: LastingState): void {
     const wanted = toSaved(known);
     if (wanted.endpoints.length === 0 || this.#saving !== null) return;
     const isSaved = areSame(wanted, this.#saved);
@@ -133,8 +137,8 @@ export class EndpointKeeper {
 /** What is saved, but for the time. */
 type Saved = Pick<SavedEndpoints, 'endpoints' | 'former'>;
 
-function toSaved({ endpoints, former }: LastingMemory): Saved {
-  const before = families.flatMap((family) => former[family] ?? []);
+function toSaved({ endpoints, previousEndpoints }: LastingState): Saved {
+  const before = families.flatMap((family) => previousEndpoints[family] ?? []);
   return {
     endpoints: families.flatMap((family) => endpoints[family]?.value ?? []),
     ...(before.length === 0 ? {} : { former: before }),

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import { recallApiservers } from '../../../../agent/endpoints/endpoint-keeper.ts';
-import { emptyMemory } from '../../../../agent/observe/memory.ts';
+import { recallApiservers } from '../../../../agent/endpoints/endpoint-persister.ts';
+import { emptyState } from '../../../../agent/observe/reconcile-state.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { FakeKernel } from '../../../support/fakes/kernel.ts';
@@ -85,7 +85,7 @@ describe('when every apiserver that is listed is dead', () => {
     await first.clock.advance(2000);
     syncKubeProxy(first.kernel, nft, all.slice(1));
     await first.clock.advance(5000);
-    const memory = { ...emptyMemory, ...(await recallApiservers(store, () => undefined)) };
+    const memory = { ...emptyState, ...(await recallApiservers(store, () => undefined)) };
     const { kernel, clock } = first;
     await first.agent.stop();
     const agent = startAgent({ clock, kernel, memory });
@@ -97,7 +97,7 @@ describe('when every apiserver that is listed is dead', () => {
   test('what an earlier agent has saved counts as listed before', async () => {
     const store = new FakeStore();
     await store.save({ savedAt: '2026-11-21T15:04:05.678Z', endpoints: all });
-    const memory = { ...emptyMemory, ...(await recallApiservers(store, () => undefined)) };
+    const memory = { ...emptyState, ...(await recallApiservers(store, () => undefined)) };
     const clock = new FakeClock();
     const kernel = new FakeKernel(clock);
     syncKubeProxy(kernel, nft, all.slice(2));

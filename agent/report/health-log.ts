@@ -3,14 +3,14 @@ import { formatAge } from '../../lib/text/age.ts';
 import { type EventReason } from '../../lib/telemetry/reasons.ts';
 import { type EventRecorder } from '../../lib/telemetry/recorder.ts';
 import { type Logger } from '../../lib/telemetry/logger.ts';
-import { type DepartureReport } from '../health/departures.ts';
-import { type EndpointHealth, type Suspicion } from '../health/endpoint-health.ts';
+import { type DepartureListener } from '../health/departures.ts';
+import { type EndpointHealth, type UnconfirmedFailure } from '../health/endpoint-health.ts';
 
 /**
  * What became of one apiserver's health, as log lines: one for each fall and return, the steps between only at level
  * debug. Falls and returns become events too.
  */
-export class HealthReport implements DepartureReport {
+export class HealthLog implements DepartureListener {
   readonly #logger: Logger;
   readonly #events: EventRecorder;
   readonly #endpointToFall = new Map<string, number>();
@@ -21,11 +21,12 @@ export class HealthReport implements DepartureReport {
     this.#events = events;
   }
 
-  /** After any change of a state or suspicion. */
+  /** After any change of a state, or of a failure that nobody confirms. */
   say(before: EndpointHealth, after: EndpointHealth): void {
     if (before.state !== after.state) this.#sayState(before, after);
-    if (before.suspicion === null && after.suspicion !== null) this.#saySuspicion(after, after.suspicion);
-    if (before.suspicion !== null && after.suspicion === null) this.#sayCleared(after);
+    if (before.unconfirmedFailure === null && after.unconfirmedFailure !== null)
+      this.#saySuspicion(after, after.unconfirmedFailure);
+    if (before.unconfirmedFailure !== null && after.unconfirmedFailure === null) this.#sayCleared(after);
   }
 
   /** One is listed no more: what comes when it is again is a new story. */
@@ -48,7 +49,7 @@ export class HealthReport implements DepartureReport {
   }
 
   /** What makes one look bad makes others: the first is told, and the end when none is left. */
-  #saySuspicion({ endpoint }: EndpointHealth, { reason }: Suspicion): void {
+  #saySuspicion({ endpoint }: EndpointHealth, { reason }: UnconfirmedFailure): void {
     const name = formatEndpoint(endpoint);
     this.#logger[this.#suspected.size === 0 ? 'warn' : 'debug'](`${name}: ${reason}; it stays in use`);
     this.#suspected.add(name);

@@ -1,27 +1,27 @@
 import { type Family } from '../../lib/address/address.ts';
 import { type Endpoint } from '../../lib/address/endpoint.ts';
 import { type RuleBackend } from '../../lib/kernel/port.ts';
-import { type Finding } from '../../lib/text/sourced.ts';
+import { type Sourced } from '../../lib/text/sourced.ts';
 import { type ApiView } from '../api/cluster-api.ts';
 
 /** How a VIP stood in the last look. */
-export interface VipMemory {
+export interface VipState {
   /** In how many looks on end kube-proxy's backends were the usable ones. */
   readonly agreedLooks: number;
   readonly isBypass: boolean;
 }
 
 /** How a VIP stands before the first look. */
-export const unseenVip: VipMemory = { agreedLooks: 0, isBypass: false };
+export const unseenVip: VipState = { agreedLooks: 0, isBypass: false };
 
 /**
  * What one look leaves for the next. Small on purpose: an agent that lost it decides the same way within two
  * looks (I4). Never changed in place.
  */
-export interface Memory {
-  readonly endpoints: Readonly<Partial<Record<Family, Finding<readonly Endpoint[]>>>>;
+export interface ReconcileState {
+  readonly endpoints: Readonly<Partial<Record<Family, Sourced<readonly Endpoint[]>>>>;
   /** Who was named once and no longer is, the latest first: asked when all others are dead. */
-  readonly former: Readonly<Partial<Record<Family, readonly Endpoint[]>>>;
+  readonly previousEndpoints: Readonly<Partial<Record<Family, readonly Endpoint[]>>>;
   /** For how many seconds kube-proxy last kept clients with their apiservers. */
   readonly affinity: Readonly<Partial<Record<Family, number | null>>>;
   /** What the Kubernetes API said last, or null for nothing. */
@@ -29,9 +29,9 @@ export interface Memory {
   /** What kube-proxy had when the API was last heard: later news of kube-proxy's are newer than the API's word. */
   readonly proxyBesideApi: Readonly<Partial<Record<Family, readonly Endpoint[]>>>;
   /** By VIP text. */
-  readonly vips: ReadonlyMap<string, VipMemory>;
+  readonly vips: ReadonlyMap<string, VipState>;
   /** How a backend's tool prints rules of ours that read differently from what was written, by `backend id`. */
-  readonly prints: ReadonlyMap<string, string>;
+  readonly renderings: ReadonlyMap<string, string>;
   /** What rules were written to, or found in sync in; null before the first look. */
   readonly backend: RuleBackend | null;
   /** What of the rules was unread, see nameUnread, and whether it was not in the look before. */
@@ -41,23 +41,23 @@ export interface Memory {
 }
 
 /** What of it outlives a process. */
-export type LastingMemory = Pick<Memory, 'endpoints' | 'former'>;
+export type LastingState = Pick<ReconcileState, 'endpoints' | 'previousEndpoints'>;
 
 /** The memory of a process that has not looked yet. */
-export const emptyMemory: Memory = {
+export const emptyState: ReconcileState = {
   endpoints: {},
-  former: {},
+  previousEndpoints: {},
   affinity: {},
   api: null,
   proxyBesideApi: {},
   vips: new Map(),
-  prints: new Map(),
+  renderings: new Map(),
   backend: null,
   unread: { names: '', isNew: false },
   unforwardable: new Set(),
 };
 
 /** The key of a rule's print. */
-export function printKey(backend: RuleBackend, id: string): string {
+export function renderingKey(backend: RuleBackend, id: string): string {
   return `${backend} ${id}`;
 }

@@ -18,7 +18,7 @@ import { type ApiObject, applyEvent, type Listing, maxAnswerLength, type Resourc
 import { type ApiRoute, type Connection } from './route.ts';
 
 /** What a follower needs of the world, and whom it tells. */
-export interface FollowerOptions<T extends ApiObject> {
+export interface InformerOptions<T extends ApiObject> {
   readonly resource: Resource<T>;
   readonly route: ApiRoute;
   readonly clock: Clock;
@@ -51,8 +51,8 @@ const firstRetryMs = 500;
 const maxRetryMs = 8000;
 
 /** Follows one kind from `start` to `stop`. */
-export class Follower<T extends ApiObject> {
-  readonly #options: FollowerOptions<T>;
+export class Informer<T extends ApiObject> {
+  readonly #options: InformerOptions<T>;
   #listing: Listing<T> | null = null;
   #failures = 0;
   #isProven = false;
@@ -64,7 +64,7 @@ export class Follower<T extends ApiObject> {
   #connection: Connection | null = null;
   #wake: () => void = () => undefined;
 
-  constructor(options: FollowerOptions<T>) {
+  constructor(options: InformerOptions<T>) {
     this.#options = options;
   }
 
@@ -79,7 +79,7 @@ export class Follower<T extends ApiObject> {
   }
 
   /** Leaves a server that is down for one that is not: a process that froze ends no watch, and says nothing more. */
-  reconsider(): void {
+  failOver(): void {
     if (this.#connection === null || !this.#options.route.isWorseThanOthers(this.#connection.server)) return;
     this.#aborting.abort();
   }
@@ -110,7 +110,7 @@ export class Follower<T extends ApiObject> {
       this.#listing ??= await this.#list(connection);
       if (this.#isStopped) return 0;
       await this.#watch(connection, this.#listing);
-      this.#options.route.forgive();
+      this.#options.route.resetFailures();
       return paceMs;
     } catch (error) {
       return this.#isStopped ? 0 : this.#fail(error);
@@ -127,7 +127,7 @@ export class Follower<T extends ApiObject> {
     const problem = error instanceof VipnatError ? error : toInternal(error);
     if (problem.code !== 'API_UNREACHABLE') this.#listing = null;
     const { route, random, onLost } = this.#options;
-    if (this.#connection !== null) route.fail(this.#connection.server);
+    if (this.#connection !== null) route.markFailed(this.#connection.server);
     // A server that goes away is no loss yet: others may answer, or it may again.
     if (this.#isProven && problem.code === 'API_UNREACHABLE') return 0;
     this.#failures += 1;
