@@ -1,0 +1,35 @@
+import { expect, test } from '@jest/globals';
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, join, normalize } from 'node:path';
+import { parseDocument } from '../support/documents/document.ts';
+
+const path = 'docs/testing.md';
+
+/** The files that have something for `--long` alone: by their names, or as they ask the one switch. */
+function listLongFiles(): string[] {
+  return readdirSync('test', { recursive: true, encoding: 'utf8' })
+    .map((name) => join('test', name))
+    .filter((name) => name.endsWith('.ts'))
+    .filter((name) => name.endsWith('.long.test.ts') || asksSwitch(readFileSync(name, 'utf8')));
+}
+
+function asksSwitch(source: string): boolean {
+  return /import \{[^}]*\b(?:isLong|onlyLong)\b[^}]*\} from '[^']*jest\/long\.ts'/.test(source);
+}
+
+test(`${path} names every file that leaves something to --long`, () => {
+  const { links } = parseDocument(path, readFileSync(path, 'utf8'));
+  const linked = links.map((link) => normalize(join(dirname(path), link)));
+  const files = listLongFiles();
+  expect(files.length).toBeGreaterThan(5);
+  expect(files.filter((file) => !linked.includes(file))).toEqual([]);
+});
+
+test('the switch is asked in one place', () => {
+  const sources = readdirSync('test', { recursive: true, encoding: 'utf8' }).filter((name) =>
+    name.endsWith('.ts'),
+  );
+  const asks = /env\[.TEST_LONG|TEST_LONG[:,} ].*= process\.env/;
+  const askers = sources.filter((name) => asks.test(readFileSync(join('test', name), 'utf8')));
+  expect(askers).toEqual(['support/jest/long.ts']);
+});
