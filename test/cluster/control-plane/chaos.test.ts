@@ -8,7 +8,7 @@ import { labWorlds } from '../../support/chaos/lab/lab-worlds.ts';
 /** What kube-proxy needs may take a while; what vipnat promises is timed by the world itself. */
 const limits = { quietMs: 90_000, judgements: 4, steadyMs: 300 };
 
-const { seeds, steps, isLong } = chooseWalks({ seeds: [1], steps: 24 }, 200);
+const { seeds, steps, isLong } = chooseWalks({ seeds: [1], steps: 12 }, 200);
 
 /** Of one walk; looking for the shortest one that fails takes as long again. */
 const shrinkMs = isLong ? 20 * 60_000 : 0;

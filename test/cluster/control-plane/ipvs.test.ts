@@ -23,6 +23,6 @@ describe('kube-proxy in ipvs mode, on virtual machines', () => {
   // A machine of this kind forwards a fraction of what a real one does.
   const quick = [natFlushed, ...onlyLong(kubeProxyRestarted, firewallRestored, agentKilled)];
   const withDrops = quick.map((fault) => allowDrops(fault, maxDropsMs));
-  testFaults(lab, [...withDrops, ...deathAndReturn, ...onlyLong(...masterCut)], 50);
+  testFaults(lab, [...withDrops, ...onlyLong(...deathAndReturn, ...masterCut)], 50);
   if (isLong) testModeChanges(lab, 'm1', new CoexistenceTable(lab, 'm1'), ['iptables', 'ipvs']);
 });
