@@ -1,6 +1,6 @@
 import { type Family } from '../lib/address/address.ts';
 import { type Endpoint } from '../lib/address/endpoint.ts';
-import { type Backend } from '../lib/kernel/port.ts';
+import { type IptablesDialect } from '../lib/kernel/port.ts';
 import { type LogLevel, type LogFormat } from '../lib/telemetry/log-level.ts';
 
 /** `--mode` and its choices, the default first. `auto` chooses by what kube-proxy is seen to do. */
@@ -11,7 +11,7 @@ export const proxyModes = ['auto', 'iptables', 'ipvs', 'nftables', 'none'] as co
 
 /** `--iptables` and its choices, the default first. `auto` takes what the host uses, `none` is a table of our own in nftables. */
 export const iptablesChoices = ['auto', 'legacy', 'nft', 'none'] as const satisfies readonly (
-  'auto' | 'none' | Backend
+  'auto' | 'none' | IptablesDialect
 )[];
 
 /** `--masquerade` and its choices, the default first. */

@@ -55,9 +55,9 @@ export function assess({ observation, health, memory }: ReconcileInput, config: 
     observation,
     decisions,
     plan: plan(
-      { backend: observation.backend.value, balances },
+      { dialect: observation.dialect.value, balances },
       [...observation.rulesets, ...observation.nftRulesets],
-      (backend, id, printed) => memory.renderings.get(renderingKey(backend, id)) === printed,
+      (dialect, id, printed) => memory.renderings.get(renderingKey(dialect, id)) === printed,
     ),
     missingSwitches: findMissingSwitches(observation, config),
     health,
@@ -65,7 +65,7 @@ export function assess({ observation, health, memory }: ReconcileInput, config: 
     memory: {
       ...memory,
       ...rememberApiservers({ observation, config, memory }),
-      backend: observation.backend.value,
+      dialect: observation.dialect.value,
       unread: rememberUnread(observation, memory),
       affinity: rememberAffinity(observation, config.vips, memory),
       vips: new Map(
@@ -139,11 +139,11 @@ function findClosedSwitch(
 /** Whoever takes kube-proxy away takes its hooks first: a jump of ours would keep its chains from going (I11). */
 function findServiceChain(
   view: IptablesProxyView | undefined,
-  { backend }: Observation,
+  { dialect }: Observation,
   vips: readonly Endpoint[],
 ): Pick<VipFacts, 'serviceChain' | 'serviceChainProblem'> {
-  if (backend.value === 'nftables') {
-    const cause = `rules are written with nft (${backend.seenIn}), and no table can join another's chains`;
+  if (dialect.value === 'nftables') {
+    const cause = `rules are written with nft (${dialect.seenIn}), and no table can join another's chains`;
     return { serviceChain: null, serviceChainProblem: cause };
   }
   const path = toPath(view?.liveEdge, view?.backends?.value, vips);
@@ -153,8 +153,8 @@ function findServiceChain(
 }
 
 /** kube-proxy's part in the backend that we write to. */
-function findView(vip: Endpoint, { views, backend }: Observation): IptablesProxyView | undefined {
-  return views[vip.family].iptables.find((seen) => seen.backend === backend.value)?.view;
+function findView(vip: Endpoint, { views, dialect }: Observation): IptablesProxyView | undefined {
+  return views[vip.family].iptables.find((seen) => seen.dialect === dialect.value)?.view;
 }
 
 function toPath(

@@ -18,7 +18,7 @@ export function describeInSync({ vip, way, backends, reason }: Decision): string
 /** `kube-proxy: iptables (nft), asked at 127.0.0.1:10249`; in brackets what rules are written to. */
 export function describeKubeProxy({
   proxyMode,
-  backend,
-}: Pick<Observation, 'proxyMode' | 'backend'>): string {
-  return `kube-proxy: ${proxyMode.value} (${backend.value}), ${proxyMode.seenIn}`;
+  dialect,
+}: Pick<Observation, 'proxyMode' | 'dialect'>): string {
+  return `kube-proxy: ${proxyMode.value} (${dialect.value}), ${proxyMode.seenIn}`;
 }

@@ -1,5 +1,5 @@
 import { type Family } from '../../lib/address/address.ts';
-import { type RuleBackend } from '../../lib/kernel/port.ts';
+import { type Dialect } from '../../lib/kernel/port.ts';
 import { type Ruleset } from '../../lib/netfilter/iptables/ruleset.ts';
 import { type NftRuleset } from '../../lib/netfilter/nftables/ruleset.ts';
 import { type Sourced } from '../../lib/text/sourced.ts';
@@ -9,7 +9,7 @@ import { type Assessment } from './assess.ts';
 import { plan } from './plan.ts';
 /** The part of an assessment that a plan is printed from. */
 export type PlannedState = Pick<Assessment, 'decisions' | 'plan' | 'missingSwitches' | 'refused'> & {
-  readonly observation: Pick<Assessment['observation'], 'addresses' | 'backend' | 'proxyMode' | 'unread'>;
+  readonly observation: Pick<Assessment['observation'], 'addresses' | 'dialect' | 'proxyMode' | 'unread'>;
 };
 
 /**
@@ -29,7 +29,7 @@ export function planOffline(config: Config): PlannedState {
       backends: config.endpoints.filter(({ family }) => family === vip.family),
     };
   });
-  const backend = chooseBackend(config);
+  const dialect = chooseBackend(config);
   const families = [...new Set(config.vips.map(({ family }) => family))].sort();
   const balances = decisions.map((decision) => ({
     vip: decision.vip,
@@ -42,12 +42,12 @@ export function planOffline(config: Config): PlannedState {
     missingSwitches: [],
     refused: [],
     plan: plan(
-      { backend: backend.value, balances },
-      families.map((family) => emptyRuleset(family, backend.value)),
+      { dialect: dialect.value, balances },
+      families.map((family) => emptyRuleset(family, dialect.value)),
     ),
     observation: {
       addresses: [],
-      backend,
+      dialect,
       proxyMode: { value: proxyMode, seenIn: '--proxy-mode' },
       unread: [],
     },
@@ -60,7 +60,7 @@ function chooseWay({ mode, proxyMode }: Config): Way {
   return proxyMode === 'ipvs' ? 'cluster-ip' : 'direct';
 }
 
-function chooseBackend({ iptables, proxyMode }: Config): Sourced<RuleBackend> {
+function chooseBackend({ iptables, proxyMode }: Config): Sourced<Dialect> {
   if (iptables === 'none') return { value: 'nftables', seenIn: '--iptables none' };
   if (iptables !== 'auto') return { value: iptables, seenIn: '--iptables' };
   return proxyMode === 'nftables'
@@ -68,7 +68,7 @@ function chooseBackend({ iptables, proxyMode }: Config): Sourced<RuleBackend> {
     : { value: 'nft', seenIn: 'the default' };
 }
 
-function emptyRuleset(family: Family, backend: RuleBackend): Ruleset | NftRuleset {
-  if (backend === 'nftables') return { family, backend, table: null };
-  return { family, backend, tables: new Map(), forwardPolicy: null, unread: [] };
+function emptyRuleset(family: Family, dialect: Dialect): Ruleset | NftRuleset {
+  if (dialect === 'nftables') return { family, dialect, table: null };
+  return { family, dialect, tables: new Map(), forwardPolicy: null, unread: [] };
 }

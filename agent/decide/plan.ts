@@ -1,6 +1,6 @@
 import { type Family, families } from '../../lib/address/address.ts';
 import { type Endpoint } from '../../lib/address/endpoint.ts';
-import { type Backend, type RuleBackend, type Transaction } from '../../lib/kernel/port.ts';
+import { type IptablesDialect, type Dialect, type Transaction } from '../../lib/kernel/port.ts';
 import { toolName } from '../../lib/kernel/tools/tool-name.ts';
 import { type Balance } from '../../lib/netfilter/rules/balance.ts';
 import { type IsKnownRendering } from '../../lib/netfilter/rules/compare-chain.ts';
@@ -20,7 +20,7 @@ import { type NftRuleset } from '../../lib/netfilter/nftables/ruleset.ts';
 
 /** What is wanted: the balances go into one backend; everything of ours elsewhere goes away. */
 export interface Wanted {
-  readonly backend: RuleBackend;
+  readonly dialect: Dialect;
   /** Of any family; none at all means clean-up. */
   readonly balances: readonly Balance[];
 }
@@ -28,7 +28,7 @@ export interface Wanted {
 /** The changes to one table of iptables, in one backend and family. */
 export interface IptablesPlan {
   readonly family: Family;
-  readonly backend: Backend;
+  readonly dialect: IptablesDialect;
   readonly table: (typeof writtenTables)[number];
   readonly drift: readonly Drift[];
   readonly changes: readonly Change[];
@@ -37,7 +37,7 @@ export interface IptablesPlan {
 /** The changes to our own table of nftables, in one family. */
 export interface NftPlan {
   readonly family: Family;
-  readonly backend: 'nftables';
+  readonly dialect: 'nftables';
   readonly table: typeof ownTable;
   readonly drift: readonly Drift[];
   readonly changes: readonly NftChange[];
@@ -53,7 +53,7 @@ export interface Plan {
 }
 
 /** Whether a backend's tool is known to print a rule of ours in this way, see `compareChain`. */
-export type KnowsBackendPrint = (backend: RuleBackend, id: string, printed: string) => boolean;
+export type KnowsBackendPrint = (dialect: Dialect, id: string, printed: string) => boolean;
 
 /**
  * Compares what is wanted with what was seen, for the tables that were read and no others (I1), and puts the
@@ -66,14 +66,14 @@ export function plan(
   isKnownRendering: KnowsBackendPrint = () => false,
 ): Plan {
   const ordered = [
-    ...seen.filter(({ backend }) => backend === wanted.backend),
-    ...seen.filter(({ backend }) => backend !== wanted.backend),
+    ...seen.filter(({ dialect }) => dialect === wanted.dialect),
+    ...seen.filter(({ dialect }) => dialect !== wanted.dialect),
   ];
   const tables = ordered.flatMap((ruleset): TablePlan[] => {
     const balances = wanted.balances.filter(({ vip }) => vip.family === ruleset.family);
-    const knows: IsKnownRendering = (id, printed) => isKnownRendering(ruleset.backend, id, printed);
-    const isWanted = ruleset.backend === wanted.backend;
-    return ruleset.backend === 'nftables'
+    const knows: IsKnownRendering = (id, printed) => isKnownRendering(ruleset.dialect, id, printed);
+    const isWanted = ruleset.dialect === wanted.dialect;
+    return ruleset.dialect === 'nftables'
       ? planNft(ruleset, isWanted ? balances : [], knows)
       : planIptables(ruleset, { balances, isWanted }, knows);
   });
@@ -87,13 +87,13 @@ export function plan(
 export function planRemoval(seen: readonly (Ruleset | NftRuleset)[], vips: readonly Endpoint[]): Plan {
   const tables = seen.flatMap((ruleset): TablePlan[] => {
     const { family } = ruleset;
-    if (ruleset.backend === 'nftables') {
-      return [{ family, backend: 'nftables', table: ownTable, ...removeVipsFromNft(ruleset, vips) }];
+    if (ruleset.dialect === 'nftables') {
+      return [{ family, dialect: 'nftables', table: ownTable, ...removeVipsFromNft(ruleset, vips) }];
     }
-    const { backend } = ruleset;
+    const { dialect } = ruleset;
     return writtenTables.map((table) => {
       const diff = removeVips(ruleset.tables.get(table) ?? new Map(), vips);
-      return { family, backend, table, ...diff };
+      return { family, dialect, table, ...diff };
     });
   });
   const changed = tables.filter(({ changes }) => changes.length > 0);
@@ -106,9 +106,9 @@ export function describeDrift({ tables }: Plan): string[] {
 }
 
 /** `nat, iptables-nft`, or `ip vipnat, nft`. */
-export function describeTable({ family, backend, table }: TablePlan): string {
-  const name = backend === 'nftables' ? `${family === 'ipv6' ? 'ip6' : 'ip'} ${table}` : table;
-  return `${name}, ${toolName(family, backend)}`;
+export function describeTable({ family, dialect, table }: TablePlan): string {
+  const name = dialect === 'nftables' ? `${family === 'ipv6' ? 'ip6' : 'ip'} ${table}` : table;
+  return `${name}, ${toolName(family, dialect)}`;
 }
 
 function planNft(
@@ -118,7 +118,7 @@ function planNft(
 ): NftPlan[] {
   const wanted = renderNftTable(family, balances.map(toTableBalance));
   const { drift, changes } = diffNftTable({ family, wanted, seen }, isKnownRendering);
-  return changes.length === 0 ? [] : [{ family, backend: 'nftables', table: ownTable, drift, changes }];
+  return changes.length === 0 ? [] : [{ family, dialect: 'nftables', table: ownTable, drift, changes }];
 }
 
 /** Where others drop what passes, a rule of ours accepts it, whichever backend translates (docs/adr/0013). */
@@ -127,7 +127,7 @@ function planIptables(
   { balances, isWanted }: { readonly balances: readonly Balance[]; readonly isWanted: boolean },
   isKnownRendering: IsKnownRendering,
 ): IptablesPlan[] {
-  const { family, backend } = ruleset;
+  const { family, dialect } = ruleset;
   const nothing = renderTables(family, []);
   const everything = renderTables(family, balances);
   const elsewhere = dropsForwarded(ruleset) ? { ...nothing, filter: everything.filter } : nothing;
@@ -137,7 +137,7 @@ function planIptables(
     .filter((table) => !ruleset.unread.includes(table))
     .map((table) => ({
       family,
-      backend,
+      dialect,
       table,
       ...diffTable(rendered[table], ruleset.tables.get(table), context),
     }))
@@ -145,18 +145,18 @@ function planIptables(
 }
 
 function toTransactions(tables: readonly TablePlan[]): Transaction[] {
-  const backendsInOrder = [...new Set(tables.map(({ backend }) => backend))];
-  return backendsInOrder.flatMap((backend) =>
+  const backendsInOrder = [...new Set(tables.map(({ dialect }) => dialect))];
+  return backendsInOrder.flatMap((dialect) =>
     families.flatMap((family) => {
-      const parts = tables.filter((part) => part.backend === backend && part.family === family);
+      const parts = tables.filter((part) => part.dialect === dialect && part.family === family);
       if (parts.length === 0) return [];
-      return [{ family, backend, input: `${parts.flatMap(toScript).join('\n')}\n` }];
+      return [{ family, dialect, input: `${parts.flatMap(toScript).join('\n')}\n` }];
     }),
   );
 }
 
 function toScript(part: TablePlan): string[] {
-  return part.backend === 'nftables'
+  return part.dialect === 'nftables'
     ? part.changes.map(({ command }) => command)
     : toRestoreLines(part.table, part.changes);
 }

@@ -11,17 +11,17 @@ export function findInstalled(
   {
     rulesets,
     nftRulesets,
-    backend,
+    dialect,
     views,
-  }: Pick<Observation, 'rulesets' | 'nftRulesets' | 'backend' | 'views'>,
+  }: Pick<Observation, 'rulesets' | 'nftRulesets' | 'dialect' | 'views'>,
 ): InstalledBalance | null {
   const service = views[vip.family].ipvs.server?.value;
   // Also the other backends': the choice may have changed since they were written.
   const written = [...rulesets, ...nftRulesets]
     .filter((seen) => seen.family === vip.family)
-    .toSorted((a, b) => Number(b.backend === backend.value) - Number(a.backend === backend.value))
+    .toSorted((a, b) => Number(b.dialect === dialect.value) - Number(a.dialect === dialect.value))
     .map((seen) =>
-      seen.backend === 'nftables'
+      seen.dialect === 'nftables'
         ? readFromNft(seen.table, vip)
         : readFromIptables(seen.tables.get('nat'), vip),
     );
@@ -34,7 +34,7 @@ export function findInstalled(
 /** The apiservers that rules of ours send connections to, whichever of these VIPs they are for, sorted. Pure. */
 export function listInstalled(
   family: Family,
-  observation: Pick<Observation, 'rulesets' | 'nftRulesets' | 'backend' | 'views'>,
+  observation: Pick<Observation, 'rulesets' | 'nftRulesets' | 'dialect' | 'views'>,
   vips: readonly Endpoint[],
 ): Endpoint[] {
   const written = vips

@@ -1,12 +1,12 @@
 import { type Family, families } from '../../lib/address/address.ts';
 import { type Endpoint } from '../../lib/address/endpoint.ts';
 import {
-  type Backend,
-  backends,
+  type IptablesDialect,
+  iptablesDialects,
   type Forwarding,
   type KernelReading,
   type LocalAddress,
-  type RuleBackend,
+  type Dialect,
   type UnreadRules,
 } from '../../lib/kernel/port.ts';
 import { type Sourced } from '../../lib/text/sourced.ts';
@@ -14,10 +14,10 @@ import { type IptablesProxyView, readIptablesProxy } from '../../lib/kube-proxy/
 import { findServiceServer, parseIpvs, type ServiceServer } from '../../lib/kube-proxy/ipvs.ts';
 import { decideProxyMode, isProxyMode, type ProxyMode } from './proxy-mode.ts';
 import { type NftProxyView, readNftProxy } from '../../lib/kube-proxy/nftables.ts';
-import { chooseBackend } from './iptables-backend.ts';
+import { chooseIptablesDialect } from './choose-iptables-dialect.ts';
 import { type Ruleset } from '../../lib/netfilter/iptables/ruleset.ts';
 import { type NftRuleset } from '../../lib/netfilter/nftables/ruleset.ts';
-import { chooseRuleBackend } from './rule-backend.ts';
+import { chooseDialect } from './choose-dialect.ts';
 import { type Config } from '../../config/config.ts';
 import { understandRules } from './understand-rules.ts';
 import { requireNeeded } from './unread.ts';
@@ -26,7 +26,7 @@ import { requireNeeded } from './unread.ts';
 export interface FamilyView {
   readonly family: Family;
   /** One view per backend that was read. */
-  readonly iptables: readonly { readonly backend: Backend; readonly view: IptablesProxyView }[];
+  readonly iptables: readonly { readonly dialect: IptablesDialect; readonly view: IptablesProxyView }[];
   readonly ipvs: ServiceServer;
   readonly nftables: NftProxyView | null;
 }
@@ -40,7 +40,7 @@ export interface Observation {
   /** The interfaces whose default route would go with forwarding alone, see KernelReading. */
   readonly advertised: readonly string[];
   /** What rules are written to, and why. */
-  readonly backend: Sourced<RuleBackend>;
+  readonly dialect: Sourced<Dialect>;
   readonly proxyMode: Sourced<ProxyMode>;
   readonly views: Readonly<Record<Family, FamilyView>>;
   /** What could not be read or understood, and is not needed. */
@@ -57,7 +57,7 @@ export function interpret(
   reading: KernelReading,
   asked: string | null,
   config: Config,
-  before: RuleBackend | null = null,
+  before: Dialect | null = null,
 ): Observation {
   const { rulesets, nftRulesets, unread } = understandRules(reading);
   const views = {
@@ -73,25 +73,25 @@ export function interpret(
     hasIpvsServer: all.some(({ ipvs }) => ipvs.server !== null),
     hasNftEdge: all.some(({ nftables }) => nftables !== null && nftables.liveEdge !== null),
   });
-  const backend = chooseRuleBackend({
+  const dialect = chooseDialect({
     configured: config.iptables,
-    iptables: chooseBackend(rulesets, config.iptables === 'none' ? 'auto' : config.iptables, {
+    iptables: chooseIptablesDialect(rulesets, config.iptables === 'none' ? 'auto' : config.iptables, {
       liveEdge: findLiveBackend(all),
       before: before === 'nftables' ? null : before,
       ...listBackends(rulesets, unread, config),
     }),
-    hasIptables: coversVips([...rulesets, ...unread.filter((one) => one.backend !== 'nftables')], config),
-    hasNft: [...nftRulesets, ...unread].some((one) => one.backend === 'nftables'),
+    hasIptables: coversVips([...rulesets, ...unread.filter((one) => one.dialect !== 'nftables')], config),
+    hasNft: [...nftRulesets, ...unread].some((one) => one.dialect === 'nftables'),
     isNftProxy: proxyMode.value === 'nftables',
   });
   requireNeeded(unread, {
     families: new Set(config.vips.map(({ family }) => family)),
-    backend: backend.value,
+    dialect: dialect.value,
     proxyMode: proxyMode.value,
     isModeByRules: !isModeTold(asked, config) && !iptablesViews.some(isAlive),
   });
   const { addresses, forwarding, advertised } = reading;
-  return { rulesets, nftRulesets, addresses, forwarding, advertised, views, backend, proxyMode, unread };
+  return { rulesets, nftRulesets, addresses, forwarding, advertised, views, dialect, proxyMode, unread };
 }
 
 /** What kube-proxy has as apiservers of this family, in the mode it runs in; null when it has no say. */
@@ -153,7 +153,7 @@ function viewFamily(
     family,
     iptables: rulesets
       .filter((ruleset) => ruleset.family === family)
-      .map((ruleset) => ({ backend: ruleset.backend, view: readIptablesProxy(ruleset) })),
+      .map((ruleset) => ({ dialect: ruleset.dialect, view: readIptablesProxy(ruleset) })),
     ipvs: findServiceServer(parseIpvs(reading.ipvs ?? ''), {
       family,
       localAddresses: reading.addresses.map(({ address }) => address),
@@ -172,23 +172,23 @@ function listBackends(
   rulesets: readonly Ruleset[],
   unread: readonly UnreadRules[],
   { vips }: Config,
-): { candidates: readonly Backend[]; unread: readonly Backend[] } {
+): { candidates: readonly IptablesDialect[]; unread: readonly IptablesDialect[] } {
   // A kernel without nf_tables is read whole by that.
   const doubtful = unread.filter(({ code }) => code !== 'NF_TABLES_MISSING');
-  const isIn = (seen: readonly { readonly backend: RuleBackend }[]) => (backend: Backend) =>
-    seen.some((one) => one.backend === backend);
+  const isIn = (seen: readonly { readonly dialect: Dialect }[]) => (dialect: IptablesDialect) =>
+    seen.some((one) => one.dialect === dialect);
   const ofVips = doubtful.filter(({ family }) => vips.some((vip) => vip.family === family));
   return {
-    candidates: backends.filter(isIn([...rulesets, ...doubtful])),
-    unread: backends.filter(isIn(ofVips)),
+    candidates: iptablesDialects.filter(isIn([...rulesets, ...doubtful])),
+    unread: iptablesDialects.filter(isIn(ofVips)),
   };
 }
 
 /** The backend that alone has kube-proxy's live edge; null when both or neither have it. */
-function findLiveBackend(views: readonly FamilyView[]): Backend | null {
-  const live = backends.filter((backend) =>
+function findLiveBackend(views: readonly FamilyView[]): IptablesDialect | null {
+  const live = iptablesDialects.filter((dialect) =>
     views.some(({ iptables }) =>
-      iptables.some((seen) => seen.backend === backend && seen.view.liveEdge !== null),
+      iptables.some((seen) => seen.dialect === dialect && seen.view.liveEdge !== null),
     ),
   );
   return live.length === 1 ? (live[0] ?? null) : null;

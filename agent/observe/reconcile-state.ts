@@ -1,6 +1,6 @@
 import { type Family } from '../../lib/address/address.ts';
 import { type Endpoint } from '../../lib/address/endpoint.ts';
-import { type RuleBackend } from '../../lib/kernel/port.ts';
+import { type Dialect } from '../../lib/kernel/port.ts';
 import { type Sourced } from '../../lib/text/sourced.ts';
 import { type ApiView } from '../api/cluster-api.ts';
 
@@ -33,7 +33,7 @@ export interface ReconcileState {
   /** How a backend's tool prints rules of ours that read differently from what was written, by `backend id`. */
   readonly renderings: ReadonlyMap<string, string>;
   /** What rules were written to, or found in sync in; null before the first look. */
-  readonly backend: RuleBackend | null;
+  readonly dialect: Dialect | null;
   /** What of the rules was unread, see nameUnread, and whether it was not in the look before. */
   readonly unread: { readonly names: string; readonly isNew: boolean };
   /** Families that could not be made to forward. */
@@ -52,12 +52,12 @@ export const emptyState: ReconcileState = {
   proxyBesideApi: {},
   vips: new Map(),
   renderings: new Map(),
-  backend: null,
+  dialect: null,
   unread: { names: '', isNew: false },
   unforwardable: new Set(),
 };
 
 /** The key of a rule's print. */
-export function renderingKey(backend: RuleBackend, id: string): string {
-  return `${backend} ${id}`;
+export function renderingKey(dialect: Dialect, id: string): string {
+  return `${dialect} ${id}`;
 }

@@ -31,7 +31,7 @@ export function understandRules(
   const nftables = reading.nftTables.map((output) =>
     understand(() => parseNftTable(output), {
       family: output.family,
-      backend: 'nftables',
+      dialect: 'nftables',
       tables: ['vipnat'],
     }),
   );
@@ -43,14 +43,14 @@ export function understandRules(
 }
 
 function understandSave(output: SaveOutput, unread: readonly UnreadRules[]): Part<Ruleset> {
-  const { family, backend } = output;
+  const { family, dialect } = output;
   const { found, unread: misunderstood } = understand(() => parseSave(output), {
     family,
-    backend,
+    dialect,
     tables: iptablesTables,
   });
   const unreadTables = unread
-    .filter((one) => one.family === family && one.backend === backend)
+    .filter((one) => one.family === family && one.dialect === dialect)
     .flatMap(({ tables }) => tables);
   return {
     found: found.map((ruleset) => ({
@@ -64,9 +64,9 @@ function understandSave(output: SaveOutput, unread: readonly UnreadRules[]): Par
 }
 
 function listIncompatible(ruleset: Ruleset): UnreadRules[] {
-  const { family, backend, unread } = ruleset;
+  const { family, dialect, unread } = ruleset;
   return unread.map((table) =>
-    toUnread({ family, backend, tables: [table] }, toIncompatible(ruleset, table)),
+    toUnread({ family, dialect, tables: [table] }, toIncompatible(ruleset, table)),
   );
 }
 

@@ -1,6 +1,6 @@
 import { type Family } from '../../lib/address/address.ts';
 import { type ErrorCode, VipnatError } from '../../lib/text/errors.ts';
-import { type RuleBackend, iptablesTables, type ReadTable, type UnreadRules } from '../../lib/kernel/port.ts';
+import { type Dialect, iptablesTables, type ReadTable, type UnreadRules } from '../../lib/kernel/port.ts';
 import { toolName } from '../../lib/kernel/tools/tool-name.ts';
 import { type ProxyMode } from './proxy-mode.ts';
 
@@ -9,7 +9,7 @@ export interface Choice {
   /** Those that have a VIP. */
   readonly families: ReadonlySet<Family>;
   /** What rules are written to. */
-  readonly backend: RuleBackend;
+  readonly dialect: Dialect;
   readonly proxyMode: ProxyMode;
   /** Whether kube-proxy's own nftables rules had a say in its mode, or would have had. */
   readonly isModeByRules: boolean;
@@ -23,11 +23,11 @@ export interface Choice {
 export function requireNeeded(unread: readonly UnreadRules[], choice: Choice): void {
   const needed = listNeeded(choice);
   const missing = unread.find(
-    ({ family, backend, tables, code }) =>
+    ({ family, dialect, tables, code }) =>
       choice.families.has(family) &&
       // A kernel without nf_tables has no rules of kube-proxy's in it.
       !(code === 'NF_TABLES_MISSING' && tables.includes('kube-proxy')) &&
-      tables.some((table) => needed.includes(`${backend} ${table}`)),
+      tables.some((table) => needed.includes(`${dialect} ${table}`)),
   );
   if (missing === undefined) return;
   const { code, message, details } = missing;
@@ -35,11 +35,11 @@ export function requireNeeded(unread: readonly UnreadRules[], choice: Choice): v
 }
 
 /** Each by backend and table. */
-function listNeeded({ backend, proxyMode, isModeByRules }: Choice): string[] {
-  const written = backend === 'nftables' ? ['vipnat'] : ['nat', 'filter'];
+function listNeeded({ dialect, proxyMode, isModeByRules }: Choice): string[] {
+  const written = dialect === 'nftables' ? ['vipnat'] : ['nat', 'filter'];
   const isProxyNeeded = proxyMode === 'nftables' || isModeByRules;
   return [
-    ...written.map((table) => `${backend} ${table}`),
+    ...written.map((table) => `${dialect} ${table}`),
     ...(isProxyNeeded ? ['nftables kube-proxy'] : []),
   ];
 }
@@ -65,9 +65,9 @@ export function describeUnread(unread: readonly UnreadRules[]): UnreadText[] {
   });
 }
 
-function namePlace({ family, backend, tables }: UnreadRules): string {
-  if (backend === 'nftables') return `nft table ${family === 'ipv6' ? 'ip6' : 'ip'} ${tables.join()}`;
-  const tool = toolName(family, backend);
+function namePlace({ family, dialect, tables }: UnreadRules): string {
+  if (dialect === 'nftables') return `nft table ${family === 'ipv6' ? 'ip6' : 'ip'} ${tables.join()}`;
+  const tool = toolName(family, dialect);
   return tables.length === iptablesTables.length ? tool : `${tables.join(' and ')} of ${tool}`;
 }
 

@@ -1,7 +1,7 @@
 import { families } from '../../lib/address/address.ts';
 import { sortEndpoints } from '../../lib/address/endpoint.ts';
 import { type Kernel } from '../../lib/kernel/port.ts';
-import { backends } from '../../lib/kernel/port.ts';
+import { iptablesDialects } from '../../lib/kernel/port.ts';
 import { nftServiceChain } from '../../lib/kube-proxy/kubernetes-service.ts';
 import { type Assessment, assess } from '../decide/assess.ts';
 import { type Config } from '../../config/config.ts';
@@ -33,7 +33,7 @@ export interface HealthSource {
 }
 
 /** All of the kernel, always: leftovers may be in any backend and family. What of it is needed is another matter, see unread.ts. */
-export const everything = { families, backends, nftServiceChain };
+export const everything = { families, dialects: iptablesDialects, nftServiceChain };
 
 /**
  * Reads everything and assesses it. Writes nothing.
@@ -65,7 +65,7 @@ async function learn(
     config.proxyMode === 'auto' ? askProxyMode() : null,
   ]);
   const observe = (view: ApiView | null) =>
-    interpret(reading, asked, addClusterIps(config, view), memory.backend);
+    interpret(reading, asked, addClusterIps(config, view), memory.dialect);
   const first = { observation: observe(memory.api), memory };
   const { endpoints, localAddresses } = listWatched(first, config);
   const view = await api.getView({

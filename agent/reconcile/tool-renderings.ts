@@ -7,10 +7,10 @@ export type UnknownRenderings = ReadonlyMap<string, string>;
 /** The rules of a plan that were written as wanted and are printed as something else. */
 export function findUnknownRenderings({ tables }: Plan): UnknownRenderings {
   return new Map(
-    tables.flatMap(({ backend, drift }) =>
+    tables.flatMap(({ dialect, drift }) =>
       drift.flatMap(({ kind, rule, id }) =>
         kind === 'edited-rule' && rule !== undefined && id !== undefined
-          ? [[renderingKey(backend, id), rule] as const]
+          ? [[renderingKey(dialect, id), rule] as const]
           : [],
       ),
     ),

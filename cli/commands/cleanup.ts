@@ -1,7 +1,7 @@
 import { VipnatError } from '../../lib/text/errors.ts';
 import { exitStatuses } from '../../lib/text/exit-status.ts';
 import { type Family } from '../../lib/address/address.ts';
-import { type Kernel, type RuleBackend, type UnreadRules } from '../../lib/kernel/port.ts';
+import { type Kernel, type Dialect, type UnreadRules } from '../../lib/kernel/port.ts';
 import { toPrintableLine } from '../../lib/text/printable.ts';
 import { converge } from '../../agent/reconcile/converge.ts';
 import { findAgent } from '../../agent/http/presence.ts';
@@ -59,7 +59,7 @@ async function lookForOwn(kernel: Kernel, vips: readonly Endpoint[] | null): Pro
   const { rulesets, nftRulesets, unread } = understandRules(await kernel.read(everything));
   const seen = [...rulesets, ...nftRulesets];
   return {
-    plan: vips === null ? makePlan({ backend: 'nft', balances: [] }, seen) : planRemoval(seen, vips),
+    plan: vips === null ? makePlan({ dialect: 'nft', balances: [] }, seen) : planRemoval(seen, vips),
     unread,
   };
 }
@@ -72,11 +72,11 @@ async function remove(
 ): Promise<{ plan: Plan; problems: readonly UnreadText[] }> {
   const tables: TablePlan[] = [];
   const problems: UnreadText[] = [];
-  for (const { family, backend } of transactions) {
+  for (const { family, dialect } of transactions) {
     const lookForPart = async () =>
       selectPart(
         (await lookForOwn(kernel, vips)).plan,
-        (one) => one.family === family && one.backend === backend,
+        (one) => one.family === family && one.dialect === dialect,
       );
     try {
       tables.push(...(await converge(kernel, lookForPart)).tables);
@@ -86,13 +86,13 @@ async function remove(
     }
   }
   const isGone = (one: Place) =>
-    tables.some(({ family, backend }) => family === one.family && backend === one.backend);
+    tables.some(({ family, dialect }) => family === one.family && dialect === one.dialect);
   return { plan: { tables, transactions: transactions.filter(isGone) }, problems };
 }
 
 interface Place {
   readonly family: Family;
-  readonly backend: RuleBackend;
+  readonly dialect: Dialect;
 }
 
 function selectPart({ tables, transactions }: Plan, isMeant: (place: Place) => boolean): Plan {

@@ -3,13 +3,13 @@ import { type Endpoint } from '../address/endpoint.ts';
 import { type ErrorCode } from '../text/errors.ts';
 
 /** The two implementations of iptables: the nf_tables one and the old xtables one. Both can hold rules at once. */
-export type Backend = 'nft' | 'legacy';
+export type IptablesDialect = 'nft' | 'legacy';
 
 /** What rules can be written to: one of iptables' backends, or nftables itself, as a table of our own. */
-export type RuleBackend = Backend | 'nftables';
+export type Dialect = IptablesDialect | 'nftables';
 
 /** Both backends of iptables, the one preferred in doubt first. */
-export const backends: readonly Backend[] = ['nft', 'legacy'];
+export const iptablesDialects: readonly IptablesDialect[] = ['nft', 'legacy'];
 
 /**
  * The kernel's packet-filter and address state, as the tools show it: what an observation is made of and what
@@ -45,7 +45,7 @@ export interface Kernel {
 /** What to read. Addresses, forwarding, IPVS and the nftables proxy's part are read every time: they cost next to nothing. */
 export interface KernelQuery {
   readonly families: readonly Family[];
-  readonly backends: readonly Backend[];
+  readonly dialects: readonly IptablesDialect[];
   /** The names of the nftables proxy's chain for the service whose backends are wanted, see naming/nft-service.ts. */
   readonly nftServiceChain: string;
 }
@@ -59,7 +59,7 @@ export type ReadTable = (typeof iptablesTables)[number] | 'vipnat' | 'kube-proxy
 /** Rules that a read was to tell and could not. Nothing is known of them, not even whether there are any. */
 export interface UnreadRules {
   readonly family: Family;
-  readonly backend: RuleBackend;
+  readonly dialect: Dialect;
   /** In which tables; never empty. */
   readonly tables: readonly ReadTable[];
   /** Why, as the error has it. */
@@ -93,7 +93,7 @@ export type Forwarding = Readonly<Record<Family, boolean | null>>;
 /** What one `*tables-save` printed. */
 export interface SaveOutput {
   readonly family: Family;
-  readonly backend: Backend;
+  readonly dialect: IptablesDialect;
   /** Standard output of `ip[6]tables-{nft,legacy}-save`; empty when the backend has no table. Without what `unread` has of it. */
   readonly text: string;
 }
@@ -132,7 +132,7 @@ export interface LocalAddress {
 /** One script for one tool: one `ip[6]tables-{nft,legacy}-restore --noflush`, or one `nft -f -`. */
 export interface Transaction {
   readonly family: Family;
-  readonly backend: RuleBackend;
+  readonly dialect: Dialect;
   /** The script, ending with a newline. */
   readonly input: string;
 }

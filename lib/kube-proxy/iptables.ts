@@ -130,6 +130,6 @@ function findRules(ruleset: Ruleset, table: TableName, chain: string, text: stri
   return rules.filter((rule) => rule.includes(text)).map(parseRule);
 }
 
-function describeChain({ family, backend }: Ruleset, table: TableName, chain: string): string {
-  return `${table} ${chain} (${toolName(family, backend)})`;
+function describeChain({ family, dialect }: Ruleset, table: TableName, chain: string): string {
+  return `${table} ${chain} (${toolName(family, dialect)})`;
 }

@@ -17,9 +17,9 @@ export async function createFakeSubject(): Promise<KernelSubject> {
   kernel.addAddress({ family: 'ipv6', address: '::1', device: 'lo' });
   return await Promise.resolve({
     kernel,
-    run: async (family, backend, script) => {
+    run: async (family, dialect, script) => {
       await Promise.resolve();
-      kernel.run(family, backend, script);
+      kernel.run(family, dialect, script);
     },
     runNft: async (script) => {
       await Promise.resolve();
@@ -61,9 +61,9 @@ export async function createFakeSubject(): Promise<KernelSubject> {
       await Promise.resolve();
       kernel.faults.spoilTable(toolName(family, 'nft', 'save'), table, 'incompatible');
     },
-    loseMatch: async (family, backend, table) => {
+    loseMatch: async (family, dialect, table) => {
       await Promise.resolve();
-      kernel.faults.spoilTable(toolName(family, backend, 'save'), table);
+      kernel.faults.spoilTable(toolName(family, dialect, 'save'), table);
     },
     countChildren: () => Promise.resolve(0),
     dispose: () => Promise.resolve(),

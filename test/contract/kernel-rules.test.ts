@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { families, type Family } from '../../lib/address/address.ts';
-import { type Backend, backends } from '../../lib/kernel/port.ts';
+import { type IptablesDialect, iptablesDialects } from '../../lib/kernel/port.ts';
 import { toolName } from '../../lib/kernel/tools/tool-name.ts';
 import { describeKernels, everything } from './kinds.ts';
 import { foreignRules, shapes } from './rule-shapes.ts';
@@ -8,44 +8,44 @@ import { garbage } from './subject.ts';
 import { watchDuring } from './watching.ts';
 
 describeKernels((subject) => {
-  async function show(family: Family, backend: Backend): Promise<string> {
+  async function show(family: Family, dialect: IptablesDialect): Promise<string> {
     const { iptables } = await subject().kernel.read({
       ...everything,
       families: [family],
-      backends: [backend],
+      dialects: [dialect],
     });
     return withoutComments(iptables[0]?.text ?? 'nothing was read');
   }
 
   /** What a product does: reads, then writes. */
-  async function apply(family: Family, backend: Backend, input: string): Promise<void> {
-    await show(family, backend);
-    await subject().kernel.apply({ family, backend, input });
+  async function apply(family: Family, dialect: IptablesDialect, input: string): Promise<void> {
+    await show(family, dialect);
+    await subject().kernel.apply({ family, dialect, input });
   }
 
-  describe.each(families.flatMap((family) => backends.map((backend) => ({ family, backend }))))(
-    '$family $backend',
-    ({ family, backend }) => {
+  describe.each(families.flatMap((family) => iptablesDialects.map((dialect) => ({ family, dialect }))))(
+    '$family $dialect',
+    ({ family, dialect }) => {
       test('a restore creates chains and hooks, and the next read prints them as iptables-save does', async () => {
-        await apply(family, backend, shapes(family, backend).script);
-        expect(await show(family, backend)).toBe(shapes(family, backend).printed);
+        await apply(family, dialect, shapes(family, dialect).script);
+        expect(await show(family, dialect)).toBe(shapes(family, dialect).printed);
       });
 
       test('writing the printed rules again prints the same', async () => {
-        await apply(family, backend, shapes(family, backend).script);
-        const printed = await show(family, backend);
+        await apply(family, dialect, shapes(family, dialect).script);
+        const printed = await show(family, dialect);
         await subject().run(
           family,
-          backend,
+          dialect,
           printed.replaceAll(/^-A (?:PREROUTING|OUTPUT|POSTROUTING|FORWARD) .*\n/gm, ''),
         );
-        expect(await show(family, backend)).toBe(printed);
+        expect(await show(family, dialect)).toBe(printed);
       });
 
       test('a restore without --noflush semantics never happens: foreign rules keep content and order', async () => {
-        await subject().run(family, backend, foreignRules);
-        await apply(family, backend, hookScript);
-        expect(await show(family, backend)).toBe(
+        await subject().run(family, dialect, foreignRules);
+        await apply(family, dialect, hookScript);
+        expect(await show(family, dialect)).toBe(
           natTable(
             ['DOCKER', 'VIPNAT'],
             [
@@ -61,28 +61,28 @@ describeKernels((subject) => {
       test('the second insert stands before the first', async () => {
         await apply(
           family,
-          backend,
+          dialect,
           '*nat\n:VIPNAT - [0:0]\n-I OUTPUT -p tcp -j VIPNAT\n-I OUTPUT -j VIPNAT\nCOMMIT\n',
         );
-        expect(await show(family, backend)).toBe(
+        expect(await show(family, dialect)).toBe(
           natTable(['VIPNAT'], ['-A OUTPUT -j VIPNAT', '-A OUTPUT -p tcp -j VIPNAT']),
         );
       });
 
       test('a chain that is declared again is emptied', async () => {
-        await apply(family, backend, '*nat\n:VIPNAT - [0:0]\n-A VIPNAT -p tcp\nCOMMIT\n');
-        await apply(family, backend, '*nat\n:VIPNAT - [0:0]\n-A VIPNAT -p udp\nCOMMIT\n');
-        expect(await show(family, backend)).toBe(natTable(['VIPNAT'], ['-A VIPNAT -p udp']));
+        await apply(family, dialect, '*nat\n:VIPNAT - [0:0]\n-A VIPNAT -p tcp\nCOMMIT\n');
+        await apply(family, dialect, '*nat\n:VIPNAT - [0:0]\n-A VIPNAT -p udp\nCOMMIT\n');
+        expect(await show(family, dialect)).toBe(natTable(['VIPNAT'], ['-A VIPNAT -p udp']));
       });
 
       test('a delete by value takes the first equal rule, however it is spelled', async () => {
         await subject().run(
           family,
-          backend,
+          dialect,
           '*nat\n:VIPNAT - [0:0]\n-A OUTPUT -p tcp -m tcp --dport 53 -j VIPNAT\nCOMMIT\n',
         );
-        await apply(family, backend, '*nat\n-D OUTPUT --protocol 6 --dport 53 -j VIPNAT\nCOMMIT\n');
-        expect(await show(family, backend)).toBe(natTable(['VIPNAT'], []));
+        await apply(family, dialect, '*nat\n-D OUTPUT --protocol 6 --dport 53 -j VIPNAT\nCOMMIT\n');
+        expect(await show(family, dialect)).toBe(natTable(['VIPNAT'], []));
       });
 
       test.each([
@@ -96,22 +96,22 @@ describeKernels((subject) => {
         ['an option nobody knows is refused', '-A VIPNAT --no-such-option'],
         ['a command nobody knows is refused', '-Y VIPNAT'],
       ])('%s, and nothing of that table is written', async (_, line) => {
-        await subject().run(family, backend, busyChains);
-        const before = await show(family, backend);
+        await subject().run(family, dialect, busyChains);
+        const before = await show(family, dialect);
         const attempt = apply(
           family,
-          backend,
+          dialect,
           `*nat\n:VIPNAT-NEW - [0:0]\n-A VIPNAT-FULL -p udp\n${line}\nCOMMIT\n`,
         );
         await expect(attempt).rejects.toMatchObject({ code: 'TOOL_FAILED' });
-        expect(await show(family, backend)).toBe(before);
+        expect(await show(family, dialect)).toBe(before);
       });
 
       test('a failing second table leaves the first one written', async () => {
         const script =
           '*filter\n:VIPNAT-FORWARD - [0:0]\nCOMMIT\n*nat\n:VIPNAT - [0:0]\n-D OUTPUT -j VIPNAT\nCOMMIT\n';
-        await expect(apply(family, backend, script)).rejects.toMatchObject({ code: 'TOOL_FAILED' });
-        const after = await show(family, backend);
+        await expect(apply(family, dialect, script)).rejects.toMatchObject({ code: 'TOOL_FAILED' });
+        const after = await show(family, dialect);
         expect(after).toContain(':VIPNAT-FORWARD - [0:0]');
         expect(after).not.toContain(':VIPNAT - [0:0]');
       });
@@ -120,36 +120,36 @@ describeKernels((subject) => {
         const script = ['nat', 'filter', 'mangle']
           .map((table) => `*${table}\n:FOREIGN - [0:0]\nCOMMIT\n`)
           .join('');
-        await subject().run(family, backend, script);
-        expect((await show(family, backend)).match(/^\*\w+/gm)).toEqual(['*mangle', '*filter', '*nat']);
+        await subject().run(family, dialect, script);
+        expect((await show(family, dialect)).match(/^\*\w+/gm)).toEqual(['*mangle', '*filter', '*nat']);
       });
 
       test('a foreign change triggers', async () => {
-        const triggers = await watchDuring(subject(), () => subject().run(family, backend, foreignRules));
-        expect(triggers).toContain(backend === 'nft' ? 'nft-generation' : 'xtables-lock');
+        const triggers = await watchDuring(subject(), () => subject().run(family, dialect, foreignRules));
+        expect(triggers).toContain(dialect === 'nft' ? 'nft-generation' : 'xtables-lock');
       });
 
       test('a write that fails is no change of the nftables generation, and reads never trigger', async () => {
-        await subject().run(family, backend, busyChains);
+        await subject().run(family, dialect, busyChains);
         const triggers = await watchDuring(subject(), async () => {
           await subject().kernel.read(everything);
-          if (backend === 'nft')
+          if (dialect === 'nft')
             await subject()
-              .run(family, backend, '*nat\n-X VIPNAT\nCOMMIT\n')
+              .run(family, dialect, '*nat\n-X VIPNAT\nCOMMIT\n')
               .catch(() => undefined);
         });
         expect(triggers).toEqual([]);
       });
 
       test('what the save tool prints is handed on as it is', async () => {
-        await subject().run(family, backend, foreignRules);
-        await subject().breakTool(toolName(family, backend, 'save'), 'garbage');
-        expect(await show(family, backend)).toBe(garbage);
+        await subject().run(family, dialect, foreignRules);
+        await subject().breakTool(toolName(family, dialect, 'save'), 'garbage');
+        expect(await show(family, dialect)).toBe(garbage);
       });
 
       test('a missing restore tool is TOOL_MISSING', async () => {
-        await subject().breakTool(toolName(family, backend, 'restore'), 'missing');
-        await expect(apply(family, backend, hookScript)).rejects.toMatchObject({ code: 'TOOL_MISSING' });
+        await subject().breakTool(toolName(family, dialect, 'restore'), 'missing');
+        await expect(apply(family, dialect, hookScript)).rejects.toMatchObject({ code: 'TOOL_MISSING' });
       });
     },
   );

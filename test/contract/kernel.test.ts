@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
 import { families } from '../../lib/address/address.ts';
-import { backends, type Trigger } from '../../lib/kernel/port.ts';
+import { iptablesDialects, type Trigger } from '../../lib/kernel/port.ts';
 import { understandRules } from '../../agent/observe/understand-rules.ts';
 import { toEndpoint } from '../support/fakes/endpoints.ts';
 import { describeKernels, everything } from './kinds.ts';
@@ -12,7 +12,9 @@ describeKernels((subject) => {
   test('a new namespace has no rules, no IPVS, no proxy and its loopback addresses, and reading registers no table', async () => {
     await subject().kernel.read(everything);
     expect(await subject().kernel.read(everything)).toEqual({
-      iptables: families.flatMap((family) => backends.map((backend) => ({ family, backend, text: '' }))),
+      iptables: families.flatMap((family) =>
+        iptablesDialects.map((dialect) => ({ family, dialect, text: '' })),
+      ),
       addresses: [
         { family: 'ipv4', address: '127.0.0.1', device: 'lo' },
         { family: 'ipv6', address: '::1', device: 'lo' },
@@ -87,7 +89,7 @@ describeKernels((subject) => {
     const { iptables, unread } = await subject().kernel.read(everything);
     expect(iptables).toHaveLength(3);
     expect(unread).toMatchObject([
-      { family: 'ipv4', backend: 'nft', tables: ['nat', 'filter', 'mangle'], code: 'TOOL_TIMED_OUT' },
+      { family: 'ipv4', dialect: 'nft', tables: ['nat', 'filter', 'mangle'], code: 'TOOL_TIMED_OUT' },
     ]);
     expect(await subject().countChildren()).toBe(0);
   });
@@ -97,7 +99,7 @@ describeKernels((subject) => {
     const { nftProxies, unread } = await subject().kernel.read(everything);
     expect(nftProxies).toEqual([]);
     expect(unread[0]).toMatchObject({
-      ...{ family: 'ipv4', backend: 'nftables', tables: ['kube-proxy'], code: 'TOOL_OUTPUT_UNEXPECTED' },
+      ...{ family: 'ipv4', dialect: 'nftables', tables: ['kube-proxy'], code: 'TOOL_OUTPUT_UNEXPECTED' },
     });
   });
 
@@ -107,22 +109,22 @@ describeKernels((subject) => {
     await subject().breakTool('iptables-nft-save', 'missing');
     const { unread } = await subject().kernel.read(everything);
     expect(unread).toContainEqual(
-      expect.objectContaining({ family: 'ipv4', backend: 'nft', code: 'TOOL_MISSING' }),
+      expect.objectContaining({ family: 'ipv4', dialect: 'nft', code: 'TOOL_MISSING' }),
     );
   });
 
-  test.each(backends)(
+  test.each(iptablesDialects)(
     'a rule whose match the tool lacks takes its own table along and no other (%s)',
-    async (backend) => {
-      await subject().run('ipv6', backend, everyTable);
-      await subject().loseMatch('ipv6', backend, 'mangle');
+    async (dialect) => {
+      await subject().run('ipv6', dialect, everyTable);
+      await subject().loseMatch('ipv6', dialect, 'mangle');
       const { iptables, unread } = await subject().kernel.read(everything);
-      const seen = iptables.find((one) => one.family === 'ipv6' && one.backend === backend);
+      const seen = iptables.find((one) => one.family === 'ipv6' && one.dialect === dialect);
       expect([...(seen?.text.matchAll(/^\*(.*)/gm) ?? [])].map(([, table]) => table).sort()).toEqual([
         'filter',
         'nat',
       ]);
-      expect(unread).toMatchObject([{ family: 'ipv6', backend, tables: ['mangle'], code: 'TOOL_FAILED' }]);
+      expect(unread).toMatchObject([{ family: 'ipv6', dialect, tables: ['mangle'], code: 'TOOL_FAILED' }]);
     },
   );
 
@@ -132,7 +134,7 @@ describeKernels((subject) => {
       await subject().run('ipv4', 'nft', everyTable);
       await subject().addStrangeRule('ipv4', table);
       const { rulesets, unread } = understandRules(await subject().kernel.read(everything));
-      const seen = rulesets.find((one) => one.family === 'ipv4' && one.backend === 'nft');
+      const seen = rulesets.find((one) => one.family === 'ipv4' && one.dialect === 'nft');
       expect([...(seen?.tables.keys() ?? []), ...(seen?.unread ?? [])].sort()).toEqual([
         'filter',
         'mangle',

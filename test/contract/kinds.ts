@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe } from '@jest/globals';
 import { families } from '../../lib/address/address.ts';
-import { backends } from '../../lib/kernel/port.ts';
+import { iptablesDialects } from '../../lib/kernel/port.ts';
 import { createFakeSubject } from './fake-subject.ts';
 import { createRealSubject, whyNoNamespaces } from './real-subject.ts';
 import { type KernelSubject } from './subject.ts';
@@ -8,7 +8,7 @@ import { type KernelSubject } from './subject.ts';
 /** A read of everything there is, for the service default/kubernetes. */
 export const everything = {
   families,
-  backends,
+  dialects: iptablesDialects,
   nftServiceChain: 'service-2QRHZV4L-default/kubernetes/tcp/https',
 };
 

@@ -3,7 +3,7 @@ import { plan, type Plan } from '../../agent/decide/plan.ts';
 import { families, type Family } from '../../lib/address/address.ts';
 import { nameOwnTable } from '../../lib/kernel/real/own-table.ts';
 import { type Balance, type InstalledBalance } from '../../lib/netfilter/rules/balance.ts';
-import { backends, type RuleBackend } from '../../lib/kernel/port.ts';
+import { iptablesDialects, type Dialect } from '../../lib/kernel/port.ts';
 import { parseSave } from '../../lib/netfilter/iptables/parse.ts';
 import { readInstalled as readFromIptables } from '../../lib/netfilter/iptables/read-back.ts';
 import { type Ruleset } from '../../lib/netfilter/iptables/ruleset.ts';
@@ -31,44 +31,44 @@ const withoutFirst = (balance: Balance): Balance =>
     ? { ...balance, route: { ...balance.route, backends: balance.route.backends.slice(1) } }
     : balance;
 
-const allBackends = [...backends, 'nftables'] as const;
-const cases = allBackends.flatMap((backend) =>
-  families.flatMap((family) => [null, 10_800].map((seconds) => ({ backend, family, seconds }))),
+const allBackends = [...iptablesDialects, 'nftables'] as const;
+const cases = allBackends.flatMap((dialect) =>
+  families.flatMap((family) => [null, 10_800].map((seconds) => ({ dialect, family, seconds }))),
 );
 
 const inSync = { tables: [], transactions: [] };
 
 describeKernels((subject) => {
-  async function read(backend: RuleBackend, family: Family): Promise<Ruleset | NftRuleset> {
+  async function read(dialect: Dialect, family: Family): Promise<Ruleset | NftRuleset> {
     const { iptables, nftTables } = await subject().kernel.read({ ...everything, families: [family] });
     const found = [...iptables.map(parseSave), ...nftTables.map(parseNftTable)].find(
-      (ruleset) => ruleset.backend === backend,
+      (ruleset) => ruleset.dialect === dialect,
     );
-    if (found === undefined) throw new Error(`${backend} was not read`);
+    if (found === undefined) throw new Error(`${dialect} was not read`);
     return found;
   }
 
   /** What was written does. */
-  async function readBack(backend: RuleBackend, balance: Balance): Promise<InstalledBalance | null> {
-    const ruleset = await read(backend, balance.vip.family);
-    return ruleset.backend === 'nftables'
+  async function readBack(dialect: Dialect, balance: Balance): Promise<InstalledBalance | null> {
+    const ruleset = await read(dialect, balance.vip.family);
+    return ruleset.dialect === 'nftables'
       ? readFromNft(ruleset.table, balance.vip)
       : readFromIptables(ruleset.tables.get('nat'), balance.vip);
   }
 
-  async function planFor(backend: RuleBackend, family: Family, balances: readonly Balance[]): Promise<Plan> {
-    return plan({ backend, balances }, [await read(backend, family)]);
+  async function planFor(dialect: Dialect, family: Family, balances: readonly Balance[]): Promise<Plan> {
+    return plan({ dialect, balances }, [await read(dialect, family)]);
   }
 
   /** What the product does: reads, then writes. */
-  async function write(backend: RuleBackend, family: Family, balances: readonly Balance[]): Promise<void> {
-    const { transactions } = await planFor(backend, family, balances);
+  async function write(dialect: Dialect, family: Family, balances: readonly Balance[]): Promise<void> {
+    const { transactions } = await planFor(dialect, family, balances);
     for (const transaction of transactions) await subject().kernel.apply(transaction);
   }
 
   describe.each(cases)(
-    'our rules in $backend, $family, clients kept for $seconds s',
-    ({ backend, family, seconds }) => {
+    'our rules in $dialect, $family, clients kept for $seconds s',
+    ({ dialect, family, seconds }) => {
       const balance = balanceOf(family, seconds);
       const other: Balance = {
         ...balance,
@@ -77,18 +77,18 @@ describeKernels((subject) => {
       };
 
       test('are in sync once they are written (I7), and say whom they send connections to', async () => {
-        await write(backend, family, [balance, other]);
-        expect(await planFor(backend, family, [balance, other])).toEqual(inSync);
+        await write(dialect, family, [balance, other]);
+        expect(await planFor(dialect, family, [balance, other])).toEqual(inSync);
         const backends = balance.route.way === 'direct' ? balance.route.backends : [];
-        expect(await readBack(backend, balance)).toEqual({ backends, affinitySeconds: seconds });
+        expect(await readBack(dialect, balance)).toEqual({ backends, affinitySeconds: seconds });
       });
 
       test('follow their apiservers and VIPs, are in sync after each step, and go', async () => {
         for (const wanted of [[balance], [withoutFirst(balance)], [balance, other], [other], []]) {
-          await write(backend, family, wanted);
-          expect(await planFor(backend, family, wanted)).toEqual(inSync);
+          await write(dialect, family, wanted);
+          expect(await planFor(dialect, family, wanted)).toEqual(inSync);
         }
-        expect(await readBack(backend, balance)).toBeNull();
+        expect(await readBack(dialect, balance)).toBeNull();
       });
     },
   );

@@ -37,8 +37,8 @@ export async function createRealSubject(): Promise<KernelSubject> {
   await inside('ip', 'link', 'set', 'lo', 'up');
   return {
     kernel,
-    run: (family, backend, input) =>
-      inside('sh', '-c', `${toolName(family, backend, 'restore')} --noflush -w 5 <<'END'\n${input}END\n`),
+    run: (family, dialect, input) =>
+      inside('sh', '-c', `${toolName(family, dialect, 'restore')} --noflush -w 5 <<'END'\n${input}END\n`),
     runNft: (script) => inside('sh', '-c', `nft -f - <<'END'\n${script}\nEND\n`),
     mountLock: () =>
       inside(
@@ -63,10 +63,10 @@ export async function createRealSubject(): Promise<KernelSubject> {
         'nft',
         `add rule ${family === 'ipv6' ? 'ip6' : 'ip'} ${table} OUTPUT numgen random mod 2 0 counter`,
       ),
-    loseMatch: async (family, backend, table) => {
-      const restore = `${toolName(family, backend, 'restore')} --noflush -w 5`;
+    loseMatch: async (family, dialect, table) => {
+      const restore = `${toolName(family, dialect, 'restore')} --noflush -w 5`;
       await inside('sh', '-c', `printf '*${table}\\n-A OUTPUT -m u32 --u32 0=0\\nCOMMIT\\n' | ${restore}`);
-      await loseMatch(folder, toolName(family, backend, 'save'), 'u32');
+      await loseMatch(folder, toolName(family, dialect, 'save'), 'u32');
     },
     countChildren: () => countChildren(child),
     dispose: async () => {
@@ -87,8 +87,8 @@ export async function whyNoNamespaces(): Promise<string | null> {
 
 const tools = [
   ...(['ipv4', 'ipv6'] as const).flatMap((family) =>
-    (['nft', 'legacy'] as const).flatMap((backend) =>
-      (['save', 'restore'] as const).map((suffix) => toolName(family, backend, suffix)),
+    (['nft', 'legacy'] as const).flatMap((dialect) =>
+      (['save', 'restore'] as const).map((suffix) => toolName(family, dialect, suffix)),
     ),
   ),
   'nft',

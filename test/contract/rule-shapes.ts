@@ -1,5 +1,5 @@
 import { type Family } from '../../lib/address/address.ts';
-import { type Backend } from '../../lib/kernel/port.ts';
+import { type IptablesDialect } from '../../lib/kernel/port.ts';
 
 /** A script with every shape of rule that vipnat writes, and what the save tool prints after it. */
 export interface RuleShapes {
@@ -8,7 +8,7 @@ export interface RuleShapes {
 }
 
 /** The shapes with one family's addresses. Legacy tables are printed newest first, and nat is written last. */
-export function shapes(family: Family, backend: Backend): RuleShapes {
+export function shapes(family: Family, dialect: IptablesDialect): RuleShapes {
   const isIpv6 = family === 'ipv6';
   const vip = isIpv6 ? 'fd00::50' : '10.0.0.50';
   const prefix = isIpv6 ? 128 : 32;
@@ -74,7 +74,7 @@ COMMIT
 -A VIPNAT-POSTROUTING -p tcp -m comment --comment "vipnat:x" ${translated} -j MASQUERADE --random-fully
 COMMIT
 `,
-    printed: backend === 'legacy' ? nat + filter : filter + nat,
+    printed: dialect === 'legacy' ? nat + filter : filter + nat,
   };
 }
 

@@ -1,5 +1,5 @@
 import { type Family } from '../../lib/address/address.ts';
-import { type Backend, type FlowSelection, type Kernel } from '../../lib/kernel/port.ts';
+import { type IptablesDialect, type FlowSelection, type Kernel } from '../../lib/kernel/port.ts';
 
 /** How a tool fails. */
 export type ToolFault = 'missing' | 'hanging' | 'garbage';
@@ -8,7 +8,7 @@ export type ToolFault = 'missing' | 'hanging' | 'garbage';
 export interface KernelSubject {
   readonly kernel: Kernel;
   /** Another program runs a restore script of its own with --noflush. Rejects when the tool fails. */
-  run(family: Family, backend: Backend, script: string): Promise<void>;
+  run(family: Family, dialect: IptablesDialect, script: string): Promise<void>;
   /** Another program runs a script of nft. Rejects when nft refuses it. */
   runNft(script: string): Promise<void>;
   /** The xtables lock is a file that is mounted by itself, as into a container. */
@@ -30,7 +30,7 @@ export interface KernelSubject {
   /** Somebody adds a rule to this table of iptables-nft that iptables-nft cannot show, by nft itself. */
   addStrangeRule(family: Family, table: 'nat' | 'filter' | 'mangle'): Promise<void>;
   /** The save tool lacks the match of a rule that is in this table from now on, as after a downgrade. */
-  loseMatch(family: Family, backend: Backend, table: 'nat' | 'filter' | 'mangle'): Promise<void>;
+  loseMatch(family: Family, dialect: IptablesDialect, table: 'nat' | 'filter' | 'mangle'): Promise<void>;
   /** How many processes the kernel has running. */
   countChildren(): Promise<number>;
   /** Removes everything. */

@@ -41,11 +41,11 @@ function findForeignRules(facts: HostFacts): ReturnType<Check['find']> {
 }
 
 function findTranslations(
-  { family, backend, tables }: Ruleset,
+  { family, dialect, tables }: Ruleset,
   vip: Endpoint,
   isBalanced: boolean,
 ): Finding[] {
-  const tool = toolName(family, backend);
+  const tool = toolName(family, dialect);
   const chains = [...(tables.get('nat') ?? [])].filter(
     ([chain]) => !isOwnChain(chain) && !chain.startsWith('KUBE-'),
   );

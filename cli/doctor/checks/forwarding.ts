@@ -54,10 +54,10 @@ function findDropPolicy({ config, assessment, agent, flags, units }: HostFacts):
       );
       if (dropping.length === 0) return [];
       const isLacking = assessed.plan.tables.some(
-        ({ family: own, backend, table, drift }) =>
+        ({ family: own, dialect, table, drift }) =>
           own === family &&
           table === 'filter' &&
-          dropping.some((seen) => seen.backend === backend) &&
+          dropping.some((seen) => seen.dialect === dialect) &&
           drift.some(({ kind }) => kind.startsWith('missing')),
       );
       if (!isLacking) return findDeclined(assessed, family) ?? [];

@@ -75,7 +75,7 @@ function findBlocked({ assessment, agent, flags, units }: HostFacts): ReturnType
   return given([assessment], ({ observation }) =>
     lookAt(observation.rulesets, noIptables, (ruleset) => {
       const seen = observation.views[ruleset.family].iptables.find(
-        ({ backend }) => backend === ruleset.backend,
+        ({ dialect }) => dialect === ruleset.dialect,
       );
       const isOver = seen !== undefined && (seen.view.unwanted !== null || !seen.view.isHooked);
       const pinned = listPinners(ruleset);
@@ -103,19 +103,19 @@ function listPinners({ tables }: Ruleset): string[] {
 /** kubernetes#71305: packets meet the rules of both, and each tool shows only its own. */
 function findMixedBackends({ assessment }: HostFacts): ReturnType<Check['find']> {
   return given([assessment], ({ observation }) => {
-    const used = observation.backend.value;
+    const used = observation.dialect.value;
     const hasProxy = ({ tables }: Ruleset) => tables.get('nat')?.has('KUBE-SERVICES') ?? false;
     return lookAt(observation.rulesets, noIptables, (ruleset) => {
-      const { backend, family } = ruleset;
+      const { dialect, family } = ruleset;
       const others = observation.rulesets.filter(
-        (other) => other.family === family && other.backend === used,
+        (other) => other.family === family && other.dialect === used,
       );
-      if (backend === used || !hasProxy(ruleset) || !others.some(hasProxy)) return [];
-      const tool = toolName(family, backend);
+      if (dialect === used || !hasProxy(ruleset) || !others.some(hasProxy)) return [];
+      const tool = toolName(family, dialect);
       return [
         {
           level: 'warn',
-          title: `kube-proxy's chains are in both backends of iptables; vipnat goes by ${used}, as ${observation.backend.seenIn} says`,
+          title: `kube-proxy's chains are in both backends of iptables; vipnat goes by ${used}, as ${observation.dialect.seenIn} says`,
           why: `Packets meet both: what is left in ${tool} sends connections to apiservers and pods that are gone.`,
           remedy: removeRules(ruleset, tool),
         },

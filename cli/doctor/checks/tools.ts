@@ -56,7 +56,7 @@ function findMissingConntrack({ tools }: HostFacts): ReturnType<Check['find']> {
 /** What changes legacy tables is heard of by their lock; nft counts its own changes. */
 function findMissingInotifywait({ tools, assessment }: HostFacts): ReturnType<Check['find']> {
   return given([assessment], ({ observation }) =>
-    observation.backend.value === 'legacy'
+    observation.dialect.value === 'legacy'
       ? lookAtHost(() =>
           findMissing(
             tools,

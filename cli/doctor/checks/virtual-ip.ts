@@ -107,8 +107,8 @@ function findSeveralHolders({
       if (first === undefined) return [];
       const device = observation.addresses.find(({ address }) => address === vip.address)?.device;
       const isLocal = device !== undefined;
-      const backend = observation.backend.value === 'nftables' ? 'nft' : observation.backend.value;
-      const tool = toolName(vip.family, backend);
+      const dialect = observation.dialect.value === 'nftables' ? 'nft' : observation.dialect.value;
+      const tool = toolName(vip.family, dialect);
       const prefix = vip.family === 'ipv6' ? 128 : 32;
       const names = others.join(', ');
       return [

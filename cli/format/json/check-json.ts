@@ -19,10 +19,10 @@ export interface Besides {
  */
 export function formatCheckJson(assessment: Assessment, { drops, unread }: Besides, node: string): string {
   const { plan, decisions } = assessment;
-  const drift = plan.tables.flatMap(({ family, backend, table, drift: parts }) =>
+  const drift = plan.tables.flatMap(({ family, dialect, table, drift: parts }) =>
     parts.map((part) => ({
       family,
-      backend,
+      backend: dialect,
       table,
       chain: part.chain,
       kind: part.kind,

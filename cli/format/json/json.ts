@@ -20,8 +20,8 @@ export interface HostAnswer {
 
 /** `plan --json`. Ends with a newline. */
 export function formatJson(state: PlannedState, node: string): string {
-  const transactions = state.plan.transactions.map(({ family, backend, input }) => ({
-    tool: toolName(family, backend, 'restore'),
+  const transactions = state.plan.transactions.map(({ family, dialect, input }) => ({
+    tool: toolName(family, dialect, 'restore'),
     family,
     input,
   }));
@@ -33,11 +33,11 @@ export function toHostAnswer(
   { decisions, plan, missingSwitches, refused, observation }: PlannedState,
   node: string,
 ): HostAnswer {
-  const { proxyMode, backend, addresses } = observation;
+  const { proxyMode, dialect, addresses } = observation;
   return {
     version: 1,
     node,
-    kubeProxy: { mode: proxyMode.value, backend: backend.value, reason: proxyMode.seenIn },
+    kubeProxy: { mode: proxyMode.value, backend: dialect.value, reason: proxyMode.seenIn },
     vips: decisions.map(({ vip, way, reason, clusterIp, backends, affinitySeconds }) => ({
       vip: formatEndpoint(vip),
       family: vip.family,

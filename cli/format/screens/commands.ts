@@ -78,7 +78,7 @@ function byInterest(tables: readonly TablePlan[]): TablePlan[] {
 }
 
 function formatTable(table: TablePlan, decisions: readonly Decision[]): string[] {
-  return table.backend === 'nftables' ? formatNftTable(table, decisions) : formatIptables(table, decisions);
+  return table.dialect === 'nftables' ? formatNftTable(table, decisions) : formatIptables(table, decisions);
 }
 
 /** In the script's order but for the rules, which read best chain by chain. */
@@ -110,10 +110,10 @@ function describeNftChain(name: string, decisions: readonly Decision[]): string 
 }
 
 function formatIptables(
-  { family, backend, table, changes }: IptablesPlan,
+  { family, dialect, table, changes }: IptablesPlan,
   decisions: readonly Decision[],
 ): string[] {
-  const tool = toolName(family, backend);
+  const tool = toolName(family, dialect);
   // A chain is deleted after what referred to it; all else reads best chain by chain.
   const deletions = changes.filter(({ kind }) => kind === 'delete-chain');
   const chains = [

@@ -47,12 +47,12 @@ export function formatRemovalJson({ plan, vips, dryRun, problems }: Removal, nod
     vips: vips === null ? null : vips.map(formatEndpoint),
     removed: plan.tables.map((part) => ({
       family: part.family,
-      backend: part.backend,
+      backend: part.dialect,
       table: part.table,
       ...countParts(part),
     })),
-    transactions: plan.transactions.map(({ family, backend, input }) => ({
-      tool: toolName(family, backend, 'restore'),
+    transactions: plan.transactions.map(({ family, dialect, input }) => ({
+      tool: toolName(family, dialect, 'restore'),
       family,
       input,
     })),
@@ -73,10 +73,10 @@ function describePart(part: TablePlan): string {
 }
 
 /** Chains that go, hooks that led to them, and the shared chains that lose a rule, each counted once. */
-function countParts({ changes, backend }: TablePlan): { chains: number; hooks: number; rules: number } {
+function countParts({ changes, dialect }: TablePlan): { chains: number; hooks: number; rules: number } {
   const ofKind = (wanted: string) => changes.filter(({ kind }) => kind === wanted).length;
   const chains = ofKind('delete-chain');
-  const emptied = backend === 'nftables' ? ofKind('flush-chain') : ofKind('reset-chain');
+  const emptied = dialect === 'nftables' ? ofKind('flush-chain') : ofKind('reset-chain');
   return { chains, hooks: ofKind('delete'), rules: Math.max(0, emptied - chains) };
 }
 

@@ -20,18 +20,18 @@ export function formatRestore({ plan, decisions }: PlannedState): string {
     ? `# joins ${serviceChain}, which kube-proxy makes; iptables-legacy refuses that where it is missing, also with --test\n`
     : '';
   return plan.transactions
-    .map(({ family, backend, input }) =>
-      backend === 'nftables'
+    .map(({ family, dialect, input }) =>
+      dialect === 'nftables'
         ? `# nft -f -\n${input}`
-        : `# ${toolName(family, backend, 'restore')} --noflush\n${note}${input}`,
+        : `# ${toolName(family, dialect, 'restore')} --noflush\n${note}${input}`,
     )
     .join('');
 }
 
 function refuseSeveralTools({ transactions }: Plan): void {
-  const tools = new Set(transactions.map(({ family, backend }) => toolName(family, backend, 'restore')));
+  const tools = new Set(transactions.map(({ family, dialect }) => toolName(family, dialect, 'restore')));
   if (tools.size <= 1) return;
-  const isOfTwoBackends = new Set(transactions.map(({ backend }) => backend)).size > 1;
+  const isOfTwoBackends = new Set(transactions.map(({ dialect }) => dialect)).size > 1;
   const next = isOfTwoBackends
     ? 'Take --format commands, or each input of --json by its tool'
     : 'Add --family ipv4, then --family ipv6';

@@ -9,7 +9,7 @@ export interface Attempt<T> {
 }
 
 /** Which rules a reading is to tell. */
-export type RulesToRead = Pick<UnreadRules, 'family' | 'backend' | 'tables'>;
+export type RulesToRead = Pick<UnreadRules, 'family' | 'dialect' | 'tables'>;
 
 /** Awaits a reading of rules. A VipnatError is told as what could not be read; anything else is a bug, and rejects. */
 export async function attempt<T>(reading: Promise<T>, rules: RulesToRead): Promise<Attempt<T>> {
@@ -21,8 +21,8 @@ export async function attempt<T>(reading: Promise<T>, rules: RulesToRead): Promi
 }
 
 /** The rules that an error keeps from being read. Throws what is no VipnatError. */
-export function toUnread({ family, backend, tables }: RulesToRead, error: unknown): UnreadRules {
+export function toUnread({ family, dialect, tables }: RulesToRead, error: unknown): UnreadRules {
   if (!(error instanceof VipnatError)) throw error;
   const { code, message, details } = error;
-  return { family, backend, tables, code, message, ...(details === undefined ? {} : { details }) };
+  return { family, dialect, tables, code, message, ...(details === undefined ? {} : { details }) };
 }

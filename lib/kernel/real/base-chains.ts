@@ -29,7 +29,7 @@ const maxMs = 2000;
 export async function makeBaseChains(family: Family, input: string, limitMs: number): Promise<void> {
   const script = renderBaseChains(family, input);
   if (script === '') return;
-  const transaction = { family, backend: 'nftables', input: script } as const;
+  const transaction = { family, dialect: 'nftables', input: script } as const;
   try {
     await runNft(transaction, Math.min(limitMs, maxMs));
   } catch (error) {

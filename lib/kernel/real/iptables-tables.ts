@@ -11,17 +11,17 @@ import { type Toolbox } from '../tools/toolbox.ts';
  */
 export async function readIptables(
   toolbox: Toolbox,
-  { family, backend, limitMs }: Omit<SaveSource, 'table'>,
+  { family, dialect, limitMs }: Omit<SaveSource, 'table'>,
 ): Promise<Attempt<SaveOutput | null>> {
-  const source = { family, backend, limitMs };
-  const whole = await attempt(saveIptables(toolbox, source), { family, backend, tables: iptablesTables });
+  const source = { family, dialect, limitMs };
+  const whole = await attempt(saveIptables(toolbox, source), { family, dialect, tables: iptablesTables });
   if (whole.unread[0]?.code !== 'TOOL_FAILED') return whole;
   const parts = await settleAll(
     iptablesTables.map((table) =>
-      attempt(saveIptables(toolbox, { ...source, table }), { family, backend, tables: [table] }),
+      attempt(saveIptables(toolbox, { ...source, table }), { family, dialect, tables: [table] }),
     ),
   );
   const unread = parts.flatMap((part) => part.unread);
   if (unread.length === parts.length) return whole;
-  return { found: { family, backend, text: parts.map(({ found }) => found?.text ?? '').join('') }, unread };
+  return { found: { family, dialect, text: parts.map(({ found }) => found?.text ?? '').join('') }, unread };
 }

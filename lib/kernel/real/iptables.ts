@@ -3,7 +3,7 @@ import { type Family } from '../../address/address.ts';
 import { makeBaseChains } from './base-chains.ts';
 import { toolName } from '../tools/tool-name.ts';
 import { runTool } from '../tools/exec.ts';
-import { type Backend, backends, type SaveOutput, type Transaction } from '../port.ts';
+import { type IptablesDialect, iptablesDialects, type SaveOutput, type Transaction } from '../port.ts';
 import { toolMissing, toolNotPermitted } from '../tools/tool-errors.ts';
 import { isInPath, type Toolbox } from '../tools/toolbox.ts';
 
@@ -12,29 +12,29 @@ import { isInPath, type Toolbox } from '../tools/toolbox.ts';
  * text is empty. Null on a host that runs legacy only, for nft.
  */
 export async function saveIptables(toolbox: Toolbox, source: SaveSource): Promise<SaveOutput | null> {
-  const { family, backend, limitMs, table } = source;
-  if (backend === 'legacy' && !(await hasLegacyTables(family, table))) return { family, backend, text: '' };
-  const tool = backend === 'nft' ? await findNftSave(toolbox, family) : await findLegacySave(toolbox, family);
+  const { family, dialect, limitMs, table } = source;
+  if (dialect === 'legacy' && !(await hasLegacyTables(family, table))) return { family, dialect, text: '' };
+  const tool = dialect === 'nft' ? await findNftSave(toolbox, family) : await findLegacySave(toolbox, family);
   if (tool === null) return null;
   const words = table === undefined ? [] : ['-t', table];
-  return { family, backend, text: await runTool({ tool, arguments: words, limitMs, isPatient: true }) };
+  return { family, dialect, text: await runTool({ tool, arguments: words, limitMs, isPatient: true }) };
 }
 
 /** Which rules to read, and for how long the tool may take. */
 export interface SaveSource {
   readonly family: Family;
-  readonly backend: Backend;
+  readonly dialect: IptablesDialect;
   readonly limitMs: number;
   /** This one only; all by default. */
   readonly table?: string;
 }
 
 /** A transaction for a backend of iptables. */
-export type IptablesTransaction = Transaction & { readonly backend: Backend };
+export type IptablesTransaction = Transaction & { readonly dialect: IptablesDialect };
 
 /** Whether a transaction is one. */
 export function isForIptables(transaction: Transaction): transaction is IptablesTransaction {
-  return transaction.backend !== 'nftables';
+  return transaction.dialect !== 'nftables';
 }
 
 /**
@@ -44,18 +44,18 @@ export function isForIptables(transaction: Transaction): transaction is Iptables
 export function hasIptables(family: Family): boolean {
   if (!isInPath('nft')) return true;
   const plain = family === 'ipv6' ? 'ip6tables-save' : 'iptables-save';
-  return [plain, ...backends.map((backend) => toolName(family, backend, 'save'))].some(isInPath);
+  return [plain, ...iptablesDialects.map((dialect) => toolName(family, dialect, 'save'))].some(isInPath);
 }
 
 /** Runs one restore script: all of a table's lines take effect at its COMMIT, or none. */
 export async function restoreIptables(
   toolbox: Toolbox,
-  { family, backend, input }: IptablesTransaction,
+  { family, dialect, input }: IptablesTransaction,
   limitMs: number,
 ): Promise<void> {
-  const tool = await toolbox.find(family, backend, 'restore');
-  if (tool === null) throw toolMissing(toolName(family, backend, 'restore'));
-  if (backend === 'nft') await makeBaseChains(family, input, limitMs);
+  const tool = await toolbox.find(family, dialect, 'restore');
+  if (tool === null) throw toolMissing(toolName(family, dialect, 'restore'));
+  if (dialect === 'nft') await makeBaseChains(family, input, limitMs);
   // Legacy waits up to 5 s for the lock that everybody shares, then exits with 4; nft has no lock and takes the flag.
   await runTool({ tool, arguments: ['--noflush', '-w', '5'], input, limitMs });
 }

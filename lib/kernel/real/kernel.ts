@@ -51,17 +51,17 @@ export function createKernel(options: KernelOptions): Kernel {
 }
 
 async function readKernel(toolbox: Toolbox, query: KernelQuery, limitMs: number): Promise<KernelReading> {
-  const { families, backends, nftServiceChain: serviceChain } = query;
+  const { families, dialects, nftServiceChain: serviceChain } = query;
   const saves = families
     .filter((family) => hasIptables(family))
-    .flatMap((family) => backends.map((backend) => readIptables(toolbox, { family, backend, limitMs })));
+    .flatMap((family) => dialects.map((dialect) => readIptables(toolbox, { family, dialect, limitMs })));
   const tables = families.map((family) =>
-    attempt(readNftTable(family, limitMs), { family, backend: 'nftables', tables: ['vipnat'] }),
+    attempt(readNftTable(family, limitMs), { family, dialect: 'nftables', tables: ['vipnat'] }),
   );
   const proxies = families.map((family) =>
     attempt(readNftProxy({ family, serviceChain, limitMs }), {
       family,
-      backend: 'nftables',
+      dialect: 'nftables',
       tables: ['kube-proxy'],
     }),
   );

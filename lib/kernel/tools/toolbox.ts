@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { type Family } from '../../address/address.ts';
 import { toolName } from './tool-name.ts';
 import { runTool } from './exec.ts';
-import { type Backend } from '../port.ts';
+import { type IptablesDialect } from '../port.ts';
 import { toSearchPath } from './search-path.ts';
 
 /** Which tool does what on this host. */
@@ -12,29 +12,29 @@ export interface Toolbox {
    * The name of the tool that saves or restores one backend's rules: `iptables-nft-save`, or plain `iptables-save`
    * on a host that has only that and where it is of this backend. Null when the host has none.
    */
-  find(family: Family, backend: Backend, suffix: 'save' | 'restore'): Promise<string | null>;
+  find(family: Family, dialect: IptablesDialect, suffix: 'save' | 'restore'): Promise<string | null>;
 }
 
 /** Looks for tools at every call, so tools may come and go; a plain tool is asked once which backend it is. */
 export function createToolbox(limitMs: number): Toolbox {
-  const toolToBackend = new Map<string, Backend>();
+  const toolToBackend = new Map<string, IptablesDialect>();
 
-  async function askBackend(tool: string): Promise<Backend> {
+  async function askBackend(tool: string): Promise<IptablesDialect> {
     const known = toolToBackend.get(tool);
     if (known !== undefined) return known;
     const version = await runTool({ tool, arguments: ['--version'], limitMs });
     // `iptables-save v1.8.9 (nf_tables)`; before 1.8.0 there was no other than legacy and no parenthesis.
-    const backend = version.includes('(nf_tables)') ? 'nft' : 'legacy';
-    toolToBackend.set(tool, backend);
-    return backend;
+    const dialect = version.includes('(nf_tables)') ? 'nft' : 'legacy';
+    toolToBackend.set(tool, dialect);
+    return dialect;
   }
 
   return {
-    async find(family, backend, suffix) {
-      const named = toolName(family, backend, suffix);
+    async find(family, dialect, suffix) {
+      const named = toolName(family, dialect, suffix);
       if (isInPath(named)) return named;
-      const plain = named.replace(`-${backend}`, '');
-      return isInPath(plain) && (await askBackend(plain)) === backend ? plain : null;
+      const plain = named.replace(`-${dialect}`, '');
+      return isInPath(plain) && (await askBackend(plain)) === dialect ? plain : null;
     },
   };
 }

@@ -32,17 +32,17 @@ export function parseSave(output: SaveOutput): Ruleset {
   if (progress.open !== null) {
     throw unexpected(output, `the table ${progress.open.name} has no COMMIT`, output.text.trimEnd());
   }
-  const { family, backend } = output;
+  const { family, dialect } = output;
   const { forwardPolicy, incompatible: unread } = progress;
-  return { family, backend, tables: keepTables(progress.tables), forwardPolicy, unread };
+  return { family, dialect, tables: keepTables(progress.tables), forwardPolicy, unread };
 }
 
 /** TABLE_INCOMPATIBLE: a table that is unread because iptables-nft cannot show it. */
-export function toIncompatible({ family, backend }: Ruleset, table: TableName): VipnatError {
+export function toIncompatible({ family, dialect }: Ruleset, table: TableName): VipnatError {
   const nftFamily = family === 'ipv6' ? 'ip6' : 'ip';
   return new VipnatError(
     'TABLE_INCOMPATIBLE',
-    `${toolName(family, backend, 'save')} cannot show the table ${table}: ` +
+    `${toolName(family, dialect, 'save')} cannot show the table ${table}: ` +
       `find the rule with \`nft list table ${nftFamily} ${table}\` that iptables cannot show, and move it to a table of its own`,
   );
 }
@@ -124,10 +124,10 @@ function keepTables(tables: ReadonlyMap<string, Table>): Ruleset['tables'] {
   );
 }
 
-function unexpected({ family, backend }: SaveOutput, problem: string, text: string): VipnatError {
+function unexpected({ family, dialect }: SaveOutput, problem: string, text: string): VipnatError {
   const line = text.slice(text.lastIndexOf('\n') + 1).slice(0, maxQuotedCharacters);
   return new VipnatError(
     'TOOL_OUTPUT_UNEXPECTED',
-    `${toolName(family, backend, 'save')} printed no whole set of rules: ${problem}: ${JSON.stringify(line)}`,
+    `${toolName(family, dialect, 'save')} printed no whole set of rules: ${problem}: ${JSON.stringify(line)}`,
   );
 }

@@ -1,5 +1,5 @@
 import { type Family } from '../../address/address.ts';
-import { type Backend, type iptablesTables } from '../../kernel/port.ts';
+import { type IptablesDialect, type iptablesTables } from '../../kernel/port.ts';
 
 /** One of the tables vipnat reads. */
 export type TableName = (typeof iptablesTables)[number];
@@ -10,7 +10,7 @@ export type Table = ReadonlyMap<string, readonly string[]>;
 /** One backend's tables of one family. A table that does not exist is absent. */
 export interface Ruleset {
   readonly family: Family;
-  readonly backend: Backend;
+  readonly dialect: IptablesDialect;
   readonly tables: ReadonlyMap<TableName, Table>;
   /** What happens in filter FORWARD to packets that no rule decides about; null without that chain. */
   readonly forwardPolicy: string | null;

@@ -23,14 +23,14 @@ interface NftObject {
  * @throws VipnatError TOOL_OUTPUT_UNEXPECTED for text that is not one whole table.
  */
 export function parseNftTable({ family, text }: NftTableOutput): NftRuleset {
-  if (text.trim() === '') return { family, backend: 'nftables', table: null };
+  if (text.trim() === '') return { family, dialect: 'nftables', table: null };
   const [head = '', ...lines] = text
     .split('\n')
     .map((line) => line.trim())
     .filter((line) => line !== '');
   if (!head.startsWith(`table ${nameOwnTable(family)} {`)) throw unexpected('it begins otherwise', head);
   if (lines.at(-1) !== '}') throw unexpected('the table has no end', lines.at(-1) ?? head);
-  return { family, backend: 'nftables', table: readTable(lines.slice(0, -1)) };
+  return { family, dialect: 'nftables', table: readTable(lines.slice(0, -1)) };
 }
 
 function readTable(lines: readonly string[]): NftTable {

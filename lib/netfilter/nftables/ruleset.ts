@@ -3,7 +3,7 @@ import { type Family } from '../../address/address.ts';
 /** What our table of one family holds; null when there is none. */
 export interface NftRuleset {
   readonly family: Family;
-  readonly backend: 'nftables';
+  readonly dialect: 'nftables';
   readonly table: NftTable | null;
 }
 

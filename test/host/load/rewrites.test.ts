@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { backends, type RuleBackend } from '../../../lib/kernel/port.ts';
+import { iptablesDialects, type Dialect } from '../../../lib/kernel/port.ts';
 import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { KubeProxyStandIn } from '../../support/network/kube-proxy.ts';
@@ -27,30 +27,30 @@ const others = listApiservers('ipv4').filter(({ address }) => address !== master
 /** What kube-proxy lists in turn: when m3 is listed no more, its open connections are to live on. */
 const listings = [others.slice(0, 1), others] as const;
 
-const allBackends: readonly RuleBackend[] = [...backends, 'nftables'];
+const allBackends: readonly Dialect[] = [...iptablesDialects, 'nftables'];
 
-describe.each(allBackends)('under load, in %s', (backend) => {
-  const dialect = ['--iptables', backend === 'nftables' ? 'none' : backend, ...vip];
+describe.each(allBackends)('under load, in %s', (dialect) => {
+  const flags = ['--iptables', dialect === 'nftables' ? 'none' : dialect, ...vip];
   let cluster: Cluster;
   let kubeProxy: KubeProxyStandIn;
 
   useCluster('each test', async (made) => {
     cluster = made;
-    const proxied = backend === 'nftables' ? 'nft' : backend;
+    const proxied = dialect === 'nftables' ? 'nft' : dialect;
     kubeProxy = new KubeProxyStandIn(cluster.namespaces, cluster.namespaceOf('m1'), proxied);
     await sync(1);
   });
 
   const sync = (listing: 0 | 1) =>
-    backend === 'nftables' ? kubeProxy.syncNftables(listings[listing]) : kubeProxy.sync(listings[listing]);
-  const run = (args: readonly string[]) => vipnat(cluster, 'm1', ['run', '--once', ...args, ...dialect]);
+    dialect === 'nftables' ? kubeProxy.syncNftables(listings[listing]) : kubeProxy.sync(listings[listing]);
+  const run = (args: readonly string[]) => vipnat(cluster, 'm1', ['run', '--once', ...args, ...flags]);
   const plan = async (args: readonly string[]) =>
-    (await vipnat(cluster, 'm1', ['plan', '--format', 'restore', ...args, ...dialect])).stdout;
+    (await vipnat(cluster, 'm1', ['plan', '--format', 'restore', ...args, ...flags])).stdout;
 
   /** Two ways to write the VIP's chain, as vipnat writes them: another way, or other apiservers. */
   async function recordScripts(): Promise<string[]> {
     const ways =
-      backend === 'nftables'
+      dialect === 'nftables'
         ? [[], []]
         : [
             ['--mode', 'direct'],
@@ -59,7 +59,7 @@ describe.each(allBackends)('under load, in %s', (backend) => {
     const scripts: string[] = [];
     await run(ways[1] ?? []);
     for (const index of [0, 1] as const) {
-      if (backend === 'nftables') await sync(index);
+      if (dialect === 'nftables') await sync(index);
       scripts.push(await plan(ways[index] ?? []));
       await run(ways[index] ?? []);
     }
@@ -82,12 +82,12 @@ describe.each(allBackends)('under load, in %s', (backend) => {
     async () => {
       const scripts = await recordScripts();
       for (const script of scripts) expect(script).toMatch(writesOneChain);
-      const agent = await startAgent(cluster, 'm1', dialect);
+      const agent = await startAgent(cluster, 'm1', flags);
       let [rewritten, syncs] = [0, 0];
       const report = await press(cluster, target, size, async () => {
         let isOver = false;
         const syncing = syncOften(() => isOver);
-        const rewriting = { backend, scripts, count: rewrites, restSeconds: rewriteRestSeconds, limitMs };
+        const rewriting = { dialect, scripts, count: rewrites, restSeconds: rewriteRestSeconds, limitMs };
         rewritten = await rewriteOften(cluster, rewriting).finally(() => (isOver = true));
         syncs = await syncing;
       });
@@ -96,7 +96,7 @@ describe.each(allBackends)('under load, in %s', (backend) => {
       const writes = await countWrites(cluster);
       process.stderr.write(
         `${[
-          `load, ${backend}: ${held.opened} open, of ${held.sent} bytes ${held.echoes} came back`,
+          `load, ${dialect}: ${held.opened} open, of ${held.sent} bytes ${held.echoes} came back`,
           `${sent} new in ${seconds.toFixed(0)} s (${(sent / seconds).toFixed(0)} a second), ${failures.length} failed, ${counted.resentSyns} sent again`,
           `${rewritten} rewrites, ${writes} writes by the agent, ${syncs} syncs by kube-proxy`,
         ].join('; ')}\n`,
@@ -113,7 +113,7 @@ describe.each(allBackends)('under load, in %s', (backend) => {
       expect(counted.conntrackDrops).toBe(0);
       expect(rewritten).toBe(rewrites);
       expect(writes).toBeGreaterThan(0);
-      await waitForSync(cluster, 'm1', dialect);
+      await waitForSync(cluster, 'm1', flags);
       expect(await agent.stop()).toBe(0);
     },
     limitMs,

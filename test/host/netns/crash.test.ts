@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { families } from '../../../lib/address/address.ts';
-import { type Backend, backends } from '../../../lib/kernel/port.ts';
+import { type IptablesDialect, iptablesDialects } from '../../../lib/kernel/port.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
 import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
@@ -12,18 +12,18 @@ import { limitMs, sleep, startAgent, vipnat, vipnatCommand, waitForSync } from '
 const vipArguments = families.flatMap((family) => ['--vip', vips[family]]);
 
 /** How many runs are killed; the nft backend is the one with a bigger choice of moments. */
-const backendToRuns: Readonly<Record<Backend, number>> = { nft: 100, legacy: 40 };
+const backendToRuns: Readonly<Record<IptablesDialect, number>> = { nft: 100, legacy: 40 };
 
 const seed = Number(process.env['VIPNAT_TEST_SEED'] ?? Math.floor(Math.random() * 2 ** 32));
 process.stderr.write(`crash.test.ts: VIPNAT_TEST_SEED=${seed}\n`);
 
-describe.each(backends)(`killed at any moment (seed ${seed}), with iptables-%s`, (backend) => {
-  const tool = toolName('ipv4', backend);
+describe.each(iptablesDialects)(`killed at any moment (seed ${seed}), with iptables-%s`, (dialect) => {
+  const tool = toolName('ipv4', dialect);
   let cluster: Cluster;
 
   useCluster('each test', async (made) => {
     cluster = made;
-    await startProxies(cluster, ['m1'], backend, families);
+    await startProxies(cluster, ['m1'], dialect, families);
     await cluster.namespaces.shell(cluster.namespaceOf('m1'), strangersScript);
   });
 
@@ -55,7 +55,7 @@ describe.each(backends)(`killed at any moment (seed ${seed}), with iptables-%s`,
       expect(foreignBefore).toContain('STRANGER-RAW');
       const longestMs = 1.5 * (await measureOnce());
       const states = new Set<string>();
-      for (let run = 0; run < backendToRuns[backend]; run += 1) {
+      for (let run = 0; run < backendToRuns[dialect]; run += 1) {
         const command = pick(random, commands);
         const damage = pick(random, damages);
         await cluster.namespaces.run(cluster.namespaceOf('m1'), [

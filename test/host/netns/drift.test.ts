@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
-import { type Backend, backends } from '../../../lib/kernel/port.ts';
+import { type IptablesDialect, iptablesDialects } from '../../../lib/kernel/port.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
 import { serviceChain } from '../../../lib/kube-proxy/kubernetes-service.ts';
 import { type Cluster } from '../../support/network/cluster.ts';
@@ -14,15 +14,15 @@ const vipArguments = ['--vip', vips.ipv4];
 const client = { seat: 'outside client', host: vips.ipv4 } as const;
 const kubeProxyHook = 'PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES';
 
-describe.each(backends)('on a VIP holder with iptables-%s', (backend) => {
-  const tool = toolName('ipv4', backend);
+describe.each(iptablesDialects)('on a VIP holder with iptables-%s', (dialect) => {
+  const tool = toolName('ipv4', dialect);
   let cluster: Cluster;
   let kubeProxy: KubeProxyStandIn;
   let agents: Agent[] = [];
 
   useCluster('all tests', async (made) => {
     cluster = made;
-    const [proxy] = await startProxies(cluster, ['m1'], backend, ['ipv4']);
+    const [proxy] = await startProxies(cluster, ['m1'], dialect, ['ipv4']);
     kubeProxy = proxy as KubeProxyStandIn;
   });
 
@@ -124,7 +124,7 @@ describe.each(backends)('on a VIP holder with iptables-%s', (backend) => {
       await agent.waitForLine(/repaired: in PREROUTING this rule stands before the jump to VIPNAT/);
       await kubeProxy.sync();
       await waitForSync(cluster, 'm1', vipArguments);
-      const [first, second] = await listTargets(shell, backend);
+      const [first, second] = await listTargets(shell, dialect);
       expect([first, second]).toEqual(['VIPNAT', 'KUBE-SERVICES']);
       expect(agent.listLines(/repaired|keeps undoing/)).toHaveLength(1);
     },
@@ -184,7 +184,10 @@ describe.each(backends)('on a VIP holder with iptables-%s', (backend) => {
   );
 });
 
-async function listTargets(shell: (script: string) => Promise<string>, backend: Backend): Promise<string[]> {
-  const rules = await shell(`${toolName('ipv4', backend)} -t nat -S PREROUTING`);
+async function listTargets(
+  shell: (script: string) => Promise<string>,
+  dialect: IptablesDialect,
+): Promise<string[]> {
+  const rules = await shell(`${toolName('ipv4', dialect)} -t nat -S PREROUTING`);
   return [...rules.matchAll(/-j (\S+)/g)].map(([, target]) => target ?? '');
 }

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { type Backend, backends } from '../../../lib/kernel/port.ts';
+import { type IptablesDialect, iptablesDialects } from '../../../lib/kernel/port.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
 import { serviceChain } from '../../../lib/kube-proxy/kubernetes-service.ts';
 import { type Cluster, type SeatName } from '../../support/network/cluster.ts';
@@ -11,7 +11,7 @@ import { Namespaces } from '../../support/network/namespaces.ts';
 import { expectBalanced } from './traffic.ts';
 import { limitMs } from '../../support/host/vipnat.ts';
 
-describe.each(backends)('the stand-in for kube-proxy with iptables-%s', (backend) => {
+describe.each(iptablesDialects)('the stand-in for kube-proxy with iptables-%s', (dialect) => {
   let namespaces: Namespaces;
   let namespace: string;
   let kubeProxy: KubeProxyStandIn;
@@ -19,13 +19,13 @@ describe.each(backends)('the stand-in for kube-proxy with iptables-%s', (backend
   beforeEach(async () => {
     namespaces = new Namespaces();
     namespace = await namespaces.create('proxy');
-    kubeProxy = new KubeProxyStandIn(namespaces, namespace, backend);
+    kubeProxy = new KubeProxyStandIn(namespaces, namespace, dialect);
   }, limitMs);
 
   afterEach(() => namespaces.close(), limitMs);
 
   const save = async (table: string) => {
-    const tool = toolName('ipv4', backend, 'save');
+    const tool = toolName('ipv4', dialect, 'save');
     const { exitCode, stdout, stderr } = await namespaces.run(namespace, [tool, '-t', table]);
     expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
     return stdout;
@@ -36,7 +36,7 @@ describe.each(backends)('the stand-in for kube-proxy with iptables-%s', (backend
     async (state) => {
       await kubeProxy.sync();
       if (state === 'no-endpoints') await kubeProxy.sync([]);
-      const captured = readCapture(backend, state);
+      const captured = readCapture(dialect, state);
       expect(readNatRules(await save('nat'))).toEqual(readNatRules(captured));
       expect(readNatRules(captured)).toContain('-A KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000');
     },
@@ -46,7 +46,7 @@ describe.each(backends)('the stand-in for kube-proxy with iptables-%s', (backend
   test(
     'puts its jump back to the front when it is gone, and nowhere else when it is there',
     async () => {
-      const ip = toolName('ipv4', backend);
+      const ip = toolName('ipv4', dialect);
       await kubeProxy.sync();
       await namespaces.shell(namespace, `${ip} -t nat -I PREROUTING -j RETURN`);
       await kubeProxy.sync();
@@ -62,7 +62,7 @@ describe.each(backends)('the stand-in for kube-proxy with iptables-%s', (backend
     'with a foreign jump into its chain, a sync to no endpoints rejects: filter is written, nat is as before',
     async () => {
       await kubeProxy.sync();
-      await namespaces.shell(namespace, addForeignJump(backend));
+      await namespaces.shell(namespace, addForeignJump(dialect));
       const before = readNatRules(await save('nat'));
 
       await expect(kubeProxy.sync([])).rejects.toThrow(/exit status [14]/);
@@ -77,9 +77,9 @@ describe.each(backends)('the stand-in for kube-proxy with iptables-%s', (backend
     'once the foreign jump is gone, the same sync deletes the chain',
     async () => {
       await kubeProxy.sync();
-      await namespaces.shell(namespace, addForeignJump(backend));
+      await namespaces.shell(namespace, addForeignJump(dialect));
       await expect(kubeProxy.sync([])).rejects.toThrow(/exit status/);
-      await namespaces.shell(namespace, `${toolName('ipv4', backend)} -t nat -F FOREIGN`);
+      await namespaces.shell(namespace, `${toolName('ipv4', dialect)} -t nat -F FOREIGN`);
 
       await kubeProxy.sync([]);
 
@@ -96,7 +96,7 @@ describe.each(backends)('the stand-in for kube-proxy with iptables-%s', (backend
       await kubeProxy.sync();
       await namespaces.shell(
         namespace,
-        `${toolName('ipv4', backend)} -t nat -A PREROUTING -m comment --comment stranger -j RETURN`,
+        `${toolName('ipv4', dialect)} -t nat -A PREROUTING -m comment --comment stranger -j RETURN`,
       );
       await kubeProxy.cleanUp();
       const rules = [await save('nat'), await save('filter')].join('').match(/^-A .*$/gm);
@@ -109,7 +109,7 @@ describe.each(backends)('the stand-in for kube-proxy with iptables-%s', (backend
     'with a foreign jump into its chain, a clean-up leaves all service chains, and KUBE-MARK-MASQ empty',
     async () => {
       await kubeProxy.sync();
-      await namespaces.shell(namespace, addForeignJump(backend));
+      await namespaces.shell(namespace, addForeignJump(dialect));
       const count = (text: string) => text.match(/^-A KUBE-(SVC|SEP)-/gm)?.length;
       const before = count(await save('nat'));
 
@@ -134,8 +134,8 @@ describe('a ClusterIP with the stand-in', () => {
     cluster = made;
   });
 
-  const proxies = (backend: Backend, family: 'ipv4' | 'ipv6') =>
-    hosts.map((host) => new KubeProxyStandIn(cluster.namespaces, cluster.namespaceOf(host), backend, family));
+  const proxies = (dialect: IptablesDialect, family: 'ipv4' | 'ipv6') =>
+    hosts.map((host) => new KubeProxyStandIn(cluster.namespaces, cluster.namespaceOf(host), dialect, family));
 
   test.each([
     ['ipv4', 'nft'],
@@ -144,10 +144,10 @@ describe('a ClusterIP with the stand-in', () => {
     ['ipv6', 'legacy'],
   ] as const)(
     'is balanced over three apiservers for a host and for a pod: %s, iptables-%s',
-    async (family, backend) => {
-      await Promise.all(proxies(backend, family).map((proxy) => proxy.sync()));
+    async (family, dialect) => {
+      await Promise.all(proxies(dialect, family).map((proxy) => proxy.sync()));
       for (const seat of seats) await expectBalanced(cluster, { seat, host: clusterIps[family], port: 443 });
-      await Promise.all(proxies(backend, family).map((proxy) => proxy.cleanUp()));
+      await Promise.all(proxies(dialect, family).map((proxy) => proxy.cleanUp()));
     },
     limitMs,
   );
@@ -162,15 +162,15 @@ describe('a ClusterIP with the stand-in', () => {
   );
 });
 
-function addForeignJump(backend: Backend): string {
-  const ip = toolName('ipv4', backend);
+function addForeignJump(dialect: IptablesDialect): string {
+  const ip = toolName('ipv4', dialect);
   return `${ip} -t nat -N FOREIGN
           ${ip} -t nat -A FOREIGN -d 10.77.0.50/32 -p tcp --dport 6443 -j ${serviceChain}`;
 }
 
-function readCapture(backend: Backend, state: string): string {
+function readCapture(dialect: IptablesDialect, state: string): string {
   const url = new URL(
-    `../../support/fixtures/captures/iptables-${backend}-save.${state}.txt`,
+    `../../support/fixtures/captures/iptables-${dialect}-save.${state}.txt`,
     import.meta.url,
   );
   return readFileSync(url, 'utf8');

@@ -52,14 +52,14 @@ nft insert rule ip nat PREROUTING ip saddr @s2 accept 2>/dev/null || true`;
 
 test.each(['legacy', 'nft'] as const)(
   'what kube-proxy left in %s goes rule by rule, and everything else stays as it was',
-  async (backend) => {
-    const tool = `iptables-${backend}`;
+  async (dialect) => {
+    const tool = `iptables-${dialect}`;
     const show = (what: string) => namespaces.shell(namespace, what);
-    await show(`${seed(tool)}\n${backend === 'nft' ? native : ''}`);
+    await show(`${seed(tool)}\n${dialect === 'nft' ? native : ''}`);
     const before = await show(`${tool}-save`);
-    const list = backend === 'nft' ? 'nft list ruleset' : `${tool}-save`;
+    const list = dialect === 'nft' ? 'nft list ruleset' : `${tool}-save`;
     const whole = await show(list);
-    const ruleset = parseSave({ family: 'ipv4', backend, text: before });
+    const ruleset = parseSave({ family: 'ipv4', dialect, text: before });
     const remedy = removeRules(ruleset, tool).filter((line) => !line.startsWith('kubectl'));
     await show(
       `mkdir -p /tmp/leftover.$$; cd /tmp/leftover.$$\n${remedy.join('\n').replaceAll('/root/', './')}\ncd /; rm -r /tmp/leftover.$$`,
@@ -73,7 +73,7 @@ test.each(['legacy', 'nft'] as const)(
     const after = await show(list);
     expect(after).not.toMatch(/KUBE-(?:SERVICES|POSTROUTING|FORWARD|SVC|SEP)/);
     expect(after).toContain('KUBE-NWPLCY-AAAAAAAAAAAAAAAA');
-    if (backend === 'nft') expect(after).toMatch(/ip saddr @s .*drop/);
+    if (dialect === 'nft') expect(after).toMatch(/ip saddr @s .*drop/);
     else expect(kept(after)).toEqual(kept(whole).filter((line) => !/10\.96\.0\.1|10\.77\.0\.11/.test(line)));
   },
 );

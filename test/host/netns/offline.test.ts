@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { families } from '../../../lib/address/address.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
-import { type Backend, backends } from '../../../lib/kernel/port.ts';
+import { type IptablesDialect, iptablesDialects } from '../../../lib/kernel/port.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
 import { serviceChain } from '../../../lib/kube-proxy/kubernetes-service.ts';
 import { type Cluster } from '../../support/network/cluster.ts';
@@ -11,7 +11,9 @@ import { dumpRules } from '../../support/host/foreign-rules.ts';
 import { expectBalanced, startProxies } from './traffic.ts';
 import { limitMs, vipnat } from '../../support/host/vipnat.ts';
 
-const combinations = families.flatMap((family) => backends.map((backend) => [family, backend] as const));
+const combinations = families.flatMap((family) =>
+  iptablesDialects.map((dialect) => [family, dialect] as const),
+);
 const familyToVip = { ipv4: '172.16.64.58', ipv6: 'fd00:172::58' };
 const familyToClusterIp = { ipv4: '10.244.255.1', ipv6: 'fd00:244:255::1' };
 
@@ -32,9 +34,9 @@ async function planOffline(...args: string[]): Promise<string> {
   return `${stdout}\n`;
 }
 
-describe.each(combinations)('the restore stream of plan --offline: %s, iptables-%s', (family, backend) => {
-  const restore = toolName(family, backend, 'restore');
-  const args = ['--vip', familyToVip[family], '--iptables', backend, '--format', 'restore'];
+describe.each(combinations)('the restore stream of plan --offline: %s, iptables-%s', (family, dialect) => {
+  const restore = toolName(family, dialect, 'restore');
+  const args = ['--vip', familyToVip[family], '--iptables', dialect, '--format', 'restore'];
 
   test(
     'for iptables mode is accepted where kube-proxy has its chain, and by iptables-legacy nowhere else',
@@ -44,12 +46,12 @@ describe.each(combinations)('the restore stream of plan --offline: %s, iptables-
       const { exitCode, stderr } = await run([restore, '--test', '--noflush'], stream);
       // iptables-nft leaves that to the kernel, which a test does not ask.
       expect({ isAccepted: exitCode === 0, stderr }).toEqual(
-        backend === 'nft'
+        dialect === 'nft'
           ? { isAccepted: true, stderr: '' }
           : { isAccepted: false, stderr: expect.anything() },
       );
 
-      await startProxies(cluster, ['m1'], backend, [family]);
+      await startProxies(cluster, ['m1'], dialect, [family]);
       expect(await run([restore, '--test', '--noflush'], stream)).toMatchObject({ exitCode: 0, stderr: '' });
       expect(await run([restore, '--noflush'], stream)).toMatchObject({ exitCode: 0, stderr: '' });
     },
@@ -92,14 +94,14 @@ test.each(families)(
 
 describe.each(combinations)(
   'the commands of plan, pasted into a shell: %s, iptables-%s',
-  (family, backend) => {
+  (family, dialect) => {
     const vipArguments = ['--vip', vips[family]];
 
     test(
       'give on an untouched host exactly the rules of run --once, which then has nothing to do',
       async () => {
-        await startProxies(cluster, ['m1', 'm2'], backend, [family]);
-        const args = [...vipArguments, '--proxy-mode', 'iptables', '--iptables', backend];
+        await startProxies(cluster, ['m1', 'm2'], dialect, [family]);
+        const args = [...vipArguments, '--proxy-mode', 'iptables', '--iptables', dialect];
         await expectSameAsRun(await planOffline(...args), vipArguments);
       },
       limitMs,
@@ -108,8 +110,8 @@ describe.each(combinations)(
     test(
       'do the same from what they find there, broken rules of ours included',
       async () => {
-        await startProxies(cluster, ['m1', 'm2'], backend, [family]);
-        for (const machine of ['m1', 'm2']) await breakRules(machine, backend, vipArguments);
+        await startProxies(cluster, ['m1', 'm2'], dialect, [family]);
+        for (const machine of ['m1', 'm2']) await breakRules(machine, dialect, vipArguments);
         const { stdout } = await vipnat(cluster, 'm1', ['plan', ...vipArguments]);
         await expectSameAsRun(stdout, vipArguments);
       },
@@ -117,7 +119,7 @@ describe.each(combinations)(
     );
 
     /** An old direct plan, with a hook gone and a stranger's rule in it. */
-    const breakRules = async (machine: string, of: Backend, args: readonly string[]) => {
+    const breakRules = async (machine: string, of: IptablesDialect, args: readonly string[]) => {
       const tool = toolName(family, of);
       await vipnat(cluster, machine, [
         'run',

@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { families } from '../../../lib/address/address.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
-import { type RuleBackend } from '../../../lib/kernel/port.ts';
+import { type Dialect } from '../../../lib/kernel/port.ts';
 import { type Cluster, type SeatName } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { listApiservers, vips } from '../../support/network/layout.ts';
@@ -27,7 +27,7 @@ const holders: readonly { readonly seat: SeatName; readonly host: string }[] = [
 ];
 
 /** The legacy one is the last: its tables stay, and with them the tracking. */
-const dialects: readonly [RuleBackend, string][] = [
+const dialects: readonly [Dialect, string][] = [
   ['nftables', 'none'],
   ['nft', 'nft'],
   ['legacy', 'legacy'],

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { backends } from '../../../lib/kernel/port.ts';
+import { iptablesDialects } from '../../../lib/kernel/port.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
 import { serviceChain } from '../../../lib/kube-proxy/kubernetes-service.ts';
 import { type Cluster } from '../../support/network/cluster.ts';
@@ -15,15 +15,15 @@ const client = { seat: 'outside client', host: vips.ipv4 } as const;
 /** A look with its reads takes 50 ms on a quiet machine; kube-proxy itself waits 30 s before it tries again. */
 const oneLookMs = 2000;
 
-describe.each(backends)('our jump into kube-proxy’s chain, with iptables-%s', (backend) => {
-  const tool = toolName('ipv4', backend);
+describe.each(iptablesDialects)('our jump into kube-proxy’s chain, with iptables-%s', (dialect) => {
+  const tool = toolName('ipv4', dialect);
   let cluster: Cluster;
   let kubeProxy: KubeProxyStandIn;
   let agent: Agent;
 
   useCluster('each test', async (made) => {
     cluster = made;
-    const [proxy] = await startProxies(cluster, ['m1'], backend, ['ipv4']);
+    const [proxy] = await startProxies(cluster, ['m1'], dialect, ['ipv4']);
     kubeProxy = proxy as KubeProxyStandIn;
     agent = await startAgent(cluster, 'm1', vipArguments);
     expect(agent.log).toContain('service-chain: ');

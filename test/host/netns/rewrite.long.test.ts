@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
-import { backends, type RuleBackend } from '../../../lib/kernel/port.ts';
+import { iptablesDialects, type Dialect } from '../../../lib/kernel/port.ts';
 import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { listApiservers, masters, vips } from '../../support/network/layout.ts';
@@ -21,8 +21,8 @@ const others = listApiservers('ipv4').filter(({ address }) => address !== master
 const endpoints = others.map(formatEndpoint);
 
 /** Two ways to write the rules, the second of which is the last. */
-const toChanges = (backend: RuleBackend): [string[], string[]] =>
-  backend === 'nftables'
+const toChanges = (dialect: Dialect): [string[], string[]] =>
+  dialect === 'nftables'
     ? [
         ['--iptables', 'none', '--mode', 'direct', '--endpoints', endpoints.slice(1).join(',')],
         ['--iptables', 'none', '--mode', 'direct', '--endpoints', endpoints.join(',')],
@@ -32,18 +32,18 @@ const toChanges = (backend: RuleBackend): [string[], string[]] =>
         ['--mode', 'direct'],
       ];
 
-const allBackends: readonly RuleBackend[] = [...backends, 'nftables'];
+const allBackends: readonly Dialect[] = [...iptablesDialects, 'nftables'];
 
-describe.each(allBackends)('while our rules are rewritten 200 times, in %s', (backend) => {
+describe.each(allBackends)('while our rules are rewritten 200 times, in %s', (dialect) => {
   const vip = ['--vip', vips.ipv4];
-  const [first, second] = toChanges(backend);
+  const [first, second] = toChanges(dialect);
   let cluster: Cluster;
 
   useCluster('each test', async (made) => {
     cluster = made;
     // Where rules are in a table of our own, there is no kube-proxy: only its word would count.
-    if (backend === 'nftables') return;
-    const [kubeProxy] = await startProxies(cluster, ['m1'], backend, ['ipv4']);
+    if (dialect === 'nftables') return;
+    const [kubeProxy] = await startProxies(cluster, ['m1'], dialect, ['ipv4']);
     await kubeProxy?.sync(others);
   });
 
@@ -64,7 +64,7 @@ describe.each(allBackends)('while our rules are rewritten 200 times, in %s', (ba
       expect(held).toBe(connections);
       const measuring = cluster.seat('pod on a worker').requestAtRate(target, requestsPerSecond, durationMs);
       const scripts = [toFirst, toSecond];
-      const rewriting = rewriteOften(cluster, { backend, scripts, count: rewrites, limitMs });
+      const rewriting = rewriteOften(cluster, { dialect, scripts, count: rewrites, limitMs });
 
       const { opened, sent, echoes, errors } = await report;
       const { answers } = await measuring;

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from '@jest/globals';
 import { families } from '../../../lib/address/address.ts';
-import { backends } from '../../../lib/kernel/port.ts';
+import { iptablesDialects } from '../../../lib/kernel/port.ts';
 import { type Cluster, seatNames } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { clusterIps, masters, outsider, vips } from '../../support/network/layout.ts';
@@ -10,13 +10,13 @@ import { type Agent, limitMs, startAgent, vipnat } from '../../support/host/vipn
 const vipArguments = families.flatMap((family) => ['--vip', vips[family]]);
 const masterNames = masters.map(({ name }) => name);
 
-describe.each(backends)('with kube-proxy in iptables mode on iptables-%s', (backend) => {
+describe.each(iptablesDialects)('with kube-proxy in iptables mode on iptables-%s', (dialect) => {
   let cluster: Cluster;
   let agents: Agent[];
 
   useCluster('all tests', async (made) => {
     cluster = made;
-    await startProxies(cluster, [...masterNames, 'worker'], backend, families);
+    await startProxies(cluster, [...masterNames, 'worker'], dialect, families);
     agents = await Promise.all(masterNames.map((name) => startAgent(cluster, name, vipArguments)));
   });
 

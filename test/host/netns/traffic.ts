@@ -1,6 +1,6 @@
 import { expect } from '@jest/globals';
 import type { Family } from '../../../lib/address/address.ts';
-import type { Backend } from '../../../lib/kernel/port.ts';
+import type { IptablesDialect } from '../../../lib/kernel/port.ts';
 import { type Cluster, type SeatName } from '../../support/network/cluster.ts';
 import { KubeProxyStandIn } from '../../support/network/kube-proxy.ts';
 import { masters } from '../../support/network/layout.ts';
@@ -41,12 +41,12 @@ export async function expectAnswers(
 export async function startProxies(
   cluster: Cluster,
   machines: readonly string[],
-  backend: Backend,
+  dialect: IptablesDialect,
   families: readonly Family[],
 ): Promise<KubeProxyStandIn[]> {
   const proxies = machines.flatMap((machine) =>
     families.map(
-      (family) => new KubeProxyStandIn(cluster.namespaces, cluster.namespaceOf(machine), backend, family),
+      (family) => new KubeProxyStandIn(cluster.namespaces, cluster.namespaceOf(machine), dialect, family),
     ),
   );
   await Promise.all(proxies.map((proxy) => proxy.sync()));

@@ -32,18 +32,18 @@ const command = (...args: readonly string[]) => vipnat(cluster, 'm1', args);
 
 test.each(['nft', 'legacy'] as const)(
   'a comment with line breaks that look like rules is read past, and stays: %s',
-  async (backend) => {
-    await startProxies(cluster, ['m1'], backend, ['ipv4']);
+  async (dialect) => {
+    await startProxies(cluster, ['m1'], dialect, ['ipv4']);
     const comment = 'one\n-A PREROUTING -j VIPNAT\nCOMMIT\n*nat\n"two" \\';
     const add = (chain: string) =>
-      shell(`iptables-${backend} -t nat -I ${chain} -m comment --comment '${comment}' -j RETURN`);
+      shell(`iptables-${dialect} -t nat -I ${chain} -m comment --comment '${comment}' -j RETURN`);
     await add('POSTROUTING');
     expect(await command('run', '--once', ...vipArguments)).toMatchObject({ exitCode: 0 });
     await add('KUBE-POSTROUTING');
     expect(await command('check', ...vipArguments)).toMatchObject({ exitCode: 0 });
     await expectBalanced(cluster, client);
     expect(await command('cleanup')).toMatchObject({ exitCode: 0 });
-    const left = await shell(`iptables-${backend}-save -t nat`);
+    const left = await shell(`iptables-${dialect}-save -t nat`);
     expect(left.match(/^"two"|^\\"two\\" \\\\" -j RETURN$/gm)).toHaveLength(2);
     expect(left.replaceAll('-A PREROUTING -j VIPNAT', '')).not.toContain('VIPNAT');
   },
@@ -60,10 +60,10 @@ const runs = (): (readonly string[])[] => [
 
 test.each(['nft', 'legacy'] as const)(
   'an IPv6 raw rule whose match this iptables lacks matters to nobody: %s',
-  async (backend) => {
-    await startProxies(cluster, ['m1'], backend, ['ipv4']);
-    await shell(`ip6tables-${backend} -t raw -A PREROUTING -m u32 --u32 0=0`);
-    shims.loseMatch(`ip6tables-${backend}-save`, 'u32');
+  async (dialect) => {
+    await startProxies(cluster, ['m1'], dialect, ['ipv4']);
+    await shell(`ip6tables-${dialect} -t raw -A PREROUTING -m u32 --u32 0=0`);
+    shims.loseMatch(`ip6tables-${dialect}-save`, 'u32');
     for (const args of [...runs(), ['cleanup']]) {
       expect(await withShims(...args)).toMatchObject({
         exitCode: 0,

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { families } from '../../../lib/address/address.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
-import { backends } from '../../../lib/kernel/port.ts';
+import { iptablesDialects } from '../../../lib/kernel/port.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
 import { type Cluster, seatNames } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
@@ -31,16 +31,16 @@ async function readWays(machine: string, args: readonly string[]) {
   return answers.map(({ vip, way }) => `${vip} ${way}`);
 }
 
-describe.each(families.flatMap((family) => backends.map((backend) => [family, backend] as const)))(
+describe.each(families.flatMap((family) => iptablesDialects.map((dialect) => [family, dialect] as const)))(
   'a VIP holder with FORWARD policy DROP: %s, iptables-%s',
-  (family, backend) => {
-    const tool = toolName(family, backend);
+  (family, dialect) => {
+    const tool = toolName(family, dialect);
     const question = { seat: 'outside client', host: vips[family] } as const;
 
     test(
       'forwards what is balanced, also after somebody took our hook out of FORWARD',
       async () => {
-        await startProxies(cluster, ['m1'], backend, [family]);
+        await startProxies(cluster, ['m1'], dialect, [family]);
         await shell('m1', `${tool} -P FORWARD DROP`);
         const agent = await startAgent(cluster, 'm1', ['--vip', vips[family]]);
         await expectBalanced(cluster, question);

@@ -33,13 +33,13 @@ export const moreRulesInLegacy = {
       does: 'script',
       script: {
         family: 'ipv4',
-        backend: 'nft',
+        dialect: 'nft',
         script: `*nat\n${'-A INPUT -p udp -j ACCEPT\n'.repeat(8)}COMMIT\n`,
       },
     },
     {
       does: 'agent',
-      backend: 'legacy',
+      dialect: 'legacy',
       balances: [
         { vip: toEndpoint('10.0.0.50:8443'), masquerade: 'none', route: { way: 'passthrough' } },
         { vip: toEndpoint('[fd00::50]:6443'), masquerade: 'none', route: { way: 'passthrough' } },

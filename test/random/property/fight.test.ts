@@ -16,33 +16,33 @@ const fiveMinutesMs = 300_000;
 /** The first write and ten repairs at once, then one in five seconds; and one for what was under way at the start. */
 const writeLimit = 1 + 10 + fiveMinutesMs / 5000 + 1;
 
-const nft: Source = { family: 'ipv4', backend: 'nft' };
-const legacy: Source = { family: 'ipv4', backend: 'legacy' };
+const nft: Source = { family: 'ipv4', dialect: 'nft' };
+const legacy: Source = { family: 'ipv4', dialect: 'legacy' };
 
 /** What somebody insists on: each is nothing to do once it is so. */
 const grudges: Readonly<Record<string, (kernel: FakeKernel, source: Source) => void>> = {
-  'flushes the chain of the VIPs': (kernel, { family, backend }) => {
-    kernel.run(family, backend, '*nat\n-F VIPNAT\nCOMMIT\n');
+  'flushes the chain of the VIPs': (kernel, { family, dialect }) => {
+    kernel.run(family, dialect, '*nat\n-F VIPNAT\nCOMMIT\n');
   },
-  'deletes our hook': (kernel, { family, backend }) => {
+  'deletes our hook': (kernel, { family, dialect }) => {
     const hook = printOurs(kernel).find((line) => line.includes('nat PREROUTING'));
     const rule = hook?.slice(hook.indexOf('PREROUTING') + 'PREROUTING'.length);
-    if (rule !== undefined) kernel.run(family, backend, `*nat\n-D PREROUTING${rule}\nCOMMIT\n`);
+    if (rule !== undefined) kernel.run(family, dialect, `*nat\n-D PREROUTING${rule}\nCOMMIT\n`);
   },
-  'puts a rule before ours': (kernel, { family, backend }) => {
-    if (isFirst(kernel, { family, backend }, '-j RIVAL')) return;
-    const removal = kernel.show(family, backend).includes('-A OUTPUT -j RIVAL') ? '-D OUTPUT -j RIVAL\n' : '';
-    kernel.run(family, backend, `*nat\n:RIVAL - [0:0]\n${removal}-I OUTPUT -j RIVAL\nCOMMIT\n`);
+  'puts a rule before ours': (kernel, { family, dialect }) => {
+    if (isFirst(kernel, { family, dialect }, '-j RIVAL')) return;
+    const removal = kernel.show(family, dialect).includes('-A OUTPUT -j RIVAL') ? '-D OUTPUT -j RIVAL\n' : '';
+    kernel.run(family, dialect, `*nat\n:RIVAL - [0:0]\n${removal}-I OUTPUT -j RIVAL\nCOMMIT\n`);
   },
-  'writes a rule into a chain of ours': (kernel, { family, backend }) => {
-    if (kernel.show(family, backend).includes('--comment strange')) return;
-    kernel.run(family, backend, '*filter\n-I VIPNAT-FORWARD -m comment --comment strange -j DROP\nCOMMIT\n');
+  'writes a rule into a chain of ours': (kernel, { family, dialect }) => {
+    if (kernel.show(family, dialect).includes('--comment strange')) return;
+    kernel.run(family, dialect, '*filter\n-I VIPNAT-FORWARD -m comment --comment strange -j DROP\nCOMMIT\n');
   },
 };
 
-function isFirst(kernel: FakeKernel, { family, backend }: Source, rule: string): boolean {
+function isFirst(kernel: FakeKernel, { family, dialect }: Source, rule: string): boolean {
   const outputs = kernel
-    .show(family, backend)
+    .show(family, dialect)
     .split('\n')
     .filter((line) => line.startsWith('-A OUTPUT '));
   return outputs.some(
@@ -52,18 +52,18 @@ function isFirst(kernel: FakeKernel, { family, backend }: Source, rule: string):
 }
 
 /** An agent in sync on a host with kube-proxy. */
-async function startInSync({ family, backend }: Source): Promise<RunningAgent> {
+async function startInSync({ family, dialect }: Source): Promise<RunningAgent> {
   const clock = new FakeClock();
   const kernel = new FakeKernel(clock);
-  syncKubeProxy(kernel, { family, backend }, apiservers);
-  const agent = startAgent({ clock, kernel, config: { ...ordinaryConfig, iptables: backend } });
+  syncKubeProxy(kernel, { family, dialect }, apiservers);
+  const agent = startAgent({ clock, kernel, config: { ...ordinaryConfig, iptables: dialect } });
   await clock.advance(1000);
   return agent;
 }
 
 describe('a stranger that undoes our rules every 10 ms for five minutes meets few writes and is named in one line (I9)', () => {
   for (const [grudge, act] of Object.entries(grudges)) {
-    test.each([nft, legacy])(`when it ${grudge}: $backend`, async (source) => {
+    test.each([nft, legacy])(`when it ${grudge}: $dialect`, async (source) => {
       const { clock, kernel, logger, agent } = await startInSync(source);
       const started = kernel.applied.length;
       for (let passedMs = 0; passedMs < fiveMinutesMs; passedMs += 10) {

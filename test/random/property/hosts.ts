@@ -5,7 +5,7 @@ import { plan } from '../../../agent/decide/plan.ts';
 import { VipnatError } from '../../../lib/text/errors.ts';
 import { families, type Family } from '../../../lib/address/address.ts';
 import { type Endpoint } from '../../../lib/address/endpoint.ts';
-import { backends, type RuleBackend } from '../../../lib/kernel/port.ts';
+import { iptablesDialects, type Dialect } from '../../../lib/kernel/port.ts';
 import { nameOwnTable } from '../../../lib/kernel/real/own-table.ts';
 import { parseSave } from '../../../lib/netfilter/iptables/parse.ts';
 import { parseNftTable } from '../../../lib/netfilter/nftables/parse.ts';
@@ -29,7 +29,7 @@ export type Event =
   | { readonly does: 'sync'; readonly source: Source; readonly endpoints: readonly Endpoint[] }
   | { readonly does: 'remove-kube-proxy'; readonly source: Source }
   /** An earlier agent wrote these. */
-  | { readonly does: 'agent'; readonly backend: RuleBackend; readonly balances: readonly Balance[] }
+  | { readonly does: 'agent'; readonly dialect: Dialect; readonly balances: readonly Balance[] }
   /** Somebody changes our own table, or makes one of its name. */
   | { readonly does: 'nft'; readonly family: Family; readonly command: NftCommand }
   | { readonly does: 'nft-proxy'; readonly capture: string | null }
@@ -114,7 +114,7 @@ export const event: fc.Arbitrary<Event> = fc.oneof(
 /** An earlier agent's work. */
 const agentEvent: fc.Arbitrary<Event> = fc.record({
   does: fc.constant('agent' as const),
-  backend: fc.constantFrom(...backends, 'nftables' as const),
+  dialect: fc.constantFrom(...iptablesDialects, 'nftables' as const),
   balances,
 });
 
@@ -173,7 +173,7 @@ function runByProgram(kernel: FakeKernel, happening: Exclude<Event, ByHand>): vo
       removeKubeProxy(kernel, happening.source);
       return;
     case 'agent':
-      writeBalances(kernel, happening.backend, happening.balances);
+      writeBalances(kernel, happening.dialect, happening.balances);
       return;
     case 'nft-proxy':
       setNftProxy(kernel, happening.capture);
@@ -189,7 +189,7 @@ function runByProgram(kernel: FakeKernel, happening: Exclude<Event, ByHand>): vo
 function runByHand(kernel: FakeKernel, happening: ByHand): void {
   switch (happening.does) {
     case 'script':
-      kernel.run(happening.script.family, happening.script.backend, happening.script.script);
+      kernel.run(happening.script.family, happening.script.dialect, happening.script.script);
       return;
     case 'edit':
       runEdit(kernel, happening.edit);
@@ -202,21 +202,21 @@ function runByHand(kernel: FakeKernel, happening: ByHand): void {
   }
 }
 
-function flush(kernel: FakeKernel, { family, backend }: Source, table: string): void {
-  const chains = listChains(kernel, { family, backend }).filter((printed) => printed.table === table);
-  if (chains.length > 0) kernel.run(family, backend, `*${table}\n-F\nCOMMIT\n`);
+function flush(kernel: FakeKernel, { family, dialect }: Source, table: string): void {
+  const chains = listChains(kernel, { family, dialect }).filter((printed) => printed.table === table);
+  if (chains.length > 0) kernel.run(family, dialect, `*${table}\n-F\nCOMMIT\n`);
 }
 
 /** As an agent writes them that is told where to, and with no regard to what is in the other backend. */
-function writeBalances(kernel: FakeKernel, backend: RuleBackend, wanted: readonly Balance[]): void {
+function writeBalances(kernel: FakeKernel, dialect: Dialect, wanted: readonly Balance[]): void {
   const seen = families.map((family) =>
-    backend === 'nftables'
+    dialect === 'nftables'
       ? parseNftTable({ family, text: kernel.showNft(family) })
-      : parseSave({ family, backend, text: kernel.show(family, backend) }),
+      : parseSave({ family, dialect, text: kernel.show(family, dialect) }),
   );
-  for (const { family, input } of plan({ backend, balances: wanted }, seen).transactions) {
-    if (backend === 'nftables') kernel.runNft(input);
-    else kernel.run(family, backend, input);
+  for (const { family, input } of plan({ dialect, balances: wanted }, seen).transactions) {
+    if (dialect === 'nftables') kernel.runNft(input);
+    else kernel.run(family, dialect, input);
   }
 }
 

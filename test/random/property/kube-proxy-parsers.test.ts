@@ -51,7 +51,7 @@ describe('whatever happens to the text, reading it gives an answer or a VipnatEr
     fc.assert(
       fc.property(mutate(readCaptures(/^ip6?tables-/)), fc.constantFrom('ipv4', 'ipv6'), (text, family) => {
         const read = () => {
-          const view = readIptablesProxy(parseSave({ family, backend: 'nft', text }));
+          const view = readIptablesProxy(parseSave({ family, dialect: 'nft', text }));
           const mode = decideProxyMode({
             asked: null,
             configured: 'auto',
@@ -96,8 +96,8 @@ test('save output that is cut short is never read as a whole: its last table is 
   fc.assert(
     fc.property(fc.constantFrom(...readCaptures(/^ip6?tables-/)), fc.nat(), (text, position) => {
       const cut = text.slice(0, position % text.length);
-      const read = attempt(() => parseSave({ family: 'ipv4', backend: 'nft', text: cut }));
-      const whole = parseSave({ family: 'ipv4', backend: 'nft', text });
+      const read = attempt(() => parseSave({ family: 'ipv4', dialect: 'nft', text: cut }));
+      const whole = parseSave({ family: 'ipv4', dialect: 'nft', text });
       if (typeof read === 'string') return;
       for (const [name, table] of read.tables) expect(table).toEqual(whole.tables.get(name));
     }),

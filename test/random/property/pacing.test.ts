@@ -117,7 +117,7 @@ describe('looking takes at most a third of any span of time (I14)', () => {
         async ({ costMs: cost, everyMs, failing, isUndone }) => {
           const clock = new FakeClock();
           const kernel = new TimedKernel(clock);
-          syncKubeProxy(kernel, { family: 'ipv4', backend: 'nft' }, [toEndpoint('10.77.0.11:6443')]);
+          syncKubeProxy(kernel, { family: 'ipv4', dialect: 'nft' }, [toEndpoint('10.77.0.11:6443')]);
           kernel.faults.delayEvery('netlink', cost);
           const { agent } = startAgent({ clock, kernel });
           for (let passedMs = 0; passedMs < runMs / 2; passedMs += everyMs) {

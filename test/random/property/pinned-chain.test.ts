@@ -16,7 +16,7 @@ jest.setTimeout(60_000);
 /** From the change to the end of one look: a trigger (50 ms at most for the generation), and the time to settle. */
 const oneLookMs = 50 + 20;
 
-const nft: Source = { family: 'ipv4', backend: 'nft' };
+const nft: Source = { family: 'ipv4', dialect: 'nft' };
 
 /** Rules of ours that lead into kube-proxy's chain for the service. */
 function countPins(kernel: FakeKernel, source: Source): number {
@@ -38,7 +38,7 @@ function attempt(work: () => void): string {
 
 describe('when kube-proxy wants its chain gone (I11)', () => {
   test.each(sources)(
-    'one look releases our jump, and its next try succeeds: $family $backend',
+    'one look releases our jump, and its next try succeeds: $family $dialect',
     async (source) => {
       const clock = new FakeClock();
       const kernel = new FakeKernel(clock);

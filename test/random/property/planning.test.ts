@@ -41,7 +41,7 @@ async function setUp({ before, answer: word, config: wanted, wasRunning, after }
 async function write(ports: LookPorts, wanted: Config) {
   const { plan: found, memory, observation } = await observeAndAssess(ports, wanted, emptyState);
   await applyPlan(ports.kernel, found);
-  return { memory, transactions: found.transactions, backend: observation.backend.value };
+  return { memory, transactions: found.transactions, dialect: observation.dialect.value };
 }
 
 describe('from any state of the kernel, with any configuration', () => {
@@ -62,7 +62,7 @@ describe('from any state of the kernel, with any configuration', () => {
       fc.asyncProperty(host, async (given) => {
         const { kernel, ports, foreign } = await setUp(given);
         const { transactions } = await write(ports, given.config);
-        const targets = transactions.map(({ family, backend }) => `${family} ${backend}`);
+        const targets = transactions.map(({ family, dialect }) => `${family} ${dialect}`);
         expect(new Set(targets).size).toBe(targets.length);
         expect(printForeign(kernel)).toEqual(foreign);
         expect(kernel.breaches).toEqual([]);
@@ -75,10 +75,10 @@ describe('from any state of the kernel, with any configuration', () => {
     await fc.assert(
       fc.asyncProperty(host, async (given) => {
         const { kernel, ports } = await setUp(given);
-        const { backend } = await write(ports, given.config);
-        if (backend === 'nftables') return;
+        const { dialect } = await write(ports, given.config);
+        if (dialect === 'nftables') return;
         for (const vip of given.config.vips) {
-          const chains = listChains(kernel, { family: vip.family, backend }).filter(
+          const chains = listChains(kernel, { family: vip.family, dialect }).filter(
             ({ table }) => table === 'nat',
           );
           const rulesOf = (name: string) => chains.find(({ chain }) => chain === name)?.rules ?? [];
@@ -105,7 +105,7 @@ describe('from any state of the kernel, with any configuration', () => {
         const { iptables, nftTables } = await kernel.read(everything);
         await applyPlan(
           kernel,
-          plan({ backend: 'nft', balances: [] }, [
+          plan({ dialect: 'nft', balances: [] }, [
             ...iptables.map(parseSave),
             ...nftTables.map(parseNftTable),
           ]),

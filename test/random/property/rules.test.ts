@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { plan } from '../../../agent/decide/plan.ts';
-import { backends } from '../../../lib/kernel/port.ts';
+import { iptablesDialects } from '../../../lib/kernel/port.ts';
 import { diffTable } from '../../../lib/netfilter/iptables/diff-table.ts';
 import { isOwnChain, isOwnRule, signRules } from '../../../lib/netfilter/iptables/identity.ts';
 import { parseSave } from '../../../lib/netfilter/iptables/parse.ts';
@@ -22,9 +22,9 @@ import {
 import { hasSameMeaning } from '../../../lib/netfilter/iptables/language.ts';
 
 /** A kernel in which kube-proxy's chains exist, so that a rule may lead to them. */
-function createKernel({ family, backend }: Source): FakeKernel {
+function createKernel({ family, dialect }: Source): FakeKernel {
   const kernel = new FakeKernel();
-  kernel.run(family, backend, '*nat\n:KUBE-SVC-NPX46M4PTMTKRN6Y - [0:0]\n:KUBE-MARK-MASQ - [0:0]\nCOMMIT\n');
+  kernel.run(family, dialect, '*nat\n:KUBE-SVC-NPX46M4PTMTKRN6Y - [0:0]\n:KUBE-MARK-MASQ - [0:0]\nCOMMIT\n');
   return kernel;
 }
 
@@ -32,11 +32,11 @@ describe('what is rendered comes back from the tools with the same meaning', () 
   test('rule by rule, in its place and with its id', () => {
     fc.assert(
       fc.property(fc.constantFrom(...sources), balances, (source, wanted) => {
-        const { family, backend } = source;
+        const { family, dialect } = source;
         const kernel = createKernel(source);
         const own = wanted.filter(({ vip }) => vip.family === family);
-        const { transactions } = plan({ backend, balances: own }, [read(kernel, source)]);
-        for (const { input } of transactions) kernel.run(family, backend, input);
+        const { transactions } = plan({ dialect, balances: own }, [read(kernel, source)]);
+        for (const { input } of transactions) kernel.run(family, dialect, input);
 
         const rendered = renderTables(family, own);
         for (const table of writtenTables) {
@@ -60,15 +60,15 @@ describe('what is rendered comes back from the tools with the same meaning', () 
         fc.nat({ max: 99 }),
         kinds,
         (source, wanted, at, kind) => {
-          const { family, backend } = source;
+          const { family, dialect } = source;
           const kernel = createKernel(source);
           const own = wanted.filter(({ vip }) => vip.family === family);
-          const [transaction] = plan({ backend, balances: own }, [read(kernel, source)]).transactions;
-          kernel.run(family, backend, transaction?.input ?? '');
+          const [transaction] = plan({ dialect, balances: own }, [read(kernel, source)]).transactions;
+          kernel.run(family, dialect, transaction?.input ?? '');
           const before = printOurs(kernel);
           runEdit(kernel, { ...source, at, kind });
           const isChanged = printOurs(kernel).join('\n') !== before.join('\n');
-          const again = plan({ backend, balances: own }, [read(kernel, source)]);
+          const again = plan({ dialect, balances: own }, [read(kernel, source)]);
           if (isChanged) expect(again.tables.length).toBeGreaterThan(0);
         },
       ),
@@ -111,7 +111,7 @@ describe('reading a rule', () => {
     fc.assert(
       fc.property(fc.array(leftoverScript, { minLength: 1, maxLength: 3 }), (scripts) => {
         const kernel = new FakeKernel();
-        for (const { family, backend, script } of scripts) kernel.run(family, backend, script);
+        for (const { family, dialect, script } of scripts) kernel.run(family, dialect, script);
         const chains = sources.flatMap((source) => listChains(kernel, source));
         for (const { chain, rules } of chains) {
           expect(isOwnChain(chain)).toBe(isOurChain(chain));
@@ -136,18 +136,18 @@ test('wherever a rule leads to a chain of ours or carries our comment, wanting n
   });
   fc.assert(
     fc.property(
-      fc.constantFrom(...backends),
+      fc.constantFrom(...iptablesDialects),
       fc.array(place, { minLength: 1, maxLength: 8 }),
-      (backend, places) => {
+      (dialect, places) => {
         const kernel = new FakeKernel();
-        const source: Source = { family: 'ipv4', backend };
+        const source: Source = { family: 'ipv4', dialect };
         for (const { table, chain, rule } of places) {
           const own = ['VIPNAT', 'VIPNAT-OLD'].map((name) => `:${name} - [0:0]\n`).join('');
           const foreign = ['DOCKER-USER', 'VIPNATION'].filter(
             (name) => !hasChain(kernel, source, table, name),
           );
           const declarations = foreign.map((name) => `:${name} - [0:0]\n`).join('');
-          kernel.run('ipv4', backend, `*${table}\n${own}${declarations}-A ${chain} ${rule}\nCOMMIT\n`);
+          kernel.run('ipv4', dialect, `*${table}\n${own}${declarations}-A ${chain} ${rule}\nCOMMIT\n`);
         }
         const foreign = printForeign(kernel);
         const { tables } = read(kernel, source);
@@ -158,8 +158,8 @@ test('wherever a rule leads to a chain of ours or carries our comment, wanting n
           });
           expect(diff.drift.length > 0).toBe(diff.changes.length > 0);
         }
-        for (const { input } of plan({ backend: 'nft', balances: [] }, [read(kernel, source)]).transactions) {
-          kernel.run('ipv4', backend, input);
+        for (const { input } of plan({ dialect: 'nft', balances: [] }, [read(kernel, source)]).transactions) {
+          kernel.run('ipv4', dialect, input);
         }
         expect(printOurs(kernel)).toEqual([]);
         expect(printForeign(kernel)).toEqual(foreign);
@@ -172,6 +172,6 @@ function hasChain(kernel: FakeKernel, source: Source, table: string, name: strin
   return listChains(kernel, source).some((printed) => printed.table === table && printed.chain === name);
 }
 
-function read(kernel: FakeKernel, { family, backend }: Source): ReturnType<typeof parseSave> {
-  return parseSave({ family, backend, text: kernel.show(family, backend) });
+function read(kernel: FakeKernel, { family, dialect }: Source): ReturnType<typeof parseSave> {
+  return parseSave({ family, dialect, text: kernel.show(family, dialect) });
 }

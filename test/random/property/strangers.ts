@@ -10,7 +10,7 @@ export interface Script extends Source {
 
 /** One of all sources, mostly the one of an ordinary host. */
 export const source = fc.oneof(
-  { weight: 3, arbitrary: fc.constant<Source>({ family: 'ipv4', backend: 'nft' }) },
+  { weight: 3, arbitrary: fc.constant<Source>({ family: 'ipv4', dialect: 'nft' }) },
   fc.constantFrom(...sources),
 );
 
@@ -63,7 +63,7 @@ export const foreignScript: fc.Arbitrary<Script> = fc
     command: fc.constantFrom('-A', '-I'),
     policy: fc.constantFrom('ACCEPT', 'DROP'),
   })
-  .map(({ source: { family, backend }, table: name, place, chain, inside, beside, command, policy }) => {
+  .map(({ source: { family, dialect }, table: name, place, chain, inside, beside, command, policy }) => {
     const rules = listForeignRules(family);
     const pick = <T>(list: readonly T[], at: number) => list[at % list.length] as T;
     const kernelChain = pick(tableToKernelChains[name], place);
@@ -77,7 +77,7 @@ export const foreignScript: fc.Arbitrary<Script> = fc
       'COMMIT',
       '',
     ];
-    return { family, backend, script: lines.join('\n') };
+    return { family, dialect, script: lines.join('\n') };
   });
 
 /** What another version of vipnat could have left: chains of other names, and hooks in other kernel chains. */
@@ -100,7 +100,7 @@ export const leftoverScript: fc.Arbitrary<Script> = fc
       '-p tcp -m comment --comment "vipnat:old" -m tcp --dport 6443 -j VIPNAT-END',
     ),
   })
-  .map(({ source: { family, backend }, table: name, place, jump, chain, inside }) => {
+  .map(({ source: { family, dialect }, table: name, place, jump, chain, inside }) => {
     // Hooks of ours are only ever looked for where some version of vipnat puts them: see odd-places.test.ts for more.
     const hooks = tableToKernelChains[name].filter((hook) => hook !== 'INPUT');
     const lines = [
@@ -112,7 +112,7 @@ export const leftoverScript: fc.Arbitrary<Script> = fc
       'COMMIT',
       '',
     ];
-    return { family, backend, script: lines.join('\n') };
+    return { family, dialect, script: lines.join('\n') };
   });
 
 const edits = {
@@ -145,8 +145,8 @@ export const edit: fc.Arbitrary<Edit> = fc
   .map(({ source: where, ...rest }) => ({ ...where, ...rest }));
 
 /** Carries an edit out; does nothing where nothing of ours is. */
-export function runEdit(kernel: FakeKernel, { family, backend, at, kind }: Edit): void {
-  const places = listChains(kernel, { family, backend }).flatMap((printed) =>
+export function runEdit(kernel: FakeKernel, { family, dialect, at, kind }: Edit): void {
+  const places = listChains(kernel, { family, dialect }).flatMap((printed) =>
     printed.rules.flatMap((rule, index) =>
       isOurChain(printed.chain) || isOurRule(rule) ? [{ printed, index }] : [],
     ),
@@ -155,7 +155,7 @@ export function runEdit(kernel: FakeKernel, { family, backend, at, kind }: Edit)
   if (place === undefined) return;
   const { table: name, chain } = place.printed;
   const rules = editChain(place.printed, place.index, kind).map((rule) => `-A ${chain} ${rule}\n`);
-  kernel.run(family, backend, `*${name}\n-F ${chain}\n${rules.join('')}COMMIT\n`);
+  kernel.run(family, dialect, `*${name}\n-F ${chain}\n${rules.join('')}COMMIT\n`);
 }
 
 function editChain({ rules }: PrintedChain, index: number, kind: Edit['kind']): readonly string[] {

@@ -1,16 +1,16 @@
 import { type Family, families } from '../../../lib/address/address.ts';
-import { type Backend, backends } from '../../../lib/kernel/port.ts';
+import { type IptablesDialect, iptablesDialects } from '../../../lib/kernel/port.ts';
 import { type FakeKernel } from '../../support/fakes/kernel.ts';
 
 /** One backend of one family: what one tool shows. */
 export interface Source {
   readonly family: Family;
-  readonly backend: Backend;
+  readonly dialect: IptablesDialect;
 }
 
 /** All four sources. */
 export const sources: readonly Source[] = families.flatMap((family) =>
-  backends.map((backend) => ({ family, backend })),
+  iptablesDialects.map((dialect) => ({ family, dialect })),
 );
 
 /** A chain as a save tool prints it. */
@@ -23,10 +23,10 @@ export interface PrintedChain {
 }
 
 /** All chains of a source, read without any help of the product's own parser: it is what is tested. */
-export function listChains(kernel: FakeKernel, { family, backend }: Source): PrintedChain[] {
+export function listChains(kernel: FakeKernel, { family, dialect }: Source): PrintedChain[] {
   const chains: (PrintedChain & { rules: string[] })[] = [];
   let table = '';
-  for (const line of kernel.show(family, backend).split('\n')) {
+  for (const line of kernel.show(family, dialect).split('\n')) {
     if (line.startsWith('*')) table = line.slice(1);
     const [, chain = '', policy = ''] = /^:(\S+) (\S+)/.exec(line) ?? [];
     if (chain !== '') chains.push({ table, chain, policy, rules: [] });
@@ -106,6 +106,6 @@ function printWhere(
   );
 }
 
-function nameChain({ family, backend }: Source, table: string, chain: string): string {
-  return `${family} ${backend} ${table} ${chain}`;
+function nameChain({ family, dialect }: Source, table: string, chain: string): string {
+  return `${family} ${dialect} ${table} ${chain}`;
 }

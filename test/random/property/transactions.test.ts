@@ -25,7 +25,7 @@ function race(kernel: FakeKernel, transaction: Transaction, at: number): void {
     raceNft(kernel, transaction);
     return;
   }
-  const { family, backend, input } = transaction;
+  const { family, dialect, input } = transaction;
   const victims = input.split('\n').flatMap((line, index, all) => {
     const table = all.slice(0, index).findLast((other) => other.startsWith('*')) ?? '';
     if (line.startsWith('-D ')) return [`${table}\n${line}\nCOMMIT\n`];
@@ -33,7 +33,7 @@ function race(kernel: FakeKernel, transaction: Transaction, at: number): void {
     return chain === undefined ? [] : [`${table}\n-A OUTPUT -m mark --mark 0x7 -j ${chain}\nCOMMIT\n`];
   });
   const victim = victims[at % Math.max(1, victims.length)];
-  if (victim !== undefined) kernel.run(family, backend, victim);
+  if (victim !== undefined) kernel.run(family, dialect, victim);
 }
 
 /** Somebody removes our table, or makes one where we saw none. */
@@ -103,12 +103,12 @@ async function writeDuringRace(
 function predict(kernel: FakeKernel, transaction: Transaction): Tables {
   // nft makes all of a script or nothing of it.
   if (!isForIptables(transaction)) return printTables(kernel, transaction);
-  const { family, backend, input } = transaction;
+  const { family, dialect, input } = transaction;
   const copy = new FakeKernel();
-  copy.run(family, backend, kernel.show(family, backend));
+  copy.run(family, dialect, kernel.show(family, dialect));
   for (const part of input.split(/(?<=^COMMIT\n)/m)) {
     try {
-      copy.run(family, backend, part);
+      copy.run(family, dialect, part);
     } catch (error) {
       if (!(error instanceof VipnatError)) throw error;
     }
@@ -193,8 +193,8 @@ function expectToLeaveAlone(looked: unknown, tool: string, code: ErrorCode): voi
   if (tool !== 'netlink') expect(hidden).not.toEqual([]);
   const touched = plan.tables.filter((part) =>
     hidden.some(
-      ({ family, backend, tables }) =>
-        part.family === family && part.backend === backend && tables.some((table) => table === part.table),
+      ({ family, dialect, tables }) =>
+        part.family === family && part.dialect === dialect && tables.some((table) => table === part.table),
     ),
   );
   expect(touched).toEqual([]);

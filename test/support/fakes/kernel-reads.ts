@@ -2,7 +2,7 @@ import { type Family } from '../../../lib/address/address.ts';
 import { VipnatError } from '../../../lib/text/errors.ts';
 import { attempt, type Attempt, toUnread } from '../../../lib/kernel/real/attempt.ts';
 import {
-  type Backend,
+  type IptablesDialect,
   iptablesTables,
   type KernelQuery,
   type KernelReading,
@@ -17,7 +17,7 @@ import { type FakeFaults } from './kernel-faults.ts';
 export interface ShownRules {
   readonly faults: FakeFaults;
   readonly hasIptables: boolean;
-  show(family: Family, backend: Backend): string;
+  show(family: Family, dialect: IptablesDialect): string;
   showNft(family: Family): string;
   showNftProxy(family: Family, serviceChain: string): NftProxyOutput | null;
 }
@@ -25,11 +25,11 @@ export interface ShownRules {
 /** The rules that its tools tell, one tool after the other, and those that they fail to. */
 export async function readRules(
   shown: ShownRules,
-  { families, backends, nftServiceChain }: KernelQuery,
+  { families, dialects, nftServiceChain }: KernelQuery,
 ): Promise<Pick<KernelReading, 'iptables' | 'nftTables' | 'nftProxies' | 'unread'>> {
   const saves: Attempt<SaveOutput>[] = [];
   for (const family of families.filter(() => shown.hasIptables)) {
-    for (const backend of backends) saves.push(await readIptables(shown, family, backend));
+    for (const dialect of dialects) saves.push(await readIptables(shown, family, dialect));
   }
   const tables: Attempt<NftTableOutput>[] = [];
   const proxies: Attempt<NftProxyOutput | null>[] = [];
@@ -49,29 +49,29 @@ export async function readRules(
 async function readIptables(
   shown: ShownRules,
   family: Family,
-  backend: Backend,
+  dialect: IptablesDialect,
 ): Promise<Attempt<SaveOutput>> {
-  const tool = toolName(family, backend, 'save');
-  const whole = await attempt(save(shown, family, backend), { family, backend, tables: iptablesTables });
+  const tool = toolName(family, dialect, 'save');
+  const whole = await attempt(save(shown, family, dialect), { family, dialect, tables: iptablesTables });
   const spoilt = shown.faults.findSpoilt(tool);
   const table = iptablesTables.find((one) => one === spoilt?.table);
   if (table === undefined || whole.found === null) return whole;
   const text = withoutTable(whole.found.text, table);
   if (spoilt?.how === 'incompatible') {
     const remark = `# Table \`${table}' is incompatible, use 'nft' tool.\n`;
-    return { found: { family, backend, text: `${remark}${text}` }, unread: [] };
+    return { found: { family, dialect, text: `${remark}${text}` }, unread: [] };
   }
   const error = new VipnatError('TOOL_FAILED', `${tool} failed for the table ${table}`);
   return {
-    found: { family, backend, text },
-    unread: [toUnread({ family, backend, tables: [table] }, error)],
+    found: { family, dialect, text },
+    unread: [toUnread({ family, dialect, tables: [table] }, error)],
   };
 }
 
-async function save(shown: ShownRules, family: Family, backend: Backend): Promise<SaveOutput> {
-  const tool = toolName(family, backend, 'save');
+async function save(shown: ShownRules, family: Family, dialect: IptablesDialect): Promise<SaveOutput> {
+  const tool = toolName(family, dialect, 'save');
   await shown.faults.meet(tool);
-  return { family, backend, text: shown.faults.takeGarbage(tool) ?? shown.show(family, backend) };
+  return { family, dialect, text: shown.faults.takeGarbage(tool) ?? shown.show(family, dialect) };
 }
 
 async function readNft(
@@ -86,8 +86,8 @@ async function readNft(
     throw new VipnatError('TOOL_OUTPUT_UNEXPECTED', 'nft -j printed something other than its JSON');
   };
   const [table, proxy] = await Promise.all([
-    attempt(readTable(), { family, backend: 'nftables', tables: ['vipnat'] }),
-    attempt(readProxy(), { family, backend: 'nftables', tables: ['kube-proxy'] }),
+    attempt(readTable(), { family, dialect: 'nftables', tables: ['vipnat'] }),
+    attempt(readProxy(), { family, dialect: 'nftables', tables: ['kube-proxy'] }),
   ]);
   return { table, proxy };
 }

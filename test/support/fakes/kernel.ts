@@ -2,7 +2,7 @@ import { type Family } from '../../../lib/address/address.ts';
 import { type Endpoint } from '../../../lib/address/endpoint.ts';
 import { type Clock, systemClock } from '../../../lib/control/clock.ts';
 import {
-  type Backend,
+  type IptablesDialect,
   type FlowSelection,
   type ForwardChain,
   type Forwarding,
@@ -79,20 +79,20 @@ export class FakeKernel implements Kernel {
     const rules = await readRules(this, query);
     if (rules.unread.length === 0) this.reads += 1;
     this.#unread = rules.unread;
-    for (const { family, backend } of rules.iptables) this.#readSinceWrite.add(`${family} ${backend}`);
+    for (const { family, dialect } of rules.iptables) this.#readSinceWrite.add(`${family} ${dialect}`);
     for (const { family } of rules.nftTables) this.#readSinceWrite.add(`${family} nftables`);
     const { forwarding, advertised } = this;
     return { ...rules, addresses: [...this.#addresses], forwarding, advertised, ipvs: this.#ipvs };
   }
 
   async apply(transaction: Transaction): Promise<void> {
-    const { family, backend, input } = transaction;
+    const { family, dialect, input } = transaction;
     this.#assertPromisesKept(transaction);
     this.applied.push(transaction);
-    await this.faults.meet(toolName(family, backend, 'restore'));
+    await this.faults.meet(toolName(family, dialect, 'restore'));
     this.faults.runBeforeApply(transaction);
-    if (backend === 'nftables') this.runNft(input);
-    else this.run(family, backend, input);
+    if (dialect === 'nftables') this.runNft(input);
+    else this.run(family, dialect, input);
   }
 
   async resetFlows(selection: FlowSelection): Promise<number> {
@@ -143,16 +143,16 @@ export class FakeKernel implements Kernel {
   }
 
   /** What a stranger does: runs a restore script. Throws TOOL_FAILED when the tool would fail. */
-  run(family: Family, backend: Backend, script: string): void {
-    const { changedTables, refusal } = runRestore(this.#tablesOf(family, backend), {
+  run(family: Family, dialect: IptablesDialect, script: string): void {
+    const { changedTables, refusal } = runRestore(this.#tablesOf(family, dialect), {
       family,
-      backend,
+      dialect,
       script,
     });
-    if (backend === 'legacy') this.#watches.trigger('xtables-lock');
+    if (dialect === 'legacy') this.#watches.trigger('xtables-lock');
     else this.#commit(changedTables);
     if (refusal === null) return;
-    const tool = toolName(family, backend, 'restore');
+    const tool = toolName(family, dialect, 'restore');
     const stderr = `${tool}: ${refusal.message}`;
     throw toolFailed({ tool, exitCode: refusal.exitCode, stderr, input: script });
   }
@@ -180,8 +180,8 @@ export class FakeKernel implements Kernel {
   }
 
   /** What the save tool would print now; no read, as far as the promises go. */
-  show(family: Family, backend: Backend): string {
-    return printTables(this.#tablesOf(family, backend), { family, backend, date: this.#clock.date() });
+  show(family: Family, dialect: IptablesDialect): string {
+    return printTables(this.#tablesOf(family, dialect), { family, dialect, date: this.#clock.date() });
   }
 
   /** Keeps track of one more connection. */
@@ -225,12 +225,12 @@ export class FakeKernel implements Kernel {
   }
 
   #assertPromisesKept(transaction: Transaction): void {
-    const source = `${transaction.family} ${transaction.backend}`;
+    const source = `${transaction.family} ${transaction.dialect}`;
     const isBlind = !this.#readSinceWrite.delete(source);
     const breaches = [
       ...(isBlind ? [`writes ${source} without having read it since the last write (I1)`] : []),
       ...this.#unread
-        .filter(({ family, backend }) => `${family} ${backend}` === source)
+        .filter(({ family, dialect }) => `${family} ${dialect}` === source)
         .flatMap(({ tables }) => tables)
         .filter((table) => transaction.input.includes(`*${table}\n`))
         .map((table) => `writes ${table} of ${source} without having been able to read it (I1)`),
@@ -241,8 +241,8 @@ export class FakeKernel implements Kernel {
     throw new Error(`vipnat broke its promises: ${breaches.join('; ')}\n${transaction.input}`);
   }
 
-  #tablesOf(family: Family, backend: Backend): FakeTables {
-    const key = `${family} ${backend}`;
+  #tablesOf(family: Family, dialect: IptablesDialect): FakeTables {
+    const key = `${family} ${dialect}`;
     const tables = this.#tables.get(key) ?? (new Map() as FakeTables);
     this.#tables.set(key, tables);
     return tables;

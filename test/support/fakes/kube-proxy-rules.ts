@@ -1,6 +1,6 @@
 import { type Family } from '../../../lib/address/address.ts';
 import { type Endpoint } from '../../../lib/address/endpoint.ts';
-import { type Backend } from '../../../lib/kernel/port.ts';
+import { type IptablesDialect } from '../../../lib/kernel/port.ts';
 import { kubernetesService, servicePort } from '../../../lib/kube-proxy/kubernetes-service.ts';
 import { jumps, renderCleanup, renderUpdate } from '../network/kube-proxy-rules.ts';
 import { type FakeKernel } from './kernel.ts';
@@ -8,7 +8,7 @@ import { type FakeKernel } from './kernel.ts';
 /** Where one kube-proxy of iptables mode writes. */
 export interface ProxySource {
   readonly family: Family;
-  readonly backend: Backend;
+  readonly dialect: IptablesDialect;
 }
 
 /** The ClusterIP of default/kubernetes by family. */
@@ -23,30 +23,30 @@ const podNetworks: Readonly<Record<Family, string>> = { ipv4: '10.244.0.0/16', i
  */
 export function syncKubeProxy(
   kernel: FakeKernel,
-  { family, backend }: ProxySource,
+  { family, dialect }: ProxySource,
   endpoints: readonly Endpoint[],
 ): void {
   const declared = ['mangle', 'filter', 'nat'].map(
     (table) => `*${table}\n:KUBE-PROXY-CANARY - [0:0]\nCOMMIT`,
   );
-  kernel.run(family, backend, `${declared.join('\n')}\n`);
-  for (const [table, chain, rule] of jumps) insertJump(kernel, { family, backend }, { table, chain, rule });
+  kernel.run(family, dialect, `${declared.join('\n')}\n`);
+  for (const [table, chain, rule] of jumps) insertJump(kernel, { family, dialect }, { table, chain, rule });
   const service = {
     service: kubernetesService,
     clusterIp: clusterIps[family],
     port: servicePort,
     endpoints: endpoints.filter((endpoint) => endpoint.family === family),
   };
-  const existing = listChains(kernel.show(family, backend), 'nat');
-  kernel.run(family, backend, renderUpdate([service], existing, podNetworks[family]));
+  const existing = listChains(kernel.show(family, dialect), 'nat');
+  kernel.run(family, dialect, renderUpdate([service], existing, podNetworks[family]));
 }
 
 /** What `kube-proxy --cleanup` does, or a switch to another mode. Throws TOOL_FAILED when its chain is pinned. */
-export function removeKubeProxy(kernel: FakeKernel, { family, backend }: ProxySource): void {
-  for (const [table, chain, rule] of jumps) deleteJump(kernel, { family, backend }, { table, chain, rule });
+export function removeKubeProxy(kernel: FakeKernel, { family, dialect }: ProxySource): void {
+  for (const [table, chain, rule] of jumps) deleteJump(kernel, { family, dialect }, { table, chain, rule });
   for (const table of ['filter', 'nat'] as const) {
-    const existing = listChains(kernel.show(family, backend), table);
-    kernel.run(family, backend, renderCleanup(table, existing));
+    const existing = listChains(kernel.show(family, dialect), table);
+    kernel.run(family, dialect, renderCleanup(table, existing));
   }
 }
 
@@ -58,23 +58,23 @@ interface Jump {
 
 function insertJump(
   kernel: FakeKernel,
-  { family, backend }: ProxySource,
+  { family, dialect }: ProxySource,
   { table, chain, rule }: Jump,
 ): void {
   const target = rule.slice(rule.lastIndexOf(' ') + 1);
-  const text = kernel.show(family, backend);
+  const text = kernel.show(family, dialect);
   if (listRules(text, table).includes(`-A ${chain} ${rule}`)) return;
   const declaration = listChains(text, table).includes(target) ? '' : `:${target} - [0:0]\n`;
-  kernel.run(family, backend, `*${table}\n${declaration}-I ${chain} ${rule}\nCOMMIT\n`);
+  kernel.run(family, dialect, `*${table}\n${declaration}-I ${chain} ${rule}\nCOMMIT\n`);
 }
 
 function deleteJump(
   kernel: FakeKernel,
-  { family, backend }: ProxySource,
+  { family, dialect }: ProxySource,
   { table, chain, rule }: Jump,
 ): void {
-  if (!listRules(kernel.show(family, backend), table).includes(`-A ${chain} ${rule}`)) return;
-  kernel.run(family, backend, `*${table}\n-D ${chain} ${rule}\nCOMMIT\n`);
+  if (!listRules(kernel.show(family, dialect), table).includes(`-A ${chain} ${rule}`)) return;
+  kernel.run(family, dialect, `*${table}\n-D ${chain} ${rule}\nCOMMIT\n`);
 }
 
 function listChains(save: string, table: string): string[] {

@@ -4,8 +4,8 @@ import { type Transaction } from '../../../lib/kernel/port.ts';
 const hookChains = new Set(['PREROUTING', 'OUTPUT', 'POSTROUTING', 'FORWARD']);
 
 /** What in a transaction vipnat must never do, in words; empty for one that keeps to its promises (I4, I5, I6). */
-export function findBreaches({ backend, family, input }: Transaction): string[] {
-  if (backend === 'nftables') return findNftBreaches(family === 'ipv6' ? 'ip6' : 'ip', input);
+export function findBreaches({ dialect, family, input }: Transaction): string[] {
+  if (dialect === 'nftables') return findNftBreaches(family === 'ipv6' ? 'ip6' : 'ip', input);
   const lines = input.split('\n').filter((line) => line !== '' && !line.startsWith('#'));
   const breaches = lines.flatMap((line) => findBreach(line) ?? []);
   return [

@@ -1,5 +1,5 @@
 import { families } from '../../../lib/address/address.ts';
-import { backends } from '../../../lib/kernel/port.ts';
+import { iptablesDialects } from '../../../lib/kernel/port.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
 import type { Cluster } from '../network/cluster.ts';
 
@@ -8,7 +8,9 @@ import type { Cluster } from '../network/cluster.ts';
  * Without what changes by itself: packet counters, and the time and handles in the tools' comments.
  */
 export async function dumpRules(cluster: Cluster, machine: string): Promise<string> {
-  const saves = families.flatMap((family) => backends.map((backend) => toolName(family, backend, 'save')));
+  const saves = families.flatMap((family) =>
+    iptablesDialects.map((dialect) => toolName(family, dialect, 'save')),
+  );
   const script = [
     ...saves.map((tool) => `echo "== ${tool}"; ${tool}`),
     'echo "== nft"; nft --stateless list ruleset',

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { families } from '../../../lib/address/address.ts';
-import { backends } from '../../../lib/kernel/port.ts';
+import { iptablesDialects } from '../../../lib/kernel/port.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
 import { rootFolder } from '../../../lab/settings/folders.ts';
 
@@ -18,8 +18,8 @@ export function listStartedTools(): string[] {
     return [...source.matchAll(namings)].map(({ groups }) => groups?.['tool'] ?? '');
   });
   const iptables = families.flatMap((family) =>
-    backends.flatMap((backend) =>
-      (['save', 'restore'] as const).map((suffix) => toolName(family, backend, suffix)),
+    iptablesDialects.flatMap((dialect) =>
+      (['save', 'restore'] as const).map((suffix) => toolName(family, dialect, suffix)),
     ),
   );
   return [...new Set([...named, ...iptables])].sort();

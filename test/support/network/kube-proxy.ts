@@ -1,6 +1,6 @@
 import { type Family } from '../../../lib/address/address.ts';
 import { type Endpoint } from '../../../lib/address/endpoint.ts';
-import { type Backend } from '../../../lib/kernel/port.ts';
+import { type IptablesDialect } from '../../../lib/kernel/port.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
 import {
   kubernetesService,
@@ -34,7 +34,7 @@ const webService: Readonly<Record<Family, ProxiedService>> = {
 export class KubeProxyStandIn {
   readonly #namespaces: Pick<Namespaces, 'run'>;
   readonly #namespace: string;
-  readonly #backend: Backend;
+  readonly #backend: IptablesDialect;
   readonly #family: Family;
   /** How long it waits for the xtables lock; as kube-proxy does, unless told otherwise. */
   waitSeconds = 5;
@@ -42,12 +42,12 @@ export class KubeProxyStandIn {
   constructor(
     namespaces: Pick<Namespaces, 'run'>,
     namespace: string,
-    backend: Backend,
+    dialect: IptablesDialect,
     family: Family = 'ipv4',
   ) {
     this.#namespaces = namespaces;
     this.#namespace = namespace;
-    this.#backend = backend;
+    this.#backend = dialect;
     this.#family = family;
   }
 

@@ -1,4 +1,4 @@
-import { type RuleBackend } from '../../../lib/kernel/port.ts';
+import { type Dialect } from '../../../lib/kernel/port.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
 import { type Cluster } from './cluster.ts';
 
@@ -8,7 +8,7 @@ export const writesOneChain =
 
 /** How rules are rewritten. */
 export interface Rewriting {
-  readonly backend: RuleBackend;
+  readonly dialect: Dialect;
   /** Run in turn on m1, one transaction each. */
   readonly scripts: readonly string[];
   /** How many in all. */
@@ -22,10 +22,10 @@ export interface Rewriting {
 /** Rewrites rules of m1 over and over, as fast as the tool can; answers how many succeeded, which is all: the first that fails rejects. */
 export async function rewriteOften(
   cluster: Cluster,
-  { backend, scripts, count, restSeconds = 0, limitMs }: Rewriting,
+  { dialect, scripts, count, restSeconds = 0, limitMs }: Rewriting,
 ): Promise<number> {
-  const restore = `${toolName('ipv4', backend, 'restore')} --noflush -w 5`;
-  const tool = backend === 'nftables' ? 'nft -f -' : restore;
+  const restore = `${toolName('ipv4', dialect, 'restore')} --noflush -w 5`;
+  const tool = dialect === 'nftables' ? 'nft -f -' : restore;
   const steps = scripts.map((script) => `${tool} <<'END'\n${script}\nEND\necho done\nsleep ${restSeconds}`);
   const program = `for round in $(seq ${count / scripts.length}); do\n${steps.join('\n')}\ndone`;
   const { exitCode, stdout, stderr } = await cluster.namespaces.run(

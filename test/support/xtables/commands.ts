@@ -1,5 +1,5 @@
 import { type Family } from '../../../lib/address/address.ts';
-import { type Backend } from '../../../lib/kernel/port.ts';
+import { type IptablesDialect } from '../../../lib/kernel/port.ts';
 import { natTargets, targetToOptions } from './extensions.ts';
 import { normaliseRule, splitWords, type Word } from './rule-text.ts';
 import { type FakeChain, type FakeTable, targetOf } from './tables.ts';
@@ -17,7 +17,7 @@ export class Refusal extends Error {
 /** Where a command is carried out. */
 export interface CommandTarget {
   readonly family: Family;
-  readonly backend: Backend;
+  readonly dialect: IptablesDialect;
   readonly tableName: string;
   readonly table: FakeTable;
 }
@@ -90,11 +90,11 @@ function flush(chain: FakeChain): boolean {
   return chain.rules.splice(0).length > 0;
 }
 
-function deleteChain({ table, backend }: CommandTarget, name: string): boolean {
+function deleteChain({ table, dialect }: CommandTarget, name: string): boolean {
   if (requireChain(table, name).policy !== null) throw new Refusal(1, noSuchName);
   const isReferenced = [...table.values()].some(({ rules }) => rules.some((rule) => targetOf(rule) === name));
   if (isReferenced || requireChain(table, name).rules.length > 0) {
-    const [code, reason] = backend === 'nft' ? [4, 'Device or resource busy'] : [1, 'Too many links'];
+    const [code, reason] = dialect === 'nft' ? [4, 'Device or resource busy'] : [1, 'Too many links'];
     throw new Refusal(code, `CHAIN_DEL failed (${reason}): chain ${name}`);
   }
   return table.delete(name);
@@ -132,18 +132,18 @@ function requireChain(table: FakeTable, name: string): FakeChain {
   return chain;
 }
 
-function readRule({ table, tableName, family, backend }: CommandTarget, words: readonly Word[]): string {
+function readRule({ table, tableName, family, dialect }: CommandTarget, words: readonly Word[]): string {
   const { text, target } = normaliseOrRefuse(words, family);
   if (target === null || target in targetToOptions) {
     if (target !== null && natTargets.has(target) && tableName !== 'nat') {
-      throw new Refusal(backend === 'nft' ? 4 : 1, 'RULE_APPEND failed (Invalid argument)');
+      throw new Refusal(dialect === 'nft' ? 4 : 1, 'RULE_APPEND failed (Invalid argument)');
     }
     return text;
   }
   if (table.get(target)?.policy !== null) {
     throw new Refusal(
       2,
-      backend === 'nft' ? `Chain '${target}' does not exist` : `Couldn't load target \`${target}'`,
+      dialect === 'nft' ? `Chain '${target}' does not exist` : `Couldn't load target \`${target}'`,
     );
   }
   return text;

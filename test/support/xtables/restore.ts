@@ -1,5 +1,5 @@
 import { type Family } from '../../../lib/address/address.ts';
-import { type Backend } from '../../../lib/kernel/port.ts';
+import { type IptablesDialect } from '../../../lib/kernel/port.ts';
 import { Refusal, runCommand } from './commands.ts';
 import { copyTable, createTable, type FakeTable, type FakeTables, isTableName, targetOf } from './tables.ts';
 import { type TableName } from '../../../lib/netfilter/iptables/ruleset.ts';
@@ -7,7 +7,7 @@ import { type TableName } from '../../../lib/netfilter/iptables/ruleset.ts';
 /** One run of `ip[6]tables-{nft,legacy}-restore --noflush`. */
 export interface RestoreRun {
   readonly family: Family;
-  readonly backend: Backend;
+  readonly dialect: IptablesDialect;
   readonly script: string;
 }
 
@@ -53,29 +53,29 @@ function runLine(progress: Progress, line: string): void {
   const { tables, run, draft } = progress;
   if (line.trim() === '' || line.startsWith('#')) return;
   if (draft === null) {
-    progress.draft = openTable(tables, line, run.backend);
+    progress.draft = openTable(tables, line, run.dialect);
   } else if (line === 'COMMIT') {
-    progress.changedTables += commit(tables, draft, run.backend) ? 1 : 0;
+    progress.changedTables += commit(tables, draft, run.dialect) ? 1 : 0;
     progress.draft = null;
   } else {
-    const target = { family: run.family, backend: run.backend, tableName: draft.name, table: draft.table };
+    const target = { family: run.family, dialect: run.dialect, tableName: draft.name, table: draft.table };
     if (runCommand(target, line)) draft.isChanged = true;
   }
 }
 
-function openTable(tables: FakeTables, line: string, backend: Backend): Draft {
+function openTable(tables: FakeTables, line: string, dialect: IptablesDialect): Draft {
   if (!line.startsWith('*')) throw new Refusal(1, 'failed');
   const name = line.slice(1).trim();
   if (!isTableName(name)) throw new Refusal(2, `table name '${name}' invalid`);
   const table = tables.get(name);
   // Asking for a legacy table creates it, whatever comes of the script.
-  if (table === undefined && backend === 'legacy') tables.set(name, createTable(name));
+  if (table === undefined && dialect === 'legacy') tables.set(name, createTable(name));
   return { name, table: table === undefined ? createTable(name) : copyTable(table), isChanged: false };
 }
 
-function commit(tables: FakeTables, { name, table, isChanged }: Draft, backend: Backend): boolean {
+function commit(tables: FakeTables, { name, table, isChanged }: Draft, dialect: IptablesDialect): boolean {
   if (hasLoop(table)) {
-    throw new Refusal(backend === 'nft' ? 4 : 1, 'RULE_APPEND failed (Too many links)');
+    throw new Refusal(dialect === 'nft' ? 4 : 1, 'RULE_APPEND failed (Too many links)');
   }
   if (isChanged) tables.set(name, table);
   return isChanged;

@@ -5,18 +5,18 @@ import { FakeKernel } from '../../support/fakes/kernel.ts';
 
 const captures = new URL('../../support/fixtures/captures/', import.meta.url);
 const saves = readdirSync(captures).filter((name) => /^ip6?tables-\w+-save/.test(name));
-const query = { families: ['ipv4'], backends: ['nft'], nftServiceChain: 'service-x' } as const;
-const source = { family: 'ipv4', backend: 'nft' } as const;
+const query = { families: ['ipv4'], dialects: ['nft'], nftServiceChain: 'service-x' } as const;
+const source = { family: 'ipv4', dialect: 'nft' } as const;
 const creation = '*nat\n:VIPNAT - [0:0]\nCOMMIT\n';
 
 describe('the fake kernel', () => {
   test.each(saves)("prints kube-proxy's rules as the real tools printed them: %s", (name) => {
     const family = name.startsWith('ip6') ? 'ipv6' : 'ipv4';
-    const backend = name.includes('legacy') ? 'legacy' : 'nft';
+    const dialect = name.includes('legacy') ? 'legacy' : 'nft';
     const kernel = new FakeKernel(new FakeClock());
     const capture = readFileSync(new URL(name, captures), 'utf8');
-    kernel.run(family, backend, capture);
-    expect(toTables(kernel.show(family, backend))).toEqual(toTables(capture));
+    kernel.run(family, dialect, capture);
+    expect(toTables(kernel.show(family, dialect))).toEqual(toTables(capture));
   });
 
   test('counts one generation for each table that was changed, and none for reads, failures and nothing', async () => {

@@ -52,9 +52,9 @@ export function makeOddHost(random: Random): OddHost {
     answer: random.pick([null, null, 'iptables', 'ipvs', 'nftables', makeHostileText(random)]),
     reading: {
       iptables: [
-        { family: 'ipv4', backend: 'nft', text: save() },
-        ...(random.chance(30) ? [{ family: 'ipv4', backend: 'legacy', text: save() } as const] : []),
-        ...(random.chance(30) ? [{ family: 'ipv6', backend: 'nft', text: save() } as const] : []),
+        { family: 'ipv4', dialect: 'nft', text: save() },
+        ...(random.chance(30) ? [{ family: 'ipv4', dialect: 'legacy', text: save() } as const] : []),
+        ...(random.chance(30) ? [{ family: 'ipv6', dialect: 'nft', text: save() } as const] : []),
       ],
       nftTables: random.chance(60)
         ? [{ family: 'ipv4', text: random.chance(60) ? mutateText(random, nftTables) : '' }]

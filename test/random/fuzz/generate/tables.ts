@@ -88,6 +88,6 @@ export function printTables(tables: ReadonlyMap<string, GeneratedTable>): string
 }
 
 /** Of either family and backend. */
-export function makeSource(random: Random): Pick<SaveOutput, 'family' | 'backend'> {
-  return { family: random.pick(['ipv4', 'ipv4', 'ipv6']), backend: random.pick(['nft', 'legacy']) };
+export function makeSource(random: Random): Pick<SaveOutput, 'family' | 'dialect'> {
+  return { family: random.pick(['ipv4', 'ipv4', 'ipv6']), dialect: random.pick(['nft', 'legacy']) };
 }

@@ -107,13 +107,13 @@ const node = z.safeParse;
 /** All readers of text, by name; each is given the megabyte alone and in the place where it reads it. */
 const readers: Readonly<Record<string, (text: string) => unknown>> = {
   'iptables-save': (text) =>
-    parseSave({ family: 'ipv4', backend: 'nft', text: `*nat\n:a - [0:0]\n-A a ${text}\nCOMMIT\n` }),
-  'iptables-save, whole': (text) => parseSave({ family: 'ipv4', backend: 'nft', text }),
+    parseSave({ family: 'ipv4', dialect: 'nft', text: `*nat\n:a - [0:0]\n-A a ${text}\nCOMMIT\n` }),
+  'iptables-save, whole': (text) => parseSave({ family: 'ipv4', dialect: 'nft', text }),
   "kube-proxy's rules": (text) =>
     readIptablesProxy(
       parseSave({
         family: 'ipv4',
-        backend: 'nft',
+        dialect: 'nft',
         text: save.replace(' -j KUBE-SVC-', ` ${text.replaceAll('\n', ' ')} -j KUBE-SVC-`),
       }),
     ),

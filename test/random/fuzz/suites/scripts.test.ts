@@ -218,9 +218,9 @@ test('manifests are YAML of the same objects, whatever the options say', async (
 test('the grammar of scripts itself refuses a second command', () => {
   const reading = { iptables: [] } as unknown as Parameters<typeof insistOnScripts>[1];
   const scripts = [
-    { backend: 'nftables', input: 'flush chain ip vipnat a; flush ruleset\n' },
-    { backend: 'nft', input: '*nat\n-A VIPNAT -j ACCEPT\nCOMMIT\n' },
-    { backend: 'nft', input: '*nat\n-D OUTPUT -j ACCEPT\nCOMMIT\n' },
+    { dialect: 'nftables', input: 'flush chain ip vipnat a; flush ruleset\n' },
+    { dialect: 'nft', input: '*nat\n-A VIPNAT -j ACCEPT\nCOMMIT\n' },
+    { dialect: 'nft', input: '*nat\n-D OUTPUT -j ACCEPT\nCOMMIT\n' },
   ] as const;
   for (const script of scripts)
     expect(() => {

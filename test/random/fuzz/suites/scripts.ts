@@ -42,18 +42,18 @@ const nftLines: readonly RegExp[] = [
  * read: its words are the tool's own.
  */
 export function insistOnScripts(transactions: readonly Transaction[], { iptables }: KernelReading): void {
-  for (const { backend, family, input } of transactions) {
+  for (const { dialect, family, input } of transactions) {
     const seen = iptables
-      .filter((one) => one.family === family && one.backend === backend)
+      .filter((one) => one.family === family && one.dialect === dialect)
       .map(({ text }) => `\n${text}`);
     const isSeen = (line: string) => seen.some((text) => text.includes(`-A ${line.slice('-D '.length)}\n`));
     const lines = input.split('\n');
     insist(lines.pop() === '', 'a script ends with a line end');
     const isGood = (line: string) =>
-      backend === 'nftables'
+      dialect === 'nftables'
         ? nftLines.some((pattern) => pattern.test(line))
         : iptablesLines.some((pattern) => pattern.test(line)) || (line.startsWith('-D ') && isSeen(line));
     const bad = lines.find((line) => !isGood(line));
-    insist(bad === undefined, `a line of no grammar (${backend}): ${JSON.stringify(bad)}`);
+    insist(bad === undefined, `a line of no grammar (${dialect}): ${JSON.stringify(bad)}`);
   }
 }

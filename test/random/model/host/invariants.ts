@@ -78,10 +78,10 @@ export class Invariants {
     this.#cleaned.add(state.id);
     const kernel = state.kernel.copy();
     const before = printForeign(kernel).join('\n');
-    for (const { family, backend, input } of this.#product.planCleanup(state.reading).transactions) {
+    for (const { family, dialect, input } of this.#product.planCleanup(state.reading).transactions) {
       const isRefused = isToolRefusing(() => {
-        if (backend === 'nftables') kernel.runNft(input);
-        else kernel.run(family, backend, input);
+        if (dialect === 'nftables') kernel.runNft(input);
+        else kernel.run(family, dialect, input);
       });
       if (isRefused) return [`clean-up is refused: ${input} (I4)`];
     }
@@ -133,7 +133,7 @@ function checkStep(before: World, after: World): string[] {
 /** I1, I5, I6. */
 function checkTodo({ process: { todo, hasLooked } }: World): string[] {
   const transactions = todo.flatMap((effect) => (effect.kind === 'write' ? [effect.transaction] : []));
-  const targets = transactions.map(({ family, backend }) => `${family} ${backend}`);
+  const targets = transactions.map(({ family, dialect }) => `${family} ${dialect}`);
   return [
     ...(todo.length > 0 && !hasLooked ? ['a process writes before its first look (I1)'] : []),
     ...(new Set(targets).size === targets.length

@@ -31,7 +31,7 @@ export const product: Product = {
   assess: (basis) => assess(basis, ordinaryConfig),
   recall: async (saved) => ({ ...emptyState, ...(await recall(saved.ipv4?.value ?? [])) }),
   planCleanup: ({ iptables, nftTables }) =>
-    plan({ backend: 'nft', balances: [] }, [...iptables.map(parseSave), ...nftTables.map(parseNftTable)]),
+    plan({ dialect: 'nft', balances: [] }, [...iptables.map(parseSave), ...nftTables.map(parseNftTable)]),
 };
 
 function recall(endpoints: readonly Endpoint[]): Promise<LastingState> {

@@ -21,4 +21,4 @@ export const endpointSets = { three, two: three.slice(0, 2), none: [] } satisfie
 export type EndpointSet = keyof typeof endpointSets;
 
 /** Where kube-proxy and strangers write. */
-export const nft: Source = { family: 'ipv4', backend: 'nft' };
+export const nft: Source = { family: 'ipv4', dialect: 'nft' };

@@ -64,7 +64,7 @@ function listWrites(transactions: readonly Transaction[]): Effect[] {
   return transactions.map((transaction) => ({ kind: 'write', transaction }));
 }
 
-function write(kernel: FakeKernel, { family, backend, input }: Transaction): void {
-  if (backend === 'nftables') kernel.runNft(input);
-  else kernel.run(family, backend, input);
+function write(kernel: FakeKernel, { family, dialect, input }: Transaction): void {
+  if (dialect === 'nftables') kernel.runNft(input);
+  else kernel.run(family, dialect, input);
 }

@@ -81,8 +81,8 @@ function toEffectKey(effect: Effect): string {
 }
 
 /** One text for each transaction. */
-export function toTransactionKey({ family, backend, input }: Transaction): string {
-  return `${family} ${backend} ${input}`;
+export function toTransactionKey({ family, dialect, input }: Transaction): string {
+  return `${family} ${dialect} ${input}`;
 }
 
 /** The texts of what is known of the VIP's family. */

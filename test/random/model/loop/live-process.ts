@@ -89,7 +89,7 @@ export class LiveProcess {
         return await kernel.read(query);
       },
       apply: async (transaction) => {
-        await this.gate.pass(`write ${transaction.family} ${transaction.backend}`);
+        await this.gate.pass(`write ${transaction.family} ${transaction.dialect}`);
         if (!this.#hasRead) this.breaches.push('writes before it has read (I1)');
         this.writes += 1;
         await kernel.apply(transaction);

@@ -2,7 +2,7 @@ import { type Machine } from '../../../../lab/machines/machine.ts';
 
 /** A rule of vipnat's where a stranger finds it. */
 export interface OwnRule {
-  readonly backend: 'nft' | 'legacy' | 'table';
+  readonly dialect: 'nft' | 'legacy' | 'table';
   readonly table: string;
   readonly chain: string;
   /** As iptables-save prints it, without the chain; as nft prints it, in vipnat's own table. */
@@ -31,17 +31,17 @@ export async function listOwnRules(machine: Machine): Promise<OwnRule[]> {
 
 /** Does it. A rule that is gone by now is left alone: somebody was faster. */
 export async function tamper(machine: Machine, rule: OwnRule, how: Tampering): Promise<void> {
-  const script = rule.backend === 'table' ? renderNft(rule, how) : renderIptables(rule, how);
+  const script = rule.dialect === 'table' ? renderNft(rule, how) : renderIptables(rule, how);
   await machine.run(['sh', '-c', script]);
 }
 
-function readSave(backend: 'nft' | 'legacy', saved: string): OwnRule[] {
+function readSave(dialect: 'nft' | 'legacy', saved: string): OwnRule[] {
   let table = '';
   const rules: OwnRule[] = [];
   for (const line of saved.split('\n')) {
     if (line.startsWith('*')) table = line.slice(1);
     const [, chain = '', text = ''] = /^-A (\S+) (.*VIPNAT.*|.*vipnat:.*)$/.exec(line) ?? [];
-    if (chain !== '') rules.push({ backend, table, chain, text });
+    if (chain !== '') rules.push({ dialect, table, chain, text });
   }
   return rules;
 }
@@ -53,13 +53,13 @@ function readTable(listed: string): OwnRule[] {
     chain = /^\tchain (\S+) \{/.exec(line)?.[1] ?? chain;
     const [, text, handle] = /^\t\t(.*) # handle (\d+)$/.exec(line) ?? [];
     if (text !== undefined && handle !== undefined) {
-      rules.push({ backend: 'table', table: ownTable, chain, text, handle });
+      rules.push({ dialect: 'table', table: ownTable, chain, text, handle });
     }
   }
   return rules;
 }
 
-function renderIptables({ backend, table, chain, text }: OwnRule, how: Tampering): string {
+function renderIptables({ dialect: backend, table, chain, text }: OwnRule, how: Tampering): string {
   const tool = `iptables-${backend} -t ${table}`;
   switch (how) {
     case 'deleted':

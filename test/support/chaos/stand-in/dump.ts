@@ -1,5 +1,5 @@
 import { families } from '../../../../lib/address/address.ts';
-import { backends } from '../../../../lib/kernel/port.ts';
+import { iptablesDialects } from '../../../../lib/kernel/port.ts';
 import { toolName } from '../../../../lib/kernel/tools/tool-name.ts';
 import type { Host } from './host.ts';
 
@@ -11,7 +11,7 @@ const iptablesTables = /^table ip6? (?:filter|nat|mangle|raw|security) /;
 
 const dumpScript = [
   ...families
-    .flatMap((family) => backends.map((backend) => toolName(family, backend, 'save')))
+    .flatMap((family) => iptablesDialects.map((dialect) => toolName(family, dialect, 'save')))
     .map((tool) => `echo "== ${tool}"; ${tool}`),
   'echo "== nft"; nft --stateless list ruleset',
 ].join('\n');

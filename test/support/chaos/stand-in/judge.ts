@@ -50,7 +50,7 @@ export async function judgeProxy({ strangers }: Place, truth: Truth, name: Agent
   if (proxy.isBehind) await strangers.sync(proxy);
   if (proxy.isBehind) return [`${name}: kube-proxy cannot restore its rules`];
   const left = await strangers.removeLeft(proxy);
-  return left.map((backend) => `${name}: kube-proxy cannot remove its rules of iptables-${backend}`);
+  return left.map((dialect) => `${name}: kube-proxy cannot remove its rules of iptables-${dialect}`);
 }
 
 /** On one host: foreign rules are the strangers' own, and a fresh check finds nothing. */

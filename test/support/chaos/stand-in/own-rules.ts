@@ -1,5 +1,5 @@
 import type { Family } from '../../../../lib/address/address.ts';
-import type { Backend } from '../../../../lib/kernel/port.ts';
+import type { IptablesDialect } from '../../../../lib/kernel/port.ts';
 import { toolName } from '../../../../lib/kernel/tools/tool-name.ts';
 import type { Host } from './host.ts';
 
@@ -38,11 +38,11 @@ const edits: readonly (readonly [from: RegExp, to: string])[] = [
 /** Does something to one of our rules, the `index`th of those that are there; nothing where there are none. */
 export async function damageOwnRule(
   host: Host,
-  { family, backend }: { family: Family; backend: Backend },
+  { family, dialect }: { family: Family; dialect: IptablesDialect },
   damage: Damage,
   index: number,
 ): Promise<void> {
-  const tool = toolName(family, backend);
+  const tool = toolName(family, dialect);
   const places = findOwnRules(await host.shell(`${tool}-save`));
   const place = places[index % Math.max(1, places.length)];
   if (place === undefined) return;
@@ -91,7 +91,7 @@ function findOwnRules(save: string): Place[] {
  */
 export async function plantOtherVersion(
   host: Host,
-  { family, backend }: { family: Family; backend: Backend },
+  { family, dialect }: { family: Family; dialect: IptablesDialect },
   vip: string,
 ): Promise<void> {
   const id = (digit: number) => `-m comment --comment "vipnat:${String(digit).repeat(16)}"`;
@@ -113,5 +113,5 @@ COMMIT
 COMMIT
 `;
   // The agent may be writing: what is refused then did not happen.
-  await host.run([toolName(family, backend, 'restore'), '--noflush', '-w', '40'], { input: script });
+  await host.run([toolName(family, dialect, 'restore'), '--noflush', '-w', '40'], { input: script });
 }

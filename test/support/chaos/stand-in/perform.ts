@@ -37,7 +37,7 @@ const faultToAct: Readonly<Record<string, Act>> = {
     await strangers.flush(String(table), proxy);
   },
   'damage a rule': ({ truth }, { host: place }, { host, family, damage, index }) =>
-    damageOwnRule(place, { family, backend: truth.proxies[host].backend }, damage as Damage, Number(index)),
+    damageOwnRule(place, { family, dialect: truth.proxies[host].dialect }, damage as Damage, Number(index)),
   'strange hook': ({ truth }, { strangers }, { host, family, hook, chain }) =>
     strangers.toggleHook(Number(hook), String(chain), family, truth.proxies[host]),
   'kube-proxy syncs': async ({ truth }, { strangers }, { host, list }) => {
@@ -49,11 +49,11 @@ const faultToAct: Readonly<Record<string, Act>> = {
   'kube-proxy mode': ({ truth }, place, { host, mode }) =>
     restartProxy(place, truth.proxies[host], { mode: mode as Proxy['mode'] }),
   'kube-proxy backend': ({ truth }, place, { host, backend }) =>
-    restartProxy(place, truth.proxies[host], { backend: backend as Proxy['backend'] }),
+    restartProxy(place, truth.proxies[host], { dialect: backend as Proxy['dialect'] }),
   'firewall restored': ({ truth }, { strangers }, { host, family, table }) =>
     strangers.restoreFirewall(String(table), family, truth.proxies[host]),
   'other version': ({ truth }, { host: place }, { host, family }) =>
-    plantOtherVersion(place, { family, backend: truth.proxies[host].backend }, vips[family]),
+    plantOtherVersion(place, { family, dialect: truth.proxies[host].dialect }, vips[family]),
   'agent killed': (_stage, { agent }) => agent.end('SIGKILL'),
   'agent killed by a tool': (_stage, { agent }, { moment }) => {
     agent.armTool(moment as Moment);
@@ -99,15 +99,15 @@ export async function performStep(stage: Stage, step: Step): Promise<void> {
 async function restartProxy(
   { strangers, health }: Place,
   proxy: Proxy,
-  change: Partial<Pick<Proxy, 'mode' | 'backend'>>,
+  change: Partial<Pick<Proxy, 'mode' | 'dialect'>>,
 ): Promise<void> {
-  const { mode = proxy.mode, backend = proxy.backend } = change;
-  if (mode === proxy.mode && backend === proxy.backend) return;
+  const { mode = proxy.mode, dialect = proxy.dialect } = change;
+  if (mode === proxy.mode && dialect === proxy.dialect) return;
   await strangers.removeTakers();
   await health.say('none');
-  proxy.left.add(proxy.backend);
-  await strangers.cleanUp(proxy.backend);
-  Object.assign(proxy, { mode, backend, list: mode === 'none' ? [] : ['m1', 'm2', 'm3'] });
+  proxy.left.add(proxy.dialect);
+  await strangers.cleanUp(proxy.dialect);
+  Object.assign(proxy, { mode, dialect, list: mode === 'none' ? [] : ['m1', 'm2', 'm3'] });
   await strangers.publishContainer(proxy);
   await health.say(mode);
   await strangers.sync(proxy);

@@ -1,5 +1,5 @@
 import { families, type Family } from '../../../../lib/address/address.ts';
-import { type Backend, backends } from '../../../../lib/kernel/port.ts';
+import { type IptablesDialect, iptablesDialects } from '../../../../lib/kernel/port.ts';
 import { toolName } from '../../../../lib/kernel/tools/tool-name.ts';
 import { strangersScript } from '../../host/foreign-rules.ts';
 import { KubeProxyStandIn } from '../../network/kube-proxy.ts';
@@ -30,7 +30,7 @@ const takerCount = 2;
 /** Where Docker's hooks lead. */
 const dockerChains = families
   .flatMap((family) =>
-    backends.map((backend) => `${toolName(family, backend)} -t nat -N DOCKER 2>/dev/null || true`),
+    iptablesDialects.map((dialect) => `${toolName(family, dialect)} -t nat -N DOCKER 2>/dev/null || true`),
   )
   .join('\n');
 
@@ -63,14 +63,14 @@ export class Strangers {
   }
 
   /** Empties one table of iptables in both families, as people do. */
-  async flush(table: string, { backend }: Proxy): Promise<void> {
-    const tools = families.map((family) => toolName(family, backend));
+  async flush(table: string, { dialect }: Proxy): Promise<void> {
+    const tools = families.map((family) => toolName(family, dialect));
     await this.#do(tools.map((tool) => `${tool} -w ${waitSeconds} -t ${table} -F`).join('\n'));
   }
 
   /** Puts one of the strange hooks before everything, or takes it away; see publishContainer for those that take packets. */
-  async toggleHook(index: number, chain: string, family: Family, { backend, mode }: Proxy): Promise<void> {
-    const tool = natTool(family, backend);
+  async toggleHook(index: number, chain: string, family: Family, { dialect, mode }: Proxy): Promise<void> {
+    const tool = natTool(family, dialect);
     const rule = `${chain} ${hooks[index % hooks.length]?.(family) ?? ''}`;
     if (index % hooks.length < takerCount) {
       if (mode === 'none') return;
@@ -83,11 +83,11 @@ export class Strangers {
    * Publishes the container. What takes the VIP's packets is in kube-proxy's backend, where vipnat is, or behind vipnat's own table:
    * what stands in the other backend may come first, and then nobody can help (doctor's `foreign-dnat`).
    */
-  async publishContainer({ backend, mode }: Proxy): Promise<void> {
+  async publishContainer({ dialect, mode }: Proxy): Promise<void> {
     if (mode === 'none') return;
     const commands = families.map((family) => {
       const rule = `DOCKER -d ${vips[family]} -p tcp -m tcp --dport 6443 -j DNAT --to-destination ${containers[family]}`;
-      const tool = natTool(family, backend);
+      const tool = natTool(family, dialect);
       this.#takers.add(`${tool} -D ${rule}`);
       return `${tool} -A ${rule}`;
     });
@@ -102,9 +102,9 @@ export class Strangers {
   }
 
   /** Restores a firewall from a file that knows nothing of vipnat: what is there but for us, whole. */
-  async restoreFirewall(table: string, family: Family, { backend }: Proxy): Promise<void> {
-    const save = await this.#twin.shell(`${toolName(family, backend, 'save')} -t ${table}`);
-    const restore = `${toolName(family, backend, 'restore')} -w ${waitSeconds}`;
+  async restoreFirewall(table: string, family: Family, { dialect }: Proxy): Promise<void> {
+    const save = await this.#twin.shell(`${toolName(family, dialect, 'save')} -t ${table}`);
+    const restore = `${toolName(family, dialect, 'restore')} -w ${waitSeconds}`;
     await this.#do(`${restore} <<'END'\n${save}\nEND`);
   }
 
@@ -123,29 +123,29 @@ export class Strangers {
   }
 
   /** `kube-proxy --cleanup`, of all modes. */
-  async cleanUp(backend: Backend): Promise<void> {
-    await this.#cleanUpIptables(backend);
+  async cleanUp(dialect: IptablesDialect): Promise<void> {
+    await this.#cleanUpIptables(dialect);
     await this.#do('for family in ip ip6; do nft delete table $family kube-proxy 2>/dev/null || true; done');
   }
 
-  async #cleanUpIptables(backend: Backend): Promise<void> {
-    const proxies = families.flatMap((family) => this.#proxies(family, { backend }));
+  async #cleanUpIptables(dialect: IptablesDialect): Promise<void> {
+    const proxies = families.flatMap((family) => this.#proxies(family, { dialect }));
     await Promise.all(proxies.map((standIn) => standIn.cleanUp()));
   }
 
   /** Once more what it may have left behind; answers the backends where its chains are there all the same. */
-  async removeLeft({ mode, backend: current, left }: Proxy): Promise<Backend[]> {
-    for (const backend of left) {
-      const isInUse = mode === 'iptables' && backend === current;
+  async removeLeft({ mode, dialect: current, left }: Proxy): Promise<IptablesDialect[]> {
+    for (const dialect of left) {
+      const isInUse = mode === 'iptables' && dialect === current;
       // Its next update removes what it does not need.
-      if (!isInUse) await this.#cleanUpIptables(backend);
-      if (isInUse || !(await this.#hasServiceChains(backend))) left.delete(backend);
+      if (!isInUse) await this.#cleanUpIptables(dialect);
+      if (isInUse || !(await this.#hasServiceChains(dialect))) left.delete(dialect);
     }
     return [...left];
   }
 
-  async #hasServiceChains(backend: Backend): Promise<boolean> {
-    const tools = families.map((family) => toolName(family, backend, 'save'));
+  async #hasServiceChains(dialect: IptablesDialect): Promise<boolean> {
+    const tools = families.map((family) => toolName(family, dialect, 'save'));
     const saved = await this.#host.shell(tools.map((tool) => `${tool} -t nat`).join('\n'));
     return /^:KUBE-S(?:VC|EP)-/m.test(saved);
   }
@@ -157,12 +157,12 @@ export class Strangers {
     return { complaints: complaints.map((complaint) => `${this.#host.name}: ${complaint}`), dump };
   }
 
-  #proxies(family: Family, { backend }: Pick<Proxy, 'backend'>): KubeProxyStandIn[] {
+  #proxies(family: Family, { dialect }: Pick<Proxy, 'dialect'>): KubeProxyStandIn[] {
     return [this.#host, this.#twin].map((host) => {
       const runner = {
         run: (_: string, command: readonly string[], options?: RunOptions) => host.run(command, options),
       };
-      const standIn = new KubeProxyStandIn(runner, host.namespace, backend, family);
+      const standIn = new KubeProxyStandIn(runner, host.namespace, dialect, family);
       // What it gives up on the host it would have done on the twin, which nobody locks.
       standIn.waitSeconds = waitSeconds;
       return standIn;
@@ -174,8 +174,8 @@ export class Strangers {
   }
 }
 
-function natTool(family: Family, backend: Backend): string {
-  return `${toolName(family, backend)} -w ${waitSeconds} -t nat`;
+function natTool(family: Family, dialect: IptablesDialect): string {
+  return `${toolName(family, dialect)} -w ${waitSeconds} -t nat`;
 }
 
 function listEndpoints(names: readonly Apiserver[], family: Family) {

@@ -1,15 +1,15 @@
 import { families } from '../../../../lib/address/address.ts';
-import { backends } from '../../../../lib/kernel/port.ts';
+import { iptablesDialects } from '../../../../lib/kernel/port.ts';
 import { toolName } from '../../../../lib/kernel/tools/tool-name.ts';
 import { Shims } from '../../host/shims.ts';
 
-const tables = families.flatMap((family) => backends.map((backend) => [family, backend] as const));
+const tables = families.flatMap((family) => iptablesDialects.map((dialect) => [family, dialect] as const));
 
 /** What reads the rules. */
-const readers = tables.map(([family, backend]) => toolName(family, backend, 'save'));
+const readers = tables.map(([family, dialect]) => toolName(family, dialect, 'save'));
 
 /** What writes them; nft reads, too. */
-const writers = [...tables.map(([family, backend]) => toolName(family, backend, 'restore')), 'nft'];
+const writers = [...tables.map(([family, dialect]) => toolName(family, dialect, 'restore')), 'nft'];
 
 /** The tools that can be broken. */
 export const tools: readonly string[] = [...readers, ...writers, 'conntrack', 'inotifywait'];

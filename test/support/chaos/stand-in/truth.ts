@@ -1,5 +1,5 @@
 import type { Family } from '../../../../lib/address/address.ts';
-import type { Backend } from '../../../../lib/kernel/port.ts';
+import type { IptablesDialect } from '../../../../lib/kernel/port.ts';
 import type { SeatName } from '../../network/cluster.ts';
 
 /** The masters with an agent. */
@@ -20,13 +20,13 @@ export type Condition = 'well' | 'slow' | 'failing' | 'frozen' | 'blackholed' | 
 /** What a kube-proxy is and has told the kernel of default/kubernetes. */
 export interface Proxy {
   mode: 'iptables' | 'nftables' | 'none';
-  backend: Backend;
+  dialect: IptablesDialect;
   /** The apiservers in its live rules; none where its rules are gone. */
   list: readonly Apiserver[];
   /** Whether its last restore failed: it tries again. */
   isBehind: boolean;
   /** Where it may have left rules when it went to another mode or backend: whatever leads to a chain keeps it there. */
-  readonly left: Set<Backend>;
+  readonly left: Set<IptablesDialect>;
 }
 
 /** All that is true of the world, as far as it decides where connections go. The strangers' steps change it, vipnat never does. */
@@ -67,7 +67,7 @@ const ejectionMemoryMs = 100_000;
 export function createTruth(): Truth {
   const proxy = (): Proxy => ({
     mode: 'iptables',
-    backend: 'nft',
+    dialect: 'nft',
     list: apiservers,
     isBehind: false,
     left: new Set(),

@@ -18,10 +18,10 @@ const three = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'];
 const two = three.slice(0, 2);
 
 /** The rules of the VIP's chain after the plan was written, without their comments. */
-async function writtenRules(kernel: FakeKernel, { plan }: Assessment, backend: 'nft' | 'legacy' = 'nft') {
+async function writtenRules(kernel: FakeKernel, { plan }: Assessment, dialect: 'nft' | 'legacy' = 'nft') {
   await applyPlan(kernel, plan);
   return kernel
-    .show('ipv4', backend)
+    .show('ipv4', dialect)
     .split('\n')
     .filter((line) => line.startsWith(`-A ${vipChain} `))
     .map((line) => line.slice(`-A ${vipChain} `.length).replace(/-m comment --comment "vipnat:[^"]*" /, ''));
@@ -35,16 +35,16 @@ describe('kube-proxy in iptables mode', () => {
     ['iptables-legacy-save.three-endpoints.txt', 'legacy', three],
     ['iptables-legacy-save.two-endpoints.txt', 'legacy', two],
     ['iptables-legacy-save.client-ip-affinity.txt', 'legacy', three],
-  ] as const)('%s: the VIP goes through its chain, in its backend', async (name, backend, apiservers) => {
+  ] as const)('%s: the VIP goes through its chain, in its backend', async (name, dialect, apiservers) => {
     const kernel = restoreCaptures([name]);
     const assessment = await lookOnce(kernel, ordinaryConfig);
-    expect(assessment.observation.backend.value).toBe(backend);
+    expect(assessment.observation.dialect.value).toBe(dialect);
     expect(decisionOf(assessment)).toMatchObject({
       way: 'service-chain',
       clusterIp: '10.96.0.1',
       backends: apiservers,
     });
-    expect(await writtenRules(kernel, assessment, backend)).toEqual(['-j KUBE-SVC-NPX46M4PTMTKRN6Y']);
+    expect(await writtenRules(kernel, assessment, dialect)).toEqual(['-j KUBE-SVC-NPX46M4PTMTKRN6Y']);
   });
 
   test('chains that nothing leads to are left over: no jump of ours keeps them from going (I11)', async () => {

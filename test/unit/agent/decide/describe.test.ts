@@ -30,7 +30,7 @@ test('a VIP that is not balanced says so loudly, and why', () => {
 
 test('kube-proxy is described by its mode, backend and what says so', () => {
   const proxyMode = { value: 'iptables', seenIn: 'asked at 127.0.0.1:10249' } as const;
-  expect(describeKubeProxy({ proxyMode, backend: { value: 'nft', seenIn: 'the default' } })).toBe(
+  expect(describeKubeProxy({ proxyMode, dialect: { value: 'nft', seenIn: 'the default' } })).toBe(
     'kube-proxy: iptables (nft), asked at 127.0.0.1:10249',
   );
 });

@@ -11,7 +11,7 @@ import {
   startAgent,
 } from '../../../support/agent/running-agent.ts';
 
-const nft = { family: 'ipv4', backend: 'nft' } as const;
+const nft = { family: 'ipv4', dialect: 'nft' } as const;
 const three = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'].map((text) => toEndpoint(text));
 
 /** An agent on a host that does not forward, the first of three masters that kube-proxy knows. */

@@ -53,7 +53,7 @@ describe('planning for a host that is not looked at', () => {
       expect(state.decisions).toMatchObject([{ way: 'direct', backends: endpoints.slice(0, 2) }]);
       const [transaction] = state.plan.transactions;
       const isOwnTable = proxyMode === 'nftables';
-      expect(transaction?.backend).toBe(isOwnTable ? 'nftables' : 'nft');
+      expect(transaction?.dialect).toBe(isOwnTable ? 'nftables' : 'nft');
       expect(rulesIn(state, chain)).toHaveLength(isOwnTable ? 0 : 2);
       expect(transaction?.input).toContain('172.16.64.11');
     },
@@ -67,7 +67,7 @@ describe('planning for a host that is not looked at', () => {
   test('each family of the VIPs gets its transaction, in the backend asked for', () => {
     const vips = [vip, toEndpoint('[fd00::50]:6443')];
     const targets = (wanted: Config) =>
-      planOffline(wanted).plan.transactions.map(({ family, backend }) => `${family} ${backend}`);
+      planOffline(wanted).plan.transactions.map(({ family, dialect }) => `${family} ${dialect}`);
     expect(targets({ ...config, vips })).toEqual(['ipv4 nft', 'ipv6 nft']);
     expect(targets({ ...config, vips, iptables: 'legacy' })).toEqual(['ipv4 legacy', 'ipv6 legacy']);
   });

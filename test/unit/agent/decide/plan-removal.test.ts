@@ -27,10 +27,10 @@ const readAll = async (kernel: FakeKernel) => {
 };
 const bring = async (
   kernel: FakeKernel,
-  backend: (typeof ruleBackends)[number],
+  dialect: (typeof ruleBackends)[number],
   balances: readonly Balance[],
 ) => {
-  await applyPlan(kernel, plan({ backend, balances }, await readAll(kernel)));
+  await applyPlan(kernel, plan({ dialect, balances }, await readAll(kernel)));
 };
 const remove = async (kernel: FakeKernel, ...balances: readonly Balance[]) => {
   const removal = planRemoval(
@@ -42,7 +42,7 @@ const remove = async (kernel: FakeKernel, ...balances: readonly Balance[]) => {
 };
 const foreign = '*nat\n-A PREROUTING -d 192.0.2.1/32 -j ACCEPT\nCOMMIT\n';
 
-describe.each(ruleBackends)('a virtual IP is taken out of rules in %s', (backend) => {
+describe.each(ruleBackends)('a virtual IP is taken out of rules in %s', (dialect) => {
   test.each([
     ['the first', first],
     ['one in the middle', second],
@@ -51,40 +51,40 @@ describe.each(ruleBackends)('a virtual IP is taken out of rules in %s', (backend
   ])('%s: the rules are as vipnat writes them for the others', async (_, gone) => {
     const kernel = new FakeKernel();
     kernel.run('ipv4', 'nft', foreign);
-    await bring(kernel, backend, all);
+    await bring(kernel, dialect, all);
     await remove(kernel, gone);
     const others = all.filter((balance) => balance !== gone);
-    expect(plan({ backend, balances: others }, await readAll(kernel)).tables).toEqual([]);
+    expect(plan({ dialect, balances: others }, await readAll(kernel)).tables).toEqual([]);
     expect(kernel.show('ipv4', 'nft')).toContain('-A PREROUTING -d 192.0.2.1/32 -j ACCEPT');
     expect((await remove(kernel, gone)).transactions).toEqual([]);
   });
 
   test('one after the other, the last with the hooks: nothing of ours is left', async () => {
     const kernel = new FakeKernel();
-    await bring(kernel, backend, all);
+    await bring(kernel, dialect, all);
     for (const gone of all) await remove(kernel, gone);
-    expect(plan({ backend: 'nft', balances: [] }, await readAll(kernel)).tables).toEqual([]);
+    expect(plan({ dialect: 'nft', balances: [] }, await readAll(kernel)).tables).toEqual([]);
   });
 
   test('all at once', async () => {
     const kernel = new FakeKernel();
-    await bring(kernel, backend, all);
+    await bring(kernel, dialect, all);
     await remove(kernel, ...all);
-    expect(plan({ backend: 'nft', balances: [] }, await readAll(kernel)).tables).toEqual([]);
+    expect(plan({ dialect: 'nft', balances: [] }, await readAll(kernel)).tables).toEqual([]);
   });
 
   test('one that has no rules: nothing is changed', async () => {
     const kernel = new FakeKernel();
-    await bring(kernel, backend, all);
+    await bring(kernel, dialect, all);
     expect((await remove(kernel, toBalance('10.0.0.99:6443', '10.0.0.11:6443'))).tables).toEqual([]);
   });
 
   test('who is not masqueraded among the others keeps being so', async () => {
     const kernel = new FakeKernel();
     const unmasked = toBalance('10.0.0.60:6443', '10.0.0.12:6443', { masquerade: 'none' });
-    await bring(kernel, backend, [first, unmasked]);
+    await bring(kernel, dialect, [first, unmasked]);
     await remove(kernel, first);
-    expect(plan({ backend, balances: [unmasked] }, await readAll(kernel)).tables).toEqual([]);
+    expect(plan({ dialect, balances: [unmasked] }, await readAll(kernel)).tables).toEqual([]);
   });
 });
 

@@ -1,13 +1,13 @@
 import { describe, expect, test } from '@jest/globals';
 import { describeDrift, plan } from '../../../../agent/decide/plan.ts';
 import { families, type Family } from '../../../../lib/address/address.ts';
-import { backends, type Backend } from '../../../../lib/kernel/port.ts';
+import { iptablesDialects, type IptablesDialect } from '../../../../lib/kernel/port.ts';
 import { parseSave } from '../../../../lib/netfilter/iptables/parse.ts';
 import { type Balance } from '../../../../lib/netfilter/rules/balance.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 
-const read = (family: Family, backend: Backend, text = '') => parseSave({ family, backend, text });
-const everywhere = families.flatMap((family) => backends.map((backend) => read(family, backend)));
+const read = (family: Family, dialect: IptablesDialect, text = '') => parseSave({ family, dialect, text });
+const everywhere = families.flatMap((family) => iptablesDialects.map((dialect) => read(family, dialect)));
 
 const toBalance = (vip: string, backend: string): Balance => ({
   vip: toEndpoint(vip),
@@ -19,8 +19,8 @@ const leftover = '*nat\n:VIPNAT - [0:0]\nCOMMIT\n';
 
 describe('plan', () => {
   test('has one transaction for each family, both tables in it, filter first', () => {
-    const { transactions } = plan({ backend: 'legacy', balances: both }, everywhere);
-    expect(transactions.map(({ family, backend }) => `${family} ${backend}`)).toEqual([
+    const { transactions } = plan({ dialect: 'legacy', balances: both }, everywhere);
+    expect(transactions.map(({ family, dialect }) => `${family} ${dialect}`)).toEqual([
       'ipv4 legacy',
       'ipv6 legacy',
     ]);
@@ -31,29 +31,29 @@ describe('plan', () => {
 
   test('writes the wanted backend before it clears the other one', () => {
     const seen = [read('ipv4', 'nft', leftover), read('ipv4', 'legacy')];
-    const { transactions } = plan({ backend: 'legacy', balances: both }, seen);
-    expect(transactions.map(({ backend }) => backend)).toEqual(['legacy', 'nft']);
+    const { transactions } = plan({ dialect: 'legacy', balances: both }, seen);
+    expect(transactions.map(({ dialect }) => dialect)).toEqual(['legacy', 'nft']);
     expect(transactions[1]?.input).toBe('*nat\n:VIPNAT - [0:0]\n-X VIPNAT\nCOMMIT\n');
   });
 
   test('touches nothing that was not read (I1)', () => {
-    const { transactions } = plan({ backend: 'nft', balances: both }, [read('ipv6', 'nft')]);
+    const { transactions } = plan({ dialect: 'nft', balances: both }, [read('ipv6', 'nft')]);
     expect(transactions.map(({ family }) => family)).toEqual(['ipv6']);
   });
 
   test('a table without changes is left out of the script', () => {
-    const { transactions } = plan({ backend: 'nft', balances: [] }, [read('ipv4', 'nft', leftover)]);
+    const { transactions } = plan({ dialect: 'nft', balances: [] }, [read('ipv4', 'nft', leftover)]);
     expect(transactions[0]?.input).not.toContain('*filter');
   });
 
   test('nothing wanted and nothing there is nothing to do', () => {
-    expect(plan({ backend: 'nft', balances: [] }, everywhere)).toEqual({ tables: [], transactions: [] });
+    expect(plan({ dialect: 'nft', balances: [] }, everywhere)).toEqual({ tables: [], transactions: [] });
   });
 });
 
 test('drift is described with its table and tool', () => {
   const seen = [read('ipv6', 'legacy', leftover)];
-  expect(describeDrift(plan({ backend: 'nft', balances: [] }, seen))).toEqual([
+  expect(describeDrift(plan({ dialect: 'nft', balances: [] }, seen))).toEqual([
     'VIPNAT is left over (nat, ip6tables-legacy)',
   ]);
 });

@@ -37,7 +37,7 @@ async function startOnHolder(
     kernel.addAddress({ family, address, device: 'eth0' });
   syncKubeProxy(
     kernel,
-    { family, backend: 'nft' },
+    { family, dialect: 'nft' },
     named.map((text) => toEndpoint(text)),
   );
   const running = startAgent({ clock, kernel, config: { ...ordinaryConfig, vips: [vip], ...settings } });

@@ -52,8 +52,8 @@ describe('what kube-proxy has as apiservers', () => {
 
 describe('the backend', () => {
   test("is the one with kube-proxy's live rules", async () => {
-    const { backend } = await observe(restoreCaptures(['iptables-legacy-save.three-endpoints.txt']));
-    expect(backend).toEqual({ value: 'legacy', seenIn: "kube-proxy's rules are there" });
+    const { dialect } = await observe(restoreCaptures(['iptables-legacy-save.three-endpoints.txt']));
+    expect(dialect).toEqual({ value: 'legacy', seenIn: "kube-proxy's rules are there" });
   });
 
   test('is told otherwise when both have them', async () => {
@@ -61,7 +61,7 @@ describe('the backend', () => {
       'iptables-nft-save.three-endpoints.txt',
       'iptables-legacy-save.two-endpoints.txt',
     ]);
-    expect((await observe(kernel)).backend.seenIn).toBe('mangle has KUBE-PROXY-CANARY');
+    expect((await observe(kernel)).dialect.seenIn).toBe('mangle has KUBE-PROXY-CANARY');
   });
 });
 

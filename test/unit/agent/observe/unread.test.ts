@@ -4,7 +4,7 @@ import { everything } from '../../../../agent/reconcile/look.ts';
 import { emptyState } from '../../../../agent/observe/reconcile-state.ts';
 import { interpret, type Observation } from '../../../../agent/observe/observe.ts';
 import { describeUnread } from '../../../../agent/observe/unread.ts';
-import { type RuleBackend } from '../../../../lib/kernel/port.ts';
+import { type Dialect } from '../../../../lib/kernel/port.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { type FakeKernel } from '../../../support/fakes/kernel.ts';
 import { lookOnce, restoreCaptures } from '../../../support/agent/captured-host.ts';
@@ -22,14 +22,14 @@ async function observe(
   }: {
     config?: Partial<Config>;
     asked?: string | null;
-    before?: RuleBackend | null;
+    before?: Dialect | null;
   } = {},
 ): Promise<Observation> {
   return interpret(await kernel.read(everything), asked, { ...ordinaryConfig, ...config }, before);
 }
 
 const codesOf = ({ unread }: Observation) =>
-  unread.map(({ family, backend, code }) => [family, backend, code]);
+  unread.map(({ family, dialect, code }) => [family, dialect, code]);
 
 describe('rules that cannot be read', () => {
   test.each([
@@ -42,7 +42,7 @@ describe('rules that cannot be read', () => {
       kernel.faults.failNext({ tool, code });
       const observation = await observe(kernel);
       expect(codesOf(observation)).toEqual([[family, backend, code]]);
-      expect(observation.backend.value).toBe('nft');
+      expect(observation.dialect.value).toBe('nft');
     }
   });
 
@@ -81,9 +81,9 @@ describe('rules that cannot be read', () => {
     kernel.run('ipv4', 'legacy', leftover);
     kernel.faults.spoilTable('iptables-legacy-save', 'nat');
     const { plan } = await lookOnce(kernel, ordinaryConfig);
-    const legacy = plan.transactions.find(({ backend }) => backend === 'legacy');
+    const legacy = plan.transactions.find(({ dialect }) => dialect === 'legacy');
     expect(legacy?.input).toBe('*filter\n:VIPNAT-FORWARD - [0:0]\n-X VIPNAT-FORWARD\nCOMMIT\n');
-    await kernel.apply(plan.transactions[0] ?? { family: 'ipv4', backend: 'nft', input: '' });
+    await kernel.apply(plan.transactions[0] ?? { family: 'ipv4', dialect: 'nft', input: '' });
     expect(kernel.breaches).toEqual([]);
   });
 });
@@ -99,12 +99,12 @@ describe('what the backend is, while nft cannot be read', () => {
     "is legacy where kube-proxy's rules are there (--iptables %s)",
     async (iptables) => {
       const observation = await observe(spoil(restoreCaptures(legacyHost)), { config: { iptables } });
-      expect(observation).toMatchObject({ backend: { value: 'legacy' }, proxyMode: { value: 'iptables' } });
+      expect(observation).toMatchObject({ dialect: { value: 'legacy' }, proxyMode: { value: 'iptables' } });
     },
   );
 
   test('is legacy where the kernel has no nf_tables', async () => {
-    expect((await observe(spoil(restoreCaptures([])))).backend.value).toBe('legacy');
+    expect((await observe(spoil(restoreCaptures([])))).dialect.value).toBe('legacy');
   });
 
   test('is not known where kube-proxy may be in it (I1)', async () => {
@@ -123,7 +123,7 @@ test('a legacy backend that vanishes is not left for nft by a process that wrote
   const kernel = restoreCaptures([]);
   kernel.faults.failNext({ tool: 'iptables-legacy-save', code: 'TOOL_MISSING' });
   await expect(observe(kernel, { before: 'legacy' })).rejects.toMatchObject({ code: 'TOOL_MISSING' });
-  expect((await lookOnce(kernel, ordinaryConfig, { memory: emptyState })).memory.backend).toBe('nft');
+  expect((await lookOnce(kernel, ordinaryConfig, { memory: emptyState })).memory.dialect).toBe('nft');
 });
 
 describe("kube-proxy's nftables rules that cannot be read", () => {

@@ -10,7 +10,7 @@ import { startAgent } from '../../../support/agent/running-agent.ts';
 // Real sockets on a busy machine.
 jest.setTimeout(30_000);
 
-const nft = { family: 'ipv4', backend: 'nft' } as const;
+const nft = { family: 'ipv4', dialect: 'nft' } as const;
 
 describe('a real API', () => {
   let certificates: CertificateFolder;

@@ -16,7 +16,7 @@ import {
   startAgent,
 } from '../../../support/agent/running-agent.ts';
 
-const nft = { family: 'ipv4', backend: 'nft' } as const;
+const nft = { family: 'ipv4', dialect: 'nft' } as const;
 const texts = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443', '10.77.0.14:6443'];
 const three = texts.slice(0, 3);
 const chain = 'KUBE-SVC-NPX46M4PTMTKRN6Y';

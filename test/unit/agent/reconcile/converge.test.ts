@@ -17,7 +17,7 @@ const balance: Balance = {
 
 async function lookForPlan(kernel: FakeKernel): Promise<Plan> {
   const { iptables } = await kernel.read(everything);
-  return plan({ backend: 'nft', balances: [balance] }, iptables.map(parseSave));
+  return plan({ dialect: 'nft', balances: [balance] }, iptables.map(parseSave));
 }
 
 /** An older rule of ours, which a plan deletes by value: what somebody can be faster with. */

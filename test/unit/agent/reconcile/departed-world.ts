@@ -11,7 +11,7 @@ import { ordinaryConfig, type RunningAgent, startAgent } from '../../../support/
 export const [one, two, three] = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'] as const;
 
 /** Where kube-proxy writes. */
-export const nft = { family: 'ipv4', backend: 'nft' } as const;
+export const nft = { family: 'ipv4', dialect: 'nft' } as const;
 
 /** The agent's VIP. */
 export const vip = toEndpoint('10.0.0.50:6443');

@@ -37,7 +37,7 @@ class WatchedKernel extends FakeKernel {
 async function startInSync(vips = [vip]): Promise<RunningAgent & { readonly kernel: WatchedKernel }> {
   const clock = new FakeClock();
   const kernel = new WatchedKernel(clock);
-  syncKubeProxy(kernel, { family: 'ipv4', backend: 'nft' }, [one, two, three].map(toEndpoint));
+  syncKubeProxy(kernel, { family: 'ipv4', dialect: 'nft' }, [one, two, three].map(toEndpoint));
   const agent = startAgent({ clock, kernel, config: { ...ordinaryConfig, vips } });
   await clock.advance(5000);
   return { ...agent, kernel };

@@ -8,7 +8,7 @@ import { syncKubeProxy } from '../../../support/fakes/kube-proxy-rules.ts';
 import { FakeStore } from '../../../support/fakes/store.ts';
 import { ordinaryConfig, type RunningAgent, startAgent } from '../../../support/agent/running-agent.ts';
 
-const nft = { family: 'ipv4', backend: 'nft' } as const;
+const nft = { family: 'ipv4', dialect: 'nft' } as const;
 const [one, two, three] = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'];
 const all = [one, two, three].map(toEndpoint);
 

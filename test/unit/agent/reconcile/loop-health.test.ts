@@ -8,7 +8,7 @@ import { linesOf, type RunningAgent, startAgent } from '../../../support/agent/r
 // Minutes of fake time take a second, and several times that on a busy machine.
 jest.setTimeout(60_000);
 
-const nft = { family: 'ipv4', backend: 'nft' } as const;
+const nft = { family: 'ipv4', dialect: 'nft' } as const;
 const [one, two, three] = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'];
 const all = [one, two, three].map(toEndpoint);
 

@@ -10,7 +10,7 @@ import {
   startAgent,
 } from '../../../support/agent/running-agent.ts';
 
-const nft = { family: 'ipv4', backend: 'nft' } as const;
+const nft = { family: 'ipv4', dialect: 'nft' } as const;
 const three = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'].map(toEndpoint);
 
 /** A host on which kube-proxy has three apiservers, and an agent in its first millisecond. */
@@ -125,7 +125,7 @@ describe('triggers', () => {
 test('the bypass is left half a second after kube-proxy has caught up', async () => {
   const clock = new FakeClock();
   const kernel = new FakeKernel(clock);
-  const legacy = { family: 'ipv4', backend: 'legacy' } as const;
+  const legacy = { family: 'ipv4', dialect: 'legacy' } as const;
   syncKubeProxy(kernel, nft, three);
   syncKubeProxy(kernel, legacy, three.slice(1));
   const agent = startAgent({ clock, kernel, config: { ...ordinaryConfig, iptables: 'legacy' } });

@@ -18,7 +18,7 @@ import {
 // Minutes of fake time take a second, and several times that on a busy machine.
 jest.setTimeout(60_000);
 
-const nft = { family: 'ipv4', backend: 'nft' } as const;
+const nft = { family: 'ipv4', dialect: 'nft' } as const;
 const vip = toEndpoint('10.77.0.50:6443');
 const old = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'];
 const own = '10.77.0.99:6443';

@@ -38,10 +38,10 @@ describe('kube-proxy in nftables mode', () => {
     const kernel = restoreCaptures(['iptables-nft-save.three-endpoints.txt']);
     await applyPlan(kernel, (await lookOnce(kernel, ordinaryConfig)).plan);
     const after = await lookOnce(kernel, ordinaryConfig, { answer: 'nftables' });
-    expect(after.plan.transactions.map(({ backend }) => backend)).toEqual(['nftables', 'nft']);
+    expect(after.plan.transactions.map(({ dialect }) => dialect)).toEqual(['nftables', 'nft']);
     await applyPlan(kernel, after.plan);
     const back = await lookOnce(kernel, ordinaryConfig, { answer: 'iptables' });
-    expect(back.plan.transactions.map(({ backend }) => backend)).toEqual(['nft', 'nftables']);
+    expect(back.plan.transactions.map(({ dialect }) => dialect)).toEqual(['nft', 'nftables']);
     await applyPlan(kernel, back.plan);
     expect(kernel.showNft('ipv4')).toBe('');
     expect((await lookOnce(kernel, ordinaryConfig, { answer: 'iptables' })).plan.transactions).toEqual([]);
@@ -72,7 +72,7 @@ describe('a host without iptables', () => {
     kernel.hasIptables = false;
     const config = { ...ordinaryConfig, endpoints: three.map(toEndpoint) };
     const assessment = await lookOnce(kernel, config);
-    expect(assessment.observation.backend).toEqual({
+    expect(assessment.observation.dialect).toEqual({
       value: 'nftables',
       seenIn: 'no iptables is installed',
     });

@@ -2,20 +2,20 @@ import { expect, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
 import { plan } from '../../../../agent/decide/plan.ts';
 import { families, type Family } from '../../../../lib/address/address.ts';
-import { backends, type RuleBackend } from '../../../../lib/kernel/port.ts';
+import { iptablesDialects, type Dialect } from '../../../../lib/kernel/port.ts';
 import { type Balance } from '../../../../lib/netfilter/rules/balance.ts';
 import { parseSave } from '../../../../lib/netfilter/iptables/parse.ts';
 import { parseNftTable } from '../../../../lib/netfilter/nftables/parse.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 
 /** By what printed them, where that is not the backend alone: nft 1.0 prints flags of TCP in another way than 0.9 and 1.1, and 0.9 times as `3h`. */
-const prints: readonly (readonly [string, RuleBackend])[] = [
-  ...backends.map((backend) => [backend, backend] as const),
+const prints: readonly (readonly [string, Dialect])[] = [
+  ...iptablesDialects.map((dialect) => [dialect, dialect] as const),
   ['nftables', 'nftables'],
   ['nftables-0.9', 'nftables'],
   ['nftables-1.1', 'nftables'],
 ];
-const cases = families.flatMap((family) => prints.map(([print, backend]) => ({ family, print, backend })));
+const cases = families.flatMap((family) => prints.map(([print, dialect]) => ({ family, print, dialect })));
 
 /** What was written when these were captured. */
 function balancesOf(family: Family): Balance[] {
@@ -29,17 +29,17 @@ function balancesOf(family: Family): Balance[] {
   ];
 }
 
-function read({ family, print, backend }: (typeof cases)[number]) {
+function read({ family, print, dialect }: (typeof cases)[number]) {
   const url = new URL(`../../../support/fixtures/captures/own-rules.${print}.${family}.txt`, import.meta.url);
   const text = readFileSync(url, 'utf8');
-  return backend === 'nftables' ? parseNftTable({ family, text }) : parseSave({ family, backend, text });
+  return dialect === 'nftables' ? parseNftTable({ family, text }) : parseSave({ family, dialect, text });
 }
 
 test.each(cases)(
   'what every known version of the tools prints of our rules is in sync: $print, $family',
-  ({ family, print, backend }) => {
-    const seen = [read({ family, print, backend })];
-    expect(plan({ backend, balances: balancesOf(family) }, seen).tables).toEqual([]);
-    expect(plan({ backend, balances: balancesOf(family).slice(1) }, seen).tables).not.toEqual([]);
+  ({ family, print, dialect }) => {
+    const seen = [read({ family, print, dialect })];
+    expect(plan({ dialect, balances: balancesOf(family) }, seen).tables).toEqual([]);
+    expect(plan({ dialect, balances: balancesOf(family).slice(1) }, seen).tables).not.toEqual([]);
   },
 );

@@ -12,7 +12,7 @@ import { linesOf, ordinaryConfig, startAgent } from '../../../support/agent/runn
 test('what is refused is in the plan, for people and for programs', async () => {
   const kernel = new FakeKernel(new FakeClock());
   const endpoints = ['10.77.0.11:6443', '127.0.0.1:6443'].map((text) => toEndpoint(text));
-  syncKubeProxy(kernel, { family: 'ipv4', backend: 'nft' }, endpoints);
+  syncKubeProxy(kernel, { family: 'ipv4', dialect: 'nft' }, endpoints);
   const state = await lookOnce(kernel, ordinaryConfig);
   const sentence =
     '127.0.0.1:6443 is a loopback address, and not used as an apiserver (nat KUBE-SVC-NPX46M4PTMTKRN6Y (iptables-nft))';
@@ -28,7 +28,7 @@ test('what kube-proxy lists and no apiserver can be at gets no connection, is sa
   );
   syncKubeProxy(
     kernel,
-    { family: 'ipv4', backend: 'nft' },
+    { family: 'ipv4', dialect: 'nft' },
     [good, atVip, loopback].filter((one) => one !== undefined),
   );
   const running = startAgent({ clock, kernel });

@@ -16,7 +16,7 @@ import {
 // Minutes of fake time take a second, and several times that on a busy machine.
 jest.setTimeout(60_000);
 
-const nft = { family: 'ipv4', backend: 'nft' } as const;
+const nft = { family: 'ipv4', dialect: 'nft' } as const;
 const minuteMs = 60_000;
 
 /** Who tells of apiservers, in which family, and with whom it begins. */

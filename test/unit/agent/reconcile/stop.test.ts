@@ -10,7 +10,7 @@ import {
   startAgent,
 } from '../../../support/agent/running-agent.ts';
 
-const nft = { family: 'ipv4', backend: 'nft' } as const;
+const nft = { family: 'ipv4', dialect: 'nft' } as const;
 const [one, two, three, four] = [11, 12, 13, 14].map((host) => `10.77.0.${host}:6443`) as [
   string,
   string,

@@ -17,17 +17,17 @@ const balance: Balance = {
   route: { way: 'direct', backends: [toEndpoint('10.0.0.11:6443')] },
   masquerade: 'own',
 };
-const wanted = { backend: 'nft', balances: [balance] } as const;
+const wanted = { dialect: 'nft', balances: [balance] } as const;
 
 /** The plan for a host with our rules, when its tool prints them this way. */
 function planFor(print: (text: string) => string, renderings = emptyState.renderings): Plan {
   const kernel = new FakeKernel(new FakeClock());
-  const read = (text: string) => [parseSave({ family: 'ipv4', backend: 'nft', text })];
+  const read = (text: string) => [parseSave({ family: 'ipv4', dialect: 'nft', text })];
   for (const { input } of plan(wanted, read('')).transactions) kernel.run('ipv4', 'nft', input);
   return plan(
     wanted,
     read(print(kernel.show('ipv4', 'nft'))),
-    (backend, id, printed) => renderings.get(renderingKey(backend, id)) === printed,
+    (dialect, id, printed) => renderings.get(renderingKey(dialect, id)) === printed,
   );
 }
 

@@ -5,7 +5,7 @@ import { FakeKernel } from '../../../support/fakes/kernel.ts';
 import { removeKubeProxy, syncKubeProxy } from '../../../support/fakes/kube-proxy-rules.ts';
 import { ordinaryConfig, type RunningAgent, startAgent } from '../../../support/agent/running-agent.ts';
 
-const nft = { family: 'ipv4', backend: 'nft' } as const;
+const nft = { family: 'ipv4', dialect: 'nft' } as const;
 const three = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'].map(toEndpoint);
 const direct = 'direct to 10.77.0.11:6443, 10.77.0.12:6443, 10.77.0.13:6443';
 const liveChain = 'kube-proxy sends 10.96.0.1 to the same 3 apiservers (nat KUBE-SERVICES (iptables-nft))';

@@ -7,7 +7,7 @@ import { syncKubeProxy } from '../../../support/fakes/kube-proxy-rules.ts';
 import { FakeMeter } from '../../../support/fakes/meter.ts';
 import { type RunningAgent, startAgent } from '../../../support/agent/running-agent.ts';
 
-const nft = { family: 'ipv4', backend: 'nft' } as const;
+const nft = { family: 'ipv4', dialect: 'nft' } as const;
 const texts = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'];
 const vip = '10.0.0.50:6443';
 

@@ -24,7 +24,7 @@ async function start(world: Partial<AgentWorld> = {}, known = texts): Promise<Ru
   const kernel = new FakeKernel(clock);
   syncKubeProxy(
     kernel,
-    { family: 'ipv4', backend: 'nft' },
+    { family: 'ipv4', dialect: 'nft' },
     known.map((text) => toEndpoint(text)),
   );
   const running = startAgent({ clock, kernel, ...world });

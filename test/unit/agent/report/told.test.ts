@@ -15,7 +15,7 @@ import {
 // Minutes of fake time take a second, and several times that on a busy machine.
 jest.setTimeout(60_000);
 
-const nft = { family: 'ipv4', backend: 'nft' } as const;
+const nft = { family: 'ipv4', dialect: 'nft' } as const;
 const [own, second, third] = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'] as const;
 const vip = '10.0.0.50:6443';
 const direct = (...endpoints: readonly string[]) => `direct to ${endpoints.join(', ')}`;

@@ -14,7 +14,7 @@ test.each([
   'apiservers that advertise the VIP: doctor says so, and how they stop, %s',
   async (family, vip) => {
     const kernel = new FakeKernel(new FakeClock());
-    syncKubeProxy(kernel, { family, backend: 'nft' }, [toEndpoint(vip)]);
+    syncKubeProxy(kernel, { family, dialect: 'nft' }, [toEndpoint(vip)]);
     const config = { ...ordinaryConfig, vips: [toEndpoint(vip)] };
     const told = await tell({ config, assessment: { value: await lookOnce(kernel, config) } });
     expect(told.find(({ code }) => code === 'no-apiserver-known')).toMatchObject({

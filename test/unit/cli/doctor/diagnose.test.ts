@@ -144,7 +144,7 @@ test('a stranger’s rule is quoted so that its text cannot run anything', async
   const { observation } = assessment;
   const text = `-d 10.77.0.50/32 -p tcp -m tcp --dport 6443 -m comment --comment "it's $(reboot)" -j DNAT --to-destination 10.0.0.9:6443`;
   const rulesets = observation.rulesets.map((ruleset) =>
-    ruleset.family === 'ipv4' && ruleset.backend === 'nft'
+    ruleset.family === 'ipv4' && ruleset.dialect === 'nft'
       ? {
           ...ruleset,
           tables: new Map([

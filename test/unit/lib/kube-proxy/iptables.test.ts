@@ -12,7 +12,7 @@ const three = readCapture('iptables-nft-save.three-endpoints.txt');
 const allThree = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'];
 
 function view(text: string, output: Partial<SaveOutput> = {}): IptablesProxyView {
-  return readIptablesProxy(parseSave({ family: 'ipv4', backend: 'nft', text, ...output }));
+  return readIptablesProxy(parseSave({ family: 'ipv4', dialect: 'nft', text, ...output }));
 }
 
 function listBackends({ backends }: IptablesProxyView): string[] | null {
@@ -29,29 +29,29 @@ describe('a real kube-proxy in iptables mode', () => {
     ['legacy', 'two-endpoints', allThree.slice(0, 2)],
     ['nft', 'client-ip-affinity', allThree],
     ['legacy', 'client-ip-affinity', allThree],
-  ] as const)('%s, %s: the edge is live and leads to its apiservers', (backend, state, expected) => {
-    const seen = view(readCapture(`iptables-${backend}-save.${state}.txt`), { backend });
+  ] as const)('%s, %s: the edge is live and leads to its apiservers', (dialect, state, expected) => {
+    const seen = view(readCapture(`iptables-${dialect}-save.${state}.txt`), { dialect });
     expect(seen).toMatchObject({
       liveEdge: {
         value: { clusterIp: '10.96.0.1', port: 443 },
-        seenIn: `nat KUBE-SERVICES (iptables-${backend})`,
+        seenIn: `nat KUBE-SERVICES (iptables-${dialect})`,
       },
       isHooked: true,
       unwanted: null,
-      masqueradeMark: { value: 0x4000, seenIn: `nat KUBE-MARK-MASQ (iptables-${backend})` },
+      masqueradeMark: { value: 0x4000, seenIn: `nat KUBE-MARK-MASQ (iptables-${dialect})` },
       hasIpvsRules: false,
       hasKubeProxyChains: true,
     });
     expect(listBackends(seen)).toEqual(expected);
-    expect(seen.backends?.seenIn).toBe(`nat KUBE-SVC-NPX46M4PTMTKRN6Y (iptables-${backend})`);
+    expect(seen.backends?.seenIn).toBe(`nat KUBE-SVC-NPX46M4PTMTKRN6Y (iptables-${dialect})`);
     expect(seen.affinitySeconds).toBe(state === 'client-ip-affinity' ? 10_800 : null);
   });
 
-  test.each(['nft', 'legacy'] as const)('%s, no endpoints: no edge, and its chain is unwanted', (backend) => {
-    const seen = view(readCapture(`iptables-${backend}-save.no-endpoints.txt`), { backend });
+  test.each(['nft', 'legacy'] as const)('%s, no endpoints: no edge, and its chain is unwanted', (dialect) => {
+    const seen = view(readCapture(`iptables-${dialect}-save.no-endpoints.txt`), { dialect });
     expect(seen).toMatchObject({ liveEdge: null, backends: null, isHooked: true });
     expect(seen.unwanted?.value).toMatch(/^-d 10\.96\.0\.1\/32 .*has no endpoints.* -j REJECT/);
-    expect(seen.unwanted?.seenIn).toBe(`filter KUBE-SERVICES (iptables-${backend})`);
+    expect(seen.unwanted?.seenIn).toBe(`filter KUBE-SERVICES (iptables-${dialect})`);
   });
 
   test('a family without the Service has hooks and no edge', () => {
@@ -61,7 +61,7 @@ describe('a real kube-proxy in iptables mode', () => {
   });
 
   test('in ipvs mode it has rules of that mode and no edge', () => {
-    const seen = view(readCapture('iptables-legacy-save.ipvs-three-endpoints.txt'), { backend: 'legacy' });
+    const seen = view(readCapture('iptables-legacy-save.ipvs-three-endpoints.txt'), { dialect: 'legacy' });
     expect(seen).toMatchObject({ liveEdge: null, isHooked: true, hasIpvsRules: true, unwanted: null });
   });
 });

@@ -20,15 +20,15 @@ const balances = [vip, toEndpoint('10.0.0.60:6443')].map((one): Balance => ({
 /** The rules of two VIPs, as they are read. */
 function readRules() {
   const kernel = new FakeKernel();
-  const read = () => [parseSave({ family: 'ipv4', backend: 'nft', text: kernel.show('ipv4', 'nft') })];
-  for (const { input } of plan({ backend: 'nft', balances }, read()).transactions) {
+  const read = () => [parseSave({ family: 'ipv4', dialect: 'nft', text: kernel.show('ipv4', 'nft') })];
+  for (const { input } of plan({ dialect: 'nft', balances }, read()).transactions) {
     kernel.run('ipv4', 'nft', input);
   }
   return read();
 }
 
 test('what was removed is a line for each table, with its chains, hooks and rules', () => {
-  const all = plan({ backend: 'nft', balances: [] }, readRules());
+  const all = plan({ dialect: 'nft', balances: [] }, readRules());
   expect(formatRemoval({ plan: all, vips: null, dryRun: false, problems: [] })).toBe(
     'removed (filter, iptables-nft): 1 chain, 1 hook\nremoved (nat, iptables-nft): 4 chains, 3 hooks\n',
   );

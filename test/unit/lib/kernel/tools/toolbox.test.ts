@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { saveIptables } from '../../../../../lib/kernel/real/iptables.ts';
 import { createToolbox } from '../../../../../lib/kernel/tools/toolbox.ts';
 
-const nft = { family: 'ipv4', backend: 'nft', limitMs: 5000 } as const;
+const nft = { family: 'ipv4', dialect: 'nft', limitMs: 5000 } as const;
 
 describe('on a host with', () => {
   const path = process.env['PATH'];
@@ -37,10 +37,10 @@ describe('on a host with', () => {
     ['iptables-save v1.8.9 (nf_tables)', 'nft', 'legacy'],
     ['iptables-save v1.8.9 (legacy)', 'legacy', 'nft'],
     ['iptables-save v1.6.1', 'legacy', 'nft'],
-  ] as const)('plain tools only, %s is taken for %s and not for %s', async (version, backend, other) => {
+  ] as const)('plain tools only, %s is taken for %s and not for %s', async (version, dialect, other) => {
     await install('iptables-save', version);
     const toolbox = createToolbox(5000);
-    expect(await toolbox.find('ipv4', backend, 'save')).toBe('iptables-save');
+    expect(await toolbox.find('ipv4', dialect, 'save')).toBe('iptables-save');
     expect(await toolbox.find('ipv4', other, 'save')).toBeNull();
   });
 

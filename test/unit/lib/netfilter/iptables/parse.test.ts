@@ -4,7 +4,7 @@ import { type VipnatError } from '../../../../../lib/text/errors.ts';
 import { type SaveOutput } from '../../../../../lib/kernel/port.ts';
 import { parseSave, toIncompatible } from '../../../../../lib/netfilter/iptables/parse.ts';
 
-const nft = (text: string): SaveOutput => ({ family: 'ipv4', backend: 'nft', text });
+const nft = (text: string): SaveOutput => ({ family: 'ipv4', dialect: 'nft', text });
 
 const readCapture = (name: string) =>
   readFileSync(new URL(`../../../../support/fixtures/captures/${name}`, import.meta.url), 'utf8');
@@ -41,9 +41,9 @@ describe('parseSave', () => {
   });
 
   test('names where the rules are from', () => {
-    expect(parseSave({ family: 'ipv6', backend: 'legacy', text: counted })).toMatchObject({
+    expect(parseSave({ family: 'ipv6', dialect: 'legacy', text: counted })).toMatchObject({
       family: 'ipv6',
-      backend: 'legacy',
+      dialect: 'legacy',
     });
   });
 

@@ -7,7 +7,7 @@ test.each(['a;flush', "a'$(reboot)", 'a{', '1;'])(
   (name) => {
     const text = `table ip vipnat {\n\tchain ${name} {\n\t\taccept\n\t}\n\tset ${name} {\n\t\ttype mark\n\t}\n}\n`;
     const seen = parseNftTable({ family: 'ipv4', text });
-    const { transactions } = plan({ backend: 'nftables', balances: [] }, [seen]);
+    const { transactions } = plan({ dialect: 'nftables', balances: [] }, [seen]);
     expect(transactions.map(({ input }) => input)).toEqual(['delete table ip vipnat\n']);
     expect(seen.table?.others).toEqual([`chain ${name}`, `set ${name}`]);
   },

@@ -1,20 +1,23 @@
 import { describe, expect, test } from '@jest/globals';
-import { type Backend, backends } from '../../../../lib/kernel/port.ts';
-import { type BackendEvidence, chooseBackend } from '../../../../agent/observe/iptables-backend.ts';
+import { type IptablesDialect, iptablesDialects } from '../../../../lib/kernel/port.ts';
+import {
+  type IptablesDialectEvidence,
+  chooseIptablesDialect,
+} from '../../../../agent/observe/choose-iptables-dialect.ts';
 import { type Ruleset, type TableName } from '../../../../lib/netfilter/iptables/ruleset.ts';
 
-function rulesetOf(backend: Backend, table: TableName, chains: Record<string, string[]>): Ruleset {
+function rulesetOf(dialect: IptablesDialect, table: TableName, chains: Record<string, string[]>): Ruleset {
   return {
     family: 'ipv4',
-    backend,
+    dialect,
     tables: new Map([[table, new Map(Object.entries(chains))]]),
     forwardPolicy: null,
     unread: [],
   };
 }
 
-const seen = (changes: Partial<BackendEvidence> = {}): BackendEvidence => ({
-  ...{ liveEdge: null, before: null, candidates: backends, unread: [] },
+const seen = (changes: Partial<IptablesDialectEvidence> = {}): IptablesDialectEvidence => ({
+  ...{ liveEdge: null, before: null, candidates: iptablesDialects, unread: [] },
   ...changes,
 });
 
@@ -23,12 +26,12 @@ const empty = rulesetOf('nft', 'mangle', {});
 
 describe('the backend', () => {
   test('is nft on a host without any rules', () => {
-    expect(chooseBackend([empty], 'auto', seen())).toEqual({ value: 'nft', seenIn: 'the default' });
+    expect(chooseIptablesDialect([empty], 'auto', seen())).toEqual({ value: 'nft', seenIn: 'the default' });
   });
 
   test('is the one asked for, whatever is seen', () => {
     const hint = rulesetOf('nft', 'mangle', { 'KUBE-IPTABLES-HINT': [] });
-    expect(chooseBackend([hint], 'legacy', seen({ liveEdge: 'nft' }))).toEqual({
+    expect(chooseIptablesDialect([hint], 'legacy', seen({ liveEdge: 'nft' }))).toEqual({
       value: 'legacy',
       seenIn: '--iptables',
     });
@@ -36,40 +39,40 @@ describe('the backend', () => {
 
   test("is where kube-proxy's live rule is, before any hint: a jump into its chain is possible nowhere else", () => {
     const hint = rulesetOf('nft', 'mangle', { 'KUBE-IPTABLES-HINT': [] });
-    expect(chooseBackend([hint], 'auto', seen({ liveEdge: 'legacy' })).value).toBe('legacy');
+    expect(chooseIptablesDialect([hint], 'auto', seen({ liveEdge: 'legacy' })).value).toBe('legacy');
   });
 
   test.each(['KUBE-IPTABLES-HINT', 'KUBE-KUBELET-CANARY', 'KUBE-PROXY-CANARY'])(
     'is where mangle has %s, before the number of rules',
     (chain) => {
       const nft = rulesetOf('nft', 'mangle', { [chain]: [] });
-      expect(chooseBackend([nft, legacyRules], 'auto', seen())).toEqual({
+      expect(chooseIptablesDialect([nft, legacyRules], 'auto', seen())).toEqual({
         value: 'nft',
         seenIn: `mangle has ${chain}`,
       });
       const legacy = rulesetOf('legacy', 'mangle', { [chain]: [] });
-      expect(chooseBackend([legacy, empty], 'auto', seen()).value).toBe('legacy');
+      expect(chooseIptablesDialect([legacy, empty], 'auto', seen()).value).toBe('legacy');
     },
   );
 
   test("kubelet's hint counts before kube-proxy's canary", () => {
     const hint = rulesetOf('legacy', 'mangle', { 'KUBE-KUBELET-CANARY': [] });
     const canary = rulesetOf('nft', 'mangle', { 'KUBE-PROXY-CANARY': [] });
-    expect(chooseBackend([canary, hint], 'auto', seen()).value).toBe('legacy');
+    expect(chooseIptablesDialect([canary, hint], 'auto', seen()).value).toBe('legacy');
   });
 
   test('a hint counts in the table mangle only', () => {
     const elsewhere = rulesetOf('legacy', 'filter', { 'KUBE-IPTABLES-HINT': [] });
-    expect(chooseBackend([elsewhere], 'auto', seen()).value).toBe('nft');
+    expect(chooseIptablesDialect([elsewhere], 'auto', seen()).value).toBe('nft');
   });
 
   test('is the one with more rules when nothing else tells', () => {
-    expect(chooseBackend([legacyRules, empty], 'auto', seen())).toEqual({
+    expect(chooseIptablesDialect([legacyRules, empty], 'auto', seen())).toEqual({
       value: 'legacy',
       seenIn: '2 more rules than in nft',
     });
     const more = rulesetOf('nft', 'filter', { INPUT: ['-j LOG', '-j LOG'] });
-    expect(chooseBackend([legacyRules, more], 'auto', seen()).value).toBe('nft');
+    expect(chooseIptablesDialect([legacyRules, more], 'auto', seen()).value).toBe('nft');
   });
 
   test('does not count our own rules: writing them must not change the choice', () => {
@@ -77,28 +80,30 @@ describe('the backend', () => {
       VIPNAT: ['-j ACCEPT', '-j ACCEPT', '-j ACCEPT'],
       OUTPUT: ['-m comment --comment "vipnat:of-an-older-version" -j ACCEPT', '-j VIPNAT'],
     });
-    expect(chooseBackend([legacyRules, own], 'auto', seen()).value).toBe('legacy');
+    expect(chooseIptablesDialect([legacyRules, own], 'auto', seen()).value).toBe('legacy');
   });
 
   test('is nft while that cannot be read, unless kube-proxy is seen in the other', () => {
     const unread = ['nft'] as const;
-    expect(chooseBackend([legacyRules], 'auto', seen({ unread })).value).toBe('nft');
-    expect(chooseBackend([legacyRules], 'auto', seen({ unread, liveEdge: 'legacy' })).value).toBe('legacy');
+    expect(chooseIptablesDialect([legacyRules], 'auto', seen({ unread })).value).toBe('nft');
+    expect(chooseIptablesDialect([legacyRules], 'auto', seen({ unread, liveEdge: 'legacy' })).value).toBe(
+      'legacy',
+    );
   });
 
   test('is legacy where there is no nft', () => {
-    expect(chooseBackend([], 'auto', seen({ candidates: ['legacy'] }))).toEqual({
+    expect(chooseIptablesDialect([], 'auto', seen({ candidates: ['legacy'] }))).toEqual({
       value: 'legacy',
       seenIn: 'this host has no other',
     });
   });
 
-  test.each(backends)('stays %s while a part is unread, whatever the rest would say', (before) => {
+  test.each(iptablesDialects)('stays %s while a part is unread, whatever the rest would say', (before) => {
     const other = before === 'nft' ? 'legacy' : 'nft';
-    for (const unread of backends) {
+    for (const unread of iptablesDialects) {
       const result = seen({ before, liveEdge: other, unread: [unread] });
-      expect(chooseBackend([legacyRules], 'auto', result).value).toBe(before);
+      expect(chooseIptablesDialect([legacyRules], 'auto', result).value).toBe(before);
     }
-    expect(chooseBackend([], 'auto', seen({ before, liveEdge: other })).value).toBe(other);
+    expect(chooseIptablesDialect([], 'auto', seen({ before, liveEdge: other })).value).toBe(other);
   });
 });

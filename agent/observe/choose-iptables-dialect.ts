@@ -1,5 +1,5 @@
 import { type Sourced } from '../../lib/text/sourced.ts';
-import { type Backend, backends } from '../../lib/kernel/port.ts';
+import { type IptablesDialect, iptablesDialects } from '../../lib/kernel/port.ts';
 import { isOwnChain, isOwnRule } from '../../lib/netfilter/iptables/identity.ts';
 import { type Ruleset } from '../../lib/netfilter/iptables/ruleset.ts';
 
@@ -10,15 +10,15 @@ const kubeletHints = ['KUBE-IPTABLES-HINT', 'KUBE-KUBELET-CANARY'];
 const kubeProxyHint = 'KUBE-PROXY-CANARY';
 
 /** What the choice rests on beside the rules themselves. */
-export interface BackendEvidence {
+export interface IptablesDialectEvidence {
   /** In which backend kube-proxy's live rule for the service was seen, if in one only. */
-  readonly liveEdge: Backend | null;
+  readonly liveEdge: IptablesDialect | null;
   /** What was chosen before, by this process; null for nothing. */
-  readonly before: Backend | null;
+  readonly before: IptablesDialect | null;
   /** Those that this host has. */
-  readonly candidates: readonly Backend[];
+  readonly candidates: readonly IptablesDialect[];
   /** Those that may have rules that could not be read. */
-  readonly unread: readonly Backend[];
+  readonly unread: readonly IptablesDialect[];
 }
 
 /**
@@ -28,11 +28,11 @@ export interface BackendEvidence {
  * is unread the choice does not change: what fails for a moment must not move rules. Before any choice, nft is not left
  * for want of evidence that may be in it.
  */
-export function chooseBackend(
+export function chooseIptablesDialect(
   rulesets: readonly Ruleset[],
-  configured: Backend | 'auto',
-  evidence: BackendEvidence,
-): Sourced<Backend> {
+  configured: IptablesDialect | 'auto',
+  evidence: IptablesDialectEvidence,
+): Sourced<IptablesDialect> {
   const { liveEdge, before, unread } = evidence;
   if (configured !== 'auto') return { value: configured, seenIn: '--iptables' };
   if (before !== null && unread.length > 0) {
@@ -43,16 +43,16 @@ export function chooseBackend(
   }
   if (liveEdge !== null) return { value: liveEdge, seenIn: `kube-proxy's rules are there` };
   for (const hint of [...kubeletHints, kubeProxyHint]) {
-    const backend = backends.find((candidate) => hasChain(rulesets, candidate, hint));
-    if (backend !== undefined) return { value: backend, seenIn: `mangle has ${hint}` };
+    const dialect = iptablesDialects.find((candidate) => hasChain(rulesets, candidate, hint));
+    if (dialect !== undefined) return { value: dialect, seenIn: `mangle has ${hint}` };
   }
   return chooseWithoutHint(rulesets, evidence);
 }
 
 function chooseWithoutHint(
   rulesets: readonly Ruleset[],
-  { candidates, unread }: BackendEvidence,
-): Sourced<Backend> {
+  { candidates, unread }: IptablesDialectEvidence,
+): Sourced<IptablesDialect> {
   if (!candidates.includes('nft') && candidates.includes('legacy')) {
     return { value: 'legacy', seenIn: 'this host has no other' };
   }
@@ -63,14 +63,14 @@ function chooseWithoutHint(
     : { value: 'nft', seenIn: 'the default' };
 }
 
-function hasChain(rulesets: readonly Ruleset[], backend: Backend, chain: string): boolean {
-  return rulesets.some((ruleset) => ruleset.backend === backend && ruleset.tables.get('mangle')?.has(chain));
+function hasChain(rulesets: readonly Ruleset[], dialect: IptablesDialect, chain: string): boolean {
+  return rulesets.some((ruleset) => ruleset.dialect === dialect && ruleset.tables.get('mangle')?.has(chain));
 }
 
 /** Ours do not count: they are where an earlier choice put them, and writing them must not change this one (I7). */
-function countRules(rulesets: readonly Ruleset[], backend: Backend): number {
+function countRules(rulesets: readonly Ruleset[], dialect: IptablesDialect): number {
   return rulesets
-    .filter((ruleset) => ruleset.backend === backend)
+    .filter((ruleset) => ruleset.dialect === dialect)
     .flatMap(({ tables }) => [...tables.values()])
     .flatMap((table) => [...table])
     .filter(([chain]) => !isOwnChain(chain))

@@ -1,12 +1,12 @@
 import { type Sourced } from '../../lib/text/sourced.ts';
-import { type Backend, type RuleBackend } from '../../lib/kernel/port.ts';
+import { type IptablesDialect, type Dialect } from '../../lib/kernel/port.ts';
 
 /** What the choice rests on. */
-export interface RuleBackendEvidence {
+export interface DialectEvidence {
   /** `--iptables`. */
-  readonly configured: Backend | 'auto' | 'none';
+  readonly configured: IptablesDialect | 'auto' | 'none';
   /** The backend of iptables that this host uses. */
-  readonly iptables: Sourced<Backend>;
+  readonly iptables: Sourced<IptablesDialect>;
   /** Whether an iptables is installed for every family that is written to. */
   readonly hasIptables: boolean;
   /** The same for nft. */
@@ -18,13 +18,13 @@ export interface RuleBackendEvidence {
  * What our rules are written to: a table of our own where kube-proxy has one too or where there is no iptables,
  * else iptables. One for all VIPs.
  */
-export function chooseRuleBackend({
+export function chooseDialect({
   configured,
   iptables,
   hasIptables,
   hasNft,
   isNftProxy,
-}: RuleBackendEvidence): Sourced<RuleBackend> {
+}: DialectEvidence): Sourced<Dialect> {
   if (configured === 'none') return { value: 'nftables', seenIn: '--iptables none' };
   if (configured !== 'auto') return iptables;
   if (!hasIptables) return { value: 'nftables', seenIn: 'no iptables is installed' };
