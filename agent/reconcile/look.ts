@@ -67,10 +67,11 @@ async function learn(
   const observe = (view: ApiView | null) =>
     interpret(reading, asked, addClusterIps(config, view), memory.dialect);
   const first = { observation: observe(memory.api), memory };
-  const { endpoints, localAddresses } = listWatched(first, config);
+  const { endpoints, own, localAddresses } = listWatched(first, config);
   const view = await api.getView({
     endpoints: sortEndpoints([...endpoints, ...config.endpoints]),
     localAddresses,
+    ...(own === undefined ? {} : { own }),
   });
   if (view === null) return first;
   const isSame = JSON.stringify(view.clusterIps) === JSON.stringify(memory.api?.clusterIps ?? {});

@@ -91,8 +91,8 @@ export class ApiRoute {
   }
 }
 
-function describeKnown({ endpoints, localAddresses }: KnownApiservers): string {
-  return endpoints
+function describeKnown({ endpoints, localAddresses, own = [] }: KnownApiservers): string {
+  return [...endpoints, ...own]
     .map(({ address, port }) => `${address} ${port} ${String(localAddresses.has(address))}`)
     .sort()
     .join();

@@ -11,25 +11,38 @@ export interface ApiServer {
   readonly port: number;
 }
 
+/** Who may be asked: the apiservers that are known, from wherever, and which addresses are this host's own. */
+export interface KnownApiservers {
+  readonly endpoints: readonly Endpoint[];
+  readonly localAddresses: ReadonlySet<string>;
+  /** Where this host's own apiserver would be, which nobody names. Nowhere when left out. */
+  readonly own?: readonly Endpoint[];
+}
+
 /** kube-apiserver's own default (--secure-port). */
 const usualPort = 6443;
 
 /**
  * Where to ask, best first, and never by a virtual IP: that would be our own rules. An address that the credentials
- * name; else the apiserver of this host, then the others; a ClusterIP and a name last, for the one needs kube-proxy and
- * the other DNS. While no apiserver is known, this host may have one. Pure.
+ * name; else the apiserver of this host, then the others; one of this host that nobody names after all of them; a ClusterIP
+ * and a name last, for the one needs kube-proxy and the other DNS. While no apiserver is known, this host may have one. Pure.
  */
 export function listApiServers(
   { host, port, isInCluster }: Pick<ApiAccess, 'host' | 'port' | 'isInCluster'>,
-  { endpoints, localAddresses }: KnownApiservers,
+  { endpoints, localAddresses, own: unnamed = [] }: KnownApiservers,
   vips: readonly Endpoint[],
 ): ApiServer[] {
   const own = { host: parseAddress(host)?.text ?? host, port };
   const isVip = vips.some(({ address }) => address === own.host);
   const isFirst = isIP(host) !== 0 && !isVip && !isInCluster;
-  const known = endpoints.filter(({ address }) => !vips.some((vip) => vip.address === address));
+  const isNoVip = ({ address }: Endpoint) => !vips.some((vip) => vip.address === address);
+  const known = endpoints.filter(isNoVip);
   const isLocal = ({ address }: Endpoint) => localAddresses.has(address);
-  const redirected = [...known.filter(isLocal), ...known.filter((endpoint) => !isLocal(endpoint))];
+  const redirected = [
+    ...known.filter(isLocal),
+    ...known.filter((endpoint) => !isLocal(endpoint)),
+    ...unnamed.filter(isNoVip),
+  ];
   const servers = [
     ...(isFirst ? [own] : []),
     ...redirected.map(({ address, port }) => ({ host: address, port })),
@@ -63,10 +76,4 @@ export function formatServer({ host, port }: ApiServer): string {
 function guessLocal(port: number, isInCluster: boolean): ApiServer[] {
   const ports = isInCluster ? [usualPort] : [port, usualPort];
   return ports.map((port) => ({ host: '127.0.0.1', port }));
-}
-
-/** Who may be asked: the apiservers that are known, from wherever, and which addresses are this host's own. */
-export interface KnownApiservers {
-  readonly endpoints: readonly Endpoint[];
-  readonly localAddresses: ReadonlySet<string>;
 }

@@ -1,6 +1,7 @@
 import { describe, expect, jest, test } from '@jest/globals';
 import { type Config } from '../../../../config/config.ts';
 import { recallApiservers } from '../../../../agent/endpoints/endpoint-persister.ts';
+import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
 import { emptyState } from '../../../../agent/observe/reconcile-state.ts';
 import { type Behaviour, FakeApiservers } from '../../../support/fakes/apiserver.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
@@ -100,6 +101,12 @@ describe.each(['silent', 'refusing', 'unreachable'] as const)(
     });
   },
 );
+
+test('the Kubernetes API is asked there too, so that the new list is learnt', async () => {
+  const running = await startOnMaster();
+  await running.clock.advance(3000);
+  expect(running.api.known?.own?.map(formatEndpoint)).toContain(own);
+});
 
 test('the log says that it is this node’s own apiserver, and why', async () => {
   const running = await startOnMaster({ lost: 'refusing' });

@@ -1,5 +1,10 @@
 import { describe, expect, test } from '@jest/globals';
-import { formatServer, isUnhealthy, listApiServers } from '../../../../lib/kubernetes/servers.ts';
+import {
+  formatServer,
+  isUnhealthy,
+  type KnownApiservers,
+  listApiServers,
+} from '../../../../lib/kubernetes/servers.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 
 const vips = ['10.0.0.50:6443', '[fd00::50]:6443'].map(toEndpoint);
@@ -7,7 +12,7 @@ const endpoints = ['10.0.0.11:6443', '10.0.0.12:6443', '10.0.0.13:6443'].map(toE
 const known = { endpoints, localAddresses: new Set(['10.0.0.12', '10.0.0.50']) };
 const nobody = { endpoints: [], localAddresses: new Set<string>() };
 
-const list = (host: string, more: { port?: number; isInCluster?: boolean; known?: typeof known } = {}) => {
+const list = (host: string, more: { port?: number; isInCluster?: boolean; known?: KnownApiservers } = {}) => {
   const { port = 6443, isInCluster = false } = more;
   return listApiServers({ host, port, isInCluster }, more.known ?? known, vips).map(formatServer);
 };
@@ -39,6 +44,20 @@ describe('the API is asked', () => {
 
   test('by a name last, for it takes DNS', () => {
     expect(list('api.example.com').at(-1)).toBe('api.example.com:6443');
+  });
+
+  test('at this host’s own apiserver, which nobody names, after all who are named', () => {
+    const moved = { ...known, own: [toEndpoint('10.0.0.99:6443'), toEndpoint('10.0.0.50:6443')] };
+    expect(list('10.0.0.50', { known: moved })).toEqual([
+      '10.0.0.12:6443',
+      '10.0.0.11:6443',
+      '10.0.0.13:6443',
+      '10.0.0.99:6443',
+    ]);
+    expect(list('10.96.0.1', { port: 443, isInCluster: true, known: moved }).slice(-2)).toEqual([
+      '10.0.0.99:6443',
+      '10.96.0.1:443',
+    ]);
   });
 
   test('on this host while no apiserver is known, for it may have one', () => {
