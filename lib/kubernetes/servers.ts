@@ -29,25 +29,19 @@ const usualPort = 6443;
  */
 export function listApiServers(
   { host, port, isInCluster }: Pick<ApiAccess, 'host' | 'port' | 'isInCluster'>,
-  { endpoints, localAddresses, own: unnamed = [] }: KnownApiservers,
+  known: KnownApiservers,
   vips: readonly Endpoint[],
 ): ApiServer[] {
-  const own = { host: parseAddress(host)?.text ?? host, port };
-  const isVip = vips.some(({ address }) => address === own.host);
+  const named = { host: parseAddress(host)?.text ?? host, port };
+  const isVip = vips.some(({ address }) => address === named.host);
   const isFirst = isIP(host) !== 0 && !isVip && !isInCluster;
-  const isNoVip = ({ address }: Endpoint) => !vips.some((vip) => vip.address === address);
-  const known = endpoints.filter(isNoVip);
-  const isLocal = ({ address }: Endpoint) => localAddresses.has(address);
-  const redirected = [
-    ...known.filter(isLocal),
-    ...known.filter((endpoint) => !isLocal(endpoint)),
-    ...unnamed.filter(isNoVip),
-  ];
+  const redirected = listRedirected(known, vips);
+  const isAnybodyNamed = known.endpoints.some((endpoint) => !isAtVip(endpoint, vips));
   const servers = [
-    ...(isFirst ? [own] : []),
+    ...(isFirst ? [named] : []),
     ...redirected.map(({ address, port }) => ({ host: address, port })),
-    ...(known.length === 0 && !isFirst ? guessLocal(port, isInCluster) : []),
-    ...(isFirst || isVip ? [] : [own]),
+    ...(isAnybodyNamed || isFirst ? [] : guessLocal(port, isInCluster)),
+    ...(isFirst || isVip ? [] : [named]),
   ];
   return [...new Map(servers.map((server) => [formatServer(server), server])).values()];
 }
@@ -71,6 +65,20 @@ export function isUnhealthy(
 /** `10.0.0.11:6443`, `[fd00::11]:6443`, `api.example.com:6443`. */
 export function formatServer({ host, port }: ApiServer): string {
   return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
+}
+
+/** Those of this host first, and where one of it would be that nobody names last. */
+function listRedirected(
+  { endpoints, localAddresses, own = [] }: KnownApiservers,
+  vips: readonly Endpoint[],
+): Endpoint[] {
+  const isLocal = ({ address }: Endpoint) => localAddresses.has(address);
+  const others = endpoints.filter((endpoint) => !isLocal(endpoint));
+  return [...endpoints.filter(isLocal), ...others, ...own].filter((endpoint) => !isAtVip(endpoint, vips));
+}
+
+function isAtVip({ address }: Endpoint, vips: readonly Endpoint[]): boolean {
+  return vips.some((vip) => vip.address === address);
 }
 
 function guessLocal(port: number, isInCluster: boolean): ApiServer[] {
