@@ -28,6 +28,8 @@ agent.stderr.setEncoding('utf8').on('data', (text: string) => (log += text));
 await until(() => log.includes('cluster-ip'));
 execFileSync('ipvsadm', ['-d', '-t', '10.96.0.1:443', '-r', '10.77.0.12:6443']);
 const withoutOne = await request(30);
+// It polls IPVS each second.
+await untilAgentHas(2);
 execFileSync('ipvsadm', ['-D', '-t', '10.96.0.1:443']);
 await until(() => log.includes('cluster-ip -> direct'));
 const withoutServer = await request(30);
@@ -98,8 +100,17 @@ async function request(count: number): Promise<GuestReport['balanced']> {
   return JSON.parse(line) as GuestReport['balanced'];
 }
 
-async function until(isTrue: () => boolean): Promise<void> {
-  for (let attempt = 0; attempt < 300 && !isTrue(); attempt += 1) {
+/** Until the agent's last look has so many apiservers behind the VIP. */
+async function untilAgentHas(count: number): Promise<void> {
+  const sample = `vipnat_vip_apiservers{vip="${vip}:6443"} ${count}\n`;
+  await until(async () => {
+    const metrics = await fetch('http://127.0.0.1:10268/metrics');
+    return (await metrics.text()).includes(sample);
+  });
+}
+
+async function until(isTrue: () => boolean | Promise<boolean>): Promise<void> {
+  for (let attempt = 0; attempt < 300 && !(await isTrue()); attempt += 1) {
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
 }
