@@ -91,10 +91,11 @@ describe('the picture in docs/design.md', () => {
   });
 });
 
-test('scripts/lint reads every top folder that has sources', () => {
-  const [, names = ''] = /^sources=\((.*)\)$/m.exec(readFileSync('scripts/lint', 'utf8')) ?? [];
-  const tops = globSync('*/**/*.ts', { exclude: ['node_modules', 'dist', 'coverage'] }).map(
-    (file) => file.split('/')[0],
-  );
-  expect(names.split(' ')).toEqual([...new Set(tops)].sort());
+test('scripts/lint and the compiler read every top folder that has sources', () => {
+  const [, names = ''] = /^for folder in (.*); do$/m.exec(readFileSync('scripts/lint', 'utf8')) ?? [];
+  const { include } = JSON.parse(readFileSync('tsconfig.json', 'utf8')) as { include: string[] };
+  const files = globSync('*/*/**/*.ts', { exclude: ['node_modules', 'dist', 'coverage'] });
+  const tops = [...new Set(files.map((file) => file.split('/')[0]))];
+  expect(names.split(' ')).toEqual(expect.arrayContaining(tops));
+  expect(include).toEqual(expect.arrayContaining(tops));
 });

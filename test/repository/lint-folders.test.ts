@@ -1,0 +1,179 @@
+import { beforeAll, describe, expect, test } from '@jest/globals';
+import { spawnSync } from 'node:child_process';
+import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join, resolve } from 'node:path';
+
+/** Files to those that they import. */
+type Tree = Readonly<Record<string, readonly string[]>>;
+
+/** A small checkout of which every import is one that may be. */
+const goodTree: Tree = {
+  'lib/text/errors.ts': [],
+  'lib/kernel/port.ts': ['lib/text/errors.ts'],
+  'lib/kernel/real/kernel.ts': ['lib/kernel/port.ts'],
+  'config/options.ts': ['lib/text/errors.ts'],
+  'agent/health/judge.ts': ['lib/text/errors.ts'],
+  'agent/reconcile/loop.ts': ['agent/health/judge.ts', 'config/options.ts'],
+  'controller/services/sync.ts': ['config/options.ts'],
+  'cli/program/main.ts': [
+    'agent/reconcile/loop.ts',
+    'controller/services/sync.ts',
+    'lib/kernel/real/kernel.ts',
+  ],
+  'lab/machines/machine.ts': ['lib/text/errors.ts'],
+  'bench/soak/main.ts': ['lab/machines/machine.ts', 'test/support/fakes/kernel.ts'],
+  'test/support/fakes/kernel.ts': ['lib/kernel/port.ts'],
+  'test/unit/cli/program/main.test.ts': ['cli/program/main.ts', 'bench/soak/main.ts'],
+  'test/random/model/world.ts': ['test/support/fakes/kernel.ts'],
+  'test/random/model/world.test.ts': ['test/random/model/world.ts', 'test/support/fakes/kernel.ts'],
+};
+
+/** How `scripts/lint folders` ends, and what it prints. */
+interface Verdict {
+  readonly status: number | null;
+  readonly text: string;
+}
+
+/** Lints a tree of these files in a folder of its own. */
+function lintFolders(tree: Tree): Verdict {
+  const root = mkdtempSync(join(tmpdir(), 'vipnat-folders-'));
+  try {
+    const own = ['scripts/lint', '.dependency-cruiser.json', 'tsconfig.json'];
+    for (const file of own) cpSync(file, join(root, file));
+    symlinkSync(resolve('node_modules'), join(root, 'node_modules'));
+    for (const [file, imports] of Object.entries(tree)) {
+      mkdirSync(dirname(join(root, file)), { recursive: true });
+      writeFileSync(join(root, file), renderModule(file, imports));
+    }
+    const lint = spawnSync(join(root, 'scripts/lint'), ['folders'], { encoding: 'utf8' });
+    return { status: lint.status, text: lint.stdout + lint.stderr };
+  } finally {
+    rmSync(root, { recursive: true });
+  }
+}
+
+function renderModule(file: string, imports: readonly string[]): string {
+  const up = '../'.repeat(file.split('/').length - 1);
+  return [...imports.map((path) => `import '${up}${path}';\n`), 'export const value = 1;\n'].join('');
+}
+
+/** Imports that go the wrong way: what they are, from which file, of which other, and the fence that refuses them. */
+const wrongImports = [
+  ['lib that imports agent', 'lib/text/errors.ts', 'agent/report/log.ts', 'lib-imports-only-lib'],
+  ['lib that imports config', 'lib/text/errors.ts', 'config/flags.ts', 'lib-imports-only-lib'],
+  ['config that imports agent', 'config/options.ts', 'agent/report/log.ts', 'config-imports-only-lib'],
+  ['agent that imports cli', 'agent/reconcile/loop.ts', 'cli/format/json.ts', 'programs-never-import-cli'],
+  [
+    'controller that imports cli',
+    'controller/services/sync.ts',
+    'cli/format/json.ts',
+    'programs-never-import-cli',
+  ],
+  [
+    'agent that imports controller',
+    'agent/reconcile/loop.ts',
+    'controller/pools/pool.ts',
+    'programs-never-import-each-other',
+  ],
+  [
+    'controller that imports agent',
+    'controller/services/sync.ts',
+    'agent/report/log.ts',
+    'programs-never-import-each-other',
+  ],
+  [
+    'balancer that imports agent',
+    'balancer/nodes/node.ts',
+    'agent/report/log.ts',
+    'programs-never-import-each-other',
+  ],
+  [
+    'a product that imports what tests share',
+    'cli/program/main.ts',
+    'test/support/fakes/clock.ts',
+    'product-never-imports-test',
+  ],
+  [
+    'a product that imports the lab',
+    'agent/reconcile/loop.ts',
+    'lab/settings/options.ts',
+    'product-never-imports-test',
+  ],
+  [
+    'a test layer that imports another',
+    'test/unit/cli/program/main.test.ts',
+    'test/random/model/steps.ts',
+    'layers-never-import-each-other',
+  ],
+  [
+    'a program that imports a test layer',
+    'bench/soak/main.ts',
+    'test/random/model/steps.ts',
+    'nobody-imports-a-layer',
+  ],
+  [
+    'what tests share that imports a layer',
+    'test/support/fakes/kernel.ts',
+    'test/random/model/steps.ts',
+    'nobody-imports-a-layer',
+  ],
+  [
+    'a lab that imports a program',
+    'lab/machines/machine.ts',
+    'bench/shared/record.ts',
+    'lab-imports-no-program',
+  ],
+] as const;
+
+/** Each of two folders needs a file of the other; no two files do. */
+const circle: Tree = {
+  'demo/stage/stage.ts': ['demo/screen/text.ts'],
+  'demo/screen/screen.ts': ['demo/stage/kinds.ts'],
+  'demo/screen/text.ts': [],
+  'demo/stage/kinds.ts': [],
+};
+
+test('scripts/lint folders passes a tree whose arrows go down', () => {
+  expect(lintFolders(goodTree)).toMatchObject({ status: 0 });
+}, 60_000);
+
+test('scripts/lint folders refuses a file beside folders', () => {
+  const { status, text } = lintFolders({
+    ...goodTree,
+    'agent/age.ts': [],
+    'agent/health/judge.ts': ['agent/age.ts'],
+  });
+  expect(status).not.toBe(0);
+  expect(text).toContain('files beside folders: agent/age.ts');
+});
+
+describe('scripts/lint folders refuses', () => {
+  let verdict: Verdict = { status: null, text: '' };
+  beforeAll(() => {
+    const tree: Record<string, readonly string[]> = { ...goodTree, ...circle, 'agent/health/unused.ts': [] };
+    for (const [, from, to] of wrongImports) {
+      tree[from] = [...(tree[from] ?? []), to];
+      tree[to] ??= [];
+    }
+    verdict = lintFolders(tree);
+  }, 60_000);
+
+  test('all of them', () => {
+    expect(verdict.status).not.toBe(0);
+  });
+
+  test.each(wrongImports)('%s', (_, from, to, fence) => {
+    expect(verdict.text).toContain(`error ${fence}: ${from} → ${to}`);
+  });
+
+  test('folders that import each other', () => {
+    expect(verdict.text.replaceAll(/\s+/g, ' ')).toContain(
+      'error no-folder-cycle: demo/stage → demo/screen → demo/stage',
+    );
+  });
+
+  test('a file that nothing imports', () => {
+    expect(verdict.text).toContain('error no-orphan: agent/health/unused.ts');
+  });
+});
