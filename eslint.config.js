@@ -109,7 +109,7 @@ export default defineConfig(
     files: [
       'lib/kubernetes/**/*.ts',
       'agent/http/**/*.ts',
-      'agent/health/**/*.ts',
+      'agent/probe/**/*.ts',
       'agent/observe/loopback.ts',
     ],
     rules: { ...forbid(processModules, 'Only lib/kernel starts processes (I2).') },

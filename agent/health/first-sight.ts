@@ -1,7 +1,8 @@
 import { type Family } from '../../lib/address/address.ts';
 import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
-import { type EndpointHealth, emptyHistory } from './endpoint-health.ts';
+import { type EndpointHealth } from './endpoint-health.ts';
 import { type Watched } from './watched.ts';
+import { emptyHistory } from '../probe/probe-history.ts';
 
 /** How an apiserver counts until its first probes have ended. */
 export type FirstSight = Pick<EndpointHealth, 'state' | 'reason'>;

@@ -7,8 +7,9 @@
  * Compromise: a refusal counts at once. Silence and a failing /readyz count as soon as another apiserver, asked
  * no earlier, has done well: that is the witness. Without one nothing changes, and people are told.
  */
-import { type EndpointHealth, type HealthState, type ProbeHistory } from './endpoint-health.ts';
+import { type EndpointHealth, type HealthState } from './endpoint-health.ts';
 import { isSomebody } from './first-sight.ts';
+import { type ProbeHistory } from '../probe/probe-history.ts';
 
 /** A lost packet is nothing, and two in a row are rare: with 1 % of loss one pair of connects in 2,500. */
 const timeoutsToDie = 2;

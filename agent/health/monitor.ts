@@ -1,16 +1,17 @@
 import { families, type Family } from '../../lib/address/address.ts';
 import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
 import { type Clock } from '../../lib/control/clock.ts';
-import { type Apiserver } from './apiserver.ts';
-import { addResult, type EndpointHealth, type ProbeResult, isWell, emptyHistory } from './endpoint-health.ts';
+import { type Apiserver } from '../probe/apiserver.ts';
+import { type EndpointHealth, isWell } from './endpoint-health.ts';
 import { includes, isUnasked, isUnknown, meet, ofFamily, see, trusted } from './first-sight.ts';
 import { judgeAll, judgeBeside } from './judge.ts';
-import { ProbeBudgets } from './probe-budget.ts';
-import { Prober, type ProbeSettings } from './prober.ts';
+import { ProbeBudgets } from '../probe/probe-budget.ts';
+import { Prober, type ProbeSettings } from '../probe/prober.ts';
 import { Removals } from './removals.ts';
 import { isNews, summarize } from './summary.ts';
 import { type HealthView } from './usable.ts';
 import { type Watched } from './watched.ts';
+import { emptyHistory, type ProbeResult, addResult } from '../probe/probe-history.ts';
 
 /** What the monitor needs of the world, and whom it tells. */
 export interface MonitorOptions {

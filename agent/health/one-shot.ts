@@ -1,10 +1,10 @@
 import { formatEndpoint } from '../../lib/address/endpoint.ts';
 import { type Clock } from '../../lib/control/clock.ts';
-import { type Apiserver } from './apiserver.ts';
+import { type Apiserver } from '../probe/apiserver.ts';
 import { type EndpointHealth } from './endpoint-health.ts';
 import { HealthMonitor } from './monitor.ts';
 import { type Watched } from './watched.ts';
-import { type ProbeSettings } from './prober.ts';
+import { type ProbeSettings } from '../probe/prober.ts';
 import { type Health, type HealthView } from './usable.ts';
 
 /** Who hangs for longer is not waited for: slow is not dead. */

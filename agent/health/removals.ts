@@ -9,8 +9,9 @@
  */
 import { type Family } from '../../lib/address/address.ts';
 import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
-import { addResult, type EndpointHealth, type ProbeResult, isWell } from './endpoint-health.ts';
+import { type EndpointHealth, isWell } from './endpoint-health.ts';
 import { judgeBeside } from './judge.ts';
+import { type ProbeResult, addResult } from '../probe/probe-history.ts';
 
 /** Good answers on end, one a second: an apiserver that was told to stop has ended by then, or says that it does. */
 const answersToRemove = 45;

@@ -1,6 +1,7 @@
-import { type EndpointHealth, emptyHistory } from './endpoint-health.ts';
+import { type EndpointHealth } from './endpoint-health.ts';
 import { isSilent } from './judge.ts';
 import { type Health } from './usable.ts';
+import { emptyHistory } from '../probe/probe-history.ts';
 
 /** What decisions and people need to know of one apiserver's health. Pure. */
 export function summarize(one: EndpointHealth): Health {

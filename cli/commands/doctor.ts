@@ -5,7 +5,7 @@ import { quoteWords } from '../../lib/text/shell-words.ts';
 import { toArguments } from '../../config/arguments.ts';
 import { diagnose } from '../doctor/checks/diagnose.ts';
 import { gatherFacts } from '../doctor/facts/gather.ts';
-import { createApiserver } from '../../agent/health/probe-connections.ts';
+import { createApiserver } from '../../agent/probe/probe-connections.ts';
 import { type DoctorContext } from '../grammar/command-context.ts';
 import { chooseDoctorStatus, countOutcomes, formatDoctor } from '../format/screens/doctor.ts';
 import { formatDoctorJson } from '../format/json/doctor-json.ts';

@@ -14,7 +14,7 @@ import { createEndpointStore } from '../../agent/endpoints/endpoint-store.ts';
 import { askProxyMode } from '../../agent/observe/ask-proxy-mode.ts';
 import { findAuthority } from '../../lib/files/authority.ts';
 import { probeOnce } from '../../agent/health/one-shot.ts';
-import { createApiserver } from '../../agent/health/probe-connections.ts';
+import { createApiserver } from '../../agent/probe/probe-connections.ts';
 import { askAgentApi } from '../../agent/http/agent-api.ts';
 import { askAgentHealth } from '../../agent/http/agent-health.ts';
 import { observeAndAssess, type LookPorts } from '../../agent/reconcile/look.ts';

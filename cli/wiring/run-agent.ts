@@ -18,7 +18,7 @@ import { askProxyMode } from '../../agent/observe/ask-proxy-mode.ts';
 import { type EventRecorder, noEvents } from '../../lib/telemetry/recorder.ts';
 import { EventWriter } from '../../lib/telemetry/writer.ts';
 import { findAuthority } from '../../lib/files/authority.ts';
-import { createApiserver } from '../../agent/health/probe-connections.ts';
+import { createApiserver } from '../../agent/probe/probe-connections.ts';
 import { activityPath } from '../../agent/http/agent-activity.ts';
 import { apiPath } from '../../agent/http/agent-api.ts';
 import { healthPath, toHealthAnswer } from '../../agent/http/agent-health.ts';

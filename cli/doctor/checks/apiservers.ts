@@ -2,7 +2,7 @@ import { parseAddress } from '../../../lib/address/address.ts';
 import { type Endpoint, formatEndpoint, parseEndpoint } from '../../../lib/address/endpoint.ts';
 import { type Assessment } from '../../../agent/decide/assess.ts';
 import { quoteWords } from '../../../lib/text/shell-words.ts';
-import { type Serving } from '../../../agent/health/serving.ts';
+import { type Serving } from '../../../agent/probe/serving.ts';
 import { type Health } from '../../../agent/health/usable.ts';
 import { type Check } from '../facts/check.ts';
 import {

@@ -29,8 +29,8 @@ import { parseCapture, type VrrpAdvert } from '../../../lib/keepalived/advert.ts
 import { type Assessment } from '../../../agent/decide/assess.ts';
 import { type Config } from '../../../config/config.ts';
 import { askProxyHealth } from '../../../agent/observe/proxy-health.ts';
-import { type Apiserver, type ConnectOutcome } from '../../../agent/health/apiserver.ts';
-import { askServing, type Serving } from '../../../agent/health/serving.ts';
+import { type Apiserver, type ConnectOutcome } from '../../../agent/probe/apiserver.ts';
+import { askServing, type Serving } from '../../../agent/probe/serving.ts';
 import { findAgent } from '../../../agent/http/presence.ts';
 import { locateKeepalivedFile, locateServingFile } from '../../../agent/keepalived/serving-file.ts';
 import { type Fact } from './fact.ts';

@@ -3,7 +3,7 @@ import {
   type ConnectOutcome,
   type HeldConnection,
   type ReadyzOutcome,
-} from '../../../agent/health/apiserver.ts';
+} from '../../../agent/probe/apiserver.ts';
 import { type Endpoint, formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { type Clock } from '../../../lib/control/clock.ts';
 

@@ -9,7 +9,7 @@ import { describeStatus } from '../../../../lib/kubernetes/request.ts';
 import { applyEvent, endpointSlices, readListing, services } from '../../../../lib/kubernetes/resources.ts';
 import { toApiView } from '../../../../agent/api/view.ts';
 import { formatEndpointFile, parseEndpointFile } from '../../../../agent/endpoints/endpoint-file.ts';
-import { judge } from '../../../../agent/health/probe-connections.ts';
+import { judge } from '../../../../agent/probe/probe-connections.ts';
 import { readAgentActivityAnswer } from '../../../../agent/http/agent-activity.ts';
 import { readAgentApiAnswer } from '../../../../agent/http/agent-api.ts';
 import { readAgentHealthAnswer } from '../../../../agent/http/agent-health.ts';

@@ -4,7 +4,7 @@ import { endpointSlices, readListing } from '../../../../lib/kubernetes/resource
 import { describeStatus } from '../../../../lib/kubernetes/request.ts';
 import { LineReader } from '../../../../lib/kubernetes/line-reader.ts';
 import { parseEndpointFile } from '../../../../agent/endpoints/endpoint-file.ts';
-import { judge } from '../../../../agent/health/probe-connections.ts';
+import { judge } from '../../../../agent/probe/probe-connections.ts';
 import { parseNotice } from '../../../../agent/keepalived/notices.ts';
 import { vip } from '../../../../config/values.ts';
 import * as z from 'zod/mini';

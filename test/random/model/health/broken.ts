@@ -1,4 +1,4 @@
-import { type HeldConnection, type ReadyzOutcome } from '../../../../agent/health/apiserver.ts';
+import { type HeldConnection, type ReadyzOutcome } from '../../../../agent/probe/apiserver.ts';
 import { HealthMonitor, type MonitorOptions } from '../../../../agent/health/monitor.ts';
 import { type MakeMonitor } from './world.ts';
 

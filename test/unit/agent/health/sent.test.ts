@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { HealthMonitor } from '../../../../agent/health/monitor.ts';
-import { createApiserver } from '../../../../agent/health/probe-connections.ts';
+import { createApiserver } from '../../../../agent/probe/probe-connections.ts';
 import { findAuthority } from '../../../../lib/files/authority.ts';
 import { systemClock } from '../../../../lib/control/clock.ts';
 import { LocalApiservers, makeIdentity } from './local-apiservers.ts';

@@ -3,12 +3,12 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type HeldConnection } from '../../../../agent/health/apiserver.ts';
+import { type HeldConnection } from '../../../../agent/probe/apiserver.ts';
 import { findAuthority } from '../../../../lib/files/authority.ts';
-import { createApiserver } from '../../../../agent/health/probe-connections.ts';
+import { createApiserver } from '../../../../agent/probe/probe-connections.ts';
 import { systemClock } from '../../../../lib/control/clock.ts';
 import { type Endpoint } from '../../../../lib/address/endpoint.ts';
-import { LocalApiservers, makeIdentity } from './local-apiservers.ts';
+import { LocalApiservers, makeIdentity } from '../health/local-apiservers.ts';
 
 /** Room for a busy machine; where silence is looked for, it is waited for this long. */
 const limitMs = 2000;

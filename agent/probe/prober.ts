@@ -5,8 +5,8 @@
 import { type Endpoint } from '../../lib/address/endpoint.ts';
 import { type Cancel, type Clock } from '../../lib/control/clock.ts';
 import { type Apiserver, type ConnectOutcome, type HeldConnection, type ReadyzOutcome } from './apiserver.ts';
-import { type ProbeResult } from './endpoint-health.ts';
 import { type ProbeBudget } from './probe-budget.ts';
+import { type ProbeResult } from './probe-history.ts';
 
 /** How often and how patiently apiservers are asked. */
 export interface ProbeSettings {
