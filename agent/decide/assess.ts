@@ -8,8 +8,7 @@ import { type Config } from '../../config/config.ts';
 import { decide, type Decision, isAgreeing, type ProxyPath, type VipFacts, toRoute } from './decide.ts';
 import { findMissingSwitches, type MissingSwitch } from './missing-switches.ts';
 import { isAtVip } from '../endpoints/admission.ts';
-import { findCandidates } from '../endpoints/candidates.ts';
-import { type Candidates } from '../endpoints/endpoints.ts';
+import { type VipCandidates } from '../endpoints/candidates.ts';
 import { rememberApiservers } from '../endpoints/remember.ts';
 import { findInstalled } from '../endpoints/installed.ts';
 import { chooseUsable, type HealthView } from '../health/usable.ts';
@@ -21,6 +20,7 @@ import { nameUnread } from '../observe/unread.ts';
 /** A whole look: what was seen, how each VIP goes, what to write for it, and what to remember. */
 export interface Assessment {
   readonly observation: Observation;
+  readonly candidates: readonly VipCandidates[];
   readonly decisions: readonly Decision[];
   readonly plan: Plan;
   /** What has to be switched on before what is balanced gets anywhere. */
@@ -35,6 +35,8 @@ export interface Assessment {
 /** What an assessment rests on. */
 export interface ReconcileInput {
   readonly observation: Observation;
+  /** Of each VIP that is balanced: what is decided is decided of these. */
+  readonly candidates: readonly VipCandidates[];
   readonly health: HealthView;
   readonly memory: ReconcileState;
 }
@@ -43,16 +45,14 @@ export interface ReconcileInput {
  * From what was seen to what to write: decide, plan. Pure: the loop, `plan`, `check` and `run --once` all go
  * through here, so what is shown is what is done.
  */
-export function assess({ observation, health, memory }: ReconcileInput, config: Config): Assessment {
-  const cases = config.vips.map((vip) => ({
-    vip,
-    candidates: findCandidates(vip, observation, config, memory),
-  }));
-  const facts = cases.map((one) => gatherFacts(one, { observation, health, memory }, config));
+export function assess(input: ReconcileInput, config: Config): Assessment {
+  const { observation, candidates, health, memory } = input;
+  const facts = candidates.map((one) => gatherFacts(one, input, config));
   const decisions = facts.map(decide);
   const balances = decisions.map((decision) => toBalance(decision, observation, config));
   return {
     observation,
+    candidates,
     decisions,
     plan: plan(
       { dialect: observation.dialect.value, balances },
@@ -61,7 +61,7 @@ export function assess({ observation, health, memory }: ReconcileInput, config: 
     ),
     missingSwitches: findMissingSwitches(observation, config),
     health,
-    refused: [...cases.flatMap(({ candidates }) => candidates.refused), ...(memory.api?.refused ?? [])],
+    refused: [...candidates.flatMap((one) => one.candidates.refused), ...(memory.api?.refused ?? [])],
     memory: {
       ...memory,
       ...rememberApiservers({ observation, config, memory }),
@@ -83,13 +83,8 @@ function rememberUnread({ unread }: Observation, before: ReconcileState): Reconc
   return { names, isNew: names !== '' && names !== before.unread.names };
 }
 
-interface DecisionInput {
-  readonly vip: Endpoint;
-  readonly candidates: Candidates;
-}
-
 function gatherFacts(
-  { vip, candidates }: DecisionInput,
+  { vip, candidates }: VipCandidates,
   { observation, health, memory }: ReconcileInput,
   config: Config,
 ): VipFacts {
@@ -103,7 +98,7 @@ function gatherFacts(
     vip,
     mode: config.mode,
     proxyMode,
-    closedSwitch: findClosedSwitch(vip.family, { observation, health, memory }, config),
+    closedSwitch: findClosedSwitch(vip.family, { observation, memory }, config),
     ...findServiceChain(iptables, observation, config.vips),
     virtualServer: toPath(ipvs.server, ipvs.server?.value.backends, config.vips),
     virtualServerProblem: ipvs.reason,
@@ -128,7 +123,7 @@ function beginVip(vip: Endpoint, observation: Observation, isUntried: boolean): 
 /** What can be switched on is as good as on: that is done before any rule is written. */
 function findClosedSwitch(
   family: Family,
-  { observation, memory }: ReconcileInput,
+  { observation, memory }: Pick<ReconcileInput, 'observation' | 'memory'>,
   config: Config,
 ): string | null {
   const closed = findMissingSwitches(observation, config).find((one) => one.family === family);

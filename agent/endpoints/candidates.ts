@@ -6,14 +6,31 @@ import { findProxyBackends, type Observation } from '../observe/observe.ts';
 import { type Candidates, chooseEndpoints, type LiveSources } from './endpoints.ts';
 import { listInstalled } from './installed.ts';
 
-/** The apiservers that a VIP could be balanced over, whatever their health, and where they are known from. Pure. */
+/** A VIP, and the apiservers that it could be balanced over, whatever their health. */
+export interface VipCandidates {
+  readonly vip: Endpoint;
+  readonly candidates: Candidates;
+}
+
+/** The candidates of each VIP of the configuration, in its order. Pure. */
 export function findCandidates(
-  vip: Endpoint,
   observation: Observation,
-  config: Config,
   memory: ReconcileState,
-): Candidates {
-  const { family } = vip;
+  config: Config,
+): VipCandidates[] {
+  return config.vips.map((vip) => ({
+    vip,
+    candidates: findCandidatesOf(vip.family, { observation, memory, config }),
+  }));
+}
+
+interface CandidateInput {
+  readonly observation: Observation;
+  readonly memory: ReconcileState;
+  readonly config: Config;
+}
+
+function findCandidatesOf(family: Family, { observation, memory, config }: CandidateInput): Candidates {
   return chooseEndpoints({
     ...findLiveSources(family, observation, memory),
     family,

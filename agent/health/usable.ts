@@ -1,4 +1,4 @@
-import { type Endpoint, formatEndpoint, parseEndpoint, sortEndpoints } from '../../lib/address/endpoint.ts';
+import { type Endpoint, formatEndpoint, sortEndpoints } from '../../lib/address/endpoint.ts';
 import { type Sourced } from '../../lib/text/sourced.ts';
 import { type HealthState } from './endpoint-health.ts';
 
@@ -36,6 +36,12 @@ export interface Usable extends Sourced<readonly Endpoint[]> {
   readonly isSubstitute?: boolean;
 }
 
+/** Whom a VIP could be balanced over, see `Candidates`. */
+export interface Choices extends Sourced<readonly Endpoint[]> {
+  readonly fallbackEndpoints: readonly Endpoint[];
+  readonly own: Endpoint | null;
+}
+
 /** Who gets new connections, best first: the first state that anybody is in. Slow and warming ones serve better than none. */
 const preference: readonly HealthState[] = ['ready', 'warming', 'draining'];
 
@@ -44,12 +50,13 @@ const preference: readonly HealthState[] = ['ready', 'warming', 'draining'];
  * the best of them is draining, somebody else who is ready: one of their fallback endpoints, see `Watched`. This host's own apiserver, which
  * nobody names, comes last, and serves also when none of those who are listed is heard. Never empty unless nobody is known. Pure.
  */
-export function chooseUsable({ value, seenIn }: Sourced<readonly Endpoint[]>, health: HealthView): Usable {
+export function chooseUsable(choices: Choices, health: HealthView): Usable {
+  const { value, seenIn } = choices;
   const chosen = chooseBest(value, health);
-  const fallbackEndpoints = chooseFallback(value, chosen, health);
+  const fallbackEndpoints = chooseFallback(choices, chosen, health);
   const [first] = fallbackEndpoints;
   if (first !== undefined) {
-    const whose = isOwn(first, health) ? "this node's own, which nobody names" : 'named before';
+    const whose = isSame(first, choices.own) ? "this node's own, which nobody names" : 'named before';
     const others = describeOthers(value, health) ?? seenIn;
     return {
       value: fallbackEndpoints,
@@ -72,29 +79,32 @@ export function listDown(health: HealthView): ReadonlySet<string> {
 
 /** Who else does better than those who are listed were chosen; nobody where these do well, or nobody is listed. */
 function chooseFallback(
-  listed: readonly Endpoint[],
+  { fallbackEndpoints: named, own }: Choices,
   chosen: readonly Endpoint[],
   health: HealthView,
 ): Endpoint[] {
-  const others = findFallback(listed, health);
-  const fallbackEndpoints = putOwnLast(chooseBest(others, health), health);
+  // Only while none of those who are listed does well are these probed.
+  const others = sortEndpoints(own === null ? named : [...named, own]).filter((endpoint) =>
+    health.has(formatEndpoint(endpoint)),
+  );
+  const fallbackEndpoints = putOwnLast(chooseBest(others, health), own);
   const [best] = chosen;
   const [first] = fallbackEndpoints;
   if (first === undefined || best === undefined) return fallbackEndpoints;
   if (chosen.every((endpoint) => health.get(formatEndpoint(endpoint))?.isSilent === true)) {
-    return others.filter((endpoint) => isOwn(endpoint, health) && isServing(endpoint, health));
+    return others.filter((endpoint) => isSame(endpoint, own) && isServing(endpoint, health));
   }
   return stateOf(best, health) === 'draining' && stateOf(first, health) === 'ready' ? fallbackEndpoints : [];
 }
 
 /** Who is named by somebody goes before who is not. */
-function putOwnLast(endpoints: readonly Endpoint[], health: HealthView): Endpoint[] {
-  const named = endpoints.filter((endpoint) => !isOwn(endpoint, health));
+function putOwnLast(endpoints: readonly Endpoint[], own: Endpoint | null): Endpoint[] {
+  const named = endpoints.filter((endpoint) => !isSame(endpoint, own));
   return named.length > 0 ? named : [...endpoints];
 }
 
-function isOwn(endpoint: Endpoint, health: HealthView): boolean {
-  return health.get(formatEndpoint(endpoint))?.isOwn === true;
+function isSame(endpoint: Endpoint, own: Endpoint | null): boolean {
+  return own !== null && formatEndpoint(endpoint) === formatEndpoint(own);
 }
 
 function isServing(endpoint: Endpoint, health: HealthView): boolean {
@@ -109,15 +119,6 @@ function chooseBest(endpoints: readonly Endpoint[], health: HealthView): Endpoin
 
 function stateOf(endpoint: Endpoint, health: HealthView): HealthState {
   return health.get(formatEndpoint(endpoint))?.state ?? 'ready';
-}
-
-/** Whoever else of the family was probed. */
-function findFallback(listed: readonly Endpoint[], health: HealthView): Endpoint[] {
-  const texts = new Set(listed.map(formatEndpoint));
-  const probed = [...health.keys()].filter((text) => !texts.has(text)).map((text) => parseEndpoint(text));
-  return sortEndpoints(probed.filter((endpoint) => endpoint !== null)).filter(
-    ({ family }) => family === listed[0]?.family,
-  );
 }
 
 /** `10.0.0.13:6443 is dead: connection refused`, or null when nobody is left out. */

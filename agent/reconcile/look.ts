@@ -3,7 +3,7 @@ import { sortEndpoints } from '../../lib/address/endpoint.ts';
 import { type Kernel } from '../../lib/kernel/port.ts';
 import { iptablesDialects } from '../../lib/kernel/port.ts';
 import { nftServiceChain } from '../../lib/kube-proxy/kubernetes-service.ts';
-import { type Assessment, assess } from '../decide/assess.ts';
+import { type Assessment, assess, type ReconcileInput } from '../decide/assess.ts';
 import { type Config } from '../../config/config.ts';
 import { type ApiView, type ClusterApi } from '../api/cluster-api.ts';
 import { findCandidates } from '../endpoints/candidates.ts';
@@ -49,10 +49,8 @@ export async function observeAndAssess(
   return assess({ ...known, health }, config);
 }
 
-interface Known {
-  readonly observation: Observation;
-  readonly memory: ReconcileState;
-}
+/** All that is assessed but for health. */
+type Known = Omit<ReconcileInput, 'health'>;
 
 /** What the kernel shows and the API says. */
 async function learn(
@@ -66,7 +64,7 @@ async function learn(
   ]);
   const observe = (view: ApiView | null) =>
     interpret(reading, asked, addClusterIps(config, view), memory.dialect);
-  const first = { observation: observe(memory.api), memory };
+  const first = addCandidates(observe(memory.api), memory, config);
   const { endpoints, own, localAddresses } = listWatched(first, config);
   const view = await api.getView({
     endpoints: sortEndpoints([...endpoints, ...config.endpoints]),
@@ -75,7 +73,11 @@ async function learn(
   });
   if (view === null) return first;
   const isSame = JSON.stringify(view.clusterIps) === JSON.stringify(memory.api?.clusterIps ?? {});
-  return { observation: isSame ? first.observation : observe(view), memory: { ...memory, api: view } };
+  return addCandidates(isSame ? first.observation : observe(view), { ...memory, api: view }, config);
+}
+
+function addCandidates(observation: Observation, memory: ReconcileState, config: Config): Known {
+  return { observation, candidates: findCandidates(observation, memory, config), memory };
 }
 
 /** `--cluster-ip` is for where it cannot be read. */
@@ -83,8 +85,8 @@ function addClusterIps(config: Config, view: ApiView | null): Config {
   return { ...config, clusterIps: { ...view?.clusterIps, ...config.clusterIps } };
 }
 
-function listWatched({ observation, memory }: Known, config: Config): Watched {
-  const found = config.vips.map((vip) => findCandidates(vip, observation, config, memory));
+function listWatched({ observation, candidates }: Known, config: Config): Watched {
+  const found = candidates.map((one) => one.candidates);
   return {
     endpoints: sortEndpoints(found.flatMap(({ value }) => value)),
     fallbackEndpoints: sortEndpoints(found.flatMap(({ fallbackEndpoints }) => fallbackEndpoints)),

@@ -20,7 +20,6 @@ import { judgeServing, type ServingPorts } from '../keepalived/judge-serving.ts'
 import { applyPlan, type HealthSource, observeAndAssess, type LookPorts } from './look.ts';
 import { type Cause, type LoopCause, type LoopObserver } from '../report/loop-observer.ts';
 import { type LastingState, type ReconcileState } from '../observe/reconcile-state.ts';
-import { type Observation } from '../observe/observe.ts';
 import { type Plan } from '../decide/plan.ts';
 import { Retries } from './retries.ts';
 import { type Requeue, tickMs, TriggerQueue } from '../../lib/control/trigger-queue.ts';
@@ -68,8 +67,8 @@ export class Loop {
   readonly #retries = new Retries();
   #watch: Watch | null = null;
   #isStopped = false;
-  /** What the last look saw; null when it may have been written to since. */
-  #seen: Observation | null = null;
+  /** What the last look saw and found; null when it may have been written to since. */
+  #seen: Pick<Assessment, 'observation' | 'candidates'> | null = null;
   #writing: Promise<void> | null = null;
   #writes = 0;
   #lookedAt: number | null = null;
@@ -158,7 +157,7 @@ export class Loop {
     assessment: Assessment,
     { causes, started }: { readonly causes: readonly Cause[]; readonly started: number },
   ): Promise<Requeue<LoopCause>> {
-    this.#seen = assessment.observation;
+    this.#seen = assessment;
     this.#lookedAt = this.#ports.clock.now();
     this.#ports.report.looked(assessment, this.#lookedAt - started);
     const hasLearnt = this.#remember(assessment);
@@ -221,8 +220,9 @@ export class Loop {
     const { health, report } = this.#ports;
     await this.#writing?.catch(() => undefined);
     if (this.#isStopped || this.#seen === null) return false;
-    const basis = { observation: this.#seen, health: health.view, memory: this.#memory };
-    const assessment = assess(basis, this.#config);
+    const { observation, candidates } = this.#seen;
+    const input = { observation, candidates, health: health.view, memory: this.#memory };
+    const assessment = assess(input, this.#config);
     const { decisions, plan, memory } = assessment;
     if (plan.transactions.length > 0) {
       if (this.#budget.take(decisions) > 0) return true;

@@ -3,6 +3,7 @@
  * Arguments: what `--iptables` takes, how many VIPs, how many times. Prints a RulesReport. Run by main.ts.
  */
 import { assess } from '../../agent/decide/assess.ts';
+import { findCandidates } from '../../agent/endpoints/candidates.ts';
 import { readConfig } from '../../config/load.ts';
 import { noApi } from '../../agent/api/cluster-api.ts';
 import { type HealthView, unprobed } from '../../agent/health/usable.ts';
@@ -46,7 +47,8 @@ for (let round = 0; round <= Number(times); round += 1) {
   const { observation, ms } = await lookOnce();
   const health = round % 2 === 0 ? unprobed : oneDead;
   const started = performance.now();
-  const { plan } = assess({ observation, health, memory: emptyState }, config);
+  const candidates = findCandidates(observation, emptyState, config);
+  const { plan } = assess({ observation, candidates, health, memory: emptyState }, config);
   await applyPlan(kernel, plan);
   // The first round writes all of it.
   if (round === 0) continue;

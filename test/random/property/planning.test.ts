@@ -1,6 +1,7 @@
 import { describe, expect, jest, test } from '@jest/globals';
 import fc from 'fast-check';
 import { assess } from '../../../agent/decide/assess.ts';
+import { findCandidates } from '../../../agent/endpoints/candidates.ts';
 import { type Config } from '../../../config/config.ts';
 import { applyPlan, everything, observeAndAssess, type LookPorts } from '../../../agent/reconcile/look.ts';
 import { unprobed } from '../../../agent/health/usable.ts';
@@ -123,17 +124,13 @@ describe('from any state of the kernel, with any configuration', () => {
       fc.asyncProperty(host, async (given) => {
         const { kernel } = await setUp(given);
         const reading = await kernel.read(everything);
-        const assessOnce = () =>
-          toBytes(
-            assess(
-              {
-                observation: interpret(reading, given.answer, given.config),
-                health: unprobed,
-                memory: emptyState,
-              },
-              given.config,
-            ),
+        const assessOnce = () => {
+          const observation = interpret(reading, given.answer, given.config);
+          const candidates = findCandidates(observation, emptyState, given.config);
+          return toBytes(
+            assess({ observation, candidates, health: unprobed, memory: emptyState }, given.config),
           );
+        };
         expect(assessOnce()).toBe(assessOnce());
       }),
     );

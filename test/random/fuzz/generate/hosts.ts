@@ -1,4 +1,5 @@
 import { type Assessment, assess } from '../../../../agent/decide/assess.ts';
+import { findCandidates } from '../../../../agent/endpoints/candidates.ts';
 import { type Config } from '../../../../config/config.ts';
 import { type Health } from '../../../../agent/health/usable.ts';
 import { emptyState } from '../../../../agent/observe/reconcile-state.ts';
@@ -85,5 +86,7 @@ export function makeOddHost(random: Random): OddHost {
 
 /** A whole look at it: what an agent would decide and write. Throws a coded error where it cannot be understood. */
 export function lookAtOddHost({ config, reading, answer, health }: OddHost): Assessment {
-  return assess({ observation: interpret(reading, answer, config), health, memory: emptyState }, config);
+  const observation = interpret(reading, answer, config);
+  const candidates = findCandidates(observation, emptyState, config);
+  return assess({ observation, candidates, health, memory: emptyState }, config);
 }

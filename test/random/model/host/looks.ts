@@ -12,6 +12,7 @@ export interface Found {
   readonly transactions: readonly Transaction[];
   readonly memory: Assessment['memory'];
   readonly observation: Observation;
+  readonly candidates: Assessment['candidates'];
 }
 
 /** All looks of a search: the same one is taken once, and then, for I3, once more. */
@@ -42,11 +43,13 @@ export class Looks {
       plan,
       memory: after,
       observation,
+      candidates,
     } = await this.#product.look(createPorts(world), memory);
     const found = {
       decisions,
       transactions: plan.transactions,
       memory: after,
+      candidates,
       observation: this.#intern(
         observation,
         JSON.stringify([kernel.id, answerMode(world), after.api?.clusterIps]),

@@ -36,7 +36,8 @@ export async function stepAgent(world: World, parts: Parts): Promise<World> {
 export function answerDeath(world: World, product: Product): World {
   const { seen, memory, todo } = world.process;
   if (seen === null || todo.length > 0) return world;
-  const basis = { observation: seen.observation, health: toHealthView(world), memory };
+  const { observation, candidates } = seen;
+  const basis = { observation, candidates, health: toHealthView(world), memory };
   const assessment = product.assess(basis);
   if (assessment.plan.transactions.length === 0) return world;
   const process = {
@@ -48,14 +49,14 @@ export function answerDeath(world: World, product: Product): World {
 }
 
 async function runLook(world: World, looks: Looks): Promise<World> {
-  const { memory, observation, decisions, transactions } = await looks.look(world);
+  const { memory, observation, candidates, decisions, transactions } = await looks.look(world);
   const known = listEndpoints(memory.endpoints);
   const isSaved = known.length === 0 || known.join() === listEndpoints(world.saved).join();
   const todo: readonly Effect[] = [
     ...(isSaved ? [] : [{ kind: 'save' as const, endpoints: memory.endpoints }]),
     ...listWrites(transactions),
   ];
-  const seen = { kernel: world.kernel, observation };
+  const seen = { kernel: world.kernel, observation, candidates };
   const decided = decisions[0] ?? null;
   return { ...world, process: { memory, todo, hasLooked: true, seen, decided } };
 }

@@ -1,9 +1,9 @@
 import { type Assessment } from '../../../../agent/decide/assess.ts';
 import { type ApiView } from '../../../../agent/api/cluster-api.ts';
+import { type Candidates } from '../../../../agent/endpoints/endpoints.ts';
 import { type HealthState } from '../../../../agent/health/endpoint-health.ts';
 import { type HealthView } from '../../../../agent/health/usable.ts';
 import { emptyState, type ReconcileState } from '../../../../agent/observe/reconcile-state.ts';
-import { type Observation } from '../../../../agent/observe/observe.ts';
 import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
 import { type Transaction } from '../../../../lib/kernel/port.ts';
 import { type KernelState } from './kernels.ts';
@@ -24,7 +24,7 @@ export interface Process {
   /** What the last look decided. */
   readonly decided: Pick<Assessment['decisions'][number], 'way' | 'backends'> | null;
   /** What the last look saw, while nothing was written since: a death is answered from it. */
-  readonly seen: { readonly kernel: KernelState; readonly observation: Observation } | null;
+  readonly seen: ({ readonly kernel: KernelState } & Pick<Assessment, 'observation' | 'candidates'>) | null;
 }
 
 /** The small world. Never changed in place. */
@@ -54,12 +54,18 @@ export function toKey({ kernel, proxy, isProxyAnswering, health, api, saved, pro
     [kernel.id, proxy.mode, proxy.set, isProxyAnswering, health, api, listEndpoints(saved)],
     [hasLooked, todo.map(toEffectKey), decided?.way, decided?.backends.map(formatEndpoint), seen?.kernel.id],
     toMemoryKey(memory),
+    seen?.candidates.map(({ candidates }) => toCandidatesKey(candidates)),
   ]);
+}
+
+function toCandidatesKey({ value, fallbackEndpoints }: Candidates): string {
+  return `${value.map(formatEndpoint).join()} ${fallbackEndpoints.map(formatEndpoint).join()}`;
 }
 
 /** The same text for memories that decide in the same way. */
 export function toMemoryKey({
   endpoints,
+  previousEndpoints,
   affinity,
   api,
   proxyBesideApi,
@@ -69,6 +75,7 @@ export function toMemoryKey({
   return JSON.stringify([
     [listEndpoints(endpoints), affinity, api?.isCurrent, api?.endpoints.ipv4?.value.map(formatEndpoint)],
     [proxyBesideApi.ipv4?.map(formatEndpoint), [...renderings]],
+    previousEndpoints.ipv4?.map(formatEndpoint),
     // Whether it is two or more makes no difference to anything.
     [...vips.values()].map(({ isBypass, agreedLooks }) => [isBypass, Math.min(2, agreedLooks)]),
   ]);

@@ -4,7 +4,7 @@ import { chooseUsable, type HealthView, unprobed } from '../../../../agent/healt
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 
 const texts = ['10.0.0.11:6443', '10.0.0.12:6443', '10.0.0.13:6443'];
-const known = { value: texts.map(toEndpoint), seenIn: 'kube-proxy' };
+const known = { value: texts.map(toEndpoint), seenIn: 'kube-proxy', fallbackEndpoints: [], own: null };
 
 function see(...states: readonly HealthState[]): HealthView {
   return new Map(
@@ -45,20 +45,52 @@ test.each<[HealthState, HealthState, readonly number[]]>([
 ])(
   'with all who are listed %s and one who was named before %s, new connections go to %j',
   (state, other, chosen) => {
-    const listed = { ...known, value: known.value.slice(0, 2) };
+    const listed = { ...known, value: known.value.slice(0, 2), fallbackEndpoints: known.value.slice(2) };
     const { value } = chooseUsable(listed, see(state, state, other));
     expect(value).toEqual(chosen.map((index) => known.value[index]));
   },
 );
 
+test('a fallback that nobody has probed is not taken for ready', () => {
+  const listed = { ...known, value: known.value.slice(0, 2), fallbackEndpoints: known.value.slice(2) };
+  expect(chooseUsable(listed, see('dead', 'dead'))).toMatchObject({ value: listed.value, isFailOpen: true });
+});
+
+test('who is probed and neither listed nor a fallback gets no new connections', () => {
+  const listed = { ...known, value: known.value.slice(0, 2) };
+  expect(chooseUsable(listed, see('dead', 'dead', 'ready'))).toMatchObject({
+    value: listed.value,
+    isFailOpen: true,
+  });
+});
+
+test("when all are dead, those whom somebody names go before this host's own apiserver", () => {
+  const [listed, named, own] = texts.map(toEndpoint);
+  const choices = {
+    ...known,
+    value: [listed].filter((one) => one !== undefined),
+    fallbackEndpoints: [named].filter((one) => one !== undefined),
+    own: own ?? null,
+  };
+  expect(chooseUsable(choices, see('dead', 'ready', 'ready'))).toMatchObject({
+    value: [named],
+    isSubstitute: true,
+  });
+  expect(chooseUsable(choices, see('dead', 'dead', 'ready'))).toMatchObject({
+    value: [own],
+    seenIn: "this node's own, which nobody names, as 10.0.0.11:6443 is dead",
+  });
+});
+
 test('when all are dead, all are kept', () => {
-  expect(chooseUsable(known, see('dead', 'dead', 'dead'))).toEqual({ ...known, isFailOpen: true });
+  const { value, seenIn } = known;
+  expect(chooseUsable(known, see('dead', 'dead', 'dead'))).toEqual({ value, seenIn, isFailOpen: true });
 });
 
 test('who has not been probed counts as ready, and nobody known is nobody to keep', () => {
-  expect(chooseUsable(known, unprobed)).toEqual({ ...known, isFailOpen: false });
-  const nobody = { value: [], seenIn: 'nowhere' };
-  expect(chooseUsable(nobody, unprobed)).toEqual({ ...nobody, isFailOpen: false });
+  const { value, seenIn } = known;
+  expect(chooseUsable(known, unprobed)).toEqual({ value, seenIn, isFailOpen: false });
+  expect(chooseUsable({ ...known, value: [] }, unprobed)).toEqual({ value: [], seenIn, isFailOpen: false });
 });
 
 test('who is left out is named with the state that it is in', () => {
