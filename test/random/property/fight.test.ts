@@ -5,7 +5,8 @@ import { FakeKernel } from '../../support/fakes/kernel.ts';
 import { syncKubeProxy } from '../../support/fakes/kube-proxy-rules.ts';
 import { linesOf, ordinaryConfig, type RunningAgent, startAgent } from '../../support/agent/running-agent.ts';
 import { apiservers } from './configs.ts';
-import { editKinds, runEdit } from './strangers.ts';
+import { damages } from '../../support/foreign/damage.ts';
+import { runEdit } from './strangers.ts';
 import { printOurs, type Source } from './tables.ts';
 
 // Five minutes of a fake clock are 30,000 turns of the event loop.
@@ -88,7 +89,7 @@ describe('a stranger that undoes our rules every 10 ms for five minutes meets fe
 
 test('however a stranger edits our rules at once after each of our writes, writes stay few and loud lines too (I9)', async () => {
   await fc.assert(
-    fc.asyncProperty(fc.constantFrom(...editKinds), fc.nat({ max: 30 }), async (kind, at) => {
+    fc.asyncProperty(fc.constantFrom(...damages), fc.nat({ max: 30 }), async (kind, at) => {
       const { clock, kernel, logger, agent } = await startInSync(nft);
       let seen = kernel.applied.length;
       runEdit(kernel, { ...nft, at, kind });

@@ -8,7 +8,8 @@ import { removeKubeProxy, syncKubeProxy } from '../../support/fakes/kube-proxy-r
 import { linesOf, ordinaryConfig, startAgent } from '../../support/agent/running-agent.ts';
 import { apiservers, config } from './configs.ts';
 import { event, run } from './hosts.ts';
-import { isOurChain, listChains, type Source, sources } from './tables.ts';
+import { isOurChain } from '../../support/foreign/printed-rules.ts';
+import { listChains, type Source, sources } from './tables.ts';
 
 // Hundreds of runs take seconds; on a busy machine, several times that.
 jest.setTimeout(60_000);

@@ -9,16 +9,10 @@ import { renderTables, writtenTables } from '../../../lib/netfilter/iptables/ren
 import { parseRule } from '../../../lib/netfilter/iptables/rule.ts';
 import { FakeKernel } from '../../support/fakes/kernel.ts';
 import { balances } from './configs.ts';
-import { editKinds, leftoverScript, runEdit } from './strangers.ts';
-import {
-  isOurChain,
-  isOurRule,
-  listChains,
-  printForeign,
-  printOurs,
-  type Source,
-  sources,
-} from './tables.ts';
+import { damages } from '../../support/foreign/damage.ts';
+import { isOurChain, isOurRule } from '../../support/foreign/printed-rules.ts';
+import { leftoverScript, runEdit } from './strangers.ts';
+import { listChains, printForeign, printOurs, type Source, sources } from './tables.ts';
 import { hasSameMeaning } from '../../../lib/netfilter/iptables/language.ts';
 
 /** A kernel in which kube-proxy's chains exist, so that a rule may lead to them. */
@@ -52,7 +46,7 @@ describe('what is rendered comes back from the tools with the same meaning', () 
   });
 
   test('and an edit of any rule of a chain of ours does not', () => {
-    const kinds = fc.constantFrom(...editKinds);
+    const kinds = fc.constantFrom(...damages);
     fc.assert(
       fc.property(
         fc.constantFrom(...sources),

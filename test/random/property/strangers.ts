@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { type Family } from '../../../lib/address/address.ts';
 import { type FakeKernel } from '../../support/fakes/kernel.ts';
-import { isOurChain, isOurRule, listChains, type PrintedChain, type Source, sources } from './tables.ts';
+import { type Damage, damages, findOwnRules, pick, renderDamage } from '../../support/foreign/damage.ts';
+import { type Source, sources } from './tables.ts';
 
 /** A restore script of somebody else's. */
 export interface Script extends Source {
@@ -65,15 +66,15 @@ export const foreignScript: fc.Arbitrary<Script> = fc
   })
   .map(({ source: { family, dialect }, table: name, place, chain, inside, beside, command, policy }) => {
     const rules = listForeignRules(family);
-    const pick = <T>(list: readonly T[], at: number) => list[at % list.length] as T;
-    const kernelChain = pick(tableToKernelChains[name], place);
+    const choose = <T>(list: readonly T[], at: number) => list[at % list.length] as T;
+    const kernelChain = choose(tableToKernelChains[name], place);
     const lines = [
       `*${name}`,
       `:${chain} - [0:0]`,
       ...(name === 'filter' ? [`:${kernelChain} ${policy} [0:0]`] : []),
-      ...inside.map((at) => `-A ${chain} ${pick(rules, at)}`),
+      ...inside.map((at) => `-A ${chain} ${choose(rules, at)}`),
       `${command} ${kernelChain} -m comment --comment "${chain}" -j ${chain}`,
-      ...beside.map((at) => `${command} ${kernelChain} ${pick(rules, at)}`),
+      ...beside.map((at) => `${command} ${kernelChain} ${choose(rules, at)}`),
       'COMMIT',
       '',
     ];
@@ -115,54 +116,19 @@ export const leftoverScript: fc.Arbitrary<Script> = fc
     return { family, dialect, script: lines.join('\n') };
   });
 
-const edits = {
-  removed: () => [],
-  doubled: (rule: string) => [rule, rule],
-  narrowed: (rule: string) => [`-m mark --mark 0x7 ${rule}`],
-  redirected: (rule: string) => [rule.replace(/-[jg] .*$/, '-j ACCEPT')],
-  stripped: (rule: string) => [rule.replace(/-m comment --comment "[^"]*" /, '')],
-  'behind a strange rule': (rule: string) => ['-j RETURN', rule],
-  'before a strange rule': (rule: string) => [rule, '-m comment --comment "strange" -j ACCEPT'],
-} satisfies Record<string, (rule: string) => string[]>;
-
-/** How a stranger changes one rule of ours, or the chain it is in. */
-export const editKinds = [
-  ...(Object.keys(edits) as (keyof typeof edits)[]),
-  'last in its chain',
-  'its chain reversed',
-  'its chain flushed',
-] as const;
-
 /** An edit of one rule of ours: the `at`-th, counted round and round. */
 export interface Edit extends Source {
   readonly at: number;
-  readonly kind: (typeof editKinds)[number];
+  readonly kind: Damage;
 }
 
 /** Any edit. */
 export const edit: fc.Arbitrary<Edit> = fc
-  .record({ source, at: fc.nat({ max: 99 }), kind: fc.constantFrom(...editKinds) })
+  .record({ source, at: fc.nat({ max: 99 }), kind: fc.constantFrom(...damages) })
   .map(({ source: where, ...rest }) => ({ ...where, ...rest }));
 
 /** Carries an edit out; does nothing where nothing of ours is. */
 export function runEdit(kernel: FakeKernel, { family, dialect, at, kind }: Edit): void {
-  const places = listChains(kernel, { family, dialect }).flatMap((printed) =>
-    printed.rules.flatMap((rule, index) =>
-      isOurChain(printed.chain) || isOurRule(rule) ? [{ printed, index }] : [],
-    ),
-  );
-  const place = places[at % Math.max(1, places.length)];
-  if (place === undefined) return;
-  const { table: name, chain } = place.printed;
-  const rules = editChain(place.printed, place.index, kind).map((rule) => `-A ${chain} ${rule}\n`);
-  kernel.run(family, dialect, `*${name}\n-F ${chain}\n${rules.join('')}COMMIT\n`);
-}
-
-function editChain({ rules }: PrintedChain, index: number, kind: Edit['kind']): readonly string[] {
-  const rest = rules.filter((_, other) => other !== index);
-  if (kind === 'last in its chain') return [...rest, ...rules.slice(index, index + 1)];
-  if (kind === 'its chain reversed') return rules.toReversed();
-  // A kernel's chain loses our rule only: what else is in it is not ours to lose in a test.
-  if (kind === 'its chain flushed') return rules.filter((rule) => !isOurRule(rule));
-  return rules.flatMap((rule, other) => (other === index ? edits[kind](rule) : [rule]));
+  const rule = pick(findOwnRules(kernel.show(family, dialect)), at);
+  if (rule !== undefined) kernel.run(family, dialect, renderDamage(rule, kind));
 }

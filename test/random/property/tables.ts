@@ -1,6 +1,7 @@
 import { type Family, families } from '../../../lib/address/address.ts';
 import { type IptablesDialect, iptablesDialects } from '../../../lib/kernel/port.ts';
 import { type FakeKernel } from '../../support/fakes/kernel.ts';
+import { isOurChain, isOurRule, type PrintedChain, readChains } from '../../support/foreign/printed-rules.ts';
 
 /** One backend of one family: what one tool shows. */
 export interface Source {
@@ -13,39 +14,9 @@ export const sources: readonly Source[] = families.flatMap((family) =>
   iptablesDialects.map((dialect) => ({ family, dialect })),
 );
 
-/** A chain as a save tool prints it. */
-export interface PrintedChain {
-  readonly table: string;
-  readonly chain: string;
-  /** `-` for a chain that is not the kernel's. */
-  readonly policy: string;
-  readonly rules: readonly string[];
-}
-
-/** All chains of a source, read without any help of the product's own parser: it is what is tested. */
+/** All chains of a source. */
 export function listChains(kernel: FakeKernel, { family, dialect }: Source): PrintedChain[] {
-  const chains: (PrintedChain & { rules: string[] })[] = [];
-  let table = '';
-  for (const line of kernel.show(family, dialect).split('\n')) {
-    if (line.startsWith('*')) table = line.slice(1);
-    const [, chain = '', policy = ''] = /^:(\S+) (\S+)/.exec(line) ?? [];
-    if (chain !== '') chains.push({ table, chain, policy, rules: [] });
-    const [, owner, rule = ''] = /^-A (\S+) ?(.*)$/.exec(line) ?? [];
-    chains.find((known) => known.table === table && known.chain === owner)?.rules.push(rule);
-  }
-  return chains;
-}
-
-/** Whether a chain's name is one of vipnat's. */
-export function isOurChain(name: string): boolean {
-  return /^VIPNAT(?:-|$)/.test(name);
-}
-
-/** Whether a rule is vipnat's: its first comment says so, or it leads into a chain of ours. */
-export function isOurRule(rule: string): boolean {
-  const [, comment = ''] = /--comment (?:"((?:[^"\\]|\\.)*)"|\S+)/.exec(rule) ?? [];
-  const unquoted = rule.replaceAll(/"(?:[^"\\]|\\.)*"/g, '""');
-  return comment.startsWith('vipnat:') || / -[jg] VIPNAT(?:-\S*)?(?: |$)/.test(` ${unquoted}`);
+  return readChains(kernel.show(family, dialect));
 }
 
 /**

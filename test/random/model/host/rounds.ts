@@ -1,6 +1,7 @@
 import { serviceChain } from '../../../../lib/kube-proxy/kubernetes-service.ts';
 import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
-import { isOurChain, listChains } from '../../property/tables.ts';
+import { isOurChain } from '../../../support/foreign/printed-rules.ts';
+import { listChains } from '../../property/tables.ts';
 import { type Node } from '../engine/explore.ts';
 import { type KernelState, oncePerKernel } from './kernels.ts';
 import { followVip, type Seat, seats, untranslated } from './packet.ts';

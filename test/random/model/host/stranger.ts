@@ -20,7 +20,7 @@ export const deeds: Readonly<Record<string, (kernel: FakeKernel) => void>> = {
     if (first !== rival) kernel.run('ipv4', 'nft', `*nat\n-I OUTPUT ${rival}\nCOMMIT\n`);
   },
   'edits the first rule of the VIP’s chain': (kernel) => {
-    runEdit(kernel, { ...nft, at: 0, kind: 'redirected' });
+    runEdit(kernel, { ...nft, at: 0, kind: 'redirect' });
   },
   'empties our own table’s prerouting': (kernel) => {
     runNft(kernel, 'flush chain ip vipnat prerouting');
