@@ -1,14 +1,7 @@
-import type { Walk } from '../../support/chaos/engine/walk.ts';
+import type { FoundWalk } from '../../support/chaos/engine/walk.ts';
 
-/** A walk that once failed, as it was printed when it was shrunk; or one to a place that walks found worth a visit each time. */
-export interface Found {
-  /** What it shows. */
-  readonly name: string;
-  readonly walk: Walk;
-}
-
-/** Such walks, each a test of its own. */
-export const found: readonly Found[] = [
+/** What the stand-in has found in vipnat, each a test of its own. */
+export const found: readonly FoundWalk[] = [
   {
     name: 'an agent that ran out of descriptors looks again when it has some',
     walk: [

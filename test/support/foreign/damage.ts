@@ -77,7 +77,7 @@ export function renderDamage(own: OwnRule, damage: Damage): string {
 }
 
 /** A rule with another meaning and the same comment. */
-export function editRule(rule: string): string {
+function editRule(rule: string): string {
   const [from, to] = edits.find(([pattern]) => pattern.test(rule)) ?? [/$/, ''];
   return rule.replace(from, to);
 }

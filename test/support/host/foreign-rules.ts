@@ -1,6 +1,4 @@
-import { families } from '../../../lib/address/address.ts';
-import { iptablesDialects } from '../../../lib/kernel/port.ts';
-import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
+import { dumpScript } from '../foreign/dump.ts';
 import type { Cluster } from '../network/cluster.ts';
 
 /**
@@ -8,14 +6,7 @@ import type { Cluster } from '../network/cluster.ts';
  * Without what changes by itself: packet counters, and the time and handles in the tools' comments.
  */
 export async function dumpRules(cluster: Cluster, machine: string): Promise<string> {
-  const saves = families.flatMap((family) =>
-    iptablesDialects.map((dialect) => toolName(family, dialect, 'save')),
-  );
-  const script = [
-    ...saves.map((tool) => `echo "== ${tool}"; ${tool}`),
-    'echo "== nft"; nft --stateless list ruleset',
-  ];
-  const text = await cluster.namespaces.shell(cluster.namespaceOf(machine), script.join('\n'));
+  const text = await cluster.namespaces.shell(cluster.namespaceOf(machine), dumpScript);
   return text.replaceAll(/^#.*\n/gm, '').replaceAll(/\[\d+:\d+\]/g, '[0:0]');
 }
 

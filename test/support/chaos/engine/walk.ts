@@ -15,6 +15,13 @@ export interface Step {
  */
 export type Walk = readonly Step[];
 
+/** A walk that once failed, cut down to what it takes; or one to a place that walks found worth a visit each time. */
+export interface FoundWalk {
+  /** What went wrong, as a sentence about how it is now. */
+  readonly name: string;
+  readonly walk: Walk;
+}
+
 /** The step that ends a burst. It is the engine's own, and counts as none. */
 export const quiet: Step = { fault: 'quiet' };
 

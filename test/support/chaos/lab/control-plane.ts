@@ -1,8 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { cutPower, restorePower } from '../../../../lab/control-plane/faults.ts';
 import { cleanUpKubeProxy } from '../../../../lab/control-plane/kube-proxy-cleanup.ts';
+import { runShell } from '../../../../lab/machines/machine.ts';
 import { type Lab } from '../../../../lab/control-plane/lab.ts';
 import { apiserverPort, masters as hosts } from '../../network/layout.ts';
+import { openBlackhole } from '../world/blackhole.ts';
+import { Ejections } from '../world/ejections.ts';
 import { Firewall } from './firewall.ts';
 import { listUsable, type MasterState, planRemedies, type Remedy, remedy, soundMaster } from './masters.ts';
 
@@ -34,8 +37,7 @@ export class ControlPlane {
   readonly #kubeconfig: string;
   #masters: readonly MasterState[] = masterNames.map(soundMaster);
   readonly #proxies = new Map<string, ProxyState>();
-  /** When each apiserver was last taken from new connections, by master. */
-  readonly #ejections: { readonly master: string; readonly atMs: number }[] = [];
+  readonly #ejections = new Ejections();
 
   /** `kubeconfig` is what an agent with credentials is given. */
   constructor(lab: Lab, kubeconfig: string) {
@@ -56,13 +58,19 @@ export class ControlPlane {
     return found;
   }
 
+  /** The administrator's rules on one of them. */
+  firewall(name: string): Firewall {
+    const found = this.firewalls.get(name);
+    if (found === undefined) throw new Error(`there is no master ${name}`);
+    return found;
+  }
+
   /** Notes what was done to a master. */
   note(name: string, change: Partial<MasterState>): void {
     const before = this.usable();
     this.#masters = this.#masters.map((one) => (one.name === name ? { ...one, ...change } : one));
     const after = this.usable();
-    const atMs = performance.now();
-    for (const master of before) if (!after.includes(master)) this.#ejections.push({ master, atMs });
+    for (const master of before) if (!after.includes(master)) this.#ejections.note(master);
   }
 
   /** The masters whose apiservers new connections shall go to; see `listUsable`. */
@@ -71,9 +79,8 @@ export class ControlPlane {
   }
 
   /** How often an apiserver fell within the last minute, at the most. */
-  countFalls(): number {
-    const recent = this.#ejections.filter(({ atMs }) => performance.now() - atMs < 60_000);
-    return Math.max(0, ...masterNames.map((name) => recent.filter(({ master }) => master === name).length));
+  countEjections(): number {
+    return Math.max(...masterNames.map((name) => this.#ejections.count(name, 60_000)));
   }
 
   /** How kube-proxy is set on a master. */
@@ -97,7 +104,7 @@ export class ControlPlane {
     const { iptables } = this.proxy(name);
     this.#proxies.set(name, { ...this.proxy(name), ...change });
     await this.lab.service(name, 'kube-proxy').stop('KILL');
-    if (usesLegacy(this.proxy(name))) await this.firewalls.get(name)?.clear();
+    if (usesLegacy(this.proxy(name))) await this.firewall(name).clear();
     if (this.proxy(name).iptables !== iptables) await cleanUpKubeProxy(this.lab, name, iptables);
     await this.lab.start(name, 'kube-proxy', this.proxy(name));
   }
@@ -170,7 +177,7 @@ export class ControlPlane {
       case 'link':
         return this.lab.join(name);
       case 'blackhole':
-        await this.lab.machine(name).run(['nft', 'delete', 'table', 'inet', 'blackhole']);
+        await runShell(this.lab.machine(name), openBlackhole);
         return;
       case 'keepalived':
         await this.lab.start(name, 'keepalived');
@@ -184,7 +191,7 @@ export class ControlPlane {
 
   /** What a boot leaves of the netfilter rules is what the firewall's files have. */
   async #boot(name: string): Promise<void> {
-    await this.firewalls.get(name)?.boot();
+    await this.firewall(name).boot();
     await restorePower(this.lab, name);
     // It was started as in any lab; here it can be set otherwise.
     await this.restartProxy(name);

@@ -2,6 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { timeNewService } from '../../lab/kube-proxy-state.ts';
 import { runFolder, vipnatCommand } from '../../../../lab/components/agent.ts';
 import { apiserverPort } from '../../network/layout.ts';
+import { dumpScript, listTraces } from '../../foreign/dump.ts';
+import { judgeRemains } from '../world/judge.ts';
 import { type ControlPlane, masterNames } from './control-plane.ts';
 import { type Knowledge } from './knowledge.ts';
 import { listRemedies } from './masters.ts';
@@ -62,15 +64,8 @@ export async function judgeCleanup(plane: ControlPlane): Promise<string[]> {
 async function cleanUp({ lab }: ControlPlane, name: string): Promise<string[]> {
   const machine = lab.machine(name);
   await lab.service(name, 'vipnat').stop();
-  const { exitCode, stderr } = await machine.run(vipnatCommand('cleanup'));
-  const left = await machine.run([
-    'sh',
-    '-c',
-    `{ for tool in iptables ip6tables; do $tool-nft-save; $tool-legacy-save; done; nft list ruleset; } |
-       grep -i vipnat; find ${runFolder} -type s`,
-  ]);
-  return [
-    ...(exitCode === 0 ? [] : [`${name}: cleanup ends with ${exitCode}: ${stderr.trim()}`]),
-    ...(left.stdout.trim() === '' ? [] : [`${name}: after cleanup there is still ${left.stdout.trim()}`]),
-  ];
+  const cleanup = await machine.run(vipnatCommand('cleanup'));
+  const dump = await machine.run(['sh', '-c', dumpScript]);
+  const sockets = await machine.run(['find', runFolder, '-type', 's']);
+  return judgeRemains(name, { cleanup, traces: listTraces(dump.stdout), sockets: sockets.stdout });
 }

@@ -1,4 +1,5 @@
 import { type Machine, runShell } from '../../../../lab/machines/machine.ts';
+import { compareForeign, describeChain, describeForeign } from '../../foreign/dump.ts';
 import { vips } from '../../network/layout.ts';
 
 /** Where nobody is. */
@@ -84,8 +85,10 @@ export class Firewall {
     const [nft = '', rest = ''] = stdout.split('# legacy\n');
     const [legacy = '', own = ''] = rest.split('# own\n');
     return [
-      ...describeDifference('iptables-nft', this.#render(), listForeign(nft)),
-      ...describeDifference('iptables-legacy', [], listForeign(legacy)),
+      ...compareForeign(
+        [...listOthers('iptables-nft-save', nft), ...listOthers('iptables-legacy-save', legacy)],
+        this.#describe('iptables-nft-save'),
+      ),
       ...(own.trimEnd() === nftTable ? [] : [`the table inet stranger is now ${JSON.stringify(own)}`]),
     ].map((complaint) => `${this.#machine.name}: ${complaint}`);
   }
@@ -108,11 +111,17 @@ export class Firewall {
     if (exitCode !== 0) throw new Error(`${command} on ${this.#machine.name}: ${stderr}`);
   }
 
-  #render(): string[] {
-    const rules = [...this.#chains].flatMap(([key, chain]) =>
-      chain.map((rule) => `${key.split(' ', 1)[0] ?? ''} ${rule}`),
-    );
-    return [...(this.#isDropping ? ['filter :FORWARD DROP'] : []), ...rules];
+  /** Those of its chains that are not as the kernel makes them. */
+  #describe(tool: string): string[] {
+    const dropping = 'filter FORWARD';
+    const keys = new Set([...this.#chains.keys(), ...(this.#isDropping ? [dropping] : [])]);
+    return [...keys].flatMap((key) => {
+      const [table = '', chain = ''] = key.split(' ');
+      const policy = key === dropping && this.#isDropping ? 'DROP' : 'ACCEPT';
+      const rules = (this.#chains.get(key) ?? []).map((rule) => rule.replace(/^-A \S+ /, ''));
+      if (policy === 'ACCEPT' && rules.length === 0) return [];
+      return [describeChain(`${tool} *${table} ${chain}`, policy, rules)];
+    });
   }
 }
 
@@ -166,27 +175,7 @@ const flushLegacy = `for table in nat filter mangle; do
   iptables-legacy -t $table -X
 done`;
 
-/** Rules and policies that are neither vipnat's nor kube-proxy's, each with its table, chains in a fixed order. */
-function listForeign(saved: string): string[] {
-  let table = '';
-  const lines: string[] = [];
-  for (const line of saved.split('\n')) {
-    if (line.startsWith('*')) table = line.slice(1);
-    else if (/^[-:]/.test(line)) lines.push(`${table} ${line.replace(/ \[\d+:\d+\]$/, '')}`);
-  }
-  return lines.filter((line) => !/ :\S+ ACCEPT$|VIPNAT|vipnat:| [:]KUBE-| -A KUBE-| -j KUBE-/.test(line));
-}
-
-/** Order counts within a chain; chains are listed in whatever order the tool has. */
-function describeDifference(where: string, wanted: readonly string[], seen: readonly string[]): string[] {
-  const [before, now] = [wanted, seen].map((lines) =>
-    lines.toSorted((one, other) => compareChains(one, other)),
-  );
-  if (JSON.stringify(before) === JSON.stringify(now)) return [];
-  return [`a stranger's rules in ${where} were ${JSON.stringify(before)} and are ${JSON.stringify(now)}`];
-}
-
-function compareChains(one: string, other: string): number {
-  const chain = (line: string) => line.split(' ').slice(0, 3).join(' ');
-  return chain(one).localeCompare(chain(other));
+/** What is neither vipnat's nor kube-proxy's. */
+function listOthers(tool: string, saved: string): string[] {
+  return describeForeign(tool, saved, (rule) => !/-j KUBE-/.test(rule));
 }

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { vipnatCommand } from '../../../../lab/components/agent.ts';
+import { judgeCheck } from '../world/judge.ts';
 import { type ControlPlane, masterNames } from './control-plane.ts';
 import { listHolders } from './knowledge.ts';
 import { isReachable } from './masters.ts';
@@ -17,8 +18,7 @@ export async function judgeAgents(plane: ControlPlane): Promise<string[]> {
       if (!(await plane.lab.service(name, 'vipnat').isRunning()))
         return [`${name}: the agent has ended by itself`];
       const command = vipnatCommand('check', '--vip', plane.lab.vip);
-      const { exitCode, stdout, stderr } = await plane.lab.machine(name).run(command);
-      return exitCode === 0 ? [] : [`${name}: check ends with ${exitCode}: ${(stdout + stderr).trim()}`];
+      return judgeCheck(name, await plane.lab.machine(name).run(command));
     }),
   );
   return complaints.flat();
@@ -27,7 +27,7 @@ export async function judgeAgents(plane: ControlPlane): Promise<string[]> {
 /** Complaints about the administrators' rules. */
 export async function judgeFirewalls(plane: ControlPlane): Promise<string[]> {
   const complaints = await Promise.all(
-    listPowered(plane).map(async (name) => (await plane.firewalls.get(name)?.compare()) ?? []),
+    listPowered(plane).map(async (name) => plane.firewall(name).compare()),
   );
   return complaints.flat();
 }

@@ -7,7 +7,7 @@ import { type Step } from '../engine/walk.ts';
 import { type World } from '../engine/world.ts';
 import { ControlPlane, masterNames } from './control-plane.ts';
 import { judgeCleanup, judgeServices, restoreAll } from './end.ts';
-import { labFaults } from './faults.ts';
+import { performStep } from './perform.ts';
 import { judgeAgents, judgeFirewalls, judgeHolders, ProxyJudge } from './judge.ts';
 import { Knowledge } from './knowledge.ts';
 import { judgeSeats } from './seats.ts';
@@ -63,12 +63,8 @@ export class LabWorld implements World {
   }
 
   async perform(step: Step): Promise<void> {
-    const fault = labFaults.find(({ name }) => name === step.fault);
-    if (fault === undefined) throw new Error(`the lab knows no fault ${step.fault}`);
-    const master = await this.#plane.resolve(String(step['on']));
-    if (!this.#plane.master(master).hasPower && fault.needsNoPower !== true) return;
-    this.#hasEtcdFault ||= etcdFaults.includes(fault.name);
-    await fault.perform(this.#plane, master, step);
+    this.#hasEtcdFault ||= etcdFaults.includes(step.fault);
+    await performStep(this.#plane, step);
   }
 
   async calm(): Promise<void> {
@@ -154,7 +150,7 @@ export class LabWorld implements World {
 
   #limitMs(): number {
     const more = this.#hadEtcdFault ? ejectionGraceMs : 0;
-    const most = this.#plane.countFalls() > maxEjections ? flappingMs : 0;
+    const most = this.#plane.countEjections() > maxEjections ? flappingMs : 0;
     return promisedMs * this.#patience + more + most;
   }
 }

@@ -1,5 +1,5 @@
 import { apiserverPort } from '../../network/layout.ts';
-import { type RequestReport } from '../../network/seat.ts';
+import { judgeTraffic } from '../world/judge.ts';
 import { type ControlPlane, masterNames } from './control-plane.ts';
 import { type Knowledge, listHolders } from './knowledge.ts';
 import { isReachable } from './masters.ts';
@@ -10,10 +10,8 @@ interface Place {
   readonly decider: string;
 }
 
-const requestCount = 8;
-
 /** Of 48 choices at random one of three is left out once in 100 million times. */
-const maxRequestCount = 48;
+const amount = { atOnce: 8, most: 48 };
 
 /** Both cores are busy, so slow is no failure. */
 const limitMs = 5000;
@@ -52,38 +50,12 @@ async function judgePlace(
   { name, decider }: Place,
   known: readonly string[],
 ): Promise<string[]> {
-  const usable = plane.usable(decider);
-  const due = usable.filter((master) => known.includes(master));
-  const { answers, errors } = await ask(plane, name, due);
-  const failed = Object.entries(errors).map(([error, count]) => `${count} failed (${error})`);
-  const wrong = Object.entries(answers)
-    .filter(([master]) => !usable.includes(master))
-    .map(([master, count]) => `${count} went to ${master}`);
-  const missing = due
-    .filter((master) => answers[master] === undefined && failed.length === 0)
-    .map((master) => `none went to ${master}`);
-  const found = [...failed, ...wrong, ...missing];
-  if (found.length === 0) return [];
-  const told = `usable are ${usable.join(', ')}, known to ${decider} are ${known.join(', ') || 'none'}`;
-  return [`from ${name} to the VIP: ${found.join(', ')}; ${told}`];
-}
-
-interface Answers {
-  readonly answers: Record<string, number>;
-  readonly errors: RequestReport['errors'];
-}
-
-/** Until everybody who is due has answered, or it is certain that somebody does not. */
-async function ask({ lab }: ControlPlane, place: string, due: readonly string[]): Promise<Answers> {
-  const answers: Record<string, number> = {};
-  let sent = 0;
-  for (;;) {
-    const report = await lab.seat(place, 'chaos').request(lab.vip, apiserverPort, requestCount, limitMs);
-    sent += requestCount;
-    for (const [master, count] of Object.entries(report.apiservers)) {
-      answers[master] = (answers[master] ?? 0) + count;
-    }
-    const isDone = due.every((master) => answers[master] !== undefined) || sent >= maxRequestCount;
-    if (isDone || Object.keys(report.errors).length > 0) return { answers, errors: report.errors };
-  }
+  const seat = plane.lab.seat(name, 'chaos');
+  const allowed = plane.usable(decider);
+  const asker = {
+    name: `${name} to ${plane.lab.vip} (known to ${decider}: ${known.join(', ') || 'none'})`,
+    ask: (count: number) => seat.request(plane.lab.vip, apiserverPort, count, limitMs),
+    expect: () => ({ allowed, required: allowed.filter((master) => known.includes(master)) }),
+  };
+  return judgeTraffic(asker, amount);
 }

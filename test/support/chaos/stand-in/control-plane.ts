@@ -6,6 +6,7 @@ import { writeKubeconfig } from '../../network/kubeconfig.ts';
 import { TemporaryFolder } from '../../network/at-end.ts';
 import type { Cluster } from '../../network/cluster.ts';
 import { addressOf } from '../../network/layout.ts';
+import { openBlackhole, renderBlackhole } from '../world/blackhole.ts';
 import { type ApiManner, type Apiserver, type Condition, isGood, type Truth } from './truth.ts';
 
 const apiProgram = fileURLToPath(new URL('../../network/kube-api.ts', import.meta.url));
@@ -13,18 +14,6 @@ const apiProgram = fileURLToPath(new URL('../../network/kube-api.ts', import.met
 /** Where the Kubernetes API is: beside m3's apiserver, which has nothing but its name to say. */
 const apiHost = 'm3';
 const apiPort = 16_443;
-
-const blackholeScript = `nft -f - <<'END'
-table inet chaos
-delete table inet chaos
-table inet chaos {
-  chain input {
-    type filter hook input priority -300
-    tcp dport 6443 drop
-  }
-}
-END`;
-const unblockScript = 'nft delete table inet chaos 2>/dev/null || true';
 
 /** The apiservers and the Kubernetes API of a miniature cluster, which fail as they do in life. */
 export class ControlPlane {
@@ -72,13 +61,13 @@ export class ControlPlane {
   async become(name: Apiserver, condition: Condition): Promise<void> {
     const { conditions, ejections } = this.#truth;
     if (conditions[name] === condition) return;
-    if (isGood(conditions[name]) && !isGood(condition)) ejections[name].push(performance.now());
+    if (isGood(conditions[name]) && !isGood(condition)) ejections.note(name);
     await this.#heal(name);
     conditions[name] = condition;
     const apiserver = this.#cluster.apiserver(name);
     if (condition === 'dead') await apiserver.kill();
     else if (condition === 'frozen') apiserver.freeze();
-    else if (condition === 'blackholed') await this.#shell(name, blackholeScript);
+    else if (condition === 'blackholed') await this.#shell(name, renderBlackhole());
     else apiserver.answer(condition);
   }
 
@@ -90,7 +79,7 @@ export class ControlPlane {
   async #heal(name: Apiserver): Promise<void> {
     const apiserver = this.#cluster.apiserver(name);
     if (this.#truth.conditions[name] === 'frozen') apiserver.thaw();
-    if (this.#truth.conditions[name] === 'blackholed') await this.#shell(name, unblockScript);
+    if (this.#truth.conditions[name] === 'blackholed') await this.#shell(name, openBlackhole);
     await apiserver.start();
     apiserver.answer('well');
   }

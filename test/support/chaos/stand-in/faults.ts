@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { families } from '../../../../lib/address/address.ts';
-import type { Argument } from '../engine/walk.ts';
 import type { Fault } from '../engine/world.ts';
-import { damages } from './own-rules.ts';
+import { tidyDamages } from '../../foreign/damage.ts';
+import { fault, hookedChains, proxyBackends } from '../world/faults.ts';
 import { stateFaults } from './state-faults.ts';
 import { hookCount } from './strangers.ts';
 import { breakages, moments, tools } from './tools.ts';
@@ -33,10 +33,10 @@ const clockJumps = [-1, 30, -hour, 26 * hour, -400 * 24 * hour, 4000 * 24 * hour
 /** The faults of the stand-in, each as often as the choice of what it can do makes worth. */
 export const faults: readonly Fault[] = [
   fault('flush table', 6, { host, table: fc.constantFrom('nat', 'nat', 'filter', 'mangle') }),
-  fault('damage a rule', 20, { host, family, damage: fc.constantFrom(...damages), index }),
+  fault('damage a rule', 20, { host, family, damage: fc.constantFrom(...tidyDamages), index }),
   fault('strange hook', 6, {
     ...{ host, family, hook: fc.nat({ max: hookCount - 1 }) },
-    chain: fc.constantFrom('PREROUTING', 'OUTPUT'),
+    chain: hookedChains,
   }),
   fault('kube-proxy syncs', 10, {
     host,
@@ -46,7 +46,7 @@ export const faults: readonly Fault[] = [
     ),
   }),
   fault('kube-proxy mode', 4, { host, mode: fc.constantFrom('iptables', 'iptables', 'nftables', 'none') }),
-  fault('kube-proxy backend', 2, { host, backend: fc.constantFrom('nft', 'legacy') }),
+  fault('kube-proxy backend', 2, { host, backend: proxyBackends }),
   fault('firewall restored', 5, { host, family, table: fc.constantFrom('nat', 'nat', 'filter') }),
   fault('other version', 4, { host, family }),
   fault('agent killed', 8, { host }),
@@ -71,7 +71,3 @@ export const faults: readonly Fault[] = [
   fault('clock', 3, { host, seconds: fc.constantFrom(...clockJumps) }),
   fault('no descriptors', 3, { host }),
 ];
-
-function fault(name: string, weight: number, said: Readonly<Record<string, fc.Arbitrary<Argument>>>): Fault {
-  return { name, weight, arguments: fc.record(said) };
-}

@@ -1,15 +1,15 @@
 import { families } from '../../../../lib/address/address.ts';
 import { type Cluster, seatNames, type SeatName } from '../../network/cluster.ts';
 import { apiserverPort, vips } from '../../network/layout.ts';
-import type { RequestReport } from '../../network/seat.ts';
+import { judgeCheck, judgeTraffic } from '../world/judge.ts';
 import { agentHosts, type AgentHost, expectAnswers, findBalancer, type Truth } from './truth.ts';
 import type { Place } from './place.ts';
 
 /** With a fair choice of three, so many connections miss one apiserver once in 5,000 times, and then it is looked again. */
 const connections = 24;
 
-/** From every place and in every family, connections to the VIP go where the truth says, and none fails. */
-export async function judgeTraffic(cluster: Cluster, truth: Truth): Promise<string[]> {
+/** From every place and in every family, connections to the VIP go where the truth says. */
+export async function judgeSeats(cluster: Cluster, truth: Truth): Promise<string[]> {
   const answers = await Promise.all(seatNames.map((seat) => judgeSeat(cluster, seat, truth)));
   return answers.flat();
 }
@@ -18,30 +18,14 @@ async function judgeSeat(cluster: Cluster, seat: SeatName, truth: Truth): Promis
   const complaints: string[] = [];
   // One after the other: a seat has one task at a time.
   for (const family of families) {
-    const report = await cluster.seat(seat).greet(vips[family], apiserverPort, connections);
-    const { allowed, required } = expectAnswers(findBalancer(seat, truth), family, truth, performance.now());
-    complaints.push(
-      ...compareAnswers(report, allowed, required).map((what) => `${seat} to ${vips[family]}: ${what}`),
-    );
+    const asker = {
+      name: `${seat} to ${vips[family]}`,
+      ask: (count: number) => cluster.seat(seat).greet(vips[family], apiserverPort, count),
+      expect: () => expectAnswers(findBalancer(seat, truth), family, truth),
+    };
+    complaints.push(...(await judgeTraffic(asker, { atOnce: connections, most: connections })));
   }
   return complaints;
-}
-
-function compareAnswers(
-  { apiservers, errors }: RequestReport,
-  allowed: readonly string[],
-  required: readonly string[],
-): string[] {
-  const seen = Object.keys(apiservers);
-  const wrong = seen.filter((name) => !allowed.includes(name));
-  const missing = required.filter((name) => !seen.includes(name));
-  return [
-    ...Object.entries(errors).map(
-      ([error, count]) => `${count} of ${connections} connections failed: ${error}`,
-    ),
-    ...wrong.map((name) => `went to ${name}, which is not usable (usable: ${allowed.join(', ')})`),
-    ...missing.map((name) => `none of ${connections} went to ${name}, which is usable`),
-  ];
 }
 
 /** kube-proxy is not held up: it can write what it could not write, and remove what it could not remove. */
@@ -57,10 +41,8 @@ export async function judgeProxy({ strangers }: Place, truth: Truth, name: Agent
 export async function judgeHost({ strangers, agent }: Place): Promise<string[]> {
   const { name } = agent.host;
   const [foreign, check] = await Promise.all([strangers.compare(), agent.command('check')]);
-  const { exitCode, stdout, stderr } = check;
-  const drift = exitCode === 0 ? [] : [`${name}: check exits with ${exitCode}: ${stdout}${stderr}`];
   const unsafe = agent.listUnsafeWrites().map((complaint) => `${name}: ${complaint}`);
-  return [...foreign.complaints, ...drift, ...unsafe];
+  return [...foreign.complaints, ...judgeCheck(name, check), ...unsafe];
 }
 
 /** What an idle agent does not change: the rules with their handles, which are new with every write. */

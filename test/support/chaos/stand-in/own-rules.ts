@@ -1,39 +1,8 @@
 import type { Family } from '../../../../lib/address/address.ts';
 import type { IptablesDialect } from '../../../../lib/kernel/port.ts';
 import { toolName } from '../../../../lib/kernel/tools/tool-name.ts';
+import { type Damage, findOwnRules, pick, renderDamage } from '../../foreign/damage.ts';
 import type { Host } from './host.ts';
-
-/** What can be done to one of our rules. */
-export const damages = [
-  'delete',
-  'duplicate',
-  'move to the end',
-  'edit',
-  'put a rule before',
-  'flush its chain',
-] as const;
-
-/** One of damages. */
-export type Damage = (typeof damages)[number];
-
-/** A rule of ours as iptables-save prints it, and where. */
-interface Place {
-  readonly table: string;
-  readonly chain: string;
-  /** Its number in the chain, from 1. */
-  readonly number: number;
-  readonly rule: string;
-}
-
-/** Edits that leave the comment, and with it the id, as it is. */
-const edits: readonly (readonly [from: RegExp, to: string])[] = [
-  [/--to-destination \S+/, '--to-destination 203.0.113.9:6443'],
-  [/--ctorigdstport 6443/, '--ctorigdstport 6444'],
-  [/--dport 6443/, '--dport 6444'],
-  [/-j MASQUERADE.*/, '-j RETURN'],
-  [/-j ACCEPT/, '-j DROP'],
-  [/-j VIPNAT\S*/, '-j RETURN'],
-];
 
 /** Does something to one of our rules, the `index`th of those that are there; nothing where there are none. */
 export async function damageOwnRule(
@@ -42,47 +11,12 @@ export async function damageOwnRule(
   damage: Damage,
   index: number,
 ): Promise<void> {
-  const tool = toolName(family, dialect);
-  const places = findOwnRules(await host.shell(`${tool}-save`));
-  const place = places[index % Math.max(1, places.length)];
-  if (place === undefined) return;
-  const script = renderDamage(place, damage);
+  const rule = pick(findOwnRules(await host.shell(toolName(family, dialect, 'save'))), index);
+  if (rule === undefined) return;
   // The agent may be faster: then the rule is not there any more, and nothing happens.
-  await host.run([`${tool}-restore`, '--noflush', '-w', '40'], {
-    input: `*${place.table}\n${script}\nCOMMIT\n`,
+  await host.run([toolName(family, dialect, 'restore'), '--noflush', '-w', '40'], {
+    input: renderDamage(rule, damage),
   });
-}
-
-function renderDamage({ chain, number, rule }: Place, damage: Damage): string {
-  const text = rule.replace(/^-A \S+ /, '');
-  const [from, to] = edits.find(([pattern]) => pattern.test(text)) ?? [/$/, ''];
-  const edited = text.replace(from, to);
-  const isOwn = chain.startsWith('VIPNAT');
-  const damageToScript: Readonly<Record<Damage, string>> = {
-    delete: `-D ${chain} ${text}`,
-    duplicate: `-I ${chain} ${text}`,
-    'move to the end': `-D ${chain} ${text}\n-A ${chain} ${text}`,
-    // By numbers only in our own chains: another's rule could have this one by now.
-    edit: isOwn ? `-R ${chain} ${number} ${edited}` : `-D ${chain} ${text}\n-I ${chain} ${edited}`,
-    'put a rule before': isOwn ? `-I ${chain} ${number} -j RETURN` : `-I ${chain} ${text}`,
-    'flush its chain': isOwn ? `-F ${chain}` : `-D ${chain} ${text}`,
-  };
-  return damageToScript[damage];
-}
-
-function findOwnRules(save: string): Place[] {
-  const places: Place[] = [];
-  const chainToCount = new Map<string, number>();
-  let table = '';
-  for (const line of save.split('\n')) {
-    if (line.startsWith('*')) table = line.slice(1);
-    const chain = /^-A (\S+)/.exec(line)?.[1];
-    if (chain === undefined) continue;
-    const number = (chainToCount.get(`${table} ${chain}`) ?? 0) + 1;
-    chainToCount.set(`${table} ${chain}`, number);
-    if (/VIPNAT|"vipnat:/.test(line)) places.push({ table, chain, number, rule: line });
-  }
-  return places;
 }
 
 /**

@@ -3,7 +3,9 @@ import type { Cluster } from '../../network/cluster.ts';
 import { vips } from '../../network/layout.ts';
 import type { Step } from '../engine/walk.ts';
 import type { ControlPlane } from './control-plane.ts';
-import { type Damage, damageOwnRule, plantOtherVersion } from './own-rules.ts';
+import type { Damage } from '../../foreign/damage.ts';
+import type { StandInFaultName } from '../world/faults.ts';
+import { damageOwnRule, plantOtherVersion } from './own-rules.ts';
 import type { Place } from './place.ts';
 import { harmState, type StateFault } from './state-faults.ts';
 import type { Breakage, Moment } from './tools.ts';
@@ -30,7 +32,7 @@ interface Said {
 
 type Act = (stage: Stage, place: Place, said: Said) => unknown;
 
-const faultToAct: Readonly<Record<string, Act>> = {
+const faultToAct: Readonly<Record<StandInFaultName, Act>> = {
   'flush table': async ({ truth }, { strangers }, { host, table }) => {
     const proxy = truth.proxies[host];
     if (table === 'nat' && proxy.mode === 'iptables') proxy.list = [];
@@ -89,7 +91,7 @@ const faultToAct: Readonly<Record<string, Act>> = {
 
 /** Makes a fault happen. */
 export async function performStep(stage: Stage, step: Step): Promise<void> {
-  const act = faultToAct[step.fault];
+  const act = Object.entries(faultToAct).find(([name]) => name === step.fault)?.[1];
   if (act === undefined) throw new Error(`no such fault on the stand-in: ${step.fault}`);
   const said = step as unknown as Said;
   await act(stage, stage.places[step['host'] === 'm2' ? 'm2' : 'm1'], said);

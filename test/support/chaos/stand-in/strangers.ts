@@ -5,7 +5,8 @@ import { strangersScript } from '../../host/foreign-rules.ts';
 import { KubeProxyStandIn } from '../../network/kube-proxy.ts';
 import { clusterIps, masters, vips } from '../../network/layout.ts';
 import type { RunOptions } from '../../network/namespaces.ts';
-import { compareForeign, dumpHost, listForeign } from './dump.ts';
+import { compareForeign, dumpScript, listForeign } from '../../foreign/dump.ts';
+import { blackholeTable } from '../world/blackhole.ts';
 import type { Host } from './host.ts';
 import type { Apiserver, Proxy } from './truth.ts';
 
@@ -152,8 +153,8 @@ export class Strangers {
 
   /** How the strangers' rules differ from what they themselves made: a sentence for each chain. */
   async compare(): Promise<{ complaints: string[]; dump: string }> {
-    const [dump, wanted] = await Promise.all([dumpHost(this.#host), dumpHost(this.#twin)]);
-    const complaints = compareForeign(listForeign(dump), listForeign(wanted));
+    const [dump, wanted] = await Promise.all([this.#host.shell(dumpScript), this.#twin.shell(dumpScript)]);
+    const complaints = compareForeign(listOthers(dump), listOthers(wanted));
     return { complaints: complaints.map((complaint) => `${this.#host.name}: ${complaint}`), dump };
   }
 
@@ -172,6 +173,10 @@ export class Strangers {
   async #do(script: string): Promise<void> {
     await Promise.all([this.#host.shell(script), this.#twin.shell(script)]);
   }
+}
+
+function listOthers(dump: string): string[] {
+  return listForeign(dump, (table) => table === `table ${blackholeTable}`);
 }
 
 function natTool(family: Family, dialect: IptablesDialect): string {

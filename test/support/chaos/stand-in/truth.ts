@@ -1,6 +1,8 @@
 import type { Family } from '../../../../lib/address/address.ts';
 import type { IptablesDialect } from '../../../../lib/kernel/port.ts';
 import type { SeatName } from '../../network/cluster.ts';
+import { Ejections } from '../world/ejections.ts';
+import type { Expectation } from '../world/judge.ts';
 
 /** The masters with an agent. */
 export const agentHosts = ['m1', 'm2'] as const;
@@ -33,8 +35,7 @@ export interface Proxy {
 export interface Truth {
   holder: AgentHost;
   readonly conditions: Record<Apiserver, Condition>;
-  /** When each apiserver became worse, in milliseconds of performance.now(). */
-  readonly ejections: Record<Apiserver, number[]>;
+  readonly ejections: Ejections;
   readonly proxies: Record<AgentHost, Proxy>;
   /** What the API lists; m1's agent has credentials for it. */
   readonly api: Api;
@@ -53,14 +54,8 @@ export interface Api {
 /** How the API of m1's agent answers, see KubeApi. */
 export type ApiManner = 'well' | 'failing' | 'hanging';
 
-/** Where connections may go, and where some of many must. */
-export interface Expectation {
-  readonly allowed: readonly Apiserver[];
-  readonly required: readonly Apiserver[];
-}
-
-/** After more falls within the time an apiserver may have to be good for long before it is used again (docs/design.md). */
-const quickFalls = 2;
+/** After more ejections within the time an apiserver may have to be good for long before it is used again (docs/design.md). */
+const quickEjections = 2;
 const ejectionMemoryMs = 100_000;
 
 /** A world in which all is right. */
@@ -75,7 +70,7 @@ export function createTruth(): Truth {
   return {
     holder: 'm1',
     conditions: { m1: 'well', m2: 'well', m3: 'well' },
-    ejections: { m1: [], m2: [], m3: [] },
+    ejections: new Ejections(),
     proxies: { m1: proxy(), m2: proxy() },
     api: { list: apiservers, manner: 'well', remembered: [apiservers], isForgotten: false },
   };
@@ -128,12 +123,11 @@ export function listKnown(
 }
 
 /** Where connections that an agent balances go in quiet, if at all sides are as `makeAnswerable` leaves them. */
-export function expectAnswers(host: AgentHost, family: Family, truth: Truth, now: number): Expectation {
+export function expectAnswers(host: AgentHost, family: Family, truth: Truth): Expectation {
   const sets = listKnown(host, family, truth).map((known) =>
     known.filter((name) => isGood(truth.conditions[name])),
   );
-  const isSettled = (name: Apiserver) =>
-    truth.ejections[name].filter((fellAt) => now - fellAt < ejectionMemoryMs).length <= quickFalls;
+  const isSettled = (name: Apiserver) => truth.ejections.count(name, ejectionMemoryMs) <= quickEjections;
   return {
     allowed: apiservers.filter((name) => sets.some((set) => set.includes(name))),
     required: apiservers.filter((name) => sets.every((set) => set.includes(name)) && isSettled(name)),

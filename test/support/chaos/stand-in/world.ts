@@ -6,10 +6,11 @@ import type { Step } from '../engine/walk.ts';
 import type { World, WorldKind } from '../engine/world.ts';
 import { AgentLife } from './agent-life.ts';
 import { ControlPlane } from './control-plane.ts';
-import { hasTraces } from './dump.ts';
+import { listTraces } from '../../foreign/dump.ts';
+import { judgeRemains } from '../world/judge.ts';
 import { faults } from './faults.ts';
 import { Host } from './host.ts';
-import { compareIdle, judgeHost, judgeProxy, judgeTraffic, readIdle } from './judge.ts';
+import { compareIdle, judgeHost, judgeProxy, judgeSeats, readIdle } from './judge.ts';
 import { performStep, type Stage } from './perform.ts';
 import type { Place } from './place.ts';
 import { ProxyHealth } from './proxy-health.ts';
@@ -106,7 +107,7 @@ class StandIn implements World {
     if (behind.length > 0) return behind;
     const before = await this.#readIdle();
     const judgements = [
-      judgeTraffic(this.#cluster, this.#truth),
+      judgeSeats(this.#cluster, this.#truth),
       ...[...this.#places.values()].map((place) => judgeHost(place)),
     ];
     const judged = (await Promise.all(judgements)).flat();
@@ -124,14 +125,12 @@ class StandIn implements World {
     const complaints = [...this.#places.values()].map(async ({ agent, strangers }) => {
       const { name } = agent.host;
       const status = await agent.end('SIGTERM');
-      const { exitCode, stderr } = await agent.command('cleanup', []);
+      const cleanup = await agent.command('cleanup', []);
       const { complaints: foreign, dump } = await strangers.compare();
       const sockets = await agent.host.shell('find /run/vipnat ! -type f ! -type d 2>/dev/null || true');
       return [
         ...(status === 0 ? [] : [`${name}: the agent ended with ${String(status)} when it was told to`]),
-        ...(exitCode === 0 ? [] : [`${name}: cleanup ended with ${exitCode}: ${stderr}`]),
-        ...(hasTraces(dump) ? [`${name}: cleanup has left rules:\n${listTraces(dump)}`] : []),
-        ...(sockets === '' ? [] : [`${name}: left in the run folder: ${sockets}`]),
+        ...judgeRemains(name, { cleanup, traces: listTraces(dump), sockets }),
         ...foreign,
       ];
     });
@@ -210,11 +209,4 @@ class StandIn implements World {
       complain: (complaint) => this.#breaches.push(complaint),
     };
   }
-}
-
-function listTraces(dump: string): string {
-  return dump
-    .split('\n')
-    .filter((line) => hasTraces(line))
-    .join('\n');
 }
