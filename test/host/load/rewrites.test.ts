@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { iptablesDialects, type Dialect } from '../../../lib/kernel/port.ts';
 import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
-import { KubeProxyStandIn } from '../../support/network/kube-proxy.ts';
+import { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
 import { listApiservers, masters, vips } from '../../support/network/layout.ts';
 import { isLong } from '../../support/jest/long.ts';
 import { rewriteOften, writesOneChain } from '../../support/network/rewrites.ts';

@@ -4,7 +4,7 @@ import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
 import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
-import { type KubeProxyStandIn } from '../../support/network/kube-proxy.ts';
+import { type KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
 import { listApiservers, vips } from '../../support/network/layout.ts';
 import { startProxies } from './traffic.ts';
 import { type Agent, limitMs, sleep, startAgent, waitForSync } from '../../support/host/vipnat.ts';

@@ -4,7 +4,7 @@ import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
 import { serviceChain } from '../../../lib/kube-proxy/kubernetes-service.ts';
 import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
-import type { KubeProxyStandIn } from '../../support/network/kube-proxy.ts';
+import type { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
 import { vips } from '../../support/network/layout.ts';
 import { dumpRules } from '../../support/host/foreign-rules.ts';
 import { expectBalanced, startProxies } from './traffic.ts';

@@ -5,7 +5,7 @@ import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
 import { serviceChain } from '../../../lib/kube-proxy/kubernetes-service.ts';
 import { type Cluster, type SeatName } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
-import { KubeProxyStandIn } from '../../support/network/kube-proxy.ts';
+import { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
 import { clusterIps } from '../../support/network/layout.ts';
 import { Namespaces } from '../../support/network/namespaces.ts';
 import { expectBalanced } from './traffic.ts';

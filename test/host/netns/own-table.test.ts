@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeEach, describe, expect, test } from '@jest/g
 import { families } from '../../../lib/address/address.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { Cluster, seatNames } from '../../support/network/cluster.ts';
-import { KubeProxyStandIn } from '../../support/network/kube-proxy.ts';
+import { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
 import { listApiservers, vips } from '../../support/network/layout.ts';
 import { Shims } from '../../support/host/shims.ts';
 import { expectAnswers, expectBalanced, startProxies } from './traffic.ts';

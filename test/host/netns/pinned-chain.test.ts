@@ -4,7 +4,7 @@ import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
 import { serviceChain } from '../../../lib/kube-proxy/kubernetes-service.ts';
 import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
-import type { KubeProxyStandIn } from '../../support/network/kube-proxy.ts';
+import type { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
 import { listApiservers, vips } from '../../support/network/layout.ts';
 import { expectAnswers, expectBalanced, startProxies } from './traffic.ts';
 import { type Agent, limitMs, startAgent, vipnat, waitForSync } from '../../support/host/vipnat.ts';

@@ -5,7 +5,7 @@ import { TemporaryFolder } from '../../support/network/at-end.ts';
 import { Cluster } from '../../support/network/cluster.ts';
 import { vips } from '../../support/network/layout.ts';
 import { type CommandResult } from '../../support/network/namespaces.ts';
-import { type KubeProxyStandIn } from '../../support/network/kube-proxy.ts';
+import { type KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
 import { startProxies } from './traffic.ts';
 import { vipnatCommand, waitUntil } from '../../support/host/vipnat.ts';
 
@@ -18,7 +18,7 @@ export interface Told {
   readonly remedy?: readonly string[];
 }
 
-const programOf = (name: string) => fileURLToPath(new URL(`../../support/network/${name}`, import.meta.url));
+const programOf = (path: string) => fileURLToPath(new URL(`../../support/${path}`, import.meta.url));
 const script = (text: string) => `#!/bin/sh\nset -eu\n${text}\n`;
 const node = process.execPath;
 
@@ -66,8 +66,8 @@ const units = {
   keepalived:
     'exec keepalived --dont-fork --log-console --vrrp --use-file=/etc/keepalived/keepalived.conf --pid=/run/keepalived.pid --vrrp_pid=/run/vrrp.pid',
   kubelet: 'systemctl start kube-apiserver; echo ready; exec sleep infinity',
-  'kube-apiserver': `exec ${node} ${programOf('apiserver.ts')} m1 6443 /etc/kubernetes/pki/apiserver.crt /etc/kubernetes/pki/apiserver.key`,
-  'kube-proxy': `exec ${node} ${programOf('kube-proxy-health.ts')} $(cat /run/kube-proxy.arguments 2>/dev/null || echo iptables 200)`,
+  'kube-apiserver': `exec ${node} ${programOf('network/apiserver.ts')} m1 6443 /etc/kubernetes/pki/apiserver.crt /etc/kubernetes/pki/apiserver.key`,
+  'kube-proxy': `exec ${node} ${programOf('kube-proxy/answers.ts')} $(cat /run/kube-proxy.arguments 2>/dev/null || echo iptables 200)`,
   vipnat: `exec vipnat run --vip ${vips.ipv4} $(cat /run/vipnat.arguments 2>/dev/null)`,
 };
 

@@ -2,7 +2,7 @@ import { expect } from '@jest/globals';
 import type { Family } from '../../../lib/address/address.ts';
 import type { IptablesDialect } from '../../../lib/kernel/port.ts';
 import { type Cluster, type SeatName } from '../../support/network/cluster.ts';
-import { KubeProxyStandIn } from '../../support/network/kube-proxy.ts';
+import { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
 import { masters } from '../../support/network/layout.ts';
 import type { RequestReport } from '../../support/network/seat.ts';
 

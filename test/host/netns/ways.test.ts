@@ -5,7 +5,7 @@ import { iptablesDialects } from '../../../lib/kernel/port.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
 import { type Cluster, seatNames } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
-import { KubeProxyStandIn } from '../../support/network/kube-proxy.ts';
+import { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
 import { listApiservers, vips } from '../../support/network/layout.ts';
 import { expectAnswers, expectBalanced, startProxies } from './traffic.ts';
 import { limitMs, startAgent, vipnat, waitForSync } from '../../support/host/vipnat.ts';

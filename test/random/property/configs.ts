@@ -3,7 +3,7 @@ import { type Config, iptablesChoices, masquerades, modes, proxyModes } from '..
 import { type Balance } from '../../../lib/netfilter/rules/balance.ts';
 import { serviceChain } from '../../../lib/kube-proxy/kubernetes-service.ts';
 import { toEndpoint } from '../../support/fakes/endpoints.ts';
-import { clusterIps } from '../../support/fakes/kube-proxy-rules.ts';
+import { clusterIps } from '../../support/kube-proxy/in-memory.ts';
 
 /** The VIPs that a configuration can have. */
 export const vips = [

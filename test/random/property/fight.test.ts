@@ -2,7 +2,7 @@ import { describe, expect, jest, test } from '@jest/globals';
 import fc from 'fast-check';
 import { FakeClock } from '../../support/fakes/clock.ts';
 import { FakeKernel } from '../../support/fakes/kernel.ts';
-import { syncKubeProxy } from '../../support/fakes/kube-proxy-rules.ts';
+import { syncKubeProxy } from '../../support/kube-proxy/in-memory.ts';
 import { linesOf, ordinaryConfig, type RunningAgent, startAgent } from '../../support/agent/running-agent.ts';
 import { apiservers } from './configs.ts';
 import { damages } from '../../support/foreign/damage.ts';

@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { type LookPorts } from '../../../agent/reconcile/look.ts';
 import { plan } from '../../../agent/decide/plan.ts';
@@ -14,7 +13,8 @@ import { type FakeClock } from '../../support/fakes/clock.ts';
 import { noApi } from '../../../agent/api/cluster-api.ts';
 import { nobodyProbes } from '../../support/fakes/health.ts';
 import { FakeKernel } from '../../support/fakes/kernel.ts';
-import { removeKubeProxy, syncKubeProxy } from '../../support/fakes/kube-proxy-rules.ts';
+import { removeKubeProxy, syncKubeProxy } from '../../support/kube-proxy/in-memory.ts';
+import { type NftCapture, setIpvsCapture, setNftCapture } from '../../support/kube-proxy/other-modes.ts';
 import { apiservers, balances, vips } from './configs.ts';
 import { edit, type Edit, foreignScript, leftoverScript, runEdit, type Script, source } from './strangers.ts';
 import { listChains, type Source } from './tables.ts';
@@ -32,8 +32,8 @@ export type Event =
   | { readonly does: 'agent'; readonly dialect: Dialect; readonly balances: readonly Balance[] }
   /** Somebody changes our own table, or makes one of its name. */
   | { readonly does: 'nft'; readonly family: Family; readonly command: NftCommand }
-  | { readonly does: 'nft-proxy'; readonly capture: string | null }
-  | { readonly does: 'ipvs'; readonly capture: string | null }
+  | { readonly does: 'nft-proxy'; readonly capture: NftCapture | null }
+  | { readonly does: 'ipvs'; readonly capture: 'three-endpoints' | 'two-endpoints' | null }
   | { readonly does: 'vip'; readonly isHeld: boolean };
 
 const anySource = source;
@@ -176,10 +176,10 @@ function runByProgram(kernel: FakeKernel, happening: Exclude<Event, ByHand>): vo
       writeBalances(kernel, happening.dialect, happening.balances);
       return;
     case 'nft-proxy':
-      setNftProxy(kernel, happening.capture);
+      setNftCapture(kernel, happening.capture);
       return;
     case 'ipvs':
-      setIpvs(kernel, happening.capture);
+      setIpvsCapture(kernel, happening.capture);
       return;
     case 'vip':
       setVip(kernel, happening.isHeld);
@@ -220,24 +220,7 @@ function writeBalances(kernel: FakeKernel, dialect: Dialect, wanted: readonly Ba
   }
 }
 
-function setNftProxy(kernel: FakeKernel, capture: string | null): void {
-  if (capture === null) {
-    kernel.setNftProxy('ipv4', null);
-    return;
-  }
-  const text = readCapture(`nft-kube-proxy.${capture}.json`);
-  kernel.setNftProxy('ipv4', (JSON.parse(text) as { nftables: unknown[] }).nftables);
-}
-
-function setIpvs(kernel: FakeKernel, capture: string | null): void {
-  kernel.setIpvs(capture === null ? null : readCapture(`proc-net-ip_vs.${capture}.txt`));
-}
-
 function setVip(kernel: FakeKernel, isHeld: boolean): void {
   if (isHeld) kernel.addAddress({ family: 'ipv4', address: '10.0.0.50', device: 'eth0' });
   else kernel.removeAddress('10.0.0.50');
-}
-
-function readCapture(name: string): string {
-  return readFileSync(new URL(`../../support/fixtures/captures/${name}`, import.meta.url), 'utf8');
 }

@@ -6,7 +6,7 @@ import { type Requeue, TriggerQueue } from '../../../lib/control/trigger-queue.t
 import { FakeClock } from '../../support/fakes/clock.ts';
 import { toEndpoint } from '../../support/fakes/endpoints.ts';
 import { FakeKernel } from '../../support/fakes/kernel.ts';
-import { syncKubeProxy } from '../../support/fakes/kube-proxy-rules.ts';
+import { syncKubeProxy } from '../../support/kube-proxy/in-memory.ts';
 import { startAgent } from '../../support/agent/running-agent.ts';
 
 // Hundreds of runs take seconds; on a busy machine, several times that.

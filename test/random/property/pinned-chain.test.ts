@@ -4,7 +4,7 @@ import { VipnatError } from '../../../lib/text/errors.ts';
 import { serviceChain } from '../../../lib/kube-proxy/kubernetes-service.ts';
 import { FakeClock } from '../../support/fakes/clock.ts';
 import { FakeKernel } from '../../support/fakes/kernel.ts';
-import { removeKubeProxy, syncKubeProxy } from '../../support/fakes/kube-proxy-rules.ts';
+import { removeKubeProxy, syncKubeProxy } from '../../support/kube-proxy/in-memory.ts';
 import { linesOf, ordinaryConfig, startAgent } from '../../support/agent/running-agent.ts';
 import { apiservers, config } from './configs.ts';
 import { event, run } from './hosts.ts';

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import type { Host } from './host.ts';
 import type { Proxy } from './truth.ts';
 
-const program = fileURLToPath(new URL('../../network/kube-proxy-health.ts', import.meta.url));
+const program = fileURLToPath(new URL('../../kube-proxy/answers.ts', import.meta.url));
 
 /** What a host's kube-proxy says of its mode; nothing where there is none. */
 export class ProxyHealth {

@@ -2,7 +2,7 @@ import { families, type Family } from '../../../../lib/address/address.ts';
 import { type IptablesDialect, iptablesDialects } from '../../../../lib/kernel/port.ts';
 import { toolName } from '../../../../lib/kernel/tools/tool-name.ts';
 import { strangersScript } from '../../host/foreign-rules.ts';
-import { KubeProxyStandIn } from '../../network/kube-proxy.ts';
+import { KubeProxyStandIn } from '../../kube-proxy/on-host.ts';
 import { clusterIps, masters, vips } from '../../network/layout.ts';
 import type { RunOptions } from '../../network/namespaces.ts';
 import { compareForeign, dumpScript, listForeign } from '../../foreign/dump.ts';

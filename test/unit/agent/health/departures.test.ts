@@ -1,7 +1,7 @@
 import { describe, expect, jest, test } from '@jest/globals';
 import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
-import { syncKubeProxy } from '../../../support/fakes/kube-proxy-rules.ts';
+import { syncKubeProxy } from '../../../support/kube-proxy/in-memory.ts';
 import { flowTo, isProbed, list, nft, one, start, three, two, vip } from '../reconcile/departed-world.ts';
 import { linesOf } from '../../../support/agent/running-agent.ts';
 

@@ -7,7 +7,7 @@ import { FakeClock } from '../../../support/fakes/clock.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { nobodyProbes } from '../../../support/fakes/health.ts';
 import { FakeKernel } from '../../../support/fakes/kernel.ts';
-import { syncKubeProxy } from '../../../support/fakes/kube-proxy-rules.ts';
+import { syncKubeProxy } from '../../../support/kube-proxy/in-memory.ts';
 import { restoreCaptures } from '../../../support/agent/captured-host.ts';
 import {
   linesOf,

@@ -4,7 +4,7 @@ import { emptyState } from '../../../../agent/observe/reconcile-state.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { FakeKernel } from '../../../support/fakes/kernel.ts';
-import { syncKubeProxy } from '../../../support/fakes/kube-proxy-rules.ts';
+import { syncKubeProxy } from '../../../support/kube-proxy/in-memory.ts';
 import { FakeStore } from '../../../support/fakes/store.ts';
 import { ordinaryConfig, type RunningAgent, startAgent } from '../../../support/agent/running-agent.ts';
 

@@ -5,7 +5,7 @@ import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { FakeKernel } from '../../../support/fakes/kernel.ts';
-import { syncKubeProxy } from '../../../support/fakes/kube-proxy-rules.ts';
+import { syncKubeProxy } from '../../../support/kube-proxy/in-memory.ts';
 import { lookOnce } from '../../../support/agent/captured-host.ts';
 import { linesOf, ordinaryConfig, startAgent } from '../../../support/agent/running-agent.ts';
 

@@ -6,7 +6,7 @@ import { VipnatError } from '../../../../lib/text/errors.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { FakeKernel } from '../../../support/fakes/kernel.ts';
-import { removeKubeProxy, syncKubeProxy } from '../../../support/fakes/kube-proxy-rules.ts';
+import { removeKubeProxy, syncKubeProxy } from '../../../support/kube-proxy/in-memory.ts';
 import { FakeStore } from '../../../support/fakes/store.ts';
 import {
   linesOf,

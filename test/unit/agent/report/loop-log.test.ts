@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, test } from '@jest/globals';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { FakeKernel } from '../../../support/fakes/kernel.ts';
-import { removeKubeProxy, syncKubeProxy } from '../../../support/fakes/kube-proxy-rules.ts';
+import { removeKubeProxy, syncKubeProxy } from '../../../support/kube-proxy/in-memory.ts';
 import { ordinaryConfig, type RunningAgent, startAgent } from '../../../support/agent/running-agent.ts';
 
 const nft = { family: 'ipv4', dialect: 'nft' } as const;

@@ -3,7 +3,7 @@ import { LoopMetrics } from '../../../../agent/report/loop-metrics.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { FakeKernel } from '../../../support/fakes/kernel.ts';
-import { syncKubeProxy } from '../../../support/fakes/kube-proxy-rules.ts';
+import { syncKubeProxy } from '../../../support/kube-proxy/in-memory.ts';
 import { FakeMeter } from '../../../support/fakes/meter.ts';
 import { type RunningAgent, startAgent } from '../../../support/agent/running-agent.ts';
 

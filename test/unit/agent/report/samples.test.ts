@@ -5,7 +5,7 @@ import { VipnatError } from '../../../../lib/text/errors.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { FakeKernel } from '../../../support/fakes/kernel.ts';
-import { syncKubeProxy } from '../../../support/fakes/kube-proxy-rules.ts';
+import { syncKubeProxy } from '../../../support/kube-proxy/in-memory.ts';
 import { FakeStore } from '../../../support/fakes/store.ts';
 import { type AgentWorld, type RunningAgent, startAgent } from '../../../support/agent/running-agent.ts';
 

@@ -2,7 +2,7 @@ import { expect, test } from '@jest/globals';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { FakeKernel } from '../../../support/fakes/kernel.ts';
-import { syncKubeProxy } from '../../../support/fakes/kube-proxy-rules.ts';
+import { syncKubeProxy } from '../../../support/kube-proxy/in-memory.ts';
 import { lookOnce } from '../../../support/agent/captured-host.ts';
 import { ordinaryConfig } from '../../../support/agent/running-agent.ts';
 import { tell } from '../../../support/doctor/well-host.ts';

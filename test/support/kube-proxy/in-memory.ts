@@ -2,8 +2,8 @@ import { type Family } from '../../../lib/address/address.ts';
 import { type Endpoint } from '../../../lib/address/endpoint.ts';
 import { type IptablesDialect } from '../../../lib/kernel/port.ts';
 import { kubernetesService, servicePort } from '../../../lib/kube-proxy/kubernetes-service.ts';
-import { jumps, renderCleanup, renderUpdate } from '../network/kube-proxy-rules.ts';
-import { type FakeKernel } from './kernel.ts';
+import { jumps, renderCleanup, renderUpdate } from './rules.ts';
+import { type FakeKernel } from '../fakes/kernel.ts';
 
 /** Where one kube-proxy of iptables mode writes. */
 export interface ProxySource {

@@ -1,6 +1,6 @@
 /**
  * What a kube-proxy answers of itself: its mode and its health. Run as a program of its own in a host's namespace:
- *   kube-proxy-health.ts MODE STATUS
+ *   answers.ts MODE STATUS
  */
 import { createServer, type RequestListener } from 'node:http';
 

@@ -7,9 +7,9 @@ import {
   nftServiceChain,
   servicePort,
 } from '../../../lib/kube-proxy/kubernetes-service.ts';
-import { jumps, type ProxiedService, renderCleanup, renderUpdate } from './kube-proxy-rules.ts';
-import { clusterIps, listApiservers, podNetworks } from './layout.ts';
-import { type Namespaces } from './namespaces.ts';
+import { jumps, type ProxiedService, renderCleanup, renderUpdate } from './rules.ts';
+import { clusterIps, listApiservers, podNetworks } from '../network/layout.ts';
+import { type Namespaces } from '../network/namespaces.ts';
 
 /** A service other than the control plane's, as every cluster has them. */
 const webService: Readonly<Record<Family, ProxiedService>> = {
@@ -78,17 +78,17 @@ export class KubeProxyStandIn {
    * service's chain leaves all of these in place, but KUBE-MARK-MASQ empty.
    */
   async cleanUp(): Promise<void> {
-    for (const [table, chain, rule] of jumps) {
-      await this.#tool(['-t', table, '-D', chain, ...splitRule(rule)]);
-    }
+    await this.#runTools(jumps.map(([table, chain, rule]) => `-t ${table} -D ${chain} ${rule}`));
     for (const table of ['nat', 'filter'] as const) {
       const script = renderCleanup(table, await this.#listChains(table));
       await this.#restore(script).catch(() => undefined);
     }
-    for (const chain of ['KUBE-SERVICES', 'KUBE-POSTROUTING', 'KUBE-MARK-MASQ']) {
-      await this.#tool(['-t', 'nat', '-F', chain]);
-      await this.#tool(['-t', 'nat', '-X', chain]);
-    }
+    await this.#runTools(
+      ['KUBE-SERVICES', 'KUBE-POSTROUTING', 'KUBE-MARK-MASQ'].flatMap((chain) => [
+        `-t nat -F ${chain}`,
+        `-t nat -X ${chain}`,
+      ]),
+    );
   }
 
   /** A full update in nftables mode: the part of table `kube-proxy` that is about default/kubernetes. */
@@ -128,16 +128,15 @@ table ${ip} kube-proxy {
     if (exitCode !== 0) throw new Error(`nft: ${stderr}`);
   }
 
+  /** Canaries, and the jumps that are missing. */
   async #ensureJumps(): Promise<void> {
-    const canaries = ['mangle', 'nat', 'filter'].map((table) => ['-t', table, '-N', 'KUBE-PROXY-CANARY']);
-    for (const command of canaries) await this.#tool(command);
-    for (const [table, chain, rule] of jumps) {
-      const target = rule.slice(rule.lastIndexOf(' ') + 1);
-      await this.#tool(['-t', table, '-N', target]);
-      const words = splitRule(rule);
-      const check = await this.#tool(['-t', table, '-C', chain, ...words]);
-      if (check.exitCode !== 0) await this.#tool(['-t', table, '-I', chain, ...words]);
-    }
+    await this.#runTools([
+      ...['mangle', 'nat', 'filter'].map((table) => `-t ${table} -N KUBE-PROXY-CANARY`),
+      ...jumps.flatMap(([table, chain, rule]) => [
+        `-t ${table} -N ${rule.slice(rule.lastIndexOf(' ') + 1)}`,
+        `-t ${table} -C ${chain} ${rule} || TOOL -t ${table} -I ${chain} ${rule}`,
+      ]),
+    ]);
   }
 
   async #listChains(table: string): Promise<string[]> {
@@ -155,13 +154,15 @@ table ${ip} kube-proxy {
     if (exitCode !== 0) throw new Error(`${tool}: exit status ${exitCode}: ${stderr}`);
   }
 
+  /** One after the other, from one shell: each is a process in the namespace already. What fails is passed over. */
+  async #runTools(commands: readonly string[]): Promise<void> {
+    const tool = `${toolName(this.#family, this.#backend)} -w ${this.waitSeconds}`;
+    const script = commands.map((command) => `{ TOOL ${command}; } 2>/dev/null`).join('\n');
+    await this.#namespaces.run(this.#namespace, ['sh', '-s'], { input: script.replaceAll('TOOL', tool) });
+  }
+
   #tool(words: readonly string[]): ReturnType<Namespaces['run']> {
     const tool = toolName(this.#family, this.#backend);
     return this.#namespaces.run(this.#namespace, [tool, '-w', String(this.waitSeconds), ...words]);
   }
-}
-
-/** Words of a rule as a shell would have them. */
-function splitRule(rule: string): string[] {
-  return [...rule.matchAll(/"([^"]*)"|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain ?? '');
 }
