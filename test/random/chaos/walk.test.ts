@@ -5,7 +5,7 @@ import { proveWalk } from '../../support/chaos/engine/prove-walk.ts';
 import { vipnatCommand } from '../../support/host/vipnat.ts';
 import { standIn, standInLimits as limits } from '../../support/chaos/stand-in/world.ts';
 
-const { seeds, steps, isLong } = chooseWalks({ seeds: [1, 2, 3], steps: 40 }, 1000);
+const { seeds, steps, isLong } = chooseWalks({ seeds: [1, 2, 3], steps: 30 }, 1000);
 const kind = standIn(vipnatCommand([]));
 
 /** Room for the walk itself on a slow machine, and for looking for the shortest one that fails. */

@@ -1,6 +1,7 @@
 /** kube-proxy's nftables and ipvs modes in the kernel in memory: what it leaves there for vipnat to read. */
 import { type Endpoint } from '../../../lib/address/endpoint.ts';
 import { type FakeKernel } from '../fakes/kernel.ts';
+import { isToolRefusing } from '../fakes/refusal.ts';
 import { readCapture } from '../fixtures/read-capture.ts';
 
 /** The states that kube-proxy's table of nftables was captured in. */
@@ -43,11 +44,13 @@ export function syncIpvs(kernel: FakeKernel, endpoints: readonly Endpoint[]): vo
 /** Takes them away, where they are. */
 export function removeIpvs(kernel: FakeKernel): void {
   kernel.setIpvs(null);
-  const rules = kernel.show('ipv4', 'nft');
   for (const jump of jumps) {
-    if (rules.includes(`-A ${jump}\n`)) kernel.run('ipv4', 'nft', `*nat\n-D ${jump}\nCOMMIT\n`);
+    // Whether it is there or not: others hear of the attempt, too.
+    isToolRefusing(() => {
+      kernel.run('ipv4', 'nft', `*nat\n-D ${jump}\nCOMMIT\n`);
+    });
   }
-  if (!rules.includes('--match-set KUBE-CLUSTER-IP ')) return;
+  if (!kernel.show('ipv4', 'nft').includes('--match-set KUBE-CLUSTER-IP ')) return;
   kernel.run('ipv4', 'nft', '*nat\n:KUBE-SERVICES - [0:0]\n-X KUBE-SERVICES\nCOMMIT\n');
 }
 

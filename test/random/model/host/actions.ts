@@ -1,5 +1,6 @@
 import { type HealthState } from '../../../../agent/health/endpoint-health.ts';
-import { type Changed, isToolRefusing, type Kernels } from './kernels.ts';
+import { isToolRefusing } from '../../../support/fakes/refusal.ts';
+import { type Changed, type Kernels } from './kernels.ts';
 import { type ProxyWish, runKubeProxy } from './kube-proxy.ts';
 import { type Product } from './product.ts';
 import { type EndpointSet, endpointSets, vip } from './small-world.ts';

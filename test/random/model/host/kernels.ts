@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
 import { everything } from '../../../../agent/reconcile/look.ts';
-import { VipnatError } from '../../../../lib/text/errors.ts';
 import { type KernelReading } from '../../../../lib/kernel/port.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { FakeKernel } from '../../../support/fakes/kernel.ts';
@@ -57,17 +56,6 @@ export class Kernels {
     const state = { id: this.#textToKernel.size, kernel, reading };
     this.#textToKernel.set(text, state);
     return state;
-  }
-}
-
-/** Whether a tool refuses what is done; anything else that goes wrong is thrown. */
-export function isToolRefusing(act: () => void): boolean {
-  try {
-    act();
-    return false;
-  } catch (error) {
-    if (!(error instanceof VipnatError) || error.code !== 'TOOL_FAILED') throw error;
-    return true;
   }
 }
 

@@ -2,7 +2,7 @@ import { type ProxyMode } from '../../../../agent/observe/proxy-mode.ts';
 import { type FakeKernel } from '../../../support/fakes/kernel.ts';
 import { removeKubeProxy, syncKubeProxy } from '../../../support/kube-proxy/in-memory.ts';
 import { removeIpvs, setNftCapture, syncIpvs } from '../../../support/kube-proxy/other-modes.ts';
-import { isToolRefusing } from './kernels.ts';
+import { isToolRefusing } from '../../../support/fakes/refusal.ts';
 import { endpointSets, type EndpointSet, nft } from './small-world.ts';
 
 /** What a kube-proxy wants: its mode, and the apiservers that it has heard of. */

@@ -1,6 +1,7 @@
 import { type Transaction } from '../../../../lib/kernel/port.ts';
 import { type FakeKernel } from '../../../support/fakes/kernel.ts';
-import { isToolRefusing, type Kernels } from './kernels.ts';
+import { isToolRefusing } from '../../../support/fakes/refusal.ts';
+import { type Kernels } from './kernels.ts';
 import { type Looks } from './looks.ts';
 import { type Product } from './product.ts';
 import { type Effect, listEndpoints, toHealthView, toTransactionKey, type World } from './world.ts';

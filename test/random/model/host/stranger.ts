@@ -1,7 +1,7 @@
 import { type FakeKernel } from '../../../support/fakes/kernel.ts';
 import { runEdit } from '../../property/strangers.ts';
 import { listChains } from '../../property/tables.ts';
-import { isToolRefusing } from './kernels.ts';
+import { isToolRefusing } from '../../../support/fakes/refusal.ts';
 import { nft } from './small-world.ts';
 
 /** What the stranger of the small world can do; nothing where there is nothing to do it to. */
