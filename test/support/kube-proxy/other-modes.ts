@@ -2,7 +2,7 @@
 import { type Endpoint } from '../../../lib/address/endpoint.ts';
 import { type FakeKernel } from '../fakes/kernel.ts';
 import { isToolRefusing } from '../fakes/refusal.ts';
-import { readCapture } from '../fixtures/read-capture.ts';
+import { readCapture } from './read-capture.ts';
 
 /** The states that kube-proxy's table of nftables was captured in. */
 export type NftCapture = 'three-endpoints' | 'two-endpoints' | 'no-endpoints' | 'client-ip-affinity';
