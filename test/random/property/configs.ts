@@ -1,3 +1,4 @@
+import { ordinaryConfig } from '../../support/agent/running-agent.ts';
 import fc from 'fast-check';
 import { type Config, iptablesChoices, masquerades, modes, proxyModes } from '../../../config/config.ts';
 import { type Balance } from '../../../lib/netfilter/rules/balance.ts';
@@ -39,22 +40,12 @@ export const config: fc.Arbitrary<Config> = fc
   .map(({ isClusterIpGiven, ...rest }) => {
     const hasVip = (family: string) => rest.vips.some((vip) => vip.family === family);
     return {
+      ...ordinaryConfig,
       ...rest,
       endpoints: rest.endpoints.filter(({ family }) => hasVip(family)),
       clusterIps: Object.fromEntries(
         Object.entries(clusterIps).filter(([family]) => isClusterIpGiven && hasVip(family)),
       ),
-      probeIntervalMs: 250,
-      probeTimeoutMs: 250,
-      sysctls: 'set',
-      caFile: null,
-      kubeconfig: null,
-      nodeName: null,
-      stateDir: '/var/lib/vipnat',
-      runDir: '/run/vipnat',
-      listen: null,
-      logLevel: 'info',
-      logFormat: 'pretty',
     };
   });
 

@@ -1,27 +1,9 @@
+import { ordinaryConfig } from '../../support/agent/running-agent.ts';
 import { type Config } from '../../../config/config.ts';
 import { toEndpoint } from '../../support/fakes/endpoints.ts';
 import { type Event } from './hosts.ts';
 
-const config: Config = {
-  vips: [toEndpoint('172.16.64.58:6443')],
-  mode: 'auto',
-  proxyMode: 'auto',
-  iptables: 'auto',
-  clusterIps: {},
-  endpoints: [],
-  masquerade: 'none',
-  probeIntervalMs: 250,
-  probeTimeoutMs: 250,
-  sysctls: 'set',
-  caFile: null,
-  kubeconfig: null,
-  nodeName: null,
-  stateDir: '/var/lib/vipnat',
-  runDir: '/run/vipnat',
-  listen: null,
-  logLevel: 'info',
-  logFormat: 'pretty',
-};
+const config: Config = { ...ordinaryConfig, vips: [toEndpoint('172.16.64.58:6443')], masquerade: 'none' };
 
 /**
  * Rules of ours were counted when the backend with more rules was chosen: the write into one made the next look

@@ -1,27 +1,21 @@
-import { afterAll, afterEach, beforeAll, beforeEach, expect, jest, test } from '@jest/globals';
+import { afterEach, beforeEach, expect, jest, test } from '@jest/globals';
 import { ListedApi } from '../../../../agent/api/listed-api.ts';
 import { ApiRoute } from '../../../../lib/kubernetes/route.ts';
 import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
 import { systemClock } from '../../../../lib/control/clock.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { vips } from '../../../support/network/layout.ts';
-import { accessByVip, ApiWorld, type CertificateFolder, makeCertificates, three } from './api-world.ts';
+import { accessByVip, ApiWorld, useCertificates, three } from '../../../support/api/api-world.ts';
 
 // Real sockets on a busy machine.
 jest.setTimeout(30_000);
 
-let certificates: CertificateFolder;
-beforeAll(async () => {
-  certificates = await makeCertificates();
-});
-afterAll(() => {
-  certificates.remove();
-});
+const certificates = useCertificates();
 
 let world: ApiWorld;
 let problems: string[] = [];
 beforeEach(async () => {
-  world = new ApiWorld(certificates);
+  world = new ApiWorld(certificates());
   problems = [];
   await world.startServer();
   await world.startServer();
@@ -30,7 +24,7 @@ afterEach(() => world.close());
 
 /** One that a command asks: on the real clock, for it waits. */
 function createListedApi(): { api: ListedApi; known: Parameters<ListedApi['getView']>[0] } {
-  const access = accessByVip(certificates.authority);
+  const access = accessByVip(certificates().authority);
   const route = new ApiRoute(() => Promise.resolve(access), [toEndpoint(`${vips.ipv4}:6443`)]);
   const onProblem = ({ message }: Error) => problems.push(message);
   const endpoints = world.servers.map(({ port }, index) => toEndpoint(`127.0.0.${index + 1}:${port}`));

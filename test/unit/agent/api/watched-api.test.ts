@@ -1,14 +1,13 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { type Manner } from '../../../support/kube-api/kube-api.ts';
 import { makeSlice } from '../../../support/kube-api/kube-store.ts';
 import {
   ApiWorld,
-  type CertificateFolder,
   eventually,
-  makeCertificates,
+  useCertificates,
   three,
   watchPattern,
-} from './api-world.ts';
+} from '../../../support/api/api-world.ts';
 
 // Real sockets on a busy machine.
 jest.setTimeout(30_000);
@@ -16,19 +15,12 @@ jest.setTimeout(30_000);
 const addresses = ['10.77.0.11', '10.77.0.12', '10.77.0.13', '10.77.0.14'];
 const four = [...three, '10.77.0.14:6443'];
 
-let certificates: CertificateFolder;
-let foreign: CertificateFolder;
-beforeAll(async () => {
-  [certificates, foreign] = await Promise.all([makeCertificates(), makeCertificates()]);
-});
-afterAll(() => {
-  certificates.remove();
-  foreign.remove();
-});
+const certificates = useCertificates();
+const foreign = useCertificates();
 
 let world: ApiWorld;
 beforeEach(async () => {
-  world = new ApiWorld(certificates);
+  world = new ApiWorld(certificates());
   await world.startServer();
 });
 afterEach(async () => {
@@ -199,7 +191,7 @@ describe('the API that is lost', () => {
   });
 
   test('presents the certificate of another cluster: it is named as that, and shown no token', async () => {
-    const stranger = await world.startServer(foreign);
+    const stranger = await world.startServer(foreign());
     await server().stop();
     world.consult();
     await world.pass('it is said', () => world.linesOf('warn').length > 0);

@@ -4,7 +4,7 @@ import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { FakeKernel } from '../../../support/fakes/kernel.ts';
 import { syncKubeProxy } from '../../../support/kube-proxy/in-memory.ts';
 import { createRecordingLogger } from '../../../support/fakes/logger.ts';
-import { ApiWorld, type CertificateFolder, eventually, makeCertificates, three } from '../api/api-world.ts';
+import { ApiWorld, eventually, useCertificates, three } from '../../../support/api/api-world.ts';
 import { startAgent } from '../../../support/agent/running-agent.ts';
 
 // Real sockets on a busy machine.
@@ -13,16 +13,12 @@ jest.setTimeout(30_000);
 const nft = { family: 'ipv4', dialect: 'nft' } as const;
 
 describe('a real API', () => {
-  let certificates: CertificateFolder;
+  const certificates = useCertificates();
   let world: ApiWorld;
-  beforeAll(async () => {
-    certificates = await makeCertificates();
-    world = new ApiWorld(certificates);
+  beforeAll(() => {
+    world = new ApiWorld(certificates());
   });
-  afterAll(async () => {
-    await world.close();
-    certificates.remove();
-  });
+  afterAll(() => world.close());
 
   test('that answers 500 for a minute costs two lines and no write to the kernel (I10)', async () => {
     const server = await world.startServer();

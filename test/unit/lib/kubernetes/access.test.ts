@@ -1,20 +1,14 @@
-import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
+import { describe, expect, jest, test } from '@jest/globals';
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { findAccess } from '../../../../lib/kubernetes/access.ts';
-import { type CertificateFolder, makeCertificates } from '../../agent/api/api-world.ts';
+import { useCertificates } from '../../../support/api/api-world.ts';
 
 // It loads client-node, a thousand files.
 jest.setTimeout(60_000);
 
 const secret = 'c2VjcmV0LXRva2Vu';
-let certificates: CertificateFolder;
-beforeAll(async () => {
-  certificates = await makeCertificates();
-});
-afterAll(() => {
-  certificates.remove();
-});
+const certificates = useCertificates();
 
 interface Parts {
   readonly cluster?: object;
@@ -23,7 +17,7 @@ interface Parts {
 
 /** A kubeconfig as kubeadm writes it, with other parts where they are given. JSON is YAML. */
 function writeKubeconfig({ cluster = {}, user = { token: secret } }: Parts = {}): string {
-  const file = join(certificates.folder, `${Math.random()}.conf`);
+  const file = join(certificates().folder, `${Math.random()}.conf`);
   const authority = { 'certificate-authority': 'ca.crt' };
   const config = {
     'current-context': 'admin',
@@ -46,7 +40,7 @@ describe('a kubeconfig', () => {
       port: 6443,
       serverName: '10.77.0.50',
       isInCluster: false,
-      tls: { ca: readFileSync(certificates.authority) },
+      tls: { ca: readFileSync(certificates().authority) },
       headers: { Authorization: `Bearer ${secret}` },
     });
   });
@@ -55,13 +49,16 @@ describe('a kubeconfig', () => {
     const cluster = { server: 'https://[fd77::50]', 'tls-server-name': 'kubernetes' };
     const user = {
       'client-certificate': 'admin.crt',
-      'client-key-data': readFileSync(certificates.admin.key).toString('base64'),
+      'client-key-data': readFileSync(certificates().admin.key).toString('base64'),
     };
     expect(await read(writeKubeconfig({ cluster, user }))).toMatchObject({
       host: 'fd77::50',
       port: 443,
       serverName: 'kubernetes',
-      tls: { cert: readFileSync(certificates.admin.certificate), key: readFileSync(certificates.admin.key) },
+      tls: {
+        cert: readFileSync(certificates().admin.certificate),
+        key: readFileSync(certificates().admin.key),
+      },
       headers: {},
     });
   });
@@ -109,7 +106,7 @@ describe('a kubeconfig', () => {
   ];
 
   const write = (text: string) => {
-    const file = join(certificates.folder, `${Math.random()}.conf`);
+    const file = join(certificates().folder, `${Math.random()}.conf`);
     writeFileSync(file, text);
     return file;
   };
@@ -124,21 +121,21 @@ describe('a kubeconfig', () => {
 
 describe("a pod's service account", () => {
   test('is taken where there is one and no kubeconfig is given', async () => {
-    const folder = join(certificates.folder, 'root/var/run/secrets/kubernetes.io/serviceaccount');
+    const folder = join(certificates().folder, 'root/var/run/secrets/kubernetes.io/serviceaccount');
     mkdirSync(folder, { recursive: true });
-    cpSync(certificates.authority, join(folder, 'ca.crt'));
+    cpSync(certificates().authority, join(folder, 'ca.crt'));
     writeFileSync(join(folder, 'token'), `${secret}\n`);
     const environment = { KUBERNETES_SERVICE_HOST: 'fd00:96::1', KUBERNETES_SERVICE_PORT: '443' };
     process.env['KUBERNETES_SERVICE_HOST'] = environment.KUBERNETES_SERVICE_HOST;
     process.env['KUBERNETES_SERVICE_PORT'] = environment.KUBERNETES_SERVICE_PORT;
-    const root = join(certificates.folder, 'root');
+    const root = join(certificates().folder, 'root');
     try {
       expect(await findAccess(null, environment, root)?.()).toMatchObject({
         origin: "this pod's service account",
         host: 'fd00:96::1',
         port: 443,
         isInCluster: true,
-        tls: { ca: readFileSync(certificates.authority) },
+        tls: { ca: readFileSync(certificates().authority) },
         headers: { Authorization: `Bearer ${secret}` },
       });
     } finally {
@@ -148,7 +145,7 @@ describe("a pod's service account", () => {
   });
 
   test('is not looked for outside a pod, nor is any file at home', () => {
-    expect(findAccess(null, { HOME: certificates.folder })).toBeNull();
+    expect(findAccess(null, { HOME: certificates().folder })).toBeNull();
     expect(findAccess(null, { KUBERNETES_SERVICE_HOST: '10.96.0.1' }, '/nonexistent')).toBeNull();
   });
 });

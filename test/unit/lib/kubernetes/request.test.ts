@@ -1,28 +1,19 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { type ApiCall, callApi } from '../../../../lib/kubernetes/request.ts';
 import { systemClock } from '../../../../lib/control/clock.ts';
-import {
-  accessByVip,
-  ApiWorld,
-  type CertificateFolder,
-  makeCertificates,
-} from '../../agent/api/api-world.ts';
+import { accessByVip, ApiWorld, useCertificates } from '../../../support/api/api-world.ts';
 
-let certificates: CertificateFolder;
+const certificates = useCertificates();
 let world: ApiWorld;
 beforeAll(async () => {
-  certificates = await makeCertificates();
-  world = new ApiWorld(certificates);
+  world = new ApiWorld(certificates());
   await world.startServer();
 });
-afterAll(async () => {
-  await world.close();
-  certificates.remove();
-});
+afterAll(() => world.close());
 
 const callByName = (forbidden: readonly string[]): ApiCall => ({
   title: 'asking',
-  access: { ...accessByVip(certificates.authority), serverName: 'localhost' },
+  access: { ...accessByVip(certificates().authority), serverName: 'localhost' },
   server: { host: 'localhost', port: world.servers[0]?.port ?? 0 },
   path: '/api/v1/namespaces/default/services?fieldSelector=metadata.name%3Dkubernetes',
   limits: { beginMs: 5000, endMs: 5000 },

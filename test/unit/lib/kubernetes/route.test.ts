@@ -1,34 +1,21 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { type KubeApi } from '../../../support/kube-api/kube-api.ts';
 import { makeSlice } from '../../../support/kube-api/kube-store.ts';
 import { vips } from '../../../support/network/layout.ts';
-import {
-  ApiWorld,
-  type CertificateFolder,
-  eventually,
-  makeCertificates,
-  watchPattern,
-} from '../../agent/api/api-world.ts';
+import { ApiWorld, eventually, useCertificates, watchPattern } from '../../../support/api/api-world.ts';
 
 // Real sockets on a busy machine.
 jest.setTimeout(30_000);
 
 const addresses = ['10.77.0.11', '10.77.0.12', '10.77.0.13', '10.77.0.14'];
 
-let certificates: CertificateFolder;
-let foreign: CertificateFolder;
-beforeAll(async () => {
-  [certificates, foreign] = await Promise.all([makeCertificates(), makeCertificates()]);
-});
-afterAll(() => {
-  certificates.remove();
-  foreign.remove();
-});
+const certificates = useCertificates();
+const foreign = useCertificates();
 
 let world: ApiWorld;
 let first: KubeApi;
 beforeEach(async () => {
-  world = new ApiWorld(certificates);
+  world = new ApiWorld(certificates());
   first = await world.startServer();
 });
 afterEach(async () => {
@@ -40,7 +27,7 @@ afterEach(async () => {
 describe('several apiservers', () => {
   test('of which none will do: the line is about the one that says most', async () => {
     const second = await world.startServer();
-    const third = await world.startServer(foreign);
+    const third = await world.startServer(foreign());
     first.manner = 'failing';
     second.manner = 'forbidding';
     world.consult();
@@ -112,7 +99,7 @@ describe('a kubeconfig that names the VIP', () => {
     ['a name that it is not for', 'other.example', false],
   ])('and the certificate has to be for it: %s', async (_what, serverName, isFollowed) => {
     await world.close();
-    world = new ApiWorld(certificates, { serverName });
+    world = new ApiWorld(certificates(), { serverName });
     first = await world.startServer();
     world.consult();
     if (isFollowed) {

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { ApiRoute } from '../../../../lib/kubernetes/route.ts';
 import { EventWriter } from '../../../../lib/telemetry/writer.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
@@ -6,23 +6,12 @@ import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { KubeApi } from '../../../support/kube-api/kube-api.ts';
 import { createRecordingLogger, type RecordingLogger } from '../../../support/fakes/logger.ts';
 import { vips } from '../../../support/network/layout.ts';
-import {
-  accessByVip,
-  type CertificateFolder,
-  eventually,
-  makeCertificates,
-} from '../../agent/api/api-world.ts';
+import { accessByVip, eventually, useCertificates } from '../../../support/api/api-world.ts';
 
 // Real sockets on a busy machine.
 jest.setTimeout(30_000);
 
-let certificates: CertificateFolder;
-beforeAll(async () => {
-  certificates = await makeCertificates();
-});
-afterAll(() => {
-  certificates.remove();
-});
+const certificates = useCertificates();
 
 let clock: FakeClock;
 let logger: RecordingLogger;
@@ -32,10 +21,10 @@ let writer: EventWriter;
 /** Two apiservers, this node's own first, and a writer whose kubeconfig names the VIP. */
 beforeEach(async () => {
   [clock, logger] = [new FakeClock(), createRecordingLogger()];
-  const pair = certificates.serving('m1');
+  const pair = certificates().serving('m1');
   const first = await KubeApi.start({ pair, host: '127.0.0.1' });
   servers = [first, await KubeApi.start({ pair, host: '127.0.0.2', port: first.port })];
-  const access = accessByVip(certificates.authority);
+  const access = accessByVip(certificates().authority);
   const route = new ApiRoute(() => Promise.resolve(access), [toEndpoint(`${vips.ipv4}:6443`)]);
   const endpoints = ['127.0.0.1', '127.0.0.2'].map((host) => toEndpoint(`${host}:${first.port}`));
   route.setServers({ endpoints, localAddresses: new Set() });

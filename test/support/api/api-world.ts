@@ -1,33 +1,47 @@
+import { afterAll, beforeAll } from '@jest/globals';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type ApiAccess } from '../../../../lib/kubernetes/access.ts';
-import { ApiLog } from '../../../../agent/api/api-log.ts';
-import { ApiRoute } from '../../../../lib/kubernetes/route.ts';
-import { WatchedApi } from '../../../../agent/api/watched-api.ts';
-import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
-import { FakeClock } from '../../../support/fakes/clock.ts';
-import { toEndpoint } from '../../../support/fakes/endpoints.ts';
-import { KubeApi } from '../../../support/kube-api/kube-api.ts';
-import { KubeStore, makeService, makeSlice } from '../../../support/kube-api/kube-store.ts';
-import { createRecordingLogger, type RecordingLogger } from '../../../support/fakes/logger.ts';
-import { type Certificates, createCertificates } from '../../../../lab/certificates/certificates.ts';
-import { vips } from '../../../support/network/layout.ts';
+import { type ApiAccess } from '../../../lib/kubernetes/access.ts';
+import { ApiLog } from '../../../agent/api/api-log.ts';
+import { ApiRoute } from '../../../lib/kubernetes/route.ts';
+import { WatchedApi } from '../../../agent/api/watched-api.ts';
+import { formatEndpoint } from '../../../lib/address/endpoint.ts';
+import { FakeClock } from '../fakes/clock.ts';
+import { toEndpoint } from '../fakes/endpoints.ts';
+import { KubeApi } from '../kube-api/kube-api.ts';
+import { KubeStore, makeService, makeSlice } from '../kube-api/kube-store.ts';
+import { createRecordingLogger, type RecordingLogger } from '../fakes/logger.ts';
+import { type Certificates, createCertificates } from '../../../lab/certificates/certificates.ts';
+import { vips } from '../network/layout.ts';
 
 /** Certificates in a folder of their own. */
-export interface CertificateFolder extends Certificates {
+interface CertificateFolder extends Certificates {
   readonly folder: string;
   remove(): void;
 }
 
 /** Makes the certificates of one control plane; two of them do not trust each other. */
-export async function makeCertificates(): Promise<CertificateFolder> {
+async function makeCertificates(): Promise<CertificateFolder> {
   const folder = mkdtempSync(join(tmpdir(), 'vipnat-api-'));
   const remove = () => {
     rmSync(folder, { recursive: true });
   };
   return { ...(await createCertificates(folder)), folder, remove };
+}
+
+/** The certificates of one control plane, made before all tests of a file and removed after them. */
+export function useCertificates(): () => CertificateFolder {
+  let made: CertificateFolder | null = null;
+  beforeAll(async () => {
+    made = await makeCertificates();
+  });
+  afterAll(() => made?.remove());
+  return () => {
+    if (made === null) throw new Error('the certificates are made before the tests');
+    return made;
+  };
 }
 
 /** The apiservers that the API lists at first; nobody connects to them. */
