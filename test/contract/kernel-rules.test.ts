@@ -5,7 +5,7 @@ import { toolName } from '../../lib/kernel/tools/tool-name.ts';
 import { describeKernels, everything } from './kinds.ts';
 import { foreignRules, shapes } from './rule-shapes.ts';
 import { garbage } from './subject.ts';
-import { watchDuring } from './watching.ts';
+import { watchChange, watchQuiet } from './watching.ts';
 
 describeKernels((subject) => {
   async function show(family: Family, dialect: IptablesDialect): Promise<string> {
@@ -125,13 +125,14 @@ describeKernels((subject) => {
       });
 
       test('a foreign change triggers', async () => {
-        const triggers = await watchDuring(subject(), () => subject().run(family, dialect, foreignRules));
-        expect(triggers).toContain(dialect === 'nft' ? 'nft-generation' : 'xtables-lock');
+        const trigger = dialect === 'nft' ? 'nft-generation' : 'xtables-lock';
+        const change = () => subject().run(family, dialect, foreignRules);
+        expect(await watchChange(subject(), trigger, change)).toContain(trigger);
       });
 
       test('a write that fails is no change of the nftables generation, and reads never trigger', async () => {
         await subject().run(family, dialect, busyChains);
-        const triggers = await watchDuring(subject(), async () => {
+        const triggers = await watchQuiet(subject(), async () => {
           await subject().kernel.read(everything);
           if (dialect === 'nft')
             await subject()

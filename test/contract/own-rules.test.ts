@@ -12,7 +12,7 @@ import { readInstalled as readFromNft } from '../../lib/netfilter/nftables/read-
 import { type NftRuleset } from '../../lib/netfilter/nftables/ruleset.ts';
 import { toEndpoint } from '../support/fakes/endpoints.ts';
 import { describeKernels, everything } from './kinds.ts';
-import { watchDuring } from './watching.ts';
+import { watchChange } from './watching.ts';
 
 const familyToHosts = {
   ipv4: ['10.0.0.50', '10.0.0.51', '10.0.0.11', '10.0.0.12', '10.0.0.13'],
@@ -123,8 +123,7 @@ describeKernels((subject) => {
   });
 
   test('a write to it triggers', async () => {
-    expect(await watchDuring(subject(), () => subject().runNft('add table ip vipnat'))).toEqual([
-      'nft-generation',
-    ]);
+    const change = () => subject().runNft('add table ip vipnat');
+    expect(await watchChange(subject(), 'nft-generation', change)).toEqual(['nft-generation']);
   });
 });
