@@ -72,13 +72,15 @@ describe('each fault is named, and its remedy works', () => {
     async ({ faults, args = quick }) => {
       const codes = faults.map(({ code }) => code);
       for (const { seed } of faults) await seed(host);
+      let about: readonly Told[] = [];
       let found: readonly Told[] = [];
       const isNamed = async (isMeant: (named: readonly string[]) => boolean) => {
         const told = await host.examine(args);
-        found = told.filter((each) => codes.includes(each.code) && isTrouble(each));
+        about = told.filter(({ code }) => codes.includes(code));
+        found = about.filter(isTrouble);
         return isMeant([...new Set(found.map(({ code }) => code))]);
       };
-      const describeFound = () => `told of ${codes.join(', ')}: ${JSON.stringify(found, null, 2)}`;
+      const describeFound = () => `told of ${codes.join(', ')}: ${JSON.stringify(about, null, 2)}`;
       await waitUntil(() => isNamed(({ length }) => length === codes.length), describeFound);
       for (const { remedy = [] } of found) await host.shell(remedy.join('\n'));
       await followAll(faults, found);

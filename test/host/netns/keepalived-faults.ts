@@ -5,7 +5,8 @@ import { insertSnippets } from './snippets.ts';
 
 const vip = vips.ipv4;
 const conf = '/etc/keepalived/keepalived.conf';
-const listening = ['--capture', '1.2s'];
+/** An advertisement comes each second, and tcpdump does not listen at once: one that is missed looks like none. */
+const listening = ['--capture', '3s'];
 const shell = (text: string) => (host: SickHost) => host.shell(text);
 
 /** A keepalived that wants to hold an address. */
