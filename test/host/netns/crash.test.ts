@@ -5,6 +5,7 @@ import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
 import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { vips } from '../../support/network/layout.ts';
+import { isLong } from '../../support/jest/long.ts';
 import { dumpRules, strangersScript, withoutOwnRules } from '../../support/host/foreign-rules.ts';
 import { expectBalanced, startProxies } from './traffic.ts';
 import { limitMs, sleep, startAgent, vipnat, vipnatCommand, waitForSync } from '../../support/host/vipnat.ts';
@@ -12,7 +13,9 @@ import { limitMs, sleep, startAgent, vipnat, vipnatCommand, waitForSync } from '
 const vipArguments = families.flatMap((family) => ['--vip', vips[family]]);
 
 /** How many runs are killed; the nft backend is the one with a bigger choice of moments. */
-const backendToRuns: Readonly<Record<IptablesDialect, number>> = { nft: 100, legacy: 40 };
+const backendToRuns: Readonly<Record<IptablesDialect, number>> = isLong
+  ? { nft: 100, legacy: 40 }
+  : { nft: 40, legacy: 20 };
 
 /** For 100 runs, each of a dozen processes: a minute on a quiet machine, and on a busy one as long as that takes. */
 const allRunsLimitMs = 15 * limitMs;
