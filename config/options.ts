@@ -44,8 +44,8 @@ export type OptionGroup = keyof typeof groupToHeading;
 const descriptions = z.registry<OptionDescription>();
 
 /**
- * The one source of all options, by name. From it come the flags, the VIPNAT_* variables, the keys of the
- * file, the help, and what docs/configuration.md must hold. A new option is a new entry, nothing else.
+ * The one source of all options, by name. The flags, the VIPNAT_* variables, the keys of the file and the help come from
+ * it. CONTRIBUTING.md says what else a new option needs.
  */
 export const schema = z.object({
   vip: z._default(list(vip), []).register(descriptions, {

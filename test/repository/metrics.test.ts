@@ -1,8 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { metrics } from '../../lib/telemetry/catalogue.ts';
+import { counted, metrics, sampled } from '../../lib/telemetry/catalogue.ts';
 import { createMetrics } from '../../lib/telemetry/prometheus.ts';
 import { LoopMetrics } from '../../agent/report/loop-metrics.ts';
 import { toEndpoint } from '../support/fakes/endpoints.ts';
@@ -31,6 +31,17 @@ describe('docs/metrics.md', () => {
       })),
     );
   });
+});
+
+test('every metric gets its values somewhere in the agent', () => {
+  const text = globSync('agent/**/*.ts')
+    .map((file) => readFileSync(file, 'utf8'))
+    .join('\n');
+  const uses = [...text.matchAll(/\b(sample|count|time)\(\s*'(\w+)'/g)];
+  const list = (kinds: readonly string[]) =>
+    new Set(uses.flatMap(([, kind = '', name = '']) => (kinds.includes(kind) ? [name] : [])));
+  expect([...list(['sample'])].sort()).toEqual(Object.keys(sampled).sort());
+  expect([...list(['count', 'time'])].sort()).toEqual(Object.keys(counted).sort());
 });
 
 describe('manifests/dashboard.json', () => {

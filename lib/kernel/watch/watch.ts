@@ -6,20 +6,21 @@ import { type KnownForwarding } from '../host/known-forwarding.ts';
 import { startLockWatch } from './lock-watch.ts';
 import { createNetlinkClient, type NetlinkClient } from '../netlink/netlink.ts';
 import { startPoll } from './poll.ts';
-import { type Watch } from '../port.ts';
+import { type Trigger, type Watch } from '../port.ts';
 import { type Source, type SourceOptions } from './source.ts';
 
-/** Starts all five sources. One that fails is reported and takes nothing from the others. */
+/** Starts a source for each trigger. One that fails is reported and takes nothing from the others. */
 export function startWatch(options: SourceOptions, known: KnownForwarding): Watch {
   const netfilter = createNetlinkClient('netfilter');
   const route = createNetlinkClient('route');
-  const sources = [
-    watchGeneration(options, netfilter),
-    watchAddresses(options, route),
-    watchIpvs(options),
-    watchForwarding(options, known),
-    startLockWatch(options),
-  ];
+  const triggerToSource: Readonly<Record<Trigger, Source>> = {
+    'nft-generation': watchGeneration(options, netfilter),
+    addresses: watchAddresses(options, route),
+    ipvs: watchIpvs(options),
+    forwarding: watchForwarding(options, known),
+    'xtables-lock': startLockWatch(options),
+  };
+  const sources = Object.values(triggerToSource);
   return {
     ready: Promise.all(sources.map(({ ready }) => ready)).then(() => undefined),
     async close() {

@@ -1,0 +1,176 @@
+/** Changes the text of a file. Throws where the place for it is not found. */
+export type Edit = (text: string) => string;
+
+/** One thing that CONTRIBUTING says how to add, done in the smallest way. */
+export interface Addition {
+  /** What its paragraph begins with. */
+  readonly title: string;
+  /** What it is called. A failure for want of one of its files says this. */
+  readonly name: string;
+  /** File to how it changes. */
+  readonly files: ReadonlyMap<string, Edit>;
+  /** Those of the files that a test of another layer asks for. */
+  readonly heldElsewhere: readonly string[];
+}
+
+function insertAfter(place: string, added: string): Edit {
+  return (text) => {
+    const index = text.indexOf(place);
+    if (index === -1) throw new Error(`no place for ${added}: there is no ${place}`);
+    const end = index + place.length;
+    return `${text.slice(0, end)}${added}${text.slice(end)}`;
+  };
+}
+
+/** Adds a row of a table, after the one whose first cell begins so. */
+function insertRowAfter(cell: string, added: string): Edit {
+  return (text) => {
+    const [row] = text.split('\n').filter((line) => line.startsWith(`| \`${cell}`));
+    if (row === undefined) throw new Error(`no place for ${added}: no row begins with ${cell}`);
+    return insertAfter(`${row}\n`, `${added}\n`)(text);
+  };
+}
+
+const option: Addition = {
+  title: 'an option',
+  name: 'exampleChoice',
+  files: new Map([
+    [
+      'config/options.ts',
+      insertAfter(
+        "    example: 'json',\n    isList: false,\n    group: 'log',\n  }),\n",
+        `  exampleChoice: z._default(choice(['one', 'two']), 'one').register(descriptions, {
+    argument: 'one|two', meaning: 'an example', example: 'two', isList: false, group: 'log' }),\n`,
+      ),
+    ],
+    [
+      'config/config.ts',
+      insertAfter('  readonly logFormat: LogFormat;\n', '  readonly exampleChoice: string;\n'),
+    ],
+    [
+      'config/arguments.ts',
+      insertAfter(
+        'logFormat: ({ logFormat }) => [logFormat],\n',
+        'exampleChoice: (all) => [all.exampleChoice],\n',
+      ),
+    ],
+    [
+      'docs/configuration.md',
+      insertRowAfter(
+        '--log-format',
+        '| `--example-choice CHOICE` | `VIPNAT_EXAMPLE_CHOICE` | `exampleChoice` | `one` | `one` or `two` | `two` |',
+      ),
+    ],
+    [
+      'manifests/chart/values.schema.json',
+      insertAfter('"enum": ["pretty", "json"]\n        }', ',\n"exampleChoice": { "enum": ["one", "two"] }'),
+    ],
+    ['test/support/agent/running-agent.ts', insertAfter("logFormat: 'pretty',\n", "exampleChoice: 'one',\n")],
+  ]),
+  heldElsewhere: [],
+};
+
+const error: Addition = {
+  title: 'an error',
+  name: 'EXAMPLE_FAILED',
+  files: new Map([
+    [
+      'lib/text/errors.ts',
+      insertAfter(
+        'INTERNAL_ERROR: { exit: failed, retry: false },\n',
+        'EXAMPLE_FAILED: { exit: failed, retry: true },\n',
+      ),
+    ],
+    [
+      'docs/errors.md',
+      insertRowAfter('INTERNAL_ERROR', '| `EXAMPLE_FAILED` | An example failed. | Try again. | 1 | yes |'),
+    ],
+  ]),
+  heldElsewhere: [],
+};
+
+const check: Addition = {
+  title: 'a check of doctor',
+  name: 'example-found',
+  files: new Map([
+    [
+      'cli/doctor/checks/foreign.ts',
+      insertAfter(
+        "{ code: 'kube-vip-running', find: findKubeVip },\n",
+        "{ code: 'example-found', find: findKubeVip },\n",
+      ),
+    ],
+    ['docs/doctor.md', insertRowAfter('kube-vip-running', '| `example-found` | warn | an example |')],
+    [
+      'test/host/netns/doctor-faults.ts',
+      insertAfter("name: 'rules',\n    faults: [\n", "{ code: 'example-found', seed: shell('true') },\n"),
+    ],
+  ]),
+  heldElsewhere: ['test/host/netns/doctor-faults.ts'],
+};
+
+const dashboardPanel = `{ "type": "stat", "title": "Example", "description": "An example.", "id": 999,
+  "datasource": { "type": "prometheus", "uid": "\${datasource}" },
+  "fieldConfig": { "defaults": { "unit": "none" }, "overrides": [] },
+  "targets": [{ "expr": "vipnat_example{instance=~\\"$instance\\"}" }],
+  "gridPos": { "h": 7, "w": 6, "x": 0, "y": 999 } },`;
+
+const metric: Addition = {
+  title: 'a metric',
+  name: 'vipnat_example',
+  files: new Map([
+    [
+      'lib/telemetry/catalogue.ts',
+      insertAfter(
+        'export const sampled = {\n',
+        "  vipnat_example: { type: 'gauge', labels: [], help: 'An example' },\n",
+      ),
+    ],
+    [
+      'agent/report/samples.ts',
+      insertAfter("sample('vipnat_fight', {}, state.isFighting),\n", "sample('vipnat_example', {}, 1),\n"),
+    ],
+    [
+      'docs/metrics.md',
+      (text) =>
+        insertAfter(
+          /^\| metric.*\n\|.*\n/m.exec(text)?.[0] ?? '| metric',
+          '| `vipnat_example` | gauge | | An example. | |\n',
+        )(text),
+    ],
+    ['manifests/dashboard.json', insertAfter('"panels": [', dashboardPanel)],
+  ]),
+  heldElsewhere: [],
+};
+
+const trigger: Addition = {
+  title: 'a trigger',
+  name: 'trigger-example',
+  files: new Map([
+    ['lib/kernel/port.ts', insertAfter('export type Trigger =', " 'trigger-example' |")],
+    [
+      'lib/kernel/watch/trigger-example.ts',
+      () => `import { startPoll } from './poll.ts';
+import { type Source, type SourceOptions } from './source.ts';
+/** Never changes. */
+export function watchExample({ clock, onTrigger, onProblem }: SourceOptions): Source {
+  const onChange = () => { onTrigger('trigger-example'); };
+  return startPoll({ clock, look: () => Promise.resolve(''), everyMs: () => 1000, onChange, onProblem });
+}\n`,
+    ],
+    [
+      'lib/kernel/watch/watch.ts',
+      (text) =>
+        `import { watchExample } from './trigger-example.ts';\n${insertAfter("'xtables-lock': startLockWatch(options),\n", "'trigger-example': watchExample(options),\n")(text)}`,
+    ],
+    [
+      'test/support/fakes/kernel-watches.ts',
+      insertAfter('forwarding: 1000,\n', "'trigger-example': 1000,\n"),
+    ],
+    ['test/contract/kernel.test.ts', insertAfter('', '// The case of the new one.\n')],
+  ]),
+  heldElsewhere: ['test/contract/kernel.test.ts'],
+};
+
+/** Each in the place where the order of a catalogue has it. */
+export const additions: readonly Addition[] = [option, error, check, metric, trigger];
