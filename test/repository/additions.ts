@@ -65,6 +65,7 @@ const option: Addition = {
       'manifests/chart/values.schema.json',
       insertAfter('"enum": ["pretty", "json"]\n        }', ',\n"exampleChoice": { "enum": ["one", "two"] }'),
     ],
+    ['test/unit/config/load.test.ts', insertAfter("logFormat: 'pretty',\n", "exampleChoice: 'one',\n")],
     ['test/support/agent/running-agent.ts', insertAfter("logFormat: 'pretty',\n", "exampleChoice: 'one',\n")],
   ]),
   heldElsewhere: [],
@@ -97,7 +98,7 @@ const check: Addition = {
       'cli/doctor/checks/foreign.ts',
       insertAfter(
         "{ code: 'kube-vip-running', find: findKubeVip },\n",
-        "{ code: 'example-found', find: findKubeVip },\n",
+        "{ code: 'example-found', find: () => ({ findings: [], gaps: [] }) },\n",
       ),
     ],
     ['docs/doctor.md', insertRowAfter('kube-vip-running', '| `example-found` | warn | an example |')],
@@ -128,7 +129,7 @@ const metric: Addition = {
     ],
     [
       'agent/report/samples.ts',
-      insertAfter("sample('vipnat_fight', {}, state.isFighting),\n", "sample('vipnat_example', {}, 1),\n"),
+      insertAfter("sample('vipnat_can_serve', {}, isServing),\n", "sample('vipnat_example', {}, 1),\n"),
     ],
     [
       'docs/metrics.md',
