@@ -1,4 +1,4 @@
-import { serviceChain, servicePort } from '../../lib/kube-proxy/kubernetes-service.ts';
+import { kubernetesService, serviceChain } from '../api/kubernetes-service.ts';
 import { type Balance } from '../../lib/netfilter/rules/balance.ts';
 import { areSameEndpoints, type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
 import { type Sourced } from '../../lib/text/sourced.ts';
@@ -187,7 +187,7 @@ export function countApiservers(count: number): string {
 export function toRoute({ way, vip, clusterIp, backends, affinitySeconds }: Decision): Balance['route'] {
   if (way === 'service-chain') return { way, chain: serviceChain };
   if (way === 'cluster-ip' && clusterIp !== null) {
-    return { way, clusterIp: { family: vip.family, address: clusterIp, port: servicePort } };
+    return { way, clusterIp: { family: vip.family, address: clusterIp, port: kubernetesService.port } };
   }
   return way === 'direct' ? { way, backends, affinitySeconds } : { way: 'passthrough' };
 }

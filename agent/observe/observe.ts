@@ -11,14 +11,16 @@ import {
 } from '../../lib/kernel/port.ts';
 import { type Sourced } from '../../lib/text/sourced.ts';
 import { type IptablesProxyView, readIptablesProxy } from '../../lib/kube-proxy/iptables.ts';
-import { findServiceServer, parseIpvs, type ServiceServer } from '../../lib/kube-proxy/ipvs.ts';
+import { parseIpvs, type ServiceServer } from '../../lib/kube-proxy/ipvs.ts';
 import { decideProxyMode, isProxyMode, type ProxyMode } from './proxy-mode.ts';
 import { type NftProxyView, readNftProxy } from '../../lib/kube-proxy/nftables.ts';
+import { kubernetesService } from '../api/kubernetes-service.ts';
 import { chooseIptablesDialect } from './choose-iptables-dialect.ts';
 import { type Ruleset } from '../../lib/netfilter/iptables/ruleset.ts';
 import { type NftRuleset } from '../../lib/netfilter/nftables/ruleset.ts';
 import { chooseDialect } from './choose-dialect.ts';
 import { type Config } from '../../config/config.ts';
+import { findKubernetesServer } from './ipvs-server.ts';
 import { understandRules } from './understand-rules.ts';
 import { requireNeeded } from './unread.ts';
 
@@ -153,13 +155,13 @@ function viewFamily(
     family,
     iptables: rulesets
       .filter((ruleset) => ruleset.family === family)
-      .map((ruleset) => ({ dialect: ruleset.dialect, view: readIptablesProxy(ruleset) })),
-    ipvs: findServiceServer(parseIpvs(reading.ipvs ?? ''), {
+      .map((ruleset) => ({ dialect: ruleset.dialect, view: readIptablesProxy(ruleset, kubernetesService) })),
+    ipvs: findKubernetesServer(parseIpvs(reading.ipvs ?? ''), {
       family,
       localAddresses: reading.addresses.map(({ address }) => address),
       ...(clusterIp === undefined ? {} : { clusterIp }),
     }),
-    nftables: nft === undefined ? null : readNftProxy(nft),
+    nftables: nft === undefined ? null : readNftProxy(nft, kubernetesService),
   };
 }
 

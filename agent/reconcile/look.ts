@@ -2,7 +2,7 @@ import { families } from '../../lib/address/address.ts';
 import { sortEndpoints } from '../../lib/address/endpoint.ts';
 import { type Kernel } from '../../lib/kernel/port.ts';
 import { iptablesDialects } from '../../lib/kernel/port.ts';
-import { nftServiceChain } from '../../lib/kube-proxy/kubernetes-service.ts';
+import { nftServiceChain } from '../api/kubernetes-service.ts';
 import { type Assessment, assess, type ReconcileInput } from '../decide/assess.ts';
 import { type Config } from '../../config/config.ts';
 import { type ApiView, type ClusterApi } from '../api/cluster-api.ts';

@@ -1,9 +1,8 @@
-import ipaddr from 'ipaddr.js';
 import { type Family, parseAddress } from '../address/address.ts';
 import { type Endpoint, sortEndpoints } from '../address/endpoint.ts';
 import { VipnatError } from '../text/errors.ts';
-import { servicePort } from './kubernetes-service.ts';
 import { type Sourced } from '../text/sourced.ts';
+import { type ServicePort } from './service-port.ts';
 
 /** One virtual server of IPVS. */
 export interface VirtualServer {
@@ -25,39 +24,27 @@ export interface RealServer {
   readonly weight: number;
 }
 
-/** What is known about the Service whose virtual server is looked for. */
-export interface ServiceQuestion {
-  readonly family: Family;
-  /** The ClusterIP, when it is known. */
-  readonly clusterIp?: string;
-  /** This host's addresses: on a master, its own apiserver's is one of them. */
-  readonly localAddresses: readonly string[];
-}
+/** A virtual server of a Service's port, and where it was seen. */
+export type FoundServer = Sourced<{
+  readonly clusterIp: string;
+  readonly port: number;
+  /** The real servers that get new connections, sorted. */
+  readonly backends: readonly Endpoint[];
+  /** For how long a client stays with its backend; null for not at all. */
+  readonly affinitySeconds: number | null;
+}>;
 
 /** The Service's virtual server, or why it cannot be told: one of the two is null. */
 export interface ServiceServer {
-  readonly server: Sourced<{
-    readonly clusterIp: string;
-    readonly port: number;
-    /** The real servers that get new connections, sorted. */
-    readonly backends: readonly Endpoint[];
-    readonly affinitySeconds: number | null;
-  }> | null;
+  readonly server: FoundServer | null;
   readonly reason: string | null;
 }
 
-/** A TCP server on the Service's port. */
-interface Candidate {
-  readonly address: string;
-  readonly backends: readonly Endpoint[];
-  readonly affinitySeconds: number | null;
-}
+/** Of which Service's port the virtual server is looked for. */
+export type ServerQuestion = Pick<ServicePort, 'protocol' | 'port'> & { readonly family: Family };
 
 /** Where IPVS shows its servers; empty or absent while it has none. */
-const source = '/proc/net/ip_vs';
-
-/** kube-apiserver's --secure-port, unless it is set. */
-const apiserverPort = 6443;
+export const ipvsSource = '/proc/net/ip_vs';
 
 /** A line of foreign text that goes into a message stays readable. */
 const maxQuotedCharacters = 80;
@@ -83,31 +70,40 @@ export function parseIpvs(text: string): VirtualServer[] {
   return servers;
 }
 
-/**
- * Finds the virtual server of default/kubernetes. IPVS knows no names, and a wrong guess would send the control
- * plane's traffic to another Service: without the ClusterIP there must be exactly one that can be it. Pure and total.
- */
+/** Finds the virtual server of a Service's port at its ClusterIP. IPVS knows no names. Pure and total. */
 export function findServiceServer(
   servers: readonly VirtualServer[],
-  { family, clusterIp, localAddresses }: ServiceQuestion,
+  { family, protocol, port, clusterIp }: ServerQuestion & { readonly clusterIp: string },
 ): ServiceServer {
-  const onPort = servers.flatMap(({ protocol, address, realServers, persistentSeconds }) =>
-    protocol === 'TCP' && address?.family === family && address.port === servicePort
+  const wanted = parseAddress(clusterIp)?.text;
+  const server = listServersOnPort(servers, { family, protocol, port }).find(
+    ({ value }) => value.clusterIp === wanted,
+  );
+  return server === undefined
+    ? { server: null, reason: `${ipvsSource} has no ${protocol.toUpperCase()} server ${clusterIp}:${port}` }
+    : { server, reason: null };
+}
+
+/** The virtual servers of a family that can be of a Service's port: those with its number and protocol. Pure and total. */
+export function listServersOnPort(
+  servers: readonly VirtualServer[],
+  { family, protocol, port }: ServerQuestion,
+): FoundServer[] {
+  return servers.flatMap(({ protocol: name, address, realServers, persistentSeconds }) =>
+    name === protocol.toUpperCase() && address?.family === family && address.port === port
       ? [
           {
-            address: address.address,
-            backends: findActive(realServers),
-            affinitySeconds: persistentSeconds,
+            value: {
+              clusterIp: address.address,
+              port,
+              backends: findActive(realServers),
+              affinitySeconds: persistentSeconds,
+            },
+            seenIn: ipvsSource,
           },
         ]
       : [],
   );
-  if (clusterIp === undefined) return guess(onPort, new Set(localAddresses));
-  const wanted = parseAddress(clusterIp)?.text;
-  const given = onPort.find(({ address }) => address === wanted);
-  return given === undefined
-    ? { server: null, reason: `${source} has no TCP server ${clusterIp}:${servicePort}` }
-    : toAnswer(given);
 }
 
 function isHeading(line: string): boolean {
@@ -150,58 +146,10 @@ function findActive(realServers: readonly RealServer[]): Endpoint[] {
   return sortEndpoints(realServers.filter(({ weight }) => weight > 0).map(({ endpoint }) => endpoint));
 }
 
-/**
- * The Service's address is the first of its range, and no other Service's of that range is lower: what is lower than
- * a likely server and could be first of a range may be the right one with its apiservers gone.
- */
-function guess(servers: readonly Candidate[], localAddresses: ReadonlySet<string>): ServiceServer {
-  const ordered = servers
-    .filter(({ address }) => isFirstOfRange(address))
-    .sort((a, b) => (toSortKey(a.address) < toSortKey(b.address) ? -1 : 1));
-  const last = ordered.findLastIndex(({ backends }) => isLikely(backends, localAddresses));
-  const contenders = ordered.slice(0, last + 1);
-  const [only] = contenders;
-  if (only !== undefined && contenders.length === 1) return toAnswer(only);
-  const names = contenders.map(({ address }) => address).join(', ');
-  const problem =
-    only === undefined
-      ? 'no server can be that of default/kubernetes'
-      : `each of ${names} can be the server of default/kubernetes`;
-  return { server: null, reason: `in ${source} ${problem}: name it with --cluster-ip` };
-}
-
-/**
- * The apiserver takes address 1 of a range of at least 8 addresses, so its last three bits are 001.
- * Source: pkg/controlplane/apiserver/options, ServiceIPRange.
- */
-function isFirstOfRange(address: string): boolean {
-  const lastByte = ipaddr.parse(address).toByteArray().at(-1) ?? 0;
-  return lastByte % 8 === 1;
-}
-
-function isLikely(backends: readonly Endpoint[], localAddresses: ReadonlySet<string>): boolean {
-  if (backends.length === 0) return false;
-  return (
-    backends.some(({ address }) => localAddresses.has(address)) ||
-    backends.every(({ port }) => port === apiserverPort)
-  );
-}
-
-function toSortKey(address: string): string {
-  return Buffer.from(ipaddr.parse(address).toByteArray()).toString('hex');
-}
-
-function toAnswer({ address, backends, affinitySeconds }: Candidate): ServiceServer {
-  return {
-    server: { value: { clusterIp: address, port: servicePort, backends, affinitySeconds }, seenIn: source },
-    reason: null,
-  };
-}
-
 function unexpected(line: string): VipnatError {
   const quoted = JSON.stringify(line.slice(0, maxQuotedCharacters));
   return new VipnatError(
     'TOOL_OUTPUT_UNEXPECTED',
-    `${source} has a line that no known kernel prints: ${quoted}`,
+    `${ipvsSource} has a line that no known kernel prints: ${quoted}`,
   );
 }

@@ -1,77 +1,85 @@
 import { type Family, parseAddress } from '../address/address.ts';
 import { type Endpoint, formatEndpoint, parseEndpoint, sortEndpoints } from '../address/endpoint.ts';
 import { type NftProxyOutput } from '../kernel/port.ts';
-import { kubernetesService, nftServiceChain, serviceName, servicePort } from './kubernetes-service.ts';
 import { type Sourced } from '../text/sourced.ts';
+import { isNftAffinitySet, nftServiceChainName } from './nft-service.ts';
+import { formatServicePort, type ServicePort } from './service-port.ts';
 
-/** What kube-proxy has programmed in its nftables table of one family. */
+/** What kube-proxy has programmed for one port of one Service in its nftables table of one family. */
 export interface NftProxyView {
   /** The map element that sends the ClusterIP to the service's chain. */
   readonly liveEdge: Sourced<{ readonly clusterIp: string; readonly port: number }> | null;
-  /** The apiservers behind the live edge, sorted; null without one, or when one of them cannot be read. */
+  /** The Service's backends behind the live edge, sorted; null without one, or when one of them cannot be read. */
   readonly backends: Sourced<readonly Endpoint[]> | null;
-  /** For how long a client stays with its apiserver (sessionAffinity: ClientIP); null for not at all. */
+  /** For how long a client stays with its backend (sessionAffinity: ClientIP); null for not at all. */
   readonly affinitySeconds: number | null;
   /** The map element by which kube-proxy rejects the ClusterIP for want of endpoints. */
   readonly unwanted: Sourced<string> | null;
 }
 
 /**
- * Reads kube-proxy's nftables objects, of version 1.29 and later, as nft prints them in JSON. Pure and total: what
- * has another shape is not found.
+ * Reads kube-proxy's nftables objects for a Service's port, of version 1.29 and later, as nft prints them in JSON: at
+ * least those of that Service's chains. Pure and total: what has another shape is not found.
  * Source: pkg/proxy/nftables/proxier.go, syncProxyRules.
  */
-export function readNftProxy(output: NftProxyOutput): NftProxyView {
+export function readNftProxy(output: NftProxyOutput, service: ServicePort): NftProxyView {
+  const chain = nftServiceChainName(service);
   const seenIn = (object: string) =>
     `${object} (nft table ${output.family === 'ipv6' ? 'ip6' : 'ip'} kube-proxy)`;
-  const clusterIp = findClusterIp(output);
-  const backends = clusterIp === null ? null : findBackends(output);
-  const unwanted = findUnwanted(output, clusterIp);
+  const clusterIp = findClusterIp(output, service);
+  const backends = clusterIp === null ? null : findBackends(output, chain);
+  const unwanted = findUnwanted(output, service, clusterIp);
   return {
     liveEdge:
       clusterIp === null
         ? null
-        : { value: { clusterIp, port: servicePort }, seenIn: seenIn('map service-ips') },
-    backends: backends === null ? null : { value: backends, seenIn: seenIn(`chain ${nftServiceChain}`) },
-    affinitySeconds: clusterIp === null ? null : findAffinity(output),
+        : { value: { clusterIp, port: service.port }, seenIn: seenIn('map service-ips') },
+    backends: backends === null ? null : { value: backends, seenIn: seenIn(`chain ${chain}`) },
+    affinitySeconds: clusterIp === null ? null : findAffinity(output, service),
     unwanted: unwanted === null ? null : { value: unwanted, seenIn: seenIn('map no-endpoint-services') },
   };
 }
 
 /** The sets of clients, one for each endpoint, are all declared alike. */
-function findAffinity({ objects }: NftProxyOutput): number | null {
+function findAffinity({ objects }: NftProxyOutput, service: ServicePort): number | null {
   const set = objects
     .map((object) => get(object, 'set'))
-    .find((candidate) => String(get(candidate, 'name')).startsWith('affinity-'));
+    .find((candidate) => isNftAffinitySet(service, String(get(candidate, 'name'))));
   const seconds = get(set, 'timeout');
   return typeof seconds === 'number' && Number.isSafeInteger(seconds) && seconds > 0 ? seconds : null;
 }
 
 /** Only the ClusterIP's element leads to this chain; external addresses have one of their own. */
-function findClusterIp(output: NftProxyOutput): string | null {
+function findClusterIp(output: NftProxyOutput, service: ServicePort): string | null {
+  const chain = nftServiceChainName(service);
   const addresses = listElements(output, 'service-ips')
-    .filter(({ verdict }) => readVerdictTarget(verdict) === nftServiceChain)
-    .map(({ key }) => readServiceAddress(key, output.family));
+    .filter(({ verdict }) => readVerdictTarget(verdict) === chain)
+    .map(({ key }) => readServiceAddress(key, output.family, service));
   const [only = null] = addresses;
   return addresses.length === 1 ? only : null;
 }
 
 /** Without the edge, its address is known from the comment only. */
-function findUnwanted(output: NftProxyOutput, clusterIp: string | null): string | null {
+function findUnwanted(output: NftProxyOutput, service: ServicePort, clusterIp: string | null): string | null {
+  const name = formatServicePort(service);
   for (const { key, comment, verdict } of listElements(output, 'no-endpoint-services')) {
-    const address = readServiceAddress(key, output.family);
-    if (address !== null && (comment === serviceName || address === clusterIp)) {
+    const address = readServiceAddress(key, output.family, service);
+    if (address !== null && (comment === name || address === clusterIp)) {
       const target = readVerdictTarget(verdict) ?? '?';
-      return `${address} . ${kubernetesService.protocol} . ${servicePort} : goto ${target}`;
+      return `${address} . ${service.protocol} . ${service.port} : goto ${target}`;
     }
   }
   return null;
 }
 
-/** `ADDRESS . tcp . 443`; null for any other key. Without /etc/protocols, as in small images, nft prints tcp as 6. */
-function readServiceAddress(key: unknown, family: Family): string | null {
+/** What nft prints for a protocol without /etc/protocols, as in small images (IANA's numbers). */
+const protocolNumbers = { tcp: 6, udp: 17, sctp: 132 } as const;
+
+/** `ADDRESS . tcp . 443`; null for any other key. */
+function readServiceAddress(key: unknown, family: Family, service: ServicePort): string | null {
   const [text, protocol, port] = toArray(get(key, 'concat'));
-  if ((protocol !== kubernetesService.protocol && protocol !== 6) || port !== servicePort) return null;
+  const names: readonly unknown[] = [service.protocol, protocolNumbers[service.protocol]];
+  if (!names.includes(protocol) || port !== service.port) return null;
   const address = typeof text === 'string' ? parseAddress(text) : null;
   return address?.family === family ? address.text : null;
 }
@@ -93,9 +101,9 @@ function listElements({ objects }: NftProxyOutput, name: string): MapElement[] {
   });
 }
 
-/** Half a list would look like a disagreement about which apiservers are alive: all or nothing. */
-function findBackends(output: NftProxyOutput): Endpoint[] | null {
-  const found = listStatements(output, nftServiceChain).flatMap((statement) => [
+/** Half a list would look like a disagreement about which backends are alive: all or nothing. */
+function findBackends(output: NftProxyOutput, chain: string): Endpoint[] | null {
+  const found = listStatements(output, chain).flatMap((statement) => [
     ...readTranslation(statement),
     ...listTargets(statement).flatMap((target) => follow(output, target)),
   ]);

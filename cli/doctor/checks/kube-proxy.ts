@@ -1,4 +1,4 @@
-import { serviceChain } from '../../../lib/kube-proxy/kubernetes-service.ts';
+import { serviceChain } from '../../../agent/api/kubernetes-service.ts';
 import { isOwnChain } from '../../../lib/netfilter/iptables/identity.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
 import { type Ruleset } from '../../../lib/netfilter/iptables/ruleset.ts';

@@ -1,5 +1,5 @@
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
-import { serviceChain } from '../../../lib/kube-proxy/kubernetes-service.ts';
+import { serviceChain } from '../../../agent/api/kubernetes-service.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
 import { printNftTable, renderNftTable } from '../../../lib/netfilter/nftables/render.ts';
 import { VipnatError } from '../../../lib/text/errors.ts';

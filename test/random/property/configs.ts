@@ -2,7 +2,7 @@ import { ordinaryConfig } from '../../support/agent/running-agent.ts';
 import fc from 'fast-check';
 import { type Config, iptablesChoices, masquerades, modes, proxyModes } from '../../../config/config.ts';
 import { type Balance } from '../../../lib/netfilter/rules/balance.ts';
-import { serviceChain } from '../../../lib/kube-proxy/kubernetes-service.ts';
+import { serviceChain } from '../../../agent/api/kubernetes-service.ts';
 import { toEndpoint } from '../../support/fakes/endpoints.ts';
 import { clusterIps } from '../../support/kube-proxy/in-memory.ts';
 

@@ -2,11 +2,14 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { VipnatError } from '../../../lib/text/errors.ts';
+import { kubernetesService } from '../../../agent/api/kubernetes-service.ts';
 import { readIptablesProxy } from '../../../lib/kube-proxy/iptables.ts';
-import { findServiceServer, parseIpvs } from '../../../lib/kube-proxy/ipvs.ts';
+import { findKubernetesServer } from '../../../agent/observe/ipvs-server.ts';
+import { parseIpvs } from '../../../lib/kube-proxy/ipvs.ts';
 import { decideProxyMode } from '../../../agent/observe/proxy-mode.ts';
 import { readNftProxy } from '../../../lib/kube-proxy/nftables.ts';
 import { parseSave } from '../../../lib/netfilter/iptables/parse.ts';
+import { webService } from '../../support/kube-proxy/rules.ts';
 
 const folder = new URL('../../support/fixtures/captures/', import.meta.url);
 const readCaptures = (pattern: RegExp) =>
@@ -36,6 +39,11 @@ const mutate = (captures: readonly string[]) =>
     }, capture),
   );
 
+const families = fc.constantFrom('ipv4', 'ipv6');
+
+/** The captures hold both. */
+const services = fc.constantFrom(kubernetesService, webService);
+
 /** What the function gives, or the code of the VipnatError it throws; any other error fails the test. */
 function attempt<T>(read: () => T): T | string {
   try {
@@ -49,9 +57,9 @@ function attempt<T>(read: () => T): T | string {
 describe('whatever happens to the text, reading it gives an answer or a VipnatError, twice the same', () => {
   test('of iptables-save', () => {
     fc.assert(
-      fc.property(mutate(readCaptures(/^ip6?tables-/)), fc.constantFrom('ipv4', 'ipv6'), (text, family) => {
+      fc.property(mutate(readCaptures(/^ip6?tables-/)), families, services, (text, family, service) => {
         const read = () => {
-          const view = readIptablesProxy(parseSave({ family, dialect: 'nft', text }));
+          const view = readIptablesProxy(parseSave({ family, dialect: 'nft', text }), service);
           const mode = decideProxyMode({
             asked: null,
             configured: 'auto',
@@ -69,8 +77,8 @@ describe('whatever happens to the text, reading it gives an answer or a VipnatEr
   test('of /proc/net/ip_vs', () => {
     const localAddresses = ['10.77.0.11'];
     fc.assert(
-      fc.property(mutate(readCaptures(/^proc-/)), fc.constantFrom('ipv4', 'ipv6'), (text, family) => {
-        const read = () => findServiceServer(parseIpvs(text), { family, localAddresses });
+      fc.property(mutate(readCaptures(/^proc-/)), families, (text, family) => {
+        const read = () => findKubernetesServer(parseIpvs(text), { family, localAddresses });
         const found = attempt(read);
         expect(found).toEqual(attempt(read));
         if (typeof found !== 'string') expect(found.server === null).toBe(found.reason !== null);
@@ -84,9 +92,9 @@ describe('whatever happens to the text, reading it gives an answer or a VipnatEr
       mutate(readCaptures(/^nft-.*\.json$/)).map((text) => toObjects(text)),
     );
     fc.assert(
-      fc.property(objects, fc.constantFrom('ipv4', 'ipv6'), (found, family) => {
+      fc.property(objects, families, services, (found, family, service) => {
         const output = { family, objects: found };
-        expect(readNftProxy(output)).toEqual(readNftProxy(output));
+        expect(readNftProxy(output, service)).toEqual(readNftProxy(output, service));
       }),
     );
   });

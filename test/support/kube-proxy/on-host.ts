@@ -2,27 +2,21 @@ import { type Family } from '../../../lib/address/address.ts';
 import { type Endpoint } from '../../../lib/address/endpoint.ts';
 import { type IptablesDialect } from '../../../lib/kernel/port.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
-import {
-  kubernetesService,
-  nftServiceChain,
-  servicePort,
-} from '../../../lib/kube-proxy/kubernetes-service.ts';
-import { jumps, type ProxiedService, renderCleanup, renderUpdate } from './rules.ts';
+import { kubernetesService, nftServiceChain } from '../../../agent/api/kubernetes-service.ts';
+import { jumps, type ProxiedService, renderCleanup, renderUpdate, webService } from './rules.ts';
 import { clusterIps, listApiservers, podNetworks } from '../network/layout.ts';
 import { type Namespaces } from '../network/namespaces.ts';
 
-/** A service other than the control plane's, as every cluster has them. */
-const webService: Readonly<Record<Family, ProxiedService>> = {
+/** The other Service by family. */
+const proxiedWeb: Readonly<Record<Family, ProxiedService>> = {
   ipv4: {
-    service: { namespace: 'default', name: 'web', portName: 'http', protocol: 'tcp' },
+    service: webService,
     clusterIp: '10.96.7.7',
-    port: 80,
     endpoints: [{ family: 'ipv4', address: '10.244.3.2', port: 8080 }],
   },
   ipv6: {
-    service: { namespace: 'default', name: 'web', portName: 'http', protocol: 'tcp' },
+    service: webService,
     clusterIp: 'fd00:96::77',
-    port: 80,
     endpoints: [{ family: 'ipv6', address: 'fd00:244:3::2', port: 8080 }],
   },
 };
@@ -58,11 +52,10 @@ export class KubeProxyStandIn {
   async sync(endpoints: readonly Endpoint[] = listApiservers(this.#family)): Promise<void> {
     await this.#ensureJumps();
     const services = [
-      webService[this.#family],
+      proxiedWeb[this.#family],
       {
         service: kubernetesService,
         clusterIp: clusterIps[this.#family],
-        port: servicePort,
         endpoints,
       },
     ];
@@ -99,7 +92,7 @@ export class KubeProxyStandIn {
       .map(({ address, port }, index) => `${index} : ${address} . ${port}`)
       .join(', ');
     const type = `${this.#family}_addr . inet_proto . inet_service : verdict`;
-    const key = `${clusterIp} . tcp . ${servicePort}`;
+    const key = `${clusterIp} . tcp . ${kubernetesService.port}`;
     const dnat = `meta l4proto tcp dnat ${ip} to numgen random mod ${endpoints.length} map { ${elements} }`;
     const hasEndpoints = endpoints.length > 0;
     const script = `table ${ip} kube-proxy

@@ -1,17 +1,21 @@
 import type { Family } from '../../../lib/address/address.ts';
 import { type Endpoint, formatEndpoint } from '../../../lib/address/endpoint.ts';
-import {
-  endpointChainName,
-  formatServicePort,
-  serviceChainName,
-  type ServicePort,
-} from '../../../lib/kube-proxy/service-chain.ts';
+import { endpointChainName, serviceChainName } from '../../../lib/kube-proxy/service-chain.ts';
+import { formatServicePort, type ServicePort } from '../../../lib/kube-proxy/service-port.ts';
+
+/** A Service other than the control plane's, as every cluster has them; the captures hold it, too. */
+export const webService: ServicePort = {
+  namespace: 'default',
+  name: 'web',
+  portName: 'http',
+  protocol: 'tcp',
+  port: 80,
+};
 
 /** A Service as kube-proxy is told of it; endpoints of one family. */
 export interface ProxiedService {
   readonly service: ServicePort;
   readonly clusterIp: string;
-  readonly port: number;
   readonly endpoints: readonly Endpoint[];
 }
 
@@ -88,14 +92,11 @@ export function renderCleanup(table: 'nat' | 'filter', existingChains: readonly 
   return [`*${table}`, ...own.map(declare), ...own.map((name) => `-X ${name}`), 'COMMIT', ''].join('\n');
 }
 
-function renderService(
-  { service, clusterIp, port, endpoints }: ProxiedService,
-  podNetwork: string,
-): string[] {
+function renderService({ service, clusterIp, endpoints }: ProxiedService, podNetwork: string): string[] {
   const name = formatServicePort(service);
   const chain = serviceChainName(service);
   const family: Family = clusterIp.includes(':') ? 'ipv6' : 'ipv4';
-  const match = `-m comment --comment "${name} cluster IP" -m tcp -p tcp -d ${clusterIp} --dport ${port}`;
+  const match = `-m comment --comment "${name} cluster IP" -m tcp -p tcp -d ${clusterIp} --dport ${service.port}`;
   return [
     `-A KUBE-SERVICES ${match} -j ${chain}`,
     `-A ${chain} ${match} ! -s ${podNetwork} -j KUBE-MARK-MASQ`,
@@ -114,8 +115,8 @@ function renderService(
   ];
 }
 
-function reject({ service, clusterIp, port }: ProxiedService): string {
-  return `-A KUBE-SERVICES -m comment --comment "${formatServicePort(service)} has no endpoints" -m tcp -p tcp -d ${clusterIp} --dport ${port} -j REJECT`;
+function reject({ service, clusterIp }: ProxiedService): string {
+  return `-A KUBE-SERVICES -m comment --comment "${formatServicePort(service)} has no endpoints" -m tcp -p tcp -d ${clusterIp} --dport ${service.port} -j REJECT`;
 }
 
 function listChains({ service, endpoints }: ProxiedService): string[] {

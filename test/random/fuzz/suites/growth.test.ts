@@ -19,6 +19,7 @@ import { parseListeners } from '../../../../lib/kernel/host/listeners.ts';
 import { parseMessages, parseAttributes } from '../../../../lib/kernel/netlink/netlink-messages.ts';
 import { parseObjects } from '../../../../lib/kernel/real/nft-json.ts';
 import { listReferred } from '../../../../lib/kernel/real/nft-proxy.ts';
+import { kubernetesService } from '../../../../agent/api/kubernetes-service.ts';
 import { readIptablesProxy } from '../../../../lib/kube-proxy/iptables.ts';
 import { parseIpvs } from '../../../../lib/kube-proxy/ipvs.ts';
 import {
@@ -116,6 +117,7 @@ const readers: Readonly<Record<string, (text: string) => unknown>> = {
         dialect: 'nft',
         text: save.replace(' -j KUBE-SVC-', ` ${text.replaceAll('\n', ' ')} -j KUBE-SVC-`),
       }),
+      kubernetesService,
     ),
   rule: parseRule,
   'rule, words': splitRule,

@@ -1,6 +1,7 @@
 import { jest, test } from '@jest/globals';
 import { isDeepStrictEqual } from 'node:util';
-import { readIptablesProxy } from '../../../../lib/kube-proxy/iptables.ts';
+import { kubernetesService } from '../../../../agent/api/kubernetes-service.ts';
+import { type IptablesProxyView, readIptablesProxy } from '../../../../lib/kube-proxy/iptables.ts';
 import { VipnatError } from '../../../../lib/text/errors.ts';
 import { type SaveOutput } from '../../../../lib/kernel/port.ts';
 import { isRival } from '../../../../lib/netfilter/iptables/hook-order.ts';
@@ -11,6 +12,7 @@ import { parseRule, splitRule } from '../../../../lib/netfilter/iptables/rule.ts
 import { readCaptures } from '../engine/captures.ts';
 import { makeRule, makeSource, makeTables, printTables, vips } from '../generate/tables.ts';
 import { mutateText } from '../engine/mutate.ts';
+import { webService } from '../../../support/kube-proxy/rules.ts';
 import { insist, insistOnEndpoint, insistOnError, isIn } from '../engine/properties.ts';
 import { attempt, fuzz } from '../engine/run.ts';
 import { hasSameMeaning } from '../../../../lib/netfilter/iptables/language.ts';
@@ -27,13 +29,17 @@ function checkSave(output: SaveOutput): void {
     return;
   }
   const isInText = isIn(output.text);
-  const view = readIptablesProxy(ruleset);
-  for (const endpoint of view.backends?.value ?? []) insistOnEndpoint(endpoint, isInText);
-  if (view.liveEdge !== null) insist(isInText(view.liveEdge.value.clusterIp), 'the ClusterIP is in the text');
+  for (const service of [kubernetesService, webService])
+    insistOnProxy(readIptablesProxy(ruleset, service), isInText);
   for (const vip of vips) {
     const written = readInstalled(ruleset.tables.get('nat'), vip);
     for (const endpoint of written?.backends ?? []) insistOnEndpoint(endpoint, isInText);
   }
+}
+
+function insistOnProxy({ backends, liveEdge }: IptablesProxyView, isInText: (text: string) => boolean): void {
+  for (const endpoint of backends?.value ?? []) insistOnEndpoint(endpoint, isInText);
+  if (liveEdge !== null) insist(isInText(liveEdge.value.clusterIp), 'the ClusterIP is in the text');
 }
 
 test('what iptables-save prints, with faults: a value or a coded error, and no backend that is not in it', async () => {

@@ -10,7 +10,7 @@ import { hasSameDeclaration, hasSameMeaning } from '../../../../lib/netfilter/nf
 import { parseNftTable } from '../../../../lib/netfilter/nftables/parse.ts';
 import { readInstalled } from '../../../../lib/netfilter/nftables/read-back.ts';
 import { printNftTable, renderNftTable } from '../../../../lib/netfilter/nftables/render.ts';
-import { nftServiceChain } from '../../../../lib/kube-proxy/kubernetes-service.ts';
+import { kubernetesService, nftServiceChain } from '../../../../agent/api/kubernetes-service.ts';
 import { selectServiceObjects } from '../../../support/fakes/nft-proxy.ts';
 import { readCaptures } from '../engine/captures.ts';
 import { makeTableBalances } from '../generate/balances.ts';
@@ -83,7 +83,7 @@ test('the meaning of any rule and declaration is told without failing', async ()
 
 /** What is understood of kube-proxy's objects. */
 function checkProxy(output: NftProxyOutput): void {
-  const view = readNftProxy(output);
+  const view = readNftProxy(output, kubernetesService);
   const isInText = isIn(JSON.stringify(output.objects));
   for (const endpoint of view.backends?.value ?? []) {
     insistOnEndpoint(endpoint, isInText);

@@ -6,7 +6,8 @@ import { parseEndpoint } from '../../../../lib/address/endpoint.ts';
 import { countByBackend, readDeleted } from '../../../../lib/kernel/real/conntrack.ts';
 import { withoutConnectionCounts } from '../../../../lib/kernel/watch/ipvs.ts';
 import { parseListeners } from '../../../../lib/kernel/host/listeners.ts';
-import { findServiceServer, parseIpvs } from '../../../../lib/kube-proxy/ipvs.ts';
+import { findKubernetesServer } from '../../../../agent/observe/ipvs-server.ts';
+import { parseIpvs } from '../../../../lib/kube-proxy/ipvs.ts';
 import { parseCapture } from '../../../../lib/keepalived/advert.ts';
 import { readCaptures } from '../engine/captures.ts';
 import { makeServers, printServers } from '../generate/ipvs.ts';
@@ -30,7 +31,7 @@ test('/proc/net/ip_vs, with faults: a value or a coded error, and no real server
         insistOnError(servers);
         return;
       }
-      const { server, reason } = findServiceServer(servers, { family, localAddresses: ['10.77.0.11'] });
+      const { server, reason } = findKubernetesServer(servers, { family, localAddresses: ['10.77.0.11'] });
       insist((server === null) === (reason !== null), 'a server or a reason');
       for (const { address, port } of server?.value.backends ?? []) {
         const hex = address.split('.').map((part) => Number(part).toString(16).padStart(2, '0'));

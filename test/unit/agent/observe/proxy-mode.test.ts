@@ -1,13 +1,14 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
 import { type IptablesDialect } from '../../../../lib/kernel/port.ts';
+import { kubernetesService } from '../../../../agent/api/kubernetes-service.ts';
 import { type IptablesProxyView, readIptablesProxy } from '../../../../lib/kube-proxy/iptables.ts';
 import { decideProxyMode, type ProxyModeEvidence } from '../../../../agent/observe/proxy-mode.ts';
 import { parseSave } from '../../../../lib/netfilter/iptables/parse.ts';
 
 function readView(name: string, dialect: IptablesDialect): IptablesProxyView {
   const text = readFileSync(new URL(`../../../support/fixtures/captures/${name}`, import.meta.url), 'utf8');
-  return readIptablesProxy(parseSave({ family: 'ipv4', dialect, text }));
+  return readIptablesProxy(parseSave({ family: 'ipv4', dialect, text }), kubernetesService);
 }
 
 const live = readView('iptables-nft-save.three-endpoints.txt', 'nft');

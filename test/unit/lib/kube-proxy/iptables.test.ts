@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
 import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
 import { type SaveOutput } from '../../../../lib/kernel/port.ts';
+import { kubernetesService } from '../../../../agent/api/kubernetes-service.ts';
 import { type IptablesProxyView, readIptablesProxy } from '../../../../lib/kube-proxy/iptables.ts';
 import { parseSave } from '../../../../lib/netfilter/iptables/parse.ts';
 
@@ -12,7 +13,7 @@ const three = readCapture('iptables-nft-save.three-endpoints.txt');
 const allThree = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'];
 
 function view(text: string, output: Partial<SaveOutput> = {}): IptablesProxyView {
-  return readIptablesProxy(parseSave({ family: 'ipv4', dialect: 'nft', text, ...output }));
+  return readIptablesProxy(parseSave({ family: 'ipv4', dialect: 'nft', text, ...output }), kubernetesService);
 }
 
 function listBackends({ backends }: IptablesProxyView): string[] | null {

@@ -1,13 +1,30 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
 import { type Endpoint } from '../../../../lib/address/endpoint.ts';
-import { kubernetesService, nftServiceChain } from '../../../../lib/kube-proxy/kubernetes-service.ts';
-import { nftEndpointChainName, nftServiceChainName } from '../../../../lib/kube-proxy/nft-service.ts';
+import { kubernetesService, nftServiceChain } from '../../../../agent/api/kubernetes-service.ts';
+import {
+  isNftAffinitySet,
+  nftEndpointChainName,
+  nftServiceChainName,
+} from '../../../../lib/kube-proxy/nft-service.ts';
+import { type ServicePortName } from '../../../../lib/kube-proxy/service-port.ts';
+import { webService } from '../../../support/kube-proxy/rules.ts';
 
 const capture = readFileSync(
   new URL('../../../support/fixtures/captures/nft-kube-proxy.client-ip-affinity.txt', import.meta.url),
   'utf8',
 );
+
+/** The names of the capture's sets. */
+const sets = [...capture.matchAll(/^\tset (\S+) \{$/gm)].map(([, name = '']) => name);
+
+test("a set of clients is known as that of its Service's endpoints", () => {
+  const isOf = (service: ServicePortName) => sets.filter((name) => isNftAffinitySet(service, name));
+  expect(isOf(kubernetesService)).toHaveLength(3);
+  expect(isOf(webService)).toEqual([]);
+  expect(isOf({ ...kubernetesService, portName: 'http' })).toEqual([]);
+  expect(isOf({ ...kubernetesService, name: 'kube' })).toEqual([]);
+});
 
 describe('nftables chains have the names that kube-proxy gives them', () => {
   test('default/kubernetes', () => {
@@ -16,8 +33,7 @@ describe('nftables chains have the names that kube-proxy gives them', () => {
   });
 
   test('another service', () => {
-    const web = { namespace: 'default', name: 'web', portName: 'http', protocol: 'tcp' } as const;
-    expect(capture).toContain(`chain ${nftServiceChainName(web)} {`);
+    expect(capture).toContain(`chain ${nftServiceChainName(webService)} {`);
   });
 
   test.each(['10.77.0.11', '10.77.0.12', '10.77.0.13'])('the endpoint %s:6443', (address) => {

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
 import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
+import { kubernetesService } from '../../../../agent/api/kubernetes-service.ts';
 import { type NftProxyView, readNftProxy } from '../../../../lib/kube-proxy/nftables.ts';
 
 const chain = 'service-2QRHZV4L-default/kubernetes/tcp/https';
@@ -14,7 +15,7 @@ const readCapture = (state: string) =>
 
 function view(json: string): NftProxyView {
   const { nftables } = JSON.parse(json) as { nftables: unknown[] };
-  return readNftProxy({ family: 'ipv4', objects: nftables });
+  return readNftProxy({ family: 'ipv4', objects: nftables }, kubernetesService);
 }
 
 function listBackends({ backends }: NftProxyView): string[] | null {
@@ -84,7 +85,7 @@ describe('the live edge', () => {
       .replaceAll('"10.96.0.1"', '"fd00:96::1"')
       .replaceAll(/"10\.77\.0\.(1\d)"/g, '"fd00:77::$1"');
     const { nftables } = JSON.parse(text) as { nftables: unknown[] };
-    const seen = readNftProxy({ family: 'ipv6', objects: nftables });
+    const seen = readNftProxy({ family: 'ipv6', objects: nftables }, kubernetesService);
     expect(seen.liveEdge).toEqual({
       value: { clusterIp: 'fd00:96::1', port: 443 },
       seenIn: 'map service-ips (nft table ip6 kube-proxy)',
@@ -116,7 +117,9 @@ describe('the backends', () => {
       },
       { rule: { chain, expr: [{ dnat: { addr: '10.77.0.11', port: 6443 } }] } },
     ];
-    expect(listBackends(readNftProxy({ family: 'ipv4', objects }))).toEqual(['10.77.0.11:6443']);
+    expect(listBackends(readNftProxy({ family: 'ipv4', objects }, kubernetesService))).toEqual([
+      '10.77.0.11:6443',
+    ]);
   });
 
   test.each([
@@ -184,7 +187,7 @@ describe('kube-proxy wants its chain gone', () => {
 test.each([[[]], [[null, 7, 'x', [], {}]], [[{ map: null }, { rule: { chain, expr: 'x' } }]]])(
   'objects of other shapes (%j) show nothing',
   (objects: unknown[]) => {
-    expect(readNftProxy({ family: 'ipv4', objects })).toEqual({
+    expect(readNftProxy({ family: 'ipv4', objects }, kubernetesService)).toEqual({
       liveEdge: null,
       affinitySeconds: null,
       backends: null,

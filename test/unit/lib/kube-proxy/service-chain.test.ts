@@ -1,17 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
 import { parseEndpoint } from '../../../../lib/address/endpoint.ts';
-import {
-  endpointChainName,
-  formatServicePort,
-  serviceChainName,
-  type ServicePort,
-} from '../../../../lib/kube-proxy/service-chain.ts';
-import {
-  kubernetesService,
-  serviceChain,
-  serviceName,
-} from '../../../../lib/kube-proxy/kubernetes-service.ts';
+import { endpointChainName, serviceChainName } from '../../../../lib/kube-proxy/service-chain.ts';
+import { formatServicePort, type ServicePortName } from '../../../../lib/kube-proxy/service-port.ts';
+import { kubernetesService, serviceChain } from '../../../../agent/api/kubernetes-service.ts';
 
 const capture = readFileSync(
   new URL('../../../support/fixtures/captures/iptables-nft-save.three-endpoints.txt', import.meta.url),
@@ -20,7 +12,7 @@ const capture = readFileSync(
 
 const dns = { namespace: 'kube-system', name: 'kube-dns' };
 
-function nameEndpointChain(service: ServicePort, text: string): string {
+function nameEndpointChain(service: ServicePortName, text: string): string {
   const endpoint = parseEndpoint(text);
   if (endpoint === null) throw new Error(`${text} is no endpoint`);
   return endpointChainName(service, endpoint);
@@ -28,7 +20,7 @@ function nameEndpointChain(service: ServicePort, text: string): string {
 
 describe('service chains have the names that kube-proxy gives them', () => {
   test('default/kubernetes', () => {
-    expect(serviceName).toBe('default/kubernetes:https');
+    expect(formatServicePort(kubernetesService)).toBe('default/kubernetes:https');
     expect(serviceChain).toBe('KUBE-SVC-NPX46M4PTMTKRN6Y');
   });
 

@@ -1,8 +1,10 @@
-import { nftServiceChainName } from './nft-service.ts';
-import { formatServicePort, serviceChainName, type ServicePort } from './service-chain.ts';
+import { nftServiceChainName } from '../../lib/kube-proxy/nft-service.ts';
+import { serviceChainName } from '../../lib/kube-proxy/service-chain.ts';
+import { type ServicePort } from '../../lib/kube-proxy/service-port.ts';
 
 /**
- * The Service that every control plane publishes itself under: its endpoints are the apiservers.
+ * The Service that every control plane publishes itself under: its endpoints are the apiservers. What the API's VIP needs
+ * to know of a Service is read with this one.
  * Source: pkg/controlplane/controller/kubernetesservice.
  */
 export const kubernetesService: ServicePort = {
@@ -10,13 +12,8 @@ export const kubernetesService: ServicePort = {
   name: 'kubernetes',
   portName: 'https',
   protocol: 'tcp',
+  port: 443,
 };
-
-/** The port of its ClusterIP. */
-export const servicePort = 443;
-
-/** `default/kubernetes:https`: what kube-proxy's comments call it. */
-export const serviceName = formatServicePort(kubernetesService);
 
 /** KUBE-SVC-NPX46M4PTMTKRN6Y: the iptables proxy's chain with its endpoints. */
 export const serviceChain = serviceChainName(kubernetesService);
