@@ -3,7 +3,7 @@ import { type Clock } from '../../lib/control/clock.ts';
 import { type ApiView, type ClusterApi } from './cluster-api.ts';
 import { listObjects } from '../../lib/kubernetes/list-objects.ts';
 import { refuseService } from './api-log.ts';
-import { endpointSlices, services } from '../../lib/kubernetes/resources.ts';
+import { endpointSlices, services } from './kubernetes-objects.ts';
 import { type ApiRoute } from '../../lib/kubernetes/route.ts';
 import { toApiView } from './view.ts';
 import { type KnownApiservers } from '../../lib/kubernetes/servers.ts';

@@ -7,13 +7,12 @@ import { type ApiLog } from './api-log.ts';
 import {
   type ApiObject,
   type EndpointSlice,
-  endpointSlices,
   type Listing,
   type Resource,
   type Service,
-  services,
 } from '../../lib/kubernetes/resources.ts';
 import { type ApiRoute, type Connection } from '../../lib/kubernetes/route.ts';
+import { endpointSlices, services } from './kubernetes-objects.ts';
 import { toApiView } from './view.ts';
 import { type KnownApiservers } from '../../lib/kubernetes/servers.ts';
 

@@ -51,7 +51,13 @@ export interface ApiObject {
   readonly metadata: { readonly name: string; readonly resourceVersion: string };
 }
 
-/** A kind of objects, and where those of default/kubernetes are. */
+/** What identifies an object in its kind: Kubernetes' NamespacedName. */
+export interface NamespacedName {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+/** A kind of objects, and which of them are asked for. */
 export interface Resource<T extends ApiObject> {
   readonly kind: string;
   readonly path: string;
@@ -60,27 +66,29 @@ export interface Resource<T extends ApiObject> {
   readonly schema: z.ZodMiniType<T>;
 }
 
-const byName = `fieldSelector=${encodeURIComponent('metadata.name=kubernetes')}`;
+/** The EndpointSlice of a name. Asked for by its name, so that a role can be limited to it. */
+export function toSliceResource({ namespace, name }: NamespacedName): Resource<EndpointSlice> {
+  return {
+    kind: 'EndpointSlice',
+    path: `/apis/discovery.k8s.io/v1/namespaces/${namespace}/endpointslices`,
+    selector: selectName(name),
+    schema: slice,
+  };
+}
 
-/**
- * The apiservers: kube-apiserver keeps them in one slice, of the family that it advertises, and names it as the Service
- * (1.36, pkg/controlplane/reconcilers). Asked for by its name, so that a role can be limited to it; a slice that somebody
- * else labels for the Service is not looked at.
- */
-export const endpointSlices: Resource<EndpointSlice> = {
-  kind: 'EndpointSlice',
-  path: '/apis/discovery.k8s.io/v1/namespaces/default/endpointslices',
-  selector: byName,
-  schema: slice,
-};
+/** The Service of a name. Asked for by its name, so that a role can be limited to it. */
+export function toServiceResource({ namespace, name }: NamespacedName): Resource<Service> {
+  return {
+    kind: 'Service',
+    path: `/api/v1/namespaces/${namespace}/services`,
+    selector: selectName(name),
+    schema: service,
+  };
+}
 
-/** The one Service. Asked for by its name, so that a role can be limited to it. */
-export const services: Resource<Service> = {
-  kind: 'Service',
-  path: '/api/v1/namespaces/default/services',
-  selector: byName,
-  schema: service,
-};
+function selectName(name: string): string {
+  return `fieldSelector=${encodeURIComponent(`metadata.name=${name}`)}`;
+}
 
 /** kube-apiserver takes no object above 1.5 MiB, and those of interest have 1 KiB. */
 export const maxAnswerLength = 2_000_000;

@@ -17,7 +17,7 @@ export function toDaemonSetManifests(request: ManifestRequest): Manifest[] {
 }
 
 /**
- * What lib/kubernetes/resources.ts and event-request.ts ask for: by its name each time, as a list that is limited to
+ * What agent/api/kubernetes-objects.ts and lib/kubernetes/event-request.ts ask for: by its name each time, as a list that is limited to
  * names has to be. What is created has no name to be limited to.
  */
 const role: Manifest = {

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { beforeAll, expect, test } from '@jest/globals';
-import { endpointSlices, services } from '../../../lib/kubernetes/resources.ts';
+import { endpointSlices, services } from '../../../agent/api/kubernetes-objects.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { type ApiQuestion } from '../../../lab/control-plane/api.ts';
 import { vipnatCommand } from '../../../lab/components/agent.ts';

@@ -1,6 +1,6 @@
 import { expect, jest, test } from '@jest/globals';
 import { readDocument } from '../../../../config/document.ts';
-import { endpointSlices, readListing } from '../../../../lib/kubernetes/resources.ts';
+import { readListing } from '../../../../lib/kubernetes/resources.ts';
 import { describeStatus } from '../../../../lib/kubernetes/request.ts';
 import { LineReader } from '../../../../lib/kubernetes/line-reader.ts';
 import { parseEndpointFile } from '../../../../agent/endpoints/endpoint-file.ts';
@@ -19,6 +19,7 @@ import { parseListeners } from '../../../../lib/kernel/host/listeners.ts';
 import { parseMessages, parseAttributes } from '../../../../lib/kernel/netlink/netlink-messages.ts';
 import { parseObjects } from '../../../../lib/kernel/real/nft-json.ts';
 import { listReferred } from '../../../../lib/kernel/real/nft-proxy.ts';
+import { endpointSlices } from '../../../../agent/api/kubernetes-objects.ts';
 import { kubernetesService } from '../../../../agent/api/kubernetes-service.ts';
 import { readIptablesProxy } from '../../../../lib/kube-proxy/iptables.ts';
 import { parseIpvs } from '../../../../lib/kube-proxy/ipvs.ts';

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { parse as parseYaml } from 'yaml';
 import { parseCommandLine } from '../../../../../cli/grammar/command-line.ts';
 import { readConfig } from '../../../../../config/load.ts';
-import { endpointSlices, services } from '../../../../../lib/kubernetes/resources.ts';
+import { endpointSlices, services } from '../../../../../agent/api/kubernetes-objects.ts';
 import { findPodSpec, parse, print, readWords, version } from '../../../../support/manifest/printing.ts';
 
 const vip = ['--vip', '10.0.0.50'];
