@@ -54,12 +54,14 @@ afterAll(async () => {
   await (host as SickHost | undefined)?.close();
 }, limitMs);
 
+function showAddresses(machine: string): Promise<string> {
+  return host.cluster.namespaces.shell(host.cluster.namespaceOf(machine), 'ip -o addr show dev eth0');
+}
+
 async function listHolders(): Promise<string[]> {
-  const { namespaces } = host.cluster;
   const all = await Promise.all(
     ['m1', 'm2'].map(async (name) => {
-      const shown = await namespaces.shell(host.cluster.namespaceOf(name), 'ip -o addr show dev eth0');
-      return shown.includes(` ${vip}/`) ? [name] : [];
+      return (await showAddresses(name)).includes(` ${vip}/`) ? [name] : [];
     }),
   );
   return all.flat();
@@ -128,6 +130,11 @@ test(
         .replaceAll('storage', 'other')
         .replace('61', '62')
         .replace('10.77.0.51', '10.77.0.98'),
+    );
+    // It advertises from when it is a master.
+    await waitUntil(
+      async () => (await showAddresses('client')).includes(' 10.77.0.99/'),
+      () => 'the other group has no master',
     );
     const found: Told[] = [];
     await waitUntil(
