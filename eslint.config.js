@@ -12,7 +12,7 @@ const sizeLimits = {
   'max-params': ['error', 4],
 };
 
-/** Only lib/kernel/ starts processes or opens netlink (I2); sockets are for the Kubernetes API, kube-proxy, health and http. */
+/** Only lib/kernel/ starts processes or opens netlink (I2); sockets are for the Kubernetes API, kube-proxy, probes and http. */
 const processModules = ['child_process', 'node:child_process', 'execa', 'netlink', 'netlink/dist/raw.js'];
 const socketModules = [
   'http',
@@ -26,7 +26,8 @@ const socketModules = [
   'node:dgram',
 ];
 /** Telling an address from a name needs no socket; everything else of node:net is for them. */
-const netMessage = 'Only lib/kubernetes, health and http open sockets (I2): of node:net, isIP may be used.';
+const netMessage =
+  'Only lib/kubernetes, probe, http and loopback.ts open sockets (I2): of node:net, isIP may be used.';
 const netExceptIsIp = { name: 'node:net', allowImportNames: ['isIP'], message: netMessage };
 const forbid = (names, message) => ({
   'no-restricted-imports': [
@@ -60,7 +61,7 @@ export default defineConfig(
     rules: {
       ...forbid(
         [...processModules, ...socketModules],
-        'Only lib/kernel starts processes; only lib/kubernetes, health and http open sockets (I2).',
+        'Only lib/kernel starts processes; only lib/kubernetes, probe, http and loopback.ts open sockets (I2).',
       ),
       'no-restricted-syntax': [
         'error',
@@ -79,7 +80,7 @@ export default defineConfig(
         'error',
         { name: 'setTimeout', message: 'Time comes from the Clock (I2).' },
         { name: 'setInterval', message: 'Time comes from the Clock (I2).' },
-        { name: 'fetch', message: 'Only lib/kubernetes, health and http open sockets (I2).' },
+        { name: 'fetch', message: 'Only lib/kubernetes, probe, http and loopback.ts open sockets (I2).' },
       ],
       'jsdoc/require-jsdoc': [
         'error',

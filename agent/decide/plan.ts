@@ -25,7 +25,7 @@ export interface Wanted {
   readonly balances: readonly Balance[];
 }
 
-/** The changes to one table of iptables, in one backend and family. */
+/** The changes to one table of iptables, in one dialect and family. */
 export interface IptablesPlan {
   readonly family: Family;
   readonly dialect: IptablesDialect;
@@ -57,7 +57,7 @@ export type KnowsBackendPrint = (dialect: Dialect, id: string, printed: string) 
 
 /**
  * Compares what is wanted with what was seen, for the tables that were read and no others (I1), and puts the
- * changes into one transaction per backend and family (I6). The wanted backend comes first, so that a change of
+ * changes into one transaction per dialect and family (I6). The wanted dialect comes first, so that a change of
  * backend leaves no moment without rules. Pure and total: same input, same bytes (I3).
  */
 export function plan(

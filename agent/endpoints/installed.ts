@@ -16,7 +16,7 @@ export function findInstalled(
   }: Pick<Observation, 'rulesets' | 'nftRulesets' | 'dialect' | 'views'>,
 ): InstalledBalance | null {
   const service = views[vip.family].ipvs.server?.value;
-  // Also the other backends': the choice may have changed since they were written.
+  // Also the other dialects': the choice may have changed since they were written.
   const written = [...rulesets, ...nftRulesets]
     .filter((seen) => seen.family === vip.family)
     .toSorted((a, b) => Number(b.dialect === dialect.value) - Number(a.dialect === dialect.value))

@@ -5,7 +5,7 @@ import { type IptablesDialect, type Dialect } from '../../lib/kernel/port.ts';
 export interface DialectEvidence {
   /** `--iptables`. */
   readonly configured: IptablesDialect | 'auto' | 'none';
-  /** The backend of iptables that this host uses. */
+  /** The dialect of iptables that this host uses. */
   readonly iptables: Sourced<IptablesDialect>;
   /** Whether an iptables is installed for every family that is written to. */
   readonly hasIptables: boolean;

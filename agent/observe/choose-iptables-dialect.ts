@@ -11,7 +11,7 @@ const kubeProxyHint = 'KUBE-PROXY-CANARY';
 
 /** What the choice rests on beside the rules themselves. */
 export interface IptablesDialectEvidence {
-  /** In which backend kube-proxy's live rule for the service was seen, if in one only. */
+  /** In which dialect kube-proxy's live rule for the service was seen, if in one only. */
   readonly liveEdge: IptablesDialect | null;
   /** What was chosen before, by this process; null for nothing. */
   readonly before: IptablesDialect | null;

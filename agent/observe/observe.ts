@@ -127,7 +127,7 @@ export function findProxyAffinity({ iptables, ipvs, nftables }: FamilyView, mode
   }
 }
 
-/** Rules that packets get to come before leftovers in the other backend. */
+/** Rules that packets get to come before leftovers in the other dialect. */
 function findLiveBackends(views: readonly IptablesProxyView[]): IptablesProxyView['backends'] {
   const live = views.filter(({ backends }) => backends !== null);
   return (live.find(({ isHooked }) => isHooked) ?? live[0])?.backends ?? null;

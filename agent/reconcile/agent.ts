@@ -48,7 +48,7 @@ export interface AgentPorts {
   readonly readListening: ServingPorts['readListening'];
   /** What keepalived says of itself. */
   readonly notices: NoticeSource;
-  /** Makes the source that follows the Kubernetes API and calls back at each change, see discovery/api/. */
+  /** Makes the source that follows the Kubernetes API and calls back at each change, see agent/api/. */
   readonly followApi: (onChange: () => void) => FollowedApi;
   /** Makes Kubernetes events of what is worth one. */
   readonly events: EventRecorder;

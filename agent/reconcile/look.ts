@@ -18,7 +18,7 @@ import { type Plan } from '../decide/plan.ts';
 /** What a look needs of the world. */
 export interface LookPorts {
   readonly kernel: Kernel;
-  /** Asks kube-proxy itself, see discovery/proxy-mode.ts. */
+  /** Asks kube-proxy itself, see agent/observe/proxy-mode.ts. */
   readonly askProxyMode: () => Promise<string | null>;
   readonly health: HealthSource;
   readonly api: ClusterApi;
@@ -32,7 +32,7 @@ export interface HealthSource {
   readonly removed?: ReadonlySet<string>;
 }
 
-/** All of the kernel, always: leftovers may be in any backend and family. What of it is needed is another matter, see unread.ts. */
+/** All of the kernel, always: leftovers may be in any dialect and family. What of it is needed is another matter, see unread.ts. */
 export const everything = { families, dialects: iptablesDialects, nftServiceChain };
 
 /**

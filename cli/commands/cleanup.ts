@@ -17,7 +17,7 @@ import { createHostKernel } from '../wiring/one-shot-host.ts';
 import { nameNode } from '../wiring/node-name.ts';
 
 /**
- * `vipnat cleanup`: removes every rule and chain of ours, of every version, backend and family; with --vip only those of
+ * `vipnat cleanup`: removes every rule and chain of ours, of every version, dialect and family; with --vip only those of
  * that virtual IP. With --dry-run it prints what it would remove, and writes nothing. Where rules cannot be read or
  * written, the others are removed all the same, and it ends with `failed`.
  * @throws VipnatError AGENT_ALREADY_RUNNING, unless it is a dry run
@@ -64,7 +64,7 @@ async function lookForOwn(kernel: Kernel, vips: readonly Endpoint[] | null): Pro
   };
 }
 
-/** Each backend and family by itself: one that fails keeps no other. Answers what is gone, and why the rest is not. */
+/** Each dialect and family by itself: one that fails keeps no other. Answers what is gone, and why the rest is not. */
 async function remove(
   kernel: Kernel,
   { plan: { transactions } }: Own,

@@ -5,10 +5,10 @@ import { type ErrorCode } from '../text/errors.ts';
 /** The two implementations of iptables: the nf_tables one and the old xtables one. Both can hold rules at once. */
 export type IptablesDialect = 'nft' | 'legacy';
 
-/** What rules can be written to: one of iptables' backends, or nftables itself, as a table of our own. */
+/** What rules can be written to: one of iptables' dialects, or nftables itself, as a table of our own. */
 export type Dialect = IptablesDialect | 'nftables';
 
-/** Both backends of iptables, the one preferred in doubt first. */
+/** Both dialects of iptables, the one preferred in doubt first. */
 export const iptablesDialects: readonly IptablesDialect[] = ['nft', 'legacy'];
 
 /**
@@ -46,7 +46,7 @@ export interface Kernel {
 export interface KernelQuery {
   readonly families: readonly Family[];
   readonly dialects: readonly IptablesDialect[];
-  /** The names of the nftables proxy's chain for the service whose backends are wanted, see naming/nft-service.ts. */
+  /** The names of the nftables proxy's chain for the service whose backends are wanted, see lib/kube-proxy/nft-service.ts. */
   readonly nftServiceChain: string;
 }
 
@@ -70,7 +70,7 @@ export interface UnreadRules {
 
 /** What the tools printed, unparsed. */
 export interface KernelReading {
-  /** Of each family and backend that has an iptables here; none at all where only nft is installed. */
+  /** Of each family and dialect that has an iptables here; none at all where only nft is installed. */
   readonly iptables: readonly SaveOutput[];
   /** Our own table of each family; none where nft is missing. */
   readonly nftTables: readonly NftTableOutput[];
@@ -94,7 +94,7 @@ export type Forwarding = Readonly<Record<Family, boolean | null>>;
 export interface SaveOutput {
   readonly family: Family;
   readonly dialect: IptablesDialect;
-  /** Standard output of `ip[6]tables-{nft,legacy}-save`; empty when the backend has no table. Without what `unread` has of it. */
+  /** Standard output of `ip[6]tables-{nft,legacy}-save`; empty when the dialect has no table. Without what `unread` has of it. */
   readonly text: string;
 }
 

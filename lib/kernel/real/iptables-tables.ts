@@ -5,7 +5,7 @@ import { settleAll } from '../tools/settle.ts';
 import { type Toolbox } from '../tools/toolbox.ts';
 
 /**
- * What one backend has for one family, by one run of its save tool. A tool that fails is run once more for each table
+ * What one dialect has for one family, by one run of its save tool. A tool that fails is run once more for each table
  * that vipnat reads: most likely it met a rule that it lacks a match for, and then nobody can tell the tables after that
  * one from the tool's end. Null where there is nothing to read.
  */

@@ -29,7 +29,7 @@ export interface SaveSource {
   readonly table?: string;
 }
 
-/** A transaction for a backend of iptables. */
+/** A transaction for a dialect of iptables. */
 export type IptablesTransaction = Transaction & { readonly dialect: IptablesDialect };
 
 /** Whether a transaction is one. */

@@ -53,7 +53,7 @@ export function toolFailed({ tool, exitCode, stderr, input }: ToolFailure): Vipn
 }
 
 /**
- * iptables 1.8.9, both backends: `Permission denied (you must be root)`, `can't open lock file …: Permission denied`.
+ * iptables 1.8.9, both dialects: `Permission denied (you must be root)`, `can't open lock file …: Permission denied`.
  * nft 1.0.6: `Operation not permitted (you must be root)`. No exit status tells these from other failures.
  */
 const permissionWords = /Permission denied|Operation not permitted/;

@@ -15,7 +15,7 @@ export interface Toolbox {
   find(family: Family, dialect: IptablesDialect, suffix: 'save' | 'restore'): Promise<string | null>;
 }
 
-/** Looks for tools at every call, so tools may come and go; a plain tool is asked once which backend it is. */
+/** Looks for tools at every call, so tools may come and go; a plain tool is asked once which dialect it writes. */
 export function createToolbox(limitMs: number): Toolbox {
   const toolToBackend = new Map<string, IptablesDialect>();
 
