@@ -41,6 +41,42 @@ export function forgetRemoved(memory: ReconcileState, removed: ReadonlySet<strin
     : { ...memory, previousEndpoints: Object.fromEntries(previousEndpoints) };
 }
 
+/**
+ * A memory without the Service's own virtual server, as soon as that is seen: while it was gone, rules of ours that lead to
+ * it read like those to one apiserver, see `findInstalled`. Pure.
+ */
+export function forgetService(memory: ReconcileState, { views }: Pick<Observation, 'views'>): ReconcileState {
+  const service = families.flatMap((family) => views[family].ipvs.server?.value ?? []);
+  const isService = ({ address, port }: Endpoint) =>
+    service.some((one) => one.clusterIp === address && one.port === port);
+  const isKnown = families.some((family) =>
+    [...(memory.endpoints[family]?.value ?? []), ...(memory.previousEndpoints[family] ?? [])].some(isService),
+  );
+  if (!isKnown) return memory;
+  return {
+    ...memory,
+    endpoints: mapFamilies(memory.endpoints, (known) => ({
+      ...known,
+      value: known.value.filter((endpoint) => !isService(endpoint)),
+    })),
+    previousEndpoints: mapFamilies(memory.previousEndpoints, (known) =>
+      known.filter((endpoint) => !isService(endpoint)),
+    ),
+  };
+}
+
+function mapFamilies<T>(
+  familyTo: Readonly<Partial<Record<Family, T>>>,
+  change: (one: T) => T,
+): Partial<Record<Family, T>> {
+  return Object.fromEntries(
+    families.flatMap((family) => {
+      const one = familyTo[family];
+      return one === undefined ? [] : [[family, change(one)] as const];
+    }),
+  );
+}
+
 function rememberAll(sight: Sight): ReconcileState['endpoints'] {
   const found = families.map((family) => {
     const remembered = sight.memory.endpoints[family] ?? null;

@@ -7,7 +7,7 @@ import { type Assessment, assess, type ReconcileInput } from '../decide/assess.t
 import { type Config } from '../../config/config.ts';
 import { type ApiView, type ClusterApi } from '../api/cluster-api.ts';
 import { findCandidates } from '../endpoints/candidates.ts';
-import { forgetRemoved } from '../endpoints/remember.ts';
+import { forgetRemoved, forgetService } from '../endpoints/remember.ts';
 import { listInstalled } from '../endpoints/installed.ts';
 import { type Watched } from '../health/watched.ts';
 import { type HealthView } from '../health/usable.ts';
@@ -76,7 +76,8 @@ async function learn(
   return addCandidates(isSame ? first.observation : observe(view), { ...memory, api: view }, config);
 }
 
-function addCandidates(observation: Observation, memory: ReconcileState, config: Config): Known {
+function addCandidates(observation: Observation, before: ReconcileState, config: Config): Known {
+  const memory = forgetService(before, observation);
   return { observation, candidates: findCandidates(observation, memory, config), memory };
 }
 

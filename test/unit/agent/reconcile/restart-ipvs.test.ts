@@ -15,6 +15,11 @@ const config = {
   endpoints: apiservers.map((text) => toEndpoint(text)),
 } as const;
 
+const virtualServers = readFileSync(
+  'test/support/fixtures/captures/proc-net-ip_vs.three-endpoints.txt',
+  'utf8',
+);
+
 function start(clock: FakeClock, kernel: FakeKernel): RunningAgent {
   return startAgent({ clock, kernel, config });
 }
@@ -22,7 +27,7 @@ function start(clock: FakeClock, kernel: FakeKernel): RunningAgent {
 test('an agent that starts again beside kube-proxy in ipvs mode takes the virtual server for no apiserver, and writes nothing', async () => {
   const clock = new FakeClock();
   const kernel = new FakeKernel(clock);
-  kernel.setIpvs(readFileSync('test/support/fixtures/captures/proc-net-ip_vs.three-endpoints.txt', 'utf8'));
+  kernel.setIpvs(virtualServers);
   const before = start(clock, kernel);
   await clock.advance(5000);
   expect(kernel.show('ipv4', 'nft')).toContain(`--to-destination ${server}`);
@@ -36,4 +41,24 @@ test('an agent that starts again beside kube-proxy in ipvs mode takes the virtua
   );
   await clock.advance(10_000);
   expect(kernel.applied).toHaveLength(writes);
+});
+
+test('one that starts while the virtual server is gone takes it for no apiserver any more once it is back, whatever mode kube-proxy is in', async () => {
+  const clock = new FakeClock();
+  const kernel = new FakeKernel(clock);
+  kernel.setIpvs(virtualServers);
+  const before = start(clock, kernel);
+  await clock.advance(5000);
+  await before.agent.stop();
+
+  kernel.setIpvs('');
+  const { agent } = startAgent({ clock, kernel, config: ordinaryConfig });
+  await clock.advance(200);
+  expect([...agent.health.keys()]).toEqual([server]);
+
+  kernel.setIpvs(virtualServers);
+  kernel.trigger('ipvs');
+  await clock.advance(60_000);
+  expect([...agent.health.keys()]).toEqual([]);
+  expect(kernel.show('ipv4', 'nft')).not.toContain(`--to-destination ${server}`);
 });
