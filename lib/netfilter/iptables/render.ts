@@ -1,6 +1,8 @@
 import { type Family } from '../../address/address.ts';
 import { type Endpoint, formatEndpoint } from '../../address/endpoint.ts';
 import { affinityName, type Balance, vipChainName } from '../rules/balance.ts';
+import { toChances } from '../rules/chance.ts';
+import { matchChance } from './chance.ts';
 import { type RuleSpec } from './identity.ts';
 
 /** A rule of ours in a chain of the kernel's. */
@@ -123,9 +125,7 @@ function translate(vip: Endpoint, target: Balance['route']): RuleSpec[] {
     case 'direct':
       return typeof target.affinitySeconds === 'number'
         ? keepPlaces(vip, target.backends, target.affinitySeconds)
-        : target.backends.map((backend, index, { length }) =>
-            translateTo(backend, chanceMatch(length - index)),
-          );
+        : toChances(target.backends).map(({ choice, ...chance }) => translateTo(choice, matchChance(chance)));
     case 'passthrough':
       return [];
   }
@@ -144,15 +144,10 @@ function keepPlaces(vip: Endpoint, backends: readonly Endpoint[], seconds: numbe
     ...backends.map((backend) =>
       translateTo(backend, recent(`--update --seconds ${seconds} --reap`, backend)),
     ),
-    ...backends.map((backend, index, { length }) =>
-      translateTo(backend, chanceMatch(length - index) + recent('--set', backend)),
+    ...toChances(backends).map(({ choice, ...chance }) =>
+      translateTo(choice, matchChance(chance) + recent('--set', choice)),
     ),
   ];
-}
-
-/** One of the `remaining` backends, each as likely: the first takes 1/n, the next 1/(n-1), the last all the rest. */
-function chanceMatch(remaining: number): string {
-  return remaining === 1 ? '' : `-m statistic --mode random --probability ${(1 / remaining).toFixed(10)} `;
 }
 
 /** `matches` end with a space each. */

@@ -1,8 +1,10 @@
 import { type Family } from '../../address/address.ts';
 import { type Endpoint, formatEndpoint } from '../../address/endpoint.ts';
 import { affinityName, type Balance, vipChainName } from '../rules/balance.ts';
+import { toChances } from '../rules/chance.ts';
 import { signChain } from '../rules/signature.ts';
 import { nameOwnTable } from '../../kernel/real/own-table.ts';
+import { matchChance } from './chance.ts';
 import { type NftChain, type NftTable } from './ruleset.ts';
 
 /** A balance that a table of its own can hold: kube-proxy's chains are in another table, out of reach. */
@@ -111,10 +113,9 @@ function translate({ vip, backends, affinitySeconds }: TableBalance): string[] {
  * its place finds the old map empty, and goes past our rules (Linux 6.18).
  */
 function chooseByChance(backends: readonly Endpoint[], act: (backend: Endpoint) => string): string[] {
-  return backends.map((backend, index, { length }) => {
-    const left = length - index;
-    return `meta l4proto tcp ${left === 1 ? '' : `numgen random mod ${left} 0 `}${act(backend)}`;
-  });
+  return toChances(backends).map(
+    ({ choice, ...chance }) => `meta l4proto tcp ${matchChance(chance)}${act(choice)}`,
+  );
 }
 
 /** Whoever is in a backend's set goes there again; whoever is in none is put into one, each as likely. */
