@@ -6,6 +6,7 @@ import { type Endpoint } from '../../lib/address/endpoint.ts';
 import { type Clock, scheduleLimit } from '../../lib/control/clock.ts';
 import { type Apiserver, type ConnectOutcome, type HeldConnection, type ReadyzOutcome } from './apiserver.ts';
 import { type Authority } from '../../lib/files/authority.ts';
+import { apiserverProbe, type HttpsGet, toRequest } from './probe-handler.ts';
 
 /** The real apiservers, over TCP and TLS. `findAuthority` is asked for each new TLS connection; null does without. */
 export function createApiserver(clock: Clock, findAuthority: () => Authority | null): Apiserver {
@@ -79,7 +80,8 @@ class TlsConnection implements HeldConnection {
         resolve(outcome);
       };
       const request = get({
-        ...{ host: endpoint.address, port: endpoint.port, path: '/readyz', agent: this.#agent },
+        ...toRequest(apiserverProbe, endpoint),
+        agent: this.#agent,
         // Verified by us below: an answer from a stranger is worth a sentence, a failed handshake is not.
         rejectUnauthorized: false,
         ...(ca === undefined ? {} : { ca }),
@@ -137,16 +139,17 @@ class TlsConnection implements HeldConnection {
   }
 }
 
-/** What an answer to GET /readyz says, of which the body is known as far as it came. Pure and total. */
+/** What an answer to a GET says, of which the body is known as far as it came. Pure and total. */
 export function judge(
   { statusCode = 0, complete }: Pick<IncomingMessage, 'statusCode' | 'complete'>,
   body: string,
+  { path }: Pick<HttpsGet, 'path'> = apiserverProbe.httpsGet,
 ): ReadyzOutcome {
   if (!complete) return { kind: 'closed' };
   if (statusCode === 200 || statusCode === 401 || statusCode === 403) return { kind: 'ready' };
   return {
     kind: 'failing',
-    reason: `/readyz answers ${statusCode}${describeChecks(body)}`,
+    reason: `${path} answers ${statusCode}${describeChecks(body)}`,
     // During --shutdown-delay-duration, kube-apiserver 1.20 and later.
     isOwn: /^\[-\]shutdown failed/m.test(body),
   };

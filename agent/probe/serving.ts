@@ -2,6 +2,7 @@ import { get } from 'node:https';
 import { TLSSocket } from 'node:tls';
 import { type Endpoint } from '../../lib/address/endpoint.ts';
 import { type Clock } from '../../lib/control/clock.ts';
+import { apiserverProbe, toRequest } from './probe-handler.ts';
 
 /** How an apiserver shows itself to whoever connects. */
 export interface Serving {
@@ -20,18 +21,12 @@ const halfSecondMs = 500;
  * Connects once, to look and not to trust: nothing secret is sent, and no certificate is verified. Null when there was
  * no answer within the limit. Never rejects.
  */
-export function askServing(
-  { address, port }: Endpoint,
-  clock: Clock,
-  limitMs: number,
-): Promise<Serving | null> {
+export function askServing(endpoint: Endpoint, clock: Clock, limitMs: number): Promise<Serving | null> {
   return new Promise((resolve) => {
     const asked = clock.date().getTime();
     const request = get(
       {
-        host: address,
-        port,
-        path: '/readyz',
+        ...toRequest(apiserverProbe, endpoint),
         agent: false,
         rejectUnauthorized: false,
       },
