@@ -127,7 +127,7 @@ function goDirect(facts: VipFacts, reason: string): Decision {
   return toDecision(facts, 'direct', nameSource(facts, nameSubstitute(facts, reason)));
 }
 
-/** That somebody serves whom nobody lists belongs into the reason. */
+/** Adds to the reason that an unlisted apiserver serves. */
 function nameSubstitute({ usable }: VipFacts, reason: string): string {
   if (usable.isSubstitute !== true || reason.includes(usable.seenIn)) return reason;
   return `${reason}; ${describeUsable(usable)}`;

@@ -5,9 +5,8 @@ import { type ReconcileState } from '../observe/reconcile-state.ts';
 import { findProxyAffinity, findProxyBackends, type Observation } from '../observe/observe.ts';
 
 /**
- * For how many seconds the Service keeps a client with its apiserver, null for not at all: as the API says, or
- * kube-proxy has it, or had it when it last had rules for the service; who was not there then goes by rules of ours for
- * these VIPs that are still there. Pure.
+ * For how many seconds the Service keeps a client with its apiserver; null for not at all. The first source that knows
+ * counts: the API, kube-proxy's rules, kube-proxy's rules as last seen, and vipnat's own rules for these VIPs. Pure.
  */
 export function findAffinity(
   family: Family,
@@ -23,7 +22,7 @@ export function findAffinity(
   return affinity[family] ?? findWrittenAffinity(family, observation, vips);
 }
 
-/** The same for each family, for the time when nobody says it any more. */
+/** The affinity of each family, kept for looks at which no source knows it. */
 export function rememberAffinity(
   observation: Observation,
   vips: readonly Endpoint[],

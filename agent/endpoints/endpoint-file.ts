@@ -17,7 +17,7 @@ export interface SavedEndpoints {
   readonly savedAt: string;
   /** Of all families, at least one, each an address that one host can hold. */
   readonly endpoints: readonly Endpoint[];
-  /** Who was an apiserver before, the latest first, of all families; nobody when left out. */
+  /** Previous apiservers of all families, the latest first; none when left out. */
   readonly former?: readonly Endpoint[];
 }
 

@@ -7,13 +7,13 @@ import { type LastingState } from '../observe/reconcile-state.ts';
 import { type SavedEndpoints } from './endpoint-file.ts';
 import { type EndpointStore } from './endpoint-store.ts';
 
-/** Who is told of what became of saving. */
+/** Notified of how saving went. */
 export interface PersisterListener {
   /** It failed, for the first time in a row. */
   notSaved(problem: VipnatError): void;
   /** It works again. */
   savedAgain(location: string): void;
-  /** Somebody has removed, torn or changed what was saved: it is saved anew. */
+  /** The saved file was removed, torn or changed by another program: it is saved again. */
   lost(location: string): void;
 }
 
@@ -23,7 +23,7 @@ const retryMs = 60_000;
 /** Nor is what was saved read at every look. */
 const checkMs = 60_000;
 
-/** What an agent without a memory of its own remembers: what the one before it has saved. */
+/** The state that an agent starts with: what the agent before it has saved. */
 export async function recallApiservers(
   store: EndpointStore,
   onProblem: (problem: VipnatError) => void,

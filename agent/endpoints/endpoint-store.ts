@@ -49,7 +49,7 @@ export function createEndpointStore(folder: string): EndpointStore {
   };
 }
 
-/** What is in it becomes rules, at a start at which nobody else names apiservers: so only what no other can have written. */
+/** The file can become rules when no other source lists apiservers, so one that another user could write is refused. */
 async function readText(location: string): Promise<string | null> {
   try {
     const check = (file: FileHandle) => checkWriters(file, location);

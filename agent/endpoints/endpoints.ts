@@ -17,13 +17,13 @@ export interface Candidates extends Sourced<readonly Endpoint[]> {
   /** Whether they are known from a source that hears of changes: the API or kube-proxy. */
   readonly isLive: boolean;
   readonly refused: readonly string[];
-  /** Whom the other sources name, or any did once: for when all of these are dead. */
+  /** Apiservers that other sources list, or any source listed before: used when no listed one is healthy. */
   readonly fallbackEndpoints: readonly Endpoint[];
-  /** Where this host's own apiserver would be if nobody lists it: for when nobody else does well. Null where it is listed. */
+  /** Where this host's own apiserver would be, used when no other one is healthy. Null if a source lists it. */
   readonly own: Endpoint | null;
 }
 
-/** Who hears of changes, for one family. */
+/** The sources that are notified of changes, for one family. */
 export interface LiveSources {
   /** What the Kubernetes API lists. */
   readonly api: Sourced<readonly Endpoint[]> | null;

@@ -21,12 +21,12 @@ const firstCountMs = 5000;
 /** The connection table of a busy host takes a second to read. */
 const countRestMs = 60_000;
 
-/** By then clients have given up by themselves, and who cannot count cannot reset either. */
+/** By then clients have given up by themselves; and a host that cannot count connections cannot reset them either. */
 const maxUncountedMs = 900_000;
 
-/** Who is told of departures. */
+/** Notified of departures. */
 export interface DepartureListener {
-  /** Somebody who is not listed was found to have so many connections: it is probed from now on. */
+  /** An unlisted apiserver has this many connections: it is probed from now on. */
   departed(endpoint: Endpoint, connections: number): void;
   /** The one of this text has none any more, or is listed again. */
   ended(text: string): void;
@@ -39,7 +39,7 @@ export interface DeparturePorts {
   readonly report: DepartureListener;
 }
 
-/** Tells a monitor whom to watch, and who of those that left is to be probed on. */
+/** Tells a monitor which apiservers to watch, and which departed ones to keep probing. */
 export class Departures {
   readonly #monitor: HealthMonitor;
   readonly #ports: DeparturePorts;

@@ -13,7 +13,7 @@ export const trusted: FirstSight = { state: 'ready', reason: 'not probed yet' };
 /** Others serve: it has to prove itself. */
 export const newcomer: FirstSight = { state: 'warming', reason: 'new' };
 
-/** Nobody says that an apiserver is there. */
+/** An address that no source lists: whether an apiserver is there is not known. */
 export const unknown: FirstSight = { state: 'dead', reason: 'no apiserver has answered there yet' };
 
 const leftOut = 'the rules that were here leave it out, and it has not proved itself since';
@@ -21,13 +21,13 @@ const leftOut = 'the rules that were here leave it out, and it has not proved it
 /** What a process begins with, for one family. */
 export interface Beginning {
   readonly listed: readonly Endpoint[];
-  /** Whom intact rules of ours send connections to; nobody where there are none, or they say nothing. */
+  /** The apiservers that vipnat's intact rules send connections to; empty without such rules. */
   readonly inUse: readonly Endpoint[];
 }
 
 /**
- * How a process that has just begun takes an apiserver: as the process before did, which wrote the rules. Who is in use is
- * trusted, the others have to prove themselves; all are trusted where no rules speak. Pure.
+ * The state of an apiserver in a process that has just started, by the rules that the process before it wrote. An apiserver
+ * in use is trusted; any other has to prove itself. Without rules, all are trusted. Pure.
  */
 export function beginWith(endpoint: Endpoint, { listed, inUse }: Beginning): FirstSight {
   const used = new Set(inUse.map(formatEndpoint));
@@ -56,7 +56,7 @@ export interface Scene {
   readonly watched: Watched;
 }
 
-/** How one that is new is taken beside those who are known: whoever comes while others serve has to prove itself. Pure. */
+/** The first state of a new apiserver. One that appears while others serve has to prove itself. Pure. */
 export function see(endpoint: Endpoint, { all, known, watched }: Scene): FirstSight {
   const { family } = endpoint;
   const { endpoints, own = [], inUse = [] } = watched;

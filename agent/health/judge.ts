@@ -137,7 +137,7 @@ function judgeDrain(
     : enter({ ...one, unconfirmedFailure: null }, { state: 'draining', reason }, now);
 }
 
-/** Whether somebody does well who did not: one that was asked only since (a fallback endpoint) may have done well all the time. */
+/** Whether a witness recovered. A witness first probed after the failure began, such as a fallback endpoint, may have been healthy throughout. */
 function isRecovery(
   { unconfirmedFailure }: EndpointHealth,
   witnesses: readonly EndpointHealth[],
@@ -151,7 +151,7 @@ function suspect(one: EndpointHealth, reason: string, now: number): EndpointHeal
   return { ...one, unconfirmedFailure: { reason, since: one.unconfirmedFailure?.since ?? now } };
 }
 
-/** After a time in which nobody did well somebody does: what was seen before says nothing, so it is counted anew. */
+/** Resets the history after a time in which every apiserver failed: results from that time prove nothing about one of them. */
 function forget(one: EndpointHealth, now: number): EndpointHealth {
   const { history } = one;
   return {

@@ -23,15 +23,15 @@ export interface MonitorOptions {
   /** Told of each that is listed no more, as it was last. */
   readonly onLeave?: (last: EndpointHealth) => void;
   /**
-   * Told when other connections hang on somebody who is listed no more than before. When it is given, those who leave are
-   * probed on until `keepDeparted` says otherwise.
+   * Called when connections to an apiserver that left the list become stale, or no longer are. If it is given, apiservers
+   * that leave are still probed until `keepDeparted` leaves them out.
    */
   readonly onDepartedChange?: () => void;
   /** Told after every probe. */
   readonly onResult?: () => void;
 }
 
-/** So many who are listed no more are probed at a time: the connection table may name anybody. */
+/** How many unlisted apiservers are probed at a time: the connection table may name any address. */
 export const maxDeparted = 8;
 
 /** Probes apiservers from the moment they are first seen until they are no longer listed, or have no connections any more. */
@@ -58,7 +58,7 @@ export class HealthMonitor {
     return this.#all.filter((one) => !isUnknown(one));
   }
 
-  /** Whether it probes somebody in place of those who are listed, as none of them does well. */
+  /** Whether fallback endpoints are probed, because no listed apiserver is healthy. */
   get hasReserve(): boolean {
     return this.#all.length > this.#listed;
   }

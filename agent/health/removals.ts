@@ -16,7 +16,7 @@ import { type ProbeResult, addResult } from '../probe/probe-history.ts';
 /** Good answers on end, one a second: an apiserver that was told to stop has ended by then, or says that it does. */
 const answersToRemove = 45;
 
-/** Who did not come to that with so many is asked no more: those who are listed do not do well. */
+/** After this many answers without enough good ones in a row, the apiserver is no longer asked: the listed ones are not healthy. */
 const maxAnswers = 300;
 
 /** So many are kept in mind, as many as memory keeps (docs/adr/0003). */

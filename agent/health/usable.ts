@@ -42,13 +42,14 @@ export interface Choices extends Sourced<readonly Endpoint[]> {
   readonly own: Endpoint | null;
 }
 
-/** Who gets new connections, best first: the first state that anybody is in. Slow and warming ones serve better than none. */
+/** States of apiservers that get new connections, best first. A warming or draining one serves better than none. */
 const preference: readonly HealthState[] = ['ready', 'warming', 'draining'];
 
 /**
- * Chooses whom new connections go to. When all who are listed are dead, somebody else who was found alive serves, and when
- * the best of them is draining, somebody else who is ready: one of their fallback endpoints, see `Watched`. This host's own apiserver, which
- * nobody names, comes last, and serves also when none of those who are listed is heard. Never empty unless nobody is known. Pure.
+ * Chooses the apiservers that get new connections: the listed ones in the best state. If all listed apiservers are dead,
+ * fallback endpoints that live serve instead; if the best listed one is draining, fallback endpoints that are ready do, see
+ * `Watched`. This host's own unlisted apiserver comes last. It also serves if every chosen apiserver is silent. The choice is
+ * empty only if no apiserver is known. Pure.
  */
 export function chooseUsable(choices: Choices, health: HealthView): Usable {
   const { value, seenIn } = choices;
@@ -70,20 +71,20 @@ export function chooseUsable(choices: Choices, health: HealthView): Usable {
   return { value: chosen, seenIn: describeOthers(others, health) ?? seenIn, isFailOpen: false };
 }
 
-/** Those who are down, as text: nothing that they say can be relied on. Pure. */
+/** The apiservers that are dead or draining, as text: their answers cannot be relied on. Pure. */
 export function listDown(health: HealthView): ReadonlySet<string> {
   return new Set(
     [...health].filter(([, { state }]) => state === 'dead' || state === 'draining').map(([text]) => text),
   );
 }
 
-/** Who else does better than those who are listed were chosen; nobody where these do well, or nobody is listed. */
+/** The fallback endpoints that serve instead of the chosen listed apiservers; empty if the listed ones stay. */
 function chooseFallback(
   { fallbackEndpoints: named, own }: Choices,
   chosen: readonly Endpoint[],
   health: HealthView,
 ): Endpoint[] {
-  // Only while none of those who are listed does well are these probed.
+  // Fallback endpoints are probed only while no listed apiserver is healthy.
   const others = sortEndpoints(own === null ? named : [...named, own]).filter((endpoint) =>
     health.has(formatEndpoint(endpoint)),
   );
@@ -97,7 +98,7 @@ function chooseFallback(
   return stateOf(best, health) === 'draining' && stateOf(first, health) === 'ready' ? fallbackEndpoints : [];
 }
 
-/** Who is named by somebody goes before who is not. */
+/** Leaves out this host's own apiserver if there is any other. */
 function putOwnLast(endpoints: readonly Endpoint[], own: Endpoint | null): Endpoint[] {
   const named = endpoints.filter((endpoint) => !isSame(endpoint, own));
   return named.length > 0 ? named : [...endpoints];

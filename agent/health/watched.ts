@@ -4,15 +4,15 @@ import { type Endpoint } from '../../lib/address/endpoint.ts';
 export interface Watched {
   readonly endpoints: readonly Endpoint[];
   readonly localAddresses: ReadonlySet<string>;
-  /** Those of `endpoints` whom the API or kube-proxy lists. Nobody when left out. */
+  /** Those of `endpoints` that the API or kube-proxy lists; none when left out. */
   readonly live?: readonly Endpoint[];
-  /** Who is watched too while none of a family does well: all are dead, draining, or kept in use for want of a better one. */
+  /** Also watched while no listed apiserver of a family is healthy: all are dead, draining, or kept in use for want of a better one. */
   readonly fallbackEndpoints?: readonly Endpoint[];
   /**
-   * Where this host's own apiserver would be, which nobody names. It is watched as the fallback endpoints are, and is nobody until
-   * it has answered a question well: anything may listen there.
+   * Where this host's own apiserver would be, if no source lists it. It is watched like fallback endpoints. It counts as an
+   * apiserver once it has answered a question well: any program may listen there.
    */
   readonly own?: readonly Endpoint[];
-  /** Whom intact rules of ours send connections to: what a monitor begins with. Nobody when left out. */
+  /** The apiservers that vipnat's intact rules send connections to, for a monitor that starts; none when left out. */
   readonly inUse?: readonly Endpoint[];
 }

@@ -6,7 +6,7 @@ import { maxAffinitySeconds } from '../api/view.ts';
 import { type ReconcileState } from '../observe/reconcile-state.ts';
 import { askAgent, line } from './presence.ts';
 
-/** What becomes a rule is what its type says: whoever holds the agent's name can answer anything. */
+/** Answers are checked, because they become rules and any process may hold the agent's socket name. */
 const endpoint = z
   .object({ family: z.enum(['ipv4', 'ipv6']), address: z.string(), port: z.number() })
   .check(z.refine(isEndpoint));

@@ -5,7 +5,7 @@ import { type Config } from '../../config/config.ts';
 import { type OptionName, optionNames } from '../../config/options.ts';
 import { type AgentInfo, askAgent, readAgentInfo, socketName } from './presence.ts';
 
-/** What is the process's own, or names credentials: nobody else needs it to see what the agent sees. */
+/** Options of the process itself, and those that name credentials: no other command needs them. */
 const privateNames: readonly OptionName[] = ['kubeconfig', 'listen', 'logLevel', 'logFormat'];
 
 /** The options that an agent tells. */

@@ -2,7 +2,7 @@ import { isReachedBy, type ListeningAddress } from '../../lib/kernel/host/listen
 import { type Assessment } from '../decide/assess.ts';
 import { canServe } from '../decide/can-serve.ts';
 
-/** Who is told of what could not be found out. */
+/** Notified of whether listening sockets could be read. */
 export interface ListeningListener {
   /** After an attempt to read what listens here: whether it succeeded. */
   listeningRead(isRead: boolean): void;

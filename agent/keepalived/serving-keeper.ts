@@ -2,7 +2,7 @@ import { VipnatError } from '../../lib/text/errors.ts';
 import { type Clock } from '../../lib/control/clock.ts';
 import { type TrackFile } from './serving-file.ts';
 
-/** Who is told of what became of it. */
+/** Notified of changes of the track file, and of writes to it that failed. */
 export interface ServingListener {
   /** keepalived was told something else than before; the first word that a node can serve is not news. */
   changed(isServing: boolean): void;
@@ -22,7 +22,7 @@ export class ServingKeeper {
   readonly #clock: Clock;
   readonly #report: ServingListener;
   #wanted = true;
-  /** Null until something was written: what an earlier agent left there says nothing. */
+  /** The value in the file; null until this agent wrote it. */
   #written: boolean | null = null;
   #isFailing = false;
   #nextTry = -Infinity;

@@ -20,13 +20,13 @@ export const unseenVip: VipState = { agreedLooks: 0, isBypass: false };
  */
 export interface ReconcileState {
   readonly endpoints: Readonly<Partial<Record<Family, Sourced<readonly Endpoint[]>>>>;
-  /** Who was named once and no longer is, the latest first: asked when all others are dead. */
+  /** Apiservers that a source listed before and none lists now, the latest first: probed when no listed one is healthy. */
   readonly previousEndpoints: Readonly<Partial<Record<Family, readonly Endpoint[]>>>;
   /** For how many seconds kube-proxy last kept clients with their apiservers. */
   readonly affinity: Readonly<Partial<Record<Family, number | null>>>;
   /** What the Kubernetes API said last, or null for nothing. */
   readonly api: ApiView | null;
-  /** What kube-proxy had when the API was last heard: later news of kube-proxy's are newer than the API's word. */
+  /** What kube-proxy had at the API's last answer. If kube-proxy has changed since, kube-proxy is newer than the API. */
   readonly proxyBesideApi: Readonly<Partial<Record<Family, readonly Endpoint[]>>>;
   /** By VIP text. */
   readonly vips: ReadonlyMap<string, VipState>;

@@ -1,4 +1,4 @@
-/** So many questions may go to one apiserver within a second: the regular one, and three that somebody cannot wait for. */
+/** How many questions one apiserver gets within a second: the regular one, and three that cannot wait. */
 export const questionsPerSecond = 4;
 
 const secondMs = 1000;
@@ -7,8 +7,8 @@ const secondMs = 1000;
 const burstRestMs = 10_000;
 
 /**
- * What one apiserver may be sent, whoever wants it sent (I13). Whoever sends asks here, so no way leads around it.
- * Outlives its prober: one that is ended and made anew finds it as it was.
+ * Limits what is sent to one apiserver (I13). Every sender asks here first. The budget outlives its prober: a new prober
+ * for the same apiserver continues with what is left.
  */
 export class ProbeBudget {
   /** When the last questions were sent, oldest first. */

@@ -102,7 +102,7 @@ function addConnect(history: ProbeHistory, result: ConnectResult, askedAt: numbe
     heardAt: isHeard ? askedAt : history.heardAt,
     consecutiveTimeouts: isHeard ? 0 : history.consecutiveTimeouts + 1,
     troubleSince: hadTrouble ? history.troubleSince : askedAt,
-    // Who accepts no connection answers no question: a restart begins anew.
+    // An apiserver that accepts no connection answers no question, so the count of good answers starts again.
     readyAnswers: kind === 'open' ? history.readyAnswers : 0,
   };
 }

@@ -54,7 +54,7 @@ export interface AgentPorts {
   readonly events: EventRecorder;
 }
 
-/** The loop and the probes, each hearing of the other: looks say whom to probe, and what probes show makes it look. */
+/** The loop and the probes. Looks find the apiservers to probe; changes of their health trigger looks. */
 export class Agent {
   readonly #loop: Loop;
   readonly #monitor: HealthMonitor;

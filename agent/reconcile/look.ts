@@ -24,11 +24,11 @@ export interface LookPorts {
   readonly api: ClusterApi;
 }
 
-/** Who says how apiservers are, see health/. */
+/** Where a look gets the health of apiservers from, see agent/health/. */
 export interface HealthSource {
   /** Told of all apiservers that a look finds; answers their health. Never rejects. */
   watch(watched: Watched): HealthView | Promise<HealthView>;
-  /** Who was taken from the lists on purpose, as text; nobody when left out. */
+  /** Apiservers that were removed on purpose, as text; none when left out. */
   readonly removed?: ReadonlySet<string>;
 }
 

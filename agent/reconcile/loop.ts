@@ -53,7 +53,7 @@ const maxUnverifiedWrites = 3;
 
 const awaited: readonly LoopCause[] = ['start', 'verify', 'health'];
 
-/** None follows a look that was under way at the end: whom it would meet nobody probes any more, so nothing comes of it. */
+/** The answer of a look that ends after stop(): probes have ended, so no look follows. */
 const lastLook: Requeue<LoopCause> = { cause: 'tick', delayMs: tickMs };
 
 /** Keeps the rules right until stopped. Not to be started twice. */
@@ -192,7 +192,7 @@ export class Loop {
       return { cause: 'tick', delayMs: isUndecided(assessment) ? confirmMs : tickMs };
     }
     this.#queue.recordOutcome(false);
-    // What was written before was wanted otherwise then: that it did not stay says nothing.
+    // The decisions have changed since the last write, so a difference does not mean that the write was lost.
     if (this.#budget.isNew(assessment.decisions)) this.#unverified.reset();
     const waitMs = this.#budget.take(assessment.decisions);
     if (waitMs > 0) {

@@ -18,8 +18,8 @@ export function findUnknownRenderings({ tables }: Plan): UnknownRenderings {
 }
 
 /**
- * Believes the tool when it printed a rule of ours in the same unknown way after two writes on end: then that is
- * how this version prints it, and not somebody's edit between our write and our look.
+ * Learns how this version of a tool prints a rule: as it did after two writes in a row. After one write only, the
+ * difference may be an edit by other software.
  */
 export function learnRenderings(
   memory: ReconcileState,

@@ -48,7 +48,7 @@ export class HealthLog implements DepartureListener {
     this.#logger.debug(`${text} is not probed any more for the sake of its connections`);
   }
 
-  /** What makes one look bad makes others: the first is told, and the end when none is left. */
+  /** One cause often affects several apiservers: the first is logged as a warning, and the end once none is left. */
   #saySuspicion({ endpoint }: EndpointHealth, { reason }: UnconfirmedFailure): void {
     const name = formatEndpoint(endpoint);
     this.#logger[this.#suspected.size === 0 ? 'warn' : 'debug'](`${name}: ${reason}; it stays in use`);

@@ -23,8 +23,7 @@ interface Pending {
 
 /**
  * What the loop has to say, as log lines: one for each change, with its cause and reason, one for each kind of
- * trouble however long it lasts, and nothing while in sync (I7). What people shall hear of who read no logs becomes an
- * event too.
+ * trouble however long it lasts, and nothing while in sync (I7). What concerns an administrator becomes a Kubernetes event, too.
  */
 export class LoopLog implements Omit<LoopObserver, 'listeningRead'> {
   readonly #logger: Logger;
@@ -72,7 +71,7 @@ export class LoopLog implements Omit<LoopObserver, 'listeningRead'> {
     };
   }
 
-  /** What it took is told when a look has found it good. */
+  /** The line is logged after the look that verifies the write. */
   written(): void {
     if (this.#pending === null) return;
     this.#pending = { ...this.#pending, tookMs: this.#clock.now() - this.#pending.since };

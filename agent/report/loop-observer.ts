@@ -14,7 +14,7 @@ export type LoopCause = Trigger | 'start' | 'verify' | 'health' | 'api';
 /** Why a look was taken: one of LoopCause, the slow tick, or a look before it that failed. */
 export type Cause = LoopCause | OwnCause;
 
-/** Who is told of what the loop does: the log, the metrics, whoever remembers it. */
+/** Notified of what the loop does: the log, the metrics, the last look. */
 export interface LoopObserver extends FlowListener, ForwardingListener, ListeningListener, ServingListener {
   /** After a look that succeeded, before anything is done about it. */
   looked(assessment: Assessment, tookMs: number): void;
@@ -30,7 +30,7 @@ export interface LoopObserver extends FlowListener, ForwardingListener, Listenin
   failure(error: unknown, retryMs: number): void;
 }
 
-/** Tells several of everything, in their order; each hears what it has a method for. */
+/** One observer that notifies several, in their order. An observer without a method is left out of that notice. */
 export function tellAll(observers: readonly Partial<LoopObserver>[]): LoopObserver {
   const tell =
     <Name extends keyof LoopObserver>(name: Name) =>
@@ -58,7 +58,7 @@ export function tellAll(observers: readonly Partial<LoopObserver>[]): LoopObserv
   };
 }
 
-/** Who is told of what became of connections that hung. */
+/** Notified of resets of connections that hung. */
 export interface FlowListener {
   /** Connections to a VIP were reset that hung on a dead apiserver: at least one. */
   flowsReset(vip: Endpoint, backend: Endpoint, count: number): void;
@@ -66,7 +66,7 @@ export interface FlowListener {
   flowsNotReset(error: unknown): void;
 }
 
-/** Who is told of what became of switching. */
+/** Notified of attempts to switch on forwarding. */
 export interface ForwardingListener {
   /** It was off, and is on. */
   switchedOn(missing: MissingSwitch): void;

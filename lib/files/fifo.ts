@@ -15,7 +15,7 @@ export class Fifo {
 
   /**
    * What was written since the last read: empty when nothing was; null when nobody has it open for writing, so that what is
-   * written next begins anew. One read at a time. Never rejects: what is no pipe, or may not be read, is as good as none.
+   * written next begins anew. One read at a time. Never rejects: a file that is no pipe or cannot be read counts as having no writer.
    */
   async read(): Promise<string | null> {
     try {

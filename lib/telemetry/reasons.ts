@@ -1,4 +1,4 @@
-/** What an event says beside its sentence. */
+/** The fields of an event next to its sentence. */
 export interface EventKind {
   /** `Warning` for what an administrator may have to act on. */
   readonly type: 'Normal' | 'Warning';

@@ -10,8 +10,8 @@ export interface ListeningSocket {
 }
 
 /**
- * Who listens at an abstract name, given without its NUL, in this network namespace; null when nobody does. The kernel's
- * word: whoever listens cannot choose it. Needs no right.
+ * Finds the socket that listens at an abstract name, given without its NUL, in this network namespace; null when there is
+ * none. The kernel reports its owner, so a listener cannot forge it. Needs no rights.
  * @throws VipnatError NETLINK_FAILED
  */
 export async function findListeningSocket(name: string): Promise<ListeningSocket | null> {

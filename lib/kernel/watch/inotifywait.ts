@@ -6,7 +6,7 @@ import { toolEnvironment } from '../tools/search-path.ts';
 import { toolMissing } from '../tools/tool-errors.ts';
 import { isInPath } from '../tools/toolbox.ts';
 
-/** Who is told what the child sees, and when it shall end. */
+/** Notified of what the child sees; and the signal that ends the child. */
 export interface LockListener {
   /** The lock was taken or released by somebody. */
   readonly onEvent: () => void;
