@@ -102,7 +102,7 @@ export const leftoverScript: fc.Arbitrary<Script> = fc
     ),
   })
   .map(({ source: { family, dialect }, table: name, place, jump, chain, inside }) => {
-    // Hooks of ours are only ever looked for where some version of vipnat puts them: see odd-places.test.ts for more.
+    // Hooks of ours are only ever looked for where some version of vipnat puts them.
     const hooks = tableToKernelChains[name].filter((hook) => hook !== 'INPUT');
     const lines = [
       `*${name}`,
