@@ -5,7 +5,10 @@ import { type IptablesProxyView } from '../../lib/kube-proxy/iptables.ts';
 import { type Balance } from '../../lib/netfilter/rules/balance.ts';
 import { findAffinity, rememberAffinity } from '../endpoints/affinity.ts';
 import { type Config } from '../../config/config.ts';
-import { decide, type Decision, isAgreeing, type ProxyPath, type VipFacts, toRoute } from './decide.ts';
+import { decide } from './decide.ts';
+import { type Decision, type ProxyPath, type VipFacts } from './decision.ts';
+import { isAgreeing } from './proxy-path.ts';
+import { wayToEntry } from './ways.ts';
 import { findMissingSwitches, type MissingSwitch } from './missing-switches.ts';
 import { isAtVip } from '../endpoints/admission.ts';
 import { type VipCandidates } from '../endpoints/candidates.ts';
@@ -169,7 +172,7 @@ function toBalance(decision: Decision, observation: Observation, config: Config)
     view !== undefined && view.masqueradeMark !== null && view.unwanted === null && view.isHooked;
   return {
     vip: decision.vip,
-    route: toRoute(decision),
+    route: wayToEntry[decision.way].toRoute(decision),
     masquerade: config.masquerade === 'kube-mark' && !canMark ? 'own' : config.masquerade,
   };
 }

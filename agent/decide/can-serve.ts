@@ -1,6 +1,6 @@
 import { type Endpoint, formatEndpoint, parseEndpoint } from '../../lib/address/endpoint.ts';
 import { type LocalAddress } from '../../lib/kernel/port.ts';
-import { type Decision } from './decide.ts';
+import { type Decision } from './decision.ts';
 import { type Health, type HealthView } from '../health/usable.ts';
 
 /** What the judgement rests on. */

@@ -1,18 +1,20 @@
 import { formatEndpoint } from '../../lib/address/endpoint.ts';
-import { countApiservers, type Decision } from './decide.ts';
+import { countApiservers, type Decision, isBalanced } from './decision.ts';
+import { wayToEntry } from './ways.ts';
 import { type Observation } from '../observe/observe.ts';
 
 /** `service-chain`, `direct to 10.0.0.11:6443, 10.0.0.12:6443`, `passthrough`: what changed when this text did. */
-export function describeWay({ way, backends }: Decision): string {
-  return way === 'direct' ? `direct to ${backends.map(formatEndpoint).join(', ')}` : way;
+export function describeWay(decision: Decision): string {
+  return wayToEntry[decision.way].name(decision);
 }
 
 /** `10.0.0.50:6443 is balanced as it should be (service-chain, 3 apiservers)`; passthrough is not called balanced. */
-export function describeInSync({ vip, way, backends, reason }: Decision): string {
+export function describeInSync(decision: Decision): string {
+  const { vip, way, backends, reason } = decision;
   const name = formatEndpoint(vip);
-  return way === 'passthrough'
-    ? `${name} is NOT BALANCED, its holder's own apiserver answers (passthrough): ${reason}`
-    : `${name} is balanced as it should be (${way}, ${countApiservers(backends.length)})`;
+  return isBalanced(decision)
+    ? `${name} is balanced as it should be (${way}, ${countApiservers(backends.length)})`
+    : `${name} is NOT BALANCED, its holder's own apiserver answers (${way}): ${reason}`;
 }
 
 /** `kube-proxy: iptables (nft), asked at 127.0.0.1:10249`; in brackets what rules are written to. */

@@ -1,6 +1,7 @@
 import { type ForwardChain } from '../../lib/kernel/port.ts';
 import { ownTable } from '../../lib/kernel/real/own-table.ts';
 import { type Assessment } from './assess.ts';
+import { isBalanced } from './decision.ts';
 
 /** The chain of iptables-nft for what is forwarded. Any other chain of that table was made by nft, and iptables cannot show it. */
 const iptablesChains = { ipv4: 'ip filter FORWARD', ipv6: 'ip6 filter FORWARD' } as const;
@@ -14,7 +15,7 @@ export function findForeignDrops(
   chains: readonly ForwardChain[],
   { decisions, observation }: Pick<Assessment, 'decisions' | 'observation'>,
 ): ForwardChain[] {
-  const families = new Set(decisions.filter(({ way }) => way !== 'passthrough').map(({ vip }) => vip.family));
+  const families = new Set(decisions.filter(isBalanced).map(({ vip }) => vip.family));
   const kinds: readonly string[] = [...families].map((family) => (family === 'ipv6' ? 'ip6' : 'ip'));
   // Where an iptables is, its chain is told to accept.
   const written = [...families]

@@ -4,7 +4,8 @@ import { type Ruleset } from '../../lib/netfilter/iptables/ruleset.ts';
 import { type NftRuleset } from '../../lib/netfilter/nftables/ruleset.ts';
 import { type Sourced } from '../../lib/text/sourced.ts';
 import { type Config } from '../../config/config.ts';
-import { type Decision, type Way, toRoute } from './decide.ts';
+import { type Decision, type Way } from './decision.ts';
+import { listEligible, wayToEntry } from './ways.ts';
 import { type Assessment } from './assess.ts';
 import { plan } from './plan.ts';
 /** The part of an assessment that a plan is printed from. */
@@ -18,7 +19,7 @@ export type PlannedState = Pick<Assessment, 'decisions' | 'plan' | 'missingSwitc
  */
 export function planOffline(config: Config): PlannedState {
   const decisions = config.vips.map((vip): Decision => {
-    const way = chooseWay(config);
+    const way = chooseOfflineWay(config);
     return {
       vip,
       way,
@@ -33,7 +34,7 @@ export function planOffline(config: Config): PlannedState {
   const families = [...new Set(config.vips.map(({ family }) => family))].sort();
   const balances = decisions.map((decision) => ({
     vip: decision.vip,
-    route: toRoute(decision),
+    route: wayToEntry[decision.way].toRoute(decision),
     masquerade: config.masquerade,
   }));
   const proxyMode = config.proxyMode === 'auto' ? 'none' : config.proxyMode;
@@ -54,10 +55,10 @@ export function planOffline(config: Config): PlannedState {
   };
 }
 
-function chooseWay({ mode, proxyMode }: Config): Way {
-  if (mode !== 'auto') return mode;
-  if (proxyMode === 'iptables') return 'service-chain';
-  return proxyMode === 'ipvs' ? 'cluster-ip' : 'direct';
+/** The first way that comes into question: nothing speaks against it where nothing is read. */
+export function chooseOfflineWay(config: Pick<Config, 'mode' | 'proxyMode'>): Way {
+  const [first = 'passthrough'] = listEligible(config);
+  return first;
 }
 
 function chooseBackend({ iptables, proxyMode }: Config): Sourced<Dialect> {

@@ -1,6 +1,7 @@
 import { isReachedBy, type ListeningAddress } from '../../lib/kernel/host/listeners.ts';
 import { type Assessment } from '../decide/assess.ts';
 import { canServe } from '../decide/can-serve.ts';
+import { isBalanced } from '../decide/decision.ts';
 
 /** Notified of whether listening sockets could be read. */
 export interface ListeningListener {
@@ -30,7 +31,7 @@ export async function judgeServing(
       health,
       isListening: (vip) => listening === null || listening.some((socket) => isReachedBy(vip, socket)),
     });
-  if (decisions.every(({ way }) => way !== 'passthrough')) return judge(null);
+  if (decisions.every(isBalanced)) return judge(null);
   const listening = await readListening();
   report.listeningRead(listening !== null);
   return judge(listening);

@@ -11,7 +11,7 @@
 import { type Endpoint, formatEndpoint, parseEndpoint } from '../../lib/address/endpoint.ts';
 import { type Cancel, type Clock } from '../../lib/control/clock.ts';
 import { type Kernel } from '../../lib/kernel/port.ts';
-import { type Decision } from '../decide/decide.ts';
+import { type Decision } from '../decide/decision.ts';
 import { type Health, type HealthView } from '../health/usable.ts';
 import { backOff } from '../../lib/control/backoff.ts';
 import { type FlowListener } from '../report/loop-observer.ts';

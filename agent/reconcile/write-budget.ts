@@ -1,6 +1,6 @@
 import { type Family } from '../../lib/address/address.ts';
 import { type Clock } from '../../lib/control/clock.ts';
-import { type Decision } from '../decide/decide.ts';
+import { type Decision } from '../decide/decision.ts';
 import { type Bucket, type Budget, fillBucket, type Grant, takeToken } from '../../lib/control/backoff.ts';
 
 const repairBudget: Budget = { capacity: 10, refillMs: 5000 };

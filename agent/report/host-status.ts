@@ -1,7 +1,7 @@
 import { type Endpoint, formatEndpoint, parseEndpoint, sortEndpoints } from '../../lib/address/endpoint.ts';
 import { type KeepalivedView } from '../../lib/keepalived/find.ts';
 import { type Assessment } from '../decide/assess.ts';
-import { type Decision } from '../decide/decide.ts';
+import { type Decision, isBalanced } from '../decide/decision.ts';
 import { type HealthState } from '../health/endpoint-health.ts';
 import { type AgentActivity } from '../http/agent-activity.ts';
 import { type AgentInfo } from '../http/presence.ts';
@@ -83,7 +83,7 @@ export function toVrrpState({ isHeld, keepalived, vrrp }: VipStatus): VrrpState 
 /** Whether something needs a person: a VIP is not balanced, or the rules are not as they should be. */
 export function isInTrouble({ assessment }: HostStatus): boolean {
   return (
-    assessment.decisions.some(({ way }) => way === 'passthrough') ||
+    !assessment.decisions.every(isBalanced) ||
     describeDrift(assessment.plan).length > 0 ||
     assessment.missingSwitches.length > 0
   );

@@ -3,7 +3,7 @@ import { findErrorCode, VipnatError } from '../../lib/text/errors.ts';
 import { type Clock } from '../../lib/control/clock.ts';
 import { isOutdated } from '../../lib/netfilter/rules/drift.ts';
 import { type Assessment } from '../decide/assess.ts';
-import { type Decision } from '../decide/decide.ts';
+import { type Decision, isBalanced } from '../decide/decision.ts';
 import { describeWay } from '../decide/describe.ts';
 import { type EventReason } from '../../lib/telemetry/reasons.ts';
 import { type EventRecorder } from '../../lib/telemetry/recorder.ts';
@@ -191,7 +191,7 @@ export class LoopLog implements Omit<LoopObserver, 'listeningRead'> {
       const took = this.#pending === null ? '' : ` (${this.#timeTaken(this.#pending)})`;
       const change = before === undefined ? state : `${before.split(' ')[0] ?? ''} -> ${state}`;
       const line = `${vip} ${change}: ${decision.reason}`;
-      this.#logger[decision.way === 'passthrough' ? 'warn' : 'info'](`${line}${took}`);
+      this.#logger[isBalanced(decision) ? 'info' : 'warn'](`${line}${took}`);
       this.#events.record(chooseReason(decision), line);
     }
     return hasNewWay;
@@ -229,9 +229,9 @@ export class LoopLog implements Omit<LoopObserver, 'listeningRead'> {
 }
 
 /** A way that is not the one for healthy hosts is a warning. */
-function chooseReason({ way, isBypass }: Decision): EventReason {
-  if (way === 'passthrough') return 'NotBalanced';
-  return isBypass ? 'Bypassing' : 'WayChosen';
+function chooseReason(decision: Decision): EventReason {
+  if (!isBalanced(decision)) return 'NotBalanced';
+  return decision.isBypass ? 'Bypassing' : 'WayChosen';
 }
 
 /** `180 ms`, `16 s`. */

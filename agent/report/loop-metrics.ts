@@ -2,7 +2,7 @@ import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
 import { errorCodes, findErrorCode, VipnatError } from '../../lib/text/errors.ts';
 import { isOutdated } from '../../lib/netfilter/rules/drift.ts';
 import { type Assessment } from '../decide/assess.ts';
-import { type Decision, type Way } from '../decide/decide.ts';
+import { type Decision, type Way } from '../decide/decision.ts';
 import { describeWay } from '../decide/describe.ts';
 import { type EndpointHealth } from '../health/endpoint-health.ts';
 import { type LoopObserver } from './loop-observer.ts';

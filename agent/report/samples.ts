@@ -1,6 +1,7 @@
 import { formatEndpoint } from '../../lib/address/endpoint.ts';
 import { type Assessment } from '../decide/assess.ts';
-import { type Decision, ways } from '../decide/decide.ts';
+import { type Decision } from '../decide/decision.ts';
+import { ways } from '../decide/ways.ts';
 import { type EndpointHealth, healthStates } from '../health/endpoint-health.ts';
 import { type LabelsOf, type SampledName, type Sample } from '../../lib/telemetry/catalogue.ts';
 

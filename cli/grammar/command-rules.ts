@@ -1,4 +1,6 @@
 import { families, type Family } from '../../lib/address/address.ts';
+import { chooseOfflineWay } from '../../agent/decide/offline.ts';
+import { type WayEntry, wayToEntry } from '../../agent/decide/ways.ts';
 import { type Config } from '../../config/config.ts';
 import { type ConfigReading } from '../../config/load.ts';
 import { type OptionName } from '../../config/options.ts';
@@ -50,16 +52,13 @@ function findOfflineProblems(config: Config, unreadable: ReadonlySet<OptionName>
     .map((family) => `${name} needs ${what} when nothing may be read: add ${examples[family]}`);
 }
 
-type Need = 'clusterIp' | 'endpoints';
+type Need = NonNullable<WayEntry['needs']>;
 
 /** Which choice of the user's asks for what: a forced way for its own, else kube-proxy's mode for the way it leads to. */
 function explainNeed({ mode, proxyMode }: Config): { name: string; needs: Need | null } {
-  if (mode === 'service-chain') return { name: mode, needs: null };
-  if (mode === 'cluster-ip') return { name: mode, needs: 'clusterIp' };
-  if (mode === 'direct') return { name: mode, needs: 'endpoints' };
-  if (proxyMode === 'ipvs') return { name: proxyMode, needs: 'clusterIp' };
-  if (proxyMode === 'none') return { name: 'balancing without kube-proxy', needs: 'endpoints' };
-  return { name: proxyMode, needs: proxyMode === 'nftables' ? 'endpoints' : null };
+  const { needs } = wayToEntry[chooseOfflineWay({ mode, proxyMode })];
+  if (mode !== 'auto') return { name: mode, needs };
+  return { name: proxyMode === 'none' ? 'balancing without kube-proxy' : proxyMode, needs };
 }
 
 function hasGiven(config: Config, need: Need, family: Family): boolean {

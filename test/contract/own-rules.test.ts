@@ -23,11 +23,11 @@ const familyToHosts = {
 function balanceOf(family: Family, affinitySeconds: number | null): Balance {
   const [vip, , ...backends] = familyToHosts[family].map((host) => toEndpoint(`${host}:6443`));
   if (vip === undefined) throw new Error('no VIP');
-  return { vip, masquerade: 'own', route: { way: 'direct', backends, affinitySeconds } };
+  return { vip, masquerade: 'own', route: { kind: 'translate', backends, affinitySeconds } };
 }
 
 const withoutFirst = (balance: Balance): Balance =>
-  balance.route.way === 'direct'
+  balance.route.kind === 'translate'
     ? { ...balance, route: { ...balance.route, backends: balance.route.backends.slice(1) } }
     : balance;
 
@@ -79,7 +79,7 @@ describeKernels((subject) => {
       test('are in sync once they are written (I7), and say whom they send connections to', async () => {
         await write(dialect, family, [balance, other]);
         expect(await planFor(dialect, family, [balance, other])).toEqual(inSync);
-        const backends = balance.route.way === 'direct' ? balance.route.backends : [];
+        const backends = balance.route.kind === 'translate' ? balance.route.backends : [];
         expect(await readBack(dialect, balance)).toEqual({ backends, affinitySeconds: seconds });
       });
 

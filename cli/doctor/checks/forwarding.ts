@@ -4,6 +4,7 @@ import { isInSubnet } from '../../generate/keepalived/interface.ts';
 import { dropsForwarded } from '../../../lib/netfilter/iptables/forward.ts';
 import { quoteWords } from '../../../lib/text/shell-words.ts';
 import { type Assessment } from '../../../agent/decide/assess.ts';
+import { isBalanced } from '../../../agent/decide/decision.ts';
 import { findForeignDrops } from '../../../agent/decide/foreign-drops.ts';
 import { type Check } from '../facts/check.ts';
 import { type Finding, given, lookAt, type NotChecked } from '../facts/fact.ts';
@@ -41,7 +42,7 @@ const noVip = { unknown: 'no virtual IP is named' };
 function findDeclined({ decisions }: Assessment, family: Family): NotChecked | null {
   const own = decisions.filter(({ vip }) => vip.family === family);
   const [first] = own;
-  if (first === undefined || own.some(({ way }) => way !== 'passthrough')) return null;
+  if (first === undefined || own.some(isBalanced)) return null;
   return { unknown: `nothing is balanced: ${first.reason}` };
 }
 

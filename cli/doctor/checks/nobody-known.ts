@@ -1,6 +1,7 @@
 import { type Family } from '../../../lib/address/address.ts';
 import { formatEndpoint, parseEndpoint } from '../../../lib/address/endpoint.ts';
 import { type Assessment } from '../../../agent/decide/assess.ts';
+import { isBalanced } from '../../../agent/decide/decision.ts';
 import { isAtVip } from '../../../agent/endpoints/admission.ts';
 import { findLiveSources } from '../../../agent/endpoints/candidates.ts';
 import { type Check } from '../facts/check.ts';
@@ -13,11 +14,12 @@ export const nobodyKnown = { unknown: 'no apiserver is known' };
 /** Whether a virtual IP is left to its holder, as no apiserver is known that could be balanced over. */
 export function findNobodyKnown({ assessment, flags }: HostFacts): ReturnType<Check['find']> {
   return given([assessment], (assessed) =>
-    lookAt(assessed.decisions, { unknown: 'no virtual IP is named' }, ({ way, vip, reason }) => {
+    lookAt(assessed.decisions, { unknown: 'no virtual IP is named' }, (decision) => {
+      const { vip, reason } = decision;
       const { missingSwitches, health } = assessed;
       const isClosed = missingSwitches.some(({ family }) => family === vip.family);
       const isAnyKnown = [...health.keys()].some((text) => parseEndpoint(text)?.family === vip.family);
-      if (way !== 'passthrough' || (isClosed && isAnyKnown)) return [];
+      if (isBalanced(decision) || (isClosed && isAnyKnown)) return [];
       return [
         {
           level: 'fail',

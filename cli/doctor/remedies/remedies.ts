@@ -1,6 +1,7 @@
 import { families, type Family } from '../../../lib/address/address.ts';
 import { type Endpoint, formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { type HostProcess } from '../../../lib/kernel/host/processes.ts';
+import { isBalanced } from '../../../agent/decide/decision.ts';
 import { type Config } from '../../../config/config.ts';
 import { quoteText } from '../../../config/setting.ts';
 import { formatRemoveOnly, formatRunOnce, listUnnamedVips } from '../../../agent/report/unnamed-vips.ts';
@@ -58,9 +59,7 @@ export function isBalancedHere({ address, port }: Endpoint, { agent, assessment 
   if (agent === null || 'unknown' in assessment) return false;
   const { decisions, plan } = assessment.value;
   const own = decisions.find(({ vip }) => vip.address === address && vip.port === port);
-  return (
-    own !== undefined && own.way !== 'passthrough' && plan.tables.every(({ drift }) => drift.length === 0)
-  );
+  return own !== undefined && isBalanced(own) && plan.tables.every(({ drift }) => drift.length === 0);
 }
 
 /** What is said instead of taking away what serves the API. */

@@ -4,7 +4,7 @@ import { toPrintableLine } from '../../../lib/text/printable.ts';
 import { quoteWords } from '../../../lib/text/shell-words.ts';
 import { type Assessment } from '../../../agent/decide/assess.ts';
 import { type Config } from '../../../config/config.ts';
-import { type Decision } from '../../../agent/decide/decide.ts';
+import { type Decision } from '../../../agent/decide/decision.ts';
 import { describeInSync } from '../../../agent/decide/describe.ts';
 import { type MissingSwitch } from '../../../agent/decide/missing-switches.ts';
 import { type AgentInfo } from '../../../agent/http/presence.ts';

@@ -3,11 +3,12 @@ import { type Change, toCommandArguments } from '../../../lib/netfilter/iptables
 import { vipChainName } from '../../../lib/netfilter/rules/balance.ts';
 import { type NftChange } from '../../../lib/netfilter/nftables/change.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
-import { countApiservers, type Decision } from '../../../agent/decide/decide.ts';
+import { type Decision } from '../../../agent/decide/decision.ts';
 import { describeKubeProxy } from '../../../agent/decide/describe.ts';
 import { type MissingSwitch } from '../../../agent/decide/missing-switches.ts';
 import { type PlannedState } from '../../../agent/decide/offline.ts';
 import { type IptablesPlan, type NftPlan, type TablePlan } from '../../../agent/decide/plan.ts';
+import { wayToEntry } from '../../../agent/decide/ways.ts';
 import { plainScreen, type Screen } from '../text/screen.ts';
 import { layOutText } from '../text/lay-out.ts';
 
@@ -142,18 +143,8 @@ function describeGroup(group: readonly Change[], decisions: readonly Decision[])
   return describeSharedChain(first.chain);
 }
 
-function describeVipChain({ vip, way, backends, clusterIp }: Decision): string {
-  const name = formatEndpoint(vip);
-  switch (way) {
-    case 'service-chain':
-      return `${name} goes through kube-proxy's own chain for default/kubernetes:`;
-    case 'cluster-ip':
-      return `${name} goes to kube-proxy's virtual server ${clusterIp ?? ''}:`;
-    case 'direct':
-      return `${name} goes straight to ${countApiservers(backends.length)}, each as likely as the others:`;
-    case 'passthrough':
-      return `${name} is left to the node that holds it:`;
-  }
+function describeVipChain(decision: Decision): string {
+  return `${formatEndpoint(decision.vip)} ${wayToEntry[decision.way].describe(decision)}:`;
 }
 
 function describeSharedChain(chain: string): string {

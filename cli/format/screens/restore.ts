@@ -1,9 +1,9 @@
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
-import { serviceChain } from '../../../agent/api/kubernetes-service.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
 import { printNftTable, renderNftTable } from '../../../lib/netfilter/nftables/render.ts';
 import { VipnatError } from '../../../lib/text/errors.ts';
-import { type Decision } from '../../../agent/decide/decide.ts';
+import { type Decision, isBalanced } from '../../../agent/decide/decision.ts';
+import { wayToEntry } from '../../../agent/decide/ways.ts';
 import { type Config } from '../../../config/config.ts';
 import { type PlannedState } from '../../../agent/decide/offline.ts';
 import { type Plan } from '../../../agent/decide/plan.ts';
@@ -15,10 +15,13 @@ import { type Plan } from '../../../agent/decide/plan.ts';
  */
 export function formatRestore({ plan, decisions }: PlannedState): string {
   refuseSeveralTools(plan);
-  const joins = decisions.some(({ way }) => way === 'service-chain');
-  const note = joins
-    ? `# joins ${serviceChain}, which kube-proxy makes; iptables-legacy refuses that where it is missing, also with --test\n`
-    : '';
+  const joined = decisions
+    .map((decision) => wayToEntry[decision.way].toRoute(decision))
+    .find((route) => route.kind === 'jump');
+  const note =
+    joined === undefined
+      ? ''
+      : `# joins ${joined.chain}, which kube-proxy makes; iptables-legacy refuses that where it is missing, also with --test\n`;
   return plan.transactions
     .map(({ family, dialect, input }) =>
       dialect === 'nftables'
@@ -47,7 +50,7 @@ function refuseSeveralTools({ transactions }: Plan): void {
  * @throws VipnatError CONFIG_INVALID when nothing says which apiservers these are.
  */
 export function formatNft(decisions: readonly Decision[], { masquerade }: Config): string {
-  const unknown = decisions.find(({ way, backends }) => way !== 'passthrough' && backends.length === 0);
+  const unknown = decisions.find((decision) => isBalanced(decision) && decision.backends.length === 0);
   if (unknown !== undefined) {
     const vip = formatEndpoint(unknown.vip);
     throw new VipnatError(

@@ -3,6 +3,7 @@ import { plainScreen, type Screen } from '../text/screen.ts';
 import { formatBackends } from './backends.ts';
 import { layOutParts, layOutText, type Part } from '../text/lay-out.ts';
 import { formatAge } from '../../../lib/text/age.ts';
+import { isBalanced } from '../../../agent/decide/decision.ts';
 import { describeKubeProxy } from '../../../agent/decide/describe.ts';
 import { describeDrift } from '../../../agent/decide/plan.ts';
 import { describeUnread } from '../../../agent/observe/unread.ts';
@@ -22,10 +23,9 @@ export function formatStatus(status: HostStatus, screen: Screen = plainScreen): 
 function formatVip({ decision, isHeld, backends }: VipStatus, status: HostStatus, screen: Screen): string[] {
   const { vip, way, reason } = decision;
   const holder = { text: isHeld ? 'held by this node' : 'not held here' };
-  const parts: Part[] =
-    way === 'passthrough'
-      ? [{ text: 'NOT BALANCED', tone: 'bad' }, { text: 'passthrough' }, holder]
-      : [holder, { text: way }, describeSync(status)];
+  const parts: Part[] = isBalanced(decision)
+    ? [holder, { text: way }, describeSync(status)]
+    : [{ text: 'NOT BALANCED', tone: 'bad' }, { text: way }, holder];
   return [
     ...layOutParts(`${formatEndpoint(vip)}   `, parts, screen),
     ...layOutText('  because ', reason, screen),

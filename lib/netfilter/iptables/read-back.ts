@@ -8,7 +8,7 @@ import { parseRule } from './rule.ts';
 import { type Table } from './ruleset.ts';
 
 /**
- * What our own rules in the nat table do with a VIP's connections, in the way direct: what an agent that is gone last
+ * What our own rules in the nat table do with a VIP's connections, where they translate: what an agent that is gone last
  * knew. Null unless the VIP's chain is, to the letter, one that vipnat writes for these backends: rules that somebody
  * else put there or edited say nothing.
  */
@@ -22,7 +22,7 @@ export function readInstalled(nat: Table | undefined, vip: Endpoint): InstalledB
   const affinitySeconds = seconds === undefined ? null : Number(seconds);
   const masquerades = ['own', 'kube-mark'] as const;
   const isOurs = masquerades.some((masquerade) =>
-    isWritten({ vip, masquerade, route: { way: 'direct', backends, affinitySeconds } }, seen),
+    isWritten({ vip, masquerade, route: { kind: 'translate', backends, affinitySeconds } }, seen),
   );
   return isOurs ? { backends, affinitySeconds } : null;
 }

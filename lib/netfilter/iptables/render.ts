@@ -1,6 +1,6 @@
 import { type Family } from '../../address/address.ts';
 import { type Endpoint, formatEndpoint } from '../../address/endpoint.ts';
-import { affinityName, type Balance, vipChainName } from '../rules/balance.ts';
+import { affinityName, type Balance, type Route, vipChainName } from '../rules/balance.ts';
 import { toChances } from '../rules/chance.ts';
 import { matchChance } from './chance.ts';
 import { type RuleSpec } from './identity.ts';
@@ -65,7 +65,7 @@ interface ChainPlan {
   readonly rules: readonly RuleSpec[];
 }
 
-/** A shared chain without rules is not wanted at all; a VIP's own chain is, for empty is how passthrough looks. */
+/** A shared chain without rules is not wanted at all; a VIP's own chain is, for empty is how a VIP that is left to its holder looks. */
 function toTable(plans: readonly ChainPlan[]): WantedTable {
   const used = plans.filter(({ hooks, rules }) => hooks.length === 0 || rules.length > 0);
   return {
@@ -109,25 +109,21 @@ function isShared(chain: string): chain is keyof typeof sharedRules {
   return Object.hasOwn(sharedRules, chain);
 }
 
-/** The rules of a VIP's own chain; none for passthrough. */
+/** The rules of a VIP's own chain; none where it is left to its holder. */
 export function renderRoute({ vip, route, masquerade }: Balance): RuleSpec[] {
   const rules = translate(vip, route);
   const mark = { head: '', tail: '-j KUBE-MARK-MASQ' };
   return masquerade === 'kube-mark' && rules.length > 0 ? [mark, ...rules] : rules;
 }
 
-function translate(vip: Endpoint, target: Balance['route']): RuleSpec[] {
-  switch (target.way) {
-    case 'service-chain':
+function translate(vip: Endpoint, target: Route): RuleSpec[] {
+  switch (target.kind) {
+    case 'jump':
       return [{ head: '', tail: `-j ${target.chain}` }];
-    case 'cluster-ip':
-      return [translateTo(target.clusterIp)];
-    case 'direct':
+    case 'translate':
       return typeof target.affinitySeconds === 'number'
         ? keepPlaces(vip, target.backends, target.affinitySeconds)
         : toChances(target.backends).map(({ choice, ...chance }) => translateTo(choice, matchChance(chance)));
-    case 'passthrough':
-      return [];
   }
 }
 

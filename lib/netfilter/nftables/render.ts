@@ -1,6 +1,6 @@
 import { type Family } from '../../address/address.ts';
 import { type Endpoint, formatEndpoint } from '../../address/endpoint.ts';
-import { affinityName, type Balance, vipChainName } from '../rules/balance.ts';
+import { affinityName, type Balance, type Route, vipChainName } from '../rules/balance.ts';
 import { toChances } from '../rules/chance.ts';
 import { signChain } from '../rules/signature.ts';
 import { nameOwnTable } from '../../kernel/real/own-table.ts';
@@ -76,14 +76,11 @@ export function printNftTable(family: Family, { sets, chains }: NftTable): strin
   return [`table ${table}`, `delete table ${table}`, `table ${table} {`, ...blocks, '}', ''].join('\n');
 }
 
-function listBackends(route: Balance['route']): Pick<TableBalance, 'backends' | 'affinitySeconds'> {
-  switch (route.way) {
-    case 'direct':
+function listBackends(route: Route): Pick<TableBalance, 'backends' | 'affinitySeconds'> {
+  switch (route.kind) {
+    case 'translate':
       return { backends: route.backends, affinitySeconds: route.affinitySeconds ?? null };
-    case 'cluster-ip':
-      return { backends: [route.clusterIp], affinitySeconds: null };
-    case 'service-chain':
-    case 'passthrough':
+    case 'jump':
       return { backends: [], affinitySeconds: null };
   }
 }

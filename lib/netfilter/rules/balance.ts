@@ -4,22 +4,24 @@ import { type Endpoint, formatEndpoint } from '../../address/endpoint.ts';
 /** How new connections to one VIP are balanced, ready to be rendered. All endpoints are of the VIP's family. */
 export interface Balance {
   readonly vip: Endpoint;
-  /** Where they go; `passthrough` leaves them to whoever holds the VIP. */
-  readonly route:
-    | { readonly way: 'service-chain'; readonly chain: string }
-    | { readonly way: 'cluster-ip'; readonly clusterIp: Endpoint }
-    | {
-        readonly way: 'direct';
-        readonly backends: readonly Endpoint[];
-        /** For how long a client that came once goes to the same backend again; not at all when absent or null. */
-        readonly affinitySeconds?: number | null;
-      }
-    | { readonly way: 'passthrough' };
+  readonly route: Route;
   /** Who rewrites the source address: our own rule, kube-proxy's KUBE-MARK-MASQ, or nobody. */
   readonly masquerade: 'own' | 'kube-mark' | 'none';
 }
 
-/** What rules of ours that are there do with one VIP's new connections, in the way direct. */
+/** Where new connections go. */
+export type Route =
+  /** Into somebody else's chain of the same table: in iptables only, and not read back. */
+  | { readonly kind: 'jump'; readonly chain: string }
+  /** To one of these, each as likely. An empty list leaves them to the VIP's holder. */
+  | {
+      readonly kind: 'translate';
+      readonly backends: readonly Endpoint[];
+      /** For how long a client that came once goes to the same backend again; not at all when absent or null. */
+      readonly affinitySeconds?: number | null;
+    };
+
+/** What rules of ours that are there do with one VIP's new connections, where they translate. */
 export interface InstalledBalance {
   /** At least one. */
   readonly backends: readonly Endpoint[];

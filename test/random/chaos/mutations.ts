@@ -22,7 +22,7 @@ const damageEverything: Walk = Array.from({ length: 8 }, (_, index) => ({
 export const mutations: readonly Mutation[] = [
   {
     name: "never lets kube-proxy's chain go",
-    file: 'agent/decide/decide.ts',
+    file: 'agent/decide/proxy-path.ts',
     from: '  if (unwanted !== null) {',
     to: "  if (unwanted !== null && facts.mode !== 'auto') {",
     walk: [{ fault: 'kube-proxy syncs', host: 'm2', list: [] }],

@@ -1,8 +1,9 @@
 import { ordinaryConfig } from '../../support/agent/running-agent.ts';
 import fc from 'fast-check';
 import { type Config, iptablesChoices, masquerades, modes, proxyModes } from '../../../config/config.ts';
-import { type Balance } from '../../../lib/netfilter/rules/balance.ts';
 import { serviceChain } from '../../../agent/api/kubernetes-service.ts';
+import { type Way } from '../../../agent/decide/decision.ts';
+import { type Balance, type Route } from '../../../lib/netfilter/rules/balance.ts';
 import { toEndpoint } from '../../support/fakes/endpoints.ts';
 import { clusterIps } from '../../support/kube-proxy/in-memory.ts';
 
@@ -61,14 +62,10 @@ export const balance: fc.Arbitrary<Balance> = fc
   .map(({ vip, way, backends, masquerade, affinitySeconds }) => ({
     vip,
     masquerade,
-    route: withAffinity(
-      toRoute(
-        way,
-        vip.family,
-        backends.filter(({ family }) => family === vip.family),
-      ),
+    route: toRoute(way, vip.family, {
+      backends: backends.filter(({ family }) => family === vip.family),
       affinitySeconds,
-    ),
+    }),
   }));
 
 /** A list of balances, one for each VIP at most. */
@@ -77,16 +74,14 @@ export const balances = fc.uniqueArray(balance, {
   maxLength: 3,
 });
 
-function toRoute(
-  way: Balance['route']['way'],
-  family: keyof typeof clusterIps,
-  backends: typeof apiservers,
-): Balance['route'] {
-  if (way === 'service-chain') return { way, chain: serviceChain };
-  if (way === 'cluster-ip') return { way, clusterIp: { family, address: clusterIps[family], port: 443 } };
-  return way === 'direct' && backends.length > 0 ? { way, backends } : { way: 'passthrough' };
-}
+type Translation = Pick<Extract<Route, { kind: 'translate' }>, 'backends' | 'affinitySeconds'>;
 
-function withAffinity(route: Balance['route'], affinitySeconds: number | null): Balance['route'] {
-  return route.way === 'direct' ? { ...route, affinitySeconds } : route;
+function toRoute(way: Way, family: keyof typeof clusterIps, direct: Translation): Route {
+  if (way === 'service-chain') return { kind: 'jump', chain: serviceChain };
+  if (way === 'cluster-ip') {
+    return { kind: 'translate', backends: [{ family, address: clusterIps[family], port: 443 }] };
+  }
+  return way === 'direct' && direct.backends.length > 0
+    ? { kind: 'translate', ...direct }
+    : { kind: 'translate', backends: [] };
 }

@@ -23,8 +23,12 @@ export const moreRulesInLegacy = {
       does: 'agent',
       dialect: 'legacy',
       balances: [
-        { vip: toEndpoint('10.0.0.50:8443'), masquerade: 'none', route: { way: 'passthrough' } },
-        { vip: toEndpoint('[fd00::50]:6443'), masquerade: 'none', route: { way: 'passthrough' } },
+        { vip: toEndpoint('10.0.0.50:8443'), masquerade: 'none', route: { kind: 'translate', backends: [] } },
+        {
+          vip: toEndpoint('[fd00::50]:6443'),
+          masquerade: 'none',
+          route: { kind: 'translate', backends: [] },
+        },
       ],
     },
   ] satisfies Event[],

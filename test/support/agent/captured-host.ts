@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { observeAndAssess } from '../../../agent/reconcile/look.ts';
 import { type Assessment } from '../../../agent/decide/assess.ts';
 import { type Config } from '../../../config/config.ts';
-import { type Decision } from '../../../agent/decide/decide.ts';
+import { type Decision } from '../../../agent/decide/decision.ts';
 import { noApi } from '../../../agent/api/cluster-api.ts';
 import { emptyState, type ReconcileState } from '../../../agent/observe/reconcile-state.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';

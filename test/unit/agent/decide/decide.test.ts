@@ -1,5 +1,7 @@
 import { describe, expect, jest, test } from '@jest/globals';
-import { decide, type Decision, isAgreeing, type VipFacts } from '../../../../agent/decide/decide.ts';
+import { decide } from '../../../../agent/decide/decide.ts';
+import { type Decision, type VipFacts } from '../../../../agent/decide/decision.ts';
+import { isAgreeing } from '../../../../agent/decide/proxy-path.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { listFacts } from './every-facts.ts';
 import { isBypass, lookUp, type Outcome, type Row, table, toOutcome } from './table.ts';

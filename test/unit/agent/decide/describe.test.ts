@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { type Decision } from '../../../../agent/decide/decide.ts';
+import { type Decision } from '../../../../agent/decide/decision.ts';
 import { describeInSync, describeKubeProxy, describeWay } from '../../../../agent/decide/describe.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 

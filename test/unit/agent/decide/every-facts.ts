@@ -1,5 +1,5 @@
 import { modes, proxyModes } from '../../../../config/config.ts';
-import { type ProxyPath, type VipFacts } from '../../../../agent/decide/decide.ts';
+import { type ProxyPath, type VipFacts } from '../../../../agent/decide/decision.ts';
 import { type Usable } from '../../../../agent/health/usable.ts';
 import { type Endpoint } from '../../../../lib/address/endpoint.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';

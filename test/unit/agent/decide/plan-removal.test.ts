@@ -9,7 +9,7 @@ import { FakeKernel } from '../../../support/fakes/kernel.ts';
 
 const toBalance = (vip: string, backend: string, more: Partial<Balance> = {}): Balance => ({
   vip: toEndpoint(vip),
-  route: { way: 'direct', backends: [toEndpoint(backend)], affinitySeconds: 60 },
+  route: { kind: 'translate', backends: [toEndpoint(backend)], affinitySeconds: 60 },
   masquerade: 'own',
   ...more,
 });

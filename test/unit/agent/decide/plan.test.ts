@@ -11,7 +11,7 @@ const everywhere = families.flatMap((family) => iptablesDialects.map((dialect) =
 
 const toBalance = (vip: string, backend: string): Balance => ({
   vip: toEndpoint(vip),
-  route: { way: 'direct', backends: [toEndpoint(backend)] },
+  route: { kind: 'translate', backends: [toEndpoint(backend)] },
   masquerade: 'own',
 });
 const both = [toBalance('10.0.0.50:6443', '10.0.0.11:6443'), toBalance('[fd00::50]:6443', '[fd00::11]:6443')];

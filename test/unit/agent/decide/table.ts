@@ -1,4 +1,4 @@
-import { type Decision, type ProxyPath, type VipFacts } from '../../../../agent/decide/decide.ts';
+import { type Decision, type ProxyPath, type VipFacts } from '../../../../agent/decide/decision.ts';
 import { type Endpoint, formatEndpoint } from '../../../../lib/address/endpoint.ts';
 
 /** What a decision comes to, in a form that is compared at once. */

@@ -11,7 +11,7 @@ import { FakeKernel } from '../../../support/fakes/kernel.ts';
 
 const balance: Balance = {
   vip: toEndpoint('10.0.0.50:6443'),
-  route: { way: 'direct', backends: [toEndpoint('10.0.0.11:6443')] },
+  route: { kind: 'translate', backends: [toEndpoint('10.0.0.11:6443')] },
   masquerade: 'own',
 };
 

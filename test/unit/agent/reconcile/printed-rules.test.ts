@@ -24,8 +24,8 @@ function balancesOf(family: Family): Balance[] {
   );
   if (vip === undefined || other === undefined) throw new Error('no VIPs');
   return [
-    { vip, masquerade: 'own', route: { way: 'direct', backends: apiservers, affinitySeconds: 10_800 } },
-    { vip: { ...other, port: 8443 }, masquerade: 'none', route: { way: 'direct', backends: apiservers } },
+    { vip, masquerade: 'own', route: { kind: 'translate', backends: apiservers, affinitySeconds: 10_800 } },
+    { vip: { ...other, port: 8443 }, masquerade: 'none', route: { kind: 'translate', backends: apiservers } },
   ];
 }
 

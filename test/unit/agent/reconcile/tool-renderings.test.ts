@@ -14,7 +14,7 @@ import { FakeKernel } from '../../../support/fakes/kernel.ts';
 
 const balance: Balance = {
   vip: toEndpoint('10.0.0.50:6443'),
-  route: { way: 'direct', backends: [toEndpoint('10.0.0.11:6443')] },
+  route: { kind: 'translate', backends: [toEndpoint('10.0.0.11:6443')] },
   masquerade: 'own',
 };
 const wanted = { dialect: 'nft', balances: [balance] } as const;

@@ -13,7 +13,7 @@ import { FakeKernel } from '../../../../support/fakes/kernel.ts';
 const vip = toEndpoint('10.0.0.50:6443');
 const balances = [vip, toEndpoint('10.0.0.60:6443')].map((one): Balance => ({
   vip: one,
-  route: { way: 'direct', backends: [toEndpoint('10.0.0.11:6443')] },
+  route: { kind: 'translate', backends: [toEndpoint('10.0.0.11:6443')] },
   masquerade: 'own',
 }));
 

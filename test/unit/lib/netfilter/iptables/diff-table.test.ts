@@ -8,7 +8,7 @@ import { toEndpoint } from '../../../../support/fakes/endpoints.ts';
 
 const vip = toEndpoint('10.0.0.50:6443');
 const backends = ['10.0.0.11:6443', '10.0.0.12:6443'].map(toEndpoint);
-const balance: Balance = { vip, route: { way: 'direct', backends }, masquerade: 'own' };
+const balance: Balance = { vip, route: { kind: 'translate', backends }, masquerade: 'own' };
 const wanted = renderTables('ipv4', [balance]).nat;
 const context = { vips: [vip], isKnownRendering: () => false };
 const kubeHook = '-m comment --comment "kubernetes service portals" -j KUBE-SERVICES';

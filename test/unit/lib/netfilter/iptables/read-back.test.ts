@@ -8,7 +8,7 @@ import { toEndpoint } from '../../../../support/fakes/endpoints.ts';
 const vip = toEndpoint('[fd00::50]:6443');
 const chain = vipChainName(vip);
 const backends = ['[fd00::11]:6443', '[fd00::12]:6443', '[fd00::13]:6443'].map(toEndpoint);
-const direct: Balance = { vip, route: { way: 'direct', backends }, masquerade: 'own' };
+const direct: Balance = { vip, route: { kind: 'translate', backends }, masquerade: 'own' };
 
 /** A chain as the tools print it after it was written. */
 function print(balance: Balance): string[] {
@@ -27,8 +27,8 @@ describe('what an agent that is gone balanced over', () => {
   });
 
   test.each<[string, Balance['route']]>([
-    ['passthrough', { way: 'passthrough' }],
-    ['service-chain', { way: 'service-chain', chain: 'KUBE-SVC-NPX46M4PTMTKRN6Y' }],
+    ['passthrough', { kind: 'translate', backends: [] }],
+    ['service-chain', { kind: 'jump', chain: 'KUBE-SVC-NPX46M4PTMTKRN6Y' }],
   ])('is not known from the way %s', (_way, route) => {
     expect(readBack(print({ ...direct, route }))).toBeNull();
   });

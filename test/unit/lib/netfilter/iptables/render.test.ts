@@ -6,8 +6,8 @@ import { toEndpoint } from '../../../../support/fakes/endpoints.ts';
 const vip = toEndpoint('10.0.0.50:6443');
 const vip6 = toEndpoint('[fd00::50]:6443');
 const backends = ['10.0.0.11:6443', '10.0.0.12:6443', '10.0.0.13:6443', '10.0.0.14:6443'].map(toEndpoint);
-const direct: Balance = { vip, route: { way: 'direct', backends }, masquerade: 'own' };
-const passthrough: Balance = { ...direct, route: { way: 'passthrough' } };
+const direct: Balance = { vip, route: { kind: 'translate', backends }, masquerade: 'own' };
+const passthrough: Balance = { ...direct, route: { kind: 'translate', backends: [] } };
 
 const namesOf = (balances: readonly Balance[], table: 'nat' | 'filter') => [
   ...renderTables('ipv4', balances)[table].chains.keys(),
@@ -32,18 +32,18 @@ describe('the chain of a VIP', () => {
   });
 
   test('direct to one backend needs no chance', () => {
-    const [rule] = renderRoute({ ...direct, route: { way: 'direct', backends: backends.slice(0, 1) } });
+    const [rule] = renderRoute({ ...direct, route: { kind: 'translate', backends: backends.slice(0, 1) } });
     expect(rule).toEqual({ head: '-p tcp', tail: '-m tcp -j DNAT --to-destination 10.0.0.11:6443' });
   });
 
   test('service-chain: a jump into it', () => {
-    expect(renderRoute({ ...direct, route: { way: 'service-chain', chain: 'KUBE-SVC-X' } })).toEqual([
+    expect(renderRoute({ ...direct, route: { kind: 'jump', chain: 'KUBE-SVC-X' } })).toEqual([
       { head: '', tail: '-j KUBE-SVC-X' },
     ]);
   });
 
   test('cluster-ip: a translation to it', () => {
-    const route = { way: 'cluster-ip', clusterIp: toEndpoint('[fd00:96::1]:443') } as const;
+    const route = { kind: 'translate', backends: [toEndpoint('[fd00:96::1]:443')] } as const;
     expect(renderRoute({ vip: vip6, route, masquerade: 'own' })).toEqual([
       { head: '-p tcp', tail: '-m tcp -j DNAT --to-destination [fd00:96::1]:443' },
     ]);

@@ -1,0 +1,57 @@
+import { formatEndpoint } from '../../lib/address/endpoint.ts';
+import { type Decision, type ProxyPath, type VipFacts, type Way } from './decision.ts';
+import { describePath, describeUsable, findObstacle } from './proxy-path.ts';
+
+/** That a way is taken, and what is decided by that. What is left out is as for any way. */
+export interface Choice extends Partial<Pick<Decision, 'isBypass' | 'clusterIp' | 'backends'>> {
+  /** One sentence for a person, without the VIP. */
+  readonly reason: string;
+}
+
+/** That a way cannot be had. */
+export interface Refusal {
+  /** One sentence for a person, without the VIP. */
+  readonly refusal: string;
+}
+
+/** By kube-proxy's path: while its backends are the usable ones, or whatever they are where that is asked for. Pure. */
+export function followPath(facts: VipFacts, way: Way, path: ProxyPath | null): Choice | Refusal {
+  if (facts.mode === way) return force(way, path);
+  if (path === null || facts.usable.value.length === 0 || findObstacle(facts) !== null) {
+    return { refusal: 'kube-proxy offers no path with the usable apiservers' };
+  }
+  return { reason: nameSource(facts, describePath(path)), clusterIp: path.clusterIp };
+}
+
+/** Straight to the usable apiservers: wherever any is known, for whatever keeps others from kube-proxy's path. Pure. */
+export function goDirect(facts: VipFacts): Choice | Refusal {
+  const { mode, usable } = facts;
+  if (usable.value.length === 0) return { refusal: `no apiserver is known (${usable.seenIn})` };
+  const obstacle = mode === 'direct' ? null : findObstacle(facts);
+  const reason = obstacle?.reason ?? 'it is asked for (--mode direct)';
+  return { reason: nameSource(facts, nameSubstitute(facts, reason)), isBypass: obstacle?.isBypass ?? false };
+}
+
+/** A forced way is that way or none: what cannot be had leaves the VIP to its holder. */
+function force(way: Way, path: ProxyPath | null): Choice | Refusal {
+  if (path === null || path.backends.length === 0) {
+    return { refusal: `--mode ${way} is asked for, and kube-proxy has no live rules for it` };
+  }
+  const { loop = null, clusterIp, backends } = path;
+  if (loop !== null) {
+    const where = `${formatEndpoint(loop)}, which is at a virtual IP`;
+    return { refusal: `--mode ${way} is asked for, and kube-proxy's rules lead to ${where}` };
+  }
+  return { reason: `it is asked for (--mode ${way}): ${describePath(path)}`, clusterIp, backends };
+}
+
+/** Adds to the reason that an unlisted apiserver serves. */
+function nameSubstitute({ usable }: VipFacts, reason: string): string {
+  if (usable.isSubstitute !== true || reason.includes(usable.seenIn)) return reason;
+  return `${reason}; ${describeUsable(usable)}`;
+}
+
+/** The API belongs into the reason wherever apiservers are known from it. */
+function nameSource({ apiSource }: VipFacts, reason: string): string {
+  return apiSource === null || reason.includes(apiSource) ? reason : `${reason}; known from ${apiSource}`;
+}

@@ -1,0 +1,74 @@
+import { type Endpoint } from '../../lib/address/endpoint.ts';
+import { type Sourced } from '../../lib/text/sourced.ts';
+import { type Mode } from '../../config/config.ts';
+import { type Usable } from '../health/usable.ts';
+import { type ProxyMode } from '../observe/proxy-mode.ts';
+
+/** How a VIP's new connections can be balanced: as `--mode` names it, or not at all. */
+export type Way = Exclude<Mode, 'auto'> | 'passthrough';
+
+/** A path kube-proxy offers to the service: usable by us only while its backends are the usable ones. */
+export interface ProxyPath {
+  readonly clusterIp: string;
+  readonly backends: readonly Endpoint[];
+  /** The backend that is at a virtual IP, if one is: connections to a virtual IP cannot end there. Left out where none is. */
+  readonly loop?: Endpoint | null;
+  /** Where it was seen, for the reason. */
+  readonly seenIn: string;
+}
+
+/** All that the decision about one VIP rests on. */
+export interface VipFacts {
+  readonly vip: Endpoint;
+  /** `--mode`. */
+  readonly mode: Mode;
+  readonly proxyMode: Sourced<ProxyMode>;
+  /** The kernel's switch that keeps this host from passing on what is balanced, or null. */
+  readonly closedSwitch: string | null;
+  /** kube-proxy's live chain in the backend we write to, or null. */
+  readonly serviceChain: ProxyPath | null;
+  /** Why there is a chain and yet none to follow, or null. */
+  readonly serviceChainProblem: string | null;
+  /** kube-proxy's virtual server with a real server of weight above 0, or null. */
+  readonly virtualServer: ProxyPath | null;
+  /** Why the virtual server cannot be told from others, with the way out, or null. */
+  readonly virtualServerProblem: string | null;
+  /** The rule by which kube-proxy shows that it wants its chain gone, or null. */
+  readonly unwanted: Sourced<string> | null;
+  /** The apiservers that may get new connections, of the VIP's family, and where they are known from or who is left out. */
+  readonly usable: Usable;
+  /** For how long a client stays with its apiserver; null for not at all. */
+  readonly affinitySeconds: number | null;
+  /** Where the Kubernetes API lists them, when they are known from there; else null. */
+  readonly apiSource: string | null;
+  /** In how many looks on end kube-proxy's backends were the usable ones, this one included. */
+  readonly agreedLooks: number;
+  /** Whether the bypass was on: direct because kube-proxy's backends were not the usable ones. */
+  readonly wasBypassing: boolean;
+}
+
+/** The way one VIP goes, and why. */
+export interface Decision {
+  readonly vip: Endpoint;
+  readonly way: Way;
+  /** One sentence for a person, without the VIP. */
+  readonly reason: string;
+  /** Whether this is the bypass, to be left only after two equal looks. */
+  readonly isBypass: boolean;
+  /** kube-proxy's ClusterIP for the service as far as known. */
+  readonly clusterIp: string | null;
+  /** For how long a client stays with its apiserver in the way direct; null for not at all. */
+  readonly affinitySeconds: number | null;
+  /** Where connections end, whichever way they go: empty for passthrough. */
+  readonly backends: readonly Endpoint[];
+}
+
+/** Whether new connections are sent on; else the VIP is left to its holder. */
+export function isBalanced({ way }: Pick<Decision, 'way'>): boolean {
+  return way !== 'passthrough';
+}
+
+/** `1 apiserver`, `3 apiservers`. */
+export function countApiservers(count: number): string {
+  return `${count} apiserver${count === 1 ? '' : 's'}`;
+}
