@@ -25,7 +25,7 @@ export interface ConfigSources {
   readonly file: string | undefined;
   /** Whether it is for another host: then files that it names are not looked for on this one. False by default. */
   readonly isForElsewhere?: boolean;
-  /** What the running agent has: it counts where nobody gives anything else. */
+  /** The running agent's settings: used for options that no other source gives. */
   readonly agent?: Settings;
 }
 

@@ -32,7 +32,7 @@ export interface Following {
   readonly since: number;
 }
 
-/** One that goes on by itself from the first `consult` on. */
+/** An API source that follows by itself, from the first `getView` on. */
 export interface FollowedApi extends ClusterApi {
   /** What it has said so far. */
   readonly view: ApiView | null;

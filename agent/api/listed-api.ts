@@ -8,18 +8,18 @@ import { type ApiRoute } from '../../lib/kubernetes/route.ts';
 import { toApiView } from './view.ts';
 import { type KnownApiservers } from '../../lib/kubernetes/servers.ts';
 
-/** What the source of a command that looks once needs of the world, and whom it tells. */
+/** What the source of a one-shot command needs of the world, and its listener. */
 export interface ListedApiOptions {
   readonly route: ApiRoute;
   readonly clock: Clock;
-  /** Told once, when nobody has answered as they should, or only in part; the message says what follows. */
+  /** Called once if no server answered well, or only in part; the message says what follows. */
   readonly onProblem: (problem: VipnatError) => void;
 }
 
 /** A person waits. */
 const patienceMs = 2000;
 
-/** Lists once, at the first `consult`, within two seconds whoever hangs; later ones get the same answer. */
+/** Lists once, at the first `getView`, in at most two seconds; later calls get the same answer. */
 export class ListedApi implements ClusterApi {
   readonly #options: ListedApiOptions;
   #answer: Promise<ApiView | null> | null = null;

@@ -16,7 +16,7 @@ import { endpointSlices, services } from './kubernetes-objects.ts';
 import { toApiView } from './view.ts';
 import { type KnownApiservers } from '../../lib/kubernetes/servers.ts';
 
-/** What the agent's source needs of the world, and whom it tells. */
+/** What the agent's source needs of the world, and its listeners. */
 export interface WatchedApiOptions {
   readonly route: ApiRoute;
   readonly clock: Clock;
@@ -26,7 +26,7 @@ export interface WatchedApiOptions {
   readonly onChange: () => void;
 }
 
-/** Follows the API by list and watch, from the first `consult` on. Losing it leaves the view as it was, but for `isCurrent` (I10). */
+/** Follows the API by list and watch, from the first `getView` on. Losing it leaves the view as it was, but for `isCurrent` (I10). */
 export class WatchedApi implements FollowedApi {
   readonly #options: WatchedApiOptions;
   readonly #followers: readonly Pick<Informer<ApiObject>, 'start' | 'wake' | 'failOver' | 'stop'>[];

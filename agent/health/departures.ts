@@ -142,7 +142,7 @@ export class Departures {
       }
       return total;
     } catch {
-      // Whoever resets connections says what is wrong with the tool.
+      // Not logged here: the reset of connections reports what is wrong with the tool.
       return null;
     }
   }

@@ -13,7 +13,7 @@ import { type HealthView } from './usable.ts';
 import { type Watched } from './watched.ts';
 import { emptyHistory, type ProbeResult, addResult } from '../probe/probe-history.ts';
 
-/** What the monitor needs of the world, and whom it tells. */
+/** What the monitor needs of the world, and its listeners. */
 export interface MonitorOptions {
   readonly apiserver: Apiserver;
   readonly clock: Clock;
@@ -63,7 +63,7 @@ export class HealthMonitor {
     return this.#all.length > this.#listed;
   }
 
-  /** Whether a probe of each has ended, and a question to whoever is nobody before it has answered one. */
+  /** Whether every apiserver was probed once, and this host's own unlisted one was asked once. */
   get isAllTried(): boolean {
     return this.#all.every((one) => one.history !== emptyHistory && !isUnasked(one));
   }

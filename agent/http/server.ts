@@ -1,7 +1,7 @@
 /**
  * The HTTP server of `--listen`.
  *
- * Goal: whoever may ask gets an answer, and nobody who asks can harm the agent.
+ * Goal: every allowed client gets an answer, and no client can harm the agent.
  * Tension: the port may be taken, the address may be one that this host does not have yet, and whoever connects may
  * be slow, many, or no HTTP at all.
  * Compromise: it is tried again and again, said once; and every connection has a limit in time, size and number.
@@ -15,7 +15,7 @@ import { answer } from './answer.ts';
 import { createBoundedServer } from './bounded-server.ts';
 import { type Page } from './pages.ts';
 
-/** What the server needs of the world, and whom it tells. */
+/** What the server needs of the world, and its listeners. */
 export interface StatusServerOptions {
   /** Port 0 takes any that is free. */
   readonly endpoint: Endpoint;

@@ -34,7 +34,7 @@ export class ServingKeeper {
     this.#report = report;
   }
 
-  /** What was wanted last, and whether the file says it. */
+  /** The state wanted last, and whether the file has it. */
   get state(): { readonly isServing: boolean; readonly isTold: boolean } {
     return { isServing: this.#wanted, isTold: this.#written === this.#wanted };
   }

@@ -1,7 +1,7 @@
 import { get } from 'node:http';
 import { scheduleRunningLimit, systemClock } from '../../lib/control/clock.ts';
 
-/** What somebody on this host answered. */
+/** The answer of a program on this host. */
 export interface LoopbackAnswer {
   readonly status: number;
   readonly body: string;

@@ -96,7 +96,7 @@ export function interpret(
   return { rulesets, nftRulesets, addresses, forwarding, advertised, views, dialect, proxyMode, unread };
 }
 
-/** What kube-proxy has as apiservers of this family, in the mode it runs in; null when it has no say. */
+/** The apiservers of this family that kube-proxy has programmed, in the mode it runs in; null if it has programmed none. */
 export function findProxyBackends(
   { iptables, ipvs, nftables }: FamilyView,
   mode: ProxyMode,

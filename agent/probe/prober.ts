@@ -16,7 +16,7 @@ export interface ProbeSettings {
   readonly timeoutMs: number;
 }
 
-/** What a prober needs of the world, and whom it tells. */
+/** What a prober needs of the world, and its listeners. */
 export interface ProberOptions extends ProbeSettings {
   readonly endpoint: Endpoint;
   readonly apiserver: Apiserver;

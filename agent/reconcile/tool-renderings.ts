@@ -1,7 +1,7 @@
 import { type ReconcileState, renderingKey } from '../observe/reconcile-state.ts';
 import { type Plan } from '../decide/plan.ts';
 
-/** Rules that carried our id but read differently, right after a write of ours; by print key. */
+/** Rules that carried our id but read differently, right after a write of ours; by `renderingKey`. */
 export type UnknownRenderings = ReadonlyMap<string, string>;
 
 /** The rules of a plan that were written as wanted and are printed as something else. */

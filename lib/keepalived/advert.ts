@@ -3,7 +3,7 @@ import { type Family, parseAddress } from '../address/address.ts';
 /** One VRRP advertisement, of version 2 (RFC 3768) or 3 (RFC 9568). */
 export interface VrrpAdvert {
   readonly family: Family;
-  /** Who sent it, in canonical text. */
+  /** The sender's address, in canonical text. */
   readonly source: string;
   readonly vrid: number;
   /** 0 when the sender gives up its addresses, 255 when they are its own. */

@@ -17,7 +17,7 @@ import { callApi, type Receiver } from './request.ts';
 import { type ApiObject, applyEvent, type Listing, maxAnswerLength, type Resource } from './resources.ts';
 import { type ApiRoute, type Connection } from './route.ts';
 
-/** What a follower needs of the world, and whom it tells. */
+/** What a follower needs of the world, and its listeners. */
 export interface InformerOptions<T extends ApiObject> {
   readonly resource: Resource<T>;
   readonly route: ApiRoute;
@@ -56,10 +56,10 @@ export class Informer<T extends ApiObject> {
   #listing: Listing<T> | null = null;
   #failures = 0;
   #isProven = false;
-  /** What says most of all that went wrong in this round. */
+  /** The most telling problem of this round. */
   #problem: VipnatError | null = null;
   #isStopped = false;
-  /** What is under way, and with whom. */
+  /** Ends the request under way. */
   #aborting = new AbortController();
   #connection: Connection | null = null;
   #wake: () => void = () => undefined;
@@ -73,18 +73,18 @@ export class Informer<T extends ApiObject> {
     void this.#run();
   }
 
-  /** Tries again at once, if it is waiting: there is somebody else to ask. */
+  /** Tries again at once if it is waiting: there is another server to ask. */
   wake(): void {
     this.#wake();
   }
 
-  /** Leaves a server that is down for one that is not: a process that froze ends no watch, and says nothing more. */
+  /** Moves to another server if this one is down: a frozen process neither ends a watch nor sends anything. */
   failOver(): void {
     if (this.#connection === null || !this.#options.route.isWorseThanOthers(this.#connection.server)) return;
     this.#aborting.abort();
   }
 
-  /** Ends what is under way; nobody is told of anything any more. */
+  /** Ends the request under way. No listener is called afterwards. */
   stop(): void {
     this.#isStopped = true;
     this.#aborting.abort();

@@ -40,7 +40,7 @@ export class ApiRoute {
     return Math.max(1, this.#servers.length);
   }
 
-  /** Who may be asked from now on. Answers whether these are others than before. */
+  /** Sets the servers to ask from now on. Returns whether they differ from those before. */
   setServers(known: KnownApiservers): boolean {
     const before = describeKnown(this.#known);
     this.#known = known;

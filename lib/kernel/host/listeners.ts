@@ -10,7 +10,7 @@ export interface Listener {
   /** Canonical text; `0.0.0.0` and `::` are every address. */
   readonly address: string;
   readonly port: number;
-  /** Who has it open; null when nobody among the processes asked about. */
+  /** The process that has it open; null when none of the given processes has. */
   readonly pid: number | null;
 }
 

@@ -34,7 +34,7 @@ export function startWatch(options: SourceOptions, known: KnownForwarding): Watc
 /** A foreign change is answered within a blink. The kernel answers in microseconds, waking up costs many times that: docs/adr/0008. */
 const generationPollMs = 100;
 
-/** The rules are the same wherever the VIP is: who holds it is only told. */
+/** Rules do not depend on the VIP's holder, which is only reported. */
 const addressPollMs = 200;
 
 /** kube-proxy itself writes at most once a second. */

@@ -25,7 +25,7 @@ export function diffTable(wanted: WantedTable, seen: Table | undefined, context:
   };
 }
 
-/** What refers to a chain comes after what creates it and before what deletes it. */
+/** A rule that refers to a chain is added after the chain is created, and removed before the chain is deleted. */
 const order: readonly Change['kind'][] = ['reset-chain', 'append', 'delete', 'insert', 'delete-chain'];
 
 interface Leftovers {

@@ -15,7 +15,7 @@ interface Progress {
   /** The table whose lines these are; null outside one. */
   open: { readonly name: string; readonly chains: Map<string, string[]> } | null;
   forwardPolicy: string | null;
-  /** What the tool says it leaves out. */
+  /** Tables that the tool reports as incompatible, and leaves out. */
   readonly incompatible: TableName[];
 }
 
