@@ -134,6 +134,8 @@ const circle: Tree = {
   'demo/stage/kinds.ts': [],
 };
 
+const unused: Tree = { 'agent/health/unused.ts': ['lib/text/errors.ts'] };
+
 test('scripts/lint folders passes a tree whose arrows go down', () => {
   expect(lintFolders(goodTree)).toMatchObject({ status: 0 });
 }, 60_000);
@@ -151,7 +153,12 @@ test('scripts/lint folders refuses a file beside folders', () => {
 describe('scripts/lint folders refuses', () => {
   let verdict: Verdict = { status: null, text: '' };
   beforeAll(() => {
-    const tree: Record<string, readonly string[]> = { ...goodTree, ...circle, 'agent/health/unused.ts': [] };
+    const tree: Record<string, readonly string[]> = {
+      ...goodTree,
+      ...circle,
+      'lab/machines/unused.ts': [],
+      ...unused,
+    };
     for (const [, from, to] of wrongImports) {
       tree[from] = [...(tree[from] ?? []), to];
       tree[to] ??= [];
@@ -173,7 +180,11 @@ describe('scripts/lint folders refuses', () => {
     );
   });
 
-  test('a file that nothing imports', () => {
-    expect(verdict.text).toContain('error no-orphan: agent/health/unused.ts');
+  test('a file without imports that nothing imports', () => {
+    expect(verdict.text).toContain('error no-orphan: lab/machines/unused.ts');
+  });
+
+  test('a file of the product that imports others and that nothing imports', () => {
+    expect(verdict.text).toContain('error product-is-imported: agent/health/unused.ts');
   });
 });

@@ -60,7 +60,7 @@ export interface HostFacts {
   readonly kubeProxy: ProxyHealth;
   /** The services of unitNames that systemd has a unit for. */
   readonly units: ReadonlySet<string>;
-  /** By name, those of moduleNames. */
+  /** By name, those of ipvsModules. */
   readonly modules: ReadonlyMap<string, ModuleState>;
   readonly agent: AgentInfo | null;
 }

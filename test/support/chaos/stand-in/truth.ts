@@ -122,7 +122,7 @@ export function listKnown(
   return api.isForgotten && proxied.length === 0 ? [...known, ownRulesOnly] : known;
 }
 
-/** Where connections that an agent balances go in quiet, if at all sides are as `makeAnswerable` leaves them. */
+/** Where connections that an agent balances go in quiet, once the apiservers of `listMissed` are well again. */
 export function expectAnswers(host: AgentHost, family: Family, truth: Truth): Expectation {
   const sets = listKnown(host, family, truth).map((known) =>
     known.filter((name) => isGood(truth.conditions[name])),
