@@ -80,9 +80,12 @@ export function interpret(
     iptables: chooseIptablesDialect(rulesets, config.iptables === 'none' ? 'auto' : config.iptables, {
       liveEdge: findLiveBackend(all),
       before: before === 'nftables' ? null : before,
-      ...listBackends(rulesets, unread, config),
+      ...listBackends(rulesets, unread, config.vips),
     }),
-    hasIptables: coversVips([...rulesets, ...unread.filter((one) => one.dialect !== 'nftables')], config),
+    hasIptables: coversVips(
+      [...rulesets, ...unread.filter((one) => one.dialect !== 'nftables')],
+      config.vips,
+    ),
     hasNft: [...nftRulesets, ...unread].some((one) => one.dialect === 'nftables'),
     isNftProxy: proxyMode.value === 'nftables',
   });
@@ -165,7 +168,7 @@ function viewFamily(
   };
 }
 
-function coversVips(seen: readonly { readonly family: Family }[], { vips }: Config): boolean {
+function coversVips(seen: readonly { readonly family: Family }[], vips: readonly Endpoint[]): boolean {
   return vips.every((vip) => seen.some(({ family }) => family === vip.family));
 }
 
@@ -173,7 +176,7 @@ function coversVips(seen: readonly { readonly family: Family }[], { vips }: Conf
 function listBackends(
   rulesets: readonly Ruleset[],
   unread: readonly UnreadRules[],
-  { vips }: Config,
+  vips: readonly Endpoint[],
 ): { candidates: readonly IptablesDialect[]; unread: readonly IptablesDialect[] } {
   // A kernel without nf_tables is read whole by that.
   const doubtful = unread.filter(({ code }) => code !== 'NF_TABLES_MISSING');

@@ -22,7 +22,7 @@ export const forwardingChecks: readonly Check[] = [
 
 function findClosedSwitch({ config, assessment }: HostFacts): ReturnType<Check['find']> {
   return given([assessment], ({ observation, missingSwitches }) =>
-    lookAt(listFamilies(config), noVip, (family) => {
+    lookAt(listFamilies(config.vips), noVip, (family) => {
       if (observation.forwarding[family] === null)
         return { unknown: `${forwardingSwitch(family)} cannot be read` };
       const missing = missingSwitches.filter((one) => one.family === family);
@@ -49,7 +49,7 @@ function findDeclined({ decisions }: Assessment, family: Family): NotChecked | n
 /** Our own rule lets it pass: only where that is missing anything is lost. */
 function findDropPolicy({ config, assessment, agent, flags, units }: HostFacts): ReturnType<Check['find']> {
   return given([assessment], (assessed) =>
-    lookAt(listFamilies(config), noVip, (family): Finding[] | NotChecked => {
+    lookAt(listFamilies(config.vips), noVip, (family): Finding[] | NotChecked => {
       const dropping = assessed.observation.rulesets.filter(
         (seen) => seen.family === family && dropsForwarded(seen),
       );
@@ -79,7 +79,7 @@ function findForeignDrop({ config, assessment, forwardChains }: HostFacts): Retu
     const dropping = chains.filter(({ isDropping }) => isDropping);
     return lookAt(dropping, { notHere: 'no chain drops what is forwarded' }, (chain) => {
       if (findForeignDrops([chain], assessed).length > 0) return [describeForeignDrop(chain)];
-      const declined = listFamilies(config).map((family) => findDeclined(assessed, family));
+      const declined = listFamilies(config.vips).map((family) => findDeclined(assessed, family));
       return declined.find((one) => one !== null) ?? [];
     });
   });

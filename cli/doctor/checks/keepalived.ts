@@ -112,7 +112,7 @@ function findUntracked({ config, keepalived, processes }: HostFacts): ReturnType
           level: 'warn',
           title: `keepalived does not follow ${file}`,
           why: 'The VIP stays on this node when the agent finds that it can serve neither balanced nor by itself.',
-          remedy: trackServing({ path, files, text, processes: running }, listOwn(config), file),
+          remedy: trackServing({ path, files, text, processes: running }, listOwn(config.vips), file),
         },
       ];
     });
@@ -171,10 +171,10 @@ function findFreeVrid(adverts: readonly VrrpAdvert[], taken: number): number {
   return free;
 }
 
-function listOwn({ vips }: Config): string[] {
+function listOwn(vips: readonly Endpoint[]): string[] {
   return [...new Set(vips.map(({ address }) => address))];
 }
 
 function listAddresses(config: Config): string {
-  return listOwn(config).join(', ');
+  return listOwn(config.vips).join(', ');
 }

@@ -2,7 +2,6 @@ import { families, type Family } from '../../../lib/address/address.ts';
 import { type Endpoint, formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { type HostProcess } from '../../../lib/kernel/host/processes.ts';
 import { isBalanced } from '../../../agent/decide/decision.ts';
-import { type Config } from '../../../config/config.ts';
 import { quoteText } from '../../../config/setting.ts';
 import { formatRemoveOnly, formatRunOnce, listUnnamedVips } from '../../../agent/report/unnamed-vips.ts';
 import { type NotChecked } from '../facts/fact.ts';
@@ -72,8 +71,8 @@ export function findUnit({ group }: HostProcess): string | null {
   return /\/([\w@.:-]+\.service)$/.exec(group)?.[1] ?? null;
 }
 
-/** The families that have a virtual IP. */
-export function listFamilies({ vips }: Config): Family[] {
+/** The families of virtual IPs. */
+export function listFamilies(vips: readonly Endpoint[]): Family[] {
   return families.filter((family) => vips.some((vip) => vip.family === family));
 }
 

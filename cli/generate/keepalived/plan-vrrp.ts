@@ -1,4 +1,5 @@
 import { type Address } from '../../../lib/address/address.ts';
+import { type Endpoint } from '../../../lib/address/endpoint.ts';
 import { VipnatError } from '../../../lib/text/errors.ts';
 import { type InterfaceAddress } from '../../../lib/kernel/host/interfaces.ts';
 import { type Config } from '../../../config/config.ts';
@@ -33,7 +34,7 @@ export function planVrrp({ interfaces, ...given }: VrrpNeeds): Vrrp {
   // A name that keepalived's parser could misread is as good as no interface.
   const needs = { ...given, interfaces: interfaces.filter(({ device }) => safeInterface.test(device)) };
   const { options } = needs;
-  const vips = listVips(needs.config);
+  const vips = listVips(needs.config.vips);
   const problems = [...findContradictions(vips, needs), ...findPathProblem(needs.config)];
   if (problems.length > 0) throw new VipnatError('CONFIG_INVALID', problems.join('\n'));
   const vrids = assignVrids(vips, options.vrid);
@@ -52,7 +53,7 @@ export function planVrrp({ interfaces, ...given }: VrrpNeeds): Vrrp {
 }
 
 /** Ports share an address, and the address is what keepalived holds. */
-function listVips({ vips }: Pick<Config, 'vips'>): Address[] {
+function listVips(vips: readonly Endpoint[]): Address[] {
   const texts = new Map(vips.map(({ family, address }) => [address, family]));
   return [...texts].map(([text, family]) => ({ family, text }));
 }

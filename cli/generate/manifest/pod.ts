@@ -1,7 +1,7 @@
 import { forwardingSwitch } from '../../../lib/kernel/host/forwarding.ts';
 import { families } from '../../../lib/address/address.ts';
+import { type Endpoint } from '../../../lib/address/endpoint.ts';
 import { toArguments } from '../../../config/arguments.ts';
-import { type Config } from '../../../config/config.ts';
 import { nameVariable, type OptionName } from '../../../config/options.ts';
 import { toProbes } from './probes.ts';
 import { chooseImage, isPrivileged, type ManifestRequest } from './request.ts';
@@ -45,7 +45,7 @@ export function toPodSpec(request: ManifestRequest): Part {
 function toContainer(request: ManifestRequest): Part {
   const volumes = findVolumes(request.config, isPrivileged(request));
   const probes = toProbes(request.config);
-  const security = isPrivileged(request) ? privileged : toLeastPrivilege(request.config);
+  const security = isPrivileged(request) ? privileged : toLeastPrivilege(request.config.vips);
   return {
     value: {
       name: 'vipnat',
@@ -106,7 +106,7 @@ export function toConfined(capabilities: readonly string[]): object {
 const advertisedNote =
   '\nWhere the default route of IPv6 comes by router advertisements, before that: sysctl -w net.ipv6.conf.INTERFACE.accept_ra=2';
 
-function toLeastPrivilege({ vips }: Config): Part {
+function toLeastPrivilege(vips: readonly Endpoint[]): Part {
   const switches = families
     .filter((family) => vips.some((vip) => vip.family === family))
     .map((family) => `${forwardingSwitch(family)}=1`);
