@@ -1,7 +1,7 @@
 import { families, type Family } from '../../lib/address/address.ts';
 import { type Endpoint } from '../../lib/address/endpoint.ts';
 import { findInstalled } from './installed.ts';
-import { type ReconcileState } from '../observe/reconcile-state.ts';
+import { recallFamily, type ServiceState } from '../observe/service-state.ts';
 import { findProxyAffinity, findProxyBackends, type Observation } from '../observe/observe.ts';
 
 /**
@@ -12,22 +12,23 @@ export function findAffinity(
   family: Family,
   observation: Observation,
   vips: readonly Endpoint[],
-  { api, affinity }: ReconcileState,
+  memory: ServiceState,
 ): number | null {
+  const { api } = memory;
   // Only a Service that was heard has ClusterIPs.
   if (api !== null && Object.keys(api.clusterIps).length > 0) return api.affinitySeconds;
   const view = observation.views[family];
   const mode = observation.proxyMode.value;
   if (findProxyBackends(view, mode) !== null) return findProxyAffinity(view, mode);
-  return affinity[family] ?? findWrittenAffinity(family, observation, vips);
+  return recallFamily(memory, family).affinitySeconds ?? findWrittenAffinity(family, observation, vips);
 }
 
 /** The affinity of each family, kept for looks at which no source knows it. */
 export function rememberAffinity(
   observation: Observation,
   vips: readonly Endpoint[],
-  memory: ReconcileState,
-): ReconcileState['affinity'] {
+  memory: ServiceState,
+): ServiceState['affinity'] {
   return Object.fromEntries(
     families.map((family) => [family, findAffinity(family, observation, vips, memory)]),
   );

@@ -1,7 +1,7 @@
 import { type Family } from '../../lib/address/address.ts';
 import { areSameEndpoints, type Endpoint } from '../../lib/address/endpoint.ts';
 import { type Config } from '../../config/config.ts';
-import { type ReconcileState } from '../observe/reconcile-state.ts';
+import { recallFamily, type ServiceState } from '../observe/service-state.ts';
 import { findProxyBackends, type Observation } from '../observe/observe.ts';
 import { type Candidates, chooseEndpoints, type LiveSources } from './endpoints.ts';
 import { listInstalled } from './installed.ts';
@@ -15,7 +15,7 @@ export interface VipCandidates {
 /** The candidates of each VIP of the configuration, in its order. Pure. */
 export function findCandidates(
   observation: Observation,
-  memory: ReconcileState,
+  memory: ServiceState,
   config: Config,
 ): VipCandidates[] {
   return config.vips.map((vip) => ({
@@ -26,17 +26,18 @@ export function findCandidates(
 
 interface CandidateInput {
   readonly observation: Observation;
-  readonly memory: ReconcileState;
+  readonly memory: ServiceState;
   readonly config: Config;
 }
 
 function findCandidatesOf(family: Family, { observation, memory, config }: CandidateInput): Candidates {
+  const { endpoints, previousEndpoints } = recallFamily(memory, family);
   return chooseEndpoints({
     ...findLiveSources(family, observation, memory),
     family,
     configured: config.endpoints,
-    remembered: memory.endpoints[family] ?? null,
-    previousEndpoints: memory.previousEndpoints[family] ?? [],
+    remembered: endpoints,
+    previousEndpoints,
     installed: listInstalled(family, observation, config.vips),
     vips: config.vips,
     addresses: observation.addresses,
@@ -47,15 +48,11 @@ function findCandidatesOf(family: Family, { observation, memory, config }: Candi
  * What the API and kube-proxy say of a family. While the API is lost its word stays (I10), until kube-proxy has heard
  * something else since: kube-proxy has found an apiserver that answers. Pure.
  */
-export function findLiveSources(
-  family: Family,
-  observation: Observation,
-  memory: ReconcileState,
-): LiveSources {
+export function findLiveSources(family: Family, observation: Observation, memory: ServiceState): LiveSources {
   const kubeProxy = findProxyBackends(observation.views[family], observation.proxyMode.value);
   const api = memory.api?.endpoints[family] ?? null;
   if (memory.api?.isCurrent !== false) return { api, kubeProxy };
-  const before = memory.proxyBesideApi[family] ?? [];
+  const { proxyBesideApi: before } = recallFamily(memory, family);
   const isNewer =
     kubeProxy !== null && kubeProxy.value.length > 0 && !areSameEndpoints(before, kubeProxy.value);
   return { api: isNewer ? null : api, kubeProxy };

@@ -3,6 +3,7 @@ import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
 import { type Sourced } from '../../lib/text/sourced.ts';
 import { type Config } from '../../config/config.ts';
 import { type ReconcileState } from '../observe/reconcile-state.ts';
+import { recallFamily, type ServiceState } from '../observe/service-state.ts';
 import { type Observation } from '../observe/observe.ts';
 import { admit } from './admission.ts';
 import { findLiveSources } from './candidates.ts';
@@ -13,13 +14,13 @@ import { listInstalled } from './installed.ts';
 interface Sight {
   readonly observation: Observation;
   readonly config: Config;
-  readonly memory: ReconcileState;
+  readonly memory: ServiceState;
 }
 
 /** What a look leaves in memory of the apiservers that it heard of. Pure. */
 export function rememberApiservers(
   sight: Sight,
-): Pick<ReconcileState, 'endpoints' | 'previousEndpoints' | 'proxyBesideApi'> {
+): Pick<ServiceState, 'endpoints' | 'previousEndpoints' | 'proxyBesideApi'> {
   const endpoints = rememberAll(sight);
   return {
     endpoints,
@@ -77,9 +78,9 @@ function mapFamilies<T>(
   );
 }
 
-function rememberAll(sight: Sight): ReconcileState['endpoints'] {
+function rememberAll(sight: Sight): ServiceState['endpoints'] {
   const found = families.map((family) => {
-    const remembered = sight.memory.endpoints[family] ?? null;
+    const { endpoints: remembered } = recallFamily(sight.memory, family);
     // Rules of ours shrink with every apiserver that dies: what they name is kept as it was first seen.
     const known = findNamed(family, sight) ?? (remembered === null ? findOwn(family, sight) : null);
     return [family, rememberEndpoints(remembered, known)] as const;
@@ -88,13 +89,14 @@ function rememberAll(sight: Sight): ReconcileState['endpoints'] {
 }
 
 function rememberAllPrevious(
-  memory: ReconcileState,
-  endpoints: ReconcileState['endpoints'],
-): ReconcileState['previousEndpoints'] {
+  memory: ServiceState,
+  endpoints: ServiceState['endpoints'],
+): ServiceState['previousEndpoints'] {
   return Object.fromEntries(
     families.map((family) => {
-      const [before, after] = [memory.endpoints[family]?.value ?? [], endpoints[family]?.value ?? []];
-      return [family, rememberPrevious(memory.previousEndpoints[family] ?? [], before, after)];
+      const known = recallFamily(memory, family);
+      const [before, after] = [known.endpoints?.value ?? [], endpoints[family]?.value ?? []];
+      return [family, rememberPrevious(known.previousEndpoints, before, after)];
     }),
   );
 }
@@ -118,7 +120,7 @@ function findOwn(family: Family, { observation, config }: Sight): Sourced<readon
 }
 
 /** Only while the API is heard: what kube-proxy hears afterwards is newer. */
-function rememberProxy({ observation, memory }: Sight): ReconcileState['proxyBesideApi'] {
+function rememberProxy({ observation, memory }: Sight): ServiceState['proxyBesideApi'] {
   if (memory.api?.isCurrent !== true) return memory.proxyBesideApi;
   return Object.fromEntries(
     families.map((family) => [family, findLiveSources(family, observation, memory).kubeProxy?.value ?? []]),

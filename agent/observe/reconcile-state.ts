@@ -1,8 +1,6 @@
 import { type Family } from '../../lib/address/address.ts';
-import { type Endpoint } from '../../lib/address/endpoint.ts';
 import { type Dialect } from '../../lib/kernel/port.ts';
-import { type Sourced } from '../../lib/text/sourced.ts';
-import { type ApiView } from '../api/cluster-api.ts';
+import { emptyServiceState, type ServiceState } from './service-state.ts';
 
 /** How a VIP stood in the last look. */
 export interface VipState {
@@ -15,19 +13,10 @@ export interface VipState {
 export const unseenVip: VipState = { agreedLooks: 0, isBypass: false };
 
 /**
- * What one look leaves for the next. Small on purpose: an agent that lost it decides the same way within two
+ * What one look leaves for the next: of the Service default/kubernetes, and of this host. Small on purpose: an agent that lost it decides the same way within two
  * looks (I4). Never changed in place.
  */
-export interface ReconcileState {
-  readonly endpoints: Readonly<Partial<Record<Family, Sourced<readonly Endpoint[]>>>>;
-  /** Apiservers that a source listed before and none lists now, the latest first: probed when no listed one is healthy. */
-  readonly previousEndpoints: Readonly<Partial<Record<Family, readonly Endpoint[]>>>;
-  /** For how many seconds kube-proxy last kept clients with their apiservers. */
-  readonly affinity: Readonly<Partial<Record<Family, number | null>>>;
-  /** What the Kubernetes API said last, or null for nothing. */
-  readonly api: ApiView | null;
-  /** What kube-proxy had at the API's last answer. If kube-proxy has changed since, kube-proxy is newer than the API. */
-  readonly proxyBesideApi: Readonly<Partial<Record<Family, readonly Endpoint[]>>>;
+export interface ReconcileState extends ServiceState {
   /** By VIP text. */
   readonly vips: ReadonlyMap<string, VipState>;
   /** How a backend's tool prints rules of ours that read differently from what was written, by `backend id`. */
@@ -45,11 +34,7 @@ export type LastingState = Pick<ReconcileState, 'endpoints' | 'previousEndpoints
 
 /** The memory of a process that has not looked yet. */
 export const emptyState: ReconcileState = {
-  endpoints: {},
-  previousEndpoints: {},
-  affinity: {},
-  api: null,
-  proxyBesideApi: {},
+  ...emptyServiceState,
   vips: new Map(),
   renderings: new Map(),
   dialect: null,
