@@ -26,8 +26,11 @@ const nowhere: Route = { kind: 'translate', backends: [], affinitySeconds: null 
 /** All ways, each before those that are taken only where it cannot be had: the table of docs/design.md. */
 export const wayToEntry: Readonly<Record<Way, WayEntry>> = {
   'service-chain': {
-    choose: (facts) =>
-      followPath(facts, 'service-chain', facts.unwanted === null ? facts.serviceChain : null),
+    choose: (facts) => {
+      // Otherwise it is an obstacle as others are, see findObstacle.
+      const isAskedForInVain = facts.mode === 'service-chain' && facts.unwanted !== null;
+      return followPath(facts, 'service-chain', isAskedForInVain ? null : facts.serviceChain);
+    },
     follows: 'iptables',
     needs: null,
     toRoute: () => ({ kind: 'jump', chain: serviceChain }),
