@@ -5,11 +5,14 @@ import { insertSnippets } from './snippets.ts';
 
 const vip = vips.ipv4;
 const conf = '/etc/keepalived/keepalived.conf';
-/** An advertisement comes each second, and tcpdump does not listen at once: one that is missed looks like none. */
+/** tcpdump does not listen at once, and an advertisement that is missed looks like none. */
 const listening = ['--capture', '3s'];
 const shell = (text: string) => (host: SickHost) => host.shell(text);
 
-/** A keepalived that wants to hold an address. */
+/**
+ * A keepalived that wants to hold an address. It advertises three times as often as this host's: of two groups with one id
+ * the slower one may stay silent.
+ */
 const renderInstance = (address: string, priority: number) => `global_defs {
   vrrp_version 3
 }
@@ -18,7 +21,7 @@ vrrp_instance other {
   interface eth0
   virtual_router_id 51
   priority ${priority}
-  advert_int 0.3
+  advert_int 0.1
   virtual_ipaddress {
     ${address}/32
   }
