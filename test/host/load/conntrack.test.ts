@@ -27,26 +27,38 @@ useCluster('all tests', async (made) => {
 
 const shell = (script: string) => cluster.namespaces.shell(cluster.namespaceOf('m1'), script);
 
-/** Strangers' entries, which nothing pushes out, until so much of the holder's table is full. */
+/** How many entries were added so far: each has a number of its own, as one that is there is not added again. */
+let added = 0;
+
+/** Foreign entries, which nothing pushes out, until so much of the holder's table is full, also when others end meanwhile. */
 async function fill(share: number): Promise<void> {
-  await shell(`
-    max=$(cat /proc/sys/net/netfilter/nf_conntrack_max)
-    count=$(cat /proc/sys/net/netfilter/nf_conntrack_count)
-    awk -v from="$count" -v to="$max" 'BEGIN {
-      to = int(to * ${share})
-      for (i = from; i < to; i++) {
-        there = "198.18." int(i / 60000) ".1"
-        port = i % 60000 + 1024
-        print "-A -t 600 -u SEEN_REPLY,ASSURED -p udp -s " there " -d 198.18.255.1 -r 198.18.255.1 -q " there \\
-          " --sport " port " --dport 9 --reply-port-src 9 --reply-port-dst " port
-      }
-    }' | conntrack -R - >/dev/null 2>&1 || true`);
+  for (let round = 0; round < 20; round += 1) {
+    const missing = await countMissing(share);
+    if (missing <= 0) return;
+    await shell(`
+      awk 'BEGIN {
+        for (i = ${added}; i < ${added + missing}; i++) {
+          there = "198.18." int(i / 60000) ".1"
+          port = i % 60000 + 1024
+          print "-A -t 600 -u SEEN_REPLY,ASSURED -p udp -s " there " -d 198.18.255.1 -r 198.18.255.1 -q " there \\
+            " --sport " port " --dport 9 --reply-port-src 9 --reply-port-dst " port
+        }
+      }' | conntrack -R - >/dev/null 2>&1 || true`);
+    added += missing;
+  }
+  throw new Error('the connection table does not fill');
+}
+
+async function countMissing(share: number): Promise<number> {
+  return Math.floor((await readLimit('max')) * share) - (await readLimit('count'));
 }
 
 async function readShare(): Promise<number> {
-  const read = async (name: string) =>
-    Number(await shell(`cat /proc/sys/net/netfilter/nf_conntrack_${name}`));
-  return (await read('count')) / (await read('max'));
+  return (await readLimit('count')) / (await readLimit('max'));
+}
+
+async function readLimit(name: 'count' | 'max'): Promise<number> {
+  return Number(await shell(`cat /proc/sys/net/netfilter/nf_conntrack_${name}`));
 }
 
 async function hold(seat: Seat): Promise<{ end: () => Promise<HoldReport> }> {
