@@ -8,8 +8,3 @@ export const isLong = process.env['TEST_LONG'] === 'true';
 export function onlyLong<T>(...items: readonly T[]): readonly T[] {
   return isLong ? items : [];
 }
-
-/** A figure for people: Jest's standard output is thrown away by scripts/test. */
-export function printFigure(text: string): void {
-  process.stderr.write(`model: ${text}\n`);
-}

@@ -3,7 +3,8 @@ import { broken } from './broken.ts';
 import { type Change, changes } from './changes.ts';
 import { findComplaints } from './check.ts';
 import { HealthWorld, type MakeMonitor, makeMonitor } from './world.ts';
-import { isLong, printFigure } from '../../../support/jest/long.ts';
+import { isLong } from '../../../support/jest/long.ts';
+import { printFigure } from '../engine/print-figure.ts';
 
 // Minutes on a busy machine.
 jest.setTimeout(3_600_000);

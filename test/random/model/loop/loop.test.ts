@@ -2,7 +2,8 @@ import { describe, expect, jest, test } from '@jest/globals';
 import { explore, Violation } from '../engine/explore.ts';
 import { type Spoil } from './live-process.ts';
 import { createLiveSystem } from './system.ts';
-import { isLong, printFigure } from '../../../support/jest/long.ts';
+import { isLong } from '../../../support/jest/long.ts';
+import { printFigure } from '../engine/print-figure.ts';
 
 // Minutes on a busy machine.
 jest.setTimeout(3_600_000);
