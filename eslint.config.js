@@ -38,7 +38,7 @@ const forbid = (names, message) => ({
   ],
 });
 export default defineConfig(
-  { ignores: ['dist', 'node_modules', '.cache', 'coverage'] },
+  { ignores: ['dist', 'dist-release', 'node_modules', '.cache', 'coverage'] },
   { linterOptions: { reportUnusedDisableDirectives: 'error' } },
   {
     files: ['**/*.ts'],

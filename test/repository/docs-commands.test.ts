@@ -120,9 +120,10 @@ test.each(documents)('every variable in $path is one', ({ code }) => {
 describe('every path of the project', () => {
   const findMissing = (code: readonly Code[]) => [
     ...listPaths(code, /(?<![\w/.-])scripts\/[a-z][\w.-]*/g).filter((path) => !isProgram(path)),
-    ...listPaths(code, /^(?:agent|bench|cli|config|demo|docs|lab|lib|manifests|test)\/[\w/.-]*$/g).filter(
-      (path) => !existsSync(path),
-    ),
+    ...listPaths(
+      code,
+      /^(?:agent|bench|cli|config|demo|docs|lab|lib|manifests|release|test)\/[\w/.-]*$/g,
+    ).filter((path) => !existsSync(path)),
   ];
 
   test.each(documents)('in $path is there, and a script can be run', ({ code }) => {

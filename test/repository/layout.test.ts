@@ -10,7 +10,10 @@ const [product = []] = pictures;
 
 /** Top folders to how many levels of folders the picture has of them; all where it is not said. */
 const topToDepth = new Map([
-  ...['bench', 'demo', 'docs', 'lab', 'manifests', 'scripts'].map((top): [string, number] => [top, 2]),
+  ...['bench', 'demo', 'docs', 'lab', 'manifests', 'release', 'scripts'].map((top): [string, number] => [
+    top,
+    2,
+  ]),
   ['test', 3],
 ]);
 

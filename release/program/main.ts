@@ -1,0 +1,48 @@
+/** Makes a release, see scripts/release. */
+import { join } from 'node:path';
+import { Argument, Command, Option } from 'commander';
+import { ReleaseError } from '../settings/error.ts';
+import { defaultOutput, readRelease, rootFolder } from '../settings/release.ts';
+import { requireTag } from '../documents/changelog.ts';
+import { makeRelease } from './make.ts';
+import { stepNames, steps } from './steps.ts';
+
+const say = (line: string) => {
+  process.stderr.write(`${line}\n`);
+};
+
+const list = steps.map(({ name, makes }) => `  ${name.padEnd(12)}${makes}`).join('\n');
+
+const program = new Command('scripts/release')
+  .description('Makes what a release consists of: all of it, or the named steps.')
+  .addArgument(new Argument('[step...]', 'what to make').choices(stepNames))
+  .addOption(
+    new Option('--output <folder>', 'where the files go').default(
+      join(rootFolder, defaultOutput),
+      `${defaultOutput} of the checkout`,
+    ),
+  )
+  .option(
+    '--tag <tag>',
+    'refuses to go on unless the tag is of this version, and the changelog has the version',
+  )
+  .addHelpText('after', `\nSteps:\n${list}\n\nSHA256SUMS is made of all that is there at the end.`)
+  .configureOutput({
+    outputError: (text, write) => {
+      write(text.replace(/^error: /, 'release: '));
+    },
+  })
+  .action(async (names: string[], { output, tag }: { output: string; tag?: string }) => {
+    const release = readRelease(output, say);
+    if (tag !== undefined) requireTag(tag, release);
+    process.env['SOURCE_DATE_EPOCH'] = String(release.epoch);
+    process.stdout.write(await makeRelease(release, names));
+  });
+
+try {
+  await program.parseAsync();
+} catch (error) {
+  if (!(error instanceof ReleaseError)) throw error;
+  say(`release: ${error.message}`);
+  process.exitCode = 1;
+}

@@ -1,0 +1,95 @@
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { readChangelogSection, requireTag } from '../../../../release/documents/changelog.ts';
+import { writeReleaseNotes } from '../../../../release/documents/release-notes.ts';
+import { ReleaseError } from '../../../../release/settings/error.ts';
+
+const released = `# Changelog
+
+## Unreleased
+
+- Newer.
+
+## 1.2.0 (2026-11-23)
+
+- One.
+
+## 1.1.0
+
+- Zero.
+`;
+const unreleased = '# Changelog\n\n## Unreleased\n\n- First.\n';
+
+let root: string;
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), 'vipnat-changelog-'));
+});
+afterEach(() => {
+  rmSync(root, { recursive: true });
+});
+
+/** A release of a checkout with this changelog, into the same folder. */
+function release(version: string, changelog: string) {
+  writeFileSync(join(root, 'CHANGELOG.md'), changelog);
+  return { root, version, revision: 'unknown', epoch: 0, output: root, say: () => undefined };
+}
+
+describe("the changelog's section of a version", () => {
+  test('ends where the next one begins', () => {
+    expect(readChangelogSection(released, '1.2.0')).toEqual({
+      heading: '1.2.0 (2026-11-23)',
+      text: '- One.',
+    });
+  });
+
+  test('is not that of a version which begins with the same digits', () => {
+    expect(readChangelogSection(released, '1.2').heading).toBe('Unreleased');
+  });
+
+  test('is what is unreleased before the version has one', () => {
+    expect(readChangelogSection(unreleased, '1.2.0')).toEqual({ heading: 'Unreleased', text: '- First.' });
+  });
+
+  test('is asked for where there is neither', () => {
+    expect(() => readChangelogSection('# Changelog\n', '1.2.0')).toThrow(
+      new ReleaseError('CHANGELOG.md has neither "## 1.2.0" nor "## Unreleased": add one of them'),
+    );
+  });
+});
+
+describe('RELEASE-NOTES.md', () => {
+  test.each([
+    ['1.2.0', released, '# vipnat 1.2.0 (2026-11-23)\n\n- One.\n'],
+    ['1.3.0', unreleased, '# vipnat 1.3.0 (unreleased)\n\n- First.\n'],
+  ])('of %s has its section under its heading', (version, changelog, expected) => {
+    expect(writeReleaseNotes(release(version, changelog))).toEqual(['RELEASE-NOTES.md']);
+    expect(readFileSync(join(root, 'RELEASE-NOTES.md'), 'utf8')).toBe(expected);
+  });
+});
+
+describe('a tag', () => {
+  test('of the version that the changelog has passes', () => {
+    requireTag('v1.2.0', release('1.2.0', released));
+  });
+
+  test.each([
+    [
+      'v1.2.0',
+      '1.3.0',
+      released,
+      'the tag v1.2.0 is not of version 1.3.0, which package.json has: change one of the two',
+    ],
+    [
+      'v1.3.0',
+      '1.3.0',
+      released,
+      'CHANGELOG.md has no "## 1.3.0": rename "## Unreleased" before the tag is set',
+    ],
+  ])('%s of a checkout of %s is refused', (tag, version, changelog, message) => {
+    expect(() => {
+      requireTag(tag, release(version, changelog));
+    }).toThrow(new ReleaseError(message));
+  });
+});

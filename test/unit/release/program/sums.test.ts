@@ -1,0 +1,41 @@
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { execa } from 'execa';
+import { listSummed, writeSums } from '../../../../release/program/sums.ts';
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'vipnat-sums-'));
+  writeFileSync(join(folder, 'b.tgz'), 'b');
+  writeFileSync(join(folder, 'a.deb'), 'a');
+});
+afterEach(() => {
+  rmSync(folder, { recursive: true });
+});
+
+const check = () => execa('sha256sum', ['--check', '--strict', 'SHA256SUMS'], { cwd: folder, reject: false });
+
+describe('SHA256SUMS', () => {
+  test('is what sha256sum checks every file by, and finds a changed one by', async () => {
+    writeSums(folder);
+    expect(await check()).toMatchObject({ exitCode: 0, stdout: 'a.deb: OK\nb.tgz: OK' });
+    writeFileSync(join(folder, 'b.tgz'), 'c');
+    expect(await check()).toMatchObject({ exitCode: 1, stdout: 'a.deb: OK\nb.tgz: FAILED' });
+  });
+
+  test('says again what is there, never of itself', () => {
+    expect(listSummed(folder)).toEqual([]);
+    writeSums(folder);
+    const first = readFileSync(join(folder, 'SHA256SUMS'), 'utf8');
+    writeSums(folder);
+    expect(readFileSync(join(folder, 'SHA256SUMS'), 'utf8')).toBe(first);
+    expect(listSummed(folder)).toEqual(['a.deb', 'b.tgz']);
+  });
+
+  test('names no file of another folder', () => {
+    writeFileSync(join(folder, 'SHA256SUMS'), `${'0'.repeat(64)}  ../a.deb\n`);
+    expect(listSummed(folder)).toEqual([]);
+  });
+});
