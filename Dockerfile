@@ -14,6 +14,8 @@ COPY package.json package-lock.json ./
 COPY scripts/setup scripts/
 RUN scripts/setup build
 COPY . .
+# The name that `vipnat manifest` prints; package.json has the default.
+ARG RELEASE_IMAGE
 RUN scripts/build
 
 FROM ${BASE} AS runtime

@@ -1,4 +1,4 @@
-// Bundles cli/program/main.ts: `build.mjs OUT`, called by scripts/build. OUT gets
+// Bundles cli/program/main.ts: `build.mjs OUT IMAGE`, called by scripts/build. OUT gets
 //   vipnat.js       refuses an old Node, then loads
 //   start.js        which runs
 //   program.js      what every command needs, with program.js.code beside it: what V8 made of it
@@ -11,7 +11,7 @@ import { execFileSync } from 'node:child_process';
 import { chmodSync, copyFileSync, cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { relative } from 'node:path';
 
-const [out] = process.argv.slice(2);
+const [out, image] = process.argv.slice(2);
 const { version, dependencies } = JSON.parse(readFileSync('package.json', 'utf8'));
 
 /** Dependencies that every command loads. */
@@ -86,7 +86,7 @@ const results = await Promise.all([
     outdir: out,
     target: 'node22',
     keepNames: true,
-    define: { VIPNAT_VERSION: JSON.stringify(version) },
+    define: { VIPNAT_VERSION: JSON.stringify(version), VIPNAT_IMAGE: JSON.stringify(image) },
     banner: { js: '(function(exports,require,module){' },
     footer: { js: '})' },
     plugins: [vendor, slimCommander],
@@ -102,7 +102,7 @@ const results = await Promise.all([
 writeFileSync(`${out}/packages.json`, `${JSON.stringify(listPackages(results), null, 2)}\n`);
 chmodSync(`${out}/vipnat.js`, 0o755);
 copyFileSync('scripts/start.cjs', `${out}/start.js`);
-writeFileSync(`${out}/package.json`, '{ "type": "commonjs" }\n');
+writeFileSync(`${out}/package.json`, `${JSON.stringify({ type: 'commonjs', config: { image } })}\n`);
 for (const target of ['linux-x64', 'linux-arm64']) {
   // netlink looks for its native part in the folder above its own file.
   cpSync(`node_modules/netlink/prebuilds/${target}`, `${out}/prebuilds/${target}`, { recursive: true });

@@ -3,8 +3,7 @@ import { chmodSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { execa } from 'execa';
-
-const { version } = JSON.parse(readFileSync('package.json', 'utf8')) as { readonly version: string };
+import { ownImage, version } from '../support/manifest/printing.ts';
 
 /** What scripts/image and the stand-ins start themselves. */
 const helpers = ['bash', 'cp', 'dirname', 'git', 'mktemp', 'rm', 'sed', 'sh'];
@@ -56,10 +55,12 @@ describe('scripts/image', () => {
     const { exitCode, stdout, stderr } = await build();
     expect({ exitCode, stdout }).toEqual({
       exitCode: 0,
-      stdout: `vipnat:${version}: 1MB, built with ${chosen}`,
+      stdout: `${ownImage}: 1MB, built with ${chosen}`,
     });
     expect(stderr).toMatch(
-      new RegExp(`/${chosen} build --tag vipnat:${version} --build-arg VERSION=${version} `),
+      new RegExp(
+        `/${chosen} build --tag ${ownImage} --build-arg RELEASE_IMAGE=${ownImage} --build-arg VERSION=${version} `,
+      ),
     );
   });
 
@@ -71,14 +72,14 @@ describe('scripts/image', () => {
       '--tool',
       'buildah',
       '--tag',
-      't:2',
+      'r.example/t:2',
       ...bases,
       '--',
       '--label',
       'a=b',
     );
-    expect(stdout).toBe('t:2: 1MB, built with buildah');
-    expect(stderr).toContain('/buildah build --tag t:2 ');
+    expect(stdout).toBe('r.example/t:2: 1MB, built with buildah');
+    expect(stderr).toContain('/buildah build --tag r.example/t:2 --build-arg RELEASE_IMAGE=r.example/t:2 ');
     expect(stderr).toContain(
       ' --build-arg BASE=b:1 --build-arg BUILDER=n:1 --label a=b --format docker --layers ',
     );
@@ -90,7 +91,7 @@ describe('scripts/image', () => {
     const { exitCode, stdout, stderr } = await build('--base', 'b:1', '--sbom', file);
     expect({ exitCode, stdout }).toEqual({
       exitCode: 0,
-      stdout: `vipnat:${version}: 1MB, built with podman, its SBOM is in ${file}`,
+      stdout: `${ownImage}: 1MB, built with podman, its SBOM is in ${file}`,
     });
     expect(readFileSync(file, 'utf8')).toBe(`${made}\n`);
     const [image = '', sbom = ''] = stderr.split('\n').map((line) => line.replace(/^.*? --build-arg /, ''));
@@ -110,6 +111,7 @@ describe('scripts/image', () => {
     [['--tool', 'podman'], /^image: podman is not in PATH: install it, or leave out --tool$/],
     [['--tool', 'kaniko'], /^image: --tool kaniko: there are docker, podman, buildah$/],
     [['--tag'], /^image: --tag needs a value$/],
+    [['--tag', 'vipnat:2'], /^image: the image's name 'vipnat:2' has no registry, .*\. Example: \S+$/],
     [['--push'], /^image: unknown argument: --push \(there are: .*\)$/],
   ])('with nothing here, %j fails in one line', async (words, line) => {
     const { exitCode, stdout, stderr } = await build(...words);

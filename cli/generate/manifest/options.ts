@@ -12,7 +12,7 @@ export const defaultNamespace = 'kube-system';
 /** The switches of `vipnat manifest`, as they were given: `findManifestProblems` says what is wrong with them. */
 export interface ManifestOptions {
   readonly kind: ManifestKind;
-  /** vipnat's image, as a reference; null for that of this version. */
+  /** vipnat's image, as a reference; null for that of this build. */
   readonly image: string | null;
   readonly namespace: string;
   /** Whether the DaemonSet does without privileged; static pods always do. */

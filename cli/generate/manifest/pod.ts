@@ -50,6 +50,8 @@ function toContainer(request: ManifestRequest): Part {
     value: {
       name: 'vipnat',
       image: chooseImage(request),
+      // Also for a tag `latest`: an image that was loaded by hand is nowhere to be pulled from.
+      imagePullPolicy: 'IfNotPresent',
       args: ['run', ...toContainerArguments(request)],
       ...(needsNodeName(request) ? { env: [nodeName] } : {}),
       resources: { requests: { cpu: '20m', memory: '128Mi' } },

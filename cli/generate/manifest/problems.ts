@@ -9,7 +9,9 @@ export function findManifestProblems(options: ManifestOptions, config: Config): 
   const { kind, image, namespace } = options;
   const problems = [...findKeepalivedProblems(options), ...findSystemdProblems(options, config)];
   if (image !== null && !isImage(image)) {
-    problems.push(`--image ${quoteText(image)} is no image reference. Example: --image vipnat:0.1.0`);
+    problems.push(
+      `--image ${quoteText(image)} is no image reference. Example: --image registry.example/vipnat:0.1.0`,
+    );
   }
   if (!/^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/.test(namespace)) {
     const rule = 'can be no namespace: 1 to 63 of a-z, 0-9 and -, with no - at its ends';

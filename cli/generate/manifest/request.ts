@@ -11,8 +11,8 @@ export interface ManifestRequest {
   readonly config: Config;
   /** The options that the user gave: these become arguments of the container. */
   readonly given: ReadonlySet<OptionName>;
-  /** vipnat's own, which the default image has. */
-  readonly version: string;
+  /** The image of this build, unless `--image` names another. */
+  readonly ownImage: string;
 }
 
 /** Whether the container is to be privileged. */
@@ -21,9 +21,8 @@ export function isPrivileged({ options }: ManifestRequest): boolean {
 }
 
 /** The image to run. */
-export function chooseImage({ options, version }: ManifestRequest): string {
-  // Without a build there is no version: `from source` is no tag.
-  return options.image ?? `vipnat:${/^\d/.test(version) ? version : 'latest'}`;
+export function chooseImage({ options, ownImage }: ManifestRequest): string {
+  return options.image ?? ownImage;
 }
 
 /** The command that prints the same manifest, wherever it is run, as a shell takes it. */

@@ -7,6 +7,7 @@ import { useImage } from './build.ts';
 import { readHealthCheck } from './health-check.ts';
 import { Podman } from './podman.ts';
 import { readComponents } from '../../support/image/sbom.ts';
+import { ownImage } from '../../support/manifest/printing.ts';
 import { listStartedTools } from '../../support/image/started-tools.ts';
 
 const limitMs = 60_000;
@@ -41,7 +42,7 @@ const runScript = (script: string) =>
 
 describe('the image', () => {
   test('is named as the manifests name it', () => {
-    expect(image().name).toBe(`vipnat:${version}`);
+    expect(image().name).toBe(ownImage);
   });
 
   test(
@@ -72,7 +73,7 @@ describe('the image', () => {
     [[], 'Usage: vipnat'],
     [['plan', '--offline', '--vip', '10.0.0.50', '--proxy-mode', 'iptables'], '-j KUBE-SVC-NPX46M4PTMTKRN6Y'],
     [['vrid', '10.0.0.50'], '51'],
-    [['manifest', 'static-pod', '--vip', '10.0.0.50'], `image: vipnat:${version}`],
+    [['manifest', 'static-pod', '--vip', '10.0.0.50'], `image: ${ownImage}`],
   ])(
     'runs %j without any right',
     async (words, output) => {

@@ -186,6 +186,6 @@ async function readRules(): Promise<string> {
 /** What people are told to run it with; podman takes docker's flags. */
 function readCleanupFlags(): string[] {
   const [, words = ''] =
-    /^docker run (.*) vipnat:\S+ cleanup$/m.exec(readFileSync('docs/install.md', 'utf8')) ?? [];
+    /^docker run (.*) localhost\/vipnat:\S+ cleanup$/m.exec(readFileSync('docs/install.md', 'utf8')) ?? [];
   return words.split(' ');
 }

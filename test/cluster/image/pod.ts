@@ -31,6 +31,7 @@ const container = z.strictObject({
   ),
   // Of the node's resources, and what the kubelet itself asks and tells.
   ...ignore(
+    'imagePullPolicy',
     'resources',
     'terminationMessagePolicy',
     'livenessProbe',

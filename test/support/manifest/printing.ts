@@ -6,8 +6,12 @@ import { type Environment } from '../../../config/environment.ts';
 import { readConfig } from '../../../config/load.ts';
 import { printManifest } from '../../../cli/generate/manifest/print.ts';
 
-/** package.json's version. */
-export const { version } = JSON.parse(readFileSync('package.json', 'utf8')) as { version: string };
+/** package.json's version, and the image of a build that names no other. */
+export const {
+  version,
+  config: { image: imageRepository },
+} = JSON.parse(readFileSync('package.json', 'utf8')) as { version: string; config: { image: string } };
+export const ownImage = `${imageRepository}:${version}`;
 
 /** What `vipnat manifest` with these words reads, and everything that is wrong with them. */
 export async function readWords(words: readonly string[], environment: Environment = {}) {
@@ -18,7 +22,7 @@ export async function readWords(words: readonly string[], environment: Environme
   const { command, flags, file } = invocation;
   const reading = await readConfig({ flags, environment, file, isForElsewhere: true });
   const problems = [...invocation.problems, ...reading.problems, ...findCommandProblems(command, reading)];
-  return { request: { ...reading, options: command.options, version }, problems };
+  return { request: { ...reading, options: command.options, ownImage }, problems };
 }
 
 /** What a built `vipnat manifest` with these words prints. */

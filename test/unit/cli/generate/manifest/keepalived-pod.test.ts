@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { findPodSpec, parse, print, readWords, version } from '../../../../support/manifest/printing.ts';
+import { findPodSpec, parse, print, readWords, ownImage } from '../../../../support/manifest/printing.ts';
 
 const words = ['keepalived', '--vip', '10.0.0.50', '--keepalived-image', 'registry.example/keepalived:2.2.7'];
 
@@ -34,7 +34,7 @@ describe('keepalived as a static pod', () => {
     const file = '/run/x/keepalived/keepalived.conf';
     expect(initContainers).toMatchObject([
       {
-        image: `vipnat:${version}`,
+        image: ownImage,
         args: [
           ...['keepalived', '--vip=10.0.0.50:6443', '--run-dir=/run/x/'],
           ...['--peers=10.0.0.12,10.0.0.11', '--advert=300ms', `--output=${file}`],

@@ -31,7 +31,9 @@ describe('an image', () => {
     '-x',
   ])('cannot be %j, which is said in one line', async (image) => {
     expect(await problemsOf(`--image=${image}`)).toEqual([
-      expect.stringMatching(/^--image \S.* is no image reference\. Example: --image vipnat:0\.1\.0$/),
+      expect.stringMatching(
+        /^--image \S.* is no image reference\. Example: --image registry\.example\/vipnat:0\.1\.0$/,
+      ),
     ]);
   });
 
