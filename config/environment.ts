@@ -9,6 +9,9 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 /** The variable that names the file, as --config does. */
 export const configVariable = 'VIPNAT_CONFIG';
 
+/** The variable by which a manifest says what kind of pod the agent is in. */
+export const podVariable = 'VIPNAT_POD';
+
 /** The settings that VIPNAT_* variables give. An empty one counts as not set; an unknown one is a problem. */
 export function readEnvironment(environment: Environment): SourceReading {
   const settings = new Map<string, Setting>();
@@ -22,7 +25,7 @@ export function readEnvironment(environment: Environment): SourceReading {
 }
 
 function findUnknown(environment: Environment): string[] {
-  const known = [...optionNames.map(nameVariable), configVariable];
+  const known = [...optionNames.map(nameVariable), configVariable, podVariable];
   return Object.entries(environment)
     .filter(([variable]) => variable.startsWith('VIPNAT_') && !known.includes(variable))
     .filter(([variable, value = '']) => value !== '' && !isServiceLink(variable, value))

@@ -21,11 +21,11 @@ export async function answer(
 
 async function findAnswer(pages: ReadonlyMap<string, Page>, method: string, url: string): Promise<Answer> {
   if (method !== 'GET' && method !== 'HEAD') return toText(405, 'only GET and HEAD are answered');
-  const [path = ''] = url.split('?');
+  const [path = '', query] = url.split('?');
   const page = pages.get(path);
   if (page === undefined) return toText(404, `there are ${[...pages.keys()].join(', ')}`);
   try {
-    return await page();
+    return await page(new URLSearchParams(query));
   } catch (error) {
     return toText(500, `${path} failed: ${describe(error)}`);
   }

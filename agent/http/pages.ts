@@ -8,11 +8,13 @@ export interface Answer {
   readonly text: string;
 }
 
-/** Makes a page anew for each question. One that rejects is answered with 500. */
-export type Page = () => Answer | Promise<Answer>;
+/** Makes a page anew for each question, with what stands behind its path. One that rejects is answered with 500. */
+export type Page = (query: URLSearchParams) => Answer | Promise<Answer>;
 
 /** Where the pages that are about the agent come from. */
 export interface PageSources {
+  /** Which pod's probes are about this agent (VIPNAT_POD); null for an agent in none. */
+  readonly pod: string | null;
   /** For how long the loop has been at one look, or late for the next. */
   readonly behindMs: () => number;
   /** Why the agent is not ready, or null. */
@@ -29,19 +31,24 @@ export interface PageSources {
  */
 const hangingMs = 120_000;
 
+/** In a probe's path: which pod it is about. Pods of a host share its network, so the probes of one that waits come to the agent that runs. */
+export const podParameter = 'pod';
+
 /** By path: the agent's pages, as kubelet and Prometheus ask for them. */
 export function createPages({
+  pod,
   behindMs,
   notReadyReason,
   metrics,
   status,
 }: PageSources): ReadonlyMap<string, Page> {
+  const isForAnother = (query: URLSearchParams) => query.has(podParameter) && query.get(podParameter) !== pod;
   return new Map<string, Page>([
     ['/metrics', async () => ({ status: 200, type: metrics.contentType, text: await metrics.print() })],
     [
       '/healthz',
-      () => {
-        const behind = behindMs();
+      (query) => {
+        const behind = isForAnother(query) ? 0 : behindMs();
         if (behind < hangingMs) return toText(200, 'ok');
         return toText(
           500,
@@ -51,8 +58,8 @@ export function createPages({
     ],
     [
       '/readyz',
-      () => {
-        const reason = notReadyReason();
+      (query) => {
+        const reason = isForAnother(query) ? describeOther(pod) : notReadyReason();
         return reason === null ? toText(200, 'ok') : toText(503, `not ready: ${reason}`);
       },
     ],
@@ -65,6 +72,10 @@ export function createPages({
       },
     ],
   ]);
+}
+
+function describeOther(pod: string | null): string {
+  return `waiting for another agent, which runs on this host ${pod === null ? 'outside any pod' : `from a ${pod}`}`;
 }
 
 /** One line. */

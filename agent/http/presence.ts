@@ -13,7 +13,8 @@ import { toPrintableLine } from '../../lib/text/printable.ts';
 /** The agent's abstract name, without its NUL. */
 export const socketName = 'vipnat-agent';
 
-const socketPath = `\0${socketName}`;
+/** Where the agent of this network namespace listens. */
+export const socketPath = `\0${socketName}`;
 
 /** The holder is on this host and has its answer ready: longer means that it hangs, and more that it is no agent. */
 const askTimeoutMs = 1000;
@@ -30,21 +31,26 @@ export type AgentInfo = z.infer<typeof agentInfo>;
 /** What else the agent answers, by path: called for each question, and what it returns is sent as JSON. */
 export type Answers = ReadonlyMap<string, () => object>;
 
+/** Gives the network namespace back. */
+export type Release = () => Promise<void>;
+
 /**
  * Claims this network namespace. Answers what gives it back.
  * @throws VipnatError AGENT_ALREADY_RUNNING, naming the agent that is there.
  */
-export async function claimPresence(
-  info: AgentInfo,
-  answers: Answers = new Map(),
-): Promise<() => Promise<void>> {
+export async function claimPresence(info: AgentInfo, answers: Answers = new Map()): Promise<Release> {
+  const release = await tryToClaim(info, answers);
+  if (release === null) throw new VipnatError('AGENT_ALREADY_RUNNING', await describeHolder());
+  return release;
+}
+
+/** Claims this network namespace where nobody has it; null where somebody does. */
+export async function tryToClaim(info: AgentInfo, answers: Answers): Promise<Release | null> {
   const server = createBoundedServer(({ url = '/' }, response) => {
     const answer = answers.get(url)?.() ?? info;
     response.setHeader('content-type', 'application/json').end(JSON.stringify(answer));
   });
-  if (!(await tryToListen(server))) {
-    throw new VipnatError('AGENT_ALREADY_RUNNING', await describeHolder());
-  }
+  if (!(await tryToListen(server))) return null;
   // No descriptor left for whoever asks; Node would end the process.
   server.on('error', () => undefined);
   return async () => {

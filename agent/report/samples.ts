@@ -32,6 +32,7 @@ export function listSamples(state: AgentState, process: ProcessState): Sample[] 
   const { look, api, keepalived } = state;
   return [
     ...listProcessSamples(process),
+    sample('vipnat_waiting', {}, false),
     ...(look === null ? [] : listLookSamples(look.assessment, look.at, keepalived)),
     sample('vipnat_fight', {}, state.isFighting),
     sample('vipnat_state_file_current', {}, state.isSaved),
@@ -43,6 +44,11 @@ export function listSamples(state: AgentState, process: ProcessState): Sample[] 
           sample('vipnat_api_followed_change_timestamp_seconds', {}, toSeconds(api.since)),
         ]),
   ];
+}
+
+/** All that there is of an agent that waits for another one to end. Pure. */
+export function listWaitingSamples(process: ProcessState): Sample[] {
+  return [...listProcessSamples(process), sample('vipnat_waiting', {}, true)];
 }
 
 function listProcessSamples({ version, nodeVersion, ...rest }: ProcessState): Sample[] {

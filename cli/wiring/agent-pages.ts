@@ -6,7 +6,7 @@ import { createPages, type Page } from '../../agent/http/pages.ts';
 import { type AgentInfo } from '../../agent/http/presence.ts';
 import { shareReading } from '../../agent/http/shared-reading.ts';
 import { type Metrics } from '../../lib/telemetry/prometheus.ts';
-import { listSamples, type ProcessState } from '../../agent/report/samples.ts';
+import { listSamples, listWaitingSamples, type ProcessState } from '../../agent/report/samples.ts';
 import { readLiveDetails } from '../../agent/report/live-details.ts';
 import { toHostStatus } from '../../agent/report/host-status.ts';
 import { formatStatusJson } from '../format/json/status-json.ts';
@@ -23,6 +23,8 @@ export interface AgentPageOptions {
   readonly kernel: Pick<Kernel, 'countFlows'>;
   readonly clock: Clock;
   readonly config: Config;
+  /** See PageSources. */
+  readonly pod: string | null;
 }
 
 /** What a running agent serves, by path. */
@@ -33,10 +35,26 @@ export function createAgentPages(options: AgentPageOptions): ReadonlyMap<string,
     freshMs: 0,
   });
   return createPages({
+    pod: options.pod,
     behindMs: () => agent.behindMs,
     notReadyReason: () => agent.notReadyReason,
     metrics: { contentType: metrics.contentType, print },
     status: createStatus(options),
+  });
+}
+
+/** What an agent serves that waits for another one: alive, and not ready for the reason given. */
+export function createWaitingPages(
+  { info, metrics, pod }: Pick<AgentPageOptions, 'info' | 'metrics' | 'pod'>,
+  reason: () => string,
+): ReadonlyMap<string, Page> {
+  const print = () => metrics.print(listWaitingSamples(readProcess(info)));
+  return createPages({
+    pod,
+    behindMs: () => 0,
+    notReadyReason: reason,
+    metrics: { contentType: metrics.contentType, print },
+    status: () => Promise.resolve(null),
   });
 }
 

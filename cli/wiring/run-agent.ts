@@ -9,6 +9,7 @@ import { createKernel } from '../../lib/kernel/real/kernel.ts';
 import { readListeningAddresses } from '../../lib/kernel/host/listeners.ts';
 import { Agent } from '../../agent/reconcile/agent.ts';
 import { type Config } from '../../config/config.ts';
+import { podVariable } from '../../config/environment.ts';
 import { ApiLog } from '../../agent/api/api-log.ts';
 import { WatchedApi } from '../../agent/api/watched-api.ts';
 import { type FollowedApi, noApi } from '../../agent/api/cluster-api.ts';
@@ -24,7 +25,7 @@ import { apiPath } from '../../agent/http/agent-api.ts';
 import { healthPath, toHealthAnswer } from '../../agent/http/agent-health.ts';
 import { optionsPath, toOptionsAnswer } from '../../agent/http/agent-options.ts';
 import { type Page } from '../../agent/http/pages.ts';
-import { type AgentInfo, claimPresence } from '../../agent/http/presence.ts';
+import { type AgentInfo } from '../../agent/http/presence.ts';
 import { Fifo } from '../../lib/files/fifo.ts';
 import { StatusServer } from '../../agent/http/server.ts';
 import { locateNotices } from '../../agent/keepalived/notices.ts';
@@ -36,16 +37,41 @@ import { emptyState } from '../../agent/observe/reconcile-state.ts';
 import { createAgentPages } from './agent-pages.ts';
 import { findRoute } from './one-shot-host.ts';
 import { nameNode } from './node-name.ts';
+import { type PlaceOptions, takePlace } from './take-place.ts';
 
 /**
- * The agent: runs until SIGTERM or SIGINT. The rules stay when it ends (I8); only `cleanup` removes them.
- * @throws VipnatError AGENT_ALREADY_RUNNING
+ * The agent: runs until SIGTERM or SIGINT. While another agent runs on this host it waits for that one to end. The rules stay
+ * when it ends (I8); only `cleanup` removes them.
  */
 export async function runAgent(config: Config, info: AgentInfo): Promise<number> {
   // Polls and looks leave garbage all the time. V8 would rather let the heap grow to twice the size than look.
   for (const flag of ['--max-semi-space-size=1', '--optimize-for-size']) setFlagsFromString(flag);
   const [logger, metrics] = await Promise.all([createLogger(config), config.listen && createMetrics()]);
   raisePriority(logger);
+  const ending = new AbortController();
+  const signal = waitForSignal().finally(() => {
+    ending.abort();
+  });
+  const answers = new Map<string, () => object>();
+  const pod = process.env[podVariable] ?? null;
+  const beginning = { config, info, answers, logger, metrics, pod };
+  const release = await takePlace({ ...beginning, signal: ending.signal });
+  if (release === null) {
+    logger.info(`${await signal}: stopping; it has waited for another agent, and written nothing`);
+    return exitStatuses.done;
+  }
+  try {
+    return await serve(beginning, signal);
+  } finally {
+    await release();
+  }
+}
+
+/** Once it is the host's agent: until the signal. */
+async function serve(
+  { config, info, answers, logger, metrics, pod }: Beginning,
+  signal: Promise<NodeJS.Signals>,
+): Promise<number> {
   const clock = systemClock;
   const meter = metrics?.meter ?? silentMeter;
   const warn = ({ message, code }: VipnatError) => {
@@ -62,28 +88,36 @@ export async function runAgent(config: Config, info: AgentInfo): Promise<number>
   const effects = { kernel, apiserver, clock, logger, meter, events };
   const ports = { ...effects, ...files, askProxyMode, readListening: readListeningAddresses, followApi };
   const agent = new Agent(ports, config, memory);
-  const answers = new Map([
-    [healthPath, () => toHealthAnswer(agent.health)],
-    [apiPath, () => agent.apiWord],
-    [activityPath, () => agent.activity],
-    [optionsPath, () => toOptionsAnswer(config)],
-  ]);
-  const release = await claimPresence(info, answers);
-  const pages = metrics && createAgentPages({ agent, info, metrics, kernel, clock, config });
+  for (const [path, answer] of listAnswers(agent, config)) answers.set(path, answer);
+  const pages = metrics && createAgentPages({ agent, info, metrics, kernel, clock, config, pod });
   const server = pages && createServer(config, pages, { logger, warn });
   try {
     logger.info(`vipnat ${info.version} runs, pid ${info.pid}`);
     sayAuthority(config, logger);
     await server?.start();
-    const signal = waitForSignal();
     agent.start();
     logger.info(`${await signal}: stopping; the rules stay (vipnat cleanup removes them)`);
     await agent.stop();
     await stopEvents();
     return exitStatuses.done;
   } finally {
-    await Promise.all([release(), server?.stop()]);
+    await server?.stop();
   }
+}
+
+/** What an agent has before it is the host's. */
+interface Beginning extends Omit<PlaceOptions, 'signal'> {
+  readonly answers: Map<string, () => object>;
+}
+
+/** What commands ask of it. */
+function listAnswers(agent: Agent, config: Config): readonly (readonly [string, () => object])[] {
+  return [
+    [healthPath, () => toHealthAnswer(agent.health)],
+    [apiPath, () => agent.apiWord],
+    [activityPath, () => agent.activity],
+    [optionsPath, () => toOptionsAnswer(config)],
+  ];
 }
 
 /** The server of `--listen`; null where it is off. */

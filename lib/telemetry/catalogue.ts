@@ -52,6 +52,11 @@ export const sampled = {
     labels: ['version', 'node_version'],
     help: 'Which vipnat runs, on which Node.js; always 1',
   },
+  vipnat_waiting: {
+    type: 'gauge',
+    labels: [],
+    help: 'Whether this agent waits for another agent of this host to end, and does nothing else until then',
+  },
   vipnat_last_look_timestamp_seconds: {
     type: 'gauge',
     labels: [],

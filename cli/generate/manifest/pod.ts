@@ -2,6 +2,7 @@ import { forwardingSwitch } from '../../../lib/kernel/host/forwarding.ts';
 import { families } from '../../../lib/address/address.ts';
 import { type Endpoint } from '../../../lib/address/endpoint.ts';
 import { toArguments } from '../../../config/arguments.ts';
+import { podVariable } from '../../../config/environment.ts';
 import { nameVariable, type OptionName } from '../../../config/options.ts';
 import { toProbes } from './probes.ts';
 import { chooseImage, isPrivileged, type ManifestRequest } from './request.ts';
@@ -44,7 +45,7 @@ export function toPodSpec(request: ManifestRequest): Part {
 
 function toContainer(request: ManifestRequest): Part {
   const volumes = findVolumes(request.config, isPrivileged(request));
-  const probes = toProbes(request.config);
+  const probes = toProbes(request.config, request.options.kind);
   const security = isPrivileged(request) ? privileged : toLeastPrivilege(request.config.vips);
   return {
     value: {
@@ -53,7 +54,10 @@ function toContainer(request: ManifestRequest): Part {
       // Also for a tag `latest`: an image that was loaded by hand is nowhere to be pulled from.
       imagePullPolicy: 'IfNotPresent',
       args: ['run', ...toContainerArguments(request)],
-      ...(needsNodeName(request) ? { env: [nodeName] } : {}),
+      env: [
+        { name: podVariable, value: request.options.kind },
+        ...(needsNodeName(request) ? [nodeName] : []),
+      ],
       resources: { requests: { cpu: '20m', memory: '128Mi' } },
       ...probes.value,
       securityContext: security.value,

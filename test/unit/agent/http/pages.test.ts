@@ -6,14 +6,16 @@ import { type RunningAgent, startAgent } from '../../../support/agent/running-ag
 
 function createAgentPages({ agent }: Pick<RunningAgent, 'agent'>, more: Partial<PageSources> = {}) {
   const pages = createPages({
+    pod: null,
     behindMs: () => agent.behindMs,
     notReadyReason: () => agent.notReadyReason,
     metrics: { contentType: 'text/plain', print: () => Promise.resolve('') },
     status: () => Promise.resolve(null),
     ...more,
   });
-  return async (path: string) => {
-    const answer = await pages.get(path)?.();
+  return async (url: string) => {
+    const [path = '', query] = url.split('?');
+    const answer = await pages.get(path)?.(new URLSearchParams(query));
     return `${answer?.status} ${answer?.text}`;
   };
 }
@@ -66,6 +68,29 @@ describe('/readyz', () => {
     kernel.trigger('ipvs');
     await clock.advance(50);
     expect(await ask('/readyz')).toBe('200 ok\n');
+  });
+});
+
+describe('a probe that names its pod', () => {
+  const ask = createAgentPages(
+    { agent: startAgent({ answerMs: 100 * minuteMs }).agent },
+    {
+      pod: 'daemonset',
+      behindMs: () => 3 * minuteMs,
+      notReadyReason: () => null,
+    },
+  );
+
+  test('gets what is so of the agent where that is in such a pod', async () => {
+    expect(await ask('/healthz?pod=daemonset')).toMatch(/^500 /);
+    expect(await ask('/readyz?pod=daemonset')).toBe('200 ok\n');
+  });
+
+  test('else hears that its own agent waits, which is alive whatever this one does', async () => {
+    expect(await ask('/healthz?pod=static-pod')).toBe('200 ok\n');
+    expect(await ask('/readyz?pod=static-pod')).toBe(
+      '503 not ready: waiting for another agent, which runs on this host from a daemonset\n',
+    );
   });
 });
 

@@ -140,6 +140,7 @@ describe('what an agent is like', () => {
       'vipnat_build_info',
       'vipnat_fight',
       'vipnat_state_file_current',
+      'vipnat_waiting',
     ]);
   });
 });

@@ -16,9 +16,9 @@ describe('the probes of a pod', () => {
   test('ask the agent at this host, and restart it only after minutes without an answer', async () => {
     const { startupProbe, readinessProbe, livenessProbe } = await probesOf([]);
     const at = { host: '127.0.0.1', port: 10_268 };
-    expect(startupProbe?.httpGet).toEqual({ path: '/healthz', ...at });
-    expect(readinessProbe?.httpGet).toEqual({ path: '/readyz', ...at });
-    expect(livenessProbe?.httpGet).toEqual({ path: '/healthz', ...at });
+    expect(startupProbe?.httpGet).toEqual({ path: '/healthz?pod=static-pod', ...at });
+    expect(readinessProbe?.httpGet).toEqual({ path: '/readyz?pod=static-pod', ...at });
+    expect(livenessProbe?.httpGet).toEqual({ path: '/healthz?pod=static-pod', ...at });
     expect(
       (livenessProbe?.periodSeconds ?? 0) * (livenessProbe?.failureThreshold ?? 0),
     ).toBeGreaterThanOrEqual(120);
@@ -31,6 +31,17 @@ describe('the probes of a pod', () => {
   ])('ask where it listens: %s', async (listen, at) => {
     expect((await probesOf(['--listen', listen])).livenessProbe).toMatchObject({ httpGet: at });
   });
+
+  test.each([['daemonset'], ['static-pod']])(
+    'name the kind of pod that its agent is told: %s',
+    async (kind) => {
+      const [container] = findPodSpec(await print([kind, ...vip])).containers;
+      expect(container).toMatchObject({
+        env: expect.arrayContaining([{ name: 'VIPNAT_POD', value: kind }]),
+        readinessProbe: { httpGet: { path: `/readyz?pod=${kind}` } },
+      });
+    },
+  );
 
   test('are left out where nothing is served', async () => {
     expect(await probesOf(['--listen', 'off'])).toEqual({});
