@@ -19,6 +19,8 @@ ARG RELEASE_IMAGE
 RUN scripts/build
 
 FROM ${BASE} AS runtime
+# The time of all files. Here it keeps layers apart that were made for another time.
+ARG SOURCE_DATE_EPOCH
 # What vipnat starts, beside setpriv, which every Debian has. kmod: iptables-legacy loads what the kernel lacks.
 RUN apt-get update \
  && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \

@@ -1,4 +1,4 @@
-// Bundles cli/program/main.ts: `build.mjs OUT IMAGE`, called by scripts/build. OUT gets
+// Bundles cli/program/main.ts: `build.mjs OUT IMAGE KEEPALIVED-IMAGE`, called by scripts/build. OUT gets
 //   vipnat.js       refuses an old Node, then loads
 //   start.js        which runs
 //   program.js      what every command needs, with program.js.code beside it: what V8 made of it
@@ -11,7 +11,7 @@ import { execFileSync } from 'node:child_process';
 import { chmodSync, copyFileSync, cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { relative } from 'node:path';
 
-const [out, image] = process.argv.slice(2);
+const [out, image, keepalivedImage] = process.argv.slice(2);
 const { version, dependencies } = JSON.parse(readFileSync('package.json', 'utf8'));
 
 /** Dependencies that every command loads. */
@@ -94,7 +94,10 @@ const results = await Promise.all([
     outdir: out,
     target: 'node22',
     keepNames: true,
-    define: { VIPNAT_VERSION: JSON.stringify(version), VIPNAT_IMAGE: JSON.stringify(image) },
+    define: {
+      VIPNAT_VERSION: JSON.stringify(version),
+      VIPNAT_IMAGES: JSON.stringify({ vipnat: image, keepalived: keepalivedImage }),
+    },
     banner: { js: '(function(exports,require,module){' },
     footer: { js: '})' },
     plugins: [vendor, slimCommander],

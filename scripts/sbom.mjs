@@ -3,8 +3,9 @@
 //   packages     of the image: dpkg-query's lines: name, version, architecture, source, its version; parted by tabs
 //   os-release   of the image, too, and doc/, which has the packages' copyright files
 //   node         the pinned program, of the image and of executables
-// and dist/packages.json, beside it the package.json of vipnat, is what the bundle is made of. The same input gives the same
-// bytes: there is neither a time nor a random number in it.
+// and dist/packages.json, beside it the package.json of vipnat, is what the bundle is made of. `sbom.mjs FOLDER keepalived`,
+// called by scripts/image, is of the image that has nothing but Debian's packages. The same input gives the same bytes: there is
+// neither a time nor a random number in it.
 import { Enums, Models, Serialize, Spec, Types } from '@cyclonedx/cyclonedx-library';
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
@@ -12,8 +13,8 @@ import { join } from 'node:path';
 import { parseEnv } from 'node:util';
 import { PackageURL } from 'packageurl-js';
 
-const [folder] = process.argv.slice(2);
-const { Application, Library, OperatingSystem } = Enums.ComponentType;
+const [folder, image = 'vipnat'] = process.argv.slice(2);
+const { Application, Container, Library, OperatingSystem } = Enums.ComponentType;
 
 const readJson = (file) => JSON.parse(readFileSync(file, 'utf8'));
 const has = (name) => existsSync(join(folder, name));
@@ -22,15 +23,13 @@ const debianPackages = has('packages')
   ? readFileSync(join(folder, 'packages'), 'utf8').trim().split('\n')
   : [];
 
-const vipnat = describeVipnat(readJson('package.json'));
-const bundled = readJson('dist/packages.json').map(describeNpmPackage);
-const node = has('node') ? [describeNode(join(folder, 'node'))] : [];
-for (const { bomRef } of [...bundled, ...node]) vipnat.dependencies.add(bomRef);
+const [whole, ...own] =
+  image === 'vipnat' ? describeBundle() : [describeKeepalived(readJson('package.json'))];
+for (const { bomRef } of own) whole.dependencies.add(bomRef);
 const bom = new Models.Bom({
-  metadata: new Models.Metadata({ component: vipnat }),
+  metadata: new Models.Metadata({ component: whole }),
   components: new Models.ComponentRepository([
-    ...bundled,
-    ...node,
+    ...own,
     ...debianPackages.map(describeDebianPackage),
     ...(system === null ? [] : [describeSystem(system)]),
   ]),
@@ -44,6 +43,23 @@ function describe(type, name, purl, rest) {
   const component = new Models.Component(type, name, { bomRef: text, purl: text, ...rest });
   component.version = purl.version;
   return component;
+}
+
+/** vipnat, and what beside Debian's packages it is made of. */
+function describeBundle() {
+  return [
+    describeVipnat(readJson('package.json')),
+    ...readJson('dist/packages.json').map(describeNpmPackage),
+    ...(has('node') ? [describeNode(join(folder, 'node'))] : []),
+  ];
+}
+
+function describeKeepalived({ version }) {
+  const name = 'vipnat-keepalived';
+  return describe(Container, name, new PackageURL('generic', null, name, version), {
+    description: 'keepalived, to hold the virtual IP that vipnat balances',
+    licenses: new Models.LicenseRepository([new Models.SpdxLicense('GPL-2.0-or-later')]),
+  });
 }
 
 function describeVipnat({ name, version, license, description }) {

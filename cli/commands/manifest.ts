@@ -3,11 +3,11 @@ import { writeHostFiles } from '../generate/manifest/host-files.ts';
 import { printManifest } from '../generate/manifest/print.ts';
 import { toSystemdFiles } from '../generate/manifest/systemd.ts';
 import { type ManifestContext } from '../grammar/command-context.ts';
-import { ownImage } from '../wiring/image.ts';
+import { ownImages } from '../wiring/image.ts';
 
 /** `vipnat manifest`: prints what runs the agent, or writes the files of systemd; looks at nothing else of this host. */
 export async function manifest({ config, options, given, stdout, stderr }: ManifestContext): Promise<number> {
-  const request = { config, options, given, ownImage };
+  const request = { config, options, given, ownImages };
   if (options.directory === null) {
     stdout(printManifest(request));
     return exitStatuses.done;

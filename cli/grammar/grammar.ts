@@ -195,10 +195,13 @@ function addManifest(program: Command): Command {
     .summary(summary)
     .description(`${summary}; KIND is one of ${manifestKinds.join(', ')}`)
     .usage('KIND [options]')
-    .option('--image <value>', 'the image to run (default: vipnat of this version)')
+    .option('--image <value>', 'the image to run (default: that of this build)')
     .option('--namespace <value>', `where to run it (default: ${defaultNamespace})`)
     .option('--least-privilege', 'two capabilities instead of privileged')
-    .option('--keepalived-image <value>', 'for keepalived: an image that has it')
+    .option(
+      '--keepalived-image <value>',
+      'for keepalived: an image that has it (default: that of this build)',
+    )
     .option(
       '--directory <value>',
       'for systemd: the root folder to write the files below; else they are printed',

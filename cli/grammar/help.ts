@@ -160,7 +160,7 @@ Exit status: 0 printed.`,
 Examples:
   vipnat manifest daemonset --vip 10.0.0.50 | kubectl apply -f -
   vipnat manifest static-pod --vip 10.0.0.50 > vipnat.yaml
-  vipnat manifest keepalived --vip 10.0.0.50 --keepalived-image keepalived:2.2.7
+  vipnat manifest keepalived --vip 10.0.0.50 --peers 10.0.0.11,10.0.0.12
   vipnat manifest systemd --vip 10.0.0.50 --directory /
 
 See vipnat help manifest KIND for all options of a kind. Those of the configuration become arguments of the agent. Files that they

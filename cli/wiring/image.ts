@@ -1,5 +1,10 @@
-/** Set by scripts/build, from scripts/image-name. */
-declare const VIPNAT_IMAGE: string | undefined;
+import { type OwnImages } from '../generate/manifest/options.ts';
 
-/** The image of this build, with its registry and tag; where no build was made, the newest that was built on this machine. */
-export const ownImage = typeof VIPNAT_IMAGE === 'undefined' ? 'localhost/vipnat:latest' : VIPNAT_IMAGE;
+/** Set by scripts/build, from scripts/image-name. */
+declare const VIPNAT_IMAGES: OwnImages | undefined;
+
+/** The images of this build; where no build was made, the newest that were built on this machine. */
+export const ownImages: OwnImages =
+  typeof VIPNAT_IMAGES === 'undefined'
+    ? { vipnat: 'localhost/vipnat:latest', keepalived: 'localhost/vipnat-keepalived:latest' }
+    : VIPNAT_IMAGES;

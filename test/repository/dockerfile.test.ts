@@ -33,3 +33,11 @@ test('the image has the packages of every tool that is started, and no others', 
   const needed = tools.map((tool) => /the package (\S+)/.exec(toolMissing(tool).message)?.[1]);
   expect([...installed].sort()).toEqual([...new Set([...needed, ...others])].sort());
 });
+
+test("keepalived's image is built on the same Debian as vipnat's, by the same digest", () => {
+  const [own, keepalived] = ['Dockerfile', 'Dockerfile.keepalived'].map(
+    (file) => /^ARG BASE=(.*)$/m.exec(readFileSync(file, 'utf8'))?.[1],
+  );
+  expect(own).toMatch(/@sha256:[0-9a-f]{64}$/);
+  expect(keepalived).toBe(own);
+});

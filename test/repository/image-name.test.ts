@@ -2,10 +2,11 @@ import { describe, expect, test } from '@jest/globals';
 import { globSync, readFileSync } from 'node:fs';
 import { execa } from 'execa';
 import { parse } from 'yaml';
-import { ownImage as builtImage } from '../../cli/wiring/image.ts';
-import { imageRepository, ownImage, version } from '../support/manifest/printing.ts';
+import { ownImages as builtImages } from '../../cli/wiring/image.ts';
+import { imageRepository, ownImage, ownImages, version } from '../support/manifest/printing.ts';
 
-const printName = (name = '') => execa('scripts/image-name', { env: { RELEASE_IMAGE: name }, reject: false });
+const printName = (name = '', image = 'vipnat') =>
+  execa('scripts/image-name', [image], { env: { RELEASE_IMAGE: name }, reject: false });
 
 describe('the name of the image', () => {
   test('is that of package.json with the version, and has a registry', async () => {
@@ -14,7 +15,8 @@ describe('the name of the image', () => {
   });
 
   test('from sources, where no build was made, is the same but for the tag', () => {
-    expect(builtImage).toBe(`${imageRepository}:latest`);
+    const latest = Object.values(ownImages).map((name) => name.replace(/:[^:]+$/, ':latest'));
+    expect(Object.values(builtImages)).toEqual(latest);
   });
 
   test.each([
@@ -23,6 +25,13 @@ describe('the name of the image', () => {
     ['[fd00::1]:5000/a/b__c:v1', '[fd00::1]:5000/a/b__c:v1'],
   ])('can be %s', async (name, whole) => {
     expect(await printName(name)).toMatchObject({ exitCode: 0, stdout: whole });
+  });
+
+  test("of keepalived's is the same and -keepalived", async () => {
+    expect((await printName('', 'keepalived')).stdout).toBe(ownImages.keepalived);
+    const name = 'registry.example:5000/us/vipnat';
+    expect((await printName(`${name}:v1`, 'keepalived')).stdout).toBe(`${name}-keepalived:v1`);
+    expect((await printName('', 'x')).stderr).toBe('image: unknown image: x (there are: vipnat, keepalived)');
   });
 
   test.each([
@@ -52,9 +61,11 @@ const files = globSync([
 const placeholder = 'registry.example/vipnat';
 
 const findNames = (text: string) =>
-  [...text.matchAll(/(?<![\w./:@-])(?<name>(?:[\w.-]+(?::\d+)?\/)*vipnat):(?<tag>\d+\.\d+[\w.-]*)/g)].map(
-    ({ groups }) => [groups?.['name'], groups?.['tag']?.replace(/\.$/, '')],
-  );
+  [
+    ...text.matchAll(
+      /(?<![\w./:@-])(?<name>(?:[\w.-]+(?::\d+)?\/)*vipnat)(?:-keepalived)?:(?<tag>\d+\.\d+[\w.-]*)/g,
+    ),
+  ].map(({ groups }) => [groups?.['name'], groups?.['tag']?.replace(/\.$/, '')]);
 
 describe('every name of the image in documents, manifests, chart and scripts', () => {
   const named = files.flatMap((file) =>
@@ -70,7 +81,7 @@ describe('every name of the image in documents, manifests, chart and scripts', (
   });
 
   test('that no kubelet would find is found', () => {
-    expect(findNames('image: vipnat:0.1.0\n`docker run us/vipnat:0.2.0`.')).toEqual([
+    expect(findNames('image: vipnat:0.1.0\n`docker run us/vipnat-keepalived:0.2.0`.')).toEqual([
       ['vipnat', '0.1.0'],
       ['us/vipnat', '0.2.0'],
     ]);

@@ -3,7 +3,7 @@ import { chmodSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { execa } from 'execa';
-import { ownImage, version } from '../support/manifest/printing.ts';
+import { ownImage, ownImages, version } from '../support/manifest/printing.ts';
 
 /** What scripts/image and the stand-ins start themselves. */
 const helpers = ['bash', 'cp', 'dirname', 'git', 'mktemp', 'rm', 'sed', 'sh'];
@@ -97,6 +97,20 @@ describe('scripts/image', () => {
     const [image = '', sbom = ''] = stderr.split('\n').map((line) => line.replace(/^.*? --build-arg /, ''));
     expect(image).toContain('BASE=b:1');
     expect(sbom).toBe(image);
+  });
+
+  test("builds keepalived's of a file of its own, and tells tools the time of all files", async () => {
+    const epoch = '1767225600';
+    const buildAt = (...words: readonly string[]) =>
+      execa('scripts/image', words, { env: { PATH: folder, SOURCE_DATE_EPOCH: epoch }, extendEnv: false });
+    provide('buildah');
+    const { stdout, stderr } = await buildAt('keepalived');
+    expect(stdout).toBe(`${ownImages.keepalived}: 1MB, built with buildah`);
+    expect(stderr).toMatch(/ --tag \S+-keepalived:\S+ --file \S+\/Dockerfile\.keepalived /);
+    expect(stderr).toContain(` --build-arg SOURCE_DATE_EPOCH=${epoch} --timestamp ${epoch} `);
+    provide('docker');
+    const { stderr: ofDocker } = await buildAt('keepalived', '--tag', 'r.example/k:2');
+    expect(ofDocker).toMatch(/ --tag r\.example\/k:2 .* --build-arg SOURCE_DATE_EPOCH=\d+ (?!--timestamp)/);
   });
 
   test('says so when the SBOM cannot be written', async () => {

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { cpSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { execa } from 'execa';
-import { ownImage, version } from '../support/manifest/printing.ts';
+import { ownImages, version } from '../support/manifest/printing.ts';
 
 /** What a build is made from; the packages beside it. */
 const sources = [
@@ -50,13 +50,16 @@ test(
   async () => {
     const printImages = async (env: Readonly<Record<string, string>>) => {
       await execa('scripts/build', [], { cwd: folder, env });
-      const words = ['manifest', 'static-pod', '--vip', '10.0.0.50'];
+      const words = ['manifest', 'keepalived', '--vip', '10.0.0.50'];
       const { stdout } = await execa('node_modules/.bin/node', ['dist/vipnat.js', ...words], { cwd: folder });
       return [...stdout.matchAll(/image: (\S+)/g)].map(([, name]) => name);
     };
     const name = 'registry.example:5000/us/vipnat';
-    expect(await printImages({ RELEASE_IMAGE: name })).toEqual([`${name}:${version}`]);
-    expect(await printImages({ RELEASE_IMAGE: '' })).toEqual([ownImage]);
+    expect(await printImages({ RELEASE_IMAGE: name })).toEqual([
+      `${name}:${version}`,
+      `${name}-keepalived:${version}`,
+    ]);
+    expect(await printImages({ RELEASE_IMAGE: '' })).toEqual(Object.values(ownImages));
   },
   limitMs,
 );

@@ -44,8 +44,12 @@ function write(path: string, text: string): void {
   writeFileSync(join(folder, path), text);
 }
 
-const print = async () =>
-  (await execa('node_modules/.bin/node', ['scripts/sbom.mjs', folder], { stripFinalNewline: false })).stdout;
+const print = async (...words: readonly string[]) =>
+  (
+    await execa('node_modules/.bin/node', ['scripts/sbom.mjs', folder, ...words], {
+      stripFinalNewline: false,
+    })
+  ).stdout;
 
 async function find(name: string) {
   const { components } = JSON.parse(await print()) as {
@@ -97,6 +101,13 @@ describe('scripts/sbom.mjs', () => {
     rmSync(join(folder, 'node'));
     write('node', 'another program');
     await expect(print()).rejects.toThrow(/node is not the pinned Node\.js \d/);
+  });
+
+  test("prints one of keepalived's image, which has Debian's packages and nothing else", async () => {
+    const { version } = JSON.parse(readFileSync('package.json', 'utf8')) as { readonly version: string };
+    rmSync(join(folder, 'node'));
+    const expected = [`vipnat-keepalived ${version}`, ...lines.map((line) => line.split('\t', 2).join(' '))];
+    expect(await readComponents(await print('keepalived'))).toEqual(expected.sort());
   });
 
   test('prints the same bytes again, in whatever order dpkg names the packages', async () => {

@@ -75,11 +75,11 @@ function toWriter(request: ManifestRequest, file: string): object {
   };
 }
 
-function toKeeper({ options }: ManifestRequest, file: string): object {
+function toKeeper({ options, ownImages }: ManifestRequest, file: string): object {
   const pids = [`--pid=${pidFolder}/keepalived.pid`, `--vrrp_pid=${pidFolder}/vrrp.pid`];
   return {
     name: 'keepalived',
-    image: options.keepalivedImage,
+    image: options.keepalivedImage ?? ownImages.keepalived,
     // A registry that cannot be reached must not keep the VIP from coming up.
     imagePullPolicy: 'IfNotPresent',
     // Images of keepalived start all kinds of scripts.

@@ -9,6 +9,12 @@ export type ManifestKind = (typeof manifestKinds)[number];
 /** The namespace that is taken when none is given. */
 export const defaultNamespace = 'kube-system';
 
+/** The images that scripts/image makes, each with its registry and tag. */
+export interface OwnImages {
+  readonly vipnat: string;
+  readonly keepalived: string;
+}
+
 /** The switches of `vipnat manifest`, as they were given: `findManifestProblems` says what is wrong with them. */
 export interface ManifestOptions {
   readonly kind: ManifestKind;
@@ -17,7 +23,7 @@ export interface ManifestOptions {
   readonly namespace: string;
   /** Whether the DaemonSet does without privileged; static pods always do. */
   readonly leastPrivilege: boolean;
-  /** An image with a program keepalived; null unless given. */
+  /** An image with a program keepalived; null for that of this build. */
   readonly keepalivedImage: string | null;
   /** The folder below which the files of `systemd` are written; null to print them, or what else is asked for. */
   readonly directory: string | null;

@@ -57,15 +57,11 @@ function findSystemdProblems(options: ManifestOptions, { runDir, stateDir }: Con
   ];
 }
 
-/** There is no image of keepalived that its authors publish: a default would be somebody's. */
 function findKeepalivedProblems({ kind, keepalivedImage, keepalived }: ManifestOptions): string[] {
-  const example = 'Example: --keepalived-image registry.example/keepalived:2.2.7';
-  if (kind === 'keepalived' && keepalivedImage === null) {
-    return [`keepalived has no official image, so one has to be named. ${example}`];
-  }
   if (kind === 'keepalived') {
-    const image = keepalivedImage ?? '';
-    return isImage(image) ? [] : [`--keepalived-image ${quoteText(image)} is no image reference. ${example}`];
+    if (keepalivedImage === null || isImage(keepalivedImage)) return [];
+    const example = 'Example: --keepalived-image registry.example/keepalived:2.2.7';
+    return [`--keepalived-image ${quoteText(keepalivedImage)} is no image reference. ${example}`];
   }
   const flags = [
     ...(keepalivedImage === null ? [] : ['--keepalived-image']),

@@ -3,7 +3,7 @@ import { toArguments } from '../../../config/arguments.ts';
 import { type Config } from '../../../config/config.ts';
 import { type OptionName } from '../../../config/options.ts';
 import { toKeepalivedArguments } from '../keepalived/options.ts';
-import { defaultNamespace, type ManifestOptions } from './options.ts';
+import { defaultNamespace, type ManifestOptions, type OwnImages } from './options.ts';
 
 /** All that a manifest is made of. Checked: there is a VIP, and `findManifestProblems` finds nothing. */
 export interface ManifestRequest {
@@ -11,8 +11,8 @@ export interface ManifestRequest {
   readonly config: Config;
   /** The options that the user gave: these become arguments of the container. */
   readonly given: ReadonlySet<OptionName>;
-  /** The image of this build, unless `--image` names another. */
-  readonly ownImage: string;
+  /** The images of this build, for what the options do not name. */
+  readonly ownImages: OwnImages;
 }
 
 /** Whether the container is to be privileged. */
@@ -21,8 +21,8 @@ export function isPrivileged({ options }: ManifestRequest): boolean {
 }
 
 /** The image to run. */
-export function chooseImage({ options, ownImage }: ManifestRequest): string {
-  return options.image ?? ownImage;
+export function chooseImage({ options, ownImages }: ManifestRequest): string {
+  return options.image ?? ownImages.vipnat;
 }
 
 /** The command that prints the same manifest, wherever it is run, as a shell takes it. */

@@ -19,10 +19,7 @@ const lab = useLab({ proxyMode: 'none' });
 
 const print = (...words: readonly string[]) => printOn(lab(), ...words);
 
-const keepalived = [
-  ...['keepalived', '--keepalived-image', 'registry.example/keepalived:2.2.7'],
-  ...['--peers', masters.map(({ addresses }) => addresses.ipv4).join()],
-];
+const keepalived = [...['keepalived', '--peers', masters.map(({ addresses }) => addresses.ipv4).join()]];
 
 describe('kube-apiserver', () => {
   test.each([

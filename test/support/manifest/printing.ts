@@ -12,6 +12,7 @@ export const {
   config: { image: imageRepository },
 } = JSON.parse(readFileSync('package.json', 'utf8')) as { version: string; config: { image: string } };
 export const ownImage = `${imageRepository}:${version}`;
+export const ownImages = { vipnat: ownImage, keepalived: `${imageRepository}-keepalived:${version}` };
 
 /** What `vipnat manifest` with these words reads, and everything that is wrong with them. */
 export async function readWords(words: readonly string[], environment: Environment = {}) {
@@ -22,7 +23,7 @@ export async function readWords(words: readonly string[], environment: Environme
   const { command, flags, file } = invocation;
   const reading = await readConfig({ flags, environment, file, isForElsewhere: true });
   const problems = [...invocation.problems, ...reading.problems, ...findCommandProblems(command, reading)];
-  return { request: { ...reading, options: command.options, ownImage }, problems };
+  return { request: { ...reading, options: command.options, ownImages }, problems };
 }
 
 /** What a built `vipnat manifest` with these words prints. */

@@ -1,5 +1,12 @@
 import { describe, expect, test } from '@jest/globals';
-import { findPodSpec, parse, print, readWords, ownImage } from '../../../../support/manifest/printing.ts';
+import {
+  findPodSpec,
+  parse,
+  print,
+  readWords,
+  ownImage,
+  ownImages,
+} from '../../../../support/manifest/printing.ts';
 
 const words = ['keepalived', '--vip', '10.0.0.50', '--keepalived-image', 'registry.example/keepalived:2.2.7'];
 
@@ -51,6 +58,12 @@ describe('keepalived as a static pod', () => {
     });
   });
 
+  test("has keepalived's image of the same build, unless another is named", async () => {
+    const findImage = async (given: readonly string[]) => findPodSpec(await print(given)).containers[0].image;
+    expect(await findImage(words.slice(0, 3))).toBe(ownImages.keepalived);
+    expect(await findImage(words)).toBe('registry.example/keepalived:2.2.7');
+  });
+
   test('is of least privilege, and does not wait for a registry', async () => {
     const { initContainers = [], containers } = findPodSpec(await print(words));
     const pods = [...initContainers, ...containers];
@@ -77,10 +90,6 @@ describe('keepalived as a static pod', () => {
   });
 
   test.each([
-    [
-      words.slice(0, 3),
-      'keepalived has no official image, so one has to be named. Example: --keepalived-image registry.example/keepalived:2.2.7',
-    ],
     [
       [...words, '--keepalived-image', 'A B'],
       '--keepalived-image "A B" is no image reference. Example: --keepalived-image registry.example/keepalived:2.2.7',
