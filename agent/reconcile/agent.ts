@@ -17,6 +17,7 @@ import { type ServingPorts } from '../keepalived/judge-serving.ts';
 import { ListeningLog } from '../keepalived/listening-log.ts';
 import { type TrackFile } from '../keepalived/serving-file.ts';
 import { sayNotice } from '../report/notice-log.ts';
+import { type AskOtherHolder, OtherHolders } from '../keepalived/other-holders.ts';
 import { NoticeReader, type NoticeSource } from '../keepalived/notices.ts';
 import { ServingKeeper } from '../keepalived/serving-keeper.ts';
 import { type AgentActivity } from '../http/agent-activity.ts';
@@ -30,6 +31,7 @@ import { type Meter } from '../../lib/telemetry/meter.ts';
 import { type AgentState } from '../report/samples.ts';
 import { LoopMetrics } from '../report/loop-metrics.ts';
 import { LoopLog } from '../report/loop-log.ts';
+import { OtherHolderLog } from '../report/other-holder-log.ts';
 import { UnreadLog } from '../report/unread-log.ts';
 
 /** All that an agent needs of the world. */
@@ -46,6 +48,8 @@ export interface AgentPorts {
   readonly trackFile: TrackFile;
   /** What listens on this host. */
   readonly readListening: ServingPorts['readListening'];
+  /** Whether another host has an address of this one. */
+  readonly askOtherHolder: AskOtherHolder;
   /** What keepalived says of itself. */
   readonly notices: NoticeSource;
   /** Makes the source that follows the Kubernetes API and calls back at each change, see agent/api/. */
@@ -62,6 +66,7 @@ export class Agent {
   readonly #keeper: EndpointPersister;
   readonly #serving: ServingKeeper;
   readonly #notices: NoticeReader;
+  readonly #otherHolders: OtherHolders;
   readonly #clock: Clock;
   readonly #api: FollowedApi;
   readonly #report: LoopLog;
@@ -96,12 +101,15 @@ export class Agent {
       report: createPersisterListener(logger, metrics),
     });
     this.#report = new LoopLog(logger, clock, events);
+    const link = { askOtherHolder: ports.askOtherHolder, clock, report: new OtherHolderLog(logger, events) };
+    this.#otherHolders = new OtherHolders(link, config.vips);
     const report = tellAll([
       this.#report,
       new UnreadLog(logger),
       new ListeningLog(logger),
       metrics,
       this.#lastLook,
+      this.#otherHolders,
     ]);
     this.#serving = new ServingKeeper(ports.trackFile, clock, report);
     this.#notices = new NoticeReader(ports.notices, clock, (notice, before) => {
@@ -149,6 +157,7 @@ export class Agent {
       api: following === null ? null : { ...following, since: this.#dateOf(following.since) },
       keepalived: this.#serving.state,
       isSaved: this.#keeper.isSaved,
+      otherHolders: this.#otherHolders.answers,
     };
   }
 
@@ -182,6 +191,7 @@ export class Agent {
     // keepalived is told at once: a tool may hang for longer than whoever ends this process waits before a kill.
     await Promise.all([this.#loop.stop(), this.#departures.stop(), this.#serving.release()]);
     this.#api.stop();
+    this.#otherHolders.stop();
     await this.#keeper.settle();
     await this.#notices.stop();
   }

@@ -16,6 +16,8 @@ export interface AgentState {
   readonly keepalived: { readonly isServing: boolean; readonly isTold: boolean };
   /** Whether the apiservers could be kept for the next start, the last time that was tried. */
   readonly isSaved: boolean;
+  /** By address, of VIPs that this node holds and asks for: the MAC of another host that has it too, or null. */
+  readonly otherHolders: ReadonlyMap<string, string | null>;
 }
 
 /** What a process is like at a moment. */
@@ -36,6 +38,7 @@ export function listSamples(state: AgentState, process: ProcessState): Sample[] 
     ...(look === null ? [] : listLookSamples(look.assessment, look.at, keepalived)),
     sample('vipnat_fight', {}, state.isFighting),
     sample('vipnat_state_file_current', {}, state.isSaved),
+    ...(look === null ? [] : look.assessment.decisions.flatMap((one) => listContested(one, state))),
     ...state.apiservers.flatMap(listApiserverSamples),
     ...(api === null
       ? []
@@ -85,6 +88,13 @@ function listVipSamples(decision: Decision, addresses: ReadonlySet<string>): Sam
     sample('vipnat_vip_held', { vip }, addresses.has(decision.vip.address)),
     sample('vipnat_vip_apiservers', { vip }, decision.backends.length),
   ];
+}
+
+function listContested({ vip }: Decision, { otherHolders }: Pick<AgentState, 'otherHolders'>): Sample[] {
+  const rival = otherHolders.get(vip.address);
+  return rival === undefined
+    ? []
+    : [sample('vipnat_vip_contested', { vip: formatEndpoint(vip) }, rival !== null)];
 }
 
 function listApiserverSamples({ endpoint, state: current, unconfirmedFailure }: EndpointHealth): Sample[] {

@@ -7,6 +7,7 @@ import { systemClock } from '../../lib/control/clock.ts';
 import { systemRandom } from '../../lib/control/random.ts';
 import { createKernel } from '../../lib/kernel/real/kernel.ts';
 import { readListeningAddresses } from '../../lib/kernel/host/listeners.ts';
+import { askOtherHolder, type OwnAddress } from '../../lib/kernel/host/other-holder.ts';
 import { Agent } from '../../agent/reconcile/agent.ts';
 import { type Config } from '../../config/config.ts';
 import { podVariable } from '../../config/environment.ts';
@@ -86,7 +87,12 @@ async function serve(
   const trackFile = createTrackFile(locateServingFile(config.runDir));
   const files = { store, trackFile, notices: new Fifo(locateNotices(config.runDir)) };
   const effects = { kernel, apiserver, clock, logger, meter, events };
-  const ports = { ...effects, ...files, askProxyMode, readListening: readListeningAddresses, followApi };
+  const asked = {
+    askProxyMode,
+    readListening: readListeningAddresses,
+    askOtherHolder: (own: OwnAddress) => askOtherHolder(own, clock),
+  };
+  const ports = { ...effects, ...files, ...asked, followApi };
   const agent = new Agent(ports, config, memory);
   for (const [path, answer] of listAnswers(agent, config)) answers.set(path, answer);
   const pages = metrics && createAgentPages({ agent, info, metrics, kernel, clock, config, pod });

@@ -92,6 +92,11 @@ export const sampled = {
     labels: ['vip'],
     help: 'Whether this node holds the virtual IP',
   },
+  vipnat_vip_contested: {
+    type: 'gauge',
+    labels: ['vip'],
+    help: 'Whether another host answers ARP for the virtual IP that this node holds; absent elsewhere and for IPv6',
+  },
   vipnat_vip_apiservers: {
     type: 'gauge',
     labels: ['vip'],

@@ -19,6 +19,8 @@ const catalogue = {
   RulesUncontested: { type: 'Normal', action: 'Repair' },
   CannotServe: { type: 'Warning', action: 'Serve' },
   CanServe: { type: 'Normal', action: 'Serve' },
+  VipContested: { type: 'Warning', action: 'Serve' },
+  VipUncontested: { type: 'Normal', action: 'Serve' },
   AgentFailing: { type: 'Warning', action: 'Run' },
   AgentRecovered: { type: 'Normal', action: 'Run' },
 } as const satisfies Record<string, EventKind>;

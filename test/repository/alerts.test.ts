@@ -57,6 +57,10 @@ const cases: Readonly<Record<string, Case>> = {
     // While it moves, one look of two nodes each can see it.
     quiet: [{ [held('m1')]: '1 1 0 0 0', [held('m2')]: '0 1 1 1 1' }, 4],
   },
+  VipnatVipContested: {
+    fires: [{ [`vipnat_vip_contested${on(vip)}`]: '0 1x10' }, 1, 1],
+    quiet: [{ [`vipnat_vip_contested${on(vip)}`]: '0x10' }, 3],
+  },
   VipnatVipHeldNowhere: {
     fires: [{ [held('m1')]: '0x10', [held('m2')]: '0x10' }, 2, 1],
     quiet: [{ [held('m1')]: '1 0 0 0', [held('m2')]: '0 0 1 1' }, 3],

@@ -4,8 +4,8 @@
  */
 import ipaddr from 'ipaddr.js';
 import { type Family, parseAddress } from '../../address/address.ts';
-import { dumpLinks } from '../netlink/addresses.ts';
-import { createNetlinkClient, type NetlinkClient } from '../netlink/netlink.ts';
+import { dumpLinks, dumpMacs, formatMac } from '../netlink/addresses.ts';
+import { createNetlinkClient, type NetlinkClient, type NetlinkRequest } from '../netlink/netlink.ts';
 import { parseAttributes } from '../netlink/netlink-messages.ts';
 
 /** An entry of the kernel's neighbour table. */
@@ -51,18 +51,28 @@ export async function readNeighbours(): Promise<Neighbour[]> {
  * host, whose other holder it never asks for by itself. Makes an entry of the neighbour table, as every connection does;
  * not for one that a person has set. Takes root. Rejects with TOOL_NOT_PERMITTED or NETLINK_FAILED.
  */
-export async function askNeighbour({ family, address, device }: NeighbourQuestion): Promise<void> {
+export async function askNeighbour(question: NeighbourQuestion): Promise<void> {
+  const { address, device } = question;
   const known = (await readNeighbours()).find((one) => one.address === address && one.device === device);
   if (known?.state === 'static') return;
   await withClient(async (client) => {
-    const links = await dumpLinks(client);
-    const [index] = [...links].find(([, name]) => name === device) ?? [0];
-    const payload = Buffer.concat([renderHeader(family, index), renderDestination(address)]);
-    const order = { payload, isDump: false, isOrder: true, subject: `who has ${address}` };
+    const order = await toOrder(client, question);
     // Somebody else may have removed it meanwhile.
     if (known !== undefined) await client.request({ ...order, type: RTM_DELNEIGH }).catch(() => undefined);
     await client.request({ ...order, type: RTM_NEWNEIGH });
   });
+}
+
+/** Takes an entry of the neighbour table away that `askNeighbour` has made, so that the kernel asks no more. Never rejects. */
+export async function forgetNeighbour(question: NeighbourQuestion): Promise<void> {
+  await withClient(async (client) => {
+    await client.request({ ...(await toOrder(client, question)), type: RTM_DELNEIGH });
+  }).catch(() => undefined);
+}
+
+/** The link addresses of this host's own interfaces. Rejects with NETLINK_FAILED. */
+export async function readOwnMacs(): Promise<ReadonlySet<string>> {
+  return await withClient(dumpMacs);
 }
 
 // linux/rtnetlink.h, linux/neighbour.h
@@ -86,6 +96,16 @@ async function withClient<T>(use: (client: NetlinkClient) => Promise<T>): Promis
   } finally {
     client.close();
   }
+}
+
+async function toOrder(
+  client: NetlinkClient,
+  { family, address, device }: NeighbourQuestion,
+): Promise<Omit<NetlinkRequest, 'type'>> {
+  const links = await dumpLinks(client);
+  const [index] = [...links].find(([, name]) => name === device) ?? [0];
+  const payload = Buffer.concat([renderHeader(family, index), renderDestination(address)]);
+  return { payload, isDump: false, isOrder: true, subject: `who has ${address}` };
 }
 
 /** struct ndmsg */
@@ -112,7 +132,7 @@ function parseNeighbour(data: Buffer, indexToName: ReadonlyMap<number, string>):
   const device = indexToName.get(data.readInt32LE(4));
   if (address === null || device === undefined) return [];
   const link = (state & (NUD_INCOMPLETE | NUD_FAILED)) === 0 ? attributes.get(NDA_LLADDR) : undefined;
-  const mac = link?.toString('hex').match(/../g)?.join(':') ?? null;
+  const mac = link === undefined ? null : formatMac(link);
   return [{ family: address.family, address: address.text, device, mac, state: nameState(state) }];
 }
 

@@ -48,6 +48,7 @@ const IFA_LOCAL = 2;
 const IFA_FLAGS = 8;
 const IFA_F_DADFAILED = 0x08;
 const IFA_F_TENTATIVE = 0x40;
+const IFLA_ADDRESS = 1;
 const IFLA_IFNAME = 3;
 const NLM_F_DUMP_INTR = 0x10;
 const ifaddrmsgBytes = 8;
@@ -77,6 +78,22 @@ export async function dumpLinks(client: NetlinkClient): Promise<Map<number, stri
       parseAttributes(data, ifinfomsgBytes).get(IFLA_IFNAME)?.toString('utf8').replace('\0', '') ?? '',
     ]),
   );
+}
+
+/** The interfaces' own link addresses, as `02:42:0a:4d:00:0c`: also of those without an IP address. Takes a client of the protocol route. */
+export async function dumpMacs(client: NetlinkClient): Promise<Set<string>> {
+  const messages = await dump(client, RTM_GETLINK, Buffer.alloc(ifinfomsgBytes));
+  return new Set(
+    listData(messages, RTM_NEWLINK, ifinfomsgBytes).flatMap((data) => {
+      const mac = parseAttributes(data, ifinfomsgBytes).get(IFLA_ADDRESS);
+      return mac === undefined ? [] : [formatMac(mac)];
+    }),
+  );
+}
+
+/** A link address as text, two digits for each byte. */
+export function formatMac(bytes: Buffer): string {
+  return bytes.toString('hex').match(/../g)?.join(':') ?? '';
 }
 
 /** What follows the header in the messages of a type, which begins with a struct of so many bytes. */

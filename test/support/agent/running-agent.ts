@@ -9,6 +9,7 @@ import { FakeKernel } from '../fakes/kernel.ts';
 import { RecordingEvents } from '../fakes/events.ts';
 import { FakeMeter } from '../fakes/meter.ts';
 import { createRecordingLogger, type RecordingLogger } from '../fakes/logger.ts';
+import { FakeLink } from '../fakes/link.ts';
 import { FakeStore } from '../fakes/store.ts';
 import { FakeNotices } from '../fakes/notices.ts';
 import { FakeTrackFile } from '../fakes/track-file.ts';
@@ -51,6 +52,8 @@ export interface RunningAgent {
   /** What the agent asks as the Kubernetes API: one that says nothing until it is told to. */
   readonly api: FakeClusterApi;
   readonly events: RecordingEvents;
+  /** The other hosts on its Ethernet. */
+  readonly link: FakeLink;
 }
 
 /** What an agent is started with; a kernel needs its clock. */
@@ -95,10 +98,12 @@ export function startAgent(world: AgentWorld = {}): RunningAgent {
   const files = { store, trackFile, notices };
   const effects = { kernel, clock, logger, meter, apiserver: apiservers, events };
   const readListening = () => Promise.resolve([{ address: '::', port: 6443 }]);
-  const asked = { askProxyMode, readListening, followApi };
+  const link = new FakeLink();
+  const { askOtherHolder } = link;
+  const asked = { askProxyMode, readListening, followApi, askOtherHolder };
   const agent = new Agent({ ...effects, ...files, ...asked, ...world.ports }, config, memory);
   agent.start();
-  return { clock, kernel, logger, meter, apiservers, agent, ...files, api, events };
+  return { clock, kernel, logger, meter, apiservers, agent, ...files, api, events, link };
 }
 
 /** The lines of a level, without times. */

@@ -151,6 +151,21 @@ test('a tool fails, and then works again', async () => {
   ]);
 });
 
+test('another host has a VIP that this node holds, and gives it up', async () => {
+  const running = await startOnMaster();
+  running.kernel.addAddress({ family: 'ipv4', address: '10.0.0.50', device: 'eth0' });
+  await running.clock.advance(2000);
+  listNews(running);
+  running.link.others.set('10.0.0.50', '02:00:00:00:00:99');
+  await running.clock.advance(10_000);
+  running.link.others.clear();
+  await running.clock.advance(10_000);
+  expect(listNews(running)).toEqual([
+    'VipContested 10.0.0.50 is held twice: by this node, and by a host with MAC 02:00:00:00:00:99, which answers ARP for it',
+    'VipUncontested 10.0.0.50 is held by this node alone again: no other host answers ARP for it',
+  ]);
+});
+
 test('these are all reasons that there are', () => {
   expect([...told].sort()).toEqual([...eventReasons].sort());
 });

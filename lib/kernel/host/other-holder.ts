@@ -1,0 +1,46 @@
+import { type Clock } from '../../control/clock.ts';
+import {
+  askNeighbour,
+  forgetNeighbour,
+  type NeighbourQuestion,
+  readNeighbours,
+  readOwnMacs,
+} from './neighbours.ts';
+
+/** An address of this host, on one of its links. */
+export type OwnAddress = Pick<NeighbourQuestion, 'address' | 'device'>;
+
+/** When the neighbour table is looked at, in milliseconds after the question. The kernel asks again after a second, which is not waited for. */
+const looksMs = [30, 200, 900];
+
+/**
+ * Asks an Ethernet once, by one ARP request, who else has an IPv4 address of this host. Answers the MAC of another host;
+ * null when none answers within 0.9 s. Leaves nothing in the neighbour table. Takes root. Rejects with TOOL_NOT_PERMITTED or
+ * NETLINK_FAILED.
+ */
+export async function askOtherHolder(own: OwnAddress, clock: Clock): Promise<string | null> {
+  const question: NeighbourQuestion = { family: 'ipv4', ...own };
+  const ownMacs = await readOwnMacs();
+  const askedAt = clock.now();
+  try {
+    await askNeighbour(question);
+    for (const lookMs of looksMs) {
+      await sleep(clock, askedAt + lookMs - clock.now());
+      const mac = await readAnswer(question);
+      if (mac !== null) return ownMacs.has(mac) ? null : mac;
+    }
+    return null;
+  } finally {
+    await forgetNeighbour(question);
+  }
+}
+
+/** One that a person has set is no answer. */
+async function readAnswer({ address, device }: NeighbourQuestion): Promise<string | null> {
+  const entry = (await readNeighbours()).find((one) => one.address === address && one.device === device);
+  return entry?.state === 'answered' ? entry.mac : null;
+}
+
+function sleep(clock: Clock, delayMs: number): Promise<void> {
+  return new Promise((resolve) => clock.schedule(Math.max(0, delayMs), resolve));
+}
