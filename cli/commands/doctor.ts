@@ -3,11 +3,11 @@ import { findAuthority } from '../../lib/files/authority.ts';
 import { systemClock } from '../../lib/control/clock.ts';
 import { quoteWords } from '../../lib/text/shell-words.ts';
 import { toArguments } from '../../config/arguments.ts';
-import { diagnose } from '../doctor/checks/diagnose.ts';
 import { gatherFacts } from '../doctor/facts/gather.ts';
+import { examine } from '../doctor/stage/examine.ts';
 import { createApiserver } from '../../agent/probe/probe-connections.ts';
 import { type DoctorContext } from '../grammar/command-context.ts';
-import { chooseDoctorStatus, countOutcomes, formatDoctor } from '../format/screens/doctor.ts';
+import { chooseDoctorStatus, countOutcomes, formatExamination } from '../format/screens/doctor.ts';
 import { formatDoctorJson } from '../format/json/doctor-json.ts';
 import { createHostKernel, lookAtHost } from '../wiring/one-shot-host.ts';
 import { version } from '../wiring/version.ts';
@@ -31,7 +31,9 @@ export async function doctor({
     look: () => lookAtHost(config, stderr),
     captureMs: options.captureMs,
   });
-  const found = diagnose(facts);
-  stdout(options.json ? formatDoctorJson(found, hostname()) : formatDoctor(found, options.all, screen()));
-  return chooseDoctorStatus(countOutcomes(found));
+  const found = examine(facts);
+  stdout(
+    options.json ? formatDoctorJson(found, hostname()) : formatExamination(found, options.all, screen()),
+  );
+  return chooseDoctorStatus(countOutcomes(found.topics));
 }

@@ -24,7 +24,7 @@ export function findCommandProblems(
     );
   }
   if (config.vips.length === 0 && !unreadable.has('vip')) {
-    problems.push(explainNoVip(reason));
+    problems.push(explainNoVip(command, reason));
   }
   if (command.name === 'plan' && command.options.offline)
     problems.push(...findOfflineProblems(config, unreadable));
@@ -32,8 +32,14 @@ export function findCommandProblems(
   return problems;
 }
 
-function explainNoVip(reason: string | null | undefined): string {
-  return `no virtual IP given${typeof reason === 'string' ? `, and ${reason}` : ''}. Example: --vip 10.0.0.50:6443`;
+function explainNoVip({ name }: ConfiguredCommand, reason: string | null | undefined): string {
+  const why = typeof reason === 'string' ? `, and ${reason}` : '';
+  // Its user may not have one yet.
+  const choice =
+    name === 'doctor'
+      ? ". Name the address by which clients reach the API; for a new cluster a free one of the masters' network"
+      : '';
+  return `no virtual IP given${why}${choice}. Example: --vip 10.0.0.50:6443`;
 }
 
 /** Nothing may be read, so whatever the way to balance needs must be given. */

@@ -145,8 +145,10 @@ function findAbruptEnd({ processes, files }: HostFacts): ReturnType<Check['find'
   const manifest = files.get(filePaths.apiserverManifest);
   const text = manifest !== undefined && 'value' in manifest ? manifest.value : null;
   const words = findFlags(processes) ?? text?.split(/[\s"']+/);
-  if (words === undefined)
+  if (words === undefined) {
+    if (manifest !== undefined && 'unknown' in manifest) return manifest;
     return { unknown: 'no kube-apiserver and no manifest of one is seen on this node' };
+  }
   return lookAtHost(() => {
     const delay = findDelay(words);
     if (delay !== null && !/^0(?:ms|s|m|h)?$/.test(delay)) return [];

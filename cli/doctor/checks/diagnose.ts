@@ -35,7 +35,14 @@ export const findingCodes: readonly string[] = topics.flatMap(({ checks }) => ch
 export type Outcome =
   | { readonly code: string; readonly level: 'ok' }
   | ({ readonly code: string } & Finding)
-  | { readonly code: string; readonly level: 'skipped'; readonly reason: string };
+  | {
+      readonly code: string;
+      readonly level: 'skipped';
+      /** One phrase. */
+      readonly reason: string;
+      /** Only where what it is about is not there yet, as before an installation. */
+      readonly pending?: true;
+    };
 
 /** What became of a topic's checks. */
 export interface TopicOutcome {

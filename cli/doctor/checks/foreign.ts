@@ -115,6 +115,11 @@ const apiserverNames = new Set([
   'apiserver',
 ]);
 
+/** Whether a process is an apiserver, by what it is called. */
+export function isApiserver({ name }: HostProcess): boolean {
+  return apiserverNames.has(name);
+}
+
 function findForeignListeners(facts: HostFacts): ReturnType<Check['find']> {
   const { config, listeners, processes } = facts;
   return given([listeners, processes], (sockets, running) => {
@@ -125,7 +130,7 @@ function findForeignListeners(facts: HostFacts): ReturnType<Check['find']> {
       const owner = running.find(({ pid }) => pid === socket.pid);
       const name = formatEndpoint(socket);
       if (owner === undefined) return { unknown: `who listens on ${name} is not to be seen by this user` };
-      return apiserverNames.has(owner.name) ? [] : [describeListener(owner, socket, vip, facts)];
+      return isApiserver(owner) ? [] : [describeListener(owner, socket, vip, facts)];
     });
   });
 }

@@ -41,8 +41,11 @@ function findNoKeepalived(facts: HostFacts): ReturnType<Check['find']> {
   });
 }
 
-/** A keepalived that is started beside a holder which it does not hear, or does not understand, holds the VIP as well. */
-function describeStart(facts: HostFacts): string[] {
+/**
+ * What starts keepalived on this host. One that is started beside a holder which it does not hear, or does not understand,
+ * holds the VIP as well.
+ */
+export function describeStart(facts: HostFacts): string[] {
   const { config, flags, keepalived, units } = facts;
   if ('unknown' in keepalived)
     return ['# its configuration could not be read: docs/install.md says how keepalived is run'];

@@ -79,6 +79,17 @@ function findServers(
   );
 }
 
+/** Whom the kubeconfigs of this host ask, as far as their addresses are known here. */
+export function listServers({ files }: HostFacts): Endpoint[] {
+  const hosts = readText(files, filePaths.hosts);
+  return readers.flatMap(({ path }) => {
+    const text = readText(files, path);
+    const known = 'value' in text ? (text.value ?? '') : '';
+    const server = readServer(known, 'value' in hosts ? (hosts.value ?? '') : '');
+    return server === null ? [] : [server.endpoint];
+  });
+}
+
 function describeAtVip({ reader, server, assessed, vips }: Asked): Finding[] {
   const local = findLocal(assessed, server.endpoint);
   if (!reader.isNodes || local === null || !isOneOf(vips, server.endpoint)) return [];

@@ -103,7 +103,7 @@ function describe([first = '', ...more]: readonly string[]): string {
 }
 
 /** Whether anything of ours is here, of whatever version. */
-function hasOwnRules({ rulesets, nftRulesets }: Observation): boolean {
+export function hasOwnRules({ rulesets, nftRulesets }: Observation): boolean {
   return (
     rulesets.some(({ tables }) => [...tables.values()].some((table) => [...table.keys()].some(isOwnChain))) ||
     nftRulesets.some(({ table }) => table !== null)

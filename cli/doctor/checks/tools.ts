@@ -34,9 +34,14 @@ function findLackingRights({ rights, flags }: HostFacts): ReturnType<Check['find
   );
 }
 
+/** Whether no program is here that reads or writes rules. */
+export function lacksFirewallTool(tools: ReadonlySet<string>): boolean {
+  return !tools.has('nft') && [...tools].every((tool) => !tool.includes('tables'));
+}
+
 function findMissingFirewallTool({ tools }: HostFacts): ReturnType<Check['find']> {
   return lookAtHost(() => {
-    if ([...tools].some((tool) => tool.includes('tables')) || tools.has('nft')) return [];
+    if (!lacksFirewallTool(tools)) return [];
     return [
       {
         level: 'fail',
@@ -76,18 +81,28 @@ function findMissing(tools: ReadonlySet<string>, tool: string, why: string): Fin
 }
 
 /** All that rests on it says so for itself: here only that it is so, once. */
-function findUnreadableHost({ assessment, flags }: HostFacts): ReturnType<Check['find']> {
+function findUnreadableHost(facts: HostFacts): ReturnType<Check['find']> {
+  const { assessment } = facts;
   return lookAtHost(() => {
     if (!('unknown' in assessment)) return [];
     return [
       {
         level: 'fail',
         title: `this host could not be read whole: ${assessment.unknown}`,
-        why: 'vipnat writes nothing before it has seen everything (I1).',
-        remedy: [`vipnat plan ${flags} --log-level debug`],
+        why: 'vipnat writes nothing before it has seen everything.',
+        remedy: describeReading(facts),
       },
     ];
   });
+}
+
+/** What another finding mends already is not looked for by a longer log. */
+function describeReading({ rights, tools, flags }: HostFacts): string[] {
+  if ('value' in rights && !(rights.value.hasNetAdmin && rights.value.hasNetRaw))
+    return [`sudo vipnat doctor ${flags}`];
+  return lacksFirewallTool(tools)
+    ? install('iptables', { tools })
+    : [`vipnat plan ${flags} --log-level debug`];
 }
 
 /** What nothing rests on: vipnat goes on without it. */

@@ -1,5 +1,5 @@
 import { type Endpoint } from '../../../lib/address/endpoint.ts';
-import { keepalivedFile } from '../../../lib/keepalived/find.ts';
+import { findInstance, keepalivedFile } from '../../../lib/keepalived/find.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
 import { quoteWords } from '../../../lib/text/shell-words.ts';
 import { advertises, findDoubles } from '../facts/adverts.ts';
@@ -8,11 +8,13 @@ import { type Finding, given, lookAt, type NotChecked } from '../facts/fact.ts';
 import { type HostFacts } from '../facts/host-facts.ts';
 import { type LinkHolder } from '../facts/holders.ts';
 import { isHeldElsewhere, isKeepalivedHere } from '../facts/held.ts';
+import { isInSubnet } from '../../generate/keepalived/interface.ts';
 import { isKubeVip } from './foreign.ts';
 
 /** Whether each virtual IP is somewhere, and only there. */
 export const virtualIpChecks: readonly Check[] = [
   { code: 'vip-nowhere', find: findNobody },
+  { code: 'vip-off-network', find: findStrayAddress },
   { code: 'vip-held-twice', find: findSeveralHolders },
   { code: 'vip-held-without-vrrp', find: findForeignHolder },
   { code: 'vip-on-kube-ipvs0', find: findServiceAddress },
@@ -36,7 +38,8 @@ function findNobody(facts: HostFacts): ReturnType<Check['find']> {
 const noVip = { unknown: 'no virtual IP is named' };
 
 /** A firewall can keep back every answer but that to ARP, or to neighbour discovery. */
-function describeNobody({ address }: Endpoint, { linkHolders, units }: HostFacts): Finding {
+function describeNobody({ address }: Endpoint, facts: HostFacts): Finding {
+  const { linkHolders } = facts;
   const isSure = 'value' in linkHolders && linkHolders.value.get(address) === null;
   return {
     level: isSure ? 'fail' : 'warn',
@@ -44,17 +47,45 @@ function describeNobody({ address }: Endpoint, { linkHolders, units }: HostFacts
       ? `${address} is held by nobody: not by this node, and no host on its network answers for it`
       : `${address} may be held by nobody: not by this node, and no answer comes from it`,
     why: 'Clients reach no apiserver at all by it.',
-    remedy: describeRevival(isSure, units),
+    remedy: describeRevival(isSure, facts),
   };
 }
 
 /** Started beside a holder that it does not hear, keepalived holds the address as well. */
-function describeRevival(isSure: boolean, units: HostFacts['units']): string[] {
+function describeRevival(isSure: boolean, { units, keepalived, flags }: HostFacts): string[] {
+  if ('value' in keepalived && keepalived.value.text === null) {
+    return [
+      `# this host has no ${keepalived.value.path}. On each control-plane node: vipnat doctor ${flags}`,
+    ];
+  }
   if (!units.has('keepalived')) {
     return ['# no unit of keepalived is here: see what its pod says, or docs/install.md for how it is run'];
   }
   const restart = 'systemctl restart keepalived';
   return ['journalctl -u keepalived -n 50 --no-pager', isSure ? restart : `# when nobody has it: ${restart}`];
+}
+
+/** Whoever is in no network with it does not ask for it by ARP. Where keepalived was told its interface, that is meant so. */
+function findStrayAddress({ config, interfaces, keepalived, flags }: HostFacts): ReturnType<Check['find']> {
+  const text = 'value' in keepalived ? (keepalived.value.text ?? '') : '';
+  return lookAt(config.vips, noVip, ({ address, family }) => {
+    const around = interfaces.filter((one) => one.family === family);
+    const isPlaced = around.some((local) => isInSubnet(address, local));
+    if (isPlaced || findInstance(text, address) !== null) return [];
+    const networks = around.map((one) => `${one.device} ${one.address}/${one.prefixLength}`).join(', ');
+    const [first = { device: 'eth0' }] = around;
+    return [
+      {
+        level: 'warn',
+        title: `${address} is in no network of this host (${networks === '' ? `no ${family} address` : networks})`,
+        why: 'Neighbours do not ask for it by ARP, so it is reached only by a route that leads to its holder.',
+        remedy: [
+          '# a slip: choose a free address of one of these networks',
+          `# meant so: vipnat keepalived ${flags} --interface ${quoteWords([first.device])}`,
+        ],
+      },
+    ];
+  });
 }
 
 /** Only members of the group give an address up when another one takes it. */

@@ -1,4 +1,3 @@
-import { dirname } from 'node:path';
 import {
   type Endpoint,
   formatEndpoint,
@@ -6,8 +5,6 @@ import {
   sortEndpoints,
 } from '../../../lib/address/endpoint.ts';
 import { VipnatError } from '../../../lib/text/errors.ts';
-import { type KeepalivedConfiguration, readConfiguration } from '../../../lib/keepalived/find.ts';
-import { isFolderWatched } from '../../../lib/keepalived/watched.ts';
 import { captureVrrp } from '../../../lib/kernel/tools/capture.ts';
 import { type Clock } from '../../../lib/control/clock.ts';
 import { readInterfaces } from '../../../lib/kernel/host/interfaces.ts';
@@ -15,6 +12,7 @@ import { readIpvs } from '../../../lib/kernel/watch/ipvs.ts';
 import { type Listener, readListeners } from '../../../lib/kernel/host/listeners.ts';
 import { type Kernel } from '../../../lib/kernel/port.ts';
 import { readModules } from '../../../lib/kernel/host/modules.ts';
+import { viewHostPaths } from '../../../lib/kernel/host/host-paths.ts';
 import { listUnits } from '../../../lib/kernel/host/units.ts';
 import {
   isInFirstPidNamespace,
@@ -24,7 +22,6 @@ import {
 import { readRights } from '../../../lib/kernel/host/rights.ts';
 import { listSwitchedInterfaces, readSysctls } from '../../../lib/kernel/host/sysctls.ts';
 import { isInPath } from '../../../lib/kernel/tools/toolbox.ts';
-import { readIfThere } from '../../../lib/files/optional-file.ts';
 import { parseCapture, type VrrpAdvert } from '../../../lib/keepalived/advert.ts';
 import { type Assessment } from '../../../agent/decide/assess.ts';
 import { type Config } from '../../../config/config.ts';
@@ -32,18 +29,16 @@ import { askProxyHealth } from '../../../agent/observe/proxy-health.ts';
 import { type Apiserver, type ConnectOutcome } from '../../../agent/probe/apiserver.ts';
 import { askServing, type Serving } from '../../../agent/probe/serving.ts';
 import { findAgent } from '../../../agent/http/presence.ts';
-import { locateKeepalivedFile, locateServingFile } from '../../../agent/keepalived/serving-file.ts';
 import { type Fact } from './fact.ts';
 import { findLinkHolders } from './holders.ts';
+import { findConfiguration, findMemory, findTrackFile, readFiles } from './host-files.ts';
 import {
-  filePaths,
   type HostFacts,
   ipvsModules,
   nameReversePathFilter,
   sysctlNames,
   toolNames,
   unitNames,
-  type TrackFileView,
 } from './host-facts.ts';
 
 /** What facts are gathered with. */
@@ -73,34 +68,44 @@ export async function gatherFacts(needs: GatherNeeds): Promise<HostFacts> {
   const seen = within(needs.look());
   const people = within(observeProcesses());
   const installed = findInstalled();
-  const [assessment, here, rights, forwardChains, sysctls, ipvs, adverts, files, kubeProxy, agent, asked] =
+  const onDisk = people.then((found) => readDisk(needs, found));
+  const [assessment, rights, forwardChains, sysctls, ipvs, adverts, kubeProxy, agent, asked] =
     await Promise.all([
       seen,
-      people.then(async (found) => ({
-        found,
-        keepalived: await within(findConfiguration(found, config)),
-        trackFile: await within(findTrackFile(found, config)),
-      })),
       within(readRights()),
       within(kernel.listForwardChains()),
       readAllSysctls(),
       within(readIpvs()),
       captureAdverts(needs),
-      readFiles(),
       askProxyHealth(),
       findAgent(),
       seen.then((found) => askOthers(needs, found)),
     ]);
   return {
     ...{ config, flags, version, now: clock.date(), tools: new Set(toolNames.filter(isInPath)) },
-    ...{ assessment, rights, forwardChains, sysctls, ipvs, adverts, files, kubeProxy, agent },
+    ...{ assessment, rights, forwardChains, sysctls, ipvs, adverts, kubeProxy, agent },
     ...asked,
-    ...splitProcesses(here.found),
+    ...splitProcesses(await people),
     ...(await installed),
-    keepalived: here.keepalived,
-    trackFile: here.trackFile,
+    ...(await onDisk),
     interfaces: readInterfaces(),
   };
+}
+
+/** Files, which in a container are seen in part. */
+async function readDisk(
+  { config, clock }: GatherNeeds,
+  found: Fact<Processes>,
+): Promise<Pick<HostFacts, 'files' | 'keepalived' | 'trackFile' | 'hasMemory'>> {
+  const processes = 'unknown' in found ? [] : found.value.processes;
+  const mayHide = await viewHostPaths();
+  const [files, hasMemory, keepalived, trackFile] = await Promise.all([
+    readFiles(mayHide),
+    findMemory(config, mayHide),
+    toFact(findConfiguration(processes, config, mayHide), clock, limitMs),
+    toFact(findTrackFile(processes, config, mayHide), clock, limitMs),
+  ]);
+  return { files, hasMemory, keepalived, trackFile };
 }
 
 /** Other hosts, by what this one shows of them. */
@@ -167,22 +172,6 @@ function splitProcesses(found: Fact<Processes>): Pick<HostFacts, 'processes' | '
   return { processes: { value: found.value.processes }, listeners: { value: found.value.listeners } };
 }
 
-async function findConfiguration(
-  found: Fact<Processes>,
-  { runDir }: Config,
-): Promise<KeepalivedConfiguration> {
-  const all = 'unknown' in found ? [] : found.value.processes;
-  const processes = all.filter(({ isSurelyHere }) => isSurelyHere);
-  return await readConfiguration(processes, locateKeepalivedFile(runDir));
-}
-
-async function findTrackFile(found: Fact<Processes>, { runDir }: Config): Promise<TrackFileView> {
-  const processes = 'unknown' in found ? [] : found.value.processes;
-  const file = locateServingFile(runDir);
-  const [text, isWatched] = await Promise.all([readIfThere(file), isFolderWatched(processes, dirname(file))]);
-  return { says: text?.trim() ?? null, isWatched };
-}
-
 async function findInstalled(): Promise<Pick<HostFacts, 'units' | 'modules'>> {
   const [units, modules] = await Promise.all([listUnits(unitNames), readModules(ipvsModules)]);
   return { units, modules };
@@ -196,20 +185,6 @@ async function readAllSysctls(): Promise<ReadonlyMap<string, string>> {
 async function captureAdverts({ captureMs, clock }: GatherNeeds): Promise<Fact<readonly VrrpAdvert[]>> {
   if (captureMs === 0) return { unknown: 'adverts were not listened to (--capture 0s)' };
   return await toFact(captureVrrp(captureMs).then(parseCapture), clock, captureMs + limitMs);
-}
-
-async function readFiles(): Promise<HostFacts['files']> {
-  const paths = Object.values(filePaths);
-  return new Map(await Promise.all(paths.map(async (path) => [path, await readText(path)] as const)));
-}
-
-async function readText(path: string): Promise<Fact<string | null>> {
-  try {
-    return { value: await readIfThere(path) };
-  } catch (error) {
-    const { code = 'unknown' } = error as NodeJS.ErrnoException;
-    return { unknown: `${path} cannot be read (${code})` };
-  }
 }
 
 /**

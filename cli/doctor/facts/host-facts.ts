@@ -50,6 +50,8 @@ export interface HostFacts {
   readonly trackFile: Fact<TrackFileView>;
   /** By path, of filePaths; null for a file that is not there. */
   readonly files: ReadonlyMap<string, Fact<string | null>>;
+  /** Whether an agent has remembered apiservers here, in its state folder. */
+  readonly hasMemory: Fact<boolean>;
   readonly adverts: Fact<readonly VrrpAdvert[]>;
   /** By VIP address: how a connect to a port ended that no rule of ours is about; only VIPs that this host lacks. */
   readonly holderAnswers: ReadonlyMap<string, ConnectOutcome>;
@@ -102,6 +104,7 @@ export function nameReversePathFilter(device: string): string {
 /** Where kubeadm, and most who follow it, put the control plane's files. */
 export const filePaths = {
   apiserverManifest: '/etc/kubernetes/manifests/kube-apiserver.yaml',
+  agentManifest: '/etc/kubernetes/manifests/vipnat.yaml',
   controllerManager: '/etc/kubernetes/controller-manager.conf',
   scheduler: '/etc/kubernetes/scheduler.conf',
   kubelet: '/etc/kubernetes/kubelet.conf',

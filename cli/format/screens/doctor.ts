@@ -1,6 +1,8 @@
 import { exitStatuses } from '../../../lib/text/exit-status.ts';
 import { toPrintableLine } from '../../../lib/text/printable.ts';
 import { type Outcome, type TopicOutcome } from '../../doctor/checks/diagnose.ts';
+import { type Examination } from '../../doctor/stage/examine.ts';
+import { type NextStep } from '../../doctor/stage/next-steps.ts';
 import { plainScreen, proseWidth, type Screen } from '../text/screen.ts';
 import { layOutText, paint, type Tone } from '../text/lay-out.ts';
 
@@ -12,20 +14,53 @@ export interface OutcomeCounts {
   readonly failures: number;
   readonly warnings: number;
   readonly ok: number;
+  /** Also those that are pending. */
   readonly skipped: number;
+  /** Those of the skipped ones whose subject is only not there yet. */
+  readonly pending: number;
 }
 
 /** Counts what became of all checks. */
 export function countOutcomes(topics: readonly TopicOutcome[]): OutcomeCounts {
-  const count = (level: Outcome['level']) =>
-    topics.flatMap(({ outcomes }) => outcomes).filter((outcome) => outcome.level === level).length;
-  return { failures: count('fail'), warnings: count('warn'), ok: count('ok'), skipped: count('skipped') };
+  const all = topics.flatMap(({ outcomes }) => outcomes);
+  const count = (level: Outcome['level']) => all.filter((outcome) => outcome.level === level).length;
+  return {
+    failures: count('fail'),
+    warnings: count('warn'),
+    ok: count('ok'),
+    skipped: count('skipped'),
+    pending: all.filter(isPending).length,
+  };
 }
 
 /** The exit status for what was found: failures count before warnings. What was not checked is no finding. */
 export function chooseDoctorStatus({ failures, warnings }: OutcomeCounts): number {
   if (failures > 0) return exitStatuses.foundFailures;
   return warnings > 0 ? exitStatuses.found : exitStatuses.done;
+}
+
+function isPending(outcome: Outcome): boolean {
+  return outcome.level === 'skipped' && outcome.pending === true;
+}
+
+/** One screen: what was found, and what to do next where no agent has run yet. */
+export function formatExamination(
+  { topics, next }: Examination,
+  isAll: boolean,
+  screen: Screen = plainScreen,
+): string {
+  const found = formatDoctor(topics, isAll, screen);
+  if (next.length === 0) return found;
+  const page = { ...screen, width: screen.width ?? proseWidth };
+  const steps = next.flatMap((step, index) => formatStep(step, index + 1, page));
+  return `${found}\nNo vipnat agent has run on this host yet. Next, in this order:\n\n${steps.join('\n')}\n`;
+}
+
+function formatStep({ title, commands }: NextStep, number: number, screen: Page): string[] {
+  return [
+    ...putMark(` ${number}.`.padEnd(indent.length), layOutText(indent, title, screen)),
+    ...commands.map((line) => `${wide}${toPrintableLine(line)}`),
+  ];
 }
 
 /** One screen: what is well in a line for each topic, then failures, warnings and what was not checked, then the sum. */
@@ -40,7 +75,11 @@ export function formatDoctor(
     ...topics.flatMap((topic) => formatWell(topic, isAll, page)),
     ...outcomes.filter(({ level }) => level === 'fail').flatMap((outcome) => formatOutcome(outcome, page)),
     ...outcomes.filter(({ level }) => level === 'warn').flatMap((outcome) => formatOutcome(outcome, page)),
-    ...formatSkipped(outcomes, page),
+    ...formatPending(outcomes.filter(isPending), page),
+    ...formatSkipped(
+      outcomes.filter((outcome) => !isPending(outcome)),
+      page,
+    ),
   ];
   return `${lines.join('\n')}\n\n${formatSum(countOutcomes(topics))}\n`;
 }
@@ -83,6 +122,13 @@ function putMark(mark: string, [first = '', ...more]: readonly string[]): string
   return [`${mark}${first.slice(indent.length)}`, ...more];
 }
 
+/** What is only not there yet has its place in the steps. */
+function formatPending(outcomes: readonly Outcome[], screen: Page): string[] {
+  if (outcomes.length === 0) return [];
+  const codes = [...new Set(outcomes.map(({ code }) => code))].join(', ');
+  return putMark(formatMark('--', undefined, screen), layOutText(indent, `not there yet: ${codes}`, screen));
+}
+
 /** Checks that have the same cause are told once. */
 function formatSkipped(outcomes: readonly Outcome[], screen: Page): string[] {
   const reasonToCodes = new Map<string, string[]>();
@@ -99,12 +145,13 @@ function formatSkipped(outcomes: readonly Outcome[], screen: Page): string[] {
   ]);
 }
 
-function formatSum({ failures, warnings, ok, skipped }: OutcomeCounts): string {
+function formatSum({ failures, warnings, ok, skipped, pending }: OutcomeCounts): string {
   const plural = (count: number, word: string) => `${count} ${word}${count === 1 ? '' : 's'}`;
   return [
     plural(failures, 'failure'),
     plural(warnings, 'warning'),
     `${ok} ok`,
-    ...(skipped === 0 ? [] : [`${skipped} not checked`]),
+    ...(pending === 0 ? [] : [`${pending} not there yet`]),
+    ...(skipped === pending ? [] : [`${skipped - pending} not checked`]),
   ].join(', ');
 }

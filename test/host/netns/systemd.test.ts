@@ -1,12 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { runOnBareHost } from '../../support/host/bare-host.ts';
 import { limitMs, vipnatCommand } from '../../support/host/vipnat.ts';
-
-/** What a script on a host of its own has said, by name. */
-type Said = ReadonlyMap<string, string>;
 
 let folder: string;
 beforeAll(() => {
@@ -19,23 +16,10 @@ afterAll(() => {
 const file = '/run/vipnat/keepalived/serving';
 const vip = '10.77.0.50';
 
-/** A host as it is at boot: its /run is empty, and nothing else of it can be written by accident. */
-const boot = () => `
-  mount -t tmpfs tmpfs /run
-  ip -batch - <<'END'
-link set lo up
-link add eth0 type veth peer name other
-link set other up
-link set eth0 up
-addr add 10.77.0.11/24 dev eth0
-END
+/** What these scripts need beside what every host has. */
+const helpers = `
   mkdir /run/test
-  vipnat() { ${vipnatCommand([]).join(' ')} "$@"; }
-  say() { echo "$1=$2" >&3; }
   is_held() { ip -o addr show dev eth0 | grep -q ' ${vip}/'; }
-  # Until a command answers as it shall, or 15 seconds have passed.
-  until_so() { for _ in $(seq 150); do "$@" && return; sleep 0.1; done; echo "not so: $*" >&2; exit 1; }
-  is_not() { ! "$@"; }
   start_keepalived() {
     vipnat keepalived --vip ${vip} --advert 300ms >/run/test/keepalived.conf 2>/dev/null
     keepalived --dont-fork --log-console --vrrp --use-file=/run/test/keepalived.conf --pid=/run/test/pid \\
@@ -44,29 +28,7 @@ END
   }
   tell() { echo "$1" >/run/test/told; mv /run/test/told ${file}; }
 `;
-
-/** Runs a script on such a host; rejects with what it printed when it fails. */
-async function runOnHost(script: string): Promise<Said> {
-  const child = spawn(
-    'unshare',
-    ['--net', '--mount', '--pid', '--fork', '--kill-child', '--mount-proc', 'bash', '-eu'],
-    {
-      stdio: ['pipe', 'ignore', 'pipe', 'pipe'],
-    },
-  );
-  let [said, errors] = ['', ''];
-  child.stdio[3]?.on('data', (text: Buffer) => (said += text.toString()));
-  child.stderr?.on('data', (text: Buffer) => (errors += text.toString()));
-  child.stdin?.end(`${boot()}${script}`);
-  const status = await new Promise<number | null>((resolve) => child.once('close', resolve));
-  if (status !== 0) throw new Error(`exit status ${status}: ${errors}\n${said}`);
-  return new Map(
-    said
-      .trim()
-      .split('\n')
-      .map((line) => line.split('=', 2) as [string, string]),
-  );
-}
+const runOnHost = (script: string) => runOnBareHost(`${helpers}${script}`);
 
 const doctor = `vipnat doctor --json --vip ${vip} --capture 0s`;
 const readLevel = (code: string) =>

@@ -91,6 +91,7 @@ export async function makeFacts(changes: Partial<HostFacts> = {}): Promise<HostF
       ...kubeconfigPaths.map((path) => [path, kubeconfig('https://10.77.0.11:6443')] as const),
       ['/etc/kubernetes/admin.conf', kubeconfig('https://cluster-endpoint:6443')],
     ]),
+    hasMemory: { value: true },
     adverts: { value: [] },
     holderAnswers: new Map(),
     linkHolders: { value: new Map([['10.77.0.50', null]]) },

@@ -1,13 +1,13 @@
 import { jest, test } from '@jest/globals';
 import { PassThrough } from 'node:stream';
 import { formatError } from '../../../../cli/format/text/error-text.ts';
-import { formatDoctor } from '../../../../cli/format/screens/doctor.ts';
+import { formatExamination } from '../../../../cli/format/screens/doctor.ts';
 import { formatDoctorJson } from '../../../../cli/format/json/doctor-json.ts';
 import { formatStatusJson } from '../../../../cli/format/json/status-json.ts';
 import { formatStatus } from '../../../../cli/format/screens/status.ts';
 import { plainScreen } from '../../../../cli/format/text/screen.ts';
 import { toApiEvent } from '../../../../lib/telemetry/event.ts';
-import { diagnose } from '../../../../cli/doctor/checks/diagnose.ts';
+import { examine } from '../../../../cli/doctor/stage/examine.ts';
 import { type HostFacts } from '../../../../cli/doctor/facts/host-facts.ts';
 import { createLogger } from '../../../../lib/telemetry/logger.ts';
 import { createMetrics } from '../../../../lib/telemetry/prometheus.ts';
@@ -120,7 +120,8 @@ function makeOddFacts(random: Random, facts: HostFacts): HostFacts {
       })),
     ),
     kubeProxy: { status: 503, ipvs: { excludeCidrs: [text()], strictArp: false } },
-    agent: { version: text(), pid: 9, since: text() },
+    agent: random.chance(50) ? null : { version: text(), pid: 9, since: text() },
+    hasMemory: value(random.chance(50)),
   };
 }
 
@@ -130,12 +131,13 @@ test('doctor’s screen can be read and its remedies pasted, whoever named what 
     name: 'doctor',
     make: (random) => makeOddFacts(random, facts),
     check: (odd) => {
-      const topics = diagnose(odd);
-      insistOnPrintable(formatDoctor(topics, false));
-      insistOnPrintable(formatDoctor(topics, true, narrow));
-      insistOnPrintable(stripColours(formatDoctor(topics, false, coloured)));
-      insistOnPrintable(formatDoctorJson(topics, 'm1'));
-      for (const outcome of topics.flatMap(({ outcomes }) => outcomes)) {
+      const found = examine(odd);
+      insistOnPrintable(formatExamination(found, false));
+      insistOnPrintable(formatExamination(found, true, narrow));
+      insistOnPrintable(stripColours(formatExamination(found, false, coloured)));
+      insistOnPrintable(formatDoctorJson(found, 'm1'));
+      for (const line of found.next.flatMap(({ commands }) => commands)) insistOnRemedy(line);
+      for (const outcome of found.topics.flatMap(({ outcomes }) => outcomes)) {
         if (outcome.level === 'fail' || outcome.level === 'warn')
           for (const line of outcome.remedy) insistOnRemedy(line);
       }
