@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { waitFor } from '../../support/lab/kube-proxy-state.ts';
 import { NamespaceMachine } from '../../../lab/machines/namespace-machine.ts';
 import { Sandbox } from '../../../lab/machines/sandbox.ts';
-import { useImage } from './build.ts';
+import { useImage } from './use-image.ts';
 import { readHealthCheck } from './health-check.ts';
 import { Podman } from './podman.ts';
 import { readComponents } from '../../support/image/sbom.ts';

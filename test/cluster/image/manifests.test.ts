@@ -5,7 +5,7 @@ import { testSevenCases } from '../control-plane/seven-cases.ts';
 import { useLab } from '../control-plane/with-lab.ts';
 import { type Machine, runShell } from '../../../lab/machines/machine.ts';
 import { findPodSpec, parse } from '../../support/manifest/printing.ts';
-import { useImage } from './build.ts';
+import { useImage } from './use-image.ts';
 import { grantCredentials } from './credentials.ts';
 import { testFeatures } from './features.ts';
 import { readHealthCheck } from './health-check.ts';

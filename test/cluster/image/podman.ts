@@ -1,5 +1,5 @@
 import { type CommandResult, type Machine, runShell } from '../../../lab/machines/machine.ts';
-import { type BuiltImage, toStorageConfiguration } from './build.ts';
+import { type BuiltImage, toStorageConfiguration } from '../../support/image/build.ts';
 
 /** In memory of the machine's own. */
 const folder = '/var/lib/containers';

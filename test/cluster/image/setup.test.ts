@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { join } from 'node:path';
 import { execa } from 'execa';
 import { rootFolder } from '../../../lab/settings/folders.ts';
-import { type Bases, prepareBases } from './build.ts';
+import { type Bases, prepareBases } from '../../support/image/build.ts';
 
 const limitMs = 5 * 60_000;
 

@@ -1,11 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { beforeAll } from '@jest/globals';
 import { execa } from 'execa';
 import { rootFolder } from '../../../lab/settings/folders.ts';
-
-/** A base, packages from two registries and a build, when nothing is there yet. */
-const buildLimitMs = 10 * 60_000;
 
 const folder = join(rootFolder, '.cache/image');
 
@@ -27,28 +23,32 @@ export interface BuiltImage {
   readonly report: string;
 }
 
-/** The image as `scripts/image` builds it with buildah, before the first test of a file. Later builds take seconds. */
-export function useImage(): () => BuiltImage {
-  let image: BuiltImage | undefined;
-  beforeAll(async () => {
-    const started = performance.now();
-    image = await buildImage();
-    const seconds = ((performance.now() - started) / 1000).toFixed(0);
-    process.stderr.write(`${image.report}, after ${seconds} s\n`);
-  }, buildLimitMs);
-  return () => {
-    if (image === undefined) throw new Error('the image was not built');
-    return image;
-  };
+/** The image as `scripts/image` builds it with buildah; once for all who ask at the same time. Later builds take seconds. */
+export async function buildImage(): Promise<BuiltImage> {
+  const bases = await prepareBases();
+  const sbom = join(folder, 'sbom.json');
+  const report = await runScript([], bases, ['--builder', bases.builder, '--sbom', sbom]);
+  return { store: bases.store, name: readName(report), sbom, report };
 }
 
-async function buildImage(): Promise<BuiltImage> {
-  const { store, env, base, builder } = await prepareBases();
-  const sbom = join(folder, 'sbom.json');
-  const words = ['--tool', 'buildah', '--base', base, '--builder', builder, '--sbom', sbom];
-  const { stdout: report } = await execa(join(rootFolder, 'scripts/image'), words, { env });
-  const [, name = ''] = /^(\S+): /.exec(report) ?? [];
-  return { store, name, sbom, report };
+/** keepalived's image, as `scripts/image keepalived` builds it. Answers its name. */
+export async function buildKeepalivedImage(): Promise<string> {
+  return readName(await runScript(['keepalived'], await prepareBases(), []));
+}
+
+/** Answers its line on standard output. */
+async function runScript(
+  kind: readonly string[],
+  { env, base }: Bases,
+  more: readonly string[],
+): Promise<string> {
+  const command = [...kind, '--tool', 'buildah', '--base', base, ...more];
+  const lock = join(folder, 'build.lock');
+  return (await execa('flock', [lock, join(rootFolder, 'scripts/image'), ...command], { env })).stdout;
+}
+
+function readName(report: string): string {
+  return /^(\S+): /.exec(report)?.[1] ?? '';
 }
 
 /** The images to build on, and what buildah needs to find them. */
@@ -72,7 +72,7 @@ export async function prepareBases(): Promise<Bases> {
     // No bridge and no rules on this machine's own network, and no runtime that asks for its control groups.
     BUILDAH_ISOLATION: 'chroot',
   };
-  const { stdout } = await execa(join(rootFolder, 'test/cluster/image/bases'), { env });
+  const { stdout } = await execa(join(rootFolder, 'test/support/image/bases'), { env });
   const [base = '', builder = ''] = stdout.split(' ');
   return { store, env, base, builder };
 }
