@@ -13,6 +13,7 @@ const parts = {
   'control-plane': 'cluster/control-plane',
   migration: 'cluster/migration',
   image: 'cluster/image',
+  nodes: 'cluster/nodes',
 };
 
 /** What only `scripts/test --long` runs, as whole files. */

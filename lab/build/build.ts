@@ -9,6 +9,7 @@ import {
   type GoModule,
   helmModule,
   kubernetesModule,
+  nodeModule,
   readLockedSums,
   renderGoMod,
   renderTools,
@@ -31,6 +32,25 @@ export function locateComponents(release: string): Components {
   };
 }
 
+/** Where the programs are that real nodes have on top. */
+export interface NodeComponents {
+  readonly 'kube-controller-manager': string;
+  readonly 'kube-scheduler': string;
+  readonly kubectl: string;
+  readonly kubelet: string;
+}
+
+/** Where the programs of real nodes are for a Kubernetes release, once they are built. */
+export function locateNodeComponents(release: string): NodeComponents {
+  const folder = join(componentFolder, nodeModule(release).label);
+  return {
+    'kube-controller-manager': join(folder, 'kube-controller-manager'),
+    'kube-scheduler': join(folder, 'kube-scheduler'),
+    kubectl: join(folder, 'kubectl'),
+    kubelet: join(folder, 'kubelet'),
+  };
+}
+
 /** Where Helm is, once it is built. */
 export function locateHelm(): string {
   return join(componentFolder, helmModule.label, 'helm');
@@ -45,6 +65,11 @@ export async function buildHelm(say: (line: string) => void): Promise<void> {
 export async function buildComponents(release: string, say: (line: string) => void): Promise<void> {
   await buildOnce(etcdModule, say);
   await buildOnce(kubernetesModule(release), say);
+}
+
+/** Builds the programs of real nodes for a Kubernetes release, if they are not there yet. */
+export async function buildNodeComponents(release: string, say: (line: string) => void): Promise<void> {
+  await buildOnce(nodeModule(release), say);
 }
 
 /** Fills the folder of a module's programs. It appears whole or not at all: a build that was interrupted leaves none. */

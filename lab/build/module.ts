@@ -42,15 +42,26 @@ export const helmModule: ComponentModule = {
 
 /** kube-apiserver and kube-proxy of a release, which say that it is theirs. */
 export function kubernetesModule(release: string): ComponentModule {
+  return moduleOfRelease(release, 'kubernetes', ['kube-apiserver', 'kube-proxy']);
+}
+
+/** What real nodes have on top, of the same release. */
+export function nodeModule(release: string): ComponentModule {
+  return moduleOfRelease(release, 'kubernetes-nodes', [
+    'kube-controller-manager',
+    'kube-scheduler',
+    'kubectl',
+    'kubelet',
+  ]);
+}
+
+function moduleOfRelease(release: string, name: string, commands: readonly string[]): ComponentModule {
   const version = `v${release}`;
   return {
-    label: `kubernetes-${release}`,
+    label: `${name}-${release}`,
     path: 'k8s.io/kubernetes',
     version,
-    commands: {
-      'kube-apiserver': 'k8s.io/kubernetes/cmd/kube-apiserver',
-      'kube-proxy': 'k8s.io/kubernetes/cmd/kube-proxy',
-    },
+    commands: Object.fromEntries(commands.map((command) => [command, `k8s.io/kubernetes/cmd/${command}`])),
     linkerFlags: ['-s', '-w', '-X', `k8s.io/component-base/version.gitVersion=${version}`],
     hasStagingModules: true,
   };

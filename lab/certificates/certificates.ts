@@ -37,8 +37,21 @@ export function locateCertificates(folder: string): Certificates {
   };
 }
 
-/** Makes them. */
-export async function createCertificates(folder: string): Promise<Certificates> {
+/** One that a lab needs beside those that all labs have. */
+export interface CertificateRequest {
+  /** Of its files. */
+  readonly name: string;
+  /** As openssl takes it: `/O=GROUP/CN=USER`. */
+  readonly subject: string;
+  /** Where it is valid for a server, too: `DNS:` and `IP:` with what they are. */
+  readonly alternatives?: readonly string[];
+}
+
+/** Makes them, and those that are asked for on top. */
+export async function createCertificates(
+  folder: string,
+  more: readonly CertificateRequest[] = [],
+): Promise<Certificates> {
   const addresses = families.flatMap((family) => [
     ...masters.map((master) => master.addresses[family]),
     vips[family],
@@ -58,9 +71,17 @@ export async function createCertificates(folder: string): Promise<Certificates> 
     ...masters.map(({ name }) => issue(name, `/CN=${name}`, 'serving.ext')),
     issue('admin', '/O=system:masters/CN=admin', 'client.ext'),
     issue('kube-proxy', '/CN=system:kube-proxy', 'client.ext'),
+    ...more.map((request) => issue(request.name, request.subject, writeExtensions(folder, request))),
   ].join('\n');
   await execa('sh', ['-e', '-s'], { cwd: folder, input: script });
   return locateCertificates(folder);
+}
+
+function writeExtensions(folder: string, { name, alternatives }: CertificateRequest): string {
+  if (alternatives === undefined) return 'client.ext';
+  const lines = [`subjectAltName=${alternatives.join(',')}`, 'extendedKeyUsage=serverAuth,clientAuth', ''];
+  writeFileSync(join(folder, `${name}.ext`), lines.join('\n'));
+  return `${name}.ext`;
 }
 
 function newKey(name: string): string {

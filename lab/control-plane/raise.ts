@@ -37,12 +37,10 @@ export async function raiseLab(
   { say = () => undefined, hasAgents = true }: RaiseOptions = {},
 ): Promise<Lab> {
   requireHost(options);
-  if (Lab.find(options.name) !== null) {
-    throw new LabError(
-      `the lab ${options.name} is up already. Take it down, or give this one another --name`,
-    );
-  }
-  prepareFolder(options);
+  prepareFolder(
+    options,
+    hosts.map(({ name }) => name),
+  );
   const sandbox = await Sandbox.create();
   try {
     const lab = await setUpMachines(sandbox, options);
@@ -57,10 +55,17 @@ export async function raiseLab(
   }
 }
 
-function prepareFolder({ name }: LabOptions): void {
+/**
+ * A folder for a new lab, with one for each host.
+ * @throws LabError when a lab of this name is up.
+ */
+export function prepareFolder({ name }: LabOptions, hostNames: readonly string[]): void {
+  if (Lab.find(name) !== null) {
+    throw new LabError(`the lab ${name} is up already. Take it down, or give this one another --name`);
+  }
   const folder = locateLab(name);
   rmSync(folder, { recursive: true, force: true });
-  for (const host of hosts) mkdirSync(join(folder, host.name), { recursive: true });
+  for (const host of hostNames) mkdirSync(join(folder, host), { recursive: true });
   for (const backend of ['nft', 'legacy']) linkTools(join(folder, `${backend}-tools`), backend);
 }
 

@@ -16,16 +16,23 @@ exec </dev/null >/dev/null 2>&1
 exec sleep infinity
 `;
 
-/** A host made of network, mount and UTS namespaces in a sandbox. Processes of all of them see each other. */
+/** The namespaces that a host has for itself, as nsenter's options, for the process that holds them. */
+export type Namespaces = (anchor: number) => readonly string[];
+
+const hostNamespaces: Namespaces = (anchor) => [`--target=${anchor}`, '--mount', '--net', '--uts'];
+
+/** A host made of network, mount and UTS namespaces in a sandbox, or of more. Processes of those without a process namespace see each other. */
 export class NamespaceMachine implements Machine {
   readonly name: string;
   /** The process that holds the namespaces, as numbered in the sandbox. */
   readonly anchor: number;
   readonly #sandbox: Sandbox;
+  readonly #namespaces: Namespaces;
 
   /** One that exists already. */
-  constructor(sandbox: Sandbox, name: string, anchor: number) {
+  constructor(sandbox: Sandbox, name: string, anchor: number, namespaces: Namespaces = hostNamespaces) {
     this.#sandbox = sandbox;
+    this.#namespaces = namespaces;
     this.name = name;
     this.anchor = anchor;
   }
@@ -55,7 +62,6 @@ export class NamespaceMachine implements Machine {
   }
 
   #enter(command: readonly string[]): string[] {
-    const namespaces = [`--target=${this.anchor}`, '--mount', '--net', '--uts'];
-    return this.#sandbox.enter(['nsenter', ...namespaces, ...command]);
+    return this.#sandbox.enter(['nsenter', ...this.#namespaces(this.anchor), ...command]);
   }
 }

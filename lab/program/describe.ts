@@ -2,22 +2,21 @@ import { hosts, masters } from '../../test/support/network/layout.ts';
 import { components } from '../components/component.ts';
 import { vipnatCommand } from '../components/agent.ts';
 import { type Lab } from '../control-plane/lab.ts';
+import { describeNodes } from '../nodes/describe.ts';
+import { NodeLab } from '../nodes/node-lab.ts';
 
 /** One screen: what the lab is, what runs where, who holds the VIP and how it is balanced there. */
 export async function describeLab(lab: Lab): Promise<string> {
   const { name, kubernetes, family } = lab.options;
   const holders = await lab.listHolders();
-  const rows = await Promise.all(hosts.map((host) => describeHost(lab, host.name)));
+  const rows = lab instanceof NodeLab ? await describeNodes(lab) : await describeHosts(lab);
   const way = holders[0] === undefined ? '' : await describeWay(lab, holders[0]);
   return [
-    `lab ${name}: Kubernetes ${kubernetes}, ${describeProxy(lab)}, ${family}`,
+    `lab ${name}: Kubernetes ${kubernetes}${lab instanceof NodeLab ? ' on real nodes' : ''}, ${describeProxy(lab)}, ${family}`,
     `VIP ${lab.vip}: ${holders.length === 0 ? 'held by nobody' : `held by ${holders.join(', ')}`}`,
     ...(way === '' ? [] : [`    ${way}`]),
     '',
-    ...hosts.map(({ name: host, addresses, pods }, index) => {
-      const pod = pods === undefined ? '' : '  + pod';
-      return `${host.padEnd(8)}${addresses[family].padEnd(14)}${rows[index] ?? ''}${pod}`;
-    }),
+    ...rows,
     '',
     `logs in ${lab.folder}/NODE`,
     '',
@@ -27,6 +26,14 @@ export async function describeLab(lab: Lab): Promise<string> {
 function describeProxy({ options, hasKubeProxy }: Lab): string {
   const { proxyMode, iptables } = options;
   return hasKubeProxy ? `kube-proxy in ${proxyMode} mode, iptables-${iptables}` : 'no kube-proxy';
+}
+
+async function describeHosts(lab: Lab): Promise<string[]> {
+  const rows = await Promise.all(hosts.map((host) => describeHost(lab, host.name)));
+  return hosts.map(({ name, addresses, pods }, index) => {
+    const pod = pods === undefined ? '' : '  + pod';
+    return `${name.padEnd(8)}${addresses[lab.options.family].padEnd(14)}${rows[index] ?? ''}${pod}`;
+  });
 }
 
 async function describeHost(lab: Lab, host: string): Promise<string> {

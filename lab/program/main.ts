@@ -1,14 +1,19 @@
 /** The lab as a command, see scripts/lab. */
+import { type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { Command, Option } from 'commander';
-import { buildComponents, buildHelm } from '../build/build.ts';
+import { buildComponents, buildHelm, buildNodeComponents } from '../build/build.ts';
 import { describeLab } from './describe.ts';
 import { LabError } from '../settings/error.ts';
 import { removeLabOnSignal } from '../control-plane/interrupt.ts';
 import { Lab } from '../control-plane/lab.ts';
+import { nodes } from '../nodes/hosts.ts';
+import { NodeLab } from '../nodes/node-lab.ts';
+import { raiseNodes } from '../nodes/raise.ts';
 import {
   defaultKubernetes,
   defaultOptions,
+  type GivenOptions,
   type LabOptions,
   parseOptions,
   proxyModes,
@@ -17,7 +22,7 @@ import { raiseLab } from '../control-plane/raise.ts';
 import { requireHost } from '../settings/requirements.ts';
 import { listLabs } from '../control-plane/state.ts';
 
-type Given = Readonly<Record<string, string | undefined>>;
+type Given = GivenOptions;
 
 const say = (line: string) => {
   process.stderr.write(`${line}\n`);
@@ -40,9 +45,12 @@ program
   .description('builds etcd, kube-apiserver and kube-proxy, once per release')
   .option('--kubernetes <release>', 'the Kubernetes release', defaultKubernetes)
   .option('--helm', 'builds Helm, too, which the tests of the chart need')
+  .option('--nodes', 'builds what real nodes need, too: kubelet, kubectl and the controllers')
   .action(async ({ helm, ...given }: Given & { helm?: true }) => {
-    await buildComponents(parseOptions(given).kubernetes, say);
+    const { kubernetes, hasNodes } = parseOptions(given);
+    await buildComponents(kubernetes, say);
     if (helm === true) await buildHelm(say);
+    if (hasNodes === true) await buildNodeComponents(kubernetes, say);
   });
 
 named('up', 'brings a lab up; it stays until `down`')
@@ -54,6 +62,10 @@ named('up', 'brings a lab up; it stays until `down`')
   )
   .addOption(new Option('--ip-family <family>', "the cluster's family").choices(['ipv4', 'ipv6']))
   .option('--kubernetes <release>', 'the Kubernetes release', defaultKubernetes)
+  .option(
+    '--nodes',
+    `real nodes, ${nodes.map(({ name }) => name).join(', ')}: a kubelet on each, static pods on masters`,
+  )
   .action((given: Given) => bringUp(parseOptions(given)));
 
 named('status', 'says what runs where').action(async (given: Given) => {
@@ -62,12 +74,24 @@ named('status', 'says what runs where').action(async (given: Given) => {
 
 named(
   'exec <node> <command...>',
-  'runs a command on m1, m2, m3, worker or client, in the folder where you are',
+  'runs a command on m1, m2, m3, worker, worker2 or client, in the folder where you are',
 )
   .passThroughOptions()
   .action(async (node: string, command: string[], given: Given) => {
     await runOn(find(given), node, command);
   });
+
+named('kubectl [words...]', 'runs kubectl at the client, through the VIP, on real nodes')
+  .passThroughOptions()
+  .action(async (words: string[], given: Given) => {
+    await hand(findNodeLab(given).spawnKubectl(words));
+  });
+
+named('off <node>', 'takes the power from a real node: its cable and all its processes at once').action(
+  (node: string, given: Given) => findNodeLab(given).powerOff(node),
+);
+
+named('on <node>', 'boots a real node').action((node: string, given: Given) => findNodeLab(given).boot(node));
 
 named('down', 'ends a lab and removes everything of it').action((given: Given) => find(given).down());
 
@@ -91,8 +115,9 @@ async function bringUp(options: LabOptions): Promise<void> {
   // Its sandbox is told to stay only at the end.
   removeLabOnSignal(options.name);
   await buildComponents(options.kubernetes, say);
+  if (options.hasNodes === true) await buildNodeComponents(options.kubernetes, say);
   const started = performance.now();
-  const lab = await raiseLab(options, { say });
+  const lab = await (options.hasNodes === true ? raiseNodes(options, { say }) : raiseLab(options, { say }));
   lab.keep();
   say(`up in ${((performance.now() - started) / 1000).toFixed(0)} s`);
   process.stdout.write(await describeLab(lab));
@@ -100,11 +125,19 @@ async function bringUp(options: LabOptions): Promise<void> {
 
 function find(given: Given): Lab {
   const { name } = parseOptions(given);
-  const lab = Lab.find(name);
+  const lab = NodeLab.find(name) ?? Lab.find(name);
   if (lab !== null) return lab;
   const others = listLabs().filter((other) => Lab.find(other) !== null);
   const list = others.length === 0 ? 'There is none' : `There are: ${others.join(', ')}`;
   throw new LabError(`no lab called ${name} is up. ${list}. scripts/lab up makes one`);
+}
+
+function findNodeLab(given: Given): NodeLab {
+  const lab = find(given);
+  if (lab instanceof NodeLab) return lab;
+  throw new LabError(
+    `the lab ${lab.options.name} has no real nodes: scripts/lab up --nodes makes one that has`,
+  );
 }
 
 async function runOn(lab: Lab, node: string, command: readonly string[]): Promise<void> {
@@ -112,6 +145,11 @@ async function runOn(lab: Lab, node: string, command: readonly string[]): Promis
   const child = lab
     .machine(node)
     .spawn(['sh', '-c', 'cd "$0" && exec "$@"', process.cwd(), ...command], 'inherit');
+  await hand(child);
+}
+
+/** Leaves the terminal to a command, and ends as it does. */
+async function hand(child: ChildProcess): Promise<void> {
   // Ctrl-C is for the command: this process ends after it.
   process.on('SIGINT', () => undefined);
   const [status] = (await once(child, 'close')) as [number | null];

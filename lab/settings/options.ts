@@ -16,6 +16,8 @@ export interface LabOptions {
   readonly kubernetes: string;
   /** The cluster's only family: addresses of nodes, pods, Services and the VIP. */
   readonly family: Family;
+  /** Whether nodes are real: containerd and a kubelet on each, the control plane in static pods. Not when left out. */
+  readonly hasNodes?: boolean;
   /** For how long an apiserver says that it goes before it does (`--shutdown-delay-duration`); 0 when left out, its own default. */
   readonly shutdownDelaySeconds?: number;
   /**
@@ -50,12 +52,17 @@ export const proxyModes = [
 const backends = ['nft', 'legacy'] as const;
 const families = ['ipv4', 'ipv6'] as const;
 
+/** Options as typed: a word for each, but for the switch. */
+export type GivenOptions = { readonly nodes?: true } & Readonly<Partial<Record<GivenName, string>>>;
+
+type GivenName = 'name' | 'kubernetes' | 'proxyMode' | 'iptables' | 'ipFamily';
+
 /**
  * Options as typed, with the defaults for the others. In ipvs mode the backend is legacy: the kernel of a virtual
  * machine has no NAT in nf_tables. Where there is no kube-proxy, none can be chosen for it.
  * @throws LabError that names the one that is wrong.
  */
-export function parseOptions(given: Readonly<Record<string, string | undefined>>): LabOptions {
+export function parseOptions({ nodes, ...given }: GivenOptions): LabOptions {
   const { name = defaultOptions.name, kubernetes = defaultKubernetes } = given;
   if (!/^[a-z0-9][a-z0-9-]{0,39}$/.test(name)) {
     throw new LabError(`--name ${name}: a name has 1 to 40 lower-case letters, digits and dashes`);
@@ -65,13 +72,19 @@ export function parseOptions(given: Readonly<Record<string, string | undefined>>
       `--kubernetes ${kubernetes} is no release. Example: --kubernetes ${defaultKubernetes}`,
     );
   }
-  const proxyMode = choose('--proxy-mode', given['proxyMode'], proxyModes);
+  const proxyMode = choose('--proxy-mode', given.proxyMode, proxyModes);
+  if (nodes === true && proxyMode === 'ipvs') {
+    throw new LabError(
+      '--proxy-mode ipvs: it needs virtual machines, and real nodes are namespaces of this kernel. Leave out --nodes, or take another mode',
+    );
+  }
   return {
     name,
     kubernetes,
     proxyMode,
-    iptables: chooseBackend(proxyMode, given['iptables']),
-    family: choose('--ip-family', given['ipFamily'], families),
+    iptables: chooseBackend(proxyMode, given.iptables),
+    family: choose('--ip-family', given.ipFamily, families),
+    ...(nodes === true ? { hasNodes: true } : {}),
   };
 }
 

@@ -24,6 +24,18 @@ const virtualProgramToPackage: Readonly<Record<string, string>> = {
   taskset: 'util-linux',
 };
 
+/** Those that only real nodes need. */
+const nodeProgramToPackage: Readonly<Record<string, string>> = {
+  '/usr/lib/cni/bridge': 'containernetworking-plugins',
+  buildah: 'buildah',
+  containerd: 'containerd',
+  debootstrap: 'debootstrap',
+  runc: 'runc',
+};
+
+/** What a kubelet and runc count and limit pods with. */
+const neededControllers = ['cpu', 'memory', 'pids'];
+
 /** Three apiservers, three members of etcd, four kube-proxies and three agents, as seen with 1.36.3; and what machines of their own take on top. */
 const neededMegabytes = { namespaces: 2500, machines: 5000 };
 
@@ -36,6 +48,8 @@ export interface HostFacts {
   readonly availableMegabytes: number;
   /** Room in the folder where virtual machines keep their memory. */
   readonly machineMemoryMegabytes: number;
+  /** The controllers of control groups of version 1. */
+  readonly groupControllers: readonly string[];
   isInPath(program: string): boolean;
 }
 
@@ -43,15 +57,27 @@ export interface HostFacts {
  * Checks what a lab needs of this machine, before anything is started.
  * @throws LabError that names everything that is missing, and the way out.
  */
-export function requireHost({ proxyMode }: LabOptions, facts: HostFacts = readHostFacts()): void {
+export function requireHost(options: LabOptions, facts: HostFacts = readHostFacts()): void {
   if (!facts.isRoot) throw new LabError('root is needed, to make namespaces: try sudo');
-  const isVirtual = proxyMode === 'ipvs';
-  const programs = { ...programToPackage, ...(isVirtual ? virtualProgramToPackage : {}) };
+  if (options.hasNodes === true) requireControllers(facts);
+  requirePrograms(options, facts);
+  requireMemory(options, facts);
+}
+
+function requirePrograms({ proxyMode, hasNodes = false }: LabOptions, facts: HostFacts): void {
+  const programs = {
+    ...programToPackage,
+    ...(proxyMode === 'ipvs' ? virtualProgramToPackage : {}),
+    ...(hasNodes ? nodeProgramToPackage : {}),
+  };
   const missing = Object.keys(programs).filter((program) => !facts.isInPath(program));
-  if (missing.length > 0) {
-    const packages = [...new Set(missing.map((program) => programs[program]))];
-    throw new LabError(`not found: ${missing.join(', ')}. Install: apt-get install ${packages.join(' ')}`);
-  }
+  if (missing.length === 0) return;
+  const packages = [...new Set(missing.map((program) => programs[program]))];
+  throw new LabError(`not found: ${missing.join(', ')}. Install: apt-get install ${packages.join(' ')}`);
+}
+
+function requireMemory({ proxyMode }: LabOptions, facts: HostFacts): void {
+  const isVirtual = proxyMode === 'ipvs';
   const needed = isVirtual ? neededMegabytes.machines : neededMegabytes.namespaces;
   if (facts.availableMegabytes < needed) {
     throw new LabError(
@@ -66,14 +92,30 @@ export function requireHost({ proxyMode }: LabOptions, facts: HostFacts = readHo
   }
 }
 
+function requireControllers({ groupControllers }: HostFacts): void {
+  const missing = neededControllers.filter((controller) => !groupControllers.includes(controller));
+  if (missing.length === 0) return;
+  throw new LabError(
+    `real nodes need control groups of version 1, and here are none for ${missing.join(', ')}: start this machine with systemd.unified_cgroup_hierarchy=0 on its kernel's command line, or leave out --nodes`,
+  );
+}
+
 function readHostFacts(): HostFacts {
   return {
     isRoot: process.getuid?.() === 0,
     availableMegabytes: readAvailableMegabytes(),
     machineMemoryMegabytes: readFreeMegabytes(machineMemory.folder),
+    groupControllers: listGroupControllers(),
     isInPath: (program) =>
       execaSync('sh', ['-c', 'command -v "$0"', program], { reject: false }).exitCode === 0,
   };
+}
+
+/** Of lines like `4:cpu,cpuacct:/path`. */
+function listGroupControllers(): string[] {
+  return readFileSync('/proc/self/cgroup', 'utf8')
+    .split('\n')
+    .flatMap((line) => line.split(':')[1]?.split(',') ?? []);
 }
 
 function readAvailableMegabytes(): number {

@@ -1,23 +1,42 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync, rmSync } from 'node:fs';
-import { buildComponents } from '../../../lab/build/build.ts';
+import { buildComponents, buildNodeComponents } from '../../../lab/build/build.ts';
 import { Lab } from '../../../lab/control-plane/lab.ts';
 import { defaultOptions, type LabOptions } from '../../../lab/settings/options.ts';
 import { raiseLab, type RaiseOptions } from '../../../lab/control-plane/raise.ts';
+import { type NodeLab } from '../../../lab/nodes/node-lab.ts';
+import { raiseNodes } from '../../../lab/nodes/raise.ts';
 import { listLabs, locateLab } from '../../../lab/control-plane/state.ts';
 
 const testPrefix = 'test-';
 
 /** A lab for tests, named for this run; its components are built where nobody has yet. What earlier runs left is removed. */
 export async function raiseTestLab(options: Partial<LabOptions>, how: RaiseOptions = {}): Promise<Lab> {
-  const kubernetes = process.env['LAB_KUBERNETES'] ?? defaultOptions.kubernetes;
-  const whole = { ...defaultOptions, kubernetes, ...options };
-  const name = `${testPrefix}${process.pid}-${randomBytes(2).toString('hex')}`;
-  removeOldLogs();
+  const whole = nameOptions(options);
   await buildComponents(whole.kubernetes, tell);
+  return await tellTime(() => raiseLab(whole, how));
+}
+
+/** The same on real nodes. */
+export async function raiseTestNodes(options: Partial<LabOptions>, how: RaiseOptions = {}): Promise<NodeLab> {
+  const whole = { ...nameOptions(options), hasNodes: true };
+  await buildComponents(whole.kubernetes, tell);
+  await buildNodeComponents(whole.kubernetes, tell);
+  return await tellTime(() => raiseNodes(whole, { say: tell, ...how }));
+}
+
+function nameOptions(options: Partial<LabOptions>): LabOptions {
+  removeOldLogs();
+  const kubernetes = process.env['LAB_KUBERNETES'] ?? defaultOptions.kubernetes;
+  const name = `${testPrefix}${process.pid}-${randomBytes(2).toString('hex')}`;
+  return { ...defaultOptions, kubernetes, ...options, name };
+}
+
+async function tellTime<Raised extends Lab>(raise: () => Promise<Raised>): Promise<Raised> {
   const started = performance.now();
-  const lab = await raiseLab({ ...whole, name }, how);
-  tell(`lab ${name} (${nameLab(lab)}) is up after ${((performance.now() - started) / 1000).toFixed(0)} s`);
+  const lab = await raise();
+  const seconds = ((performance.now() - started) / 1000).toFixed(0);
+  tell(`lab ${lab.options.name} (${nameLab(lab)}) is up after ${seconds} s`);
   return lab;
 }
 
@@ -41,8 +60,8 @@ export function tell(line: string): void {
 
 /** A lab in a few words. */
 export function nameLab({ options }: Lab): string {
-  const { kubernetes, proxyMode, iptables, family } = options;
+  const { kubernetes, proxyMode, iptables, family, hasNodes = false } = options;
   const hasBackend = proxyMode === 'iptables' || proxyMode === 'ipvs';
   const mode = proxyMode === 'none' ? 'no kube-proxy' : `${proxyMode} mode`;
-  return `Kubernetes ${kubernetes}, ${mode}${hasBackend ? ` (iptables-${iptables})` : ''}, ${family}`;
+  return `Kubernetes ${kubernetes}${hasNodes ? ' on real nodes' : ''}, ${mode}${hasBackend ? ` (iptables-${iptables})` : ''}, ${family}`;
 }

@@ -9,13 +9,12 @@ import { hosts, type Host, masters, outsider, podAddresses, worker } from './lay
 /** Where a script's other end is: a network namespace's name or the pid of a process in it, as `ip link` takes it. */
 export type NetnsReference = string | number;
 
-/** On the switch: the bridge, with a cable to every host, whose end is called eth0 there. */
-export function renderSwitch(locate: (host: string) => NetnsReference): string {
-  const cables = hosts.map(
-    ({ name }) =>
-      `ip link add ${name} type veth peer name eth0 netns ${locate(name)}
-       ip link set ${name} master bridge up`,
-  );
+/** On the switch: the bridge, with a cable to every host; those of the layout by default. */
+export function renderSwitch(
+  locate: (host: string) => NetnsReference,
+  plugged: readonly Host[] = hosts,
+): string {
+  const cables = plugged.map(({ name }) => renderCable(name, locate(name)));
   return `ip link add bridge type bridge
     ip addr add 10.77.0.1/24 dev bridge
     ip addr add fd77::1/64 dev bridge nodad
@@ -23,9 +22,15 @@ export function renderSwitch(locate: (host: string) => NetnsReference): string {
     ${cables.join('\n')}`;
 }
 
+/** On the switch: the cable to a host, whose end is called eth0 there. */
+export function renderCable(host: string, netns: NetnsReference): string {
+  return `ip link add ${host} type veth peer name eth0 netns ${netns}
+    ip link set ${host} master bridge up`;
+}
+
 /** On a host: its addresses, forwarding, and the ways to pods elsewhere, as a CNI in routing mode sets them. */
-export function renderHost(host: Host): string {
-  const podRoutes = [...masters, worker]
+export function renderHost(host: Host, nodes: readonly Host[] = [...masters, worker]): string {
+  const podRoutes = nodes
     .filter(({ name, pods }) => pods !== undefined && name !== host.name)
     .flatMap((other) =>
       families.map((family) => `ip route add ${podNetwork(other, family)} via ${other.addresses[family]}`),

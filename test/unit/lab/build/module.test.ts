@@ -3,6 +3,7 @@ import {
   etcdModule,
   helmModule,
   kubernetesModule,
+  nodeModule,
   readLockedSums,
   renderGoMod,
   renderTools,
@@ -34,12 +35,14 @@ describe('a module to build components with', () => {
 
   test('names the commands, so that their modules belong to it', () => {
     expect(renderTools(kubernetesModule('1.36.3'))).toContain('import _ "k8s.io/kubernetes/cmd/kube-proxy"');
+    expect(renderTools(nodeModule('1.36.3'))).toContain('import _ "k8s.io/kubernetes/cmd/kubelet"');
   });
 
   test('has locked checksums for what is built in every run, and none for other releases', () => {
     expect(readLockedSums(kubernetesModule(defaultKubernetes))).toContain(
       `k8s.io/kubernetes v${defaultKubernetes} h1:`,
     );
+    expect(readLockedSums(nodeModule(defaultKubernetes))).toContain('github.com/google/cadvisor ');
     expect(readLockedSums(etcdModule)).toContain(`${etcdModule.path} ${etcdModule.version} h1:`);
     expect(readLockedSums(helmModule)).toContain(`${helmModule.path} ${helmModule.version} h1:`);
     expect(readLockedSums(kubernetesModule('1.30.0'))).toBeNull();

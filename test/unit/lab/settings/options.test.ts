@@ -14,6 +14,13 @@ describe('what kind of lab is asked for', () => {
     );
   });
 
+  test('real nodes share one kernel, which may have no IPVS', () => {
+    expect(parseOptions({ nodes: true })).toEqual({ ...defaultOptions, hasNodes: true });
+    expect(() => parseOptions({ nodes: true, proxyMode: 'ipvs' })).toThrow(
+      /^--proxy-mode ipvs: .* Leave out --nodes/,
+    );
+  });
+
   test.each([
     [{ name: '../x' }, '--name ../x: a name has'],
     [{ kubernetes: 'latest' }, '--kubernetes latest is no release. Example: --kubernetes 1.'],

@@ -6,6 +6,7 @@ const enough: HostFacts = {
   isRoot: true,
   availableMegabytes: 16_000,
   machineMemoryMegabytes: 8000,
+  groupControllers: ['cpu', 'memory', 'pids'],
   isInPath: () => true,
 };
 
@@ -41,5 +42,18 @@ describe('what a lab needs of this machine', () => {
     expect(() => {
       requireHost(ipvs, { ...enough, machineMemoryMegabytes: 64 });
     }).toThrow('virtual machines keep 2500 MB in /dev/shm, which has room for 64 MB');
+  });
+
+  test('real nodes need control groups of version 1, and programs of their own', () => {
+    const real = { ...defaultOptions, hasNodes: true };
+    expect(() => {
+      requireHost(real, { ...enough, groupControllers: ['cpu'] });
+    }).toThrow('here are none for memory, pids: start this machine with');
+    expect(() => {
+      requireHost(defaultOptions, { ...enough, groupControllers: [] });
+    }).not.toThrow();
+    expect(() => {
+      requireHost(real, { ...enough, isInPath: (program) => program !== '/usr/lib/cni/bridge' });
+    }).toThrow('apt-get install containernetworking-plugins');
   });
 });

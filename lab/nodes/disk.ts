@@ -1,0 +1,146 @@
+import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { stringify } from 'yaml';
+import { type Family } from '../../lib/address/address.ts';
+import { apiserverPort, serviceNetworks, vips } from '../../test/support/network/layout.ts';
+import { type KeyPair, locateCertificates } from '../certificates/certificates.ts';
+import { writeKubeconfig } from '../certificates/kubeconfig.ts';
+import { toUrlHost } from '../components/command.ts';
+import { type LabOptions } from '../settings/options.ts';
+import { isMaster, type NodeHost } from './hosts.ts';
+import { pauseImage, type Snapshotter } from './images.ts';
+
+/** Where kubeadm has a node's certificates. */
+export const pkiFolder = '/etc/kubernetes/pki';
+
+/** Where a kubelet looks for its static pods. */
+export const manifestFolder = '/etc/kubernetes/manifests';
+
+/** The folder on this machine that a node has as its disk: it outlives a loss of power. */
+export function locateDisk(labFolder: string, node: string): string {
+  return join(labFolder, node, 'disk');
+}
+
+/** What a node's files follow from. */
+export interface DiskNeeds {
+  readonly labFolder: string;
+  readonly options: LabOptions;
+  readonly snapshotter: Snapshotter;
+  /** Static pods by their names, as the kubelet shall find them. */
+  readonly manifests: Readonly<Record<string, string>>;
+}
+
+/** Writes what a node has in /etc, as kubeadm and whoever installs containerd leave it. */
+export function writeDisk(node: NodeHost, { labFolder, options, snapshotter, manifests }: DiskNeeds): void {
+  const locate = (path: string) => join(locateDisk(labFolder, node.name), path);
+  for (const folder of [pkiFolder, manifestFolder, '/etc/containerd', '/etc/cni/net.d', '/var/lib/etcd']) {
+    mkdirSync(locate(folder), { recursive: true });
+  }
+  writeFileSync(locate('/etc/containerd/node.toml'), renderContainerd(snapshotter));
+  writeFileSync(
+    locate('/etc/cni/net.d/10-lab.conflist'),
+    JSON.stringify(renderPodNetwork(node, options), null, 2),
+  );
+  writeFileSync(locate('/etc/kubernetes/kubelet.yaml'), stringify(renderKubelet(node, options)));
+  copyCertificates(node, labFolder, locate(pkiFolder));
+  writeKubeconfigs(node, options.family, locate);
+  for (const [name, manifest] of Object.entries(manifests)) {
+    writeFileSync(locate(join(manifestFolder, `${name}.yaml`)), manifest);
+  }
+}
+
+/** Of the certificates of a lab, those that a node has: a worker neither the apiservers' nor the administrator's. */
+function copyCertificates(node: NodeHost, from: string, to: string): void {
+  const pairs = ['kubelet', ...(isMaster(node) ? [node.name, 'admin', ...controllers] : [])];
+  const files = pairs.flatMap((pair) => [`${pair}.crt`, `${pair}.key`]);
+  const own = (file: string) => file.replace(/^kubelet\b/, kubeletPair(node.name));
+  for (const file of ['ca.crt', ...files]) copyFileSync(join(from, own(file)), join(to, file));
+  if (isMaster(node)) copyFileSync(join(from, 'service-account.key'), join(to, 'service-account.key'));
+}
+
+/** The name of a kubelet's certificate among those of a lab. */
+export function kubeletPair(node: string): string {
+  return `kubelet-${node}`;
+}
+
+/** Whose leases would be lost with the VIP: as kubeadm has it, they ask the apiserver beside them. */
+export const controllers = ['controller-manager', 'scheduler'] as const;
+
+function writeKubeconfigs(node: NodeHost, family: Family, locate: (path: string) => string): void {
+  const write = (file: string, address: string, user: string, pair: KeyPair) => {
+    const server = `https://${toUrlHost(address)}:${apiserverPort}`;
+    writeKubeconfig(locate(`/etc/kubernetes/${file}.conf`), { server, authority, user, pair });
+  };
+  const certificates = locateCertificates(pkiFolder);
+  const { authority } = certificates;
+  write('kubelet', vips[family], `system:node:${node.name}`, certificates.serving('kubelet'));
+  if (!isMaster(node)) return;
+  write('admin', vips[family], 'admin', certificates.admin);
+  for (const name of controllers)
+    write(name, node.addresses[family], `system:kube-${name}`, certificates.serving(name));
+}
+
+/** Debian's containerd. Without the capability SYS_RESOURCE nobody may lower an oom_score_adj. */
+function renderContainerd(snapshotter: Snapshotter): string {
+  return `version = 2
+root = "/var/lib/containerd"
+state = "/run/containerd"
+disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.tracing.processor.v1.otlp"]
+[grpc]
+  address = "/run/containerd/containerd.sock"
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "${pauseImage}"
+  restrict_oom_score_adj = true
+  disable_apparmor = true
+  tolerate_missing_hugetlb_controller = true
+  disable_hugetlb_controller = true
+  [plugins."io.containerd.grpc.v1.cri".containerd]
+    snapshotter = "${snapshotter}"
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+      runtime_type = "io.containerd.runc.v2"
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "/usr/lib/cni"
+    conf_dir = "/etc/cni/net.d"
+`;
+}
+
+function renderPodNetwork({ pods }: NodeHost, { family }: LabOptions): object {
+  const subnet = family === 'ipv4' ? `${pods.ipv4}.0/24` : `${pods.ipv6}:/64`;
+  const ipam = { type: 'host-local', ranges: [[{ subnet }]], dataDir: '/run/cni-addresses' };
+  const bridge = { type: 'bridge', bridge: 'cni0', isDefaultGateway: true, hairpinMode: true, ipam };
+  return { cniVersion: '1.0.0', name: 'lab', plugins: [bridge] };
+}
+
+function renderKubelet(node: NodeHost, { family }: LabOptions): object {
+  return {
+    apiVersion: 'kubelet.config.k8s.io/v1beta1',
+    kind: 'KubeletConfiguration',
+    address: node.addresses[family],
+    authentication: {
+      anonymous: { enabled: false },
+      webhook: { enabled: true },
+      x509: { clientCAFile: join(pkiFolder, 'ca.crt') },
+    },
+    authorization: { mode: 'Webhook' },
+    tlsCertFile: join(pkiFolder, 'kubelet.crt'),
+    tlsPrivateKeyFile: join(pkiFolder, 'kubelet.key'),
+    containerRuntimeEndpoint: 'unix:///run/containerd/containerd.sock',
+    staticPodPath: manifestFolder,
+    cgroupDriver: 'cgroupfs',
+    // 1.35 and later refuse control groups of version 1 unless told otherwise.
+    failCgroupV1: false,
+    failSwapOn: false,
+    // See the capability above.
+    oomScoreAdj: 0,
+    clusterDomain: 'cluster.local',
+    clusterDNS: [serviceNetworks[family].replace(/0\/\d+$|(?<=::)\/\d+$/, '10')],
+    // Every image is there, and none comes back once it is removed.
+    imageGCHighThresholdPercent: 100,
+    imageGCLowThresholdPercent: 99,
+    evictionHard: { 'memory.available': '100Mi', 'nodefs.available': '1%', 'imagefs.available': '1%' },
+    ...(isMaster(node) ? { registerWithTaints: [controlPlaneTaint] } : {}),
+  };
+}
+
+/** As kubeadm has it: what does not tolerate it goes to workers. */
+const controlPlaneTaint = { key: 'node-role.kubernetes.io/control-plane', effect: 'NoSchedule' };
