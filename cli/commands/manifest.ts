@@ -4,10 +4,11 @@ import { printManifest } from '../generate/manifest/print.ts';
 import { toSystemdFiles } from '../generate/manifest/systemd.ts';
 import { type ManifestContext } from '../grammar/command-context.ts';
 import { ownImages } from '../wiring/image.ts';
+import { ownProgram } from '../wiring/own-program.ts';
 
 /** `vipnat manifest`: prints what runs the agent, or writes the files of systemd; looks at nothing else of this host. */
 export async function manifest({ config, options, given, stdout, stderr }: ManifestContext): Promise<number> {
-  const request = { config, options, given, ownImages };
+  const request = { config, options, given, ownImages, ownProgram };
   if (options.directory === null) {
     stdout(printManifest(request));
     return exitStatuses.done;

@@ -9,6 +9,7 @@ import {
   type GoModule,
   helmModule,
   kubernetesModule,
+  nfpmModule,
   nodeModule,
   readLockedSums,
   renderGoMod,
@@ -59,6 +60,16 @@ export function locateHelm(): string {
 /** Builds Helm, if it is not there yet. */
 export async function buildHelm(say: (line: string) => void): Promise<void> {
   await buildOnce(helmModule, say);
+}
+
+/** Where nfpm is, once it is built. */
+export function locateNfpm(): string {
+  return join(componentFolder, nfpmModule.label, 'nfpm');
+}
+
+/** Builds nfpm, if it is not there yet. */
+export async function buildNfpm(say: (line: string) => void): Promise<void> {
+  await buildOnce(nfpmModule, say);
 }
 
 /** Builds the programs for a Kubernetes release that are not there yet. `say` gets a line for each build. */

@@ -40,6 +40,19 @@ export const helmModule: ComponentModule = {
   hasStagingModules: false,
 };
 
+/** Later releases need a module that not every module proxy has: go.digitalxero.dev/rpm. */
+const nfpmVersion = 'v2.45.0';
+
+/** What makes packages for Debian's and Red Hat's kin. */
+export const nfpmModule: ComponentModule = {
+  label: `nfpm-${nfpmVersion.slice(1)}`,
+  path: 'github.com/goreleaser/nfpm/v2',
+  version: nfpmVersion,
+  commands: { nfpm: 'github.com/goreleaser/nfpm/v2/cmd/nfpm' },
+  linkerFlags: ['-s', '-w'],
+  hasStagingModules: false,
+};
+
 /** kube-apiserver and kube-proxy of a release, which say that it is theirs. */
 export function kubernetesModule(release: string): ComponentModule {
   return moduleOfRelease(release, 'kubernetes', ['kube-apiserver', 'kube-proxy']);

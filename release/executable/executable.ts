@@ -21,9 +21,16 @@ export function nameExecutable({ version }: Release, architecture: Architecture)
   return `vipnat-${version}-linux-${architecture}`;
 }
 
-/** Makes a file for each processor that runs alone: the pinned Node.js with dist/ in it. */
+/** Releases to their executables: packages have them too. */
+const releaseToMade = new WeakMap<Release, Promise<readonly string[]>>();
+
+/** Makes a file for each processor that runs alone: the pinned Node.js with dist/ in it. Once for each release. */
 export async function makeExecutables(release: Release): Promise<readonly string[]> {
-  return await Promise.all(architectures.map((architecture) => makeExecutable(release, architecture)));
+  const made =
+    releaseToMade.get(release) ??
+    Promise.all(architectures.map((architecture) => makeExecutable(release, architecture)));
+  releaseToMade.set(release, made);
+  return await made;
 }
 
 async function makeExecutable(release: Release, architecture: Architecture): Promise<string> {

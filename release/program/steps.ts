@@ -3,6 +3,7 @@ import { writeSboms } from '../documents/sbom.ts';
 import { makeNpmTarball } from '../npm/tarball.ts';
 import { makeExecutables } from '../executable/executable.ts';
 import { writeReleaseNotes } from '../documents/release-notes.ts';
+import { makePackages } from '../packages/packages.ts';
 import { type Release } from '../settings/release.ts';
 
 /** One kind of artifact. */
@@ -25,6 +26,7 @@ export const steps: readonly Step[] = [
     makes: 'a program for each processor that needs nothing beside it',
     make: makeExecutables,
   },
+  { name: 'packages', makes: 'the .deb and the .rpm for each processor', make: makePackages },
   {
     name: 'sbom',
     makes: 'what the npm package and each program are made of, as CycloneDX',

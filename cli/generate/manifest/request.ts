@@ -13,6 +13,8 @@ export interface ManifestRequest {
   readonly given: ReadonlySet<OptionName>;
   /** The images of this build, for what the options do not name. */
   readonly ownImages: OwnImages;
+  /** The command line that starts this program on a host. */
+  readonly ownProgram: readonly string[];
 }
 
 /** Whether the container is to be privileged. */

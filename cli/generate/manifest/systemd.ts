@@ -10,6 +10,8 @@
  */
 import { dirname } from 'node:path';
 import { toArguments } from '../../../config/arguments.ts';
+import { type Config } from '../../../config/config.ts';
+import { schema } from '../../../config/options.ts';
 import { locateServingFile } from '../../../agent/keepalived/serving-file.ts';
 import { type ManifestRequest, toCommandLine } from './request.ts';
 
@@ -23,22 +25,49 @@ export interface HostFile {
 /** How the first line of each of these files begins: by it a later version knows them as vipnat's. */
 export const fileMark = '# vipnat manifest systemd';
 
-/** Where docs/install.md has Node.js and vipnat. */
-const program = ['/usr/bin/node', '/opt/vipnat/vipnat.js'];
+/** How vipnat is on a host. */
+interface Installation {
+  /** What each file begins with: a line of comment. */
+  readonly head: string;
+  /** What the unit starts. */
+  readonly words: readonly string[];
+  /** Whose files these are: of /etc, or of a package, which the ones in /etc overrule. */
+  readonly folders: { readonly units: string; readonly tmpfiles: string };
+  readonly config: Pick<Config, 'runDir' | 'stateDir' | 'sysctls'>;
+}
 
 /** The unit, what tmpfiles.d makes at boot, and what keepalived's unit is told besides. Pure. */
 export function toSystemdFiles(request: ManifestRequest): HostFile[] {
-  const head = `${toCommandLine(request)}\n`.replace(/^/, '# ');
+  const { config, given, ownProgram } = request;
+  return renderFiles({
+    head: `# ${toCommandLine(request)}`,
+    words: [...ownProgram, 'run', ...toArguments(config, given)],
+    folders: { units: '/etc/systemd/system', tmpfiles: '/etc/tmpfiles.d' },
+    config,
+  });
+}
+
+/** The same as a package has them, for an agent that has its options from a file. Pure. */
+export function toPackagedSystemdFiles(program: string, configFile: string): HostFile[] {
+  return renderFiles({
+    head: '# Of the package vipnat. A file of the same name in /etc overrules it; systemctl edit changes a part of it.',
+    words: [program, 'run', '--config', configFile],
+    folders: { units: '/usr/lib/systemd/system', tmpfiles: '/usr/lib/tmpfiles.d' },
+    config: schema.parse({}),
+  });
+}
+
+function renderFiles(installation: Installation): HostFile[] {
+  const { head, folders, config } = installation;
   return [
-    { path: '/etc/systemd/system/vipnat.service', text: `${head}${renderService(request)}` },
-    { path: '/etc/tmpfiles.d/vipnat.conf', text: `${head}${renderTmpfiles(request)}` },
-    { path: '/etc/systemd/system/keepalived.service.d/vipnat.conf', text: `${head}${keepalivedDropIn}` },
+    { path: `${folders.units}/vipnat.service`, text: `${head}\n${renderService(installation)}` },
+    { path: `${folders.tmpfiles}/vipnat.conf`, text: `${head}\n${renderTmpfiles(config)}` },
+    { path: `${folders.units}/keepalived.service.d/vipnat.conf`, text: `${head}\n${keepalivedDropIn}` },
   ];
 }
 
-function renderService({ config, given }: ManifestRequest): string {
+function renderService({ words, config }: Installation): string {
   const { runDir, stateDir, sysctls } = config;
-  const words = [...program, 'run', ...toArguments(config, given)].map(quoteUnitWord).join(' ');
   const file = locateServingFile(runDir);
   return `[Unit]
 Description=vipnat: balances the control plane's virtual IP
@@ -48,7 +77,7 @@ After=network-online.target
 StartLimitIntervalSec=0
 
 [Service]
-ExecStart=${words}
+ExecStart=${words.map(quoteUnitWord).join(' ')}
 # Whatever ended it, keepalived is not to go by what it said last; another agent of this host says it itself.
 ExecStopPost=-/bin/sh -c 'grep -q "@vipnat-agent$$" /proc/net/unix || ! test -e ${file} || echo 0 >${file}'
 Restart=always
@@ -98,9 +127,9 @@ function renderFolders(runDir: string, stateDir: string): string {
 }
 
 /** What is there already stays as it is: the agent may have said 1. */
-function renderTmpfiles({ config }: ManifestRequest): string {
-  const file = locateServingFile(config.runDir);
-  const folders = [dirname(dirname(file)), dirname(file), config.stateDir];
+function renderTmpfiles({ runDir, stateDir }: Installation['config']): string {
+  const file = locateServingFile(runDir);
+  const folders = [dirname(dirname(file)), dirname(file), stateDir];
   return `# keepalived goes by this file for good if it is there when keepalived starts. 0: this node can serve.
 ${folders.map((folder) => `d ${folder.replace(/\/$/, '')} 0755 root root -`).join('\n')}
 f ${file} 0644 root root - 0

@@ -14,6 +14,9 @@ export const {
 export const ownImage = `${imageRepository}:${version}`;
 export const ownImages = { vipnat: ownImage, keepalived: `${imageRepository}-keepalived:${version}` };
 
+/** As docs/install.md has a program that is no single executable. */
+const ownProgram = ['/usr/bin/node', '/opt/vipnat/vipnat.js'];
+
 /** What `vipnat manifest` with these words reads, and everything that is wrong with them. */
 export async function readWords(words: readonly string[], environment: Environment = {}) {
   const invocation = parseCommandLine(['manifest', ...words], version);
@@ -23,7 +26,7 @@ export async function readWords(words: readonly string[], environment: Environme
   const { command, flags, file } = invocation;
   const reading = await readConfig({ flags, environment, file, isForElsewhere: true });
   const problems = [...invocation.problems, ...reading.problems, ...findCommandProblems(command, reading)];
-  return { request: { ...reading, options: command.options, ownImages }, problems };
+  return { request: { ...reading, options: command.options, ownImages, ownProgram }, problems };
 }
 
 /** What a built `vipnat manifest` with these words prints. */

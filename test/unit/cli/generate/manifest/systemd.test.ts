@@ -11,6 +11,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { runProgram } from '../../../../../cli/program/program.ts';
+import { toPackagedSystemdFiles, toSystemdFiles } from '../../../../../cli/generate/manifest/systemd.ts';
 import { print, readWords } from '../../../../support/manifest/printing.ts';
 
 const words = ['systemd', '--vip', '10.0.0.50'];
@@ -116,4 +117,18 @@ describe('--directory', () => {
       expect(existsSync(join(root, unit))).toBe(false);
     },
   );
+});
+
+test('a package has the same files, below /usr, of an agent that reads its options from a file', async () => {
+  const { request } = await readWords(words);
+  const byHand = toSystemdFiles(request);
+  const packaged = toPackagedSystemdFiles('/usr/bin/vipnat', '/etc/vipnat/vipnat.yaml');
+  expect(packaged.map(({ path }) => path)).toEqual(
+    byHand.map(({ path }) => path.replace('/etc/', '/usr/lib/')),
+  );
+  const differences = packaged.map(({ text }, index) => {
+    const others = byHand[index]?.text.split('\n') ?? [];
+    return text.split('\n').filter((line, number) => number > 0 && line !== others[number]);
+  });
+  expect(differences).toEqual([['ExecStart=/usr/bin/vipnat run --config /etc/vipnat/vipnat.yaml'], [], []]);
 });

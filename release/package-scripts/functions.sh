@@ -1,0 +1,65 @@
+# shellcheck shell=sh
+# In front of every script of the packages. What serves is the kernel's rules: they stay when an agent stops or starts anew.
+# keepalived is never touched: a restart of it would move the VIP.
+
+config=/etc/vipnat/vipnat.yaml
+
+# One agent runs in a host's network, and its socket tells of it, however it was started.
+agent_runs() {
+  grep -q '@vipnat-agent$' /proc/net/unix
+}
+
+# Asks whoever may forbid it, such as the build of an image; does nothing where systemd does not run.
+ask_systemd() {
+  [ -d /run/systemd/system ] || return 0
+  if command -v deb-systemd-invoke >/dev/null; then deb-systemd-invoke "$@"; else systemctl "$@"; fi
+}
+
+reload_units() {
+  if [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
+}
+
+# keepalived goes by the file that this makes.
+make_folders() {
+  if command -v systemd-tmpfiles >/dev/null; then systemd-tmpfiles --create vipnat.conf; fi
+}
+
+# An agent that this version would not start goes on as the one of before.
+update_agent() {
+  [ -d /run/systemd/system ] && systemctl is-active --quiet vipnat.service || return 0
+  status=0
+  vipnat run --dry-run --config "$config" >/dev/null 2>&1 || status=$?
+  if [ "$status" -eq 78 ]; then
+    echo "vipnat: the agent of before goes on, as this version refuses $config. See: vipnat run --dry-run --config $config" >&2
+  else
+    ask_systemd try-restart vipnat.service || true
+  fi
+}
+
+# As docs/install.md has it for an installation by hand.
+tell_overruled() {
+  [ -e /etc/systemd/system/vipnat.service ] || return 0
+  echo "vipnat: /etc/systemd/system/vipnat.service overrules the unit of this package. To use this one, put its options into $config, check them by vipnat run --dry-run --config $config, remove the file, and: systemctl daemon-reload; systemctl restart vipnat" >&2
+}
+
+# Nobody would take dead apiservers out of the rules any more. Without them the VIP's holder answers itself; open
+# connections go on. An agent that runs all the same, in a pod, keeps its rules.
+remove_rules() {
+  # One that waited for ours to end takes over within a second.
+  for _ in 1 2 3 4; do
+    if agent_runs; then break; fi
+    sleep 0.5
+  done
+  if agent_runs; then
+    echo "vipnat: another agent runs on this host, so the rules stay, and /var/lib/vipnat" >&2
+  else
+    vipnat cleanup || echo "vipnat: rules of vipnat are left, as said above: install vipnat again and run vipnat cleanup, or reboot" >&2
+  fi
+}
+
+# keepalived that still watches the file keeps it, with 0: this node can serve. It is gone with the next boot.
+remove_folders() {
+  if agent_runs; then return 0; fi
+  rm -rf /var/lib/vipnat
+  if ! grep -rqs /run/vipnat /etc/keepalived; then rm -rf /run/vipnat; fi
+}
