@@ -19,7 +19,7 @@ ARG RELEASE_IMAGE
 RUN scripts/build
 
 FROM ${BASE} AS runtime
-# The time of all files. Here it keeps layers apart that were made for another time.
+# The time of all files: docker's builder reads it.
 ARG SOURCE_DATE_EPOCH
 # What vipnat starts, beside setpriv, which every Debian has. kmod: iptables-legacy loads what the kernel lacks.
 RUN apt-get update \

@@ -4,6 +4,7 @@ import { execa } from 'execa';
 import { LabError } from '../settings/error.ts';
 import { componentFolder } from '../settings/folders.ts';
 import {
+  actionlintModule,
   type ComponentModule,
   etcdModule,
   type GoModule,
@@ -70,6 +71,16 @@ export function locateNfpm(): string {
 /** Builds nfpm, if it is not there yet. */
 export async function buildNfpm(say: (line: string) => void): Promise<void> {
   await buildOnce(nfpmModule, say);
+}
+
+/** Where actionlint is, once it is built. */
+export function locateActionlint(): string {
+  return join(componentFolder, actionlintModule.label, 'actionlint');
+}
+
+/** Builds actionlint, if it is not there yet. */
+export async function buildActionlint(say: (line: string) => void): Promise<void> {
+  await buildOnce(actionlintModule, say);
 }
 
 /** Builds the programs for a Kubernetes release that are not there yet. `say` gets a line for each build. */

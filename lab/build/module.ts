@@ -53,6 +53,19 @@ export const nfpmModule: ComponentModule = {
   hasStagingModules: false,
 };
 
+/** The newest release of actionlint. */
+const actionlintVersion = 'v1.7.12';
+
+/** What checks the workflows of .github/. */
+export const actionlintModule: ComponentModule = {
+  label: `actionlint-${actionlintVersion.slice(1)}`,
+  path: 'github.com/rhysd/actionlint',
+  version: actionlintVersion,
+  commands: { actionlint: 'github.com/rhysd/actionlint/cmd/actionlint' },
+  linkerFlags: ['-s', '-w'],
+  hasStagingModules: false,
+};
+
 /** kube-apiserver and kube-proxy of a release, which say that it is theirs. */
 export function kubernetesModule(release: string): ComponentModule {
   return moduleOfRelease(release, 'kubernetes', ['kube-apiserver', 'kube-proxy']);

@@ -1,3 +1,6 @@
+import { makeChart } from '../cluster/chart.ts';
+import { writeInstallYaml } from '../cluster/install-yaml.ts';
+import { makeImages } from '../images/images.ts';
 import { writeLicenses } from '../documents/licenses.ts';
 import { writeSboms } from '../documents/sbom.ts';
 import { makeNpmTarball } from '../npm/tarball.ts';
@@ -31,6 +34,13 @@ export const steps: readonly Step[] = [
     name: 'sbom',
     makes: 'what the npm package and each program are made of, as CycloneDX',
     make: writeSboms,
+  },
+  { name: 'chart', makes: 'the Helm chart', make: makeChart },
+  { name: 'install', makes: 'install.yaml, the DaemonSet for kubectl apply', make: writeInstallYaml },
+  {
+    name: 'images',
+    makes: "both images for this machine's processor as OCI archives, with their SBOMs",
+    make: makeImages,
   },
   { name: 'licenses', makes: 'every license of what a program is made of', make: writeLicenses },
   {

@@ -1,6 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
 import { toolMissing } from '../../lib/kernel/tools/tool-errors.ts';
+import { packageFormat } from '../../release/images/image-sbom.ts';
 import { listStartedTools } from '../support/image/started-tools.ts';
 
 /** Started by name, and on every Debian: util-linux and coreutils are essential. */
@@ -40,4 +41,9 @@ test("keepalived's image is built on the same Debian as vipnat's, by the same di
   );
   expect(own).toMatch(/@sha256:[0-9a-f]{64}$/);
   expect(keepalived).toBe(own);
+});
+
+test('both are asked for their packages as the release asks for them', () => {
+  for (const file of ['Dockerfile', 'Dockerfile.keepalived'])
+    expect(readFileSync(file, 'utf8')).toContain(`--showformat '${packageFormat}' >/packages`);
 });

@@ -107,7 +107,7 @@ describe('scripts/image', () => {
     const { stdout, stderr } = await buildAt('keepalived');
     expect(stdout).toBe(`${ownImages.keepalived}: 1MB, built with buildah`);
     expect(stderr).toMatch(/ --tag \S+-keepalived:\S+ --file \S+\/Dockerfile\.keepalived /);
-    expect(stderr).toContain(` --build-arg SOURCE_DATE_EPOCH=${epoch} --timestamp ${epoch} `);
+    expect(stderr).toContain(` --build-arg SOURCE_DATE_EPOCH=${epoch} --timestamp ${epoch} --layers=false `);
     provide('docker');
     const { stderr: ofDocker } = await buildAt('keepalived', '--tag', 'r.example/k:2');
     expect(ofDocker).toMatch(/ --tag r\.example\/k:2 .* --build-arg SOURCE_DATE_EPOCH=\d+ (?!--timestamp)/);

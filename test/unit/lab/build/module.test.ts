@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import {
+  actionlintModule,
   etcdModule,
   helmModule,
   kubernetesModule,
@@ -45,6 +46,9 @@ describe('a module to build components with', () => {
     expect(readLockedSums(nodeModule(defaultKubernetes))).toContain('github.com/google/cadvisor ');
     expect(readLockedSums(etcdModule)).toContain(`${etcdModule.path} ${etcdModule.version} h1:`);
     expect(readLockedSums(helmModule)).toContain(`${helmModule.path} ${helmModule.version} h1:`);
+    expect(readLockedSums(actionlintModule)).toContain(
+      `${actionlintModule.path} ${actionlintModule.version} h1:`,
+    );
     expect(readLockedSums(kubernetesModule('1.30.0'))).toBeNull();
   });
 });

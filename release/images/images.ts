@@ -1,0 +1,104 @@
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { execa } from 'execa';
+import { ReleaseError } from '../settings/error.ts';
+import { readImageSbom } from './image-sbom.ts';
+import { type Image, images, readImageName } from '../settings/image-names.ts';
+import { packTar } from '../settings/pack.ts';
+import { architectures, type Architecture, type Release } from '../settings/release.ts';
+import { architectureToNode } from '../executable/node.ts';
+
+/** The name of an image's archive, without what it ends with. */
+export function nameImageArchive(
+  { version }: Pick<Release, 'version'>,
+  image: Image,
+  architecture: Architecture,
+): string {
+  const name = image === 'vipnat' ? 'vipnat-image' : `vipnat-${image}-image`;
+  return `${name}-${version}-linux-${architecture}`;
+}
+
+/**
+ * Builds both images for this machine's processor, and writes each as an OCI archive with its SBOM. RELEASE_BASE and
+ * RELEASE_BUILDER name other images to build on than those of the Dockerfiles.
+ *
+ * What their bytes depend on beside the checkout: the versions of Debian's packages at that time, which the SBOM has, and
+ * buildah's, which compresses the layers.
+ */
+export async function makeImages(release: Release): Promise<readonly string[]> {
+  const names: string[] = [];
+  for (const image of images) names.push(...(await makeImage(release, image)));
+  return names;
+}
+
+async function makeImage(release: Release, image: Image): Promise<readonly string[]> {
+  const name = nameImageArchive(release, image, findArchitecture());
+  const folder = mkdtempSync(join(tmpdir(), 'vipnat-image-'));
+  try {
+    const whole = nameWhole(release, image);
+    await build(release, image);
+    await push(whole, join(folder, 'layout'));
+    writeFileSync(join(folder, 'sbom.json'), await readImageSbom(release, image, whole));
+    writeFileSync(join(folder, 'image.tar'), await packLayout(release, join(folder, 'layout')));
+    await move(join(folder, 'image.tar'), join(release.output, `${name}.tar`));
+    await move(join(folder, 'sbom.json'), join(release.output, `${name}.cdx.json`));
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+  return [`${name}.tar`, `${name}.cdx.json`];
+}
+
+function nameWhole(release: Release, image: Image): string {
+  const { repository, tag } = readImageName(release, image);
+  return `${repository}:${tag}`;
+}
+
+function findArchitecture(): Architecture {
+  const architecture = architectures.find((each) => architectureToNode[each] === process.arch);
+  if (architecture === undefined)
+    throw new ReleaseError(`no image is made on a processor of ${process.arch}`);
+  return architecture;
+}
+
+/** By buildah, which other than docker's daemon sets the time of every file. */
+async function build({ root, epoch }: Release, image: Image): Promise<void> {
+  const { RELEASE_BASE: base = '', RELEASE_BUILDER: builder = '' } = process.env;
+  const words = [
+    ...(image === 'vipnat' ? [] : [image]),
+    ...['--tool', 'buildah'],
+    ...(base === '' ? [] : ['--base', base]),
+    // keepalived's is made of Debian alone.
+    ...(builder === '' || image !== 'vipnat' ? [] : ['--builder', builder]),
+    // Without buildah's version among the labels.
+    ...['--', '--identity-label=false'],
+  ];
+  const env = { SOURCE_DATE_EPOCH: String(epoch) };
+  const { exitCode, stderr } = await execa(join(root, 'scripts/image'), words, { env, reject: false });
+  if (exitCode !== 0)
+    throw new ReleaseError(`scripts/image ${words.join(' ')} failed:\n${lastLines(stderr)}`);
+}
+
+/** With its name, by which whoever loads the archive has it. */
+async function push(name: string, layout: string): Promise<void> {
+  const words = ['push', '--quiet', '--format', 'oci', name, `oci:${layout}:${name}`];
+  const { exitCode, stderr } = await execa('buildah', words, { reject: false });
+  if (exitCode !== 0) throw new ReleaseError(`buildah ${words.join(' ')} failed:\n${lastLines(stderr)}`);
+}
+
+async function packLayout(release: Release, layout: string): Promise<Buffer> {
+  return await packTar(release, layout, ['blobs', 'index.json', 'oci-layout']);
+}
+
+/** In one step where both are on one file system: whoever reads the one of before keeps it. */
+async function move(from: string, to: string): Promise<void> {
+  try {
+    renameSync(from, to);
+  } catch {
+    await execa('mv', ['--force', from, to]);
+  }
+}
+
+function lastLines(text: string): string {
+  return text.trim().split('\n').slice(-20).join('\n');
+}

@@ -1,0 +1,74 @@
+import { beforeAll, describe, expect, test } from '@jest/globals';
+import { spawnSync } from 'node:child_process';
+import { existsSync, globSync, readFileSync } from 'node:fs';
+import { execa } from 'execa';
+import { parse } from 'yaml';
+import * as z from 'zod/mini';
+import { buildActionlint, locateActionlint } from '../../lab/build/build.ts';
+
+const files = globSync('.github/workflows/*.yml').sort();
+
+const permissions = z.record(z.string(), z.enum(['read', 'write']));
+const step = z.object({ uses: z.optional(z.string()), run: z.optional(z.string()) });
+const workflow = z.object({
+  permissions,
+  jobs: z.record(z.string(), z.object({ permissions, steps: z.array(step) })),
+});
+
+const workflows = files.map((file) => {
+  const text = readFileSync(file, 'utf8');
+  return { file, text, ...workflow.parse(parse(text)) };
+});
+
+describe.each(workflows)('$file', ({ text, permissions: preset, jobs }) => {
+  const steps = Object.values(jobs).flatMap((job) => job.steps);
+
+  test('gives nobody a right that is not named for a job', () => {
+    expect(preset).toEqual({});
+    for (const [name, { permissions: rights }] of Object.entries(jobs)) {
+      const written = Object.keys(rights).filter((right) => rights[right] === 'write');
+      expect([name, written]).toEqual([name, name === 'publish' ? ['contents', 'packages'] : []]);
+    }
+  });
+
+  test("uses the forge's own actions only, each by its commit, with its version beside it", () => {
+    const used = steps.flatMap(({ uses }) => uses ?? []);
+    expect(used.length).toBeGreaterThan(0);
+    for (const name of used) {
+      expect(name).toMatch(/^actions\/[a-z-]+@[0-9a-f]{40}$/);
+      expect(text).toMatch(new RegExp(`${name} # v\\d+\\.\\d+\\.\\d+$`, 'm'));
+    }
+  });
+
+  test('runs scripts that are there, and writes nothing of an event into a script', () => {
+    const scripts = steps.flatMap(({ run }) => run ?? []).join('\n');
+    const named = scripts.match(/(?<![\w/.-])scripts\/[a-z-]+/g) ?? [];
+    expect(named.length).toBeGreaterThan(0);
+    expect(named.filter((name) => !existsSync(name))).toEqual([]);
+    expect(scripts).not.toContain('${{');
+  });
+});
+
+/** The layers on real components need Go, and so does whoever builds actionlint. In CI a skipped test is a failure. */
+const describeWithGo = spawnSync('go', ['version']).status === 0 ? describe : describe.skip;
+
+describeWithGo('actionlint', () => {
+  beforeAll(async () => {
+    await buildActionlint((line) => process.stderr.write(`${line}\n`));
+  }, 10 * 60_000);
+
+  const lint = async (words: readonly string[], input = '') =>
+    await execa(locateActionlint(), words, { input, reject: false });
+
+  test('has nothing against any workflow', async () => {
+    expect(files).toEqual(['.github/workflows/ci.yml', '.github/workflows/release.yml']);
+    expect(await lint(files)).toMatchObject({ exitCode: 0, stdout: '' });
+  });
+
+  test('finds what is wrong with one', async () => {
+    const text = readFileSync('.github/workflows/release.yml', 'utf8').replace('needs: make', 'needs: made');
+    const { exitCode, stdout } = await lint(['-'], text);
+    expect(exitCode).toBe(1);
+    expect(stdout).toContain('needs job "made" which does not exist');
+  });
+});
