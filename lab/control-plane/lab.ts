@@ -107,6 +107,15 @@ export class Lab {
     return seat;
   }
 
+  /** Ends the clients at a host and in its pod, or all of them; they are started anew when they are asked for again. */
+  closeSeats(host?: string): void {
+    for (const [key, seat] of this.#seats) {
+      if (host !== undefined && !key.startsWith(`${host} `) && !key.startsWith(`pod-${host} `)) continue;
+      seat.close();
+      this.#seats.delete(key);
+    }
+  }
+
   /** Pulls a host's cable out of the switch. */
   async cut(host: string): Promise<void> {
     await this.#switch(`ip link set ${host} down`);

@@ -67,6 +67,7 @@ export class NodeLab extends Lab {
     findNodeHost(name);
     if (!(await this.isOn(name))) throw new LabError(`${name} is off already`);
     const { sandbox, anchors } = this.#parts;
+    this.closeSeats(name);
     await sandbox.shell(`ip link set ${name} down\nkill -KILL ${anchors[name] ?? 0}
       while kill -0 ${anchors[name] ?? 0} 2>/dev/null; do sleep 0.01; done`);
   }

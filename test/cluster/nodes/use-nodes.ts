@@ -1,19 +1,25 @@
 import { afterAll, beforeAll } from '@jest/globals';
 import { type RaiseOptions } from '../../../lab/control-plane/raise.ts';
-import { type NodeLab } from '../../../lab/nodes/node-lab.ts';
+import { NodeLab } from '../../../lab/nodes/node-lab.ts';
 import { type LabOptions } from '../../../lab/settings/options.ts';
 import { raiseTestNodes, tell } from '../../support/lab/test-lab.ts';
 
 /** Components and images that nobody built yet take minutes. */
 const upLimitMs = 20 * 60_000;
 
-/** A cluster of real nodes for all tests of a file, up before the first one and gone after the last. Answers how to get at it. */
+/**
+ * A cluster of real nodes for all tests of a file, up before the first one and gone after the last. Answers how to get at it.
+ * Whoever writes tests sets LAB_NAME: the lab of that name, which is up, is taken as it is and stays.
+ */
 export function useNodes(options: Partial<LabOptions> = {}, how: RaiseOptions = {}): () => NodeLab {
+  const lent = process.env['LAB_NAME'];
   let lab: NodeLab | undefined;
   beforeAll(async () => {
-    lab = await raiseTestNodes(options, how);
+    lab = lent === undefined ? await raiseTestNodes(options, how) : (NodeLab.find(lent) ?? undefined);
   }, upLimitMs);
   afterAll(async () => {
+    lab?.closeSeats();
+    if (lent !== undefined) return;
     await lab?.end();
     if (lab !== undefined) tell(`the logs of its nodes are in ${lab.folder} until the next run`);
   }, 60_000);

@@ -30,6 +30,8 @@ export interface WatchesReport {
     readonly apiserver: string;
     readonly isSilent: boolean;
     readonly endedAtMs: number | null;
+    /** The longest time that a ping had to wait for its answer, in milliseconds, until the watch or the time ended; 0 for one that sent none. */
+    readonly silenceMs: number;
   }[];
 }
 
@@ -38,7 +40,15 @@ interface Watch {
   readonly session: ClientHttp2Session;
   readonly apiserver: string;
   readonly isSilent: boolean;
+  readonly pings: Pings;
   endedAt: number | null;
+}
+
+/** The pings of one connection, and how they were answered. */
+interface Pings {
+  stop(): void;
+  /** Until a moment, by `performance.now()`. */
+  measureSilence(until: number): number;
 }
 
 const retryMs = 100;
@@ -69,10 +79,11 @@ export async function watchTogether(
     if (settled.aborted && awaited.every(({ endedAt }) => endedAt !== null)) break;
     await sleep(lookIntervalMs);
   }
-  const report = watches.map(({ apiserver, isSilent, endedAt }) => ({
+  const report = watches.map(({ apiserver, isSilent, endedAt, pings }) => ({
     apiserver,
     isSilent,
     endedAtMs: endedAt === null ? null : endedAt - started,
+    silenceMs: pings.measureSilence(endedAt ?? performance.now()),
   }));
   for (const { session } of watches) session.destroy();
   return { startedAt, watches: report };
@@ -97,17 +108,17 @@ function beginOnce(task: WatchesTask, silence: AbortSignal | null): Promise<Watc
       if (watch !== null) watch.endedAt ??= performance.now();
       reject(new Error('ended'));
     };
-    const stopPings = startPings(session, task, silence);
+    const pings = startPings(session, task, silence);
     session.on('error', onEnd).on('goaway', onEnd);
     session.on('close', () => {
-      stopPings();
+      pings.stop();
       onEnd();
     });
     const path = `${collection}?watch=true&resourceVersion=0&fieldSelector=metadata.name%3D${object}`;
     const stream = session.request({ ':path': path });
     stream.once('data', () => {
       const apiserver = String((session.socket as TLSSocket).getPeerCertificate().subject.CN);
-      watch = { session, apiserver, isSilent: silence !== null, endedAt: null };
+      watch = { session, apiserver, isSilent: silence !== null, pings, endedAt: null };
       resolve(watch);
     });
     stream.resume();
@@ -118,15 +129,24 @@ function beginOnce(task: WatchesTask, silence: AbortSignal | null): Promise<Watc
   });
 }
 
-/** Answers what ends them. */
+/** At an interval; of a silent one when it may speak, and then all the time. */
 function startPings(
   session: ClientHttp2Session,
   { pingIntervalMs }: WatchesTask,
   silence: AbortSignal | null,
-): () => void {
+): Pings {
   let timer: NodeJS.Timeout | undefined;
+  let longestMs = 0;
+  const unanswered = new Set<number>();
   const ping = () => {
-    if (!session.destroyed) session.ping(() => undefined);
+    if (session.destroyed) return;
+    const sentAt = performance.now();
+    unanswered.add(sentAt);
+    session.ping((error) => {
+      // The end of the connection is an answer to none.
+      if (error !== null || !unanswered.delete(sentAt)) return;
+      longestMs = Math.max(longestMs, performance.now() - sentAt);
+    });
   };
   const breakSilence = () => {
     ping();
@@ -134,9 +154,12 @@ function startPings(
   };
   if (silence === null) timer = setInterval(ping, pingIntervalMs);
   else silence.addEventListener('abort', breakSilence, { once: true });
-  return () => {
-    silence?.removeEventListener('abort', breakSilence);
-    clearInterval(timer);
+  return {
+    stop() {
+      silence?.removeEventListener('abort', breakSilence);
+      clearInterval(timer);
+    },
+    measureSilence: (until) => Math.max(longestMs, ...[...unanswered].map((sentAt) => until - sentAt)),
   };
 }
 

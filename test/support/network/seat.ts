@@ -230,6 +230,11 @@ export class Seat {
     return (await this.#nextLine()) as { written: number };
   }
 
+  /** Ends the client, and whatever it does. */
+  close(): void {
+    this.#child.stdin?.end();
+  }
+
   #send(task: Task | Word): void {
     this.#child.stdin?.write(`${JSON.stringify(task)}\n`);
   }

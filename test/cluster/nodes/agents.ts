@@ -1,0 +1,83 @@
+import { execa } from 'execa';
+import { runShell } from '../../../lab/machines/machine.ts';
+import { vipnatCommand } from '../../../lab/components/agent.ts';
+import { type NodeLab } from '../../../lab/nodes/node-lab.ts';
+import { type Pod, listPods, waitUntil } from '../../../lab/nodes/ready.ts';
+import { masters } from '../../support/network/layout.ts';
+
+/** What selects every pod with an agent. */
+const selector = 'app.kubernetes.io/name=vipnat';
+
+/** What `vipnat manifest` prints for a lab's VIP, behind these words. */
+export async function printManifest(lab: NodeLab, ...words: readonly string[]): Promise<string> {
+  const [program = '', ...more] = vipnatCommand('manifest', ...words, '--vip', lab.vip);
+  return (await execa(program, more)).stdout;
+}
+
+/** Takes a static pod off a master, as docs/operations.md says. */
+export async function takeStaticPod(lab: NodeLab, master: string, name: string): Promise<void> {
+  await runShell(
+    lab.machine(master),
+    `mv /etc/kubernetes/manifests/${name}.yaml /etc/kubernetes/${name}.away`,
+  );
+}
+
+/** Puts it back. */
+export async function putStaticPod(lab: NodeLab, master: string, name: string): Promise<void> {
+  await runShell(
+    lab.machine(master),
+    `mv /etc/kubernetes/${name}.away /etc/kubernetes/manifests/${name}.yaml`,
+  );
+}
+
+/** The masters in the order in which their agents are replaced: the VIP's holder last. */
+export async function listHolderLast(lab: NodeLab): Promise<string[]> {
+  const holders = await lab.listHolders();
+  const others = masters.map(({ name }) => name).filter((name) => !holders.includes(name));
+  return [...others, ...holders];
+}
+
+/** The pod of a DaemonSet called vipnat on a node; null while there is none. */
+export async function findPod(lab: NodeLab, node: string): Promise<Pod | null> {
+  const pods = (await listPods(lab)) ?? [];
+  const isOwn = ({ name }: Pod) => name.startsWith('vipnat-') && name !== `vipnat-${node}`;
+  return pods.find((pod) => pod.node === node && isOwn(pod)) ?? null;
+}
+
+/** Waits until a node's pod of the DaemonSet is ready, and another one than before; answers its name. */
+export async function waitForPod(lab: NodeLab, node: string, before = ''): Promise<string> {
+  let name = '';
+  await waitUntil(`the DaemonSet's pod on ${node} is ready`, async () => {
+    const pod = await findPod(lab, node);
+    name = pod?.name ?? '';
+    return pod?.isReady === true && name !== before ? null : `there is ${name === '' ? 'none' : name}`;
+  });
+  return name;
+}
+
+/** Waits until a node's pod of the DaemonSet runs beside the agent that is there already, and says that it waits for its end. */
+export async function waitForWaiting(lab: NodeLab, node: string): Promise<void> {
+  await waitUntil(`the DaemonSet's pod on ${node} waits`, async () => {
+    const pod = await findPod(lab, node);
+    if (pod === null) return 'there is none';
+    const log = await readLog(lab, pod.name);
+    return log.includes('waiting for another agent of this host to end') ? null : log;
+  });
+}
+
+/** What an agent's pod has printed so far. */
+export async function readLog(lab: NodeLab, pod: string): Promise<string> {
+  const { stdout, stderr } = await lab.kubectl(['logs', '--namespace', 'kube-system', pod]);
+  return stdout + stderr;
+}
+
+/** How often the kubelets have started agents again, by pod; those that they never did are left out. */
+export async function listRestarts(lab: NodeLab): Promise<Record<string, number>> {
+  const path = '{range .items[*]}{.metadata.name}={.status.containerStatuses[0].restartCount}{"\\n"}{end}';
+  const words = ['get', 'pods', '--namespace', 'kube-system', '--selector', selector];
+  const lines = (await lab.ask([...words, '--output', `jsonpath=${path}`])).trim().split('\n');
+  const counts = lines
+    .map((line) => line.split('='))
+    .map(([name = '', count]) => [name, Number(count)] as const);
+  return Object.fromEntries(counts.filter(([, count]) => count !== 0));
+}
