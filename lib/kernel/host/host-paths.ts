@@ -1,4 +1,4 @@
-import { access, readFile, stat } from 'node:fs/promises';
+import { readFile, stat } from 'node:fs/promises';
 import { isInFirstPidNamespace } from './processes.ts';
 
 /** Tells of a path without a file whether the host may have one there all the same. */
@@ -20,34 +20,22 @@ export function isMounted(path: string, mounts: ReadonlySet<string>): boolean {
 }
 
 /**
- * From the machine's own pid namespace its first process can be asked. Elsewhere containers are known by what docker,
- * podman and the kubelet give each of them: a file of its own at /etc/hosts.
+ * From the machine's own pid namespace its first process can be asked. Elsewhere containers are known by what is mounted
+ * into each of them: docker, podman and the kubelet mount /etc/hosts, and podman without it its mark. docker's mark,
+ * /.dockerenv, proves nothing: machines whose disk was made from a container's image have it too.
  */
 async function isInContainer(mounts: ReadonlySet<string>): Promise<boolean> {
   if (await isInFirstPidNamespace()) {
     const isShared = await hasRootOfFirst().catch(() => null);
     if (isShared !== null) return !isShared;
   }
-  return mounts.has('/etc/hosts') || (await hasMark());
+  return mounts.has('/etc/hosts') || mounts.has('/run/.containerenv');
 }
 
 /** A chroot into the host's files has the same root, whatever its mount namespace is. */
 async function hasRootOfFirst(): Promise<boolean> {
   const [own, first] = await Promise.all(['/', '/proc/1/root/'].map((path) => stat(path, { bigint: true })));
   return own?.dev === first?.dev && own?.ino === first?.ino;
-}
-
-/** What podman and docker leave in each container. */
-async function hasMark(): Promise<boolean> {
-  const seen = await Promise.all(
-    ['/run/.containerenv', '/.dockerenv'].map((path) =>
-      access(path).then(
-        () => true,
-        () => false,
-      ),
-    ),
-  );
-  return seen.includes(true);
 }
 
 /** See proc_pid_mountinfo(5): the fifth field, with blanks in octal. */

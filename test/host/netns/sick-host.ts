@@ -38,9 +38,17 @@ const tools = {
       while [ ! -s "/run/unit-$unit.log" ] && [ "$tries" -lt 500 ]; do sleep 0.02; tries=$((tries + 1)); done
     esac`,
   journalctl: 'true',
-  // The kubelet has a pod of kube-proxy made anew, and starts a container that was stopped.
-  kubectl:
-    'case "$*" in *delete*kube-proxy*) rm -f /run/kube-proxy.arguments; systemctl restart kube-proxy; esac',
+  // The kubelet has a pod of kube-proxy made anew, runs the agent of a DaemonSet, and starts a container that was stopped.
+  kubectl: `case "$*" in
+    *delete*kube-proxy*) rm -f /run/kube-proxy.arguments; systemctl restart kube-proxy ;;
+    "apply -f "*)
+      awk '/^apiVersion:/ { split($2, parts, "/"); group = parts[2] == "" ? "" : "." parts[1] } /^kind:/ { kind = tolower($2) }
+        /^  name:/ && kind { print kind group "/" $2 " created"; kind = "" }' "$3"
+      sed -n '/^ *args:/,/^ *env:/s/^ *- //p' "$3" >/run/pod.arguments
+      systemctl start pod ;;
+    *"rollout status daemonset/vipnat") echo 'daemon set "vipnat" successfully rolled out' ;;
+    esac`,
+  ctr: 'for archive; do :; done; [ -s "$archive" ]',
   crictl: `case "$*" in
     "ps --name kube-apiserver -q") echo apiserver ;;
     "stop apiserver") systemctl restart kube-apiserver ;;
@@ -68,7 +76,11 @@ const units = {
   kubelet: 'systemctl start kube-apiserver; echo ready; exec sleep infinity',
   'kube-apiserver': `exec ${node} ${programOf('network/apiserver.ts')} m1 6443 /etc/kubernetes/pki/apiserver.crt /etc/kubernetes/pki/apiserver.key`,
   'kube-proxy': `exec ${node} ${programOf('kube-proxy/answers.ts')} $(cat /run/kube-proxy.arguments 2>/dev/null || echo iptables 200)`,
-  vipnat: `exec vipnat run --vip ${vips.ipv4} $(cat /run/vipnat.arguments 2>/dev/null)`,
+  // The DaemonSet's, with what its manifest has the container do.
+  pod: 'exec vipnat $(cat /run/pod.arguments)',
+  // As the packages' unit has it, where somebody has written its file.
+  vipnat: `if [ -e /etc/vipnat/vipnat.yaml ]; then exec vipnat run --config /etc/vipnat/vipnat.yaml; fi
+    exec vipnat run --vip ${vips.ipv4} $(cat /run/vipnat.arguments 2>/dev/null)`,
 };
 
 const manifest = `apiVersion: v1
@@ -86,7 +98,7 @@ export function renderKubeconfig(server: string): string {
 }
 
 /**
- * Master m1 of a miniature cluster with an /etc and a /run of its own, a real keepalived that holds the VIP, and
+ * Master m1 of a miniature cluster with an /etc, a /var/lib and a /run of its own, a real keepalived that holds the VIP, and
  * stand-ins for what kubeadm and systemd look after. Its rules are written; no agent runs.
  */
 export class SickHost {
@@ -99,10 +111,12 @@ export class SickHost {
     this.cluster = cluster;
   }
 
-  static async create(): Promise<SickHost> {
+  /** A master that is well, or one on which nobody has made a cluster yet: `kubeadm init` does, as createCluster does. */
+  static async create(kind: 'well' | 'bare' = 'well'): Promise<SickHost> {
     const host = new SickHost(await Cluster.create());
     try {
-      await host.#build();
+      await host.#prepare();
+      if (kind === 'well') await host.#makeWell();
     } catch (error) {
       await host.close();
       throw error;
@@ -133,10 +147,10 @@ export class SickHost {
   run(command: readonly string[], input = ''): Promise<CommandResult> {
     const environment = {
       PATH: `${join(this.#folder.path, 'tools')}:${process.env['PATH'] ?? ''}`,
-      VIPNAT_RUN_DIR: '/run/vipnat',
-      VIPNAT_STATE_DIR: '/run/vipnat-state',
     };
-    const enter = ['nsenter', `--target=${this.#mounts}`, '--mount', '--', ...command];
+    // Its /run and /var/lib are its own: the usual folders are.
+    const usual = ['env', '--unset=VIPNAT_RUN_DIR', '--unset=VIPNAT_STATE_DIR'];
+    const enter = ['nsenter', `--target=${this.#mounts}`, '--mount', '--', ...usual, ...command];
     return this.cluster.namespaces.run(this.cluster.namespaceOf('m1'), enter, { input, environment });
   }
 
@@ -159,35 +173,48 @@ export class SickHost {
     );
   }
 
+  /** What kubeadm does: its files, an apiserver, kube-proxy and its rules. */
+  async createCluster(): Promise<void> {
+    await this.createApiserver();
+    [this.#kubeProxy] = await startProxies(this.cluster, ['m1'], 'nft', ['ipv4']);
+    await this.shell('systemctl start kube-proxy');
+  }
+
+  /** The first half of that. */
+  async createApiserver(): Promise<void> {
+    await this.shell(`mkdir -p /etc/kubernetes/manifests
+cat >/etc/kubernetes/manifests/kube-apiserver.yaml <<'END'
+${manifest}END
+cat >/etc/kubernetes/scheduler.conf <<'END'
+${renderKubeconfig('https://10.77.0.11:6443')}END
+issue-certificate kubernetes,10.96.0.1,10.77.0.11,${vips.ipv4} 365
+systemctl start kube-apiserver`);
+  }
+
   async close(): Promise<void> {
     await this.cluster.close();
     this.#folder.remove();
   }
 
-  async #build(): Promise<void> {
+  async #prepare(): Promise<void> {
     this.#writePrograms('tools', tools);
     this.#writePrograms('units', units);
     const namespace = this.cluster.namespaceOf('m1');
-    // Its apiserver is started anew below, as one that can be started anew.
+    // Its apiserver is started by createCluster, as one that can be started anew.
     await this.cluster.namespaces.shell(
       namespace,
       `for pid in $(ip netns pids ${namespace}); do [ $pid = $$ ] || kill $pid 2>/dev/null || true; done
        ip addr del ${vips.ipv4}/32 dev eth0`,
     );
     await this.#mountFiles(namespace);
-    [this.#kubeProxy] = await startProxies(this.cluster, ['m1'], 'nft', ['ipv4']);
     // keepalived drops a track file whose folder is missing.
-    await this
-      .shell(`mkdir -p /etc/kubernetes/manifests /etc/keepalived /etc/systemd/system /run/vipnat/keepalived
-touch /etc/systemd/system/keepalived.service /etc/systemd/system/kubelet.service /etc/systemd/system/vipnat.service
-cat >/etc/kubernetes/manifests/kube-apiserver.yaml <<'END'
-${manifest}END
-cat >/etc/kubernetes/scheduler.conf <<'END'
-${renderKubeconfig('https://10.77.0.11:6443')}END
-issue-certificate kubernetes,10.96.0.1,10.77.0.11,${vips.ipv4} 365
-systemctl start kube-apiserver
-systemctl start kube-proxy
-vipnat keepalived --vip ${vips.ipv4} --advert 300ms >/etc/keepalived/keepalived.conf
+    await this.shell(`mkdir -p /etc/keepalived /etc/systemd/system /run/vipnat/keepalived
+touch /etc/systemd/system/keepalived.service /etc/systemd/system/kubelet.service /etc/systemd/system/vipnat.service`);
+  }
+
+  async #makeWell(): Promise<void> {
+    await this.createCluster();
+    await this.shell(`vipnat keepalived --vip ${vips.ipv4} --advert 300ms >/etc/keepalived/keepalived.conf
 systemctl start keepalived
 vipnat run --once --vip ${vips.ipv4}`);
     await this.waitForVip();
@@ -195,9 +222,12 @@ vipnat run --once --vip ${vips.ipv4}`);
 
   /** A process that holds a mount namespace where what is written to /etc and /run is this host's. */
   async #mountFiles(namespace: string): Promise<void> {
-    const [upper, work] = ['etc', 'work'].map((name) => join(this.#folder.path, name));
-    for (const folder of [upper, work]) mkdirSync(folder ?? '');
-    const mounts = `mount -t overlay overlay -o lowerdir=/etc,upperdir=${upper ?? ''},workdir=${work ?? ''} /etc
+    const layers = ['etc', 'etc-work', 'lib', 'lib-work'].map((name) => join(this.#folder.path, name));
+    for (const folder of layers) mkdirSync(folder);
+    const [etc = '', etcWork = '', lib = '', libWork = ''] = layers;
+    const mounts = `mount -t overlay overlay -o lowerdir=/etc,upperdir=${etc},workdir=${etcWork} /etc
+      mount -t overlay overlay -o lowerdir=/var/lib,upperdir=${lib},workdir=${libWork} /var/lib
+      rm -rf /etc/kubernetes /etc/vipnat /etc/keepalived /var/lib/vipnat
       mount -t tmpfs tmpfs /run
       echo mounted
       exec sleep infinity`;

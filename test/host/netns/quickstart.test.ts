@@ -1,0 +1,140 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { dirname } from 'node:path';
+import { renderSettingsFile, settingsFile } from '../../../release/packages/settings-file.ts';
+import { isAsShown, readSteps, type TypedCommand } from '../../support/documents/walkthrough.ts';
+import { vips } from '../../support/network/layout.ts';
+import { type CommandResult } from '../../support/network/namespaces.ts';
+import { expectBalanced } from './traffic.ts';
+import { SickHost } from './sick-host.ts';
+import { limitMs, waitUntil } from '../../support/host/vipnat.ts';
+
+const page = 'docs/quickstart.md';
+const client = { seat: 'outside client', host: vips.ipv4 } as const;
+
+/** What only looks may be typed again, until what shall be seen is seen. */
+const looks = /^(?:vipnat (?:status|doctor|check|plan)|ip )/;
+
+/** What stands in for kubeadm, which is no program of this machine. */
+const kubeadm = /^kubeadm init /;
+
+let host: SickHost;
+
+async function type(command: string): Promise<CommandResult> {
+  if (!kubeadm.test(command)) return await host.run(['bash', '-c', `cd /run && ${command}`]);
+  await host.createCluster();
+  return {
+    exitCode: 0,
+    stdout: '\nYour Kubernetes control-plane has initialized successfully!\n\n',
+    stderr: '',
+  };
+}
+
+/** Types a command of the page word by word, and sees what stands below it, on the terminal that both outputs go to. */
+async function follow({ command, output }: TypedCommand): Promise<void> {
+  let [last, isSeen] = ['', false];
+  const attempt = async () => {
+    const { exitCode, stdout, stderr } = await type(command);
+    last = `${command}\n=> ${exitCode}\n${stdout}\n${stderr}`;
+    const seen = [stdout, stderr, `${stderr.trimEnd()}\n${stdout}`];
+    isSeen = seen.some((text) => isAsShown(text, output));
+    return isSeen && (exitCode === 0 || looks.test(command));
+  };
+  const describeLast = () => `not as ${page} has it:\n${output.join('\n')}\n\n$ ${last}`;
+  if (looks.test(command)) await waitUntil(attempt, describeLast);
+  else if (!(await attempt())) throw new Error(describeLast());
+}
+
+const useHost = (prepare: (made: SickHost) => Promise<unknown>) => {
+  beforeAll(async () => {
+    host = await SickHost.create('bare');
+    await prepare(host);
+  }, limitMs);
+  afterAll(() => (host as SickHost | undefined)?.close(), limitMs);
+};
+
+const title = (commands: readonly TypedCommand[], index: number) =>
+  `step ${index + 1}: ${commands.map(({ command }) => command.split(' --')[0]).join('; ') || 'nothing on this node'}`;
+const listSteps = (heading: string) =>
+  readSteps(page, heading).map((commands, index) => ({ name: title(commands, index), commands }));
+
+test.each(['A new cluster', 'An existing cluster'])('%s takes seven steps at most', (heading) => {
+  const steps = readSteps(page, heading);
+  expect(steps.length).toBeLessThanOrEqual(7);
+  expect(steps[0]?.[0]?.command).toMatch(/^vipnat doctor --vip /);
+});
+
+describe('the steps of a new cluster, taken one after the other on its first node', () => {
+  // What the .deb and the .rpm bring.
+  useHost((made) =>
+    made.shell(`mkdir -p ${dirname(settingsFile)}
+cat >${settingsFile} <<'END'
+${renderSettingsFile()}END`),
+  );
+
+  test.each(listSteps('A new cluster'))(
+    '$name',
+    async ({ commands }) => {
+      for (const command of commands) await follow(command);
+    },
+    limitMs,
+  );
+
+  test(
+    'lead to a VIP that is balanced over all apiservers',
+    async () => {
+      await expectBalanced(host.cluster, client);
+    },
+    limitMs,
+  );
+});
+
+describe('the steps of an existing cluster, whose VIP keepalived alone holds, taken on its holder', () => {
+  useHost(async (made) => {
+    await made.createCluster();
+    await made.shell(`vipnat keepalived --vip ${vips.ipv4} >/run/printed.conf 2>/dev/null
+sed '/track_file/,/}/d; /vrrp_notify_fifo/d' /run/printed.conf >/etc/keepalived/keepalived.conf
+systemctl start keepalived
+echo image >/run/vipnat-image-0.1.0-linux-amd64.tar`);
+    await made.waitForVip();
+  });
+
+  test.each(listSteps('An existing cluster'))(
+    '$name',
+    async ({ commands }) => {
+      for (const command of commands) await follow(command);
+    },
+    limitMs,
+  );
+
+  test(
+    'lead to a VIP that is balanced over all apiservers',
+    async () => {
+      await expectBalanced(host.cluster, client);
+    },
+    limitMs,
+  );
+});
+
+describe('an agent that is started before there is a cluster', () => {
+  useHost((made) =>
+    made.shell(`vipnat keepalived --vip ${vips.ipv4} --output /etc/keepalived/keepalived.conf
+systemctl start keepalived
+systemctl start vipnat`),
+  );
+
+  test(
+    'lets this node’s apiserver answer at the VIP as soon as it is there, before kube-proxy is',
+    async () => {
+      await host.waitForVip();
+      await host.createApiserver();
+      const seat = host.cluster.seat('outside client');
+      await waitUntil(
+        async () => (await seat.request(vips.ipv4, 6443, 1)).apiservers['m1'] === 1,
+        () => 'm1 does not answer at the VIP',
+      );
+      const { apiservers, errors } = await seat.request(vips.ipv4, 6443, 20);
+      expect({ apiservers, errors }).toEqual({ apiservers: { m1: 20 }, errors: {} });
+    },
+    limitMs,
+  );
+});
