@@ -27,6 +27,8 @@ export function nameImageArchive(
  * buildah's, which compresses the layers.
  */
 export async function makeImages(release: Release): Promise<readonly string[]> {
+  // Without a runtime, control groups and networks of its own, which a container or a builder's machine may not have.
+  process.env['BUILDAH_ISOLATION'] ??= 'chroot';
   const names: string[] = [];
   for (const image of images) names.push(...(await makeImage(release, image)));
   return names;
@@ -38,9 +40,8 @@ async function makeImage(release: Release, image: Image): Promise<readonly strin
   try {
     const whole = nameWhole(release, image);
     await build(release, image);
-    await push(whole, join(folder, 'layout'));
+    await writeArchive(release, whole, join(folder, 'image.tar'));
     writeFileSync(join(folder, 'sbom.json'), await readImageSbom(release, image, whole));
-    writeFileSync(join(folder, 'image.tar'), await packLayout(release, join(folder, 'layout')));
     await move(join(folder, 'image.tar'), join(release.output, `${name}.tar`));
     await move(join(folder, 'sbom.json'), join(release.output, `${name}.cdx.json`));
   } finally {
@@ -61,6 +62,9 @@ function findArchitecture(): Architecture {
   return architecture;
 }
 
+const wayOut =
+  'It takes the images that it is built on from their registry, unless RELEASE_BASE and RELEASE_BUILDER name others, and packages from Debian and npm.';
+
 /** By buildah, which other than docker's daemon sets the time of every file. */
 async function build({ root, epoch }: Release, image: Image): Promise<void> {
   const { RELEASE_BASE: base = '', RELEASE_BUILDER: builder = '' } = process.env;
@@ -76,18 +80,29 @@ async function build({ root, epoch }: Release, image: Image): Promise<void> {
   const env = { SOURCE_DATE_EPOCH: String(epoch) };
   const { exitCode, stderr } = await execa(join(root, 'scripts/image'), words, { env, reject: false });
   if (exitCode !== 0)
-    throw new ReleaseError(`scripts/image ${words.join(' ')} failed:\n${lastLines(stderr)}`);
+    throw new ReleaseError(`scripts/image ${words.join(' ')} failed:\n${lastLines(stderr)}\n${wayOut}`);
 }
 
-/** With its name, by which whoever loads the archive has it. */
-async function push(name: string, layout: string): Promise<void> {
+/**
+ * Writes an image that buildah has, as an OCI archive. Its name is in the archive: whoever loads it has the image by this name.
+ * `env` is what buildah gets beside this process's environment.
+ * @throws ReleaseError when buildah has no such image.
+ */
+export async function writeArchive(
+  release: Pick<Release, 'epoch'>,
+  name: string,
+  target: string,
+  env: Readonly<Record<string, string>> = {},
+): Promise<void> {
+  const layout = `${target}.layout`;
   const words = ['push', '--quiet', '--format', 'oci', name, `oci:${layout}:${name}`];
-  const { exitCode, stderr } = await execa('buildah', words, { reject: false });
-  if (exitCode !== 0) throw new ReleaseError(`buildah ${words.join(' ')} failed:\n${lastLines(stderr)}`);
-}
-
-async function packLayout(release: Release, layout: string): Promise<Buffer> {
-  return await packTar(release, layout, ['blobs', 'index.json', 'oci-layout']);
+  try {
+    const { exitCode, stderr } = await execa('buildah', words, { env, reject: false });
+    if (exitCode !== 0) throw new ReleaseError(`buildah ${words.join(' ')} failed:\n${lastLines(stderr)}`);
+    writeFileSync(target, await packTar(release, layout, ['blobs', 'index.json', 'oci-layout']));
+  } finally {
+    rmSync(layout, { recursive: true, force: true });
+  }
 }
 
 /** In one step where both are on one file system: whoever reads the one of before keeps it. */

@@ -1,6 +1,7 @@
 /** Makes a release, see scripts/release. */
 import { join } from 'node:path';
 import { Argument, Command, Option } from 'commander';
+import { LabError } from '../../lab/settings/error.ts';
 import { ReleaseError } from '../settings/error.ts';
 import { defaultOutput, readRelease, rootFolder } from '../settings/release.ts';
 import { requireTag } from '../documents/changelog.ts';
@@ -11,7 +12,13 @@ const say = (line: string) => {
   process.stderr.write(`${line}\n`);
 };
 
-const list = steps.map(({ name, makes }) => `  ${name.padEnd(12)}${makes}`).join('\n');
+const list = steps
+  .map(({ name, makes, needs = [] }) => `  ${name.padEnd(12)}${makes}${listNeeds(needs)}`)
+  .join('\n');
+
+function listNeeds(needs: readonly string[]): string {
+  return needs.length === 0 ? '' : `; needs ${needs.join(', ')}`;
+}
 
 const program = new Command('scripts/release')
   .description('Makes what a release consists of: all of it, or the named steps.')
@@ -42,7 +49,8 @@ const program = new Command('scripts/release')
 try {
   await program.parseAsync();
 } catch (error) {
-  if (!(error instanceof ReleaseError)) throw error;
+  // The lab builds what comes as Go modules.
+  if (!(error instanceof ReleaseError || error instanceof LabError)) throw error;
   say(`release: ${error.message}`);
   process.exitCode = 1;
 }

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { ReleaseError } from '../settings/error.ts';
 import { type Release } from '../settings/release.ts';
 import { listSummed, writeSums } from './sums.ts';
+import { requirePrograms } from './requirements.ts';
 import { type Step, steps } from './steps.ts';
 
 /**
@@ -10,11 +11,13 @@ import { type Step, steps } from './steps.ts';
  * size. A whole release takes away what an earlier one left there.
  */
 export async function makeRelease(release: Release, names: readonly string[]): Promise<string> {
+  const chosen = steps.filter(({ name }) => names.length === 0 || names.includes(name));
+  requirePrograms(chosen);
   mkdirSync(release.output, { recursive: true });
   if (names.length === 0)
     for (const name of listSummed(release.output)) rmSync(join(release.output, name), { force: true });
   const made = new Map<string, string>();
-  for (const step of steps.filter(({ name }) => names.length === 0 || names.includes(name))) {
+  for (const step of chosen) {
     for (const file of await runStep(step, release)) {
       const other = made.get(file);
       if (other !== undefined)

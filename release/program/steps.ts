@@ -8,12 +8,15 @@ import { makeExecutables } from '../executable/executable.ts';
 import { writeReleaseNotes } from '../documents/release-notes.ts';
 import { makePackages } from '../packages/packages.ts';
 import { type Release } from '../settings/release.ts';
+import { type Program } from './requirements.ts';
 
 /** One kind of artifact. */
 export interface Step {
   readonly name: string;
   /** What it makes, in a phrase. */
   readonly makes: string;
+  /** What it starts beside the packages of npm; nothing when left out. */
+  readonly needs?: readonly Program[];
   /**
    * Makes its files in `output` and answers their names. It replaces those of an earlier run. The same checkout gives the
    * same bytes. Throws ReleaseError where a tool is missing.
@@ -29,7 +32,12 @@ export const steps: readonly Step[] = [
     makes: 'a program for each processor that needs nothing beside it',
     make: makeExecutables,
   },
-  { name: 'packages', makes: 'the .deb and the .rpm for each processor', make: makePackages },
+  {
+    name: 'packages',
+    makes: 'the .deb and the .rpm for each processor',
+    needs: ['go'],
+    make: makePackages,
+  },
   {
     name: 'sbom',
     makes: 'what the npm package and each program are made of, as CycloneDX',
@@ -40,6 +48,7 @@ export const steps: readonly Step[] = [
   {
     name: 'images',
     makes: "both images for this machine's processor as OCI archives, with their SBOMs",
+    needs: ['buildah'],
     make: makeImages,
   },
   { name: 'licenses', makes: 'every license of what a program is made of', make: writeLicenses },
