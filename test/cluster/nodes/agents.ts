@@ -71,13 +71,12 @@ export async function readLog(lab: NodeLab, pod: string): Promise<string> {
   return stdout + stderr;
 }
 
-/** How often the kubelets have started agents again, by pod; those that they never did are left out. */
-export async function listRestarts(lab: NodeLab): Promise<Record<string, number>> {
-  const path = '{range .items[*]}{.metadata.name}={.status.containerStatuses[0].restartCount}{"\\n"}{end}';
+/** The agents' containers that ended with an error, each with its pod and when; but for those that are known. */
+export async function listCrashes(lab: NodeLab, known: readonly string[] = []): Promise<string[]> {
+  const last = '.status.containerStatuses[0].lastState.terminated';
+  const row = `{.metadata.name} {${last}.exitCode} {${last}.finishedAt}{"\\n"}`;
   const words = ['get', 'pods', '--namespace', 'kube-system', '--selector', selector];
-  const lines = (await lab.ask([...words, '--output', `jsonpath=${path}`])).trim().split('\n');
-  const counts = lines
-    .map((line) => line.split('='))
-    .map(([name = '', count]) => [name, Number(count)] as const);
-  return Object.fromEntries(counts.filter(([, count]) => count !== 0));
+  const output = ['--output', `jsonpath={range .items[*]}${row}{end}`];
+  const lines = (await lab.ask([...words, ...output])).trim().split('\n');
+  return lines.filter((line) => /^\S+ (?!0 )\d/.test(line) && !known.includes(line));
 }

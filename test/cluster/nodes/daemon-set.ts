@@ -5,7 +5,7 @@ import { masters } from '../../support/network/layout.ts';
 import {
   findPod,
   listHolderLast,
-  listRestarts,
+  listCrashes,
   printManifest,
   putStaticPod,
   readLog,
@@ -28,6 +28,7 @@ export function testDaemonSet(lab: () => NodeLab): void {
   test(
     'takes over from static pods: no connection fails, and no agent is started again',
     async () => {
+      const crashes = await listCrashes(lab());
       const report = await underLoad(lab(), async () => {
         await lab().apply(await printManifest(lab(), 'daemonset'));
         for (const { name } of masters) await waitForWaiting(lab(), name);
@@ -37,7 +38,7 @@ export function testDaemonSet(lab: () => NodeLab): void {
         }
       });
       expectNothingNoticed('static pods → DaemonSet', report);
-      expect(await listRestarts(lab())).toEqual({});
+      expect(await listCrashes(lab(), crashes)).toEqual([]);
       await waitForAgents(lab());
     },
     limitMs,
@@ -104,6 +105,7 @@ export function testDaemonSet(lab: () => NodeLab): void {
   test(
     'gives way to static pods again: no connection fails, and nothing of it is left',
     async () => {
+      const crashes = await listCrashes(lab());
       const report = await underLoad(lab(), async () => {
         for (const { name } of masters) await putStaticPod(lab(), name, 'vipnat');
         const words = ['--namespace', 'kube-system', 'delete'];
@@ -122,7 +124,7 @@ export function testDaemonSet(lab: () => NodeLab): void {
         }
       });
       expectNothingNoticed('DaemonSet → static pods', report);
-      expect(await listRestarts(lab())).toEqual({});
+      expect(await listCrashes(lab(), crashes)).toEqual([]);
       await lab().ask(['delete', '--filename', '-', '--ignore-not-found'], {
         input: await printManifest(lab(), 'daemonset'),
       });

@@ -47,6 +47,8 @@ interface Watch {
 /** The pings of one connection, and how they were answered. */
 interface Pings {
   stop(): void;
+  /** From now on silence counts: what is sent while a connection is made may get no answer. */
+  count(): void;
   /** Until a moment, by `performance.now()`. */
   measureSilence(until: number): number;
 }
@@ -119,6 +121,7 @@ function beginOnce(task: WatchesTask, silence: AbortSignal | null): Promise<Watc
     stream.once('data', () => {
       const apiserver = String((session.socket as TLSSocket).getPeerCertificate().subject.CN);
       watch = { session, apiserver, isSilent: silence !== null, pings, endedAt: null };
+      pings.count();
       resolve(watch);
     });
     stream.resume();
@@ -137,11 +140,12 @@ function startPings(
 ): Pings {
   let timer: NodeJS.Timeout | undefined;
   let longestMs = 0;
+  let isCounting = false;
   const unanswered = new Set<number>();
   const ping = () => {
     if (session.destroyed) return;
     const sentAt = performance.now();
-    unanswered.add(sentAt);
+    if (isCounting) unanswered.add(sentAt);
     session.ping((error) => {
       // The end of the connection is an answer to none.
       if (error !== null || !unanswered.delete(sentAt)) return;
@@ -158,6 +162,9 @@ function startPings(
     stop() {
       silence?.removeEventListener('abort', breakSilence);
       clearInterval(timer);
+    },
+    count() {
+      isCounting = true;
     },
     measureSilence: (until) => Math.max(longestMs, ...[...unanswered].map((sentAt) => until - sentAt)),
   };
