@@ -35,6 +35,17 @@ export interface Kernel {
   listForwardChains(): Promise<readonly ForwardChain[]>;
   /** Makes this host pass on packets of a family. Rejects with SYSCTL_NOT_WRITTEN where that cannot be done. */
   enableForwarding(family: Family): Promise<void>;
+  /** How this host reaches its own IPv4 addresses. Rejects with NETLINK_FAILED: rules do not depend on it. */
+  readLocalRoutes(): Promise<LocalRoutes>;
+  /** Puts a route of ours before the kernel's own; does nothing where it is already. Rejects with TOOL_NOT_PERMITTED or NETLINK_FAILED. */
+  addSourceRoute(route: SourceRoute): Promise<void>;
+  /** Takes it away again; does nothing where it is not. Rejects alike. */
+  removeSourceRoute(route: SourceRoute): Promise<void>;
+  /**
+   * Ends this host's own connections to a VIP that have the VIP as their source; answers how many there were. Rejects with
+   * TOOL_NOT_PERMITTED, or with NETLINK_FAILED where the kernel cannot do it.
+   */
+  abortOwnConnections(vip: Endpoint): Promise<number>;
   /**
    * Calls back after changes that a read could see, whoever made them, until closed. Never carries data, may call
    * back for nothing, and never calls back before it has returned.
@@ -127,6 +138,38 @@ export interface LocalAddress {
   readonly address: string;
   /** The interface, by name. */
   readonly device: string;
+}
+
+/** A local route that names another source than the kernel's own. */
+export interface SourceRoute {
+  /** An IPv4 address in canonical text. */
+  readonly address: string;
+  /** The interface, by name. */
+  readonly device: string;
+  /** The source of connections that this host itself opens to the address. */
+  readonly source: string;
+}
+
+/** A route of table local to one IPv4 address. */
+export interface LocalRoute extends Omit<SourceRoute, 'source'> {
+  readonly source: string | null;
+  /** Whether vipnat has made it: this process, or one before it. */
+  readonly isOurs: boolean;
+}
+
+/** How this host reaches its own addresses, and what a source can be chosen from. */
+export interface LocalRoutes {
+  /** Of both families, in the kernel's order. */
+  readonly addresses: readonly (LocalAddress & {
+    /** How many bits of the address name its subnet. */
+    readonly prefixLength: number;
+    /** Whether connections to everywhere may come from it: of global scope, and not deprecated. */
+    readonly isSource: boolean;
+  })[];
+  /** Of IPv4; of several to one address the kernel takes the first. A route can outlive its address. */
+  readonly routes: readonly LocalRoute[];
+  /** The IPv4 source towards everywhere else; null without a default route. */
+  readonly usualSource: string | null;
 }
 
 /** One script for one tool: one `ip[6]tables-{nft,legacy}-restore --noflush`, or one `nft -f -`. */

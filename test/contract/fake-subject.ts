@@ -34,6 +34,10 @@ export async function createFakeSubject(): Promise<KernelSubject> {
       await Promise.resolve();
       kernel.removeAddress(address);
     },
+    connect: async (vip) => {
+      await Promise.resolve();
+      kernel.connect(vip);
+    },
     programNftProxy: async (state) => {
       const path = new URL(`../support/fixtures/captures/nft-kube-proxy.${state}.json`, import.meta.url);
       const { nftables } = JSON.parse(await readFile(path, 'utf8')) as { nftables: unknown[] };

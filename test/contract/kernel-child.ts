@@ -7,7 +7,7 @@ import { type Family } from '../../lib/address/address.ts';
 import { type Endpoint } from '../../lib/address/endpoint.ts';
 import { VipnatError } from '../../lib/text/errors.ts';
 import { createKernel } from '../../lib/kernel/real/kernel.ts';
-import { type FlowSelection, type Kernel, type Watch } from '../../lib/kernel/port.ts';
+import { type FlowSelection, type Kernel, type SourceRoute, type Watch } from '../../lib/kernel/port.ts';
 
 /** What the test asks. */
 export interface ChildRequest {
@@ -19,6 +19,10 @@ export interface ChildRequest {
     | 'countFlows'
     | 'listForwardChains'
     | 'enableForwarding'
+    | 'readLocalRoutes'
+    | 'addSourceRoute'
+    | 'removeSourceRoute'
+    | 'abortOwnConnections'
     | 'watch'
     | 'close';
   readonly argument?: unknown;
@@ -41,6 +45,24 @@ const kernel = createKernel({
 });
 const watches: Watch[] = [];
 
+type Method = (argument: unknown) => Promise<unknown>;
+
+/** JSON has no Map. */
+const methods: Readonly<Record<ChildRequest['method'], Method>> = {
+  read: (query) => kernel.read(query as Parameters<Kernel['read']>[0]),
+  apply: (transaction) => kernel.apply(transaction as Parameters<Kernel['apply']>[0]),
+  resetFlows: (selection) => kernel.resetFlows(selection as FlowSelection),
+  countFlows: async (vip) => [...(await kernel.countFlows(vip as Endpoint))],
+  listForwardChains: () => kernel.listForwardChains(),
+  enableForwarding: (family) => kernel.enableForwarding(family as Family),
+  readLocalRoutes: () => kernel.readLocalRoutes(),
+  addSourceRoute: (route) => kernel.addSourceRoute(route as SourceRoute),
+  removeSourceRoute: (route) => kernel.removeSourceRoute(route as SourceRoute),
+  abortOwnConnections: (vip) => kernel.abortOwnConnections(vip as Endpoint),
+  watch: () => startWatch().ready,
+  close: () => closeAll(),
+};
+
 for await (const line of createInterface({ input: process.stdin })) {
   void answer(JSON.parse(line) as ChildRequest);
 }
@@ -56,28 +78,7 @@ async function answer({ id, method, argument }: ChildRequest): Promise<void> {
 }
 
 async function handle(method: ChildRequest['method'], argument: unknown): Promise<unknown> {
-  switch (method) {
-    case 'read':
-      return await kernel.read(argument as Parameters<Kernel['read']>[0]);
-    case 'apply':
-      await kernel.apply(argument as Parameters<Kernel['apply']>[0]);
-      return null;
-    case 'resetFlows':
-      return await kernel.resetFlows(argument as FlowSelection);
-    case 'countFlows':
-      return [...(await kernel.countFlows(argument as Endpoint))];
-    case 'listForwardChains':
-      return await kernel.listForwardChains();
-    case 'enableForwarding':
-      await kernel.enableForwarding(argument as Family);
-      return null;
-    case 'watch':
-      await startWatch().ready;
-      return null;
-    case 'close':
-      await closeAll();
-      return null;
-  }
+  return (await methods[method](argument)) ?? null;
 }
 
 function startWatch(): Watch {

@@ -9,6 +9,8 @@ import {
   type Kernel,
   type KernelQuery,
   type KernelReading,
+  type LocalRoutes,
+  type SourceRoute,
   type Transaction,
   type Trigger,
   type Watch,
@@ -57,6 +59,22 @@ export class RealKernel implements Kernel {
 
   async countFlows(vip: Endpoint): Promise<ReadonlyMap<string, number>> {
     return new Map((await this.#ask('countFlows', vip)) as [string, number][]);
+  }
+
+  async readLocalRoutes(): Promise<LocalRoutes> {
+    return (await this.#ask('readLocalRoutes')) as LocalRoutes;
+  }
+
+  async addSourceRoute(route: SourceRoute): Promise<void> {
+    await this.#ask('addSourceRoute', route);
+  }
+
+  async removeSourceRoute(route: SourceRoute): Promise<void> {
+    await this.#ask('removeSourceRoute', route);
+  }
+
+  async abortOwnConnections(vip: Endpoint): Promise<number> {
+    return (await this.#ask('abortOwnConnections', vip)) as number;
   }
 
   async listForwardChains(): Promise<readonly ForwardChain[]> {

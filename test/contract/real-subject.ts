@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { forwardingSwitch } from '../../lib/kernel/host/forwarding.ts';
+import { type Endpoint } from '../../lib/address/endpoint.ts';
 import { type FlowSelection } from '../../lib/kernel/port.ts';
 import { toolName } from '../../lib/kernel/tools/tool-name.ts';
 import { makeExtensionsWithout } from '../support/network/iptables-extensions.ts';
@@ -35,6 +36,7 @@ export async function createRealSubject(): Promise<KernelSubject> {
   await kernel.ping();
   const inside = (...command: string[]) => runInside(child, command);
   await inside('ip', 'link', 'set', 'lo', 'up');
+  const connected: ChildProcess[] = [];
   return {
     kernel,
     run: (family, dialect, input) =>
@@ -48,6 +50,9 @@ export async function createRealSubject(): Promise<KernelSubject> {
       ),
     addAddress: (address) => inside('ip', 'address', 'add', address, 'dev', 'lo', 'nodad'),
     removeAddress: (address) => inside('ip', 'address', 'delete', toPrefix(address), 'dev', 'lo'),
+    connect: async (vip) => {
+      connected.push(await connect(child, vip));
+    },
     programNftProxy: (state) =>
       inside(
         'nft',
@@ -70,6 +75,7 @@ export async function createRealSubject(): Promise<KernelSubject> {
     },
     countChildren: () => countChildren(child),
     dispose: async () => {
+      for (const { pid } of connected) if (pid !== undefined) process.kill(pid, 'SIGKILL');
       child.stdin.end();
       if (child.exitCode === null) await once(child, 'exit');
       await rm(folder, { recursive: true });
@@ -137,6 +143,27 @@ function toTrackedFlow({ vip, backend, isHalfOpen }: FlowSelection, number: numb
     ...['--reply-src', backend.address, '--reply-port-src', String(backend.port)],
     ...['--reply-dst', client, '--reply-port-dst', port],
   ];
+}
+
+/** Listens at the VIP, connects to it, and says so. */
+const connectScript = `
+  const net = require('node:net');
+  const [, host, port] = process.argv;
+  const ignore = (socket) => socket.on('error', () => undefined);
+  net.createServer(ignore).listen({ host, port, exclusive: true }, () => {
+    ignore(net.connect({ host, port })).on('connect', () => console.log('connected'));
+  });
+  setInterval(() => undefined, 1000);
+`;
+
+async function connect(child: ChildProcess, { address, port }: Endpoint): Promise<ChildProcess> {
+  const command = [process.execPath, '-e', connectScript, address, String(port)];
+  const connected = spawn('nsenter', ['--target', String(child.pid), '--net', '--', ...command], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+    env: { ...process.env, NODE_OPTIONS: '' },
+  });
+  await once(connected.stdout, 'data');
+  return connected;
 }
 
 async function runInside(child: ChildProcess, command: readonly string[]): Promise<void> {

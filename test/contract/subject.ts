@@ -1,4 +1,5 @@
 import { type Family } from '../../lib/address/address.ts';
+import { type Endpoint } from '../../lib/address/endpoint.ts';
 import { type IptablesDialect, type FlowSelection, type Kernel } from '../../lib/kernel/port.ts';
 
 /** How a tool fails. */
@@ -17,6 +18,8 @@ export interface KernelSubject {
   addAddress(address: string): Promise<void>;
   /** Somebody takes it away again. */
   removeAddress(address: string): Promise<void>;
+  /** A program of this host connects to a VIP that is on it, and stays connected. */
+  connect(vip: Endpoint): Promise<void>;
   /** kube-proxy programs its nftables table; the name is that of a capture's state. */
   programNftProxy(state: string): Promise<void>;
   /** The kernel keeps track of one more connection like this; `number` tells it from others. */

@@ -1,5 +1,7 @@
 import { type VipnatError } from '../../text/errors.ts';
 import { readAddresses } from '../netlink/addresses.ts';
+import { addSourceRoute, readLocalRoutes, removeSourceRoute } from '../netlink/local-routes.ts';
+import { abortOwnConnections } from '../netlink/own-connections.ts';
 import { listAdvertised } from '../host/advertised-routes.ts';
 import { attempt, type Attempt } from './attempt.ts';
 import { type Clock, systemClock } from '../../control/clock.ts';
@@ -46,6 +48,10 @@ export function createKernel(options: KernelOptions): Kernel {
       await writeForwarding(family);
       known.noteOn(family);
     },
+    readLocalRoutes,
+    addSourceRoute,
+    removeSourceRoute,
+    abortOwnConnections,
     watch: (onTrigger) => startWatch({ clock, onTrigger, onProblem }, known),
   };
 }

@@ -9,7 +9,6 @@ import {
   type Kernel,
   type KernelQuery,
   type KernelReading,
-  type LocalAddress,
   type NftProxyOutput,
   type Transaction,
   type Trigger,
@@ -19,6 +18,7 @@ import {
 import { toolFailed } from '../../../lib/kernel/tools/tool-errors.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
 import { nameOwnTable } from '../../../lib/kernel/real/own-table.ts';
+import { FakeAddresses } from './kernel-addresses.ts';
 import { FakeFaults } from './kernel-faults.ts';
 import { FakeFlows } from './kernel-flows.ts';
 import { readRules } from './kernel-reads.ts';
@@ -35,8 +35,7 @@ import { copyTables, type FakeTables } from '../xtables/tables.ts';
  * both. It also holds the product to its promises: an apply that breaks one rejects with a plain Error, and is
  * noted in `breaches` for products that swallow errors.
  */
-export class FakeKernel implements Kernel {
-  /** What goes wrong, and when. */
+export class FakeKernel extends FakeAddresses implements Kernel {
   readonly faults: FakeFaults;
   /** Every transaction that was handed in, in order, also those that failed. */
   readonly applied: Transaction[] = [];
@@ -55,22 +54,22 @@ export class FakeKernel implements Kernel {
   /** As NFT_MSG_GETGEN has it. */
   generation = 1;
   readonly #clock: Clock;
-  readonly #watches: FakeWatches;
+  protected override readonly watches: FakeWatches;
   readonly #tables = new Map<string, FakeTables>();
   readonly #nft = new FakeNft();
   readonly #readSinceWrite = new Set<string>();
   /** What the last read did not tell. */
   #unread: readonly UnreadRules[] = [];
   readonly #nftProxies = new Map<Family, readonly unknown[]>();
-  #addresses: LocalAddress[] = [];
   readonly #flows = new FakeFlows();
   #ipvs: string | null = null;
   #forwarding: Forwarding = { ipv4: true, ipv6: true };
 
   /** Empty, as a new network namespace is; triggers come by the given clock. */
   constructor(clock: Clock = systemClock) {
+    super();
     this.#clock = clock;
-    this.#watches = new FakeWatches(clock);
+    this.watches = new FakeWatches(clock);
     this.faults = new FakeFaults(clock);
   }
 
@@ -82,7 +81,13 @@ export class FakeKernel implements Kernel {
     for (const { family, dialect } of rules.iptables) this.#readSinceWrite.add(`${family} ${dialect}`);
     for (const { family } of rules.nftTables) this.#readSinceWrite.add(`${family} nftables`);
     const { forwarding, advertised } = this;
-    return { ...rules, addresses: [...this.#addresses], forwarding, advertised, ipvs: this.#ipvs };
+    return {
+      ...rules,
+      addresses: this.addresses.map(({ family, address, device }) => ({ family, address, device })),
+      forwarding,
+      advertised,
+      ipvs: this.#ipvs,
+    };
   }
 
   async apply(transaction: Transaction): Promise<void> {
@@ -117,7 +122,7 @@ export class FakeKernel implements Kernel {
   }
 
   watch(onTrigger: (trigger: Trigger) => void): Watch {
-    return this.#watches.open(onTrigger);
+    return this.watches.open(onTrigger);
   }
 
   /** Whether the host forwards. */
@@ -128,7 +133,7 @@ export class FakeKernel implements Kernel {
   /** What a stranger does with sysctl. */
   set forwarding(forwarding: Forwarding) {
     this.#forwarding = forwarding;
-    this.#watches.trigger('forwarding');
+    this.watches.trigger('forwarding');
   }
 
   /** Another kernel that holds the same; without its watches, its faults, and what was read and written so far. */
@@ -137,7 +142,7 @@ export class FakeKernel implements Kernel {
     for (const [source, tables] of this.#tables) copy.#tables.set(source, copyTables(tables));
     for (const [family, objects] of this.#nftProxies) copy.#nftProxies.set(family, objects);
     copy.#nft.become(this.#nft);
-    copy.#addresses = this.#addresses;
+    copy.becomeAddresses(this);
     copy.#ipvs = this.#ipvs;
     return copy;
   }
@@ -149,7 +154,7 @@ export class FakeKernel implements Kernel {
       dialect,
       script,
     });
-    if (dialect === 'legacy') this.#watches.trigger('xtables-lock');
+    if (dialect === 'legacy') this.watches.trigger('xtables-lock');
     else this.#commit(changedTables);
     if (refusal === null) return;
     const tool = toolName(family, dialect, 'restore');
@@ -189,22 +194,10 @@ export class FakeKernel implements Kernel {
     this.#flows.add(flow);
   }
 
-  /** Gives this host an address. */
-  addAddress(address: LocalAddress): void {
-    this.#addresses = [...this.#addresses, address];
-    this.#watches.trigger('addresses');
-  }
-
-  /** Takes an address away from this host. */
-  removeAddress(address: string): void {
-    this.#addresses = this.#addresses.filter((other) => other.address !== address);
-    this.#watches.trigger('addresses');
-  }
-
   /** Sets /proc/net/ip_vs; null is a kernel without IPVS. */
   setIpvs(text: string | null): void {
     this.#ipvs = text;
-    this.#watches.trigger('ipvs');
+    this.watches.trigger('ipvs');
   }
 
   /** Sets the table `kube-proxy`, as the `nftables` array of `nft -j list table`; null removes it. */
@@ -216,12 +209,12 @@ export class FakeKernel implements Kernel {
 
   /** Calls every watch back although nothing happened, as the lock does when somebody only looks. */
   trigger(trigger: Trigger): void {
-    this.#watches.trigger(trigger);
+    this.watches.trigger(trigger);
   }
 
   #commit(transactions: number): void {
     this.generation += transactions;
-    if (transactions > 0) this.#watches.trigger('nft-generation');
+    if (transactions > 0) this.watches.trigger('nft-generation');
   }
 
   #assertPromisesKept(transaction: Transaction): void {

@@ -103,6 +103,10 @@ export class LiveProcess {
       countFlows: (vip) => kernel.countFlows(vip),
       listForwardChains: () => kernel.listForwardChains(),
       enableForwarding: (family) => kernel.enableForwarding(family),
+      readLocalRoutes: () => kernel.readLocalRoutes(),
+      addSourceRoute: (route) => kernel.addSourceRoute(route),
+      removeSourceRoute: (route) => kernel.removeSourceRoute(route),
+      abortOwnConnections: (vip) => kernel.abortOwnConnections(vip),
     };
   }
 }

@@ -15,8 +15,8 @@ describe("the host's addresses", () => {
       address({ bytes: [0xfd, ...Array.from({ length: 14 }, () => 0), 0x50], index: 3, flags: permanent }),
     ]);
     expect(await dumpAddresses(client)).toEqual([
-      { family: 'ipv4', address: '10.0.0.50', deviceIndex: 2 },
-      { family: 'ipv6', address: 'fd00::50', deviceIndex: 3 },
+      { family: 'ipv4', address: '10.0.0.50', deviceIndex: 2, prefixLength: 0, isSource: true },
+      { family: 'ipv6', address: 'fd00::50', deviceIndex: 3, prefixLength: 0, isSource: true },
     ]);
   });
 
