@@ -28,6 +28,7 @@ const formatters: Readonly<Record<OptionName, (config: Config) => readonly strin
   endpoints: ({ endpoints }) => (endpoints.length === 0 ? [] : [endpoints.map(formatEndpoint).join()]),
   masquerade: ({ masquerade }) => [masquerade],
   sysctls: ({ sysctls }) => [sysctls],
+  localClients: ({ localClients }) => [localClients],
   probeInterval: ({ probeIntervalMs }) => [formatDuration(probeIntervalMs)],
   probeTimeout: ({ probeTimeoutMs }) => [formatDuration(probeTimeoutMs)],
   caFile: ({ caFile }) => (caFile === null ? [] : [caFile]),

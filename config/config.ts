@@ -19,6 +19,10 @@ export const masquerades = ['own', 'kube-mark', 'none'] as const;
 
 /** `--sysctls` and its choices, the default first: whether forwarding is switched on, or only asked for. */
 export const sysctlChoices = ['set', 'check'] as const;
+
+/** `--local-clients` and its choices, the default first: whether this host's own connections to a VIP outlive its move. */
+export const localClientChoices = ['keep', 'leave'] as const;
+
 /** `--listen`'s default: this host only, on a port beside those of kubelet (10248, 10250) and kube-proxy (10249, 10256). */
 export const defaultListen: Endpoint = { family: 'ipv4', address: '127.0.0.1', port: 10_268 };
 
@@ -44,6 +48,7 @@ export interface Config {
   readonly endpoints: readonly Endpoint[];
   readonly masquerade: Masquerade;
   readonly sysctls: (typeof sysctlChoices)[number];
+  readonly localClients: (typeof localClientChoices)[number];
   /** From one TCP connect to an apiserver to the next, in milliseconds: 20 to 10,000. */
   readonly probeIntervalMs: number;
   /** How long such a connect may take, in milliseconds: 20 to 10,000. */

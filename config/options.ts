@@ -1,5 +1,13 @@
 import * as z from 'zod/mini';
-import { defaultListen, iptablesChoices, masquerades, modes, proxyModes, sysctlChoices } from './config.ts';
+import {
+  defaultListen,
+  iptablesChoices,
+  localClientChoices,
+  masquerades,
+  modes,
+  proxyModes,
+  sysctlChoices,
+} from './config.ts';
 import {
   address,
   choice,
@@ -102,6 +110,13 @@ export const schema = z.object({
     argument: sysctlChoices.join('|'),
     meaning: 'whether to switch on forwarding where it is off, or only to say so',
     example: 'check',
+    isList: false,
+    group: 'how',
+  }),
+  localClients: z._default(choice(localClientChoices), 'keep').register(descriptions, {
+    argument: localClientChoices.join('|'),
+    meaning: "whether this host's own connections to a virtual IP outlive its move",
+    example: 'leave',
     isList: false,
     group: 'how',
   }),

@@ -18,6 +18,8 @@ import { chooseUsable, type HealthView } from '../health/usable.ts';
 import { type ReconcileState, renderingKey, unseenVip, type VipState } from '../observe/reconcile-state.ts';
 import { type Observation } from '../observe/observe.ts';
 import { plan, type Plan } from './plan.ts';
+import { type LocalRoutes } from '../../lib/kernel/port.ts';
+import { findSource, planSourceRoutes, type RouteChange } from './source-routes.ts';
 import { nameUnread } from '../observe/unread.ts';
 
 /** A whole look: what was seen, how each VIP goes, what to write for it, and what to remember. */
@@ -28,6 +30,12 @@ export interface Assessment {
   readonly plan: Plan;
   /** What has to be switched on before what is balanced gets anywhere. */
   readonly missingSwitches: readonly MissingSwitch[];
+  /** How this host reaches its own addresses; null where that could not be read: rules do not depend on it. */
+  readonly localRoutes: LocalRoutes | null;
+  /** What an agent does about this host's own connections to VIPs. */
+  readonly sourceRoutes: readonly RouteChange[];
+  /** VIP address to the source of this host's own connections to it, of IPv4 VIPs that are here. */
+  readonly sources: ReadonlyMap<string, string>;
   /** Who was named as an apiserver and cannot be one: a sentence for each. */
   readonly refused: readonly string[];
   /** How the apiservers were found. */
@@ -38,6 +46,8 @@ export interface Assessment {
 /** What an assessment rests on. */
 export interface ReconcileInput {
   readonly observation: Observation;
+  /** Null where they could not be read. */
+  readonly localRoutes: LocalRoutes | null;
   /** Of each VIP that is balanced: what is decided is decided of these. */
   readonly candidates: readonly VipCandidates[];
   readonly health: HealthView;
@@ -49,7 +59,7 @@ export interface ReconcileInput {
  * through here, so what is shown is what is done.
  */
 export function assess(input: ReconcileInput, config: Config): Assessment {
-  const { observation, candidates, health, memory } = input;
+  const { observation, localRoutes, candidates, health, memory } = input;
   const facts = candidates.map((one) => gatherFacts(one, input, config));
   const decisions = facts.map(decide);
   const balances = decisions.map((decision) => toBalance(decision, observation, config));
@@ -63,6 +73,9 @@ export function assess(input: ReconcileInput, config: Config): Assessment {
       (dialect, id, printed) => memory.renderings.get(renderingKey(dialect, id)) === printed,
     ),
     missingSwitches: findMissingSwitches(observation, config),
+    localRoutes,
+    sourceRoutes: localRoutes === null ? [] : planSourceRoutes(localRoutes, config),
+    sources: localRoutes === null ? new Map() : listSources(localRoutes, config.vips),
     health,
     refused: [...candidates.flatMap((one) => one.candidates.refused), ...(memory.api?.refused ?? [])],
     memory: {
@@ -79,6 +92,15 @@ export function assess(input: ReconcileInput, config: Config): Assessment {
       ),
     },
   };
+}
+
+function listSources(seen: LocalRoutes, vips: readonly Endpoint[]): ReadonlyMap<string, string> {
+  return new Map(
+    vips.flatMap((vip) => {
+      const source = findSource(seen, vip);
+      return source === null ? [] : [[vip.address, source] as const];
+    }),
+  );
 }
 
 function rememberUnread({ unread }: Observation, before: ReconcileState): ReconcileState['unread'] {

@@ -9,7 +9,10 @@ import { listEligible, wayToEntry } from './ways.ts';
 import { type Assessment } from './assess.ts';
 import { plan } from './plan.ts';
 /** The part of an assessment that a plan is printed from. */
-export type PlannedState = Pick<Assessment, 'decisions' | 'plan' | 'missingSwitches' | 'refused'> & {
+export type PlannedState = Pick<
+  Assessment,
+  'decisions' | 'plan' | 'missingSwitches' | 'sourceRoutes' | 'sources' | 'refused'
+> & {
   readonly observation: Pick<Assessment['observation'], 'addresses' | 'dialect' | 'proxyMode' | 'unread'>;
 };
 
@@ -41,6 +44,8 @@ export function planOffline(config: Config): PlannedState {
   return {
     decisions,
     missingSwitches: [],
+    sourceRoutes: [],
+    sources: new Map(),
     refused: [],
     plan: plan(
       { dialect: dialect.value, balances },

@@ -29,6 +29,8 @@ import { tellAll } from '../report/loop-observer.ts';
 import { type ReconcileState } from '../observe/reconcile-state.ts';
 import { type Meter } from '../../lib/telemetry/meter.ts';
 import { type AgentState } from '../report/samples.ts';
+import { LocalClients } from './local-clients.ts';
+import { LocalClientsLog } from '../report/local-clients-log.ts';
 import { LoopMetrics } from '../report/loop-metrics.ts';
 import { LoopLog } from '../report/loop-log.ts';
 import { OtherHolderLog } from '../report/other-holder-log.ts';
@@ -65,6 +67,7 @@ export class Agent {
   readonly #departures: Departures;
   readonly #keeper: EndpointPersister;
   readonly #serving: ServingKeeper;
+  readonly #localClients: LocalClients;
   readonly #notices: NoticeReader;
   readonly #otherHolders: OtherHolders;
   readonly #clock: Clock;
@@ -74,7 +77,7 @@ export class Agent {
 
   /** `memory` is what it begins with; its apiservers are those of the store. */
   constructor(ports: AgentPorts, config: Config, memory: ReconcileState) {
-    const { kernel, apiserver, clock, logger, askProxyMode, store, events } = ports;
+    const { kernel, apiserver, clock, logger, askProxyMode, readListening, store, events } = ports;
     this.#clock = clock;
     const healthReport = new HealthLog(logger, events);
     const metrics = new LoopMetrics(ports.meter, config.vips);
@@ -101,9 +104,10 @@ export class Agent {
       report: createPersisterListener(logger, metrics),
     });
     this.#report = new LoopLog(logger, clock, events);
-    const link = { askOtherHolder: ports.askOtherHolder, clock, report: new OtherHolderLog(logger, events) };
-    this.#otherHolders = new OtherHolders(link, config.vips);
+    this.#otherHolders = createOtherHolders(ports, config);
+    this.#localClients = createLocalClients(ports, config, metrics);
     const report = tellAll([
+      this.#localClients,
       this.#report,
       new UnreadLog(logger),
       new ListeningLog(logger),
@@ -118,10 +122,9 @@ export class Agent {
     this.#api = ports.followApi(() => {
       this.#loop.onApiChange();
     });
-    const sources = { health: this.#departures, api: this.#api };
-    const asked = { kernel, askProxyMode, readListening: ports.readListening };
+    const asked = { kernel, askProxyMode, readListening, health: this.#departures, api: this.#api };
     const told = { report, keeper: this.#keeper, serving: this.#serving };
-    this.#loop = new Loop({ ...asked, ...told, ...sources, clock }, config, memory);
+    this.#loop = new Loop({ ...asked, ...told, clock }, config, memory);
   }
 
   /** How the apiservers are now. */
@@ -189,7 +192,12 @@ export class Agent {
   async stop(): Promise<void> {
     this.#monitor.stop();
     // keepalived is told at once: a tool may hang for longer than whoever ends this process waits before a kill.
-    await Promise.all([this.#loop.stop(), this.#departures.stop(), this.#serving.release()]);
+    await Promise.all([
+      this.#loop.stop(),
+      this.#departures.stop(),
+      this.#serving.release(),
+      this.#localClients.stop(),
+    ]);
     this.#api.stop();
     this.#otherHolders.stop();
     await this.#keeper.settle();
@@ -205,6 +213,21 @@ export class Agent {
 /** How apiservers are probed, as configured. */
 export function toProbeSettings({ probeIntervalMs, probeTimeoutMs }: Config): ProbeSettings {
   return { intervalMs: probeIntervalMs, timeoutMs: probeTimeoutMs };
+}
+
+function createOtherHolders(
+  { askOtherHolder, clock, logger, events }: AgentPorts,
+  { vips }: Config,
+): OtherHolders {
+  return new OtherHolders({ askOtherHolder, clock, report: new OtherHolderLog(logger, events) }, vips);
+}
+
+function createLocalClients(
+  { kernel, logger }: AgentPorts,
+  config: Config,
+  metrics: LoopMetrics,
+): LocalClients {
+  return new LocalClients({ kernel, report: tellAll([new LocalClientsLog(logger), metrics]) }, config);
 }
 
 function createPersisterListener(logger: Logger, metrics: LoopMetrics): PersisterListener {

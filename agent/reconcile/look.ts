@@ -1,6 +1,7 @@
 import { families } from '../../lib/address/address.ts';
 import { sortEndpoints } from '../../lib/address/endpoint.ts';
-import { type Kernel } from '../../lib/kernel/port.ts';
+import { VipnatError } from '../../lib/text/errors.ts';
+import { type Kernel, type LocalRoutes } from '../../lib/kernel/port.ts';
 import { iptablesDialects } from '../../lib/kernel/port.ts';
 import { nftServiceChain } from '../api/kubernetes-service.ts';
 import { type Assessment, assess, type ReconcileInput } from '../decide/assess.ts';
@@ -58,13 +59,16 @@ async function learn(
   config: Config,
   memory: ReconcileState,
 ): Promise<Known> {
-  const [reading, asked] = await Promise.all([
+  const [reading, localRoutes, asked] = await Promise.all([
     kernel.read(everything),
+    readLocalRoutes(kernel),
     config.proxyMode === 'auto' ? askProxyMode() : null,
   ]);
   const observe = (view: ApiView | null) =>
     interpret(reading, asked, addClusterIps(config, view), memory.dialect);
-  const first = addCandidates(observe(memory.api), memory, config);
+  const add = (observation: Observation, before: ReconcileState) =>
+    addCandidates({ observation, localRoutes }, before, config);
+  const first = add(observe(memory.api), memory);
   const { endpoints, own, localAddresses } = listWatched(first, config);
   const view = await api.getView({
     endpoints: sortEndpoints([...endpoints, ...config.endpoints]),
@@ -73,12 +77,24 @@ async function learn(
   });
   if (view === null) return first;
   const isSame = JSON.stringify(view.clusterIps) === JSON.stringify(memory.api?.clusterIps ?? {});
-  return addCandidates(isSame ? first.observation : observe(view), { ...memory, api: view }, config);
+  return add(isSame ? first.observation : observe(view), { ...memory, api: view });
 }
 
-function addCandidates(observation: Observation, before: ReconcileState, config: Config): Known {
+/** Rules do not depend on them: they are looked at by whoever keeps them, see local-clients.ts. */
+async function readLocalRoutes(kernel: Kernel): Promise<LocalRoutes | null> {
+  return await kernel.readLocalRoutes().catch((error: unknown) => {
+    if (error instanceof VipnatError) return null;
+    throw error;
+  });
+}
+
+function addCandidates(
+  { observation, localRoutes }: Pick<Known, 'observation' | 'localRoutes'>,
+  before: ReconcileState,
+  config: Config,
+): Known {
   const memory = forgetService(before, observation);
-  return { observation, candidates: findCandidates(observation, memory, config), memory };
+  return { observation, localRoutes, candidates: findCandidates(observation, memory, config), memory };
 }
 
 /** `--cluster-ip` is for where it cannot be read. */

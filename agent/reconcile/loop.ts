@@ -68,7 +68,7 @@ export class Loop {
   #watch: Watch | null = null;
   #isStopped = false;
   /** What the last look saw and found; null when it may have been written to since. */
-  #seen: Pick<Assessment, 'observation' | 'candidates'> | null = null;
+  #seen: Pick<Assessment, 'observation' | 'localRoutes' | 'candidates'> | null = null;
   #writing: Promise<void> | null = null;
   #writes = 0;
   #lookedAt: number | null = null;
@@ -89,6 +89,7 @@ export class Loop {
   /** Starts to watch and to look. */
   start(): void {
     this.#watch = this.#ports.kernel.watch((trigger) => {
+      this.#ports.report.triggered(trigger);
       this.#queue.trigger(trigger);
     });
     this.#queue.requeueAfter('start', 0);
@@ -220,8 +221,7 @@ export class Loop {
     const { health, report } = this.#ports;
     await this.#writing?.catch(() => undefined);
     if (this.#isStopped || this.#seen === null) return false;
-    const { observation, candidates } = this.#seen;
-    const input = { observation, candidates, health: health.view, memory: this.#memory };
+    const input = { ...this.#seen, health: health.view, memory: this.#memory };
     const assessment = assess(input, this.#config);
     const { decisions, plan, memory } = assessment;
     if (plan.transactions.length > 0) {

@@ -10,7 +10,7 @@ import { type EventRecorder } from '../../lib/telemetry/recorder.ts';
 import { Fight } from './fight.ts';
 import { type MissingSwitch } from '../decide/missing-switches.ts';
 import { type Logger } from '../../lib/telemetry/logger.ts';
-import { type Cause, type LoopObserver } from './loop-observer.ts';
+import { type Cause, type LocalClientListener, type LoopObserver } from './loop-observer.ts';
 import { describeDrift, type Plan } from '../decide/plan.ts';
 
 interface Pending {
@@ -25,7 +25,10 @@ interface Pending {
  * What the loop has to say, as log lines: one for each change, with its cause and reason, one for each kind of
  * trouble however long it lasts, and nothing while in sync (I7). What concerns an administrator becomes a Kubernetes event, too.
  */
-export class LoopLog implements Omit<LoopObserver, 'listeningRead'> {
+export class LoopLog implements Omit<
+  LoopObserver,
+  'listeningRead' | 'triggered' | keyof LocalClientListener
+> {
   readonly #logger: Logger;
   readonly #clock: Clock;
   readonly #events: EventRecorder;

@@ -71,6 +71,10 @@ export class LoopMetrics implements Partial<LoopObserver> {
     this.failure(error);
   }
 
+  localClientsNotKept(error: unknown): void {
+    this.failure(error);
+  }
+
   notSwitched(problem: VipnatError): void {
     this.failure(problem);
   }

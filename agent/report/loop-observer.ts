@@ -7,6 +7,7 @@ import { type ServingListener } from '../keepalived/serving-keeper.ts';
 import { type Plan } from '../decide/plan.ts';
 import { type OwnCause } from '../../lib/control/trigger-queue.ts';
 import { type Trigger } from '../../lib/kernel/port.ts';
+import { type RouteChange } from '../decide/source-routes.ts';
 
 /** Why the loop looks: a trigger, the first look, the check of an own write, an apiserver's health, or the Kubernetes API. */
 export type LoopCause = Trigger | 'start' | 'verify' | 'health' | 'api';
@@ -15,7 +16,10 @@ export type LoopCause = Trigger | 'start' | 'verify' | 'health' | 'api';
 export type Cause = LoopCause | OwnCause;
 
 /** Notified of what the loop does: the log, the metrics, the last look. */
-export interface LoopObserver extends FlowListener, ForwardingListener, ListeningListener, ServingListener {
+export interface LoopObserver
+  extends FlowListener, ForwardingListener, ListeningListener, LocalClientListener, ServingListener {
+  /** After something may have changed, before a look. */
+  triggered(trigger: Trigger): void;
   /** After a look that succeeded, before anything is done about it. */
   looked(assessment: Assessment, tookMs: number): void;
   /** Before a write: what it is for. */
@@ -41,6 +45,7 @@ export function tellAll(observers: readonly Partial<LoopObserver>[]): LoopObserv
       }
     };
   return {
+    triggered: tell('triggered'),
     looked: tell('looked'),
     drift: tell('drift'),
     written: tell('written'),
@@ -52,6 +57,10 @@ export function tellAll(observers: readonly Partial<LoopObserver>[]): LoopObserv
     switchedOn: tell('switchedOn'),
     contested: tell('contested'),
     notSwitched: tell('notSwitched'),
+    sourceRouteChanged: tell('sourceRouteChanged'),
+    ownConnectionsEnded: tell('ownConnectionsEnded'),
+    localClientsKept: tell('localClientsKept'),
+    localClientsNotKept: tell('localClientsNotKept'),
     changed: tell('changed'),
     notWritten: tell('notWritten'),
     listeningRead: tell('listeningRead'),
@@ -64,6 +73,18 @@ export interface FlowListener {
   flowsReset(vip: Endpoint, backend: Endpoint, count: number): void;
   /** They could not be, for the first time in a row. It is tried again. */
   flowsNotReset(error: unknown): void;
+}
+
+/** Notified of what is done for this host's own connections to a VIP. */
+export interface LocalClientListener {
+  /** A route was added or removed. */
+  sourceRouteChanged(change: RouteChange): void;
+  /** Connections that hung were ended: at least one. */
+  ownConnectionsEnded(vip: Endpoint, count: number): void;
+  /** All is as it should be. */
+  localClientsKept(): void;
+  /** Routes could not be read or changed, or connections not be ended. Rules do not depend on it. */
+  localClientsNotKept(error: unknown): void;
 }
 
 /** Notified of attempts to switch on forwarding. */

@@ -48,7 +48,7 @@ for (let round = 0; round <= Number(times); round += 1) {
   const health = round % 2 === 0 ? unprobed : oneDead;
   const started = performance.now();
   const candidates = findCandidates(observation, emptyState, config);
-  const { plan } = assess({ observation, candidates, health, memory: emptyState }, config);
+  const { plan } = assess({ observation, localRoutes: null, candidates, health, memory: emptyState }, config);
   await applyPlan(kernel, plan);
   // The first round writes all of it.
   if (round === 0) continue;

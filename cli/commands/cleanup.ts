@@ -8,6 +8,7 @@ import { findAgent } from '../../agent/http/presence.ts';
 import { everything } from '../../agent/reconcile/look.ts';
 import { type Endpoint } from '../../lib/address/endpoint.ts';
 import { plan as makePlan, planRemoval, type Plan, type TablePlan } from '../../agent/decide/plan.ts';
+import { planRouteRemoval, type RouteChange } from '../../agent/decide/source-routes.ts';
 import { understandRules } from '../../agent/observe/understand-rules.ts';
 import { describeUnread, type UnreadText } from '../../agent/observe/unread.ts';
 import { type CleanupContext } from '../grammar/command-context.ts';
@@ -35,7 +36,14 @@ export async function cleanup({ config, options, stdout, stderr }: CleanupContex
   const kernel = createHostKernel();
   const found = await lookForOwn(kernel, vips);
   const { plan, problems } = dryRun ? { plan: found.plan, problems: [] } : await remove(kernel, found, vips);
-  const removal = { plan, vips, dryRun, problems: [...describeUnread(found.unread), ...problems] };
+  const routes = await removeRoutes(kernel, vips, dryRun);
+  const removal = {
+    plan,
+    routes: routes.changes,
+    vips,
+    dryRun,
+    problems: [...describeUnread(found.unread), ...problems, ...routes.problems],
+  };
   if (json) stdout(formatRemovalJson(removal, nameNode(config)));
   else if (dryRun) stdout(formatRemovalCommands(removal, nameNode(config)));
   stderr(`${json ? '' : formatRemoval(removal)}${formatProblems(removal.problems)}`);
@@ -88,6 +96,25 @@ async function remove(
   const isGone = (one: Place) =>
     tables.some(({ family, dialect }) => family === one.family && dialect === one.dialect);
   return { plan: { tables, transactions: transactions.filter(isGone) }, problems };
+}
+
+/** Answers the routes that are gone, or would be, and why the others are not. */
+async function removeRoutes(
+  kernel: Kernel,
+  vips: readonly Endpoint[] | null,
+  dryRun: boolean,
+): Promise<{ changes: readonly RouteChange[]; problems: readonly UnreadText[] }> {
+  const changes: RouteChange[] = [];
+  try {
+    for (const change of planRouteRemoval(await kernel.readLocalRoutes(), vips)) {
+      if (!dryRun) await kernel.removeSourceRoute(change.route);
+      changes.push(change);
+    }
+    return { changes, problems: [] };
+  } catch (error) {
+    if (!(error instanceof VipnatError)) throw error;
+    return { changes, problems: [{ code: error.code, text: error.message }] };
+  }
 }
 
 interface Place {

@@ -27,8 +27,8 @@ export async function plan({ config, options, screen, stdout, stderr }: PlanCont
   return exitStatuses.done;
 }
 
-function isInSync({ plan, missingSwitches }: PlannedState): boolean {
-  return plan.transactions.length === 0 && missingSwitches.length === 0;
+function isInSync({ plan, missingSwitches, sourceRoutes }: PlannedState): boolean {
+  return plan.transactions.length === 0 && missingSwitches.length === 0 && sourceRoutes.length === 0;
 }
 
 async function lookOnce(config: Config, tell: (text: string) => void): Promise<PlannedState> {

@@ -18,6 +18,7 @@ const lookNames: readonly OptionName[] = [
   'endpoints',
   'masquerade',
   'sysctls',
+  'localClients',
   'probeInterval',
   'probeTimeout',
   'caFile',

@@ -6,6 +6,7 @@ import { type HostFacts } from '../facts/host-facts.ts';
 import { keepalivedChecks } from './keepalived.ts';
 import { kubeProxyChecks } from './kube-proxy.ts';
 import { kubeconfigChecks } from './kubeconfigs.ts';
+import { localRouteChecks } from './local-routes.ts';
 import { ruleChecks } from './rules.ts';
 import { strangerChecks } from './foreign.ts';
 import { toolChecks } from './tools.ts';
@@ -22,7 +23,10 @@ export interface Topic {
 export const topics: readonly Topic[] = [
   { name: 'rights, tools, kernel', checks: toolChecks },
   { name: 'forwarding', checks: forwardingChecks },
-  { name: 'virtual IP, keepalived', checks: [...virtualIpChecks, ...keepalivedChecks, ...trackFileChecks] },
+  {
+    name: 'virtual IP, keepalived',
+    checks: [...virtualIpChecks, ...localRouteChecks, ...keepalivedChecks, ...trackFileChecks],
+  },
   { name: 'apiservers', checks: [...apiserverChecks, ...kubeconfigChecks] },
   { name: 'kube-proxy', checks: kubeProxyChecks },
   { name: "vipnat's rules, and others'", checks: [...ruleChecks, ...strangerChecks] },

@@ -13,6 +13,8 @@ export interface HostAnswer {
   readonly vips: readonly object[];
   readonly inSync: boolean;
   readonly sysctls: readonly object[];
+  /** What an agent does about this host's own connections to VIPs; not part of `inSync`. */
+  readonly localRoutes: readonly object[];
   readonly refused: readonly string[];
   /** What could not be read, with its error's code. */
   readonly unread: readonly object[];
@@ -30,7 +32,7 @@ export function formatJson(state: PlannedState, node: string): string {
 
 /** What was seen and decided, without what to write. */
 export function toHostAnswer(
-  { decisions, plan, missingSwitches, refused, observation }: PlannedState,
+  { decisions, plan, missingSwitches, sourceRoutes, sources, refused, observation }: PlannedState,
   node: string,
 ): HostAnswer {
   const { proxyMode, dialect, addresses } = observation;
@@ -47,9 +49,16 @@ export function toHostAnswer(
       clusterIp,
       backends: backends.map(formatEndpoint),
       affinitySeconds,
+      localSource: sources.get(vip.address) ?? null,
     })),
     inSync: plan.transactions.length === 0 && missingSwitches.length === 0,
     sysctls: missingSwitches.map(({ name, command }) => ({ name, value: '0', wanted: '1', command })),
+    localRoutes: sourceRoutes.map(({ kind, route, reason, command }) => ({
+      kind,
+      ...route,
+      reason,
+      command,
+    })),
     refused: [...new Set(refused)],
     unread: describeUnread(observation.unread),
   };

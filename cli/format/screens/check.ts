@@ -6,6 +6,10 @@ import { type Assessment } from '../../../agent/decide/assess.ts';
 import { type Config } from '../../../config/config.ts';
 import { type Decision } from '../../../agent/decide/decision.ts';
 import { describeInSync } from '../../../agent/decide/describe.ts';
+import {
+  findLocalClientWarnings,
+  type LocalClientWarning,
+} from '../../../agent/decide/local-client-warnings.ts';
 import { type MissingSwitch } from '../../../agent/decide/missing-switches.ts';
 import { type AgentInfo } from '../../../agent/http/presence.ts';
 import { formatRemoveOnly, formatRunOnce, listUnnamedVips } from '../../../agent/report/unnamed-vips.ts';
@@ -96,13 +100,20 @@ function layOutMarked(
   ];
 }
 
-function formatWarnings({ assessment, drops, unread }: CheckFindings, screen: Screen): string[] {
+function formatWarnings({ assessment, drops, unread, agent }: CheckFindings, screen: Screen): string[] {
   const layOut = (line: string) => layOutMarked({ indent: '', line, mark: 'warning:' }, screen);
   return [
     ...unread.flatMap(({ code, text }) => layOut(`warning: [${code}] ${text}`)),
     ...new Set(assessment.refused.flatMap((sentence) => layOut(`warning: ${sentence}`))),
+    ...findLocalClientWarnings(assessment, agent !== null).flatMap((one) =>
+      describeLocalClients(one).flatMap(layOut),
+    ),
     ...drops.flatMap((drop) => describeDrop(drop).flatMap(layOut)),
   ];
+}
+
+function describeLocalClients({ text, command }: LocalClientWarning): string[] {
+  return [`warning: ${text}`, ...(command === null ? [] : [`         ${keepTogether(command)}`])];
 }
 
 /** No drift: the rules are as vipnat would write them, and do not help there. */

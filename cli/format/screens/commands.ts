@@ -6,6 +6,7 @@ import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
 import { type Decision } from '../../../agent/decide/decision.ts';
 import { describeKubeProxy } from '../../../agent/decide/describe.ts';
 import { type MissingSwitch } from '../../../agent/decide/missing-switches.ts';
+import { type RouteChange } from '../../../agent/decide/source-routes.ts';
 import { type PlannedState } from '../../../agent/decide/offline.ts';
 import { type IptablesPlan, type NftPlan, type TablePlan } from '../../../agent/decide/plan.ts';
 import { wayToEntry } from '../../../agent/decide/ways.ts';
@@ -33,7 +34,7 @@ const baseToComment = new Map([
  * for it, and every line that is no command a comment. They are not atomic; `--format restore` is.
  */
 export function formatCommands(state: PlannedState, node: string, screen: Screen = plainScreen): string {
-  const { plan, decisions, missingSwitches, refused, observation } = state;
+  const { plan, decisions, missingSwitches, sourceRoutes, refused, observation } = state;
   const title = decisions.map(({ vip, way }) => `${formatEndpoint(vip)}: ${way}`).join(' · ');
   const lines = [
     `# ${node} · ${describeKubeProxy(observation)} · ${title}`,
@@ -41,6 +42,7 @@ export function formatCommands(state: PlannedState, node: string, screen: Screen
     ...new Set(refused.map((sentence) => `# Left out: ${sentence}.`)),
     ...formatSwitches(missingSwitches),
     ...formatTables(plan.tables, decisions),
+    ...formatRoutes(sourceRoutes),
     '',
     `# ${countChanges(plan.tables)}. Nothing was written.`,
   ];
@@ -68,6 +70,11 @@ function formatSwitches(missing: readonly MissingSwitch[]): string[] {
       ? []
       : ['', '# This host does not forward, and is left so (--sysctls check):', ...left]),
   ];
+}
+
+/** Those of a running agent: it removes each when its address leaves. */
+export function formatRoutes(changes: readonly RouteChange[]): string[] {
+  return changes.flatMap(({ reason, command }) => ['', `# The local route, as ${reason}:`, command]);
 }
 
 /** The nat table first: that is where the VIP's packets go. */

@@ -3,11 +3,14 @@ import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
 import { toPrintableJson } from '../../../lib/text/printable.ts';
 import { type UnreadText } from '../../../agent/observe/unread.ts';
 import { describeTable, type Plan, type TablePlan } from '../../../agent/decide/plan.ts';
-import { countChanges, formatTables } from './commands.ts';
+import { type RouteChange } from '../../../agent/decide/source-routes.ts';
+import { countChanges, formatRoutes, formatTables } from './commands.ts';
 
 /** What `vipnat cleanup` removed, or would remove. */
 export interface Removal {
   readonly plan: Plan;
+  /** The local routes. */
+  readonly routes: readonly RouteChange[];
   /** The virtual IPs that it is about; null for everything of ours. */
   readonly vips: readonly Endpoint[] | null;
   readonly dryRun: boolean;
@@ -16,22 +19,25 @@ export interface Removal {
 }
 
 /** A line for each table, and one where there is none: that needs everything to have been read. Each ends with a newline. */
-export function formatRemoval({ plan: { tables }, vips, dryRun, problems }: Removal): string {
+export function formatRemoval({ plan: { tables }, routes, vips, dryRun, problems }: Removal): string {
   const subject = vips === null ? 'vipnat' : vips.map(formatEndpoint).join(', ');
-  if (tables.length === 0 && problems.length > 0) return '';
-  if (tables.length === 0) return `nothing of ${subject} ${dryRun ? 'is' : 'was'} here\n`;
+  const isNothing = tables.length === 0 && routes.length === 0;
+  if (isNothing && problems.length > 0) return '';
+  if (isNothing) return `nothing of ${subject} ${dryRun ? 'is' : 'was'} here\n`;
   const verb = dryRun ? 'would remove' : 'removed';
-  return tables.map((part) => `${verb} ${describePart(part)}\n`).join('');
+  const parts = [...tables.map(describePart), ...routes.map(describeRoute)];
+  return parts.map((part) => `${verb} ${part}\n`).join('');
 }
 
 /** The same as commands that a person can read, and run one by one; empty when there is nothing to remove. */
-export function formatRemovalCommands({ plan: { tables }, vips }: Removal, node: string): string {
-  if (tables.length === 0) return '';
+export function formatRemovalCommands({ plan: { tables }, routes, vips }: Removal, node: string): string {
+  if (tables.length === 0 && routes.length === 0) return '';
   const subject =
     vips === null ? 'everything of vipnat' : `what is of ${vips.map(formatEndpoint).join(', ')}`;
   const lines = [
     `# ${node} · removes ${subject}`,
     ...formatTables(tables),
+    ...formatRoutes(routes),
     '',
     `# ${countChanges(tables)}. Nothing was written.`,
   ];
@@ -39,7 +45,7 @@ export function formatRemovalCommands({ plan: { tables }, vips }: Removal, node:
 }
 
 /** The same for programs, version 1: fields are added, never renamed. Ends with a newline. */
-export function formatRemovalJson({ plan, vips, dryRun, problems }: Removal, node: string): string {
+export function formatRemovalJson({ plan, routes, vips, dryRun, problems }: Removal, node: string): string {
   const answer = {
     version: 1,
     node,
@@ -56,9 +62,14 @@ export function formatRemovalJson({ plan, vips, dryRun, problems }: Removal, nod
       family,
       input,
     })),
+    routes: routes.map(({ route, command }) => ({ ...route, command })),
     problems,
   };
   return `${toPrintableJson(answer, 2)}\n`;
+}
+
+function describeRoute({ route: { address, source } }: RouteChange): string {
+  return `the local route of ${address} with the source ${source}`;
 }
 
 function describePart(part: TablePlan): string {

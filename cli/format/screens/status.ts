@@ -6,6 +6,7 @@ import { formatAge } from '../../../lib/text/age.ts';
 import { isBalanced } from '../../../agent/decide/decision.ts';
 import { describeKubeProxy } from '../../../agent/decide/describe.ts';
 import { describeDrift } from '../../../agent/decide/plan.ts';
+import { describeSources, findLocalClientWarnings } from '../../../agent/decide/local-client-warnings.ts';
 import { describeUnread } from '../../../agent/observe/unread.ts';
 import {
   type HostStatus,
@@ -51,11 +52,15 @@ function formatFoot(status: HostStatus, screen: Screen): string[] {
   return [
     ...describeKeepalived(vips).flatMap((parts) => layOutParts('keepalived  ', parts, screen)),
     ...layOutParts('agent       ', describeAgent(status), screen),
+    ...describeSources(assessment).flatMap((text) => layOutText('own clients ', text, screen)),
     ...layOutText('kube-proxy  ', kubeProxy, screen),
     ...layOutText('drift       ', first, screen),
     ...more.flatMap((line) => layOutText('            ', line, screen)),
     ...describeUnread(assessment.observation.unread).flatMap(({ code, text }) =>
       layOutText('warning     ', `[${code}] ${text}`, screen),
+    ),
+    ...findLocalClientWarnings(assessment, status.agent !== null).flatMap(({ text }) =>
+      layOutText('warning     ', text, screen),
     ),
     ...(hasLocal ? ['* this node'] : []),
   ];

@@ -27,6 +27,12 @@ export const illnesses: readonly Illness[] = [
     faults: [
       { code: 'forwarding-off', seed: shell('echo 0 >/proc/sys/net/ipv4/ip_forward') },
       { code: 'rp-filter-strict', seed: shell('echo 1 >/proc/sys/net/ipv4/conf/eth0/rp_filter') },
+      {
+        code: 'vip-route-left-over',
+        seed: shell(
+          'ip route prepend local 10.77.0.99 dev eth0 table local proto 118 scope host src 10.77.0.11',
+        ),
+      },
       { code: 'conntrack-not-loose', seed: shell('echo 0 >/proc/sys/net/netfilter/nf_conntrack_tcp_loose') },
       {
         code: 'forward-dropped-elsewhere',

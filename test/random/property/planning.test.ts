@@ -128,7 +128,10 @@ describe('from any state of the kernel, with any configuration', () => {
           const observation = interpret(reading, given.answer, given.config);
           const candidates = findCandidates(observation, emptyState, given.config);
           return toBytes(
-            assess({ observation, candidates, health: unprobed, memory: emptyState }, given.config),
+            assess(
+              { observation, localRoutes: null, candidates, health: unprobed, memory: emptyState },
+              given.config,
+            ),
           );
         };
         expect(assessOnce()).toBe(assessOnce());

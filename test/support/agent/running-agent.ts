@@ -26,6 +26,7 @@ export const ordinaryConfig: Config = {
   probeIntervalMs: 250,
   probeTimeoutMs: 250,
   sysctls: 'set',
+  localClients: 'keep',
   caFile: null,
   kubeconfig: null,
   nodeName: null,

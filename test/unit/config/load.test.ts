@@ -38,6 +38,7 @@ describe('a configuration', () => {
         probeIntervalMs: 250,
         probeTimeoutMs: 250,
         sysctls: 'set',
+        localClients: 'keep',
         caFile: null,
         kubeconfig: null,
         nodeName: null,

@@ -88,5 +88,5 @@ export function makeOddHost(random: Random): OddHost {
 export function lookAtOddHost({ config, reading, answer, health }: OddHost): Assessment {
   const observation = interpret(reading, answer, config);
   const candidates = findCandidates(observation, emptyState, config);
-  return assess({ observation, candidates, health, memory: emptyState }, config);
+  return assess({ observation, localRoutes: null, candidates, health, memory: emptyState }, config);
 }

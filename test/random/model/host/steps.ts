@@ -38,7 +38,7 @@ export function answerDeath(world: World, product: Product): World {
   const { seen, memory, todo } = world.process;
   if (seen === null || todo.length > 0) return world;
   const { observation, candidates } = seen;
-  const basis = { observation, candidates, health: toHealthView(world), memory };
+  const basis = { observation, localRoutes: null, candidates, health: toHealthView(world), memory };
   const assessment = product.assess(basis);
   if (assessment.plan.transactions.length === 0) return world;
   const process = {

@@ -38,6 +38,7 @@ describe('one screen', () => {
   test('has the answer first, then why, each apiserver, and who keeps it so', async () => {
     const kernel = createHost();
     await applyPlan(kernel, (await lookOnce(kernel, ordinaryConfig)).plan);
+    kernel.sourceRoutes = [{ address: '10.0.0.50', device: 'eth0', source: '10.77.0.11' }];
     const status = await read(kernel);
     expect(formatStatus(status)).toBe(`10.0.0.50:6443   held by this node · service-chain · in sync
   because kube-proxy sends 10.96.0.1 to the same 3 apiservers (nat KUBE-SERVICES (iptables-nft))
@@ -49,6 +50,7 @@ describe('one screen', () => {
 
 keepalived  MASTER · vrid 51 · priority 110
 agent       running, pid 812, since 2026-01-01T00:00:00.000Z · last look 40 ms ago · 2 writes
+own clients connect to 10.0.0.50:6443 from 10.77.0.11
 kube-proxy  iptables (nft), nat KUBE-SERVICES (iptables-nft)
 drift       none
 * this node

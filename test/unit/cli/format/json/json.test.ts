@@ -26,10 +26,12 @@ test('the plan as JSON has every decision and every transaction', async () => {
         clusterIp: '10.96.0.1',
         backends: ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'],
         affinitySeconds: null,
+        localSource: '10.0.0.50',
       },
     ],
     inSync: false,
     sysctls: [],
+    localRoutes: [],
     refused: [],
     transactions: [
       { tool: 'iptables-nft-restore', family: 'ipv4', input: state.plan.transactions[0]?.input },

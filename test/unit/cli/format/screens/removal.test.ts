@@ -4,6 +4,7 @@ import {
   formatRemovalCommands,
   formatRemovalJson,
 } from '../../../../../cli/format/screens/removal.ts';
+import { sourceRouteCommand } from '../../../../../lib/kernel/tools/source-route.ts';
 import { plan, planRemoval } from '../../../../../agent/decide/plan.ts';
 import { type Balance } from '../../../../../lib/netfilter/rules/balance.ts';
 import { parseSave } from '../../../../../lib/netfilter/iptables/parse.ts';
@@ -29,29 +30,35 @@ function readRules() {
 
 test('what was removed is a line for each table, with its chains, hooks and rules', () => {
   const all = plan({ dialect: 'nft', balances: [] }, readRules());
-  expect(formatRemoval({ plan: all, vips: null, dryRun: false, problems: [] })).toBe(
+  expect(formatRemoval({ plan: all, routes: [], vips: null, dryRun: false, problems: [] })).toBe(
     'removed (filter, iptables-nft): 1 chain, 1 hook\nremoved (nat, iptables-nft): 4 chains, 3 hooks\n',
   );
   const one = planRemoval(readRules(), [vip]);
-  expect(formatRemoval({ plan: one, vips: [vip], dryRun: true, problems: [] })).toBe(
+  expect(formatRemoval({ plan: one, routes: [], vips: [vip], dryRun: true, problems: [] })).toBe(
     'would remove (filter, iptables-nft): 0 chains, 1 rule\nwould remove (nat, iptables-nft): 1 chain, 2 rules\n',
   );
 });
 
 test('where there is nothing, it says of what', () => {
   const nothing = { tables: [], transactions: [] };
-  expect(formatRemoval({ plan: nothing, vips: null, dryRun: false, problems: [] })).toBe(
+  expect(formatRemoval({ plan: nothing, routes: [], vips: null, dryRun: false, problems: [] })).toBe(
     'nothing of vipnat was here\n',
   );
   const problems = [{ code: 'TOOL_FAILED', text: 'not read: nat of iptables-nft' }] as const;
-  expect(formatRemoval({ plan: nothing, vips: null, dryRun: false, problems })).toBe('');
-  const narrowed = { plan: nothing, vips: [vip], dryRun: true, problems: [] };
+  expect(formatRemoval({ plan: nothing, routes: [], vips: null, dryRun: false, problems })).toBe('');
+  const narrowed = { plan: nothing, routes: [], vips: [vip], dryRun: true, problems: [] };
   expect(formatRemoval(narrowed)).toBe('nothing of 10.0.0.50:6443 is here\n');
   expect(formatRemovalCommands(narrowed, 'm1')).toBe('');
 });
 
 test('a dry run prints commands that can be pasted, and says that nothing was written', () => {
-  const removal = { plan: planRemoval(readRules(), [vip]), vips: [vip], dryRun: true, problems: [] };
+  const removal = {
+    plan: planRemoval(readRules(), [vip]),
+    routes: [],
+    vips: [vip],
+    dryRun: true,
+    problems: [],
+  };
   const text = formatRemovalCommands(removal, 'm1');
   expect(text).toMatch(/^# m1 · removes what is of 10\.0\.0\.50:6443\n/);
   expect(text).toMatch(/^iptables-nft -t nat -X VIPNAT-[0-9a-f]{10}$/m);
@@ -61,7 +68,13 @@ test('a dry run prints commands that can be pasted, and says that nothing was wr
 });
 
 test('JSON has the tables and the transactions', () => {
-  const removal = { plan: planRemoval(readRules(), [vip]), vips: [vip], dryRun: true, problems: [] };
+  const removal = {
+    plan: planRemoval(readRules(), [vip]),
+    routes: [],
+    vips: [vip],
+    dryRun: true,
+    problems: [],
+  };
   expect(JSON.parse(formatRemovalJson(removal, 'm1'))).toEqual({
     version: 1,
     node: 'm1',
@@ -72,6 +85,19 @@ test('JSON has the tables and the transactions', () => {
       { family: 'ipv4', backend: 'nft', table: 'nat', chains: 1, hooks: 0, rules: 2 },
     ],
     transactions: [{ tool: 'iptables-nft-restore', family: 'ipv4', input: expect.stringContaining('*nat') }],
+    routes: [],
     problems: [],
   });
+});
+
+test('local routes are lines, commands and objects of their own', () => {
+  const route = { address: '10.0.0.50', device: 'eth0', source: '10.0.0.11' };
+  const command = sourceRouteCommand('remove', route);
+  const routes = [{ kind: 'remove' as const, route, reason: 'it is left over', command }];
+  const removal = { plan: { tables: [], transactions: [] }, routes, vips: null, dryRun: true, problems: [] };
+  expect(formatRemoval(removal)).toBe(
+    'would remove the local route of 10.0.0.50 with the source 10.0.0.11\n',
+  );
+  expect(formatRemovalCommands(removal, 'm1')).toContain(`\n${command}\n`);
+  expect(JSON.parse(formatRemovalJson(removal, 'm1'))).toMatchObject({ routes: [{ ...route, command }] });
 });

@@ -1,0 +1,53 @@
+import { formatEndpoint } from '../../lib/address/endpoint.ts';
+import { type Assessment } from './assess.ts';
+import { type RouteChange } from './source-routes.ts';
+
+/** Something about this host's own connections to a VIP that a person should know, with the way out. */
+export interface LocalClientWarning {
+  /** A sentence without its full stop. */
+  readonly text: string;
+  /** What mends it, as a command for a shell; null where there is none. */
+  readonly command: string | null;
+}
+
+/**
+ * What is wrong with the local routes. A missing one is an agent's to add, so without an agent nothing is said of it. Not
+ * drift: rules do not depend on it. Pure.
+ */
+export function findLocalClientWarnings(
+  { sourceRoutes, localRoutes }: Pick<Assessment, 'sourceRoutes' | 'localRoutes'>,
+  isAgentHere: boolean,
+): LocalClientWarning[] {
+  if (localRoutes === null) {
+    return [
+      {
+        text: "the routes of table local could not be read: nothing is known of this host's own connections",
+        command: null,
+      },
+    ];
+  }
+  return sourceRoutes.filter(({ kind }) => kind === 'remove' || isAgentHere).map(describeChange);
+}
+
+function describeChange({
+  kind,
+  route: { address, source },
+  reason,
+  command,
+}: RouteChange): LocalClientWarning {
+  const text =
+    kind === 'add'
+      ? `this host connects to ${address} from ${address} itself: its own connections hang when the VIP moves`
+      : `a local route of vipnat's is left over: to ${address} from ${source} (${reason})`;
+  return { text, command };
+}
+
+/** `connect to 10.0.0.50:6443 from 10.0.0.11` for each VIP that is here and has another source. Pure. */
+export function describeSources({ decisions, sources }: Pick<Assessment, 'decisions' | 'sources'>): string[] {
+  return decisions.flatMap(({ vip }) => {
+    const source = sources.get(vip.address);
+    return source === undefined || source === vip.address
+      ? []
+      : [`connect to ${formatEndpoint(vip)} from ${source}`];
+  });
+}

@@ -1,0 +1,120 @@
+import { describe, expect, test } from '@jest/globals';
+import { FakeClock } from '../../../support/fakes/clock.ts';
+import { toEndpoint } from '../../../support/fakes/endpoints.ts';
+import { FakeKernel } from '../../../support/fakes/kernel.ts';
+import {
+  linesOf,
+  ordinaryConfig,
+  type RunningAgent,
+  startAgent,
+} from '../../../support/agent/running-agent.ts';
+
+const vip = toEndpoint('10.0.0.50:6443');
+const vip6 = toEndpoint('[fd00::50]:6443');
+const held = { family: 'ipv4', address: '10.0.0.50', device: 'eth0' } as const;
+const held6 = { family: 'ipv6', address: 'fd00::50', device: 'eth0' } as const;
+const route = { address: '10.0.0.50', device: 'eth0', source: '10.0.0.11' };
+
+/** Longer than the kernel takes to tell of a change, shorter than a look at all rules may take. */
+const noticedMs = 250;
+
+function createKernel(clock = new FakeClock()): { clock: FakeClock; kernel: FakeKernel } {
+  const kernel = new FakeKernel(clock);
+  kernel.addAddress({ family: 'ipv4', address: '10.0.0.11', device: 'eth0', prefixLength: 24 });
+  return { clock, kernel };
+}
+
+async function start(world = createKernel()): Promise<RunningAgent> {
+  const running = startAgent({ ...world, config: { ...ordinaryConfig, vips: [vip, vip6] } });
+  await world.clock.advance(5000);
+  return running;
+}
+
+describe('a VIP that comes and goes', () => {
+  test('has a route of ours while it is here, however long a look at the rules takes', async () => {
+    const { kernel, clock, logger } = await start();
+    expect(kernel.sourceRoutes).toEqual([]);
+    kernel.faults.delayEvery('iptables-nft-save', 5000);
+    kernel.addAddress(held);
+    await clock.advance(noticedMs);
+    expect(kernel.sourceRoutes).toEqual([route]);
+    kernel.removeAddress('10.0.0.50');
+    await clock.advance(noticedMs);
+    expect(kernel.sourceRoutes).toEqual([]);
+    const lines = logger.lines.map(({ message }) => message).filter((line) => line.includes('10.0.0.11'));
+    expect(lines).toEqual([
+      "this host connects to 10.0.0.50 from 10.0.0.11 now: this host's own connections to it outlive a move",
+      'the local route of 10.0.0.50 with the source 10.0.0.11 is removed: 10.0.0.50 is not on this host any more',
+    ]);
+  });
+
+  test('ends the own connections that it takes along, and no other', async () => {
+    const { kernel, clock, logger } = await start();
+    kernel.connect(vip);
+    kernel.addAddress(held);
+    kernel.addAddress(held6);
+    await clock.advance(noticedMs);
+    kernel.connect(vip);
+    kernel.connect(vip6);
+    kernel.removeAddress('10.0.0.50');
+    kernel.removeAddress('fd00::50');
+    await clock.advance(noticedMs);
+    expect(kernel.connections).toEqual([{ vip, source: '10.0.0.11' }]);
+    expect(logger.lines.map(({ message }) => message)).toEqual(
+      expect.arrayContaining([
+        '10.0.0.50 left: ended 1 connection of this host to 10.0.0.50:6443 that hung',
+        'fd00::50 left: ended 1 connection of this host to [fd00::50]:6443 that hung',
+      ]),
+    );
+  });
+});
+
+describe('an agent', () => {
+  test('takes its routes along when it stops', async () => {
+    const { kernel, clock, agent } = await start();
+    kernel.addAddress(held);
+    await clock.advance(noticedMs);
+    await agent.stop();
+    expect(kernel.sourceRoutes).toEqual([]);
+    kernel.removeAddress('10.0.0.50');
+    kernel.addAddress(held);
+    await clock.advance(noticedMs);
+    expect(kernel.sourceRoutes).toEqual([]);
+  });
+
+  test('begins by removing what one before it left, and by ending what hangs since', async () => {
+    const world = createKernel();
+    world.kernel.connect(vip);
+    world.kernel.sourceRoutes = [route, { ...route, address: '10.0.0.99' }];
+    await start(world);
+    expect(world.kernel.sourceRoutes).toEqual([]);
+    expect(world.kernel.connections).toEqual([]);
+  });
+
+  test('sets a route again that somebody removed, at its next look at the latest', async () => {
+    const { kernel, clock } = await start();
+    kernel.addAddress(held);
+    await clock.advance(noticedMs);
+    kernel.sourceRoutes = [];
+    await clock.advance(65_000);
+    expect(kernel.sourceRoutes).toEqual([route]);
+  });
+
+  test('that may not change routes says so once, and keeps the rules all the same', async () => {
+    const { kernel, clock, logger, meter } = await start();
+    for (let failure = 0; failure < 3; failure += 1) {
+      kernel.faults.failNext({ tool: 'route', code: 'TOOL_NOT_PERMITTED' });
+    }
+    kernel.addAddress(held);
+    for (let change = 0; change < 3; change += 1) {
+      await clock.advance(noticedMs);
+      kernel.trigger('addresses');
+    }
+    const about = logger.lines.filter(({ message }) => message.includes('own connections may hang'));
+    expect(about).toHaveLength(1);
+    expect(meter.counts).toMatchObject({ 'failures_total TOOL_NOT_PERMITTED': 3 });
+    await clock.advance(noticedMs);
+    expect(kernel.sourceRoutes).toEqual([route]);
+    expect(linesOf({ logger }, 'error')).toEqual([]);
+  });
+});
