@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { execa } from 'execa';
 import { ReleaseError } from '../settings/error.ts';
+import { removeStageIds } from './history.ts';
 import { readImageSbom } from './image-sbom.ts';
 import { type Image, images, readImageName } from '../settings/image-names.ts';
 import { packTar } from '../settings/pack.ts';
@@ -99,6 +100,7 @@ export async function writeArchive(
   try {
     const { exitCode, stderr } = await execa('buildah', words, { env, reject: false });
     if (exitCode !== 0) throw new ReleaseError(`buildah ${words.join(' ')} failed:\n${lastLines(stderr)}`);
+    removeStageIds(layout);
     writeFileSync(target, await packTar(release, layout, ['blobs', 'index.json', 'oci-layout']));
   } finally {
     rmSync(layout, { recursive: true, force: true });

@@ -37,5 +37,7 @@ async function runStep({ name, make }: Step, release: Release): Promise<readonly
 }
 
 function describeSize(path: string): string {
-  return `${(statSync(path).size / 1e6).toFixed(1)} MB`.padStart(9);
+  const { size } = statSync(path);
+  const text = size < 1e5 ? `${(size / 1e3).toFixed(1)} kB` : `${(size / 1e6).toFixed(1)} MB`;
+  return text.padStart(9);
 }
