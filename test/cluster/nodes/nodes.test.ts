@@ -3,6 +3,7 @@
  * finds static pods of vipnat and keepalived on every master, and leaves them there.
  */
 import { beforeAll, describe } from '@jest/globals';
+import { testChart } from './chart.ts';
 import { testDaemonSet } from './daemon-set.ts';
 import { runPod } from './run-pod.ts';
 import { testStaticPods } from './static-pods.ts';
@@ -20,4 +21,8 @@ describe('static pods', () => {
 
 describe('a DaemonSet', () => {
   testDaemonSet(lab);
+});
+
+describe('the chart', () => {
+  testChart(lab);
 });
