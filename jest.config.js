@@ -10,6 +10,7 @@ const parts = {
   netns: 'host/netns',
   load: 'host/load',
   vm: 'host/vm',
+  release: 'host/release',
   'control-plane': 'cluster/control-plane',
   migration: 'cluster/migration',
   image: 'cluster/image',

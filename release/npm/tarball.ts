@@ -21,6 +21,8 @@ export async function makeNpmTarball(release: Release): Promise<readonly string[
     rmSync(join(folder, 'dist/program.js.code'), { force: true });
     writeFileSync(join(folder, 'THIRD-PARTY-LICENSES.txt'), renderBundledLicenses(release));
     writeFileSync(join(folder, 'package.json'), `${JSON.stringify(toPublished(release), null, 2)}\n`);
+    // npm keeps the modes, which this machine's umask had a part in.
+    await execa('chmod', ['--recursive', 'u=rwX,go=rX', folder]);
     return [await pack(release, folder)];
   } finally {
     rmSync(folder, { recursive: true });

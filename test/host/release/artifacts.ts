@@ -1,0 +1,46 @@
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { execa } from 'execa';
+import { rootFolder } from '../../../lab/settings/folders.ts';
+
+/** Node.js and Go modules from registries, when nothing is there yet. */
+export const releaseLimitMs = 600_000;
+
+/** What these tests try. The others need an image to be built. */
+export const steps = ['npm', 'executable', 'packages', 'sbom', 'licenses', 'notes'] as const;
+
+/** The time that all files are to have, whatever the commit's is. */
+export const releaseEnvironment = { SOURCE_DATE_EPOCH: '1767225600' };
+
+const output = join(rootFolder, '.cache/release/tested');
+
+/** Everything that a release is made of. */
+const sources = [
+  'dist',
+  'docs',
+  'lab/build',
+  'manifests',
+  'package.json',
+  'release',
+  'CHANGELOG.md',
+  'README.md',
+];
+
+/** The folder with a release of this checkout, made by `scripts/release` where none is as new. */
+export async function makeArtifacts(): Promise<string> {
+  // One at a time; whoever waits finds it made.
+  const script = `mkdir -p "$0"; exec 9>"$0.lock"; flock 9
+    [ -e "$0/SHA256SUMS" ] && [ -z "$(find ${sources.join(' ')} -newer "$0/SHA256SUMS" -print -quit)" ] ||
+      scripts/release --output "$0" ${steps.join(' ')}`;
+  await execa('scripts/build', { cwd: rootFolder });
+  await execa('bash', ['-euc', script, output], { cwd: rootFolder, env: releaseEnvironment });
+  return output;
+}
+
+/** The path of the one artifact whose name matches. */
+export function findArtifact(folder: string, name: RegExp): string {
+  const found = readdirSync(folder).filter((file) => name.test(file));
+  const [file] = found;
+  if (file === undefined || found.length > 1) throw new Error(`${name.source} is ${found.join(', ')}`);
+  return join(folder, file);
+}

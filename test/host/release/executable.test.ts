@@ -1,0 +1,161 @@
+import { beforeAll, describe, expect, test } from '@jest/globals';
+import { readFileSync } from 'node:fs';
+import { execa } from 'execa';
+import { sentinelFuse } from '../../../release/executable/executable.ts';
+import { findArtifact, makeArtifacts, releaseLimitMs } from './artifacts.ts';
+
+const limitMs = 60_000;
+
+let amd64 = '';
+let arm64 = '';
+beforeAll(async () => {
+  const folder = await makeArtifacts();
+  amd64 = findArtifact(folder, /-linux-amd64$/);
+  arm64 = findArtifact(folder, /-linux-arm64$/);
+}, releaseLimitMs);
+
+/** Runs it where there is nothing but its own libraries: no Node.js, no checkout, a network of its own. */
+async function run(script: string) {
+  const words = [
+    '--net',
+    '--mount',
+    '--pid',
+    '--fork',
+    '--kill-child',
+    '--mount-proc',
+    '--propagation',
+    'private',
+  ];
+  const alone = 'ip link set lo up; ip address add 10.0.0.50/32 dev lo; mount -t tmpfs tmpfs /run; cd /run';
+  const result = await execa('unshare', [...words, 'bash', '-c', `${alone}; ${script}`, amd64], {
+    env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin' },
+    extendEnv: false,
+    reject: false,
+  });
+  return { exitCode: result.exitCode, stdout: result.stdout, stderr: result.stderr };
+}
+
+describe('the executable for amd64', () => {
+  test(
+    'prints what the program of the checkout prints',
+    async () => {
+      expect((await run('"$0" manifest daemonset --vip 10.0.0.50')).stdout).toBe(
+        readFileSync('manifests/daemonset.yaml', 'utf8').trimEnd(),
+      );
+    },
+    limitMs,
+  );
+
+  test(
+    'prints units that start it, where it is',
+    async () => {
+      const { stdout } = await run('"$0" manifest systemd --vip 10.0.0.50');
+      expect(stdout).toContain(`\nExecStart=${amd64} run --vip=10.0.0.50:6443\n`);
+    },
+    limitMs,
+  );
+
+  test(
+    'starts tools, asks the kernel, reads YAML, logs and answers, as an agent',
+    async () => {
+      const script = `
+      printf 'vip: 10.0.0.50\\nendpoints: 10.0.0.50:6443\\nlistin: x\\n' >bad.yaml
+      "$0" check --config bad.yaml; echo "status $?"
+      "$0" run --vip 10.0.0.50 --endpoints 10.0.0.11:6443 --state-dir /run/state >log 2>&1 & agent=$!
+      for _ in $(seq 100); do "$0" check >/dev/null 2>&1 && break; sleep 0.1; done
+      "$0" check; bash -c 'exec 3<>/dev/tcp/127.0.0.1/10268; printf "GET /metrics HTTP/1.0\\r\\n\\r\\n" >&3; grep -c ^vipnat_ <&3'
+      grep -c '#.*(deleted)' /proc/$agent/maps
+      kill $agent; wait $agent; echo "status $?"; "$0" cleanup; cat log >&2`;
+      const { stdout, stderr } = await run(script);
+      expect(stdout).toMatch(
+        /^status 78\n10\.0\.0\.50:6443 is balanced as it should be .*\n[1-9]\d+\n[1-9]\nstatus 0$/,
+      );
+      expect(stderr).toContain(
+        '[CONFIG_INVALID] listin is no option (from bad.yaml line 3). Did you mean listen?',
+      );
+      expect(stderr).toContain('removed (nat, ');
+    },
+    limitMs,
+  );
+
+  test(
+    'says in one line where its native part cannot be loaded from',
+    async () => {
+      const noexec =
+        'for folder in /dev/shm /tmp /run /var/tmp; do mount -t tmpfs -o noexec tmpfs $folder; done';
+      const { exitCode, stderr } = await run(
+        `cp "$0" /usr/local/vipnat-test 2>/dev/null; ${noexec}; "$0" status --vip 10.0.0.50`,
+      );
+      expect(exitCode).toBe(1);
+      expect(stderr).toMatch(
+        /the executable's native part cannot be loaded\. Let one of these folders be .*\/dev\/shm: .*\/run: /,
+      );
+    },
+    limitMs,
+  );
+});
+
+/** e_machine of elf.h, at byte 18. */
+const elfMachines = { amd64: 0x3e, arm64: 0xb7 };
+
+describe('the executable for arm64, of which only the parts can be looked at here,', () => {
+  test('is for that processor, and has its switch on', () => {
+    for (const [file, machine] of [
+      [amd64, elfMachines.amd64],
+      [arm64, elfMachines.arm64],
+    ] as const) {
+      const bytes = readFileSync(file);
+      expect([bytes.toString('latin1', 1, 4), bytes.readUInt16LE(18)]).toEqual(['ELF', machine]);
+      expect([bytes.includes(`${sentinelFuse}:1`), bytes.includes(`${sentinelFuse}:0`)]).toEqual([
+        true,
+        false,
+      ]);
+    }
+  });
+
+  test('has the same program in a note that the dynamic linker maps, and the native part of its own', () => {
+    const blob = readLoadedNote(readFileSync(arm64));
+    for (const file of ['program.js', 'vendor/winston.js', 'vendor/netlink.js']) {
+      expect([file, blob.includes(readFileSync(`dist/${file}`))]).toEqual([file, true]);
+    }
+    const own = readFileSync('dist/prebuilds/linux-arm64/node.napi.node');
+    expect(blob.includes(own)).toBe(true);
+    expect(blob.includes(readFileSync('dist/prebuilds/linux-x64/node.napi.node'))).toBe(false);
+  });
+});
+
+/** Types of segments of elf.h. */
+const segmentTypes = { load: 1, note: 4 };
+
+interface Segment {
+  readonly type: number;
+  readonly offset: number;
+  readonly size: number;
+}
+
+/** The program headers of a 64-bit file, as elf.h has them. */
+function listSegments(bytes: Buffer): Segment[] {
+  const [start, size] = [Number(bytes.readBigUInt64LE(32)), bytes.readUInt16LE(54)];
+  return Array.from({ length: bytes.readUInt16LE(56) }, (_, index) => {
+    const header = bytes.subarray(start + index * size);
+    return {
+      type: header.readUInt32LE(0),
+      offset: Number(header.readBigUInt64LE(8)),
+      size: Number(header.readBigUInt64LE(32)),
+    };
+  });
+}
+
+/** The largest note, which has to be within what is loaded into memory. */
+function readLoadedNote(bytes: Buffer): Buffer {
+  const segments = listSegments(bytes);
+  const notes = segments.filter(({ type }) => type === segmentTypes.note);
+  const [note] = notes.sort((one, other) => other.size - one.size);
+  if (note === undefined) throw new Error('there is no note');
+  const end = note.offset + note.size;
+  const isLoaded = segments.some(
+    ({ type, offset, size }) => type === segmentTypes.load && offset <= note.offset && end <= offset + size,
+  );
+  if (!isLoaded) throw new Error('the note is not loaded');
+  return bytes.subarray(note.offset, end);
+}
