@@ -46,10 +46,21 @@ export function toolFailed({ tool, exitCode, stderr, input }: ToolFailure): Vipn
   if (noNfTablesWords.test(stderr)) {
     return new VipnatError('NF_TABLES_MISSING', `${tool} finds no nf_tables in this kernel: ${reason}`);
   }
-  const message = `${tool} failed with exit status ${exitCode}: ${reason}`;
+  const message = `${tool} failed with exit status ${exitCode}: ${reason}${adviseTable(tool, stderr)}`;
   return new VipnatError('TOOL_FAILED', message, {
     details: [stderr.trim(), input.trim()].filter((part) => part !== '').join('\n\n'),
   });
+}
+
+/** iptables 1.8.9 (legacy) of a table that neither the kernel nor a module has: `unable to initialize table 'nat'`. */
+const noTableWords = /unable to initialize table '(\w+)'/;
+
+/** The way out for who has chosen iptables-legacy where the kernel lacks it; empty for every other failure. */
+function adviseTable(tool: string, stderr: string): string {
+  const table = noTableWords.exec(stderr)?.[1];
+  if (table === undefined) return '';
+  const module = `${tool.startsWith('ip6') ? 'ip6' : 'ip'}table_${table}`;
+  return `: this kernel has no iptables-legacy, or its module is not loaded. Leave --iptables out, or load ${module} on the host`;
 }
 
 /**

@@ -1,11 +1,13 @@
 import { afterAll, afterEach, beforeEach, expect, test } from '@jest/globals';
 import { Cluster } from '../../support/network/cluster.ts';
-import { vips } from '../../support/network/layout.ts';
+import { formatEndpoint } from '../../../lib/address/endpoint.ts';
+import { listApiservers, vips } from '../../support/network/layout.ts';
 import { Shims } from '../../support/host/shims.ts';
 import { expectBalanced, startProxies } from './traffic.ts';
-import { type Agent, limitMs, startAgent, vipnat, vipnatCommand } from '../../support/host/vipnat.ts';
+import { Agent, limitMs, sleep, startAgent, vipnat, vipnatCommand } from '../../support/host/vipnat.ts';
 
 const vipArguments = ['--vip', vips.ipv4];
+const endpoints = listApiservers('ipv4').map(formatEndpoint).join(',');
 const client = { seat: 'outside client', host: vips.ipv4 } as const;
 
 let cluster: Cluster;
@@ -125,6 +127,52 @@ test.each(['auto', 'legacy'])(
     expect(check.stdout).toContain('no rules are there');
     expect((await withShims('cleanup')).stderr).toContain('removed (nat, iptables-legacy)');
     expect(await shell('iptables-legacy-save')).not.toContain('VIPNAT');
+  },
+  limitMs,
+);
+
+test(
+  'a kernel without nf_tables is balanced by iptables-legacy where nobody uses it, too, and says in one line what is missing',
+  async () => {
+    for (const tool of ['iptables-nft-save', 'ip6tables-nft-save']) shims.replace(tool, noNfTables);
+    shims.replace('nft', 'echo "cache initialization failed: Invalid argument" >&2; exit 1');
+    const once = await withShims('run', '--once', ...vipArguments, '--endpoints', endpoints);
+    expect(once).toMatchObject({
+      exitCode: 0,
+      stderr: expect.stringMatching(/^.*\[NF_TABLES_MISSING\].*\n.* is balanced/),
+    });
+    await expectBalanced(cluster, client);
+    expect(await shell('iptables-legacy-save')).toContain('VIPNAT');
+    expect(await shell('iptables-nft-save')).not.toContain('VIPNAT');
+  },
+  limitMs,
+);
+
+/** As iptables 1.8.9 says it of a table that neither the kernel nor a module has. */
+const noLegacyTables =
+  'cat >/dev/null; echo "iptables-restore v1.8.9 (legacy): iptables-restore: unable to initialize table \'nat\'" >&2; exit 2';
+
+test(
+  'a kernel without iptables-legacy is balanced by what it has; --iptables legacy says in one line why it is not, and goes on trying',
+  async () => {
+    await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
+    shims.replace('iptables-legacy-restore', noLegacyTables);
+    expect(await withShims('run', '--once', ...vipArguments)).toMatchObject({
+      exitCode: 0,
+      stderr: expect.not.stringContaining('not read'),
+    });
+    await expectBalanced(cluster, client);
+    expect(await command('cleanup')).toMatchObject({ exitCode: 0 });
+    const args = [...vipArguments, '--iptables', 'legacy'];
+    const run = vipnatCommand(['run', ...args]);
+    const variables = { ...process.env, ...environment() };
+    agent = new Agent(cluster.namespaces.start(cluster.namespaceOf('m1'), run, variables));
+    const why = /unable to initialize table 'nat': .* Leave --iptables out, or load iptable_nat on the host/;
+    await agent.waitForLine(why);
+    await sleep(3000);
+    expect(agent.listLines(why)).toHaveLength(1);
+    const url = 'http://127.0.0.1:10268/readyz';
+    expect(await shell(`curl --silent --max-time 5 ${url}`)).toMatch(why);
   },
   limitMs,
 );

@@ -25,6 +25,17 @@ describe('what a failing tool becomes', () => {
   });
 
   test.each([
+    ['iptables-legacy-restore', 'iptable_nat'],
+    ['ip6tables-legacy-restore', 'ip6table_nat'],
+  ])('a table that the kernel lacks for %s is told with the way out', (tool, module) => {
+    const stderr = `${tool.replace('-legacy', '')} v1.8.9 (legacy): ${tool.replace('-legacy', '')}: unable to initialize table 'nat'\n\nError occurred at line: 1\n`;
+    expect(toolFailed({ tool, exitCode: 2, stderr, input: '*nat\nCOMMIT\n' })).toMatchObject({
+      code: 'TOOL_FAILED',
+      message: `${tool} failed with exit status 2: unable to initialize table 'nat': this kernel has no iptables-legacy, or its module is not loaded. Leave --iptables out, or load ${module} on the host`,
+    });
+  });
+
+  test.each([
     'iptables-nft-save v1.8.9 (nf_tables): Could not fetch rule set generation id: Permission denied (you must be root)\n',
     "Fatal: can't open lock file /run/xtables.lock: Permission denied\n",
     'Operation not permitted (you must be root)\nnetlink: Error: cache initialization failed: Operation not permitted\n',
