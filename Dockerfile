@@ -21,7 +21,8 @@ RUN scripts/build
 FROM ${BASE} AS runtime
 # The time of all files: docker's builder reads it.
 ARG SOURCE_DATE_EPOCH
-# What vipnat starts, beside setpriv, which every Debian has. kmod: iptables-legacy loads what the kernel lacks.
+# What vipnat starts, beside setpriv, which every Debian has. kmod: iptables-legacy loads what the kernel lacks,
+# from the node's /lib, which a privileged DaemonSet has at /host/lib.
 RUN apt-get update \
  && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
       conntrack \
@@ -32,7 +33,8 @@ RUN apt-get update \
       tcpdump \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/cache/debconf/*-old /var/cache/ldconfig/* \
       /var/log/apt /var/log/dpkg.log /var/log/alternatives.log \
- && ln -s /opt/vipnat/vipnat.js /usr/local/bin/vipnat
+ && ln -s /opt/vipnat/vipnat.js /usr/local/bin/vipnat \
+ && ln -sT /host/lib/modules /lib/modules
 # The Node.js that package.json pins, whichever BUILDER has.
 COPY --from=build /src/node_modules/node-linux-*/bin/node /usr/local/bin/
 

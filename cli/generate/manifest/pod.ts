@@ -63,9 +63,9 @@ function toContainer(request: ManifestRequest): Part {
       securityContext: security.value,
       // What a wrong configuration is told then stands in `kubectl describe pod`.
       terminationMessagePolicy: 'FallbackToLogsOnError',
-      volumeMounts: volumes.map(({ name, path, isReadOnly }) => ({
+      volumeMounts: volumes.map(({ name, path, mountPath = path, isReadOnly }) => ({
         name,
-        mountPath: path,
+        mountPath,
         ...(isReadOnly ? { readOnly: true } : {}),
       })),
     },
@@ -97,6 +97,13 @@ const root = { runAsUser: 0 };
 
 const privileged: Part = { value: { privileged: true, ...root }, comments: [] };
 
+/**
+ * SELinux's type of containers may write nothing of the host's, so a pod without this would lack its folders and the lock wherever
+ * SELinux is enforced. It is the type that privileged containers get anyway; the level keeps what they write readable
+ * for the host. A runtime without SELinux ignores both.
+ */
+const seLinuxOptions = { type: 'spc_t', level: 's0' };
+
 /** As root, but with these capabilities only, on a root file system that it cannot write. */
 export function toConfined(capabilities: readonly string[]): object {
   return {
@@ -105,6 +112,7 @@ export function toConfined(capabilities: readonly string[]): object {
     readOnlyRootFilesystem: true,
     capabilities: { drop: ['ALL'], ...(capabilities.length === 0 ? {} : { add: capabilities }) },
     seccompProfile: { type: 'RuntimeDefault' },
+    seLinuxOptions,
   };
 }
 

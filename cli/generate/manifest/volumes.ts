@@ -1,9 +1,11 @@
 import { type Config } from '../../../config/config.ts';
 
-/** Something of the host that the container sees at the same path. */
+/** Something of the host that the container sees. */
 export interface HostVolume {
   readonly name: string;
   readonly path: string;
+  /** Where it is in the container; at the same path unless given. */
+  readonly mountPath?: string;
   /** What kubelet makes sure of before the container starts. */
   readonly type: 'File' | 'FileOrCreate' | 'Directory' | 'DirectoryOrCreate';
   readonly isReadOnly: boolean;
@@ -40,13 +42,18 @@ const lock: HostVolume = {
   purpose: 'the lock that every iptables-legacy of the host takes',
 };
 
-/** Only who has CAP_SYS_MODULE can load one. */
+/**
+ * Only who has CAP_SYS_MODULE can load one. A node whose kernel has everything built in may have no /lib/modules: as `Directory` that
+ * would keep the pod from starting, and any other type has the kubelet or the runtime make it on the node. Every node has
+ * /lib. In the image /lib/modules is a link to what is in it.
+ */
 const modules: HostVolume = {
   name: 'modules',
-  path: '/lib/modules',
+  path: '/lib',
+  mountPath: '/host/lib',
   type: 'Directory',
   isReadOnly: true,
-  purpose: 'iptables-legacy loads the modules that it lacks',
+  purpose: 'iptables-legacy loads the modules that it lacks, where the node has any in /lib/modules',
 };
 
 function toFolderVolume(name: string, path: string, purpose: string): HostVolume {

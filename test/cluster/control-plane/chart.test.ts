@@ -79,6 +79,7 @@ describe('the chart', () => {
     async () => {
       const given = {
         resources: { limits: { memory: '256Mi' } },
+        seLinuxOptions: { type: 'container_host_t' },
         tolerations: [{ key: 'x', operator: 'Exists' }],
         affinity: { podAntiAffinity: {} },
         nodeSelector: { 'kubernetes.io/os': 'linux' },
@@ -91,7 +92,7 @@ describe('the chart', () => {
         ...{ podLabels: { team: 'a' }, podAnnotations: { b: 'c' }, updateStrategy: { type: 'OnDelete' } },
       });
       expect(objects.map(({ kind }) => kind)).toEqual(['Role', 'RoleBinding', 'DaemonSet']);
-      const { resources, ...placed } = given;
+      const { resources, seLinuxOptions, ...placed } = given;
       const labels = { team: 'a', 'app.kubernetes.io/name': 'vipnat' };
       expect(objects[1]).toMatchObject({
         subjects: [{ kind: 'ServiceAccount', name: 'mine', namespace: 'kube-system' }],
@@ -110,6 +111,7 @@ describe('the chart', () => {
                   imagePullPolicy: 'Always',
                   args: ['run', '--vip=10.0.0.50', '--vip=fd00::50', '--new=$$HOME'],
                   resources,
+                  securityContext: { seLinuxOptions },
                 },
               ],
             },

@@ -13,12 +13,16 @@ const securityContext = z.strictObject({
   readOnlyRootFilesystem: z.optional(z.literal(true)),
   capabilities: z.optional(capabilities),
   seccompProfile: z.optional(z.strictObject({ type: z.literal('RuntimeDefault') })),
+  seLinuxOptions: z.optional(z.strictObject({ type: z.string(), level: z.string() })),
 });
 
-const variable = z.strictObject({
-  name: z.string(),
-  valueFrom: z.strictObject({ fieldRef: z.strictObject({ fieldPath: z.literal('spec.nodeName') }) }),
-});
+const variable = z.union([
+  z.strictObject({ name: z.string(), value: z.string() }),
+  z.strictObject({
+    name: z.string(),
+    valueFrom: z.strictObject({ fieldRef: z.strictObject({ fieldPath: z.literal('spec.nodeName') }) }),
+  }),
+]);
 
 const container = z.strictObject({
   name: z.string(),
@@ -75,18 +79,14 @@ export interface PodContainer {
 /** The node that a pod is on. */
 export interface PodNode {
   readonly name: string;
-  /** Where on this machine a path of the node's is. */
-  readonly locate: (path: string) => string;
 }
 
 /** The container of a pod's spec, on a node. */
-export function toPodContainer(spec: unknown, { name: nodeName, locate }: PodNode): PodContainer {
+export function toPodContainer(spec: unknown, { name: nodeName }: PodNode): PodContainer {
   const { automountServiceAccountToken, containers, volumes, terminationGracePeriodSeconds } =
     pod.parse(spec);
   const [{ image, args, env = [], securityContext: rights, volumeMounts }] = containers;
-  const nameToHostPath = new Map(
-    volumes.map(({ name, hostPath: { path, type } }) => [name, { path: locate(path), type }]),
-  );
+  const nameToHostPath = new Map(volumes.map(({ name, hostPath }) => [name, hostPath]));
   const mounts = volumeMounts.map(({ name, mountPath, readOnly = false }) => {
     const path = nameToHostPath.get(name)?.path;
     if (path === undefined) throw new Error(`the pod has no volume ${name}`);
@@ -97,7 +97,7 @@ export function toPodContainer(spec: unknown, { name: nodeName, locate }: PodNod
     args: args.map(expandArgument),
     flags: [
       '--network=host',
-      ...env.map(({ name }) => `--env=${name}=${nodeName}`),
+      ...env.map((one) => `--env=${one.name}=${'value' in one ? one.value : nodeName}`),
       ...toRightFlags(rights),
       ...mounts,
     ],
@@ -115,6 +115,9 @@ function toRightFlags(rights: SecurityContext): string[] {
     ...drop.map((name) => `--cap-drop=${name}`),
     ...add.map((name) => `--cap-add=${name}`),
     ...(rights.allowPrivilegeEscalation === false ? ['--security-opt=no-new-privileges'] : []),
+    ...Object.entries(rights.seLinuxOptions ?? {}).map(
+      ([part, value]) => `--security-opt=label=${part}:${value}`,
+    ),
     // podman would put a writable /run and /tmp there.
     ...(rights.readOnlyRootFilesystem === true ? ['--read-only', '--read-only-tmpfs=false'] : []),
     // Without a word the kubelet takes none; podman takes its default.

@@ -5,6 +5,7 @@
 import { beforeAll, describe } from '@jest/globals';
 import { testChart } from './chart.ts';
 import { testDaemonSet } from './daemon-set.ts';
+import { testFewModules } from './few-modules.ts';
 import { runPod } from './run-pod.ts';
 import { testStaticPods } from './static-pods.ts';
 import { useNodes } from './use-nodes.ts';
@@ -17,6 +18,10 @@ beforeAll(async () => {
 
 describe('static pods', () => {
   testStaticPods(lab);
+});
+
+describe('nodes with few modules', () => {
+  testFewModules(lab);
 });
 
 describe('a DaemonSet', () => {
