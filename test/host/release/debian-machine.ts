@@ -74,7 +74,7 @@ export class DebianMachine {
     this.#child.kill('SIGKILL');
     const group = basename(this.#folder);
     const groups = `/sys/fs/cgroup/${group} /sys/fs/cgroup/systemd/${group} /sys/fs/cgroup/unified/${group}`;
-    const remove = `for _ in $(seq 50); do find ${groups} -depth -type d -exec rmdir {} + 2>/dev/null; ls -d ${groups} || break; sleep 0.1; done`;
+    const remove = `for _ in $(seq 50); do find ${groups} -depth -type d -exec rmdir {} + 2>/dev/null; [ -n "$(ls -d ${groups} 2>/dev/null)" ] || break; sleep 0.1; done`;
     await execa('bash', ['-c', remove], { reject: false });
     rmSync(this.#folder, { recursive: true });
     rmSync(`${this.#folder}.log`);
