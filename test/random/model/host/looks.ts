@@ -2,7 +2,7 @@ import { type Assessment } from '../../../../agent/decide/assess.ts';
 import { type Observation } from '../../../../agent/observe/observe.ts';
 import { type Transaction } from '../../../../lib/kernel/port.ts';
 import { type LookPorts } from '../../../../agent/reconcile/look.ts';
-import { type Kernel } from '../../../../lib/kernel/port.ts';
+import { type Kernel, type LocalRoutes } from '../../../../lib/kernel/port.ts';
 import { type Product } from './product.ts';
 import { answerMode, toApiView, toHealthView, toMemoryKey, type World } from './world.ts';
 
@@ -73,11 +73,17 @@ function toBytes({ decisions, transactions, memory }: Omit<Found, 'observation'>
   return JSON.stringify([decisions, transactions, memory, [...memory.vips]]);
 }
 
+/** Rules do not depend on routes, so this world has none: test/random/property/local-routes.test.ts has a world for them. */
+const noRoutes: LocalRoutes = { addresses: [], routes: [], usualSource: null };
+
 /** A look of the model reads what the kernel shows in this state, and can do nothing else to it. */
 function createPorts(world: World): LookPorts {
   const view = toHealthView(world);
   return {
-    kernel: { read: () => Promise.resolve(world.kernel.reading) } as unknown as Kernel,
+    kernel: {
+      read: () => Promise.resolve(world.kernel.reading),
+      readLocalRoutes: () => Promise.resolve(noRoutes),
+    } as unknown as Kernel,
     askProxyMode: () => Promise.resolve(answerMode(world)),
     health: { watch: () => view },
     api: { getView: () => toApiView(world) },

@@ -1,4 +1,5 @@
 import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { execa } from 'execa';
@@ -175,6 +176,12 @@ export class AgentLife {
     return this.host.run([...this.#command, name, ...options], { environment, limitMs: commandLimitMs });
   }
 
+  /** Starts a second one beside it, and tells it to end as soon as it has said that it waits, or that it runs. */
+  async runSecond(): Promise<Pick<CommandResult, 'exitCode' | 'stderr'>> {
+    const environment = { ...hostFolders, PATH: this.tools.path };
+    return endOnceSaid(this.host.start([...this.#command, 'run', ...this.#options], environment));
+  }
+
   /** How it replaced its state in a way that a power failure shows, a sentence each; none where that is not watched. */
   listUnsafeWrites(): string[] {
     return this.#watch?.listUnsafe() ?? [];
@@ -205,6 +212,23 @@ export class AgentLife {
       NODE_OPTIONS: `--import=${ownClockOnly}`,
     };
   }
+}
+
+/** Ends an agent in order; answers how it ended, and what it logged. */
+async function endOnceSaid(child: ChildProcess): Promise<{ exitCode: number; stderr: string }> {
+  let stderr = '';
+  let isTold = false;
+  const limit = setTimeout(() => child.kill('SIGKILL'), commandLimitMs);
+  child.stderr?.on('data', (text: Buffer) => {
+    stderr += text.toString();
+    // A second signal would not let it end in order.
+    if (isTold || !/ (?:waiting for another agent|runs, pid) /.test(stderr)) return;
+    isTold = true;
+    child.kill('SIGTERM');
+  });
+  const [status] = (await once(child, 'close')) as [number | null];
+  clearTimeout(limit);
+  return { exitCode: status ?? 137, stderr };
 }
 
 /** A process and all that it started. */

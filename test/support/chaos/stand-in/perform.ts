@@ -115,16 +115,17 @@ async function restartProxy(
   await strangers.sync(proxy);
 }
 
-/** Where one lives, this is a second one: it has to say so and end. */
+/** Where one lives, this is a second one: it has to say that it waits, and to end when it is told to. */
 async function startAgent({ complain }: Stage, { agent, host }: Place): Promise<void> {
   if (!agent.isAlive || agent.isHindered) {
     agent.start();
     return;
   }
   const { lives } = agent;
-  const { exitCode, stderr } = await agent.command('run');
-  // Whoever was started meanwhile can have been too late to be in the way.
-  if (agent.lives === lives && exitCode !== 1) {
-    complain(`${host.name}: a second agent ended with ${exitCode}, not 1: ${stderr}`);
+  const { exitCode, stderr } = await agent.runSecond();
+  // Whoever was killed meanwhile was in nobody's way.
+  const isFirstThere = agent.lives === lives && agent.isAlive;
+  if (isFirstThere && (exitCode !== 0 || !stderr.includes('[AGENT_ALREADY_RUNNING] waiting '))) {
+    complain(`${host.name}: a second agent did not wait, and ended with ${exitCode}: ${stderr}`);
   }
 }
