@@ -3,7 +3,7 @@ import { families } from '../../../lib/address/address.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { Cluster, seatNames } from '../../support/network/cluster.ts';
 import { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
-import { listApiservers, vips } from '../../support/network/layout.ts';
+import { addressOf, listApiservers, vips } from '../../support/network/layout.ts';
 import { Shims } from '../../support/host/shims.ts';
 import { expectAnswers, expectBalanced, startProxies } from './traffic.ts';
 import { Agent, limitMs, startAgent, vipnat, vipnatCommand, waitForSync } from '../../support/host/vipnat.ts';
@@ -109,7 +109,11 @@ describe('a host without any iptables', () => {
       await shell('nft delete table inet strict');
 
       const cleanup = await run(['cleanup']);
-      expect(cleanup.stderr).toBe('removed the table (ip vipnat, nft)\nremoved the table (ip6 vipnat, nft)');
+      expect(cleanup.stderr.split('\n')).toEqual([
+        'removed the table (ip vipnat, nft)',
+        'removed the table (ip6 vipnat, nft)',
+        `removed the local route of ${vips.ipv4} with the source ${addressOf('m1')}`,
+      ]);
       expect(await shell('nft list ruleset')).toBe('');
       await expectAnswers(cluster, client, ['m1']);
     },
