@@ -53,7 +53,8 @@ export function formatExamination(
   if (next.length === 0) return found;
   const page = { ...screen, width: screen.width ?? proseWidth };
   const steps = next.flatMap((step, index) => formatStep(step, index + 1, page));
-  return `${found}\nNo vipnat agent has run on this host yet. Next, in this order:\n\n${steps.join('\n')}\n`;
+  const lead = layOutText('', 'No vipnat agent has run on this host yet. Next, in this order:', page);
+  return `${found}\n${[...lead, '', ...steps].join('\n')}\n`;
 }
 
 function formatStep({ title, commands }: NextStep, number: number, screen: Page): string[] {
@@ -81,7 +82,7 @@ export function formatDoctor(
       page,
     ),
   ];
-  return `${lines.join('\n')}\n\n${formatSum(countOutcomes(topics))}\n`;
+  return `${[...lines, '', ...layOutText('', formatSum(countOutcomes(topics)), page)].join('\n')}\n`;
 }
 
 /** ` FAIL  `, and what stands under it. */
