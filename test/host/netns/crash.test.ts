@@ -17,6 +17,9 @@ const backendToRuns: Readonly<Record<IptablesDialect, number>> = isLong
   ? { nft: 100, legacy: 40 }
   : { nft: 40, legacy: 20 };
 
+/** So many different rulesets, and fewer, say that the kills came too early. */
+const fewStates = 5;
+
 /** For 100 runs, each of a dozen processes: a minute on a quiet machine, and on a busy one as long as that takes. */
 const allRunsLimitMs = 15 * limitMs;
 
@@ -61,7 +64,8 @@ describe.each(iptablesDialects)(`killed at any moment (seed ${seed}), with iptab
       expect(foreignBefore).toContain('STRANGER-RAW');
       const longestMs = 1.5 * (await measureOnce());
       const states = new Set<string>();
-      for (let run = 0; run < backendToRuns[dialect]; run += 1) {
+      const runs = backendToRuns[dialect];
+      for (let run = 0; run < runs || (states.size <= fewStates && run < 3 * runs); run += 1) {
         const command = pick(random, commands);
         const damage = pick(random, damages);
         await cluster.namespaces.run(cluster.namespaceOf('m1'), [
@@ -71,7 +75,8 @@ describe.each(iptablesDialects)(`killed at any moment (seed ${seed}), with iptab
         ]);
         const [report] = await Promise.all([
           cluster.seat('outside client').request(vips.ipv4, 6443, 10),
-          runAndKill(command, random() * longestMs, random() < 0.3),
+          // On a machine that has got busier meanwhile everything takes longer.
+          runAndKill(command, random() * longestMs * (run < runs ? 1 : 3), random() < 0.3),
         ]);
         const dump = await dumpRules(cluster, 'm1');
         const foreign = withoutOwnRules(dump);
@@ -82,7 +87,7 @@ describe.each(iptablesDialects)(`killed at any moment (seed ${seed}), with iptab
         states.add(dump);
       }
       // Otherwise the kills came too early to mean anything.
-      expect(states.size).toBeGreaterThan(5);
+      expect(states.size).toBeGreaterThan(fewStates);
 
       const agent = await startAgent(cluster, 'm1', vipArguments);
       await waitForSync(cluster, 'm1', vipArguments);

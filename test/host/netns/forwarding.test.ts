@@ -1,9 +1,9 @@
-import { beforeEach, describe, expect, test } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { vips } from '../../support/network/layout.ts';
 import { expectAnswers, expectBalanced, startProxies } from './traffic.ts';
-import { limitMs, sleep, startAgent, vipnat, waitUntil } from '../../support/host/vipnat.ts';
+import { type Agent, limitMs, sleep, startAgent, vipnat, waitUntil } from '../../support/host/vipnat.ts';
 
 const vipArguments = ['--vip', vips.ipv4];
 const client = { seat: 'outside client', host: vips.ipv4 } as const;
@@ -133,6 +133,7 @@ describe("a VIP's holder whose forwarding somebody switches off while vipnat run
     { sysctls: 'check', family: 'ipv6', name: 'net.ipv6.conf.all.forwarding', host: vips.ipv6 },
   ] as const;
   let cluster: Cluster;
+  let agent: Agent | null = null;
   const inside = (script: string) => cluster.namespaces.shell(cluster.namespaceOf('m1'), script);
 
   useCluster('all tests', async (made) => {
@@ -140,27 +141,30 @@ describe("a VIP's holder whose forwarding somebody switches off while vipnat run
     await startProxies(cluster, ['m1'], 'nft', ['ipv4', 'ipv6']);
   });
 
+  afterEach(async () => {
+    await agent?.stop();
+  }, limitMs);
+
   test.each(cases)(
     'with --sysctls $sysctls, new connections of $family hang for 2 s at most',
     async ({ sysctls, name, host }) => {
       const vip = host.includes(':') ? `[${host}]:6443` : `${host}:6443`;
       await inside(`sysctl -qw ${name}=1`);
-      const agent = await startAgent(cluster, 'm1', ['--vip', vip, '--sysctls', sysctls]);
+      agent = await startAgent(cluster, 'm1', ['--vip', vip, '--sysctls', sysctls]);
       const traffic = cluster
         .seat(seat)
         .connectAtRate({ host, port: 6443, perSecond: 50, isNamed: true, durationMs: 13_000 });
       await sleep(7000);
       await inside(`sysctl -qw ${name}=0`);
       const { failures, slowAtMs } = await traffic;
+      // None, where the agent was about to look: it is the log that says what it met.
       const hangingAtMs = [...failures.map(({ atMs }) => atMs), ...slowAtMs];
-      expect(hangingAtMs.length).toBeGreaterThan(0);
-      expect(Math.max(...hangingAtMs) - Math.min(...hangingAtMs)).toBeLessThan(2000);
+      expect(Math.max(0, ...hangingAtMs) - Math.min(Infinity, ...hangingAtMs)).toBeLessThan(2000);
       expect((await inside(`sysctl -n ${name}`)).trim()).toBe(sysctls === 'set' ? '1' : '0');
       expect(agent.listLines(sysctls === 'set' ? / was 0, and is 1 now/ : /-> passthrough: /)).toHaveLength(
         1,
       );
       expect(agent.log).toContain(name);
-      await agent.stop();
     },
     limitMs,
   );
