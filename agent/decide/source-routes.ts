@@ -110,7 +110,7 @@ function explainRemoval(
   const isHere = (text: string) => addresses.some((one) => one.address === text);
   if (!isHere(address)) return `${address} is not on this host any more`;
   if (!isHere(source)) return `${source} is not on this host any more`;
-  return setting === 'leave' ? 'no route of vipnat is wanted' : 'another route or source is better';
+  return setting === 'leave' ? 'no agent keeps it any more' : 'another route or source is better';
 }
 
 function toChange(kind: RouteChange['kind'], route: SourceRoute, reason: string): RouteChange {

@@ -5,7 +5,7 @@
 import ipaddr from 'ipaddr.js';
 import { type Family, parseAddress } from '../../address/address.ts';
 import { dumpLinks, dumpMacs, formatMac } from '../netlink/addresses.ts';
-import { createNetlinkClient, type NetlinkClient, type NetlinkRequest } from '../netlink/netlink.ts';
+import { type NetlinkClient, type NetlinkRequest, withNetlinkClient } from '../netlink/netlink.ts';
 import { parseAttributes } from '../netlink/netlink-messages.ts';
 
 /** An entry of the kernel's neighbour table. */
@@ -32,7 +32,7 @@ export interface NeighbourQuestion {
 
 /** The kernel's neighbour table. Rejects with NETLINK_FAILED. */
 export async function readNeighbours(): Promise<Neighbour[]> {
-  return await withClient(async (client) => {
+  return await withNetlinkClient('route', async (client) => {
     const messages = await client.request({
       type: RTM_GETNEIGH,
       payload: Buffer.alloc(ndmsgBytes),
@@ -55,7 +55,7 @@ export async function askNeighbour(question: NeighbourQuestion): Promise<void> {
   const { address, device } = question;
   const known = (await readNeighbours()).find((one) => one.address === address && one.device === device);
   if (known?.state === 'static') return;
-  await withClient(async (client) => {
+  await withNetlinkClient('route', async (client) => {
     const order = await toOrder(client, question);
     // Somebody else may have removed it meanwhile.
     if (known !== undefined) await client.request({ ...order, type: RTM_DELNEIGH }).catch(() => undefined);
@@ -65,14 +65,14 @@ export async function askNeighbour(question: NeighbourQuestion): Promise<void> {
 
 /** Takes an entry of the neighbour table away that `askNeighbour` has made, so that the kernel asks no more. Never rejects. */
 export async function forgetNeighbour(question: NeighbourQuestion): Promise<void> {
-  await withClient(async (client) => {
+  await withNetlinkClient('route', async (client) => {
     await client.request({ ...(await toOrder(client, question)), type: RTM_DELNEIGH });
   }).catch(() => undefined);
 }
 
 /** The link addresses of this host's own interfaces. Rejects with NETLINK_FAILED. */
 export async function readOwnMacs(): Promise<ReadonlySet<string>> {
-  return await withClient(dumpMacs);
+  return await withNetlinkClient('route', dumpMacs);
 }
 
 // linux/rtnetlink.h, linux/neighbour.h
@@ -88,15 +88,6 @@ const NUD_FAILED = 0x20;
 const NUD_PERMANENT = 0x80;
 const ndmsgBytes = 12;
 const familyToNumber: Readonly<Record<Family, number>> = { ipv4: 2, ipv6: 10 };
-
-async function withClient<T>(use: (client: NetlinkClient) => Promise<T>): Promise<T> {
-  const client = createNetlinkClient('route');
-  try {
-    return await use(client);
-  } finally {
-    client.close();
-  }
-}
 
 async function toOrder(
   client: NetlinkClient,

@@ -5,14 +5,14 @@
 import ipaddr from 'ipaddr.js';
 import { type LocalRoute, type LocalRoutes, type SourceRoute } from '../port.ts';
 import { dumpAddresses, dumpLinks } from './addresses.ts';
-import { createNetlinkClient, type NetlinkClient } from './netlink.ts';
+import { type NetlinkClient, withNetlinkClient } from './netlink.ts';
 import { dumpList, type NetlinkList } from './netlink-dump.ts';
 import { parseAttributes } from './netlink-messages.ts';
 import { ownProtocol } from '../tools/source-route.ts';
 
 /** All that a source is chosen from, and every route to an address of this host. Rejects with NETLINK_FAILED. */
 export async function readLocalRoutes(): Promise<LocalRoutes> {
-  return await withClient(async (client) => {
+  return await withNetlinkClient('route', async (client) => {
     const addresses = await dumpAddresses(client);
     const routes = await dumpList(client, routeList);
     const usualSource = await findUsualSource(client);
@@ -88,7 +88,7 @@ function parseRoute(data: Buffer, indexToName: ReadonlyMap<number, string>): Loc
 
 async function order(route: SourceRoute, type: number, harmless: string): Promise<void> {
   const subject = `a local route of ${route.address} with the source ${route.source}`;
-  await withClient(async (client) => {
+  await withNetlinkClient('route', async (client) => {
     const [index] = [...(await dumpLinks(client))].find(([, name]) => name === route.device) ?? [0];
     const payload = renderRoute(route, index);
     await client.request({ type, payload, isDump: false, isOrder: true, subject }).catch((error: unknown) => {
@@ -125,13 +125,4 @@ function renderAttribute(type: number, value: Buffer): Buffer {
 
 function readAddress(bytes: Buffer | undefined): string | null {
   return bytes?.length === 4 ? bytes.join('.') : null;
-}
-
-async function withClient<T>(use: (client: NetlinkClient) => Promise<T>): Promise<T> {
-  const client = createNetlinkClient('route');
-  try {
-    return await use(client);
-  } finally {
-    client.close();
-  }
 }

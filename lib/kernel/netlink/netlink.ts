@@ -38,6 +38,19 @@ export interface NetlinkClient {
   close(): void;
 }
 
+/** Gives a client to what has several requests in a row, and closes it afterwards. */
+export async function withNetlinkClient<T>(
+  protocol: NetlinkProtocol,
+  use: (client: NetlinkClient) => Promise<T>,
+): Promise<T> {
+  const client = createNetlinkClient(protocol);
+  try {
+    return await use(client);
+  } finally {
+    client.close();
+  }
+}
+
 /** A client with no socket yet; close it when done. */
 export function createNetlinkClient(protocol: NetlinkProtocol): NetlinkClient {
   let socket: RawNetlinkSocket | null = null;
