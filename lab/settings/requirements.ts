@@ -1,6 +1,7 @@
 import { readFileSync, statfsSync } from 'node:fs';
 import { execaSync } from 'execa';
 import { LabError } from './error.ts';
+import { countInotifyInstances } from './inotify.ts';
 import { type LabOptions } from './options.ts';
 
 /** Programs that a lab starts, and the Debian packages they come from. */
@@ -42,6 +43,15 @@ const neededMegabytes = { namespaces: 2500, machines: 5000 };
 /** User-mode Linux keeps a machine's memory in files there: three took 1.4 GB. */
 const machineMemory = { folder: '/dev/shm', neededMegabytes: 2500 };
 
+/**
+ * Kubelets, containerd, controllers and agents of five nodes, as seen with 1.36.3: 65, and room for pods of tests. Without one a
+ * kubelet ends as soon as it is started.
+ */
+const neededInotifyInstances = 75;
+
+/** Enough for a few labs beside what else runs. */
+const advisedInotifyInstances = 1024;
+
 /** What is there of what a lab needs. */
 export interface HostFacts {
   readonly isRoot: boolean;
@@ -50,6 +60,8 @@ export interface HostFacts {
   readonly machineMemoryMegabytes: number;
   /** The controllers of control groups of version 1. */
   readonly groupControllers: readonly string[];
+  /** For the calling user: how many there may be, and how many there are. */
+  readonly inotifyInstances: { readonly allowed: number; readonly used: number };
   isInPath(program: string): boolean;
 }
 
@@ -62,6 +74,7 @@ export function requireHost(options: LabOptions, facts: HostFacts = readHostFact
   if (options.hasNodes === true) requireControllers(facts);
   requirePrograms(options, facts);
   requireMemory(options, facts);
+  if (options.hasNodes === true) requireInotifyInstances(facts);
 }
 
 function requirePrograms({ proxyMode, hasNodes = false }: LabOptions, facts: HostFacts): void {
@@ -100,12 +113,21 @@ function requireControllers({ groupControllers }: HostFacts): void {
   );
 }
 
+function requireInotifyInstances({ inotifyInstances: { allowed, used } }: HostFacts): void {
+  if (allowed - used >= neededInotifyInstances) return;
+  const advised = Math.max(advisedInotifyInstances, used + neededInotifyInstances);
+  throw new LabError(
+    `real nodes take ${neededInotifyInstances} inotify instances, and ${Math.max(0, allowed - used)} of ${allowed} are free: sysctl -w fs.inotify.max_user_instances=${advised}, or take down another lab`,
+  );
+}
+
 function readHostFacts(): HostFacts {
   return {
     isRoot: process.getuid?.() === 0,
     availableMegabytes: readAvailableMegabytes(),
     machineMemoryMegabytes: readFreeMegabytes(machineMemory.folder),
     groupControllers: listGroupControllers(),
+    inotifyInstances: countInotifyInstances(),
     isInPath: (program) =>
       execaSync('sh', ['-c', 'command -v "$0"', program], { reject: false }).exitCode === 0,
   };

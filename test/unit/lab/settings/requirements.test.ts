@@ -7,6 +7,7 @@ const enough: HostFacts = {
   availableMegabytes: 16_000,
   machineMemoryMegabytes: 8000,
   groupControllers: ['cpu', 'memory', 'pids'],
+  inotifyInstances: { allowed: 128, used: 10 },
   isInPath: () => true,
 };
 
@@ -55,5 +56,17 @@ describe('what a lab needs of this machine', () => {
     expect(() => {
       requireHost(real, { ...enough, isInPath: (program) => program !== '/usr/lib/cni/bridge' });
     }).toThrow('apt-get install containernetworking-plugins');
+  });
+
+  test('real nodes need free inotify instances, and other labs do not', () => {
+    const few = { ...enough, inotifyInstances: { allowed: 128, used: 70 } };
+    expect(() => {
+      requireHost({ ...defaultOptions, hasNodes: true }, few);
+    }).toThrow(
+      'real nodes take 75 inotify instances, and 58 of 128 are free: sysctl -w fs.inotify.max_user_instances=1024, or take down another lab',
+    );
+    expect(() => {
+      requireHost(defaultOptions, few);
+    }).not.toThrow();
   });
 });
