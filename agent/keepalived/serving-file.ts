@@ -12,6 +12,21 @@ export function locateKeepalivedFile(runDir: string): string {
   return join(dirname(locateServingFile(runDir)), 'keepalived.conf');
 }
 
+/** Lines for tmpfiles.d by which systemd makes that file at boot, before any service. What is there already stays as it is. Pure. */
+export function listTmpfilesLines(runDir: string): string[] {
+  const file = locateServingFile(runDir);
+  return [
+    ...[dirname(dirname(file)), dirname(file)].map(toTmpfilesFolder),
+    // 0: this node can serve.
+    `f ${file} 0644 root root - 0`,
+  ];
+}
+
+/** A line for tmpfiles.d by which systemd makes a folder at boot. Pure. */
+export function toTmpfilesFolder(folder: string): string {
+  return `d ${folder.replace(/\/$/, '')} 0755 root root -`;
+}
+
 /** A file that keepalived tracks. */
 export interface TrackFile {
   /** Where it is, for people. */

@@ -9,7 +9,13 @@ import { locateServingFile } from '../../../agent/keepalived/serving-file.ts';
 import { type Check } from '../facts/check.ts';
 import { type Finding, given, lookAt, lookAtHost, type NotChecked } from '../facts/fact.ts';
 import { isHeldWithoutVrrp, isKeepalivedHere, isSurelyFree } from '../facts/held.ts';
-import { addInstance, changeVrid, copyInstance, trackServing } from '../remedies/keepalived-remedies.ts';
+import {
+  addInstance,
+  changeVrid,
+  copyInstance,
+  makeAtBoot,
+  trackServing,
+} from '../remedies/keepalived-remedies.ts';
 import { describeElsewhere, install } from '../remedies/remedies.ts';
 import { type HostFacts } from '../facts/host-facts.ts';
 import { isKubeVip } from './foreign.ts';
@@ -75,6 +81,7 @@ function writeFile(path: string, flags: string, { runDir }: Config): string[] {
     '# with the same options on every master, --peers=ADDR,ADDR,ADDR among them where multicast does not pass',
     quoteWords(['mkdir', '-p', dirname(path), dirname(locateServingFile(runDir))]),
     `vipnat keepalived ${flags} > ${quoteWords([`${path}.new`])} && ${quoteWords(['mv', `${path}.new`, path])}`,
+    ...makeAtBoot(runDir),
   ];
 }
 
@@ -89,12 +96,7 @@ function findUnknownVip({ config, flags, keepalived, processes }: HostFacts): Re
           level: 'warn',
           title: `${path} has no vrrp_instance with ${address}`,
           why: 'keepalived does not bring it here when its holder fails.',
-          remedy: addInstance(
-            { path, files, text, processes: running },
-            address,
-            flags,
-            locateServingFile(config.runDir),
-          ),
+          remedy: addInstance({ path, files, text, processes: running }, address, flags, config.runDir),
         },
       ];
     });
@@ -115,7 +117,11 @@ function findUntracked({ config, keepalived, processes }: HostFacts): ReturnType
           level: 'warn',
           title: `keepalived does not follow ${file}`,
           why: 'The VIP stays on this node when the agent finds that it can serve neither balanced nor by itself.',
-          remedy: trackServing({ path, files, text, processes: running }, listOwn(config.vips), file),
+          remedy: trackServing(
+            { path, files, text, processes: running },
+            listOwn(config.vips),
+            config.runDir,
+          ),
         },
       ];
     });

@@ -3,6 +3,7 @@ import { followsFile, keepalivedName } from '../../../lib/keepalived/find.ts';
 import { type HostProcess } from '../../../lib/kernel/host/processes.ts';
 import { quoteWords } from '../../../lib/text/shell-words.ts';
 import { locateServingFile } from '../../../agent/keepalived/serving-file.ts';
+import { makeAtBoot } from '../remedies/keepalived-remedies.ts';
 import { type Check } from '../facts/check.ts';
 import { type Finding, given, lookAtHost, type NotChecked } from '../facts/fact.ts';
 import { type HostFacts } from '../facts/host-facts.ts';
@@ -23,7 +24,7 @@ function findDropped(facts: HostFacts): ReturnType<Check['find']> {
 
 /** A reload keeps the VIP, as long as the file does not tell it to go. */
 function describeDropped(
-  { agent, flags }: HostFacts,
+  { agent, config }: HostFacts,
   running: readonly HostProcess[],
   file: string,
 ): Finding {
@@ -35,7 +36,7 @@ function describeDropped(
       quoteWords(['mkdir', '-p', dirname(file)]),
       ...(agent === null ? [reset(file)] : []),
       ...reload(running),
-      `# so that it is there at every boot: vipnat manifest systemd ${flags} --directory /`,
+      ...makeAtBoot(config.runDir),
     ],
   };
 }

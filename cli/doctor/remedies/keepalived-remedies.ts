@@ -11,6 +11,7 @@ import { dirname } from 'node:path';
 import { findWire, keepalivedName } from '../../../lib/keepalived/find.ts';
 import { type HostProcess } from '../../../lib/kernel/host/processes.ts';
 import { quoteWords } from '../../../lib/text/shell-words.ts';
+import { listTmpfilesLines, locateServingFile } from '../../../agent/keepalived/serving-file.ts';
 import { listInstanceNames } from './instances.ts';
 import { findUnit } from './remedies.ts';
 
@@ -25,13 +26,13 @@ export interface ForeignFile {
 }
 
 /** Has keepalived follow the agent's word. */
-export function trackServing(file: ForeignFile, addresses: readonly string[], servingFile: string): string[] {
+export function trackServing(file: ForeignFile, addresses: readonly string[], runDir: string): string[] {
   const names = addresses.flatMap((address) => listInstanceNames(file.text, address));
   const name = /\btrack_file\s+serving\b/.test(file.text) ? 'vipnat-serving' : 'serving';
   return [
     `# in ${nameFiles(file)}, before the first vrrp_instance:`,
     `#   track_file ${name} {`,
-    `#     file "${servingFile}"`,
+    `#     file "${locateServingFile(runDir)}"`,
     '#     weight 0',
     '#     init_file 0',
     '#   }',
@@ -41,17 +42,12 @@ export function trackServing(file: ForeignFile, addresses: readonly string[], se
       `#     ${name}`,
       '#   }',
     ]),
-    ...reload(file, dirname(servingFile)),
+    ...reload(file, runDir),
   ];
 }
 
 /** Gives it an instance with an address, as the other masters have it. */
-export function addInstance(
-  file: ForeignFile,
-  address: string,
-  flags: string,
-  servingFile: string,
-): string[] {
+export function addInstance(file: ForeignFile, address: string, flags: string, runDir: string): string[] {
   const { masters, advertSeconds } = findWire(file.text);
   // Masters go on to reach each other as before: one that changed to multicast alone would hear nobody.
   const wire = [
@@ -62,7 +58,7 @@ export function addInstance(
     ...copyInstance(address, file.path),
     '# only where no master has one: take the vrrp_instance over that this prints, and the track_file before it',
     `vipnat keepalived ${[flags, ...wire].join(' ')}`,
-    ...reload(file, dirname(servingFile)),
+    ...reload(file, runDir),
   ];
 }
 
@@ -96,11 +92,21 @@ function nameFiles({ path, files }: ForeignFile): string {
   return `${quoteWords([path])}${more}`;
 }
 
-/** A reload keeps the VIP where it is, a restart moves it. keepalived 2.2.7 drops a track file whose folder is not there. */
-function reload(file: ForeignFile, folder: string): string[] {
+/** Has systemd make the track file before keepalived starts: without its folder, keepalived 2.2.7 does without it for good. */
+export function makeAtBoot(runDir: string): string[] {
   return [
+    '# so that the file is there at every boot, where neither /etc/tmpfiles.d nor /usr/lib/tmpfiles.d has a vipnat.conf,',
+    '# in /etc/tmpfiles.d/vipnat-serving.conf:',
+    ...listTmpfilesLines(runDir).map((line) => `#   ${line}`),
+  ];
+}
+
+/** A reload keeps the VIP where it is, a restart moves it. keepalived 2.2.7 drops a track file whose folder is not there. */
+function reload(file: ForeignFile, runDir: string): string[] {
+  return [
+    ...makeAtBoot(runDir),
     '# then test it and have it read anew, which keeps the VIP where it is',
-    quoteWords(['mkdir', '-p', folder]),
+    quoteWords(['mkdir', '-p', dirname(locateServingFile(runDir))]),
     describeReload(file),
   ];
 }

@@ -8,11 +8,14 @@
  * Compromise: tmpfiles.d makes the folder before any service, keepalived's drop-in makes it once more where it was removed
  * since, and neither waits for the other. What the agent said is taken back by systemd (ADR 18).
  */
-import { dirname } from 'node:path';
 import { toArguments } from '../../../config/arguments.ts';
 import { type Config } from '../../../config/config.ts';
 import { schema } from '../../../config/options.ts';
-import { locateServingFile } from '../../../agent/keepalived/serving-file.ts';
+import {
+  listTmpfilesLines,
+  locateServingFile,
+  toTmpfilesFolder,
+} from '../../../agent/keepalived/serving-file.ts';
 import { type ManifestRequest, toCommandLine } from './request.ts';
 
 /** A file for a host. */
@@ -128,11 +131,8 @@ function renderFolders(runDir: string, stateDir: string): string {
 
 /** What is there already stays as it is: the agent may have said 1. */
 function renderTmpfiles({ runDir, stateDir }: Installation['config']): string {
-  const file = locateServingFile(runDir);
-  const folders = [dirname(dirname(file)), dirname(file), stateDir];
   return `# keepalived goes by this file for good if it is there when keepalived starts. 0: this node can serve.
-${folders.map((folder) => `d ${folder.replace(/\/$/, '')} 0755 root root -`).join('\n')}
-f ${file} 0644 root root - 0
+${[...listTmpfilesLines(runDir), toTmpfilesFolder(stateDir)].join('\n')}
 `;
 }
 

@@ -52,8 +52,8 @@ describe('files for systemd', () => {
     expect(text.match(/^[df] \S+/gm)).toEqual([
       'd /run/x/y',
       'd /run/x/y/keepalived',
-      'd /srv/vipnat',
       'f /run/x/y/keepalived/serving',
+      'd /srv/vipnat',
     ]);
   });
 
