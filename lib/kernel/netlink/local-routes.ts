@@ -12,20 +12,23 @@ import { ownProtocol } from '../tools/source-route.ts';
 
 /** All that a source is chosen from, and every route to an address of this host. Rejects with NETLINK_FAILED. */
 export async function readLocalRoutes(): Promise<LocalRoutes> {
-  return await withNetlinkClient('route', async (client) => {
-    const addresses = await dumpAddresses(client);
-    const routes = await dumpList(client, routeList);
-    const usualSource = await findUsualSource(client);
-    const indexToName = await dumpLinks(client);
-    return {
-      addresses: addresses.flatMap(({ deviceIndex, ...address }) => {
-        const device = indexToName.get(deviceIndex);
-        return device === undefined ? [] : [{ ...address, device }];
-      }),
-      routes: routes.flatMap((data) => parseRoute(data, indexToName)),
-      usualSource,
-    };
-  });
+  return await withNetlinkClient('route', dumpLocalRoutes);
+}
+
+/** The same, by a client of the protocol route. */
+export async function dumpLocalRoutes(client: NetlinkClient): Promise<LocalRoutes> {
+  const addresses = await dumpAddresses(client);
+  const routes = await dumpList(client, routeList);
+  const usualSource = await findUsualSource(client);
+  const indexToName = await dumpLinks(client);
+  return {
+    addresses: addresses.flatMap(({ deviceIndex, ...address }) => {
+      const device = indexToName.get(deviceIndex);
+      return device === undefined ? [] : [{ ...address, device }];
+    }),
+    routes: routes.flatMap((data) => parseRoute(data, indexToName)),
+    usualSource,
+  };
 }
 
 /** Puts a route in front of the kernel's own; one that is there already stays. Rejects with NETLINK_FAILED or TOOL_NOT_PERMITTED. */

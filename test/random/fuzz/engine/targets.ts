@@ -84,6 +84,11 @@ export const targets = {
     from: 'the same',
     holds: 'addresses that the bytes hold, or a coded error',
   },
+  'netlink routes': {
+    cases: 40000,
+    from: 'local routes, the route to everywhere, addresses and links in one answer',
+    holds: 'routes to addresses that the bytes hold, through interfaces that they name, or a coded error',
+  },
   'EndpointSlices and Service, listed': {
     cases: 12000,
     from: 'lists of kube-apiserver',

@@ -1,7 +1,8 @@
-import { jest, test } from '@jest/globals';
+import { expect, jest, test } from '@jest/globals';
 import { VipnatError } from '../../../../lib/text/errors.ts';
 import { parseAddress } from '../../../../lib/address/address.ts';
 import { dumpAddresses, dumpLinks } from '../../../../lib/kernel/netlink/addresses.ts';
+import { dumpLocalRoutes } from '../../../../lib/kernel/netlink/local-routes.ts';
 import { readGeneration } from '../../../../lib/kernel/watch/generation.ts';
 import { type NetlinkClient } from '../../../../lib/kernel/netlink/netlink.ts';
 import {
@@ -17,6 +18,7 @@ jest.setTimeout(3_600_000);
 
 const newLink = 16;
 const newAddress = 20;
+const newRoute = 24;
 const newGeneration = 0x0a0f;
 
 /** A message as the kernel lays it out, with attributes. */
@@ -39,6 +41,30 @@ function frame(type: number, head: Buffer, attributes: readonly (readonly [numbe
 const addressHead = Buffer.from([2, 32, 0x80, 0, 2, 0, 0, 0]);
 const linkHead = Buffer.from([0, 0, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
 const flags = Buffer.from([0x80, 0, 0, 0]);
+/** A route to an own address, of ours and of the kernel; and the one to everywhere, as its answer. */
+const routeHead = (table: number, protocol: number, type: number) =>
+  Buffer.from([2, 32, 0, 0, table, protocol, 254, type, 0, 0, 0, 0]);
+const device = Buffer.from([2, 0, 0, 0]);
+const routes = Buffer.concat([
+  frame(newAddress, addressHead, [[2, Buffer.from([10, 0, 0, 50])]]),
+  frame(newRoute, routeHead(255, 118, 2), [
+    [1, Buffer.from([10, 0, 0, 50])],
+    [7, Buffer.from([10, 0, 0, 11])],
+    [4, device],
+  ]),
+  frame(newRoute, routeHead(255, 2, 2), [
+    [1, Buffer.from([10, 0, 0, 50])],
+    [7, Buffer.from([10, 0, 0, 50])],
+    [4, device],
+  ]),
+  frame(newLink, linkHead, [[3, Buffer.from('eth0\0')]]),
+]);
+const cutShort = Buffer.concat([routes, frame(newRoute, Buffer.from([2, 32, 0, 0]), [])]);
+const everywhere = frame(newRoute, routeHead(254, 0, 1), [
+  [1, Buffer.from([192, 0, 2, 1])],
+  [7, Buffer.from([10, 0, 0, 11])],
+  [4, device],
+]);
 const corpus: readonly Buffer[] = [
   Buffer.concat([
     frame(newAddress, addressHead, [
@@ -88,6 +114,47 @@ test('datagrams of any bytes are cut into messages and attributes that are withi
     },
   });
 });
+
+test('routes of any bytes: own addresses with a source and an interface of the same answer, or a coded error', async () => {
+  let found = 0;
+  await fuzz({
+    name: 'netlink routes',
+    make: (random) => ({
+      list: parseMessages(mutateBytes(random, [routes, cutShort])),
+      usual: parseMessages(mutateBytes(random, [everywhere])),
+    }),
+    check: async ({ list, usual }) => {
+      const client: NetlinkClient = {
+        request: ({ isDump }) => Promise.resolve(isDump ? list : usual),
+        close: () => undefined,
+      };
+      const seen = await attemptLater(() => dumpLocalRoutes(client));
+      if (seen instanceof VipnatError) {
+        insistOnError(seen);
+        return;
+      }
+      const names = await dumpLinks(client);
+      for (const { address, device: name, source } of seen.routes) {
+        found += 1;
+        insistOnIpv4(address, list);
+        if (source !== null) insistOnIpv4(source, list);
+        insist([...names.values()].includes(name), `no interface: ${name}`);
+      }
+      if (seen.usualSource !== null) insistOnIpv4(seen.usualSource, usual);
+    },
+  });
+  expect(found).toBeGreaterThan(0);
+});
+
+/** Whether an address is one, and some message has it. */
+function insistOnIpv4(text: string, messages: readonly NetlinkMessage[]): void {
+  insist(parseAddress(text)?.family === 'ipv4' && parseAddress(text)?.text === text, `no address: ${text}`);
+  const bytes = Buffer.from(text.split('.').map(Number));
+  insist(
+    messages.some(({ data }) => data.includes(bytes)),
+    'in the answer',
+  );
+}
 
 test('answers of any bytes: addresses, names and a generation, or a coded error', async () => {
   await fuzz({
