@@ -19,7 +19,7 @@ import { type ReconcileState, renderingKey, unseenVip, type VipState } from '../
 import { type Observation } from '../observe/observe.ts';
 import { plan, type Plan } from './plan.ts';
 import { type LocalRoutes } from '../../lib/kernel/port.ts';
-import { findSource, planSourceRoutes, type RouteChange } from './source-routes.ts';
+import { findSources, planSourceRoutes, type RouteChange } from './source-routes.ts';
 import { nameUnread } from '../observe/unread.ts';
 
 /** A whole look: what was seen, how each VIP goes, what to write for it, and what to remember. */
@@ -75,7 +75,7 @@ export function assess(input: ReconcileInput, config: Config): Assessment {
     missingSwitches: findMissingSwitches(observation, config),
     localRoutes,
     sourceRoutes: localRoutes === null ? [] : planSourceRoutes(localRoutes, config),
-    sources: localRoutes === null ? new Map() : listSources(localRoutes, config.vips),
+    sources: localRoutes === null ? new Map() : findSources(localRoutes, config.vips),
     health,
     refused: [...candidates.flatMap((one) => one.candidates.refused), ...(memory.api?.refused ?? [])],
     memory: {
@@ -92,15 +92,6 @@ export function assess(input: ReconcileInput, config: Config): Assessment {
       ),
     },
   };
-}
-
-function listSources(seen: LocalRoutes, vips: readonly Endpoint[]): ReadonlyMap<string, string> {
-  return new Map(
-    vips.flatMap((vip) => {
-      const source = findSource(seen, vip);
-      return source === null ? [] : [[vip.address, source] as const];
-    }),
-  );
 }
 
 function rememberUnread({ unread }: Observation, before: ReconcileState): ReconcileState['unread'] {

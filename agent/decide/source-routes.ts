@@ -50,10 +50,19 @@ export function planRouteRemoval(seen: LocalRoutes, vips: readonly Endpoint[] | 
   return planSourceRoutes(own, { vips: [], localClients: 'leave' });
 }
 
-/** The source of this host's own connections to a virtual IP that it holds; null elsewhere, and for IPv6. Pure. */
-export function findSource({ addresses, routes }: LocalRoutes, { address }: Endpoint): string | null {
+function findSource({ addresses, routes }: LocalRoutes, { address }: Endpoint): string | null {
   const isHeld = addresses.some((one) => one.address === address);
   return isHeld ? (routes.find((route) => route.address === address)?.source ?? null) : null;
+}
+
+/** By address, of virtual IPs that this host holds: the source of its own connections to it. None of IPv6. Pure. */
+export function findSources(seen: LocalRoutes, vips: readonly Endpoint[]): ReadonlyMap<string, string> {
+  return new Map(
+    vips.flatMap((vip) => {
+      const source = findSource(seen, vip);
+      return source === null ? [] : [[vip.address, source] as const];
+    }),
+  );
 }
 
 function findWanted(vip: string, seen: LocalRoutes, vips: readonly string[]): SourceRoute[] {

@@ -161,6 +161,7 @@ export class Agent {
       keepalived: this.#serving.state,
       isSaved: this.#keeper.isSaved,
       otherHolders: this.#otherHolders.answers,
+      localSources: this.#localClients.sources,
     };
   }
 

@@ -9,6 +9,7 @@
 import { type Endpoint } from '../../lib/address/endpoint.ts';
 import { type Kernel, type LocalRoutes, type Trigger } from '../../lib/kernel/port.ts';
 import {
+  findSources,
   planRouteRemoval,
   planSourceRoutes,
   type RouteChange,
@@ -38,10 +39,19 @@ export class LocalClients implements Partial<LoopObserver> {
   #work: Promise<void> | null = null;
   #isAsked = false;
   #isStopped = false;
+  #sources: ReadonlyMap<string, string> = new Map();
 
   constructor(ports: LocalClientPorts, wishes: RouteWishes) {
     this.#ports = ports;
     this.#wishes = wishes;
+  }
+
+  /**
+   * By address, of IPv4 VIPs that this host holds: the source of its own connections to it, as last read. Empty where that
+   * failed.
+   */
+  get sources(): ReadonlyMap<string, string> {
+    return this.#sources;
   }
 
   triggered(trigger: Trigger): void {
@@ -74,7 +84,7 @@ export class LocalClients implements Partial<LoopObserver> {
 
   async #keep(): Promise<void> {
     for (let round = 0; round < maxRounds; round += 1) {
-      const seen = await this.#ports.kernel.readLocalRoutes();
+      const seen = await this.#read();
       this.#noteHeld(seen);
       const changes = planSourceRoutes(seen, this.#wishes);
       if (changes.length === 0) break;
@@ -91,6 +101,17 @@ export class LocalClients implements Partial<LoopObserver> {
         ? kernel.addSourceRoute(change.route)
         : kernel.removeSourceRoute(change.route));
       report.sourceRouteChanged(change);
+    }
+  }
+
+  async #read(): Promise<LocalRoutes> {
+    try {
+      const seen = await this.#ports.kernel.readLocalRoutes();
+      this.#sources = findSources(seen, this.#wishes.vips);
+      return seen;
+    } catch (error) {
+      this.#sources = new Map();
+      throw error;
     }
   }
 

@@ -18,6 +18,8 @@ export interface AgentState {
   readonly isSaved: boolean;
   /** By address, of VIPs that this node holds and asks for: the MAC of another host that has it too, or null. */
   readonly otherHolders: ReadonlyMap<string, string | null>;
+  /** By address, of IPv4 VIPs that this node holds: the source of its own connections to it. */
+  readonly localSources: ReadonlyMap<string, string>;
 }
 
 /** What a process is like at a moment. */
@@ -38,7 +40,7 @@ export function listSamples(state: AgentState, process: ProcessState): Sample[] 
     ...(look === null ? [] : listLookSamples(look.assessment, look.at, keepalived)),
     sample('vipnat_fight', {}, state.isFighting),
     sample('vipnat_state_file_current', {}, state.isSaved),
-    ...(look === null ? [] : look.assessment.decisions.flatMap((one) => listContested(one, state))),
+    ...(look === null ? [] : look.assessment.decisions.flatMap((one) => listHolderSamples(one, state))),
     ...state.apiservers.flatMap(listApiserverSamples),
     ...(api === null
       ? []
@@ -90,11 +92,18 @@ function listVipSamples(decision: Decision, addresses: ReadonlySet<string>): Sam
   ];
 }
 
-function listContested({ vip }: Decision, { otherHolders }: Pick<AgentState, 'otherHolders'>): Sample[] {
-  const rival = otherHolders.get(vip.address);
-  return rival === undefined
-    ? []
-    : [sample('vipnat_vip_contested', { vip: formatEndpoint(vip) }, rival !== null)];
+/** What is only known of a VIP that this node holds. */
+function listHolderSamples(
+  { vip: { address }, vip }: Decision,
+  { otherHolders, localSources }: Pick<AgentState, 'otherHolders' | 'localSources'>,
+): Sample[] {
+  const labels = { vip: formatEndpoint(vip) };
+  const rival = otherHolders.get(address);
+  const source = localSources.get(address);
+  return [
+    ...(rival === undefined ? [] : [sample('vipnat_vip_contested', labels, rival !== null)]),
+    ...(source === undefined ? [] : [sample('vipnat_vip_local_clients_kept', labels, source !== address)]),
+  ];
 }
 
 function listApiserverSamples({ endpoint, state: current, unconfirmedFailure }: EndpointHealth): Sample[] {

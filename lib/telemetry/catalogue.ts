@@ -97,6 +97,11 @@ export const sampled = {
     labels: ['vip'],
     help: 'Whether another host answers ARP for the virtual IP that this node holds; absent elsewhere and for IPv6',
   },
+  vipnat_vip_local_clients_kept: {
+    type: 'gauge',
+    labels: ['vip'],
+    help: "Whether this node's own connections to the virtual IP that it holds outlive its move, as they come from another address; absent elsewhere and for IPv6",
+  },
   vipnat_vip_apiservers: {
     type: 'gauge',
     labels: ['vip'],

@@ -32,15 +32,17 @@ async function start(world = createKernel()): Promise<RunningAgent> {
 
 describe('a VIP that comes and goes', () => {
   test('has a route of ours while it is here, however long a look at the rules takes', async () => {
-    const { kernel, clock, logger } = await start();
+    const { kernel, clock, logger, agent } = await start();
     expect(kernel.sourceRoutes).toEqual([]);
     kernel.faults.delayEvery('iptables-nft-save', 5000);
     kernel.addAddress(held);
     await clock.advance(noticedMs);
     expect(kernel.sourceRoutes).toEqual([route]);
+    expect(agent.state.localSources).toEqual(new Map([['10.0.0.50', '10.0.0.11']]));
     kernel.removeAddress('10.0.0.50');
     await clock.advance(noticedMs);
     expect(kernel.sourceRoutes).toEqual([]);
+    expect(agent.state.localSources).toEqual(new Map());
     const lines = logger.lines.map(({ message }) => message).filter((line) => line.includes('10.0.0.11'));
     expect(lines).toEqual([
       "this host connects to 10.0.0.50 from 10.0.0.11 now: this host's own connections to it outlive a move",
@@ -101,15 +103,18 @@ describe('an agent', () => {
   });
 
   test('that may not change routes says so once, and keeps the rules all the same', async () => {
-    const { kernel, clock, logger, meter } = await start();
+    const { kernel, clock, logger, meter, agent } = await start();
     for (let failure = 0; failure < 3; failure += 1) {
       kernel.faults.failNext({ tool: 'route', code: 'TOOL_NOT_PERMITTED' });
     }
     kernel.addAddress(held);
+    const sources: unknown[] = [];
     for (let change = 0; change < 3; change += 1) {
       await clock.advance(noticedMs);
+      sources.push(agent.state.localSources.get('10.0.0.50'));
       kernel.trigger('addresses');
     }
+    expect(sources[0]).toBe('10.0.0.50');
     const about = logger.lines.filter(({ message }) => message.includes('own connections may hang'));
     expect(about).toHaveLength(1);
     expect(meter.counts).toMatchObject({ 'failures_total TOOL_NOT_PERMITTED': 3 });

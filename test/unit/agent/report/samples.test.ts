@@ -7,7 +7,12 @@ import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { FakeKernel } from '../../../support/fakes/kernel.ts';
 import { syncKubeProxy } from '../../../support/kube-proxy/in-memory.ts';
 import { FakeStore } from '../../../support/fakes/store.ts';
-import { type AgentWorld, type RunningAgent, startAgent } from '../../../support/agent/running-agent.ts';
+import {
+  type AgentWorld,
+  ordinaryConfig,
+  type RunningAgent,
+  startAgent,
+} from '../../../support/agent/running-agent.ts';
 
 const texts = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'];
 const vip = '10.0.0.50:6443';
@@ -85,6 +90,18 @@ describe('what an agent is like', () => {
       'vipnat_apiserver_state 10.77.0.13:6443 dead': 1,
       'vipnat_apiserver_state 10.77.0.13:6443 ready': 0,
     });
+  });
+
+  test.each<['keep' | 'leave', number]>([
+    ['keep', 1],
+    ['leave', 0],
+  ])('when it holds the virtual IP, with --local-clients %s', async (localClients, kept) => {
+    const world = await start({ config: { ...ordinaryConfig, localClients } });
+    expect(read(world)).not.toHaveProperty([`vipnat_vip_local_clients_kept ${vip}`]);
+    world.kernel.addAddress({ family: 'ipv4', address: '10.0.0.11', device: 'eth0', prefixLength: 24 });
+    world.kernel.addAddress({ family: 'ipv4', address: '10.0.0.50', device: 'eth0' });
+    await world.clock.advance(1000);
+    expect(read(world)).toMatchObject({ [`vipnat_vip_local_clients_kept ${vip}`]: kept });
   });
 
   test('while drift is seen and cannot be written', async () => {
