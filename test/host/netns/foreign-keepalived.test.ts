@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { vips } from '../../support/network/layout.ts';
 import { SickHost, type Told } from './sick-host.ts';
-import { insertSnippets } from './snippets.ts';
+import { insertSnippets } from '../../support/doctor/snippets.ts';
 import { limitMs, waitUntil } from '../../support/host/vipnat.ts';
 
 const vip = vips.ipv4;

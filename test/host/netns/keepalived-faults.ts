@@ -1,7 +1,7 @@
 import { vips } from '../../support/network/layout.ts';
 import { type Illness } from './illness.ts';
 import { type SickHost } from './sick-host.ts';
-import { insertSnippets } from './snippets.ts';
+import { insertSnippets } from '../../support/doctor/snippets.ts';
 
 const vip = vips.ipv4;
 const conf = '/etc/keepalived/keepalived.conf';

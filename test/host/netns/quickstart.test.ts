@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { dirname } from 'node:path';
 import { renderSettingsFile, settingsFile } from '../../../release/packages/settings-file.ts';
-import { isAsShown, readSteps, type TypedCommand } from '../../support/documents/walkthrough.ts';
+import { leaveAgentOut } from '../../support/doctor/snippets.ts';
+import { follow, listSteps } from '../../support/documents/typing.ts';
+import { readSteps } from '../../support/documents/walkthrough.ts';
 import { vips } from '../../support/network/layout.ts';
 import { type CommandResult } from '../../support/network/namespaces.ts';
 import { expectBalanced } from './traffic.ts';
@@ -10,9 +12,6 @@ import { limitMs, waitUntil } from '../../support/host/vipnat.ts';
 
 const page = 'docs/quickstart.md';
 const client = { seat: 'outside client', host: vips.ipv4 } as const;
-
-/** What only looks may be typed again, until what shall be seen is seen. */
-const looks = /^(?:vipnat (?:status|doctor|check|plan)|ip )/;
 
 /** What stands in for kubeadm, which is no program of this machine. */
 const kubeadm = /^kubeadm init /;
@@ -29,21 +28,6 @@ async function type(command: string): Promise<CommandResult> {
   };
 }
 
-/** Types a command of the page word by word, and sees what stands below it, on the terminal that both outputs go to. */
-async function follow({ command, output }: TypedCommand): Promise<void> {
-  let [last, isSeen] = ['', false];
-  const attempt = async () => {
-    const { exitCode, stdout, stderr } = await type(command);
-    last = `${command}\n=> ${exitCode}\n${stdout}\n${stderr}`;
-    const seen = [stdout, stderr, `${stderr.trimEnd()}\n${stdout}`];
-    isSeen = seen.some((text) => isAsShown(text, output));
-    return isSeen && (exitCode === 0 || looks.test(command));
-  };
-  const describeLast = () => `not as ${page} has it:\n${output.join('\n')}\n\n$ ${last}`;
-  if (looks.test(command)) await waitUntil(attempt, describeLast);
-  else if (!(await attempt())) throw new Error(describeLast());
-}
-
 const useHost = (prepare: (made: SickHost) => Promise<unknown>) => {
   beforeAll(async () => {
     host = await SickHost.create('bare');
@@ -52,15 +36,10 @@ const useHost = (prepare: (made: SickHost) => Promise<unknown>) => {
   afterAll(() => (host as SickHost | undefined)?.close(), limitMs);
 };
 
-const title = (commands: readonly TypedCommand[], index: number) =>
-  `step ${index + 1}: ${commands.map(({ command }) => command.split(' --')[0]).join('; ') || 'nothing on this node'}`;
-const listSteps = (heading: string) =>
-  readSteps(page, heading).map((commands, index) => ({ name: title(commands, index), commands }));
-
 test.each(['A new cluster', 'An existing cluster'])('%s takes seven steps at most', (heading) => {
   const steps = readSteps(page, heading);
   expect(steps.length).toBeLessThanOrEqual(7);
-  expect(steps[0]?.[0]?.command).toMatch(/^vipnat doctor --vip /);
+  expect(steps[0]?.commands[0]?.command).toMatch(/^vipnat doctor --vip /);
 });
 
 describe('the steps of a new cluster, taken one after the other on its first node', () => {
@@ -71,10 +50,10 @@ cat >${settingsFile} <<'END'
 ${renderSettingsFile()}END`),
   );
 
-  test.each(listSteps('A new cluster'))(
+  test.each(listSteps(page, 'A new cluster'))(
     '$name',
     async ({ commands }) => {
-      for (const command of commands) await follow(command);
+      for (const command of commands) await follow(page, command, type);
     },
     limitMs,
   );
@@ -92,16 +71,16 @@ describe('the steps of an existing cluster, whose VIP keepalived alone holds, ta
   useHost(async (made) => {
     await made.createCluster();
     await made.shell(`vipnat keepalived --vip ${vips.ipv4} >/run/printed.conf 2>/dev/null
-sed '/track_file/,/}/d; /vrrp_notify_fifo/d' /run/printed.conf >/etc/keepalived/keepalived.conf
+${leaveAgentOut} /run/printed.conf >/etc/keepalived/keepalived.conf
 systemctl start keepalived
 echo image >/run/vipnat-image-0.1.0-linux-amd64.tar`);
     await made.waitForVip();
   });
 
-  test.each(listSteps('An existing cluster'))(
+  test.each(listSteps(page, 'An existing cluster'))(
     '$name',
     async ({ commands }) => {
-      for (const command of commands) await follow(command);
+      for (const command of commands) await follow(page, command, type);
     },
     limitMs,
   );

@@ -8,13 +8,22 @@ export interface TypedCommand {
   readonly output: readonly string[];
 }
 
-/** What is typed in each step of the numbered list below a heading, in order: the lines behind `$ ` of its blocks. */
-export function readSteps(path: string, heading: string): TypedCommand[][] {
+/** An item of a numbered list. */
+export interface Step {
+  /** What it says before anything is typed. */
+  readonly lead: string;
+  /** The lines behind `$ ` of its blocks, in order. */
+  readonly commands: readonly TypedCommand[];
+}
+
+/** The steps of the numbered list below a heading, in order. */
+export function readSteps(path: string, heading: string): Step[] {
   const list = lexer(readSection(path, heading)).find((token) => token.type === 'list' && isOrdered(token));
   if (list === undefined) throw new Error(`${path} has no steps below ${heading}`);
-  return (list as { items: { tokens: Token[] }[] }).items.map(({ tokens }) =>
-    tokens.flatMap((token) => (token.type === 'code' ? readTyped(String(token['text'])) : [])),
-  );
+  return (list as { items: { tokens: Token[] }[] }).items.map(({ tokens }) => ({
+    lead: (tokens[0] as { text?: string } | undefined)?.text ?? '',
+    commands: tokens.flatMap((token) => (token.type === 'code' ? readTyped(String(token['text'])) : [])),
+  }));
 }
 
 function isOrdered(token: Token): boolean {

@@ -1,7 +1,18 @@
-import { type SickHost } from './sick-host.ts';
+/** A host on which somebody types. */
+export interface TypedHost {
+  /** Runs a script; rejects when it fails. */
+  readonly shell: (script: string) => Promise<string>;
+}
+
+/** A filter that makes of a printed keepalived.conf one whose author knows no agent. */
+export const leaveAgentOut = "sed '/track_file/,/}/d; /vrrp_notify_fifo/d'";
 
 /** Inserts into keepalived.conf what the comments of a remedy say, where they say it, as a person would. */
-export async function insertSnippets(host: SickHost, file: string, remedy: readonly string[]): Promise<void> {
+export async function insertSnippets(
+  host: TypedHost,
+  file: string,
+  remedy: readonly string[],
+): Promise<void> {
   let text = await host.shell(`cat ${file}`);
   for (const [index, line] of remedy.entries()) {
     const snippet = takeSnippet(remedy.slice(index + 1));
