@@ -1,0 +1,33 @@
+import { type FindProblems } from '../rules/rule.ts';
+import { refuseInternals } from '../rules/internals.ts';
+import { limitLength } from '../rules/length.ts';
+import { refuseRelativeStarts } from '../rules/start.ts';
+import { refuseWords } from '../rules/words.ts';
+import { terms } from './terms.ts';
+
+/** The rules by name, as findings show it. */
+export type Rules = Readonly<Record<string, FindProblems>>;
+
+const everywhere: Rules = {
+  length: limitLength(20),
+  start: refuseRelativeStarts,
+  words: refuseWords(terms),
+};
+
+/** What users read has all rules. */
+const forUsers: Rules = { ...everywhere, internals: refuseInternals };
+
+/**
+ * The files, and which rules they keep; the first line that fits counts. docs/adr/ and docs/testing.md are looser: a decision is
+ * read rarely and was true when it was written, and testing.md names what only a contributor knows. Comments in TypeScript
+ * are not read at all: they use the names of the code around them.
+ */
+export const pathToRules: readonly (readonly [glob: string, rules: Rules])[] = [
+  ['docs/adr/*.md', { length: limitLength(40) }],
+  ['docs/testing.md', { length: limitLength(40) }],
+  ['{CONTRIBUTING,docs/dependencies,docs/design}.md', everywhere],
+  ['{README,CHANGELOG}.md', forUsers],
+  ['docs/*.md', forUsers],
+  ['manifests/**/*.{md,yaml,tpl,json,txt}', forUsers],
+  ['{agent,cli,config,lib}/**/*.ts', forUsers],
+];
