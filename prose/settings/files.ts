@@ -29,5 +29,7 @@ export const pathToRules: readonly (readonly [glob: string, rules: Rules])[] = [
   ['{README,CHANGELOG}.md', forUsers],
   ['docs/*.md', forUsers],
   ['manifests/**/*.{md,yaml,tpl,json,txt}', forUsers],
+  // Programs in the languages of shells.
+  ['cli/completion/{bash,fish,zsh}.ts', {}],
   ['{agent,cli,config,lib}/**/*.ts', forUsers],
 ];
