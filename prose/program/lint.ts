@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
-import { extname, matchesGlob } from 'node:path';
+import { extname } from 'node:path';
 import { TextlintKernel, type TextlintKernelRule } from '@textlint/kernel';
 import { toTextlintRule } from '../rules/rule.ts';
-import { pathToRules, type Rules } from '../settings/files.ts';
+import { findRules, type Rules } from '../settings/files.ts';
 import { plugins } from '../texts/plugins.ts';
 
 /** A sentence or a word to change. Lines and columns count from 1. */
@@ -17,7 +17,7 @@ export interface Finding {
 
 const kernel = new TextlintKernel();
 
-/** The findings in a file, in its order. The path, from the project's folder, says which rules it keeps. */
+/** The findings in a file, in its order. The path, from the project's folder, says which rules it keeps: none, where it is not listed. */
 export function lintFile(path: string): Promise<Finding[]> {
   return lintText(path, readFileSync(path, 'utf8'));
 }
@@ -28,7 +28,7 @@ export async function lintText(path: string, text: string): Promise<Finding[]> {
     ext: extname(path),
     filePath: path,
     plugins: [...plugins],
-    rules: toTextlintRules(findRules(path)),
+    rules: toTextlintRules(findRules(path) ?? {}),
   });
   return messages.map(({ loc, ruleId, message }) => ({
     path,
@@ -42,12 +42,6 @@ export async function lintText(path: string, text: string): Promise<Finding[]> {
 /** `README.md:14:3 words "anew": write "again"`. */
 export function formatFinding({ path, line, column, rule, message }: Finding): string {
   return `${path}:${line}:${column} ${rule} ${message}`;
-}
-
-function findRules(path: string): Rules {
-  const [, rules] = pathToRules.find(([glob]) => matchesGlob(path, glob)) ?? [];
-  if (rules === undefined) throw new Error(`${path} is none of the files that prose/settings/files.ts lists`);
-  return rules;
 }
 
 function toTextlintRules(rules: Rules): TextlintKernelRule[] {

@@ -1,13 +1,19 @@
 /** The linter of what people read, see scripts/lint: of the named files, or of all. Exit status 1 with any finding. */
-import { globSync } from 'node:fs';
+import { existsSync, globSync } from 'node:fs';
 import { relative } from 'node:path';
-import { pathToRules } from '../settings/files.ts';
+import { findRules, pathToRules } from '../settings/files.ts';
 import { notYetClean } from '../settings/not-yet-clean.ts';
 import { type Finding, formatFinding, lintFile } from './lint.ts';
 
 async function lintNamed(paths: readonly string[]): Promise<Finding[]> {
   const findings = await Promise.all(paths.map((path) => lintFile(relative('.', path))));
   return findings.flat();
+}
+
+function requireListed(path: string): void {
+  if (existsSync(path) && findRules(relative('.', path)) !== null) return;
+  console.error(`lint: ${path} is not a file that prose/settings/files.ts lists`);
+  process.exit(1);
 }
 
 async function lintAll(): Promise<Finding[]> {
@@ -20,6 +26,7 @@ async function lintAll(): Promise<Finding[]> {
 }
 
 const named = process.argv.slice(2);
+for (const path of named) requireListed(path);
 const findings = await (named.length > 0 ? lintNamed(named) : lintAll());
 for (const finding of findings) console.log(formatFinding(finding));
 if (findings.length > 0) {

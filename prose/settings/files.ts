@@ -1,3 +1,4 @@
+import { matchesGlob } from 'node:path';
 import { type FindProblems } from '../rules/rule.ts';
 import { refuseInternals } from '../rules/internals.ts';
 import { limitLength } from '../rules/length.ts';
@@ -33,3 +34,9 @@ export const pathToRules: readonly (readonly [glob: string, rules: Rules])[] = [
   ['cli/completion/{bash,fish,zsh}.ts', {}],
   ['{agent,cli,config,lib}/**/*.ts', forUsers],
 ];
+
+/** The rules that a file keeps, by its path from the project's folder; null where it is not listed. */
+export function findRules(path: string): Rules | null {
+  const [, rules] = pathToRules.find(([glob]) => matchesGlob(path, glob)) ?? [];
+  return rules ?? null;
+}

@@ -2,9 +2,9 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { execa } from 'execa';
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, matchesGlob, resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { lintText } from '../../prose/program/lint.ts';
-import { pathToRules } from '../../prose/settings/files.ts';
+import { findRules } from '../../prose/settings/files.ts';
 import { notYetClean } from '../../prose/settings/not-yet-clean.ts';
 import { formerSentences } from './former-sentences.ts';
 
@@ -168,9 +168,18 @@ describe('scripts/lint prose', () => {
       stdout: 'README.md:1:7 words "told": write "reported", "configured", "distinguished"',
     });
   });
+
+  test('refuses a file that is not listed or not there', async () => {
+    for (const file of ['docs/none.md', 'docs']) {
+      const { exitCode, stderr } = await run(file);
+      expect({ exitCode, stderr }).toEqual({
+        exitCode: 1,
+        stderr: `lint: ${file} is not a file that prose/settings/files.ts lists`,
+      });
+    }
+  });
 });
 
 test('every file that is not clean yet is there and is read', () => {
-  const isRead = (path: string) => pathToRules.some(([glob]) => matchesGlob(path, glob));
-  expect(notYetClean.filter((path) => !existsSync(path) || !isRead(path))).toEqual([]);
+  expect(notYetClean.filter((path) => !existsSync(path) || findRules(path) === null)).toEqual([]);
 });
