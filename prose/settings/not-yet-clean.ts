@@ -70,7 +70,6 @@ export const notYetClean: readonly string[] = [
   'docs/install.md',
   'docs/metrics.md',
   'docs/migrate.md',
-  'docs/operations.md',
   'docs/quickstart.md',
   'docs/testing.md',
   'docs/troubleshooting.md',
