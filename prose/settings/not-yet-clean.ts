@@ -72,7 +72,6 @@ export const notYetClean: readonly string[] = [
   'docs/migrate.md',
   'docs/quickstart.md',
   'docs/testing.md',
-  'docs/troubleshooting.md',
   'lib/kernel/host/forwarding.ts',
   'lib/kubernetes/access.ts',
   'lib/kubernetes/event-request.ts',
