@@ -69,7 +69,6 @@ export const notYetClean: readonly string[] = [
   'docs/events.md',
   'docs/install.md',
   'docs/metrics.md',
-  'docs/migrate.md',
   'docs/quickstart.md',
   'docs/testing.md',
   'lib/kernel/host/forwarding.ts',
