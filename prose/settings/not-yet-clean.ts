@@ -67,7 +67,6 @@ export const notYetClean: readonly string[] = [
   'docs/doctor.md',
   'docs/errors.md',
   'docs/events.md',
-  'docs/install.md',
   'docs/metrics.md',
   'docs/quickstart.md',
   'docs/testing.md',
