@@ -72,8 +72,8 @@ export class ListedApi implements ClusterApi {
         listObjects(endpointSlices, options),
         listObjects(services, options).catch((error: unknown) => this.#goWithoutService(error)),
       ]);
-      const [service = null] = found === null ? [] : found.objects.values();
-      return toApiView([...slices.objects.values()], service, true);
+      const [service = null] = found?.objects ?? [];
+      return toApiView(slices.objects, service, true);
     } catch (error) {
       route.markFailed(connection.server);
       throw signal.aborted ? silence() : error;

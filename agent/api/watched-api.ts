@@ -4,13 +4,8 @@ import { type VipnatError } from '../../lib/text/errors.ts';
 import { type ApiView, type FollowedApi, type Following } from './cluster-api.ts';
 import { Informer } from '../../lib/kubernetes/informer.ts';
 import { type ApiLog } from './api-log.ts';
-import {
-  type ApiObject,
-  type EndpointSlice,
-  type Listing,
-  type Resource,
-  type Service,
-} from '../../lib/kubernetes/resources.ts';
+import { type ApiObject } from '../../lib/kubernetes/api-object.ts';
+import { type EndpointSlice, type Resource, type Service } from '../../lib/kubernetes/resources.ts';
 import { type ApiRoute, type Connection } from '../../lib/kubernetes/route.ts';
 import { endpointSlices, services } from './kubernetes-objects.ts';
 import { toApiView } from './view.ts';
@@ -84,7 +79,7 @@ export class WatchedApi implements FollowedApi {
     return new Informer({
       ...this.#options,
       resource,
-      onObjects: (objects: Listing<T>['objects']) => {
+      onChanges: (_changes, objects) => {
         take([...objects.values()]);
         this.#update();
       },

@@ -4,7 +4,8 @@
  * Goal: what the API says is known a moment later, for as long as any apiserver answers.
  * Tension: a watch can end, break, or fall silent without a word, and an answer can be anything.
  * Compromise: the server is told to end each watch after some minutes, and a limit of our own ends it where it does not.
- * A watch goes on from the last version that was seen; after an answer that was no good, or 410, all is listed anew.
+ * A watch goes on from the last version that was seen; after an answer that was no good, or 410, all is listed again, page by
+ * page, and compared with what was known: listeners hear what differs, whichever way it was found out.
  */
 import { type Cancel, type Clock } from '../control/clock.ts';
 import { type Random } from '../control/random.ts';
@@ -14,7 +15,10 @@ import { NonsenseError, VersionGoneError } from './errors.ts';
 import { LineReader } from './line-reader.ts';
 import { listObjects } from './list-objects.ts';
 import { callApi, type Receiver } from './request.ts';
-import { type ApiObject, applyEvent, type Listing, maxAnswerLength, type Resource } from './resources.ts';
+import { readEvent } from './answers.ts';
+import { type ApiObject } from './api-object.ts';
+import { type Change, ObjectStore } from './object-store.ts';
+import { joinQuery, type Resource } from './resources.ts';
 import { type ApiRoute, type Connection } from './route.ts';
 
 /** What a follower needs of the world, and its listeners. */
@@ -23,8 +27,8 @@ export interface InformerOptions<T extends ApiObject> {
   readonly route: ApiRoute;
   readonly clock: Clock;
   readonly random: Random;
-  /** All objects, after every answer that was understood. */
-  readonly onObjects: (objects: Listing<T>['objects']) => void;
+  /** What differs from before, and all objects: after each list, even when nothing does, and after each event that changes something. */
+  readonly onChanges: (changes: readonly Change<T>[], objects: ReadonlyMap<string, T>) => void;
   /** Every server has been asked, and none has done: for as long as that goes on, after each attempt. */
   readonly onLost: (error: VipnatError) => void;
   /** A watch is up and has lasted, on this server. */
@@ -53,7 +57,9 @@ const maxRetryMs = 8000;
 /** Follows one kind from `start` to `stop`. */
 export class Informer<T extends ApiObject> {
   readonly #options: InformerOptions<T>;
-  #listing: Listing<T> | null = null;
+  readonly #store: ObjectStore<T>;
+  /** From where to watch on; null while all is to be listed. */
+  #version: string | null = null;
   #failures = 0;
   #isProven = false;
   /** The most telling problem of this round. */
@@ -66,6 +72,7 @@ export class Informer<T extends ApiObject> {
 
   constructor(options: InformerOptions<T>) {
     this.#options = options;
+    this.#store = new ObjectStore(options.resource);
   }
 
   /** Begins. Not to be called twice. */
@@ -107,9 +114,9 @@ export class Informer<T extends ApiObject> {
     try {
       const connection = await this.#options.route.choose();
       this.#connection = connection;
-      this.#listing ??= await this.#list(connection);
+      this.#version ??= await this.#list(connection);
       if (this.#isStopped) return 0;
-      await this.#watch(connection, this.#listing);
+      await this.#watch(connection, this.#version);
       this.#options.route.resetFailures();
       return paceMs;
     } catch (error) {
@@ -121,11 +128,11 @@ export class Informer<T extends ApiObject> {
 
   #fail(error: unknown): number {
     if (error instanceof VersionGoneError) {
-      this.#listing = null;
+      this.#version = null;
       return paceMs;
     }
     const problem = error instanceof VipnatError ? error : toInternal(error);
-    if (problem.code !== 'API_UNREACHABLE') this.#listing = null;
+    if (problem.code !== 'API_UNREACHABLE') this.#version = null;
     const { route, random, onLost } = this.#options;
     if (this.#connection !== null) route.markFailed(this.#connection.server);
     // A server that goes away is no loss yet: others may answer, or it may again.
@@ -139,20 +146,21 @@ export class Informer<T extends ApiObject> {
     return backOff(rounds - 1, firstRetryMs, maxRetryMs) * (0.5 + random() / 2);
   }
 
-  async #list(connection: Connection): Promise<Listing<T>> {
+  /** Answers the version of the list. */
+  async #list(connection: Connection): Promise<string> {
     const { resource, clock, route } = this.#options;
-    const listing = await listObjects(resource, {
+    const { version, objects } = await listObjects(resource, {
       ...connection,
       clock,
       forbidden: route.forbidden,
       signal: this.#aborting.signal,
       limitMs: answerMs,
     });
-    this.#tell(listing);
-    return listing;
+    this.#tell(this.#store.replace(objects));
+    return version;
   }
 
-  async #watch(connection: Connection, { version }: Listing<T>): Promise<void> {
+  async #watch(connection: Connection, version: string): Promise<void> {
     const { resource, clock, random, route } = this.#options;
     const seconds = Math.round(watchSeconds * (1 + random() / 2));
     const query = `watch=true&allowWatchBookmarks=true&resourceVersion=${version}&timeoutSeconds=${seconds}`;
@@ -168,7 +176,7 @@ export class Informer<T extends ApiObject> {
         {
           ...connection,
           title: `watching ${resource.kind}s`,
-          path: `${resource.path}?${resource.selector}&${query}`,
+          path: joinQuery(resource.path, [resource.selector, query]),
           limits: { beginMs: answerMs, endMs: seconds * 1000 + graceMs },
           forbidden: route.forbidden,
           clock,
@@ -183,10 +191,12 @@ export class Informer<T extends ApiObject> {
 
   #receive(): Receiver<void> {
     const { resource } = this.#options;
-    const lines = new LineReader(maxAnswerLength, (line) => {
-      if (this.#isStopped || this.#listing === null) return;
-      this.#listing = applyEvent(resource, this.#listing, line);
-      this.#tell(this.#listing);
+    const lines = new LineReader(resource.limits.characters, (line) => {
+      if (this.#isStopped) return;
+      const event = readEvent(resource, line);
+      const changes = this.#store.apply(event);
+      this.#version = event.version;
+      if (changes.length > 0) this.#tell(changes);
     });
     return {
       onText: (text) => {
@@ -199,8 +209,8 @@ export class Informer<T extends ApiObject> {
     };
   }
 
-  #tell({ objects }: Listing<T>): void {
-    if (!this.#isStopped) this.#options.onObjects(objects);
+  #tell(changes: readonly Change<T>[]): void {
+    if (!this.#isStopped) this.#options.onChanges(changes, this.#store.objects);
   }
 
   #prove(connection: Connection): void {

@@ -1,34 +1,81 @@
+import { type Page, readPage } from './answers.ts';
+import { type ApiObject } from './api-object.ts';
 import { NonsenseError } from './errors.ts';
 import { type ApiCall, callApi } from './request.ts';
-import { type ApiObject, type Listing, maxAnswerLength, readListing, type Resource } from './resources.ts';
+import { joinQuery, type Resource } from './resources.ts';
 import { type Connection } from './route.ts';
 
-/** What listing takes; the limit is for the whole answer. */
+/** What listing takes; the limit is for each page. */
 export type ListOptions = Connection &
   Pick<ApiCall, 'clock' | 'forbidden' | 'signal'> & { readonly limitMs: number };
 
+/** All objects of a kind as of a version. */
+export interface Listing<T> {
+  readonly version: string;
+  readonly objects: readonly T[];
+}
+
 /**
- * All objects of a kind.
- * @throws VipnatError API_UNREACHABLE, API_UNTRUSTED, API_FORBIDDEN or API_ANSWER_UNEXPECTED
+ * All objects of a kind, page by page.
+ * @throws VipnatError API_UNREACHABLE, API_UNTRUSTED, API_FORBIDDEN or API_ANSWER_UNEXPECTED; VersionGoneError when the list's
+ * version was forgotten before its last page: it has to be listed anew.
  */
 export async function listObjects<T extends ApiObject>(
   resource: Resource<T>,
   options: ListOptions,
 ): Promise<Listing<T>> {
+  const objects: T[] = [];
+  let token: string | null = null;
+  for (let pages = 1; ; pages += 1) {
+    const page: Page<T> = await listPage(resource, options, { token, before: objects.length, pages });
+    objects.push(...page.objects);
+    token = page.continueToken;
+    if (token === null) return { version: page.version, objects };
+  }
+}
+
+/** How far a list has come. */
+interface Progress {
+  readonly token: string | null;
+  /** The objects of the pages before. */
+  readonly before: number;
+  /** With this one. A page of filtered objects can be empty. */
+  readonly pages: number;
+}
+
+async function listPage<T extends ApiObject>(
+  resource: Resource<T>,
+  options: ListOptions,
+  { token, before, pages }: Progress,
+): Promise<Page<T>> {
+  const { kind, limits } = resource;
   let text = '';
   return await callApi(
     {
       ...options,
-      title: `listing ${resource.kind}s`,
-      path: `${resource.path}?${resource.selector}`,
+      title: `listing ${kind}s`,
+      path: toListPath(resource, token),
       limits: { beginMs: options.limitMs, endMs: options.limitMs },
     },
     {
       onText: (part) => {
         text += part;
-        if (text.length > maxAnswerLength) throw new NonsenseError('the answer is too long');
+        if (text.length > limits.characters) throw new NonsenseError('the answer is too long');
       },
-      onEnd: () => readListing(resource, text),
+      onEnd: () => {
+        const page = readPage(resource, text);
+        if (before + page.objects.length > limits.objects || pages > limits.objects)
+          throw new NonsenseError(`it lists more than ${limits.objects} ${kind}s`);
+        return page;
+      },
     },
   );
+}
+
+function toListPath({ path, selector, limits: { page } }: Resource<ApiObject>, token: string | null): string {
+  return joinQuery(path, [
+    selector,
+    page === null ? '' : `limit=${page}`,
+    token === null ? '' : `continue=${encodeURIComponent(token)}`,
+  ]);
 }

@@ -5,7 +5,7 @@ import { createServer, type Server } from 'node:https';
 import { type AddressInfo } from 'node:net';
 import { type Duplex } from 'node:stream';
 import { eventsPath, KubeEvents } from './kube-events.ts';
-import { type Event, type Kind, KubeStore } from './kube-store.ts';
+import { type Event, type Kind, type KubeObject, KubeStore } from './kube-store.ts';
 
 /** How such a server answers. */
 export type Manner =
@@ -59,6 +59,10 @@ export class KubeApi {
   forbidsEvents = false;
   /** Whether it says nothing of Services either. */
   forbidsServices = false;
+  /** Whether the role allows all objects of a namespace to be listed and watched, and not only the one of a name. */
+  allowsAll = false;
+  /** Whether the versions of lists that were begun are forgotten before they end. */
+  forgetsLists = false;
   manner: Manner = 'well';
   /** How a watch from a forgotten version is refused: by an event, or by the answer itself. */
   refusesBy: 'event' | 'status' = 'event';
@@ -144,7 +148,7 @@ export class KubeApi {
     const manner = kind === 'Service' && this.forbidsServices ? 'forbidding' : this.#receive(request);
     if (manner !== 'well') this.#refuse(response, manner);
     else if (url.searchParams.get('watch') === 'true') this.#watch(kind, url, response);
-    else this.#list(kind, response);
+    else this.#list(kind, url, response);
   }
 
   #receive({ headers }: IncomingMessage): Manner {
@@ -168,7 +172,7 @@ export class KubeApi {
     const isByName = searchParams.get('fieldSelector') === `metadata.name=${allowedName}`;
     const problems = [
       ...(method === 'GET' ? [] : [`method ${method}`]),
-      ...(isByName ? [] : ['not default/kubernetes by its name']),
+      ...(isByName || this.allowsAll ? [] : ['not default/kubernetes by its name']),
       ...(isWatch && Number(searchParams.get('timeoutSeconds')) <= 0 ? ['a watch without end'] : []),
       ...(isWatch && (searchParams.get('resourceVersion') ?? '') === '' ? ['a watch from anywhere'] : []),
     ];
@@ -198,12 +202,22 @@ export class KubeApi {
     mannerToAnswer[manner]();
   }
 
-  #list(kind: Kind, response: ServerResponse): void {
+  #list(kind: Kind, { searchParams }: URL, response: ServerResponse): void {
     const { apiVersion } = kindToQuestion[kind];
-    const metadata = { resourceVersion: String(this.store.version) };
-    const items = [...this.store.objects[kind].values()].filter(
-      ({ metadata: { name } }) => name === allowedName,
-    );
+    const token = searchParams.get('continue');
+    if (token !== null && this.forgetsLists) {
+      respond(response, 410, toStatus(410, 'The provided continue parameter is too old'));
+      return;
+    }
+    const asked = [...this.store.objects[kind].values()].filter((object) => isAskedFor(object, searchParams));
+    const from = asked.findIndex(({ metadata: { name } }) => name === token) + 1;
+    const limit = Number(searchParams.get('limit') ?? 0);
+    const items = asked.slice(from, limit === 0 ? undefined : from + limit);
+    const last = items.at(-1)?.metadata.name;
+    const metadata = {
+      resourceVersion: String(this.store.version),
+      ...(from + items.length < asked.length ? { continue: last } : {}),
+    };
     respond(response, 200, { kind: `${kind}List`, apiVersion, metadata, items });
   }
 
@@ -223,7 +237,7 @@ export class KubeApi {
       return;
     }
     const tell = (event: Event) => {
-      const isAsked = event.kind === kind && event.object.metadata.name === allowedName;
+      const isAsked = event.kind === kind && isAskedFor(event.object, searchParams);
       if (isAsked && event.version > from) send(response, { type: event.type, object: event.object });
     };
     this.store.events.forEach(tell);
@@ -235,6 +249,12 @@ export class KubeApi {
       this.#watchers.delete(watcher);
     });
   }
+}
+
+/** By its name, where one is asked for. */
+function isAskedFor({ metadata: { name } }: KubeObject, searchParams: URLSearchParams): boolean {
+  const selector = searchParams.get('fieldSelector');
+  return selector === null || selector === `metadata.name=${name}`;
 }
 
 function toStatus(code: number, message: string): object {

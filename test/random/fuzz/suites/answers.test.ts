@@ -7,7 +7,8 @@ import { NonsenseError, VersionGoneError } from '../../../../lib/kubernetes/erro
 import { LineReader } from '../../../../lib/kubernetes/line-reader.ts';
 import { describeStatus } from '../../../../lib/kubernetes/request.ts';
 import { endpointSlices, services } from '../../../../agent/api/kubernetes-objects.ts';
-import { applyEvent, readListing } from '../../../../lib/kubernetes/resources.ts';
+import { readEvent, readPage } from '../../../../lib/kubernetes/answers.ts';
+import { type Change, ObjectStore } from '../../../../lib/kubernetes/object-store.ts';
 import { toApiView } from '../../../../agent/api/view.ts';
 import { formatEndpointFile, parseEndpointFile } from '../../../../agent/endpoints/endpoint-file.ts';
 import { judge } from '../../../../agent/probe/probe-connections.ts';
@@ -44,6 +45,13 @@ function refuseNonsense<T>(read: () => T): T | undefined {
   }
 }
 
+/** What a listener knows after a change. */
+function followChange<T>(objects: Map<string, T>, { key, before, after }: Change<T>): void {
+  insist(objects.get(key) === (before ?? undefined), 'it says what was known before');
+  if (after === null) objects.delete(key);
+  else objects.set(key, after);
+}
+
 /** The JSON with faults in what it says, or the text with faults that leave no JSON. */
 function makeJsonText(random: Random, corpus: readonly object[]): string {
   const value = random.pick(corpus);
@@ -62,9 +70,9 @@ test('what an apiserver lists: what is understood of it names no address that is
       service: makeJsonText(random, [listings.service]),
     }),
     check: ({ slices, service }) => {
-      const listed = refuseNonsense(() => readListing(endpointSlices, slices));
-      const named = refuseNonsense(() => readListing(services, service))?.objects.get('kubernetes');
-      const view = toApiView(listed === undefined ? null : [...listed.objects.values()], named ?? null, true);
+      const listed = refuseNonsense(() => readPage(endpointSlices, slices));
+      const named = refuseNonsense(() => readPage(services, service))?.objects[0];
+      const view = toApiView(listed?.objects ?? null, named ?? null, true);
       const isInText = isIn(`${slices}\n${service}`);
       for (const finding of Object.values(view.endpoints)) {
         for (const endpoint of finding.value) insistOnEndpoint(endpoint, isInText);
@@ -87,14 +95,24 @@ test('events of a watch, one after the other in any pieces: what is known stays 
       piece: 1 + random.below(400),
     }),
     check: ({ text, piece }) => {
-      let known = readListing(endpointSlices, JSON.stringify(listings.slices));
+      const store = new ObjectStore(endpointSlices);
+      const { objects, version } = readPage(endpointSlices, JSON.stringify(listings.slices));
+      store.replace(objects);
+      const versions = [version];
+      const before = new Map(store.objects);
+      const heard = new Map(before);
       refuseNonsense(() => {
-        const reader = new LineReader(2_000_000, (line) => (known = applyEvent(endpointSlices, known, line)));
+        const reader = new LineReader(2_000_000, (line) => {
+          const event = readEvent(endpointSlices, line);
+          versions.push(event.version);
+          for (const change of store.apply(event)) followChange(heard, change);
+        });
         for (let at = 0; at < text.length; at += piece) reader.read(text.slice(at, at + piece));
         reader.end();
       });
-      insist(known.objects.size <= 100 && !hasControl(known.version), 'a version and a list');
-      for (const [name, object] of known.objects) insist(object.metadata.name === name, 'by its name');
+      insist(store.objects.size <= 100 && !versions.some(hasControl), 'versions and a list');
+      for (const [name, object] of store.objects) insist(object.metadata.name === name, 'by its name');
+      insist(isDeepStrictEqual([...heard], [...store.objects]), 'who heard every change knows the same');
     },
   });
 });

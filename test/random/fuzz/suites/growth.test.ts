@@ -1,6 +1,6 @@
 import { expect, jest, test } from '@jest/globals';
 import { readDocument } from '../../../../config/document.ts';
-import { readListing } from '../../../../lib/kubernetes/resources.ts';
+import { readPage } from '../../../../lib/kubernetes/answers.ts';
 import { describeStatus } from '../../../../lib/kubernetes/request.ts';
 import { LineReader } from '../../../../lib/kubernetes/line-reader.ts';
 import { parseEndpointFile } from '../../../../agent/endpoints/endpoint-file.ts';
@@ -149,7 +149,7 @@ const readers: Readonly<Record<string, (text: string) => unknown>> = {
   address: parseAddress,
   endpoint: (text) => [parseEndpoint(text), parseEndpoint(text, 1)],
   '--vip': (text) => node(vip, text),
-  'list of the API': (text) => readListing(endpointSlices, text),
+  'list of the API': (text) => readPage(endpointSlices, text),
   'status of the API': describeStatus,
   'lines of a watch': (text) => {
     const reader = new LineReader(2_000_000, () => undefined);

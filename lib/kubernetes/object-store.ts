@@ -1,0 +1,68 @@
+import { type ApiObject, toKey } from './api-object.ts';
+import { type WatchEvent } from './answers.ts';
+import { NonsenseError } from './errors.ts';
+import { type Resource } from './resources.ts';
+
+/** An object that came (`before` is null), changed, or went (`after` is null). */
+export interface Change<T> {
+  /** See `toKey`. */
+  readonly key: string;
+  readonly before: T | null;
+  readonly after: T | null;
+}
+
+/** The objects of one kind, by their keys, as a list and the events after it have them. One event costs as much among 100,000 objects as among ten. */
+export class ObjectStore<T extends ApiObject> {
+  readonly #resource: Resource<T>;
+  #objects = new Map<string, T>();
+
+  constructor(resource: Resource<T>) {
+    this.#resource = resource;
+  }
+
+  /** All objects: a view, which changes with them. */
+  get objects(): ReadonlyMap<string, T> {
+    return this.#objects;
+  }
+
+  /** Takes a whole list. Answers what differs from before. An object of the same version is the same object. */
+  replace(listed: readonly T[]): Change<T>[] {
+    const before = this.#objects;
+    this.#objects = new Map();
+    const changes: Change<T>[] = [];
+    for (const after of listed) {
+      const key = toKey(after);
+      const known = before.get(key) ?? null;
+      const isSame = known !== null && hasSameVersion(known, after);
+      this.#objects.set(key, isSame ? known : after);
+      if (!isSame) changes.push({ key, before: known, after });
+    }
+    const gone = [...before].filter(([key]) => !this.#objects.has(key));
+    return [...gone.map(([key, object]) => ({ key, before: object, after: null })), ...changes];
+  }
+
+  /**
+   * Takes an event. Answers what it changes.
+   * @throws NonsenseError when there are more objects than there may be.
+   */
+  apply(event: WatchEvent<T>): Change<T>[] {
+    if (event.type === 'bookmark') return [];
+    const { object } = event;
+    const key = toKey(object);
+    const before = this.#objects.get(key) ?? null;
+    if (event.type === 'delete') {
+      this.#objects.delete(key);
+      return before === null ? [] : [{ key, before, after: null }];
+    }
+    if (before !== null && hasSameVersion(before, object)) return [];
+    const { kind, limits } = this.#resource;
+    if (before === null && this.#objects.size === limits.objects)
+      throw new NonsenseError(`it sends more than ${limits.objects} ${kind}s`);
+    this.#objects.set(key, object);
+    return [{ key, before, after: object }];
+  }
+}
+
+function hasSameVersion(one: ApiObject, other: ApiObject): boolean {
+  return one.metadata.resourceVersion === other.metadata.resourceVersion;
+}

@@ -1,0 +1,111 @@
+/** What following many objects has beside following one: test/unit/agent/api/watched-api.test.ts has the rest. */
+import { afterEach, beforeEach, expect, jest, test } from '@jest/globals';
+import { Informer } from '../../../../lib/kubernetes/informer.ts';
+import { ApiRoute } from '../../../../lib/kubernetes/route.ts';
+import { type EndpointSlice, type Resource, toSliceResource } from '../../../../lib/kubernetes/resources.ts';
+import { accessByVip, ApiWorld, eventually, useCertificates } from '../../../support/api/api-world.ts';
+import { makeSlice } from '../../../support/kube-api/kube-store.ts';
+import { toEndpoint } from '../../../support/fakes/endpoints.ts';
+
+// Real sockets on a busy machine.
+jest.setTimeout(30_000);
+
+const certificates = useCertificates();
+const resource: Resource<EndpointSlice> = {
+  ...toSliceResource({ namespace: 'default', name: 'any' }),
+  selector: '',
+  limits: { objects: 12, characters: 100_000, page: 2 },
+};
+
+let world: ApiWorld;
+let informer: Informer<EndpointSlice>;
+let heard: string[];
+let known: ReadonlyMap<string, EndpointSlice>;
+let problems: string[];
+
+const put = (name: string) => {
+  world.store.put('EndpointSlice', makeSlice(['10.77.0.11'], { name }));
+};
+const server = () => {
+  const [first] = world.servers;
+  if (first === undefined) throw new Error('no server');
+  return first;
+};
+
+beforeEach(async () => {
+  world = new ApiWorld(certificates());
+  await world.startServer();
+  server().allowsAll = true;
+  world.store.remove('EndpointSlice', 'kubernetes');
+  for (const name of ['a', 'b', 'c', 'd', 'e']) put(name);
+  [heard, known, problems] = [[], new Map(), []];
+  const route = new ApiRoute(() => Promise.resolve(accessByVip(certificates().authority)), []);
+  route.setServers({ endpoints: [toEndpoint(`127.0.0.1:${server().port}`)], localAddresses: new Set() });
+  informer = new Informer({
+    ...{ resource, route, clock: world.clock, random: () => 0 },
+    onChanges: (changes, objects) => {
+      known = objects;
+      heard.push(...changes.map(({ key, before, after }) => `${sign(before, after)}${key}`));
+    },
+    onLost: ({ message }) => problems.push(message),
+    onFollowed: () => undefined,
+  });
+  informer.start();
+});
+afterEach(async () => {
+  informer.stop();
+  await world.close();
+  expect(server().breaches).toEqual([]);
+});
+
+function sign(before: unknown, after: unknown): string {
+  if (before === null) return '+';
+  return after === null ? '-' : '~';
+}
+
+test('many objects are listed page by page, and watched from the version of the list', async () => {
+  await eventually('it is watched', () => world.watches === 1);
+  expect([...known.keys()]).toEqual(['a', 'b', 'c', 'd', 'e']);
+  expect(heard).toEqual(['+a', '+b', '+c', '+d', '+e']);
+  const queries = server().questions.map((question) => question.split('?')[1] ?? '');
+  expect(queries.slice(0, 3)).toEqual(['limit=2', 'limit=2&continue=b', 'limit=2&continue=d']);
+  expect(queries[3]).toContain(`resourceVersion=${world.store.version}`);
+});
+
+test('of an event listeners hear the object that differs, and no other', async () => {
+  await eventually('it is watched', () => world.watches === 1);
+  heard.length = 0;
+  put('c');
+  put('f');
+  world.store.remove('EndpointSlice', 'a');
+  await eventually('it is heard', () => heard.length === 3);
+  expect(heard).toEqual(['~c', '+f', '-a']);
+});
+
+test('after a gap listeners hear what differs, once', async () => {
+  await eventually('it is watched', () => world.watches === 1);
+  heard.length = 0;
+  world.store.objects.EndpointSlice.delete('b');
+  world.store.putUnseen('EndpointSlice', makeSlice(['10.77.0.12'], { name: 'd' }));
+  server().breakConnections();
+  await world.pass('it is watched again', () => heard.length > 0 && world.watches === 1);
+  expect(heard).toEqual(['-b', '~d']);
+});
+
+test('a list whose version is forgotten between two pages is begun again', async () => {
+  server().forgetsLists = true;
+  await world.pass('it is refused', () => world.count(/continue=b/) > 1);
+  expect(known.size).toBe(0);
+  server().forgetsLists = false;
+  await world.pass('all is known', () => known.size === 5);
+  expect(problems).toEqual([]);
+});
+
+test('a server that lists more than there may be is not believed, and those that are known stay', async () => {
+  await eventually('it is watched', () => world.watches === 1);
+  world.store.oldest = world.store.version + 20;
+  for (let more = 0; more < 10; more += 1) put(`x${more}`);
+  await world.pass('it is refused', () => problems.length > 0);
+  expect(problems[0]).toMatch(/ than 12 EndpointSlices$/);
+  expect(known.size).toBeGreaterThanOrEqual(5);
+});

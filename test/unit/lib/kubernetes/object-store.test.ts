@@ -1,0 +1,57 @@
+import { describe, expect, test } from '@jest/globals';
+import { type ApiObject } from '../../../../lib/kubernetes/api-object.ts';
+import { ObjectStore } from '../../../../lib/kubernetes/object-store.ts';
+import { type Resource } from '../../../../lib/kubernetes/resources.ts';
+import * as z from 'zod/mini';
+
+const resource: Resource<ApiObject> = {
+  kind: 'Thing',
+  path: '/things',
+  selector: '',
+  schema: z.any(),
+  limits: { objects: 3, characters: 1000, page: null },
+};
+const thing = (name: string, resourceVersion: string): ApiObject => ({
+  metadata: { namespace: 'shop', name, resourceVersion },
+});
+const put = (object: ApiObject) => ({ type: 'put' as const, object, version: '9' });
+
+describe('a list', () => {
+  test('is compared with what was known: objects that came, changed and went', () => {
+    const store = new ObjectStore(resource);
+    expect(store.replace([thing('a', '1'), thing('b', '1')])).toHaveLength(2);
+    expect(store.replace([thing('b', '2'), thing('c', '2')])).toEqual([
+      { key: 'shop/a', before: thing('a', '1'), after: null },
+      { key: 'shop/b', before: thing('b', '1'), after: thing('b', '2') },
+      { key: 'shop/c', before: null, after: thing('c', '2') },
+    ]);
+    expect([...store.objects.keys()]).toEqual(['shop/b', 'shop/c']);
+  });
+
+  test('with the same versions differs in nothing', () => {
+    const store = new ObjectStore(resource);
+    store.replace([thing('a', '1')]);
+    expect(store.replace([thing('a', '1')])).toEqual([]);
+  });
+});
+
+describe('an event', () => {
+  test('changes one object; what it only repeats changes nothing', () => {
+    const store = new ObjectStore(resource);
+    expect(store.apply(put(thing('a', '1')))).toEqual([
+      { key: 'shop/a', before: null, after: thing('a', '1') },
+    ]);
+    expect(store.apply(put(thing('a', '1')))).toEqual([]);
+    const gone = { type: 'delete' as const, object: thing('a', '3'), version: '3' };
+    expect(store.apply(gone)).toEqual([{ key: 'shop/a', before: thing('a', '1'), after: null }]);
+    expect(store.apply(gone)).toEqual([]);
+    expect(store.apply({ type: 'bookmark', version: '8' })).toEqual([]);
+  });
+
+  test('with one object more than there may be is refused, and one of a known object is not', () => {
+    const store = new ObjectStore(resource);
+    store.replace([thing('a', '1'), thing('b', '1'), thing('c', '1')]);
+    expect(() => store.apply(put(thing('d', '2')))).toThrow('it sends more than 3 Things');
+    expect(store.apply(put(thing('c', '2')))).toHaveLength(1);
+  });
+});
