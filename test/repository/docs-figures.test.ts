@@ -16,9 +16,10 @@ const readRows = (path: string) =>
 test("README's figures of failures are those in docs/benchmarks.md", () => {
   const faults = {
     'an apiserver is killed': 'killed',
-    'another master is cut from the network': 'blackholed',
+    'an apiserver is stopped': 'stopped',
     'an apiserver is frozen': 'frozen',
-    "the VIP's holder is cut from the network": 'holder',
+    'another master is cut from the network': 'blackholed',
+    'the VIP holder is cut from the network': 'holder',
   };
   const setUps = ['vipnat', 'keepalived + HAProxy', 'kube-proxy alone'];
   const measured = readRows('docs/benchmarks.md');

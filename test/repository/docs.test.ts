@@ -88,9 +88,9 @@ test('docs/doctor.md has a row for every code, in the order of the checks, and n
   expect(rows.map(([code]) => unquote(code))).toEqual(findingCodes);
 });
 
-test('README has a row for every command, in the order of help, and no other', async () => {
-  const readme = await readFile('README.md', 'utf8');
-  const rows = [...readme.matchAll(/^\| `vipnat ([a-z]+)[^`]*` +\|/gm)].map(([, name]) => name);
+test('docs/commands.md has a row for every command, in the order of help, and no other', async () => {
+  const page = await readFile('docs/commands.md', 'utf8');
+  const rows = [...page.matchAll(/^\| `vipnat ([a-z]+)[^`]*` +\|/gm)].map(([, name]) => name);
   expect(rows).toEqual(commandNames);
 });
 
@@ -118,9 +118,9 @@ test('docs/errors.md has a row for every exit status, in the order of the table 
   expect(rows).toEqual([...Object.values(exitStatuses).map(String), '128 + N']);
 });
 
-test('README and the help of each command name only exit statuses that are in the table', async () => {
-  const readme = await readFile('README.md', 'utf8');
-  const cells = [...readme.matchAll(/^\| `vipnat [a-z]+.*\|([^|]+)\|$/gm)].map(([, cell = '']) => cell);
+test('docs/commands.md and the help of each command name only exit statuses that are in the table', async () => {
+  const page = await readFile('docs/commands.md', 'utf8');
+  const cells = [...page.matchAll(/^\| `vipnat [a-z]+.*\|([^|]+)\|$/gm)].map(([, cell = '']) => cell);
   const helps = Object.values(commandHelp).map((text) => /^Exit status: [^]*$/m.exec(text)?.[0] ?? 'none');
   const named = [...cells, ...helps].flatMap((text) => text.match(/\b\d+\b/g) ?? ['none']);
   expect(cells).toHaveLength(commandNames.length);

@@ -27,7 +27,7 @@ describe('manifests/', () => {
 describe('each vipnat manifest that people are told', () => {
   const texts = [
     commandHelp.manifest,
-    ...['README.md', 'docs/install.md'].map((file) => readFileSync(file, 'utf8')),
+    ...['docs/commands.md', 'docs/install.md'].map((file) => readFileSync(file, 'utf8')),
   ];
   const commands = texts.flatMap((text) => [
     ...text.matchAll(/vipnat manifest ([a-z-]+ --[^|>`\n]*[^|>`\n ])/g),

@@ -54,11 +54,17 @@ function startKeepalived(name: string): ChildProcess {
   return cluster.namespaces.start(cluster.namespaceOf(name), command);
 }
 
-/** As a machine's memory runs out: both of its processes, at once. */
+/**
+ * As a machine's memory runs out: both of its processes, and neither has a moment to do anything about the other. The child
+ * would end in order when its parent is gone (PR_SET_PDEATHSIG), and the parent would start another child.
+ */
 function kill(name: string): void {
-  for (const file of ['main.pid', 'vrrp.pid']) {
-    process.kill(Number(readFileSync(locate(name, file), 'utf8')), 'SIGKILL');
-  }
+  const [main = 0, vrrp = 0] = ['main.pid', 'vrrp.pid'].map((file) =>
+    Number(readFileSync(locate(name, file), 'utf8')),
+  );
+  process.kill(main, 'SIGSTOP');
+  process.kill(vrrp, 'SIGKILL');
+  process.kill(main, 'SIGKILL');
 }
 
 async function waitForVip(name: string, isThere = true): Promise<void> {
