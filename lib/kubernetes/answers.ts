@@ -27,7 +27,7 @@ export function readPage<T extends ApiObject>({ kind, schema, limits }: Resource
     items: z.nullish(z.array(schema).check(z.maxLength(limits.objects))),
   });
   const parsed = list.safeParse(readJson(text));
-  if (!parsed.success) throw new NonsenseError(`the answer is no ${kind}List`);
+  if (!parsed.success) throw new NonsenseError(`the answer is not a ${kind}List`);
   const { items, metadata } = parsed.data;
   const token = metadata.continue ?? '';
   return {
@@ -55,12 +55,12 @@ const status = z.object({ code: z.number(), message: z.nullish(z.string()) });
  */
 export function readEvent<T extends ApiObject>({ kind, schema }: Resource<T>, line: string): WatchEvent<T> {
   const parsed = event.safeParse(readJson(line));
-  if (!parsed.success) throw new NonsenseError('it sends what is no event');
+  if (!parsed.success) throw new NonsenseError('it sends a line that is not an event');
   const { type, object } = parsed.data;
   if (type === 'ERROR') throw toError(object);
   if (type === 'BOOKMARK') return { type: 'bookmark', version: readVersion(object) };
   const changed = schema.safeParse(object);
-  if (!changed.success) throw new NonsenseError(`it sends what is no ${kind}`);
+  if (!changed.success) throw new NonsenseError(`it sends an object that is not a ${kind}`);
   return {
     type: type === 'DELETED' ? 'delete' : 'put',
     object: changed.data,

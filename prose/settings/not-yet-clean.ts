@@ -1,7 +1,6 @@
 /** Files that still have findings. scripts/lint passes them over unless they are named. Take a file off when it is clean: the list ends empty. */
 export const notYetClean: readonly string[] = [
   'CHANGELOG.md',
-  'README.md',
   'agent/api/api-log.ts',
   'agent/api/view.ts',
   'agent/decide/decide.ts',
@@ -74,7 +73,6 @@ export const notYetClean: readonly string[] = [
   'lib/kubernetes/access.ts',
   'lib/kubernetes/event-request.ts',
   'lib/kubernetes/informer.ts',
-  'lib/kubernetes/resources.ts',
   'lib/netfilter/iptables/diff-hook.ts',
   'lib/netfilter/iptables/diff-table.ts',
   'lib/netfilter/iptables/parse.ts',

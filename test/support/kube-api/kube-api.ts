@@ -4,24 +4,9 @@ import { type IncomingMessage, type ServerResponse } from 'node:http';
 import { createServer, type Server } from 'node:https';
 import { type AddressInfo } from 'node:net';
 import { type Duplex } from 'node:stream';
+import { type Manner, refuse, respond, send, toStatus } from './kube-answers.ts';
 import { eventsPath, KubeEvents } from './kube-events.ts';
 import { type Event, type Kind, type KubeObject, KubeStore } from './kube-store.ts';
-
-/** How such a server answers. */
-export type Manner =
-  | 'well'
-  /** 500, as without etcd. */
-  | 'failing'
-  /** Accepts, and never answers. */
-  | 'hanging'
-  /** 200 with a page for people. */
-  | 'page'
-  /** 200 with JSON of another kind. */
-  | 'another kind'
-  /** 403 with a Status. */
-  | 'forbidding'
-  /** 401 with a Status. */
-  | 'unauthorized';
 
 const kindToQuestion: Readonly<Record<Kind, { path: string; apiVersion: string }>> = {
   EndpointSlice: {
@@ -146,7 +131,7 @@ export class KubeApi {
       return;
     }
     const manner = kind === 'Service' && this.forbidsServices ? 'forbidding' : this.#receive(request);
-    if (manner !== 'well') this.#refuse(response, manner);
+    if (manner !== 'well') refuse(response, manner);
     else if (url.searchParams.get('watch') === 'true') this.#watch(kind, url, response);
     else this.#list(kind, url, response);
   }
@@ -158,7 +143,7 @@ export class KubeApi {
   async #answerEvent(request: IncomingMessage, response: ServerResponse, pathname: string): Promise<void> {
     const manner = this.#receive(request);
     if (manner !== 'well') {
-      this.#refuse(response, manner);
+      refuse(response, manner);
       return;
     }
     const { code, body } = this.forbidsEvents
@@ -178,28 +163,6 @@ export class KubeApi {
     ];
     this.breaches.push(...problems);
     return problems.length === 0;
-  }
-
-  #refuse(response: ServerResponse, manner: Exclude<Manner, 'well'>): void {
-    const mannerToAnswer: Readonly<Record<typeof manner, () => void>> = {
-      failing: () => {
-        respond(response, 500, toStatus(500, 'etcdserver: request timed out'));
-      },
-      hanging: () => undefined,
-      page: () => {
-        response.end('<html>Welcome\n</html>\n');
-      },
-      'another kind': () => {
-        respond(response, 200, { kind: 'PodList', metadata: { resourceVersion: '1' }, items: [] });
-      },
-      forbidding: () => {
-        respond(response, 403, toStatus(403, 'endpointslices is forbidden: User "x" cannot list resource'));
-      },
-      unauthorized: () => {
-        respond(response, 401, toStatus(401, 'Unauthorized'));
-      },
-    };
-    mannerToAnswer[manner]();
   }
 
   #list(kind: Kind, { searchParams }: URL, response: ServerResponse): void {
@@ -255,16 +218,4 @@ export class KubeApi {
 function isAskedFor({ metadata: { name } }: KubeObject, searchParams: URLSearchParams): boolean {
   const selector = searchParams.get('fieldSelector');
   return selector === null || selector === `metadata.name=${name}`;
-}
-
-function toStatus(code: number, message: string): object {
-  return { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Failure', message, code };
-}
-
-function respond(response: ServerResponse, code: number, body: object): void {
-  response.writeHead(code, { 'content-type': 'application/json' }).end(JSON.stringify(body));
-}
-
-function send(response: ServerResponse, event: object): void {
-  response.write(`${JSON.stringify(event)}\n`);
 }

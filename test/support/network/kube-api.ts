@@ -6,7 +6,8 @@
  * `answer MANNER` how it answers. Each is answered with `done`.
  */
 import { createInterface } from 'node:readline';
-import { KubeApi, type Manner } from '../kube-api/kube-api.ts';
+import { type Manner } from '../kube-api/kube-answers.ts';
+import { KubeApi } from '../kube-api/kube-api.ts';
 import { makeService, makeSlice } from '../kube-api/kube-store.ts';
 
 const [host = '', port = '', certificate = '', key = ''] = process.argv.slice(2);

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
-import { type Manner } from '../../../support/kube-api/kube-api.ts';
+import { type Manner } from '../../../support/kube-api/kube-answers.ts';
 import { makeSlice } from '../../../support/kube-api/kube-store.ts';
 import {
   ApiWorld,
@@ -160,8 +160,8 @@ describe('the API that is lost', () => {
   const ways: [Manner, RegExp, string][] = [
     ['failing', /is answered with 500: etcdserver: request timed out/, 'API_ANSWER_UNEXPECTED'],
     ['hanging', /failed: no answer within 5 s/, 'API_UNREACHABLE'],
-    ['page', /failed: it sends what is no event/, 'API_ANSWER_UNEXPECTED'],
-    ['another kind', /failed: (the answer is no|it sends what is no)/, 'API_ANSWER_UNEXPECTED'],
+    ['page', /failed: it sends a line that is not an event/, 'API_ANSWER_UNEXPECTED'],
+    ['another kind', /failed: (the answer is not a|it sends .* that is not an? )/, 'API_ANSWER_UNEXPECTED'],
     ['forbidding', /403: endpointslices is forbidden.*; allow it to get, list and watch/, 'API_FORBIDDEN'],
     ['unauthorized', /401: Unauthorized; give credentials that are still valid/, 'API_FORBIDDEN'],
   ];

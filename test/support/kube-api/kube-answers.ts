@@ -1,0 +1,55 @@
+import { type ServerResponse } from 'node:http';
+
+/** How such a server answers. */
+export type Manner =
+  | 'well'
+  /** 500, as without etcd. */
+  | 'failing'
+  /** Accepts, and never answers. */
+  | 'hanging'
+  /** 200 with a page for people. */
+  | 'page'
+  /** 200 with JSON of another kind. */
+  | 'another kind'
+  /** 403 with a Status. */
+  | 'forbidding'
+  /** 401 with a Status. */
+  | 'unauthorized';
+
+/** Answers as a server of that manner does. */
+export function refuse(response: ServerResponse, manner: Exclude<Manner, 'well'>): void {
+  const mannerToAnswer: Readonly<Record<typeof manner, () => void>> = {
+    failing: () => {
+      respond(response, 500, toStatus(500, 'etcdserver: request timed out'));
+    },
+    hanging: () => undefined,
+    page: () => {
+      response.end('<html>Welcome\n</html>\n');
+    },
+    'another kind': () => {
+      respond(response, 200, { kind: 'PodList', metadata: { resourceVersion: '1' }, items: [] });
+    },
+    forbidding: () => {
+      respond(response, 403, toStatus(403, 'endpointslices is forbidden: User "x" cannot list resource'));
+    },
+    unauthorized: () => {
+      respond(response, 401, toStatus(401, 'Unauthorized'));
+    },
+  };
+  mannerToAnswer[manner]();
+}
+
+/** The object that says why a question is refused. */
+export function toStatus(code: number, message: string): object {
+  return { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Failure', message, code };
+}
+
+/** Answers with an object. */
+export function respond(response: ServerResponse, code: number, body: object): void {
+  response.writeHead(code, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+}
+
+/** Sends one line of a watch. */
+export function send(response: ServerResponse, event: object): void {
+  response.write(`${JSON.stringify(event)}\n`);
+}
