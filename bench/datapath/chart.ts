@@ -51,7 +51,7 @@ export function renderChart({ clients, series }: Chart): string {
   const costs = series.map(({ processor }) => processor).filter((spread) => spread !== null);
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${size.width} ${size.height}" role="img">`,
-    '<title>New connections: p50 and processor time beside straight access</title>',
+    '<title>New connections: p50 and processor time compared with straight access</title>',
     `<style>${style}</style>`,
     ...renderRatios(clients, series, chooseTicks(Math.max(2, ...ratios.map(({ max }) => max)))),
     ...renderLegend(series),
@@ -80,7 +80,7 @@ function renderRatios(
   const shift = (index: number) => (index - (series.length - 1) / 2) * 7;
   return [
     text([lines.left, 24], 'p50 of a new connection', 'title'),
-    text([lines.left, 44], 'times straight access; median, least and most of all rounds', 'note'),
+    text([lines.left, 44], 'divided by straight access; median, least and most of all rounds', 'note'),
     ...ticks.map((tick) => grid(y(tick), lines, tick === 1 ? 'even' : 'grid')),
     ...ticks.map((tick) => text([lines.left - 8, y(tick) + 4], String(tick), 'note', 'end')),
     ...clients.map((count, index) =>
@@ -133,7 +133,7 @@ function renderCosts(series: readonly Series[], ticks: readonly number[]): strin
   const height = (bars.bottom - bars.top) / Math.max(1, series.length);
   return [
     text([barTitles, 24], 'Processor time of a new connection', 'title'),
-    text([barTitles, 44], 'what it is more than by straight access, µs', 'note'),
+    text([barTitles, 44], 'µs beyond straight access', 'note'),
     ...ticks.map(
       (tick) =>
         `<line class="grid" x1="${round(x(tick))}" x2="${round(x(tick))}" y1="${bars.top}" y2="${bars.bottom}"/>`,

@@ -29,7 +29,7 @@ function renderReport(windows: readonly WindowRecord[], kubernetes: string): str
   return [
     `\`scripts/bench datapath\`, ${period}, ${describeRounds(windows)}. ${describeMachine()}. ${versions.join(', ')}.${renderUnrest(windows)}`,
     '',
-    '![New connections: p50 and processor time beside straight access](datapath.svg)',
+    '![New connections: p50 and processor time compared with straight access](datapath.svg)',
     '',
     ...renderSummary(windows),
     '',

@@ -1,12 +1,5 @@
 import { boundMedian, median } from '../shared/statistics.ts';
-import {
-  busyClients,
-  compareLocations,
-  measureOwnPart,
-  measureProcessor,
-  measureRatios,
-  summarize,
-} from './figures.ts';
+import { busyClients, measureOwnPart, measureProcessor, measureRatios } from './figures.ts';
 import { type WindowRecord } from './record.ts';
 import { type Row, rows } from './settings.ts';
 import { type WorkloadName, workloadNames, workloads } from './workloads.ts';
@@ -14,7 +7,7 @@ import { type WorkloadName, workloadNames, workloads } from './workloads.ts';
 /** What vipnat aims at: p50 of a client of kube-apiserver by straight access times this, and this part of HAProxy's processor time (docs/adr/0016-what-the-way-may-cost.md). */
 const aims = { p50: 1.05, processor: 0.6 };
 
-/** How what is on record stands to the aims, as a list; nothing of what was not measured. */
+/** The figures on record that have an aim; nothing of what was not measured. */
 export function renderSummary(windows: readonly WindowRecord[]): string[] {
   const measured = workloadNames.filter((workload) => windows.some((window) => window.workload === workload));
   const vipnat = rows.filter(
@@ -25,16 +18,6 @@ export function renderSummary(windows: readonly WindowRecord[]): string[] {
       windows,
       vipnat,
       measured.filter((workload) => workloads[workload].isReal),
-    ),
-    `- p50 through vipnat, times straight access, from few clients to many:`,
-    ...measured.map(
-      (workload) =>
-        `  - ${workloads[workload].short}: ${vipnat.map((row) => `${listRatios(windows, row, workload)} (${row.title})`).join('; ')}`,
-    ),
-    `- the same of one client whose request is answered by the VIP's holder itself, so that there is no wire more:`,
-    ...measured.map(
-      (workload) =>
-        `  - ${workloads[workload].short}: ${vipnat.map((row) => `${findRatioAtHolder(windows, row, workload)} (${row.title})`).join('; ')}`,
     ),
     ...renderProcessor(windows, vipnat),
   ];
@@ -63,25 +46,11 @@ function renderAim(
     return `${workloads[workload].short}: ${median(all).toFixed(2)}${between}`;
   });
   return [
-    `- p50 of one client that asks kube-apiserver through vipnat, times straight access, in the rounds of all ways (aim: at most ${aims.p50}, [ADR 16](adr/0016-what-the-way-may-cost.md)): ${texts.join('; ')}`,
+    `p50 of one client of kube-apiserver through vipnat, divided by p50 of straight access (aim: at most ${aims.p50}). The rounds of all balancing modes are together:`,
+    '',
+    ...texts.map((text) => `- ${text}`),
+    '',
   ];
-}
-
-function listRatios(windows: readonly WindowRecord[], row: Row, workload: WorkloadName): string {
-  return workloads[workload].clients.map((clients) => findRatio(windows, row, workload, clients)).join(', ');
-}
-
-function findRatio(
-  windows: readonly WindowRecord[],
-  row: Row,
-  workload: WorkloadName,
-  clients: number,
-): string {
-  return summarize(windows, { row, workload, clients })?.ratio?.median.toFixed(2) ?? '–';
-}
-
-function findRatioAtHolder(windows: readonly WindowRecord[], row: Row, workload: WorkloadName): string {
-  return compareLocations(windows, { row, workload, clients: 1 })?.holder.ratio.toFixed(2) ?? '-';
 }
 
 function renderProcessor(windows: readonly WindowRecord[], vipnat: readonly Row[]): string[] {
@@ -91,9 +60,12 @@ function renderProcessor(windows: readonly WindowRecord[], vipnat: readonly Row[
     !windows.some(({ path, workload }) => path === 'haproxy' && workload === 'new')
   )
     return [];
-  const shares = vipnat.map((row) => `${shareOfHaproxy(windows, row, 'new').toFixed(2)} (${row.title})`);
   const own = measureOwnPart(windows, { row: haproxy, workload: 'new', clients: busyClients }, 'haproxy');
   return [
-    `- processor time of a new connection, beyond straight access, times HAProxy's (aim: at most ${aims.processor}): ${shares.join('; ')}. HAProxy's own process takes ${own.toFixed(0)} µs for one, the kernel the rest.`,
+    `Processor time of a new connection beyond straight access, divided by HAProxy's (aim: at most ${aims.processor}):`,
+    '',
+    ...vipnat.map((row) => `- ${row.title}: ${shareOfHaproxy(windows, row, 'new').toFixed(2)}`),
+    '',
+    `HAProxy's own process takes ${own.toFixed(0)} µs for one connection. The kernel takes the rest.`,
   ];
 }

@@ -29,7 +29,7 @@ function renderWorkload(windows: readonly WindowRecord[], workload: WorkloadName
   const { title, clients } = workloads[workload];
   const render = (some: readonly Row[], describe: (point: Point) => string) =>
     renderTable(
-      ['way', ...clients.map((count) => `${formatCount(count)} client${count === 1 ? '' : 's'}`)],
+      ['path', ...clients.map((count) => `${formatCount(count)} client${count === 1 ? '' : 's'}`)],
       some.map((row) => [row.title, ...clients.map((count) => describe({ row, workload, clients: count }))]),
     );
   const isKnown = (row: Row) =>
@@ -37,13 +37,9 @@ function renderWorkload(windows: readonly WindowRecord[], workload: WorkloadName
   const known = rows.filter(isKnown);
   if (known.length === 0) return [];
   return [
-    ...[`### ${title}`, '', 'p50, and p99 after the dash:', ''],
+    ...[`### ${title}`, '', 'p50 – p99:', ''],
     ...render(known, (point) => describeTimes(windows, point)),
-    ...[
-      '',
-      'Times straight access in p50, with the least and the most of all rounds (– where these are more than ten times apart); answers per second:',
-      '',
-    ],
+    ...['', 'p50 divided by p50 of straight access (least to most); answers per second:', ''],
     ...render(known, (point) => describeRate(windows, point)),
     '',
   ];
@@ -66,7 +62,7 @@ function renderLocations(windows: readonly WindowRecord[]): string[] {
   const columns = workloadNames.filter((workload) => windows.some((window) => window.workload === workload));
   const heading = columns.flatMap((workload) => {
     const { short } = workloads[workload];
-    return [`${short}: at the holder`, 'elsewhere'];
+    return [`${short}: VIP holder`, 'other master'];
   });
   const cells = (row: Row) =>
     columns.flatMap((workload) => {
@@ -78,10 +74,13 @@ function renderLocations(windows: readonly WindowRecord[]): string[] {
           );
     });
   return [
-    ...['### By where it is answered', ''],
-    ...['One client: what p50 is more than by straight access to the same master, and times that.', ''],
+    ...['### By answering master', ''],
+    ...[
+      'One client: p50 beyond straight access to the same master, and p50 divided by p50 of straight access.',
+      '',
+    ],
     ...renderTable(
-      ['way', ...heading],
+      ['path', ...heading],
       others.map((row) => [row.title, ...cells(row)]),
     ),
     '',
@@ -107,11 +106,11 @@ function renderProcessor(windows: readonly WindowRecord[]): string[] {
     });
   return [
     ...['### Processor time', ''],
-    `${busyClients} clients: processor time of the whole machine for one request, what that is more than by straight access in the same round, with the least and the most of all rounds, and how much of HAProxy's that is.`,
+    `${busyClients} clients: processor time of the whole machine for one request. "Beyond straight" is the difference from straight access in the same round (least to most). "Of HAProxy's" is this difference divided by HAProxy's.`,
     '',
     ...renderTable(
       [
-        'way',
+        'path',
         ...columns.flatMap((workload) => [workloads[workload].short, 'beyond straight', "of HAProxy's"]),
       ],
       rows.map((row) => [row.title, ...cells(row)]),
@@ -128,7 +127,7 @@ function renderMemory(windows: readonly WindowRecord[]): string[] {
     { path: 'haproxy', process: 'haproxy', title: 'HAProxy' },
   ] as const;
   return [
-    ...['### Memory', '', "Of one process on the VIP's holder, with connections open and in use.", ''],
+    ...['### Memory', '', 'Memory of one process on the VIP holder, with connections open and in use.', ''],
     ...renderTable(
       ['process', ...clients.map((count) => `${formatCount(count)} connections`)],
       measured.map(({ path, process, title }) => {

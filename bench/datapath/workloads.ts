@@ -27,7 +27,7 @@ export const workloads: Readonly<Record<WorkloadName, Workload>> = {
     clients: [1, 10, 100, 1000, 10_000],
   },
   kept: {
-    title: 'Requests on connections that are kept',
+    title: 'Requests on open connections',
     short: 'kept',
     ...{ isNew: false, isTls: false, isReal: false },
     clients: [1, 10, 100, 1000, 10_000],
@@ -45,7 +45,7 @@ export const workloads: Readonly<Record<WorkloadName, Workload>> = {
     clients: [1, 10, 100],
   },
   'apiserver-kept': {
-    title: 'Requests to kube-apiserver on connections that are kept',
+    title: 'Requests to kube-apiserver on open connections',
     short: 'kube-apiserver, kept',
     ...{ isNew: false, isTls: true, isReal: true },
     clients: [1, 10, 100],

@@ -36,14 +36,14 @@ export interface Fault {
 /** By their words. */
 export const faults: Readonly<Record<FaultName, Fault>> = {
   killed: {
-    meaning: 'an apiserver is killed by SIGKILL',
+    meaning: 'SIGKILL ends an apiserver',
     isAtHolder: false,
     stuck: 'its own',
     break: (lab, master) => lab.service(master, 'kube-apiserver').signal('KILL'),
     mend: restartApiserver,
   },
   blackholed: {
-    meaning: "another master than the VIP's holder is cut from the network: packets to it are lost",
+    meaning: 'another master than the VIP holder loses its network: packets to it are lost',
     isAtHolder: false,
     stuck: 'its own',
     break: (lab, master) => lab.cut(master),
@@ -51,21 +51,21 @@ export const faults: Readonly<Record<FaultName, Fault>> = {
   },
   frozen: {
     meaning:
-      'an apiserver is frozen by SIGSTOP: its kernel still accepts connections, and acknowledges what its watches send',
+      'SIGSTOP freezes an apiserver. Its kernel still accepts connections, and acknowledges packets of its watches',
     isAtHolder: false,
     stuck: 'none',
     break: (lab, master) => lab.service(master, 'kube-apiserver').signal('STOP'),
     mend: (lab, master) => lab.service(master, 'kube-apiserver').signal('CONT'),
   },
   stopped: {
-    meaning: 'an apiserver is stopped by SIGTERM: it serves its open watches for up to a minute',
+    meaning: 'SIGTERM stops an apiserver. It serves its open watches for up to a minute',
     isAtHolder: false,
     stuck: 'none',
     break: (lab, master) => lab.service(master, 'kube-apiserver').signal('TERM'),
     mend: restartApiserver,
   },
   drained: {
-    meaning: `the same with \`--shutdown-delay-duration=${shutdownDelaySeconds}s\`: it says that it goes, and serves on for a while`,
+    meaning: `SIGTERM stops an apiserver with \`--shutdown-delay-duration=${shutdownDelaySeconds}s\`. It reports its shutdown, and serves until the delay ends`,
     isAtHolder: false,
     stuck: 'none',
     break: async (lab, master) => {
@@ -75,14 +75,14 @@ export const faults: Readonly<Record<FaultName, Fault>> = {
     mend: restartApiserver,
   },
   holder: {
-    meaning: "the VIP's holder is cut from the network, and with it every connection through the VIP",
+    meaning: 'the VIP holder loses its network, and with it every connection through the VIP',
     isAtHolder: true,
     stuck: 'all',
     break: (lab, master) => lab.cut(master),
     mend: (lab, master) => lab.join(master),
   },
   power: {
-    meaning: "the VIP's holder loses its power: the same, and everything on it is killed by SIGKILL",
+    meaning: 'the VIP holder loses its power: it loses its network, and SIGKILL ends all its processes',
     isAtHolder: true,
     stuck: 'all',
     break: cutPower,
@@ -90,7 +90,7 @@ export const faults: Readonly<Record<FaultName, Fault>> = {
   },
   path: {
     meaning:
-      "the VIP's holder can serve neither way: its apiserver is killed by SIGKILL, and a firewall drops what it sends to the others",
+      'the VIP holder cannot serve: SIGKILL ends its apiserver, and a firewall drops its packets to the other apiservers',
     isAtHolder: true,
     stuck: 'all',
     break: breakPath,

@@ -6,10 +6,11 @@ import { readRounds, type RoundRecord } from './record.ts';
 import { limits } from './round.ts';
 import { setUpNames, setUps } from './set-ups.ts';
 
-const heading = [
+const connectionTitles = [
   ...['fault', 'set-up', 'rounds', 'failing p50', 'failing p99', 'refused p99', 'failed p50', 'failed max'],
-  ...['slow p50', 'slow p99', 'busy watches p50', 'p99', 'silent watches p50', 'p99'],
+  ...['slow p50', 'slow p99'],
 ];
+const watchTitles = ['fault', 'set-up', 'active p50', 'active p99', 'idle p50', 'idle p99'];
 
 /**
  * Writes a table of what is on record into docs/benchmarks.md: of the quiet rounds, or of busy ones beside them.
@@ -26,21 +27,39 @@ function renderReport(rounds: readonly RoundRecord[], kubernetes: string): strin
   const versions = listVersions(kubernetes).map(([name, version]) => `${name} ${version}`);
   const dates = rounds.map(({ at }) => at.slice(0, 10)).sort();
   const period = [...new Set([dates[0], dates.at(-1)])].join(' to ');
-  const rows = faultNames.flatMap((fault) =>
+  const groups = faultNames.flatMap((fault) =>
     setUpNames.flatMap((setUp) => {
       const some = rounds.filter((round) => round.fault === fault && round.setUp === setUp);
-      return some.length === 0 ? [] : [[fault, setUps[setUp].title, ...summarize(some)]];
+      return some.length === 0 ? [] : [{ names: [`\`${fault}\``, setUps[setUp].title], some }];
     }),
   );
+  const withWatches = groups.filter(({ some }) => some.some(({ watchesMs }) => watchesMs.length > 0));
   return [
     `\`scripts/bench failover\`, ${period}. ${describeMachine()}. ${versions.join(', ')}.`,
     '',
-    ...[heading, heading.map((_, column) => (column < 2 ? '-' : '-:')), ...rows].map(
-      (cells) => `| ${cells.join(' | ')} |`,
+    'New connections:',
+    '',
+    ...renderTable(
+      connectionTitles,
+      groups.map(({ names, some }) => [...names, ...summarizeConnections(some)]),
     ),
     '',
-    ...faultNames.map((fault) => `- ${fault}: ${faults[fault].meaning}`),
+    'Watches:',
+    '',
+    ...renderTable(
+      watchTitles,
+      withWatches.map(({ names, some }) => [...names, ...summarizeWatches(some)]),
+    ),
+    '',
+    'Faults:',
+    '',
+    ...faultNames.map((fault) => `- \`${fault}\`: ${faults[fault].meaning}`),
   ].join('\n');
+}
+
+function renderTable(titles: readonly string[], rows: readonly (readonly string[])[]): string[] {
+  const line = titles.map((_, column) => (column < 2 ? '-' : '-:'));
+  return [titles, line, ...rows].map((cells) => `| ${cells.join(' | ')} |`);
 }
 
 /** What has busy rounds, beside its quiet ones. */
@@ -56,16 +75,14 @@ function renderBusy(rounds: readonly RoundRecord[]): string {
       if (busy.length === 0) return [];
       const [calm, pressed] = [summarizeShortly(quiet), summarizeShortly(busy)];
       const figures = calm.flatMap((figure, index) => [figure, pressed[index] ?? '']);
-      return [[fault, setUps[setUp].title, `${quiet.length} and ${busy.length}`, ...figures]];
+      return [[`\`${fault}\``, setUps[setUp].title, `${quiet.length} and ${busy.length}`, ...figures]];
     }),
   );
   const day = kinds[1]?.at(-1)?.at.slice(0, 10) ?? '';
   return [
     `\`scripts/bench failover --busy\`, ${day}. ${describeMachine()}.`,
     '',
-    ...[titles, titles.map((_, column) => (column < 2 ? '-' : '-:')), ...rows].map(
-      (cells) => `| ${cells.join(' | ')} |`,
-    ),
+    ...renderTable(titles, rows),
   ].join('\n');
 }
 
@@ -80,23 +97,26 @@ function summarizeShortly(rounds: readonly RoundRecord[]): string[] {
   ];
 }
 
-function summarize(rounds: readonly RoundRecord[]): string[] {
+function summarizeConnections(rounds: readonly RoundRecord[]): string[] {
   const windows = rounds.map(({ windowMs, isOpen }) => (isOpen ? Infinity : windowMs));
   const refused = rounds.map(({ refusedMs, isOpen }) => (isOpen ? Infinity : refusedMs));
   const slowed = rounds.map(({ slowedMs, isOpen }) => (isOpen ? Infinity : slowedMs));
   const failed = rounds.map((round) => round.failed);
-  const watches = rounds.flatMap(({ watchesMs }) => watchesMs.map((known) => known ?? Infinity));
-  const silent = rounds.flatMap(({ silentMs }) => silentMs.map((known) => known ?? Infinity));
-  const formatWindow = (percent: number, of: number[]) => formatTime(pick(of, percent), limits.roundMs);
-  const formatWatch = (percent: number, of: number[]) => formatTime(pick(of, percent), limits.watchMs);
+  const format = (percent: number, of: number[]) => formatTime(pick(of, percent), limits.roundMs);
   return [
     String(rounds.length),
-    ...[formatWindow(50, windows), formatWindow(99, windows), formatWindow(99, refused)],
+    ...[format(50, windows), format(99, windows), format(99, refused)],
     ...[String(pick(failed, 50)), String(pick(failed, 100))],
-    ...[formatWindow(50, slowed), formatWindow(99, slowed)],
-    ...[formatWatch(50, watches), formatWatch(99, watches)],
-    ...[formatWatch(50, silent), formatWatch(99, silent)],
+    ...[format(50, slowed), format(99, slowed)],
   ];
+}
+
+function summarizeWatches(rounds: readonly RoundRecord[]): string[] {
+  const active = rounds.flatMap(({ watchesMs }) => watchesMs.map((known) => known ?? Infinity));
+  const idle = rounds.flatMap(({ silentMs }) => silentMs.map((known) => known ?? Infinity));
+  return [active, idle].flatMap((all) =>
+    [50, 99].map((percent) => formatTime(pick(all, percent), limits.watchMs)),
+  );
 }
 
 /** The percentile by nearest rank; undefined when there is nothing. */

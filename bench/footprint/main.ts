@@ -53,11 +53,11 @@ function measureStart(): string {
   const pairs = Array.from({ length: runs }, () => ({ empty: time(['-e', '']), plan: time(plan) }));
   const [empty, whole] = [median(pairs.map((pair) => pair.empty)), median(pairs.map((pair) => pair.plan))];
   const ratio = median(pairs.map((pair) => pair.plan / pair.empty));
-  return `\`vipnat plan --offline\` takes ${whole.toFixed(0)} ms as a whole process, an empty script ${empty.toFixed(0)} ms; ${ratio.toFixed(2)} times that, median of ${runs} pairs.`;
+  return `\`vipnat plan --offline\` takes ${whole.toFixed(0)} ms as a whole process. An empty script takes ${empty.toFixed(0)} ms. The median ratio of ${runs} pairs is ${ratio.toFixed(2)}.`;
 }
 
 function renderTable(rests: readonly Rest[]): string {
-  const heading = ['rules of others', 'memory', 'processor each minute', `writes in ${minutes} min`];
+  const heading = ['foreign rules', 'memory', 'processor each minute', `writes in ${minutes} min`];
   const rows = rests.map(({ megabytes, secondsPerMinute, writes }, index) => [
     (foreignRules[index] ?? 0).toLocaleString('en-US'),
     ...[`${megabytes.toFixed(0)} MiB`, `${secondsPerMinute.toFixed(2)} s`, String(writes)],

@@ -95,7 +95,7 @@ async function measure(lab: Lab, minutes: number): Promise<string> {
   return [
     `\`scripts/bench loss ${minutes}\`, ${new Date().toISOString().slice(0, 10)}. ${describeMachine()}.`,
     '',
-    `- apiservers that fell out of use, by all three agents: ${ejections.length}; out for at most ${Math.max(0, ...ejections)} ms`,
+    `- apiservers that an agent took out of use: ${ejections.length}, for at most ${Math.max(0, ...ejections)} ms`,
     `- new connections through the VIP: ${sent}, failed: ${failures.length}`,
     `- watches through the VIP: ${watches.length}, ended: ${ended}`,
     '',

@@ -23,11 +23,11 @@ const dialects = [
 /** A VIP with three apiservers has six rules in iptables and five in nftables. */
 const cases = [
   { name: 'one VIP', vips: 1, foreignRules: 0, times: 21 },
-  { name: '200 VIPs: 1,000 rules of ours or more', vips: 200, foreignRules: 0, times: 11 },
-  { name: 'one VIP, 100 rules of others', vips: 1, foreignRules: 100, times: 21 },
-  { name: 'one VIP, 1,000 rules of others', vips: 1, foreignRules: 1000, times: 21 },
-  { name: 'one VIP, 10,000 rules of others', vips: 1, foreignRules: 10_000, times: 11 },
-  { name: 'one VIP, 100,000 rules of others', vips: 1, foreignRules: 100_000, times: 5 },
+  { name: '200 VIPs: 1,000 or more rules of vipnat', vips: 200, foreignRules: 0, times: 11 },
+  { name: 'one VIP, 100 foreign rules', vips: 1, foreignRules: 100, times: 21 },
+  { name: 'one VIP, 1,000 foreign rules', vips: 1, foreignRules: 1000, times: 21 },
+  { name: 'one VIP, 10,000 foreign rules', vips: 1, foreignRules: 10_000, times: 11 },
+  { name: 'one VIP, 100,000 foreign rules', vips: 1, foreignRules: 100_000, times: 5 },
 ] as const;
 
 const namespaces = new Namespaces();
@@ -43,7 +43,7 @@ try {
       rows.push(row);
     }
   }
-  const head = ['| host | rules in | a look | a change |', '| --- | --- | ---: | ---: |'];
+  const head = ['| host | rules in | a sync | a change |', '| --- | --- | ---: | ---: |'];
   const title = `\`scripts/bench rules\`, ${new Date().toISOString().slice(0, 10)}. ${describeMachine()}.`;
   const file = await writeSection('rules', [title, '', ...head, ...rows].join('\n'));
   process.stdout.write(`wrote ${file}\n`);

@@ -22,19 +22,22 @@ const brokenMs = 5000;
 const deathNames = ['killed', 'blackholed', 'frozen', 'stopped', 'holder', 'path'] as const;
 
 const byName: ReadonlyMap<string, Run> = new Map<string, Run>([
-  ...deathNames.map((name): [string, Run] => [`${name}: ${deaths[name].meaning}`, passDeath(name)]),
+  ...deathNames.map((name): [string, Run] => [`\`${name}\`: ${deaths[name].meaning}`, passDeath(name)]),
   ...listQuickFaults(),
-  ['a chain of ours is flushed', (lab, master) => onMaster(lab, master, 'iptables-nft -t nat -F VIPNAT')],
-  ['a hook of ours is deleted', (lab, master) => onMaster(lab, master, deleteHook)],
-  ['a stranger puts a rule before our hook, and takes it away', passStranger],
+  [
+    "other software flushes a chain of vipnat's",
+    (lab, master) => onMaster(lab, master, 'iptables-nft -t nat -F VIPNAT'),
+  ],
+  ["other software deletes a hook of vipnat's", (lab, master) => onMaster(lab, master, deleteHook)],
+  ["other software adds a rule before vipnat's hook, and removes it", passForeignRule],
   ['the API hangs: every etcd is frozen', passEtcd],
-  ["keepalived on the VIP's holder is restarted, and the VIP moves", restartKeepalived],
+  ['keepalived on the VIP holder restarts, and the VIP moves', restartKeepalived],
 ]);
 
 const deleteHook = `iptables-nft-save -t nat | grep -e '^-A PREROUTING.* -j VIPNAT' |
   sed 's/^-A/iptables-nft -t nat -D/' | sh`;
 
-const strangersRule = 'PREROUTING -p tcp -m tcp --dport 6443 -m comment --comment stranger -j ACCEPT';
+const foreignRule = 'PREROUTING -p tcp -m tcp --dport 6443 -m comment --comment foreign -j ACCEPT';
 
 /** All of them, in words. */
 export const soakFaults: readonly string[] = [...byName.keys()];
@@ -67,7 +70,7 @@ function listQuickFaults(): [string, Run][] {
   return quickFaults
     .filter(({ name }) => !name.startsWith('agent '))
     .map((fault) => [
-      fault.name.replace(' on the holder', ''),
+      fault.name.replace(' on the VIP holder', ''),
       (lab, master) => fault.run(lab, { holder: master, other: master }),
     ]);
 }
@@ -76,11 +79,11 @@ async function onMaster(lab: Lab, master: string, script: string): Promise<void>
   await runShell(lab.machine(master), script);
 }
 
-async function passStranger(lab: Lab, master: string): Promise<void> {
-  await onMaster(lab, master, `iptables-nft -t nat -I ${strangersRule}`);
+async function passForeignRule(lab: Lab, master: string): Promise<void> {
+  await onMaster(lab, master, `iptables-nft -t nat -I ${foreignRule}`);
   await sleep(brokenMs);
   // A firewall's restore may have taken it.
-  await onMaster(lab, master, `iptables-nft -t nat -D ${strangersRule} || true`);
+  await onMaster(lab, master, `iptables-nft -t nat -D ${foreignRule} || true`);
 }
 
 async function passEtcd(lab: Lab): Promise<void> {

@@ -11,7 +11,7 @@ import { figures, findLeaks, findTrends, listAgents, toPoints, type Trend } from
 const graphFile = fileURLToPath(new URL('../../docs/soak.svg', import.meta.url));
 
 /**
- * Writes the graph and the table of a whole run; answers their files, and what speaks for a leak.
+ * Writes the graph and the table of a whole run; answers their files, and what indicates a leak.
  * @throws LabError when the run did not come to its end.
  */
 export async function writeReport(
@@ -54,24 +54,24 @@ function renderSection({ minutes, seed, at, sent, failed }: RunRecord, result: E
     'figure',
     `first ${part}`,
     `last ${part}`,
-    'least, first',
-    'least, last',
-    'slope an hour',
+    `least of the first ${part}`,
+    `least of the last ${part}`,
+    'slope per hour',
   ];
   const rows = findTrends(samples).map(formatTrend);
   const done = soakFaults.map((name) => [name, faults.filter(({ fault }) => fault === name).length]);
   return [
     `\`scripts/bench soak --minutes ${minutes} --seed ${seed}\`, ${at.slice(0, 10)}. ${describeMachine()}.`,
     '',
-    `${faults.length} faults; ${countWrites(samples)} writes by the three agents; of the client's ${sent} new connections ${failed} failed, in the windows of the faults.`,
+    `The run had ${faults.length} faults, and the three agents wrote ${countWrites(samples)} times. Of the client's ${sent} new connections, ${failed} failed.`,
     '',
-    '![What the agents held over time](soak.svg)',
+    '![Memory, descriptors, child processes and wakeups of each agent over time](soak.svg)',
     '',
     ...[heading, heading.map((_, column) => (column < 2 ? '-' : '-:')), ...rows].map(
       (cells) => `| ${cells.join(' | ')} |`,
     ),
     '',
-    leaks.length === 0 ? 'Nothing speaks for a leak.' : leaks.map((leak) => `- ${leak}`).join('\n'),
+    leaks.length === 0 ? 'No figure indicates a leak.' : leaks.map((leak) => `- ${leak}`).join('\n'),
     '',
     '| fault | times |',
     '| - | -: |',

@@ -61,7 +61,6 @@ export const notYetClean: readonly string[] = [
   'config/document.ts',
   'config/environment.ts',
   'config/options.ts',
-  'docs/benchmarks.md',
   'docs/configuration.md',
   'docs/doctor.md',
   'docs/errors.md',

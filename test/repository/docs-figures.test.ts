@@ -1,5 +1,6 @@
 import { expect, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
+import { unquote } from '../support/documents/table.ts';
 
 /** The cells of all rows of a document's tables. */
 const readRows = (path: string) =>
@@ -10,7 +11,7 @@ const readRows = (path: string) =>
       line
         .slice(2, -1)
         .split('|')
-        .map((cell) => cell.trim()),
+        .map((cell) => unquote(cell.trim())),
     );
 
 test("README's figures of failures are those in docs/benchmarks.md", () => {

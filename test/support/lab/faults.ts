@@ -57,7 +57,7 @@ const graceMs = 10_000;
 
 /** kube-proxy writes all of its rules anew. */
 export const kubeProxyRestarted: Fault = {
-  name: 'kube-proxy on the holder restarted',
+  name: 'kube-proxy on the VIP holder restarted',
   maxFailed: 0,
   durationMs: 8000,
   run: (lab, { holder }) => restart(lab, holder, 'kube-proxy'),
@@ -65,7 +65,7 @@ export const kubeProxyRestarted: Fault = {
 
 /** Everybody's NAT is gone. */
 export const natFlushed: Fault = {
-  name: 'iptables -t nat -F on the holder',
+  name: 'iptables -t nat -F on the VIP holder',
   maxFailed: 0,
   durationMs: 8000,
   run: async (lab, { holder }) => {
@@ -78,7 +78,7 @@ export const natFlushed: Fault = {
 
 /** Everybody's rules are gone, and a firewall's are there. */
 export const firewallRestored: Fault = {
-  name: 'a firewall without our rules restored on the holder',
+  name: "a firewall without vipnat's rules restored on the VIP holder",
   // Its FORWARD policy drops the answers to what is just under way to another master.
   maxFailed: 5,
   durationMs: 8000,
@@ -91,7 +91,7 @@ export const firewallRestored: Fault = {
 
 /** Nobody looks after our own rules for some seconds. */
 export const agentKilled: Fault = {
-  name: 'agent on the holder killed -9, started after 3 s',
+  name: 'agent on the VIP holder killed -9, started after 3 s',
   maxFailed: 0,
   durationMs: 8000,
   run: async (lab, { holder }) => {
@@ -167,7 +167,7 @@ export const stopAndStart: readonly Fault[] = [
 /** The VIP's holder goes without a word, and comes back. */
 export const holderCut: readonly Fault[] = [
   {
-    name: "the VIP's holder cut from the network",
+    name: 'the VIP holder cut from the network',
     maxWindowMs: 12_000,
     durationMs: 20_000,
     watched: 'holder',
@@ -190,7 +190,7 @@ const proxyStop = isLong ? { words: 'a minute', lengthMs: 60_000 } : { words: '1
 
 /** For a while nobody looks after kube-proxy's rules. */
 export const kubeProxyStopped: Fault = {
-  name: `kube-proxy on the holder stopped for ${proxyStop.words}`,
+  name: `kube-proxy on the VIP holder stopped for ${proxyStop.words}`,
   maxFailed: 0,
   durationMs: proxyStop.lengthMs + 5000,
   run: async (lab, { holder }) => {

@@ -2,7 +2,7 @@ import { expect, test } from '@jest/globals';
 import { renderSummary } from '../../../../bench/datapath/summary.ts';
 import { makeWindow, p50 } from './windows.ts';
 
-test('what was measured stands beside the aims, and nothing else does', () => {
+test('what was measured is compared with the aims, and nothing else is', () => {
   const lines = renderSummary([
     makeWindow({ requests: 10_000 }),
     makeWindow({
@@ -19,14 +19,15 @@ test('what was measured stands beside the aims, and nothing else does', () => {
     }),
   ]);
   expect(lines).toEqual([
-    expect.stringMatching(/\(aim: at most 1\.05, .*\): kube-apiserver, kept: 1\.03$/),
-    expect.stringContaining('from few clients to many'),
-    '  - new: 1.15, –, 1.04, –, – (vipnat, service-chain)',
-    '  - kube-apiserver, kept: 1.03, –, – (vipnat, service-chain)',
-    expect.stringContaining('holder itself'),
-    '  - new: 1.02 (vipnat, service-chain)',
-    expect.stringContaining('kube-apiserver, kept'),
+    expect.stringContaining('(aim: at most 1.05)'),
+    '',
+    '- kube-apiserver, kept: 1.03',
+    '',
+    expect.stringContaining('(aim: at most 0.6)'),
+    '',
     // 200 µs straight, 250 by vipnat, 500 by HAProxy, of which 250 in its own process.
-    expect.stringMatching(/\(aim: at most 0\.6\): 0\.17 \(vipnat, service-chain\)\. .* takes 250 µs for one/),
+    '- vipnat, service-chain: 0.17',
+    '',
+    expect.stringContaining('takes 250 µs for one'),
   ]);
 });
