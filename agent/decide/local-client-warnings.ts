@@ -21,7 +21,7 @@ export function findLocalClientWarnings(
   if (localRoutes === null) {
     return [
       {
-        text: "the routes of table local could not be read: nothing is known of this host's own connections",
+        text: 'vipnat could not read the routes of table local, so it cannot check the local clients of this host',
         command: null,
       },
     ];
@@ -37,8 +37,8 @@ function describeChange({
 }: RouteChange): LocalClientWarning {
   const text =
     kind === 'add'
-      ? `this host connects to ${address} from ${address} itself: its own connections hang when the VIP moves`
-      : `a local route of vipnat's is left over: to ${address} from ${source} (${reason})`;
+      ? `this host connects to ${address} from ${address} itself: these connections hang when the VIP moves`
+      : `vipnat left a local route behind: to ${address} from ${source} (${reason})`;
   return { text, command };
 }
 

@@ -1,6 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { format, resolveConfig } from 'prettier';
+import { fillSection } from '../../test/support/documents/sections.ts';
 
 const file = fileURLToPath(new URL('../../docs/benchmarks.md', import.meta.url));
 
@@ -11,10 +12,7 @@ const file = fileURLToPath(new URL('../../docs/benchmarks.md', import.meta.url))
  */
 export async function writeSection(name: string, section: string): Promise<string> {
   const text = readFileSync(file, 'utf8');
-  const [beginMark, endMark] = [`<!-- ${name}:begin -->`, `<!-- ${name}:end -->`];
-  const [before, after] = [text.indexOf(beginMark), text.indexOf(endMark)];
-  if (before < 0 || after < before) throw new Error(`${file} has no ${beginMark} … ${endMark}`);
-  const whole = `${text.slice(0, before)}${beginMark}\n\n${section}\n\n${text.slice(after)}`;
+  const whole = fillSection(text, name, section);
   writeFileSync(file, await format(whole, { ...(await resolveConfig(file)), parser: 'markdown' }));
   return file;
 }

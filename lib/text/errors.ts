@@ -1,45 +1,16 @@
-import { exitStatuses } from './exit-status.ts';
+import { errorCatalogue as catalogue, type ErrorDescription } from './error-catalogue.ts';
 import { toPrintable } from './printable.ts';
-
-const { failed, misused } = exitStatuses;
-
-/**
- * Everything that can go wrong, in one catalogue. The code is the contract: scripts, tests and logs branch
- * on it, never on the text. docs/errors.md has a row for each, and a test compares the two.
- */
-const catalogue = {
-  CONFIG_INVALID: { exit: misused, retry: false },
-  NODE_TOO_OLD: { exit: failed, retry: false },
-  TOOL_MISSING: { exit: failed, retry: true },
-  TOOL_NOT_PERMITTED: { exit: failed, retry: true },
-  TOOL_FAILED: { exit: failed, retry: true },
-  NF_TABLES_MISSING: { exit: failed, retry: true },
-  TOOL_TIMED_OUT: { exit: failed, retry: true },
-  DESCRIPTORS_EXHAUSTED: { exit: failed, retry: true },
-  TOOL_OUTPUT_UNEXPECTED: { exit: failed, retry: true },
-  TABLE_INCOMPATIBLE: { exit: failed, retry: true },
-  NETLINK_FAILED: { exit: failed, retry: true },
-  SYSCTL_NOT_WRITTEN: { exit: failed, retry: true },
-  RULES_NOT_CONVERGING: { exit: failed, retry: true },
-  STATE_UNREADABLE: { exit: failed, retry: true },
-  STATE_NOT_WRITTEN: { exit: failed, retry: true },
-  TRACK_FILE_NOT_WRITTEN: { exit: failed, retry: true },
-  OUTPUT_NOT_WRITTEN: { exit: failed, retry: true },
-  API_CREDENTIALS_INVALID: { exit: failed, retry: true },
-  API_UNREACHABLE: { exit: failed, retry: true },
-  API_UNTRUSTED: { exit: failed, retry: true },
-  API_FORBIDDEN: { exit: failed, retry: true },
-  API_ANSWER_UNEXPECTED: { exit: failed, retry: true },
-  LISTEN_FAILED: { exit: failed, retry: true },
-  AGENT_ALREADY_RUNNING: { exit: failed, retry: false },
-  INTERNAL_ERROR: { exit: failed, retry: false },
-} as const satisfies Record<string, { exit: number; retry: boolean }>;
 
 /** A stable name for one kind of failure; each has a row in docs/errors.md. */
 export type ErrorCode = keyof typeof catalogue;
 
 /** All codes, in the order of the catalogue. */
 export const errorCodes = Object.keys(catalogue) as readonly ErrorCode[];
+
+/** What is said of a code. */
+export function describeError(code: ErrorCode): ErrorDescription {
+  return catalogue[code];
+}
 
 /** The code of whatever was thrown: what is no VipnatError is a bug, INTERNAL_ERROR. */
 export function findErrorCode(error: unknown): ErrorCode {

@@ -76,10 +76,10 @@ const error: Addition = {
   name: 'EXAMPLE_FAILED',
   files: new Map([
     [
-      'lib/text/errors.ts',
+      'lib/text/error-catalogue.ts',
       insertAfter(
-        'INTERNAL_ERROR: { exit: failed, retry: false },\n',
-        'EXAMPLE_FAILED: { exit: failed, retry: true },\n',
+        "the output of the same command with `--log-level debug`.',\n  },\n",
+        "EXAMPLE_FAILED: { exit: failed, retry: true, meaning: 'An example failed.', remedy: 'Try again.' },\n",
       ),
     ],
     [
@@ -97,11 +97,11 @@ const check: Addition = {
     [
       'cli/doctor/checks/foreign.ts',
       insertAfter(
-        "{ code: 'kube-vip-running', find: findKubeVip },\n",
-        "{ code: 'example-found', find: () => ({ findings: [], gaps: [] }) },\n",
+        'find: findKubeVip },\n',
+        "{ code: 'example-found', levels: ['warn'], meaning: 'An example.', find: () => ({ findings: [], gaps: [] }) },\n",
       ),
     ],
-    ['docs/doctor.md', insertRowAfter('kube-vip-running', '| `example-found` | warn | an example |')],
+    ['docs/doctor.md', insertRowAfter('kube-vip-running', '| `example-found` | warn | An example. |')],
     [
       'test/host/netns/doctor-faults.ts',
       insertAfter("name: 'rules',\n    faults: [\n", "{ code: 'example-found', seed: shell('true') },\n"),

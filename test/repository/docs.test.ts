@@ -9,22 +9,19 @@ import {
   schema,
 } from '../../config/options.ts';
 import { commandNames } from '../../cli/grammar/invocation.ts';
-import { findingCodes } from '../../cli/doctor/checks/diagnose.ts';
 import { keepalivedSwitches } from '../../cli/generate/keepalived/options.ts';
 import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
 import { readDocument } from '../../config/document.ts';
 import { describeReason, eventReasons } from '../../lib/telemetry/reasons.ts';
 import { commandHelp } from '../../cli/grammar/help.ts';
-import { errorCodes, VipnatError } from '../../lib/text/errors.ts';
 import { exitStatuses } from '../../lib/text/exit-status.ts';
+import { fillTables, pathToTables } from '../support/documents/generated-tables.ts';
 import { readSection, readTable, unquote } from '../support/documents/table.ts';
 
 let configuration = '';
-let errors = '';
 let events = '';
 beforeAll(async () => {
   configuration = await readFile('docs/configuration.md', 'utf8');
-  errors = await readFile('docs/errors.md', 'utf8');
   events = await readFile('docs/events.md', 'utf8');
 });
 
@@ -83,9 +80,11 @@ test('docs/configuration.md has an item for every switch of keepalived, and no o
   expect(items).toEqual(keepalivedSwitches);
 });
 
-test('docs/doctor.md has a row for every code, in the order of the checks, and no other', async () => {
-  const rows = readTable(await readFile('docs/doctor.md', 'utf8'));
-  expect(rows.map(([code]) => unquote(code))).toEqual(findingCodes);
+test.each([...pathToTables])('%s has the tables that scripts/tables writes', async (path, tables) => {
+  const text = await readFile(path, 'utf8');
+  // How wide the columns are is prettier's to check.
+  const narrow = (page: string) => page.replaceAll(/ +/g, ' ').replaceAll(/-{4,}/g, '---');
+  expect(narrow(fillTables(text, tables))).toBe(narrow(text));
 });
 
 test('docs/commands.md has a row for every command, in the order of help, and no other', async () => {
@@ -100,17 +99,6 @@ describe('every option', () => {
     const read = schema.parse({ [name]: isList ? example.split(',') : example });
     expect(read[name]).not.toEqual(schema.parse({})[name]);
   });
-});
-
-test('docs/errors.md has a row for every code, in the order of the catalogue, with its exit status and retry', () => {
-  const [catalogue = ''] = errors.split('\n## ');
-  const rows = readTable(catalogue).map(([code, , , exit, retry]) => [unquote(code), Number(exit), retry]);
-  expect(rows).toEqual(
-    errorCodes.map((code) => {
-      const error = new VipnatError(code, 'x');
-      return [code, error.exitCode, error.retry ? 'yes' : 'no'];
-    }),
-  );
 });
 
 test('docs/errors.md has a row for every exit status, in the order of the table in code', () => {

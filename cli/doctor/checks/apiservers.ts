@@ -19,12 +19,42 @@ import { findNobodyKnown, nobodyKnown } from './nobody-known.ts';
 
 /** How the apiservers are that the virtual IPs lead to. */
 export const apiserverChecks: readonly Check[] = [
-  { code: 'no-apiserver-known', find: findNobodyKnown },
-  { code: 'apiserver-down', find: findDown },
-  { code: 'certificate-lacks-vip', find: findLackingNames },
-  { code: 'certificate-expires', find: findExpiry },
-  { code: 'clock-off', find: findClockOff },
-  { code: 'no-shutdown-delay', find: findAbruptEnd },
+  {
+    code: 'no-apiserver-known',
+    levels: ['fail'],
+    meaning: "vipnat knows no apiserver, so only the VIP holder's own apiserver answers.",
+    find: findNobodyKnown,
+  },
+  {
+    code: 'apiserver-down',
+    levels: ['warn', 'fail'],
+    meaning: 'An apiserver is dead or draining. If all are, it is a failure.',
+    find: findDown,
+  },
+  {
+    code: 'certificate-lacks-vip',
+    levels: ['fail'],
+    meaning: 'The certificate of an apiserver is not valid for the VIP.',
+    find: findLackingNames,
+  },
+  {
+    code: 'certificate-expires',
+    levels: ['warn', 'fail'],
+    meaning: 'The certificate of an apiserver expires within 7 days. If it has expired, it is a failure.',
+    find: findExpiry,
+  },
+  {
+    code: 'clock-off',
+    levels: ['warn'],
+    meaning: 'The clocks of an apiserver and of this node differ by 3 s or more.',
+    find: findClockOff,
+  },
+  {
+    code: 'no-shutdown-delay',
+    levels: ['warn'],
+    meaning: 'The kube-apiserver of this node has no `--shutdown-delay-duration`.',
+    find: findAbruptEnd,
+  },
 ];
 
 function findDown({ assessment, flags, units }: HostFacts): ReturnType<Check['find']> {
@@ -37,12 +67,12 @@ function findDown({ assessment, flags, units }: HostFacts): ReturnType<Check['fi
         {
           level: isAnyUp ? 'warn' : 'fail',
           title: `${text} is ${health.state}: ${health.reason}`,
-          why: 'It gets no new connections by the VIP; with one less, the next that fails is felt.',
+          why: 'The VIP sends no new connections to this apiserver. Fewer apiservers are left if another one fails.',
           remedy: onHost(isLocal(text, assessed), { text, flags }, [
             'crictl logs --tail 50 $(crictl ps -a --name kube-apiserver -q | head -1)',
             units.has('kubelet')
               ? 'systemctl restart kubelet'
-              : '# then start it as it was started: no unit of kubelet is here',
+              : '# this host has no kubelet unit: start the apiserver as before',
           ]),
         },
       ];
@@ -59,7 +89,7 @@ function findLackingNames({ config, assessment, serving, flags }: HostFacts): Re
     return lacking.map(({ address }) => ({
       level: 'fail',
       title: `the certificate of ${formatEndpoint(endpoint)} is not valid for ${address}`,
-      why: 'Clients that come by this address refuse the connection: x509: certificate is valid for other names.',
+      why: 'Clients of this address refuse the connection: x509: certificate is valid for other names.',
       remedy: onHost(
         isLocal(formatEndpoint(endpoint), assessed),
         { text: formatEndpoint(endpoint), flags },
@@ -126,15 +156,15 @@ const clockWarningMs = 3000;
 function findClockOff({ assessment, serving }: HostFacts): ReturnType<Check['find']> {
   return overAnswering({ assessment, serving }, (endpoint, { clockAheadMs }) => {
     const text = formatEndpoint(endpoint);
-    if (clockAheadMs === null) return { unknown: `${text} does not tell its time` };
+    if (clockAheadMs === null) return { unknown: `${text} does not report its time` };
     if (Math.abs(clockAheadMs) < clockWarningMs) return [];
     const seconds = Math.round(Math.abs(clockAheadMs) / 1000);
     return [
       {
         level: 'warn',
         title: `the clock of ${text} is ${seconds} s ${clockAheadMs > 0 ? 'ahead of' : 'behind'} this node's`,
-        why: 'Tokens, certificates and leases count from the wrong moment. One of the two clocks is off.',
-        remedy: ['# on both', 'timedatectl set-ntp true'],
+        why: 'One of the two clocks is wrong. Tokens, certificates and leases then start and expire at the wrong time.',
+        remedy: ['# on both hosts', 'timedatectl set-ntp true'],
       },
     ];
   });
@@ -147,7 +177,7 @@ function findAbruptEnd({ processes, files }: HostFacts): ReturnType<Check['find'
   const words = findFlags(processes) ?? text?.split(/[\s"']+/);
   if (words === undefined) {
     if (manifest !== undefined && 'unknown' in manifest) return manifest;
-    return { unknown: 'no kube-apiserver and no manifest of one is seen on this node' };
+    return { unknown: 'this node shows no kube-apiserver, and no manifest of one' };
   }
   return lookAtHost(() => {
     const delay = findDelay(words);
@@ -156,7 +186,7 @@ function findAbruptEnd({ processes, files }: HostFacts): ReturnType<Check['find'
       {
         level: 'warn',
         title: `this node's apiserver stops without a delay (shutdown-delay-duration ${delay ?? '0s'})`,
-        why: 'Each restart drops the connections that come while others still take it for ready. 10s or more is safe.',
+        why: 'At each restart, new connections fail until every agent notices that the apiserver stops. A delay of 10s or more is safe.',
         remedy: describeDelay(text !== null, delay !== null),
       },
     ];
@@ -178,7 +208,7 @@ function describeDelay(hasManifest: boolean, hasFlag: boolean): string[] {
     ? 's/--shutdown-delay-duration=[0-9a-z]*/--shutdown-delay-duration=10s/'
     : String.raw`s/^\( *\)- kube-apiserver$/&\n\1- --shutdown-delay-duration=10s/`;
   return [
-    '# the kubelet starts the apiserver anew by it: on one master after the other',
+    '# the kubelet restarts the apiserver: do one master after the other',
     // The kubelet reads whatever file is in its folder, also a half-written one.
     `cp -p ${path} ${copy} && sed -i '${change}' ${copy} && mv ${copy} ${path}`,
   ];

@@ -17,10 +17,25 @@ import { parseIpvs } from '../../../lib/kube-proxy/ipvs.ts';
 
 /** Whether somebody else balances the same virtual IPs. */
 export const strangerChecks: readonly Check[] = [
-  { code: 'foreign-dnat', find: findForeignRules },
-  { code: 'foreign-virtual-server', find: findVirtualServers },
-  { code: 'foreign-listener', find: findForeignListeners },
-  { code: 'kube-vip-running', find: findKubeVip },
+  {
+    code: 'foreign-dnat',
+    levels: ['fail'],
+    meaning: 'A foreign rule in the nat table translates the VIP.',
+    find: findForeignRules,
+  },
+  {
+    code: 'foreign-virtual-server',
+    levels: ['warn'],
+    meaning: 'IPVS has a virtual server for the VIP.',
+    find: findVirtualServers,
+  },
+  {
+    code: 'foreign-listener',
+    levels: ['fail'],
+    meaning: "A process other than an apiserver listens where the VIP's connections arrive.",
+    find: findForeignListeners,
+  },
+  { code: 'kube-vip-running', levels: ['warn'], meaning: 'kube-vip runs on this node.', find: findKubeVip },
 ];
 
 /** Whether a process is kube-vip, which holds and balances virtual IPs by itself. */
@@ -54,8 +69,8 @@ function findTranslations(
       .filter((text) => text.includes(vip.address) && !isOwnRule(text) && isTranslation(text, vip))
       .map((text) => ({
         level: 'fail',
-        title: `nat ${quoteText(chain)} (${tool}) has another's rule for ${formatEndpoint(vip)}`,
-        why: 'Whichever comes first has the connections, and a restart of either side changes which that is.',
+        title: `nat ${quoteText(chain)} (${tool}) has a foreign rule for ${formatEndpoint(vip)}`,
+        why: 'The first rule gets the connections. A restart of vipnat or of the other software can change the order.',
         remedy: isBalanced
           ? [quoteWords([tool, '-t', 'nat', '-D', chain, ...splitRule(text)])]
           : migrateFirst,
@@ -88,12 +103,12 @@ function findVirtualServers(facts: HostFacts): ReturnType<Check['find']> {
           level: 'warn',
           title: `IPVS has a virtual server for ${name}`,
           why: isPruned
-            ? 'Somebody else balances the same VIP (kube-vip, keepalived), and kube-proxy deletes its server every 30 s: it is in no network of --ipvs-exclude-cidrs.'
-            : 'Somebody else balances the same VIP (kube-vip, keepalived), and takes over whenever our rules are gone.',
+            ? 'Other software (kube-vip, keepalived) balances the same VIP. kube-proxy deletes that virtual server every 30 s, because --ipvs-exclude-cidrs does not contain the VIP.'
+            : 'Other software (kube-vip, keepalived) balances the same VIP. It takes over whenever vipnat’s rules are gone.',
           remedy: isBalancedHere(vip, facts)
             ? [
                 `ipvsadm -D -t ${name}`,
-                '# and switch it off where it comes from: lb_enable of kube-vip, virtual_server of keepalived',
+                '# and switch it off in its configuration: lb_enable of kube-vip, virtual_server of keepalived',
               ]
             : migrateFirst,
         },
@@ -102,7 +117,7 @@ function findVirtualServers(facts: HostFacts): ReturnType<Check['find']> {
   });
 }
 
-const noVip = { unknown: 'no virtual IP is named' };
+const noVip = { unknown: 'no virtual IP is configured' };
 
 /** What kube-apiserver is called, also where it is one program with others: k3s and RKE2, microk8s, hyperkube. */
 const apiserverNames = new Set([
@@ -126,10 +141,10 @@ function findForeignListeners(facts: HostFacts): ReturnType<Check['find']> {
     const reached = config.vips.flatMap((vip) =>
       sockets.filter((socket) => isReachedBy(vip, socket)).map((socket) => ({ vip, socket })),
     );
-    return lookAt(reached, { notHere: 'nobody listens there' }, ({ vip, socket }) => {
+    return lookAt(reached, { notHere: 'no process listens there' }, ({ vip, socket }) => {
       const owner = running.find(({ pid }) => pid === socket.pid);
       const name = formatEndpoint(socket);
-      if (owner === undefined) return { unknown: `who listens on ${name} is not to be seen by this user` };
+      if (owner === undefined) return { unknown: `this user cannot see which process listens on ${name}` };
       return isApiserver(owner) ? [] : [describeListener(owner, socket, vip, facts)];
     });
   });
@@ -139,8 +154,8 @@ function describeListener(owner: HostProcess, socket: Listener, vip: Endpoint, f
   const asking = findCheck(facts);
   return {
     level: 'fail',
-    title: `${quoteText(owner.name)} (pid ${owner.pid}) listens on ${formatEndpoint(socket)}, for ${formatEndpoint(vip)}`,
-    why: 'It gets the VIP’s connections whenever vipnat leaves the VIP to its holder, where an apiserver should be.',
+    title: `${quoteText(owner.name)} (pid ${owner.pid}) listens on ${formatEndpoint(socket)}, where connections to ${formatEndpoint(vip)} arrive`,
+    why: 'Whenever vipnat does not balance the VIP, this process gets its connections instead of an apiserver.',
     remedy:
       isBalancedHere(vip, facts) && asking === null
         ? stop(owner, facts)
@@ -152,7 +167,9 @@ function describeListener(owner: HostProcess, socket: Listener, vip: Endpoint, f
 function findCheck({ keepalived }: HostFacts): string[] | null {
   if ('unknown' in keepalived || !/\b(?:vrrp_script|track_script)\b/.test(keepalived.value.text ?? ''))
     return null;
-  return [`# its step 2 comes first: a vrrp_script of ${quoteText(keepalived.value.path)} may ask it`];
+  return [
+    `# first follow its step 2: a vrrp_script of ${quoteText(keepalived.value.path)} may check this process`,
+  ];
 }
 
 function findKubeVip(facts: HostFacts): ReturnType<Check['find']> {
@@ -165,7 +182,7 @@ function findKubeVip(facts: HostFacts): ReturnType<Check['find']> {
         {
           level: 'warn',
           title: `kube-vip (pid ${process.pid}) runs on this node`,
-          why: 'It holds virtual IPs by leases of the API. With keepalived beside it both hold the VIP, and its load balancer competes with vipnat.',
+          why: 'kube-vip assigns virtual IPs by leases of the API. If keepalived runs too, both can hold the VIP. The load balancer of kube-vip competes with vipnat.',
           remedy: isReplaced ? stop(process, facts) : migrateFirst,
         },
       ];
@@ -180,12 +197,14 @@ function stop(process: HostProcess, { assessment, listeners }: HostFacts): strin
   if (unit !== null) return [`systemctl disable --now ${unit}`];
   if (group.includes('kubepods')) {
     return [
-      '# of a static pod:',
+      '# it runs in a static pod:',
       quoteWords(['mv', `/etc/kubernetes/manifests/${name}.yaml`, '/etc/kubernetes/']),
     ];
   }
   const ports = 'value' in listeners ? listeners.value.filter((one) => one.pid === pid) : [];
   const health = 'value' in assessment ? [...assessment.value.health.keys()] : [];
   const mayServe = ports.some(({ port }) => health.some((text) => text.endsWith(`:${port}`)));
-  return [mayServe ? `# end it as it was started, unless it is an apiserver: pid ${pid}` : `kill ${pid}`];
+  return [
+    mayServe ? `# if pid ${pid} is not an apiserver, stop it by the program that started it` : `kill ${pid}`,
+  ];
 }

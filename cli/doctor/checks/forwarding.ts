@@ -14,10 +14,32 @@ import { converge, listFamilies } from '../remedies/remedies.ts';
 
 /** Whether what is balanced to another node gets there, and back. */
 export const forwardingChecks: readonly Check[] = [
-  { code: 'forwarding-off', find: findClosedSwitch },
-  { code: 'forward-dropped', find: findDropPolicy },
-  { code: 'forward-dropped-elsewhere', find: findForeignDrop },
-  { code: 'rp-filter-strict', find: findStrictFilter },
+  {
+    code: 'forwarding-off',
+    levels: ['fail'],
+    meaning: 'IP forwarding is off for a family that has a VIP.',
+    find: findClosedSwitch,
+  },
+  {
+    code: 'forward-dropped',
+    levels: ['fail'],
+    meaning:
+      "iptables drops forwarded packets, and vipnat's rule that accepts balanced connections is missing.",
+    find: findDropPolicy,
+  },
+  {
+    code: 'forward-dropped-elsewhere',
+    levels: ['fail'],
+    meaning:
+      'A chain of other software in nftables drops forwarded packets. No rule of vipnat can overrule it.',
+    find: findForeignDrop,
+  },
+  {
+    code: 'rp-filter-strict',
+    levels: ['warn'],
+    meaning: "Reverse path filtering is strict on the VIP's interface, and the host is in several networks.",
+    find: findStrictFilter,
+  },
 ];
 
 function findClosedSwitch({ config, assessment }: HostFacts): ReturnType<Check['find']> {
@@ -28,15 +50,15 @@ function findClosedSwitch({ config, assessment }: HostFacts): ReturnType<Check['
       const missing = missingSwitches.filter((one) => one.family === family);
       return missing.map(({ name, command, isOurs }) => ({
         level: 'fail',
-        title: `${name} is 0`,
-        why: `Connections to apiservers on other nodes die here. ${isOurs ? 'A running agent switches it on.' : 'With --sysctls check nobody else switches it on.'}`,
+        title: `IP forwarding is off (${name} is 0)`,
+        why: `The kernel drops connections to apiservers on other nodes. ${isOurs ? 'A running agent switches IP forwarding on.' : 'With --sysctls check, the agent leaves it off.'}`,
         remedy: [command],
       }));
     }),
   );
 }
 
-const noVip = { unknown: 'no virtual IP is named' };
+const noVip = { unknown: 'no virtual IP is configured' };
 
 /** Why nothing of a family is balanced; null where something is. */
 function findDeclined({ decisions }: Assessment, family: Family): NotChecked | null {
@@ -65,7 +87,7 @@ function findDropPolicy({ config, assessment, agent, flags, units }: HostFacts):
       return [
         {
           level: 'fail',
-          title: `${family === 'ipv6' ? 'ip6tables' : 'iptables'} drops what is forwarded, and no rule of vipnat's lets pass what is balanced`,
+          title: `${family === 'ipv6' ? 'ip6tables' : 'iptables'} drops forwarded packets, and the rule by which vipnat accepts balanced connections is missing`,
           why: 'Connections to apiservers on other nodes hang. Docker and many firewalls set this policy.',
           remedy: converge({ agent, assessment, flags, units }),
         },
@@ -77,7 +99,7 @@ function findDropPolicy({ config, assessment, agent, flags, units }: HostFacts):
 function findForeignDrop({ config, assessment, forwardChains }: HostFacts): ReturnType<Check['find']> {
   return given([assessment, forwardChains], (assessed, chains) => {
     const dropping = chains.filter(({ isDropping }) => isDropping);
-    return lookAt(dropping, { notHere: 'no chain drops what is forwarded' }, (chain) => {
+    return lookAt(dropping, { notHere: 'no chain drops forwarded packets' }, (chain) => {
       if (findForeignDrops([chain], assessed).length > 0) return [describeForeignDrop(chain)];
       const declined = listFamilies(config.vips).map((family) => findDeclined(assessed, family));
       return declined.find((one) => one !== null) ?? [];
@@ -89,7 +111,7 @@ function describeForeignDrop({ table, name }: ForwardChain): Finding {
   return {
     level: 'fail',
     title: `chain ${name} of nft table ${table} drops what is forwarded`,
-    why: 'Connections to apiservers on other nodes hang. Only that table can let them pass: tell its owner (firewalld, …) as well, or the rule goes with its next reload.',
+    why: 'Connections to apiservers on other nodes hang. Only a rule in that table can accept them. Add the rule to the configuration of its owner (firewalld, …) too: a reload removes this one.',
     remedy: [
       quoteWords(['nft', 'insert', 'rule', ...table.split(' '), name, 'ct', 'status', 'dnat', 'accept']),
     ],
@@ -123,8 +145,8 @@ function findStrictFilter({ config, interfaces, sysctls }: HostFacts): ReturnTyp
 function describeStrict(device: string, devices: readonly string[]): Finding {
   return {
     level: 'warn',
-    title: `${device} drops packets whose way back is another interface (rp_filter is 1)`,
-    why: `This host is in ${devices.length} networks (${devices.join(', ')}): clients that come in by ${device} and are reached by another one get no answer.`,
+    title: `${device} drops packets whose return path uses another interface (rp_filter is 1)`,
+    why: `This host is in ${devices.length} networks (${devices.join(', ')}): clients get no answer if their packets arrive on ${device} and the route back uses another interface.`,
     remedy: [`sysctl -w ${nameReversePathFilter('all')}=2`],
   };
 }

@@ -8,10 +8,30 @@ import { restartProxy as restart } from '../remedies/leftover-rules.ts';
 
 /** Whether kube-proxy's ipvs mode has what it needs, and leaves the VIP alone. */
 export const ipvsChecks: readonly Check[] = [
-  { code: 'ipvs-modules-missing', find: findMissingModules },
-  { code: 'strict-arp-off', find: findLooseArp },
-  { code: 'ipvs-conntrack-off', find: findIpvsWithoutConntrack },
-  { code: 'ipvs-excludes-vip', find: findExcluded },
+  {
+    code: 'ipvs-modules-missing',
+    levels: ['fail'],
+    meaning: "kube-proxy's proxy mode is `ipvs`, and the kernel lacks ip_vs, ip_vs_rr or nf_conntrack.",
+    find: findMissingModules,
+  },
+  {
+    code: 'strict-arp-off',
+    levels: ['warn'],
+    meaning: "kube-proxy's proxy mode is `ipvs`, without strictARP.",
+    find: findLooseArp,
+  },
+  {
+    code: 'ipvs-conntrack-off',
+    levels: ['fail'],
+    meaning: '`net.ipv4.vs.conntrack` is 0, and the balancing mode is `cluster-ip`.',
+    find: findIpvsWithoutConntrack,
+  },
+  {
+    code: 'ipvs-excludes-vip',
+    levels: ['warn'],
+    meaning: '`--ipvs-exclude-cidrs` contains the ClusterIP.',
+    find: findExcluded,
+  },
 ];
 
 /** kube-proxy then ends at once, or falls back to iptables mode before 1.26. Source: cmd/kube-proxy/app/server_linux.go. */
@@ -26,18 +46,18 @@ function findMissingModules(facts: HostFacts): ReturnType<Check['find']> {
       // The kernel loads a scheduler by itself when one is asked for.
       if (state === 'here' || (name !== 'ip_vs' && state === 'loadable')) return [];
       if (name !== 'ip_vs' && state === 'unknown')
-        return { unknown: `whether this kernel has the module ${name} is not to be seen` };
+        return { unknown: `cannot see whether this kernel has the module ${name}` };
       return [
         {
           level: 'fail',
-          title: `kube-proxy is to run in ipvs mode, and this kernel has no ${name}`,
-          why: 'It ends, or falls back to iptables mode, and Services of this node are not what they should be.',
+          title: `kube-proxy is configured for proxy mode ipvs, but this kernel has no ${name}`,
+          why: 'kube-proxy exits, or falls back to proxy mode iptables. Services on this node may not work.',
           remedy:
             state === 'loadable'
               ? [`modprobe ${name}`, restart]
               : [
                   `# install this kernel's modules (Ubuntu: linux-modules-extra, RHEL: kernel-modules), then: modprobe ${name}`,
-                  '# or set mode: iptables in the ConfigMap kube-proxy of kube-system; then start kube-proxy anew',
+                  '# or set mode: iptables in the ConfigMap kube-proxy of kube-system. Then restart kube-proxy:',
                   restart,
                 ],
         },
@@ -70,11 +90,11 @@ function findLooseArp({ assessment, sysctls }: HostFacts): ReturnType<Check['fin
       return [
         {
           level: 'warn',
-          title: `kube-proxy runs in ipvs mode without strictARP (arp_ignore ${ignore}, arp_announce ${announce})`,
-          why: 'Nodes answer ARP for addresses of Services that are bound to kube-ipvs0: for the VIP too, should a Service have it.',
+          title: `kube-proxy runs in proxy mode ipvs without strictARP (arp_ignore ${ignore}, arp_announce ${announce})`,
+          why: 'Nodes answer ARP for every address on kube-ipvs0. If a Service has the VIP as an external address, every node answers for the VIP.',
           remedy: [
             `sysctl -w ${sysctlNames.arpIgnore}=1 ${sysctlNames.arpAnnounce}=2`,
-            '# and for good: strictARP: true under ipvs: in the ConfigMap kube-proxy of kube-system',
+            '# permanently: set strictARP: true under ipvs: in the ConfigMap kube-proxy of kube-system',
           ],
         },
       ];
@@ -95,7 +115,7 @@ function findIpvsWithoutConntrack({ assessment, sysctls }: HostFacts): ReturnTyp
         {
           level: 'fail',
           title: `${sysctlNames.ipvsConntrack} is 0`,
-          why: 'Connections that go by kube-proxy’s virtual server get no answer.',
+          why: 'Connections through kube-proxy’s virtual server get no answer.',
           remedy: [`sysctl -w ${sysctlNames.ipvsConntrack}=1`],
         },
       ];
@@ -107,9 +127,9 @@ function findIpvsWithoutConntrack({ assessment, sysctls }: HostFacts): ReturnTyp
 function findExcluded({ assessment, kubeProxy }: HostFacts): ReturnType<Check['find']> {
   return given([assessment], ({ observation, decisions }) => {
     if (observation.proxyMode.value !== 'ipvs') return noIpvs(observation);
-    if (kubeProxy.ipvs === null) return { unknown: 'nobody answers at 127.0.0.1:10249/configz' };
+    if (kubeProxy.ipvs === null) return { unknown: 'no program answers at 127.0.0.1:10249/configz' };
     const { excludeCidrs } = kubeProxy.ipvs;
-    return lookAt(decisions, { unknown: 'no virtual IP is named' }, ({ clusterIp }) => {
+    return lookAt(decisions, { unknown: 'no virtual IP is configured' }, ({ clusterIp }) => {
       if (excludeCidrs.length === 0) return [];
       if (clusterIp === null) return { unknown: 'the ClusterIP of default/kubernetes is not known' };
       const cidr = excludeCidrs.find((network) => isIn(clusterIp, network));
@@ -117,8 +137,8 @@ function findExcluded({ assessment, kubeProxy }: HostFacts): ReturnType<Check['f
       return [
         {
           level: 'warn',
-          title: `--ipvs-exclude-cidrs of kube-proxy has ${cidr}, and the ClusterIP ${clusterIp} is in it`,
-          why: 'kube-proxy leaves servers of that network as they are when Services go. It is meant for virtual servers of others.',
+          title: `--ipvs-exclude-cidrs of kube-proxy has ${cidr}, which contains the ClusterIP ${clusterIp}`,
+          why: 'kube-proxy never removes virtual servers in that network. The option is meant for virtual servers of other software.',
           remedy: ['kubectl -n kube-system edit configmap kube-proxy', restart],
         },
       ];
@@ -127,7 +147,7 @@ function findExcluded({ assessment, kubeProxy }: HostFacts): ReturnType<Check['f
 }
 
 function noIpvs({ proxyMode }: Observation): NotHere {
-  return { notHere: `kube-proxy is not in ipvs mode (${proxyMode.seenIn})` };
+  return { notHere: `kube-proxy is not in proxy mode ipvs (${proxyMode.seenIn})` };
 }
 
 function isIn(address: string, network: string): boolean {

@@ -22,10 +22,32 @@ import { isKubeVip } from './foreign.ts';
 
 /** Whether keepalived can bring the virtual IPs here, and nobody gets into its way. */
 export const keepalivedChecks: readonly Check[] = [
-  { code: 'keepalived-not-running', find: findNoKeepalived },
-  { code: 'keepalived-lacks-vip', find: findUnknownVip },
-  { code: 'keepalived-untracked', find: findUntracked },
-  { code: 'vrid-clash', find: findVridClash },
+  {
+    code: 'keepalived-not-running',
+    levels: ['warn'],
+    meaning: 'keepalived does not run here. The VIP cannot come to this node.',
+    find: findNoKeepalived,
+  },
+  {
+    code: 'keepalived-lacks-vip',
+    levels: ['warn'],
+    meaning: 'keepalived runs, but its configuration has no instance with the VIP.',
+    find: findUnknownVip,
+  },
+  {
+    code: 'keepalived-untracked',
+    levels: ['warn'],
+    meaning:
+      'keepalived does not follow the track file. The agent cannot report that this node cannot serve.',
+    find: findUntracked,
+  },
+  {
+    code: 'vrid-clash',
+    levels: ['fail'],
+    meaning:
+      "Another host uses the VIP's `virtual_router_id` for other addresses. The finding names that host.",
+    find: findVridClash,
+  },
 ];
 
 function findNoKeepalived(facts: HostFacts): ReturnType<Check['find']> {
@@ -38,8 +60,8 @@ function findNoKeepalived(facts: HostFacts): ReturnType<Check['find']> {
       return [
         {
           level: 'warn',
-          title: 'no keepalived runs on this node',
-          why: `${listAddresses(facts.config)} cannot come here when its holder fails.`,
+          title: 'keepalived does not run on this node',
+          why: `If the VIP holder fails, this node cannot take over ${listAddresses(facts.config)}.`,
           remedy: describeStart(facts),
         },
       ];
@@ -54,16 +76,18 @@ function findNoKeepalived(facts: HostFacts): ReturnType<Check['find']> {
 export function describeStart(facts: HostFacts): string[] {
   const { config, flags, keepalived, units } = facts;
   if ('unknown' in keepalived)
-    return ['# its configuration could not be read: docs/install.md says how keepalived is run'];
+    return [
+      '# vipnat could not read the configuration of keepalived. docs/install.md says how to run keepalived',
+    ];
   const { path, text } = keepalived.value;
   const foreign = config.vips.find((vip) => isHeldWithoutVrrp(vip, facts));
   if (foreign !== undefined) {
-    return [`# another host has ${foreign.address}, and sends no VRRP here. docs/migrate.md has the order`];
+    return [`# another host has ${foreign.address} and sends no VRRP here: follow docs/migrate.md`];
   }
   const start = units.has('keepalived')
     ? ['systemctl enable --now keepalived']
     : [
-        '# no unit of keepalived is here. As a service it is a package, as a static pod: docs/install.md',
+        '# this host has no keepalived unit. Install the package, or run a static pod: docs/install.md',
         ...install('keepalived', facts),
       ];
   if (text !== null) return start;
@@ -78,7 +102,7 @@ const toComment = (line: string) => (line.startsWith('#') ? line : `# ${line}`);
 /** Whole or not at all: a command that fails leaves no empty file. */
 function writeFile(path: string, flags: string, { runDir }: Config): string[] {
   return [
-    '# with the same options on every master, --peers=ADDR,ADDR,ADDR among them where multicast does not pass',
+    '# use the same options on every master. If the network drops multicast, add --peers=ADDR,ADDR,ADDR',
     quoteWords(['mkdir', '-p', dirname(path), dirname(locateServingFile(runDir))]),
     `vipnat keepalived ${flags} > ${quoteWords([`${path}.new`])} && ${quoteWords(['mv', `${path}.new`, path])}`,
     ...makeAtBoot(runDir),
@@ -95,7 +119,7 @@ function findUnknownVip({ config, flags, keepalived, processes }: HostFacts): Re
         {
           level: 'warn',
           title: `${path} has no vrrp_instance with ${address}`,
-          why: 'keepalived does not bring it here when its holder fails.',
+          why: 'If the VIP holder fails, keepalived does not bring the VIP to this node.',
           remedy: addInstance({ path, files, text, processes: running }, address, flags, config.runDir),
         },
       ];
@@ -116,7 +140,7 @@ function findUntracked({ config, keepalived, processes }: HostFacts): ReturnType
         {
           level: 'warn',
           title: `keepalived does not follow ${file}`,
-          why: 'The VIP stays on this node when the agent finds that it can serve neither balanced nor by itself.',
+          why: 'The VIP stays on this node even if the agent reports that this node cannot serve.',
           remedy: trackServing(
             { path, files, text, processes: running },
             listOwn(config.vips),
@@ -129,7 +153,7 @@ function findUntracked({ config, keepalived, processes }: HostFacts): ReturnType
 }
 
 const notRunning = { unknown: 'no keepalived is seen on this node' };
-const noVip = { unknown: 'no virtual IP is named' };
+const noVip = { unknown: 'no virtual IP is configured' };
 
 /** An id belongs to one set of addresses on a link, per family (RFC 9568, section 5.2.3). A master may hold more addresses than asked about. */
 function findVridClash(facts: HostFacts): ReturnType<Check['find']> {
@@ -151,8 +175,8 @@ function findVridClash(facts: HostFacts): ReturnType<Check['find']> {
       return [
         {
           level: 'fail',
-          title: `virtual_router_id ${vrid} of ${vip.address} is used by ${clash.source} for ${clash.addresses.join(', ')}`,
-          why: 'Each takes the other for a member of its group: one of the two virtual IPs is held by nobody, or both move about.',
+          title: `${clash.source} uses virtual_router_id ${vrid} of ${vip.address} for ${clash.addresses.join(', ')}`,
+          why: 'Each group treats the other’s adverts as its own. One virtual IP may have no VIP holder, or both may keep moving.',
           remedy: changeVrid({ path, files, text: text ?? '', processes: running }, vip.address, {
             from: vrid,
             to: free,

@@ -13,10 +13,30 @@ import { restartProxy } from '../remedies/leftover-rules.ts';
 
 /** Whether kube-proxy does its work, and leaves the VIP alone. */
 export const kubeProxyChecks: readonly Check[] = [
-  { code: 'kube-proxy-down', find: findDown },
-  { code: 'kube-proxy-unhealthy', find: findUnhealthy },
-  { code: 'kube-proxy-blocked', find: findBlocked },
-  { code: 'iptables-backends-mixed', find: findMixedBackends },
+  {
+    code: 'kube-proxy-down',
+    levels: ['warn'],
+    meaning: "kube-proxy's rules are here, but kube-proxy does not run.",
+    find: findDown,
+  },
+  {
+    code: 'kube-proxy-unhealthy',
+    levels: ['fail'],
+    meaning: "kube-proxy's health check answers with an error.",
+    find: findUnhealthy,
+  },
+  {
+    code: 'kube-proxy-blocked',
+    levels: ['fail'],
+    meaning: 'A rule that jumps into a chain of kube-proxy prevents all updates of the nat table.',
+    find: findBlocked,
+  },
+  {
+    code: 'iptables-backends-mixed',
+    levels: ['warn'],
+    meaning: "kube-proxy's chains are in both backends of iptables.",
+    find: findMixedBackends,
+  },
   ...ipvsChecks,
 ];
 
@@ -35,8 +55,8 @@ function findDown({ assessment, kubeProxy, processes }: HostFacts): ReturnType<C
       return [
         {
           level: 'warn',
-          title: `kube-proxy's rules are here (${observation.proxyMode.seenIn}), and it does not run`,
-          why: 'Services of this node stay as they were. vipnat goes past it when its apiservers are no longer the usable ones.',
+          title: `kube-proxy's rules are here (${observation.proxyMode.seenIn}), but kube-proxy does not run`,
+          why: 'Services on this node keep their last endpoints. vipnat bypasses kube-proxy when its list of apiservers is out of date.',
           remedy: [restart],
         },
       ];
@@ -49,15 +69,15 @@ function findUnhealthy({ kubeProxy: { status }, assessment }: HostFacts): Return
   if (status === null) {
     const isAbsent = 'value' in assessment && assessment.value.observation.proxyMode.value === 'none';
     if (isAbsent) return noProxy(assessment.value.observation);
-    return { unknown: 'nobody answers at 127.0.0.1:10256/healthz' };
+    return { unknown: 'no program answers at 127.0.0.1:10256/healthz' };
   }
   return lookAtHost(() => {
     if (status === 200) return [];
     return [
       {
         level: 'fail',
-        title: `kube-proxy says that it is not healthy (${status} on 127.0.0.1:10256)`,
-        why: 'It has not got its rules into the kernel for a while: Services of this node go to what is gone.',
+        title: `kube-proxy reports that it is not healthy (${status} on 127.0.0.1:10256)`,
+        why: 'kube-proxy cannot write its rules. Services on this node may lead to endpoints that are gone.',
         remedy: ['kubectl -n kube-system logs -l k8s-app=kube-proxy --tail 20', restart],
       },
     ];
@@ -65,7 +85,7 @@ function findUnhealthy({ kubeProxy: { status }, assessment }: HostFacts): Return
 }
 
 function noProxy({ proxyMode }: Observation): NotHere {
-  return { notHere: `kube-proxy is not here (${proxyMode.seenIn})` };
+  return { notHere: `kube-proxy does not run here (${proxyMode.seenIn})` };
 }
 
 const noIptables = { notHere: 'no table of iptables is here' };
@@ -84,7 +104,7 @@ function findBlocked({ assessment, agent, flags, units }: HostFacts): ReturnType
         {
           level: 'fail',
           title: `kube-proxy cannot delete ${serviceChain}: ${pinned.join(', ')} jumps there`,
-          why: 'Its whole update of the nat table fails for that, and all Services of this node freeze.',
+          why: 'kube-proxy’s whole update of the nat table fails. No Service on this node is updated any more.',
           remedy: converge({ agent, assessment, flags, units }),
         },
       ];
@@ -115,8 +135,8 @@ function findMixedBackends({ assessment }: HostFacts): ReturnType<Check['find']>
       return [
         {
           level: 'warn',
-          title: `kube-proxy's chains are in both backends of iptables; vipnat goes by ${used}, as ${observation.dialect.seenIn} says`,
-          why: `Packets meet both: what is left in ${tool} sends connections to apiservers and pods that are gone.`,
+          title: `kube-proxy's chains are in both backends of iptables; vipnat uses ${used} (${observation.dialect.seenIn})`,
+          why: `The kernel applies both. Old rules in ${tool} can send connections to apiservers and pods that are gone.`,
           remedy: removeRules(ruleset, tool),
         },
       ];

@@ -10,8 +10,19 @@ import { filePaths, type HostFacts } from '../facts/host-facts.ts';
 
 /** Whether what runs on this node asks the API where it should. */
 export const kubeconfigChecks: readonly Check[] = [
-  { code: 'kubeconfig-at-vip', find: (facts) => findServers(facts, describeAtVip) },
-  { code: 'kubeconfig-past-vip', find: (facts) => findServers(facts, describePastVip) },
+  {
+    code: 'kubeconfig-at-vip',
+    levels: ['warn'],
+    meaning:
+      'The kubelet, controller manager or scheduler of this node connects to the VIP instead of its own apiserver.',
+    find: (facts) => findServers(facts, describeAtVip),
+  },
+  {
+    code: 'kubeconfig-past-vip',
+    levels: ['warn'],
+    meaning: 'A kubeconfig names another master instead of the VIP.',
+    find: (facts) => findServers(facts, describePastVip),
+  },
 ];
 
 /**
@@ -22,19 +33,19 @@ const readers = [
   {
     path: filePaths.controllerManager,
     isNodes: true,
-    why: 'It loses its lease with the VIP.',
+    why: 'The controller manager loses its lease when the VIP moves.',
     restart: restartContainer('kube-controller-manager'),
   },
   {
     path: filePaths.scheduler,
     isNodes: true,
-    why: 'It loses its lease with the VIP.',
+    why: 'The scheduler loses its lease when the VIP moves.',
     restart: restartContainer('kube-scheduler'),
   },
   {
     path: filePaths.kubelet,
     isNodes: true,
-    why: 'The kubelet that has to start this node’s apiserver waits for another one, which may be older than itself.',
+    why: 'The kubelet has to start this node’s apiserver. Until then it needs another apiserver, which may be older than the kubelet.',
     restart: ['systemctl restart kubelet'],
   },
   { path: filePaths.admin, isNodes: false, why: '', restart: [] },
@@ -97,7 +108,7 @@ function describeAtVip({ reader, server, assessed, vips }: Asked): Finding[] {
     {
       level: 'warn',
       title: `${baseName(reader.path)} points at ${formatEndpoint(server.endpoint)}`,
-      why: `${reader.why} Point it at this node.`,
+      why: `${reader.why} Point the file at this node.`,
       remedy: redirect(reader, server, local),
     },
   ];
@@ -115,8 +126,8 @@ function describePastVip({ reader, server, assessed, vips }: Asked): Finding[] {
   return [
     {
       level: 'warn',
-      title: `${baseName(reader.path)} points at ${formatEndpoint(endpoint)}, past the VIP`,
-      why: 'It asks one other master, and is lost when that one is.',
+      title: `${baseName(reader.path)} points at ${formatEndpoint(endpoint)}, not at the VIP`,
+      why: 'The file names one other master. If that master fails, programs with this file reach no apiserver.',
       remedy: redirect(reader, server, better),
     },
   ];

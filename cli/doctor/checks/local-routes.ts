@@ -4,7 +4,14 @@ import { given, lookAtHost } from '../facts/fact.ts';
 import { type HostFacts } from '../facts/host-facts.ts';
 
 /** The routes by which this host's own connections to a VIP outlive its move. */
-export const localRouteChecks: readonly Check[] = [{ code: 'vip-route-left-over', find: findLeftOver }];
+export const localRouteChecks: readonly Check[] = [
+  {
+    code: 'vip-route-left-over',
+    levels: ['warn'],
+    meaning: 'A killed agent left its local route of a VIP behind, and the VIP is on another host.',
+    find: findLeftOver,
+  },
+];
 
 /** Said beside an agent too: it removes such routes within a moment, so one that is seen stays. */
 function findLeftOver({ assessment }: HostFacts): ReturnType<Check['find']> {
@@ -14,7 +21,7 @@ function findLeftOver({ assessment }: HostFacts): ReturnType<Check['find']> {
       findLocalClientWarnings(seen, false).map(({ text, command }) => ({
         level: 'warn',
         title: text,
-        why: 'Other hosts may take this one for the holder: Linux answers ARP for whatever it has a local route of.',
+        why: 'Linux answers ARP for every address with a local route. Other hosts may treat this host as the VIP holder.',
         remedy: command === null ? [] : [command],
       })),
     );

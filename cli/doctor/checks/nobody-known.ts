@@ -14,7 +14,7 @@ export const nobodyKnown = { unknown: 'no apiserver is known' };
 /** Whether a virtual IP is left to its holder, as no apiserver is known that could be balanced over. */
 export function findNobodyKnown({ assessment, flags }: HostFacts): ReturnType<Check['find']> {
   return given([assessment], (assessed) =>
-    lookAt(assessed.decisions, { unknown: 'no virtual IP is named' }, (decision) => {
+    lookAt(assessed.decisions, { unknown: 'no virtual IP is configured' }, (decision) => {
       const { vip, reason } = decision;
       const { missingSwitches, health } = assessed;
       const isClosed = missingSwitches.some(({ family }) => family === vip.family);
@@ -23,14 +23,14 @@ export function findNobodyKnown({ assessment, flags }: HostFacts): ReturnType<Ch
       return [
         {
           level: 'fail',
-          title: `${formatEndpoint(vip)} is not balanced: its holder's own apiserver answers`,
+          title: `${formatEndpoint(vip)} is not balanced: the apiserver of the VIP holder answers`,
           why:
             isClosed && !reason.startsWith(nobodyKnown.unknown)
               ? `No apiserver is known, and ${reason}.`
-              : `Because ${reason}.`,
+              : `The reason: ${reason}.`,
           remedy: [
             ...describeWayOut(isAnyAtVip(vip.family, assessed)),
-            '# name the apiservers, here and to the agent',
+            '# name the apiservers, here and in the options of the agent',
             `vipnat check ${flags} --endpoints ADDR:6443,ADDR:6443,ADDR:6443`,
           ],
         },
@@ -51,7 +51,7 @@ function isAnyAtVip(family: Family, { observation, memory, decisions }: Assessme
 function describeWayOut(isAtVip: boolean): string[] {
   return isAtVip
     ? [
-        "# on one master after the other: give kube-apiserver its own host's address by",
+        '# on each master in turn: give kube-apiserver the own address of its host by',
         `# --advertise-address in ${filePaths.apiserverManifest}; until then`,
       ]
     : [];

@@ -9,10 +9,30 @@ import { converge, convergeOrRemove, restartAgent } from '../remedies/remedies.t
 
 /** Whether vipnat's own part is as it should be. */
 export const ruleChecks: readonly Check[] = [
-  { code: 'agent-not-running', find: findNoAgent },
-  { code: 'agent-other-version', find: findOtherVersion },
-  { code: 'rules-differ', find: findDifferences },
-  { code: 'stale-rules', find: findLeftovers },
+  {
+    code: 'agent-not-running',
+    levels: ['warn'],
+    meaning: 'No agent runs on this node. No program repairs the rules.',
+    find: findNoAgent,
+  },
+  {
+    code: 'agent-other-version',
+    levels: ['warn'],
+    meaning: 'The agent has another version than this command.',
+    find: findOtherVersion,
+  },
+  {
+    code: 'rules-differ',
+    levels: ['fail'],
+    meaning: "vipnat's rules differ from the wanted rules.",
+    find: findDifferences,
+  },
+  {
+    code: 'stale-rules',
+    levels: ['warn'],
+    meaning: 'Rules of an earlier version or configuration are left.',
+    find: findLeftovers,
+  },
 ];
 
 function findNoAgent({ agent, assessment, units }: HostFacts): ReturnType<Check['find']> {
@@ -24,12 +44,12 @@ function findNoAgent({ agent, assessment, units }: HostFacts): ReturnType<Check[
         level: 'warn',
         title: 'no vipnat agent runs on this node',
         why: isInstalled
-          ? 'Its rules are here and work on, but nobody repairs them or takes out an apiserver that dies.'
-          : 'Should the VIP come here, it is not balanced.',
+          ? 'vipnat’s rules are here and keep working. But no agent repairs them, or stops using an apiserver that dies.'
+          : 'If the VIP comes to this node, it is not balanced.',
         remedy: units.has('vipnat')
           ? ['systemctl enable --now vipnat', '# or as a pod: docs/install.md']
           : [
-              '# it is not installed as a service here. docs/install.md: as a DaemonSet, a static pod or a service',
+              '# vipnat is not installed as a service here. docs/install.md: as a DaemonSet, a static pod or a service',
             ],
       },
     ];
@@ -43,8 +63,8 @@ function findOtherVersion({ agent, version, units }: HostFacts): ReturnType<Chec
     return [
       {
         level: 'warn',
-        title: `the agent is vipnat ${agent.version}, and this is ${version}`,
-        why: 'What is reported below is by the rules of this version, which may differ from the agent’s.',
+        title: `the agent has version ${agent.version}, and this command has version ${version}`,
+        why: 'This report compares with the rules of this version. The agent’s version may write other rules.',
         remedy: restartAgent({ units }),
       },
     ];
@@ -54,7 +74,7 @@ function findOtherVersion({ agent, version, units }: HostFacts): ReturnType<Chec
 function findDifferences({ assessment, agent, flags, units }: HostFacts): ReturnType<Check['find']> {
   return given([assessment], ({ observation, plan }) => {
     if (agent === null && !hasOwnRules(observation)) {
-      return { unknown: 'vipnat is not installed yet: no agent runs, and no rule of its is here' };
+      return { unknown: 'vipnat is not installed yet: no agent runs, and no rule of vipnat is here' };
     }
     return lookAtHost(() => {
       const drift = listDrift(plan, (one) => !isOutdated(one));
@@ -62,11 +82,11 @@ function findDifferences({ assessment, agent, flags, units }: HostFacts): Return
       return [
         {
           level: 'fail',
-          title: `vipnat's rules are not as they should be: ${describe(drift)}`,
+          title: `vipnat's rules differ from the wanted rules: ${describe(drift)}`,
           why:
             agent === null
-              ? 'The VIP may not be balanced, and no agent is here to repair that.'
-              : 'The agent has not repaired it: see its log for who changes them back, or run vipnat doctor again in a second.',
+              ? 'The VIP may not be balanced, and no agent runs here that could repair the rules.'
+              : 'The agent has not repaired them yet. Run vipnat doctor again in a second. If they still differ, the agent’s log names what changes them.',
           remedy: converge({ agent, assessment, flags, units }),
         },
       ];
@@ -84,7 +104,7 @@ function findLeftovers({ assessment, agent, flags, units }: HostFacts): ReturnTy
         {
           level: 'warn',
           title: `rules of an earlier version or configuration are left: ${describe(drift)}`,
-          why: 'They still catch connections, to a VIP that no --vip names or to apiservers that are gone.',
+          why: 'These rules still match connections: to a VIP that no --vip names, or to apiservers that are gone.',
           remedy: convergeOrRemove({ agent, assessment, flags, units }),
         },
       ];

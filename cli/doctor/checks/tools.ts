@@ -7,14 +7,57 @@ import { install } from '../remedies/remedies.ts';
 
 /** Whether vipnat can do its work here at all. */
 export const toolChecks: readonly Check[] = [
-  { code: 'not-permitted', find: findLackingRights },
-  { code: 'no-firewall-tool', find: findMissingFirewallTool },
-  { code: 'conntrack-missing', find: findMissingConntrack },
-  { code: 'inotifywait-missing', find: findMissingInotifywait },
-  { code: 'host-unreadable', find: findUnreadableHost },
-  { code: 'rules-unread', find: findUnreadRules },
-  { code: 'conntrack-nearly-full', find: findFullConntrack },
-  { code: 'conntrack-not-loose', find: findStrictConntrack },
+  {
+    code: 'not-permitted',
+    levels: ['fail'],
+    meaning: 'The process has no `CAP_NET_ADMIN` or no `CAP_NET_RAW`.',
+    find: findLackingRights,
+  },
+  {
+    code: 'no-firewall-tool',
+    levels: ['fail'],
+    meaning: 'Neither iptables nor nft is in `PATH`.',
+    find: findMissingFirewallTool,
+  },
+  {
+    code: 'conntrack-missing',
+    levels: ['warn'],
+    meaning: '`conntrack` is not in `PATH`. vipnat cannot reset connections to a dead apiserver.',
+    find: findMissingConntrack,
+  },
+  {
+    code: 'inotifywait-missing',
+    levels: ['warn'],
+    meaning:
+      '`inotifywait` is not in `PATH`, and this host uses iptables-legacy. The agent detects changes late.',
+    find: findMissingInotifywait,
+  },
+  {
+    code: 'host-unreadable',
+    levels: ['fail'],
+    meaning: 'vipnat could not read a table or a list of addresses. The finding names it, with the reason.',
+    find: findUnreadableHost,
+  },
+  {
+    code: 'rules-unread',
+    levels: ['warn'],
+    meaning:
+      'vipnat could not read some rules that it does not need. The finding names them, with the reason and the effect.',
+    find: findUnreadRules,
+  },
+  {
+    code: 'conntrack-nearly-full',
+    levels: ['warn', 'fail'],
+    meaning: 'The connection table is at least 80 % full. From 95 %, it is a failure.',
+    find: findFullConntrack,
+  },
+  {
+    code: 'conntrack-not-loose',
+    levels: ['warn'],
+    meaning:
+      '`nf_conntrack_tcp_loose` is 0. Connections without an entry in the connection table hang instead of being reset.',
+    find: findStrictConntrack,
+  },
 ];
 
 function findLackingRights({ rights, flags }: HostFacts): ReturnType<Check['find']> {
@@ -26,7 +69,7 @@ function findLackingRights({ rights, flags }: HostFacts): ReturnType<Check['find
         {
           level: 'fail',
           title: `this process has no ${lacking.join(' and no ')}`,
-          why: 'Without, the firewall can be neither read nor written. What needs it is not checked below.',
+          why: 'vipnat can neither read nor write the firewall. Checks that need the firewall are listed as not checked.',
           remedy: [`sudo vipnat doctor ${flags}`],
         },
       ];
@@ -46,7 +89,7 @@ function findMissingFirewallTool({ tools }: HostFacts): ReturnType<Check['find']
       {
         level: 'fail',
         title: 'neither iptables nor nft is in PATH',
-        why: 'vipnat has nothing to write rules with.',
+        why: 'vipnat cannot write rules without one of these tools.',
         remedy: install('iptables', { tools }),
       },
     ];
@@ -54,7 +97,7 @@ function findMissingFirewallTool({ tools }: HostFacts): ReturnType<Check['find']
 }
 
 function findMissingConntrack({ tools }: HostFacts): ReturnType<Check['find']> {
-  const why = 'Connections to an apiserver that died hang for up to 15 minutes instead of being reset.';
+  const why = 'vipnat cannot reset connections to a dead apiserver. They hang for up to 15 minutes.';
   return lookAtHost(() => findMissing(tools, 'conntrack', why));
 }
 
@@ -66,7 +109,7 @@ function findMissingInotifywait({ tools, assessment }: HostFacts): ReturnType<Ch
           findMissing(
             tools,
             'inotifywait',
-            'The agent does not hear of changes to legacy tables, and finds them on its next slow look.',
+            'The agent cannot watch legacy tables. It finds changes there only at its next periodic sync.',
           ),
         )
       : { notHere: 'legacy tables are not used' },
@@ -88,8 +131,8 @@ function findUnreadableHost(facts: HostFacts): ReturnType<Check['find']> {
     return [
       {
         level: 'fail',
-        title: `this host could not be read whole: ${assessment.unknown}`,
-        why: 'vipnat writes nothing before it has seen everything.',
+        title: `vipnat could not read the whole host: ${assessment.unknown}`,
+        why: 'vipnat writes no rules before it can read everything.',
         remedy: describeReading(facts),
       },
     ];
@@ -111,8 +154,8 @@ function findUnreadRules({ assessment }: HostFacts): ReturnType<Check['find']> {
     given([assessment], ({ observation }) =>
       describeUnread(observation.unread).map(({ code, text }) => ({
         level: 'warn' as const,
-        title: `not all rules can be read [${code}]`,
-        why: `${text} All else works on.`,
+        title: `vipnat cannot read all rules [${code}]`,
+        why: `${text} Everything else works.`,
         remedy: [`# docs/errors.md says what to do about ${code}`],
       })),
     ),
@@ -134,14 +177,14 @@ function findFullConntrack({ sysctls }: HostFacts): ReturnType<Check['find']> {
       {
         level: count < failShare * max ? 'warn' : 'fail',
         title: `the connection table is ${Math.floor((100 * count) / max)} % full (${count} of ${max})`,
-        why: 'When it is full, the kernel drops new connections, to the virtual IP as well.',
+        why: 'If the table is full, the kernel drops new connections, also to the virtual IP.',
         remedy: [`sysctl -w ${sysctlNames.conntrackMax}=${2 * max}`],
       },
     ];
   });
 }
 
-const noConntrack = { unknown: 'nf_conntrack is not loaded, or hides its switches' };
+const noConntrack = { unknown: 'nf_conntrack is not loaded, or its sysctls are hidden' };
 
 /** A connection whose entry was deleted is picked up in its middle only then, and so gets its reset. */
 function findStrictConntrack({ sysctls }: HostFacts): ReturnType<Check['find']> {
@@ -153,7 +196,7 @@ function findStrictConntrack({ sysctls }: HostFacts): ReturnType<Check['find']> 
       {
         level: 'warn',
         title: `${sysctlNames.conntrackLoose} is 0`,
-        why: 'Connections to a dead apiserver, and those that outlive a move of the VIP, hang instead of being reset.',
+        why: 'If an apiserver dies or the VIP moves, connections hang instead of being reset.',
         remedy: [`sysctl -w ${sysctlNames.conntrackLoose}=1`],
       },
     ];

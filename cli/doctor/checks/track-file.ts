@@ -10,8 +10,19 @@ import { type HostFacts } from '../facts/host-facts.ts';
 
 /** Whether keepalived hears what the agent says, and hears nothing that nobody stands for any more. */
 export const trackFileChecks: readonly Check[] = [
-  { code: 'track-file-dropped', find: findDropped },
-  { code: 'track-file-stale', find: findStale },
+  {
+    code: 'track-file-dropped',
+    levels: ['warn'],
+    meaning:
+      'keepalived is configured to follow the track file, but ignores it. The folder did not exist when keepalived started.',
+    find: findDropped,
+  },
+  {
+    code: 'track-file-stale',
+    levels: ['fail'],
+    meaning: 'The track file says that this node cannot serve, and no agent runs that could reset it.',
+    find: findStale,
+  },
 ];
 
 function findDropped(facts: HostFacts): ReturnType<Check['find']> {
@@ -30,8 +41,8 @@ function describeDropped(
 ): Finding {
   return {
     level: 'warn',
-    title: `keepalived does without ${file}, which its configuration names`,
-    why: 'Its folder was not there when keepalived started, or was made anew since. The VIP stays on this node when the agent finds that it can serve neither balanced nor by itself.',
+    title: `keepalived ignores ${file}, although its configuration names that file`,
+    why: 'The folder did not exist when keepalived started, or was created again since. The VIP stays on this node even if the agent reports that this node cannot serve.',
     remedy: [
       quoteWords(['mkdir', '-p', dirname(file)]),
       ...(agent === null ? [reset(file)] : []),
@@ -63,8 +74,8 @@ function findStale(facts: HostFacts): ReturnType<Check['find']> {
       return [
         {
           level: 'fail',
-          title: `${file} says ${says.slice(0, 8)}, and no agent runs that could take it back`,
-          why: 'keepalived does not take the VIP here, whatever becomes of the other masters.',
+          title: `${file} says ${says.slice(0, 8)}, and no agent runs that could reset the file`,
+          why: 'keepalived does not take the VIP on this node, even if all other masters fail.',
           remedy: [reset(file)],
         },
       ];
@@ -78,5 +89,5 @@ function isFollowed({ config }: HostFacts, text: string | null): boolean {
 }
 
 function notFollowed(file: string): NotChecked {
-  return { unknown: `no keepalived runs here that is to follow ${file}` };
+  return { unknown: `no keepalived is configured here to follow ${file}` };
 }

@@ -13,11 +13,37 @@ import { isKubeVip } from './foreign.ts';
 
 /** Whether each virtual IP is somewhere, and only there. */
 export const virtualIpChecks: readonly Check[] = [
-  { code: 'vip-nowhere', find: findNobody },
-  { code: 'vip-off-network', find: findStrayAddress },
-  { code: 'vip-held-twice', find: findSeveralHolders },
-  { code: 'vip-held-without-vrrp', find: findForeignHolder },
-  { code: 'vip-on-kube-ipvs0', find: findServiceAddress },
+  {
+    code: 'vip-nowhere',
+    levels: ['warn', 'fail'],
+    meaning: 'No host has the VIP. If only the address does not answer, it is a warning.',
+    find: findNobody,
+  },
+  {
+    code: 'vip-off-network',
+    levels: ['warn'],
+    meaning:
+      'No interface of this host is in a network with the VIP, and keepalived has no instance with it.',
+    find: findStrayAddress,
+  },
+  {
+    code: 'vip-held-twice',
+    levels: ['fail'],
+    meaning: "Two hosts advertise the VIP at the same time. The finding names the other host's address.",
+    find: findSeveralHolders,
+  },
+  {
+    code: 'vip-held-without-vrrp',
+    levels: ['warn', 'fail'],
+    meaning: 'A host that sends no VRRP answers for the VIP. If this node has the VIP too, it is a failure.',
+    find: findForeignHolder,
+  },
+  {
+    code: 'vip-on-kube-ipvs0',
+    levels: ['fail'],
+    meaning: 'A Service has the VIP as an external address.',
+    find: findServiceAddress,
+  },
 ];
 
 function findNobody(facts: HostFacts): ReturnType<Check['find']> {
@@ -27,7 +53,7 @@ function findNobody(facts: HostFacts): ReturnType<Check['find']> {
       if (observation.addresses.some(({ address }) => address === vip.address)) return [];
       const answer = holderAnswers.get(vip.address);
       if (isHeldElsewhere(vip, facts)) return [];
-      if (answer === undefined) return { unknown: `nobody was asked for ${vip.address}` };
+      if (answer === undefined) return { unknown: `no host was asked for ${vip.address}` };
       if (answer.kind === 'untried')
         return { unknown: `no connection to ${vip.address} could be tried (${answer.code})` };
       return [describeNobody(vip, facts)];
@@ -35,7 +61,7 @@ function findNobody(facts: HostFacts): ReturnType<Check['find']> {
   );
 }
 
-const noVip = { unknown: 'no virtual IP is named' };
+const noVip = { unknown: 'no virtual IP is configured' };
 
 /** A firewall can keep back every answer but that to ARP, or to neighbour discovery. */
 function describeNobody({ address }: Endpoint, facts: HostFacts): Finding {
@@ -44,9 +70,9 @@ function describeNobody({ address }: Endpoint, facts: HostFacts): Finding {
   return {
     level: isSure ? 'fail' : 'warn',
     title: isSure
-      ? `${address} is held by nobody: not by this node, and no host on its network answers for it`
-      : `${address} may be held by nobody: not by this node, and no answer comes from it`,
-    why: 'Clients reach no apiserver at all by it.',
+      ? `${address} is held by no host: not by this node, and no host on its network answers for it`
+      : `${address} may be held by no host: not by this node, and the address does not answer`,
+    why: 'Clients of the VIP reach no apiserver.',
     remedy: describeRevival(isSure, facts),
   };
 }
@@ -59,10 +85,15 @@ function describeRevival(isSure: boolean, { units, keepalived, flags }: HostFact
     ];
   }
   if (!units.has('keepalived')) {
-    return ['# no unit of keepalived is here: see what its pod says, or docs/install.md for how it is run'];
+    return [
+      '# this host has no keepalived unit. Read the log of its pod, or docs/install.md for how to run keepalived',
+    ];
   }
   const restart = 'systemctl restart keepalived';
-  return ['journalctl -u keepalived -n 50 --no-pager', isSure ? restart : `# when nobody has it: ${restart}`];
+  return [
+    'journalctl -u keepalived -n 50 --no-pager',
+    isSure ? restart : `# if no host has the VIP: ${restart}`,
+  ];
 }
 
 /** Whoever is in no network with it does not ask for it by ARP. Where keepalived was told its interface, that is meant so. */
@@ -78,10 +109,10 @@ function findStrayAddress({ config, interfaces, keepalived, flags }: HostFacts):
       {
         level: 'warn',
         title: `${address} is in no network of this host (${networks === '' ? `no ${family} address` : networks})`,
-        why: 'Neighbours do not ask for it by ARP, so it is reached only by a route that leads to its holder.',
+        why: 'Neighbours do not ask for the address by ARP. Clients reach it only if a route leads to the VIP holder.',
         remedy: [
-          '# a slip: choose a free address of one of these networks',
-          `# meant so: vipnat keepalived ${flags} --interface ${quoteWords([first.device])}`,
+          '# if this is a mistake: choose a free address of one of these networks',
+          `# if this is intended: vipnat keepalived ${flags} --interface ${quoteWords([first.device])}`,
         ],
       },
     ];
@@ -95,7 +126,7 @@ function findForeignHolder(facts: HostFacts): ReturnType<Check['find']> {
     const local = new Set(observation.addresses.map(({ address }) => address));
     return lookAt(config.vips, noVip, (vip): Finding[] | NotChecked => {
       const holder = holders.get(vip.address);
-      if (holder === undefined) return { unknown: `who else has ${vip.address} cannot be asked from here` };
+      if (holder === undefined) return { unknown: `this host cannot ask who else has ${vip.address}` };
       const isHere = local.has(vip.address);
       const isMember = seen.some((advert) => advertises(advert, vip.address) && !local.has(advert.source));
       if (holder === null || isMember || (!isHere && running.some(isKubeVip))) return [];
@@ -112,11 +143,11 @@ function describeForeignHolder({ address }: Endpoint, holder: LinkHolder, isHere
       ? `${address} is held twice: by this node, and by a host that sends no VRRP here (${name})`
       : `${address} is held by a host that sends no VRRP here (${name})`,
     why: isHere
-      ? 'Clients come to one or the other by chance. That host does not hear of keepalived, and never gives the address up.'
-      : 'It does not hear of keepalived, and never gives the address up: a keepalived that starts here holds it as well.',
+      ? 'Each client reaches one of the two hosts at random. The other host ignores keepalived and never gives the address up.'
+      : 'That host ignores keepalived and never gives the address up. If keepalived starts here, two hosts have the address.',
     remedy: [
-      `# find the host by its MAC: the switch's table has its port, and ip neigh its other addresses`,
-      `# kube-vip there: docs/migrate.md. Else, on that host, after a look at what adds it: ip addr show to ${address}`,
+      `# find the host by its MAC: the table of the switch has its port, and ip neigh its other addresses`,
+      `# if kube-vip runs there: docs/migrate.md. Otherwise find out on that host what adds the address: ip addr show to ${address}`,
     ],
   };
 }
@@ -148,7 +179,7 @@ function findSeveralHolders({
           title: isLocal
             ? `${vip.address} is held twice: by this node and by ${names}`
             : `${vip.address} is held twice: by ${names}`,
-          why: 'Clients come to one or the other by chance, and connections break when the switch changes its mind.',
+          why: 'Each client reaches one of the hosts at random. Connections break when the network switches to the other host.',
           remedy: describeSeparation({
             isLocal,
             isRunning: isKeepalivedHere(running),
@@ -179,14 +210,14 @@ function describeSeparation({ isLocal, isRunning, others, tool, device, own, fil
   if (!isLocal) return others.map((other) => `# on ${other}: vipnat doctor`);
   if (!isRunning && device !== undefined) {
     return [
-      '# no keepalived runs here: somebody else added the address',
+      '# no keepalived runs here: another program added the address',
       quoteWords(['ip', 'addr', 'del', own, 'dev', device]),
     ];
   }
   return [
-    '# what it sends arrives here; most often a firewall keeps it from keepalived, here or there',
+    '# its adverts arrive here. Most often a firewall, here or there, drops them before keepalived',
     ...others.map((other) => `${tool} -I INPUT -p vrrp -s ${other} -j ACCEPT`),
-    `# else ${file} differs from the other node's: authentication, version, peers`,
+    `# otherwise ${file} differs from the file of the other node: authentication, version, peers`,
   ];
 }
 
@@ -200,10 +231,10 @@ function findServiceAddress({ config, assessment }: HostFacts): ReturnType<Check
       return bound.map(() => ({
         level: 'fail',
         title: `${address} is bound to kube-ipvs0: a Service has it as an external address`,
-        why: 'Every node takes it for its own then, and nodes that do not hold it reach no apiserver by it.',
+        why: 'Every node then treats the VIP as its own address. Only the VIP holder reaches apiservers through it.',
         remedy: [
           `kubectl get services -A | grep -wF ${address}`,
-          '# then take it out of that Service: spec.externalIPs, or status.loadBalancer',
+          '# then remove the VIP from that Service: spec.externalIPs, or status.loadBalancer',
         ],
       }));
     }),

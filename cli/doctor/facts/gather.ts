@@ -183,7 +183,7 @@ async function readAllSysctls(): Promise<ReadonlyMap<string, string>> {
 }
 
 async function captureAdverts({ captureMs, clock }: GatherNeeds): Promise<Fact<readonly VrrpAdvert[]>> {
-  if (captureMs === 0) return { unknown: 'adverts were not listened to (--capture 0s)' };
+  if (captureMs === 0) return { unknown: 'adverts were not captured (--capture 0s)' };
   return await toFact(captureVrrp(captureMs).then(parseCapture), clock, captureMs + limitMs);
 }
 

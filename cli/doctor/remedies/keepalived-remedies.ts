@@ -37,7 +37,7 @@ export function trackServing(file: ForeignFile, addresses: readonly string[], ru
     '#     init_file 0',
     '#   }',
     ...[...new Set(names)].flatMap((instance) => [
-      `# in vrrp_instance ${quoteWords([instance])}, or in its track_file where it has one:`,
+      `# in vrrp_instance ${quoteWords([instance])}, or in its track_file if it has one:`,
       '#   track_file {',
       `#     ${name}`,
       '#   }',
@@ -56,7 +56,7 @@ export function addInstance(file: ForeignFile, address: string, flags: string, r
   ];
   return [
     ...copyInstance(address, file.path),
-    '# only where no master has one: take the vrrp_instance over that this prints, and the track_file before it',
+    '# only if no master has one: copy the vrrp_instance that this command prints, and the track_file before it',
     `vipnat keepalived ${[flags, ...wire].join(' ')}`,
     ...reload(file, runDir),
   ];
@@ -66,8 +66,8 @@ export function addInstance(file: ForeignFile, address: string, flags: string, r
 export function copyInstance(address: string, path: string): string[] {
   return [
     `# copy the vrrp_instance with ${address} from another master's file into ${quoteWords([path])}`,
-    '# change its interface, its own unicast address and its priority; all else is the same on every master:',
-    '# one whose virtual_router_id, authentication, version or peers differ holds the VIP beside the others',
+    '# change its interface, its own unicast address and its priority. Everything else is the same on every master:',
+    '# a master with another virtual_router_id, authentication, version or peers takes the VIP too',
   ];
 }
 
@@ -75,28 +75,28 @@ export function copyInstance(address: string, path: string): string[] {
 export function changeVrid(file: ForeignFile, address: string, vrid: { from: number; to: number }): string[] {
   const names = [...new Set(listInstanceNames(file.text, address))];
   return [
-    '# a master that has another virtual_router_id than the others holds the VIP beside them, so in this order:',
-    `# 1. on every master that does not hold ${address}, end keepalived: systemctl stop keepalived`,
+    '# a master with another virtual_router_id takes the VIP too. Therefore keep this order:',
+    `# 1. on every master that does not hold ${address}, stop keepalived: systemctl stop keepalived`,
     `# 2. on every master, in ${nameFiles(file)}, vrrp_instance ${names.map((name) => quoteWords([name])).join(', ')}:`,
     `#      virtual_router_id ${vrid.to}`,
-    `#    in the place of ${vrid.from}`,
-    `# 3. on the holder: ${describeReload(file)}`,
-    '# 4. on the others: systemctl start keepalived',
+    `#    instead of ${vrid.from}`,
+    `# 3. on the VIP holder: ${describeReload(file)}`,
+    '# 4. on the other masters: systemctl start keepalived',
   ];
 }
 
 /** Which of several files has a block is for whoever opens them to see. */
 function nameFiles({ path, files }: ForeignFile): string {
   const included = files.filter((file) => file !== path);
-  const more = included.length === 0 ? '' : ` or what it includes (${quoteWords(included)})`;
+  const more = included.length === 0 ? '' : ` or a file that it includes (${quoteWords(included)})`;
   return `${quoteWords([path])}${more}`;
 }
 
 /** Has systemd make the track file before keepalived starts: without its folder, keepalived 2.2.7 does without it for good. */
 export function makeAtBoot(runDir: string): string[] {
   return [
-    '# so that the file is there at every boot, where neither /etc/tmpfiles.d nor /usr/lib/tmpfiles.d has a vipnat.conf,',
-    '# in /etc/tmpfiles.d/vipnat-serving.conf:',
+    '# to create the file at every boot: unless /etc/tmpfiles.d or /usr/lib/tmpfiles.d has a vipnat.conf, write',
+    '# these lines to /etc/tmpfiles.d/vipnat-serving.conf:',
     ...listTmpfilesLines(runDir).map((line) => `#   ${line}`),
   ];
 }
@@ -105,7 +105,7 @@ export function makeAtBoot(runDir: string): string[] {
 function reload(file: ForeignFile, runDir: string): string[] {
   return [
     ...makeAtBoot(runDir),
-    '# then test it and have it read anew, which keeps the VIP where it is',
+    '# then test the file and reload keepalived. The VIP stays where it is',
     quoteWords(['mkdir', '-p', dirname(locateServingFile(runDir))]),
     describeReload(file),
   ];

@@ -33,7 +33,7 @@ export function removeRules({ tables }: Ruleset, tool: string): string[] {
       ),
       `for step in -F -X; do ${tool} -t ${table} -S | sed -n "s/^-N \\(${proxyChainPattern}\\)\$/$step \\1/p" | xargs -r -L1 ${tool} -t ${table}; done`,
     ]),
-    '# what it still writes there, should that be the backend it uses after all, it writes anew:',
+    '# kube-proxy writes again what it still uses there:',
     restartProxy,
   ];
 }

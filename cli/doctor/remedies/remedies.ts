@@ -25,8 +25,8 @@ export function convergeOrRemove(facts: Convergence): string[] {
   if (facts.agent !== null || unnamed.length === 0) return converge(facts);
   return [
     `# no --vip names ${unnamed.map(formatEndpoint).join(', ')}, and vipnat has rules for it here`,
-    `# still wanted: name it too, as in ${formatRunOnce(facts.flags, unnamed)}`,
-    `# not wanted any more: ${formatRemoveOnly(unnamed)}`,
+    `# if it is still wanted, name it too: ${formatRunOnce(facts.flags, unnamed)}`,
+    `# if it is no longer wanted: ${formatRemoveOnly(unnamed)}`,
   ];
 }
 
@@ -38,7 +38,7 @@ function findUnnamed(assessment: HostFacts['assessment']): Endpoint[] {
 export function restartAgent({ units }: Pick<HostFacts, 'units'>): string[] {
   if (units.has('vipnat')) return ['systemctl restart vipnat'];
   return [
-    '# no unit of vipnat is here. The kubelet starts its container anew:',
+    '# this host has no vipnat unit. The kubelet restarts its container:',
     "crictl stop $(crictl ps --name '^vipnat$' -q)",
   ];
 }
@@ -46,7 +46,7 @@ export function restartAgent({ units }: Pick<HostFacts, 'units'>): string[] {
 /** The package, where this host has Debian's tool for it. */
 export function install(name: string, { tools }: Pick<HostFacts, 'tools'>): string[] {
   return [
-    tools.has('apt-get') ? `apt-get install ${name}` : `# install what Debian calls the package ${name}`,
+    tools.has('apt-get') ? `apt-get install ${name}` : `# install the package that Debian calls ${name}`,
   ];
 }
 
@@ -63,7 +63,7 @@ export function isBalancedHere({ address, port }: Endpoint, { agent, assessment 
 
 /** What is said instead of taking away what serves the API. */
 export const migrateFirst: readonly string[] = [
-  '# leave it: the API may depend on it until an agent balances the VIP. docs/migrate.md has the order',
+  '# do not stop it: the API may depend on it until an agent balances the VIP. Follow docs/migrate.md',
 ];
 
 /** The systemd unit that a process belongs to; null for none. */
@@ -79,6 +79,6 @@ export function listFamilies(vips: readonly Endpoint[]): Family[] {
 /** A process whose network namespace may not be asked for is nobody's fault. */
 export function describeElsewhere({ name, pid }: HostProcess): NotChecked {
   return {
-    unknown: `whether ${quoteText(name)} (pid ${pid}) is in this network namespace may not be asked: run as root`,
+    unknown: `this user may not ask whether ${quoteText(name)} (pid ${pid}) is in this network namespace: run as root`,
   };
 }

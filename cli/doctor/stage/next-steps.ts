@@ -51,12 +51,14 @@ function describeFindings(told: readonly Outcome[], facts: HostFacts): NextStep[
   const isOpen = (outcome: Outcome) =>
     (outcome.level === 'fail' || outcome.level === 'warn') && !isServing(outcome);
   if (!told.some(isOpen)) return [];
-  return [{ title: 'See to what is found above, then look again.', commands: [`vipnat doctor ${flags}`] }];
+  return [
+    { title: 'Fix the findings above, then run vipnat doctor again.', commands: [`vipnat doctor ${flags}`] },
+  ];
 }
 
 function describeWorker({ flags }: HostFacts): NextStep {
   return {
-    title: 'Go to the control-plane nodes: vipnat runs there, and this node runs no apiserver.',
+    title: 'Go to the control-plane nodes. vipnat runs there, and this node runs no apiserver.',
     commands: [`# on each control-plane node: vipnat doctor ${flags}`],
   };
 }
@@ -66,7 +68,7 @@ function describeServing(outcome: Outcome): NextStep[] {
   if (place === undefined || outcome.level !== 'warn') return [];
   return [
     {
-      title: `Leave what serves today as it is: ${outcome.title}. vipnat starts next to it, and takes over without a gap.`,
+      title: `Do not stop what serves the API today: ${outcome.title}. vipnat starts next to it and takes over without an interruption.`,
       commands: [`# step by step: docs/migrate.md#${place}`],
     },
   ];
@@ -74,7 +76,7 @@ function describeServing(outcome: Outcome): NextStep[] {
 
 function lookAhead({ flags }: HostFacts): NextStep {
   return {
-    title: 'See what vipnat would write here. Nothing is written.',
+    title: 'Preview what vipnat would write here. Nothing is written.',
     commands: [`vipnat plan ${flags}`],
   };
 }
@@ -93,7 +95,7 @@ function createCluster(facts: HostFacts): NextStep[] {
       title: 'Create the cluster, or join it. The virtual IP is its endpoint.',
       commands: [
         `# on the first control-plane node: kubeadm init --control-plane-endpoint ${formatEndpoint(vip)} --upload-certs`,
-        '# on the others the join command that it prints, and then keepalived',
+        '# on the other nodes: the join command that kubeadm prints, and then keepalived',
       ],
     },
   ];
@@ -105,10 +107,10 @@ function openForwarding({ assessment }: HostFacts): NextStep[] {
   if (missing.length === 0) return [];
   return [
     {
-      title: 'Switch forwarding on. A privileged agent does it by itself, a static pod does not.',
+      title: 'Switch IP forwarding on. A privileged agent does it, a static pod does not.',
       commands: [
         ...missing.map(({ command }) => command),
-        '# to keep it after a reboot: a file in /etc/sysctl.d',
+        '# to keep it after a reboot: write a file in /etc/sysctl.d',
       ],
     },
   ];
@@ -126,6 +128,6 @@ function installAgent(facts: HostFacts): NextStep[] {
       title: 'Start the agent on each control-plane node.',
       commands: units.has('vipnat') ? ['systemctl enable --now vipnat'] : start,
     },
-    { title: 'See it balance.', commands: [`vipnat status ${flags}`] },
+    { title: 'Check that the VIP is balanced.', commands: [`vipnat status ${flags}`] },
   ];
 }

@@ -9,7 +9,7 @@ import { type Podman } from './podman.ts';
 /** What a lab's masters have nothing of, in a container or not: kubeadm did not make them, and keepalived follows the lab's own agents. */
 const nothingOnLab = [
   /^none of kubeadm's kubeconfigs is in \/etc\/kubernetes$/,
-  /^no keepalived runs here that is to follow /,
+  /^no keepalived is configured here to follow /,
   // Nor is all that a host has mounted in a container.
   /^this container does not see the host's \/etc\//,
 ];

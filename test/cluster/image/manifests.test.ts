@@ -38,7 +38,7 @@ interface Case {
 /** An apiserver is known by its process, or by the manifest that the lab has none of. */
 const seesNoProcesses = [
   /does not see the host's processes \(hostPID\)$/,
-  /^no kube-apiserver and no manifest of one is seen on this node$/,
+  /^this node shows no kube-apiserver, and no manifest of one$/,
 ];
 
 const leastPrivilege = {

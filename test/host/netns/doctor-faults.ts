@@ -95,7 +95,7 @@ export const illnesses: readonly Illness[] = [
         follow: async (host, remedy) => {
           // Pasted, it has taken nothing away.
           await host.shell(`vipnat check --vip ${vip} --vip 10.77.0.60`);
-          const start = '# not wanted any more: ';
+          const start = '# if it is no longer wanted: ';
           await host.shell(remedy.find((line) => line.startsWith(start))?.slice(start.length) ?? 'false');
         },
       },

@@ -99,7 +99,7 @@ describe('a virtual IP', () => {
       expect({ exitCode, codes, titles }).toEqual({
         exitCode: 2,
         codes: ['vip-held-without-vrrp warn'],
-        titles: ['See to what is found above'],
+        titles: ['Fix the findings above'],
       });
     },
     limitMs,

@@ -40,11 +40,11 @@ describe("doctor, without an agent, beside another virtual IP's rules", () => {
   test('leaves it to a person whether they are still wanted', async () => {
     const told = (await tell(await facts())).find(({ code }) => code === 'stale-rules');
     expect(told).toMatchObject({
-      why: 'They still catch connections, to a VIP that no --vip names or to apiservers that are gone.',
+      why: 'These rules still match connections: to a VIP that no --vip names, or to apiservers that are gone.',
       remedy: [
         '# no --vip names 10.0.0.60:6443, and vipnat has rules for it here',
-        '# still wanted: name it too, as in vipnat run --once --vip=10.0.0.50:6443 --vip=10.0.0.60:6443',
-        '# not wanted any more: vipnat cleanup --vip=10.0.0.60:6443',
+        '# if it is still wanted, name it too: vipnat run --once --vip=10.0.0.50:6443 --vip=10.0.0.60:6443',
+        '# if it is no longer wanted: vipnat cleanup --vip=10.0.0.60:6443',
       ],
     });
   });

@@ -19,11 +19,11 @@ test.each([
     const told = await tell({ config, assessment: { value: await lookOnce(kernel, config) } });
     expect(told.find(({ code }) => code === 'no-apiserver-known')).toMatchObject({
       level: 'fail',
-      why: `Because no apiserver is known (nobody names one that can be used: ${vip} is at a virtual IP).`,
+      why: `The reason: no apiserver is known (nobody names one that can be used: ${vip} is at a virtual IP).`,
       remedy: [
-        "# on one master after the other: give kube-apiserver its own host's address by",
+        "# on each master in turn: give kube-apiserver the own address of its host by",
         '# --advertise-address in /etc/kubernetes/manifests/kube-apiserver.yaml; until then',
-        '# name the apiservers, here and to the agent',
+        '# name the apiservers, here and in the options of the agent',
         expect.stringContaining('--endpoints'),
       ],
     });

@@ -78,7 +78,7 @@ describe('a keepalived.conf that somebody wrote', () => {
 
   test('gets the track file by a snippet for the instance that has the VIP, a test and a reload', async () => {
     const remedy = await remediesOf(withFile(handWritten));
-    expect(remedy).toContain('# in vrrp_instance VI_1, or in its track_file where it has one:');
+    expect(remedy).toContain('# in vrrp_instance VI_1, or in its track_file if it has one:');
     expect(remedy.join('\n')).not.toContain('storage');
     expect(remedy.slice(-2)).toEqual([
       'mkdir -p /run/vipnat/keepalived',
@@ -90,7 +90,7 @@ describe('a keepalived.conf that somebody wrote', () => {
     const files = [conf, '/etc/keepalived/conf.d/vip.conf'];
     const remedy = await remediesOf({ keepalived: { value: { path: conf, text: handWritten, files } } });
     expect(remedy[0]).toBe(
-      `# in ${conf} or what it includes (/etc/keepalived/conf.d/vip.conf), before the first vrrp_instance:`,
+      `# in ${conf} or a file that it includes (/etc/keepalived/conf.d/vip.conf), before the first vrrp_instance:`,
     );
   });
 

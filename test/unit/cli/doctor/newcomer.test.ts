@@ -27,11 +27,11 @@ describe('on a host with nothing', () => {
     const { titles, commands, comments } = await meet();
     expect(titles.map((title) => title.replace(/[.,:].*$/, ''))).toEqual([
       'Have keepalived hold 10',
-      'Switch forwarding on',
+      'Switch IP forwarding on',
       'Create the cluster',
-      'See what vipnat would write here',
+      'Preview what vipnat would write here',
       'Start the agent on each control-plane node',
-      'See it balance',
+      'Check that the VIP is balanced',
     ]);
     expect(comments.join('\n')).toContain(`kubeadm init --control-plane-endpoint ${vip}:6443`);
     expect(commands.at(0)).toMatch(/^mkdir -p \/etc\/keepalived/);
@@ -54,7 +54,7 @@ describe('on a host with nothing', () => {
       assessment: { value: await look([], [vip]) },
     });
     expect(troubles).toEqual([]);
-    expect(titles[0]).toMatch(/^Switch forwarding on/);
+    expect(titles[0]).toMatch(/^Switch IP forwarding on/);
   });
 
   test('tools that are missing are named with their packages, and come first', async () => {
@@ -68,7 +68,7 @@ describe('on a host with nothing', () => {
       { code: 'conntrack-missing', remedy: ['apt-get install conntrack'] },
       { code: 'host-unreadable', remedy: ['apt-get install iptables'] },
     ]);
-    expect(titles).toEqual(['See to what is found above, then look again.']);
+    expect(titles).toEqual(['Fix the findings above, then run vipnat doctor again.']);
   });
 
   test('without rights nothing is concluded, but how to look', async () => {
@@ -93,7 +93,7 @@ describe('a virtual IP that does not fit', () => {
       { code: 'vip-off-network', title: `${vip} is in no network of this host (ens3 10.9.0.11/24)` },
     ]);
     expect({ titles, commands }).toEqual({
-      titles: ['See to what is found above, then look again.'],
+      titles: ['Fix the findings above, then run vipnat doctor again.'],
       commands: [`vipnat doctor ${flags}`],
     });
   });

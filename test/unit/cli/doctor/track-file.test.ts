@@ -2,8 +2,8 @@ import { describe, expect, test } from '@jest/globals';
 import { keepalivedText, tell, withConfiguration } from '../../../support/doctor/well-host.ts';
 
 const bootLines = [
-  '# so that the file is there at every boot, where neither /etc/tmpfiles.d nor /usr/lib/tmpfiles.d has a vipnat.conf,',
-  '# in /etc/tmpfiles.d/vipnat-serving.conf:',
+  '# to create the file at every boot: unless /etc/tmpfiles.d or /usr/lib/tmpfiles.d has a vipnat.conf, write',
+  '# these lines to /etc/tmpfiles.d/vipnat-serving.conf:',
   '#   d /run/vipnat 0755 root root -',
   '#   d /run/vipnat/keepalived 0755 root root -',
   '#   f /run/vipnat/keepalived/serving 0644 root root - 0',
