@@ -29,7 +29,7 @@ export const topics: readonly Topic[] = [
   },
   { name: 'apiservers', checks: [...apiserverChecks, ...kubeconfigChecks] },
   { name: 'kube-proxy', checks: kubeProxyChecks },
-  { name: "vipnat's rules, and others'", checks: [...ruleChecks, ...strangerChecks] },
+  { name: "vipnat's rules, foreign rules", checks: [...ruleChecks, ...strangerChecks] },
 ];
 
 /** All codes, in that order. */

@@ -146,7 +146,7 @@ function describeStrict(device: string, devices: readonly string[]): Finding {
   return {
     level: 'warn',
     title: `${device} drops packets whose return path uses another interface (rp_filter is 1)`,
-    why: `This host is in ${devices.length} networks (${devices.join(', ')}): clients get no answer if their packets arrive on ${device} and the route back uses another interface.`,
+    why: `This host is in ${devices.length} networks (${devices.join(', ')}). Clients get no answer if their packets arrive on ${device} and the route back uses another interface.`,
     remedy: [`sysctl -w ${nameReversePathFilter('all')}=2`],
   };
 }

@@ -16,7 +16,7 @@ export const virtualIpChecks: readonly Check[] = [
   {
     code: 'vip-nowhere',
     levels: ['warn', 'fail'],
-    meaning: 'No host has the VIP. If only the address does not answer, it is a warning.',
+    meaning: 'No host has the VIP. If a firewall may hide the VIP holder, it is a warning.',
     find: findNobody,
   },
   {

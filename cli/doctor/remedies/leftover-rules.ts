@@ -31,7 +31,11 @@ export function removeRules({ tables }: Ruleset, tool: string): string[] {
       ...listJumps(chains).map(([chain, text]) =>
         quoteWords([tool, '-t', table, '-D', chain, ...splitRule(text)]),
       ),
-      `for step in -F -X; do ${tool} -t ${table} -S | sed -n "s/^-N \\(${proxyChainPattern}\\)\$/$step \\1/p" | xargs -r -L1 ${tool} -t ${table}; done`,
+      [
+        `for step in -F -X; do ${tool} -t ${table} -S`,
+        `sed -n "s/^-N \\(${proxyChainPattern}\\)\$/$step \\1/p"`,
+        `xargs -r -L1 ${tool} -t ${table}; done`,
+      ].join(' | '),
     ]),
     '# kube-proxy writes again what it still uses there:',
     restartProxy,

@@ -21,7 +21,7 @@ test.each([
       level: 'fail',
       why: `The reason: no apiserver is known (nobody names one that can be used: ${vip} is at a virtual IP).`,
       remedy: [
-        "# on each master in turn: give kube-apiserver the own address of its host by",
+        '# on each master in turn: give kube-apiserver the own address of its host by',
         '# --advertise-address in /etc/kubernetes/manifests/kube-apiserver.yaml; until then',
         '# name the apiservers, here and in the options of the agent',
         expect.stringContaining('--endpoints'),

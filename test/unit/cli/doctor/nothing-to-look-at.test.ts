@@ -52,7 +52,9 @@ test('that no apiserver is known is said once', async () => {
   const told = await tell({
     assessment: { value: { ...assessment, health: new Map(), decisions, missingSwitches: [missing] } },
   });
-  expect(told.find(({ code }) => code === 'no-apiserver-known')).toMatchObject({ why: `Because ${reason}.` });
+  expect(told.find(({ code }) => code === 'no-apiserver-known')).toMatchObject({
+    why: `The reason: ${reason}.`,
+  });
 });
 
 test('rules of a vipnat that is not installed are not told to be right', async () => {
