@@ -48,7 +48,6 @@ export const notYetClean: readonly string[] = [
   'docs/configuration.md',
   'docs/events.md',
   'docs/metrics.md',
-  'docs/quickstart.md',
   'docs/testing.md',
   'lib/kernel/host/forwarding.ts',
   'lib/kubernetes/access.ts',
