@@ -34,6 +34,9 @@ const hangingMs = 120_000;
 /** In a probe's path: which pod it is about. Pods of a host share its network, so the probes of one that waits come to the agent that runs. */
 export const podParameter = 'pod';
 
+/** Where an agent says whether it is alive. */
+export const healthzPath = '/healthz';
+
 /** By path: the agent's pages, as kubelet and Prometheus ask for them. */
 export function createPages({
   pod,
@@ -43,19 +46,10 @@ export function createPages({
   status,
 }: PageSources): ReadonlyMap<string, Page> {
   const isForAnother = (query: URLSearchParams) => query.has(podParameter) && query.get(podParameter) !== pod;
+  const health = createHealthPage(behindMs);
   return new Map<string, Page>([
     ['/metrics', async () => ({ status: 200, type: metrics.contentType, text: await metrics.print() })],
-    [
-      '/healthz',
-      (query) => {
-        const behind = isForAnother(query) ? 0 : behindMs();
-        if (behind < hangingMs) return toText(200, 'ok');
-        return toText(
-          500,
-          `the loop hangs: it has not come to a next look for ${Math.round(behind / 1000)} s`,
-        );
-      },
-    ],
+    [healthzPath, (query) => (isForAnother(query) ? toText(200, 'ok') : health(query))],
     [
       '/readyz',
       (query) => {
@@ -72,6 +66,15 @@ export function createPages({
       },
     ],
   ]);
+}
+
+/** Whether the agent is alive, by how long its loop is behind. */
+export function createHealthPage(behindMs: () => number): Page {
+  return () => {
+    const behind = behindMs();
+    if (behind < hangingMs) return toText(200, 'ok');
+    return toText(500, `the loop hangs: it has not come to a next look for ${Math.round(behind / 1000)} s`);
+  };
 }
 
 function describeOther(pod: string | null): string {

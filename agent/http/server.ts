@@ -95,8 +95,8 @@ export class StatusServer {
   }
 
   #fail(error: NodeJS.ErrnoException): void {
-    const { endpoint, clock, onProblem } = this.#options;
-    if (this.#failures === 0) onProblem(toProblem(endpoint, error));
+    const { clock, onProblem } = this.#options;
+    if (this.#failures === 0) onProblem(toProblem(this.#options, error));
     this.#cancelRetry = clock.schedule(
       backOff(this.#failures, firstRetryMs, maxRetryMs),
       () => void this.#listen(),
@@ -122,9 +122,15 @@ const codeToCause: Readonly<Record<string, string>> = {
   EACCES: 'that port is for root',
 };
 
-function toProblem(endpoint: Endpoint, error: NodeJS.ErrnoException): VipnatError {
+function toProblem({ endpoint, pages }: StatusServerOptions, error: NodeJS.ErrnoException): VipnatError {
   const cause = codeToCause[error.code ?? ''] ?? error.code ?? error.message;
-  const what = `/metrics, /healthz, /readyz and /status are not served at ${formatEndpoint(endpoint)}: ${cause}`;
+  const what = `${describePages(pages)} not served at ${formatEndpoint(endpoint)}: ${cause}`;
   const next = 'vipnat goes on, and tries it again; --listen takes another address or off';
   return new VipnatError('LISTEN_FAILED', `${what} (${next})`, { cause: error });
+}
+
+function describePages(pages: ReadonlyMap<string, Page>): string {
+  const paths = [...pages.keys()];
+  const last = paths.pop() ?? '';
+  return paths.length === 0 ? `${last} is` : `${paths.join(', ')} and ${last} are`;
 }

@@ -28,6 +28,7 @@ import { optionsPath, toOptionsAnswer } from '../../agent/http/agent-options.ts'
 import { type Page } from '../../agent/http/pages.ts';
 import { type AgentInfo } from '../../agent/http/presence.ts';
 import { Fifo } from '../../lib/files/fifo.ts';
+import { createLivenessServer } from '../../agent/http/liveness.ts';
 import { StatusServer } from '../../agent/http/server.ts';
 import { locateNotices } from '../../agent/keepalived/notices.ts';
 import { createTrackFile, locateServingFile } from '../../agent/keepalived/serving-file.ts';
@@ -55,22 +56,25 @@ export async function runAgent(config: Config, info: AgentInfo): Promise<number>
   });
   const answers = new Map<string, () => object>();
   const pod = process.env[podVariable] ?? null;
-  const beginning = { config, info, answers, logger, metrics, pod };
-  const release = await takePlace({ ...beginning, signal: ending.signal });
-  if (release === null) {
-    logger.info(`${await signal}: stopping; it has waited for another agent, and written nothing`);
-    return exitStatuses.done;
-  }
+  const loop = { behindMs: () => 0 };
+  const beginning = { config, info, answers, logger, metrics, pod, loop };
+  const kubelet = createKubeletServer(beginning);
   try {
-    return await serve(beginning, signal);
+    await kubelet?.start();
+    const release = await takePlace({ ...beginning, signal: ending.signal });
+    if (release === null) {
+      logger.info(`${await signal}: stopping; it has waited for another agent, and written nothing`);
+      return exitStatuses.done;
+    }
+    return await serve(beginning, signal).finally(release);
   } finally {
-    await release();
+    await kubelet?.stop();
   }
 }
 
 /** Once it is the host's agent: until the signal. */
 async function serve(
-  { config, info, answers, logger, metrics, pod }: Beginning,
+  { config, info, answers, logger, metrics, pod, loop }: Beginning,
   signal: Promise<NodeJS.Signals>,
 ): Promise<number> {
   const clock = systemClock;
@@ -94,6 +98,7 @@ async function serve(
   };
   const ports = { ...effects, ...files, ...asked, followApi };
   const agent = new Agent(ports, config, memory);
+  loop.behindMs = () => agent.behindMs;
   for (const [path, answer] of listAnswers(agent, config)) answers.set(path, answer);
   const pages = metrics && createAgentPages({ agent, info, metrics, kernel, clock, config, pod });
   const server = pages && createServer(config, pages, { logger, warn });
@@ -114,6 +119,24 @@ async function serve(
 /** What an agent has before it is the host's. */
 interface Beginning extends Omit<PlaceOptions, 'signal'> {
   readonly answers: Map<string, () => object>;
+  /** For how long the loop is behind: as of PageSources. */
+  readonly loop: { behindMs: () => number };
+}
+
+/** What the kubelet of a pod asks, from the agent's start on; null in no pod. */
+function createKubeletServer({ config: { listen }, pod, logger, loop }: Beginning): StatusServer | null {
+  return createLivenessServer({
+    listen,
+    pod,
+    behindMs: () => loop.behindMs(),
+    clock: systemClock,
+    onProblem: ({ message, code }) => {
+      logger.warn(message, { code });
+    },
+    onRecovered: (endpoint) => {
+      logger.info(`answers the kubelet at ${formatEndpoint(endpoint)} after all`);
+    },
+  });
 }
 
 /** What commands ask of it. */

@@ -76,7 +76,7 @@ const affinity = {
 const tolerations = [{ operator: 'Exists' }];
 
 function toDaemonSet(request: ManifestRequest): Manifest {
-  const pod = toPodSpec(request);
+  const pod = toPodSpec(request, 'daemonset');
   const { namespace } = request.options;
   const object = {
     apiVersion: 'apps/v1',

@@ -1,5 +1,6 @@
 import { forwardingSwitch } from '../../../lib/kernel/host/forwarding.ts';
 import { families } from '../../../lib/address/address.ts';
+import { type PodKind } from '../../../agent/http/liveness.ts';
 import { type Endpoint } from '../../../lib/address/endpoint.ts';
 import { toArguments } from '../../../config/arguments.ts';
 import { podVariable } from '../../../config/environment.ts';
@@ -25,9 +26,9 @@ export const onTheHost = {
 };
 
 /** The spec of a pod that runs the agent on the host's network, without what says where and as whom it runs. */
-export function toPodSpec(request: ManifestRequest): Part {
+export function toPodSpec(request: ManifestRequest, kind: PodKind): Part {
   const volumes = findVolumes(request.config, isPrivileged(request));
-  const container = toContainer(request);
+  const container = toContainer(request, kind);
   return {
     value: {
       ...onTheHost,
@@ -43,9 +44,9 @@ export function toPodSpec(request: ManifestRequest): Part {
   };
 }
 
-function toContainer(request: ManifestRequest): Part {
+function toContainer(request: ManifestRequest, kind: PodKind): Part {
   const volumes = findVolumes(request.config, isPrivileged(request));
-  const probes = toProbes(request.config, request.options.kind);
+  const probes = toProbes(request.config, kind);
   const security = isPrivileged(request) ? privileged : toLeastPrivilege(request.config.vips);
   return {
     value: {
@@ -54,10 +55,7 @@ function toContainer(request: ManifestRequest): Part {
       // Also for a tag `latest`: an image that was loaded by hand is nowhere to be pulled from.
       imagePullPolicy: 'IfNotPresent',
       args: ['run', ...toContainerArguments(request)],
-      env: [
-        { name: podVariable, value: request.options.kind },
-        ...(needsNodeName(request) ? [nodeName] : []),
-      ],
+      env: [{ name: podVariable, value: kind }, ...(needsNodeName(request) ? [nodeName] : [])],
       resources: { requests: { cpu: '20m', memory: '128Mi' } },
       ...probes.value,
       securityContext: security.value,

@@ -1,5 +1,6 @@
 import { type Endpoint } from '../../../lib/address/endpoint.ts';
-import { podParameter } from '../../../agent/http/pages.ts';
+import { locateLiveness, type PodKind } from '../../../agent/http/liveness.ts';
+import { healthzPath, podParameter } from '../../../agent/http/pages.ts';
 import { type Config } from '../../../config/config.ts';
 import { type Comment } from './yaml.ts';
 
@@ -10,26 +11,30 @@ export interface Probes {
 }
 
 /**
- * How the kubelet asks the agent of a pod of this kind at `--listen`: from the host's network, which both are in. None where it is off. Only a loop that
+ * How the kubelet asks the agent of a pod of this kind: from the host's network, which both are in. None where it is off. Only a loop that
  * hangs for minutes is a reason to start anew: what it last wrote stays either way.
  */
-export function toProbes({ listen }: Pick<Config, 'listen'>, pod: string): Probes {
+export function toProbes({ listen }: Pick<Config, 'listen'>, pod: PodKind): Probes {
   if (listen === null) return { value: {}, comments: [] };
-  const ask = (path: string) => ({
-    path: `${path}?${podParameter}=${pod}`,
-    host: chooseHost(listen),
-    port: listen.port,
-  });
+  const { address: host, port } = locateLiveness(listen, pod);
+  const isAlive = { httpGet: { path: healthzPath, host, port } };
+  const isReady = {
+    httpGet: { path: `/readyz?${podParameter}=${pod}`, host: chooseHost(listen), port: listen.port },
+  };
   return {
     value: {
-      startupProbe: { httpGet: ask('/healthz'), periodSeconds: 2, timeoutSeconds: 5, failureThreshold: 30 },
-      readinessProbe: { httpGet: ask('/readyz'), periodSeconds: 5, timeoutSeconds: 5, failureThreshold: 3 },
-      livenessProbe: { httpGet: ask('/healthz'), periodSeconds: 20, timeoutSeconds: 10, failureThreshold: 6 },
+      startupProbe: { ...isAlive, periodSeconds: 2, timeoutSeconds: 5, failureThreshold: 30 },
+      readinessProbe: { ...isReady, periodSeconds: 5, timeoutSeconds: 5, failureThreshold: 3 },
+      livenessProbe: { ...isAlive, periodSeconds: 20, timeoutSeconds: 10, failureThreshold: 6 },
     },
     comments: [
       {
         path: ['startupProbe'],
-        text: 'A probe names its pod: while this one waits for another agent of the host, that agent is at its port, and answers for it.',
+        text: 'At a port of its own: this pod may wait for another agent of the host, which has the port of --listen.',
+      },
+      {
+        path: ['readinessProbe'],
+        text: 'It names its pod: the other agent answers for one that waits.',
       },
       {
         path: ['livenessProbe'],

@@ -7,7 +7,7 @@ const systemNodeCritical = 2_000_001_000;
 
 /** vipnat as a pod for the kubelet's folder of manifests: it needs no API, and has no credentials for it. */
 export function toStaticPodManifest(request: ManifestRequest): Manifest {
-  return toStaticPod('vipnat', request.options.namespace, toPodSpec(request));
+  return toStaticPod('vipnat', request.options.namespace, toPodSpec(request, 'static-pod'));
 }
 
 /** A pod for the kubelet's folder of manifests, of a spec that says nothing of priority and credentials. */

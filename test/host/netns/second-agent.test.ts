@@ -58,8 +58,8 @@ async function handOver(first: Agent, second: Agent, signal: NodeJS.Signals): Pr
 }
 
 /** What the kubelet gets at a path, with the status in front. */
-async function ask(path: string): Promise<string> {
-  const url = `http://127.0.0.1:10268${path}`;
+async function ask(path: string, port = 10_268): Promise<string> {
+  const url = `http://127.0.0.1:${port}${path}`;
   const command = ['curl', '--silent', '--write-out', '%{http_code}', '--max-time', '5', url];
   const { stdout } = await cluster.namespaces.run(cluster.namespaceOf('m1'), command);
   return `${stdout.slice(-3)} ${stdout.slice(0, -3).trim()}`;
@@ -162,6 +162,28 @@ describe('a second agent', () => {
       expect(await ask('/readyz?pod=static-pod')).toBe(
         '503 not ready: waiting for another agent, which runs on this host from a daemonset',
       );
+    },
+    limitMs,
+  );
+
+  test.each([
+    ['static-pod', 10_270],
+    ['daemonset', 10_269],
+  ])(
+    'stays alive for the kubelet of its %s while the first is frozen, and after it has taken over',
+    async (pod, port) => {
+      const first = await startAgent(cluster, 'm1', vipArguments);
+      first.signal('SIGSTOP');
+      const second = await startWaiting([], pod);
+      expect(await ask('/healthz', port)).toBe('200 ok');
+      // curl gets no answer, as the kubelet does.
+      expect(await ask(`/readyz?pod=${pod}`)).toBe('000 ');
+      await handOver(first, second, 'SIGKILL');
+      expect(await ask('/healthz', port)).toBe('200 ok');
+      expect(second.log).not.toContain('LISTEN_FAILED');
+      second.signal('SIGSTOP');
+      expect(await ask('/healthz', port)).toBe('000 ');
+      second.signal('SIGCONT');
     },
     limitMs,
   );

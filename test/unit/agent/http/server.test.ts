@@ -174,7 +174,7 @@ describe('a port that is taken', () => {
     const { server, said } = await serve({ ...anyPort, port: other.port }, clock);
     await clock.advance(300_000);
     expect(said).toEqual([
-      `LISTEN_FAILED: /metrics, /healthz, /readyz and /status are not served at 127.0.0.1:${other.port}: another program has that port (vipnat goes on, and tries it again; --listen takes another address or off)`,
+      `LISTEN_FAILED: /metrics, /broken and /thrown are not served at 127.0.0.1:${other.port}: another program has that port (vipnat goes on, and tries it again; --listen takes another address or off)`,
     ]);
     expect(server.endpoint).toBeNull();
     await other.release();

@@ -15,21 +15,37 @@ describe('the probes of a pod', () => {
 
   test('ask the agent at this host, and restart it only after minutes without an answer', async () => {
     const { startupProbe, readinessProbe, livenessProbe } = await probesOf([]);
-    const at = { host: '127.0.0.1', port: 10_268 };
-    expect(startupProbe?.httpGet).toEqual({ path: '/healthz?pod=static-pod', ...at });
-    expect(readinessProbe?.httpGet).toEqual({ path: '/readyz?pod=static-pod', ...at });
-    expect(livenessProbe?.httpGet).toEqual({ path: '/healthz?pod=static-pod', ...at });
+    const host = '127.0.0.1';
+    expect(startupProbe?.httpGet).toEqual({ path: '/healthz', host, port: 10_270 });
+    expect(readinessProbe?.httpGet).toEqual({ path: '/readyz?pod=static-pod', host, port: 10_268 });
+    expect(livenessProbe?.httpGet).toEqual({ path: '/healthz', host, port: 10_270 });
     expect(
       (livenessProbe?.periodSeconds ?? 0) * (livenessProbe?.failureThreshold ?? 0),
     ).toBeGreaterThanOrEqual(120);
   });
 
   test.each([
-    ['0.0.0.0:9000', { host: '127.0.0.1', port: 9000 }],
-    ['[::]:9000', { host: '::1', port: 9000 }],
-    ['10.0.0.11:9000', { host: '10.0.0.11', port: 9000 }],
-  ])('ask where it listens: %s', async (listen, at) => {
-    expect((await probesOf(['--listen', listen])).livenessProbe).toMatchObject({ httpGet: at });
+    ['0.0.0.0:9000', { host: '127.0.0.1', port: 9000 }, { host: '127.0.0.1', port: 9002 }],
+    ['[::]:9000', { host: '::1', port: 9000 }, { host: '::1', port: 9002 }],
+    ['10.0.0.11:9000', { host: '10.0.0.11', port: 9000 }, { host: '127.0.0.1', port: 9002 }],
+    ['[fd00::11]:65534', { host: 'fd00::11', port: 65_534 }, { host: '::1', port: 65_532 }],
+  ])('ask where it listens, and at the loopback address beside it: %s', async (listen, ready, alive) => {
+    expect(await probesOf(['--listen', listen])).toMatchObject({
+      startupProbe: { httpGet: alive },
+      readinessProbe: { httpGet: ready },
+      livenessProbe: { httpGet: alive },
+    });
+  });
+
+  test('ask agents of different pods whether they are alive at different ports', async () => {
+    const ports = await Promise.all(
+      ['daemonset', 'static-pod'].map(async (kind) => {
+        const [container] = findPodSpec(await print([kind, ...vip])).containers;
+        return (container as unknown as { livenessProbe: { httpGet: { port: number } } }).livenessProbe
+          .httpGet.port;
+      }),
+    );
+    expect(ports).toEqual([10_269, 10_270]);
   });
 
   test.each([['daemonset'], ['static-pod']])(
