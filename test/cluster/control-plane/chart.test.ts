@@ -58,6 +58,7 @@ describe('the chart', () => {
     ['options', { options }, words],
     ['nothing served', { options: { listen: 'off' } }, ['--listen=off']],
     ['served everywhere', { options: { listen: '0.0.0.0:9000' } }, ['--listen=0.0.0.0:9000']],
+    ['served at the last port', { options: { listen: '10.0.0.11:65535' } }, ['--listen=10.0.0.11:65535']],
     ['served at an IPv6 address', { options: { listen: '[fd00::11]:9000' } }, ['--listen=[fd00::11]:9000']],
     [
       'least privilege with an option that it sets itself',
