@@ -1,4 +1,5 @@
 import { writeSection } from '../shared/page.ts';
+import { pickPercentile } from '../shared/statistics.ts';
 import { faultNames, faults } from './faults.ts';
 import { describeMachine } from '../shared/machine.ts';
 import { listVersions } from '../shared/programs.ts';
@@ -91,9 +92,9 @@ function summarizeShortly(rounds: readonly RoundRecord[]): string[] {
   const failed = rounds.map((round) => round.failed);
   const slowed = rounds.map(({ slowedMs, isOpen }) => (isOpen ? Infinity : slowedMs));
   return [
-    ...[50, 100].map((percent) => formatTime(pick(windows, percent), limits.roundMs)),
-    String(pick(failed, 100) ?? ''),
-    formatTime(pick(slowed, 100), limits.roundMs),
+    ...[50, 100].map((percent) => formatTime(pickPercentile(windows, percent), limits.roundMs)),
+    String(pickPercentile(failed, 100) ?? ''),
+    formatTime(pickPercentile(slowed, 100), limits.roundMs),
   ];
 }
 
@@ -102,11 +103,11 @@ function summarizeConnections(rounds: readonly RoundRecord[]): string[] {
   const refused = rounds.map(({ refusedMs, isOpen }) => (isOpen ? Infinity : refusedMs));
   const slowed = rounds.map(({ slowedMs, isOpen }) => (isOpen ? Infinity : slowedMs));
   const failed = rounds.map((round) => round.failed);
-  const format = (percent: number, of: number[]) => formatTime(pick(of, percent), limits.roundMs);
+  const format = (percent: number, of: number[]) => formatTime(pickPercentile(of, percent), limits.roundMs);
   return [
     String(rounds.length),
     ...[format(50, windows), format(99, windows), format(99, refused)],
-    ...[String(pick(failed, 50)), String(pick(failed, 100))],
+    ...[String(pickPercentile(failed, 50)), String(pickPercentile(failed, 100))],
     ...[format(50, slowed), format(99, slowed)],
   ];
 }
@@ -115,14 +116,8 @@ function summarizeWatches(rounds: readonly RoundRecord[]): string[] {
   const active = rounds.flatMap(({ watchesMs }) => watchesMs.map((known) => known ?? Infinity));
   const idle = rounds.flatMap(({ silentMs }) => silentMs.map((known) => known ?? Infinity));
   return [active, idle].flatMap((all) =>
-    [50, 99].map((percent) => formatTime(pick(all, percent), limits.watchMs)),
+    [50, 99].map((percent) => formatTime(pickPercentile(all, percent), limits.watchMs)),
   );
-}
-
-/** The percentile by nearest rank; undefined when there is nothing. */
-function pick(numbers: readonly number[], percent: number): number | undefined {
-  const sorted = numbers.toSorted((a, b) => a - b);
-  return sorted[Math.ceil((percent / 100) * sorted.length) - 1];
 }
 
 /** Infinity is what was not over in time. */

@@ -18,6 +18,12 @@ export function measureSpread(numbers: readonly number[]): Spread | null {
   return { median: median(numbers), min: Math.min(...numbers), max: Math.max(...numbers) };
 }
 
+/** The percentile by nearest rank, which is one of the numbers: of 20 the 99th is the greatest. Undefined of nothing. */
+export function pickPercentile(numbers: readonly number[], percent: number): number | undefined {
+  const sorted = numbers.toSorted((a, b) => a - b);
+  return sorted[Math.ceil((percent / 100) * sorted.length) - 1];
+}
+
 /**
  * Between which two of the numbers the median of all that could have been measured lies, with 95 % or more: by their ranks, whatever
  * their distribution (sign test). Null where there are too few of them for that: five or less.

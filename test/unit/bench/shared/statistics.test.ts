@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { boundMedian, measureSpread, median } from '../../../../bench/shared/statistics.ts';
+import { boundMedian, measureSpread, median, pickPercentile } from '../../../../bench/shared/statistics.ts';
 
 test('the median is the middle one, or the mean of the middle two', () => {
   expect(median([5, 1, 30])).toBe(5);
@@ -10,6 +10,16 @@ test('the median is the middle one, or the mean of the middle two', () => {
 test('a spread is the median with the least and the most; of nothing there is none', () => {
   expect(measureSpread([3, 1, 9])).toEqual({ median: 3, min: 1, max: 9 });
   expect(measureSpread([])).toBeNull();
+});
+
+test.each([
+  [50, 10],
+  [95, 19],
+  [99, 20],
+])('a percentile is one of the numbers: of 1 to 20 the %dth is %d', (percent, expected) => {
+  const numbers = Array.from({ length: 20 }, (_, index) => 20 - index);
+  expect(pickPercentile(numbers, percent)).toBe(expected);
+  expect(pickPercentile([], percent)).toBeUndefined();
 });
 
 // Ranks from a table of the sign test.
