@@ -24,7 +24,8 @@ let nextPort = firstPort;
 
 /** Connects on schedule, whatever becomes of the ones before: an outage must not slow down its own measurement. */
 export async function connectAtRate(task: ConnectTask, settled: AbortSignal): Promise<ConnectReport> {
-  const { perSecond, durationMs } = task;
+  const { perSecond, durationMs, firstLocalPort = nextPort } = task;
+  nextPort = firstLocalPort;
   let seenAt = -Infinity;
   const isQuiet = () => performance.now() - seenAt >= quietMs;
   const started = performance.now();

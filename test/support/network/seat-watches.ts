@@ -1,5 +1,6 @@
 import { type ClientHttp2Session } from 'node:http2';
 import { type TLSSocket } from 'node:tls';
+import { nameError } from './seat-connects.ts';
 import { collection, open } from './seat-watch.ts';
 import { type Identity } from './identity.ts';
 
@@ -30,6 +31,8 @@ export interface WatchesReport {
     readonly apiserver: string;
     readonly isSilent: boolean;
     readonly endedAtMs: number | null;
+    /** How it knew: `goaway` is an apiserver's own word that it ends, `closed` an orderly end without it, all else an error; null while it did not. */
+    readonly end: string | null;
     /** The longest time that a ping had to wait for its answer, in milliseconds, until the watch or the time ended; 0 for one that sent none. */
     readonly silenceMs: number;
   }[];
@@ -42,6 +45,7 @@ interface Watch {
   readonly isSilent: boolean;
   readonly pings: Pings;
   endedAt: number | null;
+  end: string | null;
 }
 
 /** The pings of one connection, and how they were answered. */
@@ -81,9 +85,8 @@ export async function watchTogether(
     if (settled.aborted && awaited.every(({ endedAt }) => endedAt !== null)) break;
     await sleep(lookIntervalMs);
   }
-  const report = watches.map(({ apiserver, isSilent, endedAt, pings }) => ({
-    apiserver,
-    isSilent,
+  const report = watches.map(({ apiserver, isSilent, endedAt, end, pings }) => ({
+    ...{ apiserver, isSilent, end },
     endedAtMs: endedAt === null ? null : endedAt - started,
     silenceMs: pings.measureSilence(endedAt ?? performance.now()),
   }));
@@ -106,27 +109,35 @@ function beginOnce(task: WatchesTask, silence: AbortSignal | null): Promise<Watc
   return new Promise((resolve, reject) => {
     const session = open(host, port, identity, { maxOutstandingPings });
     let watch: Watch | null = null;
-    const onEnd = () => {
-      if (watch !== null) watch.endedAt ??= performance.now();
+    const onEnd = (how: string) => {
+      if (watch?.endedAt === null) {
+        watch.endedAt = performance.now();
+        watch.end = how;
+      }
       reject(new Error('ended'));
     };
+    const onError = (error: unknown) => {
+      onEnd(nameError(error));
+    };
     const pings = startPings(session, task, silence);
-    session.on('error', onEnd).on('goaway', onEnd);
+    session.on('error', onError).on('goaway', (code: number) => {
+      onEnd(code === 0 ? 'goaway' : `goaway with error ${code}`);
+    });
     session.on('close', () => {
       pings.stop();
-      onEnd();
+      onEnd('closed');
     });
     const path = `${collection}?watch=true&resourceVersion=0&fieldSelector=metadata.name%3D${object}`;
     const stream = session.request({ ':path': path });
     stream.once('data', () => {
       const apiserver = String((session.socket as TLSSocket).getPeerCertificate().subject.CN);
-      watch = { session, apiserver, isSilent: silence !== null, pings, endedAt: null };
+      watch = { session, apiserver, isSilent: silence !== null, pings, endedAt: null, end: null };
       pings.count();
       resolve(watch);
     });
     stream.resume();
-    stream.on('error', onEnd).on('close', () => {
-      onEnd();
+    stream.on('error', onError).on('close', () => {
+      onEnd('closed');
       session.destroy();
     });
   });

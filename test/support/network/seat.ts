@@ -52,6 +52,8 @@ export interface ConnectTask extends Target {
   readonly isNamed?: boolean;
   /** What takes longer has failed; a second when left out. */
   readonly limitMs?: number;
+  /** From 1024 to 60999, where the local ports begin; when left out the seat goes on behind those that it had. */
+  readonly firstLocalPort?: number;
   /** The address of the place that they come from; its own choice when left out. */
   readonly from?: string;
 }
