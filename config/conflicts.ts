@@ -71,21 +71,23 @@ function checkEndpoints({ endpoints, vip }: Values): Complaint[] {
 function checkCaFile({ caFile }: Values): Complaint[] {
   if (caFile === null || readCertificates(caFile) !== null) return [];
   const what = 'cannot be read as a PEM certificate';
-  return [{ text: quoteText(caFile), what, hint: "Give the cluster's CA, as /etc/kubernetes/pki/ca.crt" }];
+  return [
+    { text: quoteText(caFile), what, hint: "Give the cluster's CA, such as /etc/kubernetes/pki/ca.crt" },
+  ];
 }
 
 /** What is in it is read with the library for it, later: it is replaced now and then while the agent runs. */
 function checkKubeconfig({ kubeconfig }: Values): Complaint[] {
   if (kubeconfig === null || isReadableFile(kubeconfig)) return [];
-  const hint = 'Give a kubeconfig, as /etc/kubernetes/admin.conf';
-  return [{ text: quoteText(kubeconfig), what: 'is no file that can be read', hint }];
+  const hint = 'Give a kubeconfig, such as /etc/kubernetes/admin.conf';
+  return [{ text: quoteText(kubeconfig), what: 'is not a readable file', hint }];
 }
 
 /** Whoever asked there would be sent to an apiserver. */
 function checkListen({ listen, vip }: Values): Complaint[] {
   const text = listen === null ? 'off' : formatEndpoint(listen);
   if (!vip.map(formatEndpoint).includes(text)) return [];
-  return [{ text, what: 'is a virtual IP that is balanced', hint: 'Give another port' }];
+  return [{ text, what: 'is a virtual IP that vipnat balances', hint: 'Give another port' }];
 }
 
 function isReadableFile(path: string): boolean {
@@ -104,7 +106,7 @@ function checkFamily(
 ): Complaint[] {
   if (vips.length === 0 || vips.some((vip) => vip.family === family)) return [];
   const name = nameFamily(family);
-  return [{ text, index, what: `is ${name}, and no virtual IP is`, hint: `Add an ${name} virtual IP` }];
+  return [{ text, index, what: `is ${name}, but no virtual IP is`, hint: `Add an ${name} virtual IP` }];
 }
 
 function nameFamily(family: Family): string {

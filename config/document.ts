@@ -78,7 +78,7 @@ function explainBrackets(text: string, where: string): string | null {
 
 /** Where yaml 2.9 speaks to programmers. */
 const plainMessages: Readonly<Record<string, string>> = {
-  MULTIPLE_DOCS: 'a second document begins; only one is read',
+  MULTIPLE_DOCS: 'a second document begins: a file may have only one',
   RESOURCE_EXHAUSTION: 'it is nested too deeply',
 };
 
@@ -99,7 +99,7 @@ function readPairs(pairs: readonly Pair[], source: Located): SourceReading {
     };
     const bare = findBareEndpoint(node, source.text);
     if (!isOptionName(name)) {
-      add(key, (from) => `${quoteText(name)} is no option${formatSource(from)}. ${suggestKey(name)}`);
+      add(key, (from) => `${quoteText(name)} is not an option${formatSource(from)}. ${suggestKey(name)}`);
     } else if (hasAlias(value)) {
       add(value, (from) => `${name} has an alias${formatSource(from)}. Write the value out`);
     } else if (bare !== undefined) {

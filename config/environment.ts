@@ -35,7 +35,7 @@ function findUnknown(environment: Environment): string[] {
         known.map((name) => name.slice(7)),
       );
       const hint = nearest === null ? 'See vipnat run --help' : `Did you mean VIPNAT_${nearest}?`;
-      return `${toPrintableLine(variable)} in the environment is no option. ${hint}`;
+      return `${toPrintableLine(variable)} in the environment is not an option. ${hint}`;
     });
 }
 

@@ -7,7 +7,7 @@ import { classifyAddress, type Scope } from '../lib/address/scope.ts';
 export const defaultVipPort = 6443;
 
 /** Messages complete a sentence that starts with the flag and the text: `--vip 10.0.0.300` + `is not an IP address`. */
-const wrongKind = { error: ({ input }: { input?: unknown }) => `wants text, not ${nameKind(input)}` };
+const wrongKind = { error: ({ input }: { input?: unknown }) => `must be text, not ${nameKind(input)}` };
 
 /** Reads `ADDR[:PORT]` of an address that one host can hold. */
 export const vip = z.pipe(z.string(wrongKind), z.transform(toEndpoint(defaultVipPort)));
@@ -32,7 +32,7 @@ export function choice<const T extends readonly string[]>(
 ): z.ZodMiniEnum<{ [K in T[number]]: K }> {
   return z.enum(choices, {
     error: ({ input }) =>
-      typeof input === 'string' ? `is none of ${choices.join(', ')}` : `wants text, not ${nameKind(input)}`,
+      typeof input === 'string' ? `is none of ${choices.join(', ')}` : `must be text, not ${nameKind(input)}`,
   });
 }
 
@@ -83,7 +83,7 @@ export const folder = z
 /** Reads the name of a Node: labels with points, as Kubernetes takes them for objects. */
 export const nodeName = z.string(wrongKind).check(
   z.regex(/^(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/, {
-    error: 'can be no name of a node: a-z, 0-9, - and points between, as kubectl get nodes has it',
+    error: 'is not a name of a node: use a-z, 0-9, - and dots between, as kubectl get nodes prints it',
   }),
 );
 
@@ -123,7 +123,7 @@ function toAddress(text: string, context: Context): Address {
 /** Why no endpoint could be read: the address, the port, or an IPv6 address whose port needs brackets. */
 function explainEndpoint(text: string): string {
   const bare = parseAddress(text);
-  if (bare?.family === 'ipv6') return 'needs a port, and then brackets: [ADDR]:PORT';
+  if (bare?.family === 'ipv6') return 'needs brackets and a port: [ADDR]:PORT';
   const host = /^\[(?<ipv6>[^\]]*)\]|^(?<ipv4>[^:]*)/.exec(text);
   const address = parseAddress(host?.groups?.['ipv6'] ?? host?.groups?.['ipv4'] ?? '');
   return address === null ? 'is not an IP address' : 'needs a port from 1 to 65535';

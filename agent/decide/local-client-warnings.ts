@@ -42,12 +42,12 @@ function describeChange({
   return { text, command };
 }
 
-/** `connect to 10.0.0.50:6443 from 10.0.0.11` for each VIP that is here and has another source. Pure. */
+/** `connects to 10.0.0.50:6443 from 10.0.0.11` for each VIP that is here and has another source. Pure. */
 export function describeSources({ decisions, sources }: Pick<Assessment, 'decisions' | 'sources'>): string[] {
   return decisions.flatMap(({ vip }) => {
     const source = sources.get(vip.address);
     return source === undefined || source === vip.address
       ? []
-      : [`connect to ${formatEndpoint(vip)} from ${source}`];
+      : [`connects to ${formatEndpoint(vip)} from ${source}`];
   });
 }

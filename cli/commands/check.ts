@@ -44,7 +44,7 @@ async function lookForDrops(
     return { drops: findForeignDrops(chains, assessment), problems: [] };
   } catch (error) {
     if (!(error instanceof VipnatError)) throw error;
-    const text = `not looked for: nftables' chains that drop what is forwarded (${error.message})`;
+    const text = `not checked: chains of nftables that drop forwarded packets (${error.message})`;
     return { drops: [], problems: [{ code: error.code, text }] };
   }
 }

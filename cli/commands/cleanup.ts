@@ -48,7 +48,7 @@ export async function cleanup({ config, options, stdout, stderr }: CleanupContex
   else if (dryRun) stdout(formatRemovalCommands(removal, nameNode(config)));
   stderr(`${json ? '' : formatRemoval(removal)}${formatProblems(removal.problems)}`);
   if (agent !== null) {
-    stderr(`an agent (pid ${agent.pid}) is running here: cleanup is refused until it is stopped\n`);
+    stderr(`an agent (pid ${agent.pid}) is running here: stop it before cleanup\n`);
   }
   return removal.problems.length === 0 ? exitStatuses.done : exitStatuses.failed;
 }

@@ -23,6 +23,6 @@ const nextSteps = [
   'systemctl daemon-reload',
   'systemd-tmpfiles --create vipnat.conf',
   'systemctl enable --now vipnat',
-  'systemctl restart vipnat   # if it ran before: it has the new options from then on',
-  'systemctl reload keepalived   # if it runs: it follows the agent from then on',
+  'systemctl restart vipnat   # if it ran before: this applies the new options',
+  'systemctl reload keepalived   # if it runs: it then follows the agent',
 ];

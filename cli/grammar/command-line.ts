@@ -57,10 +57,10 @@ function refuseFirstWord(word = ''): string | null {
   if (['--config', ...optionNames.map(nameFlag)].includes(flag)) {
     return `${flag} comes after the command. Example: vipnat plan ${flag} …`;
   }
-  if (word.startsWith('-')) return `${quoteText(word)} is no option. See vipnat --help`;
+  if (word.startsWith('-')) return `${quoteText(word)} is not an option. See vipnat --help`;
   const nearest = findNearest(word, commandNames);
   const hint = nearest === null ? `Commands: ${commandNames.join(', ')}` : `Did you mean ${nearest}?`;
-  return `${quoteText(word)} is no command. ${hint}`;
+  return `${quoteText(word)} is not a command. ${hint}`;
 }
 
 function explain({ code, message }: CommanderError): string {

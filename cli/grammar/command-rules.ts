@@ -37,7 +37,7 @@ function explainNoVip({ name }: ConfiguredCommand, reason: string | null | undef
   // Its user may not have one yet.
   const choice =
     name === 'doctor'
-      ? ". Name the address by which clients reach the API; for a new cluster a free one of the masters' network"
+      ? ". Name the address at which clients reach the API. For a new cluster, choose a free address of the masters' network"
       : '';
   return `no virtual IP given${why}${choice}. Example: --vip 10.0.0.50:6443`;
 }
@@ -46,7 +46,7 @@ function explainNoVip({ name }: ConfiguredCommand, reason: string | null | undef
 function findOfflineProblems(config: Config, unreadable: ReadonlySet<OptionName>): string[] {
   if (unreadable.has('proxyMode') || unreadable.has('mode')) return [];
   if (config.proxyMode === 'auto') {
-    return ["--offline needs kube-proxy's mode, as nothing may be read: add --proxy-mode iptables"];
+    return ["--offline needs kube-proxy's proxy mode, because it reads nothing: add --proxy-mode iptables"];
   }
   const { name, needs } = explainNeed(config);
   const isLacking = (family: Family) =>
@@ -55,7 +55,7 @@ function findOfflineProblems(config: Config, unreadable: ReadonlySet<OptionName>
   const { what, examples } = needsInWords[needs];
   return families
     .filter(isLacking)
-    .map((family) => `${name} needs ${what} when nothing may be read: add ${examples[family]}`);
+    .map((family) => `${name} needs ${what} with --offline: add ${examples[family]}`);
 }
 
 type Need = NonNullable<WayEntry['needs']>;

@@ -88,13 +88,13 @@ function addCommands(
   addConfigured(addRun(program), readRun);
   addConfigured(addPlan(program), readPlan);
   addConfigured(
-    add(program, 'check', 'tell whether the rules are as they should be').option('--json', 'print JSON'),
+    add(program, 'check', 'compare the rules with the wanted rules').option('--json', 'print JSON'),
     readCheck,
   );
   addConfigured(
-    add(program, 'status', 'tell how it is, on one screen')
+    add(program, 'status', 'print the state on one screen')
       .option('--json', 'print JSON')
-      .option('--watch [value]', 'print again and again, every so many seconds (default: 1)'),
+      .option('--watch [value]', 'print again every so many seconds (default: 1)'),
     readStatus,
   );
   addConfigured(addDoctor(program), readDoctor);
@@ -104,7 +104,7 @@ function addCommands(
   addConfigured(addKeepalived(program), readKeepalived);
   addConfigured(addManifest(program), readManifest);
   program.commandsGroup('This command line:');
-  add(program, 'completion', 'print what completes vipnat in a shell')
+  add(program, 'completion', 'print a completion script for a shell')
     .argument('<shell>')
     .usage('bash|zsh|fish')
     .action((shell: string) => {
@@ -128,22 +128,25 @@ function add(program: Command, name: keyof typeof commandHelp, summary: string):
 }
 
 function addRun(program: Command): Command {
-  return add(program, 'run', 'keep the rules right, as an agent')
-    .option('--once', 'converge once and end')
-    .option('--dry-run', 'print what would be written, once, and end');
+  return add(program, 'run', 'run the agent, which keeps the rules in sync')
+    .option('--once', 'write the rules once, and end')
+    .option('--dry-run', 'print what run would write, and end');
 }
 
 function addPlan(program: Command): Command {
-  return add(program, 'plan', 'print what would be written')
-    .option('--format <value>', `how to print it: ${planFormats.join(', ').replace(',', ' (default),')}`)
+  return add(program, 'plan', 'print what run would write')
+    .option(
+      '--format <value>',
+      `how to print the plan: ${planFormats.join(', ').replace(',', ' (default),')}`,
+    )
     .option('--json', 'print JSON')
-    .option('--family <value>', `only what is for one family: ${families.join(', ')}`)
-    .option('--offline', 'read nothing; needs --proxy-mode');
+    .option('--family <value>', `print one family only: ${families.join(', ')}`)
+    .option('--offline', 'read nothing of this host; needs --proxy-mode');
 }
 
 function addCleanup(program: Command): Command {
-  return add(program, 'cleanup', 'remove everything of ours, or what is of one --vip')
-    .option('--dry-run', 'print what would be removed, and write nothing')
+  return add(program, 'cleanup', 'remove all rules of vipnat, or the rules of one --vip')
+    .option('--dry-run', 'print what cleanup would remove, and change nothing')
     .option('--json', 'print JSON');
 }
 
@@ -158,53 +161,49 @@ function addVrid(program: Command, onFound: GrammarNeeds['onFound']): void {
 }
 
 function addDoctor(program: Command): Command {
-  return add(program, 'doctor', 'tell what is wrong with this host, and what mends it')
+  return add(program, 'doctor', 'find what is wrong with this host, and how to fix it')
     .option('--json', 'print JSON')
-    .option('--all', 'list what is well too')
-    .option('--capture <value>', 'how long to listen to VRRP adverts; 0s not at all (default: 3.5s)');
+    .option('--all', 'also list the checks that found nothing')
+    .option('--capture <value>', 'how long to listen to VRRP adverts; 0s: not at all (default: 3.5s)');
 }
 
 function addKeepalived(program: Command): Command {
   const command = add(program, 'keepalived', "print keepalived's configuration for this node");
   return addKeepalivedSwitches(command).option(
     '--output <value>',
-    'a file to write it to (default: standard output)',
+    'a file to write to (default: standard output)',
   );
 }
 
 function addKeepalivedSwitches(command: Command): Command {
   return command
-    .option('--interface <value>', 'the interface of the virtual IPs, where it cannot be found out')
+    .option('--interface <value>', 'the interface of the virtual IPs, if vipnat cannot detect it')
     .option(
       '--peers <value>',
-      "the masters' addresses, for unicast; this node may be one; else those of --endpoints, else multicast",
+      "the masters' addresses, for unicast; this node may be one (default: --endpoints, or multicast)",
       collect,
     )
-    .option(
-      '--vrid <value>',
-      'virtual_router_id, where the last byte and 1 is taken; one for each VIP',
-      collect,
-    )
-    .option('--priority <value>', "from 1 to 254; else by this node's place among the masters")
-    .option('--advert <value>', 'from one advert to the next, as 300ms (default: 1s)');
+    .option('--vrid <value>', 'virtual_router_id, one for each VIP (default: the last byte plus 1)', collect)
+    .option('--priority <value>', "from 1 to 254 (default: by this node's place among the masters)")
+    .option('--advert <value>', 'the time between two adverts, such as 300ms (default: 1s)');
 }
 
 function addManifest(program: Command): Command {
-  const summary = 'print what runs the agent, or keepalived: YAML for Kubernetes, files for systemd';
+  const summary = 'print a manifest of the agent or of keepalived: YAML for Kubernetes, files for systemd';
   const command = add(program, 'manifest', summary)
     .summary(summary)
     .description(`${summary}; KIND is one of ${manifestKinds.join(', ')}`)
     .usage('KIND [options]')
-    .option('--image <value>', 'the image to run (default: that of this build)')
+    .option('--image <value>', 'the image to run (default: the image of this build)')
     .option('--namespace <value>', `where to run it (default: ${defaultNamespace})`)
     .option('--least-privilege', 'two capabilities instead of privileged')
     .option(
       '--keepalived-image <value>',
-      'for keepalived: an image that has it (default: that of this build)',
+      'for keepalived: an image with keepalived (default: the image of this build)',
     )
     .option(
       '--directory <value>',
-      'for systemd: the root folder to write the files below; else they are printed',
+      'for systemd: the root folder to write the files to (default: print them)',
     );
   return addKeepalivedSwitches(command);
 }
@@ -234,6 +233,6 @@ function findStrangers(command: Command, wordCount: number): string[] {
     const [flag = ''] = word.split('=');
     const nearest = flag === '--format' && known.includes('--json') ? '--json' : findNearest(flag, known);
     const hint = nearest === null ? help : `Did you mean ${nearest}?`;
-    return `${quoteText(flag)} is no option of ${command.name()}. ${hint}`;
+    return `${quoteText(flag)} is not an option of ${command.name()}. ${hint}`;
   });
 }

@@ -55,14 +55,14 @@ function formatDefault(preset: Values[OptionName]): string {
 /** What `vipnat --help` says below the commands. */
 export const programHelp = `
 Examples:
-  vipnat plan --vip 10.0.0.50        what would be written on this host, and why
+  vipnat plan --vip 10.0.0.50        what vipnat would write on this host, and why
   vipnat run --vip 10.0.0.50         the agent
 
-Exit status: 0 done, or all is well; 1 it could not be done or looked at;
-2 check, status or doctor found something; 3 doctor found failures;
-78 bad command line or configuration.
-See vipnat help COMMAND for its options. Each option of the configuration can be
-a variable (VIPNAT_PROXY_MODE) or a key in the --config file (proxyMode) as well.`;
+Exit status: 0 done, or nothing wrong. 1 the command failed.
+2 check, status or doctor found something. 3 doctor found failures.
+78 the command line or configuration is wrong.
+See vipnat help COMMAND for the options of a command. Each option can also be
+a variable (VIPNAT_PROXY_MODE) or a key in the --config file (proxyMode).`;
 
 /** What each command's help says below its options. */
 export const commandHelp = {
@@ -72,8 +72,8 @@ Examples:
   vipnat run --vip 10.0.0.50 --dry-run
   vipnat run --config /etc/vipnat.yaml
 
-What was written keeps working when the agent stops; vipnat cleanup removes it.
-Exit status: 0 ended as asked, 1 failed, 78 bad configuration.`,
+When the agent stops, its rules keep working. vipnat cleanup removes them.
+Exit status: 0 ended by a signal or done, 1 failed, 78 bad configuration.`,
   plan: `
 Examples:
   vipnat plan --vip 10.0.0.50
@@ -81,15 +81,15 @@ Examples:
   vipnat plan --vip 10.0.0.50 --json
   vipnat plan --vip 10.0.0.50 --offline --proxy-mode ipvs --cluster-ip 10.96.0.1
 
-Beside a running agent no option is needed: its configuration is taken.
-Rules go to standard output, everything else to standard error. Nothing is written.
-Exit status: 0 printed, or nothing to change; 1 failed; 78 bad configuration.`,
+If an agent runs here, no option is needed: the command takes the agent's options.
+Rules go to standard output, all else to standard error. The command changes nothing.
+Exit status: 0 printed, also without changes, 1 failed, 78 bad configuration.`,
   check: `
 Examples:
   vipnat check --vip 10.0.0.50
   vipnat check --vip 10.0.0.50 --json
 
-Beside a running agent no option is needed: its configuration is taken.
+If an agent runs here, no option is needed: the command takes the agent's options.
 Exit status: 0 in sync, 1 failed, 2 drift, 78 bad configuration.`,
   status: `
 Examples:
@@ -97,35 +97,36 @@ Examples:
   vipnat status --vip 10.0.0.50 --json
   vipnat status --vip 10.0.0.50 --watch=5
 
-Beside a running agent no option is needed: its configuration is taken.
-Needs neither the agent nor the API. Nothing is written.
-Exit status: 0 all is well, 1 failed, 2 not balanced or not in sync, 78 bad configuration.`,
+If an agent runs here, no option is needed: the command takes the agent's options.
+It needs neither the agent nor the API, and changes nothing.
+Exit status: 0 nothing wrong, 1 failed, 2 not balanced or not in sync, 78 bad configuration.`,
   doctor: `
 Examples:
   vipnat doctor --vip 10.0.0.50
   vipnat doctor --vip 10.0.0.50 --json
   vipnat doctor --vip 10.0.0.50 --capture 0s     without listening to VRRP adverts
 
-Beside a running agent no option is needed: its configuration is taken.
-Before an installation and when something is wrong. Needs neither the agent nor the
-API; what it cannot find out it says. Nothing is written.
-Exit status: 0 all is well, 1 failed, 2 warnings, 3 failures found, 78 bad configuration.`,
+If an agent runs here, no option is needed: the command takes the agent's options.
+Use it before an installation, and when something is wrong. It needs neither the agent
+nor the API, changes nothing, and lists what it could not check.
+Exit status: 0 nothing wrong, 1 failed, 2 warnings, 3 failures found, 78 bad configuration.`,
   cleanup: `
 Examples:
   vipnat cleanup
-  vipnat cleanup --dry-run           what would be removed
-  vipnat cleanup --vip 10.0.0.50     only what is of this virtual IP
+  vipnat cleanup --dry-run           what cleanup would remove
+  vipnat cleanup --vip 10.0.0.50     only the rules of this virtual IP
 
-Every backend and both families, also what earlier versions wrote. With --vip, the
-other virtual IPs keep their rules; the last one takes the hooks along. A VIP in
-VIPNAT_VIP or in a file does not narrow it. An agent that runs must be stopped first.
-Exit status: 0 nothing of ours is left, 1 failed, 78 bad configuration.`,
+Removes the rules of vipnat from every backend and both families, also rules of earlier
+versions. With --vip, other virtual IPs keep their rules. The hooks go with the last
+virtual IP. Only the flag --vip counts here, not VIPNAT_VIP or a file. Stop a running
+agent first.
+Exit status: 0 no rule of vipnat is left, 1 failed, 78 bad configuration.`,
   vrid: `
 Examples:
-  vipnat vrid 10.0.0.50              prints 51: the last octet and 1
-  vipnat vrid fd00::50               the last byte and 1
+  vipnat vrid 10.0.0.50              prints 51: the last byte plus 1
+  vipnat vrid fd00::50               prints 81: 0x50 plus 1
 
-Exit status: 0 printed, 78 not an address, or one that has no virtual_router_id.`,
+Exit status: 0 printed, 78 not an address, or an address without a virtual_router_id.`,
   keepalived: `
 Examples:
   vipnat keepalived --vip 10.0.0.50
@@ -134,21 +135,21 @@ Examples:
 
 The configuration goes to standard output, a line for each virtual IP to standard
 error. Run it on each master with the same options. Only --output writes a file.
-Exit status: 0 printed, 78 bad configuration, or what this host does not tell.`,
+Exit status: 0 printed, 78 bad configuration, or a value that this host does not show.`,
   completion: `
 Examples:
   source <(vipnat completion bash)
   vipnat completion fish | source
 
 The first line is for bash, and for zsh after compinit. docs/install.md says where
-the script belongs so that every new shell has it. The script starts no vipnat.
+to put the script for every new shell. The script itself never runs vipnat.
 Exit status: 0 printed, 78 no such shell.`,
   help: `
 Examples:
   vipnat help status
   vipnat help manifest daemonset
 
-The same as --help behind the command.
+The same as --help after the command.
 Exit status: 0 printed, 78 no such command.`,
   version: `
 Example:
@@ -163,13 +164,14 @@ Examples:
   vipnat manifest keepalived --vip 10.0.0.50 --peers 10.0.0.11,10.0.0.12
   vipnat manifest systemd --vip 10.0.0.50 --directory /
 
-See vipnat help manifest KIND for all options of a kind. Those of the configuration become arguments of the agent. Files that they
-name are the nodes' own. A static pod is always one of least privilege. keepalived
-is a static pod too. systemd is a unit, a file of tmpfiles.d and a drop-in for
-keepalived's unit; files of these names that are not vipnat's stay as they are.
+See vipnat help manifest KIND for all options of a kind. Options of the configuration
+become arguments of the agent. Paths in them are paths on the nodes. static-pod always
+has least privilege. keepalived is a static pod too. systemd prints a unit, a file of
+tmpfiles.d and a drop-in for keepalived's unit. vipnat never replaces a file of other
+software.
 Exit status: 0 printed or written, 1 failed, 78 bad configuration.`,
 } as const;
 
 /** What help says of options that a command takes beside those that it lists. */
 export const moreOptions =
-  'Other options of vipnat run are taken too and change nothing here: the line of the agent fits.';
+  'Other options of vipnat run have no effect here. You can paste the options of the agent.';

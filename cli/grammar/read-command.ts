@@ -147,7 +147,7 @@ function explainKind(word: string | undefined): string {
   const example = findNearest(word ?? '', manifestKinds) ?? manifestKinds[0];
   const what =
     word === undefined
-      ? `manifest needs to be told what: ${manifestKinds.join(', ')}`
+      ? `manifest needs a kind: ${manifestKinds.join(', ')}`
       : `${quoteText(word)} is none of ${manifestKinds.join(', ')}`;
   return `${what}. Example: vipnat manifest ${example} --vip 10.0.0.50`;
 }

@@ -49,7 +49,7 @@ export async function readDiagnosticConfig(
     notes: [
       ...(narrow.given.has('vip') ? [] : [source]),
       ...(reading.config.vips.length > narrow.config.vips.length
-        ? [`${source}, and all its virtual IPs count`]
+        ? [`${source}, and all its virtual IPs are taken`]
         : []),
       ...describeDifferences(reading, theirs.config),
     ],
@@ -71,10 +71,10 @@ async function readWhole(
 }
 
 const reasons: Readonly<Record<OptionsWord['kind'], string>> = {
-  nobody: 'no agent runs here that could be asked',
-  untrusted: "what holds the agent's place is not known to be root's, so it is not asked",
-  silent: 'the agent that runs here does not tell its own',
-  told: 'the agent that runs here has options that this version does not understand',
+  nobody: 'no agent runs here',
+  untrusted: "the agent here may not be root's, so this command does not ask it",
+  silent: 'the agent here does not report its own',
+  told: 'the agent here has options that this version does not know',
 };
 
 function describeDifferences({ config, given }: ConfigReading, theirs: Config): string[] {
@@ -82,7 +82,7 @@ function describeDifferences({ config, given }: ConfigReading, theirs: Config): 
     .filter((name) => given.has(name) && hasOther(name, config, theirs))
     .map((name) => {
       const other = describe(theirs, [name]);
-      return `${describe(config, [name])} is taken, and the running agent has ${other === '' ? 'none' : other}`;
+      return `${describe(config, [name])} is taken, but the running agent has ${other === '' ? 'none' : other}`;
     });
 }
 

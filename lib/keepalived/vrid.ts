@@ -14,7 +14,7 @@ export function computeVrid({ text }: Address): number {
   if (vrid <= largestVrid) return vrid;
   throw new VipnatError(
     'CONFIG_INVALID',
-    `${text} has no virtual router id: its last byte plus one is ${vrid}, and they end at ${largestVrid}. ` +
-      `Choose one with --vrid, a number 1 to ${largestVrid} that is not used on that network`,
+    `${text} has no virtual router id: its last byte plus one is ${vrid}, and the largest is ${largestVrid}. ` +
+      `Choose one with --vrid: a number from 1 to ${largestVrid} that is free on that network`,
   );
 }

@@ -64,7 +64,7 @@ async function readAccess(
   file: string,
   load: (config: KubeConfig) => void,
 ): Promise<ApiAccess> {
-  if (!isFile(file)) throw unusable(origin, `${file} is no file that can be read`);
+  if (!isFile(file)) throw unusable(origin, `${file} is not a readable file`);
   // Imported late: 100 ms and 10 MB, which only those with credentials need. Its start file would cost twice that.
   const client = await import('@kubernetes/client-node/dist/config.js');
   try {
@@ -85,7 +85,7 @@ async function toAccess(origin: string, config: KubeConfig): Promise<ApiAccess> 
     throw unusable(origin, 'its current context names no cluster and user');
   refuseDetours(origin, cluster, user);
   const url = URL.parse(cluster.server);
-  if (url?.protocol !== 'https:') throw unusable(origin, 'its server is no https:// address');
+  if (url?.protocol !== 'https:') throw unusable(origin, 'its server is not an https:// address');
   const options: RequestOptions = {};
   await config.applyToHTTPSOptions(options);
   const { ca, cert, key, rejectUnauthorized, auth } = options;
@@ -104,7 +104,7 @@ async function toAccess(origin: string, config: KubeConfig): Promise<ApiAccess> 
 function refuseDetours(origin: string, { proxyUrl }: Cluster, { exec, authProvider }: User): void {
   const provider = authProvider as { readonly name?: unknown } | null | undefined;
   if (Boolean(exec) || (Boolean(provider) && provider?.name !== 'tokenFile')) {
-    throw unusable(origin, 'its user gets them from another program, which vipnat does not start');
+    throw unusable(origin, 'its user gets credentials from another program, which vipnat does not start');
   }
   if (Boolean(proxyUrl)) throw unusable(origin, 'its cluster is behind a proxy (proxy-url)');
 }
@@ -131,7 +131,7 @@ function describeLoadFailure(error: unknown): string {
   const { message, code, path } = error as NodeJS.ErrnoException;
   if (code !== undefined && path !== undefined) return `${path} cannot be read (${code})`;
   // client-node 2.0, config_types.js
-  return /^\w+\[\d+\]\.[\w.]+ is missing$/.test(message) ? message : 'it is no kubeconfig in YAML';
+  return /^\w+\[\d+\]\.[\w.]+ is missing$/.test(message) ? message : 'it is not a kubeconfig in YAML';
 }
 
 function unusable(origin: string, why: string): VipnatError {

@@ -87,7 +87,7 @@ async function sendEvent(options: EventOptions, path: string, message: ApiMessag
         if (body.length > maxAnswerLength) throw new NonsenseError('the answer is too long');
       },
       onEnd: () => {
-        if (statusCode < 300 && !isEvent(body)) throw new NonsenseError('the answer is no event');
+        if (statusCode < 300 && !isEvent(body)) throw new NonsenseError('the answer is not an event');
         return {
           outcome: statusToOutcome.get(statusCode) ?? 'refused',
           words: `${title} at ${formatServer(options.server)} is answered with ${statusCode}${describeStatus(body)}`,

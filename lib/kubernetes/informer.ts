@@ -204,7 +204,7 @@ export class Informer<T extends ApiObject> {
       },
       onEnd: () => {
         lines.end();
-        if (!this.#isProven) throw new NonsenseError('it ended at once');
+        if (!this.#isProven) throw new NonsenseError('it ended immediately');
       },
     };
   }

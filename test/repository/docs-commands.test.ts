@@ -70,8 +70,8 @@ describe('every command in a document', () => {
     ];
     const found = await findCommandProblems([{ text: lines.join('\n'), language: '' }]);
     expect(found.map((line) => line.replace(/^.*?: /, ''))).toEqual([
-      expect.stringContaining('is no command'),
-      expect.stringContaining('is no option of check'),
+      expect.stringContaining('is not a command'),
+      expect.stringContaining('is not an option of check'),
       expect.stringContaining('10.0.0.300'),
       expect.stringContaining('derict'),
       expect.stringContaining('statik-pod'),

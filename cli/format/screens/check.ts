@@ -53,7 +53,7 @@ function formatDrift(findings: CheckFindings, screen: Screen): string[] {
     ...missingSwitches.flatMap(describeSwitch),
     ...plan.tables.flatMap((table) => describeDrift(table, decisions)),
     ...(config.sysctls === 'check' && plan.tables.length === 0
-      ? ['vipnat leaves it (--sysctls check)']
+      ? ['vipnat leaves it off (--sysctls check)']
       : describeRepair(findings)),
   ];
   return putLabel(label, lines, screen);
@@ -62,7 +62,7 @@ function formatDrift(findings: CheckFindings, screen: Screen): string[] {
 /** What is printed takes no rules of another virtual IP away: whether those are wanted, a person has to say. */
 function describeRepair({ assessment, agent, flags }: CheckFindings): string[] {
   if (agent !== null)
-    return [`the running agent (pid ${agent.pid}) repairs what its own configuration asks for`];
+    return [`the running agent (pid ${agent.pid}) repairs what differs from its own configuration`];
   const unnamed = listUnnamedVips(assessment);
   const names = unnamed.map(formatEndpoint).join(', ');
   return [
@@ -120,14 +120,14 @@ function describeLocalClients({ text, command }: LocalClientWarning): string[] {
 function describeDrop({ table, name }: ForwardChain): string[] {
   const rule = ['nft', 'insert', 'rule', ...table.split(' '), name, 'ct', 'status', 'dnat', 'accept'];
   return [
-    `warning: chain ${toPrintableLine(name)} of table ${toPrintableLine(table)} drops what is forwarded (policy drop), and only its owner can let it pass`,
+    `warning: chain ${toPrintableLine(name)} of table ${toPrintableLine(table)} drops forwarded packets (policy drop), and only its owner can change that`,
     `         connections to apiservers on other nodes hang unless it has a rule like: ${keepTogether(quoteWords(rule))}`,
   ];
 }
 
 function describeSwitch({ name, command }: MissingSwitch): string[] {
   return [
-    `drift: ${name} is 0: this host does not forward`,
+    `drift: ${name} is 0: IP forwarding is off`,
     `       connections to apiservers on other nodes would hang; ${keepTogether(command)} switches it on`,
   ];
 }

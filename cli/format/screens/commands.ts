@@ -17,16 +17,16 @@ import { layOutText } from '../text/lay-out.ts';
 const hookToComment = new Map([
   ['PREROUTING', "Connections from other hosts and from pods, before kube-proxy's own rules:"],
   ['OUTPUT', 'Connections from this host itself:'],
-  ['POSTROUTING', 'After routing, on their way out:'],
+  ['POSTROUTING', 'After routing, before packets leave this node:'],
   ['FORWARD', 'Before any rule that would drop them, on hosts with FORWARD policy DROP:'],
 ]);
 
 /** What the base chains of our own table are for. */
 const baseToComment = new Map([
-  ['prerouting', 'Connections from other hosts and from pods, told by address and port:'],
-  ['output', 'The same from this host itself:'],
+  ['prerouting', 'Match connections from other hosts and from pods, by VIP address and port:'],
+  ['output', 'The same for connections from this host:'],
   ['postrouting', "Replies must come back through this node, so its address replaces the client's:"],
-  ['forward', 'What was balanced may be forwarded, in both directions:'],
+  ['forward', 'Accept balanced connections in both directions:'],
 ]);
 
 /**
@@ -65,16 +65,16 @@ function formatSwitches(missing: readonly MissingSwitch[]): string[] {
   const ours = missing.filter(({ isOurs }) => isOurs).map(({ command }) => command);
   const left = missing.filter(({ isOurs }) => !isOurs).map(({ command }) => `# ${command}`);
   return [
-    ...(ours.length === 0 ? [] : ['', '# This host does not forward:', ...ours]),
+    ...(ours.length === 0 ? [] : ['', '# IP forwarding is off:', ...ours]),
     ...(left.length === 0
       ? []
-      : ['', '# This host does not forward, and is left so (--sysctls check):', ...left]),
+      : ['', '# IP forwarding is off, and vipnat leaves it off (--sysctls check):', ...left]),
   ];
 }
 
 /** Those of a running agent: it removes each when its address leaves. */
 export function formatRoutes(changes: readonly RouteChange[]): string[] {
-  return changes.flatMap(({ reason, command }) => ['', `# The local route, as ${reason}:`, command]);
+  return changes.flatMap(({ reason, command }) => ['', `# The local route (${reason}):`, command]);
 }
 
 /** The nat table first: that is where the VIP's packets go. */
@@ -95,7 +95,7 @@ function formatNftTable({ changes }: NftPlan, decisions: readonly Decision[]): s
   const isRule = ({ kind }: NftChange) => kind === 'add-rule' || kind === 'flush-chain';
   const names = [...new Set(changes.filter(isRule).map(({ name }) => name))];
   const groups: (readonly [string, readonly NftChange[]])[] = [
-    ['A table of its own:', changes.filter((change) => !isDeletion(change) && !isRule(change))],
+    ['A separate table:', changes.filter((change) => !isDeletion(change) && !isRule(change))],
     ...names.map(
       (name) =>
         [
@@ -103,7 +103,7 @@ function formatNftTable({ changes }: NftPlan, decisions: readonly Decision[]): s
           changes.filter((change) => change.name === name && isRule(change)),
         ] as const,
     ),
-    ['Left over, and nothing refers to it any more:', changes.filter(isDeletion)],
+    ['Left over, and no longer used:', changes.filter(isDeletion)],
   ];
   return groups
     .filter(([, group]) => group.length > 0)
@@ -141,7 +141,7 @@ function formatIptables(
 function describeGroup(group: readonly Change[], decisions: readonly Decision[]): string {
   const [first] = group;
   if (first === undefined) return '';
-  if (first.kind === 'delete-chain') return 'Left over, and nothing refers to it any more:';
+  if (first.kind === 'delete-chain') return 'Left over, and no longer used:';
   const hook = hookToComment.get(first.chain);
   if (hook !== undefined) return hook;
   const decision = decisions.find(({ vip }) => vipChainName(vip) === first.chain);
@@ -158,8 +158,8 @@ function describeSharedChain(chain: string): string {
   if (chain === 'VIPNAT-POSTROUTING') {
     return "Replies must come back through this node, so its address replaces the client's:";
   }
-  if (chain === 'VIPNAT-FORWARD') return 'What was balanced may be forwarded, in both directions:';
-  return 'New connections to a VIP, told by address and port:';
+  if (chain === 'VIPNAT-FORWARD') return 'Accept balanced connections in both directions:';
+  return 'Match new connections by VIP address and port:';
 }
 
 /** `9 changes to nat, 3 to filter`. */

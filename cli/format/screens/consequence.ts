@@ -8,14 +8,16 @@ export function describeConsequence({ chain, kind }: Drift, decisions: readonly 
   const consequence = chainToConsequence.get(chain.toUpperCase());
   if (isUnhooked(kind) && consequence !== undefined) return consequence;
   const decision = decisions.find(({ vip }) => vipChainName(vip) === chain);
-  return decision === undefined ? null : `${formatEndpoint(decision.vip)} should go the way ${decision.way}`;
+  return decision === undefined
+    ? null
+    : `${formatEndpoint(decision.vip)} should have the balancing mode ${decision.way}`;
 }
 
 /** What it means for people that a hook is not in its place. */
 const chainToConsequence = new Map([
   ['PREROUTING', "clients on other hosts reach only the VIP holder's apiserver"],
   ['OUTPUT', "clients on this host reach only the VIP holder's apiserver"],
-  ['POSTROUTING', "connections to apiservers on other nodes hang: replies don't come back this way"],
+  ['POSTROUTING', 'connections to apiservers on other nodes hang: replies take another path'],
   ['FORWARD', 'a FORWARD policy of DROP drops connections to apiservers on other nodes'],
 ]);
 

@@ -33,7 +33,7 @@ export function formatRemoval({ plan: { tables }, routes, vips, dryRun, problems
 export function formatRemovalCommands({ plan: { tables }, routes, vips }: Removal, node: string): string {
   if (tables.length === 0 && routes.length === 0) return '';
   const subject =
-    vips === null ? 'everything of vipnat' : `what is of ${vips.map(formatEndpoint).join(', ')}`;
+    vips === null ? 'everything of vipnat' : `the rules of ${vips.map(formatEndpoint).join(', ')}`;
   const lines = [
     `# ${node} · removes ${subject}`,
     ...formatTables(tables),

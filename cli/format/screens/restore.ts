@@ -21,7 +21,7 @@ export function formatRestore({ plan, decisions }: PlannedState): string {
   const note =
     joined === undefined
       ? ''
-      : `# joins ${joined.chain}, which kube-proxy makes; iptables-legacy refuses that where it is missing, also with --test\n`;
+      : `# jumps to ${joined.chain}, a chain of kube-proxy. If it is missing, iptables-legacy refuses the jump, also with --test\n`;
   return plan.transactions
     .map(({ family, dialect, input }) =>
       dialect === 'nftables'
@@ -36,11 +36,11 @@ function refuseSeveralTools({ transactions }: Plan): void {
   if (tools.size <= 1) return;
   const isOfTwoBackends = new Set(transactions.map(({ dialect }) => dialect)).size > 1;
   const next = isOfTwoBackends
-    ? 'Take --format commands, or each input of --json by its tool'
+    ? 'Use --format commands, or give each input of --json to its tool'
     : 'Add --family ipv4, then --family ipv6';
   throw new VipnatError(
     'CONFIG_INVALID',
-    `--format restore prints what one tool reads, and this plan is for ${[...tools].join(' and ')}. ${next}`,
+    `--format restore prints the input of one tool, but this plan is for ${[...tools].join(' and ')}. ${next}`,
   );
 }
 
@@ -55,7 +55,7 @@ export function formatNft(decisions: readonly Decision[], { masquerade }: Config
     const vip = formatEndpoint(unknown.vip);
     throw new VipnatError(
       'CONFIG_INVALID',
-      `an nftables table cannot join kube-proxy's, so ${vip} needs the apiservers: add --endpoints 10.0.0.11:6443,10.0.0.12:6443`,
+      `an nftables table cannot jump to kube-proxy's chains, so ${vip} needs the apiservers: add --endpoints 10.0.0.11:6443,10.0.0.12:6443`,
     );
   }
   const families = [...new Set(decisions.map(({ vip }) => vip.family))].sort();

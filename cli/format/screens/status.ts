@@ -23,7 +23,7 @@ export function formatStatus(status: HostStatus, screen: Screen = plainScreen): 
 
 function formatVip({ decision, isHeld, backends }: VipStatus, status: HostStatus, screen: Screen): string[] {
   const { vip, way, reason } = decision;
-  const holder = { text: isHeld ? 'held by this node' : 'not held here' };
+  const holder = { text: isHeld ? 'held by this node' : 'not held by this node' };
   const parts: Part[] = isBalanced(decision)
     ? [holder, { text: way }, describeSync(status)]
     : [{ text: 'NOT BALANCED', tone: 'bad' }, { text: way }, holder];
@@ -40,6 +40,11 @@ function describeSync({ assessment }: HostStatus): Part {
   return { text: `NOT IN SYNC (${count} difference${count === 1 ? '' : 's'})`, tone: 'bad' };
 }
 
+/** What a line of the foot is about. Lines stand below each other. */
+function toLabel(word: string): string {
+  return word.padEnd('kube-proxy  '.length);
+}
+
 function formatFoot(status: HostStatus, screen: Screen): string[] {
   const { assessment, vips } = status;
   const drift = [
@@ -50,30 +55,31 @@ function formatFoot(status: HostStatus, screen: Screen): string[] {
   const hasLocal = vips.some(({ backends }) => backends.some(({ isLocal }) => isLocal));
   const kubeProxy = describeKubeProxy(assessment.observation).replace('kube-proxy: ', '');
   return [
-    ...describeKeepalived(vips).flatMap((parts) => layOutParts('keepalived  ', parts, screen)),
-    ...layOutParts('agent       ', describeAgent(status), screen),
-    ...describeSources(assessment).flatMap((text) => layOutText('own clients ', text, screen)),
-    ...layOutText('kube-proxy  ', kubeProxy, screen),
-    ...layOutText('drift       ', first, screen),
-    ...more.flatMap((line) => layOutText('            ', line, screen)),
+    ...describeKeepalived(vips).flatMap((parts) => layOutParts(toLabel('keepalived'), parts, screen)),
+    ...layOutParts(toLabel('agent'), describeAgent(status), screen),
+    ...describeSources(assessment).flatMap((text) => layOutText(toLabel('this host'), text, screen)),
+    ...layOutText(toLabel('kube-proxy'), kubeProxy, screen),
+    ...layOutText(toLabel('drift'), first, screen),
+    ...more.flatMap((line) => layOutText(toLabel(''), line, screen)),
     ...describeUnread(assessment.observation.unread).flatMap(({ code, text }) =>
-      layOutText('warning     ', `[${code}] ${text}`, screen),
+      layOutText(toLabel('warning'), `[${code}] ${text}`, screen),
     ),
     ...findLocalClientWarnings(assessment, status.agent !== null).flatMap(({ text }) =>
-      layOutText('warning     ', text, screen),
+      layOutText(toLabel('warning'), text, screen),
     ),
     ...(hasLocal ? ['* this node'] : []),
   ];
 }
 
 function describeAgent({ agent, activity }: HostStatus): Part[] {
-  if (agent === null) return [{ text: 'NOT RUNNING: the rules stay, nobody repairs them', tone: 'bad' }];
+  if (agent === null)
+    return [{ text: 'NOT RUNNING: the rules stay, but no agent repairs them', tone: 'bad' }];
   const looked = activity?.lookedMsAgo ?? null;
   const parts = [
     `running, pid ${agent.pid}, since ${agent.since}`,
     ...(looked === null
       ? []
-      : [`last look ${looked < 1000 ? `${Math.round(looked)} ms` : formatAge(looked)} ago`]),
+      : [`last sync ${looked < 1000 ? `${Math.round(looked)} ms` : formatAge(looked)} ago`]),
     ...(activity === null ? [] : [`${activity.writes} write${activity.writes === 1 ? '' : 's'}`]),
   ];
   return parts.map((text) => ({ text }));

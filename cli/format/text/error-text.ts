@@ -65,7 +65,8 @@ function toShortage({ message }: Error): VipnatError {
 function readBug(error: unknown, isDebug: boolean): Failure {
   const { message = String(error), stack = '' } = error as Partial<Error>;
   const line = toPrintableLine(message);
-  const request = 'This is a bug: please report it, with what the same command prints with --log-level debug';
+  const request =
+    'This is a bug. Please report it, with the output of the same command with --log-level debug';
   return { lines: [isDebug ? line : `${line}. ${request}`], details: toPrintable(stack) };
 }
 

@@ -43,7 +43,7 @@ const defaultAdvertMs = 1000;
 
 const schema = z.object({
   interface: z._default(
-    z.nullable(z.string().check(z.regex(safeInterface, { error: 'is no name of an interface' }))),
+    z.nullable(z.string().check(z.regex(safeInterface, { error: 'is not a name of an interface' }))),
     null,
   ),
   peers: z._default(list(address), []),
@@ -51,7 +51,7 @@ const schema = z.object({
   priority: z._default(z.nullable(wholeNumber(1, largestPriority)), null),
   // VRRPv3 has hundredths of a second (RFC 9568, section 5.2.7).
   advert: z._default(
-    duration(100, 10_000).check(z.multipleOf(10, { error: 'is not in hundredths of a second' })),
+    duration(100, 10_000).check(z.multipleOf(10, { error: 'is not a multiple of 10ms' })),
     defaultAdvertMs,
   ),
   output: z._default(z.nullable(z.string().check(z.minLength(1, { error: 'names no file' }))), null),

@@ -31,5 +31,7 @@ export function findOwnAddress(
   const family = vip.family === 'ipv4' ? 'IPv4' : 'IPv6';
   const several = onDevice.map(({ address }) => address).join(', ');
   const what = onDevice.length === 0 ? `${device} has no ${family} address` : `${device} has ${several}`;
-  return { problem: `which address the peers know this node by cannot be told: ${what}. Add it to --peers` };
+  return {
+    problem: `vipnat cannot tell by which address the peers know this node: ${what}. Add the address to --peers`,
+  };
 }

@@ -64,11 +64,12 @@ function findContradictions(vips: readonly Address[], { options, interfaces }: V
       return [`--peers ${text} is a virtual IP. Give the masters' own addresses`];
     if (vips.some((vip) => vip.family === family)) return [];
     const name = family === 'ipv4' ? 'IPv4' : 'IPv6';
-    return [`--peers ${text} is ${name}, and no virtual IP is. Add an ${name} --vip`];
+    return [`--peers ${text} is ${name}, but no virtual IP is. Add an ${name} --vip`];
   });
   const names = [...new Set(interfaces.map(({ device }) => device))];
   if (options.interface === null || names.includes(options.interface)) return wrongPeers;
-  const known = names.length === 0 ? 'none here has one' : `those that do are ${names.join(', ')}`;
+  const known =
+    names.length === 0 ? 'no interface has one' : `these interfaces have one: ${names.join(', ')}`;
   return [...wrongPeers, `--interface ${options.interface} has no address on this host: ${known}`];
 }
 

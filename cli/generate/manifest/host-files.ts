@@ -30,7 +30,7 @@ async function refuseForeign(path: string): Promise<void> {
     throw notWritten(path, (error as NodeJS.ErrnoException).code ?? 'unknown', error);
   });
   if (text === null || text.startsWith(fileMark)) return;
-  throw notWritten(path, 'it is there, and not of vipnat manifest systemd: move it away first');
+  throw notWritten(path, 'the file exists, and is not from vipnat manifest systemd: move it away first');
 }
 
 function notWritten(path: string, reason: string, cause?: unknown): VipnatError {

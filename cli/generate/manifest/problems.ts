@@ -10,22 +10,22 @@ export function findManifestProblems(options: ManifestOptions, config: Config): 
   const problems = [...findKeepalivedProblems(options), ...findSystemdProblems(options, config)];
   if (image !== null && !isImage(image)) {
     problems.push(
-      `--image ${quoteText(image)} is no image reference. Example: --image registry.example/vipnat:0.1.0`,
+      `--image ${quoteText(image)} is not an image reference. Example: --image registry.example/vipnat:0.1.0`,
     );
   }
   if (!/^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/.test(namespace)) {
-    const rule = 'can be no namespace: 1 to 63 of a-z, 0-9 and -, with no - at its ends';
+    const rule = 'is not a namespace: use 1 to 63 of a-z, 0-9 and -, without - at either end';
     problems.push(`--namespace ${quoteText(namespace)} ${rule}. Example: --namespace ${defaultNamespace}`);
   }
   if (kind === 'daemonset' && config.nodeName !== null) {
-    const rule = 'would name every node of the DaemonSet, which Kubernetes tells its own names';
+    const rule = 'would give every node of the DaemonSet the same name';
     problems.push(`--node-name ${quoteText(config.nodeName)} ${rule}: leave it out`);
   }
   for (const name of ['caFile', 'kubeconfig', 'stateDir', 'runDir'] as const) {
     const path = config[name];
     if (path === null || isHostPath(path)) continue;
     const rule =
-      'cannot be mounted: it has to begin with /, and to do without "..", ":" and control characters';
+      'cannot be mounted: it must begin with /, and must not contain "..", ":" or control characters';
     const flag = nameFlag(name);
     problems.push(`${flag} ${quoteText(path)} ${rule}. Example: ${flag} ${describeOption(name).example}`);
   }
@@ -61,7 +61,7 @@ function findKeepalivedProblems({ kind, keepalivedImage, keepalived }: ManifestO
   if (kind === 'keepalived') {
     if (keepalivedImage === null || isImage(keepalivedImage)) return [];
     const example = 'Example: --keepalived-image registry.example/keepalived:2.2.7';
-    return [`--keepalived-image ${quoteText(keepalivedImage)} is no image reference. ${example}`];
+    return [`--keepalived-image ${quoteText(keepalivedImage)} is not an image reference. ${example}`];
   }
   const flags = [
     ...(keepalivedImage === null ? [] : ['--keepalived-image']),

@@ -31,7 +31,7 @@ export async function captureVrrp(durationMs: number): Promise<string> {
   });
   if (keepsRoot.test(stderr)) {
     const reason =
-      "tcpdump gives up root's rights before it listens, and here it may not (CAP_SETUID, CAP_SETGID)";
+      "tcpdump may not give up root's rights here (CAP_SETUID, CAP_SETGID), so it does not listen";
     throw new VipnatError(
       'TOOL_NOT_PERMITTED',
       `${reason}: run this on the host, or in a privileged container`,

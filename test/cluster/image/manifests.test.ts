@@ -44,7 +44,7 @@ const seesNoProcesses = [
 const leastPrivilege = {
   status: { CapEff: networkCapabilities, CapBnd: networkCapabilities, NoNewPrivs: '1', Seccomp: '2' },
   isRootWritable: false,
-  cannot: [...seesNoProcesses, /^tcpdump gives up root's rights before it listens, and here it may not/],
+  cannot: [...seesNoProcesses, /^tcpdump may not give up root's rights here/],
 };
 const cases: readonly Case[] = [
   { kind: 'static-pod', ...leastPrivilege },

@@ -87,7 +87,7 @@ test(
     expect(dry).toMatchObject({
       exitCode: 0,
       stdout: expect.stringContaining('Nothing was written.'),
-      stderr: expect.stringContaining('cleanup is refused until it is stopped'),
+      stderr: expect.stringContaining('stop it before cleanup'),
     });
     expect(await run('check', ...flags(vips.ipv4))).toMatchObject({ exitCode: 0 });
     await agent.stop();

@@ -35,7 +35,7 @@ describe("a VIP's holder that does not forward", () => {
     async () => {
       expect(await run('check')).toMatchObject({
         exitCode: 2,
-        stdout: expect.stringContaining('drift: net.ipv4.ip_forward is 0: this host does not forward'),
+        stdout: expect.stringContaining('drift: net.ipv4.ip_forward is 0: IP forwarding is off'),
       });
       expect((await run('plan')).stdout).toContain('\nsysctl -w net.ipv4.ip_forward=1\n');
       expect(JSON.parse((await run('plan', '--json')).stdout)).toMatchObject({

@@ -94,7 +94,7 @@ describe.each(families)('an apiserver that is gone (%s)', (family) => {
       await treat('DROP');
       const { exitCode, stdout } = await check();
       expect(exitCode).toBe(2);
-      expect(stdout).toContain('should go the way direct');
+      expect(stdout).toContain('should have the balancing mode direct');
       expect((await vipnat(cluster, 'm1', ['run', '--once', ...vipArguments])).exitCode).toBe(0);
       await expectAnswers(cluster, client, ['m1', 'm2']);
       expect((await check()).exitCode).toBe(0);

@@ -201,7 +201,7 @@ describe('the local route of a VIP', () => {
       expect(await listRoutes()).toEqual([sourceRoute, kernelRoute]);
       await startAgent(cluster, 'm1', args);
       const status = await vipnat(cluster, 'm1', ['status', ...args]);
-      expect(status.stdout).toContain(`own clients connect to ${vips.ipv4}:6443 from ${own}`);
+      expect(status.stdout).toContain(`this host   connects to ${vips.ipv4}:6443 from ${own}`);
       const { stdout: dry } = await vipnat(cluster, 'm1', ['cleanup', '--dry-run']);
       await m1(
         dry

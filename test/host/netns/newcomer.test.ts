@@ -119,7 +119,7 @@ describe('a virtual IP', () => {
     async () => {
       const said = await runOnBareHost('say error "$(vipnat doctor 2>&1 || true)"');
       expect(said.get('error')).toMatch(
-        /no virtual IP given.*for a new cluster a free one.*--vip 10\.0\.0\.50/,
+        /no virtual IP given.*For a new cluster, choose a free address.*--vip 10\.0\.0\.50/,
       );
     },
     limitMs,

@@ -71,7 +71,7 @@ describe('the executable for amd64', () => {
         /^status 78\n10\.0\.0\.50:6443 is balanced as it should be .*\n[1-9]\d+\n[1-9]\nstatus 0$/,
       );
       expect(stderr).toContain(
-        '[CONFIG_INVALID] listin is no option (from bad.yaml line 3). Did you mean listen?',
+        '[CONFIG_INVALID] listin is not an option (from bad.yaml line 3). Did you mean listen?',
       );
       expect(stderr).toContain('removed (nat, ');
     },

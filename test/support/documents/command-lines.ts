@@ -10,7 +10,7 @@ const runner =
 /** What ends a command where another one may begin. A choice of words, `a|b`, has no spaces in it. */
 const separator = /\s(?:&&|\|\|?)\s|;\s|\$\(/;
 
-/** What a document says in other languages is no command line. */
+/** What a document says in other languages is not a command line. */
 const languages: readonly (string | null)[] = ['', 'sh', 'ini', null];
 
 /**

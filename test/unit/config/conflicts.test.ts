@@ -9,7 +9,7 @@ describe('values that contradict one another or this host', () => {
   test('a CA file that is not there or no certificate', async () => {
     for (const caFile of ['/nowhere/ca.crt', '/etc/passwd']) {
       expect(await problemsOf({ vip: ['10.0.0.50'], caFile })).toEqual([
-        `--ca-file ${caFile} cannot be read as a PEM certificate. Give the cluster's CA, as /etc/kubernetes/pki/ca.crt`,
+        `--ca-file ${caFile} cannot be read as a PEM certificate. Give the cluster's CA, such as /etc/kubernetes/pki/ca.crt`,
       ]);
     }
   });
@@ -17,7 +17,7 @@ describe('values that contradict one another or this host', () => {
   test('a kubeconfig that is not there or no file', async () => {
     for (const kubeconfig of ['/nowhere/admin.conf', '/etc']) {
       expect(await problemsOf({ vip: ['10.0.0.50'], kubeconfig })).toEqual([
-        `--kubeconfig ${kubeconfig} is no file that can be read. Give a kubeconfig, as /etc/kubernetes/admin.conf`,
+        `--kubeconfig ${kubeconfig} is not a readable file. Give a kubeconfig, such as /etc/kubernetes/admin.conf`,
       ]);
     }
   });
@@ -57,8 +57,8 @@ describe('values that contradict one another or this host', () => {
     expect(
       await problemsOf({ vip: ['10.0.0.50'], clusterIp: ['fd00:10:96::1'], endpoints: ['[fd00::11]:6443'] }),
     ).toEqual([
-      '--cluster-ip fd00:10:96::1 is IPv6, and no virtual IP is. Add an IPv6 virtual IP',
-      '--endpoints [fd00::11]:6443 is IPv6, and no virtual IP is. Add an IPv6 virtual IP',
+      '--cluster-ip fd00:10:96::1 is IPv6, but no virtual IP is. Add an IPv6 virtual IP',
+      '--endpoints [fd00::11]:6443 is IPv6, but no virtual IP is. Add an IPv6 virtual IP',
     ]);
   });
 

@@ -86,9 +86,9 @@ describe('problems of a document', () => {
 
   test('unknown keys are all told, with their lines and the nearest option', () => {
     expect(read('proxy-mode: ipvs\nvip: 10.0.0.50\ncolour: blue\nconfig: x\n').problems).toEqual([
-      'proxy-mode is no option (from vipnat.yaml line 1). Did you mean proxyMode?',
-      expect.stringContaining('colour is no option (from vipnat.yaml line 3). Options: vip, mode,'),
-      expect.stringContaining('config is no option (from vipnat.yaml line 4)'),
+      'proxy-mode is not an option (from vipnat.yaml line 1). Did you mean proxyMode?',
+      expect.stringContaining('colour is not an option (from vipnat.yaml line 3). Options: vip, mode,'),
+      expect.stringContaining('config is not an option (from vipnat.yaml line 4)'),
     ]);
   });
 
@@ -113,7 +113,7 @@ describe('problems of a document', () => {
 
   test('a second document is not passed over in silence', () => {
     expect(read('vip: 10.0.0.50\n---\nvip: 10.0.0.51\n').problems).toEqual([
-      'vipnat.yaml line 2, column 1: a second document begins; only one is read',
+      'vipnat.yaml line 2, column 1: a second document begins: a file may have only one',
     ]);
   });
 

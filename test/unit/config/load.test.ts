@@ -147,7 +147,7 @@ describe('other values', () => {
   test.each([
     ['m1:6443', 'is not an IP address'],
     ['10.0.0.11', 'needs a port from 1 to 65535'],
-    ['fd00::11', 'needs a port, and then brackets: [ADDR]:PORT'],
+    ['fd00::11', 'needs brackets and a port: [ADDR]:PORT'],
     ['127.0.0.1:6443', 'is a loopback address: other hosts cannot reach it'],
   ])('the endpoint %s %s', async (endpoint, complaint) => {
     const [problem] = await problemsOf({ endpoints: [endpoint] });
@@ -170,10 +170,10 @@ describe('other values', () => {
       file,
     });
     expect(problems).toEqual([
-      'VIPNAT_PROXY_MDOE in the environment is no option. Did you mean VIPNAT_PROXY_MODE?',
+      'VIPNAT_PROXY_MDOE in the environment is not an option. Did you mean VIPNAT_PROXY_MODE?',
       `logLevel 5 is none of error, warn, info, debug (from ${file} line 1). Example: logLevel: debug`,
-      `masquerade wants text, not nothing (from ${file} line 2). Example: masquerade: kube-mark`,
-      `clusterIp wants text, not a map (from ${file} line 3). Example: clusterIp: 10.96.0.1`,
+      `masquerade must be text, not nothing (from ${file} line 2). Example: masquerade: kube-mark`,
+      `clusterIp must be text, not a map (from ${file} line 3). Example: clusterIp: 10.96.0.1`,
       `vip 10.0.0.999 is not an IP address (from ${file} line 6). Example: vip: 10.0.0.50:6443`,
       '--mode fast is none of auto, service-chain, cluster-ip, direct. Example: --mode direct',
       expect.stringContaining(
@@ -194,7 +194,7 @@ describe('other values', () => {
 describe('an unknown variable', () => {
   test('that nothing is near to points to the help', async () => {
     expect((await readVariables({ VIPNAT_COLOUR_OF_SKY: 'blue' })).problems).toEqual([
-      'VIPNAT_COLOUR_OF_SKY in the environment is no option. See vipnat run --help',
+      'VIPNAT_COLOUR_OF_SKY in the environment is not an option. See vipnat run --help',
     ]);
   });
 

@@ -34,7 +34,7 @@ test.each(['', 'M1', 'm_1', '-m1', 'm1.', 'a..b', 'm1\n', 'a'.repeat(254)])(
   'the name of a node cannot be %j',
   async (nodeName) => {
     expect((await read({ nodeName })).problems).toEqual([
-      expect.stringMatching(/^--node-name \S.* can be no name of a node: .* Example: --node-name master-1$/),
+      expect.stringMatching(/^--node-name \S.* is not a name of a node: .* Example: --node-name master-1$/),
     ]);
   },
 );
@@ -62,7 +62,7 @@ describe('--listen', () => {
     ['localhost:10268', 'is not an IP address'],
     ['127.0.0.1', 'needs a port from 1 to 65535'],
     ['127.0.0.1:0', 'needs a port from 1 to 65535'],
-    ['::1', 'needs a port, and then brackets: [ADDR]:PORT'],
+    ['::1', 'needs brackets and a port: [ADDR]:PORT'],
     ['224.0.0.1:10268', 'is a multicast address, not one host'],
     ['0.0.0.1:10268', 'is the unspecified address: no host has it'],
     ['[fe80::1]:10268', 'is a link-local address: it means another host on each link'],
@@ -73,7 +73,9 @@ describe('--listen', () => {
 
   test('refuses a virtual IP with its port: whoever asks there gets to an apiserver', async () => {
     const { problems } = await read({ vip: ['10.0.0.50'], listen: '10.0.0.50:6443' });
-    expect(problems).toEqual(['--listen 10.0.0.50:6443 is a virtual IP that is balanced. Give another port']);
+    expect(problems).toEqual([
+      '--listen 10.0.0.50:6443 is a virtual IP that vipnat balances. Give another port',
+    ]);
     expect((await read({ vip: ['10.0.0.50'], listen: '10.0.0.50:10268' })).problems).toEqual([]);
   });
 });

@@ -49,8 +49,8 @@ describe('one screen', () => {
   10.77.0.13:6443    dead   12 s       0  connection refused
 
 keepalived  MASTER · vrid 51 · priority 110
-agent       running, pid 812, since 2026-01-01T00:00:00.000Z · last look 40 ms ago · 2 writes
-own clients connect to 10.0.0.50:6443 from 10.77.0.11
+agent       running, pid 812, since 2026-01-01T00:00:00.000Z · last sync 40 ms ago · 2 writes
+this host   connects to 10.0.0.50:6443 from 10.77.0.11
 kube-proxy  iptables (nft), nat KUBE-SERVICES (iptables-nft)
 drift       none
 * this node
@@ -64,7 +64,7 @@ drift       none
     expect(lines[0]).toMatch(
       /^10\.0\.0\.50:6443 {3}held by this node · service-chain · NOT IN SYNC \(\d+ differences\)$/,
     );
-    expect(lines).toContain('agent       NOT RUNNING: the rules stay, nobody repairs them');
+    expect(lines).toContain('agent       NOT RUNNING: the rules stay, but no agent repairs them');
     expect(lines).toContainEqual(expect.stringMatching(/^drift {7}\S.* \(filter, iptables-nft\)$/));
     expect(isInTrouble(status)).toBe(true);
   });
@@ -99,7 +99,7 @@ drift       none
     const kernel = restoreCaptures(['iptables-nft-save.three-endpoints.txt']);
     kernel.addAddress({ family: 'ipv4', address: '10.77.0.11', device: 'eth0' });
     const status = await read(kernel);
-    expect(formatStatus(status)).toMatch(/^10\.0\.0\.50:6443 {3}not held here · service-chain · /);
+    expect(formatStatus(status)).toMatch(/^10\.0\.0\.50:6443 {3}not held by this node · service-chain · /);
     expect(JSON.parse(formatStatusJson(status, 'm1', new Date()))).toMatchObject({
       vips: [{ held: false, keepalived: { running: true, state: null } }],
     });

@@ -103,7 +103,7 @@ describe('a keepalived.conf that somebody wrote', () => {
     expect(remedy.at(-1)).toMatch(/ && systemctl reload keepalived\.service$/);
   });
 
-  test('whose path its keepalived names itself is no command of whoever pastes the remedy', async () => {
+  test('whose path its keepalived names itself is not a command of whoever pastes the remedy', async () => {
     const remedy = await remediesOf(withFile(keepalivedText.replace('serving"', 'other"'), '/tmp/$(reboot)'));
     expect(remedy.at(-1)).toBe("keepalived --config-test '--use-file=/tmp/$(reboot)' && kill -HUP 7");
   });

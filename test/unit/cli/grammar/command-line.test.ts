@@ -151,13 +151,13 @@ describe('a command line', () => {
 
 describe('a command line that cannot be understood', () => {
   test.each([
-    [['pln'], 'pln is no command. Did you mean plan?'],
+    [['pln'], 'pln is not a command. Did you mean plan?'],
     [
       ['examine'],
-      'examine is no command. Commands: run, plan, check, status, doctor, cleanup, vrid, manifest, keepalived, completion, help, version',
+      'examine is not a command. Commands: run, plan, check, status, doctor, cleanup, vrid, manifest, keepalived, completion, help, version',
     ],
     [['--vip', '10.0.0.50', 'plan'], '--vip comes after the command. Example: vipnat plan --vip …'],
-    [['--verbose'], '--verbose is no option. See vipnat --help'],
+    [['--verbose'], '--verbose is not an option. See vipnat --help'],
     [['plan', '--vip'], '--vip needs a value. Example: --vip 10.0.0.50:6443'],
     [['plan', '--format'], '--format needs a value'],
     [['vrid'], 'vrid needs the virtual IP. Example: vipnat vrid 10.0.0.50'],
@@ -176,9 +176,9 @@ describe('words that do not belong there', () => {
     expect(
       problemsOf('check', '--vpi', '10.0.0.50', '--offline', '--mode', 'direct', '--proxymode=x'),
     ).toEqual([
-      '--vpi is no option of check. Did you mean --vip?',
-      '--offline is no option of check. See vipnat check --help',
-      '--proxymode is no option of check. Did you mean --proxy-mode?',
+      '--vpi is not an option of check. Did you mean --vip?',
+      '--offline is not an option of check. See vipnat check --help',
+      '--proxymode is not an option of check. Did you mean --proxy-mode?',
     ]);
     expect(parse('check', '--nonsense', '--mode', 'direct')).toMatchObject({ flags: { mode: 'direct' } });
   });
@@ -188,7 +188,7 @@ describe('words that do not belong there', () => {
     ['run', '--log-format'],
   ])('--format json leads %s to %s', (command, flag) => {
     const [problem] = problemsOf(command, '--format', 'json');
-    expect(problem).toBe(`--format is no option of ${command}. Did you mean ${flag}?`);
+    expect(problem).toBe(`--format is not an option of ${command}. Did you mean ${flag}?`);
   });
 
   test('words without an option are too many', () => {
@@ -199,7 +199,7 @@ describe('words that do not belong there', () => {
     [
       [],
       [
-        'manifest needs to be told what: daemonset, static-pod, keepalived, systemd. Example: vipnat manifest daemonset --vip 10.0.0.50',
+        'manifest needs a kind: daemonset, static-pod, keepalived, systemd. Example: vipnat manifest daemonset --vip 10.0.0.50',
       ],
     ],
     [
@@ -209,7 +209,7 @@ describe('words that do not belong there', () => {
       ],
     ],
     [['daemonset', 'static-pod'], ['static-pod is one word too many. See vipnat manifest --help']],
-    [['--vpi', '10.0.0.50', 'daemonset'], ['--vpi is no option of manifest. Did you mean --vip?']],
+    [['--vpi', '10.0.0.50', 'daemonset'], ['--vpi is not an option of manifest. Did you mean --vip?']],
   ])('manifest %j is told what it can print', (words, problems) => {
     expect(problemsOf('manifest', ...words)).toEqual(problems);
   });

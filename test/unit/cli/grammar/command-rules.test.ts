@@ -45,11 +45,11 @@ test('run --once --dry-run contradicts itself', async () => {
 });
 
 describe('plan --offline', () => {
-  const clusterIp = 'the ClusterIP when nothing may be read: add --cluster-ip 10.96.0.1';
-  const endpoints = 'the apiservers when nothing may be read: add --endpoints 10.0.0.11:6443,10.0.0.12:6443';
+  const clusterIp = 'the ClusterIP with --offline: add --cluster-ip 10.96.0.1';
+  const endpoints = 'the apiservers with --offline: add --endpoints 10.0.0.11:6443,10.0.0.12:6443';
 
   test.each<[Flags, string[]]>([
-    [{}, ["--offline needs kube-proxy's mode, as nothing may be read: add --proxy-mode iptables"]],
+    [{}, ["--offline needs kube-proxy's proxy mode, because it reads nothing: add --proxy-mode iptables"]],
     [{ proxyMode: 'iptables' }, []],
     [{ proxyMode: 'ipvs' }, [`ipvs needs ${clusterIp}`]],
     [{ proxyMode: 'ipvs', clusterIp: ['10.96.0.1'] }, []],
@@ -66,7 +66,7 @@ describe('plan --offline', () => {
   test('needs the ClusterIP of each family that has a VIP', async () => {
     const flags = { vip: ['10.0.0.50', 'fd00::50'], proxyMode: 'ipvs', clusterIp: ['10.96.0.1'] };
     expect(await problemsOf(offline, flags)).toEqual([
-      'ipvs needs the ClusterIP when nothing may be read: add --cluster-ip fd00:10:96::1',
+      'ipvs needs the ClusterIP with --offline: add --cluster-ip fd00:10:96::1',
     ]);
   });
 

@@ -30,9 +30,9 @@ describe('help', () => {
     expect(read(['help', ...topic])).toMatch(new RegExp(`^Usage: vipnat ${topic[0] ?? ''}`));
   });
 
-  test('of what is no command has the hint of the command line', () => {
-    expect(() => read(['help', 'sttus'])).toThrow('sttus is no command. Did you mean status?');
-    expect(() => read(['help', '--json'])).toThrow('--json is no option. See vipnat --help');
+  test('of what is not a command has the hint of the command line', () => {
+    expect(() => read(['help', 'sttus'])).toThrow('sttus is not a command. Did you mean status?');
+    expect(() => read(['help', '--json'])).toThrow('--json is not an option. See vipnat --help');
   });
 
   test.each(['version', '--version', '-v'])('the version is what %s prints', (word) => {
@@ -75,7 +75,7 @@ describe('help', () => {
     const flags = listFlags(read(['check', '--help']));
     expect(flags).toEqual(expect.arrayContaining(['--vip', '--mode', '--config', '--log-level']));
     expect(flags).not.toEqual(expect.arrayContaining(['--listen']));
-    expect(read(['check', '--help'])).toMatch(/^Other options of vipnat run are taken too/m);
+    expect(read(['check', '--help'])).toMatch(/^Other options of vipnat run have no effect/m);
     expect(listFlags(read(['cleanup', '--help']))).not.toContain('--mode');
   });
 
@@ -111,12 +111,12 @@ describe('help', () => {
     expect(text).toMatch(/--output FILE .*\(default: standard output\)$/m);
     expect(text).not.toContain('Nothing is written');
     expect(read(['help', 'manifest', 'systemd'], 200)).toMatch(
-      /--directory FOLDER .*else they are printed$/m,
+      /--directory FOLDER .*\(default: print them\)$/m,
     );
   });
 
   test.each(['plan', 'check', 'status', 'doctor'])('of %s says that an agent spares the options', (name) => {
-    expect(read(['help', name])).toContain('Beside a running agent no option is needed');
+    expect(read(['help', name])).toContain('If an agent runs here, no option is needed');
   });
 
   test.each(topics)('of %s fits 60 columns, but for lines to paste', (topic) => {

@@ -38,7 +38,7 @@ describe('dist/, taken away from its checkout', () => {
     expect(run(['plan', '--config', 'a.yaml'])).toMatchObject({
       status: 78,
       stderr: expect.stringMatching(
-        /^vipnat: \[CONFIG_INVALID\] colour is no option \(from a\.yaml line 2\)\. .*\n$/,
+        /^vipnat: \[CONFIG_INVALID\] colour is not an option \(from a\.yaml line 2\)\. .*\n$/,
       ),
     });
   });

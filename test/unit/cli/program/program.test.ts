@@ -71,8 +71,8 @@ describe('the program', () => {
     );
     expect([exitCode, stdout]).toEqual([78, '']);
     expect(stderr.trimEnd().split('\n')).toEqual([
-      'vipnat: [CONFIG_INVALID] --colour is no option of run. See vipnat run --help',
-      'vipnat: [CONFIG_INVALID] VIPNAT_VPI in the environment is no option. Did you mean VIPNAT_VIP?',
+      'vipnat: [CONFIG_INVALID] --colour is not an option of run. See vipnat run --help',
+      'vipnat: [CONFIG_INVALID] VIPNAT_VPI in the environment is not an option. Did you mean VIPNAT_VIP?',
       expect.stringMatching(/^vipnat: \S+ --mode fast is none of /),
       expect.stringMatching(/^vipnat: \S+ --endpoints m1 is not an IP address \(from VIPNAT_ENDPOINTS\)/),
       expect.stringMatching(/^vipnat: \S+ --once and --dry-run exclude each other/),

@@ -44,7 +44,7 @@ describe('beside a running agent', () => {
   test('what a person gives counts, and where it differs is said', async () => {
     const { reading, notes } = await readBeside(agentFlags, { ...agentFlags, mode: 'auto' });
     expect(reading.config.mode).toBe('auto');
-    expect(notes).toEqual(['--mode=auto is taken, and the running agent has --mode=direct']);
+    expect(notes).toEqual(['--mode=auto is taken, but the running agent has --mode=direct']);
   });
 
   test('nothing is said where all that a person gives is the same', async () => {
@@ -59,7 +59,7 @@ describe('beside a running agent', () => {
       expect(reading).toMatchObject({ config, problems: [] });
       expect(reading.given.has('vip')).toBe(true);
       expect(notes).toEqual([
-        "the running agent (pid 903) has --vip=10.0.0.50:6443 '--vip=[fd00::50]:6443' --mode=direct '--endpoints=10.0.0.11:6443,[fd00::11]:6443' --probe-interval=100ms, and all its virtual IPs count",
+        "the running agent (pid 903) has --vip=10.0.0.50:6443 '--vip=[fd00::50]:6443' --mode=direct '--endpoints=10.0.0.11:6443,[fd00::11]:6443' --probe-interval=100ms, and all its virtual IPs are taken",
       ]);
     },
   );
@@ -74,14 +74,14 @@ describe('beside a running agent', () => {
     const { reading, notes } = await readBeside(agentFlags, { vip: ['10.0.0.50', '10.0.0.60'] });
     expect(reading.config.vips).toMatchObject([{ address: '10.0.0.50' }, { address: '10.0.0.60' }]);
     expect(notes).toEqual([
-      "--vip=10.0.0.50:6443 --vip=10.0.0.60:6443 is taken, and the running agent has --vip=10.0.0.50:6443 '--vip=[fd00::50]:6443'",
+      "--vip=10.0.0.50:6443 --vip=10.0.0.60:6443 is taken, but the running agent has --vip=10.0.0.50:6443 '--vip=[fd00::50]:6443'",
     ]);
   });
 
   test('a plan is for the virtual IPs that are given, and says what else the agent has', async () => {
     const { reading, notes } = await readBeside(agentFlags, { vip: ['10.0.0.50'] }, 'given');
     expect(reading.config.vips).toMatchObject([{ address: '10.0.0.50' }]);
-    expect(notes[0]).toContain('--vip=10.0.0.50:6443 is taken, and the running agent has ');
+    expect(notes[0]).toContain('--vip=10.0.0.50:6443 is taken, but the running agent has ');
   });
 
   test("for other virtual IPs, the agent's addresses of another family are left out", async () => {
@@ -102,7 +102,7 @@ describe('beside a running agent', () => {
     const told = { kind: 'told', options, agent: info } as const;
     const { reading, reason } = await readDiagnosticConfig(nothing, 'host', () => Promise.resolve(told));
     expect(reading.config.vips).toEqual([]);
-    expect(reason).toContain('this version does not understand');
+    expect(reason).toContain('this version does not know');
   });
 });
 

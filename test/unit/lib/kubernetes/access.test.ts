@@ -72,10 +72,10 @@ describe('a kubeconfig', () => {
   });
 
   const bad: [string, () => string, RegExp][] = [
-    ['is gone', () => '/nonexistent/admin.conf', /is no file that can be read$/],
-    ['is endless', () => '/dev/zero', /is no file that can be read$/],
-    ['is no YAML', () => write(`a: b: ${secret}`), /it is no kubeconfig in YAML$/],
-    ['is empty', () => write(''), /it is no kubeconfig in YAML$/],
+    ['is gone', () => '/nonexistent/admin.conf', /is not a readable file$/],
+    ['is endless', () => '/dev/zero', /is not a readable file$/],
+    ['is no YAML', () => write(`a: b: ${secret}`), /it is not a kubeconfig in YAML$/],
+    ['is empty', () => write(''), /it is not a kubeconfig in YAML$/],
     ['is a list', () => write('[1, 2]'), /its current context names no cluster and user$/],
     [
       'has no server',
@@ -85,12 +85,12 @@ describe('a kubeconfig', () => {
     [
       'has a server that is none',
       () => writeKubeconfig({ cluster: { server: 5 } }),
-      /no kubeconfig in YAML$/,
+      /not a kubeconfig in YAML$/,
     ],
     [
       'is for http',
       () => writeKubeconfig({ cluster: { server: 'http://m1' } }),
-      /its server is no https:\/\/ address$/,
+      /its server is not an https:\/\/ address$/,
     ],
     [
       'has no CA',

@@ -61,9 +61,9 @@ describe('the plan as commands', () => {
     const text = formatCommands(planOffline(offline), 'master-1');
     for (const reason of [
       "# 10.0.0.50:6443 goes through kube-proxy's own chain for default/kubernetes:",
-      '# New connections to a VIP, told by address and port:',
+      '# Match new connections by VIP address and port:',
       "# Replies must come back through this node, so its address replaces the client's:",
-      '# What was balanced may be forwarded, in both directions:',
+      '# Accept balanced connections in both directions:',
       "# Connections from other hosts and from pods, before kube-proxy's own rules:",
       '# Connections from this host itself:',
     ]) {
@@ -98,9 +98,7 @@ describe('the plan as commands', () => {
     const kernel = new FakeKernel(new FakeClock());
     kernel.run('ipv6', 'nft', '*nat\n:VIPNAT-OLD - [0:0]\n-A OUTPUT -j VIPNAT-OLD\nCOMMIT\n');
     const text = formatCommands(await lookOnce(kernel, { ...ordinaryConfig, endpoints: three }), 'master-1');
-    expect(text).toContain(
-      '# Left over, and nothing refers to it any more:\nip6tables-nft -t nat -X VIPNAT-OLD',
-    );
+    expect(text).toContain('# Left over, and no longer used:\nip6tables-nft -t nat -X VIPNAT-OLD');
     expect(text.indexOf('-D OUTPUT -j VIPNAT-OLD')).toBeLessThan(text.indexOf('-X VIPNAT-OLD'));
   });
 
@@ -109,7 +107,7 @@ describe('the plan as commands', () => {
     kernel.forwarding = { ipv4: false, ipv6: false };
     const config: Config = { ...ordinaryConfig, endpoints: three, sysctls: 'check' };
     const text = formatCommands(await lookOnce(kernel, config), 'master-1');
-    expect(text).toContain('left so (--sysctls check):\n# sysctl -w net.ipv4.ip_forward=1\n');
+    expect(text).toContain('leaves it off (--sysctls check):\n# sysctl -w net.ipv4.ip_forward=1\n');
     expect(text).not.toMatch(/^sysctl/m);
   });
 

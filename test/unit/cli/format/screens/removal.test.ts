@@ -60,7 +60,7 @@ test('a dry run prints commands that can be pasted, and says that nothing was wr
     problems: [],
   };
   const text = formatRemovalCommands(removal, 'm1');
-  expect(text).toMatch(/^# m1 · removes what is of 10\.0\.0\.50:6443\n/);
+  expect(text).toMatch(/^# m1 · removes the rules of 10\.0\.0\.50:6443\n/);
   expect(text).toMatch(/^iptables-nft -t nat -X VIPNAT-[0-9a-f]{10}$/m);
   expect(text).toMatch(/Nothing was written\.\n$/);
   const commands = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'));

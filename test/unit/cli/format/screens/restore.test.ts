@@ -31,7 +31,7 @@ describe('the plan as restore scripts', () => {
       expect.objectContaining({
         code: 'CONFIG_INVALID',
         message:
-          '--format restore prints what one tool reads, and this plan is for iptables-nft-restore and ip6tables-nft-restore. Add --family ipv4, then --family ipv6',
+          '--format restore prints the input of one tool, but this plan is for iptables-nft-restore and ip6tables-nft-restore. Add --family ipv4, then --family ipv6',
       }),
     );
   });
@@ -44,7 +44,7 @@ describe('the plan as restore scripts', () => {
       expect.objectContaining({
         code: 'CONFIG_INVALID',
         message:
-          '--format restore prints what one tool reads, and this plan is for iptables-nft-restore and iptables-legacy-restore. Take --format commands, or each input of --json by its tool',
+          '--format restore prints the input of one tool, but this plan is for iptables-nft-restore and iptables-legacy-restore. Use --format commands, or give each input of --json to its tool',
       }),
     );
   });
@@ -56,7 +56,7 @@ describe('the plan as restore scripts', () => {
 
   test("says that it needs kube-proxy's chain where it joins that", () => {
     expect(formatRestore(selectFamily(planOffline(offline), 'ipv4'))).toContain(
-      '# joins KUBE-SVC-NPX46M4PTMTKRN6Y, which kube-proxy makes',
+      '# jumps to KUBE-SVC-NPX46M4PTMTKRN6Y, a chain of kube-proxy',
     );
     const direct = planOffline({ ...offline, proxyMode: 'none', endpoints: apiservers });
     expect(formatRestore(selectFamily(direct, 'ipv4'))).not.toContain('KUBE-');

@@ -123,7 +123,7 @@ describe('status, doctor and check', () => {
     for (const [name, text] of Object.entries(await listScreens({ isUnicode: false }))) {
       expect(text.replace(remedy, '')).toMatch(/^[\n\x20-\x7e]*$/);
       if (name === 'status')
-        expect(text).toMatch(/^10\.0\.0\.50:6443 {3}not held here - service-chain - NOT IN SYNC/);
+        expect(text).toMatch(/^10\.0\.0\.50:6443 {3}not held by this node - service-chain - NOT IN SYNC/);
     }
   });
 });
@@ -131,7 +131,7 @@ describe('status, doctor and check', () => {
 test('check names no command that writes beside an agent', async () => {
   const { assessment } = await readStatus();
   const text = formatCheck({ ...checked, assessment, agent: { pid: 812 } });
-  expect(text).toContain('the running agent (pid 812) repairs what its own configuration asks for\n');
+  expect(text).toContain('the running agent (pid 812) repairs what differs from its own configuration\n');
   expect(text).not.toContain('vipnat run');
 });
 

@@ -31,7 +31,7 @@ test.each([new TypeError('x is not\na function'), 'x is not a function'])(
   (error) => {
     const { text, exitCode } = formatError(error, plain);
     expect(text).toMatch(
-      /^vipnat: \[INTERNAL_ERROR\] x is not a function\. This is a bug: .*--log-level debug\n$/,
+      /^vipnat: \[INTERNAL_ERROR\] x is not a function\. This is a bug\. .*--log-level debug\n$/,
     );
     expect(exitCode).toBe(1);
   },

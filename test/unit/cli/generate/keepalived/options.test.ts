@@ -50,16 +50,19 @@ describe('the switches of vipnat keepalived', () => {
   });
 
   test.each<[KeepalivedWords, string]>([
-    [{ interface: 'eth0 {' }, '--interface "eth0 {" is no name of an interface. Example: --interface eth0'],
+    [
+      { interface: 'eth0 {' },
+      '--interface "eth0 {" is not a name of an interface. Example: --interface eth0',
+    ],
     [
       { interface: 'eth0\n}' },
-      '--interface "eth0\\n}" is no name of an interface. Example: --interface eth0',
+      '--interface "eth0\\n}" is not a name of an interface. Example: --interface eth0',
     ],
-    [{ interface: '-x' }, '--interface -x is no name of an interface. Example: --interface eth0'],
-    [{ interface: '' }, '--interface "" is no name of an interface. Example: --interface eth0'],
+    [{ interface: '-x' }, '--interface -x is not a name of an interface. Example: --interface eth0'],
+    [{ interface: '' }, '--interface "" is not a name of an interface. Example: --interface eth0'],
     [
       { interface: 'sixteen-letters-' },
-      '--interface sixteen-letters- is no name of an interface. Example: --interface eth0',
+      '--interface sixteen-letters- is not a name of an interface. Example: --interface eth0',
     ],
     [
       { peers: ['10.0.0.11,m2'] },
@@ -75,7 +78,7 @@ describe('the switches of vipnat keepalived', () => {
     [{ priority: '255' }, '--priority 255 is not a whole number from 1 to 254. Example: --priority 110'],
     [{ advert: '1' }, '--advert 1 is not a duration with its unit, ms or s. Example: --advert 300ms'],
     [{ advert: '50ms' }, '--advert 50ms is not between 100ms and 10s. Example: --advert 300ms'],
-    [{ advert: '305ms' }, '--advert 305ms is not in hundredths of a second. Example: --advert 300ms'],
+    [{ advert: '305ms' }, '--advert 305ms is not a multiple of 10ms. Example: --advert 300ms'],
   ])('%j are refused with an example', (words, problem) => {
     expect(readKeepalivedOptions(words).problems).toEqual([problem]);
   });

@@ -111,7 +111,7 @@ describe('the interface of a VIP', () => {
     [
       'another than was asked for',
       { interface: 'eth9' },
-      '--interface eth9 has no address on this host: those that do are eth0',
+      '--interface eth9 has no address on this host: these interfaces have one: eth0',
     ],
   ])('cannot be told with %s: that is said with the way out', (_, node, problem) => {
     expect(problemOf(node)).toBe(problem);
@@ -140,7 +140,7 @@ describe('adverts', () => {
     const host = ['eth0 10.0.0.99/24', 'eth0 10.0.0.11/24'];
     expect(planOne({ host, peers: masters })).toMatchObject({ unicast: { source: '10.0.0.11' } });
     expect(problemOf({ host, peers: masters.slice(1) })).toBe(
-      'which address the peers know this node by cannot be told: eth0 has 10.0.0.99, 10.0.0.11. Add it to --peers',
+      'vipnat cannot tell by which address the peers know this node: eth0 has 10.0.0.99, 10.0.0.11. Add the address to --peers',
     );
   });
 
@@ -160,7 +160,7 @@ describe('adverts', () => {
 
   test.each([
     [['10.0.0.50'], "--peers 10.0.0.50 is a virtual IP. Give the masters' own addresses"],
-    [['fd00::12'], '--peers fd00::12 is IPv6, and no virtual IP is. Add an IPv6 --vip'],
+    [['fd00::12'], '--peers fd00::12 is IPv6, but no virtual IP is. Add an IPv6 --vip'],
   ])('cannot go to %j', (peers, problem) => {
     expect(problemOf({ peers })).toBe(problem);
   });

@@ -92,7 +92,7 @@ describe('keepalived as a static pod', () => {
   test.each([
     [
       [...words, '--keepalived-image', 'A B'],
-      '--keepalived-image "A B" is no image reference. Example: --keepalived-image registry.example/keepalived:2.2.7',
+      '--keepalived-image "A B" is not an image reference. Example: --keepalived-image registry.example/keepalived:2.2.7',
     ],
     [
       [...words, '--priority', '255'],

@@ -32,7 +32,7 @@ describe('an image', () => {
   ])('cannot be %j, which is said in one line', async (image) => {
     expect(await problemsOf(`--image=${image}`)).toEqual([
       expect.stringMatching(
-        /^--image \S.* is no image reference\. Example: --image registry\.example\/vipnat:0\.1\.0$/,
+        /^--image \S.* is not an image reference\. Example: --image registry\.example\/vipnat:0\.1\.0$/,
       ),
     ]);
   });
@@ -47,7 +47,7 @@ describe('an image', () => {
 
 test("a node's name is for no DaemonSet, whose pods are told their own", async () => {
   expect(await problemsOf('--node-name', 'm1')).toEqual([
-    '--node-name m1 would name every node of the DaemonSet, which Kubernetes tells its own names: leave it out',
+    '--node-name m1 would give every node of the DaemonSet the same name: leave it out',
   ]);
   expect((await readWords(['static-pod', '--vip', '10.0.0.50', '--node-name', 'm1'])).problems).toEqual([]);
 });
@@ -59,7 +59,7 @@ describe('a namespace', () => {
 
   test.each(['', 'A', 'a_b', '-a', 'a-', 'a.b', 'a\n', 'a'.repeat(64)])('cannot be %j', async (namespace) => {
     expect(await problemsOf(`--namespace=${namespace}`)).toEqual([
-      expect.stringMatching(/^--namespace \S.* can be no namespace: .* Example: --namespace kube-system$/),
+      expect.stringMatching(/^--namespace \S.* is not a namespace: .* Example: --namespace kube-system$/),
     ]);
   });
 });
