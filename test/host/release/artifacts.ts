@@ -6,8 +6,17 @@ import { rootFolder } from '../../../lab/settings/folders.ts';
 /** Node.js and Go modules from registries, when nothing is there yet. */
 export const releaseLimitMs = 600_000;
 
-/** What these tests try. The others need an image to be built. */
-export const steps = ['npm', 'executable', 'packages', 'sbom', 'licenses', 'notes'] as const;
+/** What these tests try. The images take minutes to build. */
+export const steps = [
+  'npm',
+  'executable',
+  'packages',
+  'sbom',
+  'chart',
+  'install',
+  'licenses',
+  'notes',
+] as const;
 
 /** The time that all files are to have, whatever the commit's is. */
 export const releaseEnvironment = { SOURCE_DATE_EPOCH: '1767225600' };
