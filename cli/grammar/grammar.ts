@@ -88,11 +88,14 @@ function addCommands(
   addConfigured(addRun(program), readRun);
   addConfigured(addPlan(program), readPlan);
   addConfigured(
-    add(program, 'check', 'compare the rules with the wanted rules').option('--json', 'print JSON'),
+    add(program, 'check', 'compare the rules in the kernel with the wanted rules').option(
+      '--json',
+      'print JSON',
+    ),
     readCheck,
   );
   addConfigured(
-    add(program, 'status', 'print the state on one screen')
+    add(program, 'status', 'print on one screen whether each virtual IP is balanced')
       .option('--json', 'print JSON')
       .option('--watch [value]', 'print again every so many seconds (default: 1)'),
     readStatus,

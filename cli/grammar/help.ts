@@ -81,9 +81,9 @@ Examples:
   vipnat plan --vip 10.0.0.50 --json
   vipnat plan --vip 10.0.0.50 --offline --proxy-mode ipvs --cluster-ip 10.96.0.1
 
+plan changes nothing. Rules go to standard output, all else to standard error.
 If an agent runs here, no option is needed: the command takes the agent's options.
-Rules go to standard output, all else to standard error. The command changes nothing.
-Exit status: 0 printed, also without changes, 1 failed, 78 bad configuration.`,
+Exit status: 0 printed or nothing to change, 1 failed, 78 bad configuration.`,
   check: `
 Examples:
   vipnat check --vip 10.0.0.50
@@ -97,8 +97,8 @@ Examples:
   vipnat status --vip 10.0.0.50 --json
   vipnat status --vip 10.0.0.50 --watch=5
 
+status needs neither the agent nor the API, and changes nothing.
 If an agent runs here, no option is needed: the command takes the agent's options.
-It needs neither the agent nor the API, and changes nothing.
 Exit status: 0 nothing wrong, 1 failed, 2 not balanced or not in sync, 78 bad configuration.`,
   doctor: `
 Examples:
@@ -106,9 +106,9 @@ Examples:
   vipnat doctor --vip 10.0.0.50 --json
   vipnat doctor --vip 10.0.0.50 --capture 0s     without listening to VRRP adverts
 
+Use doctor before an installation, and when something is wrong. doctor needs neither
+the agent nor the API, changes nothing, and lists what it could not check.
 If an agent runs here, no option is needed: the command takes the agent's options.
-Use it before an installation, and when something is wrong. It needs neither the agent
-nor the API, changes nothing, and lists what it could not check.
 Exit status: 0 nothing wrong, 1 failed, 2 warnings, 3 failures found, 78 bad configuration.`,
   cleanup: `
 Examples:
