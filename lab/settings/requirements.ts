@@ -44,10 +44,10 @@ const neededMegabytes = { namespaces: 2500, machines: 5000 };
 const machineMemory = { folder: '/dev/shm', neededMegabytes: 2500 };
 
 /**
- * Kubelets, containerd, controllers and agents of five nodes, as seen with 1.36.3: 65, and room for pods of tests. Without one a
+ * Kubelets, containerd, controllers and agents of five nodes, as seen with 1.36.3: 70, and room for pods of tests. Without one a
  * kubelet ends as soon as it is started.
  */
-const neededInotifyInstances = 75;
+const neededInotifyInstances = 80;
 
 /** Enough for a few labs beside what else runs. */
 const advisedInotifyInstances = 1024;

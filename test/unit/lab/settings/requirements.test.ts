@@ -63,7 +63,7 @@ describe('what a lab needs of this machine', () => {
     expect(() => {
       requireHost({ ...defaultOptions, hasNodes: true }, few);
     }).toThrow(
-      'real nodes take 75 inotify instances, and 58 of 128 are free: sysctl -w fs.inotify.max_user_instances=1024, or take down another lab',
+      'real nodes take 80 inotify instances, and 58 of 128 are free: sysctl -w fs.inotify.max_user_instances=1024, or take down another lab',
     );
     expect(() => {
       requireHost(defaultOptions, few);
