@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { isAsShown } from '../../support/documents/walkthrough.ts';
+import { isAsShown, readSteps } from '../../support/documents/walkthrough.ts';
 
 describe('what a document shows of an output', () => {
   test.each([
@@ -24,4 +24,12 @@ describe('what a document shows of an output', () => {
   ])('is not there: %s', (_, output, printed) => {
     expect(isAsShown(printed, output)).toBe(false);
   });
+});
+
+test('a step of a document tells what it says before anything is typed, and what is typed', () => {
+  const [first, second] = readSteps('docs/quickstart.md', 'An existing cluster');
+  expect(first?.lead).toMatch(/^\*\*Check each control-plane node\.\*\*/);
+  expect(first?.commands.map(({ command }) => command)).toEqual(['vipnat doctor --vip 10.77.0.50']);
+  expect(second?.lead).toContain('on each node:');
+  expect(second?.lead).not.toContain('vipnat plan');
 });
