@@ -63,7 +63,7 @@ export function kubeletPair(node: string): string {
   return `kubelet-${node}`;
 }
 
-/** Whose leases would be lost with the VIP: as kubeadm has it, they ask the apiserver beside them. */
+/** The controllers, by their files: both hold leases. */
 export const controllers = ['controller-manager', 'scheduler'] as const;
 
 function writeKubeconfigs(node: NodeHost, family: Family, locate: (path: string) => string): void {
@@ -77,7 +77,15 @@ function writeKubeconfigs(node: NodeHost, family: Family, locate: (path: string)
   if (!isMaster(node)) return;
   write('admin', vips[family], 'admin', certificates.admin);
   for (const name of controllers)
-    write(name, node.addresses[family], `system:kube-${name}`, certificates.serving(name));
+    write(name, chooseServer(name, node, family), `system:kube-${name}`, certificates.serving(name));
+}
+
+/**
+ * kubeadm since 1.19 has both controllers ask the apiserver beside them, and others have both ask at the VIP. Here is one of
+ * each: the controller-manager's lease hangs on the VIP.
+ */
+function chooseServer(controller: (typeof controllers)[number], node: NodeHost, family: Family): string {
+  return controller === 'controller-manager' ? vips[family] : node.addresses[family];
 }
 
 /** Debian's containerd. Without the capability SYS_RESOURCE nobody may lower an oom_score_adj. */

@@ -60,10 +60,14 @@ function etcd(master: Host, options: LabOptions): Program {
   return { name: 'etcd', command, folders: { '/run/etcd': '/var/lib/etcd' } };
 }
 
+/** kubeadm leaves it at 0, and doctor warns of that. It has to be longer than the agents take to hear of it, which is a second. */
+const usualDelaySeconds = 5;
+
 function apiserver(master: Host, options: LabOptions): Program {
   const certificates = locateCertificates(pkiFolder);
   const program = locateComponents(options.kubernetes)['kube-apiserver'];
-  const { command } = apiserverCommand(program, master, options, certificates);
+  const { shutdownDelaySeconds = usualDelaySeconds } = options;
+  const { command } = apiserverCommand(program, master, { ...options, shutdownDelaySeconds }, certificates);
   return {
     name: 'kube-apiserver',
     command: [

@@ -18,7 +18,7 @@ export interface LabOptions {
   readonly family: Family;
   /** Whether nodes are real: containerd and a kubelet on each, the control plane in static pods. Not when left out. */
   readonly hasNodes?: boolean;
-  /** For how long an apiserver says that it goes before it does (`--shutdown-delay-duration`); 0 when left out, its own default. */
+  /** For how long an apiserver says that it goes before it does (`--shutdown-delay-duration`). When left out: 5 on real nodes, else 0, its own default. */
   readonly shutdownDelaySeconds?: number;
   /**
    * What `vipnat run` is given on every master beside the VIP and the authority. When left out: nothing, but
