@@ -1,3 +1,4 @@
+import { expect } from '@jest/globals';
 import { execa } from 'execa';
 import { runShell } from '../../../lab/machines/machine.ts';
 import { vipnatCommand } from '../../../lab/components/agent.ts';
@@ -79,4 +80,19 @@ export async function listCrashes(lab: NodeLab, known: readonly string[] = []): 
   const output = ['--output', `jsonpath={range .items[*]}${row}{end}`];
   const lines = (await lab.ask([...words, ...output])).trim().split('\n');
   return lines.filter((line) => /^\S+ (?!0 )\d/.test(line) && !known.includes(line));
+}
+
+/** Fails unless vipnat's local route to the VIP is on the VIP's holder, and on no other master. */
+export async function expectSourceRoutes(lab: NodeLab): Promise<void> {
+  const holders = await lab.listHolders();
+  for (const { name } of masters) {
+    const found = await listSourceRoutes(lab, name);
+    expect({ name, found }).toEqual({ name, found: holders.includes(name) ? [lab.vip] : [] });
+  }
+}
+
+/** The addresses that have a local route of vipnat's routing protocol. */
+async function listSourceRoutes(lab: NodeLab, master: string): Promise<string[]> {
+  const routes = await runShell(lab.machine(master), 'ip route show table local proto 118');
+  return routes.split('\n').flatMap((line) => /^local (\S+)/.exec(line)?.[1] ?? []);
 }

@@ -15,10 +15,20 @@ export interface LoadReport {
   readonly sent: number;
   /** Those that were not there within a second, by place and what went wrong. */
   readonly failed: readonly string[];
-  /** The watches that ended, by place and apiserver. */
-  readonly ended: readonly string[];
-  /** The longest time that a watch which did not end got no answer to a ping, in milliseconds. */
+  /** At each place from the start of the first one that failed to the start of the last one: the longest of these times, in milliseconds; 0 when none did. */
+  readonly failingMs: number;
+  /** What became of the watches. */
+  readonly watches: readonly WatchEnd[];
+  /** The longest time that a watch got no answer to a ping while it lasted, in milliseconds. */
   readonly silenceMs: number;
+}
+
+/** What became of a watch. */
+export interface WatchEnd {
+  readonly place: string;
+  readonly apiserver: string;
+  /** How it ended, see `WatchesReport`; null while it goes on. */
+  readonly end: string | null;
 }
 
 /** From each place, per second: two cores have the nodes, too. */
@@ -32,6 +42,7 @@ const leadMs = 1500;
 
 const longestMs = 5 * 60_000;
 
+/** The ConfigMap that is watched. */
 const object = 'watched';
 
 /**
@@ -40,26 +51,54 @@ const object = 'watched';
  */
 const separatePorts = 'echo 61000 65535 > /proc/sys/net/ipv4/ip_local_port_range';
 
+/** Makes what is watched: once for each lab, while every apiserver answers. */
+export async function prepareLoad(lab: NodeLab): Promise<void> {
+  await lab.api.create('/api/v1/namespaces/default/configmaps', {
+    apiVersion: 'v1',
+    kind: 'ConfigMap',
+    metadata: { name: object },
+  });
+}
+
 /** Does something under a steady load of new connections and open watches from everywhere, or from some places, until nothing fails any more. */
 export async function underLoad(
   lab: NodeLab,
   act: () => Promise<void>,
   from: readonly string[] = places,
 ): Promise<LoadReport> {
-  await lab.api.create('/api/v1/namespaces/default/configmaps', {
-    apiVersion: 'v1',
-    kind: 'ConfigMap',
-    metadata: { name: object },
-  });
   const loads = await Promise.all(from.map((place) => startLoad(lab, place)));
   await sleep(leadMs);
   await act();
   const reports = await Promise.all(loads.map((load) => load.end()));
   return {
     sent: reports.reduce((sum, { connects }) => sum + connects.sent, 0),
-    failed: reports.flatMap(listFailures),
-    ended: reports.flatMap(listEnded),
-    silenceMs: Math.max(...reports.flatMap(listSilences)),
+    failed: reports.flatMap(describeFailures),
+    failingMs: Math.max(...reports.map(measureFailing)),
+    watches: reports.flatMap(({ place, watches: { watches } }) =>
+      watches.map(({ apiserver, end }) => ({ place, apiserver, end })),
+    ),
+    silenceMs: Math.max(
+      ...reports.flatMap(({ watches: { watches } }) => watches.map((one) => one.silenceMs)),
+    ),
+  };
+}
+
+/** Holds watches of a place without anything else; how they fare is known when they are ended. */
+export async function holdWatches(
+  lab: NodeLab,
+  place: string,
+  how: { readonly count: number; readonly pingIntervalMs: number },
+): Promise<{ end(): Promise<WatchesReport> }> {
+  const target = { host: lab.vip, port: apiserverPort };
+  const identity = { authority: lab.certificates.authority, ...lab.certificates.admin };
+  const seat = lab.seat(place, 'watches');
+  const rest = { silentCount: 0, awaited: [], durationMs: longestMs };
+  const { report } = await seat.watchTogether({ ...target, identity, object, ...how, ...rest });
+  return {
+    end() {
+      seat.settle();
+      return report;
+    },
   };
 }
 
@@ -72,37 +111,45 @@ interface PlaceReport {
 
 async function startLoad(lab: NodeLab, place: string): Promise<{ end(): Promise<PlaceReport> }> {
   await runShell(lab.machine(place.replace(/^pod-/, '')), separatePorts);
-  const target = { host: lab.vip, port: apiserverPort };
-  const identity = { authority: lab.certificates.authority, ...lab.certificates.admin };
-  const watching = lab.seat(place, 'watches');
-  const watches = await watching.watchTogether({
-    ...{ ...target, identity, object, count: watchesPerPlace, pingIntervalMs },
-    ...{ silentCount: 0, awaited: [], durationMs: longestMs },
-  });
+  const watches = await holdWatches(lab, place, { count: watchesPerPlace, pingIntervalMs });
   const connecting = lab.seat(place, 'connects');
-  const connects = connecting.connectAtRate({ ...target, perSecond, durationMs: longestMs });
+  const target = { host: lab.vip, port: apiserverPort };
+  const connects = connecting.connectAtRate({
+    ...{ ...target, perSecond, durationMs: longestMs },
+    firstLocalPort: chooseFirstPort(),
+  });
   return {
     async end() {
       connecting.settle();
       const connected = await connects;
-      watching.settle();
-      return { place, connects: connected, watches: await watches.report };
+      return { place, connects: connected, watches: await watches.end() };
     },
   };
 }
 
-function listFailures({ place, connects: { failures, isQuiet } }: PlaceReport): string[] {
-  const own = failures.filter(({ error }) => error !== 'EADDRINUSE');
-  const failed = own.map(({ error, atMs }) => `${place}: ${error} after ${atMs.toFixed(0)} ms`);
-  return isQuiet ? failed : [...failed, `${place}: it never became quiet`];
+/**
+ * A node that boots has a new client, and so has a test that is run again: it goes on behind the ports of the one before, so that each
+ * comes again only when whatever remembers it has forgotten it (120 s).
+ */
+function chooseFirstPort(): number {
+  const [first, count] = [1024, 59_976];
+  return first + ((Math.floor(Date.now() / 1000) * 500) % count);
 }
 
-function listEnded({ place, watches: { watches } }: PlaceReport): string[] {
-  return watches.flatMap(({ apiserver, endedAtMs }) =>
-    endedAtMs === null ? [] : [`${place}: a watch at ${apiserver}`],
+function describeFailures(report: PlaceReport): string[] {
+  const { place, connects } = report;
+  const failed = listFailures(report).map(
+    ({ error, atMs }) => `${place}: ${error} after ${atMs.toFixed(0)} ms`,
   );
+  return connects.isQuiet ? failed : [...failed, `${place}: it never became quiet`];
 }
 
-function listSilences({ watches: { watches } }: PlaceReport): number[] {
-  return watches.flatMap(({ endedAtMs, silenceMs }) => (endedAtMs === null ? [silenceMs] : []));
+function measureFailing(report: PlaceReport): number {
+  const failed = listFailures(report);
+  return (failed.at(-1)?.atMs ?? 0) - (failed[0]?.atMs ?? 0);
+}
+
+/** A port that is in use is nobody's failure. */
+function listFailures({ connects: { failures } }: PlaceReport): ConnectReport['failures'] {
+  return failures.filter(({ error }) => error !== 'EADDRINUSE');
 }

@@ -3,9 +3,12 @@
  * finds static pods of vipnat and keepalived on every master, and leaves them there.
  */
 import { beforeAll, describe } from '@jest/globals';
+import { testApiserverPod } from './apiserver-pod.ts';
 import { testChart } from './chart.ts';
 import { testDaemonSet } from './daemon-set.ts';
-import { testFewModules } from './few-modules.ts';
+import { prepareLoad } from './load.ts';
+import { testMoves } from './moves.ts';
+import { testPower } from './power.ts';
 import { runPod } from './run-pod.ts';
 import { testStaticPods } from './static-pods.ts';
 import { useNodes } from './use-nodes.ts';
@@ -14,14 +17,11 @@ const lab = useNodes();
 
 beforeAll(async () => {
   await runPod(lab(), 'worker');
+  await prepareLoad(lab());
 }, 60_000);
 
 describe('static pods', () => {
   testStaticPods(lab);
-});
-
-describe('nodes with few modules', () => {
-  testFewModules(lab);
 });
 
 describe('a DaemonSet', () => {
@@ -30,4 +30,16 @@ describe('a DaemonSet', () => {
 
 describe('the chart', () => {
   testChart(lab);
+});
+
+describe("an apiserver's static pod", () => {
+  testApiserverPod(lab);
+});
+
+describe('the VIP moves', () => {
+  testMoves(lab);
+});
+
+describe("the VIP's holder", () => {
+  testPower(lab);
 });

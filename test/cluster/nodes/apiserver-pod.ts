@@ -1,0 +1,46 @@
+import { test } from '@jest/globals';
+import { runShell } from '../../../lab/machines/machine.ts';
+import { type NodeLab } from '../../../lab/nodes/node-lab.ts';
+import { waitForAgents, waitForPods, waitUntil } from '../../../lab/nodes/ready.ts';
+import { masters } from '../../support/network/layout.ts';
+import { onlyLong } from '../../support/jest/long.ts';
+import { putStaticPod, takeStaticPod } from './agents.ts';
+import { expectGoaway } from './expect-load.ts';
+import { underLoad } from './load.ts';
+
+const limitMs = 3 * 60_000;
+
+const pod = 'kube-apiserver';
+
+/**
+ * Tests that clients do not notice that an apiserver's static pod goes and comes back. Its own watches are told so by the
+ * apiserver itself: HTTP/2 has a word for it (GOAWAY), after which a client makes its next connection and this one ends in its
+ * own time. The kubelet kills an apiserver that still has watches 30 s after it was told to stop.
+ */
+export function testApiserverPod(lab: () => NodeLab): void {
+  test.each(["the VIP's holder", ...onlyLong('another master')])(
+    'on %s is removed and put back: no connection fails, and only its own watches end, by its own word',
+    async (where) => {
+      const [holder = ''] = await lab().listHolders();
+      const other = masters.find(({ name }) => name !== holder)?.name ?? '';
+      const master = where === 'another master' ? other : holder;
+      const report = await underLoad(lab(), async () => {
+        await takeStaticPod(lab(), master, pod);
+        await waitForEnd(lab(), master);
+        await putStaticPod(lab(), master, pod);
+        await waitForPods(lab(), [`${pod}-${master}`]);
+        await waitForAgents(lab());
+      });
+      expectGoaway(`apiserver's static pod on ${where}`, master, report);
+    },
+    limitMs,
+  );
+}
+
+/** A static pod is not what the API shows of it: its processes say when it has ended. */
+async function waitForEnd(lab: NodeLab, master: string): Promise<void> {
+  await waitUntil(`the apiserver on ${master} has ended`, async () => {
+    const count = await runShell(lab.machine(master), `pgrep --count --exact ${pod} || true`);
+    return count.trim() === '0' ? null : `${count.trim()} run`;
+  });
+}

@@ -1,0 +1,106 @@
+import { expect, test } from '@jest/globals';
+import { vipnatCommand } from '../../../lab/components/agent.ts';
+import { type NodeLab } from '../../../lab/nodes/node-lab.ts';
+import { waitForAgents, waitUntil } from '../../../lab/nodes/ready.ts';
+import { masters } from '../../support/network/layout.ts';
+import { isLong, onlyLong } from '../../support/jest/long.ts';
+import { tell } from '../../support/lab/test-lab.ts';
+import { expectSourceRoutes, putStaticPod, takeStaticPod } from './agents.ts';
+import { controllerManager, Leases } from './leases.ts';
+import { isLeader, type MoveReport, moveVip } from './vip-move.ts';
+
+const moves = isLong ? 20 : 2;
+const movesAlone = 4;
+
+const limitMs = 15 * 60_000;
+
+/** Without vipnat the shortest hang is the controller-manager's, which gives up its lease after 10 s. With it, whatever waits does so for the processors. */
+const pauseLimitMs = 5000;
+
+/** Tests that the programs of a master go on when the VIP moves off it; and that these tests would see it if they did not. */
+export function testMoves(lab: () => NodeLab): void {
+  test(
+    'off a living master: its kubelet, controller-manager and watches go on',
+    async () => {
+      const { reports, isLeaderSame } = await moveAround(lab(), moves);
+      describeMoves('vipnat', reports);
+      expect(reports.flatMap(({ endedWatches }) => endedWatches)).toEqual([]);
+      for (const report of reports) expect(findLongest(report)).toBeLessThan(pauseLimitMs);
+      expect(isLeaderSame).toBe(true);
+      await expectSourceRoutes(lab());
+    },
+    limitMs,
+  );
+
+  for (const name of onlyLong('off a living master with keepalived alone: its programs hang')) {
+    test(name, () => moveAlone(lab()), limitMs);
+  }
+}
+
+/** As before, without vipnat. */
+async function moveAlone(lab: NodeLab): Promise<void> {
+  try {
+    for (const { name } of masters) await takeStaticPod(lab, name, 'vipnat');
+    for (const { name } of masters) await cleanUp(lab, name);
+    const { reports } = await moveAround(lab, movesAlone);
+    describeMoves('keepalived alone', reports);
+    for (const report of reports) expect(findLongest(report)).toBeGreaterThan(pauseLimitMs);
+  } finally {
+    for (const { name } of masters) await putStaticPod(lab, name, 'vipnat');
+  }
+  await waitForAgents(lab);
+}
+
+/** Moves the VIP again and again: every other time off the controller-manager that leads. */
+async function moveAround(
+  lab: NodeLab,
+  count: number,
+): Promise<{ reports: MoveReport[]; isLeaderSame: boolean }> {
+  const leases = await Leases.follow(lab);
+  try {
+    const reports: MoveReport[] = [];
+    const leader = leases.getHolder(controllerManager);
+    while (reports.length < count) {
+      const [holder = ''] = await lab.listHolders();
+      const others = masters.map(({ name }) => name).filter((name) => name !== holder);
+      const to = others.find((name) => isLeader(leases, name)) ?? others[0] ?? '';
+      reports.push(await moveVip(lab, to, leases));
+    }
+    return { reports, isLeaderSame: leases.getHolder(controllerManager) === leader };
+  } finally {
+    leases.close();
+  }
+}
+
+/** Takes everything of an agent away that was told to end, once it has ended. */
+async function cleanUp(lab: NodeLab, master: string): Promise<void> {
+  const machine = lab.machine(master);
+  await waitUntil(`the agent on ${master} has ended`, async () => {
+    const { exitCode } = await machine.run(['curl', '--silent', 'http://127.0.0.1:10268/healthz']);
+    return exitCode === 0 ? 'it answers' : null;
+  });
+  const { exitCode, stderr } = await machine.run(vipnatCommand('cleanup'));
+  if (exitCode !== 0) throw new Error(`cleanup on ${master}: ${stderr}`);
+}
+
+function findLongest({ kubeletMs, controllerManagerMs, watchMs }: MoveReport): number {
+  return Math.max(kubeletMs, controllerManagerMs ?? 0, watchMs);
+}
+
+function describeMoves(what: string, reports: readonly MoveReport[]): void {
+  const longest = (figures: readonly (number | null)[]) => {
+    const known = figures.filter((figure) => figure !== null);
+    return known.length === 0 ? 'not seen' : `${Math.max(0, ...known).toFixed(0)} ms`;
+  };
+  const sum = (figures: readonly number[]) => figures.reduce((all, figure) => all + figure, 0);
+  const pauses = [
+    `kubelet ${longest(reports.map(({ kubeletMs }) => kubeletMs))}`,
+    `controller-manager ${longest(reports.map(({ controllerManagerMs }) => controllerManagerMs))}`,
+    `watches ${longest(reports.map(({ watchMs }) => watchMs))}`,
+  ];
+  const before = sum(reports.map(({ connections }) => connections.before));
+  const after = sum(reports.map(({ connections }) => connections.after));
+  tell(
+    `VIP moved off a living master ${reports.length} times, ${what}: longest pauses there: ${pauses.join(', ')}; ${after} of ${before} connections of kubelet and controller-manager went on`,
+  );
+}

@@ -1,0 +1,104 @@
+import { expect, test } from '@jest/globals';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { pickPercentile } from '../../../bench/shared/statistics.ts';
+import { type NodeLab } from '../../../lab/nodes/node-lab.ts';
+import { listPods, waitForAgents, waitUntil } from '../../../lab/nodes/ready.ts';
+import { outsider } from '../../support/network/layout.ts';
+import { isLong } from '../../support/jest/long.ts';
+import { tell } from '../../support/lab/test-lab.ts';
+import { expectSourceRoutes } from './agents.ts';
+import { expectNothingNoticed } from './expect-load.ts';
+import { places, underLoad } from './load.ts';
+
+const rounds = isLong ? 20 : 1;
+
+const limitMs = 30 * 60_000;
+
+/** Backups wait for three adverts of a second and a part of one. */
+const failingLimitMs = 10_000;
+
+/** How much later the power may go, so that it meets everybody's timers in every phase. */
+const phaseMs = 1000;
+
+const lookIntervalMs = 500;
+
+/** Tests what clients see when the VIP's holder loses its power, and that they see nothing of its return. */
+export function testPower(lab: () => NodeLab): void {
+  test(
+    "the VIP's holder loses its power: new connections fail for seconds, and its return moves nothing",
+    async () => {
+      const windows: number[] = [];
+      for (let round = 1; round <= rounds; round += 1) {
+        const [holder = ''] = await lab().listHolders();
+        const { failingMs, failed, sent } = await underLoad(lab(), () => takePower(lab(), holder), [
+          outsider.name,
+        ]);
+        tell(
+          `power off ${round} of ${rounds}: ${failed.length} of ${sent} connections failed, for ${failingMs.toFixed(0)} ms`,
+        );
+        expect(failed.length).toBeGreaterThan(0);
+        expect(failed.join()).not.toContain('never became quiet');
+        windows.push(failingMs);
+        await expectQuietReturn(lab(), holder);
+      }
+      const [middle = 0, worst = 0] = [50, 99].map((percent) => pickPercentile(windows, percent));
+      tell(
+        `the VIP's holder lost its power ${rounds} times: new connections failed for ${middle.toFixed(0)} ms (p50), ${worst.toFixed(0)} ms (p99)`,
+      );
+      expect(worst).toBeLessThan(failingLimitMs);
+    },
+    limitMs,
+  );
+}
+
+async function takePower(lab: NodeLab, holder: string): Promise<void> {
+  await sleep(Math.random() * phaseMs);
+  await lab.powerOff(holder);
+  await waitUntil('another master has the VIP', async () => {
+    const holders = await lab.listHolders();
+    return holders.length === 1 && holders[0] !== holder ? null : `on ${holders.join(', ')}`;
+  });
+}
+
+/** A node boots: the VIP stays where it is, no connection fails, and the node serves again as before. */
+async function expectQuietReturn(lab: NodeLab, node: string): Promise<void> {
+  const [holder = ''] = await lab.listHolders();
+  const seen = new Set<string>();
+  const from = places.filter((place) => place !== node);
+  const report = await underLoad(
+    lab,
+    async () => {
+      const returned = boot(lab, node);
+      const back = new AbortController();
+      const onEnd = () => {
+        back.abort();
+      };
+      returned.then(onEnd, onEnd);
+      while (!back.signal.aborted) {
+        for (const name of await lab.listHolders()) seen.add(name);
+        await sleep(lookIntervalMs);
+      }
+      await returned;
+    },
+    from,
+  );
+  expectNothingNoticed(`return of ${node}`, report);
+  expect([...seen]).toEqual([holder]);
+  expect(await lab.listHolders()).toEqual([holder]);
+  await expectSourceRoutes(lab);
+}
+
+/** Boots a node and waits until its pods are new and ready, and its rules as they should be. */
+async function boot(lab: NodeLab, node: string): Promise<void> {
+  await lab.boot(node);
+  await waitForAgents(lab);
+  await waitUntil(`keepalived runs on ${node}`, async () => {
+    const { exitCode } = await lab.machine(node).run(['pgrep', '--exact', 'keepalived']);
+    return exitCode === 0 ? null : 'not yet';
+  });
+  await waitUntil(`the pods on ${node} are ready`, async () => {
+    const pods = (await listPods(lab))?.filter((pod) => pod.node === node);
+    const missing = pods?.filter(({ isReady }) => !isReady).map(({ name }) => name);
+    return missing?.length === 0 ? null : `not yet: ${missing?.join(', ') ?? 'no apiserver says so'}`;
+  });
+}

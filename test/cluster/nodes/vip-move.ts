@@ -1,0 +1,111 @@
+import { runShell } from '../../../lab/machines/machine.ts';
+import { type NodeLab } from '../../../lab/nodes/node-lab.ts';
+import { waitUntil } from '../../../lab/nodes/ready.ts';
+import { masters } from '../../support/network/layout.ts';
+import { putStaticPod, takeStaticPod } from './agents.ts';
+import { controllerManager, type Leases, nameKubeletLease } from './leases.ts';
+import { holdWatches } from './load.ts';
+
+/** What the programs of a master saw of it when the VIP was moved off it, though it lives. */
+export interface MoveReport {
+  readonly from: string;
+  readonly to: string;
+  /** From the last renewal of its kubelet's Lease before the move to the first one after it, less the usual time between two, in milliseconds. */
+  readonly kubeletMs: number;
+  /** The same of the controller-manager's Lease; null when the one that leads was not on that master. */
+  readonly controllerManagerMs: number | null;
+  /** The longest time that a watch of a client on that master got no answer to a ping. */
+  readonly watchMs: number;
+  /** How the watches ended that did. */
+  readonly endedWatches: readonly string[];
+  /** The connections to the VIP that kubelet and controller-manager had before, and how many of these they still have after. */
+  readonly connections: { readonly before: number; readonly after: number };
+}
+
+/** A kubelet renews every quarter of its nodeLeaseDurationSeconds (40), and a 25th later at most. Source: k8s.io/component-helpers/apimachinery/lease. */
+const kubeletPeriodMs = 10_400;
+
+/** --leader-elect-retry-period */
+const controllerManagerPeriodMs = 2000;
+
+const watches = { count: 5, pingIntervalMs: 50 };
+
+/** As `ss` has them: 15 letters. */
+const programs = ['"kubelet"', '"kube-controller"'];
+
+/** Moves the VIP off its holder and to another master, by taking keepalived's static pod off all but that one; they are back when it answers. */
+export async function moveVip(lab: NodeLab, to: string, leases: Leases): Promise<MoveReport> {
+  const [from = ''] = await lab.listHolders();
+  const leader = isLeader(leases, from) ? [controllerManager] : [];
+  const kubelet = nameKubeletLease(from);
+  await waitForRenewal(leases, [kubelet, ...leader], -Infinity);
+  const held = await holdWatches(lab, from, watches);
+  const before = await listConnections(lab, from);
+  const others = masters.map(({ name }) => name).filter((name) => name !== to);
+  await Promise.all(others.map((name) => takeStaticPod(lab, name, 'keepalived')));
+  const movedAt = await waitForVip(lab, to);
+  await waitForRenewal(leases, [kubelet, ...leader], movedAt);
+  const after = await listConnections(lab, from);
+  await putBack(lab, others);
+  const report = await held.end();
+  return {
+    ...{ from, to },
+    kubeletMs: measurePause(leases, kubelet, movedAt) - kubeletPeriodMs,
+    controllerManagerMs:
+      leader.length === 0
+        ? null
+        : measurePause(leases, controllerManager, movedAt) - controllerManagerPeriodMs,
+    watchMs: Math.max(...report.watches.map(({ silenceMs }) => silenceMs)),
+    endedWatches: report.watches.flatMap(({ end }) => end ?? []),
+    connections: { before: before.length, after: before.filter((one) => after.includes(one)).length },
+  };
+}
+
+/** Whether the controller-manager that leads is on a master. */
+export function isLeader(leases: Leases, master: string): boolean {
+  return leases.getHolder(controllerManager).startsWith(`${master}_`);
+}
+
+async function waitForRenewal(leases: Leases, names: readonly string[], sinceMs: number): Promise<void> {
+  await waitUntil(`${names.join(' and ')} is renewed`, () => {
+    const missing = names.filter((name) => leases.findAround(name, sinceMs).after === null);
+    return Promise.resolve(missing.length === 0 ? null : `not yet: ${missing.join(', ')}`);
+  });
+}
+
+/** Answers when it was there, as of `performance.now()`. */
+async function waitForVip(lab: NodeLab, master: string): Promise<number> {
+  await waitUntil(`the VIP is on ${master}`, async () => {
+    const holders = await lab.listHolders();
+    return holders.length === 1 && holders[0] === master ? null : `on ${holders.join(', ')}`;
+  });
+  return performance.now();
+}
+
+/** The kubelet starts a pod of the same name only after the end of the one before. */
+async function putBack(lab: NodeLab, names: readonly string[]): Promise<void> {
+  for (const name of names) await waitForKeepalived(lab, name, false);
+  await Promise.all(names.map((name) => putStaticPod(lab, name, 'keepalived')));
+  for (const name of names) await waitForKeepalived(lab, name, true);
+}
+
+async function waitForKeepalived(lab: NodeLab, master: string, shallRun: boolean): Promise<void> {
+  await waitUntil(`keepalived on ${master} ${shallRun ? 'runs' : 'has ended'}`, async () => {
+    const { exitCode } = await lab.machine(master).run(['pgrep', '--exact', 'keepalived']);
+    return (exitCode === 0) === shallRun ? null : 'not yet';
+  });
+}
+
+function measurePause(leases: Leases, lease: string, movedAt: number): number {
+  const { before, after } = leases.findAround(lease, movedAt);
+  return before === null || after === null ? Number.NaN : after - before;
+}
+
+/** The open connections of a master's kubelet and controller-manager to the VIP, each by its own end. */
+async function listConnections(lab: NodeLab, master: string): Promise<string[]> {
+  const words = `ss --no-header --tcp --numeric --processes state established dst ${lab.vip}`;
+  const lines = (await runShell(lab.machine(master), words)).split('\n');
+  return lines
+    .filter((line) => programs.some((program) => line.includes(program)))
+    .map((line) => line.trim().split(/\s+/)[2] ?? '');
+}
