@@ -64,7 +64,7 @@ drift       none
     expect(lines[0]).toMatch(
       /^10\.0\.0\.50:6443 {3}held by this node · service-chain · NOT IN SYNC \(\d+ differences\)$/,
     );
-    expect(lines).toContain('agent       NOT RUNNING: the rules stay, but no agent repairs them');
+    expect(lines).toContain('agent       NOT RUNNING: rules stay, no agent repairs them');
     expect(lines).toContainEqual(expect.stringMatching(/^drift {7}\S.* \(filter, iptables-nft\)$/));
     expect(isInTrouble(status)).toBe(true);
   });
