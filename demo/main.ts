@@ -128,7 +128,7 @@ function removeLabel(text: string): string {
 
 /** The way and the number of apiservers of a check in sync; the whole of any other. */
 function summarise(text: string): string {
-  return /balanced as it should be \((.*)\)/.exec(text)?.[1] ?? text;
+  return /balanced, and its rules are in sync \((.*)\)/.exec(text)?.[1] ?? text;
 }
 
 function countDrift(text: string): number {

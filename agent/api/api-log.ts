@@ -21,15 +21,17 @@ export class ApiLog {
 
   /** Nobody has answered as they should. */
   lost({ message, code }: VipnatError, isKnown: boolean): void {
-    const what = `the API cannot be followed: ${message}`;
+    const what = `vipnat cannot follow the Kubernetes API: ${message}`;
     if (this.#lostAt !== null) {
       this.#logger.debug(what, { code });
       return;
     }
     this.#lostAt = this.#clock.now();
     this.#meter.count('vipnat_failures_total', { code });
-    const next = isKnown ? 'what it last said stays' : 'the apiservers are known from elsewhere, if at all';
-    this.#logger.warn(`${what} (${next}; it is tried again and again)`, { code });
+    const next = isKnown
+      ? 'The apiservers that the API last named stay in use'
+      : 'vipnat uses other sources of apiservers';
+    this.#logger.warn(`${what}. ${next}. vipnat keeps trying`, { code });
   }
 
   /** Told whenever the EndpointSlice is followed: why the Service may not be read beside it, or null when it may. */
@@ -37,7 +39,7 @@ export class ApiLog {
     if (this.#isServiceRefused === (problem !== null)) return;
     this.#isServiceRefused = problem !== null;
     if (problem === null) {
-      this.#logger.info('the API lets the Service kubernetes be read again');
+      this.#logger.info('vipnat can read the Service kubernetes from the API again');
       return;
     }
     const { message, code } = refuseService(problem);
@@ -48,7 +50,7 @@ export class ApiLog {
   followed({ access, server }: Connection): void {
     const again = this.#lostAt === null ? '' : ` again after ${formatAge(this.#clock.now() - this.#lostAt)}`;
     this.#lostAt = null;
-    this.#logger.info(`follows the API at ${formatServer(server)}${again} (${access.origin})`);
+    this.#logger.info(`vipnat follows the API at ${formatServer(server)}${again} (${access.origin})`);
   }
 }
 
@@ -57,7 +59,7 @@ export function refuseService(refusal: VipnatError): VipnatError {
   const { code, message } = refusal;
   return new VipnatError(
     code,
-    `the API does not let the Service kubernetes be read: ${message} (its apiservers are followed all the same; session affinity and the ClusterIP are taken from kube-proxy and --cluster-ip)`,
+    `vipnat may not read the Service kubernetes: ${message}. It follows the apiservers nevertheless. Session affinity and the ClusterIP come from kube-proxy and --cluster-ip`,
     { cause: refusal },
   );
 }

@@ -91,15 +91,19 @@ export class ListedApi implements ClusterApi {
 /** Whatever it was, it must not end the command. */
 function toProblem(error: unknown): VipnatError {
   if (error instanceof VipnatError) return error;
-  return new VipnatError('API_ANSWER_UNEXPECTED', `asking the API failed: ${(error as Error).message}`, {
-    cause: error,
-  });
+  return new VipnatError(
+    'API_ANSWER_UNEXPECTED',
+    `reading from the API failed: ${(error as Error).message}`,
+    {
+      cause: error,
+    },
+  );
 }
 
 function addConsequence(problem: VipnatError): VipnatError {
   const { code, message } = problem;
-  const consequence = 'the apiservers are known from elsewhere, if at all';
-  return new VipnatError(code, `${message}: ${consequence}`, { cause: problem });
+  const consequence = 'vipnat uses other sources of apiservers';
+  return new VipnatError(code, `${message}. ${consequence}`, { cause: problem });
 }
 
 function silence(): VipnatError {

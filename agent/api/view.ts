@@ -57,7 +57,7 @@ function readSlice(slice: EndpointSlice): SliceReading {
   if (family === null || port === null) {
     const what =
       family === null ? `addresses of type ${quoteForeign(slice.addressType)}` : 'no TCP port named https';
-    return { name, family, endpoints: [], refused: [`${where} has ${what}, and is not used`] };
+    return { name, family, endpoints: [], refused: [`vipnat does not use ${where}: it has ${what}`] };
   }
   const read = texts.map((text) => ({ text, address: parseAddress(text) }));
   const isRight = ({ address }: (typeof read)[number]) => address?.family === family;
@@ -69,7 +69,7 @@ function readSlice(slice: EndpointSlice): SliceReading {
       .filter((one) => !isRight(one))
       .map(
         ({ text }) =>
-          `${JSON.stringify(quoteForeign(text))} is no ${familyToAddressType[family]} address, and not used as an apiserver (${where})`,
+          `${JSON.stringify(quoteForeign(text))} is not an ${familyToAddressType[family]} address, so vipnat does not use it as an apiserver (${where})`,
       ),
   };
 }
@@ -113,6 +113,6 @@ function readAffinity(service: Service | null): { seconds: number | null; refuse
   const seconds = sessionAffinityConfig?.clientIP?.timeoutSeconds ?? defaultAffinitySeconds;
   if (Number.isInteger(seconds) && seconds >= 1 && seconds <= maxAffinitySeconds)
     return { seconds, refused: [] };
-  const sentence = `${seconds} s are no time for session affinity, ${defaultAffinitySeconds} s are taken (the API's Service kubernetes)`;
+  const sentence = `${seconds} s is not a valid time for session affinity, so vipnat uses ${defaultAffinitySeconds} s (the API's Service kubernetes)`;
   return { seconds: defaultAffinitySeconds, refused: [sentence] };
 }

@@ -154,12 +154,12 @@ function findServiceChain(
   vips: readonly Endpoint[],
 ): Pick<VipFacts, 'serviceChain' | 'serviceChainProblem'> {
   if (dialect.value === 'nftables') {
-    const cause = `rules are written with nft (${dialect.seenIn}), and no table can join another's chains`;
+    const cause = `vipnat writes its rules with nft (${dialect.seenIn}), and a table of nftables cannot jump to kube-proxy's chains`;
     return { serviceChain: null, serviceChainProblem: cause };
   }
   const path = toPath(view?.liveEdge, view?.backends?.value, vips);
   if (path === null || view?.isHooked === true) return { serviceChain: path, serviceChainProblem: null };
-  const problem = "nothing leads to kube-proxy's rules: nat PREROUTING has no jump to KUBE-SERVICES";
+  const problem = "packets do not reach kube-proxy's rules: nat PREROUTING has no jump to KUBE-SERVICES";
   return { serviceChain: null, serviceChainProblem: problem };
 }
 

@@ -18,7 +18,7 @@ export interface Refusal {
 export function followPath(facts: VipFacts, way: Way, path: ProxyPath | null): Choice | Refusal {
   if (facts.mode === way) return force(way, path);
   if (path === null || facts.usable.value.length === 0 || findObstacle(facts) !== null) {
-    return { refusal: 'kube-proxy offers no path with the usable apiservers' };
+    return { refusal: 'kube-proxy has no rules that lead to the usable apiservers' };
   }
   return { reason: nameSource(facts, describePath(path)), clusterIp: path.clusterIp };
 }
@@ -28,21 +28,21 @@ export function goDirect(facts: VipFacts): Choice | Refusal {
   const { mode, usable } = facts;
   if (usable.value.length === 0) return { refusal: `no apiserver is known (${usable.seenIn})` };
   const obstacle = mode === 'direct' ? null : findObstacle(facts);
-  const reason = obstacle?.reason ?? 'it is asked for (--mode direct)';
+  const reason = obstacle?.reason ?? '--mode direct is set';
   return { reason: nameSource(facts, nameSubstitute(facts, reason)), isBypass: obstacle?.isBypass ?? false };
 }
 
 /** A forced way is that way or none: what cannot be had leaves the VIP to its holder. */
 function force(way: Way, path: ProxyPath | null): Choice | Refusal {
   if (path === null || path.backends.length === 0) {
-    return { refusal: `--mode ${way} is asked for, and kube-proxy has no live rules for it` };
+    return { refusal: `--mode ${way} is set, but kube-proxy has no active rules for it` };
   }
   const { loop = null, clusterIp, backends } = path;
   if (loop !== null) {
-    const where = `${formatEndpoint(loop)}, which is at a virtual IP`;
-    return { refusal: `--mode ${way} is asked for, and kube-proxy's rules lead to ${where}` };
+    const where = `${formatEndpoint(loop)}, the address of a virtual IP`;
+    return { refusal: `--mode ${way} is set, but kube-proxy's rules lead to ${where}` };
   }
-  return { reason: `it is asked for (--mode ${way}): ${describePath(path)}`, clusterIp, backends };
+  return { reason: `--mode ${way} is set, and ${describePath(path)}`, clusterIp, backends };
 }
 
 /** Adds to the reason that an unlisted apiserver serves. */
@@ -53,5 +53,5 @@ function nameSubstitute({ usable }: VipFacts, reason: string): string {
 
 /** The API belongs into the reason wherever apiservers are known from it. */
 function nameSource({ apiSource }: VipFacts, reason: string): string {
-  return apiSource === null || reason.includes(apiSource) ? reason : `${reason}; known from ${apiSource}`;
+  return apiSource === null || reason.includes(apiSource) ? reason : `${reason}; listed in ${apiSource}`;
 }

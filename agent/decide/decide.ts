@@ -8,7 +8,7 @@ import { listEligible, wayToEntry } from './ways.ts';
  */
 export function decide(facts: VipFacts): Decision {
   const { mode, proxyMode, closedSwitch } = facts;
-  if (closedSwitch !== null) return leave(facts, `this host does not forward (${closedSwitch} is 0)`);
+  if (closedSwitch !== null) return leave(facts, `IP forwarding is off (${closedSwitch} is 0)`);
   let reason = '';
   for (const way of listEligible({ mode, proxyMode: proxyMode.value })) {
     const choice = wayToEntry[way].choose?.(facts) ?? { refusal: reason };

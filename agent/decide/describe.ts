@@ -8,16 +8,16 @@ export function describeWay(decision: Decision): string {
   return wayToEntry[decision.way].name(decision);
 }
 
-/** `10.0.0.50:6443 is balanced as it should be (service-chain, 3 apiservers)`; passthrough is not called balanced. */
+/** `10.0.0.50:6443 is balanced, and its rules are in sync (service-chain, 3 apiservers)`; passthrough is not called balanced. */
 export function describeInSync(decision: Decision): string {
   const { vip, way, backends, reason } = decision;
   const name = formatEndpoint(vip);
   return isBalanced(decision)
-    ? `${name} is balanced as it should be (${way}, ${countApiservers(backends.length)})`
-    : `${name} is NOT BALANCED, its holder's own apiserver answers (${way}): ${reason}`;
+    ? `${name} is balanced, and its rules are in sync (${way}, ${countApiservers(backends.length)})`
+    : `${name} is NOT BALANCED (${way}): ${reason}. Only the VIP holder's own apiserver answers`;
 }
 
-/** `kube-proxy: iptables (nft), asked at 127.0.0.1:10249`; in brackets what rules are written to. */
+/** `kube-proxy: iptables (nft), reported at 127.0.0.1:10249`; in brackets what rules are written to. */
 export function describeKubeProxy({
   proxyMode,
   dialect,

@@ -26,7 +26,7 @@ export function planOffline(config: Config): PlannedState {
     return {
       vip,
       way,
-      reason: `nothing was read; kube-proxy is taken to run as --proxy-mode ${config.proxyMode} says`,
+      reason: `vipnat read nothing (--offline), and assumes --proxy-mode ${config.proxyMode}`,
       isBypass: false,
       affinitySeconds: null,
       clusterIp: config.clusterIps[vip.family] ?? null,

@@ -22,13 +22,13 @@ export function findObstacle(facts: VipFacts): Obstacle | null {
   if (proxyMode.value !== 'iptables' && proxyMode.value !== 'ipvs')
     return avoid(describeOtherMode(proxyMode));
   if (unwanted !== null) {
-    return avoid(`kube-proxy wants its chain gone (${unwanted.seenIn})`);
+    return avoid(`kube-proxy wants to delete its chain (${unwanted.seenIn})`);
   }
   const path = findPath(facts);
   if (path === null) return avoid(describeMissingPath(facts));
   if (!areSameEndpoints(path.backends, usable.value)) return bypass(describeDisagreement(path, usable));
   return wasBypassing && agreedLooks < looksToLeaveBypass
-    ? bypass('kube-proxy has had the usable apiservers for one look only')
+    ? bypass("kube-proxy's list has matched the usable apiservers for only one sync")
     : null;
 }
 
@@ -43,9 +43,9 @@ export function describePath({ seenIn, clusterIp, backends }: ProxyPath): string
   return `kube-proxy sends ${clusterIp} to the same ${countApiservers(backends.length)} (${seenIn})`;
 }
 
-/** `usable are 2 (10.0.0.13:6443 is dead)` */
+/** `2 apiservers are usable (10.0.0.13:6443 is dead)` */
 export function describeUsable({ value, seenIn }: Usable): string {
-  return `usable ${value.length === 1 ? 'is' : 'are'} ${value.length} (${seenIn})`;
+  return `${countApiservers(value.length)} ${value.length === 1 ? 'is' : 'are'} usable (${seenIn})`;
 }
 
 function findPath({
@@ -66,19 +66,19 @@ function bypass(reason: string): Obstacle {
 
 function describeMissingPath({ proxyMode, serviceChainProblem, virtualServerProblem }: VipFacts): string {
   const problem = proxyMode.value === 'ipvs' ? virtualServerProblem : serviceChainProblem;
-  return problem ?? 'kube-proxy has no live rules for the service';
+  return problem ?? 'kube-proxy has no active rules for default/kubernetes';
 }
 
 function describeFailOpen({ value, seenIn }: Usable): string {
-  return `no apiserver answers this node's probes, so all ${value.length} are kept (${seenIn})`;
+  return `no apiserver answers this node's probes, so all ${value.length} stay in use (${seenIn})`;
 }
 
 function describeDisagreement(path: ProxyPath, usable: Usable): string {
-  return `kube-proxy lists ${countApiservers(path.backends.length)} (${path.seenIn}), ${describeUsable(usable)}`;
+  return `kube-proxy's list is out of date: it names ${countApiservers(path.backends.length)} (${path.seenIn}), and ${describeUsable(usable)}`;
 }
 
 function describeOtherMode({ value, seenIn }: Sourced<ProxyMode>): string {
   return value === 'none'
-    ? `no kube-proxy is here (${seenIn})`
-    : `kube-proxy runs in ${value} mode (${seenIn}), whose chains cannot be joined`;
+    ? `this host runs no kube-proxy (${seenIn})`
+    : `kube-proxy runs in proxy mode ${value} (${seenIn}), and vipnat's rules cannot jump to its chains`;
 }

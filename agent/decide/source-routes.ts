@@ -36,7 +36,7 @@ export function planSourceRoutes(seen: LocalRoutes, { vips, localClients }: Rout
   return [
     ...wanted
       .filter((route) => !own.some((other) => isSame(route, other)))
-      .map((route) => toChange('add', route, "this host's own connections to it outlive a move")),
+      .map((route) => toChange('add', route, 'their connections survive a move of the VIP')),
     ...own
       .filter((route) => !wanted.some((other) => isSame(route, other)))
       .map((route) => toChange('remove', route, explainRemoval(route, seen, localClients))),
@@ -117,9 +117,9 @@ function explainRemoval(
   setting: RouteWishes['localClients'],
 ): string {
   const isHere = (text: string) => addresses.some((one) => one.address === text);
-  if (!isHere(address)) return `${address} is not on this host any more`;
-  if (!isHere(source)) return `${source} is not on this host any more`;
-  return setting === 'leave' ? 'no agent keeps it any more' : 'another route or source is better';
+  if (!isHere(address)) return `${address} is no longer on this host`;
+  if (!isHere(source)) return `${source} is no longer on this host`;
+  return setting === 'leave' ? 'no agent maintains it' : 'vipnat prefers another route or source';
 }
 
 function toChange(kind: RouteChange['kind'], route: SourceRoute, reason: string): RouteChange {

@@ -35,7 +35,7 @@ export const wayToEntry: Readonly<Record<Way, WayEntry>> = {
     needs: null,
     toRoute: () => ({ kind: 'jump', chain: serviceChain }),
     name: ({ way }) => way,
-    describe: () => "goes through kube-proxy's own chain for default/kubernetes",
+    describe: () => "goes through kube-proxy's service chain of default/kubernetes",
   },
   'cluster-ip': {
     choose: (facts) => followPath(facts, 'cluster-ip', facts.virtualServer),
@@ -58,8 +58,7 @@ export const wayToEntry: Readonly<Record<Way, WayEntry>> = {
     needs: 'endpoints',
     toRoute: ({ backends, affinitySeconds }) => ({ kind: 'translate', backends, affinitySeconds }),
     name: ({ way, backends }) => `${way} to ${backends.map(formatEndpoint).join(', ')}`,
-    describe: ({ backends }) =>
-      `goes straight to ${countApiservers(backends.length)}, each as likely as the others`,
+    describe: ({ backends }) => `goes directly to ${countApiservers(backends.length)}, chosen at random`,
   },
   passthrough: {
     choose: null,
@@ -67,7 +66,7 @@ export const wayToEntry: Readonly<Record<Way, WayEntry>> = {
     needs: null,
     toRoute: () => nowhere,
     name: ({ way }) => way,
-    describe: () => 'is left to the node that holds it',
+    describe: () => 'stays with the VIP holder',
   },
 };
 

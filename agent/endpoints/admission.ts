@@ -41,8 +41,8 @@ export function admit(
 ): Admission {
   const own = value.filter((endpoint) => endpoint.family === family);
   if (own.length > maxEndpoints) {
-    const complaint = `${own.length} apiservers cannot be`;
-    const sentence = `${complaint}: none of them is used (${seenIn})`;
+    const complaint = `the list names ${own.length} apiservers, more than a control plane has`;
+    const sentence = `${complaint}: vipnat uses none of them (${seenIn})`;
     return { admitted: [], refused: [{ complaint, sentence, isAtVip: false }] };
   }
   const judged = own.map((endpoint) => ({ endpoint, what: findComplaint(endpoint, vips) }));
@@ -51,7 +51,7 @@ export function admit(
     refused: judged.flatMap(({ endpoint, what }) => {
       if (what === null) return [];
       const complaint = `${formatEndpoint(endpoint)} is ${what}`;
-      const sentence = `${complaint}, and not used as an apiserver (${seenIn})`;
+      const sentence = `${complaint}, so vipnat does not use it as an apiserver (${seenIn})`;
       return [{ complaint, sentence, isAtVip: isAtVip(endpoint, vips) }];
     }),
   };
@@ -63,7 +63,7 @@ export function isAtVip({ address }: Endpoint, vips: readonly Endpoint[]): boole
 }
 
 function findComplaint(endpoint: Endpoint, vips: readonly Endpoint[]): string | null {
-  if (isAtVip(endpoint, vips)) return 'at a virtual IP';
+  if (isAtVip(endpoint, vips)) return 'the address of a virtual IP';
   const { family, address } = endpoint;
   const scope = classifyAddress({ family, text: address });
   return scope === 'unicast' ? null : complaints[scope];

@@ -47,15 +47,15 @@ export function formatEndpointFile({ savedAt, endpoints, former }: SavedEndpoint
 export function parseEndpointFile(text: string): SavedEndpoints | string {
   if (text === '') return 'is empty';
   const json = readJson(text);
-  if (json === undefined || !text.endsWith('\n')) return 'is cut off, or no file of vipnat';
-  if (isNewer(json)) return `is of a newer vipnat (version ${json.version})`;
+  if (json === undefined || !text.endsWith('\n')) return 'is cut off, or is not a file of vipnat';
+  if (isNewer(json)) return `is from a newer vipnat (version ${json.version})`;
   const result = schema.safeParse(json);
-  if (!result.success) return 'is no file of vipnat';
+  if (!result.success) return 'is not a file of vipnat';
   const { checksum, ...content } = result.data;
-  if (checksum !== toChecksum(content)) return 'was damaged or edited: its checksum is another one';
+  if (checksum !== toChecksum(content)) return 'is damaged or was edited: its checksum does not match';
   const { savedAt, endpoints, former } = content;
   const odd = [...endpoints, ...(former ?? [])].find((named) => toUsable(named) === null);
-  if (odd !== undefined) return `names ${JSON.stringify(odd)}, which no apiserver can be at`;
+  if (odd !== undefined) return `names ${JSON.stringify(odd)}, which cannot be the address of an apiserver`;
   return {
     savedAt,
     endpoints: toEndpoints(endpoints),

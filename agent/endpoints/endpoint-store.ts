@@ -42,8 +42,8 @@ export function createEndpointStore(folder: string): EndpointStore {
         await replaceFile(location, formatEndpointFile(saved));
       } catch (error) {
         const what = `writing ${location} failed (${describe(error)})`;
-        const next = 'vipnat goes on, but after a reboot it has to find the apiservers by itself';
-        throw new VipnatError('STATE_NOT_WRITTEN', `${what}: ${next}`, { cause: error });
+        const next = 'vipnat continues, but after a reboot it cannot read the apiservers from this file';
+        throw new VipnatError('STATE_NOT_WRITTEN', `${what}. ${next}`, { cause: error });
       }
     },
   };
@@ -63,14 +63,14 @@ async function readText(location: string): Promise<string | null> {
 
 const codeToPhrase: Readonly<Record<string, string>> = {
   ELOOP: 'is a link, which vipnat does not follow',
-  'no file': 'is no file',
+  'no file': 'is not a regular file',
   'too large': 'is too large for a file of vipnat',
 };
 
 async function checkWriters(file: FileHandle, location: string): Promise<void> {
   const problem =
     describeWriters('it', await file.stat()) ?? describeWriters('its folder', await stat(dirname(location)));
-  if (problem !== null) throw unreadable(`${location} may be from anybody, as ${problem}`);
+  if (problem !== null) throw unreadable(`any user may have written ${location}, because ${problem}`);
 }
 
 /** The bits of group and others that may write. */
@@ -83,8 +83,8 @@ function describeWriters(name: string, { uid, mode }: Stats): string | null {
 }
 
 function unreadable(what: string, cause?: unknown): VipnatError {
-  const next = 'it is ignored, and replaced when the apiservers are known';
-  return new VipnatError('STATE_UNREADABLE', `${what}: ${next}`, { cause });
+  const next = 'vipnat ignores this file, and replaces it when it knows the apiservers';
+  return new VipnatError('STATE_UNREADABLE', `${what}. ${next}`, { cause });
 }
 
 function describe(error: unknown): string {

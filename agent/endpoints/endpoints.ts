@@ -61,7 +61,7 @@ export function chooseEndpoints(sources: EndpointSources): Candidates {
     kubeProxy,
     { value: configured, seenIn: '--endpoints' },
     remembered,
-    { value: installed, seenIn: 'our own rules' },
+    { value: installed, seenIn: "vipnat's own rules" },
   ].filter((candidate) => candidate !== null);
   for (const [index, candidate] of candidates.entries()) {
     const admission = admit(candidate, family, vips);
@@ -88,7 +88,7 @@ export function chooseEndpoints(sources: EndpointSources): Candidates {
 /** Only of what the cluster names now: what was remembered may be an address that no apiserver has any more. */
 function addWayOut(refusal: Refusal): Refusal {
   if (!refusal.isAtVip) return refusal;
-  const wayOut = "Give each kube-apiserver its own host's address by --advertise-address";
+  const wayOut = "Set --advertise-address of each kube-apiserver to its own host's address";
   return { ...refusal, sentence: `${refusal.sentence}. ${wayOut}` };
 }
 
@@ -105,11 +105,11 @@ function describeRefused(refusals: readonly Refusal[]): string {
   const named = refusals.slice(0, maxNamed).map(({ complaint }) => complaint);
   const rest = refusals.length - named.length;
   const end = rest === 0 ? '' : `, and ${rest} more`;
-  return `nobody names one that can be used: ${named.join(', ')}${end}`;
+  return `no source lists a usable one: ${named.join(', ')}${end}`;
 }
 
 function describeSilence(hasApi: boolean): string {
-  return `neither ${hasApi ? 'the API, ' : ''}kube-proxy's rules nor --endpoints name one`;
+  return `${hasApi ? 'the API, ' : ''}kube-proxy's rules and --endpoints name none`;
 }
 
 function findFallback(others: readonly Endpoint[], chosen: readonly Endpoint[]): Endpoint[] {

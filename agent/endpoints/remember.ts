@@ -115,7 +115,7 @@ function findNamed(
 
 /** Where rules of ours are the memory of an agent that is gone and left no other. */
 function findOwn(family: Family, { observation, config }: Sight): Sourced<readonly Endpoint[]> {
-  const source = { value: listInstalled(family, observation, config.vips), seenIn: 'our own rules' };
+  const source = { value: listInstalled(family, observation, config.vips), seenIn: "vipnat's own rules" };
   return { ...source, value: admit(source, family, config.vips).admitted };
 }
 

@@ -14,9 +14,9 @@ export const trusted: FirstSight = { state: 'ready', reason: 'not probed yet' };
 export const newcomer: FirstSight = { state: 'warming', reason: 'new' };
 
 /** An address that no source lists: whether an apiserver is there is not known. */
-export const unknown: FirstSight = { state: 'dead', reason: 'no apiserver has answered there yet' };
+export const unknown: FirstSight = { state: 'dead', reason: 'no apiserver has answered at this address yet' };
 
-const leftOut = 'the rules that were here leave it out, and it has not proved itself since';
+const leftOut = 'the rules from before this start do not use it, and it has not been ready since';
 
 /** What a process begins with, for one family. */
 export interface Beginning {

@@ -114,7 +114,7 @@ function judgeDeath(one: EndpointHealth, { reason, since, others, now }: Case): 
   if (!others.some((other) => !other.isLocal && isHeard(other) && other.history.heardAt >= since)) {
     // A refusal is answered before the others are asked again.
     if (consecutiveTimeouts === 0 && now - since < witnessMs) return one;
-    return suspect(one, `${reason}, nor does any apiserver on another host answer: this side's fault`, now);
+    return suspect(one, `${reason}. No apiserver on another host answers: this node may be cut off`, now);
   }
   return one.unconfirmedFailure !== null && consecutiveTimeouts > 0
     ? forget(one, now)
@@ -130,7 +130,7 @@ function judgeDrain(
   const witnesses = others.filter((other) => other.state !== 'dead' && other.history.readyAt >= since);
   if (witnesses.length === 0) {
     if (now - since < witnessMs) return one;
-    return suspect(one, `${reason}, and no other apiserver does better`, now);
+    return suspect(one, `${reason}, and no other apiserver is ready`, now);
   }
   return isRecovery(one, witnesses, now)
     ? forget(one, now)
@@ -202,7 +202,7 @@ function findDrain({ history }: EndpointHealth): Drain | null {
     return { reason: failure, since: failureAt + (isOwnFailure ? 0 : brownOutMs), isOwn: isOwnFailure };
   }
   if (unanswered < unansweredToDrain) return null;
-  const reason = `has left ${unansweredToDrain} questions on end unanswered`;
+  const reason = `it left ${unansweredToDrain} requests in a row unanswered`;
   return { reason, since: unansweredSince + brownOutMs, isOwn: false };
 }
 
@@ -212,7 +212,8 @@ function warm(one: EndpointHealth, now: number): Verdict {
   const isWarm = history.readyAnswers >= readyToWarm;
   const hasWaited = !isFlapping(one, now) || now - one.since >= flappingWarmMs;
   if (state === 'warming') {
-    return isWarm && hasWaited ? { state: 'ready', reason: `${readyToWarm} good probes` } : { state, reason };
+    const warmed: Verdict = { state: 'ready', reason: `${readyToWarm} good answers` };
+    return isWarm && hasWaited ? warmed : { state, reason };
   }
   return history.readyAnswers > 0
     ? { state: 'warming', reason: describeWarming(one, now, '/readyz answers ok again') }
@@ -222,7 +223,7 @@ function warm(one: EndpointHealth, now: number): Verdict {
 function describeWarming(one: EndpointHealth, now: number, news: string): string {
   const count = recentEjections(one, now).length;
   return isFlapping(one, now)
-    ? `${news}, but it fell ${count} times within ${ejectionMemoryMs / 1000} s: back after ${flappingWarmMs / 1000} s without a fall`
+    ? `${news}, but it failed ${count} times within ${ejectionMemoryMs / 1000} s. It becomes ready after ${flappingWarmMs / 1000} s without a failure`
     : news;
 }
 

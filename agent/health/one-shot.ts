@@ -72,6 +72,6 @@ function hasProved(one: EndpointHealth): boolean {
 }
 
 function toReady({ endpoint, isOwn }: EndpointHealth): [string, Health] {
-  const health = { state: 'ready', reason: 'a good probe', staleConnections: 'none' } as const;
+  const health = { state: 'ready', reason: 'a good answer', staleConnections: 'none' } as const;
   return [formatEndpoint(endpoint), isOwn ? { ...health, isOwn } : health];
 }

@@ -57,11 +57,11 @@ export function chooseUsable(choices: Choices, health: HealthView): Usable {
   const fallbackEndpoints = chooseFallback(choices, chosen, health);
   const [first] = fallbackEndpoints;
   if (first !== undefined) {
-    const whose = isSame(first, choices.own) ? "this node's own, which nobody names" : 'named before';
+    const whose = isSame(first, choices.own) ? "this node's own, which no source lists" : 'named earlier';
     const others = describeOthers(value, health) ?? seenIn;
     return {
       value: fallbackEndpoints,
-      seenIn: `${whose}, as ${others}`,
+      seenIn: `${whose}, because ${others}`,
       isFailOpen: false,
       isSubstitute: true,
     };
@@ -129,7 +129,7 @@ function describeOthers(others: readonly Endpoint[], health: HealthView): string
     .map((endpoint) => {
       const text = formatEndpoint(endpoint);
       const { state = 'unknown', isSilent = false } = health.get(text) ?? {};
-      return `${text} is ${isSilent ? 'not heard' : state}`;
+      return `${text} ${isSilent ? 'does not answer' : `is ${state}`}`;
     })
     .join(', ');
 }

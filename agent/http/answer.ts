@@ -20,10 +20,10 @@ export async function answer(
 }
 
 async function findAnswer(pages: ReadonlyMap<string, Page>, method: string, url: string): Promise<Answer> {
-  if (method !== 'GET' && method !== 'HEAD') return toText(405, 'only GET and HEAD are answered');
+  if (method !== 'GET' && method !== 'HEAD') return toText(405, 'only GET and HEAD are allowed');
   const [path = '', query] = url.split('?');
   const page = pages.get(path);
-  if (page === undefined) return toText(404, `there are ${[...pages.keys()].join(', ')}`);
+  if (page === undefined) return toText(404, `no such page. The pages are ${[...pages.keys()].join(', ')}`);
   try {
     return await page(new URLSearchParams(query));
   } catch (error) {

@@ -61,7 +61,7 @@ export function createPages({
       '/status',
       async () => {
         const text = await status();
-        if (text === null) return toText(503, 'no look has succeeded yet');
+        if (text === null) return toText(503, 'no sync has succeeded yet');
         return { status: 200, type: 'application/json', text };
       },
     ],

@@ -90,8 +90,8 @@ function tryToListen(server: Server): Promise<boolean> {
 async function describeHolder(): Promise<string> {
   const holder = await findAgent();
   return holder === null
-    ? `something holds vipnat's place in this network namespace and does not answer: find it with ss -xlp 'src *vipnat-agent*'`
-    : `an agent is already running in this network namespace: vipnat ${holder.version}, pid ${holder.pid}, since ${holder.since}. Stop it first.`;
+    ? `another process listens on vipnat's socket in this network namespace and does not answer. Find the process with: ss -xlp 'src *vipnat-agent*'`
+    : `an agent is already running in this network namespace: vipnat ${holder.version}, pid ${holder.pid}, since ${holder.since}. Stop that agent first`;
 }
 
 function ask(path: string): Promise<string> {

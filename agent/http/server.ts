@@ -119,18 +119,18 @@ function tryToListen(server: Server, { address, port }: Endpoint): Promise<Error
 const codeToCause: Readonly<Record<string, string>> = {
   EADDRINUSE: 'another program has that port',
   EADDRNOTAVAIL: 'this host does not have that address',
-  EACCES: 'that port is for root',
+  EACCES: 'only root may use that port',
 };
 
 function toProblem({ endpoint, pages }: StatusServerOptions, error: NodeJS.ErrnoException): VipnatError {
   const cause = codeToCause[error.code ?? ''] ?? error.code ?? error.message;
-  const what = `${describePages(pages)} not served at ${formatEndpoint(endpoint)}: ${cause}`;
-  const next = 'vipnat goes on, and tries it again; --listen takes another address or off';
-  return new VipnatError('LISTEN_FAILED', `${what} (${next})`, { cause: error });
+  const what = `vipnat cannot serve ${listPages(pages)} at ${formatEndpoint(endpoint)}: ${cause}`;
+  const next = 'vipnat keeps trying. --listen takes another address, or off';
+  return new VipnatError('LISTEN_FAILED', `${what}. ${next}`, { cause: error });
 }
 
-function describePages(pages: ReadonlyMap<string, Page>): string {
+function listPages(pages: ReadonlyMap<string, Page>): string {
   const paths = [...pages.keys()];
   const last = paths.pop() ?? '';
-  return paths.length === 0 ? `${last} is` : `${paths.join(', ')} and ${last} are`;
+  return paths.length === 0 ? last : `${paths.join(', ')} and ${last}`;
 }

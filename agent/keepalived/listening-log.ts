@@ -15,7 +15,7 @@ export class ListeningLog implements ListeningListener {
     this.#isRead = isRead;
     if (!isNews) return;
     this.#logger.warn(
-      "cannot read which ports are listened on (/proc/net/tcp): the VIP's port is taken to be one of them",
+      "vipnat cannot read the listening ports (/proc/net/tcp). It assumes that a process listens on the VIP's port",
     );
   }
 }

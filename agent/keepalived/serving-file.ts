@@ -47,10 +47,10 @@ export function createTrackFile(location: string): TrackFile {
         await replaceFile(location, `${value}\n`, { isFolderOurs: true });
       } catch (error) {
         const { code, message } = error as NodeJS.ErrnoException;
-        const next = 'keepalived goes by what it last held, and all else works';
+        const next = "keepalived keeps using the file's last value, and everything else works";
         throw new VipnatError(
           'TRACK_FILE_NOT_WRITTEN',
-          `writing ${location} failed (${code ?? message}): ${next}`,
+          `writing ${location} failed (${code ?? message}). ${next}`,
           { cause: error },
         );
       }

@@ -28,6 +28,6 @@ export function chooseDialect({
   if (configured === 'none') return { value: 'nftables', seenIn: '--iptables none' };
   if (configured !== 'auto') return iptables;
   if (!hasIptables) return { value: 'nftables', seenIn: 'no iptables is installed' };
-  if (isNftProxy && hasNft) return { value: 'nftables', seenIn: 'kube-proxy runs in nftables mode' };
+  if (isNftProxy && hasNft) return { value: 'nftables', seenIn: 'kube-proxy runs in proxy mode nftables' };
   return iptables;
 }

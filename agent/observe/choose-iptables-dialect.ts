@@ -38,10 +38,10 @@ export function chooseIptablesDialect(
   if (before !== null && unread.length > 0) {
     return {
       value: before,
-      seenIn: `it was chosen before, and not all of iptables-${unread.join('/')} can be read`,
+      seenIn: `chosen earlier, and vipnat cannot read all of iptables-${unread.join('/')}`,
     };
   }
-  if (liveEdge !== null) return { value: liveEdge, seenIn: `kube-proxy's rules are there` };
+  if (liveEdge !== null) return { value: liveEdge, seenIn: "it has kube-proxy's rules" };
   for (const hint of [...kubeletHints, kubeProxyHint]) {
     const dialect = iptablesDialects.find((candidate) => hasChain(rulesets, candidate, hint));
     if (dialect !== undefined) return { value: dialect, seenIn: `mangle has ${hint}` };
@@ -54,12 +54,12 @@ function chooseWithoutHint(
   { candidates, unread }: IptablesDialectEvidence,
 ): Sourced<IptablesDialect> {
   if (!candidates.includes('nft') && candidates.includes('legacy')) {
-    return { value: 'legacy', seenIn: 'this host has no other' };
+    return { value: 'legacy', seenIn: 'this host has no other iptables' };
   }
   if (unread.includes('nft')) return { value: 'nft', seenIn: 'the default' };
   const legacyLead = countRules(rulesets, 'legacy') - countRules(rulesets, 'nft');
   return legacyLead > 0
-    ? { value: 'legacy', seenIn: `${legacyLead} more rules than in nft` }
+    ? { value: 'legacy', seenIn: `it has ${legacyLead} more rules than nft` }
     : { value: 'nft', seenIn: 'the default' };
 }
 

@@ -52,9 +52,9 @@ function guess(servers: readonly FoundServer[], localAddresses: ReadonlySet<stri
   const names = contenders.map(({ value }) => value.clusterIp).join(', ');
   const problem =
     only === undefined
-      ? 'no server can be that of default/kubernetes'
-      : `each of ${names} can be the server of default/kubernetes`;
-  return { server: null, reason: `in ${ipvsSource} ${problem}: name it with --cluster-ip` };
+      ? `no virtual server in ${ipvsSource} fits default/kubernetes`
+      : `each of ${names} in ${ipvsSource} can be the virtual server of default/kubernetes`;
+  return { server: null, reason: `${problem}. Name the ClusterIP with --cluster-ip` };
 }
 
 /**

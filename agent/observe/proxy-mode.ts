@@ -25,7 +25,7 @@ export function decideProxyMode(result: ProxyModeEvidence): Sourced<ProxyMode> {
   const { configured, asked } = result;
   if (configured !== 'auto') return { value: configured, seenIn: '--proxy-mode' };
   if (isProxyMode(asked)) {
-    return { value: asked, seenIn: 'asked at 127.0.0.1:10249' };
+    return { value: asked, seenIn: 'reported at 127.0.0.1:10249' };
   }
   return (
     findLive(result) ??
@@ -65,7 +65,7 @@ function findSetUp(iptables: readonly IptablesProxyView[]): Sourced<ProxyMode> |
 /** Chains without rules: somebody flushed the tables, and kube-proxy may take an hour to notice. */
 function findEmptied(iptables: ProxyModeEvidence['iptables']): Sourced<ProxyMode> | null {
   if (!iptables.some(({ hasKubeProxyChains }) => hasKubeProxyChains)) return null;
-  return { value: 'iptables', seenIn: "kube-proxy's chains are there, its rules are not" };
+  return { value: 'iptables', seenIn: "kube-proxy's chains exist, but have no rules" };
 }
 
 function toFinding({ liveEdge }: IptablesProxyView): Sourced<ProxyMode> {

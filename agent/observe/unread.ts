@@ -61,7 +61,10 @@ export function describeUnread(unread: readonly UnreadRules[]): UnreadText[] {
   return codes.map((code) => {
     const parts = unread.filter((one) => one.code === code);
     const places = [...new Set(parts.map(namePlace))].join(', ');
-    return { code, text: `not read: ${places} (${parts[0]?.message ?? ''}). ${describeConsequence(parts)}.` };
+    return {
+      code,
+      text: `vipnat cannot read ${places} (${parts[0]?.message ?? ''}). ${describeConsequence(parts)}`,
+    };
   });
 }
 
@@ -72,17 +75,14 @@ function namePlace({ family, dialect, tables }: UnreadRules): string {
 }
 
 function describeConsequence(parts: readonly UnreadRules[]): string {
-  if (parts[0]?.code === 'NF_TABLES_MISSING') return 'This kernel has no nf_tables, so no rules are there';
+  if (parts[0]?.code === 'NF_TABLES_MISSING') return 'This kernel has no nf_tables, so no such rules exist';
   const tables = new Set(parts.flatMap((part) => part.tables));
   const hasAny = (...some: readonly ReadTable[]) => some.some((table) => tables.has(table));
-  const meanings = [
-    ...(hasAny('nat', 'filter', 'vipnat')
-      ? ['what vipnat wrote there before is neither seen nor removed']
-      : []),
-    ...(hasAny('nat', 'kube-proxy') ? ["kube-proxy's rules there are not seen"] : []),
-    ...(hasAny('filter') ? ['nor is a FORWARD that drops'] : []),
-    ...(hasAny('mangle') && !hasAny('nat') ? ["kubelet's hint at the backend in use is not seen"] : []),
+  const rules = [
+    ...(hasAny('nat', 'filter', 'vipnat') ? ["vipnat's earlier rules"] : []),
+    ...(hasAny('nat', 'kube-proxy') ? ["kube-proxy's rules"] : []),
+    ...(hasAny('filter') ? ['a FORWARD chain that drops packets'] : []),
+    ...(hasAny('mangle') && !hasAny('nat') ? ["kubelet's hint at the iptables variant in use"] : []),
   ];
-  const text = meanings.join(', ');
-  return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`;
+  return `vipnat does not see there: ${rules.join(', ')}`;
 }

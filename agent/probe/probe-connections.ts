@@ -118,7 +118,7 @@ class TlsConnection implements HeldConnection {
     const code = String(socket.authorizationError);
     return code === 'ERR_TLS_CERT_ALTNAME_INVALID'
       ? null
-      : `its certificate does not come from ${this.#authority.file} (${code})`;
+      : `its certificate is not signed by the CA in ${this.#authority.file} (${code})`;
   }
 
   #adopt(socket: TLSSocket): void {

@@ -152,12 +152,12 @@ export class Prober {
       case 'refused':
         this.#burst = [];
         return this.#held.isOpen
-          ? { kind: 'doubtful', reason: 'connection refused, though an older one is still open' }
+          ? { kind: 'doubtful', reason: 'connection refused, although an older connection is still open' }
           : { kind: 'refused', reason: `connection refused${this.#describeClose()}` };
       case 'unreachable':
-        return { kind: 'unreachable', reason: `no way there (${outcome.code})` };
+        return { kind: 'unreachable', reason: `no route to it (${outcome.code})` };
       case 'silent':
-        return { kind: 'silent', reason: `no answer to connects within ${this.#options.timeoutMs} ms` };
+        return { kind: 'silent', reason: `no answer to TCP connects within ${this.#options.timeoutMs} ms` };
       case 'untried':
         return null;
     }
@@ -165,7 +165,7 @@ export class Prober {
 
   #describeClose(): string {
     const ms = Math.round(this.#options.clock.now() - (this.#closedAt ?? -Infinity));
-    return ms < questionIntervalMs ? ` ${ms} ms after its connection closed` : '';
+    return ms < questionIntervalMs ? ` ${ms} ms after the probe's connection closed` : '';
   }
 
   async #ask(): Promise<void> {

@@ -238,10 +238,10 @@ function createPersisterListener(logger: Logger, metrics: LoopMetrics): Persiste
       metrics.failure(problem);
     },
     savedAgain: (location) => {
-      logger.info(`${location} is written again`);
+      logger.info(`vipnat can write ${location} again`);
     },
     lost: (location) => {
-      logger.warn(`${location} was removed or changed: it is written anew`);
+      logger.warn(`another program removed or changed ${location}. vipnat writes the file again`);
     },
   };
 }

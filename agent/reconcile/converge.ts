@@ -34,7 +34,7 @@ export function toNotConverging(plan: Plan): VipnatError {
   const count = more.length === 0 ? '' : ` and ${more.length} more`;
   return new VipnatError(
     'RULES_NOT_CONVERGING',
-    `the rules were written and do not stay: ${first}${count}. Look for another program that writes them.`,
+    `vipnat wrote its rules, but they do not stay: ${first}${count}. Find the other program that changes them`,
     { details: describeDrift(plan).join('\n') },
   );
 }

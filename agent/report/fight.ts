@@ -40,7 +40,7 @@ export class Fight {
   /** To be called when nothing has to be put right. */
   endAfterPeace(): void {
     if (!this.#isOn || this.#clock.now() - this.#lastRepair < peaceMs) return;
-    const line = `nobody has undone our rules for ${peaceMs / 1000} s`;
+    const line = `no program has undone vipnat's rules for ${peaceMs / 1000} s`;
     this.#logger.info(line);
     this.#events.record('RulesUncontested', line);
     this.#isOn = false;

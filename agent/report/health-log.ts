@@ -34,24 +34,26 @@ export class HealthLog implements DepartureListener {
     const name = formatEndpoint(endpoint);
     this.#endpointToFall.delete(name);
     if (this.#suspected.delete(name) && this.#suspected.size === 0)
-      this.#logger.info(`${name} is listed no more; no other apiserver looks bad`);
+      this.#logger.info(`${name} is no longer listed. No other apiserver is suspected`);
   }
 
   departed(endpoint: Endpoint, connections: number): void {
-    const [noun, pronoun] = connections === 1 ? ['connection', 'that ends'] : ['connections', 'those end'];
+    const [noun, pronoun] = connections === 1 ? ['connection', 'it ends'] : ['connections', 'they end'];
     this.#logger.info(
-      `${formatEndpoint(endpoint)} is not listed and has ${connections} ${noun} open: it is probed until ${pronoun}`,
+      `${formatEndpoint(endpoint)} is no longer listed, but has ${connections} open ${noun}. vipnat probes it until ${pronoun}`,
     );
   }
 
   ended(text: string): void {
-    this.#logger.debug(`${text} is not probed any more for the sake of its connections`);
+    this.#logger.debug(`vipnat no longer probes ${text} because of its connections`);
   }
 
   /** One cause often affects several apiservers: the first is logged as a warning, and the end once none is left. */
   #saySuspicion({ endpoint }: EndpointHealth, { reason }: UnconfirmedFailure): void {
     const name = formatEndpoint(endpoint);
-    this.#logger[this.#suspected.size === 0 ? 'warn' : 'debug'](`${name}: ${reason}; it stays in use`);
+    this.#logger[this.#suspected.size === 0 ? 'warn' : 'debug'](
+      `${name} is suspected: ${reason}. The apiserver stays in use`,
+    );
     this.#suspected.add(name);
   }
 
@@ -59,7 +61,9 @@ export class HealthLog implements DepartureListener {
     const name = formatEndpoint(endpoint);
     this.#suspected.delete(name);
     if (state !== 'ready') return;
-    this.#logger[this.#suspected.size === 0 ? 'info' : 'debug'](`${name} answers as it should again`);
+    this.#logger[this.#suspected.size === 0 ? 'info' : 'debug'](
+      `${name} is no longer suspected: it answers again`,
+    );
   }
 
   #sayState(before: EndpointHealth, { endpoint, state, reason, since }: EndpointHealth): void {

@@ -16,7 +16,9 @@ export class LastLook implements Partial<LoopObserver> {
   get notReadyReason(): string | null {
     if (this.#hasConverged) return null;
     if (this.#failure !== null) return this.#failure;
-    return this.#assessment === null ? 'no look has ended yet' : 'the rules are not written yet';
+    return this.#assessment === null
+      ? 'the first sync has not ended yet'
+      : 'vipnat has not written its rules yet';
   }
 
   looked(assessment: Assessment): void {

@@ -16,14 +16,14 @@ export class LocalClientsLog implements LocalClientListener {
   sourceRouteChanged({ kind, route: { address, source }, reason }: RouteChange): void {
     const what =
       kind === 'add'
-        ? `this host connects to ${address} from ${source} now`
-        : `the local route of ${address} with the source ${source} is removed`;
+        ? `local clients now connect to ${address} from ${source}`
+        : `vipnat removed the local route of ${address} with the source ${source}`;
     this.#logger.info(`${what}: ${reason}`);
   }
 
   ownConnectionsEnded(vip: Endpoint, count: number): void {
-    const connections = `${count} connection${count === 1 ? '' : 's'} of this host`;
-    this.#logger.info(`${vip.address} left: ended ${connections} to ${formatEndpoint(vip)} that hung`);
+    const connections = `${count} stale connection${count === 1 ? '' : 's'} of local clients`;
+    this.#logger.info(`${vip.address} left this node: vipnat ended ${connections} to ${formatEndpoint(vip)}`);
   }
 
   localClientsKept(): void {
@@ -34,7 +34,7 @@ export class LocalClientsLog implements LocalClientListener {
     const text = error instanceof Error ? error.message : String(error);
     if (this.#problem === text) return;
     this.#problem = text;
-    this.#logger.warn(`${text}; this host's own connections may hang when a VIP leaves it`, {
+    this.#logger.warn(`${text}. Connections of local clients may hang when a VIP leaves this node`, {
       code: findErrorCode(error),
     });
   }

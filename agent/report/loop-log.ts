@@ -92,10 +92,10 @@ export class LoopLog implements Omit<
 
   /** One loud line until it is over. */
   fight(plan: Plan, waitMs: number): void {
-    const [first = 'our rules change'] = describeDrift(plan);
+    const [first = "vipnat's rules change"] = describeDrift(plan);
     this.#fight.goOn(
-      `somebody keeps undoing our rules: ${first}`,
-      `From now on one repair in ${Math.ceil(waitMs / 1000)} s; find the other program that writes them`,
+      `another program keeps undoing vipnat's rules: ${first}`,
+      `vipnat now repairs them only every ${Math.ceil(waitMs / 1000)} s. Find the other program that writes them`,
       { drift: describeDrift(plan) },
     );
   }
@@ -107,7 +107,7 @@ export class LoopLog implements Omit<
     this.#failure = { text, since: this.#failure?.since ?? this.#clock.now() };
     const details =
       error instanceof VipnatError && error.details !== undefined ? { details: error.details } : {};
-    this.#logger.error(`${text} (the last good rules stay; next try in ${retryMs} ms)`, {
+    this.#logger.error(`${text}. The last good rules stay. vipnat tries again in ${retryMs} ms`, {
       code: findErrorCode(error),
       ...details,
     });
@@ -116,7 +116,7 @@ export class LoopLog implements Omit<
 
   flowsReset(vip: Endpoint, backend: Endpoint, count: number): void {
     this.#logger.info(
-      `reset what hung on ${formatEndpoint(backend)}: ${count} conntrack entr${count === 1 ? 'y' : 'ies'} of ${formatEndpoint(vip)}`,
+      `vipnat reset ${count} stale connection${count === 1 ? '' : 's'} of ${formatEndpoint(vip)} to ${formatEndpoint(backend)}`,
     );
   }
 
@@ -124,26 +124,27 @@ export class LoopLog implements Omit<
     const text = error instanceof Error ? error.message : String(error);
     if (this.#flowProblem === text) return;
     this.#flowProblem = text;
-    this.#logger.warn(
-      `${text}; connections that hang on a dead apiserver wait for the next try, or for their clients' time limits`,
-      { code: findErrorCode(error) },
-    );
+    this.#logger.warn(`${text}. Stale connections last until the next try, or until their clients time out`, {
+      code: findErrorCode(error),
+    });
   }
 
   switchedOn({ name, advertised }: MissingSwitch): void {
     this.#forwardingProblem = '';
     this.#fight.noteRepair();
     if (this.#fight.isOn) return;
-    this.#logger.warn(`${name} was 0, and is 1 now: what is balanced has to be forwarded`);
+    this.#logger.warn(`vipnat set ${name} from 0 to 1, because balancing needs IP forwarding`);
     if (advertised.length === 0) return;
-    this.#logger.warn(`accept_ra of ${advertised.join(', ')} is 2 now: the default route stays`);
+    this.#logger.warn(
+      `vipnat set accept_ra of ${advertised.join(', ')} to 2, so that the default route stays`,
+    );
   }
 
   /** One loud line until it is over. */
   contested({ name }: MissingSwitch, waitMs: number): void {
     this.#fight.goOn(
-      `somebody keeps switching ${name} off`,
-      `From now on vipnat tries again in ${Math.ceil(waitMs / 1000)} s, and the VIP is left to its holder until then; find the other program that writes it`,
+      `another program keeps setting ${name} to 0`,
+      `vipnat sets it to 1 again in ${Math.ceil(waitMs / 1000)} s. Until then only the VIP holder's own apiserver answers. Find the program that sets it to 0`,
     );
   }
 
@@ -155,8 +156,8 @@ export class LoopLog implements Omit<
 
   changed(isServing: boolean): void {
     const line = isServing
-      ? 'this node can serve again, and may take the VIP'
-      : 'this node can serve neither balanced nor by itself: keepalived is told to leave the VIP';
+      ? 'this node can serve the VIP again. The track file is 0, so keepalived may take the VIP'
+      : 'this node cannot serve the VIP: it cannot balance, and its own apiserver does not answer. The track file is 1, so keepalived keeps the VIP off this node';
     this.#logger[isServing ? 'info' : 'warn'](line);
     this.#events.record(isServing ? 'CanServe' : 'CannotServe', line);
   }
@@ -176,7 +177,7 @@ export class LoopLog implements Omit<
 
   #endFailure(): void {
     if (this.#failure === null) return;
-    this.#logger.info(`works again after ${this.#ageOf(this.#failure.since)}`);
+    this.#logger.info(`vipnat works again after ${this.#ageOf(this.#failure.since)}`);
     this.#failure = null;
     this.#events.record('AgentRecovered', 'vipnat works again');
   }
@@ -192,8 +193,7 @@ export class LoopLog implements Omit<
       hasNewWay = true;
       this.#vipToState.set(vip, state);
       const took = this.#pending === null ? '' : ` (${this.#timeTaken(this.#pending)})`;
-      const change = before === undefined ? state : `${before.split(' ')[0] ?? ''} -> ${state}`;
-      const line = `${vip} ${change}: ${decision.reason}`;
+      const line = `${vip} ${describeChange(before, state)}: ${decision.reason}`;
       this.#logger[isBalanced(decision) ? 'info' : 'warn'](`${line}${took}`);
       this.#events.record(chooseReason(decision), line);
     }
@@ -217,18 +217,25 @@ export class LoopLog implements Omit<
     if (isRepair) this.#fight.noteRepair();
     const [first = 'rules', ...more] = drift;
     const rest = more.length === 0 ? '' : ` and ${more.length} more`;
-    const what = `${isRepair ? 'repaired' : 'brought up to date'}: ${first}${rest}`;
+    const what = `vipnat ${isRepair ? 'repaired' : 'updated'} its rules: ${first}${rest}`;
     this.#logger[isRepair ? 'warn' : 'info'](`${what} (${this.#timeTaken(pending)})`, { drift, causes });
     if (isRepair) this.#events.record('RulesRepaired', what);
   }
 
   #timeTaken({ since, tookMs }: Pending): string {
-    return formatDuration(tookMs ?? this.#clock.now() - since);
+    return `took ${formatDuration(tookMs ?? this.#clock.now() - since)}`;
   }
 
   #ageOf(since: number): string {
     return formatDuration(this.#clock.now() - since);
   }
+}
+
+/** `starts in mode direct to …`, `changes mode, service-chain -> direct to …`, `changes apiservers, now direct to …`. */
+function describeChange(before: string | undefined, state: string): string {
+  if (before === undefined) return `starts in mode ${state}`;
+  const [oldMode, newMode] = [before, state].map((text) => text.split(' ')[0]);
+  return oldMode === newMode ? `changes apiservers, now ${state}` : `changes mode, ${oldMode} -> ${state}`;
 }
 
 /** A way that is not the one for healthy hosts is a warning. */

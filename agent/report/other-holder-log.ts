@@ -13,19 +13,19 @@ export class OtherHolderLog implements OtherHolderListener {
   }
 
   contested(address: string, mac: string): void {
-    const line = `${address} is held twice: by this node, and by a host with MAC ${mac}, which answers ARP for it`;
-    this.#logger.error(`${line}. Clients come to one or the other by chance: vipnat doctor says what to do`);
+    const line = `two hosts hold ${address}: this node, and the host with MAC ${mac}, which answers ARP for it`;
+    this.#logger.error(`${line}. Clients reach either host at random. vipnat doctor says what to do`);
     this.#events.record('VipContested', line);
   }
 
   uncontested(address: string): void {
-    const line = `${address} is held by this node alone again: no other host answers ARP for it`;
+    const line = `only this node holds ${address} again: no other host answers ARP for it`;
     this.#logger.info(line);
     this.#events.record('VipUncontested', line);
   }
 
   notAsked(error: unknown): void {
     const reason = error instanceof Error ? error.message : String(error);
-    this.#logger.debug(`who else has the virtual IP cannot be asked: ${reason}`);
+    this.#logger.debug(`vipnat cannot ask whether another host holds the virtual IP: ${reason}`);
   }
 }

@@ -18,7 +18,7 @@ export class UnreadLog implements Partial<LoopObserver> {
     if (text === this.#said) return;
     this.#said = text;
     const [first] = found;
-    if (first === undefined) this.#logger.info('all rules can be read again');
+    if (first === undefined) this.#logger.info('vipnat can read all rules again');
     else this.#logger.warn(text, { code: first.code });
   }
 }

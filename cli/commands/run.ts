@@ -42,7 +42,7 @@ async function runOnce({ config, stderr }: RunContext): Promise<number> {
       stderr(`${name} was 0, and is 1 now\n`);
     },
     contested: ({ name }) => {
-      stderr(`somebody keeps switching ${name} off\n`);
+      stderr(`another program keeps setting ${name} to 0\n`);
     },
     notSwitched: ({ code, message }) => {
       stderr(`[${code}] ${message}\n`);

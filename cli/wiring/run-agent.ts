@@ -63,7 +63,7 @@ export async function runAgent(config: Config, info: AgentInfo): Promise<number>
     await kubelet?.start();
     const release = await takePlace({ ...beginning, signal: ending.signal });
     if (release === null) {
-      logger.info(`${await signal}: stopping; it has waited for another agent, and written nothing`);
+      logger.info(`${await signal}: vipnat stops. It waited for another agent, and wrote nothing`);
       return exitStatuses.done;
     }
     return await serve(beginning, signal).finally(release);
@@ -107,7 +107,7 @@ async function serve(
     sayAuthority(config, logger);
     await server?.start();
     agent.start();
-    logger.info(`${await signal}: stopping; the rules stay (vipnat cleanup removes them)`);
+    logger.info(`${await signal}: vipnat stops. Its rules stay (vipnat cleanup removes them)`);
     await agent.stop();
     await stopEvents();
     return exitStatuses.done;
@@ -162,7 +162,7 @@ function createServer(
     clock: systemClock,
     onProblem: warn,
     onRecovered: (endpoint) => {
-      logger.info(`serves /metrics, /healthz, /readyz and /status at ${formatEndpoint(endpoint)} after all`);
+      logger.info(`vipnat now serves /metrics, /healthz, /readyz and /status at ${formatEndpoint(endpoint)}`);
     },
   });
 }
@@ -193,9 +193,11 @@ function connectApi(config: Config, logger: Logger, meter: Meter): ApiParts {
 function sayAuthority({ caFile }: Config, logger: Logger): void {
   const authority = findAuthority(caFile);
   if (authority === null) {
-    logger.warn('no CA of the cluster is here: apiservers are probed without verifying them (--ca-file)');
+    logger.warn(
+      "vipnat found no CA of the cluster, so it does not verify the apiservers' certificates (--ca-file names a CA)",
+    );
   } else {
-    logger.debug(`apiservers are verified by ${authority.file}`);
+    logger.debug(`vipnat verifies apiservers with ${authority.file}`);
   }
 }
 
@@ -204,7 +206,7 @@ function raisePriority(logger: Logger): void {
   try {
     setPriority(constants.priority.PRIORITY_ABOVE_NORMAL);
   } catch {
-    logger.debug('runs at ordinary priority: CAP_SYS_NICE would raise it');
+    logger.debug('vipnat runs at ordinary priority: CAP_SYS_NICE would raise it');
   }
 }
 

@@ -38,7 +38,7 @@ export async function takePlace(options: PlaceOptions): Promise<Release | null> 
   await waited?.server?.stop();
   if (release !== null && waited !== null) {
     const seconds = ((systemClock.now() - waited.since) / 1000).toFixed(1);
-    logger.info(`takes over from the agent that ended, after ${seconds} s`);
+    logger.info(`vipnat takes over from the agent that ended, after ${seconds} s`);
   }
   return release;
 }
@@ -47,8 +47,8 @@ export async function takePlace(options: PlaceOptions): Promise<Release | null> 
 function describeWait(holder: AgentInfo | null): string {
   const find = "ss -xlp 'src *vipnat-agent*' on the host finds it";
   return holder === null
-    ? `waiting for whatever holds vipnat's place in this network namespace and does not answer: ${find}. Nothing is written until then`
-    : `waiting for another agent of this host to end: vipnat ${holder.version}, since ${holder.since}, pid ${holder.pid} in its own pid namespace (${find}). Nothing is written until then`;
+    ? `waiting for another process, which listens on vipnat's socket in this network namespace and does not answer (${find}). vipnat writes nothing until that process ends`
+    : `waiting for another agent of this host to end: vipnat ${holder.version}, since ${holder.since}, pid ${holder.pid} in its own pid namespace (${find}). vipnat writes nothing until then`;
 }
 
 /** Most often the other agent has the port, and answers there for both. */

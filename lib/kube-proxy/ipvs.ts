@@ -80,7 +80,10 @@ export function findServiceServer(
     ({ value }) => value.clusterIp === wanted,
   );
   return server === undefined
-    ? { server: null, reason: `${ipvsSource} has no ${protocol.toUpperCase()} server ${clusterIp}:${port}` }
+    ? {
+        server: null,
+        reason: `${ipvsSource} has no ${protocol.toUpperCase()} virtual server ${clusterIp}:${port}`,
+      }
     : { server, reason: null };
 }
 

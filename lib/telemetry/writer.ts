@@ -86,7 +86,7 @@ export class EventWriter implements EventRecorder {
       this.#failures = 0;
       if (answer.outcome === 'forbidden') return this.#sayForbidden(answer);
       if (answer.outcome === 'taken') this.#sayAllowed();
-      else this.#options.logger.debug(`an event is left out: ${answer.words}`);
+      else this.#options.logger.debug(`vipnat left out an event: ${answer.words}`);
       return 0;
     } catch (error) {
       return this.#fail(error);
@@ -111,7 +111,7 @@ export class EventWriter implements EventRecorder {
   }
 
   #sayForbidden({ words }: EventAnswer): number {
-    const what = `no events are written: ${words}; allow it to create and patch events.events.k8s.io in the namespace default`;
+    const what = `vipnat cannot write events: ${words}. Allow its credentials to create and patch events.events.k8s.io in the namespace default`;
     this.#options.logger[this.#isForbidden ? 'debug' : 'warn'](what, { code: 'API_FORBIDDEN' });
     this.#isForbidden = true;
     return forbiddenRetryMs;
@@ -121,11 +121,11 @@ export class EventWriter implements EventRecorder {
     const { leftOut } = this.#queue;
     if (leftOut === this.#saidLeftOut) return;
     this.#saidLeftOut = leftOut;
-    this.#options.logger.debug(`${leftOut} events have been left out so far: too many, or too old`);
+    this.#options.logger.debug(`vipnat has left out ${leftOut} events so far: too many, or too old`);
   }
 
   #sayAllowed(): void {
-    if (this.#isForbidden) this.#options.logger.info('events are written again');
+    if (this.#isForbidden) this.#options.logger.info('vipnat writes events again');
     this.#isForbidden = false;
   }
 
@@ -136,7 +136,7 @@ export class EventWriter implements EventRecorder {
     this.#failures += 1;
     const code = error instanceof VipnatError ? { code: error.code } : {};
     const text = error instanceof Error ? error.message : String(error);
-    logger.debug(`an event waits: ${text} (next try in ${Math.round(waitMs)} ms)`, code);
+    logger.debug(`an event waits: ${text}. vipnat tries again in ${Math.round(waitMs)} ms`, code);
     return waitMs;
   }
 

@@ -49,7 +49,7 @@ export async function writeForwarding(family: Family): Promise<void> {
     const { code, message } = error as NodeJS.ErrnoException;
     throw new VipnatError(
       'SYSCTL_NOT_WRITTEN',
-      `${name} is 0 and cannot be set (${code ?? message}): connections are not balanced until somebody runs ${forwardingCommand(family, advertised)}`,
+      `vipnat cannot set ${name} to 1 (${code ?? message}). Connections are not balanced until you run: ${forwardingCommand(family, advertised)}`,
       { cause: error },
     );
   }

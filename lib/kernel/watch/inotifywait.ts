@@ -32,14 +32,14 @@ export async function runInotifywait({ onEvent, onEstablished, signal }: LockLis
     // inotifywait 3.22 says so on standard error.
     if (text.includes('Watches established')) onEstablished();
   });
-  const { shortMessage = 'it ended by itself' } = await child;
+  const { shortMessage = 'inotifywait ended' } = await child;
   return watchFailed(shortMessage);
 }
 
 function watchFailed(reason: string): VipnatError {
   return new VipnatError(
     'TOOL_FAILED',
-    `watching the xtables lock failed (${reason}): until it works again iptables-legacy is looked at by the slow tick only`,
+    `vipnat cannot watch the xtables lock (${reason}). Until it can, it checks iptables-legacy less often`,
   );
 }
 

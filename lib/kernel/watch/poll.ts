@@ -67,5 +67,5 @@ function untilNextMultiple(nowMs: number, everyMs: number): number {
 function toVipnatError(error: unknown): VipnatError {
   if (error instanceof VipnatError) return error;
   const reason = error instanceof Error ? error.message : String(error);
-  return new VipnatError('NETLINK_FAILED', `looking at the kernel failed: ${reason}`, { cause: error });
+  return new VipnatError('NETLINK_FAILED', `reading the kernel's state failed: ${reason}`, { cause: error });
 }

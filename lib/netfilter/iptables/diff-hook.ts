@@ -64,7 +64,7 @@ function describe({ chain, wanted, own, rival, isKnownRendering }: HookState): D
       rule,
       // With another comment it is an older hook, or another one's: no tool changes that.
       ...(iptablesLanguage.readComment(rule) === wanted.id ? { id: wanted.id } : {}),
-      message: `our hook in ${chain} was edited: ${rule}`,
+      message: `vipnat's hook in ${chain} was edited: ${rule}`,
     }));
   if (intact.length === 0) {
     drift.push({ kind: 'missing-hook', chain, message: `${chain} has no jump to ${target}` });
@@ -77,7 +77,7 @@ function describe({ chain, wanted, own, rival, isKnownRendering }: HookState): D
     });
   }
   if (rival !== undefined) {
-    const message = `in ${chain} this rule stands before the jump to ${target}: ${rival}`;
+    const message = `in ${chain} a foreign rule comes before the jump to ${target}: ${rival}`;
     drift.push({ kind: 'hook-behind-rival', chain, rule: rival, message });
   }
   return drift;

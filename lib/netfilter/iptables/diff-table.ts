@@ -51,7 +51,7 @@ function findLeftovers(wanted: WantedTable, table: Table): Leftovers {
         kind: 'leftover-rule',
         chain,
         rule,
-        message: `a rule of ours is left over in ${chain}: ${rule}`,
+        message: `a rule of vipnat is left over in ${chain}: ${rule}`,
       })),
       changes: rules.flatMap(({ chain, rule }) => deleteRules(chain, [rule])),
     },

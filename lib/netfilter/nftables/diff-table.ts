@@ -99,9 +99,9 @@ function findUnchangeable(wanted: NftTable, seen: NftTable): Drift[] {
       toDrift(name, `the hook of ${name} was edited: ${seen.chains.get(name)?.hook ?? 'there is none'}`),
     ),
     ...sets.map(([name]) =>
-      toDrift(name, `set ${name} was declared otherwise: ${seen.sets.get(name) ?? ''}`),
+      toDrift(name, `set ${name} has another declaration: ${seen.sets.get(name) ?? ''}`),
     ),
-    ...seen.others.map((object) => toDrift('', `a strange object is in the table: ${object}`)),
+    ...seen.others.map((object) => toDrift('', `a foreign object is in the table: ${object}`)),
   ];
 }
 

@@ -51,7 +51,9 @@ export function compareChain(
   const missing = wanted.filter(({ id }) => !seenIds.has(id));
   const drift = [...unwanted, ...missing.map(({ text }) => describeMissing(chain, text))];
   // The same rules in another order or more than once.
-  return drift.length > 0 ? drift : [{ kind: 'edited-rule', chain, message: `${chain} was reordered` }];
+  return drift.length > 0
+    ? drift
+    : [{ kind: 'edited-rule', chain, message: `the rules of ${chain} were reordered` }];
 }
 
 /** Whether a printed rule is the signed one, unedited. */
@@ -74,7 +76,7 @@ function describeEdited(chain: string, rule: string, id: string): Drift {
 function describeStranger(chain: string, rule: string, isOurs: boolean): Drift {
   return isOurs
     ? { kind: 'outdated-rule', chain, rule, message: `${chain} holds an older rule: ${rule}` }
-    : { kind: 'strange-rule', chain, rule, message: `a strange rule is in ${chain}: ${rule}` };
+    : { kind: 'strange-rule', chain, rule, message: `a foreign rule is in ${chain}: ${rule}` };
 }
 
 function describeMissing(chain: string, rule: string): Drift {

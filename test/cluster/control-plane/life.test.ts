@@ -73,13 +73,13 @@ describe('a lab by hand', () => {
       expect(await lab('up', '--name', name, '--proxy-mode', 'nftables')).toMatchObject({ exitCode: 0 });
       const status = await lab('status', '--name', name);
       expect(status.stdout).toContain('kube-proxy in nftables mode');
-      expect(status.stdout).toContain('is balanced as it should be (direct, 3 apiservers)');
+      expect(status.stdout).toContain('is balanced, and its rules are in sync (direct, 3 apiservers)');
       expect(status.stdout).not.toContain('NOT RUNNING');
 
       const check = await lab('exec', '--name', name, 'm2', 'scripts/vipnat', 'check', '--vip', '10.77.0.50');
       expect(check).toMatchObject({
         exitCode: 0,
-        stdout: expect.stringContaining('balanced as it should be'),
+        stdout: expect.stringContaining('balanced, and its rules are in sync'),
       });
       const doctor = await lab(
         ...['exec', '--name', name, 'm1', 'scripts/vipnat', 'doctor', '--json', '--run-dir', runFolder],

@@ -36,7 +36,7 @@ describe('a cluster without kube-proxy', () => {
     async (master) => {
       expect(await readPlan(lab(), master)).toMatchObject({
         kubeProxy: { mode: 'none' },
-        vips: [{ way: 'direct', reason: expect.stringMatching(/^no kube-proxy is here /), backends }],
+        vips: [{ way: 'direct', reason: expect.stringMatching(/^this host runs no kube-proxy /), backends }],
         inSync: true,
       });
       expect(
@@ -45,7 +45,7 @@ describe('a cluster without kube-proxy', () => {
           .run(vipnatCommand('check', '--vip', lab().vip)),
       ).toMatchObject({
         exitCode: 0,
-        stdout: expect.stringContaining('is balanced as it should be (direct, 3 apiservers)'),
+        stdout: expect.stringContaining('is balanced, and its rules are in sync (direct, 3 apiservers)'),
       });
     },
     limitMs,
@@ -60,11 +60,11 @@ describe('a cluster without kube-proxy', () => {
       // The VIP is there before anything else, as when keepalived is the first to start.
       expect(await lab().listHolders()).toHaveLength(1);
       await Promise.all(names.map((name) => lab().start(name, 'vipnat', { agentArguments: [] })));
-      await waitForReasons(lab(), /, so all 3 are kept \(\/var\/lib\/vipnat\/endpoints\.json of /);
+      await waitForReasons(lab(), /, so all 3 stay in use \(\/var\/lib\/vipnat\/endpoints\.json of /);
 
       await Promise.all(names.map((name) => lab().start(name, 'kube-apiserver')));
       await waitForApiservers(lab());
-      await waitForReasons(lab(), /^no kube-proxy is here /);
+      await waitForReasons(lab(), /^this host runs no kube-proxy /);
       await waitForBalance(lab());
       const { errors, apiservers } = await lab()
         .seat('client')

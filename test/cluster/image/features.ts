@@ -80,7 +80,8 @@ export function testFeatures(pod: () => RunningPod): void {
       try {
         await lab.cut(other);
         await waitFor(
-          async () => / reset what hung on .*:6443: \d+ conntrack entr/.test(await podman.readLog(name)),
+          async () =>
+            / vipnat reset \d+ stale connections? of \S+ to .*:6443/.test(await podman.readLog(name)),
           noticeLimitMs,
         );
         expect((await vipnat('check')).stdout).toContain('2 apiservers');

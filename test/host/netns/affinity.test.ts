@@ -73,7 +73,9 @@ describe.each(dialects)(
         expect(new Set(before.values())).toEqual(new Set(['m1', 'm2', 'm3']));
 
         await shell('m3', 'iptables-nft -I INPUT -p tcp --dport 6443 -j REJECT --reject-with tcp-reset');
-        await agent?.waitForLine(/direct -> direct to 10\.77\.0\.11:6443, 10\.77\.0\.12:6443: /);
+        await agent?.waitForLine(
+          /changes apiservers, now direct to 10\.77\.0\.11:6443, 10\.77\.0\.12:6443: /,
+        );
         const without = await askAll();
         expect(new Set(without.values())).toEqual(new Set(['m1', 'm2']));
         const others = [...before].filter(([, apiserver]) => apiserver !== 'm3');
@@ -81,7 +83,7 @@ describe.each(dialects)(
 
         const seen = agent?.log.length ?? 0;
         await shell('m3', 'iptables-nft -F INPUT');
-        await agent?.waitForLine(/direct -> direct to .*, 10\.77\.0\.13:6443: /, seen);
+        await agent?.waitForLine(/changes apiservers, now direct to .*, 10\.77\.0\.13:6443: /, seen);
         await waitForSync(cluster, 'm1', vipArguments);
         expect(await askAll()).toEqual(without);
       },

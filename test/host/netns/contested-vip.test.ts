@@ -6,8 +6,8 @@ import { startProxies } from './traffic.ts';
 import { type Agent, limitMs, sleep, startAgent } from '../../support/host/vipnat.ts';
 
 const vip = vips.ipv4;
-const contested = new RegExp(`${vip} is held twice: by this node, and by a host with MAC `);
-const alone = new RegExp(`${vip} is held by this node alone again`);
+const contested = new RegExp(`two hosts hold ${vip}: this node, and the host with MAC `);
+const alone = new RegExp(`only this node holds ${vip} again`);
 
 let cluster: Cluster;
 let agent: Agent;

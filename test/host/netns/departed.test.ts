@@ -56,7 +56,7 @@ describe.each(families)('when the host of an apiserver dies that has left the li
     const seat = cluster.seat('pod on a worker');
     const { report } = await seat.hold({ host: vips[family], port: 6443 }, connections, limitMs);
     await happen();
-    await said(`reset what hung on ${gone}: `);
+    await said(`stale connection`);
     await sleep(packetMs);
     seat.settle();
     const { errors } = await report;

@@ -71,7 +71,7 @@ describe.each(iptablesDialects)('on a VIP holder with iptables-%s', (dialect) =>
       await shell(`${tool} -t nat -I VIPNAT -s 192.0.2.1/32 -j RETURN`);
       const { exitCode, stdout } = await check();
       expect(exitCode).toBe(2);
-      expect(stdout).toContain(`a strange rule is in VIPNAT: -s 192.0.2.1/32 -j RETURN (nat, ${tool})`);
+      expect(stdout).toContain(`a foreign rule is in VIPNAT: -s 192.0.2.1/32 -j RETURN (nat, ${tool})`);
       await vipnat(cluster, 'm1', ['run', '--once', ...vipArguments]);
       expect(await check()).toMatchObject({ exitCode: 0 });
     },
@@ -104,7 +104,7 @@ describe.each(iptablesDialects)('on a VIP holder with iptables-%s', (dialect) =>
         const seen = agent.log.length;
         await shell(`${tool}-restore <<'END'\n${files}\nEND`);
         await waitForSync(cluster, 'm1', vipArguments);
-        await agent.waitForLine(/repaired: /, seen);
+        await agent.waitForLine(/vipnat repaired its rules: /, seen);
       }
       const { answers } = await measuring;
       expect(answers.filter(({ error }) => error !== undefined)).toEqual([]);
@@ -121,7 +121,9 @@ describe.each(iptablesDialects)('on a VIP holder with iptables-%s', (dialect) =>
       const agent = await start();
       const move = `*nat\n-D ${kubeProxyHook}\n-I ${kubeProxyHook}\nCOMMIT`;
       await shell(`${tool}-restore --noflush <<'END'\n${move}\nEND`);
-      await agent.waitForLine(/repaired: in PREROUTING this rule stands before the jump to VIPNAT/);
+      await agent.waitForLine(
+        /vipnat repaired its rules: in PREROUTING a foreign rule comes before the jump to VIPNAT/,
+      );
       await kubeProxy.sync();
       await waitForSync(cluster, 'm1', vipArguments);
       const [first, second] = await listTargets(shell, dialect);

@@ -57,7 +57,7 @@ describe('an agent with a kubeconfig, on a host without kube-proxy', () => {
     async () => {
       const agent = await startAgent(cluster, 'm1', args);
       await agent.waitForLine(
-        /direct to .*:6443, .*:6443, .*:6443: .*; known from the API's EndpointSlice kubernetes/,
+        /direct to .*:6443, .*:6443, .*:6443: .*; listed in the API's EndpointSlice kubernetes/,
       );
       await expectBalanced(cluster, client);
       const { stdout } = await vipnat(cluster, 'm1', ['plan', '--json', ...args]);
@@ -66,7 +66,7 @@ describe('an agent with a kubeconfig, on a host without kube-proxy', () => {
         vips: [{ reason: expect.stringContaining("the API's EndpointSlice kubernetes") }],
       });
       await tell(`list ${m1} ${m2}`);
-      await agent.waitForLine(/direct -> direct to [\d.]+:6443, [\d.]+:6443: /);
+      await agent.waitForLine(/changes apiservers, now direct to [\d.]+:6443, [\d.]+:6443: /);
       await expectAnswers(cluster, client, ['m1', 'm2']);
       expect(await agent.stop()).toBe(0);
     },
@@ -83,7 +83,7 @@ describe('an agent with a kubeconfig, on a host without kube-proxy', () => {
       const rules = await readRules();
       await tell('answer failing');
       await agent.waitForLine(
-        /the API cannot be followed: .* is answered with 500: .*what it last said stays/,
+        /vipnat cannot follow the Kubernetes API: .* is answered with 500: .*The apiservers that the API last named stay in use/,
       );
       expect(await readRules()).toBe(rules);
       expect(await vipnat(cluster, 'm1', ['check', ...args])).toMatchObject({ exitCode: 0, stderr: '' });

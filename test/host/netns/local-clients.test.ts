@@ -70,7 +70,7 @@ describe("connections of a VIP's holder to the VIP, when it moves", () => {
     async () => {
       const [agent] = await startAgents();
       await waitForRoutes(sourceRoute, kernelRoute);
-      expect(agent?.log).toContain(`this host connects to ${vips.ipv4} from ${own} now`);
+      expect(agent?.log).toContain(`local clients now connect to ${vips.ipv4} from ${own}`);
       for (const holder of ['m2', 'm1', 'm2']) {
         const { sent, ...report } = await holdDuring('ipv4', () => cluster.moveVips(holder));
         expect(report).toEqual({ opened: connections, echoes: sent, errors: {} });

@@ -66,15 +66,17 @@ describe('a host without any iptables', () => {
       }
       for (const table of ['ip', 'ip6']) {
         await shell(`nft flush chain ${table} vipnat prerouting`);
-        await agent.waitForLine(new RegExp(`repaired: prerouting lacks .* \\(${table} vipnat, nft\\)`));
+        await agent.waitForLine(
+          new RegExp(`vipnat repaired its rules: prerouting lacks .* \\(${table} vipnat, nft\\)`),
+        );
       }
       await shell('nft delete table ip vipnat');
-      await agent.waitForLine(/repaired: table ip vipnat does not exist/);
+      await agent.waitForLine(/vipnat repaired its rules: table ip vipnat does not exist/);
       await expectBalanced(cluster, client);
       expect(await run(['check', ...args])).toMatchObject({ exitCode: 0 });
-      expect(agent.listLines(/ (?:error|warn) /).filter((line) => !/ repaired: /.test(line))).toEqual([
-        expect.stringContaining('no CA of the cluster is here'),
-      ]);
+      expect(
+        agent.listLines(/ (?:error|warn) /).filter((line) => !/ vipnat repaired its rules: /.test(line)),
+      ).toEqual([expect.stringContaining('vipnat found no CA of the cluster')]);
     },
     limitMs,
   );

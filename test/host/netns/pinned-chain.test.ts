@@ -107,7 +107,7 @@ describe.each(iptablesDialects)('our jump into kube-proxy’s chain, with iptabl
       await kubeProxy.cleanUp();
       await kubeProxy.syncNftables(listApiservers('ipv4').slice(0, 2));
       await agent.waitForLine(
-        /direct to 10\.77\.0\.11:6443, 10\.77\.0\.12:6443: kube-proxy runs in nftables mode/,
+        /direct to 10\.77\.0\.11:6443, 10\.77\.0\.12:6443: kube-proxy runs in proxy mode nftables/,
       );
       await expectAnswers(cluster, client, ['m1', 'm2'], 60);
     },

@@ -39,7 +39,7 @@ describe('the agent of a network namespace', () => {
 
   test('keeps a second one from starting, which says who is there', () => {
     expect(outcomes.during.claim).toBe(
-      'AGENT_ALREADY_RUNNING: an agent is already running in this network namespace: vipnat 1.2.3, pid 4711, since 2026-01-01T00:00:00.000Z. Stop it first.',
+      'AGENT_ALREADY_RUNNING: an agent is already running in this network namespace: vipnat 1.2.3, pid 4711, since 2026-01-01T00:00:00.000Z. Stop that agent first',
     );
   });
 

@@ -45,7 +45,7 @@ describe('a host that was restarted, with neither kube-proxy nor API', () => {
     async () => {
       truncateSync(file, 30);
       const agent = await startAgent(cluster, 'm1', vipArguments);
-      expect(agent.log).toContain(`${file} is cut off, or no file of vipnat: it is ignored`);
+      expect(agent.log).toContain(`${file} is cut off, or is not a file of vipnat. vipnat ignores this file`);
       expect(agent.log).toMatch(/passthrough: /);
       await agent.stop();
     },

@@ -25,8 +25,8 @@ describe.each(iptablesDialects)('with kube-proxy in iptables mode on iptables-%s
     expect({ exitCode, stdout }).toEqual({
       exitCode: 0,
       stdout: [
-        '10.77.0.50:6443 is balanced as it should be (service-chain, 3 apiservers)',
-        '[fd77::50]:6443 is balanced as it should be (service-chain, 3 apiservers)',
+        '10.77.0.50:6443 is balanced, and its rules are in sync (service-chain, 3 apiservers)',
+        '[fd77::50]:6443 is balanced, and its rules are in sync (service-chain, 3 apiservers)',
       ].join('\n'),
     });
   });
@@ -81,7 +81,7 @@ describe.each(iptablesDialects)('with kube-proxy in iptables mode on iptables-%s
       'the new holder’s agent noticed, and wrote nothing for it',
       async () => {
         await agents[1]?.waitForLine(/this node holds fd77::50/);
-        expect(agents.map(({ log }) => log).join('')).not.toMatch(/repaired|brought up to date/);
+        expect(agents.map(({ log }) => log).join('')).not.toMatch(/repaired|updated its rules/);
       },
       limitMs,
     );

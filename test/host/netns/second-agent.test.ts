@@ -19,7 +19,7 @@ import {
 
 const vipArguments = ['--vip', vips.ipv4];
 const waits = / waiting for /;
-const takesOver = / takes over from the agent that ended, after /;
+const takesOver = / vipnat takes over from the agent that ended, after /;
 const serves = / (?:service-chain|direct to \S.*): /;
 
 let cluster: Cluster;

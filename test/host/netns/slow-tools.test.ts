@@ -80,7 +80,7 @@ test(
     await expectAnswers(cluster, client, ['m1', 'm2']);
     const lines = agent.listLines(/./);
     const [said, ...more] = lines.slice(lines.findIndex((line) => line.includes('SIGTERM')));
-    expect(said).toContain('SIGTERM: stopping; the rules stay');
+    expect(said).toContain('SIGTERM: vipnat stops. Its rules stay');
     expect(more).toEqual([expect.stringContaining('the local route of')]);
   },
   limitMs,
@@ -103,8 +103,8 @@ test(
     await treat('m2', refusal);
     await agent.waitForLine(/direct to 10\.77\.0\.11:6443: /, from);
     expect(performance.now() - refusedAt).toBeLessThan(2500);
-    expect(agent.log.slice(from)).not.toContain('reset what hung');
-    await agent.waitForLine(/ reset what hung on 10\.77\.0\.13:6443: \d+ conntrack entr/, from);
+    expect(agent.log.slice(from)).not.toContain('vipnat reset ');
+    await agent.waitForLine(/ vipnat reset \d+ stale connections? of \S+ to 10\.77\.0\.13:6443/, from);
     // The clients' next packets: sent again at intervals that double.
     await sleep(5000);
     cluster.seat('pod on a worker').settle();

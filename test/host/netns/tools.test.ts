@@ -185,7 +185,7 @@ test(
     shims.breakNow();
     await shell('iptables-nft -t nat -F VIPNAT');
     await agent.waitForLine(
-      /error \[TOOL_FAILED\] iptables-nft-save failed with exit status 1: boom \(the last good rules stay/,
+      /error \[TOOL_FAILED\] iptables-nft-save failed with exit status 1: boom\. The last good rules stay/,
     );
     // Several tries, each of them twice as late as the one before.
     await sleep(1500);
@@ -194,7 +194,7 @@ test(
 
     shims.repair();
     await agent.waitForLine(/works again after /);
-    await agent.waitForLine(/repaired: VIPNAT lacks /);
+    await agent.waitForLine(/vipnat repaired its rules: VIPNAT lacks /);
     await waitForSync(cluster, 'm1', vipArguments);
     await expectBalanced(cluster, client);
   },
@@ -238,7 +238,7 @@ test(
     const count = listApiservers('ipv4').length;
     expect(result).toMatchObject({
       exitCode: 0,
-      stderr: `10.77.0.50:6443 is balanced as it should be (service-chain, ${count} apiservers)`,
+      stderr: `10.77.0.50:6443 is balanced, and its rules are in sync (service-chain, ${count} apiservers)`,
     });
     expect(await vipnat(cluster, 'm2', ['check', ...vipArguments])).toMatchObject({ exitCode: 0 });
   },

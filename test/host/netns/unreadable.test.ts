@@ -83,11 +83,11 @@ test(
     await shell('ip6tables-nft -t nat -A PREROUTING -m u32 --u32 0=0; ip6tables-nft -t nat -N VIPNAT');
     shims.loseMatch('ip6tables-nft-save', 'u32');
     const warning =
-      /\[TOOL_FAILED\] not read: nat of ip6tables-nft \(.*\)\. What vipnat wrote there before is neither/;
+      /\[TOOL_FAILED\] vipnat cannot read nat of ip6tables-nft \(.*\)\. vipnat does not see there: vipnat/;
     agent = await startAgent(cluster, 'm1', vipArguments, { ...process.env, ...environment() });
     await shell('iptables-nft -t nat -F VIPNAT');
-    await agent.waitForLine(/repaired: /);
-    expect(agent.listLines(/not read: /)).toHaveLength(1);
+    await agent.waitForLine(/vipnat repaired its rules: /);
+    expect(agent.listLines(/vipnat cannot read /)).toHaveLength(1);
     await expectBalanced(cluster, client);
     expect((await withShims('check', ...vipArguments)).stdout).toMatch(warning);
     expect((await withShims('plan', ...vipArguments)).stderr).toMatch(warning);
@@ -99,8 +99,8 @@ test(
     });
     shims.clear();
     await shell('iptables-nft -t nat -F VIPNAT');
-    await agent.waitForLine(/all rules can be read again/);
-    await agent.waitForLine(/surplus|removed|repaired: .*VIPNAT/);
+    await agent.waitForLine(/vipnat can read all rules again/);
+    await agent.waitForLine(/surplus|removed|vipnat repaired its rules: .*VIPNAT/);
   },
   limitMs,
 );
@@ -118,13 +118,13 @@ test.each(['auto', 'legacy'])(
     expect(await withShims('run', '--once', ...args)).toMatchObject({
       exitCode: 0,
       stderr: expect.stringMatching(
-        /\[NF_TABLES_MISSING\] not read: iptables-nft, ip6tables-nft, .*\n.*\(service-chain/,
+        /\[NF_TABLES_MISSING\] vipnat cannot read iptables-nft, ip6tables-nft, .*\n.*\(service-chain/,
       ),
     });
     await expectBalanced(cluster, client);
     const check = await withShims('check', ...args);
     expect(check).toMatchObject({ exitCode: 0, stderr: '' });
-    expect(check.stdout).toContain('no rules are there');
+    expect(check.stdout).toContain('no such rules exist');
     expect((await withShims('cleanup')).stderr).toContain('removed (nat, iptables-legacy)');
     expect(await shell('iptables-legacy-save')).not.toContain('VIPNAT');
   },
@@ -192,7 +192,8 @@ test(
         ...['env', `PATH=${shims.onlyPath}`],
         ...vipnatCommand(args),
       ]);
-    const warning = /\[TOOL_MISSING\] not read: iptables-legacy \(iptables-legacy-save is not in PATH/;
+    const warning =
+      /\[TOOL_MISSING\] vipnat cannot read iptables-legacy \(iptables-legacy-save is not in PATH/;
     const once = await run('run', '--once', ...vipArguments);
     expect(once.exitCode).toBe(0);
     expect(once.stderr).toMatch(warning);

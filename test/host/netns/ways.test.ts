@@ -47,7 +47,7 @@ describe.each(families.flatMap((family) => iptablesDialects.map((dialect) => [fa
 
         const hook = (await shell('m1', `${tool} -S FORWARD | grep VIPNAT-FORWARD`)).replace('-A', '-D');
         await shell('m1', `${tool} ${hook}`);
-        await agent.waitForLine(/repaired: FORWARD has no jump to VIPNAT-FORWARD/);
+        await agent.waitForLine(/vipnat repaired its rules: FORWARD has no jump to VIPNAT-FORWARD/);
         await expectBalanced(cluster, question);
       },
       limitMs,
@@ -99,7 +99,10 @@ test(
     }
     const seen = agent.log.length;
     await proxies[0]?.syncNftables(listApiservers('ipv4').slice(0, 2));
-    await agent.waitForLine(/50:6443 direct -> direct to 10\.77\.0\.11:6443, 10\.77\.0\.12:6443:/, seen);
+    await agent.waitForLine(
+      /50:6443 changes apiservers, now direct to 10\.77\.0\.11:6443, 10\.77\.0\.12:6443:/,
+      seen,
+    );
     await expectAnswers(cluster, client, ['m1', 'm2'], 60);
   },
   limitMs,
@@ -162,7 +165,7 @@ test(
   'when nothing is known the VIP is its holder’s apiserver, and balanced as soon as kube-proxy tells',
   async () => {
     const agent = await startAgent(cluster, 'm1', vipArguments);
-    expect(agent.log).toMatch(/warn {2}10\.77\.0\.50:6443 passthrough: no apiserver is known/);
+    expect(agent.log).toMatch(/warn {2}10\.77\.0\.50:6443 starts in mode passthrough: no apiserver is known/);
     const nat = await shell('m1', 'iptables-nft-save -t nat');
     expect(nat).toMatch(/^:VIPNAT-\w{10} /m);
     expect(nat).not.toMatch(/^-A VIPNAT-\w{10} /m);

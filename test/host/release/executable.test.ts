@@ -68,7 +68,7 @@ describe('the executable for amd64', () => {
       kill $agent; wait $agent; echo "status $?"; "$0" cleanup; cat log >&2`;
       const { stdout, stderr } = await run(script);
       expect(stdout).toMatch(
-        /^status 78\n10\.0\.0\.50:6443 is balanced as it should be .*\n[1-9]\d+\n[1-9]\nstatus 0$/,
+        /^status 78\n10\.0\.0\.50:6443 is balanced, and its rules are in sync .*\n[1-9]\d+\n[1-9]\nstatus 0$/,
       );
       expect(stderr).toContain(
         '[CONFIG_INVALID] listin is not an option (from bad.yaml line 3). Did you mean listen?',

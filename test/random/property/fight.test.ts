@@ -75,12 +75,12 @@ describe('a stranger that undoes our rules every 10 ms for five minutes meets fe
       // Not given up either.
       expect(kernel.applied.length - started).toBeGreaterThan(fiveMinutesMs / 5000 / 2);
       expect(linesOf({ logger }, 'error')).toHaveLength(1);
-      expect(linesOf({ logger }, 'error')[0]).toMatch(/^somebody keeps undoing our rules: /);
+      expect(linesOf({ logger }, 'error')[0]).toMatch(/^another program keeps undoing vipnat's rules: /);
       expect(linesOf({ logger }, 'warn').length).toBeLessThanOrEqual(writeLimit);
 
       // It gives up, and the fight is over.
       await clock.advance(120_000);
-      expect(linesOf({ logger }, 'info')).toContain('nobody has undone our rules for 60 s');
+      expect(linesOf({ logger }, 'info')).toContain("no program has undone vipnat's rules for 60 s");
       expect(kernel.breaches).toEqual([]);
       await agent.stop();
     });

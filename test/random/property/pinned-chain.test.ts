@@ -72,7 +72,7 @@ describe('when kube-proxy wants its chain gone (I11)', () => {
       const names = listChains(kernel, source).map(({ chain }) => chain);
       expect(names).not.toContain(serviceChain);
       expect(linesOf(agent, 'info').at(-1)).toMatch(
-        /service-chain -> direct to .*: kube-proxy wants its chain gone/,
+        /service-chain -> direct to .*: kube-proxy wants to delete its chain/,
       );
 
       syncKubeProxy(kernel, source, own);

@@ -79,12 +79,12 @@ export const agentAnswers: readonly object[] = [
       },
       clusterIps: { ipv4: '10.96.0.1', ipv6: 'fd00:96::1' },
       affinitySeconds: 10_800,
-      refused: ['10.0.0.50:6443 is at a virtual IP, and not used as an apiserver'],
+      refused: ['10.0.0.50:6443 is the address of a virtual IP, so vipnat does not use it as an apiserver'],
       isCurrent: true,
     },
   },
   {
-    '10.77.0.11:6443': { state: 'ready', reason: '3 good probes', hanging: 'none' },
+    '10.77.0.11:6443': { state: 'ready', reason: '3 good answers', hanging: 'none' },
     '[fd00:77::11]:6443': {
       state: 'dead',
       reason: 'connection refused',

@@ -55,7 +55,7 @@ test('lists the apiservers where the Service may not be read, with one sentence'
   for (const server of world.servers) server.forbidsServices = true;
   const view = await api.getView(known);
   expect(view?.endpoints.ipv4?.value.map(formatEndpoint)).toEqual(three);
-  expect(problems).toEqual([expect.stringContaining('does not let the Service kubernetes be read')]);
+  expect(problems).toEqual([expect.stringContaining('may not read the Service kubernetes')]);
 });
 
 test.each(['hanging', 'forbidding', 'page'] as const)(

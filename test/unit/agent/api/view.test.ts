@@ -74,28 +74,28 @@ describe('EndpointSlices', () => {
   ])('with a port that is %s', (_what, ports, apiservers) => {
     const slices = [slice(['10.77.0.11'], {}, { ports })];
     expect(listed(slices)).toEqual(apiservers);
-    const refused = "the API's EndpointSlice kubernetes has no TCP port named https, and is not used";
+    const refused = "vipnat does not use the API's EndpointSlice kubernetes: it has no TCP port named https";
     expect(view(slices).refused).toEqual(apiservers?.length === 0 ? [refused] : []);
   });
 
   test.each([
-    ['10.77.0.300', '"10.77.0.300" is no IPv4 address'],
-    ['fd77::11', '"fd77::11" is no IPv4 address'],
-    ['m1.example.com', '"m1.example.com" is no IPv4 address'],
-    ['10.77.0.11; -j ACCEPT\n*nat', '"10.77.0.11; -j ACCEPT *nat" is no IPv4 address'],
-    ['', '"" is no IPv4 address'],
+    ['10.77.0.300', '"10.77.0.300" is not an IPv4 address'],
+    ['fd77::11', '"fd77::11" is not an IPv4 address'],
+    ['m1.example.com', '"m1.example.com" is not an IPv4 address'],
+    ['10.77.0.11; -j ACCEPT\n*nat', '"10.77.0.11; -j ACCEPT *nat" is not an IPv4 address'],
+    ['', '"" is not an IPv4 address'],
   ])('with an address that is none are used without it: %j', (address, complaint) => {
     const slices = [slice([address, '10.77.0.11'])];
     expect(listed(slices)).toEqual(['10.77.0.11:6443']);
     expect(view(slices).refused).toEqual([
-      `${complaint}, and not used as an apiserver (the API's EndpointSlice kubernetes)`,
+      `${complaint}, so vipnat does not use it as an apiserver (the API's EndpointSlice kubernetes)`,
     ]);
   });
 
   test('of names are refused as a whole', () => {
     expect(view([slice(['m1.example.com'], { addressType: 'FQDN' })])).toMatchObject({
       endpoints: {},
-      refused: ["the API's EndpointSlice kubernetes has addresses of type FQDN, and is not used"],
+      refused: ["vipnat does not use the API's EndpointSlice kubernetes: it has addresses of type FQDN"],
     });
   });
 });

@@ -54,7 +54,7 @@ describe('the API that answers', () => {
     expect(world.changes).toBe(before + 1);
     expect([count(lists), count(watches)]).toEqual([2, 2]);
     expect(world.linesOf('info')).toEqual([
-      `follows the API at 127.0.0.1:${server().port} (/etc/kubernetes/admin.conf)`,
+      `vipnat follows the API at 127.0.0.1:${server().port} (/etc/kubernetes/admin.conf)`,
     ]);
   });
 
@@ -140,7 +140,7 @@ describe('the API that does not let the Service be read', () => {
     expect(world.api.view?.isCurrent).toBe(true);
     expect(world.linesOf('warn')).toEqual([
       expect.stringMatching(
-        /^the API does not let the Service kubernetes be read: .*is forbidden.*its apiservers are followed all the same/,
+        /^vipnat may not read the Service kubernetes: .*is forbidden.*It follows the apiservers nevertheless/,
       ),
     ]);
   });
@@ -151,7 +151,7 @@ describe('the API that does not let the Service be read', () => {
     await world.pass('it is followed', () => world.api.following.isFollowed);
     server().forbidsServices = false;
     await world.pass('it is said', () => world.linesOf('info').length > 1);
-    expect(world.linesOf('info')[1]).toBe('the API lets the Service kubernetes be read again');
+    expect(world.linesOf('info')[1]).toBe('vipnat can read the Service kubernetes from the API again');
     expect(world.api.view?.clusterIps).toEqual({ ipv4: '10.96.0.1' });
   });
 });
@@ -177,7 +177,9 @@ describe('the API that is lost', () => {
     await world.pass('it is tried again', () => server().questions.length > asked + 6);
     expect([world.api.view, world.api.following.isFollowed]).toEqual([{ ...view, isCurrent: false }, false]);
     expect(world.linesOf('warn')).toEqual([
-      expect.stringMatching(/^the API cannot be followed: .*what it last said stays/),
+      expect.stringMatching(
+        /^vipnat cannot follow the Kubernetes API: .*The apiservers that the API last named stay in use/,
+      ),
     ]);
     server().manner = 'well';
     await world.pass('it is back', () => world.linesOf('info').length > 1);

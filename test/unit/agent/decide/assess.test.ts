@@ -75,7 +75,7 @@ describe('kube-proxy in iptables mode', () => {
     const config = { ...ordinaryConfig, endpoints: two.map(toEndpoint) };
     const assessment = await lookOnce(kernel, config);
     expect(decisionOf(assessment)).toMatchObject({ way: 'direct', backends: two });
-    expect(decisionOf(assessment).reason).toContain('kube-proxy wants its chain gone');
+    expect(decisionOf(assessment).reason).toContain('kube-proxy wants to delete its chain');
     expect(await writtenRules(kernel, assessment)).toEqual([
       '-p tcp -m statistic --mode random --probability 0.50000000000 -m tcp -j DNAT --to-destination 10.77.0.11:6443',
       '-p tcp -m tcp -j DNAT --to-destination 10.77.0.12:6443',
@@ -110,7 +110,7 @@ describe('the bypass', () => {
     const assessment = await lookOnce(restoreCaptures(bothBackends), config);
     expect(decisionOf(assessment)).toMatchObject({ way: 'direct', isBypass: true, backends: three });
     expect(decisionOf(assessment).reason).toBe(
-      'kube-proxy lists 2 apiservers (nat KUBE-SERVICES (iptables-legacy)), usable are 3 (nat KUBE-SVC-NPX46M4PTMTKRN6Y (iptables-nft))',
+      "kube-proxy's list is out of date: it names 2 apiservers (nat KUBE-SERVICES (iptables-legacy)), and 3 apiservers are usable (nat KUBE-SVC-NPX46M4PTMTKRN6Y (iptables-nft))",
     );
   });
 
@@ -152,7 +152,7 @@ describe('kube-proxy in ipvs mode', () => {
     expect(decisionOf(assessment)).toMatchObject({
       way: 'direct',
       backends: two,
-      reason: '/proc/net/ip_vs has no TCP server 10.96.0.99:443',
+      reason: '/proc/net/ip_vs has no TCP virtual server 10.96.0.99:443',
     });
   });
 

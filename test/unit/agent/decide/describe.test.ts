@@ -6,7 +6,7 @@ import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 const direct: Decision = {
   vip: toEndpoint('[fd00::50]:6443'),
   way: 'direct',
-  reason: 'no kube-proxy is here',
+  reason: 'this host runs no kube-proxy',
   isBypass: false,
   clusterIp: null,
   affinitySeconds: null,
@@ -19,18 +19,20 @@ test('a way is named so that a change of it can be told: direct with its apiserv
 });
 
 test('a VIP that is balanced says over how many apiservers', () => {
-  expect(describeInSync(direct)).toBe('[fd00::50]:6443 is balanced as it should be (direct, 1 apiserver)');
+  expect(describeInSync(direct)).toBe(
+    '[fd00::50]:6443 is balanced, and its rules are in sync (direct, 1 apiserver)',
+  );
 });
 
 test('a VIP that is not balanced says so loudly, and why', () => {
   expect(describeInSync({ ...direct, way: 'passthrough', backends: [] })).toBe(
-    "[fd00::50]:6443 is NOT BALANCED, its holder's own apiserver answers (passthrough): no kube-proxy is here",
+    "[fd00::50]:6443 is NOT BALANCED (passthrough): this host runs no kube-proxy. Only the VIP holder's own apiserver answers",
   );
 });
 
 test('kube-proxy is described by its mode, backend and what says so', () => {
-  const proxyMode = { value: 'iptables', seenIn: 'asked at 127.0.0.1:10249' } as const;
+  const proxyMode = { value: 'iptables', seenIn: 'reported at 127.0.0.1:10249' } as const;
   expect(describeKubeProxy({ proxyMode, dialect: { value: 'nft', seenIn: 'the default' } })).toBe(
-    'kube-proxy: iptables (nft), asked at 127.0.0.1:10249',
+    'kube-proxy: iptables (nft), reported at 127.0.0.1:10249',
   );
 });

@@ -37,7 +37,7 @@ describe('a host that does not forward', () => {
     expect(states).toEqual([true]);
     expect(isBalanced(kernel)).toBe(true);
     expect(linesOf(running, 'warn')).toEqual([
-      'net.ipv4.ip_forward was 0, and is 1 now: what is balanced has to be forwarded',
+      'vipnat set net.ipv4.ip_forward from 0 to 1, because balancing needs IP forwarding',
     ]);
   });
 
@@ -74,10 +74,10 @@ describe('a host that does not forward', () => {
     expect(agent.state.isFighting).toBe(true);
     expect(linesOf(running, 'error')).toEqual([
       expect.stringMatching(
-        /^somebody keeps switching net\.ipv4\.ip_forward off\. From now on vipnat tries again in \d+ s/,
+        /^another program keeps setting net\.ipv4\.ip_forward to 0\. vipnat sets it to 1 again in \d+ s/,
       ),
     ]);
-    expect(linesOf(running, 'warn').filter((line) => line.includes('is 1 now'))).toHaveLength(5);
+    expect(linesOf(running, 'warn').filter((line) => line.includes('from 0 to 1'))).toHaveLength(5);
     await clock.advance(180_000);
     expect(kernel.forwarding.ipv4).toBe(true);
     expect(isBalanced(kernel)).toBe(true);
@@ -106,7 +106,7 @@ describe('a host that does not forward', () => {
     expect(isBalanced(kernel)).toBe(false);
     expect(linesOf(running, 'error')).toHaveLength(1);
     expect(linesOf(running, 'warn')).toEqual([
-      '10.0.0.50:6443 passthrough: this host does not forward (net.ipv4.ip_forward is 0) (0 ms)',
+      '10.0.0.50:6443 starts in mode passthrough: IP forwarding is off (net.ipv4.ip_forward is 0) (took 0 ms)',
     ]);
     kernel.forwarding = { ipv4: true, ipv6: false };
     await clock.advance(2000);
@@ -120,7 +120,7 @@ describe('a host that does not forward', () => {
     expect(kernel.forwarding.ipv4).toBe(false);
     expect(isBalanced(kernel)).toBe(false);
     expect(linesOf(running, 'warn')).toEqual([
-      '10.0.0.50:6443 passthrough: this host does not forward (net.ipv4.ip_forward is 0) (0 ms)',
+      '10.0.0.50:6443 starts in mode passthrough: IP forwarding is off (net.ipv4.ip_forward is 0) (took 0 ms)',
     ]);
   });
 });
@@ -157,8 +157,8 @@ describe('a host whose default route of IPv6 comes by router advertisements', ()
     const running = startAgent({ clock, kernel, config });
     await clock.advance(2000);
     expect(linesOf(running, 'warn')).toEqual([
-      'net.ipv6.conf.all.forwarding was 0, and is 1 now: what is balanced has to be forwarded',
-      'accept_ra of eth0 is 2 now: the default route stays',
+      'vipnat set net.ipv6.conf.all.forwarding from 0 to 1, because balancing needs IP forwarding',
+      'vipnat set accept_ra of eth0 to 2, so that the default route stays',
     ]);
   });
 

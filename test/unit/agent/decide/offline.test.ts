@@ -82,7 +82,7 @@ describe('planning for a host that is not looked at', () => {
 
   test('the reason says that nothing was read', () => {
     expect(planOffline(config).decisions[0]?.reason).toBe(
-      'nothing was read; kube-proxy is taken to run as --proxy-mode iptables says',
+      'vipnat read nothing (--offline), and assumes --proxy-mode iptables',
     );
   });
 });

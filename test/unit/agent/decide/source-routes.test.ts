@@ -128,7 +128,7 @@ describe('a route of ours', () => {
   test('whose source left goes alone where there is no other: the kernel’s own carries the VIP', () => {
     const [change, ...more] = planSourceRoutes(see([held], [ours('10.0.0.11')]), wishes);
     expect(more).toEqual([]);
-    expect(change).toMatchObject({ kind: 'remove', reason: '10.0.0.11 is not on this host any more' });
+    expect(change).toMatchObject({ kind: 'remove', reason: '10.0.0.11 is no longer on this host' });
   });
 
   test('is not wanted with --local-clients leave', () => {

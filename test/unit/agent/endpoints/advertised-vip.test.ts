@@ -16,7 +16,7 @@ const sides = {
   ipv4: { vip: '10.77.0.50:6443', others: ['10.77.0.11:6443', '10.77.0.12:6443'], own: '10.77.0.13' },
   ipv6: { vip: '[fd77::50]:6443', others: ['[fd77::11]:6443', '[fd77::12]:6443'], own: 'fd77::13' },
 } as const;
-const wayOut = "Give each kube-apiserver its own host's address by --advertise-address";
+const wayOut = "Set --advertise-address of each kube-apiserver to its own host's address";
 
 /** Whom the cluster names, and how vipnat is started. */
 interface Setting {
@@ -65,12 +65,12 @@ describe.each(['ipv4', 'ipv6'] as const)('an apiserver that advertises the VIP i
     const lines = linesOf(running, 'warn');
     expect(lines).toContainEqual(
       expect.stringContaining(
-        `passthrough: no apiserver is known (nobody names one that can be used: ${vip} is at a virtual IP)`,
+        `passthrough: no apiserver is known (no source lists a usable one: ${vip} is the address of a virtual IP)`,
       ),
     );
     const sources = isInApi ? 2 : 1;
     expect(lines.filter((line) => line.endsWith(wayOut))).toHaveLength(sources);
-    expect(lines.join()).not.toContain('nor --endpoints');
+    expect(lines.join()).not.toContain('and --endpoints name none');
     expect(running.store.saves).toEqual([]);
     expect(running.trackFile.values.at(-1)).toBe(0);
     expect(running.kernel.breaches).toEqual([]);
@@ -100,7 +100,7 @@ describe.each(['ipv4', 'ipv6'] as const)('an apiserver that advertises the VIP i
       const running = await startOnHolder(family, { named, settings: { mode: 'service-chain' } });
       expect(listTargets(running, family)).toEqual([]);
       expect(linesOf(running, 'warn').join('\n')).toContain(
-        `--mode service-chain is asked for, and kube-proxy's rules lead to ${vip}, which is at a virtual IP`,
+        `--mode service-chain is set, but kube-proxy's rules lead to ${vip}, the address of a virtual IP`,
       );
     },
   );

@@ -32,14 +32,14 @@ describe('the file of the last known apiservers', () => {
     expect(parseEndpointFile(formatEndpointFile({ ...saved, former }))).toEqual({ ...saved, former });
     const odd = [{ family: 'ipv4', address: '127.0.0.1', port: 6443 } as const];
     expect(parseEndpointFile(formatEndpointFile({ ...saved, former: odd }))).toBe(
-      'names "127.0.0.1:6443", which no apiserver can be at',
+      'names "127.0.0.1:6443", which cannot be the address of an apiserver',
     );
   });
 
   test('cut off anywhere, it says nothing', () => {
     expect(parseEndpointFile('')).toBe('is empty');
     for (let length = 1; length < text.length; length += 1) {
-      expect(parseEndpointFile(text.slice(0, length))).toBe('is cut off, or no file of vipnat');
+      expect(parseEndpointFile(text.slice(0, length))).toBe('is cut off, or is not a file of vipnat');
     }
   });
 
@@ -56,18 +56,18 @@ describe('the file of the last known apiservers', () => {
 
   test('with an apiserver changed by hand, it is refused by its checksum', () => {
     expect(parseEndpointFile(text.replace('10.0.0.12', '10.0.0.66'))).toBe(
-      'was damaged or edited: its checksum is another one',
+      'is damaged or was edited: its checksum does not match',
     );
   });
 
   test('of a newer version, it says so', () => {
-    expect(parseEndpointFile('{"version":2,"anything":true}\n')).toBe('is of a newer vipnat (version 2)');
+    expect(parseEndpointFile('{"version":2,"anything":true}\n')).toBe('is from a newer vipnat (version 2)');
   });
 
   test.each(['null\n', '[]\n', '"text"\n', '{}\n', '{"version":1}\n', '{"version":0}\n'])(
     'of somebody else, it is refused: %j',
     (foreign) => {
-      expect(parseEndpointFile(foreign)).toBe('is no file of vipnat');
+      expect(parseEndpointFile(foreign)).toBe('is not a file of vipnat');
     },
   );
 
@@ -81,13 +81,13 @@ describe('the file of the last known apiservers', () => {
     '10.0.0.1 -j ACCEPT',
   ])('no rule comes of %s, though the checksum is right', (address) => {
     expect(parseEndpointFile(forge(['10.0.0.11', address]))).toBe(
-      `names "${address}:6443", which no apiserver can be at`,
+      `names "${address}:6443", which cannot be the address of an apiserver`,
     );
   });
 
   test('more apiservers than anybody runs are refused', () => {
     const many = Array.from({ length: 101 }, (_, index) => `10.0.1.${index}`);
-    expect(parseEndpointFile(forge(many))).toBe('is no file of vipnat');
-    expect(parseEndpointFile(forge([]))).toBe('is no file of vipnat');
+    expect(parseEndpointFile(forge(many))).toBe('is not a file of vipnat');
+    expect(parseEndpointFile(forge([]))).toBe('is not a file of vipnat');
   });
 });

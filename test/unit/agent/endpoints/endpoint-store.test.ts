@@ -49,7 +49,7 @@ describe('the store of the last known apiservers, in a folder', () => {
     truncateSync(store.location, 40);
     await expect(store.load()).rejects.toMatchObject({
       code: 'STATE_UNREADABLE',
-      message: `${store.location} is cut off, or no file of vipnat: it is ignored, and replaced when the apiservers are known`,
+      message: `${store.location} is cut off, or is not a file of vipnat. vipnat ignores this file, and replaces it when it knows the apiservers`,
     });
     await store.save(toSaved('10.0.0.12:6443'));
     expect(await store.load()).toEqual(toSaved('10.0.0.12:6443'));
@@ -65,7 +65,7 @@ describe('the store of the last known apiservers, in a folder', () => {
           writeFileSync(path, ' '.repeat(100_000));
         },
       ],
-      ['is no file', (path) => execFileSync('mkfifo', [path])],
+      ['is not a regular file', (path) => execFileSync('mkfifo', [path])],
       [
         'is a link, which vipnat does not follow',
         (path) => {
@@ -73,13 +73,13 @@ describe('the store of the last known apiservers, in a folder', () => {
         },
       ],
       [
-        'may be from anybody, as it has mode 0666',
+        'because it has mode 0666',
         (path) => {
           chmodSync(path, 0o666);
         },
       ],
       [
-        'may be from anybody, as its folder has mode 01777',
+        'because its folder has mode 01777',
         () => {
           chmodSync(folder, 0o1777);
         },
@@ -89,11 +89,13 @@ describe('the store of the last known apiservers, in a folder', () => {
     symlinkSync('endpoints.json', join(root, 'elsewhere'));
     for (const [problem, plant] of plants) {
       await store.save(toSaved('10.0.0.11:6443'));
-      if (!problem.includes('may be from')) rmSync(store.location);
+      if (!problem.startsWith('because ')) rmSync(store.location);
       plant(store.location);
       await expect(store.load()).rejects.toMatchObject({
         code: 'STATE_UNREADABLE',
-        message: `${store.location} ${problem}: it is ignored, and replaced when the apiservers are known`,
+        message: expect.stringContaining(
+          `${problem}. vipnat ignores this file, and replaces it when it knows the apiservers`,
+        ),
       });
       await store.save(toSaved('10.0.0.12:6443'));
       chmodSync(folder, 0o755);
@@ -108,7 +110,7 @@ describe('the store of the last known apiservers, in a folder', () => {
     await store.save(toSaved('10.0.0.11:6443'));
     chownSync(store.location, 65_534, 65_534);
     await expect(store.load()).rejects.toMatchObject({
-      message: expect.stringContaining('may be from anybody, as it belongs to user 65534'),
+      message: expect.stringContaining('because it belongs to user 65534'),
     });
     await store.save(toSaved('10.0.0.11:6443'));
     expect(await store.load()).toEqual(toSaved('10.0.0.11:6443'));

@@ -13,7 +13,7 @@ const [first, second, third] = ['10.0.0.11:6443', '10.0.0.12:6443', '10.0.0.13:6
   ReturnType<typeof toEndpoint>,
 ];
 const vip = toEndpoint('10.0.0.50:6443');
-const wayOut = "Give each kube-apiserver its own host's address by --advertise-address";
+const wayOut = "Set --advertise-address of each kube-apiserver to its own host's address";
 const seen = { value: [first], seenIn: 'kube-proxy' };
 
 const all: EndpointSources = {
@@ -39,9 +39,9 @@ describe('the apiservers come from the first source that knows any (ADR 3)', () 
     ['--endpoints', { kubeProxy: null }, '10.0.0.12:6443 from --endpoints'],
     ['memory', { kubeProxy: null, configured: [] }, '10.0.0.13:6443 from memory'],
     [
-      'our own rules',
+      "vipnat's own rules",
       { kubeProxy: null, configured: [], remembered: null },
-      '10.0.0.14:6443 from our own rules',
+      "10.0.0.14:6443 from vipnat's own rules",
     ],
   ])('%s', (_source, sources, chosen) => {
     expect(choose(sources)).toBe(chosen);
@@ -53,7 +53,7 @@ describe('the apiservers come from the first source that knows any (ADR 3)', () 
 
   test('nobody knows any: the empty answer says where was looked', () => {
     expect(choose({ kubeProxy: null, configured: [], remembered: null, installed: [] })).toBe(
-      " from neither kube-proxy's rules nor --endpoints name one",
+      " from kube-proxy's rules and --endpoints name none",
     );
   });
 });
@@ -72,38 +72,40 @@ describe('what can be no apiserver of a VIP', () => {
     ['169.254.0.1:6443', 'a link-local address'],
     ['224.0.0.1:6443', 'a multicast address'],
     ['255.255.255.255:6443', 'a broadcast address'],
-    ['10.0.0.50:8443', 'at a virtual IP'],
+    ['10.0.0.50:8443', 'the address of a virtual IP'],
   ])('%s, and it is named with its source', (text, complaint) => {
     const { value, refused } = chooseEndpoints({
       ...all,
       kubeProxy: { value: [toEndpoint(text), first], seenIn: 'kube-proxy' },
     });
     expect(value).toEqual([first]);
-    const end = complaint === 'at a virtual IP' ? `. ${wayOut}` : '';
-    expect(refused).toEqual([`${text} is ${complaint}, and not used as an apiserver (kube-proxy)${end}`]);
+    const end = complaint === 'the address of a virtual IP' ? `. ${wayOut}` : '';
+    expect(refused).toEqual([
+      `${text} is ${complaint}, so vipnat does not use it as an apiserver (kube-proxy)${end}`,
+    ]);
   });
 
   test.each<[string, Partial<EndpointSources>, string]>([
     [
       'the API and kube-proxy',
       { api: { value: [vip], seenIn: 'the API' }, kubeProxy: { value: [vip], seenIn: 'kube-proxy' } },
-      `10.0.0.50:6443 is at a virtual IP, and not used as an apiserver (the API). ${wayOut}`,
+      `10.0.0.50:6443 is the address of a virtual IP, so vipnat does not use it as an apiserver (the API). ${wayOut}`,
     ],
     [
       'kube-proxy',
       { kubeProxy: { value: [vip], seenIn: 'kube-proxy' } },
-      `10.0.0.50:6443 is at a virtual IP, and not used as an apiserver (kube-proxy). ${wayOut}`,
+      `10.0.0.50:6443 is the address of a virtual IP, so vipnat does not use it as an apiserver (kube-proxy). ${wayOut}`,
     ],
     [
       'memory, where no master may advertise it any more',
       { remembered: { value: [vip], seenIn: 'memory' } },
-      '10.0.0.50:6443 is at a virtual IP, and not used as an apiserver (memory)',
+      '10.0.0.50:6443 is the address of a virtual IP, so vipnat does not use it as an apiserver (memory)',
     ],
   ])('a VIP that is all that is named, by %s: once, with the way out', (_source, sources, sentence) => {
     const nobody = { kubeProxy: null, configured: [], remembered: null, installed: [] };
     const { value, seenIn, refused } = chooseEndpoints({ ...all, ...nobody, ...sources });
     expect(value).toEqual([]);
-    expect(seenIn).toBe('nobody names one that can be used: 10.0.0.50:6443 is at a virtual IP');
+    expect(seenIn).toBe('no source lists a usable one: 10.0.0.50:6443 is the address of a virtual IP');
     expect(refused).toEqual([sentence]);
   });
 
@@ -116,7 +118,7 @@ describe('what can be no apiserver of a VIP', () => {
       installed: [],
     };
     expect(chooseEndpoints({ ...all, ...sources }).seenIn).toBe(
-      'nobody names one that can be used: 127.0.0.1:6443 is a loopback address, 127.0.0.2:6443 is a loopback address, ' +
+      'no source lists a usable one: 127.0.0.1:6443 is a loopback address, 127.0.0.2:6443 is a loopback address, ' +
         '127.0.0.3:6443 is a loopback address, and 17 more',
     );
   });
@@ -125,7 +127,9 @@ describe('what can be no apiserver of a VIP', () => {
     const many = Array.from({ length: 10_000 }, (_, index) => ({ ...first, port: index + 1 }));
     const { value, refused } = chooseEndpoints({ ...all, kubeProxy: { value: many, seenIn: 'kube-proxy' } });
     expect(value).toEqual([second]);
-    expect(refused).toEqual(['10000 apiservers cannot be: none of them is used (kube-proxy)']);
+    expect(refused).toEqual([
+      'the list names 10000 apiservers, more than a control plane has: vipnat uses none of them (kube-proxy)',
+    ]);
   });
 
   test('one of the other family', () => {

@@ -22,7 +22,7 @@ describe('connections to an apiserver that is listed no more', () => {
     await world.clock.advance(5000);
     expect(world.kernel.resets).toContainEqual(flowTo(three));
     expect(linesOf(world, 'info')).toContainEqual(
-      'reset what hung on 10.77.0.13:6443: 1 conntrack entry of 10.0.0.50:6443',
+      'vipnat reset 1 stale connection of 10.0.0.50:6443 to 10.77.0.13:6443',
     );
   });
 
@@ -101,8 +101,8 @@ describe('an apiserver that is listed no more', () => {
     const world = await start();
     await list(world, [one, two]);
     await world.clock.advance(10 * minuteMs);
-    expect(linesOf(world, 'info').filter((line) => line.includes('is not listed'))).toEqual([
-      `${three} is not listed and has 1 connection open: it is probed until that ends`,
+    expect(linesOf(world, 'info').filter((line) => line.includes('is no longer listed'))).toEqual([
+      `${three} is no longer listed, but has 1 open connection. vipnat probes it until it ends`,
     ]);
   });
 

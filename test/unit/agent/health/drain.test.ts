@@ -140,8 +140,8 @@ test('a brown-out is one line on the way down and one on the way up', async () =
   await world.clock.advance(60_000);
   const told = world.logger.lines.filter(({ level }) => level !== 'debug');
   expect(told.map(({ message }) => message)).toEqual([
-    expect.stringMatching(/no other apiserver does better; it stays in use$/),
-    expect.stringMatching(/answers as it should again$/),
+    expect.stringMatching(/no other apiserver is ready\. The apiserver stays in use$/),
+    expect.stringMatching(/is no longer suspected: it answers again$/),
   ]);
 });
 
@@ -162,9 +162,9 @@ test('one that leaves while it looks bad is told, and so is the next time that o
     told.push(lines.map(({ message }) => message));
   }
   const lines = [
-    expect.stringMatching(/no other apiserver does better; it stays in use$/),
-    expect.stringMatching(/answers as it should again$/),
-    expect.stringMatching(/^10\.0\.0\.12:6443 is ready \(3 good probes\)$/),
+    expect.stringMatching(/no other apiserver is ready\. The apiserver stays in use$/),
+    expect.stringMatching(/is no longer suspected: it answers again$/),
+    expect.stringMatching(/^10\.0\.0\.12:6443 is ready \(3 good answers\)$/),
   ];
   expect(told).toEqual([lines, lines]);
 });
@@ -178,7 +178,7 @@ test('when the only one that looks bad leaves, that is the end of it', async () 
   world.watch([third]);
   expect(world.logger.lines.at(-1)).toMatchObject({
     level: 'info',
-    message: `${local} is listed no more; no other apiserver looks bad`,
+    message: `${local} is no longer listed. No other apiserver is suspected`,
   });
 });
 
@@ -191,5 +191,5 @@ test('one that died, left and came back is not told to have been down for all th
   world.apiservers.set(second, 'healthy');
   world.watch([local, second, third]);
   await world.waitFor(second, 'ready');
-  expect(world.logger.lines.at(-1)?.message).toBe(`${second} is ready (3 good probes)`);
+  expect(world.logger.lines.at(-1)?.message).toBe(`${second} is ready (3 good answers)`);
 });

@@ -78,7 +78,7 @@ test("when all are dead, those whom somebody names go before this host's own api
   });
   expect(chooseUsable(choices, see('dead', 'dead', 'ready'))).toMatchObject({
     value: [own],
-    seenIn: "this node's own, which nobody names, as 10.0.0.11:6443 is dead",
+    seenIn: "this node's own, which no source lists, because 10.0.0.11:6443 is dead",
   });
 });
 

@@ -48,7 +48,9 @@ describe('/healthz', () => {
     await clock.advance(minuteMs);
     expect(await ask('/healthz')).toBe('200 ok\n');
     await clock.advance(2 * minuteMs);
-    expect(await ask('/healthz')).toBe('500 the loop hangs: it has not come to a next look for 180 s\n');
+    expect(await ask('/healthz')).toBe(
+      '500 the agent hangs: its sync has been running or overdue for 180 s\n',
+    );
   });
 });
 
@@ -59,7 +61,7 @@ describe('/readyz', () => {
     for (let count = 0; count < 3; count += 1) kernel.faults.failNext({ tool: 'nft', code: 'TOOL_MISSING' });
     const world = startAgent({ clock, kernel });
     const ask = createAgentPages(world);
-    expect(await ask('/readyz')).toBe('503 not ready: no look has ended yet\n');
+    expect(await ask('/readyz')).toBe('503 not ready: the first sync has not ended yet\n');
     await clock.advance(1);
     expect(await ask('/readyz')).toBe('503 not ready: nft failed as the test asked\n');
     await clock.advance(2000);
@@ -97,7 +99,7 @@ describe('a probe that names its pod', () => {
 describe('/status', () => {
   test('has nothing to say before the first look', async () => {
     const world = startAgent();
-    expect(await createAgentPages(world)('/status')).toBe('503 no look has succeeded yet\n');
+    expect(await createAgentPages(world)('/status')).toBe('503 no sync has succeeded yet\n');
     const later = createAgentPages(world, { status: () => Promise.resolve('{}\n') });
     expect(await later('/status')).toBe('200 {}\n');
   });

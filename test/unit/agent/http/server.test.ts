@@ -95,7 +95,7 @@ describe('a question', () => {
     const { port } = await serve();
     expect(await ask(port, '/metrics/')).toMatchObject({
       status: 404,
-      text: 'there are /metrics, /broken, /thrown\n',
+      text: 'no such page. The pages are /metrics, /broken, /thrown\n',
     });
     for (const method of ['POST', 'PUT', 'DELETE', 'OPTIONS']) {
       expect(await ask(port, '/metrics', method)).toMatchObject({
@@ -174,7 +174,7 @@ describe('a port that is taken', () => {
     const { server, said } = await serve({ ...anyPort, port: other.port }, clock);
     await clock.advance(300_000);
     expect(said).toEqual([
-      `LISTEN_FAILED: /metrics, /broken and /thrown are not served at 127.0.0.1:${other.port}: another program has that port (vipnat goes on, and tries it again; --listen takes another address or off)`,
+      `LISTEN_FAILED: vipnat cannot serve /metrics, /broken and /thrown at 127.0.0.1:${other.port}: another program has that port. vipnat keeps trying. --listen takes another address, or off`,
     ]);
     expect(server.endpoint).toBeNull();
     await other.release();
@@ -198,7 +198,7 @@ test('an address that this host does not have, as a virtual IP that it does not 
   const { said } = await serve({ family: 'ipv4', address: '192.0.2.1', port: 10_268 }, new FakeClock());
   expect(said).toEqual([
     expect.stringMatching(
-      /^LISTEN_FAILED: .* at 192\.0\.2\.1:10268: this host does not have that address \(.*\)$/,
+      /^LISTEN_FAILED: .* at 192\.0\.2\.1:10268: this host does not have that address\. vipnat keeps trying\. .*$/,
     ),
   ]);
 });

@@ -6,8 +6,8 @@ import { type RunningAgent, startAgent } from '../../../support/agent/running-ag
 const vip = '10.0.0.50';
 const node = '10.0.0.11';
 const mac = '02:00:00:00:00:99';
-const twice = `${vip} is held twice: by this node, and by a host with MAC ${mac}, which answers ARP for it`;
-const alone = `${vip} is held by this node alone again: no other host answers ARP for it`;
+const twice = `two hosts hold ${vip}: this node, and the host with MAC ${mac}, which answers ARP for it`;
+const alone = `only this node holds ${vip} again: no other host answers ARP for it`;
 
 /** Three in seven seconds, and what begins in the last ones. */
 const mostInTenMinutes = 3 * Math.ceil(600 / 7);
@@ -26,7 +26,9 @@ async function start(isHolder: boolean): Promise<RunningAgent> {
 
 /** What was said of who holds it. */
 const said = ({ logger }: RunningAgent) =>
-  logger.lines.map(({ message }) => message).filter((line) => line.startsWith(`${vip} is held`));
+  logger.lines
+    .map(({ message }) => message)
+    .filter((line) => / holds? 10\.0\.0\.50/.test(line) && !line.startsWith('this node'));
 
 describe('a VIP that this node holds', () => {
   test('is told within 10 s, once, when another host answers for it too, and when that ends', async () => {
@@ -86,7 +88,7 @@ describe('a VIP that this node holds', () => {
     const world = await start(true);
     world.link.problem = new Error('not permitted');
     await world.clock.advance(60_000);
-    const lines = world.logger.lines.filter(({ message }) => message.includes('cannot be asked'));
+    const lines = world.logger.lines.filter(({ message }) => message.includes('cannot ask whether'));
     expect(lines).toMatchObject([{ level: 'debug' }]);
     world.link.problem = null;
     world.link.others.set(vip, mac);

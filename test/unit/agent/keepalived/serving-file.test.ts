@@ -38,7 +38,7 @@ describe("keepalived's track file", () => {
     const file = createTrackFile(join(root, 'file', 'serving'));
     await expect(file.write(0)).rejects.toMatchObject({
       code: 'TRACK_FILE_NOT_WRITTEN',
-      message: `writing ${file.location} failed (EEXIST): keepalived goes by what it last held, and all else works`,
+      message: `writing ${file.location} failed (EEXIST). keepalived keeps using the file's last value, and everything else works`,
     });
   });
 

@@ -90,8 +90,8 @@ describe('keepalived is told', () => {
     expect(trackFile.values).toEqual([0, 1, 0]);
     expect([...linesOf(running, 'warn'), ...linesOf(running, 'info')]).toEqual(
       expect.arrayContaining([
-        'this node can serve neither balanced nor by itself: keepalived is told to leave the VIP',
-        'this node can serve again, and may take the VIP',
+        'this node cannot serve the VIP: it cannot balance, and its own apiserver does not answer. The track file is 1, so keepalived keeps the VIP off this node',
+        'this node can serve the VIP again. The track file is 0, so keepalived may take the VIP',
       ]),
     );
   });
@@ -187,8 +187,8 @@ describe('with a VIP at another port than the apiservers’', () => {
     const running = startOnMaster({ isForwarding: false, vip, readListening });
     await running.clock.advance(600_000);
     expect(running.trackFile.values).toEqual([0]);
-    expect(linesOf(running, 'warn').filter((line) => line.includes('listened on'))).toEqual([
-      "cannot read which ports are listened on (/proc/net/tcp): the VIP's port is taken to be one of them",
+    expect(linesOf(running, 'warn').filter((line) => line.includes('listening ports'))).toEqual([
+      "vipnat cannot read the listening ports (/proc/net/tcp). It assumes that a process listens on the VIP's port",
     ]);
   });
 });

@@ -69,7 +69,7 @@ describe('the backend', () => {
   test('is the one with more rules when nothing else tells', () => {
     expect(chooseIptablesDialect([legacyRules, empty], 'auto', seen())).toEqual({
       value: 'legacy',
-      seenIn: '2 more rules than in nft',
+      seenIn: 'it has 2 more rules than nft',
     });
     const more = rulesetOf('nft', 'filter', { INPUT: ['-j LOG', '-j LOG'] });
     expect(chooseIptablesDialect([legacyRules, more], 'auto', seen()).value).toBe('nft');
@@ -94,7 +94,7 @@ describe('the backend', () => {
   test('is legacy where there is no nft', () => {
     expect(chooseIptablesDialect([], 'auto', seen({ candidates: ['legacy'] }))).toEqual({
       value: 'legacy',
-      seenIn: 'this host has no other',
+      seenIn: 'this host has no other iptables',
     });
   });
 

@@ -53,7 +53,7 @@ describe('what kube-proxy has as apiservers', () => {
 describe('the backend', () => {
   test("is the one with kube-proxy's live rules", async () => {
     const { dialect } = await observe(restoreCaptures(['iptables-legacy-save.three-endpoints.txt']));
-    expect(dialect).toEqual({ value: 'legacy', seenIn: "kube-proxy's rules are there" });
+    expect(dialect).toEqual({ value: 'legacy', seenIn: "it has kube-proxy's rules" });
   });
 
   test('is told otherwise when both have them', async () => {

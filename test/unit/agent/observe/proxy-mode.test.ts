@@ -42,7 +42,10 @@ describe('decideProxyMode', () => {
   test.each(['iptables', 'ipvs', 'nftables'])(
     'the word of kube-proxy (%s) beats what it left behind',
     (asked) => {
-      expect(decide({ ...everything, asked })).toEqual({ value: asked, seenIn: 'asked at 127.0.0.1:10249' });
+      expect(decide({ ...everything, asked })).toEqual({
+        value: asked,
+        seenIn: 'reported at 127.0.0.1:10249',
+      });
     },
   );
 
@@ -94,7 +97,7 @@ describe('decideProxyMode', () => {
       const flushed = { ...withoutEndpoints, isHooked: false };
       expect(decide({ iptables: [flushed] })).toEqual({
         value: 'iptables',
-        seenIn: "kube-proxy's chains are there, its rules are not",
+        seenIn: "kube-proxy's chains exist, but have no rules",
       });
     });
 

@@ -152,11 +152,11 @@ test('what is unread is told once for each reason, with what that means', async 
   expect(describeUnread(unread)).toEqual([
     {
       code: 'TOOL_MISSING',
-      text: "not read: iptables-legacy, ip6tables-legacy (iptables-legacy-save failed as the test asked). What vipnat wrote there before is neither seen nor removed, kube-proxy's rules there are not seen, nor is a FORWARD that drops.",
+      text: "vipnat cannot read iptables-legacy, ip6tables-legacy (iptables-legacy-save failed as the test asked). vipnat does not see there: vipnat's earlier rules, kube-proxy's rules, a FORWARD chain that drops packets",
     },
     {
       code: 'TOOL_FAILED',
-      text: "not read: mangle of ip6tables-nft (ip6tables-nft-save failed for the table mangle). Kubelet's hint at the backend in use is not seen.",
+      text: "vipnat cannot read mangle of ip6tables-nft (ip6tables-nft-save failed for the table mangle). vipnat does not see there: kubelet's hint at the iptables variant in use",
     },
   ]);
 });

@@ -136,7 +136,7 @@ test('a stranger with another CA is failing, and the CA is named', async () => {
   const { endpoint } = await answer(200);
   expect(await hold(endpoint, stranger).ask(limitMs)).toEqual({
     kind: 'failing',
-    reason: expect.stringContaining(`its certificate does not come from ${stranger}`),
+    reason: expect.stringContaining(`its certificate is not signed by the CA in ${stranger}`),
     isOwn: true,
   });
 });

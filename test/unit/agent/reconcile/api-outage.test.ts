@@ -64,9 +64,9 @@ describe('a real API', () => {
     const said = logger.lines.slice(lines).filter(({ level }) => level !== 'debug');
     expect(said.map(({ level, message }) => `${level} ${message}`)).toEqual([
       expect.stringMatching(
-        /^warn the API cannot be followed: .* is answered with 500: etcdserver: request timed out/,
+        /^warn vipnat cannot follow the Kubernetes API: .* is answered with 500: etcdserver: request timed out/,
       ),
-      expect.stringMatching(/^info follows the API at 127\.0\.0\.1:\d+ again after \d+ s/),
+      expect.stringMatching(/^info vipnat follows the API at 127\.0\.0\.1:\d+ again after \d+ s/),
     ]);
   });
 });

@@ -55,7 +55,7 @@ describe('an apiserver that the API lists and kube-proxy does not', () => {
     await clock.advance(5000);
     expect(listTargets(running)).toEqual(texts);
     expect(linesOf(running, 'info').at(-1)).toMatch(
-      /kube-proxy lists 3 apiservers \(.*\), usable are 4 \(the API's EndpointSlice kubernetes\)/,
+      /kube-proxy's list is out of date: it names 3 apiservers \(.*\), and 4 apiservers are usable \(the API's EndpointSlice kubernetes\)/,
     );
     syncKubeProxy(
       kernel,
@@ -128,10 +128,10 @@ test('what the API lists and no apiserver can be at gets no connection, and is s
   await running.clock.advance(120_000);
   expect(listTargets(running)).toEqual([chain]);
   expect(linesOf(running, 'warn')).toEqual([
-    `10.0.0.50:6443 is at a virtual IP, and not used as an apiserver (${source}). Give each kube-apiserver its own host's address by --advertise-address`,
-    `127.0.0.1:6443 is a loopback address, and not used as an apiserver (${source})`,
-    `169.254.1.1:6443 is a link-local address, and not used as an apiserver (${source})`,
-    `224.0.0.1:6443 is a multicast address, and not used as an apiserver (${source})`,
+    `10.0.0.50:6443 is the address of a virtual IP, so vipnat does not use it as an apiserver (${source}). Set --advertise-address of each kube-apiserver to its own host's address`,
+    `127.0.0.1:6443 is a loopback address, so vipnat does not use it as an apiserver (${source})`,
+    `169.254.1.1:6443 is a link-local address, so vipnat does not use it as an apiserver (${source})`,
+    `224.0.0.1:6443 is a multicast address, so vipnat does not use it as an apiserver (${source})`,
     '"x" is no IPv4 address',
   ]);
 });
@@ -144,7 +144,9 @@ test('an API that lists more than any control plane has is not believed', async 
   );
   await running.clock.advance(2000);
   expect(listTargets(running)).toEqual([chain]);
-  expect(linesOf(running, 'warn')).toEqual([`101 apiservers cannot be: none of them is used (${source})`]);
+  expect(linesOf(running, 'warn')).toEqual([
+    `the list names 101 apiservers, more than a control plane has: vipnat uses none of them (${source})`,
+  ]);
 });
 
 describe('the reason', () => {
@@ -174,14 +176,14 @@ describe('the reason', () => {
     [
       'service-chain',
       ['iptables-nft-save.three-endpoints.txt'],
-      /^kube-proxy sends .* to the same 3 apiservers \(.*\); known from the API's EndpointSlice kubernetes$/,
+      /^kube-proxy sends .* to the same 3 apiservers \(.*\); listed in the API's EndpointSlice kubernetes$/,
     ],
     [
       'direct',
       ['iptables-nft-save.two-endpoints.txt'],
-      /^kube-proxy lists 2 apiservers \(.*\), usable are 3 \(the API's EndpointSlice kubernetes\)$/,
+      /^kube-proxy's list is out of date: it names 2 apiservers \(.*\), and 3 apiservers are usable \(the API's EndpointSlice kubernetes\)$/,
     ],
-    ['direct', [], /^no kube-proxy is here \(.*\); known from the API's EndpointSlice kubernetes$/],
+    ['direct', [], /^this host runs no kube-proxy \(.*\); listed in the API's EndpointSlice kubernetes$/],
   ])('names the API as the source: %s', async (way, captures, reason) => {
     const { decisions } = await lookAt(captures, said());
     expect(decisions).toMatchObject([{ way, reason: expect.stringMatching(reason) }]);
@@ -192,7 +194,7 @@ describe('the reason', () => {
     const seen = (clusterIps: ApiView['clusterIps']) => lookAt(captures, said({ clusterIps }), 'ipvs');
     expect((await seen({ ipv4: '10.96.0.1' })).decisions[0]?.way).toBe('cluster-ip');
     expect((await seen({ ipv4: '10.96.0.99' })).decisions[0]?.reason).toContain(
-      'no TCP server 10.96.0.99:443',
+      'no TCP virtual server 10.96.0.99:443',
     );
   });
 });

@@ -88,7 +88,7 @@ describe('converge', () => {
     expect(failure).toMatchObject({
       code: 'RULES_NOT_CONVERGING',
       message:
-        'the rules were written and do not stay: PREROUTING has no jump to VIPNAT (nat, iptables-nft). Look for another program that writes them.',
+        'vipnat wrote its rules, but they do not stay: PREROUTING has no jump to VIPNAT (nat, iptables-nft). Find the other program that changes them',
     });
     expect(kernel.applied).toHaveLength(5);
   });

@@ -45,8 +45,8 @@ describe('a VIP that comes and goes', () => {
     expect(agent.state.localSources).toEqual(new Map());
     const lines = logger.lines.map(({ message }) => message).filter((line) => line.includes('10.0.0.11'));
     expect(lines).toEqual([
-      "this host connects to 10.0.0.50 from 10.0.0.11 now: this host's own connections to it outlive a move",
-      'the local route of 10.0.0.50 with the source 10.0.0.11 is removed: 10.0.0.50 is not on this host any more',
+      'local clients now connect to 10.0.0.50 from 10.0.0.11: their connections survive a move of the VIP',
+      'vipnat removed the local route of 10.0.0.50 with the source 10.0.0.11: 10.0.0.50 is no longer on this host',
     ]);
   });
 
@@ -64,8 +64,8 @@ describe('a VIP that comes and goes', () => {
     expect(kernel.connections).toEqual([{ vip, source: '10.0.0.11' }]);
     expect(logger.lines.map(({ message }) => message)).toEqual(
       expect.arrayContaining([
-        '10.0.0.50 left: ended 1 connection of this host to 10.0.0.50:6443 that hung',
-        'fd00::50 left: ended 1 connection of this host to [fd00::50]:6443 that hung',
+        '10.0.0.50 left this node: vipnat ended 1 stale connection of local clients to 10.0.0.50:6443',
+        'fd00::50 left this node: vipnat ended 1 stale connection of local clients to [fd00::50]:6443',
       ]),
     );
   });
@@ -115,7 +115,9 @@ describe('an agent', () => {
       kernel.trigger('addresses');
     }
     expect(sources[0]).toBe('10.0.0.50');
-    const about = logger.lines.filter(({ message }) => message.includes('own connections may hang'));
+    const about = logger.lines.filter(({ message }) =>
+      message.includes('Connections of local clients may hang'),
+    );
     expect(about).toHaveLength(1);
     expect(meter.counts).toMatchObject({ 'failures_total TOOL_NOT_PERMITTED': 3 });
     await clock.advance(noticedMs);

@@ -66,7 +66,7 @@ describe('a tool that prints our rules in a way of its own', () => {
     expect(kernel.applied).toHaveLength(3);
     const [line] = agent.logger.lines.filter(({ level }) => level === 'error');
     expect(line?.fields['code']).toBe('RULES_NOT_CONVERGING');
-    expect(line?.message).toContain('the rules were written and do not stay');
+    expect(line?.message).toContain('vipnat wrote its rules, but they do not stay');
     await clock.advance(60_000);
     expect(kernel.applied.length).toBeGreaterThan(3);
     expect(kernel.applied.length).toBeLessThan(30);
@@ -100,7 +100,7 @@ describe('a stranger that undoes every write at once', () => {
       run(kernel, `*nat\n:VIPNAT-POSTROUTING - [0:0]\n${rounds.shift() ?? rule}COMMIT\n`);
     };
     kernel.afterApply();
-    while (!linesOf(agent, 'error').some((line) => line.includes('somebody keeps undoing'))) {
+    while (!linesOf(agent, 'error').some((line) => line.includes('another program keeps undoing'))) {
       await clock.advance(100);
     }
     kernel.afterApply = () => undefined;

@@ -53,10 +53,10 @@ describe('an apiserver that dies', () => {
     await agent.clock.advance(1000);
     expect(linesOf(agent, 'info').slice(before)).toEqual([
       expect.stringMatching(
-        /^10\.77\.0\.13:6443 is dead: connection refused \d+ ms after its connection closed$/,
+        /^10\.77\.0\.13:6443 is dead: connection refused \d+ ms after the probe's connection closed$/,
       ),
       expect.stringMatching(
-        /^10\.0\.0\.50:6443 service-chain -> direct to 10\.77\.0\.11:6443, 10\.77\.0\.12:6443: kube-proxy lists 3 apiservers \(.*\), usable are 2 \(10\.77\.0\.13:6443 is dead\) \(\d+ ms\)$/,
+        /^10\.0\.0\.50:6443 changes mode, service-chain -> direct to 10\.77\.0\.11:6443, 10\.77\.0\.12:6443: kube-proxy's list is out of date: it names 3 apiservers \(.*\), and 2 apiservers are usable \(10\.77\.0\.13:6443 is dead\) \(took \d+ ms\)$/,
       ),
     ]);
   });
@@ -119,7 +119,7 @@ test('when all are dead, all are kept and kube-proxy’s chain is released, so t
   await agent.clock.advance(500);
   expect(listTargets(agent.kernel)).toEqual([one, two, three]);
   expect(linesOf(agent, 'info').at(-1)).toContain(
-    "no apiserver answers this node's probes, so all 3 are kept",
+    "no apiserver answers this node's probes, so all 3 stay in use",
   );
 });
 
@@ -132,7 +132,7 @@ test('an agent that is cut off keeps its rules', async () => {
   agent.apiservers.set(three, 'silent');
   await agent.clock.advance(60_000);
   expect(agent.kernel.applied).toHaveLength(writes);
-  expect(linesOf(agent, 'warn').filter((line) => line.includes("this side's fault"))).toHaveLength(1);
+  expect(linesOf(agent, 'warn').filter((line) => line.includes('this node may be cut off'))).toHaveLength(1);
 });
 
 describe('connections to an apiserver', () => {

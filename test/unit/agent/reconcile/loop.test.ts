@@ -153,9 +153,9 @@ describe('a failure', () => {
     expect(clock.now() - before).toBeGreaterThan(50 * (2 ** 8 - 1));
     expect(clock.now() - before).toBeLessThan(70 + 50 * 2 ** 9);
     expect(linesOf({ logger }, 'error')).toEqual([
-      'iptables-nft-save failed as the test asked (the last good rules stay; next try in 100 ms)',
+      'iptables-nft-save failed as the test asked. The last good rules stay. vipnat tries again in 100 ms',
     ]);
-    expect(linesOf({ logger }, 'info').at(-1)).toMatch(/^works again after \d+ s$/);
+    expect(linesOf({ logger }, 'info').at(-1)).toMatch(/^vipnat works again after \d+ s$/);
     expect(kernel.applied).toHaveLength(1);
   });
 

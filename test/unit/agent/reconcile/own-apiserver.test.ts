@@ -112,7 +112,7 @@ test('the log says that it is this node’s own apiserver, and why', async () =>
   const running = await startOnMaster({ lost: 'refusing' });
   await running.clock.advance(5000);
   expect(linesOf(running, 'info').join()).toContain(
-    "usable is 1 (this node's own, which nobody names, as 10.77.0.11:6443 is dead, 10.77.0.12:6443 is dead, 10.77.0.13:6443 is dead)",
+    "1 apiserver is usable (this node's own, which no source lists, because 10.77.0.11:6443 is dead, 10.77.0.12:6443 is dead, 10.77.0.13:6443 is dead)",
   );
 });
 
@@ -120,7 +120,7 @@ test('of those that are not heard the log says just that', async () => {
   const running = await startOnMaster();
   await running.clock.advance(5000);
   expect(linesOf(running, 'info').join()).toContain(
-    "usable is 1 (this node's own, which nobody names, as 10.77.0.11:6443 is not heard",
+    "1 apiserver is usable (this node's own, which no source lists, because 10.77.0.11:6443 does not answer",
   );
 });
 
@@ -201,7 +201,7 @@ describe('on a host without an apiserver', () => {
     expect([...running.agent.health.keys()]).toEqual(old);
     const said = running.logger.lines.map(({ message }) => message);
     // Its own connections come from there: that says nothing of an apiserver.
-    const ofApiservers = said.filter((line) => !line.startsWith('this host connects to '));
+    const ofApiservers = said.filter((line) => !line.startsWith('local clients now connect to '));
     expect(ofApiservers.join('\n')).not.toContain('10.77.0.99');
   });
 });

@@ -15,7 +15,7 @@ test('what is refused is in the plan, for people and for programs', async () => 
   syncKubeProxy(kernel, { family: 'ipv4', dialect: 'nft' }, endpoints);
   const state = await lookOnce(kernel, ordinaryConfig);
   const sentence =
-    '127.0.0.1:6443 is a loopback address, and not used as an apiserver (nat KUBE-SVC-NPX46M4PTMTKRN6Y (iptables-nft))';
+    '127.0.0.1:6443 is a loopback address, so vipnat does not use it as an apiserver (nat KUBE-SVC-NPX46M4PTMTKRN6Y (iptables-nft))';
   expect(formatCommands(state, 'm1')).toContain(`# Left out: ${sentence}.`);
   expect(JSON.parse(formatJson(state, 'm1'))).toMatchObject({ refused: [sentence] });
 });
@@ -36,8 +36,8 @@ test('what kube-proxy lists and no apiserver can be at gets no connection, is sa
   const targets = [...kernel.show('ipv4', 'nft').matchAll(/-A VIPNAT-\w+ .*--to-destination (\S+)/g)];
   expect(targets.map(([, target]) => target)).toEqual(['10.77.0.11:6443']);
   expect(linesOf(running, 'warn')).toEqual([
-    "10.0.0.50:6443 is at a virtual IP, and not used as an apiserver (nat KUBE-SVC-NPX46M4PTMTKRN6Y (iptables-nft)). Give each kube-apiserver its own host's address by --advertise-address",
-    '127.0.0.1:6443 is a loopback address, and not used as an apiserver (nat KUBE-SVC-NPX46M4PTMTKRN6Y (iptables-nft))',
+    "10.0.0.50:6443 is the address of a virtual IP, so vipnat does not use it as an apiserver (nat KUBE-SVC-NPX46M4PTMTKRN6Y (iptables-nft)). Set --advertise-address of each kube-apiserver to its own host's address",
+    '127.0.0.1:6443 is a loopback address, so vipnat does not use it as an apiserver (nat KUBE-SVC-NPX46M4PTMTKRN6Y (iptables-nft))',
   ]);
   expect(running.store.saves.map(({ endpoints }) => endpoints.map(formatEndpoint))).toEqual([
     ['10.77.0.11:6443'],

@@ -148,7 +148,7 @@ test('it is said of one that the rules leave out why it gets no connections yet'
   await host.clock.advance(1000);
   expect(host.agent.agent.health.get(three)).toMatchObject({
     state: 'warming',
-    reason: 'the rules that were here leave it out, and it has not proved itself since',
+    reason: 'the rules from before this start do not use it, and it has not been ready since',
   });
 });
 

@@ -118,7 +118,7 @@ describe('the apiservers that were last known', () => {
     await running.clock.advance(130_000);
     expect(listSaved(store)).toEqual([three.map(formatEndpoint)]);
     expect(linesOf(running, 'warn')).toEqual([
-      '/var/lib/vipnat/endpoints.json was removed or changed: it is written anew',
+      'another program removed or changed /var/lib/vipnat/endpoints.json. vipnat writes the file again',
     ]);
     store.saves.push({ savedAt, endpoints: two });
     await running.clock.advance(130_000);
@@ -134,7 +134,7 @@ describe('the apiservers that were last known', () => {
     expect(linesOf(running, 'warn')).toHaveLength(2);
     store.problem = null;
     await running.clock.advance(120_000);
-    expect(linesOf(running, 'info').at(-1)).toBe('/var/lib/vipnat/endpoints.json is written again');
+    expect(linesOf(running, 'info').at(-1)).toBe('vipnat can write /var/lib/vipnat/endpoints.json again');
   });
 
   test('are named with the file and its age as the reason', async () => {
@@ -175,6 +175,6 @@ describe('a folder that cannot be written', () => {
     store.problem = null;
     await clock.advance(120_000);
     expect(listSaved(store)).toEqual([three.map(formatEndpoint)]);
-    expect(linesOf(running, 'info').at(-1)).toBe('/var/lib/vipnat/endpoints.json is written again');
+    expect(linesOf(running, 'info').at(-1)).toBe('vipnat can write /var/lib/vipnat/endpoints.json again');
   });
 });

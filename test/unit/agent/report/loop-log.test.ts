@@ -20,7 +20,9 @@ beforeEach(async () => {
   syncKubeProxy(kernel, nft, three);
   agent = startAgent({ clock, kernel });
   linesSeen = 0;
-  expect(await linesAfter(2000)).toEqual([`info 10.0.0.50:6443 service-chain: ${liveChain} (0 ms)`]);
+  expect(await linesAfter(2000)).toEqual([
+    `info 10.0.0.50:6443 starts in mode service-chain: ${liveChain} (took 0 ms)`,
+  ]);
 });
 
 /** What is logged in so many milliseconds and since the last time. */
@@ -48,7 +50,7 @@ describe('a bad night, in lines', () => {
   test('somebody takes our hook out of PREROUTING: one repair, one warning', async () => {
     run(`*nat\n-F PREROUTING\n${kubeProxyHook}\nCOMMIT\n`);
     expect(await linesAfter(2000)).toEqual([
-      'warn repaired: PREROUTING has no jump to VIPNAT (nat, iptables-nft) (0 ms)',
+      'warn vipnat repaired its rules: PREROUTING has no jump to VIPNAT (nat, iptables-nft) (took 0 ms)',
     ]);
     expect(agent.logger.lines.at(-1)?.fields).toEqual({
       drift: ['PREROUTING has no jump to VIPNAT (nat, iptables-nft)'],
@@ -59,7 +61,9 @@ describe('a bad night, in lines', () => {
   test('several rules at once are one line, and its fields have them all', async () => {
     run(`*nat\n-F PREROUTING\n${kubeProxyHook}\n-F OUTPUT\n-F VIPNAT\nCOMMIT\n`);
     expect(await linesAfter(2000)).toEqual([
-      expect.stringMatching(/^warn repaired: VIPNAT lacks -d 10\.0\.0\.50\/32 .* and 2 more \(0 ms\)$/),
+      expect.stringMatching(
+        /^warn vipnat repaired its rules: VIPNAT lacks -d 10\.0\.0\.50\/32 .* and 2 more \(took 0 ms\)$/,
+      ),
     ]);
     expect(agent.logger.lines.at(-1)?.fields['drift']).toHaveLength(3);
   });
@@ -67,18 +71,18 @@ describe('a bad night, in lines', () => {
   test('somebody flushes PREROUTING: nothing leads to kube-proxy any more, and nothing waits for it', async () => {
     run('*nat\n-F PREROUTING\nCOMMIT\n');
     expect(await linesAfter(2000)).toEqual([
-      `info 10.0.0.50:6443 service-chain -> ${direct}: nothing leads to kube-proxy's rules: nat PREROUTING has no jump to KUBE-SERVICES (0 ms)`,
+      `info 10.0.0.50:6443 changes mode, service-chain -> ${direct}: packets do not reach kube-proxy's rules: nat PREROUTING has no jump to KUBE-SERVICES (took 0 ms)`,
     ]);
   });
 
   test('somebody flushes the whole nat table, kube-proxy is back an hour later', async () => {
     run('*nat\n-F\nCOMMIT\n');
     expect(await linesAfter(3_600_000)).toEqual([
-      `info 10.0.0.50:6443 service-chain -> ${direct}: kube-proxy has no live rules for the service (0 ms)`,
+      `info 10.0.0.50:6443 changes mode, service-chain -> ${direct}: kube-proxy has no active rules for default/kubernetes (took 0 ms)`,
     ]);
     syncKubeProxy(agent.kernel, nft, three);
     expect(await linesAfter(2000)).toEqual([
-      `info 10.0.0.50:6443 direct -> service-chain: ${liveChain} (0 ms)`,
+      `info 10.0.0.50:6443 changes mode, direct -> service-chain: ${liveChain} (took 0 ms)`,
     ]);
     // An hour of looks.
   }, 30_000);
@@ -88,7 +92,7 @@ describe('a bad night, in lines', () => {
       syncKubeProxy(agent.kernel, nft, []);
     }).toThrow('failed');
     expect(await linesAfter(2000)).toEqual([
-      `info 10.0.0.50:6443 service-chain -> ${direct}: kube-proxy wants its chain gone (filter KUBE-SERVICES (iptables-nft)) (0 ms)`,
+      `info 10.0.0.50:6443 changes mode, service-chain -> ${direct}: kube-proxy wants to delete its chain (filter KUBE-SERVICES (iptables-nft)) (took 0 ms)`,
     ]);
     removeKubeProxy(agent.kernel, nft);
     // The VIP goes the same way as before: nothing changed for anybody.
@@ -100,9 +104,9 @@ describe('a bad night, in lines', () => {
     agent.kernel.faults.hangNext('iptables-nft-save');
     agent.kernel.trigger('ipvs');
     expect(await linesAfter(30_000)).toEqual([
-      'error iptables-nft-save failed as the test asked (the last good rules stay; next try in 50 ms)',
-      'error iptables-nft-save had not ended after 10 s and was killed (the last good rules stay; next try in 18000 ms)',
-      'info works again after 28 s',
+      'error iptables-nft-save failed as the test asked. The last good rules stay. vipnat tries again in 50 ms',
+      'error iptables-nft-save had not ended after 10 s and was killed. The last good rules stay. vipnat tries again in 18000 ms',
+      'info vipnat works again after 28 s',
     ]);
     expect(agent.logger.lines.find(({ level }) => level === 'error')?.fields['code']).toBe(
       'TOOL_NOT_PERMITTED',
@@ -117,18 +121,18 @@ describe('a bad night, in lines', () => {
     }
     const lines = await linesAfter(0);
     expect(lines.slice(0, 11)).toEqual([
-      ...Array<string>(10).fill(`warn repaired: ${drift} (0 ms)`),
-      `error somebody keeps undoing our rules: ${drift}. From now on one repair in 5 s; find the other program that writes them`,
+      ...Array<string>(10).fill(`warn vipnat repaired its rules: ${drift} (took 0 ms)`),
+      `error another program keeps undoing vipnat's rules: ${drift}. vipnat now repairs them only every 5 s. Find the other program that writes them`,
     ]);
     expect(lines.slice(11).filter((line) => line.startsWith('error'))).toEqual([]);
     expect(lines.length).toBeLessThanOrEqual(11 + 4);
-    expect((await linesAfter(180_000)).at(-1)).toBe('info nobody has undone our rules for 60 s');
+    expect((await linesAfter(180_000)).at(-1)).toBe("info no program has undone vipnat's rules for 60 s");
   });
 
   test('leftovers of another version go, and nobody is warned', async () => {
     run('*nat\n:VIPNAT-OLD - [0:0]\nCOMMIT\n');
     expect(await linesAfter(2000)).toEqual([
-      'info brought up to date: VIPNAT-OLD is left over (nat, iptables-nft) (0 ms)',
+      'info vipnat updated its rules: VIPNAT-OLD is left over (nat, iptables-nft) (took 0 ms)',
     ]);
   });
 });
@@ -138,6 +142,6 @@ test('a VIP that nobody knows an apiserver for is a warning, with what was looke
   const { logger } = startAgent({ clock, config: { ...ordinaryConfig, proxyMode: 'none' } });
   await clock.advance(2000);
   expect(logger.lines.map(({ level, message }) => `${level} ${message}`)).toEqual([
-    "warn 10.0.0.50:6443 passthrough: no apiserver is known (neither kube-proxy's rules nor --endpoints name one) (0 ms)",
+    "warn 10.0.0.50:6443 starts in mode passthrough: no apiserver is known (kube-proxy's rules and --endpoints name none) (took 0 ms)",
   ]);
 });

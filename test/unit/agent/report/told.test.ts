@@ -49,7 +49,7 @@ function listNews({ events }: RunningAgent): string[] {
 test('an agent that starts tells which way a VIP goes, and nothing more for an hour', async () => {
   const running = await startOnMaster();
   await running.clock.advance(3_600_000);
-  expect(listNews(running)).toEqual([`WayChosen ${vip} service-chain: ${path}`]);
+  expect(listNews(running)).toEqual([`WayChosen ${vip} starts in mode service-chain: ${path}`]);
 });
 
 test('an apiserver dies and returns: its death, the bypass, its return, the way as it was', async () => {
@@ -57,16 +57,16 @@ test('an apiserver dies and returns: its death, the bypass, its return, the way 
   listNews(running);
   running.apiservers.set(third, 'refusing');
   await running.clock.advance(10_000);
-  const bypass = `kube-proxy lists 3 apiservers (nat KUBE-SERVICES (iptables-nft)), usable are 2 (${third} is dead)`;
+  const bypass = `kube-proxy's list is out of date: it names 3 apiservers (nat KUBE-SERVICES (iptables-nft)), and 2 apiservers are usable (${third} is dead)`;
   expect(listNews(running)).toEqual([
     expect.stringMatching(/^ApiserverDead 10\.77\.0\.13:6443 is dead: connection refused/),
-    `Bypassing ${vip} service-chain -> ${direct(own, second)}: ${bypass}`,
+    `Bypassing ${vip} changes mode, service-chain -> ${direct(own, second)}: ${bypass}`,
   ]);
   running.apiservers.set(third, 'healthy');
   await running.clock.advance(30_000);
   expect(listNews(running)).toEqual([
-    expect.stringMatching(/^ApiserverReady 10\.77\.0\.13:6443 is ready again after .* \(3 good probes\)$/),
-    `WayChosen ${vip} direct -> service-chain: ${path}`,
+    expect.stringMatching(/^ApiserverReady 10\.77\.0\.13:6443 is ready again after .* \(3 good answers\)$/),
+    `WayChosen ${vip} changes mode, direct -> service-chain: ${path}`,
   ]);
 });
 
@@ -95,7 +95,7 @@ test('all apiservers die one after the other: their deaths, and no repair of wha
   }
   await running.clock.advance(10_000);
   expect(listNews(running).map((event) => event.split(' ')[0])).toEqual(Array(3).fill('ApiserverDead'));
-  expect(linesOf(running, 'warn').filter((line) => line.startsWith('repaired'))).toEqual([]);
+  expect(linesOf(running, 'warn').filter((line) => line.startsWith('vipnat repaired'))).toEqual([]);
 });
 
 test('somebody changes our rules, again and again: repairs, a fight, and its end', async () => {
@@ -109,9 +109,9 @@ test('somebody changes our rules, again and again: repairs, a fight, and its end
   const news = listNews(running);
   const drift = 'OUTPUT has no jump to VIPNAT (nat, iptables-nft)';
   expect([...new Set(news)]).toEqual([
-    `RulesRepaired repaired: ${drift}`,
-    `RulesContested somebody keeps undoing our rules: ${drift}`,
-    'RulesUncontested nobody has undone our rules for 60 s',
+    `RulesRepaired vipnat repaired its rules: ${drift}`,
+    `RulesContested another program keeps undoing vipnat's rules: ${drift}`,
+    "RulesUncontested no program has undone vipnat's rules for 60 s",
   ]);
 });
 
@@ -120,22 +120,22 @@ test('what is only brought up to date is nothing to tell', async () => {
   listNews(running);
   running.kernel.run('ipv4', 'nft', '*nat\n:VIPNAT-OLD - [0:0]\nCOMMIT\n');
   await running.clock.advance(2000);
-  expect(linesOf(running, 'info').at(-1)).toMatch(/^brought up to date: /);
+  expect(linesOf(running, 'info').at(-1)).toMatch(/^vipnat updated its rules: /);
   expect(listNews(running)).toEqual([]);
 });
 
 test('a host that does not forward balances nothing, and with its own apiserver dead it cannot serve', async () => {
   const running = await startOnMaster({ isForwarding: false });
   expect(listNews(running)).toEqual([
-    `NotBalanced ${vip} passthrough: this host does not forward (net.ipv4.ip_forward is 0)`,
+    `NotBalanced ${vip} starts in mode passthrough: IP forwarding is off (net.ipv4.ip_forward is 0)`,
   ]);
   running.apiservers.set(own, 'refusing');
   await running.clock.advance(5000);
   running.apiservers.set(own, 'healthy');
   await running.clock.advance(30_000);
   expect(listNews(running).filter((event) => /Serve /.test(event))).toEqual([
-    'CannotServe this node can serve neither balanced nor by itself: keepalived is told to leave the VIP',
-    'CanServe this node can serve again, and may take the VIP',
+    'CannotServe this node cannot serve the VIP: it cannot balance, and its own apiserver does not answer. The track file is 1, so keepalived keeps the VIP off this node',
+    'CanServe this node can serve the VIP again. The track file is 0, so keepalived may take the VIP',
   ]);
 });
 
@@ -161,8 +161,8 @@ test('another host has a VIP that this node holds, and gives it up', async () =>
   running.link.others.clear();
   await running.clock.advance(10_000);
   expect(listNews(running)).toEqual([
-    'VipContested 10.0.0.50 is held twice: by this node, and by a host with MAC 02:00:00:00:00:99, which answers ARP for it',
-    'VipUncontested 10.0.0.50 is held by this node alone again: no other host answers ARP for it',
+    'VipContested two hosts hold 10.0.0.50: this node, and the host with MAC 02:00:00:00:00:99, which answers ARP for it',
+    'VipUncontested only this node holds 10.0.0.50 again: no other host answers ARP for it',
   ]);
 });
 

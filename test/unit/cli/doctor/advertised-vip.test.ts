@@ -19,7 +19,7 @@ test.each([
     const told = await tell({ config, assessment: { value: await lookOnce(kernel, config) } });
     expect(told.find(({ code }) => code === 'no-apiserver-known')).toMatchObject({
       level: 'fail',
-      why: `The reason: no apiserver is known (nobody names one that can be used: ${vip} is at a virtual IP).`,
+      why: `The reason: no apiserver is known (no source lists a usable one: ${vip} is the address of a virtual IP).`,
       remedy: [
         '# on each master in turn: give kube-apiserver the own address of its host by',
         '# --advertise-address in /etc/kubernetes/manifests/kube-apiserver.yaml; until then',

@@ -21,7 +21,7 @@ test('where no apiserver is known and nothing is forwarded, what rests on apiser
   const declined = assessment.decisions.map((decision) => ({
     ...decision,
     way: 'passthrough' as const,
-    reason: 'this host does not forward (net.ipv4.ip_forward is 0)',
+    reason: 'IP forwarding is off (net.ipv4.ip_forward is 0)',
     backends: [],
   }));
   const told = await tell({

@@ -102,9 +102,9 @@ describe('findServiceServer', () => {
   });
 
   test.each([
-    ['port', { ...web, port: 443 }, 'TCP server 10.96.7.7:443'],
-    ['protocol', { ...web, protocol: 'udp' }, 'UDP server 10.96.7.7:80'],
-    ['family', { ...web, family: 'ipv6' }, 'TCP server 10.96.7.7:80'],
+    ['port', { ...web, port: 443 }, 'TCP virtual server 10.96.7.7:443'],
+    ['protocol', { ...web, protocol: 'udp' }, 'UDP virtual server 10.96.7.7:80'],
+    ['family', { ...web, family: 'ipv6' }, 'TCP virtual server 10.96.7.7:80'],
   ] as const)('does not take one of another %s, and says what is missing', (_, question, missing) => {
     expect(findServiceServer(parseIpvs(three), { ...question, clusterIp: '10.96.7.7' })).toEqual({
       server: null,

@@ -39,12 +39,12 @@ describe('what happens again', () => {
 
   test('is the same event also after it was written, and whatever durations it names', () => {
     const [first = 0, ...others] = ['5 ms', '12 s', '8m33s', '2h05m', '250ms', '0.3 s'].map((age) => {
-      queue.add('ApiserverReady', `m1 is ready again after ${age} (3 good probes)`);
+      queue.add('ApiserverReady', `m1 is ready again after ${age} (3 good answers)`);
       const [event] = takeAll();
       return event?.stamp;
     });
     expect(others).toEqual(others.map(() => first));
-    queue.add('ApiserverReady', 'm1 is ready again after 5 ms (4 good probes)');
+    queue.add('ApiserverReady', 'm1 is ready again after 5 ms (4 good answers)');
     expect(takeAll()).toMatchObject([{ count: 1 }]);
   });
 

@@ -49,7 +49,7 @@ const linesOf = (...levels: string[]) =>
 /** Waits until so many tries have failed, and lets the pause after the last one pass. */
 async function passPause(failures: number): Promise<void> {
   await eventually(`${failures} tries have failed`, () => linesOf('warn', 'debug').length === failures);
-  const [, ms] = /next try in (\d+) ms/.exec(linesOf('warn', 'debug').at(-1) ?? '') ?? [];
+  const [, ms] = /tries again in (\d+) ms/.exec(linesOf('warn', 'debug').at(-1) ?? '') ?? [];
   await clock.advance(Number(ms ?? 60_000));
 }
 
@@ -60,9 +60,12 @@ function turn(change: (server: KubeApi) => void): void {
 describe('the API that answers', () => {
   test('is told of each event as it happens, and nothing is logged', async () => {
     writer.record('ApiserverDead', 'm2 is dead');
-    writer.record('WayChosen', 'direct -> direct to m1');
+    writer.record('WayChosen', 'changes apiservers, now direct to m1');
     await eventually('both are told', () => told().length === 2);
-    expect(told()).toEqual(['ApiserverDead m2 is dead x1', 'WayChosen direct -> direct to m1 x1']);
+    expect(told()).toEqual([
+      'ApiserverDead m2 is dead x1',
+      'WayChosen changes apiservers, now direct to m1 x1',
+    ]);
     expect(servers[0]?.events.all[0]).toMatchObject({
       type: 'Warning',
       regarding: { kind: 'Node', name: 'm1', uid: 'm1' },
@@ -108,7 +111,7 @@ describe('the API that is away', () => {
     expect(second?.events.all[0]).toMatchObject({ eventTime: '2026-01-01T00:00:00.000000Z' });
     expect(linesOf('info', 'warn', 'error')).toEqual([]);
     expect(linesOf('debug')[0]).toMatch(
-      /^an event waits: writing an event at .* is answered with 500: .*\(next try in 250 ms\)$/,
+      /^an event waits: writing an event at .* is answered with 500: .*\. vipnat tries again in 250 ms$/,
     );
   });
 
@@ -158,10 +161,10 @@ test('a missing right is said once, with the rule, and that it is there again', 
   await eventually('it is told', () => told().length === 1);
   expect(linesOf('warn')).toEqual([
     expect.stringMatching(
-      /^no events are written: writing an event at \S+ is answered with 403: events\.events\.k8s\.io is forbidden: .*; allow it to create and patch events\.events\.k8s\.io in the namespace default$/,
+      /^vipnat cannot write events: writing an event at \S+ is answered with 403: events\.events\.k8s\.io is forbidden: .*. Allow its credentials to create and patch events\.events\.k8s\.io in the namespace default$/,
     ),
   ]);
-  expect(linesOf('info')).toEqual(['events are written again']);
+  expect(linesOf('info')).toEqual(['vipnat writes events again']);
 });
 
 test('what the API will never take is left out, and the next is told', async () => {
@@ -173,12 +176,14 @@ test('what the API will never take is left out, and the next is told', async () 
   await eventually('the next is told', () => told().length === 2);
   expect(told()[1]).toBe('ApiserverDead m4 is dead x1');
   expect(linesOf('debug')).toEqual([
-    expect.stringMatching(/^an event is left out: writing an event at \S+ is answered with 422: .* denied$/),
+    expect.stringMatching(
+      /^vipnat left out an event: writing an event at \S+ is answered with 422: .* denied$/,
+    ),
   ]);
 });
 
 test('what is left out is counted', async () => {
   for (let index = 0; index < 30; index += 1) writer.record('ApiserverDead', `m${index} is dead`);
   await eventually('25 are told', () => told().length === 25);
-  expect(linesOf('debug').at(-1)).toBe('5 events have been left out so far: too many, or too old');
+  expect(linesOf('debug').at(-1)).toBe('vipnat has left out 5 events so far: too many, or too old');
 });

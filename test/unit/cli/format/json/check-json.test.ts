@@ -37,7 +37,7 @@ test('in sync there is no difference, and drops of others are named all the same
   const kernel = restoreCaptures([capture]);
   await applyPlan(kernel, (await lookOnce(kernel, ordinaryConfig)).plan);
   const drop = { table: 'inet firewall', name: 'forward' };
-  const unread = [{ code: 'TOOL_FAILED', text: 'not read: nat of ip6tables-nft' }] as const;
+  const unread = [{ code: 'TOOL_FAILED', text: 'vipnat cannot read nat of ip6tables-nft' }] as const;
   const besides = { drops: [drop], unread };
   const text = formatCheckJson(await lookOnce(kernel, ordinaryConfig), besides, 'master-1');
   expect(JSON.parse(text)).toMatchObject({

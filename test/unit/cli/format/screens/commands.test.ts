@@ -60,7 +60,7 @@ describe('the plan as commands', () => {
   test('gives each chain its reason', () => {
     const text = formatCommands(planOffline(offline), 'master-1');
     for (const reason of [
-      "# 10.0.0.50:6443 goes through kube-proxy's own chain for default/kubernetes:",
+      "# 10.0.0.50:6443 goes through kube-proxy's service chain of default/kubernetes:",
       '# Match new connections by VIP address and port:',
       "# Replies must come back through this node, so its address replaces the client's:",
       '# Accept balanced connections in both directions:',
@@ -77,12 +77,8 @@ describe('the plan as commands', () => {
       { proxyMode: 'ipvs', clusterIps: { ipv4: '10.96.0.1' } },
       "kube-proxy's virtual server 10.96.0.1:",
     ],
-    [
-      'direct',
-      { proxyMode: 'none', endpoints: three },
-      'straight to 3 apiservers, each as likely as the others:',
-    ],
-    ['passthrough', { proxyMode: 'none' }, 'left to the node that holds it:'],
+    ['direct', { proxyMode: 'none', endpoints: three }, 'directly to 3 apiservers, chosen at random:'],
+    ['passthrough', { proxyMode: 'none' }, 'stays with the VIP holder:'],
   ])('names where the VIP goes: %s', (way, config, words) => {
     const state = planOffline({ ...offline, ...config, mode: way === 'passthrough' ? 'direct' : 'auto' });
     const text = formatCommands(

@@ -44,7 +44,7 @@ test('where there is nothing, it says of what', () => {
   expect(formatRemoval({ plan: nothing, routes: [], vips: null, dryRun: false, problems: [] })).toBe(
     'nothing of vipnat was here\n',
   );
-  const problems = [{ code: 'TOOL_FAILED', text: 'not read: nat of iptables-nft' }] as const;
+  const problems = [{ code: 'TOOL_FAILED', text: 'vipnat cannot read nat of iptables-nft' }] as const;
   expect(formatRemoval({ plan: nothing, routes: [], vips: null, dryRun: false, problems })).toBe('');
   const narrowed = { plan: nothing, routes: [], vips: [vip], dryRun: true, problems: [] };
   expect(formatRemoval(narrowed)).toBe('nothing of 10.0.0.50:6443 is here\n');

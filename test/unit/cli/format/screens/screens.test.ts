@@ -19,7 +19,7 @@ const states = {
   },
   '10.77.0.13:6443': {
     state: 'dead',
-    reason: 'connection refused 9 ms after its connection closed',
+    reason: "connection refused 9 ms after the probe's connection closed",
     staleConnections: 'none',
   },
 } as const;

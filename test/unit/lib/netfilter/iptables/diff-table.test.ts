@@ -100,7 +100,7 @@ describe('drift of a chain of ours', () => {
       editChain(chain, (rules) => [...rules, '-j DROP']),
       context,
     );
-    expect(drift[0]?.message).toBe(`a strange rule is in ${chain}: -j DROP`);
+    expect(drift[0]?.message).toBe(`a foreign rule is in ${chain}: -j DROP`);
   });
 
   test('a print that the tool is known for is no drift', () => {

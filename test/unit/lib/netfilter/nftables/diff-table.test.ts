@@ -73,7 +73,7 @@ describe('our table', () => {
     [
       'a strange rule was added',
       'add rule ip vipnat output counter accept',
-      'a strange rule is in output: counter accept',
+      'a foreign rule is in output: counter accept',
     ],
     [
       'a chain was deleted',
