@@ -73,7 +73,10 @@ export function createHealthPage(behindMs: () => number): Page {
   return () => {
     const behind = behindMs();
     if (behind < hangingMs) return toText(200, 'ok');
-    return toText(500, `the loop hangs: it has not come to a next look for ${Math.round(behind / 1000)} s`);
+    return toText(
+      500,
+      `the agent hangs: its sync has been running or overdue for ${Math.round(behind / 1000)} s`,
+    );
   };
 }
 

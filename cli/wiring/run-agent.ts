@@ -134,7 +134,7 @@ function createKubeletServer({ config: { listen }, pod, logger, loop }: Beginnin
       logger.warn(message, { code });
     },
     onRecovered: (endpoint) => {
-      logger.info(`answers the kubelet at ${formatEndpoint(endpoint)} after all`);
+      logger.info(`vipnat now answers the kubelet at ${formatEndpoint(endpoint)}`);
     },
   });
 }

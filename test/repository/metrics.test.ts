@@ -73,7 +73,7 @@ describe('manifests/dashboard.json', () => {
     test('has expressions that Prometheus reads', () => {
       const rules = expressions.map((expr, index) => ({
         record: `panel:${index}`,
-        expr: expr.replaceAll('$instance', '.*'),
+        expr: expr.replaceAll(/\$(?:instance|vip)\b/g, '.*'),
       }));
       const folder = mkdtempSync(join(tmpdir(), 'vipnat-dashboard-'));
       const file = join(folder, 'rules.yaml');
@@ -86,11 +86,16 @@ describe('manifests/dashboard.json', () => {
     });
   });
 
-  test('takes its data source and the nodes from variables', () => {
+  test('takes its data source, the nodes and the VIPs from variables', () => {
     expect(dashboard.templating.list.map(({ name, type }) => [name, type])).toEqual([
       ['datasource', 'datasource'],
       ['instance', 'query'],
+      ['vip', 'query'],
     ]);
+    const ofVips = expressions.filter((text) =>
+      Object.entries(metrics).some(([name, { labels }]) => labels.includes('vip') && text.includes(name)),
+    );
+    expect(ofVips.filter((text) => !text.includes('vip=~"$vip"'))).toEqual([]);
     expect(
       JSON.stringify(panels)
         .match(/"uid":"[^"]*"/g)
