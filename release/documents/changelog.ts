@@ -32,13 +32,13 @@ export function readChangelogSection(changelog: string, version: string): Change
 export function requireTag(tag: string, { root, version }: Release): void {
   if (tag !== `v${version}`) {
     throw new ReleaseError(
-      `the tag ${tag} is not of version ${version}, which package.json has: change one of the two`,
+      `the tag ${tag} does not match version ${version} of package.json: change one of the two`,
     );
   }
   const { heading } = readChangelogSection(readChangelog(root), version);
   if (!heading.startsWith(version)) {
     throw new ReleaseError(
-      `CHANGELOG.md has no "## ${version}": rename "## Unreleased" before the tag is set`,
+      `CHANGELOG.md has no "## ${version}": rename "## Unreleased" before you set the tag`,
     );
   }
 }

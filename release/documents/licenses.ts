@@ -49,7 +49,7 @@ export function renderBundledLicenses({ root }: Pick<Release, 'root'>): string {
     const text = readLicenseText(join(root, integrityToFolder.get(integrity) ?? ''));
     if (text === null) {
       throw new ReleaseError(
-        `${name} ${version} came without the text of its license ${license}: it cannot be handed on`,
+        `${name} ${version} lacks the text of its license ${license}, so a release must not contain it`,
       );
     }
     return render(`${name} ${version}`, text);

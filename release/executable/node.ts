@@ -57,7 +57,9 @@ async function download(spec: string, folder: string): Promise<void> {
 async function unpack(tarball: string, integrity: string): Promise<void> {
   const sum = `sha512-${createHash('sha512').update(readFileSync(tarball)).digest('base64')}`;
   if (sum !== integrity) {
-    throw new ReleaseError(`${tarball} is not what package-lock.json has: ${sum} instead of ${integrity}`);
+    throw new ReleaseError(
+      `the checksum of ${tarball} differs from package-lock.json: ${sum} instead of ${integrity}`,
+    );
   }
   await execa('tar', ['--extract', '--gzip', '--file', tarball, '--directory', join(tarball, '..')]);
 }

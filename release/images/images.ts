@@ -59,12 +59,12 @@ function nameWhole(release: Release, image: Image): string {
 function findArchitecture(): Architecture {
   const architecture = architectures.find((each) => architectureToNode[each] === process.arch);
   if (architecture === undefined)
-    throw new ReleaseError(`no image is made on a processor of ${process.arch}`);
+    throw new ReleaseError(`scripts/release cannot make an image on a processor of type ${process.arch}`);
   return architecture;
 }
 
 const wayOut =
-  'It takes the images that it is built on from their registry, unless RELEASE_BASE and RELEASE_BUILDER name others, and packages from Debian and npm.';
+  'The build pulls its base images from their registry, and packages from Debian and npm. RELEASE_BASE and RELEASE_BUILDER name other base images.';
 
 /** By buildah, which other than docker's daemon sets the time of every file. */
 async function build({ root, epoch }: Release, image: Image): Promise<void> {

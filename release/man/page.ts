@@ -27,8 +27,11 @@ export function renderManualPage({ version, epoch }: Pick<Release, 'version' | '
 /** Of the packages. */
 const files = [
   ['/etc/vipnat/vipnat.yaml', 'the configuration of the service vipnat'],
-  ['/run/vipnat/keepalived/serving', 'what the agent tells keepalived: 0, this node can serve; 1, it cannot'],
-  ['/var/lib/vipnat/endpoints.json', 'the apiservers that were last known, for the next start'],
+  [
+    '/run/vipnat/keepalived/serving',
+    'the track file, which keepalived reads. 0: this node can serve the VIP. 1: it cannot',
+  ],
+  ['/var/lib/vipnat/endpoints.json', 'the state file: the last known apiservers, for the next start'],
 ] as const;
 
 const seeAlso = `.BR conntrack (8),
@@ -64,7 +67,7 @@ function renderCommand(name: (typeof commandNames)[number]): string {
     ...own.map(renderOption),
     ...(configured === ''
       ? []
-      : [paragraphs(`Options of the configuration that count here: ${configured}.`)]),
+      : [paragraphs(`This command also takes these options of the configuration: ${configured}.`)]),
     paragraphs(commandHelp[name]),
   ].join('');
 }
@@ -98,7 +101,7 @@ function renderConfiguration(): string {
 function renderConfigured(option: Option): string {
   const name = optionNames.find((candidate) => nameFlag(candidate) === option.long);
   if (name === undefined) return renderOption(option);
-  const places = `In the environment ${nameVariable(name)}, in a file ${name}.`;
+  const places = `Environment variable: ${nameVariable(name)}. Key in a file: ${name}.`;
   return `${renderOption(option)}.br\n${fill(places)}\n`;
 }
 

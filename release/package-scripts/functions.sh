@@ -30,7 +30,7 @@ update_agent() {
   status=0
   vipnat run --dry-run --config "$config" >/dev/null 2>&1 || status=$?
   if [ "$status" -eq 78 ]; then
-    echo "vipnat: the agent of before goes on, as this version refuses $config. See: vipnat run --dry-run --config $config" >&2
+    echo "vipnat: this version refuses $config, so the earlier agent continues to run. For the reason, run: vipnat run --dry-run --config $config" >&2
   else
     ask_systemd try-restart vipnat.service || true
   fi
@@ -39,7 +39,7 @@ update_agent() {
 # As docs/install.md has it for an installation by hand.
 tell_overruled() {
   [ -e /etc/systemd/system/vipnat.service ] || return 0
-  echo "vipnat: /etc/systemd/system/vipnat.service overrules the unit of this package. To use this one, put its options into $config, check them by vipnat run --dry-run --config $config, remove the file, and: systemctl daemon-reload; systemctl restart vipnat" >&2
+  echo "vipnat: /etc/systemd/system/vipnat.service replaces the unit of this package. To use the package's unit, put the options into $config, and check them with: vipnat run --dry-run --config $config. Then remove the file, and run: systemctl daemon-reload; systemctl restart vipnat" >&2
 }
 
 # Nobody would take dead apiservers out of the rules any more. Without them the VIP's holder answers itself; open
@@ -51,9 +51,9 @@ remove_rules() {
     sleep 0.5
   done
   if agent_runs; then
-    echo "vipnat: another agent runs on this host, so the rules stay, and /var/lib/vipnat" >&2
+    echo "vipnat: another agent runs on this host, so vipnat's rules and /var/lib/vipnat stay" >&2
   else
-    vipnat cleanup || echo "vipnat: rules of vipnat are left, as said above: install vipnat again and run vipnat cleanup, or reboot" >&2
+    vipnat cleanup || echo "vipnat: some of vipnat's rules are left, as printed above. To remove them, install vipnat again and run vipnat cleanup, or reboot" >&2
   fi
 }
 

@@ -21,7 +21,7 @@ function listNeeds(needs: readonly string[]): string {
 }
 
 const program = new Command('scripts/release')
-  .description('Makes what a release consists of: all of it, or the named steps.')
+  .description('Makes the files of a release: all of them, or those of the named steps.')
   .addArgument(new Argument('[step...]', 'what to make').choices(stepNames))
   .addOption(
     new Option('--output <folder>', 'where the files go').default(
@@ -29,11 +29,8 @@ const program = new Command('scripts/release')
       `${defaultOutput} of the checkout`,
     ),
   )
-  .option(
-    '--tag <tag>',
-    'refuses to go on unless the tag is of this version, and the changelog has the version',
-  )
-  .addHelpText('after', `\nSteps:\n${list}\n\nSHA256SUMS is made of all that is there at the end.`)
+  .option('--tag <tag>', 'stop unless the tag and the changelog have this version')
+  .addHelpText('after', `\nSteps:\n${list}\n\nAt the end, SHA256SUMS lists all files of the folder.`)
   .configureOutput({
     outputError: (text, write) => {
       write(text.replace(/^error: /, 'release: '));

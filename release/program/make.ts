@@ -20,8 +20,7 @@ export async function makeRelease(release: Release, names: readonly string[]): P
   for (const step of chosen) {
     for (const file of await runStep(step, release)) {
       const other = made.get(file);
-      if (other !== undefined)
-        throw new ReleaseError(`the steps ${other} and ${step.name} both make ${file}`);
+      if (other !== undefined) throw new ReleaseError(`both steps ${other} and ${step.name} make ${file}`);
       made.set(file, step.name);
     }
   }

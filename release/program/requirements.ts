@@ -32,9 +32,9 @@ export function requirePrograms(
   const possible = steps.filter(isPossible).map(({ name }) => name);
   const lines = missing.map((program) => {
     const names = steps.filter(({ needs = [] }) => needs.includes(program)).map(({ name }) => name);
-    return `${program} is not in PATH, and is needed for: ${names.join(' ')}. Get it: ${programToRemedy[program]}`;
+    return `${program} is not in PATH. These steps need it: ${names.join(' ')}. To install it: ${programToRemedy[program]}`;
   });
-  const rest = possible.length === 0 ? '' : `\nWithout: scripts/release ${possible.join(' ')}`;
+  const rest = possible.length === 0 ? '' : `\nThe other steps: scripts/release ${possible.join(' ')}`;
   throw new ReleaseError(`${lines.join('\n')}${rest}`);
 }
 

@@ -29,7 +29,7 @@ export const steps: readonly Step[] = [
   { name: 'npm', makes: "the package for npm's registry", make: makeNpmTarball },
   {
     name: 'executable',
-    makes: 'a program for each processor that needs nothing beside it',
+    makes: 'one self-contained program for each processor',
     make: makeExecutables,
   },
   {
@@ -40,7 +40,7 @@ export const steps: readonly Step[] = [
   },
   {
     name: 'sbom',
-    makes: 'what the npm package and each program are made of, as CycloneDX',
+    makes: 'the SBOM of the npm package and of each program, as CycloneDX',
     make: writeSboms,
   },
   { name: 'chart', makes: 'the Helm chart', make: makeChart },
@@ -51,7 +51,7 @@ export const steps: readonly Step[] = [
     needs: ['buildah'],
     make: makeImages,
   },
-  { name: 'licenses', makes: 'every license of what a program is made of', make: writeLicenses },
+  { name: 'licenses', makes: 'the licenses of all parts of a program', make: writeLicenses },
   {
     name: 'notes',
     makes: "RELEASE-NOTES.md, the changelog's section of this version",

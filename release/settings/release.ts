@@ -48,7 +48,7 @@ function readEpoch(): number {
   const given = process.env['SOURCE_DATE_EPOCH'] ?? readGit(['log', '-1', '--format=%ct']);
   if (given !== null && /^\d{1,10}$/.test(given)) return Number(given);
   const reason = given === null ? 'the checkout has no commit' : `SOURCE_DATE_EPOCH is ${given}`;
-  throw new ReleaseError(`${reason}, and the files need a time. Example: SOURCE_DATE_EPOCH=1767225600`);
+  throw new ReleaseError(`${reason}, but the files need a time. Example: SOURCE_DATE_EPOCH=1767225600`);
 }
 
 function readGit(words: readonly string[]): string | null {

@@ -37,7 +37,7 @@ function renderGlobals({ node, advertMs, notices }: Vrrp): string {
  */
 function renderTrackFile({ trackFile }: Vrrp): string {
   return `
-# 0: this node can serve. Written by the agent; without one it stays 0.
+# vipnat's agent writes this file. 0: this node can serve the VIP. Without an agent it stays 0.
 track_file serving {
   file "${trackFile}"
   weight 0

@@ -34,7 +34,7 @@ const role: Manifest = {
   comments: [
     {
       path: ['rules'],
-      text: 'The apiservers, the ClusterIP of the Service default/kubernetes, and events about nodes.',
+      text: 'To read the apiservers and the Service default/kubernetes, and to write events about nodes.',
     },
   ],
 };

@@ -46,14 +46,17 @@ function toSpec(request: ManifestRequest): Part {
     comments: [
       {
         path: ['initContainers', 0],
-        text: "Writes this node's keepalived.conf: interface, own address, priority.",
+        text: "It writes this node's keepalived.conf: interface, own address, priority.",
       },
       {
         path: ['containers', 0],
-        text: 'A pod of its own: the VIP stays where it is when the agent is restarted or updated.',
+        text: 'keepalived has its own pod, so the VIP does not move when the agent restarts.',
       },
-      { path: ['volumes', 0], text: `keepalived.conf, and what the agent says: whether this node can serve` },
-      { path: ['volumes', 1], text: 'its process ids' },
+      {
+        path: ['volumes', 0],
+        text: `keepalived.conf, and the track file: whether this node can serve the VIP`,
+      },
+      { path: ['volumes', 1], text: "keepalived's process ids" },
     ],
   };
 }

@@ -76,8 +76,8 @@ function toContainer(request: ManifestRequest, kind: PodKind): Part {
 }
 
 /** Sources: docs/benchmarks.md, "A network that loses packets", and `scripts/test image`; the tools that it starts come and go beside it. */
-const resourcesComment = `Measured: 69 to 82 MiB and under 2 % of a core (docs/benchmarks.md), with credentials up to 101 MiB.
-No limits: they would hold it back just when an apiserver dies.`;
+const resourcesComment = `Measured: under 2 % of a core and 69 to 82 MiB, or up to 108 MiB with credentials (docs/benchmarks.md).
+The pod has no limits: they would slow the agent down when an apiserver dies.`;
 
 /** Events are about the Node, whose name only Kubernetes knows. */
 const nodeName = {
@@ -116,7 +116,7 @@ export function toConfined(capabilities: readonly string[]): object {
 
 /** The kernel forgets that route as soon as IPv6 is forwarded, unless told so before. */
 const advertisedNote =
-  '\nWhere the default route of IPv6 comes by router advertisements, before that: sysctl -w net.ipv6.conf.INTERFACE.accept_ra=2';
+  '\nIf router advertisements set the default route of IPv6, first run: sysctl -w net.ipv6.conf.INTERFACE.accept_ra=2';
 
 function toLeastPrivilege(vips: readonly Endpoint[]): Part {
   const switches = families
@@ -127,8 +127,8 @@ function toLeastPrivilege(vips: readonly Endpoint[]): Part {
     comments: [
       {
         path: [],
-        text: `/proc/sys is read-only here: the host itself has to forward, or its VIPs are left to their holder.
-On each node: sysctl -w ${switches.join(' ')}${vips.some(({ family }) => family === 'ipv6') ? advertisedNote : ''}`,
+        text: `/proc/sys is read-only in this container. If IP forwarding is off, the agent cannot switch it on or balance VIPs.
+On each node, run: sysctl -w ${switches.join(' ')}${vips.some(({ family }) => family === 'ipv6') ? advertisedNote : ''}`,
       },
     ],
   };

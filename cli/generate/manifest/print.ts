@@ -17,16 +17,16 @@ interface Printer {
 const kindToPrinter: Readonly<Record<Exclude<ManifestKind, 'systemd'>, Printer>> = {
   daemonset: {
     make: toDaemonSetManifests,
-    use: 'For kubectl apply -f. The nodes have to be able to pull the image.',
+    use: 'Apply this file with kubectl apply -f. The nodes must be able to pull the image.',
   },
   'static-pod': {
     make: (request) => [toStaticPodManifest(request)],
-    use: 'For /etc/kubernetes/manifests on each control-plane node, which has to be able to pull the image.',
+    use: 'Copy this file to /etc/kubernetes/manifests on each control-plane node. The node must be able to pull the image.',
   },
   keepalived: {
     make: (request) => [toKeepalivedManifest(request)],
-    use: `For /etc/kubernetes/manifests on each control-plane node. Have both images there first: the VIP may be what they
-are pulled through.`,
+    use: `Copy this file to /etc/kubernetes/manifests on each control-plane node. Load both images first: a node may need the VIP
+to pull them.`,
   },
 };
 

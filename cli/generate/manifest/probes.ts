@@ -30,15 +30,15 @@ export function toProbes({ listen }: Pick<Config, 'listen'>, pod: PodKind): Prob
     comments: [
       {
         path: ['startupProbe'],
-        text: 'At a port of its own: this pod may wait for another agent of the host, which has the port of --listen.',
+        text: 'The pod has a port of its own for this. Another agent of the host may have the port of --listen.',
       },
       {
         path: ['readinessProbe'],
-        text: 'It names its pod: the other agent answers for one that waits.',
+        text: 'The probe names its pod, because another agent answers while this pod waits.',
       },
       {
         path: ['livenessProbe'],
-        text: 'It fails when the loop hangs, not when the API or a tool does: then a restart would not help.',
+        text: 'It fails only if the agent hangs. If the API or a tool fails, a restart would not help.',
       },
     ],
   };

@@ -53,7 +53,7 @@ export function toSystemdFiles(request: ManifestRequest): HostFile[] {
 /** The same as a package has them, for an agent that has its options from a file. Pure. */
 export function toPackagedSystemdFiles(program: string, configFile: string): HostFile[] {
   return renderFiles({
-    head: '# Of the package vipnat. A file of the same name in /etc overrules it; systemctl edit changes a part of it.',
+    head: '# From the package vipnat. A file of the same name in /etc replaces this file. systemctl edit changes parts of it.',
     words: [program, 'run', '--config', configFile],
     folders: { units: '/usr/lib/systemd/system', tmpfiles: '/usr/lib/tmpfiles.d' },
     config: schema.parse({}),
@@ -73,29 +73,29 @@ function renderService({ words, config }: Installation): string {
   const { runDir, stateDir, sysctls } = config;
   const file = locateServingFile(runDir);
   return `[Unit]
-Description=vipnat: balances the control plane's virtual IP
+Description=vipnat: balances the virtual IP of the Kubernetes API
 Wants=network-online.target
 After=network-online.target
-# However often it fails, it is started again.
+# systemd restarts the agent however often it fails.
 StartLimitIntervalSec=0
 
 [Service]
 ExecStart=${words.map(quoteUnitWord).join(' ')}
-# Whatever ended it, keepalived is not to go by what it said last; another agent of this host says it itself.
+# keepalived must not follow the ended agent's last value. If another agent runs here, that agent writes the file.
 ExecStopPost=-/bin/sh -c 'grep -q "@vipnat-agent$$" /proc/net/unix || ! test -e ${file} || echo 0 >${file}'
 Restart=always
 RestartSec=2
-# Bad configuration: trying again does not help.
+# Exit status 78 means bad configuration: a restart would not help.
 RestartPreventExitStatus=78
-# The rules stay without it, but nobody takes out an apiserver that dies.
+# Without the agent the rules stay, but no program removes a dead apiserver from them.
 OOMScoreAdjust=-900
-# The folders stay when it ends: keepalived watches one of them.
+# The folders stay when the agent ends, because keepalived watches one of them.
 ${renderFolders(runDir, stateDir)}
-# What it needs, and nothing else: rules, the connection table, its own priority.
+# The agent needs only this: to write rules, to change the connection table, to raise its own priority.
 CapabilityBoundingSet=CAP_NET_ADMIN CAP_NET_RAW CAP_SYS_NICE
 NoNewPrivileges=yes
 ProtectSystem=strict
-# /run/xtables.lock is made by whichever iptables-legacy comes first.
+# iptables-legacy creates /run/xtables.lock.
 ReadWritePaths=/run
 ProtectHome=read-only
 PrivateTmp=yes
@@ -104,7 +104,7 @@ ProtectClock=yes
 ProtectControlGroups=yes
 ProtectKernelLogs=yes
 ProtectKernelModules=yes
-# Forwarding is switched on through /proc/sys, unless --sysctls is check.
+# Unless --sysctls is check, the agent switches IP forwarding on through /proc/sys.
 ProtectKernelTunables=${sysctls === 'check' ? 'yes' : 'no'}
 RestrictAddressFamilies=AF_INET AF_INET6 AF_NETLINK AF_UNIX
 RestrictNamespaces=yes
@@ -131,7 +131,7 @@ function renderFolders(runDir: string, stateDir: string): string {
 
 /** What is there already stays as it is: the agent may have said 1. */
 function renderTmpfiles({ runDir, stateDir }: Installation['config']): string {
-  return `# keepalived goes by this file for good if it is there when keepalived starts. 0: this node can serve.
+  return `# keepalived follows this file only if it exists when keepalived starts. 0: this node can serve the VIP.
 ${[...listTmpfilesLines(runDir), toTmpfilesFolder(stateDir)].join('\n')}
 `;
 }
@@ -141,7 +141,7 @@ const keepalivedDropIn = `[Unit]
 After=systemd-tmpfiles-setup.service
 
 [Service]
-# Without what is in tmpfiles.d/vipnat.conf, keepalived would not follow the agent until it is reloaded.
+# Without the file from tmpfiles.d/vipnat.conf, keepalived would ignore the agent until a reload.
 ExecStartPre=-+/bin/systemd-tmpfiles --create vipnat.conf
 `;
 

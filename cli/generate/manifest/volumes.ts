@@ -24,12 +24,14 @@ export function findVolumes(
   const volumes: HostVolume[] = [
     lock,
     ...(isPrivileged ? [modules] : []),
-    toFolderVolume('state', stateDir, 'the apiservers that were last known, for the next start'),
-    toFolderVolume('run', runDir, 'what keepalived is told: whether this node can serve'),
+    toFolderVolume('state', stateDir, 'the state file: the last known apiservers, for the next start'),
+    toFolderVolume('run', runDir, 'the track file: whether this node can serve the VIP'),
   ];
   if (caFile !== null) volumes.push(toFileVolume('ca-file', caFile, "the cluster's CA"));
   if (kubeconfig !== null) {
-    volumes.push(toFileVolume('kubeconfig', kubeconfig, 'credentials; files that it names are not mounted'));
+    volumes.push(
+      toFileVolume('kubeconfig', kubeconfig, 'credentials; the pod does not mount the files that they name'),
+    );
   }
   return [...new Map(volumes.toReversed().map((volume) => [volume.path, volume])).values()].toReversed();
 }
@@ -39,7 +41,7 @@ const lock: HostVolume = {
   path: '/run/xtables.lock',
   type: 'FileOrCreate',
   isReadOnly: false,
-  purpose: 'the lock that every iptables-legacy of the host takes',
+  purpose: "iptables-legacy's lock, which all its processes on the host share",
 };
 
 /**
@@ -53,7 +55,7 @@ const modules: HostVolume = {
   mountPath: '/host/lib',
   type: 'Directory',
   isReadOnly: true,
-  purpose: 'iptables-legacy loads the modules that it lacks, where the node has any in /lib/modules',
+  purpose: 'iptables-legacy loads missing kernel modules from /lib/modules',
 };
 
 function toFolderVolume(name: string, path: string, purpose: string): HostVolume {

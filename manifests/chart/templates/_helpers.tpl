@@ -1,6 +1,6 @@
 {{/*
-The chart's objects are those of `vipnat manifest daemonset`, in base/: the templates read them, and change what values
-ask for. So there is one place that says how vipnat runs.
+base/ has the objects that `vipnat manifest daemonset` prints. The templates read them, and change what values ask for. So only one
+place defines how vipnat runs.
 */}}
 
 {{/* An object of base/ by its kind, as YAML. Takes a list: the root, the kind. */}}
@@ -17,7 +17,7 @@ ask for. So there is one place that says how vipnat runs.
 {{- end -}}
 {{- end -}}
 
-{{/* What Helm's users look for objects by, beside the labels that they have anyway. */}}
+{{/* Labels by which Helm's users find objects, in addition to the labels of base/. */}}
 {{- define "vipnat.labels" -}}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | quote }}
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
@@ -30,8 +30,8 @@ app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
 {{- end -}}
 
 {{/*
-The container's arguments, as a YAML list. Takes a list: the root, the arguments in base/, which hold unless an option says
-otherwise.
+The container's arguments, as a YAML list. Takes a list: the root, and the arguments in base/. An option replaces the argument of
+base/ with the same name.
 */}}
 {{- define "vipnat.args" -}}
 {{- $root := index . 0 -}}

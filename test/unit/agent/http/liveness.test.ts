@@ -52,7 +52,7 @@ describe('where a kubelet asks whether an agent is alive', () => {
     };
     expect(await ask('/healthz')).toBe('200 ok');
     behindMs = 120_000;
-    expect(await ask('/healthz')).toBe('500 the loop hangs: it has not come to a next look for 120 s');
+    expect(await ask('/healthz')).toBe('500 the agent hangs: its sync has been running or overdue for 120 s');
     expect(await ask('/metrics')).toMatch(/^404 /);
   });
 });

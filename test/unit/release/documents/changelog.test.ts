@@ -79,13 +79,13 @@ describe('a tag', () => {
       'v1.2.0',
       '1.3.0',
       released,
-      'the tag v1.2.0 is not of version 1.3.0, which package.json has: change one of the two',
+      'the tag v1.2.0 does not match version 1.3.0 of package.json: change one of the two',
     ],
     [
       'v1.3.0',
       '1.3.0',
       released,
-      'CHANGELOG.md has no "## 1.3.0": rename "## Unreleased" before the tag is set',
+      'CHANGELOG.md has no "## 1.3.0": rename "## Unreleased" before you set the tag',
     ],
   ])('%s of a checkout of %s is refused', (tag, version, changelog, message) => {
     expect(() => {

@@ -19,7 +19,7 @@ describe('vipnat.1', () => {
     const flag = escapeRoff(nameFlag(name));
     expect(page.split('\n').filter((line) => line.startsWith(String.raw`\fB${flag} `))).toHaveLength(1);
     expect(page.replaceAll('\n', ' ')).toContain(
-      `In the environment ${nameVariable(name)}, in a file ${name}.`,
+      `Environment variable: ${nameVariable(name)}. Key in a file: ${name}.`,
     );
   });
 

@@ -15,14 +15,16 @@ describe('what a release needs of this machine', () => {
       requirePrograms(all, nothing);
     }).toThrow(
       [
-        'go is not in PATH, and is needed for: packages. Get it: https://go.dev/dl, or apt-get install golang',
-        'buildah is not in PATH, and is needed for: images. Get it: apt-get install buildah',
-        'Without: scripts/release npm',
+        'go is not in PATH. These steps need it: packages. To install it: https://go.dev/dl, or apt-get install golang',
+        'buildah is not in PATH. These steps need it: images. To install it: apt-get install buildah',
+        'The other steps: scripts/release npm',
       ].join('\n'),
     );
     expect(() => {
       requirePrograms([all[2]], nothing);
-    }).toThrow(/^buildah is not in PATH, and is needed for: images\. Get it: apt-get install buildah$/);
+    }).toThrow(
+      /^buildah is not in PATH\. These steps need it: images\. To install it: apt-get install buildah$/,
+    );
   });
 
   test('is no matter of steps that nobody asked for, nor of programs that are there', () => {

@@ -165,7 +165,7 @@ describe.each([
       '--sysctls=check',
     ]);
     expect(both).toContain(
-      '# On each node: sysctl -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1\n',
+      '# On each node, run: sysctl -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1\n',
     );
     expect(await print([...words, ...vip])).not.toContain('ipv6');
     const set = await print([...words, ...vip, '--sysctls', 'set']);
