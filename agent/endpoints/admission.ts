@@ -42,7 +42,7 @@ export function admit(
   const own = value.filter((endpoint) => endpoint.family === family);
   if (own.length > maxEndpoints) {
     const complaint = `the list names ${own.length} apiservers, more than a control plane has`;
-    const sentence = `${complaint}: vipnat uses none of them (${seenIn})`;
+    const sentence = `${complaint}. vipnat uses no apiserver of this list (${seenIn})`;
     return { admitted: [], refused: [{ complaint, sentence, isAtVip: false }] };
   }
   const judged = own.map((endpoint) => ({ endpoint, what: findComplaint(endpoint, vips) }));

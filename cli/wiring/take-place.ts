@@ -48,7 +48,7 @@ function describeWait(holder: AgentInfo | null): string {
   const find = "ss -xlp 'src *vipnat-agent*' on the host finds it";
   return holder === null
     ? `waiting for another process, which listens on vipnat's socket in this network namespace and does not answer (${find}). vipnat writes nothing until that process ends`
-    : `waiting for another agent of this host to end: vipnat ${holder.version}, since ${holder.since}, pid ${holder.pid} in its own pid namespace (${find}). vipnat writes nothing until then`;
+    : `waiting for another agent of this host to end: vipnat ${holder.version}, since ${holder.since}, pid ${holder.pid} in its pid namespace (${find}). vipnat writes nothing until then`;
 }
 
 /** Most often the other agent has the port, and answers there for both. */

@@ -77,7 +77,7 @@ describe('a second agent', () => {
       expect(second.listLines(waits)).toHaveLength(1);
       expect(second.log).toMatch(
         new RegExp(
-          `waiting for another agent of this host to end: vipnat \\S+, since 20\\S+, pid ${first.pid} in its own`,
+          `waiting for another agent of this host to end: vipnat \\S+, since 20\\S+, pid ${first.pid} in its`,
         ),
       );
       expect(await dumpRules(cluster, 'm1')).toBe(before);

@@ -128,7 +128,7 @@ describe('what can be no apiserver of a VIP', () => {
     const { value, refused } = chooseEndpoints({ ...all, kubeProxy: { value: many, seenIn: 'kube-proxy' } });
     expect(value).toEqual([second]);
     expect(refused).toEqual([
-      'the list names 10000 apiservers, more than a control plane has: vipnat uses none of them (kube-proxy)',
+      'the list names 10000 apiservers, more than a control plane has. vipnat uses no apiserver of this list (kube-proxy)',
     ]);
   });
 

@@ -145,7 +145,7 @@ test('an API that lists more than any control plane has is not believed', async 
   await running.clock.advance(2000);
   expect(listTargets(running)).toEqual([chain]);
   expect(linesOf(running, 'warn')).toEqual([
-    `the list names 101 apiservers, more than a control plane has: vipnat uses none of them (${source})`,
+    `the list names 101 apiservers, more than a control plane has. vipnat uses no apiserver of this list (${source})`,
   ]);
 });
 
