@@ -1,11 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { execa } from 'execa';
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { lintText } from '../../prose/program/lint.ts';
-import { findRules } from '../../prose/settings/files.ts';
-import { notYetClean } from '../../prose/settings/not-yet-clean.ts';
 import { formerSentences } from './former-sentences.ts';
 
 /** What the rules find in a text, by default on a page for users: the rule, and the words that its message quotes. */
@@ -154,14 +152,14 @@ describe('scripts/lint prose', () => {
   const run = (...files: string[]) =>
     execa(process.execPath, [program, ...files], { cwd: folder, reject: false });
 
-  test('fails with the findings of all files', async () => {
+  test('without a name reads all files, and fails with their findings', async () => {
     const { exitCode, stdout } = await run();
     expect(exitCode).toBe(1);
     expect(stdout).toContain('docs/other.md:1:16 words "sleeve": write a plain verb');
     expect(stdout).not.toContain('clean');
   });
 
-  test('reads only the named files, also those that are not clean yet', async () => {
+  test('reads only the named files', async () => {
     expect(await run('docs/clean.md')).toMatchObject({ exitCode: 0, stdout: '' });
     expect(await run('README.md')).toMatchObject({
       exitCode: 1,
@@ -178,8 +176,4 @@ describe('scripts/lint prose', () => {
       });
     }
   });
-});
-
-test('every file that is not clean yet is there and is read', () => {
-  expect(notYetClean.filter((path) => !existsSync(path) || findRules(path) === null)).toEqual([]);
 });
