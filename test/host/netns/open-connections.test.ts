@@ -56,6 +56,10 @@ describe.each(dialects)('open connections to a VIP whose holder tracked none, in
     return Promise.all(held.map(({ report }) => report));
   }
 
+  async function cleanUp(): Promise<void> {
+    expect(await vipnat(cluster, 'm1', ['cleanup'])).toMatchObject({ exitCode: 0 });
+  }
+
   test(
     'stay with whom they are when the first rules are written, and new ones are balanced (I12)',
     async () => {
@@ -77,6 +81,35 @@ describe.each(dialects)('open connections to a VIP whose holder tracked none, in
     'and balanced ones are reset when the kernel forgets them, instead of hanging',
     async () => {
       const reports = await holdDuring(() => shell('conntrack -F').then(() => undefined));
+      for (const { opened, errors } of reports) {
+        expect({ opened, errors }).toEqual({ opened: connections, errors: { ECONNRESET: connections } });
+      }
+    },
+    limitMs,
+  );
+
+  // kube-proxy's rules are such software on most hosts.
+  test(
+    'stay with their apiserver after cleanup, if other software tracks and translates connections',
+    async () => {
+      await shell(`nft 'add table inet tracker; add chain inet tracker input { type filter hook input priority 0; }'
+        nft 'add chain inet tracker translate { type nat hook prerouting priority dstnat; }'
+        nft add rule inet tracker input ct state established accept`);
+      const reports = await holdDuring(cleanUp);
+      for (const { opened, sent, echoes, errors } of reports) {
+        expect({ opened, echoes, errors }).toEqual({ opened: connections, echoes: sent, errors: {} });
+      }
+    },
+    limitMs,
+  );
+
+  test(
+    'and are reset by cleanup otherwise, as the kernel then forgets them',
+    async () => {
+      await shell('nft delete table inet tracker');
+      const { exitCode } = await vipnat(cluster, 'm1', ['run', '--once', '--iptables', iptables, ...args]);
+      expect(exitCode).toBe(0);
+      const reports = await holdDuring(cleanUp);
       for (const { opened, errors } of reports) {
         expect({ opened, errors }).toEqual({ opened: connections, errors: { ECONNRESET: connections } });
       }
