@@ -72,8 +72,7 @@ function formatFoot(status: HostStatus, screen: Screen): string[] {
 }
 
 function describeAgent({ agent, activity }: HostStatus): Part[] {
-  if (agent === null)
-    return [{ text: 'NOT RUNNING: rules stay, no agent repairs them', tone: 'bad' }];
+  if (agent === null) return [{ text: 'NOT RUNNING: rules stay, no agent repairs them', tone: 'bad' }];
   const looked = activity?.lookedMsAgo ?? null;
   const parts = [
     `running, pid ${agent.pid}, since ${agent.since}`,

@@ -4,7 +4,7 @@ import { waitFor } from '../../support/lab/kube-proxy-state.ts';
 import { NamespaceMachine } from '../../../lab/machines/namespace-machine.ts';
 import { Sandbox } from '../../../lab/machines/sandbox.ts';
 import { useImage } from './use-image.ts';
-import { readHealthCheck } from './health-check.ts';
+import { readHealthCheck } from '../../support/image/health-check.ts';
 import { Podman } from './podman.ts';
 import { readComponents } from '../../support/image/sbom.ts';
 import { ownImage } from '../../support/manifest/printing.ts';

@@ -8,7 +8,7 @@ import { findPodSpec, parse } from '../../support/manifest/printing.ts';
 import { useImage } from './use-image.ts';
 import { grantCredentials } from './credentials.ts';
 import { testFeatures } from './features.ts';
-import { readHealthCheck } from './health-check.ts';
+import { readHealthCheck } from '../../support/image/health-check.ts';
 import { type PodContainer, toPodContainer } from './pod.ts';
 import { Podman } from './podman.ts';
 

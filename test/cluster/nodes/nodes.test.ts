@@ -6,6 +6,10 @@ import { beforeAll, describe } from '@jest/globals';
 import { testApiserverPod } from './apiserver-pod.ts';
 import { testChart } from './chart.ts';
 import { testDaemonSet } from './daemon-set.ts';
+import { testExistingCluster } from './existing-cluster.ts';
+import { testInstall } from './install.ts';
+import { useKeepalivedAlone } from './keepalived-alone.ts';
+import { testLeastPrivilege } from './least-privilege.ts';
 import { prepareLoad } from './load.ts';
 import { testMoves } from './moves.ts';
 import { testPower } from './power.ts';
@@ -22,6 +26,10 @@ beforeAll(async () => {
 
 describe('static pods', () => {
   testStaticPods(lab);
+
+  describe('of vipnat, which have least privilege', () => {
+    testLeastPrivilege(lab);
+  });
 });
 
 describe('a DaemonSet', () => {
@@ -30,6 +38,18 @@ describe('a DaemonSet', () => {
 
 describe('the chart', () => {
   testChart(lab);
+});
+
+describe('nodes with keepalived alone', () => {
+  const alone = useKeepalivedAlone(lab);
+
+  describe('the quickstart for an existing cluster', () => {
+    testExistingCluster(lab, alone);
+  });
+
+  describe('what the documents have typed', () => {
+    testInstall(lab, alone);
+  });
 });
 
 describe("an apiserver's static pod", () => {

@@ -1,0 +1,62 @@
+import { join } from 'node:path';
+import { vipnatCommand } from '../../../lab/components/agent.ts';
+import { locateNodeComponents } from '../../../lab/build/build.ts';
+import { type CommandResult, runShell } from '../../../lab/machines/machine.ts';
+import { type NodeLab } from '../../../lab/nodes/node-lab.ts';
+import { type TypedHost } from '../../support/doctor/snippets.ts';
+
+/** Where an administrator is on a node: in memory, so that nothing is left on a disk. */
+const folder = '/run/administrator';
+
+/** As root on a master of kubeadm's: vipnat and kubectl are in PATH, and the administrator's kubeconfig is the usual one. */
+export class Administrator implements TypedHost {
+  /** The master's name. */
+  readonly master: string;
+  readonly #lab: NodeLab;
+
+  private constructor(lab: NodeLab, master: string) {
+    this.#lab = lab;
+    this.master = master;
+  }
+
+  /** Goes to a master with files of this machine, by the names that they have there. */
+  static async create(
+    lab: NodeLab,
+    master: string,
+    nameToFile: Readonly<Record<string, string>>,
+  ): Promise<Administrator> {
+    const { kubectl } = locateNodeComponents(lab.options.kubernetes);
+    const links = { ...nameToFile, 'bin/kubectl': kubectl };
+    await runShell(
+      lab.machine(master),
+      `mkdir -p ${folder}/bin
+${Object.entries(links)
+  .map(([name, file]) => `ln -sfn '${file}' '${join(folder, name)}'`)
+  .join('\n')}
+printf '#!/bin/sh\\nexec %s "$@"\\n' '${vipnatCommand().join(' ')}' >${folder}/bin/vipnat
+chmod 755 ${folder}/bin/vipnat`,
+    );
+    return new Administrator(lab, master);
+  }
+
+  /** Types a line; nothing is known there of lines before, but the files that they made. Never rejects for a failure. */
+  readonly type = async (line: string): Promise<CommandResult> => {
+    // ctr of containerd 1.6 takes no snapshotter from containerd's configuration.
+    const script = `cd ${folder}
+export PATH="${folder}/bin:$PATH" HOME=${folder} KUBECONFIG=/etc/kubernetes/admin.conf
+export CONTAINERD_SNAPSHOTTER=$(sed -n 's/^ *snapshotter = "\\(.*\\)"/\\1/p' /etc/containerd/node.toml)
+${line}`;
+    return await this.#lab.machine(this.master).run(['bash', '-c', script]);
+  };
+
+  readonly shell = async (script: string): Promise<string> => {
+    const { exitCode, stdout, stderr } = await this.type(`set -e\n${script}`);
+    if (exitCode !== 0) throw new Error(`on ${this.master}: exit status ${exitCode}: ${stderr}\n${script}`);
+    return stdout;
+  };
+
+  /** Goes, with all files. */
+  readonly leave = async (): Promise<void> => {
+    await runShell(this.#lab.machine(this.master), `rm -rf ${folder}`);
+  };
+}

@@ -1,0 +1,161 @@
+import { once } from 'node:events';
+import { beforeAll, expect, test } from '@jest/globals';
+import { type CommandResult, runShell } from '../../../lab/machines/machine.ts';
+import { type NodeLab } from '../../../lab/nodes/node-lab.ts';
+import { waitUntil } from '../../../lab/nodes/ready.ts';
+import { readHealthCheck } from '../../support/image/health-check.ts';
+import { apiserverPort, masters } from '../../support/network/layout.ts';
+import { readLog } from './agents.ts';
+
+const limitMs = 120_000;
+
+/** With a choice of three, all of them miss one apiserver once in 10,000 times. */
+const connections = 24;
+
+/** A pod with an agent. */
+export interface AgentPod {
+  readonly node: string;
+  readonly name: string;
+}
+
+/** Runs a command in an agent's container. Never rejects for a failure. */
+export async function runIn(
+  lab: NodeLab,
+  { name }: AgentPod,
+  command: readonly string[],
+): Promise<CommandResult> {
+  return await lab.kubectl(['exec', '--namespace', 'kube-system', name, '--', ...command]);
+}
+
+/**
+ * Tests that an agent's pod on the VIP's holder says what an agent on a host says.
+ * @param cannot why `doctor` leaves out checks in it: just these reasons, as docs/install.md and docs/doctor.md have them
+ */
+export function testLooks(
+  lab: () => NodeLab,
+  findAgent: () => Promise<AgentPod>,
+  cannot: readonly RegExp[],
+): void {
+  test(
+    'plan, status and doctor say in it what they say on a host',
+    async () => {
+      const agent = await findAgent();
+      const vipnat = (...words: string[]) => runIn(lab(), agent, ['vipnat', ...words]);
+      expect(await vipnat('plan')).toMatchObject({ exitCode: 0 });
+      const { exitCode, stdout } = await vipnat('status', '--json');
+      const status = JSON.parse(stdout) as Status;
+      expect({ exitCode, isRunning: status.agent.running }).toEqual({ exitCode: 0, isRunning: true });
+      expect(status.vips.map(({ backends }) => backends.map(({ state }) => state))).toEqual([
+        ['ready', 'ready', 'ready'],
+      ]);
+      const { checks } = JSON.parse((await vipnat('doctor', '--json')).stdout) as Diagnosis;
+      expect(checks.filter(({ level }) => level === 'fail')).toEqual([]);
+      const skipped = checks.flatMap(({ level, reason = '' }) => (level === 'skipped' ? [reason] : []));
+      expect(skipped.filter((reason) => !cannot.some((pattern) => pattern.test(reason)))).toEqual([]);
+      expect(cannot.filter((pattern) => !skipped.some((reason) => pattern.test(reason)))).toEqual([]);
+    },
+    limitMs,
+  );
+
+  test(
+    'is healthy, and leaves no dead processes behind',
+    async () => {
+      const agent = await findAgent();
+      expect(await runIn(lab(), agent, readHealthCheck())).toMatchObject({ exitCode: 0 });
+      const listDead = ['sh', '-c', 'grep -l "^State:.Z" /proc/[0-9]*/status'];
+      expect((await runIn(lab(), agent, listDead)).stdout).toBe('');
+      const { stdout } = await runIn(lab(), agent, ['grep', '^Vm', '/proc/1/status']);
+      const [now, most] = ['VmRSS', 'VmHWM'].map(
+        (name) => new RegExp(`${name}:\\s+(\\d+)`).exec(stdout)?.[1],
+      );
+      process.stderr.write(`${agent.name}: ${toMegabytes(now)} of memory, ${toMegabytes(most)} at most\n`);
+    },
+    limitMs,
+  );
+}
+
+/** Tests that an agent's pod on the VIP's holder does under its rights whatever an agent does beside balancing. */
+export function testRights(lab: () => NodeLab, findAgent: () => Promise<AgentPod>): void {
+  let agent: AgentPod;
+  beforeAll(async () => {
+    agent = await findAgent();
+  });
+  const check = () => runIn(lab(), agent, ['vipnat', 'check']);
+
+  test(
+    'repairs rules that are flushed on the node',
+    async () => {
+      const node = lab().machine(agent.node);
+      await runShell(node, 'iptables-nft -t nat -F PREROUTING; iptables-nft -t nat -F OUTPUT');
+      await waitForCheck(check, '3 apiservers');
+    },
+    limitMs,
+  );
+
+  test(
+    'resets what hangs on an apiserver that is cut off, and leaves that out until it is back',
+    async () => {
+      const other = masters.find((master) => master.name !== agent.node)?.name ?? '';
+      const clients = await openConnections(lab());
+      try {
+        await lab().cut(other);
+        await waitUntil('the agent resets what hung', async () => {
+          const log = await readLog(lab(), agent.name);
+          return / reset what hung on .*:6443: \d+ conntrack entr/.test(log) ? null : log;
+        });
+        await waitForCheck(check, '2 apiservers');
+      } finally {
+        clients.end();
+        await lab().join(other);
+      }
+      await waitForCheck(check, '3 apiservers');
+    },
+    limitMs,
+  );
+
+  test(
+    'keeps on the node what it knows, and tells keepalived there that the node can serve',
+    async () => {
+      const node = lab().machine(agent.node);
+      const state = JSON.parse(await runShell(node, 'cat /var/lib/vipnat/endpoints.json')) as object;
+      for (const { addresses } of masters) expect(JSON.stringify(state)).toContain(addresses.ipv4);
+      // What keepalived subtracts from its priority: nothing.
+      expect(await runShell(node, 'cat /run/vipnat/keepalived/serving')).toMatch(/^0\n?$/);
+      const files = await runShell(node, 'stat -c "%u %a" /var/lib/vipnat/* /run/vipnat/keepalived/serving');
+      expect(files.trim().split('\n')).toEqual(['0 644', '0 644']);
+    },
+    limitMs,
+  );
+}
+
+/** Of `status --json`. */
+interface Status {
+  readonly agent: { readonly running: boolean };
+  readonly vips: readonly { readonly backends: readonly { readonly state: string }[] }[];
+}
+
+/** Of `doctor --json`. */
+interface Diagnosis {
+  readonly checks: readonly { readonly level: string; readonly reason?: string }[];
+}
+
+function toMegabytes(kilobytes = ''): string {
+  return `${(Number(kilobytes) / 1000).toFixed(0)} MB`;
+}
+
+async function waitForCheck(check: () => Promise<CommandResult>, expected: string): Promise<void> {
+  await waitUntil(`check says ${expected}`, async () => {
+    const { exitCode, stdout, stderr } = await check();
+    return exitCode === 0 && stdout.includes(expected) ? null : `${stdout}${stderr}`;
+  });
+}
+
+/** Connections through the VIP on which nothing is said, from outside the cluster, until they are ended. */
+async function openConnections(lab: NodeLab): Promise<{ end: () => void }> {
+  const address = `/dev/tcp/${lab.vip}/${apiserverPort}`;
+  const program = `for i in $(seq ${connections}); do exec {fd}<>${address}; done; echo open; exec cat`;
+  const clients = lab.machine('client').spawn(['bash', '-c', program]);
+  if (clients.stdout === null) throw new Error('no output of it can be read');
+  await once(clients.stdout, 'data');
+  return { end: () => clients.stdin?.end() };
+}
