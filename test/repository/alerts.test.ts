@@ -5,6 +5,7 @@ import { join, resolve } from 'node:path';
 import { parse } from 'yaml';
 import { metrics } from '../../lib/telemetry/catalogue.ts';
 import { commandNames } from '../../cli/grammar/invocation.ts';
+import { readSection, readTable, unquote } from '../support/documents/table.ts';
 import { describeWithPromtool, runPromtool } from './promtool.ts';
 
 interface Alert {
@@ -17,6 +18,14 @@ interface Alert {
 const file = resolve('manifests/alerts.yaml');
 const { groups } = parse(readFileSync(file, 'utf8')) as { groups: { rules: Alert[] }[] };
 const alerts = groups.flatMap(({ rules }) => rules);
+
+test('docs/metrics.md has a row for every alert, with its severity, in the order of the file', () => {
+  const rows = readTable(readSection('docs/metrics.md', 'Every alert')).map(([name = '', severity]) => [
+    unquote(name),
+    severity,
+  ]);
+  expect(rows).toEqual(alerts.map(({ alert, labels }) => [alert, labels.severity]));
+});
 
 /** Series by their names, as promtool writes values that come a step apart: `1x20` is a 1 and 20 more of it. */
 type Series = Readonly<Record<string, string>>;
