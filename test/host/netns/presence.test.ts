@@ -73,7 +73,9 @@ describe('something else that holds the name', () => {
     'is no agent, and the error says how to find it: %s',
     (holder) => {
       expect(outcomes[holder].found).toBeNull();
-      expect(outcomes[holder].claim).toContain("does not answer: find it with ss -xlp 'src *vipnat-agent*'");
+      expect(outcomes[holder].claim).toContain(
+        "does not answer. Find the process with: ss -xlp 'src *vipnat-agent*'",
+      );
     },
   );
 });
