@@ -1,11 +1,11 @@
 import { hostname } from 'node:os';
 import { dirname } from 'node:path';
-import { VipnatError } from '../../lib/text/errors.ts';
 import { exitStatuses } from '../../lib/text/exit-status.ts';
 import { readInterfaces } from '../../lib/kernel/host/interfaces.ts';
 import { replaceFile } from '../../lib/files/replace-file.ts';
 import { planVrrp } from '../generate/keepalived/plan-vrrp.ts';
-import { renderKeepalived } from '../generate/keepalived/render.ts';
+import { notWritten, refuseForeignFile } from '../generate/foreign-file.ts';
+import { keepalivedMark, renderKeepalived } from '../generate/keepalived/render.ts';
 import { type Vrrp, type VrrpInstance } from '../generate/keepalived/vrrp.ts';
 import { type KeepalivedContext } from '../grammar/command-context.ts';
 
@@ -24,16 +24,12 @@ export async function keepalived({ config, options, stdout, stderr }: Keepalived
   return exitStatuses.done;
 }
 
-/** Whole or not at all. keepalived takes no file that others may write. */
+/** Whole or not at all. keepalived takes no file that others may write. The configuration of other virtual IPs stays. */
 async function write(file: string, text: string): Promise<void> {
-  try {
-    await replaceFile(file, text);
-  } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    throw new VipnatError('OUTPUT_NOT_WRITTEN', `writing ${file} failed (${code ?? message})`, {
-      cause: error,
-    });
-  }
+  await refuseForeignFile(file, keepalivedMark, 'vipnat keepalived');
+  await replaceFile(file, text).catch((error: unknown) => {
+    throw notWritten(file, error);
+  });
 }
 
 function describeInstance({ vip, device, vrid, unicast }: VrrpInstance, { priority }: Vrrp): string {

@@ -4,6 +4,9 @@ import { nameInstance } from '../../../agent/keepalived/notices.ts';
 /** Gratuitous ARP is repeated this often: a switch that lost the VIP's port learns it again. */
 const refreshSeconds = 60;
 
+/** How each keepalived.conf of vipnat's begins: by it a later version knows it. */
+export const keepalivedMark = '# keepalived.conf by vipnat keepalived';
+
 /** The text of keepalived.conf. Pure: equal input, equal bytes (I3). Every text in it was checked by who made the input. */
 export function renderKeepalived(vrrp: Vrrp): string {
   const parts = [
@@ -12,7 +15,7 @@ export function renderKeepalived(vrrp: Vrrp): string {
     ...vrrp.instances.map((instance) => renderInstance(instance, vrrp)),
     ...(vrrp.instances.length > 1 ? [renderSyncGroup(vrrp)] : []),
   ];
-  return `# keepalived.conf by vipnat keepalived\n${parts.join('')}`;
+  return `${keepalivedMark}\n${parts.join('')}`;
 }
 
 /**

@@ -74,6 +74,9 @@ function check(text: string): string {
   return status === 0 ? '' : `${status}: ${stdout}${stderr}`;
 }
 
+/** What holds virtual IPs that are not vipnat's. */
+const others = 'vrrp_instance ingress {\n}\n';
+
 execFileSync('ip', ['-batch', '-'], { input: `${commands.trim()}\n` });
 const folder = mkdtempSync(join(tmpdir(), 'vipnat-keepalived-'));
 try {
@@ -87,7 +90,11 @@ try {
   const file = join(folder, 'new', 'written.conf');
   const written = { ...(await print([...ipv4, '--output', file])), text: readFileSync(file, 'utf8') };
   const unwritten = await print([...ipv4, '--output', join(file, 'keepalived.conf')]);
-  process.stdout.write(JSON.stringify({ outcomes, broken, refused, written, unwritten }));
+  const again = await print([...ipv4, '--output', file]);
+  const ingress = join(folder, 'ingress.conf');
+  writeFileSync(ingress, others);
+  const foreign = { ...(await print([...ipv4, '--output', ingress])), text: readFileSync(ingress, 'utf8') };
+  process.stdout.write(JSON.stringify({ outcomes, broken, refused, written, unwritten, again, foreign }));
 } finally {
   rmSync(folder, { recursive: true });
 }

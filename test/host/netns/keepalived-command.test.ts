@@ -16,6 +16,8 @@ interface Outcomes {
   readonly refused: Printed;
   readonly written: Printed & { readonly text: string };
   readonly unwritten: Printed;
+  readonly again: Printed;
+  readonly foreign: Printed & { readonly text: string };
 }
 
 let found: Outcomes;
@@ -109,6 +111,18 @@ describe('vipnat keepalived', () => {
       exitCode: 1,
       stdout: '',
       stderr: expect.stringMatching(/^vipnat: \[OUTPUT_NOT_WRITTEN\] writing \S+ failed \(EEXIST\)\n$/),
+    });
+  });
+
+  test('writes over its own file, and never over one that holds the virtual IPs of others', () => {
+    expect(found.again.exitCode).toBe(0);
+    expect(found.foreign).toEqual({
+      exitCode: 1,
+      stdout: '',
+      stderr: expect.stringMatching(
+        /^vipnat: \[OUTPUT_NOT_WRITTEN\] writing \S+ failed \(the file exists, and is not from vipnat keepalived: move it away first\)\n$/,
+      ),
+      text: 'vrrp_instance ingress {\n}\n',
     });
   });
 
