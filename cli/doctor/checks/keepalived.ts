@@ -90,14 +90,27 @@ export function describeStart(facts: HostFacts): string[] {
         '# this host has no keepalived unit. Install the package, or run a static pod: docs/install.md',
         ...install('keepalived', facts),
       ];
-  if (text !== null) return start;
+  const lacking = config.vips.find(({ address }) => findInstance(text ?? '', address) === null);
+  if (text !== null && lacking === undefined) return start;
   const held = config.vips.find((vip) => !isSurelyFree(vip, facts));
   if (held !== undefined)
     return [...copyInstance(held.address, path), '# and then:', ...start.map(toComment)];
-  return [...writeFile(path, flags, config), ...start];
+  if (text === null) return [...writeFile(path, flags, config), ...start];
+  return [...explainExample(path, lacking?.address ?? '', flags), '# and then:', ...start.map(toComment)];
 }
 
 const toComment = (line: string) => (line.startsWith('#') ? line : `# ${line}`);
+
+/** Red Hat's package brings a file that holds other addresses, with the virtual_router_id of many a VIP. */
+function explainExample(path: string, address: string, flags: string): string[] {
+  const move = quoteWords(['mv', path, `${path}.before`]);
+  return [
+    `# ${quoteWords([path])} has no vrrp_instance with ${address}. If it is only the example of keepalived's`,
+    `# package, move it away, and run vipnat doctor again: ${move}`,
+    '# otherwise copy the vrrp_instance that this command prints, and the track_file before it',
+    `vipnat keepalived ${flags}`,
+  ];
+}
 
 /** Whole or not at all: a command that fails leaves no empty file. */
 function writeFile(path: string, flags: string, { runDir }: Config): string[] {

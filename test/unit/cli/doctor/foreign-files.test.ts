@@ -148,6 +148,16 @@ describe('where no keepalived.conf is', () => {
   });
 });
 
+test('keepalived is not started by the example of its package, which holds other addresses', async () => {
+  const example =
+    'vrrp_instance VI_1 {\n virtual_router_id 51\n virtual_ipaddress {\n 192.168.200.16\n }\n}\n';
+  const facts = { ...(await assessAway()), ...withFile(example), processes: noKeepalived };
+  expect(await commandsOf(facts)).not.toContain('systemctl enable --now keepalived');
+  expect((await remediesOf(facts)).join('\n')).toContain(
+    `move it away, and run vipnat doctor again: mv ${conf}`,
+  );
+});
+
 test('an instance ends with its brace, and has its addresses by their value', () => {
   expect(listInstanceNames(handWritten, '10.77.0.50')).toEqual(['VI_1']);
   expect(listInstanceNames(handWritten, '10.77.0.9')).toEqual(['storage']);
