@@ -57,9 +57,10 @@ remove_rules() {
   fi
 }
 
-# keepalived that still watches the file keeps it, with 0: this node can serve. It is gone with the next boot.
+# keepalived that still watches the file keeps it, with 0: this node can serve. It is gone with the next boot. In a pod,
+# keepalived has its configuration beside that file.
 remove_folders() {
   if agent_runs; then return 0; fi
   rm -rf /var/lib/vipnat
-  if ! grep -rqs /run/vipnat /etc/keepalived; then rm -rf /run/vipnat; fi
+  if ! grep -rqs /run/vipnat /etc/keepalived /run/vipnat/keepalived/keepalived.conf; then rm -rf /run/vipnat; fi
 }

@@ -1,0 +1,36 @@
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+let root: string;
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), 'vipnat-package-'));
+  for (const folder of ['run/vipnat/keepalived', 'var/lib/vipnat', 'etc/keepalived'])
+    mkdirSync(join(root, folder), { recursive: true });
+});
+afterEach(() => {
+  rmSync(root, { recursive: true });
+});
+
+/** Purges the package of a host whose root is this test's folder, and on which no agent runs. */
+function purge(): void {
+  const script = readFileSync('release/package-scripts/functions.sh', 'utf8');
+  const here = script.replaceAll(/\/(?:run|var\/lib)\/vipnat|\/etc\/keepalived/g, `${root}$&`);
+  execFileSync('sh', ['-ec', `${here}\nagent_runs() { return 1; }\nremove_folders`]);
+}
+
+describe('purging a package', () => {
+  test.each([
+    ['nobody', [], false],
+    ["the host's keepalived", ['etc/keepalived/keepalived.conf'], true],
+    ['keepalived in a pod', ['run/vipnat/keepalived/keepalived.conf'], true],
+  ])('leaves the track file where %s watches it', (_who, files, stays) => {
+    for (const file of files)
+      writeFileSync(join(root, file), `file "${root}/run/vipnat/keepalived/serving"\n`);
+    purge();
+    expect(existsSync(join(root, 'run/vipnat'))).toBe(stays);
+    expect(existsSync(join(root, 'var/lib/vipnat'))).toBe(false);
+  });
+});
