@@ -1,6 +1,6 @@
 // The main script of a single executable: runs dist/program.js as scripts/start.cjs does, with every file taken out of the
 // executable itself. Only Node's own modules can be required here; whatever dist/ requires by a path is an asset.
-const { closeSync, constants, openSync, writeSync } = require('node:fs');
+const { closeSync, constants, openSync, writeFileSync } = require('node:fs');
 const { tmpdir } = require('node:os');
 const { getAsset, getAssetKeys } = require('node:sea');
 const { Script } = require('node:vm');
@@ -42,12 +42,12 @@ const O_TMPFILE = 0o20000000 | constants.O_DIRECTORY;
 
 /**
  * The dynamic linker takes files only. This one never has a name, so nobody can put another in its place, and it is gone
- * with the process however that ends. The first folder serves that is not mounted noexec.
+ * with the process however that ends. The first folder serves that is not mounted noexec; hardened hosts mount all but the last so.
  */
 function loadNative(asset) {
   const bytes = Buffer.from(getAsset(asset));
   const refusals = [];
-  for (const folder of ['/dev/shm', tmpdir(), '/run', '/var/tmp']) {
+  for (const folder of ['/dev/shm', tmpdir(), '/run', '/var/tmp', '/var/lib/vipnat']) {
     try {
       return loadUnnamed(folder, bytes);
     } catch (error) {
@@ -62,7 +62,8 @@ function loadNative(asset) {
 function loadUnnamed(folder, bytes) {
   const descriptor = openSync(folder, O_TMPFILE | constants.O_RDWR, 0o600);
   try {
-    writeSync(descriptor, bytes);
+    // All of it or an error: writeSync ends well where only a part has room, and what is loaded then ends the process (SIGBUS).
+    writeFileSync(descriptor, bytes);
     const module = { exports: {} };
     process.dlopen(module, `/proc/self/fd/${descriptor}`);
     return module.exports;

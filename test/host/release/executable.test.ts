@@ -78,6 +78,22 @@ describe('the executable for amd64', () => {
     limitMs,
   );
 
+  test.each([
+    ['where a folder is all but full', 'mount -t tmpfs -o size=16k tmpfs /dev/shm'],
+    [
+      'where a hardened host executes nothing from temporary folders',
+      `for folder in /dev/shm /tmp /run /var/tmp; do mount -t tmpfs -o noexec tmpfs $folder; done
+       mount -t tmpfs tmpfs /var/lib; mkdir /var/lib/vipnat`,
+    ],
+  ])(
+    'loads its native part %s',
+    async (_where, script) => {
+      const { exitCode, stdout } = await run(`${script}; "$0" check --vip 10.0.0.50`);
+      expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: expect.stringContaining('10.0.0.50') });
+    },
+    limitMs,
+  );
+
   test(
     'says in one line where its native part cannot be loaded from',
     async () => {
