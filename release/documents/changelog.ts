@@ -27,9 +27,14 @@ export function readChangelogSection(changelog: string, version: string): Change
 
 /**
  * Checks what a tag promises.
- * @throws ReleaseError when package.json or the changelog says something else.
+ * @throws ReleaseError when package.json or the changelog says something else, or the checkout has changes.
  */
-export function requireTag(tag: string, { root, version }: Release): void {
+export function requireTag(tag: string, { root, version, revision }: Release): void {
+  if (revision.endsWith('-dirty')) {
+    throw new ReleaseError(
+      'the checkout has changes that no commit has, so it is not what the tag names: git status lists them',
+    );
+  }
   if (tag !== `v${version}`) {
     throw new ReleaseError(
       `the tag ${tag} does not match version ${version} of package.json: change one of the two`,

@@ -1,21 +1,43 @@
-import { mkdirSync, rmSync, statSync } from 'node:fs';
+import { mkdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { ReleaseError } from '../settings/error.ts';
 import { type Release } from '../settings/release.ts';
-import { listSummed, writeSums } from './sums.ts';
+import { listFiles, listSummed, writeSums } from './sums.ts';
 import { requirePrograms } from './requirements.ts';
 import { type Step, steps } from './steps.ts';
 
+/** Where steps write, in the folder of the release: one that was killed leaves what it had begun in nothing that is summed up. */
+const draftName = '.draft';
+
 /**
  * Runs the named steps, all when none is named, and sums up everything in the folder. Answers a line for each file, with its
- * size. A whole release takes away what an earlier one left there.
+ * size. A whole release takes away what an earlier one left there. Where a step fails, the folder stays as it was.
  */
 export async function makeRelease(release: Release, names: readonly string[]): Promise<string> {
+  const { output } = release;
   const chosen = steps.filter(({ name }) => names.length === 0 || names.includes(name));
   requirePrograms(chosen);
-  mkdirSync(release.output, { recursive: true });
-  if (names.length === 0)
-    for (const name of listSummed(release.output)) rmSync(join(release.output, name), { force: true });
+  const draft = join(output, draftName);
+  rmSync(draft, { recursive: true, force: true });
+  mkdirSync(draft, { recursive: true });
+  try {
+    const files = await runSteps(chosen, { ...release, output: draft });
+    if (names.length === 0)
+      for (const name of listSummed(output)) rmSync(join(output, name), { force: true });
+    publish(draft, output);
+    return files.map((file) => `${describeSize(join(output, file))}  ${file}\n`).join('');
+  } finally {
+    rmSync(draft, { recursive: true, force: true });
+  }
+}
+
+/** The sums come first: where this is cut short, they fit nothing, and the next whole release knows what is to go. */
+function publish(draft: string, output: string): void {
+  writeSums(output, draft);
+  for (const name of listFiles(draft)) renameSync(join(draft, name), join(output, name));
+}
+
+async function runSteps(chosen: readonly Step[], release: Release): Promise<readonly string[]> {
   const made = new Map<string, string>();
   for (const step of chosen) {
     for (const file of await runStep(step, release)) {
@@ -24,8 +46,7 @@ export async function makeRelease(release: Release, names: readonly string[]): P
       made.set(file, step.name);
     }
   }
-  writeSums(release.output);
-  return [...made.keys()].map((file) => `${describeSize(join(release.output, file))}  ${file}\n`).join('');
+  return [...made.keys()];
 }
 
 async function runStep({ name, make }: Step, release: Release): Promise<readonly string[]> {

@@ -4,11 +4,23 @@ import { join } from 'node:path';
 
 const sumsFile = 'SHA256SUMS';
 
-/** Writes SHA256SUMS over every other file of a folder, as `sha256sum --check` reads it. */
-export function writeSums(folder: string): void {
-  const names = readdirSync(folder).filter((name) => name !== sumsFile);
-  const lines = names.sort().map((name) => `${sum(join(folder, name))}  ${name}\n`);
+/**
+ * Writes SHA256SUMS over every other file of a folder, as `sha256sum --check` reads it: as the folder is once the files of a
+ * draft are in it.
+ */
+export function writeSums(folder: string, draft = folder): void {
+  const places = new Map([folder, draft].flatMap((place) => listFiles(place).map((name) => [name, place])));
+  places.delete(sumsFile);
+  const names = [...places.keys()].sort();
+  const lines = names.map((name) => `${sum(join(places.get(name) ?? folder, name))}  ${name}\n`);
   writeFileSync(join(folder, sumsFile), lines.join(''));
+}
+
+/** The names of a folder's files, without folders. */
+export function listFiles(folder: string): string[] {
+  return readdirSync(folder, { withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map(({ name }) => name);
 }
 
 /** The files that a folder's SHA256SUMS names; none where there is no such file. */

@@ -92,4 +92,10 @@ describe('a tag', () => {
       requireTag(tag, release(version, changelog));
     }).toThrow(new ReleaseError(message));
   });
+
+  test('of a checkout with changes is refused: nobody could make its files again', () => {
+    expect(() => {
+      requireTag('v1.2.0', { ...release('1.2.0', released), revision: 'abc-dirty' });
+    }).toThrow('the checkout has changes that no commit has');
+  });
 });
