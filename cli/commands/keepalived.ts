@@ -4,7 +4,7 @@ import { exitStatuses } from '../../lib/text/exit-status.ts';
 import { readInterfaces } from '../../lib/kernel/host/interfaces.ts';
 import { replaceFile } from '../../lib/files/replace-file.ts';
 import { planVrrp } from '../generate/keepalived/plan-vrrp.ts';
-import { notWritten, refuseForeignFile } from '../generate/foreign-file.ts';
+import { notWritten, refuseForeignFile } from '../../lib/files/foreign-file.ts';
 import { keepalivedMark, renderKeepalived } from '../generate/keepalived/render.ts';
 import { type Vrrp, type VrrpInstance } from '../generate/keepalived/vrrp.ts';
 import { type KeepalivedContext } from '../grammar/command-context.ts';

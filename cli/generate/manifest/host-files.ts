@@ -1,5 +1,5 @@
 import { replaceFile } from '../../../lib/files/replace-file.ts';
-import { notWritten, refuseForeignFile } from '../foreign-file.ts';
+import { notWritten, refuseForeignFile } from '../../../lib/files/foreign-file.ts';
 import { fileMark, type HostFile } from './systemd.ts';
 
 /** All files as one text for people, each behind its path, as `systemctl cat` has them. Pure. */
