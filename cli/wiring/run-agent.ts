@@ -131,7 +131,7 @@ function createKubeletServer({ config: { listen }, pod, logger, loop }: Beginnin
     behindMs: () => loop.behindMs(),
     clock: systemClock,
     onProblem: ({ message, code }) => {
-      logger.warn(message, { code });
+      logger.warn(`${message}. Until then the kubelet restarts this pod again and again`, { code });
     },
     onRecovered: (endpoint) => {
       logger.info(`vipnat now answers the kubelet at ${formatEndpoint(endpoint)}`);
