@@ -108,7 +108,7 @@ test(
     );
     expect(report).toMatchObject({ opened: open, errors: {}, echoes: report.sent });
     const said = agent.log.slice(from);
-    expect(said).toMatch(/ no answer to connects within 250 ms. No apiserver on another host answers/);
+    expect(said).toMatch(/ no answer to TCP connects within 250 ms. No apiserver on another host answers/);
     expect(said).not.toMatch(/ is dead|direct|vipnat reset |cannot serve the VIP/);
     expect(await agent.stop()).toBe(0);
   },

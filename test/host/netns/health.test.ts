@@ -41,7 +41,7 @@ describe.each(families)('an apiserver that is gone (%s)', (family) => {
 
   test.each([
     ['refuses', 'REJECT --reject-with tcp-reset', /:6443 is dead: connection refused/],
-    ['is silent', 'DROP', /:6443 is dead: no answer to connects within 250 ms/],
+    ['is silent', 'DROP', /:6443 is dead: no answer to TCP connects within 250 ms/],
   ])(
     'and %s gets no new connections, for check the rules are right, and it comes back',
     async (_how, target, line) => {

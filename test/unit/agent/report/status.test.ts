@@ -76,11 +76,11 @@ drift       none
       state: 'ready',
       reason: '',
       staleConnections: 'none',
-      unconfirmedFailure: 'no answer to connects',
+      unconfirmedFailure: 'no answer to TCP connects',
     } as const;
     const health = new Map([[three[1] ?? '', unconfirmed]]);
     expect(formatStatus(toHostStatus({ ...assessment, health }, found))).toMatch(
-      /^ {2}10\.77\.0\.12:6443 +ready +no answer to connects$/m,
+      /^ {2}10\.77\.0\.12:6443 +ready +no answer to TCP connects$/m,
     );
   });
 
