@@ -101,7 +101,7 @@ export function testRights(lab: () => NodeLab, findAgent: () => Promise<AgentPod
         await lab().cut(other);
         await waitUntil('the agent resets what hung', async () => {
           const log = await readLog(lab(), agent.name);
-          return / reset what hung on .*:6443: \d+ conntrack entr/.test(log) ? null : log;
+          return / vipnat reset \d+ stale connections? of \S+ to .*:6443/.test(log) ? null : log;
         });
         await waitForCheck(check, '2 apiservers');
       } finally {

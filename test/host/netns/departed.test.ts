@@ -56,7 +56,7 @@ describe.each(families)('when the host of an apiserver dies that has left the li
     const seat = cluster.seat('pod on a worker');
     const { report } = await seat.hold({ host: vips[family], port: 6443 }, connections, limitMs);
     await happen();
-    await said(`stale connection`);
+    await said(`:6443 to ${gone}`);
     await sleep(packetMs);
     seat.settle();
     const { errors } = await report;
@@ -106,7 +106,7 @@ describe.each(families)('when the host of an apiserver dies that has left the li
         await drop();
         await agent.stop('SIGKILL');
         agent = await start();
-        await said(`${gone} is not listed and has `);
+        await said(`${gone} is no longer listed, but has `);
         await powerOff();
       }),
     limitMs,

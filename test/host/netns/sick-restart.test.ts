@@ -33,7 +33,7 @@ test(
       await agent.stop(restart % 2 === 0 ? 'SIGKILL' : 'SIGTERM');
       agent = await startAgent(cluster, 'm1', vipArguments);
       expect(agent.log).toContain(
-        'direct to 10.77.0.11:6443, 10.77.0.12:6443: kube-proxy lists 3 apiservers',
+        "direct to 10.77.0.11:6443, 10.77.0.12:6443: kube-proxy's list is out of date: it names 3 apiservers",
       );
       await sleep(lifeMs);
     }

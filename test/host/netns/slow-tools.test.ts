@@ -110,7 +110,7 @@ test(
     cluster.seat('pod on a worker').settle();
     const { errors } = await report;
     expect(Object.keys(errors)).toEqual(['ECONNRESET']);
-    expect(agent.listLines(/wait for the next try/)).toHaveLength(1);
+    expect(agent.listLines(/Stale connections last until the next try/)).toHaveLength(1);
   },
   limitMs,
 );
