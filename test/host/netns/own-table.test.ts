@@ -104,7 +104,7 @@ describe('a host without any iptables', () => {
       );
       const warned = await run(['check', ...args]);
       expect(warned).toMatchObject({ exitCode: 0 });
-      expect(warned.stdout).toContain('warning: chain pass of table inet strict drops what is forwarded');
+      expect(warned.stdout).toContain('warning: chain pass of table inet strict drops forwarded packets');
       const remedy = /(nft insert rule .*)$/m.exec(warned.stdout)?.[1] ?? 'false';
       await shell(remedy);
       await expectBalanced(cluster, client);

@@ -79,7 +79,7 @@ test(
     await shell("nft 'add chain ip filter forward { type filter hook forward priority 0; policy drop; }'");
     const warned = await check();
     expect(warned.exitCode).toBe(0);
-    expect(warned.stdout).toContain('warning: chain forward of table ip filter drops what is forwarded');
+    expect(warned.stdout).toContain('warning: chain forward of table ip filter drops forwarded packets');
     const remedy = /(nft insert rule .*)$/m.exec(warned.stdout)?.[1] ?? 'false';
     await shell(`${remedy} comment '"for vipnat: see ticket 12"'`);
     expect((await check()).stdout).not.toContain('warning');
