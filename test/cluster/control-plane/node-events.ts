@@ -33,7 +33,11 @@ export function testNodeEvents(lab: () => Lab): void {
       await lab().service('m1', 'vipnat').stop();
       const given = ['--kubeconfig', kubeconfig, '--node-name', 'master-1'];
       await lab().start('m1', 'vipnat', { agentArguments: given });
-      await waitForEvent(lab(), { type: 'Normal', reason: 'WayChosen', message: /^\S+ direct to / });
+      await waitForEvent(lab(), {
+        type: 'Normal',
+        reason: 'WayChosen',
+        message: /^\S+ starts in mode direct to /,
+      });
 
       for (let count = 0; count < 2; count += 1) {
         await runShell(lab().machine('m1'), 'iptables-nft -t nat -F OUTPUT');

@@ -16,6 +16,9 @@ const limitMs = 120_000;
 const startLimitMs = 60_000;
 const followed = / follows the API at /;
 
+/** Prints nothing when no process is a zombie. */
+const listDead = ['sh', '-c', 'grep -l "^State:.Z" /proc/[0-9]*/status'];
+
 /** `podman stop` waits for as long as the manifest grants before it kills. */
 const promptMs = 6000;
 
@@ -129,8 +132,8 @@ describe.each(cases)('as `vipnat manifest $kind` has it, a container on a master
     async () => {
       const [command = '', ...words] = readHealthCheck();
       expect(await podman.exec(name, [command, ...words])).toMatchObject({ exitCode: 0 });
-      const { stdout } = await podman.exec(name, ['sh', '-c', 'grep -l "^State:.Z" /proc/[0-9]*/status']);
-      expect(stdout).toBe('');
+      // A tool that has just ended is dead until the agent's next turn.
+      await waitFor(async () => (await podman.exec(name, listDead)).stdout === '', promptMs);
     },
     limitMs,
   );
