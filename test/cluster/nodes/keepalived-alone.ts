@@ -10,6 +10,7 @@ import { masters } from '../../support/network/layout.ts';
 import { Administrator } from './administrator.ts';
 import { putStaticPod, takeStaticPod } from './agents.ts';
 import { type NodeFiles, writeNodeFiles } from './archives.ts';
+import { waitForQuiet } from './quiet.ts';
 import { removeFolders } from './traces.ts';
 
 /** An image may have to be compressed first. */
@@ -58,6 +59,7 @@ export function useKeepalivedAlone(lab: () => NodeLab): () => KeepalivedAlone {
       masters.flatMap(({ name }) => pods.map((pod) => `${pod}-${name}`)),
     );
     await waitForAgents(lab());
+    await waitForQuiet(lab());
   }, limitMs);
   return () => {
     if (made === undefined) throw new Error('the nodes are not prepared');

@@ -7,6 +7,7 @@ import { isLong, onlyLong } from '../../support/jest/long.ts';
 import { tell } from '../../support/lab/test-lab.ts';
 import { expectSourceRoutes, putStaticPod, takeStaticPod } from './agents.ts';
 import { controllerManager, Leases } from './leases.ts';
+import { waitForQuiet } from './quiet.ts';
 import { isLeader, type MoveReport, moveVip } from './vip-move.ts';
 
 const moves = isLong ? 20 : 2;
@@ -22,6 +23,7 @@ export function testMoves(lab: () => NodeLab): void {
   test(
     'off a living master: its kubelet, controller-manager and watches go on',
     async () => {
+      await waitForQuiet(lab());
       const { reports, isLeaderSame } = await moveAround(lab(), moves);
       describeMoves('vipnat', reports);
       expect(reports.flatMap(({ endedWatches }) => endedWatches)).toEqual([]);
