@@ -4,8 +4,8 @@ import TestSequencer from '@jest/test-sequencer';
 const long = [
   ...['netns/doctor.test.ts', 'netns/crash.test.ts', 'netns/forwarding.test.ts', 'netns/departed.test.ts'],
   ...['netns/rewrite.long.test.ts', 'nodes/nodes.test.ts', 'control-plane/ipvs.test.ts'],
-  ...['control-plane/iptables.test.ts'],
-  ...['control-plane/deaths.test.ts', 'image/manifests.test.ts', 'control-plane/nftables.test.ts'],
+  ...['control-plane/iptables.test.ts', 'control-plane/deaths.test.ts', 'image/manifests.test.ts'],
+  'control-plane/nftables.test.ts',
 ];
 
 /** Jest begins with what took longest the last time; on a fresh machine it knows of no last time. */
