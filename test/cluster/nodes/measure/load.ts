@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type NodeLab } from '../../../lab/nodes/node-lab.ts';
-import { runShell } from '../../../lab/machines/machine.ts';
-import { apiserverPort, masters } from '../../support/network/layout.ts';
-import { isLong } from '../../support/jest/long.ts';
-import { type ConnectReport } from '../../support/network/seat.ts';
-import { type WatchesReport } from '../../support/network/seat-watches.ts';
+import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
+import { runShell } from '../../../../lab/machines/machine.ts';
+import { apiserverPort, masters } from '../../../support/network/layout.ts';
+import { isLong } from '../../../support/jest/long.ts';
+import { type ConnectReport } from '../../../support/network/seat.ts';
+import { type WatchesReport } from '../../../support/network/seat-watches.ts';
 
 /** Where the control plane is used from: outside, in a pod of a worker, and on the masters, who may hold the VIP themselves. */
 export const places = ['client', 'pod-worker', ...masters.map(({ name }) => name)];

@@ -1,9 +1,9 @@
 import { expect, test } from '@jest/globals';
 import { release } from 'node:os';
-import { type CommandResult } from '../../../lab/machines/machine.ts';
-import { type NodeLab } from '../../../lab/nodes/node-lab.ts';
-import { masters } from '../../support/network/layout.ts';
-import { findPod } from './agents.ts';
+import { type CommandResult } from '../../../../lab/machines/machine.ts';
+import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
+import { masters } from '../../../support/network/layout.ts';
+import { findPod } from '../pods/agents.ts';
 
 const limitMs = 120_000;
 

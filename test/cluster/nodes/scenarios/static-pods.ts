@@ -1,12 +1,10 @@
 import { expect, test } from '@jest/globals';
-import { type NodeLab } from '../../../lab/nodes/node-lab.ts';
-import { listPods } from '../../../lab/nodes/ready.ts';
-import { apiserverPort, masters } from '../../support/network/layout.ts';
+import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
+import { listPods } from '../../../../lab/nodes/ready.ts';
+import { masters } from '../../../support/network/layout.ts';
+import { expectShares } from '../measure/expect-shares.ts';
 
 const limitMs = 60_000;
-
-/** With shares of a third, all three are seen but once in 10^17 times, and none answers more than half but once in 10^6. */
-const connections = 240;
 
 /** Tests that what `vipnat manifest static-pod` and `vipnat manifest keepalived` print is what a kubelet runs well. */
 export function testStaticPods(lab: () => NodeLab): void {
@@ -39,12 +37,4 @@ export function testStaticPods(lab: () => NodeLab): void {
     },
     limitMs,
   );
-}
-
-/** Fails unless every apiserver answers its share of a place's connections to the VIP. */
-export async function expectShares(lab: NodeLab, place: string): Promise<void> {
-  const { apiservers, errors } = await lab.seat(place).request(lab.vip, apiserverPort, connections);
-  expect(errors).toEqual({});
-  const shares = masters.map(({ name }) => apiservers[name] ?? 0);
-  for (const share of shares) expect(share).toBeGreaterThan(connections / 6);
 }

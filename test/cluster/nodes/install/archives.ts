@@ -1,9 +1,9 @@
 import { join } from 'node:path';
-import { writeInstallYaml } from '../../../release/cluster/install-yaml.ts';
-import { writeArchive } from '../../../release/images/images.ts';
-import { readRelease } from '../../../release/settings/release.ts';
-import { buildImage, buildKeepalivedImage, prepareBases } from '../../support/image/build.ts';
-import { TemporaryFolder } from '../../support/network/at-end.ts';
+import { writeInstallYaml } from '../../../../release/cluster/install-yaml.ts';
+import { writeArchive } from '../../../../release/images/images.ts';
+import { readRelease } from '../../../../release/settings/release.ts';
+import { buildImage, buildKeepalivedImage, prepareBases } from '../../../support/image/build.ts';
+import { TemporaryFolder } from '../../../support/network/at-end.ts';
 
 /** The files of a release for nodes with containerd alone, by their names there. */
 export interface NodeFiles {

@@ -1,14 +1,15 @@
 import { expect, test } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { pickPercentile } from '../../../bench/shared/statistics.ts';
-import { type NodeLab } from '../../../lab/nodes/node-lab.ts';
-import { listPods, waitForAgents, waitUntil } from '../../../lab/nodes/ready.ts';
-import { outsider } from '../../support/network/layout.ts';
-import { isLong } from '../../support/jest/long.ts';
-import { tell } from '../../support/lab/test-lab.ts';
-import { expectSourceRoutes } from './agents.ts';
-import { expectNothingNoticed } from './expect-load.ts';
-import { places, underLoad } from './load.ts';
+import { pickPercentile } from '../../../../bench/shared/statistics.ts';
+import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
+import { listPods, waitForAgents, waitUntil } from '../../../../lab/nodes/ready.ts';
+import { outsider } from '../../../support/network/layout.ts';
+import { isLong } from '../../../support/jest/long.ts';
+import { tell } from '../../../support/lab/test-lab.ts';
+import { expectSourceRoutes } from '../pods/source-routes.ts';
+import { waitForProgram } from '../pods/static-pod.ts';
+import { expectNothingNoticed } from '../measure/expect-load.ts';
+import { places, underLoad } from '../measure/load.ts';
 
 const rounds = isLong ? 20 : 1;
 
@@ -92,10 +93,7 @@ async function expectQuietReturn(lab: NodeLab, node: string): Promise<void> {
 async function boot(lab: NodeLab, node: string): Promise<void> {
   await lab.boot(node);
   await waitForAgents(lab);
-  await waitUntil(`keepalived runs on ${node}`, async () => {
-    const { exitCode } = await lab.machine(node).run(['pgrep', '--exact', 'keepalived']);
-    return exitCode === 0 ? null : 'not yet';
-  });
+  await waitForProgram(lab, node, 'keepalived', true);
   await waitUntil(`the pods on ${node} are ready`, async () => {
     const pods = (await listPods(lab))?.filter((pod) => pod.node === node);
     const missing = pods?.filter(({ isReady }) => !isReady).map(({ name }) => name);

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll } from '@jest/globals';
-import { type RaiseOptions } from '../../../lab/control-plane/raise.ts';
-import { NodeLab } from '../../../lab/nodes/node-lab.ts';
-import { type LabOptions } from '../../../lab/settings/options.ts';
-import { raiseTestNodes, tell } from '../../support/lab/test-lab.ts';
+import { type RaiseOptions } from '../../../../lab/control-plane/raise.ts';
+import { NodeLab } from '../../../../lab/nodes/node-lab.ts';
+import { type LabOptions } from '../../../../lab/settings/options.ts';
+import { raiseTestNodes, tell } from '../../../support/lab/test-lab.ts';
 
 /** Components and images that nobody built yet take minutes. */
 const upLimitMs = 20 * 60_000;

@@ -1,22 +1,21 @@
 import { expect, test } from '@jest/globals';
-import { type NodeLab } from '../../../lab/nodes/node-lab.ts';
-import { waitForAgents, waitForDaemonSet } from '../../../lab/nodes/ready.ts';
-import { isLong } from '../../support/jest/long.ts';
-import { masters } from '../../support/network/layout.ts';
+import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
+import { waitForAgents, waitForDaemonSet } from '../../../../lab/nodes/ready.ts';
+import { isLong } from '../../../support/jest/long.ts';
+import { masters } from '../../../support/network/layout.ts';
 import {
   findPod,
   listHolderLast,
   listCrashes,
   printManifest,
-  putStaticPod,
   readLog,
-  takeStaticPod,
   waitForPod,
   waitForWaiting,
-} from './agents.ts';
-import { expectNothingNoticed } from './expect-load.ts';
+} from '../pods/agents.ts';
+import { putStaticPod, takeStaticPod } from '../pods/static-pod.ts';
+import { expectNothingNoticed } from '../measure/expect-load.ts';
 import { testFewModules } from './few-modules.ts';
-import { underLoad } from './load.ts';
+import { underLoad } from '../measure/load.ts';
 
 const limitMs = 5 * 60_000;
 

@@ -3,14 +3,14 @@
  * containerd has no image of vipnat, and the node no file of it.
  */
 import { afterAll, beforeAll } from '@jest/globals';
-import { type NodeLab } from '../../../lab/nodes/node-lab.ts';
-import { waitForAgents, waitForPods, waitForVip, waitUntil } from '../../../lab/nodes/ready.ts';
-import { leaveAgentOut } from '../../support/doctor/snippets.ts';
-import { masters } from '../../support/network/layout.ts';
+import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
+import { waitForAgents, waitForPods, waitForVip, waitUntil } from '../../../../lab/nodes/ready.ts';
+import { leaveAgentOut } from '../../../support/doctor/snippets.ts';
+import { masters } from '../../../support/network/layout.ts';
 import { Administrator } from './administrator.ts';
-import { putStaticPod, takeStaticPod } from './agents.ts';
+import { putStaticPod, takeStaticPod } from '../pods/static-pod.ts';
 import { type NodeFiles, writeNodeFiles } from './archives.ts';
-import { waitForQuiet } from './quiet.ts';
+import { waitForQuiet } from '../measure/quiet.ts';
 import { removeFolders } from './traces.ts';
 
 /** An image may have to be compressed first. */

@@ -1,14 +1,15 @@
 import { expect, test } from '@jest/globals';
-import { vipnatCommand } from '../../../lab/components/agent.ts';
-import { type NodeLab } from '../../../lab/nodes/node-lab.ts';
-import { waitForAgents, waitUntil } from '../../../lab/nodes/ready.ts';
-import { masters } from '../../support/network/layout.ts';
-import { isLong, onlyLong } from '../../support/jest/long.ts';
-import { tell } from '../../support/lab/test-lab.ts';
-import { expectSourceRoutes, putStaticPod, takeStaticPod } from './agents.ts';
-import { controllerManager, Leases } from './leases.ts';
-import { waitForQuiet } from './quiet.ts';
-import { isLeader, type MoveReport, moveVip } from './vip-move.ts';
+import { vipnatCommand } from '../../../../lab/components/agent.ts';
+import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
+import { waitForAgents, waitUntil } from '../../../../lab/nodes/ready.ts';
+import { masters } from '../../../support/network/layout.ts';
+import { isLong, onlyLong } from '../../../support/jest/long.ts';
+import { tell } from '../../../support/lab/test-lab.ts';
+import { expectSourceRoutes } from '../pods/source-routes.ts';
+import { putStaticPod, takeStaticPod } from '../pods/static-pod.ts';
+import { controllerManager, Leases } from '../measure/leases.ts';
+import { waitForQuiet } from '../measure/quiet.ts';
+import { isLeader, type MoveReport, moveVip } from '../measure/vip-move.ts';
 
 const moves = isLong ? 20 : 2;
 const movesAlone = 4;

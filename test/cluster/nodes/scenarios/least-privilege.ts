@@ -1,12 +1,12 @@
 import { expect, test } from '@jest/globals';
-import { type NodeLab } from '../../../lab/nodes/node-lab.ts';
-import { waitUntil } from '../../../lab/nodes/ready.ts';
-import { runShell } from '../../../lab/machines/machine.ts';
-import { manifestFolder } from '../../../lab/nodes/disk.ts';
-import { isLong } from '../../support/jest/long.ts';
-import { ownImage } from '../../support/manifest/printing.ts';
-import { listCrashes, readLog } from './agents.ts';
-import { type AgentPod, runIn, testLooks, testRights } from './features.ts';
+import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
+import { waitUntil } from '../../../../lab/nodes/ready.ts';
+import { runShell } from '../../../../lab/machines/machine.ts';
+import { manifestFolder } from '../../../../lab/nodes/disk.ts';
+import { isLong } from '../../../support/jest/long.ts';
+import { ownImage } from '../../../support/manifest/printing.ts';
+import { listCrashes, readLog } from '../pods/agents.ts';
+import { type AgentPod, runIn, testLooks, testRights } from '../pods/features.ts';
 
 const limitMs = 120_000;
 

@@ -1,5 +1,5 @@
 import { expect } from '@jest/globals';
-import { tell } from '../../support/lab/test-lab.ts';
+import { tell } from '../../../support/lab/test-lab.ts';
 import { type LoadReport } from './load.ts';
 
 /** A ping's answer waits for the processors, too, on a machine that is busy with five nodes. */

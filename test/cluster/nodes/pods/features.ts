@@ -1,10 +1,10 @@
 import { once } from 'node:events';
 import { beforeAll, expect, test } from '@jest/globals';
-import { type CommandResult, runShell } from '../../../lab/machines/machine.ts';
-import { type NodeLab } from '../../../lab/nodes/node-lab.ts';
-import { waitUntil } from '../../../lab/nodes/ready.ts';
-import { readHealthCheck } from '../../support/image/health-check.ts';
-import { apiserverPort, masters } from '../../support/network/layout.ts';
+import { type CommandResult, runShell } from '../../../../lab/machines/machine.ts';
+import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
+import { waitUntil } from '../../../../lab/nodes/ready.ts';
+import { readHealthCheck } from '../../../support/image/health-check.ts';
+import { apiserverPort, masters } from '../../../support/network/layout.ts';
 import { readLog } from './agents.ts';
 
 const limitMs = 120_000;

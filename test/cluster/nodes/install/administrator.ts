@@ -1,9 +1,9 @@
 import { join } from 'node:path';
-import { vipnatCommand } from '../../../lab/components/agent.ts';
-import { locateNodeComponents } from '../../../lab/build/build.ts';
-import { type CommandResult, runShell } from '../../../lab/machines/machine.ts';
-import { type NodeLab } from '../../../lab/nodes/node-lab.ts';
-import { type TypedHost } from '../../support/doctor/snippets.ts';
+import { vipnatCommand } from '../../../../lab/components/agent.ts';
+import { locateNodeComponents } from '../../../../lab/build/build.ts';
+import { type CommandResult, runShell } from '../../../../lab/machines/machine.ts';
+import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
+import { type TypedHost } from '../../../support/doctor/snippets.ts';
 
 /** Where an administrator is on a node: in memory, so that nothing is left on a disk. */
 const folder = '/run/administrator';

@@ -1,10 +1,8 @@
-import { expect } from '@jest/globals';
 import { execa } from 'execa';
-import { runShell } from '../../../lab/machines/machine.ts';
-import { vipnatCommand } from '../../../lab/components/agent.ts';
-import { type NodeLab } from '../../../lab/nodes/node-lab.ts';
-import { type Pod, listPods, waitUntil } from '../../../lab/nodes/ready.ts';
-import { masters } from '../../support/network/layout.ts';
+import { vipnatCommand } from '../../../../lab/components/agent.ts';
+import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
+import { type Pod, listPods, waitUntil } from '../../../../lab/nodes/ready.ts';
+import { masters } from '../../../support/network/layout.ts';
 
 /** What selects every pod with an agent. */
 const selector = 'app.kubernetes.io/name=vipnat';
@@ -13,22 +11,6 @@ const selector = 'app.kubernetes.io/name=vipnat';
 export async function printManifest(lab: NodeLab, ...words: readonly string[]): Promise<string> {
   const [program = '', ...more] = vipnatCommand('manifest', ...words, '--vip', lab.vip);
   return (await execa(program, more)).stdout;
-}
-
-/** Takes a static pod off a master, as docs/operations.md says. */
-export async function takeStaticPod(lab: NodeLab, master: string, name: string): Promise<void> {
-  await runShell(
-    lab.machine(master),
-    `mv /etc/kubernetes/manifests/${name}.yaml /etc/kubernetes/${name}.away`,
-  );
-}
-
-/** Puts it back. */
-export async function putStaticPod(lab: NodeLab, master: string, name: string): Promise<void> {
-  await runShell(
-    lab.machine(master),
-    `mv /etc/kubernetes/${name}.away /etc/kubernetes/manifests/${name}.yaml`,
-  );
 }
 
 /** The masters in the order in which their agents are replaced: the VIP's holder last. */
@@ -80,19 +62,4 @@ export async function listCrashes(lab: NodeLab, known: readonly string[] = []): 
   const output = ['--output', `jsonpath={range .items[*]}${row}{end}`];
   const lines = (await lab.ask([...words, ...output])).trim().split('\n');
   return lines.filter((line) => /^\S+ (?!0 )\d/.test(line) && !known.includes(line));
-}
-
-/** Fails unless vipnat's local route to the VIP is on the VIP's holder, and on no other master. */
-export async function expectSourceRoutes(lab: NodeLab): Promise<void> {
-  const holders = await lab.listHolders();
-  for (const { name } of masters) {
-    const found = await listSourceRoutes(lab, name);
-    expect({ name, found }).toEqual({ name, found: holders.includes(name) ? [lab.vip] : [] });
-  }
-}
-
-/** The addresses that have a local route of vipnat's routing protocol. */
-async function listSourceRoutes(lab: NodeLab, master: string): Promise<string[]> {
-  const routes = await runShell(lab.machine(master), 'ip route show table local proto 118');
-  return routes.split('\n').flatMap((line) => /^local (\S+)/.exec(line)?.[1] ?? []);
 }

@@ -1,17 +1,10 @@
 import { expect, test } from '@jest/globals';
-import { type NodeLab } from '../../../lab/nodes/node-lab.ts';
-import { waitForAgents, waitUntil } from '../../../lab/nodes/ready.ts';
-import { masters } from '../../support/network/layout.ts';
-import { chartFolder, helmOn, useHelm } from '../control-plane/helm.ts';
-import {
-  findPod,
-  listHolderLast,
-  listCrashes,
-  putStaticPod,
-  takeStaticPod,
-  waitForPod,
-  waitForWaiting,
-} from './agents.ts';
+import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
+import { waitForAgents, waitUntil } from '../../../../lab/nodes/ready.ts';
+import { masters } from '../../../support/network/layout.ts';
+import { chartFolder, helmOn, useHelm } from '../../control-plane/helm.ts';
+import { findPod, listHolderLast, listCrashes, waitForPod, waitForWaiting } from '../pods/agents.ts';
+import { putStaticPod, takeStaticPod } from '../pods/static-pod.ts';
 
 const limitMs = 3 * 60_000;
 

@@ -1,8 +1,8 @@
-import { runShell } from '../../../lab/machines/machine.ts';
-import { type NodeLab } from '../../../lab/nodes/node-lab.ts';
-import { waitUntil } from '../../../lab/nodes/ready.ts';
-import { masters } from '../../support/network/layout.ts';
-import { putStaticPod, takeStaticPod } from './agents.ts';
+import { runShell } from '../../../../lab/machines/machine.ts';
+import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
+import { waitUntil } from '../../../../lab/nodes/ready.ts';
+import { masters } from '../../../support/network/layout.ts';
+import { putStaticPod, takeStaticPod, waitForProgram } from '../pods/static-pod.ts';
 import { controllerManager, type Leases, nameKubeletLease } from './leases.ts';
 import { holdWatches } from './load.ts';
 
@@ -82,18 +82,10 @@ async function waitForVip(lab: NodeLab, master: string): Promise<number> {
   return performance.now();
 }
 
-/** The kubelet starts a pod of the same name only after the end of the one before. */
 async function putBack(lab: NodeLab, names: readonly string[]): Promise<void> {
-  for (const name of names) await waitForKeepalived(lab, name, false);
+  for (const name of names) await waitForProgram(lab, name, 'keepalived', false);
   await Promise.all(names.map((name) => putStaticPod(lab, name, 'keepalived')));
-  for (const name of names) await waitForKeepalived(lab, name, true);
-}
-
-async function waitForKeepalived(lab: NodeLab, master: string, shallRun: boolean): Promise<void> {
-  await waitUntil(`keepalived on ${master} ${shallRun ? 'runs' : 'has ended'}`, async () => {
-    const { exitCode } = await lab.machine(master).run(['pgrep', '--exact', 'keepalived']);
-    return (exitCode === 0) === shallRun ? null : 'not yet';
-  });
+  for (const name of names) await waitForProgram(lab, name, 'keepalived', true);
 }
 
 function measurePause(leases: Leases, lease: string, movedAt: number): number {

@@ -1,17 +1,17 @@
 import { expect, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
-import { type NodeLab } from '../../../lab/nodes/node-lab.ts';
-import { waitForDaemonSet, waitUntil } from '../../../lab/nodes/ready.ts';
-import { type CommandResult } from '../../../lab/machines/machine.ts';
-import { isLong } from '../../support/jest/long.ts';
-import { parseDocument } from '../../support/documents/document.ts';
-import { readCommand } from '../../support/documents/typing.ts';
-import { readSteps } from '../../support/documents/walkthrough.ts';
+import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
+import { waitForDaemonSet, waitUntil } from '../../../../lab/nodes/ready.ts';
+import { type CommandResult } from '../../../../lab/machines/machine.ts';
+import { isLong } from '../../../support/jest/long.ts';
+import { parseDocument } from '../../../support/documents/document.ts';
+import { readCommand } from '../../../support/documents/typing.ts';
+import { readSteps } from '../../../support/documents/walkthrough.ts';
 import { type Administrator } from './administrator.ts';
-import { findPod, listCrashes } from './agents.ts';
-import { testLooks } from './features.ts';
+import { findPod, listCrashes } from '../pods/agents.ts';
+import { testLooks } from '../pods/features.ts';
 import { type KeepalivedAlone } from './keepalived-alone.ts';
-import { expectShares } from './static-pods.ts';
+import { expectShares } from '../measure/expect-shares.ts';
 import { expectNoTraces } from './traces.ts';
 
 const page = 'docs/install.md';

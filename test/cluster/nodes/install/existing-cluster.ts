@@ -1,13 +1,13 @@
 import { expect, test } from '@jest/globals';
-import { type NodeLab } from '../../../lab/nodes/node-lab.ts';
-import { insertSnippets, leaveAgentOut } from '../../support/doctor/snippets.ts';
-import { readSection } from '../../support/documents/table.ts';
-import { follow, listSteps } from '../../support/documents/typing.ts';
-import { apiserverPort, masters } from '../../support/network/layout.ts';
+import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
+import { insertSnippets, leaveAgentOut } from '../../../support/doctor/snippets.ts';
+import { readSection } from '../../../support/documents/table.ts';
+import { follow, listSteps } from '../../../support/documents/typing.ts';
+import { apiserverPort, masters } from '../../../support/network/layout.ts';
 import { type Administrator } from './administrator.ts';
-import { waitForPod } from './agents.ts';
+import { waitForPod } from '../pods/agents.ts';
 import { conf, type KeepalivedAlone } from './keepalived-alone.ts';
-import { expectShares } from './static-pods.ts';
+import { expectShares } from '../measure/expect-shares.ts';
 import { expectNoTraces } from './traces.ts';
 
 const page = 'docs/quickstart.md';

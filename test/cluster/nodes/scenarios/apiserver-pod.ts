@@ -1,12 +1,11 @@
 import { test } from '@jest/globals';
-import { runShell } from '../../../lab/machines/machine.ts';
-import { type NodeLab } from '../../../lab/nodes/node-lab.ts';
-import { waitForAgents, waitForPods, waitUntil } from '../../../lab/nodes/ready.ts';
-import { masters } from '../../support/network/layout.ts';
-import { onlyLong } from '../../support/jest/long.ts';
-import { putStaticPod, takeStaticPod } from './agents.ts';
-import { expectGoaway } from './expect-load.ts';
-import { underLoad } from './load.ts';
+import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
+import { waitForAgents, waitForPods } from '../../../../lab/nodes/ready.ts';
+import { masters } from '../../../support/network/layout.ts';
+import { onlyLong } from '../../../support/jest/long.ts';
+import { putStaticPod, takeStaticPod, waitForProgram } from '../pods/static-pod.ts';
+import { expectGoaway } from '../measure/expect-load.ts';
+import { underLoad } from '../measure/load.ts';
 
 const limitMs = 3 * 60_000;
 
@@ -26,7 +25,7 @@ export function testApiserverPod(lab: () => NodeLab): void {
       const master = where === 'another master' ? other : holder;
       const report = await underLoad(lab(), async () => {
         await takeStaticPod(lab(), master, pod);
-        await waitForEnd(lab(), master);
+        await waitForProgram(lab(), master, pod, false);
         await putStaticPod(lab(), master, pod);
         await waitForPods(lab(), [`${pod}-${master}`]);
         await waitForAgents(lab());
@@ -35,12 +34,4 @@ export function testApiserverPod(lab: () => NodeLab): void {
     },
     limitMs,
   );
-}
-
-/** A static pod is not what the API shows of it: its processes say when it has ended. */
-async function waitForEnd(lab: NodeLab, master: string): Promise<void> {
-  await waitUntil(`the apiserver on ${master} has ended`, async () => {
-    const count = await runShell(lab.machine(master), `pgrep --count --exact ${pod} || true`);
-    return count.trim() === '0' ? null : `${count.trim()} run`;
-  });
 }

@@ -1,0 +1,14 @@
+import { expect } from '@jest/globals';
+import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
+import { apiserverPort, masters } from '../../../support/network/layout.ts';
+
+/** With shares of a third, all three are seen but once in 10^17 times, and none answers more than half but once in 10^6. */
+const connections = 240;
+
+/** Fails unless every apiserver answers its share of a place's connections to the VIP. */
+export async function expectShares(lab: NodeLab, place: string): Promise<void> {
+  const { apiservers, errors } = await lab.seat(place).request(lab.vip, apiserverPort, connections);
+  expect(errors).toEqual({});
+  const shares = masters.map(({ name }) => apiservers[name] ?? 0);
+  for (const share of shares) expect(share).toBeGreaterThan(connections / 6);
+}
