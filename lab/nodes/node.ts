@@ -90,7 +90,8 @@ export async function removeAfterwards(
   labFolder: string,
 ): Promise<void> {
   const script = 'exec 9>"$0"; flock 9; setsid "$@" </dev/null >/dev/null 2>&1 &';
-  const command = [groups, 'await', String(sandbox.state.pid), labGroups, labFolder];
+  const { pid, startedAt } = sandbox.state;
+  const command = [groups, 'await', String(pid), startedAt, labGroups, labFolder];
   await execa('sh', ['-c', script, join(labFolder, lockFile), ...command]);
 }
 

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -13,6 +13,30 @@ afterEach(() => {
   rmSync(root, { recursive: true });
 });
 
+/** Waits for the end of a process as `groups` does that a lab starts. */
+function startWaiting(pid: number | undefined, since: string): ChildProcess {
+  const words = ['await', String(pid), since, 'nobodys-0', join(root, 'lab')];
+  return spawn('lab/nodes/groups', words);
+}
+
+/** In clock ticks since boot: the 22nd field of proc(5)'s stat. */
+function readStartTime(pid: number | undefined): string {
+  return readFileSync(`/proc/${pid}/stat`, 'utf8').split(' ')[21] ?? '';
+}
+
+test('a later process with the number of a lab that has ended keeps no disk', async () => {
+  const disk = join(root, 'lab/m1/disk');
+  mkdirSync(disk, { recursive: true });
+  const later = spawn('sleep', ['60']);
+  try {
+    const waiter = startWaiting(later.pid, String(Number(readStartTime(later.pid)) - 1));
+    await once(waiter, 'close');
+    expect([existsSync(disk), later.exitCode]).toEqual([false, null]);
+  } finally {
+    later.kill('SIGKILL');
+  }
+});
+
 test.each([
   ['goes', false],
   ['of the next lab of its name stays', true],
@@ -20,8 +44,9 @@ test.each([
   const disk = join(root, 'lab/m1/disk');
   mkdirSync(disk, { recursive: true });
   const lab = spawn('sleep', ['60']);
-  const waiter = spawn('lab/nodes/groups', ['await', String(lab.pid), 'nobodys-0', join(root, 'lab')]);
+  const waiter = startWaiting(lab.pid, readStartTime(lab.pid));
   await new Promise((resolve) => setTimeout(resolve, 300));
+  expect([existsSync(disk), waiter.exitCode]).toEqual([true, null]);
   if (isNext) {
     rmSync(join(root, 'lab'), { recursive: true });
     mkdirSync(disk, { recursive: true });
