@@ -91,7 +91,16 @@ RestartPreventExitStatus=78
 OOMScoreAdjust=-900
 # The folders stay when the agent ends, because keepalived watches one of them.
 ${renderFolders(runDir, stateDir)}
-# The agent needs only this: to write rules, to change the connection table, to raise its own priority.
+${renderRights(sysctls)}
+
+[Install]
+WantedBy=multi-user.target
+`;
+}
+
+/** What the agent needs, and nothing else. */
+function renderRights(sysctls: Config['sysctls']): string {
+  return `# The agent needs only this: to write rules, to change the connection table, to raise its own priority.
 CapabilityBoundingSet=CAP_NET_ADMIN CAP_NET_RAW CAP_SYS_NICE
 NoNewPrivileges=yes
 ProtectSystem=strict
@@ -106,16 +115,16 @@ ProtectKernelLogs=yes
 ProtectKernelModules=yes
 # Unless --sysctls is check, the agent switches IP forwarding on through /proc/sys.
 ProtectKernelTunables=${sysctls === 'check' ? 'yes' : 'no'}
+# The agent opens sockets of these families only.
 RestrictAddressFamilies=AF_INET AF_INET6 AF_NETLINK AF_UNIX
 RestrictNamespaces=yes
 RestrictRealtime=yes
 RestrictSUIDSGID=yes
 LockPersonality=yes
 SystemCallArchitectures=native
-
-[Install]
-WantedBy=multi-user.target
-`;
+# The system calls of a service, and memory keys for Node.js. A refused call is an error, and ends no program.
+SystemCallFilter=@system-service @pkey
+SystemCallErrorNumber=EPERM`;
 }
 
 /** Folders below /run and /var/lib systemd makes before it starts the program; others tmpfiles.d has made. */

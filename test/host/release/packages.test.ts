@@ -122,6 +122,9 @@ describe('the service of the .deb, beside keepalived,', () => {
       await machine.print(waitForVip);
       expect(await showAddresses()).toContain('10.0.0.50/32');
       expect((await machine.run('vipnat check')).exitCode).toBe(0);
+      // Its system calls are filtered (seccomp(2), mode 2), and the tools that it starts do without those that are refused.
+      expect(await machine.print(`grep ^Seccomp: /proc/${await showPid('vipnat')}/status`)).toMatch(/\t2$/);
+      expect(await machine.print('journalctl -u vipnat --no-pager -p warning -o cat')).toBe('');
     },
     limitMs,
   );
