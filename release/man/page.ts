@@ -27,6 +27,7 @@ export function renderManualPage({ version, epoch }: Pick<Release, 'version' | '
 /** Of the packages. */
 const files = [
   ['/etc/vipnat/vipnat.yaml', 'the configuration of the service vipnat'],
+  ['/usr/share/vipnat/vipnat.yaml', 'the same as this version has it (.deb)'],
   [
     '/run/vipnat/keepalived/serving',
     'the track file, which keepalived reads. 0: this node can serve the VIP. 1: it cannot',

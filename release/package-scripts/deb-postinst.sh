@@ -4,6 +4,6 @@ if [ "$1" = configure ]; then
   make_folders
   reload_units
   # $2 is the version of before.
-  if [ -n "$2" ]; then update_agent; fi
+  if [ -n "$2" ]; then update_agent; else make_settings; fi
   tell_overruled
 fi

@@ -1,7 +1,8 @@
 # shellcheck shell=sh
 if [ "$1" = remove ]; then reload_units; fi
 if [ "$1" = purge ]; then
-  rm -f /etc/systemd/system/multi-user.target.wants/vipnat.service
+  is_overruled || rm -f /etc/systemd/system/multi-user.target.wants/vipnat.service
+  remove_settings
   remove_folders
   reload_units
 fi

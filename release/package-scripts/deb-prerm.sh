@@ -1,6 +1,6 @@
 # shellcheck shell=sh
 # An update leaves the agent of before alone until the new one is there.
 if [ "$1" = remove ]; then
-  ask_systemd stop vipnat.service || true
+  is_overruled || ask_systemd stop vipnat.service || true
   remove_rules
 fi

@@ -19,13 +19,30 @@ reload_units() {
   if [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
 }
 
+# An update never asks about this file, because dpkg does not know it: it is the administrator's, who may also remove it.
+make_settings() {
+  if [ ! -e "$config" ]; then install -m 644 /usr/share/vipnat/vipnat.yaml "$config"; fi
+}
+
+remove_settings() {
+  rm -f "$config"
+  rmdir --ignore-fail-on-non-empty "${config%/*}" 2>/dev/null || true
+}
+
 # keepalived goes by the file that this makes.
 make_folders() {
   if command -v systemd-tmpfiles >/dev/null; then systemd-tmpfiles --create vipnat.conf; fi
 }
 
+# A unit of the administrator's own in place of the package's: its agent is the administrator's too. A masked unit is a link to
+# /dev/null.
+is_overruled() {
+  [ -f /etc/systemd/system/vipnat.service ]
+}
+
 # An agent that this version would not start goes on as the one of before.
 update_agent() {
+  if is_overruled; then return 0; fi
   [ -d /run/systemd/system ] && systemctl is-active --quiet vipnat.service || return 0
   status=0
   vipnat run --dry-run --config "$config" >/dev/null 2>&1 || status=$?
@@ -38,7 +55,7 @@ update_agent() {
 
 # As docs/install.md has it for an installation by hand.
 tell_overruled() {
-  [ -e /etc/systemd/system/vipnat.service ] || return 0
+  is_overruled || return 0
   echo "vipnat: /etc/systemd/system/vipnat.service replaces the unit of this package. To use the package's unit, put the options into $config, and check them with: vipnat run --dry-run --config $config. Then remove the file, and run: systemctl daemon-reload; systemctl restart vipnat" >&2
 }
 

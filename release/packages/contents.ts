@@ -8,7 +8,7 @@ import { renderSbom } from '../documents/sbom.ts';
 import { nameExecutable } from '../executable/executable.ts';
 import { renderManualPage } from '../man/page.ts';
 import { type Architecture, type Release } from '../settings/release.ts';
-import { renderSettingsFile, settingsFile } from './settings-file.ts';
+import { renderSettingsFile, settingsFile, settingsTemplate } from './settings-file.ts';
 
 /** The kinds of packages. */
 export const packagers = ['deb', 'rpm'] as const;
@@ -48,9 +48,20 @@ export async function listContents(
   ];
   return [
     { path: program, content: { file: executable } },
-    { path: settingsFile, content: Buffer.from(renderSettingsFile()), isConfiguration: true },
+    toSettings(packager),
     ...texts.map(([path, text]) => ({ path, content: encode(path, text) })),
   ];
+}
+
+/**
+ * rpm keeps what an administrator changed, and asks nothing. dpkg asks where both texts have changed, and fails where nobody
+ * answers; so there the first installation copies a template.
+ */
+function toSettings(packager: Packager): PackagedFile {
+  const content = Buffer.from(renderSettingsFile());
+  return packager === 'deb'
+    ? { path: settingsTemplate, content }
+    : { path: settingsFile, content, isConfiguration: true };
 }
 
 async function listDocuments(

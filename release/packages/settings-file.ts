@@ -5,6 +5,9 @@ import { wrap } from '../../cli/format/text/wrap.ts';
 /** The configuration of the packages' service. */
 export const settingsFile = '/etc/vipnat/vipnat.yaml';
 
+/** Where the .deb has the file as this version has it. */
+export const settingsTemplate = '/usr/share/vipnat/vipnat.yaml';
+
 /** Its text: every option in a comment, with what it is for and a value that works. The agent needs `vip`. */
 export function renderSettingsFile(): string {
   const groups = Object.entries(groupToHeading).map(([group, title]) => {

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { findArtifact, makeArtifacts, releaseLimitMs } from './artifacts.ts';
 import { bootLimitMs, DebianMachine } from './debian-machine.ts';
+import { testOwnUnit } from './own-unit.ts';
 
 /** Packages are unpacked, and an agent waits for a virtual IP. */
 const limitMs = 120_000;
@@ -19,6 +20,7 @@ beforeAll(async () => {
     ip addr add 10.0.0.11/24 dev eth0 && ip link set eth0 up && ip link set wire up
     mv vipnat_*.deb vipnat.deb && mv vipnat-*.rpm vipnat.rpm
     dpkg-deb -R vipnat.deb older && sed -i 's/^Version: .*/Version: 0.0.9-1/' older/DEBIAN/control
+    sed -i '1s/^/# Another text./' older/usr/share/vipnat/vipnat.yaml
     dpkg-deb -Znone -b older older.deb && rm -r older`);
 }, releaseLimitMs + bootLimitMs);
 afterAll(async () => {
@@ -130,7 +132,7 @@ describe('the service of the .deb, beside keepalived,', () => {
   );
 
   test(
-    'goes on with a new version: rules, keepalived and virtual IP stay where they are',
+    'goes on with a new version, which has other options and asks nothing: rules, keepalived and virtual IP stay where they are',
     async () => {
       const [agent, keepalived] = [await showPid('vipnat'), await showPid('keepalived')];
       const said = await machine.print(
@@ -140,7 +142,9 @@ describe('the service of the .deb, beside keepalived,', () => {
       expect(await showPid('vipnat')).not.toBe(agent);
       expect(await showPid('keepalived')).toBe(keepalived);
       expect(await showAddresses()).toContain('10.0.0.50/32');
-      expect(await machine.print('cat /etc/vipnat/vipnat.yaml')).toContain('\nvip: 10.0.0.50\n');
+      const settings = await machine.print('cat /etc/vipnat/vipnat.yaml');
+      expect(settings).toMatch(/^# Another text\.[^]*\nvip: 10\.0\.0\.50\n/);
+      expect(settings).toContain((await machine.print('cat /usr/share/vipnat/vipnat.yaml')).trim());
     },
     limitMs,
   );
@@ -185,6 +189,8 @@ describe('the service of the .deb, beside keepalived,', () => {
     limitMs,
   );
 });
+
+testOwnUnit(() => machine, install);
 
 describe('the .rpm', () => {
   const rpm = 'rpm --nodeps --force-debian';
