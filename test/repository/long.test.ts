@@ -14,7 +14,7 @@ function listLongFiles(): string[] {
 }
 
 function asksSwitch(source: string): boolean {
-  return /import \{[^}]*\b(?:isLong|onlyLong)\b[^}]*\} from '[^']*jest\/long\.ts'/.test(source);
+  return /import \{[^}]*\b(?:isLong|onlyLong|chooseRounds)\b[^}]*\} from '[^']*jest\/long\.ts'/.test(source);
 }
 
 test(`${path} names every file that leaves something to --long`, () => {
@@ -32,4 +32,12 @@ test('the switch is asked in one place', () => {
   const asks = /env\[.TEST_LONG|TEST_LONG[:,} ].*= process\.env/;
   const askers = sources.filter((name) => asks.test(readFileSync(join('test', name), 'utf8')));
   expect(askers).toEqual(['support/jest/long.ts']);
+});
+
+test('Jest begins with files that are there', () => {
+  const sources = readdirSync('test', { recursive: true, encoding: 'utf8' });
+  const text = readFileSync('test/support/jest/longest-first.js', 'utf8');
+  const ends = [...text.matchAll(/'([a-z-]+\/[a-z.-]+\.test\.ts)'/g)].map(([, end = '']) => end);
+  expect(ends.length).toBeGreaterThan(5);
+  expect(ends.filter((end) => !sources.some((source) => source.endsWith(`/${end}`)))).toEqual([]);
 });

@@ -8,3 +8,12 @@ export const isLong = process.env['TEST_LONG'] === 'true';
 export function onlyLong<T>(...items: readonly T[]): readonly T[] {
   return isLong ? items : [];
 }
+
+/**
+ * How often a test repeats what it measures, by default and with `--long`. The environment variable ROUNDS says otherwise, so that
+ * somebody can measure in parts.
+ */
+export function chooseRounds(usual: number, long: number): number {
+  const given = Number(process.env['ROUNDS'] ?? '');
+  return Number.isInteger(given) && given > 0 ? given : isLong ? long : usual;
+}
