@@ -19,7 +19,7 @@ const masterNames = masters.map(({ name }) => name);
 export async function waitForApiservers(lab: Lab, names: readonly string[] = masterNames): Promise<void> {
   await Promise.all(
     names.map((name) =>
-      waitUntil(() => isAnswered(lab.machine(name), '127.0.0.1', apiserverPort), {
+      waitUntil(() => findObstacle(lab.machine(name), '127.0.0.1', apiserverPort), {
         what: 'the apiserver is ready',
         service: lab.service(name, 'kube-apiserver'),
         limitMs: apiserverLimitMs,
@@ -30,7 +30,11 @@ export async function waitForApiservers(lab: Lab, names: readonly string[] = mas
 
 /** Waits until one master holds the VIP. */
 export async function waitForHolder(lab: Lab): Promise<void> {
-  await waitUntil(async () => (await lab.listHolders()).length === 1, {
+  const findOther = async () => {
+    const holders = await lab.listHolders();
+    return holders.length === 1 ? null : `held by ${holders.length === 0 ? 'nobody' : holders.join(' and ')}`;
+  };
+  await waitUntil(findOther, {
     what: 'a master holds the VIP',
     service: lab.service('m1', 'keepalived'),
     limitMs: convergeLimitMs,
@@ -42,7 +46,7 @@ export async function waitForServices(lab: Lab, names: readonly string[] = nodeN
   const clusterIp = clusterIps[lab.options.family];
   await Promise.all(
     names.map((name) =>
-      waitUntil(() => isAnswered(lab.machine(name), clusterIp, 443), {
+      waitUntil(() => findObstacle(lab.machine(name), clusterIp, 443), {
         what: `${clusterIp}:443 is answered`,
         service: lab.service(name, 'kube-proxy'),
         limitMs: convergeLimitMs,
@@ -55,7 +59,11 @@ export async function waitForServices(lab: Lab, names: readonly string[] = nodeN
 export async function waitForProxyMode(lab: Lab, name: string, mode: KubeProxyMode): Promise<void> {
   const metrics = lab.options.family === 'ipv6' ? '[::1]:10249' : '127.0.0.1:10249';
   const question = ['curl', '--silent', '--max-time', '2', `http://${metrics}/proxyMode`];
-  await waitUntil(async () => (await lab.machine(name).run(question)).stdout === mode, {
+  const findOther = async () => {
+    const { exitCode, stdout } = await lab.machine(name).run(question);
+    return stdout === mode ? null : `it says "${stdout}" (curl: ${exitCode})`;
+  };
+  await waitUntil(findOther, {
     what: `kube-proxy runs in ${mode} mode`,
     service: lab.service(name, 'kube-proxy'),
     limitMs: convergeLimitMs,
@@ -74,25 +82,41 @@ export async function waitForAgent(
   { count = masters.length, ports = [apiserverPort] }: { count?: number; ports?: readonly number[] } = {},
 ): Promise<void> {
   const vips = ports.flatMap((port) => ['--vip', `${toUrlHost(lab.vip)}:${port}`]);
-  await waitUntil(() => isBalanced(lab, master, { vips, count }), {
+  await waitUntil(() => findImbalance(lab, master, { vips, count }), {
     what: `the VIP is balanced over ${count} apiservers`,
     service: lab.service(master, 'vipnat'),
     limitMs: convergeLimitMs,
+    examine: () => examineMaster(lab, master, vips),
   });
 }
 
-async function isBalanced(
+async function findImbalance(
   lab: Lab,
   master: string,
   { vips, count }: { vips: readonly string[]; count: number },
-): Promise<boolean> {
-  const command = vipnatCommand('check', ...vips);
-  const { exitCode, stdout } = await lab.machine(master).run(command);
-  return exitCode === 0 && stdout.includes(`${count} apiserver`);
+): Promise<string | null> {
+  const { exitCode, stdout, stderr } = await lab.machine(master).run(vipnatCommand('check', ...vips));
+  if (exitCode === 0 && stdout.includes(`${count} apiserver`)) return null;
+  return `check ended with ${exitCode}: ${stdout}\n${stderr}`;
 }
 
-async function isAnswered(machine: Machine, address: string, port: number): Promise<boolean> {
+/** What the agent says of itself, and which apiservers answer the master. */
+async function examineMaster(lab: Lab, master: string, vips: readonly string[]): Promise<string> {
+  const machine = lab.machine(master);
+  const [status, ...apiservers] = await Promise.all([
+    machine.run(vipnatCommand('status', ...vips)),
+    ...masters.map(async ({ name, addresses }) => {
+      const obstacle = await findObstacle(machine, addresses[lab.options.family], apiserverPort);
+      return `the apiserver of ${name}, asked from ${master}: ${obstacle ?? 'ready'}`;
+    }),
+  ]);
+  return [`status ended with ${status.exitCode}:`, status.stdout, status.stderr, ...apiservers].join('\n');
+}
+
+/** Why an apiserver behind an address is not ready; null when it is. */
+async function findObstacle(machine: Machine, address: string, port: number): Promise<string | null> {
   const url = `https://${toUrlHost(address)}:${port}/readyz`;
-  const { stdout } = await machine.run(['curl', '--silent', '--insecure', '--max-time', '2', url]);
-  return stdout === 'ok';
+  const words = ['curl', '--silent', '--show-error', '--insecure', '--max-time', '2', url];
+  const { stdout, stderr } = await machine.run(words);
+  return stdout === 'ok' ? null : `${stdout}\n${stderr}`;
 }

@@ -67,7 +67,7 @@ export class VirtualMachine implements Machine {
       }),
     );
     const machine = new VirtualMachine(enclosure);
-    await waitUntil(async () => (await machine.run(['true'])).exitCode === 0, {
+    await waitUntil(() => findObstacle(machine), {
       what: 'the machine takes commands',
       service,
       limitMs: bootLimitMs,
@@ -82,6 +82,11 @@ export class VirtualMachine implements Machine {
   spawn(command: readonly string[], stdio: 'pipe' | 'inherit' = 'pipe'): ChildProcess {
     return this.#enclosure.spawn(toClient({ command, environment: {} }), stdio);
   }
+}
+
+async function findObstacle(machine: Machine): Promise<string | null> {
+  const { exitCode, stderr } = await machine.run(['true']);
+  return exitCode === 0 ? null : `exit status ${exitCode}: ${stderr}`;
 }
 
 function toClient(request: GuestRequest): string[] {

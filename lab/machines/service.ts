@@ -11,6 +11,9 @@ const tailLines = 12;
 
 const shortestRestMs = 50;
 
+/** No shell, `timeout` or client of a virtual machine ends with it by itself. */
+const endedStatus = 3;
+
 /** What runs in the background of a machine: one process, its pid file and its log in a folder of the machine's name. */
 export class Service {
   readonly name: string;
@@ -54,9 +57,9 @@ export class Service {
     }
   }
 
-  /** Whether it was started and has not ended. */
+  /** Whether it was started and has not ended; true when the machine is too busy to say. */
   async isRunning(): Promise<boolean> {
-    return (await this.#shell('kill -0 "$(cat "$1")" 2>/dev/null')) === 0;
+    return (await this.#shell(`kill -0 "$(cat "$1")" 2>/dev/null || exit ${endedStatus}`)) !== endedStatus;
   }
 
   /** Its process id, as its machine sees it; that of its last run when it has ended. */
@@ -88,16 +91,24 @@ export interface Expectation {
   readonly what: string;
   readonly service: Service;
   readonly limitMs: number;
+  /** Tells more of a wait that was in vain; asked once, at its end. */
+  readonly examine?: () => Promise<string>;
 }
 
 /**
- * Waits until something is so.
- * @throws LabError with the last lines of the service's log, at once when it has ended.
+ * Looks until nothing is in the way any more. An obstacle is a few words or a program's output.
+ * @throws LabError with the last obstacle on its first line, at once when the service has ended; then what was
+ * examined, and the last lines of the service's log.
  */
-export async function waitUntil(isSo: () => Promise<boolean>, expectation: Expectation): Promise<void> {
-  const { what, service, limitMs } = expectation;
+export async function waitUntil(
+  findObstacle: () => Promise<string | null>,
+  { what, service, limitMs, examine }: Expectation,
+): Promise<void> {
   const until = performance.now() + limitMs;
-  for (let started = performance.now(); !(await isSo()); started = performance.now()) {
+  for (;;) {
+    const started = performance.now();
+    const obstacle = await findObstacle();
+    if (obstacle === null) return;
     const hasEnded = !(await service.isRunning());
     if (!hasEnded && performance.now() <= until) {
       // Where looking is dear, as on a virtual machine, it must not hold up what is waited for.
@@ -106,7 +117,20 @@ export async function waitUntil(isSo: () => Promise<boolean>, expectation: Expec
     }
     const fault = hasEnded ? 'has ended' : `took longer than ${limitMs / 1000} s`;
     throw new LabError(
-      `${what}: ${service.describe()} ${fault}. The end of ${service.logFile}:\n${service.readTail()}`,
+      [
+        `${what}: ${service.describe()} ${fault}: ${toOneLine(obstacle)}`,
+        ...(examine === undefined ? [] : [await examine()]),
+        `The end of ${service.logFile}:`,
+        service.readTail(),
+      ].join('\n'),
     );
   }
+}
+
+/** The first line is what a short report of a failure shows. */
+function toOneLine(text: string): string {
+  return text
+    .trim()
+    .split(/\s*\n\s*/)
+    .join(' | ');
 }

@@ -99,7 +99,11 @@ async function findHolder(lab: Lab): Promise<string> {
 
 /** One without a network holds it too, for nobody. */
 async function waitForAnotherHolder(lab: Lab, than: string): Promise<void> {
-  await waitUntil(async () => (await lab.listHolders()).some((holder) => holder !== than), {
+  const findObstacle = async () => {
+    const holders = await lab.listHolders();
+    return holders.some((holder) => holder !== than) ? null : `the holders are: ${holders.join(', ')}`;
+  };
+  await waitUntil(findObstacle, {
     what: 'another master holds the VIP',
     service: lab.service(masters.find(({ name }) => name !== than)?.name ?? '', 'keepalived'),
     limitMs: moveLimitMs,

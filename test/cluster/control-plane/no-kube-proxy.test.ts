@@ -95,13 +95,14 @@ async function readPlan(lab: Lab, master: string): Promise<PrintedPlan> {
 
 /** Waits until every agent balances over all apiservers, for such a reason. */
 async function waitForReasons(lab: Lab, reason: RegExp): Promise<void> {
-  const isSo = async (master: string) => {
+  const findOther = async (master: string) => {
     const [vip] = (await readPlan(lab, master)).vips;
-    return vip !== undefined && reason.test(vip.reason) && vip.backends.length === backends.length;
+    const isSo = vip !== undefined && reason.test(vip.reason) && vip.backends.length === backends.length;
+    return isSo ? null : `it plans ${JSON.stringify(vip)}`;
   };
   await Promise.all(
     names.map((name) =>
-      waitUntil(() => isSo(name), {
+      waitUntil(() => findOther(name), {
         what: `the VIP is balanced over all apiservers, because ${String(reason)}`,
         service: lab.service(name, 'vipnat'),
         limitMs: reasonLimitMs,
