@@ -45,7 +45,7 @@ let bundled: readonly BundledPackage[] = [];
 beforeAll(async () => {
   await execa('scripts/build');
   bundled = readJson('dist/packages.json') as readonly BundledPackage[];
-}, 60_000);
+});
 
 describe('docs/dependencies.md', () => {
   test.each([

@@ -138,7 +138,7 @@ const unused: Tree = { 'agent/health/unused.ts': ['lib/text/errors.ts'] };
 
 test('scripts/lint folders passes a tree whose arrows go down', () => {
   expect(lintFolders(goodTree)).toMatchObject({ status: 0 });
-}, 60_000);
+});
 
 test('scripts/lint folders refuses a file beside folders', () => {
   const { status, text } = lintFolders({
@@ -164,7 +164,7 @@ describe('scripts/lint folders refuses', () => {
       tree[to] ??= [];
     }
     verdict = lintFolders(tree);
-  }, 60_000);
+  });
 
   test('all of them', () => {
     expect(verdict.status).not.toBe(0);

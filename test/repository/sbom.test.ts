@@ -25,7 +25,7 @@ let folder: string;
 
 beforeAll(async () => {
   await execa('scripts/build');
-}, 60_000);
+});
 
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'vipnat-sbom-'));

@@ -1,8 +1,5 @@
-import { beforeAll, describe, expect, jest, test } from '@jest/globals';
+import { beforeAll, describe, expect, test } from '@jest/globals';
 import { runInNetworkNamespace } from '../../support/network/network-namespace.ts';
-
-// It starts Node.js and a dozen keepalived one after the other.
-jest.setTimeout(40_000);
 
 interface Printed {
   readonly exitCode: number;

@@ -1,9 +1,6 @@
-import { beforeAll, describe, expect, jest, test } from '@jest/globals';
+import { beforeAll, describe, expect, test } from '@jest/globals';
 import { runInNetworkNamespace } from '../../support/network/network-namespace.ts';
 import { configurations } from './keepalived-configurations.ts';
-
-// It starts keepalived once for each configuration.
-jest.setTimeout(40_000);
 
 type Instances = Readonly<Record<string, { readonly vrid: number; readonly priority: number } | null>>;
 

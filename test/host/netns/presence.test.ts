@@ -1,8 +1,5 @@
-import { beforeAll, describe, expect, jest, test } from '@jest/globals';
+import { beforeAll, describe, expect, test } from '@jest/globals';
 import { runInNetworkNamespace } from '../../support/network/network-namespace.ts';
-
-// The program waits for a holder that never answers, twice.
-jest.setTimeout(40_000);
 
 interface Outcome {
   readonly claim: string;

@@ -1,8 +1,5 @@
-import { beforeAll, expect, jest, test } from '@jest/globals';
+import { beforeAll, expect, test } from '@jest/globals';
 import { runInNetworkNamespace } from '../../support/network/network-namespace.ts';
-
-// It starts a process and waits for answers that do not come.
-jest.setTimeout(40_000);
 
 let answers: Record<string, string | null>;
 beforeAll(async () => {

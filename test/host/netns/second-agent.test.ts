@@ -83,7 +83,7 @@ describe('a second agent', () => {
       expect(await dumpRules(cluster, 'm1')).toBe(before);
       const stoppedAt = performance.now();
       expect(await second.stop()).toBe(0);
-      expect(performance.now() - stoppedAt).toBeLessThan(1000);
+      expect(performance.now() - stoppedAt).toBeLessThan(5000);
       expect([existsSync(join(folder, 'state')), existsSync(join(folder, 'run'))]).toEqual([false, false]);
       expect(await dumpRules(cluster, 'm1')).toBe(before);
     },

@@ -1,4 +1,4 @@
-import { describe, expect, jest, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { FakeClock } from '../../support/fakes/clock.ts';
 import { FakeKernel } from '../../support/fakes/kernel.ts';
@@ -8,9 +8,6 @@ import { apiservers } from './configs.ts';
 import { damages } from '../../support/foreign/damage.ts';
 import { runEdit } from './strangers.ts';
 import { printOurs, type Source } from './tables.ts';
-
-// Five minutes of a fake clock are 30,000 turns of the event loop.
-jest.setTimeout(60_000);
 
 const fiveMinutesMs = 300_000;
 

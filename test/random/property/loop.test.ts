@@ -1,4 +1,4 @@
-import { expect, jest, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { observeAndAssess } from '../../../agent/reconcile/look.ts';
 import { emptyState } from '../../../agent/observe/reconcile-state.ts';
@@ -7,9 +7,6 @@ import { startAgent } from '../../support/agent/running-agent.ts';
 import { config } from './configs.ts';
 import { answer, createKernel, createPorts, event, type Event, history, run } from './hosts.ts';
 import { printForeign, printOurs } from './tables.ts';
-
-// Hundreds of runs take seconds; on a busy machine, several times that.
-jest.setTimeout(60_000);
 
 /** A tool that hangs takes its 10 s, and rest follows. */
 const quietMs = 60_000;

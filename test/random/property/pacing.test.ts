@@ -1,5 +1,5 @@
 import { type LoopCause } from '../../../agent/report/loop-observer.ts';
-import { describe, expect, jest, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { type KernelQuery, type KernelReading } from '../../../lib/kernel/port.ts';
 import { type Requeue, TriggerQueue } from '../../../lib/control/trigger-queue.ts';
@@ -8,9 +8,6 @@ import { toEndpoint } from '../../support/fakes/endpoints.ts';
 import { FakeKernel } from '../../support/fakes/kernel.ts';
 import { syncKubeProxy } from '../../support/kube-proxy/in-memory.ts';
 import { startAgent } from '../../support/agent/running-agent.ts';
-
-// Hundreds of runs take seconds; on a busy machine, several times that.
-jest.setTimeout(120_000);
 
 const runMs = 120_000;
 

@@ -1,4 +1,4 @@
-import { describe, expect, jest, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { VipnatError } from '../../../lib/text/errors.ts';
 import { serviceChain } from '../../../agent/api/kubernetes-service.ts';
@@ -10,9 +10,6 @@ import { apiservers, config } from './configs.ts';
 import { event, run } from './hosts.ts';
 import { isOurChain } from '../../support/foreign/printed-rules.ts';
 import { listChains, type Source, sources } from './tables.ts';
-
-// Hundreds of runs take seconds; on a busy machine, several times that.
-jest.setTimeout(60_000);
 
 /** From the change to the end of one look: a trigger (50 ms at most for the generation), and the time to settle. */
 const oneLookMs = 50 + 20;

@@ -1,4 +1,4 @@
-import { describe, expect, jest, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { assess } from '../../../agent/decide/assess.ts';
 import { findCandidates } from '../../../agent/endpoints/candidates.ts';
@@ -16,9 +16,6 @@ import { config } from './configs.ts';
 import { moreRulesInLegacy } from './counter-examples.ts';
 import { answer, createKernel, createPorts, type Event, history, run, strangers } from './hosts.ts';
 import { listChains, printForeign, printOurs, sources } from './tables.ts';
-
-// Hundreds of runs take seconds; on a busy machine, several times that.
-jest.setTimeout(60_000);
 
 /** A host with a history, on which an agent with this configuration ran until strangers came. */
 const host = fc.record({

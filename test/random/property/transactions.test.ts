@@ -1,4 +1,4 @@
-import { describe, expect, jest, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { type Assessment } from '../../../agent/decide/assess.ts';
 import { converge } from '../../../agent/reconcile/converge.ts';
@@ -13,9 +13,6 @@ import { FakeKernel } from '../../support/fakes/kernel.ts';
 import { config } from './configs.ts';
 import { answer, createKernel, createPorts, history } from './hosts.ts';
 import { printForeign, printTable } from './tables.ts';
-
-// Hundreds of runs take seconds; on a busy machine, several times that.
-jest.setTimeout(60_000);
 
 const tables = ['filter', 'nat', 'vipnat'] as const;
 

@@ -52,7 +52,7 @@ export const watchPattern = /watch=true/;
 
 /** Waits for something real, as bytes from a socket; the test's clock stands still meanwhile. */
 export async function eventually(what: string, isSo: () => boolean): Promise<void> {
-  for (let left = 1000; !isSo(); left -= 1) {
+  for (let left = 3000; !isSo(); left -= 1) {
     if (left === 0) throw new Error(`never came true: ${what}`);
     await sleep(10);
   }
@@ -151,7 +151,7 @@ export class ApiWorld {
 
   /** Lets the source's pauses pass until something is so. */
   async pass(what: string, isSo: () => boolean, clock = this.clock): Promise<void> {
-    for (let left = 1000; !isSo(); left -= 1) {
+    for (let left = 3000; !isSo(); left -= 1) {
       if (left === 0) throw new Error(`never came true: ${what}`);
       await clock.advance(100);
       await sleep(5);

@@ -7,7 +7,7 @@ import type { CommandResult } from '../network/namespaces.ts';
 const program = fileURLToPath(new URL('../../../dist/vipnat.js', import.meta.url));
 
 /** Room for a machine that is busy with the other test files. */
-export const limitMs = 60_000;
+export const limitMs = 120_000;
 
 /** How long anything that these tests wait for may take on a machine that is busy: less than the agent's tick, which hides a missing trigger. */
 const patienceMs = 30_000;

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
 /** A program that starts Node.js on a busy machine, and then waits a second or two for sockets. */
-const limitMs = 30_000;
+const limitMs = 120_000;
 
 /**
  * Runs a TypeScript program in a network namespace of its own, so that fixed ports and abstract sockets are free in

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, jest, test } from '@jest/globals';
+import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { ListedApi } from '../../../../agent/api/listed-api.ts';
 import { ApiRoute } from '../../../../lib/kubernetes/route.ts';
 import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
@@ -6,9 +6,6 @@ import { systemClock } from '../../../../lib/control/clock.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { vips } from '../../../support/network/layout.ts';
 import { accessByVip, ApiWorld, useCertificates, three } from '../../../support/api/api-world.ts';
-
-// Real sockets on a busy machine.
-jest.setTimeout(30_000);
 
 const certificates = useCertificates();
 

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { type Manner } from '../../../support/kube-api/kube-answers.ts';
 import { makeSlice } from '../../../support/kube-api/kube-store.ts';
 import {
@@ -8,9 +8,6 @@ import {
   three,
   watchPattern,
 } from '../../../support/api/api-world.ts';
-
-// Real sockets on a busy machine.
-jest.setTimeout(30_000);
 
 const addresses = ['10.77.0.11', '10.77.0.12', '10.77.0.13', '10.77.0.14'];
 const four = [...three, '10.77.0.14:6443'];

@@ -1,4 +1,4 @@
-import { describe, expect, jest, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { HealthMonitor } from '../../../../agent/health/monitor.ts';
 import { type Clock } from '../../../../lib/control/clock.ts';
 import { type Behaviour, FakeApiservers } from '../../../support/fakes/apiserver.ts';
@@ -6,9 +6,6 @@ import { FakeClock } from '../../../support/fakes/clock.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { countMost } from '../../../support/fakes/sent-log.ts';
 import { local, Monitored, second, third } from './monitored.ts';
-
-// Minutes of fake time take a second, and several times that on a busy machine.
-jest.setTimeout(60_000);
 
 const all = [local, second, third] as const;
 const minuteMs = 60_000;

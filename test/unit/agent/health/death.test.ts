@@ -1,9 +1,6 @@
-import { expect, jest, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
 import { local, Monitored, second, third } from './monitored.ts';
-
-// Minutes of fake time take a second, and several times that on a busy machine.
-jest.setTimeout(60_000);
 
 /** A probe begun just before the fault, and two more of 250 ms. */
 const twoSilentConnectsMs = 750;

@@ -1,12 +1,9 @@
-import { describe, expect, jest, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { syncKubeProxy } from '../../../support/kube-proxy/in-memory.ts';
 import { flowTo, isProbed, list, nft, one, start, three, two, vip } from '../reconcile/departed-world.ts';
 import { linesOf } from '../../../support/agent/running-agent.ts';
-
-// Minutes of fake time take a second, and several times that on a busy machine.
-jest.setTimeout(60_000);
 
 const minuteMs = 60_000;
 

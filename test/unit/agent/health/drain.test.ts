@@ -1,8 +1,5 @@
-import { expect, jest, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import { local, Monitored, second, third } from './monitored.ts';
-
-// Minutes of fake time take a second, and several times that on a busy machine.
-jest.setTimeout(60_000);
 
 test('one that says it is not ready gets no new connections from that answer on', async () => {
   const world = await Monitored.start();

@@ -1,13 +1,10 @@
-import { expect, jest, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import { probeOnce } from '../../../../agent/health/one-shot.ts';
 import { type HealthView } from '../../../../agent/health/usable.ts';
 import { type Behaviour, FakeApiservers } from '../../../support/fakes/apiserver.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { local, second, third } from './monitored.ts';
-
-// Minutes of fake time take a second, and several times that on a busy machine.
-jest.setTimeout(60_000);
 
 interface Outcome {
   readonly states: readonly (string | undefined)[];

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, expect, jest, test } from '@jest/globals';
+import { afterAll, afterEach, expect, test } from '@jest/globals';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,8 +7,6 @@ import { createApiserver } from '../../../../agent/probe/probe-connections.ts';
 import { findAuthority } from '../../../../lib/files/authority.ts';
 import { systemClock } from '../../../../lib/control/clock.ts';
 import { LocalApiservers, makeIdentity } from './local-apiservers.ts';
-
-jest.setTimeout(60_000);
 
 const folder = mkdtempSync(join(tmpdir(), 'vipnat-sent-'));
 const own = makeIdentity(folder, 'tls');

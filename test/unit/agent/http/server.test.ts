@@ -133,8 +133,9 @@ describe('whoever connects and', () => {
     const { port } = await serve();
     const started = performance.now();
     expect(await send(port, 'GET /metrics HTTP/1.1\r\n')).toMatch(/^HTTP\/1\.1 408 /);
-    expect(performance.now() - started).toBeLessThan(8000);
-  }, 15_000);
+    // Node.js itself waits for a minute.
+    expect(performance.now() - started).toBeLessThan(30_000);
+  });
 
   test('asks before it has its answer is sent away, and who waits for it may go on asking', async () => {
     const { port } = await serve();

@@ -1,4 +1,4 @@
-import { describe, expect, jest, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { VipnatError } from '../../../../lib/text/errors.ts';
 import { type ListeningAddress } from '../../../../lib/kernel/host/listeners.ts';
 import { FakeApiservers } from '../../../support/fakes/apiserver.ts';
@@ -12,9 +12,6 @@ import {
   type RunningAgent,
   startAgent,
 } from '../../../support/agent/running-agent.ts';
-
-// Minutes of fake time take a second, and several times that on a busy machine.
-jest.setTimeout(60_000);
 
 const nft = { family: 'ipv4', dialect: 'nft' } as const;
 const texts = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'] as const;

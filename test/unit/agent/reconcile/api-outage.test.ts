@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { FakeKernel } from '../../../support/fakes/kernel.ts';
@@ -6,9 +6,6 @@ import { syncKubeProxy } from '../../../support/kube-proxy/in-memory.ts';
 import { createRecordingLogger } from '../../../support/fakes/logger.ts';
 import { ApiWorld, eventually, useCertificates, three } from '../../../support/api/api-world.ts';
 import { startAgent } from '../../../support/agent/running-agent.ts';
-
-// Real sockets on a busy machine.
-jest.setTimeout(30_000);
 
 const nft = { family: 'ipv4', dialect: 'nft' } as const;
 

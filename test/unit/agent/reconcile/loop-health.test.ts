@@ -1,12 +1,9 @@
-import { describe, expect, jest, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { FakeKernel } from '../../../support/fakes/kernel.ts';
 import { syncKubeProxy } from '../../../support/kube-proxy/in-memory.ts';
 import { linesOf, type RunningAgent, startAgent } from '../../../support/agent/running-agent.ts';
-
-// Minutes of fake time take a second, and several times that on a busy machine.
-jest.setTimeout(60_000);
 
 const nft = { family: 'ipv4', dialect: 'nft' } as const;
 const [one, two, three] = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'];

@@ -1,4 +1,4 @@
-import { describe, expect, jest, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { type Config } from '../../../../config/config.ts';
 import { recallApiservers } from '../../../../agent/endpoints/endpoint-persister.ts';
 import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
@@ -15,9 +15,6 @@ import {
   type RunningAgent,
   startAgent,
 } from '../../../support/agent/running-agent.ts';
-
-// Minutes of fake time take a second, and several times that on a busy machine.
-jest.setTimeout(60_000);
 
 const nft = { family: 'ipv4', dialect: 'nft' } as const;
 const vip = toEndpoint('10.77.0.50:6443');

@@ -1,4 +1,4 @@
-import { describe, expect, jest, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { recallApiservers } from '../../../../agent/endpoints/endpoint-persister.ts';
 import { emptyState, type ReconcileState } from '../../../../agent/observe/reconcile-state.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
@@ -12,9 +12,6 @@ import {
   type RunningAgent,
   startAgent,
 } from '../../../support/agent/running-agent.ts';
-
-// Minutes of fake time take a second, and several times that on a busy machine.
-jest.setTimeout(60_000);
 
 const nft = { family: 'ipv4', dialect: 'nft' } as const;
 const minuteMs = 60_000;

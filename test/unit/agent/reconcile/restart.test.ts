@@ -1,4 +1,4 @@
-import { describe, expect, jest, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { recallApiservers } from '../../../../agent/endpoints/endpoint-persister.ts';
 import { emptyState } from '../../../../agent/observe/reconcile-state.ts';
 import { type Clock } from '../../../../lib/control/clock.ts';
@@ -9,9 +9,6 @@ import { FakeKernel } from '../../../support/fakes/kernel.ts';
 import { removeKubeProxy, syncKubeProxy } from '../../../support/kube-proxy/in-memory.ts';
 import { FakeStore } from '../../../support/fakes/store.ts';
 import { ordinaryConfig, type RunningAgent, startAgent } from '../../../support/agent/running-agent.ts';
-
-// Minutes of fake time take a second, and several times that on a busy machine.
-jest.setTimeout(60_000);
 
 const nft = { family: 'ipv4', dialect: 'nft' } as const;
 const texts = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'] as const;

@@ -1,4 +1,4 @@
-import { expect, jest, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import { eventReasons } from '../../../../lib/telemetry/reasons.ts';
 import { FakeApiservers } from '../../../support/fakes/apiserver.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
@@ -11,9 +11,6 @@ import {
   type RunningAgent,
   startAgent,
 } from '../../../support/agent/running-agent.ts';
-
-// Minutes of fake time take a second, and several times that on a busy machine.
-jest.setTimeout(60_000);
 
 const nft = { family: 'ipv4', dialect: 'nft' } as const;
 const [own, second, third] = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'] as const;

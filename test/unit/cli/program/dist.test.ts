@@ -11,7 +11,7 @@ beforeAll(() => {
   execFileSync('scripts/build', { stdio: ['ignore', 'ignore', 'inherit'] });
   folder = mkdtempSync(join(tmpdir(), 'vipnat-dist-'));
   cpSync('dist', join(folder, 'dist'), { recursive: true });
-}, 30_000);
+});
 afterAll(() => {
   rmSync(folder, { recursive: true });
 });

@@ -1,11 +1,8 @@
-import { describe, expect, jest, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { findAccess } from '../../../../lib/kubernetes/access.ts';
 import { useCertificates } from '../../../support/api/api-world.ts';
-
-// It loads client-node, a thousand files.
-jest.setTimeout(60_000);
 
 const secret = 'c2VjcmV0LXRva2Vu';
 const certificates = useCertificates();

@@ -1,14 +1,11 @@
 /** What following many objects has beside following one: test/unit/agent/api/watched-api.test.ts has the rest. */
-import { afterEach, beforeEach, expect, jest, test } from '@jest/globals';
+import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { Informer } from '../../../../lib/kubernetes/informer.ts';
 import { ApiRoute } from '../../../../lib/kubernetes/route.ts';
 import { type EndpointSlice, type Resource, toSliceResource } from '../../../../lib/kubernetes/resources.ts';
 import { accessByVip, ApiWorld, eventually, useCertificates } from '../../../support/api/api-world.ts';
 import { makeSlice } from '../../../support/kube-api/kube-store.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
-
-// Real sockets on a busy machine.
-jest.setTimeout(30_000);
 
 const certificates = useCertificates();
 const resource: Resource<EndpointSlice> = {

@@ -1,11 +1,8 @@
-import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { type KubeApi } from '../../../support/kube-api/kube-api.ts';
 import { makeSlice } from '../../../support/kube-api/kube-store.ts';
 import { vips } from '../../../support/network/layout.ts';
 import { ApiWorld, eventually, useCertificates, watchPattern } from '../../../support/api/api-world.ts';
-
-// Real sockets on a busy machine.
-jest.setTimeout(30_000);
 
 const addresses = ['10.77.0.11', '10.77.0.12', '10.77.0.13', '10.77.0.14'];
 

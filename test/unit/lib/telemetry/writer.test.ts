@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { ApiRoute } from '../../../../lib/kubernetes/route.ts';
 import { EventWriter } from '../../../../lib/telemetry/writer.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
@@ -7,9 +7,6 @@ import { KubeApi } from '../../../support/kube-api/kube-api.ts';
 import { createRecordingLogger, type RecordingLogger } from '../../../support/fakes/logger.ts';
 import { vips } from '../../../support/network/layout.ts';
 import { accessByVip, eventually, useCertificates } from '../../../support/api/api-world.ts';
-
-// Real sockets on a busy machine.
-jest.setTimeout(30_000);
 
 const certificates = useCertificates();
 

@@ -98,12 +98,12 @@ describe('parseSave', () => {
     expect(parseSave(nft(remark + counted)).tables.get('nat')?.size).toBe(2);
   });
 
-  test('100,000 rules take well under a second', () => {
+  test('100,000 rules take moments: a step for each earlier rule would take minutes', () => {
     const rule = '-A KUBE-SERVICES -d 10.96.0.1/32 -p tcp -m tcp --dport 443 -j KUBE-SVC-NPX46M4PTMTKRN6Y\n';
     const text = `*nat\n:KUBE-SERVICES - [0:0]\n${rule.repeat(100_000)}COMMIT\n`;
     const start = performance.now();
     expect(parseSave(nft(text)).tables.get('nat')?.get('KUBE-SERVICES')).toHaveLength(100_000);
-    expect(performance.now() - start).toBeLessThan(800);
+    expect(performance.now() - start).toBeLessThan(10_000);
   });
 });
 
