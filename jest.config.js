@@ -11,6 +11,7 @@ const parts = {
   load: 'host/load',
   vm: 'host/vm',
   release: 'host/release',
+  ipvs: 'cluster/ipvs',
   'control-plane': 'cluster/control-plane',
   migration: 'cluster/migration',
   image: 'cluster/image',

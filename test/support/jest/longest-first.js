@@ -3,9 +3,9 @@ import TestSequencer from '@jest/test-sequencer';
 /** Files that take far longer than others, by the end of their path: begun last they would be waited for alone. */
 const long = [
   ...['netns/doctor.test.ts', 'netns/crash.test.ts', 'netns/forwarding.test.ts', 'netns/departed.test.ts'],
-  // Real nodes take as long as the next two. The virtual machines of ipvs would leave them no processors.
+  // Real nodes take as long as the next two.
   ...['netns/rewrite.long.test.ts', 'scenarios/nodes.test.ts', 'control-plane/iptables.test.ts'],
-  ...['control-plane/deaths.test.ts', 'control-plane/ipvs.test.ts', 'control-plane/nftables.test.ts'],
+  ...['control-plane/deaths.test.ts', 'control-plane/nftables.test.ts'],
 ];
 
 /** Jest begins with what took longest the last time; on a fresh machine it knows of no last time. */

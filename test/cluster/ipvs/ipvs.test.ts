@@ -1,7 +1,7 @@
 import { describe } from '@jest/globals';
 import { isLong, onlyLong } from '../../support/jest/long.ts';
-import { CoexistenceTable, testModeChanges } from './coexistence-table.ts';
-import { testFaults } from './fault-table.ts';
+import { CoexistenceTable, testModeChanges } from '../control-plane/coexistence-table.ts';
+import { testFaults } from '../control-plane/fault-table.ts';
 import {
   agentKilled,
   allowDrops,
@@ -11,8 +11,8 @@ import {
   masterCut,
   natFlushed,
 } from '../../support/lab/faults.ts';
-import { testSevenCases } from './seven-cases.ts';
-import { useLab } from './with-lab.ts';
+import { testSevenCases } from '../control-plane/seven-cases.ts';
+import { useLab } from '../control-plane/with-lab.ts';
 
 /** What a repair takes on a machine on which a tool needs a second to start. */
 const maxDropsMs = 5000;
