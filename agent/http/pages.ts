@@ -29,13 +29,10 @@ export interface PageSources {
  * A look is a dozen tools, each with a limit of 10 s, so the longest takes less. Beyond that the loop hangs, which a
  * restart can help; that a tool or the API fails ends a look and is no reason to be restarted.
  */
-const hangingMs = 120_000;
+export const hangingMs = 120_000;
 
 /** In a probe's path: which pod it is about. Pods of a host share its network, so the probes of one that waits come to the agent that runs. */
 export const podParameter = 'pod';
-
-/** Where an agent says whether it is alive. */
-export const healthzPath = '/healthz';
 
 /** By path: the agent's pages, as kubelet and Prometheus ask for them. */
 export function createPages({
@@ -46,10 +43,9 @@ export function createPages({
   status,
 }: PageSources): ReadonlyMap<string, Page> {
   const isForAnother = (query: URLSearchParams) => query.has(podParameter) && query.get(podParameter) !== pod;
-  const health = createHealthPage(behindMs);
   return new Map<string, Page>([
     ['/metrics', async () => ({ status: 200, type: metrics.contentType, text: await metrics.print() })],
-    [healthzPath, (query) => (isForAnother(query) ? toText(200, 'ok') : health(query))],
+    ['/healthz', (query) => (isForAnother(query) ? toText(200, 'ok') : toHealth(behindMs()))],
     [
       '/readyz',
       (query) => {
@@ -69,15 +65,12 @@ export function createPages({
 }
 
 /** Whether the agent is alive, by how long its loop is behind. */
-export function createHealthPage(behindMs: () => number): Page {
-  return () => {
-    const behind = behindMs();
-    if (behind < hangingMs) return toText(200, 'ok');
-    return toText(
-      500,
-      `the agent hangs: its sync has been running or overdue for ${Math.round(behind / 1000)} s`,
-    );
-  };
+function toHealth(behindMs: number): Answer {
+  if (behindMs < hangingMs) return toText(200, 'ok');
+  return toText(
+    500,
+    `the agent hangs: its sync has been running or overdue for ${Math.round(behindMs / 1000)} s`,
+  );
 }
 
 function describeOther(pod: string | null): string {

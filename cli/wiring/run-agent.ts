@@ -1,4 +1,4 @@
-import { constants, setPriority } from 'node:os';
+import { constants, setPriority, uptime } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
 import { formatEndpoint } from '../../lib/address/endpoint.ts';
 import { type VipnatError } from '../../lib/text/errors.ts';
@@ -25,10 +25,12 @@ import { activityPath } from '../../agent/http/agent-activity.ts';
 import { apiPath } from '../../agent/http/agent-api.ts';
 import { healthPath, toHealthAnswer } from '../../agent/http/agent-health.ts';
 import { optionsPath, toOptionsAnswer } from '../../agent/http/agent-options.ts';
-import { type Page } from '../../agent/http/pages.ts';
+import { hangingMs, type Page } from '../../agent/http/pages.ts';
 import { type AgentInfo } from '../../agent/http/presence.ts';
 import { Fifo } from '../../lib/files/fifo.ts';
-import { createLivenessServer } from '../../agent/http/liveness.ts';
+import { replaceFile } from '../../lib/files/replace-file.ts';
+import { Heartbeat, heartbeatFile } from '../../agent/report/heartbeat.ts';
+import { isPodKind } from '../../agent/http/pod-kind.ts';
 import { StatusServer } from '../../agent/http/server.ts';
 import { locateNotices } from '../../agent/keepalived/notices.ts';
 import { createTrackFile, locateServingFile } from '../../agent/keepalived/serving-file.ts';
@@ -58,9 +60,9 @@ export async function runAgent(config: Config, info: AgentInfo): Promise<number>
   const pod = process.env[podVariable] ?? null;
   const loop = { behindMs: () => 0 };
   const beginning = { config, info, answers, logger, metrics, pod, loop };
-  const kubelet = createKubeletServer(beginning);
+  const heartbeat = createHeartbeat(beginning);
   try {
-    await kubelet?.start();
+    await heartbeat?.start();
     const release = await takePlace({ ...beginning, signal: ending.signal });
     if (release === null) {
       logger.info(`${await signal}: vipnat stops. It waited for another agent, and wrote nothing`);
@@ -68,7 +70,7 @@ export async function runAgent(config: Config, info: AgentInfo): Promise<number>
     }
     return await serve(beginning, signal).finally(release);
   } finally {
-    await kubelet?.stop();
+    heartbeat?.stop();
   }
 }
 
@@ -123,18 +125,16 @@ interface Beginning extends Omit<PlaceOptions, 'signal'> {
   readonly loop: { behindMs: () => number };
 }
 
-/** What the kubelet of a pod asks, from the agent's start on; null in no pod. */
-function createKubeletServer({ config: { listen }, pod, logger, loop }: Beginning): StatusServer | null {
-  return createLivenessServer({
-    listen,
-    pod,
-    behindMs: () => loop.behindMs(),
+/** What the kubelet of a pod goes by, from the agent's start on; null in no pod. */
+function createHeartbeat({ pod, logger, loop }: Beginning): Heartbeat | null {
+  if (pod === null || !isPodKind(pod)) return null;
+  return new Heartbeat({
     clock: systemClock,
+    uptimeMs: () => uptime() * 1000,
+    leftMs: () => hangingMs - loop.behindMs(),
+    write: (text) => replaceFile(heartbeatFile, text),
     onProblem: ({ message, code }) => {
-      logger.warn(`${message}. Until then the kubelet restarts this pod again and again`, { code });
-    },
-    onRecovered: (endpoint) => {
-      logger.info(`vipnat now answers the kubelet at ${formatEndpoint(endpoint)}`);
+      logger.warn(message, { code });
     },
   });
 }

@@ -122,6 +122,13 @@ export const errorCatalogue = {
       "vipnat could not write the state file. The folder is read-only or full, another user owns it (`EACCES`, `EPERM`), or a folder has the file's name (`EISDIR`). Everything else works.",
     remedy: 'Free space, run `chown root` on the folder, or name a writable folder with `--state-dir`.',
   },
+  HEARTBEAT_NOT_WRITTEN: {
+    exit: failed,
+    retry: true,
+    meaning:
+      'The agent of a pod cannot write `/dev/shm/vipnat-alive`, by which the kubelet learns that the agent is alive. The kubelet restarts the pod again and again. The rules stay.',
+    remedy: 'Give the container a `/dev/shm` that it can write. Container runtimes do so by default.',
+  },
   TRACK_FILE_NOT_WRITTEN: {
     exit: failed,
     retry: true,

@@ -1,6 +1,7 @@
 import { type Endpoint } from '../../../lib/address/endpoint.ts';
-import { locateLiveness, type PodKind } from '../../../agent/http/liveness.ts';
-import { healthzPath, podParameter } from '../../../agent/http/pages.ts';
+import { podParameter } from '../../../agent/http/pages.ts';
+import { type PodKind } from '../../../agent/http/pod-kind.ts';
+import { heartbeatProbe } from '../../../agent/report/heartbeat.ts';
 import { type Config } from '../../../config/config.ts';
 import { type Comment } from './yaml.ts';
 
@@ -11,31 +12,24 @@ export interface Probes {
 }
 
 /**
- * How the kubelet asks the agent of a pod of this kind: from the host's network, which both are in. None where it is off. Only a loop that
- * hangs for minutes is a reason to start anew: what it last wrote stays either way.
+ * How the kubelet asks the agent of a pod of this kind: whether it is alive by a program in its container, and whether it is
+ * ready from the host's network, unless nothing is served there. Only a loop that hangs for minutes is a reason to start
+ * anew: what it last wrote stays either way.
  */
 export function toProbes({ listen }: Pick<Config, 'listen'>, pod: PodKind): Probes {
-  if (listen === null) return { value: {}, comments: [] };
-  const { address: host, port } = locateLiveness(listen, pod);
-  const isAlive = { httpGet: { path: healthzPath, host, port } };
-  const isReady = {
-    httpGet: { path: `/readyz?${podParameter}=${pod}`, host: chooseHost(listen), port: listen.port },
-  };
+  const isAlive = { exec: { command: [...heartbeatProbe] } };
   return {
     value: {
       startupProbe: { ...isAlive, periodSeconds: 2, timeoutSeconds: 5, failureThreshold: 30 },
-      readinessProbe: { ...isReady, periodSeconds: 5, timeoutSeconds: 5, failureThreshold: 3 },
+      ...(listen === null ? {} : { readinessProbe: toReadiness(listen, pod) }),
       livenessProbe: { ...isAlive, periodSeconds: 20, timeoutSeconds: 10, failureThreshold: 6 },
     },
     comments: [
       {
         path: ['startupProbe'],
-        text: 'The pod has a port of its own for this. Another agent of the host may have the port of --listen.',
+        text: 'The agent writes until when it is alive, in seconds since boot. No port is used, because pods share the ports of the host.',
       },
-      {
-        path: ['readinessProbe'],
-        text: 'The probe names its pod, because another agent answers while this pod waits.',
-      },
+      ...(listen === null ? [] : [readinessComment]),
       {
         path: ['livenessProbe'],
         text: 'It fails only if the agent hangs. If the API or a tool fails, a restart would not help.',
@@ -43,6 +37,16 @@ export function toProbes({ listen }: Pick<Config, 'listen'>, pod: PodKind): Prob
     ],
   };
 }
+
+function toReadiness(listen: Endpoint, pod: PodKind): object {
+  const httpGet = { path: `/readyz?${podParameter}=${pod}`, host: chooseHost(listen), port: listen.port };
+  return { httpGet, periodSeconds: 5, timeoutSeconds: 5, failureThreshold: 3 };
+}
+
+const readinessComment: Comment = {
+  path: ['readinessProbe'],
+  text: 'The probe names its pod, because another agent answers while this pod waits.',
+};
 
 /** Who listens at every address is asked at the loopback one. */
 function chooseHost({ address }: Endpoint): string {

@@ -1,0 +1,85 @@
+/**
+ * How the kubelet learns whether the agent of a pod hangs.
+ *
+ * Goal: it hears of this agent, and of no other.
+ * Tension: pods in the host's network share its ports, so a question by HTTP may come to another agent, which may be frozen,
+ * or to any other program that has the port. A program in the container can ask this agent, but Node.js takes long to start.
+ * Compromise: the agent writes into memory of its own pod until when it counts as alive. The kubelet has the container's
+ * shell compare that with the time since boot, which no change of the date moves.
+ */
+import { VipnatError } from '../../lib/text/errors.ts';
+import { type Cancel, type Clock } from '../../lib/control/clock.ts';
+
+/** Where the heartbeat is. Every pod has a /dev/shm of its own, which can be written on a read-only root file system, too. */
+export const heartbeatFile = '/dev/shm/vipnat-alive';
+
+/** The program by which a kubelet asks: it ends with 0 while the agent is alive. It starts no other program. */
+export const heartbeatProbe = [
+  'sh',
+  '-c',
+  `read -r now _ </proc/uptime && read -r until <${heartbeatFile} && [ "\${now%.*}" -lt "$until" ]`,
+] as const;
+
+const beatMs = 5000;
+
+/** What a heartbeat needs of the world, and its listener. */
+export interface HeartbeatOptions {
+  readonly clock: Clock;
+  /** Milliseconds since boot, by /proc/uptime. */
+  readonly uptimeMs: () => number;
+  /** Milliseconds that are left until the agent counts as hanging; negative since then. */
+  readonly leftMs: () => number;
+  /** Replaces the file. */
+  readonly write: (text: string) => Promise<void>;
+  /** It cannot be written, for the first time in a row: HEARTBEAT_NOT_WRITTEN. It goes on trying. */
+  readonly onProblem: (error: VipnatError) => void;
+}
+
+/** Says every few seconds until when the agent is alive. */
+export class Heartbeat {
+  readonly #options: HeartbeatOptions;
+  #cancel: Cancel = () => undefined;
+  #isStopped = false;
+  #hasFailed = false;
+
+  constructor(options: HeartbeatOptions) {
+    this.#options = options;
+  }
+
+  /** Writes for the first time, and goes on. Never rejects. */
+  async start(): Promise<void> {
+    await this.#beat();
+  }
+
+  /** Writes no more: what was written runs out. */
+  stop(): void {
+    this.#isStopped = true;
+    this.#cancel();
+  }
+
+  async #beat(): Promise<void> {
+    const { clock, uptimeMs, leftMs, write } = this.#options;
+    await write(`${Math.floor((uptimeMs() + leftMs()) / 1000)}\n`).then(
+      () => (this.#hasFailed = false),
+      (error: unknown) => {
+        this.#fail(error);
+      },
+    );
+    if (!this.#isStopped) this.#cancel = clock.schedule(beatMs, () => void this.#beat());
+  }
+
+  #fail(error: unknown): void {
+    const { code, message } = error as NodeJS.ErrnoException;
+    const next = 'Until vipnat can write it, the kubelet restarts this pod again and again';
+    if (!this.#hasFailed) {
+      this.#options.onProblem(
+        new VipnatError(
+          'HEARTBEAT_NOT_WRITTEN',
+          `writing ${heartbeatFile} failed (${code ?? message}). ${next}`,
+          { cause: error },
+        ),
+      );
+    }
+    this.#hasFailed = true;
+  }
+}
