@@ -2,6 +2,9 @@ import { VipnatError } from '../../lib/text/errors.ts';
 import { exitStatuses } from '../../lib/text/exit-status.ts';
 import { type Family } from '../../lib/address/address.ts';
 import { type Kernel, type Dialect, type UnreadRules } from '../../lib/kernel/port.ts';
+import { listTranslatedFamilies } from '../../lib/kernel/real/nft-chains.ts';
+import { type Ruleset } from '../../lib/netfilter/iptables/ruleset.ts';
+import { type NftRuleset } from '../../lib/netfilter/nftables/ruleset.ts';
 import { toPrintableLine } from '../../lib/text/printable.ts';
 import { converge } from '../../agent/reconcile/converge.ts';
 import { findAgent } from '../../agent/http/presence.ts';
@@ -9,11 +12,17 @@ import { everything } from '../../agent/reconcile/look.ts';
 import { type Endpoint } from '../../lib/address/endpoint.ts';
 import { plan as makePlan, planRemoval, type Plan, type TablePlan } from '../../agent/decide/plan.ts';
 import { planRouteRemoval, type RouteChange } from '../../agent/decide/source-routes.ts';
+import { findUntracked } from '../../agent/decide/untracked.ts';
 import { understandRules } from '../../agent/observe/understand-rules.ts';
 import { describeUnread, type UnreadText } from '../../agent/observe/unread.ts';
 import { type CleanupContext } from '../grammar/command-context.ts';
 import { formatErrorLine } from '../format/text/error-text.ts';
-import { formatRemoval, formatRemovalCommands, formatRemovalJson } from '../format/screens/removal.ts';
+import {
+  formatRemoval,
+  formatRemovalCommands,
+  formatRemovalJson,
+  type Reset,
+} from '../format/screens/removal.ts';
 import { createHostKernel } from '../wiring/one-shot-host.ts';
 import { nameNode } from '../wiring/node-name.ts';
 
@@ -35,11 +44,13 @@ export async function cleanup({ config, options, stdout, stderr }: CleanupContex
   }
   const kernel = createHostKernel();
   const found = await lookForOwn(kernel, vips);
+  const resets = await countResets(kernel, found, vips);
   const { plan, problems } = dryRun ? { plan: found.plan, problems: [] } : await remove(kernel, found, vips);
   const routes = await removeRoutes(kernel, vips, dryRun);
   const removal = {
     plan,
     routes: routes.changes,
+    resets,
     vips,
     dryRun,
     problems: [...describeUnread(found.unread), ...problems, ...routes.problems],
@@ -60,6 +71,7 @@ function formatProblems(problems: readonly UnreadText[]): string {
 /** What of ours can be seen, as a plan that removes it, and what cannot be read. */
 interface Own {
   readonly plan: Plan;
+  readonly seen: readonly (Ruleset | NftRuleset)[];
   readonly unread: readonly UnreadRules[];
 }
 
@@ -67,9 +79,27 @@ async function lookForOwn(kernel: Kernel, vips: readonly Endpoint[] | null): Pro
   const { rulesets, nftRulesets, unread } = understandRules(await kernel.read(everything));
   const seen = [...rulesets, ...nftRulesets];
   return {
+    seen,
     plan: vips === null ? makePlan({ dialect: 'nft', balances: [] }, seen) : planRemoval(seen, vips),
     unread,
   };
+}
+
+/** The open connections that end with the rules. What cannot be found out is left out: cleanup does not depend on it. */
+async function countResets(
+  kernel: Kernel,
+  { seen }: Own,
+  vips: readonly Endpoint[] | null,
+): Promise<readonly Reset[]> {
+  const translated = await listTranslatedFamilies().catch(() => null);
+  if (translated === null) return [];
+  const counts = await Promise.all(
+    findUntracked(seen, vips, translated).map(async (vip) => {
+      const flows = await kernel.countFlows(vip).catch(() => new Map<string, number>());
+      return { vip, connections: [...flows.values()].reduce((sum, each) => sum + each, 0) };
+    }),
+  );
+  return counts.filter(({ connections }) => connections > 0);
 }
 
 /** Each dialect and family by itself: one that fails keeps no other. Answers what is gone, and why the rest is not. */

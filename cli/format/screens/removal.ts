@@ -11,6 +11,8 @@ export interface Removal {
   readonly plan: Plan;
   /** The local routes. */
   readonly routes: readonly RouteChange[];
+  /** Open connections that end with the rules. */
+  readonly resets: readonly Reset[];
   /** The virtual IPs that it is about; null for everything of ours. */
   readonly vips: readonly Endpoint[] | null;
   readonly dryRun: boolean;
@@ -18,15 +20,28 @@ export interface Removal {
   readonly problems: readonly UnreadText[];
 }
 
+/** Open connections to a virtual IP that the kernel forgets, so that their next packet is answered by a reset. */
+export interface Reset {
+  readonly vip: Endpoint;
+  /** At least one. */
+  readonly connections: number;
+}
+
 /** A line for each table, and one where there is none: that needs everything to have been read. Each ends with a newline. */
-export function formatRemoval({ plan: { tables }, routes, vips, dryRun, problems }: Removal): string {
+export function formatRemoval(removal: Removal): string {
+  const { plan, routes, resets, vips, dryRun, problems } = removal;
+  const { tables } = plan;
   const subject = vips === null ? 'vipnat' : vips.map(formatEndpoint).join(', ');
   const isNothing = tables.length === 0 && routes.length === 0;
   if (isNothing && problems.length > 0) return '';
   if (isNothing) return `nothing of ${subject} ${dryRun ? 'is' : 'was'} here\n`;
   const verb = dryRun ? 'would remove' : 'removed';
   const parts = [...tables.map(describePart), ...routes.map(describeRoute)];
-  return parts.map((part) => `${verb} ${part}\n`).join('');
+  const lines = [
+    ...parts.map((part) => `${verb} ${part}`),
+    ...resets.map((reset) => describeReset(reset, dryRun)),
+  ];
+  return lines.map((line) => `${line}\n`).join('');
 }
 
 /** The same as commands that a person can read, and run one by one; empty when there is nothing to remove. */
@@ -45,7 +60,8 @@ export function formatRemovalCommands({ plan: { tables }, routes, vips }: Remova
 }
 
 /** The same for programs, version 1: fields are added, never renamed. Ends with a newline. */
-export function formatRemovalJson({ plan, routes, vips, dryRun, problems }: Removal, node: string): string {
+export function formatRemovalJson(removal: Removal, node: string): string {
+  const { plan, routes, resets, vips, dryRun, problems } = removal;
   const answer = {
     version: 1,
     node,
@@ -63,6 +79,7 @@ export function formatRemovalJson({ plan, routes, vips, dryRun, problems }: Remo
       input,
     })),
     routes: routes.map(({ route, command }) => ({ ...route, command })),
+    resets: resets.map(({ vip, connections }) => ({ vip: formatEndpoint(vip), connections })),
     problems,
   };
   return `${toPrintableJson(answer, 2)}\n`;
@@ -70,6 +87,12 @@ export function formatRemovalJson({ plan, routes, vips, dryRun, problems }: Remo
 
 function describeRoute({ route: { address, source } }: RouteChange): string {
   return `the local route of ${address} with the source ${source}`;
+}
+
+function describeReset({ vip, connections }: Reset, dryRun: boolean): string {
+  const open = `${count(connections, 'open connection')} to ${formatEndpoint(vip)}`;
+  const effect = `the kernel ${dryRun ? 'would reset' : 'resets'} ${open}, and clients connect again`;
+  return `warning: ${effect}. No other rules on this host translate connections`;
 }
 
 function describePart(part: TablePlan): string {

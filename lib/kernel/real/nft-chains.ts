@@ -1,23 +1,16 @@
+import { type Family } from '../../address/address.ts';
 import { isNftName } from './nft-name.ts';
 import { execTool, runTool } from '../tools/exec.ts';
 import { parseObjects } from './nft-json.ts';
 import { type ForwardChain } from '../port.ts';
+import { ownTable } from './own-table.ts';
 import { toolFailed } from '../tools/tool-errors.ts';
 import { isInPath } from '../tools/toolbox.ts';
 
 /** nftables' chains for packets on their way through this host, iptables-nft's included. None where nft is missing. */
 export async function listForwardChains(limitMs: number): Promise<readonly ForwardChain[]> {
-  if (!isInPath('nft')) return [];
-  const words = ['-j', 'list', 'chains'];
-  const { exitCode, stdout, stderr } = await execTool({
-    tool: 'nft',
-    arguments: words,
-    limitMs,
-    isPatient: true,
-  });
-  if (exitCode !== 0) throw toolFailed({ tool: `nft ${words.join(' ')}`, exitCode, stderr, input: '' });
-  const chains = (parseObjects(stdout) as readonly ChainObject[]).flatMap(({ chain }) =>
-    chain?.hook === 'forward' && chain.type === 'filter' ? [chain] : [],
+  const chains = (await listChains(limitMs)).filter(
+    ({ hook, type }) => hook === 'forward' && type === 'filter',
   );
   return await Promise.all(
     chains.map(async (chain) => ({
@@ -26,6 +19,31 @@ export async function listForwardChains(limitMs: number): Promise<readonly Forwa
       isDropping: chain.policy === 'drop' && !(await letsPassTranslated(chain, limitMs)),
     })),
   );
+}
+
+/** The families whose connections a table of nftables translates, but for our own table and those of iptables-nft. None where nft is missing. */
+export async function listTranslatedFamilies(limitMs = 10_000): Promise<ReadonlySet<Family>> {
+  const others = (await listChains(limitMs)).filter(
+    ({ type, family, table }) =>
+      type === 'nat' && table !== ownTable && (table !== 'nat' || family === 'inet'),
+  );
+  return new Set(others.flatMap(({ family }) => nftToFamilies[family] ?? []));
+}
+
+/** nftables' families to those of addresses. */
+const nftToFamilies: Readonly<Record<string, readonly Family[]>> = {
+  ip: ['ipv4'],
+  ip6: ['ipv6'],
+  inet: ['ipv4', 'ipv6'],
+};
+
+async function listChains(limitMs: number): Promise<readonly Chain[]> {
+  if (!isInPath('nft')) return [];
+  const words = ['-j', 'list', 'chains'];
+  const call = { tool: 'nft', arguments: words, limitMs, isPatient: true } as const;
+  const { exitCode, stdout, stderr } = await execTool(call);
+  if (exitCode !== 0) throw toolFailed({ tool: `nft ${words.join(' ')}`, exitCode, stderr, input: '' });
+  return (parseObjects(stdout) as readonly ChainObject[]).flatMap(({ chain }) => chain ?? []);
 }
 
 /** As far as it matters here, see libnftables-json(5). */

@@ -39,6 +39,9 @@ useCluster('all tests', (made) => {
   cluster = made;
 });
 
+/** What cleanup says where it ends connections. */
+const warns = /^warning: the kernel (?:would reset|resets) \d+ open connections to /m;
+
 const shell = (script: string) => cluster.namespaces.shell(cluster.namespaceOf('m1'), script);
 
 describe.each(dialects)('open connections to a VIP whose holder tracked none, in %s', (_, iptables) => {
@@ -56,8 +59,12 @@ describe.each(dialects)('open connections to a VIP whose holder tracked none, in
     return Promise.all(held.map(({ report }) => report));
   }
 
-  async function cleanUp(): Promise<void> {
-    expect(await vipnat(cluster, 'm1', ['cleanup'])).toMatchObject({ exitCode: 0 });
+  /** Also that cleanup warns of a reset where it resets, and only there. */
+  async function cleanUp(isWarning: boolean): Promise<void> {
+    const dry = await vipnat(cluster, 'm1', ['cleanup', '--dry-run']);
+    expect(warns.test(dry.stderr)).toBe(isWarning);
+    const { exitCode, stderr } = await vipnat(cluster, 'm1', ['cleanup']);
+    expect({ exitCode, isWarning: warns.test(stderr) }).toEqual({ exitCode: 0, isWarning });
   }
 
   test(
@@ -95,7 +102,7 @@ describe.each(dialects)('open connections to a VIP whose holder tracked none, in
       await shell(`nft 'add table inet tracker; add chain inet tracker input { type filter hook input priority 0; }'
         nft 'add chain inet tracker translate { type nat hook prerouting priority dstnat; }'
         nft add rule inet tracker input ct state established accept`);
-      const reports = await holdDuring(cleanUp);
+      const reports = await holdDuring(() => cleanUp(false));
       for (const { opened, sent, echoes, errors } of reports) {
         expect({ opened, echoes, errors }).toEqual({ opened: connections, echoes: sent, errors: {} });
       }
@@ -109,7 +116,7 @@ describe.each(dialects)('open connections to a VIP whose holder tracked none, in
       await shell('nft delete table inet tracker');
       const { exitCode } = await vipnat(cluster, 'm1', ['run', '--once', '--iptables', iptables, ...args]);
       expect(exitCode).toBe(0);
-      const reports = await holdDuring(cleanUp);
+      const reports = await holdDuring(() => cleanUp(true));
       for (const { opened, errors } of reports) {
         expect({ opened, errors }).toEqual({ opened: connections, errors: { ECONNRESET: connections } });
       }

@@ -30,23 +30,25 @@ function readRules() {
 
 test('what was removed is a line for each table, with its chains, hooks and rules', () => {
   const all = plan({ dialect: 'nft', balances: [] }, readRules());
-  expect(formatRemoval({ plan: all, routes: [], vips: null, dryRun: false, problems: [] })).toBe(
+  expect(formatRemoval({ plan: all, routes: [], resets: [], vips: null, dryRun: false, problems: [] })).toBe(
     'removed (filter, iptables-nft): 1 chain, 1 hook\nremoved (nat, iptables-nft): 4 chains, 3 hooks\n',
   );
   const one = planRemoval(readRules(), [vip]);
-  expect(formatRemoval({ plan: one, routes: [], vips: [vip], dryRun: true, problems: [] })).toBe(
+  expect(formatRemoval({ plan: one, routes: [], resets: [], vips: [vip], dryRun: true, problems: [] })).toBe(
     'would remove (filter, iptables-nft): 0 chains, 1 rule\nwould remove (nat, iptables-nft): 1 chain, 2 rules\n',
   );
 });
 
 test('where there is nothing, it says of what', () => {
   const nothing = { tables: [], transactions: [] };
-  expect(formatRemoval({ plan: nothing, routes: [], vips: null, dryRun: false, problems: [] })).toBe(
-    'nothing of vipnat was here\n',
-  );
+  expect(
+    formatRemoval({ plan: nothing, routes: [], resets: [], vips: null, dryRun: false, problems: [] }),
+  ).toBe('nothing of vipnat was here\n');
   const problems = [{ code: 'TOOL_FAILED', text: 'vipnat cannot read nat of iptables-nft' }] as const;
-  expect(formatRemoval({ plan: nothing, routes: [], vips: null, dryRun: false, problems })).toBe('');
-  const narrowed = { plan: nothing, routes: [], vips: [vip], dryRun: true, problems: [] };
+  expect(formatRemoval({ plan: nothing, routes: [], resets: [], vips: null, dryRun: false, problems })).toBe(
+    '',
+  );
+  const narrowed = { plan: nothing, routes: [], resets: [], vips: [vip], dryRun: true, problems: [] };
   expect(formatRemoval(narrowed)).toBe('nothing of 10.0.0.50:6443 is here\n');
   expect(formatRemovalCommands(narrowed, 'm1')).toBe('');
 });
@@ -55,6 +57,7 @@ test('a dry run prints commands that can be pasted, and says that nothing was wr
   const removal = {
     plan: planRemoval(readRules(), [vip]),
     routes: [],
+    resets: [],
     vips: [vip],
     dryRun: true,
     problems: [],
@@ -71,6 +74,7 @@ test('JSON has the tables and the transactions', () => {
   const removal = {
     plan: planRemoval(readRules(), [vip]),
     routes: [],
+    resets: [],
     vips: [vip],
     dryRun: true,
     problems: [],
@@ -86,7 +90,28 @@ test('JSON has the tables and the transactions', () => {
     ],
     transactions: [{ tool: 'iptables-nft-restore', family: 'ipv4', input: expect.stringContaining('*nat') }],
     routes: [],
+    resets: [],
     problems: [],
+  });
+});
+
+test('open connections that end are a warning, and an object each', () => {
+  const removal = {
+    plan: planRemoval(readRules(), [vip]),
+    routes: [],
+    resets: [{ vip, connections: 12 }],
+    vips: [vip],
+    dryRun: true,
+    problems: [],
+  };
+  expect(formatRemoval(removal)).toContain(
+    '\nwarning: the kernel would reset 12 open connections to 10.0.0.50:6443, and clients connect again. No other rules on this host translate connections\n',
+  );
+  expect(formatRemoval({ ...removal, dryRun: false, resets: [{ vip, connections: 1 }] })).toContain(
+    'the kernel resets 1 open connection to',
+  );
+  expect(JSON.parse(formatRemovalJson(removal, 'm1'))).toMatchObject({
+    resets: [{ vip: '10.0.0.50:6443', connections: 12 }],
   });
 });
 
@@ -94,7 +119,14 @@ test('local routes are lines, commands and objects of their own', () => {
   const route = { address: '10.0.0.50', device: 'eth0', source: '10.0.0.11' };
   const command = sourceRouteCommand('remove', route);
   const routes = [{ kind: 'remove' as const, route, reason: 'it is left over', command }];
-  const removal = { plan: { tables: [], transactions: [] }, routes, vips: null, dryRun: true, problems: [] };
+  const removal = {
+    plan: { tables: [], transactions: [] },
+    routes,
+    resets: [],
+    vips: null,
+    dryRun: true,
+    problems: [],
+  };
   expect(formatRemoval(removal)).toBe(
     'would remove the local route of 10.0.0.50 with the source 10.0.0.11\n',
   );
