@@ -75,7 +75,7 @@ function toContainer(request: ManifestRequest, kind: PodKind): Part {
   };
 }
 
-/** Sources: docs/benchmarks.md, "A network that loses packets", and `scripts/test image`; the tools that it starts come and go beside it. */
+/** Sources: docs/benchmarks.md, "A network that loses packets", and `scripts/test nodes`; the tools that it starts come and go beside it. */
 const resourcesComment = `Measured: under 2 % of a core and 69 to 82 MiB, or up to 108 MiB with credentials (docs/benchmarks.md).
 The pod has no limits: they would slow the agent down when an apiserver dies.`;
 

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
 import { waitFor } from '../../support/lab/kube-proxy-state.ts';
+import { type Machine, runShell } from '../../../lab/machines/machine.ts';
 import { NamespaceMachine } from '../../../lab/machines/namespace-machine.ts';
 import { Sandbox } from '../../../lab/machines/sandbox.ts';
 import { useImage } from './use-image.ts';
@@ -20,11 +21,13 @@ const { version, description, optionalDependencies } = JSON.parse(readFileSync('
 
 const image = useImage();
 let sandbox: Sandbox | undefined;
+let host: Machine;
 let podman: Podman;
 
 beforeAll(async () => {
   sandbox = await Sandbox.create();
-  podman = await Podman.create(await NamespaceMachine.create(sandbox, 'host'), image());
+  host = await NamespaceMachine.create(sandbox, 'host');
+  podman = await Podman.create(host, image());
 }, limitMs);
 
 afterAll(async () => {
@@ -111,6 +114,28 @@ describe('the image', () => {
   );
 
   test(
+    'tells docker that no agent runs in its network',
+    async () => {
+      const flags = ['--network=host', '--entrypoint', ''];
+      expect(await podman.run(flags, image().name, readHealthCheck())).toMatchObject({
+        exitCode: 1,
+        stdout: 'unhealthy: no agent runs here',
+      });
+    },
+    limitMs,
+  );
+
+  test(
+    'takes rules away as docs/install.md has docker do it',
+    async () => {
+      await runShell(host, 'iptables-nft -t nat -N VIPNAT; iptables-nft -t nat -I PREROUTING -j VIPNAT');
+      expect(await podman.run(readCleanupFlags(), image().name, ['cleanup'])).toMatchObject({ exitCode: 0 });
+      expect(await runShell(host, 'iptables-nft-save')).not.toContain('VIPNAT');
+    },
+    limitMs,
+  );
+
+  test(
     'has every tool that vipnat starts, and the pinned Node.js',
     async () => {
       const tools = listStartedTools();
@@ -136,6 +161,13 @@ describe('the image', () => {
     limitMs,
   );
 });
+
+/** What people are told to run it with; podman takes docker's flags. */
+function readCleanupFlags(): string[] {
+  const [, words = ''] =
+    /^docker run (.*) localhost\/vipnat:\S+ cleanup$/m.exec(readFileSync('docs/install.md', 'utf8')) ?? [];
+  return words.split(' ');
+}
 
 describe('its SBOM', () => {
   test(

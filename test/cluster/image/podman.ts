@@ -51,11 +51,6 @@ export class Podman {
     await this.ask(['run', '--detach', '--name', name, ...runtimeFlags, ...flags, image, ...words]);
   }
 
-  /** Runs a command in a running container. */
-  async exec(name: string, command: readonly string[]): Promise<CommandResult> {
-    return await this.#podman(['exec', name, ...command]);
-  }
-
   /** All that a container has printed so far. */
   async readLog(name: string): Promise<string> {
     const { stdout, stderr } = await this.#podman(['logs', name]);

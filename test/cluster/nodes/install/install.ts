@@ -8,7 +8,7 @@ import { parseDocument } from '../../../support/documents/document.ts';
 import { readCommand } from '../../../support/documents/typing.ts';
 import { readSteps } from '../../../support/documents/walkthrough.ts';
 import { type Administrator } from './administrator.ts';
-import { findPod, listCrashes } from '../pods/agents.ts';
+import { findPod, listCrashes, readLog } from '../pods/agents.ts';
 import { testLooks } from '../pods/features.ts';
 import { type KeepalivedAlone } from './keepalived-alone.ts';
 import { expectShares } from '../measure/expect-shares.ts';
@@ -84,6 +84,9 @@ export function testInstall(lab: () => NodeLab, alone: () => KeepalivedAlone): v
       expect(created).toMatchObject({ exitCode: 0 });
       await waitForDaemonSet(lab(), 'vipnat');
       await expectShares(lab(), 'client');
+      const log = await readLog(lab(), (await findPod(lab(), master))?.name ?? '');
+      expect(log).toMatch(/ follows the API at /);
+      expect(log).not.toMatch(/ (?:error|warn) /);
     },
     limitMs,
   );

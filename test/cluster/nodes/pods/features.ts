@@ -18,6 +18,41 @@ export interface AgentPod {
   readonly name: string;
 }
 
+/** The bits of NET_ADMIN and NET_RAW in /proc/PID/status, by capabilities(7). */
+const networkCapabilities = ((1n << 12n) | (1n << 13n)).toString(16).padStart(16, '0');
+
+/** What /proc/PID/status has of an agent of least privilege. */
+export const leastPrivilege = {
+  CapEff: networkCapabilities,
+  CapBnd: networkCapabilities,
+  NoNewPrivs: '1',
+  // A filter of system calls, by seccomp(2).
+  Seccomp: '2',
+} as const;
+
+/** Why doctor leaves out checks in a pod of least privilege. */
+export const cannotWithLeastPrivilege = [
+  /does not see the host's processes \(hostPID\)$/,
+  /^this container does not see the host's \/etc\//,
+  // The pod of keepalived has processes of its own, too.
+  /^no keepalived is configured here to follow /,
+  /^tcpdump may not give up root's rights here /,
+];
+
+/** What an agent is, by its /proc/PID/status. */
+export async function readProcessStatus(
+  lab: NodeLab,
+  agent: AgentPod,
+): Promise<Readonly<Record<string, string>>> {
+  const { stdout } = await runIn(lab, agent, ['cat', '/proc/1/status']);
+  return Object.fromEntries(
+    stdout.split('\n').map((line) => {
+      const [key = '', value = ''] = line.split(/:?\s+/);
+      return [key, value];
+    }),
+  );
+}
+
 /** Runs a command in an agent's container. Never rejects for a failure. */
 export async function runIn(
   lab: NodeLab,
@@ -68,10 +103,7 @@ export function testLooks(
         const { stdout } = await runIn(lab(), agent, listDead);
         return stdout === '' ? null : stdout;
       });
-      const { stdout } = await runIn(lab(), agent, ['grep', '^Vm', '/proc/1/status']);
-      const [now, most] = ['VmRSS', 'VmHWM'].map(
-        (name) => new RegExp(`${name}:\\s+(\\d+)`).exec(stdout)?.[1],
-      );
+      const { VmRSS: now, VmHWM: most } = await readProcessStatus(lab(), agent);
       process.stderr.write(`${agent.name}: ${toMegabytes(now)} of memory, ${toMegabytes(most)} at most\n`);
     },
     limitMs,

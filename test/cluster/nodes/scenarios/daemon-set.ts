@@ -1,4 +1,4 @@
-import { expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
 import { waitForAgents, waitForDaemonSet } from '../../../../lab/nodes/ready.ts';
 import { isLong } from '../../../support/jest/long.ts';
@@ -13,17 +13,28 @@ import {
   waitForWaiting,
 } from '../pods/agents.ts';
 import { putStaticPod, takeStaticPod } from '../pods/static-pod.ts';
+import {
+  type AgentPod,
+  cannotWithLeastPrivilege,
+  leastPrivilege,
+  readProcessStatus,
+  runIn,
+  testLooks,
+} from '../pods/features.ts';
 import { expectNothingNoticed } from '../measure/expect-load.ts';
 import { testFewModules } from './few-modules.ts';
 import { underLoad } from '../measure/load.ts';
 
 const limitMs = 5 * 60_000;
 
-/** The bits of NET_ADMIN and NET_RAW in /proc/PID/status, by capabilities(7). */
-const networkCapabilities = ((1n << 12n) | (1n << 13n)).toString(16).padStart(16, '0');
-
 /** Tests that the printed DaemonSet runs under kubelets in both its privileges, and that clients notice none of its changes. */
 export function testDaemonSet(lab: () => NodeLab): void {
+  /** The pod on the VIP's holder: only there anybody notices whether the VIP is balanced. */
+  const findAgent = async (): Promise<AgentPod> => {
+    const [node = ''] = await lab().listHolders();
+    return { node, name: (await findPod(lab(), node))?.name ?? '' };
+  };
+
   test(
     'takes over from static pods: no connection fails, and no agent is started again',
     async () => {
@@ -44,6 +55,17 @@ export function testDaemonSet(lab: () => NodeLab): void {
   );
 
   testFewModules(lab);
+
+  test(
+    'has every right, and a root file system that it can write',
+    async () => {
+      const agent = await findAgent();
+      const rights = { Uid: '0', NoNewPrivs: '0', Seccomp: '0' };
+      expect(await readProcessStatus(lab(), agent)).toMatchObject(rights);
+      expect(await runIn(lab(), agent, ['touch', '/usr/new'])).toMatchObject({ exitCode: 0 });
+    },
+    limitMs,
+  );
 
   test(
     'follows the API with the rights of its role, and writes events of its nodes',
@@ -69,14 +91,15 @@ export function testDaemonSet(lab: () => NodeLab): void {
   );
 
   test(
-    "the pod on the VIP's holder is deleted: no connection fails",
+    "the pod on the VIP's holder is deleted: it ends by itself, and no connection fails",
     async () => {
-      const [holder = ''] = await lab().listHolders();
-      const before = (await findPod(lab(), holder))?.name ?? '';
+      const { node, name } = await findAgent();
+      const log = lab().kubectl(['logs', '--follow', '--tail=1', '--namespace', 'kube-system', name]);
       const report = await underLoad(lab(), async () => {
-        await lab().ask(['delete', 'pod', before, '--namespace', 'kube-system']);
-        await waitForPod(lab(), holder, before);
+        await lab().ask(['delete', 'pod', name, '--namespace', 'kube-system']);
+        await waitForPod(lab(), node, name);
       });
+      expect((await log).stdout).toMatch(/ SIGTERM: vipnat stops\. Its rules stay /);
       expectNothingNoticed("kubectl delete pod on the VIP's holder", report);
     },
     limitMs,
@@ -91,17 +114,17 @@ export function testDaemonSet(lab: () => NodeLab): void {
       });
       expectNothingNoticed('rolling update to least privilege', report);
       for (const { name } of masters) {
-        const pod = await waitForPod(lab(), name);
-        const words = ['exec', '--namespace', 'kube-system', pod, '--', 'cat', '/proc/1/status'];
-        const lines = (await lab().ask(words)).split('\n').map((line) => line.split(/:\s+/));
-        expect(Object.fromEntries(lines)).toMatchObject({
-          ...{ CapEff: networkCapabilities, CapBnd: networkCapabilities, NoNewPrivs: '1', Seccomp: '2' },
-        });
+        const agent = { node: name, name: await waitForPod(lab(), name) };
+        expect(await readProcessStatus(lab(), agent)).toMatchObject({ Uid: '0', ...leastPrivilege });
       }
       await waitForAgents(lab());
     },
     limitMs,
   );
+
+  describe('with least privilege', () => {
+    testLooks(lab, findAgent, cannotWithLeastPrivilege);
+  });
 
   test(
     'gives way to static pods again: no connection fails, and nothing of it is left',

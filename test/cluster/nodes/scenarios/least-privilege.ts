@@ -6,18 +6,17 @@ import { manifestFolder } from '../../../../lab/nodes/disk.ts';
 import { isLong } from '../../../support/jest/long.ts';
 import { ownImage } from '../../../support/manifest/printing.ts';
 import { listCrashes, readLog } from '../pods/agents.ts';
-import { type AgentPod, runIn, testLooks, testRights } from '../pods/features.ts';
+import {
+  type AgentPod,
+  cannotWithLeastPrivilege,
+  leastPrivilege,
+  readProcessStatus,
+  runIn,
+  testLooks,
+  testRights,
+} from '../pods/features.ts';
 
 const limitMs = 120_000;
-
-/** Why doctor leaves out checks in such a pod. */
-const cannot = [
-  /does not see the host's processes \(hostPID\)$/,
-  /^this container does not see the host's \/etc\//,
-  // The pod of keepalived has processes of its own, too.
-  /^no keepalived is configured here to follow /,
-  /^tcpdump may not give up root's rights here /,
-];
 
 /** Tests that a static pod, which is of least privilege, does all that an agent does, and is replaced as docs/operations.md says. */
 export function testLeastPrivilege(lab: () => NodeLab): void {
@@ -27,9 +26,10 @@ export function testLeastPrivilege(lab: () => NodeLab): void {
   };
 
   test(
-    'has a root file system that it cannot write, and learns the apiservers from the kernel',
+    'has two capabilities and a root file system that it cannot write, and learns the apiservers from the kernel',
     async () => {
       const agent = await findAgent();
+      expect(await readProcessStatus(lab(), agent)).toMatchObject({ Uid: '0', ...leastPrivilege });
       const { stderr } = await runIn(lab(), agent, ['touch', '/usr/new']);
       expect(stderr).toContain('Read-only file system');
       const log = await readLog(lab(), agent.name);
@@ -39,7 +39,7 @@ export function testLeastPrivilege(lab: () => NodeLab): void {
     limitMs,
   );
 
-  testLooks(lab, findAgent, cannot);
+  testLooks(lab, findAgent, cannotWithLeastPrivilege);
 
   testRights(lab, findAgent);
 

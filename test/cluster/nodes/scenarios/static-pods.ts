@@ -30,7 +30,7 @@ export function testStaticPods(lab: () => NodeLab): void {
     limitMs,
   );
 
-  test.each(['client', 'worker', ...masters.map(({ name }) => name)])(
+  test.each(['client', 'worker', 'pod-worker', ...masters.map(({ name }) => name)])(
     'have the VIP answer %s, each apiserver in its share',
     async (place) => {
       await expectShares(lab(), place);
