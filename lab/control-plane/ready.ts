@@ -6,11 +6,11 @@ import { type Machine } from '../machines/machine.ts';
 import { type KubeProxyMode } from '../settings/options.ts';
 import { waitUntil } from '../machines/service.ts';
 
-/** Three apiservers at once on two cores take 6 s, in virtual machines 30. */
-const apiserverLimitMs = 120_000;
+/** Three apiservers at once on two cores take 6 s, in virtual machines 30; ten times that on a machine with other work. */
+const apiserverLimitMs = 300_000;
 
 /** An apiserver is an endpoint 10 s after its start at the latest, and kube-proxy needs another second; but machines of their own are slow. */
-const convergeLimitMs = 120_000;
+const convergeLimitMs = 300_000;
 
 const nodeNames = [...masters, worker].map(({ name }) => name);
 const masterNames = masters.map(({ name }) => name);

@@ -7,7 +7,7 @@ import { masters } from '../../support/network/layout.ts';
 import { waitFor } from '../../support/lab/kube-proxy-state.ts';
 import { testSevenCases } from './seven-cases.ts';
 
-const limitMs = 120_000;
+const limitMs = 400_000;
 const followedMs = 30_000;
 const recoveryMs = 60_000;
 

@@ -12,7 +12,7 @@ import {
 } from '../../support/lab/kube-proxy-state.ts';
 import { useLab } from './with-lab.ts';
 
-const limitMs = 180_000;
+const limitMs = 400_000;
 
 /** An apiserver that stops takes itself off the endpoints first. */
 const stopGapMs = 3000;

@@ -13,7 +13,7 @@ import { defaultOptions } from '../../../lab/settings/options.ts';
 import { raiseLab } from '../../../lab/control-plane/raise.ts';
 import { locateLab, readState } from '../../../lab/control-plane/state.ts';
 
-const limitMs = 180_000;
+const limitMs = 400_000;
 const script = join(rootFolder, 'scripts/lab');
 const name = `test-${process.pid}-life`;
 const otherName = `${name}-other`;

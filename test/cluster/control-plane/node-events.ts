@@ -8,7 +8,7 @@ import { type Lab } from '../../../lab/control-plane/lab.ts';
 import { runShell } from '../../../lab/machines/machine.ts';
 import { waitFor } from '../../support/lab/kube-proxy-state.ts';
 
-const limitMs = 120_000;
+const limitMs = 400_000;
 
 /** An event that the API takes is there at once; an agent that starts first has to read credentials and look. */
 const toldMs = 20_000;

@@ -11,7 +11,7 @@ import { findPodSpec, parse } from '../../support/manifest/printing.ts';
 import { apply, formatRule, listRights, printOn, requestToken, type Rule } from './apply.ts';
 import { waitFor } from '../../support/lab/kube-proxy-state.ts';
 
-const limitMs = 120_000;
+const limitMs = 400_000;
 const followedMs = 30_000;
 
 /** Tests of what the account of the printed DaemonSet may ask a real apiserver, and that it is enough for the agent. */

@@ -9,7 +9,7 @@ import { configureKeepalived, listHolderLast } from './guide-keepalived.ts';
 import { StepTable } from './steps.ts';
 import { useLab } from '../control-plane/with-lab.ts';
 
-const limitMs = 180_000;
+const limitMs = 400_000;
 const watched = 'watched';
 
 /** The steps of docs/migrate.md in their order, under 500 new connections per second and beside open watches. */
