@@ -55,15 +55,19 @@ export async function raiseLab(
   }
 }
 
+/** @throws LabError when a lab of this name is up. */
+export function requireDown({ name }: LabOptions): void {
+  if (Lab.find(name) === null) return;
+  throw new LabError(`the lab ${name} is up already. Take it down, or give this one another --name`);
+}
+
 /**
  * A folder for a new lab, with one for each host.
  * @throws LabError when a lab of this name is up.
  */
-export function prepareFolder({ name }: LabOptions, hostNames: readonly string[]): void {
-  if (Lab.find(name) !== null) {
-    throw new LabError(`the lab ${name} is up already. Take it down, or give this one another --name`);
-  }
-  const folder = locateLab(name);
+export function prepareFolder(options: LabOptions, hostNames: readonly string[]): void {
+  requireDown(options);
+  const folder = locateLab(options.name);
   rmSync(folder, { recursive: true, force: true });
   for (const host of hostNames) mkdirSync(join(folder, host), { recursive: true });
   for (const backend of ['nft', 'legacy']) linkTools(join(folder, `${backend}-tools`), backend);

@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { Command, Option } from 'commander';
 import { buildComponents, buildHelm, buildNodeComponents } from '../build/build.ts';
 import { describeLab } from './describe.ts';
+import { claimLab } from '../control-plane/claim.ts';
 import { LabError } from '../settings/error.ts';
 import { removeLabOnSignal } from '../control-plane/interrupt.ts';
 import { Lab } from '../control-plane/lab.ts';
@@ -18,7 +19,7 @@ import {
   parseOptions,
   proxyModes,
 } from '../settings/options.ts';
-import { raiseLab } from '../control-plane/raise.ts';
+import { raiseLab, requireDown } from '../control-plane/raise.ts';
 import { requireHost } from '../settings/requirements.ts';
 import { listLabs } from '../control-plane/state.ts';
 
@@ -88,12 +89,21 @@ named('kubectl [words...]', 'runs kubectl at the client, through the VIP, on rea
   });
 
 named('off <node>', 'takes the power from a real node: its cable and all its processes at once').action(
-  (node: string, given: Given) => findNodeLab(given).powerOff(node),
+  async (node: string, given: Given) => {
+    await claim(given, 'off');
+    await findNodeLab(given).powerOff(node);
+  },
 );
 
-named('on <node>', 'boots a real node').action((node: string, given: Given) => findNodeLab(given).boot(node));
+named('on <node>', 'boots a real node').action(async (node: string, given: Given) => {
+  await claim(given, 'on');
+  await findNodeLab(given).boot(node);
+});
 
-named('down', 'ends a lab and removes everything of it').action((given: Given) => find(given).down());
+named('down', 'ends a lab and removes everything of it').action(async (given: Given) => {
+  await claim(given, 'down');
+  await find(given).down();
+});
 
 try {
   await program.parseAsync();
@@ -112,6 +122,8 @@ function named(usage: string, description: string): Command {
 
 async function bringUp(options: LabOptions): Promise<void> {
   requireHost(options);
+  await claimLab(options.name, 'up');
+  requireDown(options);
   // Its sandbox is told to stay only at the end.
   removeLabOnSignal(options.name);
   await buildComponents(options.kubernetes, say);
@@ -121,6 +133,11 @@ async function bringUp(options: LabOptions): Promise<void> {
   lab.keep();
   say(`up in ${((performance.now() - started) / 1000).toFixed(0)} s`);
   process.stdout.write(await describeLab(lab));
+}
+
+/** Until this process ends. What is found of a lab before is another command's, which may change it. */
+async function claim(given: Given, command: string): Promise<void> {
+  await claimLab(parseOptions(given).name, command);
 }
 
 function find(given: Given): Lab {

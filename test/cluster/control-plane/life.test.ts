@@ -130,11 +130,19 @@ describe('a lab by hand', () => {
   );
 
   test(
-    'leaves nothing when it is interrupted on its way up',
+    'is left alone by other commands on its way up, and leaves nothing when it is interrupted there',
     async () => {
       const up = spawn(script, ['up', '--name', name], { stdio: 'ignore' });
       while (readState(name) === null) await sleep(20);
       const namespaces = listNamespaces();
+      const changes = [['up'], ['down'], ['off', 'm1'], ['on', 'm1']];
+      const refused = await Promise.all(changes.map((words) => lab(...words, '--name', name)));
+      const sentence = `lab: another command is changing the lab ${name} (scripts/lab up, process ${up.pid}). Try again when that command has ended`;
+      for (const each of refused) {
+        expect(each).toMatchObject({ exitCode: 1, stderr: expect.stringContaining(sentence) });
+      }
+      expect(up.exitCode).toBeNull();
+      expect(readState(name)).not.toBeNull();
       up.kill('SIGINT');
       await once(up, 'exit');
       await waitFor(() => findRemains(namespaces).length === 0);
