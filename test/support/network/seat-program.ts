@@ -29,11 +29,14 @@ const tickMs = 100;
 /** Whether each word was said to the task under way. */
 let words = { settle: new AbortController(), speak: new AbortController() };
 let last = Promise.resolve();
-createInterface({ input: process.stdin }).on('line', (line) => {
-  const task = JSON.parse(line) as Task | Word;
-  if (isWord(task)) words[task.kind].abort();
-  else last = last.then(() => answer(task));
-});
+createInterface({ input: process.stdin })
+  .on('line', (line) => {
+    const task = JSON.parse(line) as Task | Word;
+    if (isWord(task)) words[task.kind].abort();
+    else last = last.then(() => answer(task));
+  })
+  // A connection whose address has left the host would hold the process for minutes: nobody answers its last bytes.
+  .on('close', () => void last.then(() => process.exit()));
 
 function isWord(task: Task | Word): task is Word {
   return task.kind in words;
