@@ -10,10 +10,10 @@ export function onlyLong<T>(...items: readonly T[]): readonly T[] {
 }
 
 /**
- * How often a test repeats what it measures, by default and with `--long`. The environment variable ROUNDS says otherwise, so that
- * somebody can measure in parts.
+ * How often a test repeats what it measures, by default and with `--long`, which is the same when left out. The environment
+ * variable ROUNDS says otherwise, so that somebody can measure in parts.
  */
-export function chooseRounds(usual: number, long: number): number {
+export function chooseRounds(usual: number, long = usual): number {
   const given = Number(process.env['ROUNDS'] ?? '');
   return Number.isInteger(given) && given > 0 ? given : isLong ? long : usual;
 }

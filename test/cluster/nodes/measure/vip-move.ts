@@ -1,8 +1,8 @@
-import { runShell } from '../../../../lab/machines/machine.ts';
 import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
 import { waitUntil } from '../../../../lab/nodes/ready.ts';
 import { masters } from '../../../support/network/layout.ts';
 import { putStaticPod, takeStaticPod, waitForProgram } from '../pods/static-pod.ts';
+import { countLiving, reconnect } from './connections.ts';
 import { controllerManager, type Leases, nameKubeletLease } from './leases.ts';
 import { holdWatches } from './load.ts';
 
@@ -18,8 +18,12 @@ export interface MoveReport {
   readonly watchMs: number;
   /** How the watches ended that did. */
   readonly endedWatches: readonly string[];
-  /** The connections to the VIP that kubelet and controller-manager had before, and how many of these they still have after. */
-  readonly connections: { readonly before: number; readonly after: number };
+  /** The connections to the VIP that kubelet and controller-manager opened while that master had it: the addresses that these come from, how many they were, and how many went on. */
+  readonly connections: {
+    readonly sources: readonly string[];
+    readonly before: number;
+    readonly after: number;
+  };
 }
 
 /** A kubelet renews every quarter of its nodeLeaseDurationSeconds (40), and a 25th later at most. Source: k8s.io/component-helpers/apimachinery/lease. */
@@ -30,24 +34,26 @@ const controllerManagerPeriodMs = 2000;
 
 const watches = { count: 5, pingIntervalMs: 50 };
 
-/** As `ss` has them: 15 letters. */
-const programs = ['"kubelet"', '"kube-controller"'];
-
-/** Moves the VIP off its holder and to another master, by taking keepalived's static pod off all but that one; they are back when it answers. */
+/**
+ * Moves the VIP off its holder and to another master, by taking keepalived's static pod off all but that one; they are back when it
+ * answers. The holder's kubelet and controller-manager connect anew before.
+ */
 export async function moveVip(lab: NodeLab, to: string, leases: Leases): Promise<MoveReport> {
   const [from = ''] = await lab.listHolders();
   const leader = isLeader(leases, from) ? [controllerManager] : [];
   const kubelet = nameKubeletLease(from);
   await waitForRenewal(leases, [kubelet, ...leader], -Infinity);
+  const before = await reconnect(lab, from);
   const held = await holdWatches(lab, from, watches);
-  const before = await listConnections(lab, from);
   const others = masters.map(({ name }) => name).filter((name) => name !== to);
   await Promise.all(others.map((name) => takeStaticPod(lab, name, 'keepalived')));
   const movedAt = await waitForVip(lab, to);
-  await waitForRenewal(leases, [kubelet, ...leader], movedAt);
-  const after = await listConnections(lab, from);
+  const [after] = await Promise.all([
+    countLiving(lab, from, before),
+    waitForRenewal(leases, [kubelet, ...leader], movedAt),
+  ]);
   await putBack(lab, others);
-  const report = await held.end();
+  const { watches: seen } = await held.end();
   return {
     ...{ from, to },
     kubeletMs: measurePause(leases, kubelet, movedAt) - kubeletPeriodMs,
@@ -55,9 +61,9 @@ export async function moveVip(lab: NodeLab, to: string, leases: Leases): Promise
       leader.length === 0
         ? null
         : measurePause(leases, controllerManager, movedAt) - controllerManagerPeriodMs,
-    watchMs: Math.max(...report.watches.map(({ silenceMs }) => silenceMs)),
-    endedWatches: report.watches.flatMap(({ end }) => end ?? []),
-    connections: { before: before.length, after: before.filter((one) => after.includes(one)).length },
+    watchMs: Math.max(...seen.map(({ silenceMs }) => silenceMs)),
+    endedWatches: seen.flatMap(({ end }) => end ?? []),
+    connections: { sources: [...new Set(before.map(({ source }) => source))], before: before.length, after },
   };
 }
 
@@ -91,13 +97,4 @@ async function putBack(lab: NodeLab, names: readonly string[]): Promise<void> {
 function measurePause(leases: Leases, lease: string, movedAt: number): number {
   const { before, after } = leases.findAround(lease, movedAt);
   return before === null || after === null ? Number.NaN : after - before;
-}
-
-/** The open connections of a master's kubelet and controller-manager to the VIP, each by its own end. */
-async function listConnections(lab: NodeLab, master: string): Promise<string[]> {
-  const words = `ss --no-header --tcp --numeric --processes state established dst ${lab.vip}`;
-  const lines = (await runShell(lab.machine(master), words)).split('\n');
-  return lines
-    .filter((line) => programs.some((program) => line.includes(program)))
-    .map((line) => line.trim().split(/\s+/)[2] ?? '');
 }
