@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type Lab } from '../../../lab/control-plane/lab.ts';
 import { runShell } from '../../../lab/machines/machine.ts';
 import { apiserverPort, masters } from '../../support/network/layout.ts';
+import { findStalled, stallMs } from '../../support/lab/stalls.ts';
 import { recordHello } from '../../support/network/hello.ts';
 import { type ConnectReport, type WatchReport } from '../../support/network/seat.ts';
 
@@ -10,6 +11,8 @@ export interface Outage {
   /** New connections to the VIP in all. */
   readonly sent: number;
   readonly failed: number;
+  /** Those of them that failed while a whole machine stood still, see `Measurement.hasControl`. */
+  readonly stalled: number;
   readonly errors: string;
   /** From the start of the first connection that failed to that of the last one, in milliseconds; 0 when none did. */
   readonly windowMs: number;
@@ -28,6 +31,11 @@ export interface Measurement {
   /** The apiserver that the watch shall be on; any when left out. */
   readonly watched?: string;
   readonly perSecond?: number;
+  /**
+   * Whether connections go to each master's own address as well: no rule is in their way. Where they are late too, a
+   * machine stood still.
+   */
+  readonly hasControl?: boolean;
   /** Whether a connection counts only when an apiserver answers to a TLS handshake; otherwise one of TCP does. */
   readonly needsAnswer?: boolean;
 }
@@ -38,13 +46,19 @@ const writeIntervalMs = 100;
 /** The clients run steadily by then. */
 const leadMs = 1500;
 
+/** Enough straight connections to meet every time at which a machine stands still. */
+const straightPerSecond = 20;
+
+/** Far from the ports of connections to the VIP: one entry for both would mislead them. Each comes once, as there. */
+let nextStraightPort = 31_000;
+
 /** The clients' ports are kept apart: the entries that one leaves on the VIP's holder would mislead the other. */
 const separatePorts = 'echo 61000 65535 > /proc/sys/net/ipv4/ip_local_port_range';
 
 /** Runs a fault, and what is done about it, under a steady load of new connections and one watch. */
 export async function measureOutage(
   lab: Lab,
-  { durationMs, watched, perSecond = 500, needsAnswer = false }: Measurement,
+  { durationMs, watched, hasControl = false, perSecond = 500, needsAnswer = false }: Measurement,
   fault: () => Promise<void>,
 ): Promise<Outage> {
   await createObject(lab);
@@ -69,15 +83,37 @@ export async function measureOutage(
     ...{ host: vip, port: apiserverPort, perSecond, durationMs: wholeMs },
     ...(needsAnswer ? { hello: await recordHello() } : {}),
   });
+  const straight = hasControl ? connectStraight(lab, wholeMs) : [];
   await sleep(leadMs);
   await fault();
   const reports = await Promise.all([connects, watch.report, writes]);
-  return summarize(reports[0], reports[1], wholeMs);
+  return summarize(reports[0], reports[1], { wholeMs, straight: await Promise.all(straight) });
 }
 
-function summarize({ sent, failures }: ConnectReport, watch: WatchReport, wholeMs: number): Outage {
+/** Connections to each master's own address, which may take half as long as those to the VIP. */
+function connectStraight(lab: Lab, durationMs: number): Promise<ConnectReport>[] {
+  const firstLocalPort = nextStraightPort;
+  nextStraightPort += (straightPerSecond * durationMs) / 1000;
+  return masters.map(({ name, addresses }) =>
+    lab.seat('client', `straight to ${name}`).connectAtRate({
+      ...{ host: addresses[lab.options.family], port: apiserverPort, durationMs },
+      ...{ perSecond: straightPerSecond, limitMs: stallMs, firstLocalPort },
+    }),
+  );
+}
+
+function summarize(
+  connects: ConnectReport,
+  watch: WatchReport,
+  { wholeMs, straight }: { wholeMs: number; straight: readonly ConnectReport[] },
+): Outage {
+  const { sent, failures } = connects;
+  const stalled = new Set(findStalled(connects, straight));
   const counts = new Map<string, number>();
-  for (const { error } of failures) counts.set(error, (counts.get(error) ?? 0) + 1);
+  for (const failure of failures) {
+    const error = stalled.has(failure) ? `${failure.error} while a machine stood still` : failure.error;
+    counts.set(error, (counts.get(error) ?? 0) + 1);
+  }
   const times = failures.map(({ atMs }) => atMs);
   // To the end as well: a watch that hangs gets no next event.
   const events = [...watch.eventsAtMs, watch.endedAtMs];
@@ -85,6 +121,7 @@ function summarize({ sent, failures }: ConnectReport, watch: WatchReport, wholeM
   return {
     sent,
     failed: failures.length,
+    stalled: stalled.size,
     errors: [...counts].map(([error, count]) => `${count} ${error}`).join(', '),
     windowMs: times.length === 0 ? 0 : Math.max(...times) - Math.min(...times),
     quietMs: wholeMs - Math.max(0, ...times),
