@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
 import { execa } from 'execa';
 import { sentinelFuse } from '../../../release/executable/executable.ts';
-import { findArtifact, makeArtifacts, releaseLimitMs } from './artifacts.ts';
+import { findArtifact, makeArtifacts, releaseLimitMs } from '../../support/release/artifacts.ts';
 
 const limitMs = 60_000;
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { findArtifact, makeArtifacts, releaseLimitMs } from './artifacts.ts';
+import { findArtifact, makeArtifacts, releaseLimitMs } from '../../support/release/artifacts.ts';
 import { bootLimitMs, DebianMachine } from './debian-machine.ts';
 import { testOwnUnit } from './own-unit.ts';
 

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { execa } from 'execa';
-import { makeArtifacts, releaseEnvironment, releaseLimitMs, steps } from './artifacts.ts';
+import { makeArtifacts, releaseEnvironment, releaseLimitMs, steps } from '../../support/release/artifacts.ts';
 import { copyCheckout, makeElsewhere } from './elsewhere.ts';
 
 let elsewhere = '';
