@@ -9,6 +9,7 @@ import {
   etcdModule,
   type GoModule,
   helmModule,
+  kubeadmModule,
   kubernetesModule,
   nfpmModule,
   nodeModule,
@@ -51,6 +52,16 @@ export function locateNodeComponents(release: string): NodeComponents {
     kubectl: join(folder, 'kubectl'),
     kubelet: join(folder, 'kubelet'),
   };
+}
+
+/** Where kubeadm is for a Kubernetes release, once it is built. */
+export function locateKubeadm(release: string): string {
+  return join(componentFolder, kubeadmModule(release).label, 'kubeadm');
+}
+
+/** Builds kubeadm for a Kubernetes release, if it is not there yet. */
+export async function buildKubeadm(release: string, say: (line: string) => void): Promise<void> {
+  await buildOnce(kubeadmModule(release), say);
 }
 
 /** Where Helm is, once it is built. */

@@ -81,6 +81,11 @@ export function nodeModule(release: string): ComponentModule {
   ]);
 }
 
+/** What makes a cluster of bare nodes, of the same release. */
+export function kubeadmModule(release: string): ComponentModule {
+  return moduleOfRelease(release, 'kubeadm', ['kubeadm']);
+}
+
 function moduleOfRelease(release: string, name: string, commands: readonly string[]): ComponentModule {
   const version = `v${release}`;
   return {

@@ -88,8 +88,8 @@ function chooseServer(controller: (typeof controllers)[number], node: NodeHost, 
   return controller === 'controller-manager' ? vips[family] : node.addresses[family];
 }
 
-/** Debian's containerd. Without the capability SYS_RESOURCE nobody may lower an oom_score_adj. */
-function renderContainerd(snapshotter: Snapshotter): string {
+/** The configuration of Debian's containerd. Without the capability SYS_RESOURCE nobody may lower an oom_score_adj. */
+export function renderContainerd(snapshotter: Snapshotter): string {
   return `version = 2
 root = "/var/lib/containerd"
 state = "/run/containerd"
@@ -112,12 +112,27 @@ disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.tracing.proc
 `;
 }
 
-function renderPodNetwork({ pods }: NodeHost, { family }: LabOptions): object {
+/** What a CNI would write: the node's pods have a bridge of their own. */
+export function renderPodNetwork({ pods }: NodeHost, { family }: LabOptions): object {
   const subnet = family === 'ipv4' ? `${pods.ipv4}.0/24` : `${pods.ipv6}:/64`;
   const ipam = { type: 'host-local', ranges: [[{ subnet }]], dataDir: '/run/cni-addresses' };
   const bridge = { type: 'bridge', bridge: 'cni0', isDefaultGateway: true, hairpinMode: true, ipam };
   return { cniVersion: '1.0.0', name: 'lab', plugins: [bridge] };
 }
+
+/** What a kubelet is told because its node is namespaces of a machine, without a registry. */
+export const limitsOfNodes = {
+  cgroupDriver: 'cgroupfs',
+  // 1.35 and later refuse control groups of version 1 unless told otherwise.
+  failCgroupV1: false,
+  failSwapOn: false,
+  // See the capability above.
+  oomScoreAdj: 0,
+  // Every image is there, and none comes back once it is removed.
+  imageGCHighThresholdPercent: 100,
+  imageGCLowThresholdPercent: 99,
+  evictionHard: { 'memory.available': '100Mi', 'nodefs.available': '1%', 'imagefs.available': '1%' },
+} as const;
 
 function renderKubelet(node: NodeHost, { family }: LabOptions): object {
   return {
@@ -134,18 +149,9 @@ function renderKubelet(node: NodeHost, { family }: LabOptions): object {
     tlsPrivateKeyFile: join(pkiFolder, 'kubelet.key'),
     containerRuntimeEndpoint: 'unix:///run/containerd/containerd.sock',
     staticPodPath: manifestFolder,
-    cgroupDriver: 'cgroupfs',
-    // 1.35 and later refuse control groups of version 1 unless told otherwise.
-    failCgroupV1: false,
-    failSwapOn: false,
-    // See the capability above.
-    oomScoreAdj: 0,
+    ...limitsOfNodes,
     clusterDomain: 'cluster.local',
     clusterDNS: [serviceNetworks[family].replace(/0\/\d+$|(?<=::)\/\d+$/, '10')],
-    // Every image is there, and none comes back once it is removed.
-    imageGCHighThresholdPercent: 100,
-    imageGCLowThresholdPercent: 99,
-    evictionHard: { 'memory.available': '100Mi', 'nodefs.available': '1%', 'imagefs.available': '1%' },
     ...(isMaster(node) ? { registerWithTaints: [controlPlaneTaint] } : {}),
   };
 }

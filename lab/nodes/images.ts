@@ -32,6 +32,10 @@ export interface ImageTemplate {
   /** containerd's root. */
   readonly folder: string;
   readonly snapshotter: Snapshotter;
+}
+
+/** That of the nodes of a cluster. */
+export interface ClusterTemplate extends ImageTemplate {
   /** vipnat's image by the name that the manifests have. */
   readonly vipnat: string;
 }
@@ -42,22 +46,27 @@ const keptMs = 10 * 60_000;
 const templates = join(rootFolder, '.cache/lab/images');
 
 /** Builds what is not built yet, and imports it once for all nodes and labs. `say` gets a line for what takes long. */
-export async function prepareImages(say: (line: string) => void): Promise<ImageTemplate> {
+export async function prepareImages(say: (line: string) => void): Promise<ClusterTemplate> {
   say('building the images of vipnat, keepalived and pause, where they are not there yet');
   const bases = await prepareBases();
   const { name: vipnat } = await buildImage();
   await buildPause(bases);
   const keepalived = await buildKeepalivedImage();
-  const images = [pauseImage, keepalived, vipnat];
+  return { ...(await importImages([pauseImage, keepalived, vipnat], bases)), vipnat };
+}
+
+/** Imports built images once for all nodes and labs. */
+export async function importImages(images: readonly string[], bases: Bases): Promise<ImageTemplate> {
   const ids = await Promise.all(images.map((image) => findId(image, bases)));
   const key = ids.map((id) => id.slice(0, 12)).join('-');
   const snapshotter = bases.store.driver === 'overlay' ? 'overlayfs' : 'native';
   const folder = join(templates, key);
   if (!existsSync(folder)) await fillTemplate(folder, { images, snapshotter, bases });
-  return { folder, snapshotter, vipnat };
+  return { folder, snapshotter };
 }
 
-async function buildPause({ env }: Bases): Promise<void> {
+/** Builds pauseImage. */
+export async function buildPause({ env }: Bases): Promise<void> {
   const folder = mkdtempSync(join(rootFolder, '.cache/image/pause.'));
   try {
     const output = [
@@ -78,19 +87,17 @@ async function buildPause({ env }: Bases): Promise<void> {
   }
 }
 
-async function build(name: string, folder: string, file: string, env: Bases['env']): Promise<void> {
-  writeFileSync(join(folder, 'Containerfile'), file);
-  const flags = [
-    'build',
-    '--layers',
-    '--timestamp',
-    '0',
-    '--tag',
-    name,
-    '--file',
-    join(folder, 'Containerfile'),
-  ];
-  await execa('buildah', [...flags, folder], { env });
+/** Builds an image from a Containerfile's text and a folder with what it copies. */
+export async function build(name: string, folder: string, file: string, env: Bases['env']): Promise<void> {
+  const own = mkdtempSync(join(rootFolder, '.cache/image/file.'));
+  try {
+    const path = join(own, 'Containerfile');
+    writeFileSync(path, file);
+    const flags = ['build', '--layers', '--timestamp', '0', '--tag', name, '--file', path];
+    await execa('buildah', [...flags, folder], { env });
+  } finally {
+    rmSync(own, { recursive: true, force: true });
+  }
 }
 
 async function findId(image: string, { env }: Bases): Promise<string> {

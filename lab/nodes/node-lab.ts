@@ -50,8 +50,8 @@ export class NodeLab extends Lab {
     const host = findNodeHost(name);
     if (await this.isOn(name)) throw new LabError(`${name} is on already`);
     const { sandbox, machines, anchors, options } = this.#parts;
-    const { family, kubernetes } = options;
-    const { kubelet } = locateNodeComponents(kubernetes);
+    const { family, kubernetes, isBare = false } = options;
+    const kubelet = isBare ? null : locateNodeComponents(kubernetes).kubelet;
     const machine = await bootNode(host, {
       ...{ sandbox, groups: this.groups, labFolder: this.folder, family, kubelet },
     });

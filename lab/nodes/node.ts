@@ -15,6 +15,8 @@ const bootLimitMs = 30_000;
 const fromHere = (name: string) => fileURLToPath(new URL(name, import.meta.url));
 
 const init = fromHere('init');
+const keeper = fromHere('services');
+const systemd = fromHere('../bare-nodes/systemd');
 const groups = fromHere('groups');
 
 /** unshare, which waits for the node's first process: all namespaces are its own, but that it stays outside of the process namespace. */
@@ -35,8 +37,8 @@ export interface NodePlace {
   readonly groups: string;
   readonly labFolder: string;
   readonly family: Family;
-  /** The program. */
-  readonly kubelet: string;
+  /** The program; null where systemd runs all services. */
+  readonly kubelet: string | null;
 }
 
 /** The name of a lab's control groups: no other lab on the machine has it. */
@@ -45,7 +47,8 @@ export function nameGroups(lab: string, { state }: Sandbox): string {
 }
 
 /**
- * Boots a node on its disk. Once it has its address, which needs a cable, it starts containerd and kubelet.
+ * Boots a node on its disk. Once it has its address, which needs a cable, it starts containerd and kubelet: by itself,
+ * or a bare one by systemd.
  * @throws Error with what it printed when it does not come up.
  */
 export async function bootNode({ name, addresses }: NodeHost, place: NodePlace): Promise<NamespaceMachine> {
@@ -55,10 +58,13 @@ export async function bootNode({ name, addresses }: NodeHost, place: NodePlace):
   const booted = join(logs, 'booted');
   rmSync(booted, { force: true });
   const namespaces = ['--net', '--mount', '--uts', '--ipc', '--pid', '--cgroup'];
+  const disk = locateDisk(labFolder, name);
+  const address = addresses[family];
+  const services = kubelet === null ? [systemd, disk, logs] : [keeper, name, address, logs, kubelet];
   const command = [
     ...[groups, 'join', `${labGroups}/${name}`],
     ...['unshare', ...namespaces, '--fork', '--kill-child=KILL'],
-    ...[init, name, addresses[family], locateDisk(labFolder, name), logs, kubelet],
+    ...[init, name, address, disk, logs, ...services],
   ];
   const log = join(logs, 'init.log');
   const script = 'log="$0"; setsid "$@" </dev/null >>"$log" 2>&1 &\necho $!';

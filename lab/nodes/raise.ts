@@ -15,7 +15,7 @@ import { type LabOptions } from '../settings/options.ts';
 import { requireHost } from '../settings/requirements.ts';
 import { controllers, kubeletPair, locateDisk, writeDisk } from './disk.ts';
 import { isMaster, nodeHosts, nodes } from './hosts.ts';
-import { copyImages, type ImageTemplate, prepareImages } from './images.ts';
+import { type ClusterTemplate, copyImages, prepareImages } from './images.ts';
 import { renderKubeProxy } from './kube-proxy.ts';
 import { nameGroups, removeAfterwards, waitForRemoval } from './node.ts';
 import { adminKubeconfig, NodeLab } from './node-lab.ts';
@@ -38,6 +38,21 @@ export async function raiseNodes(
   const sayWhen = (line: string) => {
     say(`${((performance.now() - started) / 1000).toFixed(1).padStart(5)} s  ${line}`);
   };
+  return await raiseOnSwitch(options, async (lab) => {
+    await createCertificates(lab.folder, listCertificates());
+    await prepareDisks(lab, template, hasAgents);
+    sayWhen('network, certificates and disks are there');
+    await Promise.all(nodes.map(({ name }) => lab.boot(name)));
+    sayWhen(`${nodes.length} nodes boot`);
+    await startCluster(lab, { template, hasAgents, say: sayWhen });
+  });
+}
+
+/** Makes a lab of a switch with the client, and has nodes made on it. When that fails, nothing runs any more. */
+export async function raiseOnSwitch(
+  options: LabOptions,
+  makeNodes: (lab: NodeLab) => Promise<void>,
+): Promise<NodeLab> {
   prepareFolder(
     options,
     nodeHosts.map(({ name }) => name),
@@ -45,11 +60,7 @@ export async function raiseNodes(
   const sandbox = await Sandbox.create();
   try {
     const lab = await plugIn(sandbox, options);
-    await prepareDisks(lab, template, hasAgents);
-    sayWhen('network, certificates and disks are there');
-    await Promise.all(nodes.map(({ name }) => lab.boot(name)));
-    sayWhen(`${nodes.length} nodes boot`);
-    await startCluster(lab, { template, hasAgents, say: sayWhen });
+    await makeNodes(lab);
     return lab;
   } catch (error) {
     await sandbox.remove();
@@ -62,10 +73,7 @@ export async function raiseNodes(
 async function plugIn(sandbox: Sandbox, options: LabOptions): Promise<NodeLab> {
   const folder = locateLab(options.name);
   await removeAfterwards(sandbox, nameGroups(options.name, sandbox), folder);
-  const [client] = await Promise.all([
-    NamespaceMachine.create(sandbox, outsider.name),
-    createCertificates(folder, listCertificates()),
-  ]);
+  const client = await NamespaceMachine.create(sandbox, outsider.name);
   await sandbox.shell(renderSwitch(() => client.anchor, [outsider]));
   await runShell(client, renderHost(outsider, nodes));
   return new NodeLab({
@@ -87,7 +95,7 @@ function listCertificates(): CertificateRequest[] {
   ];
 }
 
-async function prepareDisks(lab: NodeLab, template: ImageTemplate, hasAgents: boolean): Promise<void> {
+async function prepareDisks(lab: NodeLab, template: ClusterTemplate, hasAgents: boolean): Promise<void> {
   const { folder: labFolder, options, certificates } = lab;
   const { snapshotter } = template;
   await Promise.all(
@@ -108,7 +116,11 @@ async function prepareDisks(lab: NodeLab, template: ImageTemplate, hasAgents: bo
 
 async function startCluster(
   lab: NodeLab,
-  { template, hasAgents, say }: { template: ImageTemplate; hasAgents: boolean; say: (line: string) => void },
+  {
+    template,
+    hasAgents,
+    say,
+  }: { template: ClusterTemplate; hasAgents: boolean; say: (line: string) => void },
 ): Promise<void> {
   await waitForVip(lab);
   say('an apiserver answers at the VIP');

@@ -18,6 +18,8 @@ export interface LabOptions {
   readonly family: Family;
   /** Whether nodes are real: containerd and a kubelet on each, the control plane in static pods. Not when left out. */
   readonly hasNodes?: boolean;
+  /** Whether real nodes have no cluster yet: the masters alone, with systemd, containerd and kubeadm. Not when left out. */
+  readonly isBare?: boolean;
   /** For how long an apiserver says that it goes before it does (`--shutdown-delay-duration`). When left out: 5 on real nodes, else 0, its own default. */
   readonly shutdownDelaySeconds?: number;
   /**

@@ -34,6 +34,12 @@ const nodeProgramToPackage: Readonly<Record<string, string>> = {
   runc: 'runc',
 };
 
+/** Those that only bare nodes need. */
+const bareProgramToPackage: Readonly<Record<string, string>> = {
+  '/usr/lib/systemd/systemd': 'systemd',
+  'apt-get': 'apt',
+};
+
 /** What a kubelet and runc count and limit pods with. */
 const neededControllers = ['cpu', 'memory', 'pids'];
 
@@ -77,11 +83,15 @@ export function requireHost(options: LabOptions, facts: HostFacts = readHostFact
   if (options.hasNodes === true) requireInotifyInstances(facts);
 }
 
-function requirePrograms({ proxyMode, hasNodes = false }: LabOptions, facts: HostFacts): void {
+function requirePrograms(
+  { proxyMode, hasNodes = false, isBare = false }: LabOptions,
+  facts: HostFacts,
+): void {
   const programs = {
     ...programToPackage,
     ...(proxyMode === 'ipvs' ? virtualProgramToPackage : {}),
     ...(hasNodes ? nodeProgramToPackage : {}),
+    ...(isBare ? bareProgramToPackage : {}),
   };
   const missing = Object.keys(programs).filter((program) => !facts.isInPath(program));
   if (missing.length === 0) return;

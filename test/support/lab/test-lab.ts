@@ -1,11 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync, rmSync } from 'node:fs';
-import { buildComponents, buildNodeComponents } from '../../../lab/build/build.ts';
+import { buildComponents, buildKubeadm, buildNodeComponents } from '../../../lab/build/build.ts';
 import { Lab } from '../../../lab/control-plane/lab.ts';
 import { defaultOptions, type LabOptions } from '../../../lab/settings/options.ts';
 import { raiseLab, type RaiseOptions } from '../../../lab/control-plane/raise.ts';
 import { type NodeLab } from '../../../lab/nodes/node-lab.ts';
 import { raiseNodes } from '../../../lab/nodes/raise.ts';
+import { raiseBareNodes } from '../../../lab/bare-nodes/raise.ts';
 import { listLabs, locateLab } from '../../../lab/control-plane/state.ts';
 
 const testPrefix = 'test-';
@@ -23,6 +24,15 @@ export async function raiseTestNodes(options: Partial<LabOptions>, how: RaiseOpt
   await buildComponents(whole.kubernetes, tell);
   await buildNodeComponents(whole.kubernetes, tell);
   return await tellTime(() => raiseNodes(whole, { say: tell, ...how }));
+}
+
+/** Masters without a cluster, and kubeadm. */
+export async function raiseTestBareNodes(): Promise<NodeLab> {
+  const whole = nameOptions({});
+  await buildComponents(whole.kubernetes, tell);
+  await buildNodeComponents(whole.kubernetes, tell);
+  await buildKubeadm(whole.kubernetes, tell);
+  return await tellTime(() => raiseBareNodes(whole, { say: tell }));
 }
 
 function nameOptions(options: Partial<LabOptions>): LabOptions {
@@ -60,8 +70,8 @@ export function tell(line: string): void {
 
 /** A lab in a few words. */
 export function nameLab({ options }: Lab): string {
-  const { kubernetes, proxyMode, iptables, family, hasNodes = false } = options;
+  const { kubernetes, proxyMode, iptables, family, hasNodes = false, isBare = false } = options;
   const hasBackend = proxyMode === 'iptables' || proxyMode === 'ipvs';
   const mode = proxyMode === 'none' ? 'no kube-proxy' : `${proxyMode} mode`;
-  return `Kubernetes ${kubernetes}${hasNodes ? ' on real nodes' : ''}, ${mode}${hasBackend ? ` (iptables-${iptables})` : ''}, ${family}`;
+  return `Kubernetes ${kubernetes}${isBare ? ' for bare nodes' : hasNodes ? ' on real nodes' : ''}, ${mode}${hasBackend ? ` (iptables-${iptables})` : ''}, ${family}`;
 }

@@ -2,7 +2,7 @@ import { afterAll, beforeAll } from '@jest/globals';
 import { type RaiseOptions } from '../../../../lab/control-plane/raise.ts';
 import { NodeLab } from '../../../../lab/nodes/node-lab.ts';
 import { type LabOptions } from '../../../../lab/settings/options.ts';
-import { raiseTestNodes, tell } from '../../../support/lab/test-lab.ts';
+import { raiseTestBareNodes, raiseTestNodes, tell } from '../../../support/lab/test-lab.ts';
 
 /** Components and images that nobody built yet take minutes. */
 const upLimitMs = 20 * 60_000;
@@ -12,10 +12,19 @@ const upLimitMs = 20 * 60_000;
  * Whoever writes tests sets LAB_NAME: the lab of that name, which is up, is taken as it is and stays.
  */
 export function useNodes(options: Partial<LabOptions> = {}, how: RaiseOptions = {}): () => NodeLab {
+  return useLab(() => raiseTestNodes(options, how));
+}
+
+/** The same with masters that have no cluster yet. */
+export function useBareNodes(): () => NodeLab {
+  return useLab(raiseTestBareNodes);
+}
+
+function useLab(raise: () => Promise<NodeLab>): () => NodeLab {
   const lent = process.env['LAB_NAME'];
   let lab: NodeLab | undefined;
   beforeAll(async () => {
-    lab = lent === undefined ? await raiseTestNodes(options, how) : (NodeLab.find(lent) ?? undefined);
+    lab = lent === undefined ? await raise() : (NodeLab.find(lent) ?? undefined);
   }, upLimitMs);
   afterAll(async () => {
     lab?.closeSeats();

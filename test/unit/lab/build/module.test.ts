@@ -3,6 +3,7 @@ import {
   actionlintModule,
   etcdModule,
   helmModule,
+  kubeadmModule,
   kubernetesModule,
   nodeModule,
   readLockedSums,
@@ -44,6 +45,7 @@ describe('a module to build components with', () => {
       `k8s.io/kubernetes v${defaultKubernetes} h1:`,
     );
     expect(readLockedSums(nodeModule(defaultKubernetes))).toContain('github.com/google/cadvisor ');
+    expect(readLockedSums(kubeadmModule(defaultKubernetes))).toContain('k8s.io/system-validators ');
     expect(readLockedSums(etcdModule)).toContain(`${etcdModule.path} ${etcdModule.version} h1:`);
     expect(readLockedSums(helmModule)).toContain(`${helmModule.path} ${helmModule.version} h1:`);
     expect(readLockedSums(actionlintModule)).toContain(

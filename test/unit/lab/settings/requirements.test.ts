@@ -58,6 +58,13 @@ describe('what a lab needs of this machine', () => {
     }).toThrow('apt-get install containernetworking-plugins');
   });
 
+  test('bare nodes need systemd on top', () => {
+    const bare = { ...defaultOptions, hasNodes: true, isBare: true };
+    expect(() => {
+      requireHost(bare, { ...enough, isInPath: (program) => program !== '/usr/lib/systemd/systemd' });
+    }).toThrow('apt-get install systemd');
+  });
+
   test('real nodes need free inotify instances, and other labs do not', () => {
     const few = { ...enough, inotifyInstances: { allowed: 128, used: 70 } };
     expect(() => {
