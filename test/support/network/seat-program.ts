@@ -5,6 +5,7 @@
 import { connect as connectPlain, type Socket } from 'node:net';
 import { createInterface } from 'node:readline';
 import { connect as connectTls } from 'node:tls';
+import { nameApiserver } from './certificate-name.ts';
 import { connectAtRate, nameError, takePort } from './seat-connects.ts';
 import { watchObject, writeObject } from './seat-watch.ts';
 import { watchTogether } from './seat-watches.ts';
@@ -204,7 +205,7 @@ function request(
     // A real apiserver does not say who it is, but its certificate does.
     let apiserver = '';
     const socket = connectTls({ ...target, rejectUnauthorized: false }, () => {
-      apiserver = String(socket.getPeerCertificate().subject.CN);
+      apiserver = nameApiserver(socket.getPeerCertificate());
       socket.write('GET /version HTTP/1.0\r\nconnection: close\r\n\r\n');
     });
     const timer = setTimeout(() => socket.destroy(new Error('timeout')), limitMs);

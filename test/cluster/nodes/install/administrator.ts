@@ -8,7 +8,13 @@ import { type TypedHost } from '../../../support/doctor/snippets.ts';
 /** Where an administrator is on a node: in memory, so that nothing is left on a disk. */
 const folder = '/run/administrator';
 
-/** As root on a master of kubeadm's: vipnat and kubectl are in PATH, and the administrator's kubeconfig is the usual one. */
+/** For a command, of which kubeadm's take longest. */
+const limitMs = 240_000;
+
+/**
+ * As root on a master of kubeadm's: vipnat and kubectl are in PATH, and the administrator's kubeconfig is the usual one. A bare
+ * node has no vipnat before somebody installs it.
+ */
 export class Administrator implements TypedHost {
   /** The master's name. */
   readonly master: string;
@@ -25,17 +31,11 @@ export class Administrator implements TypedHost {
     master: string,
     nameToFile: Readonly<Record<string, string>>,
   ): Promise<Administrator> {
-    const { kubectl } = locateNodeComponents(lab.options.kubernetes);
-    const links = { ...nameToFile, 'bin/kubectl': kubectl };
-    await runShell(
-      lab.machine(master),
-      `mkdir -p ${folder}/bin
-${Object.entries(links)
-  .map(([name, file]) => `ln -sfn '${file}' '${join(folder, name)}'`)
-  .join('\n')}
-printf '#!/bin/sh\\nexec %s "$@"\\n' '${vipnatCommand().join(' ')}' >${folder}/bin/vipnat
-chmod 755 ${folder}/bin/vipnat`,
+    const links = Object.entries(nameToFile).map(
+      ([name, file]) => `ln -sfn '${file}' '${join(folder, name)}'`,
     );
+    const programs = lab.options.isBare === true ? '' : renderPrograms(lab);
+    await runShell(lab.machine(master), [`mkdir -p ${folder}/bin`, ...links, programs].join('\n'));
     return new Administrator(lab, master);
   }
 
@@ -44,9 +44,9 @@ chmod 755 ${folder}/bin/vipnat`,
     // ctr of containerd 1.6 takes no snapshotter from containerd's configuration.
     const script = `cd ${folder}
 export PATH="${folder}/bin:$PATH" HOME=${folder} KUBECONFIG=/etc/kubernetes/admin.conf
-export CONTAINERD_SNAPSHOTTER=$(sed -n 's/^ *snapshotter = "\\(.*\\)"/\\1/p' /etc/containerd/node.toml)
+export CONTAINERD_SNAPSHOTTER=$(sed -n 's/^ *snapshotter = "\\(.*\\)"/\\1/p' /etc/containerd/*.toml)
 ${line}`;
-    return await this.#lab.machine(this.master).run(['bash', '-c', script]);
+    return await this.#lab.machine(this.master).run(['bash', '-c', script], { limitMs });
   };
 
   readonly shell = async (script: string): Promise<string> => {
@@ -59,4 +59,12 @@ ${line}`;
   readonly leave = async (): Promise<void> => {
     await runShell(this.#lab.machine(this.master), `rm -rf ${folder}`);
   };
+}
+
+/** vipnat as this checkout has it, and kubectl. */
+function renderPrograms(lab: NodeLab): string {
+  const { kubectl } = locateNodeComponents(lab.options.kubernetes);
+  return `ln -sfn '${kubectl}' ${folder}/bin/kubectl
+printf '#!/bin/sh\\nexec %s "$@"\\n' '${vipnatCommand().join(' ')}' >${folder}/bin/vipnat
+chmod 755 ${folder}/bin/vipnat`;
 }
