@@ -1,0 +1,138 @@
+/**
+ * The objects that the controller and the balancer share, as the API has them. Their schemas in the API
+ * (CustomResourceDefinitions) are stricter: see `definitions.ts`. What is read here must not fail for an object that a later
+ * version wrote, so that a rollback works.
+ */
+import * as z from 'zod/mini';
+import { name, version } from '../kubernetes/api-object.ts';
+import { type Resource } from '../kubernetes/resources.ts';
+import { apiGroup, apiVersion } from './names.ts';
+
+const metadata = z.object({
+  name,
+  uid: z.string(),
+  resourceVersion: version,
+  generation: z._default(z.number(), 0),
+  creationTimestamp: z.nullish(z.string()),
+  deletionTimestamp: z.nullish(z.string()),
+  labels: z.nullish(z.record(z.string(), z.string())),
+  annotations: z.nullish(z.record(z.string(), z.string())),
+  finalizers: z.nullish(z.array(z.string())),
+});
+
+/** Of meta/v1. `observedGeneration` is the generation of the object that the condition is about. */
+export const condition = z.object({
+  type: z.string(),
+  status: z.enum(['True', 'False', 'Unknown']),
+  reason: z._default(z.string(), ''),
+  message: z._default(z.string(), ''),
+  lastTransitionTime: z.nullish(z.string()),
+  observedGeneration: z.nullish(z.number()),
+});
+
+/** One condition of an object's status. */
+export type Condition = z.output<typeof condition>;
+
+/** LabelSelector of meta/v1. An empty one selects all. */
+const labelSelector = z.object({
+  matchLabels: z.nullish(z.record(z.string(), z.string())),
+  matchExpressions: z.nullish(
+    z.array(z.object({ key: z.string(), operator: z.string(), values: z.nullish(z.array(z.string())) })),
+  ),
+});
+
+/** Which objects are meant, by their labels. */
+export type LabelSelector = z.output<typeof labelSelector>;
+
+/** One VRRP instance for each family. The controller names them, the balancers hold them. */
+const seat = z.object({
+  /** From 0. `POOL/INDEX` names the seat. */
+  index: z.number(),
+  /** One address of each of the pool's families. It is always held, whether a Service has it or not. */
+  anchors: z.array(z.string()),
+  /** The names of the nodes that may hold it, the one that shall first. */
+  nodes: z.array(z.string()),
+});
+
+/** A part of a pool's addresses that one node holds at a time. */
+export type Seat = z.output<typeof seat>;
+
+const pool = z.object({
+  metadata,
+  spec: z.object({
+    /** `10.0.9.10-10.0.9.99`, `fd00:9::/120` or one address. */
+    addresses: z.array(z.string()),
+    autoAssign: z._default(z.boolean(), true),
+    /** The higher first. */
+    priority: z._default(z.number(), 0),
+    serviceSelector: z.nullish(labelSelector),
+    namespaceSelector: z.nullish(labelSelector),
+    /** Of the nodes that may hold the pool's addresses. */
+    nodeSelector: z.nullish(labelSelector),
+    /** The name of the interface that gets the addresses, or `auto`: the one whose subnet has them. */
+    interface: z._default(z.string(), 'auto'),
+    seats: z._default(z.number(), 4),
+    /** A Go duration, of whole milliseconds: how often the holder says that it lives. */
+    advert: z._default(z.string(), '300ms'),
+    /** A Go duration: for how long an address that was given back goes to nobody while others are free. */
+    reuseAfter: z._default(z.string(), '60s'),
+  }),
+  status: z.nullish(
+    z.object({
+      seats: z.nullish(z.array(seat)),
+      conditions: z.nullish(z.array(condition)),
+    }),
+  ),
+});
+
+/** Addresses that Services may get. A person chooses its name. */
+export type AddressPool = z.output<typeof pool>;
+
+const virtualIp = z.object({
+  metadata,
+  spec: z.object({
+    pool: z.string(),
+    /** The index of the seat that holds it. */
+    seat: z.number(),
+    shareKey: z._default(z.string(), ''),
+    /** Who has it: nobody while it waits until it may be given again. */
+    services: z.array(z.object({ namespace: z.string(), name: z.string(), uid: z.string() })),
+  }),
+  status: z.nullish(
+    z.object({
+      holder: z.nullish(z.string()),
+      mode: z.nullish(z.string()),
+      /** RFC 3339: since when nobody has it. */
+      releasedAt: z.nullish(z.string()),
+      /** Programmed, Announced, AddressInUse. */
+      conditions: z.nullish(z.array(condition)),
+    }),
+  ),
+});
+
+/** An address that is given. Its name is the address (`address-name.ts`), so that one exists at most. */
+export type VirtualIp = z.output<typeof virtualIp>;
+
+/** As many as a pool of a /16 has. */
+const maxVirtualIps = 65_536;
+
+/** Bounds of memory, not of use. */
+const limits = { characters: 32_000_000, page: 500 };
+
+/** All pools. */
+export const addressPools: Resource<AddressPool> = {
+  kind: 'AddressPool',
+  path: `/apis/${apiGroup}/${apiVersion}/addresspools`,
+  selector: '',
+  schema: pool,
+  limits: { ...limits, objects: 1000 },
+};
+
+/** All addresses that are given, or wait to be given again. */
+export const virtualIps: Resource<VirtualIp> = {
+  kind: 'VirtualIP',
+  path: `/apis/${apiGroup}/${apiVersion}/virtualips`,
+  selector: '',
+  schema: virtualIp,
+  limits: { ...limits, objects: maxVirtualIps },
+};
