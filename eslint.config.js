@@ -57,7 +57,14 @@ export default defineConfig(
     },
   },
   {
-    files: ['agent/**/*.ts', 'cli/**/*.ts', 'config/**/*.ts', 'lib/**/*.ts'],
+    files: [
+      'agent/**/*.ts',
+      'balancer/**/*.ts',
+      'cli/**/*.ts',
+      'config/**/*.ts',
+      'controller/**/*.ts',
+      'lib/**/*.ts',
+    ],
     rules: {
       ...forbid(
         [...processModules, ...socketModules],
