@@ -1,0 +1,132 @@
+/** Services and EndpointSlices of all namespaces, as far as controller and balancer use them. */
+import * as z from 'zod/mini';
+import { name, version } from '../kubernetes/api-object.ts';
+import { type Resource } from '../kubernetes/resources.ts';
+import { condition } from './objects.ts';
+
+const metadata = z.object({
+  name,
+  namespace: name,
+  uid: z.string(),
+  resourceVersion: version,
+  generation: z._default(z.number(), 0),
+  creationTimestamp: z.nullish(z.string()),
+  deletionTimestamp: z.nullish(z.string()),
+  labels: z.nullish(z.record(z.string(), z.string())),
+  annotations: z.nullish(z.record(z.string(), z.string())),
+  finalizers: z.nullish(z.array(z.string())),
+});
+
+/** What a Service's port sends: TCP where nothing is said. */
+const protocol = z._default(z.string(), 'TCP');
+
+const service = z.object({
+  metadata,
+  spec: z.object({
+    type: z._default(z.string(), 'ClusterIP'),
+    loadBalancerClass: z.nullish(z.string()),
+    /** Deprecated since Kubernetes 1.24, and still used. */
+    loadBalancerIP: z.nullish(z.string()),
+    loadBalancerSourceRanges: z.nullish(z.array(z.string())),
+    clusterIP: z.nullish(z.string()),
+    clusterIPs: z.nullish(z.array(z.string())),
+    selector: z.nullish(z.record(z.string(), z.string())),
+    ports: z.nullish(z.array(z.object({ name: z._default(z.string(), ''), protocol, port: z.number() }))),
+    externalTrafficPolicy: z._default(z.string(), 'Cluster'),
+    ipFamilies: z.nullish(z.array(z.string())),
+    ipFamilyPolicy: z.nullish(z.string()),
+    sessionAffinity: z._default(z.string(), 'None'),
+    sessionAffinityConfig: z.nullish(
+      z.object({ clientIP: z.nullish(z.object({ timeoutSeconds: z.nullish(z.number()) })) }),
+    ),
+    trafficDistribution: z.nullish(z.string()),
+  }),
+  status: z.nullish(
+    z.object({
+      loadBalancer: z.nullish(
+        z.object({
+          ingress: z.nullish(
+            z.array(
+              z.object({
+                ip: z.nullish(z.string()),
+                ipMode: z.nullish(z.string()),
+                hostname: z.nullish(z.string()),
+                ports: z.nullish(
+                  z.array(z.object({ port: z.number(), protocol, error: z.nullish(z.string()) })),
+                ),
+              }),
+            ),
+          ),
+        }),
+      ),
+      conditions: z.nullish(z.array(condition)),
+    }),
+  ),
+});
+
+/** A Service of v1. */
+export type Service = z.output<typeof service>;
+
+const slice = z.object({
+  metadata: z.object({
+    name,
+    namespace: name,
+    resourceVersion: version,
+    labels: z.nullish(z.record(z.string(), z.string())),
+  }),
+  addressType: z.string(),
+  endpoints: z.nullish(
+    z.array(
+      z.object({
+        addresses: z.array(z.string()),
+        conditions: z.nullish(
+          z.object({
+            ready: z.nullish(z.boolean()),
+            serving: z.nullish(z.boolean()),
+            terminating: z.nullish(z.boolean()),
+          }),
+        ),
+        nodeName: z.nullish(z.string()),
+        zone: z.nullish(z.string()),
+        hints: z.nullish(
+          z.object({
+            forZones: z.nullish(z.array(z.object({ name: z.string() }))),
+            forNodes: z.nullish(z.array(z.object({ name: z.string() }))),
+          }),
+        ),
+      }),
+    ),
+  ),
+  ports: z.nullish(
+    z.array(
+      z.object({ name: z.nullish(z.string()), port: z.nullish(z.number()), protocol: z.nullish(z.string()) }),
+    ),
+  ),
+});
+
+/** An EndpointSlice of discovery.k8s.io/v1. */
+export type EndpointSlice = z.output<typeof slice>;
+
+/** On an EndpointSlice: the Service of the same namespace that it belongs to. */
+export const serviceNameLabel = 'kubernetes.io/service-name';
+
+/** Bounds of memory, not of use. An EndpointSlice has 1,000 endpoints at most. */
+const limits = { objects: 200_000, characters: 64_000_000, page: 500 };
+
+/** All Services. */
+export const services: Resource<Service> = {
+  kind: 'Service',
+  path: '/api/v1/services',
+  selector: '',
+  schema: service,
+  limits,
+};
+
+/** All EndpointSlices of Services. */
+export const endpointSlices: Resource<EndpointSlice> = {
+  kind: 'EndpointSlice',
+  path: '/apis/discovery.k8s.io/v1/endpointslices',
+  selector: `labelSelector=${encodeURIComponent(serviceNameLabel)}`,
+  schema: slice,
+  limits,
+};
