@@ -4,34 +4,9 @@
  * version wrote, so that a rollback works.
  */
 import * as z from 'zod/mini';
-import { name, version } from '../kubernetes/api-object.ts';
 import { type Resource } from '../kubernetes/resources.ts';
+import { condition, metadata } from './metadata.ts';
 import { apiGroup, apiVersion } from './names.ts';
-
-const metadata = z.object({
-  name,
-  uid: z.string(),
-  resourceVersion: version,
-  generation: z._default(z.number(), 0),
-  creationTimestamp: z.nullish(z.string()),
-  deletionTimestamp: z.nullish(z.string()),
-  labels: z.nullish(z.record(z.string(), z.string())),
-  annotations: z.nullish(z.record(z.string(), z.string())),
-  finalizers: z.nullish(z.array(z.string())),
-});
-
-/** Of meta/v1. `observedGeneration` is the generation of the object that the condition is about. */
-export const condition = z.object({
-  type: z.string(),
-  status: z.enum(['True', 'False', 'Unknown']),
-  reason: z._default(z.string(), ''),
-  message: z._default(z.string(), ''),
-  lastTransitionTime: z.nullish(z.string()),
-  observedGeneration: z.nullish(z.number()),
-});
-
-/** One condition of an object's status. */
-export type Condition = z.output<typeof condition>;
 
 /** LabelSelector of meta/v1. An empty one selects all. */
 const labelSelector = z.object({
@@ -88,6 +63,11 @@ const pool = z.object({
 /** Addresses that Services may get. A person chooses its name. */
 export type AddressPool = z.output<typeof pool>;
 
+const user = z.object({ namespace: z.string(), name: z.string(), uid: z.string() });
+
+/** A Service that has an address. A new one of the same name has another uid. */
+export type AddressUser = z.output<typeof user>;
+
 const virtualIp = z.object({
   metadata,
   spec: z.object({
@@ -96,7 +76,12 @@ const virtualIp = z.object({
     seat: z.number(),
     shareKey: z._default(z.string(), ''),
     /** Who has it: nobody while it waits until it may be given again. */
-    services: z.array(z.object({ namespace: z.string(), name: z.string(), uid: z.string() })),
+    services: z.array(user),
+    /**
+     * Who gives it back: balancers serve none of them. Each stays here until every living node has forgotten it and its status no
+     * longer has the address. While somebody is here, no further Service gets the address.
+     */
+    leaving: z._default(z.array(user), []),
   }),
   status: z.nullish(
     z.object({

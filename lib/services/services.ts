@@ -2,23 +2,35 @@
 import * as z from 'zod/mini';
 import { name, version } from '../kubernetes/api-object.ts';
 import { type Resource } from '../kubernetes/resources.ts';
-import { condition } from './objects.ts';
+import { condition, metadata as ofCluster } from './metadata.ts';
 
-const metadata = z.object({
-  name,
-  namespace: name,
-  uid: z.string(),
-  resourceVersion: version,
-  generation: z._default(z.number(), 0),
-  creationTimestamp: z.nullish(z.string()),
-  deletionTimestamp: z.nullish(z.string()),
-  labels: z.nullish(z.record(z.string(), z.string())),
-  annotations: z.nullish(z.record(z.string(), z.string())),
-  finalizers: z.nullish(z.array(z.string())),
-});
+const metadata = z.extend(ofCluster, { namespace: name });
 
 /** What a Service's port sends: TCP where nothing is said. */
 const protocol = z._default(z.string(), 'TCP');
+
+const port = z.object({
+  /** Empty where a Service has one port only. */
+  name: z._default(z.string(), ''),
+  protocol,
+  port: z.number(),
+  targetPort: z.nullish(z.union([z.number(), z.string()])),
+  nodePort: z.nullish(z.number()),
+});
+
+/** One port of a Service. */
+export type ServicePort = z.output<typeof port>;
+
+const ingress = z.object({
+  ip: z.nullish(z.string()),
+  hostname: z.nullish(z.string()),
+  /** VIP or Proxy. */
+  ipMode: z.nullish(z.string()),
+  ports: z.nullish(z.array(z.object({ port: z.number(), protocol, error: z.nullish(z.string()) }))),
+});
+
+/** One address that a Service's status publishes. */
+export type Ingress = z.output<typeof ingress>;
 
 const service = z.object({
   metadata,
@@ -31,7 +43,7 @@ const service = z.object({
     clusterIP: z.nullish(z.string()),
     clusterIPs: z.nullish(z.array(z.string())),
     selector: z.nullish(z.record(z.string(), z.string())),
-    ports: z.nullish(z.array(z.object({ name: z._default(z.string(), ''), protocol, port: z.number() }))),
+    ports: z.nullish(z.array(port)),
     externalTrafficPolicy: z._default(z.string(), 'Cluster'),
     ipFamilies: z.nullish(z.array(z.string())),
     ipFamilyPolicy: z.nullish(z.string()),
@@ -39,26 +51,12 @@ const service = z.object({
     sessionAffinityConfig: z.nullish(
       z.object({ clientIP: z.nullish(z.object({ timeoutSeconds: z.nullish(z.number()) })) }),
     ),
+    publishNotReadyAddresses: z._default(z.boolean(), false),
     trafficDistribution: z.nullish(z.string()),
   }),
   status: z.nullish(
     z.object({
-      loadBalancer: z.nullish(
-        z.object({
-          ingress: z.nullish(
-            z.array(
-              z.object({
-                ip: z.nullish(z.string()),
-                ipMode: z.nullish(z.string()),
-                hostname: z.nullish(z.string()),
-                ports: z.nullish(
-                  z.array(z.object({ port: z.number(), protocol, error: z.nullish(z.string()) })),
-                ),
-              }),
-            ),
-          ),
-        }),
-      ),
+      loadBalancer: z.nullish(z.object({ ingress: z.nullish(z.array(ingress)) })),
       conditions: z.nullish(z.array(condition)),
     }),
   ),
@@ -113,13 +111,22 @@ export const serviceNameLabel = 'kubernetes.io/service-name';
 /** Bounds of memory, not of use. An EndpointSlice has 1,000 endpoints at most. */
 const limits = { objects: 200_000, characters: 64_000_000, page: 500 };
 
-/** All Services. */
+/**
+ * All Services. The controller follows these: a Service whose type changed while no controller ran still has its finalizer, and is
+ * none of type LoadBalancer.
+ */
 export const services: Resource<Service> = {
   kind: 'Service',
   path: '/api/v1/services',
   selector: '',
   schema: service,
   limits,
+};
+
+/** The Services of type LoadBalancer. Balancers follow these. */
+export const loadBalancerServices: Resource<Service> = {
+  ...services,
+  selector: `fieldSelector=${encodeURIComponent('spec.type=LoadBalancer')}`,
 };
 
 /** All EndpointSlices of Services. */

@@ -1,0 +1,78 @@
+/**
+ * What is next for one object: one write, with the versions that it rests on, or what it waits for. There is no state between
+ * two writes that a restart would not find again (ADR 21).
+ */
+
+/** What steps are asked for: each key has its own place in the queue. */
+export type StepKey =
+  | { readonly kind: 'Service'; readonly namespace: string; readonly name: string }
+  | { readonly kind: 'VirtualIP'; readonly name: string }
+  | { readonly kind: 'AddressPool'; readonly name: string };
+
+/** What `JSON.stringify` takes. */
+export type Json = string | number | boolean | null | readonly Json[] | { readonly [key: string]: Json };
+
+/**
+ * One request to the API. Its answer, when there is one, has the new version of the object; the key is due again once the
+ * informer has seen that version or a later one. 409 means that somebody else was first: the informer hears of it, then the key is due
+ * again. 404 of a DELETE means that it is done.
+ */
+export interface Write {
+  /** POST creates. PATCH is `application/merge-patch+json`. DELETE has DeleteOptions as its body. */
+  readonly method: 'POST' | 'PATCH' | 'DELETE';
+  /** With `/status` where that is what is written. */
+  readonly path: string;
+  /** PATCH: `metadata.resourceVersion` is the version that was read. DELETE: `preconditions` has it, and the uid. */
+  readonly body: Json;
+  /** Whose version the answer has, and its key in the informer. It need not be the object that the step is for. */
+  readonly kind: StepKey['kind'];
+  readonly key: string;
+  /**
+   * Objects that are read again, at the API, right before this write: it is not made unless all of them have these versions. So a
+   * controller that no longer leads, and knows an old state of one object, undoes nothing of another.
+   */
+  readonly confirm: readonly Confirmation[];
+}
+
+/** An object as it was read. */
+export interface Confirmation {
+  readonly path: string;
+  /** Null: it is not there. */
+  readonly version: string | null;
+}
+
+/** An Event for the object of the key: recorded when the write is done. */
+export interface StepEvent {
+  readonly type: 'Normal' | 'Warning';
+  readonly reason: StepReason;
+  readonly message: string;
+}
+
+/** Of events. Published: docs/events.md lists them. */
+export type StepReason =
+  'AddressAllocated' | 'AddressReady' | 'AddressReleased' | 'AddressInUse' | 'NoAddress' | 'PoolRefused';
+
+/** Changes that all keys with such a wait are to be looked at after. A change of the key's own objects is always such a one. */
+export type WaitsFor =
+  /** A report of a node, a node that comes or goes, a Lease that ran out. */
+  | 'nodes'
+  /** A VirtualIP that is deleted or given back, a pool, a namespace's labels. */
+  | 'addresses'
+  /** Time alone: see `untilMs`. */
+  | 'time';
+
+/** The one next step. */
+export type Step =
+  | { readonly does: 'write'; readonly write: Write; readonly event: StepEvent | null }
+  | {
+      readonly does: 'wait';
+      readonly waitsFor: WaitsFor;
+      /** For logs and people. */
+      readonly why: string;
+      /** Milliseconds since 1970, by the clock of `World.nowMs`: then the key is due anyway. Null: never by itself. */
+      readonly untilMs: number | null;
+    }
+  | { readonly does: 'nothing' };
+
+/** Nothing is wanted that is not so. */
+export const nothing: Step = { does: 'nothing' };

@@ -1,0 +1,35 @@
+import { type JudgedPool } from '../allocate/judge-pools.ts';
+import { type Namespace, type Node } from '../../lib/services/cluster.ts';
+import { type NodeReport } from '../../lib/services/node-report.ts';
+import { type AddressPool, type VirtualIp } from '../../lib/services/objects.ts';
+import { type Service } from '../../lib/services/services.ts';
+
+/** What the controller is told at its start. */
+export interface Settings {
+  /** Services without a class are ours, too. */
+  readonly isDefaultClass: boolean;
+}
+
+/**
+ * All that steps are decided from. `WorldStore` keeps one. It can be behind the API: versions and confirmations of a step are for
+ * that.
+ */
+export interface World {
+  /** All Services, whatever their type: by `NAMESPACE/NAME`. */
+  readonly services: ReadonlyMap<string, Service>;
+  readonly virtualIps: ReadonlyMap<string, VirtualIp>;
+  readonly pools: ReadonlyMap<string, AddressPool>;
+  /** The same pools, with their ranges read, and why nothing is given of some. */
+  readonly judgedPools: ReadonlyMap<string, JudgedPool>;
+  readonly namespaces: ReadonlyMap<string, Namespace>;
+  readonly nodes: ReadonlyMap<string, Node>;
+  /** Nodes whose Lease lives, to what they last reported. See `NodeLiveness`. */
+  readonly livingReports: ReadonlyMap<string, NodeReport>;
+  /** Keys of Services to names of the VirtualIPs that have them in `services` or `leaving`. */
+  readonly serviceToVirtualIps: ReadonlyMap<string, ReadonlySet<string>>;
+  /** Addresses, in canonical text, to keys of the Services whose status has them, of whatever class. */
+  readonly addressToPublishers: ReadonlyMap<string, ReadonlySet<string>>;
+  readonly settings: Settings;
+  /** The date, as milliseconds since 1970. It can jump. */
+  readonly nowMs: number;
+}

@@ -1,0 +1,28 @@
+import * as z from 'zod/mini';
+import { name, version } from '../kubernetes/api-object.ts';
+
+/** What is read of the metadata of objects that belong to no namespace. */
+export const metadata = z.object({
+  name,
+  uid: z.string(),
+  resourceVersion: version,
+  generation: z._default(z.number(), 0),
+  creationTimestamp: z.nullish(z.string()),
+  deletionTimestamp: z.nullish(z.string()),
+  labels: z.nullish(z.record(z.string(), z.string())),
+  annotations: z.nullish(z.record(z.string(), z.string())),
+  finalizers: z.nullish(z.array(z.string())),
+});
+
+/** Of meta/v1. `observedGeneration` is the generation of the object that the condition is about. */
+export const condition = z.object({
+  type: z.string(),
+  status: z.enum(['True', 'False', 'Unknown']),
+  reason: z._default(z.string(), ''),
+  message: z._default(z.string(), ''),
+  lastTransitionTime: z.nullish(z.string()),
+  observedGeneration: z.nullish(z.number()),
+});
+
+/** One condition of an object's status. */
+export type Condition = z.output<typeof condition>;
