@@ -7,7 +7,7 @@
  * Compromise: the route stands before the kernel's own and never replaces it, so taking it away is always safe; it is
  * there only while the address is, and while an agent runs that watches this.
  */
-import ipaddr from 'ipaddr.js';
+import { isInSubnet } from '../../lib/address/subnet.ts';
 import { type Endpoint } from '../../lib/address/endpoint.ts';
 import { sourceRouteCommand } from '../../lib/kernel/tools/source-route.ts';
 import { type LocalRoutes, type SourceRoute } from '../../lib/kernel/port.ts';
@@ -103,13 +103,6 @@ function chooseSource(
 }
 
 const wholePrefix = 32;
-
-function isInSubnet(
-  text: string,
-  { address, prefixLength }: { readonly address: string; readonly prefixLength: number },
-): boolean {
-  return ipaddr.IPv4.parse(text).match(ipaddr.IPv4.parse(address), prefixLength);
-}
 
 function explainRemoval(
   { address, source }: SourceRoute,

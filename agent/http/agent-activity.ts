@@ -1,5 +1,5 @@
 import * as z from 'zod/mini';
-import { vrrpStates } from '../keepalived/notices.ts';
+import { vrrpStates } from '../../lib/keepalived/notices.ts';
 import { askAgent } from './presence.ts';
 
 const answer = z.object({

@@ -5,7 +5,8 @@ import { type Decision, isBalanced } from '../decide/decision.ts';
 import { type HealthState } from '../health/endpoint-health.ts';
 import { type AgentActivity } from '../http/agent-activity.ts';
 import { type AgentInfo } from '../http/presence.ts';
-import { type VrrpState, nameInstance } from '../keepalived/notices.ts';
+import { type VrrpState } from '../../lib/keepalived/notices.ts';
+import { nameInstance } from '../keepalived/names.ts';
 import { describeDrift } from '../decide/plan.ts';
 
 /** One apiserver as a VIP sees it. */

@@ -3,7 +3,7 @@ import { type VipnatError } from '../../lib/text/errors.ts';
 import { type MissingSwitch } from '../decide/missing-switches.ts';
 import { type Assessment } from '../decide/assess.ts';
 import { type ListeningListener } from '../keepalived/judge-serving.ts';
-import { type ServingListener } from '../keepalived/serving-keeper.ts';
+import { type ServingListener } from '../../lib/keepalived/serving-keeper.ts';
 import { type Plan } from '../decide/plan.ts';
 import { type OwnCause } from '../../lib/control/trigger-queue.ts';
 import { type Trigger } from '../../lib/kernel/port.ts';

@@ -1,5 +1,5 @@
 import { type Logger } from '../../lib/telemetry/logger.ts';
-import { type Notice, type VrrpState } from '../keepalived/notices.ts';
+import { type Notice, type VrrpState } from '../../lib/keepalived/notices.ts';
 
 /** Tells the log what state keepalived says that an instance of it is in. */
 export function sayNotice(logger: Logger, { instance, state }: Notice, before: VrrpState | null): void {

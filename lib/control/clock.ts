@@ -23,6 +23,11 @@ export const systemClock: Clock = {
   },
 };
 
+/** Waits for so many milliseconds; for none where the number is negative. */
+export function sleep(clock: Clock, delayMs: number): Promise<void> {
+  return new Promise((resolve) => clock.schedule(Math.max(0, delayMs), resolve));
+}
+
 /**
  * Calls back when a limit is over and nothing has come by then. A process that was kept from running for long finds its
  * timer due and the answer waiting: timers come first in Node's loop, so what waits is read before it is called late.

@@ -1,6 +1,6 @@
 import { type Family } from '../../../lib/address/address.ts';
 import { forwardingSwitch } from '../../../lib/kernel/host/forwarding.ts';
-import { isInSubnet } from '../../generate/keepalived/interface.ts';
+import { isInSubnet } from '../../../lib/address/subnet.ts';
 import { dropsForwarded } from '../../../lib/netfilter/iptables/forward.ts';
 import { quoteWords } from '../../../lib/text/shell-words.ts';
 import { type Assessment } from '../../../agent/decide/assess.ts';

@@ -8,7 +8,7 @@ import { type Finding, given, lookAt, type NotChecked } from '../facts/fact.ts';
 import { type HostFacts } from '../facts/host-facts.ts';
 import { type LinkHolder } from '../facts/holders.ts';
 import { isHeldElsewhere, isKeepalivedHere } from '../facts/held.ts';
-import { isInSubnet } from '../../generate/keepalived/interface.ts';
+import { isInSubnet } from '../../../lib/address/subnet.ts';
 import { isKubeVip } from './foreign.ts';
 
 /** Whether each virtual IP is somewhere, and only there. */

@@ -9,7 +9,7 @@ import {
   readNeighbours,
 } from '../../../lib/kernel/host/neighbours.ts';
 import { type LocalAddress } from '../../../lib/kernel/port.ts';
-import { isInSubnet } from '../../generate/keepalived/interface.ts';
+import { isInSubnet } from '../../../lib/address/subnet.ts';
 
 /** Another host that answers for an address on a link of this one. */
 export interface LinkHolder {

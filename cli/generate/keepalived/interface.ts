@@ -1,5 +1,5 @@
-import ipaddr from 'ipaddr.js';
 import { type Address } from '../../../lib/address/address.ts';
+import { isInSubnet } from '../../../lib/address/subnet.ts';
 import { type InterfaceAddress } from '../../../lib/kernel/host/interfaces.ts';
 
 /** What an interface is chosen by. */
@@ -35,13 +35,6 @@ export function chooseInterface(
   return {
     problem: `${vip.text} is in no subnet of this host (${known}). Name its interface: --interface ${all[0] ?? 'eth0'}`,
   };
-}
-
-/** Whether an address is in the subnet of one of this host's. An address of another family is not. */
-export function isInSubnet(text: string, local: InterfaceAddress): boolean {
-  const address = ipaddr.parse(text);
-  const subnet = ipaddr.parse(local.address);
-  return address.kind() === subnet.kind() && address.match(subnet, local.prefixLength);
 }
 
 function listDevices(addresses: readonly InterfaceAddress[]): string[] {

@@ -1,5 +1,6 @@
 import * as z from 'zod/mini';
 import { type Address } from '../../../lib/address/address.ts';
+import { safeInterface } from '../../../lib/keepalived/words.ts';
 import { quoteText, splitList } from '../../../config/setting.ts';
 import { address, duration, list, wholeNumber } from '../../../config/values.ts';
 
@@ -28,12 +29,6 @@ export interface KeepalivedWords {
   readonly advert?: string;
   readonly output?: string;
 }
-
-/**
- * An interface's name as configuration files take it. Linux allows any 15 bytes but blanks and slashes; whatever
- * means something to keepalived's parser is left out.
- */
-export const safeInterface = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,14}$/;
 
 /** keepalived takes 255 for the address's owner, which tracking cannot lower. */
 const largestPriority = 254;

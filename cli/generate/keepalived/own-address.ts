@@ -1,6 +1,6 @@
 import { type Address } from '../../../lib/address/address.ts';
 import { type InterfaceAddress } from '../../../lib/kernel/host/interfaces.ts';
-import { isInSubnet } from './interface.ts';
+import { isInSubnet } from '../../../lib/address/subnet.ts';
 
 /** What this node's own address is told by. */
 export interface OwnAddressNeeds {

@@ -5,11 +5,12 @@ import { type InterfaceAddress } from '../../../lib/kernel/host/interfaces.ts';
 import { type Config } from '../../../config/config.ts';
 import { quoteText } from '../../../config/setting.ts';
 import { chooseInterface } from './interface.ts';
-import { type KeepalivedOptions, safeInterface } from './options.ts';
+import { isSafePath, safeInterface, toRouterId } from '../../../lib/keepalived/words.ts';
+import { type KeepalivedOptions } from './options.ts';
 import { findOwnAddress } from './own-address.ts';
 import { commonPriority, rankPriority } from './priority.ts';
 import { assignVrids } from './vrids.ts';
-import { locateNotices } from '../../../agent/keepalived/notices.ts';
+import { locateNotices } from '../../../agent/keepalived/names.ts';
 import { locateServingFile } from '../../../agent/keepalived/serving-file.ts';
 import { type Vrrp, type VrrpInstance } from './vrrp.ts';
 
@@ -22,9 +23,6 @@ export interface VrrpNeeds {
   /** Of this host, link-local and loopback ones left out. */
   readonly interfaces: readonly InterfaceAddress[];
 }
-
-/** What keepalived's parser takes as one word. */
-const safeHostname = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,254}$/;
 
 /**
  * What this node's keepalived is to be told. Pure.
@@ -43,7 +41,7 @@ export function planVrrp({ interfaces, ...given }: VrrpNeeds): Vrrp {
   if (failures.length > 0) throw new VipnatError('CONFIG_INVALID', [...new Set(failures)].join('\n'));
   const instances = placed.filter((result) => typeof result !== 'string');
   return {
-    node: safeHostname.test(needs.hostname) ? needs.hostname : 'vipnat',
+    node: toRouterId(needs.hostname),
     instances,
     priority: options.priority ?? rank(instances),
     advertMs: options.advert,
@@ -73,9 +71,8 @@ function findContradictions(vips: readonly Address[], { options, interfaces }: V
   return [...wrongPeers, `--interface ${options.interface} has no address on this host: ${known}`];
 }
 
-/** keepalived's parser knows blanks, quotes, `#` and `!`. */
 function findPathProblem({ runDir }: Pick<Config, 'runDir'>): string[] {
-  if (/^[\w./@+-]+$/.test(runDir)) return [];
+  if (isSafePath(runDir)) return [];
   return [
     `--run-dir ${quoteText(runDir)} cannot be written into keepalived.conf. Example: --run-dir /run/vipnat`,
   ];

@@ -1,13 +1,5 @@
 import ipaddr from 'ipaddr.js';
-
-/**
- * Of the master with the lowest address. A backup waits three adverts and (256 - priority)/256 of one (RFC 9568, section
- * 6.1), so a high priority is a quick failover; above it is room for a person's own.
- */
-const highestPriority = 250;
-
-/** From one master to the next: of two that miss the same advert, one is heard before the other's time is over. */
-const step = 10;
+import { toPriority } from '../../../lib/keepalived/priority.ts';
 
 /** Where nobody else is known, all nodes have the same: VRRP then prefers the higher address. */
 export const commonPriority = 200;
@@ -18,7 +10,7 @@ export const commonPriority = 200;
  */
 export function rankPriority(own: string, peers: readonly string[]): number {
   const sorted = [own, ...peers].sort(compareAddresses);
-  return Math.max(1, highestPriority - step * sorted.indexOf(own));
+  return toPriority(sorted.indexOf(own));
 }
 
 /** By value, so that .9 comes before .10. */

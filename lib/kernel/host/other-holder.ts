@@ -1,4 +1,4 @@
-import { type Clock } from '../../control/clock.ts';
+import { type Clock, sleep } from '../../control/clock.ts';
 import {
   askNeighbour,
   forgetNeighbour,
@@ -39,8 +39,4 @@ export async function askOtherHolder(own: OwnAddress, clock: Clock): Promise<str
 async function readAnswer({ address, device }: NeighbourQuestion): Promise<string | null> {
   const entry = (await readNeighbours()).find((one) => one.address === address && one.device === device);
   return entry?.state === 'answered' ? entry.mac : null;
-}
-
-function sleep(clock: Clock, delayMs: number): Promise<void> {
-  return new Promise((resolve) => clock.schedule(Math.max(0, delayMs), resolve));
 }

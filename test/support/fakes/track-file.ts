@@ -1,4 +1,4 @@
-import { type TrackFile } from '../../../agent/keepalived/serving-file.ts';
+import { type TrackFile } from '../../../lib/keepalived/track-file.ts';
 import { type VipnatError } from '../../../lib/text/errors.ts';
 
 /** A track file that remembers all that was written, and fails where told to. */

@@ -5,7 +5,7 @@ import { describeStatus } from '../../../../lib/kubernetes/request.ts';
 import { LineReader } from '../../../../lib/kubernetes/line-reader.ts';
 import { parseEndpointFile } from '../../../../agent/endpoints/endpoint-file.ts';
 import { judge } from '../../../../agent/probe/probe-connections.ts';
-import { parseNotice } from '../../../../agent/keepalived/notices.ts';
+import { parseNotice } from '../../../../lib/keepalived/notices.ts';
 import { vip } from '../../../../config/values.ts';
 import * as z from 'zod/mini';
 import { parseAddress } from '../../../../lib/address/address.ts';

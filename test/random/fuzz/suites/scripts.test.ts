@@ -5,7 +5,7 @@ import { formatNft } from '../../../../cli/format/screens/restore.ts';
 import { planVrrp } from '../../../../cli/generate/keepalived/plan-vrrp.ts';
 import { readKeepalivedOptions } from '../../../../cli/generate/keepalived/options.ts';
 import { renderKeepalived } from '../../../../cli/generate/keepalived/render.ts';
-import { parseNotice } from '../../../../agent/keepalived/notices.ts';
+import { parseNotice } from '../../../../lib/keepalived/notices.ts';
 import { expandConfiguration } from '../../../../lib/keepalived/expand.ts';
 import { findInstance, findNamedFile, findWire } from '../../../../lib/keepalived/find.ts';
 import { toArguments } from '../../../../lib/kernel/real/conntrack.ts';

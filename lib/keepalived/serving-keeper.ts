@@ -1,6 +1,6 @@
-import { VipnatError } from '../../lib/text/errors.ts';
-import { type Clock } from '../../lib/control/clock.ts';
-import { type TrackFile } from './serving-file.ts';
+import { VipnatError } from '../text/errors.ts';
+import { type Clock } from '../control/clock.ts';
+import { type TrackFile } from './track-file.ts';
 
 /** Notified of changes of the track file, and of writes to it that failed. */
 export interface ServingListener {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { parseNotice } from '../../../../agent/keepalived/notices.ts';
+import { parseNotice } from '../../../../lib/keepalived/notices.ts';
 import { linesOf, startAgent } from '../../../support/agent/running-agent.ts';
 
 describe('a line of keepalived', () => {

@@ -10,7 +10,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createTrackFile } from '../../../../agent/keepalived/serving-file.ts';
+import { createTrackFile } from '../../../../lib/keepalived/track-file.ts';
 
 describe("keepalived's track file", () => {
   let root = '';

@@ -1,10 +1,4 @@
-import { join } from 'node:path';
-import { type Cancel, type Clock } from '../../lib/control/clock.ts';
-
-/** Where keepalived says what state its instances are in, in the folder of `--run-dir`: a named pipe that it makes itself. */
-export function locateNotices(runDir: string): string {
-  return join(runDir, 'keepalived', 'notify');
-}
+import { type Cancel, type Clock } from '../control/clock.ts';
 
 /** The states of a vrrp_instance, as keepalived names them. */
 export const vrrpStates = ['MASTER', 'BACKUP', 'FAULT', 'STOP'] as const;
@@ -118,9 +112,4 @@ export class NoticeReader {
     this.#pending = '';
     this.#states.clear();
   }
-}
-
-/** What an address's vrrp_instance is called. */
-export function nameInstance(vip: string): string {
-  return `vip-${vip}`;
 }
