@@ -1,0 +1,72 @@
+import { describe, expect, test } from '@jest/globals';
+import {
+  isProgrammed,
+  type Lease,
+  type NodeReport,
+  parseNodeLease,
+  toAnnotations,
+  toLeaseName,
+} from '../../../../lib/services/node-report.ts';
+
+const report: NodeReport = {
+  node: 'worker-1.example',
+  programmed: { virtualips: '120', services: '99', endpointslices: '1000' },
+  seats: ['default/0', 'other/3'],
+  mode: 'direct',
+  inUse: ['10.0.9.12', 'fd00:9::c'],
+};
+
+const toLease = (annotations: Record<string, string>, name = toLeaseName(report.node)): Lease => ({
+  metadata: { name, uid: 'u', resourceVersion: '7', generation: 0, annotations },
+  spec: { leaseDurationSeconds: 40, renewTime: '2026-11-23T09:00:00.000000Z' },
+});
+
+describe('the report of a node in its Lease', () => {
+  test('is read as it was written', () => {
+    expect(parseNodeLease(toLease(toAnnotations(report)))).toEqual({
+      report,
+      renewal: '2026-11-23T09:00:00.000000Z',
+      durationMs: 40_000,
+    });
+  });
+
+  test('is of balancers alone', () => {
+    expect(parseNodeLease(toLease({}, 'vipnat-controller'))).toBeNull();
+  });
+
+  test.each([
+    ['nothing is there', {}],
+    [
+      'nothing can be read',
+      {
+        'vipnat.io/programmed': '{"services": 7}',
+        'vipnat.io/seats': '["a", 1]',
+        'vipnat.io/mode': 'relay',
+        'vipnat.io/addresses-in-use': '[',
+      },
+    ],
+  ])('says nothing where %s', (_, annotations) => {
+    expect(parseNodeLease(toLease(annotations as Record<string, string>))?.report).toEqual({
+      node: report.node,
+      programmed: {},
+      seats: [],
+      mode: 'none',
+      inUse: [],
+    });
+  });
+
+  test.each([
+    ['120', true],
+    ['99', true],
+    ['121', false],
+    ['1000', false],
+  ])('has version %s of the VirtualIPs: %s', (version, expected) => {
+    expect(isProgrammed(report, 'virtualips', version)).toBe(expected);
+  });
+
+  test('has no version where it says none, or no number', () => {
+    const { node, seats, mode, inUse } = report;
+    expect(isProgrammed({ node, seats, mode, inUse, programmed: {} }, 'services', '1')).toBe(false);
+    expect(isProgrammed({ ...report, programmed: { services: 'x' } }, 'services', '1')).toBe(false);
+  });
+});
