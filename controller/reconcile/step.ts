@@ -2,12 +2,7 @@
  * What is next for one object: one write, with the versions that it rests on, or what it waits for. There is no state between
  * two writes that a restart would not find again (ADR 21).
  */
-
-/** What steps are asked for: each key has its own place in the queue. */
-export type StepKey =
-  | { readonly kind: 'Service'; readonly namespace: string; readonly name: string }
-  | { readonly kind: 'VirtualIP'; readonly name: string }
-  | { readonly kind: 'AddressPool'; readonly name: string };
+import { type StepKey, type WaitsFor } from '../world/keys.ts';
 
 /** What `JSON.stringify` takes. */
 export type Json = string | number | boolean | null | readonly Json[] | { readonly [key: string]: Json };
@@ -37,7 +32,7 @@ export interface Write {
 /** An object as it was read. */
 export interface Confirmation {
   readonly path: string;
-  /** Null: it is not there. */
+  /** Null: it is not there (404). */
   readonly version: string | null;
 }
 
@@ -51,15 +46,6 @@ export interface StepEvent {
 /** Of events. Published: docs/events.md lists them. */
 export type StepReason =
   'AddressAllocated' | 'AddressReady' | 'AddressReleased' | 'AddressInUse' | 'NoAddress' | 'PoolRefused';
-
-/** Changes that all keys with such a wait are to be looked at after. A change of the key's own objects is always such a one. */
-export type WaitsFor =
-  /** A report of a node, a node that comes or goes, a Lease that ran out. */
-  | 'nodes'
-  /** A VirtualIP that is deleted or given back, a pool, a namespace's labels. */
-  | 'addresses'
-  /** Time alone: see `untilMs`. */
-  | 'time';
 
 /** The one next step. */
 export type Step =

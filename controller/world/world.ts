@@ -1,4 +1,4 @@
-import { type JudgedPool } from '../allocate/judge-pools.ts';
+import { type JudgedPool } from './judge-pools.ts';
 import { type Namespace, type Node } from '../../lib/services/cluster.ts';
 import { type NodeReport } from '../../lib/services/node-report.ts';
 import { type AddressPool, type VirtualIp } from '../../lib/services/objects.ts';
@@ -29,6 +29,12 @@ export interface World {
   readonly serviceToVirtualIps: ReadonlyMap<string, ReadonlySet<string>>;
   /** Addresses, in canonical text, to keys of the Services whose status has them, of whatever class. */
   readonly addressToPublishers: ReadonlyMap<string, ReadonlySet<string>>;
+  /** Share keys to names of the VirtualIPs that are shared under them. */
+  readonly shareKeyToVirtualIps: ReadonlyMap<string, ReadonlySet<string>>;
+  /** Pools to names of the VirtualIPs that are of them. */
+  readonly poolToVirtualIps: ReadonlyMap<string, ReadonlySet<string>>;
+  /** VRIDs on the pools' networks that others have: the API's virtual IPs. */
+  readonly reservedVrids: ReadonlySet<number>;
   readonly settings: Settings;
   /** The date, as milliseconds since 1970. It can jump. */
   readonly nowMs: number;

@@ -1,0 +1,148 @@
+import { parseAddress } from '../../lib/address/address.ts';
+import { parseDuration } from '../../lib/services/duration.ts';
+import { findSelectorProblem } from '../../lib/services/label-selector.ts';
+import { type AddressPool } from '../../lib/services/objects.ts';
+import {
+  type AddressRange,
+  formatRange,
+  mergeRanges,
+  overlap,
+  parseRange,
+} from '../../lib/services/ranges.ts';
+
+/** Why nothing is given of a pool. Published, as the reason of its condition `Accepted`. */
+export type PoolRefusalReason =
+  | 'AddressesMalformed'
+  | 'AddressesNotUnicast'
+  | 'SelectorMalformed'
+  | 'DurationMalformed'
+  | 'PoolsOverlap'
+  | 'AddressesReserved'
+  | 'Deleted';
+
+/** A reason, and what is said of it. */
+export interface PoolRefusal {
+  readonly reason: PoolRefusalReason;
+  readonly message: string;
+}
+
+/** A pool as it is used. */
+export interface JudgedPool {
+  readonly pool: AddressPool;
+  /** Merged, in order. Without those that could not be read. */
+  readonly ranges: readonly AddressRange[];
+  readonly reuseAfterMs: number;
+  /** Null: addresses are given of it. Otherwise those that were given stay, and no more are. */
+  readonly refusal: PoolRefusal | null;
+}
+
+/** Addresses that no pool may give. */
+export interface ReservedRange {
+  readonly range: AddressRange;
+  /** For people: `node master-1`, `the API's virtual IP`. */
+  readonly owner: string;
+}
+
+const defaultReuseMs = 60_000;
+
+/** Judges all pools together. Of two that overlap the younger one is refused. */
+export function judgePools(
+  pools: Iterable<AddressPool>,
+  reserved: readonly ReservedRange[],
+): Map<string, JudgedPool> {
+  const judged = new Map<string, JudgedPool>();
+  for (const pool of [...pools].sort(compareAge)) {
+    const ranges = mergeRanges(pool.spec.addresses.map(parseRange).filter((range) => range !== null));
+    const older = [...judged.values()];
+    const refusal =
+      findOwnProblem(pool, ranges) ?? findOverlap(ranges, older) ?? findReserved(ranges, reserved);
+    const reuseAfterMs = parseDuration(pool.spec.reuseAfter) ?? defaultReuseMs;
+    judged.set(pool.metadata.name, { pool, ranges, reuseAfterMs, refusal });
+  }
+  return judged;
+}
+
+function compareAge({ metadata: one }: AddressPool, { metadata: other }: AddressPool): number {
+  const [a, b] = [one, other].map(({ creationTimestamp, name }) => `${creationTimestamp ?? ''} ${name}`);
+  return (a ?? '') < (b ?? '') ? -1 : 1;
+}
+
+function findOwnProblem(pool: AddressPool, ranges: readonly AddressRange[]): PoolRefusal | null {
+  const { spec, metadata } = pool;
+  if (typeof metadata.deletionTimestamp === 'string')
+    return {
+      reason: 'Deleted',
+      message: 'The pool is being deleted. It stays until no Service has an address of it.',
+    };
+  const malformed = spec.addresses.find((text) => parseRange(text) === null);
+  if (malformed !== undefined) {
+    const message = `"${malformed}" is no range: FIRST-LAST, a CIDR without bits of a host, or one address.`;
+    return { reason: 'AddressesMalformed', message };
+  }
+  return findForeignScope(ranges) ?? findSelectors(spec) ?? findDurations(spec);
+}
+
+function findForeignScope(ranges: readonly AddressRange[]): PoolRefusal | null {
+  const found = ranges.find((range) => specialRanges.some((special) => overlap(range, special)));
+  if (found === undefined) return null;
+  const kinds = 'loopback, link-local, multicast or unspecified ones';
+  const message = `${formatRange(found)} has addresses that no host can have: ${kinds}.`;
+  return { reason: 'AddressesNotUnicast', message };
+}
+
+const specialRanges = [
+  '0.0.0.0/8',
+  '127.0.0.0/8',
+  '169.254.0.0/16',
+  '224.0.0.0/3',
+  '::/127',
+  '::ffff:0:0/96',
+  'fe80::/10',
+  'ff00::/8',
+]
+  .map(parseRange)
+  .filter((range) => range !== null);
+
+function findSelectors(spec: AddressPool['spec']): PoolRefusal | null {
+  for (const name of ['serviceSelector', 'namespaceSelector', 'nodeSelector'] as const) {
+    const problem = findSelectorProblem(spec[name]);
+    if (problem !== null) return { reason: 'SelectorMalformed', message: `${name}: ${problem}.` };
+  }
+  return null;
+}
+
+function findDurations(spec: AddressPool['spec']): PoolRefusal | null {
+  for (const name of ['advert', 'reuseAfter'] as const) {
+    if (parseDuration(spec[name]) === null)
+      return { reason: 'DurationMalformed', message: `${name}: "${spec[name]}" is no duration like 300ms.` };
+  }
+  return null;
+}
+
+function findOverlap(ranges: readonly AddressRange[], older: readonly JudgedPool[]): PoolRefusal | null {
+  const other = older.find((each) =>
+    each.ranges.some((theirs) => ranges.some((own) => overlap(own, theirs))),
+  );
+  return other === undefined
+    ? null
+    : {
+        reason: 'PoolsOverlap',
+        message: `The pool ${other.pool.metadata.name}, which is older, has some of the same addresses.`,
+      };
+}
+
+function findReserved(
+  ranges: readonly AddressRange[],
+  reserved: readonly ReservedRange[],
+): PoolRefusal | null {
+  const found = reserved.find(({ range }) => ranges.some((own) => overlap(own, range)));
+  return found === undefined
+    ? null
+    : { reason: 'AddressesReserved', message: `${formatRange(found.range)} belongs to ${found.owner}.` };
+}
+
+/** One address as a range; null when the text is none. */
+export function reserveAddress(text: string, owner: string): ReservedRange | null {
+  const range = parseAddress(text) === null ? null : parseRange(text);
+  return range === null ? null : { range, owner };
+}

@@ -1,0 +1,14 @@
+import { type Address, parseAddress } from '../../lib/address/address.ts';
+import { type Ingress, type Service } from '../../lib/services/services.ts';
+
+/** What a Service's status says of load balancers. */
+export function getIngress({ status }: Service): readonly Ingress[] {
+  return status?.loadBalancer?.ingress ?? [];
+}
+
+/** The addresses that a Service's status has. */
+export function listPublished(service: Service): Address[] {
+  return getIngress(service)
+    .map(({ ip }) => (typeof ip === 'string' ? parseAddress(ip) : null))
+    .filter((address) => address !== null);
+}

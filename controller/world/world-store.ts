@@ -1,0 +1,202 @@
+/** Keeps the world that steps are decided from: one change costs what it changes. */
+import { type JudgedPool, judgePools, reserveAddress, type ReservedRange } from './judge-pools.ts';
+import { type Change } from '../../lib/kubernetes/object-store.ts';
+import { toObjectName } from '../../lib/services/address-name.ts';
+import { parseAddress } from '../../lib/address/address.ts';
+import { type Namespace, type Node } from '../../lib/services/cluster.ts';
+import { type NodeReport } from '../../lib/services/node-report.ts';
+import { type AddressPool, type VirtualIp } from '../../lib/services/objects.ts';
+import { type Service } from '../../lib/services/services.ts';
+import { MultiMap } from './multi-map.ts';
+import { listPublished } from './published.ts';
+import { type StepKey, type WaitsFor } from './keys.ts';
+import { type Settings, type World } from './world.ts';
+
+/** What is to be looked at after a change: these keys, and all keys whose last step waits for one of these. */
+export interface Affected {
+  readonly keys: readonly StepKey[];
+  readonly wakes: ReadonlySet<WaitsFor>;
+}
+
+/** The objects, and what finds them. Informers' changes go in; whoever runs the queue asks for `view`. */
+export class WorldStore {
+  readonly #settings: Settings;
+  readonly #services = new Map<string, Service>();
+  readonly #virtualIps = new Map<string, VirtualIp>();
+  readonly #pools = new Map<string, AddressPool>();
+  readonly #namespaces = new Map<string, Namespace>();
+  readonly #nodes = new Map<string, Node>();
+  readonly #reports = new Map<string, NodeReport>();
+  readonly #serviceToVirtualIps = new MultiMap();
+  readonly #addressToPublishers = new MultiMap();
+  readonly #shareKeyToVirtualIps = new MultiMap();
+  readonly #poolToVirtualIps = new MultiMap();
+  #judged: ReadonlyMap<string, JudgedPool> = new Map();
+  #reserved: readonly ReservedRange[] = [];
+  #reservedVrids: ReadonlySet<number> = new Set();
+
+  constructor(settings: Settings) {
+    this.#settings = settings;
+  }
+
+  /** A Service of any type. */
+  changeService({ key, before, after }: Change<Service>): Affected {
+    put(this.#services, key, after);
+    const [old, now] = [before, after].map((each) =>
+      each === null ? [] : listPublished(each).map(({ text }) => text),
+    );
+    this.#addressToPublishers.move(key, old ?? [], now ?? []);
+    const names = this.#serviceToVirtualIps.get(key);
+    const sharers = names.flatMap((name) => listUsers(this.#virtualIps.get(name) ?? null));
+    const isOther =
+      JSON.stringify([before?.spec, old]) !== JSON.stringify([after?.spec, now]) &&
+      (names.length > 0 || (old?.length ?? 0) > 0);
+    return {
+      keys: [...new Set([key, ...sharers])].map(toServiceKey).concat(names.map(toVirtualIpKey)),
+      wakes: new Set(isOther ? ['addresses'] : []),
+    };
+  }
+
+  /** An address that is given, or given back. */
+  changeVirtualIp({ key, before, after }: Change<VirtualIp>): Affected {
+    put(this.#virtualIps, key, after);
+    const [old, now] = [listUsers(before), listUsers(after)];
+    this.#serviceToVirtualIps.move(key, old, now);
+    this.#shareKeyToVirtualIps.move(key, listShareKeys(before), listShareKeys(after));
+    this.#poolToVirtualIps.move(key, listPools(before), listPools(after));
+    const pools = new Set([...listPools(before), ...listPools(after)]);
+    const isOther =
+      before === null || after === null || JSON.stringify(before.spec) !== JSON.stringify(after.spec);
+    return {
+      keys: [
+        toVirtualIpKey(key),
+        ...[...new Set([...old, ...now])].map(toServiceKey),
+        ...(isOther ? [...pools].map(toPoolKey) : []),
+      ],
+      wakes: new Set(isOther && before !== null ? ['addresses'] : []),
+    };
+  }
+
+  /** A pool: it is judged with all others. */
+  changePool({ key, before, after }: Change<AddressPool>): Affected {
+    put(this.#pools, key, after);
+    return this.#judge(hasSamePoolParts(before, after) ? [] : this.#poolToVirtualIps.get(key));
+  }
+
+  /** A namespace. */
+  changeNamespace({ key, before, after }: Change<Namespace>): Affected {
+    put(this.#namespaces, key, after);
+    const isSame = JSON.stringify(before?.metadata.labels) === JSON.stringify(after?.metadata.labels);
+    return { keys: [], wakes: new Set(isSame ? [] : ['addresses']) };
+  }
+
+  /** A node: its labels and addresses. */
+  changeNode({ key, before, after }: Change<Node>): Affected {
+    put(this.#nodes, key, after);
+    return toNodeText(before) === toNodeText(after) ? unaffected : this.#judge([]);
+  }
+
+  /** What a living node says; null when its Lease has run out or is gone. */
+  changeReport(node: string, report: NodeReport | null): Affected {
+    const before = this.#reports.get(node);
+    put(this.#reports, node, report);
+    const inUse = new Set(before?.inUse).symmetricDifference(new Set(report?.inUse));
+    const names = [...inUse]
+      .map(parseAddress)
+      .filter((each) => each !== null)
+      .map(toObjectName);
+    return { keys: names.map(toVirtualIpKey), wakes: new Set(['nodes']) };
+  }
+
+  /** Besides nodes' own addresses: the API's virtual IPs, apiservers, ranges of ClusterIPs; and VRIDs of others. */
+  reserve(addresses: readonly ReservedRange[], vrids: ReadonlySet<number>): Affected {
+    this.#reserved = addresses;
+    this.#reservedVrids = vrids;
+    return this.#judge([]);
+  }
+
+  /** The world at a date. It changes with the store. */
+  view(nowMs: number): World {
+    return {
+      services: this.#services,
+      virtualIps: this.#virtualIps,
+      pools: this.#pools,
+      judgedPools: this.#judged,
+      namespaces: this.#namespaces,
+      nodes: this.#nodes,
+      livingReports: this.#reports,
+      serviceToVirtualIps: this.#serviceToVirtualIps.map,
+      addressToPublishers: this.#addressToPublishers.map,
+      shareKeyToVirtualIps: this.#shareKeyToVirtualIps.map,
+      poolToVirtualIps: this.#poolToVirtualIps.map,
+      reservedVrids: this.#reservedVrids,
+      settings: this.#settings,
+      nowMs,
+    };
+  }
+
+  /** All pools, as one pool can be refused for another's sake, and who has addresses of those whose rules have changed. */
+  #judge(virtualIps: readonly string[]): Affected {
+    const ofNodes = [...this.#nodes.values()].flatMap(({ metadata: { name }, status }) =>
+      (status?.addresses ?? []).map(({ address }) => reserveAddress(address, `the node ${name}`)),
+    );
+    const reserved = [...this.#reserved, ...ofNodes.filter((each) => each !== null)];
+    this.#judged = judgePools(this.#pools.values(), reserved);
+    const users = virtualIps.flatMap((name) => listUsers(this.#virtualIps.get(name) ?? null));
+    return {
+      keys: [
+        ...[...this.#pools.keys()].map(toPoolKey),
+        ...virtualIps.map(toVirtualIpKey),
+        ...[...new Set(users)].map(toServiceKey),
+      ],
+      wakes: new Set(['addresses', 'nodes']),
+    };
+  }
+}
+
+const unaffected: Affected = { keys: [], wakes: new Set() };
+
+function put<T>(map: Map<string, T>, key: string, value: T | null): void {
+  if (value === null) map.delete(key);
+  else map.set(key, value);
+}
+
+/** Keys of the Services that a VirtualIP names. */
+function listUsers(virtualIp: VirtualIp | null): string[] {
+  return [...(virtualIp?.spec.services ?? []), ...(virtualIp?.spec.leaving ?? [])].map(
+    ({ namespace, name }) => `${namespace}/${name}`,
+  );
+}
+
+function listShareKeys(virtualIp: VirtualIp | null): string[] {
+  return [virtualIp?.spec.shareKey ?? ''].filter((key) => key !== '');
+}
+
+function listPools(virtualIp: VirtualIp | null): string[] {
+  return virtualIp === null ? [] : [virtualIp.spec.pool];
+}
+
+/** What Services and VirtualIPs depend on: what is said of a pool in conditions is nothing to them. */
+function hasSamePoolParts(before: AddressPool | null, after: AddressPool | null): boolean {
+  const [a, b] = [before, after].map((pool) =>
+    JSON.stringify([pool?.spec, pool?.metadata.deletionTimestamp, pool?.status?.seats]),
+  );
+  return a === b;
+}
+
+function toNodeText(node: Node | null): string {
+  return JSON.stringify([node?.metadata.labels, node?.status?.addresses]);
+}
+
+function toServiceKey(key: string): StepKey {
+  const [namespace = '', name = ''] = key.split('/');
+  return { kind: 'Service', namespace, name };
+}
+
+function toVirtualIpKey(name: string): StepKey {
+  return { kind: 'VirtualIP', name };
+}
+
+function toPoolKey(name: string): StepKey {
+  return { kind: 'AddressPool', name };
+}
