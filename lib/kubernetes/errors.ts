@@ -1,3 +1,5 @@
+import { type ErrorCode, type VipnatError } from '../text/errors.ts';
+
 /** The version that a watch was to go on from is too old (410): everything has to be listed anew. */
 export class VersionGoneError extends Error {}
 
@@ -8,4 +10,13 @@ export class NonsenseError extends Error {}
 export function quoteForeign(text: string): string {
   const line = text.replaceAll(/[^\x20-\x7e]+/g, ' ').trim();
   return line.length > 160 ? `${line.slice(0, 160)}…` : line;
+}
+
+/** An answer says more than none does, and a refusal more than a fault. */
+const telling: readonly ErrorCode[] = ['API_FORBIDDEN', 'API_ANSWER_UNEXPECTED', 'API_UNTRUSTED'];
+
+/** Of two problems of one round, the one that tells more; the earlier one where both tell as much. */
+export function chooseTelling(before: VipnatError | null, problem: VipnatError): VipnatError {
+  const rank = ({ code }: VipnatError) => (telling.includes(code) ? telling.indexOf(code) : telling.length);
+  return before !== null && rank(before) <= rank(problem) ? before : problem;
 }

@@ -1,6 +1,7 @@
 import * as z from 'zod/mini';
-import { NonsenseError } from './errors.ts';
-import { type ApiCall, type ApiMessage, callApi, describeStatus } from './request.ts';
+import { VipnatError } from '../text/errors.ts';
+import { exchange } from './exchange.ts';
+import { type ApiCall, type ApiMessage, describeStatus } from './request.ts';
 import { type Connection } from './route.ts';
 import { formatServer } from './servers.ts';
 
@@ -76,25 +77,15 @@ const accepted = new Set(statusToOutcome.keys());
 async function sendEvent(options: EventOptions, path: string, message: ApiMessage): Promise<EventAnswer> {
   const title = 'writing an event';
   const limits = { beginMs: limitMs, endMs: limitMs };
-  let statusCode = 0;
-  let body = '';
-  return await callApi(
-    { ...options, title, path, limits, message, accepted },
-    {
-      onBegin: (status) => (statusCode = status),
-      onText: (text) => {
-        body += text;
-        if (body.length > maxAnswerLength) throw new NonsenseError('the answer is too long');
-      },
-      onEnd: () => {
-        if (statusCode < 300 && !isEvent(body)) throw new NonsenseError('the answer is not an event');
-        return {
-          outcome: statusToOutcome.get(statusCode) ?? 'refused',
-          words: `${title} at ${formatServer(options.server)} is answered with ${statusCode}${describeStatus(body)}`,
-        };
-      },
-    },
-  );
+  const call = { ...options, title, path, limits, message, accepted };
+  const { status, text } = await exchange(call, maxAnswerLength);
+  const what = `${title} at ${formatServer(options.server)}`;
+  if (status < 300 && !isEvent(text))
+    throw new VipnatError('API_ANSWER_UNEXPECTED', `${what} failed: the answer is not an event`);
+  return {
+    outcome: statusToOutcome.get(status) ?? 'refused',
+    words: `${what} is answered with ${status}${describeStatus(text)}`,
+  };
 }
 
 const event = z.object({ kind: z.literal('Event') });

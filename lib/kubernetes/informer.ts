@@ -8,10 +8,11 @@
  * page, and compared with what was known: listeners hear what differs, whichever way it was found out.
  */
 import { type Cancel, type Clock } from '../control/clock.ts';
+import { Pause } from '../control/pause.ts';
 import { type Random } from '../control/random.ts';
-import { type ErrorCode, VipnatError } from '../text/errors.ts';
+import { VipnatError } from '../text/errors.ts';
 import { backOff } from '../control/backoff.ts';
-import { NonsenseError, VersionGoneError } from './errors.ts';
+import { chooseTelling, NonsenseError, VersionGoneError } from './errors.ts';
 import { LineReader } from './line-reader.ts';
 import { listObjects } from './list-objects.ts';
 import { callApi, type Receiver } from './request.ts';
@@ -60,19 +61,34 @@ export class Informer<T extends ApiObject> {
   readonly #store: ObjectStore<T>;
   /** From where to watch on; null while all is to be listed. */
   #version: string | null = null;
+  #reached: string | null = null;
   #failures = 0;
   #isProven = false;
   /** The most telling problem of this round. */
   #problem: VipnatError | null = null;
   #isStopped = false;
+  readonly #pause: Pause;
   /** Ends the request under way. */
   #aborting = new AbortController();
   #connection: Connection | null = null;
-  #wake: () => void = () => undefined;
 
   constructor(options: InformerOptions<T>) {
     this.#options = options;
     this.#store = new ObjectStore(options.resource);
+    this.#pause = new Pause(options.clock);
+  }
+
+  /**
+   * The version up to which listeners have heard all, by lists, events and bookmarks; null before the first list. It stays while
+   * the API is away or forgets versions.
+   */
+  get version(): string | null {
+    return this.#reached;
+  }
+
+  /** Whether all objects were listed once. */
+  get hasSynced(): boolean {
+    return this.#reached !== null;
   }
 
   /** Begins. Not to be called twice. */
@@ -82,7 +98,7 @@ export class Informer<T extends ApiObject> {
 
   /** Tries again at once if it is waiting: there is another server to ask. */
   wake(): void {
-    this.#wake();
+    this.#pause.wake();
   }
 
   /** Moves to another server if this one is down: a frozen process neither ends a watch nor sends anything. */
@@ -95,7 +111,7 @@ export class Informer<T extends ApiObject> {
   stop(): void {
     this.#isStopped = true;
     this.#aborting.abort();
-    this.#wake();
+    this.#pause.stop();
   }
 
   async #run(): Promise<void> {
@@ -103,7 +119,7 @@ export class Informer<T extends ApiObject> {
     while (!this.#isStopped) {
       const begun = clock.now();
       const waitMs = await this.#turn();
-      if (waitMs !== 0) await this.#pause(Math.max(0, begun + waitMs - clock.now()));
+      if (waitMs !== 0) await this.#pause.wait(Math.max(0, begun + waitMs - clock.now()));
     }
   }
 
@@ -157,6 +173,7 @@ export class Informer<T extends ApiObject> {
       limitMs: answerMs,
     });
     this.#tell(this.#store.replace(objects));
+    this.#reached = version;
     return version;
   }
 
@@ -181,6 +198,7 @@ export class Informer<T extends ApiObject> {
           forbidden: route.forbidden,
           clock,
           signal: this.#aborting.signal,
+          ...(resource.remedy === undefined ? {} : { remedy: resource.remedy }),
         },
         { ...receiver, onBegin },
       );
@@ -197,6 +215,7 @@ export class Informer<T extends ApiObject> {
       const changes = this.#store.apply(event);
       this.#version = event.version;
       if (changes.length > 0) this.#tell(changes);
+      this.#reached = event.version;
     });
     return {
       onText: (text) => {
@@ -219,25 +238,6 @@ export class Informer<T extends ApiObject> {
     this.#isProven = true;
     this.#options.onFollowed(connection);
   }
-
-  #pause(ms: number): Promise<void> {
-    if (this.#isStopped) return Promise.resolve();
-    return new Promise((resolve) => {
-      const cancel = this.#options.clock.schedule(ms, resolve);
-      this.#wake = () => {
-        cancel();
-        resolve();
-      };
-    });
-  }
-}
-
-/** An answer says more than none does, and a refusal more than a fault. */
-const telling: readonly ErrorCode[] = ['API_FORBIDDEN', 'API_ANSWER_UNEXPECTED', 'API_UNTRUSTED'];
-
-function chooseTelling(before: VipnatError | null, problem: VipnatError): VipnatError {
-  const rank = ({ code }: VipnatError) => (telling.includes(code) ? telling.indexOf(code) : telling.length);
-  return before !== null && rank(before) <= rank(problem) ? before : problem;
 }
 
 /** A fault of ours must not end the agent: the API is only one source. */

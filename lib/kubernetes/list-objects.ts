@@ -48,7 +48,7 @@ async function listPage<T extends ApiObject>(
   options: ListOptions,
   { token, before, pages }: Progress,
 ): Promise<Page<T>> {
-  const { kind, limits } = resource;
+  const { kind, limits, remedy } = resource;
   let text = '';
   return await callApi(
     {
@@ -56,6 +56,7 @@ async function listPage<T extends ApiObject>(
       title: `listing ${kind}s`,
       path: toListPath(resource, token),
       limits: { beginMs: options.limitMs, endMs: options.limitMs },
+      ...(remedy === undefined ? {} : { remedy }),
     },
     {
       onText: (part) => {

@@ -26,13 +26,15 @@ export interface ApiCall {
   readonly signal: AbortSignal;
   /** What to send; without it the question is a GET. */
   readonly message?: ApiMessage;
+  /** What a person has to do where it is forbidden, as a phrase; a general one when left out. */
+  readonly remedy?: string;
   /** The statuses whose answers the receiver takes; 200 alone when left out. */
   readonly accepted?: ReadonlySet<number>;
 }
 
-/** An object to create, or what to change of one. */
+/** An object to create, what to change of one, or how one is deleted. */
 export interface ApiMessage {
-  readonly method: 'POST' | 'PATCH';
+  readonly method: 'POST' | 'PATCH' | 'DELETE';
   readonly contentType: string;
   readonly text: string;
 }
@@ -160,9 +162,8 @@ function refuse(call: ApiCall, statusCode: number, words: string): Error {
     );
   }
   if (statusCode === 403) {
-    const rule =
-      'allow it to get, list and watch services and endpointslices.discovery.k8s.io in the namespace default';
-    return new VipnatError('API_FORBIDDEN', `${what}; ${rule}`);
+    const remedy = call.remedy ?? 'let a role allow it';
+    return new VipnatError('API_FORBIDDEN', `${what}; ${remedy}`);
   }
   return unexpected(what);
 }

@@ -48,6 +48,8 @@ export interface Resource<T extends ApiObject> {
   readonly selector: string;
   readonly schema: z.ZodMiniType<T>;
   readonly limits: AnswerLimits;
+  /** What a person has to do where the credentials do not allow it, as a phrase. */
+  readonly remedy?: string;
 }
 
 /** How much of a kind is taken: whoever answers may not be who was asked. */
@@ -66,6 +68,10 @@ export interface AnswerLimits {
  */
 const oneObject: AnswerLimits = { objects: 100, characters: 2_000_000, page: null };
 
+/** The role that `vipnat manifest daemonset` prints. */
+const remedy =
+  'allow it to get, list and watch services and endpointslices.discovery.k8s.io in the namespace default';
+
 /** The EndpointSlice of a name. Asked for by its name, so that a role can be limited to it. */
 export function toSliceResource({ namespace, name }: NamespacedName): Resource<EndpointSlice> {
   return {
@@ -74,6 +80,7 @@ export function toSliceResource({ namespace, name }: NamespacedName): Resource<E
     selector: selectName(name),
     schema: slice,
     limits: oneObject,
+    remedy,
   };
 }
 
@@ -85,6 +92,7 @@ export function toServiceResource({ namespace, name }: NamespacedName): Resource
     selector: selectName(name),
     schema: service,
     limits: oneObject,
+    remedy,
   };
 }
 

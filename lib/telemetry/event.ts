@@ -1,5 +1,6 @@
 import { toPrintableLine } from '../text/printable.ts';
 import { type ApiEvent } from '../kubernetes/event-request.ts';
+import { toMicroTime } from '../kubernetes/micro-time.ts';
 import { type RecordedEvent } from './queue.ts';
 import { describeReason } from './reasons.ts';
 
@@ -30,11 +31,6 @@ export function toApiEvent(event: RecordedEvent, node: string): ApiEvent {
     note: cutBytes(toPrintableLine(note), maxNoteBytes),
     ...(count === 1 ? {} : { series: { count, lastObservedTime: toMicroTime(lastSeen) } }),
   };
-}
-
-/** The API reads six digits behind the point, no less (meta/v1 MicroTime). */
-function toMicroTime(date: Date): string {
-  return date.toISOString().replace('Z', '000Z');
 }
 
 /** As much of a text as has so many bytes, with a sign that there was more, and no half characters. */

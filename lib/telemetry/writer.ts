@@ -1,5 +1,6 @@
 import { VipnatError } from '../text/errors.ts';
 import { type Clock } from '../control/clock.ts';
+import { Pause } from '../control/pause.ts';
 import { type Random } from '../control/random.ts';
 import { createEvent, type EventAnswer, updateSeries } from '../kubernetes/event-request.ts';
 import { type ApiRoute } from '../kubernetes/route.ts';
@@ -42,12 +43,13 @@ export class EventWriter implements EventRecorder {
   #isForbidden = false;
   #failures = 0;
   #saidLeftOut = 0;
-  #wake: () => void = () => undefined;
+  readonly #pause: Pause;
   #writing: Promise<void> | null = null;
 
   constructor(options: EventWriterOptions) {
     this.#options = options;
     this.#queue = new EventQueue(options.clock);
+    this.#pause = new Pause(options.clock);
   }
 
   record(reason: EventReason, note: string): void {
@@ -60,7 +62,7 @@ export class EventWriter implements EventRecorder {
   /** Ends a moment later, with what is under way written or given up. */
   async stop(): Promise<void> {
     this.#isStopped = true;
-    this.#wake();
+    this.#pause.wake();
     const cancel = this.#options.clock.schedule(stopMs, () => {
       this.#aborting.abort();
     });
@@ -74,7 +76,7 @@ export class EventWriter implements EventRecorder {
       if (waitMs === 0) continue;
       this.#queue.putBack(event);
       if (this.#isStopped) return;
-      await this.#pause(waitMs);
+      await this.#pause.wait(waitMs);
       this.#sayLeftOut();
     }
   }
@@ -138,15 +140,5 @@ export class EventWriter implements EventRecorder {
     const text = error instanceof Error ? error.message : String(error);
     logger.debug(`an event waits: ${text}. vipnat tries again in ${Math.round(waitMs)} ms`, code);
     return waitMs;
-  }
-
-  #pause(ms: number): Promise<void> {
-    return new Promise((resolve) => {
-      const cancel = this.#options.clock.schedule(ms, resolve);
-      this.#wake = () => {
-        cancel();
-        resolve();
-      };
-    });
   }
 }

@@ -1,0 +1,171 @@
+/**
+ * Work by keys, with the semantics of client-go's workqueue: a key is worked on by one worker at a time, however often it is
+ * added; one that is added meanwhile is worked on once more afterwards.
+ *
+ * Goal: a burst about one object costs little, and nothing that was added is ever lost.
+ * Tension: an object that cannot be helped must be tried again, and must keep no other from its turn.
+ * Compromise: turns are first come, first served. A failure waits in a timer of its own, longer each time, and takes no turn
+ * meanwhile; news about its object do not wait for that timer.
+ */
+import { backOff } from './backoff.ts';
+import { type Cancel, type Clock } from './clock.ts';
+import { type Random } from './random.ts';
+
+/** What a turn came to. */
+export type TurnResult =
+  /** Nothing is left to do until the key is added again. Its failures are forgotten. */
+  | { readonly kind: 'done' }
+  /** The key is to have another turn after so long, at the latest. Its failures are forgotten. */
+  | { readonly kind: 'again'; readonly afterMs: number }
+  /** It has to be tried again. */
+  | { readonly kind: 'failed' };
+
+/** What a queue needs. */
+export interface KeyedQueueOptions {
+  readonly clock: Clock;
+  readonly random: Random;
+  /** How many keys are worked on at once. */
+  readonly workers: number;
+  /**
+   * One turn of a key. `failures` says how many turns in a row have failed before. One that throws has failed, and `onError` is told.
+   */
+  readonly work: (key: string, failures: number) => Promise<TurnResult>;
+  readonly onError: (key: string, error: unknown) => void;
+}
+
+/** How a queue does. */
+export interface QueueStatistics {
+  /** Keys that wait for a worker. */
+  readonly depth: number;
+  /** Keys that are worked on. */
+  readonly working: number;
+  /** Keys that wait for a moment: after a failure, or because their turn said so. */
+  readonly delayed: number;
+  /** Turns that have ended, and those of them that failed. */
+  readonly turns: number;
+  readonly failures: number;
+  /** For how long the key that has waited longest for a worker has done so, and the turn under way that began first. */
+  readonly longestWaitMs: number;
+  readonly longestTurnMs: number;
+}
+
+/** An API that hiccups is asked again at once. */
+const firstRetryMs = 50;
+
+/** The longest wait after a failure: what cannot be helped is tried twelve times an hour. */
+export const maxRetryMs = 5 * 60_000;
+
+/** Hands keys to workers from the start until `stop`. */
+export class KeyedQueue {
+  readonly #options: KeyedQueueOptions;
+  /** Keys to when each was added, first come first. None of them is worked on. */
+  readonly #waiting = new Map<string, number>();
+  /** Keys to when their turn began. */
+  readonly #working = new Map<string, number>();
+  /** Keys that are worked on, and have been added again. */
+  readonly #dirty = new Set<string>();
+  readonly #delayed = new Map<string, Cancel>();
+  readonly #keyToFailures = new Map<string, number>();
+  #turns = 0;
+  #failures = 0;
+  #isStopped = false;
+  #onIdle: () => void = () => undefined;
+
+  constructor(options: KeyedQueueOptions) {
+    this.#options = options;
+  }
+
+  /** Gives a key a turn as soon as a worker is free, and after the turn that it has now. */
+  add(key: string): void {
+    if (this.#isStopped) return;
+    if (this.#working.has(key)) {
+      this.#dirty.add(key);
+      return;
+    }
+    if (!this.#waiting.has(key)) this.#waiting.set(key, this.#options.clock.now());
+    this.#work();
+  }
+
+  /** How it does now. */
+  get statistics(): QueueStatistics {
+    const now = this.#options.clock.now();
+    const [firstAdded = now] = this.#waiting.values();
+    const [firstBegun = now] = this.#working.values();
+    return {
+      depth: this.#waiting.size,
+      working: this.#working.size,
+      delayed: this.#delayed.size,
+      turns: this.#turns,
+      failures: this.#failures,
+      longestWaitMs: now - firstAdded,
+      longestTurnMs: now - firstBegun,
+    };
+  }
+
+  /** Begins no further turn, and waits for those under way. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#waiting.clear();
+    for (const cancel of this.#delayed.values()) cancel();
+    this.#delayed.clear();
+    if (this.#working.size > 0) await new Promise<void>((resolve) => (this.#onIdle = resolve));
+  }
+
+  #work(): void {
+    for (const [key] of this.#waiting) {
+      if (this.#working.size === this.#options.workers) return;
+      this.#waiting.delete(key);
+      this.#cancelDelay(key);
+      this.#working.set(key, this.#options.clock.now());
+      void this.#takeTurn(key);
+    }
+  }
+
+  async #takeTurn(key: string): Promise<void> {
+    const { work, onError } = this.#options;
+    let result: TurnResult = { kind: 'failed' };
+    try {
+      result = await work(key, this.#keyToFailures.get(key) ?? 0);
+    } catch (error) {
+      onError(key, error);
+    }
+    this.#turns += 1;
+    this.#working.delete(key);
+    this.#plan(key, result);
+    this.#work();
+    if (this.#working.size === 0) this.#onIdle();
+  }
+
+  #plan(key: string, result: TurnResult): void {
+    const delayMs = this.#toDelay(key, result);
+    const isDirty = this.#dirty.delete(key);
+    if (this.#isStopped) return;
+    if (isDirty) this.#waiting.set(key, this.#options.clock.now());
+    else if (delayMs !== null) this.#addAfter(key, delayMs);
+  }
+
+  #toDelay(key: string, result: TurnResult): number | null {
+    if (result.kind === 'failed') {
+      const failures = this.#keyToFailures.get(key) ?? 0;
+      this.#keyToFailures.set(key, failures + 1);
+      this.#failures += 1;
+      return backOff(failures, firstRetryMs, maxRetryMs) * (0.5 + this.#options.random() / 2);
+    }
+    this.#keyToFailures.delete(key);
+    return result.kind === 'again' ? result.afterMs : null;
+  }
+
+  #addAfter(key: string, delayMs: number): void {
+    const cancel = this.#options.clock.schedule(delayMs, () => {
+      this.#delayed.delete(key);
+      this.add(key);
+    });
+    this.#delayed.set(key, cancel);
+  }
+
+  /** Its turn says anew when the next one is due. */
+  #cancelDelay(key: string): void {
+    this.#delayed.get(key)?.();
+    this.#delayed.delete(key);
+  }
+}

@@ -1,0 +1,243 @@
+/**
+ * Who of several processes may write: the one whose name a Lease has, as client-go's leader election does it.
+ *
+ * Goal: at any moment one process writes at most, and another goes on soon after it has gone.
+ * Tension: a process can be held up for any time between two of its steps, answers get lost, and dates of hosts differ.
+ * Compromise: a leader counts from before its renewal was sent, and others from when they first saw it; each by its own clock, never
+ * by a date. A leader begins no write later than `renewMs`, and each ends before the others' `leaseMs` are over. A process
+ * whose clock stood still (a virtual machine that was paused) can be wrong: then versions of objects decide.
+ */
+import * as z from 'zod/mini';
+import { type Cancel, type Clock } from '../control/clock.ts';
+import { Pause } from '../control/pause.ts';
+import { type Random } from '../control/random.ts';
+import { type NamespacedName, version } from './api-object.ts';
+import { toMicroTime } from './micro-time.ts';
+import { type ObjectClient } from './object-client.ts';
+import { type ObjectWrite, type WriteAnswer } from './write-object.ts';
+
+/** What an election needs of the world, and its listeners. */
+export interface LeaderOptions {
+  readonly client: ObjectClient;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly lease: NamespacedName;
+  /** Of this process, and of no other that ever was. */
+  readonly identity: string;
+  /** It leads from now on. */
+  readonly onElected: () => void;
+  /** It leads no more. What it has begun may go on for `maxWriteMs`. */
+  readonly onLost: () => void;
+  /** Another one leads, as far as is known; empty while nobody does. */
+  readonly onHolder: (holder: string) => void;
+  /** The Lease could not be read or written; told each time. */
+  readonly onProblem: (words: string) => void;
+}
+
+/** client-go's defaults (LeaseDuration, RenewDeadline, RetryPeriod, JitterFactor) as kube-controller-manager has them. */
+const leaseMs = 15_000;
+const renewMs = 10_000;
+const retryMs = 2000;
+const jitter = 1.2;
+
+/** A write that is begun at the last moment has ended a second before another process may lead. */
+const maxWriteMs = 4000;
+
+/** For how long a candidate waits for an answer. */
+const answerMs = 5000;
+
+/** Whoever ends does not wait longer for an API that hangs: others take over when the lease is over. */
+const releaseMs = 1000;
+
+const schema = z.object({
+  metadata: z.object({ resourceVersion: version }),
+  spec: z.nullish(
+    z.object({
+      holderIdentity: z.nullish(z.string()),
+      leaseDurationSeconds: z.nullish(z.number()),
+      leaseTransitions: z.nullish(z.number()),
+    }),
+  ),
+});
+
+type Lease = z.output<typeof schema>;
+
+/** Takes part in an election from `start` to `stop`. */
+export class LeaderElection {
+  readonly #options: LeaderOptions;
+  readonly #collection: string;
+  readonly #path: string;
+  /** The Lease as it was last seen to change, and when that was. */
+  #observed: { readonly version: string; readonly at: number } | null = null;
+  #holder: string | null = null;
+  /** When the last renewal that was taken was sent; null while another leads. */
+  #renewedAt: number | null = null;
+  #cancelDeadline: Cancel = () => undefined;
+  #isStopped = false;
+  #running: Promise<void> | null = null;
+  readonly #pause: Pause;
+
+  constructor(options: LeaderOptions) {
+    this.#options = options;
+    this.#pause = new Pause(options.clock);
+    const { namespace, name } = options.lease;
+    this.#collection = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`;
+    this.#path = `${this.#collection}/${name}`;
+  }
+
+  /** Begins. Not to be called twice. */
+  start(): void {
+    this.#running = this.#run();
+  }
+
+  /** How long a write may take that begins now; 0 while none may begin. */
+  get writeMs(): number {
+    if (this.#renewedAt === null) return 0;
+    return this.#options.clock.now() < this.#renewedAt + renewMs ? maxWriteMs : 0;
+  }
+
+  /** Who leads, as far as is known; empty while nobody does, null before anything is known. */
+  get holder(): string | null {
+    return this.#holder;
+  }
+
+  /** Takes no further part. A leader gives the Lease back, so that another goes on at once; its own writes must have ended. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#pause.stop();
+    await this.#running;
+    this.#cancelDeadline();
+    if (this.#renewedAt === null || this.#observed === null) return;
+    this.#renewedAt = null;
+    const spec = { holderIdentity: '', leaseDurationSeconds: 1, renewTime: this.#now() };
+    const write = this.#toChange('giving back', this.#observed.version, spec);
+    await this.#options.client.write(write, releaseMs);
+  }
+
+  async #run(): Promise<void> {
+    const { clock, random } = this.#options;
+    while (!this.#isStopped) {
+      const begun = clock.now();
+      await this.#try();
+      const waitMs = this.#renewedAt === null ? retryMs * (1 + random() * (jitter - 1)) : retryMs;
+      await this.#pause.wait(Math.max(0, begun + waitMs - clock.now()));
+    }
+  }
+
+  /** Reads the Lease, and takes or renews it where that is allowed. */
+  async #try(): Promise<void> {
+    const { client, lease, onProblem } = this.#options;
+    const answer = await client.read(
+      { title: `reading Lease ${lease.name}`, path: this.#path, schema },
+      answerMs,
+    );
+    if (answer.outcome === 'gone') await this.#recreate();
+    else if (answer.outcome !== 'found') onProblem(answer.words);
+    else if (this.#isFree(answer.object)) await this.#take(this.#toTakeover(answer.object));
+  }
+
+  /** A Lease that somebody deleted may be one that another leads by. */
+  async #recreate(): Promise<void> {
+    const isOver = this.#observed === null || this.#options.clock.now() - this.#observed.at > leaseMs;
+    if (isOver || this.#renewedAt !== null) await this.#take(this.#toCreation());
+  }
+
+  /** Whether this process may write its name into the Lease; one that has it already renews it. */
+  #isFree({ metadata, spec }: Lease): boolean {
+    const { clock, identity } = this.#options;
+    if (this.#observed?.version !== metadata.resourceVersion)
+      this.#observed = { version: metadata.resourceVersion, at: clock.now() };
+    const holder = spec?.holderIdentity ?? '';
+    if (holder === identity || holder === '') return true;
+    const seconds = spec?.leaseDurationSeconds ?? leaseMs / 1000;
+    const isOver = clock.now() - this.#observed.at > seconds * 1000;
+    if (!isOver) this.#tellHolder(holder);
+    // The name of another is the end of leading, whatever time is left.
+    this.#lose();
+    return isOver;
+  }
+
+  async #take(write: ObjectWrite): Promise<void> {
+    const { client, clock, onProblem } = this.#options;
+    const sentAt = clock.now();
+    const answer = await client.write(write, answerMs);
+    if (answer.outcome === 'taken') this.#keep(answer, sentAt);
+    // Another was faster. The next look tells who.
+    else if (answer.outcome !== 'conflict' && answer.outcome !== 'exists') onProblem(answer.words);
+  }
+
+  #keep({ version }: WriteAnswer, sentAt: number): void {
+    const { clock, identity, onElected } = this.#options;
+    const leftMs = sentAt + renewMs - clock.now();
+    this.#observed = version === null ? null : { version, at: sentAt };
+    // An answer that came too late is worth nothing.
+    if (leftMs <= 0) return;
+    const isNew = this.#renewedAt === null;
+    this.#renewedAt = sentAt;
+    this.#cancelDeadline();
+    this.#cancelDeadline = clock.schedule(leftMs, () => {
+      this.#lose();
+    });
+    this.#holder = identity;
+    if (isNew && !this.#isStopped) onElected();
+  }
+
+  #lose(): void {
+    if (this.#renewedAt === null) return;
+    this.#renewedAt = null;
+    this.#cancelDeadline();
+    if (!this.#isStopped) this.#options.onLost();
+  }
+
+  #tellHolder(holder: string): void {
+    if (this.#holder === holder) return;
+    this.#holder = holder;
+    this.#options.onHolder(holder);
+  }
+
+  #toCreation(): ObjectWrite {
+    const { lease } = this.#options;
+    return {
+      title: `creating Lease ${lease.name}`,
+      path: this.#collection,
+      method: 'POST',
+      body: {
+        apiVersion: 'coordination.k8s.io/v1',
+        kind: 'Lease',
+        metadata: { ...lease },
+        spec: { ...this.#toSpec(), acquireTime: this.#now(), leaseTransitions: 0 },
+      },
+    };
+  }
+
+  #toTakeover({ metadata, spec }: Lease): ObjectWrite {
+    const isOwn = spec?.holderIdentity === this.#options.identity;
+    const transitions = (spec?.leaseTransitions ?? 0) + 1;
+    const more = isOwn ? {} : { acquireTime: this.#now(), leaseTransitions: transitions };
+    return this.#toChange('renewing', metadata.resourceVersion, { ...this.#toSpec(), ...more });
+  }
+
+  #toSpec(): object {
+    const { identity } = this.#options;
+    return {
+      holderIdentity: identity,
+      leaseDurationSeconds: leaseMs / 1000,
+      renewTime: this.#now(),
+    };
+  }
+
+  #toChange(what: string, version: string, spec: object): ObjectWrite {
+    const title = `${what} Lease ${this.#options.lease.name}`;
+    return {
+      title,
+      path: this.#path,
+      method: 'PATCH',
+      body: { metadata: { resourceVersion: version }, spec },
+    };
+  }
+
+  /** For people: nobody reckons with it. */
+  #now(): string {
+    return toMicroTime(this.#options.clock.date());
+  }
+}

@@ -1,0 +1,147 @@
+import { expect, test } from '@jest/globals';
+import { KeyedQueue, type TurnResult } from '../../../../lib/control/keyed-queue.ts';
+import { FakeClock } from '../../../support/fakes/clock.ts';
+
+/** A queue whose turns take 100 ms, and end as a test says: by key, `done` unless given. */
+class Bench {
+  readonly clock = new FakeClock();
+  readonly queue: KeyedQueue;
+  readonly results = new Map<string, TurnResult>();
+  /** When each turn began, of which key, after how many failures. */
+  readonly starts: [number, string, number][] = [];
+  readonly errors: string[] = [];
+
+  constructor(workers = 1, random = 1) {
+    this.queue = new KeyedQueue({
+      clock: this.clock,
+      random: () => random,
+      workers,
+      work: async (key, failures) => {
+        this.starts.push([this.clock.now(), key, failures]);
+        await new Promise<void>((resolve) => this.clock.schedule(100, resolve));
+        return this.results.get(key) ?? { kind: 'done' };
+      },
+      onError: (key, error) => void this.errors.push(`${key}: ${String(error)}`),
+    });
+  }
+}
+
+test('gives a key that is added often one more turn, and keys in the order of their coming', async () => {
+  const { clock, queue, starts } = new Bench();
+  for (const key of ['a', 'b', 'a', 'b', 'c']) queue.add(key);
+  await clock.advance(1000);
+  expect(starts).toEqual([
+    [0, 'a', 0],
+    [100, 'b', 0],
+    [200, 'c', 0],
+    [300, 'a', 0],
+  ]);
+});
+
+test('works on so many keys at once, and never twice on one', async () => {
+  const { clock, queue, starts } = new Bench(2);
+  for (const key of ['a', 'b', 'c']) queue.add(key);
+  await clock.advance(50);
+  expect(queue.statistics).toMatchObject({ depth: 1, working: 2, longestWaitMs: 50, longestTurnMs: 50 });
+  queue.add('a');
+  queue.add('a');
+  await clock.advance(950);
+  expect(starts).toEqual([
+    [0, 'a', 0],
+    [0, 'b', 0],
+    [100, 'c', 0],
+    [100, 'a', 0],
+  ]);
+});
+
+test('tries a failure again, each time after twice as long, at most 5 min; success forgets it', async () => {
+  const { clock, queue, starts, results } = new Bench();
+  results.set('a', { kind: 'failed' });
+  queue.add('a');
+  await clock.advance(3 * 3_600_000);
+  const waits = starts.slice(1).map(([at], index) => at - (starts[index]?.[0] ?? 0) - 100);
+  expect(waits.slice(0, 14)).toEqual([
+    ...[50, 100, 200, 400, 800, 1600, 3200, 6400, 12_800, 25_600, 51_200, 102_400, 204_800, 300_000],
+  ]);
+  expect(new Set(waits.slice(13))).toEqual(new Set([300_000]));
+  expect(starts.map(([, , failures]) => failures)).toEqual(starts.map((_, index) => index));
+  results.set('a', { kind: 'done' });
+  await clock.advance(600_000);
+  queue.add('a');
+  await clock.advance(1000);
+  expect(starts.at(-1)?.[2]).toBe(0);
+});
+
+test('spreads retries: half of the wait is by chance', async () => {
+  const { clock, queue, starts, results } = new Bench(1, 0);
+  results.set('a', { kind: 'failed' });
+  queue.add('a');
+  await clock.advance(500);
+  expect(starts.map(([at]) => at)).toEqual([0, 125, 275, 475]);
+});
+
+test('news of a key do not wait for its retry, nor does one key for another', async () => {
+  const { clock, queue, starts, results } = new Bench();
+  results.set('a', { kind: 'failed' });
+  queue.add('a');
+  await clock.advance(100_000);
+  starts.length = 0;
+  queue.add('b');
+  queue.add('a');
+  await clock.advance(200);
+  expect(starts.map(([at, key]) => [at, key])).toEqual([
+    [100_000, 'b'],
+    [100_100, 'a'],
+  ]);
+});
+
+test('gives a key another turn when its turn asked for one, once', async () => {
+  const { clock, queue, starts, results } = new Bench();
+  results.set('a', { kind: 'again', afterMs: 1000 });
+  queue.add('a');
+  await clock.advance(500);
+  results.set('a', { kind: 'done' });
+  await clock.advance(10_000);
+  expect(starts.map(([at]) => at)).toEqual([0, 1100]);
+  expect(clock.pending).toBe(0);
+});
+
+test('a turn that throws has failed: it is told, and tried again', async () => {
+  const clock = new FakeClock();
+  const errors: unknown[] = [];
+  let turns = 0;
+  const queue = new KeyedQueue({
+    clock,
+    random: () => 1,
+    workers: 1,
+    work: () => {
+      turns += 1;
+      return turns === 1 ? Promise.reject(new Error('x')) : Promise.resolve({ kind: 'done' });
+    },
+    onError: (key, error) => void errors.push([key, String(error)]),
+  });
+  queue.add('a');
+  await clock.advance(1000);
+  expect(errors).toEqual([['a', 'Error: x']]);
+  expect(turns).toBe(2);
+  expect(queue.statistics).toMatchObject({ turns: 2, failures: 1, working: 0, delayed: 0 });
+});
+
+test('stops after the turns under way, and begins no other', async () => {
+  const { clock, queue, starts, results } = new Bench();
+  results.set('a', { kind: 'failed' });
+  queue.add('a');
+  queue.add('b');
+  await clock.advance(50);
+  queue.add('a');
+  let isStopped = false;
+  void queue.stop().then(() => (isStopped = true));
+  await clock.advance(10);
+  expect(isStopped).toBe(false);
+  await clock.advance(100_000);
+  queue.add('c');
+  await clock.advance(100_000);
+  expect(isStopped).toBe(true);
+  expect(starts.map(([, key]) => key)).toEqual(['a']);
+  expect(clock.pending).toBe(0);
+});
