@@ -62,7 +62,8 @@ export function judgePools(
   return judged;
 }
 
-function compareAge({ metadata: one }: AddressPool, { metadata: other }: AddressPool): number {
+/** The older pool first. */
+export function compareAge({ metadata: one }: AddressPool, { metadata: other }: AddressPool): number {
   const [a, b] = [one, other].map(({ creationTimestamp, name }) => `${creationTimestamp ?? ''} ${name}`);
   return (a ?? '') < (b ?? '') ? -1 : 1;
 }

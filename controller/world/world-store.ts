@@ -7,6 +7,7 @@ import { type Namespace, type Node } from '../../lib/services/cluster.ts';
 import { type NodeReport } from '../../lib/services/node-report.ts';
 import { type AddressPool, type VirtualIp } from '../../lib/services/objects.ts';
 import { type Service } from '../../lib/services/services.ts';
+import { CandidateNodes } from './candidate-nodes.ts';
 import { MultiMap } from './multi-map.ts';
 import { listPublished } from './published.ts';
 import { type StepKey, type WaitsFor } from './keys.ts';
@@ -32,6 +33,8 @@ export class WorldStore {
   readonly #shareKeyToVirtualIps = new MultiMap();
   readonly #poolToVirtualIps = new MultiMap();
   #judged: ReadonlyMap<string, JudgedPool> = new Map();
+  /** Null: something changed since it was made. */
+  #candidates: CandidateNodes | null = null;
   #reserved: readonly ReservedRange[] = [];
   #reservedVrids: ReadonlySet<number> = new Set();
 
@@ -100,12 +103,14 @@ export class WorldStore {
   changeReport(node: string, report: NodeReport | null): Affected {
     const before = this.#reports.get(node);
     put(this.#reports, node, report);
-    const inUse = new Set(before?.inUse).symmetricDifference(new Set(report?.inUse));
-    const names = [...inUse]
-      .map(parseAddress)
-      .filter((each) => each !== null)
-      .map(toObjectName);
-    return { keys: names.map(toVirtualIpKey), wakes: new Set(['nodes']) };
+    this.#candidates = null;
+    const [old, now] = [before?.inUse ?? [], report?.inUse ?? []];
+    const differing = [...old, ...now].filter((text) => old.includes(text) !== now.includes(text));
+    const addresses = differing.map(parseAddress).filter((address) => address !== null);
+    return {
+      keys: addresses.map((address) => toVirtualIpKey(toObjectName(address))),
+      wakes: new Set(['nodes']),
+    };
   }
 
   /** Besides nodes' own addresses: the API's virtual IPs, apiservers, ranges of ClusterIPs; and VRIDs of others. */
@@ -117,7 +122,9 @@ export class WorldStore {
 
   /** The world at a date. It changes with the store. */
   view(nowMs: number): World {
+    this.#candidates ??= new CandidateNodes(this.#pools, this.#nodes, this.#reports);
     return {
+      candidates: this.#candidates,
       services: this.#services,
       virtualIps: this.#virtualIps,
       pools: this.#pools,
@@ -141,6 +148,7 @@ export class WorldStore {
       (status?.addresses ?? []).map(({ address }) => reserveAddress(address, `the node ${name}`)),
     );
     const reserved = [...this.#reserved, ...ofNodes.filter((each) => each !== null)];
+    this.#candidates = null;
     this.#judged = judgePools(this.#pools.values(), reserved);
     const users = virtualIps.flatMap((name) => listUsers(this.#virtualIps.get(name) ?? null));
     return {

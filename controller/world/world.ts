@@ -1,3 +1,4 @@
+import { type CandidateNodes } from './candidate-nodes.ts';
 import { type JudgedPool } from './judge-pools.ts';
 import { type Namespace, type Node } from '../../lib/services/cluster.ts';
 import { type NodeReport } from '../../lib/services/node-report.ts';
@@ -25,6 +26,8 @@ export interface World {
   readonly nodes: ReadonlyMap<string, Node>;
   /** Nodes whose Lease lives, to what they last reported. See `NodeLiveness`. */
   readonly livingReports: ReadonlyMap<string, NodeReport>;
+  /** What these nodes have programmed, pool by pool. */
+  readonly candidates: CandidateNodes;
   /** Keys of Services to names of the VirtualIPs that have them in `services` or `leaving`. */
   readonly serviceToVirtualIps: ReadonlyMap<string, ReadonlySet<string>>;
   /** Addresses, in canonical text, to keys of the Services whose status has them, of whatever class. */

@@ -1,0 +1,161 @@
+import { type Address, type Family, parseAddress } from '../../lib/address/address.ts';
+import { toObjectName } from '../../lib/services/address-name.ts';
+import { isSelected } from '../../lib/services/label-selector.ts';
+import { type VirtualIp } from '../../lib/services/objects.ts';
+import { contains, countOfFamily } from '../../lib/services/ranges.ts';
+import { type Service } from '../../lib/services/services.ts';
+import { type Wishes } from '../../lib/services/wishes.ts';
+import { type JudgedPool } from '../world/judge-pools.ts';
+import { isInUse } from '../world/conditions.ts';
+import { type World } from '../world/world.ts';
+import { walkAddresses } from './address-walk.ts';
+import { findShareProblem } from './share.ts';
+
+/** Why a Service gets no address. Published, as reasons of its condition. */
+export type AllocationProblemReason =
+  'AddressesMalformed' | 'AddressOutsidePools' | 'AddressTaken' | 'AddressInUse' | 'NoPool' | 'PoolExhausted';
+
+/** A reason, and what is said of it. */
+export interface AllocationProblem {
+  readonly reason: AllocationProblemReason;
+  readonly message: string;
+}
+
+/** An address that a Service can have. */
+export interface Choice {
+  readonly address: Address;
+  readonly pool: string;
+  /** Its VirtualIP, where there is one: to be shared, or to be taken again. */
+  readonly existing: VirtualIp | null;
+}
+
+/** A Service, what it asks for, and of which family an address is to be chosen. */
+export interface Request {
+  readonly service: Service;
+  readonly wishes: Wishes;
+  readonly family: Family;
+}
+
+/** An address that is named: by the Service's owner, or by its own status. It may wait to be given again. */
+export function chooseNamed(request: Request, address: Address, world: World): Choice | AllocationProblem {
+  const pool = listPools(request, world, true).find(({ ranges }) =>
+    ranges.some((range) => contains(range, address)),
+  );
+  if (pool === undefined) return refuse('AddressOutsidePools', describeNoPoolWith(address, request));
+  const problem = findObstacle(request.service, address, world);
+  if (problem !== null) return problem;
+  const existing = world.virtualIps.get(toObjectName(address)) ?? null;
+  return { address, pool: pool.pool.metadata.name, existing };
+}
+
+/**
+ * Any address: one that Services with the same share key have, else of the pools in their order, those that wait to be given
+ * again last, and of them the one that waits longest.
+ */
+export function chooseAny(request: Request, world: World): Choice | AllocationProblem {
+  const pools = listPools(request, world, false).filter(
+    ({ ranges }) => countOfFamily(ranges, request.family) > 0n,
+  );
+  if (pools.length === 0) return refuse('NoPool', describeNoPool(request));
+  const shared = chooseShared(request, pools, world);
+  if (shared !== null) return shared;
+  const waiting: Choice[] = [];
+  for (const pool of pools) {
+    const free = chooseFree(request, pool, { world, waiting });
+    if (free !== null) return free;
+  }
+  const [longest] = waiting.sort((one, other) => (toReleaseText(one) < toReleaseText(other) ? -1 : 1));
+  const names = pools.map(({ pool }) => pool.metadata.name).join(', ');
+  return longest ?? refuse('PoolExhausted', `No ${request.family} address is free in: ${names}.`);
+}
+
+/** The pools that give addresses to a Service: the higher priority first, then by name. */
+function listPools({ service, wishes }: Request, world: World, isNamed: boolean): JudgedPool[] {
+  const { namespace, labels } = service.metadata;
+  const ofNamespace = world.namespaces.get(namespace)?.metadata.labels;
+  const usable = [...world.judgedPools.values()].filter(({ refusal, pool: { metadata, spec } }) => {
+    if (refusal !== null) return false;
+    if (wishes.pool === null ? !spec.autoAssign && !isNamed : wishes.pool !== metadata.name) return false;
+    return isSelected(spec.serviceSelector, labels) && isSelected(spec.namespaceSelector, ofNamespace);
+  });
+  return usable.sort(
+    ({ pool: one }, { pool: other }) =>
+      other.spec.priority - one.spec.priority || (one.metadata.name < other.metadata.name ? -1 : 1),
+  );
+}
+
+function chooseShared(
+  { service, wishes, family }: Request,
+  pools: readonly JudgedPool[],
+  world: World,
+): Choice | null {
+  const names = [...(world.shareKeyToVirtualIps.get(wishes.shareKey) ?? [])].sort();
+  for (const name of names) {
+    const existing = world.virtualIps.get(name);
+    const address = parseAddress(name.includes('.') ? name : name.replaceAll('-', ':'));
+    if (existing === undefined || address?.family !== family || existing.spec.services.length === 0) continue;
+    const pool = pools.find(({ ranges }) => ranges.some((range) => contains(range, address)));
+    if (pool !== undefined && findObstacle(service, address, world) === null)
+      return { address, pool: pool.pool.metadata.name, existing };
+  }
+  return null;
+}
+
+/** The first free address of a pool; those that wait to be given again are noted on the way. */
+function chooseFree(
+  { service, family }: Request,
+  { pool, ranges }: JudgedPool,
+  { world, waiting }: { readonly world: World; readonly waiting: Choice[] },
+): Choice | null {
+  for (const address of walkAddresses(ranges, family, service.metadata.uid)) {
+    const existing = world.virtualIps.get(toObjectName(address)) ?? null;
+    if (existing !== null && existing.spec.services.length > 0) continue;
+    if (findObstacle(service, address, world) !== null) continue;
+    const choice = { address, pool: pool.metadata.name, existing };
+    if (existing === null) return choice;
+    waiting.push(choice);
+  }
+  return null;
+}
+
+/** Why a Service cannot have an address now; null when it can. */
+function findObstacle(service: Service, address: Address, world: World): AllocationProblem | null {
+  const { namespace, name, uid } = service.metadata;
+  const existing = world.virtualIps.get(toObjectName(address));
+  const others = [...(world.addressToPublishers.get(address.text) ?? [])].filter(
+    (key) => key !== `${namespace}/${name}` && !isUser(existing, key),
+  );
+  const taken = (why: string) => refuse('AddressTaken', `${address.text} is taken: ${why}.`);
+  if (others.length > 0) return taken(`${others.join(', ')} has it in its status`);
+  if (existing === undefined) return null;
+  if (isInUse(existing)) return refuse('AddressInUse', `Another host answers for ${address.text}.`);
+  const leaver = existing.spec.leaving.find((each) => each.uid !== uid);
+  if (leaver !== undefined) return taken(`${leaver.namespace}/${leaver.name} is giving it back`);
+  const problem = findShareProblem(service, existing, (key) => world.services.get(key));
+  return problem === null ? null : taken(problem);
+}
+
+function isUser(virtualIp: VirtualIp | undefined, key: string): boolean {
+  return (virtualIp?.spec.services ?? []).some(({ namespace, name }) => `${namespace}/${name}` === key);
+}
+
+/** Since when nobody has it. What has not been said yet is youngest. */
+function toReleaseText({ existing }: Choice): string {
+  return existing?.status?.releasedAt ?? '9';
+}
+
+function refuse(reason: AllocationProblemReason, message: string): AllocationProblem {
+  return { reason, message };
+}
+
+function describeNoPoolWith({ text }: Address, { wishes }: Request): string {
+  return wishes.pool === null
+    ? `No AddressPool has ${text} and gives addresses to this Service.`
+    : `The AddressPool ${wishes.pool} does not have ${text}, or gives no addresses to this Service.`;
+}
+
+function describeNoPool({ wishes, family }: Request): string {
+  return wishes.pool === null
+    ? `No AddressPool gives ${family} addresses to this Service.`
+    : `The AddressPool ${wishes.pool} gives no ${family} addresses to this Service, or does not exist.`;
+}

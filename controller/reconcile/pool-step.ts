@@ -1,0 +1,143 @@
+import { families, type Family } from '../../lib/address/address.ts';
+import { finalizer } from '../../lib/services/names.ts';
+import { type AddressPool, type Seat } from '../../lib/services/objects.ts';
+import { countOfFamily } from '../../lib/services/ranges.ts';
+import { assignSeats, listVrids } from '../allocate/seats.ts';
+import { mayHold } from '../world/candidate-nodes.ts';
+import { setCondition, type WantedCondition } from '../world/conditions.ts';
+import { compareAge, type JudgedPool } from '../world/judge-pools.ts';
+import { type World } from '../world/world.ts';
+import { nothing, type Step } from './step.ts';
+import { patchPoolFinalizers, patchPoolStatus, toJson, toStep } from './writes.ts';
+
+/**
+ * The next step of a pool: its status gets seats and conditions. Its finalizer keeps it until no address of it is given, since
+ * without its seats nobody would hold them.
+ */
+export function nextPoolStep(name: string, world: World): Step {
+  const judged = world.judgedPools.get(name);
+  if (judged === undefined) return nothing;
+  return keepFinalizer(judged.pool, world) ?? writeStatus(judged, world) ?? nothing;
+}
+
+function keepFinalizer(pool: AddressPool, world: World): Step | null {
+  const { finalizers, deletionTimestamp, name } = pool.metadata;
+  const known = finalizers ?? [];
+  const isDeleted = typeof deletionTimestamp === 'string';
+  const isUsed = (world.poolToVirtualIps.get(name)?.size ?? 0) > 0;
+  if (isDeleted && !isUsed && known.includes(finalizer))
+    return toStep(
+      patchPoolFinalizers(
+        pool,
+        known.filter((each) => each !== finalizer),
+      ),
+    );
+  if (isDeleted || known.includes(finalizer)) return null;
+  return toStep(patchPoolFinalizers(pool, [...known, finalizer]));
+}
+
+function writeStatus(judged: JudgedPool, world: World): Step | null {
+  const { pool, refusal } = judged;
+  const before: ReturnType<typeof setCondition> = pool.status?.conditions ?? [];
+  const seats = listSeats(judged, world);
+  const wanted = [describeRefusal(judged), describeSeats(judged, seats), describeFree(judged, world)];
+  const conditions = wanted.reduce((all, each) => setCondition(all, each, world.nowMs), before);
+  const areSame = JSON.stringify(seats) === JSON.stringify(pool.status?.seats ?? []);
+  if (areSame && conditions === before) return null;
+  const wasRefused = before.some(({ type, status }) => type === 'Accepted' && status === 'False');
+  return toStep(
+    patchPoolStatus(pool, { seats: toJson(seats), conditions: toJson(conditions) }),
+    refusal === null || refusal.reason === 'Deleted' || wasRefused
+      ? null
+      : { type: 'Warning', reason: 'PoolRefused', message: refusal.message },
+  );
+}
+
+/** A pool that is refused keeps the seats that it has. */
+function listSeats({ pool, ranges, refusal }: JudgedPool, world: World): Seat[] {
+  const before = pool.status?.seats ?? [];
+  const { name } = pool.metadata;
+  if (refusal !== null) return before;
+  const nodes = [...world.nodes.values()].filter((node) => mayHold(pool, node));
+  return assignSeats({
+    pool: name,
+    ranges,
+    count: pool.spec.seats,
+    before,
+    used: findUsedSeats(pool, world),
+    nodes: nodes.map(({ metadata }) => metadata.name).sort(),
+    takenVrids: { ipv4: listTakenVrids(pool, 'ipv4', world), ipv6: listTakenVrids(pool, 'ipv6', world) },
+  });
+}
+
+/** Asked only where a pool has more seats than it shall have. */
+function findUsedSeats({ metadata: { name }, spec, status }: AddressPool, world: World): ReadonlySet<number> {
+  if ((status?.seats?.length ?? 0) <= spec.seats) return new Set();
+  const names = [...(world.poolToVirtualIps.get(name) ?? [])];
+  return new Set(names.map((each) => world.virtualIps.get(each)?.spec.seat ?? 0));
+}
+
+/** Of two pools with the same VRID the younger one gives way: so others' count for a pool that has none yet, or is younger. */
+function listTakenVrids(pool: AddressPool, family: Family, world: World): Set<number> {
+  const own = new Set(listVrids(pool.status?.seats ?? [], family));
+  const others = [...world.pools.values()].filter(({ metadata }) => metadata.name !== pool.metadata.name);
+  const taken = others.flatMap((other) =>
+    listVrids(other.status?.seats ?? [], family).filter(
+      (vrid) => !own.has(vrid) || compareAge(other, pool) < 0,
+    ),
+  );
+  return new Set([...world.reservedVrids, ...taken]);
+}
+
+function describeRefusal({ refusal, pool }: JudgedPool): WantedCondition {
+  const observedGeneration = pool.metadata.generation;
+  return refusal === null
+    ? {
+        type: 'Accepted',
+        status: 'True',
+        reason: 'Accepted',
+        message: 'Services get its addresses.',
+        observedGeneration,
+      }
+    : { type: 'Accepted', status: 'False', ...refusal, observedGeneration };
+}
+
+function describeSeats({ pool }: JudgedPool, seats: readonly Seat[]): WantedCondition {
+  const type = 'Seated';
+  const unseated = (reason: string, message: string): WantedCondition => ({
+    type,
+    status: 'False',
+    reason,
+    message,
+  });
+  if (seats.length === 0)
+    return unseated('NoSeat', 'No address of it can be the anchor of a seat: VRIDs 1 to 255 are taken.');
+  if (seats.some(({ nodes }) => nodes.length === 0))
+    return unseated('NoNode', 'No node may hold its addresses: see nodeSelector.');
+  const { length } = seats;
+  const message =
+    length < pool.spec.seats
+      ? `It has ${length} of ${pool.spec.seats} seats: further ones have no address, or no free VRID.`
+      : 'Every seat has nodes.';
+  return { type, status: 'True', reason: 'Seated', message };
+}
+
+/** Numbers are not told: they change with every Service. */
+function describeFree({ pool, ranges }: JudgedPool, world: World): WantedCondition {
+  const given = [...(world.poolToVirtualIps.get(pool.metadata.name) ?? [])];
+  const full = families.filter((family) => {
+    const count = countOfFamily(ranges, family);
+    // Most pools have so many that nothing needs to be counted.
+    if (count === 0n || BigInt(given.length) < count) return false;
+    const isOfFamily = (name: string) => name.includes('.') === (family === 'ipv4');
+    return BigInt(given.filter(isOfFamily).length) >= count;
+  });
+  return full.length === 0
+    ? { type: 'Available', status: 'True', reason: 'AddressesLeft', message: 'Some addresses are free.' }
+    : {
+        type: 'Available',
+        status: 'False',
+        reason: 'Exhausted',
+        message: `All ${full.join(' and ')} addresses are given.`,
+      };
+}

@@ -1,0 +1,150 @@
+/** What the condition of a Service says, and which addresses its status has. */
+import { type Address } from '../../lib/address/address.ts';
+import { type VirtualIp } from '../../lib/services/objects.ts';
+import { contains } from '../../lib/services/ranges.ts';
+import { listCommonPorts } from '../allocate/share.ts';
+import { isInUse, isProgrammed } from '../world/conditions.ts';
+import { type World } from '../world/world.ts';
+import { type Claim } from './claims.ts';
+import { mayPublish } from './may-publish.ts';
+import { type Situation, type Target } from './targets.ts';
+
+/** What a Service's status is to say. */
+export interface Readiness {
+  /** What its status is to have, in the order of its families. */
+  readonly published: readonly Claim[];
+  /** Those of them that it does not have yet. */
+  readonly added: readonly Claim[];
+  readonly status: 'True' | 'False';
+  readonly reason: string;
+  readonly message: string;
+  /** Nodes are awaited, and nothing is said of it yet: until then. */
+  readonly patienceUntilMs: number | null;
+}
+
+/** Nodes have an address after some tenths of a second. What is said before is a write for nothing. */
+const patienceMs = 5000;
+
+/** Why something is not as it should be. */
+interface Remark {
+  readonly reason: string;
+  readonly message: string;
+  readonly untilMs?: number;
+}
+
+/** Judges where a Service stands: all that it is to publish now, and the most important thing to say. */
+export function judgeReadiness(situation: Situation, world: World): Readiness {
+  const { targets, wishes } = situation;
+  const claims = targets.map((target) => findPublishable(target, situation, world));
+  const isWhole = claims.every((claim) => claim !== null);
+  const isOld = (claim: Claim | null, index: number) =>
+    claim !== null && claim.address.text === targets[index]?.published?.address.text;
+  const published = claims.filter(
+    (claim, index) => claim !== null && (isWhole || !wishes.isAllOrNothing || isOld(claim, index)),
+  ) as Claim[];
+  const added = published.filter((claim) => !targets.some((target) => target.published === claim));
+  const remark = findRemark(situation, published, world);
+  const isServed = published.length > 0 && !isConflict(remark);
+  const text = published.map(({ address }) => address.text).join(', ');
+  return {
+    published,
+    added,
+    status: isServed ? 'True' : 'False',
+    reason: remark?.reason ?? 'Ready',
+    message: remark?.message ?? `${text}: all nodes of the pool serve it.`,
+    patienceUntilMs: remark?.untilMs ?? null,
+  };
+}
+
+/** What a family is to have in the status now: its target when nodes have it, else what is there. */
+function findPublishable(target: Target, { service }: Situation, world: World): Claim | null {
+  const { held, published } = target;
+  if (held === null || held === published) return published;
+  const isReady =
+    isProgrammed(held.virtualIp) &&
+    !isInUse(held.virtualIp) &&
+    mayPublish(service, held.address, world.settings);
+  return isReady ? held : published;
+}
+
+function findRemark(situation: Situation, published: readonly Claim[], world: World): Remark | null {
+  const { targets } = situation;
+  for (const { problem } of targets) if (problem !== null) return problem;
+  for (const target of targets) {
+    const { held } = target;
+    if (held === null || published.includes(held)) continue;
+    return findWaiting(held.virtualIp, held.address, world);
+  }
+  return (
+    published.map((claim) => findConflict(claim, situation, world)).find((each) => each !== null) ??
+    published.map((claim) => findOddity(claim, situation, world)).find((each) => each !== null) ??
+    null
+  );
+}
+
+function findWaiting(virtualIp: VirtualIp, { text }: Address, world: World): Remark | null {
+  if (isInUse(virtualIp)) return { reason: 'AddressInUse', message: `Another host answers for ${text}.` };
+  const { pool } = virtualIp.spec;
+  const [behind, count] = [
+    world.candidates.listBehind(pool, virtualIp.metadata.resourceVersion),
+    world.candidates.list(pool).length,
+  ];
+  const createdMs = Date.parse(virtualIp.metadata.creationTimestamp ?? '') || 0;
+  const untilMs = Math.min(createdMs, world.nowMs) + patienceMs;
+  const waiting = untilMs > world.nowMs ? { untilMs } : {};
+  if (count === 0) {
+    const message = `No node of the AddressPool ${pool} has a balancer that lives and can serve ${text}.`;
+    return { reason: 'NoLivingNode', message, ...waiting };
+  }
+  const message = `${text}: nodes have not programmed it yet${behind.length === 0 ? '' : `: ${shorten(behind)}`}.`;
+  return { reason: 'WaitingForNodes', message, ...waiting };
+}
+
+/** An address that is published, and does not do what it should. */
+function findConflict({ address, virtualIp }: Claim, { service }: Situation, world: World): Remark | null {
+  if (isInUse(virtualIp))
+    return { reason: 'AddressInUse', message: `Another host answers for ${address.text}.` };
+  const { spec } = virtualIp;
+  const own = spec.services.findIndex(({ uid }) => uid === service.metadata.uid);
+  for (const { namespace, name } of spec.services.slice(0, Math.max(0, own))) {
+    const other = world.services.get(`${namespace}/${name}`);
+    const [port] = other === undefined ? [] : listCommonPorts(service, other);
+    if (port !== undefined)
+      return {
+        reason: 'PortTaken',
+        message: `${namespace}/${name} has ${port} of ${address.text} since before.`,
+      };
+  }
+  return null;
+}
+
+/** An address that works, although what is configured says otherwise. Nothing is taken away for that. */
+function findOddity({ address, virtualIp }: Claim, { wishes }: Situation, world: World): Remark | null {
+  const { spec } = virtualIp;
+  const { text } = address;
+  const judged = world.judgedPools.get(spec.pool);
+  if (judged === undefined)
+    return { reason: 'PoolGone', message: `The AddressPool ${spec.pool} of ${text} no longer exists.` };
+  if (!judged.ranges.some((range) => contains(range, address)))
+    return {
+      reason: 'OutsidePool',
+      message: `The AddressPool ${spec.pool} no longer has ${text}. The Service keeps it.`,
+    };
+  if (wishes.pool !== null && wishes.pool !== spec.pool) {
+    const message = `The Service keeps ${text} of the AddressPool ${spec.pool}, although it asks for the pool ${wishes.pool}.`;
+    return { reason: 'OtherPool', message };
+  }
+  return spec.shareKey === wishes.shareKey
+    ? null
+    : { reason: 'ShareKeyDiffers', message: `${text} is shared under another key. The Service keeps it.` };
+}
+
+function isConflict(remark: Remark | null): boolean {
+  return remark?.reason === 'AddressInUse' || remark?.reason === 'PortTaken';
+}
+
+/** The first three, and how many more. */
+function shorten(names: readonly string[]): string {
+  const rest = names.length - 3;
+  return `${names.slice(0, 3).join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`;
+}

@@ -1,0 +1,56 @@
+import { finalizer, addressReady } from '../../lib/services/names.ts';
+import { type Service } from '../../lib/services/services.ts';
+import { getIngress } from '../world/published.ts';
+import { type World } from '../world/world.ts';
+import { type Claim, findClaims, startLeaving } from './claims.ts';
+import { nothing, type Step } from './step.ts';
+import { patchServiceMetadata, patchServiceStatus, patchVirtualIp, toJson, toStep } from './writes.ts';
+
+/**
+ * The next step of a Service that is to have no address of ours: it is being deleted, or its type or class is another one. Its
+ * addresses are withdrawn, every living node forgets them, its status loses them, the finalizer goes. What others wrote into the
+ * status stays, and a Service that we have nothing in is not touched.
+ */
+export function releaseService(service: Service, world: World): Step {
+  const { held, leaving } = findClaims(service, world);
+  const [claim] = held;
+  if (claim !== undefined) {
+    const uids = new Set([service.metadata.uid]);
+    return toStep(patchVirtualIp(claim.virtualIp, startLeaving(claim.virtualIp, uids)));
+  }
+  const finalizers = service.metadata.finalizers ?? [];
+  if (leaving.length === 0 && !finalizers.includes(finalizer)) return nothing;
+  if (!leaving.every(({ virtualIp }) => world.candidates.haveForgotten(virtualIp.metadata.resourceVersion)))
+    return { does: 'wait', waitsFor: 'nodes', why: describeWait(leaving), untilMs: null };
+  return clearStatus(service, leaving) ?? removeFinalizer(service, leaving);
+}
+
+function describeWait(leaving: readonly Claim[]): string {
+  return `every node forgets ${leaving.map(({ address }) => address.text).join(', ')}`;
+}
+
+function clearStatus(service: Service, leaving: readonly Claim[]): Step | null {
+  const [ingress, conditions] = [getIngress(service), service.status?.conditions ?? []];
+  const ours = new Set(leaving.map(({ address }) => address.text));
+  const others = ingress.filter(({ ip }) => !ours.has(ip ?? ''));
+  const otherConditions = conditions.filter(({ type }) => type !== addressReady);
+  if (others.length === ingress.length && otherConditions.length === conditions.length) return null;
+  return toStep(
+    patchServiceStatus(service, {
+      loadBalancer: { ingress: others.length === 0 ? null : toJson(others) },
+      conditions: toJson(otherConditions),
+    }),
+  );
+}
+
+function removeFinalizer(service: Service, leaving: readonly Claim[]): Step {
+  const finalizers = service.metadata.finalizers ?? [];
+  if (!finalizers.includes(finalizer)) return nothing;
+  const addresses = leaving.map(({ address }) => address.text).join(', ');
+  return toStep(
+    patchServiceMetadata(service, { finalizers: finalizers.filter((each) => each !== finalizer) }),
+    leaving.length === 0
+      ? null
+      : { type: 'Normal', reason: 'AddressReleased', message: `${addresses} is given back.` },
+  );
+}

@@ -1,0 +1,107 @@
+import { type Node } from '../../lib/services/cluster.ts';
+import { isSelected, mentions } from '../../lib/services/label-selector.ts';
+import { excludedNodeLabel } from '../../lib/services/names.ts';
+import { type NodeReport, type ReportedKind } from '../../lib/services/node-report.ts';
+import { type AddressPool } from '../../lib/services/objects.ts';
+
+/**
+ * Whether a node may hold a pool's addresses. One that load balancers shall not use is left out, unless the pool's selector says
+ * something of that label.
+ */
+export function mayHold({ spec }: AddressPool, { metadata: { labels } }: Node): boolean {
+  const isExcluded = Object.hasOwn(labels ?? {}, excludedNodeLabel);
+  return (
+    (!isExcluded || mentions(spec.nodeSelector, excludedNodeLabel)) && isSelected(spec.nodeSelector, labels)
+  );
+}
+
+/** Per kind: the oldest version that any of some nodes is at. Null: some node has said none. */
+type Progress = Readonly<Record<'virtualips' | 'services', bigint | null>>;
+
+/**
+ * The living nodes that may hold a pool's addresses, and how far they are. It is made once for any number of questions: what it costs
+ * grows with pools and nodes, and not with virtual IPs.
+ */
+export class CandidateNodes {
+  readonly #pools: ReadonlyMap<string, AddressPool>;
+  readonly #nodes: ReadonlyMap<string, Node>;
+  readonly #reports: ReadonlyMap<string, NodeReport>;
+  readonly #poolToReports = new Map<string, readonly NodeReport[]>();
+  readonly #poolToProgress = new Map<string, Progress>();
+  #ofAll: Progress | null = null;
+
+  /** It answers for the maps as they are at the first question of each kind: after a change, make another one. */
+  constructor(
+    pools: ReadonlyMap<string, AddressPool>,
+    nodes: ReadonlyMap<string, Node>,
+    reports: ReadonlyMap<string, NodeReport>,
+  ) {
+    this.#pools = pools;
+    this.#nodes = nodes;
+    this.#reports = reports;
+  }
+
+  /** The reports of a pool's living candidates that can serve. None for a pool that is not there. */
+  list(pool: string): readonly NodeReport[] {
+    const known = this.#poolToReports.get(pool);
+    if (known !== undefined) return known;
+    const reports = this.#listAnew(this.#pools.get(pool));
+    this.#poolToReports.set(pool, reports);
+    return reports;
+  }
+
+  /** Whether each of a pool's candidates has a version of a kind. True where there are none. */
+  haveProgrammed(pool: string, kind: keyof Progress, version: string): boolean {
+    const known = this.#poolToProgress.get(pool);
+    const progress = known ?? measure(this.list(pool));
+    if (known === undefined) this.#poolToProgress.set(pool, progress);
+    return isReached(progress[kind], this.list(pool).length, version);
+  }
+
+  /** Whether every living node, candidate or not, has a version of VirtualIPs: then none serves what is in none of its Services. */
+  haveForgotten(version: string): boolean {
+    this.#ofAll ??= measure([...this.#reports.values()]);
+    return isReached(this.#ofAll.virtualips, this.#reports.size, version);
+  }
+
+  /** The names of a pool's candidates that have not a version of VirtualIPs yet, in order. */
+  listBehind(pool: string, version: string): string[] {
+    const behind = this.list(pool).filter((report) => !isReached(measure([report]).virtualips, 1, version));
+    return behind.map(({ node }) => node).sort();
+  }
+
+  #listAnew(pool: AddressPool | undefined): NodeReport[] {
+    if (pool === undefined) return [];
+    return [...this.#reports.values()].filter(({ node: name, mode }) => {
+      const node = this.#nodes.get(name);
+      return mode !== 'none' && node !== undefined && mayHold(pool, node);
+    });
+  }
+}
+
+function measure(reports: readonly NodeReport[]): Progress {
+  return { virtualips: findOldest(reports, 'virtualips'), services: findOldest(reports, 'services') };
+}
+
+function findOldest(reports: readonly NodeReport[], kind: ReportedKind): bigint | null {
+  const versions = reports.map(({ programmed }) => toVersion(programmed[kind]));
+  return versions.reduce(
+    (oldest, version) => (oldest === null || version === null ? null : min(oldest, version)),
+    versions[0] ?? null,
+  );
+}
+
+/** Versions of one kind are numbers (Kubernetes, KEP 5504); null for what is none. */
+function toVersion(text: string | undefined): bigint | null {
+  return text !== undefined && /^\d+$/.test(text) ? BigInt(text) : null;
+}
+
+function min(one: bigint, other: bigint): bigint {
+  return one < other ? one : other;
+}
+
+function isReached(oldest: bigint | null, nodes: number, version: string): boolean {
+  if (nodes === 0) return true;
+  const wanted = toVersion(version);
+  return oldest !== null && wanted !== null && oldest >= wanted;
+}

@@ -1,0 +1,60 @@
+import { type Condition } from '../../lib/services/metadata.ts';
+import { type VirtualIp } from '../../lib/services/objects.ts';
+
+/** What a condition is to say. `lastTransitionTime` follows from what it said before. */
+export interface WantedCondition {
+  readonly type: string;
+  readonly status: Condition['status'];
+  readonly reason: string;
+  readonly message: string;
+  readonly observedGeneration?: number;
+}
+
+/** The conditions with one that is as wanted, or without it; the same array when it is so already. */
+export function setCondition(
+  conditions: readonly Condition[],
+  wanted: WantedCondition,
+  nowMs: number,
+): readonly Condition[] {
+  const before = findCondition(conditions, wanted.type);
+  if (before !== null && saysSame(before, wanted)) return conditions;
+  const isSameStatus = before?.status === wanted.status && typeof before.lastTransitionTime === 'string';
+  const lastTransitionTime = isSameStatus ? before.lastTransitionTime : toTime(nowMs);
+  const after: Condition = { ...wanted, lastTransitionTime };
+  return before === null
+    ? [...conditions, after]
+    : conditions.map((each) => (each === before ? after : each));
+}
+
+/** The condition of a type. */
+export function findCondition(conditions: readonly Condition[], type: string): Condition | null {
+  return conditions.find((each) => each.type === type) ?? null;
+}
+
+/** As the API writes moments: RFC 3339, whole seconds. */
+export function toTime(ms: number): string {
+  return `${new Date(ms).toISOString().slice(0, 19)}Z`;
+}
+
+/** Whether another host answers for an address. */
+export function isInUse({ status }: Pick<VirtualIp, 'status'>): boolean {
+  return findCondition(status?.conditions ?? [], 'AddressInUse')?.status === 'True';
+}
+
+/** Whether every living candidate had an address as it is now: its Services, its seat. */
+export function isProgrammed({ metadata, status }: VirtualIp): boolean {
+  const programmed = findCondition(status?.conditions ?? [], 'Programmed');
+  return programmed?.status === 'True' && programmed.observedGeneration === metadata.generation;
+}
+
+function saysSame(
+  before: Condition,
+  { status, reason, message, observedGeneration }: WantedCondition,
+): boolean {
+  return (
+    before.status === status &&
+    before.reason === reason &&
+    before.message === message &&
+    (before.observedGeneration ?? undefined) === observedGeneration
+  );
+}
