@@ -130,15 +130,24 @@ function readNumber(instance: Statement | undefined, keyword: string): number | 
   return word !== undefined && /^\d{1,9}$/.test(word) ? Number(word) : null;
 }
 
+/** The addresses of all instances, in canonical text. */
+export function listAddresses(text: string): string[] {
+  return listInstances(text)
+    .flatMap(listBareAddresses)
+    .flatMap((bare) => parseAddress(bare)?.text ?? []);
+}
+
 /** With or without a prefix length, and however it is spelled. */
 function holdsAddress(instance: Statement, address: string): boolean {
+  return listBareAddresses(instance).some((bare) => bare === address || parseAddress(bare)?.text === address);
+}
+
+/** As they are spelled, without prefix lengths. */
+function listBareAddresses(instance: Statement): string[] {
   const items = ['virtual_ipaddress', 'virtual_ipaddress_excluded'].flatMap((list) =>
     listItems(instance, list),
   );
-  return items.some(([word = '']) => {
-    const bare = word.replace(/\/\d+$/, '');
-    return bare === address || parseAddress(bare)?.text === address;
-  });
+  return items.map(([word = '']) => word.replace(/\/\d+$/, ''));
 }
 
 /** How a configuration's instances reach each other: what `vipnat keepalived` is to be told so that it stays so. */

@@ -19,14 +19,22 @@ export interface IndexedAddress {
 
 /** The addresses that can be used here, with their interfaces' names. Rejects with NETLINK_FAILED. */
 export async function readAddresses(): Promise<LocalAddress[]> {
+  return (await readPlacedAddresses()).map(({ family, address, device }) => ({ family, address, device }));
+}
+
+/** An address of this host, with how many of its bits name its subnet. */
+export type PlacedAddress = LocalAddress & Pick<IndexedAddress, 'prefixLength'>;
+
+/** The same with their subnets. An interface without a link has its addresses all the same. Rejects with NETLINK_FAILED. */
+export async function readPlacedAddresses(): Promise<PlacedAddress[]> {
   const client = createNetlinkClient('route');
   try {
     const addresses = await dumpAddresses(client);
     const indexToName = await dumpLinks(client);
-    return addresses.flatMap(({ family, address, deviceIndex }) => {
+    return addresses.flatMap(({ family, address, deviceIndex, prefixLength }) => {
       const device = indexToName.get(deviceIndex);
       // An interface that went between the two lists took its addresses along.
-      return device === undefined ? [] : [{ family, address, device }];
+      return device === undefined ? [] : [{ family, address, device, prefixLength }];
     });
   } finally {
     client.close();

@@ -1,0 +1,105 @@
+/**
+ * Whether an address that this node is about to hold is another host's.
+ *
+ * Goal: no Service gets an address that somebody uses already.
+ * Tension: when an address moves from one node to the other, both may have it for a moment, and each is "another host".
+ * Compromise: only who holds a seat asks, and only for an address that was not in its configuration before. Whoever takes a seat
+ * over asks nothing. An address that was found in use is asked for again until nobody answers twice.
+ */
+import { type Clock } from '../../lib/control/clock.ts';
+import { type NeighbourQuestion } from '../../lib/kernel/host/neighbours.ts';
+import { type PlacedAddress } from './place-address.ts';
+
+/** Asks the links who has addresses: answers MACs by address. */
+export type FindAddressUsers = (
+  questions: readonly NeighbourQuestion[],
+) => Promise<ReadonlyMap<string, string>>;
+
+/** The neighbour table of a host takes about a thousand (gc_thresh3). */
+const mostAtOnce = 128;
+
+/** An address that is in use is asked for again this often. */
+const againMs = 30_000;
+
+/** So many silences in a row are the end of its use. */
+const proofs = 2;
+
+interface UsedAddress {
+  readonly question: NeighbourQuestion;
+  readonly mac: string;
+  nextAt: number;
+  silences: number;
+}
+
+/** Remembers what was asked for, and what came of it. */
+export class Newcomers {
+  readonly #findUsers: FindAddressUsers;
+  readonly #clock: Clock;
+  readonly #onUse: (address: string, mac: string | null) => void;
+  readonly #used = new Map<string, UsedAddress>();
+  /** Asked for without an answer, and not in the file yet. */
+  #free = new Set<string>();
+
+  constructor(
+    findUsers: FindAddressUsers,
+    clock: Clock,
+    onUse: (address: string, mac: string | null) => void,
+  ) {
+    this.#findUsers = findUsers;
+    this.#clock = clock;
+    this.#onUse = onUse;
+  }
+
+  /** Addresses that another host has; sorted. */
+  get used(): readonly string[] {
+    return [...this.#used.keys()].sort();
+  }
+
+  /** Whether an address may be held: it is not in use, and was asked for if it had to be. */
+  mayHold({ address }: PlacedAddress, isToAsk: boolean): boolean {
+    if (this.#used.has(address.text)) return false;
+    return !isToAsk || this.#free.has(address.text);
+  }
+
+  /**
+   * Asks for those that have not been asked for, and again for those in use whose time has come. Answers whether there are more to
+   * ask for. Rejects as the question does.
+   */
+  async ask(newcomers: readonly PlacedAddress[]): Promise<boolean> {
+    const now = this.#clock.now();
+    const wanted = new Set(newcomers.map(({ address }) => address.text));
+    this.#free = new Set([...this.#free].filter((text) => wanted.has(text)));
+    const unknown = newcomers.filter(
+      ({ address: { text } }) => !this.#free.has(text) && !this.#used.has(text),
+    );
+    const due = [...this.#used.values()].filter(({ nextAt }) => nextAt <= now);
+    const questions = [
+      ...unknown.map(({ address: { family, text }, device }) => ({ family, address: text, device })),
+      ...due.map(({ question }) => question),
+    ].slice(0, mostAtOnce);
+    if (questions.length === 0) return false;
+    const users = await this.#findUsers(questions);
+    for (const question of questions) this.#note(question, users.get(question.address) ?? null);
+    return unknown.length > mostAtOnce;
+  }
+
+  #note(question: NeighbourQuestion, mac: string | null): void {
+    const { address } = question;
+    const known = this.#used.get(address);
+    const nextAt = this.#clock.now() + againMs;
+    if (mac !== null) {
+      this.#used.set(address, { question, mac, nextAt, silences: 0 });
+      if (known?.mac !== mac) this.#onUse(address, mac);
+      return;
+    }
+    if (known === undefined) {
+      this.#free.add(address);
+      return;
+    }
+    known.silences += 1;
+    known.nextAt = nextAt;
+    if (known.silences < proofs) return;
+    this.#used.delete(address);
+    this.#onUse(address, null);
+  }
+}

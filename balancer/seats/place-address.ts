@@ -1,0 +1,57 @@
+import { type Address } from '../../lib/address/address.ts';
+import { classifyAddress } from '../../lib/address/scope.ts';
+import { isInSubnet, type SubnetAddress } from '../../lib/address/subnet.ts';
+import { safeInterface } from '../../lib/keepalived/words.ts';
+import { type LocalAddress } from '../../lib/kernel/port.ts';
+
+/** An address of this host with its subnet; one that keepalived holds is among them. */
+export type HostAddress = LocalAddress & SubnetAddress;
+
+/** An address with the interface that gets it. */
+export interface PlacedAddress {
+  readonly address: Address;
+  readonly device: string;
+}
+
+/**
+ * Where this host is to have an address: on the interface of that name, or for `auto` on that whose subnet has it. A problem,
+ * as a clause without a subject, where there is no such place, or where keepalived would take this host's own address away. Pure.
+ */
+export function placeAddress(
+  address: Address,
+  interface_: string,
+  hostAddresses: readonly HostAddress[],
+): PlacedAddress | string {
+  if (classifyAddress(address) !== 'unicast') return 'is no address that one host can have';
+  // A whole prefix is how keepalived has addresses: its own are among the host's.
+  const lasting = hostAddresses.filter(
+    (one) => !isWhole(one) && safeInterface.test(one.device) && one.device !== 'lo',
+  );
+  if (lasting.some((one) => one.address === address.text)) return 'is an address of this host itself';
+  const isAuto = interface_ === 'auto';
+  const devices = listDevices(
+    lasting.filter((one) =>
+      isAuto ? isInSubnet(address.text, one) : one.device === interface_ && one.family === address.family,
+    ),
+  );
+  const [device, ...others] = devices;
+  if (device !== undefined && others.length === 0) return { address, device };
+  if (others.length > 0) return `is in the subnets of several interfaces (${devices.join(', ')})`;
+  if (!isAuto)
+    return `needs the interface ${interface_}, which has no ${familyNames[address.family]} address here`;
+  return `is in no subnet of this host (it has ${listDevices(lasting).join(', ')})`;
+}
+
+/** Whether keepalived may have put an address there: it does so with a whole prefix. */
+export function isWhole({ family, prefixLength }: HostAddress): boolean {
+  return prefixLength === wholePrefixes[family];
+}
+
+/** Bits of an address. */
+export const wholePrefixes = { ipv4: 32, ipv6: 128 } as const;
+
+const familyNames = { ipv4: 'IPv4', ipv6: 'IPv6' } as const;
+
+function listDevices(addresses: readonly HostAddress[]): string[] {
+  return [...new Set(addresses.map(({ device }) => device))].sort();
+}

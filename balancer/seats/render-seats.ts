@@ -1,0 +1,69 @@
+import { renderConfiguration } from '../../lib/keepalived/render.ts';
+import { toPriority } from '../../lib/keepalived/priority.ts';
+import { toRouterId } from '../../lib/keepalived/words.ts';
+import { type PlacedAddress, wholePrefixes } from './place-address.ts';
+import { type PlannedSeat } from './plan-seats.ts';
+import { type SeatFiles } from './seat-files.ts';
+
+/** How the balancer's keepalived.conf begins. */
+export const seatsMark = '# keepalived.conf by vipnat balancer';
+
+/**
+ * Between two gratuitous ARPs or neighbour advertisements on an interface. A seat with 1,000 addresses repeats all of them each
+ * minute: at once they would overflow the queues of switches.
+ */
+const announceSeconds = 0.0002;
+
+/** The text of keepalived.conf. Pure: equal input, equal bytes. */
+export function renderSeats(
+  node: string,
+  seats: readonly PlannedSeat[],
+  { trackFile, notices, checkLog }: SeatFiles,
+): string {
+  return renderConfiguration({
+    mark: seatsMark,
+    routerId: toRouterId(node),
+    // IPv6 and adverts of less than a second have no other.
+    version: 3,
+    globals: [
+      `vrrp_garp_interval ${announceSeconds}`,
+      `vrrp_gna_interval ${announceSeconds}`,
+      // Where the balancer cannot check the file, keepalived does: a file that it refuses changes nothing.
+      `reload_check_config ${checkLog}`,
+    ],
+    notices,
+    trackFile: {
+      path: trackFile,
+      comment: 'vipnat balancer writes this file. 0: this node can serve. Without a balancer it stays 0.',
+    },
+    instances: seats.map(toInstance),
+    group: null,
+  });
+}
+
+/** What a seat's vrrp_instance is called. */
+export function nameSeatInstance(seat: string): string {
+  return `seat-${seat}`;
+}
+
+/** One instance for both families: they cannot have two holders, and a family that comes moves nothing. */
+function toInstance({ name, anchors, vrid, place, advertMs, addresses }: PlannedSeat) {
+  const [first, ...others] = anchors;
+  const device = first?.device ?? '';
+  const excluded = [...others, ...addresses];
+  return {
+    name: nameSeatInstance(name),
+    device,
+    vrid,
+    priority: toPriority(place),
+    advertMs,
+    unicast: null,
+    addresses: first === undefined ? [] : [render(first, device)],
+    excluded: excluded.map((one) => render(one, device)),
+    tracked: [...new Set(excluded.map((one) => one.device))].filter((one) => one !== device).sort(),
+  };
+}
+
+function render({ address: { family, text }, device }: PlacedAddress, usual: string): string {
+  return `${text}/${wholePrefixes[family]}${device === usual ? '' : ` dev ${device}`}`;
+}

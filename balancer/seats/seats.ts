@@ -1,0 +1,165 @@
+/**
+ * Has this node's keepalived hold the seats that the controller has named, and tells which it holds. The kernel's addresses are the
+ * truth about that: keepalived's own words are for people.
+ */
+import { isDeepStrictEqual } from 'node:util';
+import { type Cancel } from '../../lib/control/clock.ts';
+import { listAddresses } from '../../lib/keepalived/find.ts';
+import { NoticeReader, type NoticeSource } from '../../lib/keepalived/notices.ts';
+import { ServingKeeper } from '../../lib/keepalived/serving-keeper.ts';
+import { type TrackFile } from '../../lib/keepalived/track-file.ts';
+import { ConfigurationKeeper, type ConfigurationPorts } from './configuration-keeper.ts';
+import { type FindAddressUsers, Newcomers } from './newcomers.ts';
+import { type HostAddress } from './place-address.ts';
+import { planSeats, type SeatsInput, type SeatsPlan } from './plan-seats.ts';
+import { renderSeats } from './render-seats.ts';
+import { isHeld, limitSeats, listNewcomers, type SeatsView } from './wanted-seats.ts';
+
+/** What the seats of a node need of the world. */
+export interface SeatsPorts extends ConfigurationPorts {
+  /** As the API names this node. */
+  readonly node: string;
+  /** All addresses of this host. Rejects with NETLINK_FAILED. */
+  readonly readAddresses: () => Promise<readonly HostAddress[]>;
+  readonly findAddressUsers: FindAddressUsers;
+  readonly notices: NoticeSource;
+  readonly trackFile: TrackFile;
+  /** Called when the state differs from before. */
+  readonly onState: (state: SeatsState) => void;
+}
+
+/** What this node says of its seats. */
+export interface SeatsState {
+  /** The seats that this node holds: `POOL/INDEX`, sorted. */
+  readonly held: readonly string[];
+  /** Addresses that another host on the network answers for; sorted. */
+  readonly inUse: readonly string[];
+}
+
+/** Who holds a seat changes without a word. A look costs a millisecond for 1,000 addresses. */
+const intervalMs = 500;
+
+/** A burst of changes makes one file. */
+const settleMs = 20;
+
+/** Of one node, from `start` to `stop`. */
+export class Seats {
+  readonly #ports: SeatsPorts;
+  readonly #configuration: ConfigurationKeeper;
+  readonly #newcomers: Newcomers;
+  readonly #notices: NoticeReader;
+  readonly #serving: ServingKeeper;
+  #input: SeatsInput | null = null;
+  #state: SeatsState = { held: [], inUse: [] };
+  #problems: ReadonlySet<string> = new Set();
+  #isFailing = false;
+  #isStopped = false;
+  #isLooking = false;
+  #dueAt = Infinity;
+  #cancel: Cancel = () => undefined;
+  #looking: Promise<void> = Promise.resolve();
+
+  constructor(ports: SeatsPorts) {
+    const { clock, findAddressUsers, notices, report, trackFile } = ports;
+    this.#ports = ports;
+    this.#configuration = new ConfigurationKeeper(ports);
+    this.#newcomers = new Newcomers(findAddressUsers, clock, (address, mac) => {
+      report.inUse(address, mac);
+    });
+    this.#notices = new NoticeReader(notices, clock, ({ instance, state }) => {
+      report.stateChanged(instance, state);
+      this.#lookIn(0);
+    });
+    this.#serving = new ServingKeeper(trackFile, clock, report);
+  }
+
+  /** Begins to look. Writes nothing before the first `update`: what a former life has left goes on until then. */
+  start(): void {
+    this.#notices.start();
+    this.#lookIn(0);
+  }
+
+  /** Takes what the API has now, all of it. Returns at once. */
+  update(input: SeatsInput): void {
+    this.#input = input;
+    this.#lookIn(settleMs);
+  }
+
+  /** Tells keepalived whether this node can serve at all: it gives all seats up where not. Returns at once. */
+  setServing(isServing: boolean): void {
+    this.#serving.keep(isServing);
+  }
+
+  /** Ends when nothing is under way. The seats stay where they are: keepalived goes on. No callback is called afterwards. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#cancel();
+    await Promise.all([this.#looking, this.#notices.stop(), this.#serving.release()]);
+  }
+
+  /** Plans a look, unless an earlier one is planned; after the one under way. */
+  #lookIn(delayMs: number): void {
+    const { clock } = this.#ports;
+    const dueAt = clock.now() + delayMs;
+    if (this.#isStopped || dueAt >= this.#dueAt) return;
+    this.#dueAt = dueAt;
+    if (this.#isLooking) return;
+    this.#cancel();
+    this.#cancel = clock.schedule(delayMs, () => {
+      this.#looking = this.#look();
+    });
+  }
+
+  async #look(): Promise<void> {
+    this.#isLooking = true;
+    this.#dueAt = Infinity;
+    try {
+      const waitMs = await this.#reconcile();
+      if (this.#isFailing) this.#ports.report.failed(null);
+      this.#isFailing = false;
+      if (waitMs !== null) this.#lookIn(waitMs);
+    } catch (error) {
+      if (!this.#isFailing) this.#ports.report.failed(error);
+      this.#isFailing = true;
+    }
+    this.#isLooking = false;
+    const { clock } = this.#ports;
+    const delayMs = Math.min(intervalMs, Math.max(0, this.#dueAt - clock.now()));
+    this.#dueAt = Infinity;
+    this.#lookIn(delayMs);
+  }
+
+  /** Answers after how many milliseconds more is to be done; null for nothing. */
+  async #reconcile(): Promise<number | null> {
+    const { node, files, readAddresses } = this.#ports;
+    const { text, isRunning } = await this.#configuration.look();
+    const input = this.#input;
+    if (input === null) return null;
+    const hostAddresses = await readAddresses();
+    const view = { hostAddresses, configured: new Set(listAddresses(text ?? '')), isRunning };
+    const plan = planSeats(input, { node, addresses: hostAddresses });
+    this.#noteState(plan, view);
+    const hasMore = await this.#newcomers.ask(listNewcomers(plan.seats, view));
+    this.#noteState(plan, view);
+    if (this.#isStopped) return null;
+    const seats = limitSeats(plan.seats, view, this.#newcomers);
+    // Without a seat there is nothing for keepalived to do, and it runs without an instance all the same.
+    const waitMs = await this.#configuration.keep(renderSeats(node, seats, files));
+    return hasMore ? 0 : waitMs;
+  }
+
+  #noteState({ seats, problems }: SeatsPlan, view: SeatsView): void {
+    const { report, onState } = this.#ports;
+    if (this.#isStopped) return;
+    for (const problem of problems.filter((one) => !this.#problems.has(one))) report.leftOut(problem);
+    this.#problems = new Set(problems);
+    const before = this.#state;
+    const held = seats.filter((seat) => isHeld(seat, view)).map(({ name }) => name);
+    const state = { held, inUse: this.#newcomers.used };
+    if (isDeepStrictEqual(state, before)) return;
+    this.#state = state;
+    for (const seat of held.filter((one) => !before.held.includes(one))) report.held(seat, true);
+    for (const seat of before.held.filter((one) => !held.includes(one))) report.held(seat, false);
+    onState(state);
+  }
+}

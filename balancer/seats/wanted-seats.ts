@@ -1,0 +1,65 @@
+import { parseAddress } from '../../lib/address/address.ts';
+import { type Newcomers } from './newcomers.ts';
+import { type HostAddress, isWhole, type PlacedAddress } from './place-address.ts';
+import { type PlannedSeat } from './plan-seats.ts';
+
+/** What is known of this node's keepalived and its addresses. */
+export interface SeatsView {
+  readonly hostAddresses: readonly HostAddress[];
+  /** Those of the configuration that is there, in canonical text. */
+  readonly configured: ReadonlySet<string>;
+  readonly isRunning: boolean;
+}
+
+/** Whether this node has a seat: whoever has its first anchor. */
+export function isHeld({ anchors: [first] }: PlannedSeat, { hostAddresses }: SeatsView): boolean {
+  return hostAddresses.some((one) => isWhole(one) && one.address === first?.address.text);
+}
+
+/** The addresses that this node would be the first one to hold. Pure. */
+export function listNewcomers(seats: readonly PlannedSeat[], view: SeatsView): PlacedAddress[] {
+  return seats
+    .filter((seat) => isHeld(seat, view))
+    .flatMap((seat) => seat.addresses.filter((one) => isNew(one, view)));
+}
+
+/** The seats as they are to be written, by what newcomers may be held. */
+export function limitSeats(
+  seats: readonly PlannedSeat[],
+  view: SeatsView,
+  newcomers: Newcomers,
+): PlannedSeat[] {
+  return addLeftovers(
+    seats.map((seat) => {
+      const isToAsk = isHeld(seat, view);
+      const addresses = seat.addresses.filter((one) => newcomers.mayHold(one, isToAsk && isNew(one, view)));
+      return { ...seat, addresses };
+    }),
+    view,
+  );
+}
+
+function isNew({ address: { text } }: PlacedAddress, { hostAddresses, configured }: SeatsView): boolean {
+  return !configured.has(text) && !hostAddresses.some((one) => one.address === text);
+}
+
+/**
+ * While no keepalived runs, the configuration goes on to have the addresses that a killed one left on the interfaces: the next one
+ * removes what its configuration has, and nothing else (keepalived 2.2.7). Pure.
+ */
+function addLeftovers(seats: readonly PlannedSeat[], view: SeatsView): PlannedSeat[] {
+  if (view.isRunning) return [...seats];
+  const wanted = new Set(
+    seats.flatMap(({ anchors, addresses }) => [...anchors, ...addresses].map(({ address }) => address.text)),
+  );
+  const leftovers = view.hostAddresses.filter(
+    (one) => isWhole(one) && view.configured.has(one.address) && !wanted.has(one.address),
+  );
+  const [first, ...others] = seats;
+  if (first === undefined) return [];
+  const places = leftovers.flatMap(({ address: text, device }) => {
+    const address = parseAddress(text);
+    return address === null ? [] : [{ address, device }];
+  });
+  return [{ ...first, addresses: [...first.addresses, ...places] }, ...others];
+}

@@ -1,0 +1,89 @@
+import { describe, expect, test } from '@jest/globals';
+import { Newcomers } from '../../../../balancer/seats/newcomers.ts';
+import { type PlacedAddress } from '../../../../balancer/seats/place-address.ts';
+import { FakeClock } from '../../../support/fakes/clock.ts';
+
+const place = (text: string): PlacedAddress => ({ address: { family: 'ipv4', text }, device: 'eth0' });
+
+/** A network on which hosts have addresses. */
+function startAsking() {
+  const clock = new FakeClock();
+  const macs = new Map<string, string>();
+  const asked: string[][] = [];
+  const told: string[] = [];
+  const newcomers = new Newcomers(
+    (questions) => {
+      asked.push(questions.map(({ address }) => address));
+      return Promise.resolve(macs);
+    },
+    clock,
+    (address, mac) => told.push(`${address} ${mac ?? 'free'}`),
+  );
+  return { clock, macs, asked, told, newcomers };
+}
+
+describe('an address that this node would be the first one to hold', () => {
+  test('is held once it was asked for, and nobody has it', async () => {
+    const { newcomers, asked, told } = startAsking();
+    const one = place('10.0.9.20');
+    expect(newcomers.mayHold(one, true)).toBe(false);
+    await newcomers.ask([one]);
+    expect(newcomers.mayHold(one, true)).toBe(true);
+    await newcomers.ask([one]);
+    expect({ asked, told }).toEqual({ asked: [['10.0.9.20']], told: [] });
+  });
+
+  test('is asked for again when it comes a second time', async () => {
+    const { newcomers, asked } = startAsking();
+    await newcomers.ask([place('10.0.9.20')]);
+    await newcomers.ask([]);
+    expect(newcomers.mayHold(place('10.0.9.20'), true)).toBe(false);
+    await newcomers.ask([place('10.0.9.20')]);
+    expect(asked).toHaveLength(2);
+  });
+
+  test('that another host has is not held, and asked for until two answers in a row are missing', async () => {
+    const { newcomers, clock, macs, asked, told } = startAsking();
+    const one = place('10.0.9.20');
+    macs.set('10.0.9.20', '02:00:00:00:00:01');
+    await newcomers.ask([one]);
+    expect([newcomers.mayHold(one, true), newcomers.mayHold(one, false)]).toEqual([false, false]);
+    expect(newcomers.used).toEqual(['10.0.9.20']);
+    macs.clear();
+    // Nobody wants it any more: what is told has to end all the same.
+    for (let look = 0; look < 130; look += 1) {
+      await clock.advance(500);
+      await newcomers.ask([]);
+    }
+    expect(asked).toHaveLength(3);
+    expect(told).toEqual(['10.0.9.20 02:00:00:00:00:01', '10.0.9.20 free']);
+    expect(newcomers.used).toEqual([]);
+    expect(newcomers.mayHold(one, false)).toBe(true);
+  });
+
+  test('that answers again after one silence stays in use', async () => {
+    const { newcomers, clock, macs, told } = startAsking();
+    macs.set('10.0.9.20', '02:00:00:00:00:01');
+    await newcomers.ask([place('10.0.9.20')]);
+    for (const isThere of [false, true, false, true]) {
+      if (isThere) macs.set('10.0.9.20', '02:00:00:00:00:01');
+      else macs.clear();
+      await clock.advance(30_000);
+      await newcomers.ask([]);
+    }
+    expect(newcomers.used).toEqual(['10.0.9.20']);
+    expect(told).toHaveLength(1);
+  });
+
+  test('waits for its turn where there are many', async () => {
+    const { newcomers, asked } = startAsking();
+    const many = Array.from({ length: 300 }, (_, at) =>
+      place(`10.0.${9 + Math.floor(at / 200)}.${at % 200}`),
+    );
+    expect(await newcomers.ask(many)).toBe(true);
+    expect(await newcomers.ask(many)).toBe(true);
+    expect(await newcomers.ask(many)).toBe(false);
+    expect(asked.map(({ length }) => length)).toEqual([128, 128, 44]);
+    expect(many.every((one) => newcomers.mayHold(one, true))).toBe(true);
+  });
+});
