@@ -13,7 +13,10 @@ export interface Trip {
 }
 
 interface LeaseBody {
-  readonly metadata?: { readonly resourceVersion?: string };
+  readonly metadata?: {
+    readonly resourceVersion?: string;
+    readonly annotations?: Readonly<Record<string, string>>;
+  };
   readonly spec: Readonly<Record<string, unknown>>;
 }
 
@@ -22,6 +25,7 @@ export class LeaseApi {
   readonly #clock: Clock;
   #version = 0;
   #spec: Readonly<Record<string, unknown>> | null = null;
+  #annotations: Readonly<Record<string, string>> = {};
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -32,9 +36,25 @@ export class LeaseApi {
     return this.#spec;
   }
 
+  /** What is noted on it. */
+  get annotations(): Readonly<Record<string, string>> {
+    return this.#annotations;
+  }
+
+  /** How often it was written. */
+  get writes(): number {
+    return this.#version;
+  }
+
+  /** Somebody else writes it. */
+  touch(): void {
+    this.#version += 1;
+  }
+
   /** Somebody deletes it. */
   remove(): void {
     this.#spec = null;
+    this.#annotations = {};
   }
 
   /** A client whose requests go as they are told, one after the other. One whose process was killed sends none. */
@@ -83,6 +103,7 @@ export class LeaseApi {
     if (method === 'PATCH' && metadata?.resourceVersion !== String(this.#version)) return refuse('conflict');
     this.#version += 1;
     this.#spec = { ...this.#spec, ...spec };
+    this.#annotations = { ...this.#annotations, ...metadata?.annotations };
     return { outcome: 'taken', words: '', version: String(this.#version) };
   }
 }

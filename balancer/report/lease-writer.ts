@@ -1,0 +1,99 @@
+import * as z from 'zod/mini';
+import { version } from '../../lib/kubernetes/api-object.ts';
+import { toMicroTime } from '../../lib/kubernetes/micro-time.ts';
+import { type Clock } from '../../lib/control/clock.ts';
+import { type ObjectClient } from '../../lib/kubernetes/object-client.ts';
+import { type ObjectWrite } from '../../lib/kubernetes/write-object.ts';
+import {
+  leaseDurationMs,
+  type NodeReport,
+  toAnnotations,
+  toLeaseName,
+  toLeaseResource,
+} from '../../lib/services/node-report.ts';
+
+/** Where the Lease is written. */
+export interface LeasePlace {
+  readonly client: ObjectClient;
+  readonly clock: Clock;
+  readonly node: string;
+  readonly namespace: string;
+}
+
+/** An apiserver answers in milliseconds. */
+const limitMs = 4000;
+
+/** A write after a conflict reads again; whoever else writes this Lease does it once. */
+const maxTries = 3;
+
+const stored = z.object({ metadata: z.object({ resourceVersion: version }) });
+
+/** Writes one node's Lease, and makes it where there is none. One write at a time. */
+export class LeaseWriter {
+  readonly #place: LeasePlace;
+  readonly #collection: string;
+  readonly #name: string;
+  readonly #path: string;
+  /** Of the Lease, as it was read or written last; null where that is not known. */
+  #version: string | null = null;
+
+  constructor(place: LeasePlace) {
+    this.#place = place;
+    this.#collection = toLeaseResource(place.namespace).path;
+    this.#name = toLeaseName(place.node);
+    this.#path = `${this.#collection}/${this.#name}`;
+  }
+
+  /** Renews the Lease with this report. Answers null, or why it was not taken: a sentence. Never rejects. */
+  async write(report: NodeReport): Promise<string | null> {
+    let words = '';
+    for (let tries = 0; tries < maxTries; tries += 1) {
+      const answer = await this.#writeOnce(report);
+      if (answer.outcome === 'taken') return null;
+      words = answer.words;
+      if (!['conflict', 'exists', 'gone'].includes(answer.outcome)) return words;
+    }
+    return words;
+  }
+
+  async #writeOnce(report: NodeReport): Promise<{ readonly outcome: string; readonly words: string }> {
+    const { client } = this.#place;
+    if (this.#version === null) {
+      const read = await client.read(
+        { title: `reading Lease ${this.#name}`, path: this.#path, schema: stored },
+        limitMs,
+      );
+      if (read.outcome === 'forbidden' || read.outcome === 'unreachable') return read;
+      this.#version = read.outcome === 'found' ? read.object.metadata.resourceVersion : null;
+    }
+    const answer = await client.write(this.#toWrite(report), limitMs);
+    this.#version = answer.version;
+    return answer;
+  }
+
+  /** Creates it, or changes the version that is known. */
+  #toWrite(report: NodeReport): ObjectWrite {
+    const annotations = toAnnotations(report);
+    const spec = {
+      holderIdentity: report.node,
+      leaseDurationSeconds: leaseDurationMs / 1000,
+      renewTime: toMicroTime(this.#place.clock.date()),
+    };
+    const isNew = this.#version === null;
+    return isNew
+      ? {
+          title: `creating Lease ${this.#name}`,
+          method: 'POST',
+          path: this.#collection,
+          body: { ...leaseType, metadata: { name: this.#name, annotations }, spec },
+        }
+      : {
+          title: `renewing Lease ${this.#name}`,
+          method: 'PATCH',
+          path: this.#path,
+          body: { metadata: { resourceVersion: this.#version, annotations }, spec },
+        };
+  }
+}
+
+const leaseType = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease' };

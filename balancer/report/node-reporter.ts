@@ -1,0 +1,135 @@
+/**
+ * Says in one Lease what this node has done (ADR 22).
+ *
+ * Goal: the controller knows within half a second what it waits for.
+ * Tension: a thousand nodes that report each change are thousands of writes a second, and most of them nobody waits for.
+ * Compromise: a renewal each 10 s says all. What the controller cannot know otherwise (seats, mode, addresses in use), and versions
+ * while an address waits for them, are said at once, but at most twice a second. The API away changes nothing but that.
+ */
+import { isDeepStrictEqual } from 'node:util';
+import { backOff } from '../../lib/control/backoff.ts';
+import { type Cancel, type Clock } from '../../lib/control/clock.ts';
+import { type ObjectClient } from '../../lib/kubernetes/object-client.ts';
+import { type NodeReport } from '../../lib/services/node-report.ts';
+import { LeaseWriter } from './lease-writer.ts';
+
+/** Notified of whether the API takes this node's word. */
+export interface ReportListener {
+  /** It was not taken, for the first time in a row: a sentence. It is tried again. */
+  notTaken(words: string): void;
+  /** It is taken again. */
+  taken(): void;
+}
+
+/** What reporting needs of the world. */
+export interface ReporterPorts {
+  readonly client: ObjectClient;
+  readonly clock: Clock;
+  readonly report: ReportListener;
+  /** As the API names this node. */
+  readonly node: string;
+  /** Of vipnat's objects. */
+  readonly namespace: string;
+}
+
+/** What a node says of itself. */
+export type NodeWords = Omit<NodeReport, 'node'>;
+
+/** Three of four renewals may be lost. */
+const renewMs = 10_000;
+
+/** Twice a second. */
+const paceMs = 500;
+
+/** An API that is away is asked ever less often; a renewal is due soon after it is back. */
+const maxRetryMs = 8000;
+
+/** Reports from `start` to `stop`. */
+export class NodeReporter {
+  readonly #ports: ReporterPorts;
+  readonly #lease: LeaseWriter;
+  #words: NodeWords | null = null;
+  #said: NodeWords | null = null;
+  #isAwaited = false;
+  #isStarted = false;
+  #isStopped = false;
+  #begunAt = -Infinity;
+  #failures = 0;
+  #writing: Promise<void> | null = null;
+  #cancel: Cancel = () => undefined;
+
+  constructor(ports: ReporterPorts) {
+    this.#ports = ports;
+    this.#lease = new LeaseWriter(ports);
+  }
+
+  /** Begins to write: nothing before the first `say`, as a former life's word counts until then. */
+  start(): void {
+    this.#isStarted = true;
+    this.#plan();
+  }
+
+  /** Takes what this node says of itself from now on. Returns at once. */
+  say(words: NodeWords): void {
+    this.#words = words;
+    this.#plan();
+  }
+
+  /** Whether an address waits for a version that this node may not have reported yet. */
+  setAwaited(isAwaited: boolean): void {
+    this.#isAwaited = isAwaited;
+    this.#plan();
+  }
+
+  /**
+   * Ends when nothing is under way. The Lease stays: this node goes on as it is. If it is leaving, it says before, once, that
+   * it serves nothing.
+   */
+  async stop({ isLeaving }: { readonly isLeaving: boolean }): Promise<void> {
+    this.#isStopped = true;
+    this.#cancel();
+    await this.#writing;
+    if (isLeaving && this.#words !== null) {
+      await this.#lease.write({ ...this.#words, seats: [], mode: 'none', node: this.#ports.node });
+    }
+  }
+
+  #plan(): void {
+    this.#cancel();
+    if (!this.#isStarted || this.#isStopped || this.#words === null || this.#writing !== null) return;
+    const waitMs = Math.max(0, this.#begunAt + this.#chooseDelay(this.#words) - this.#ports.clock.now());
+    this.#cancel = this.#ports.clock.schedule(waitMs, () => {
+      this.#writing = this.#write();
+    });
+  }
+
+  /** How long after the write before. */
+  #chooseDelay(words: NodeWords): number {
+    if (this.#failures > 0) return backOff(this.#failures - 1, paceMs, maxRetryMs);
+    return this.#isUrgent(words) ? paceMs : renewMs;
+  }
+
+  #isUrgent({ programmed, ...rest }: NodeWords): boolean {
+    if (this.#said === null) return true;
+    const { programmed: before, ...others } = this.#said;
+    return !isDeepStrictEqual(rest, others) || (this.#isAwaited && !isDeepStrictEqual(programmed, before));
+  }
+
+  async #write(): Promise<void> {
+    const { clock, node, report } = this.#ports;
+    const words = this.#words;
+    if (words === null) return;
+    this.#begunAt = clock.now();
+    const problem = await this.#lease.write({ ...words, node });
+    if (problem === null) {
+      if (this.#failures > 0) report.taken();
+      this.#failures = 0;
+      this.#said = words;
+    } else {
+      if (this.#failures === 0 && !this.#isStopped) report.notTaken(problem);
+      this.#failures += 1;
+    }
+    this.#writing = null;
+    this.#plan();
+  }
+}

@@ -1,0 +1,135 @@
+import { describe, expect, test } from '@jest/globals';
+import { NodeReporter, type NodeWords } from '../../../../balancer/report/node-reporter.ts';
+import { toAnnotations } from '../../../../lib/services/node-report.ts';
+import { FakeClock } from '../../../support/fakes/clock.ts';
+import { LeaseApi, type Trip } from '../../../support/fakes/lease-api.ts';
+
+const words: NodeWords = { programmed: { services: '10' }, seats: [], mode: 'direct', inUse: [] };
+const program = (version: number): NodeWords => ({ ...words, programmed: { services: String(version) } });
+
+/** A reporter, and the API that it reports to. */
+function startReporter() {
+  const clock = new FakeClock();
+  const api = new LeaseApi(clock);
+  const told: string[] = [];
+  const way: { trip: Trip } = { trip: { thereMs: 1, backMs: 1 } };
+  const reporter = new NodeReporter({
+    client: api.connect(() => way.trip),
+    clock,
+    node: 'w1',
+    namespace: 'vipnat-system',
+    report: { notTaken: (text) => told.push(text), taken: () => told.push('taken') },
+  });
+  reporter.start();
+  return { clock, api, told, way, reporter };
+}
+
+describe('a node', () => {
+  test('says nothing before it has anything to say, and then makes its Lease', async () => {
+    const { clock, api, reporter } = startReporter();
+    await clock.advance(60_000);
+    expect(api.writes).toBe(0);
+    reporter.say(words);
+    await clock.advance(100);
+    expect(api.annotations).toEqual(toAnnotations({ ...words, node: 'w1' }));
+    expect(api.spec).toEqual({
+      holderIdentity: 'w1',
+      leaseDurationSeconds: 40,
+      renewTime: expect.stringMatching(/^2026-01-01T00:01:00\.\d{6}Z$/),
+    });
+  });
+
+  test('renews it each 10 s, with all that it has programmed by then', async () => {
+    const { clock, api, reporter } = startReporter();
+    reporter.say(words);
+    await clock.advance(100);
+    for (let version = 11; version < 500; version += 1) {
+      reporter.say(program(version));
+      await clock.advance(100);
+    }
+    expect(api.writes).toBe(5);
+    await clock.advance(10_000);
+    expect(api.annotations['vipnat.io/programmed']).toBe('{"services":"499"}');
+  });
+
+  test('says what it has programmed twice a second while an address waits for it, and no more often', async () => {
+    const { clock, api, reporter } = startReporter();
+    reporter.say(words);
+    await clock.advance(5000);
+    reporter.setAwaited(true);
+    for (let version = 11; version < 111; version += 1) {
+      reporter.say(program(version));
+      await clock.advance(100);
+    }
+    expect(api.writes).toBeGreaterThanOrEqual(20);
+    expect(api.writes).toBeLessThanOrEqual(22);
+    reporter.setAwaited(false);
+    await clock.advance(9000);
+    expect(api.writes).toBeLessThanOrEqual(23);
+  });
+
+  test.each([{ seats: ['default/0'] }, { mode: 'none' as const }, { inUse: ['10.0.9.9'] }])(
+    'says at once what the controller cannot know otherwise: %j',
+    async (news) => {
+      const { clock, api, reporter } = startReporter();
+      reporter.say(words);
+      await clock.advance(5000);
+      reporter.say({ ...words, ...news });
+      await clock.advance(10);
+      expect(api.annotations).toEqual(toAnnotations({ ...words, ...news, node: 'w1' }));
+      for (let flap = 0; flap < 20; flap += 1) {
+        reporter.say(flap % 2 === 0 ? words : { ...words, ...news });
+        await clock.advance(50);
+      }
+      expect(api.writes).toBeLessThanOrEqual(4);
+    },
+  );
+
+  test('goes on when somebody else has written its Lease, or deleted it', async () => {
+    const { clock, api, told, reporter } = startReporter();
+    reporter.say(words);
+    await clock.advance(100);
+    api.touch();
+    reporter.say({ ...words, seats: ['default/0'] });
+    await clock.advance(1000);
+    expect(api.annotations['vipnat.io/seats']).toBe('["default/0"]');
+    api.remove();
+    await clock.advance(11_000);
+    expect(api.annotations['vipnat.io/seats']).toBe('["default/0"]');
+    expect(told).toEqual([]);
+  });
+
+  test('goes on while the API is away, asks it less and less often, and says all once it is back', async () => {
+    const { clock, api, told, way, reporter } = startReporter();
+    reporter.say(words);
+    await clock.advance(100);
+    way.trip = { thereMs: 1e9, backMs: null };
+    await clock.advance(600_000);
+    reporter.say(program(77));
+    await clock.advance(1000);
+    expect({ told, writes: api.writes }).toEqual({ told: ['no answer'], writes: 1 });
+    way.trip = { thereMs: 1, backMs: 1 };
+    await clock.advance(13_000);
+    expect(told).toEqual(['no answer', 'taken']);
+    expect(api.annotations['vipnat.io/programmed']).toBe('{"services":"77"}');
+  });
+
+  test.each([
+    [false, 'direct'],
+    [true, 'none'],
+  ])(
+    'that stops keeps its Lease, and says before only that it leaves, if it does: %s',
+    async (isLeaving, mode) => {
+      const { clock, api, reporter } = startReporter();
+      reporter.say(words);
+      await clock.advance(100);
+      const ended = reporter.stop({ isLeaving });
+      await clock.advance(100);
+      await ended;
+      expect(api.annotations['vipnat.io/mode']).toBe(mode);
+      await clock.advance(60_000);
+      expect(api.writes).toBe(isLeaving ? 2 : 1);
+      expect(clock.pending).toBe(0);
+    },
+  );
+});
