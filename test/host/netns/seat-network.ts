@@ -1,0 +1,122 @@
+import { type SeatsInput } from '../../../balancer/seats/plan-seats.ts';
+import { type VirtualIp } from '../../../lib/services/objects.ts';
+import { makePool, makeVirtualIp } from '../../support/fakes/seat-objects.ts';
+import { waitUntil } from '../../support/host/vipnat.ts';
+import { type Host, masters, outsider } from '../../support/network/layout.ts';
+import { Namespaces } from '../../support/network/namespaces.ts';
+import { renderHost, renderSwitch } from '../../support/network/wiring.ts';
+import { SeatNode } from './seat-node.ts';
+
+const names = masters.map(({ name }) => name);
+
+/** Four seats, each with another node first. */
+export const seats = [0, 1, 2, 3].map((index) => ({
+  index,
+  anchors: [`10.77.0.${50 + index}`, `fd77::${50 + index}`],
+  nodes: names.map((_, at) => names[(index + at) % names.length] ?? ''),
+}));
+
+/** The pool that has them. */
+export const pool = makePool('default', seats);
+
+/** Whoever has one of these holds its seat. */
+export const firstAnchors = seats.map(({ anchors: [anchor = ''] }) => anchor);
+
+/** The VirtualIPs of some Services, in seat 0. */
+export function give(...addresses: string[]): VirtualIp[] {
+  return addresses.map((one) => makeVirtualIp(one.replaceAll(':', '-'), 'default/0'));
+}
+
+/** Three nodes and a client on a switch. */
+export class SeatNetwork {
+  readonly #namespaces: Namespaces;
+  readonly #switch: string;
+  readonly nodes: readonly SeatNode[];
+  readonly client: SeatNode;
+
+  private constructor(namespaces: Namespaces, switch_: string, nodes: readonly SeatNode[], client: SeatNode) {
+    this.#namespaces = namespaces;
+    this.#switch = switch_;
+    this.nodes = nodes;
+    this.client = client;
+  }
+
+  static async create(): Promise<SeatNetwork> {
+    const namespaces = new Namespaces();
+    const hosts: readonly Host[] = [...masters, outsider];
+    const switch_ = await namespaces.create('switch');
+    const names = new Map<string, string>();
+    for (const { name } of hosts) names.set(name, await namespaces.create(name));
+    await namespaces.shell(
+      switch_,
+      renderSwitch((host) => names.get(host) ?? '', hosts),
+    );
+    for (const host of hosts) await namespaces.shell(names.get(host.name) ?? '', renderHost(host, []));
+    const [client, ...nodes] = [outsider, ...masters].map(
+      ({ name }) => new SeatNode(name, namespaces, names.get(name) ?? ''),
+    );
+    if (client === undefined) throw new Error('no client');
+    return new SeatNetwork(namespaces, switch_, nodes, client);
+  }
+
+  /** Pulls a node's cable, or plugs it in again. */
+  async setCable(node: SeatNode, isPlugged: boolean): Promise<void> {
+    await this.#namespaces.shell(this.#switch, `ip link set ${node.name} ${isPlugged ? 'up' : 'down'}`);
+  }
+
+  /** Tells all nodes what the API has. */
+  update(input: SeatsInput): void {
+    for (const node of this.nodes) node.order({ input });
+  }
+
+  /** Starts balancers, tells them what the API has, and starts keepalived on each; ends when each seat has one holder. */
+  async start(virtualIps: readonly VirtualIp[]): Promise<void> {
+    for (const node of this.nodes) node.startSeats();
+    this.update({ pools: [pool], virtualIps });
+    await Promise.all(this.nodes.map((node) => node.startKeepalived()));
+    await this.waitForOneHolder(...firstAnchors);
+  }
+
+  /** Waits until each of some addresses has one holder. */
+  async waitForOneHolder(...addresses: string[]): Promise<void> {
+    let last = '';
+    await waitUntil(
+      async () => {
+        const holders = await Promise.all(addresses.map((one) => this.listHolders(one)));
+        last = JSON.stringify(holders);
+        return holders.every(({ length }) => length === 1);
+      },
+      () => `not one holder of each of ${addresses.join(', ')}: ${last}\n${this.describe()}`,
+    );
+  }
+
+  /** The node that has an address. */
+  async findHolder(address: string): Promise<SeatNode> {
+    const [name] = await this.listHolders(address);
+    const node = this.nodes.find((one) => one.name === name);
+    if (node === undefined) throw new Error(`nobody holds ${address}`);
+    return node;
+  }
+
+  /** How often each keepalived has entered a state so far. */
+  countTransitions(): number[] {
+    return this.nodes.map((node) => node.countTransitions());
+  }
+
+  /** All that was told and logged, for a failing test. */
+  describe(): string {
+    return this.nodes
+      .map(({ name, told, keepalivedLog }) => `${name}: ${JSON.stringify(told)}\n${keepalivedLog}`)
+      .join('\n');
+  }
+
+  /** The nodes that have an address, by the kernel. */
+  async listHolders(address: string): Promise<string[]> {
+    const lists = await Promise.all(this.nodes.map((node) => node.listAddresses()));
+    return this.nodes.filter((_, index) => lists[index]?.includes(address)).map(({ name }) => name);
+  }
+
+  async close(): Promise<void> {
+    await this.#namespaces.close();
+  }
+}

@@ -1,0 +1,135 @@
+import { type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { waitUntil } from '../../support/host/vipnat.ts';
+import { locateDisk, type Namespaces } from '../../support/network/namespaces.ts';
+import { type SeatsOrder } from './service-seats-child.ts';
+
+const program = fileURLToPath(new URL('service-seats-child.ts', import.meta.url));
+
+interface Told {
+  readonly state?: { readonly held: readonly string[]; readonly inUse: readonly string[] };
+  readonly level?: string;
+  readonly message?: string;
+}
+
+/** A node with the seats of a balancer, and a keepalived beside it. */
+export class SeatNode {
+  readonly name: string;
+  readonly #namespaces: Namespaces;
+  readonly #namespace: string;
+  #seats: ChildProcess | null = null;
+  #keepalived: ChildProcess | null = null;
+  #keepalivedLog = '';
+  readonly told: Told[] = [];
+
+  constructor(name: string, namespaces: Namespaces, namespace: string) {
+    this.name = name;
+    this.#namespaces = namespaces;
+    this.#namespace = namespace;
+  }
+
+  /** The path of a file in the folder that both share. */
+  locate(file: string): string {
+    return join(locateDisk(this.#namespace), 'lb', file);
+  }
+
+  /** Starts what keeps the seats. */
+  startSeats(): void {
+    const command = [
+      process.execPath,
+      '--disable-warning=ExperimentalWarning',
+      program,
+      this.name,
+      this.locate(''),
+    ];
+    const child = this.#namespaces.start(
+      this.#namespace,
+      command.map((word) => word.replace(/\/$/, '')),
+    );
+    child.stderr?.on('data', (text: Buffer) => process.stderr.write(text));
+    if (child.stdout !== null) {
+      createInterface({ input: child.stdout }).on('line', (line) => this.told.push(JSON.parse(line) as Told));
+    }
+    this.#seats = child;
+  }
+
+  /** What it is told. */
+  order(order: SeatsOrder): void {
+    this.#seats?.stdin?.write(`${JSON.stringify(order)}\n`);
+  }
+
+  /** Ends it without a word. */
+  async killSeats(): Promise<void> {
+    const child = this.#seats;
+    this.#seats = null;
+    if (child === null) return;
+    const ended = once(child, 'exit');
+    child.kill('SIGKILL');
+    await ended;
+  }
+
+  /** As the manifest starts it, once the file is there. */
+  async startKeepalived(): Promise<void> {
+    await waitUntil(
+      () => Promise.resolve(existsSync(this.locate('keepalived.conf'))),
+      () => `${this.name} has no keepalived.conf: ${JSON.stringify(this.told)}`,
+    );
+    const pidFiles = ['--pid', this.locate('keepalived.pid'), '--vrrp_pid', this.locate('vrrp.pid')];
+    const command = [
+      'keepalived',
+      '--vrrp',
+      '--dont-fork',
+      '--log-console',
+      '--use-file',
+      this.locate('keepalived.conf'),
+    ];
+    const child = this.#namespaces.start(this.#namespace, [...command, ...pidFiles]);
+    for (const stream of [child.stdout, child.stderr]) {
+      stream?.on('data', (text: Buffer) => (this.#keepalivedLog += text.toString()));
+    }
+    this.#keepalived = child;
+  }
+
+  /** Both processes at once: the parent would end in order without its child, and start another. */
+  async killKeepalived(): Promise<void> {
+    const child = this.#keepalived;
+    if (child === null) return;
+    const ended = once(child, 'exit');
+    const [main = 0, vrrp = 0] = ['keepalived.pid', 'vrrp.pid'].map((file) =>
+      Number(readFileSync(this.locate(file), 'utf8')),
+    );
+    process.kill(main, 'SIGSTOP');
+    process.kill(vrrp, 'SIGKILL');
+    process.kill(main, 'SIGKILL');
+    await ended;
+    this.#keepalived = null;
+  }
+
+  /** How often keepalived has entered a state so far. */
+  countTransitions(): number {
+    return [...this.#keepalivedLog.matchAll(/Entering \w+ STATE/g)].length;
+  }
+
+  get keepalivedLog(): string {
+    return this.#keepalivedLog;
+  }
+
+  /** The seats that it says it holds. */
+  get held(): readonly string[] {
+    return this.told.findLast(({ state }) => state !== undefined)?.state?.held ?? [];
+  }
+
+  /** Virtual addresses on its interface, as the kernel has them; sorted. */
+  async listAddresses(): Promise<string[]> {
+    const text = await this.shell('ip -o addr show dev eth0');
+    return [...text.matchAll(/inet6? (\S+)\/(?:32|128) /g)].map(([, address = '']) => address).sort();
+  }
+
+  async shell(script: string): Promise<string> {
+    return await this.#namespaces.shell(this.#namespace, script);
+  }
+}

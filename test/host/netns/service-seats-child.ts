@@ -1,0 +1,41 @@
+/**
+ * The seats of one node: takes what the API has, a line of JSON each time, and prints a line of JSON for all that is told of them.
+ * For service-seats.test.ts.
+ */
+import { createInterface } from 'node:readline';
+import { createHostSeats } from '../../../balancer/seats/host-seats.ts';
+import { type SeatsInput } from '../../../balancer/seats/plan-seats.ts';
+import { SeatsLog } from '../../../balancer/seats/seats-log.ts';
+import { systemClock } from '../../../lib/control/clock.ts';
+import { type Logger } from '../../../lib/telemetry/logger.ts';
+
+/** What a line can be. */
+export type SeatsOrder = { readonly input: SeatsInput } | { readonly isServing: boolean };
+
+const [, , node = '', runDir = ''] = process.argv;
+const print = (line: object) => process.stdout.write(`${JSON.stringify(line)}\n`);
+const logAt =
+  (level: string): Logger['info'] =>
+  (message, { details } = {}) => {
+    print({ level, message, details });
+  };
+const logger: Logger = {
+  error: logAt('error'),
+  warn: logAt('warn'),
+  info: logAt('info'),
+  debug: logAt('debug'),
+};
+const seats = createHostSeats({
+  node,
+  runDir,
+  clock: systemClock,
+  report: new SeatsLog(logger),
+  onState: (state) => print({ state }),
+});
+seats.start();
+for await (const line of createInterface({ input: process.stdin })) {
+  const order = JSON.parse(line) as SeatsOrder;
+  if ('input' in order) seats.update(order.input);
+  else seats.setServing(order.isServing);
+}
+await seats.stop();

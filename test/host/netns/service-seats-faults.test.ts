@@ -1,0 +1,115 @@
+import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { existsSync, readFileSync } from 'node:fs';
+import { limitMs, sleep, waitUntil } from '../../support/host/vipnat.ts';
+import { firstAnchors, give, pool, SeatNetwork } from './seat-network.ts';
+
+let network: SeatNetwork;
+beforeEach(async () => {
+  network = await SeatNetwork.create();
+}, limitMs);
+afterEach(async () => {
+  await network.close();
+}, limitMs);
+
+const say = (text: string) => process.stderr.write(`service-seats-faults.test.ts: ${text}\n`);
+
+test.each([1, 1000])(
+  'a holder that is cut off is followed by another, with %d addresses; back, it gives up what it had',
+  async (count) => {
+    const addresses = Array.from(
+      { length: count },
+      (_, at) => `10.77.${Math.floor(at / 250) + 4}.${(at % 250) + 1}`,
+    );
+    for (const node of [...network.nodes, network.client])
+      await node.shell('ip addr change 10.77.255.1/32 dev lo; ip route add 10.77.0.0/16 dev eth0');
+    await network.start(give(...addresses));
+    const last = addresses.at(-1) ?? '';
+    await network.waitForOneHolder(last);
+    const holder = await network.findHolder(last);
+    const startedAt = performance.now();
+    await network.setCable(holder, false);
+    await waitUntil(
+      async () => (await network.listHolders(last)).some((name) => name !== holder.name),
+      () => `nobody takes over: ${network.describe()}`,
+    );
+    say(`${count} addresses moved ${Math.round(performance.now() - startedAt)} ms after the cut`);
+    await network.setCable(holder, true);
+    await network.waitForOneHolder(...firstAnchors, last);
+  },
+  3 * limitMs,
+);
+
+test(
+  'what a killed keepalived leaves on the interface goes, also an address that was given back meanwhile',
+  async () => {
+    await network.start(give('10.77.0.60', '10.77.0.61'));
+    await network.waitForOneHolder('10.77.0.60', '10.77.0.61');
+    const holder = await network.findHolder('10.77.0.60');
+    await holder.killKeepalived();
+    await waitUntil(
+      async () => (await network.listHolders('10.77.0.50')).length === 2,
+      () => `nobody takes over: ${network.describe()}`,
+    );
+    network.update({ pools: [pool], virtualIps: give('10.77.0.61') });
+    await waitUntil(
+      async () => (await network.listHolders('10.77.0.60')).join() === holder.name,
+      () => `not only the dead one has 10.77.0.60: ${network.describe()}`,
+    );
+    await holder.startKeepalived();
+    await network.waitForOneHolder(...firstAnchors, '10.77.0.61');
+    expect(await network.listHolders('10.77.0.60')).toEqual([]);
+    await waitUntil(
+      () => Promise.resolve(!readFileSync(holder.locate('keepalived.conf'), 'utf8').includes('10.77.0.60')),
+      () => 'the address stays in the file',
+    );
+  },
+  2 * limitMs,
+);
+
+test(
+  'an address that another host on the network has is not taken, and told',
+  async () => {
+    await network.start(give('10.77.0.60', 'fd77::60'));
+    await network.client.shell('ip addr add 10.77.0.70/32 dev eth0; ip addr add fd77::70/128 dev eth0 nodad');
+    network.update({ pools: [pool], virtualIps: give('10.77.0.60', '10.77.0.70', 'fd77::70', '10.77.0.71') });
+    await network.waitForOneHolder('10.77.0.71');
+    const holder = await network.findHolder('10.77.0.50');
+    expect(holder.told.findLast(({ state }) => state !== undefined)?.state?.inUse).toEqual([
+      '10.77.0.70',
+      'fd77::70',
+    ]);
+    expect(await network.listHolders('10.77.0.70')).toEqual([]);
+    expect(await network.listHolders('fd77::70')).toEqual([]);
+    for (const node of network.nodes.filter((one) => one !== holder)) {
+      expect(node.told.flatMap(({ state }) => state?.inUse ?? [])).toEqual([]);
+    }
+  },
+  2 * limitMs,
+);
+
+test(
+  'whenever the balancer is killed, the next one finishes what it had begun, and no seat moves',
+  async () => {
+    await network.start(give('10.77.0.60'));
+    const holder = await network.findHolder('10.77.0.50');
+    const before = network.countTransitions();
+    for (let round = 0; round < 12; round += 1) {
+      const [address, gone] = round % 2 === 0 ? ['10.77.0.61', '10.77.0.60'] : ['10.77.0.60', '10.77.0.61'];
+      holder.order({ input: { pools: [pool], virtualIps: give(address) } });
+      await sleep(Math.random() * 900);
+      await holder.killSeats();
+      holder.startSeats();
+      holder.order({ input: { pools: [pool], virtualIps: give(address) } });
+      await waitUntil(
+        async () => {
+          const there = await holder.listAddresses();
+          return there.includes(address) && !there.includes(gone);
+        },
+        () => `in round ${round} ${holder.name} does not have ${address} for ${gone}: ${network.describe()}`,
+      );
+    }
+    expect(network.countTransitions()).toEqual(before);
+    expect(existsSync(holder.locate('keepalived.conf.refused'))).toBe(false);
+  },
+  3 * limitMs,
+);
