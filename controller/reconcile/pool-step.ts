@@ -1,4 +1,5 @@
 import { families, type Family } from '../../lib/address/address.ts';
+import { dropDrained, readDrained } from '../../lib/services/drained.ts';
 import { finalizer } from '../../lib/services/names.ts';
 import { type AddressPool, type Seat } from '../../lib/services/objects.ts';
 import { countOfFamily } from '../../lib/services/ranges.ts';
@@ -58,16 +59,22 @@ function listSeats({ pool, ranges, refusal }: JudgedPool, world: World): Seat[] 
   const before = pool.status?.seats ?? [];
   const { name } = pool.metadata;
   if (refusal !== null) return before;
+  const drained = readDrained(pool);
+  const isAble = (node: string) => (world.livingReports.get(node)?.mode ?? 'none') !== 'none';
   const nodes = [...world.nodes.values()].filter((node) => mayHold(pool, node));
-  return assignSeats({
+  const seats = assignSeats({
     pool: name,
     ranges,
     count: pool.spec.seats,
     before,
     used: findUsedSeats(pool, world),
-    nodes: nodes.map(({ metadata }) => metadata.name).sort(),
+    nodes: dropDrained(nodes.map((node) => node.metadata.name).sort(), { drained, seat: null, isAble }),
     takenVrids: { ipv4: listTakenVrids(pool, 'ipv4', world), ipv6: listTakenVrids(pool, 'ipv6', world) },
   });
+  return seats.map((seat) => ({
+    ...seat,
+    nodes: dropDrained(seat.nodes, { drained, seat: seat.index, isAble }),
+  }));
 }
 
 /** Asked only where a pool has more seats than it shall have. */

@@ -27,6 +27,12 @@ export const serviceAnnotations = {
   pool: ['vipnat.io/pool'],
 } as const satisfies Record<string, readonly [string, ...string[]]>;
 
+/** On an AddressPool: what a person wants of its seats. */
+export const poolAnnotations = {
+  /** See `drained.ts`. */
+  drained: 'vipnat.io/drained',
+} as const;
+
 /** On a node's Lease: what the balancer there has done. See `node-report.ts`. */
 export const reportAnnotations = {
   programmed: 'vipnat.io/programmed',
