@@ -1,0 +1,166 @@
+/** Who stands behind a Service's port, by its EndpointSlices. */
+import { type Address, type Family, parseAddress } from '../address/address.ts';
+import { formatEndpoint } from '../address/endpoint.ts';
+import { classifyAddress } from '../address/scope.ts';
+import { type EndpointSlice } from './services.ts';
+
+/** Which of a Service's ports, in which family. */
+export interface PortQuery {
+  readonly family: Family;
+  /** Its name in the Service; empty for a port without one. */
+  readonly name: string;
+  /** `TCP`, `UDP` or `SCTP`. */
+  readonly protocol: string;
+}
+
+/** One endpoint of one port. */
+export interface Backend {
+  readonly address: string;
+  readonly port: number;
+  /** The node that it runs on; null where nobody says. */
+  readonly node: string | null;
+  readonly zone: string | null;
+  /** Takes new connections. The API says so of all endpoints where the Service publishes addresses that are not ready. */
+  readonly isReady: boolean;
+  /** It ends, and still answers. */
+  readonly isServingLast: boolean;
+  /** Whose clients it is for, by the Service's trafficDistribution; empty for everybody's. */
+  readonly forZones: readonly string[];
+  readonly forNodes: readonly string[];
+}
+
+/** The endpoints that can be used, and a sentence for each that cannot. */
+export interface BackendListing {
+  readonly backends: readonly Backend[];
+  readonly refused: readonly string[];
+}
+
+/** What no endpoint may have as its address: it would lead back here. */
+export interface OwnAddresses {
+  /** The name of this node. An endpoint that says that it runs here may have this host's address: its pod uses the host's network. */
+  readonly node: string;
+  readonly local: ReadonlySet<string>;
+  /** Addresses of Services. */
+  readonly vips: ReadonlySet<string>;
+}
+
+type SliceEndpoint = NonNullable<EndpointSlice['endpoints']>[number];
+
+/** The endpoints of a port in the slices of its Service: each once, by address and port. */
+export function listBackends(
+  slices: readonly EndpointSlice[],
+  query: PortQuery,
+  own: OwnAddresses,
+): BackendListing {
+  const textToBackend = new Map<string, Backend>();
+  const refused = new Set<string>();
+  for (const { slice, port } of findSlices(slices, query)) {
+    for (const endpoint of slice.endpoints ?? []) {
+      // Of several addresses the first counts: all are the same pod's. Source: discovery/v1, Endpoint.addresses.
+      const [text = ''] = endpoint.addresses;
+      const address = parseAddress(text);
+      const reason = judgeAddress(address, endpoint, { query, own });
+      if (address === null || reason !== null) {
+        refused.add(
+          `EndpointSlice ${slice.metadata.namespace}/${slice.metadata.name} names ${text}, ${reason ?? ''}`,
+        );
+        continue;
+      }
+      const backend = toBackend(endpoint, address.text, port);
+      const key = formatEndpoint({ family: query.family, address: address.text, port });
+      textToBackend.set(key, mergeBackends(textToBackend.get(key), backend));
+    }
+  }
+  const backends = [...textToBackend].sort(([one], [other]) => (one < other ? -1 : 1));
+  return { backends: backends.map(([, backend]) => backend), refused: [...refused] };
+}
+
+/** Those who take new connections: those who are ready, or if none is, those who end and still answer (kube-proxy does the same). */
+export function chooseServing(backends: readonly Backend[]): readonly Backend[] {
+  const ready = backends.filter(({ isReady }) => isReady);
+  return ready.length > 0 ? ready : backends.filter(({ isServingLast }) => isServingLast);
+}
+
+/** Those near this node, where hints say for all who is near whom, and somebody is near it; else all (kube-proxy does the same). */
+export function chooseNear(
+  backends: readonly Backend[],
+  { node, zone }: { readonly node: string; readonly zone: string | null },
+): readonly Backend[] {
+  const forNode = selectHinted(backends, ({ forNodes }) => forNodes, node);
+  if (forNode.length > 0) return forNode;
+  const forZone = zone === null ? [] : selectHinted(backends, ({ forZones }) => forZones, zone);
+  return forZone.length > 0 ? forZone : backends;
+}
+
+function selectHinted(
+  backends: readonly Backend[],
+  readHints: (backend: Backend) => readonly string[],
+  place: string,
+): readonly Backend[] {
+  if (backends.some((backend) => readHints(backend).length === 0)) return [];
+  return backends.filter((backend) => readHints(backend).includes(place));
+}
+
+function findSlices(
+  slices: readonly EndpointSlice[],
+  { family, name, protocol }: PortQuery,
+): { slice: EndpointSlice; port: number }[] {
+  const addressType = family === 'ipv6' ? 'IPv6' : 'IPv4';
+  return slices
+    .filter((slice) => slice.addressType === addressType)
+    .flatMap((slice) => {
+      const found = slice.ports?.find(
+        (one) => (one.name ?? '') === name && (one.protocol ?? 'TCP') === protocol,
+      );
+      return found?.port === undefined || found.port === null || !isPort(found.port)
+        ? []
+        : [{ slice, port: found.port }];
+    });
+}
+
+function isPort(port: number): boolean {
+  return Number.isInteger(port) && port >= 1 && port <= 65_535;
+}
+
+/** Why an endpoint cannot be used; null when it can. */
+function judgeAddress(
+  address: Address | null,
+  { nodeName }: SliceEndpoint,
+  { query, own }: { readonly query: PortQuery; readonly own: OwnAddresses },
+): string | null {
+  if (address?.family !== query.family)
+    return `which is no ${query.family === 'ipv6' ? 'IPv6' : 'IPv4'} address`;
+  if (classifyAddress(address) !== 'unicast')
+    return `which is no address of a pod (${classifyAddress(address)})`;
+  if (own.vips.has(address.text)) return 'which is the address of a Service';
+  const isHere = nodeName === own.node;
+  return own.local.has(address.text) && !isHere ? "which is this host's own address" : null;
+}
+
+function toBackend(endpoint: SliceEndpoint, address: string, port: number): Backend {
+  const { nodeName = null, zone = null, hints } = endpoint;
+  return {
+    address,
+    port,
+    node: nodeName,
+    zone,
+    ...judgeConditions(endpoint),
+    forZones: listNames(hints?.forZones),
+    forNodes: listNames(hints?.forNodes),
+  };
+}
+
+/** What is not said is well. Source: discovery/v1, EndpointConditions. */
+function judgeConditions({ conditions }: SliceEndpoint): Pick<Backend, 'isReady' | 'isServingLast'> {
+  const isReady = conditions?.ready ?? true;
+  return { isReady, isServingLast: conditions?.terminating === true && (conditions.serving ?? isReady) };
+}
+
+function listNames(hints: readonly { readonly name: string }[] | null | undefined): string[] {
+  return (hints ?? []).map(({ name }) => name);
+}
+
+/** While an endpoint moves from one slice to another both may have it: the better word counts. */
+function mergeBackends(before: Backend | undefined, backend: Backend): Backend {
+  return before === undefined || (!before.isReady && backend.isReady) ? backend : before;
+}
