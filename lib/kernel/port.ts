@@ -186,6 +186,8 @@ export interface FlowSelection {
   readonly backend: Endpoint;
   /** Only those that the backend has not answered yet: their clients will try again. */
   readonly isHalfOpen: boolean;
+  /** TCP unless given. */
+  readonly protocol?: 'tcp' | 'udp' | 'sctp';
 }
 
 /** Why to look again: a hint for the log, never data to act on. */

@@ -18,9 +18,10 @@ export async function deleteFlows(selection: FlowSelection, limitMs: number): Pr
 }
 
 /** What conntrack is given. By the original destination, so nobody else's connections to this backend are met. */
-export function toArguments({ vip, backend, isHalfOpen }: FlowSelection): string[] {
+export function toArguments({ vip, backend, isHalfOpen, protocol = 'tcp' }: FlowSelection): string[] {
   return [
-    ...['-D', '-f', vip.family, '-p', 'tcp', '--orig-dst', vip.address, '--orig-port-dst', String(vip.port)],
+    ...['-D', '-f', vip.family, '-p', protocol],
+    ...['--orig-dst', vip.address, '--orig-port-dst', String(vip.port)],
     ...['--reply-src', backend.address, '--reply-port-src', String(backend.port)],
     ...(isHalfOpen ? ['--state', 'SYN_SENT'] : []),
   ];

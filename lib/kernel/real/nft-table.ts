@@ -8,17 +8,27 @@ import { isInPath } from '../tools/toolbox.ts';
 /** What nft prints of our own table, by its name: nobody else's is loaded for that. Null where nft is missing. */
 export async function readNftTable(family: Family, limitMs: number): Promise<NftTableOutput | null> {
   if (!isInPath('nft')) return null;
-  const object = ['list', 'table', ...nameOwnTable(family).split(' ')];
+  // Sets without their elements.
+  return { family, text: await listNftTable(nameOwnTable(family), ['-t'], limitMs) };
+}
+
+/** What nft prints of a table (`ip vipnat`); empty where there is none. */
+export async function listNftTable(
+  table: string,
+  options: readonly string[],
+  limitMs: number,
+): Promise<string> {
+  const object = ['list', 'table', ...table.split(' ')];
   const { exitCode, stdout, stderr } = await execTool({
     tool: 'nft',
-    // Numbers for names, so that what is printed depends on no file of this host; sets without their elements.
-    arguments: ['-n', '-t', ...object],
+    // Numbers for names, so that what is printed depends on no file of this host.
+    arguments: ['-n', ...options, ...object],
     limitMs,
     isPatient: true,
   });
-  if (exitCode === 0) return { family, text: stdout };
+  if (exitCode === 0) return stdout;
   // nft 1.0.6: `Error: No such file or directory`.
-  if (stderr.includes('No such file or directory')) return { family, text: '' };
+  if (stderr.includes('No such file or directory')) return '';
   throw toolFailed({ tool: `nft ${object.join(' ')}`, exitCode, stderr, input: '' });
 }
 
