@@ -1,0 +1,134 @@
+/** What is to become of connections to one port of a Service, by the objects alone. */
+import { type Family } from '../../lib/address/address.ts';
+import {
+  chooseNear,
+  chooseServing,
+  listBackends,
+  type Backend,
+  type OwnAddresses,
+} from '../../lib/services/endpoints.ts';
+import { serviceAnnotations } from '../../lib/services/names.ts';
+import { type EndpointSlice, type Service } from '../../lib/services/services.ts';
+import { isInRanges, normaliseRanges } from './source-ranges.ts';
+
+/** How an endpoint is chosen, the default first: by chance, in turn, or by the client's address. */
+export const methods = ['random', 'rr', 'hash'] as const;
+
+/** One of methods. */
+export type Method = (typeof methods)[number];
+
+/** Transport protocols that a Service can have, to their numbers. */
+export const protocolToNumber: ReadonlyMap<string, string> = new Map([
+  ['TCP', '6'],
+  ['UDP', '17'],
+  ['SCTP', '132'],
+]);
+
+/** Connections to one port of a Service, at its addresses of one family. */
+export interface PortBalance {
+  readonly family: Family;
+  /** `NAMESPACE/NAME`. */
+  readonly service: string;
+  readonly addresses: readonly string[];
+  /** A key of protocolToNumber. */
+  readonly protocol: string;
+  readonly port: number;
+  readonly method: Method;
+  /** For how long a client stays with its endpoint; null for not at all. */
+  readonly affinitySeconds: number | null;
+  /** Who may come; null for everybody. */
+  readonly sources: readonly string[] | null;
+  /** Whether the endpoints see the client's own address. Then all of them are on this node. */
+  readonly keepsClient: boolean;
+  /** Where new connections go, sorted; empty when there is nobody: then they are refused. */
+  readonly backends: readonly Pick<Backend, 'address' | 'port'>[];
+  /** All that the slices have, also those that take no new connection. */
+  readonly present: readonly Pick<Backend, 'address' | 'port'>[];
+}
+
+/** A Service, as far as this node is to balance it. */
+export interface BalancedService {
+  readonly service: Service;
+  readonly slices: readonly EndpointSlice[];
+  /** Those that a VirtualIP gives it. */
+  readonly addresses: Readonly<Record<Family, readonly string[]>>;
+}
+
+/** Where this is. */
+export interface Place extends OwnAddresses {
+  /** The zone of this node; null while nobody has said it. */
+  readonly zone: string | null;
+}
+
+/** What to balance, and a sentence for each endpoint that cannot be used. */
+export interface ServiceBalance {
+  readonly ports: readonly PortBalance[];
+  readonly refused: readonly string[];
+}
+
+/**
+ * The ports of a Service that this node balances. A port of policy Local without a pod here is not among them, if there is one
+ * elsewhere: kube-proxy's rules know what to do with it.
+ */
+export function balanceService(balanced: BalancedService, family: Family, place: Place): ServiceBalance {
+  const { service, slices } = balanced;
+  const addresses = balanced.addresses[family];
+  if (addresses.length === 0) return { ports: [], refused: [] };
+  const refused: string[] = [];
+  const ports = (service.spec.ports ?? []).flatMap((port): PortBalance[] => {
+    if (!protocolToNumber.has(port.protocol)) return [];
+    const query = { family, name: port.name, protocol: port.protocol };
+    const listing = listBackends(slices, query, place);
+    refused.push(...listing.refused);
+    const chosen = chooseBackends(service, listing.backends, place);
+    if (chosen === null) return [];
+    const general = { ...describeService(service, family, place), family, addresses };
+    return [
+      { ...general, protocol: port.protocol, port: port.port, backends: chosen, present: listing.backends },
+    ];
+  });
+  return { ports, refused };
+}
+
+/** Null where others are to decide. */
+function chooseBackends(
+  { spec }: Service,
+  backends: readonly Backend[],
+  place: Place,
+): readonly Backend[] | null {
+  if (spec.externalTrafficPolicy !== 'Local') return chooseNear(chooseServing(backends), place);
+  const here = chooseServing(backends.filter(({ node }) => node === place.node));
+  return here.length === 0 && chooseServing(backends).length > 0 ? null : here;
+}
+
+type General = Pick<PortBalance, 'service' | 'method' | 'affinitySeconds' | 'sources' | 'keepsClient'>;
+
+function describeService({ metadata, spec }: Service, family: Family, place: Place): General {
+  return {
+    service: `${metadata.namespace}/${metadata.name}`,
+    method: readMethod(metadata.annotations ?? {}),
+    affinitySeconds: readAffinity(spec),
+    sources: admitOwn(normaliseRanges(spec.loadBalancerSourceRanges, family), place),
+    keepsClient: spec.externalTrafficPolicy === 'Local',
+  };
+}
+
+function readMethod(annotations: Readonly<Record<string, string>>): Method {
+  const given = serviceAnnotations.method.map((name) => annotations[name]).find((text) => text !== undefined);
+  return methods.find((method) => method === given) ?? methods[0];
+}
+
+/** Kubernetes' own default: three hours. Source: core/v1, DefaultClientIPServiceAffinitySeconds. */
+const defaultAffinitySeconds = 10_800;
+
+function readAffinity({ sessionAffinity, sessionAffinityConfig }: Service['spec']): number | null {
+  if (sessionAffinity !== 'ClientIP') return null;
+  return sessionAffinityConfig?.clientIP?.timeoutSeconds ?? defaultAffinitySeconds;
+}
+
+/** A host that holds a Service's address asks from that address: where it may come itself, so may they (kube-proxy does the same). */
+function admitOwn(ranges: readonly string[] | null, { local, vips }: OwnAddresses): readonly string[] | null {
+  if (ranges === null || ![...local].some((address) => isInRanges(address, ranges))) return ranges;
+  const own = [...local].filter((address) => vips.has(address) && !isInRanges(address, ranges));
+  return [...ranges, ...own].sort();
+}

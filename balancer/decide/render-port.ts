@@ -1,0 +1,181 @@
+import { createHash } from 'node:crypto';
+import { formatEndpoint } from '../../lib/address/endpoint.ts';
+import { type Family } from '../../lib/address/address.ts';
+import { declareVipMap, shared, toAddressType } from '../table/skeleton.ts';
+import { type Table, type TableChain, type TableSet, toWord } from '../table/table.ts';
+import { protocolToNumber, type PortBalance } from './port-balance.ts';
+import { fillSlots, hashSlots } from './slots.ts';
+
+/** How many clients one endpoint can have whose place is kept. One more is sent anywhere. */
+const maxClients = 65_535;
+
+/** Of the hash of a client's address: the same on every node, so that a client keeps its endpoint when the address moves. */
+const hashSeed = '0x7669706e';
+
+/**
+ * The part of a family's table that one port of a Service has. `before` has the slots that are kept where they are: those of the
+ * table as it is. Pure.
+ */
+export function renderPort(balance: PortBalance, before: Table): Table {
+  const keys = balance.addresses.map((address) => `${address} . ${toNumber(balance)} . ${balance.port}`);
+  const toElements = (value: string) => new Map(keys.map((key) => [key, value]));
+  const vips = (value: string): [string, TableSet] => [
+    shared.vips,
+    { ...declareVipMap(balance.family), elements: toElements(value) },
+  ];
+  const name = `lb/${identify(balance)}`;
+  const admission = admit(balance);
+  if (balance.backends.length === 0) {
+    return {
+      sets: new Map([vips(`goto ${name}`), ...admission.sets]),
+      chains: new Map([[name, toChain([...admission.rules, `goto ${shared.refuse}`])]]),
+    };
+  }
+  const choice = balance.affinitySeconds === null ? choose(balance, before) : chooseKept(balance, before);
+  const source = giveSource(balance);
+  const translated: TableSet = {
+    ...declareVipMap(balance.family),
+    elements: toElements(`goto ${source.chain}`),
+  };
+  return {
+    sets: new Map([
+      vips(`goto ${name}`),
+      [shared.translated, translated],
+      ...admission.sets,
+      ...choice.sets,
+      ...source.sets,
+    ]),
+    chains: new Map([
+      [name, toChain([...admission.rules, ...choice.rules])],
+      ...choice.chains,
+      ...source.chains,
+    ]),
+  };
+}
+
+interface Piece {
+  readonly rules: readonly string[];
+  readonly sets: readonly (readonly [string, TableSet])[];
+  readonly chains: readonly (readonly [string, TableChain])[];
+}
+
+/** Named by what it holds: a set that is changed in place would keep clients out for a moment that are in both. */
+function admit({ family, service, sources }: PortBalance): Piece {
+  if (sources === null) return { rules: [], sets: [], chains: [] };
+  const content = createHash('sha256').update(sources.join()).digest('hex').slice(0, 10);
+  const name = `sources/${service}/${content}`;
+  const declaration = `type ${toAddressType(family)}; flags interval`;
+  const elements = new Map(sources.map((range) => [range, '']));
+  return {
+    rules: [`${toWord(family)} saddr != @${name} drop`],
+    sets: [[name, { kind: 'set', declaration, elements }]],
+    chains: [],
+  };
+}
+
+/** One rule for all endpoints. A slot leads straight to one. */
+function choose(balance: PortBalance, before: Table): Piece {
+  const { family } = balance;
+  const wanted = balance.backends.map(({ address, port }) => `${address} . ${port}`);
+  const { name, count, set } = declareSlots(balance, {
+    wanted,
+    before,
+    value: `${toWord(family)} daddr . ${balance.protocol.toLowerCase()} dport`,
+  });
+  const rule = `meta l4proto ${toNumber(balance)} dnat ${toWord(family)} to ${pick(balance, count)} map @${name}`;
+  return { rules: [rule], sets: [[name, set]], chains: [] };
+}
+
+/** Clients whose place is kept first. A slot leads to an endpoint's chain, which keeps the client's place. */
+function chooseKept(balance: PortBalance, before: Table): Piece {
+  const { family, backends, affinitySeconds } = balance;
+  const source = `${toWord(family)} saddr`;
+  const ends = backends.map((backend) => {
+    const suffix = `${identify(balance)}/${backend.address.replaceAll(':', '-')}/${backend.port}`;
+    const [chain, clients] = [`end/${suffix}`, `clients/${suffix}`];
+    const translate = `meta l4proto ${toNumber(balance)} dnat to ${formatEndpoint({ family, ...backend })}`;
+    const declaration = `type ${toAddressType(family)}; size ${maxClients}; flags dynamic,timeout; timeout ${affinitySeconds ?? 0}s`;
+    const set: TableSet = { kind: 'set', declaration, elements: new Map() };
+    // Also where the set is full, which ends a rule that would add to it.
+    return { chain, clients, set, rules: [`update @${clients} { ${source} } ${translate}`, translate] };
+  });
+  const wanted = ends.map(({ chain }) => `goto ${chain}`);
+  const { name, count, set } = declareSlots(balance, { wanted, before, value: 'verdict' });
+  return {
+    rules: [
+      ...ends.map(({ chain, clients }) => `${source} @${clients} goto ${chain}`),
+      `${pick(balance, count)} vmap @${name}`,
+    ],
+    sets: [[name, set], ...ends.map((end) => [end.clients, end.set] as const)],
+    chains: ends.map((end) => [end.chain, toChain(end.rules)] as const),
+  };
+}
+
+interface SlotNeeds {
+  readonly wanted: readonly string[];
+  readonly before: Table;
+  /** The type of what a slot leads to. */
+  readonly value: string;
+}
+
+function declareSlots(
+  balance: PortBalance,
+  { wanted, before, value }: SlotNeeds,
+): { name: string; count: number; set: TableSet } {
+  const name = `slots/${identify(balance)}${value === 'verdict' ? '/kept' : ''}`;
+  const known = before.sets.get(name)?.elements ?? new Map<string, string>();
+  const placed = Array.from({ length: known.size }, (_, at) => known.get(String(at)) ?? '');
+  const slots = balance.method === 'hash' ? hashSlots(wanted) : fillSlots(placed, wanted);
+  // nft has no other word for the type of a number; which one is given there makes no difference.
+  const declaration = `typeof numgen inc mod 2 : ${value}`;
+  const elements = new Map(slots.map((slot, at) => [String(at), slot]));
+  return { name, count: slots.length, set: { kind: 'map', declaration, elements } };
+}
+
+function pick({ method, family }: PortBalance, count: number): string {
+  switch (method) {
+    case 'random':
+      return `numgen random mod ${count}`;
+    case 'rr':
+      return `numgen inc mod ${count}`;
+    case 'hash':
+      return `jhash ${toWord(family)} saddr mod ${count} seed ${hashSeed}`;
+  }
+}
+
+/**
+ * Which connections get a source of this host's, so that answers come back through it: all, unless the endpoints are to see who
+ * asks. Then only this host's own, and those of a pod that is sent to itself.
+ */
+function giveSource(balance: PortBalance): Omit<Piece, 'rules'> & { readonly chain: string } {
+  if (!balance.keepsClient) return { chain: shared.ownSource, sets: [], chains: [] };
+  const [chain, set] = [`source/${identify(balance)}`, `itself/${identify(balance)}`];
+  const ip = toWord(balance.family);
+  const type = toAddressType(balance.family);
+  const elements = new Map(balance.backends.map(({ address }) => [`${address} . ${address}`, '']));
+  const rules = [
+    'fib saddr type 2 masquerade fully-random',
+    `${ip} saddr . ${ip} daddr @${set} masquerade fully-random`,
+  ];
+  return {
+    chain,
+    sets: [[set, { kind: 'set', declaration: `type ${type} . ${type}`, elements }]],
+    chains: [[chain, toChain(rules)]],
+  };
+}
+
+/** What a port's chains and sets are called after: `default/web/tcp/80`. */
+function identify({ service, protocol, port }: PortBalance): string {
+  return `${service}/${protocol.toLowerCase()}/${port}`;
+}
+
+function toNumber({ protocol }: PortBalance): string {
+  return protocolToNumber.get(protocol) ?? '';
+}
+
+function toChain(rules: readonly string[]): TableChain {
+  return { hook: null, rules };
+}
+
+/** Families whose table a Service has a part of. */
+export type Parts = Readonly<Record<Family, Table>>;

@@ -1,0 +1,122 @@
+import { type Clock } from '../../lib/control/clock.ts';
+import { type Random } from '../../lib/control/random.ts';
+import { type ApiObject } from '../../lib/kubernetes/api-object.ts';
+import { Informer } from '../../lib/kubernetes/informer.ts';
+import { type Change } from '../../lib/kubernetes/object-store.ts';
+import { type Resource } from '../../lib/kubernetes/resources.ts';
+import { type ApiRoute } from '../../lib/kubernetes/route.ts';
+import { formatServer } from '../../lib/kubernetes/servers.ts';
+import { type NodeReport } from '../../lib/services/node-report.ts';
+import { type AddressPool, addressPools, type VirtualIp, virtualIps } from '../../lib/services/objects.ts';
+import { type EndpointSlice, endpointSlices, type Service, services } from '../../lib/services/services.ts';
+import { type Logger } from '../../lib/telemetry/logger.ts';
+import { type VipnatError } from '../../lib/text/errors.ts';
+import { ServiceIndex } from './service-index.ts';
+
+/** What following needs of the world. */
+export interface FollowOptions {
+  readonly route: ApiRoute;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger: Logger;
+  /** The name of this node. */
+  readonly node: string;
+  /** Called when something may have changed: a hint to look. */
+  readonly onChange: () => void;
+}
+
+/** Follows all kinds that the balancer needs, from `start` to `stop`. With the API away all stays as it was said last. */
+export class FollowedObjects {
+  readonly index: ServiceIndex;
+  readonly #options: FollowOptions;
+  readonly #informers: {
+    readonly services: Informer<Service>;
+    readonly endpointslices: Informer<EndpointSlice>;
+    readonly virtualips: Informer<VirtualIp>;
+    readonly pools: Informer<AddressPool>;
+  };
+  #virtualIps: ReadonlyMap<string, VirtualIp> = new Map();
+  #pools: ReadonlyMap<string, AddressPool> = new Map();
+  readonly #lost = new Set<string>();
+
+  constructor(options: FollowOptions) {
+    this.#options = options;
+    this.index = new ServiceIndex(options.node);
+    this.#informers = {
+      services: this.#follow(services, (changes) => {
+        this.index.takeServices(changes);
+      }),
+      endpointslices: this.#follow(endpointSlices, (changes) => {
+        this.index.takeSlices(changes);
+      }),
+      virtualips: this.#follow(virtualIps, (changes, objects) => {
+        this.index.takeVirtualIps(changes);
+        this.#virtualIps = objects;
+      }),
+      pools: this.#follow(addressPools, (_, objects) => {
+        this.#pools = objects;
+      }),
+    };
+  }
+
+  /** Whether all kinds that the tables are made of were listed once. */
+  get hasSynced(): boolean {
+    const { services, endpointslices, virtualips } = this.#informers;
+    return services.hasSynced && endpointslices.hasSynced && virtualips.hasSynced;
+  }
+
+  /** Up to which version of each kind all is in the index. */
+  get versions(): NodeReport['programmed'] {
+    const { services, endpointslices, virtualips } = this.#informers;
+    const found = { services, endpointslices, virtualips };
+    return Object.fromEntries(
+      Object.entries(found).flatMap(([kind, { version }]) => (version === null ? [] : [[kind, version]])),
+    );
+  }
+
+  get virtualIps(): readonly VirtualIp[] {
+    return [...this.#virtualIps.values()];
+  }
+
+  get pools(): readonly AddressPool[] {
+    return [...this.#pools.values()];
+  }
+
+  /** Begins. Not to be called twice. */
+  start(): void {
+    for (const informer of Object.values(this.#informers)) informer.start();
+  }
+
+  /** Ends all that is under way. */
+  stop(): void {
+    for (const informer of Object.values(this.#informers)) informer.stop();
+  }
+
+  #follow<T extends ApiObject>(
+    resource: Resource<T>,
+    take: (changes: readonly Change<T>[], objects: ReadonlyMap<string, T>) => void,
+  ): Informer<T> {
+    const { onChange } = this.#options;
+    return new Informer({
+      ...this.#options,
+      resource,
+      onChanges: (changes, objects) => {
+        take(changes, objects);
+        onChange();
+      },
+      onLost: (problem) => {
+        this.#lose(resource.kind, problem);
+      },
+      onFollowed: ({ server }) => {
+        if (this.#lost.delete(resource.kind) && this.#lost.size === 0)
+          this.#options.logger.info(`vipnat follows the API again, at ${formatServer(server)}`);
+      },
+    });
+  }
+
+  #lose(kind: string, { code, message }: VipnatError): void {
+    if (this.#lost.size === 0)
+      this.#options.logger.warn(`${message}. vipnat keeps its tables as they are`, { code });
+    this.#lost.add(kind);
+  }
+}

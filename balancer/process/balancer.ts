@@ -1,0 +1,202 @@
+/**
+ * The balancer of one node: objects of the API into the tables of this host's kernel.
+ *
+ * Goal: what the API says is in the kernel some milliseconds later; the kernel goes on without the API and without this process.
+ * Tension: a table that nobody keeps sends connections to addresses that other pods get.
+ * Compromise: with the API away the table is kept as it is. Without this process it stops to count after 30 s, and packets go on to
+ * kube-proxy's rules.
+ */
+import { type Clock } from '../../lib/control/clock.ts';
+import { type OwnCause, type Requeue, TriggerQueue } from '../../lib/control/trigger-queue.ts';
+import { backOff } from '../../lib/control/backoff.ts';
+import { type Source } from '../../lib/kernel/watch/source.ts';
+import { type NodeReport } from '../../lib/services/node-report.ts';
+import { VipnatError } from '../../lib/text/errors.ts';
+import { balanceService, type Place } from '../decide/port-balance.ts';
+import { FollowedObjects } from '../follow/followed-objects.ts';
+import { FlowCleaner } from '../program/flow-cleaner.ts';
+import { listGoneFlows } from '../program/gone-flows.ts';
+import { type Balances, Programmer } from '../program/programmer.ts';
+import { aliveSeconds } from '../table/skeleton.ts';
+import { LookLog } from './look-log.ts';
+import { type BalancerPorts } from './ports.ts';
+
+/** Why to look. */
+type Cause = 'objects' | 'tables';
+
+/** A third of the time after which the rules stop to count. */
+const renewMs = 10_000;
+
+/** Listing 1,000 Services with 100 endpoints each takes a second of a processor, and 114 MB. */
+const compareMs = 600_000;
+
+/** After a failure. */
+const firstRetryMs = 200;
+const maxRetryMs = 8000;
+
+/** Runs from `start` to `stop`. The tables stay when it stops. */
+export class Balancer {
+  readonly #ports: BalancerPorts;
+  readonly #clock: Clock;
+  readonly #objects: FollowedObjects;
+  readonly #programmer: Programmer;
+  readonly #cleaner: FlowCleaner;
+  readonly #queue: TriggerQueue<Cause>;
+  readonly #log: LookLog;
+  readonly #serviceToBalances = new Map<string, Balances>();
+  #watch: Source | null = null;
+  /** Wanted, and not yet in the kernel. */
+  #pending = new Map<string, Balances>();
+  #local: ReadonlySet<string> = new Set();
+  #renewedAt = -Infinity;
+  #comparedAt = -Infinity;
+  #failures = 0;
+  #programmed: NodeReport['programmed'] | null = null;
+
+  constructor(ports: BalancerPorts) {
+    this.#ports = ports;
+    this.#clock = ports.clock;
+    this.#log = new LookLog(ports.logger);
+    this.#programmer = new Programmer(ports.kernel);
+    this.#cleaner = new FlowCleaner(ports.kernel, ports.logger);
+    this.#queue = new TriggerQueue<Cause>({
+      clock: ports.clock,
+      awaited: ['objects'],
+      look: (causes) => this.#look(causes),
+    });
+    this.#objects = new FollowedObjects({
+      ...ports,
+      onChange: () => {
+        this.#queue.trigger('objects');
+      },
+    });
+  }
+
+  /** Begins to follow the API. */
+  start(): void {
+    this.#objects.start();
+    this.#watch = this.#ports.kernel.watchGeneration({
+      clock: this.#clock,
+      onChange: () => {
+        this.#queue.trigger('tables');
+      },
+      onProblem: ({ message, code }) => {
+        this.#ports.logger.warn(message, { code });
+      },
+    });
+    this.#queue.requeueAfter('tick', 0);
+  }
+
+  /** Ends what is under way. */
+  async stop(): Promise<void> {
+    this.#objects.stop();
+    await this.#watch?.stop();
+    await this.#queue.stop();
+    await this.#cleaner.stop();
+  }
+
+  async #look(causes: readonly (Cause | OwnCause)[]): Promise<Requeue<Cause>> {
+    try {
+      await this.#keepTables(causes.includes('tables'));
+      await this.#writeChanges();
+      this.#failures = 0;
+      this.#log.done();
+    } catch (error) {
+      this.#failures += 1;
+      this.#log.failed(toVipnatError(error));
+    }
+    this.#say();
+    if (this.#failures > 0) {
+      return { cause: 'retry', delayMs: backOff(this.#failures - 1, firstRetryMs, maxRetryMs) };
+    }
+    return { cause: 'tick', delayMs: Math.max(0, this.#renewedAt + renewMs - this.#clock.now()) };
+  }
+
+  /** What was written stays as it is, and counts. */
+  async #keepTables(isTold: boolean): Promise<void> {
+    if (this.#clock.now() - this.#renewedAt >= renewMs) {
+      await this.#programmer.renew();
+      this.#renewedAt = this.#clock.now();
+    }
+    if (!isTold || !this.#programmer.isKnown || (await this.#programmer.areOurs())) return;
+    this.#ports.logger.warn('somebody removed or replaced a table of vipnat: vipnat writes it again');
+  }
+
+  async #writeChanges(): Promise<void> {
+    if (!this.#objects.hasSynced) return;
+    const { versions } = this.#objects;
+    await this.#decide();
+    const now = this.#clock.now();
+    const changes = this.#pending;
+    const isDue = !this.#programmer.isKnown || now - this.#comparedAt >= compareMs;
+    const listsAnyway = changes.size > 0 && !this.#programmer.isKnown;
+    if (changes.size > 0) await this.#programmer.update(changes);
+    if (isDue && !listsAnyway) await this.#compare();
+    if (isDue) this.#comparedAt = now;
+    this.#pending = new Map();
+    this.#programmed = versions;
+    this.#settle(changes);
+  }
+
+  async #compare(): Promise<void> {
+    const { drifted } = await this.#programmer.compare();
+    for (const family of drifted) {
+      this.#ports.logger.warn(`vipnat repaired its table of ${family}: somebody had changed it`);
+    }
+  }
+
+  /** Notes how the Services that have changed are to be balanced. */
+  async #decide(): Promise<void> {
+    const { index } = this.#objects;
+    const hasMoved = await this.#lookForAddresses();
+    const place: Place = { node: this.#ports.node, zone: index.zone, vips: index.vips, local: this.#local };
+    for (const service of index.takeChanged(hasMoved)) {
+      const found = index.find(service);
+      const decided =
+        found === null
+          ? []
+          : (['ipv4', 'ipv6'] as const).map((family) => balanceService(found, family, place));
+      const balances = decided.flatMap(({ ports }) => ports);
+      this.#log.refused(
+        service,
+        decided.flatMap(({ refused }) => refused),
+      );
+      if (balances.length > 0 || this.#serviceToBalances.has(service) || this.#pending.has(service))
+        this.#pending.set(service, balances);
+    }
+  }
+
+  /** Answers whether this host's own addresses are others than before. Those of Services come and go. */
+  async #lookForAddresses(): Promise<boolean> {
+    const { vips } = this.#objects.index;
+    const found = (await this.#ports.readAddresses()).map(({ address }) => address);
+    const local = new Set(found.filter((address) => !vips.has(address)));
+    const isSame = local.size === this.#local.size && [...local].every((address) => this.#local.has(address));
+    this.#local = local;
+    return !isSame;
+  }
+
+  /** The kernel has it. */
+  #settle(changes: ReadonlyMap<string, Balances>): void {
+    this.#log.balanced(changes);
+    for (const [service, balances] of changes) {
+      this.#cleaner.add(listGoneFlows(this.#serviceToBalances.get(service) ?? [], balances));
+      if (balances.length === 0) this.#serviceToBalances.delete(service);
+      else this.#serviceToBalances.set(service, balances);
+    }
+  }
+
+  /** Nothing before the first time: a former life's word counts until then. */
+  #say(): void {
+    if (this.#programmed === null) return;
+    const isAlive = this.#clock.now() - this.#renewedAt < aliveSeconds * 1000;
+    const { pools, virtualIps } = this.#objects;
+    const mode = isAlive ? 'direct' : 'kube-proxy';
+    this.#ports.listener.changed({ mode, programmed: this.#programmed, pools, virtualIps });
+  }
+}
+
+function toVipnatError(error: unknown): VipnatError {
+  if (error instanceof VipnatError) return error;
+  return new VipnatError('INTERNAL_ERROR', (error as Error).message, { cause: error });
+}

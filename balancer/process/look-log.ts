@@ -1,0 +1,74 @@
+import { formatEndpoint } from '../../lib/address/endpoint.ts';
+import { type Logger } from '../../lib/telemetry/logger.ts';
+import { type VipnatError } from '../../lib/text/errors.ts';
+import { type Balances } from '../program/programmer.ts';
+import { type PortBalance } from '../decide/port-balance.ts';
+
+/** One look may change thousands of Services: more than these are counted. */
+const maxNamed = 5;
+
+/** One line for each change, none when all is as it was. */
+export class LookLog {
+  readonly #logger: Logger;
+  readonly #serviceToLine = new Map<string, string>();
+  readonly #serviceToRefused = new Map<string, readonly string[]>();
+  #problem: string | null = null;
+
+  constructor(logger: Logger) {
+    this.#logger = logger;
+  }
+
+  /** How Services are balanced from now on, once the kernel has it. */
+  balanced(changes: ReadonlyMap<string, Balances>): void {
+    const lines: string[] = [];
+    for (const [service, balances] of changes) {
+      const line = describe(service, balances);
+      const before = this.#serviceToLine.get(service) ?? `${service} is not balanced`;
+      if (line === before) continue;
+      lines.push(line);
+      if (balances.length === 0) this.#serviceToLine.delete(service);
+      else this.#serviceToLine.set(service, line);
+    }
+    for (const line of lines.slice(0, maxNamed)) this.#logger.info(line);
+    const more = lines.length - maxNamed;
+    if (more > 0) this.#logger.info(`${more} more Services are balanced otherwise now`);
+  }
+
+  /** Endpoints of a Service that cannot be used, a sentence each. */
+  refused(service: string, sentences: readonly string[]): void {
+    const before = this.#serviceToRefused.get(service) ?? [];
+    for (const sentence of sentences.slice(0, maxNamed)) {
+      if (!before.includes(sentence)) this.#logger.warn(`${sentence}: no connection goes there`);
+    }
+    if (sentences.length === 0) this.#serviceToRefused.delete(service);
+    else this.#serviceToRefused.set(service, sentences);
+  }
+
+  /** The kernel did not take it: once until it does. */
+  failed({ code, message, details }: VipnatError): void {
+    if (this.#problem === message) return;
+    this.#problem = message;
+    const fields = details === undefined ? { code } : { code, details };
+    this.#logger.error(
+      `vipnat cannot write its table: ${message}. The table before stays, and vipnat tries again`,
+      fields,
+    );
+  }
+
+  /** The kernel has all that is wanted. */
+  done(): void {
+    if (this.#problem !== null) this.#logger.info('vipnat writes its table again');
+    this.#problem = null;
+  }
+}
+
+function describe(service: string, balances: Balances): string {
+  if (balances.length === 0) return `${service} is not balanced`;
+  return `${service} is balanced: ${balances.map(describePort).join(', ')}`;
+}
+
+function describePort({ family, addresses, protocol, port, backends }: PortBalance): string {
+  const vips = addresses.map((address) => formatEndpoint({ family, address, port })).join(' and ');
+  const count = backends.length;
+  return `${vips} ${protocol} to ${count === 0 ? 'nobody' : `${count} endpoint${count === 1 ? '' : 's'}`}`;
+}

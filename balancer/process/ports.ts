@@ -1,0 +1,34 @@
+import { type Clock } from '../../lib/control/clock.ts';
+import { type Random } from '../../lib/control/random.ts';
+import { type ApiRoute } from '../../lib/kubernetes/route.ts';
+import { type BalancerKernel } from '../../lib/kernel/real/balancer-tables.ts';
+import { type LocalAddress } from '../../lib/kernel/port.ts';
+import { type AddressPool, type VirtualIp } from '../../lib/services/objects.ts';
+import { type NodeReport } from '../../lib/services/node-report.ts';
+import { type Logger } from '../../lib/telemetry/logger.ts';
+
+/** What the balancer needs of the world. */
+export interface BalancerPorts {
+  readonly route: ApiRoute;
+  readonly kernel: BalancerKernel;
+  /** The addresses of this host. */
+  readonly readAddresses: () => Promise<readonly LocalAddress[]>;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger: Logger;
+  /** The name of this node, as the API has it. */
+  readonly node: string;
+  /** Notified after each look at what has changed, whether or not all could be written. */
+  readonly listener: BalancerListener;
+}
+
+/** What this node has to do with, and what its kernel has of it. */
+export interface BalancerView extends Pick<NodeReport, 'programmed' | 'mode'> {
+  readonly pools: readonly AddressPool[];
+  readonly virtualIps: readonly VirtualIp[];
+}
+
+/** Who holds the addresses, and says what this node has done. */
+export interface BalancerListener {
+  changed(view: BalancerView): void;
+}

@@ -1,0 +1,53 @@
+import { type BalancedFlow, type BalancerKernel } from '../../lib/kernel/real/balancer-tables.ts';
+import { type Logger } from '../../lib/telemetry/logger.ts';
+import { formatEndpoint } from '../../lib/address/endpoint.ts';
+import { findErrorCode } from '../../lib/text/errors.ts';
+
+/** A kernel with 100,000 connections takes 50 ms for each: what is older than these has run out before its turn. */
+const maxWaiting = 10_000;
+
+/** Has connections forget endpoints that are gone, one endpoint at a time, beside everything else. A failure is reported once and keeps nothing. */
+export class FlowCleaner {
+  readonly #kernel: Pick<BalancerKernel, 'deleteFlows'>;
+  readonly #logger: Logger;
+  #waiting: BalancedFlow[] = [];
+  #work: Promise<void> | null = null;
+  #hasFailed = false;
+
+  constructor(kernel: Pick<BalancerKernel, 'deleteFlows'>, logger: Logger) {
+    this.#kernel = kernel;
+    this.#logger = logger;
+  }
+
+  /** Takes connections to be forgotten. Returns at once. */
+  add(flows: readonly BalancedFlow[]): void {
+    this.#waiting = [...this.#waiting, ...flows].slice(-maxWaiting);
+    this.#work ??= this.#run();
+  }
+
+  /** Waits for the one under way; the others stay. */
+  async stop(): Promise<void> {
+    this.#waiting = [];
+    await this.#work;
+  }
+
+  async #run(): Promise<void> {
+    for (let flow = this.#waiting.shift(); flow !== undefined; flow = this.#waiting.shift()) {
+      await this.#clean(flow);
+    }
+    this.#work = null;
+  }
+
+  async #clean(flow: BalancedFlow): Promise<void> {
+    try {
+      const count = await this.#kernel.deleteFlows(flow);
+      const words = `${formatEndpoint(flow.vip)} to ${formatEndpoint(flow.backend)}, which is gone`;
+      if (count > 0) this.#logger.info(`${count} connections of ${words}, are forgotten`);
+      this.#hasFailed = false;
+    } catch (error) {
+      const fields = { code: findErrorCode(error) };
+      if (!this.#hasFailed) this.#logger.warn(`connections stay: ${(error as Error).message}`, fields);
+      this.#hasFailed = true;
+    }
+  }
+}

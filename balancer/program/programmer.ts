@@ -1,0 +1,154 @@
+/**
+ * Keeps the tables of both families as the Services want them.
+ *
+ * Goal: a change of one Service costs what that Service costs, and no packet is lost on its way.
+ * Tension: listing a large table takes a second, and what others have done to it is not told.
+ * Compromise: what was written last is known, and the difference is one transaction. The table is listed at the start, after a
+ * failure, when it is another one than ours, and when it is to be compared.
+ */
+import { families, type Family } from '../../lib/address/address.ts';
+import { type BalancerKernel } from '../../lib/kernel/real/balancer-tables.ts';
+import { type PortBalance } from '../decide/port-balance.ts';
+import { renderPort } from '../decide/render-port.ts';
+import { diffTables } from '../table/diff-tables.ts';
+import { printRemoval, printRenewal, printReplacement } from '../table/print-table.ts';
+import { readTable } from '../table/read-table.ts';
+import { createSkeleton, shared } from '../table/skeleton.ts';
+import { emptyTable, mergeTables, nameTable, type Table, tableName } from '../table/table.ts';
+
+/** The balances of one Service, of both families. */
+export type Balances = readonly PortBalance[];
+
+/** What became of a comparison. */
+export interface Comparison {
+  /** The families whose table was not as it was written. */
+  readonly drifted: readonly Family[];
+}
+
+type Handles = Readonly<Record<Family, number | null>>;
+
+/** The sets that all Services share. */
+const sharedSets: ReadonlySet<string> = new Set(Object.values(shared));
+
+/** One call at a time. All methods reject with what the kernel rejects with: then `compare` is to be called. */
+export class Programmer {
+  readonly #kernel: BalancerKernel;
+  readonly #serviceToBalances = new Map<string, Balances>();
+  readonly #parts: Readonly<Record<Family, Map<string, Table>>> = { ipv4: new Map(), ipv6: new Map() };
+  #handles: Handles = { ipv4: null, ipv6: null };
+  #isKnown = false;
+
+  constructor(kernel: BalancerKernel) {
+    this.#kernel = kernel;
+  }
+
+  /** Whether the tables are known to be as they were written; a `compare` brings that about. */
+  get isKnown(): boolean {
+    return this.#isKnown;
+  }
+
+  /** Takes how some Services are to be balanced from now on: nothing for one that is not any more. Without a list of the table where it is known. */
+  async update(changes: ReadonlyMap<string, Balances>): Promise<void> {
+    const before = families.map((family) => this.#parts[family].size);
+    for (const [service, balances] of changes) {
+      if (balances.length === 0) this.#serviceToBalances.delete(service);
+      else this.#serviceToBalances.set(service, balances);
+    }
+    const scripts = families.map((family) => this.#changeParts(family, changes));
+    const hasComeOrGone = families.some(
+      (family, at) => (before[at] === 0) !== (this.#parts[family].size === 0),
+    );
+    if (!this.#isKnown || hasComeOrGone || scripts.includes(null)) {
+      await this.compare();
+      return;
+    }
+    await this.#apply(scripts.filter((script) => script !== null));
+  }
+
+  /** Lists the tables and writes what differs. */
+  async compare(): Promise<Comparison> {
+    const wasKnown = this.#isKnown;
+    this.#isKnown = false;
+    const texts = await Promise.all(families.map((family) => this.#kernel.listTable(nameTable(family))));
+    const scripts = families.map((family, at) => this.#converge(family, texts[at] ?? ''));
+    const used = families.filter((family) => this.#parts[family].size > 0);
+    const isRenewed = scripts.some(({ now }) => now !== '');
+    await this.#apply([...scripts, ...(isRenewed ? [{ now: printRenewal(used), later: '' }] : [])]);
+    this.#handles = await this.#kernel.readHandles(tableName);
+    this.#isKnown = true;
+    return { drifted: wasKnown ? families.filter((_, at) => scripts[at]?.now !== '') : [] };
+  }
+
+  /** Whether the tables are still those that were written. */
+  async areOurs(): Promise<boolean> {
+    const handles = await this.#kernel.readHandles(tableName);
+    const areSame = families.every((family) => handles[family] === this.#handles[family]);
+    if (!areSame) this.#isKnown = false;
+    return areSame;
+  }
+
+  /** Has the rules count for another 30 s. Also those of a former life, while nothing is known yet. */
+  async renew(): Promise<void> {
+    const there = this.#isKnown ? this.#handles : await this.#kernel.readHandles(tableName);
+    const used = families.filter((family) => there[family] !== null);
+    if (used.length === 0) return;
+    await this.#guard(this.#kernel.apply(printRenewal(used)));
+  }
+
+  /** Null where the tables have to be compared. */
+  #changeParts(family: Family, changes: ReadonlyMap<string, Balances>): Script | null {
+    const parts = this.#parts[family];
+    const services = [...changes.keys()];
+    const seen = mergeTables(services.map((service) => parts.get(service) ?? emptyTable));
+    for (const service of services) this.#render(family, service, parts.get(service) ?? emptyTable);
+    const wanted = mergeTables(services.map((service) => parts.get(service) ?? emptyTable));
+    const change = diffTables({ family, seen, wanted }, sharedSets);
+    return change === null ? null : { now: join(change.now), later: join(change.later) };
+  }
+
+  #render(family: Family, service: string, before: Table): void {
+    const balances = (this.#serviceToBalances.get(service) ?? []).filter((one) => one.family === family);
+    if (balances.length === 0) this.#parts[family].delete(service);
+    else
+      this.#parts[family].set(service, mergeTables(balances.map((balance) => renderPort(balance, before))));
+  }
+
+  /** What makes the table that was listed the wanted one. Slots stay as they are there. */
+  #converge(family: Family, text: string): Script {
+    const seen = readTable(text, family);
+    const parts = this.#parts[family];
+    for (const service of this.#serviceToBalances.keys()) this.#render(family, service, seen ?? emptyTable);
+    if (parts.size === 0) return { now: text === '' ? '' : printRemoval(family), later: '' };
+    const wanted = mergeTables([createSkeleton(family), ...parts.values()]);
+    const change = seen === null ? null : diffTables({ family, seen, wanted });
+    if (change === null) return { now: printReplacement(family, wanted), later: '' };
+    return { now: join(change.now), later: join(change.later) };
+  }
+
+  async #apply(scripts: readonly Script[]): Promise<void> {
+    for (const part of ['now', 'later'] as const) {
+      const script = scripts.map((one) => one[part]).join('');
+      if (script !== '') await this.#guard(this.#kernel.apply(script));
+    }
+  }
+
+  /** Whatever a tool did that failed or was killed: nobody knows. */
+  async #guard(work: Promise<void>): Promise<void> {
+    try {
+      await work;
+    } catch (error) {
+      this.#isKnown = false;
+      throw error;
+    }
+  }
+}
+
+/** Of two transactions, each empty or with a newline at its end. */
+interface Script {
+  readonly now: string;
+  readonly later: string;
+}
+
+function join(commands: readonly string[]): string {
+  return commands.map((command) => `${command}\n`).join('');
+}

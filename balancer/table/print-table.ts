@@ -1,0 +1,35 @@
+import { type Family } from '../../lib/address/address.ts';
+import { diffTables } from './diff-tables.ts';
+import { aliveProtocols, shared } from './skeleton.ts';
+import { emptyTable, nameTable, type Table } from './table.ts';
+
+/** A script that says that the balancer lives, and so has the rules of these families count. */
+export function printRenewal(families: readonly Family[]): string {
+  return families
+    .flatMap((family) => {
+      const set = `${nameTable(family)} ${shared.alive}`;
+      // Emptied first: before Linux 6.12 an element that is there keeps its time.
+      return [`flush set ${set}`, `add element ${set} { ${aliveProtocols.join(', ')} }`];
+    })
+    .map((command) => `${command}\n`)
+    .join('');
+}
+
+/** A script that replaces the table whole in one transaction, whether or not there is one. */
+export function printReplacement(family: Family, wanted: Table): string {
+  return `${[...removeTable(family), `add table ${nameTable(family)}`, ...fillTable(family, wanted)].join('\n')}\n`;
+}
+
+/** A script that removes the table, whether or not there is one. */
+export function printRemoval(family: Family): string {
+  return `${removeTable(family).join('\n')}\n`;
+}
+
+/** Adding before deleting makes it work where there is none. */
+function removeTable(family: Family): string[] {
+  return [`add table ${nameTable(family)}`, `delete table ${nameTable(family)}`];
+}
+
+function fillTable(family: Family, wanted: Table): readonly string[] {
+  return diffTables({ family, seen: emptyTable, wanted })?.now ?? [];
+}

@@ -1,0 +1,58 @@
+import { type NftObject, readNftObjects } from '../../lib/netfilter/nftables/objects.ts';
+import { type Family } from '../../lib/address/address.ts';
+import { isNftName } from '../../lib/kernel/real/nft-name.ts';
+import { nameTable, type Table, type TableChain, type TableSet } from './table.ts';
+
+/**
+ * Reads what `nft -n list table ip vipnat-lb` printed; null for empty text, which is no table, and for a table that holds what no
+ * balancer writes: it can only be replaced.
+ * @throws VipnatError TOOL_OUTPUT_UNEXPECTED for text that is not one whole table.
+ */
+export function readTable(text: string, family: Family): Table | null {
+  if (text.trim() === '') return null;
+  const { flags, objects } = readNftObjects(text, nameTable(family));
+  const strangers = objects.filter(
+    ({ kind, name }) => !['set', 'map', 'chain'].includes(kind) || !isNftName(name),
+  );
+  if (flags !== '' || strangers.length > 0) return null;
+  const toEntries = <T>(isMeant: (kind: string) => boolean, read: (object: NftObject) => T) =>
+    objects.filter(({ kind }) => isMeant(kind)).map((object) => [object.name, read(object)] as const);
+  return {
+    sets: new Map(toEntries((kind) => kind !== 'chain', readSet)),
+    chains: new Map(toEntries((kind) => kind === 'chain', readChain)),
+  };
+}
+
+function readChain({ statements }: NftObject): TableChain {
+  const [first = '', ...rest] = statements;
+  return first.startsWith('type ') ? { hook: first, rules: rest } : { hook: null, rules: statements };
+}
+
+function readSet({ kind, statements }: NftObject): TableSet {
+  const isElements = (statement: string) => statement.startsWith('elements = {');
+  const declaration = statements.filter((statement) => !isElements(statement)).join('; ');
+  return {
+    kind: kind === 'map' ? 'map' : 'set',
+    declaration,
+    elements: isTimed(declaration) ? new Map() : readElements(statements.find(isElements) ?? ''),
+  };
+}
+
+/** Its elements come and go by themselves. */
+function isTimed(declaration: string): boolean {
+  return declaration.includes('timeout ');
+}
+
+function readElements(statement: string): Map<string, string> {
+  const [, list = ''] = /^elements = \{(.*)\}$/.exec(statement) ?? [];
+  const elements = list
+    .split(',')
+    .map((element) => element.replaceAll(/\s+/g, ' ').trim())
+    .filter((element) => element !== '');
+  return new Map(
+    elements.map((element) => {
+      const at = element.indexOf(' : ');
+      return at < 0 ? [element, ''] : [element.slice(0, at), element.slice(at + 3)];
+    }),
+  );
+}
