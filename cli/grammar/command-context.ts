@@ -11,7 +11,7 @@ import { type Screen } from '../format/text/screen.ts';
  * number it answers is the exit status; a failure is thrown, as a VipnatError, and main prints it.
  */
 export interface CommandContext<Options extends object = object> {
-  /** Checked for this command: all but cleanup find at least one VIP. */
+  /** Checked for this command: all but cleanup and balancer find at least one VIP. */
   readonly config: Config;
   /** The command's own switches. */
   readonly options: Options;
@@ -58,6 +58,12 @@ export interface CleanupOptions {
   readonly isNarrowed: boolean;
 }
 
+/** `vipnat balancer`. */
+export interface BalancerOptions {
+  /** Where vipnat's objects of the Kubernetes API are that belong to a namespace. */
+  readonly namespace: string;
+}
+
 /** `vipnat check`. */
 export interface CheckOptions {
   /** Print JSON. */
@@ -95,6 +101,9 @@ export interface CheckContext extends CommandContext<CheckOptions> {
 
 /** What `cleanup` of cleanup.ts takes. Its config may name no VIP: then everything of ours goes. */
 export type CleanupContext = CommandContext<CleanupOptions>;
+
+/** What `balancer` of balancer.ts takes. Its config may name no VIP. */
+export type BalancerContext = CommandContext<BalancerOptions>;
 
 /** What `keepalived` of keepalived.ts takes. */
 export type KeepalivedContext = CommandContext<KeepalivedOptions>;

@@ -16,7 +16,7 @@ export function findCommandProblems(
   { config, unreadable }: Pick<ConfigReading, 'config' | 'unreadable'>,
   reason?: string | null,
 ): string[] {
-  if (command.name === 'cleanup') return [];
+  if (!needsVip(command)) return [];
   const problems: string[] = [];
   if (command.name === 'run' && command.options.once && command.options.dryRun) {
     problems.push(
@@ -30,6 +30,11 @@ export function findCommandProblems(
     problems.push(...findOfflineProblems(config, unreadable));
   if (command.name === 'manifest') problems.push(...findManifestProblems(command.options, config));
   return problems;
+}
+
+/** The others are about the API's virtual IP. */
+function needsVip({ name }: ConfiguredCommand): boolean {
+  return name !== 'cleanup' && name !== 'balancer';
 }
 
 function explainNoVip({ name }: ConfiguredCommand, reason: string | null | undefined): string {

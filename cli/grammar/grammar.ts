@@ -1,18 +1,18 @@
 import { Command, Option } from 'commander';
 import { families } from '../../lib/address/address.ts';
 import { type Flags } from '../../config/flags.ts';
-import { findNearest } from '../../config/nearest.ts';
-import { quoteText } from '../../config/setting.ts';
 import { defaultNamespace, manifestKinds } from '../generate/manifest/options.ts';
 import { planFormats } from './command-context.ts';
 import { wrapEpilogue } from '../format/text/wrap.ts';
 import { commandHelp, configTerms, describeConfigFlag, moreOptions, programHelp } from './help.ts';
 import { addColour, addConfigOptions, collect } from './shared-options.ts';
 import { arrangeOptions, nameOwnGroup, takesMore } from './help-options.ts';
+import { findStrangers } from './find-strangers.ts';
 import { type Invocation } from './invocation.ts';
 import {
   type Found,
   type Own,
+  readBalancer,
   readCheck,
   readCleanup,
   readColour,
@@ -102,6 +102,8 @@ function addCommands(
   );
   addConfigured(addDoctor(program), readDoctor);
   addConfigured(addCleanup(program), readCleanup);
+  program.commandsGroup('On a node:');
+  addConfigured(addBalancer(program), readBalancer);
   program.commandsGroup('Configuration to print:');
   addVrid(program, onFound);
   addConfigured(addKeepalived(program), readKeepalived);
@@ -151,6 +153,14 @@ function addCleanup(program: Command): Command {
   return add(program, 'cleanup', 'remove all rules of vipnat, or the rules of one --vip')
     .option('--dry-run', 'print what cleanup would remove, and change nothing')
     .option('--json', 'print JSON');
+}
+
+function addBalancer(program: Command): Command {
+  return add(
+    program,
+    'balancer',
+    'run the balancer, which sends connections to Services to their pods',
+  ).option('--namespace <value>', `where vipnat's own objects are (default: ${defaultNamespace})`);
 }
 
 function addVrid(program: Command, onFound: GrammarNeeds['onFound']): void {
@@ -223,19 +233,4 @@ function toInvocation(command: Command, own: Own, found: Found): Invocation {
     file: own.config,
     problems: [...findStrangers(command, wordCount), ...problems, ...colourProblems],
   };
-}
-
-function findStrangers(command: Command, wordCount: number): string[] {
-  const known = command.options.map(({ long }) => long ?? '');
-  const help = `See vipnat ${command.name()} --help`;
-  const foreign = command.args.filter((word) => word.startsWith('-'));
-  // Words beside an unknown option may be its values: then only the option is told.
-  if (foreign.length === 0)
-    return command.args.slice(wordCount).map((word) => `${quoteText(word)} is one word too many. ${help}`);
-  return foreign.map((word) => {
-    const [flag = ''] = word.split('=');
-    const nearest = flag === '--format' && known.includes('--json') ? '--json' : findNearest(flag, known);
-    const hint = nearest === null ? help : `Did you mean ${nearest}?`;
-    return `${quoteText(flag)} is not an option of ${command.name()}. ${hint}`;
-  });
 }

@@ -34,6 +34,7 @@ const topicToNames = new Map<string, readonly OptionName[]>([
   ['status', [...lookNames, 'nodeName', 'runDir']],
   ['doctor', [...lookNames, 'runDir']],
   ['cleanup', ['vip', 'logLevel']],
+  ['balancer', ['kubeconfig', 'nodeName', 'runDir', 'logLevel', 'logFormat']],
   ['keepalived', ['vip', 'endpoints', 'runDir', 'logLevel']],
   ['manifest', ['vip']],
   ['manifest daemonset', optionNames.filter((name) => name !== 'nodeName')],

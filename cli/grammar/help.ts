@@ -121,6 +121,15 @@ versions. With --vip, other virtual IPs keep their rules. The hooks go with the 
 virtual IP. Only the flag --vip counts here, not VIPNAT_VIP or a file. Stop a running
 agent first.
 Exit status: 0 no rule of vipnat is left, 1 failed, 78 bad configuration.`,
+  balancer: `
+Examples:
+  vipnat balancer                    in a pod, with its service account
+  vipnat balancer --kubeconfig /etc/vipnat/kubeconfig --node-name worker-1
+
+The balancer serves Services of type LoadBalancer that have an address. It writes the
+tables vipnat-lb of nftables, and touches nothing of vipnat run. When it stops, its
+rules work for 30 more seconds. Then kube-proxy's rules count.
+Exit status: 0 ended by a signal, 1 failed, 78 bad configuration.`,
   vrid: `
 Examples:
   vipnat vrid 10.0.0.50              prints 51: the last byte plus 1

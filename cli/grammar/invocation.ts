@@ -3,6 +3,7 @@ import { type DoctorOptions } from '../doctor/facts/options.ts';
 import { type KeepalivedOptions } from '../generate/keepalived/options.ts';
 import { type ManifestOptions } from '../generate/manifest/options.ts';
 import {
+  type BalancerOptions,
   type CheckOptions,
   type CleanupOptions,
   type PlanOptions,
@@ -19,6 +20,7 @@ export type ConfiguredCommand =
   | { readonly name: 'doctor'; readonly options: DoctorOptions }
   | { readonly name: 'check'; readonly options: CheckOptions }
   | { readonly name: 'cleanup'; readonly options: CleanupOptions }
+  | { readonly name: 'balancer'; readonly options: BalancerOptions }
   | { readonly name: 'manifest'; readonly options: ManifestOptions }
   | { readonly name: 'keepalived'; readonly options: KeepalivedOptions };
 
@@ -68,6 +70,7 @@ export const commandNames = [
   'vrid',
   'manifest',
   'keepalived',
+  'balancer',
   'completion',
   'help',
   'version',

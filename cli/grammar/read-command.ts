@@ -45,6 +45,11 @@ export function readCleanup({ dryRun = false, json = false, vip }: Own): Found {
   return { command: { name: 'cleanup', options: { dryRun, json, isNarrowed: vip !== undefined } } };
 }
 
+/** `balancer`. */
+export function readBalancer({ namespace = defaultNamespace }: Own): Found {
+  return { command: { name: 'balancer', options: { namespace } } };
+}
+
 /** `check`. */
 export function readCheck({ json = false }: Own): Found {
   return { command: { name: 'check', options: { json } } };

@@ -71,13 +71,15 @@ function guessForm({ command, flags }: ConfiguredInvocation, environment: Enviro
   });
 }
 
-/** Only the agent has a log: what ends by itself speaks to a person, or to the person's script. */
+/** Only agent and balancer have a log: what ends by itself speaks to a person, or to the person's script. */
 function toForm(
   command: ConfiguredCommand,
   { logLevel, logFormat }: { readonly logLevel: unknown; readonly logFormat: unknown },
 ): ErrorForm {
-  const isAgent = command.name === 'run' && !command.options.once && !command.options.dryRun;
-  return { isDebug: logLevel === 'debug', isJson: isAgent && logFormat === 'json' };
+  const hasLog =
+    command.name === 'balancer' ||
+    (command.name === 'run' && !command.options.once && !command.options.dryRun);
+  return { isDebug: logLevel === 'debug', isJson: hasLog && logFormat === 'json' };
 }
 
 async function checkConfig(
@@ -142,6 +144,10 @@ async function runCommand(
     case 'cleanup': {
       const { cleanup } = await import('../commands/cleanup.ts');
       return cleanup({ ...context, options: command.options });
+    }
+    case 'balancer': {
+      const { balancer } = await import('../commands/balancer.ts');
+      return balancer({ ...context, options: command.options });
     }
     case 'keepalived': {
       const { keepalived } = await import('../commands/keepalived.ts');

@@ -43,6 +43,7 @@ import { createAgentPages } from './agent-pages.ts';
 import { findRoute } from './one-shot-host.ts';
 import { nameNode } from './node-name.ts';
 import { type PlaceOptions, takePlace } from './take-place.ts';
+import { waitForSignal } from './wait-for-signal.ts';
 
 /**
  * The agent: runs until SIGTERM or SIGINT. While another agent runs on this host it waits for that one to end. The rules stay
@@ -209,11 +210,4 @@ function raisePriority(logger: Logger): void {
   } catch {
     logger.debug('vipnat runs at ordinary priority: CAP_SYS_NICE would raise it');
   }
-}
-
-function waitForSignal(): Promise<NodeJS.Signals> {
-  return new Promise((resolve) => {
-    // Not `once`: execa's clean-up ends the process when it finds itself the last listener (signal-exit 4).
-    for (const name of ['SIGTERM', 'SIGINT'] as const) process.removeAllListeners(name).on(name, resolve);
-  });
 }
