@@ -8,7 +8,10 @@ import { type Manner, refuse, respond, send, toStatus } from './kube-answers.ts'
 import { eventsPath, KubeEvents } from './kube-events.ts';
 import { type Event, type Kind, type KubeObject, KubeStore } from './kube-store.ts';
 
-const kindToQuestion: Readonly<Record<Kind, { path: string; apiVersion: string }>> = {
+/** Where objects of a kind are. */
+export type Questions = Readonly<Partial<Record<Kind, { path: string; apiVersion: string }>>>;
+
+const agentQuestions: Questions = {
   EndpointSlice: {
     path: '/apis/discovery.k8s.io/v1/namespaces/default/endpointslices',
     apiVersion: 'discovery.k8s.io/v1',
@@ -21,8 +24,6 @@ const kindToQuestion: Readonly<Record<Kind, { path: string; apiVersion: string }
 
 /** The only name that may be asked for, see the role in cli/generate/manifest/. */
 const allowedName = 'kubernetes';
-const kinds = Object.keys(kindToQuestion) as Kind[];
-
 interface Watcher {
   readonly kind: Kind;
   readonly response: ServerResponse;
@@ -55,12 +56,14 @@ export class KubeApi {
   readonly #sockets = new Set<Duplex>();
   readonly #watchers = new Set<Watcher>();
   readonly #token: string;
+  readonly #questions: Questions;
   readonly port: number;
 
-  private constructor(server: Server, store: KubeStore, token: string) {
+  private constructor(server: Server, store: KubeStore, [token, questions]: [string, Questions]) {
     this.#server = server;
     this.store = store;
     this.#token = token;
+    this.#questions = questions;
     this.port = (server.address() as AddressInfo).port;
     server.on('connection', (socket) => {
       this.#sockets.add(socket);
@@ -79,12 +82,14 @@ export class KubeApi {
     readonly token?: string;
     readonly host?: string;
     readonly port?: number;
+    /** What there is to be asked for: default/kubernetes unless given. */
+    readonly questions?: Questions;
   }): Promise<KubeApi> {
     const { pair, store = new KubeStore(), token = 'a token', host = '127.0.0.1', port = 0 } = options;
     const server = createServer({ cert: readFileSync(pair.certificate), key: readFileSync(pair.key) });
     server.listen({ host, port });
     await once(server, 'listening');
-    return new KubeApi(server, store, token);
+    return new KubeApi(server, store, [token, options.questions ?? agentQuestions]);
   }
 
   /** How many watches are up. */
@@ -125,7 +130,9 @@ export class KubeApi {
     const url = new URL(request.url ?? '/', 'https://kubernetes');
     this.questions.push(`${url.pathname}${url.search}`);
     if (url.pathname.startsWith(eventsPath)) return void this.#answerEvent(request, response, url.pathname);
-    const kind = kinds.find((one) => kindToQuestion[one].path === url.pathname);
+    const kind = (Object.keys(this.#questions) as Kind[]).find(
+      (one) => this.#questions[one]?.path === url.pathname,
+    );
     if (kind === undefined || !this.#isAsked(url, request)) {
       respond(response, 404, toStatus(404, 'not found'));
       return;
@@ -166,7 +173,6 @@ export class KubeApi {
   }
 
   #list(kind: Kind, { searchParams }: URL, response: ServerResponse): void {
-    const { apiVersion } = kindToQuestion[kind];
     const token = searchParams.get('continue');
     if (token !== null && this.forgetsLists) {
       respond(response, 410, toStatus(410, 'The provided continue parameter is too old'));
@@ -174,6 +180,7 @@ export class KubeApi {
     }
     const asked = [...this.store.objects[kind].values()].filter((object) => isAskedFor(object, searchParams));
     const from = asked.findIndex(({ metadata: { name } }) => name === token) + 1;
+    const apiVersion = this.#questions[kind]?.apiVersion;
     const limit = Number(searchParams.get('limit') ?? 0);
     const items = asked.slice(from, limit === 0 ? undefined : from + limit);
     const last = items.at(-1)?.metadata.name;

@@ -5,7 +5,7 @@ export interface KubeObject {
 }
 
 /** The kinds that there are. */
-export type Kind = 'EndpointSlice' | 'Service';
+export type Kind = 'EndpointSlice' | 'Service' | 'VirtualIP' | 'AddressPool';
 
 /** A change of one object. */
 export interface Event {
@@ -20,6 +20,8 @@ export class KubeStore {
   readonly objects: Readonly<Record<Kind, Map<string, KubeObject>>> = {
     EndpointSlice: new Map(),
     Service: new Map(),
+    VirtualIP: new Map(),
+    AddressPool: new Map(),
   };
   readonly events: Event[] = [];
   readonly watchers = new Set<(event: Event) => void>();
@@ -29,13 +31,13 @@ export class KubeStore {
 
   /** Adds or changes an object. */
   put(kind: Kind, object: KubeObject): void {
-    const type = this.objects[kind].has(object.metadata.name) ? 'MODIFIED' : 'ADDED';
+    const type = this.objects[kind].has(toStoreKey(object)) ? 'MODIFIED' : 'ADDED';
     this.#change(kind, type, object);
   }
 
-  /** Removes an object. */
-  remove(kind: Kind, name: string): void {
-    const object = this.objects[kind].get(name);
+  /** Removes an object, see `toStoreKey`. */
+  remove(kind: Kind, key: string): void {
+    const object = this.objects[kind].get(key);
     if (object !== undefined) this.#change(kind, 'DELETED', object);
   }
 
@@ -55,12 +57,17 @@ export class KubeStore {
   #change(kind: Kind, type: Event['type'], { metadata, ...rest }: KubeObject): void {
     this.version += 1;
     const object = { ...rest, metadata: { ...metadata, resourceVersion: String(this.version) } };
-    if (type === 'DELETED') this.objects[kind].delete(metadata.name);
-    else this.objects[kind].set(metadata.name, object);
+    if (type === 'DELETED') this.objects[kind].delete(toStoreKey(object));
+    else this.objects[kind].set(toStoreKey(object), object);
     const event = { version: this.version, kind, type, object };
     this.events.push(event);
     for (const tell of this.watchers) tell(event);
   }
+}
+
+/** An object's key: its name, behind its namespace where that is not `default`. */
+function toStoreKey({ metadata: { name, namespace = 'default' } }: Pick<KubeObject, 'metadata'>): string {
+  return namespace === 'default' ? name : `${String(namespace)}/${name}`;
 }
 
 /** An EndpointSlice as the control plane makes it. */

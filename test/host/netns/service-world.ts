@@ -1,0 +1,115 @@
+import { type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { createCertificates } from '../../../lab/certificates/certificates.ts';
+import { type Family } from '../../../lib/address/address.ts';
+import { ApiserverProcess } from '../../support/network/apiservers.ts';
+import { TemporaryFolder } from '../../support/network/at-end.ts';
+import { type Cluster } from '../../support/network/cluster.ts';
+import { writeKubeconfig } from '../../support/network/kubeconfig.ts';
+import { podAddresses, podHosts } from '../../support/network/layout.ts';
+import { type Kind, type KubeObject } from '../../support/kube-api/kube-store.ts';
+import { Agent, vipnatCommand } from '../../support/host/vipnat.ts';
+
+const program = fileURLToPath(new URL('../../support/network/services-api.ts', import.meta.url));
+
+/** Where the API is: a master without pods. */
+const [apiMachine, apiAddress, apiPort] = ['m3', '10.77.0.13', 16_443] as const;
+
+/** Addresses of Services. m1 has them on its interface. */
+export const serviceVips: Readonly<Record<Family, string>> = { ipv4: '10.77.0.60', ipv6: 'fd77::60' };
+
+/** The pods, by the names that they say. Each listens on port 6443, on the node behind the dash. */
+export const pods = podHosts.map((host) => ({
+  name: `pod-${host.name}`,
+  node: host.name,
+  ipv4: podAddresses(host, 'ipv4').pod,
+  ipv6: podAddresses(host, 'ipv6').pod,
+}));
+
+/** The port of the pods. */
+export const podPort = 6443;
+
+/** One change of what the API has: an object to put, or the key of one to remove. */
+export type ApiChange = readonly [Kind, KubeObject | string];
+
+/** A miniature cluster with pods that answer, and an API that has Services. */
+export class ServiceWorld {
+  readonly #cluster: Cluster;
+  readonly #folder = new TemporaryFolder('services');
+  #api: ChildProcess | null = null;
+  #kubeconfig = '';
+  #startApi: () => ChildProcess = () => {
+    throw new Error('there is no API yet');
+  };
+  readonly #balancers: Agent[] = [];
+
+  private constructor(cluster: Cluster) {
+    this.#cluster = cluster;
+  }
+
+  /** Adds pods, the API and the addresses to a cluster. */
+  static async create(cluster: Cluster): Promise<ServiceWorld> {
+    const world = new ServiceWorld(cluster);
+    const certificates = await createCertificates(world.#folder.path);
+    const pair = certificates.serving(apiMachine);
+    const command = [process.execPath, program, apiAddress, String(apiPort), pair.certificate, pair.key];
+    world.#startApi = () => cluster.namespaces.start(cluster.namespaceOf(apiMachine), command);
+    world.#kubeconfig = writeKubeconfig(
+      world.#folder.path,
+      `https://${apiAddress}:${apiPort}`,
+      certificates.authority,
+    );
+    const servers = pods.map(
+      ({ name }) =>
+        new ApiserverProcess(cluster.namespaces, { name, namespace: cluster.namespaceOf(name) }, pair),
+    );
+    await Promise.all([world.bringApi(), ...servers.map((server) => server.start())]);
+    await world.shell(
+      'm1',
+      `ip addr add ${serviceVips.ipv4}/32 dev eth0
+       ip -6 addr add ${serviceVips.ipv6}/128 dev eth0 nodad preferred_lft 0`,
+    );
+    return world;
+  }
+
+  /** Runs a script on a machine. */
+  shell(machine: string, script: string): Promise<string> {
+    return this.#cluster.namespaces.shell(this.#cluster.namespaceOf(machine), script);
+  }
+
+  /** Changes what the API has; resolves when it has. */
+  async put(...changes: readonly ApiChange[]): Promise<void> {
+    const answer = once(this.#api?.stdout ?? process, 'data');
+    this.#api?.stdin?.write(`${JSON.stringify(changes)}\n`);
+    await answer;
+  }
+
+  /** Starts the API, with nothing in it. */
+  async bringApi(): Promise<void> {
+    this.#api = this.#startApi();
+    this.#api.stderr?.pipe(process.stderr);
+    if (this.#api.stdout !== null) await once(this.#api.stdout, 'data');
+  }
+
+  /** Ends the API. */
+  async killApi(): Promise<void> {
+    const ended = once(this.#api ?? process, 'exit');
+    this.#api?.kill('SIGKILL');
+    await ended;
+  }
+
+  /** Starts the balancer of a node; resolves when its log has this line. */
+  async startBalancer(line: RegExp, node = 'm1'): Promise<Agent> {
+    const command = vipnatCommand(['balancer', '--kubeconfig', this.#kubeconfig, '--node-name', node]);
+    const balancer = new Agent(this.#cluster.namespaces.start(this.#cluster.namespaceOf(node), command));
+    this.#balancers.push(balancer);
+    await balancer.waitForLine(line);
+    return balancer;
+  }
+
+  /** Ends what the cluster does not end. */
+  close(): void {
+    this.#folder.remove();
+  }
+}
