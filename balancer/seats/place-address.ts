@@ -13,33 +13,37 @@ export interface PlacedAddress {
   readonly device: string;
 }
 
+/** A host's addresses without those that keepalived holds: what its subnets are told by. Pure. */
+export function listSubnets(hostAddresses: readonly HostAddress[]): HostAddress[] {
+  return hostAddresses.filter(
+    (one) => !isWhole(one) && safeInterface.test(one.device) && one.device !== 'lo',
+  );
+}
+
 /**
- * Where this host is to have an address: on the interface of that name, or for `auto` on that whose subnet has it. A problem,
- * as a clause without a subject, where there is no such place, or where keepalived would take this host's own address away. Pure.
+ * Where a host with these subnets is to have an address: on the interface of that name, or for `auto` on that whose subnet has it. A
+ * problem, as a clause without a subject, where there is no such place, or where keepalived would take a host's own address away. Pure.
  */
 export function placeAddress(
   address: Address,
   interface_: string,
-  hostAddresses: readonly HostAddress[],
+  subnets: readonly HostAddress[],
 ): PlacedAddress | string {
   if (classifyAddress(address) !== 'unicast') return 'is no address that one host can have';
-  // A whole prefix is how keepalived has addresses: its own are among the host's.
-  const lasting = hostAddresses.filter(
-    (one) => !isWhole(one) && safeInterface.test(one.device) && one.device !== 'lo',
-  );
-  if (lasting.some((one) => one.address === address.text)) return 'is an address of this host itself';
+  if (subnets.some((one) => one.address === address.text)) return 'is an address of this host itself';
   const isAuto = interface_ === 'auto';
   const devices = listDevices(
-    lasting.filter((one) =>
+    subnets.filter((one) =>
       isAuto ? isInSubnet(address.text, one) : one.device === interface_ && one.family === address.family,
     ),
   );
   const [device, ...others] = devices;
   if (device !== undefined && others.length === 0) return { address, device };
   if (others.length > 0) return `is in the subnets of several interfaces (${devices.join(', ')})`;
-  if (!isAuto)
+  if (!isAuto) {
     return `needs the interface ${interface_}, which has no ${familyNames[address.family]} address here`;
-  return `is in no subnet of this host (it has ${listDevices(lasting).join(', ')})`;
+  }
+  return `is in no subnet of this host (it has ${listDevices(subnets).join(', ')})`;
 }
 
 /** Whether keepalived may have put an address there: it does so with a whole prefix. */

@@ -15,7 +15,8 @@ export interface SeatsInput {
 export interface SeatsHost {
   /** As the API names it. */
   readonly node: string;
-  readonly addresses: readonly HostAddress[];
+  /** See listSubnets. */
+  readonly subnets: readonly HostAddress[];
 }
 
 /** A seat that this node may hold. */
@@ -87,7 +88,7 @@ function anchorSeat(planning: Planning, { name, pool, seat }: Candidate): Anchor
   try {
     const anchors = readAnchors(seat).map((address) => {
       if (taken.has(address.text)) throw new Error(`${address.text} is another seat's`);
-      const placed = placeAddress(address, pool.spec.interface, host.addresses);
+      const placed = placeAddress(address, pool.spec.interface, host.subnets);
       if (typeof placed === 'string') throw new Error(`${address.text} ${placed}`);
       return placed;
     });
@@ -146,7 +147,7 @@ function placeAddresses(
       const text = address?.text ?? objectName;
       if (taken.has(text)) return [];
       const placed =
-        address === null ? 'is no address' : placeAddress(address, pool.spec.interface, host.addresses);
+        address === null ? 'is no address' : placeAddress(address, pool.spec.interface, host.subnets);
       if (typeof placed === 'string') {
         refused.push(`${text} ${placed}`);
         return [];

@@ -10,7 +10,7 @@ import { ServingKeeper } from '../../lib/keepalived/serving-keeper.ts';
 import { type TrackFile } from '../../lib/keepalived/track-file.ts';
 import { ConfigurationKeeper, type ConfigurationPorts } from './configuration-keeper.ts';
 import { type FindAddressUsers, Newcomers } from './newcomers.ts';
-import { type HostAddress } from './place-address.ts';
+import { type HostAddress, listSubnets } from './place-address.ts';
 import { planSeats, type SeatsInput, type SeatsPlan } from './plan-seats.ts';
 import { renderSeats } from './render-seats.ts';
 import { isHeld, limitSeats, listNewcomers, type SeatsView } from './wanted-seats.ts';
@@ -50,6 +50,15 @@ export class Seats {
   readonly #notices: NoticeReader;
   readonly #serving: ServingKeeper;
   #input: SeatsInput | null = null;
+  #planned: {
+    readonly input: SeatsInput;
+    readonly subnets: readonly HostAddress[];
+    readonly plan: SeatsPlan;
+  } | null = null;
+  #configured: { readonly text: string; readonly addresses: ReadonlySet<string> } = {
+    text: '',
+    addresses: new Set(),
+  };
   #state: SeatsState = { held: [], inUse: [] };
   #problems: ReadonlySet<string> = new Set();
   #isFailing = false;
@@ -136,8 +145,8 @@ export class Seats {
     const input = this.#input;
     if (input === null) return null;
     const hostAddresses = await readAddresses();
-    const view = { hostAddresses, configured: new Set(listAddresses(text ?? '')), isRunning };
-    const plan = planSeats(input, { node, addresses: hostAddresses });
+    const view = { hostAddresses, configured: this.#readConfigured(text ?? ''), isRunning };
+    const plan = this.#plan(input, listSubnets(hostAddresses));
     this.#noteState(plan, view);
     const hasMore = await this.#newcomers.ask(listNewcomers(plan.seats, view));
     this.#noteState(plan, view);
@@ -146,6 +155,20 @@ export class Seats {
     // Without a seat there is nothing for keepalived to do, and it runs without an instance all the same.
     const waitMs = await this.#configuration.keep(renderSeats(node, seats, files));
     return hasMore ? 0 : waitMs;
+  }
+
+  /** Most looks find what the one before has found: with 1,000 addresses a plan costs more than all else. */
+  #plan(input: SeatsInput, subnets: readonly HostAddress[]): SeatsPlan {
+    const known = this.#planned;
+    if (known?.input === input && isDeepStrictEqual(known.subnets, subnets)) return known.plan;
+    const plan = planSeats(input, { node: this.#ports.node, subnets });
+    this.#planned = { input, subnets, plan };
+    return plan;
+  }
+
+  #readConfigured(text: string): ReadonlySet<string> {
+    if (this.#configured.text !== text) this.#configured = { text, addresses: new Set(listAddresses(text)) };
+    return this.#configured.addresses;
   }
 
   #noteState({ seats, problems }: SeatsPlan, view: SeatsView): void {

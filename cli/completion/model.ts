@@ -5,6 +5,7 @@ import { manifestKinds } from '../generate/manifest/options.ts';
 import { planFormats } from '../grammar/command-context.ts';
 import { createGrammar } from '../grammar/grammar.ts';
 import { configTerms, describeConfigFlag } from '../grammar/help.ts';
+import { seatsActions } from '../grammar/command-context.ts';
 import { commandNames } from '../grammar/invocation.ts';
 import { colourChoices } from '../format/text/screen.ts';
 
@@ -82,6 +83,7 @@ const pathToWords = new Map<string, readonly string[]>([
   ['help', commandNames],
   ['help manifest', manifestKinds],
   ['completion', shells],
+  ['seats', seatsActions.filter((action) => action !== 'list')],
 ]);
 
 function listPlace(command: Command, path: string): CompletedPlace {

@@ -64,6 +64,20 @@ export interface BalancerOptions {
   readonly namespace: string;
 }
 
+/** What `vipnat seats` does, the default first. */
+export const seatsActions = ['list', 'drain', 'undrain', 'rebalance'] as const;
+
+/** `vipnat seats`. */
+export interface SeatsOptions {
+  readonly action: (typeof seatsActions)[number];
+  /** The node to drain; empty where none is. */
+  readonly node: string;
+  /** Where the balancers have their Leases. */
+  readonly namespace: string;
+  /** Print JSON. */
+  readonly json: boolean;
+}
+
 /** `vipnat check`. */
 export interface CheckOptions {
   /** Print JSON. */
@@ -104,6 +118,9 @@ export type CleanupContext = CommandContext<CleanupOptions>;
 
 /** What `balancer` of balancer.ts takes. Its config may name no VIP. */
 export type BalancerContext = CommandContext<BalancerOptions>;
+
+/** What `seats` of seats.ts takes. Its config may name no VIP. */
+export type SeatsContext = CommandContext<SeatsOptions>;
 
 /** What `keepalived` of keepalived.ts takes. */
 export type KeepalivedContext = CommandContext<KeepalivedOptions>;

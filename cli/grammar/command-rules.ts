@@ -34,7 +34,7 @@ export function findCommandProblems(
 
 /** The others are about the API's virtual IP. */
 function needsVip({ name }: ConfiguredCommand): boolean {
-  return name !== 'cleanup' && name !== 'balancer';
+  return !['balancer', 'cleanup', 'seats'].includes(name);
 }
 
 function explainNoVip({ name }: ConfiguredCommand, reason: string | null | undefined): string {

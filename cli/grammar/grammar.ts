@@ -1,21 +1,20 @@
 import { Command, Option } from 'commander';
 import { families } from '../../lib/address/address.ts';
-import { type Flags } from '../../config/flags.ts';
 import { defaultNamespace, manifestKinds } from '../generate/manifest/options.ts';
 import { planFormats } from './command-context.ts';
 import { wrapEpilogue } from '../format/text/wrap.ts';
 import { commandHelp, configTerms, describeConfigFlag, moreOptions, programHelp } from './help.ts';
 import { addColour, addConfigOptions, collect } from './shared-options.ts';
 import { arrangeOptions, nameOwnGroup, takesMore } from './help-options.ts';
-import { findStrangers } from './find-strangers.ts';
 import { type Invocation } from './invocation.ts';
+import { readSeats } from './read-seats.ts';
+import { toInvocation } from './to-invocation.ts';
 import {
   type Found,
   type Own,
   readBalancer,
   readCheck,
   readCleanup,
-  readColour,
   readDoctor,
   readKeepalived,
   readManifest,
@@ -102,8 +101,9 @@ function addCommands(
   );
   addConfigured(addDoctor(program), readDoctor);
   addConfigured(addCleanup(program), readCleanup);
-  program.commandsGroup('On a node:');
+  program.commandsGroup('Services:');
   addConfigured(addBalancer(program), readBalancer);
+  addConfigured(addSeats(program), readSeats);
   program.commandsGroup('Configuration to print:');
   addVrid(program, onFound);
   addConfigured(addKeepalived(program), readKeepalived);
@@ -163,6 +163,13 @@ function addBalancer(program: Command): Command {
   ).option('--namespace <value>', `where vipnat's own objects are (default: ${defaultNamespace})`);
 }
 
+function addSeats(program: Command): Command {
+  return add(program, 'seats', "print which nodes hold Services' addresses, or move them")
+    .usage('[drain|undrain NODE|rebalance] [options]')
+    .option('--namespace <value>', `where the balancers run (default: ${defaultNamespace})`)
+    .option('--json', 'print JSON');
+}
+
 function addVrid(program: Command, onFound: GrammarNeeds['onFound']): void {
   add(program, 'vrid', "print keepalived's virtual_router_id for a virtual IP")
     .argument('<vip>')
@@ -219,18 +226,4 @@ function addManifest(program: Command): Command {
       'for systemd: the root folder to write the files to (default: print them)',
     );
   return addKeepalivedSwitches(command);
-}
-
-/** Unknown words were let pass, so that they are told together with everything else that is wrong. */
-function toInvocation(command: Command, own: Own, found: Found): Invocation {
-  const { command: configured, wordCount = 0, problems = [] } = found;
-  const { colour, problems: colourProblems } = readColour(own.color);
-  return {
-    kind: 'configured',
-    command: configured,
-    flags: own as Flags,
-    colour,
-    file: own.config,
-    problems: [...findStrangers(command, wordCount), ...problems, ...colourProblems],
-  };
 }

@@ -35,6 +35,7 @@ const topicToNames = new Map<string, readonly OptionName[]>([
   ['doctor', [...lookNames, 'runDir']],
   ['cleanup', ['vip', 'logLevel']],
   ['balancer', ['kubeconfig', 'nodeName', 'runDir', 'logLevel', 'logFormat']],
+  ['seats', ['kubeconfig', 'logLevel']],
   ['keepalived', ['vip', 'endpoints', 'runDir', 'logLevel']],
   ['manifest', ['vip']],
   ['manifest daemonset', optionNames.filter((name) => name !== 'nodeName')],

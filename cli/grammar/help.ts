@@ -130,6 +130,19 @@ The balancer serves Services of type LoadBalancer that have an address. It write
 tables vipnat-lb of nftables, and touches nothing of vipnat run. When it stops, its
 rules work for 30 more seconds. Then kube-proxy's rules count.
 Exit status: 0 ended by a signal, 1 failed, 78 bad configuration.`,
+  seats: `
+Examples:
+  vipnat seats --kubeconfig /etc/kubernetes/admin.conf
+  vipnat seats --json
+  vipnat seats drain worker-1        the node gives up its seats, and gets none
+  vipnat seats undrain worker-1      the node may hold seats again
+  vipnat seats rebalance             each seat goes to the first of its nodes
+
+A seat is a part of a pool's addresses, which one node holds at a time. seats reads the
+Kubernetes API and asks no node. drain, undrain and rebalance change an annotation of
+each AddressPool, and wait until the seats have moved.
+Exit status: 0 one node holds each seat, 1 failed, 2 no node or two hold a seat,
+78 bad configuration.`,
   vrid: `
 Examples:
   vipnat vrid 10.0.0.50              prints 51: the last byte plus 1

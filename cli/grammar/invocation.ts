@@ -8,6 +8,7 @@ import {
   type CleanupOptions,
   type PlanOptions,
   type RunOptions,
+  type SeatsOptions,
   type StatusOptions,
 } from './command-context.ts';
 import { type ColourChoice } from '../format/text/screen.ts';
@@ -21,6 +22,7 @@ export type ConfiguredCommand =
   | { readonly name: 'check'; readonly options: CheckOptions }
   | { readonly name: 'cleanup'; readonly options: CleanupOptions }
   | { readonly name: 'balancer'; readonly options: BalancerOptions }
+  | { readonly name: 'seats'; readonly options: SeatsOptions }
   | { readonly name: 'manifest'; readonly options: ManifestOptions }
   | { readonly name: 'keepalived'; readonly options: KeepalivedOptions };
 
@@ -71,6 +73,7 @@ export const commandNames = [
   'manifest',
   'keepalived',
   'balancer',
+  'seats',
   'completion',
   'help',
   'version',

@@ -149,6 +149,10 @@ async function runCommand(
       const { balancer } = await import('../commands/balancer.ts');
       return balancer({ ...context, options: command.options });
     }
+    case 'seats': {
+      const { seats } = await import('../commands/seats.ts');
+      return seats({ ...context, options: command.options });
+    }
     case 'keepalived': {
       const { keepalived } = await import('../commands/keepalived.ts');
       return keepalived({ ...context, options: command.options });

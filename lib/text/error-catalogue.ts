@@ -183,6 +183,13 @@ export const errorCatalogue = {
     remedy:
       'For a status of 500 or more, check that apiserver and etcd. Otherwise find out which program listens at that address.',
   },
+  SEATS_NOT_MOVED: {
+    exit: failed,
+    retry: true,
+    meaning:
+      'A node still holds the seats that `vipnat seats` asked it to give up. A drain stays, and the seats move as soon as they can.',
+    remedy: 'Check that a controller and the balancers run: `vipnat seats` shows which nodes say nothing.',
+  },
   LISTEN_FAILED: {
     exit: failed,
     retry: true,

@@ -1,18 +1,18 @@
 import { describe, expect, test } from '@jest/globals';
-import { type HostAddress } from '../../../../balancer/seats/place-address.ts';
+import { listSubnets } from '../../../../balancer/seats/place-address.ts';
 import { planSeats, type SeatsPlan } from '../../../../balancer/seats/plan-seats.ts';
 import { makePool, makeVirtualIp } from '../../../support/fakes/seat-objects.ts';
 
 const host = {
   node: 'w2',
-  addresses: [
+  subnets: listSubnets([
     { family: 'ipv4', address: '127.0.0.1', device: 'lo', prefixLength: 8 },
     { family: 'ipv4', address: '10.0.9.2', device: 'eth0', prefixLength: 24 },
     { family: 'ipv6', address: 'fd00:9::2', device: 'eth0', prefixLength: 64 },
     { family: 'ipv4', address: '192.0.2.2', device: 'eth1', prefixLength: 24 },
     // keepalived holds it.
     { family: 'ipv4', address: '10.0.9.10', device: 'eth0', prefixLength: 32 },
-  ] satisfies HostAddress[],
+  ]),
 };
 
 const nodes = ['w1', 'w2', 'w3'];
@@ -141,7 +141,7 @@ describe('the seats of a node', () => {
   test('two anchors with the same last byte on one interface cannot both be held', () => {
     const wide = {
       node: 'w2',
-      addresses: [{ family: 'ipv4', address: '10.0.9.2', device: 'eth0', prefixLength: 16 }],
+      subnets: [{ family: 'ipv4', address: '10.0.9.2', device: 'eth0', prefixLength: 16 }],
     } as const;
     const pools = [makePool('a', [seat(0, '10.0.9.10')]), makePool('b', [seat(0, '10.0.8.10')])];
     expect(planSeats({ pools, virtualIps: [] }, wide)).toMatchObject({

@@ -5,7 +5,7 @@ import { locateSeatFiles } from '../../../../balancer/seats/seat-files.ts';
 import { findInstance, followsFile, listAddresses } from '../../../../lib/keepalived/find.ts';
 import { makePool, makeVirtualIp } from '../../../support/fakes/seat-objects.ts';
 
-const addresses = [
+const subnets = [
   { family: 'ipv4', address: '10.0.9.2', device: 'eth0', prefixLength: 24 },
   { family: 'ipv6', address: 'fd00:9::2', device: 'eth1', prefixLength: 64 },
 ] as const;
@@ -16,7 +16,7 @@ test('both families of a seat are one instance: adverts name the anchor, and not
       pools: [makePool('default', [{ index: 0, anchors: ['10.0.9.10', 'fd00:9::10'], nodes: ['w1', 'w2'] }])],
       virtualIps: [makeVirtualIp('10.0.9.20', 'default/0'), makeVirtualIp('fd00-9--20', 'default/0')],
     },
-    { node: 'w2', addresses },
+    { node: 'w2', subnets },
   );
   const text = renderSeats('w2', seats, locateSeatFiles('/run/vipnat-lb'));
   expect(text).toBe(`# keepalived.conf by vipnat balancer

@@ -1,0 +1,81 @@
+import { type Drained, readDrained } from '../../lib/services/drained.ts';
+import { type Lease, type NodeMode, parseNodeLease } from '../../lib/services/node-report.ts';
+import { type AddressPool, type VirtualIp } from '../../lib/services/objects.ts';
+
+/** What the API has of seats. */
+export interface SeatObjects {
+  readonly pools: readonly AddressPool[];
+  readonly virtualIps: readonly VirtualIp[];
+  readonly leases: readonly Lease[];
+}
+
+/** A seat, and who says that it holds it. */
+export interface SeatView {
+  /** `POOL/INDEX`. */
+  readonly seat: string;
+  readonly pool: string;
+  readonly index: number;
+  readonly anchors: readonly string[];
+  /** How many addresses Services have there. */
+  readonly addresses: number;
+  /** The nodes that say so. More than one for the moment of a move; none where no balancer lives. */
+  readonly holders: readonly string[];
+  /** Those that may hold it, the one that shall first. */
+  readonly nodes: readonly string[];
+}
+
+/** A node with a balancer. */
+export interface NodeView {
+  readonly node: string;
+  readonly mode: NodeMode;
+  /** Since its Lease was renewed, by this host's date; null where it has no time. */
+  readonly silentMs: number | null;
+  readonly inUse: readonly string[];
+}
+
+/** All seats of a cluster. */
+export interface SeatsView {
+  readonly seats: readonly SeatView[];
+  readonly nodes: readonly NodeView[];
+  /** By pools' names. */
+  readonly drained: ReadonlyMap<string, readonly Drained[]>;
+}
+
+/** Who holds what, by what the API has. A node counts as long as its Lease lasts by this host's date. Pure. */
+export function viewSeats({ pools, virtualIps, leases }: SeatObjects, nowMs: number): SeatsView {
+  const reports = leases.flatMap((lease) => {
+    const parsed = parseNodeLease(lease);
+    if (parsed === null) return [];
+    const renewedAt = Date.parse(parsed.renewal);
+    const silentMs = Number.isNaN(renewedAt) ? null : Math.max(0, nowMs - renewedAt);
+    return [{ ...parsed.report, silentMs, isLiving: (silentMs ?? Infinity) <= parsed.durationMs }];
+  });
+  const living = reports.filter(({ isLiving }) => isLiving);
+  const counts = Map.groupBy(
+    virtualIps.filter(({ spec }) => spec.services.length > 0),
+    ({ spec }) => `${spec.pool}/${spec.seat}`,
+  );
+  const seats = pools.flatMap(({ metadata: { name: pool }, status }) =>
+    (status?.seats ?? []).map(({ index, anchors, nodes }) => {
+      const seat = `${pool}/${index}`;
+      const holders = living.filter(({ seats: held }) => held.includes(seat)).map(({ node }) => node);
+      return { seat, pool, index, anchors, nodes, holders, addresses: counts.get(seat)?.length ?? 0 };
+    }),
+  );
+  return {
+    seats: seats.sort((one, other) => one.pool.localeCompare(other.pool) || one.index - other.index),
+    nodes: reports
+      .map(({ node, mode, silentMs, inUse }) => ({ node, mode, silentMs, inUse }))
+      .sort((one, other) => (one.node < other.node ? -1 : 1)),
+    drained: new Map(pools.map((pool) => [pool.metadata.name, readDrained(pool)])),
+  };
+}
+
+/** The seats that another node holds than the first of those that may, although that one could. Pure. */
+export function listMisplaced({ seats, nodes }: SeatsView): SeatView[] {
+  const able = new Set(nodes.filter(({ mode }) => mode !== 'none').map(({ node }) => node));
+  return seats.filter(
+    ({ holders: [holder, ...others], nodes: [first = ''] }) =>
+      holder !== undefined && others.length === 0 && holder !== first && able.has(first),
+  );
+}

@@ -1,0 +1,81 @@
+import { type SeatsApi } from '../../../cli/seats/move-seats.ts';
+import { type SeatObjects, viewSeats } from '../../../cli/seats/view-seats.ts';
+import { type Drained, dropDrained } from '../../../lib/services/drained.ts';
+import { type Lease, type NodeMode, toAnnotations, toLeaseName } from '../../../lib/services/node-report.ts';
+import { makePool } from './seat-objects.ts';
+
+/** When tests are, for Leases. */
+export const now = Date.parse('2026-01-01T00:00:00Z');
+
+/** A node's Lease, renewed so long ago. */
+export function makeLease(
+  node: string,
+  seats: readonly string[],
+  { mode = 'direct', agoMs = 3000, inUse = [] }: { mode?: NodeMode; agoMs?: number; inUse?: string[] } = {},
+): Lease {
+  return {
+    metadata: {
+      name: toLeaseName(node),
+      uid: 'u',
+      resourceVersion: '1',
+      generation: 0,
+      annotations: toAnnotations({ node, seats, mode, inUse, programmed: {} }),
+    },
+    spec: { leaseDurationSeconds: 40, renewTime: new Date(now - agoMs).toISOString() },
+  };
+}
+
+/**
+ * A cluster with one pool, whose controller and balancers do at each look what the annotation asks for: a seat goes to the first of the
+ * nodes that may hold it, if its holder may not.
+ */
+export class SeatsWorld implements SeatsApi {
+  readonly nodes: readonly string[];
+  readonly holders: string[];
+  readonly orders: readonly (readonly string[])[];
+  /** What the annotation said, each time it was changed. */
+  readonly history: (readonly Drained[])[] = [];
+  /** Whether nothing moves any more. */
+  isStuck = false;
+  #drained: readonly Drained[] = [];
+
+  constructor(orders: readonly (readonly string[])[], holders: readonly string[]) {
+    this.orders = orders;
+    this.holders = [...holders];
+    this.nodes = [...new Set(orders.flat())].sort();
+  }
+
+  /** What the API has. */
+  get objects(): SeatObjects {
+    const seats = this.orders.map((nodes, index) => ({
+      index,
+      anchors: [`10.0.9.${index}`],
+      nodes: [...nodes],
+    }));
+    const leases = this.nodes.map((node) =>
+      makeLease(
+        node,
+        this.holders.flatMap((holder, index) => (holder === node ? [`default/${index}`] : [])),
+      ),
+    );
+    return { pools: [makePool('default', seats)], virtualIps: [], leases };
+  }
+
+  view(): Promise<ReturnType<typeof viewSeats>> {
+    if (!this.isStuck) this.#move();
+    return Promise.resolve(viewSeats(this.objects, now));
+  }
+
+  drain(_pool: string, change: (drained: readonly Drained[]) => readonly Drained[]): Promise<void> {
+    this.#drained = change(this.#drained);
+    this.history.push(this.#drained);
+    return Promise.resolve();
+  }
+
+  #move(): void {
+    for (const [seat, order] of this.orders.entries()) {
+      const nodes = dropDrained(order, { drained: this.#drained, seat, isAble: () => true });
+      if (!nodes.includes(this.holders[seat] ?? '')) this.holders[seat] = nodes[0] ?? '';
+    }
+  }
+}

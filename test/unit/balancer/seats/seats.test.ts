@@ -1,0 +1,148 @@
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type HostAddress } from '../../../../balancer/seats/place-address.ts';
+import { seatsMark } from '../../../../balancer/seats/render-seats.ts';
+import { locateSeatFiles, type SeatFiles } from '../../../../balancer/seats/seat-files.ts';
+import { Seats, type SeatsState } from '../../../../balancer/seats/seats.ts';
+import { sleep, systemClock } from '../../../../lib/control/clock.ts';
+import { listAddresses } from '../../../../lib/keepalived/find.ts';
+import { type RunningKeepalived } from '../../../../lib/keepalived/running.ts';
+import { FakeNotices } from '../../../support/fakes/notices.ts';
+import { makePool, makeVirtualIp } from '../../../support/fakes/seat-objects.ts';
+import { createSeatsRecord } from '../../../support/fakes/seats-log.ts';
+import { FakeTrackFile } from '../../../support/fakes/track-file.ts';
+import { TemporaryFolder } from '../../../support/network/at-end.ts';
+
+let folder: TemporaryFolder;
+let files: SeatFiles;
+let host: FakeHost;
+beforeEach(() => {
+  folder = new TemporaryFolder('seats');
+  files = locateSeatFiles(join(folder.path, 'lb'));
+  host = new FakeHost();
+});
+afterEach(async () => {
+  await host.seats.stop();
+  folder.remove();
+});
+
+/** A host whose keepalived holds whatever it has read last, while it runs. */
+class FakeHost {
+  readonly report = createSeatsRecord();
+  readonly trackFile = new FakeTrackFile();
+  readonly states: SeatsState[] = [];
+  /** What other hosts have. */
+  readonly others = new Map<string, string>();
+  running: RunningKeepalived | null = { pid: 7, startedMs: 0, ageMs: 60_000 };
+  held: readonly string[] = [];
+  readonly seats: Seats;
+
+  constructor() {
+    this.seats = new Seats({
+      node: 'w1',
+      files,
+      clock: systemClock,
+      report: this.report,
+      testConfiguration: () => Promise.resolve(null),
+      findRunning: () => Promise.resolve(this.running),
+      reload: () => {
+        this.held = listAddresses(readFileSync(files.file, 'utf8'));
+        return true;
+      },
+      readAddresses: () => Promise.resolve(this.listAddresses()),
+      findAddressUsers: () => Promise.resolve(this.others),
+      notices: new FakeNotices(),
+      trackFile: this.trackFile,
+      onState: (state) => this.states.push(state),
+    });
+  }
+
+  listAddresses(): HostAddress[] {
+    const place = (address: string, prefixLength: number) =>
+      ({ family: 'ipv4', address, device: 'eth0', prefixLength }) as const;
+    return [place('10.0.9.1', 24), ...this.held.map((one) => place(one, 32))];
+  }
+}
+
+const pool = makePool('default', [{ index: 0, anchors: ['10.0.9.10'], nodes: ['w1', 'w2'] }]);
+const give = (...addresses: string[]) => ({
+  pools: [pool],
+  virtualIps: addresses.map((one) => makeVirtualIp(one, 'default/0')),
+});
+const readFile = () => (existsSync(files.file) ? listAddresses(readFileSync(files.file, 'utf8')) : null);
+
+async function waitFor(judge: () => boolean): Promise<void> {
+  for (let look = 0; look < 200 && !judge(); look += 1) await sleep(systemClock, 50);
+  expect(judge()).toBe(true);
+}
+
+describe('the seats of a node', () => {
+  test('stay as a former life has left them until the API is heard', async () => {
+    mkdirSync(join(folder.path, 'lb'));
+    writeFileSync(files.file, `${seatsMark}\nformer\n`);
+    host.seats.start();
+    await sleep(systemClock, 1200);
+    expect(readFileSync(files.file, 'utf8')).toBe(`${seatsMark}\nformer\n`);
+    expect(host.states).toEqual([]);
+  });
+
+  test('are written, held and told; an address comes once nobody else has it', async () => {
+    host.seats.start();
+    host.seats.update(give('10.0.9.20'));
+    await waitFor(() => host.states.length === 1);
+    expect(host.states).toEqual([{ held: ['default/0'], inUse: [] }]);
+    host.others.set('10.0.9.21', '02:00:00:00:00:01');
+    host.seats.update(give('10.0.9.20', '10.0.9.21', '10.0.9.22'));
+    await waitFor(() => host.held.includes('10.0.9.22'));
+    expect(host.held).toEqual(['10.0.9.10', '10.0.9.20', '10.0.9.22']);
+    expect(host.states.at(-1)).toEqual({ held: ['default/0'], inUse: ['10.0.9.21'] });
+    expect(host.report.told).toContain('inUse 10.0.9.21 02:00:00:00:00:01');
+  });
+
+  test('go when keepalived takes the addresses away, which no one says but the kernel', async () => {
+    host.seats.start();
+    host.seats.update(give());
+    await waitFor(() => host.states.length === 1);
+    host.held = [];
+    await waitFor(() => host.states.length === 2);
+    expect(host.states.at(-1)).toEqual({ held: [], inUse: [] });
+    expect(host.report.told.filter((line) => line.startsWith('held'))).toEqual([
+      'held default/0 true',
+      'held default/0 false',
+    ]);
+  });
+
+  test('keep what a killed keepalived has left in the file until the next one has read it', async () => {
+    host.seats.start();
+    host.seats.update(give('10.0.9.20', '10.0.9.21'));
+    await waitFor(() => host.held.includes('10.0.9.21'));
+    host.running = null;
+    await waitFor(() => host.report.told.includes('running false'));
+    host.seats.update(give('10.0.9.20', '10.0.9.22'));
+    await waitFor(() => readFile()?.includes('10.0.9.22') === true);
+    expect(readFile()).toContain('10.0.9.21');
+    // It removes what its file has, and takes nothing yet.
+    host.held = [];
+    host.running = { pid: 8, startedMs: 90_000, ageMs: 1000 };
+    await waitFor(() => readFile()?.includes('10.0.9.21') === false);
+    expect(readFile()).toEqual(['10.0.9.10', '10.0.9.20', '10.0.9.22']);
+  });
+
+  test('are given up by the track file, and a stop takes that back', async () => {
+    host.seats.start();
+    host.seats.setServing(false);
+    await waitFor(() => host.trackFile.values.length === 1);
+    await host.seats.stop();
+    expect(host.trackFile.values).toEqual([1, 0]);
+  });
+
+  test('go on after a failure, which is told once', async () => {
+    mkdirSync(files.file, { recursive: true });
+    host.seats.start();
+    host.seats.update(give());
+    await waitFor(() => host.report.told.some((line) => line.startsWith('failed')));
+    await sleep(systemClock, 1200);
+    expect(host.report.told.filter((line) => line.startsWith('failed'))).toHaveLength(1);
+  });
+});

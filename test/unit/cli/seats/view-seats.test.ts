@@ -1,0 +1,82 @@
+import { describe, expect, test } from '@jest/globals';
+import { formatSeatsJson } from '../../../../cli/format/json/seats-json.ts';
+import { formatSeats } from '../../../../cli/format/screens/seats.ts';
+import { viewSeats } from '../../../../cli/seats/view-seats.ts';
+import { type SeatObjects } from '../../../../cli/seats/view-seats.ts';
+import { makePool, makeVirtualIp } from '../../../support/fakes/seat-objects.ts';
+import { makeLease, now } from '../../../support/fakes/seats-api.ts';
+
+const nodes = ['w1', 'w2', 'w3', 'w4'];
+const pool = makePool('default', [
+  { index: 0, anchors: ['10.0.9.10', 'fd00:9::10'], nodes },
+  { index: 1, anchors: ['10.0.9.11'], nodes: ['w2', 'w1'] },
+  { index: 2, anchors: ['10.0.9.12'], nodes: ['w3'] },
+  { index: 10, anchors: ['10.0.9.20'], nodes },
+]);
+const objects: SeatObjects = {
+  pools: [{ ...pool, metadata: { ...pool.metadata, annotations: { 'vipnat.io/drained': 'w4' } } }],
+  virtualIps: [
+    makeVirtualIp('10.0.9.21', 'default/0'),
+    makeVirtualIp('10.0.9.22', 'default/0'),
+    makeVirtualIp('10.0.9.23', 'default/0', { services: 0 }),
+  ],
+  leases: [
+    makeLease('w1', ['default/0', 'default/1', 'default/10'], { inUse: ['10.0.9.30'] }),
+    makeLease('w2', ['default/10']),
+    makeLease('w3', ['default/2'], { agoMs: 600_000 }),
+    makeLease('w4', [], { mode: 'none' }),
+    { metadata: { name: 'vipnat-controller', uid: 'u', resourceVersion: '1', generation: 0 }, spec: {} },
+  ],
+};
+
+describe('vipnat seats', () => {
+  test('says who holds what, who may, and what a person may want to know', () => {
+    expect(formatSeats(viewSeats(objects, now))).toBe(`SEAT        HOLDER     ADDRESSES  MAY HOLD IT
+default/0   w1                 2  w1, w2, w3, w4
+default/1   w1                 0  w2, w1
+default/2   nobody             0  w3
+default/10  w1 and w2          0  w1, w2, w3, w4
+
+w3 has said nothing for 10m00s
+w4 can serve no Service: it holds no seat
+another host on the network of w1 answers for 10.0.9.30
+drained in pool default: w4
+default/1: another node comes first. To move them: vipnat seats rebalance
+`);
+  });
+
+  test('fits a narrow screen', () => {
+    const screen = { isTerminal: true, width: 40, isColoured: false, isUnicode: true };
+    const lines = formatSeats(viewSeats(objects, now), screen).split('\n');
+    expect(lines.slice(0, 3)).toEqual([
+      'SEAT        HOLDER     ADDRESSES  MAY HOLD IT',
+      expect.stringMatching(/^default\/0 {3}w1 {17}2 {2}w1,$/),
+      expect.stringMatching(/^ {34}w2,$/),
+    ]);
+  });
+
+  test('says where there is none', () => {
+    expect(formatSeats(viewSeats({ pools: [], virtualIps: [], leases: [] }, now))).toBe(
+      'no seat: no AddressPool has one\n',
+    );
+  });
+
+  test('says the same to programs', () => {
+    expect(JSON.parse(formatSeatsJson(viewSeats(objects, now)))).toMatchObject({
+      version: 1,
+      seats: [
+        { seat: 'default/0', holders: ['w1'], addresses: 2, anchors: ['10.0.9.10', 'fd00:9::10'], nodes },
+        { seat: 'default/1', holders: ['w1'] },
+        { seat: 'default/2', holders: [] },
+        { seat: 'default/10', holders: ['w1', 'w2'] },
+      ],
+      nodes: [
+        { node: 'w1', mode: 'direct', silentSeconds: 3, addressesInUse: ['10.0.9.30'] },
+        { node: 'w2' },
+        { node: 'w3', silentSeconds: 600 },
+        { node: 'w4', mode: 'none' },
+      ],
+      drained: [{ pool: 'default', node: 'w4', seat: null }],
+    });
+  });
+});
