@@ -1,22 +1,21 @@
 import { VipnatError } from '../../lib/text/errors.ts';
 import { exitStatuses } from '../../lib/text/exit-status.ts';
-import { systemClock } from '../../lib/control/clock.ts';
-import { systemRandom } from '../../lib/control/random.ts';
-import { createBalancerKernel } from '../../lib/kernel/real/balancer-tables.ts';
-import { readAddresses } from '../../lib/kernel/netlink/addresses.ts';
 import { createLogger } from '../../lib/telemetry/logger.ts';
-import { Balancer } from '../../balancer/process/balancer.ts';
 import { type BalancerContext } from '../grammar/command-context.ts';
 import { nameNode } from '../wiring/node-name.ts';
 import { findRoute } from '../wiring/one-shot-host.ts';
+import { createNodeBalancer } from '../wiring/node-balancer.ts';
 import { waitForSignal } from '../wiring/wait-for-signal.ts';
 import { version } from '../wiring/version.ts';
+
+/** Beside that of the agent, which may run on the same host. */
+const defaultRunDir = '/run/vipnat-lb';
 
 /**
  * `vipnat balancer`: runs until SIGTERM or SIGINT. Its tables stay when it ends, and count for 30 s.
  * @throws VipnatError API_CREDENTIALS_INVALID without credentials for the Kubernetes API
  */
-export async function balancer({ config }: BalancerContext): Promise<number> {
+export async function balancer({ config, options, given }: BalancerContext): Promise<number> {
   const route = findRoute({ ...config, vips: [] });
   if (route === null) {
     throw new VipnatError(
@@ -27,19 +26,11 @@ export async function balancer({ config }: BalancerContext): Promise<number> {
   const logger = await createLogger(config);
   const signal = waitForSignal();
   const node = nameNode(config);
-  const running = new Balancer({
-    route,
-    kernel: createBalancerKernel(),
-    readAddresses,
-    clock: systemClock,
-    random: systemRandom,
-    logger,
-    node,
-    listener: { changed: () => undefined },
-  });
+  const runDir = given.has('runDir') ? config.runDir : defaultRunDir;
+  const running = createNodeBalancer({ route, logger, node, runDir, ...options });
   logger.info(`vipnat ${version} balances Services on node ${node}, pid ${process.pid}`);
   running.start();
-  logger.info(`${await signal}: vipnat stops. Its table stays, and counts for 30 s`);
+  logger.info(`${await signal}: vipnat stops. Its tables stay, and count for 30 s`);
   await running.stop();
   return exitStatuses.done;
 }

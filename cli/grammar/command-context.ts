@@ -117,7 +117,10 @@ export interface CheckContext extends CommandContext<CheckOptions> {
 export type CleanupContext = CommandContext<CleanupOptions>;
 
 /** What `balancer` of balancer.ts takes. Its config may name no VIP. */
-export type BalancerContext = CommandContext<BalancerOptions>;
+export interface BalancerContext extends CommandContext<BalancerOptions> {
+  /** The options that the user gave. */
+  readonly given: ReadonlySet<OptionName>;
+}
 
 /** What `seats` of seats.ts takes. Its config may name no VIP. */
 export type SeatsContext = CommandContext<SeatsOptions>;

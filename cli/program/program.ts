@@ -147,7 +147,7 @@ async function runCommand(
     }
     case 'balancer': {
       const { balancer } = await import('../commands/balancer.ts');
-      return balancer({ ...context, options: command.options });
+      return balancer({ ...context, options: command.options, given });
     }
     case 'seats': {
       const { seats } = await import('../commands/seats.ts');
