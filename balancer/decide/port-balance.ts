@@ -82,7 +82,7 @@ export function balanceService(balanced: BalancedService, family: Family, place:
     refused.push(...listing.refused);
     const chosen = chooseBackends(service, listing.backends, place);
     if (chosen === null) return [];
-    const general = { ...describeService(service, family, place), family, addresses };
+    const general = { ...describeService(balanced, family, place), family, addresses };
     return [
       { ...general, protocol: port.protocol, port: port.port, backends: chosen, present: listing.backends },
     ];
@@ -103,12 +103,16 @@ function chooseBackends(
 
 type General = Pick<PortBalance, 'service' | 'method' | 'affinitySeconds' | 'sources' | 'keepsClient'>;
 
-function describeService({ metadata, spec }: Service, family: Family, place: Place): General {
+function describeService(
+  { service: { metadata, spec }, addresses }: BalancedService,
+  family: Family,
+  place: Place,
+): General {
   return {
     service: `${metadata.namespace}/${metadata.name}`,
     method: readMethod(metadata.annotations ?? {}),
     affinitySeconds: readAffinity(spec),
-    sources: admitOwn(normaliseRanges(spec.loadBalancerSourceRanges, family), place),
+    sources: admitOwn(normaliseRanges(spec.loadBalancerSourceRanges, family), addresses[family], place),
     keepsClient: spec.externalTrafficPolicy === 'Local',
   };
 }
@@ -126,9 +130,12 @@ function readAffinity({ sessionAffinity, sessionAffinityConfig }: Service['spec'
   return sessionAffinityConfig?.clientIP?.timeoutSeconds ?? defaultAffinitySeconds;
 }
 
-/** A host that holds a Service's address asks from that address: where it may come itself, so may they (kube-proxy does the same). */
-function admitOwn(ranges: readonly string[] | null, { local, vips }: OwnAddresses): readonly string[] | null {
+/** A host that holds a Service's address asks from that address: where the host may come, so may it (kube-proxy does the same). */
+function admitOwn(
+  ranges: readonly string[] | null,
+  addresses: readonly string[],
+  { local }: OwnAddresses,
+): readonly string[] | null {
   if (ranges === null || ![...local].some((address) => isInRanges(address, ranges))) return ranges;
-  const own = [...local].filter((address) => vips.has(address) && !isInRanges(address, ranges));
-  return [...ranges, ...own].sort();
+  return [...ranges, ...addresses.filter((address) => !isInRanges(address, ranges))].sort();
 }

@@ -4,7 +4,7 @@ import { createLogger } from '../../lib/telemetry/logger.ts';
 import { type BalancerContext } from '../grammar/command-context.ts';
 import { nameNode } from '../wiring/node-name.ts';
 import { findRoute } from '../wiring/one-shot-host.ts';
-import { createNodeBalancer } from '../wiring/node-balancer.ts';
+import { NodeBalancer } from '../wiring/node-balancer.ts';
 import { waitForSignal } from '../wiring/wait-for-signal.ts';
 import { version } from '../wiring/version.ts';
 
@@ -27,7 +27,7 @@ export async function balancer({ config, options, given }: BalancerContext): Pro
   const signal = waitForSignal();
   const node = nameNode(config);
   const runDir = given.has('runDir') ? config.runDir : defaultRunDir;
-  const running = createNodeBalancer({ route, logger, node, runDir, ...options });
+  const running = new NodeBalancer({ route, logger, node, runDir, ...options });
   logger.info(`vipnat ${version} balances Services on node ${node}, pid ${process.pid}`);
   running.start();
   logger.info(`${await signal}: vipnat stops. Its tables stay, and count for 30 s`);

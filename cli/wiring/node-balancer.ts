@@ -1,9 +1,9 @@
 import { Balancer } from '../../balancer/process/balancer.ts';
+import { type BalancerView } from '../../balancer/process/ports.ts';
 import { NodeReporter } from '../../balancer/report/node-reporter.ts';
 import { createHostSeats } from '../../balancer/seats/host-seats.ts';
 import { SeatsLog } from '../../balancer/seats/seats-log.ts';
-import { type SeatsState } from '../../balancer/seats/seats.ts';
-import { type BalancerView } from '../../balancer/process/ports.ts';
+import { type Seats, type SeatsState } from '../../balancer/seats/seats.ts';
 import { systemClock } from '../../lib/control/clock.ts';
 import { systemRandom } from '../../lib/control/random.ts';
 import { createBalancerKernel } from '../../lib/kernel/real/balancer-tables.ts';
@@ -25,27 +25,84 @@ export interface NodeBalancerOptions {
   readonly runDir: string;
 }
 
-/** Something that runs from `start` to `stop`. */
-export interface Runnable {
-  start(): void;
-  stop(): Promise<void>;
+/** The balancer of this host, from `start` to `stop`: its tables, its seats and what it says of both. */
+export class NodeBalancer {
+  readonly #ending = new AbortController();
+  readonly #reporter: NodeReporter;
+  readonly #seats: Seats;
+  readonly #balancer: Balancer;
+  #view: BalancerView | null = null;
+  #state: SeatsState = { held: [], inUse: [] };
+
+  /** @throws VipnatError as createHostSeats does */
+  constructor(options: NodeBalancerOptions) {
+    const { route, logger, node, runDir } = options;
+    const common = { clock: systemClock, node };
+    this.#reporter = createReporter(options, this.#ending.signal);
+    this.#seats = createHostSeats({
+      ...common,
+      runDir,
+      report: new SeatsLog(logger),
+      onState: (state) => {
+        this.#state = state;
+        this.#say();
+      },
+    });
+    this.#balancer = new Balancer({
+      ...common,
+      route,
+      logger,
+      kernel: createBalancerKernel(),
+      readAddresses,
+      random: systemRandom,
+      listener: {
+        changed: (view) => {
+          this.#takeView(view);
+        },
+      },
+    });
+  }
+
+  /** Begins. */
+  start(): void {
+    this.#seats.start();
+    this.#reporter.start();
+    this.#balancer.start();
+  }
+
+  /** Ends what is under way. The tables, the seats and the Lease stay. */
+  async stop(): Promise<void> {
+    await this.#balancer.stop();
+    await this.#seats.stop();
+    await this.#reporter.stop({ isLeaving: false });
+    this.#ending.abort();
+  }
+
+  #takeView(view: BalancerView): void {
+    this.#view = view;
+    this.#seats.update(view);
+    this.#seats.setServing(view.mode !== 'none');
+    this.#say();
+  }
+
+  /** Nothing before the tables are known. */
+  #say(): void {
+    if (this.#view === null) return;
+    const { programmed, mode, virtualIps } = this.#view;
+    const { held: seats, inUse } = this.#state;
+    this.#reporter.setAwaited(virtualIps.some(isAwaited));
+    this.#reporter.say({ programmed, mode, seats, inUse });
+  }
 }
 
-/** The balancer of this host: its tables, its seats and what it says of both. */
-export function createNodeBalancer({
-  route,
-  logger,
-  node,
-  namespace,
-  runDir,
-}: NodeBalancerOptions): Runnable {
-  const common = { clock: systemClock, node };
-  const ending = new AbortController();
-  let view: BalancerView | null = null;
-  let held: SeatsState = { held: [], inUse: [] };
-  const reporter = new NodeReporter({
-    ...common,
-    client: new RoutedClient(route, systemClock, ending.signal),
+function createReporter(
+  { route, logger, node, namespace }: NodeBalancerOptions,
+  signal: AbortSignal,
+): NodeReporter {
+  return new NodeReporter({
+    client: new RoutedClient(route, systemClock, signal),
+    clock: systemClock,
+    node,
     namespace,
     report: {
       notTaken: (words) => {
@@ -56,48 +113,4 @@ export function createNodeBalancer({
       },
     },
   });
-  const say = () => {
-    if (view === null) return;
-    const { programmed, mode, virtualIps } = view;
-    reporter.setAwaited(virtualIps.some(isAwaited));
-    reporter.say({ programmed, mode, seats: held.held, inUse: held.inUse });
-  };
-  const seats = createHostSeats({
-    ...common,
-    runDir,
-    report: new SeatsLog(logger),
-    onState: (state) => {
-      held = state;
-      say();
-    },
-  });
-  const balancer = new Balancer({
-    ...common,
-    route,
-    logger,
-    kernel: createBalancerKernel(),
-    readAddresses,
-    random: systemRandom,
-    listener: {
-      changed: (now) => {
-        view = now;
-        seats.update(now);
-        seats.setServing(now.mode !== 'none');
-        say();
-      },
-    },
-  });
-  return {
-    start() {
-      seats.start();
-      reporter.start();
-      balancer.start();
-    },
-    async stop() {
-      await balancer.stop();
-      await seats.stop();
-      await reporter.stop({ isLeaving: false });
-      ending.abort();
-    },
-  };
 }
