@@ -109,7 +109,7 @@ function describeRefusal({ refusal, pool }: JudgedPool): WantedCondition {
     : { type: 'Accepted', status: 'False', ...refusal, observedGeneration };
 }
 
-function describeSeats({ pool }: JudgedPool, seats: readonly Seat[]): WantedCondition {
+function describeSeats({ pool, refusal }: JudgedPool, seats: readonly Seat[]): WantedCondition {
   const type = 'Seated';
   const unseated = (reason: string, message: string): WantedCondition => ({
     type,
@@ -117,6 +117,8 @@ function describeSeats({ pool }: JudgedPool, seats: readonly Seat[]): WantedCond
     reason,
     message,
   });
+  if (seats.length === 0 && refusal !== null)
+    return unseated('NotAccepted', 'It gets seats once it is accepted.');
   if (seats.length === 0)
     return unseated('NoSeat', 'No address of it can be the anchor of a seat: VRIDs 1 to 255 are taken.');
   if (seats.some(({ nodes }) => nodes.length === 0))

@@ -29,6 +29,8 @@ const patienceMs = 5000;
 interface Remark {
   readonly reason: string;
   readonly message: string;
+  /** An address that is published does not do what it should. */
+  readonly isFault?: true;
   readonly untilMs?: number;
 }
 
@@ -44,7 +46,7 @@ export function judgeReadiness(situation: Situation, world: World): Readiness {
   ) as Claim[];
   const added = published.filter((claim) => !targets.some((target) => target.published === claim));
   const remark = findRemark(situation, published, world);
-  const isServed = published.length > 0 && !isConflict(remark);
+  const isServed = published.length > 0 && remark?.isFault !== true;
   const text = published.map(({ address }) => address.text).join(', ');
   return {
     published,
@@ -103,7 +105,7 @@ function findWaiting(virtualIp: VirtualIp, { text }: Address, world: World): Rem
 /** An address that is published, and does not do what it should. */
 function findConflict({ address, virtualIp }: Claim, { service }: Situation, world: World): Remark | null {
   if (isInUse(virtualIp))
-    return { reason: 'AddressInUse', message: `Another host answers for ${address.text}.` };
+    return { reason: 'AddressInUse', message: `Another host answers for ${address.text}.`, isFault: true };
   const { spec } = virtualIp;
   const own = spec.services.findIndex(({ uid }) => uid === service.metadata.uid);
   for (const { namespace, name } of spec.services.slice(0, Math.max(0, own))) {
@@ -113,6 +115,7 @@ function findConflict({ address, virtualIp }: Claim, { service }: Situation, wor
       return {
         reason: 'PortTaken',
         message: `${namespace}/${name} has ${port} of ${address.text} since before.`,
+        isFault: true,
       };
   }
   return null;
@@ -137,10 +140,6 @@ function findOddity({ address, virtualIp }: Claim, { wishes }: Situation, world:
   return spec.shareKey === wishes.shareKey
     ? null
     : { reason: 'ShareKeyDiffers', message: `${text} is shared under another key. The Service keeps it.` };
-}
-
-function isConflict(remark: Remark | null): boolean {
-  return remark?.reason === 'AddressInUse' || remark?.reason === 'PortTaken';
 }
 
 /** The first three, and how many more. */

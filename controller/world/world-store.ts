@@ -8,6 +8,7 @@ import { type NodeReport } from '../../lib/services/node-report.ts';
 import { type AddressPool, type VirtualIp } from '../../lib/services/objects.ts';
 import { type Service } from '../../lib/services/services.ts';
 import { CandidateNodes } from './candidate-nodes.ts';
+import { isInUse } from './conditions.ts';
 import { MultiMap } from './multi-map.ts';
 import { listPublished } from './published.ts';
 import { type StepKey, type WaitsFor } from './keys.ts';
@@ -68,8 +69,7 @@ export class WorldStore {
     this.#shareKeyToVirtualIps.move(key, listShareKeys(before), listShareKeys(after));
     this.#poolToVirtualIps.move(key, listPools(before), listPools(after));
     const pools = new Set([...listPools(before), ...listPools(after)]);
-    const isOther =
-      before === null || after === null || JSON.stringify(before.spec) !== JSON.stringify(after.spec);
+    const isOther = toUseText(before) !== toUseText(after);
     return {
       keys: [
         toVirtualIpKey(key),
@@ -190,6 +190,11 @@ function hasSamePoolParts(before: AddressPool | null, after: AddressPool | null)
     JSON.stringify([pool?.spec, pool?.metadata.deletionTimestamp, pool?.status?.seats]),
   );
   return a === b;
+}
+
+/** What others than its own Services depend on. */
+function toUseText(virtualIp: VirtualIp | null): string {
+  return virtualIp === null ? '' : JSON.stringify([virtualIp.spec, isInUse(virtualIp)]);
 }
 
 function toNodeText(node: Node | null): string {

@@ -1,0 +1,70 @@
+import { loadBalancerClass } from '../../../../lib/services/names.ts';
+import { ObjectApi } from '../../../support/fakes/object-api.ts';
+import { type Decide, SimulatedController } from './controller.ts';
+import { Invariants } from './invariants.ts';
+import { SimulatedNode } from './node.ts';
+
+const nodeNames = ['node-1', 'node-2', 'node-3'];
+
+/** An API, nodes with balancers, and the controllers that believe they lead. */
+export class Cluster {
+  readonly api: ObjectApi;
+  readonly nodes: readonly SimulatedNode[];
+  /** Addresses that hosts without Kubernetes answer for. */
+  readonly foreignHosts = new Set<string>();
+  readonly complaints: string[] = [];
+  /** What happened how often. */
+  readonly counts = new Map<string, number>();
+  readonly #decide: Decide;
+  controllers: SimulatedController[] = [];
+  /** Milliseconds since 1970. */
+  nowMs = 1_800_000_000_000;
+
+  constructor(decide: Decide) {
+    this.#decide = decide;
+    const nowMs = () => this.nowMs;
+    const invariants = new Invariants(this);
+    this.api = new ObjectApi(nowMs, (written) => {
+      this.complaints.push(...invariants.check(written));
+    });
+    for (const namespace of ['apps', 'infra'])
+      this.api.create('Namespace', namespace, { metadata: { labels: { team: namespace } } });
+    this.nodes = nodeNames.map((name, index) => {
+      const addresses = [{ type: 'InternalIP', address: `10.0.9.${index + 1}` }];
+      this.api.create('Node', name, {
+        metadata: { labels: { zone: `z${index % 2}` } },
+        status: { addresses },
+      });
+      return new SimulatedNode(name, { api: this.api, nowMs, foreignHosts: this.foreignHosts });
+    });
+    for (const node of this.nodes) node.report();
+    this.lead();
+  }
+
+  /** One more controller leads, with a fresh list of everything. */
+  lead(): SimulatedController {
+    const controller = new SimulatedController(this.api, this.#decide, () => this.nowMs);
+    this.controllers.push(controller);
+    return controller;
+  }
+
+  /** A controller is killed, with whatever it was about to do. */
+  kill(controller: SimulatedController): void {
+    this.controllers = this.controllers.filter((each) => each !== controller);
+  }
+
+  count(what: string): void {
+    this.counts.set(what, (this.counts.get(what) ?? 0) + 1);
+  }
+
+  pass(ms: number): void {
+    for (let left = ms; left > 0; left -= 1000) {
+      this.nowMs += Math.min(left, 1000);
+      for (const node of this.nodes) node.pass();
+      for (const controller of this.controllers) controller.pass();
+    }
+  }
+}
+
+/** What is ours. */
+export const ourClass = { type: 'LoadBalancer', loadBalancerClass } as const;

@@ -1,0 +1,185 @@
+import { parseObjectName, toObjectName } from '../../../../lib/services/address-name.ts';
+import { parseAddress } from '../../../../lib/address/address.ts';
+import { excludedNodeLabel, finalizer, loadBalancerClass } from '../../../../lib/services/names.ts';
+import { type AddressUser } from '../../../../lib/services/objects.ts';
+import { type StoredObject, type Written } from '../../../support/fakes/object-api.ts';
+import { type Cluster } from './cluster.ts';
+
+interface Condition {
+  readonly type: string;
+  readonly status: string;
+  readonly observedGeneration?: number;
+}
+
+type Labels = Readonly<Record<string, string | undefined>>;
+
+/** S1, S2 and S3 of ADR 21, at each write. */
+export class Invariants {
+  readonly #cluster: Cluster;
+  /** VirtualIPs to when their generation was written, and who could hold them then. */
+  readonly #nameToWrittenMs = new Map<string, number>();
+  /** Which virtual IPs nodes have programmed for which Service: `NAME UID`. */
+  readonly #programmed = new Set<string>();
+  /** Services' uids to when a VirtualIP last stopped naming them among its Services. */
+  readonly #uidToLeftMs = new Map<string, number>();
+  #candidatesChangedMs = 0;
+
+  constructor(cluster: Cluster) {
+    this.#cluster = cluster;
+  }
+
+  check(written: Written): string[] {
+    if (written.kind === 'Service')
+      return [...this.#checkPublished(written), ...this.#checkFinalizer(written)];
+    if (written.kind === 'VirtualIP') return this.#checkVirtualIp(written);
+    if (written.kind === 'Node') this.#candidatesChangedMs = this.#cluster.nowMs;
+    if (
+      written.kind === 'AddressPool' &&
+      JSON.stringify(written.before?.spec) !== JSON.stringify(written.after?.spec)
+    )
+      this.#candidatesChangedMs = this.#cluster.nowMs;
+    return [];
+  }
+
+  /** S1 and S2, when a status gets an address. */
+  #checkPublished({ key, before, after }: Written): string[] {
+    const known = listIps(before);
+    const isOurs = after !== null && after.spec?.['loadBalancerClass'] === loadBalancerClass;
+    const added = isOurs ? listIps(after).filter((ip) => !known.includes(ip)) : [];
+    // Whoever has one address and asks for both afterwards keeps the one.
+    const isHalf =
+      after?.spec?.['ipFamilyPolicy'] === 'RequireDualStack' && known.length === 0 && added.length === 1;
+    const half = isHalf ? [`S2: ${key} requires two families, and publishes one`] : [];
+    return added.flatMap((ip) => {
+      const virtualIp = this.#cluster.api.list('VirtualIP').get(toName(ip));
+      const uid = after?.metadata.uid ?? '';
+      this.#cluster.count('published');
+      const complaints: string[] = [...half];
+      if (virtualIp === undefined || !listAllUsers(virtualIp).some((user) => user.uid === uid))
+        complaints.push(`S2: ${key} publishes ${ip}, which no VirtualIP gives it`);
+      else if (!this.#programmed.has(`${toName(ip)} ${uid}`))
+        complaints.push(`S2: ${key} publishes ${ip}, which nodes have not programmed`);
+      const others = this.#listPublishers(ip).filter((each) => each !== key);
+      if (others.length > 0 && virtualIp?.spec?.['shareKey'] === '')
+        complaints.push(`S1: ${key} publishes ${ip}, which ${others.join()} has`);
+      return complaints;
+    });
+  }
+
+  /** Those that published it as ours; not those of another load balancer. */
+  #listPublishers(ip: string): string[] {
+    const services = [...this.#cluster.api.list('Service')];
+    return services
+      .filter(
+        ([, service]) =>
+          service.spec?.['loadBalancerClass'] === loadBalancerClass && listIps(service).includes(ip),
+      )
+      .map(([key]) => key);
+  }
+
+  /** S3: the finalizer, or the Service, goes. */
+  #checkFinalizer({ key, before, after }: Written): string[] {
+    const isLost =
+      before?.metadata.finalizers?.includes(finalizer) === true &&
+      after?.metadata.finalizers?.includes(finalizer) !== true;
+    if (before === null || (after !== null && !isLost)) return [];
+    const { uid } = before.metadata;
+    const sinceMs = this.#uidToLeftMs.get(uid) ?? this.#cluster.nowMs;
+    this.#cluster.count('released');
+    return this.#cluster.nodes
+      .filter((node) => node.listServed(uid).length > 0 && node.hasLivedSince(sinceMs))
+      .map(
+        (node) => `S3: ${key} loses its finalizer while ${node.name} serves ${node.listServed(uid).join()}`,
+      );
+  }
+
+  #checkVirtualIp({ key, before, after }: Written): string[] {
+    const { nowMs } = this.#cluster;
+    if (after === null) this.#cluster.count('deleted');
+    if (after !== null && before?.metadata.generation !== after.metadata.generation)
+      this.#nameToWrittenMs.set(key, nowMs);
+    const [were, are] = [before, after].map((each) => (each === null ? [] : listUsers(each, 'services')));
+    for (const { uid } of were ?? [])
+      if (are?.some((user) => user.uid === uid) !== true) this.#uidToLeftMs.set(uid, nowMs);
+    this.#notePrograms(key, after);
+    return [...this.#checkStruck(key, before, after), ...this.#checkProgrammed(key, before, after)];
+  }
+
+  /** Who has been programmed stays so until it leaves, whoever else comes and goes. */
+  #notePrograms(key: string, after: StoredObject | null): void {
+    const users = after === null ? [] : listAllUsers(after).map(({ uid }) => `${key} ${uid}`);
+    for (const known of this.#programmed)
+      if (known.startsWith(`${key} `) && !users.includes(known)) this.#programmed.delete(known);
+    if (after === null || !isProgrammed(after)) return;
+    for (const { uid } of listUsers(after, 'services')) this.#programmed.add(`${key} ${uid}`);
+  }
+
+  /** S2: whoever publishes an address is named in its VirtualIP. */
+  #checkStruck(key: string, before: StoredObject | null, after: StoredObject | null): string[] {
+    const text = parseObjectName(key)?.text ?? '';
+    const still = after === null ? [] : listAllUsers(after);
+    return (before === null ? [] : listAllUsers(before))
+      .filter(({ uid }) => !still.some((user) => user.uid === uid))
+      .filter(({ namespace, name, uid }) => {
+        const service = this.#cluster.api.list('Service').get(`${namespace}/${name}`);
+        return service?.metadata.uid === uid && listIps(service).includes(text);
+      })
+      .map(({ namespace, name }) => `S2: ${namespace}/${name} is struck off ${key}, and publishes it`);
+  }
+
+  /** S2: the condition Programmed is true. */
+  #checkProgrammed(key: string, before: StoredObject | null, after: StoredObject | null): string[] {
+    if (after === null || !isProgrammed(after) || (before !== null && isProgrammed(before))) return [];
+    const sinceMs = this.#nameToWrittenMs.get(key) ?? 0;
+    // Who may hold it changed after it was written: what the controller then knew is not known here.
+    if (this.#candidatesChangedMs > sinceMs) return [];
+    this.#cluster.count('programmed');
+    const users = listUsers(after, 'services');
+    const missing = this.#listCandidates(after).filter(
+      (node) =>
+        node.isRunning &&
+        node.couldServeSince(sinceMs - 1) &&
+        !users.every(({ uid }) => node.serves(key, uid)),
+    );
+    return missing.map(({ name }) => `S2: ${key} is called programmed, and ${name} has not programmed it`);
+  }
+
+  #listCandidates({ spec }: StoredObject): Cluster['nodes'] {
+    const pool = this.#cluster.api.list('AddressPool').get(String(spec?.['pool']));
+    const selector = pool?.spec?.['nodeSelector'] as { matchLabels?: Labels } | undefined;
+    const zone = selector?.matchLabels?.['zone'];
+    return this.#cluster.nodes.filter(({ name }) => {
+      const labels = (this.#cluster.api.list('Node').get(name)?.metadata['labels'] ?? {}) as Labels;
+      return labels[excludedNodeLabel] === undefined && (zone === undefined || labels['zone'] === zone);
+    });
+  }
+}
+
+/** Addresses in the status of a Service. */
+export function listIps(service: StoredObject | null): string[] {
+  const { loadBalancer } = (service?.status ?? {}) as { loadBalancer?: { ingress?: { ip: string }[] } };
+  return (loadBalancer?.ingress ?? []).map(({ ip }) => ip);
+}
+
+/** Those that a VirtualIP names. */
+export function listAllUsers(virtualIp: StoredObject): AddressUser[] {
+  return [...listUsers(virtualIp, 'services'), ...listUsers(virtualIp, 'leaving')];
+}
+
+/** The name of an address's VirtualIP. */
+export function toName(ip: string): string {
+  const address = parseAddress(ip);
+  return address === null ? ip : toObjectName(address);
+}
+
+function listUsers({ spec }: StoredObject, field: 'services' | 'leaving'): AddressUser[] {
+  return (spec?.[field] as AddressUser[] | undefined) ?? [];
+}
+
+function isProgrammed({ status, metadata }: StoredObject): boolean {
+  const conditions = (status?.['conditions'] as Condition[] | undefined) ?? [];
+  return conditions.some(
+    ({ type, status: is, observedGeneration }) =>
+      type === 'Programmed' && is === 'True' && observedGeneration === metadata.generation,
+  );
+}

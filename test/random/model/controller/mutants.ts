@@ -1,0 +1,155 @@
+/** Broken controllers, and which complaint belongs to each. */
+import { nextStep } from '../../../../controller/reconcile/next-step.ts';
+import { nothing, type Step, type Write } from '../../../../controller/reconcile/step.ts';
+import { type CandidateNodes } from '../../../../controller/world/candidate-nodes.ts';
+import { type StepKey } from '../../../../controller/world/keys.ts';
+import { type World } from '../../../../controller/world/world.ts';
+import { finalizer } from '../../../../lib/services/names.ts';
+import { type VirtualIp } from '../../../../lib/services/objects.ts';
+import { type Decide } from './controller.ts';
+import { type Leaders } from './walk.ts';
+
+/** A step that is left out when it is of a certain kind. */
+function skip(isLeftOut: (write: Write, key: StepKey) => boolean): Decide {
+  return (key, world) => {
+    const step = nextStep(key, world);
+    return step.does === 'write' && isLeftOut(step.write, key) ? nothing : step;
+  };
+}
+
+/** A step whose request is another one. */
+function change(make: (write: Write) => Write): Decide {
+  return (key, world) => {
+    const step = nextStep(key, world);
+    return step.does === 'write' ? { ...step, write: make(step.write) } : step;
+  };
+}
+
+/** A decision from a world that is not so. */
+function believe(make: (world: World) => World): Decide {
+  return (key, world): Step => nextStep(key, make(world));
+}
+
+function mapVirtualIps(world: World, make: (virtualIp: VirtualIp) => VirtualIp): World {
+  const virtualIps = new Map([...world.virtualIps].map(([name, virtualIp]) => [name, make(virtualIp)]));
+  return { ...world, virtualIps };
+}
+
+/** Nodes that are said to have heard of everything. */
+function trustNodes(world: World): World {
+  const { candidates } = world;
+  const all: Pick<CandidateNodes, 'list' | 'listBehind' | 'haveForgotten' | 'haveProgrammed'> = {
+    list: (pool) => candidates.list(pool),
+    listBehind: () => [],
+    haveForgotten: () => true,
+    haveProgrammed: (pool, kind, version) => candidates.haveProgrammed(pool, kind, version),
+  };
+  return { ...world, candidates: all as CandidateNodes };
+}
+
+function callProgrammed(virtualIp: VirtualIp): VirtualIp {
+  const { generation } = virtualIp.metadata;
+  const programmed = {
+    type: 'Programmed',
+    status: 'True' as const,
+    reason: '',
+    message: '',
+    observedGeneration: generation,
+  };
+  return { ...virtualIp, status: { ...virtualIp.status, conditions: [programmed] } };
+}
+
+function getFields(write: Write): Record<string, Record<string, unknown> | undefined> {
+  return write.body as Record<string, Record<string, unknown> | undefined>;
+}
+
+/** A new object is written over one that is there. */
+function overwrite(write: Write): Write {
+  if (write.method !== 'POST') return write;
+  const { spec } = getFields(write);
+  return {
+    ...write,
+    method: 'PATCH',
+    path: `${write.path}/${write.key}`,
+    body: { spec: (spec ?? {}) as Record<string, string> },
+  };
+}
+
+/** Each Service that is to be served is said to have the finalizer. */
+function withFinalizers(world: World): World {
+  const services = new Map(
+    [...world.services].map(([key, service]) => {
+      const { metadata, spec } = service;
+      const isServed = spec.type === 'LoadBalancer' && typeof metadata.deletionTimestamp !== 'string';
+      return [key, isServed ? { ...service, metadata: { ...metadata, finalizers: [finalizer] } } : service];
+    }),
+  );
+  return { ...world, services };
+}
+
+/** A broken controller. */
+interface Mutant {
+  readonly decide: Decide;
+  /** What is said of it. */
+  readonly complaint: RegExp;
+  readonly leaders?: Leaders;
+}
+
+/** By what is wrong with each. */
+export const mutants: Readonly<Record<string, Mutant>> = {
+  'forgets nodes when a Service goes': { decide: believe(trustNodes), complaint: /^S3/ },
+  'publishes before nodes have it': {
+    decide: (key, world) =>
+      nextStep(key, key.kind === 'Service' ? mapVirtualIps(world, callProgrammed) : world),
+    complaint: /^S2/,
+  },
+  'sets no finalizer': {
+    decide: believe(withFinalizers),
+    complaint: /^S3/,
+  },
+  'leaves addresses of Services that are gone': {
+    decide: skip(
+      ({ confirm, method }, key) => key.kind === 'VirtualIP' && method === 'PATCH' && confirm.length > 0,
+    ),
+    complaint: /is still given|stays|could have/,
+  },
+  'never deletes a VirtualIP': {
+    decide: skip(({ method }) => method === 'DELETE'),
+    complaint: /belongs to nobody/,
+  },
+  'keeps the finalizer': {
+    decide: skip(({ body, kind }) => {
+      const finalizers = (body as { metadata?: { finalizers?: readonly string[] } }).metadata?.finalizers;
+      return kind === 'Service' && finalizers?.length === 0;
+    }),
+    complaint: /keeps the finalizer|deleted and stays/,
+  },
+  'writes without versions': {
+    decide: change((write) => {
+      const { metadata, ...others } = getFields(write);
+      const { resourceVersion, ...rest } = metadata ?? {};
+      return write.method === 'PATCH' && resourceVersion !== undefined
+        ? { ...write, body: { ...others, metadata: rest } as Write['body'] }
+        : write;
+    }),
+    complaint: /^S[123]|could have|not its own/,
+    leaders: 'two',
+  },
+  'confirms nothing': {
+    decide: change((write) => ({ ...write, confirm: [] })),
+    complaint: /^S[12]/,
+    leaders: 'two',
+  },
+  'is never told of free addresses': {
+    decide: (key, world) => {
+      const step = nextStep(key, world);
+      return step.does === 'wait' && step.waitsFor === 'addresses' ? { ...step, waitsFor: 'time' } : step;
+    },
+    complaint: /nothing says/,
+  },
+  'writes over a VirtualIP': { decide: change(overwrite), complaint: /./ },
+  'strikes off whoever leaves at once': {
+    decide: (key, world) => nextStep(key, key.kind === 'VirtualIP' ? trustNodes(world) : world),
+    complaint: /^S3/,
+  },
+};

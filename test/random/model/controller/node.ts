@@ -1,0 +1,135 @@
+import { parseObjectName } from '../../../../lib/services/address-name.ts';
+import { type NodeReport, toAnnotations, toLeaseName } from '../../../../lib/services/node-report.ts';
+import { type Kind, type ObjectApi, type StoredObject } from '../../../support/fakes/object-api.ts';
+
+/** @alive of the node's table: without a balancer it runs out after that time. */
+const aliveMs = 30_000;
+
+/** The balancer renews its Lease so often. */
+const renewMs = 10_000;
+
+/** A Lease lasts 40 s; who judges it hears of renewals a little late. */
+const surelyLivingMs = 38_000;
+
+const followed = ['VirtualIP', 'Service'] as const;
+
+/** What the world has for a node: the API, the time, and other hosts' addresses. */
+export interface NodeSurroundings {
+  readonly api: ObjectApi;
+  readonly nowMs: () => number;
+  readonly foreignHosts: ReadonlySet<string>;
+}
+
+/** A node with its balancer: it programs what it hears, and says so in its Lease. */
+export class SimulatedNode {
+  readonly name: string;
+  isRunning = true;
+  /** Whether it reaches the API. */
+  isConnected = true;
+  mode: NodeReport['mode'] = 'direct';
+  readonly #around: NodeSurroundings;
+  readonly #kindToPosition = new Map<Kind, number>();
+  readonly #table = new Map<string, readonly string[]>();
+  /** What its Lease says, and since when. */
+  #reportedMode: NodeReport['mode'] | null = null;
+  #reportedModeMs = 0;
+  #aliveUntilMs = 0;
+  #renewedMs = -Infinity;
+  #livingSinceMs = 0;
+
+  constructor(name: string, around: NodeSurroundings) {
+    this.name = name;
+    this.#around = around;
+    this.start();
+  }
+
+  /** A fresh balancer lists all, and writes its table. */
+  start(): void {
+    this.isRunning = true;
+    this.#table.clear();
+    for (const kind of followed) this.#kindToPosition.set(kind, this.#around.api.log(kind).length);
+    for (const [name, object] of this.#around.api.list('VirtualIP')) this.#program(name, object);
+    this.#aliveUntilMs = this.#around.nowMs() + aliveMs;
+  }
+
+  /** Hears and programs up to so many events of each kind. */
+  program(most: number): void {
+    if (!this.isRunning || !this.isConnected) return;
+    for (const kind of followed) {
+      const from = this.#kindToPosition.get(kind) ?? 0;
+      const entries = this.#around.api.log(kind).slice(from, from + most);
+      if (kind === 'VirtualIP') for (const { key, object } of entries) this.#program(key, object);
+      this.#kindToPosition.set(kind, from + entries.length);
+    }
+  }
+
+  /** Writes its Lease. */
+  report(): void {
+    if (!this.isRunning || !this.isConnected) return;
+    const { api, nowMs, foreignHosts } = this.#around;
+    const addresses = [...this.#table.keys()].map((name) => parseObjectName(name)?.text ?? '');
+    const report: NodeReport = {
+      node: this.name,
+      programmed: { virtualips: this.#getVersion('VirtualIP'), services: this.#getVersion('Service') },
+      seats: [],
+      mode: this.mode,
+      inUse: addresses.filter((address) => foreignHosts.has(address)),
+    };
+    if (this.#reportedMode !== this.mode) this.#reportedModeMs = nowMs();
+    this.#reportedMode = this.mode;
+    const fields = {
+      metadata: { annotations: toAnnotations(report) },
+      spec: { holderIdentity: this.name, leaseDurationSeconds: 40, renewTime: `${nowMs()} ${api.version}` },
+    };
+    const name = toLeaseName(this.name);
+    if (api.patch('Lease', name, fields) === 404) api.create('Lease', name, fields);
+    if (nowMs() - this.#renewedMs > surelyLivingMs) this.#livingSinceMs = nowMs();
+    this.#renewedMs = nowMs();
+  }
+
+  /** Time has passed. */
+  pass(): void {
+    const { nowMs } = this.#around;
+    if (this.isRunning) this.#aliveUntilMs = nowMs() + aliveMs;
+    if (nowMs() - this.#renewedMs >= renewMs) this.report();
+  }
+
+  /** Whether its kernel sends packets for an address to this Service. */
+  serves(name: string, uid: string): boolean {
+    return this.#around.nowMs() < this.#aliveUntilMs && (this.#table.get(name) ?? []).includes(uid);
+  }
+
+  /** The addresses that its kernel has for this Service. */
+  listServed(uid: string): string[] {
+    return [...this.#table.keys()].filter((name) => this.serves(name, uid));
+  }
+
+  /** Whether its Lease has lived all the time since a moment, and lives. */
+  hasLivedSince(ms: number): boolean {
+    return this.#livingSinceMs <= ms && this.#around.nowMs() - this.#renewedMs < surelyLivingMs;
+  }
+
+  /** Whether its Lease has said since a moment that it can serve, and lives. */
+  couldServeSince(ms: number): boolean {
+    return this.#reportedMode !== 'none' && this.#reportedModeMs <= ms && this.hasLivedSince(ms);
+  }
+
+  #program(name: string, object: StoredObject | null): void {
+    if (object === null) this.#table.delete(name);
+    else {
+      const users = object.spec?.['services'] as readonly { readonly uid: string }[];
+      this.#table.set(
+        name,
+        users.map(({ uid }) => uid),
+      );
+    }
+  }
+
+  /** Up to where it has programmed all: with nothing left to hear, a bookmark says that it is the newest version there is. */
+  #getVersion(kind: Kind): string {
+    const { api } = this.#around;
+    const position = this.#kindToPosition.get(kind) ?? 0;
+    const log = api.log(kind);
+    return String(position === log.length ? api.version : (log[position - 1]?.version ?? 0));
+  }
+}

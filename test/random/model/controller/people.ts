@@ -1,0 +1,169 @@
+/** What people and other programs do to the objects. Each answers a sentence about it, or null when it could not be done. */
+import { excludedNodeLabel } from '../../../../lib/services/names.ts';
+import { type StoredObject } from '../../../support/fakes/object-api.ts';
+import { type Random } from '../../fuzz/engine/random.ts';
+import { type Cluster, ourClass } from './cluster.ts';
+
+type Deed = (cluster: Cluster, random: Random) => string | null;
+
+const keys = ['apps/a', 'apps/b', 'apps/c', 'infra/d', 'infra/e'];
+const poolNames = ['first', 'second'];
+
+/** Small, so that Services have to fight for them. The first address of the last one is a node's. */
+const rangeLists = [
+  ['10.0.9.10-10.0.9.12'],
+  ['10.0.9.10-10.0.9.11', 'fd00::10-fd00::11'],
+  ['10.0.9.12-10.0.9.14', 'fd00::12'],
+  ['fd00::10/127'],
+  ['10.0.9.10-10.0.9.12', 'fd00::10-fd00::12'],
+  ['10.0.9.10-10.0.9.13', 'fd00::10-fd00::12'],
+  ['10.0.9.3-10.0.9.10'],
+];
+
+const requestable = ['10.0.9.10', '10.0.9.12', 'fd00::10', '10.0.9.11,fd00::11', '192.0.2.1', 'nonsense'];
+
+const familyFields = [
+  { ipFamilies: ['IPv4'], ipFamilyPolicy: 'SingleStack' },
+  { ipFamilies: ['IPv6'], ipFamilyPolicy: 'SingleStack' },
+  { ipFamilies: ['IPv4', 'IPv6'], ipFamilyPolicy: 'PreferDualStack' },
+  { ipFamilies: ['IPv6', 'IPv4'], ipFamilyPolicy: 'RequireDualStack' },
+];
+
+const portLists = [
+  [{ protocol: 'TCP', port: 80 }],
+  [{ protocol: 'UDP', port: 80 }],
+  [
+    { protocol: 'TCP', port: 443 },
+    { protocol: 'UDP', port: 53 },
+  ],
+];
+
+const annotationChoices: readonly Record<string, string | null>[] = [
+  { 'vipnat.io/share': 'together' },
+  { 'vipnat.io/share': null },
+  { 'vipnat.io/pool': 'second' },
+  { 'vipnat.io/pool': null },
+  { 'vipnat.io/addresses': null },
+];
+
+/** By their names. */
+export const deeds: Readonly<Record<string, Deed>> = {
+  'creates a Service': (cluster, random) => {
+    const key = random.pick(keys);
+    const annotations = {
+      ...(random.chance(15) ? { 'vipnat.io/addresses': random.pick(requestable) } : {}),
+      ...(random.chance(30) ? { 'vipnat.io/share': 'together' } : {}),
+    };
+    const spec = {
+      ...ourClass,
+      ...random.pick(familyFields),
+      ports: random.pick(portLists),
+      selector: { app: random.pick(['one', 'two']) },
+      externalTrafficPolicy: random.pick(['Cluster', 'Cluster', 'Local']),
+    };
+    return cluster.api.create('Service', key, { metadata: { annotations }, spec }) === 201 ? key : null;
+  },
+  'deletes a Service': (cluster, random) => {
+    const key = random.pick(keys);
+    return cluster.api.remove('Service', key) === 200 ? key : null;
+  },
+  'makes a Service anew': (cluster, random) => {
+    const key = random.pick(keys);
+    const service = cluster.api.list('Service').get(key);
+    // Whoever deletes and creates waits for the finalizer, and no longer.
+    if (service === undefined || cluster.api.remove('Service', key) !== 200) return null;
+    const { metadata, spec = {} } = service;
+    const annotations = metadata['annotations'];
+    cluster.api.create('Service', key, { metadata: { annotations }, spec });
+    return key;
+  },
+  'changes the type': (cluster, random) => {
+    const key = random.pick(keys);
+    const service = cluster.api.list('Service').get(key);
+    const spec = service?.spec?.['type'] === 'LoadBalancer' ? { type: 'ClusterIP' } : ourClass;
+    return cluster.api.patch('Service', key, { spec }) === 200 ? `${key}: ${spec.type}` : null;
+  },
+  'gives a Service to another load balancer': (cluster, random) => {
+    const key = random.pick(keys);
+    if (cluster.api.list('Service').get(key)?.spec?.['type'] !== 'ClusterIP') return null;
+    cluster.api.patch('Service', key, { spec: { type: 'LoadBalancer', loadBalancerClass: 'other.io/lb' } });
+    const taken = isGiven(cluster, '10.0.9.14');
+    const ingress = [{ ip: taken ? '198.51.100.7' : '10.0.9.14' }];
+    cluster.api.patch('Service', key, { status: { loadBalancer: { ingress } } }, true);
+    return key;
+  },
+  'asks for an address': (cluster, random) => {
+    const key = random.pick(keys);
+    const address = random.pick(requestable);
+    const annotations = { 'vipnat.io/addresses': address };
+    return cluster.api.patch('Service', key, { metadata: { annotations } }) === 200
+      ? `${key}: ${address}`
+      : null;
+  },
+  annotates: (cluster, random) => {
+    const key = random.pick(keys);
+    const annotations = random.pick(annotationChoices);
+    const isDone = cluster.api.patch('Service', key, { metadata: { annotations } }) === 200;
+    return isDone ? `${key}: ${JSON.stringify(annotations)}` : null;
+  },
+  'changes a Service': (cluster, random) => {
+    const key = random.pick(keys);
+    const spec = random.pick<Record<string, unknown>>([
+      random.pick(familyFields),
+      { ports: random.pick(portLists) },
+      { externalTrafficPolicy: random.pick(['Cluster', 'Local']) },
+    ]);
+    return cluster.api.patch('Service', key, { spec }) === 200 ? `${key}: ${JSON.stringify(spec)}` : null;
+  },
+  'makes a pool': (cluster, random) => {
+    const name = random.pick(poolNames);
+    const spec = drawPool(random);
+    const isDone = cluster.api.create('AddressPool', name, { spec }) === 201;
+    return isDone ? `${name}: ${JSON.stringify(spec)}` : null;
+  },
+  'changes a pool': (cluster, random) => {
+    const name = random.pick(poolNames);
+    const spec = drawPool(random);
+    const isDone = cluster.api.patch('AddressPool', name, { spec }) === 200;
+    return isDone ? `${name}: ${JSON.stringify(spec)}` : null;
+  },
+  'deletes a pool': (cluster, random) => {
+    if (random.chance(60)) return null;
+    const name = random.pick(poolNames);
+    return cluster.api.remove('AddressPool', name) === 200 ? name : null;
+  },
+  'labels a node': (cluster, random) => {
+    const { name } = random.pick(cluster.nodes);
+    const labels = { [excludedNodeLabel]: random.pick(['', null]), zone: random.pick(['z0', 'z1']) };
+    cluster.api.patch('Node', name, { metadata: { labels } });
+    return `${name}: ${JSON.stringify(labels)}`;
+  },
+  'gives another host an address': (cluster, random) => {
+    const address = random.pick(['10.0.9.10', '10.0.9.12', 'fd00::10']);
+    if (!cluster.foreignHosts.delete(address)) cluster.foreignHosts.add(address);
+    return address;
+  },
+};
+
+function drawPool(random: Random): Record<string, unknown> {
+  return {
+    addresses: random.pick(rangeLists),
+    priority: random.below(2),
+    autoAssign: random.chance(92),
+    namespaceSelector: random.chance(15) ? { matchLabels: { team: 'apps' } } : {},
+    nodeSelector: random.chance(10) ? { matchLabels: { zone: 'z0' } } : {},
+    interface: 'auto',
+    seats: 1 + random.below(3),
+    advert: '300ms',
+    reuseAfter: random.pick(['0s', '10s', '60s']),
+  };
+}
+
+function isGiven(cluster: Cluster, address: string): boolean {
+  return cluster.api.list('VirtualIP').has(address);
+}
+
+/** Whether an object is on its way out. */
+export function isDeleted({ metadata }: StoredObject): boolean {
+  return metadata.deletionTimestamp !== undefined;
+}

@@ -1,0 +1,173 @@
+import { type Address, parseAddress } from '../../../../lib/address/address.ts';
+import { finalizer } from '../../../../lib/services/names.ts';
+import { type AddressPool, addressPools } from '../../../../lib/services/objects.ts';
+import { contains, parseRange } from '../../../../lib/services/ranges.ts';
+import { isForUs, readWishes, type Wishes } from '../../../../lib/services/wishes.ts';
+import { type Service, services } from '../../../../lib/services/services.ts';
+import { type StoredObject } from '../../../support/fakes/object-api.ts';
+import { type Cluster } from './cluster.ts';
+import { type SimulatedController } from './controller.ts';
+import { listAllUsers, listIps, toName } from './invariants.ts';
+import { isDeleted } from './people.ts';
+
+/** Longer than any pool's `reuseAfter`, and a Lease. */
+const restSeconds = 150;
+
+/** A key that is written again and again does not come to rest. */
+const maxRounds = 200;
+
+/** All faults end: nodes and one controller work, time passes. Answers what is wrong then. */
+export function findLeftovers(cluster: Cluster): string[] {
+  const controller = heal(cluster);
+  for (let second = 0; second < restSeconds; second += 1) {
+    if (!settle(cluster, controller)) return ['it does not come to rest'];
+    for (const node of cluster.nodes) node.report();
+    cluster.pass(1000);
+  }
+  settle(cluster, controller);
+  return [
+    ...cluster.complaints,
+    ...controller.listForgotten().map((key) => `nothing says that ${key} is to be looked at`),
+    ...findServiceFaults(cluster),
+    ...findVirtualIpFaults(cluster),
+    ...[...cluster.api.list('AddressPool')]
+      .filter(([name, pool]) => isDeleted(pool) && !isPoolUsed(cluster, name))
+      .map(([name]) => `the pool ${name} is deleted and stays`),
+  ];
+}
+
+/** Every node works, nobody else has an address, and one controller leads. */
+function heal(cluster: Cluster): SimulatedController {
+  for (const controller of cluster.controllers.slice(1)) cluster.kill(controller);
+  const [controller = cluster.lead()] = cluster.controllers;
+  controller.dateOffsetMs = 0;
+  cluster.foreignHosts.clear();
+  for (const node of cluster.nodes) {
+    node.isConnected = true;
+    node.mode = 'direct';
+    if (!node.isRunning) node.start();
+  }
+  return controller;
+}
+
+/** All that can happen now does. Answers whether it ends. */
+function settle(cluster: Cluster, controller: SimulatedController): boolean {
+  for (let round = 0; round < maxRounds; round += 1) {
+    const { version } = cluster.api;
+    for (const node of cluster.nodes) node.program(Infinity);
+    controller.hearAll();
+    for (const key of controller.due) controller.take(key);
+    while (controller.inFlight > 0) controller.proceed(0, 'done');
+    const isQuiet = cluster.api.version === version && controller.due.length === 0;
+    if (isQuiet) return true;
+    for (const node of cluster.nodes) node.report();
+  }
+  return false;
+}
+
+function findServiceFaults(cluster: Cluster): string[] {
+  return [...cluster.api.list('Service')].flatMap(([key, stored]) => {
+    const service = services.schema.parse(stored);
+    if (isDeleted(stored)) return [`${key} is deleted and stays`];
+    const hasFinalizer = stored.metadata.finalizers?.includes(finalizer) === true;
+    if (!isForUs(service, false)) return hasFinalizer ? [`${key} keeps the finalizer`] : [];
+    const missing = findMissing(cluster, key, stored);
+    return missing === null ? [] : [missing];
+  });
+}
+
+/** A Service without an address has none for a reason that the objects bear out. */
+function findMissing(cluster: Cluster, key: string, stored: StoredObject): string | null {
+  const wishes = readWishes(services.schema.parse(stored));
+  const ips = listIps(stored);
+  for (const ip of ips) {
+    const virtualIp = cluster.api.list('VirtualIP').get(toName(ip));
+    if (virtualIp === undefined || !listAllUsers(virtualIp).some(({ uid }) => uid === stored.metadata.uid))
+      return `${key} publishes ${ip}, which is not its own`;
+  }
+  if (wishes.problem !== null) return null;
+  const lacking = wishes.families.filter((family) => !ips.some((ip) => parseAddress(ip)?.family === family));
+  const servable = wishes.families.map((family) => listFree(cluster, stored, family));
+  if (
+    wishes.isAllOrNothing &&
+    lacking.some((family) => servable[wishes.families.indexOf(family)]?.length === 0)
+  )
+    return null;
+  const [family] = lacking.filter((each) => (servable[wishes.families.indexOf(each)]?.length ?? 0) > 0);
+  return family === undefined
+    ? null
+    : `${key} has no ${family} address, though it could have ${servable[wishes.families.indexOf(family)]?.join()}`;
+}
+
+/** Addresses that a Service could have for itself, by what the objects say. Judged apart from the product's own code, and only where that is simple. */
+function listFree(cluster: Cluster, stored: StoredObject, family: string): string[] {
+  const service = services.schema.parse(stored);
+  const wishes = readWishes(service);
+  const pools = listPools(cluster, service, wishes);
+  const requested = wishes.addresses[family as 'ipv4']?.text;
+  return everyAddress.filter((text) => {
+    const address = parseAddress(text);
+    if (address?.family !== family || (requested !== undefined && requested !== text)) return false;
+    const isInPool = pools.some(({ spec }) => spec.addresses.some((range) => isIn(range, address)));
+    return isInPool && !isTaken(cluster, text, stored.metadata.uid);
+  });
+}
+
+function listPools(cluster: Cluster, { metadata: { namespace } }: Service, { pool }: Wishes): AddressPool[] {
+  const all = [...cluster.api.list('AddressPool').values()].map((each) => addressPools.schema.parse(each));
+  return all.filter(({ metadata, spec, status }) => {
+    const isAccepted = status?.conditions?.some(
+      ({ type, status: is }) => type === 'Accepted' && is === 'True',
+    );
+    const isAsked = pool === null ? spec.autoAssign : pool === metadata.name;
+    const team = spec.namespaceSelector?.matchLabels?.['team'] ?? namespace;
+    return isAccepted === true && isAsked && team === namespace && hasNodes(status);
+  });
+}
+
+function hasNodes(status: AddressPool['status']): boolean {
+  return status?.seats?.some(({ nodes }) => nodes.length > 0) === true;
+}
+
+function isIn(range: string, address: Address): boolean {
+  const parsed = parseRange(range);
+  return parsed !== null && contains(parsed, address);
+}
+
+function isTaken(cluster: Cluster, text: string, uid: string): boolean {
+  const virtualIp = cluster.api.list('VirtualIP').get(toName(text));
+  const others = virtualIp === undefined ? [] : listAllUsers(virtualIp).filter((user) => user.uid !== uid);
+  return (
+    others.length > 0 ||
+    [...cluster.api.list('Service').values()].some((each) => listIps(each).includes(text))
+  );
+}
+
+const everyAddress = [
+  ...Array.from({ length: 12 }, (_, index) => `10.0.9.${index + 3}`),
+  ...['fd00::10', 'fd00::11', 'fd00::12'],
+];
+
+function findVirtualIpFaults(cluster: Cluster): string[] {
+  return [...cluster.api.list('VirtualIP')].flatMap(([name, virtualIp]) => {
+    const users = listAllUsers(virtualIp);
+    if (users.length === 0) return [`${name} belongs to nobody and stays`];
+    return [
+      ...users
+        .filter(({ namespace, name: service, uid }) => {
+          const stored = cluster.api.list('Service').get(`${namespace}/${service}`);
+          return stored?.metadata.uid !== uid || !isForUs(services.schema.parse(stored), false);
+        })
+        .map((user) => `${name} is still given to ${user.namespace}/${user.name}`),
+      ...cluster.nodes
+        .filter((node) =>
+          (virtualIp.spec?.['services'] as { uid: string }[]).some(({ uid }) => !node.serves(name, uid)),
+        )
+        .map((node) => `${node.name} does not serve ${name}`),
+    ];
+  });
+}
+
+function isPoolUsed(cluster: Cluster, name: string): boolean {
+  return [...cluster.api.list('VirtualIP').values()].some(({ spec }) => spec?.['pool'] === name);
+}
