@@ -29,6 +29,8 @@ export interface PlannedSeat {
   /** This node's among those that may hold the seat: 0 is the first. */
   readonly place: number;
   readonly advertMs: number;
+  /** Whether a Service has an address of it, be it an anchor. */
+  readonly isUsed: boolean;
   /** Of Services, without anchors; sorted. */
   readonly addresses: readonly PlacedAddress[];
 }
@@ -53,10 +55,11 @@ export function planSeats({ pools, virtualIps }: SeatsInput, host: SeatsHost): S
     .sort((one, other) => (one.name < other.name ? -1 : 1));
   // All anchors first: an address that is one stays with it.
   const anchored = candidates.flatMap((candidate) => anchorSeat(planning, candidate));
-  const seatToTexts = groupAddresses(virtualIps);
+  const seatToVirtualIps = groupAddresses(virtualIps);
   const seats = anchored.map(({ pool, ...seat }) => ({
     ...seat,
-    addresses: placeAddresses(planning, { name: seat.name, pool }, seatToTexts.get(seat.name) ?? []),
+    isUsed: seatToVirtualIps.has(seat.name),
+    addresses: placeAddresses(planning, { name: seat.name, pool }, seatToVirtualIps.get(seat.name) ?? []),
   }));
   return { seats, problems: planning.problems };
 }
@@ -76,7 +79,7 @@ interface Candidate {
   readonly seat: Seat;
 }
 
-type AnchoredSeat = Omit<PlannedSeat, 'addresses'> & Pick<Candidate, 'pool'>;
+type AnchoredSeat = Omit<PlannedSeat, 'addresses' | 'isUsed'> & Pick<Candidate, 'pool'>;
 
 function toCandidate(pool: AddressPool, seat: Seat): Candidate {
   return { name: `${pool.metadata.name}/${seat.index}`, pool, seat };

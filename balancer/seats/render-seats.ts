@@ -47,7 +47,7 @@ export function nameSeatInstance(seat: string): string {
 }
 
 /** One instance for both families: they cannot have two holders, and a family that comes moves nothing. */
-function toInstance({ name, anchors, vrid, place, advertMs, addresses }: PlannedSeat) {
+function toInstance({ name, anchors, vrid, place, advertMs, isUsed, addresses }: PlannedSeat) {
   const [first, ...others] = anchors;
   const device = first?.device ?? '';
   const excluded = [...others, ...addresses];
@@ -57,6 +57,8 @@ function toInstance({ name, anchors, vrid, place, advertMs, addresses }: Planned
     vrid,
     priority: toPriority(place),
     advertMs,
+    // A seat that nobody uses goes to its first node: so new clusters spread their seats. Later nothing moves by itself.
+    preempts: !isUsed,
     unicast: null,
     addresses: first === undefined ? [] : [render(first, device)],
     excluded: excluded.map((one) => render(one, device)),

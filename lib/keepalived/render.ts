@@ -9,6 +9,8 @@ export interface VrrpInstance {
   readonly priority: number;
   /** In milliseconds, a multiple of 10. */
   readonly advertMs: number;
+  /** Whether it takes the addresses from a node of a lower priority that has them. */
+  readonly preempts: boolean;
   /** Who gets the adverts, of the addresses' family; null for multicast. */
   readonly unicast: { readonly source: string; readonly peers: readonly string[] } | null;
   /** What adverts name: `10.0.0.50/32`. At least one, all of one family. */
@@ -85,12 +87,12 @@ track_file serving {
 }
 
 function renderInstance(instance: VrrpInstance): string {
-  const { name, device, vrid, priority, advertMs, unicast, addresses, excluded, tracked } = instance;
+  const { name, device, vrid, priority, advertMs, preempts, unicast } = instance;
+  const { addresses, excluded, tracked } = instance;
   return `
 vrrp_instance ${name} {
   state BACKUP
-  nopreempt
-  interface ${device}
+${preempts ? '' : '  nopreempt\n'}  interface ${device}
   virtual_router_id ${vrid}
   priority ${priority}
   advert_int ${advertMs / 1000}

@@ -25,6 +25,7 @@ export function renderKeepalived({ node, instances, priority, advertMs, trackFil
       vrid,
       priority,
       advertMs,
+      preempts: false,
       unicast,
       addresses: [`${vip.text}/${vip.family === 'ipv4' ? 32 : 128}`],
       excluded: [],

@@ -69,12 +69,18 @@ export class SeatNetwork {
     for (const node of this.nodes) node.order({ input });
   }
 
-  /** Starts balancers, tells them what the API has, and starts keepalived on each; ends when each seat has one holder. */
+  /**
+   * Starts balancers and keepalived on all nodes, and tells them what the API has once each seat is with the first of its nodes: seat 0
+   * on the first one. Ends when that has the addresses.
+   */
   async start(virtualIps: readonly VirtualIp[]): Promise<void> {
     for (const node of this.nodes) node.startSeats();
-    this.update({ pools: [pool], virtualIps });
+    this.update({ pools: [pool], virtualIps: [] });
     await Promise.all(this.nodes.map((node) => node.startKeepalived()));
-    await this.waitForOneHolder(...firstAnchors);
+    await this.waitForOrder();
+    if (virtualIps.length === 0) return;
+    this.update({ pools: [pool], virtualIps });
+    await this.waitForOneHolder(...virtualIps.map(({ metadata }) => metadata.name.replaceAll('-', ':')));
   }
 
   /** Waits until each of some addresses has one holder. */
@@ -82,11 +88,27 @@ export class SeatNetwork {
     let last = '';
     await waitUntil(
       async () => {
-        const holders = await Promise.all(addresses.map((one) => this.listHolders(one)));
-        last = JSON.stringify(holders);
+        const lists = await Promise.all(this.nodes.map(async (node) => new Set(await node.listAddresses())));
+        const holders = addresses.map((one) =>
+          this.nodes.filter((_, at) => lists[at]?.has(one)).map(({ name }) => name),
+        );
+        last = JSON.stringify(holders.slice(0, 10));
         return holders.every(({ length }) => length === 1);
       },
       () => `not one holder of each of ${addresses.join(', ')}: ${last}\n${this.describe()}`,
+    );
+  }
+
+  /** Waits until each seat is held by the first of its nodes, which says so. */
+  async waitForOrder(): Promise<void> {
+    await waitUntil(
+      () =>
+        Promise.resolve(
+          seats.every(({ index, nodes: [first] }) =>
+            this.nodes.every(({ name, held }) => held.includes(`default/${index}`) === (name === first)),
+          ),
+        ),
+      () => `seats are not in order: ${this.describe()}`,
     );
   }
 

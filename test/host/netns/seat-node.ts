@@ -78,16 +78,9 @@ export class SeatNode {
       () => Promise.resolve(existsSync(this.locate('keepalived.conf'))),
       () => `${this.name} has no keepalived.conf: ${JSON.stringify(this.told)}`,
     );
-    const pidFiles = ['--pid', this.locate('keepalived.pid'), '--vrrp_pid', this.locate('vrrp.pid')];
-    const command = [
-      'keepalived',
-      '--vrrp',
-      '--dont-fork',
-      '--log-console',
-      '--use-file',
-      this.locate('keepalived.conf'),
-    ];
-    const child = this.#namespaces.start(this.#namespace, [...command, ...pidFiles]);
+    const [pid, vrrpPid] = ['keepalived.pid', 'vrrp.pid'].map((file) => this.locate(file));
+    const command = `rm -f ${pid} ${vrrpPid}; exec keepalived --vrrp --dont-fork --log-console --use-file ${this.locate('keepalived.conf')} --pid ${pid} --vrrp_pid ${vrrpPid}`;
+    const child = this.#namespaces.start(this.#namespace, ['sh', '-c', command]);
     for (const stream of [child.stdout, child.stderr]) {
       stream?.on('data', (text: Buffer) => (this.#keepalivedLog += text.toString()));
     }
