@@ -9,6 +9,7 @@
  */
 import { type Bucket, type Budget, fillBucket, takeToken } from '../../lib/control/backoff.ts';
 import { type Clock } from '../../lib/control/clock.ts';
+import { readIfThere } from '../../lib/files/optional-file.ts';
 import { type RunningKeepalived } from '../../lib/keepalived/running.ts';
 import {
   readConfigurationFile,
@@ -56,7 +57,10 @@ export class ConfigurationKeeper {
   /** What was told last, to which process. */
   #told = '';
   #refused: { readonly text: string; readonly at: number } | null = null;
-  #isUncheckedTold = false;
+  /** Whether keepalived was the first to read the file that is there. */
+  #isUnchecked = false;
+  /** What keepalived itself has found wrong with it. */
+  #complaint = '';
   #isRunning: boolean | null = null;
 
   constructor(ports: ConfigurationPorts) {
@@ -71,6 +75,7 @@ export class ConfigurationKeeper {
     const isRunning = this.#running !== null;
     if (isRunning !== this.#isRunning) this.#ports.report.running(isRunning);
     this.#isRunning = isRunning;
+    if (this.#isUnchecked) await this.#readComplaint();
     return { text: this.#text, isRunning };
   }
 
@@ -81,6 +86,16 @@ export class ConfigurationKeeper {
   async keep(text: string): Promise<number | null> {
     const waitMs = text === this.#text ? null : await this.#replace(text);
     return waitMs ?? this.#tell();
+  }
+
+  /** keepalived empties it before each check, and then goes on with the configuration that it has. */
+  async #readComplaint(): Promise<void> {
+    const { files, report } = this.#ports;
+    const text = await readIfThere(files.checkLog, { refusesLink: true }).catch(() => null);
+    const complaint = text?.trim() ?? '';
+    if (complaint === this.#complaint) return;
+    this.#complaint = complaint;
+    report.refused(complaint === '' ? null : complaint);
   }
 
   async #replace(text: string): Promise<number | null> {
@@ -101,8 +116,8 @@ export class ConfigurationKeeper {
       this.#refused = { text, at: clock.now() };
       return;
     }
-    if (replacement.outcome === 'unchecked' && !this.#isUncheckedTold) report.notChecked(replacement.reason);
-    this.#isUncheckedTold = replacement.outcome === 'unchecked';
+    if (replacement.outcome === 'unchecked' && !this.#isUnchecked) report.notChecked(replacement.reason);
+    this.#isUnchecked = replacement.outcome === 'unchecked';
     if (this.#refused !== null) report.refused(null);
     this.#refused = null;
     this.#text = text;

@@ -35,8 +35,12 @@ export class SeatsLog implements SeatsListener {
   refused(words: string | null): void {
     if (words === null) this.#logger.info('keepalived takes the new keepalived.conf');
     else {
-      const next = 'The former file stays, and the refused one is keepalived.conf.refused beside it';
-      this.#logger.error(`keepalived refuses the new keepalived.conf. ${next}`, { details: words });
+      this.#logger.error(
+        'keepalived refuses the new keepalived.conf, and continues with the former configuration',
+        {
+          details: words,
+        },
+      );
     }
   }
 

@@ -24,7 +24,7 @@ export interface SeatsPorts extends ConfigurationPorts {
   readonly findAddressUsers: FindAddressUsers;
   readonly notices: NoticeSource;
   readonly trackFile: TrackFile;
-  /** Called when the state differs from before. */
+  /** Called with the first state, and whenever it differs from before. */
   readonly onState: (state: SeatsState) => void;
 }
 
@@ -59,7 +59,7 @@ export class Seats {
     text: '',
     addresses: new Set(),
   };
-  #state: SeatsState = { held: [], inUse: [] };
+  #state: SeatsState | null = null;
   #problems: ReadonlySet<string> = new Set();
   #isFailing = false;
   #isStopped = false;
@@ -130,6 +130,8 @@ export class Seats {
     } catch (error) {
       if (!this.#isFailing) this.#ports.report.failed(error);
       this.#isFailing = true;
+      // Nothing is known to be held.
+      if (this.#input !== null && this.#state === null) this.#setState({ held: [], inUse: [] });
     }
     this.#isLooking = false;
     const { clock } = this.#ports;
@@ -172,17 +174,21 @@ export class Seats {
   }
 
   #noteState({ seats, problems }: SeatsPlan, view: SeatsView): void {
-    const { report, onState } = this.#ports;
+    const { report } = this.#ports;
     if (this.#isStopped) return;
     for (const problem of problems.filter((one) => !this.#problems.has(one))) report.leftOut(problem);
     this.#problems = new Set(problems);
-    const before = this.#state;
     const held = seats.filter((seat) => isHeld(seat, view)).map(({ name }) => name);
-    const state = { held, inUse: this.#newcomers.used };
-    if (isDeepStrictEqual(state, before)) return;
+    this.#setState({ held, inUse: this.#newcomers.used });
+  }
+
+  #setState(state: SeatsState): void {
+    const { report, onState } = this.#ports;
+    if (this.#isStopped || isDeepStrictEqual(state, this.#state)) return;
+    const before = this.#state?.held ?? [];
     this.#state = state;
-    for (const seat of held.filter((one) => !before.held.includes(one))) report.held(seat, true);
-    for (const seat of before.held.filter((one) => !held.includes(one))) report.held(seat, false);
+    for (const seat of state.held.filter((one) => !before.includes(one))) report.held(seat, true);
+    for (const seat of before.filter((one) => !state.held.includes(one))) report.held(seat, false);
     onState(state);
   }
 }

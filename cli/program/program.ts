@@ -3,6 +3,7 @@ import { exitStatuses } from '../../lib/text/exit-status.ts';
 import { toAscii, toPrintableLine } from '../../lib/text/printable.ts';
 import { configVariable, type Environment } from '../../config/environment.ts';
 import { type ConfigReading, type ConfigSources, readConfig } from '../../config/load.ts';
+import { type CheckContext } from '../grammar/command-context.ts';
 import { parseCommandLine } from '../grammar/command-line.ts';
 import { findCommandProblems } from '../grammar/command-rules.ts';
 import { type ErrorForm, formatError } from '../format/text/error-text.ts';
@@ -145,14 +146,6 @@ async function runCommand(
       const { cleanup } = await import('../commands/cleanup.ts');
       return cleanup({ ...context, options: command.options });
     }
-    case 'balancer': {
-      const { balancer } = await import('../commands/balancer.ts');
-      return balancer({ ...context, options: command.options, given });
-    }
-    case 'seats': {
-      const { seats } = await import('../commands/seats.ts');
-      return seats({ ...context, options: command.options });
-    }
     case 'keepalived': {
       const { keepalived } = await import('../commands/keepalived.ts');
       return keepalived({ ...context, options: command.options });
@@ -160,6 +153,25 @@ async function runCommand(
     case 'manifest': {
       const { manifest } = await import('../commands/manifest.ts');
       return manifest({ ...context, options: command.options, given });
+    }
+    default:
+      return await runServicesCommand(command, { ...context, given });
+  }
+}
+
+/** Of what is about Services. */
+async function runServicesCommand(
+  command: Extract<ConfiguredCommand, { readonly name: 'balancer' | 'seats' }>,
+  context: Omit<CheckContext, 'options'>,
+): Promise<number> {
+  switch (command.name) {
+    case 'balancer': {
+      const { balancer } = await import('../commands/balancer.ts');
+      return balancer({ ...context, options: command.options, given });
+    }
+    case 'seats': {
+      const { seats } = await import('../commands/seats.ts');
+      return seats({ ...context, options: command.options });
     }
   }
 }

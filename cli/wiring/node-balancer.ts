@@ -32,7 +32,7 @@ export class NodeBalancer {
   readonly #seats: Seats;
   readonly #balancer: Balancer;
   #view: BalancerView | null = null;
-  #state: SeatsState = { held: [], inUse: [] };
+  #state: SeatsState | null = null;
 
   /** @throws VipnatError as createHostSeats does */
   constructor(options: NodeBalancerOptions) {
@@ -85,9 +85,9 @@ export class NodeBalancer {
     this.#say();
   }
 
-  /** Nothing before the tables are known. */
+  /** Nothing before tables and seats are known: half of it would be taken for all. */
   #say(): void {
-    if (this.#view === null) return;
+    if (this.#view === null || this.#state === null) return;
     const { programmed, mode, virtualIps } = this.#view;
     const { held: seats, inUse } = this.#state;
     this.#reporter.setAwaited(virtualIps.some(isAwaited));

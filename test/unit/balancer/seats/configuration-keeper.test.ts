@@ -134,6 +134,23 @@ describe('keepalived.conf', () => {
     expect(world.reloads).toEqual([configure('one'), configure('two')]);
   });
 
+  test('that was not checked, and that keepalived itself refuses to read, is told once', async () => {
+    const { keep, world, report } = startKeeper();
+    world.check = () => {
+      throw new VipnatError('TOOL_MISSING', 'keepalived is not in PATH');
+    };
+    await keep(configure('one'));
+    writeFileSync(files.checkLog, 'line 7: what\n');
+    await keep(configure('one'));
+    await keep(configure('one'));
+    writeFileSync(files.checkLog, '');
+    await keep(configure('one'));
+    expect(report.told.filter((line) => line.startsWith('refused'))).toEqual([
+      'refused line 7: what',
+      'refused null',
+    ]);
+  });
+
   test('is not used where the check hangs', async () => {
     const { keep, world } = startKeeper();
     world.check = () => {

@@ -90,8 +90,11 @@ describe('the seats of a node', () => {
   test('are written, held and told; an address comes once nobody else has it', async () => {
     host.seats.start();
     host.seats.update(give('10.0.9.20'));
-    await waitFor(() => host.states.length === 1);
-    expect(host.states).toEqual([{ held: ['default/0'], inUse: [] }]);
+    await waitFor(() => host.states.length === 2);
+    expect(host.states).toEqual([
+      { held: [], inUse: [] },
+      { held: ['default/0'], inUse: [] },
+    ]);
     host.others.set('10.0.9.21', '02:00:00:00:00:01');
     host.seats.update(give('10.0.9.20', '10.0.9.21', '10.0.9.22'));
     await waitFor(() => host.held.includes('10.0.9.22'));
@@ -103,9 +106,9 @@ describe('the seats of a node', () => {
   test('go when keepalived takes the addresses away, which no one says but the kernel', async () => {
     host.seats.start();
     host.seats.update(give());
-    await waitFor(() => host.states.length === 1);
-    host.held = [];
     await waitFor(() => host.states.length === 2);
+    host.held = [];
+    await waitFor(() => host.states.length === 3);
     expect(host.states.at(-1)).toEqual({ held: [], inUse: [] });
     expect(host.report.told.filter((line) => line.startsWith('held'))).toEqual([
       'held default/0 true',
@@ -144,5 +147,7 @@ describe('the seats of a node', () => {
     await waitFor(() => host.report.told.some((line) => line.startsWith('failed')));
     await sleep(systemClock, 1200);
     expect(host.report.told.filter((line) => line.startsWith('failed'))).toHaveLength(1);
+    // The node reports what it has programmed all the same.
+    expect(host.states).toEqual([{ held: [], inUse: [] }]);
   });
 });
