@@ -115,6 +115,8 @@ function readAnchors({ index, anchors }: Seat): Address[] {
   if (!Number.isInteger(index) || index < 0) throw new Error('its index is no number');
   const addresses = anchors.map(parseAddress).filter((one) => one !== null);
   if (addresses.length < anchors.length) throw new Error(`${anchors.join(', ')} are not all addresses`);
+  if (new Set(addresses.map(({ text }) => text)).size < addresses.length)
+    throw new Error(`${anchors.join(', ')} are one address`);
   return addresses.sort((one, other) => one.family.localeCompare(other.family));
 }
 

@@ -113,6 +113,9 @@ async function askAgentFirst(sources: ConfigSources, scope: Scope): Promise<Diag
   return await readDiagnosticConfig(sources, scope);
 }
 
+/** What a command is given, but for its own switches. */
+type SharedContext = Omit<CheckContext, 'options'>;
+
 /** Each command loads its own part only: what prints rules in 100 ms must not wait for what the agent needs. */
 async function runCommand(
   { command, colour }: ConfiguredInvocation,
@@ -121,6 +124,7 @@ async function runCommand(
 ): Promise<number> {
   const screen = () => readHostScreen(host, colour);
   const context = { config, screen, stdout: host.stdout, stderr: host.stderr };
+  if (isAboutServices(command)) return await runServicesCommand(command, { ...context, given });
   switch (command.name) {
     case 'run': {
       const { run } = await import('../commands/run.ts');
@@ -154,20 +158,20 @@ async function runCommand(
       const { manifest } = await import('../commands/manifest.ts');
       return manifest({ ...context, options: command.options, given });
     }
-    default:
-      return await runServicesCommand(command, { ...context, given });
   }
 }
 
-/** Of what is about Services. */
-async function runServicesCommand(
-  command: Extract<ConfiguredCommand, { readonly name: 'balancer' | 'seats' }>,
-  context: Omit<CheckContext, 'options'>,
-): Promise<number> {
+type ServicesCommand = Extract<ConfiguredCommand, { readonly name: 'balancer' | 'seats' }>;
+
+function isAboutServices(command: ConfiguredCommand): command is ServicesCommand {
+  return command.name === 'balancer' || command.name === 'seats';
+}
+
+async function runServicesCommand(command: ServicesCommand, context: SharedContext): Promise<number> {
   switch (command.name) {
     case 'balancer': {
       const { balancer } = await import('../commands/balancer.ts');
-      return balancer({ ...context, options: command.options, given });
+      return balancer({ ...context, options: command.options });
     }
     case 'seats': {
       const { seats } = await import('../commands/seats.ts');

@@ -154,6 +154,16 @@ export const targets = {
     from: 'options, host names, interfaces',
     holds: 'lines of a strict grammar; read as it was meant',
   },
+  'seats, rendered': {
+    cases: 10000,
+    from: "pools, virtual IPs and interfaces with others' texts in them",
+    holds: "lines of a strict grammar; no address twice, and none of the host's own",
+  },
+  'annotations of pools and Leases': {
+    cases: 20000,
+    from: 'annotations as vipnat writes them',
+    holds: 'a value of what the text holds, or none',
+  },
   'keepalived.conf and notices': {
     cases: 60000,
     from: 'configurations, lines of the pipe, command lines',

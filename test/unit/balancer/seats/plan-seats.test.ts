@@ -138,6 +138,14 @@ describe('the seats of a node', () => {
     });
   });
 
+  test('need another address for each family', () => {
+    const pool = makePool('a', [seat(0, 'fd00:9::10', 'fd00:9:0::10')]);
+    expect(plan([pool])).toEqual({
+      seats: [],
+      problems: ['this node does not hold seat a/0: fd00:9::10, fd00:9:0::10 are one address'],
+    });
+  });
+
   test('two anchors with the same last byte on one interface cannot both be held', () => {
     const wide = {
       node: 'w2',

@@ -1,0 +1,100 @@
+import { isDeepStrictEqual } from 'node:util';
+import { jest, test } from '@jest/globals';
+import { listSubnets } from '../../../../balancer/seats/place-address.ts';
+import { planSeats } from '../../../../balancer/seats/plan-seats.ts';
+import { renderSeats } from '../../../../balancer/seats/render-seats.ts';
+import { locateSeatFiles } from '../../../../balancer/seats/seat-files.ts';
+import { readDrained } from '../../../../lib/services/drained.ts';
+import { listAddresses } from '../../../../lib/keepalived/find.ts';
+import { type Lease, parseNodeLease } from '../../../../lib/services/node-report.ts';
+import { makePool, makeVirtualIp } from '../../../support/fakes/seat-objects.ts';
+import { addressTexts, edgeNumbers, makeHostileText } from '../engine/hostile.ts';
+import { mutateText } from '../engine/mutate.ts';
+import { insist } from '../engine/properties.ts';
+import { type Random } from '../engine/random.ts';
+import { fuzz } from '../engine/run.ts';
+
+jest.setTimeout(3_600_000);
+
+const files = locateSeatFiles('/run/vipnat-lb');
+const own = ['10.77.0.11', 'fd77::11'];
+
+const makeAddress = (random: Random) =>
+  random.chance(60)
+    ? random.pick(['10.77.0.50', '10.77.0.51', '10.77.0.255', 'fd77::50', 'fd77:0:0::51', ...own])
+    : random.pick([...addressTexts, makeHostileText(random)]);
+
+test('keepalived.conf of seats has no word that the API could put a line into, and no address of the host itself', async () => {
+  await fuzz({
+    name: 'seats, rendered',
+    make: (random) => ({
+      node: random.chance(70) ? 'm1' : makeHostileText(random),
+      device: random.chance(80) ? 'eth0' : makeHostileText(random),
+      spec: {
+        interface: random.pick(['auto', 'eth0', makeHostileText(random)]),
+        advert: random.pick(['300ms', '1s', random.pick(edgeNumbers), makeHostileText(random)]),
+      },
+      seats: [0, 1].map((index) => ({ index, anchors: [makeAddress(random), makeAddress(random)] })),
+      names: [0, 1, 2].map(() => makeAddress(random)),
+    }),
+    check: ({ node, device, spec, seats, names }) => {
+      const subnets = listSubnets([
+        { family: 'ipv4', address: own[0] ?? '', device, prefixLength: 24 },
+        { family: 'ipv6', address: own[1] ?? '', device, prefixLength: 64 },
+      ]);
+      const pool = makePool(
+        'default',
+        seats.map((seat) => ({ ...seat, nodes: [node] })),
+        spec,
+      );
+      const virtualIps = ['10.77.0.60', 'fd77--60'].map((name) => makeVirtualIp(name, 'default/0'));
+      const foreign = names.map((name) => ({
+        ...makeVirtualIp('10.77.0.61', 'default/1'),
+        metadata: { name, uid: 'u', resourceVersion: '1', generation: 1 },
+      }));
+      const plan = planSeats({ pools: [pool], virtualIps: [...virtualIps, ...foreign] }, { node, subnets });
+      const text = renderSeats(node, plan.seats, files);
+      const bad = text
+        .split('\n')
+        .find((line) => !/^(?:# [ -~]*| {2}file "[\w/.-]*"|[\w ./:-]*\{?|\s*\})$/.test(line));
+      insist(bad === undefined, `a line of no grammar: ${JSON.stringify(bad)}`);
+      const held = listAddresses(text);
+      insist(new Set(held).size === held.length, 'an address twice');
+      insist(!own.some((address) => held.includes(address)), 'an address of the host itself');
+    },
+  });
+});
+
+const corpus = [
+  '["default/0","default/1"]',
+  '{"services":"120","virtualips":"99"}',
+  'direct',
+  'w1,w2/0',
+  '[]',
+];
+
+test('what people and nodes write into annotations is read, or says nothing', async () => {
+  await fuzz({
+    name: 'annotations of pools and Leases',
+    make: (random) => mutateText(random, corpus),
+    check: (text) => {
+      const annotations = {
+        'vipnat.io/drained': text,
+        'vipnat.io/seats': text,
+        'vipnat.io/programmed': text,
+        'vipnat.io/mode': text,
+      };
+      const lease: Lease = {
+        metadata: { name: 'vipnat-lb-w1', uid: 'u', resourceVersion: '1', generation: 0, annotations },
+      };
+      const report = parseNodeLease(lease)?.report;
+      const seats = report?.seats ?? [];
+      insist(seats.length === 0 || isDeepStrictEqual(seats, JSON.parse(text)), 'a seat that nobody named');
+      const drained = readDrained(lease);
+      insist(
+        drained.every(({ node }) => text.includes(node)),
+        'a node that nobody named',
+      );
+    },
+  });
+});
