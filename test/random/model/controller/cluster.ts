@@ -6,6 +6,9 @@ import { SimulatedNode } from './node.ts';
 
 const nodeNames = ['node-1', 'node-2', 'node-3'];
 
+/** Who may lead: one at a time, each with fresh lists; or two at once, with lists of any age. */
+export type Leaders = 'one' | 'two';
+
 /** An API, nodes with balancers, and the controllers that believe they lead. */
 export class Cluster {
   readonly api: ObjectApi;
@@ -20,10 +23,10 @@ export class Cluster {
   /** Milliseconds since 1970. */
   nowMs = 1_800_000_000_000;
 
-  constructor(decide: Decide) {
+  constructor(decide: Decide, leaders: Leaders) {
     this.#decide = decide;
     const nowMs = () => this.nowMs;
-    const invariants = new Invariants(this);
+    const invariants = new Invariants(this, leaders);
     this.api = new ObjectApi(nowMs, (written) => {
       this.complaints.push(...invariants.check(written));
     });

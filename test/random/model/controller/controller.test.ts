@@ -3,7 +3,8 @@ import { nextStep } from '../../../../controller/reconcile/next-step.ts';
 import { isLong } from '../../../support/jest/long.ts';
 import { printFigure } from '../engine/print-figure.ts';
 import { mutants } from './mutants.ts';
-import { type Leaders, type Walk, walk } from './walk.ts';
+import { type Leaders } from './cluster.ts';
+import { type Walk, walk } from './walk.ts';
 
 // Minutes on a busy machine.
 jest.setTimeout(3_600_000);
@@ -24,14 +25,13 @@ describe('controllers of Services walk at random: steps are lost, answers too, n
       for (const [what, count] of counts) sums.set(what, (sums.get(what) ?? 0) + count);
     }
     printFigure(JSON.stringify([...sums]));
-    for (const what of ['published', 'released', 'programmed', 'deleted'])
-      expect(sums.get(what)).toBeGreaterThan(walks);
+    for (const what of ['published', 'programmed', 'deleted']) expect(sums.get(what)).toBeGreaterThan(walks);
   });
 });
 
 describe('a broken controller is caught', () => {
   test.each(Object.entries(mutants))('%s', (_name, { decide, complaint: expected, leaders = 'one' }) => {
-    for (let seed = 1; seed <= 1000; seed += 1) {
+    for (let seed = first; seed < first + 1000; seed += 1) {
       const { complaint } = walk({ decide, seed, leaders, actions });
       if (complaint === null) continue;
       expect(complaint).toMatch(expected);

@@ -47,6 +47,8 @@ export class SimulatedController {
   readonly #keyToUnheard = new Map<string, { readonly kind: Kind; readonly position: number }>();
   readonly #keyToWait = new Map<string, Extract<Step, { does: 'wait' }>>();
   #inFlight: InFlight[] = [];
+  /** A kind whose watch is silent, and nobody knows. */
+  frozen: Kind | null = null;
   /** How far its date is from that of the world. */
   dateOffsetMs = 0;
 
@@ -71,6 +73,7 @@ export class SimulatedController {
 
   /** Hears up to so many events of a kind. */
   hear(kind: Kind, most: number): void {
+    if (kind === this.frozen) return;
     const from = this.#kindToPosition.get(kind) ?? 0;
     for (const { key, object } of this.#api.log(kind).slice(from, from + most)) {
       this.#kindToPosition.set(kind, (this.#kindToPosition.get(kind) ?? 0) + 1);

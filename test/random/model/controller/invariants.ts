@@ -3,7 +3,7 @@ import { parseAddress } from '../../../../lib/address/address.ts';
 import { excludedNodeLabel, finalizer, loadBalancerClass } from '../../../../lib/services/names.ts';
 import { type AddressUser } from '../../../../lib/services/objects.ts';
 import { type StoredObject, type Written } from '../../../support/fakes/object-api.ts';
-import { type Cluster } from './cluster.ts';
+import { type Cluster, type Leaders } from './cluster.ts';
 
 interface Condition {
   readonly type: string;
@@ -23,9 +23,12 @@ export class Invariants {
   /** Services' uids to when a VirtualIP last stopped naming them among its Services. */
   readonly #uidToLeftMs = new Map<string, number>();
   #candidatesChangedMs = 0;
+  /** S3 needs one leader: an old one does not know what the new one has just given (ADR 22). */
+  readonly #isS3Checked: boolean;
 
-  constructor(cluster: Cluster) {
+  constructor(cluster: Cluster, leaders: Leaders) {
     this.#cluster = cluster;
+    this.#isS3Checked = leaders === 'one';
   }
 
   check(written: Written): string[] {
@@ -79,13 +82,11 @@ export class Invariants {
 
   /** S3: the finalizer, or the Service, goes. */
   #checkFinalizer({ key, before, after }: Written): string[] {
-    const isLost =
-      before?.metadata.finalizers?.includes(finalizer) === true &&
-      after?.metadata.finalizers?.includes(finalizer) !== true;
-    if (before === null || (after !== null && !isLost)) return [];
+    const [had, has] = [before, after].map((each) => each?.metadata.finalizers?.includes(finalizer) === true);
+    const isLost = had === true && has !== true;
+    if (!this.#isS3Checked || before === null || (after !== null && !isLost)) return [];
     const { uid } = before.metadata;
     const sinceMs = this.#uidToLeftMs.get(uid) ?? this.#cluster.nowMs;
-    this.#cluster.count('released');
     return this.#cluster.nodes
       .filter((node) => node.listServed(uid).length > 0 && node.hasLivedSince(sinceMs))
       .map(

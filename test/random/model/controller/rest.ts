@@ -41,6 +41,7 @@ function heal(cluster: Cluster): SimulatedController {
   for (const controller of cluster.controllers.slice(1)) cluster.kill(controller);
   const [controller = cluster.lead()] = cluster.controllers;
   controller.dateOffsetMs = 0;
+  controller.frozen = null;
   cluster.foreignHosts.clear();
   for (const node of cluster.nodes) {
     node.isConnected = true;

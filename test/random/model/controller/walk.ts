@@ -1,6 +1,6 @@
 import { type Kind } from '../../../support/fakes/object-api.ts';
 import { Random } from '../../fuzz/engine/random.ts';
-import { Cluster } from './cluster.ts';
+import { Cluster, type Leaders } from './cluster.ts';
 import { type Decide, type SimulatedController } from './controller.ts';
 import { deeds } from './people.ts';
 import { findLeftovers } from './rest.ts';
@@ -13,9 +13,6 @@ export interface Walk {
   /** What happened how often. */
   readonly counts: ReadonlyMap<string, number>;
 }
-
-/** Who may lead: one at a time, each with fresh lists; or two at once, with lists of any age. */
-export type Leaders = 'one' | 'two';
 
 interface WalkOptions {
   readonly decide: Decide;
@@ -32,7 +29,7 @@ const kinds: readonly Kind[] = ['Service', 'VirtualIP', 'AddressPool', 'Namespac
 /** Walks, lets everything come to rest, and answers the first complaint. */
 export function walk({ decide, seed, leaders, actions }: WalkOptions): Walk {
   const random = new Random(seed);
-  const cluster = new Cluster(decide);
+  const cluster = new Cluster(decide, leaders);
   const history: string[] = [];
   const finish = (complaint: string | null): Walk => ({ seed, history, complaint, counts: cluster.counts });
   // Most walks begin with something to give.
@@ -139,10 +136,14 @@ const handOver: Act = (cluster, random) => {
 };
 
 const shakeLeaders: Act = (cluster, random) => {
-  if (cluster.controllers.length < 2) {
-    cluster.lead();
-    return 'two';
+  const controller = random.pick([...cluster.controllers, cluster.lead()].slice(0, 2));
+  cluster.controllers = cluster.controllers.slice(0, 2);
+  if (random.chance(50)) {
+    controller.frozen =
+      controller.frozen === null ? random.pick(['VirtualIP', 'VirtualIP', 'Service'] as const) : null;
+    return `one no longer hears of: ${controller.frozen ?? 'nothing'}`;
   }
-  cluster.kill(random.pick(cluster.controllers));
+  if (cluster.controllers.length < 2) return 'two';
+  cluster.kill(controller);
   return 'one';
 };
