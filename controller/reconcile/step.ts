@@ -55,7 +55,10 @@ export type Step =
       readonly waitsFor: WaitsFor;
       /** For logs and people. */
       readonly why: string;
-      /** Milliseconds since 1970, by the clock of `World.nowMs`: then the key is due anyway. Null: never by itself. */
+      /**
+       * A date, in milliseconds since 1970: then the key is due anyway. It is reckoned from `World.nowMs`: the key waits for the
+       * difference by a clock that does not jump. Null: never by itself.
+       */
       readonly untilMs: number | null;
     }
   | { readonly does: 'nothing' };

@@ -45,7 +45,8 @@ export class SimulatedController {
   readonly #due = new Set<string>();
   /** What a key waits for: to have heard of its own write. */
   readonly #keyToUnheard = new Map<string, { readonly kind: Kind; readonly position: number }>();
-  readonly #keyToWait = new Map<string, Extract<Step, { does: 'wait' }>>();
+  /** What for, and until when by a clock that never jumps. */
+  readonly #keyToWait = new Map<string, { readonly waitsFor: WaitsFor; readonly untilMs: number | null }>();
   #inFlight: InFlight[] = [];
   /** A kind whose watch is silent, and nobody knows. */
   frozen: Kind | null = null;
@@ -92,7 +93,7 @@ export class SimulatedController {
     for (const node of this.#liveness.tick(this.#nowMs(), isFollowed))
       this.#affect(this.#store.changeReport(node, null));
     for (const [key, { untilMs }] of this.#keyToWait)
-      if (untilMs !== null && untilMs <= this.#dateMs) this.#due.add(key);
+      if (untilMs !== null && untilMs <= this.#nowMs()) this.#due.add(key);
   }
 
   /** Takes a key that is due, and decides. */
@@ -101,7 +102,10 @@ export class SimulatedController {
     this.#due.delete(key);
     this.#keyToWait.delete(key);
     const step = this.#decide(JSON.parse(key) as StepKey, this.#store.view(this.#dateMs));
-    if (step.does === 'wait') this.#keyToWait.set(key, step);
+    if (step.does === 'wait') {
+      const untilMs = step.untilMs === null ? null : step.untilMs - this.dateOffsetMs;
+      this.#keyToWait.set(key, { waitsFor: step.waitsFor, untilMs });
+    }
     if (step.does === 'write')
       this.#inFlight.push({ key, write: step.write, isConfirmed: step.write.confirm.length === 0 });
   }
@@ -202,7 +206,6 @@ export class SimulatedController {
 
   #affect({ keys, wakes }: Affected): void {
     for (const key of keys) this.#due.add(JSON.stringify(key));
-    for (const [key, { waitsFor }] of this.#keyToWait)
-      if (wakes.has(waitsFor satisfies WaitsFor)) this.#due.add(key);
+    for (const [key, { waitsFor }] of this.#keyToWait) if (wakes.has(waitsFor)) this.#due.add(key);
   }
 }
