@@ -24,8 +24,6 @@ global_defs {
   router_id w2
   vrrp_version 3
   vrrp_garp_master_refresh 60
-  vrrp_garp_interval 0.0002
-  vrrp_gna_interval 0.0002
   reload_check_config /run/vipnat-lb/keepalived.check
   script_user root
   vrrp_notify_fifo /run/vipnat-lb/notify
