@@ -23,12 +23,13 @@ import {
   formatRemovalJson,
   type Reset,
 } from '../format/screens/removal.ts';
+import { removeBalancerTables } from '../wiring/balancer-tables.ts';
 import { createHostKernel } from '../wiring/one-shot-host.ts';
 import { nameNode } from '../wiring/node-name.ts';
 
 /**
- * `vipnat cleanup`: removes every rule and chain of ours, of every version, dialect and family; with --vip only those of
- * that virtual IP. With --dry-run it prints what it would remove, and writes nothing. Where rules cannot be read or
+ * `vipnat cleanup`: removes every rule and chain of ours, of every version, dialect and family, and the balancer's tables; with
+ * --vip only those of that virtual IP. With --dry-run it prints what it would remove, and writes nothing. Where rules cannot be read or
  * written, the others are removed all the same, and it ends with `failed`.
  * @throws VipnatError AGENT_ALREADY_RUNNING, unless it is a dry run
  */
@@ -47,13 +48,15 @@ export async function cleanup({ config, options, stdout, stderr }: CleanupContex
   const resets = await countResets(kernel, found, vips);
   const { plan, problems } = dryRun ? { plan: found.plan, problems: [] } : await remove(kernel, found, vips);
   const routes = await removeRoutes(kernel, vips, dryRun);
+  const balancer = await removeBalancerTables({ dryRun, isNarrowed });
   const removal = {
     plan,
     routes: routes.changes,
     resets,
+    balancerTables: balancer.tables,
     vips,
     dryRun,
-    problems: [...describeUnread(found.unread), ...problems, ...routes.problems],
+    problems: [...describeUnread(found.unread), ...problems, ...routes.problems, ...balancer.problems],
   };
   if (json) stdout(formatRemovalJson(removal, nameNode(config)));
   else if (dryRun) stdout(formatRemovalCommands(removal, nameNode(config)));

@@ -119,7 +119,7 @@ Examples:
 Removes the rules of vipnat from every backend and both families, also rules of earlier
 versions. With --vip, other virtual IPs keep their rules. The hooks go with the last
 virtual IP. Only the flag --vip counts here, not VIPNAT_VIP or a file. Stop a running
-agent first.
+agent or balancer first.
 Exit status: 0 no rule of vipnat is left, 1 failed, 78 bad configuration.`,
   balancer: `
 Examples:

@@ -129,9 +129,9 @@ function judgeAddress(
   { query, own }: { readonly query: PortQuery; readonly own: OwnAddresses },
 ): string | null {
   if (address?.family !== query.family)
-    return `which is no ${query.family === 'ipv6' ? 'IPv6' : 'IPv4'} address`;
+    return `which is not an ${query.family === 'ipv6' ? 'IPv6' : 'IPv4'} address`;
   if (classifyAddress(address) !== 'unicast')
-    return `which is no address of a pod (${classifyAddress(address)})`;
+    return `which is not an address of a pod (${classifyAddress(address)})`;
   if (own.vips.has(address.text)) return 'which is the address of a Service';
   const isHere = nodeName === own.node;
   return own.local.has(address.text) && !isHere ? "which is this host's own address" : null;

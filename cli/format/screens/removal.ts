@@ -13,6 +13,8 @@ export interface Removal {
   readonly routes: readonly RouteChange[];
   /** Open connections that end with the rules. */
   readonly resets: readonly Reset[];
+  /** The tables of the balancer with their families: `ip vipnat-lb`. */
+  readonly balancerTables?: readonly string[];
   /** The virtual IPs that it is about; null for everything of ours. */
   readonly vips: readonly Endpoint[] | null;
   readonly dryRun: boolean;
@@ -29,14 +31,17 @@ export interface Reset {
 
 /** A line for each table, and one where there is none: that needs everything to have been read. Each ends with a newline. */
 export function formatRemoval(removal: Removal): string {
-  const { plan, routes, resets, vips, dryRun, problems } = removal;
-  const { tables } = plan;
+  const { plan, routes, balancerTables = [], resets, vips, dryRun, problems } = removal;
   const subject = vips === null ? 'vipnat' : vips.map(formatEndpoint).join(', ');
-  const isNothing = tables.length === 0 && routes.length === 0;
+  const parts = [
+    ...plan.tables.map(describePart),
+    ...balancerTables.map((table) => `the table (${table}, nft)`),
+    ...routes.map(describeRoute),
+  ];
+  const isNothing = parts.length === 0;
   if (isNothing && problems.length > 0) return '';
   if (isNothing) return `nothing of ${subject} ${dryRun ? 'is' : 'was'} here\n`;
   const verb = dryRun ? 'would remove' : 'removed';
-  const parts = [...tables.map(describePart), ...routes.map(describeRoute)];
   const lines = [
     ...parts.map((part) => `${verb} ${part}`),
     ...resets.map((reset) => describeReset(reset, dryRun)),
@@ -45,13 +50,20 @@ export function formatRemoval(removal: Removal): string {
 }
 
 /** The same as commands that a person can read, and run one by one; empty when there is nothing to remove. */
-export function formatRemovalCommands({ plan: { tables }, routes, vips }: Removal, node: string): string {
-  if (tables.length === 0 && routes.length === 0) return '';
+export function formatRemovalCommands(removal: Removal, node: string): string {
+  const {
+    plan: { tables },
+    routes,
+    balancerTables = [],
+    vips,
+  } = removal;
+  if (tables.length === 0 && routes.length === 0 && balancerTables.length === 0) return '';
   const subject =
     vips === null ? 'everything of vipnat' : `the rules of ${vips.map(formatEndpoint).join(', ')}`;
   const lines = [
     `# ${node} · removes ${subject}`,
     ...formatTables(tables),
+    ...balancerTables.map((table) => `nft delete table ${table}`),
     ...formatRoutes(routes),
     '',
     `# ${countChanges(tables)}. Nothing was written.`,
@@ -61,7 +73,7 @@ export function formatRemovalCommands({ plan: { tables }, routes, vips }: Remova
 
 /** The same for programs, version 1: fields are added, never renamed. Ends with a newline. */
 export function formatRemovalJson(removal: Removal, node: string): string {
-  const { plan, routes, resets, vips, dryRun, problems } = removal;
+  const { plan, routes, balancerTables, resets, vips, dryRun, problems } = removal;
   const answer = {
     version: 1,
     node,
@@ -80,6 +92,7 @@ export function formatRemovalJson(removal: Removal, node: string): string {
     })),
     routes: routes.map(({ route, command }) => ({ ...route, command })),
     resets: resets.map(({ vip, connections }) => ({ vip: formatEndpoint(vip), connections })),
+    balancerTables,
     problems,
   };
   return `${toPrintableJson(answer, 2)}\n`;
