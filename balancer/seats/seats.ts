@@ -147,7 +147,12 @@ export class Seats {
     const input = this.#input;
     if (input === null) return null;
     const hostAddresses = await readAddresses();
-    const view = { hostAddresses, configured: this.#readConfigured(text ?? ''), isRunning };
+    const view = {
+      hostAddresses,
+      here: new Set(hostAddresses.map(({ address }) => address)),
+      configured: this.#readConfigured(text ?? ''),
+      isRunning,
+    };
     const plan = this.#plan(input, listSubnets(hostAddresses));
     this.#noteState(plan, view);
     const hasMore = await this.#newcomers.ask(listNewcomers(plan.seats, view));

@@ -6,6 +6,8 @@ import { type PlannedSeat } from './plan-seats.ts';
 /** What is known of this node's keepalived and its addresses. */
 export interface SeatsView {
   readonly hostAddresses: readonly HostAddress[];
+  /** The same by their texts. */
+  readonly here: ReadonlySet<string>;
   /** Those of the configuration that is there, in canonical text. */
   readonly configured: ReadonlySet<string>;
   readonly isRunning: boolean;
@@ -39,8 +41,8 @@ export function limitSeats(
   );
 }
 
-function isNew({ address: { text } }: PlacedAddress, { hostAddresses, configured }: SeatsView): boolean {
-  return !configured.has(text) && !hostAddresses.some((one) => one.address === text);
+function isNew({ address: { text } }: PlacedAddress, { here, configured }: SeatsView): boolean {
+  return !configured.has(text) && !here.has(text);
 }
 
 /**
