@@ -1,0 +1,145 @@
+import { describe, expect, test } from '@jest/globals';
+import { balanceService, type Place, type PortBalance } from '../../../../balancer/decide/port-balance.ts';
+import { endpointSlices, services } from '../../../../lib/services/services.ts';
+import { type KubeObject } from '../../../support/kube-api/kube-store.ts';
+import {
+  type EndpointWords,
+  makeEndpoints,
+  makeLoadBalancer,
+} from '../../../support/kube-api/service-objects.ts';
+
+const place: Place = { node: 'n1', zone: 'a', local: new Set(['10.77.0.11']), vips: new Set(['10.77.0.60']) };
+const version = (object: KubeObject) => ({
+  ...object,
+  metadata: { ...object.metadata, resourceVersion: '1' },
+});
+
+/** What becomes of port 80 of a Service with these endpoints. */
+function balance(
+  endpoints: readonly EndpointWords[],
+  spec: object = {},
+  annotations: Record<string, string> = {},
+): { port: PortBalance | undefined; refused: readonly string[]; addresses: readonly string[] } {
+  const service = makeLoadBalancer('web', [{ port: 80 }], { spec, annotations });
+  const { ports, refused } = balanceService(
+    {
+      service: services.schema.parse(version(service)),
+      slices: [endpointSlices.schema.parse(version(makeEndpoints('web', [{ port: 8080 }], endpoints)))],
+      addresses: { ipv4: ['10.77.0.60'], ipv6: [] },
+    },
+    'ipv4',
+    place,
+  );
+  const [port] = ports;
+  return { port, refused, addresses: port?.backends.map(({ address }) => address) ?? [] };
+}
+
+const on = (nodeName: string, address: string, conditions = {}) => ({
+  addresses: [address],
+  nodeName,
+  conditions: { ready: true, ...conditions },
+});
+const last = { ready: false, serving: true, terminating: true };
+const local = { externalTrafficPolicy: 'Local' };
+
+describe('where connections go', () => {
+  test('to those who are ready, on all nodes', () => {
+    const { addresses, port } = balance([
+      on('n1', '10.244.1.2'),
+      on('n2', '10.244.2.2'),
+      on('n2', '10.244.2.3', { ready: false }),
+      on('n2', '10.244.2.4', last),
+    ]);
+    expect(addresses).toEqual(['10.244.1.2', '10.244.2.2']);
+    expect(port).toMatchObject({
+      keepsClient: false,
+      method: 'random',
+      affinitySeconds: null,
+      sources: null,
+    });
+    expect(port?.present.map(({ address }) => address)).toContain('10.244.2.3');
+  });
+
+  test('to those who end and still serve, when nobody is ready', () => {
+    expect(
+      balance([on('n1', '10.244.1.2', last), on('n1', '10.244.1.3', { ready: false })]).addresses,
+    ).toEqual(['10.244.1.2']);
+  });
+
+  test('to nobody when there is nobody: they are refused', () => {
+    expect(balance([on('n1', '10.244.1.2', { ready: false })]).port).toMatchObject({ backends: [] });
+  });
+
+  test('to an endpoint that says nothing of itself', () => {
+    expect(balance([{ addresses: ['10.244.1.2'], conditions: {} }]).addresses).toEqual(['10.244.1.2']);
+  });
+
+  test("to this node's own with policy Local, also those who end", () => {
+    const elsewhere = on('n2', '10.244.2.2');
+    expect(balance([on('n1', '10.244.1.2'), elsewhere], local).addresses).toEqual(['10.244.1.2']);
+    expect(balance([on('n1', '10.244.1.2', last), elsewhere], local).addresses).toEqual(['10.244.1.2']);
+    expect(balance([on('n1', '10.244.1.2')], local).port).toMatchObject({ keepsClient: true });
+  });
+
+  test('to kube-proxy with policy Local and all pods elsewhere, and to nobody without pods', () => {
+    expect(balance([on('n2', '10.244.2.2')], local).port).toBeUndefined();
+    expect(balance([on('n2', '10.244.2.2', { ready: false })], local).port).toMatchObject({ backends: [] });
+  });
+
+  test('to those near this node, if hints say for all who is near whom', () => {
+    const near = (address: string, zone: string) => ({
+      ...on('n2', address),
+      hints: { forZones: [{ name: zone }] },
+    });
+    expect(balance([near('10.244.1.2', 'a'), near('10.244.2.2', 'b')]).addresses).toEqual(['10.244.1.2']);
+    expect(balance([near('10.244.1.2', 'c'), near('10.244.2.2', 'b')]).addresses).toHaveLength(2);
+    expect(balance([near('10.244.1.2', 'a'), on('n2', '10.244.2.2')]).addresses).toHaveLength(2);
+  });
+});
+
+describe('an endpoint that would lead back here', () => {
+  test.each([
+    ['127.0.0.1', 'default/web-ipv4 names 127.0.0.1, which is not an address of a pod (loopback)'],
+    ['224.0.0.1', '(multicast)'],
+    ['169.254.169.254', '(linkLocal)'],
+    ['0.0.0.0', '(unspecified)'],
+    ['10.77.0.60', 'which is the address of a Service'],
+    ['10.77.0.11', "which is this host's own address"],
+    ['fd00::1', 'which is not an IPv4 address'],
+    ['a name', 'which is not an IPv4 address'],
+  ])('is refused and named: %s', (address, reason) => {
+    const { addresses, refused } = balance([on('n2', '10.244.2.2'), on('n2', address)]);
+    expect(addresses).toEqual(['10.244.2.2']);
+    expect(refused).toEqual([expect.stringContaining(reason)]);
+  });
+
+  test("may have this host's address if its pod uses this host's network", () => {
+    expect(balance([on('n1', '10.77.0.11')])).toMatchObject({ addresses: ['10.77.0.11'], refused: [] });
+  });
+});
+
+describe('how connections are spread', () => {
+  test.each([
+    ['rr', { 'vipnat.io/method': 'rr' }],
+    ['hash', { 'lb.zdns.cn/method': 'hash' }],
+    ['rr', { 'vipnat.io/method': 'rr', 'lb.zdns.cn/method': 'hash' }],
+    ['random', { 'vipnat.io/method': 'unknown' }],
+  ])('%s by %o', (method, annotations) => {
+    expect(balance([on('n1', '10.244.1.2')], {}, annotations).port?.method).toBe(method);
+  });
+
+  test('a client keeps its endpoint for three hours, or as long as the Service says', () => {
+    const kept = (spec: object) => balance([on('n1', '10.244.1.2')], spec).port?.affinitySeconds;
+    expect(kept({ sessionAffinity: 'ClientIP' })).toBe(10_800);
+    const sessionAffinityConfig = { clientIP: { timeoutSeconds: 60 } };
+    expect(kept({ sessionAffinity: 'ClientIP', sessionAffinityConfig })).toBe(60);
+  });
+
+  test("source ranges let the Service's own address come where they let this host come", () => {
+    const sources = (ranges: string[]) =>
+      balance([on('n1', '10.244.1.2')], { loadBalancerSourceRanges: ranges }).port?.sources;
+    expect(sources(['192.168.0.0/16'])).toEqual(['192.168.0.0/16']);
+    expect(sources(['10.77.0.11/32'])).toEqual(['10.77.0.11', '10.77.0.60']);
+    expect(sources(['10.77.0.0/24'])).toEqual(['10.77.0.0/24']);
+  });
+});

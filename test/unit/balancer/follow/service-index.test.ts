@@ -1,0 +1,85 @@
+import { beforeEach, expect, test } from '@jest/globals';
+import { ServiceIndex } from '../../../../balancer/follow/service-index.ts';
+import { virtualIps } from '../../../../lib/services/objects.ts';
+import { endpointSlices, services } from '../../../../lib/services/services.ts';
+import { type KubeObject } from '../../../support/kube-api/kube-store.ts';
+import { makeEndpoints, makeLoadBalancer, makeVirtualIp } from '../../../support/kube-api/service-objects.ts';
+
+const version = ({ metadata, ...rest }: KubeObject) => ({
+  ...rest,
+  metadata: { ...metadata, resourceVersion: '1' },
+});
+const service = (name: string) => services.schema.parse(version(makeLoadBalancer(name, [{ port: 80 }])));
+const slice = (name: string, zone?: string) =>
+  endpointSlices.schema.parse(
+    version(
+      makeEndpoints(
+        name,
+        [{ port: 80 }],
+        [{ addresses: ['10.244.1.2'], nodeName: 'n1', ...(zone === undefined ? {} : { zone }) }],
+      ),
+    ),
+  );
+const vip = (address: string, names: readonly string[]) =>
+  virtualIps.schema.parse(version(makeVirtualIp(address, names)));
+const come = <T>(key: string, after: T) => [{ key, before: null, after }];
+const go = <T>(key: string, before: T) => [{ key, before, after: null }];
+
+let index: ServiceIndex;
+
+beforeEach(() => {
+  index = new ServiceIndex('n1');
+  index.takeServices(come('default/web', service('web')));
+  index.takeSlices(come('default/web-ipv4', slice('web')));
+  index.takeVirtualIps(come('10.77.0.60', vip('10.77.0.60', ['web'])));
+});
+
+test('a Service is balanced at the addresses that VirtualIPs give it', () => {
+  index.takeVirtualIps(come('fd77--60', vip('fd77::60', ['web'])));
+  expect(index.takeChanged(false)).toEqual(['default/web']);
+  expect(index.find('default/web')).toMatchObject({
+    addresses: { ipv4: ['10.77.0.60'], ipv6: ['fd77::60'] },
+    slices: [{ addressType: 'IPv4' }],
+  });
+  expect(index.vips).toEqual(new Set(['10.77.0.60', 'fd77::60']));
+  expect(index.takeChanged(false)).toEqual([]);
+});
+
+test('a Service without an address, of another type, or of another UID is not balanced', () => {
+  index.takeServices(come('default/other', service('other')));
+  expect(index.find('default/other')).toBeNull();
+  const other = { ...service('web'), metadata: { ...service('web').metadata, uid: 'another' } };
+  index.takeServices([{ key: 'default/web', before: service('web'), after: other }]);
+  expect(index.find('default/web')?.addresses).toEqual({ ipv4: [], ipv6: [] });
+  const plain = { ...service('web'), spec: { ...service('web').spec, type: 'ClusterIP' } };
+  index.takeServices([{ key: 'default/web', before: other, after: plain }]);
+  expect(index.find('default/web')).toBeNull();
+});
+
+test('an address that is taken away is not balanced any more', () => {
+  index.takeChanged(false);
+  index.takeVirtualIps([
+    { key: '10.77.0.60', before: vip('10.77.0.60', ['web']), after: vip('10.77.0.60', []) },
+  ]);
+  expect(index.takeChanged(false)).toEqual(['default/web']);
+  expect(index.find('default/web')).toBeNull();
+  index.takeVirtualIps(go('10.77.0.60', vip('10.77.0.60', [])));
+  expect(index.vips.size).toBe(0);
+});
+
+test('an EndpointSlice changes its own Service only', () => {
+  index.takeChanged(false);
+  index.takeSlices(come('default/other-ipv4', slice('other')));
+  expect(index.takeChanged(false)).toEqual(['default/other']);
+  index.takeSlices(go('default/web-ipv4', slice('web')));
+  expect(index.takeChanged(false)).toEqual(['default/web']);
+  expect(index.find('default/web')?.slices).toEqual([]);
+});
+
+test("this node's zone is what an endpoint on it says, and all Services may be balanced otherwise then", () => {
+  index.takeChanged(false);
+  expect(index.zone).toBeNull();
+  index.takeSlices(come('default/other-ipv4', slice('other', 'a')));
+  expect(index.zone).toBe('a');
+  expect([...index.takeChanged(false)].sort()).toEqual(['default/other', 'default/web']);
+});
