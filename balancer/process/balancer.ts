@@ -132,7 +132,10 @@ export class Balancer {
     const listsAnyway = changes.size > 0 && !this.#programmer.isKnown;
     if (changes.size > 0) await this.#programmer.update(changes);
     if (isDue && !listsAnyway) await this.#compare();
-    if (isDue) this.#comparedAt = now;
+    if (isDue) {
+      this.#comparedAt = now;
+      this.#log.dropping(await this.#ports.kernel.listForwardChains());
+    }
     this.#pending = new Map();
     this.#programmed = versions;
     this.#settle(changes);

@@ -1,3 +1,4 @@
+import { type ForwardChain } from '../../lib/kernel/port.ts';
 import { formatEndpoint } from '../../lib/address/endpoint.ts';
 import { type Logger } from '../../lib/telemetry/logger.ts';
 import { type VipnatError } from '../../lib/text/errors.ts';
@@ -12,6 +13,7 @@ export class LookLog {
   readonly #logger: Logger;
   readonly #serviceToLine = new Map<string, string>();
   readonly #serviceToRefused = new Map<string, readonly string[]>();
+  readonly #dropping = new Set<string>();
   #problem: string | null = null;
 
   constructor(logger: Logger) {
@@ -42,6 +44,18 @@ export class LookLog {
     }
     if (sentences.length === 0) this.#serviceToRefused.delete(service);
     else this.#serviceToRefused.set(service, sentences);
+  }
+
+  /** Chains that drop what is forwarded, unless a rule of theirs lets it pass: each once. */
+  dropping(chains: readonly ForwardChain[]): void {
+    for (const { table, name } of chains.filter(({ isDropping }) => isDropping)) {
+      const text = `chain ${name} of table ${table} drops forwarded packets by its policy`;
+      if (this.#dropping.has(text)) continue;
+      this.#dropping.add(text);
+      this.#logger.warn(
+        `${text}: connections to Services may hang. nft insert rule ${table} ${name} ct status dnat accept lets them pass`,
+      );
+    }
   }
 
   /** The kernel did not take it: once until it does. */

@@ -22,7 +22,7 @@ export class FlowCleaner {
   /** Takes connections to be forgotten. Returns at once. */
   add(flows: readonly BalancedFlow[]): void {
     this.#waiting = [...this.#waiting, ...flows].slice(-maxWaiting);
-    this.#work ??= this.#run();
+    if (this.#waiting.length > 0) this.#work ??= this.#run().finally(() => (this.#work = null));
   }
 
   /** Waits for the one under way; the others stay. */
@@ -35,7 +35,6 @@ export class FlowCleaner {
     for (let flow = this.#waiting.shift(); flow !== undefined; flow = this.#waiting.shift()) {
       await this.#clean(flow);
     }
-    this.#work = null;
   }
 
   async #clean(flow: BalancedFlow): Promise<void> {

@@ -7,7 +7,9 @@ import { isInPath } from '../tools/toolbox.ts';
 import { readGeneration } from '../watch/generation.ts';
 import { type PollOptions, startPoll } from '../watch/poll.ts';
 import { type Source } from '../watch/source.ts';
+import { type ForwardChain } from '../port.ts';
 import { deleteFlows } from './conntrack.ts';
+import { listForwardChains } from './nft-chains.ts';
 import { parseObjects } from './nft-json.ts';
 import { listNftTable, runNft } from './nft-table.ts';
 
@@ -24,6 +26,8 @@ export interface BalancerKernel {
   apply(script: string): Promise<void>;
   /** Makes connections forget the endpoint that they were sent to; answers how many there were. */
   deleteFlows(flow: BalancedFlow): Promise<number>;
+  /** nftables' chains for packets on their way through this host, iptables-nft's included. */
+  listForwardChains(): Promise<readonly ForwardChain[]>;
   /** Calls back after transactions of anybody, this process's included. */
   watchGeneration(options: Omit<PollOptions<number>, 'look' | 'everyMs'>): Source;
 }
@@ -51,6 +55,7 @@ export function createBalancerKernel(): BalancerKernel {
     readHandles,
     apply: (input) => runNft({ family: 'ipv4', dialect: 'nftables', input }, limitMs),
     deleteFlows: (flow) => deleteFlows({ ...flow, isHalfOpen: false }, limitMs),
+    listForwardChains: () => listForwardChains(limitMs),
     watchGeneration,
   };
 }

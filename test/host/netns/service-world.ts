@@ -13,6 +13,8 @@ import { Agent, vipnatCommand } from '../../support/host/vipnat.ts';
 
 const program = fileURLToPath(new URL('../../support/network/services-api.ts', import.meta.url));
 
+const udpProgram = fileURLToPath(new URL('../../support/network/udp-echo.ts', import.meta.url));
+
 /** Where the API is: a master without pods. */
 const [apiMachine, apiAddress, apiPort] = ['m3', '10.77.0.13', 16_443] as const;
 
@@ -64,13 +66,32 @@ export class ServiceWorld {
       ({ name }) =>
         new ApiserverProcess(cluster.namespaces, { name, namespace: cluster.namespaceOf(name) }, pair),
     );
-    await Promise.all([world.bringApi(), ...servers.map((server) => server.start())]);
+    await Promise.all([
+      world.bringApi(),
+      ...servers.map((server) => server.start()),
+      ...pods.map(({ name }) => world.#startUdp(name)),
+    ]);
     await world.shell(
       'm1',
       `ip addr add ${serviceVips.ipv4}/32 dev eth0
        ip -6 addr add ${serviceVips.ipv6}/128 dev eth0 nodad preferred_lft 0`,
     );
     return world;
+  }
+
+  async #startUdp(pod: string): Promise<void> {
+    const command = [process.execPath, udpProgram, pod, String(podPort)];
+    const server = this.#cluster.namespaces.start(this.#cluster.namespaceOf(pod), command);
+    if (server.stdout !== null) await once(server.stdout, 'data');
+  }
+
+  /** What each of so many UDP packets from a machine is answered with: `POD CLIENT`, `refused` or `lost`. */
+  async askByUdp(machine: string, host: string, port: number, count: number): Promise<string[]> {
+    const answers = await this.shell(
+      machine,
+      `'${process.execPath}' '${udpProgram}' ask ${host} ${port} ${count}`,
+    );
+    return JSON.parse(answers) as string[];
   }
 
   /** Runs a script on a machine. */
@@ -106,6 +127,11 @@ export class ServiceWorld {
     this.#balancers.push(balancer);
     await balancer.waitForLine(line);
     return balancer;
+  }
+
+  /** Ends all balancers. */
+  async stopBalancers(signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
+    await Promise.all(this.#balancers.splice(0).map((balancer) => balancer.stop(signal)));
   }
 
   /** Ends what the cluster does not end. */

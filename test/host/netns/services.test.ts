@@ -1,43 +1,181 @@
 import { afterAll, describe, expect, test } from '@jest/globals';
-import { type Cluster } from '../../support/network/cluster.ts';
+import { type Cluster, type SeatName, seatNames } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
-import { limitMs } from '../../support/host/vipnat.ts';
+import { vipnat } from '../../support/host/vipnat.ts';
 import { makeEndpoints, makeLoadBalancer, makeVirtualIp } from '../../support/kube-api/service-objects.ts';
-import { podPort, pods, serviceVips, ServiceWorld } from './service-world.ts';
+import { type ApiChange, podPort, pods, serviceVips, ServiceWorld } from './service-world.ts';
 
-describe('a Service', () => {
+/** Making the cluster, its pods and the API. */
+const limitMs = 120_000;
+
+const vip4 = serviceVips.ipv4;
+const vip6 = serviceVips.ipv6;
+const podNames = pods.map(({ name }) => name).sort();
+const [first = { name: '', node: '', ipv4: '', ipv6: '' }] = pods;
+
+/** A Service at a port of the addresses, over all pods: port `PORT` for TCP, and the same for UDP. */
+function make(
+  name: string,
+  port: number,
+  spec: object = {},
+  annotations: Record<string, string> = {},
+): ApiChange[] {
+  const listen = [
+    { port, name: 't' },
+    { port, name: 'u', protocol: 'UDP' },
+  ];
+  const target = listen.map((one) => ({ ...one, port: podPort }));
+  const list = (family: 'ipv4' | 'ipv6') =>
+    pods.map((pod) => ({ addresses: [pod[family]], nodeName: pod.node }));
+  return [
+    ['Service', makeLoadBalancer(name, listen, { spec, annotations })],
+    ['EndpointSlice', makeEndpoints(name, target, list('ipv4'))],
+    ['EndpointSlice', makeEndpoints(name, target, list('ipv6'))],
+  ];
+}
+
+const names = ['web', 'rr', 'hash', 'kept', 'local', 'ranges', 'none'];
+/** Clients that the Service `ranges` lets come. */
+const allowed = '10.244.0.0/16';
+
+describe('Services', () => {
   let cluster: Cluster;
   let world: ServiceWorld;
 
   useCluster('all tests', async (made) => {
     cluster = made;
     world = await ServiceWorld.create(cluster);
+    await world.put(
+      ...make('web', 80),
+      ...make('rr', 81, {}, { 'vipnat.io/method': 'rr' }),
+      ...make('hash', 82, {}, { 'lb.zdns.cn/method': 'hash' }),
+      ...make('kept', 83, { sessionAffinity: 'ClientIP' }),
+      ...make('local', 84, { externalTrafficPolicy: 'Local' }),
+      ...make('ranges', 85, { loadBalancerSourceRanges: [allowed] }),
+      ['Service', makeLoadBalancer('none', [{ port: 86 }, { port: 86, name: 'u', protocol: 'UDP' }])],
+      ['VirtualIP', makeVirtualIp(vip4, names)],
+      ['VirtualIP', makeVirtualIp(vip6, names)],
+    );
+    await world.startBalancer(/default\/web is balanced: 10\.77\.0\.60:80 TCP to 3 endpoints/);
   });
 
   afterAll(() => {
-    world.close();
+    (world as ServiceWorld | undefined)?.close();
   });
 
+  const ask = async (seat: SeatName, host: string, port: number, count = 60) =>
+    await cluster.seat(seat).greet(host, port, count);
+
+  test.each(seatNames.flatMap((seat) => [vip4, vip6].map((host) => [seat, host] as const)))(
+    'are balanced over all pods, for %s at %s',
+    async (seat, host) => {
+      const { apiservers, errors } = await ask(seat, host, 80);
+      expect({ errors, apiservers: Object.keys(apiservers).sort() }).toEqual({
+        errors: {},
+        apiservers: podNames,
+      });
+    },
+    limitMs,
+  );
+
   test(
-    'is balanced evenly over its pods',
+    'are balanced in turn: equal shares',
     async () => {
-      const ports = [{ port: 80 }];
-      await world.put(
-        ['Service', makeLoadBalancer('web', ports)],
-        [
-          'EndpointSlice',
-          makeEndpoints(
-            'web',
-            [{ port: podPort }],
-            pods.map(({ ipv4 }) => ipv4),
-          ),
-        ],
-        ['VirtualIP', makeVirtualIp(serviceVips.ipv4, ['web'])],
-      );
-      await world.startBalancer(/default\/web is balanced: 10\.77\.0\.60:80 TCP to 3 endpoints/);
-      const { apiservers, errors } = await cluster.seat('outside client').greet(serviceVips.ipv4, 80, 300);
-      expect(errors).toEqual({});
-      expect(Object.keys(apiservers).sort()).toEqual(pods.map(({ name }) => name).sort());
+      const { apiservers } = await ask('outside client', vip4, 81);
+      expect(Object.values(apiservers)).toEqual([20, 20, 20]);
+    },
+    limitMs,
+  );
+
+  test.each([
+    ['by the hash of its address', 82],
+    ['for the time of its affinity', 83],
+  ])(
+    'keep a client at its pod %s',
+    async (_, port) => {
+      for (const host of [vip4, vip6]) {
+        const { apiservers } = await ask('outside client', host, port, 20);
+        expect(Object.values(apiservers)).toEqual([20]);
+      }
+    },
+    limitMs,
+  );
+
+  test(
+    "with policy Local go to this node's pod, which sees the client",
+    async () => {
+      const outside = await ask('outside client', vip4, 84, 20);
+      expect(outside).toMatchObject({
+        apiservers: { [first.name]: 20 },
+        from: { '10.77.0.100': 20 },
+        errors: {},
+      });
+      const own = await ask("VIP holder's host", vip4, 84, 20);
+      expect(own).toMatchObject({ apiservers: { [first.name]: 20 }, errors: {} });
+    },
+    limitMs,
+  );
+
+  test(
+    'also serve a pod that is sent to itself',
+    async () => {
+      for (const port of [80, 84]) {
+        const answers = await world.askByUdp(first.name, vip4, port, 20);
+        expect(answers.filter((answer) => !answer.startsWith('pod-'))).toEqual([]);
+        expect(answers.some((answer) => answer.startsWith(first.name))).toBe(true);
+      }
+    },
+    limitMs,
+  );
+
+  test(
+    'are balanced for UDP',
+    async () => {
+      for (const host of [vip4, vip6]) {
+        const answers = await world.askByUdp('client', host, 81, 30);
+        const shares = podNames.map(
+          (name) => answers.filter((answer) => answer.startsWith(`${name} `)).length,
+        );
+        expect(shares).toEqual([10, 10, 10]);
+      }
+    },
+    limitMs,
+  );
+
+  test(
+    'let only those come that the source ranges name, by TCP and UDP',
+    async () => {
+      expect(await world.askByUdp('client', vip4, 85, 3)).toEqual(['lost', 'lost', 'lost']);
+      expect((await ask('outside client', vip4, 85, 3)).apiservers).toEqual({});
+      expect((await ask('outside client', vip6, 85, 3)).apiservers).toEqual({});
+      expect((await ask('pod on a worker', vip4, 85, 10)).errors).toEqual({});
+      expect(await world.askByUdp('pod-worker', vip4, 85, 3)).not.toContain('lost');
+    },
+    limitMs,
+  );
+
+  test(
+    'without a pod are refused at once',
+    async () => {
+      const started = performance.now();
+      for (const seat of ['outside client', "VIP holder's host"] as const) {
+        expect(Object.keys((await ask(seat, vip4, 86, 3)).errors).join()).toMatch(/ECONNREFUSED/);
+      }
+      expect(await world.askByUdp('client', vip4, 86, 1)).toEqual(['refused']);
+      expect(performance.now() - started).toBeLessThan(10_000);
+    },
+    limitMs,
+  );
+
+  test(
+    'lose their tables to cleanup, which names them',
+    async () => {
+      await world.stopBalancers();
+      const { stderr, exitCode } = await vipnat(cluster, 'm1', ['cleanup']);
+      expect(exitCode).toBe(0);
+      expect(stderr).toContain('removed the table (ip vipnat-lb, nft)');
+      expect(stderr).toContain('removed the table (ip6 vipnat-lb, nft)');
+      expect(await world.shell('m1', 'nft list tables')).toBe('');
     },
     limitMs,
   );
