@@ -63,3 +63,15 @@ vrrp_instance seat-default/0 {
   expect(followsFile(text, '10.0.9.20', '/run/vipnat-lb/serving')).toBe(true);
   expect(listAddresses(text)).toEqual(['10.0.9.10', 'fd00:9::10', '10.0.9.20', 'fd00:9::20']);
 });
+
+test.each([
+  ['nobody uses', [], false],
+  ['a Service uses the anchor of', ['10.0.9.10'], true],
+])('a seat that %s goes to its first node, or stays: %j', (_, names, isNopreempt) => {
+  const pools = [makePool('default', [{ index: 0, anchors: ['10.0.9.10'], nodes: ['w2'] }])];
+  const virtualIps = names.map((name) => makeVirtualIp(name, 'default/0'));
+  const { seats } = planSeats({ pools, virtualIps }, { node: 'w2', subnets });
+  const text = renderSeats('w2', seats, locateSeatFiles('/run/vipnat-lb'));
+  expect(text.includes('\n  nopreempt\n')).toBe(isNopreempt);
+  expect(listAddresses(text)).toEqual(['10.0.9.10']);
+});
