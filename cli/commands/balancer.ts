@@ -1,3 +1,4 @@
+import { setFlagsFromString } from 'node:v8';
 import { VipnatError } from '../../lib/text/errors.ts';
 import { exitStatuses } from '../../lib/text/exit-status.ts';
 import { createLogger } from '../../lib/telemetry/logger.ts';
@@ -23,6 +24,8 @@ export async function balancer({ config, options, given }: BalancerContext): Pro
       'the balancer needs credentials for the Kubernetes API: give --kubeconfig, or run it in a pod with a service account',
     );
   }
+  // V8 would rather let the heap grow to twice the size than look for garbage.
+  for (const flag of ['--max-semi-space-size=1', '--optimize-for-size']) setFlagsFromString(flag);
   const logger = await createLogger(config);
   const signal = waitForSignal();
   const node = nameNode(config);
