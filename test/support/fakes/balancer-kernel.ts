@@ -1,0 +1,132 @@
+import { type Family } from '../../../lib/address/address.ts';
+import { type BalancerKernel } from '../../../lib/kernel/real/balancer-tables.ts';
+
+/**
+ * The tables of a host, as far as the balancer asks for them: it takes the commands that the balancer gives to nft, and prints
+ * what they come to. A script is taken whole or not at all.
+ */
+export class FakeBalancerKernel implements Pick<BalancerKernel, 'listTable' | 'readHandles' | 'apply'> {
+  /** The scripts that were taken. */
+  readonly scripts: string[] = [];
+  lists = 0;
+  /** Set: the next script is refused. */
+  failure: Error | null = null;
+  #tables = new Map<string, FakeTable>();
+  #handle = 0;
+
+  async listTable(table: string): Promise<string> {
+    this.lists += 1;
+    await Promise.resolve();
+    return print(table, this.#tables.get(table));
+  }
+
+  readHandles(name: string): Promise<Readonly<Record<Family, number | null>>> {
+    const find = (word: string) => this.#tables.get(`${word} ${name}`)?.handle ?? null;
+    return Promise.resolve({ ipv4: find('ip'), ipv6: find('ip6') });
+  }
+
+  apply(script: string): Promise<void> {
+    const { failure } = this;
+    this.failure = null;
+    if (failure !== null) return Promise.reject(failure);
+    const tables = structuredClone(this.#tables);
+    for (const line of script.split('\n').filter((one) => one !== '')) this.#run(tables, line);
+    this.#tables = tables;
+    this.scripts.push(script);
+    return Promise.resolve();
+  }
+
+  /** Somebody else's commands. */
+  async meddle(script: string): Promise<void> {
+    await this.apply(script);
+    this.scripts.pop();
+  }
+
+  #run(tables: Map<string, FakeTable>, line: string): void {
+    const [verb = '', kind = '', family = '', name = '', object = '', ...rest] = line.split(' ');
+    const key = `${family} ${name}`;
+    if (kind === 'table') {
+      if (verb === 'delete') tables.delete(key);
+      else if (!tables.has(key))
+        tables.set(key, { handle: (this.#handle += 1), sets: new Map(), chains: new Map() });
+      return;
+    }
+    const table = tables.get(key);
+    if (table === undefined) throw new Error(`no such table: ${line}`);
+    change(table, { verb, kind, object, text: rest.join(' ') }, line);
+  }
+}
+
+interface FakeTable {
+  readonly handle: number;
+  readonly sets: Map<string, { kind: string; declaration: string; elements: Map<string, string> }>;
+  readonly chains: Map<string, { hook: string; rules: string[] }>;
+}
+
+interface Command {
+  readonly verb: string;
+  readonly kind: string;
+  readonly object: string;
+  readonly text: string;
+}
+
+function change(table: FakeTable, command: Command, line: string): void {
+  if (command.kind === 'chain' || command.kind === 'rule') changeChain(table.chains, command, line);
+  else changeSet(table.sets, command, line);
+}
+
+function changeChain(chains: FakeTable['chains'], { verb, kind, object, text }: Command, line: string): void {
+  if (kind === 'rule') find(chains, object, line).rules.push(text);
+  else if (verb === 'add') chains.set(object, { hook: unwrap(text), rules: [] });
+  else if (verb === 'flush') find(chains, object, line).rules.splice(0);
+  else if (!chains.delete(object)) throw new Error(`nothing to delete: ${line}`);
+}
+
+function changeSet(sets: FakeTable['sets'], { verb, kind, object, text }: Command, line: string): void {
+  if (kind === 'element') changeElements(find(sets, object, line).elements, verb, unwrap(text));
+  else if (verb === 'add')
+    sets.set(object, { kind, declaration: unwrap(text).replace(/;$/, ''), elements: new Map() });
+  else if (verb === 'flush') find(sets, object, line).elements.clear();
+  else if (!sets.delete(object)) throw new Error(`nothing to delete: ${line}`);
+}
+
+function unwrap(text: string): string {
+  return text.replace(/^\{ (.*) \}$/, '$1');
+}
+
+function changeElements(elements: Map<string, string>, verb: string, list: string): void {
+  for (const element of list.split(', ')) {
+    const [key = '', value = ''] = element.split(' : ');
+    if (elements.has(key) !== (verb === 'delete')) throw new Error(`cannot ${verb} element ${element}`);
+    if (verb === 'delete') elements.delete(key);
+    else elements.set(key, value);
+  }
+}
+
+function find<T>(objects: ReadonlyMap<string, T>, name: string, line: string): T {
+  const found = objects.get(name);
+  if (found === undefined) throw new Error(`no such object: ${line}`);
+  return found;
+}
+
+function print(name: string, table: FakeTable | undefined): string {
+  if (table === undefined) return '';
+  const sets = [...table.sets].flatMap(([set, { kind, declaration, elements }]) => {
+    const list = [...elements]
+      .map(([key, value]) => (value === '' ? key : `${key} : ${value}`))
+      .join(',\n\t\t\t     ');
+    return [
+      `\t${kind} ${set} {`,
+      ...declaration.split('; '),
+      ...(list === '' ? [] : [`\t\telements = { ${list} }`]),
+      '\t}',
+    ];
+  });
+  const chains = [...table.chains].flatMap(([chain, { hook, rules }]) => [
+    `\tchain ${chain} {`,
+    ...(hook === '' ? [] : [hook]),
+    ...rules,
+    '\t}',
+  ]);
+  return `${[`table ${name} {`, ...sets, ...chains, '}'].join('\n')}\n`;
+}

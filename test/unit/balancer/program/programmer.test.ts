@@ -1,0 +1,150 @@
+import { beforeEach, describe, expect, test } from '@jest/globals';
+import { type PortBalance } from '../../../../balancer/decide/port-balance.ts';
+import { type Balances, Programmer } from '../../../../balancer/program/programmer.ts';
+import { readTable } from '../../../../balancer/table/read-table.ts';
+import { FakeBalancerKernel } from '../../../support/fakes/balancer-kernel.ts';
+
+/** A Service at an address of its own, with so many pods. */
+function balance(service: string, pods: number, more: Partial<PortBalance> = {}): Balances {
+  const backends = Array.from({ length: pods }, (_, at) => ({ address: `10.244.0.${at + 1}`, port: 8080 }));
+  return [
+    {
+      family: 'ipv4',
+      service,
+      addresses: [`10.0.9.${service.length}`],
+      protocol: 'TCP',
+      port: 80,
+      method: 'random',
+      affinitySeconds: null,
+      sources: null,
+      keepsClient: false,
+      backends,
+      present: backends,
+      ...more,
+    },
+  ];
+}
+
+let kernel: FakeBalancerKernel;
+let programmer: Programmer;
+
+beforeEach(() => {
+  kernel = new FakeBalancerKernel();
+  programmer = new Programmer(kernel as unknown as ConstructorParameters<typeof Programmer>[0]);
+});
+
+const update = (...changes: [string, Balances][]) => programmer.update(new Map(changes));
+const slots = async (service: string) => [
+  ...(readTable(await kernel.listTable('ip vipnat-lb'), 'ipv4')?.sets.get(`slots/${service}/tcp/80`)
+    ?.elements ?? []),
+];
+
+describe('tables', () => {
+  test('are listed once, and then a Service costs one transaction that names no other', async () => {
+    await update(['default/a', balance('default/a', 2)], ['default/bb', balance('default/bb', 2)]);
+    const { lists } = kernel;
+    kernel.scripts.splice(0);
+    await update(['default/a', balance('default/a', 3)]);
+    expect(kernel.lists).toBe(lists);
+    expect(kernel.scripts).toHaveLength(1);
+    expect(kernel.scripts[0]).not.toContain('default/bb');
+    await update(['default/a', balance('default/a', 3)]);
+    expect(kernel.scripts).toHaveLength(1);
+  });
+
+  test('have the slots that a replaced rule may still ask for until a second transaction', async () => {
+    await update(['default/a', balance('default/a', 3)]);
+    kernel.scripts.splice(0);
+    await update(['default/a', balance('default/a', 2)]);
+    const [now = '', later = ''] = kernel.scripts;
+    expect(now).toContain('numgen random mod 2');
+    expect(now).not.toContain('delete element');
+    expect(later).toBe('delete element ip vipnat-lb slots/default/a/tcp/80 { 2 }\n');
+    expect(await slots('default/a')).toHaveLength(2);
+  });
+
+  test('of a former life are taken over: their slots stay, and nothing is written that is there', async () => {
+    await update(['default/a', balance('default/a', 3)]);
+    const [one = { address: '', port: 0 }, two = one, three = one] =
+      balance('default/a', 3)[0]?.backends ?? [];
+    await update(['default/a', balance('default/a', 3, { backends: [two, three] })]);
+    const before = await slots('default/a');
+    programmer = new Programmer(kernel as unknown as ConstructorParameters<typeof Programmer>[0]);
+    kernel.scripts.splice(0);
+    await update(['default/a', balance('default/a', 3, { backends: [two, three] })]);
+    expect(kernel.scripts).toEqual([]);
+    expect(await slots('default/a')).toEqual(before);
+  });
+
+  test('that somebody changed are repaired by a comparison, in place', async () => {
+    await update(['default/a', balance('default/a', 2)]);
+    await kernel.meddle('delete element ip vipnat-lb slots/default/a/tcp/80 { 0 }\n');
+    kernel.scripts.splice(0);
+    expect(await programmer.compare()).toEqual({ drifted: ['ipv4'] });
+    expect(kernel.scripts[0]).not.toContain('delete table');
+    expect(await slots('default/a')).toHaveLength(2);
+    expect(await programmer.compare()).toEqual({ drifted: [] });
+  });
+
+  test('that are not ours any more are known by their handles, and written again', async () => {
+    await update(['default/a', balance('default/a', 2)]);
+    expect(await programmer.areOurs()).toBe(true);
+    await kernel.meddle('delete table ip vipnat-lb\n');
+    expect(await programmer.areOurs()).toBe(false);
+    expect(programmer.isKnown).toBe(false);
+    await programmer.compare();
+    expect(await slots('default/a')).toHaveLength(2);
+    expect(await programmer.areOurs()).toBe(true);
+  });
+
+  test('whose hook is another are replaced whole', async () => {
+    await update(['default/a', balance('default/a', 2)]);
+    await kernel.meddle(
+      'delete chain ip vipnat-lb prerouting\nadd chain ip vipnat-lb prerouting { type nat hook prerouting priority 7; policy accept; }\n',
+    );
+    kernel.scripts.splice(0);
+    await programmer.compare();
+    expect(kernel.scripts[0]).toContain('delete table ip vipnat-lb');
+  });
+
+  test('are as they were when a script is refused, and all of it is written after a comparison', async () => {
+    await update(['default/a', balance('default/a', 2)]);
+    kernel.failure = new Error('refused');
+    await expect(update(['default/a', balance('default/a', 3)])).rejects.toThrow('refused');
+    expect(programmer.isKnown).toBe(false);
+    await update();
+    expect(await slots('default/a')).toHaveLength(3);
+  });
+
+  test('of a family go with its last Service, and count for half a minute from when they come', async () => {
+    await update(['default/a', balance('default/a', 2)]);
+    expect(kernel.scripts[0]).toContain('add element ip vipnat-lb alive { 6, 17, 132 }');
+    expect(kernel.scripts[0]).not.toContain('ip6');
+    await update(['default/a', []]);
+    expect(await kernel.readHandles('vipnat-lb')).toEqual({ ipv4: null, ipv6: null });
+  });
+
+  test('hand an address on from one Service to another in one transaction', async () => {
+    const addresses = ['10.0.9.77'];
+    await update(
+      ['default/a', balance('default/a', 2, { addresses })],
+      ['default/cc', balance('default/cc', 1)],
+    );
+    kernel.scripts.splice(0);
+    await update(['default/a', []], ['default/bb', balance('default/bb', 2, { addresses })]);
+    expect(kernel.scripts[0]).toContain('delete element ip vipnat-lb vips { 10.0.9.77 . 6 . 80 }');
+    expect(kernel.scripts[0]).toContain('vips { 10.0.9.77 . 6 . 80 : goto lb/default/bb/tcp/80 }');
+  });
+});
+
+test('rules count for another half a minute whenever that is said, also those of a former life', async () => {
+  await programmer.renew();
+  expect(kernel.scripts).toEqual([]);
+  await kernel.meddle(
+    'add table ip6 vipnat-lb\nadd set ip6 vipnat-lb alive { type inet_proto; timeout 30s; }\n',
+  );
+  await programmer.renew();
+  expect(kernel.scripts).toEqual([
+    'flush set ip6 vipnat-lb alive\nadd element ip6 vipnat-lb alive { 6, 17, 132 }\n',
+  ]);
+});
