@@ -1,5 +1,5 @@
 import { parseAddress } from '../../lib/address/address.ts';
-import { parseDuration } from '../../lib/services/duration.ts';
+import { parseGoDuration } from '../../lib/services/go-duration.ts';
 import { findSelectorProblem } from '../../lib/services/label-selector.ts';
 import { type AddressPool } from '../../lib/services/objects.ts';
 import {
@@ -56,7 +56,7 @@ export function judgePools(
     const older = [...judged.values()];
     const refusal =
       findOwnProblem(pool, ranges) ?? findOverlap(ranges, older) ?? findReserved(ranges, reserved);
-    const reuseAfterMs = parseDuration(pool.spec.reuseAfter) ?? defaultReuseMs;
+    const reuseAfterMs = parseGoDuration(pool.spec.reuseAfter) ?? defaultReuseMs;
     judged.set(pool.metadata.name, { pool, ranges, reuseAfterMs, refusal });
   }
   return judged;
@@ -114,7 +114,7 @@ function findSelectors(spec: AddressPool['spec']): PoolRefusal | null {
 
 function findDurations(spec: AddressPool['spec']): PoolRefusal | null {
   for (const name of ['advert', 'reuseAfter'] as const) {
-    if (parseDuration(spec[name]) === null)
+    if (parseGoDuration(spec[name]) === null)
       return { reason: 'DurationMalformed', message: `${name}: "${spec[name]}" is no duration like 300ms.` };
   }
   return null;

@@ -1,0 +1,162 @@
+/** Objects of a cluster with Services, as informers have them, and the world that they make. */
+import { parseAddress } from '../../../lib/address/address.ts';
+import { type StepKey } from '../../../controller/world/keys.ts';
+import { type World } from '../../../controller/world/world.ts';
+import { WorldStore } from '../../../controller/world/world-store.ts';
+import { toObjectName } from '../../../lib/services/address-name.ts';
+import { type Namespace, namespaces, type Node, nodes } from '../../../lib/services/cluster.ts';
+import { finalizer, loadBalancerClass } from '../../../lib/services/names.ts';
+import { type NodeReport } from '../../../lib/services/node-report.ts';
+import { type AddressPool, addressPools, type VirtualIp, virtualIps } from '../../../lib/services/objects.ts';
+import { type Service, services } from '../../../lib/services/services.ts';
+
+type Fields = Readonly<Record<string, unknown>>;
+
+interface Parts {
+  readonly metadata?: Fields;
+  readonly spec?: Fields;
+  readonly status?: Fields;
+}
+
+/** The moment of these worlds. */
+export const nowMs = Date.parse('2027-01-15T08:00:00Z');
+
+/** Of `KEY`: ours, with one port, and with the finalizer. */
+export function makeService(key: string, { metadata, spec, status }: Parts = {}): Service {
+  const [namespace, name] = key.split('/');
+  return services.schema.parse({
+    metadata: {
+      namespace,
+      name,
+      uid: `uid of ${key}`,
+      resourceVersion: '10',
+      finalizers: [finalizer],
+      ...metadata,
+    },
+    spec: {
+      type: 'LoadBalancer',
+      loadBalancerClass,
+      ipFamilies: ['IPv4'],
+      ipFamilyPolicy: 'SingleStack',
+      ports: [{ port: 80 }],
+      ...spec,
+    },
+    status,
+  });
+}
+
+/** What a status has that publishes addresses. */
+export function publish(...ips: readonly string[]): Fields {
+  return { loadBalancer: { ingress: ips.map((ip) => ({ ip, ipMode: 'VIP' })) } };
+}
+
+/** With the finalizer. */
+export function makePool(name: string, spec: Fields, { metadata, status }: Parts = {}): AddressPool {
+  return addressPools.schema.parse({
+    metadata: {
+      name,
+      uid: `uid of ${name}`,
+      resourceVersion: '10',
+      generation: 1,
+      finalizers: [finalizer],
+      ...metadata,
+    },
+    spec,
+    status,
+  });
+}
+
+/** Of an address, for Services by their keys. Nodes have programmed it unless the status says otherwise. */
+export function makeVirtualIp(
+  ip: string,
+  users: readonly string[],
+  { metadata, spec, status }: Parts = {},
+): VirtualIp {
+  const address = parseAddress(ip);
+  if (address === null) throw new TypeError(`no address: ${ip}`);
+  const programmed = { type: 'Programmed', status: 'True', observedGeneration: 1 };
+  return virtualIps.schema.parse({
+    metadata: {
+      name: toObjectName(address),
+      uid: `uid of ${ip}`,
+      resourceVersion: '20',
+      generation: 1,
+      ...metadata,
+    },
+    spec: { pool: 'pool', seat: 0, shareKey: '', services: users.map(toUser), leaving: [], ...spec },
+    status: status ?? { conditions: [programmed] },
+  });
+}
+
+/** What a VirtualIP has for a Service. */
+export function toUser(key: string): { namespace: string; name: string; uid: string } {
+  const [namespace = '', name = ''] = key.split('/');
+  return { namespace, name, uid: `uid of ${key}` };
+}
+
+/** With labels and one address. */
+export function makeNode(name: string, labels: Readonly<Record<string, string>> = {}, ip?: string): Node {
+  const addresses = ip === undefined ? [] : [{ type: 'InternalIP', address: ip }];
+  return nodes.schema.parse({
+    metadata: { name, uid: name, resourceVersion: '1', labels },
+    status: { addresses },
+  });
+}
+
+/** Of a node that has programmed all up to a version. */
+export function makeReport(node: string, version: number, parts: Partial<NodeReport> = {}): NodeReport {
+  const text = String(version);
+  return {
+    node,
+    programmed: { virtualips: text, services: text },
+    seats: [],
+    mode: 'direct',
+    inUse: [],
+    ...parts,
+  };
+}
+
+/** What there is. */
+export interface Inventory {
+  readonly services?: readonly Service[];
+  readonly virtualIps?: readonly VirtualIp[];
+  readonly pools?: readonly AddressPool[];
+  readonly namespaces?: readonly Namespace[];
+  readonly nodes?: readonly Node[];
+  readonly reports?: readonly NodeReport[];
+}
+
+/** A namespace with labels. */
+export function makeNamespace(name: string, labels: Readonly<Record<string, string>>): Namespace {
+  return namespaces.schema.parse({ metadata: { name, uid: name, resourceVersion: '1', labels } });
+}
+
+/** A store that has heard of all of it. */
+export function makeStore(inventory: Inventory): WorldStore {
+  const store = new WorldStore({ isDefaultClass: false });
+  for (const after of inventory.namespaces ?? [])
+    store.changeNamespace({ key: after.metadata.name, before: null, after });
+  for (const after of inventory.nodes ?? [])
+    store.changeNode({ key: after.metadata.name, before: null, after });
+  for (const after of inventory.pools ?? [])
+    store.changePool({ key: after.metadata.name, before: null, after });
+  for (const after of inventory.virtualIps ?? [])
+    store.changeVirtualIp({ key: after.metadata.name, before: null, after });
+  for (const after of inventory.services ?? []) {
+    const { namespace, name } = after.metadata;
+    store.changeService({ key: `${namespace}/${name}`, before: null, after });
+  }
+  for (const report of inventory.reports ?? []) store.changeReport(report.node, report);
+  return store;
+}
+
+/** The world of it. */
+export function makeWorld(inventory: Inventory): World {
+  return makeStore(inventory).view(nowMs);
+}
+
+/** Of a Service. */
+export function toServiceKey(key: string): StepKey {
+  const { namespace, name } = toUser(key);
+  return { kind: 'Service', namespace, name };
+}
