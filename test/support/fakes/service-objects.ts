@@ -3,6 +3,7 @@ import { parseAddress } from '../../../lib/address/address.ts';
 import { type StepKey } from '../../../controller/world/keys.ts';
 import { type World } from '../../../controller/world/world.ts';
 import { WorldStore } from '../../../controller/world/world-store.ts';
+import { type ApiObject, toKey } from '../../../lib/kubernetes/api-object.ts';
 import { toObjectName } from '../../../lib/services/address-name.ts';
 import { type Namespace, namespaces, type Node, nodes } from '../../../lib/services/cluster.ts';
 import { finalizer, loadBalancerClass } from '../../../lib/services/names.ts';
@@ -134,18 +135,13 @@ export function makeNamespace(name: string, labels: Readonly<Record<string, stri
 /** A store that has heard of all of it. */
 export function makeStore(inventory: Inventory): WorldStore {
   const store = new WorldStore({ isDefaultClass: false });
-  for (const after of inventory.namespaces ?? [])
-    store.changeNamespace({ key: after.metadata.name, before: null, after });
-  for (const after of inventory.nodes ?? [])
-    store.changeNode({ key: after.metadata.name, before: null, after });
-  for (const after of inventory.pools ?? [])
-    store.changePool({ key: after.metadata.name, before: null, after });
-  for (const after of inventory.virtualIps ?? [])
-    store.changeVirtualIp({ key: after.metadata.name, before: null, after });
-  for (const after of inventory.services ?? []) {
-    const { namespace, name } = after.metadata;
-    store.changeService({ key: `${namespace}/${name}`, before: null, after });
-  }
+  const list = <T extends ApiObject>(objects: readonly T[] = []) =>
+    objects.map((after) => ({ key: toKey(after), before: null, after }));
+  for (const change of list(inventory.namespaces)) store.changeNamespace(change);
+  for (const change of list(inventory.nodes)) store.changeNode(change);
+  for (const change of list(inventory.pools)) store.changePool(change);
+  for (const change of list(inventory.virtualIps)) store.changeVirtualIp(change);
+  for (const change of list(inventory.services)) store.changeService(change);
   for (const report of inventory.reports ?? []) store.changeReport(report.node, report);
   return store;
 }

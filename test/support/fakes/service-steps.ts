@@ -1,0 +1,18 @@
+import { nextStep } from '../../../controller/reconcile/next-step.ts';
+import { type Step, type Write } from '../../../controller/reconcile/step.ts';
+import { type StepKey } from '../../../controller/world/keys.ts';
+import { type Inventory, makeNode, makePool, makeWorld, toServiceKey } from './service-objects.ts';
+
+/** One address, and one node. */
+const usual = { pools: [makePool('pool', { addresses: ['10.0.9.10'] })], nodes: [makeNode('node-1')] };
+
+/** The next step of a key, `apps/a` where none is given, in a world with one address and one node, unless it has others. */
+export function decide(inventory: Inventory, key: StepKey = toServiceKey('apps/a')): Step {
+  return nextStep(key, makeWorld({ ...usual, ...inventory }));
+}
+
+/** What a step writes. */
+export function getWrite(step: Step): Write {
+  if (step.does !== 'write') throw new TypeError(`no write: ${JSON.stringify(step)}`);
+  return step.write;
+}

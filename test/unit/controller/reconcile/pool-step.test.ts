@@ -1,0 +1,36 @@
+import { describe, expect, test } from '@jest/globals';
+import { makeNode, makePool, makeVirtualIp } from '../../../support/fakes/service-objects.ts';
+import { decide, getWrite } from '../../../support/fakes/service-steps.ts';
+
+describe('an AddressPool', () => {
+  const of = { kind: 'AddressPool', name: 'pool' } as const;
+
+  test('gets seats, whose anchors have VRIDs of their own', () => {
+    const pools = [makePool('pool', { addresses: ['10.0.9.10-10.0.9.13'], seats: 2 })];
+    const nodes = [makeNode('node-1'), makeNode('node-2')];
+    const { status } = getWrite(decide({ pools, nodes }, of)).body as {
+      status: { seats: { anchors: string[]; nodes: string[] }[] };
+    };
+    expect(status.seats.map(({ anchors }) => anchors)).toEqual([['10.0.9.10'], ['10.0.9.11']]);
+    expect(status.seats.map((seat) => seat.nodes[0]).sort()).toEqual(['node-1', 'node-2']);
+  });
+
+  test('is refused when it has the address of a node, and named', () => {
+    const body = JSON.stringify(getWrite(decide({ nodes: [makeNode('node-1', {}, '10.0.9.10')] }, of)).body);
+    expect(body).toContain('AddressesReserved');
+    expect(body).toContain('10.0.9.10 belongs to the node node-1.');
+  });
+
+  test('is kept by its finalizer until nobody has an address of it', () => {
+    const pools = [
+      makePool(
+        'pool',
+        { addresses: ['10.0.9.10'] },
+        { metadata: { deletionTimestamp: '2027-01-15T08:00:00Z' } },
+      ),
+    ];
+    const used = getWrite(decide({ pools, virtualIps: [makeVirtualIp('10.0.9.10', ['apps/a'])] }, of));
+    expect(used.path).toMatch(/status$/);
+    expect(getWrite(decide({ pools }, of)).body).toMatchObject({ metadata: { finalizers: [] } });
+  });
+});

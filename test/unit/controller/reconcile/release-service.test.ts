@@ -1,0 +1,61 @@
+import { describe, expect, test } from '@jest/globals';
+import {
+  makeReport,
+  makeService,
+  makeVirtualIp,
+  publish,
+  toUser,
+} from '../../../support/fakes/service-objects.ts';
+import { decide, getWrite } from '../../../support/fakes/service-steps.ts';
+
+describe('a Service that is to have none', () => {
+  const deleted = { metadata: { deletionTimestamp: '2027-01-15T08:00:00Z' }, status: publish('10.0.9.10') };
+  const leaving = makeVirtualIp('10.0.9.10', [], {
+    metadata: { generation: 2 },
+    spec: { leaving: [toUser('apps/a')] },
+  });
+
+  test('leaves its address, and waits until every living node has forgotten it', () => {
+    const services = [makeService('apps/a', deleted)];
+    const write = getWrite(decide({ services, virtualIps: [makeVirtualIp('10.0.9.10', ['apps/a'])] }));
+    expect(write.body).toMatchObject({ spec: { services: [], leaving: [toUser('apps/a')] } });
+    const late = { services, virtualIps: [leaving], reports: [makeReport('node-1', 19)] };
+    expect(decide(late)).toMatchObject({ does: 'wait', waitsFor: 'nodes' });
+  });
+
+  test('then loses its status, and last the finalizer', () => {
+    const reports = [makeReport('node-1', 20)];
+    const cleared = getWrite(
+      decide({ services: [makeService('apps/a', deleted)], virtualIps: [leaving], reports }),
+    );
+    expect(cleared).toMatchObject({
+      path: '/api/v1/namespaces/apps/services/a/status',
+      body: { status: { loadBalancer: { ingress: null } } },
+    });
+    const services = [makeService('apps/a', { metadata: deleted.metadata })];
+    expect(getWrite(decide({ services, virtualIps: [leaving], reports })).body).toMatchObject({
+      metadata: { finalizers: [] },
+    });
+  });
+
+  test('keeps what another load balancer wrote', () => {
+    const service = makeService('apps/a', {
+      spec: { loadBalancerClass: 'other.io/lb' },
+      status: { loadBalancer: { ingress: [{ ip: '10.0.9.10' }, { ip: '192.0.2.7' }] } },
+    });
+    const write = getWrite(
+      decide({ services: [service], virtualIps: [leaving], reports: [makeReport('node-1', 20)] }),
+    );
+    expect(write.body).toMatchObject({ status: { loadBalancer: { ingress: [{ ip: '192.0.2.7' }] } } });
+  });
+
+  test('is not touched when nothing of it is ours', () => {
+    const spec = { loadBalancerClass: 'other.io/lb' };
+    const service = makeService('apps/a', {
+      metadata: { finalizers: [] },
+      spec,
+      status: publish('10.0.9.10'),
+    });
+    expect(decide({ services: [service] })).toEqual({ does: 'nothing' });
+  });
+});

@@ -1,0 +1,59 @@
+import { describe, expect, test } from '@jest/globals';
+import {
+  makeReport,
+  makeService,
+  makeVirtualIp,
+  nowMs,
+  toUser,
+} from '../../../support/fakes/service-objects.ts';
+import { decide, getWrite } from '../../../support/fakes/service-steps.ts';
+
+describe('a VirtualIP', () => {
+  const of = { kind: 'VirtualIP', name: '10.0.9.10' } as const;
+
+  test('is Programmed for its generation once every living candidate has it and its Services', () => {
+    const virtualIps = [makeVirtualIp('10.0.9.10', ['apps/a'], { status: {} })];
+    const services = [makeService('apps/a')];
+    expect(decide({ services, virtualIps, reports: [makeReport('node-1', 19)] }, of).does).toBe('wait');
+    expect(decide({ services, virtualIps }, of).does).toBe('wait');
+    expect(
+      getWrite(decide({ services, virtualIps, reports: [makeReport('node-1', 20)] }, of)).body,
+    ).toMatchObject({
+      status: { conditions: [{ type: 'Programmed', status: 'True', observedGeneration: 1 }] },
+    });
+  });
+
+  test('a Service that is gone leaves it, after the API has confirmed that', () => {
+    const write = getWrite(decide({ virtualIps: [makeVirtualIp('10.0.9.10', ['apps/a'])] }, of));
+    expect(write.body).toMatchObject({ spec: { services: [], leaving: [toUser('apps/a')] } });
+    expect(write.confirm).toEqual([{ path: '/api/v1/namespaces/apps/services/a', version: null }]);
+  });
+
+  test('a Service of the same name is another one', () => {
+    const services = [makeService('apps/a', { metadata: { uid: 'another' } })];
+    const write = getWrite(decide({ services, virtualIps: [makeVirtualIp('10.0.9.10', ['apps/a'])] }, of));
+    expect(write.confirm).toEqual([{ path: '/api/v1/namespaces/apps/services/a', version: '10' }]);
+  });
+
+  test('waits after it was given back, then is deleted as it was read', () => {
+    const free = (releasedMs: number) =>
+      makeVirtualIp('10.0.9.10', [], {
+        status: { releasedAt: new Date(releasedMs).toISOString().replace('.000', '') },
+      });
+    expect(getWrite(decide({ virtualIps: [makeVirtualIp('10.0.9.10', [])] }, of)).body).toMatchObject({
+      status: { releasedAt: '2027-01-15T08:00:00Z' },
+    });
+    expect(decide({ virtualIps: [free(nowMs - 59_000)] }, of)).toMatchObject({
+      waitsFor: 'time',
+      untilMs: nowMs + 1000,
+    });
+    expect(getWrite(decide({ virtualIps: [free(nowMs - 60_000)] }, of))).toMatchObject({
+      method: 'DELETE',
+      body: { preconditions: { uid: 'uid of 10.0.9.10', resourceVersion: '20' } },
+    });
+    // A date that was ahead, and is right again.
+    expect(getWrite(decide({ virtualIps: [free(nowMs + 3_600_000)] }, of)).body).toMatchObject({
+      status: { releasedAt: '2027-01-15T08:00:00Z' },
+    });
+  });
+});
