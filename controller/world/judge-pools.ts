@@ -77,7 +77,7 @@ function findOwnProblem(pool: AddressPool, ranges: readonly AddressRange[]): Poo
     };
   const malformed = spec.addresses.find((text) => parseRange(text) === null);
   if (malformed !== undefined) {
-    const message = `"${malformed}" is no range: FIRST-LAST, a CIDR without bits of a host, or one address.`;
+    const message = `"${malformed}" is not a range: FIRST-LAST, a CIDR without bits of a host, or one address.`;
     return { reason: 'AddressesMalformed', message };
   }
   return findForeignScope(ranges) ?? findSelectors(spec) ?? findDurations(spec);
@@ -115,7 +115,7 @@ function findSelectors(spec: AddressPool['spec']): PoolRefusal | null {
 function findDurations(spec: AddressPool['spec']): PoolRefusal | null {
   for (const name of ['advert', 'reuseAfter'] as const) {
     if (parseGoDuration(spec[name]) === null)
-      return { reason: 'DurationMalformed', message: `${name}: "${spec[name]}" is no duration like 300ms.` };
+      return { reason: 'DurationMalformed', message: `${name}: "${spec[name]}" is not a duration like 300ms.` };
   }
   return null;
 }

@@ -65,7 +65,7 @@ function readAddresses(service: Service): Pick<Wishes, 'addresses' | 'problem'> 
   for (const part of text.split(',').map((each) => each.trim())) {
     if (part === '') continue;
     const address = parseAddress(part);
-    if (address === null) return { addresses: {}, problem: `${part} is no address` };
+    if (address === null) return { addresses: {}, problem: `${part} is not an address` };
     const { family } = address;
     if (addresses[family] !== undefined)
       return { addresses: {}, problem: `${addresses[family].text} and ${part} are of the same family` };

@@ -51,7 +51,7 @@ describe('annotations', () => {
   });
 
   test.each([
-    ['nonsense', 'nonsense is no address'],
+    ['nonsense', 'nonsense is not an address'],
     ['10.0.9.1,10.0.9.2', '10.0.9.1 and 10.0.9.2 are of the same family'],
     ['fd00::1', 'fd00::1 is of a family that this Service does not have'],
   ])('%s is a problem', (text, problem) => {
