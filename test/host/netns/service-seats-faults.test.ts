@@ -17,8 +17,9 @@ test.each([1, 1000])(
   'a holder that is cut off is followed by another, with %d addresses; back, it gives up what it had',
   async (count) => {
     const addresses = Array.from({ length: count }, (_, at) => `fd77::1:${(at + 1).toString(16)}`);
-    await network.start(give(...addresses));
+    await network.startWith(give(...addresses));
     const last = addresses.at(-1) ?? '';
+    await network.waitForOneHolder(last);
     const holder = await network.findHolder(last);
     const startedAt = performance.now();
     await network.setCable(holder, false);
