@@ -115,7 +115,10 @@ function findSelectors(spec: AddressPool['spec']): PoolRefusal | null {
 function findDurations(spec: AddressPool['spec']): PoolRefusal | null {
   for (const name of ['advert', 'reuseAfter'] as const) {
     if (parseGoDuration(spec[name]) === null)
-      return { reason: 'DurationMalformed', message: `${name}: "${spec[name]}" is not a duration like 300ms.` };
+      return {
+        reason: 'DurationMalformed',
+        message: `${name}: "${spec[name]}" is not a duration like 300ms.`,
+      };
   }
   return null;
 }

@@ -107,8 +107,10 @@ export class WorldStore {
     const [old, now] = [before?.inUse ?? [], report?.inUse ?? []];
     const differing = [...old, ...now].filter((text) => old.includes(text) !== now.includes(text));
     const addresses = differing.map(parseAddress).filter((address) => address !== null);
+    // A drain leaves out who can serve only while somebody else can.
+    const pools = before?.mode === report?.mode ? [] : [...this.#pools.keys()];
     return {
-      keys: addresses.map((address) => toVirtualIpKey(toObjectName(address))),
+      keys: [...addresses.map((address) => toVirtualIpKey(toObjectName(address))), ...pools.map(toPoolKey)],
       wakes: new Set(['nodes']),
     };
   }
