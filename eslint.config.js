@@ -116,6 +116,7 @@ export default defineConfig(
   {
     files: [
       'lib/kubernetes/**/*.ts',
+      'lib/http/**/*.ts',
       'agent/http/**/*.ts',
       'agent/probe/**/*.ts',
       'agent/observe/loopback.ts',

@@ -1,15 +1,4 @@
-import { toPrintableLine } from '../../lib/text/printable.ts';
-
-/** What a page answers. */
-export interface Answer {
-  readonly status: number;
-  /** As in `content-type`. */
-  readonly type: string;
-  readonly text: string;
-}
-
-/** Makes a page anew for each question, with what stands behind its path. One that rejects is answered with 500. */
-export type Page = (query: URLSearchParams) => Answer | Promise<Answer>;
+import { type Answer, type Page, toText } from '../../lib/http/page.ts';
 
 /** Where the pages that are about the agent come from. */
 export interface PageSources {
@@ -75,9 +64,4 @@ function toHealth(behindMs: number): Answer {
 
 function describeOther(pod: string | null): string {
   return `waiting for another agent, which runs on this host ${pod === null ? 'outside any pod' : `from a ${pod}`}`;
-}
-
-/** One line. */
-export function toText(status: number, line: string): Answer {
-  return { status, type: 'text/plain; charset=utf-8', text: `${toPrintableLine(line)}\n` };
 }

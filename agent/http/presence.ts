@@ -6,7 +6,7 @@
 import { request, type Server } from 'node:http';
 import * as z from 'zod/mini';
 import { VipnatError } from '../../lib/text/errors.ts';
-import { createBoundedServer } from './bounded-server.ts';
+import { createBoundedServer } from '../../lib/http/bounded-server.ts';
 import { scheduleRunningLimit, systemClock } from '../../lib/control/clock.ts';
 import { toPrintableLine } from '../../lib/text/printable.ts';
 

@@ -3,6 +3,7 @@ import { type Assessment } from '../decide/assess.ts';
 import { type Decision } from '../decide/decision.ts';
 import { ways } from '../decide/ways.ts';
 import { type EndpointHealth, healthStates } from '../health/endpoint-health.ts';
+import { listProcessSamples, type ProcessState } from '../../lib/telemetry/process-samples.ts';
 import { type LabelsOf, type SampledName, type Sample } from '../../lib/telemetry/catalogue.ts';
 
 /** What an agent is like at a moment. Times are of day. */
@@ -20,15 +21,6 @@ export interface AgentState {
   readonly otherHolders: ReadonlyMap<string, string | null>;
   /** By address, of IPv4 VIPs that this node holds: the source of its own connections to it. */
   readonly localSources: ReadonlyMap<string, string>;
-}
-
-/** What a process is like at a moment. */
-export interface ProcessState {
-  readonly version: string;
-  readonly nodeVersion: string;
-  readonly startedAt: Date;
-  readonly cpuSeconds: number;
-  readonly residentBytes: number;
 }
 
 /** All that is read from the state. Pure. */
@@ -54,15 +46,6 @@ export function listSamples(state: AgentState, process: ProcessState): Sample[] 
 /** All that there is of an agent that waits for another one to end. Pure. */
 export function listWaitingSamples(process: ProcessState): Sample[] {
   return [...listProcessSamples(process), sample('vipnat_waiting', {}, true)];
-}
-
-function listProcessSamples({ version, nodeVersion, ...rest }: ProcessState): Sample[] {
-  return [
-    sample('vipnat_build_info', { version, node_version: nodeVersion }, 1),
-    sample('process_start_time_seconds', {}, toSeconds(rest.startedAt)),
-    sample('process_cpu_seconds_total', {}, rest.cpuSeconds),
-    sample('process_resident_memory_bytes', {}, rest.residentBytes),
-  ];
 }
 
 function listLookSamples(

@@ -78,6 +78,14 @@ export interface SeatsOptions {
   readonly json: boolean;
 }
 
+/** `vipnat controller`. */
+export interface ControllerOptions {
+  /** Where the Leases are, as it was given: `findCommandProblems` says what is wrong with it. */
+  readonly namespace: string;
+  /** Whether Services without a class are served, too. */
+  readonly isDefaultClass: boolean;
+}
+
 /** `vipnat check`. */
 export interface CheckOptions {
   /** Print JSON. */
@@ -103,6 +111,9 @@ export interface DoctorContext extends CommandContext<DoctorOptions> {
 
 /** What `run` of run.ts takes. */
 export type RunContext = CommandContext<RunOptions>;
+
+/** What `controller` of controller.ts takes. Its config may name no VIP. */
+export type ControllerContext = CommandContext<ControllerOptions>;
 
 /** What `plan` of plan.ts takes. */
 export type PlanContext = CommandContext<PlanOptions>;

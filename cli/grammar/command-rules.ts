@@ -4,7 +4,8 @@ import { type WayEntry, wayToEntry } from '../../agent/decide/ways.ts';
 import { type Config } from '../../config/config.ts';
 import { type ConfigReading } from '../../config/load.ts';
 import { type OptionName } from '../../config/options.ts';
-import { findManifestProblems } from '../generate/manifest/problems.ts';
+import { servicesNamespace } from '../generate/manifest/options.ts';
+import { checkNamespace, findManifestProblems } from '../generate/manifest/problems.ts';
 import { type ConfiguredCommand } from './invocation.ts';
 
 /**
@@ -16,25 +17,28 @@ export function findCommandProblems(
   { config, unreadable }: Pick<ConfigReading, 'config' | 'unreadable'>,
   reason?: string | null,
 ): string[] {
-  if (!needsVip(command)) return [];
-  const problems: string[] = [];
-  if (command.name === 'run' && command.options.once && command.options.dryRun) {
-    problems.push(
-      '--once and --dry-run exclude each other: one writes, the other only prints. Leave one out',
-    );
-  }
-  if (config.vips.length === 0 && !unreadable.has('vip')) {
-    problems.push(explainNoVip(command, reason));
-  }
-  if (command.name === 'plan' && command.options.offline)
-    problems.push(...findOfflineProblems(config, unreadable));
-  if (command.name === 'manifest') problems.push(...findManifestProblems(command.options, config));
-  return problems;
+  const lacksVip = needsVip(command) && config.vips.length === 0 && !unreadable.has('vip');
+  return [
+    ...findOwnProblems(command),
+    ...(lacksVip ? [explainNoVip(command, reason)] : []),
+    ...(command.name === 'plan' && command.options.offline ? findOfflineProblems(config, unreadable) : []),
+    ...(command.name === 'manifest' ? findManifestProblems(command.options, config) : []),
+  ];
 }
 
-/** The others are about the API's virtual IP. */
-function needsVip({ name }: ConfiguredCommand): boolean {
-  return !['balancer', 'cleanup', 'seats'].includes(name);
+/** What is wrong with a command's own switches. */
+function findOwnProblems(command: ConfiguredCommand): string[] {
+  if (command.name === 'balancer' || command.name === 'controller' || command.name === 'seats')
+    return checkNamespace(command.options.namespace, servicesNamespace);
+  return command.name === 'run' && command.options.once && command.options.dryRun
+    ? ['--once and --dry-run exclude each other: one writes, the other only prints. Leave one out']
+    : [];
+}
+
+/** What has to do with Services alone needs none; cleanup is about all rules. */
+function needsVip(command: ConfiguredCommand): boolean {
+  if (command.name === 'manifest') return command.options.kind !== 'services';
+  return !['balancer', 'cleanup', 'controller', 'seats'].includes(command.name);
 }
 
 function explainNoVip({ name }: ConfiguredCommand, reason: string | null | undefined): string {

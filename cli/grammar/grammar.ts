@@ -1,6 +1,6 @@
 import { Command, Option } from 'commander';
 import { families } from '../../lib/address/address.ts';
-import { defaultNamespace, manifestKinds } from '../generate/manifest/options.ts';
+import { defaultNamespace, manifestKinds, servicesNamespace } from '../generate/manifest/options.ts';
 import { planFormats } from './command-context.ts';
 import { wrapEpilogue } from '../format/text/wrap.ts';
 import { commandHelp, configTerms, describeConfigFlag, moreOptions, programHelp } from './help.ts';
@@ -15,6 +15,7 @@ import {
   readBalancer,
   readCheck,
   readCleanup,
+  readController,
   readDoctor,
   readKeepalived,
   readManifest,
@@ -102,6 +103,7 @@ function addCommands(
   addConfigured(addDoctor(program), readDoctor);
   addConfigured(addCleanup(program), readCleanup);
   program.commandsGroup('Services:');
+  addConfigured(addController(program), readController);
   addConfigured(addBalancer(program), readBalancer);
   addConfigured(addSeats(program), readSeats);
   program.commandsGroup('Configuration to print:');
@@ -160,13 +162,19 @@ function addBalancer(program: Command): Command {
     program,
     'balancer',
     'run the balancer, which sends connections to Services to their pods',
-  ).option('--namespace <value>', `where vipnat's own objects are (default: ${defaultNamespace})`);
+  ).option('--namespace <value>', `where vipnat's own objects are (default: ${servicesNamespace})`);
+}
+
+function addController(program: Command): Command {
+  return add(program, 'controller', 'run the controller, which gives addresses to Services')
+    .option('--namespace <value>', `the namespace of vipnat's Leases (default: ${servicesNamespace})`)
+    .option('--default-class', 'serve Services without a class too');
 }
 
 function addSeats(program: Command): Command {
   return add(program, 'seats', "print which nodes hold Services' addresses, or move them")
     .usage('[drain|undrain NODE|rebalance] [options]')
-    .option('--namespace <value>', `where the balancers run (default: ${defaultNamespace})`)
+    .option('--namespace <value>', `where the balancers run (default: ${servicesNamespace})`)
     .option('--json', 'print JSON');
 }
 
@@ -215,7 +223,12 @@ function addManifest(program: Command): Command {
     .description(`${summary}; KIND is one of ${manifestKinds.join(', ')}`)
     .usage('KIND [options]')
     .option('--image <value>', 'the image to run (default: the image of this build)')
-    .option('--namespace <value>', `where to run it (default: ${defaultNamespace})`)
+    .option(
+      '--namespace <value>',
+      `where to run it; ${servicesNamespace} for services (default: ${defaultNamespace})`,
+    )
+    .option('--pool <value>', 'for services: addresses to give; repeat the flag for more', collect)
+    .option('--default-class', 'for services: serve Services without a class too')
     .option('--least-privilege', 'two capabilities instead of privileged')
     .option(
       '--keepalived-image <value>',

@@ -36,21 +36,36 @@ const topicToNames = new Map<string, readonly OptionName[]>([
   ['cleanup', ['vip', 'logLevel']],
   ['balancer', ['kubeconfig', 'nodeName', 'runDir', 'logLevel', 'logFormat']],
   ['seats', ['kubeconfig', 'logLevel']],
+  ['controller', ['vip', 'kubeconfig', 'listen', 'logLevel', 'logFormat']],
   ['keepalived', ['vip', 'endpoints', 'runDir', 'logLevel']],
   ['manifest', ['vip']],
   ['manifest daemonset', optionNames.filter((name) => name !== 'nodeName')],
+  ['manifest services', ['vip', 'listen', 'logLevel', 'logFormat']],
   ['manifest keepalived', ['vip', 'endpoints', 'runDir']],
 ]);
 
 /** Switches of `vipnat keepalived` that its manifest takes too. */
 const keepalivedFlags = keepalivedSwitches.map((name) => `--${name}`);
 
+const servicesFlags = ['--pool', '--default-class'];
+
 /** Kind of manifest to the flags of `manifest` that are not for it. */
 const kindToForeign = new Map<string, readonly string[]>([
-  ['', [...keepalivedFlags, '--keepalived-image', '--least-privilege', '--directory']],
-  ['static-pod', [...keepalivedFlags, '--keepalived-image', '--least-privilege', '--directory']],
-  ['keepalived', ['--least-privilege', '--directory']],
-  ['systemd', [...keepalivedFlags, '--keepalived-image', '--least-privilege', '--image', '--namespace']],
+  ['', [...keepalivedFlags, ...servicesFlags, '--keepalived-image', '--least-privilege', '--directory']],
+  [
+    'static-pod',
+    [...keepalivedFlags, ...servicesFlags, '--keepalived-image', '--least-privilege', '--directory'],
+  ],
+  ['keepalived', [...servicesFlags, '--least-privilege', '--directory']],
+  [
+    'systemd',
+    [
+      ...keepalivedFlags,
+      ...servicesFlags,
+      ...['--keepalived-image', '--least-privilege', '--image', '--namespace'],
+    ],
+  ],
+  ['services', [...keepalivedFlags, '--keepalived-image', '--least-privilege', '--directory']],
 ]);
 
 /** What a help is about: a command, and of `manifest` the kind, if one is given. */
@@ -83,7 +98,12 @@ function isShown(option: Option, topic: Topic): boolean {
   const name = findName(option);
   if (name !== undefined) return listNames(topic).includes(name);
   if (topic.command !== 'manifest') return true;
-  const foreign = kindToForeign.get(topic.kind) ?? [...keepalivedFlags, '--keepalived-image', '--directory'];
+  const foreign = kindToForeign.get(topic.kind) ?? [
+    ...keepalivedFlags,
+    ...servicesFlags,
+    '--keepalived-image',
+    '--directory',
+  ];
   return !foreign.includes(option.long ?? '');
 }
 

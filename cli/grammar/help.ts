@@ -27,6 +27,7 @@ export const configTerms: ReadonlyMap<string, string> = new Map([
   ['--keepalived-image', '--keepalived-image IMAGE'],
   ['--image', '--image IMAGE'],
   ['--namespace', '--namespace NAME'],
+  ['--pool', '--pool RANGE'],
   ...optionNames.map((name): [string, string] => {
     const flag = nameFlag(name);
     const word = flag.slice(flag.lastIndexOf('-') + 1).toUpperCase();
@@ -143,6 +144,17 @@ Kubernetes API and asks no node. drain, undrain and rebalance change an annotati
 each AddressPool, and wait until the seats have moved.
 Exit status: 0 one node holds each seat, 1 failed, 2 no node or two hold a seat,
 78 bad configuration.`,
+  controller: `
+Examples:
+  vipnat controller --kubeconfig controller.conf
+  vipnat controller --namespace vipnat-system --default-class
+
+Gives addresses of AddressPools to Services of type LoadBalancer, and withdraws them.
+Start it as often as you like: one process leads, and the others wait. It needs no
+root and no other rights on its host. In a pod it takes the pod's service account.
+vipnat manifest services prints all that it needs. --vip names addresses that no pool
+may have, such as the API's virtual IP.
+Exit status: 0 ended by a signal, 1 failed, 78 bad configuration.`,
   vrid: `
 Examples:
   vipnat vrid 10.0.0.50              prints 51: the last byte plus 1
@@ -185,6 +197,7 @@ Examples:
   vipnat manifest static-pod --vip 10.0.0.50 > vipnat.yaml
   vipnat manifest keepalived --vip 10.0.0.50 --peers 10.0.0.11,10.0.0.12
   vipnat manifest systemd --vip 10.0.0.50 --directory /
+  vipnat manifest services --pool 10.0.9.10-10.0.9.99 | kubectl apply -f -
 
 See vipnat help manifest KIND for all options of a kind. Options of the configuration
 become arguments of the agent. Paths in them are paths on the nodes. static-pod always

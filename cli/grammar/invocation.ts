@@ -6,6 +6,7 @@ import {
   type BalancerOptions,
   type CheckOptions,
   type CleanupOptions,
+  type ControllerOptions,
   type PlanOptions,
   type RunOptions,
   type SeatsOptions,
@@ -23,6 +24,7 @@ export type ConfiguredCommand =
   | { readonly name: 'cleanup'; readonly options: CleanupOptions }
   | { readonly name: 'balancer'; readonly options: BalancerOptions }
   | { readonly name: 'seats'; readonly options: SeatsOptions }
+  | { readonly name: 'controller'; readonly options: ControllerOptions }
   | { readonly name: 'manifest'; readonly options: ManifestOptions }
   | { readonly name: 'keepalived'; readonly options: KeepalivedOptions };
 
@@ -72,6 +74,7 @@ export const commandNames = [
   'vrid',
   'manifest',
   'keepalived',
+  'controller',
   'balancer',
   'seats',
   'completion',

@@ -5,7 +5,7 @@ import { quoteText } from '../../config/setting.ts';
 import { duration } from '../../config/values.ts';
 import { type DoctorWords, readDoctorOptions } from '../doctor/facts/options.ts';
 import { type KeepalivedWords, readKeepalivedOptions } from '../generate/keepalived/options.ts';
-import { defaultNamespace, manifestKinds } from '../generate/manifest/options.ts';
+import { defaultNamespace, manifestKinds, servicesNamespace } from '../generate/manifest/options.ts';
 import { planFormats } from './command-context.ts';
 import { type ConfiguredCommand } from './invocation.ts';
 import { type ColourChoice, colourChoices } from '../format/text/screen.ts';
@@ -28,6 +28,8 @@ export interface Own extends KeepalivedWords, DoctorWords {
   readonly leastPrivilege?: boolean;
   readonly keepalivedImage?: string;
   readonly directory?: string;
+  readonly defaultClass?: boolean;
+  readonly pool?: readonly string[];
   readonly config?: string;
 }
 
@@ -46,13 +48,18 @@ export function readCleanup({ dryRun = false, json = false, vip }: Own): Found {
 }
 
 /** `balancer`. */
-export function readBalancer({ namespace = defaultNamespace }: Own): Found {
+export function readBalancer({ namespace = servicesNamespace }: Own): Found {
   return { command: { name: 'balancer', options: { namespace } } };
 }
 
 /** `check`. */
 export function readCheck({ json = false }: Own): Found {
   return { command: { name: 'check', options: { json } } };
+}
+
+/** `controller`. */
+export function readController({ namespace = servicesNamespace, defaultClass = false }: Own): Found {
+  return { command: { name: 'controller', options: { namespace, isDefaultClass: defaultClass } } };
 }
 
 /** `run`. */
@@ -124,28 +131,32 @@ export function readKeepalived(own: Own): Found {
 
 /** `manifest`, whose first word says of what. */
 export function readManifest(own: Own, words: readonly string[]): Found {
-  const { image = null, namespace = defaultNamespace, leastPrivilege = false } = own;
-  const { keepalivedImage = null, directory = null } = own;
   const { options: keepalived, problems } = readKeepalivedOptions(own);
   const [word] = words;
   const kind = manifestKinds.find((candidate) => candidate === word);
-  const command = {
-    name: 'manifest',
-    options: {
-      kind: kind ?? manifestKinds[0],
-      image,
-      namespace,
-      leastPrivilege,
-      keepalivedImage,
-      directory,
-      keepalived,
-    },
-  } as const;
+  const options = {
+    ...readImages(own),
+    ...readServicesOptions(own, kind),
+    kind: kind ?? manifestKinds[0],
+    keepalived,
+  };
+  const command = { name: 'manifest', options } as const;
   // Words beside an unknown option may be its values: then only the option is told.
   const isUnclear = words.some((other) => other.startsWith('-'));
   return kind !== undefined || isUnclear
     ? { command, wordCount: 1, problems }
     : { command, wordCount: 1, problems: [explainKind(word), ...problems] };
+}
+
+function readImages(own: Own) {
+  const { image = null, leastPrivilege = false, keepalivedImage = null, directory = null } = own;
+  return { image, leastPrivilege, keepalivedImage, directory };
+}
+
+function readServicesOptions(own: Own, kind: string | undefined) {
+  const { namespace = kind === 'services' ? servicesNamespace : defaultNamespace } = own;
+  const { pool: pools = [], defaultClass: isDefaultClass = false } = own;
+  return { namespace, pools, isDefaultClass };
 }
 
 function explainKind(word: string | undefined): string {

@@ -2,13 +2,13 @@ import * as z from 'zod/mini';
 import { findNearest } from '../../config/nearest.ts';
 import { quoteText } from '../../config/setting.ts';
 import { nodeName } from '../../config/values.ts';
-import { defaultNamespace } from '../generate/manifest/options.ts';
+import { servicesNamespace } from '../generate/manifest/options.ts';
 import { seatsActions } from './command-context.ts';
 import { type Found, type Own } from './read-command.ts';
 
 /** `seats`, whose words say what to do. */
 export function readSeats(
-  { namespace = defaultNamespace, json = false }: Own,
+  { namespace = servicesNamespace, json = false }: Own,
   words: readonly string[],
 ): Found {
   const [word = 'list', node = ''] = words;

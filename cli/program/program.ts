@@ -79,6 +79,7 @@ function toForm(
 ): ErrorForm {
   const hasLog =
     command.name === 'balancer' ||
+    command.name === 'controller' ||
     (command.name === 'run' && !command.options.once && !command.options.dryRun);
   return { isDebug: logLevel === 'debug', isJson: hasLog && logFormat === 'json' };
 }
@@ -161,10 +162,10 @@ async function runCommand(
   }
 }
 
-type ServicesCommand = Extract<ConfiguredCommand, { readonly name: 'balancer' | 'seats' }>;
+type ServicesCommand = Extract<ConfiguredCommand, { readonly name: 'balancer' | 'controller' | 'seats' }>;
 
 function isAboutServices(command: ConfiguredCommand): command is ServicesCommand {
-  return command.name === 'balancer' || command.name === 'seats';
+  return ['balancer', 'controller', 'seats'].includes(command.name);
 }
 
 async function runServicesCommand(command: ServicesCommand, context: SharedContext): Promise<number> {
@@ -172,6 +173,10 @@ async function runServicesCommand(command: ServicesCommand, context: SharedConte
     case 'balancer': {
       const { balancer } = await import('../commands/balancer.ts');
       return balancer({ ...context, options: command.options });
+    }
+    case 'controller': {
+      const { runController } = await import('../wiring/run-controller.ts');
+      return runController(context.config, command.options);
     }
     case 'seats': {
       const { seats } = await import('../commands/seats.ts');

@@ -2,11 +2,13 @@ import { type Clock } from '../../lib/control/clock.ts';
 import { type Kernel } from '../../lib/kernel/port.ts';
 import { type Agent } from '../../agent/reconcile/agent.ts';
 import { type Config } from '../../config/config.ts';
-import { createPages, type Page } from '../../agent/http/pages.ts';
+import { createPages } from '../../agent/http/pages.ts';
+import { type Page } from '../../lib/http/page.ts';
 import { type AgentInfo } from '../../agent/http/presence.ts';
 import { shareReading } from '../../agent/http/shared-reading.ts';
 import { type Metrics } from '../../lib/telemetry/prometheus.ts';
-import { listSamples, listWaitingSamples, type ProcessState } from '../../agent/report/samples.ts';
+import { listSamples, listWaitingSamples } from '../../agent/report/samples.ts';
+import { type ProcessState, readProcess } from '../../lib/telemetry/process-samples.ts';
 import { readLiveDetails } from '../../agent/report/live-details.ts';
 import { toHostStatus } from '../../agent/report/host-status.ts';
 import { formatStatusJson } from '../format/json/status-json.ts';
@@ -30,7 +32,7 @@ export interface AgentPageOptions {
 /** What a running agent serves, by path. */
 export function createAgentPages(options: AgentPageOptions): ReadonlyMap<string, Page> {
   const { agent, info, metrics, clock } = options;
-  const print = shareReading(() => metrics.print(listSamples(agent.state, readProcess(info))), {
+  const print = shareReading(() => metrics.print(listSamples(agent.state, readAgentProcess(info))), {
     clock,
     freshMs: 0,
   });
@@ -48,7 +50,7 @@ export function createWaitingPages(
   { info, metrics, pod }: Pick<AgentPageOptions, 'info' | 'metrics' | 'pod'>,
   reason: () => string,
 ): ReadonlyMap<string, Page> {
-  const print = () => metrics.print(listWaitingSamples(readProcess(info)));
+  const print = () => metrics.print(listWaitingSamples(readAgentProcess(info)));
   return createPages({
     pod,
     behindMs: () => 0,
@@ -76,13 +78,6 @@ function createStatus({
   };
 }
 
-function readProcess({ version, since }: AgentInfo): ProcessState {
-  const { user, system } = process.cpuUsage();
-  return {
-    version,
-    nodeVersion: process.versions.node,
-    startedAt: new Date(since),
-    cpuSeconds: (user + system) / 1e6,
-    residentBytes: process.memoryUsage.rss(),
-  };
+function readAgentProcess({ version, since }: AgentInfo): ProcessState {
+  return readProcess(version, new Date(since));
 }

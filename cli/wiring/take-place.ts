@@ -4,7 +4,7 @@ import { type Logger } from '../../lib/telemetry/logger.ts';
 import { type Metrics } from '../../lib/telemetry/prometheus.ts';
 import { awaitPresence } from '../../agent/http/await-presence.ts';
 import { type AgentInfo, type Answers, type Release } from '../../agent/http/presence.ts';
-import { StatusServer } from '../../agent/http/server.ts';
+import { StatusServer } from '../../lib/http/status-server.ts';
 import { createWaitingPages } from './agent-pages.ts';
 
 /** What an agent that may have to wait needs. */

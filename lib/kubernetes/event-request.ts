@@ -5,12 +5,9 @@ import { type ApiCall, type ApiMessage, describeStatus } from './request.ts';
 import { type Connection } from './route.ts';
 import { formatServer } from './servers.ts';
 
-/** The events about nodes, as about all that has no namespace, are in this one. Source: events.k8s.io/v1. */
-const collection = '/apis/events.k8s.io/v1/namespaces/default/events';
-
-/** An event of events.k8s.io/v1, of this name. */
+/** An event of events.k8s.io/v1, of this name. Those about what has no namespace are in `default`. Source: events.k8s.io/v1. */
 export interface ApiEvent {
-  readonly metadata: { readonly name: string; readonly namespace: 'default' };
+  readonly metadata: { readonly name: string; readonly namespace: string };
   readonly series?: object;
   readonly [field: string]: unknown;
 }
@@ -42,20 +39,21 @@ const limitMs = 5000;
  */
 export async function createEvent(options: EventOptions, event: ApiEvent): Promise<EventAnswer> {
   const message = { method: 'POST', contentType: 'application/json', text: JSON.stringify(event) } as const;
-  return await sendEvent(options, collection, message);
+  return await sendEvent(options, toCollection(event), message);
 }
 
 /**
  * Tells how often the same has happened since an event was created. What else it says cannot be changed.
  * @throws VipnatError as `createEvent`
  */
-export async function updateSeries(
-  options: EventOptions,
-  { metadata, series }: ApiEvent,
-): Promise<EventAnswer> {
+export async function updateSeries(options: EventOptions, event: ApiEvent): Promise<EventAnswer> {
   const contentType = 'application/merge-patch+json';
-  const message = { method: 'PATCH', contentType, text: JSON.stringify({ series }) } as const;
-  return await sendEvent(options, `${collection}/${metadata.name}`, message);
+  const message = { method: 'PATCH', contentType, text: JSON.stringify({ series: event.series }) } as const;
+  return await sendEvent(options, `${toCollection(event)}/${event.metadata.name}`, message);
+}
+
+function toCollection({ metadata: { namespace } }: ApiEvent): string {
+  return `/apis/events.k8s.io/v1/namespaces/${namespace}/events`;
 }
 
 /** A Status, or the event as the API has it now. */

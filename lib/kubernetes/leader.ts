@@ -31,7 +31,7 @@ export interface LeaderOptions {
   /** Another one leads, as far as is known; empty while nobody does. */
   readonly onHolder: (holder: string) => void;
   /** The Lease could not be read or written; told each time. */
-  readonly onProblem: (words: string) => void;
+  readonly onProblem: (problem: { readonly outcome: string; readonly words: string }) => void;
 }
 
 /** client-go's defaults (LeaseDuration, RenewDeadline, RetryPeriod, JitterFactor) as kube-controller-manager has them. */
@@ -132,7 +132,7 @@ export class LeaderElection {
       answerMs,
     );
     if (answer.outcome === 'gone') await this.#recreate();
-    else if (answer.outcome !== 'found') onProblem(answer.words);
+    else if (answer.outcome !== 'found') onProblem(answer);
     else if (this.#isFree(answer.object)) await this.#take(this.#toTakeover(answer.object));
   }
 
@@ -163,7 +163,7 @@ export class LeaderElection {
     const answer = await client.write(write, answerMs);
     if (answer.outcome === 'taken') this.#keep(answer, sentAt);
     // Another was faster. The next look tells who.
-    else if (answer.outcome !== 'conflict' && answer.outcome !== 'exists') onProblem(answer.words);
+    else if (answer.outcome !== 'conflict' && answer.outcome !== 'exists') onProblem(answer);
   }
 
   #keep({ version }: WriteAnswer, sentAt: number): void {

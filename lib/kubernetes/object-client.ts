@@ -12,7 +12,8 @@ export type ReadAnswer<T> =
   | { readonly outcome: 'found'; readonly object: T }
   /** There is no such object. */
   | { readonly outcome: 'gone' }
-  | { readonly outcome: 'forbidden' | 'unreachable'; readonly words: string };
+  | { readonly outcome: 'forbidden'; readonly words: string }
+  | { readonly outcome: 'unreachable'; readonly words: string };
 
 /** An object to read. */
 export interface ObjectRead<T> {

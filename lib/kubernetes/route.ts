@@ -18,16 +18,22 @@ export interface Connection {
 export class ApiRoute {
   readonly #readAccess: ReadAccess;
   readonly #vips: readonly Endpoint[];
-  #known: KnownApiservers = { endpoints: [], localAddresses: new Set() };
+  #known: KnownApiservers | null;
   /** Those that failed since somebody last answered, by text. */
   readonly #failed = new Set<string>();
   /** Those that were there to ask at the last `choose`. */
   #servers: readonly ApiServer[] = [];
   #unwell: ReadonlySet<string> = new Set();
 
-  constructor(readAccess: ReadAccess, vips: readonly Endpoint[]) {
+  /** With null for the apiservers, nobody is asked but whom the credentials name. */
+  constructor(
+    readAccess: ReadAccess,
+    vips: readonly Endpoint[],
+    known: KnownApiservers | null = nobodyKnown,
+  ) {
     this.#readAccess = readAccess;
     this.#vips = vips;
+    this.#known = known;
   }
 
   /** Addresses that no connection may go to. */
@@ -53,7 +59,8 @@ export class ApiRoute {
    */
   async choose(): Promise<Connection> {
     const access = await this.#readAccess();
-    const listed = listApiServers(access, this.#known, this.#vips);
+    const { host, port } = access;
+    const listed = this.#known === null ? [{ host, port }] : listApiServers(access, this.#known, this.#vips);
     const servers = [
       ...listed.filter((one) => !this.#isUnwell(one)),
       ...listed.filter((one) => this.#isUnwell(one)),
@@ -87,11 +94,14 @@ export class ApiRoute {
   }
 
   #isUnwell(server: ApiServer): boolean {
-    return isUnhealthy(server, this.#known, this.#unwell);
+    return this.#known !== null && isUnhealthy(server, this.#known, this.#unwell);
   }
 }
 
-function describeKnown({ endpoints, localAddresses, own = [] }: KnownApiservers): string {
+const nobodyKnown: KnownApiservers = { endpoints: [], localAddresses: new Set() };
+
+function describeKnown(known: KnownApiservers | null): string {
+  const { endpoints, localAddresses, own = [] } = known ?? nobodyKnown;
   return [...endpoints, ...own]
     .map(({ address, port }) => `${address} ${port} ${String(localAddresses.has(address))}`)
     .sort()

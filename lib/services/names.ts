@@ -43,3 +43,6 @@ export const reportAnnotations = {
 
 /** kubeadm's masters have it: such a node takes no traffic from outside. Source: k8s.io/api, core/v1, LabelNodeExcludeBalancers. */
 export const excludedNodeLabel = 'node.kubernetes.io/exclude-from-external-load-balancers';
+
+/** The Lease by which one controller leads, in vipnat's namespace. */
+export const electionLease = 'vipnat-controller';

@@ -11,23 +11,20 @@ const maxInstanceLength = 128;
 /** An object's name has at most 253 characters; a stamp in hexadecimal digits has 14 of them until the year 4253. */
 const maxNamePrefixLength = 235;
 
-/**
- * The event about a node as the API takes it. Its regarding is what `kubectl describe node` looks for: by the kubelet's
- * custom, a node's uid is its name. Pure.
- */
-export function toApiEvent(event: RecordedEvent, node: string): ApiEvent {
-  const { reason, note, stamp, firstSeen, lastSeen, count } = event;
-  const prefix = node.slice(0, maxNamePrefixLength).replace(/[.-]+$/, '');
+/** An event as the API takes it: in the namespace of its object, or in the one that it has for what has none. Pure. */
+export function toApiEvent(event: RecordedEvent, reporter: string): ApiEvent {
+  const { reason, note, regarding, stamp, firstSeen, lastSeen, count } = event;
+  const prefix = regarding.name.slice(0, maxNamePrefixLength).replace(/[.-]+$/, '');
   return {
     apiVersion: 'events.k8s.io/v1',
     kind: 'Event',
-    metadata: { name: `${prefix}.${stamp.toString(16)}`, namespace: 'default' },
+    metadata: { name: `${prefix}.${stamp.toString(16)}`, namespace: regarding.namespace ?? 'default' },
     eventTime: toMicroTime(firstSeen),
     reportingController: 'vipnat',
-    reportingInstance: node.slice(0, maxInstanceLength),
+    reportingInstance: reporter.slice(0, maxInstanceLength),
     ...describeReason(reason),
     reason,
-    regarding: { apiVersion: 'v1', kind: 'Node', name: node, uid: node },
+    regarding,
     note: cutBytes(toPrintableLine(note), maxNoteBytes),
     ...(count === 1 ? {} : { series: { count, lastObservedTime: toMicroTime(lastSeen) } }),
   };

@@ -8,8 +8,9 @@
  * what waits for an API that is away, too.
  */
 import { type Clock } from '../control/clock.ts';
-import { type Bucket, type Budget, fillBucket, takeToken } from '../control/backoff.ts';
+import { type Bucket, type Budget, fillBucket, refill, takeToken } from '../control/backoff.ts';
 import { type EventReason } from './reasons.ts';
+import { type Regarding } from './regarding.ts';
 
 /** client-go's defaults for the events about one object (tools/record, EventSourceObjectSpamFilter). */
 const budget: Budget = { capacity: 25, refillMs: 5 * 60_000 };
@@ -24,6 +25,7 @@ const maxWaitMs = 60 * 60_000;
 export interface RecordedEvent {
   readonly reason: EventReason;
   readonly note: string;
+  readonly regarding: Regarding;
   /** Different for each, and growing: microseconds since 1970, or one more than the one before. */
   readonly stamp: number;
   readonly firstSeen: Date;
@@ -36,6 +38,12 @@ export interface QueuedEvent {
   readonly latest: RecordedEvent;
 }
 
+/** What the events about one object may still cost. */
+interface Buckets {
+  news: Bucket;
+  repeats: Bucket;
+}
+
 interface Series extends QueuedEvent {
   latest: RecordedEvent;
   heardAt: number;
@@ -46,15 +54,12 @@ export class EventQueue {
   readonly #clock: Clock;
   readonly #keyToSeries = new Map<string, Series>();
   readonly #waiting = new Set<Series>();
-  #news: Bucket;
-  #repeats: Bucket;
+  readonly #objectToBuckets = new Map<string, Buckets>();
   #stamp = 0;
   #leftOut = 0;
 
   constructor(clock: Clock) {
     this.#clock = clock;
-    this.#news = fillBucket(budget, clock.now());
-    this.#repeats = fillBucket(budget, clock.now());
   }
 
   /** How many events, repeats apart, nobody will be told of. */
@@ -63,11 +68,11 @@ export class EventQueue {
   }
 
   /** Something happened. It waits from now on, unless its budget is spent. */
-  add(reason: EventReason, note: string): void {
+  add(reason: EventReason, note: string, regarding: Regarding): void {
     this.#forget();
-    const key = `${reason} ${maskDurations(note)}`;
+    const key = `${toObjectKey(regarding)} ${reason} ${maskDurations(note)}`;
     const series = this.#keyToSeries.get(key);
-    if (series === undefined) this.#begin(key, { reason, note });
+    if (series === undefined) this.#begin(key, { reason, note, regarding });
     else this.#repeat(series);
   }
 
@@ -88,17 +93,18 @@ export class EventQueue {
     for (const one of [event as Series, ...rest]) this.#waiting.add(one);
   }
 
-  #begin(key: string, { reason, note }: Pick<RecordedEvent, 'reason' | 'note'>): void {
+  #begin(key: string, what: Pick<RecordedEvent, 'reason' | 'note' | 'regarding'>): void {
     const now = this.#clock.now();
-    const { bucket, waitMs } = takeToken(budget, this.#news, now);
-    this.#news = bucket;
+    const buckets = this.#findBuckets(what.regarding);
+    const { bucket, waitMs } = takeToken(budget, buckets.news, now);
+    buckets.news = bucket;
     if (waitMs > 0) {
       this.#leftOut += 1;
       return;
     }
     const date = this.#clock.date();
     this.#stamp = Math.max(this.#stamp + 1, date.getTime() * 1000);
-    const latest = { reason, note, stamp: this.#stamp, firstSeen: date, lastSeen: date, count: 1 };
+    const latest = { ...what, stamp: this.#stamp, firstSeen: date, lastSeen: date, count: 1 };
     const series = { latest, heardAt: now };
     this.#keyToSeries.set(key, series);
     this.#waiting.add(series);
@@ -110,16 +116,35 @@ export class EventQueue {
     series.latest = { ...latest, lastSeen: this.#clock.date(), count: latest.count + 1 };
     series.heardAt = now;
     if (this.#waiting.has(series)) return;
-    const { bucket, waitMs } = takeToken(budget, this.#repeats, now);
-    this.#repeats = bucket;
+    const buckets = this.#findBuckets(latest.regarding);
+    const { bucket, waitMs } = takeToken(budget, buckets.repeats, now);
+    buckets.repeats = bucket;
     if (waitMs === 0) this.#waiting.add(series);
   }
 
+  #findBuckets(regarding: Regarding): Buckets {
+    const key = toObjectKey(regarding);
+    const now = this.#clock.now();
+    const known = this.#objectToBuckets.get(key);
+    const buckets = known ?? { news: fillBucket(budget, now), repeats: fillBucket(budget, now) };
+    if (known === undefined) this.#objectToBuckets.set(key, buckets);
+    return buckets;
+  }
+
+  /** What has been quiet for long enough is as if it had never been. */
   #forget(): void {
     for (const [key, { heardAt }] of this.#keyToSeries) {
       if (this.#clock.now() - heardAt > seriesMs) this.#keyToSeries.delete(key);
     }
+    for (const [key, { news, repeats }] of this.#objectToBuckets) {
+      const isFull = (bucket: Bucket) => refill(budget, bucket, this.#clock.now()).tokens === budget.capacity;
+      if (isFull(news) && isFull(repeats)) this.#objectToBuckets.delete(key);
+    }
   }
+}
+
+function toObjectKey({ kind, uid }: Regarding): string {
+  return `${kind} ${uid}`;
 }
 
 /** `refused 5 ms after` is the same news as `refused 7 ms after`; and so with `16 s`, `8m33s`, `2h05m`. */

@@ -3,11 +3,11 @@ export interface EventKind {
   /** `Warning` for what an administrator may have to act on. */
   readonly type: 'Normal' | 'Warning';
   /** What vipnat was doing, for programs. */
-  readonly action: 'Balance' | 'Probe' | 'Repair' | 'Serve' | 'Run';
+  readonly action: 'Balance' | 'Probe' | 'Repair' | 'Serve' | 'Run' | 'Allocate';
 }
 
-/** Everything that events tell. The reason is the contract. docs/events.md has a row for each, and a test compares the two. */
-const catalogue = {
+/** What the agent tells of its node. */
+const ofNodes = {
   WayChosen: { type: 'Normal', action: 'Balance' },
   Bypassing: { type: 'Warning', action: 'Balance' },
   NotBalanced: { type: 'Warning', action: 'Balance' },
@@ -25,8 +25,25 @@ const catalogue = {
   AgentRecovered: { type: 'Normal', action: 'Run' },
 } as const satisfies Record<string, EventKind>;
 
+/** What the controller tells of Services, addresses and pools. */
+const ofServices = {
+  AddressAllocated: { type: 'Normal', action: 'Allocate' },
+  AddressReady: { type: 'Normal', action: 'Allocate' },
+  AddressReleased: { type: 'Normal', action: 'Allocate' },
+  AddressInUse: { type: 'Warning', action: 'Allocate' },
+  NoAddress: { type: 'Warning', action: 'Allocate' },
+  PoolRefused: { type: 'Warning', action: 'Allocate' },
+  WriteFailed: { type: 'Warning', action: 'Allocate' },
+} as const satisfies Record<string, EventKind>;
+
+/** Everything that events tell. The reason is the contract. docs/events.md has a row for each, and a test compares the two. */
+const catalogue = { ...ofNodes, ...ofServices };
+
 /** Why there is an event, in CamelCase, as `kubectl get events` shows it. */
 export type EventReason = keyof typeof catalogue;
+
+/** The reasons of events about nodes. */
+export const nodeReasons = Object.keys(ofNodes) as readonly EventReason[];
 
 /** All reasons, in the order of the catalogue. */
 export const eventReasons = Object.keys(catalogue) as readonly EventReason[];

@@ -10,6 +10,7 @@ import { toApiEvent } from './event.ts';
 import { EventQueue, type QueuedEvent } from './queue.ts';
 import { type EventReason } from './reasons.ts';
 import { type EventRecorder } from './recorder.ts';
+import { type Regarding, toNodeRegarding } from './regarding.ts';
 
 /** What writing events needs of the world. */
 export interface EventWriterOptions {
@@ -17,7 +18,7 @@ export interface EventWriterOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly logger: Logger;
-  /** The name of this host's Node. */
+  /** The name of this host's Node: who reports, and what an event is about that names no other object. */
   readonly node: string;
 }
 
@@ -31,7 +32,7 @@ const forbiddenRetryMs = 60_000;
 const stopMs = 500;
 
 /**
- * Writes events about this node one after the other, in the background, for as long as it takes. While the API is away
+ * Writes events one after the other, in the background, for as long as it takes. While the API is away
  * they wait; only a missing right is said, once.
  */
 export class EventWriter implements EventRecorder {
@@ -52,9 +53,9 @@ export class EventWriter implements EventRecorder {
     this.#pause = new Pause(options.clock);
   }
 
-  record(reason: EventReason, note: string): void {
+  record(reason: EventReason, note: string, regarding?: Regarding): void {
     if (this.#isStopped) return;
-    this.#queue.add(reason, note);
+    this.#queue.add(reason, note, regarding ?? toNodeRegarding(this.#options.node));
     this.#sayLeftOut();
     this.#writing ??= this.#writeAll().finally(() => (this.#writing = null));
   }

@@ -1,13 +1,16 @@
 import { type KeepalivedOptions } from '../keepalived/options.ts';
 
 /** What `vipnat manifest` can print. */
-export const manifestKinds = ['daemonset', 'static-pod', 'keepalived', 'systemd'] as const;
+export const manifestKinds = ['daemonset', 'static-pod', 'keepalived', 'systemd', 'services'] as const;
 
 /** One of manifestKinds. */
 export type ManifestKind = (typeof manifestKinds)[number];
 
 /** The namespace that is taken when none is given. */
 export const defaultNamespace = 'kube-system';
+
+/** The namespace of what Services need: it is vipnat's alone, because whoever may write its Leases says which nodes live. */
+export const servicesNamespace = 'vipnat-system';
 
 /** The images that scripts/image makes, each with its registry and tag. */
 export interface OwnImages {
@@ -29,4 +32,8 @@ export interface ManifestOptions {
   readonly directory: string | null;
   /** How keepalived.conf is to be filled in on each node; defaults but for `keepalived`. */
   readonly keepalived: KeepalivedOptions;
+  /** Ranges of the pool of `services`. */
+  readonly pools: readonly string[];
+  /** Whether the controller of `services` serves Services without a class. */
+  readonly isDefaultClass: boolean;
 }

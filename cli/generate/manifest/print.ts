@@ -3,6 +3,7 @@ import { toKeepalivedManifest } from './keepalived-pod.ts';
 import { formatHostFiles } from './host-files.ts';
 import { type ManifestKind } from './options.ts';
 import { type ManifestRequest, toCommandLine } from './request.ts';
+import { toServicesManifests } from './services.ts';
 import { toStaticPodManifest } from './static-pod.ts';
 import { toSystemdFiles } from './systemd.ts';
 import { formatManifests, type Manifest } from './yaml.ts';
@@ -27,6 +28,10 @@ const kindToPrinter: Readonly<Record<Exclude<ManifestKind, 'systemd'>, Printer>>
     make: (request) => [toKeepalivedManifest(request)],
     use: `Copy this file to /etc/kubernetes/manifests on each control-plane node. Load both images first: a node may need the VIP
 to pull them.`,
+  },
+  services: {
+    make: toServicesManifests,
+    use: 'Apply this file with kubectl apply -f. If kubectl does not know AddressPool yet, apply the file again.',
   },
 };
 

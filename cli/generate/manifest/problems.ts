@@ -1,5 +1,6 @@
 import { type Config } from '../../../config/config.ts';
 import { describeOption, nameFlag } from '../../../config/options.ts';
+import { parseRange } from '../../../lib/services/ranges.ts';
 import { quoteText } from '../../../config/setting.ts';
 import { toKeepalivedArguments } from '../keepalived/options.ts';
 import { defaultNamespace, type ManifestOptions } from './options.ts';
@@ -13,10 +14,7 @@ export function findManifestProblems(options: ManifestOptions, config: Config): 
       `--image ${quoteText(image)} is not an image reference. Example: --image registry.example/vipnat:0.1.0`,
     );
   }
-  if (!/^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/.test(namespace)) {
-    const rule = 'is not a namespace: use 1 to 63 of a-z, 0-9 and -, without - at either end';
-    problems.push(`--namespace ${quoteText(namespace)} ${rule}. Example: --namespace ${defaultNamespace}`);
-  }
+  problems.push(...checkNamespace(namespace, defaultNamespace), ...findServicesProblems(options));
   if (kind === 'daemonset' && config.nodeName !== null) {
     const rule = 'would give every node of the DaemonSet the same name';
     problems.push(`--node-name ${quoteText(config.nodeName)} ${rule}: leave it out`);
@@ -30,6 +28,25 @@ export function findManifestProblems(options: ManifestOptions, config: Config): 
     problems.push(`${flag} ${quoteText(path)} ${rule}. Example: ${flag} ${describeOption(name).example}`);
   }
   return problems;
+}
+
+/** What is no name of a namespace (RFC 1123, a label). */
+export function checkNamespace(namespace: string, example: string): string[] {
+  if (/^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/.test(namespace)) return [];
+  const rule = 'is not a namespace: use 1 to 63 of a-z, 0-9 and -, without - at either end';
+  return [`--namespace ${quoteText(namespace)} ${rule}. Example: --namespace ${example}`];
+}
+
+function findServicesProblems({ kind, pools, isDefaultClass }: ManifestOptions): string[] {
+  if (kind === 'services') {
+    return pools
+      .filter((text) => parseRange(text) === null)
+      .map(
+        (text) => `--pool ${quoteText(text)} is no range of addresses. Example: --pool 10.0.9.10-10.0.9.99`,
+      );
+  }
+  const flags = [...(pools.length === 0 ? [] : ['--pool']), ...(isDefaultClass ? ['--default-class'] : [])];
+  return flags.map((flag) => `${flag} is for vipnat manifest services only. Leave it out`);
 }
 
 /** What is written into a unit, and into a line of a shell in it, has to mean itself there. */

@@ -3,7 +3,7 @@ import { toArguments } from '../../../config/arguments.ts';
 import { type Config } from '../../../config/config.ts';
 import { type OptionName } from '../../../config/options.ts';
 import { toKeepalivedArguments } from '../keepalived/options.ts';
-import { defaultNamespace, type ManifestOptions, type OwnImages } from './options.ts';
+import { defaultNamespace, type ManifestOptions, type OwnImages, servicesNamespace } from './options.ts';
 
 /** All that a manifest is made of. Checked: there is a VIP, and `findManifestProblems` finds nothing. */
 export interface ManifestRequest {
@@ -29,14 +29,17 @@ export function chooseImage({ options, ownImages }: ManifestRequest): string {
 
 /** The command that prints the same manifest, wherever it is run, as a shell takes it. */
 export function toCommandLine({ options, config, given }: ManifestRequest): string {
-  const { kind, image, namespace, leastPrivilege, keepalivedImage, keepalived } = options;
+  const { kind, image, namespace, leastPrivilege, keepalivedImage, keepalived, pools } = options;
+  const usualNamespace = kind === 'services' ? servicesNamespace : defaultNamespace;
   return quoteWords([
     ...['vipnat', 'manifest', kind],
     ...toArguments(config, given),
     ...toKeepalivedArguments(keepalived),
     ...(keepalivedImage === null ? [] : [`--keepalived-image=${keepalivedImage}`]),
     ...(image === null ? [] : [`--image=${image}`]),
-    ...(namespace === defaultNamespace ? [] : [`--namespace=${namespace}`]),
+    ...(namespace === usualNamespace ? [] : [`--namespace=${namespace}`]),
     ...(leastPrivilege ? ['--least-privilege'] : []),
+    ...pools.map((pool) => `--pool=${pool}`),
+    ...(options.isDefaultClass ? ['--default-class'] : []),
   ]);
 }

@@ -9,6 +9,7 @@ import { plainScreen } from '../../../../cli/format/text/screen.ts';
 import { toApiEvent } from '../../../../lib/telemetry/event.ts';
 import { examine } from '../../../../cli/doctor/stage/examine.ts';
 import { type HostFacts } from '../../../../cli/doctor/facts/host-facts.ts';
+import { toNodeRegarding } from '../../../../lib/telemetry/regarding.ts';
 import { createLogger } from '../../../../lib/telemetry/logger.ts';
 import { createMetrics } from '../../../../lib/telemetry/prometheus.ts';
 import { toHostStatus } from '../../../../agent/report/host-status.ts';
@@ -164,6 +165,7 @@ test('log lines, errors and events of any words are lines', async () => {
         {
           reason: 'ApiserverDead',
           note: `${first}${second}`,
+          regarding: toNodeRegarding(node),
           stamp: 1,
           firstSeen: date,
           lastSeen: date,

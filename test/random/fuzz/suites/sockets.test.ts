@@ -1,8 +1,8 @@
 import { afterEach, expect, jest, test } from '@jest/globals';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { askLoopback } from '../../../../agent/observe/loopback.ts';
-import { toText } from '../../../../agent/http/pages.ts';
-import { StatusServer } from '../../../../agent/http/server.ts';
+import { toText } from '../../../../lib/http/page.ts';
+import { StatusServer } from '../../../../lib/http/status-server.ts';
 import { systemClock } from '../../../../lib/control/clock.ts';
 import { mutateBytes } from '../engine/mutate.ts';
 import { insist } from '../engine/properties.ts';

@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { noApi } from '../../../../agent/api/cluster-api.ts';
-import { listSamples, type ProcessState } from '../../../../agent/report/samples.ts';
+import { listSamples } from '../../../../agent/report/samples.ts';
+import { type ProcessState } from '../../../../lib/telemetry/process-samples.ts';
 import { VipnatError } from '../../../../lib/text/errors.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { eventReasons } from '../../../../lib/telemetry/reasons.ts';
+import { nodeReasons } from '../../../../lib/telemetry/reasons.ts';
 import { FakeApiservers } from '../../../support/fakes/apiserver.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
@@ -163,6 +163,6 @@ test('another host has a VIP that this node holds, and gives it up', async () =>
   ]);
 });
 
-test('these are all reasons that there are', () => {
-  expect([...told].sort()).toEqual([...eventReasons].sort());
+test('these are all reasons of events about nodes', () => {
+  expect([...told].sort()).toEqual([...nodeReasons].sort());
 });

@@ -154,7 +154,7 @@ describe('a command line that cannot be understood', () => {
     [['pln'], 'pln is not a command. Did you mean plan?'],
     [
       ['examine'],
-      'examine is not a command. Commands: run, plan, check, status, doctor, cleanup, vrid, manifest, keepalived, balancer, seats, completion, help, version',
+      'examine is not a command. Commands: run, plan, check, status, doctor, cleanup, vrid, manifest, keepalived, controller, balancer, seats, completion, help, version',
     ],
     [['--vip', '10.0.0.50', 'plan'], '--vip comes after the command. Example: vipnat plan --vip …'],
     [['--verbose'], '--verbose is not an option. See vipnat --help'],
@@ -199,13 +199,13 @@ describe('words that do not belong there', () => {
     [
       [],
       [
-        'manifest needs a kind: daemonset, static-pod, keepalived, systemd. Example: vipnat manifest daemonset --vip 10.0.0.50',
+        'manifest needs a kind: daemonset, static-pod, keepalived, systemd, services. Example: vipnat manifest daemonset --vip 10.0.0.50',
       ],
     ],
     [
       ['static-pd'],
       [
-        'static-pd is none of daemonset, static-pod, keepalived, systemd. Example: vipnat manifest static-pod --vip 10.0.0.50',
+        'static-pd is none of daemonset, static-pod, keepalived, systemd, services. Example: vipnat manifest static-pod --vip 10.0.0.50',
       ],
     ],
     [['daemonset', 'static-pod'], ['static-pod is one word too many. See vipnat manifest --help']],

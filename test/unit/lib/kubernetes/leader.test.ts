@@ -32,7 +32,9 @@ function begin(identity: string): LeaderElection {
     onHolder: (holder) => {
       tell(`hears of ${holder}`);
     },
-    onProblem: tell,
+    onProblem: ({ words }) => {
+      tell(words);
+    },
   });
   election.start();
   return election;

@@ -1,10 +1,12 @@
 import { describe, expect, test } from '@jest/globals';
 import { toApiEvent } from '../../../../lib/telemetry/event.ts';
 import { type RecordedEvent } from '../../../../lib/telemetry/queue.ts';
+import { toNodeRegarding } from '../../../../lib/telemetry/regarding.ts';
 
 const once: RecordedEvent = {
   reason: 'ApiserverDead',
   note: '10.0.0.11:6443 is dead: connection refused',
+  regarding: toNodeRegarding('m1.example.com'),
   stamp: 0x66_0d_09_ad_e7_81_8,
   firstSeen: new Date('2026-11-21T21:57:40.123Z'),
   lastSeen: new Date('2026-11-21T21:57:42.456Z'),
@@ -51,7 +53,7 @@ describe('an event', () => {
 
   test('of a node with a long name has a name of its own that fits', () => {
     const node = `${'a'.repeat(62)}.`.repeat(4).slice(0, 251);
-    const event = toApiEvent(once, node);
+    const event = toApiEvent({ ...once, regarding: toNodeRegarding(node) }, node);
     expect(event.metadata.name).toMatch(/^[a-z0-9][a-z0-9.-]{0,251}[a-z0-9]$/);
     expect(event.metadata.name).toMatch(/[a-z0-9]\.660d09ade7818$/);
     expect(event).toMatchObject({ regarding: { name: node }, reportingInstance: node.slice(0, 128) });

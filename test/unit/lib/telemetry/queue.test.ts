@@ -1,11 +1,16 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
 import { EventQueue, type RecordedEvent } from '../../../../lib/telemetry/queue.ts';
+import { type EventReason } from '../../../../lib/telemetry/reasons.ts';
+import { toNodeRegarding } from '../../../../lib/telemetry/regarding.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 
 const minute = 60_000;
 
 let clock: FakeClock;
 let queue: EventQueue;
+const add = (reason: EventReason, note: string, node = 'm1') => {
+  queue.add(reason, note, toNodeRegarding(node));
+};
 beforeEach(() => {
   clock = new FakeClock();
   queue = new EventQueue(clock);
@@ -22,13 +27,14 @@ const notesOf = (events: readonly RecordedEvent[]) => events.map(({ note, count 
 
 describe('what happens again', () => {
   test('while the first still waits is written with it, as one event', async () => {
-    queue.add('ApiserverDead', '10.0.0.11:6443 is dead');
+    add('ApiserverDead', '10.0.0.11:6443 is dead');
     await clock.advance(2000);
-    queue.add('ApiserverDead', '10.0.0.11:6443 is dead');
+    add('ApiserverDead', '10.0.0.11:6443 is dead');
     expect(takeAll()).toEqual([
       {
         reason: 'ApiserverDead',
         note: '10.0.0.11:6443 is dead',
+        regarding: { apiVersion: 'v1', kind: 'Node', name: 'm1', uid: 'm1' },
         stamp: Date.parse('2026-01-01T00:00:00Z') * 1000,
         firstSeen: new Date('2026-01-01T00:00:00Z'),
         lastSeen: new Date('2026-01-01T00:00:02Z'),
@@ -39,31 +45,31 @@ describe('what happens again', () => {
 
   test('is the same event also after it was written, and whatever durations it names', () => {
     const [first = 0, ...others] = ['5 ms', '12 s', '8m33s', '2h05m', '250ms', '0.3 s'].map((age) => {
-      queue.add('ApiserverReady', `m1 is ready again after ${age} (3 good answers)`);
+      add('ApiserverReady', `m1 is ready again after ${age} (3 good answers)`);
       const [event] = takeAll();
       return event?.stamp;
     });
     expect(others).toEqual(others.map(() => first));
-    queue.add('ApiserverReady', 'm1 is ready again after 5 ms (4 good answers)');
+    add('ApiserverReady', 'm1 is ready again after 5 ms (4 good answers)');
     expect(takeAll()).toMatchObject([{ count: 1 }]);
   });
 
   test('after ten quiet minutes is an event of its own', async () => {
-    queue.add('ApiserverDead', 'm1 is dead');
+    add('ApiserverDead', 'm1 is dead');
     takeAll();
     await clock.advance(10 * minute);
-    queue.add('ApiserverDead', 'm1 is dead');
+    add('ApiserverDead', 'm1 is dead');
     await clock.advance(10 * minute);
-    queue.add('ApiserverDead', 'm1 is dead');
+    add('ApiserverDead', 'm1 is dead');
     expect(notesOf(takeAll())).toEqual(['m1 is dead x3']);
     await clock.advance(10 * minute + 1);
-    queue.add('ApiserverDead', 'm1 is dead');
+    add('ApiserverDead', 'm1 is dead');
     expect(notesOf(takeAll())).toEqual(['m1 is dead x1']);
   });
 
   test('with another reason is another event', () => {
-    queue.add('ApiserverDead', 'm1');
-    queue.add('ApiserverReady', 'm1');
+    add('ApiserverDead', 'm1');
+    add('ApiserverReady', 'm1');
     const stamps = takeAll().map(({ stamp }) => stamp);
     expect(stamps[1]).toBe((stamps[0] ?? 0) + 1);
   });
@@ -71,32 +77,38 @@ describe('what happens again', () => {
 
 describe('the limits', () => {
   test('are 25 events at once, then one in 5 minutes; the others are counted', async () => {
-    for (let index = 0; index < 10_000; index += 1) queue.add('WayChosen', `way ${index}`);
+    for (let index = 0; index < 10_000; index += 1) add('WayChosen', `way ${index}`);
     expect([takeAll().length, queue.leftOut]).toEqual([25, 9975]);
     await clock.advance(5 * minute - 1);
-    queue.add('WayChosen', 'too soon');
+    add('WayChosen', 'too soon');
     await clock.advance(1);
-    queue.add('WayChosen', 'in time');
+    add('WayChosen', 'in time');
     expect(notesOf(takeAll())).toEqual(['in time x1']);
   });
 
+  test('are those of one object: another has its own', () => {
+    for (let index = 0; index < 100; index += 1) add('WayChosen', `way ${index}`);
+    for (let index = 0; index < 100; index += 1) add('WayChosen', `way ${index}`, 'm2');
+    expect([takeAll().length, queue.leftOut]).toEqual([50, 150]);
+  });
+
   test('a flapping apiserver takes no room from other events, and its count stays true', async () => {
-    for (let index = 0; index < 1000; index += 1) queue.add('ApiserverDead', 'm1 is dead');
+    for (let index = 0; index < 1000; index += 1) add('ApiserverDead', 'm1 is dead');
     for (let index = 0; index < 1000; index += 1) {
-      queue.add('ApiserverDead', 'm1 is dead');
+      add('ApiserverDead', 'm1 is dead');
       takeAll();
     }
-    queue.add('NotBalanced', 'no apiserver is known');
+    add('NotBalanced', 'no apiserver is known');
     expect(notesOf(takeAll())).toEqual(['no apiserver is known x1']);
     await clock.advance(5 * minute);
-    queue.add('ApiserverDead', 'm1 is dead');
+    add('ApiserverDead', 'm1 is dead');
     expect(notesOf(takeAll())).toEqual(['m1 is dead x2001']);
   });
 
   test('what could not be written for an hour is news to nobody', async () => {
-    queue.add('ApiserverDead', 'm1 is dead');
+    add('ApiserverDead', 'm1 is dead');
     await clock.advance(1);
-    queue.add('ApiserverDead', 'm2 is dead');
+    add('ApiserverDead', 'm2 is dead');
     await clock.advance(60 * minute);
     expect(notesOf(takeAll())).toEqual(['m2 is dead x1']);
     expect(queue.leftOut).toBe(1);
@@ -104,10 +116,10 @@ describe('the limits', () => {
 });
 
 test('what was put back is the next, with what has been added to it meanwhile', () => {
-  queue.add('ApiserverDead', 'm1 is dead');
-  queue.add('ApiserverDead', 'm2 is dead');
+  add('ApiserverDead', 'm1 is dead');
+  add('ApiserverDead', 'm2 is dead');
   const event = queue.take();
-  queue.add('ApiserverDead', 'm1 is dead');
+  add('ApiserverDead', 'm1 is dead');
   if (event !== null) queue.putBack(event);
   expect(notesOf(takeAll())).toEqual(['m1 is dead x2', 'm2 is dead x1']);
 });

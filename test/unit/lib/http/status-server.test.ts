@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { request } from 'node:http';
 import { connect, createServer, type Socket } from 'node:net';
-import { type Page, toText } from '../../../../agent/http/pages.ts';
-import { StatusServer } from '../../../../agent/http/server.ts';
+import { type Page, toText } from '../../../../lib/http/page.ts';
+import { StatusServer } from '../../../../lib/http/status-server.ts';
 import { type Endpoint } from '../../../../lib/address/endpoint.ts';
 import { systemClock } from '../../../../lib/control/clock.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';

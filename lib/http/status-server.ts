@@ -7,13 +7,13 @@
  * Compromise: it is tried again and again, said once; and every connection has a limit in time, size and number.
  */
 import { type Server } from 'node:http';
-import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
-import { VipnatError } from '../../lib/text/errors.ts';
-import { type Cancel, type Clock } from '../../lib/control/clock.ts';
-import { backOff } from '../../lib/control/backoff.ts';
+import { type Endpoint, formatEndpoint } from '../address/endpoint.ts';
+import { VipnatError } from '../text/errors.ts';
+import { type Cancel, type Clock } from '../control/clock.ts';
+import { backOff } from '../control/backoff.ts';
 import { answer } from './answer.ts';
 import { createBoundedServer } from './bounded-server.ts';
-import { type Page } from './pages.ts';
+import { type Page } from './page.ts';
 
 /** What the server needs of the world, and its listeners. */
 export interface StatusServerOptions {

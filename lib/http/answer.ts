@@ -1,5 +1,5 @@
 import { type IncomingMessage, type ServerResponse } from 'node:http';
-import { type Answer, type Page, toText } from './pages.ts';
+import { type Answer, type Page, toText } from './page.ts';
 
 /** Answers one question, whatever it is. Never rejects. */
 export async function answer(

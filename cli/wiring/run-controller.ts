@@ -1,0 +1,114 @@
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+import { type Config } from '../../config/config.ts';
+import { Controller } from '../../controller/process/controller.ts';
+import { ControllerLog } from '../../controller/report/controller-log.ts';
+import { createControllerPages } from '../../controller/report/pages.ts';
+import { controllerMetrics, listControllerSamples } from '../../controller/report/samples.ts';
+import { reserveAddress } from '../../controller/world/judge-pools.ts';
+import { parseAddress } from '../../lib/address/address.ts';
+import { type Endpoint } from '../../lib/address/endpoint.ts';
+import { systemClock } from '../../lib/control/clock.ts';
+import { systemRandom } from '../../lib/control/random.ts';
+import { StatusServer } from '../../lib/http/status-server.ts';
+import { computeVrid } from '../../lib/keepalived/vrid.ts';
+import { findAccess } from '../../lib/kubernetes/access.ts';
+import { RoutedClient } from '../../lib/kubernetes/object-client.ts';
+import { ApiRoute } from '../../lib/kubernetes/route.ts';
+import { createLogger, type Logger } from '../../lib/telemetry/logger.ts';
+import { listProcessSamples, processMetrics, readProcess } from '../../lib/telemetry/process-samples.ts';
+import { createSampler } from '../../lib/telemetry/sampler.ts';
+import { EventWriter } from '../../lib/telemetry/writer.ts';
+import { VipnatError } from '../../lib/text/errors.ts';
+import { exitStatuses } from '../../lib/text/exit-status.ts';
+import { type ControllerOptions } from '../grammar/command-context.ts';
+import { version } from './version.ts';
+import { waitForSignal } from './wait-for-signal.ts';
+
+/**
+ * `vipnat controller`: runs until SIGTERM or SIGINT, and then gives its Lease back.
+ * @throws VipnatError CONFIG_INVALID where there are no credentials
+ */
+export async function runController(config: Config, options: ControllerOptions): Promise<number> {
+  const readAccess = findAccess(config.kubeconfig, process.env);
+  if (readAccess === null) {
+    const rule = 'the controller needs credentials for the Kubernetes API';
+    throw new VipnatError('CONFIG_INVALID', `${rule}. Example: --kubeconfig /etc/vipnat/controller.conf`);
+  }
+  const [clock, random] = [systemClock, systemRandom];
+  const logger = await createLogger(config);
+  // Nothing is known beside the credentials: the controller need not be on a master.
+  const route = new ApiRoute(readAccess, [], null);
+  const ending = new AbortController();
+  const events = new EventWriter({ route, clock, random, logger, node: hostname().toLowerCase() });
+  const controller = new Controller(
+    {
+      ...{ route, clock, random },
+      client: new RoutedClient(route, clock, ending.signal),
+      log: new ControllerLog(logger, events, clock),
+    },
+    {
+      ...options,
+      identity: `${hostname()}_${randomUUID()}`,
+      reserved: reserve(config.vips),
+    },
+  );
+  const server = await createServer(config, controller, logger);
+  logger.info(`vipnat controller ${version} runs, pid ${process.pid}`);
+  await server?.start();
+  controller.start();
+  try {
+    logger.info(`${await waitForSignal()}: the controller stops. Addresses stay as they are`);
+    await controller.stop();
+    await events.stop();
+    return exitStatuses.done;
+  } finally {
+    ending.abort();
+    await server?.stop();
+  }
+}
+
+/** What the virtual IPs of the API have. One that has no VRID by its address was given one by hand, which is not known here. */
+function reserve(vips: readonly Endpoint[]): ControllerReserved {
+  const addresses = vips.map(({ address }) => parseAddress(address)).filter((one) => one !== null);
+  const ranges = addresses.map(({ text }) => reserveAddress(text, "the API's virtual IP"));
+  const vrids = addresses.flatMap((address) => {
+    try {
+      return [computeVrid(address)];
+    } catch {
+      return [];
+    }
+  });
+  return { ranges: ranges.filter((range) => range !== null), vrids: new Set(vrids) };
+}
+
+type ControllerReserved = ConstructorParameters<typeof Controller>[1]['reserved'];
+
+async function createServer(
+  { listen }: Config,
+  controller: Controller,
+  logger: Logger,
+): Promise<StatusServer | null> {
+  if (listen === null) return null;
+  const startedAt = systemClock.date();
+  const { contentType, print } = await createSampler({ ...processMetrics, ...controllerMetrics });
+  const pages = createControllerPages({
+    state: () => controller.state,
+    metrics: {
+      contentType,
+      print: (state) =>
+        print([...listProcessSamples(readProcess(version, startedAt)), ...listControllerSamples(state)]),
+    },
+  });
+  return new StatusServer({
+    endpoint: listen,
+    pages,
+    clock: systemClock,
+    onProblem: ({ message, code }) => {
+      logger.warn(message, { code });
+    },
+    onRecovered: () => {
+      logger.info('vipnat now serves /metrics, /healthz and /readyz');
+    },
+  });
+}

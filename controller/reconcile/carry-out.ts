@@ -1,0 +1,88 @@
+import * as z from 'zod/mini';
+import { type TokenQueue } from '../../lib/control/token-queue.ts';
+import { version } from '../../lib/kubernetes/api-object.ts';
+import { type ObjectClient } from '../../lib/kubernetes/object-client.ts';
+import { type WriteAnswer } from '../../lib/kubernetes/write-object.ts';
+import { type Confirmation, type Write } from './step.ts';
+
+/** What carrying out takes. */
+export interface CarryOutPorts {
+  readonly client: ObjectClient;
+  /** How many writes there may be for all keys together (S7). */
+  readonly pace: TokenQueue;
+  /** How long a write may take that begins now; 0 for one that may not begin. See `LeaderElection`. */
+  readonly writeMs: () => number;
+}
+
+/** What became of a step's write. */
+export interface CarriedOut {
+  readonly result:
+    /** It is done. */
+    | 'done'
+    /** Somebody else was first. */
+    | 'stale'
+    /** This process does not lead any more: nothing was done. */
+    | 'late'
+    /** The API was not reached, or its answer says nothing: it may be done. */
+    | 'unknown'
+    /** The API does not take it. */
+    | 'refused';
+  /** What was answered, as a sentence that can go on. */
+  readonly words: string;
+  /** The version that the object has now; null where it is gone or nothing was written. */
+  readonly version: string | null;
+}
+
+const late: CarriedOut = { result: 'late', words: 'this controller does not lead', version: null };
+
+/** Makes a write as soon as its turn has come, unless what it rests on has changed. Never rejects. */
+export async function carryOut({ client, pace, writeMs }: CarryOutPorts, write: Write): Promise<CarriedOut> {
+  await pace.take();
+  for (const confirmation of write.confirm) {
+    if (writeMs() === 0) return late;
+    const refusal = await confirm(client, confirmation, writeMs());
+    if (refusal !== null) return refusal;
+  }
+  // Reading took time: that nobody else leads has to be true now.
+  const limitMs = writeMs();
+  if (limitMs === 0) return late;
+  const { method, path, body } = write;
+  const answer = await client.write({ title: nameWrite(write), method, path, body }, limitMs);
+  return toResult(write, answer);
+}
+
+const schema = z.object({ metadata: z.object({ resourceVersion: version }) });
+
+/** Null where the object is as it was read. */
+async function confirm(
+  client: ObjectClient,
+  { path, version }: Confirmation,
+  limitMs: number,
+): Promise<CarriedOut | null> {
+  const answer = await client.read({ title: `reading ${path}`, path, schema }, limitMs);
+  if (answer.outcome === 'forbidden' || answer.outcome === 'unreachable')
+    return { result: outcomeToResult[answer.outcome], words: answer.words, version: null };
+  const found = answer.outcome === 'gone' ? null : answer.object.metadata.resourceVersion;
+  return found === version ? null : { result: 'stale', words: `${path} has changed`, version: null };
+}
+
+const methodToVerb = { POST: 'creating', PATCH: 'changing', DELETE: 'deleting' } as const;
+
+function nameWrite({ method, kind, key }: Write): string {
+  return `${methodToVerb[method]} ${kind} ${key}`;
+}
+
+const outcomeToResult = {
+  taken: 'done',
+  conflict: 'stale',
+  exists: 'stale',
+  gone: 'stale',
+  forbidden: 'refused',
+  refused: 'refused',
+  unreachable: 'unknown',
+} as const satisfies Record<WriteAnswer['outcome'], CarriedOut['result']>;
+
+function toResult({ method }: Write, { outcome, words, version }: WriteAnswer): CarriedOut {
+  const isDeleted = method === 'DELETE' && outcome === 'gone';
+  return { result: isDeleted ? 'done' : outcomeToResult[outcome], words, version };
+}

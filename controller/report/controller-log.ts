@@ -1,0 +1,111 @@
+import { type Clock } from '../../lib/control/clock.ts';
+import { type EventRecorder } from '../../lib/telemetry/recorder.ts';
+import { type Logger } from '../../lib/telemetry/logger.ts';
+import { type ErrorCode, findErrorCode, type VipnatError } from '../../lib/text/errors.ts';
+import { type CarriedOut } from '../reconcile/carry-out.ts';
+import { formatKey } from '../reconcile/key-text.ts';
+import { type StepEvent } from '../reconcile/step.ts';
+import { type StepKey } from '../world/keys.ts';
+import { type World } from '../world/world.ts';
+import { toRegarding } from './regarding.ts';
+
+/** The third failure of a key is told: two can be another's writes at the same moment. */
+const toldFailures = 2;
+
+const outcomeToCode = new Map<string, ErrorCode>([
+  ['forbidden', 'API_FORBIDDEN'],
+  ['unreachable', 'API_UNREACHABLE'],
+]);
+
+/** What the controller tells: lines of its log, and events about Services, addresses and pools. */
+export class ControllerLog {
+  readonly #logger: Logger;
+  readonly #events: EventRecorder;
+  readonly #clock: Clock;
+  /** Since when the Lease cannot be read or written; null while it can. */
+  #leaseLostAt: number | null = null;
+  /** Kinds of objects that cannot be followed. */
+  readonly #lost = new Set<string>();
+
+  constructor(logger: Logger, events: EventRecorder, clock: Clock) {
+    this.#logger = logger;
+    this.#events = events;
+    this.#clock = clock;
+  }
+
+  /** This process leads. */
+  elected(): void {
+    this.#leaseLostAt = null;
+    this.#logger.info('this controller leads: it reads all objects, then it takes steps');
+  }
+
+  /** All objects are known. */
+  begun({ services, virtualIps, pools }: World): void {
+    const counts = `${pools.size} pools, ${virtualIps.size} virtual IPs and ${services.size} Services`;
+    this.#logger.info(`this controller knows ${counts}, and takes steps from now on`);
+  }
+
+  /** It leads no more. */
+  deposed(): void {
+    this.#lost.clear();
+    this.#logger.warn('this controller leads no more, and writes nothing: it could not renew its Lease');
+  }
+
+  /** Another one leads. */
+  waits(holder: string): void {
+    this.#leaseLostAt = null;
+    this.#logger.info(`${holder} leads. This controller waits`);
+  }
+
+  /** The Lease cannot be read or written. */
+  leaseProblem({ outcome, words }: { readonly outcome: string; readonly words: string }): void {
+    const level = this.#leaseLostAt === null ? 'warn' : 'debug';
+    this.#leaseLostAt ??= this.#clock.now();
+    const code = outcomeToCode.get(outcome) ?? 'API_ANSWER_UNEXPECTED';
+    this.#logger[level](`this controller cannot use its Lease: ${words}. It keeps trying`, { code });
+  }
+
+  /** A kind of objects cannot be followed. */
+  lost(kind: string, { code, message }: VipnatError): void {
+    const level = this.#lost.has(kind) ? 'debug' : 'warn';
+    this.#lost.add(kind);
+    this.#logger[level](`vipnat cannot follow ${kind}s: ${message}. It keeps trying`, { code });
+  }
+
+  /** It is followed. */
+  followed(kind: string): void {
+    if (this.#lost.delete(kind)) this.#logger.info(`vipnat follows ${kind}s again`);
+    else this.#logger.debug(`vipnat follows ${kind}s`);
+  }
+
+  /** A step is done. */
+  written(key: StepKey, event: StepEvent | null, world: World): void {
+    if (event === null) {
+      this.#logger.debug(`${formatKey(key)}: one step is done`);
+      return;
+    }
+    const { type, reason, message } = event;
+    this.#logger[type === 'Normal' ? 'info' : 'warn'](`${formatKey(key)}: ${message.replace(/\.$/, '')}`);
+    const regarding = toRegarding(key, world);
+    if (regarding !== null) this.#events.record(reason, message, regarding);
+  }
+
+  /** A step is not done; that the API is away is for the Lease to say. */
+  failed(key: StepKey, { result, words }: CarriedOut, failures: number, world: World): void {
+    const isTold = result === 'refused' && failures === toldFailures;
+    const code = result === 'refused' ? 'API_FORBIDDEN' : 'API_UNREACHABLE';
+    const line = `${formatKey(key)}: ${words}. vipnat tries again`;
+    this.#logger[isTold ? 'warn' : 'debug'](line, result === 'stale' ? {} : { code });
+    const regarding = toRegarding(key, world);
+    if (isTold && regarding !== null) this.#events.record('WriteFailed', `${words}.`, regarding);
+  }
+
+  /** A fault of ours. */
+  broken(key: StepKey, error: unknown): void {
+    const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
+    this.#logger.error(`${formatKey(key)}: a step failed. vipnat tries again`, {
+      code: findErrorCode(error),
+      details: text,
+    });
+  }
+}

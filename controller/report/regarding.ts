@@ -1,0 +1,16 @@
+import { apiGroup, apiVersion } from '../../lib/services/names.ts';
+import { type Regarding } from '../../lib/telemetry/regarding.ts';
+import { type StepKey } from '../world/keys.ts';
+import { type World } from '../world/world.ts';
+
+/** The object of a key, as events name it; null where it is not known. */
+export function toRegarding(key: StepKey, world: World): Regarding | null {
+  if (key.kind === 'Service') {
+    const { namespace, name } = key;
+    const uid = world.services.get(`${namespace}/${name}`)?.metadata.uid;
+    return uid === undefined ? null : { apiVersion: 'v1', kind: 'Service', namespace, name, uid };
+  }
+  const { kind, name } = key;
+  const uid = (kind === 'VirtualIP' ? world.virtualIps : world.pools).get(name)?.metadata.uid;
+  return uid === undefined ? null : { apiVersion: `${apiGroup}/${apiVersion}`, kind, name, uid };
+}

@@ -1,0 +1,226 @@
+/**
+ * The CustomResourceDefinitions, as they are installed. They refuse what can be judged from one object alone; what takes two, such as
+ * pools that overlap, the controller says in a condition. Their rules need the library for addresses: Kubernetes 1.31.
+ */
+import { apiGroup, apiVersion } from './names.ts';
+
+type Schema = Readonly<Record<string, unknown>>;
+
+const text = (more: Schema = {}): Schema => ({ type: 'string', maxLength: 253, ...more });
+const list = (items: Schema, more: Schema = {}): Schema => ({ type: 'array', items, ...more });
+const object = (properties: Schema, more: Schema = {}): Schema => ({ type: 'object', properties, ...more });
+const rule = (rule: string, message: string) => ({ rule, message });
+
+const isRange = `isIP(self) || isCIDR(self) || (self.split('-').size() == 2
+  && self.split('-').all(part, isIP(part.trim())))`.replaceAll(/\s+/g, ' ');
+
+/** What is not an address here is judged by the rule above. */
+const hasOneFamily = `!(self.split('-').size() == 2 && self.split('-').all(part, isIP(part.trim())))
+  || ip(self.split('-')[0].trim()).family() == ip(self.split('-')[1].trim()).family()`.replaceAll(
+  /\s+/g,
+  ' ',
+);
+
+const isSmall = '!isCIDR(self) || cidr(self).prefixLength() >= (cidr(self).ip().family() == 4 ? 8 : 48)';
+
+const range = text({
+  maxLength: 100,
+  'x-kubernetes-validations': [
+    rule(isRange, 'must be an address, FIRST-LAST, or a CIDR'),
+    rule(hasOneFamily, 'both addresses must be of one family'),
+    rule('!isCIDR(self) || cidr(self).masked() == cidr(self)', 'a CIDR must have no bits of a host'),
+    rule(isSmall, 'a CIDR must be a /8 or smaller, for IPv6 a /48'),
+  ],
+});
+
+const duration = (more: Schema): Schema => {
+  return text({ maxLength: 30, pattern: String.raw`^(0|(\d+(\.\d+)?(ms|s|m|h))+)$`, ...more });
+};
+
+const selector = (description: string): Schema => {
+  const labels = object({}, { additionalProperties: text({ maxLength: 63 }) });
+  const expression = object(
+    {
+      key: text({ maxLength: 317 }),
+      operator: text({ enum: ['In', 'NotIn', 'Exists', 'DoesNotExist'] }),
+      values: list(text({ maxLength: 63 })),
+    },
+    { required: ['key', 'operator'] },
+  );
+  return object(
+    {
+      matchLabels: { type: 'object', additionalProperties: labels['additionalProperties'] },
+      matchExpressions: list(expression),
+    },
+    { description },
+  );
+};
+
+const conditions = list(
+  object(
+    {
+      type: text({ maxLength: 316 }),
+      status: text({ enum: ['True', 'False', 'Unknown'] }),
+      reason: text({ maxLength: 1024 }),
+      message: text({ maxLength: 32_768 }),
+      lastTransitionTime: text({ format: 'date-time' }),
+      observedGeneration: { type: 'integer', format: 'int64' },
+    },
+    { required: ['type', 'status'] },
+  ),
+  { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['type'] },
+);
+
+const poolSpec = object(
+  {
+    addresses: list(range, {
+      description: 'What Services may get: 10.0.9.10-10.0.9.99, fd00:9::/120, or one address.',
+      minItems: 1,
+      maxItems: 64,
+    }),
+    autoAssign: {
+      type: 'boolean',
+      default: true,
+      description: 'Whether Services get its addresses that name neither a pool nor an address.',
+    },
+    priority: { type: 'integer', format: 'int32', default: 0, description: 'The higher one is taken first.' },
+    serviceSelector: selector('The Services that may get its addresses. All when it is empty.'),
+    namespaceSelector: selector('The namespaces whose Services may get its addresses. All when it is empty.'),
+    nodeSelector: selector('The nodes that may hold its addresses. All when it is empty.'),
+    interface: text({
+      default: 'auto',
+      maxLength: 15,
+      pattern: String.raw`^[^\s/]+$`,
+      description: 'The interface that gets the addresses; auto takes the one whose subnet has them.',
+    }),
+    seats: {
+      type: 'integer',
+      default: 4,
+      minimum: 1,
+      maximum: 32,
+      description: 'In how many parts its addresses are held, each by one node at a time.',
+    },
+    advert: duration({ default: '300ms', description: 'How often the holder of a seat says that it lives.' }),
+    reuseAfter: duration({
+      default: '60s',
+      description: 'For how long an address that was given back goes to nobody while others are free.',
+    }),
+  },
+  { required: ['addresses'] },
+);
+
+const poolStatus = object({
+  seats: list(
+    object(
+      { index: { type: 'integer' }, anchors: list(text()), nodes: list(text()) },
+      { required: ['index'] },
+    ),
+  ),
+  conditions,
+});
+
+const users = list(
+  object({ namespace: text(), name: text(), uid: text() }, { required: ['namespace', 'name', 'uid'] }),
+  { maxItems: 1000 },
+);
+
+const virtualIpSpec = object(
+  {
+    pool: text({ minLength: 1, description: 'The AddressPool that it is of.' }),
+    seat: { type: 'integer', minimum: 0, description: 'The seat of that pool that holds it.' },
+    shareKey: text({ description: 'Services with the same key share it.' }),
+    services: { ...users, description: 'Who has it; nobody while it waits to be given again.' },
+    leaving: { ...users, description: 'Who gives it back.' },
+  },
+  { required: ['pool', 'seat', 'services'] },
+);
+
+const virtualIpStatus = object({
+  holder: text(),
+  mode: text(),
+  releasedAt: text({ format: 'date-time' }),
+  conditions,
+});
+
+/** What is asked of an object with its name: the address that it stands for. */
+const isNamedForAddress = rule(
+  "isIP(self.metadata.name) || isIP(self.metadata.name.replace('-', ':'))",
+  'the name must be an address, with - in place of :',
+);
+
+interface Kind {
+  readonly kind: string;
+  readonly plural: string;
+  readonly shortNames: readonly string[];
+  readonly spec: Schema;
+  readonly status: Schema;
+  readonly rules: readonly object[];
+  readonly columns: readonly object[];
+}
+
+const column = (name: string, jsonPath: string, type = 'string') => ({ name, type, jsonPath });
+const age = column('Age', '.metadata.creationTimestamp', 'date');
+const conditionColumn = (type: string) => column(type, `.status.conditions[?(@.type=="${type}")].status`);
+
+const kinds: readonly Kind[] = [
+  {
+    kind: 'AddressPool',
+    plural: 'addresspools',
+    shortNames: ['pool'],
+    spec: poolSpec,
+    status: poolStatus,
+    rules: [],
+    columns: [
+      column('Addresses', '.spec.addresses'),
+      column('Auto', '.spec.autoAssign', 'boolean'),
+      ...['Accepted', 'Available', 'Seated'].map(conditionColumn),
+      age,
+    ],
+  },
+  {
+    kind: 'VirtualIP',
+    plural: 'virtualips',
+    shortNames: ['vip'],
+    spec: virtualIpSpec,
+    status: virtualIpStatus,
+    rules: [isNamedForAddress],
+    columns: [
+      column('Pool', '.spec.pool'),
+      column('Namespace', '.spec.services[0].namespace'),
+      column('Service', '.spec.services[0].name'),
+      column('Seat', '.spec.seat', 'integer'),
+      conditionColumn('Programmed'),
+      column('Released', '.status.releasedAt', 'date'),
+      age,
+    ],
+  },
+];
+
+/** All of them, as `apiextensions.k8s.io/v1` takes them. */
+export const definitions: readonly object[] = kinds.map(
+  ({ kind, plural, shortNames, spec, status, rules, columns }) => ({
+    apiVersion: 'apiextensions.k8s.io/v1',
+    kind: 'CustomResourceDefinition',
+    metadata: { name: `${plural}.${apiGroup}` },
+    spec: {
+      group: apiGroup,
+      scope: 'Cluster',
+      names: { kind, plural, singular: kind.toLowerCase(), listKind: `${kind}List`, shortNames },
+      versions: [
+        {
+          name: apiVersion,
+          served: true,
+          storage: true,
+          subresources: { status: {} },
+          additionalPrinterColumns: columns,
+          schema: {
+            openAPIV3Schema: object(
+              { spec, status },
+              { required: ['spec'], ...(rules.length === 0 ? {} : { 'x-kubernetes-validations': rules }) },
+            ),
+          },
+        },
+      ],
+    },
+  }),
+);

@@ -1,0 +1,73 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type NodeReport, toAnnotations, toLeaseName } from '../../../lib/services/node-report.ts';
+import { virtualIps } from '../../../lib/services/objects.ts';
+import { type SingleApiserver } from './single-apiserver.ts';
+
+const lookMs = 200;
+
+/** Nodes without anything on them: what their balancers would say in their Leases, a test says. */
+export class PlayedNodes {
+  readonly #api: SingleApiserver;
+  readonly #namespace: string;
+  readonly #names: readonly string[];
+  #isStopped = false;
+  #running: Promise<void> | null = null;
+  /** What their networks answer for. */
+  inUse: readonly string[] = [];
+  /** Whether they program what they hear. */
+  isProgramming = true;
+
+  constructor(api: SingleApiserver, namespace: string, names: readonly string[]) {
+    this.#api = api;
+    this.#namespace = namespace;
+    this.#names = names;
+  }
+
+  /** Creates the nodes, and reports for them until `stop`. */
+  async start(): Promise<void> {
+    for (const name of this.#names) {
+      const object = { apiVersion: 'v1', kind: 'Node', metadata: { name } };
+      await this.#api.ask({ method: 'POST', path: '/api/v1/nodes', object });
+    }
+    this.#running = this.#run();
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    const path = `/apis/coordination.k8s.io/v1/namespaces/${this.#namespace}/leases`;
+    // One number counts the changes of all kinds.
+    let version = '0';
+    while (!this.#isStopped) {
+      if (this.isProgramming) {
+        const { object } = await this.#api.ask({ method: 'GET', path: virtualIps.path });
+        const { resourceVersion = '0' } = (object['metadata'] ?? {}) as { resourceVersion?: string };
+        version = resourceVersion;
+      }
+      for (const node of this.#names) await this.#report(path, node, version);
+      await sleep(lookMs);
+    }
+  }
+
+  async #report(path: string, node: string, version: string): Promise<void> {
+    const { inUse } = this;
+    const programmed = { virtualips: version, services: version };
+    const report: NodeReport = { node, programmed, seats: [], mode: 'direct', inUse };
+    const name = toLeaseName(node);
+    const object = {
+      apiVersion: 'coordination.k8s.io/v1',
+      kind: 'Lease',
+      metadata: { name, annotations: toAnnotations(report) },
+      spec: {
+        holderIdentity: node,
+        leaseDurationSeconds: 40,
+        renewTime: new Date().toISOString().replace('Z', '000Z'),
+      },
+    };
+    const { code } = await this.#api.ask({ method: 'PATCH', path: `${path}/${name}`, object });
+    if (code === 404) await this.#api.ask({ method: 'POST', path, object });
+  }
+}

@@ -1,0 +1,55 @@
+import { describe, expect, test } from '@jest/globals';
+import { addressPools, virtualIps } from '../../../lib/services/objects.ts';
+import { type ServicesWorld } from './services-world.ts';
+
+/** Tests of what a real apiserver refuses by the printed definitions. */
+export function testAdmission(world: () => ServicesWorld): void {
+  describe('at admission', () => {
+    const tryPool = async (spec: object) => {
+      const object = {
+        apiVersion: 'vipnat.io/v1alpha1',
+        kind: 'AddressPool',
+        metadata: { name: 'tried' },
+        spec,
+      };
+      return await world().api.ask({ method: 'POST', path: `${addressPools.path}?dryRun=All`, object });
+    };
+
+    test.each([
+      { addresses: [] },
+      { addresses: ['10.0.9.300'] },
+      { addresses: ['10.0.9.10-'] },
+      { addresses: ['10.0.9.10-fd00::1'] },
+      { addresses: ['10.0.9.5/24'] },
+      { addresses: ['0.0.0.0/0'] },
+      { addresses: ['::/0'] },
+      { addresses: ['10.0.9.0/24'], seats: 0 },
+      { addresses: ['10.0.9.0/24'], reuseAfter: 'soon' },
+      { autoAssign: true },
+    ])('the pool %j is refused', async (spec) => {
+      expect(await tryPool(spec)).toMatchObject({ code: 422 });
+    });
+
+    test.each([
+      '10.0.9.10-10.0.9.99',
+      '10.0.9.0/24',
+      '10.0.9.7',
+      'fd00:9::/120',
+      'fd00:9::1-fd00:9::ff',
+      'fd00:9::7',
+    ])('a pool of %s is taken', async (addresses) => {
+      expect(await tryPool({ addresses: [addresses] })).toMatchObject({ code: 201 });
+    });
+
+    test.each([
+      ['10.0.9.10', 201],
+      ['fd00-9--a', 201],
+      ['web', 422],
+    ])('a VirtualIP called %s is answered with %i', async (name, code) => {
+      const spec = { pool: 'default', seat: 0, services: [] };
+      const object = { apiVersion: 'vipnat.io/v1alpha1', kind: 'VirtualIP', metadata: { name }, spec };
+      const path = `${virtualIps.path}?dryRun=All`;
+      expect(await world().api.ask({ method: 'POST', path, object })).toMatchObject({ code });
+    });
+  });
+}

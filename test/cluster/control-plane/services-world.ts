@@ -1,0 +1,172 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { vipnatCommand } from '../../../lab/components/agent.ts';
+import { type ApiAnswer } from '../../../lab/control-plane/api.ts';
+import { addressPools, virtualIps } from '../../../lib/services/objects.ts';
+import { type KubernetesObject, parse, print } from '../../support/manifest/printing.ts';
+import { waitFor } from '../../support/lab/kube-proxy-state.ts';
+import { PlayedNodes } from './played-nodes.ts';
+import { type Process, SingleApiserver, startProcess } from './single-apiserver.ts';
+
+/** Where vipnat's own objects are. */
+export const namespace = 'vipnat-system';
+
+/** The Services of the namespace default. */
+export const servicesPath = '/api/v1/namespaces/default/services';
+
+/** Steps take milliseconds; a machine with more to do is slow. */
+export const stepsMs = 30_000;
+
+/** A lease of 15 s, a retry, and all objects read anew. */
+export const takeoverMs = 60_000;
+
+/** As much of a Service as tests look at. */
+export interface Balanced {
+  readonly metadata: { readonly finalizers?: readonly string[]; readonly uid: string };
+  readonly status: {
+    readonly loadBalancer: { readonly ingress?: readonly { readonly ip: string; readonly ipMode: string }[] };
+    readonly conditions?: readonly {
+      readonly type: string;
+      readonly status: string;
+      readonly reason: string;
+    }[];
+  };
+}
+
+/** A Kubernetes API with played nodes, and two controllers that have the rights that `vipnat manifest services` prints. */
+export class ServicesWorld {
+  readonly controllers = new Map<string, Process>();
+  readonly api: SingleApiserver;
+  readonly nodes: PlayedNodes;
+  readonly printed: readonly KubernetesObject[];
+  token = '';
+  kubeconfig = '';
+
+  private constructor(api: SingleApiserver, printed: readonly KubernetesObject[]) {
+    this.api = api;
+    this.printed = printed;
+    this.nodes = new PlayedNodes(api, namespace, ['n1', 'n2']);
+  }
+
+  static async start(): Promise<ServicesWorld> {
+    const words = ['services', '--pool', '10.0.9.10-10.0.9.19', '--pool', 'fd00:9::/124'];
+    const printed = parse(await print(words));
+    const world = new ServicesWorld(await SingleApiserver.start(), printed);
+    try {
+      await world.#begin();
+      return world;
+    } catch (error) {
+      await world.stop();
+      throw error;
+    }
+  }
+
+  async #begin(): Promise<void> {
+    const isPool = ({ kind }: KubernetesObject) => kind === 'AddressPool';
+    for (const object of this.printed.filter((one) => !isPool(one))) await this.create(object);
+    const question = { method: 'GET', path: virtualIps.path } as const;
+    await waitFor(async () => (await this.api.ask(question)).code === 200, stepsMs);
+    this.token = await this.requestToken(namespace, 'vipnat-controller');
+    this.kubeconfig = this.api.writeKubeconfig('controller', this.token);
+    await this.nodes.start();
+    for (const object of this.printed.filter(isPool)) await this.create(object);
+    for (const name of ['c1', 'c2']) this.startController(name);
+  }
+
+  async stop(): Promise<void> {
+    await this.nodes.stop();
+    for (const controller of this.controllers.values()) controller.kill('SIGKILL');
+    for (const controller of this.controllers.values()) await controller;
+    await this.api.stop();
+  }
+
+  /** A token of a service account. */
+  async requestToken(where: string, account: string): Promise<string> {
+    const path = `/api/v1/namespaces/${where}/serviceaccounts/${account}/token`;
+    const { object } = await this.api.ask({ method: 'POST', path, object: { spec: {} } });
+    return (object['status'] as { token: string }).token;
+  }
+
+  /** Starts one, with the rights that are printed. */
+  startController(name: string): void {
+    const words = ['controller', '--kubeconfig', this.kubeconfig, '--listen', 'off', '--log-level', 'debug'];
+    this.controllers.set(name, startProcess(vipnatCommand(...words), join(this.api.folder, `${name}.log`)));
+  }
+
+  /** Creates an object as the apiserver takes it strictly. */
+  async create(object: KubernetesObject): Promise<void> {
+    const path = `${locate(object)}?fieldValidation=Strict`;
+    const { code, object: answer } = await this.api.ask({ method: 'POST', path, object });
+    if (code !== 201)
+      throw new Error(`${object.kind} ${object.metadata.name}: ${code} ${answer.message ?? ''}`);
+  }
+
+  /** Creates a Service of our class. */
+  async createService(name: string, spec: object = {}, annotations: object = {}): Promise<void> {
+    const object = {
+      apiVersion: 'v1',
+      kind: 'Service',
+      metadata: { name, namespace: 'default', annotations },
+      spec: {
+        type: 'LoadBalancer',
+        loadBalancerClass: 'vipnat.io/lb',
+        selector: { app: name },
+        ports: [{ port: 80 }],
+        ...spec,
+      },
+    };
+    const { code, object: answer } = await this.api.ask({ method: 'POST', path: servicesPath, object });
+    if (code !== 201) throw new Error(answer.message);
+  }
+
+  /** What the API says of it; null when it is gone. */
+  async readService(name: string): Promise<Balanced | null> {
+    const { code, object } = await this.api.ask({ method: 'GET', path: `${servicesPath}/${name}` });
+    return code === 200 ? (object as unknown as Balanced) : null;
+  }
+
+  /** The addresses of its status. */
+  async readAddresses(name: string): Promise<string[]> {
+    return ((await this.readService(name))?.status.loadBalancer.ingress ?? []).map(({ ip }) => ip);
+  }
+
+  /** Waits until a Service's status has so many addresses, and answers them. */
+  async awaitAddresses(name: string, count = 1, limitMs = stepsMs): Promise<string[]> {
+    await waitFor(async () => (await this.readAddresses(name)).length === count, limitMs).catch(() => {
+      throw new Error(`${name} has no ${count} addresses:\n${this.readLogs()}`);
+    });
+    return await this.readAddresses(name);
+  }
+
+  readLogs(): string {
+    return [...this.controllers.keys()]
+      .map((name) => this.readLog(name).split('\n').slice(-15).join('\n'))
+      .join('\n--\n');
+  }
+
+  /** What a controller has written. */
+  readLog(name: string): string {
+    return readFileSync(join(this.api.folder, `${name}.log`), 'utf8');
+  }
+
+  /** Deletes a Service, and waits until it is gone. */
+  async remove(name: string): Promise<void> {
+    await this.api.ask({ method: 'DELETE', path: `${servicesPath}/${name}` });
+    await waitFor(async () => (await this.readService(name)) === null, stepsMs);
+  }
+
+  /** What the API says of a pool. */
+  async readPool(name: string): Promise<ApiAnswer['object']> {
+    return (await this.api.ask({ method: 'GET', path: `${addressPools.path}/${name}` })).object;
+  }
+}
+
+const plurals: Readonly<Record<string, string>> = { AddressPool: 'addresspools' };
+
+/** Where objects of a kind are. */
+function locate({ apiVersion, kind, metadata }: KubernetesObject): string {
+  const group = apiVersion.includes('/') ? `/apis/${apiVersion}` : `/api/${apiVersion}`;
+  const scope =
+    (metadata.namespace as string | undefined) === undefined ? '' : `/namespaces/${metadata.namespace}`;
+  return `${group}${scope}/${plurals[kind] ?? `${kind.toLowerCase()}s`}`;
+}

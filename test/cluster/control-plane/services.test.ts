@@ -1,0 +1,184 @@
+/** The controller against a real kube-apiserver. Nodes are played: see played-nodes.ts. */
+import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
+import { virtualIps } from '../../../lib/services/objects.ts';
+import { type KubernetesObject } from '../../support/manifest/printing.ts';
+import { testAdmission } from './services-admission.ts';
+import { testRights } from './services-rights.ts';
+import {
+  type Balanced,
+  namespace,
+  servicesPath,
+  ServicesWorld,
+  stepsMs,
+  takeoverMs,
+} from './services-world.ts';
+import { waitFor } from '../../support/lab/kube-proxy-state.ts';
+
+jest.setTimeout(120_000);
+
+let raised: ServicesWorld | undefined;
+const world = (): ServicesWorld => {
+  if (raised === undefined) throw new Error('there is no apiserver');
+  return raised;
+};
+
+beforeAll(async () => {
+  raised = await ServicesWorld.start();
+});
+afterAll(async () => {
+  await raised?.stop();
+});
+
+testAdmission(world);
+
+test('a Service gets an address that all nodes serve, with a finalizer, a condition and events', async () => {
+  await world().createService('web');
+  const [address = ''] = await world().awaitAddresses('web');
+  expect(address).toMatch(/^10\.0\.9\.1\d$/);
+  const { metadata, status } = (await world().readService('web')) as Balanced;
+  expect(metadata.finalizers).toContain('vipnat.io/load-balancer');
+  expect(status.loadBalancer.ingress).toMatchObject([{ ip: address, ipMode: 'VIP' }]);
+  expect(status.conditions).toMatchObject([{ type: 'vipnat.io/AddressReady', status: 'True' }]);
+  const path = '/apis/events.k8s.io/v1/namespaces/default/events';
+  const readReasons = async () => {
+    const { items } = (await world().api.ask({ method: 'GET', path })).object as unknown as {
+      items: readonly { reason: string; regarding: { uid: string } }[];
+    };
+    return items.filter(({ regarding }) => regarding.uid === metadata.uid).map(({ reason }) => reason);
+  };
+  await waitFor(async () => (await readReasons()).length >= 2, stepsMs);
+  expect([...new Set(await readReasons())].sort()).toEqual(['AddressAllocated', 'AddressReady']);
+});
+
+test('nothing is published before the nodes have programmed it', async () => {
+  world().nodes.isProgramming = false;
+  await world().createService('early');
+  const path = virtualIps.path;
+  const isGiven = async () => {
+    const { items } = (await world().api.ask({ method: 'GET', path })).object as unknown as {
+      items: readonly { spec: { services: readonly { name: string }[] } }[];
+    };
+    return items.some(({ spec }) => spec.services.some(({ name }) => name === 'early'));
+  };
+  await waitFor(isGiven, stepsMs);
+  await new Promise((resolve) => setTimeout(resolve, 2000));
+  expect(await world().readAddresses('early')).toEqual([]);
+  world().nodes.isProgramming = true;
+  expect(await world().awaitAddresses('early')).toHaveLength(1);
+});
+
+test('a Service of two families gets an address of each', async () => {
+  await world().createService('both', { ipFamilyPolicy: 'RequireDualStack', ipFamilies: ['IPv4', 'IPv6'] });
+  const addresses = await world().awaitAddresses('both', 2);
+  expect(addresses.filter((address) => address.startsWith('fd00:9::'))).toHaveLength(1);
+});
+
+test('Services with the same key share an address, another does not', async () => {
+  const share = { 'vipnat.io/share': 'us' };
+  await world().createService('one', { ports: [{ port: 80 }] }, share);
+  const [address] = await world().awaitAddresses('one');
+  await world().createService('two', { ports: [{ port: 81 }] }, share);
+  await world().createService('three', { ports: [{ port: 82 }] });
+  expect(await world().awaitAddresses('two')).toEqual([address]);
+  expect(await world().awaitAddresses('three')).not.toEqual([address]);
+});
+
+test('an address that is asked for is given; one that another has is not', async () => {
+  await world().createService('asks', {}, { 'vipnat.io/addresses': '10.0.9.15' });
+  const first = await world()
+    .awaitAddresses('asks')
+    .catch(() => []);
+  if (first.length > 0) expect(first).toEqual(['10.0.9.15']);
+  const [taken = ''] = await world().readAddresses('web');
+  await world().createService('greedy', {}, { 'vipnat.io/addresses': taken });
+  await waitFor(
+    async () => ((await world().readService('greedy'))?.status.conditions ?? []).length > 0,
+    stepsMs,
+  );
+  expect(await world().readService('greedy')).toMatchObject({
+    status: { conditions: [{ status: 'False' }] },
+  });
+  expect(await world().readAddresses('greedy')).toEqual([]);
+  await world().remove('greedy');
+  await world().remove('asks');
+});
+
+test('a pool that overlaps an older one is refused in a condition', async () => {
+  await world().create({
+    apiVersion: 'vipnat.io/v1alpha1',
+    kind: 'AddressPool',
+    metadata: { name: 'later' } as KubernetesObject['metadata'],
+    spec: { addresses: ['10.0.9.19-10.0.9.29'] },
+  });
+  await waitFor(async () => (await world().readPool('later'))['status'] !== undefined, stepsMs);
+  expect(await world().readPool('later')).toMatchObject({
+    status: {
+      conditions: expect.arrayContaining([
+        expect.objectContaining({ type: 'Accepted', status: 'False', reason: 'PoolsOverlap' }),
+      ]),
+    },
+  });
+});
+
+test('a Service that becomes a ClusterIP loses address and finalizer', async () => {
+  await world().api.ask({
+    method: 'PATCH',
+    path: `${servicesPath}/three`,
+    object: { spec: { type: 'ClusterIP', loadBalancerClass: null } },
+  });
+  await waitFor(async () => {
+    const { metadata, status } = (await world().readService('three')) as Balanced;
+    return metadata.finalizers === undefined && status.loadBalancer.ingress === undefined;
+  }, stepsMs);
+});
+
+test('a Service that is deleted goes, and its address waits to be given again', async () => {
+  const [address = ''] = await world().readAddresses('early');
+  await world().remove('early');
+  const { object } = await world().api.ask({ method: 'GET', path: `${virtualIps.path}/${address}` });
+  expect(object).toMatchObject({ spec: { services: [], leaving: [] } });
+  await waitFor(async () => {
+    const answer = await world().api.ask({ method: 'GET', path: `${virtualIps.path}/${address}` });
+    return ((answer.object['status'] ?? {}) as { releasedAt?: string }).releasedAt !== undefined;
+  }, stepsMs);
+});
+
+testRights(world);
+
+describe('two world().controllers', () => {
+  const leaders = () =>
+    [...world().controllers.keys()].filter((name) => / this controller leads/.test(world().readLog(name)));
+
+  test('one leads, and the other knows it', () => {
+    expect(leaders()).toHaveLength(1);
+    const [waiting = ''] = [...world().controllers.keys()].filter((name) => !leaders().includes(name));
+    expect(world().readLog(waiting)).toMatch(/ leads\. This controller waits/);
+  });
+
+  test('after kill -9 of the leader the other goes on, and every address is given once', async () => {
+    const [leader = ''] = leaders();
+    await world().createService('killed');
+    world().controllers.get(leader)?.kill('SIGKILL');
+    await world().createService('after');
+    await world().awaitAddresses('killed', 1, takeoverMs);
+    await world().awaitAddresses('after');
+    const given = (
+      await Promise.all(['web', 'both', 'one', 'killed', 'after'].map((name) => world().readAddresses(name)))
+    ).flat();
+    expect(new Set(given).size).toBe(given.length);
+  });
+
+  test('a leader that is told to end gives its Lease back', async () => {
+    const last = leaders().at(-1) ?? '';
+    const rest = [...world().controllers.keys()].filter(
+      (name) => world().controllers.get(name) !== undefined,
+    );
+    for (const name of rest) world().controllers.get(name)?.kill('SIGTERM');
+    for (const name of rest) await world().controllers.get(name);
+    expect(world().readLog(last)).toMatch(/SIGTERM: the controller stops/);
+    const path = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/vipnat-controller`;
+    expect((await world().api.ask({ method: 'GET', path })).object).toMatchObject({
+      spec: { holderIdentity: '' },
+    });
+  });
+});

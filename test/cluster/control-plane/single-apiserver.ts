@@ -1,0 +1,190 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { request } from 'node:https';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
+import { execa } from 'execa';
+import { buildComponents, locateComponents } from '../../../lab/build/build.ts';
+import { type Certificates, createCertificates } from '../../../lab/certificates/certificates.ts';
+import { type ApiAnswer, type ApiQuestion } from '../../../lab/control-plane/api.ts';
+import { defaultOptions } from '../../../lab/settings/options.ts';
+import { tell } from '../../support/lab/test-lab.ts';
+import { waitFor } from '../../support/lab/kube-proxy-state.ts';
+
+const startMs = 60_000;
+const answerMs = 10_000;
+
+/** A program that runs until it is killed. */
+export interface Process extends PromiseLike<unknown> {
+  readonly pid?: number | undefined;
+  kill(signal: NodeJS.Signals): boolean;
+}
+
+/** Starts a program whose lines go to a file. It ends with this process at the latest. */
+export function startProcess([program = '', ...args]: readonly string[], logFile: string): Process {
+  const output = { file: logFile } as const;
+  return execa(program, args, {
+    reject: false,
+    stdin: 'ignore',
+    stdout: output,
+    stderr: output,
+    cleanup: true,
+  });
+}
+
+/** One etcd and one kube-apiserver at loopback addresses: a Kubernetes API without anything that runs pods. */
+export class SingleApiserver {
+  readonly folder: string;
+  readonly port: number;
+  readonly #certificates: Certificates;
+  readonly #processes: Process[];
+
+  private constructor(
+    folder: string,
+    port: number,
+    { certificates, processes }: { certificates: Certificates; processes: Process[] },
+  ) {
+    this.folder = folder;
+    this.port = port;
+    this.#certificates = certificates;
+    this.#processes = processes;
+  }
+
+  /** Starts both, and waits until the API answers. */
+  static async start(): Promise<SingleApiserver> {
+    const release = process.env['LAB_KUBERNETES'] ?? defaultOptions.kubernetes;
+    await buildComponents(release, tell);
+    const programs = locateComponents(release);
+    const folder = mkdtempSync(join(tmpdir(), 'vipnat-apiserver-'));
+    const certificates = await createCertificates(folder);
+    const [client, peer, port] = [await findPort(), await findPort(), await findPort()];
+    const run = (program: string, ...args: readonly string[]): Process =>
+      startProcess([program, ...args], join(folder, `${basename(program)}.log`));
+    const processes = [
+      run(
+        programs.etcd,
+        ...['--name=one', `--data-dir=${join(folder, 'etcd')}`, '--log-level=warn', '--unsafe-no-fsync'],
+        ...['client', 'peer'].map(
+          (kind) => `--listen-${kind}-urls=http://127.0.0.1:${kind === 'peer' ? peer : client}`,
+        ),
+        `--advertise-client-urls=http://127.0.0.1:${client}`,
+        `--initial-advertise-peer-urls=http://127.0.0.1:${peer}`,
+        `--initial-cluster=one=http://127.0.0.1:${peer}`,
+      ),
+      run(programs['kube-apiserver'], ...toArguments(folder, certificates, { client, port })),
+    ];
+    const api = new SingleApiserver(folder, port, { certificates, processes });
+    await waitFor(async () => {
+      const { code, object } = await api.ask({ method: 'GET', path: '/api/v1/namespaces/default' });
+      return code === 200 && object.kind === 'Namespace';
+    }, startMs).catch(async (error: unknown) => {
+      await api.stop();
+      throw error;
+    });
+    return api;
+  }
+
+  /** Asks as the administrator, or as whose token is given; answers whatever is answered, 0 for nothing. */
+  ask({ method, path, object, token }: ApiQuestion): Promise<ApiAnswer> {
+    const { admin, authority } = this.#certificates;
+    const identity =
+      token === undefined ? { cert: readFileSync(admin.certificate), key: readFileSync(admin.key) } : {};
+    const contentType = method === 'PATCH' ? 'application/merge-patch+json' : 'application/json';
+    const headers = {
+      'content-type': contentType,
+      ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+    };
+    return new Promise((resolve) => {
+      const question = request(
+        {
+          ...{ host: '127.0.0.1', port: this.port, method, path, headers, agent: false, timeout: answerMs },
+          ...{ ca: readFileSync(authority), ...identity },
+        },
+        (response) => {
+          let text = '';
+          response.setEncoding('utf8');
+          response.on('data', (part: string) => (text += part));
+          response.on('end', () => {
+            resolve({ code: response.statusCode ?? 0, object: readObject(text) });
+          });
+        },
+      );
+      question.on('timeout', () => question.destroy(new Error('no answer')));
+      question.on('error', ({ message }) => {
+        resolve({ code: 0, object: { kind: 'Status', message } });
+      });
+      question.end(object === undefined ? undefined : JSON.stringify(object));
+    });
+  }
+
+  /** The path of a kubeconfig for the holder of a token. */
+  writeKubeconfig(name: string, token: string): string {
+    const file = join(this.folder, `${name}.kubeconfig`);
+    const config = {
+      apiVersion: 'v1',
+      kind: 'Config',
+      'current-context': 'it',
+      contexts: [{ name: 'it', context: { cluster: 'it', user: 'it' } }],
+      clusters: [
+        {
+          name: 'it',
+          cluster: {
+            server: `https://127.0.0.1:${this.port}`,
+            'certificate-authority': this.#certificates.authority,
+          },
+        },
+      ],
+      users: [{ name: 'it', user: { token } }],
+    };
+    writeFileSync(file, JSON.stringify(config));
+    return file;
+  }
+
+  /** Ends both, and removes what they wrote. */
+  async stop(): Promise<void> {
+    for (const one of this.#processes) one.kill('SIGKILL');
+    await Promise.all(this.#processes);
+    rmSync(this.folder, { recursive: true, force: true, maxRetries: 5 });
+  }
+}
+
+function toArguments(
+  folder: string,
+  certificates: Certificates,
+  { client, port }: { readonly client: number; readonly port: number },
+): string[] {
+  const { certificate, key } = certificates.serving('m1');
+  const serviceAccounts = certificates.serviceAccountKey;
+  return [
+    ...[`--etcd-servers=http://127.0.0.1:${client}`, '--bind-address=127.0.0.1', `--secure-port=${port}`],
+    // A loopback address is no endpoint of a Service, and nobody needs one here.
+    ...['--advertise-address=127.0.0.1', '--endpoint-reconciler-type=none'],
+    '--service-cluster-ip-range=10.96.0.0/16,fd00:10:96::/112',
+    ...[`--tls-cert-file=${certificate}`, `--tls-private-key-file=${key}`],
+    ...[`--client-ca-file=${certificates.authority}`, '--authorization-mode=Node,RBAC'],
+    `--service-account-key-file=${serviceAccounts}`,
+    `--service-account-signing-key-file=${serviceAccounts}`,
+    '--service-account-issuer=https://kubernetes.default.svc',
+    `--cert-dir=${join(folder, 'apiserver')}`,
+  ];
+}
+
+function findPort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer().on('error', reject);
+    server.listen(0, '127.0.0.1', () => {
+      const bound = server.address();
+      server.close(() => {
+        resolve(typeof bound === 'object' && bound !== null ? bound.port : 0);
+      });
+    });
+  });
+}
+
+function readObject(text: string): ApiAnswer['object'] {
+  try {
+    return JSON.parse(text) as ApiAnswer['object'];
+  } catch {
+    return {};
+  }
+}
