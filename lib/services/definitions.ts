@@ -74,7 +74,7 @@ const conditions = list(
 const poolSpec = object(
   {
     addresses: list(range, {
-      description: 'What Services may get: 10.0.9.10-10.0.9.99, fd00:9::/120, or one address.',
+      description: 'Addresses for Services: 10.0.9.10-10.0.9.99, fd00:9::/120, or one address.',
       minItems: 1,
       maxItems: 64,
     }),
@@ -91,7 +91,7 @@ const poolSpec = object(
       default: 'auto',
       maxLength: 15,
       pattern: String.raw`^[^\s/]+$`,
-      description: 'The interface that gets the addresses; auto takes the one whose subnet has them.',
+      description: 'The interface that gets the addresses; auto takes the interface in their subnet.',
     }),
     seats: {
       type: 'integer',
@@ -100,10 +100,10 @@ const poolSpec = object(
       maximum: 32,
       description: 'In how many parts its addresses are held, each by one node at a time.',
     },
-    advert: duration({ default: '300ms', description: 'How often the holder of a seat says that it lives.' }),
+    advert: duration({ default: '300ms', description: 'The time between two VRRP adverts of a seat.' }),
     reuseAfter: duration({
       default: '60s',
-      description: 'For how long an address that was given back goes to nobody while others are free.',
+      description: 'How long the pool keeps a returned address while other addresses are free.',
     }),
   },
   { required: ['addresses'] },
@@ -127,10 +127,10 @@ const users = list(
 const virtualIpSpec = object(
   {
     pool: text({ minLength: 1, description: 'The AddressPool that it is of.' }),
-    seat: { type: 'integer', minimum: 0, description: 'The seat of that pool that holds it.' },
+    seat: { type: 'integer', minimum: 0, description: 'The seat that holds it. The pool has it.' },
     shareKey: text({ description: 'Services with the same key share it.' }),
-    services: { ...users, description: 'Who has it; nobody while it waits to be given again.' },
-    leaving: { ...users, description: 'Who gives it back.' },
+    services: { ...users, description: 'Services that have it. The list is empty while the address waits.' },
+    leaving: { ...users, description: 'Services that give it back.' },
   },
   { required: ['pool', 'seat', 'services'] },
 );

@@ -42,7 +42,8 @@ function findServicesProblems({ kind, pools, isDefaultClass }: ManifestOptions):
     return pools
       .filter((text) => parseRange(text) === null)
       .map(
-        (text) => `--pool ${quoteText(text)} is no range of addresses. Example: --pool 10.0.9.10-10.0.9.99`,
+        (text) =>
+          `--pool ${quoteText(text)} is not a range of addresses. Example: --pool 10.0.9.10-10.0.9.99`,
       );
   }
   const flags = [...(pools.length === 0 ? [] : ['--pool']), ...(isDefaultClass ? ['--default-class'] : [])];

@@ -69,7 +69,9 @@ function toRole(namespace: string): Manifest {
         { ...leases, resourceNames: [electionLease], verbs: ['get', 'patch'] },
       ],
     },
-    comments: [{ path: ['rules'], text: 'To hear the nodes, and to choose one controller that writes.' }],
+    comments: [
+      { path: ['rules'], text: 'To learn what the nodes report, and to choose one controller that writes.' },
+    ],
   };
 }
 
