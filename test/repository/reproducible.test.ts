@@ -7,8 +7,10 @@ import { ownImages, version } from '../support/manifest/printing.ts';
 /** What a build is made from; the packages beside it. */
 const sources = [
   'agent',
+  'balancer',
   'cli',
   'config',
+  'controller',
   'lib',
   'scripts',
   'package.json',
