@@ -24,6 +24,12 @@ describe('manifests/', () => {
   });
 });
 
+/** Of a pod's first container, by what is printed; `run` for the agent's. */
+const firstArguments: ReadonlyMap<string, string> = new Map([
+  ['keepalived', '--dont-fork'],
+  ['services', 'controller'],
+]);
+
 describe('each vipnat manifest that people are told', () => {
   const texts = [
     commandHelp.manifest,
@@ -49,7 +55,7 @@ describe('each vipnat manifest that people are told', () => {
     'prints a pod: %s',
     async (command) => {
       const { containers } = findPodSpec(await print(command.split(' ')));
-      expect(containers[0].args[0]).toBe(command.startsWith('keepalived ') ? '--dont-fork' : 'run');
+      expect(containers[0].args[0]).toBe(firstArguments.get(command.split(' ')[0] ?? '') ?? 'run');
     },
   );
 });

@@ -78,9 +78,11 @@ export function parse(text: string): KubernetesObject[] {
   });
 }
 
+const podKinds = ['Pod', 'DaemonSet', 'Deployment'];
+
 /** The spec of the one pod that a printed manifest makes. */
 export function findPodSpec(text: string): PodSpec {
-  const object = parse(text).at(-1);
+  const object = parse(text).findLast(({ kind }) => podKinds.includes(kind));
   const { spec } = object as unknown as { spec: PodSpec & { template?: { spec: PodSpec } } };
   return spec.template?.spec ?? spec;
 }
