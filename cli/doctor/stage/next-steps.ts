@@ -95,6 +95,7 @@ function createCluster(facts: HostFacts): NextStep[] {
       title: 'Create the cluster, or join it. The virtual IP is its endpoint.',
       commands: [
         `# on the first control-plane node: kubeadm init --control-plane-endpoint ${formatEndpoint(vip)} --upload-certs`,
+        '# better with a file that also gives apiservers a shutdown delay: docs/quickstart.md, "Create the cluster"',
         '# on the other nodes: the join command that kubeadm prints, and then keepalived',
       ],
     },

@@ -34,6 +34,7 @@ describe('on a host with nothing', () => {
       'Check that the VIP is balanced',
     ]);
     expect(comments.join('\n')).toContain(`kubeadm init --control-plane-endpoint ${vip}:6443`);
+    expect(comments.join('\n')).toContain('shutdown delay');
     expect(commands.at(0)).toMatch(/^mkdir -p \/etc\/keepalived/);
     expect(commands.slice(-3)).toEqual([
       `vipnat plan ${flags}`,
