@@ -155,6 +155,12 @@ export class ServicesWorld {
     await waitFor(async () => (await this.readService(name)) === null, stepsMs);
   }
 
+  /** The names of all VirtualIPs: the addresses that Services have, or that wait. */
+  async listVirtualIps(): Promise<string[]> {
+    const { object } = await this.api.ask({ method: 'GET', path: virtualIps.path });
+    return (object['items'] as readonly KubernetesObject[]).map(({ metadata }) => metadata.name);
+  }
+
   /** What the API says of a pool. */
   async readPool(name: string): Promise<ApiAnswer['object']> {
     return (await this.api.ask({ method: 'GET', path: `${addressPools.path}/${name}` })).object;
