@@ -157,7 +157,7 @@ describe('a lab by hand', () => {
       const raising = raiseLab({ ...defaultOptions, name });
       const failure = expect(raising).rejects.toThrow(LabError);
       const message = expect(raising).rejects.toThrow(
-        /kube-apiserver on m2 has ended\. The end of .*:\n.{40}/s,
+        /kube-apiserver on m2 has ended: [^\n]*\nThe end of [^\n]*:\n.{40}/s,
       );
       while (readState(name) === null) await sleep(20);
       const namespaces = listNamespaces();
