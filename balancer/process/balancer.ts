@@ -119,7 +119,7 @@ export class Balancer {
       this.#renewedAt = this.#clock.now();
     }
     if (!isTold || !this.#programmer.isKnown || (await this.#programmer.areOurs())) return;
-    this.#ports.logger.warn('somebody removed or replaced a table of vipnat: vipnat writes it again');
+    this.#ports.logger.warn('another program removed or replaced a table of vipnat: vipnat writes it again');
   }
 
   async #writeChanges(): Promise<void> {
@@ -144,7 +144,7 @@ export class Balancer {
   async #compare(): Promise<void> {
     const { drifted } = await this.#programmer.compare();
     for (const family of drifted) {
-      this.#ports.logger.warn(`vipnat repaired its table of ${family}: somebody had changed it`);
+      this.#ports.logger.warn(`vipnat repaired its table of ${family}: another program had changed it`);
     }
   }
 

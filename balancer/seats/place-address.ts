@@ -29,7 +29,7 @@ export function placeAddress(
   interface_: string,
   subnets: readonly HostAddress[],
 ): PlacedAddress | string {
-  if (classifyAddress(address) !== 'unicast') return 'is no address that one host can have';
+  if (classifyAddress(address) !== 'unicast') return 'is not an address that one host can have';
   if (subnets.some((one) => one.address === address.text)) return 'is an address of this host itself';
   const isAuto = interface_ === 'auto';
   const devices = listDevices(

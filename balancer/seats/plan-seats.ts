@@ -112,7 +112,7 @@ function anchorSeat(planning: Planning, { name, pool, seat }: Candidate): Anchor
 
 /** IPv4 first: adverts are of the first one's family, on every node. */
 function readAnchors({ index, anchors }: Seat): Address[] {
-  if (!Number.isInteger(index) || index < 0) throw new Error('its index is no number');
+  if (!Number.isInteger(index) || index < 0) throw new Error('its index is not a number');
   const addresses = anchors.map(parseAddress).filter((one) => one !== null);
   if (addresses.length < anchors.length) throw new Error(`${anchors.join(', ')} are not all addresses`);
   if (new Set(addresses.map(({ text }) => text)).size < addresses.length)
@@ -152,7 +152,7 @@ function placeAddresses(
       const text = address?.text ?? objectName;
       if (taken.has(text)) return [];
       const placed =
-        address === null ? 'is no address' : placeAddress(address, pool.spec.interface, host.subnets);
+        address === null ? 'is not an address' : placeAddress(address, pool.spec.interface, host.subnets);
       if (typeof placed === 'string') {
         refused.push(`${text} ${placed}`);
         return [];

@@ -159,7 +159,7 @@ function awaitNodes(virtualIp: VirtualIp, world: World): Step {
 function awaitReuse(virtualIp: VirtualIp, world: World): Step {
   const { metadata, spec } = virtualIp;
   const wait = (why: string): Step => ({ does: 'wait', waitsFor: 'nodes', why, untilMs: null });
-  if (spec.leaving.length > 0) return wait('those that leave it');
+  if (spec.leaving.length > 0) return wait('the Services that leave it');
   const reuseMs = world.judgedPools.get(spec.pool)?.reuseAfterMs ?? defaultReuseMs;
   const untilMs = (readReleasedMs(virtualIp, world) ?? world.nowMs) + reuseMs;
   if (untilMs > world.nowMs) return { does: 'wait', waitsFor: 'time', why: 'the end of reuseAfter', untilMs };

@@ -21,7 +21,7 @@ export const controllerMetrics = {
   vipnat_controller_steps_total: {
     type: 'counter',
     labels: [],
-    help: 'Steps since this controller began to lead, with those that had nothing to write',
+    help: 'Steps since this controller began to lead, with steps that had nothing to write',
   },
   vipnat_controller_writes_total: {
     type: 'counter',
@@ -31,7 +31,7 @@ export const controllerMetrics = {
   vipnat_controller_virtual_ips: {
     type: 'gauge',
     labels: ['state'],
-    help: 'Number of virtual IPs that Services use, and of those that wait to be given again (released)',
+    help: 'Number of virtual IPs that Services use, and of virtual IPs that wait to be given again (released)',
   },
   vipnat_controller_nodes_living: {
     type: 'gauge',

@@ -10,3 +10,6 @@ export const componentFolder = fromHere('../../.cache/lab/components');
 
 /** One folder per lab that is up: its state, certificates, configurations and logs. */
 export const labsFolder = fromHere('../../.cache/lab/labs');
+
+/** The folders of the root that vipnat itself is built from. */
+export const productFolders = ['agent', 'balancer', 'cli', 'config', 'controller', 'lib'];

@@ -1,6 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
 import { toolMissing } from '../../lib/kernel/tools/tool-errors.ts';
+import { productFolders } from '../../lab/settings/folders.ts';
 import { packageFormat } from '../../release/images/image-sbom.ts';
 import { listStartedTools } from '../support/image/started-tools.ts';
 
@@ -36,6 +37,11 @@ test('the image has the packages of every tool that is started, and no others', 
     .filter((name) => name !== '');
   const needed = tools.map((tool) => /the package (\S+)/.exec(toolMissing(tool).message)?.[1]);
   expect([...installed].sort()).toEqual([...new Set([...needed, ...others])].sort());
+});
+
+test('the image is made from every folder that the program is built from', () => {
+  const lines = readFileSync('.dockerignore', 'utf8').split('\n');
+  expect(lines).toEqual(expect.arrayContaining(productFolders.map((folder) => `!${folder}`)));
 });
 
 test("keepalived's image is built on the same Debian as vipnat's, by the same digest", () => {

@@ -2,21 +2,11 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { cpSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { execa } from 'execa';
+import { productFolders } from '../../lab/settings/folders.ts';
 import { ownImages, version } from '../support/manifest/printing.ts';
 
 /** What a build is made from; the packages beside it. */
-const sources = [
-  'agent',
-  'balancer',
-  'cli',
-  'config',
-  'controller',
-  'lib',
-  'scripts',
-  'package.json',
-  'package-lock.json',
-  'tsconfig.json',
-];
+const sources = [...productFolders, 'scripts', 'package.json', 'package-lock.json', 'tsconfig.json'];
 
 const limitMs = 120_000;
 

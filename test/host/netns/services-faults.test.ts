@@ -100,7 +100,7 @@ describe('a Service', () => {
     async () => {
       const balancer = await world.startBalancer(balanced);
       await world.shell('m1', 'nft flush ruleset');
-      await balancer.waitForLine(/somebody removed or replaced a table of vipnat/);
+      await balancer.waitForLine(/another program removed or replaced a table of vipnat/);
       await waitUntil(
         async () =>
           (await cluster.seat('outside client').greet(vip, 80, 5)).errors['ECONNREFUSED'] === undefined,

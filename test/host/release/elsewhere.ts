@@ -2,9 +2,10 @@ import { cpSync, mkdirSync, mkdtempSync } from 'node:fs';
 import { join } from 'node:path';
 import { execa } from 'execa';
 import { locateNfpm } from '../../../lab/build/build.ts';
+import { productFolders } from '../../../lab/settings/folders.ts';
 
 /** What a release is made of: what git has, without what only tests need. */
-const folders = ['agent', 'cli', 'config', 'docs', 'lab', 'lib', 'manifests', 'release', 'scripts'];
+const folders = [...productFolders, 'docs', 'lab', 'manifests', 'release', 'scripts'];
 const files = [
   ...['package.json', 'package-lock.json', 'tsconfig.json', 'CHANGELOG.md', 'LICENSE', 'README.md'],
   ...['Dockerfile', 'Dockerfile.keepalived', '.dockerignore'],

@@ -2,16 +2,14 @@ import { cpSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { execa } from 'execa';
+import { productFolders } from '../../../lab/settings/folders.ts';
 import { TemporaryFolder } from '../../support/network/at-end.ts';
 import type { Mutation } from './mutations.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 
 /** What scripts/build.mjs needs. */
-const sources = [
-  ...['agent', 'cli', 'config', 'lib', 'scripts'],
-  ...['package.json', 'package-lock.json', 'tsconfig.json'],
-];
+const sources = [...productFolders, ...['scripts', 'package.json', 'package-lock.json', 'tsconfig.json']];
 
 /** A vipnat with a mutation, built as scripts/build does it. */
 export interface BrokenVipnat {

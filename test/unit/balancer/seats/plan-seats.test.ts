@@ -105,7 +105,7 @@ describe('the seats of a node', () => {
       '10.0.9.10 needs the interface eth9 {, which has no IPv4 address here',
     ],
     ['an address that is not this host’s own', '10.0.9.2', {}, '10.0.9.2 is an address of this host itself'],
-    ['an address of one host', '224.0.0.18', {}, '224.0.0.18 is no address that one host can have'],
+    ['an address of one host', '224.0.0.18', {}, '224.0.0.18 is not an address that one host can have'],
     [
       'a number for VRRP',
       '10.0.9.255',
