@@ -49,6 +49,7 @@ export async function cleanup({ config, options, stdout, stderr }: CleanupContex
   const { plan, problems } = dryRun ? { plan: found.plan, problems: [] } : await remove(kernel, found, vips);
   const routes = await removeRoutes(kernel, vips, dryRun);
   const balancer = await removeBalancerTables({ dryRun, isNarrowed });
+  const seen = [...describeUnread(found.unread), ...problems, ...routes.problems];
   const removal = {
     plan,
     routes: routes.changes,
@@ -56,7 +57,8 @@ export async function cleanup({ config, options, stdout, stderr }: CleanupContex
     balancerTables: balancer.tables,
     vips,
     dryRun,
-    problems: [...describeUnread(found.unread), ...problems, ...routes.problems, ...balancer.problems],
+    // One obstacle, such as a missing right, is told once.
+    problems: [...seen, ...balancer.problems.filter(({ code }) => !seen.some((one) => one.code === code))],
   };
   if (json) stdout(formatRemovalJson(removal, nameNode(config)));
   else if (dryRun) stdout(formatRemovalCommands(removal, nameNode(config)));
