@@ -27,13 +27,16 @@ import { waitForSignal } from './wait-for-signal.ts';
 
 /**
  * `vipnat controller`: runs until SIGTERM or SIGINT, and then gives its Lease back.
- * @throws VipnatError CONFIG_INVALID where there are no credentials
+ * @throws VipnatError API_CREDENTIALS_INVALID where there are no credentials
  */
 export async function runController(config: Config, options: ControllerOptions): Promise<number> {
   const readAccess = findAccess(config.kubeconfig, process.env);
   if (readAccess === null) {
     const rule = 'the controller needs credentials for the Kubernetes API';
-    throw new VipnatError('CONFIG_INVALID', `${rule}. Example: --kubeconfig /etc/vipnat/controller.conf`);
+    throw new VipnatError(
+      'API_CREDENTIALS_INVALID',
+      `${rule}. Example: --kubeconfig /etc/vipnat/controller.conf`,
+    );
   }
   const [clock, random] = [systemClock, systemRandom];
   const logger = await createLogger(config);
