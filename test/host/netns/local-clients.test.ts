@@ -199,9 +199,11 @@ describe('the local route of a VIP', () => {
       expect(lines).toHaveLength(1);
       await m1(lines.join('\n'));
       expect(await listRoutes()).toEqual([sourceRoute, kernelRoute]);
-      await startAgent(cluster, 'm1', args);
+      const agent = await startAgent(cluster, 'm1', args);
       const status = await vipnat(cluster, 'm1', ['status', ...args]);
       expect(status.stdout).toContain(`this host   connects to ${vips.ipv4}:6443 from ${own}`);
+      // A living agent would put the route back, and a stopped one takes it along.
+      await agent.stop('SIGKILL');
       const { stdout: dry } = await vipnat(cluster, 'm1', ['cleanup', '--dry-run']);
       await m1(
         dry
