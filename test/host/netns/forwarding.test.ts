@@ -146,7 +146,7 @@ describe("a VIP's holder whose forwarding somebody switches off while vipnat run
   }, limitMs);
 
   test.each(cases)(
-    'with --sysctls $sysctls, new connections of $family hang for 2 s at most',
+    'with --sysctls $sysctls, new connections of $family hang for seconds, not until the slow tick',
     async ({ sysctls, name, host }) => {
       const vip = host.includes(':') ? `[${host}]:6443` : `${host}:6443`;
       await inside(`sysctl -qw ${name}=1`);
@@ -159,7 +159,8 @@ describe("a VIP's holder whose forwarding somebody switches off while vipnat run
       const { failures, slowAtMs } = await traffic;
       // None, where the agent was about to look: it is the log that says what it met.
       const hangingAtMs = [...failures.map(({ atMs }) => atMs), ...slowAtMs];
-      expect(Math.max(0, ...hangingAtMs) - Math.min(Infinity, ...hangingAtMs)).toBeLessThan(2000);
+      // 2 s at most on a quiet machine; 54 s where nothing but the tick notices.
+      expect(Math.max(0, ...hangingAtMs) - Math.min(Infinity, ...hangingAtMs)).toBeLessThan(5000);
       expect((await inside(`sysctl -n ${name}`)).trim()).toBe(sysctls === 'set' ? '1' : '0');
       expect(
         agent.listLines(sysctls === 'set' ? / from 0 to 1, because balancing/ : /-> passthrough: /),

@@ -34,7 +34,7 @@ beforeEach(async () => {
     `case "$*" in *SYN_SENT*) ;; *-D*)
       [ -e ${folder}/failed-once ] || { : >${folder}/failed-once; echo boom >&2; exit 3; }
       [ -e ${folder}/failed-twice ] || { : >${folder}/failed-twice; echo boom >&2; exit 3; }
-      : >${folder}/deleting; sleep 3 ;; esac`,
+      : >${folder}/deleting; sleep 6 ;; esac`,
   );
   agent = await startAgent(cluster, 'm1', vipArguments, { ...process.env, PATH: shims.path });
   await waitForSync(cluster, 'm1', vipArguments);
@@ -87,7 +87,7 @@ test(
 );
 
 test(
-  'connections that hang are reset although conntrack fails twice, and while it takes 3 s another death is answered',
+  'connections that hang are reset although conntrack fails twice, and while it takes 6 s another death is answered',
   async () => {
     // An agent begins from the rules, which the test before left without m3.
     await agent.waitForLine(/(?:-> |6443 )service-chain/);
@@ -99,10 +99,9 @@ test(
     await treat('m3', silence);
     await waitForFile('deleting');
     const from = agent.log.length;
-    const refusedAt = performance.now();
     await treat('m2', refusal);
     await agent.waitForLine(/direct to 10\.77\.0\.11:6443: /, from);
-    expect(performance.now() - refusedAt).toBeLessThan(2500);
+    // The log's order says so, however slow the machine is.
     expect(agent.log.slice(from)).not.toContain('vipnat reset ');
     await agent.waitForLine(/ vipnat reset \d+ stale connections? of \S+ to 10\.77\.0\.13:6443/, from);
     // The clients' next packets: sent again at intervals that double.
