@@ -19,6 +19,8 @@ interface Program {
   readonly command: readonly string[];
   /** Folders of the node that it needs, beside its certificates. */
   readonly folders: Readonly<Record<string, string>>;
+  /** For how long the kubelet lets it end by itself; 30 when left out. */
+  readonly graceSeconds?: number;
   /** Where it says how it is; nowhere when left out. */
   readonly health?: { readonly host: string; readonly port: number; readonly path: string };
 }
@@ -63,6 +65,12 @@ function etcd(master: Host, options: LabOptions): Program {
 /** kubeadm leaves it at 0, and doctor warns of that. It has to be longer than the agents take to hear of it, which is a second. */
 const usualDelaySeconds = 5;
 
+/**
+ * It serves until the kubelet kills it, because controllers keep their watches. After the delay it tells all clients at once to go
+ * elsewhere, so nothing is won by the 30 s that kubeadm gives it.
+ */
+const graceAfterDelaySeconds = 7;
+
 function apiserver(master: Host, options: LabOptions): Program {
   const certificates = locateCertificates(pkiFolder);
   const program = locateComponents(options.kubernetes)['kube-apiserver'];
@@ -78,6 +86,7 @@ function apiserver(master: Host, options: LabOptions): Program {
       '--kubelet-preferred-address-types=InternalIP',
     ],
     folders: {},
+    graceSeconds: shutdownDelaySeconds + graceAfterDelaySeconds,
     health: { host: master.addresses[options.family], port: apiserverPort, path: '/livez' },
   };
 }
@@ -117,7 +126,7 @@ function controllers({ kubernetes, family }: LabOptions): Program[] {
   ];
 }
 
-function renderPod({ name, command, folders, health }: Program): object {
+function renderPod({ name, command, folders, graceSeconds, health }: Program): object {
   const paths = { '/etc/kubernetes': '/etc/kubernetes', [componentFolder]: componentFolder, ...folders };
   const mounts = Object.entries(paths).map(([mountPath, path], index) => ({
     mount: { name: `folder-${index}`, mountPath },
@@ -131,6 +140,7 @@ function renderPod({ name, command, folders, health }: Program): object {
       hostNetwork: true,
       priorityClassName: 'system-node-critical',
       priority: 2_000_001_000,
+      ...(graceSeconds === undefined ? {} : { terminationGracePeriodSeconds: graceSeconds }),
       containers: [
         {
           ...{ name, image: pauseImage, imagePullPolicy: 'IfNotPresent', command },

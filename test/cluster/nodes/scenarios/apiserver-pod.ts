@@ -14,7 +14,7 @@ const pod = 'kube-apiserver';
 /**
  * Tests that clients do not notice that an apiserver's static pod goes and comes back. Its own watches are told so by the
  * apiserver itself: HTTP/2 has a word for it (GOAWAY), after which a client makes its next connection and this one ends in its
- * own time. The kubelet kills an apiserver that still has watches 30 s after it was told to stop.
+ * own time. The kubelet kills an apiserver that still has watches (lab/nodes/static-pods.ts).
  */
 export function testApiserverPod(lab: () => NodeLab): void {
   test.each(["the VIP's holder", ...onlyLong('another master')])(
