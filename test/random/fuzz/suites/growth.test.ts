@@ -164,8 +164,16 @@ const readers: Readonly<Record<string, (text: string) => unknown>> = {
   'what a tool complains of': (text) => toolFailed({ tool: 'nft', exitCode: 1, stderr: text, input: '' }),
 };
 
-/** What it throws is another test's matter. */
+/** Milliseconds of processor; the least of three, if one is too many, because other programs take caches along. */
 function measure(read: (text: string) => unknown, text: string): number {
+  let least = measureOnce(read, text);
+  for (let again = 0; again < 2 && least > limitMs / 4; again++)
+    least = Math.min(least, measureOnce(read, text));
+  return least;
+}
+
+/** What it throws is another test's matter. */
+function measureOnce(read: (text: string) => unknown, text: string): number {
   const before = process.cpuUsage();
   try {
     read(text);
