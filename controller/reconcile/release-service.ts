@@ -1,8 +1,9 @@
-import { finalizer, addressReady } from '../../lib/services/names.ts';
+import { addressReady } from '../../lib/services/names.ts';
 import { type Service } from '../../lib/services/services.ts';
 import { getIngress } from '../world/published.ts';
 import { type World } from '../world/world.ts';
 import { type Claim, findClaims, startLeaving } from './claims.ts';
+import { dropFinalizers } from './finalizers.ts';
 import { nothing, type Step } from './step.ts';
 import { patchServiceMetadata, patchServiceStatus, patchVirtualIp, toJson, toStep } from './writes.ts';
 
@@ -18,8 +19,7 @@ export function releaseService(service: Service, world: World): Step {
     const uids = new Set([service.metadata.uid]);
     return toStep(patchVirtualIp(claim.virtualIp, startLeaving(claim.virtualIp, uids)));
   }
-  const finalizers = service.metadata.finalizers ?? [];
-  if (leaving.length === 0 && !finalizers.includes(finalizer)) return nothing;
+  if (leaving.length === 0 && dropFinalizers(service) === null) return nothing;
   if (!leaving.every(({ virtualIp }) => world.candidates.haveForgotten(virtualIp.metadata.resourceVersion)))
     return { does: 'wait', waitsFor: 'nodes', why: describeWait(leaving), untilMs: null };
   return clearStatus(service, leaving) ?? removeFinalizer(service, leaving);
@@ -44,11 +44,11 @@ function clearStatus(service: Service, leaving: readonly Claim[]): Step | null {
 }
 
 function removeFinalizer(service: Service, leaving: readonly Claim[]): Step {
-  const finalizers = service.metadata.finalizers ?? [];
-  if (!finalizers.includes(finalizer)) return nothing;
+  const finalizers = dropFinalizers(service);
+  if (finalizers === null) return nothing;
   const addresses = leaving.map(({ address }) => address.text).join(', ');
   return toStep(
-    patchServiceMetadata(service, { finalizers: finalizers.filter((each) => each !== finalizer) }),
+    patchServiceMetadata(service, { finalizers }),
     leaving.length === 0
       ? null
       : { type: 'Normal', reason: 'AddressReleased', message: `${addresses} is given back.` },

@@ -1,6 +1,6 @@
 import { toObjectName } from '../../lib/services/address-name.ts';
 import { type Condition } from '../../lib/services/metadata.ts';
-import { addressReady, finalizer } from '../../lib/services/names.ts';
+import { addressReady } from '../../lib/services/names.ts';
 import { type Ingress, type Service } from '../../lib/services/services.ts';
 import { hashToNumber } from '../allocate/address-walk.ts';
 import { type Choice } from '../allocate/choose-address.ts';
@@ -8,6 +8,7 @@ import { findCondition, setCondition } from '../world/conditions.ts';
 import { getIngress } from '../world/published.ts';
 import { type World } from '../world/world.ts';
 import { startLeaving, toUser } from './claims.ts';
+import { addFinalizers } from './finalizers.ts';
 import { isPublished, mayPublish } from './may-publish.ts';
 import { judgeReadiness, type Readiness } from './readiness.ts';
 import { nothing, type Step, type StepEvent } from './step.ts';
@@ -27,9 +28,8 @@ import {
  * address that another one replaces is served until the other one is.
  */
 export function serveService(service: Service, world: World): Step {
-  const finalizers = service.metadata.finalizers ?? [];
-  if (!finalizers.includes(finalizer))
-    return toStep(patchServiceMetadata(service, { finalizers: [...finalizers, finalizer] }));
+  const finalizers = addFinalizers(service);
+  if (finalizers !== null) return toStep(patchServiceMetadata(service, { finalizers }));
   const situation = findTargets(service, world);
   const readiness = judgeReadiness(situation, world);
   return (

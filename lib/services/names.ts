@@ -12,6 +12,9 @@ export const loadBalancerClass = 'vipnat.io/lb';
 /** On a Service that has, or is about to get, an address. */
 export const finalizer = 'vipnat.io/load-balancer';
 
+/** On a Service with a load balancer, whoever's. Source: k8s.io/cloud-provider, service/helpers, LoadBalancerCleanupFinalizer. */
+export const cleanupFinalizer = 'service.kubernetes.io/load-balancer-cleanup';
+
 /** Of a Service's `status.conditions`: whether its addresses answer. */
 export const addressReady = 'vipnat.io/AddressReady';
 
