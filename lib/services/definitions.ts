@@ -56,20 +56,21 @@ const selector = (description: string): Schema => {
   );
 };
 
-const conditions = list(
-  object(
-    {
-      type: text({ maxLength: 316 }),
-      status: text({ enum: ['True', 'False', 'Unknown'] }),
-      reason: text({ maxLength: 1024 }),
-      message: text({ maxLength: 32_768 }),
-      lastTransitionTime: text({ format: 'date-time' }),
-      observedGeneration: { type: 'integer', format: 'int64' },
-    },
-    { required: ['type', 'status'] },
-  ),
-  { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['type'] },
-);
+const conditions = (description: string): Schema =>
+  list(
+    object(
+      {
+        type: text({ maxLength: 316 }),
+        status: text({ enum: ['True', 'False', 'Unknown'] }),
+        reason: text({ maxLength: 1024 }),
+        message: text({ maxLength: 32_768 }),
+        lastTransitionTime: text({ format: 'date-time' }),
+        observedGeneration: { type: 'integer', format: 'int64' },
+      },
+      { required: ['type', 'status'] },
+    ),
+    { description, 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['type'] },
+  );
 
 const poolSpec = object(
   {
@@ -81,9 +82,14 @@ const poolSpec = object(
     autoAssign: {
       type: 'boolean',
       default: true,
-      description: 'Whether Services get its addresses that name neither a pool nor an address.',
+      description: 'Whether Services get its addresses if they name neither a pool nor an address.',
     },
-    priority: { type: 'integer', format: 'int32', default: 0, description: 'The higher one is taken first.' },
+    priority: {
+      type: 'integer',
+      format: 'int32',
+      default: 0,
+      description: 'The pool with the highest priority gives addresses first.',
+    },
     serviceSelector: selector('The Services that may get its addresses. All when it is empty.'),
     namespaceSelector: selector('The namespaces whose Services may get its addresses. All when it is empty.'),
     nodeSelector: selector('The nodes that may hold its addresses. All when it is empty.'),
@@ -115,8 +121,9 @@ const poolStatus = object({
       { index: { type: 'integer' }, anchors: list(text()), nodes: list(text()) },
       { required: ['index'] },
     ),
+    { description: 'The seats: their anchors, and the nodes that may hold them, in order.' },
   ),
-  conditions,
+  conditions: conditions('Accepted, Available and Seated.'),
 });
 
 const users = list(
@@ -126,20 +133,27 @@ const users = list(
 
 const virtualIpSpec = object(
   {
-    pool: text({ minLength: 1, description: 'The AddressPool that it is of.' }),
-    seat: { type: 'integer', minimum: 0, description: 'The seat that holds it. The pool has it.' },
-    shareKey: text({ description: 'Services with the same key share it.' }),
-    services: { ...users, description: 'Services that have it. The list is empty while the address waits.' },
-    leaving: { ...users, description: 'Services that give it back.' },
+    pool: text({ minLength: 1, description: 'The AddressPool that has the address.' }),
+    seat: {
+      type: 'integer',
+      minimum: 0,
+      description: 'The index of the seat that holds the address. The status of the pool has the seats.',
+    },
+    shareKey: text({ description: 'Services with the same key may share the address.' }),
+    services: {
+      ...users,
+      description: 'Services that have the address. The list is empty while the address waits.',
+    },
+    leaving: { ...users, description: 'Services that give the address back. No node serves them.' },
   },
   { required: ['pool', 'seat', 'services'] },
 );
 
 const virtualIpStatus = object({
-  holder: text(),
-  mode: text(),
-  releasedAt: text({ format: 'date-time' }),
-  conditions,
+  holder: text({ description: 'The node that holds the address. Not written yet.' }),
+  mode: text({ description: 'How that node balances the address. Not written yet.' }),
+  releasedAt: text({ format: 'date-time', description: 'Since when no Service has the address.' }),
+  conditions: conditions('Programmed and AddressInUse.'),
 });
 
 /** What is asked of an object with its name: the address that it stands for. */

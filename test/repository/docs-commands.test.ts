@@ -18,6 +18,7 @@ const foreignOptions: Readonly<Record<string, string>> = {
   '--authorization-mode': 'kube-apiserver',
   '--goaway-chance': 'kube-apiserver',
   '--ipvs-exclude-cidrs': 'kube-proxy',
+  '--lb-class': 'MetalLB',
   '--shutdown-delay-duration': 'kube-apiserver',
   '--user': 'docker run',
   '--volume': 'docker run',

@@ -1,4 +1,5 @@
 import { topics } from '../../../cli/doctor/checks/diagnose.ts';
+import { definitions } from '../../../lib/services/definitions.ts';
 import { describeError, errorCodes } from '../../../lib/text/errors.ts';
 import { fillSection } from './sections.ts';
 
@@ -15,6 +16,7 @@ interface GeneratedTable {
 export const pathToTables: ReadonlyMap<string, readonly GeneratedTable[]> = new Map([
   ['docs/doctor.md', [listFindings()]],
   ['docs/errors.md', [listErrors()]],
+  ['docs/services-reference.md', [listFields('AddressPool'), listFields('VirtualIP')]],
 ]);
 
 /**
@@ -53,4 +55,44 @@ function listErrors(): GeneratedTable {
       return [`\`${code}\``, meaning, remedy, String(exit), retry ? 'yes' : 'no'];
     }),
   };
+}
+
+/** As much of a CustomResourceDefinition as its table shows. */
+interface Definition {
+  readonly spec: {
+    readonly names: { readonly kind: string };
+    readonly versions: readonly [{ readonly schema: { readonly openAPIV3Schema: Field } }];
+  };
+}
+
+interface Field {
+  readonly type: string;
+  readonly description?: string;
+  readonly default?: string | number | boolean;
+  readonly properties?: Readonly<Record<string, Field>>;
+  readonly items?: Field;
+  readonly minimum?: number;
+  readonly maximum?: number;
+}
+
+/** The fields of spec and status, one level deep: what is deeper is in the meaning, or is Kubernetes' own. */
+function listFields(kind: string): GeneratedTable {
+  const found = (definitions as readonly Definition[]).find(({ spec }) => spec.names.kind === kind);
+  const { spec, status } = found?.spec.versions[0].schema.openAPIV3Schema.properties ?? {};
+  const rows = Object.entries({ spec, status }).flatMap(([part, field]) =>
+    Object.entries(field?.properties ?? {}).map(([name, each]) => [
+      `\`${part}.${name}\``,
+      describeType(each),
+      each.default === undefined ? '' : `\`${String(each.default)}\``,
+      each.description ?? '',
+    ]),
+  );
+  return { name: kind, heads: ['Field', 'Type', 'Default', 'Meaning'], rows };
+}
+
+function describeType({ type, items, minimum, maximum }: Field): string {
+  if (type === 'array') return `list of ${items?.type ?? ''}s`;
+  return minimum === undefined
+    ? type
+    : `${type}, from ${minimum}${maximum === undefined ? '' : ` to ${maximum}`}`;
 }

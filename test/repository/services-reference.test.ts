@@ -1,0 +1,86 @@
+import { describe, expect, test } from '@jest/globals';
+import { globSync, readFileSync } from 'node:fs';
+import * as names from '../../lib/services/names.ts';
+import { toLeaseName } from '../../lib/services/node-report.ts';
+import { describeReason, eventReasons } from '../../lib/telemetry/reasons.ts';
+import { pathToTables } from '../support/documents/generated-tables.ts';
+import { readSection, readTable, unquote } from '../support/documents/table.ts';
+
+const page = 'docs/services-reference.md';
+
+/** The tables of a section, one after the other. */
+const readTables = (heading: string) =>
+  readSection(page, heading)
+    .split(/\n\n/)
+    .filter((block) => block.startsWith('| '))
+    .map(readTable);
+
+const readNames = (cell = '') => unquote(cell).split(', ');
+
+/** Strings in the controller's sources that a pattern finds. */
+const findStrings = (pattern: RegExp) =>
+  globSync('controller/{allocate,reconcile,world}/*.ts').flatMap((path) =>
+    [...readFileSync(path, 'utf8').matchAll(pattern)].map(([, found = '']) => found),
+  );
+
+const sort = (names: Iterable<string>) => [...new Set(names)].sort();
+
+test('the first table has every name that is published, and no other', () => {
+  const rows = readTable(readSection(page, 'Reference of Services')).map(([name]) => unquote(name));
+  const { apiGroup, apiVersion, ...others } = names;
+  const published = Object.values(others).filter((value) => typeof value === 'string');
+  expect(sort(rows)).toEqual(sort([`${apiGroup}/${apiVersion}`, toLeaseName('NODE'), ...published]));
+});
+
+describe('every annotation is there, and no other', () => {
+  test('of Services, each with its former names', () => {
+    const rows = readTables('Annotations of a Service')[0]?.map(([names]) => readNames(names));
+    expect(rows).toEqual(Object.values(names.serviceAnnotations));
+  });
+
+  test('of Leases', () => {
+    const rows = readTables("Annotations of a balancer's Lease")[0]?.map(([name]) => unquote(name));
+    expect(rows).toEqual(Object.values(names.reportAnnotations));
+  });
+
+  test('of pools', () => {
+    const named = readSection(page, 'AddressPool').match(/`vipnat\.io\/[a-z-]+`/g) ?? [];
+    expect(sort(named.map(unquote))).toEqual(sort(Object.values(names.poolAnnotations)));
+  });
+});
+
+test('every field of the objects has a sentence', () => {
+  const rows = (pathToTables.get(page) ?? []).flatMap((table) => table.rows);
+  expect(rows.length).toBeGreaterThan(20);
+  for (const [field, , , meaning] of rows)
+    expect([field, meaning]).toEqual([field, expect.stringMatching(/\.$/)]);
+});
+
+describe('conditions', () => {
+  const [types = [], reasons = []] = readTables('Conditions');
+
+  test('have a row for each type that the controller writes', () => {
+    const written = findStrings(/\btype(?:: | = )'([A-Z]\w+)'(?:;|,\s+(?:status|\.\.\.))/g);
+    expect(sort(types.map(([, type]) => unquote(type)))).toEqual(sort([...written, names.addressReady]));
+  });
+
+  test('have a row for each reason that the controller writes, and no other', () => {
+    const written = findStrings(/(?:\breason: |\brefuse\(|\bunseated\(|reason \?\? )'([A-Z]\w+)'/g);
+    const documented = reasons.flatMap(([reason]) => readNames(reason));
+    const ofEvents: readonly string[] = eventReasons;
+    const missing = written.filter((each) => !documented.includes(each) && !ofEvents.includes(each));
+    expect(sort(missing)).toEqual([]);
+    expect(documented.filter((each) => !written.includes(each))).toEqual([]);
+  });
+
+  test('of a reason are conditions of the first table', () => {
+    const known = types.map(([, type]) => unquote(type).replace(/^.*\//, ''));
+    const named = reasons.flatMap(([, of]) => readNames(of));
+    expect(named.filter((each) => !known.includes(each))).toEqual([]);
+  });
+});
+
+test('events are those of the controller', () => {
+  const rows = readTables('Events')[0]?.map(([event]) => unquote(event));
+  expect(rows).toEqual(eventReasons.filter((reason) => describeReason(reason).action === 'Allocate'));
+});
