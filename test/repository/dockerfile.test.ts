@@ -3,16 +3,13 @@ import { readFileSync } from 'node:fs';
 import { toolMissing } from '../../lib/kernel/tools/tool-errors.ts';
 import { productFolders } from '../../lab/settings/folders.ts';
 import { packageFormat } from '../../release/images/image-sbom.ts';
-import { listStartedTools } from '../support/image/started-tools.ts';
+import { listStartedTools, notInPods } from '../support/image/started-tools.ts';
 
 /** Started by name, and on every Debian: util-linux and coreutils are essential. */
 const onEveryDebian = ['setpriv', 'tail'];
 
 /** Installed, but not started by name, and why; tcpdump is for whoever looks for a fault on a node. */
 const others = ['kmod', 'tcpdump'];
-
-/** Started where it is: in a pod it is another container's, and checks its configuration itself. */
-const notInPods = ['keepalived'];
 
 const tools = listStartedTools().filter((tool) => ![...onEveryDebian, ...notInPods].includes(tool));
 

@@ -10,6 +10,9 @@ const kernelFolder = join(rootFolder, 'lib/kernel');
 /** How lib/kernel names a program that it starts. */
 const namings = /(?:\btool: |\bisInPath\(|\btoolMissing\()'(?<tool>[a-z][a-z-]+)'/g;
 
+/** Started where it is: in a pod it is another container's, and checks its configuration itself. */
+export const notInPods: readonly string[] = ['keepalived'];
+
 /** Every program that vipnat starts, by what lib/kernel's sources say. */
 export function listStartedTools(): string[] {
   const named = readdirSync(kernelFolder, { recursive: true, withFileTypes: true }).flatMap((entry) => {
