@@ -16,6 +16,9 @@ export interface SeatFiles {
   readonly notices: string;
 }
 
+/** The folder that is taken when none is given: beside that of the agent, which may run on the same host. */
+export const usualRunFolder = '/run/vipnat-lb';
+
 /** Those in the folder of `--run-dir`. */
 export function locateSeatFiles(runDir: string): SeatFiles {
   return {

@@ -1,4 +1,5 @@
 import { setFlagsFromString } from 'node:v8';
+import { usualRunFolder } from '../../balancer/seats/seat-files.ts';
 import { VipnatError } from '../../lib/text/errors.ts';
 import { exitStatuses } from '../../lib/text/exit-status.ts';
 import { createLogger } from '../../lib/telemetry/logger.ts';
@@ -8,9 +9,6 @@ import { findRoute } from '../wiring/one-shot-host.ts';
 import { NodeBalancer } from '../wiring/node-balancer.ts';
 import { waitForSignal } from '../wiring/wait-for-signal.ts';
 import { version } from '../wiring/version.ts';
-
-/** Beside that of the agent, which may run on the same host. */
-const defaultRunDir = '/run/vipnat-lb';
 
 /**
  * `vipnat balancer`: runs until SIGTERM or SIGINT. Its tables stay when it ends, and count for 30 s.
@@ -29,7 +27,7 @@ export async function balancer({ config, options, given }: BalancerContext): Pro
   const logger = await createLogger(config);
   const signal = waitForSignal();
   const node = nameNode(config);
-  const runDir = given.has('runDir') ? config.runDir : defaultRunDir;
+  const runDir = given.has('runDir') ? config.runDir : usualRunFolder;
   const running = new NodeBalancer({ route, logger, node, runDir, ...options });
   logger.info(`vipnat ${version} balances Services on node ${node}, pid ${process.pid}`);
   running.start();

@@ -232,7 +232,7 @@ function addManifest(program: Command): Command {
     .option('--least-privilege', 'two capabilities instead of privileged')
     .option(
       '--keepalived-image <value>',
-      'for keepalived: an image with keepalived (default: the image of this build)',
+      'for keepalived and services: an image with keepalived (default: the image of this build)',
     )
     .option(
       '--directory <value>',

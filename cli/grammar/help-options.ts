@@ -40,7 +40,7 @@ const topicToNames = new Map<string, readonly OptionName[]>([
   ['keepalived', ['vip', 'endpoints', 'runDir', 'logLevel']],
   ['manifest', ['vip']],
   ['manifest daemonset', optionNames.filter((name) => name !== 'nodeName')],
-  ['manifest services', ['vip', 'listen', 'logLevel', 'logFormat']],
+  ['manifest services', ['vip', 'runDir', 'listen', 'logLevel', 'logFormat']],
   ['manifest keepalived', ['vip', 'endpoints', 'runDir']],
 ]);
 
@@ -65,7 +65,7 @@ const kindToForeign = new Map<string, readonly string[]>([
       ...['--keepalived-image', '--least-privilege', '--image', '--namespace'],
     ],
   ],
-  ['services', [...keepalivedFlags, '--keepalived-image', '--least-privilege', '--directory']],
+  ['services', [...keepalivedFlags, '--least-privilege', '--directory']],
 ]);
 
 /** What a help is about: a command, and of `manifest` the kind, if one is given. */

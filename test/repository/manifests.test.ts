@@ -27,7 +27,7 @@ describe('manifests/', () => {
 /** Of a pod's first container, by what is printed; `run` for the agent's. */
 const firstArguments: ReadonlyMap<string, string> = new Map([
   ['keepalived', '--dont-fork'],
-  ['services', 'controller'],
+  ['services', 'balancer'],
 ]);
 
 describe('each vipnat manifest that people are told', () => {

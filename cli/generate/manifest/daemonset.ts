@@ -1,4 +1,4 @@
-import { toPodSpec } from './pod.ts';
+import { everyTaint as tolerations, toPodSpec } from './pod.ts';
 import { type ManifestRequest } from './request.ts';
 import { type Manifest } from './yaml.ts';
 
@@ -71,9 +71,6 @@ const affinity = {
     },
   },
 };
-
-/** Any taint, as kubeadm's kube-proxy has it: whatever a control-plane node is kept free of, its VIP has to be balanced. */
-const tolerations = [{ operator: 'Exists' }];
 
 function toDaemonSet(request: ManifestRequest): Manifest {
   const pod = toPodSpec(request, 'daemonset');

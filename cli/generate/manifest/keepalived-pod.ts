@@ -13,7 +13,7 @@ import { type OptionName } from '../../../config/options.ts';
 import { toKeepalivedArguments } from '../keepalived/options.ts';
 import { locateKeepalivedFile } from '../../../agent/keepalived/serving-file.ts';
 import { escapeVariables, onTheHost, type Part, toConfined } from './pod.ts';
-import { chooseImage, type ManifestRequest } from './request.ts';
+import { chooseImage, chooseKeepalivedImage, type ManifestRequest } from './request.ts';
 import { toStaticPod } from './static-pod.ts';
 import { type Manifest } from './yaml.ts';
 
@@ -78,11 +78,11 @@ function toWriter(request: ManifestRequest, file: string): object {
   };
 }
 
-function toKeeper({ options, ownImages }: ManifestRequest, file: string): object {
+function toKeeper(request: ManifestRequest, file: string): object {
   const pids = [`--pid=${pidFolder}/keepalived.pid`, `--vrrp_pid=${pidFolder}/vrrp.pid`];
   return {
     name: 'keepalived',
-    image: options.keepalivedImage ?? ownImages.keepalived,
+    image: chooseKeepalivedImage(request),
     // A registry that cannot be reached must not keep the VIP from coming up.
     imagePullPolicy: 'IfNotPresent',
     // Images of keepalived start all kinds of scripts.

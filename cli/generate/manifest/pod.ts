@@ -25,6 +25,12 @@ export const onTheHost = {
   priorityClassName: 'system-node-critical',
 };
 
+/** Nodes of another system cannot run the image. */
+export const onLinux = { nodeSelector: { 'kubernetes.io/os': 'linux' } };
+
+/** As kubeadm's kube-proxy has it: whatever a node is kept free of, its traffic has to be balanced. */
+export const everyTaint = [{ operator: 'Exists' }];
+
 /** The spec of a pod that runs the agent on the host's network, without what says where and as whom it runs. */
 export function toPodSpec(request: ManifestRequest, kind: PodKind): Part {
   const volumes = findVolumes(request.config, isPrivileged(request));

@@ -1,5 +1,7 @@
 import { type Config } from '../../../config/config.ts';
+import { usualRunFolder } from '../../../balancer/seats/seat-files.ts';
 import { describeOption, nameFlag } from '../../../config/options.ts';
+import { isSafePath } from '../../../lib/keepalived/words.ts';
 import { parseRange } from '../../../lib/services/ranges.ts';
 import { quoteText } from '../../../config/setting.ts';
 import { toKeepalivedArguments } from '../keepalived/options.ts';
@@ -14,8 +16,8 @@ export function findManifestProblems(options: ManifestOptions, config: Config): 
       `--image ${quoteText(image)} is not an image reference. Example: --image registry.example/vipnat:0.1.0`,
     );
   }
-  problems.push(...checkNamespace(namespace, defaultNamespace), ...findServicesProblems(options));
-  if (kind === 'daemonset' && config.nodeName !== null) {
+  problems.push(...checkNamespace(namespace, defaultNamespace), ...findServicesProblems(options, config));
+  if ((kind === 'daemonset' || kind === 'services') && config.nodeName !== null) {
     const rule = 'would give every node of the DaemonSet the same name';
     problems.push(`--node-name ${quoteText(config.nodeName)} ${rule}: leave it out`);
   }
@@ -37,17 +39,28 @@ export function checkNamespace(namespace: string, example: string): string[] {
   return [`--namespace ${quoteText(namespace)} ${rule}. Example: --namespace ${example}`];
 }
 
-function findServicesProblems({ kind, pools, isDefaultClass }: ManifestOptions): string[] {
+function findServicesProblems({ kind, pools, isDefaultClass }: ManifestOptions, config: Config): string[] {
   if (kind === 'services') {
-    return pools
-      .filter((text) => parseRange(text) === null)
-      .map(
-        (text) =>
-          `--pool ${quoteText(text)} is not a range of addresses. Example: --pool 10.0.9.10-10.0.9.99`,
-      );
+    return [...findPoolProblems(pools), ...findFolderProblems(config)];
   }
   const flags = [...(pools.length === 0 ? [] : ['--pool']), ...(isDefaultClass ? ['--default-class'] : [])];
   return flags.map((flag) => `${flag} is for vipnat manifest services only. Leave it out`);
+}
+
+function findPoolProblems(pools: readonly string[]): string[] {
+  return pools
+    .filter((text) => parseRange(text) === null)
+    .map(
+      (text) => `--pool ${quoteText(text)} is not a range of addresses. Example: --pool 10.0.9.10-10.0.9.99`,
+    );
+}
+
+/** The balancer writes it into keepalived.conf. */
+function findFolderProblems({ runDir }: Config): string[] {
+  if (isSafePath(runDir)) return [];
+  return [
+    `--run-dir ${quoteText(runDir)} cannot be written into keepalived.conf. Example: --run-dir ${usualRunFolder}`,
+  ];
 }
 
 /** What is written into a unit, and into a line of a shell in it, has to mean itself there. */
@@ -76,16 +89,21 @@ function findSystemdProblems(options: ManifestOptions, { runDir, stateDir }: Con
 }
 
 function findKeepalivedProblems({ kind, keepalivedImage, keepalived }: ManifestOptions): string[] {
-  if (kind === 'keepalived') {
-    if (keepalivedImage === null || isImage(keepalivedImage)) return [];
+  const problems: string[] = [];
+  if (keepalivedImage !== null && kind !== 'keepalived' && kind !== 'services') {
+    problems.push(
+      '--keepalived-image is for vipnat manifest keepalived and vipnat manifest services only. Leave it out',
+    );
+  } else if (keepalivedImage !== null && !isImage(keepalivedImage)) {
     const example = 'Example: --keepalived-image registry.example/keepalived:2.2.7';
-    return [`--keepalived-image ${quoteText(keepalivedImage)} is not an image reference. ${example}`];
+    problems.push(`--keepalived-image ${quoteText(keepalivedImage)} is not an image reference. ${example}`);
   }
-  const flags = [
-    ...(keepalivedImage === null ? [] : ['--keepalived-image']),
-    ...toKeepalivedArguments(keepalived).map((text) => text.replace(/=.*/, '')),
+  if (kind === 'keepalived') return problems;
+  const flags = toKeepalivedArguments(keepalived).map((text) => text.replace(/=.*/, ''));
+  return [
+    ...problems,
+    ...flags.map((flag) => `${flag} is for vipnat manifest keepalived only. Leave it out`),
   ];
-  return flags.map((flag) => `${flag} is for vipnat manifest keepalived only. Leave it out`);
 }
 
 /** Source: the grammar of github.com/distribution/reference 0.6, by which container runtimes read image names. */

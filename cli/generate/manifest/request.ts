@@ -27,6 +27,11 @@ export function chooseImage({ options, ownImages }: ManifestRequest): string {
   return options.image ?? ownImages.vipnat;
 }
 
+/** The image of keepalived to run. */
+export function chooseKeepalivedImage({ options, ownImages }: ManifestRequest): string {
+  return options.keepalivedImage ?? ownImages.keepalived;
+}
+
 /** The command that prints the same manifest, wherever it is run, as a shell takes it. */
 export function toCommandLine({ options, config, given }: ManifestRequest): string {
   const { kind, image, namespace, leastPrivilege, keepalivedImage, keepalived, pools } = options;

@@ -1,11 +1,42 @@
 import { describe, expect, test } from '@jest/globals';
-import { addressPools } from '../../../lib/services/objects.ts';
+import { addressPools, virtualIps } from '../../../lib/services/objects.ts';
 import { formatRule, type Rule } from './apply.ts';
 import { namespace, servicesPath, type ServicesWorld } from './services-world.ts';
 
-/** Tests of what the controller's service account may ask a real apiserver. */
+/** Requests that an account must not make: method and path. */
+type Refused = readonly (readonly [method: 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE', path: string])[];
+
+const leases = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`;
+
+/** What neither account needs. */
+const refusedToBoth: Refused = [
+  ['GET', '/api/v1/secrets'],
+  ['GET', '/api/v1/pods'],
+  ['GET', '/api/v1/nodes/n1'],
+  ['DELETE', `${servicesPath}/web`],
+  ['PUT', `${servicesPath}/web`],
+  ['DELETE', `${addressPools.path}/default`],
+  ['GET', '/apis/coordination.k8s.io/v1/namespaces/kube-system/leases'],
+];
+
+const refused: Readonly<Record<string, Refused>> = {
+  'vipnat-controller': [...refusedToBoth, ['PATCH', `${leases}/vipnat-lb-n1`]],
+  'vipnat-balancer': [
+    ...refusedToBoth,
+    ['GET', '/api/v1/nodes'],
+    ['PATCH', `${servicesPath}/web`],
+    ['PATCH', `${addressPools.path}/default`],
+    ['POST', virtualIps.path],
+    ['DELETE', `${virtualIps.path}/10.0.9.10`],
+    ['GET', leases],
+    ['DELETE', `${leases}/vipnat-lb-n1`],
+    ['PATCH', '/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/vipnat-lb-n1'],
+  ],
+};
+
+/** Tests of what the printed service accounts may ask a real apiserver. */
 export function testRights(world: () => ServicesWorld): void {
-  describe('its service account', () => {
+  describe.each(Object.entries(refused))('the service account %s', (account, requests) => {
     test('has the rights that are printed, and beside them those of any account', async () => {
       const listRights = async (who: string, where: string) => {
         const { object } = await world().api.ask({
@@ -21,39 +52,29 @@ export function testRights(world: () => ServicesWorld): void {
         const { resourceRules } = object['status'] as { resourceRules: readonly Rule[] };
         return resourceRules.map(formatRule);
       };
-      await world().create({
-        apiVersion: 'v1',
-        kind: 'ServiceAccount',
-        metadata: { name: 'nobody', namespace: 'default' },
-      });
-      const common = await listRights(await world().requestToken('default', 'nobody'), 'default');
-      const rulesOf = (kind: string) =>
-        (world().printed.find((one) => one.kind === kind)?.['rules'] as readonly Rule[]).map(formatRule);
+      const nobody = { name: `not-${account}`, namespace: 'default' };
+      await world().create({ apiVersion: 'v1', kind: 'ServiceAccount', metadata: nobody });
+      const common = await listRights(await world().requestToken('default', nobody.name), 'default');
+      const rulesOf = (kind: string) => {
+        const role = world().printed.find((one) => one.kind === kind && one.metadata.name === account);
+        return (role?.['rules'] as readonly Rule[]).map(formatRule);
+      };
+      const token = await world().requestToken(namespace, account);
       const listMore = async (where: string) =>
-        (await listRights(world().token, where)).filter((right) => !common.includes(right)).sort();
+        (await listRights(token, where)).filter((right) => !common.includes(right)).sort();
       expect(await listMore('default')).toEqual(rulesOf('ClusterRole').sort());
       expect(await listMore(namespace)).toEqual([...rulesOf('ClusterRole'), ...rulesOf('Role')].sort());
     });
 
-    test.each([
-      ['GET', '/api/v1/secrets'],
-      ['GET', '/api/v1/pods'],
-      ['GET', '/api/v1/nodes/n1'],
-      ['DELETE', `${servicesPath}/web`],
-      ['PUT', `${servicesPath}/web`],
-      ['DELETE', `${addressPools.path}/default`],
-      ['PATCH', `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/vipnat-lb-n1`],
-      ['GET', '/apis/coordination.k8s.io/v1/namespaces/kube-system/leases'],
-    ] as const)('may not %s %s', async (method, path) => {
+    test.each(requests)('may not %s %s', async (method, path) => {
       const object = method === 'GET' || method === 'DELETE' ? {} : { object: {} };
-      expect(await world().api.ask({ method, path, token: world().token, ...object })).toMatchObject({
-        code: 403,
-      });
+      const token = await world().requestToken(namespace, account);
+      expect(await world().api.ask({ method, path, token, ...object })).toMatchObject({ code: 403 });
     });
+  });
 
-    test('was refused nothing that the world().controllers asked for', () => {
-      for (const name of world().controllers.keys())
-        expect(world().readLog(name)).not.toMatch(/answered with 403/);
-    });
+  test('the controllers were refused nothing that they asked for', () => {
+    for (const name of world().controllers.keys())
+      expect(world().readLog(name)).not.toMatch(/answered with 403/);
   });
 }

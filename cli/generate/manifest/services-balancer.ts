@@ -1,0 +1,120 @@
+/**
+ * The balancer of each node, with a keepalived of its own beside it.
+ *
+ * Goal: what is replaced or killed comes back to where it was: tables, seats, and addresses that are on an interface.
+ * Tension: a container, a pod or both can go at any moment, and keepalived takes off only the addresses that its own file names.
+ * Compromise: their folder is the node's, in memory: it lasts as long as addresses on interfaces do, which is until the node boots.
+ */
+import { toArguments } from '../../../config/arguments.ts';
+import { nameVariable, type OptionName } from '../../../config/options.ts';
+import { usualRunFolder } from '../../../balancer/seats/seat-files.ts';
+import { escapeVariables, everyTaint, onLinux, onTheHost, toConfined } from './pod.ts';
+import { chooseImage, chooseKeepalivedImage, type ManifestRequest } from './request.ts';
+import { balancerName as name } from './services-rights.ts';
+import { type Comment, type Manifest } from './yaml.ts';
+
+const labels = { 'app.kubernetes.io/name': name };
+
+/** The options that the balancer takes, beside its folder. */
+const optionNames = new Set<OptionName>(['logLevel', 'logFormat']);
+
+/**
+ * A pod on every node, also where none holds addresses: programs and pods of each node use Services, too. The controller gives no
+ * seat to a node that is excluded from load balancers.
+ */
+export function toBalancerDaemonSet(request: ManifestRequest): Manifest {
+  const object = {
+    apiVersion: 'apps/v1',
+    kind: 'DaemonSet',
+    metadata: { name, namespace: request.options.namespace, labels },
+    spec: {
+      selector: { matchLabels: labels },
+      // The node's seats have moved by then, and the next node may be their holder.
+      minReadySeconds: 10,
+      updateStrategy: { type: 'RollingUpdate', rollingUpdate: { maxUnavailable: 1 } },
+      template: { metadata: { labels }, spec: toPodSpec(request) },
+    },
+  };
+  return { object, comments: comments.map(({ path, text }) => ({ path: ['spec', ...path], text })) };
+}
+
+const pod = ['template', 'spec'];
+
+const comments: readonly Comment[] = [
+  { path: ['updateStrategy'], text: "A node's tables count for 30 more seconds without a balancer." },
+  { path: [...pod, 'tolerations'], text: 'Each node balances for its own programs and pods.' },
+  {
+    path: [...pod, 'shareProcessNamespace'],
+    text: 'The balancer tells keepalived to read its configuration again.',
+  },
+  {
+    path: [...pod, 'volumes', 0],
+    text: "keepalived's configuration, also after the pod is replaced. A boot empties /run.",
+  },
+];
+
+function toPodSpec(request: ManifestRequest): object {
+  const path = chooseFolder(request);
+  return {
+    serviceAccountName: name,
+    ...onTheHost,
+    ...onLinux,
+    shareProcessNamespace: true,
+    // Seats are handed over at once.
+    terminationGracePeriodSeconds: 10,
+    tolerations: everyTaint,
+    containers: [toBalancer(request, path), toKeepalived(request, path)],
+    volumes: [{ name: 'run', hostPath: { path, type: 'DirectoryOrCreate' } }],
+  };
+}
+
+function chooseFolder({ config, given }: ManifestRequest): string {
+  return given.has('runDir') ? config.runDir.replace(/\/$/, '') : usualRunFolder;
+}
+
+function toBalancer(request: ManifestRequest, folder: string): object {
+  const { options, config, given } = request;
+  const names = new Set([...given].filter((option) => optionNames.has(option)));
+  const args = [
+    'balancer',
+    `--namespace=${options.namespace}`,
+    `--run-dir=${folder}`,
+    ...toArguments(config, names),
+  ];
+  return {
+    name: 'balancer',
+    image: chooseImage(request),
+    imagePullPolicy: 'IfNotPresent',
+    args: args.map(escapeVariables),
+    env: [{ name: nameVariable('nodeName'), valueFrom: { fieldRef: { fieldPath: 'spec.nodeName' } } }],
+    resources: { requests: { cpu: '20m', memory: '128Mi' } },
+    securityContext: toConfined(['NET_ADMIN']),
+    terminationMessagePolicy: 'FallbackToLogsOnError',
+    volumeMounts: [{ name: 'run', mountPath: folder }],
+  };
+}
+
+/**
+ * A keepalived that ended in order has removed its pid files, and its addresses. Then its file may be from long ago: the balancer
+ * writes it anew. One that was killed has left both, and the next one takes off the addresses that the file names. A pid in
+ * these files may be any process by now, and keepalived would not start beside it.
+ */
+const script = `cd "$1"
+if [ ! -e keepalived.pid ] && [ ! -e vrrp.pid ]; then rm -f keepalived.conf; fi
+rm -f keepalived.pid vrrp.pid
+until [ -e keepalived.conf ]; do sleep 1; done
+exec keepalived --vrrp --dont-fork --log-console --use-file "$1/keepalived.conf" --pid "$1/keepalived.pid" --vrrp_pid "$1/vrrp.pid"
+`;
+
+function toKeepalived(request: ManifestRequest, folder: string): object {
+  return {
+    name: 'keepalived',
+    image: chooseKeepalivedImage(request),
+    imagePullPolicy: 'IfNotPresent',
+    command: ['sh', '-c', script, 'sh', escapeVariables(folder)],
+    resources: { requests: { cpu: '10m', memory: '16Mi' } },
+    securityContext: toConfined(['NET_ADMIN', 'NET_BROADCAST', 'NET_RAW']),
+    terminationMessagePolicy: 'FallbackToLogsOnError',
+    volumeMounts: [{ name: 'run', mountPath: folder }],
+  };
+}

@@ -1,0 +1,103 @@
+import { type Config } from '../../../config/config.ts';
+import { toArguments } from '../../../config/arguments.ts';
+import { type OptionName } from '../../../config/options.ts';
+import { escapeVariables, onLinux } from './pod.ts';
+import { chooseImage, type ManifestRequest } from './request.ts';
+import { controllerName as name } from './services-rights.ts';
+import { type Comment, type Manifest } from './yaml.ts';
+
+const labels = { 'app.kubernetes.io/name': name };
+
+/** The options that the controller takes. */
+const optionNames = new Set<OptionName>(['vip', 'listen', 'logLevel', 'logFormat']);
+
+/** The controller: two replicas, of which one leads. */
+export function toControllerDeployment(request: ManifestRequest): Manifest {
+  const { namespace } = request.options;
+  const template = ['spec', 'template', 'spec'];
+  const comments: Comment[] = [
+    { path: ['spec', 'replicas'], text: 'One leads, and the other takes over.' },
+    { path: [...template, 'affinity'], text: 'Not both on one node, where there are two.' },
+    ...(chooseListen(request) === null
+      ? []
+      : [
+          {
+            path: [...template, 'containers', 0, 'readinessProbe'],
+            text: 'A controller that waits for its turn is ready.',
+          },
+        ]),
+  ];
+  const object = {
+    apiVersion: 'apps/v1',
+    kind: 'Deployment',
+    metadata: { name, namespace, labels },
+    spec: {
+      replicas: 2,
+      selector: { matchLabels: labels },
+      template: { metadata: { labels }, spec: toPodSpec(request) },
+    },
+  };
+  return { object, comments };
+}
+
+function toPodSpec(request: ManifestRequest): object {
+  const term = { labelSelector: { matchLabels: labels }, topologyKey: 'kubernetes.io/hostname' };
+  return {
+    serviceAccountName: name,
+    enableServiceLinks: false,
+    ...onLinux,
+    priorityClassName: 'system-cluster-critical',
+    affinity: {
+      podAntiAffinity: {
+        preferredDuringSchedulingIgnoredDuringExecution: [{ weight: 100, podAffinityTerm: term }],
+      },
+    },
+    securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } },
+    containers: [toContainer(request)],
+  };
+}
+
+/** The pod has a network of its own, where the kubelet and Prometheus have to reach it. */
+const everywhere: NonNullable<Config['listen']> = { family: 'ipv4', address: '0.0.0.0', port: 10_268 };
+
+function chooseListen({ config, given }: ManifestRequest): Config['listen'] {
+  return given.has('listen') ? config.listen : everywhere;
+}
+
+function toContainer(request: ManifestRequest): object {
+  const { options, config, given } = request;
+  const listen = chooseListen(request);
+  const names = [...given].filter((option) => optionNames.has(option));
+  const args = [
+    'controller',
+    ...(options.isDefaultClass ? ['--default-class'] : []),
+    `--namespace=${options.namespace}`,
+    ...toArguments({ ...config, listen }, new Set([...names, 'listen'])),
+  ];
+  return {
+    name: 'controller',
+    image: chooseImage(request),
+    imagePullPolicy: 'IfNotPresent',
+    args: args.map(escapeVariables),
+    resources: { requests: { cpu: '20m', memory: '128Mi' } },
+    ...(listen === null ? {} : toProbes(listen.port)),
+    securityContext: {
+      allowPrivilegeEscalation: false,
+      readOnlyRootFilesystem: true,
+      capabilities: { drop: ['ALL'] },
+    },
+    terminationMessagePolicy: 'FallbackToLogsOnError',
+  };
+}
+
+function toProbes(port: number): object {
+  return {
+    readinessProbe: { httpGet: { path: '/readyz', port }, periodSeconds: 5, timeoutSeconds: 5 },
+    livenessProbe: {
+      httpGet: { path: '/healthz', port },
+      periodSeconds: 20,
+      timeoutSeconds: 10,
+      failureThreshold: 6,
+    },
+  };
+}

@@ -1,0 +1,97 @@
+import { apiGroup, electionLease } from '../../../lib/services/names.ts';
+import { type Manifest } from './yaml.ts';
+
+/** The controller's Deployment, its account and its rights. */
+export const controllerName = 'vipnat-controller';
+
+/** The balancer's DaemonSet, its account and its rights. */
+export const balancerName = 'vipnat-balancer';
+
+interface Rule {
+  readonly apiGroups: readonly string[];
+  readonly resources: readonly string[];
+  readonly resourceNames?: readonly string[];
+  readonly verbs: readonly string[];
+}
+
+/** Rules, and what they are for: of all namespaces, and of vipnat's own. */
+interface Rights {
+  readonly cluster: { readonly rules: readonly Rule[]; readonly purpose: string };
+  readonly own: { readonly rules: readonly Rule[]; readonly purpose: string };
+}
+
+/** An account with what controller/reconcile/ asks for, and nothing else. */
+export function toControllerRights(namespace: string): Manifest[] {
+  return toManifests(controllerName, namespace, {
+    cluster: {
+      purpose:
+        'To follow Services, nodes and namespaces, to write finalizers and statuses, to give addresses, and to write events.',
+      rules: [
+        { apiGroups: [''], resources: ['services'], verbs: ['get', 'list', 'watch', 'patch'] },
+        { apiGroups: [''], resources: ['services/status'], verbs: ['patch'] },
+        { apiGroups: [''], resources: ['nodes', 'namespaces'], verbs: ['list', 'watch'] },
+        { apiGroups: [apiGroup], resources: ['addresspools'], verbs: ['list', 'watch', 'patch'] },
+        {
+          apiGroups: [apiGroup],
+          resources: ['virtualips'],
+          verbs: ['get', 'list', 'watch', 'create', 'patch', 'delete'],
+        },
+        { apiGroups: [apiGroup], resources: ['addresspools/status', 'virtualips/status'], verbs: ['patch'] },
+        { apiGroups: ['events.k8s.io'], resources: ['events'], verbs: ['create', 'patch'] },
+      ],
+    },
+    own: {
+      purpose: 'To learn what the nodes report, and to choose one controller that writes.',
+      // What is created has no name to be limited to.
+      rules: [
+        { ...leases, verbs: ['list', 'watch', 'create'] },
+        { ...leases, resourceNames: [electionLease], verbs: ['get', 'patch'] },
+      ],
+    },
+  });
+}
+
+/** An account with what balancer/follow/ and balancer/report/ ask for, and nothing else. */
+export function toBalancerRights(namespace: string): Manifest[] {
+  const follow = ['list', 'watch'];
+  return toManifests(balancerName, namespace, {
+    cluster: {
+      purpose: 'To follow Services, their pods, and who has which address.',
+      rules: [
+        { apiGroups: [''], resources: ['services'], verbs: follow },
+        { apiGroups: ['discovery.k8s.io'], resources: ['endpointslices'], verbs: follow },
+        { apiGroups: [apiGroup], resources: ['addresspools', 'virtualips'], verbs: follow },
+      ],
+    },
+    own: {
+      purpose: 'To report what this node has done, in the Lease of the node.',
+      rules: [{ ...leases, verbs: ['get', 'create', 'patch'] }],
+    },
+  });
+}
+
+const rbac = 'rbac.authorization.k8s.io';
+const leases = { apiGroups: ['coordination.k8s.io'], resources: ['leases'] };
+
+function toManifests(name: string, namespace: string, { cluster, own }: Rights): Manifest[] {
+  const labels = { 'app.kubernetes.io/name': name };
+  const account = { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name, namespace, labels } };
+  const toRole = (kind: 'Role' | 'ClusterRole', { rules, purpose }: Rights['own']): Manifest[] => {
+    const metadata = { name, ...(kind === 'Role' ? { namespace } : {}), labels };
+    const binding = {
+      apiVersion: `${rbac}/v1`,
+      kind: `${kind}Binding`,
+      metadata,
+      roleRef: { apiGroup: rbac, kind, name },
+      subjects: [{ kind: 'ServiceAccount', name, namespace }],
+    };
+    return [
+      {
+        object: { apiVersion: `${rbac}/v1`, kind, metadata, rules },
+        comments: [{ path: ['rules'], text: purpose }],
+      },
+      { object: binding, comments: [] },
+    ];
+  };
+  return [{ object: account, comments: [] }, ...toRole('ClusterRole', cluster), ...toRole('Role', own)];
+}

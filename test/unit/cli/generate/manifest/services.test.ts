@@ -1,0 +1,169 @@
+import { describe, expect, test } from '@jest/globals';
+import { execa } from 'execa';
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import {
+  type KubernetesObject,
+  ownImage,
+  ownImages,
+  parse,
+  print,
+  type PodSpec,
+  readWords,
+} from '../../../../support/manifest/printing.ts';
+
+type Container = PodSpec['containers'][number];
+
+/** The spec of the pods of a printed object. */
+async function findPod(name: string, ...words: readonly string[]): Promise<PodSpec> {
+  const object = parse(await print(['services', ...words])).find(
+    (one) => one.metadata.name === name && ['Deployment', 'DaemonSet'].includes(one.kind),
+  );
+  return (object as unknown as { spec: { template: { spec: PodSpec } } }).spec.template.spec;
+}
+
+const findBalancer = (...words: readonly string[]) => findPod('vipnat-balancer', ...words);
+
+describe('what serves Services', () => {
+  test('is in a namespace of its own, with the pool that is asked for', async () => {
+    const objects = parse(await print(['services', '--pool', '10.0.9.10-10.0.9.99']));
+    const name = ({ kind, metadata }: KubernetesObject) => `${kind}/${metadata.name}`;
+    expect(objects.map(name)).toEqual([
+      'Namespace/vipnat-system',
+      'CustomResourceDefinition/addresspools.vipnat.io',
+      'CustomResourceDefinition/virtualips.vipnat.io',
+      ...['ServiceAccount', 'ClusterRole', 'ClusterRoleBinding', 'Role', 'RoleBinding'].map(
+        (kind) => `${kind}/vipnat-controller`,
+      ),
+      ...['ServiceAccount', 'ClusterRole', 'ClusterRoleBinding', 'Role', 'RoleBinding'].map(
+        (kind) => `${kind}/vipnat-balancer`,
+      ),
+      'Deployment/vipnat-controller',
+      'DaemonSet/vipnat-balancer',
+      'AddressPool/default',
+    ]);
+    expect(objects.at(-1)).toMatchObject({ spec: { addresses: ['10.0.9.10-10.0.9.99'] } });
+    expect(parse(await print(['services'])).map(({ kind }) => kind)).not.toContain('AddressPool');
+  });
+
+  test('is in another namespace where one is named: every object, account and argument', async () => {
+    const text = await print(['services', '--namespace', 'lb']);
+    expect(text.replace(/^# vipnat manifest .*/, '')).not.toContain('vipnat-system');
+  });
+});
+
+describe("the controller's pods", () => {
+  test('have no rights on their nodes, and the options that a controller takes', async () => {
+    const words = ['--default-class', '--log-format=json', '--run-dir=/srv/x', '--listen', 'off'];
+    const { containers } = await findPod('vipnat-controller', ...words);
+    const { args, securityContext } = containers[0];
+    const options = ['--default-class', '--namespace=vipnat-system', '--listen=off', '--log-format=json'];
+    expect(args).toEqual(['controller', ...options]);
+    expect(securityContext.capabilities).toEqual({ drop: ['ALL'] });
+  });
+});
+
+describe("the balancer's pods", () => {
+  test('are a part of every node, whatever its taints', async () => {
+    expect(await findBalancer()).toMatchObject({
+      ...{ hostNetwork: true, shareProcessNamespace: true, serviceAccountName: 'vipnat-balancer' },
+      priorityClassName: 'system-node-critical',
+      tolerations: [{ operator: 'Exists' }],
+      nodeSelector: { 'kubernetes.io/os': 'linux' },
+    });
+  });
+
+  test('have a keepalived beside the balancer, each with the capabilities that it uses', async () => {
+    const { containers } = await findBalancer();
+    expect(
+      containers.map(({ name, image, securityContext }) => ({ name, image, ...securityContext })),
+    ).toMatchObject([
+      { name: 'balancer', image: ownImage, capabilities: { drop: ['ALL'], add: ['NET_ADMIN'] } },
+      {
+        name: 'keepalived',
+        image: ownImages.keepalived,
+        capabilities: { drop: ['ALL'], add: ['NET_ADMIN', 'NET_BROADCAST', 'NET_RAW'] },
+      },
+    ]);
+    for (const { securityContext } of containers)
+      expect(securityContext).toMatchObject({ readOnlyRootFilesystem: true, runAsUser: 0 });
+  });
+
+  test('have one folder of the node, by the same path everywhere', async () => {
+    for (const [words, path] of [
+      [[], '/run/vipnat-lb'],
+      [['--run-dir', '/srv/lb/'], '/srv/lb'],
+    ] as const) {
+      const { containers, volumes } = await findBalancer(...words);
+      expect(volumes).toEqual([{ name: 'run', hostPath: { path, type: 'DirectoryOrCreate' } }]);
+      for (const { volumeMounts } of containers)
+        expect(volumeMounts).toEqual([{ name: 'run', mountPath: path }]);
+      const [balancer, keepalived] = containers as readonly Container[];
+      expect(balancer?.args).toContain(`--run-dir=${path}`);
+      expect(keepalived?.command?.at(-1)).toBe(path);
+    }
+  });
+
+  test('have the images that are named', async () => {
+    const images = ['--image', 'r.example/v:1', '--keepalived-image', 'r.example/k:2'];
+    const { containers } = await findBalancer(...images);
+    expect(containers.map(({ image }) => image)).toEqual(['r.example/v:1', 'r.example/k:2']);
+  });
+
+  test.each([
+    [['--keepalived-image', 'A B'], /^--keepalived-image "A B" is not an image reference\./],
+    [['--run-dir', '/a b'], /^--run-dir "\/a b" cannot be written into keepalived\.conf\. Example: /],
+    [['--node-name', 'w1'], /^--node-name w1 would give every node of the DaemonSet the same name/],
+    [['--advert', '300ms'], /^--advert is for vipnat manifest keepalived only\. Leave it out$/],
+    [['--pool', '10.0.9'], /^--pool 10\.0\.9 is not a range of addresses\. Example: /],
+  ])('cannot be printed for %j, which is said in one line', async (words, line) => {
+    expect((await readWords(['services', ...words])).problems).toEqual([expect.stringMatching(line)]);
+  });
+});
+
+describe('what starts keepalived', () => {
+  const conf = 'keepalived.conf';
+
+  /** Runs it with a keepalived that prints its arguments, in a folder with these files; answers that, and what files are left. */
+  async function start(files: readonly string[]): Promise<{ args: string; left: string[] }> {
+    const folder = mkdtempSync(join(tmpdir(), 'seats-'));
+    try {
+      const [, keepalived] = (await findBalancer('--run-dir', folder)).containers as readonly Container[];
+      writeFileSync(join(folder, 'keepalived'), '#!/bin/sh\necho "$@"\nls >left\n', { mode: 0o755 });
+      for (const file of files) writeFileSync(join(folder, file), '');
+      const [program = '', ...words] = keepalived?.command ?? [];
+      // Another than the balancer's file would be: it comes later.
+      const late = setTimeout(() => {
+        writeFileSync(join(folder, conf), 'late');
+      }, 200);
+      const { stdout } = await execa(program, words, {
+        env: { PATH: `${folder}:${process.env['PATH'] ?? ''}` },
+      });
+      clearTimeout(late);
+      const left = readdirSync(folder).filter((file) => file.includes('.'));
+      return { args: stdout.replaceAll(folder, 'DIR'), left };
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  }
+
+  const args =
+    '--vrrp --dont-fork --log-console --use-file DIR/keepalived.conf --pid DIR/keepalived.pid --vrrp_pid DIR/vrrp.pid';
+
+  test.each([['keepalived.pid'], ['vrrp.pid']])(
+    'takes the file of a keepalived that was killed and has left %s, at once',
+    async (pidFile) => {
+      const begun = performance.now();
+      expect(await start([conf, pidFile])).toEqual({ args, left: [conf] });
+      // It looks once a second for a file that is not there.
+      expect(performance.now() - begun).toBeLessThan(1000);
+    },
+  );
+
+  test.each([[[conf]], [[]]])('waits for a new file where one has ended in order: %j', async (files) => {
+    const begun = performance.now();
+    expect(await start(files)).toEqual({ args, left: [conf] });
+    expect(performance.now() - begun).toBeGreaterThan(900);
+  });
+});
