@@ -99,12 +99,14 @@ function toBalancer(request: ManifestRequest, folder: string): object {
  * writes it anew. One that was killed has left both, and the next one takes off the addresses that the file names. A pid in
  * these files may be any process by now, and keepalived would not start beside it.
  */
-const script = `cd "$1"
-if [ ! -e keepalived.pid ] && [ ! -e vrrp.pid ]; then rm -f keepalived.conf; fi
-rm -f keepalived.pid vrrp.pid
-until [ -e keepalived.conf ]; do sleep 1; done
-exec keepalived --vrrp --dont-fork --log-console --use-file "$1/keepalived.conf" --pid "$1/keepalived.pid" --vrrp_pid "$1/vrrp.pid"
-`;
+const script = [
+  'cd "$1"',
+  'if [ ! -e keepalived.pid ] && [ ! -e vrrp.pid ]; then rm -f keepalived.conf; fi',
+  'rm -f keepalived.pid vrrp.pid',
+  'until [ -e keepalived.conf ]; do sleep 1; done',
+  'exec keepalived --vrrp --dont-fork --log-console --use-file "$1/keepalived.conf" --pid "$1/keepalived.pid" --vrrp_pid "$1/vrrp.pid"',
+  '',
+].join('\n');
 
 function toKeepalived(request: ManifestRequest, folder: string): object {
   return {

@@ -9,7 +9,7 @@ export type Terminal = (
 ) => Promise<{ readonly exitCode: number; readonly stdout: string; readonly stderr: string }>;
 
 /** What only looks may be typed again, until what shall be seen is seen. */
-const looks = /^(?:vipnat (?:status|doctor|check|plan)|ip )/;
+const looks = /^(?:vipnat (?:status|doctor|check|plan|seats --)|kubectl get|ip )/;
 
 /**
  * Types a command of a page word by word, and sees what stands below it, on the terminal that both outputs go to.

@@ -1,0 +1,180 @@
+import { expect, test } from '@jest/globals';
+import { runShell } from '../../../../lab/machines/machine.ts';
+import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
+import { waitForNodes, waitUntil } from '../../../../lab/nodes/ready.ts';
+import { waitForServices } from '../../../../lab/services/install.ts';
+import { askWeb, createWeb, findHolder, removeWeb, waitForAddress } from '../../../../lab/services/web.ts';
+import { onlyLong } from '../../../support/jest/long.ts';
+import { type Administrator } from '../install/administrator.ts';
+import { connectWhile } from './services-load.ts';
+
+const limitMs = 5 * 60_000;
+
+/** A holder that falls silent is missed after three adverts of 300 ms and a part of one; the rest is a busy machine's. */
+const takeoverLimitMs = 5000;
+
+const inNamespace = ['--namespace', 'vipnat-system'];
+
+/** Tests what clients of the Service `web` see when parts of what serves it fail. */
+export function testServicesFaults(lab: () => NodeLab, administrator: () => Administrator): void {
+  const findAddress = () => waitForAddress(lab(), 'web');
+
+  const findHolderNow = async () => {
+    const holder = await findHolder(lab(), await findAddress());
+    if (holder === null) throw new Error('not one node has the address');
+    return holder;
+  };
+
+  test(
+    'the pod on the holder is deleted: another node takes the address, and no connection fails',
+    async () => {
+      const holder = await findHolderNow();
+      const load = { address: await findAddress(), what: "balancer's pod on the holder deleted" };
+      const report = await connectWhile(lab(), load, async () => {
+        await lab().ask(['delete', 'pod', await findPod(lab(), holder), ...inNamespace]);
+        await waitForServices(lab());
+      });
+      expect(report.failed).toEqual([]);
+      expect(await findHolderNow()).not.toBe(holder);
+    },
+    limitMs,
+  );
+
+  for (const name of onlyLong('all pods are replaced, node by node: no connection fails')) {
+    test(
+      name,
+      async () => {
+        const load = { address: await findAddress(), what: 'rolling update of the balancers' };
+        const report = await connectWhile(lab(), load, async () => {
+          await lab().ask(['rollout', 'restart', 'daemonset/vipnat-balancer', ...inNamespace]);
+          await waitForServices(lab());
+        });
+        expect(report.failed).toEqual([]);
+      },
+      limitMs,
+    );
+  }
+
+  test(
+    'the balancer on the holder is killed: the address stays, and no connection fails',
+    async () => {
+      const holder = await findHolderNow();
+      const load = { address: await findAddress(), what: 'balancer on the holder killed' };
+      const report = await connectWhile(lab(), load, async () => {
+        await runShell(lab().machine(holder), "pkill -KILL --full 'vipnat(.js)? balancer '");
+        await waitForRestarts(lab(), holder, 'balancer', 1);
+      });
+      expect(report.failed).toEqual([]);
+      expect(await findHolderNow()).toBe(holder);
+    },
+    limitMs,
+  );
+
+  test(
+    'keepalived on the holder is killed: one node has the address again, and no connection fails',
+    async () => {
+      const holder = await findHolderNow();
+      const load = { address: await findAddress(), what: 'keepalived on the holder killed' };
+      const report = await connectWhile(lab(), load, async () => {
+        await runShell(lab().machine(holder), "pkill -KILL --full 'keepalived .*/run/vipnat-lb/'");
+        await waitForRestarts(lab(), holder, 'keepalived', 1);
+        await waitUntil('one node has the address', async () =>
+          (await findHolder(lab(), load.address)) === null ? 'none or several have' : null,
+        );
+      });
+      expect(report.failed).toEqual([]);
+    },
+    limitMs,
+  );
+
+  test(
+    'both controllers are killed: what is there stays, and a new Service gets an address soon',
+    async () => {
+      const load = { address: await findAddress(), what: 'both controllers killed' };
+      const report = await connectWhile(lab(), load, async () => {
+        const pods = [
+          '--selector',
+          'app.kubernetes.io/name=vipnat-controller',
+          '--grace-period=0',
+          '--force',
+        ];
+        await lab().ask(['delete', 'pods', ...pods, ...inNamespace]);
+        await createWeb(lab(), { name: 'late', replicas: 1 });
+        await waitForAddress(lab(), 'late');
+      });
+      expect(report.failed).toEqual([]);
+      await removeWeb(lab(), 'late');
+    },
+    limitMs,
+  );
+
+  test(
+    'a node is drained of seats: the address moves, and no connection fails',
+    async () => {
+      const load = { address: await findAddress(), what: 'seats drained' };
+      const seats = 'vipnat seats --kubeconfig /etc/kubernetes/admin.conf';
+      const report = await connectWhile(lab(), load, async () => {
+        await administrator().shell(`${seats} drain worker`);
+        await administrator().shell(`${seats} undrain worker`);
+      });
+      expect(report.failed).toEqual([]);
+      expect(await findHolderNow()).toBe('worker2');
+    },
+    limitMs,
+  );
+
+  test(
+    'the holder loses its power: another node has the address soon, and the return moves nothing',
+    async () => {
+      const holder = await findHolderNow();
+      const load = { address: await findAddress(), what: 'holder without power' };
+      const lost = await connectWhile(lab(), load, async () => {
+        await lab().powerOff(holder);
+        await waitUntil('another node has the address', async () =>
+          (await findHolder(lab(), load.address)) === null ? 'none or several have' : null,
+        );
+      });
+      expect(lost.failed).not.toContain('it never became quiet');
+      expect(lost.failingMs).toBeLessThan(takeoverLimitMs);
+      const next = await findHolderNow();
+      const back = await connectWhile(lab(), { ...load, what: 'its return' }, async () => {
+        await lab().boot(holder);
+        await waitForNodes(lab());
+        await waitForServices(lab());
+      });
+      expect(back.failed).toEqual([]);
+      expect(await findHolderNow()).toBe(next);
+      expect(await askWeb(lab(), holder, load.address, 10)).toMatchObject({ failed: 0 });
+    },
+    limitMs,
+  );
+}
+
+/** The balancer's pod on a node. */
+async function findPod(lab: NodeLab, node: string): Promise<string> {
+  const words = [
+    '--selector',
+    'app.kubernetes.io/name=vipnat-balancer',
+    '--field-selector',
+    `spec.nodeName=${node}`,
+  ];
+  return await lab.ask([
+    'get',
+    'pods',
+    ...inNamespace,
+    ...words,
+    '--output',
+    'jsonpath={.items[0].metadata.name}',
+  ]);
+}
+
+/** Waits until a container of a node's pod has been started again so many times, and runs. */
+async function waitForRestarts(lab: NodeLab, node: string, container: string, count: number): Promise<void> {
+  const pod = await findPod(lab, node);
+  await waitUntil(`${container} on ${node} runs again`, async () => {
+    const path = `jsonpath={range .status.containerStatuses[?(@.name=="${container}")]}{.restartCount} {.state}{end}`;
+    const { stdout } = await lab.kubectl(['get', 'pod', pod, ...inNamespace, '--output', path]);
+    const [restarts = '', ...state] = stdout.split(' ');
+    return Number(restarts) >= count && state.join(' ').includes('running') ? null : stdout;
+  });
+}

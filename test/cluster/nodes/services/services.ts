@@ -1,0 +1,142 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { readFileSync } from 'node:fs';
+import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
+import { waitUntil } from '../../../../lab/nodes/ready.ts';
+import { nodes } from '../../../../lab/nodes/hosts.ts';
+import { runShell } from '../../../../lab/machines/machine.ts';
+import { excludeMasters, waitForServices } from '../../../../lab/services/install.ts';
+import {
+  askWeb,
+  createPods,
+  createWeb,
+  findHolder,
+  removeWeb,
+  waitForAddress,
+} from '../../../../lab/services/web.ts';
+import { parseDocument } from '../../../support/documents/document.ts';
+import { follow, listSteps, readCommand } from '../../../support/documents/typing.ts';
+import { Administrator } from '../install/administrator.ts';
+import { testServicesFaults } from './services-faults.ts';
+
+const page = 'docs/quickstart-services.md';
+const limitMs = 180_000;
+
+/** On masters, which hold no address: so a holder can be lost without a pod. */
+const onMasters = { 'node-role.kubernetes.io/control-plane': '' };
+
+/** With a choice of four, each answers more than a twelfth but once in some 10^7 times. */
+const requests = 120;
+
+/** Tests that the quickstart for Services leads to an address that works, what becomes of it when parts fail, and that all goes again. */
+export function testServices(lab: () => NodeLab): void {
+  let first: Administrator;
+
+  beforeAll(async () => {
+    await excludeMasters(lab());
+    first = await Administrator.create(lab(), 'm1', {});
+    for (const [name, text] of Object.entries(readFiles()))
+      await first.shell(`cat >${name} <<'END'\n${text}\nEND`);
+    await createPods(lab(), { name: 'web', nodeSelector: onMasters });
+  }, limitMs);
+
+  afterAll(async () => {
+    await first.leave();
+  });
+
+  describe('the quickstart', () => {
+    test.each(listSteps(page, 'Five steps'))(
+      '$name',
+      async ({ commands }) => {
+        for (const command of commands) await follow(page, command, first.type);
+      },
+      limitMs,
+    );
+  });
+
+  test(
+    'controllers and balancers are ready, and have not been started again',
+    async () => {
+      await waitForServices(lab());
+      const counts = '{range .items[*]}{range .status.containerStatuses[*]}{.restartCount} {end}{end}';
+      const words = ['get', 'pods', '--namespace', 'vipnat-system', '--output', `jsonpath=${counts}`];
+      const perPod = [2, 2 * nodes.length];
+      expect((await lab().ask(words)).trim().split(' ')).toEqual(
+        Array.from({ length: perPod.reduce((sum, count) => sum + count, 0) }, () => '0'),
+      );
+    },
+    limitMs,
+  );
+
+  test.each(['client', 'worker', 'worker2', 'm1', 'pod-worker'])(
+    'the address answers %s, each pod in its share',
+    async (place) => {
+      const address = await waitForAddress(lab(), 'web');
+      const { pods, failed } = await askWeb(lab(), place, address, requests);
+      expect({ failed, pods: Object.keys(pods).length }).toEqual({ failed: 0, pods: 4 });
+      for (const share of Object.values(pods)) expect(share).toBeGreaterThan(requests / 12);
+    },
+    limitMs,
+  );
+
+  test('a node that is excluded from load balancers holds no address', async () => {
+    const holder = await findHolder(lab(), await waitForAddress(lab(), 'web'));
+    expect(['worker', 'worker2']).toContain(holder);
+  });
+
+  testServicesFaults(lab, () => first);
+
+  test(
+    'a Service that is deleted gives its address back: on no node, and no VirtualIP of it',
+    async () => {
+      await createWeb(lab(), { name: 'brief', nodeSelector: onMasters, replicas: 1 });
+      const address = await waitForAddress(lab(), 'brief');
+      expect(await askWeb(lab(), 'client', address, 1)).toMatchObject({ failed: 0 });
+      await removeWeb(lab(), 'brief');
+      const names = await lab().ask(['get', 'virtualips', '--output', 'jsonpath={.items[*].metadata.name}']);
+      expect(names.split(' ')).not.toContain(address);
+      await waitUntil(`${address} is on no interface`, async () => await findHolder(lab(), address));
+      const { failed } = await askWeb(lab(), 'client', address, 1);
+      expect(failed).toBe(1);
+    },
+    limitMs,
+  );
+
+  test(
+    'is taken away as the page says: no object, table, file or address of it is left',
+    async () => {
+      await lab().ask(['delete', 'deployment', 'web', '--namespace', 'default']);
+      for (const start of ['kubectl delete service', 'kubectl delete addresspool', 'kubectl delete -f'])
+        await first.shell(readCommand(page, start));
+      for (const { name } of nodes) {
+        const each = await Administrator.create(lab(), name, {});
+        await each.shell(`vipnat cleanup\n${readCommand(page, 'rm -r /run/vipnat-lb')}`);
+        await each.leave();
+      }
+      await expectNoTraces(lab());
+    },
+    limitMs,
+  );
+}
+
+/** The files that the page has somebody write. */
+function readFiles(): Record<string, string> {
+  const { code } = parseDocument(page, readFileSync(page, 'utf8'));
+  const [pool, service, ...more] = code.filter(({ language }) => language === 'yaml');
+  if (pool === undefined || service === undefined || more.length > 0)
+    throw new Error(`${page} has not two files`);
+  return { 'pool.yaml': pool.text, 'service.yaml': service.text };
+}
+
+/** What nodes and API have of Services' programs. */
+async function expectNoTraces(lab: NodeLab): Promise<void> {
+  const kinds = ['customresourcedefinitions', 'clusterroles', 'clusterrolebindings', 'namespaces'];
+  const objects = await lab.ask(['get', kinds.join(','), '--output', 'name']);
+  expect(objects.split('\n').filter((name) => /vipnat/.test(name))).toEqual([]);
+  const script = `nft list tables | grep vipnat-lb || true
+ip -o address show to 10.77.0.200/29
+ls -d /run/vipnat-lb 2>/dev/null || true
+pgrep --full 'keepalived.*vipnat-lb' || true`;
+  for (const { name } of nodes) {
+    expect({ name, left: await runShell(lab.machine(name), script) }).toEqual({ name, left: '' });
+  }
+}
