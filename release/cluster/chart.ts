@@ -9,8 +9,9 @@ import { printManifest } from './print-manifest.ts';
 
 /** What the templates change by the chart's values: as scripts/manifests writes it, with this release's image. */
 const bases = {
-  'daemonset.yaml': [],
-  'daemonset-least-privilege.yaml': ['--least-privilege'],
+  'daemonset.yaml': ['daemonset', '--vip', '10.0.0.50'],
+  'daemonset-least-privilege.yaml': ['daemonset', '--vip', '10.0.0.50', '--least-privilege'],
+  'services.yaml': ['services'],
 } as const;
 
 /** Packs the chart as `helm install` takes it, whatever the image of this release is called. */
@@ -21,7 +22,7 @@ export async function makeChart(release: Release): Promise<readonly string[]> {
     const chart = join(folder, 'vipnat');
     cpSync(join(release.root, 'manifests/chart'), chart, { recursive: true });
     for (const [name, words] of Object.entries(bases)) {
-      const text = await printManifest(release, ['daemonset', '--vip', '10.0.0.50', ...words]);
+      const text = await printManifest(release, words);
       writeFileSync(join(chart, 'base', name), text);
     }
     nameImage(release, chart);
@@ -35,7 +36,9 @@ export async function makeChart(release: Release): Promise<readonly string[]> {
 }
 
 const listRest = () =>
-  ['README.md', 'values.yaml', 'values.schema.json', 'base', 'templates'].map((name) => `vipnat/${name}`);
+  ['README.md', 'values.yaml', 'values.schema.json', 'base', 'crds', 'templates'].map(
+    (name) => `vipnat/${name}`,
+  );
 
 /** Where the chart's values and their table name the image of a checkout, they name this release's. */
 function nameImage(release: Release, chart: string): void {

@@ -11,6 +11,8 @@ const helmLabels = [
   'app.kubernetes.io/managed-by',
 ];
 
+const nameWhole = ({ kind, metadata }: KubernetesObject) => `${kind}/${metadata.name}`;
+
 /** An object without what the chart adds, and with arguments in no order. */
 function strip(object: KubernetesObject): KubernetesObject {
   const copy = structuredClone(object) as KubernetesObject & {
@@ -75,6 +77,48 @@ describe('the chart', () => {
     limitMs,
   );
 
+  test.each([
+    ['alone', {}, []],
+    ['for Services without a class', { services: { defaultClass: true } }, ['--default-class']],
+    [
+      'with other images',
+      {
+        image: { repository: 'host:5000/a/vipnat', tag: '2' },
+        services: { keepalivedImage: 'host:5000/keepalived:3' },
+      },
+      ['--image=host:5000/a/vipnat:2', '--keepalived-image=host:5000/keepalived:3'],
+    ],
+    ["beside the API's virtual IP", { vips }, ['--vip', '10.0.0.50']],
+  ])(
+    'comes to what vipnat manifest services prints: %s',
+    async (_, { services = {}, ...values }: { services?: object; vips?: string[] }, flags) => {
+      const isOfServices = ({ metadata }: KubernetesObject) =>
+        metadata.name === 'vipnat-system' || /^vipnat-/.test(metadata.name);
+      const printed = parse(await print(['services', ...flags])).filter(isOfServices);
+      const rendered = await render({ ...values, services: { enabled: true, ...services } });
+      const sort = (objects: readonly KubernetesObject[]) =>
+        objects.map(strip).sort((one, other) => nameWhole(one).localeCompare(nameWhole(other)));
+      expect(sort(rendered.filter(isOfServices))).toEqual(sort(printed));
+      expect(rendered.length).toBe(printed.length + (values.vips === undefined ? 0 : 4));
+    },
+    limitMs,
+  );
+
+  test(
+    'has the pool that is asked for, which outlives it',
+    async () => {
+      const objects = await render({ services: { enabled: true, pool: ['10.0.9.10-10.0.9.99'] } });
+      expect(objects.filter(({ kind }) => kind === 'AddressPool')).toMatchObject([
+        {
+          metadata: { name: 'default', annotations: { 'helm.sh/resource-policy': 'keep' } },
+          spec: { addresses: ['10.0.9.10-10.0.9.99'] },
+        },
+      ]);
+      expect((await render({ vips })).map(({ kind }) => kind)).not.toContain('Deployment');
+    },
+    limitMs,
+  );
+
   test(
     'has other values where they belong',
     async () => {
@@ -129,6 +173,8 @@ describe('the chart', () => {
     [{ vips: ['apiserver.example'] }, "at '/vips/0': 'apiserver.example' does not match pattern"],
     [{ vips, options: { mode: 'ipvs' } }, "at '/options/mode': value must be one of 'auto'"],
     [{ vips, options: { proxymode: 'ipvs' } }, "additional properties 'proxymode' not allowed"],
+    [{ vips, services: { pool: ['web'] } }, "at '/services/pool/0': 'web' does not match pattern"],
+    [{ services: { enabled: false } }, "at '/vips': minItems: got 0, want 1"],
     [{ vips, leastPriviledge: true }, "additional properties 'leastPriviledge' not allowed"],
   ])(
     'refuses %j',
