@@ -4,7 +4,8 @@ import { type Endpoint, formatEndpoint, parseEndpoint } from '../../lib/address/
 import { type ApiView } from '../api/cluster-api.ts';
 import { maxAffinitySeconds } from '../api/view.ts';
 import { type ReconcileState } from '../observe/reconcile-state.ts';
-import { askAgent, line } from './presence.ts';
+import { line } from '../../lib/http/presence.ts';
+import { askAgent } from './presence.ts';
 
 /** Answers are checked, because they become rules and any process may hold the agent's socket name. */
 const endpoint = z

@@ -1,7 +1,8 @@
 import * as z from 'zod/mini';
 import { healthStates } from '../health/endpoint-health.ts';
 import { type Health, type HealthView } from '../health/usable.ts';
-import { askAgent, line } from './presence.ts';
+import { line } from '../../lib/http/presence.ts';
+import { askAgent } from './presence.ts';
 
 const apiserver = z.object({
   state: z.enum(healthStates),

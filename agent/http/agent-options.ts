@@ -3,7 +3,8 @@ import { findListeningSocket } from '../../lib/kernel/host/unix-sockets.ts';
 import { toTexts } from '../../config/arguments.ts';
 import { type Config } from '../../config/config.ts';
 import { type OptionName, optionNames } from '../../config/options.ts';
-import { type AgentInfo, askAgent, readAgentInfo, socketName } from './presence.ts';
+import { readHolderInfo } from '../../lib/http/presence.ts';
+import { type AgentInfo, agentRole, askAgent } from './presence.ts';
 
 /** Options of the process itself, and those that name credentials: no other command needs them. */
 const privateNames: readonly OptionName[] = ['kubeconfig', 'listen', 'logLevel', 'logFormat'];
@@ -43,12 +44,12 @@ export type OptionsWord =
  * only where root, or this user, holds the agent's name. The kernel says who does, before and after the answer.
  */
 export async function askAgentOptions(): Promise<OptionsWord> {
-  const before = await findListeningSocket(socketName).catch(() => undefined);
+  const before = await findListeningSocket(agentRole.socketName).catch(() => undefined);
   if (before === null) return { kind: 'nobody' };
   if (before === undefined || !isTrusted(before.userId)) return { kind: 'untrusted' };
-  const agent = readAgentInfo(await askAgent('/'));
+  const agent = readHolderInfo(await askAgent('/'));
   const options = readAgentOptionsAnswer(await askAgent(optionsPath));
-  const after = await findListeningSocket(socketName).catch(() => null);
+  const after = await findListeningSocket(agentRole.socketName).catch(() => null);
   if (after?.inode !== before.inode || agent === null || options === null) return { kind: 'silent' };
   return { kind: 'told', options, agent };
 }

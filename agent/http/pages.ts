@@ -1,4 +1,5 @@
 import { type Answer, type Page, toText } from '../../lib/http/page.ts';
+import { hangingMs } from '../../lib/telemetry/heartbeat.ts';
 
 /** Where the pages that are about the agent come from. */
 export interface PageSources {
@@ -13,12 +14,6 @@ export interface PageSources {
   /** `status --json`; null before the first look. */
   readonly status: () => Promise<string | null>;
 }
-
-/**
- * A look is a dozen tools, each with a limit of 10 s, so the longest takes less. Beyond that the loop hangs, which a
- * restart can help; that a tool or the API fails ends a look and is no reason to be restarted.
- */
-export const hangingMs = 120_000;
 
 /** In a probe's path: which pod it is about. Pods of a host share its network, so the probes of one that waits come to the agent that runs. */
 export const podParameter = 'pod';

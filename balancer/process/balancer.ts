@@ -72,6 +72,11 @@ export class Balancer {
     });
   }
 
+  /** For how long the look under way has lasted, or the next one is overdue. */
+  get behindMs(): number {
+    return this.#queue.behindMs;
+  }
+
   /** Begins to follow the API. */
   start(): void {
     this.#objects.start();

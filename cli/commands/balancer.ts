@@ -1,17 +1,22 @@
 import { setFlagsFromString } from 'node:v8';
+import { balancerRole } from '../../balancer/process/presence.ts';
 import { usualRunFolder } from '../../balancer/seats/seat-files.ts';
+import { systemClock } from '../../lib/control/clock.ts';
 import { VipnatError } from '../../lib/text/errors.ts';
 import { exitStatuses } from '../../lib/text/exit-status.ts';
 import { createLogger } from '../../lib/telemetry/logger.ts';
 import { type BalancerContext } from '../grammar/command-context.ts';
 import { nameNode } from '../wiring/node-name.ts';
 import { findRoute } from '../wiring/one-shot-host.ts';
-import { NodeBalancer } from '../wiring/node-balancer.ts';
+import { NodeBalancer, type NodeBalancerOptions } from '../wiring/node-balancer.ts';
+import { createPodHeartbeat } from '../wiring/pod-heartbeat.ts';
+import { takePlace } from '../wiring/take-place.ts';
 import { waitForSignal } from '../wiring/wait-for-signal.ts';
 import { version } from '../wiring/version.ts';
 
 /**
- * `vipnat balancer`: runs until SIGTERM or SIGINT. Its tables stay when it ends, and count for 30 s.
+ * `vipnat balancer`: runs until SIGTERM or SIGINT. Its tables stay when it ends, and count for 30 s. While another balancer runs
+ * on this host it waits for that one to end, and writes nothing.
  * @throws VipnatError API_CREDENTIALS_INVALID without credentials for the Kubernetes API
  */
 export async function balancer({ config, options, given }: BalancerContext): Promise<number> {
@@ -25,10 +30,41 @@ export async function balancer({ config, options, given }: BalancerContext): Pro
   // V8 would rather let the heap grow to twice the size than look for garbage.
   for (const flag of ['--max-semi-space-size=1', '--optimize-for-size']) setFlagsFromString(flag);
   const logger = await createLogger(config);
-  const signal = waitForSignal();
-  const node = nameNode(config);
   const runDir = given.has('runDir') ? config.runDir : usualRunFolder;
-  const running = new NodeBalancer({ route, logger, node, runDir, ...options });
+  return await runInTurn({ route, logger, node: nameNode(config), runDir, ...options });
+}
+
+/** Runs the balancer once it is the only one of this host's network. */
+async function runInTurn(options: NodeBalancerOptions): Promise<number> {
+  const { logger } = options;
+  const ending = new AbortController();
+  const signal = waitForSignal().finally(() => {
+    ending.abort();
+  });
+  const beginning: { running: NodeBalancer | null } = { running: null };
+  const heartbeat = createPodHeartbeat(logger, () => beginning.running?.behindMs ?? 0);
+  try {
+    await heartbeat?.start();
+    const info = { version, pid: process.pid, since: systemClock.date().toISOString() };
+    const claim = { role: balancerRole, info, answers: new Map<string, () => object>() };
+    const release = await takePlace({ ...claim, logger, signal: ending.signal, serve: () => null });
+    if (release === null) {
+      logger.info(`${await signal}: vipnat stops. It waited for another balancer, and wrote nothing`);
+      return exitStatuses.done;
+    }
+    beginning.running = new NodeBalancer(options);
+    return await serve(beginning.running, options, signal).finally(release);
+  } finally {
+    heartbeat?.stop();
+  }
+}
+
+/** Once it is the host's balancer: until the signal. */
+async function serve(
+  running: NodeBalancer,
+  { logger, node }: NodeBalancerOptions,
+  signal: Promise<NodeJS.Signals>,
+): Promise<number> {
   logger.info(`vipnat ${version} balances Services on node ${node}, pid ${process.pid}`);
   running.start();
   logger.info(`${await signal}: vipnat stops. Its tables stay, and count for 30 s`);

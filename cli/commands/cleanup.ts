@@ -7,7 +7,7 @@ import { type Ruleset } from '../../lib/netfilter/iptables/ruleset.ts';
 import { type NftRuleset } from '../../lib/netfilter/nftables/ruleset.ts';
 import { toPrintableLine } from '../../lib/text/printable.ts';
 import { converge } from '../../agent/reconcile/converge.ts';
-import { findAgent } from '../../agent/http/presence.ts';
+import { type AgentInfo, findAgent } from '../../agent/http/presence.ts';
 import { everything } from '../../agent/reconcile/look.ts';
 import { type Endpoint } from '../../lib/address/endpoint.ts';
 import { plan as makePlan, planRemoval, type Plan, type TablePlan } from '../../agent/decide/plan.ts';
@@ -21,6 +21,7 @@ import {
   formatRemoval,
   formatRemovalCommands,
   formatRemovalJson,
+  type Removal,
   type Reset,
 } from '../format/screens/removal.ts';
 import { removeBalancerTables } from '../wiring/balancer-tables.ts';
@@ -30,30 +31,17 @@ import { nameNode } from '../wiring/node-name.ts';
 /**
  * `vipnat cleanup`: removes every rule and chain of ours, of every version, dialect and family, and the balancer's tables; with
  * --vip only those of that virtual IP. With --dry-run it prints what it would remove, and writes nothing. Where rules cannot be read or
- * written, the others are removed all the same, and it ends with `failed`.
- * @throws VipnatError AGENT_ALREADY_RUNNING, unless it is a dry run
+ * written, or a program runs that would write them again, the others are removed all the same, and it ends with `failed`.
  */
 export async function cleanup({ config, options, stdout, stderr }: CleanupContext): Promise<number> {
   const { dryRun, json, isNarrowed } = options;
   const vips = isNarrowed ? config.vips : null;
   const agent = await findAgent();
-  if (agent !== null && !dryRun) {
-    throw new VipnatError(
-      'AGENT_ALREADY_RUNNING',
-      `an agent (pid ${agent.pid}) is running here and would write the rules again: stop it first`,
-    );
-  }
-  const kernel = createHostKernel();
-  const found = await lookForOwn(kernel, vips);
-  const resets = await countResets(kernel, found, vips);
-  const { plan, problems } = dryRun ? { plan: found.plan, problems: [] } : await remove(kernel, found, vips);
-  const routes = await removeRoutes(kernel, vips, dryRun);
+  const own = agent === null || dryRun ? await removeOwn(vips, dryRun) : leaveOwn(agent);
   const balancer = await removeBalancerTables({ dryRun, isNarrowed });
-  const seen = [...describeUnread(found.unread), ...problems, ...routes.problems];
+  const seen = own.problems;
   const removal = {
-    plan,
-    routes: routes.changes,
-    resets,
+    ...own,
     balancerTables: balancer.tables,
     vips,
     dryRun,
@@ -63,7 +51,7 @@ export async function cleanup({ config, options, stdout, stderr }: CleanupContex
   if (json) stdout(formatRemovalJson(removal, nameNode(config)));
   else if (dryRun) stdout(formatRemovalCommands(removal, nameNode(config)));
   stderr(`${json ? '' : formatRemoval(removal)}${formatProblems(removal.problems)}`);
-  if (agent !== null) {
+  if (agent !== null && dryRun) {
     stderr(`an agent (pid ${agent.pid}) is running here: stop it before cleanup\n`);
   }
   return removal.problems.length === 0 ? exitStatuses.done : exitStatuses.failed;
@@ -71,6 +59,35 @@ export async function cleanup({ config, options, stdout, stderr }: CleanupContex
 
 function formatProblems(problems: readonly UnreadText[]): string {
   return problems.map(({ code, text }) => `${formatErrorLine(code, toPrintableLine(text))}\n`).join('');
+}
+
+/** What became of the rules and routes of `vipnat run`. */
+type OwnRemoval = Pick<Removal, 'plan' | 'routes' | 'resets' | 'problems'>;
+
+/** Removes them, or only looks for them. */
+async function removeOwn(vips: readonly Endpoint[] | null, dryRun: boolean): Promise<OwnRemoval> {
+  const kernel = createHostKernel();
+  const found = await lookForOwn(kernel, vips);
+  const resets = await countResets(kernel, found, vips);
+  const { plan, problems } = dryRun ? { plan: found.plan, problems: [] } : await remove(kernel, found, vips);
+  const routes = await removeRoutes(kernel, vips, dryRun);
+  return {
+    plan,
+    routes: routes.changes,
+    resets,
+    problems: [...describeUnread(found.unread), ...problems, ...routes.problems],
+  };
+}
+
+/** The agent would write them again. */
+function leaveOwn({ pid }: AgentInfo): OwnRemoval {
+  const text = `an agent (pid ${pid}) is running here and would write the rules again: stop it first`;
+  return {
+    plan: { tables: [], transactions: [] },
+    routes: [],
+    resets: [],
+    problems: [{ code: 'AGENT_ALREADY_RUNNING', text }],
+  };
 }
 
 /** What of ours can be seen, as a plan that removes it, and what cannot be read. */

@@ -63,6 +63,11 @@ export class NodeBalancer {
     });
   }
 
+  /** For how long the loop is behind: one that hangs is behind ever longer. */
+  get behindMs(): number {
+    return this.#balancer.behindMs;
+  }
+
   /** Begins. */
   start(): void {
     this.#seats.start();

@@ -1,4 +1,4 @@
-import { constants, setPriority, uptime } from 'node:os';
+import { constants, setPriority } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
 import { formatEndpoint } from '../../lib/address/endpoint.ts';
 import { type VipnatError } from '../../lib/text/errors.ts';
@@ -25,13 +25,9 @@ import { activityPath } from '../../agent/http/agent-activity.ts';
 import { apiPath } from '../../agent/http/agent-api.ts';
 import { healthPath, toHealthAnswer } from '../../agent/http/agent-health.ts';
 import { optionsPath, toOptionsAnswer } from '../../agent/http/agent-options.ts';
-import { hangingMs } from '../../agent/http/pages.ts';
 import { type Page } from '../../lib/http/page.ts';
-import { type AgentInfo } from '../../agent/http/presence.ts';
+import { type AgentInfo, agentRole } from '../../agent/http/presence.ts';
 import { Fifo } from '../../lib/files/fifo.ts';
-import { replaceFile } from '../../lib/files/replace-file.ts';
-import { Heartbeat, heartbeatFile } from '../../agent/report/heartbeat.ts';
-import { isPodKind } from '../../agent/http/pod-kind.ts';
 import { StatusServer } from '../../lib/http/status-server.ts';
 import { locateNotices } from '../../agent/keepalived/names.ts';
 import { locateServingFile } from '../../agent/keepalived/serving-file.ts';
@@ -43,7 +39,9 @@ import { emptyState } from '../../agent/observe/reconcile-state.ts';
 import { createAgentPages } from './agent-pages.ts';
 import { findRoute } from './one-shot-host.ts';
 import { nameNode } from './node-name.ts';
-import { type PlaceOptions, takePlace } from './take-place.ts';
+import { createPodHeartbeat } from './pod-heartbeat.ts';
+import { serveWaiting, type WaitingAgent } from './serve-waiting.ts';
+import { takePlace } from './take-place.ts';
 import { waitForSignal } from './wait-for-signal.ts';
 
 /**
@@ -63,10 +61,13 @@ export async function runAgent(config: Config, info: AgentInfo): Promise<number>
   const pod = process.env[podVariable] ?? null;
   const loop = { behindMs: () => 0 };
   const beginning = { config, info, answers, logger, metrics, pod, loop };
-  const heartbeat = createHeartbeat(beginning);
+  const heartbeat = createPodHeartbeat(logger, () => loop.behindMs());
   try {
     await heartbeat?.start();
-    const release = await takePlace({ ...beginning, signal: ending.signal });
+    const release = await takePlace({
+      ...{ role: agentRole, info, answers, logger, signal: ending.signal },
+      serve: (reason) => serveWaiting(beginning, reason),
+    });
     if (release === null) {
       logger.info(`${await signal}: vipnat stops. It waited for another agent, and wrote nothing`);
       return exitStatuses.done;
@@ -122,24 +123,10 @@ async function serve(
 }
 
 /** What an agent has before it is the host's. */
-interface Beginning extends Omit<PlaceOptions, 'signal'> {
+interface Beginning extends WaitingAgent {
   readonly answers: Map<string, () => object>;
   /** For how long the loop is behind: as of PageSources. */
   readonly loop: { behindMs: () => number };
-}
-
-/** What the kubelet of a pod goes by, from the agent's start on; null in no pod. */
-function createHeartbeat({ pod, logger, loop }: Beginning): Heartbeat | null {
-  if (pod === null || !isPodKind(pod)) return null;
-  return new Heartbeat({
-    clock: systemClock,
-    uptimeMs: () => uptime() * 1000,
-    leftMs: () => hangingMs - loop.behindMs(),
-    write: (text) => replaceFile(heartbeatFile, text),
-    onProblem: ({ message, code }) => {
-      logger.warn(message, { code });
-    },
-  });
 }
 
 /** What commands ask of it. */

@@ -126,7 +126,7 @@ export const errorCatalogue = {
     exit: failed,
     retry: true,
     meaning:
-      'The agent of a pod cannot write `/dev/shm/vipnat-alive`, by which the kubelet learns that the agent is alive. The kubelet restarts the pod again and again. The rules stay.',
+      'vipnat in a pod cannot write `/dev/shm/vipnat-alive`, by which the kubelet learns that vipnat is alive. The kubelet restarts the pod again and again. The rules stay.',
     remedy: 'Give the container a `/dev/shm` that it can write. Container runtimes do so by default.',
   },
   TRACK_FILE_NOT_WRITTEN: {
@@ -202,9 +202,16 @@ export const errorCatalogue = {
     exit: failed,
     retry: false,
     meaning:
-      'An agent already runs in this network namespace. `run --once` and `cleanup` end. `run` waits: it logs this code once, writes nothing, and takes over when the other agent ends.',
+      'An agent already runs in this network namespace. `run --once` ends, and `cleanup` leaves its rules. `run` waits: it logs this code once, writes nothing, and takes over when the other agent ends.',
     remedy:
       'Stop the agent that the line names. To change how the agent runs: [operations.md](operations.md#change-how-the-agent-is-run).',
+  },
+  BALANCER_ALREADY_RUNNING: {
+    exit: failed,
+    retry: false,
+    meaning:
+      'A balancer already runs in this network namespace. A second one waits: it logs this code once, writes nothing, and takes over when the first one ends. `cleanup` leaves its tables.',
+    remedy: 'During an update, nothing. Before `cleanup`, stop the balancer that the line names.',
   },
   INTERNAL_ERROR: {
     exit: failed,

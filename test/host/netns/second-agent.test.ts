@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir, uptime } from 'node:os';
 import { join } from 'node:path';
 import { execa } from 'execa';
-import { heartbeatFile, heartbeatProbe } from '../../../agent/report/heartbeat.ts';
+import { heartbeatFile, heartbeatProbe } from '../../../lib/telemetry/heartbeat.ts';
 import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { vips } from '../../support/network/layout.ts';

@@ -35,6 +35,12 @@ export const podPort = 6443;
 /** One change of what the API has: an object to put, or the key of one to remove. */
 export type ApiChange = readonly [Kind, KubeObject | string];
 
+/** Where a balancer is started, and how. */
+export interface BalancerStart {
+  readonly node?: string;
+  readonly prefix?: readonly string[];
+}
+
 /** A miniature cluster with pods that answer, and an API that has Services. */
 export class ServiceWorld {
   readonly #cluster: Cluster;
@@ -120,9 +126,10 @@ export class ServiceWorld {
     await ended;
   }
 
-  /** Starts the balancer of a node; resolves when its log has this line. */
-  async startBalancer(line: RegExp, node = 'm1'): Promise<Agent> {
-    const command = vipnatCommand(['balancer', '--kubeconfig', this.#kubeconfig, '--node-name', node]);
+  /** Starts the balancer of a node, by a command that starts another one if need be; resolves when its log has this line. */
+  async startBalancer(line: RegExp, { node = 'm1', prefix = [] }: BalancerStart = {}): Promise<Agent> {
+    const words = ['balancer', '--kubeconfig', this.#kubeconfig, '--node-name', node];
+    const command = [...prefix, ...vipnatCommand(words)];
     const balancer = new Agent(this.#cluster.namespaces.start(this.#cluster.namespaceOf(node), command));
     this.#balancers.push(balancer);
     await balancer.waitForLine(line);

@@ -18,7 +18,7 @@ import { readAgentHealthAnswer } from '../../../../agent/http/agent-health.ts';
 import { isOptionName } from '../../../../config/options.ts';
 import { readAgentSettings } from '../../../../config/agent-settings.ts';
 import { readAgentOptionsAnswer } from '../../../../agent/http/agent-options.ts';
-import { readAgentInfo } from '../../../../agent/http/presence.ts';
+import { readHolderInfo } from '../../../../lib/http/presence.ts';
 import { eventLines, listings, agentAnswers } from '../generate/api.ts';
 import { makeEndpoint } from '../generate/balances.ts';
 import { mutateJson } from '../generate/json.ts';
@@ -199,7 +199,7 @@ function checkTime(seconds: number | null): void {
 /** What of an answer is printed. */
 function listLines(json: unknown): string[] {
   const view = readAgentApiAnswer(json)?.view;
-  const info = readAgentInfo(json);
+  const info = readHolderInfo(json);
   const health =
     readAgentHealthAnswer(json) ?? new Map<string, { reason: string; unconfirmedFailure?: string }>();
   return [

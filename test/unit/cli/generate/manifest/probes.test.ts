@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { heartbeatProbe } from '../../../../../agent/report/heartbeat.ts';
+import { heartbeatProbe } from '../../../../../lib/telemetry/heartbeat.ts';
 import { findPodSpec, print } from '../../../../support/manifest/printing.ts';
 
 const vip = ['--vip', '10.0.0.50'];

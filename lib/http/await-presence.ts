@@ -1,31 +1,38 @@
 /**
- * Waits for the place of this network namespace's agent.
+ * Waits for a role in this network namespace.
  *
- * Goal: the next agent takes over the moment the last one has ended, however it ended, and any number may wait.
- * Tension: nothing tells when an abstract name gets free, and its holder may be an older version, hang, or be no agent.
+ * Goal: the next program takes over the moment the last one has ended, however it ended, and any number may wait.
+ * Tension: nothing tells when an abstract name gets free, and its holder may be an older version, hang, or be no such program.
  * Compromise: a connection on which nothing is said ends with its holder. Holders of every version end it after some
  * seconds too, so each end is a hint to try, no more. The kernel gives the name to one of all who try.
  */
 import { connect } from 'node:net';
-import { findListeningSocket } from '../../lib/kernel/host/unix-sockets.ts';
-import { type Clock } from '../../lib/control/clock.ts';
+import { findListeningSocket } from '../kernel/host/unix-sockets.ts';
+import { type Clock } from '../control/clock.ts';
 import {
-  type AgentInfo,
   type Answers,
-  findAgent,
+  findHolder,
+  type HolderInfo,
   type Release,
-  socketName,
-  socketPath,
+  type Role,
+  toSocketPath,
   tryToClaim,
 } from './presence.ts';
+
+/** Who asks for which role, and what is answered once it has it. */
+export interface Claim {
+  readonly role: Role;
+  readonly info: HolderInfo;
+  readonly answers: Answers;
+}
 
 /** What waiting needs of the world, and its listener. */
 export interface Waiting {
   readonly clock: Clock;
   /** Ends it. */
   readonly signal: AbortSignal;
-  /** Called once for each holder that is waited for: null for one that does not answer as an agent. */
-  readonly onHolder: (holder: AgentInfo | null) => void;
+  /** Called once for each holder that is waited for: null for one that does not answer as such. */
+  readonly onHolder: (holder: HolderInfo | null) => void;
 }
 
 /** A holder that closes each connection at once is asked no more often. */
@@ -34,20 +41,19 @@ const restMs = 100;
 /** One that ends while it is asked answers nothing either: it counts as silent when it has been so often. */
 const silentRounds = 5;
 
-/** Claims this network namespace as soon as nobody holds it. Answers what gives it back; null where the signal came first. */
-export async function awaitPresence(
-  info: AgentInfo,
-  answers: Answers,
+/** Claims a role in this network namespace as soon as nobody holds it. Answers what gives it back; null where the signal came first. */
+export async function awaitRole(
+  { role, info, answers }: Claim,
   { clock, signal, onHolder }: Waiting,
 ): Promise<Release | null> {
-  const holders = new Holders(onHolder);
+  const holders = new Holders(role, onHolder);
   const isOver = () => signal.aborted;
   while (!isOver()) {
     const triedAt = clock.now();
-    const release = await tryToClaim(info, answers);
+    const release = await tryToClaim(role, info, answers);
     if (release !== null && !isOver()) return release;
     await release?.();
-    const connection = holdConnection(signal);
+    const connection = holdConnection(role, signal);
     await holders.look(connection.isOpen);
     await connection.ended;
     await rest(clock, triedAt + restMs - clock.now());
@@ -57,18 +63,20 @@ export async function awaitPresence(
 
 /** Names whoever holds the place, once each. */
 class Holders {
+  readonly #role: Role;
   readonly #onHolder: Waiting['onHolder'];
   #inode: number | null = null;
   #isNamed = false;
   #silentRounds = 0;
 
-  constructor(onHolder: Waiting['onHolder']) {
+  constructor(role: Role, onHolder: Waiting['onHolder']) {
+    this.#role = role;
     this.#onHolder = onHolder;
   }
 
   /** To be called in each round, with whether its holder is still there. Never rejects. */
   async look(isThere: () => boolean): Promise<void> {
-    const socket = await findListeningSocket(socketName).catch(() => null);
+    const socket = await findListeningSocket(this.#role.socketName).catch(() => null);
     const inode = socket?.inode ?? null;
     if (inode !== this.#inode) {
       this.#inode = inode;
@@ -76,7 +84,7 @@ class Holders {
       this.#silentRounds = 0;
     }
     if (this.#isNamed) return;
-    const holder = await findAgent();
+    const holder = await findHolder(this.#role);
     this.#isNamed = holder !== null;
     if (holder !== null) {
       this.#onHolder(holder);
@@ -94,8 +102,8 @@ interface HeldConnection {
 }
 
 /** A connection to the holder, which ends with it; at once where there is none. */
-function holdConnection(signal: AbortSignal): HeldConnection {
-  const socket = connect(socketPath);
+function holdConnection(role: Role, signal: AbortSignal): HeldConnection {
+  const socket = connect(toSocketPath(role));
   const end = () => {
     socket.destroy();
   };

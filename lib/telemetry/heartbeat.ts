@@ -1,19 +1,19 @@
 /**
- * How the kubelet learns whether the agent of a pod hangs.
+ * How the kubelet learns whether the agent or the balancer of a pod hangs.
  *
- * Goal: it hears of this agent, and of no other.
- * Tension: pods in the host's network share its ports, so a question by HTTP may come to another agent, which may be frozen,
- * or to any other program that has the port. A program in the container can ask this agent, but Node.js takes long to start.
- * Compromise: the agent writes into memory of its own pod until when it counts as alive. The kubelet has the container's
+ * Goal: it hears of this process, and of no other.
+ * Tension: pods in the host's network share its ports, so a question by HTTP may come to another process, which may be frozen,
+ * or to any other program that has the port. A program in the container can ask this process, but Node.js takes long to start.
+ * Compromise: the process writes into memory of its own pod until when it counts as alive. The kubelet has the container's
  * shell compare that with the time since boot, which no change of the date moves.
  */
-import { VipnatError } from '../../lib/text/errors.ts';
-import { type Cancel, type Clock } from '../../lib/control/clock.ts';
+import { VipnatError } from '../text/errors.ts';
+import { type Cancel, type Clock } from '../control/clock.ts';
 
 /** Where the heartbeat is. Every pod has a /dev/shm of its own, which can be written on a read-only root file system, too. */
 export const heartbeatFile = '/dev/shm/vipnat-alive';
 
-/** The program by which a kubelet asks: it ends with 0 while the agent is alive. It starts no other program. */
+/** The program by which a kubelet asks: it ends with 0 while the process is alive. It starts no other program. */
 export const heartbeatProbe = [
   'sh',
   '-c',
@@ -22,12 +22,18 @@ export const heartbeatProbe = [
 
 const beatMs = 5000;
 
+/**
+ * A look is a dozen tools, each with a limit of 10 s, so the longest takes less. Beyond that the loop hangs, which a
+ * restart can help; that a tool or the API fails ends a look and is no reason to be restarted.
+ */
+export const hangingMs = 120_000;
+
 /** What a heartbeat needs of the world, and its listener. */
 export interface HeartbeatOptions {
   readonly clock: Clock;
   /** Milliseconds since boot, by /proc/uptime. */
   readonly uptimeMs: () => number;
-  /** Milliseconds that are left until the agent counts as hanging; negative since then. */
+  /** Milliseconds that are left until the process counts as hanging; negative since then. */
   readonly leftMs: () => number;
   /** Replaces the file. */
   readonly write: (text: string) => Promise<void>;
@@ -35,7 +41,7 @@ export interface HeartbeatOptions {
   readonly onProblem: (error: VipnatError) => void;
 }
 
-/** Says every few seconds until when the agent is alive. */
+/** Says every few seconds until when the process is alive. */
 export class Heartbeat {
   readonly #options: HeartbeatOptions;
   #cancel: Cancel = () => undefined;

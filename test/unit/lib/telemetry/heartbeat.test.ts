@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir, uptime } from 'node:os';
 import { join } from 'node:path';
-import { Heartbeat, heartbeatFile, heartbeatProbe } from '../../../../agent/report/heartbeat.ts';
+import { Heartbeat, heartbeatFile, heartbeatProbe } from '../../../../lib/telemetry/heartbeat.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 
 let folder: string;
