@@ -27,12 +27,12 @@ export function toProbes({ listen }: Pick<Config, 'listen'>, pod: PodKind): Prob
     comments: [
       {
         path: ['startupProbe'],
-        text: 'The agent writes until when it is alive, in seconds since boot. No port is used, because pods share the ports of the host.',
+        text: 'vipnat writes until when it is alive, in seconds since boot. No port is used, because pods share the ports of the host.',
       },
       ...(listen === null ? [] : [readinessComment]),
       {
         path: ['livenessProbe'],
-        text: 'It fails only if the agent hangs. If the API or a tool fails, a restart would not help.',
+        text: 'It fails only if vipnat hangs. If the API or a tool fails, a restart would not help.',
       },
     ],
   };

@@ -6,10 +6,12 @@
  * Compromise: their folder is the node's, in memory: it lasts as long as addresses on interfaces do, which is until the node boots.
  */
 import { toArguments } from '../../../config/arguments.ts';
+import { podVariable } from '../../../config/environment.ts';
 import { nameVariable, type OptionName } from '../../../config/options.ts';
 import { usualRunFolder } from '../../../balancer/seats/seat-files.ts';
 import { escapeVariables, everyTaint, onLinux, onTheHost, toConfined } from './pod.ts';
 import { chooseImage, chooseKeepalivedImage, type ManifestRequest } from './request.ts';
+import { toProbes } from './probes.ts';
 import { balancerName as name } from './services-rights.ts';
 import { type Comment, type Manifest } from './yaml.ts';
 
@@ -38,6 +40,11 @@ export function toBalancerDaemonSet(request: ManifestRequest): Manifest {
   return { object, comments: comments.map(({ path, text }) => ({ path: ['spec', ...path], text })) };
 }
 
+const podKind = 'daemonset';
+
+/** It serves no port: the kubelet goes by its heartbeat. */
+const probes = toProbes({ listen: null }, podKind);
+
 const pod = ['template', 'spec'];
 
 const comments: readonly Comment[] = [
@@ -47,6 +54,7 @@ const comments: readonly Comment[] = [
     path: [...pod, 'shareProcessNamespace'],
     text: 'The balancer tells keepalived to read its configuration again.',
   },
+  ...probes.comments.map(({ path, text }) => ({ path: [...pod, 'containers', 0, ...path], text })),
   {
     path: [...pod, 'volumes', 0],
     text: "keepalived's configuration, also after the pod is replaced. A boot empties /run.",
@@ -86,8 +94,12 @@ function toBalancer(request: ManifestRequest, folder: string): object {
     image: chooseImage(request),
     imagePullPolicy: 'IfNotPresent',
     args: args.map(escapeVariables),
-    env: [{ name: nameVariable('nodeName'), valueFrom: { fieldRef: { fieldPath: 'spec.nodeName' } } }],
+    env: [
+      { name: podVariable, value: podKind },
+      { name: nameVariable('nodeName'), valueFrom: { fieldRef: { fieldPath: 'spec.nodeName' } } },
+    ],
     resources: { requests: { cpu: '20m', memory: '128Mi' } },
+    ...probes.value,
     securityContext: toConfined(['NET_ADMIN']),
     terminationMessagePolicy: 'FallbackToLogsOnError',
     volumeMounts: [{ name: 'run', mountPath: folder }],

@@ -3,6 +3,7 @@ import { execa } from 'execa';
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { heartbeatProbe } from '../../../../../lib/telemetry/heartbeat.ts';
 import {
   type KubernetesObject,
   ownImage,
@@ -103,6 +104,14 @@ describe("the balancer's pods", () => {
       expect(balancer?.args).toContain(`--run-dir=${path}`);
       expect(keepalived?.command?.at(-1)).toBe(path);
     }
+  });
+
+  test('are alive as long as the balancer says so in its own pod', async () => {
+    const { containers } = await findBalancer();
+    const isAlive = { exec: { command: [...heartbeatProbe] } };
+    expect(containers[0]).toMatchObject({ startupProbe: isAlive, livenessProbe: isAlive });
+    expect(containers[0]).not.toHaveProperty('readinessProbe');
+    expect(containers[0]['env']).toContainEqual({ name: 'VIPNAT_POD', value: 'daemonset' });
   });
 
   test('have the images that are named', async () => {
