@@ -120,6 +120,9 @@ const script = [
   '',
 ].join('\n');
 
+/** VRRP's three. Before a reload keepalived 2.2.7 calls setgroups for its check of the file, and reads nothing where it may not. */
+const keepalivedCapabilities = ['NET_ADMIN', 'NET_BROADCAST', 'NET_RAW', 'SETGID'];
+
 function toKeepalived(request: ManifestRequest, folder: string): object {
   return {
     name: 'keepalived',
@@ -127,7 +130,7 @@ function toKeepalived(request: ManifestRequest, folder: string): object {
     imagePullPolicy: 'IfNotPresent',
     command: ['sh', '-c', script, 'sh', escapeVariables(folder)],
     resources: { requests: { cpu: '10m', memory: '16Mi' } },
-    securityContext: toConfined(['NET_ADMIN', 'NET_BROADCAST', 'NET_RAW']),
+    securityContext: toConfined(keepalivedCapabilities),
     terminationMessagePolicy: 'FallbackToLogsOnError',
     volumeMounts: [{ name: 'run', mountPath: folder }],
   };

@@ -84,7 +84,7 @@ describe("the balancer's pods", () => {
       {
         name: 'keepalived',
         image: ownImages.keepalived,
-        capabilities: { drop: ['ALL'], add: ['NET_ADMIN', 'NET_BROADCAST', 'NET_RAW'] },
+        capabilities: { drop: ['ALL'], add: ['NET_ADMIN', 'NET_BROADCAST', 'NET_RAW', 'SETGID'] },
       },
     ]);
     for (const { securityContext } of containers)
