@@ -1,8 +1,8 @@
 import { type Family } from '../../address/address.ts';
 import { type Endpoint } from '../../address/endpoint.ts';
-import { createNetlinkClient } from '../netlink/netlink.ts';
-import { execTool } from '../tools/exec.ts';
-import { toolFailed, toolMissing } from '../tools/tool-errors.ts';
+import { createNetlinkClient, withNetlinkClient } from '../netlink/netlink.ts';
+import { readTableHandles } from '../netlink/nft-tables.ts';
+import { toolMissing } from '../tools/tool-errors.ts';
 import { isInPath } from '../tools/toolbox.ts';
 import { readGeneration } from '../watch/generation.ts';
 import { type PollOptions, startPoll } from '../watch/poll.ts';
@@ -10,7 +10,6 @@ import { type Source } from '../watch/source.ts';
 import { type ForwardChain } from '../port.ts';
 import { deleteFlows } from './conntrack.ts';
 import { listForwardChains } from './nft-chains.ts';
-import { parseObjects } from './nft-json.ts';
 import { listNftTable, runNft } from './nft-table.ts';
 
 /**
@@ -52,27 +51,12 @@ export function createBalancerKernel(): BalancerKernel {
       if (!isInPath('nft')) throw toolMissing('nft');
       return await listNftTable(table, [], limitMs);
     },
-    readHandles,
+    readHandles: (name) => withNetlinkClient('netfilter', (client) => readTableHandles(client, name)),
     apply: (input) => runNft({ family: 'ipv4', dialect: 'nftables', input }, limitMs),
     deleteFlows: (flow) => deleteFlows({ ...flow, isHalfOpen: false }, limitMs),
     listForwardChains: () => listForwardChains(limitMs),
     watchGeneration,
   };
-}
-
-async function readHandles(name: string): Promise<Readonly<Record<Family, number | null>>> {
-  const words = ['-j', 'list', 'tables'];
-  const { exitCode, stdout, stderr } = await execTool({ tool: 'nft', arguments: words, limitMs });
-  if (exitCode !== 0) throw toolFailed({ tool: `nft ${words.join(' ')}`, exitCode, stderr, input: '' });
-  const tables = (parseObjects(stdout) as readonly TableObject[]).flatMap(({ table }) => table ?? []);
-  const find = (word: string) =>
-    tables.find((table) => table.family === word && table.name === name)?.handle ?? null;
-  return { ipv4: find('ip'), ipv6: find('ip6') };
-}
-
-/** As far as it matters here, see libnftables-json(5). */
-interface TableObject {
-  readonly table?: { readonly family: string; readonly name: string; readonly handle: number };
 }
 
 function watchGeneration(options: Parameters<BalancerKernel['watchGeneration']>[0]): Source {
