@@ -11,6 +11,7 @@ import {
   helmModule,
   kubeadmModule,
   kubernetesModule,
+  metallbModule,
   nfpmModule,
   nodeModule,
   readLockedSums,
@@ -94,6 +95,21 @@ export async function buildActionlint(say: (line: string) => void): Promise<void
   await buildOnce(actionlintModule, say);
 }
 
+/** Where MetalLB's speaker is, once it is built. */
+export function locateSpeaker(): string {
+  return join(componentFolder, metallbModule.label, 'speaker');
+}
+
+/** Builds MetalLB's speaker, if it is not there yet. */
+export async function buildSpeaker(say: (line: string) => void): Promise<void> {
+  await buildOnce(metallbModule, say);
+}
+
+/** The path of a file of MetalLB's sources, such as its manifests. */
+export async function locateMetallbFile(path: string): Promise<string> {
+  return join((await download(metallbModule)).Dir, path);
+}
+
 /** Builds the programs for a Kubernetes release that are not there yet. `say` gets a line for each build. */
 export async function buildComponents(release: string, say: (line: string) => void): Promise<void> {
   await buildOnce(etcdModule, say);
@@ -139,10 +155,20 @@ async function buildIn(folder: string, component: ComponentModule): Promise<void
 
 /** @throws LabError when there is no such version. */
 async function readUpstreamModule(component: ComponentModule): Promise<GoModule> {
-  const { path, version } = component;
-  const downloaded = await runGo('/', ['mod', 'download', '-json', `${path}@${version}`], component);
-  const { GoMod } = JSON.parse(downloaded) as { GoMod: string };
+  const { GoMod } = await download(component);
   return JSON.parse(await runGo('/', ['mod', 'edit', '-json', GoMod], component)) as GoModule;
+}
+
+/** What `go mod download -json` prints, as far as it matters here. */
+interface Downloaded {
+  readonly GoMod: string;
+  readonly Dir: string;
+}
+
+async function download(component: ComponentModule): Promise<Downloaded> {
+  const { path, version } = component;
+  const words = ['mod', 'download', '-json', `${path}@${version}`];
+  return JSON.parse(await runGo('/', words, component)) as Downloaded;
 }
 
 async function runGo(

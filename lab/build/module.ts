@@ -66,6 +66,19 @@ export const actionlintModule: ComponentModule = {
   hasStagingModules: false,
 };
 
+/** The newest release of MetalLB: Services in layer 2 mode, for a comparison. */
+const metallbVersion = 'v0.16.2';
+
+/** MetalLB's program for nodes. */
+export const metallbModule: ComponentModule = {
+  label: `metallb-${metallbVersion.slice(1)}`,
+  path: 'go.universe.tf/metallb',
+  version: metallbVersion,
+  commands: { speaker: 'go.universe.tf/metallb/speaker' },
+  linkerFlags: ['-s', '-w'],
+  hasStagingModules: false,
+};
+
 /** kube-apiserver and kube-proxy of a release, which say that it is theirs. */
 export function kubernetesModule(release: string): ComponentModule {
   return moduleOfRelease(release, 'kubernetes', ['kube-apiserver', 'kube-proxy']);

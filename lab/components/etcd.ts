@@ -11,14 +11,15 @@ export const etcdUrl = `http://127.0.0.1:${clientPort}`;
 /** Etcd's defaults are a fifth of these: in a virtual machine it would spend its time on saying that it is there. */
 const slowTimes = ['--heartbeat-interval=500', '--election-timeout=5000'];
 
-/** A master's member of etcd, all of them from the start; its data lasts as long as the machine. */
+/** A master's member of etcd, all of them from the start; its data lasts as long as the machine. All masters are members, or those given. */
 export function etcdCommand(
   program: string,
   master: Host,
   { family, proxyMode }: Pick<LabOptions, 'family' | 'proxyMode'>,
+  members: readonly Host[] = masters,
 ): Command {
   const peerUrl = ({ addresses }: Host) => `http://${toUrlHost(addresses[family])}:${peerPort}`;
-  const cluster = masters.map((member) => `${member.name}=${peerUrl(member)}`).join(',');
+  const cluster = members.map((member) => `${member.name}=${peerUrl(member)}`).join(',');
   return {
     command: [
       program,
