@@ -4,11 +4,13 @@ import { runShell } from '../../lab/machines/machine.ts';
 import { type Component } from '../../lab/components/component.ts';
 import { Service } from '../../lab/machines/service.ts';
 import { apiserverPort, masters, outsider, serviceNetworks } from '../../test/support/network/layout.ts';
+import { locateProgram } from '../shared/go-program.ts';
 import { waitUntil } from '../shared/wait.ts';
-import { program } from './program.ts';
 import { type Window } from './record.ts';
 import { listTargets, type PathName, type Setting } from './settings.ts';
 import { chooseTimes, type Workload } from './workloads.ts';
+
+const program = locateProgram('datapath');
 
 const masterNames = masters.map(({ name }) => name);
 

@@ -8,10 +8,11 @@ import { removeLabOnSignal } from '../../lab/control-plane/interrupt.ts';
 import { defaultOptions, type LabOptions } from '../../lab/settings/options.ts';
 import { raiseLab } from '../../lab/control-plane/raise.ts';
 import { requireHost } from '../../lab/settings/requirements.ts';
+import { buildProgram } from '../shared/go-program.ts';
 import { requireHaproxy } from '../shared/programs.ts';
+import { shuffle } from '../shared/shuffle.ts';
 import { Bed } from './bed.ts';
 import { type DatapathOptions, parseDatapathOptions } from './options.ts';
-import { buildProgram } from './program.ts';
 import { record, type WindowRecord } from './record.ts';
 import { writeReport } from './report.ts';
 import { describeUnrest, quietCores } from './rest.ts';
@@ -45,7 +46,7 @@ async function measure(options: DatapathOptions): Promise<void> {
   requireHaproxy();
   removeLabOnSignal(labOptions.name);
   await buildComponents(labOptions.kubernetes, say);
-  await buildProgram();
+  await buildProgram('datapath');
   if (options.isFresh) record.remove(({ workload }) => options.workloads.includes(workload));
   const missing = listMissing(options);
   for (const proxyMode of ['iptables', 'nftables'] as const) {
@@ -129,11 +130,4 @@ async function measureBlock(bed: Bed, block: Block, rest: number): Promise<void>
 function describe({ path, requests, seconds, all, errors }: WindowRecord): string {
   const failed = Object.entries(errors).map(([error, count]) => `, ${count} ${error}`);
   return `${path} ${all.p50.toFixed(0)} µs, ${(requests / seconds).toFixed(0)}/s${failed.join('')}`;
-}
-
-function shuffle<Item>(items: readonly Item[]): Item[] {
-  return items
-    .map((item) => ({ item, order: Math.random() }))
-    .sort((a, b) => a.order - b.order)
-    .map(({ item }) => item);
 }

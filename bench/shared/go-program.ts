@@ -2,21 +2,21 @@ import { fileURLToPath } from 'node:url';
 import { execa } from 'execa';
 import { LabError } from '../../lab/settings/error.ts';
 
-const source = fileURLToPath(new URL('../datapath-program', import.meta.url));
-
-/** The program that is at both ends of what is measured, once it is built. */
-export const program = fileURLToPath(new URL('../../.cache/bench/datapath', import.meta.url));
+/** Where a bench's program in Go is, once it is built from the folder `bench/NAME-program`. */
+export function locateProgram(name: string): string {
+  return fileURLToPath(new URL(`../../.cache/bench/${name}`, import.meta.url));
+}
 
 /**
  * Builds it, in a second when nothing has changed.
  * @throws LabError with what the compiler says.
  */
-export async function buildProgram(): Promise<void> {
+export async function buildProgram(name: string): Promise<void> {
   const { exitCode, code, stderr } = await execa(
     'go',
-    ['build', '-trimpath', '-buildvcs=false', '-o', program],
+    ['build', '-trimpath', '-buildvcs=false', '-o', locateProgram(name)],
     {
-      cwd: source,
+      cwd: fileURLToPath(new URL(`../${name}-program`, import.meta.url)),
       env: { CGO_ENABLED: '0', GOFLAGS: '' },
       reject: false,
     },

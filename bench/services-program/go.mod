@@ -1,0 +1,3 @@
+module vipnat/services
+
+go 1.22

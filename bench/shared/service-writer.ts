@@ -1,0 +1,50 @@
+import { virtualIps } from '../../lib/services/objects.ts';
+import { type Host } from '../../test/support/network/layout.ts';
+import {
+  type BenchService,
+  type EndpointPort,
+  orderBasics,
+  orderPool,
+  orderRest,
+  orderServices,
+  servicesPath,
+} from './service-objects.ts';
+import { type SmallCluster } from './small-cluster.ts';
+
+/** Writes Services, with all that controllers would write of them. */
+export class ServiceWriter {
+  readonly #cluster: SmallCluster;
+  readonly #port: EndpointPort;
+  #services: readonly BenchService[] = [];
+
+  constructor(cluster: SmallCluster, port: EndpointPort) {
+    this.#cluster = cluster;
+    this.#port = port;
+  }
+
+  /** Those that there are. */
+  get services(): readonly BenchService[] {
+    return this.#services;
+  }
+
+  /** Namespaces, kinds, nodes, and the pool whose one seat these nodes may hold, the first one first. */
+  async writeBasics(nodes: readonly Host[], anchor: string, holders: readonly string[]): Promise<void> {
+    await this.#cluster.write(
+      orderBasics(nodes.map(({ name, addresses }) => ({ name, address: addresses.ipv4 }))),
+    );
+    await this.#cluster.waitFor(virtualIps.path);
+    await this.#cluster.write(orderPool(anchor, holders));
+  }
+
+  /** Adds those that are not there yet. */
+  async growTo(services: readonly BenchService[]): Promise<void> {
+    const more = services.slice(this.#services.length);
+    await this.#cluster.write(orderServices(more, this.#port));
+    const { items } = (await this.#cluster.api.read(servicesPath)) as {
+      readonly items: readonly { readonly metadata: { readonly name: string; readonly uid: string } }[];
+    };
+    const nameToUid = new Map(items.map(({ metadata: { name, uid } }) => [name, uid]));
+    await this.#cluster.write(orderRest(more, this.#port, nameToUid));
+    this.#services = services;
+  }
+}

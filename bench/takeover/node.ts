@@ -1,0 +1,41 @@
+import { runShell } from '../../lab/machines/machine.ts';
+import { type Service } from '../../lab/machines/service.ts';
+import { addressNetwork, anchor } from './objects.ts';
+import { type Ground, type SetUpName, setUps } from './set-ups.ts';
+
+/** All that runs on a node. */
+export function listRunning({ cluster }: Ground, node: string, setUp: SetUpName): Service[] {
+  return [...setUps[setUp].services, 'kube-proxy'].map((name) => cluster.service(node, name));
+}
+
+/** Starts a set-up on a node. */
+export async function startNode(ground: Ground, node: string, setUp: SetUpName): Promise<void> {
+  await setUps[setUp].start(ground, node);
+}
+
+/** Ends a set-up on a node, and leaves nothing of it there. */
+export async function stopNode(ground: Ground, node: string, setUp: SetUpName): Promise<void> {
+  for (const name of setUps[setUp].services) await killGroup(ground.cluster.service(node, name));
+  await removeAddresses(ground, node);
+  await runShell(ground.cluster.machine(node), 'nft delete table ip vipnat-lb 2>/dev/null || true');
+}
+
+/** Ends it with its children, all at once: a keepalived whose parent is gone would take its leave of the others. */
+export async function killGroup(service: Service): Promise<void> {
+  if (!(await service.isRunning())) return;
+  await runShell(service.machine, `kill -KILL -${service.readPid()} 2>/dev/null || true`);
+}
+
+/** As a boot leaves a node: without rules, and without addresses that are not configured. */
+export async function clearNode(ground: Ground, node: string): Promise<void> {
+  await removeAddresses(ground, node);
+  await runShell(ground.cluster.machine(node), 'nft flush ruleset');
+}
+
+async function removeAddresses({ cluster }: Ground, node: string): Promise<void> {
+  const networks = [addressNetwork, `${anchor}/32`];
+  await runShell(
+    cluster.machine(node),
+    networks.map((network) => `ip addr flush dev eth0 to ${network}`).join('\n'),
+  );
+}

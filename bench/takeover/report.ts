@@ -1,0 +1,62 @@
+import { metallbModule } from '../../lab/build/module.ts';
+import { describeMachine } from '../shared/machine.ts';
+import { writeSection } from '../shared/page.ts';
+import { listVersions } from '../shared/programs.ts';
+import { pickPercentile } from '../shared/statistics.ts';
+import { faultNames, faults } from './faults.ts';
+import { record, type RoundRecord } from './record.ts';
+import { setUpNames, setUps } from './set-ups.ts';
+
+const titles = [
+  ...['fault', 'addresses', 'set-up', 'rounds', 'all answer p50', 'p99', 'worst', 'half of them p50'],
+];
+
+/** Writes a table of what is on record into docs/benchmarks.md. Answers the file's path. */
+export async function writeReport(kubernetes: string): Promise<string> {
+  const versions = listVersions(kubernetes).filter(([name]) => name !== 'HAProxy');
+  const all = [...versions, ['MetalLB', metallbModule.version.slice(1)] as const];
+  return await writeSection('takeover', renderReport(record.read(), all));
+}
+
+/** All that is on record. */
+export function renderReport(
+  rounds: readonly RoundRecord[],
+  versions: readonly (readonly [string, string])[],
+): string {
+  const dates = rounds.map(({ at }) => at.slice(0, 10)).sort();
+  const period = [...new Set([dates[0], dates.at(-1)])].join(' to ');
+  const loads = rounds.map(({ load }) => load);
+  const counts = [...new Set(rounds.map(({ addresses }) => addresses))].sort((a, b) => a - b);
+  const rows = faultNames.flatMap((fault) =>
+    counts.flatMap((addresses) =>
+      setUpNames.flatMap((setUp) => {
+        const some = rounds.filter(
+          (round) => round.fault === fault && round.addresses === addresses && round.setUp === setUp,
+        );
+        const names = [`\`${fault}\``, addresses.toLocaleString('en-US'), setUps[setUp].title];
+        return some.length === 0 ? [] : [[...names, ...summarize(some)]];
+      }),
+    ),
+  );
+  const line = titles.map((_, column) => ([0, 2].includes(column) ? '-' : '-:'));
+  return [
+    `\`scripts/bench takeover\`, ${period}. ${describeMachine()}. ${versions.map((words) => words.join(' ')).join(', ')}.`,
+    `The machine's load was ${Math.min(...loads).toFixed(1)} to ${Math.max(...loads).toFixed(1)}.`,
+    '',
+    ...[titles, line, ...rows].map((cells) => `| ${cells.join(' | ')} |`),
+    '',
+    ...faultNames.map((fault) => `- \`${fault}\`: ${faults[fault].meaning}`),
+  ].join('\n');
+}
+
+function summarize(rounds: readonly RoundRecord[]): string[] {
+  const all = rounds.map(({ allMs }) => allMs ?? Infinity);
+  const middles = rounds.map(({ medianMs }) => medianMs);
+  const picks = [50, 99, 100].map((percent) => pickPercentile(all, percent));
+  return [String(rounds.length), ...[...picks, pickPercentile(middles, 50)].map(formatMs)];
+}
+
+function formatMs(ms: number | undefined): string {
+  if (ms === undefined || !Number.isFinite(ms)) return '> 60 s';
+  return ms < 1000 ? `${ms.toFixed(0)} ms` : `${(ms / 1000).toFixed(1)} s`;
+}
