@@ -15,11 +15,13 @@ import (
 // A client that keeps asking many addresses by UDP. It has its own address and its own table of neighbours on the wire: the kernel's
 // has room for 1,024 of the whole machine.
 type prober struct {
-	wire    *wire
-	every   time.Duration
-	mutex   sync.Mutex
-	targets []target
-	index   map[[4]byte]int
+	wire  *wire
+	every time.Duration
+	mutex sync.Mutex
+	// Whether a fault has begun.
+	isMeasuring bool
+	targets     []target
+	index       map[[4]byte]int
 }
 
 type target struct {
@@ -33,6 +35,9 @@ type target struct {
 	sent            uint32
 	lastAnswered    uint32
 }
+
+// An address that answers is asked so much less often: the machine has other things to do.
+const idleTurns = 10
 
 // Linux asks again where a neighbour is that has said nothing for so long: 5 s of patience, and three questions to itself only.
 const neighbourPatience = 8 * time.Second
@@ -103,18 +108,22 @@ func (one *prober) ask() error {
 			if wait := time.Until(begun.Add(one.every*time.Duration(turn) + share)); wait > time.Millisecond {
 				time.Sleep(wait)
 			}
-			if err := one.askOne(at); err != nil {
+			if err := one.askOne(at, turn); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-func (one *prober) askOne(at int) error {
+func (one *prober) askOne(at, turn int) error {
 	now := time.Now()
 	one.mutex.Lock()
 	defer one.mutex.Unlock()
 	each := &one.targets[at]
+	isAwaited := one.isMeasuring && each.first.IsZero()
+	if !isAwaited && (turn+at)%idleTurns != 0 {
+		return nil
+	}
 	isSilent := now.Sub(each.answered) > neighbourPatience
 	if (each.neighbour == nil || isSilent) && now.Sub(each.asked) > time.Second {
 		each.asked = now
@@ -224,7 +233,7 @@ func (one *prober) countSilent() int {
 	defer one.mutex.Unlock()
 	silent := 0
 	for at := range one.targets {
-		if time.Since(one.targets[at].answered) > 4*one.every+200*time.Millisecond {
+		if time.Since(one.targets[at].answered) > 3*idleTurns*one.every+200*time.Millisecond {
 			silent++
 		}
 	}
@@ -236,6 +245,7 @@ func (one *prober) begin() (time.Time, []string) {
 	one.mutex.Lock()
 	defer one.mutex.Unlock()
 	begun := time.Now()
+	one.isMeasuring = true
 	one.wire.notBefore(begun)
 	before := make([]string, len(one.targets))
 	for at := range one.targets {
@@ -254,6 +264,7 @@ func (one *prober) report(begun time.Time, before []string, limit time.Time) out
 	time.Sleep(2 * time.Second)
 	one.mutex.Lock()
 	defer one.mutex.Unlock()
+	one.isMeasuring = false
 	found := outage{}
 	for at := range one.targets {
 		each := &one.targets[at]

@@ -6,7 +6,7 @@ import { type FaultName, faults } from './faults.ts';
 import { type Ground, type SetUpName } from './set-ups.ts';
 
 /** All addresses answer without a gap for so long before anything is broken. */
-const steadyMs = 1500;
+const steadyMs = 3000;
 
 /** MetalLB's speakers may need a minute to find each other again. */
 const limits = { steadyMs: 180_000, outageMs: 60_000 };
