@@ -127,12 +127,19 @@ function findObstacle(service: Service, address: Address, world: World): Allocat
   );
   const taken = (why: string) => refuse('AddressTaken', `${address.text} is taken: ${why}.`);
   if (others.length > 0) return taken(`${others.join(', ')} has it in its status`);
+  const claimer = findClaimer(address, world, `${namespace}/${name}`);
+  if (claimer !== null) return taken(`${claimer} names it in its specification`);
   if (existing === undefined) return null;
   if (isInUse(existing)) return refuse('AddressInUse', `Another host answers for ${address.text}.`);
   const leaver = existing.spec.leaving.find((each) => each.uid !== uid);
   if (leaver !== undefined) return taken(`${leaver.namespace}/${leaver.name} is giving it back`);
   const problem = findShareProblem(service, existing, (key) => world.services.get(key));
   return problem === null ? null : taken(problem);
+}
+
+/** A Service that names an address for itself, other than this one; null where none does. */
+function findClaimer({ text }: Address, { addressToClaimers }: World, own: string): string | null {
+  return [...(addressToClaimers.get(text) ?? [])].find((key) => key !== own) ?? null;
 }
 
 function isUser(virtualIp: VirtualIp | undefined, key: string): boolean {

@@ -2,7 +2,8 @@ import { type Clock } from '../../lib/control/clock.ts';
 import { type Change } from '../../lib/kubernetes/object-store.ts';
 import { type Lease, parseNodeLease } from '../../lib/services/node-report.ts';
 import { NodeLiveness } from '../world/node-liveness.ts';
-import { type Affected, type WorldStore } from '../world/world-store.ts';
+import { type Affected, joinAffected, unaffected } from '../world/affected.ts';
+import { type WorldStore } from '../world/world-store.ts';
 
 /** This process renews its own Lease each 2 s: a watch that does not show that is not up, whatever its connection says. */
 const silenceMs = 6000;
@@ -43,7 +44,7 @@ export class LeaseListener {
   tick(): Affected {
     const now = this.#clock.now();
     const over = this.#liveness.tick(now, now - this.#ownHeardAt < silenceMs);
-    return over.map((node) => this.#end(node)).reduce(join, unaffected);
+    return joinAffected(over.map((node) => this.#end(node)));
   }
 
   #forget(node: string | undefined): Affected {
@@ -56,10 +57,4 @@ export class LeaseListener {
     this.#reports.delete(node);
     return this.#store.changeReport(node, null);
   }
-}
-
-const unaffected: Affected = { keys: [], wakes: new Set() };
-
-function join(one: Affected, other: Affected): Affected {
-  return { keys: [...one.keys, ...other.keys], wakes: new Set([...one.wakes, ...other.wakes]) };
 }

@@ -1,13 +1,14 @@
-import { families, type Family } from '../../lib/address/address.ts';
+import { families, type Family, parseAddress } from '../../lib/address/address.ts';
 import { dropDrained, readDrained } from '../../lib/services/drained.ts';
 import { finalizer } from '../../lib/services/names.ts';
 import { type AddressPool, type Seat } from '../../lib/services/objects.ts';
-import { countOfFamily } from '../../lib/services/ranges.ts';
+import { contains, countOfFamily } from '../../lib/services/ranges.ts';
 import { assignSeats, listVrids } from '../allocate/seats.ts';
 import { mayHold } from '../world/candidate-nodes.ts';
 import { setCondition, type WantedCondition } from '../world/conditions.ts';
 import { compareAge, type JudgedPool } from '../world/judge-pools.ts';
 import { type World } from '../world/world.ts';
+import { shorten } from './shorten.ts';
 import { nothing, type Step } from './step.ts';
 import { patchPoolFinalizers, patchPoolStatus, toJson, toStep } from './writes.ts';
 
@@ -41,7 +42,7 @@ function writeStatus(judged: JudgedPool, world: World): Step | null {
   const { pool, refusal } = judged;
   const before: ReturnType<typeof setCondition> = pool.status?.conditions ?? [];
   const seats = listSeats(judged, world);
-  const wanted = [describeRefusal(judged), describeSeats(judged, seats), describeFree(judged, world)];
+  const wanted = [describeRefusal(judged, world), describeSeats(judged, seats), describeFree(judged, world)];
   const conditions = wanted.reduce((all, each) => setCondition(all, each, world.nowMs), before);
   const areSame = JSON.stringify(seats) === JSON.stringify(pool.status?.seats ?? []);
   if (areSame && conditions === before) return null;
@@ -96,17 +97,24 @@ function listTakenVrids(pool: AddressPool, family: Family, world: World): Set<nu
   return new Set([...world.reservedVrids, ...taken]);
 }
 
-function describeRefusal({ refusal, pool }: JudgedPool): WantedCondition {
+function describeRefusal(judged: JudgedPool, world: World): WantedCondition {
+  const { refusal, pool } = judged;
   const observedGeneration = pool.metadata.generation;
-  return refusal === null
-    ? {
-        type: 'Accepted',
-        status: 'True',
-        reason: 'Accepted',
-        message: 'Services get its addresses.',
-        observedGeneration,
-      }
-    : { type: 'Accepted', status: 'False', ...refusal, observedGeneration };
+  if (refusal !== null) return { type: 'Accepted', status: 'False', ...refusal, observedGeneration };
+  const accepted = { type: 'Accepted', status: 'True', observedGeneration } as const;
+  const claimed = describeClaimed(judged, world);
+  if (claimed === null) return { ...accepted, reason: 'Accepted', message: 'Services get its addresses.' };
+  return { ...accepted, reason: 'SomeKeptBack', message: `Services get its addresses, but not ${claimed}.` };
+}
+
+/** Addresses of the pool that Services name for themselves, with the first of each; null for none. */
+function describeClaimed({ ranges }: JudgedPool, { addressToClaimers }: World): string | null {
+  const claimed = [...addressToClaimers].filter(([text]) => {
+    const address = parseAddress(text);
+    return address !== null && ranges.some((range) => contains(range, address));
+  });
+  if (claimed.length === 0) return null;
+  return shorten(claimed.map(([text, keys]) => `${text} of ${[...keys].sort()[0] ?? ''}`).sort());
 }
 
 function describeSeats({ pool, refusal }: JudgedPool, seats: readonly Seat[]): WantedCondition {

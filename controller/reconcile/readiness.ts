@@ -7,6 +7,7 @@ import { isInUse, isProgrammed } from '../world/conditions.ts';
 import { type World } from '../world/world.ts';
 import { type Claim } from './claims.ts';
 import { mayPublish } from './may-publish.ts';
+import { shorten } from './shorten.ts';
 import { type Situation, type Target } from './targets.ts';
 
 /** What a Service's status is to say. */
@@ -140,10 +141,4 @@ function findOddity({ address, virtualIp }: Claim, { wishes }: Situation, world:
   return spec.shareKey === wishes.shareKey
     ? null
     : { reason: 'ShareKeyDiffers', message: `${text} is shared under another key. The Service keeps it.` };
-}
-
-/** The first three, and how many more. */
-function shorten(names: readonly string[]): string {
-  const rest = names.length - 3;
-  return `${names.slice(0, 3).join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`;
 }

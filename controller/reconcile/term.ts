@@ -7,15 +7,16 @@ import { type Random } from '../../lib/control/random.ts';
 import { type ApiObject } from '../../lib/kubernetes/api-object.ts';
 import { Informer } from '../../lib/kubernetes/informer.ts';
 import { type Change } from '../../lib/kubernetes/object-store.ts';
-import { type Resource } from '../../lib/kubernetes/resources.ts';
+import { type Resource, toSliceResource } from '../../lib/kubernetes/resources.ts';
 import { type ApiRoute } from '../../lib/kubernetes/route.ts';
-import { namespaces, nodes } from '../../lib/services/cluster.ts';
+import { namespaces, nodes, serviceCidrs } from '../../lib/services/cluster.ts';
 import { type Lease, toLeaseResource } from '../../lib/services/node-report.ts';
 import { addressPools, virtualIps } from '../../lib/services/objects.ts';
 import { services } from '../../lib/services/services.ts';
 import { type VipnatError } from '../../lib/text/errors.ts';
 import { type ReservedRange } from '../world/judge-pools.ts';
-import { type Affected, WorldStore } from '../world/world-store.ts';
+import { type Affected } from '../world/affected.ts';
+import { WorldStore } from '../world/world-store.ts';
 import { type Settings, type World } from '../world/world.ts';
 import { LeaseListener } from './lease-listener.ts';
 import { Reconciler, type ReconcilerOptions } from './reconciler.ts';
@@ -44,6 +45,9 @@ export interface Reserved {
   readonly vrids: ReadonlySet<number>;
 }
 
+/** The EndpointSlice of all apiservers. */
+const apiservers = toSliceResource({ namespace: 'default', name: 'kubernetes' });
+
 /** How often Leases are counted down. */
 const tickMs = 1000;
 
@@ -69,6 +73,8 @@ export class Term {
       this.#follow(addressPools, (change) => this.#store.changePool(change)),
       this.#follow(namespaces, (change) => this.#store.changeNamespace(change)),
       this.#follow(nodes, (change) => this.#store.changeNode(change)),
+      this.#follow(serviceCidrs, (change) => this.#store.changeServiceCidr(change)),
+      this.#follow(apiservers, (change) => this.#store.changeApiservers(change)),
       this.#follow<Lease>(toLeaseResource(options.namespace), (change) => this.#leases.change(change)),
     ];
   }

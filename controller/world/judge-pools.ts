@@ -39,7 +39,7 @@ export interface JudgedPool {
 /** Addresses that no pool may give. */
 export interface ReservedRange {
   readonly range: AddressRange;
-  /** For people: `node master-1`, `the API's virtual IP`. */
+  /** For people: `the node master-1`, `the API's virtual IP`. */
   readonly owner: string;
 }
 
@@ -48,14 +48,15 @@ const defaultReuseMs = 60_000;
 /** Judges all pools together. Of two that overlap the younger one is refused. */
 export function judgePools(
   pools: Iterable<AddressPool>,
-  reserved: readonly ReservedRange[],
+  reserved: Iterable<ReservedRange>,
 ): Map<string, JudgedPool> {
+  const foreign = [...reserved];
   const judged = new Map<string, JudgedPool>();
   for (const pool of [...pools].sort(compareAge)) {
     const ranges = mergeRanges(pool.spec.addresses.map(parseRange).filter((range) => range !== null));
     const older = [...judged.values()];
     const refusal =
-      findOwnProblem(pool, ranges) ?? findOverlap(ranges, older) ?? findReserved(ranges, reserved);
+      findOwnProblem(pool, ranges) ?? findOverlap(ranges, older) ?? findReserved(ranges, foreign);
     const reuseAfterMs = parseGoDuration(pool.spec.reuseAfter) ?? defaultReuseMs;
     judged.set(pool.metadata.name, { pool, ranges, reuseAfterMs, refusal });
   }

@@ -1,24 +1,28 @@
 /** Keeps the world that steps are decided from: one change costs what it changes. */
-import { type JudgedPool, judgePools, reserveAddress, type ReservedRange } from './judge-pools.ts';
+import { type Affected, joinAffected, unaffected } from './affected.ts';
+import { type ReservedRange } from './judge-pools.ts';
 import { type Change } from '../../lib/kubernetes/object-store.ts';
 import { toObjectName } from '../../lib/services/address-name.ts';
 import { parseAddress } from '../../lib/address/address.ts';
-import { type Namespace, type Node } from '../../lib/services/cluster.ts';
+import { type EndpointSlice } from '../../lib/kubernetes/resources.ts';
+import { type Namespace, type Node, type ServiceCidr } from '../../lib/services/cluster.ts';
 import { type NodeReport } from '../../lib/services/node-report.ts';
 import { type AddressPool, type VirtualIp } from '../../lib/services/objects.ts';
 import { type Service } from '../../lib/services/services.ts';
 import { CandidateNodes } from './candidate-nodes.ts';
 import { isInUse } from './conditions.ts';
+import {
+  listClaimed,
+  listOfApiservers,
+  listOfNode,
+  listOfService,
+  listOfServiceCidr,
+} from './list-reserved.ts';
 import { MultiMap } from './multi-map.ts';
+import { PoolJudge } from './pool-judge.ts';
 import { listPublished } from './published.ts';
-import { type StepKey, type WaitsFor } from './keys.ts';
+import { type StepKey } from './keys.ts';
 import { type Settings, type World } from './world.ts';
-
-/** What is to be looked at after a change: these keys, and all keys whose last step waits for one of these. */
-export interface Affected {
-  readonly keys: readonly StepKey[];
-  readonly wakes: ReadonlySet<WaitsFor>;
-}
 
 /** The objects, and what finds them. Informers' changes go in; whoever runs the queue asks for `view`. */
 export class WorldStore {
@@ -31,12 +35,12 @@ export class WorldStore {
   readonly #reports = new Map<string, NodeReport>();
   readonly #serviceToVirtualIps = new MultiMap();
   readonly #addressToPublishers = new MultiMap();
+  readonly #addressToClaimers = new MultiMap();
   readonly #shareKeyToVirtualIps = new MultiMap();
   readonly #poolToVirtualIps = new MultiMap();
-  #judged: ReadonlyMap<string, JudgedPool> = new Map();
+  readonly #judge = new PoolJudge(this.#pools);
   /** Null: something changed since it was made. */
   #candidates: CandidateNodes | null = null;
-  #reserved: readonly ReservedRange[] = [];
   #reservedVrids: ReadonlySet<number> = new Set();
 
   constructor(settings: Settings) {
@@ -44,8 +48,16 @@ export class WorldStore {
   }
 
   /** A Service of any type. */
-  changeService({ key, before, after }: Change<Service>): Affected {
+  changeService(change: Change<Service>): Affected {
+    const { key, before, after } = change;
     put(this.#services, key, after);
+    const ranges = after === null ? [] : listOfService(after);
+    const isTouched = this.#judge.reserve(`Service/${key}`, ranges);
+    const parts = [this.#changePublished(change), this.#changeClaims(change)];
+    return joinAffected([...parts, ...(isTouched ? [this.#judgeAnew([])] : [])]);
+  }
+
+  #changePublished({ key, before, after }: Change<Service>): Affected {
     const [old, now] = [before, after].map((each) =>
       each === null ? [] : listPublished(each).map(({ text }) => text),
     );
@@ -59,6 +71,19 @@ export class WorldStore {
       keys: [...new Set([key, ...sharers])].map(toServiceKey).concat(names.map(toVirtualIpKey)),
       wakes: new Set(isOther ? ['addresses'] : []),
     };
+  }
+
+  /** Addresses that it names for itself are given to nobody else. */
+  #changeClaims({ key, before, after }: Change<Service>): Affected {
+    const { isDefaultClass } = this.#settings;
+    const [old = [], now = []] = [before, after].map((each) =>
+      each === null ? [] : listClaimed(each, isDefaultClass),
+    );
+    const changed = [...old, ...now].filter((text) => old.includes(text) !== now.includes(text));
+    if (changed.length === 0) return unaffected;
+    this.#addressToClaimers.move(key, old, now);
+    const pools = this.#judge.findPoolsOf(changed);
+    return { keys: pools.map(toPoolKey), wakes: new Set(pools.length === 0 ? [] : ['addresses']) };
   }
 
   /** An address that is given, or given back. */
@@ -83,7 +108,8 @@ export class WorldStore {
   /** A pool: it is judged with all others. */
   changePool({ key, before, after }: Change<AddressPool>): Affected {
     put(this.#pools, key, after);
-    return this.#judge(hasSamePoolParts(before, after) ? [] : this.#poolToVirtualIps.get(key));
+    this.#judge.reset();
+    return this.#judgeAnew(hasSamePoolParts(before, after) ? [] : this.#poolToVirtualIps.get(key));
   }
 
   /** A namespace. */
@@ -93,10 +119,23 @@ export class WorldStore {
     return { keys: [], wakes: new Set(isSame ? [] : ['addresses']) };
   }
 
-  /** A node: its labels and addresses. */
+  /** A node: its labels, its addresses and those of its pods. */
   changeNode({ key, before, after }: Change<Node>): Affected {
     put(this.#nodes, key, after);
-    return toNodeText(before) === toNodeText(after) ? unaffected : this.#judge([]);
+    const isTouched = this.#judge.reserve(`Node/${key}`, after === null ? [] : listOfNode(after));
+    return !isTouched && toNodeText(before) === toNodeText(after) ? unaffected : this.#judgeAnew([]);
+  }
+
+  /** Where ClusterIPs come from. */
+  changeServiceCidr({ key, after }: Change<ServiceCidr>): Affected {
+    const ranges = after === null ? [] : listOfServiceCidr(after);
+    return this.#judge.reserve(`ServiceCIDR/${key}`, ranges) ? this.#judgeAnew([]) : unaffected;
+  }
+
+  /** Where apiservers are. */
+  changeApiservers({ key, after }: Change<EndpointSlice>): Affected {
+    const ranges = after === null ? [] : listOfApiservers(after);
+    return this.#judge.reserve(`EndpointSlice/${key}`, ranges) ? this.#judgeAnew([]) : unaffected;
   }
 
   /** What a living node says; null when its Lease has run out or is gone. */
@@ -115,11 +154,11 @@ export class WorldStore {
     };
   }
 
-  /** Besides nodes' own addresses: the API's virtual IPs, apiservers, ranges of ClusterIPs; and VRIDs of others. */
+  /** What the objects of the API do not tell: its own virtual IPs, and their VRIDs. */
   reserve(addresses: readonly ReservedRange[], vrids: ReadonlySet<number>): Affected {
-    this.#reserved = addresses;
     this.#reservedVrids = vrids;
-    return this.#judge([]);
+    this.#judge.reserve('settings', addresses);
+    return this.#judgeAnew([]);
   }
 
   /** The world at a date. It changes with the store. */
@@ -130,12 +169,13 @@ export class WorldStore {
       services: this.#services,
       virtualIps: this.#virtualIps,
       pools: this.#pools,
-      judgedPools: this.#judged,
+      judgedPools: this.#judge.judged,
       namespaces: this.#namespaces,
       nodes: this.#nodes,
       livingReports: this.#reports,
       serviceToVirtualIps: this.#serviceToVirtualIps.map,
       addressToPublishers: this.#addressToPublishers.map,
+      addressToClaimers: this.#addressToClaimers.map,
       shareKeyToVirtualIps: this.#shareKeyToVirtualIps.map,
       poolToVirtualIps: this.#poolToVirtualIps.map,
       reservedVrids: this.#reservedVrids,
@@ -145,13 +185,8 @@ export class WorldStore {
   }
 
   /** All pools, as one pool can be refused for another's sake, and who has addresses of those whose rules have changed. */
-  #judge(virtualIps: readonly string[]): Affected {
-    const ofNodes = [...this.#nodes.values()].flatMap(({ metadata: { name }, status }) =>
-      (status?.addresses ?? []).map(({ address }) => reserveAddress(address, `the node ${name}`)),
-    );
-    const reserved = [...this.#reserved, ...ofNodes.filter((each) => each !== null)];
+  #judgeAnew(virtualIps: readonly string[]): Affected {
     this.#candidates = null;
-    this.#judged = judgePools(this.#pools.values(), reserved);
     const users = virtualIps.flatMap((name) => listUsers(this.#virtualIps.get(name) ?? null));
     return {
       keys: [
@@ -163,8 +198,6 @@ export class WorldStore {
     };
   }
 }
-
-const unaffected: Affected = { keys: [], wakes: new Set() };
 
 function put<T>(map: Map<string, T>, key: string, value: T | null): void {
   if (value === null) map.delete(key);
@@ -200,7 +233,7 @@ function toUseText(virtualIp: VirtualIp | null): string {
 }
 
 function toNodeText(node: Node | null): string {
-  return JSON.stringify([node?.metadata.labels, node?.status?.addresses]);
+  return JSON.stringify(node === null ? null : [node.metadata.labels]);
 }
 
 function toServiceKey(key: string): StepKey {

@@ -32,6 +32,8 @@ export interface World {
   readonly serviceToVirtualIps: ReadonlyMap<string, ReadonlySet<string>>;
   /** Addresses, in canonical text, to keys of the Services whose status has them, of whatever class. */
   readonly addressToPublishers: ReadonlyMap<string, ReadonlySet<string>>;
+  /** Addresses, in canonical text, to keys of the Services that name them for themselves. See `listClaimed`. */
+  readonly addressToClaimers: ReadonlyMap<string, ReadonlySet<string>>;
   /** Share keys to names of the VirtualIPs that are shared under them. */
   readonly shareKeyToVirtualIps: ReadonlyMap<string, ReadonlySet<string>>;
   /** Pools to names of the VirtualIPs that are of them. */

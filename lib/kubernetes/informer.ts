@@ -48,6 +48,9 @@ const graceMs = 10_000;
 /** A watch that lasts for so long works: whoever sends nonsense does it at once. */
 const provenMs = 1000;
 
+/** An API that does not have a kind gets it with its next version. */
+const missingMs = 10 * 60_000;
+
 /** Not more than one list or watch a second, however quickly they end. */
 const paceMs = 1000;
 
@@ -132,6 +135,7 @@ export class Informer<T extends ApiObject> {
       this.#connection = connection;
       this.#version ??= await this.#list(connection);
       if (this.#isStopped) return 0;
+      if (this.#version === '') return this.#restMissing();
       await this.#watch(connection, this.#version);
       this.#options.route.resetFailures();
       return paceMs;
@@ -140,6 +144,14 @@ export class Informer<T extends ApiObject> {
     } finally {
       this.#connection = null;
     }
+  }
+
+  /** Nothing is to be watched. Another server may have the kind already, as long as servers have different versions. */
+  #restMissing(): number {
+    this.#version = null;
+    this.#failures = 0;
+    this.#options.route.resetFailures();
+    return missingMs;
   }
 
   #fail(error: unknown): number {

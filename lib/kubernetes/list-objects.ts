@@ -11,12 +11,13 @@ export type ListOptions = Connection &
 
 /** All objects of a kind as of a version. */
 export interface Listing<T> {
+  /** Empty where the API does not have this kind. */
   readonly version: string;
   readonly objects: readonly T[];
 }
 
 /**
- * All objects of a kind, page by page.
+ * All objects of a kind, page by page. Of a kind that may be missing, and is: none, as of no version.
  * @throws VipnatError API_UNREACHABLE, API_UNTRUSTED, API_FORBIDDEN or API_ANSWER_UNEXPECTED; VersionGoneError when the list's
  * version was forgotten before its last page: it has to be listed anew.
  */
@@ -43,6 +44,8 @@ interface Progress {
   readonly pages: number;
 }
 
+const okOrMissing: ReadonlySet<number> = new Set([200, 404]);
+
 async function listPage<T extends ApiObject>(
   resource: Resource<T>,
   options: ListOptions,
@@ -50,6 +53,7 @@ async function listPage<T extends ApiObject>(
 ): Promise<Page<T>> {
   const { kind, limits, remedy } = resource;
   let text = '';
+  let isMissing = false;
   return await callApi(
     {
       ...options,
@@ -57,13 +61,18 @@ async function listPage<T extends ApiObject>(
       path: toListPath(resource, token),
       limits: { beginMs: options.limitMs, endMs: options.limitMs },
       ...(remedy === undefined ? {} : { remedy }),
+      ...(resource.mayBeMissing === true ? { accepted: okOrMissing } : {}),
     },
     {
+      onBegin: (status) => {
+        isMissing = status === 404;
+      },
       onText: (part) => {
         text += part;
         if (text.length > limits.characters) throw new NonsenseError('the answer is too long');
       },
       onEnd: () => {
+        if (isMissing) return { version: '', objects: [], continueToken: null };
         const page = readPage(resource, text);
         if (before + page.objects.length > limits.objects || pages > limits.objects)
           throw new NonsenseError(`it lists more than ${limits.objects} ${kind}s`);

@@ -50,6 +50,8 @@ export interface Resource<T extends ApiObject> {
   readonly limits: AnswerLimits;
   /** What a person has to do where the credentials do not allow it, as a phrase. */
   readonly remedy?: string;
+  /** An older API may not have this kind (404): then there is none of it. */
+  readonly mayBeMissing?: true;
 }
 
 /** How much of a kind is taken: whoever answers may not be who was asked. */

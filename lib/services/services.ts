@@ -40,6 +40,7 @@ const service = z.object({
     /** Deprecated since Kubernetes 1.24, and still used. */
     loadBalancerIP: z.nullish(z.string()),
     loadBalancerSourceRanges: z.nullish(z.array(z.string())),
+    externalIPs: z.nullish(z.array(z.string())),
     clusterIP: z.nullish(z.string()),
     clusterIPs: z.nullish(z.array(z.string())),
     selector: z.nullish(z.record(z.string(), z.string())),

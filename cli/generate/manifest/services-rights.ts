@@ -14,10 +14,17 @@ interface Rule {
   readonly verbs: readonly string[];
 }
 
-/** Rules, and what they are for: of all namespaces, and of vipnat's own. */
+/** Rules, and what they are for. */
+interface Purpose {
+  readonly rules: readonly Rule[];
+  readonly purpose: string;
+}
+
+/** Rules of all namespaces, of vipnat's own, and of the namespace `default`. */
 interface Rights {
-  readonly cluster: { readonly rules: readonly Rule[]; readonly purpose: string };
-  readonly own: { readonly rules: readonly Rule[]; readonly purpose: string };
+  readonly cluster: Purpose;
+  readonly own: Purpose;
+  readonly default?: Purpose;
 }
 
 /** An account with what controller/reconcile/ asks for, and nothing else. */
@@ -25,11 +32,12 @@ export function toControllerRights(namespace: string): Manifest[] {
   return toManifests(controllerName, namespace, {
     cluster: {
       purpose:
-        'To follow Services, nodes and namespaces, to write finalizers and statuses, to give addresses, and to write events.',
+        'To follow Services, nodes, namespaces and ServiceCIDRs, to write finalizers and statuses, to give addresses, and to write events.',
       rules: [
         { apiGroups: [''], resources: ['services'], verbs: ['get', 'list', 'watch', 'patch'] },
         { apiGroups: [''], resources: ['services/status'], verbs: ['patch'] },
         { apiGroups: [''], resources: ['nodes', 'namespaces'], verbs: ['list', 'watch'] },
+        { apiGroups: ['networking.k8s.io'], resources: ['servicecidrs'], verbs: ['list', 'watch'] },
         { apiGroups: [apiGroup], resources: ['addresspools'], verbs: ['list', 'watch', 'patch'] },
         {
           apiGroups: [apiGroup],
@@ -46,6 +54,18 @@ export function toControllerRights(namespace: string): Manifest[] {
       rules: [
         { ...leases, verbs: ['list', 'watch', 'create'] },
         { ...leases, resourceNames: [electionLease], verbs: ['get', 'patch'] },
+      ],
+    },
+    default: {
+      purpose: 'To learn the addresses of apiservers: the controller refuses pools that have one.',
+      // By its name, as a list that is limited to names has to be.
+      rules: [
+        {
+          apiGroups: ['discovery.k8s.io'],
+          resources: ['endpointslices'],
+          resourceNames: ['kubernetes'],
+          verbs: ['list', 'watch'],
+        },
       ],
     },
   });
@@ -73,11 +93,12 @@ export function toBalancerRights(namespace: string): Manifest[] {
 const rbac = 'rbac.authorization.k8s.io';
 const leases = { apiGroups: ['coordination.k8s.io'], resources: ['leases'] };
 
-function toManifests(name: string, namespace: string, { cluster, own }: Rights): Manifest[] {
+function toManifests(name: string, namespace: string, rights: Rights): Manifest[] {
   const labels = { 'app.kubernetes.io/name': name };
   const account = { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name, namespace, labels } };
-  const toRole = (kind: 'Role' | 'ClusterRole', { rules, purpose }: Rights['own']): Manifest[] => {
-    const metadata = { name, ...(kind === 'Role' ? { namespace } : {}), labels };
+  const toRole = ({ rules, purpose }: Purpose, where: string | null): Manifest[] => {
+    const kind = where === null ? 'ClusterRole' : 'Role';
+    const metadata = { name, ...(where === null ? {} : { namespace: where }), labels };
     const binding = {
       apiVersion: `${rbac}/v1`,
       kind: `${kind}Binding`,
@@ -93,5 +114,10 @@ function toManifests(name: string, namespace: string, { cluster, own }: Rights):
       { object: binding, comments: [] },
     ];
   };
-  return [{ object: account, comments: [] }, ...toRole('ClusterRole', cluster), ...toRole('Role', own)];
+  return [
+    { object: account, comments: [] },
+    ...toRole(rights.cluster, null),
+    ...toRole(rights.own, namespace),
+    ...(rights.default === undefined ? [] : toRole(rights.default, 'default')),
+  ];
 }

@@ -25,16 +25,31 @@ export class PlayedNodes {
 
   /** Creates the nodes, and reports for them until `stop`. */
   async start(): Promise<void> {
-    for (const name of this.#names) {
-      const object = { apiVersion: 'v1', kind: 'Node', metadata: { name } };
-      await this.#api.ask({ method: 'POST', path: '/api/v1/nodes', object });
-    }
+    for (const [index, name] of this.#names.entries()) await this.#create(name, index + 1);
     this.#running = this.#run();
   }
 
   async stop(): Promise<void> {
     this.#isStopped = true;
     await this.#running;
+  }
+
+  /** With an address, and a range for its pods. */
+  async #create(name: string, number: number): Promise<void> {
+    const podCIDRs = [`10.244.${number}.0/24`];
+    const path = '/api/v1/nodes';
+    const node = { apiVersion: 'v1', kind: 'Node', metadata: { name } };
+    await this.#api.ask({
+      method: 'POST',
+      path,
+      object: { ...node, spec: { podCIDR: podCIDRs[0], podCIDRs } },
+    });
+    const addresses = [{ type: 'InternalIP', address: `10.77.${number}.5` }];
+    await this.#api.ask({
+      method: 'PATCH',
+      path: `${path}/${name}/status`,
+      object: { status: { addresses } },
+    });
   }
 
   async #run(): Promise<void> {

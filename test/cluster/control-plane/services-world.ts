@@ -161,6 +161,13 @@ export class ServicesWorld {
     return (object['items'] as readonly KubernetesObject[]).map(({ metadata }) => metadata.name);
   }
 
+  /** Deletes a pool, and waits until it is gone. */
+  async removePool(name: string): Promise<void> {
+    const path = `${addressPools.path}/${name}`;
+    await this.api.ask({ method: 'DELETE', path });
+    await waitFor(async () => (await this.api.ask({ method: 'GET', path })).code === 404, stepsMs);
+  }
+
   /** What the API says of a pool. */
   async readPool(name: string): Promise<ApiAnswer['object']> {
     return (await this.api.ask({ method: 'GET', path: `${addressPools.path}/${name}` })).object;

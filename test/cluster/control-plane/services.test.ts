@@ -120,6 +120,32 @@ test('a pool that overlaps an older one is refused in a condition', async () => 
   });
 });
 
+test.each([
+  ['10.96.7.0/24', 'the ServiceCIDR kubernetes'],
+  ['fd00:10:96::7', 'the ServiceCIDR kubernetes'],
+  ['10.77.1.5', 'the node n1'],
+  ['10.244.1.128/25', 'the pods of the node n1'],
+])('a pool of %s is refused, as it belongs to %s', async (range, owner) => {
+  await world().create({
+    apiVersion: 'vipnat.io/v1alpha1',
+    kind: 'AddressPool',
+    metadata: { name: 'foreign' } as KubernetesObject['metadata'],
+    spec: { addresses: [range] },
+  });
+  await waitFor(async () => (await world().readPool('foreign'))['status'] !== undefined, stepsMs);
+  expect(await world().readPool('foreign')).toMatchObject({
+    status: {
+      conditions: expect.arrayContaining([
+        expect.objectContaining({
+          ...{ type: 'Accepted', status: 'False', reason: 'AddressesReserved' },
+          message: expect.stringContaining(`belongs to ${owner}`),
+        }),
+      ]),
+    },
+  });
+  await world().removePool('foreign');
+});
+
 test('a Service that becomes a ClusterIP loses address and finalizer', async () => {
   await world().api.ask({
     method: 'PATCH',

@@ -2,7 +2,8 @@ import { type Step, type Write } from '../../../../controller/reconcile/step.ts'
 import { type StepKey, type WaitsFor } from '../../../../controller/world/keys.ts';
 import { NodeLiveness } from '../../../../controller/world/node-liveness.ts';
 import { type World } from '../../../../controller/world/world.ts';
-import { type Affected, WorldStore } from '../../../../controller/world/world-store.ts';
+import { type Affected } from '../../../../controller/world/affected.ts';
+import { WorldStore } from '../../../../controller/world/world-store.ts';
 import { type ApiObject } from '../../../../lib/kubernetes/api-object.ts';
 import { type Resource } from '../../../../lib/kubernetes/resources.ts';
 import { namespaces, nodes } from '../../../../lib/services/cluster.ts';

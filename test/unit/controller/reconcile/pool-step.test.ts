@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { makeNode, makePool, makeVirtualIp } from '../../../support/fakes/service-objects.ts';
+import { makeNode, makePool, makeService, makeVirtualIp } from '../../../support/fakes/service-objects.ts';
 import { decide, getWrite } from '../../../support/fakes/service-steps.ts';
 
 describe('an AddressPool', () => {
@@ -19,6 +19,20 @@ describe('an AddressPool', () => {
     const body = JSON.stringify(getWrite(decide({ nodes: [makeNode('node-1', {}, '10.0.9.10')] }, of)).body);
     expect(body).toContain('AddressesReserved');
     expect(body).toContain('10.0.9.10 belongs to the node node-1.');
+  });
+
+  test('is accepted without the addresses that Services name for themselves, and names them', () => {
+    const services = [makeService('infra/x', { spec: { type: 'ClusterIP', externalIPs: ['10.0.9.10'] } })];
+    expect(getWrite(decide({ services }, of)).body).toMatchObject({
+      status: {
+        conditions: expect.arrayContaining([
+          expect.objectContaining({
+            ...{ type: 'Accepted', status: 'True', reason: 'SomeKeptBack' },
+            message: 'Services get its addresses, but not 10.0.9.10 of infra/x.',
+          }),
+        ]),
+      },
+    });
   });
 
   test('is kept by its finalizer until nobody has an address of it', () => {

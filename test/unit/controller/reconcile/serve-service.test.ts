@@ -140,6 +140,18 @@ describe('a Service that is to have an address', () => {
     });
   });
 
+  test('gets no address that another Service names as its external IP, whoever asks for it', () => {
+    const other = makeService('infra/x', { spec: { type: 'ClusterIP', externalIPs: ['10.0.9.10'] } });
+    for (const annotations of [{}, { 'vipnat.io/addresses': '10.0.9.10' }]) {
+      const services = [makeService('apps/a', { metadata: { annotations } }), other];
+      expect(getWrite(decide({ services })).body).toMatchObject({
+        status: { conditions: [{ status: 'False' }] },
+      });
+    }
+    const own = makeService('apps/a', { spec: { externalIPs: ['10.0.9.10'] } });
+    expect(getWrite(decide({ services: [own] }))).toMatchObject({ method: 'POST', key: '10.0.9.10' });
+  });
+
   test('gets no address that a Service of another load balancer publishes', () => {
     const other = makeService('apps/b', {
       spec: { loadBalancerClass: 'other.io/lb' },

@@ -19,6 +19,7 @@ let informer: Informer<EndpointSlice>;
 let heard: string[];
 let known: ReadonlyMap<string, EndpointSlice>;
 let problems: string[];
+let lists: number;
 
 const put = (name: string) => {
   world.store.put('EndpointSlice', makeSlice(['10.77.0.11'], { name }));
@@ -36,19 +37,27 @@ beforeEach(async () => {
   world.store.remove('EndpointSlice', 'kubernetes');
   for (const name of ['a', 'b', 'c', 'd', 'e']) put(name);
   [heard, known, problems] = [[], new Map(), []];
+  lists = 0;
+  informer = start(resource);
+});
+
+function start(followed: Resource<EndpointSlice>): Informer<EndpointSlice> {
   const route = new ApiRoute(() => Promise.resolve(accessByVip(certificates().authority)), []);
   route.setServers({ endpoints: [toEndpoint(`127.0.0.1:${server().port}`)], localAddresses: new Set() });
-  informer = new Informer({
-    ...{ resource, route, clock: world.clock, random: () => 0 },
+  const started = new Informer({
+    ...{ resource: followed, route, clock: world.clock, random: () => 0 },
     onChanges: (changes, objects) => {
       known = objects;
+      lists += 1;
       heard.push(...changes.map(({ key, before, after }) => `${sign(before, after)}${key}`));
     },
     onLost: ({ message }) => problems.push(message),
     onFollowed: () => undefined,
   });
-  informer.start();
-});
+  started.start();
+  return started;
+}
+
 afterEach(async () => {
   informer.stop();
   await world.close();
@@ -105,4 +114,26 @@ test('a server that lists more than there may be is not believed, and those that
   await world.pass('it is refused', () => problems.length > 0);
   expect(problems[0]).toMatch(/ than 12 EndpointSlices$/);
   expect(known.size).toBeGreaterThanOrEqual(5);
+});
+
+test('an API without a kind that may be missing has none of it, and is asked again after ten minutes', async () => {
+  informer.stop();
+  const missing = {
+    ...resource,
+    path: '/apis/discovery.k8s.io/v2/endpointslices',
+    mayBeMissing: true,
+  } as const;
+  lists = 0;
+  informer = start(missing);
+  await eventually('it is told', () => lists === 1);
+  expect([known.size, informer.hasSynced, world.count(/v2/)]).toEqual([0, true, 1]);
+  await world.clock.advance(9 * 60_000);
+  expect(world.count(/v2/)).toBe(1);
+  await world.pass('it is asked again', () => world.count(/v2/) === 2);
+  expect(problems).toEqual([]);
+  informer.stop();
+  const { mayBeMissing: _, ...needed } = missing;
+  informer = start(needed);
+  await world.pass('it is a problem', () => problems.length > 0);
+  expect(problems[0]).toContain('404');
 });

@@ -37,6 +37,7 @@ describe('what serves Services', () => {
       ...['ServiceAccount', 'ClusterRole', 'ClusterRoleBinding', 'Role', 'RoleBinding'].map(
         (kind) => `${kind}/vipnat-controller`,
       ),
+      ...['Role', 'RoleBinding'].map((kind) => `${kind}/vipnat-controller`),
       ...['ServiceAccount', 'ClusterRole', 'ClusterRoleBinding', 'Role', 'RoleBinding'].map(
         (kind) => `${kind}/vipnat-balancer`,
       ),

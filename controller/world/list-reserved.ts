@@ -1,0 +1,55 @@
+/** Which addresses objects of the API have for others than Services of ours. */
+import { parseAddress } from '../../lib/address/address.ts';
+import { type EndpointSlice } from '../../lib/kubernetes/resources.ts';
+import { type Node, type ServiceCidr } from '../../lib/services/cluster.ts';
+import { parseRange } from '../../lib/services/ranges.ts';
+import { type Service } from '../../lib/services/services.ts';
+import { isForUs } from '../../lib/services/wishes.ts';
+import { reserveAddress, type ReservedRange } from './judge-pools.ts';
+
+/** A node's own addresses, and those of its pods. */
+export function listOfNode({ metadata: { name }, spec, status }: Node): ReservedRange[] {
+  const own = (status?.addresses ?? []).map(({ address }) => reserveAddress(address, `the node ${name}`));
+  const ranges = spec?.podCIDRs ?? [spec?.podCIDR ?? ''];
+  return [...own, ...ranges.map((text) => reserveRange(text, `the pods of the node ${name}`))].filter(
+    isThere,
+  );
+}
+
+/** ClusterIPs that Services get. */
+export function listOfServiceCidr({ metadata: { name }, spec }: ServiceCidr): ReservedRange[] {
+  return (spec?.cidrs ?? []).map((text) => reserveRange(text, `the ServiceCIDR ${name}`)).filter(isThere);
+}
+
+/** ClusterIPs that a Service has: where the API has no ServiceCIDRs, nothing else tells of them. */
+export function listOfService({ metadata: { namespace, name }, spec }: Service): ReservedRange[] {
+  const owner = `the Service ${namespace}/${name}, as its ClusterIP`;
+  const texts = spec.clusterIPs ?? [spec.clusterIP ?? ''];
+  return texts.map((text) => reserveAddress(text, owner)).filter(isThere);
+}
+
+/** Those of apiservers. */
+export function listOfApiservers({ endpoints }: EndpointSlice): ReservedRange[] {
+  const texts = (endpoints ?? []).flatMap(({ addresses }) => addresses);
+  return texts.map((text) => reserveAddress(text, 'an apiserver')).filter(isThere);
+}
+
+/**
+ * Single addresses that a Service names for itself, in canonical text: its external IPs, and the `loadBalancerIP` of one that another
+ * load balancer serves. Whoever may write a Service can name any address: so only these addresses are kept back, and not their pool.
+ */
+export function listClaimed(service: Service, isDefaultClass: boolean): string[] {
+  const { externalIPs, loadBalancerIP, type } = service.spec;
+  const isOthers = type === 'LoadBalancer' && !isForUs(service, isDefaultClass);
+  const texts = [...(externalIPs ?? []), isOthers ? (loadBalancerIP ?? '') : ''];
+  return texts.map((text) => parseAddress(text)?.text ?? '').filter((text) => text !== '');
+}
+
+function reserveRange(text: string, owner: string): ReservedRange | null {
+  const range = parseRange(text);
+  return range === null ? null : { range, owner };
+}
+
+function isThere<T>(value: T | null): value is T {
+  return value !== null;
+}

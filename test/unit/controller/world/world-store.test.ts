@@ -1,0 +1,112 @@
+import { describe, expect, test } from '@jest/globals';
+import { type WorldStore } from '../../../../controller/world/world-store.ts';
+import { reserveAddress } from '../../../../controller/world/judge-pools.ts';
+import { nodes, serviceCidrs } from '../../../../lib/services/cluster.ts';
+import { makeNode, makePool, makeService, makeStore, nowMs } from '../../../support/fakes/service-objects.ts';
+
+const metadata = { name: 'x', uid: 'x', resourceVersion: '1' };
+const put = <T>(after: T | null, before: T | null = null, key = 'x') => ({ key, before, after });
+
+function findRefusal(store: WorldStore): string | null {
+  return store.view(nowMs).judgedPools.get('pool')?.refusal?.message ?? null;
+}
+
+function begin(addresses = ['10.0.9.10-10.0.9.20', 'fd00:9::/120']): WorldStore {
+  return makeStore({ pools: [makePool('pool', { addresses })] });
+}
+
+const node = (parts: object) => nodes.schema.parse({ metadata, ...parts });
+const cidr = (cidrs: readonly string[]) => serviceCidrs.schema.parse({ metadata, spec: { cidrs } });
+const slice = (address: string) => ({
+  metadata: { name: 'kubernetes', resourceVersion: '1' },
+  addressType: 'IPv4',
+  endpoints: [{ addresses: [address] }],
+});
+
+describe('a pool is refused, and its condition names the address and whose it is', () => {
+  test.each([
+    ['10.0.9.20 belongs to the node x.', (store) => store.changeNode(put(makeNode('x', {}, '10.0.9.20')))],
+    [
+      '10.0.9.16-10.0.9.31 belongs to the pods of the node x.',
+      (store) =>
+        store.changeNode(put(node({ spec: { podCIDR: '10.0.9.16/28', podCIDRs: ['10.0.9.16/28'] } }))),
+    ],
+    [
+      '10.0.9.0-10.0.9.255 belongs to the pods of the node x.',
+      (store) => store.changeNode(put(node({ spec: { podCIDR: '10.0.9.0/24' } }))),
+    ],
+    [
+      'fd00:9::-fd00:9::ffff belongs to the ServiceCIDR x.',
+      (store) => store.changeServiceCidr(put(cidr(['10.96.0.0/16', 'fd00:9::/112']))),
+    ],
+    ['10.0.9.12 belongs to an apiserver.', (store) => store.changeApiservers(put(slice('10.0.9.12')))],
+    [
+      '10.0.9.10 belongs to the Service default/kubernetes, as its ClusterIP.',
+      (store) =>
+        store.changeService(put(makeService('default/kubernetes', { spec: { clusterIP: '10.0.9.10' } }))),
+    ],
+    [
+      "10.0.9.11 belongs to the API's virtual IP.",
+      (store) =>
+        store.reserve(
+          [reserveAddress('10.0.9.11', "the API's virtual IP")].filter((one) => one !== null),
+          new Set(),
+        ),
+    ],
+  ] as readonly [string, (store: WorldStore) => ReturnType<WorldStore['changeNode']>][])(
+    '%s',
+    (message, change) => {
+      const store = begin();
+      expect(findRefusal(store)).toBeNull();
+      expect(change(store).keys).toContainEqual({ kind: 'AddressPool', name: 'pool' });
+      expect(findRefusal(store)).toBe(message);
+    },
+  );
+
+  test('and is accepted when that has gone', () => {
+    const store = begin();
+    const service = makeService('apps/a', { spec: { clusterIPs: ['10.0.9.10'] } });
+    store.changeService(put(service, null, 'apps/a'));
+    expect(findRefusal(store)).not.toBeNull();
+    const { keys, wakes } = store.changeService(put(null, service, 'apps/a'));
+    expect(keys).toContainEqual({ kind: 'AddressPool', name: 'pool' });
+    expect(wakes).toContain('addresses');
+    expect(findRefusal(store)).toBeNull();
+  });
+});
+
+test('a Service whose ClusterIP is in no pool is no news for pools', () => {
+  const { keys, wakes } = begin().changeService(
+    put(makeService('apps/a', { spec: { clusterIP: '10.96.0.7' } })),
+  );
+  expect(keys.map(({ kind }) => kind)).toEqual(['Service']);
+  expect([...wakes]).toEqual([]);
+});
+
+test('a node that has nothing yet is news: it may hold addresses', () => {
+  expect([...begin().changeNode(put(node({}))).wakes]).toContain('nodes');
+});
+
+describe('an address that a Service names for itself', () => {
+  test('is news for the pools that have it, and for who waits for an address', () => {
+    const { keys, wakes } = begin().changeService(
+      put(makeService('apps/a', { spec: { externalIPs: ['10.0.9.12', '192.0.2.1'] } })),
+    );
+    expect(keys).toContainEqual({ kind: 'AddressPool', name: 'pool' });
+    expect([...wakes]).toEqual(['addresses']);
+  });
+
+  test.each([
+    ['an external IP', { externalIPs: ['fd00:9:0::7'] }, ['fd00:9::7']],
+    [
+      "another load balancer's address",
+      { loadBalancerClass: 'other.io/lb', loadBalancerIP: '10.0.9.10' },
+      ['10.0.9.10'],
+    ],
+    ['an address that it asks us for', { loadBalancerIP: '10.0.9.10' }, []],
+  ])('%s', (_, spec, claimed) => {
+    const store = begin();
+    store.changeService(put(makeService('apps/a', { spec }), null, 'apps/a'));
+    expect([...store.view(nowMs).addressToClaimers.keys()]).toEqual(claimed);
+  });
+});
