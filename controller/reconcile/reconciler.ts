@@ -13,6 +13,7 @@ import { type CarriedOut, carryOut, type CarryOutPorts } from './carry-out.ts';
 import { formatKey, parseKey } from './key-text.ts';
 import { nextStep } from './next-step.ts';
 import { OwnWrites } from './own-writes.ts';
+import { Patience } from './patience.ts';
 import { type StepEvent, type Write } from './step.ts';
 
 /** What it needs of the world, and its listeners. */
@@ -42,6 +43,7 @@ export class Reconciler {
   readonly #options: ReconcilerOptions;
   readonly #queue: KeyedQueue;
   readonly #writes = new OwnWrites();
+  readonly #patience = new Patience();
   /** Keys to what their last step waits for. */
   readonly #waits = new Map<string, WaitsFor>();
   #hasBegun = false;
@@ -98,6 +100,10 @@ export class Reconciler {
     this.#waits.delete(text);
     const key = parseKey(text);
     const step = nextStep(key, world);
+    const isPatient = step.does === 'write' && step.isPatient === true;
+    const waitMs = isPatient ? this.#patience.wait(text, clock.now()) : 0;
+    if (!isPatient) this.#patience.forget(text);
+    if (waitMs > 0) return { kind: 'again', afterMs: waitMs };
     if (step.does === 'write') return await this.#write(key, step, { world, failures });
     if (step.does === 'nothing') return { kind: 'done' };
     this.#waits.set(text, step.waitsFor);

@@ -49,7 +49,13 @@ export type StepReason =
 
 /** The one next step. */
 export type Step =
-  | { readonly does: 'write'; readonly write: Write; readonly event: StepEvent | null }
+  | {
+      readonly does: 'write';
+      readonly write: Write;
+      readonly event: StepEvent | null;
+      /** It only tells people what is so anyway: others' steps go first. */
+      readonly isPatient?: true;
+    }
   | {
       readonly does: 'wait';
       readonly waitsFor: WaitsFor;

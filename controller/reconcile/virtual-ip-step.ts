@@ -1,11 +1,12 @@
 import { parseObjectName } from '../../lib/services/address-name.ts';
 import { type Condition } from '../../lib/services/metadata.ts';
 import { type AddressUser, type VirtualIp } from '../../lib/services/objects.ts';
-import { isInUse, isProgrammed, setCondition, toTime } from '../world/conditions.ts';
+import { isInUse, isProgrammed } from '../world/conditions.ts';
 import { type World } from '../world/world.ts';
 import { startLeaving } from './claims.ts';
 import { isPublished, mayPublish } from './may-publish.ts';
-import { type Confirmation, nothing, type Step } from './step.ts';
+import { type Confirmation, nothing, type Step, type StepEvent } from './step.ts';
+import { findService, judgeVirtualIp, readReleasedMs } from './virtual-ip-status.ts';
 import {
   confirmService,
   deleteVirtualIp,
@@ -17,9 +18,6 @@ import {
 
 /** Of a pool that is gone. */
 const defaultReuseMs = 60_000;
-
-/** The date of the controller before this one may have been ahead by so much. */
-const toleratedSkewMs = 2000;
 
 /**
  * The next step of an address that is given: Services that are gone leave it, those that have left it are struck off, its status says
@@ -77,75 +75,22 @@ function moveSeat(virtualIp: VirtualIp, world: World): Step | null {
 }
 
 function writeStatus(virtualIp: VirtualIp, world: World): Step | null {
-  const { status, metadata } = virtualIp;
-  const before = status?.conditions ?? [];
-  const conditions = addProgrammed(addInUse(before, virtualIp, world), virtualIp, world);
-  const releasedAt = findReleasedAt(virtualIp, world);
-  if (conditions === before && releasedAt === (status?.releasedAt ?? null)) return null;
-  const isNew = isInUse({ status: { conditions: [...conditions] } }) && !isInUse(virtualIp);
+  const wanted = judgeVirtualIp(virtualIp, world);
+  const known = virtualIp.status ?? {};
+  const changed = wanted.conditions.filter((one) => known.conditions?.includes(one) !== true);
+  const isOther = (name: 'releasedAt' | 'holder' | 'mode') => wanted[name] !== (known[name] ?? null);
+  const tellsMore = isOther('releasedAt') || changed.some(({ type }) => type !== 'Announced');
+  if (!tellsMore && changed.length === 0 && !isOther('holder') && !isOther('mode')) return null;
+  const write = patchVirtualIpStatus(virtualIp, { ...wanted, conditions: toJson(wanted.conditions) });
+  const step = toStep(write, describeUse(virtualIp, changed));
+  return tellsMore ? step : { ...step, isPatient: true };
+}
+
+/** Told when another host is found. */
+function describeUse({ metadata }: VirtualIp, changed: readonly Condition[]): StepEvent | null {
+  const isFound = changed.some(({ type, status }) => type === 'AddressInUse' && status === 'True');
   const message = `Another host answers for ${toText(metadata.name)}.`;
-  return toStep(
-    patchVirtualIpStatus(virtualIp, { releasedAt, conditions: toJson(conditions) }),
-    isNew ? { type: 'Warning', reason: 'AddressInUse', message } : null,
-  );
-}
-
-/** Since when nobody has it: the moment that is known, or now. Null while somebody has it. */
-function findReleasedAt(virtualIp: VirtualIp, world: World): string | null {
-  const { services, leaving } = virtualIp.spec;
-  if (services.length > 0 || leaving.length > 0) return null;
-  return toTime(readReleasedMs(virtualIp, world) ?? world.nowMs);
-}
-
-/** Since when nobody has it; null when that is not known, or lies ahead, as after a date that was wrong. */
-function readReleasedMs({ status }: VirtualIp, { nowMs }: World): number | null {
-  const ms = Date.parse(status?.releasedAt ?? '');
-  return Number.isNaN(ms) || ms > nowMs + toleratedSkewMs ? null : ms;
-}
-
-function addInUse(before: readonly Condition[], virtualIp: VirtualIp, world: World): readonly Condition[] {
-  const text = toText(virtualIp.metadata.name);
-  const reporter = [...world.livingReports.values()].find(({ inUse }) => inUse.includes(text));
-  if (reporter === undefined && !isInUse(virtualIp)) return before;
-  const wanted =
-    reporter === undefined
-      ? ({ status: 'False', reason: 'Free', message: 'No other host answers for it.' } as const)
-      : ({
-          status: 'True',
-          reason: 'AnotherHost',
-          message: 'Another host on the network answers for it.',
-        } as const);
-  return setCondition(before, { type: 'AddressInUse', ...wanted }, world.nowMs);
-}
-
-function addProgrammed(
-  before: readonly Condition[],
-  virtualIp: VirtualIp,
-  world: World,
-): readonly Condition[] {
-  const { spec, metadata } = virtualIp;
-  if (spec.services.length === 0 || isProgrammed(virtualIp) || !isOnAllNodes(virtualIp, world)) return before;
-  const wanted = {
-    type: 'Programmed',
-    status: 'True',
-    reason: 'Programmed',
-    message: 'Every living node of its pool has programmed it.',
-    observedGeneration: metadata.generation,
-  } as const;
-  return setCondition(before, wanted, world.nowMs);
-}
-
-/** Every candidate has it and its Services, as they are now. There is one at least. */
-function isOnAllNodes({ metadata, spec }: VirtualIp, world: World): boolean {
-  const { candidates } = world;
-  return (
-    candidates.list(spec.pool).length > 0 &&
-    candidates.haveProgrammed(spec.pool, 'virtualips', metadata.resourceVersion) &&
-    spec.services.every((user) => {
-      const version = findService(user, world)?.metadata.resourceVersion;
-      return version !== undefined && candidates.haveProgrammed(spec.pool, 'services', version);
-    })
-  );
+  return isFound ? { type: 'Warning', reason: 'AddressInUse', message } : null;
 }
 
 function awaitNodes(virtualIp: VirtualIp, world: World): Step {
@@ -166,15 +111,6 @@ function awaitReuse(virtualIp: VirtualIp, world: World): Step {
   if (isInUse(virtualIp)) return wait('the other host that answers for it');
   if (!world.candidates.haveForgotten(metadata.resourceVersion)) return wait('every node forgets it');
   return toStep(deleteVirtualIp(virtualIp));
-}
-
-/** The Service, if it is the same one. */
-function findService(
-  { namespace, name, uid }: AddressUser,
-  world: World,
-): ReturnType<World['services']['get']> {
-  const service = world.services.get(`${namespace}/${name}`);
-  return service?.metadata.uid === uid ? service : undefined;
 }
 
 /** An address as people write it. */

@@ -5,7 +5,7 @@ import { type Service } from '../../lib/services/services.ts';
 import { type Confirmation, type Json, type Step, type StepEvent, type Write } from './step.ts';
 
 /** A step that writes. */
-export function toStep(write: Write, event: StepEvent | null = null): Step {
+export function toStep(write: Write, event: StepEvent | null = null): Extract<Step, { does: 'write' }> {
   return { does: 'write', write, event };
 }
 

@@ -28,6 +28,7 @@ export class CandidateNodes {
   readonly #reports: ReadonlyMap<string, NodeReport>;
   readonly #poolToReports = new Map<string, readonly NodeReport[]>();
   readonly #poolToProgress = new Map<string, Progress>();
+  #seatToHolders: ReadonlyMap<string, readonly NodeReport[]> | null = null;
   #ofAll: Progress | null = null;
 
   /** It answers for the maps as they are at the first question of each kind: after a change, make another one. */
@@ -70,6 +71,12 @@ export class CandidateNodes {
     return behind.map(({ node }) => node).sort();
   }
 
+  /** Who says that it holds a seat, `POOL/INDEX`, by name. One node, unless a seat is moving, or keepalived runs nowhere. */
+  listHolders(seat: string): readonly NodeReport[] {
+    this.#seatToHolders ??= groupBySeat([...this.#reports.values()]);
+    return this.#seatToHolders.get(seat) ?? [];
+  }
+
   #listAnew(pool: AddressPool | undefined): NodeReport[] {
     if (pool === undefined) return [];
     return [...this.#reports.values()].filter(({ node: name, mode }) => {
@@ -77,6 +84,17 @@ export class CandidateNodes {
       return mode !== 'none' && node !== undefined && mayHold(pool, node);
     });
   }
+}
+
+function groupBySeat(reports: readonly NodeReport[]): Map<string, NodeReport[]> {
+  const seatToHolders = new Map<string, NodeReport[]>();
+  for (const report of reports.toSorted((one, other) => (one.node < other.node ? -1 : 1)))
+    for (const seat of new Set(report.seats)) {
+      const holders = seatToHolders.get(seat);
+      if (holders === undefined) seatToHolders.set(seat, [report]);
+      else holders.push(report);
+    }
+  return seatToHolders;
 }
 
 function measure(reports: readonly NodeReport[]): Progress {

@@ -10,7 +10,6 @@ import { type NodeReport } from '../../lib/services/node-report.ts';
 import { type AddressPool, type VirtualIp } from '../../lib/services/objects.ts';
 import { type Service } from '../../lib/services/services.ts';
 import { CandidateNodes } from './candidate-nodes.ts';
-import { isInUse } from './conditions.ts';
 import {
   listClaimed,
   listOfApiservers,
@@ -20,8 +19,18 @@ import {
 } from './list-reserved.ts';
 import { MultiMap } from './multi-map.ts';
 import { PoolJudge } from './pool-judge.ts';
+import {
+  listUsers,
+  listShareKeys,
+  listPools,
+  hasSamePoolParts,
+  toUseText,
+  toNodeText,
+  toServiceKey,
+  toVirtualIpKey,
+  toPoolKey,
+} from './object-parts.ts';
 import { listPublished } from './published.ts';
-import { type StepKey } from './keys.ts';
 import { type Settings, type World } from './world.ts';
 
 /** The objects, and what finds them. Informers' changes go in; whoever runs the queue asks for `view`. */
@@ -49,7 +58,7 @@ export class WorldStore {
 
   /** A Service of any type. */
   changeService(change: Change<Service>): Affected {
-    const { key, before, after } = change;
+    const { key, after } = change;
     put(this.#services, key, after);
     const ranges = after === null ? [] : listOfService(after);
     const isTouched = this.#judge.reserve(`Service/${key}`, ranges);
@@ -149,9 +158,28 @@ export class WorldStore {
     // A drain leaves out who can serve only while somebody else can.
     const pools = before?.mode === report?.mode ? [] : [...this.#pools.keys()];
     return {
-      keys: [...addresses.map((address) => toVirtualIpKey(toObjectName(address))), ...pools.map(toPoolKey)],
+      keys: [
+        ...addresses.map((address) => toVirtualIpKey(toObjectName(address))),
+        ...this.#listSeated(before, report).map(toVirtualIpKey),
+        ...pools.map(toPoolKey),
+      ],
       wakes: new Set(['nodes']),
     };
+  }
+
+  /** The virtual IPs whose seats a node has taken or left, or holds in another mode. */
+  #listSeated(before: NodeReport | undefined, after: NodeReport | null): string[] {
+    const [old, now] = [before?.seats ?? [], after?.seats ?? []];
+    const isOther = (seat: string) =>
+      before?.mode !== after?.mode || old.includes(seat) !== now.includes(seat);
+    const seats = new Set([...old, ...now].filter(isOther));
+    const pools = new Set([...seats].map((seat) => seat.slice(0, seat.lastIndexOf('/'))));
+    return [...pools].flatMap((pool) =>
+      this.#poolToVirtualIps.get(pool).filter((name) => {
+        const spec = this.#virtualIps.get(name)?.spec;
+        return spec !== undefined && seats.has(`${pool}/${spec.seat}`);
+      }),
+    );
   }
 
   /** What the objects of the API do not tell: its own virtual IPs, and their VRIDs. */
@@ -202,49 +230,4 @@ export class WorldStore {
 function put<T>(map: Map<string, T>, key: string, value: T | null): void {
   if (value === null) map.delete(key);
   else map.set(key, value);
-}
-
-/** Keys of the Services that a VirtualIP names. */
-function listUsers(virtualIp: VirtualIp | null): string[] {
-  return [...(virtualIp?.spec.services ?? []), ...(virtualIp?.spec.leaving ?? [])].map(
-    ({ namespace, name }) => `${namespace}/${name}`,
-  );
-}
-
-function listShareKeys(virtualIp: VirtualIp | null): string[] {
-  return [virtualIp?.spec.shareKey ?? ''].filter((key) => key !== '');
-}
-
-function listPools(virtualIp: VirtualIp | null): string[] {
-  return virtualIp === null ? [] : [virtualIp.spec.pool];
-}
-
-/** What Services and VirtualIPs depend on: what is said of a pool in conditions is nothing to them. */
-function hasSamePoolParts(before: AddressPool | null, after: AddressPool | null): boolean {
-  const [a, b] = [before, after].map((pool) =>
-    JSON.stringify([pool?.spec, pool?.metadata.deletionTimestamp, pool?.status?.seats]),
-  );
-  return a === b;
-}
-
-/** What others than its own Services depend on. */
-function toUseText(virtualIp: VirtualIp | null): string {
-  return virtualIp === null ? '' : JSON.stringify([virtualIp.spec, isInUse(virtualIp)]);
-}
-
-function toNodeText(node: Node | null): string {
-  return JSON.stringify(node === null ? null : [node.metadata.labels]);
-}
-
-function toServiceKey(key: string): StepKey {
-  const [namespace = '', name = ''] = key.split('/');
-  return { kind: 'Service', namespace, name };
-}
-
-function toVirtualIpKey(name: string): StepKey {
-  return { kind: 'VirtualIP', name };
-}
-
-function toPoolKey(name: string): StepKey {
-  return { kind: 'AddressPool', name };
 }

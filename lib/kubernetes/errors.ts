@@ -1,4 +1,4 @@
-import { type ErrorCode, type VipnatError } from '../text/errors.ts';
+import { type ErrorCode, VipnatError } from '../text/errors.ts';
 
 /** The version that a watch was to go on from is too old (410): everything has to be listed anew. */
 export class VersionGoneError extends Error {}
@@ -19,4 +19,10 @@ const telling: readonly ErrorCode[] = ['API_FORBIDDEN', 'API_ANSWER_UNEXPECTED',
 export function chooseTelling(before: VipnatError | null, problem: VipnatError): VipnatError {
   const rank = ({ code }: VipnatError) => (telling.includes(code) ? telling.indexOf(code) : telling.length);
   return before !== null && rank(before) <= rank(problem) ? before : problem;
+}
+
+/** A fault of ours must not end the agent: the API is only one source. */
+export function toInternal(error: unknown): VipnatError {
+  const { message } = error as Error;
+  return new VipnatError('API_ANSWER_UNEXPECTED', `following the API failed: ${message}`, { cause: error });
 }

@@ -12,7 +12,7 @@ import { Pause } from '../control/pause.ts';
 import { type Random } from '../control/random.ts';
 import { VipnatError } from '../text/errors.ts';
 import { backOff } from '../control/backoff.ts';
-import { chooseTelling, NonsenseError, VersionGoneError } from './errors.ts';
+import { chooseTelling, NonsenseError, toInternal, VersionGoneError } from './errors.ts';
 import { LineReader } from './line-reader.ts';
 import { listObjects } from './list-objects.ts';
 import { callApi, type Receiver } from './request.ts';
@@ -135,23 +135,16 @@ export class Informer<T extends ApiObject> {
       this.#connection = connection;
       this.#version ??= await this.#list(connection);
       if (this.#isStopped) return 0;
-      if (this.#version === '') return this.#restMissing();
-      await this.#watch(connection, this.#version);
+      const isMissing = this.#version === '';
+      if (isMissing) [this.#version, this.#failures] = [null, 0];
+      else await this.#watch(connection, this.#version);
       this.#options.route.resetFailures();
-      return paceMs;
+      return isMissing ? missingMs : paceMs;
     } catch (error) {
       return this.#isStopped ? 0 : this.#fail(error);
     } finally {
       this.#connection = null;
     }
-  }
-
-  /** Nothing is to be watched. Another server may have the kind already, as long as servers have different versions. */
-  #restMissing(): number {
-    this.#version = null;
-    this.#failures = 0;
-    this.#options.route.resetFailures();
-    return missingMs;
   }
 
   #fail(error: unknown): number {
@@ -250,10 +243,4 @@ export class Informer<T extends ApiObject> {
     this.#isProven = true;
     this.#options.onFollowed(connection);
   }
-}
-
-/** A fault of ours must not end the agent: the API is only one source. */
-function toInternal(error: unknown): VipnatError {
-  const { message } = error as Error;
-  return new VipnatError('API_ANSWER_UNEXPECTED', `following the API failed: ${message}`, { cause: error });
 }

@@ -150,10 +150,10 @@ const virtualIpSpec = object(
 );
 
 const virtualIpStatus = object({
-  holder: text({ description: 'The node that holds the address. Not written yet.' }),
-  mode: text({ description: 'How that node balances the address. Not written yet.' }),
+  holder: text({ description: 'The node that holds the address, as its balancer reports.' }),
+  mode: text({ description: 'How that node balances the address: direct or kube-proxy.' }),
   releasedAt: text({ format: 'date-time', description: 'Since when no Service has the address.' }),
-  conditions: conditions('Programmed and AddressInUse.'),
+  conditions: conditions('Programmed, Announced and AddressInUse.'),
 });
 
 /** What is asked of an object with its name: the address that it stands for. */
@@ -204,6 +204,8 @@ const kinds: readonly Kind[] = [
       column('Service', '.spec.services[0].name'),
       column('Seat', '.spec.seat', 'integer'),
       conditionColumn('Programmed'),
+      conditionColumn('Announced'),
+      column('Holder', '.status.holder'),
       column('Released', '.status.releasedAt', 'date'),
       age,
     ],

@@ -38,9 +38,13 @@ function mapVirtualIps(world: World, make: (virtualIp: VirtualIp) => VirtualIp):
 /** Nodes that are said to have heard of everything. */
 function trustNodes(world: World): World {
   const { candidates } = world;
-  const all: Pick<CandidateNodes, 'list' | 'listBehind' | 'haveForgotten' | 'haveProgrammed'> = {
+  const all: Pick<
+    CandidateNodes,
+    'list' | 'listBehind' | 'listHolders' | 'haveForgotten' | 'haveProgrammed'
+  > = {
     list: (pool) => candidates.list(pool),
     listBehind: () => [],
+    listHolders: (seat) => candidates.listHolders(seat),
     haveForgotten: () => true,
     haveProgrammed: (pool, kind, version) => candidates.haveProgrammed(pool, kind, version),
   };

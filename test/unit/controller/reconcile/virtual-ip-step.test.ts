@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import {
+  makeNode,
   makeReport,
   makeService,
   makeVirtualIp,
@@ -19,7 +20,58 @@ describe('a VirtualIP', () => {
     expect(
       getWrite(decide({ services, virtualIps, reports: [makeReport('node-1', 20)] }, of)).body,
     ).toMatchObject({
-      status: { conditions: [{ type: 'Programmed', status: 'True', observedGeneration: 1 }] },
+      status: {
+        conditions: [
+          { type: 'Programmed', status: 'True', observedGeneration: 1 },
+          { type: 'Announced', status: 'False', reason: 'NoHolder' },
+        ],
+      },
+    });
+  });
+
+  describe('says who holds it, and how that node balances', () => {
+    const services = [makeService('apps/a')];
+    const nodes = ['node-1', 'node-2'].map((name) => makeNode(name));
+    const report = (node: string, seats: readonly string[]) =>
+      makeReport(node, 20, { seats, mode: 'kube-proxy' });
+    const look = (...reports: ReturnType<typeof report>[]) =>
+      decide({ services, nodes, virtualIps: [makeVirtualIp('10.0.9.10', ['apps/a'])], reports }, of);
+
+    test.each([
+      [
+        'one node',
+        [report('node-1', ['pool/1']), report('node-2', ['pool/0'])],
+        'Announced',
+        ['node-2', 'kube-proxy'],
+      ],
+      ['none', [report('node-1', ['other/0']), report('node-2', [])], 'NoHolder', [null, null]],
+      ['two', [report('node-1', ['pool/0']), report('node-2', ['pool/0'])], 'SeveralHolders', [null, null]],
+    ] as const)('%s', (_, reports, reason, [holder, mode]) => {
+      const step = look(...reports);
+      expect(getWrite(step).body).toMatchObject({ status: { holder, mode } });
+      expect(JSON.stringify(getWrite(step).body)).toContain(`"reason":"${reason}"`);
+      // Nothing waits for it.
+      expect(step).toMatchObject({ isPatient: true });
+    });
+
+    test('nobody, while another host answers for it', () => {
+      const step = look({ ...report('node-1', ['pool/0']), inUse: ['10.0.9.10'] });
+      expect(getWrite(step).body).toMatchObject({
+        status: {
+          holder: null,
+          conditions: expect.arrayContaining([
+            expect.objectContaining({ type: 'Announced', status: 'False', reason: 'AddressInUse' }),
+          ]),
+        },
+      });
+      expect(step).not.toHaveProperty('isPatient');
+    });
+
+    test('and writes it once', () => {
+      const body = getWrite(look(report('node-1', ['pool/0']))).body as { status: Record<string, unknown> };
+      const virtualIps = [makeVirtualIp('10.0.9.10', ['apps/a'], { status: body.status })];
+      const reports = [report('node-1', ['pool/0']), report('node-2', [])];
+      expect(decide({ services, nodes, virtualIps, reports }, of)).toEqual({ does: 'nothing' });
     });
   });
 

@@ -2,7 +2,16 @@ import { describe, expect, test } from '@jest/globals';
 import { type WorldStore } from '../../../../controller/world/world-store.ts';
 import { reserveAddress } from '../../../../controller/world/judge-pools.ts';
 import { nodes, serviceCidrs } from '../../../../lib/services/cluster.ts';
-import { makeNode, makePool, makeService, makeStore, nowMs } from '../../../support/fakes/service-objects.ts';
+import { type StepKey } from '../../../../controller/world/keys.ts';
+import {
+  makeNode,
+  makePool,
+  makeReport,
+  makeService,
+  makeStore,
+  makeVirtualIp,
+  nowMs,
+} from '../../../support/fakes/service-objects.ts';
 
 const metadata = { name: 'x', uid: 'x', resourceVersion: '1' };
 const put = <T>(after: T | null, before: T | null = null, key = 'x') => ({ key, before, after });
@@ -108,5 +117,33 @@ describe('an address that a Service names for itself', () => {
     const store = begin();
     store.changeService(put(makeService('apps/a', { spec }), null, 'apps/a'));
     expect([...store.view(nowMs).addressToClaimers.keys()]).toEqual(claimed);
+  });
+});
+
+describe('a report of a node is news', () => {
+  const virtualIps = [
+    makeVirtualIp('10.0.9.10', [], { spec: { seat: 0 } }),
+    makeVirtualIp('10.0.9.11', [], { spec: { seat: 1 } }),
+  ];
+  const store = () =>
+    makeStore({
+      pools: [makePool('pool', { addresses: ['10.0.9.10-10.0.9.20'] })],
+      virtualIps,
+      reports: [makeReport('node-1', 1, { seats: ['pool/0'] })],
+    });
+  const ofVirtualIp = (keys: readonly StepKey[]) =>
+    keys.flatMap((key) => (key.kind === 'VirtualIP' ? [key.name] : []));
+
+  test.each([
+    ['for the addresses of a seat that it takes', { seats: ['pool/0', 'pool/1'] }, ['10.0.9.11']],
+    ['of a seat that it leaves', { seats: [] }, ['10.0.9.10']],
+    ['of a seat that it holds in another mode', { seats: ['pool/0'], mode: 'kube-proxy' }, ['10.0.9.10']],
+    ['for no other', { seats: ['pool/0'] }, []],
+  ] as const)('%s', (_, parts, names) => {
+    expect(ofVirtualIp(store().changeReport('node-1', makeReport('node-1', 2, parts)).keys)).toEqual(names);
+  });
+
+  test('when its Lease is over, too', () => {
+    expect(ofVirtualIp(store().changeReport('node-1', null).keys)).toEqual(['10.0.9.10']);
   });
 });

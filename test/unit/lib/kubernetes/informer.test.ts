@@ -132,8 +132,7 @@ test('an API without a kind that may be missing has none of it, and is asked aga
   await world.pass('it is asked again', () => world.count(/v2/) === 2);
   expect(problems).toEqual([]);
   informer.stop();
-  const { mayBeMissing: _, ...needed } = missing;
-  informer = start(needed);
+  informer = start({ ...resource, path: missing.path });
   await world.pass('it is a problem', () => problems.length > 0);
   expect(problems[0]).toContain('404');
 });
