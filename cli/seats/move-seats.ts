@@ -24,18 +24,22 @@ const limitMs = 30_000;
 const lookMs = 500;
 
 /**
- * Has a node give up all its seats, and waits until it has.
- * @throws VipnatError SEATS_NOT_MOVED when it still holds one after 30 s; what was asked for stays
+ * Has a node give up all its seats, and waits until another node has each of them.
+ * @throws VipnatError SEATS_NOT_MOVED when that is not so after 30 s; what was asked for stays
  */
 export async function drainNode(options: MoveOptions, node: string): Promise<void> {
   const { api, say } = options;
-  const { drained } = await api.view();
+  const { drained, seats: known } = await api.view();
+  const given = known.filter(({ holders }) => holders.includes(node)).map(({ seat }) => seat);
   for (const pool of drained.keys()) {
     await api.drain(pool, (before) => [...before.filter((one) => one.node !== node), { node, seat: null }]);
   }
   await waitFor(options, ({ seats }) => {
     const held = seats.filter(({ holders }) => holders.includes(node)).map(({ seat }) => seat);
-    return held.length === 0 ? null : `${node} still holds ${held.join(', ')}`;
+    if (held.length > 0) return `${node} still holds ${held.join(', ')}`;
+    // The next holder says so a moment later than the former one.
+    const vacant = seats.filter(({ seat, holders }) => given.includes(seat) && holders.length === 0);
+    return vacant.length === 0 ? null : `no node holds ${vacant.map(({ seat }) => seat).join(', ')}`;
   });
   say(`${node} holds no seat, and gets none until: vipnat seats undrain ${node}`);
 }

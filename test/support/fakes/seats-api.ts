@@ -26,8 +26,8 @@ export function makeLease(
 }
 
 /**
- * A cluster with one pool, whose controller and balancers do at each look what the annotation asks for: a seat goes to the first of the
- * nodes that may hold it, if its holder may not.
+ * A cluster with one pool, whose controller and balancers do at each look what the annotation asks for: a holder that may not hold a
+ * seat gives it up, and at the next look the first of the nodes that may has it.
  */
 export class SeatsWorld implements SeatsApi {
   readonly nodes: readonly string[];
@@ -75,7 +75,8 @@ export class SeatsWorld implements SeatsApi {
   #move(): void {
     for (const [seat, order] of this.orders.entries()) {
       const nodes = dropDrained(order, { drained: this.#drained, seat, isAble: () => true });
-      if (!nodes.includes(this.holders[seat] ?? '')) this.holders[seat] = nodes[0] ?? '';
+      const holder = this.holders[seat] ?? '';
+      if (!nodes.includes(holder)) this.holders[seat] = holder === '' ? (nodes[0] ?? '') : '';
     }
   }
 }
