@@ -14,6 +14,7 @@ import { prepareLoad } from '../measure/load.ts';
 import { testMoves } from './moves.ts';
 import { testPower } from './power.ts';
 import { runPod } from '../pods/run-pod.ts';
+import { testServices } from '../services/services.ts';
 import { testStaticPods } from './static-pods.ts';
 import { useNodes } from './use-nodes.ts';
 
@@ -50,6 +51,10 @@ describe('nodes with keepalived alone', () => {
   describe('what the documents have typed', () => {
     testInstall(lab, alone);
   });
+});
+
+describe('Services', () => {
+  testServices(lab);
 });
 
 describe("an apiserver's static pod", () => {

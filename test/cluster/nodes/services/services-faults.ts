@@ -6,7 +6,7 @@ import { waitForServices } from '../../../../lab/services/install.ts';
 import { askWeb, createWeb, findHolder, removeWeb, waitForAddress } from '../../../../lab/services/web.ts';
 import { onlyLong } from '../../../support/jest/long.ts';
 import { type Administrator } from '../install/administrator.ts';
-import { connectWhile } from './services-load.ts';
+import { type AddressReport, connectWhile } from './services-load.ts';
 
 const limitMs = 5 * 60_000;
 
@@ -114,8 +114,11 @@ export function testServicesFaults(lab: () => NodeLab, administrator: () => Admi
       const load = { address: await findAddress(), what: 'seats drained' };
       const seats = 'vipnat seats --kubeconfig /etc/kubernetes/admin.conf';
       const report = await connectWhile(lab(), load, async () => {
-        await administrator().shell(`${seats} drain worker`);
-        await administrator().shell(`${seats} undrain worker`);
+        try {
+          await administrator().shell(`${seats} drain worker`);
+        } finally {
+          await administrator().shell(`${seats} undrain worker`);
+        }
       });
       expect(report.failed).toEqual([]);
       expect(await findHolderNow()).toBe('worker2');
@@ -128,26 +131,42 @@ export function testServicesFaults(lab: () => NodeLab, administrator: () => Admi
     async () => {
       const holder = await findHolderNow();
       const load = { address: await findAddress(), what: 'holder without power' };
-      const lost = await connectWhile(lab(), load, async () => {
-        await lab().powerOff(holder);
-        await waitUntil('another node has the address', async () =>
-          (await findHolder(lab(), load.address)) === null ? 'none or several have' : null,
-        );
-      });
+      const lost = await loseHolder(lab(), load, holder);
       expect(lost.failed).not.toContain('it never became quiet');
       expect(lost.failingMs).toBeLessThan(takeoverLimitMs);
       const next = await findHolderNow();
-      const back = await connectWhile(lab(), { ...load, what: 'its return' }, async () => {
-        await lab().boot(holder);
-        await waitForNodes(lab());
-        await waitForServices(lab());
-      });
+      const back = await connectWhile(lab(), { ...load, what: 'its return' }, () => boot(lab(), holder));
       expect(back.failed).toEqual([]);
       expect(await findHolderNow()).toBe(next);
       expect(await askWeb(lab(), holder, load.address, 10)).toMatchObject({ failed: 0 });
     },
     limitMs,
   );
+}
+
+/** The holder of an address loses its power; it is on again when nobody takes the address over. */
+async function loseHolder(
+  lab: NodeLab,
+  load: { readonly address: string; readonly what: string },
+  holder: string,
+): Promise<AddressReport> {
+  try {
+    return await connectWhile(lab, load, async () => {
+      await lab.powerOff(holder);
+      await waitUntil('another node has the address', async () =>
+        (await findHolder(lab, load.address)) === null ? 'none or several have' : null,
+      );
+    });
+  } catch (error) {
+    await boot(lab, holder);
+    throw error;
+  }
+}
+
+async function boot(lab: NodeLab, node: string): Promise<void> {
+  await lab.boot(node);
+  await waitForNodes(lab);
+  await waitForServices(lab);
 }
 
 /** The balancer's pod on a node. */
