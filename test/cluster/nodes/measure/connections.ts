@@ -19,7 +19,7 @@ export interface Connection {
 /** The programs of a master that connect to the VIP in this lab, as `ss` names them: by 15 letters. */
 const programs = ['kubelet', 'kube-controller'];
 
-/** client-go asks an idle connection after 30 s whether it lives. */
+/** client-go asks an idle connection after 30 s whether it lives. Where something is sent on each, none has to wait for that. */
 const idleMs = 35_000;
 
 const restMs = 500;
@@ -55,13 +55,17 @@ export async function listConnections(lab: NodeLab, master: string): Promise<Con
   });
 }
 
-/** How many connections of a master receive something from now on; the others have ended then, or nothing has come for 35 s. */
+/**
+ * How many connections of a master receive something from now on; the others have ended then, or nothing has come for 35 s. A kubelet
+ * watches its own Node: a change of that is sent on a connection that would be idle otherwise.
+ */
 export async function countLiving(
   lab: NodeLab,
   master: string,
   connections: readonly Connection[],
 ): Promise<number> {
   const atFirst = await listConnections(lab, master);
+  await lab.ask(['annotate', 'node', master, `vipnat.test/changed=${Date.now()}`, '--overwrite']);
   const until = performance.now() + idleMs;
   for (;;) {
     const now = await listConnections(lab, master);

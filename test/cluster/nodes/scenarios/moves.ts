@@ -26,7 +26,9 @@ export function testMoves(lab: () => NodeLab): void {
     async () => {
       await waitForQuiet(lab());
       const { reports, isLeaderSame } = await moveAround(lab(), moves);
-      describeMoves('vipnat', reports);
+      tell(
+        `VIP moved off a living master ${moves} times, vipnat: longest pauses there: ${describePauses(reports)}`,
+      );
       expect(reports.flatMap(({ endedWatches }) => endedWatches)).toEqual([]);
       for (const report of reports) {
         for (const pauseMs of listPauses(report)) expect(pauseMs).toBeLessThan(pauseLimitMs);
@@ -51,7 +53,9 @@ async function moveAlone(lab: NodeLab): Promise<void> {
     for (const { name } of masters) await takeStaticPod(lab, name, 'vipnat');
     for (const { name } of masters) await cleanUp(lab, name);
     const { reports } = await moveAround(lab, movesAlone);
-    describeMoves('keepalived alone', reports);
+    tell(
+      `VIP moved off a living master ${movesAlone} times, keepalived alone: longest pauses there: ${describePauses(reports)}`,
+    );
     for (const report of reports) {
       for (const pauseMs of listPauses(report)) expect(pauseMs).toBeGreaterThan(pauseLimitMs);
       const { after, sources } = report.connections;
@@ -76,7 +80,9 @@ async function moveAround(
       const [holder = ''] = await lab.listHolders();
       const others = masters.map(({ name }) => name).filter((name) => name !== holder);
       const to = others.find((name) => isLeader(leases, name)) ?? others[0] ?? '';
-      reports.push(await moveVip(lab, to, leases));
+      const report = await moveVip(lab, to, leases);
+      reports.push(report);
+      tell(`move ${reports.length} of ${count}, ${report.from} → ${to}: ${describePauses([report])}`);
     }
     return { reports, isLeaderSame: leases.getHolder(controllerManager) === leader };
   } finally {
@@ -104,7 +110,8 @@ function findAddress(lab: NodeLab, master: string): string {
   return masters.find(({ name }) => name === master)?.addresses[lab.options.family] ?? '';
 }
 
-function describeMoves(what: string, reports: readonly MoveReport[]): void {
+/** The longest ones, and how many connections went on. */
+function describePauses(reports: readonly MoveReport[]): string {
   const longest = (figures: readonly (number | null)[]) => {
     const known = figures.filter((figure) => figure !== null);
     return known.length === 0 ? 'not seen' : `${Math.max(0, ...known).toFixed(0)} ms`;
@@ -117,7 +124,5 @@ function describeMoves(what: string, reports: readonly MoveReport[]): void {
   ];
   const before = sum(reports.map(({ connections }) => connections.before));
   const after = sum(reports.map(({ connections }) => connections.after));
-  tell(
-    `VIP moved off a living master ${reports.length} times, ${what}: longest pauses there: ${pauses.join(', ')}; ${after} of ${before} connections of kubelet and controller-manager went on`,
-  );
+  return `${pauses.join(', ')}; ${after} of ${before} connections of kubelet and controller-manager went on`;
 }
