@@ -28,7 +28,9 @@ type target struct {
 	address [4]byte
 	// Null while nobody has said where it is.
 	neighbour net.HardwareAddr
-	asked     time.Time
+	// All who have said that it is with them, since the last roll call.
+	heard map[string]bool
+	asked time.Time
 	// When the last answer came, and the first one after the beginning.
 	answered, first time.Time
 	lostLater       int
@@ -144,6 +146,9 @@ func (one *prober) receive() error {
 		defer one.mutex.Unlock()
 		if at, is := one.index[neighbour.address]; is {
 			one.targets[at].neighbour = neighbour.hardware
+			if heard := one.targets[at].heard; heard != nil {
+				heard[neighbour.hardware.String()] = true
+			}
 		}
 	}, func(answer reply) {
 		one.mutex.Lock()
@@ -198,7 +203,7 @@ func (one *prober) answer() error {
 	}
 }
 
-// How things are: how many addresses do not answer, and how many each neighbour has.
+// How things are: how many addresses do not answer, and how many each neighbour has. Two neighbours may say that they have one.
 type state struct {
 	Silent     int            `json:"silent"`
 	Neighbours map[string]int `json:"neighbours"`
@@ -212,9 +217,23 @@ func (one *prober) waitForSteady(steady time.Duration, limit time.Time) state {
 			since = time.Now()
 		}
 		if time.Since(since) > steady || time.Now().After(limit) {
-			return state{silent, one.countNeighbours()}
+			break
 		}
 		time.Sleep(50 * time.Millisecond)
+	}
+	one.callRoll()
+	time.Sleep(time.Second)
+	return state{one.countSilent(), one.countNeighbours()}
+}
+
+// Asks for every address who has it.
+func (one *prober) callRoll() {
+	one.mutex.Lock()
+	defer one.mutex.Unlock()
+	for at := range one.targets {
+		one.targets[at].heard = map[string]bool{}
+		// What cannot be sent is not heard of either.
+		_ = one.wire.whoHas(one.targets[at].address)
 	}
 }
 
@@ -223,7 +242,9 @@ func (one *prober) countNeighbours() map[string]int {
 	defer one.mutex.Unlock()
 	counts := map[string]int{}
 	for at := range one.targets {
-		counts[one.targets[at].neighbour.String()]++
+		for neighbour := range one.targets[at].heard {
+			counts[neighbour]++
+		}
 	}
 	return counts
 }
