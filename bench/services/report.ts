@@ -1,3 +1,4 @@
+import { describeLoad } from '../shared/load.ts';
 import { describeMachine } from '../shared/machine.ts';
 import { writeSection } from '../shared/page.ts';
 import { listVersions } from '../shared/programs.ts';
@@ -24,13 +25,12 @@ export function renderReport(
 ): string {
   const dates = rounds.map(({ at }) => at.slice(0, 10)).sort();
   const period = [...new Set([dates[0], dates.at(-1)])].join(' to ');
-  const loads = rounds.map(({ load }) => load);
   const groups = groupRounds(rounds);
   const line = titles.map((_, column) => (column === 1 ? '-' : '-:'));
   const rows = groups.map((group) => renderRow(group));
   return [
     `\`scripts/bench services\`, ${period}. ${describeMachine()}. ${versions.map((words) => words.join(' ')).join(', ')}.`,
-    `Each Service has ${endpointCount} endpoints. The machine's load was ${Math.min(...loads).toFixed(1)} to ${Math.max(...loads).toFixed(1)}.`,
+    `Each Service has ${endpointCount} endpoints. ${describeLoad(rounds.map(({ load }) => load))}`,
     '',
     ...[titles, line, ...rows].map((cells) => `| ${cells.join(' | ')} |`),
     '',

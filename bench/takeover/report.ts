@@ -1,4 +1,5 @@
 import { metallbModule } from '../../lab/build/module.ts';
+import { describeLoad } from '../shared/load.ts';
 import { describeMachine } from '../shared/machine.ts';
 import { writeSection } from '../shared/page.ts';
 import { listVersions } from '../shared/programs.ts';
@@ -25,7 +26,6 @@ export function renderReport(
 ): string {
   const dates = rounds.map(({ at }) => at.slice(0, 10)).sort();
   const period = [...new Set([dates[0], dates.at(-1)])].join(' to ');
-  const loads = rounds.map(({ load }) => load);
   const counts = [...new Set(rounds.map(({ addresses }) => addresses))].sort((a, b) => a - b);
   const rows = faultNames.flatMap((fault) =>
     counts.flatMap((addresses) =>
@@ -41,7 +41,7 @@ export function renderReport(
   const line = titles.map((_, column) => ([0, 2].includes(column) ? '-' : '-:'));
   return [
     `\`scripts/bench takeover\`, ${period}. ${describeMachine()}. ${versions.map((words) => words.join(' ')).join(', ')}.`,
-    `The machine's load was ${Math.min(...loads).toFixed(1)} to ${Math.max(...loads).toFixed(1)}.`,
+    describeLoad(rounds.map(({ load }) => load)),
     '',
     ...[titles, line, ...rows].map((cells) => `| ${cells.join(' | ')} |`),
     '',

@@ -1,0 +1,8 @@
+import { expect, test } from '@jest/globals';
+import { cpus } from 'node:os';
+import { describeLoad } from '../../../../bench/shared/load.ts';
+
+test('the load is told, and what follows where others kept the processors busy', () => {
+  expect(describeLoad([1.2, 0.4])).toBe("The machine's load was 0 to 1 during these rounds.");
+  expect(describeLoad([1, 3 * cpus().length])).toContain('compare rows, not times');
+});
