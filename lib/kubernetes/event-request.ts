@@ -81,9 +81,24 @@ async function sendEvent(options: EventOptions, path: string, message: ApiMessag
   if (status < 300 && !isEvent(text))
     throw new VipnatError('API_ANSWER_UNEXPECTED', `${what} failed: the answer is not an event`);
   return {
-    outcome: statusToOutcome.get(status) ?? 'refused',
+    outcome: isEnding(text) ? 'refused' : (statusToOutcome.get(status) ?? 'refused'),
     words: `${what} is answered with ${status}${describeStatus(text)}`,
   };
+}
+
+const ending = z.object({
+  code: z.literal(403),
+  details: z.object({ causes: z.array(z.object({ reason: z.string() })) }),
+});
+
+/** Whether the event's namespace is being deleted: no right would help. The reason is Kubernetes' (NamespaceTerminatingCause). */
+function isEnding(body: string): boolean {
+  try {
+    const { causes } = ending.parse(JSON.parse(body)).details;
+    return causes.some(({ reason }) => reason === 'NamespaceTerminating');
+  } catch {
+    return false;
+  }
 }
 
 const event = z.object({ kind: z.literal('Event') });

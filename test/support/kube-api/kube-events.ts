@@ -28,6 +28,8 @@ export class KubeEvents {
   readonly #breaches: string[];
   /** The note that a ValidatingAdmissionPolicy of the cluster does not let pass, if any. */
   deniedNote: string | null = null;
+  /** The note of an event whose namespace is being deleted, if any. */
+  endingNote: string | null = null;
 
   /** Requests that no client may send are added to `breaches`. */
   constructor(breaches: string[]) {
@@ -67,6 +69,7 @@ export class KubeEvents {
     const problems = [...findProblems(event), ...findSeriesProblems(event)];
     if (problems.length > 0) return this.#refuse(422, `Event "${name}" is invalid: ${problems.join(', ')}`);
     if (event.note === this.deniedNote) return { code: 422, body: `events "${name}" is forbidden: denied` };
+    if (event.note === this.endingNote) return { code: 403, body: toEnding(name) };
     if (this.#nameToEvent.has(name)) return { code: 409, body: `events "${name}" already exists` };
     this.#nameToEvent.set(name, event);
     return { code: 201, body: event };
@@ -112,4 +115,11 @@ function findSeriesProblems({ series }: StoredEvent): string[] {
     ...(series.count >= 2 ? [] : ['series.count: should be at least 2']),
     ...(microTime.test(series.lastObservedTime) ? [] : ['series.lastObservedTime: Required value']),
   ];
+}
+
+/** As kube-apiserver 1.36 has it. */
+function toEnding(name: string): object {
+  const message = `events "${name}" is forbidden: unable to create new content in namespace default because it is being terminated`;
+  const causes = [{ reason: 'NamespaceTerminating', message: 'namespace default is being terminated' }];
+  return { kind: 'Status', status: 'Failure', code: 403, reason: 'Forbidden', message, details: { causes } };
 }

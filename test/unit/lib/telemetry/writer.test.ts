@@ -179,6 +179,15 @@ test('what the API will never take is left out, and the next is told', async () 
   ]);
 });
 
+test('an event of a namespace that is being deleted is left out at once: no right would help', async () => {
+  turn(({ events }) => (events.endingNote = 'm3 is dead'));
+  writer.record('ApiserverDead', 'm3 is dead');
+  writer.record('ApiserverDead', 'm4 is dead');
+  await eventually('the next is told', () => told().length === 1);
+  expect(linesOf('warn')).toEqual([]);
+  expect(linesOf('debug')).toEqual([expect.stringMatching(/ is answered with 403: .* is being terminated$/)]);
+});
+
 test('what is left out is counted', async () => {
   for (let index = 0; index < 30; index += 1) writer.record('ApiserverDead', `m${index} is dead`);
   await eventually('25 are told', () => told().length === 25);
