@@ -9,6 +9,7 @@ import {
 } from '../../lib/services/endpoints.ts';
 import { serviceAnnotations } from '../../lib/services/names.ts';
 import { type EndpointSlice, type Service } from '../../lib/services/services.ts';
+import { planRelay, type Relay } from './relay.ts';
 import { isInRanges, normaliseRanges } from './source-ranges.ts';
 
 /** How an endpoint is chosen, the default first: by chance, in turn, or by the client's address. */
@@ -40,10 +41,24 @@ export interface PortBalance {
   readonly sources: readonly string[] | null;
   /** Whether the endpoints see the client's own address. Then all of them are on this node. */
   readonly keepsClient: boolean;
-  /** Where new connections go, sorted; empty when there is nobody: then they are refused. */
+  /** Whether this node decides: not with policy Local and all endpoints elsewhere. kube-proxy's rules do then. */
+  readonly isHere: boolean;
+  /** How connections from outside get to other nodes while this one holds the address; null for not at all. */
+  readonly relay: Relay | null;
+  /** Where new connections go, sorted; empty when there is nobody: then they are refused, if this node decides. */
   readonly backends: readonly Pick<Backend, 'address' | 'port'>[];
   /** All that the slices have, also those that take no new connection. */
   readonly present: readonly Pick<Backend, 'address' | 'port'>[];
+}
+
+/** What a port's chains and sets are called after: `default/web/tcp/80`. */
+export function identifyPort({ service, protocol, port }: PortBalance): string {
+  return `${service}/${protocol.toLowerCase()}/${port}`;
+}
+
+/** A port's protocol as the kernel knows it. */
+export function toProtocolNumber({ protocol }: PortBalance): string {
+  return protocolToNumber.get(protocol) ?? '';
 }
 
 /** A Service, as far as this node is to balance it. */
@@ -67,8 +82,8 @@ export interface ServiceBalance {
 }
 
 /**
- * The ports of a Service that this node balances. A port of policy Local without a pod here is not among them, if there is one
- * elsewhere: kube-proxy's rules know what to do with it.
+ * The ports of a Service that this node balances. A port of policy Local without a pod here, but with one elsewhere, is only sent on:
+ * kube-proxy's rules know what to do with connections of this node itself.
  */
 export function balanceService(balanced: BalancedService, family: Family, place: Place): ServiceBalance {
   const { service, slices } = balanced;
@@ -81,10 +96,16 @@ export function balanceService(balanced: BalancedService, family: Family, place:
     const listing = listBackends(slices, query, place);
     refused.push(...listing.refused);
     const chosen = chooseBackends(service, listing.backends, place);
-    if (chosen === null) return [];
-    const general = { ...describeService(balanced, family, place), family, addresses };
+    const relay = isLocal(service)
+      ? planRelay(listing.backends, { here: place.node, protocol: port.protocol })
+      : null;
+    if (chosen === null && relay === null) return [];
     return [
-      { ...general, protocol: port.protocol, port: port.port, backends: chosen, present: listing.backends },
+      {
+        ...{ ...describeService(balanced, family, place), family, addresses },
+        ...{ protocol: port.protocol, port: port.port, relay },
+        ...{ isHere: chosen !== null, backends: chosen ?? [], present: listing.backends },
+      },
     ];
   });
   return { ports, refused };
@@ -92,13 +113,17 @@ export function balanceService(balanced: BalancedService, family: Family, place:
 
 /** Null where others are to decide. */
 function chooseBackends(
-  { spec }: Service,
+  service: Service,
   backends: readonly Backend[],
   place: Place,
 ): readonly Backend[] | null {
-  if (spec.externalTrafficPolicy !== 'Local') return chooseNear(chooseServing(backends), place);
+  if (!isLocal(service)) return chooseNear(chooseServing(backends), place);
   const here = chooseServing(backends.filter(({ node }) => node === place.node));
   return here.length === 0 && chooseServing(backends).length > 0 ? null : here;
+}
+
+function isLocal({ spec }: Service): boolean {
+  return spec.externalTrafficPolicy === 'Local';
 }
 
 type General = Pick<PortBalance, 'service' | 'method' | 'affinitySeconds' | 'sources' | 'keepsClient'>;

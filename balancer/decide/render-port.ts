@@ -2,28 +2,41 @@ import { createHash } from 'node:crypto';
 import { formatEndpoint } from '../../lib/address/endpoint.ts';
 import { type Family } from '../../lib/address/address.ts';
 import { declareVipMap, shared, toAddressType } from '../table/skeleton.ts';
-import { type Table, type TableChain, type TableSet, toWord } from '../table/table.ts';
-import { protocolToNumber, type PortBalance } from './port-balance.ts';
-import { fillSlots, hashSlots } from './slots.ts';
+import {
+  emptyTable,
+  mergeTables,
+  type Table,
+  type TableChain,
+  type TableSet,
+  toWord,
+} from '../table/table.ts';
+import { identifyPort, type PortBalance, toProtocolNumber } from './port-balance.ts';
+import { renderRelay } from './render-relay.ts';
+import { fillSlots, hashSeed, hashSlots } from './slots.ts';
 
 /** How many clients one endpoint can have whose place is kept. One more is sent anywhere. */
 const maxClients = 65_535;
-
-/** Of the hash of a client's address: the same on every node, so that a client keeps its endpoint when the address moves. */
-const hashSeed = '0x7669706e';
 
 /**
  * The part of a family's table that one port of a Service has. `before` has the slots that are kept where they are: those of the
  * table as it is. Pure.
  */
 export function renderPort(balance: PortBalance, before: Table): Table {
-  const keys = balance.addresses.map((address) => `${address} . ${toNumber(balance)} . ${balance.port}`);
+  const here = balance.isHere ? renderHere(balance, before) : emptyTable;
+  return balance.relay === null ? here : mergeTables([here, renderRelay(balance, balance.relay)]);
+}
+
+/** What this node sends to endpoints itself. */
+function renderHere(balance: PortBalance, before: Table): Table {
+  const keys = balance.addresses.map(
+    (address) => `${address} . ${toProtocolNumber(balance)} . ${balance.port}`,
+  );
   const toElements = (value: string) => new Map(keys.map((key) => [key, value]));
   const vips = (value: string): [string, TableSet] => [
     shared.vips,
     { ...declareVipMap(balance.family), elements: toElements(value) },
   ];
-  const name = `lb/${identify(balance)}`;
+  const name = `lb/${identifyPort(balance)}`;
   const admission = admit(balance);
   if (balance.backends.length === 0) {
     return {
@@ -82,7 +95,7 @@ function choose(balance: PortBalance, before: Table): Piece {
     before,
     value: `${toWord(family)} daddr . ${balance.protocol.toLowerCase()} dport`,
   });
-  const rule = `meta l4proto ${toNumber(balance)} dnat ${toWord(family)} to ${pick(balance, count)} map @${name}`;
+  const rule = `meta l4proto ${toProtocolNumber(balance)} dnat ${toWord(family)} to ${pick(balance, count)} map @${name}`;
   return { rules: [rule], sets: [[name, set]], chains: [] };
 }
 
@@ -91,9 +104,9 @@ function chooseKept(balance: PortBalance, before: Table): Piece {
   const { family, backends, affinitySeconds } = balance;
   const source = `${toWord(family)} saddr`;
   const ends = backends.map((backend) => {
-    const suffix = `${identify(balance)}/${backend.address.replaceAll(':', '-')}/${backend.port}`;
+    const suffix = `${identifyPort(balance)}/${backend.address.replaceAll(':', '-')}/${backend.port}`;
     const [chain, clients] = [`end/${suffix}`, `clients/${suffix}`];
-    const translate = `meta l4proto ${toNumber(balance)} dnat to ${formatEndpoint({ family, ...backend })}`;
+    const translate = `meta l4proto ${toProtocolNumber(balance)} dnat to ${formatEndpoint({ family, ...backend })}`;
     const declaration = `type ${toAddressType(family)}; size ${maxClients}; flags dynamic,timeout; timeout ${affinitySeconds ?? 0}s`;
     const set: TableSet = { kind: 'set', declaration, elements: new Map() };
     // Also where the set is full, which ends a rule that would add to it.
@@ -122,7 +135,7 @@ function declareSlots(
   balance: PortBalance,
   { wanted, before, value }: SlotNeeds,
 ): { name: string; count: number; set: TableSet } {
-  const name = `slots/${identify(balance)}${value === 'verdict' ? '/kept' : ''}`;
+  const name = `slots/${identifyPort(balance)}${value === 'verdict' ? '/kept' : ''}`;
   const known = before.sets.get(name)?.elements ?? new Map<string, string>();
   const placed = Array.from({ length: known.size }, (_, at) => known.get(String(at)) ?? '');
   const slots = balance.method === 'hash' ? hashSlots(wanted) : fillSlots(placed, wanted);
@@ -149,7 +162,7 @@ function pick({ method, family }: PortBalance, count: number): string {
  */
 function giveSource(balance: PortBalance): Omit<Piece, 'rules'> & { readonly chain: string } {
   if (!balance.keepsClient) return { chain: shared.ownSource, sets: [], chains: [] };
-  const [chain, set] = [`source/${identify(balance)}`, `itself/${identify(balance)}`];
+  const [chain, set] = [`source/${identifyPort(balance)}`, `itself/${identifyPort(balance)}`];
   const ip = toWord(balance.family);
   const type = toAddressType(balance.family);
   const elements = new Map(balance.backends.map(({ address }) => [`${address} . ${address}`, '']));
@@ -162,15 +175,6 @@ function giveSource(balance: PortBalance): Omit<Piece, 'rules'> & { readonly cha
     sets: [[set, { kind: 'set', declaration: `type ${type} . ${type}`, elements }]],
     chains: [[chain, toChain(rules)]],
   };
-}
-
-/** What a port's chains and sets are called after: `default/web/tcp/80`. */
-function identify({ service, protocol, port }: PortBalance): string {
-  return `${service}/${protocol.toLowerCase()}/${port}`;
-}
-
-function toNumber({ protocol }: PortBalance): string {
-  return protocolToNumber.get(protocol) ?? '';
 }
 
 function toChain(rules: readonly string[]): TableChain {

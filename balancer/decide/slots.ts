@@ -3,6 +3,9 @@
  * as endpoints are even shares.
  */
 
+/** Of the hash of a client's address: the same on every node, so that a client keeps its endpoint when the address moves. */
+export const hashSeed = '0x7669706e';
+
 /** One slot for each, in the order of before as far as that goes: what stays keeps its slot, and those behind fill the gaps. */
 export function fillSlots(before: readonly string[], wanted: readonly string[]): string[] {
   const left = new Set(wanted);

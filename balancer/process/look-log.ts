@@ -81,8 +81,16 @@ function describe(service: string, balances: Balances): string {
   return `${service} is balanced: ${balances.map(describePort).join(', ')}`;
 }
 
-function describePort({ family, addresses, protocol, port, backends }: PortBalance): string {
+function describePort(balance: PortBalance): string {
+  const { family, addresses, protocol, port } = balance;
   const vips = addresses.map((address) => formatEndpoint({ family, address, port })).join(' and ');
-  const count = backends.length;
-  return `${vips} ${protocol} to ${count === 0 ? 'nobody' : `${count} endpoint${count === 1 ? '' : 's'}`}`;
+  return `${vips} ${protocol} to ${describeEnds(balance)}`;
+}
+
+function describeEnds({ isHere, relay, backends: { length: count } }: PortBalance): string {
+  const nodes = relay?.nodes.size ?? 0;
+  const elsewhere = `${nodes} other node${nodes === 1 ? '' : 's'}`;
+  if (!isHere) return elsewhere;
+  const here = count === 0 ? 'nobody' : `${count} endpoint${count === 1 ? '' : 's'}`;
+  return nodes === 0 ? here : `${here} here and to ${elsewhere}`;
 }

@@ -35,6 +35,8 @@ export class Programmer {
   readonly #kernel: BalancerKernel;
   readonly #serviceToBalances = new Map<string, Balances>();
   readonly #parts: Readonly<Record<Family, Map<string, Table>>> = { ipv4: new Map(), ipv6: new Map() };
+  /** The Services that are sent on to other nodes. */
+  readonly #relayed: Readonly<Record<Family, Set<string>>> = { ipv4: new Set(), ipv6: new Set() };
   #handles: Handles = { ipv4: null, ipv6: null };
   #isKnown = false;
 
@@ -49,16 +51,14 @@ export class Programmer {
 
   /** Takes how some Services are to be balanced from now on: nothing for one that is not any more. Without a list of the table where it is known. */
   async update(changes: ReadonlyMap<string, Balances>): Promise<void> {
-    const before = families.map((family) => this.#parts[family].size);
+    const before = families.map((family) => this.#describeSkeleton(family));
     for (const [service, balances] of changes) {
       if (balances.length === 0) this.#serviceToBalances.delete(service);
       else this.#serviceToBalances.set(service, balances);
     }
     const scripts = families.map((family) => this.#changeParts(family, changes));
-    const hasComeOrGone = families.some(
-      (family, at) => (before[at] === 0) !== (this.#parts[family].size === 0),
-    );
-    if (!this.#isKnown || hasComeOrGone || scripts.includes(null)) {
+    const isOther = families.some((family, at) => before[at] !== this.#describeSkeleton(family));
+    if (!this.#isKnown || isOther || scripts.includes(null)) {
       await this.compare();
       return;
     }
@@ -106,8 +106,16 @@ export class Programmer {
     return change === null ? null : { now: join(change.now), later: join(change.later) };
   }
 
+  /** What all Services share follows from this. */
+  #describeSkeleton(family: Family): 'none' | 'relays' | 'no relays' {
+    if (this.#parts[family].size === 0) return 'none';
+    return this.#relayed[family].size > 0 ? 'relays' : 'no relays';
+  }
+
   #render(family: Family, service: string, before: Table): void {
     const balances = (this.#serviceToBalances.get(service) ?? []).filter((one) => one.family === family);
+    if (balances.some(({ relay }) => relay !== null)) this.#relayed[family].add(service);
+    else this.#relayed[family].delete(service);
     if (balances.length === 0) this.#parts[family].delete(service);
     else
       this.#parts[family].set(service, mergeTables(balances.map((balance) => renderPort(balance, before))));
@@ -119,7 +127,7 @@ export class Programmer {
     const parts = this.#parts[family];
     for (const service of this.#serviceToBalances.keys()) this.#render(family, service, seen ?? emptyTable);
     if (parts.size === 0) return { now: text === '' ? '' : printRemoval(family), later: '' };
-    const wanted = mergeTables([createSkeleton(family), ...parts.values()]);
+    const wanted = mergeTables([createSkeleton(family, this.#relayed[family].size > 0), ...parts.values()]);
     const change = seen === null ? null : diffTables({ family, seen, wanted });
     if (change === null) return { now: printReplacement(family, wanted), later: '' };
     return { now: join(change.now), later: join(change.later) };

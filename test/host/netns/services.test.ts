@@ -50,7 +50,17 @@ describe('Services', () => {
       ...make('rr', 81, {}, { 'vipnat.io/method': 'rr' }),
       ...make('hash', 82, {}, { 'lb.zdns.cn/method': 'hash' }),
       ...make('kept', 83, { sessionAffinity: 'ClientIP' }),
-      ...make('local', 84, { externalTrafficPolicy: 'Local' }),
+      ...make('local', 84, { externalTrafficPolicy: 'Local' }).slice(0, 1),
+      ...(['ipv4', 'ipv6'] as const).map((family): ApiChange => {
+        const ports = [
+          { port: podPort, name: 't' },
+          { port: podPort, name: 'u', protocol: 'UDP' },
+        ];
+        return [
+          'EndpointSlice',
+          makeEndpoints('local', ports, [{ addresses: [first[family]], nodeName: first.node }]),
+        ];
+      }),
       ...make('ranges', 85, { loadBalancerSourceRanges: [allowed] }),
       ['Service', makeLoadBalancer('none', [{ port: 86 }, { port: 86, name: 'u', protocol: 'UDP' }])],
       ['VirtualIP', makeVirtualIp(vip4, names)],

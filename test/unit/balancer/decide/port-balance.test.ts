@@ -82,8 +82,32 @@ describe('where connections go', () => {
   });
 
   test('to kube-proxy with policy Local and all pods elsewhere, and to nobody without pods', () => {
-    expect(balance([on('n2', '10.244.2.2')], local).port).toBeUndefined();
-    expect(balance([on('n2', '10.244.2.2', { ready: false })], local).port).toMatchObject({ backends: [] });
+    expect(balance([on('n2', '10.244.2.2')], local).port).toMatchObject({ isHere: false, backends: [] });
+    expect(balance([{ addresses: ['10.244.2.2'] }], local).port).toBeUndefined();
+    expect(balance([on('n2', '10.244.2.2', { ready: false })], local).port).toMatchObject({
+      isHere: true,
+      backends: [],
+    });
+  });
+
+  test('on to other nodes with policy Local, from outside', () => {
+    const { port } = balance(
+      [on('n1', '10.244.1.2'), on('n2', '10.244.2.2', last), on('n3', '10.244.3.2')],
+      local,
+    );
+    expect(port?.relay).toEqual({
+      ends: new Map([
+        ['10.244.1.2 . 8080', null],
+        ['10.244.3.2 . 8080', 'n3'],
+      ]),
+      // n2 has open connections.
+      nodes: new Map([
+        ['n2', '10.244.2.2'],
+        ['n3', '10.244.3.2'],
+      ]),
+    });
+    expect(balance([on('n1', '10.244.1.2')], local).port?.relay).toBeNull();
+    expect(balance([on('n2', '10.244.2.2')]).port?.relay).toBeNull();
   });
 
   test('to those near this node, if hints say for all who is near whom', () => {

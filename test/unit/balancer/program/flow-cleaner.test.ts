@@ -22,6 +22,8 @@ function balance(protocol: string, backends: PortBalance['backends'], present = 
     affinitySeconds: null,
     sources: null,
     keepsClient: false,
+    isHere: true,
+    relay: null,
     backends,
     present,
   };

@@ -18,6 +18,8 @@ function balance(service: string, pods: number, more: Partial<PortBalance> = {})
       affinitySeconds: null,
       sources: null,
       keepsClient: false,
+      isHere: true,
+      relay: null,
       backends,
       present: backends,
       ...more,
@@ -74,6 +76,20 @@ describe('tables', () => {
     await update(['default/a', balance('default/a', 3, { backends: [two, three] })]);
     expect(kernel.scripts).toEqual([]);
     expect(await slots('default/a')).toEqual(before);
+  });
+
+  test('look all packets up only while a Service is sent on to other nodes', async () => {
+    const relay = { ends: new Map([['10.244.0.9 . 8080', 'n2']]), nodes: new Map([['n2', '10.244.0.9']]) };
+    const listHooks = async () =>
+      [...(readTable(await kernel.listTable('ip vipnat-lb'), 'ipv4')?.chains ?? [])].filter(
+        ([name, { hook }]) => name === 'relay' && hook !== null,
+      );
+    await update(['default/a', balance('default/a', 2)]);
+    expect(await listHooks()).toHaveLength(0);
+    await update(['default/bb', balance('default/bb', 0, { relay, isHere: false })]);
+    expect(await listHooks()).toHaveLength(1);
+    await update(['default/bb', []]);
+    expect(await listHooks()).toHaveLength(0);
   });
 
   test('that somebody changed are repaired by a comparison, in place', async () => {

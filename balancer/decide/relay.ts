@@ -1,0 +1,38 @@
+/**
+ * Policy Local where one node holds the address and others have pods, too. The node that holds it sends packets from outside on to
+ * a node with pods, as they came. That node translates them and answers the client itself, so pods see the client's own address.
+ */
+import { chooseServing, type Backend } from '../../lib/services/endpoints.ts';
+
+/** Where the node that holds the address sends connections. */
+export interface Relay {
+  /** An endpoint that takes new connections, by its address and port: with the node to send on to, or null for this one. */
+  readonly ends: ReadonlyMap<string, string | null>;
+  /**
+   * Nodes to an endpoint of each: packets take the same way as to the endpoint. Also nodes whose endpoints take no new connection,
+   * because they have open ones.
+   */
+  readonly nodes: ReadonlyMap<string, string>;
+}
+
+/**
+ * Null where no other node has an endpoint. Endpoints of which nobody says where they are cannot be reached this way. Only TCP has open
+ * connections: a client of UDP is sent elsewhere as soon as an endpoint takes none.
+ */
+export function planRelay(
+  backends: readonly Backend[],
+  { here, protocol }: { readonly here: string; readonly protocol: string },
+): Relay | null {
+  const placed = backends.filter(({ node }) => node !== null);
+  const serving = chooseServing(placed);
+  // The last one of a node counts: one that serves, where there is one.
+  const present = protocol === 'TCP' ? [...placed, ...serving] : serving;
+  const nodes = new Map(
+    present.filter(({ node }) => node !== here).map(({ node, address }) => [node ?? '', address]),
+  );
+  if (nodes.size === 0) return null;
+  const ends = serving.map(
+    ({ address, port, node }) => [`${address} . ${port}`, node === here ? null : node] as const,
+  );
+  return { ends: new Map(ends), nodes };
+}
