@@ -1,11 +1,13 @@
-import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { execa } from 'execa';
 import { LabError } from '../settings/error.ts';
 import { componentFolder } from '../settings/folders.ts';
 import {
   actionlintModule,
   type ComponentModule,
+  coreDnsModule,
   etcdModule,
   type GoModule,
   helmModule,
@@ -17,6 +19,7 @@ import {
   readLockedSums,
   renderGoMod,
   renderTools,
+  specsModule,
 } from './module.ts';
 
 /** Where the programs of a lab are. */
@@ -53,6 +56,31 @@ export function locateNodeComponents(release: string): NodeComponents {
     kubectl: join(folder, 'kubectl'),
     kubelet: join(folder, 'kubelet'),
   };
+}
+
+/** Where the programs are that Kubernetes' own specs of Services need. */
+export interface SpecComponents {
+  /** The specs. */
+  readonly specs: string;
+  /** What their pods run. */
+  readonly agnhost: string;
+  readonly coredns: string;
+}
+
+/** Where the programs of Kubernetes' own specs are for a Kubernetes release, once they are built. */
+export function locateSpecComponents(release: string): SpecComponents {
+  const folder = join(componentFolder, specsModule(release).label);
+  return {
+    specs: join(folder, 'network.test'),
+    agnhost: join(folder, 'agnhost'),
+    coredns: join(componentFolder, coreDnsModule.label, 'coredns'),
+  };
+}
+
+/** Builds the programs of Kubernetes' own specs for a Kubernetes release, if they are not there yet: the specs take minutes. */
+export async function buildSpecComponents(release: string, say: (line: string) => void): Promise<void> {
+  await buildOnce(coreDnsModule, say);
+  await buildOnce(specsModule(release), say);
 }
 
 /** Where kubeadm is for a Kubernetes release, once it is built. */
@@ -148,9 +176,15 @@ async function buildIn(folder: string, component: ComponentModule): Promise<void
   writeFileSync(join(folder, 'tools.go'), renderTools(component));
   writeFileSync(join(folder, 'go.sum'), readLockedSums(component) ?? '');
   const flags = ['-mod=mod', '-trimpath', '-buildvcs=false', '-ldflags', component.linkerFlags.join(' ')];
+  if (component.sources !== undefined) copySources(component.sources, join(folder, 'own'));
   for (const [name, command] of Object.entries(component.commands)) {
-    await runGo(folder, ['build', ...flags, '-o', join(folder, 'bin', name), command], component);
+    const verb = name.endsWith('.test') ? ['test', '-c', '-vet=off'] : ['build'];
+    await runGo(folder, [...verb, ...flags, '-o', join(folder, 'bin', name), command], component);
   }
+}
+
+function copySources(name: string, target: string): void {
+  cpSync(fileURLToPath(new URL(`programs/${name}`, import.meta.url)), target, { recursive: true });
 }
 
 /** @throws LabError when there is no such version. */

@@ -7,8 +7,13 @@ export interface ComponentModule {
   /** The module with the commands, and its version with the v. */
   readonly path: string;
   readonly version: string;
-  /** The commands' packages; each program is called as its package's last element, or as said here. */
+  /**
+   * The commands' packages by the programs' names. `./own` is the package of the folder `sources`. A name with `.test` at its end is
+   * a test program.
+   */
   readonly commands: Readonly<Record<string, string>>;
+  /** The folder in `programs/` with a package of the lab's own; none when left out. */
+  readonly sources?: string;
   readonly linkerFlags: readonly string[];
   /** Whether the module takes its own parts at v0.0.0, for whoever builds it to replace. */
   readonly hasStagingModules: boolean;
@@ -99,6 +104,29 @@ export function kubeadmModule(release: string): ComponentModule {
   return moduleOfRelease(release, 'kubeadm', ['kubeadm']);
 }
 
+/** Kubernetes' own specs of Services as a test program, and the program of the pods that they start, of the same release. */
+export function specsModule(release: string): ComponentModule {
+  return {
+    ...moduleOfRelease(release, 'kubernetes-specs', []),
+    commands: { agnhost: 'k8s.io/kubernetes/test/images/agnhost', 'network.test': './own' },
+    sources: 'network-specs',
+  };
+}
+
+/** The release of CoreDNS that kubeadm 1.36.3 installs. */
+const coreDnsVersion = 'v1.14.2';
+
+/** A cluster's DNS. */
+export const coreDnsModule: ComponentModule = {
+  label: `coredns-${coreDnsVersion.slice(1)}`,
+  path: 'github.com/coredns/coredns',
+  version: coreDnsVersion,
+  commands: { coredns: './own' },
+  sources: 'coredns',
+  linkerFlags: ['-s', '-w'],
+  hasStagingModules: false,
+};
+
 function moduleOfRelease(release: string, name: string, commands: readonly string[]): ComponentModule {
   const version = `v${release}`;
   return {
@@ -138,7 +166,9 @@ export function renderGoMod(
 
 /** A file that makes the commands' packages part of the module. */
 export function renderTools({ commands }: ComponentModule): string {
-  const imports = Object.values(commands).map((name) => `import _ "${name}"`);
+  const imports = Object.values(commands)
+    .filter((name) => !name.startsWith('./'))
+    .map((name) => `import _ "${name}"`);
   return ['//go:build tools', 'package lab', ...imports, ''].join('\n');
 }
 

@@ -151,9 +151,14 @@ function renderKubelet(node: NodeHost, { family }: LabOptions): object {
     staticPodPath: manifestFolder,
     ...limitsOfNodes,
     clusterDomain: 'cluster.local',
-    clusterDNS: [serviceNetworks[family].replace(/0\/\d+$|(?<=::)\/\d+$/, '10')],
+    clusterDNS: [clusterDnsAddress(family)],
     ...(isMaster(node) ? { registerWithTaints: [controlPlaneTaint] } : {}),
   };
+}
+
+/** The ClusterIP of a cluster's DNS, as kubeadm chooses it. Usual labs have none. */
+export function clusterDnsAddress(family: Family): string {
+  return serviceNetworks[family].replace(/0\/\d+$|(?<=::)\/\d+$/, '10');
 }
 
 /** As kubeadm has it: what does not tolerate it goes to workers. */

@@ -2,7 +2,7 @@
 import { type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { Command, Option } from 'commander';
-import { buildComponents, buildHelm, buildNodeComponents } from '../build/build.ts';
+import { buildComponents, buildHelm, buildNodeComponents, buildSpecComponents } from '../build/build.ts';
 import { describeLab } from './describe.ts';
 import { claimLab } from '../control-plane/claim.ts';
 import { LabError } from '../settings/error.ts';
@@ -47,11 +47,13 @@ program
   .option('--kubernetes <release>', 'the Kubernetes release', defaultKubernetes)
   .option('--helm', 'builds Helm, too, which the tests of the chart need')
   .option('--nodes', 'builds what real nodes need, too: kubelet, kubectl and the controllers')
-  .action(async ({ helm, ...given }: Given & { helm?: true }) => {
+  .option('--specs', "builds Kubernetes' own specs of Services, too, and what they need: CoreDNS and agnhost")
+  .action(async ({ helm, specs, ...given }: Given & { helm?: true; specs?: true }) => {
     const { kubernetes, hasNodes } = parseOptions(given);
     await buildComponents(kubernetes, say);
     if (helm === true) await buildHelm(say);
     if (hasNodes === true) await buildNodeComponents(kubernetes, say);
+    if (specs === true) await buildSpecComponents(kubernetes, say);
   });
 
 named('up', 'brings a lab up; it stays until `down`')

@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import {
   actionlintModule,
+  coreDnsModule,
   etcdModule,
   helmModule,
   kubeadmModule,
@@ -9,6 +10,7 @@ import {
   readLockedSums,
   renderGoMod,
   renderTools,
+  specsModule,
 } from '../../../../lab/build/module.ts';
 import { defaultKubernetes } from '../../../../lab/settings/options.ts';
 
@@ -40,6 +42,12 @@ describe('a module to build components with', () => {
     expect(renderTools(nodeModule('1.36.3'))).toContain('import _ "k8s.io/kubernetes/cmd/kubelet"');
   });
 
+  test('leaves out packages of the lab, which are in the module', () => {
+    const tools = renderTools(specsModule('1.36.3'));
+    expect(tools).toContain('import _ "k8s.io/kubernetes/test/images/agnhost"');
+    expect(tools).not.toContain('own');
+  });
+
   test('has locked checksums for what is built in every run, and none for other releases', () => {
     expect(readLockedSums(kubernetesModule(defaultKubernetes))).toContain(
       `k8s.io/kubernetes v${defaultKubernetes} h1:`,
@@ -51,6 +59,8 @@ describe('a module to build components with', () => {
     expect(readLockedSums(actionlintModule)).toContain(
       `${actionlintModule.path} ${actionlintModule.version} h1:`,
     );
+    expect(readLockedSums(specsModule(defaultKubernetes))).toContain('github.com/onsi/ginkgo/v2 ');
+    expect(readLockedSums(coreDnsModule)).toContain(`${coreDnsModule.path} ${coreDnsModule.version} h1:`);
     expect(readLockedSums(kubernetesModule('1.30.0'))).toBeNull();
   });
 });

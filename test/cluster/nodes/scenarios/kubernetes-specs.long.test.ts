@@ -1,0 +1,57 @@
+/**
+ * Kubernetes' own specs of load balancers, as they are, on real nodes with vipnat's Services. docs/services-conformance.md has
+ * what came of each.
+ */
+import { beforeAll, expect, test } from '@jest/globals';
+import { buildSpecComponents } from '../../../../lab/build/build.ts';
+import { addClusterDns } from '../../../../lab/kubernetes-specs/cluster-dns.ts';
+import { buildAgnhostImage, importImage } from '../../../../lab/kubernetes-specs/agnhost.ts';
+import { addHostBehindRouter } from '../../../../lab/kubernetes-specs/host-behind-router.ts';
+import { runSpecs, type SpecResult } from '../../../../lab/kubernetes-specs/run-specs.ts';
+import { installServices } from '../../../../lab/services/install.ts';
+import { tell } from '../../../support/lab/test-lab.ts';
+import { expectedOutcomes } from '../specs/expected-outcomes.ts';
+import { useNodes } from './use-nodes.ts';
+
+const limitMs = 60 * 60_000;
+
+/** Each of these waits for pods that take a minute to end, ten times. They go well beside the others. */
+const rollouts = 'connectivity disruption during rolling update';
+
+const lab = useNodes();
+
+beforeAll(async () => {
+  const { kubernetes } = lab().options;
+  await buildSpecComponents(kubernetes, tell);
+  await importImage(lab(), ['worker', 'worker2'], await buildAgnhostImage(kubernetes));
+  await addClusterDns(lab());
+  // The specs' Services name no class.
+  await installServices(lab(), '--default-class');
+}, limitMs);
+
+test(
+  'each has the outcome that the documents say',
+  async () => {
+    const enter = await addHostBehindRouter(lab());
+    const choices = [
+      { name: 'others', focus: 'LoadBalancers', skip: rollouts },
+      ...['Cluster', 'Local'].map((policy) => ({
+        name: `rollout-${policy.toLowerCase()}`,
+        focus: `LoadBalancers.*${rollouts} with externalTrafficPolicy=${policy}`,
+      })),
+    ];
+    const results = await Promise.all(
+      choices.map((choice) => runSpecs(lab(), enter, { ...choice, limitMs })),
+    );
+    const outcomes = results.flat();
+    tell(outcomes.map(describe).join('\n'));
+    expect(Object.fromEntries(outcomes.map(({ name, outcome }) => [name, outcome]))).toEqual(
+      expectedOutcomes,
+    );
+  },
+  limitMs,
+);
+
+function describe({ name, outcome, seconds, why }: SpecResult): string {
+  return `${outcome.padEnd(7)} ${seconds.toFixed(0).padStart(4)} s  ${name}${why === '' ? '' : `\n        ${why}`}`;
+}
