@@ -1,4 +1,4 @@
-import { vips, apiserverPort } from '../test/support/network/layout.ts';
+import { vips, apiserverPort } from '../../test/support/network/layout.ts';
 import { type Stage } from './stage.ts';
 
 /** What became of a flush of the nat table while a client went on. */

@@ -1,6 +1,6 @@
-import { type CommandResult } from '../test/support/network/namespaces.ts';
-import { type Seat } from '../test/support/network/seat.ts';
-import { type SeatName } from '../test/support/network/cluster.ts';
+import { type CommandResult } from '../../test/support/network/namespaces.ts';
+import { type Seat } from '../../test/support/network/seat.ts';
+import { type SeatName } from '../../test/support/network/cluster.ts';
 
 /** An agent that was started. */
 export interface DemoAgent {

@@ -1,14 +1,14 @@
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { buildComponents } from '../lab/build/build.ts';
-import { type Lab } from '../lab/control-plane/lab.ts';
-import { defaultOptions } from '../lab/settings/options.ts';
-import { raiseLab } from '../lab/control-plane/raise.ts';
-import { waitForServices } from '../lab/control-plane/ready.ts';
-import { type SeatName } from '../test/support/network/cluster.ts';
-import { masters } from '../test/support/network/layout.ts';
-import { type CommandResult } from '../test/support/network/namespaces.ts';
-import { type Seat } from '../test/support/network/seat.ts';
+import { buildComponents } from '../../lab/build/build.ts';
+import { type Lab } from '../../lab/control-plane/lab.ts';
+import { defaultOptions } from '../../lab/settings/options.ts';
+import { raiseLab } from '../../lab/control-plane/raise.ts';
+import { waitForServices } from '../../lab/control-plane/ready.ts';
+import { type SeatName } from '../../test/support/network/cluster.ts';
+import { masters } from '../../test/support/network/layout.ts';
+import { type CommandResult } from '../../test/support/network/namespaces.ts';
+import { type Seat } from '../../test/support/network/seat.ts';
 import { type DemoAgent, type Stage } from './stage.ts';
 
 /** The lab: real etcd, kube-apiserver, kube-proxy and keepalived. */

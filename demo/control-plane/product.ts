@@ -2,10 +2,10 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type CommandResult } from '../test/support/network/namespaces.ts';
+import { type CommandResult } from '../../test/support/network/namespaces.ts';
 import { type DemoAgent, type Stage } from './stage.ts';
 
-const program = fileURLToPath(new URL('../dist/vipnat.js', import.meta.url));
+const program = fileURLToPath(new URL('../../dist/vipnat.js', import.meta.url));
 
 /** An agent needs two looks to converge: longer means that it does not. */
 const convergeLimitMs = 10_000;

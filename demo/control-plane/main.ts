@@ -2,12 +2,13 @@
  * vipnat's main job on one screen, see scripts/demo: a control plane in network namespaces, or the lab with `--lab`,
  * balanced, broken, repaired and cleaned up by dist/vipnat.js. Exit status 1 when anything is not as it should be.
  */
-import { apiserverPort, masters, vips, worker } from '../test/support/network/layout.ts';
+import { apiserverPort, masters, vips, worker } from '../../test/support/network/layout.ts';
+import { LabError } from '../../lab/settings/error.ts';
 import { flushNat } from './flush.ts';
 import { LabStage } from './lab-stage.ts';
 import { Product } from './product.ts';
 import { findDifference, readAllRules } from './rules.ts';
-import { Screen } from './screen.ts';
+import { Screen } from '../screen/screen.ts';
 import { showShares } from './shares.ts';
 import { type Stage } from './stage.ts';
 import { StandInStage } from './stand-in-stage.ts';
@@ -20,7 +21,7 @@ const requestsPerSeat = 300;
 const started = performance.now();
 const screen = new Screen();
 const isLab = process.argv.includes('--lab');
-const stage: Stage = isLab ? await LabStage.create() : await StandInStage.create();
+const stage: Stage = await createStage();
 const { holder } = stage;
 const product = new Product(stage);
 process.once('exit', (status) => {
@@ -42,6 +43,17 @@ try {
   await stage.close();
 }
 conclude();
+
+/** A lab that cannot be is one line, with the way out. */
+async function createStage(): Promise<Stage> {
+  try {
+    return isLab ? await LabStage.create() : await StandInStage.create();
+  } catch (error) {
+    if (!(error instanceof LabError)) throw error;
+    process.stderr.write(`demo: ${error.message}\n`);
+    process.exit(1);
+  }
+}
 
 function showStage(): void {
   const kind = isLab ? 'of real components' : 'in network namespaces';

@@ -1,11 +1,11 @@
 import { once } from 'node:events';
 import { createWriteStream } from 'node:fs';
-import { families } from '../lib/address/address.ts';
-import { Cluster, type SeatName, seatNames } from '../test/support/network/cluster.ts';
-import { KubeProxyStandIn } from '../test/support/kube-proxy/on-host.ts';
-import { apiserverPort, masters, vips, worker } from '../test/support/network/layout.ts';
-import { type CommandResult } from '../test/support/network/namespaces.ts';
-import { type Seat } from '../test/support/network/seat.ts';
+import { families } from '../../lib/address/address.ts';
+import { Cluster, type SeatName, seatNames } from '../../test/support/network/cluster.ts';
+import { KubeProxyStandIn } from '../../test/support/kube-proxy/on-host.ts';
+import { apiserverPort, masters, vips, worker } from '../../test/support/network/layout.ts';
+import { type CommandResult } from '../../test/support/network/namespaces.ts';
+import { type Seat } from '../../test/support/network/seat.ts';
 import { type DemoAgent, type Stage } from './stage.ts';
 
 /** Network namespaces with small apiservers, and with what kube-proxy writes. */

@@ -1,7 +1,7 @@
-import { seatNames } from '../test/support/network/cluster.ts';
-import { masters } from '../test/support/network/layout.ts';
-import { type RequestReport } from '../test/support/network/seat.ts';
-import { type Screen } from './screen.ts';
+import { seatNames } from '../../test/support/network/cluster.ts';
+import { masters } from '../../test/support/network/layout.ts';
+import { type RequestReport } from '../../test/support/network/seat.ts';
+import { type Screen } from '../screen/screen.ts';
 import { type Stage } from './stage.ts';
 
 /** Of 300 fair choices each, one of the fifteen shares is beyond these once in 4,000 runs. */

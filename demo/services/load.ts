@@ -1,0 +1,29 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type NodeLab } from '../../lab/nodes/node-lab.ts';
+import { webPort } from '../../lab/services/web.ts';
+import { outsider } from '../../test/support/network/layout.ts';
+import { measureOutage, type Outage } from './outage.ts';
+
+/** Five nodes share the machine's processors with this. */
+const perSecond = 100;
+
+const longestMs = 240_000;
+
+/** The client runs steadily by then. */
+const leadMs = 1500;
+
+/** A connection that gets no answer fails after a second: before, nothing is known of an outage. */
+const noticeMs = 3000;
+
+/** Opens new connections to an address from outside while something is done, until none has failed for 2.5 s. */
+export async function underLoad(lab: NodeLab, address: string, act: () => Promise<void>): Promise<Outage> {
+  const seat = lab.seat(outsider.name, 'load');
+  const target = { host: address, port: webPort };
+  const report = seat.connectAtRate({ ...target, perSecond, durationMs: longestMs });
+  await sleep(leadMs);
+  const actedAtMs = performance.timeOrigin + performance.now();
+  await act();
+  await sleep(noticeMs);
+  seat.settle();
+  return measureOutage(await report, actedAtMs);
+}
