@@ -1,12 +1,13 @@
 import { type Address, type Family, parseAddress } from '../../lib/address/address.ts';
 import { toObjectName } from '../../lib/services/address-name.ts';
 import { isSelected } from '../../lib/services/label-selector.ts';
-import { type VirtualIp } from '../../lib/services/objects.ts';
+import { type AddressUser, type VirtualIp } from '../../lib/services/objects.ts';
 import { contains, countOfFamily } from '../../lib/services/ranges.ts';
 import { type Service } from '../../lib/services/services.ts';
 import { type Wishes } from '../../lib/services/wishes.ts';
 import { type JudgedPool } from '../world/judge-pools.ts';
 import { isInUse } from '../world/conditions.ts';
+import { listSilentHolders } from '../world/silent-nodes.ts';
 import { type World } from '../world/world.ts';
 import { walkAddresses } from './address-walk.ts';
 import { findShareProblem } from './share.ts';
@@ -132,9 +133,15 @@ function findObstacle(service: Service, address: Address, world: World): Allocat
   if (existing === undefined) return null;
   if (isInUse(existing)) return refuse('AddressInUse', `Another host answers for ${address.text}.`);
   const leaver = existing.spec.leaving.find((each) => each.uid !== uid);
-  if (leaver !== undefined) return taken(`${leaver.namespace}/${leaver.name} is giving it back`);
+  if (leaver !== undefined) return taken(describeLeaver(leaver, listSilentHolders(existing, world)));
   const problem = findShareProblem(service, existing, (key) => world.services.get(key));
   return problem === null ? null : taken(problem);
+}
+
+function describeLeaver({ namespace, name }: AddressUser, silent: readonly string[]): string {
+  const [node] = silent;
+  const why = node === undefined ? '' : `, and the node ${node} may still serve it`;
+  return `${namespace}/${name} is giving it back${why}`;
 }
 
 /** A Service that names an address for itself, other than this one; null where none does. */

@@ -44,17 +44,18 @@ export class LeaseListener {
   tick(): Affected {
     const now = this.#clock.now();
     const over = this.#liveness.tick(now, now - this.#ownHeardAt < silenceMs);
-    return joinAffected(over.map((node) => this.#end(node)));
+    return joinAffected(over.map((node) => this.#silence(node)));
   }
 
   #forget(node: string | undefined): Affected {
     if (node === undefined) return unaffected;
     this.#liveness.forget(node);
-    return this.#end(node);
-  }
-
-  #end(node: string): Affected {
     this.#reports.delete(node);
     return this.#store.changeReport(node, null);
+  }
+
+  #silence(node: string): Affected {
+    this.#reports.delete(node);
+    return this.#store.silenceNode(node, this.#liveness.getLastRenewal(node) ?? '');
   }
 }

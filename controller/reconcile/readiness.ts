@@ -3,12 +3,12 @@ import { type Address } from '../../lib/address/address.ts';
 import { type VirtualIp } from '../../lib/services/objects.ts';
 import { contains } from '../../lib/services/ranges.ts';
 import { listCommonPorts } from '../allocate/share.ts';
-import { isInUse, isProgrammed } from '../world/conditions.ts';
+import { findCondition, isInUse, isProgrammed } from '../world/conditions.ts';
 import { type World } from '../world/world.ts';
 import { type Claim } from './claims.ts';
 import { mayPublish } from './may-publish.ts';
 import { shorten } from './shorten.ts';
-import { type Situation, type Target } from './targets.ts';
+import { type Situation, type Target, wasWithdrawn } from './targets.ts';
 
 /** What a Service's status is to say. */
 export interface Readiness {
@@ -21,6 +21,8 @@ export interface Readiness {
   readonly message: string;
   /** Nodes are awaited, and nothing is said of it yet: until then. */
   readonly patienceUntilMs: number | null;
+  /** When an address counts as free that another host answered for; null where none is awaited. */
+  readonly freeAtMs: number | null;
 }
 
 /** Nodes have an address after some tenths of a second. What is said before is a write for nothing. */
@@ -56,22 +58,50 @@ export function judgeReadiness(situation: Situation, world: World): Readiness {
     reason: remark?.reason ?? 'Ready',
     message: remark?.message ?? `${text}: all nodes of the pool serve it.`,
     patienceUntilMs: remark?.untilMs ?? null,
+    freeAtMs: findNextFree(situation, world),
   };
 }
 
-/** What a family is to have in the status now: its target when nodes have it, else what is there. */
+/**
+ * What a family is to have in the status now: its target when nodes have it, else what is there. What another host answers for is
+ * taken out: clients had better reach nobody than a host that is not theirs.
+ */
 function findPublishable(target: Target, { service }: Situation, world: World): Claim | null {
   const { held, published } = target;
-  if (held === null || held === published) return published;
+  const known = published !== null && isInUse(published.virtualIp) ? null : published;
+  if (held === null || held === published) return known;
   const isReady =
     isProgrammed(held.virtualIp) &&
     !isInUse(held.virtualIp) &&
+    freeFromMs(held.virtualIp, world) <= world.nowMs &&
     mayPublish(service, held.address, world.settings);
-  return isReady ? held : published;
+  return isReady ? held : known;
+}
+
+function findNextFree({ targets }: Situation, world: World): number | null {
+  const moments = targets.flatMap(({ held }) =>
+    held === null || isInUse(held.virtualIp) ? [] : [freeFromMs(held.virtualIp, world)],
+  );
+  const due = moments.filter((ms) => ms > world.nowMs);
+  return due.length === 0 ? null : Math.min(...due);
+}
+
+/** A balancer that has just started says that an address is free, until it has asked. */
+const freeMs = 15_000;
+
+/** From when an address counts as free that another host answered for; now for any other. */
+function freeFromMs({ status }: VirtualIp, { nowMs }: World): number {
+  const inUse = findCondition(status?.conditions ?? [], 'AddressInUse');
+  if (inUse === null) return nowMs;
+  const sinceMs = Date.parse(inUse.lastTransitionTime ?? '') || 0;
+  // A date that lies ahead says nothing.
+  return sinceMs > nowMs ? nowMs : sinceMs + freeMs;
 }
 
 function findRemark(situation: Situation, published: readonly Claim[], world: World): Remark | null {
   const { targets } = situation;
+  const withdrawn = findWithdrawn(situation, published, world);
+  if (withdrawn !== null) return withdrawn;
   for (const { problem } of targets) if (problem !== null) return problem;
   for (const target of targets) {
     const { held } = target;
@@ -85,8 +115,30 @@ function findRemark(situation: Situation, published: readonly Claim[], world: Wo
   );
 }
 
-function findWaiting(virtualIp: VirtualIp, { text }: Address, world: World): Remark | null {
+/** An address that was published, and is not now. It comes back: what is said of it is what it is known by then. */
+function findWithdrawn(
+  { service, targets }: Situation,
+  published: readonly Claim[],
+  world: World,
+): Remark | null {
+  for (const { held, published: before } of targets) {
+    if (held === null || published.includes(held)) continue;
+    if (held !== before && !wasWithdrawn(service)) continue;
+    const waiting = findWaiting(held.virtualIp, held.address, world);
+    return { ...waiting, reason: 'AddressWithdrawn' };
+  }
+  return null;
+}
+
+function findWaiting(virtualIp: VirtualIp, { text }: Address, world: World): Remark {
   if (isInUse(virtualIp)) return { reason: 'AddressInUse', message: `Another host answers for ${text}.` };
+  const freeAtMs = freeFromMs(virtualIp, world);
+  if (freeAtMs > world.nowMs)
+    return {
+      reason: 'AddressInUse',
+      message: `Another host answered for ${text} a moment ago.`,
+      untilMs: freeAtMs,
+    };
   const { pool } = virtualIp.spec;
   const [behind, count] = [
     world.candidates.listBehind(pool, virtualIp.metadata.resourceVersion),
@@ -105,8 +157,6 @@ function findWaiting(virtualIp: VirtualIp, { text }: Address, world: World): Rem
 
 /** An address that is published, and does not do what it should. */
 function findConflict({ address, virtualIp }: Claim, { service }: Situation, world: World): Remark | null {
-  if (isInUse(virtualIp))
-    return { reason: 'AddressInUse', message: `Another host answers for ${address.text}.`, isFault: true };
   const { spec } = virtualIp;
   const own = spec.services.findIndex(({ uid }) => uid === service.metadata.uid);
   for (const { namespace, name } of spec.services.slice(0, Math.max(0, own))) {

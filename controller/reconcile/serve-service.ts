@@ -6,6 +6,7 @@ import { hashToNumber } from '../allocate/address-walk.ts';
 import { type Choice } from '../allocate/choose-address.ts';
 import { findCondition, setCondition } from '../world/conditions.ts';
 import { getIngress } from '../world/published.ts';
+import { listAbsent } from '../world/silent-nodes.ts';
 import { type World } from '../world/world.ts';
 import { startLeaving, toUser } from './claims.ts';
 import { addFinalizers } from './finalizers.ts';
@@ -59,7 +60,8 @@ function claim({ service, wishes, targets }: Situation, world: World): Step | nu
     return toStep(patchVirtualIp(existing, { services: [...existing.spec.services, user], leaving }), event);
   }
   const { shareKey } = wishes;
-  const spec = { pool, seat: chooseSeat(choice, world), shareKey, services: [user], leaving: [] };
+  const absent = listAbsent(world);
+  const spec = { pool, seat: chooseSeat(choice, world), shareKey, services: [user], leaving: [], absent };
   return toStep(
     existing === null ? createVirtualIp(toObjectName(address), spec) : patchVirtualIp(existing, spec),
     event,
@@ -139,7 +141,8 @@ function toEvent(
   }
   if (reason === before || reason === 'Ready') return null;
   if (status === 'True' && reason !== 'OutsidePool' && reason !== 'PoolGone') return null;
-  return { type: 'Warning', reason: reason === 'AddressInUse' ? reason : 'NoAddress', message };
+  const isInUse = reason === 'AddressInUse' || reason === 'AddressWithdrawn';
+  return { type: 'Warning', reason: isInUse ? 'AddressInUse' : 'NoAddress', message };
 }
 
 /** Addresses that the Service has, and that its status cannot come to have. */
@@ -152,9 +155,10 @@ function leaveSurplus({ service, claims }: Situation, world: World): Step | null
   return toStep(patchVirtualIp(surplus.virtualIp, startLeaving(surplus.virtualIp, uids)));
 }
 
-function rest({ targets }: Situation, { reason, patienceUntilMs, message }: Readiness): Step {
-  if (targets.some(({ problem }) => problem !== null))
-    return { does: 'wait', waitsFor: 'addresses', why: message, untilMs: null };
-  if (reason === 'Ready') return nothing;
-  return { does: 'wait', waitsFor: 'nodes', why: message, untilMs: patienceUntilMs };
+function rest({ targets }: Situation, readiness: Readiness): Step {
+  const { reason, patienceUntilMs, freeAtMs, message } = readiness;
+  const isLacking = targets.some(({ problem }) => problem !== null);
+  if (reason === 'Ready' && !isLacking) return nothing;
+  const untilMs = patienceUntilMs ?? freeAtMs;
+  return { does: 'wait', waitsFor: isLacking ? 'addresses' : 'nodes', why: message, untilMs };
 }

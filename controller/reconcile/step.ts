@@ -45,7 +45,13 @@ export interface StepEvent {
 
 /** Of events. Published: docs/events.md lists them. */
 export type StepReason =
-  'AddressAllocated' | 'AddressReady' | 'AddressReleased' | 'AddressInUse' | 'NoAddress' | 'PoolRefused';
+  | 'AddressAllocated'
+  | 'AddressReady'
+  | 'AddressReleased'
+  | 'AddressInUse'
+  | 'AddressKept'
+  | 'NoAddress'
+  | 'PoolRefused';
 
 /** The one next step. */
 export type Step =

@@ -1,4 +1,5 @@
 import { type Address, type Family } from '../../lib/address/address.ts';
+import { addressReady } from '../../lib/services/names.ts';
 import { type Service } from '../../lib/services/services.ts';
 import { readWishes, type Wishes } from '../../lib/services/wishes.ts';
 import {
@@ -8,7 +9,7 @@ import {
   chooseNamed,
   type Request,
 } from '../allocate/choose-address.ts';
-import { isInUse } from '../world/conditions.ts';
+import { findCondition, isInUse } from '../world/conditions.ts';
 import { listPublished } from '../world/published.ts';
 import { type World } from '../world/world.ts';
 import { type Claim, type Claims, findClaims } from './claims.ts';
@@ -66,9 +67,18 @@ function findTarget(request: Request, claims: Claims, world: World): Target {
     const choice = chooseNamed(request, named, world);
     return 'reason' in choice ? { ...base, problem: toLoss(named, choice) } : { ...base, choice };
   }
-  const good = held.find(({ virtualIp }) => isGood({ virtualIp }, world));
-  if (good !== undefined) return { ...base, held: good };
+  const kept = held.find((claim) => isGood(claim, world)) ?? findWithdrawn(service, held);
+  if (kept !== null) return { ...base, held: kept };
   return { ...base, ...findAny(request, { claims, world }) };
+}
+
+function findWithdrawn(service: Service, [first]: readonly Claim[]): Claim | null {
+  return first !== undefined && wasWithdrawn(service) ? first : null;
+}
+
+/** Whether an address was taken out of a Service's status, because another host answers for it. It is to come back. */
+export function wasWithdrawn({ status }: Service): boolean {
+  return findCondition(status?.conditions ?? [], addressReady)?.reason === 'AddressWithdrawn';
 }
 
 function findNamed(

@@ -5,6 +5,7 @@ import { type NodeReport } from '../../lib/services/node-report.ts';
 import { type AddressUser, type VirtualIp } from '../../lib/services/objects.ts';
 import { findCondition, isInUse, isProgrammed, setCondition, toTime } from '../world/conditions.ts';
 import { type World } from '../world/world.ts';
+import { listSilentHolders } from '../world/silent-nodes.ts';
 import { shorten } from './shorten.ts';
 
 /** What it is to say. */
@@ -24,7 +25,8 @@ const toleratedSkewMs = 2000;
 /** Judges an address by what living nodes report. */
 export function judgeVirtualIp(virtualIp: VirtualIp, world: World): VirtualIpStatus {
   const known: readonly Condition[] = virtualIp.status?.conditions ?? [];
-  const conditions = addProgrammed(addInUse(known, virtualIp, world), virtualIp, world);
+  const withUse = addWithdrawn(addInUse(known, virtualIp, world), virtualIp, world);
+  const conditions = addProgrammed(withUse, virtualIp, world);
   const current = { ...virtualIp, status: { ...virtualIp.status, conditions: [...conditions] } };
   const holders = listHolders(current, world);
   const [holder = null] = holders.length === 1 ? holders : [];
@@ -84,6 +86,31 @@ function addInUse(before: readonly Condition[], virtualIp: VirtualIp, world: Wor
       } as const)
     : ({ status: 'False', reason: 'Free', message: 'No other host answers for it.' } as const);
   return setCondition(before, { type: 'AddressInUse', ...wanted }, world.nowMs);
+}
+
+/** Said only where it takes longer: Services have left it, living nodes have forgotten it, and others may not have. */
+function addWithdrawn(
+  before: readonly Condition[],
+  virtualIp: VirtualIp,
+  world: World,
+): readonly Condition[] {
+  const { metadata, spec } = virtualIp;
+  const isAwaited = spec.leaving.length > 0 && world.candidates.haveForgotten(metadata.resourceVersion);
+  const silent = isAwaited ? listSilentHolders(virtualIp, world) : [];
+  const isSaid = findCondition(before, 'Withdrawn')?.status === 'False';
+  // Whoever leaves next is judged when living nodes have forgotten it.
+  if (silent.length === 0 && (!isSaid || (spec.leaving.length > 0 && !isAwaited))) return before;
+  const message = 'No node serves it for a Service that gave it back.';
+  const wanted =
+    silent.length === 0
+      ? ({ status: 'True', reason: 'Forgotten', message } as const)
+      : ({ status: 'False', reason: 'NodeSilent', message: describeSilent(silent) } as const);
+  return setCondition(before, { type: 'Withdrawn', ...wanted }, world.nowMs);
+}
+
+function describeSilent(nodes: readonly string[]): string {
+  const names = shorten(nodes);
+  return `${names} may still serve it: the Lease is over. No other Service gets it before the balancer there reports, or the Node is deleted.`;
 }
 
 function addProgrammed(

@@ -5,6 +5,7 @@ import { isInUse, isProgrammed } from '../world/conditions.ts';
 import { type World } from '../world/world.ts';
 import { startLeaving } from './claims.ts';
 import { isPublished, mayPublish } from './may-publish.ts';
+import { listSilentHolders } from '../world/silent-nodes.ts';
 import { type Confirmation, nothing, type Step, type StepEvent } from './step.ts';
 import { findService, judgeVirtualIp, readReleasedMs } from './virtual-ip-status.ts';
 import {
@@ -44,11 +45,12 @@ function sendGoneServices(virtualIp: VirtualIp, world: World): Step | null {
   return toStep(patchVirtualIp(virtualIp, spec, confirm));
 }
 
-/** Services that have given it back: every node has forgotten it for them, and their status will never have it again. */
+/** Services that have given it back: no node may serve it for them any more, and their status will never have it again. */
 function strikeOff(virtualIp: VirtualIp, world: World): Step | null {
   const { metadata, spec } = virtualIp;
   const address = parseObjectName(metadata.name);
   if (spec.leaving.length === 0 || !world.candidates.haveForgotten(metadata.resourceVersion)) return null;
+  if (listSilentHolders(virtualIp, world).length > 0) return null;
   const isDone = (user: AddressUser) => {
     const service = findService(user, world);
     if (service === undefined || address === null) return true;
@@ -82,15 +84,20 @@ function writeStatus(virtualIp: VirtualIp, world: World): Step | null {
   const tellsMore = isOther('releasedAt') || changed.some(({ type }) => type !== 'Announced');
   if (!tellsMore && changed.length === 0 && !isOther('holder') && !isOther('mode')) return null;
   const write = patchVirtualIpStatus(virtualIp, { ...wanted, conditions: toJson(wanted.conditions) });
-  const step = toStep(write, describeUse(virtualIp, changed));
+  const step = toStep(write, describeChange(virtualIp, changed));
   return tellsMore ? step : { ...step, isPatient: true };
 }
 
-/** Told when another host is found. */
-function describeUse({ metadata }: VirtualIp, changed: readonly Condition[]): StepEvent | null {
+/** Told when another host is found, and when nodes are that may serve it on. */
+function describeChange({ metadata }: VirtualIp, changed: readonly Condition[]): StepEvent | null {
+  const address = toText(metadata.name);
   const isFound = changed.some(({ type, status }) => type === 'AddressInUse' && status === 'True');
-  const message = `Another host answers for ${toText(metadata.name)}.`;
-  return isFound ? { type: 'Warning', reason: 'AddressInUse', message } : null;
+  if (isFound)
+    return { type: 'Warning', reason: 'AddressInUse', message: `Another host answers for ${address}.` };
+  const kept = changed.find(({ type, status }) => type === 'Withdrawn' && status === 'False');
+  return kept === undefined
+    ? null
+    : { type: 'Warning', reason: 'AddressKept', message: `${address}: ${kept.message}` };
 }
 
 function awaitNodes(virtualIp: VirtualIp, world: World): Step {

@@ -51,6 +51,11 @@ export class NodeLiveness {
     return over.map(([node]) => node);
   }
 
+  /** The last renewal of a Lease that is over; null for any other. */
+  getLastRenewal(node: string): string | null {
+    return this.#over.get(node) ?? null;
+  }
+
   /** Whether a node's Lease lives. */
   isLiving(node: string): boolean {
     return this.#living.has(node);

@@ -31,7 +31,7 @@ import {
   toPoolKey,
 } from './object-parts.ts';
 import { listPublished } from './published.ts';
-import { type Settings, type World } from './world.ts';
+import { type Settings, type SilentNode, type World } from './world.ts';
 
 /** The objects, and what finds them. Informers' changes go in; whoever runs the queue asks for `view`. */
 export class WorldStore {
@@ -42,6 +42,7 @@ export class WorldStore {
   readonly #namespaces = new Map<string, Namespace>();
   readonly #nodes = new Map<string, Node>();
   readonly #reports = new Map<string, NodeReport>();
+  readonly #silent = new Map<string, SilentNode>();
   readonly #serviceToVirtualIps = new MultiMap();
   readonly #addressToPublishers = new MultiMap();
   readonly #addressToClaimers = new MultiMap();
@@ -147,8 +148,21 @@ export class WorldStore {
     return this.#judge.reserve(`EndpointSlice/${key}`, ranges) ? this.#judgeAnew([]) : unaffected;
   }
 
-  /** What a living node says; null when its Lease has run out or is gone. */
+  /** What a living node says; null when its Lease is gone: then nothing is known of it any more. */
   changeReport(node: string, report: NodeReport | null): Affected {
+    this.#silent.delete(node);
+    return this.#putReport(node, report);
+  }
+
+  /** A node's Lease is over, after this last renewal. Its kernel may have what it had: only the API may be away from it. */
+  silenceNode(node: string, renewal: string): Affected {
+    const report = this.#reports.get(node);
+    if (report === undefined) return unaffected;
+    this.#silent.set(node, { renewal, report });
+    return this.#putReport(node, null);
+  }
+
+  #putReport(node: string, report: NodeReport | null): Affected {
     const before = this.#reports.get(node);
     put(this.#reports, node, report);
     this.#candidates = null;
@@ -201,6 +215,7 @@ export class WorldStore {
       namespaces: this.#namespaces,
       nodes: this.#nodes,
       livingReports: this.#reports,
+      silentNodes: this.#silent,
       serviceToVirtualIps: this.#serviceToVirtualIps.map,
       addressToPublishers: this.#addressToPublishers.map,
       addressToClaimers: this.#addressToClaimers.map,

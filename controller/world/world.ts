@@ -11,6 +11,13 @@ export interface Settings {
   readonly isDefaultClass: boolean;
 }
 
+/** A node that has said nothing since its Lease ran out. */
+export interface SilentNode {
+  /** The last one that was heard. */
+  readonly renewal: string;
+  readonly report: NodeReport;
+}
+
 /**
  * All that steps are decided from. `WorldStore` keeps one. It can be behind the API: versions and confirmations of a step are for
  * that.
@@ -26,7 +33,9 @@ export interface World {
   readonly nodes: ReadonlyMap<string, Node>;
   /** Nodes whose Lease lives, to what they last reported. See `NodeLiveness`. */
   readonly livingReports: ReadonlyMap<string, NodeReport>;
-  /** What these nodes have programmed, pool by pool. */
+  /** Nodes whose Lease is over. Those that do not exist are among them. */
+  readonly silentNodes: ReadonlyMap<string, SilentNode>;
+  /** What living nodes have programmed, pool by pool. */
   readonly candidates: CandidateNodes;
   /** Keys of Services to names of the VirtualIPs that have them in `services` or `leaving`. */
   readonly serviceToVirtualIps: ReadonlyMap<string, ReadonlySet<string>>;

@@ -131,6 +131,10 @@ const users = list(
   { maxItems: 1000 },
 );
 
+const absentNodes = list(object({ node: text(), renewal: text() }, { required: ['node', 'renewal'] }), {
+  maxItems: 5000,
+});
+
 const virtualIpSpec = object(
   {
     pool: text({ minLength: 1, description: 'The AddressPool that has the address.' }),
@@ -144,7 +148,11 @@ const virtualIpSpec = object(
       ...users,
       description: 'Services that have the address. The list is empty while the address waits.',
     },
-    leaving: { ...users, description: 'Services that give the address back. No node serves them.' },
+    leaving: { ...users, description: 'Services that give the address back. No living node serves them.' },
+    absent: {
+      ...absentNodes,
+      description: 'Nodes whose Lease was over when the address was given: they do not serve it.',
+    },
   },
   { required: ['pool', 'seat', 'services'] },
 );
@@ -153,7 +161,7 @@ const virtualIpStatus = object({
   holder: text({ description: 'The node that holds the address, as its balancer reports.' }),
   mode: text({ description: 'How that node balances the address: direct or kube-proxy.' }),
   releasedAt: text({ format: 'date-time', description: 'Since when no Service has the address.' }),
-  conditions: conditions('Programmed, Announced and AddressInUse.'),
+  conditions: conditions('Programmed, Announced, AddressInUse and Withdrawn.'),
 });
 
 /** What is asked of an object with its name: the address that it stands for. */

@@ -68,6 +68,11 @@ const user = z.object({ namespace: z.string(), name: z.string(), uid: z.string()
 /** A Service that has an address. A new one of the same name has another uid. */
 export type AddressUser = z.output<typeof user>;
 
+const absentNode = z.object({ node: z.string(), renewal: z.string() });
+
+/** A node that did not hear of an address. */
+export type AbsentNode = z.output<typeof absentNode>;
+
 const virtualIp = z.object({
   metadata,
   spec: z.object({
@@ -82,6 +87,11 @@ const virtualIp = z.object({
      * longer has the address. While somebody is here, no further Service gets the address.
      */
     leaving: z._default(z.array(user), []),
+    /**
+     * Nodes whose Lease was over when the address was given, with the last renewal that was heard. As long as no other one is heard,
+     * such a node does not serve the address.
+     */
+    absent: z._default(z.array(absentNode), []),
   }),
   status: z.nullish(
     z.object({

@@ -31,6 +31,7 @@ const ofServices = {
   AddressReady: { type: 'Normal', action: 'Allocate' },
   AddressReleased: { type: 'Normal', action: 'Allocate' },
   AddressInUse: { type: 'Warning', action: 'Allocate' },
+  AddressKept: { type: 'Warning', action: 'Allocate' },
   NoAddress: { type: 'Warning', action: 'Allocate' },
   PoolRefused: { type: 'Warning', action: 'Allocate' },
   WriteFailed: { type: 'Warning', action: 'Allocate' },

@@ -125,6 +125,8 @@ export interface Inventory {
   readonly namespaces?: readonly Namespace[];
   readonly nodes?: readonly Node[];
   readonly reports?: readonly NodeReport[];
+  /** Those of them whose Lease is over since. Its last renewal was `last`. */
+  readonly silent?: readonly string[];
 }
 
 /** A namespace with labels. */
@@ -143,6 +145,7 @@ export function makeStore(inventory: Inventory): WorldStore {
   for (const change of list(inventory.virtualIps)) store.changeVirtualIp(change);
   for (const change of list(inventory.services)) store.changeService(change);
   for (const report of inventory.reports ?? []) store.changeReport(report.node, report);
+  for (const node of inventory.silent ?? []) store.silenceNode(node, 'last');
   return store;
 }
 

@@ -20,6 +20,8 @@ export class Cluster {
   readonly counts = new Map<string, number>();
   readonly #decide: Decide;
   controllers: SimulatedController[] = [];
+  /** Of the next controller that leads: Services without a class are ours, too. */
+  isDefaultClass = false;
   /** Milliseconds since 1970. */
   nowMs = 1_800_000_000_000;
 
@@ -32,21 +34,23 @@ export class Cluster {
     });
     for (const namespace of ['apps', 'infra'])
       this.api.create('Namespace', namespace, { metadata: { labels: { team: namespace } } });
-    this.nodes = nodeNames.map((name, index) => {
-      const addresses = [{ type: 'InternalIP', address: `10.0.9.${index + 1}` }];
-      this.api.create('Node', name, {
-        metadata: { labels: { zone: `z${index % 2}` } },
-        status: { addresses },
-      });
+    this.nodes = nodeNames.map((name) => {
       return new SimulatedNode(name, { api: this.api, nowMs, foreignHosts: this.foreignHosts });
     });
-    for (const node of this.nodes) node.report();
+    for (const node of this.nodes) {
+      this.register(node);
+      node.report();
+    }
     this.lead();
   }
 
   /** One more controller leads, with a fresh list of everything. */
   lead(): SimulatedController {
-    const controller = new SimulatedController(this.api, this.#decide, () => this.nowMs);
+    const { isDefaultClass } = this;
+    const controller = new SimulatedController(this.api, this.#decide, {
+      nowMs: () => this.nowMs,
+      settings: { isDefaultClass },
+    });
     this.controllers.push(controller);
     return controller;
   }
@@ -54,6 +58,20 @@ export class Cluster {
   /** A controller is killed, with whatever it was about to do. */
   kill(controller: SimulatedController): void {
     this.controllers = this.controllers.filter((each) => each !== controller);
+  }
+
+  /** A node's machine is switched off, and its Node deleted. */
+  remove(node: SimulatedNode): void {
+    node.powerOff();
+    this.api.remove('Node', node.name);
+  }
+
+  /** A Node's kubelet begins. */
+  register({ name }: SimulatedNode): void {
+    const index = nodeNames.indexOf(name);
+    const addresses = [{ type: 'InternalIP', address: `10.0.9.${index + 1}` }];
+    const labels = { zone: `z${index % 2}` };
+    this.api.create('Node', name, { metadata: { labels }, status: { addresses } });
   }
 
   count(what: string): void {

@@ -1,7 +1,7 @@
 import { type Step, type Write } from '../../../../controller/reconcile/step.ts';
 import { type StepKey, type WaitsFor } from '../../../../controller/world/keys.ts';
 import { NodeLiveness } from '../../../../controller/world/node-liveness.ts';
-import { type World } from '../../../../controller/world/world.ts';
+import { type Settings, type World } from '../../../../controller/world/world.ts';
 import { type Affected } from '../../../../controller/world/affected.ts';
 import { WorldStore } from '../../../../controller/world/world-store.ts';
 import { type ApiObject } from '../../../../lib/kubernetes/api-object.ts';
@@ -34,12 +34,18 @@ const noticedMs = 2000;
 /** As many as work at once. */
 const maxInFlight = 3;
 
+/** What a controller has at its start, besides the API. */
+export interface Surroundings {
+  readonly nowMs: () => number;
+  readonly settings: Settings;
+}
+
 /** One controller that believes it leads: informers that lag, a queue, requests under way. */
 export class SimulatedController {
   readonly #api: ObjectApi;
   readonly #decide: Decide;
   readonly #nowMs: () => number;
-  readonly #store = new WorldStore({ isDefaultClass: false });
+  readonly #store: WorldStore;
   readonly #liveness = new NodeLiveness();
   readonly #kindToPosition = new Map<Kind, number>();
   readonly #known = new Map<string, ApiObject>();
@@ -54,8 +60,9 @@ export class SimulatedController {
   /** How far its date is from that of the world. */
   dateOffsetMs = 0;
 
-  constructor(api: ObjectApi, decide: Decide, nowMs: () => number) {
+  constructor(api: ObjectApi, decide: Decide, { nowMs, settings }: Surroundings) {
     this.#api = api;
+    this.#store = new WorldStore(settings);
     this.#decide = decide;
     this.#nowMs = nowMs;
     for (const kind of kinds) {
@@ -92,7 +99,7 @@ export class SimulatedController {
     const [waiting] = this.#api.log('Lease').slice(this.#kindToPosition.get('Lease') ?? 0);
     const isFollowed = waiting === undefined || this.#nowMs() - waiting.atMs <= noticedMs;
     for (const node of this.#liveness.tick(this.#nowMs(), isFollowed))
-      this.#affect(this.#store.changeReport(node, null));
+      this.#affect(this.#store.silenceNode(node, this.#liveness.getLastRenewal(node) ?? ''));
     for (const [key, { untilMs }] of this.#keyToWait)
       if (untilMs !== null && untilMs <= this.#nowMs()) this.#due.add(key);
   }

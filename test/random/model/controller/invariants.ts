@@ -47,8 +47,8 @@ export class Invariants {
   /** S1 and S2, when a status gets an address. */
   #checkPublished({ key, before, after }: Written): string[] {
     const known = listIps(before);
-    const isOurs = after !== null && after.spec?.['loadBalancerClass'] === loadBalancerClass;
-    const added = isOurs ? listIps(after).filter((ip) => !known.includes(ip)) : [];
+    const added =
+      after !== null && mayBeOurs(after) ? listIps(after).filter((ip) => !known.includes(ip)) : [];
     // Whoever has one address and asks for both afterwards keeps the one.
     const isHalf =
       after?.spec?.['ipFamilyPolicy'] === 'RequireDualStack' && known.length === 0 && added.length === 1;
@@ -73,10 +73,7 @@ export class Invariants {
   #listPublishers(ip: string): string[] {
     const services = [...this.#cluster.api.list('Service')];
     return services
-      .filter(
-        ([, service]) =>
-          service.spec?.['loadBalancerClass'] === loadBalancerClass && listIps(service).includes(ip),
-      )
+      .filter(([, service]) => mayBeOurs(service) && listIps(service).includes(ip))
       .map(([key]) => key);
   }
 
@@ -103,7 +100,11 @@ export class Invariants {
     for (const { uid } of were ?? [])
       if (are?.some((user) => user.uid === uid) !== true) this.#uidToLeftMs.set(uid, nowMs);
     this.#notePrograms(key, after);
-    return [...this.#checkStruck(key, before, after), ...this.#checkProgrammed(key, before, after)];
+    return [
+      ...this.#checkStruck(key, before, after),
+      ...this.#checkGiven(key, before, after),
+      ...this.#checkProgrammed(key, before, after),
+    ];
   }
 
   /** Who has been programmed stays so until it leaves, whoever else comes and goes. */
@@ -126,6 +127,20 @@ export class Invariants {
         return service?.metadata.uid === uid && listIps(service).includes(text);
       })
       .map(({ namespace, name }) => `S2: ${namespace}/${name} is struck off ${key}, and publishes it`);
+  }
+
+  /** S1: whoever gets an address gets it from nobody whom a node serves still, whether the API reaches that node or not. */
+  #checkGiven(key: string, before: StoredObject | null, after: StoredObject | null): string[] {
+    if (after === null) return [];
+    const known = before === null ? [] : listAllUsers(before).map(({ uid }) => uid);
+    const users = listUsers(after, 'services');
+    const [given] = users.filter(({ uid }) => !known.includes(uid));
+    if (given === undefined) return [];
+    const nodes = this.#cluster.nodes.filter(({ name }) => this.#cluster.api.list('Node').has(name));
+    const isUser = (uid: string) => users.some((user) => user.uid === uid);
+    return nodes
+      .filter((node) => node.listServing(key).some((uid) => !isUser(uid)))
+      .map(({ name }) => `S1: ${key} is given to ${given.name}, while ${name} serves it for another Service`);
   }
 
   /** S2: the condition Programmed is true. */
@@ -154,6 +169,11 @@ export class Invariants {
       return labels[excludedNodeLabel] === undefined && (zone === undefined || labels['zone'] === zone);
     });
   }
+}
+
+/** Whether our controller may write its status. Nobody else writes that of a Service without a class. */
+export function mayBeOurs({ spec }: StoredObject): boolean {
+  return (spec?.['loadBalancerClass'] ?? loadBalancerClass) === loadBalancerClass;
 }
 
 /** Addresses in the status of a Service. */

@@ -4,7 +4,7 @@ import { nothing, type Step, type Write } from '../../../../controller/reconcile
 import { type CandidateNodes } from '../../../../controller/world/candidate-nodes.ts';
 import { type StepKey } from '../../../../controller/world/keys.ts';
 import { type World } from '../../../../controller/world/world.ts';
-import { finalizer } from '../../../../lib/services/names.ts';
+import { finalizer, loadBalancerClass } from '../../../../lib/services/names.ts';
 import { type VirtualIp } from '../../../../lib/services/objects.ts';
 import { type Decide } from './controller.ts';
 import { type Leaders } from './cluster.ts';
@@ -63,6 +63,21 @@ function callProgrammed(virtualIp: VirtualIp): VirtualIp {
   return { ...virtualIp, status: { ...virtualIp.status, conditions: [programmed] } };
 }
 
+function withoutConflict(virtualIp: VirtualIp): VirtualIp {
+  const conditions = (virtualIp.status?.conditions ?? []).filter(({ type }) => type !== 'AddressInUse');
+  return { ...virtualIp, status: { ...virtualIp.status, conditions } };
+}
+
+function withoutDrains(world: World): World {
+  const judgedPools = new Map(
+    [...world.judgedPools].map(([name, judged]) => {
+      const { pool } = judged;
+      return [name, { ...judged, pool: { ...pool, metadata: { ...pool.metadata, annotations: {} } } }];
+    }),
+  );
+  return { ...world, judgedPools };
+}
+
 function getFields(write: Write): Record<string, Record<string, unknown> | undefined> {
   return write.body as Record<string, Record<string, unknown> | undefined>;
 }
@@ -84,7 +99,8 @@ function withFinalizers(world: World): World {
   const services = new Map(
     [...world.services].map(([key, service]) => {
       const { metadata, spec } = service;
-      const isServed = spec.type === 'LoadBalancer' && typeof metadata.deletionTimestamp !== 'string';
+      const isServed =
+        spec.loadBalancerClass === loadBalancerClass && typeof metadata.deletionTimestamp !== 'string';
       return [key, isServed ? { ...service, metadata: { ...metadata, finalizers: [finalizer] } } : service];
     }),
   );
@@ -156,6 +172,26 @@ export const mutants: Readonly<Record<string, Mutant>> = {
     complaint: /nothing says/,
   },
   'writes over a VirtualIP': { decide: change(overwrite), complaint: /./ },
+  'thinks that silent nodes serve nothing': {
+    decide: believe((world) => ({ ...world, silentNodes: new Map() })),
+    complaint: /^S1: .* is given to/,
+  },
+  'publishes what another host has': {
+    decide: (key, world) =>
+      nextStep(key, key.kind === 'Service' ? mapVirtualIps(world, withoutConflict) : world),
+    complaint: /another host answers/,
+  },
+  'moves no address from a seat that goes': {
+    decide: skip(({ kind, body }) => {
+      const { spec } = body as { spec?: object };
+      return kind === 'VirtualIP' && spec !== undefined && Object.keys(spec).join() === 'seat';
+    }),
+    complaint: /which is not there/,
+  },
+  'ignores drains': {
+    decide: (key, world) => nextStep(key, key.kind === 'AddressPool' ? withoutDrains(world) : world),
+    complaint: /is drained/,
+  },
   'strikes off whoever leaves at once': {
     decide: (key, world) => nextStep(key, key.kind === 'VirtualIP' ? trustNodes(world) : world),
     complaint: /^S3/,

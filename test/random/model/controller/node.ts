@@ -36,6 +36,7 @@ export class SimulatedNode {
   #aliveUntilMs = 0;
   #renewedMs = -Infinity;
   #livingSinceMs = 0;
+  #hasListed = false;
 
   constructor(name: string, around: NodeSurroundings) {
     this.name = name;
@@ -43,9 +44,22 @@ export class SimulatedNode {
     this.start();
   }
 
-  /** A fresh balancer lists all, and writes its table. */
+  /** A fresh balancer. It writes nothing before it has listed all. */
   start(): void {
     this.isRunning = true;
+    this.#hasListed = false;
+    this.#list();
+  }
+
+  /** Its kernel is gone. */
+  powerOff(): void {
+    this.isRunning = false;
+    this.#table.clear();
+  }
+
+  #list(): void {
+    if (!this.isRunning || !this.isConnected || this.#hasListed) return;
+    this.#hasListed = true;
     this.#table.clear();
     for (const kind of followed) this.#kindToPosition.set(kind, this.#around.api.log(kind).length);
     for (const [name, object] of this.#around.api.list('VirtualIP')) this.#program(name, object);
@@ -55,6 +69,9 @@ export class SimulatedNode {
   /** Hears and programs up to so many events of each kind. */
   program(most: number): void {
     if (!this.isRunning || !this.isConnected) return;
+    // Whoever was silent for long says that it is back, before it programs anything new.
+    if (this.#around.nowMs() - this.#renewedMs > surelyLivingMs) this.report();
+    this.#list();
     for (const kind of followed) {
       const from = this.#kindToPosition.get(kind) ?? 0;
       const entries = this.#around.api.log(kind).slice(from, from + most);
@@ -66,12 +83,13 @@ export class SimulatedNode {
   /** Writes its Lease. */
   report(): void {
     if (!this.isRunning || !this.isConnected) return;
+    this.#list();
     const { api, nowMs, foreignHosts } = this.#around;
     const addresses = [...this.#table.keys()].map((name) => parseObjectName(name)?.text ?? '');
     const report: NodeReport = {
       node: this.name,
       programmed: { virtualips: this.#getVersion('VirtualIP'), services: this.#getVersion('Service') },
-      seats: [],
+      seats: this.#listSeats(),
       mode: this.mode,
       inUse: addresses.filter((address) => foreignHosts.has(address)),
     };
@@ -90,13 +108,18 @@ export class SimulatedNode {
   /** Time has passed. */
   pass(): void {
     const { nowMs } = this.#around;
-    if (this.isRunning) this.#aliveUntilMs = nowMs() + aliveMs;
+    if (this.isRunning && this.#hasListed) this.#aliveUntilMs = nowMs() + aliveMs;
     if (nowMs() - this.#renewedMs >= renewMs) this.report();
+  }
+
+  /** The Services that its kernel sends packets for an address to. */
+  listServing(name: string): readonly string[] {
+    return this.#around.nowMs() < this.#aliveUntilMs ? (this.#table.get(name) ?? []) : [];
   }
 
   /** Whether its kernel sends packets for an address to this Service. */
   serves(name: string, uid: string): boolean {
-    return this.#around.nowMs() < this.#aliveUntilMs && (this.#table.get(name) ?? []).includes(uid);
+    return this.listServing(name).includes(uid);
   }
 
   /** The addresses that its kernel has for this Service. */
@@ -112,6 +135,14 @@ export class SimulatedNode {
   /** Whether its Lease has said since a moment that it can serve, and lives. */
   couldServeSince(ms: number): boolean {
     return this.#reportedMode !== 'none' && this.#reportedModeMs <= ms && this.hasLivedSince(ms);
+  }
+
+  /** Those whose first node it is: who holds a seat is VRRP's, and here always the first one. */
+  #listSeats(): string[] {
+    return [...this.#around.api.list('AddressPool')].flatMap(([pool, { status }]) => {
+      const seats = (status?.['seats'] ?? []) as readonly { index: number; nodes: readonly string[] }[];
+      return seats.filter(({ nodes }) => nodes[0] === this.name).map(({ index }) => `${pool}/${index}`);
+    });
   }
 
   #program(name: string, object: StoredObject | null): void {

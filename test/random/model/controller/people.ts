@@ -55,7 +55,7 @@ export const deeds: Readonly<Record<string, Deed>> = {
       ...(random.chance(30) ? { 'vipnat.io/share': 'together' } : {}),
     };
     const spec = {
-      ...ourClass,
+      ...(random.chance(15) ? { type: 'LoadBalancer' } : ourClass),
       ...random.pick(familyFields),
       ports: random.pick(portLists),
       selector: { app: random.pick(['one', 'two']) },
@@ -131,6 +131,34 @@ export const deeds: Readonly<Record<string, Deed>> = {
     if (random.chance(60)) return null;
     const name = random.pick(poolNames);
     return cluster.api.remove('AddressPool', name) === 200 ? name : null;
+  },
+  'deletes a Node of a machine that is off': (cluster, random) => {
+    const node = random.pick(cluster.nodes);
+    // Two stay.
+    if (cluster.api.list('Node').size < cluster.nodes.length) return null;
+    cluster.remove(node);
+    return node.name;
+  },
+  'starts a machine': (cluster) => {
+    const node = cluster.nodes.find(({ name }) => !cluster.api.list('Node').has(name));
+    if (node === undefined) return null;
+    cluster.register(node);
+    node.start();
+    return node.name;
+  },
+  drains: (cluster, random) => {
+    const name = random.pick(poolNames);
+    const drained = random.pick([null, 'node-1', 'node-1,node-2', 'node-2/0', 'node-1,node-2,node-3']);
+    const annotations = { 'vipnat.io/drained': drained };
+    const isDone = cluster.api.patch('AddressPool', name, { metadata: { annotations } }) === 200;
+    return isDone ? `${name}: ${drained ?? 'nothing'}` : null;
+  },
+  'names an external IP': (cluster, random) => {
+    const key = random.pick(keys);
+    const externalIPs = random.pick([null, ['10.0.9.13'], ['10.0.9.13', 'fd00::11']]);
+    return cluster.api.patch('Service', key, { spec: { externalIPs } }) === 200
+      ? `${key}: ${externalIPs?.join() ?? 'none'}`
+      : null;
   },
   'labels a node': (cluster, random) => {
     const { name } = random.pick(cluster.nodes);

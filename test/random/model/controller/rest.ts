@@ -7,7 +7,8 @@ import { type Service, services } from '../../../../lib/services/services.ts';
 import { type StoredObject } from '../../../support/fakes/object-api.ts';
 import { type Cluster } from './cluster.ts';
 import { type SimulatedController } from './controller.ts';
-import { listAllUsers, listIps, toName } from './invariants.ts';
+import { listAllUsers, listIps, mayBeOurs, toName } from './invariants.ts';
+import { findSeatFaults } from './seat-faults.ts';
 import { isDeleted } from './people.ts';
 
 /** Longer than any pool's `reuseAfter`, and a Lease. */
@@ -19,6 +20,8 @@ const maxRounds = 200;
 /** All faults end: nodes and one controller work, time passes. Answers what is wrong then. */
 export function findLeftovers(cluster: Cluster): string[] {
   const controller = heal(cluster);
+  const conflicts = findConflicts(cluster, controller);
+  cluster.foreignHosts.clear();
   for (let second = 0; second < restSeconds; second += 1) {
     if (!settle(cluster, controller)) return ['it does not come to rest'];
     for (const node of cluster.nodes) node.report();
@@ -27,6 +30,8 @@ export function findLeftovers(cluster: Cluster): string[] {
   settle(cluster, controller);
   return [
     ...cluster.complaints,
+    ...conflicts,
+    ...findSeatFaults(cluster),
     ...controller.listForgotten().map((key) => `nothing says that ${key} is to be looked at`),
     ...findServiceFaults(cluster),
     ...findVirtualIpFaults(cluster),
@@ -36,19 +41,34 @@ export function findLeftovers(cluster: Cluster): string[] {
   ];
 }
 
-/** Every node works, nobody else has an address, and one controller leads. */
+/** Every node works, and one controller leads. */
 function heal(cluster: Cluster): SimulatedController {
   for (const controller of cluster.controllers.slice(1)) cluster.kill(controller);
   const [controller = cluster.lead()] = cluster.controllers;
   controller.dateOffsetMs = 0;
   controller.frozen = null;
-  cluster.foreignHosts.clear();
   for (const node of cluster.nodes) {
+    if (!cluster.api.list('Node').has(node.name)) cluster.register(node);
     node.isConnected = true;
     node.mode = 'direct';
     if (!node.isRunning) node.start();
   }
   return controller;
+}
+
+/** Other hosts have their addresses still: none of these is published for long. */
+function findConflicts(cluster: Cluster, controller: SimulatedController): string[] {
+  for (let second = 0; second < 2; second += 1) {
+    if (!settle(cluster, controller)) return ['it does not come to rest'];
+    for (const node of cluster.nodes) node.report();
+    cluster.pass(1000);
+  }
+  const services = [...cluster.api.list('Service')].filter(([, service]) => mayBeOurs(service));
+  return services.flatMap(([key, service]) =>
+    listIps(service)
+      .filter((ip) => cluster.foreignHosts.has(ip))
+      .map((ip) => `${key} publishes ${ip}, and another host answers for it`),
+  );
 }
 
 /** All that can happen now does. Answers whether it ends. */
@@ -71,7 +91,7 @@ function findServiceFaults(cluster: Cluster): string[] {
     const service = services.schema.parse(stored);
     if (isDeleted(stored)) return [`${key} is deleted and stays`];
     const hasFinalizer = stored.metadata.finalizers?.includes(finalizer) === true;
-    if (!isForUs(service, false)) return hasFinalizer ? [`${key} keeps the finalizer`] : [];
+    if (!isForUs(service, cluster.isDefaultClass)) return hasFinalizer ? [`${key} keeps the finalizer`] : [];
     const missing = findMissing(cluster, key, stored);
     return missing === null ? [] : [missing];
   });
@@ -140,8 +160,15 @@ function isTaken(cluster: Cluster, text: string, uid: string): boolean {
   const others = virtualIp === undefined ? [] : listAllUsers(virtualIp).filter((user) => user.uid !== uid);
   return (
     others.length > 0 ||
-    [...cluster.api.list('Service').values()].some((each) => listIps(each).includes(text))
+    [...cluster.api.list('Service').values()].some(
+      (each) =>
+        listIps(each).includes(text) || (each.metadata.uid !== uid && listExternal(each).includes(text)),
+    )
   );
+}
+
+function listExternal({ spec }: StoredObject): readonly string[] {
+  return (spec?.['externalIPs'] ?? []) as readonly string[];
 }
 
 const everyAddress = [
@@ -157,7 +184,9 @@ function findVirtualIpFaults(cluster: Cluster): string[] {
       ...users
         .filter(({ namespace, name: service, uid }) => {
           const stored = cluster.api.list('Service').get(`${namespace}/${service}`);
-          return stored?.metadata.uid !== uid || !isForUs(services.schema.parse(stored), false);
+          return (
+            stored?.metadata.uid !== uid || !isForUs(services.schema.parse(stored), cluster.isDefaultClass)
+          );
         })
         .map((user) => `${name} is still given to ${user.namespace}/${user.name}`),
       ...cluster.nodes

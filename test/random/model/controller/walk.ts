@@ -131,8 +131,9 @@ const handOver: Act = (cluster, random) => {
     return `its date is off by ${leader.dateOffsetMs} ms`;
   }
   if (leader !== undefined) cluster.kill(leader);
+  if (random.chance(20)) cluster.isDefaultClass = !cluster.isDefaultClass;
   cluster.lead();
-  return 'another one';
+  return `another one${cluster.isDefaultClass ? ', for Services without a class, too' : ''}`;
 };
 
 const shakeLeaders: Act = (cluster, random) => {

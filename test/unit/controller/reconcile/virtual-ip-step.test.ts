@@ -75,6 +75,65 @@ describe('a VirtualIP', () => {
     });
   });
 
+  describe('that a Service leaves stays with it', () => {
+    const leaving = (status = {}) =>
+      makeVirtualIp('10.0.9.10', [], { spec: { leaving: [toUser('apps/a')] }, status });
+    const reports = [makeReport('node-1', 20), makeReport('node-2', 19)];
+    const nodes = ['node-1', 'node-2'].map((name) => makeNode(name));
+    const silent = ['node-2'];
+
+    test('while a living node has not forgotten it', () => {
+      expect(decide({ virtualIps: [leaving()], reports, nodes }, of)).toMatchObject({
+        does: 'wait',
+        waitsFor: 'nodes',
+      });
+    });
+
+    test('while a silent node may serve it: a condition and an event name the node', () => {
+      const step = decide({ virtualIps: [leaving()], reports, nodes, silent }, of);
+      expect(getWrite(step).body).toMatchObject({
+        status: {
+          conditions: [
+            {
+              ...{ type: 'Withdrawn', status: 'False', reason: 'NodeSilent' },
+              message: expect.stringContaining('node-2 may still serve it'),
+            },
+          ],
+        },
+      });
+      expect(step).toMatchObject({ event: { type: 'Warning', reason: 'AddressKept' } });
+      const { status } = getWrite(step).body as { status: object };
+      expect(decide({ virtualIps: [leaving(status)], reports, nodes, silent }, of)).toMatchObject({
+        does: 'wait',
+        waitsFor: 'nodes',
+      });
+      // And who asks for it is told.
+      const asking = makeService('apps/b', {
+        metadata: { annotations: { 'vipnat.io/addresses': '10.0.9.10' } },
+      });
+      const refused = decide(
+        { services: [asking], virtualIps: [leaving(status)], reports, nodes, silent },
+        { kind: 'Service', namespace: 'apps', name: 'b' },
+      );
+      expect(JSON.stringify(refused)).toContain(
+        'apps/a is giving it back, and the node node-2 may still serve it',
+      );
+    });
+
+    test('until its Node is deleted', () => {
+      const step = decide({ virtualIps: [leaving()], reports, nodes: nodes.slice(0, 1), silent }, of);
+      expect(getWrite(step).body).toMatchObject({ spec: { leaving: [] } });
+    });
+
+    test('and the condition says when that is over', () => {
+      const said = { conditions: [{ type: 'Withdrawn', status: 'False', reason: 'NodeSilent' }] };
+      const free = makeVirtualIp('10.0.9.10', [], { status: said });
+      expect(JSON.stringify(getWrite(decide({ virtualIps: [free] }, of)).body)).toContain(
+        '"reason":"Forgotten"',
+      );
+    });
+  });
+
   test('a Service that is gone leaves it, after the API has confirmed that', () => {
     const write = getWrite(decide({ virtualIps: [makeVirtualIp('10.0.9.10', ['apps/a'])] }, of));
     expect(write.body).toMatchObject({ spec: { services: [], leaving: [toUser('apps/a')] } });

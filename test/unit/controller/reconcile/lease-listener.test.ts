@@ -1,0 +1,99 @@
+import { beforeEach, describe, expect, test } from '@jest/globals';
+import { LeaseListener } from '../../../../controller/reconcile/lease-listener.ts';
+import { WorldStore } from '../../../../controller/world/world-store.ts';
+import {
+  type Lease,
+  toAnnotations,
+  toLeaseName,
+  toLeaseResource,
+} from '../../../../lib/services/node-report.ts';
+import { FakeClock } from '../../../support/fakes/clock.ts';
+import { makeReport } from '../../../support/fakes/service-objects.ts';
+
+const { schema } = toLeaseResource('vipnat');
+let clock: FakeClock;
+let store: WorldStore;
+let listener: LeaseListener;
+
+function makeLease(name: string, renewal: string, annotations: Record<string, string> = {}): Lease {
+  const metadata = { name, uid: name, resourceVersion: '1', annotations };
+  return schema.parse({ metadata, spec: { renewTime: renewal, leaseDurationSeconds: 40 } });
+}
+
+const ofNode = (renewal: string, version = 5) =>
+  makeLease(toLeaseName('node-1'), renewal, toAnnotations(makeReport('node-1', version)));
+
+function hear(after: Lease | null, before: Lease | null = null) {
+  return listener.change({ key: (after ?? before)?.metadata.name ?? '', before, after });
+}
+
+/** Ticks each second. Whoever leads renews its own Lease, and hears of it. */
+async function pass(seconds: number, isHeard = true): Promise<number> {
+  let news = 0;
+  for (let second = 0; second < seconds; second += 1) {
+    await clock.advance(1000);
+    if (isHeard) hear(makeLease('vipnat-controller', String(clock.now())));
+    if (listener.tick().wakes.size > 0) news += 1;
+  }
+  return news;
+}
+
+const living = () => [...store.view(0).livingReports.keys()];
+const silent = () =>
+  [...store.view(0).silentNodes.entries()].map(([node, { renewal }]) => `${node} ${renewal}`);
+
+beforeEach(() => {
+  clock = new FakeClock(undefined, 1);
+  store = new WorldStore({ isDefaultClass: false });
+  listener = new LeaseListener({ clock, electionLease: 'vipnat-controller' }, store);
+});
+
+describe('a Lease of a node', () => {
+  test('is news when it comes, and when it says something else; a renewal alone is none', () => {
+    expect(hear(ofNode('one')).wakes.size).toBe(1);
+    expect(living()).toEqual(['node-1']);
+    expect(hear(ofNode('two')).wakes.size).toBe(0);
+    expect(hear(ofNode('three', 6)).wakes.size).toBe(1);
+  });
+
+  test('is over after its time without a renewal: the node is silent, and what it said last is known', async () => {
+    hear(ofNode('one'));
+    await pass(30);
+    hear(ofNode('two'));
+    expect(await pass(40)).toBe(0);
+    expect(await pass(1)).toBe(1);
+    expect([living(), silent()]).toEqual([[], ['node-1 two']]);
+    // A list that is made anew has the same Lease still.
+    expect(hear(ofNode('two')).wakes.size).toBe(0);
+    expect(living()).toEqual([]);
+    expect(hear(ofNode('three')).wakes.size).toBe(1);
+    expect([living(), silent()]).toEqual([['node-1'], []]);
+  });
+
+  test('is over for nobody while this process does not hear its own', async () => {
+    hear(ofNode('one'));
+    expect(await pass(10)).toBe(0);
+    expect(await pass(300, false)).toBe(0);
+    expect(living()).toEqual(['node-1']);
+    // Six seconds of silence counted: they could have been the network's.
+    expect(await pass(23)).toBe(0);
+    expect(await pass(10)).toBe(1);
+  });
+
+  test('that is deleted leaves nothing behind', async () => {
+    hear(ofNode('one'));
+    expect(hear(null, ofNode('one')).wakes.size).toBe(1);
+    expect([living(), silent()]).toEqual([[], []]);
+    hear(ofNode('two'));
+    await pass(42);
+    expect(silent()).toEqual(['node-1 two']);
+    hear(null, ofNode('two'));
+    expect(silent()).toEqual([]);
+  });
+});
+
+test('other Leases say nothing', () => {
+  expect(hear(makeLease('vipnat-controller', 'one')).wakes.size).toBe(0);
+  expect(hear(null, makeLease('other', 'one')).wakes.size).toBe(0);
+  expect(living()).toEqual([]);
+});
