@@ -184,7 +184,7 @@ async function buildIn(folder: string, component: ComponentModule): Promise<void
 }
 
 function copySources(name: string, target: string): void {
-  cpSync(fileURLToPath(new URL(`programs/${name}`, import.meta.url)), target, { recursive: true });
+  cpSync(fileURLToPath(new URL(`../sources/${name}`, import.meta.url)), target, { recursive: true });
 }
 
 /** @throws LabError when there is no such version. */

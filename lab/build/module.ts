@@ -12,7 +12,7 @@ export interface ComponentModule {
    * a test program.
    */
   readonly commands: Readonly<Record<string, string>>;
-  /** The folder in `programs/` with a package of the lab's own; none when left out. */
+  /** The folder in `lab/sources/` with a package of the lab's own; none when left out. */
   readonly sources?: string;
   readonly linkerFlags: readonly string[];
   /** Whether the module takes its own parts at v0.0.0, for whoever builds it to replace. */
