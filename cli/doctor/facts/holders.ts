@@ -3,7 +3,7 @@ import { type Endpoint } from '../../../lib/address/endpoint.ts';
 import { type Clock } from '../../../lib/control/clock.ts';
 import { type InterfaceAddress } from '../../../lib/kernel/host/interfaces.ts';
 import {
-  askNeighbour,
+  askNeighbours,
   type Neighbour,
   type NeighbourQuestion,
   readNeighbours,
@@ -65,7 +65,7 @@ const fullTimeMs = 2700;
 async function ask(question: Question, clock: Clock): Promise<[string, LinkHolder | null][]> {
   const { address, device } = question;
   const start = clock.now();
-  await askNeighbour(question);
+  await askNeighbours([question]);
   for (;;) {
     const table = await readNeighbours();
     const entry = table.find((one) => one.address === address && one.device === device);
@@ -75,7 +75,7 @@ async function ask(question: Question, clock: Clock): Promise<[string, LinkHolde
     if (end === 'unknown') return [];
     if (end === 'silent') return [[address, null]];
     // Another doctor may have had it forgotten meanwhile.
-    if (state === 'silent') await askNeighbour(question);
+    if (state === 'silent') await askNeighbours([question]);
     await new Promise<void>((resolve) => clock.schedule(pollMs, resolve));
   }
 }

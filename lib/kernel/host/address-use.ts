@@ -8,8 +8,8 @@
  */
 import { type Clock, sleep } from '../../control/clock.ts';
 import {
-  askNeighbour,
-  forgetNeighbour,
+  askNeighbours,
+  forgetNeighbours,
   type NeighbourQuestion,
   readNeighbours,
   readOwnMacs,
@@ -34,7 +34,7 @@ export async function findAddressUsers(
   const probes = own.filter(({ family, device }) => family === 'ipv4' && devices.has(device));
   const all = [...questions, ...probes];
   try {
-    for (const question of all) await askNeighbour(question);
+    await askNeighbours(all);
     const users = await waitForAnswers(questions, all, clock);
     const everybody = new Set(probes.map(({ address }) => users.get(address)));
     return new Map(
@@ -44,7 +44,7 @@ export async function findAddressUsers(
       }),
     );
   } finally {
-    for (const question of all) await forgetNeighbour(question);
+    await forgetNeighbours(all);
   }
 }
 

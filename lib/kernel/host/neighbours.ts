@@ -32,41 +32,37 @@ export interface NeighbourQuestion {
 
 /** The kernel's neighbour table. Rejects with NETLINK_FAILED. */
 export async function readNeighbours(): Promise<Neighbour[]> {
-  return await withNetlinkClient('route', async (client) => {
-    const messages = await client.request({
-      type: RTM_GETNEIGH,
-      payload: Buffer.alloc(ndmsgBytes),
-      isDump: true,
-      subject: 'its neighbours',
-    });
-    const indexToName = await dumpLinks(client);
-    return messages
-      .filter(({ type, data }) => type === RTM_NEWNEIGH && data.length >= ndmsgBytes)
-      .flatMap(({ data }) => parseNeighbour(data, indexToName));
-  });
+  return await withNetlinkClient('route', async (client) => dumpNeighbours(client, await dumpLinks(client)));
 }
 
 /**
- * Has the kernel ask the link who has an address, and forget first what it knew. For IPv4 that may be an address of this
- * host, whose other holder it never asks for by itself. Makes an entry of the neighbour table, as every connection does;
+ * Has the kernel ask the links who has addresses, and forget first what it knew. For IPv4 that may be an address of this
+ * host, whose other holder it never asks for by itself. Makes entries of the neighbour table, as every connection does;
  * not for one that a person has set. Takes root. Rejects with TOOL_NOT_PERMITTED or NETLINK_FAILED.
  */
-export async function askNeighbour(question: NeighbourQuestion): Promise<void> {
-  const { address, device } = question;
-  const known = (await readNeighbours()).find((one) => one.address === address && one.device === device);
-  if (known?.state === 'static') return;
+export async function askNeighbours(questions: readonly NeighbourQuestion[]): Promise<void> {
   await withNetlinkClient('route', async (client) => {
-    const order = await toOrder(client, question);
-    // Somebody else may have removed it meanwhile.
-    if (known !== undefined) await client.request({ ...order, type: RTM_DELNEIGH }).catch(() => undefined);
-    await client.request({ ...order, type: RTM_NEWNEIGH });
+    const links = await dumpLinks(client);
+    const keyToState = new Map(
+      (await dumpNeighbours(client, links)).map((one) => [toKey(one), one.state] as const),
+    );
+    for (const question of questions) {
+      const state = keyToState.get(toKey(question));
+      if (state === 'static') continue;
+      const order = toOrder(question, links);
+      // Somebody else may have removed it meanwhile.
+      if (state !== undefined) await client.request({ ...order, type: RTM_DELNEIGH }).catch(() => undefined);
+      await client.request({ ...order, type: RTM_NEWNEIGH });
+    }
   });
 }
 
-/** Takes an entry of the neighbour table away that `askNeighbour` has made, so that the kernel asks no more. Never rejects. */
-export async function forgetNeighbour(question: NeighbourQuestion): Promise<void> {
+/** Takes entries of the neighbour table away that `askNeighbours` has made, so that the kernel asks no more. Never rejects. */
+export async function forgetNeighbours(questions: readonly NeighbourQuestion[]): Promise<void> {
   await withNetlinkClient('route', async (client) => {
-    await client.request({ ...(await toOrder(client, question)), type: RTM_DELNEIGH });
+    const links = await dumpLinks(client);
+    for (const question of questions)
+      await client.request({ ...toOrder(question, links), type: RTM_DELNEIGH }).catch(() => undefined);
   }).catch(() => undefined);
 }
 
@@ -89,12 +85,31 @@ const NUD_PERMANENT = 0x80;
 const ndmsgBytes = 12;
 const familyToNumber: Readonly<Record<Family, number>> = { ipv4: 2, ipv6: 10 };
 
-async function toOrder(
+async function dumpNeighbours(
   client: NetlinkClient,
+  indexToName: ReadonlyMap<number, string>,
+): Promise<Neighbour[]> {
+  const payload = Buffer.alloc(ndmsgBytes);
+  const messages = await client.request({
+    type: RTM_GETNEIGH,
+    payload,
+    isDump: true,
+    subject: 'its neighbours',
+  });
+  return messages
+    .filter(({ type, data }) => type === RTM_NEWNEIGH && data.length >= ndmsgBytes)
+    .flatMap(({ data }) => parseNeighbour(data, indexToName));
+}
+
+function toKey({ address, device }: Pick<NeighbourQuestion, 'address' | 'device'>): string {
+  return `${address} ${device}`;
+}
+
+function toOrder(
   { family, address, device }: NeighbourQuestion,
-): Promise<Omit<NetlinkRequest, 'type'>> {
-  const links = await dumpLinks(client);
-  const [index] = [...links].find(([, name]) => name === device) ?? [0];
+  indexToName: ReadonlyMap<number, string>,
+): Omit<NetlinkRequest, 'type'> {
+  const [index] = [...indexToName].find(([, name]) => name === device) ?? [0];
   const payload = Buffer.concat([renderHeader(family, index), renderDestination(address)]);
   return { payload, isDump: false, isOrder: true, subject: `who has ${address}` };
 }

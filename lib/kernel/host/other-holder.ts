@@ -1,7 +1,7 @@
 import { type Clock, sleep } from '../../control/clock.ts';
 import {
-  askNeighbour,
-  forgetNeighbour,
+  askNeighbours,
+  forgetNeighbours,
   type NeighbourQuestion,
   readNeighbours,
   readOwnMacs,
@@ -23,7 +23,7 @@ export async function askOtherHolder(own: OwnAddress, clock: Clock): Promise<str
   const ownMacs = await readOwnMacs();
   const askedAt = clock.now();
   try {
-    await askNeighbour(question);
+    await askNeighbours([question]);
     for (const lookMs of looksMs) {
       await sleep(clock, askedAt + lookMs - clock.now());
       const mac = await readAnswer(question);
@@ -31,7 +31,7 @@ export async function askOtherHolder(own: OwnAddress, clock: Clock): Promise<str
     }
     return null;
   } finally {
-    await forgetNeighbour(question);
+    await forgetNeighbours([question]);
   }
 }
 
