@@ -7,9 +7,10 @@ import {
   type Backend,
   type OwnAddresses,
 } from '../../lib/services/endpoints.ts';
-import { serviceAnnotations } from '../../lib/services/names.ts';
 import { type EndpointSlice, type Service } from '../../lib/services/services.ts';
 import { planRelay, type Relay } from './relay.ts';
+import { readAnnotation } from '../../lib/services/wishes.ts';
+import { toPrintableLine } from '../../lib/text/printable.ts';
 import { isInRanges, normaliseRanges } from './source-ranges.ts';
 
 /** How an endpoint is chosen, the default first: by chance, in turn, or by the client's address. */
@@ -75,20 +76,21 @@ export interface Place extends OwnAddresses {
   readonly zone: string | null;
 }
 
-/** What to balance, and a sentence for each endpoint that cannot be used. */
+/** What to balance, a sentence for each endpoint that cannot be used, and one for each wish that is not granted. */
 export interface ServiceBalance {
   readonly ports: readonly PortBalance[];
   readonly refused: readonly string[];
+  readonly remarks: readonly string[];
 }
 
 /**
  * The ports of a Service that this node balances. A port of policy Local without a pod here, but with one elsewhere, is only sent on:
- * kube-proxy's rules know what to do with connections of this node itself.
+ * kube-proxy's rules know what to do with connections of this node itself. None is where the Service asks for kube-proxy.
  */
 export function balanceService(balanced: BalancedService, family: Family, place: Place): ServiceBalance {
   const { service, slices } = balanced;
   const addresses = balanced.addresses[family];
-  if (addresses.length === 0) return { ports: [], refused: [] };
+  if (addresses.length === 0 || isLeftToKubeProxy(service)) return { ports: [], refused: [], remarks: [] };
   const refused: string[] = [];
   const ports = (service.spec.ports ?? []).flatMap((port): PortBalance[] => {
     if (!protocolToNumber.has(port.protocol)) return [];
@@ -108,7 +110,31 @@ export function balanceService(balanced: BalancedService, family: Family, place:
       },
     ];
   });
-  return { ports, refused };
+  return { ports, refused, remarks: listRemarks(service) };
+}
+
+/** Whether the owner of a Service wants kube-proxy's rules alone to have its connections. */
+export function isLeftToKubeProxy(service: Service): boolean {
+  return readAnnotation(service, 'way') === 'kube-proxy';
+}
+
+/** What the owner of a Service asks for, and does not get. */
+function listRemarks(service: Service): string[] {
+  const way = readAnnotation(service, 'way') ?? 'direct';
+  const method = readAnnotation(service, 'method') ?? '';
+  const name = `${service.metadata.namespace}/${service.metadata.name}`;
+  return [
+    ...(way === 'direct'
+      ? []
+      : [
+          `${name} asks for the balancing mode ${toPrintableLine(way)}, which vipnat does not have: it is balanced directly`,
+        ]),
+    ...(method === '' || methods.some((known) => known === method)
+      ? []
+      : [
+          `${name} asks for the method ${toPrintableLine(method)}, which vipnat does not have: pods are chosen at random`,
+        ]),
+  ];
 }
 
 /** Null where others are to decide. */
@@ -128,22 +154,19 @@ function isLocal({ spec }: Service): boolean {
 
 type General = Pick<PortBalance, 'service' | 'method' | 'affinitySeconds' | 'sources' | 'keepsClient'>;
 
-function describeService(
-  { service: { metadata, spec }, addresses }: BalancedService,
-  family: Family,
-  place: Place,
-): General {
+function describeService({ service, addresses }: BalancedService, family: Family, place: Place): General {
+  const { metadata, spec } = service;
   return {
     service: `${metadata.namespace}/${metadata.name}`,
-    method: readMethod(metadata.annotations ?? {}),
+    method: readMethod(service),
     affinitySeconds: readAffinity(spec),
     sources: admitOwn(normaliseRanges(spec.loadBalancerSourceRanges, family), addresses[family], place),
     keepsClient: spec.externalTrafficPolicy === 'Local',
   };
 }
 
-function readMethod(annotations: Readonly<Record<string, string>>): Method {
-  const given = serviceAnnotations.method.map((name) => annotations[name]).find((text) => text !== undefined);
+function readMethod(service: Service): Method {
+  const given = readAnnotation(service, 'method');
   return methods.find((method) => method === given) ?? methods[0];
 }
 

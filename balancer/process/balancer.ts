@@ -12,20 +12,18 @@ import { backOff } from '../../lib/control/backoff.ts';
 import { type Source } from '../../lib/kernel/watch/source.ts';
 import { type NodeReport } from '../../lib/services/node-report.ts';
 import { VipnatError } from '../../lib/text/errors.ts';
-import { balanceService, type Place } from '../decide/port-balance.ts';
+import { balanceService, isLeftToKubeProxy, type Place } from '../decide/port-balance.ts';
 import { FollowedObjects } from '../follow/followed-objects.ts';
 import { FlowCleaner } from '../program/flow-cleaner.ts';
-import { listGoneFlows } from '../program/gone-flows.ts';
+import { ForwardKeeper } from '../program/forward-keeper.ts';
+import { listGoneFlows, listStrayFlows } from '../program/gone-flows.ts';
 import { type Balances, Programmer } from '../program/programmer.ts';
-import { aliveSeconds } from '../table/skeleton.ts';
 import { LookLog } from './look-log.ts';
 import { type BalancerPorts } from './ports.ts';
+import { TableLife } from './table-life.ts';
 
 /** Why to look. */
 type Cause = 'objects' | 'tables';
-
-/** A third of the time after which the rules stop to count. */
-const renewMs = 10_000;
 
 /** Listing 1,000 Services with 100 endpoints each takes a second of a processor, and 114 MB. */
 const compareMs = 600_000;
@@ -41,16 +39,18 @@ export class Balancer {
   readonly #objects: FollowedObjects;
   readonly #programmer: Programmer;
   readonly #cleaner: FlowCleaner;
+  readonly #forwards: ForwardKeeper;
   readonly #queue: TriggerQueue<Cause>;
   readonly #log: LookLog;
+  readonly #life: TableLife;
   readonly #serviceToBalances = new Map<string, Balances>();
   #watch: Source | null = null;
   /** Wanted, and not yet in the kernel. */
   #pending = new Map<string, Balances>();
   #local: ReadonlySet<string> = new Set();
-  #renewedAt = -Infinity;
   #comparedAt = -Infinity;
   #failures = 0;
+  #hasSwept = false;
   #programmed: NodeReport['programmed'] | null = null;
 
   constructor(ports: BalancerPorts) {
@@ -58,7 +58,9 @@ export class Balancer {
     this.#clock = ports.clock;
     this.#log = new LookLog(ports.logger);
     this.#programmer = new Programmer(ports.kernel);
+    this.#life = new TableLife(ports.clock, this.#programmer);
     this.#cleaner = new FlowCleaner(ports.kernel, ports.logger);
+    this.#forwards = new ForwardKeeper(ports);
     this.#queue = new TriggerQueue<Cause>({
       clock: ports.clock,
       awaited: ['objects'],
@@ -98,31 +100,32 @@ export class Balancer {
     await this.#watch?.stop();
     await this.#queue.stop();
     await this.#cleaner.stop();
+    await this.#forwards.stop();
   }
 
   async #look(causes: readonly (Cause | OwnCause)[]): Promise<Requeue<Cause>> {
     try {
       await this.#keepTables(causes.includes('tables'));
       await this.#writeChanges();
+      if (this.#objects.hasSynced) this.#forwards.keep(this.#objects.index.vips, causes.includes('tables'));
       this.#failures = 0;
       this.#log.done();
     } catch (error) {
       this.#failures += 1;
       this.#log.failed(toVipnatError(error));
     }
+    this.#life.recordOutcome(this.#failures === 0);
+    if (this.#life.isStale) this.#log.letGo();
     this.#say();
     if (this.#failures > 0) {
       return { cause: 'retry', delayMs: backOff(this.#failures - 1, firstRetryMs, maxRetryMs) };
     }
-    return { cause: 'tick', delayMs: Math.max(0, this.#renewedAt + renewMs - this.#clock.now()) };
+    return { cause: 'tick', delayMs: this.#life.dueMs };
   }
 
   /** What was written stays as it is, and counts. */
   async #keepTables(isTold: boolean): Promise<void> {
-    if (this.#clock.now() - this.#renewedAt >= renewMs) {
-      await this.#programmer.renew();
-      this.#renewedAt = this.#clock.now();
-    }
+    await this.#life.renew();
     if (!isTold || !this.#programmer.isKnown || (await this.#programmer.areOurs())) return;
     this.#ports.logger.warn('another program removed or replaced a table of vipnat: vipnat writes it again');
   }
@@ -137,13 +140,11 @@ export class Balancer {
     const listsAnyway = changes.size > 0 && !this.#programmer.isKnown;
     if (changes.size > 0) await this.#programmer.update(changes);
     if (isDue && !listsAnyway) await this.#compare();
-    if (isDue) {
-      this.#comparedAt = now;
-      this.#log.dropping(await this.#ports.kernel.listForwardChains());
-    }
+    if (isDue) this.#comparedAt = now;
     this.#pending = new Map();
     this.#programmed = versions;
     this.#settle(changes);
+    this.#sweep();
   }
 
   async #compare(): Promise<void> {
@@ -169,6 +170,7 @@ export class Balancer {
         service,
         decided.flatMap(({ refused }) => refused),
       );
+      this.#log.remarks(service, [...new Set(decided.flatMap(({ remarks }) => remarks))]);
       if (balances.length > 0 || this.#serviceToBalances.has(service) || this.#pending.has(service))
         this.#pending.set(service, balances);
     }
@@ -188,19 +190,30 @@ export class Balancer {
   #settle(changes: ReadonlyMap<string, Balances>): void {
     this.#log.balanced(changes);
     for (const [service, balances] of changes) {
-      this.#cleaner.add(listGoneFlows(this.#serviceToBalances.get(service) ?? [], balances));
+      const found = this.#objects.index.find(service);
+      // kube-proxy goes on with open connections.
+      if (found === null || !isLeftToKubeProxy(found.service))
+        this.#cleaner.add(listGoneFlows(this.#serviceToBalances.get(service) ?? [], balances));
       if (balances.length === 0) this.#serviceToBalances.delete(service);
       else this.#serviceToBalances.set(service, balances);
     }
   }
 
+  /** Once, when this life has written all that there is: endpoints may have gone while nobody looked. */
+  #sweep(): void {
+    if (this.#hasSwept) return;
+    this.#hasSwept = true;
+    this.#cleaner.sweep((flows) => listStrayFlows(flows, this.#serviceToBalances.values()));
+  }
+
   /** Nothing before the first time: a former life's word counts until then. */
   #say(): void {
-    if (this.#programmed === null) return;
-    const isAlive = this.#clock.now() - this.#renewedAt < aliveSeconds * 1000;
-    const { pools, virtualIps } = this.#objects;
-    const mode = isAlive ? 'direct' : 'kube-proxy';
-    this.#ports.listener.changed({ mode, programmed: this.#programmed, pools, virtualIps });
+    const { pools, virtualIps, versions, hasSynced } = this.#objects;
+    const { isOn } = this.#life;
+    // kube-proxy follows the API itself.
+    const programmed = isOn || !hasSynced ? this.#programmed : versions;
+    if (programmed === null) return;
+    this.#ports.listener.changed({ mode: isOn ? 'direct' : 'kube-proxy', programmed, pools, virtualIps });
   }
 }
 

@@ -1,4 +1,3 @@
-import { type ForwardChain } from '../../lib/kernel/port.ts';
 import { formatEndpoint } from '../../lib/address/endpoint.ts';
 import { type Logger } from '../../lib/telemetry/logger.ts';
 import { type VipnatError } from '../../lib/text/errors.ts';
@@ -13,8 +12,9 @@ export class LookLog {
   readonly #logger: Logger;
   readonly #serviceToLine = new Map<string, string>();
   readonly #serviceToRefused = new Map<string, readonly string[]>();
-  readonly #dropping = new Set<string>();
+  readonly #serviceToRemarks = new Map<string, readonly string[]>();
   #problem: string | null = null;
+  #hasLetGo = false;
 
   constructor(logger: Logger) {
     this.#logger = logger;
@@ -46,16 +46,12 @@ export class LookLog {
     else this.#serviceToRefused.set(service, sentences);
   }
 
-  /** Chains that drop what is forwarded, unless a rule of theirs lets it pass: each once. */
-  dropping(chains: readonly ForwardChain[]): void {
-    for (const { table, name } of chains.filter(({ isDropping }) => isDropping)) {
-      const text = `chain ${name} of table ${table} drops forwarded packets by its policy`;
-      if (this.#dropping.has(text)) continue;
-      this.#dropping.add(text);
-      this.#logger.warn(
-        `${text}: connections to Services may hang. nft insert rule ${table} ${name} ct status dnat accept lets them pass`,
-      );
-    }
+  /** What a Service asks for and does not get, a sentence each: once until it changes. */
+  remarks(service: string, sentences: readonly string[]): void {
+    const before = this.#serviceToRemarks.get(service) ?? [];
+    for (const sentence of sentences) if (!before.includes(sentence)) this.#logger.warn(sentence);
+    if (sentences.length === 0) this.#serviceToRemarks.delete(service);
+    else this.#serviceToRemarks.set(service, sentences);
   }
 
   /** The kernel did not take it: once until it does. */
@@ -69,10 +65,20 @@ export class LookLog {
     );
   }
 
+  /** What was written last is too old: once until it is written again. */
+  letGo(): void {
+    if (this.#hasLetGo) return;
+    this.#hasLetGo = true;
+    this.#logger.error(
+      "vipnat lets its table run out, as it is too old: kube-proxy's rules get the connections",
+    );
+  }
+
   /** The kernel has all that is wanted. */
   done(): void {
     if (this.#problem !== null) this.#logger.info('vipnat writes its table again');
     this.#problem = null;
+    this.#hasLetGo = false;
   }
 }
 

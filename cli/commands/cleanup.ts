@@ -43,6 +43,7 @@ export async function cleanup({ config, options, stdout, stderr }: CleanupContex
   const removal = {
     ...own,
     balancerTables: balancer.tables,
+    balancerChains: balancer.chains,
     vips,
     dryRun,
     // One obstacle, such as a missing right, is told once.

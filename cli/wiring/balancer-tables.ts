@@ -1,36 +1,79 @@
 import { families } from '../../lib/address/address.ts';
+import { planAccept } from '../../balancer/decide/accept-forwarded.ts';
 import { balancerRole } from '../../balancer/process/presence.ts';
 import { nameTable, tableName } from '../../balancer/table/table.ts';
 import { findHolder } from '../../lib/http/presence.ts';
-import { createBalancerKernel } from '../../lib/kernel/real/balancer-tables.ts';
+import { type BalancerKernel, createBalancerKernel } from '../../lib/kernel/real/balancer-tables.ts';
+import { iptablesDialects, type SaveOutput } from '../../lib/kernel/port.ts';
 import { isInPath } from '../../lib/kernel/tools/toolbox.ts';
+import { toolName } from '../../lib/kernel/tools/tool-name.ts';
+import { parseSave } from '../../lib/netfilter/iptables/parse.ts';
 import { VipnatError } from '../../lib/text/errors.ts';
 import { type CleanupOptions } from '../grammar/command-context.ts';
 import { type UnreadText } from '../../agent/observe/unread.ts';
 
+/** What became of what the balancer has written. */
+export interface BalancerRemoval {
+  /** The tables that are gone, or would be, with their families: `ip vipnat-lb`. */
+  readonly tables: readonly string[];
+  /** The tools whose chain for what is forwarded is gone, or would be: `iptables-nft`. */
+  readonly chains: readonly string[];
+  /** Why the rest is still there. */
+  readonly problems: readonly UnreadText[];
+}
+
 /**
- * Removes the balancer's tables, or only looks for them; none for a cleanup of virtual IPs of the API, and none while a balancer
- * runs, which would write them again. Answers which, and why the others are still there.
+ * Removes what the balancer has written, or only looks for it; nothing for a cleanup of virtual IPs of the API, and nothing while a
+ * balancer runs, which would write it again.
  */
 export async function removeBalancerTables({
   dryRun,
   isNarrowed,
-}: Omit<CleanupOptions, 'json'>): Promise<{ tables: readonly string[]; problems: readonly UnreadText[] }> {
-  if (isNarrowed || !isInPath('nft')) return { tables: [], problems: [] };
+}: Omit<CleanupOptions, 'json'>): Promise<BalancerRemoval> {
+  if (isNarrowed || !isInPath('nft')) return { tables: [], chains: [], problems: [] };
   const holder = dryRun ? null : await findHolder(balancerRole);
   if (holder !== null) {
     const text = `a balancer (pid ${holder.pid}) is running here, so its tables stay: stop it first`;
-    return { tables: [], problems: [{ code: balancerRole.code, text }] };
+    return { tables: [], chains: [], problems: [{ code: balancerRole.code, text }] };
   }
   const kernel = createBalancerKernel();
+  const tables = await attempt(() => removeTables(kernel, dryRun));
+  const places = families.flatMap((family) => iptablesDialects.map((dialect) => ({ family, dialect })));
+  const chains = await Promise.all(places.map((place) => attempt(() => removeChains(kernel, place, dryRun))));
+  return {
+    tables: tables.gone,
+    chains: chains.flatMap(({ gone }) => gone),
+    problems: [tables, ...chains].flatMap(({ problems }) => problems),
+  };
+}
+
+async function removeTables(kernel: BalancerKernel, dryRun: boolean): Promise<string[]> {
+  const handles = await kernel.readHandles(tableName);
+  const tables = families.filter((family) => handles[family] !== null).map(nameTable);
+  const script = tables.map((table) => `delete table ${table}\n`).join('');
+  if (!dryRun && script !== '') await kernel.apply(script);
+  return tables;
+}
+
+async function removeChains(
+  kernel: BalancerKernel,
+  { family, dialect }: Pick<SaveOutput, 'family' | 'dialect'>,
+  dryRun: boolean,
+): Promise<string[]> {
+  const output = await kernel.readFilter(family, dialect);
+  const input = output === null ? '' : planAccept(parseSave(output), []);
+  if (input === '') return [];
+  if (!dryRun) await kernel.restore({ family, dialect, input });
+  return [toolName(family, dialect)];
+}
+
+async function attempt(
+  remove: () => Promise<string[]>,
+): Promise<{ gone: readonly string[]; problems: readonly UnreadText[] }> {
   try {
-    const handles = await kernel.readHandles(tableName);
-    const tables = families.filter((family) => handles[family] !== null).map(nameTable);
-    const script = tables.map((table) => `delete table ${table}\n`).join('');
-    if (!dryRun && script !== '') await kernel.apply(script);
-    return { tables, problems: [] };
+    return { gone: await remove(), problems: [] };
   } catch (error) {
     if (!(error instanceof VipnatError)) throw error;
-    return { tables: [], problems: [{ code: error.code, text: error.message }] };
+    return { gone: [], problems: [{ code: error.code, text: error.message }] };
   }
 }

@@ -190,6 +190,13 @@ export interface FlowSelection {
   readonly protocol?: 'tcp' | 'udp' | 'sctp';
 }
 
+/** Connections to one port of a Service that were sent to one endpoint. */
+export interface BalancedFlow {
+  readonly protocol: 'tcp' | 'udp' | 'sctp';
+  readonly vip: Endpoint;
+  readonly backend: Endpoint;
+}
+
 /** Why to look again: a hint for the log, never data to act on. */
 export type Trigger = 'nft-generation' | 'xtables-lock' | 'addresses' | 'ipvs' | 'forwarding';
 

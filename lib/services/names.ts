@@ -24,6 +24,8 @@ export const serviceAnnotations = {
   addresses: ['vipnat.io/addresses', 'lb.zcloud.cn/vip', 'lb.zdns.cn/vip'],
   /** `random`, `rr` or `hash`. */
   method: ['vipnat.io/method', 'lb.zdns.cn/method'],
+  /** `direct` or `kube-proxy`. */
+  way: ['vipnat.io/way'],
   /** Services with the same value may share an address. */
   shareKey: ['vipnat.io/share'],
   /** The name of an AddressPool. */

@@ -4,6 +4,7 @@ import { toPrintableJson } from '../../../lib/text/printable.ts';
 import { type UnreadText } from '../../../agent/observe/unread.ts';
 import { describeTable, type Plan, type TablePlan } from '../../../agent/decide/plan.ts';
 import { type RouteChange } from '../../../agent/decide/source-routes.ts';
+import { acceptChain } from '../../../balancer/decide/accept-forwarded.ts';
 import { countChanges, formatRoutes, formatTables } from './commands.ts';
 
 /** What `vipnat cleanup` removed, or would remove. */
@@ -15,6 +16,8 @@ export interface Removal {
   readonly resets: readonly Reset[];
   /** The tables of the balancer with their families: `ip vipnat-lb`. */
   readonly balancerTables?: readonly string[];
+  /** The tools that had the balancer's chain for what is forwarded: `iptables-nft`. */
+  readonly balancerChains?: readonly string[];
   /** The virtual IPs that it is about; null for everything of ours. */
   readonly vips: readonly Endpoint[] | null;
   readonly dryRun: boolean;
@@ -31,11 +34,12 @@ export interface Reset {
 
 /** A line for each table, and one where there is none: that needs everything to have been read. Each ends with a newline. */
 export function formatRemoval(removal: Removal): string {
-  const { plan, routes, balancerTables = [], resets, vips, dryRun, problems } = removal;
+  const { plan, routes, balancerTables = [], balancerChains = [], resets, vips, dryRun, problems } = removal;
   const subject = vips === null ? 'vipnat' : vips.map(formatEndpoint).join(', ');
   const parts = [
     ...plan.tables.map(describePart),
     ...balancerTables.map((table) => `the table (${table}, nft)`),
+    ...balancerChains.map((tool) => `the chain ${acceptChain} (filter, ${tool})`),
     ...routes.map(describeRoute),
   ];
   const isNothing = parts.length === 0;
@@ -55,15 +59,18 @@ export function formatRemovalCommands(removal: Removal, node: string): string {
     plan: { tables },
     routes,
     balancerTables = [],
+    balancerChains = [],
     vips,
   } = removal;
-  if (tables.length === 0 && routes.length === 0 && balancerTables.length === 0) return '';
+  const parts = [tables, routes, balancerTables, balancerChains];
+  if (parts.every(({ length }) => length === 0)) return '';
   const subject =
     vips === null ? 'everything of vipnat' : `the rules of ${vips.map(formatEndpoint).join(', ')}`;
   const lines = [
     `# ${node} · removes ${subject}`,
     ...formatTables(tables),
     ...balancerTables.map((table) => `nft delete table ${table}`),
+    ...balancerChains.flatMap(removeChain),
     ...formatRoutes(routes),
     '',
     `# ${countChanges(tables)}. Nothing was written.`,
@@ -73,7 +80,7 @@ export function formatRemovalCommands(removal: Removal, node: string): string {
 
 /** The same for programs, version 1: fields are added, never renamed. Ends with a newline. */
 export function formatRemovalJson(removal: Removal, node: string): string {
-  const { plan, routes, balancerTables, resets, vips, dryRun, problems } = removal;
+  const { plan, routes, balancerTables, balancerChains, resets, vips, dryRun, problems } = removal;
   const answer = {
     version: 1,
     node,
@@ -93,9 +100,17 @@ export function formatRemovalJson(removal: Removal, node: string): string {
     routes: routes.map(({ route, command }) => ({ ...route, command })),
     resets: resets.map(({ vip, connections }) => ({ vip: formatEndpoint(vip), connections })),
     balancerTables,
+    balancerChains,
     problems,
   };
   return `${toPrintableJson(answer, 2)}\n`;
+}
+
+/** A chain can be deleted once nothing leads to it, and it leads to nothing. */
+function removeChain(tool: string): string[] {
+  return [`-D FORWARD -j ${acceptChain}`, `-F ${acceptChain}`, `-X ${acceptChain}`].map(
+    (words) => `${tool} -t filter ${words}`,
+  );
 }
 
 function describeRoute({ route: { address, source } }: RouteChange): string {

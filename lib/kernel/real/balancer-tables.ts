@@ -1,14 +1,15 @@
-import { type Family } from '../../address/address.ts';
-import { type Endpoint } from '../../address/endpoint.ts';
+import { type Family, families } from '../../address/address.ts';
 import { createNetlinkClient, withNetlinkClient } from '../netlink/netlink.ts';
 import { readTableHandles } from '../netlink/nft-tables.ts';
+import { settleAll } from '../tools/settle.ts';
 import { toolMissing } from '../tools/tool-errors.ts';
-import { isInPath } from '../tools/toolbox.ts';
+import { createToolbox, isInPath } from '../tools/toolbox.ts';
 import { readGeneration } from '../watch/generation.ts';
 import { type PollOptions, startPoll } from '../watch/poll.ts';
 import { type Source } from '../watch/source.ts';
-import { type ForwardChain } from '../port.ts';
-import { deleteFlows } from './conntrack.ts';
+import { type BalancedFlow, type ForwardChain, type IptablesDialect, type SaveOutput } from '../port.ts';
+import { deleteFlows, listTranslatedFlows } from './conntrack.ts';
+import { hasIptables, type IptablesTransaction, restoreIptables, saveIptables } from './iptables.ts';
 import { listForwardChains } from './nft-chains.ts';
 import { listNftTable, runNft } from './nft-table.ts';
 
@@ -25,17 +26,16 @@ export interface BalancerKernel {
   apply(script: string): Promise<void>;
   /** Makes connections forget the endpoint that they were sent to; answers how many there were. */
   deleteFlows(flow: BalancedFlow): Promise<number>;
+  /** Where connections were sent that asked for another address, whoever sent them there: each pair once. */
+  listFlows(): Promise<readonly BalancedFlow[]>;
   /** nftables' chains for packets on their way through this host, iptables-nft's included. */
   listForwardChains(): Promise<readonly ForwardChain[]>;
+  /** Table filter of one iptables: null where it is not installed, empty text where it has none. */
+  readFilter(family: Family, dialect: IptablesDialect): Promise<SaveOutput | null>;
+  /** Hands one script to one iptables: all of it takes effect, or nothing. */
+  restore(transaction: IptablesTransaction): Promise<void>;
   /** Calls back after transactions of anybody, this process's included. */
   watchGeneration(options: Omit<PollOptions<number>, 'look' | 'everyMs'>): Source;
-}
-
-/** Connections to one port of a Service that were sent to one endpoint. */
-export interface BalancedFlow {
-  readonly protocol: 'tcp' | 'udp' | 'sctp';
-  readonly vip: Endpoint;
-  readonly backend: Endpoint;
 }
 
 /** A table of 1,000 Services with 100 endpoints each takes a second to write or list. */
@@ -46,6 +46,7 @@ const generationPollMs = 500;
 
 /** The kernel of this network namespace, for the tables of the balancer. */
 export function createBalancerKernel(): BalancerKernel {
+  const toolbox = createToolbox(limitMs);
   return {
     listTable: async (table) => {
       if (!isInPath('nft')) throw toolMissing('nft');
@@ -53,8 +54,15 @@ export function createBalancerKernel(): BalancerKernel {
     },
     readHandles: (name) => withNetlinkClient('netfilter', (client) => readTableHandles(client, name)),
     apply: (input) => runNft({ family: 'ipv4', dialect: 'nftables', input }, limitMs),
+    listFlows: async () =>
+      (await settleAll(families.map((family) => listTranslatedFlows(family, limitMs)))).flat(),
     deleteFlows: (flow) => deleteFlows({ ...flow, isHalfOpen: false }, limitMs),
     listForwardChains: () => listForwardChains(limitMs),
+    readFilter: async (family, dialect) => {
+      if (!hasIptables(family)) return null;
+      return await saveIptables(toolbox, { family, dialect, limitMs, table: 'filter' });
+    },
+    restore: (transaction) => restoreIptables(toolbox, transaction, limitMs),
     watchGeneration,
   };
 }

@@ -8,18 +8,14 @@
 import { createInterface } from 'node:readline';
 import { KubeApi } from '../kube-api/kube-api.ts';
 import { type Kind, type KubeObject } from '../kube-api/kube-store.ts';
+import { serviceQuestions } from '../kube-api/service-questions.ts';
 
 const [host = '', port = '', certificate = '', key = ''] = process.argv.slice(2);
 const api = await KubeApi.start({
   pair: { certificate, key },
   host,
   port: Number(port),
-  questions: {
-    Service: { path: '/api/v1/services', apiVersion: 'v1' },
-    EndpointSlice: { path: '/apis/discovery.k8s.io/v1/endpointslices', apiVersion: 'discovery.k8s.io/v1' },
-    VirtualIP: { path: '/apis/vipnat.io/v1alpha1/virtualips', apiVersion: 'vipnat.io/v1alpha1' },
-    AddressPool: { path: '/apis/vipnat.io/v1alpha1/addresspools', apiVersion: 'vipnat.io/v1alpha1' },
-  },
+  questions: serviceQuestions,
 });
 api.allowsAll = true;
 process.stdout.write('done\n');

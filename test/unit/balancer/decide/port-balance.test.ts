@@ -19,9 +19,14 @@ function balance(
   endpoints: readonly EndpointWords[],
   spec: object = {},
   annotations: Record<string, string> = {},
-): { port: PortBalance | undefined; refused: readonly string[]; addresses: readonly string[] } {
+): {
+  port: PortBalance | undefined;
+  refused: readonly string[];
+  remarks: readonly string[];
+  addresses: readonly string[];
+} {
   const service = makeLoadBalancer('web', [{ port: 80 }], { spec, annotations });
-  const { ports, refused } = balanceService(
+  const { ports, refused, remarks } = balanceService(
     {
       service: services.schema.parse(version(service)),
       slices: [endpointSlices.schema.parse(version(makeEndpoints('web', [{ port: 8080 }], endpoints)))],
@@ -31,7 +36,7 @@ function balance(
     place,
   );
   const [port] = ports;
-  return { port, refused, addresses: port?.backends.map(({ address }) => address) ?? [] };
+  return { port, refused, remarks, addresses: port?.backends.map(({ address }) => address) ?? [] };
 }
 
 const on = (nodeName: string, address: string, conditions = {}) => ({
@@ -165,5 +170,44 @@ describe('how connections are spread', () => {
     expect(sources(['192.168.0.0/16'])).toEqual(['192.168.0.0/16']);
     expect(sources(['10.77.0.11/32'])).toEqual(['10.77.0.11', '10.77.0.60']);
     expect(sources(['10.77.0.0/24'])).toEqual(['10.77.0.0/24']);
+  });
+});
+
+describe('what the owner asks for', () => {
+  const pods = [on('n1', '10.244.1.2')];
+
+  test('the way kube-proxy: this node leaves it alone', () => {
+    expect(balance(pods, {}, { 'vipnat.io/way': 'kube-proxy' })).toMatchObject({
+      port: undefined,
+      remarks: [],
+    });
+    expect(balance(pods, {}, { 'vipnat.io/way': 'direct' })).toMatchObject({
+      addresses: ['10.244.1.2'],
+      remarks: [],
+    });
+  });
+
+  test.each([
+    [
+      'method',
+      'lc',
+      'default/web asks for the method lc, which vipnat does not have: pods are chosen at random',
+    ],
+    [
+      'way',
+      'relay',
+      'default/web asks for the balancing mode relay, which vipnat does not have: it is balanced directly',
+    ],
+  ])('what vipnat does not have is said, and the default counts: %s %s', (name, value, remark) => {
+    const { port, remarks } = balance(pods, {}, { [`vipnat.io/${name}`]: value });
+    expect(port?.method).toBe('random');
+    expect(remarks).toEqual([remark]);
+  });
+
+  test('a method that vipnat has is no remark', () => {
+    expect(balance(pods, {}, { 'lb.zdns.cn/method': 'rr' })).toMatchObject({
+      port: { method: 'rr' },
+      remarks: [],
+    });
   });
 });

@@ -1,8 +1,9 @@
-import { expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { FlowCleaner } from '../../../../balancer/program/flow-cleaner.ts';
-import { listGoneFlows } from '../../../../balancer/program/gone-flows.ts';
+import { listGoneFlows, listStrayFlows } from '../../../../balancer/program/gone-flows.ts';
 import { type PortBalance } from '../../../../balancer/decide/port-balance.ts';
-import { type BalancedFlow } from '../../../../lib/kernel/real/balancer-tables.ts';
+import { type BalancedFlow } from '../../../../lib/kernel/port.ts';
+import { readTranslatedFlows } from '../../../../lib/kernel/real/conntrack.ts';
 import { VipnatError } from '../../../../lib/text/errors.ts';
 import { createRecordingLogger } from '../../../support/fakes/logger.ts';
 
@@ -54,6 +55,7 @@ test('flows are deleted one after the other, also those that come when none was 
   const logger = createRecordingLogger();
   const cleaner = new FlowCleaner(
     {
+      listFlows: () => Promise.resolve([]),
       deleteFlows: ({ backend }) => {
         deleted.push(backend.address);
         if (backend.address !== b.address) return Promise.resolve(2);
@@ -76,4 +78,50 @@ test('flows are deleted one after the other, also those that come when none was 
     'connections stay: conntrack is missing',
     forgotten,
   ]);
+});
+
+describe('connections of a former life', () => {
+  const listing = `tcp      6 86398 ESTABLISHED src=10.77.0.100 dst=10.0.9.10 sport=40000 dport=80 src=10.244.1.2 dst=10.77.0.11 sport=8080 dport=1024 [ASSURED] mark=0 use=1
+tcp      6 86398 ESTABLISHED src=10.77.0.100 dst=10.0.9.10 sport=40001 dport=80 src=10.244.9.9 dst=10.77.0.11 sport=8080 dport=1025 [ASSURED] mark=0 use=1
+tcp      6 100 SYN_SENT src=10.77.0.100 dst=10.0.9.10 sport=40002 dport=80 [UNREPLIED] src=10.244.9.9 dst=10.77.0.11 sport=8080 dport=1026 mark=0 use=1
+tcp      6 86398 ESTABLISHED src=10.77.0.100 dst=10.96.0.1 sport=40003 dport=443 src=10.244.9.9 dst=10.77.0.11 sport=8080 dport=1027 [ASSURED] mark=0 use=1
+udp      17 29 src=10.77.0.100 dst=10.0.9.10 sport=40004 dport=80 src=10.244.2.2 dst=10.77.0.11 sport=8080 dport=1028 mark=0 use=1
+icmp     1 29 src=10.77.0.100 dst=10.0.9.10 type=8 code=0 id=1 src=10.0.9.10 dst=10.77.0.100 type=0 code=0 id=1 mark=0 use=1
+conntrack v1.4.7 (conntrack-tools): 6 flow entries have been shown.
+`;
+
+  test('are forgotten if they are of a balanced port, and their endpoint is gone', async () => {
+    const flows = readTranslatedFlows(listing, 'ipv4');
+    expect(flows).toHaveLength(4);
+    const balances = [[balance('TCP', [a, b])], [balance('UDP', [a], [a, b])]];
+    const deleted: BalancedFlow[] = [];
+    const cleaner = new FlowCleaner(
+      {
+        listFlows: () => Promise.resolve(flows),
+        deleteFlows: (flow) => Promise.resolve(deleted.push(flow)),
+      },
+      createRecordingLogger(),
+    );
+    cleaner.sweep((all) => listStrayFlows(all, balances));
+    await new Promise(setImmediate);
+    await cleaner.stop();
+    expect(deleted.map(({ protocol, backend }) => [protocol, backend.address])).toEqual([
+      ['tcp', '10.244.9.9'],
+      ['udp', '10.244.2.2'],
+    ]);
+  });
+
+  test('a listing that fails is told, and keeps nothing', async () => {
+    const logger = createRecordingLogger();
+    const cleaner = new FlowCleaner(
+      {
+        listFlows: () => Promise.reject(new VipnatError('TOOL_MISSING', 'conntrack is missing')),
+        deleteFlows: () => Promise.resolve(0),
+      },
+      logger,
+    );
+    cleaner.sweep((all) => all);
+    await cleaner.stop();
+    expect(logger.lines.map(({ message }) => message)).toEqual(['connections stay: conntrack is missing']);
+  });
 });

@@ -1,0 +1,62 @@
+/**
+ * What lets connections to Services pass where others drop what is forwarded: a chain of ours in iptables' table filter.
+ *
+ * Goal: connections that the balancer has sent to pods pass, and nothing else does.
+ * Tension: a drop counts whatever other tables accept, and each packet on its way through this host passes the chain.
+ * Compromise: the chain is there only while something drops. It looks at connections that were translated, by the address that
+ * they asked for; addresses that are next to each other are one rule.
+ */
+import { createHash } from 'node:crypto';
+import { type Address } from '../../lib/address/address.ts';
+import { dropsForwarded } from '../../lib/netfilter/iptables/forward.ts';
+import { type Ruleset } from '../../lib/netfilter/iptables/ruleset.ts';
+import { toPrefixes } from '../../lib/services/prefixes.ts';
+
+/** The chain of table filter. Whatever it holds is ours. Its name is none of those that `vipnat run` takes for its own. */
+export const acceptChain = 'VIPLB-FORWARD';
+
+/** What leads to it from FORWARD, as iptables-save prints it. */
+const hook = `-j ${acceptChain}`;
+
+/**
+ * A script for iptables-restore --noflush that lets connections to these addresses, of the ruleset's family, pass where they are
+ * dropped; empty where all is as it has to be. It takes the chain away where nothing is dropped. Pure.
+ */
+export function planAccept(seen: Ruleset, addresses: readonly Address[]): string {
+  const filter = seen.tables.get('filter');
+  if (seen.unread.includes('filter') || filter === undefined) return '';
+  const isWanted = addresses.length > 0 && dropsForwarded(seen);
+  const chain = filter.get(acceptChain);
+  const forward = filter.get('FORWARD') ?? [];
+  const hooks = forward.filter((rule) => rule === hook).map((rule) => `-D FORWARD ${rule}`);
+  if (!isWanted) return chain === undefined ? '' : print([...hooks, `-X ${acceptChain}`]);
+  const rules = renderRules(addresses);
+  if (isSame(chain, rules) && isBeforeDrops(forward)) return '';
+  return print([...hooks, ...rules.map((rule) => `-A ${acceptChain} ${rule}`), `-I FORWARD 1 ${hook}`]);
+}
+
+function print(lines: readonly string[]): string {
+  // Declaring the chain makes it, or empties it.
+  return ['*filter', `:${acceptChain} - [0:0]`, ...lines, 'COMMIT', ''].join('\n');
+}
+
+/** The first rule says by its comment what all of them are: iptables does not print rules as they were written. */
+function renderRules(addresses: readonly Address[]): string[] {
+  const prefixes = toPrefixes(addresses);
+  const content = createHash('sha256').update(prefixes.join()).digest('base64url').slice(0, 16);
+  return [
+    `-m comment --comment "viplb:${content}" -m conntrack ! --ctstate DNAT -j RETURN`,
+    ...prefixes.map((prefix) => `-m conntrack --ctstate DNAT --ctorigdst ${prefix} -j ACCEPT`),
+  ];
+}
+
+function isSame(chain: readonly string[] | undefined, rules: readonly string[]): boolean {
+  const [, comment = ''] = /"viplb:([^"]+)"/.exec(rules[0] ?? '') ?? [];
+  return chain?.length === rules.length && chain[0]?.includes(`viplb:${comment}`) === true;
+}
+
+/** Chains that others put before it may drop, too: their place is their owners' choice. */
+function isBeforeDrops(forward: readonly string[]): boolean {
+  const at = forward.indexOf(hook);
+  return at >= 0 && !forward.slice(0, at).some((rule) => /(?:^| )-j (?:DROP|REJECT)\b/.test(rule));
+}
