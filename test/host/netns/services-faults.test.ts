@@ -140,4 +140,26 @@ describe('a Service', () => {
     },
     limitMs,
   );
+
+  test(
+    'forgets connections to a pod that went while nobody ran',
+    async () => {
+      await world.startBalancer(balanced);
+      const { held, report } = await cluster.seat('outside client').hold({ host: vip, port: 80 }, 40, 60_000);
+      expect(held).toBe(40);
+      await world.stopBalancers('SIGKILL');
+      await world.put(list(0));
+      const balancer = await world.startBalancer(
+        /connections of 10\.77\.0\.60:80 to 10\.244\.1\.2:6443, which is gone, are forgotten/,
+      );
+      await sleep(500);
+      expect(balancer.listLines(/are forgotten/)).toHaveLength(1);
+      cluster.seat('outside client').settle();
+      const { errors } = await report;
+      const lost = Object.values(errors).reduce((sum, count) => sum + count, 0);
+      expect(lost).toBeGreaterThan(0);
+      expect(lost).toBeLessThan(40);
+    },
+    limitMs,
+  );
 });
