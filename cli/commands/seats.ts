@@ -1,25 +1,18 @@
 import { systemClock } from '../../lib/control/clock.ts';
-import { VipnatError } from '../../lib/text/errors.ts';
 import { exitStatuses } from '../../lib/text/exit-status.ts';
 import { formatSeatsJson } from '../format/json/seats-json.ts';
 import { formatSeats } from '../format/screens/seats.ts';
 import { type SeatsContext, type SeatsOptions } from '../grammar/command-context.ts';
 import { createSeatsApi } from '../seats/api-seats.ts';
 import { drainNode, type MoveOptions, rebalanceSeats, undrainNode } from '../seats/move-seats.ts';
-import { findRoute } from '../wiring/one-shot-host.ts';
+import { findClusterRoute } from '../wiring/cluster-route.ts';
 
 /**
  * `vipnat seats`: who holds which seat, by the API alone; or moves seats.
  * @throws VipnatError API_CREDENTIALS_INVALID without credentials, SEATS_NOT_MOVED, and those of a request to the API
  */
 export async function seats({ config, options, screen, stdout, stderr }: SeatsContext): Promise<number> {
-  const route = findRoute({ ...config, vips: [] });
-  if (route === null) {
-    throw new VipnatError(
-      'API_CREDENTIALS_INVALID',
-      'seats reads the Kubernetes API, and has no credentials for it. Example: vipnat seats --kubeconfig /etc/kubernetes/admin.conf',
-    );
-  }
+  const route = findClusterRoute(config, 'seats');
   const clock = systemClock;
   const api = createSeatsApi({ route, clock, namespace: options.namespace });
   await move(

@@ -1,6 +1,5 @@
 import { exitStatuses } from '../../lib/text/exit-status.ts';
 import { systemClock } from '../../lib/control/clock.ts';
-import { watchStdoutReader } from '../../lib/kernel/host/stdout-reader.ts';
 import { type Config } from '../../config/config.ts';
 import { askAgentActivity } from '../../agent/http/agent-activity.ts';
 import { findAgent } from '../../agent/http/presence.ts';
@@ -11,8 +10,7 @@ import { formatStatus } from '../format/screens/status.ts';
 import { formatStatusJson } from '../format/json/status-json.ts';
 import { createHostKernel, lookAtHost } from '../wiring/one-shot-host.ts';
 import { nameNode } from '../wiring/node-name.ts';
-
-const clearScreen = '\u001b[H\u001b[2J';
+import { clearScreen, waitForNext } from '../wiring/wait-for-next.ts';
 
 /**
  * `vipnat status`: how it is, on one screen. Exit `done`, or `found` when a VIP is not balanced or the rules are not
@@ -29,25 +27,6 @@ export async function status({ config, options, screen, stdout, stderr }: Status
     if (watchMs === null) return isInTrouble(found) ? exitStatuses.found : exitStatuses.done;
     if ((await waitForNext(watchMs)) === 'reader gone') return exitStatuses.readerGone;
   }
-}
-
-/** The next screen comes soon enough to find out by itself that nobody reads it. */
-const soonMs = 1000;
-
-async function waitForNext(watchMs: number): Promise<'due' | 'reader gone'> {
-  return await new Promise((resolve) => {
-    const cancelWatch =
-      watchMs <= soonMs
-        ? () => undefined
-        : watchStdoutReader(() => {
-            cancelDue();
-            resolve('reader gone');
-          });
-    const cancelDue = systemClock.schedule(watchMs, () => {
-      cancelWatch();
-      resolve('due');
-    });
-  });
 }
 
 async function readStatus(config: Config, stderr: (text: string) => void): Promise<HostStatus> {

@@ -1,4 +1,5 @@
 import { type Family } from '../../lib/address/address.ts';
+import { type NamespacedName } from '../../lib/kubernetes/api-object.ts';
 import { type Config } from '../../config/config.ts';
 import { type DoctorOptions } from '../doctor/facts/options.ts';
 import { type KeepalivedOptions } from '../generate/keepalived/options.ts';
@@ -78,6 +79,18 @@ export interface SeatsOptions {
   readonly json: boolean;
 }
 
+/** `vipnat services`. */
+export interface ServicesOptions {
+  /** The one to print; null for all. */
+  readonly service: NamespacedName | null;
+  /** Where the Leases of balancers and controllers are. */
+  readonly namespace: string;
+  /** Print JSON. */
+  readonly json: boolean;
+  /** Print again after so many milliseconds, until it is stopped; null prints once. */
+  readonly watchMs: number | null;
+}
+
 /** `vipnat controller`. */
 export interface ControllerOptions {
   /** Where the Leases are, as it was given: `findCommandProblems` says what is wrong with it. */
@@ -135,6 +148,9 @@ export interface BalancerContext extends CommandContext<BalancerOptions> {
 
 /** What `seats` of seats.ts takes. Its config may name no VIP. */
 export type SeatsContext = CommandContext<SeatsOptions>;
+
+/** What `services` of services.ts takes. Its config may name no VIP. */
+export type ServicesContext = CommandContext<ServicesOptions>;
 
 /** What `keepalived` of keepalived.ts takes. */
 export type KeepalivedContext = CommandContext<KeepalivedOptions>;

@@ -6,7 +6,7 @@ import { type ConfigReading } from '../../config/load.ts';
 import { type OptionName } from '../../config/options.ts';
 import { servicesNamespace } from '../generate/manifest/options.ts';
 import { checkNamespace, findManifestProblems } from '../generate/manifest/problems.ts';
-import { type ConfiguredCommand } from './invocation.ts';
+import { type ConfiguredCommand, isAboutServices } from './invocation.ts';
 
 /**
  * What a command lacks in a configuration that may be right in itself, one line each. What could not be read is not called
@@ -28,8 +28,7 @@ export function findCommandProblems(
 
 /** What is wrong with a command's own switches. */
 function findOwnProblems(command: ConfiguredCommand): string[] {
-  if (command.name === 'balancer' || command.name === 'controller' || command.name === 'seats')
-    return checkNamespace(command.options.namespace, servicesNamespace);
+  if (isAboutServices(command)) return checkNamespace(command.options.namespace, servicesNamespace);
   return command.name === 'run' && command.options.once && command.options.dryRun
     ? ['--once and --dry-run exclude each other: one writes, the other only prints. Leave one out']
     : [];
@@ -38,7 +37,7 @@ function findOwnProblems(command: ConfiguredCommand): string[] {
 /** What has to do with Services alone needs none; cleanup is about all rules. */
 function needsVip(command: ConfiguredCommand): boolean {
   if (command.name === 'manifest') return command.options.kind !== 'services';
-  return !['balancer', 'cleanup', 'controller', 'seats'].includes(command.name);
+  return command.name !== 'cleanup' && !isAboutServices(command);
 }
 
 function explainNoVip({ name }: ConfiguredCommand, reason: string | null | undefined): string {

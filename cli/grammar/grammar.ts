@@ -8,6 +8,7 @@ import { addColour, addConfigOptions, collect } from './shared-options.ts';
 import { arrangeOptions, nameOwnGroup, takesMore } from './help-options.ts';
 import { type Invocation } from './invocation.ts';
 import { readSeats } from './read-seats.ts';
+import { readServices } from './read-services.ts';
 import { toInvocation } from './to-invocation.ts';
 import {
   type Found,
@@ -87,13 +88,8 @@ function addCommands(
   program.commandsGroup('On a master:');
   addConfigured(addRun(program), readRun);
   addConfigured(addPlan(program), readPlan);
-  addConfigured(
-    add(program, 'check', 'compare the rules in the kernel with the wanted rules').option(
-      '--json',
-      'print JSON',
-    ),
-    readCheck,
-  );
+  const check = add(program, 'check', 'compare the rules in the kernel with the wanted rules');
+  addConfigured(check.option('--json', 'print JSON'), readCheck);
   addConfigured(
     add(program, 'status', 'print on one screen whether each virtual IP is balanced')
       .option('--json', 'print JSON')
@@ -105,6 +101,7 @@ function addCommands(
   program.commandsGroup('Services:');
   addConfigured(addController(program), readController);
   addConfigured(addBalancer(program), readBalancer);
+  addConfigured(addServices(program), readServices);
   addConfigured(addSeats(program), readSeats);
   program.commandsGroup('Configuration to print:');
   addVrid(program, onFound);
@@ -169,6 +166,14 @@ function addController(program: Command): Command {
   return add(program, 'controller', 'run the controller, which gives addresses to Services')
     .option('--namespace <value>', `the namespace of vipnat's Leases (default: ${servicesNamespace})`)
     .option('--default-class', 'serve Services without a class too');
+}
+
+function addServices(program: Command): Command {
+  return add(program, 'services', 'print each Service with its address, and why it does not work')
+    .usage('[NAMESPACE/NAME] [options]')
+    .option('--namespace <value>', `where the balancers run (default: ${servicesNamespace})`)
+    .option('--json', 'print JSON')
+    .option('--watch [value]', 'print again every so many seconds (default: 2)');
 }
 
 function addSeats(program: Command): Command {

@@ -35,6 +35,7 @@ const topicToNames = new Map<string, readonly OptionName[]>([
   ['doctor', [...lookNames, 'runDir']],
   ['cleanup', ['vip', 'logLevel']],
   ['balancer', ['kubeconfig', 'nodeName', 'runDir', 'logLevel', 'logFormat']],
+  ['services', ['kubeconfig', 'logLevel']],
   ['seats', ['kubeconfig', 'logLevel']],
   ['controller', ['vip', 'kubeconfig', 'listen', 'logLevel', 'logFormat']],
   ['keepalived', ['vip', 'endpoints', 'runDir', 'logLevel']],

@@ -60,7 +60,7 @@ Examples:
   vipnat run --vip 10.0.0.50         the agent
 
 Exit status: 0 done, or nothing wrong. 1 the command failed.
-2 check, status or doctor found something. 3 doctor found failures.
+2 check, status, services, seats or doctor found something. 3 doctor found failures.
 78 the command line or configuration is wrong.
 See vipnat help COMMAND for the options of a command. Each option can also be
 a variable (VIPNAT_PROXY_MODE) or a key in the --config file (proxyMode).`;
@@ -131,6 +131,18 @@ The balancer serves Services of type LoadBalancer that have an address. It write
 tables vipnat-lb of nftables, and touches nothing of vipnat run. When it stops, its
 rules work for 30 more seconds. Then kube-proxy's rules count.
 Exit status: 0 ended by a signal, 1 failed, 78 bad configuration.`,
+  services: `
+Examples:
+  vipnat services --kubeconfig /etc/kubernetes/admin.conf
+  vipnat services default/web        one Service, with its pods, nodes and events
+  vipnat services --watch
+  vipnat services --json
+
+services reads the Kubernetes API and asks no node. It lists the Services of vipnat,
+and those without a class that have no address. The reason is printed below a Service
+that does not work.
+Exit status: 0 all Services work, 1 failed, 2 one does not, or no controller leads,
+78 bad configuration.`,
   seats: `
 Examples:
   vipnat seats --kubeconfig /etc/kubernetes/admin.conf

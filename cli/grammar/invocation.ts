@@ -10,6 +10,7 @@ import {
   type PlanOptions,
   type RunOptions,
   type SeatsOptions,
+  type ServicesOptions,
   type StatusOptions,
 } from './command-context.ts';
 import { type ColourChoice } from '../format/text/screen.ts';
@@ -24,9 +25,21 @@ export type ConfiguredCommand =
   | { readonly name: 'cleanup'; readonly options: CleanupOptions }
   | { readonly name: 'balancer'; readonly options: BalancerOptions }
   | { readonly name: 'seats'; readonly options: SeatsOptions }
+  | { readonly name: 'services'; readonly options: ServicesOptions }
   | { readonly name: 'controller'; readonly options: ControllerOptions }
   | { readonly name: 'manifest'; readonly options: ManifestOptions }
   | { readonly name: 'keepalived'; readonly options: KeepalivedOptions };
+
+/** A command that has to do with Services alone. */
+export type ServicesCommand = Extract<
+  ConfiguredCommand,
+  { readonly name: 'balancer' | 'controller' | 'seats' | 'services' }
+>;
+
+/** Whether it is one of them. */
+export function isAboutServices(command: ConfiguredCommand): command is ServicesCommand {
+  return ['balancer', 'controller', 'seats', 'services'].includes(command.name);
+}
 
 /** What a command line asks for. */
 export type Invocation = TextInvocation | CompletionInvocation | VridInvocation | ConfiguredInvocation;
@@ -76,6 +89,7 @@ export const commandNames = [
   'keepalived',
   'controller',
   'balancer',
+  'services',
   'seats',
   'completion',
   'help',

@@ -69,7 +69,7 @@ export function readRun({ once = false, dryRun = false }: Own): Found {
 
 /** `status`; an interval that is none is a problem. */
 export function readStatus({ json = false, watch }: Own): Found {
-  const { watchMs, problems } = readInterval(watch);
+  const { watchMs, problems } = readInterval(watch, defaultWatchMs);
   return { command: { name: 'status', options: { json, watchMs } }, problems };
 }
 
@@ -78,10 +78,13 @@ const defaultWatchMs = 1000;
 
 const interval = duration(100, 3_600_000);
 
-/** A number without its unit is of seconds. */
-function readInterval(text: string | true | undefined): { watchMs: number | null; problems: string[] } {
+/** What --watch says: a number without its unit is of seconds, and no number is the preset. */
+export function readInterval(
+  text: string | true | undefined,
+  presetMs: number,
+): { watchMs: number | null; problems: string[] } {
   if (text === undefined || text === true) {
-    return { watchMs: text === undefined ? null : defaultWatchMs, problems: [] };
+    return { watchMs: text === undefined ? null : presetMs, problems: [] };
   }
   const result = z.safeParse(interval, /\d$/.test(text) ? `${text}s` : text);
   if (result.success) return { watchMs: result.data, problems: [] };

@@ -7,7 +7,12 @@ import { type CheckContext } from '../grammar/command-context.ts';
 import { parseCommandLine } from '../grammar/command-line.ts';
 import { findCommandProblems } from '../grammar/command-rules.ts';
 import { type ErrorForm, formatError } from '../format/text/error-text.ts';
-import { type ConfiguredCommand, type ConfiguredInvocation } from '../grammar/invocation.ts';
+import {
+  type ConfiguredCommand,
+  type ConfiguredInvocation,
+  isAboutServices,
+  type ServicesCommand,
+} from '../grammar/invocation.ts';
 import {
   type ColourChoice,
   proseWidth,
@@ -162,12 +167,6 @@ async function runCommand(
   }
 }
 
-type ServicesCommand = Extract<ConfiguredCommand, { readonly name: 'balancer' | 'controller' | 'seats' }>;
-
-function isAboutServices(command: ConfiguredCommand): command is ServicesCommand {
-  return ['balancer', 'controller', 'seats'].includes(command.name);
-}
-
 async function runServicesCommand(command: ServicesCommand, context: SharedContext): Promise<number> {
   switch (command.name) {
     case 'balancer': {
@@ -181,6 +180,10 @@ async function runServicesCommand(command: ServicesCommand, context: SharedConte
     case 'seats': {
       const { seats } = await import('../commands/seats.ts');
       return seats({ ...context, options: command.options });
+    }
+    case 'services': {
+      const { services } = await import('../commands/services.ts');
+      return services({ ...context, options: command.options });
     }
   }
 }

@@ -1,14 +1,12 @@
 import { type Clock } from '../../lib/control/clock.ts';
-import { type ApiObject } from '../../lib/kubernetes/api-object.ts';
-import { listObjects } from '../../lib/kubernetes/list-objects.ts';
 import { RoutedClient } from '../../lib/kubernetes/object-client.ts';
-import { type Resource } from '../../lib/kubernetes/resources.ts';
+import { createLister } from '../../lib/kubernetes/object-lister.ts';
 import { type ApiRoute } from '../../lib/kubernetes/route.ts';
 import { formatDrained, readDrained } from '../../lib/services/drained.ts';
 import { poolAnnotations } from '../../lib/services/names.ts';
 import { toLeaseResource } from '../../lib/services/node-report.ts';
 import { addressPools, virtualIps } from '../../lib/services/objects.ts';
-import { VipnatError } from '../../lib/text/errors.ts';
+import { type ErrorCode, VipnatError } from '../../lib/text/errors.ts';
 import { type SeatsApi } from './move-seats.ts';
 import { viewSeats } from './view-seats.ts';
 
@@ -30,11 +28,7 @@ export function createSeatsApi({ route, clock, namespace }: ApiSeatsOptions): Se
   const { signal } = new AbortController();
   const client = new RoutedClient(route, clock, signal);
 
-  async function list<T extends ApiObject>(resource: Resource<T>): Promise<readonly T[]> {
-    const connection = await route.choose();
-    const options = { ...connection, clock, forbidden: route.forbidden, signal, limitMs };
-    return (await listObjects(resource, options)).objects;
-  }
+  const list = createLister(route, clock, signal);
 
   return {
     async view() {
@@ -46,7 +40,7 @@ export function createSeatsApi({ route, clock, namespace }: ApiSeatsOptions): Se
       return viewSeats({ pools, virtualIps: addresses, leases }, clock.date().getTime());
     },
     async drain(name, change) {
-      let words = '';
+      let [words, code]: [string, ErrorCode] = ['', 'API_ANSWER_UNEXPECTED'];
       for (let tries = 0; tries < maxTries; tries += 1) {
         const pool = (await list(addressPools)).find(({ metadata }) => metadata.name === name);
         if (pool === undefined) return;
@@ -65,9 +59,10 @@ export function createSeatsApi({ route, clock, namespace }: ApiSeatsOptions): Se
         const answer = await client.write(write, limitMs);
         if (answer.outcome === 'taken') return;
         words = answer.words;
+        if (answer.outcome === 'forbidden') code = 'API_FORBIDDEN';
         if (answer.outcome !== 'conflict') break;
       }
-      throw new VipnatError('API_ANSWER_UNEXPECTED', words);
+      throw new VipnatError(code, words);
     },
   };
 }

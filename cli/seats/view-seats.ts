@@ -1,6 +1,7 @@
 import { type Drained, readDrained } from '../../lib/services/drained.ts';
-import { type Lease, type NodeMode, parseNodeLease } from '../../lib/services/node-report.ts';
+import { type Lease, type NodeMode } from '../../lib/services/node-report.ts';
 import { type AddressPool, type VirtualIp } from '../../lib/services/objects.ts';
+import { readReports } from './read-reports.ts';
 
 /** What the API has of seats. */
 export interface SeatObjects {
@@ -30,6 +31,8 @@ export interface NodeView {
   readonly mode: NodeMode;
   /** Since its Lease was renewed, by this host's date; null where it has no time. */
   readonly silentMs: number | null;
+  /** Whether its Lease lasts, by this host's date. */
+  readonly isLiving: boolean;
   readonly inUse: readonly string[];
 }
 
@@ -43,13 +46,7 @@ export interface SeatsView {
 
 /** Who holds what, by what the API has. A node counts as long as its Lease lasts by this host's date. Pure. */
 export function viewSeats({ pools, virtualIps, leases }: SeatObjects, nowMs: number): SeatsView {
-  const reports = leases.flatMap((lease) => {
-    const parsed = parseNodeLease(lease);
-    if (parsed === null) return [];
-    const renewedAt = Date.parse(parsed.renewal);
-    const silentMs = Number.isNaN(renewedAt) ? null : Math.max(0, nowMs - renewedAt);
-    return [{ ...parsed.report, silentMs, isLiving: (silentMs ?? Infinity) <= parsed.durationMs }];
-  });
+  const reports = readReports(leases, nowMs);
   const living = reports.filter(({ isLiving }) => isLiving);
   const counts = Map.groupBy(
     virtualIps.filter(({ spec }) => spec.services.length > 0),
@@ -64,9 +61,9 @@ export function viewSeats({ pools, virtualIps, leases }: SeatObjects, nowMs: num
   );
   return {
     seats: seats.sort((one, other) => one.pool.localeCompare(other.pool) || one.index - other.index),
-    nodes: reports
-      .map(({ node, mode, silentMs, inUse }) => ({ node, mode, silentMs, inUse }))
-      .sort((one, other) => (one.node < other.node ? -1 : 1)),
+    nodes: reports.map(({ node, mode, silentMs, isLiving, inUse }) => ({
+      ...{ node, mode, silentMs, isLiving, inUse },
+    })),
     drained: new Map(pools.map((pool) => [pool.metadata.name, readDrained(pool)])),
   };
 }

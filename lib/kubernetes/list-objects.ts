@@ -51,7 +51,7 @@ async function listPage<T extends ApiObject>(
   options: ListOptions,
   { token, before, pages }: Progress,
 ): Promise<Page<T>> {
-  const { kind, limits, remedy } = resource;
+  const { kind, limits, remedy, absence } = resource;
   let text = '';
   let isMissing = false;
   return await callApi(
@@ -62,6 +62,7 @@ async function listPage<T extends ApiObject>(
       limits: { beginMs: options.limitMs, endMs: options.limitMs },
       ...(remedy === undefined ? {} : { remedy }),
       ...(resource.mayBeMissing === true ? { accepted: okOrMissing } : {}),
+      ...(absence === undefined ? {} : { absence }),
     },
     {
       onBegin: (status) => {

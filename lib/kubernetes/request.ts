@@ -28,6 +28,8 @@ export interface ApiCall {
   readonly message?: ApiMessage;
   /** What a person has to do where it is forbidden, as a phrase; a general one when left out. */
   readonly remedy?: string;
+  /** What a person has to do where there is nothing at this path, as a phrase; nothing is said when left out. */
+  readonly absence?: string;
   /** The statuses whose answers the receiver takes; 200 alone when left out. */
   readonly accepted?: ReadonlySet<number>;
 }
@@ -165,6 +167,7 @@ function refuse(call: ApiCall, statusCode: number, words: string): Error {
     const remedy = call.remedy ?? 'let a role allow it';
     return new VipnatError('API_FORBIDDEN', `${what}; ${remedy}`);
   }
+  if (statusCode === 404 && call.absence !== undefined) return unexpected(`${what}; ${call.absence}`);
   return unexpected(what);
 }
 

@@ -52,6 +52,8 @@ export interface Resource<T extends ApiObject> {
   readonly remedy?: string;
   /** An older API may not have this kind (404): then there is none of it. */
   readonly mayBeMissing?: true;
+  /** What a person has to do where the API does not know the kind, as a phrase. */
+  readonly absence?: string;
 }
 
 /** How much of a kind is taken: whoever answers may not be who was asked. */

@@ -114,6 +114,9 @@ const maxVirtualIps = 65_536;
 /** Bounds of memory, not of use. */
 const limits = { characters: 32_000_000, page: 500 };
 
+/** The definitions of these kinds are vipnat's own. */
+const absence = 'apply what vipnat manifest services prints';
+
 /** All pools. */
 export const addressPools: Resource<AddressPool> = {
   kind: 'AddressPool',
@@ -121,6 +124,7 @@ export const addressPools: Resource<AddressPool> = {
   selector: '',
   schema: pool,
   limits: { ...limits, objects: 1000 },
+  absence,
 };
 
 /** All addresses that are given, or wait to be given again. */
@@ -130,4 +134,5 @@ export const virtualIps: Resource<VirtualIp> = {
   selector: '',
   schema: virtualIp,
   limits: { ...limits, objects: maxVirtualIps },
+  absence,
 };

@@ -1,6 +1,6 @@
 /** Services and EndpointSlices of all namespaces, as far as controller and balancer use them. */
 import * as z from 'zod/mini';
-import { name, version } from '../kubernetes/api-object.ts';
+import { name, type NamespacedName, version } from '../kubernetes/api-object.ts';
 import { type Resource } from '../kubernetes/resources.ts';
 import { condition, metadata as ofCluster } from './metadata.ts';
 
@@ -138,3 +138,21 @@ export const endpointSlices: Resource<EndpointSlice> = {
   schema: slice,
   limits,
 };
+
+/** The Service of a name, whatever its type. */
+export function selectService({ namespace, name: own }: NamespacedName): Resource<Service> {
+  return {
+    ...services,
+    path: `/api/v1/namespaces/${namespace}/services`,
+    selector: `fieldSelector=${encodeURIComponent(`metadata.name=${own}`)}`,
+  };
+}
+
+/** The EndpointSlices of the Service of a name. */
+export function selectSlicesOf({ namespace, name: own }: NamespacedName): Resource<EndpointSlice> {
+  return {
+    ...endpointSlices,
+    path: `/apis/discovery.k8s.io/v1/namespaces/${namespace}/endpointslices`,
+    selector: `labelSelector=${encodeURIComponent(`${serviceNameLabel}=${own}`)}`,
+  };
+}

@@ -190,6 +190,13 @@ export const errorCatalogue = {
       'A node still holds the seats that `vipnat seats` asked it to give up. A drain stays, and the seats move as soon as they can.',
     remedy: 'Check that a controller and the balancers run: `vipnat seats` shows which nodes say nothing.',
   },
+  SERVICE_NOT_FOUND: {
+    exit: failed,
+    retry: true,
+    meaning:
+      'There is no Service of this name. Or vipnat does not serve the Service, because it has another type or class.',
+    remedy: 'Give NAMESPACE/NAME. `vipnat services` lists the Services of vipnat.',
+  },
   LISTEN_FAILED: {
     exit: failed,
     retry: true,

@@ -1,48 +1,34 @@
 import { formatDrained } from '../../../lib/services/drained.ts';
 import { formatAge } from '../../../lib/text/age.ts';
-import { listMisplaced, type SeatsView, type SeatView } from '../../seats/view-seats.ts';
-import { clean, layOutText, paint, type Tone } from '../text/lay-out.ts';
+import { listMisplaced, type NodeView, type SeatsView, type SeatView } from '../../seats/view-seats.ts';
+import { layOutText, type Part } from '../text/lay-out.ts';
 import { plainScreen, type Screen } from '../text/screen.ts';
+import { formatTable } from '../text/table.ts';
 import { keepTogether } from '../text/wrap.ts';
 
-const titles = ['SEAT', 'HOLDER', 'ADDRESSES'] as const;
-const rightColumn = 2;
-
-/** A node that says nothing for so long is no candidate any more. */
-const silentMs = 40_000;
+const columns = [
+  { title: 'SEAT' },
+  { title: 'HOLDER' },
+  { title: 'ADDRESSES', isRight: true },
+  { title: 'MAY HOLD IT' },
+] as const;
 
 /** What `vipnat seats` prints: each seat with who holds it and who may, then what a person may want to know. */
 export function formatSeats(view: SeatsView, screen: Screen = plainScreen): string {
   const lines =
-    view.seats.length === 0 ? ['no seat: no AddressPool has one'] : formatTable(view.seats, screen);
+    view.seats.length === 0
+      ? ['no seat: no AddressPool has one']
+      : formatTable(columns, view.seats.map(toRow), screen);
   const notes = listNotes(view).flatMap((note) => layOutText('', note, screen));
   return [...lines, ...(notes.length === 0 ? [] : ['', ...notes])].map((line) => `${line}\n`).join('');
 }
 
-function formatTable(seats: readonly SeatView[], screen: Screen): string[] {
-  const rows = seats.map((seat) =>
-    [seat.seat, nameHolder(seat), String(seat.addresses)].map((cell) => clean(cell, screen)),
-  );
-  const widths = titles.map((title, column) =>
-    Math.max(title.length, ...rows.map((row) => row[column]?.length ?? 0)),
-  );
-  const pad = (cells: readonly string[], tone?: Tone) =>
-    cells
-      .map((cell, column) => {
-        const gap = ' '.repeat((widths[column] ?? 0) - cell.length);
-        if (column === rightColumn) return `${gap}${cell}`;
-        return `${column === 1 ? paint(cell, tone, screen) : cell}${gap}`;
-      })
-      .join('  ');
-  const left = widths.reduce((sum, width) => sum + width + 2, 0);
+function toRow(seat: SeatView): Part[] {
   return [
-    `${pad(titles)}  MAY HOLD IT`,
-    ...rows.flatMap((row, index) => {
-      const { nodes = [], holders = [] } = seats[index] ?? {};
-      const [first = '', ...more] = layOutText(' '.repeat(left), nodes.join(', ') || 'no node', screen);
-      const head = `${pad(row, holders.length === 1 ? 'good' : 'bad')}  `;
-      return [`${head}${first.slice(left)}`, ...more];
-    }),
+    { text: seat.seat },
+    { text: nameHolder(seat), tone: seat.holders.length === 1 ? 'good' : 'bad' },
+    { text: String(seat.addresses) },
+    { text: seat.nodes.join(', ') || 'no node' },
   ];
 }
 
@@ -53,9 +39,9 @@ function nameHolder({ holders }: SeatView): string {
 function listNotes(view: SeatsView): string[] {
   const misplaced = listMisplaced(view);
   return [
-    ...view.nodes.filter((one) => (one.silentMs ?? Infinity) > silentMs).map(describeSilence),
+    ...view.nodes.filter((one) => !one.isLiving).map(describeSilence),
     ...view.nodes
-      .filter(({ mode, silentMs: ms }) => mode === 'none' && (ms ?? Infinity) <= silentMs)
+      .filter(({ mode, isLiving }) => mode === 'none' && isLiving)
       .map(({ node }) => `${node} can serve no Service: it holds no seat`),
     ...view.nodes.flatMap(({ node, inUse }) =>
       inUse.map((address) => `another host on the network of ${node} answers for ${address}`),
@@ -72,6 +58,7 @@ function listNotes(view: SeatsView): string[] {
   ];
 }
 
-function describeSilence({ node, silentMs: ms }: SeatsView['nodes'][number]): string {
+/** A node whose Lease has run out. */
+export function describeSilence({ node, silentMs: ms }: Pick<NodeView, 'node' | 'silentMs'>): string {
   return ms === null ? `${node} has said nothing yet` : `${node} has said nothing for ${formatAge(ms)}`;
 }

@@ -14,6 +14,8 @@ export class PlayedNodes {
   #running: Promise<void> | null = null;
   /** What their networks answer for. */
   inUse: readonly string[] = [];
+  /** Nodes to the seats that they hold. */
+  held: ReadonlyMap<string, readonly string[]> = new Map();
   /** Whether they program what they hear. */
   isProgramming = true;
 
@@ -69,8 +71,9 @@ export class PlayedNodes {
 
   async #report(path: string, node: string, version: string): Promise<void> {
     const { inUse } = this;
-    const programmed = { virtualips: version, services: version };
-    const report: NodeReport = { node, programmed, seats: [], mode: 'direct', inUse };
+    const programmed = { virtualips: version, services: version, endpointslices: version };
+    const seats = this.held.get(node) ?? [];
+    const report: NodeReport = { node, programmed, seats, mode: 'direct', inUse };
     const name = toLeaseName(node);
     const object = {
       apiVersion: 'coordination.k8s.io/v1',

@@ -1,0 +1,103 @@
+import { formatAge } from '../../../lib/text/age.ts';
+import { type ServiceDetails } from '../../services/api-services.ts';
+import { listNodes, type NodeOfService } from '../../services/list-nodes.ts';
+import { type ServiceView } from '../../services/services-view.ts';
+import { layOutParts, layOutText, type Part } from '../text/lay-out.ts';
+import { plainScreen, type Screen } from '../text/screen.ts';
+import { type Column, formatTable } from '../text/table.ts';
+import { formatSince, listNotes, nameAddress, nameHolder, paintState } from './services.ts';
+
+const margin = '  ';
+
+/** What `vipnat services NAMESPACE/NAME` prints: the answer and the reason, then addresses, endpoints, nodes and events. */
+export function formatService(details: ServiceDetails, nowMs: number, screen: Screen = plainScreen): string {
+  const { service, view, events } = details;
+  const blocks = [
+    formatHead(service, nowMs, screen),
+    formatBlock(['ADDRESS', 'SEAT', 'HOLDER', 'MAY HOLD IT'], listAddressRows(service), screen),
+    formatBlock(['ENDPOINT', 'PORTS', 'NODE', 'STATE'], listPodRows(service), screen),
+    formatBlock(
+      ['NODE', 'MODE', 'HEARD', 'PROGRAMMED'],
+      listNodes(service, view.reports).map(toNodeRow),
+      screen,
+    ),
+    formatEvents(events, nowMs, screen),
+    listNotes(view).flatMap((note) => layOutText('', note, screen)),
+  ];
+  const shown = blocks.filter((block) => block.length > 0);
+  return `${shown.map((block) => block.join('\n')).join('\n\n')}\n`;
+}
+
+function formatHead(
+  { key, state, since, why, service }: ServiceView,
+  nowMs: number,
+  screen: Screen,
+): string[] {
+  const { externalTrafficPolicy, ports } = service.spec;
+  const age = formatSince(since, nowMs);
+  const parts: Part[] = [
+    paintState(state),
+    ...(age === '' ? [] : [{ text: `since ${age}` }]),
+    { text: (ports ?? []).map(({ port, protocol }) => `${port}/${protocol}`).join(', ') },
+    { text: `policy ${externalTrafficPolicy}` },
+  ];
+  return [
+    ...layOutParts(`${key}   `, parts, screen),
+    ...(why === null ? [] : layOutText('  because ', why, screen)),
+  ];
+}
+
+function formatBlock(
+  titles: readonly string[],
+  rows: readonly (readonly Part[])[],
+  screen: Screen,
+): string[] {
+  const columns: Column[] = titles.map((title) => ({ title }));
+  return rows.length === 0 ? [] : formatTable(columns, rows, screen, margin);
+}
+
+function listAddressRows({ addresses }: ServiceView): Part[][] {
+  return addresses.map((one) => [
+    { text: nameAddress(one) },
+    { text: one.seat ?? 'none' },
+    { text: nameHolder(one), tone: one.holders.length === 1 ? 'good' : 'bad' },
+    { text: one.nodes.join(', ') || 'no node' },
+  ]);
+}
+
+function listPodRows({ pods }: ServiceView): Part[][] {
+  return pods.map(({ address, ports, node, state, isServingLast }) => [
+    { text: address },
+    { text: ports },
+    { text: node ?? '' },
+    {
+      text: state === 'ending' && isServingLast ? 'ending, still serves' : state,
+      tone: state === 'ready' ? 'good' : 'doubtful',
+    },
+  ]);
+}
+
+function toNodeRow({ node, report, isProgrammed }: NodeOfService): Part[] {
+  const silentMs = report?.silentMs ?? null;
+  return [
+    { text: node },
+    { text: report?.isLiving === true ? report.mode : '' },
+    { text: silentMs === null ? 'never' : `${formatAge(silentMs)} ago` },
+    judgeNode(isProgrammed, report?.isLiving === true),
+  ];
+}
+
+function judgeNode(isProgrammed: boolean, isLiving: boolean): Part {
+  if (!isLiving) return { text: 'no balancer', tone: 'bad' };
+  return isProgrammed ? { text: 'yes', tone: 'good' } : { text: 'not reported yet', tone: 'doubtful' };
+}
+
+function formatEvents(events: ServiceDetails['events'], nowMs: number, screen: Screen): string[] {
+  if (events === null) return layOutText('', 'events: these credentials may not list events', screen);
+  const rows = events.map(({ at, type, reason, message, count }): Part[] => [
+    { text: `${formatSince(at, nowMs)} ago` },
+    { text: reason, tone: type === 'Normal' ? undefined : 'doubtful' },
+    { text: count === 1 ? message : `${message} (${count} times)` },
+  ]);
+  return formatBlock(['SEEN', 'EVENT', 'WHAT'], rows, screen);
+}

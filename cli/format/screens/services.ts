@@ -1,0 +1,135 @@
+import { formatAge } from '../../../lib/text/age.ts';
+import { type AddressView, type ServiceState, type ServicesView } from '../../services/services-view.ts';
+import { type ServiceView } from '../../services/services-view.ts';
+import { layOutText, type Part, type Tone } from '../text/lay-out.ts';
+import { plainScreen, type Screen } from '../text/screen.ts';
+import { layOutTable } from '../text/table.ts';
+import { keepTogether } from '../text/wrap.ts';
+import { describeSilence } from './seats.ts';
+
+const columns = [
+  { title: 'SERVICE' },
+  { title: 'ADDRESS' },
+  { title: 'HOLDER' },
+  { title: 'PODS' },
+  { title: 'SINCE', isRight: true },
+  { title: 'STATE' },
+] as const;
+
+const stateToTone: Readonly<Record<ServiceState, Tone>> = {
+  ready: 'good',
+  leaving: 'doubtful',
+  pending: 'bad',
+  'not served': 'bad',
+  'no pods': 'bad',
+};
+
+/** What `vipnat services` prints: each Service, the reason below one that does not work, then what all of them depend on. */
+export function formatServices(view: ServicesView, nowMs: number, screen: Screen = plainScreen): string {
+  const foot = [...listNotes(view), summarize(view)].flatMap((note) => layOutText('', note, screen));
+  const table = view.services.length === 0 ? [] : [...formatRows(view, nowMs, screen), ''];
+  return [...table, ...foot].map((line) => `${line}\n`).join('');
+}
+
+function formatRows({ services }: ServicesView, nowMs: number, screen: Screen): string[] {
+  const blocks = services.map((service) => toRows(service, nowMs));
+  const { titles, rows } = layOutTable(columns, blocks.flat(), screen);
+  let next = 0;
+  const lines = services.flatMap(({ why }, index) => {
+    const first = next;
+    next += blocks[index]?.length ?? 0;
+    return [
+      ...rows.slice(first, next).flat(),
+      ...(why === null ? [] : layOutText('  because ', why, screen)),
+    ];
+  });
+  return [titles, ...lines];
+}
+
+/** One row for each address. */
+function toRows({ key, addresses, pods, since, state }: ServiceView, nowMs: number): Part[][] {
+  const [first, ...more] = addresses;
+  return [
+    [
+      { text: key },
+      { text: first === undefined ? 'none' : nameAddress(first) },
+      { text: first === undefined ? '' : nameHolder(first) },
+      { text: countPods(pods) },
+      { text: formatSince(since, nowMs) },
+      paintState(state),
+    ],
+    ...more.map((one) => ['', nameAddress(one), nameHolder(one), '', '', ''].map((text) => ({ text }))),
+  ];
+}
+
+/** A state as people see it: in capitals where something does not work. */
+export function paintState(state: ServiceState): Part {
+  const tone = stateToTone[state];
+  return { text: tone === 'bad' ? state.toUpperCase() : state, tone };
+}
+
+/** An address that the Service's status does not have yet, or no longer, is in brackets. */
+export function nameAddress({ address, isPublished }: AddressView): string {
+  return isPublished ? address : `(${address})`;
+}
+
+/** Who holds an address; how such a node balances is said where its own table does not count. */
+export function nameHolder({ holders }: AddressView): string {
+  const names = holders.map(({ node, mode }) => (mode === 'direct' ? node : `${node} (${mode})`));
+  return names.length === 0 ? 'nobody' : names.join(' and ');
+}
+
+function countPods(pods: ServiceView['pods']): string {
+  const count = (wanted: string) => pods.filter(({ state }) => state === wanted).length;
+  const [ready, ending] = [count('ready'), count('ending')];
+  const all = ready + count('not ready');
+  return `${ready === all ? ready : `${ready} of ${all}`}${ending === 0 ? '' : `, ${ending} ending`}`;
+}
+
+/** How long ago something was that the API has the date of. */
+export function formatSince(since: string | null, nowMs: number): string {
+  const ms = nowMs - Date.parse(since ?? '');
+  return Number.isNaN(ms) ? '' : formatAge(Math.max(0, ms));
+}
+
+function summarize({ services }: ServicesView): string {
+  if (services.length === 0) return 'no Service of vipnat: none has an address, and none waits for one';
+  const counts = [...Map.groupBy(services, ({ state }) => state)].map(
+    ([state, some]) => `${some.length} ${state}`,
+  );
+  return `${services.length} Service${services.length === 1 ? '' : 's'}: ${counts.join(', ')}`;
+}
+
+/** What Services depend on, as far as it is not as it should be. */
+export function listNotes({ controller, pools, reports }: Omit<ServicesView, 'services'>): string[] {
+  const living = reports.filter(({ isLiving }) => isLiving);
+  return [
+    ...describeController(controller),
+    ...(pools.length === 0
+      ? [`there is no AddressPool. To make one: ${keepTogether('vipnat manifest services --pool RANGE')}`]
+      : []),
+    ...pools.flatMap(({ metadata, status }) =>
+      (status?.conditions ?? [])
+        .filter((one) => one.status === 'False')
+        .map(({ message }) => `AddressPool ${metadata.name}: ${message.replace(/\.$/, '')}`),
+    ),
+    ...reports.filter(({ isLiving }) => !isLiving).map(describeSilence),
+    ...living.flatMap(({ node, mode }) => {
+      if (mode === 'none') return [`${node} can serve no Service: it holds no address`];
+      return mode === 'kube-proxy'
+        ? [`${node}: kube-proxy balances, vipnat's table does not count there`]
+        : [];
+    }),
+    ...living.flatMap(({ node, inUse }) =>
+      inUse.map((address) => `another host on the network of ${node} answers for ${address}`),
+    ),
+  ];
+}
+
+function describeController({ isLeading, holder, silentMs }: ServicesView['controller']): string[] {
+  if (isLeading) return [];
+  if (silentMs === null)
+    return ['no controller leads here: check --namespace, and that vipnat controller runs'];
+  const who = holder === null ? 'the last controller' : holder;
+  return [`no controller leads: ${who} renewed its Lease ${formatAge(silentMs)} ago`];
+}

@@ -1,0 +1,166 @@
+/** How a Service does. What the controller says in its condition counts first; what it cannot know follows from the other objects. */
+import { type Condition } from '../../lib/services/metadata.ts';
+import { addressReady, finalizer, loadBalancerClass } from '../../lib/services/names.ts';
+import { type HeardReport } from '../seats/read-reports.ts';
+import {
+  type AddressView,
+  type ClusterView,
+  type Judgement,
+  type ServiceFacts,
+  type ServiceState,
+} from './services-view.ts';
+
+/** What is said where no condition says it. Published: none changes its meaning. */
+export const reasons = [
+  'Ready',
+  'Leaving',
+  'NoClass',
+  'NoController',
+  'NoPool',
+  'NotSeen',
+  'WaitingForNodes',
+  'NoLivingNode',
+  'NoVirtualIP',
+  'NoHolder',
+  'TwoHolders',
+  'NoEndpoints',
+  'NoReadyPod',
+  'NoLocalPod',
+] as const;
+
+type Reason = (typeof reasons)[number];
+
+/** Judges one Service. Pure. */
+export function judgeService(facts: ServiceFacts, cluster: ClusterView): Judgement {
+  const condition = facts.service.status?.conditions?.find(({ type }) => type === addressReady) ?? null;
+  if (isLeaving(facts)) return describeLeaving(facts);
+  const isPublished = facts.addresses.some((one) => one.isPublished);
+  if (condition?.status === 'False') return quote(isPublished ? 'not served' : 'pending', condition);
+  if (!isPublished) return judgePending(facts, cluster);
+  return judgePublished(facts, cluster) ?? describeReady(condition);
+}
+
+/** What is wrong with a Service that has an address; null where all is well. */
+function judgePublished(facts: ServiceFacts, { reports }: ClusterView): Judgement | null {
+  const published = facts.addresses.filter(({ isPublished }) => isPublished);
+  const problem = published.map((address) => judgeHolder(address, reports)).find((found) => found !== null);
+  if (problem !== undefined) return say('not served', problem);
+  const lack = findLack(facts);
+  return lack === null ? null : say('no pods', lack);
+}
+
+/** It works; the condition may have something to say all the same. */
+function describeReady(condition: Condition | null): Judgement {
+  if (condition !== null && condition.reason !== 'Ready') return quote('ready', condition);
+  return { state: 'ready', reason: 'Ready', why: null, since: condition?.lastTransitionTime ?? null };
+}
+
+interface Problem {
+  readonly reason: Reason;
+  readonly why: string;
+}
+
+function say(state: ServiceState, { reason, why }: Problem, since: string | null = null): Judgement {
+  return { state, reason, why, since };
+}
+
+function quote(state: ServiceState, { reason, message, lastTransitionTime }: Condition): Judgement {
+  return { state, reason, why: message.replace(/\.$/, ''), since: lastTransitionTime ?? null };
+}
+
+function isLeaving({ service: { metadata, spec } }: ServiceFacts): boolean {
+  const ownClass = spec.loadBalancerClass ?? '';
+  const isOthers = ownClass !== '' && ownClass !== loadBalancerClass;
+  return typeof metadata.deletionTimestamp === 'string' || spec.type !== 'LoadBalancer' || isOthers;
+}
+
+function describeLeaving({ service, addresses }: ServiceFacts): Judgement {
+  const what = addresses.length === 0 ? 'the controller removes its finalizer' : 'nodes withdraw its address';
+  return say('leaving', { reason: 'Leaving', why: what }, service.metadata.deletionTimestamp ?? null);
+}
+
+function judgePending(facts: ServiceFacts, cluster: ClusterView): Judgement {
+  const since = facts.service.metadata.creationTimestamp ?? null;
+  const [given] = facts.addresses;
+  const problem =
+    findNoClass(facts) ??
+    findNobodyGives(cluster) ??
+    (given === undefined ? null : judgeGiven(given, cluster));
+  const notSeen: Problem = { reason: 'NotSeen', why: 'the controller has not given it an address yet' };
+  return say('pending', problem ?? notSeen, since);
+}
+
+function findNoClass({ service: { spec, metadata }, addresses }: ServiceFacts): Problem | null {
+  const isSeen = addresses.length > 0 || metadata.finalizers?.includes(finalizer) === true;
+  if ((spec.loadBalancerClass ?? '') !== '' || isSeen) return null;
+  const way = `a new Service needs loadBalancerClass: ${loadBalancerClass}, or the controller --default-class`;
+  return { reason: 'NoClass', why: `it has no loadBalancerClass, and no controller serves it: ${way}` };
+}
+
+function findNobodyGives({ controller, pools }: ClusterView): Problem | null {
+  if (!controller.isLeading)
+    return { reason: 'NoController', why: 'no controller leads, so it gets no address' };
+  return pools.length === 0 ? { reason: 'NoPool', why: 'there is no AddressPool' } : null;
+}
+
+function judgeGiven(given: AddressView, { reports }: ClusterView): Problem {
+  return listLiving(given, reports).length === 0
+    ? { reason: 'NoLivingNode', why: describeNobody(given) }
+    : { reason: 'WaitingForNodes', why: `${given.address}: nodes have not programmed it yet` };
+}
+
+/** Why nobody, or more than one, holds an address; null where one node does. */
+function judgeHolder(address: AddressView, reports: readonly HeardReport[]): Problem | null {
+  const { address: text, virtualIp, seat, holders } = address;
+  if (virtualIp === null)
+    return { reason: 'NoVirtualIP', why: `${text} has no VirtualIP of this Service, so no node serves it` };
+  if (holders.length === 1) return null;
+  if (holders.length > 1) {
+    const names = holders.map(({ node }) => node).join(' and ');
+    return { reason: 'TwoHolders', why: `${names} both hold ${text} (seat ${seat ?? ''})` };
+  }
+  if (listLiving(address, reports).length === 0)
+    return { reason: 'NoLivingNode', why: describeNobody(address) };
+  return { reason: 'NoHolder', why: `no node holds ${text} (seat ${seat ?? ''})` };
+}
+
+/** The nodes that may hold an address, and whose balancers live. */
+function listLiving({ nodes }: AddressView, reports: readonly HeardReport[]): readonly HeardReport[] {
+  return reports.filter(({ node, isLiving, mode }) => isLiving && mode !== 'none' && nodes.includes(node));
+}
+
+function describeNobody({ address, nodes, seat }: AddressView): string {
+  return nodes.length === 0
+    ? `${address}: no node may hold it (seat ${seat ?? ''})`
+    : `${address}: no balancer lives on a node that may hold it: ${shorten(nodes)}`;
+}
+
+/** Why nobody answers behind the address; null where somebody does. */
+function findLack({ service, addresses, pods, slices }: ServiceFacts): Problem | null {
+  if (pods.length === 0) {
+    const isSelected = Object.keys(service.spec.selector ?? {}).length > 0;
+    const why = isSelected
+      ? 'its selector matches no pod, or no pod has an address yet'
+      : 'it has no selector, and no EndpointSlice names an endpoint';
+    return {
+      reason: 'NoEndpoints',
+      why: slices.length === 0 && isSelected ? `${why} (no EndpointSlice)` : why,
+    };
+  }
+  const serving = pods.filter(({ state, isServingLast }) => state === 'ready' || isServingLast);
+  if (serving.length === 0) return { reason: 'NoReadyPod', why: `none of its ${pods.length} pods is ready` };
+  if (service.spec.externalTrafficPolicy !== 'Local') return null;
+  const holders = addresses.flatMap((one) => (one.isPublished ? one.holders : [])).map(({ node }) => node);
+  const lacking = holders.find((holder) => !serving.some(({ node }) => node === holder));
+  if (lacking === undefined) return null;
+  return {
+    reason: 'NoLocalPod',
+    why: `${lacking} holds the address and has no ready pod, and externalTrafficPolicy is Local`,
+  };
+}
+
+/** The first three, and how many more. */
+function shorten(names: readonly string[]): string {
+  const rest = names.length - 3;
+  return `${names.slice(0, 3).join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`;
+}

@@ -1,0 +1,97 @@
+import { parseAddress } from '../../lib/address/address.ts';
+import { parseObjectName } from '../../lib/services/address-name.ts';
+import { finalizer, loadBalancerClass } from '../../lib/services/names.ts';
+import { type VirtualIp } from '../../lib/services/objects.ts';
+import { type EndpointSlice, type Service, serviceNameLabel } from '../../lib/services/services.ts';
+import { readReports } from '../seats/read-reports.ts';
+import { judgeService } from './judge-service.ts';
+import { chooseFamily, listPods } from './list-pods.ts';
+import {
+  type AddressView,
+  type ClusterView,
+  type ServiceObjects,
+  type ServicesView,
+  type ServiceView,
+} from './services-view.ts';
+import { viewController } from './view-controller.ts';
+
+/** How Services do, by what the API has; nodes and controller count as long as their Leases last by this host's date. Pure. */
+export function viewServices(objects: ServiceObjects, nowMs: number): ServicesView {
+  const { services, slices, virtualIps, pools, leases } = objects;
+  const reports = readReports(leases, nowMs);
+  const cluster = { reports, pools, controller: viewController(leases, nowMs) };
+  const uidToVirtualIps = groupByUser(virtualIps);
+  const keyToSlices = Map.groupBy(slices, nameOwner);
+  const views = services.map((service): ServiceView | null => {
+    const key = `${service.metadata.namespace}/${service.metadata.name}`;
+    const given = uidToVirtualIps.get(service.metadata.uid) ?? [];
+    if (!isOurs(service, given)) return null;
+    const own = keyToSlices.get(key) ?? [];
+    const addresses = listAddresses(service, given, cluster);
+    const facts = { service, key, addresses, pods: listPods(chooseFamily(own)), slices: own };
+    return { ...facts, ...judgeService(facts, cluster) };
+  });
+  const ours = views.filter((view) => view !== null);
+  return { ...cluster, services: ours.sort((one, other) => (one.key < other.key ? -1 : 1)) };
+}
+
+/** Whether something does not work: of a Service, or of what gives Services their addresses. */
+export function isInTrouble({ services, controller }: ServicesView): boolean {
+  return !controller.isLeading || services.some(({ state }) => !['ready', 'leaving'].includes(state));
+}
+
+/**
+ * By class, or by what the controller has done to it. One without a class and without an address waits for whoever serves such
+ * Services, and may wait for us.
+ */
+function isOurs({ metadata, spec, status }: Service, given: readonly VirtualIp[]): boolean {
+  if (given.length > 0 || metadata.finalizers?.includes(finalizer) === true) return true;
+  if (spec.type !== 'LoadBalancer') return false;
+  const ownClass = spec.loadBalancerClass ?? '';
+  if (ownClass !== '') return ownClass === loadBalancerClass;
+  return (status?.loadBalancer?.ingress ?? []).length === 0;
+}
+
+function groupByUser(virtualIps: readonly VirtualIp[]): Map<string, VirtualIp[]> {
+  const uidToVirtualIps = new Map<string, VirtualIp[]>();
+  for (const virtualIp of virtualIps) {
+    for (const { uid } of [...virtualIp.spec.services, ...virtualIp.spec.leaving]) {
+      const known = uidToVirtualIps.get(uid);
+      if (known === undefined) uidToVirtualIps.set(uid, [virtualIp]);
+      else known.push(virtualIp);
+    }
+  }
+  return uidToVirtualIps;
+}
+
+function nameOwner({ metadata }: EndpointSlice): string {
+  return `${metadata.namespace}/${metadata.labels?.[serviceNameLabel] ?? ''}`;
+}
+
+/** Those of its status first, in their order. */
+function listAddresses(
+  { status }: Service,
+  given: readonly VirtualIp[],
+  { reports, pools }: ClusterView,
+): AddressView[] {
+  const published = (status?.loadBalancer?.ingress ?? []).flatMap(({ ip, hostname }) => {
+    const text = ip ?? hostname ?? '';
+    return text === '' ? [] : [parseAddress(text)?.text ?? text];
+  });
+  const toText = ({ metadata: { name } }: VirtualIp) => parseObjectName(name)?.text ?? name;
+  return [...new Set([...published, ...given.map(toText)])].map((address) => {
+    const virtualIp = given.find((one) => toText(one) === address) ?? null;
+    const base = { address, isPublished: published.includes(address), virtualIp };
+    if (virtualIp === null) return { ...base, seat: null, holders: [], nodes: [] };
+    const { pool, seat: index } = virtualIp.spec;
+    const seat = `${pool}/${index}`;
+    const holders = reports.filter(({ isLiving, seats }) => isLiving && seats.includes(seat));
+    const seats = pools.find(({ metadata }) => metadata.name === pool)?.status?.seats ?? [];
+    return {
+      ...base,
+      seat,
+      holders: holders.map(({ node, mode }) => ({ node, mode })),
+      nodes: seats.find((one) => one.index === index)?.nodes ?? [],
+    };
+  });
+}

@@ -1,0 +1,76 @@
+/** Objects of a cluster with Services, as `vipnat services` reads them: one pool with one seat on w1 or w2, w1 holding it. */
+import { type ServiceObjects } from '../../../cli/services/services-view.ts';
+import { electionLease } from '../../../lib/services/names.ts';
+import {
+  type Lease,
+  type NodeReport,
+  toAnnotations,
+  toLeaseName,
+} from '../../../lib/services/node-report.ts';
+import { type EndpointSlice, endpointSlices } from '../../../lib/services/services.ts';
+import { makePool, nowMs } from './service-objects.ts';
+
+/** A moment so long before the moment of these worlds, as the API writes it. */
+export function ago(seconds: number): string {
+  return `${new Date(nowMs - seconds * 1000).toISOString().slice(0, 19)}Z`;
+}
+
+/** What a balancer said so long ago: it has programmed all that these objects have, unless its parts say otherwise. */
+export function makeNodeLease(node: string, seconds = 2, parts: Partial<NodeReport> = {}): Lease {
+  const programmed = { virtualips: '20', services: '10', endpointslices: '10' };
+  const report = { node, programmed, seats: [], mode: 'direct', inUse: [], ...parts } as const;
+  return {
+    metadata: {
+      ...{ name: toLeaseName(node), uid: 'u', resourceVersion: '1', generation: 0 },
+      annotations: toAnnotations(report),
+    },
+    spec: { leaseDurationSeconds: 40, renewTime: ago(seconds) },
+  };
+}
+
+/** The controllers' Lease, renewed so long ago. */
+export function makeElection(seconds = 2, holderIdentity = 'c1_x'): Lease {
+  return {
+    metadata: { name: electionLease, uid: 'u', resourceVersion: '1', generation: 0 },
+    spec: { leaseDurationSeconds: 15, renewTime: ago(seconds), holderIdentity },
+  };
+}
+
+/** Of a Service: `ready`, `ending`, `serving` (it ends, and still answers) and `not ready` pods, each with its node. */
+export function makeSlice(
+  key: string,
+  pods: readonly (readonly [state: 'ready' | 'ending' | 'serving' | 'not ready', node: string])[],
+  { family = 'IPv4', index = 0 }: { family?: 'IPv4' | 'IPv6'; index?: number } = {},
+): EndpointSlice {
+  const [namespace = '', name = ''] = key.split('/');
+  return endpointSlices.schema.parse({
+    metadata: {
+      ...{ name: `${name}-${index}`, namespace, resourceVersion: '10' },
+      labels: { 'kubernetes.io/service-name': name },
+    },
+    addressType: family,
+    endpoints: pods.map(([state, nodeName], at) => ({
+      addresses: [family === 'IPv4' ? `10.244.${index}.${at + 1}` : `fd00:244::${index}:${at + 1}`],
+      nodeName,
+      conditions: {
+        ready: state === 'ready',
+        terminating: state === 'ending' || state === 'serving',
+        serving: state === 'ready' || state === 'serving',
+      },
+    })),
+    ports: [{ name: 'http', port: 8080, protocol: 'TCP' }],
+  });
+}
+
+/** What the API has besides Services, unless parts say otherwise. */
+export function makeObjects(parts: Partial<ServiceObjects>): ServiceObjects {
+  const seats = [{ index: 0, anchors: ['10.0.9.10'], nodes: ['w1', 'w2'] }];
+  return {
+    services: [],
+    slices: [],
+    virtualIps: [],
+    pools: [makePool('pool', { addresses: ['10.0.9.10-10.0.9.19'] }, { status: { seats } })],
+    leases: [makeElection(), makeNodeLease('w1', 2, { seats: ['pool/0'] }), makeNodeLease('w2')],
+    ...parts,
+  };
+}

@@ -1,0 +1,221 @@
+import { describe, expect, test } from '@jest/globals';
+import { type ServiceObjects } from '../../../../cli/services/services-view.ts';
+import { isInTrouble, viewServices } from '../../../../cli/services/view-services.ts';
+import {
+  makePool,
+  makeService,
+  makeVirtualIp,
+  nowMs,
+  publish,
+} from '../../../support/fakes/service-objects.ts';
+import {
+  ago,
+  makeElection,
+  makeNodeLease,
+  makeObjects,
+  makeSlice,
+} from '../../../support/fakes/service-view.ts';
+
+const key = 'shop/web';
+const published = makeService(key, { status: publish('10.0.9.10') });
+const waiting = makeService(key, { metadata: { creationTimestamp: ago(60), finalizers: [] } });
+const virtualIps = [makeVirtualIp('10.0.9.10', [key])];
+const slices = [makeSlice(key, [['ready', 'w1']])];
+const works = { services: [published], virtualIps, slices };
+const w1 = (parts = {}) => makeNodeLease('w1', 2, { seats: ['pool/0'], ...parts });
+
+function withCondition(condition: object, status: object = {}) {
+  const ready = { type: 'vipnat.io/AddressReady', lastTransitionTime: ago(120), ...condition };
+  return makeService(key, { status: { ...status, conditions: [ready] } });
+}
+
+function judge(parts: Partial<ServiceObjects>) {
+  const view = viewServices(makeObjects(parts), nowMs);
+  return { ...view.services[0], isTrouble: isInTrouble(view) };
+}
+
+describe('a Service', () => {
+  test('works where its status has the address, one node holds it, and a pod is ready', () => {
+    const condition = {
+      status: 'True',
+      reason: 'Ready',
+      message: '10.0.9.10: all nodes of the pool serve it.',
+    };
+    const services = [withCondition(condition, publish('10.0.9.10'))];
+    expect(judge({ ...works, services })).toMatchObject({
+      ...{ state: 'ready', reason: 'Ready', why: null, since: ago(120), isTrouble: false },
+    });
+  });
+
+  test('that works says what its condition has to say all the same', () => {
+    const condition = { status: 'True', reason: 'OutsidePool', message: 'The Service keeps it.' };
+    const services = [withCondition(condition, publish('10.0.9.10'))];
+    expect(judge({ ...works, services })).toMatchObject({ state: 'ready', why: 'The Service keeps it' });
+  });
+
+  test.each<[string, Partial<ServiceObjects>, string, string, string]>([
+    [
+      'the controller says why it has no address',
+      {
+        services: [
+          withCondition({ status: 'False', reason: 'PoolExhausted', message: 'No address is free.' }),
+        ],
+      },
+      ...(['pending', 'PoolExhausted', 'No address is free'] as const),
+    ],
+    [
+      'the controller says that another host answers',
+      {
+        ...works,
+        services: [
+          withCondition(
+            { status: 'False', reason: 'AddressInUse', message: 'Another host answers.' },
+            publish('10.0.9.10'),
+          ),
+        ],
+      },
+      ...(['not served', 'AddressInUse', 'Another host answers'] as const),
+    ],
+    [
+      'it has no class',
+      { services: [makeService(key, { metadata: { finalizers: [] }, spec: { loadBalancerClass: null } })] },
+      ...(['pending', 'NoClass', 'loadBalancerClass: vipnat.io/lb'] as const),
+    ],
+    [
+      'no controller leads',
+      { services: [waiting], leases: [makeElection(60)] },
+      ...(['pending', 'NoController', 'no controller leads'] as const),
+    ],
+    [
+      'a controller has ended',
+      { services: [waiting], leases: [makeElection(0, '')] },
+      ...(['pending', 'NoController', 'no controller leads'] as const),
+    ],
+    [
+      'there is no pool',
+      { services: [waiting], pools: [] },
+      ...(['pending', 'NoPool', 'no AddressPool'] as const),
+    ],
+    ['nobody has seen it yet', { services: [waiting] }, 'pending', 'NotSeen', 'not given it an address yet'],
+    [
+      'nodes have not programmed it',
+      { services: [waiting], virtualIps },
+      ...(['pending', 'WaitingForNodes', '10.0.9.10: nodes have not'] as const),
+    ],
+    [
+      'no balancer lives',
+      {
+        services: [waiting],
+        virtualIps,
+        leases: [makeElection(), makeNodeLease('w1', 41), makeNodeLease('w9')],
+      },
+      ...(['pending', 'NoLivingNode', 'no balancer lives on a node that may hold it: w1, w2'] as const),
+    ],
+    [
+      'its VirtualIP was deleted',
+      { ...works, virtualIps: [] },
+      ...(['not served', 'NoVirtualIP', '10.0.9.10 has no VirtualIP'] as const),
+    ],
+    [
+      'no node holds the address',
+      { ...works, leases: [makeElection(), w1({ seats: ['pool/1'] })] },
+      ...(['not served', 'NoHolder', 'no node holds 10.0.9.10 (seat pool/0)'] as const),
+    ],
+    [
+      'its holder says nothing any more',
+      { ...works, leases: [makeElection(), makeNodeLease('w1', 41, { seats: ['pool/0'] })] },
+      ...(['not served', 'NoLivingNode', '10.0.9.10: no balancer lives'] as const),
+    ],
+    [
+      'two nodes hold the address',
+      { ...works, leases: [makeElection(), w1(), makeNodeLease('w2', 1, { seats: ['pool/0'] })] },
+      ...(['not served', 'TwoHolders', 'w1 and w2 both hold 10.0.9.10'] as const),
+    ],
+    ['it has no EndpointSlice', { ...works, slices: [] }, 'no pods', 'NoEndpoints', 'it has no selector'],
+    [
+      'no pod is ready',
+      {
+        ...works,
+        slices: [
+          makeSlice(key, [
+            ['not ready', 'w1'],
+            ['ending', 'w2'],
+          ]),
+        ],
+      },
+      ...(['no pods', 'NoReadyPod', 'none of its 2 pods is ready'] as const),
+    ],
+    [
+      'policy Local, and no pod on the holder',
+      {
+        ...works,
+        services: [
+          makeService(key, { spec: { externalTrafficPolicy: 'Local' }, status: publish('10.0.9.10') }),
+        ],
+        slices: [makeSlice(key, [['ready', 'w2']])],
+      },
+      ...(['no pods', 'NoLocalPod', 'w1 holds the address and has no ready pod'] as const),
+    ],
+  ])('does not work where %s', (...[, objects, state, reason, why]) => {
+    expect(judge(objects)).toMatchObject({
+      ...{ state, reason, why: expect.stringContaining(why), isTrouble: true },
+    });
+  });
+
+  test('that ends still works where its last pod still answers', () => {
+    expect(judge({ ...works, slices: [makeSlice(key, [['serving', 'w1']])] })).toMatchObject({
+      state: 'ready',
+    });
+  });
+
+  test.each([
+    { metadata: { deletionTimestamp: ago(5) } },
+    { spec: { type: 'ClusterIP', loadBalancerClass: null } },
+    { spec: { loadBalancerClass: 'example.com/other' } },
+  ])('is leaving, which is no trouble: %j', (parts) => {
+    expect(judge({ services: [makeService(key, parts)], virtualIps })).toMatchObject({
+      ...{ state: 'leaving', why: 'nodes withdraw its address', isTrouble: false },
+    });
+  });
+
+  test.each([
+    ['of another class', { spec: { loadBalancerClass: 'example.com/other' } }],
+    [
+      'of another load balancer without a class',
+      { spec: { loadBalancerClass: null }, status: publish('1.2.3.4') },
+    ],
+    ['of another type', { spec: { type: 'NodePort', loadBalancerClass: null } }],
+  ])('%s is not listed', (_, parts) => {
+    const services = [makeService(key, { metadata: { finalizers: [] }, ...parts })];
+    expect(viewServices(makeObjects({ services }), nowMs).services).toEqual([]);
+  });
+
+  test('of two families has the pods of one, each once for all its slices', () => {
+    const all = [
+      makeSlice(key, [
+        ['ready', 'w1'],
+        ['ready', 'w2'],
+      ]),
+      makeSlice(key, [['ready', 'w1']], { family: 'IPv6' }),
+    ];
+    expect(judge({ ...works, slices: [...all, ...all] }).pods).toHaveLength(2);
+  });
+
+  test('is judged by its own VirtualIP, not by that of a former Service of its name', () => {
+    const former = makeVirtualIp('10.0.9.10', [], {
+      spec: { services: [{ namespace: 'shop', name: 'web', uid: 'x' }] },
+    });
+    expect(judge({ ...works, virtualIps: [former] })).toMatchObject({ reason: 'NoVirtualIP' });
+  });
+});
+
+test('without a controller that leads something is wrong, even where all Services work', () => {
+  const leases = [makeElection(16), w1()];
+  expect(judge({ ...works, leases })).toMatchObject({ state: 'ready', isTrouble: true });
+});
+
+test('a pool that is gone has no seat for the address', () => {
+  expect(judge({ ...works, pools: [makePool('other', { addresses: [] })] })).toMatchObject({
+    ...{ state: 'ready', addresses: [{ seat: 'pool/0', nodes: [], holders: [{ node: 'w1' }] }] },
+  });
+});
