@@ -65,6 +65,11 @@ export class FollowedObjects {
     return services.hasSynced && endpointslices.hasSynced && virtualips.hasSynced;
   }
 
+  /** Whether all was listed once, and the API is not away since. */
+  get isFollowing(): boolean {
+    return this.hasSynced && this.#lost.size === 0;
+  }
+
   /** Up to which version of each kind all is in the index. */
   get versions(): NodeReport['programmed'] {
     const { services, endpointslices, virtualips } = this.#informers;

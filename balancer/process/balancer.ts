@@ -18,6 +18,7 @@ import { FlowCleaner } from '../program/flow-cleaner.ts';
 import { ForwardKeeper } from '../program/forward-keeper.ts';
 import { listGoneFlows, listStrayFlows } from '../program/gone-flows.ts';
 import { type Balances, Programmer } from '../program/programmer.ts';
+import { type BalancerState } from '../report/state.ts';
 import { LookLog } from './look-log.ts';
 import { type BalancerPorts } from './ports.ts';
 import { TableLife } from './table-life.ts';
@@ -52,6 +53,9 @@ export class Balancer {
   #failures = 0;
   #hasSwept = false;
   #programmed: NodeReport['programmed'] | null = null;
+  /** When the first change came that is not in the kernel yet; null while none is missing. */
+  #changedAt: number | null = null;
+  #syncedAt: Date | null = null;
 
   constructor(ports: BalancerPorts) {
     this.#ports = ports;
@@ -69,9 +73,20 @@ export class Balancer {
     this.#objects = new FollowedObjects({
       ...ports,
       onChange: () => {
+        this.#changedAt ??= this.#clock.now();
         this.#queue.trigger('objects');
       },
     });
+  }
+
+  /** Services in the tables, what the tables hold, and whether the API is followed. */
+  get progress(): Pick<BalancerState, 'services' | 'elements' | 'isFollowing' | 'syncedAt'> {
+    return {
+      services: this.#serviceToBalances.size,
+      elements: this.#programmer.elementCount,
+      isFollowing: this.#objects.isFollowing,
+      syncedAt: this.#syncedAt,
+    };
   }
 
   /** For how long the look under way has lasted, or the next one is overdue. */
@@ -109,10 +124,13 @@ export class Balancer {
       await this.#writeChanges();
       if (this.#objects.hasSynced) this.#forwards.keep(this.#objects.index.vips, causes.includes('tables'));
       this.#failures = 0;
+      this.#syncedAt = this.#clock.date();
       this.#log.done();
     } catch (error) {
       this.#failures += 1;
-      this.#log.failed(toVipnatError(error));
+      const problem = toVipnatError(error);
+      this.#ports.observer.failed(problem.code);
+      this.#log.failed(problem);
     }
     this.#life.recordOutcome(this.#failures === 0);
     if (this.#life.isStale) this.#log.letGo();
@@ -127,12 +145,25 @@ export class Balancer {
   async #keepTables(isTold: boolean): Promise<void> {
     await this.#life.renew();
     if (!isTold || !this.#programmer.isKnown || (await this.#programmer.areOurs())) return;
+    this.#ports.observer.repaired();
     this.#ports.logger.warn('another program removed or replaced a table of vipnat: vipnat writes it again');
   }
 
   async #writeChanges(): Promise<void> {
     if (!this.#objects.hasSynced) return;
     const { versions } = this.#objects;
+    const changedAt = this.#changedAt;
+    this.#changedAt = null;
+    try {
+      await this.#program(changedAt);
+    } catch (error) {
+      this.#changedAt = changedAt ?? this.#changedAt;
+      throw error;
+    }
+    this.#programmed = versions;
+  }
+
+  async #program(changedAt: number | null): Promise<void> {
     await this.#decide();
     const now = this.#clock.now();
     const changes = this.#pending;
@@ -142,14 +173,16 @@ export class Balancer {
     if (isDue && !listsAnyway) await this.#compare();
     if (isDue) this.#comparedAt = now;
     this.#pending = new Map();
-    this.#programmed = versions;
     this.#settle(changes);
     this.#sweep();
+    if (changes.size > 0)
+      this.#ports.observer.programmed(changes.size, this.#clock.now() - (changedAt ?? now));
   }
 
   async #compare(): Promise<void> {
     const { drifted } = await this.#programmer.compare();
     for (const family of drifted) {
+      this.#ports.observer.repaired();
       this.#ports.logger.warn(`vipnat repaired its table of ${family}: another program had changed it`);
     }
   }

@@ -6,6 +6,7 @@ import { type LocalAddress } from '../../lib/kernel/port.ts';
 import { type AddressPool, type VirtualIp } from '../../lib/services/objects.ts';
 import { type NodeReport } from '../../lib/services/node-report.ts';
 import { type Logger } from '../../lib/telemetry/logger.ts';
+import { type BalancerObserver } from '../report/balancer-counts.ts';
 
 /** What the balancer needs of the world. */
 export interface BalancerPorts {
@@ -20,6 +21,7 @@ export interface BalancerPorts {
   readonly node: string;
   /** Notified after each look at what has changed, whether or not all could be written. */
   readonly listener: BalancerListener;
+  readonly observer: BalancerObserver;
 }
 
 /** What this node has to do with, and what its kernel has of it. */

@@ -49,6 +49,14 @@ export class Programmer {
     return this.#isKnown;
   }
 
+  /** How many elements the sets and maps of all Services have, in both tables. */
+  get elementCount(): number {
+    const sets = families.flatMap((family) =>
+      [...this.#parts[family].values()].flatMap((part) => [...part.sets.values()]),
+    );
+    return sets.reduce((sum, { elements }) => sum + elements.size, 0);
+  }
+
   /** Takes how some Services are to be balanced from now on: nothing for one that is not any more. Without a list of the table where it is known. */
   async update(changes: ReadonlyMap<string, Balances>): Promise<void> {
     const before = families.map((family) => this.#describeSkeleton(family));

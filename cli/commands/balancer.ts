@@ -1,15 +1,19 @@
 import { setFlagsFromString } from 'node:v8';
 import { balancerRole } from '../../balancer/process/presence.ts';
 import { usualRunFolder } from '../../balancer/seats/seat-files.ts';
+import { type Endpoint } from '../../lib/address/endpoint.ts';
 import { systemClock } from '../../lib/control/clock.ts';
+import { type StatusServer } from '../../lib/http/status-server.ts';
 import { VipnatError } from '../../lib/text/errors.ts';
 import { exitStatuses } from '../../lib/text/exit-status.ts';
-import { createLogger } from '../../lib/telemetry/logger.ts';
+import { createLogger, type Logger } from '../../lib/telemetry/logger.ts';
 import { type BalancerContext } from '../grammar/command-context.ts';
+import { createBalancerPages } from '../wiring/balancer-pages.ts';
 import { nameNode } from '../wiring/node-name.ts';
 import { findRoute } from '../wiring/one-shot-host.ts';
 import { NodeBalancer, type NodeBalancerOptions } from '../wiring/node-balancer.ts';
 import { createPodHeartbeat } from '../wiring/pod-heartbeat.ts';
+import { createProbeServer } from '../wiring/probe-server.ts';
 import { takePlace } from '../wiring/take-place.ts';
 import { waitForSignal } from '../wiring/wait-for-signal.ts';
 import { version } from '../wiring/version.ts';
@@ -31,17 +35,41 @@ export async function balancer({ config, options, given }: BalancerContext): Pro
   for (const flag of ['--max-semi-space-size=1', '--optimize-for-size']) setFlagsFromString(flag);
   const logger = await createLogger(config);
   const runDir = given.has('runDir') ? config.runDir : usualRunFolder;
-  return await runInTurn({ route, logger, node: nameNode(config), runDir, ...options });
+  const beginning: Beginning = { running: null };
+  // Without the flag nothing: the agent on the same host has the usual port.
+  const served = await createServed(given.has('listen') ? config.listen : null, logger, beginning);
+  const { time } = served;
+  await served.server?.start();
+  try {
+    return await runInTurn({ route, logger, node: nameNode(config), runDir, time, ...options }, beginning);
+  } finally {
+    await served.server?.stop();
+  }
+}
+
+/** What it serves, and who is told how long changes take; nobody where it serves nothing. */
+async function createServed(
+  listen: Endpoint | null,
+  logger: Logger,
+  beginning: Beginning,
+): Promise<{ readonly server: StatusServer | null; readonly time: (seconds: number) => void }> {
+  if (listen === null) return { server: null, time: () => undefined };
+  const { pages, time } = await createBalancerPages(() => beginning.running?.state ?? null);
+  return { server: createProbeServer(listen, pages, logger), time };
+}
+
+/** The balancer, once it runs. */
+interface Beginning {
+  running: NodeBalancer | null;
 }
 
 /** Runs the balancer once it is the only one of this host's network. */
-async function runInTurn(options: NodeBalancerOptions): Promise<number> {
+async function runInTurn(options: NodeBalancerOptions, beginning: Beginning): Promise<number> {
   const { logger } = options;
   const ending = new AbortController();
   const signal = waitForSignal().finally(() => {
     ending.abort();
   });
-  const beginning: { running: NodeBalancer | null } = { running: null };
   const heartbeat = createPodHeartbeat(logger, () => beginning.running?.behindMs ?? 0);
   try {
     await heartbeat?.start();

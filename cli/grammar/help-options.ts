@@ -34,7 +34,7 @@ const topicToNames = new Map<string, readonly OptionName[]>([
   ['status', [...lookNames, 'nodeName', 'runDir']],
   ['doctor', [...lookNames, 'runDir']],
   ['cleanup', ['vip', 'logLevel']],
-  ['balancer', ['kubeconfig', 'nodeName', 'runDir', 'logLevel', 'logFormat']],
+  ['balancer', ['kubeconfig', 'nodeName', 'runDir', 'listen', 'logLevel', 'logFormat']],
   ['services', ['kubeconfig', 'logLevel']],
   ['seats', ['kubeconfig', 'logLevel']],
   ['controller', ['vip', 'kubeconfig', 'listen', 'logLevel', 'logFormat']],

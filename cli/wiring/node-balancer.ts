@@ -1,6 +1,8 @@
 import { Balancer } from '../../balancer/process/balancer.ts';
 import { type BalancerView } from '../../balancer/process/ports.ts';
+import { BalancerCounter } from '../../balancer/report/balancer-counts.ts';
 import { NodeReporter } from '../../balancer/report/node-reporter.ts';
+import { type BalancerState } from '../../balancer/report/state.ts';
 import { createHostSeats } from '../../balancer/seats/host-seats.ts';
 import { SeatsLog } from '../../balancer/seats/seats-log.ts';
 import { type Seats, type SeatsState } from '../../balancer/seats/seats.ts';
@@ -23,6 +25,8 @@ export interface NodeBalancerOptions {
   readonly namespace: string;
   /** What it shares with its keepalived. */
   readonly runDir: string;
+  /** Told how many seconds each change took to be in the kernel. */
+  readonly time: (seconds: number) => void;
 }
 
 /** The balancer of this host, from `start` to `stop`: its tables, its seats and what it says of both. */
@@ -31,6 +35,8 @@ export class NodeBalancer {
   readonly #reporter: NodeReporter;
   readonly #seats: Seats;
   readonly #balancer: Balancer;
+  readonly #node: string;
+  readonly #counter: BalancerCounter;
   #view: BalancerView | null = null;
   #state: SeatsState | null = null;
 
@@ -38,6 +44,8 @@ export class NodeBalancer {
   constructor(options: NodeBalancerOptions) {
     const { route, logger, node, runDir } = options;
     const common = { clock: systemClock, node };
+    this.#node = node;
+    this.#counter = new BalancerCounter(options.time);
     this.#reporter = createReporter(options, this.#ending.signal);
     this.#seats = createHostSeats({
       ...common,
@@ -55,6 +63,7 @@ export class NodeBalancer {
       kernel: createBalancerKernel(),
       readAddresses,
       random: systemRandom,
+      observer: this.#counter,
       listener: {
         changed: (view) => {
           this.#takeView(view);
@@ -66,6 +75,20 @@ export class NodeBalancer {
   /** For how long the loop is behind: one that hangs is behind ever longer. */
   get behindMs(): number {
     return this.#balancer.behindMs;
+  }
+
+  /** How it does now. */
+  get state(): BalancerState {
+    const pools = this.#view?.pools ?? [];
+    const seats = pools.flatMap(({ metadata, status }) =>
+      (status?.seats ?? [])
+        .filter(({ nodes }) => nodes.includes(this.#node))
+        .map(({ index }) => `${metadata.name}/${index}`),
+    );
+    const { held = [], inUse = [] } = this.#state ?? {};
+    const { counts } = this.#counter;
+    const mode = this.#view?.mode ?? null;
+    return { ...this.#balancer.progress, ...{ mode, seats, held, inUse, counts }, behindMs: this.behindMs };
   }
 
   /** Begins. */

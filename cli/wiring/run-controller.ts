@@ -10,7 +10,7 @@ import { parseAddress } from '../../lib/address/address.ts';
 import { type Endpoint } from '../../lib/address/endpoint.ts';
 import { systemClock } from '../../lib/control/clock.ts';
 import { systemRandom } from '../../lib/control/random.ts';
-import { StatusServer } from '../../lib/http/status-server.ts';
+import { type StatusServer } from '../../lib/http/status-server.ts';
 import { computeVrid } from '../../lib/keepalived/vrid.ts';
 import { findAccess } from '../../lib/kubernetes/access.ts';
 import { RoutedClient } from '../../lib/kubernetes/object-client.ts';
@@ -22,6 +22,7 @@ import { EventWriter } from '../../lib/telemetry/writer.ts';
 import { VipnatError } from '../../lib/text/errors.ts';
 import { exitStatuses } from '../../lib/text/exit-status.ts';
 import { type ControllerOptions } from '../grammar/command-context.ts';
+import { createProbeServer } from './probe-server.ts';
 import { version } from './version.ts';
 import { waitForSignal } from './wait-for-signal.ts';
 
@@ -103,15 +104,5 @@ async function createServer(
         print([...listProcessSamples(readProcess(version, startedAt)), ...listControllerSamples(state)]),
     },
   });
-  return new StatusServer({
-    endpoint: listen,
-    pages,
-    clock: systemClock,
-    onProblem: ({ message, code }) => {
-      logger.warn(message, { code });
-    },
-    onRecovered: () => {
-      logger.info('vipnat now serves /metrics, /healthz and /readyz');
-    },
-  });
+  return createProbeServer(listen, pages, logger);
 }

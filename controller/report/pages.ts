@@ -1,4 +1,5 @@
 import { type Page, toText } from '../../lib/http/page.ts';
+import { createProbePages } from '../../lib/http/probe-pages.ts';
 import { type ControllerState } from './state.ts';
 
 /** Where the pages come from. */
@@ -12,14 +13,11 @@ const hangingMs = 120_000;
 
 /** What a running controller serves, by path, as kubelet and Prometheus ask for it. */
 export function createControllerPages({ state, metrics }: ControllerPageSources): ReadonlyMap<string, Page> {
-  return new Map<string, Page>([
-    [
-      '/metrics',
-      async () => ({ status: 200, type: metrics.contentType, text: await metrics.print(state()) }),
-    ],
-    ['/healthz', () => judgeHealth(state())],
-    ['/readyz', () => judgeReadiness(state())],
-  ]);
+  return createProbePages({
+    metrics: { contentType: metrics.contentType, print: () => metrics.print(state()) },
+    health: () => judgeHealth(state()),
+    readiness: () => judgeReadiness(state()),
+  });
 }
 
 function judgeHealth({ statistics }: ControllerState): ReturnType<typeof toText> {

@@ -1,4 +1,9 @@
 import { type MetricDefinition } from '../../lib/telemetry/catalogue.ts';
+import { families, type Family } from '../../lib/address/address.ts';
+import { countOfFamily } from '../../lib/services/ranges.ts';
+import { isForUs } from '../../lib/services/wishes.ts';
+import { getIngress } from '../world/published.ts';
+import { type World } from '../world/world.ts';
 import { type ControllerState } from './state.ts';
 
 /** What the controller's metrics are; docs/metrics.md has a row for each. */
@@ -18,6 +23,16 @@ export const controllerMetrics = {
     labels: [],
     help: 'How long the object that has waited longest for a step has waited',
   },
+  vipnat_controller_queue_delayed: {
+    type: 'gauge',
+    labels: [],
+    help: 'Number of objects that wait for a moment: after a failure, or until a time',
+  },
+  vipnat_controller_retries_total: {
+    type: 'counter',
+    labels: [],
+    help: 'Failed steps since this controller began to lead; the controller tries each again',
+  },
   vipnat_controller_steps_total: {
     type: 'counter',
     labels: [],
@@ -32,6 +47,21 @@ export const controllerMetrics = {
     type: 'gauge',
     labels: ['state'],
     help: 'Number of virtual IPs that Services use, and of virtual IPs that wait to be given again (released)',
+  },
+  vipnat_controller_pool_addresses: {
+    type: 'gauge',
+    labels: ['pool', 'family'],
+    help: 'Number of addresses of a pool',
+  },
+  vipnat_controller_pool_addresses_given: {
+    type: 'gauge',
+    labels: ['pool', 'family'],
+    help: 'Number of addresses of a pool that Services have, or that wait to be given again',
+  },
+  vipnat_controller_services_waiting: {
+    type: 'gauge',
+    labels: [],
+    help: 'Number of Services of vipnat that have no address',
   },
   vipnat_controller_nodes_living: {
     type: 'gauge',
@@ -68,6 +98,8 @@ export function listControllerSamples({
       : [
           one('vipnat_controller_queue_depth', statistics.depth),
           one('vipnat_controller_queue_longest_wait_seconds', statistics.longestWaitMs / 1000),
+          one('vipnat_controller_queue_delayed', statistics.delayed),
+          one('vipnat_controller_retries_total', statistics.failures),
           one('vipnat_controller_steps_total', statistics.turns),
         ]),
     ...[...writes].map(([result, value]) => one('vipnat_controller_writes_total', value, { result })),
@@ -76,7 +108,41 @@ export function listControllerSamples({
       : [
           one('vipnat_controller_virtual_ips', used, { state: 'used' }),
           one('vipnat_controller_virtual_ips', world.virtualIps.size - used, { state: 'released' }),
+          ...listPoolSamples(world, one),
+          one('vipnat_controller_services_waiting', countWaiting(world)),
           one('vipnat_controller_nodes_living', world.livingReports.size),
         ]),
   ];
+}
+
+type One = (name: ControllerMetric, value: number, labels: Record<string, string>) => ControllerSample;
+
+/** Of each family that a pool has. */
+function listPoolSamples({ judgedPools, poolToVirtualIps }: World, one: One): ControllerSample[] {
+  return [...judgedPools].flatMap(([pool, { ranges }]) => {
+    const given = [...(poolToVirtualIps.get(pool) ?? [])];
+    return families.flatMap((family) => {
+      const count = countOfFamily(ranges, family);
+      const labels = { pool, family };
+      return count === 0n
+        ? []
+        : [
+            one('vipnat_controller_pool_addresses', Number(count), labels),
+            one('vipnat_controller_pool_addresses_given', given.filter(isOf(family)).length, labels),
+          ];
+    });
+  });
+}
+
+/** VirtualIPs are called as their addresses. */
+function isOf(family: Family): (name: string) => boolean {
+  return (name) => name.includes('.') === (family === 'ipv4');
+}
+
+function countWaiting({ services, settings }: World): number {
+  const isWaiting = (service: Parameters<typeof isForUs>[0]) =>
+    isForUs(service, settings.isDefaultClass) &&
+    typeof service.metadata.deletionTimestamp !== 'string' &&
+    getIngress(service).length === 0;
+  return [...services.values()].filter(isWaiting).length;
 }

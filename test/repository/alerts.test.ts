@@ -3,7 +3,9 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parse } from 'yaml';
-import { metrics } from '../../lib/telemetry/catalogue.ts';
+import { balancerMetrics } from '../../balancer/report/samples.ts';
+import { controllerMetrics } from '../../controller/report/samples.ts';
+import { metrics as agentMetrics } from '../../lib/telemetry/catalogue.ts';
 import { commandNames } from '../../cli/grammar/invocation.ts';
 import { readSection, readTable, unquote } from '../support/documents/table.ts';
 import { describeWithPromtool, runPromtool } from './promtool.ts';
@@ -14,6 +16,9 @@ interface Alert {
   readonly labels: { readonly severity: string };
   readonly annotations: { readonly summary: string; readonly description: string };
 }
+
+/** Of agents, controllers and balancers. */
+const metrics = { ...agentMetrics, ...controllerMetrics, ...balancerMetrics };
 
 const file = resolve('manifests/alerts.yaml');
 const { groups } = parse(readFileSync(file, 'utf8')) as { groups: { rules: Alert[] }[] };
@@ -46,6 +51,9 @@ const passthrough = `vipnat_vip_way${on(`${vip},way="passthrough"`)}`;
 const held = (node: string) => `vipnat_vip_held${on(vip, node)}`;
 const apiserver = (state: string) =>
   `vipnat_apiserver_state${on(`apiserver="10.0.0.11:6443",state="${state}"`)}`;
+const pool = (what: string) => `vipnat_controller_pool_${what}${on('pool="default",family="ipv4"')}`;
+const seat = (node: string) => `vipnat_balancer_seat_held${on('seat="default/0"', node)}`;
+const leading = (node: string) => `vipnat_controller_leading${on('', node)}`;
 const simple = (name: string, value: string, minutes: number): Case => ({
   fires: [{ [`${name}${on('')}`]: `${value}x60` }, minutes, 1],
   quiet: [{ [`${name}${on('')}`]: `${value === '0' ? '1' : '0'}x20` }, 20],
@@ -114,6 +122,30 @@ const cases: Readonly<Record<string, Case>> = {
   VipnatTrackFileNotWritten: simple('vipnat_track_file_current', '0', 3),
   VipnatStateNotWritten: simple('vipnat_state_file_current', '0', 16),
   VipnatApiNotFollowed: simple('vipnat_api_followed', '0', 16),
+  VipnatPoolNearlyExhausted: {
+    fires: [{ [pool('addresses')]: '10x20', [pool('addresses_given')]: '10x20' }, 6, 1],
+    quiet: [{ [pool('addresses')]: '10x20', [pool('addresses_given')]: '9x20' }, 20],
+  },
+  VipnatServiceWithoutAddress: {
+    fires: [{ [`vipnat_controller_services_waiting${on('')}`]: '2x20' }, 6, 1],
+    quiet: [{ [`vipnat_controller_services_waiting${on('')}`]: '2x4 0x10' }, 12],
+  },
+  VipnatSeatHeldNowhere: {
+    fires: [{ [seat('m1')]: '0x10', [seat('m2')]: '0x10' }, 3, 1],
+    quiet: [{ [seat('m1')]: '1 0 0 0 0', [seat('m2')]: '0 0 1 1 1' }, 4],
+  },
+  VipnatSeatHeldTwice: {
+    fires: [{ [seat('m1')]: '1x10', [seat('m2')]: '1x10' }, 2, 1],
+    quiet: [{ [seat('m1')]: '1 1 0 0 0', [seat('m2')]: '0 1 1 1 1' }, 4],
+  },
+  VipnatBalancerNotProgramming: {
+    fires: [{ [`vipnat_balancer_last_sync_timestamp_seconds${on('')}`]: '0x20' }, 5, 1],
+    quiet: [{ [`vipnat_balancer_last_sync_timestamp_seconds${on('')}`]: '0+60x20' }, 20],
+  },
+  VipnatControllerWithoutLeader: {
+    fires: [{ [leading('m1')]: '0x10', [leading('m2')]: '0x10' }, 3, 1],
+    quiet: [{ [leading('m1')]: '1 1 0 0 0 0', [leading('m2')]: '0 0 0 1 1 1' }, 5],
+  },
 };
 
 /** A test of promtool: so many alerts of that name fire at that time. */
@@ -171,9 +203,9 @@ describe('each alert', () => {
       const { labels, annotations } = alert;
       expect(['warning', 'critical']).toContain(labels.severity);
       expect(annotations.summary).toMatch(/^\S.*[^.]$/);
-      const named = [...annotations.description.matchAll(/\bvipnat (status|check|doctor)\b/g)].map(
-        ([, name]) => name,
-      );
+      const named = [
+        ...annotations.description.matchAll(/\bvipnat (status|check|doctor|services|seats)\b/g),
+      ].map(([, name]) => name);
       const isThere = (name = '') => (commandNames as readonly string[]).includes(name);
       expect(named.some(isThere)).toBe(true);
     },

@@ -4,9 +4,19 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { counted, metrics, sampled } from '../../lib/telemetry/catalogue.ts';
 import { createMetrics } from '../../lib/telemetry/prometheus.ts';
+import { balancerMetrics, programmingDuration } from '../../balancer/report/samples.ts';
+import { controllerMetrics } from '../../controller/report/samples.ts';
 import { LoopMetrics } from '../../agent/report/loop-metrics.ts';
 import { toEndpoint } from '../support/fakes/endpoints.ts';
 import { describeWithPromtool, runPromtool } from './promtool.ts';
+
+/** Of agents, controllers and balancers. */
+const documented = {
+  ...metrics,
+  ...controllerMetrics,
+  ...balancerMetrics,
+  [programmingDuration.name]: programmingDuration.definition,
+};
 
 const names = Object.keys(metrics);
 
@@ -23,7 +33,7 @@ describe('docs/metrics.md', () => {
         help: meaning.trim(),
       })),
     ).toEqual(
-      Object.entries(metrics).map(([name, { type, labels, help }]) => ({
+      Object.entries(documented).map(([name, { type, labels, help }]) => ({
         name,
         type,
         labels,

@@ -1,0 +1,100 @@
+import { type MetricDefinition } from '../../lib/telemetry/catalogue.ts';
+import { nodeModes } from '../../lib/services/node-report.ts';
+import { type BalancerState } from './state.ts';
+
+/** What a balancer's metrics are, but for the one that is timed; docs/metrics.md has a row for each. */
+export const balancerMetrics = {
+  vipnat_balancer_services: {
+    type: 'gauge',
+    labels: [],
+    help: "Number of Services in this node's tables",
+  },
+  vipnat_balancer_table_elements: {
+    type: 'gauge',
+    labels: [],
+    help: 'Number of elements in the sets and maps of both tables',
+  },
+  vipnat_balancer_mode: {
+    type: 'gauge',
+    labels: ['mode'],
+    help: 'How this node balances: 1 for the mode in use, 0 for the others; absent before the first sync',
+  },
+  vipnat_balancer_seat_held: {
+    type: 'gauge',
+    labels: ['seat'],
+    help: 'Whether this node holds a seat that it may hold',
+  },
+  vipnat_balancer_addresses_in_use: {
+    type: 'gauge',
+    labels: [],
+    help: 'Number of addresses of pools that another host on the network of this node answers for',
+  },
+  vipnat_balancer_api_followed: {
+    type: 'gauge',
+    labels: [],
+    help: 'Whether the balancer follows the Kubernetes API; without it the tables stay as they are',
+  },
+  vipnat_balancer_last_sync_timestamp_seconds: {
+    type: 'gauge',
+    labels: [],
+    help: 'Time of the last sync without a failure, in seconds since 1970; absent before the first one',
+  },
+  vipnat_balancer_changes_total: {
+    type: 'counter',
+    labels: [],
+    help: 'Changes of Services that the balancer wrote to its tables',
+  },
+  vipnat_balancer_repairs_total: {
+    type: 'counter',
+    labels: [],
+    help: 'How often the balancer wrote a table again that another program had changed or removed',
+  },
+  vipnat_balancer_failures_total: {
+    type: 'counter',
+    labels: ['code'],
+    help: 'Failed syncs, by the code of docs/errors.md',
+  },
+} as const satisfies Record<string, MetricDefinition>;
+
+/** The one that is timed. */
+export const programmingDuration = {
+  name: 'vipnat_balancer_programming_duration_seconds',
+  definition: {
+    type: 'histogram',
+    labels: [],
+    help: 'Time from the event of a change to the change in the kernel',
+  },
+} as const satisfies { readonly name: string; readonly definition: MetricDefinition };
+
+/** One value of one of them. */
+export interface BalancerSample {
+  readonly name: keyof typeof balancerMetrics;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly value: number;
+}
+
+/** All values as of a state. Pure. */
+export function listBalancerSamples(state: BalancerState): BalancerSample[] {
+  const { counts, mode, syncedAt } = state;
+  const one = (name: BalancerSample['name'], value: number, labels: Record<string, string> = {}) => {
+    return { name, labels, value };
+  };
+  return [
+    one('vipnat_balancer_services', state.services),
+    one('vipnat_balancer_table_elements', state.elements),
+    ...(mode === null
+      ? []
+      : nodeModes.map((each) => one('vipnat_balancer_mode', Number(each === mode), { mode: each }))),
+    ...state.seats.map((seat) =>
+      one('vipnat_balancer_seat_held', Number(state.held.includes(seat)), { seat }),
+    ),
+    one('vipnat_balancer_addresses_in_use', state.inUse.length),
+    one('vipnat_balancer_api_followed', Number(state.isFollowing)),
+    ...(syncedAt === null
+      ? []
+      : [one('vipnat_balancer_last_sync_timestamp_seconds', syncedAt.getTime() / 1000)]),
+    one('vipnat_balancer_changes_total', counts.changes),
+    one('vipnat_balancer_repairs_total', counts.repairs),
+    ...[...counts.failures].map(([code, count]) => one('vipnat_balancer_failures_total', count, { code })),
+  ];
+}

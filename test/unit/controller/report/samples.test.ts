@@ -1,0 +1,55 @@
+import { expect, test } from '@jest/globals';
+import { listControllerSamples } from '../../../../controller/report/samples.ts';
+import {
+  makePool,
+  makeService,
+  makeVirtualIp,
+  makeWorld,
+  publish,
+} from '../../../support/fakes/service-objects.ts';
+
+const world = makeWorld({
+  pools: [makePool('pool', { addresses: ['10.0.9.10-10.0.9.11', 'fd00:9::/126'] })],
+  virtualIps: [makeVirtualIp('10.0.9.10', ['shop/web']), makeVirtualIp('10.0.9.11', [])],
+  services: [
+    makeService('shop/web', { status: publish('10.0.9.10') }),
+    makeService('shop/api'),
+    makeService('shop/others', { spec: { loadBalancerClass: 'example.com/lb' } }),
+    makeService('shop/inner', { spec: { type: 'ClusterIP', loadBalancerClass: null } }),
+    makeService('shop/leaving', { metadata: { deletionTimestamp: '2027-01-15T08:00:00Z' } }),
+  ],
+});
+const statistics = {
+  ...{ depth: 1, working: 1, delayed: 2, turns: 9, failures: 4, longestWaitMs: 1500, longestTurnMs: 0 },
+};
+
+function list(parts: Partial<Parameters<typeof listControllerSamples>[0]> = {}) {
+  const state = { isLeading: true, holder: 'c1', world, statistics, writes: new Map(), ...parts };
+  return listControllerSamples(state).map(({ name, labels, value }) => {
+    const text = Object.entries(labels).map(([label, word]) => `${label}=${word}`);
+    return `${name.replace('vipnat_controller_', '')}{${text.join()}} ${value}`;
+  });
+}
+
+test('a controller that leads says how its queue, its pools and its Services do', () => {
+  expect(list()).toEqual([
+    'leading{} 1',
+    'queue_depth{} 1',
+    'queue_longest_wait_seconds{} 1.5',
+    'queue_delayed{} 2',
+    'retries_total{} 4',
+    'steps_total{} 9',
+    'virtual_ips{state=used} 1',
+    'virtual_ips{state=released} 1',
+    'pool_addresses{pool=pool,family=ipv4} 2',
+    'pool_addresses_given{pool=pool,family=ipv4} 2',
+    'pool_addresses{pool=pool,family=ipv6} 4',
+    'pool_addresses_given{pool=pool,family=ipv6} 0',
+    'services_waiting{} 1',
+    'nodes_living{} 0',
+  ]);
+});
+
+test('one that waits says that it does not lead, and nothing of what it does not know', () => {
+  expect(list({ isLeading: false, world: null, statistics: null })).toEqual(['leading{} 0']);
+});
