@@ -1,4 +1,4 @@
-import { VipnatError } from '../../lib/text/errors.ts';
+import { toVipnatError, VipnatError } from '../../lib/text/errors.ts';
 import { type Clock } from '../../lib/control/clock.ts';
 import { type ApiView, type ClusterApi } from './cluster-api.ts';
 import { listObjects } from '../../lib/kubernetes/list-objects.ts';
@@ -55,7 +55,9 @@ export class ListedApi implements ClusterApi {
     const { route } = this.#options;
     let problem: VipnatError | null = null;
     for (let tries = 0; tries < route.count; tries += 1) {
-      const answer = await this.#list(signal).catch(toProblem);
+      const answer = await this.#list(signal).catch((error: unknown) =>
+        toVipnatError(error, 'API_ANSWER_UNEXPECTED', 'reading from the API'),
+      );
       if (!(answer instanceof VipnatError)) return answer;
       problem ??= answer;
     }
@@ -86,18 +88,6 @@ export class ListedApi implements ClusterApi {
     this.#refusal = error;
     return null;
   }
-}
-
-/** Whatever it was, it must not end the command. */
-function toProblem(error: unknown): VipnatError {
-  if (error instanceof VipnatError) return error;
-  return new VipnatError(
-    'API_ANSWER_UNEXPECTED',
-    `reading from the API failed: ${(error as Error).message}`,
-    {
-      cause: error,
-    },
-  );
 }
 
 function addConsequence(problem: VipnatError): VipnatError {

@@ -11,7 +11,7 @@ import { type OwnCause, type Requeue, TriggerQueue } from '../../lib/control/tri
 import { backOff } from '../../lib/control/backoff.ts';
 import { type Source } from '../../lib/kernel/watch/source.ts';
 import { type NodeReport } from '../../lib/services/node-report.ts';
-import { VipnatError } from '../../lib/text/errors.ts';
+import { toVipnatError } from '../../lib/text/errors.ts';
 import { balanceService, isLeftToKubeProxy, type Place } from '../decide/port-balance.ts';
 import { FollowedObjects } from '../follow/followed-objects.ts';
 import { FlowCleaner } from '../program/flow-cleaner.ts';
@@ -128,7 +128,7 @@ export class Balancer {
       this.#log.done();
     } catch (error) {
       this.#failures += 1;
-      const problem = toVipnatError(error);
+      const problem = toVipnatError(error, 'INTERNAL_ERROR', 'balancing Services');
       this.#ports.observer.failed(problem.code);
       this.#log.failed(problem);
     }
@@ -151,8 +151,7 @@ export class Balancer {
 
   async #writeChanges(): Promise<void> {
     if (!this.#objects.hasSynced) return;
-    const { versions } = this.#objects;
-    const changedAt = this.#changedAt;
+    const [{ versions }, changedAt] = [this.#objects, this.#changedAt];
     this.#changedAt = null;
     try {
       await this.#program(changedAt);
@@ -248,9 +247,4 @@ export class Balancer {
     if (programmed === null) return;
     this.#ports.listener.changed({ mode: isOn ? 'direct' : 'kube-proxy', programmed, pools, virtualIps });
   }
-}
-
-function toVipnatError(error: unknown): VipnatError {
-  if (error instanceof VipnatError) return error;
-  return new VipnatError('INTERNAL_ERROR', (error as Error).message, { cause: error });
 }

@@ -46,3 +46,10 @@ export class VipnatError extends Error {
     return catalogue[this.code].retry;
   }
 }
+
+/** Whatever was thrown, as a VipnatError: what is none gets `code`, and the message that `attempt` failed. */
+export function toVipnatError(error: unknown, code: ErrorCode, attempt: string): VipnatError {
+  if (error instanceof VipnatError) return error;
+  const reason = error instanceof Error ? error.message : String(error);
+  return new VipnatError(code, `${attempt} failed: ${reason}`, { cause: error });
+}

@@ -1,4 +1,4 @@
-import { VipnatError } from '../../text/errors.ts';
+import { toVipnatError, type VipnatError } from '../../text/errors.ts';
 import { type Cancel, type Clock } from '../../control/clock.ts';
 import { type Source } from './source.ts';
 
@@ -34,7 +34,7 @@ export function startPoll<T extends string | number | null>(options: PollOptions
   function report(error: unknown): void {
     if (isFailing) return;
     isFailing = true;
-    options.onProblem(toVipnatError(error));
+    options.onProblem(toVipnatError(error, 'NETLINK_FAILED', "reading the kernel's state"));
   }
 
   async function look(): Promise<void> {
@@ -62,10 +62,4 @@ export function startPoll<T extends string | number | null>(options: PollOptions
 function untilNextMultiple(nowMs: number, everyMs: number): number {
   const rest = Math.ceil(everyMs - (nowMs % everyMs));
   return rest > everyMs / 2 ? rest : rest + everyMs;
-}
-
-function toVipnatError(error: unknown): VipnatError {
-  if (error instanceof VipnatError) return error;
-  const reason = error instanceof Error ? error.message : String(error);
-  return new VipnatError('NETLINK_FAILED', `reading the kernel's state failed: ${reason}`, { cause: error });
 }

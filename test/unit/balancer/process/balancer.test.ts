@@ -1,6 +1,7 @@
 /** The balancer as a whole: an API on a local socket, a kernel in memory, and a clock that stands still. */
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { Balancer } from '../../../../balancer/process/balancer.ts';
+import { BalancerCounter } from '../../../../balancer/report/balancer-counts.ts';
 import { type BalancerView } from '../../../../balancer/process/ports.ts';
 import { type BalancerKernel } from '../../../../lib/kernel/real/balancer-tables.ts';
 import { ApiRoute } from '../../../../lib/kubernetes/route.ts';
@@ -92,6 +93,7 @@ beforeEach(async () => {
     readAddresses: () =>
       Promise.resolve(addresses.map((address) => ({ family: 'ipv4', address, device: 'eth0' }))),
     listener: { changed: (now) => (view = now) },
+    observer: new BalancerCounter(() => undefined),
   });
   balancer.start();
   await untilPrinted(/10\.77\.0\.61[\s\S]*10\.244\.2\.2|10\.244\.2\.2[\s\S]*10\.77\.0\.61/);
