@@ -18,7 +18,7 @@ export interface Fault {
 /** By their words. */
 export const faults: Readonly<Record<FaultName, Fault>> = {
   cut: {
-    meaning: 'the node loses its network; all its processes go on',
+    meaning: 'the node loses its network; all its processes continue',
     break: (ground, node) => ground.cluster.setCable(node, false),
     mend: async (ground, node, setUp) => {
       await ground.cluster.setCable(node, true);

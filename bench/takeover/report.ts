@@ -9,7 +9,7 @@ import { record, type RoundRecord } from './record.ts';
 import { setUpNames, setUps } from './set-ups.ts';
 
 const titles = [
-  ...['fault', 'addresses', 'set-up', 'rounds', 'all answer p50', 'p99', 'worst', 'half of them p50'],
+  ...['fault', 'addresses', 'set-up', 'rounds', 'all answer p50', 'p99', 'worst', 'half answer p50'],
 ];
 
 /** Writes a table of what is on record into docs/benchmarks.md. Answers the file's path. */
