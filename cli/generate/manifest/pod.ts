@@ -7,7 +7,7 @@ import { podVariable } from '../../../config/environment.ts';
 import { nameVariable, type OptionName } from '../../../config/options.ts';
 import { toProbes } from './probes.ts';
 import { chooseImage, isPrivileged, type ManifestRequest } from './request.ts';
-import { findVolumes } from './volumes.ts';
+import { findVolumes, toPodVolumes, toVolumeMounts } from './volumes.ts';
 import { type Comment } from './yaml.ts';
 
 /** A part of an object, with comments for it, their paths from that part on. */
@@ -41,7 +41,7 @@ export function toPodSpec(request: ManifestRequest, kind: PodKind): Part {
       // It ends at once; what it last wrote stays.
       terminationGracePeriodSeconds: 10,
       containers: [container.value],
-      volumes: volumes.map(({ name, path, type }) => ({ name, hostPath: { path, type } })),
+      volumes: toPodVolumes(volumes),
     },
     comments: [
       ...container.comments.map(({ path, text }) => ({ path: ['containers', 0, ...path], text })),
@@ -67,11 +67,7 @@ function toContainer(request: ManifestRequest, kind: PodKind): Part {
       securityContext: security.value,
       // What a wrong configuration is told then stands in `kubectl describe pod`.
       terminationMessagePolicy: 'FallbackToLogsOnError',
-      volumeMounts: volumes.map(({ name, path, mountPath = path, isReadOnly }) => ({
-        name,
-        mountPath,
-        ...(isReadOnly ? { readOnly: true } : {}),
-      })),
+      volumeMounts: toVolumeMounts(volumes),
     },
     comments: [
       { path: ['resources'], text: resourcesComment },

@@ -13,6 +13,7 @@ import { escapeVariables, everyTaint, onLinux, onTheHost, toConfined } from './p
 import { chooseImage, chooseKeepalivedImage, type ManifestRequest } from './request.ts';
 import { toProbes } from './probes.ts';
 import { balancerName as name } from './services-rights.ts';
+import { type HostVolume, lock, toFolderVolume, toPodVolumes, toVolumeMounts } from './volumes.ts';
 import { type Comment, type Manifest } from './yaml.ts';
 
 const labels = { 'app.kubernetes.io/name': name };
@@ -42,6 +43,8 @@ export function toBalancerDaemonSet(request: ManifestRequest): Manifest {
 
 const podKind = 'daemonset';
 
+const runPurpose = "keepalived's configuration, also after the pod is replaced. A boot empties /run.";
+
 /** It serves no port: the kubelet goes by its heartbeat. */
 const probes = toProbes({ listen: null }, podKind);
 
@@ -55,14 +58,13 @@ const comments: readonly Comment[] = [
     text: 'The balancer tells keepalived to read its configuration again.',
   },
   ...probes.comments.map(({ path, text }) => ({ path: [...pod, 'containers', 0, ...path], text })),
-  {
-    path: [...pod, 'volumes', 0],
-    text: "keepalived's configuration, also after the pod is replaced. A boot empties /run.",
-  },
+  { path: [...pod, 'volumes', 0], text: lock.purpose },
+  { path: [...pod, 'volumes', 1], text: runPurpose },
 ];
 
 function toPodSpec(request: ManifestRequest): object {
   const path = chooseFolder(request);
+  const run = toFolderVolume('run', path, runPurpose);
   return {
     serviceAccountName: name,
     ...onTheHost,
@@ -71,8 +73,8 @@ function toPodSpec(request: ManifestRequest): object {
     // Seats are handed over at once.
     terminationGracePeriodSeconds: 10,
     tolerations: everyTaint,
-    containers: [toBalancer(request, path), toKeepalived(request, path)],
-    volumes: [{ name: 'run', hostPath: { path, type: 'DirectoryOrCreate' } }],
+    containers: [toBalancer(request, run), toKeepalived(request, run)],
+    volumes: toPodVolumes([lock, run]),
   };
 }
 
@@ -80,13 +82,13 @@ function chooseFolder({ config, given }: ManifestRequest): string {
   return given.has('runDir') ? config.runDir.replace(/\/$/, '') : usualRunFolder;
 }
 
-function toBalancer(request: ManifestRequest, folder: string): object {
+function toBalancer(request: ManifestRequest, run: HostVolume): object {
   const { options, config, given } = request;
   const names = new Set([...given].filter((option) => optionNames.has(option)));
   const args = [
     'balancer',
     `--namespace=${options.namespace}`,
-    `--run-dir=${folder}`,
+    `--run-dir=${run.path}`,
     ...toArguments(config, names),
   ];
   return {
@@ -100,9 +102,9 @@ function toBalancer(request: ManifestRequest, folder: string): object {
     ],
     resources: { requests: { cpu: '20m', memory: '128Mi' } },
     ...probes.value,
-    securityContext: toConfined(['NET_ADMIN']),
+    securityContext: toConfined(['NET_ADMIN', 'NET_RAW']),
     terminationMessagePolicy: 'FallbackToLogsOnError',
-    volumeMounts: [{ name: 'run', mountPath: folder }],
+    volumeMounts: toVolumeMounts([lock, run]),
   };
 }
 
@@ -123,15 +125,15 @@ const script = [
 /** VRRP's three. Before a reload keepalived 2.2.7 calls setgroups for its check of the file, and reads nothing where it may not. */
 const keepalivedCapabilities = ['NET_ADMIN', 'NET_BROADCAST', 'NET_RAW', 'SETGID'];
 
-function toKeepalived(request: ManifestRequest, folder: string): object {
+function toKeepalived(request: ManifestRequest, run: HostVolume): object {
   return {
     name: 'keepalived',
     image: chooseKeepalivedImage(request),
     imagePullPolicy: 'IfNotPresent',
-    command: ['sh', '-c', script, 'sh', escapeVariables(folder)],
+    command: ['sh', '-c', script, 'sh', escapeVariables(run.path)],
     resources: { requests: { cpu: '10m', memory: '16Mi' } },
     securityContext: toConfined(keepalivedCapabilities),
     terminationMessagePolicy: 'FallbackToLogsOnError',
-    volumeMounts: [{ name: 'run', mountPath: folder }],
+    volumeMounts: toVolumeMounts([run]),
   };
 }

@@ -36,7 +36,8 @@ export function findVolumes(
   return [...new Map(volumes.toReversed().map((volume) => [volume.path, volume])).values()].toReversed();
 }
 
-const lock: HostVolume = {
+/** What a container needs, beside `NET_RAW`, to look at iptables-legacy. */
+export const lock: HostVolume = {
   name: 'xtables-lock',
   path: '/run/xtables.lock',
   type: 'FileOrCreate',
@@ -58,7 +59,22 @@ const modules: HostVolume = {
   purpose: 'iptables-legacy loads missing kernel modules from /lib/modules',
 };
 
-function toFolderVolume(name: string, path: string, purpose: string): HostVolume {
+/** `volumes` of a pod's spec. */
+export function toPodVolumes(volumes: readonly HostVolume[]): object[] {
+  return volumes.map(({ name, path, type }) => ({ name, hostPath: { path, type } }));
+}
+
+/** `volumeMounts` of a container. */
+export function toVolumeMounts(volumes: readonly HostVolume[]): object[] {
+  return volumes.map(({ name, path, mountPath = path, isReadOnly }) => ({
+    name,
+    mountPath,
+    ...(isReadOnly ? { readOnly: true } : {}),
+  }));
+}
+
+/** A folder of the host, which the kubelet makes where it is missing. */
+export function toFolderVolume(name: string, path: string, purpose: string): HostVolume {
   return { name, path: path.replace(/\/$/, ''), type: 'DirectoryOrCreate', isReadOnly: false, purpose };
 }
 

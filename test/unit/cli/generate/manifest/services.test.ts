@@ -81,7 +81,7 @@ describe("the balancer's pods", () => {
     expect(
       containers.map(({ name, image, securityContext }) => ({ name, image, ...securityContext })),
     ).toMatchObject([
-      { name: 'balancer', image: ownImage, capabilities: { drop: ['ALL'], add: ['NET_ADMIN'] } },
+      { name: 'balancer', image: ownImage, capabilities: { drop: ['ALL'], add: ['NET_ADMIN', 'NET_RAW'] } },
       {
         name: 'keepalived',
         image: ownImages.keepalived,
@@ -98,9 +98,9 @@ describe("the balancer's pods", () => {
       [['--run-dir', '/srv/lb/'], '/srv/lb'],
     ] as const) {
       const { containers, volumes } = await findBalancer(...words);
-      expect(volumes).toEqual([{ name: 'run', hostPath: { path, type: 'DirectoryOrCreate' } }]);
+      expect(volumes).toContainEqual({ name: 'run', hostPath: { path, type: 'DirectoryOrCreate' } });
       for (const { volumeMounts } of containers)
-        expect(volumeMounts).toEqual([{ name: 'run', mountPath: path }]);
+        expect(volumeMounts).toContainEqual({ name: 'run', mountPath: path });
       const [balancer, keepalived] = containers as readonly Container[];
       expect(balancer?.args).toContain(`--run-dir=${path}`);
       expect(keepalived?.command?.at(-1)).toBe(path);
