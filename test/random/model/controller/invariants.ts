@@ -165,7 +165,9 @@ export class Invariants {
     const selector = pool?.spec?.['nodeSelector'] as { matchLabels?: Labels } | undefined;
     const zone = selector?.matchLabels?.['zone'];
     return this.#cluster.nodes.filter(({ name }) => {
-      const labels = (this.#cluster.api.list('Node').get(name)?.metadata['labels'] ?? {}) as Labels;
+      const node = this.#cluster.api.list('Node').get(name);
+      if (node === undefined) return false;
+      const labels = (node.metadata['labels'] ?? {}) as Labels;
       return labels[excludedNodeLabel] === undefined && (zone === undefined || labels['zone'] === zone);
     });
   }

@@ -163,8 +163,8 @@ export const deeds: Readonly<Record<string, Deed>> = {
   'labels a node': (cluster, random) => {
     const { name } = random.pick(cluster.nodes);
     const labels = { [excludedNodeLabel]: random.pick(['', null]), zone: random.pick(['z0', 'z1']) };
-    cluster.api.patch('Node', name, { metadata: { labels } });
-    return `${name}: ${JSON.stringify(labels)}`;
+    const isDone = cluster.api.patch('Node', name, { metadata: { labels } }) === 200;
+    return isDone ? `${name}: ${JSON.stringify(labels)}` : null;
   },
   'gives another host an address': (cluster, random) => {
     const address = random.pick(['10.0.9.10', '10.0.9.12', 'fd00::10']);
