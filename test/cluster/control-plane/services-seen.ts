@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { beforeAll, describe, expect, test } from '@jest/globals';
 import { execa } from 'execa';
 import { vipnatCommand } from '../../../lab/components/agent.ts';
-import { addressPools } from '../../../lib/services/objects.ts';
+import { type AddressPool, addressPools, type VirtualIp, virtualIps } from '../../../lib/services/objects.ts';
 import { type KubernetesObject, parse } from '../../support/manifest/printing.ts';
 import { namespace, type ServicesWorld } from './services-world.ts';
 
@@ -35,7 +35,10 @@ export function testSeeing(world: () => ServicesWorld): void {
       expect(services.find(({ name }) => name === 'web')).toMatchObject({
         ...{ namespace: 'default', state: 'ready', reason: 'Ready', why: null },
         addresses: [
-          { address, published: true, holders: [{ node: 'n1', mode: 'direct' }], nodes: ['n1', 'n2'] },
+          {
+            ...{ address, published: true, holders: [{ node: 'n1', mode: 'direct' }] },
+            nodes: await listNodesOfSeat(world(), address),
+          },
         ],
         pods: { ready: 1, ending: 0, notReady: 0 },
       });
@@ -118,6 +121,16 @@ const slice: KubernetesObject = {
   endpoints: [{ addresses: ['10.244.0.1'], nodeName: 'n1' }],
   ports: [{ port: 8080, protocol: 'TCP' }],
 } as KubernetesObject;
+
+/** The nodes that may hold an address, in the order that its seat has; the Service's UID chooses the seat. */
+async function listNodesOfSeat({ api }: ServicesWorld, address: string): Promise<readonly string[]> {
+  const read = async (path: string) => (await api.ask({ method: 'GET', path })).object as unknown;
+  const { spec } = (await read(`${virtualIps.path}/${address}`)) as VirtualIp;
+  const { status } = (await read(`${addressPools.path}/${spec.pool}`)) as AddressPool;
+  const nodes = status?.seats?.find(({ index }) => index === spec.seat)?.nodes ?? [];
+  expect([...nodes].sort()).toEqual(['n1', 'n2']);
+  return nodes;
+}
 
 async function listSeats({ api }: ServicesWorld): Promise<string[]> {
   const { items } = (await api.ask({ method: 'GET', path: addressPools.path })).object as unknown as {
