@@ -1,6 +1,4 @@
-import { parseArgs } from 'node:util';
-import { LabError } from '../../lab/settings/error.ts';
-import { chooseSome, parseRounds } from '../shared/options.ts';
+import { chooseSome, parseRounds, parseWords } from '../shared/options.ts';
 import { type WorkloadName, workloadNames } from './workloads.ts';
 
 /** What a run measures. */
@@ -17,25 +15,14 @@ export interface DatapathOptions {
  * @throws LabError that names the one that is wrong.
  */
 export function parseDatapathOptions(args: readonly string[]): DatapathOptions {
-  const { rounds, only, fresh } = parse(args);
+  const { rounds, only, fresh } = parseWords(args, {
+    rounds: { type: 'string', default: '5' },
+    only: { type: 'string' },
+    fresh: { type: 'boolean', default: false },
+  });
   return {
     rounds: parseRounds(rounds),
     workloads: chooseSome('--only', only, workloadNames),
     isFresh: fresh,
   };
-}
-
-function parse(args: readonly string[]) {
-  try {
-    return parseArgs({
-      args: [...args],
-      options: {
-        rounds: { type: 'string', default: '5' },
-        only: { type: 'string' },
-        fresh: { type: 'boolean', default: false },
-      },
-    }).values;
-  } catch (error) {
-    throw new LabError((error as Error).message);
-  }
 }

@@ -1,6 +1,4 @@
-import { parseArgs } from 'node:util';
-import { LabError } from '../../lab/settings/error.ts';
-import { chooseSome, parseRounds } from '../shared/options.ts';
+import { chooseSome, parseRounds, parseWords } from '../shared/options.ts';
 import { type FaultName, faultNames } from './faults.ts';
 import { type SetUpName, setUpNames } from './set-ups.ts';
 
@@ -21,7 +19,13 @@ export interface BenchOptions {
  * @throws LabError that names the one that is wrong.
  */
 export function parseBenchOptions(args: readonly string[]): BenchOptions {
-  const { rounds, only, fault, fresh, busy } = parse(args);
+  const { rounds, only, fault, fresh, busy } = parseWords(args, {
+    rounds: { type: 'string', default: '20' },
+    only: { type: 'string' },
+    fault: { type: 'string' },
+    fresh: { type: 'boolean', default: false },
+    busy: { type: 'boolean', default: false },
+  });
   return {
     rounds: parseRounds(rounds),
     setUps: chooseSome('--only', only, setUpNames),
@@ -29,21 +33,4 @@ export function parseBenchOptions(args: readonly string[]): BenchOptions {
     isFresh: fresh,
     isBusy: busy,
   };
-}
-
-function parse(args: readonly string[]) {
-  try {
-    return parseArgs({
-      args: [...args],
-      options: {
-        rounds: { type: 'string', default: '20' },
-        only: { type: 'string' },
-        fault: { type: 'string' },
-        fresh: { type: 'boolean', default: false },
-        busy: { type: 'boolean', default: false },
-      },
-    }).values;
-  } catch (error) {
-    throw new LabError((error as Error).message);
-  }
 }

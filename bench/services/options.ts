@@ -1,6 +1,4 @@
-import { parseArgs } from 'node:util';
-import { LabError } from '../../lab/settings/error.ts';
-import { chooseSome, parseRounds } from '../shared/options.ts';
+import { chooseSome, parseRounds, parseWords } from '../shared/options.ts';
 import { type SetUpName, setUpNames } from './set-ups.ts';
 
 /** How many Services there can be, as words. */
@@ -22,27 +20,16 @@ export interface ServicesOptions {
  * @throws LabError that names the one that is wrong.
  */
 export function parseServicesOptions(args: readonly string[]): ServicesOptions {
-  const { rounds, only, services, fresh } = parse(args);
+  const { rounds, only, services, fresh } = parseWords(args, {
+    rounds: { type: 'string', default: '3' },
+    only: { type: 'string' },
+    services: { type: 'string' },
+    fresh: { type: 'boolean', default: false },
+  });
   return {
     rounds: parseRounds(rounds),
     setUps: chooseSome('--only', only, setUpNames),
     counts: chooseSome('--services', services, serviceCounts).map(Number),
     isFresh: fresh,
   };
-}
-
-function parse(args: readonly string[]) {
-  try {
-    return parseArgs({
-      args: [...args],
-      options: {
-        rounds: { type: 'string', default: '3' },
-        only: { type: 'string' },
-        services: { type: 'string' },
-        fresh: { type: 'boolean', default: false },
-      },
-    }).values;
-  } catch (error) {
-    throw new LabError((error as Error).message);
-  }
 }

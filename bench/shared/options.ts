@@ -1,3 +1,4 @@
+import { parseArgs, type ParseArgsOptionsConfig } from 'node:util';
 import { LabError } from '../../lab/settings/error.ts';
 import { choose } from '../../lab/settings/options.ts';
 
@@ -24,4 +25,19 @@ export function chooseSome<Word extends string>(
   if (given === undefined) return [...words];
   const chosen = given.split(',').map((word) => choose(option, word, words));
   return words.filter((word) => chosen.includes(word));
+}
+
+/**
+ * Options as typed, not judged yet.
+ * @throws LabError that names one which is none of these, or lacks its value.
+ */
+export function parseWords<Options extends ParseArgsOptionsConfig>(
+  args: readonly string[],
+  options: Options,
+): ReturnType<typeof parseArgs<{ args: string[]; options: Options }>>['values'] {
+  try {
+    return parseArgs({ args: [...args], options }).values;
+  } catch (error) {
+    throw new LabError((error as Error).message);
+  }
 }

@@ -1,5 +1,5 @@
-import { parseArgs } from 'node:util';
 import { LabError } from '../../lab/settings/error.ts';
+import { parseWords } from '../shared/options.ts';
 
 /** What a run does. */
 export interface SoakOptions {
@@ -16,25 +16,14 @@ export interface SoakOptions {
  * @throws LabError that names the one that is wrong.
  */
 export function parseSoakOptions(args: readonly string[]): SoakOptions {
-  const { minutes, seed, report } = parse(args);
+  const { minutes, seed, report } = parseWords(args, {
+    minutes: { type: 'string', default: '60' },
+    seed: { type: 'string', default: '1' },
+    report: { type: 'boolean', default: false },
+  });
   if (!/^[1-9]\d{0,3}$/.test(minutes)) {
     throw new LabError(`--minutes ${minutes} is no number of minutes. Example: --minutes 60`);
   }
   if (!/^\d{1,9}$/.test(seed)) throw new LabError(`--seed ${seed} is no seed. Example: --seed 1`);
   return { minutes: Number(minutes), seed: Number(seed), isReport: report };
-}
-
-function parse(args: readonly string[]) {
-  try {
-    return parseArgs({
-      args: [...args],
-      options: {
-        minutes: { type: 'string', default: '60' },
-        seed: { type: 'string', default: '1' },
-        report: { type: 'boolean', default: false },
-      },
-    }).values;
-  } catch (error) {
-    throw new LabError((error as Error).message);
-  }
 }

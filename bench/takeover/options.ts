@@ -1,6 +1,4 @@
-import { parseArgs } from 'node:util';
-import { LabError } from '../../lab/settings/error.ts';
-import { chooseSome, parseRounds } from '../shared/options.ts';
+import { chooseSome, parseRounds, parseWords } from '../shared/options.ts';
 import { type FaultName, faultNames } from './faults.ts';
 import { type SetUpName, setUpNames } from './set-ups.ts';
 
@@ -24,7 +22,13 @@ export interface TakeoverOptions {
  * @throws LabError that names the one that is wrong.
  */
 export function parseTakeoverOptions(args: readonly string[]): TakeoverOptions {
-  const { rounds, only, fault, addresses, fresh } = parse(args);
+  const { rounds, only, fault, addresses, fresh } = parseWords(args, {
+    rounds: { type: 'string', default: '5' },
+    only: { type: 'string' },
+    fault: { type: 'string' },
+    addresses: { type: 'string' },
+    fresh: { type: 'boolean', default: false },
+  });
   return {
     rounds: parseRounds(rounds),
     setUps: chooseSome('--only', only, setUpNames),
@@ -32,21 +36,4 @@ export function parseTakeoverOptions(args: readonly string[]): TakeoverOptions {
     counts: chooseSome('--addresses', addresses, addressCounts).map(Number),
     isFresh: fresh,
   };
-}
-
-function parse(args: readonly string[]) {
-  try {
-    return parseArgs({
-      args: [...args],
-      options: {
-        rounds: { type: 'string', default: '5' },
-        only: { type: 'string' },
-        fault: { type: 'string' },
-        addresses: { type: 'string' },
-        fresh: { type: 'boolean', default: false },
-      },
-    }).values;
-  } catch (error) {
-    throw new LabError((error as Error).message);
-  }
 }

@@ -1,17 +1,13 @@
-import { afterEach, describe, expect, test } from '@jest/globals';
-import { type Cluster } from '../../support/network/cluster.ts';
-import { useCluster } from '../../support/network/use-cluster.ts';
+import { describe, expect, test } from '@jest/globals';
 import { sleep, startAgent, vipnat } from '../../support/host/vipnat.ts';
-import { makeEndpoints, makeLoadBalancer, makeVirtualIp } from '../../support/kube-api/service-objects.ts';
 import { vips } from '../../support/network/layout.ts';
-import { podPort, pods, serviceVips, ServiceWorld } from './service-world.ts';
+import { podPort, pods } from './service-world.ts';
+import { balanced, useWebService, vip } from './web-service.ts';
 import { startProxies } from './traffic.ts';
 
 /** A test waits until a table has run out, which takes half a minute. */
 const limitMs = 240_000;
 
-const vip = serviceVips.ipv4;
-const balanced = /default\/web is balanced: 10\.77\.0\.60:80 TCP to 3 endpoints/;
 const [, proxied = { name: '', ipv4: '' }] = pods;
 
 /** What kube-proxy has for the Service's address, as far as packets notice it: all to one pod. */
@@ -44,27 +40,11 @@ const proxyModes = [
 ] as const;
 
 describe('the balancer', () => {
-  let cluster: Cluster;
-  let world: ServiceWorld;
-
-  useCluster('each test', async (made) => {
-    cluster = made;
-    world = await ServiceWorld.create(cluster);
-    const addresses = pods.map(({ ipv4 }) => ipv4);
-    await world.put(
-      ['Service', makeLoadBalancer('web', [{ port: 80 }])],
-      ['EndpointSlice', makeEndpoints('web', [{ port: podPort }], addresses)],
-      ['VirtualIP', makeVirtualIp(vip, ['web'])],
-    );
-  });
-
-  afterEach(() => {
-    (world as ServiceWorld | undefined)?.close();
-  });
+  const web = useWebService();
 
   /** The pods that answer now, and what fails. The other seat is under load. */
   const ask = async () => {
-    const { apiservers, errors } = await cluster.seat('pod on a worker').greet(vip, 80, 60);
+    const { apiservers, errors } = await web.cluster.seat('pod on a worker').greet(vip, 80, 60);
     return [...Object.keys(apiservers).sort(), ...Object.keys(errors)];
   };
   const everyPod = pods.map(({ name }) => name).sort();
@@ -72,25 +52,25 @@ describe('the balancer', () => {
   test.each(proxyModes)(
     "beside kube-proxy's own rules for the address: they take over when it is gone, and no connection fails (%s)",
     async (_mode, rules, dump) => {
-      await world.shell('m1', rules);
-      const before = dropCounters(await world.shell('m1', dump));
-      const load = cluster
+      await web.world.shell('m1', rules);
+      const before = dropCounters(await web.world.shell('m1', dump));
+      const load = web.cluster
         .seat('outside client')
         .connectAtRate({ host: vip, port: 80, perSecond: 50, durationMs: limitMs, isNamed: true });
       expect(await ask()).toEqual([proxied.name]);
-      await world.startBalancer(balanced);
+      await web.world.startBalancer(balanced);
       expect(await ask()).toEqual(everyPod);
-      await world.stopBalancers('SIGKILL');
+      await web.world.stopBalancers('SIGKILL');
       expect(await ask()).toEqual(everyPod);
       await sleep(31_000);
       expect(await ask()).toEqual([proxied.name]);
-      await world.startBalancer(balanced);
+      await web.world.startBalancer(balanced);
       expect(await ask()).toEqual(everyPod);
-      await world.stopBalancers();
-      expect(await vipnat(cluster, 'm1', ['cleanup'])).toMatchObject({ exitCode: 0 });
+      await web.world.stopBalancers();
+      expect(await vipnat(web.cluster, 'm1', ['cleanup'])).toMatchObject({ exitCode: 0 });
       expect(await ask()).toEqual([proxied.name]);
-      expect(dropCounters(await world.shell('m1', dump))).toBe(before);
-      cluster.seat('outside client').settle();
+      expect(dropCounters(await web.world.shell('m1', dump))).toBe(before);
+      web.cluster.seat('outside client').settle();
       const { sent, failures } = await load;
       expect({ failures, hasSent: sent > 1000 }).toEqual({ failures: [], hasSent: true });
     },
@@ -100,27 +80,28 @@ describe('the balancer', () => {
   test(
     'beside vipnat run: cleanup takes what belongs to the one that has ended, and leaves the other',
     async () => {
-      await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
+      await startProxies(web.cluster, ['m1'], 'nft', ['ipv4']);
       const flags = ['--vip', vips.ipv4];
-      const agent = await startAgent(cluster, 'm1', flags);
-      await world.startBalancer(balanced);
-      const answers = async () => (await cluster.seat('outside client').request(vips.ipv4, 6443, 20)).errors;
+      const agent = await startAgent(web.cluster, 'm1', flags);
+      await web.world.startBalancer(balanced);
+      const answers = async () =>
+        (await web.cluster.seat('outside client').request(vips.ipv4, 6443, 20)).errors;
       expect([await ask(), await answers()]).toEqual([everyPod, {}]);
-      await world.stopBalancers();
-      const one = await vipnat(cluster, 'm1', ['cleanup']);
+      await web.world.stopBalancers();
+      const one = await vipnat(web.cluster, 'm1', ['cleanup']);
       expect(one).toMatchObject({ exitCode: 1, stderr: expect.stringContaining('[AGENT_ALREADY_RUNNING]') });
       expect(one.stderr).toContain('removed the table (ip vipnat-lb, nft)');
-      expect(await world.shell('m1', 'nft list tables')).not.toContain('vipnat-lb');
-      expect(await vipnat(cluster, 'm1', ['check', ...flags])).toMatchObject({ exitCode: 0 });
-      await world.startBalancer(balanced);
+      expect(await web.world.shell('m1', 'nft list tables')).not.toContain('vipnat-lb');
+      expect(await vipnat(web.cluster, 'm1', ['check', ...flags])).toMatchObject({ exitCode: 0 });
+      await web.world.startBalancer(balanced);
       await agent.stop();
-      const other = await vipnat(cluster, 'm1', ['cleanup']);
+      const other = await vipnat(web.cluster, 'm1', ['cleanup']);
       expect(other).toMatchObject({
         exitCode: 1,
         stderr: expect.stringContaining('[BALANCER_ALREADY_RUNNING]'),
       });
       expect(other.stderr).toMatch(/removed \(nat, iptables-nft\)/);
-      expect(await world.shell('m1', 'iptables-nft-save')).not.toContain('VIPNAT');
+      expect(await web.world.shell('m1', 'iptables-nft-save')).not.toContain('VIPNAT');
       expect(await ask()).toEqual(everyPod);
     },
     limitMs,

@@ -1,18 +1,13 @@
-import { afterEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
 import { execa } from 'execa';
 import { heartbeatFile, heartbeatProbe } from '../../../lib/telemetry/heartbeat.ts';
-import { type Cluster } from '../../support/network/cluster.ts';
-import { useCluster } from '../../support/network/use-cluster.ts';
 import { type Agent, vipnat, waitUntil } from '../../support/host/vipnat.ts';
-import { makeEndpoints, makeLoadBalancer, makeVirtualIp } from '../../support/kube-api/service-objects.ts';
-import { podPort, pods, serviceVips, ServiceWorld } from './service-world.ts';
+import { balanced, useWebService, vip } from './web-service.ts';
 
 /** Making the cluster, its pods and the API, and a few starts of vipnat. */
 const limitMs = 180_000;
 
-const vip = serviceVips.ipv4;
-const balanced = /default\/web is balanced: 10\.77\.0\.60:80 TCP to 3 endpoints/;
 const waits = / \[BALANCER_ALREADY_RUNNING\] waiting for /;
 const takesOver = / vipnat takes over from the balancer that ended, after /;
 
@@ -20,41 +15,25 @@ const takesOver = / vipnat takes over from the balancer that ended, after /;
 const inPod = ['sh', '-ec', 'mount -t tmpfs tmpfs /dev/shm; export VIPNAT_POD=daemonset; exec "$@"', 'sh'];
 
 describe('a second balancer of a node', () => {
-  let cluster: Cluster;
-  let world: ServiceWorld;
-
-  useCluster('each test', async (made) => {
-    cluster = made;
-    world = await ServiceWorld.create(cluster);
-    const addresses = pods.map(({ ipv4 }) => ipv4);
-    await world.put(
-      ['Service', makeLoadBalancer('web', [{ port: 80 }])],
-      ['EndpointSlice', makeEndpoints('web', [{ port: podPort }], addresses)],
-      ['VirtualIP', makeVirtualIp(vip, ['web'])],
-    );
-  });
-
-  afterEach(() => {
-    (world as ServiceWorld | undefined)?.close();
-  });
+  const web = useWebService();
 
   test.each(['SIGTERM', 'SIGKILL'] as const)(
     'waits, writes nothing, and takes over when the first one ends by %s: no connection fails',
     async (signal) => {
-      const first = await world.startBalancer(balanced);
-      const second = await world.startBalancer(waits, { prefix: inPod });
+      const first = await web.world.startBalancer(balanced);
+      const second = await web.world.startBalancer(waits, { prefix: inPod });
       expect(second.log).toMatch(new RegExp(`another balancer of this host .* pid ${first.pid} in its`));
-      const load = cluster
+      const load = web.cluster
         .seat('outside client')
         .connectAtRate({ host: vip, port: 80, perSecond: 200, durationMs: limitMs, isNamed: true });
-      const before = await world.shell('m1', 'nft -n -a list table ip vipnat-lb');
+      const before = await web.world.shell('m1', 'nft -n -a list table ip vipnat-lb');
       await first.stop(signal);
       await second.waitForLine(balanced);
       expect(second.listLines(waits)).toHaveLength(1);
       expect(second.listLines(takesOver)).toHaveLength(1);
-      const after = await world.shell('m1', 'nft -n -a list table ip vipnat-lb');
+      const after = await web.world.shell('m1', 'nft -n -a list table ip vipnat-lb');
       expect(/handle \d+/.exec(after)?.[0]).toBe(/handle \d+/.exec(before)?.[0]);
-      cluster.seat('outside client').settle();
+      web.cluster.seat('outside client').settle();
       const { sent, failures } = await load;
       expect({ failures, hasSent: sent > 20 }).toEqual({ failures: [], hasSent: true });
     },
@@ -64,8 +43,8 @@ describe('a second balancer of a node', () => {
   test(
     'is alive for its kubelet while it waits and after it has taken over, until it hangs',
     async () => {
-      const first = await world.startBalancer(balanced, { prefix: inPod });
-      const second = await world.startBalancer(waits, { prefix: inPod });
+      const first = await web.world.startBalancer(balanced, { prefix: inPod });
+      const second = await web.world.startBalancer(waits, { prefix: inPod });
       expect([await probe(first), await probe(second)]).toEqual([0, 0]);
       await first.stop();
       await second.waitForLine(balanced);
@@ -82,8 +61,8 @@ describe('a second balancer of a node', () => {
   test(
     'and a cleanup beside a balancer that runs: its tables stay, and the command says so',
     async () => {
-      const { pid } = await world.startBalancer(balanced);
-      const refused = await vipnat(cluster, 'm1', ['cleanup']);
+      const { pid } = await web.world.startBalancer(balanced);
+      const refused = await vipnat(web.cluster, 'm1', ['cleanup']);
       expect(refused).toMatchObject({
         exitCode: 1,
         stderr: expect.stringContaining(
@@ -91,13 +70,15 @@ describe('a second balancer of a node', () => {
         ),
       });
       expect(refused.stderr).not.toContain('removed');
-      expect((await cluster.seat('outside client').greet(vip, 80, 30)).errors).toEqual({});
-      const dry = await vipnat(cluster, 'm1', ['cleanup', '--dry-run']);
+      expect((await web.cluster.seat('outside client').greet(vip, 80, 30)).errors).toEqual({});
+      const dry = await vipnat(web.cluster, 'm1', ['cleanup', '--dry-run']);
       expect(dry).toMatchObject({
         exitCode: 0,
         stdout: expect.stringContaining('nft delete table ip vipnat-lb'),
       });
-      expect(await vipnat(cluster, 'm1', ['cleanup', '--vip', '10.77.0.50'])).toMatchObject({ exitCode: 0 });
+      expect(await vipnat(web.cluster, 'm1', ['cleanup', '--vip', '10.77.0.50'])).toMatchObject({
+        exitCode: 0,
+      });
     },
     limitMs,
   );
