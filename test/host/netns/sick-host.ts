@@ -220,13 +220,13 @@ vipnat run --once --vip ${vips.ipv4}`);
     await this.waitForVip();
   }
 
-  /** A process that holds a mount namespace where what is written to /etc and /run is this host's. */
+  /** A process that holds a mount namespace where what is written to /etc, /root, /run and /var/lib is this host's. */
   async #mountFiles(namespace: string): Promise<void> {
-    const layers = ['etc', 'etc-work', 'lib', 'lib-work'].map((name) => join(this.#folder.path, name));
-    for (const folder of layers) mkdirSync(folder);
-    const [etc = '', etcWork = '', lib = '', libWork = ''] = layers;
-    const mounts = `mount -t overlay overlay -o lowerdir=/etc,upperdir=${etc},workdir=${etcWork} /etc
-      mount -t overlay overlay -o lowerdir=/var/lib,upperdir=${lib},workdir=${libWork} /var/lib
+    const { path } = this.#folder;
+    const mounts = `for folder in etc root var/lib; do
+        mkdir -p ${path}/upper/$folder ${path}/work/$folder
+        mount -t overlay overlay -o lowerdir=/$folder,upperdir=${path}/upper/$folder,workdir=${path}/work/$folder /$folder
+      done
       rm -rf /etc/kubernetes /etc/vipnat /etc/keepalived /var/lib/vipnat
       mount -t tmpfs tmpfs /run
       echo mounted
