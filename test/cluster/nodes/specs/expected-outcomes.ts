@@ -15,7 +15,6 @@ export const expectedOutcomes: Readonly<Record<string, 'passed' | 'failed' | 'sk
     'have session affinity work for LoadBalancer service with Local traffic policy',
     'not have connectivity disruption during rolling update with externalTrafficPolicy=Cluster',
     'not have connectivity disruption during rolling update with externalTrafficPolicy=Local',
-    // Not seen yet: the image of its pods failed.
     'only allow access from service loadbalancer source ranges',
   ]),
   ...name('LoadBalancers ExternalTrafficPolicy: Local', [
