@@ -28,15 +28,13 @@ export function renderReport(
   const groups = groupRounds(rounds);
   const line = titles.map((_, column) => (column === 1 ? '-' : '-:'));
   const rows = groups.map((group) => renderRow(group));
+  const ratios = renderRatios(groups);
   return [
     `\`scripts/bench services\`, ${period}. ${describeMachine()}. ${versions.map((words) => words.join(' ')).join(', ')}.`,
     `Each Service has ${endpointCount} endpoints. ${describeLoad(rounds.map(({ load }) => load))}`,
     '',
     ...[titles, line, ...rows].map((cells) => `| ${cells.join(' | ')} |`),
-    '',
-    'Divided by the figure of vipnat:',
-    '',
-    ...renderRatios(groups),
+    ...(ratios.length === 0 ? [] : ['', 'Divided by the figure of vipnat:', '', ...ratios]),
   ].join('\n');
 }
 
