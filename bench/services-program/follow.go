@@ -61,7 +61,9 @@ func runFollow(words []string) error {
 		return err
 	}
 	one := &follower{api: api, inKernel: map[uint32]time.Time{}, inEvent: map[uint32]time.Time{}}
-	listening, err := openKernel(one.seeKernel)
+	listening, err := openKernel(func(messages []byte, at time.Time) {
+		scanAddresses(messages, func(address uint32) { one.seeKernel(address, at) })
+	})
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"syscall"
@@ -11,8 +12,8 @@ import (
 // whichever program wrote it, and nothing has to be listed for it.
 type kernel struct {
 	socket int
-	// Endpoints' addresses, that of all of them: 10.128.0.0 to 10.255.255.255.
-	seen func(address uint32, at time.Time)
+	// Is given messages as they come.
+	seen func(messages []byte, at time.Time)
 }
 
 const (
@@ -23,7 +24,7 @@ const (
 	receiveBufForce = 33
 )
 
-func openKernel(seen func(uint32, time.Time)) (*kernel, error) {
+func openKernel(seen func([]byte, time.Time)) (*kernel, error) {
 	socket, err := syscall.Socket(syscall.AF_NETLINK, syscall.SOCK_RAW|syscall.SOCK_CLOEXEC, netfilter)
 	if err != nil {
 		return nil, err
@@ -50,32 +51,63 @@ func (one *kernel) read() error {
 			return fmt.Errorf("listening to nf_tables: %w", err)
 		}
 		at := time.Now()
-		scan(buffer[:count], func(address uint32) { one.seen(address, at) })
+		one.seen(buffer[:count], at)
 	}
 }
 
 // netlink's header, and those of messages: a type and flags, and a sequence and a sender.
 const headerSize = 16
 
-// The types of NFNL_SUBSYS_NFTABLES that bring something: NEWRULE and NEWSETELEM.
+// Types of NFNL_SUBSYS_NFTABLES: NEWRULE, DELRULE and NEWSETELEM.
 const (
-	newRule    = 10<<8 | 6
-	newElement = 10<<8 | 12
+	newRule     = 10<<8 | 6
+	deletedRule = 10<<8 | 8
+	newElement  = 10<<8 | 12
 )
 
-// Finds what can be an endpoint's address in what is new. Addresses are in network order, wherever they stand.
-func scan(messages []byte, found func(uint32)) {
+func scan(messages []byte, found func(kind uint16, body []byte)) {
 	for len(messages) >= headerSize {
 		size := int(binary.NativeEndian.Uint32(messages))
-		kind := binary.NativeEndian.Uint16(messages[4:])
 		if size < headerSize || size > len(messages) {
 			return
 		}
-		if kind == newRule || kind == newElement {
-			scanBytes(messages[headerSize:size], found)
-		}
+		found(binary.NativeEndian.Uint16(messages[4:]), messages[headerSize:size])
 		messages = messages[min(len(messages), (size+3)&^3):]
 	}
+}
+
+// Finds what can be an endpoint's address in what is new: 10.128.0.0 to 10.255.255.255, in network order, wherever it stands.
+func scanAddresses(messages []byte, found func(uint32)) {
+	scan(messages, func(kind uint16, body []byte) {
+		if kind == newRule || kind == newElement {
+			scanBytes(body, found)
+		}
+	})
+}
+
+// Nfnetlink's own header, and NFTA_RULE_CHAIN.
+const (
+	familySize = 4
+	ruleChain  = 2
+)
+
+// Finds the chains of rules that come and go.
+func scanRules(messages []byte, found func(kind uint16, chain string)) {
+	scan(messages, func(kind uint16, body []byte) {
+		if kind != newRule && kind != deletedRule {
+			return
+		}
+		for rest := body[min(len(body), familySize):]; len(rest) >= 4; {
+			size := int(binary.NativeEndian.Uint16(rest))
+			if size < 4 || size > len(rest) {
+				return
+			}
+			if binary.NativeEndian.Uint16(rest[2:]) == ruleChain {
+				found(kind, string(bytes.TrimRight(rest[4:size], "\x00")))
+			}
+			rest = rest[min(len(rest), (size+3)&^3):]
+		}
+	})
 }
 
 func scanBytes(bytes []byte, found func(uint32)) {

@@ -3,21 +3,30 @@ import { type Host } from '../../test/support/network/layout.ts';
 import {
   type BenchService,
   type EndpointPort,
+  type Order,
   orderBasics,
   orderPool,
   orderRest,
   orderServices,
   servicesPath,
 } from './service-objects.ts';
-import { type SmallCluster } from './small-cluster.ts';
+
+/** A cluster's API, as whoever writes many objects needs it. */
+export interface ObjectStore {
+  readonly api: { read(path: string): Promise<unknown> };
+  /** Writes objects; rejects with what the API does not take. */
+  write(orders: readonly Order[]): Promise<void>;
+  /** Waits until there is something at a path. */
+  waitFor(path: string): Promise<void>;
+}
 
 /** Writes Services, with all that controllers would write of them. */
 export class ServiceWriter {
-  readonly #cluster: SmallCluster;
+  readonly #cluster: ObjectStore;
   readonly #port: EndpointPort;
   #services: readonly BenchService[] = [];
 
-  constructor(cluster: SmallCluster, port: EndpointPort) {
+  constructor(cluster: ObjectStore, port: EndpointPort) {
     this.#cluster = cluster;
     this.#port = port;
   }

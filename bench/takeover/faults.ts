@@ -1,4 +1,5 @@
-import { clearNode, killGroup, listRunning, startNode } from './node.ts';
+import { killGroup } from '../shared/seat-node.ts';
+import { clearNode, listRunning, startNode } from './node.ts';
 import { type Ground, type SetUpName, setUps } from './set-ups.ts';
 
 /** The words for them. */

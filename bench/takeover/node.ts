@@ -1,5 +1,6 @@
 import { runShell } from '../../lab/machines/machine.ts';
 import { type Service } from '../../lab/machines/service.ts';
+import { killGroup } from '../shared/seat-node.ts';
 import { addressNetwork, anchor } from './objects.ts';
 import { type Ground, type SetUpName, setUps } from './set-ups.ts';
 
@@ -18,12 +19,6 @@ export async function stopNode(ground: Ground, node: string, setUp: SetUpName): 
   for (const name of setUps[setUp].services) await killGroup(ground.cluster.service(node, name));
   await removeAddresses(ground, node);
   await runShell(ground.cluster.machine(node), 'nft delete table ip vipnat-lb 2>/dev/null || true');
-}
-
-/** Ends it with its children, all at once: a keepalived whose parent is gone would take its leave of the others. */
-export async function killGroup(service: Service): Promise<void> {
-  if (!(await service.isRunning())) return;
-  await runShell(service.machine, `kill -KILL -${service.readPid()} 2>/dev/null || true`);
 }
 
 /** As a boot leaves a node: without rules, and without addresses that are not configured. */

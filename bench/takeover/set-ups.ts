@@ -1,4 +1,4 @@
-import { vipnatCommand } from '../../lab/components/agent.ts';
+import { startSeatNode } from '../shared/seat-node.ts';
 import { type SmallCluster } from '../shared/small-cluster.ts';
 import { type Metallb } from './metallb.ts';
 
@@ -46,18 +46,7 @@ export const setUps: Readonly<Record<SetUpName, SetUp>> = {
   },
 };
 
-const runDir = '/run/vipnat-lb';
-
-/** As docs/seats.md starts it. */
-const keepalivedScript = `
-for try in $(seq 1200); do [ ! -e ${runDir}/keepalived.conf ] || break; sleep 0.1; done
-rm -f ${runDir}/keepalived.pid ${runDir}/vrrp.pid
-exec keepalived --vrrp --dont-fork --log-console --use-file ${runDir}/keepalived.conf \\
-  --pid ${runDir}/keepalived.pid --vrrp_pid ${runDir}/vrrp.pid`;
-
 async function startVipnat({ cluster }: Ground, node: string): Promise<void> {
-  const options = ['--kubeconfig', cluster.writeAdminKubeconfig(), '--node-name', node, '--run-dir', runDir];
-  await cluster.machine(node).run(['rm', '-rf', runDir]);
-  await cluster.service(node, 'balancer').start(vipnatCommand('balancer', ...options));
-  await cluster.service(node, 'keepalived').start(['sh', '-ec', keepalivedScript]);
+  const [keepalived, balancer] = [cluster.service(node, 'keepalived'), cluster.service(node, 'balancer')];
+  await startSeatNode({ balancer, keepalived }, cluster.writeAdminKubeconfig());
 }

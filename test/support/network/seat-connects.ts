@@ -30,6 +30,7 @@ export async function connectAtRate(task: ConnectTask, settled: AbortSignal): Pr
   const isQuiet = () => performance.now() - seenAt >= quietMs;
   const started = performance.now();
   const slowAtMs: number[] = [];
+  const tookMs: number[] = [];
   const failures: ConnectReport['failures'] = [];
   const apiservers: Record<string, number> = {};
   const pending = new Set<Promise<void>>();
@@ -42,7 +43,9 @@ export async function connectAtRate(task: ConnectTask, settled: AbortSignal): Pr
     const attempt = tryToConnect(task).then((outcome) => {
       const isGood = 'apiserver' in outcome;
       if (isGood) apiservers[outcome.apiserver] = (apiservers[outcome.apiserver] ?? 0) + 1;
-      if (isGood && performance.now() - started - atMs <= slowMs) return;
+      const took = performance.now() - started - atMs;
+      if (isGood) tookMs.push(Math.round(took * 100) / 100);
+      if (isGood && took <= slowMs) return;
       seenAt = performance.now();
       if (isGood) slowAtMs.push(atMs);
       else failures.push({ atMs, ...outcome });
@@ -53,7 +56,7 @@ export async function connectAtRate(task: ConnectTask, settled: AbortSignal): Pr
   const report = { startedAt: performance.timeOrigin + started, sent, isQuiet: isQuiet() };
   await Promise.all(pending);
   return {
-    ...{ ...report, apiservers },
+    ...{ ...report, apiservers, ...(task.isTimed === true ? { tookMs } : {}) },
     slowAtMs: slowAtMs.sort((a, b) => a - b),
     failures: failures.sort((a, b) => a.atMs - b.atMs),
   };

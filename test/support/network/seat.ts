@@ -50,6 +50,8 @@ export interface ConnectTask extends Target {
   readonly hello?: string;
   /** Whether a connection is there only when the stand-in of an apiserver has said its name. */
   readonly isNamed?: boolean;
+  /** Whether the report says how long each connection took. */
+  readonly isTimed?: boolean;
   /** What takes longer has failed; a second when left out. */
   readonly limitMs?: number;
   /** From 1024 to 60999, where the local ports begin; when left out the seat goes on behind those that it had. */
@@ -117,6 +119,8 @@ export interface ConnectReport {
   /** How many connections each stand-in of an apiserver answered, by the name that it said. */
   readonly apiservers: Readonly<Record<string, number>>;
   readonly failures: { readonly atMs: number; readonly error: string; readonly isConnected: boolean }[];
+  /** How long each took that was there in the end; nothing where it was not asked for. */
+  readonly tookMs?: readonly number[];
   /** When those were started that were there in the end, but took more than a second. */
   readonly slowAtMs: readonly number[];
   /** Whether no such connection and no failure came to light in the last 2.5 s. */
