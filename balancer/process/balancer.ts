@@ -19,9 +19,12 @@ import { ForwardKeeper } from '../program/forward-keeper.ts';
 import { listGoneFlows, listStrayFlows } from '../program/gone-flows.ts';
 import { type Balances, Programmer } from '../program/programmer.ts';
 import { type BalancerState } from '../report/state.ts';
+import { tableName } from '../table/table.ts';
 import { LookLog } from './look-log.ts';
+import { OwnAddresses } from './own-addresses.ts';
 import { type BalancerPorts } from './ports.ts';
 import { TableLife } from './table-life.ts';
+import { WriteGaps } from './write-gaps.ts';
 
 /** Why to look. */
 type Cause = 'objects' | 'tables';
@@ -44,11 +47,12 @@ export class Balancer {
   readonly #queue: TriggerQueue<Cause>;
   readonly #log: LookLog;
   readonly #life: TableLife;
+  readonly #gaps: WriteGaps;
+  readonly #addresses: OwnAddresses;
   readonly #serviceToBalances = new Map<string, Balances>();
   #watch: Source | null = null;
   /** Wanted, and not yet in the kernel. */
   #pending = new Map<string, Balances>();
-  #local: ReadonlySet<string> = new Set();
   #comparedAt = -Infinity;
   #failures = 0;
   #hasSwept = false;
@@ -63,6 +67,8 @@ export class Balancer {
     this.#log = new LookLog(ports.logger);
     this.#programmer = new Programmer(ports.kernel);
     this.#life = new TableLife(ports.clock, this.#programmer);
+    this.#gaps = new WriteGaps(ports.clock, () => ports.kernel.countRules(tableName));
+    this.#addresses = new OwnAddresses(ports.readAddresses);
     this.#cleaner = new FlowCleaner(ports.kernel, ports.logger);
     this.#forwards = new ForwardKeeper(ports);
     this.#queue = new TriggerQueue<Cause>({
@@ -121,7 +127,7 @@ export class Balancer {
   async #look(causes: readonly (Cause | OwnCause)[]): Promise<Requeue<Cause>> {
     try {
       await this.#keepTables(causes.includes('tables'));
-      await this.#writeChanges();
+      if (this.#gaps.waitMs === 0) await this.#writeChanges();
       if (this.#objects.hasSynced) this.#forwards.keep(this.#objects.index.vips, causes.includes('tables'));
       this.#failures = 0;
       this.#syncedAt = this.#clock.date();
@@ -138,7 +144,7 @@ export class Balancer {
     if (this.#failures > 0) {
       return { cause: 'retry', delayMs: backOff(this.#failures - 1, firstRetryMs, maxRetryMs) };
     }
-    return { cause: 'tick', delayMs: this.#life.dueMs };
+    return { cause: 'tick', delayMs: Math.min(this.#life.dueMs, this.#gaps.waitMs || Infinity) };
   }
 
   /** What was written stays as it is, and counts. */
@@ -174,8 +180,9 @@ export class Balancer {
     this.#pending = new Map();
     this.#settle(changes);
     this.#sweep();
-    if (changes.size > 0)
-      this.#ports.observer.programmed(changes.size, this.#clock.now() - (changedAt ?? now));
+    if (changes.size === 0) return;
+    this.#ports.observer.programmed(changes.size, this.#clock.now() - (changedAt ?? now));
+    await this.#gaps.noteWrite();
   }
 
   async #compare(): Promise<void> {
@@ -189,8 +196,9 @@ export class Balancer {
   /** Notes how the Services that have changed are to be balanced. */
   async #decide(): Promise<void> {
     const { index } = this.#objects;
-    const hasMoved = await this.#lookForAddresses();
-    const place: Place = { node: this.#ports.node, zone: index.zone, vips: index.vips, local: this.#local };
+    const { zone, vips } = index;
+    const hasMoved = await this.#addresses.look(vips);
+    const place: Place = { node: this.#ports.node, zone, vips, local: this.#addresses.known };
     for (const service of index.takeChanged(hasMoved)) {
       const found = index.find(service);
       const decided =
@@ -206,16 +214,6 @@ export class Balancer {
       if (balances.length > 0 || this.#serviceToBalances.has(service) || this.#pending.has(service))
         this.#pending.set(service, balances);
     }
-  }
-
-  /** Answers whether this host's own addresses are others than before. Those of Services come and go. */
-  async #lookForAddresses(): Promise<boolean> {
-    const { vips } = this.#objects.index;
-    const found = (await this.#ports.readAddresses()).map(({ address }) => address);
-    const local = new Set(found.filter((address) => !vips.has(address)));
-    const isSame = local.size === this.#local.size && [...local].every((address) => this.#local.has(address));
-    this.#local = local;
-    return !isSame;
   }
 
   /** The kernel has it. */

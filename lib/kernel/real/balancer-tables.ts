@@ -1,5 +1,6 @@
 import { type Family, families } from '../../address/address.ts';
 import { createNetlinkClient, withNetlinkClient } from '../netlink/netlink.ts';
+import { countRules } from '../netlink/nft-rule-count.ts';
 import { readTableHandles } from '../netlink/nft-tables.ts';
 import { settleAll } from '../tools/settle.ts';
 import { toolMissing } from '../tools/tool-errors.ts';
@@ -22,6 +23,8 @@ export interface BalancerKernel {
   listTable(table: string): Promise<string>;
   /** The handles of the tables of a name: another one is another table. Null where a family has none. */
   readHandles(name: string): Promise<Readonly<Record<Family, number | null>>>;
+  /** About how many rules others have in nftables, iptables-nft's included: all but those in the tables of a name. */
+  countRules(exceptTable: string): Promise<number>;
   /** Hands one script to nft: all of it takes effect, or nothing. */
   apply(script: string): Promise<void>;
   /** Makes connections forget the endpoint that they were sent to; answers how many there were. */
@@ -53,6 +56,7 @@ export function createBalancerKernel(): BalancerKernel {
       return await listNftTable(table, [], limitMs);
     },
     readHandles: (name) => withNetlinkClient('netfilter', (client) => readTableHandles(client, name)),
+    countRules: (name) => withNetlinkClient('netfilter', (client) => countRules(client, name)),
     apply: (input) => runNft({ family: 'ipv4', dialect: 'nftables', input }, limitMs),
     listFlows: async () =>
       (await settleAll(families.map((family) => listTranslatedFlows(family, limitMs)))).flat(),

@@ -25,6 +25,8 @@ let view: BalancerView | null;
 let addresses: string[];
 /** How often the balancer listed a table. */
 let lists: number;
+/** Rules that others have. */
+let ruleCount: number;
 let noteGeneration: () => void;
 /** For as long as this is not resolved, nft hangs. */
 let hang: Promise<void>;
@@ -64,6 +66,7 @@ beforeEach(async () => {
   api.allowsAll = true;
   [kernel, clock, logger] = [new FakeBalancerKernel(), new FakeClock(), createRecordingLogger()];
   [view, addresses, hang, lists] = [null, ['10.77.0.11'], Promise.resolve(), 0];
+  ruleCount = 0;
   addService('web', '10.77.0.60');
   addService('other', '10.77.0.61');
   const route = new ApiRoute(() => Promise.resolve(accessByVip(certificates().authority)), []);
@@ -74,6 +77,7 @@ beforeEach(async () => {
       return kernel.listTable(table);
     },
     readHandles: (name) => kernel.readHandles(name),
+    countRules: () => Promise.resolve(ruleCount),
     apply: async (script) => {
       await hang;
       await kernel.apply(script);
@@ -118,6 +122,25 @@ describe('a balancer', () => {
     await untilPrinted(/10\.244\.3\.3/);
     expect(kernel.scripts.length - (before[0] ?? 0)).toBeLessThan(2 * 200);
     expect(lists).toBe(before[1]);
+  });
+
+  test('leaves others time to list their rules while endpoints flap, and writes the last change', async () => {
+    // The first count of a life was of no rules.
+    ruleCount = 20_000;
+    await pass(31);
+    const writtenAt: number[] = [];
+    for (let round = 0; round < 300; round += 1) {
+      const before = kernel.scripts.length;
+      list('web', `10.244.${1 + (round % 200)}.2`);
+      await clock.advance(20);
+      await new Promise((resolve) => setTimeout(resolve, 2));
+      if (kernel.scripts.slice(before).some((script) => script.includes('10.244.')))
+        writtenAt.push(clock.now());
+    }
+    const pauses = writtenAt.slice(1).map((at, index) => at - (writtenAt[index] ?? 0));
+    expect(pauses.filter((pause) => pause >= 780).length).toBeGreaterThanOrEqual(2);
+    expect(Math.max(...pauses)).toBeLessThan(1500);
+    await untilPrinted(/10\.244\.100\.2/);
   });
 
   test('keeps its table while the API is away for ten minutes, and has it count', async () => {
