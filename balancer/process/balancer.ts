@@ -16,7 +16,7 @@ import { balanceService, isLeftToKubeProxy, type Place } from '../decide/port-ba
 import { FollowedObjects } from '../follow/followed-objects.ts';
 import { FlowCleaner } from '../program/flow-cleaner.ts';
 import { ForwardKeeper } from '../program/forward-keeper.ts';
-import { listGoneFlows, listStrayFlows } from '../program/gone-flows.ts';
+import { createStrayFilter, listGoneFlows } from '../program/gone-flows.ts';
 import { type Balances, Programmer } from '../program/programmer.ts';
 import { type BalancerState } from '../report/state.ts';
 import { tableName } from '../table/table.ts';
@@ -69,7 +69,7 @@ export class Balancer {
     this.#life = new TableLife(ports.clock, this.#programmer);
     this.#gaps = new WriteGaps(ports.clock, () => ports.kernel.countRules(tableName));
     this.#addresses = new OwnAddresses(ports.readAddresses);
-    this.#cleaner = new FlowCleaner(ports.kernel, ports.logger);
+    this.#cleaner = new FlowCleaner(ports, () => createStrayFilter(this.#serviceToBalances.values()));
     this.#forwards = new ForwardKeeper(ports);
     this.#queue = new TriggerQueue<Cause>({
       clock: ports.clock,
@@ -179,7 +179,9 @@ export class Balancer {
     if (isDue) this.#comparedAt = now;
     this.#pending = new Map();
     this.#settle(changes);
-    this.#sweep();
+    // Endpoints may have gone while nobody looked.
+    if (!this.#hasSwept) this.#cleaner.sweep();
+    this.#hasSwept = true;
     if (changes.size === 0) return;
     this.#ports.observer.programmed(changes.size, this.#clock.now() - (changedAt ?? now));
     await this.#gaps.noteWrite();
@@ -222,18 +224,13 @@ export class Balancer {
     for (const [service, balances] of changes) {
       const found = this.#objects.index.find(service);
       // kube-proxy goes on with open connections.
+      const before = this.#serviceToBalances.get(service) ?? [];
       if (found === null || !isLeftToKubeProxy(found.service))
-        this.#cleaner.add(listGoneFlows(this.#serviceToBalances.get(service) ?? [], balances));
+        this.#cleaner.add(listGoneFlows(before, balances));
+      this.#cleaner.keep(listGoneFlows(balances, before));
       if (balances.length === 0) this.#serviceToBalances.delete(service);
       else this.#serviceToBalances.set(service, balances);
     }
-  }
-
-  /** Once, when this life has written all that there is: endpoints may have gone while nobody looked. */
-  #sweep(): void {
-    if (this.#hasSwept) return;
-    this.#hasSwept = true;
-    this.#cleaner.sweep((flows) => listStrayFlows(flows, this.#serviceToBalances.values()));
   }
 
   /** Nothing before the first time: a former life's word counts until then. */

@@ -1,72 +1,134 @@
+/**
+ * Has connections forget endpoints that are gone.
+ *
+ * Goal: an endpoint's address is given to another pod soon; until then no connection may still lead there.
+ * Tension: the kernel finds connections only by a walk through its whole table, 32 ms of a processor even where it is nearly empty.
+ * Compromise: one walk for all endpoints that went meanwhile. The first goes at once; then it rests in proportion to what the
+ * walk took, but for seconds at most.
+ */
+import { type Cancel, type Clock } from '../../lib/control/clock.ts';
 import { type BalancedFlow } from '../../lib/kernel/port.ts';
 import { type BalancerKernel } from '../../lib/kernel/real/balancer-tables.ts';
+import { describeFlow } from '../../lib/kernel/real/describe-flow.ts';
 import { type Logger } from '../../lib/telemetry/logger.ts';
 import { formatEndpoint } from '../../lib/address/endpoint.ts';
 import { findErrorCode } from '../../lib/text/errors.ts';
 
-/** A kernel with 100,000 connections takes 50 ms for each: what is older than these has run out before its turn. */
-const maxWaiting = 10_000;
+/** What it needs of the world. */
+export interface CleanerPorts {
+  readonly kernel: Pick<BalancerKernel, 'forgetFlows'>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
 
-/** Has connections forget endpoints that are gone, one endpoint at a time, beside everything else. A failure is reported once and keeps nothing. */
+/** For each millisecond of work: so it takes a hundredth of a processor, unless `maxRestMs` is less. */
+const restPerWork = 99;
+
+/** So long an endpoint may wait that is gone. Pods' addresses are seldom given again within seconds. */
+const maxRestMs = 5000;
+
+/** Some 30 MB. Where more go within seconds, all connections to endpoints that are not there are chosen instead. */
+const maxWaiting = 250_000;
+
+/** One pass at a time, beside everything else. A failure is reported once, and tried again. */
 export class FlowCleaner {
-  readonly #kernel: Pick<BalancerKernel, 'deleteFlows' | 'listFlows'>;
-  readonly #logger: Logger;
-  #waiting: BalancedFlow[] = [];
+  readonly #ports: CleanerPorts;
+  readonly #createStrayFilter: () => (flow: BalancedFlow) => boolean;
+  /** Texts of flows, for the next pass. */
+  #waiting = new Set<string>();
+  /** Those of the pass under way. */
+  #sought = new Set<string>();
+  #isSweepDue = false;
   #work: Promise<void> | null = null;
-  #sweep: Promise<void> | null = null;
+  #cancel: Cancel | null = null;
+  #restUntil = -Infinity;
+  #isStopped = false;
   #hasFailed = false;
 
-  constructor(kernel: Pick<BalancerKernel, 'deleteFlows' | 'listFlows'>, logger: Logger) {
-    this.#kernel = kernel;
-    this.#logger = logger;
+  /** `createStrayFilter` answers what tells of a connection whether its endpoint is gone, as of now: for a sweep. */
+  constructor(ports: CleanerPorts, createStrayFilter: () => (flow: BalancedFlow) => boolean) {
+    this.#ports = ports;
+    this.#createStrayFilter = createStrayFilter;
   }
 
   /** Takes connections to be forgotten. Returns at once. */
   add(flows: readonly BalancedFlow[]): void {
-    this.#waiting = [...this.#waiting, ...flows].slice(-maxWaiting);
-    if (this.#waiting.length > 0) this.#work ??= this.#run().finally(() => (this.#work = null));
+    if (flows.length === 0) return;
+    for (const flow of flows) this.#waiting.add(describeFlow(flow));
+    if (this.#waiting.size > maxWaiting) {
+      this.#waiting.clear();
+      this.#isSweepDue = true;
+    }
+    this.#plan();
   }
 
-  /** Has all connections forgotten that the kernel has and `select` chooses. Returns at once; one at a time. */
-  sweep(select: (flows: readonly BalancedFlow[]) => readonly BalancedFlow[]): void {
-    this.#sweep ??= this.#list(select).finally(() => (this.#sweep = null));
+  /** Takes connections that are to stay, as their endpoint is back. */
+  keep(flows: readonly BalancedFlow[]): void {
+    if (this.#waiting.size === 0 && this.#sought.size === 0) return;
+    for (const text of flows.map(describeFlow)) {
+      this.#waiting.delete(text);
+      this.#sought.delete(text);
+    }
   }
 
-  /** Waits for the one under way; the others stay. */
+  /** Has all connections to endpoints that are not there forgotten. Returns at once. */
+  sweep(): void {
+    this.#isSweepDue = true;
+    this.#plan();
+  }
+
+  /** Waits for the pass under way; the others stay. */
   async stop(): Promise<void> {
-    await this.#sweep;
-    this.#waiting = [];
+    this.#isStopped = true;
+    this.#cancel?.();
     await this.#work;
   }
 
-  async #list(select: (flows: readonly BalancedFlow[]) => readonly BalancedFlow[]): Promise<void> {
-    try {
-      this.add(select(await this.#kernel.listFlows()));
-    } catch (error) {
-      this.#fail(error);
-    }
+  #plan(): void {
+    const isIdle = this.#waiting.size === 0 && !this.#isSweepDue;
+    if (isIdle || this.#isStopped || this.#work !== null || this.#cancel !== null) return;
+    const waitMs = Math.max(0, this.#restUntil - this.#ports.clock.now());
+    this.#cancel = this.#ports.clock.schedule(waitMs, () => {
+      this.#cancel = null;
+      this.#work = this.#pass().finally(() => {
+        this.#work = null;
+        this.#plan();
+      });
+    });
   }
 
-  async #run(): Promise<void> {
-    for (let flow = this.#waiting.shift(); flow !== undefined; flow = this.#waiting.shift()) {
-      await this.#clean(flow);
+  async #pass(): Promise<void> {
+    const startedAt = this.#ports.clock.now();
+    const [sought, isSweep] = [this.#waiting, this.#isSweepDue];
+    [this.#sought, this.#waiting, this.#isSweepDue] = [sought, new Set(), false];
+    const hasWorked = await this.#forget(isSweep);
+    this.#sought = new Set();
+    if (!hasWorked) {
+      this.#waiting = new Set([...sought, ...this.#waiting]);
+      this.#isSweepDue ||= isSweep;
     }
+    const endedAt = this.#ports.clock.now();
+    const restMs = hasWorked ? (endedAt - startedAt) * restPerWork : maxRestMs;
+    this.#restUntil = endedAt + Math.min(maxRestMs, restMs);
   }
 
-  async #clean(flow: BalancedFlow): Promise<void> {
+  /** Answers whether it went well. */
+  async #forget(isSweep: boolean): Promise<boolean> {
+    const { kernel, logger } = this.#ports;
+    const isStray = isSweep ? this.#createStrayFilter() : () => false;
     try {
-      const count = await this.#kernel.deleteFlows(flow);
-      const words = `${formatEndpoint(flow.vip)} to ${formatEndpoint(flow.backend)}, which is gone`;
-      if (count > 0) this.#logger.info(`${count} connections of ${words}, are forgotten`);
+      const found = await kernel.forgetFlows((flow) => this.#sought.has(describeFlow(flow)) || isStray(flow));
+      for (const { vip, backend, count } of found) {
+        const words = `${formatEndpoint(vip)} to ${formatEndpoint(backend)}, which is gone`;
+        logger.info(`${count} connections of ${words}, are forgotten`);
+      }
       this.#hasFailed = false;
+      return true;
     } catch (error) {
-      this.#fail(error);
+      const fields = { code: findErrorCode(error) };
+      if (!this.#hasFailed) logger.warn(`connections stay: ${(error as Error).message}`, fields);
+      this.#hasFailed = true;
+      return false;
     }
-  }
-
-  #fail(error: unknown): void {
-    const fields = { code: findErrorCode(error) };
-    if (!this.#hasFailed) this.#logger.warn(`connections stay: ${(error as Error).message}`, fields);
-    this.#hasFailed = true;
   }
 }

@@ -5,48 +5,50 @@
  */
 import { type BalancedFlow } from '../../lib/kernel/port.ts';
 import { formatEndpoint } from '../../lib/address/endpoint.ts';
+import { describeFlow } from '../../lib/kernel/real/describe-flow.ts';
 import { type PortBalance } from '../decide/port-balance.ts';
 
 /** The flows of one Service that its balances before allowed, and those now do not. */
 export function listGoneFlows(before: readonly PortBalance[], after: readonly PortBalance[]): BalancedFlow[] {
-  const kept = new Set(after.flatMap(listFlows).map(describe));
-  return before.flatMap(listFlows).filter((flow) => !kept.has(describe(flow)));
+  const kept = new Set(after.flatMap(listFlows).map(describeFlow));
+  return before.flatMap(listFlows).filter((flow) => !kept.has(describeFlow(flow)));
 }
 
 /**
- * Of connections that the kernel has: those to a port that is balanced, which were sent to an endpoint that it does not have. A life
- * before this one, or kube-proxy, sent them there; their endpoint went while nobody looked.
+ * Answers what tells of a connection that the kernel has whether it is to a port that is balanced, and was sent to an endpoint that
+ * the port does not have. A life before this one, or kube-proxy, sent it there; the endpoint went while nobody looked.
  */
-export function listStrayFlows(
-  flows: readonly BalancedFlow[],
+export function createStrayFilter(
   balances: Iterable<readonly PortBalance[]>,
-): BalancedFlow[] {
-  const allowed = new Set<string>();
-  const ports = new Set<string>();
+): (flow: BalancedFlow) => boolean {
+  const portToBalance = new Map<string, PortBalance>();
   for (const balance of [...balances].flat()) {
-    for (const address of balance.addresses) ports.add(describePort(balance, address));
-    for (const flow of listFlows(balance)) allowed.add(describe(flow));
+    for (const address of balance.addresses) portToBalance.set(describePort(balance, address), balance);
   }
-  return flows.filter(
-    (flow) => ports.has(`${flow.protocol} ${formatEndpoint(flow.vip)}`) && !allowed.has(describe(flow)),
-  );
+  return ({ protocol, vip, backend }) => {
+    const balance = portToBalance.get(`${protocol} ${formatEndpoint(vip)}`);
+    if (balance === undefined) return false;
+    return !listEnds(balance).some(
+      ({ address, port }) => address === backend.address && port === backend.port,
+    );
+  };
 }
 
 function describePort({ family, protocol, port }: PortBalance, address: string): string {
   return `${protocol.toLowerCase()} ${formatEndpoint({ family, address, port })}`;
 }
 
-function listFlows({ family, addresses, protocol, port, backends, present }: PortBalance): BalancedFlow[] {
-  const ends = protocol === 'TCP' ? present : backends;
+function listEnds({ protocol, backends, present }: PortBalance): PortBalance['present'] {
+  return protocol === 'TCP' ? present : backends;
+}
+
+function listFlows(balance: PortBalance): BalancedFlow[] {
+  const { family, addresses, protocol, port } = balance;
   return addresses.flatMap((address) =>
-    ends.map((end) => ({
+    listEnds(balance).map((end) => ({
       protocol: protocol.toLowerCase() as BalancedFlow['protocol'],
       vip: { family, address, port },
       backend: { family, ...end },
     })),
   );
-}
-
-function describe({ protocol, vip, backend }: BalancedFlow): string {
-  return `${protocol} ${formatEndpoint(vip)} ${formatEndpoint(backend)}`;
 }

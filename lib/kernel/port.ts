@@ -186,8 +186,6 @@ export interface FlowSelection {
   readonly backend: Endpoint;
   /** Only those that the backend has not answered yet: their clients will try again. */
   readonly isHalfOpen: boolean;
-  /** TCP unless given. */
-  readonly protocol?: 'tcp' | 'udp' | 'sctp';
 }
 
 /** Connections to one port of a Service that were sent to one endpoint. */

@@ -2,11 +2,11 @@
  * Who answers for an address on this host's own links: ARP for IPv4, neighbour discovery for IPv6. No firewall for IP
  * keeps an answer back, so a host that drops or rejects every connection is seen all the same.
  */
-import ipaddr from 'ipaddr.js';
-import { type Family, parseAddress } from '../../address/address.ts';
+import { type Family } from '../../address/address.ts';
+import { readAddressBytes, toAddressBytes } from '../../address/bytes.ts';
 import { dumpLinks, dumpMacs, formatMac } from '../netlink/addresses.ts';
 import { type NetlinkClient, type NetlinkRequest, withNetlinkClient } from '../netlink/netlink.ts';
-import { parseAttributes } from '../netlink/netlink-messages.ts';
+import { parseAttributes, renderAttribute } from '../netlink/netlink-messages.ts';
 
 /** An entry of the kernel's neighbour table. */
 export interface Neighbour {
@@ -110,7 +110,10 @@ function toOrder(
   indexToName: ReadonlyMap<number, string>,
 ): Omit<NetlinkRequest, 'type'> {
   const [index] = [...indexToName].find(([, name]) => name === device) ?? [0];
-  const payload = Buffer.concat([renderHeader(family, index), renderDestination(address)]);
+  const payload = Buffer.concat([
+    renderHeader(family, index),
+    renderAttribute(NDA_DST, toAddressBytes(address)),
+  ]);
   return { payload, isDump: false, isOrder: true, subject: `who has ${address}` };
 }
 
@@ -123,23 +126,16 @@ function renderHeader(family: Family, index: number): Buffer {
   return header;
 }
 
-function renderDestination(address: string): Buffer {
-  const bytes = Buffer.from(ipaddr.parse(address).toByteArray());
-  const header = Buffer.alloc(4);
-  header.writeUInt16LE(header.length + bytes.length, 0);
-  header.writeUInt16LE(NDA_DST, 2);
-  return Buffer.concat([header, bytes]);
-}
-
 function parseNeighbour(data: Buffer, indexToName: ReadonlyMap<number, string>): Neighbour[] {
   const attributes = parseAttributes(data, ndmsgBytes);
   const state = data.readUInt16LE(8);
-  const address = parseAddress(toText(attributes.get(NDA_DST)));
+  const address = readAddressBytes(attributes.get(NDA_DST));
   const device = indexToName.get(data.readInt32LE(4));
   if (address === null || device === undefined) return [];
   const link = (state & (NUD_INCOMPLETE | NUD_FAILED)) === 0 ? attributes.get(NDA_LLADDR) : undefined;
   const mac = link === undefined ? null : formatMac(link);
-  return [{ family: address.family, address: address.text, device, mac, state: nameState(state) }];
+  const family = address.includes(':') ? 'ipv6' : 'ipv4';
+  return [{ family, address, device, mac, state: nameState(state) }];
 }
 
 function nameState(state: number): Neighbour['state'] {
@@ -147,9 +143,4 @@ function nameState(state: number): Neighbour['state'] {
   if ((state & NUD_REACHABLE) !== 0) return 'answered';
   if ((state & NUD_FAILED) !== 0) return 'silent';
   return (state & NUD_INCOMPLETE) === 0 ? 'old' : 'asked';
-}
-
-function toText(bytes: Buffer | undefined): string {
-  if (bytes?.length === 4) return bytes.join('.');
-  return bytes?.toString('hex').match(/.{4}/g)?.join(':') ?? '';
 }

@@ -1,4 +1,5 @@
-import { type Family, parseAddress } from '../../address/address.ts';
+import { type Family } from '../../address/address.ts';
+import { readAddressBytes } from '../../address/bytes.ts';
 import { createNetlinkClient, type NetlinkClient } from './netlink.ts';
 import { dumpList, type NetlinkList } from './netlink-dump.ts';
 import { parseAttributes } from './netlink-messages.ts';
@@ -115,20 +116,15 @@ function parseAddressMessage(message: Buffer): IndexedAddress[] {
   const flags = wide?.length === 4 ? wide.readUInt32LE() : message.readUInt8(2);
   if ((flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED)) !== 0) return [];
   // On a point-to-point link IFA_ADDRESS is the other end's.
-  const address = parseAddress(toText(attributes.get(IFA_LOCAL) ?? attributes.get(IFA_ADDRESS)));
+  const address = readAddressBytes(attributes.get(IFA_LOCAL) ?? attributes.get(IFA_ADDRESS));
   if (address === null) return [];
   return [
     {
-      family: address.family,
-      address: address.text,
+      family: address.includes(':') ? 'ipv6' : 'ipv4',
+      address,
       deviceIndex: message.readUInt32LE(4),
       prefixLength: message.readUInt8(1),
       isSource: message.readUInt8(3) === RT_SCOPE_UNIVERSE && (flags & IFA_F_DEPRECATED) === 0,
     },
   ];
-}
-
-function toText(bytes: Buffer | undefined): string {
-  if (bytes?.length === 4) return bytes.join('.');
-  return bytes?.toString('hex').match(/.{4}/g)?.join(':') ?? '';
 }

@@ -2,12 +2,12 @@
  * The routes by which this host reaches IPv4 addresses of its own (table local), and one in front of them that names
  * another source: docs/adr/0020.
  */
-import ipaddr from 'ipaddr.js';
+import { toAddressBytes } from '../../address/bytes.ts';
 import { type LocalRoute, type LocalRoutes, type SourceRoute } from '../port.ts';
 import { dumpAddresses, dumpLinks } from './addresses.ts';
 import { type NetlinkClient, withNetlinkClient } from './netlink.ts';
 import { dumpList, type NetlinkList } from './netlink-dump.ts';
-import { parseAttributes } from './netlink-messages.ts';
+import { parseAttributes, renderAttribute } from './netlink-messages.ts';
 import { ownProtocol } from '../tools/source-route.ts';
 
 /** All that a source is chosen from, and every route to an address of this host. Rejects with NETLINK_FAILED. */
@@ -116,14 +116,7 @@ function renderRoute({ address, source }: SourceRoute, index: number): Buffer {
 }
 
 function renderAddress(type: number, address: string): Buffer {
-  return renderAttribute(type, Buffer.from(ipaddr.parse(address).toByteArray()));
-}
-
-function renderAttribute(type: number, value: Buffer): Buffer {
-  const header = Buffer.alloc(4);
-  header.writeUInt16LE(header.length + value.length, 0);
-  header.writeUInt16LE(type, 2);
-  return Buffer.concat([header, value]);
+  return renderAttribute(type, toAddressBytes(address));
 }
 
 function readAddress(bytes: Buffer | undefined): string | null {

@@ -1,5 +1,5 @@
 import { VipnatError } from '../../text/errors.ts';
-import { type NetlinkClient } from './netlink.ts';
+import { type NetlinkQuestioner } from './netlink.ts';
 import { type NetlinkMessage } from './netlink-messages.ts';
 
 /** A list of the kernel's, as it is asked for and as it comes. */
@@ -17,7 +17,7 @@ export interface NetlinkList {
 }
 
 /** What follows the header in each answer, in the kernel's order. Rejects with NETLINK_FAILED. */
-export async function dumpList(client: NetlinkClient, list: NetlinkList): Promise<Buffer[]> {
+export async function dumpList(client: NetlinkQuestioner, list: NetlinkList): Promise<Buffer[]> {
   const messages = await dumpWhole(client, list);
   const found = messages.filter(({ type }) => type === list.answer).map(({ data }) => data);
   if (found.every(({ length }) => length >= list.leastBytes)) return found;
@@ -31,7 +31,7 @@ const NLM_F_DUMP_INTR = 0x10;
 const dumpAttempts = 5;
 
 async function dumpWhole(
-  client: NetlinkClient,
+  client: NetlinkQuestioner,
   { question: type, payload, subject }: NetlinkList,
 ): Promise<readonly NetlinkMessage[]> {
   for (let attempt = 0; attempt < dumpAttempts; attempt += 1) {

@@ -37,10 +37,20 @@ export function parseAttributes(message: Buffer, offset: number): Map<number, Bu
   return attributes;
 }
 
+/** One attribute, as it stands in a message: padded to a multiple of four. `isNested` where it is made of others. */
+export function renderAttribute(type: number, value: Buffer, isNested = false): Buffer {
+  const attribute = Buffer.alloc(align(attributeHeaderBytes + value.length));
+  attribute.writeUInt16LE(attributeHeaderBytes + value.length, 0);
+  attribute.writeUInt16LE(isNested ? type | NLA_F_NESTED : type, 2);
+  value.copy(attribute, attributeHeaderBytes);
+  return attribute;
+}
+
 const headerBytes = 16;
 const attributeHeaderBytes = 4;
 
 /** The two high bits are NLA_F_NESTED and NLA_F_NET_BYTEORDER. */
+const NLA_F_NESTED = 0x8000;
 const attributeTypeMask = 0x3fff;
 
 /** Messages and attributes start at multiples of four. */

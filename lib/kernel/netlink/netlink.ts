@@ -30,13 +30,34 @@ export interface NetlinkRequest {
   readonly subject: string;
 }
 
+/** One of several orders that netfilter is given together. */
+export type NetlinkOrder = Pick<NetlinkRequest, 'type' | 'payload'> & {
+  /** Whether something is to be made where it is not there. */
+  readonly isCreation: boolean;
+};
+
+/** Orders of which netfilter follows all, or none. */
+export interface NetlinkTransaction {
+  /** The part of netfilter that all types belong to: the high byte of each. */
+  readonly subsystem: number;
+  /** At least one; altogether less than the kernel takes at once, which is 200 kB. */
+  readonly orders: readonly NetlinkOrder[];
+  /** What is asked for, in words for a message. */
+  readonly subject: string;
+}
+
 /** Opens its socket at the first request, and again after a failure. */
 export interface NetlinkClient {
-  /** The kernel's messages. Rejects with NETLINK_FAILED or TOOL_NOT_PERMITTED, within a second, also when another request is pending. */
+  /** The kernel's messages. Rejects with NETLINK_FAILED or TOOL_NOT_PERMITTED, a second after the kernel's last word, also when another request is pending. */
   request(request: NetlinkRequest): Promise<readonly NetlinkMessage[]>;
+  /** Has a transaction done. Rejects as `request` does: the kernel has done nothing then, unless it did not answer. */
+  commit(transaction: NetlinkTransaction): Promise<void>;
   /** Closes the socket. A later request would open a new one. */
   close(): void;
 }
+
+/** A client, as far as it answers questions one by one. */
+export type NetlinkQuestioner = Pick<NetlinkClient, 'request'>;
 
 /** Gives a client to what has several requests in a row, and closes it afterwards. */
 export async function withNetlinkClient<T>(
@@ -62,20 +83,25 @@ export function createNetlinkClient(protocol: NetlinkProtocol): NetlinkClient {
     socket = null;
   }
 
+  async function ask(subject: string, isDump: boolean, render: (sequence: number) => Buffer) {
+    if (isBusy) throw toNetlinkError(subject, new Error('another request is pending'));
+    isBusy = true;
+    try {
+      socket ??= await openSocket(protocol);
+      sequence += 1;
+      return await exchange(socket, { bytes: render(sequence), isDump }, sequence);
+    } catch (error) {
+      close();
+      throw toNetlinkError(subject, error);
+    } finally {
+      isBusy = false;
+    }
+  }
+
   return {
-    async request(request) {
-      if (isBusy) throw toNetlinkError(request, new Error('another request is pending'));
-      isBusy = true;
-      try {
-        socket ??= await openSocket(protocol);
-        sequence += 1;
-        return await exchange(socket, request, sequence);
-      } catch (error) {
-        close();
-        throw toNetlinkError(request, error);
-      } finally {
-        isBusy = false;
-      }
+    request: (request) => ask(request.subject, request.isDump, (number) => frame(request, number)),
+    async commit(transaction) {
+      await ask(transaction.subject, false, (number) => frameTransaction(transaction, number));
     },
     close,
   };
@@ -94,31 +120,35 @@ async function openSocket(protocol: NetlinkProtocol): Promise<RawNetlinkSocket> 
   return socket;
 }
 
-/** The kernel answers in microseconds; a lost answer would otherwise be waited for for ever. */
+/** Between two parts of a long list, too. The kernel answers in microseconds; a lost answer would otherwise be waited for for ever. */
 const answerLimitMs = 1000;
 
 async function exchange(
   socket: RawNetlinkSocket,
-  request: NetlinkRequest,
+  { bytes, isDump }: { readonly bytes: Buffer; readonly isDump: boolean },
   sequence: number,
 ): Promise<readonly NetlinkMessage[]> {
   const { promise, resolve, reject } = Promise.withResolvers<readonly NetlinkMessage[]>();
   const messages: NetlinkMessage[] = [];
   // What throws in a 'message' handler aborts the process (netlink 0.3.0): all of it stays within the promise.
+  const startLimit = () =>
+    scheduleLimit(systemClock, answerLimitMs, () => {
+      reject(new Error(`no answer within ${answerLimitMs} ms`));
+    });
+  let cancelLimit = startLimit();
   const onMessage = (datagram: Buffer) => {
+    cancelLimit();
+    cancelLimit = startLimit();
     try {
       const found = parseMessages(datagram).filter((message) => message.sequence === sequence);
       messages.push(...found);
-      if (isComplete(found.at(-1), request.isDump)) resolve(withoutEnd(messages));
+      if (isComplete(found.at(-1), isDump)) resolve(withoutEnd(messages));
     } catch (error) {
       reject(error instanceof Error ? error : new Error(String(error)));
     }
   };
-  const cancelLimit = scheduleLimit(systemClock, answerLimitMs, () => {
-    reject(new Error(`no answer within ${answerLimitMs} ms`));
-  });
   socket.on('message', onMessage).once('error', reject);
-  socket.send(frame(request, sequence));
+  socket.send(bytes);
   try {
     return await promise;
   } finally {
@@ -135,15 +165,41 @@ const NLM_F_DUMP = 0x300;
 const NLMSG_ERROR = 2;
 const NLMSG_DONE = 3;
 const nlmsghdrBytes = 16;
+// linux/netfilter/nfnetlink.h
+const NFNL_MSG_BATCH_BEGIN = 0x10;
+const NFNL_MSG_BATCH_END = 0x11;
 
 function frame({ type, payload, isDump, isOrder = false }: NetlinkRequest, sequence: number): Buffer {
+  const flags = (isDump ? NLM_F_DUMP : 0) | (isOrder ? NLM_F_ACK | NLM_F_CREATE : 0);
+  return renderMessage({ type, payload, flags }, sequence);
+}
+
+/**
+ * All messages have one number. The kernel answers each that it refuses, and the last, which alone asks for an answer: so the first
+ * answer says what has become of all.
+ */
+function frameTransaction({ subsystem, orders }: NetlinkTransaction, sequence: number): Buffer {
+  // struct nfgenmsg: the subsystem stands in its last two bytes.
+  const payload = Buffer.from([0, 0, subsystem >> 8, subsystem & 0xff]);
+  const messages = orders.map(({ isCreation, ...order }, at) => {
+    const answer = at === orders.length - 1 ? NLM_F_ACK : 0;
+    return { ...order, flags: answer | (isCreation ? NLM_F_CREATE : 0) };
+  });
+  const begin = { type: NFNL_MSG_BATCH_BEGIN, payload, flags: 0 };
+  const end = { type: NFNL_MSG_BATCH_END, payload, flags: 0 };
+  return Buffer.concat([begin, ...messages, end].map((message) => renderMessage(message, sequence)));
+}
+
+function renderMessage(
+  { type, payload, flags }: { type: number; payload: Buffer; flags: number },
+  sequence: number,
+): Buffer {
   const header = Buffer.alloc(nlmsghdrBytes);
   header.writeUInt32LE(nlmsghdrBytes + payload.length, 0);
   header.writeUInt16LE(type, 4);
-  const flags = (isDump ? NLM_F_DUMP : 0) | (isOrder ? NLM_F_ACK | NLM_F_CREATE : 0);
   header.writeUInt16LE(NLM_F_REQUEST | flags, 6);
   header.writeUInt32LE(sequence, 8);
-  return Buffer.concat([header, payload]);
+  return Buffer.concat([header, payload, Buffer.alloc(-payload.length & 3)]);
 }
 
 function isComplete(last: NetlinkMessage | undefined, isDump: boolean): boolean {
@@ -164,7 +220,7 @@ function toRefusal(code: string): NodeJS.ErrnoException {
   return Object.assign(new Error(code), { code });
 }
 
-function toNetlinkError({ subject }: NetlinkRequest, error: unknown): VipnatError {
+function toNetlinkError(subject: string, error: unknown): VipnatError {
   const { code } = error as NodeJS.ErrnoException;
   if (code === 'EPERM' || code === 'EACCES')
     return toolNotPermitted(`asking the kernel for ${subject}`, code);

@@ -1,5 +1,5 @@
 /** How large the rules of nftables are, asked for without a tool, and without the rules. */
-import { type NetlinkClient } from './netlink.ts';
+import { type NetlinkQuestioner } from './netlink.ts';
 import { dumpList, type NetlinkList } from './netlink-dump.ts';
 import { parseAttributes } from './netlink-messages.ts';
 
@@ -8,7 +8,7 @@ import { parseAttributes } from './netlink-messages.ts';
  * What it costs grows with the chains. Takes a client of the protocol netfilter, and rejects with NETLINK_FAILED, without CAP_NET_ADMIN
  * with TOOL_NOT_PERMITTED.
  */
-export async function countRules(client: NetlinkClient, exceptTable: string): Promise<number> {
+export async function countRules(client: NetlinkQuestioner, exceptTable: string): Promise<number> {
   const uses = (await dumpList(client, chainList)).map((data) => {
     const attributes = parseAttributes(data, nfgenmsgBytes);
     const table = attributes.get(NFTA_CHAIN_TABLE)?.toString('utf8').replace(/\0$/, '');

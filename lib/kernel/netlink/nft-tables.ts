@@ -1,6 +1,6 @@
 /** The tables of nftables, asked for without a tool: what it costs does not grow with their rules. */
 import { type Family } from '../../address/address.ts';
-import { type NetlinkClient } from './netlink.ts';
+import { type NetlinkQuestioner } from './netlink.ts';
 import { dumpList, type NetlinkList } from './netlink-dump.ts';
 import { parseAttributes } from './netlink-messages.ts';
 
@@ -9,7 +9,7 @@ import { parseAttributes } from './netlink-messages.ts';
  * Takes a client of the protocol netfilter, and rejects with NETLINK_FAILED, without CAP_NET_ADMIN with TOOL_NOT_PERMITTED.
  */
 export async function readTableHandles(
-  client: NetlinkClient,
+  client: NetlinkQuestioner,
   name: string,
 ): Promise<Readonly<Record<Family, number | null>>> {
   const tables = (await dumpList(client, tableList)).map(parseTable).filter((table) => table.name === name);

@@ -1,17 +1,19 @@
-import { type Family, families } from '../../address/address.ts';
-import { createNetlinkClient, withNetlinkClient } from '../netlink/netlink.ts';
+import { type Family } from '../../address/address.ts';
+import { forgetConnection, listTranslatedConnections } from '../netlink/connections.ts';
+import { createNetlinkClient, type NetlinkClient, withNetlinkClient } from '../netlink/netlink.ts';
+import { type ElementChange, NFNL_SUBSYS_NFTABLES, renderElementChanges } from '../netlink/nft-elements.ts';
 import { countRules } from '../netlink/nft-rule-count.ts';
 import { readTableHandles } from '../netlink/nft-tables.ts';
-import { settleAll } from '../tools/settle.ts';
 import { toolMissing } from '../tools/tool-errors.ts';
 import { createToolbox, isInPath } from '../tools/toolbox.ts';
 import { readGeneration } from '../watch/generation.ts';
 import { type PollOptions, startPoll } from '../watch/poll.ts';
 import { type Source } from '../watch/source.ts';
 import { type BalancedFlow, type ForwardChain, type IptablesDialect, type SaveOutput } from '../port.ts';
-import { deleteFlows, listTranslatedFlows } from './conntrack.ts';
+import { describeFlow } from './describe-flow.ts';
 import { hasIptables, type IptablesTransaction, restoreIptables, saveIptables } from './iptables.ts';
 import { listForwardChains } from './nft-chains.ts';
+import { OwnTransactions } from './own-transactions.ts';
 import { listNftTable, runNft } from './nft-table.ts';
 
 /**
@@ -27,29 +29,42 @@ export interface BalancerKernel {
   countRules(exceptTable: string): Promise<number>;
   /** Hands one script to nft: all of it takes effect, or nothing. */
   apply(script: string): Promise<void>;
-  /** Makes connections forget the endpoint that they were sent to; answers how many there were. */
-  deleteFlows(flow: BalancedFlow): Promise<number>;
-  /** Where connections were sent that asked for another address, whoever sent them there: each pair once. */
-  listFlows(): Promise<readonly BalancedFlow[]>;
+  /**
+   * Changes elements of sets and maps without nft, and answers whether that is done: all of it or nothing. False for what only nft
+   * can encode, and where the kernel refuses or does not answer: `apply` is to be tried then, and has more to say. Never rejects.
+   */
+  changeElements(changes: readonly ElementChange[]): Promise<boolean>;
+  /**
+   * Makes connections forget where they were sent, of all that asked for another address, whoever sent them there. Answers how many
+   * there were of each flow. What it costs does not grow with the number of flows that are chosen, but with all connections.
+   */
+  forgetFlows(isChosen: (flow: BalancedFlow) => boolean): Promise<readonly ForgottenFlow[]>;
   /** nftables' chains for packets on their way through this host, iptables-nft's included. */
   listForwardChains(): Promise<readonly ForwardChain[]>;
   /** Table filter of one iptables: null where it is not installed, empty text where it has none. */
   readFilter(family: Family, dialect: IptablesDialect): Promise<SaveOutput | null>;
   /** Hands one script to one iptables: all of it takes effect, or nothing. */
   restore(transaction: IptablesTransaction): Promise<void>;
-  /** Calls back after transactions of anybody, this process's included. */
+  /** Calls back after transactions of others; this kernel's own `restore` counts as theirs. */
   watchGeneration(options: Omit<PollOptions<number>, 'look' | 'everyMs'>): Source;
+}
+
+/** Connections that were sent to one endpoint, and are forgotten. */
+export interface ForgottenFlow extends BalancedFlow {
+  /** At least 1. */
+  readonly count: number;
 }
 
 /** A table of 1,000 Services with 100 endpoints each takes a second to write or list. */
 const limitMs = 15_000;
 
-/** A foreign change is seen so soon. Each own change is seen, too, and costs a short look. */
+/** A foreign change is seen so soon. */
 const generationPollMs = 500;
 
 /** The kernel of this network namespace, for the tables of the balancer. */
 export function createBalancerKernel(): BalancerKernel {
   const toolbox = createToolbox(limitMs);
+  const own = new OwnTransactions();
   return {
     listTable: async (table) => {
       if (!isInPath('nft')) throw toolMissing('nft');
@@ -57,25 +72,59 @@ export function createBalancerKernel(): BalancerKernel {
     },
     readHandles: (name) => withNetlinkClient('netfilter', (client) => readTableHandles(client, name)),
     countRules: (name) => withNetlinkClient('netfilter', (client) => countRules(client, name)),
-    apply: (input) => runNft({ family: 'ipv4', dialect: 'nftables', input }, limitMs),
-    listFlows: async () =>
-      (await settleAll(families.map((family) => listTranslatedFlows(family, limitMs)))).flat(),
-    deleteFlows: (flow) => deleteFlows({ ...flow, isHalfOpen: false }, limitMs),
+    apply: async (input) => {
+      await own.run(async () => {
+        await runNft({ family: 'ipv4', dialect: 'nftables', input }, limitMs);
+        return true;
+      });
+    },
+    changeElements: (changes) => own.run(() => changeElements(changes)),
+    forgetFlows: (isChosen) => withNetlinkClient('netfilter', (client) => forgetFlows(client, isChosen)),
     listForwardChains: () => listForwardChains(limitMs),
     readFilter: async (family, dialect) => {
       if (!hasIptables(family)) return null;
       return await saveIptables(toolbox, { family, dialect, limitMs, table: 'filter' });
     },
     restore: (transaction) => restoreIptables(toolbox, transaction, limitMs),
-    watchGeneration,
+    watchGeneration: (options) => watchForeign(own, options),
   };
 }
 
-function watchGeneration(options: Parameters<BalancerKernel['watchGeneration']>[0]): Source {
+async function changeElements(changes: readonly ElementChange[]): Promise<boolean> {
+  const orders = renderElementChanges(changes);
+  if (orders === null) return false;
+  const transaction = { subsystem: NFNL_SUBSYS_NFTABLES, orders, subject: 'elements of nftables' };
+  try {
+    await withNetlinkClient('netfilter', (client) => client.commit(transaction));
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+async function forgetFlows(
+  client: NetlinkClient,
+  isChosen: (flow: BalancedFlow) => boolean,
+): Promise<ForgottenFlow[]> {
+  const textToFlow = new Map<string, ForgottenFlow>();
+  for (const connection of await listTranslatedConnections(client)) {
+    if (!isChosen(connection) || !(await forgetConnection(client, connection))) continue;
+    const { protocol, vip, backend } = connection;
+    const text = describeFlow(connection);
+    const count = (textToFlow.get(text)?.count ?? 0) + 1;
+    textToFlow.set(text, { protocol, vip, backend, count });
+  }
+  return [...textToFlow.values()];
+}
+
+function watchForeign(
+  own: OwnTransactions,
+  options: Parameters<BalancerKernel['watchGeneration']>[0],
+): Source {
   const client = createNetlinkClient('netfilter');
   const poll = startPoll({
     ...options,
-    look: () => readGeneration(client),
+    look: () => own.countForeign(() => readGeneration(client)),
     everyMs: () => generationPollMs,
   });
   return {

@@ -1,7 +1,6 @@
-import { type Family } from '../../address/address.ts';
 import { formatEndpoint, parseEndpoint, type Endpoint } from '../../address/endpoint.ts';
 import { execTool, runTool, type ToolCall } from '../tools/exec.ts';
-import { type BalancedFlow, type FlowSelection } from '../port.ts';
+import { type FlowSelection } from '../port.ts';
 import { toolFailed } from '../tools/tool-errors.ts';
 
 /**
@@ -19,9 +18,9 @@ export async function deleteFlows(selection: FlowSelection, limitMs: number): Pr
 }
 
 /** What conntrack is given. By the original destination, so nobody else's connections to this backend are met. */
-export function toArguments({ vip, backend, isHalfOpen, protocol = 'tcp' }: FlowSelection): string[] {
+export function toArguments({ vip, backend, isHalfOpen }: FlowSelection): string[] {
   return [
-    ...['-D', '-f', vip.family, '-p', protocol],
+    ...['-D', '-f', vip.family, '-p', 'tcp'],
     ...['--orig-dst', vip.address, '--orig-port-dst', String(vip.port)],
     ...['--reply-src', backend.address, '--reply-port-src', String(backend.port)],
     ...(isHalfOpen ? ['--state', 'SYN_SENT'] : []),
@@ -66,28 +65,3 @@ function readAnswering(line: string): string | null {
   const endpoint = parseEndpoint(address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`);
   return endpoint === null ? null : formatEndpoint(endpoint);
 }
-
-/** Where connections of a family were sent that asked for another address: each pair once, whoever sent them there. */
-export async function listTranslatedFlows(family: Family, limitMs: number): Promise<readonly BalancedFlow[]> {
-  const words = ['-L', '-f', family, '--dst-nat'];
-  const listing = await runTool({ tool: 'conntrack', arguments: words, limitMs, isPatient: true });
-  return readTranslatedFlows(listing, family);
-}
-
-/** Reads what `conntrack -L` printed: TCP, UDP and SCTP, each pair of addresses and ports once. Pure and total. */
-export function readTranslatedFlows(listing: string, family: Family): readonly BalancedFlow[] {
-  const textToFlow = new Map<string, BalancedFlow>();
-  for (const line of listing.split('\n')) {
-    const [, protocol = '', vip = '', port = '', backend = '', backendPort = ''] =
-      translated.exec(line) ?? [];
-    if (protocol === '') continue;
-    textToFlow.set(`${protocol} ${vip} ${port} ${backend} ${backendPort}`, {
-      protocol: protocol as BalancedFlow['protocol'],
-      vip: { family, address: vip, port: Number(port) },
-      backend: { family, address: backend, port: Number(backendPort) },
-    });
-  }
-  return [...textToFlow.values()];
-}
-
-const translated = /^(tcp|udp|sctp) .*? dst=(\S+) sport=\d+ dport=(\d+) .*?src=(\S+) dst=\S+ sport=(\d+) /;

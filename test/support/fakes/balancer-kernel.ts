@@ -1,13 +1,21 @@
 import { type Family } from '../../../lib/address/address.ts';
+import { type ElementChange } from '../../../lib/kernel/netlink/nft-elements.ts';
 import { type BalancerKernel } from '../../../lib/kernel/real/balancer-tables.ts';
 
 /**
  * The tables of a host, as far as the balancer asks for them: it takes the commands that the balancer gives to nft, and prints
  * what they come to. A script is taken whole or not at all.
  */
-export class FakeBalancerKernel implements Pick<BalancerKernel, 'listTable' | 'readHandles' | 'apply'> {
-  /** The scripts that were taken. */
+export class FakeBalancerKernel implements Pick<
+  BalancerKernel,
+  'listTable' | 'readHandles' | 'apply' | 'changeElements'
+> {
+  /** The scripts that were taken, those included that changes of elements stand for. */
   readonly scripts: string[] = [];
+  /** Changes of elements that were taken. */
+  readonly changes: ElementChange[] = [];
+  /** Whether elements cannot be changed without a tool. */
+  needsTool = false;
   lists = 0;
   /** Set: the next script is refused. */
   failure: Error | null = null;
@@ -25,15 +33,34 @@ export class FakeBalancerKernel implements Pick<BalancerKernel, 'listTable' | 'r
     return Promise.resolve({ ipv4: find('ip'), ipv6: find('ip6') });
   }
 
-  apply(script: string): Promise<void> {
+  async apply(script: string): Promise<void> {
+    await Promise.resolve();
     const { failure } = this;
     this.failure = null;
-    if (failure !== null) return Promise.reject(failure);
+    if (failure !== null) throw failure;
     const tables = structuredClone(this.#tables);
     for (const line of script.split('\n').filter((one) => one !== '')) this.#run(tables, line);
     this.#tables = tables;
     this.scripts.push(script);
-    return Promise.resolve();
+  }
+
+  async changeElements(changes: readonly ElementChange[]): Promise<boolean> {
+    if (this.needsTool || this.failure !== null) return false;
+    const lines = changes.flatMap(({ family, table, set, removed, added }) => {
+      const place = `element ${family === 'ipv6' ? 'ip6' : 'ip'} ${table} ${set}`;
+      const texts = added.map(([key, value]) => (value === '' ? key : `${key} : ${value}`));
+      return [
+        ...(removed.length === 0 ? [] : [`delete ${place} { ${removed.join(', ')} }`]),
+        ...(texts.length === 0 ? [] : [`add ${place} { ${texts.join(', ')} }`]),
+      ];
+    });
+    try {
+      await this.apply(lines.map((line) => `${line}\n`).join(''));
+    } catch {
+      return false;
+    }
+    this.changes.push(...changes);
+    return true;
   }
 
   /** Somebody else's commands. */

@@ -82,8 +82,11 @@ beforeEach(async () => {
       await hang;
       await kernel.apply(script);
     },
-    deleteFlows: () => Promise.resolve(0),
-    listFlows: () => Promise.resolve([]),
+    changeElements: async (changes) => {
+      await hang;
+      return await kernel.changeElements(changes);
+    },
+    forgetFlows: () => Promise.resolve([]),
     listForwardChains: () => Promise.resolve([]),
     readFilter: () => Promise.resolve(null),
     restore: () => Promise.resolve(),

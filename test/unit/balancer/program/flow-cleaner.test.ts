@@ -1,10 +1,11 @@
-import { describe, expect, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import { FlowCleaner } from '../../../../balancer/program/flow-cleaner.ts';
-import { listGoneFlows, listStrayFlows } from '../../../../balancer/program/gone-flows.ts';
+import { createStrayFilter, listGoneFlows } from '../../../../balancer/program/gone-flows.ts';
 import { type PortBalance } from '../../../../balancer/decide/port-balance.ts';
 import { type BalancedFlow } from '../../../../lib/kernel/port.ts';
-import { readTranslatedFlows } from '../../../../lib/kernel/real/conntrack.ts';
+import { sleep } from '../../../../lib/control/clock.ts';
 import { VipnatError } from '../../../../lib/text/errors.ts';
+import { FakeClock } from '../../../support/fakes/clock.ts';
 import { createRecordingLogger } from '../../../support/fakes/logger.ts';
 
 const [a, b] = [
@@ -50,78 +51,116 @@ test('UDP clients are sent elsewhere as soon as their endpoint takes no new ones
   ]);
 });
 
-test('flows are deleted one after the other, also those that come when none was left, and a failure is told once', async () => {
-  const deleted: string[] = [];
-  const logger = createRecordingLogger();
-  const cleaner = new FlowCleaner(
-    {
-      listFlows: () => Promise.resolve([]),
-      deleteFlows: ({ backend }) => {
-        deleted.push(backend.address);
-        if (backend.address !== b.address) return Promise.resolve(2);
-        return Promise.reject(new VipnatError('TOOL_MISSING', 'conntrack is missing'));
-      },
-    },
-    logger,
-  );
-  cleaner.add([]);
-  cleaner.add(listGoneFlows([balance('TCP', [a])], []));
-  await new Promise(setImmediate);
-  cleaner.add(listGoneFlows([balance('TCP', [b, b])], []));
-  await new Promise(setImmediate);
-  cleaner.add(listGoneFlows([balance('TCP', [a])], []));
-  await cleaner.stop();
-  expect(deleted).toEqual([a.address, b.address, b.address, a.address]);
-  const forgotten = '2 connections of 10.0.9.10:80 to 10.244.1.2:8080, which is gone, are forgotten';
-  expect(logger.lines.map(({ message }) => message)).toEqual([
-    forgotten,
-    'connections stay: conntrack is missing',
-    forgotten,
-  ]);
+const flowTo = (backend: typeof a, port = 80): BalancedFlow => ({
+  protocol: 'tcp',
+  vip: { family: 'ipv4', address: '10.0.9.10', port },
+  backend: { family: 'ipv4', ...backend },
 });
 
-describe('connections of a former life', () => {
-  const listing = `tcp      6 86398 ESTABLISHED src=10.77.0.100 dst=10.0.9.10 sport=40000 dport=80 src=10.244.1.2 dst=10.77.0.11 sport=8080 dport=1024 [ASSURED] mark=0 use=1
-tcp      6 86398 ESTABLISHED src=10.77.0.100 dst=10.0.9.10 sport=40001 dport=80 src=10.244.9.9 dst=10.77.0.11 sport=8080 dport=1025 [ASSURED] mark=0 use=1
-tcp      6 100 SYN_SENT src=10.77.0.100 dst=10.0.9.10 sport=40002 dport=80 [UNREPLIED] src=10.244.9.9 dst=10.77.0.11 sport=8080 dport=1026 mark=0 use=1
-tcp      6 86398 ESTABLISHED src=10.77.0.100 dst=10.96.0.1 sport=40003 dport=443 src=10.244.9.9 dst=10.77.0.11 sport=8080 dport=1027 [ASSURED] mark=0 use=1
-udp      17 29 src=10.77.0.100 dst=10.0.9.10 sport=40004 dport=80 src=10.244.2.2 dst=10.77.0.11 sport=8080 dport=1028 mark=0 use=1
-icmp     1 29 src=10.77.0.100 dst=10.0.9.10 type=8 code=0 id=1 src=10.0.9.10 dst=10.77.0.100 type=0 code=0 id=1 mark=0 use=1
-conntrack v1.4.7 (conntrack-tools): 6 flow entries have been shown.
-`;
+/** A kernel that has these connections, and takes so long for each walk through its table. */
+function start(connections: readonly BalancedFlow[], walkMs = 40) {
+  const clock = new FakeClock();
+  const logger = createRecordingLogger();
+  const host = { connections: [...connections], walks: [] as number[], failure: null as Error | null };
+  const forgetFlows = async (isChosen: (flow: BalancedFlow) => boolean) => {
+    host.walks.push(clock.now());
+    await sleep(clock, walkMs);
+    if (host.failure !== null) throw host.failure;
+    const chosen = host.connections.filter(isChosen);
+    host.connections = host.connections.filter((flow) => !chosen.includes(flow));
+    return chosen.map((flow) => ({ ...flow, count: 2 }));
+  };
+  const balances = [[balance('TCP', [a]), balance('UDP', [a], [a, b])]];
+  const cleaner = new FlowCleaner({ kernel: { forgetFlows }, clock, logger }, () =>
+    createStrayFilter(balances),
+  );
+  return { clock, cleaner, host, lines: () => logger.lines.map(({ message }) => message) };
+}
 
-  test('are forgotten if they are of a balanced port, and their endpoint is gone', async () => {
-    const flows = readTranslatedFlows(listing, 'ipv4');
-    expect(flows).toHaveLength(4);
-    const balances = [[balance('TCP', [a, b])], [balance('UDP', [a], [a, b])]];
-    const deleted: BalancedFlow[] = [];
-    const cleaner = new FlowCleaner(
-      {
-        listFlows: () => Promise.resolve(flows),
-        deleteFlows: (flow) => Promise.resolve(deleted.push(flow)),
-      },
-      createRecordingLogger(),
-    );
-    cleaner.sweep((all) => listStrayFlows(all, balances));
-    await new Promise(setImmediate);
-    await cleaner.stop();
-    expect(deleted.map(({ protocol, backend }) => [protocol, backend.address])).toEqual([
-      ['tcp', '10.244.9.9'],
-      ['udp', '10.244.2.2'],
-    ]);
-  });
+test('the first endpoint that goes is looked for at once; those that go meanwhile come together', async () => {
+  const { clock, cleaner, host, lines } = start([flowTo(a), flowTo(b)]);
+  cleaner.add([]);
+  await clock.advance(10_000);
+  expect(host.walks).toEqual([]);
+  cleaner.add([flowTo(a)]);
+  await clock.advance(20);
+  for (let port = 100; port < 1000; port += 1) cleaner.add([flowTo(b, port)]);
+  await clock.advance(20);
+  expect(lines()).toEqual(['2 connections of 10.0.9.10:80 to 10.244.1.2:8080, which is gone, are forgotten']);
+  await clock.advance(10_000);
+  expect(host.walks).toHaveLength(2);
+  expect(host.connections).toEqual([flowTo(b)]);
+  expect(clock.pending).toBe(0);
+});
 
-  test('a listing that fails is told, and keeps nothing', async () => {
-    const logger = createRecordingLogger();
-    const cleaner = new FlowCleaner(
-      {
-        listFlows: () => Promise.reject(new VipnatError('TOOL_MISSING', 'conntrack is missing')),
-        deleteFlows: () => Promise.resolve(0),
-      },
-      logger,
-    );
-    cleaner.sweep((all) => all);
-    await cleaner.stop();
-    expect(logger.lines.map(({ message }) => message)).toEqual(['connections stay: conntrack is missing']);
-  });
+test.each([
+  { walkMs: 1, share: 0.012 },
+  { walkMs: 40, share: 0.012 },
+  { walkMs: 500, share: 0.1 },
+])(
+  'however often endpoints go, walks of $walkMs ms take $share of the time at most, and find all',
+  async ({ walkMs, share }) => {
+    const flows = Array.from({ length: 1200 }, (_, at) => flowTo(b, at + 1));
+    const { clock, cleaner, host } = start(flows, walkMs);
+    for (const flow of flows) {
+      cleaner.add([flow]);
+      await clock.advance(50);
+    }
+    expect((host.walks.length * walkMs) / 60_000).toBeLessThan(share);
+    await clock.advance(6000);
+    expect(host.connections).toEqual([]);
+  },
+);
+
+test('an endpoint that is back before its turn, or during a walk, keeps its connections', async () => {
+  const { clock, cleaner, host } = start([flowTo(a), flowTo(b)]);
+  cleaner.add([flowTo(a), flowTo(b)]);
+  cleaner.keep([flowTo(a)]);
+  await clock.advance(20);
+  cleaner.keep([flowTo(b)]);
+  await clock.advance(10_000);
+  expect([host.walks.length, host.connections.length]).toEqual([1, 2]);
+});
+
+test('a failure is told once, and nothing is left out that was to be looked for', async () => {
+  const { clock, cleaner, host, lines } = start([flowTo(a)]);
+  host.failure = new VipnatError('NETLINK_FAILED', 'the kernel is busy');
+  cleaner.add([flowTo(a)]);
+  await clock.advance(14_000);
+  expect([host.walks.length, lines()]).toEqual([3, ['connections stay: the kernel is busy']]);
+  host.failure = null;
+  await clock.advance(5000);
+  expect([host.connections, lines().length]).toEqual([[], 2]);
+  host.failure = new VipnatError('NETLINK_FAILED', 'the kernel is busy');
+  cleaner.add([flowTo(a)]);
+  await clock.advance(5000);
+  expect(lines()).toHaveLength(3);
+  await cleaner.stop();
+});
+
+test('a sweep looks for connections of balanced ports to endpoints that are not there', async () => {
+  const udp = (port: number): BalancedFlow => ({ ...flowTo(b, port), protocol: 'udp' });
+  const { clock, cleaner, host } = start([flowTo(a), flowTo(b), udp(80), flowTo(b, 443), udp(443)]);
+  cleaner.sweep();
+  await clock.advance(40);
+  expect(host.connections).toEqual([flowTo(a), flowTo(b, 443), udp(443)]);
+});
+
+test('more endpoints than are kept are found by a sweep', async () => {
+  const { clock, cleaner, host } = start([flowTo(b)]);
+  cleaner.add([flowTo(b)]);
+  cleaner.add(Array.from({ length: 250_001 }, (_, at) => flowTo(a, at)));
+  await clock.advance(40);
+  expect(host.connections).toEqual([]);
+});
+
+test('nothing is begun after the end, and a walk under way is waited for', async () => {
+  const { clock, cleaner, host } = start([flowTo(a)]);
+  cleaner.add([flowTo(a)]);
+  await clock.advance(20);
+  cleaner.add([flowTo(b)]);
+  const stopped = cleaner.stop();
+  await clock.advance(10_000);
+  await stopped;
+  expect([host.walks.length, clock.pending]).toEqual([1, 0]);
 });

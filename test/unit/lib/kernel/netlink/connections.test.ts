@@ -1,0 +1,107 @@
+import { expect, test } from '@jest/globals';
+import {
+  forgetConnection,
+  listTranslatedConnections,
+} from '../../../../../lib/kernel/netlink/connections.ts';
+import { type NetlinkClient, type NetlinkRequest } from '../../../../../lib/kernel/netlink/netlink.ts';
+import { renderAttribute } from '../../../../../lib/kernel/netlink/netlink-messages.ts';
+import { toAddressBytes } from '../../../../../lib/address/bytes.ts';
+
+const dstNat = 1 << 5;
+
+const number = (value: number) => {
+  const bytes = Buffer.alloc(4);
+  bytes.writeUInt32BE(value);
+  return bytes;
+};
+const port = (value: number) => number(value).subarray(2);
+
+/** CTA_TUPLE_IP and CTA_TUPLE_PROTO. */
+function tuple(protocol: number, [from, fromPort]: [string, number], [to, toPort]: [string, number]): Buffer {
+  const [source, destination] = from.includes(':') ? [3, 4] : [1, 2];
+  const addresses = [
+    renderAttribute(source, toAddressBytes(from)),
+    renderAttribute(destination, toAddressBytes(to)),
+  ];
+  const ports = [
+    renderAttribute(1, Buffer.from([protocol])),
+    renderAttribute(2, port(fromPort)),
+    renderAttribute(3, port(toPort)),
+  ];
+  return Buffer.concat([
+    renderAttribute(1, Buffer.concat(addresses), true),
+    renderAttribute(2, Buffer.concat(ports), true),
+  ]);
+}
+
+/** What the kernel lists of one connection. */
+function message(family: number, original: Buffer, reply: Buffer, bits = dstNat) {
+  const attributes = [
+    renderAttribute(1, original, true),
+    renderAttribute(2, reply, true),
+    renderAttribute(3, number(bits)),
+    renderAttribute(12, number(4711)),
+  ];
+  return {
+    ...{ type: 0x0100, flags: 0, sequence: 1 },
+    data: Buffer.concat([Buffer.from([family, 0, 0, 0]), ...attributes]),
+  };
+}
+
+const asked = tuple(6, ['10.0.0.1', 40_000], ['10.0.9.10', 80]);
+const answered = tuple(6, ['10.244.1.2', 8080], ['10.0.0.1', 40_000]);
+
+function answering(messages: Awaited<ReturnType<NetlinkClient['request']>>) {
+  const requests: NetlinkRequest[] = [];
+  const client = {
+    request: (request: NetlinkRequest) => {
+      requests.push(request);
+      return Promise.resolve(messages);
+    },
+    close: () => undefined,
+  };
+  return { client, requests };
+}
+
+test('connections of both families that were sent elsewhere are listed, and no others', async () => {
+  const six = [
+    tuple(17, ['fd00::1', 40_000], ['fd00:9::a', 53]),
+    tuple(17, ['fd00:244::2', 5353], ['fd00::1', 40_000]),
+  ] as const;
+  const { client } = answering([
+    message(2, asked, answered),
+    message(2, asked, answered, 0),
+    message(2, tuple(1, ['10.0.0.1', 0], ['10.0.9.10', 0]), answered),
+    message(10, ...six),
+    { ...message(2, asked, answered), data: message(2, asked, answered).data.subarray(0, 30) },
+  ]);
+  expect(await listTranslatedConnections(client)).toEqual([
+    {
+      protocol: 'tcp',
+      vip: { family: 'ipv4', address: '10.0.9.10', port: 80 },
+      backend: { family: 'ipv4', address: '10.244.1.2', port: 8080 },
+      key: expect.any(Buffer),
+    },
+    {
+      protocol: 'udp',
+      vip: { family: 'ipv6', address: 'fd00:9::a', port: 53 },
+      backend: { family: 'ipv6', address: 'fd00:244::2', port: 5353 },
+      key: expect.any(Buffer),
+    },
+  ]);
+});
+
+test('a connection is forgotten by its own tuple and id: without them the kernel would forget all', async () => {
+  const { client, requests } = answering([message(2, asked, answered)]);
+  const [connection] = await listTranslatedConnections(client);
+  if (connection === undefined) throw new Error('there is one');
+  expect(await forgetConnection(client, connection)).toBe(true);
+  expect(requests[1]).toMatchObject({ type: 0x0102, isDump: false, isOrder: true });
+  expect(requests[1]?.payload).toEqual(
+    Buffer.concat([
+      Buffer.from([2, 0, 0, 0]),
+      renderAttribute(1, asked, true),
+      renderAttribute(12, number(4711)),
+    ]),
+  );
+});
