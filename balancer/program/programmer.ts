@@ -3,15 +3,15 @@
  *
  * Goal: a change of one Service costs what that Service costs, and no packet is lost on its way.
  * Tension: listing a large table takes a second, and what others have done to it is not told.
- * Compromise: what was written last is known, and the difference is one transaction. The table is listed at the start, after a
+ * Compromise: what was written last is known, and the difference is one transaction: without a tool where only elements change. The table is listed at the start, after a
  * failure, when it is another one than ours, and when it is to be compared.
  */
 import { families, type Family } from '../../lib/address/address.ts';
 import { type BalancerKernel } from '../../lib/kernel/real/balancer-tables.ts';
 import { type PortBalance } from '../decide/port-balance.ts';
 import { renderPort } from '../decide/render-port.ts';
-import { diffTables } from '../table/diff-tables.ts';
-import { printRemoval, printRenewal, printReplacement } from '../table/print-table.ts';
+import { diffTables, type TableChange, type TableStep } from '../table/diff-tables.ts';
+import { printRemoval, printRenewal, printReplacement, printStep } from '../table/print-table.ts';
 import { readTable } from '../table/read-table.ts';
 import { createSkeleton, shared } from '../table/skeleton.ts';
 import { emptyTable, mergeTables, nameTable, type Table, tableName } from '../table/table.ts';
@@ -64,13 +64,14 @@ export class Programmer {
       if (balances.length === 0) this.#serviceToBalances.delete(service);
       else this.#serviceToBalances.set(service, balances);
     }
-    const scripts = families.map((family) => this.#changeParts(family, changes));
+    const tables = families.map((family) => this.#changeParts(family, changes));
     const isOther = families.some((family, at) => before[at] !== this.#describeSkeleton(family));
-    if (!this.#isKnown || isOther || scripts.includes(null)) {
+    if (!this.#isKnown || isOther || tables.includes(null)) {
       await this.compare();
       return;
     }
-    await this.#apply(scripts.filter((script) => script !== null));
+    const known = tables.filter((change) => change !== null);
+    for (const part of ['now', 'later'] as const) await this.#takeStep(known.map((change) => change[part]));
   }
 
   /** Lists the tables and writes what differs. */
@@ -104,14 +105,13 @@ export class Programmer {
   }
 
   /** Null where the tables have to be compared. */
-  #changeParts(family: Family, changes: ReadonlyMap<string, Balances>): Script | null {
+  #changeParts(family: Family, changes: ReadonlyMap<string, Balances>): TableChange | null {
     const parts = this.#parts[family];
     const services = [...changes.keys()];
     const seen = mergeTables(services.map((service) => parts.get(service) ?? emptyTable));
     for (const service of services) this.#render(family, service, parts.get(service) ?? emptyTable);
     const wanted = mergeTables(services.map((service) => parts.get(service) ?? emptyTable));
-    const change = diffTables({ family, seen, wanted }, sharedSets);
-    return change === null ? null : { now: join(change.now), later: join(change.later) };
+    return diffTables({ family, seen, wanted }, sharedSets);
   }
 
   /** What all Services share follows from this. */
@@ -138,7 +138,16 @@ export class Programmer {
     const wanted = mergeTables([createSkeleton(family, this.#relayed[family].size > 0), ...parts.values()]);
     const change = seen === null ? null : diffTables({ family, seen, wanted });
     if (change === null) return { now: printReplacement(family, wanted), later: '' };
-    return { now: join(change.now), later: join(change.later) };
+    return { now: print(change.now), later: print(change.later) };
+  }
+
+  /** One transaction for both families. */
+  async #takeStep(steps: readonly TableStep[]): Promise<void> {
+    const isOfElements = steps.every(({ before, after }) => before.length === 0 && after.length === 0);
+    const elements = steps.flatMap((step) => step.elements);
+    if (isOfElements && elements.length === 0) return;
+    if (isOfElements && (await this.#kernel.changeElements(elements))) return;
+    await this.#guard(this.#kernel.apply(steps.map(print).join('')));
   }
 
   async #apply(scripts: readonly Script[]): Promise<void> {
@@ -165,6 +174,8 @@ interface Script {
   readonly later: string;
 }
 
-function join(commands: readonly string[]): string {
-  return commands.map((command) => `${command}\n`).join('');
+function print(step: TableStep): string {
+  return printStep(step)
+    .map((command) => `${command}\n`)
+    .join('');
 }

@@ -1,14 +1,24 @@
-import { nameTable, type Table, type TableSet } from './table.ts';
 import { type Family } from '../../lib/address/address.ts';
+import { type ElementChange } from '../../lib/kernel/netlink/nft-elements.ts';
 import { hasSameDeclaration } from '../../lib/netfilter/nftables/meaning.ts';
+import { nameTable, type Table, tableName, type TableSet } from './table.ts';
+
+/** What one transaction does to a table. */
+export interface TableStep {
+  /** Commands of nft that come before the elements. */
+  readonly before: readonly string[];
+  readonly elements: readonly ElementChange[];
+  /** Commands of nft that come after the elements. */
+  readonly after: readonly string[];
+}
 
 /**
- * Commands of nft, of two transactions. All that packets need is in `now`. A packet that is in a chain while its rules are replaced
+ * Two transactions. All that packets need is in `now`. A packet that is in a chain while its rules are replaced
  * still uses what the rules before refer to: that goes `later`.
  */
 export interface TableChange {
-  readonly now: readonly string[];
-  readonly later: readonly string[];
+  readonly now: TableStep;
+  readonly later: TableStep;
 }
 
 /** A table as it is and as it shall be. */
@@ -19,7 +29,7 @@ export interface TablePair {
 }
 
 /**
- * The commands that turn one table into the other; null where that cannot be done in place, because a hook or a declaration
+ * The steps that turn one table into the other; null where that cannot be done in place, because a hook or a declaration
  * differs. Sets that only one of both has are made or deleted, but for those named in `kept`. Pure.
  */
 export function diffTables(pair: TablePair, kept: ReadonlySet<string> = new Set()): TableChange | null {
@@ -30,22 +40,27 @@ export function diffTables(pair: TablePair, kept: ReadonlySet<string> = new Set(
   const goneSets = [...seen.sets.keys()].filter((name) => !wanted.sets.has(name) && !kept.has(name));
   const newChains = [...wanted.chains].filter(([name]) => !seen.chains.has(name));
   const goneChains = [...seen.chains.keys()].filter((name) => !wanted.chains.has(name));
-  const elements = diffElements(pair, table, kept);
+  const elements = diffElements(pair, kept);
   return {
-    now: [
-      ...newChains.map(
-        ([name, { hook }]) => `add chain ${table} ${name}${hook === null ? '' : ` { ${hook} }`}`,
-      ),
-      ...newSets.map(([name, { kind, declaration }]) => `add ${kind} ${table} ${name} { ${declaration}; }`),
-      ...elements.now,
-      ...fillChains(seen, wanted, table),
-    ],
-    later: [
-      ...elements.later,
-      ...goneChains.map((name) => `flush chain ${table} ${name}`),
-      ...goneSets.map((name) => `delete ${seen.sets.get(name)?.kind ?? 'set'} ${table} ${name}`),
-      ...goneChains.map((name) => `delete chain ${table} ${name}`),
-    ],
+    now: {
+      before: [
+        ...newChains.map(
+          ([name, { hook }]) => `add chain ${table} ${name}${hook === null ? '' : ` { ${hook} }`}`,
+        ),
+        ...newSets.map(([name, { kind, declaration }]) => `add ${kind} ${table} ${name} { ${declaration}; }`),
+      ],
+      elements: elements.now,
+      after: fillChains(seen, wanted, table),
+    },
+    later: {
+      before: [],
+      elements: elements.later,
+      after: [
+        ...goneChains.map((name) => `flush chain ${table} ${name}`),
+        ...goneSets.map((name) => `delete ${seen.sets.get(name)?.kind ?? 'set'} ${table} ${name}`),
+        ...goneChains.map((name) => `delete chain ${table} ${name}`),
+      ],
+    },
   };
 }
 
@@ -85,33 +100,41 @@ function fillChains(seen: Table, wanted: Table, table: string): string[] {
   });
 }
 
-function diffElements({ seen, wanted }: TablePair, table: string, kept: ReadonlySet<string>): TableChange {
+interface ElementChanges {
+  readonly now: readonly ElementChange[];
+  readonly later: readonly ElementChange[];
+}
+
+function diffElements({ family, seen, wanted }: TablePair, kept: ReadonlySet<string>): ElementChanges {
   const names = [...new Set([...seen.sets.keys(), ...wanted.sets.keys()])];
   const changes = names
     // One that goes takes its elements along.
     .filter((name) => wanted.sets.has(name) || kept.has(name))
-    .map((name) => diffSet(`element ${table} ${name}`, seen.sets.get(name), wanted.sets.get(name)));
+    .map((name) => {
+      const place = { family, table: tableName, set: name };
+      return diffSet(place, seen.sets.get(name) ?? noSet, wanted.sets.get(name) ?? noSet);
+    });
   return { now: changes.flatMap(({ now }) => now), later: changes.flatMap(({ later }) => later) };
 }
 
-function diffSet(place: string, seen: TableSet | undefined, wanted: TableSet | undefined): TableChange {
-  const before = seen?.elements ?? new Map<string, string>();
-  const after = wanted?.elements ?? new Map<string, string>();
-  const gone = [...before.keys()].filter((key) => !after.has(key));
-  const changed = [...after].filter(([key, value]) => before.get(key) !== value);
-  const replaced = changed.filter(([key]) => before.has(key)).map(([key]) => key);
-  const isLate = wanted !== undefined && isIndexed(wanted);
-  const added = changed.map(([key, value]) => (value === '' ? key : `${key} : ${value}`));
-  return {
-    now: [
-      ...printElements('delete', place, isLate ? replaced : [...gone, ...replaced]),
-      ...printElements('add', place, added),
-    ],
-    later: isLate ? printElements('delete', place, gone) : [],
-  };
-}
+/** Instead of one that is not there. */
+const noSet: TableSet = { kind: 'set', declaration: '', elements: new Map() };
 
-/** nft takes a line of any length, and reads it in one go. */
-function printElements(verb: string, place: string, elements: readonly string[]): string[] {
-  return elements.length === 0 ? [] : [`${verb} ${place} { ${elements.join(', ')} }`];
+function diffSet(
+  place: Pick<ElementChange, 'family' | 'table' | 'set'>,
+  { declaration, elements: before }: TableSet,
+  wanted: TableSet,
+): ElementChanges {
+  const gone = [...before.keys()].filter((key) => !wanted.elements.has(key));
+  const added = [...wanted.elements].filter(([key, value]) => before.get(key) !== value);
+  const replaced = added.filter(([key]) => before.has(key)).map(([key]) => key);
+  const isLate = isIndexed(wanted);
+  const toChanges = (change: Pick<ElementChange, 'removed' | 'added'>) => {
+    const isNone = change.removed.length + change.added.length === 0;
+    return isNone ? [] : [{ ...place, declaration: wanted.declaration || declaration, ...change }];
+  };
+  return {
+    now: toChanges({ removed: isLate ? replaced : [...gone, ...replaced], added }),
+    later: isLate ? toChanges({ removed: gone, added: [] }) : [],
+  };
 }

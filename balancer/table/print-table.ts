@@ -1,5 +1,6 @@
 import { type Family } from '../../lib/address/address.ts';
-import { diffTables } from './diff-tables.ts';
+import { type ElementChange } from '../../lib/kernel/netlink/nft-elements.ts';
+import { diffTables, type TableStep } from './diff-tables.ts';
 import { aliveProtocols, shared } from './skeleton.ts';
 import { emptyTable, nameTable, type Table } from './table.ts';
 
@@ -13,6 +14,20 @@ export function printRenewal(families: readonly Family[]): string {
     })
     .map((command) => `${command}\n`)
     .join('');
+}
+
+/** The commands of nft that a step is. */
+export function printStep({ before, elements, after }: TableStep): readonly string[] {
+  return [...before, ...elements.flatMap(printElements), ...after];
+}
+
+/** nft takes a line of any length, and reads it in one go. */
+function printElements({ family, set, removed, added }: ElementChange): string[] {
+  const place = `element ${nameTable(family)} ${set}`;
+  const print = (verb: string, elements: readonly string[]) =>
+    elements.length === 0 ? [] : [`${verb} ${place} { ${elements.join(', ')} }`];
+  const texts = added.map(([key, value]) => (value === '' ? key : `${key} : ${value}`));
+  return [...print('delete', removed), ...print('add', texts)];
 }
 
 /** A script that replaces the table whole in one transaction, whether or not there is one. */
@@ -31,5 +46,6 @@ function removeTable(family: Family): string[] {
 }
 
 function fillTable(family: Family, wanted: Table): readonly string[] {
-  return diffTables({ family, seen: emptyTable, wanted })?.now ?? [];
+  const change = diffTables({ family, seen: emptyTable, wanted });
+  return change === null ? [] : printStep(change.now);
 }

@@ -54,6 +54,30 @@ describe('tables', () => {
     expect(kernel.scripts).toHaveLength(1);
   });
 
+  test.each([false, true])(
+    'take an endpoint for another as a change of elements, and by nft where that fails: %s',
+    async (needsTool) => {
+      await update(['default/a', balance('default/a', 3)]);
+      kernel.scripts.splice(0);
+      kernel.needsTool = needsTool;
+      const backends = [1, 9, 3].map((number) => ({ address: `10.244.0.${number}`, port: 8080 }));
+      await update(['default/a', balance('default/a', 0, { backends })]);
+      expect(kernel.changes).toHaveLength(needsTool ? 0 : 1);
+      expect(kernel.scripts).toEqual([
+        'delete element ip vipnat-lb slots/default/a/tcp/80 { 1 }\nadd element ip vipnat-lb slots/default/a/tcp/80 { 1 : 10.244.0.9 . 8080 }\n',
+      ]);
+      expect(programmer.isKnown).toBe(true);
+    },
+  );
+
+  test('that take neither a change nor a script are not known any more', async () => {
+    await update(['default/a', balance('default/a', 3)]);
+    kernel.failure = new Error('the kernel is full');
+    const backends = [1, 9, 3].map((number) => ({ address: `10.244.0.${number}`, port: 8080 }));
+    await expect(update(['default/a', balance('default/a', 0, { backends })])).rejects.toThrow('full');
+    expect([programmer.isKnown, kernel.changes]).toEqual([false, []]);
+  });
+
   test('have the slots that a replaced rule may still ask for until a second transaction', async () => {
     await update(['default/a', balance('default/a', 3)]);
     kernel.scripts.splice(0);

@@ -1,0 +1,205 @@
+/** Has the balancer's tables changed with nft and without, and prints what came of it. For balancer-elements.test.ts. */
+import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer, createConnection } from 'node:net';
+import { type PortBalance } from '../../../balancer/decide/port-balance.ts';
+import { type Balances, Programmer } from '../../../balancer/program/programmer.ts';
+import { readTable } from '../../../balancer/table/read-table.ts';
+import { sleep, systemClock } from '../../../lib/control/clock.ts';
+import { families, type Family } from '../../../lib/address/address.ts';
+import { type ElementChange } from '../../../lib/kernel/netlink/nft-elements.ts';
+import { type BalancerKernel, createBalancerKernel } from '../../../lib/kernel/real/balancer-tables.ts';
+
+const port = 8080;
+const service = 'default/web';
+const vips: Record<Family, string> = { ipv4: '10.0.9.10', ipv6: 'fd00:9::a' };
+const toPod = (family: Family, number: number) =>
+  family === 'ipv4' ? `10.244.0.${number}` : `fd00:244::${number}`;
+
+const real = createBalancerKernel();
+
+/** How many scripts nft was given, and how many changes took none. */
+const counts = { scripts: 0, changes: 0 };
+const counting: BalancerKernel = {
+  ...real,
+  apply: async (script) => {
+    counts.scripts += 1;
+    await real.apply(script);
+  },
+  changeElements: async (changes) => {
+    const isDone = await real.changeElements(changes);
+    if (isDone) counts.changes += 1;
+    return isDone;
+  },
+};
+const withNft: BalancerKernel = { ...real, changeElements: () => Promise.resolve(false) };
+
+interface Shape extends Partial<PortBalance> {
+  readonly numbers: readonly number[];
+}
+
+/** A Service with pods of these numbers, in both families. */
+function balance({ numbers, ...more }: Shape): Balances {
+  return families.map((family) => {
+    const backends = numbers.map((number) => ({ address: toPod(family, number), port }));
+    return {
+      ...{ family, service, addresses: [vips[family]], protocol: 'TCP', port: 80, method: 'random' },
+      ...{ affinitySeconds: null, sources: null, keepsClient: false, isHere: true, relay: null },
+      ...{ backends, present: backends, ...more },
+    };
+  });
+}
+
+const write = (programmer: Programmer, balances: Balances) =>
+  programmer.update(new Map([[service, balances]]));
+
+async function list(family: Family): Promise<unknown> {
+  const text = await real.listTable(`${family === 'ipv6' ? 'ip6' : 'ip'} vipnat-lb`);
+  const table = readTable(text, family);
+  if (table === null) throw new Error(`no table: ${text}`);
+  const sets = [...table.sets].map(([name, { elements, ...set }]) => [name, set, [...elements].sort()]);
+  return { sets, chains: [...table.chains] };
+}
+
+const listBoth = () => Promise.all(families.map(list));
+
+/** Begins anew: the tables as they are with these pods. */
+async function begin(kernel: BalancerKernel, balances: Balances): Promise<Programmer> {
+  execFileSync('nft', ['flush', 'ruleset']);
+  const programmer = new Programmer(kernel);
+  await write(programmer, balances);
+  Object.assign(counts, { scripts: 0, changes: 0 });
+  return programmer;
+}
+
+/** Both ways from one to the other. */
+async function compareWays(before: Shape, after: Shape) {
+  const inProcess = await begin(counting, balance(before));
+  await write(inProcess, balance(after));
+  const [done, tables] = [{ ...counts }, await listBoth()];
+  const byTool = await begin(withNft, balance(before));
+  await write(byTool, balance(after));
+  const expected = await listBoth();
+  return { ...done, tables, expected };
+}
+
+/** Which pods answer at the Service's address. */
+async function greet(family: Family): Promise<string[]> {
+  const answers = new Set<string>();
+  for (let at = 0; at < 40; at += 1) {
+    const socket = createConnection({ host: vips[family], port: 80 });
+    const [text] = (await once(socket, 'data')) as [Buffer];
+    answers.add(text.toString());
+    socket.destroy();
+  }
+  return [...answers].sort();
+}
+
+async function startPods(): Promise<void> {
+  const run = (command: string) => execFileSync('sh', ['-ec', command]);
+  run('ip link set lo up; ip route add 10.0.9.0/24 dev lo; ip route add fd00:9::/64 dev lo');
+  for (const family of families) {
+    for (const number of [1, 2, 3]) {
+      const host = toPod(family, number);
+      run(
+        `ip addr add ${host}/${family === 'ipv6' ? '128' : '32'} dev lo ${family === 'ipv6' ? 'nodad' : ''}`,
+      );
+      const server = createServer((socket) => socket.on('error', () => undefined).end(host)).listen(
+        port,
+        host,
+      );
+      await once(server, 'listening');
+    }
+  }
+}
+
+/** Packets go where the elements say that were changed without a tool. */
+async function sendPackets() {
+  const programmer = await begin(counting, balance({ numbers: [1, 2] }));
+  await programmer.renew();
+  const before = await Promise.all(families.map(greet));
+  await write(programmer, balance({ numbers: [3, 2] }));
+  return { before, after: await Promise.all(families.map(greet)), changes: counts.changes };
+}
+
+/** Of two changes, one of each family, the second cannot be done. */
+async function changeHalf() {
+  await begin(counting, balance({ numbers: [1, 2] }));
+  const before = await listBoth();
+  const change = (family: Family, removed: string): ElementChange => ({
+    ...{ family, table: 'vipnat-lb', set: `slots/${service}/tcp/80`, removed: [removed] },
+    declaration: `typeof numgen inc mod 2 : ${family === 'ipv6' ? 'ip6' : 'ip'} daddr . tcp dport`,
+    added: [[removed, `${toPod(family, 3)} . ${port}`]],
+  });
+  const isDone = await real.changeElements([change('ipv4', '0'), change('ipv6', '7')]);
+  const middle = await listBoth();
+  const isDoneLater = await real.changeElements([change('ipv4', '0'), change('ipv6', '1')]);
+  return { isDone, before, middle, isDoneLater, after: await listBoth() };
+}
+
+/** Somebody else removes the element that is to be replaced. */
+async function meddle() {
+  const programmer = await begin(counting, balance({ numbers: [1, 2] }));
+  execFileSync('nft', [`delete element ip vipnat-lb slots/${service}/tcp/80 { 0 }`]);
+  const problem = await write(programmer, balance({ numbers: [3, 2] })).then(
+    () => null,
+    (error: unknown) => (error as { code?: string }).code,
+  );
+  const { isKnown } = programmer;
+  await programmer.compare();
+  return { problem, isKnown, isKnownLater: programmer.isKnown, tables: await listBoth(), ...counts };
+}
+
+/** How often the watch calls back for own changes of both kinds, and then for somebody else's. */
+async function watch() {
+  const programmer = await begin(counting, balance({ numbers: [1, 2] }));
+  let calls = 0;
+  const source = real.watchGeneration({
+    clock: systemClock,
+    onChange: () => (calls += 1),
+    onProblem: ({ message }) => {
+      throw new Error(message);
+    },
+  });
+  await source.ready;
+  for (let round = 0; round < 10; round += 1) {
+    await write(programmer, balance({ numbers: [round + 3, 2] }));
+    await programmer.renew();
+    await sleep(systemClock, 100);
+  }
+  const own = calls;
+  execFileSync('nft', ['add table ip other']);
+  await sleep(systemClock, 1100);
+  await source.stop();
+  return { ...counts, own, foreign: calls - own };
+}
+
+const hundred = Array.from({ length: 100 }, (_, at) => at + 1);
+await startPods();
+process.stdout.write(
+  JSON.stringify({
+    ways: {
+      random: await compareWays({ numbers: hundred }, { numbers: [...hundred.slice(0, 99), 200] }),
+      udp: await compareWays({ numbers: [1, 2], protocol: 'UDP' }, { numbers: [1, 3], protocol: 'UDP' }),
+      sctp: await compareWays({ numbers: [1, 2], protocol: 'SCTP' }, { numbers: [4, 3], protocol: 'SCTP' }),
+      hash: await compareWays({ numbers: [1, 2], method: 'hash' }, { numbers: [1, 3], method: 'hash' }),
+      local: await compareWays(
+        { numbers: [1, 2], keepsClient: true },
+        { numbers: [3, 2], keepsClient: true },
+      ),
+      more: await compareWays({ numbers: [1, 2] }, { numbers: [1, 2, 3] }),
+      many: await compareWays(
+        { numbers: hundred.slice(0, 20), method: 'hash' },
+        { numbers: hundred.slice(20, 40), method: 'hash' },
+      ),
+    },
+    half: await changeHalf(),
+    meddled: await meddle(),
+    expected: await begin(withNft, balance({ numbers: [3, 2] })).then(listBoth),
+    watched: await watch(),
+    packets: await sendPackets(),
+  }),
+  () => {
+    process.exit();
+  },
+);

@@ -1,0 +1,77 @@
+import { beforeAll, describe, expect, test } from '@jest/globals';
+import { runInNetworkNamespace } from '../../support/network/network-namespace.ts';
+
+interface Way {
+  readonly scripts: number;
+  readonly changes: number;
+  readonly tables: unknown;
+  readonly expected: unknown;
+}
+
+interface Outcome {
+  readonly ways: Readonly<Record<string, Way>>;
+  readonly half: Readonly<Record<'isDone' | 'before' | 'middle' | 'isDoneLater' | 'after', unknown>>;
+  readonly meddled: Readonly<Record<'problem' | 'isKnown' | 'isKnownLater' | 'tables', unknown>>;
+  readonly expected: unknown;
+  readonly watched: Readonly<Record<'scripts' | 'changes' | 'own' | 'foreign', number>>;
+  readonly packets: Readonly<Record<'before' | 'after' | 'changes', unknown>>;
+}
+
+let outcome: Outcome;
+beforeAll(async () => {
+  const child = new URL('balancer-elements-child.ts', import.meta.url);
+  outcome = (await runInNetworkNamespace(child)) as Outcome;
+}, 60_000);
+
+describe('endpoints that are replaced', () => {
+  test.each([
+    ['random', 'one of 100'],
+    ['udp', 'of UDP'],
+    ['sctp', 'of SCTP'],
+    ['hash', 'chosen by the address of the client'],
+    ['local', 'that see the client'],
+  ])('%s: %s: the tables are as nft writes them, and nft is not run', (name) => {
+    const way = outcome.ways[name];
+    expect(way?.tables).toEqual(way?.expected);
+    expect([way?.scripts, way?.changes]).toEqual([0, 1]);
+  });
+
+  test.each([
+    ['more', 'one more, which takes another rule'],
+    ['many', 'more than fit into one message to the kernel'],
+  ])('%s: %s: nft writes them', (name) => {
+    const way = outcome.ways[name];
+    expect(way?.tables).toEqual(way?.expected);
+    expect([way?.scripts, way?.changes]).toEqual([1, 0]);
+  });
+
+  test('get connections, and those that they replace get none', () => {
+    const { before, after, changes } = outcome.packets;
+    expect(before).toEqual([
+      ['10.244.0.1', '10.244.0.2'],
+      ['fd00:244::1', 'fd00:244::2'],
+    ]);
+    expect(after).toEqual([
+      ['10.244.0.2', '10.244.0.3'],
+      ['fd00:244::2', 'fd00:244::3'],
+    ]);
+    expect(changes).toBe(1);
+  });
+});
+
+test('changes of both families are made together or not at all', () => {
+  const { isDone, before, middle, isDoneLater, after } = outcome.half;
+  expect([isDone, isDoneLater]).toEqual([false, true]);
+  expect(middle).toEqual(before);
+  expect(after).not.toEqual(before);
+});
+
+test('own changes are no reason to look at the tables, and those of others are', () => {
+  expect(outcome.watched).toEqual({ scripts: 10, changes: 10, own: 0, foreign: 1 });
+});
+
+test('where somebody else has removed an element, the table is compared, and repaired', () => {
+  const { problem, isKnown, isKnownLater, tables } = outcome.meddled;
+  expect([problem, isKnown, isKnownLater]).toEqual(['TOOL_FAILED', false, true]);
+  expect(tables).toEqual(outcome.expected);
+});
