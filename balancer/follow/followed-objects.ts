@@ -35,8 +35,8 @@ export class FollowedObjects {
     readonly virtualips: Informer<VirtualIp>;
     readonly pools: Informer<AddressPool>;
   };
-  #virtualIps: ReadonlyMap<string, VirtualIp> = new Map();
-  #pools: ReadonlyMap<string, AddressPool> = new Map();
+  #virtualIps: readonly VirtualIp[] = [];
+  #pools: readonly AddressPool[] = [];
   readonly #lost = new Set<string>();
 
   constructor(options: FollowOptions) {
@@ -51,10 +51,10 @@ export class FollowedObjects {
       }),
       virtualips: this.#follow(virtualIps, (changes, objects) => {
         this.index.takeVirtualIps(changes);
-        this.#virtualIps = objects;
+        this.#virtualIps = [...objects.values()];
       }),
       pools: this.#follow(addressPools, (_, objects) => {
-        this.#pools = objects;
+        this.#pools = [...objects.values()];
       }),
     };
   }
@@ -79,12 +79,14 @@ export class FollowedObjects {
     );
   }
 
+  /** The same array while nothing has happened to them. */
   get virtualIps(): readonly VirtualIp[] {
-    return [...this.#virtualIps.values()];
+    return this.#virtualIps;
   }
 
+  /** The same array while nothing has happened to them. */
   get pools(): readonly AddressPool[] {
-    return [...this.#pools.values()];
+    return this.#pools;
   }
 
   /** Begins. Not to be called twice. */

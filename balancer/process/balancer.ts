@@ -68,7 +68,7 @@ export class Balancer {
     this.#programmer = new Programmer(ports.kernel);
     this.#life = new TableLife(ports.clock, this.#programmer);
     this.#gaps = new WriteGaps(ports.clock, () => ports.kernel.countRules(tableName));
-    this.#addresses = new OwnAddresses(ports.readAddresses);
+    this.#addresses = new OwnAddresses(ports);
     this.#cleaner = new FlowCleaner(ports, () => createStrayFilter(this.#serviceToBalances.values()));
     this.#forwards = new ForwardKeeper(ports);
     this.#queue = new TriggerQueue<Cause>({

@@ -1,25 +1,41 @@
-import { type BalancerPorts } from './ports.ts';
+import { type Clock } from '../../lib/control/clock.ts';
+import { type LocalAddress } from '../../lib/kernel/port.ts';
 
-/** The addresses of this host that are no Services'. */
+/** What it needs of the world. */
+export interface AddressPorts {
+  readonly clock: Clock;
+  readonly readAddresses: () => Promise<readonly LocalAddress[]>;
+}
+
+/** The node that holds 1,000 addresses takes milliseconds for it, and endpoints change many times a second. */
+const paceMs = 1000;
+
+/** This host's own addresses. Those of Services come and go, and are left out. */
 export class OwnAddresses {
-  readonly #read: BalancerPorts['readAddresses'];
+  readonly #ports: AddressPorts;
+  #read: readonly string[] = [];
+  #readAt = -Infinity;
   #known: ReadonlySet<string> = new Set();
 
-  constructor(read: BalancerPorts['readAddresses']) {
-    this.#read = read;
+  constructor(ports: AddressPorts) {
+    this.#ports = ports;
   }
 
-  /** As they were when they were last looked at. */
+  /** As of the last look. */
   get known(): ReadonlySet<string> {
     return this.#known;
   }
 
-  /** Looks at them; answers whether they are others than before. Those of Services come and go. */
-  async look(vips: { has(address: string): boolean }): Promise<boolean> {
-    const found = (await this.#read()).map(({ address }) => address);
-    const own = new Set(found.filter((address) => !vips.has(address)));
-    const isSame = own.size === this.#known.size && [...own].every((address) => this.#known.has(address));
-    this.#known = own;
+  /** Answers whether they are others than before. The kernel is asked once a second at most. Rejects as it does. */
+  async look(vips: ReadonlySet<string>): Promise<boolean> {
+    const now = this.#ports.clock.now();
+    if (now - this.#readAt >= paceMs) {
+      this.#read = (await this.#ports.readAddresses()).map(({ address }) => address);
+      this.#readAt = now;
+    }
+    const found = new Set(this.#read.filter((address) => !vips.has(address)));
+    const isSame = found.size === this.#known.size && [...found].every((address) => this.#known.has(address));
+    this.#known = found;
     return !isSame;
   }
 }

@@ -26,6 +26,7 @@ export interface BalancerPorts {
 
 /** What this node has to do with, and what its kernel has of it. */
 export interface BalancerView extends Pick<NodeReport, 'programmed' | 'mode'> {
+  /** These are the same arrays while nothing has happened to them. */
   readonly pools: readonly AddressPool[];
   readonly virtualIps: readonly VirtualIp[];
 }

@@ -107,8 +107,10 @@ export class NodeBalancer {
   }
 
   #takeView(view: BalancerView): void {
+    const before = this.#view;
     this.#view = view;
-    this.#seats.update(view);
+    // Endpoints change all the time, and seats do not depend on them.
+    if (before?.pools !== view.pools || before.virtualIps !== view.virtualIps) this.#seats.update(view);
     this.#seats.setServing(view.mode !== 'none');
     this.#say();
   }

@@ -1,0 +1,37 @@
+import { expect, test } from '@jest/globals';
+import { OwnAddresses } from '../../../../balancer/process/own-addresses.ts';
+import { FakeClock } from '../../../support/fakes/clock.ts';
+
+function start() {
+  const clock = new FakeClock();
+  const host = { addresses: ['10.77.0.11', '10.0.9.10'], reads: 0 };
+  const own = new OwnAddresses({
+    clock,
+    readAddresses: () => {
+      host.reads += 1;
+      return Promise.resolve(
+        host.addresses.map((address) => ({ family: 'ipv4', address, device: 'eth0' }) as const),
+      );
+    },
+  });
+  return { clock, host, own };
+}
+
+test('a look says whether they have changed, and leaves those of Services out', async () => {
+  const { clock, host, own } = start();
+  expect([await own.look(new Set(['10.0.9.10'])), [...own.known]]).toEqual([true, ['10.77.0.11']]);
+  expect(await own.look(new Set(['10.0.9.10']))).toBe(false);
+  expect([await own.look(new Set()), [...own.known]]).toEqual([true, ['10.77.0.11', '10.0.9.10']]);
+  await clock.advance(1000);
+  host.addresses = ['10.77.0.12'];
+  expect([await own.look(new Set()), [...own.known]]).toEqual([true, ['10.77.0.12']]);
+});
+
+test('however often it looks, the kernel is asked once a second at most', async () => {
+  const { clock, host, own } = start();
+  for (let look = 0; look < 100; look += 1) {
+    await own.look(new Set());
+    await clock.advance(20);
+  }
+  expect(host.reads).toBe(2);
+});
