@@ -3,8 +3,8 @@ import { basename, dirname, join } from 'node:path';
 import { notWritten, refuseForeignFile } from '../../lib/files/foreign-file.ts';
 import { readIfThere } from '../../lib/files/optional-file.ts';
 import { replaceFile } from '../../lib/files/replace-file.ts';
+import { seatsMark } from '../../lib/keepalived/find.ts';
 import { VipnatError } from '../../lib/text/errors.ts';
-import { seatsMark } from './render-seats.ts';
 import { type SeatFiles } from './seat-files.ts';
 
 /** What keepalived finds wrong with a file; null when it takes it. Rejects where no keepalived can be asked. */

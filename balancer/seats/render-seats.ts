@@ -1,12 +1,10 @@
+import { seatsMark } from '../../lib/keepalived/find.ts';
 import { renderConfiguration } from '../../lib/keepalived/render.ts';
 import { toPriority } from '../../lib/keepalived/priority.ts';
 import { toRouterId } from '../../lib/keepalived/words.ts';
 import { type PlacedAddress, wholePrefixes } from './place-address.ts';
 import { type PlannedSeat } from './plan-seats.ts';
 import { type SeatFiles } from './seat-files.ts';
-
-/** How the balancer's keepalived.conf begins. */
-export const seatsMark = '# keepalived.conf by vipnat balancer';
 
 /** The text of keepalived.conf. Pure: equal input, equal bytes. */
 export function renderSeats(

@@ -1,4 +1,5 @@
 import { setFlagsFromString } from 'node:v8';
+import { activityPath, toActivity } from '../../balancer/process/activity.ts';
 import { balancerRole } from '../../balancer/process/presence.ts';
 import { usualRunFolder } from '../../balancer/seats/seat-files.ts';
 import { type Endpoint } from '../../lib/address/endpoint.ts';
@@ -74,7 +75,7 @@ async function runInTurn(options: NodeBalancerOptions, beginning: Beginning): Pr
   try {
     await heartbeat?.start();
     const info = { version, pid: process.pid, since: systemClock.date().toISOString() };
-    const claim = { role: balancerRole, info, answers: new Map<string, () => object>() };
+    const claim = { role: balancerRole, info, answers: listAnswers(options, beginning) };
     const release = await takePlace({ ...claim, logger, signal: ending.signal, serve: () => null });
     if (release === null) {
       logger.info(`${await signal}: vipnat stops. It waited for another balancer, and wrote nothing`);
@@ -85,6 +86,15 @@ async function runInTurn(options: NodeBalancerOptions, beginning: Beginning): Pr
   } finally {
     heartbeat?.stop();
   }
+}
+
+/** What it says of itself to commands on the same host. */
+function listAnswers(place: NodeBalancerOptions, beginning: Beginning): Map<string, () => object> {
+  const answer = () => {
+    const state = beginning.running?.state;
+    return state === undefined ? {} : toActivity(state, place, systemClock.date());
+  };
+  return new Map([[activityPath, answer]]);
 }
 
 /** Once it is the host's balancer: until the signal. */

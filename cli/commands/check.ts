@@ -9,19 +9,40 @@ import { findAgent } from '../../agent/http/presence.ts';
 import { describeUnread, type UnreadText } from '../../agent/observe/unread.ts';
 import { type CheckContext } from '../grammar/command-context.ts';
 import { formatCheck } from '../format/screens/check.ts';
+import { checkServices, type ServicesCheck } from '../balancer/check-services.ts';
+import { formatBalancerJson } from '../format/json/balancer-json.ts';
+import { formatServicesCheck } from '../format/screens/services-check.ts';
 import { formatCheckJson } from '../format/json/check-json.ts';
-import { createHostKernel, lookAtHost } from '../wiring/one-shot-host.ts';
+import { createHostKernel, findRoute, lookAtHost } from '../wiring/one-shot-host.ts';
 import { nameNode } from '../wiring/node-name.ts';
 
-/** `vipnat check`: says how the rules differ from what `run` would have written. Exit `done` in sync, `found` with drift. */
-export async function check({
-  config,
-  given,
-  options,
-  screen,
-  stdout,
-  stderr,
-}: CheckContext): Promise<number> {
+/**
+ * `vipnat check`: says how the rules differ from what `run` and the balancer of this host would have written. Exit `done` in sync, `found`
+ * with drift.
+ */
+export async function check(context: CheckContext): Promise<number> {
+  const { config } = context;
+  const services = await checkServices({ route: findRoute({ ...config, vips: [] }), node: nameNode(config) });
+  if (config.vips.length === 0) return reportServices(services, context);
+  const isInSync = await checkVips(services, context);
+  return isInSync && services.drift.length === 0 ? exitStatuses.done : exitStatuses.found;
+}
+
+/** On a host without a virtual IP of the API. */
+function reportServices(services: ServicesCheck, { config, options, screen, stdout }: CheckContext): number {
+  const { drift, unread } = services;
+  stdout(
+    options.json
+      ? formatBalancerJson(services.host, nameNode(config), { inSync: drift.length === 0, drift, unread })
+      : formatServicesCheck(services, screen()),
+  );
+  return drift.length === 0 ? exitStatuses.done : exitStatuses.found;
+}
+
+async function checkVips(
+  services: ServicesCheck,
+  { config, given, options, screen, stdout, stderr }: CheckContext,
+): Promise<boolean> {
   const [assessment, agent] = await Promise.all([lookAtHost(config, stderr), findAgent()]);
   const { drops, problems } = await lookForDrops(assessment);
   const flags = quoteWords(toArguments(config, given));
@@ -29,10 +50,10 @@ export async function check({
   const isInSync = assessment.plan.tables.length === 0 && assessment.missingSwitches.length === 0;
   stdout(
     options.json
-      ? formatCheckJson(assessment, { drops, unread }, nameNode(config))
-      : formatCheck({ assessment, drops, unread, config, agent, flags }, screen()),
+      ? formatCheckJson(assessment, { drops, unread, services }, nameNode(config))
+      : `${formatCheck({ assessment, drops, unread, config, agent, flags }, screen())}${formatServicesCheck(services, screen())}`,
   );
-  return isInSync ? exitStatuses.done : exitStatuses.found;
+  return isInSync;
 }
 
 /** The rules are compared all the same where nobody can list others' chains. */

@@ -9,7 +9,8 @@ import { createApiserver } from '../../agent/probe/probe-connections.ts';
 import { type DoctorContext } from '../grammar/command-context.ts';
 import { chooseDoctorStatus, countOutcomes, formatExamination } from '../format/screens/doctor.ts';
 import { formatDoctorJson } from '../format/json/doctor-json.ts';
-import { createHostKernel, lookAtHost } from '../wiring/one-shot-host.ts';
+import { nameNode } from '../wiring/node-name.ts';
+import { createHostKernel, findRoute, lookAtHost } from '../wiring/one-shot-host.ts';
 import { version } from '../wiring/version.ts';
 
 /** `vipnat doctor`: what is wrong with this host, and what mends it. Exit `done`, `found` with warnings only, or `foundFailures`. */
@@ -30,6 +31,8 @@ export async function doctor({
     apiserver: createApiserver(systemClock, () => findAuthority(config.caFile)),
     look: () => lookAtHost(config, stderr),
     captureMs: options.captureMs,
+    route: findRoute({ ...config, vips: [] }),
+    node: nameNode(config),
   });
   const found = examine(facts);
   stdout(

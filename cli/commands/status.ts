@@ -6,30 +6,49 @@ import { findAgent } from '../../agent/http/presence.ts';
 import { readLiveDetails } from '../../agent/report/live-details.ts';
 import { type HostStatus, isInTrouble, toHostStatus } from '../../agent/report/host-status.ts';
 import { type StatusContext } from '../grammar/command-context.ts';
+import { type HostBalancer, readHostBalancer } from '../balancer/host-balancer.ts';
+import { findTrouble } from '../balancer/view-balancer.ts';
+import { formatHostServices } from '../format/screens/host-services.ts';
 import { formatStatus } from '../format/screens/status.ts';
+import { type Screen } from '../format/text/screen.ts';
+import { formatBalancerJson } from '../format/json/balancer-json.ts';
 import { formatStatusJson } from '../format/json/status-json.ts';
 import { createHostKernel, lookAtHost } from '../wiring/one-shot-host.ts';
 import { nameNode } from '../wiring/node-name.ts';
 import { clearScreen, waitForNext } from '../wiring/wait-for-next.ts';
 
 /**
- * `vipnat status`: how it is, on one screen. Exit `done`, or `found` when a VIP is not balanced or the rules are not
- * as they should be. With --watch it ends when it is stopped, or when nobody reads its output any more.
+ * `vipnat status`: how it is, on one screen: each VIP, and Services where this host has them. Exit `done`, or `found` when a VIP is
+ * not balanced, the rules are not as they should be, or this node does not balance Services. With --watch it ends when it is stopped, or when nobody reads its output any more.
  */
 export async function status({ config, options, screen, stdout, stderr }: StatusContext): Promise<number> {
   const { json, watchMs } = options;
   for (;;) {
-    const found = await readStatus(config, stderr);
+    const [found, services] = await Promise.all([readStatus(config, stderr), readHostBalancer()]);
     const text = json
-      ? formatStatusJson(found, nameNode(config), systemClock.date())
-      : formatStatus(found, screen());
+      ? formatAllJson(found, services, nameNode(config))
+      : formatAll(found, services, screen());
     stdout(watchMs !== null && screen().isTerminal ? `${clearScreen}${text}` : text);
-    if (watchMs === null) return isInTrouble(found) ? exitStatuses.found : exitStatuses.done;
+    const isTrouble = (found !== null && isInTrouble(found)) || findTrouble(services) !== null;
+    if (watchMs === null) return isTrouble ? exitStatuses.found : exitStatuses.done;
     if ((await waitForNext(watchMs)) === 'reader gone') return exitStatuses.readerGone;
   }
 }
 
-async function readStatus(config: Config, stderr: (text: string) => void): Promise<HostStatus> {
+function formatAllJson(found: HostStatus | null, services: HostBalancer, node: string): string {
+  if (found === null) return formatBalancerJson(services, node);
+  return formatStatusJson(found, node, systemClock.date(), services);
+}
+
+function formatAll(found: HostStatus | null, services: HostBalancer, screen: Screen): string {
+  const lines = formatHostServices(services, screen).map((line) => `${line}\n`);
+  const blocks = [...(found === null ? [] : [formatStatus(found, screen)]), lines.join('')];
+  return blocks.filter((block) => block !== '').join('\n');
+}
+
+/** Of the VIPs; null without any, on a host that has Services alone. */
+async function readStatus(config: Config, stderr: (text: string) => void): Promise<HostStatus | null> {
+  if (config.vips.length === 0) return null;
   const [assessment, agent, activity, findings] = await Promise.all([
     lookAtHost(config, stderr),
     findAgent(),

@@ -10,14 +10,16 @@ import { type ConfiguredCommand, isAboutServices } from './invocation.ts';
 
 /**
  * What a command lacks in a configuration that may be right in itself, one line each. What could not be read is not called
- * missing. `reason` says why the running agent was of no help, for a command that asked it.
+ * missing. `reason` says why the running agent was of no help, for a command that asked it. With `isForServices` this host has
+ * Services, and what tells how it is may be about them alone.
  */
 export function findCommandProblems(
   command: ConfiguredCommand,
   { config, unreadable }: Pick<ConfigReading, 'config' | 'unreadable'>,
   reason?: string | null,
+  isForServices = false,
 ): string[] {
-  const lacksVip = needsVip(command) && config.vips.length === 0 && !unreadable.has('vip');
+  const lacksVip = needsVip(command, isForServices) && config.vips.length === 0 && !unreadable.has('vip');
   return [
     ...findOwnProblems(command),
     ...(lacksVip ? [explainNoVip(command, reason)] : []),
@@ -34,8 +36,15 @@ function findOwnProblems(command: ConfiguredCommand): string[] {
     : [];
 }
 
+/** What tells how this host is, of whatever vipnat has there. */
+export function isAboutHost(command: ConfiguredCommand): boolean {
+  if (command.name === 'plan') return !command.options.offline;
+  return ['check', 'status', 'doctor'].includes(command.name);
+}
+
 /** What has to do with Services alone needs none; cleanup is about all rules. */
-function needsVip(command: ConfiguredCommand): boolean {
+function needsVip(command: ConfiguredCommand, isForServices: boolean): boolean {
+  if (isAboutHost(command) && isForServices) return false;
   if (command.name === 'manifest') return command.options.kind !== 'services';
   return command.name !== 'cleanup' && !isAboutServices(command);
 }

@@ -5,7 +5,7 @@ import { configVariable, type Environment } from '../../config/environment.ts';
 import { type ConfigReading, type ConfigSources, readConfig } from '../../config/load.ts';
 import { type CheckContext } from '../grammar/command-context.ts';
 import { parseCommandLine } from '../grammar/command-line.ts';
-import { findCommandProblems } from '../grammar/command-rules.ts';
+import { findCommandProblems, isAboutHost } from '../grammar/command-rules.ts';
 import { type ErrorForm, formatError } from '../format/text/error-text.ts';
 import {
   type ConfiguredCommand,
@@ -98,19 +98,24 @@ async function checkConfig(
   const file = invocation.file ?? (variable === '' ? undefined : variable);
   const isForElsewhere = command.name === 'manifest';
   const sources = { flags, environment, file, isForElsewhere };
-  const { reading, notes, reason } = isDiagnostic(command)
+  const { reading, notes, reason } = isAboutHost(command)
     ? await askAgentFirst(sources, command.name === 'plan' ? 'given' : 'host')
     : { reading: await readConfig(sources), notes: [], reason: null };
-  const all = [...problems, ...reading.problems, ...findCommandProblems(command, reading, reason)];
+  const isForServices = isAboutHost(command) && reading.config.vips.length === 0 && (await hasServices());
+  const all = [
+    ...problems,
+    ...reading.problems,
+    ...findCommandProblems(command, reading, reason, isForServices),
+  ];
   if (all.length > 0) throw new VipnatError('CONFIG_INVALID', all.join('\n'));
   for (const note of notes) stderr(`${toPrintableLine(note)}\n`);
   return reading;
 }
 
-/** What tells how the host is beside the agent, by the agent's own configuration. */
-function isDiagnostic(command: ConfiguredCommand): boolean {
-  if (command.name === 'plan') return !command.options.offline;
-  return ['check', 'status', 'doctor'].includes(command.name);
+/** Whether Services have anything on this host: then these commands need no virtual IP of the API. */
+async function hasServices(): Promise<boolean> {
+  const { isUsed, readHostBalancer } = await import('../balancer/host-balancer.ts');
+  return isUsed(await readHostBalancer());
 }
 
 /** Loaded late: what prints rules offline asks nobody. */

@@ -31,12 +31,42 @@ export interface KeepalivedConfiguration {
   readonly files: readonly string[];
 }
 
+/** How the configuration of the keepalived begins that holds Services' addresses: a host can have it beside that of the API's virtual IP. */
+export const seatsMark = '# keepalived.conf by vipnat balancer';
+
+/** Which processes are of a keepalived that holds Services' addresses, and which are not. */
+export interface KeepalivedParts {
+  readonly seats: readonly HostProcess[];
+  /** All others, be they keepalived or not. */
+  readonly others: readonly HostProcess[];
+}
+
+/** Tells them apart by the files that they were started with. One whose file cannot be read is none of the balancer's. Never rejects. */
+export async function partKeepalived(processes: readonly HostProcess[]): Promise<KeepalivedParts> {
+  const areSeats = await Promise.all(processes.map(isOfSeats));
+  return {
+    seats: processes.filter((_, at) => areSeats[at]),
+    others: processes.filter((_, at) => !areSeats[at]),
+  };
+}
+
+async function isOfSeats({ name, pid, arguments: words }: HostProcess): Promise<boolean> {
+  const path = name === keepalivedName ? findNamedFile(words) : null;
+  if (path === null) return false;
+  try {
+    const text = await (await ForeignRoot.of(pid)).read(path);
+    return text?.startsWith(seatsMark) ?? false;
+  } catch {
+    return false;
+  }
+}
+
 /**
- * Looks for a running keepalived and for the instance of its configuration that has an address; a file of the host's is
- * read where no running one tells of its own. Never rejects.
+ * Looks for a running keepalived, but for one that holds Services' addresses, and for the instance of its configuration that has an
+ * address; a file of the host's is read where no running one tells of its own. Never rejects.
  */
 export async function findKeepalived(address: string, hostFile: string): Promise<KeepalivedView> {
-  const processes = await listProcesses().catch(() => []);
+  const { others: processes } = await partKeepalived(await listProcesses().catch(() => []));
   const { text } = await readConfiguration(processes, hostFile).catch(() => ({ text: null }));
   return {
     isRunning: processes.some(({ name }) => name === keepalivedName),
@@ -105,6 +135,26 @@ export function followsFile(text: string, address: string, path: string): boolea
   const declared = ['track_file', 'vrrp_track_file'].flatMap((keyword) => listBlocks(statements, keyword));
   const names = declared.filter(isPath).map(({ words }) => words[1]);
   return listItems(instance, 'track_file').some(([name]) => names.includes(name));
+}
+
+/** An instance of a configuration: what others on the network can meet of it. */
+export interface InstanceView {
+  readonly name: string;
+  /** Its interface; empty where none is named. */
+  readonly device: string;
+  readonly vrid: number;
+  /** All of its addresses, in canonical text. */
+  readonly addresses: readonly string[];
+}
+
+/** All instances with a virtual_router_id. */
+export function viewInstances(text: string): InstanceView[] {
+  return listInstances(text).flatMap((instance) => {
+    const vrid = readNumber(instance, 'virtual_router_id');
+    const addresses = listBareAddresses(instance).flatMap((bare) => parseAddress(bare)?.text ?? []);
+    const device = readLast(instance, 'interface')?.[1] ?? '';
+    return vrid === null ? [] : [{ name: instance.words[1] ?? '', device, vrid, addresses }];
+  });
 }
 
 function listInstances(text: string): Statement[] {

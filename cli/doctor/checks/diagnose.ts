@@ -8,6 +8,7 @@ import { kubeProxyChecks } from './kube-proxy.ts';
 import { kubeconfigChecks } from './kubeconfigs.ts';
 import { localRouteChecks } from './local-routes.ts';
 import { ruleChecks } from './rules.ts';
+import { serviceChecks } from './services.ts';
 import { strangerChecks } from './foreign.ts';
 import { toolChecks } from './tools.ts';
 import { trackFileChecks } from './track-file.ts';
@@ -30,7 +31,11 @@ export const topics: readonly Topic[] = [
   { name: 'apiservers', checks: [...apiserverChecks, ...kubeconfigChecks] },
   { name: 'kube-proxy', checks: kubeProxyChecks },
   { name: "vipnat's rules, foreign rules", checks: [...ruleChecks, ...strangerChecks] },
+  { name: 'Services', checks: serviceChecks },
 ];
+
+/** The topics that are looked at on a host that has Services, and no virtual IP of the API. */
+const withoutVips: readonly string[] = ['rights, tools, kernel', 'kube-proxy', 'Services'];
 
 /** All codes, in that order. */
 export const findingCodes: readonly string[] = topics.flatMap(({ checks }) => checks.map(({ code }) => code));
@@ -54,9 +59,10 @@ export interface TopicOutcome {
   readonly outcomes: readonly Outcome[];
 }
 
-/** Makes every check. Pure. */
+/** Makes every check; without a virtual IP of the API those that are about none. Pure. */
 export function diagnose(facts: HostFacts): TopicOutcome[] {
-  return topics.map(({ name, checks }) => ({
+  const isLookedAt = ({ name }: Topic) => facts.config.vips.length > 0 || withoutVips.includes(name);
+  return topics.filter(isLookedAt).map(({ name, checks }) => ({
     name,
     outcomes: checks.flatMap((check) => make(check, facts)),
   }));

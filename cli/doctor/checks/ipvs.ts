@@ -4,6 +4,7 @@ import { type Observation } from '../../../agent/observe/observe.ts';
 import { type Check } from '../facts/check.ts';
 import { given, lookAt, lookAtHost, type NotHere } from '../facts/fact.ts';
 import { type HostFacts, ipvsModules, sysctlNames } from '../facts/host-facts.ts';
+import { areServicesUsed } from '../facts/services-facts.ts';
 import { restartProxy as restart } from '../remedies/leftover-rules.ts';
 
 /** Whether kube-proxy's ipvs mode has what it needs, and leaves the VIP alone. */
@@ -16,8 +17,8 @@ export const ipvsChecks: readonly Check[] = [
   },
   {
     code: 'strict-arp-off',
-    levels: ['warn'],
-    meaning: "kube-proxy's proxy mode is `ipvs`, without strictARP.",
+    levels: ['warn', 'fail'],
+    meaning: "kube-proxy's proxy mode is `ipvs`, without strictARP. If Services are used, it is a failure.",
     find: findLooseArp,
   },
   {
@@ -79,9 +80,10 @@ function isSeen(name: string, { ipvs, sysctls }: HostFacts): boolean {
 }
 
 /** Source: cmd/kube-proxy, ipvs.strictARP; kube-ipvs0 has every Service's address on every node, and ARP tells of them all. */
-function findLooseArp({ assessment, sysctls }: HostFacts): ReturnType<Check['find']> {
+function findLooseArp({ assessment, sysctls, services }: HostFacts): ReturnType<Check['find']> {
   return given([assessment], ({ observation }) => {
     if (observation.proxyMode.value !== 'ipvs') return noIpvs(observation);
+    const isUsed = areServicesUsed(services);
     const [ignore, announce] = [sysctls.get(sysctlNames.arpIgnore), sysctls.get(sysctlNames.arpAnnounce)];
     if (ignore === undefined || announce === undefined)
       return { unknown: `${sysctlNames.arpIgnore} cannot be read` };
@@ -89,9 +91,11 @@ function findLooseArp({ assessment, sysctls }: HostFacts): ReturnType<Check['fin
       if (Number(ignore) >= 1 && Number(announce) >= 2) return [];
       return [
         {
-          level: 'warn',
+          level: isUsed ? 'fail' : 'warn',
           title: `kube-proxy runs in proxy mode ipvs without strictARP (arp_ignore ${ignore}, arp_announce ${announce})`,
-          why: 'Nodes answer ARP for every address on kube-ipvs0. If a Service has the VIP as an external address, every node answers for the VIP.',
+          why: isUsed
+            ? describeServiceArp(observation)
+            : `${everybodyAnswers} If a Service has the VIP as an external address, every node answers for the VIP.`,
           remedy: [
             `sysctl -w ${sysctlNames.arpIgnore}=1 ${sysctlNames.arpAnnounce}=2`,
             '# permanently: set strictARP: true under ipvs: in the ConfigMap kube-proxy of kube-system',
@@ -100,6 +104,14 @@ function findLooseArp({ assessment, sysctls }: HostFacts): ReturnType<Check['fin
       ];
     });
   });
+}
+
+const everybodyAnswers = 'Nodes answer ARP for every address on kube-ipvs0.';
+
+/** kube-proxy has each address of `status.loadBalancer` there, unless its ipMode is Proxy. */
+function describeServiceArp({ addresses }: Observation): string {
+  const dummy = addresses.filter(({ device }) => device === 'kube-ipvs0').length;
+  return `${everybodyAnswers} It has ${dummy} here, and those of Services of type LoadBalancer are among them. So each node answers for them, whoever holds them.`;
 }
 
 /** Without it IPVS forgets that we translated: the way cluster-ip is not possible. kube-proxy sets it when it starts. */

@@ -4,6 +4,7 @@ import {
   parseEndpoint,
   sortEndpoints,
 } from '../../../lib/address/endpoint.ts';
+import { type ApiRoute } from '../../../lib/kubernetes/route.ts';
 import { VipnatError } from '../../../lib/text/errors.ts';
 import { captureVrrp } from '../../../lib/kernel/tools/capture.ts';
 import { type Clock } from '../../../lib/control/clock.ts';
@@ -22,6 +23,7 @@ import {
 import { readRights } from '../../../lib/kernel/host/rights.ts';
 import { listSwitchedInterfaces, readSysctls } from '../../../lib/kernel/host/sysctls.ts';
 import { isInPath } from '../../../lib/kernel/tools/toolbox.ts';
+import { partKeepalived } from '../../../lib/keepalived/find.ts';
 import { parseCapture, type VrrpAdvert } from '../../../lib/keepalived/advert.ts';
 import { type Assessment } from '../../../agent/decide/assess.ts';
 import { type Config } from '../../../config/config.ts';
@@ -31,6 +33,7 @@ import { askServing, type Serving } from '../../../agent/probe/serving.ts';
 import { findAgent } from '../../../agent/http/presence.ts';
 import { type Fact } from './fact.ts';
 import { findLinkHolders } from './holders.ts';
+import { readServicesFacts } from './services-facts.ts';
 import { findConfiguration, findMemory, findTrackFile, readFiles } from './host-files.ts';
 import {
   type HostFacts,
@@ -53,6 +56,10 @@ export interface GatherNeeds {
   readonly look: () => Promise<Assessment>;
   /** For how long adverts are listened to, in milliseconds; 0 does not listen. */
   readonly captureMs: number;
+  /** How to get at the Kubernetes API; null without credentials for it. */
+  readonly route: ApiRoute | null;
+  /** The name of this host's node in Kubernetes. */
+  readonly node: string;
 }
 
 /** Every part has this long: what hangs is not waited for. */
@@ -65,6 +72,7 @@ const limitMs = 5000;
 export async function gatherFacts(needs: GatherNeeds): Promise<HostFacts> {
   const { config, flags, version, clock, kernel } = needs;
   const within = <T>(promise: Promise<T>, limit = limitMs) => toFact(promise, clock, limit);
+  const services = readServicesFacts({ ...needs, within });
   const seen = within(needs.look());
   const people = within(observeProcesses());
   const installed = findInstalled();
@@ -89,6 +97,7 @@ export async function gatherFacts(needs: GatherNeeds): Promise<HostFacts> {
     ...(await installed),
     ...(await onDisk),
     interfaces: readInterfaces(),
+    services: await services,
   };
 }
 
@@ -153,7 +162,9 @@ async function toFact<T>(promise: Promise<T>, clock: Clock, limit: number): Prom
 }
 
 interface Processes {
+  /** But for those of the keepalived that holds Services' addresses. */
   readonly processes: readonly HostProcess[];
+  readonly seatProcesses: readonly HostProcess[];
   readonly listeners: readonly Listener[];
 }
 
@@ -164,12 +175,20 @@ async function observeProcesses(): Promise<Processes> {
   if (listeners.some(({ pid }) => pid === null) && !(await isInFirstPidNamespace())) {
     throw new VipnatError('TOOL_NOT_PERMITTED', "this container does not see the host's processes (hostPID)");
   }
-  return { processes, listeners };
+  const { seats, others } = await partKeepalived(processes);
+  return { processes: others, seatProcesses: seats, listeners };
 }
 
-function splitProcesses(found: Fact<Processes>): Pick<HostFacts, 'processes' | 'listeners'> {
-  if ('unknown' in found) return { processes: found, listeners: found };
-  return { processes: { value: found.value.processes }, listeners: { value: found.value.listeners } };
+function splitProcesses(
+  found: Fact<Processes>,
+): Pick<HostFacts, 'processes' | 'seatProcesses' | 'listeners'> {
+  if ('unknown' in found) return { processes: found, seatProcesses: found, listeners: found };
+  const { processes, seatProcesses, listeners } = found.value;
+  return {
+    processes: { value: processes },
+    seatProcesses: { value: seatProcesses },
+    listeners: { value: listeners },
+  };
 }
 
 async function findInstalled(): Promise<Pick<HostFacts, 'units' | 'modules'>> {

@@ -14,6 +14,7 @@ import { type Serving } from '../../../agent/probe/serving.ts';
 import { type AgentInfo } from '../../../agent/http/presence.ts';
 import { type Fact } from './fact.ts';
 import { type LinkHolder } from './holders.ts';
+import { type ServicesFacts } from './services-facts.ts';
 
 /** What is known of the file by which keepalived is told whether this node can serve. */
 export interface TrackFileView {
@@ -42,7 +43,10 @@ export interface HostFacts {
   /** By name, those of sysctlNames and of every interface that this kernel has. */
   readonly sysctls: ReadonlyMap<string, string>;
   readonly interfaces: readonly InterfaceAddress[];
+  /** But for those of seatProcesses. */
   readonly processes: Fact<readonly HostProcess[]>;
+  /** Those of the keepalived that holds Services' addresses. */
+  readonly seatProcesses: Fact<readonly HostProcess[]>;
   readonly listeners: Fact<readonly Listener[]>;
   /** keepalived's, wherever that has it. */
   readonly keepalived: Fact<KeepalivedConfiguration>;
@@ -65,6 +69,7 @@ export interface HostFacts {
   /** By name, those of ipvsModules. */
   readonly modules: ReadonlyMap<string, ModuleState>;
   readonly agent: AgentInfo | null;
+  readonly services: ServicesFacts;
 }
 
 /** The tools that are looked for on a host. */

@@ -14,8 +14,9 @@ export interface Examination {
 
 /** Makes every check, and judges what they say by how far this host is. Pure. */
 export function examine(facts: HostFacts): Examination {
-  const stage = findStage(facts);
   const found = diagnose(facts);
+  // Without a virtual IP it is only about Services, which are there.
+  const stage = facts.config.vips.length === 0 ? 'installed' : findStage(facts);
   if (stage !== 'before-installation') return { stage, topics: found, next: [] };
   const topics = foresee(found, facts);
   return { stage, topics, next: listNextSteps(facts, topics) };

@@ -2,6 +2,9 @@ import { type ForwardChain } from '../../../lib/kernel/port.ts';
 import { toPrintableJson } from '../../../lib/text/printable.ts';
 import { type UnreadText } from '../../../agent/observe/unread.ts';
 import { type Assessment } from '../../../agent/decide/assess.ts';
+import { type ServicesCheck } from '../../balancer/check-services.ts';
+import { isUsed } from '../../balancer/host-balancer.ts';
+import { describeBalancer } from './balancer-json.ts';
 import { describeConsequence } from '../screens/consequence.ts';
 import { toHostAnswer } from './json.ts';
 
@@ -11,13 +14,19 @@ export interface Besides {
   readonly drops: readonly Pick<ForwardChain, 'table' | 'name'>[];
   /** What could not be read. */
   readonly unread: readonly UnreadText[];
+  /** What is said of Services on this host. */
+  readonly services: ServicesCheck;
 }
 
 /**
  * `check --json`, version 1: what `status --json` says of the host, then each difference with what it means for people, and
  * the chains of others that drop what is balanced. Ends with a newline.
  */
-export function formatCheckJson(assessment: Assessment, { drops, unread }: Besides, node: string): string {
+export function formatCheckJson(
+  assessment: Assessment,
+  { drops, unread, services }: Besides,
+  node: string,
+): string {
   const { plan, decisions } = assessment;
   const drift = plan.tables.flatMap(({ family, dialect, table, drift: parts }) =>
     parts.map((part) => ({
@@ -31,5 +40,9 @@ export function formatCheckJson(assessment: Assessment, { drops, unread }: Besid
     })),
   );
   const foreignDrops = drops.map(({ table, name }) => ({ table, chain: name }));
-  return `${toPrintableJson({ ...toHostAnswer(assessment, node), drift, foreignDrops, unread }, 2)}\n`;
+  const balancer = isUsed(services.host)
+    ? { ...describeBalancer(services.host), drift: services.drift, unread: services.unread }
+    : null;
+  const answer = { ...toHostAnswer(assessment, node), drift, foreignDrops, unread, balancer };
+  return `${toPrintableJson(answer, 2)}\n`;
 }

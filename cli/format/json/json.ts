@@ -20,14 +20,14 @@ export interface HostAnswer {
   readonly unread: readonly object[];
 }
 
-/** `plan --json`. Ends with a newline. */
-export function formatJson(state: PlannedState, node: string): string {
+/** `plan --json`, with what the balancer of this host would run, or null. Ends with a newline. */
+export function formatJson(state: PlannedState, node: string, balancer: object | null = null): string {
   const transactions = state.plan.transactions.map(({ family, dialect, input }) => ({
     tool: toolName(family, dialect, 'restore'),
     family,
     input,
   }));
-  return `${toPrintableJson({ ...toHostAnswer(state, node), transactions }, 2)}\n`;
+  return `${toPrintableJson({ ...toHostAnswer(state, node), transactions, balancer }, 2)}\n`;
 }
 
 /** What was seen and decided, without what to write. */

@@ -6,10 +6,20 @@ import {
   toVrrpState,
   type VipStatus,
 } from '../../../agent/report/host-status.ts';
+import { type HostBalancer } from '../../balancer/host-balancer.ts';
+import { describeBalancer } from './balancer-json.ts';
 import { toHostAnswer } from './json.ts';
 
-/** `status --json`, version 1: what `plan --json` says without the transactions, and more. Ends with a newline. */
-export function formatStatusJson(status: HostStatus, node: string, now: Date): string {
+/**
+ * `status --json`, version 1: what `plan --json` says without the transactions, and more. With what is known of Services here it has
+ * `balancer`, too. Ends with a newline.
+ */
+export function formatStatusJson(
+  status: HostStatus,
+  node: string,
+  now: Date,
+  services: HostBalancer | null = null,
+): string {
   const { agent, assessment } = status;
   const host = toHostAnswer(assessment, node);
   const answer = {
@@ -19,6 +29,7 @@ export function formatStatusJson(status: HostStatus, node: string, now: Date): s
       agent === null
         ? { running: false, pid: null, since: null }
         : { running: true, pid: agent.pid, since: agent.since },
+    ...(services === null ? {} : { balancer: describeBalancer(services) }),
   };
   return `${toPrintableJson(answer, 2)}\n`;
 }

@@ -18,7 +18,16 @@ export async function listNftTable(
   options: readonly string[],
   limitMs: number,
 ): Promise<string> {
-  const object = ['list', 'table', ...table.split(' ')];
+  return await listNftObject(['table', ...table.split(' ')], options, limitMs);
+}
+
+/** What nft prints of an object, by its words (`set ip vipnat alive`); empty where there is none. */
+export async function listNftObject(
+  words: readonly string[],
+  options: readonly string[],
+  limitMs: number,
+): Promise<string> {
+  const object = ['list', ...words];
   const { exitCode, stdout, stderr } = await execTool({
     tool: 'nft',
     // Numbers for names, so that what is printed depends on no file of this host.

@@ -38,6 +38,8 @@ export type ApiChange = readonly [Kind, KubeObject | string];
 /** Where a balancer is started, and how. */
 export interface BalancerStart {
   readonly node?: string;
+  /** Further words of its command line. */
+  readonly words?: readonly string[];
   readonly prefix?: readonly string[];
 }
 
@@ -91,6 +93,11 @@ export class ServiceWorld {
     if (server.stdout !== null) await once(server.stdout, 'data');
   }
 
+  /** The path of a file with which any host can ask the API. */
+  get kubeconfig(): string {
+    return this.#kubeconfig;
+  }
+
   /** What each of so many UDP packets from a machine is answered with: `POD CLIENT`, `refused` or `lost`. */
   async askByUdp(machine: string, host: string, port: number, count: number): Promise<string[]> {
     const answers = await this.shell(
@@ -127,9 +134,10 @@ export class ServiceWorld {
   }
 
   /** Starts the balancer of a node, by a command that starts another one if need be; resolves when its log has this line. */
-  async startBalancer(line: RegExp, { node = 'm1', prefix = [] }: BalancerStart = {}): Promise<Agent> {
-    const words = ['balancer', '--kubeconfig', this.#kubeconfig, '--node-name', node];
-    const command = [...prefix, ...vipnatCommand(words)];
+  async startBalancer(line: RegExp, options: BalancerStart = {}): Promise<Agent> {
+    const { node = 'm1', prefix = [], words = [] } = options;
+    const own = ['balancer', '--kubeconfig', this.#kubeconfig, '--node-name', node, ...words];
+    const command = [...prefix, ...vipnatCommand(own)];
     const balancer = new Agent(this.#cluster.namespaces.start(this.#cluster.namespaceOf(node), command));
     this.#balancers.push(balancer);
     await balancer.waitForLine(line);

@@ -1,4 +1,5 @@
 import { type HostFacts, sysctlNames } from '../../../cli/doctor/facts/host-facts.ts';
+import { type ServicesFacts } from '../../../cli/doctor/facts/services-facts.ts';
 import { type Outcome, diagnose } from '../../../cli/doctor/checks/diagnose.ts';
 import { type Assessment } from '../../../agent/decide/assess.ts';
 import { type Health } from '../../../agent/health/usable.ts';
@@ -53,6 +54,23 @@ export async function assessWell(): Promise<Assessment> {
   };
 }
 
+/** Services have nothing on this host, and nobody asked the API for them. */
+export const noServices: ServicesFacts = {
+  host: {
+    balancer: null,
+    activity: null,
+    tables: [],
+    unread: null,
+    runDir: '/run/vipnat-lb',
+    hasConfiguration: false,
+  },
+  nftVersion: null,
+  keepalived: { value: { path: '/run/vipnat-lb/keepalived.conf', text: null, refusal: '' } },
+  cilium: null,
+  cluster: { unknown: 'not asked: the Kubernetes API needs --kubeconfig' },
+  poolUsers: { unknown: 'not asked: the Kubernetes API needs --kubeconfig' },
+};
+
 /** All facts of a host that lacks nothing, but for these. */
 export async function makeFacts(changes: Partial<HostFacts> = {}): Promise<HostFacts> {
   return {
@@ -100,6 +118,8 @@ export async function makeFacts(changes: Partial<HostFacts> = {}): Promise<HostF
     units: new Set(['vipnat', 'keepalived', 'kubelet']),
     modules: new Map(),
     agent: { version: '0.1.0', pid: 9, since: now.toISOString() },
+    seatProcesses: { value: [] },
+    services: noServices,
     ...changes,
   };
 }

@@ -2,8 +2,11 @@ import { expect, test } from '@jest/globals';
 import { formatCheckJson } from '../../../../../cli/format/json/check-json.ts';
 import { applyPlan } from '../../../../../agent/reconcile/look.ts';
 import { lookOnce, restoreCaptures } from '../../../../support/agent/captured-host.ts';
+import { noServices } from '../../../../support/doctor/well-host.ts';
 import { ordinaryConfig } from '../../../../support/agent/running-agent.ts';
 
+/** Without Services. */
+const services = { host: noServices.host, drift: [], commands: null, unread: [] };
 const capture = 'iptables-nft-save.three-endpoints.txt';
 
 /** Scripts read this: what is renamed here breaks them. */
@@ -13,7 +16,9 @@ test('check as JSON names every difference, and what it means for people', async
   const hook = /^-A (PREROUTING .*-j VIPNAT)$/m.exec(kernel.show('ipv4', 'nft'))?.[1] ?? '';
   kernel.run('ipv4', 'nft', `*nat\n-D ${hook}\nCOMMIT\n`);
   const assessment = await lookOnce(kernel, ordinaryConfig);
-  expect(JSON.parse(formatCheckJson(assessment, { drops: [], unread: [] }, 'master-1'))).toMatchObject({
+  expect(
+    JSON.parse(formatCheckJson(assessment, { drops: [], unread: [], services }, 'master-1')),
+  ).toMatchObject({
     version: 1,
     node: 'master-1',
     inSync: false,
@@ -30,6 +35,7 @@ test('check as JSON names every difference, and what it means for people', async
       },
     ],
     foreignDrops: [],
+    balancer: null,
   });
 });
 
@@ -38,7 +44,7 @@ test('in sync there is no difference, and drops of others are named all the same
   await applyPlan(kernel, (await lookOnce(kernel, ordinaryConfig)).plan);
   const drop = { table: 'inet firewall', name: 'forward' };
   const unread = [{ code: 'TOOL_FAILED', text: 'vipnat cannot read nat of ip6tables-nft' }] as const;
-  const besides = { drops: [drop], unread };
+  const besides = { drops: [drop], unread, services };
   const text = formatCheckJson(await lookOnce(kernel, ordinaryConfig), besides, 'master-1');
   expect(JSON.parse(text)).toMatchObject({
     inSync: true,

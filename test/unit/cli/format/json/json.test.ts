@@ -36,6 +36,7 @@ test('the plan as JSON has every decision and every transaction', async () => {
     transactions: [
       { tool: 'iptables-nft-restore', family: 'ipv4', input: state.plan.transactions[0]?.input },
     ],
+    balancer: null,
   });
 });
 

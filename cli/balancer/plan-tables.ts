@@ -1,0 +1,89 @@
+/** What the balancer would write on this host now, by the objects of the Kubernetes API. Writes nothing. */
+import { balanceService, type Place } from '../../balancer/decide/port-balance.ts';
+import { ServiceIndex } from '../../balancer/follow/service-index.ts';
+import { type Balances, Programmer } from '../../balancer/program/programmer.ts';
+import { families } from '../../lib/address/address.ts';
+import { type Clock, sleep } from '../../lib/control/clock.ts';
+import { type ApiObject, toKey } from '../../lib/kubernetes/api-object.ts';
+import { createLister, type ListAll } from '../../lib/kubernetes/object-lister.ts';
+import { type Resource } from '../../lib/kubernetes/resources.ts';
+import { type ApiRoute } from '../../lib/kubernetes/route.ts';
+import { readAddresses } from '../../lib/kernel/netlink/addresses.ts';
+import { createBalancerKernel } from '../../lib/kernel/real/balancer-tables.ts';
+import { type Change } from '../../lib/kubernetes/object-store.ts';
+import { virtualIps } from '../../lib/services/objects.ts';
+import { endpointSlices, services } from '../../lib/services/services.ts';
+
+/** How the API is asked. */
+export interface TablesNeeds {
+  readonly route: ApiRoute;
+  readonly clock: Clock;
+  /** This node's name there. */
+  readonly node: string;
+}
+
+/** What the tables lack. */
+export interface TablesPlan {
+  /** Services with an address, ports and a place in the tables. */
+  readonly services: number;
+  /** Commands of nft, a line each: what the balancer would write, but for the renewal of its tables. Empty where all is there. */
+  readonly commands: readonly string[];
+}
+
+/** A balancer that runs writes a change some milliseconds after the API has it, and 8 s later where it had to try again. */
+const settleMs = 1500;
+
+/**
+ * Compares this host's tables with the API. With `isKept` a balancer runs here: only what still differs after a second counts.
+ * Rejects as listObjects does, and as the kernel does.
+ */
+export async function planTables(needs: TablesNeeds, isKept: boolean): Promise<TablesPlan> {
+  const plan = await planOnce(needs);
+  if (!isKept || plan.commands.length === 0) return plan;
+  await sleep(needs.clock, settleMs);
+  return await planOnce(needs);
+}
+
+async function planOnce(needs: TablesNeeds): Promise<TablesPlan> {
+  const wanted = await listBalances(needs);
+  const scripts: string[] = [];
+  const kernel = {
+    ...createBalancerKernel(),
+    apply: (script: string) => {
+      scripts.push(script);
+      return Promise.resolve();
+    },
+  };
+  await new Programmer(kernel).update(wanted);
+  const lines = scripts.flatMap((script) => script.split('\n'));
+  return { services: wanted.size, commands: lines.filter((line) => line !== '' && !isRenewal(line)) };
+}
+
+/** A balancer renews its tables whether or not anything changes. */
+function isRenewal(line: string): boolean {
+  return /^(?:flush set|add element) ip6? vipnat-lb alive\b/.test(line);
+}
+
+async function listBalances({ route, clock, node }: TablesNeeds): Promise<Map<string, Balances>> {
+  const list = createLister(route, clock, new AbortController().signal);
+  const index = new ServiceIndex(node);
+  index.takeServices(await listAsChanges(list, services));
+  index.takeSlices(await listAsChanges(list, endpointSlices));
+  index.takeVirtualIps(await listAsChanges(list, virtualIps));
+  const addresses = (await readAddresses()).map(({ address }) => address);
+  const { zone, vips } = index;
+  const place: Place = { node, zone, vips, local: new Set(addresses.filter((one) => !vips.has(one))) };
+  const balances = index.takeChanged(true).map((key): [string, Balances] => {
+    const found = index.find(key);
+    if (found === null) return [key, []];
+    return [key, families.flatMap((family) => balanceService(found, family, place).ports)];
+  });
+  return new Map(balances.filter(([, ports]) => ports.length > 0));
+}
+
+async function listAsChanges<T extends ApiObject>(
+  list: ListAll,
+  resource: Resource<T>,
+): Promise<Change<T>[]> {
+  return (await list(resource)).map((after) => ({ key: toKey(after), before: null, after }));
+}

@@ -1,0 +1,104 @@
+/** What the Kubernetes API has of Services, and what the network of this host says of pools' addresses. */
+import { listSubnets } from '../../../balancer/seats/place-address.ts';
+import { planSeats, type SeatsPlan } from '../../../balancer/seats/plan-seats.ts';
+import { type Address, parseAddress } from '../../../lib/address/address.ts';
+import { isInSubnet } from '../../../lib/address/subnet.ts';
+import { type Clock } from '../../../lib/control/clock.ts';
+import { findAddressUsers } from '../../../lib/kernel/host/address-use.ts';
+import { type NeighbourQuestion } from '../../../lib/kernel/host/neighbours.ts';
+import { readPlacedAddresses } from '../../../lib/kernel/netlink/addresses.ts';
+import { createLister } from '../../../lib/kubernetes/object-lister.ts';
+import { type ApiRoute } from '../../../lib/kubernetes/route.ts';
+import { parseObjectName } from '../../../lib/services/address-name.ts';
+import { toLeaseResource } from '../../../lib/services/node-report.ts';
+import { type AddressPool, addressPools, type VirtualIp, virtualIps } from '../../../lib/services/objects.ts';
+import { countAddresses, getNth, mergeRanges, parseRange } from '../../../lib/services/ranges.ts';
+import { endpointSlices, loadBalancerServices } from '../../../lib/services/services.ts';
+import { servicesNamespace } from '../../generate/manifest/options.ts';
+import { type ServicesView } from '../../services/services-view.ts';
+import { viewServices } from '../../services/view-services.ts';
+
+/** What the API has. */
+export interface ServicesCluster {
+  /** This node's name there. */
+  readonly node: string;
+  readonly view: ServicesView;
+  readonly virtualIps: readonly VirtualIp[];
+  /** The seats that this node may hold, and what is left out of them. */
+  readonly plan: SeatsPlan;
+}
+
+/** How the API is asked. */
+export interface ClusterNeeds {
+  readonly route: ApiRoute;
+  readonly clock: Clock;
+  readonly node: string;
+}
+
+/** Asks the API. Rejects as listObjects does, and with NETLINK_FAILED. */
+export async function readServicesCluster({ route, clock, node }: ClusterNeeds): Promise<ServicesCluster> {
+  const list = createLister(route, clock, new AbortController().signal);
+  const pools = await list(addressPools);
+  const objects = {
+    pools,
+    virtualIps: await list(virtualIps),
+    services: await list(loadBalancerServices),
+    slices: await list(endpointSlices),
+    leases: await list(toLeaseResource(servicesNamespace)),
+  };
+  const subnets = listSubnets(await readPlacedAddresses());
+  return {
+    node,
+    view: viewServices(objects, clock.date().getTime()),
+    virtualIps: objects.virtualIps,
+    plan: planSeats(objects, { node, subnets }),
+  };
+}
+
+/** As many as the kernel's neighbour table takes beside its own. */
+const maxQuestions = 256;
+
+/**
+ * Which other host answers for free addresses of pools on this host's links, by address: its MAC. Those that a Service has, and the
+ * anchors of seats, are on some node of the cluster. At most 256 are asked for. Rejects as findAddressUsers does.
+ */
+export async function findPoolUsers(
+  { view: { pools }, virtualIps: given }: ServicesCluster,
+  clock: Clock,
+): Promise<ReadonlyMap<string, string>> {
+  const placed = await readPlacedAddresses();
+  const subnets = listSubnets(placed);
+  const local = new Set(placed.map(({ address }) => address));
+  const taken = new Set([...local, ...listTaken(pools, given)]);
+  const questions = listFree(pools, taken, maxQuestions).flatMap(({ family, text }): NeighbourQuestion[] => {
+    const around = subnets.find((one) => one.family === family && isInSubnet(text, one));
+    return around === undefined ? [] : [{ family, address: text, device: around.device }];
+  });
+  if (questions.length === 0) return new Map();
+  return await findAddressUsers(questions, subnets, clock);
+}
+
+/** The addresses that Services have, or nodes hold. */
+function listTaken(pools: readonly AddressPool[], given: readonly VirtualIp[]): string[] {
+  const anchors = pools.flatMap(({ status }) => (status?.seats ?? []).flatMap((seat) => seat.anchors));
+  const names = given.map(({ metadata: { name } }) => parseObjectName(name)?.text ?? name);
+  return [...anchors.map((text) => parseAddress(text)?.text ?? text), ...names];
+}
+
+/** The first free addresses of the pools. Pure. */
+export function listFree(
+  pools: readonly Pick<AddressPool, 'spec'>[],
+  taken: ReadonlySet<string>,
+  limit: number,
+): Address[] {
+  const texts = pools.flatMap(({ spec }) => spec.addresses);
+  const ranges = mergeRanges(texts.map(parseRange).filter((range) => range !== null));
+  const free: Address[] = [];
+  for (const range of ranges) {
+    for (let index = 0n; index < countAddresses(range) && free.length < limit; index += 1n) {
+      const address = getNth([range], range.family, index);
+      if (!taken.has(address.text)) free.push(address);
+    }
+  }
+  return free;
+}

@@ -1,0 +1,99 @@
+/** What checks of Services rest on. */
+import { access } from 'node:fs/promises';
+import { locateSeatFiles } from '../../../balancer/seats/seat-files.ts';
+import { type Clock } from '../../../lib/control/clock.ts';
+import { readIfThere } from '../../../lib/files/optional-file.ts';
+import { execTool } from '../../../lib/kernel/tools/exec.ts';
+import { isInPath } from '../../../lib/kernel/tools/toolbox.ts';
+import { type ApiRoute } from '../../../lib/kubernetes/route.ts';
+import { type HostBalancer, isUsed, readHostBalancer } from '../../balancer/host-balancer.ts';
+import { type Fact } from './fact.ts';
+import { findPoolUsers, readServicesCluster, type ServicesCluster } from './services-cluster.ts';
+
+/** What is known of Services here and in the API. */
+export interface ServicesFacts {
+  readonly host: HostBalancer;
+  /** `1.0.6`; null where nft is not in PATH, or does not say it. */
+  readonly nftVersion: string | null;
+  readonly keepalived: Fact<SeatsKeepalived>;
+  /** A device or a map of Cilium's by its name; null where none is here. */
+  readonly cilium: string | null;
+  readonly cluster: Fact<ServicesCluster>;
+  /** By address of a pool that nobody has: the MAC of the host that answers for it. */
+  readonly poolUsers: Fact<ReadonlyMap<string, string>>;
+}
+
+/** Whether Services are used: here, or in the cluster whose API was asked. Pure. */
+export function areServicesUsed({ host, cluster }: ServicesFacts): boolean {
+  return isUsed(host) || ('value' in cluster && cluster.value.view.pools.length > 0);
+}
+
+/** The keepalived of the seats. */
+export interface SeatsKeepalived {
+  readonly path: string;
+  /** Its configuration; null where there is none. */
+  readonly text: string | null;
+  /** What keepalived said of a file that it refused to read; empty where it refused none. */
+  readonly refusal: string;
+}
+
+/** What reading takes. */
+export interface ServicesNeeds {
+  readonly clock: Clock;
+  /** The name of this host's node, unless its balancer has another one. */
+  readonly node: string;
+  /** Null without credentials. */
+  readonly route: ApiRoute | null;
+  /** Turns what takes too long, or fails for what the host is like, into an unknown fact. */
+  readonly within: <T>(promise: Promise<T>) => Promise<Fact<T>>;
+}
+
+/** Reads them. Never rejects for what the host is like. */
+export async function readServicesFacts(needs: ServicesNeeds): Promise<ServicesFacts> {
+  const { clock, route, within } = needs;
+  const host = await readHostBalancer();
+  const node = host.activity?.node ?? needs.node;
+  const asked: Promise<Fact<ServicesCluster>> =
+    route === null
+      ? Promise.resolve({ unknown: 'not asked: the Kubernetes API needs --kubeconfig' })
+      : within(readServicesCluster({ route, clock, node }));
+  const [nftVersion, keepalived, cilium, cluster] = await Promise.all([
+    readNftVersion(),
+    within(readSeatsKeepalived(host.runDir)),
+    findCilium(),
+    asked,
+  ]);
+  const poolUsers = 'unknown' in cluster ? cluster : await within(findPoolUsers(cluster.value, clock));
+  return { host, nftVersion, keepalived, cilium, cluster, poolUsers };
+}
+
+async function readSeatsKeepalived(runDir: string): Promise<SeatsKeepalived> {
+  const { file, checkLog } = locateSeatFiles(runDir);
+  const [text, refusal] = await Promise.all([readIfThere(file), readIfThere(checkLog)]);
+  return { path: file, text, refusal: refusal?.trim() ?? '' };
+}
+
+/** It answers in milliseconds. */
+const versionLimitMs = 2000;
+
+async function readNftVersion(): Promise<string | null> {
+  if (!isInPath('nft')) return null;
+  const call = { tool: 'nft', arguments: ['--version'], limitMs: versionLimitMs };
+  const { stdout } = await execTool(call).catch(() => ({ stdout: '' }));
+  // nft 1.0.6: `nftables v1.0.6 (Lester Gooch #5)`.
+  return /^nftables v(\d+(?:\.\d+)+)/.exec(stdout)?.[1] ?? null;
+}
+
+/** Made by Cilium's agent: Documentation/network/ebpf of Cilium 1.18. The map is there where it replaces kube-proxy. */
+const ciliumSigns = ['/sys/fs/bpf/tc/globals/cilium_lb4_services_v2', '/sys/class/net/cilium_host'];
+
+async function findCilium(): Promise<string | null> {
+  for (const path of ciliumSigns) {
+    const isThere = await access(path).then(
+      () => true,
+      () => false,
+    );
+    if (isThere) return path;
+  }
+  return null;
+}

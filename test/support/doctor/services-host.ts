@@ -1,0 +1,70 @@
+/** Facts of a host with Services for checks of doctor: the balancer runs, and all is well. */
+import { type BalancerActivity } from '../../../balancer/process/activity.ts';
+import { planSeats } from '../../../balancer/seats/plan-seats.ts';
+import { type HostBalancer } from '../../../cli/balancer/host-balancer.ts';
+import { type Outcome } from '../../../cli/doctor/checks/diagnose.ts';
+import { serviceChecks } from '../../../cli/doctor/checks/services.ts';
+import { type HostFacts } from '../../../cli/doctor/facts/host-facts.ts';
+import { type ServicesCluster } from '../../../cli/doctor/facts/services-cluster.ts';
+import { type ServicesFacts } from '../../../cli/doctor/facts/services-facts.ts';
+import { viewServices } from '../../../cli/services/view-services.ts';
+import { makeService, nowMs } from '../fakes/service-objects.ts';
+import { makeObjects } from '../fakes/service-view.ts';
+import { makeProcess, noServices, tell } from './well-host.ts';
+
+/** It waits for whoever serves Services without a class. */
+export const classless = makeService('shop/old', {
+  metadata: { finalizers: [] },
+  spec: { loadBalancerClass: null },
+});
+/** Those of all checks of Services. */
+export const codes = serviceChecks.map(({ code }) => code);
+/** A host that differs in these. */
+export const services = (parts: Partial<ServicesFacts>): Partial<HostFacts> => ({
+  services: { ...noServices, ...parts },
+});
+export const activity: BalancerActivity = {
+  ...{ node: 'w1', runDir: '/run/vipnat-lb', mode: 'direct', services: 3, elements: 40 },
+  ...{ seats: ['pool/0'], held: ['pool/0'], inUse: [], isFollowing: true },
+  ...{ syncedMsAgo: 1000, behindMs: 0, repairs: 0 },
+};
+export const running: HostBalancer = {
+  ...noServices.host,
+  balancer: { version: '0.1.0', pid: 21, since: '2026-11-23T12:00:00.000Z' },
+  activity,
+  tables: [{ family: 'ipv4', aliveSeconds: 25 }],
+  hasConfiguration: true,
+};
+export const path = '/run/vipnat-lb/keepalived.conf';
+export const seatText = `vrrp_instance seat-pool/0 {
+  interface eth0
+  virtual_router_id 11
+  virtual_ipaddress { 10.0.9.10/32 }
+  virtual_ipaddress_excluded { 10.0.9.12/32 }
+}
+`;
+export const well: Partial<ServicesFacts> = {
+  host: running,
+  keepalived: { value: { path, text: seatText, refusal: '' } },
+};
+export const wellHost: Partial<HostFacts> = {
+  ...services(well),
+  seatProcesses: { value: [makeProcess('keepalived')] },
+};
+
+/** What the API has, for the node w1 with one address in a /24. */
+export function makeCluster(parts: Parameters<typeof makeObjects>[0], address = '10.0.9.1'): ServicesCluster {
+  const objects = makeObjects(parts);
+  const subnets = [{ family: 'ipv4' as const, address, device: 'eth0', prefixLength: 24 }];
+  return {
+    node: 'w1',
+    view: viewServices(objects, nowMs),
+    virtualIps: objects.virtualIps,
+    plan: planSeats(objects, { node: 'w1', subnets }),
+  };
+}
+
+/** What is said of Services alone. */
+export async function tellServices(changes: Partial<HostFacts>): Promise<readonly Outcome[]> {
+  return (await tell(changes)).filter(({ code }) => codes.includes(code));
+}
