@@ -7,6 +7,7 @@ import { commandHelp, configTerms, describeConfigFlag, moreOptions, programHelp 
 import { addColour, addConfigOptions, collect } from './shared-options.ts';
 import { arrangeOptions, nameOwnGroup, takesMore } from './help-options.ts';
 import { type Invocation } from './invocation.ts';
+import { addServicesFlags } from './services-flags.ts';
 import { readSeats } from './read-seats.ts';
 import { readServices } from './read-services.ts';
 import { toInvocation } from './to-invocation.ts';
@@ -223,7 +224,7 @@ function addKeepalivedSwitches(command: Command): Command {
 
 function addManifest(program: Command): Command {
   const summary = 'print a manifest of the agent or of keepalived: YAML for Kubernetes, files for systemd';
-  const command = add(program, 'manifest', summary)
+  const command = addServicesFlags(add(program, 'manifest', summary))
     .summary(summary)
     .description(`${summary}; KIND is one of ${manifestKinds.join(', ')}`)
     .usage('KIND [options]')
@@ -232,8 +233,6 @@ function addManifest(program: Command): Command {
       '--namespace <value>',
       `where to run it; ${servicesNamespace} for services (default: ${defaultNamespace})`,
     )
-    .option('--pool <value>', 'for services: addresses to give; repeat the flag for more', collect)
-    .option('--default-class', 'for services: serve Services without a class too')
     .option('--least-privilege', 'two capabilities instead of privileged')
     .option(
       '--keepalived-image <value>',

@@ -48,7 +48,7 @@ const topicToNames = new Map<string, readonly OptionName[]>([
 /** Switches of `vipnat keepalived` that its manifest takes too. */
 const keepalivedFlags = keepalivedSwitches.map((name) => `--${name}`);
 
-const servicesFlags = ['--pool', '--default-class'];
+const servicesFlags = ['--pool', '--default-class', '--balancer-listen'];
 
 /** Kind of manifest to the flags of `manifest` that are not for it. */
 const kindToForeign = new Map<string, readonly string[]>([

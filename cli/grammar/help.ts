@@ -28,6 +28,7 @@ export const configTerms: ReadonlyMap<string, string> = new Map([
   ['--image', '--image IMAGE'],
   ['--namespace', '--namespace NAME'],
   ['--pool', '--pool RANGE'],
+  ['--balancer-listen', '--balancer-listen ADDR:PORT'],
   ...optionNames.map((name): [string, string] => {
     const flag = nameFlag(name);
     const word = flag.slice(flag.lastIndexOf('-') + 1).toUpperCase();

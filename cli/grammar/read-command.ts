@@ -30,6 +30,7 @@ export interface Own extends KeepalivedWords, DoctorWords {
   readonly directory?: string;
   readonly defaultClass?: boolean;
   readonly pool?: readonly string[];
+  readonly balancerListen?: string;
   readonly config?: string;
 }
 
@@ -158,8 +159,8 @@ function readImages(own: Own) {
 
 function readServicesOptions(own: Own, kind: string | undefined) {
   const { namespace = kind === 'services' ? servicesNamespace : defaultNamespace } = own;
-  const { pool: pools = [], defaultClass: isDefaultClass = false } = own;
-  return { namespace, pools, isDefaultClass };
+  const { pool: pools = [], defaultClass: isDefaultClass = false, balancerListen = null } = own;
+  return { namespace, pools, isDefaultClass, balancerListen };
 }
 
 function explainKind(word: string | undefined): string {

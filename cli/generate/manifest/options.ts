@@ -1,3 +1,4 @@
+import { type Endpoint } from '../../../lib/address/endpoint.ts';
 import { type KeepalivedOptions } from '../keepalived/options.ts';
 
 /** What `vipnat manifest` can print. */
@@ -11,6 +12,9 @@ export const defaultNamespace = 'kube-system';
 
 /** The namespace of what Services need: it is vipnat's alone, because whoever may write its Leases says which nodes live. */
 export const servicesNamespace = 'vipnat-system';
+
+/** This host only, on a port beside that of the agent, which may run there, too. */
+export const defaultBalancerListen: Endpoint = { family: 'ipv4', address: '127.0.0.1', port: 10_269 };
 
 /** The images that scripts/image makes, each with its registry and tag. */
 export interface OwnImages {
@@ -36,4 +40,6 @@ export interface ManifestOptions {
   readonly pools: readonly string[];
   /** Whether the controller of `services` serves Services without a class. */
   readonly isDefaultClass: boolean;
+  /** Where the balancers of `services` serve metrics, as it was given; null for the default. */
+  readonly balancerListen: string | null;
 }

@@ -48,8 +48,8 @@ const readinessComment: Comment = {
   text: 'The probe names its pod, because another agent answers while this pod waits.',
 };
 
-/** Who listens at every address is asked at the loopback one. */
-function chooseHost({ address }: Endpoint): string {
+/** Where a server is asked that listens at an address: one that listens at every address, at the loopback one. */
+export function chooseHost({ address }: Endpoint): string {
   if (address === '0.0.0.0') return '127.0.0.1';
   return address === '::' ? '::1' : address;
 }

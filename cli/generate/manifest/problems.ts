@@ -1,3 +1,4 @@
+import { findListenProblems } from './balancer-listen.ts';
 import { type Config } from '../../../config/config.ts';
 import { usualRunFolder } from '../../../balancer/seats/seat-files.ts';
 import { describeOption, nameFlag } from '../../../config/options.ts';
@@ -39,11 +40,16 @@ export function checkNamespace(namespace: string, example: string): string[] {
   return [`--namespace ${quoteText(namespace)} ${rule}. Example: --namespace ${example}`];
 }
 
-function findServicesProblems({ kind, pools, isDefaultClass }: ManifestOptions, config: Config): string[] {
+function findServicesProblems(options: ManifestOptions, config: Config): string[] {
+  const { kind, pools, isDefaultClass, balancerListen } = options;
   if (kind === 'services') {
-    return [...findPoolProblems(pools), ...findFolderProblems(config)];
+    return [...findPoolProblems(pools), ...findFolderProblems(config), ...findListenProblems(balancerListen)];
   }
-  const flags = [...(pools.length === 0 ? [] : ['--pool']), ...(isDefaultClass ? ['--default-class'] : [])];
+  const flags = [
+    ...(pools.length === 0 ? [] : ['--pool']),
+    ...(isDefaultClass ? ['--default-class'] : []),
+    ...(balancerListen === null ? [] : ['--balancer-listen']),
+  ];
   return flags.map((flag) => `${flag} is for vipnat manifest services only. Leave it out`);
 }
 

@@ -46,5 +46,6 @@ export function toCommandLine({ options, config, given }: ManifestRequest): stri
     ...(leastPrivilege ? ['--least-privilege'] : []),
     ...pools.map((pool) => `--pool=${pool}`),
     ...(options.isDefaultClass ? ['--default-class'] : []),
+    ...(options.balancerListen === null ? [] : [`--balancer-listen=${options.balancerListen}`]),
   ]);
 }

@@ -5,13 +5,15 @@
  * Tension: a container, a pod or both can go at any moment, and keepalived takes off only the addresses that its own file names.
  * Compromise: their folder is the node's, in memory: it lasts as long as addresses on interfaces do, which is until the node boots.
  */
+import { type Endpoint, formatEndpoint } from '../../../lib/address/endpoint.ts';
+import { readBalancerListen } from './balancer-listen.ts';
 import { toArguments } from '../../../config/arguments.ts';
 import { podVariable } from '../../../config/environment.ts';
 import { nameVariable, type OptionName } from '../../../config/options.ts';
 import { usualRunFolder } from '../../../balancer/seats/seat-files.ts';
 import { escapeVariables, everyTaint, onLinux, onTheHost, toConfined } from './pod.ts';
 import { chooseImage, chooseKeepalivedImage, type ManifestRequest } from './request.ts';
-import { toProbes } from './probes.ts';
+import { chooseHost, toProbes } from './probes.ts';
 import { balancerName as name } from './services-rights.ts';
 import { type HostVolume, lock, toFolderVolume, toPodVolumes, toVolumeMounts } from './volumes.ts';
 import { type Comment, type Manifest } from './yaml.ts';
@@ -38,14 +40,16 @@ export function toBalancerDaemonSet(request: ManifestRequest): Manifest {
       template: { metadata: { labels }, spec: toPodSpec(request) },
     },
   };
-  return { object, comments: comments.map(({ path, text }) => ({ path: ['spec', ...path], text })) };
+  const isServed = readBalancerListen(request.options) !== null;
+  const all = [...comments, ...(isServed ? [readinessComment] : [])];
+  return { object, comments: all.map(({ path, text }) => ({ path: ['spec', ...path], text })) };
 }
 
 const podKind = 'daemonset';
 
 const runPurpose = "keepalived's configuration, also after the pod is replaced. A boot empties /run.";
 
-/** It serves no port: the kubelet goes by its heartbeat. */
+/** Whether it is alive is said by its heartbeat: an API that is away, or a port that another program has, restarts nothing. */
 const probes = toProbes({ listen: null }, podKind);
 
 const pod = ['template', 'spec'];
@@ -61,6 +65,11 @@ const comments: readonly Comment[] = [
   { path: [...pod, 'volumes', 0], text: lock.purpose },
   { path: [...pod, 'volumes', 1], text: runPurpose },
 ];
+
+const readinessComment: Comment = {
+  path: [...pod, 'containers', 0, 'readinessProbe'],
+  text: 'An update continues when the new balancer has written its tables. It stays ready while the API is away.',
+};
 
 function toPodSpec(request: ManifestRequest): object {
   const path = chooseFolder(request);
@@ -91,6 +100,8 @@ function toBalancer(request: ManifestRequest, run: HostVolume): object {
     `--run-dir=${run.path}`,
     ...toArguments(config, names),
   ];
+  const listen = readBalancerListen(options);
+  if (listen !== null) args.push(`--listen=${formatEndpoint(listen)}`);
   return {
     name: 'balancer',
     image: chooseImage(request),
@@ -102,10 +113,17 @@ function toBalancer(request: ManifestRequest, run: HostVolume): object {
     ],
     resources: { requests: { cpu: '20m', memory: '128Mi' } },
     ...probes.value,
+    ...(listen === null ? {} : { readinessProbe: toReadiness(listen) }),
     securityContext: toConfined(['NET_ADMIN', 'NET_RAW']),
     terminationMessagePolicy: 'FallbackToLogsOnError',
     volumeMounts: toVolumeMounts([lock, run]),
   };
+}
+
+/** The host's port, as the pod has the host's network. It stays ready while the API is away: its tables count all the same. */
+function toReadiness(listen: Endpoint): object {
+  const httpGet = { path: '/readyz', host: chooseHost(listen), port: listen.port };
+  return { httpGet, periodSeconds: 5, timeoutSeconds: 5, failureThreshold: 3 };
 }
 
 /**

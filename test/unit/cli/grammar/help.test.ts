@@ -138,6 +138,7 @@ describe('help', () => {
 /** A value that works, by flag; none for a switch. */
 const ownExamples = new Map([
   ['--pool', '10.0.9.10-10.0.9.99'],
+  ['--balancer-listen', '127.0.0.1:10269'],
   ['--config', '/etc/vipnat.yaml'],
   ['--image', 'vipnat:2'],
   ['--namespace', 'vipnat'],

@@ -111,8 +111,24 @@ describe("the balancer's pods", () => {
     const { containers } = await findBalancer();
     const isAlive = { exec: { command: [...heartbeatProbe] } };
     expect(containers[0]).toMatchObject({ startupProbe: isAlive, livenessProbe: isAlive });
-    expect(containers[0]).not.toHaveProperty('readinessProbe');
     expect(containers[0]['env']).toContainEqual({ name: 'VIPNAT_POD', value: 'daemonset' });
+  });
+
+  test.each<[string[], string | null, object | null]>([
+    [[], '--listen=127.0.0.1:10269', { path: '/readyz', host: '127.0.0.1', port: 10_269 }],
+    [
+      ['--balancer-listen', '0.0.0.0:9300'],
+      '--listen=0.0.0.0:9300',
+      { path: '/readyz', host: '127.0.0.1', port: 9300 },
+    ],
+    [['--balancer-listen', '[::]:9300'], '--listen=[::]:9300', { path: '/readyz', host: '::1', port: 9300 }],
+    [['--balancer-listen', 'off'], null, null],
+  ])('serve metrics and their readiness: %j', async (words, listen, httpGet) => {
+    const [balancer] = (await findBalancer(...words)).containers;
+    const served = balancer.args.filter((word: string) => word.startsWith('--listen='));
+    expect(served).toEqual(listen === null ? [] : [listen]);
+    const probe = balancer['readinessProbe'] as { readonly httpGet: object } | undefined;
+    expect(probe?.httpGet ?? null).toEqual(httpGet);
   });
 
   test('have the images that are named', async () => {
@@ -127,6 +143,14 @@ describe("the balancer's pods", () => {
     [['--node-name', 'w1'], /^--node-name w1 would give every node of the DaemonSet the same name/],
     [['--advert', '300ms'], /^--advert is for vipnat manifest keepalived only\. Leave it out$/],
     [['--pool', '10.0.9'], /^--pool 10\.0\.9 is not a range of addresses\. Example: /],
+    [
+      ['--balancer-listen', 'eth0'],
+      /^--balancer-listen eth0 .*\. Example: --balancer-listen 127\.0\.0\.1:10269$/,
+    ],
+    [
+      ['--balancer-listen', '0.0.0.0:10268'],
+      /^--balancer-listen 0\.0\.0\.0:10268 has the port that the agent/,
+    ],
   ])('cannot be printed for %j, which is said in one line', async (words, line) => {
     expect((await readWords(['services', ...words])).problems).toEqual([expect.stringMatching(line)]);
   });
