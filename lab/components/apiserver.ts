@@ -1,6 +1,6 @@
 import { apiserverPort, type Host, serviceNetworks } from '../../test/support/network/layout.ts';
 import { type Certificates } from '../certificates/certificates.ts';
-import { type LabOptions } from '../settings/options.ts';
+import { type LabOptions, listFamilies } from '../settings/options.ts';
 import { type Command } from './command.ts';
 import { etcdUrl } from './etcd.ts';
 
@@ -8,9 +8,10 @@ import { etcdUrl } from './etcd.ts';
 export function apiserverCommand(
   program: string,
   master: Host,
-  { family, shutdownDelaySeconds = 0 }: LabOptions,
+  options: LabOptions,
   certificates: Certificates,
 ): Command {
+  const { family, shutdownDelaySeconds = 0 } = options;
   const { certificate, key } = certificates.serving(master.name);
   const serviceAccounts = certificates.serviceAccountKey;
   return {
@@ -18,7 +19,9 @@ export function apiserverCommand(
       program,
       ...[`--etcd-servers=${etcdUrl}`, `--advertise-address=${master.addresses[family]}`],
       ...[`--bind-address=${family === 'ipv6' ? '::' : '0.0.0.0'}`, `--secure-port=${apiserverPort}`],
-      `--service-cluster-ip-range=${serviceNetworks[family]}`,
+      `--service-cluster-ip-range=${listFamilies(options)
+        .map((one) => serviceNetworks[one])
+        .join()}`,
       ...[`--tls-cert-file=${certificate}`, `--tls-private-key-file=${key}`],
       ...[`--client-ca-file=${certificates.authority}`, '--authorization-mode=Node,RBAC'],
       ...[

@@ -4,7 +4,7 @@ import { type Family } from '../../lib/address/address.ts';
 import { apiserverPort, podNetworks, vips } from '../../test/support/network/layout.ts';
 import { type Certificates } from '../certificates/certificates.ts';
 import { writeKubeconfig } from '../certificates/kubeconfig.ts';
-import { type LabOptions } from '../settings/options.ts';
+import { type LabOptions, listFamilies } from '../settings/options.ts';
 import { type Command, toUrlHost } from './command.ts';
 
 /** How kube-proxy programs one node, if it does. */
@@ -12,6 +12,8 @@ export interface ProxySetting {
   readonly mode: LabOptions['proxyMode'];
   readonly iptables: LabOptions['iptables'];
   readonly family: Family;
+  /** See `LabOptions.isDualStack`. */
+  readonly isDualStack?: boolean;
 }
 
 /** kube-proxy's, as kubeadm has it: its server is the control plane's endpoint, the VIP. */
@@ -43,7 +45,9 @@ export function kubeProxyCommand(
     mode,
     bindAddress: family === 'ipv6' ? '::' : '0.0.0.0',
     clientConnection: { kubeconfig: join(folder, 'kube-proxy.kubeconfig') },
-    clusterCIDR: podNetworks[family],
+    clusterCIDR: listFamilies(setting)
+      .map((one) => podNetworks[one])
+      .join(),
     hostnameOverride: node,
     // The size of the connection table belongs to the machine, not to a namespace.
     conntrack: { maxPerCore: 0, min: 0, tcpEstablishedTimeout: '0s', tcpCloseWaitTimeout: '0s' },

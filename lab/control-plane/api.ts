@@ -62,9 +62,10 @@ export class Api {
         ? ['--cert', admin.certificate, '--key', admin.key]
         : ['--header', `authorization: Bearer ${token}`];
     const body = object === undefined ? [] : ['--data-binary', '@-'];
+    const contentType = method === 'PATCH' ? 'application/merge-patch+json' : 'application/json';
     const command = [
       ...['curl', '--silent', '--show-error', '--max-time', String(limitSeconds), '--cacert', authority],
-      ...[...identity, '--header', 'content-type: application/json', ...body, '--request', method],
+      ...[...identity, '--header', `content-type: ${contentType}`, ...body, '--request', method],
       ...['--write-out', '\\n%{http_code}', `https://${server}:${apiserverPort}${path}`],
     ];
     const input = object === undefined ? '' : JSON.stringify(object);
@@ -86,7 +87,7 @@ export interface ApiQuestion {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** With its query. */
   readonly path: string;
-  /** What is sent. */
+  /** What is sent; with PATCH, what is merged into the object. */
   readonly object?: object;
   /** Who asks; the administrator by default. */
   readonly token?: string;

@@ -8,7 +8,7 @@ const retryMs = 1000;
 
 /** Runs `kube-proxy --cleanup` on a node, with the tools of a backend, until it succeeds; answers how often that was. */
 export async function cleanUpKubeProxy(
-  lab: Lab,
+  lab: Pick<Lab, 'folder' | 'machine' | 'options'>,
   node: string,
   iptables: LabOptions['iptables'],
 ): Promise<number> {

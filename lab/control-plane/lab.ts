@@ -1,6 +1,6 @@
 import { rmSync } from 'node:fs';
 import { hosts, masters, vips } from '../../test/support/network/layout.ts';
-import { Seat } from '../../test/support/network/seat.ts';
+import { type Seat } from '../../test/support/network/seat.ts';
 import { Api } from './api.ts';
 import { type Certificates, locateCertificates } from '../certificates/certificates.ts';
 import { defaultAgentArguments } from '../components/agent.ts';
@@ -10,6 +10,7 @@ import { findMachine, isVirtual } from './make.ts';
 import { type LabOptions } from '../settings/options.ts';
 import { Sandbox } from '../machines/sandbox.ts';
 import { Service } from '../machines/service.ts';
+import { Seats } from './seats.ts';
 import { locateLab, readState, writeState } from './state.ts';
 
 /** What a lab is made of, once its machines are there. */
@@ -29,7 +30,7 @@ export class Lab {
   readonly certificates: Certificates;
   readonly api: Api;
   readonly #parts: LabParts;
-  readonly #seats = new Map<string, Seat>();
+  readonly #seats = new Seats((host) => this.machine(host));
 
   constructor(parts: LabParts) {
     this.options = parts.options;
@@ -96,24 +97,13 @@ export class Lab {
   }
 
   /** The client at a host or pod, started when first asked for; one for each role, which do not wait for each other. */
-  seat(place: string, role = 'client'): Seat {
-    const [host, prefix] = place.startsWith('pod-')
-      ? [place.slice('pod-'.length), ['ip', 'netns', 'exec', 'pod']]
-      : [place, []];
-    const key = `${place} ${role}`;
-    const seat =
-      this.#seats.get(key) ?? new Seat(key, this.machine(host).spawn([...prefix, ...Seat.command]));
-    this.#seats.set(key, seat);
-    return seat;
+  seat(place: string, role?: string): Seat {
+    return this.#seats.get(place, role);
   }
 
   /** Ends the clients at a host and in its pod, or all of them; they are started anew when they are asked for again. */
   closeSeats(host?: string): void {
-    for (const [key, seat] of this.#seats) {
-      if (host !== undefined && !key.startsWith(`${host} `) && !key.startsWith(`pod-${host} `)) continue;
-      seat.close();
-      this.#seats.delete(key);
-    }
+    this.#seats.close(host);
   }
 
   /** Pulls a host's cable out of the switch. */

@@ -16,6 +16,8 @@ export interface LabOptions {
   readonly kubernetes: string;
   /** The cluster's only family: addresses of nodes, pods, Services and the VIP. */
   readonly family: Family;
+  /** Whether nodes, pods and Services have addresses of both families, `family` the first. Not when left out. Only small clusters have it. */
+  readonly isDualStack?: boolean;
   /** Whether nodes are real: containerd and a kubelet on each, the control plane in static pods. Not when left out. */
   readonly hasNodes?: boolean;
   /** Whether real nodes have no cluster yet: the masters alone, with systemd, containerd and kubeadm. Not when left out. */
@@ -29,6 +31,14 @@ export interface LabOptions {
   readonly agentArguments?: readonly string[];
   /** What `vipnat keepalived` is given on every master beside the VIP and the peers; nothing when left out. */
   readonly keepalivedArguments?: readonly string[];
+}
+
+/** The families of addresses in a cluster, the first one first. */
+export function listFamilies({
+  family,
+  isDualStack = false,
+}: Pick<LabOptions, 'family' | 'isDualStack'>): Family[] {
+  return isDualStack ? [family, ...families.filter((other) => other !== family)] : [family];
 }
 
 /** The Kubernetes release that is built when nothing else is asked for. */

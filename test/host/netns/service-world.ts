@@ -8,12 +8,11 @@ import { TemporaryFolder } from '../../support/network/at-end.ts';
 import { type Cluster } from '../../support/network/cluster.ts';
 import { writeKubeconfig } from '../../support/network/kubeconfig.ts';
 import { podAddresses, podHosts } from '../../support/network/layout.ts';
+import { udpClientCommand, udpServerCommand } from '../../support/network/pod-servers.ts';
 import { type Kind, type KubeObject } from '../../support/kube-api/kube-store.ts';
 import { Agent, vipnatCommand } from '../../support/host/vipnat.ts';
 
 const program = fileURLToPath(new URL('../../support/network/services-api.ts', import.meta.url));
-
-const udpProgram = fileURLToPath(new URL('../../support/network/udp-echo.ts', import.meta.url));
 
 /** Where the API is: a master without pods. */
 const [apiMachine, apiAddress, apiPort] = ['m3', '10.77.0.13', 16_443] as const;
@@ -88,7 +87,7 @@ export class ServiceWorld {
   }
 
   async #startUdp(pod: string): Promise<void> {
-    const command = [process.execPath, udpProgram, pod, String(podPort)];
+    const command = udpServerCommand(pod, podPort);
     const server = this.#cluster.namespaces.start(this.#cluster.namespaceOf(pod), command);
     if (server.stdout !== null) await once(server.stdout, 'data');
   }
@@ -100,11 +99,9 @@ export class ServiceWorld {
 
   /** What each of so many UDP packets from a machine is answered with: `POD CLIENT`, `refused` or `lost`. */
   async askByUdp(machine: string, host: string, port: number, count: number): Promise<string[]> {
-    const answers = await this.shell(
-      machine,
-      `'${process.execPath}' '${udpProgram}' ask ${host} ${port} ${count}`,
-    );
-    return JSON.parse(answers) as string[];
+    const command = udpClientCommand(host, port, count);
+    const { stdout } = await this.#cluster.namespaces.run(this.#cluster.namespaceOf(machine), command);
+    return JSON.parse(stdout) as string[];
   }
 
   /** Runs a script on a machine. */

@@ -7,7 +7,9 @@ import { raiseLab, type RaiseOptions } from '../../../lab/control-plane/raise.ts
 import { type NodeLab } from '../../../lab/nodes/node-lab.ts';
 import { raiseNodes } from '../../../lab/nodes/raise.ts';
 import { raiseBareNodes } from '../../../lab/bare-nodes/raise.ts';
+import { ApiCluster } from '../../../lab/control-plane/api-cluster.ts';
 import { listLabs, locateLab } from '../../../lab/control-plane/state.ts';
+import { type Host } from '../network/layout.ts';
 
 const testPrefix = 'test-';
 
@@ -33,6 +35,16 @@ export async function raiseTestBareNodes(): Promise<NodeLab> {
   await buildNodeComponents(whole.kubernetes, tell);
   await buildKubeadm(whole.kubernetes, tell);
   return await tellTime(() => raiseBareNodes(whole, { say: tell }));
+}
+
+/** One apiserver, and hosts on which nothing runs yet. */
+export async function raiseTestCluster(
+  options: Partial<LabOptions>,
+  hosts: readonly Host[],
+): Promise<ApiCluster> {
+  const whole = nameOptions(options);
+  await buildComponents(whole.kubernetes, tell);
+  return await ApiCluster.raise(whole, hosts);
 }
 
 function nameOptions(options: Partial<LabOptions>): LabOptions {

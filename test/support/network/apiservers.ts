@@ -1,10 +1,8 @@
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { fileURLToPath } from 'node:url';
 import { apiserverPort } from './layout.ts';
 import type { Namespaces } from './namespaces.ts';
-
-const program = fileURLToPath(new URL('apiserver.ts', import.meta.url));
+import { tcpServerCommand } from './pod-servers.ts';
 
 /** How an apiserver answers: as it should, late, or everything with 500 as without etcd. */
 export type ApiserverManner = 'well' | 'slow' | 'failing';
@@ -23,8 +21,7 @@ export class ApiserverProcess {
   ) {
     this.#namespaces = namespaces;
     this.#namespace = place.namespace;
-    const { certificate, key } = pair;
-    this.#command = [process.execPath, program, place.name, String(apiserverPort), certificate, key];
+    this.#command = tcpServerCommand(place.name, apiserverPort, pair);
   }
 
   /** Starts it, unless it lives, and waits until it listens. */
