@@ -11,6 +11,8 @@ import { type AddressPool, addressPools, type VirtualIp, virtualIps } from '../.
 import { type EndpointSlice, endpointSlices, type Service, services } from '../../lib/services/services.ts';
 import { type Logger } from '../../lib/telemetry/logger.ts';
 import { type VipnatError } from '../../lib/text/errors.ts';
+import { type Standing } from '../report/standing.ts';
+import { AdmittedAddresses } from './admitted-addresses.ts';
 import { ServiceIndex } from './service-index.ts';
 
 /** What following needs of the world. */
@@ -21,6 +23,8 @@ export interface FollowOptions {
   readonly logger: Logger;
   /** The name of this node. */
   readonly node: string;
+  /** New addresses wait for it. */
+  readonly standing: Standing;
   /** Called when something may have changed: a hint to look. */
   readonly onChange: () => void;
 }
@@ -35,6 +39,7 @@ export class FollowedObjects {
     readonly virtualips: Informer<VirtualIp>;
     readonly pools: Informer<AddressPool>;
   };
+  readonly #addresses: AdmittedAddresses;
   #virtualIps: readonly VirtualIp[] = [];
   #pools: readonly AddressPool[] = [];
   readonly #lost = new Set<string>();
@@ -42,6 +47,7 @@ export class FollowedObjects {
   constructor(options: FollowOptions) {
     this.#options = options;
     this.index = new ServiceIndex(options.node);
+    this.#addresses = new AdmittedAddresses(options.standing);
     this.#informers = {
       services: this.#follow(services, (changes) => {
         this.index.takeServices(changes);
@@ -50,8 +56,9 @@ export class FollowedObjects {
         this.index.takeSlices(changes);
       }),
       virtualips: this.#follow(virtualIps, (changes, objects) => {
-        this.index.takeVirtualIps(changes);
-        this.#virtualIps = [...objects.values()];
+        const admitted = this.#addresses.take(changes, objects);
+        this.index.takeVirtualIps(admitted);
+        if (admitted.length > 0) this.#virtualIps = [...this.#addresses.objects.values()];
       }),
       pools: this.#follow(addressPools, (_, objects) => {
         this.#pools = [...objects.values()];
@@ -59,10 +66,19 @@ export class FollowedObjects {
     };
   }
 
-  /** Whether all kinds that the tables are made of were listed once. */
+  /** Whether all kinds that the tables are made of were listed once, and addresses may be served. */
   get hasSynced(): boolean {
+    return this.#hasListed && this.#addresses.version !== null;
+  }
+
+  /** Whether all was listed, and this node has to renew its Lease before it may serve any address. */
+  get isHeldBack(): boolean {
+    return this.#hasListed && this.#addresses.version === null;
+  }
+
+  get #hasListed(): boolean {
     const { services, endpointslices, virtualips } = this.#informers;
-    return services.hasSynced && endpointslices.hasSynced && virtualips.hasSynced;
+    return [services, endpointslices, virtualips].every(({ listed }) => listed >= 0);
   }
 
   /** Whether all was listed once, and the API is not away since. */
@@ -72,8 +88,8 @@ export class FollowedObjects {
 
   /** Up to which version of each kind all is in the index. */
   get versions(): NodeReport['programmed'] {
-    const { services, endpointslices, virtualips } = this.#informers;
-    const found = { services, endpointslices, virtualips };
+    const { services, endpointslices } = this.#informers;
+    const found = { services, endpointslices, virtualips: this.#addresses };
     return Object.fromEntries(
       Object.entries(found).flatMap(([kind, { version }]) => (version === null ? [] : [[kind, version]])),
     );
@@ -91,6 +107,7 @@ export class FollowedObjects {
 
   /** Begins. Not to be called twice. */
   start(): void {
+    this.#addresses.start(this.#informers.virtualips);
     for (const informer of Object.values(this.#informers)) informer.start();
   }
 
@@ -103,13 +120,15 @@ export class FollowedObjects {
     resource: Resource<T>,
     take: (changes: readonly Change<T>[], objects: ReadonlyMap<string, T>) => void,
   ): Informer<T> {
-    const { onChange } = this.#options;
+    const { onChange, standing } = this.#options;
     return new Informer({
       ...this.#options,
       resource,
       onChanges: (changes, objects) => {
         take(changes, objects);
         onChange();
+        // Before it has said anything, nobody renews for it.
+        if (this.isHeldBack) standing.need();
       },
       onLost: (problem) => {
         this.#lose(resource.kind, problem);

@@ -131,14 +131,15 @@ export class Balancer {
       if (this.#objects.hasSynced) this.#forwards.keep(this.#objects.index.vips, causes.includes('tables'));
       this.#failures = 0;
       this.#syncedAt = this.#clock.date();
-      this.#log.done();
     } catch (error) {
       this.#failures += 1;
       const problem = toVipnatError(error, 'INTERNAL_ERROR', 'balancing Services');
       this.#ports.observer.failed(problem.code);
       this.#log.failed(problem);
     }
-    this.#life.recordOutcome(this.#failures === 0);
+    const isDone = this.#failures === 0 && !this.#objects.isHeldBack;
+    if (isDone) this.#log.done();
+    this.#life.recordOutcome(isDone);
     if (this.#life.isStale) this.#log.letGo();
     this.#say();
     if (this.#failures > 0) {
@@ -235,8 +236,7 @@ export class Balancer {
 
   /** Nothing before the first time: a former life's word counts until then. */
   #say(): void {
-    const { pools, virtualIps, versions, hasSynced } = this.#objects;
-    const { isOn } = this.#life;
+    const [{ pools, virtualIps, versions, hasSynced }, { isOn }] = [this.#objects, this.#life];
     // kube-proxy follows the API itself.
     const programmed = isOn || !hasSynced ? this.#programmed : versions;
     if (programmed === null) return;

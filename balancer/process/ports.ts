@@ -7,6 +7,7 @@ import { type AddressPool, type VirtualIp } from '../../lib/services/objects.ts'
 import { type NodeReport } from '../../lib/services/node-report.ts';
 import { type Logger } from '../../lib/telemetry/logger.ts';
 import { type BalancerObserver } from '../report/balancer-counts.ts';
+import { type Standing } from '../report/standing.ts';
 
 /** What the balancer needs of the world. */
 export interface BalancerPorts {
@@ -19,6 +20,8 @@ export interface BalancerPorts {
   readonly logger: Logger;
   /** The name of this node, as the API has it. */
   readonly node: string;
+  /** Whether the controller counts on this node, by the renewals of its Lease. */
+  readonly standing: Standing;
   /** Notified after each look at what has changed, whether or not all could be written. */
   readonly listener: BalancerListener;
   readonly observer: BalancerObserver;

@@ -34,8 +34,9 @@ export class TableLife {
     return this.#failingSince !== null && this.#clock.now() - this.#failingSince >= staleMs;
   }
 
-  /** In how long the next renewal is due. */
+  /** In how long the next renewal is due, or the next look at whether there may be one. */
   get dueMs(): number {
+    if (this.isStale) return renewMs;
     return Math.max(0, this.#nextAt - this.#clock.now());
   }
 

@@ -1,7 +1,5 @@
 import * as z from 'zod/mini';
 import { version } from '../../lib/kubernetes/api-object.ts';
-import { toMicroTime } from '../../lib/kubernetes/micro-time.ts';
-import { type Clock } from '../../lib/control/clock.ts';
 import { type ObjectClient } from '../../lib/kubernetes/object-client.ts';
 import { type ObjectWrite } from '../../lib/kubernetes/write-object.ts';
 import {
@@ -15,7 +13,6 @@ import {
 /** Where the Lease is written. */
 export interface LeasePlace {
   readonly client: ObjectClient;
-  readonly clock: Clock;
   readonly node: string;
   readonly namespace: string;
 }
@@ -44,11 +41,14 @@ export class LeaseWriter {
     this.#path = `${this.#collection}/${this.#name}`;
   }
 
-  /** Renews the Lease with this report. Answers null, or why it was not taken: a sentence. Never rejects. */
-  async write(report: NodeReport): Promise<string | null> {
+  /**
+   * Renews the Lease at that time with this report; without one, what the Lease says stays. Answers null, or why it was not taken: a
+   * sentence. Never rejects.
+   */
+  async write(report: NodeReport | null, renewTime: string): Promise<string | null> {
     let words = '';
     for (let tries = 0; tries < maxTries; tries += 1) {
-      const answer = await this.#writeOnce(report);
+      const answer = await this.#writeOnce(report, renewTime);
       if (answer.outcome === 'taken') return null;
       words = answer.words;
       if (!['conflict', 'exists', 'gone'].includes(answer.outcome)) return words;
@@ -56,7 +56,10 @@ export class LeaseWriter {
     return words;
   }
 
-  async #writeOnce(report: NodeReport): Promise<{ readonly outcome: string; readonly words: string }> {
+  async #writeOnce(
+    report: NodeReport | null,
+    renewTime: string,
+  ): Promise<{ readonly outcome: string; readonly words: string }> {
     const { client } = this.#place;
     if (this.#version === null) {
       const read = await client.read(
@@ -66,20 +69,18 @@ export class LeaseWriter {
       if (read.outcome === 'forbidden' || read.outcome === 'unreachable') return read;
       this.#version = read.outcome === 'found' ? read.object.metadata.resourceVersion : null;
     }
-    const answer = await client.write(this.#toWrite(report), limitMs);
+    const answer = await client.write(this.#toWrite(report, renewTime), limitMs);
     this.#version = answer.version;
     return answer;
   }
 
   /** Creates it, or changes the version that is known. */
-  #toWrite(report: NodeReport): ObjectWrite {
-    const annotations = toAnnotations(report);
-    const spec = {
-      holderIdentity: report.node,
-      leaseDurationSeconds: leaseDurationMs / 1000,
-      renewTime: toMicroTime(this.#place.clock.date()),
-    };
+  #toWrite(report: NodeReport | null, renewTime: string): ObjectWrite {
+    const { node } = this.#place;
+    const spec = { holderIdentity: node, leaseDurationSeconds: leaseDurationMs / 1000, renewTime };
     const isNew = this.#version === null;
+    const said = report ?? (isNew ? { ...nothing, node } : null);
+    const annotations = said === null ? {} : toAnnotations(said);
     return isNew
       ? {
           title: `creating Lease ${this.#name}`,
@@ -95,5 +96,8 @@ export class LeaseWriter {
         };
   }
 }
+
+/** Of a node that has done nothing yet. */
+const nothing: Omit<NodeReport, 'node'> = { programmed: {}, seats: [], mode: 'none', inUse: [] };
 
 const leaseType = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease' };

@@ -11,7 +11,9 @@ import { backOff } from '../../lib/control/backoff.ts';
 import { type Cancel, type Clock } from '../../lib/control/clock.ts';
 import { type ObjectClient } from '../../lib/kubernetes/object-client.ts';
 import { type NodeReport } from '../../lib/services/node-report.ts';
+import { toMicroTime } from '../../lib/kubernetes/micro-time.ts';
 import { LeaseWriter } from './lease-writer.ts';
+import { type Renewal } from './standing.ts';
 
 /** Notified of whether the API takes this node's word. */
 export interface ReportListener {
@@ -30,6 +32,8 @@ export interface ReporterPorts {
   readonly node: string;
   /** Of vipnat's objects. */
   readonly namespace: string;
+  /** Called after each renewal that was taken. */
+  readonly onRenewed: (renewal: Renewal) => void;
 }
 
 /** What a node says of itself. */
@@ -51,6 +55,8 @@ export class NodeReporter {
   #words: NodeWords | null = null;
   #said: NodeWords | null = null;
   #isAwaited = false;
+  /** Whether the Lease is to be renewed, whatever there is to say. */
+  #isNeeded = false;
   #isStarted = false;
   #isStopped = false;
   #begunAt = -Infinity;
@@ -63,7 +69,7 @@ export class NodeReporter {
     this.#lease = new LeaseWriter(ports);
   }
 
-  /** Begins to write: nothing before the first `say`, as a former life's word counts until then. */
+  /** Begins to write: nothing before the first `say` or `renew`, as a former life's word counts until then. */
   start(): void {
     this.#isStarted = true;
     this.#plan();
@@ -72,6 +78,12 @@ export class NodeReporter {
   /** Takes what this node says of itself from now on. Returns at once. */
   say(words: NodeWords): void {
     this.#words = words;
+    this.#plan();
+  }
+
+  /** Renews the Lease soon. Before the first `say` it keeps what a former life has said. Returns at once. */
+  renew(): void {
+    this.#isNeeded = true;
     this.#plan();
   }
 
@@ -90,44 +102,49 @@ export class NodeReporter {
     this.#cancel();
     await this.#writing;
     if (isLeaving && this.#words !== null) {
-      await this.#lease.write({ ...this.#words, seats: [], mode: 'none', node: this.#ports.node });
+      const { clock, node } = this.#ports;
+      await this.#lease.write({ ...this.#words, seats: [], mode: 'none', node }, toMicroTime(clock.date()));
     }
   }
 
   #plan(): void {
     this.#cancel();
-    if (!this.#isStarted || this.#isStopped || this.#words === null || this.#writing !== null) return;
-    const waitMs = Math.max(0, this.#begunAt + this.#chooseDelay(this.#words) - this.#ports.clock.now());
+    if (!this.#isStarted || this.#isStopped || this.#writing !== null) return;
+    if (this.#words === null && !this.#isNeeded) return;
+    const waitMs = Math.max(0, this.#begunAt + this.#chooseDelay() - this.#ports.clock.now());
     this.#cancel = this.#ports.clock.schedule(waitMs, () => {
       this.#writing = this.#write();
     });
   }
 
   /** How long after the write before. */
-  #chooseDelay(words: NodeWords): number {
+  #chooseDelay(): number {
     if (this.#failures > 0) return backOff(this.#failures - 1, paceMs, maxRetryMs);
-    return this.#isUrgent(words) ? paceMs : renewMs;
+    return this.#isUrgent() ? paceMs : renewMs;
   }
 
-  #isUrgent({ programmed, ...rest }: NodeWords): boolean {
-    if (this.#said === null) return true;
+  #isUrgent(): boolean {
+    if (this.#isNeeded || this.#words === null || this.#said === null) return true;
+    const { programmed, ...rest } = this.#words;
     const { programmed: before, ...others } = this.#said;
     return !isDeepStrictEqual(rest, others) || (this.#isAwaited && !isDeepStrictEqual(programmed, before));
   }
 
   async #write(): Promise<void> {
-    const { clock, node, report } = this.#ports;
+    const { clock, node, report, onRenewed } = this.#ports;
     const words = this.#words;
-    if (words === null) return;
-    this.#begunAt = clock.now();
-    const problem = await this.#lease.write({ ...words, node });
+    const begunMs = clock.now();
+    const text = toMicroTime(clock.date());
+    [this.#begunAt, this.#isNeeded] = [begunMs, false];
+    const problem = await this.#lease.write(words === null ? null : { ...words, node }, text);
     if (problem === null) {
       if (this.#failures > 0) report.taken();
-      this.#failures = 0;
-      this.#said = words;
+      [this.#failures, this.#said] = [0, words];
+      onRenewed({ begunMs, text });
     } else {
       if (this.#failures === 0 && !this.#isStopped) report.notTaken(problem);
       this.#failures += 1;
+      this.#isNeeded ||= words === null;
     }
     this.#writing = null;
     this.#plan();

@@ -2,6 +2,7 @@ import { Balancer } from '../../balancer/process/balancer.ts';
 import { type BalancerView } from '../../balancer/process/ports.ts';
 import { BalancerCounter } from '../../balancer/report/balancer-counts.ts';
 import { NodeReporter } from '../../balancer/report/node-reporter.ts';
+import { Standing } from '../../balancer/report/standing.ts';
 import { type BalancerState } from '../../balancer/report/state.ts';
 import { createHostSeats } from '../../balancer/seats/host-seats.ts';
 import { SeatsLog } from '../../balancer/seats/seats-log.ts';
@@ -46,7 +47,13 @@ export class NodeBalancer {
     const common = { clock: systemClock, node };
     this.#node = node;
     this.#counter = new BalancerCounter(options.time);
-    this.#reporter = createReporter(options, this.#ending.signal);
+    const standing = new Standing({
+      ...common,
+      onNeeded: () => {
+        this.#reporter.renew();
+      },
+    });
+    this.#reporter = createReporter(options, this.#ending.signal, standing);
     this.#seats = createHostSeats({
       ...common,
       runDir,
@@ -60,6 +67,7 @@ export class NodeBalancer {
       ...common,
       route,
       logger,
+      standing,
       kernel: createBalancerKernel(),
       readAddresses,
       random: systemRandom,
@@ -128,15 +136,21 @@ export class NodeBalancer {
 function createReporter(
   { route, logger, node, namespace }: NodeBalancerOptions,
   signal: AbortSignal,
+  standing: Standing,
 ): NodeReporter {
   return new NodeReporter({
     client: new RoutedClient(route, systemClock, signal),
     clock: systemClock,
     node,
     namespace,
+    onRenewed: (renewal) => {
+      standing.renewed(renewal);
+    },
     report: {
       notTaken: (words) => {
-        logger.warn(`${words}. The controller does not know what this node has done; vipnat tries again`);
+        logger.warn(
+          `${words}. The controller does not know what this node has done; vipnat tries again, and takes no new address meanwhile`,
+        );
       },
       taken: () => {
         logger.info('the API takes what this node says again');

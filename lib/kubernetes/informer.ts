@@ -7,43 +7,21 @@
  * A watch goes on from the last version that was seen; after an answer that was no good, or 410, all is listed again, page by
  * page, and compared with what was known: listeners hear what differs, whichever way it was found out.
  */
-import { type Cancel, type Clock } from '../control/clock.ts';
+import { type Cancel } from '../control/clock.ts';
 import { Pause } from '../control/pause.ts';
-import { type Random } from '../control/random.ts';
 import { VipnatError } from '../text/errors.ts';
 import { backOff } from '../control/backoff.ts';
 import { chooseTelling, NonsenseError, toInternal, VersionGoneError } from './errors.ts';
-import { LineReader } from './line-reader.ts';
+import { type InformerOptions } from './informer-options.ts';
 import { listObjects } from './list-objects.ts';
-import { callApi, type Receiver } from './request.ts';
-import { readEvent } from './answers.ts';
+import { type WatchEvent } from './answers.ts';
 import { type ApiObject } from './api-object.ts';
 import { type Change, ObjectStore } from './object-store.ts';
-import { joinQuery, type Resource } from './resources.ts';
-import { type ApiRoute, type Connection } from './route.ts';
-
-/** What a follower needs of the world, and its listeners. */
-export interface InformerOptions<T extends ApiObject> {
-  readonly resource: Resource<T>;
-  readonly route: ApiRoute;
-  readonly clock: Clock;
-  readonly random: Random;
-  /** What differs from before, and all objects: after each list, even when nothing does, and after each event that changes something. */
-  readonly onChanges: (changes: readonly Change<T>[], objects: ReadonlyMap<string, T>) => void;
-  /** Every server has been asked, and none has done: for as long as that goes on, after each attempt. */
-  readonly onLost: (error: VipnatError) => void;
-  /** A watch is up and has lasted, on this server. */
-  readonly onFollowed: (connection: Connection) => void;
-}
-
-/** How long a list may take, and the beginning of a watch: an apiserver answers both in milliseconds. */
-const answerMs = 5000;
+import { type Connection } from './route.ts';
+import { answerMs, watchObjects } from './watch-objects.ts';
 
 /** A watch that died with its host is noticed after this at the latest; a new one costs a request. */
 const watchSeconds = 120;
-
-/** The server ends it first. */
-const graceMs = 10_000;
 
 /** A watch that lasts for so long works: whoever sends nonsense does it at once. */
 const provenMs = 1000;
@@ -65,6 +43,9 @@ export class Informer<T extends ApiObject> {
   /** From where to watch on; null while all is to be listed. */
   #version: string | null = null;
   #reached: string | null = null;
+  /** How many lists were asked for, and up to which of them all that is known was listed. */
+  #asked = 0;
+  #listed = -1;
   #failures = 0;
   #isProven = false;
   /** The most telling problem of this round. */
@@ -99,6 +80,23 @@ export class Informer<T extends ApiObject> {
     void this.#run();
   }
 
+  /** The number of the last request for a list that listeners hear, or have heard, the answer to, see `relist`; -1 before the first list. */
+  get listed(): number {
+    return this.#listed;
+  }
+
+  /**
+   * Lists all objects again, by a list that begins after this call. Answers the number that `listed` has once listeners hear of it.
+   * What is known stays until then.
+   */
+  relist(): number {
+    this.#asked += 1;
+    this.#version = null;
+    this.#aborting.abort();
+    this.#pause.wake();
+    return this.#asked;
+  }
+
   /** Tries again at once if it is waiting: there is another server to ask. */
   wake(): void {
     this.#pause.wake();
@@ -130,6 +128,7 @@ export class Informer<T extends ApiObject> {
   async #turn(): Promise<number> {
     this.#isProven = false;
     this.#aborting = new AbortController();
+    const asked = this.#asked;
     try {
       const connection = await this.#options.route.choose();
       this.#connection = connection;
@@ -141,9 +140,10 @@ export class Informer<T extends ApiObject> {
       this.#options.route.resetFailures();
       return isMissing ? missingMs : paceMs;
     } catch (error) {
-      return this.#isStopped ? 0 : this.#fail(error);
+      return this.#isStopped || asked !== this.#asked ? 0 : this.#fail(error);
     } finally {
       this.#connection = null;
+      if (asked !== this.#asked) this.#version = null;
     }
   }
 
@@ -170,6 +170,7 @@ export class Informer<T extends ApiObject> {
   /** Answers the version of the list. */
   async #list(connection: Connection): Promise<string> {
     const { resource, clock, route } = this.#options;
+    const asked = this.#asked;
     const { version, objects } = await listObjects(resource, {
       ...connection,
       clock,
@@ -177,6 +178,7 @@ export class Informer<T extends ApiObject> {
       signal: this.#aborting.signal,
       limitMs: answerMs,
     });
+    this.#listed = asked;
     this.#tell(this.#store.replace(objects));
     this.#reached = version;
     return version;
@@ -184,53 +186,35 @@ export class Informer<T extends ApiObject> {
 
   async #watch(connection: Connection, version: string): Promise<void> {
     const { resource, clock, random, route } = this.#options;
-    const seconds = Math.round(watchSeconds * (1 + random() / 2));
-    const query = `watch=true&allowWatchBookmarks=true&resourceVersion=${version}&timeoutSeconds=${seconds}`;
+    const options = { ...connection, clock, forbidden: route.forbidden, signal: this.#aborting.signal };
     let cancelProof: Cancel = () => undefined;
-    const receiver = this.#receive();
-    const onBegin = () => {
-      cancelProof = clock.schedule(provenMs, () => {
-        this.#prove(connection);
-      });
-    };
     try {
-      await callApi(
-        {
-          ...connection,
-          title: `watching ${resource.kind}s`,
-          path: joinQuery(resource.path, [resource.selector, query]),
-          limits: { beginMs: answerMs, endMs: seconds * 1000 + graceMs },
-          forbidden: route.forbidden,
-          clock,
-          signal: this.#aborting.signal,
-          ...(resource.remedy === undefined ? {} : { remedy: resource.remedy }),
+      await watchObjects(resource, options, {
+        version,
+        seconds: Math.round(watchSeconds * (1 + random() / 2)),
+        onBegin: () => {
+          cancelProof = clock.schedule(provenMs, () => {
+            this.#prove(connection);
+          });
         },
-        { ...receiver, onBegin },
-      );
+        onEvent: (event) => {
+          this.#take(event);
+        },
+        onEnd: () => {
+          if (!this.#isProven) throw new NonsenseError('it ended immediately');
+        },
+      });
     } finally {
       cancelProof();
     }
   }
 
-  #receive(): Receiver<void> {
-    const { resource } = this.#options;
-    const lines = new LineReader(resource.limits.characters, (line) => {
-      if (this.#isStopped) return;
-      const event = readEvent(resource, line);
-      const changes = this.#store.apply(event);
-      this.#version = event.version;
-      if (changes.length > 0) this.#tell(changes);
-      this.#reached = event.version;
-    });
-    return {
-      onText: (text) => {
-        lines.read(text);
-      },
-      onEnd: () => {
-        lines.end();
-        if (!this.#isProven) throw new NonsenseError('it ended immediately');
-      },
-    };
+  #take(event: WatchEvent<T>): void {
+    if (this.#isStopped) return;
+    const changes = this.#store.apply(event);
+    this.#version = event.version;
+    if (changes.length > 0) this.#tell(changes);
+    this.#reached = event.version;
   }
 
   #tell(changes: readonly Change<T>[]): void {

@@ -11,6 +11,7 @@ const usualSettlingTurns = 5;
 /** A clock that stands still until a test turns it. */
 export class FakeClock implements Clock {
   #nowMs = 0;
+  #jumpedMs = 0;
   #timers: Timer[] = [];
   readonly #startMs: number;
   readonly #settlingTurns: number;
@@ -26,7 +27,12 @@ export class FakeClock implements Clock {
   }
 
   date(): Date {
-    return new Date(this.#startMs + this.#nowMs);
+    return new Date(this.#startMs + this.#jumpedMs + this.#nowMs);
+  }
+
+  /** Somebody sets the date, by so much: no time passes. */
+  jump(ms: number): void {
+    this.#jumpedMs += ms;
   }
 
   schedule(delayMs: number, callback: () => void): Cancel {

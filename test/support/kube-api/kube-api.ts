@@ -6,27 +6,16 @@ import { type AddressInfo } from 'node:net';
 import { type Duplex } from 'node:stream';
 import { type Manner, refuse, respond, send, toStatus } from './kube-answers.ts';
 import { eventsPath, KubeEvents } from './kube-events.ts';
+import { KubeLeases, leasesPattern } from './kube-leases.ts';
 import { type Event, type Kind, type KubeObject, KubeStore } from './kube-store.ts';
-
-/** Where objects of a kind are. */
-export type Questions = Readonly<Partial<Record<Kind, { path: string; apiVersion: string }>>>;
-
-const agentQuestions: Questions = {
-  EndpointSlice: {
-    path: '/apis/discovery.k8s.io/v1/namespaces/default/endpointslices',
-    apiVersion: 'discovery.k8s.io/v1',
-  },
-  Service: {
-    path: '/api/v1/namespaces/default/services',
-    apiVersion: 'v1',
-  },
-};
+import { agentQuestions, type Questions } from './questions.ts';
 
 /** The only name that may be asked for, see the role in cli/generate/manifest/. */
 const allowedName = 'kubernetes';
 interface Watcher {
   readonly kind: Kind;
   readonly response: ServerResponse;
+  readonly tell: (event: Event) => void;
 }
 
 /**
@@ -41,6 +30,7 @@ export class KubeApi {
   readonly store: KubeStore;
   /** The events that were written here. */
   readonly events = new KubeEvents(this.breaches);
+  readonly leases = new KubeLeases();
   /** Whether the role of who shows the token says nothing of events. */
   forbidsEvents = false;
   /** Whether it says nothing of Services either. */
@@ -110,6 +100,17 @@ export class KubeApi {
     for (const { response } of this.#watchers) response.write(text);
   }
 
+  /** Sends whatever to all who watch a kind. */
+  sendTo(wanted: Kind, text: string): void {
+    for (const { kind, response } of this.#watchers) if (kind === wanted) response.write(text);
+  }
+
+  /** All watches stay open, and nothing is sent by them any more. */
+  freezeWatches(): void {
+    for (const watcher of this.#watchers) this.store.watchers.delete(watcher.tell);
+    this.#watchers.clear();
+  }
+
   /** Ends all watches, as when their time is over. */
   endWatches(): void {
     for (const { response } of this.#watchers) response.end();
@@ -129,34 +130,42 @@ export class KubeApi {
   #answer(request: IncomingMessage, response: ServerResponse): void {
     const url = new URL(request.url ?? '/', 'https://kubernetes');
     this.questions.push(`${url.pathname}${url.search}`);
-    if (url.pathname.startsWith(eventsPath)) return void this.#answerEvent(request, response, url.pathname);
-    const kind = (Object.keys(this.#questions) as Kind[]).find(
-      (one) => this.#questions[one]?.path === url.pathname,
-    );
+    const kind = this.#findKind(url.pathname);
+    const isList = kind !== undefined && request.method === 'GET';
+    if (!isList && isWritable(url.pathname)) return void this.#answerWrite(request, response, url.pathname);
     if (kind === undefined || !this.#isAsked(url, request)) {
       respond(response, 404, toStatus(404, 'not found'));
       return;
     }
-    const manner = kind === 'Service' && this.forbidsServices ? 'forbidding' : this.#receive(request);
+    const manner = this.#receive(request, kind);
     if (manner !== 'well') refuse(response, manner);
     else if (url.searchParams.get('watch') === 'true') this.#watch(kind, url, response);
     else this.#list(kind, url, response);
   }
 
-  #receive({ headers }: IncomingMessage): Manner {
+  #findKind(path: string): Kind | undefined {
+    return (Object.keys(this.#questions) as Kind[]).find((one) => this.#questions[one]?.path === path);
+  }
+
+  #receive({ headers }: IncomingMessage, kind: Kind | null = null): Manner {
+    if (kind === 'Service' && this.forbidsServices) return 'forbidding';
     return headers.authorization === `Bearer ${this.#token}` ? this.manner : 'unauthorized';
   }
 
-  async #answerEvent(request: IncomingMessage, response: ServerResponse, pathname: string): Promise<void> {
+  async #answerWrite(request: IncomingMessage, response: ServerResponse, pathname: string): Promise<void> {
     const manner = this.#receive(request);
     if (manner !== 'well') {
       refuse(response, manner);
       return;
     }
-    const { code, body } = this.forbidsEvents
-      ? { code: 403, body: 'events.events.k8s.io is forbidden: User "x" cannot create resource "events"' }
-      : await this.events.answer(request, pathname);
+    const { code, body } = await this.#write(request, pathname);
     respond(response, code, typeof body === 'string' ? toStatus(code, body) : body);
+  }
+
+  async #write(request: IncomingMessage, pathname: string): Promise<{ code: number; body: object | string }> {
+    if (leasesPattern.test(pathname)) return await this.leases.answer(request, pathname);
+    if (!this.forbidsEvents) return await this.events.answer(request, pathname);
+    return { code: 403, body: 'events.events.k8s.io is forbidden: User "x" cannot create resource "events"' };
   }
 
   #isAsked({ searchParams }: URL, { method = '' }: IncomingMessage): boolean {
@@ -212,13 +221,17 @@ export class KubeApi {
     };
     this.store.events.forEach(tell);
     this.store.watchers.add(tell);
-    const watcher = { kind, response };
+    const watcher = { kind, response, tell };
     this.#watchers.add(watcher);
     response.on('close', () => {
       this.store.watchers.delete(tell);
       this.#watchers.delete(watcher);
     });
   }
+}
+
+function isWritable(path: string): boolean {
+  return path.startsWith(eventsPath) || leasesPattern.test(path);
 }
 
 /** By its name, where one is asked for. */

@@ -5,7 +5,7 @@ export interface KubeObject {
 }
 
 /** The kinds that there are. */
-export type Kind = 'EndpointSlice' | 'Service' | 'VirtualIP' | 'AddressPool';
+export type Kind = 'EndpointSlice' | 'Service' | 'VirtualIP' | 'AddressPool' | 'Node' | 'Namespace' | 'Lease';
 
 /** A change of one object. */
 export interface Event {
@@ -22,6 +22,9 @@ export class KubeStore {
     Service: new Map(),
     VirtualIP: new Map(),
     AddressPool: new Map(),
+    Node: new Map(),
+    Namespace: new Map(),
+    Lease: new Map(),
   };
   readonly events: Event[] = [];
   readonly watchers = new Set<(event: Event) => void>();

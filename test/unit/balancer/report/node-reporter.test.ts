@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { NodeReporter, type NodeWords } from '../../../../balancer/report/node-reporter.ts';
+import { type Renewal } from '../../../../balancer/report/standing.ts';
 import { toAnnotations } from '../../../../lib/services/node-report.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { LeaseApi, type Trip } from '../../../support/fakes/lease-api.ts';
@@ -12,16 +13,18 @@ function startReporter() {
   const clock = new FakeClock();
   const api = new LeaseApi(clock);
   const told: string[] = [];
+  const renewals: Renewal[] = [];
   const way: { trip: Trip } = { trip: { thereMs: 1, backMs: 1 } };
   const reporter = new NodeReporter({
     client: api.connect(() => way.trip),
     clock,
     node: 'w1',
     namespace: 'vipnat-system',
+    onRenewed: (renewal) => renewals.push(renewal),
     report: { notTaken: (text) => told.push(text), taken: () => told.push('taken') },
   });
   reporter.start();
-  return { clock, api, told, way, reporter };
+  return { clock, api, told, renewals, way, reporter };
 }
 
 describe('a node', () => {
@@ -37,6 +40,27 @@ describe('a node', () => {
       leaseDurationSeconds: 40,
       renewTime: expect.stringMatching(/^2026-01-01T00:01:00\.\d{6}Z$/),
     });
+  });
+
+  test('that is to renew before it has anything to say keeps what a former life has said, and tries until it is done', async () => {
+    const { clock, api, told, renewals, way, reporter } = startReporter();
+    reporter.say({ ...words, seats: ['default/0'] });
+    await clock.advance(100);
+    const next = new NodeReporter({
+      ...{ client: api.connect(() => way.trip), clock, node: 'w1', namespace: 'vipnat-system' },
+      onRenewed: (renewal) => renewals.push(renewal),
+      report: { notTaken: (text) => told.push(text), taken: () => told.push('taken') },
+    });
+    next.start();
+    way.trip = { thereMs: 1e9, backMs: null };
+    next.renew();
+    await clock.advance(5000);
+    way.trip = { thereMs: 1, backMs: 1 };
+    await clock.advance(9000);
+    expect(told).toEqual(['no answer', 'taken']);
+    expect(api.annotations['vipnat.io/seats']).toBe('["default/0"]');
+    expect(api.spec?.['renewTime']).toBe(renewals.at(-1)?.text);
+    expect(renewals.at(-1)?.begunMs).toBeGreaterThan(5000);
   });
 
   test('renews it each 10 s, with all that it has programmed by then', async () => {

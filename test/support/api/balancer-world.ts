@@ -1,0 +1,183 @@
+/** A balancer as a whole: an API on a local socket, a kernel in memory, and a clock that stands still. */
+import { type BalancerView } from '../../../balancer/process/ports.ts';
+import { type Certificates } from '../../../lab/certificates/certificates.ts';
+import { type BalancerKernel } from '../../../lib/kernel/real/balancer-tables.ts';
+import { ApiRoute } from '../../../lib/kubernetes/route.ts';
+import { accessByVip } from './api-world.ts';
+import { KubeApi } from '../kube-api/kube-api.ts';
+import { type KubeObject } from '../kube-api/kube-store.ts';
+import { makeEndpoints, makeLoadBalancer, makeVirtualIp } from '../kube-api/service-objects.ts';
+import { serviceQuestions } from '../kube-api/service-questions.ts';
+import { vips } from '../network/layout.ts';
+import { FakeBalancerKernel } from '../fakes/balancer-kernel.ts';
+import { startBalancerLife, toWholeKernel } from './balancer-life.ts';
+import { FakeClock } from '../fakes/clock.ts';
+import { toEndpoint } from '../fakes/endpoints.ts';
+import { createRecordingLogger, type RecordingLogger } from '../fakes/logger.ts';
+
+const node = 'n1';
+
+/** One node's balancer and what it needs. */
+export class BalancerWorld {
+  readonly kernel = new FakeBalancerKernel();
+  readonly clock = new FakeClock();
+  readonly logger: RecordingLogger = createRecordingLogger();
+  api: KubeApi;
+  /** What the balancer said last. */
+  view: BalancerView | null = null;
+  /** This host's own. */
+  addresses = ['10.77.0.11'];
+  /** How often the balancer listed a table. */
+  lists = 0;
+  /** Rules that others have. */
+  ruleCount = 0;
+  /** For as long as this is not resolved, nft hangs. */
+  hang: Promise<void> = Promise.resolve();
+  readonly #certificates: Certificates;
+  readonly #route: ApiRoute;
+  #noteGeneration: () => void = () => undefined;
+  #stop: () => Promise<void> = () => Promise.resolve();
+
+  private constructor(api: KubeApi, certificates: Certificates) {
+    this.api = api;
+    this.#certificates = certificates;
+    this.#route = new ApiRoute(
+      () => Promise.resolve(accessByVip(certificates.authority)),
+      [toEndpoint(`${vips.ipv4}:6443`)],
+    );
+    const endpoints = [toEndpoint(`127.0.0.1:${api.port}`)];
+    this.#route.setServers({ endpoints, localAddresses: new Set() });
+  }
+
+  /** An API with the Services `web` and `other`, and no balancer yet. */
+  static async start(certificates: Certificates): Promise<BalancerWorld> {
+    const world = new BalancerWorld(await startApi(certificates, {}), certificates);
+    world.addService('web', '10.77.0.60');
+    world.addService('other', '10.77.0.61');
+    return world;
+  }
+
+  /** The Lease of this node, as the API has it. */
+  get lease() {
+    return this.api.leases.find(`vipnat-lb-${node}`);
+  }
+
+  /** The log's texts of a level, or all. */
+  readLog(level?: string): string[] {
+    return this.logger.lines
+      .filter((line) => level === undefined || line.level === level)
+      .map(({ message }) => message);
+  }
+
+  /** Starts a life of the balancer. */
+  startBalancer(): void {
+    const { clock, logger } = this;
+    const life = startBalancerLife({
+      ...{ route: this.#route, clock, logger, kernel: this.#createKernel(), node },
+      listAddresses: () => this.addresses,
+      onView: (view) => (this.view = view),
+    });
+    this.#stop = life.stop;
+  }
+
+  /** Ends the life of the balancer. */
+  async stopBalancer(): Promise<void> {
+    const stopped = this.#stop();
+    await this.pass(1);
+    await stopped;
+    this.#stop = () => Promise.resolve();
+  }
+
+  /** Ends all. */
+  async stop(): Promise<void> {
+    await this.stopBalancer();
+    await this.api.stop();
+  }
+
+  /** Another API at the same place, with what the one before had. */
+  async bringApi(): Promise<void> {
+    const { store, port } = this.api;
+    this.api = await startApi(this.#certificates, { store, port });
+  }
+
+  /** Sets the endpoints of a Service. */
+  list(name: string, ...pods: readonly string[]): void {
+    this.api.store.put('EndpointSlice', makeEndpoints(name, [{ port: 8080 }], pods));
+  }
+
+  /** A Service with two endpoints and an address. */
+  addService(name: string, address: string, spec: object = {}): void {
+    this.api.store.put('Service', makeLoadBalancer(name, [{ port: 80 }]));
+    this.list(name, '10.244.1.2', '10.244.2.2');
+    const virtualIp = makeVirtualIp(address, [name]);
+    const merged: KubeObject = { ...virtualIp, spec: { ...(virtualIp['spec'] as object), ...spec } };
+    this.api.store.put('VirtualIP', merged);
+  }
+
+  /** Another program has changed something. */
+  noteGeneration(): void {
+    this.#noteGeneration();
+  }
+
+  /** Goes on in steps, with time for sockets in between. */
+  async pass(seconds: number, stepMs = 500): Promise<void> {
+    for (let at = 0; at < seconds * 1000; at += stepMs) {
+      await this.clock.advance(stepMs);
+      await new Promise(setImmediate);
+    }
+  }
+
+  print(): Promise<string> {
+    return this.kernel.listTable('ip vipnat-lb');
+  }
+
+  /** Until the kernel has this. */
+  async untilPrinted(pattern: RegExp): Promise<void> {
+    await this.until(async () => pattern.test(await this.print()), `printed ${pattern.source}`);
+  }
+
+  /** Until something is so; 20 seconds at most. */
+  async until(isSo: () => boolean | Promise<boolean>, what: string): Promise<void> {
+    for (let left = 400; left > 0; left -= 1) {
+      if (await isSo()) return;
+      await this.clock.advance(50);
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+    throw new Error(`never came true: ${what}\n${await this.print()}\n${this.readLog().join('\n')}`);
+  }
+
+  #createKernel(): BalancerKernel {
+    const { kernel } = this;
+    const whole = toWholeKernel(kernel);
+    return {
+      ...whole,
+      listTable: (table) => {
+        this.lists += 1;
+        return whole.listTable(table);
+      },
+      countRules: () => Promise.resolve(this.ruleCount),
+      apply: async (script) => {
+        await this.hang;
+        await whole.apply(script);
+      },
+      changeElements: async (changes) => {
+        await this.hang;
+        return await whole.changeElements(changes);
+      },
+      watchGeneration: ({ onChange }) => {
+        this.#noteGeneration = onChange;
+        return { ready: Promise.resolve(), stop: () => Promise.resolve() };
+      },
+    };
+  }
+}
+
+async function startApi(
+  certificates: Certificates,
+  place: Pick<Parameters<typeof KubeApi.start>[0], 'store' | 'port'>,
+): Promise<KubeApi> {
+  const pair = certificates.serving('m1');
+  const api = await KubeApi.start({ ...place, pair, questions: serviceQuestions });
+  api.allowsAll = true;
+  return api;
+}
