@@ -83,7 +83,7 @@ export class Loop {
     this.#flows = new FlowResets(ports);
     this.#budget = new WriteBudget(ports.clock);
     const look = (causes: readonly Cause[]) => this.#reconcile(causes);
-    this.#queue = new TriggerQueue({ clock: ports.clock, awaited, look });
+    this.#queue = new TriggerQueue({ clock: ports.clock, awaited, telling: ['own-rules'], look });
   }
 
   /** Starts to watch and to look. */

@@ -36,6 +36,8 @@ export interface QueuePorts<Cause extends string> {
   readonly clock: Clock;
   /** Those that somebody waits for: the others are hints, or for nothing in particular. A look that failed is waited for, too. */
   readonly awaited: readonly Cause[];
+  /** Those that say more than that something has changed: they come no less often while looks find nothing. None by default. */
+  readonly telling?: readonly Cause[];
   /** Never rejects. Answers when to look next. */
   readonly look: (causes: readonly (Cause | OwnCause)[]) => Promise<Requeue<Cause>>;
 }
@@ -44,6 +46,7 @@ export interface QueuePorts<Cause extends string> {
 export class TriggerQueue<Cause extends string> {
   readonly #clock: Clock;
   readonly #awaited: ReadonlySet<string>;
+  readonly #telling: ReadonlySet<string>;
   readonly #look: QueuePorts<Cause>['look'];
   readonly #causes = new Set<Cause | OwnCause>();
   #timer: { readonly due: number; readonly cancel: Cancel } | null = null;
@@ -55,15 +58,16 @@ export class TriggerQueue<Cause extends string> {
   #lastLookStarted = 0;
   #lastLookEnded = 0;
 
-  constructor({ clock, awaited, look }: QueuePorts<Cause>) {
+  constructor({ clock, awaited, telling = [], look }: QueuePorts<Cause>) {
     this.#clock = clock;
+    this.#telling = new Set(telling);
     this.#awaited = new Set([...awaited, 'retry']);
     this.#look = look;
   }
 
   /** Looks once the burst that this trigger may be part of is over. */
   trigger(cause: Cause): void {
-    this.requeueAfter(cause, this.#settleTime());
+    this.requeueAfter(cause, this.#settleTime(cause));
   }
 
   /** Looks again in so many milliseconds and when it has rested, or earlier if that is planned already; after the look under way, if there is one. */
@@ -113,7 +117,8 @@ export class TriggerQueue<Cause extends string> {
   }
 
   /** How long to wait after a trigger: a moment on a quiet host, longer the more looks in a row found nothing. */
-  #settleTime(): number {
+  #settleTime(cause: string): number {
+    if (this.#telling.has(cause)) return settleMs;
     const restedMs = this.#clock.now() - this.#lastLookEnded;
     if (restedMs > maxPaceMs) this.#idleLooks = 0;
     return Math.max(
@@ -146,6 +151,6 @@ export class TriggerQueue<Cause extends string> {
   /** Plans what was asked for during the look that has just ended. */
   #answerNews(): void {
     for (const cause of this.#causes)
-      this.requeueAfter(cause, this.#awaited.has(cause) ? 0 : this.#settleTime());
+      this.requeueAfter(cause, this.#awaited.has(cause) ? 0 : this.#settleTime(cause));
   }
 }

@@ -195,8 +195,8 @@ export interface BalancedFlow {
   readonly backend: Endpoint;
 }
 
-/** Why to look again: a hint for the log, never data to act on. */
-export type Trigger = 'nft-generation' | 'xtables-lock' | 'addresses' | 'ipvs' | 'forwarding';
+/** Why to look again: a hint for the log, never data to act on. `own-rules` are changes of nftables by anybody that vipnat's rules had a part in. */
+export type Trigger = 'own-rules' | 'nft-generation' | 'xtables-lock' | 'addresses' | 'ipvs' | 'forwarding';
 
 /** A running watch. */
 export interface Watch {

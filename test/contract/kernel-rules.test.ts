@@ -126,8 +126,20 @@ describeKernels((subject) => {
 
       test('a foreign change triggers', async () => {
         const trigger = dialect === 'nft' ? 'nft-generation' : 'xtables-lock';
-        const change = () => subject().run(family, dialect, foreignRules);
-        expect(await watchChange(subject(), trigger, change)).toContain(trigger);
+        const change = () => subject().run(family, dialect, '*nat\n:FOREIGN - [0:0]\nCOMMIT\n');
+        expect(await watchChange(subject(), trigger, change)).toEqual([trigger]);
+      });
+
+      test.each([
+        ['takes a rule of ours', '-F VIPNAT'],
+        ['takes what leads to it', '-D OUTPUT -j VIPNAT'],
+        ['puts a rule before it', '-I OUTPUT 1 -p udp -j RETURN'],
+      ])('a foreign change that %s triggers as one of our rules', async (_what, line) => {
+        const trigger = dialect === 'nft' ? 'own-rules' : 'xtables-lock';
+        const ours = ':VIPNAT - [0:0]\n-A VIPNAT -p tcp -j RETURN\n-A OUTPUT -j VIPNAT';
+        await subject().run(family, dialect, `*nat\n${ours}\nCOMMIT\n`);
+        const change = () => subject().run(family, dialect, `*nat\n${line}\nCOMMIT\n`);
+        expect(await watchChange(subject(), trigger, change)).toEqual([trigger]);
       });
 
       test('a write that fails is no change of the nftables generation, and reads never trigger', async () => {

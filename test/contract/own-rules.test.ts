@@ -126,4 +126,10 @@ describeKernels((subject) => {
     const change = () => subject().runNft('add table ip vipnat');
     expect(await watchChange(subject(), 'nft-generation', change)).toEqual(['nft-generation']);
   });
+
+  test('a rule that somebody takes from it triggers as one of our rules', async () => {
+    await write('nftables', 'ipv4', [balanceOf('ipv4', null)]);
+    const change = () => subject().runNft('flush chain ip vipnat prerouting');
+    expect(await watchChange(subject(), 'own-rules', change)).toEqual(['own-rules']);
+  });
 });

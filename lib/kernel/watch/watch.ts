@@ -2,6 +2,7 @@ import { dumpAddresses } from '../netlink/addresses.ts';
 import { readForwarding } from '../host/forwarding.ts';
 import { readGeneration } from './generation.ts';
 import { readIpvs, withoutConnectionCounts } from './ipvs.ts';
+import { readOwnRules } from './own-rules.ts';
 import { type KnownForwarding } from '../host/known-forwarding.ts';
 import { startLockWatch } from './lock-watch.ts';
 import { createNetlinkClient, type NetlinkClient } from '../netlink/netlink.ts';
@@ -13,7 +14,7 @@ import { type Source, type SourceOptions } from './source.ts';
 export function startWatch(options: SourceOptions, known: KnownForwarding): Watch {
   const netfilter = createNetlinkClient('netfilter');
   const route = createNetlinkClient('route');
-  const triggerToSource: Readonly<Record<Trigger, Source>> = {
+  const triggerToSource: Readonly<Record<Exclude<Trigger, 'own-rules'>, Source>> = {
     'nft-generation': watchGeneration(options, netfilter),
     addresses: watchAddresses(options, route),
     ipvs: watchIpvs(options),
@@ -47,12 +48,21 @@ const missingIpvsPollMs = 5000;
 const forwardingPollMs = 1000;
 
 function watchGeneration({ clock, onTrigger, onProblem }: SourceOptions, client: NetlinkClient): Source {
+  let seen = { generation: -1, own: '' };
+  let trigger: Trigger = 'nft-generation';
   return startPoll({
     clock,
-    look: () => readGeneration(client),
+    look: async () => {
+      const generation = await readGeneration(client);
+      if (generation === seen.generation) return generation;
+      const own = await readOwnRules(client);
+      trigger = own === seen.own ? 'nft-generation' : 'own-rules';
+      seen = { generation, own };
+      return generation;
+    },
     everyMs: () => generationPollMs,
     onChange: () => {
-      onTrigger('nft-generation');
+      onTrigger(trigger);
     },
     onProblem,
   });

@@ -3,6 +3,7 @@ import { type Trigger, type Watch } from '../../../lib/kernel/port.ts';
 
 /** How long after a change the real kernel's watch calls back at the latest. */
 const triggerToDelayMs: Record<Trigger, number> = {
+  'own-rules': 50,
   'nft-generation': 50,
   'xtables-lock': 1,
   addresses: 100,

@@ -21,6 +21,7 @@ import { nameOwnTable } from '../../../lib/kernel/real/own-table.ts';
 import { FakeAddresses } from './kernel-addresses.ts';
 import { FakeFaults } from './kernel-faults.ts';
 import { FakeFlows } from './kernel-flows.ts';
+import { printOwnRules } from './kernel-own-rules.ts';
 import { readRules } from './kernel-reads.ts';
 import { FakeWatches } from './kernel-watches.ts';
 import { FakeNft, NftRefusal } from './nft.ts';
@@ -63,6 +64,9 @@ export class FakeKernel extends FakeAddresses implements Kernel {
   readonly #nftProxies = new Map<Family, readonly unknown[]>();
   readonly #flows = new FakeFlows();
   #ipvs: string | null = null;
+  readonly #printOwnRules = () =>
+    printOwnRules((family) => [this.#tablesOf(family, 'nft').get('nat'), this.showNft(family)]);
+  #ownRules = this.#printOwnRules();
   #forwarding: Forwarding = { ipv4: true, ipv6: true };
 
   /** Empty, as a new network namespace is; triggers come by the given clock. */
@@ -214,7 +218,9 @@ export class FakeKernel extends FakeAddresses implements Kernel {
 
   #commit(transactions: number): void {
     this.generation += transactions;
-    if (transactions > 0) this.watches.trigger('nft-generation');
+    const before = this.#ownRules;
+    this.#ownRules = this.#printOwnRules();
+    if (transactions > 0) this.watches.trigger(before === this.#ownRules ? 'nft-generation' : 'own-rules');
   }
 
   #assertPromisesKept(transaction: Transaction): void {

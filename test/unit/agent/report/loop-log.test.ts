@@ -54,7 +54,7 @@ describe('a bad night, in lines', () => {
     ]);
     expect(agent.logger.lines.at(-1)?.fields).toEqual({
       drift: ['PREROUTING has no jump to VIPNAT (nat, iptables-nft)'],
-      causes: ['nft-generation'],
+      causes: ['own-rules'],
     });
   });
 

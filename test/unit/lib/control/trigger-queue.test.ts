@@ -24,6 +24,7 @@ class Paced {
     this.queue = new TriggerQueue<LoopCause>({
       clock: this.clock,
       awaited: ['start', 'verify', 'health'],
+      telling: ['own-rules'],
       look,
     });
     this.queue.requeueAfter('start', 0);
@@ -77,6 +78,29 @@ describe('a trigger', () => {
     for (let second = 0; second < 300; second += 1) {
       queue.trigger('nft-generation');
       await clock.advance(1000);
+    }
+    expect((starts.length * 717) / 300_000).toBeLessThan(0.34);
+  });
+
+  test('that tells of own rules comes soon, also where hints have found nothing all the time', async () => {
+    const { clock, queue, starts } = new Paced({ costMs: 10 });
+    for (let tenth = 0; tenth < 300; tenth += 1) {
+      queue.trigger('nft-generation');
+      queue.recordOutcome(true);
+      await clock.advance(100);
+    }
+    expect((starts.at(-1) ?? 0) - (starts.at(-2) ?? 0)).toBeGreaterThanOrEqual(1000);
+    const at = clock.now();
+    queue.trigger('own-rules');
+    await clock.advance(3000);
+    expect(starts.filter((start) => start > at)[0]).toBe(at + 20);
+  });
+
+  test('that tells of own rules leaves looks a third of the time, too', async () => {
+    const { clock, queue, starts } = new Paced({ costMs: 717 });
+    for (let tenth = 0; tenth < 3000; tenth += 1) {
+      queue.trigger('own-rules');
+      await clock.advance(100);
     }
     expect((starts.length * 717) / 300_000).toBeLessThan(0.34);
   });
