@@ -32,6 +32,9 @@ type Cause = 'objects' | 'tables';
 /** Listing 1,000 Services with 100 endpoints each takes a second of a processor, and 114 MB. */
 const compareMs = 600_000;
 
+/** A first write of 1,000 Services takes seconds. Changes after it wait for half a second of its rest at most: 2 s may be owed. */
+const mostRestMs = 2500;
+
 /** After a failure. */
 const firstRetryMs = 200;
 const maxRetryMs = 8000;
@@ -75,6 +78,7 @@ export class Balancer {
       clock: ports.clock,
       awaited: ['objects'],
       look: (causes) => this.#look(causes),
+      mostRestMs,
     });
     this.#objects = new FollowedObjects({
       ...ports,

@@ -14,12 +14,18 @@ export const noDebt: Debt = { owedMs: 0, at: 0 };
 const restPerLook = 2;
 
 /** Tools that hang take their time from nobody: after however long a look, the next one is this near. */
-const maxRestMs = 60_000;
+export const maxRestMs = 60_000;
 
-/** The debt after one more look. */
-export function addLook(debt: Debt, { started, ended }: { started: number; ended: number }): Debt {
+/** From when to when a look lasted, by the Clock. */
+export interface LookSpan {
+  readonly started: number;
+  readonly ended: number;
+}
+
+/** The debt after one more look, of `mostMs` at most. */
+export function addLook(debt: Debt, { started, ended }: LookSpan, mostMs: number): Debt {
   const owedMs = owedAt(debt, started) + (ended - started) * restPerLook;
-  return { owedMs: Math.min(maxRestMs, owedMs), at: ended };
+  return { owedMs: Math.min(mostMs, owedMs), at: ended };
 }
 
 /** How long to wait until no more than `aheadMs` is owed. */

@@ -4,7 +4,7 @@
  * apiserver's health) may run ahead of its rest a little; one that a death waits for does not rest at all.
  */
 import { type Cancel, type Clock } from './clock.ts';
-import { addLook, type Debt, noDebt, restMs } from './rest.ts';
+import { addLook, type Debt, maxRestMs, noDebt, restMs } from './rest.ts';
 import { backOff } from './backoff.ts';
 
 /** What every queue has as a cause of its own: that nothing was asked for until the tick, or that a look failed. */
@@ -40,6 +40,8 @@ export interface QueuePorts<Cause extends string> {
   readonly telling?: readonly Cause[];
   /** Never rejects. Answers when to look next. */
   readonly look: (causes: readonly (Cause | OwnCause)[]) => Promise<Requeue<Cause>>;
+  /** Milliseconds of rest that are owed at most, however long looks take; a minute by default. */
+  readonly mostRestMs?: number;
 }
 
 /** Calls for looks one after the other, never two at once. */
@@ -48,6 +50,7 @@ export class TriggerQueue<Cause extends string> {
   readonly #awaited: ReadonlySet<string>;
   readonly #telling: ReadonlySet<string>;
   readonly #look: QueuePorts<Cause>['look'];
+  readonly #mostRestMs: number;
   readonly #causes = new Set<Cause | OwnCause>();
   #timer: { readonly due: number; readonly cancel: Cancel } | null = null;
   #turn: Promise<void> | null = null;
@@ -58,7 +61,8 @@ export class TriggerQueue<Cause extends string> {
   #lastLookStarted = 0;
   #lastLookEnded = 0;
 
-  constructor({ clock, awaited, telling = [], look }: QueuePorts<Cause>) {
+  constructor({ clock, awaited, telling = [], look, mostRestMs = maxRestMs }: QueuePorts<Cause>) {
+    this.#mostRestMs = mostRestMs;
     this.#clock = clock;
     this.#telling = new Set(telling);
     this.#awaited = new Set([...awaited, 'retry']);
@@ -86,7 +90,7 @@ export class TriggerQueue<Cause extends string> {
   waitMs(cause: Cause | OwnCause, delayMs: number): number {
     const now = this.#clock.now();
     const underWay = { started: this.#lastLookStarted, ended: now };
-    const debt = this.#turn === null ? this.#debt : addLook(this.#debt, underWay);
+    const debt = this.#turn === null ? this.#debt : addLook(this.#debt, underWay, this.#mostRestMs);
     const rest = this.#isPressing ? 0 : restMs(debt, now, this.#awaited.has(cause) ? aheadMs : 0);
     return Math.max(delayMs, rest);
   }
@@ -138,7 +142,7 @@ export class TriggerQueue<Cause extends string> {
     await this.#turn;
     this.#turn = null;
     this.#lastLookEnded = this.#clock.now();
-    this.#debt = addLook(this.#debt, { started, ended: this.#lastLookEnded });
+    this.#debt = addLook(this.#debt, { started, ended: this.#lastLookEnded }, this.#mostRestMs);
     this.#planAfter(next);
   }
 

@@ -116,6 +116,32 @@ describe('a trigger', () => {
   });
 });
 
+describe('where little rest may be owed', () => {
+  const ports = (clock: FakeClock, starts: number[]) => ({
+    ...{ clock, awaited: ['verify'] as const, telling: [], mostRestMs: 2500 },
+    look: async () => {
+      starts.push(clock.now());
+      const costMs = starts.length === 1 ? 8000 : 10;
+      await new Promise<void>((resolve) => clock.schedule(costMs, resolve));
+      return quiet;
+    },
+  });
+
+  test('what somebody waits for comes soon after a look of 8 s, and all else after the rest', async () => {
+    const clock = new FakeClock();
+    const starts: number[] = [];
+    const queue = new TriggerQueue<LoopCause>(ports(clock, starts));
+    queue.requeueAfter('tick', 0);
+    await clock.advance(8000);
+    queue.trigger('verify');
+    await clock.advance(600);
+    expect(starts).toEqual([0, 8500]);
+    queue.trigger('rules');
+    await clock.advance(3000);
+    expect(starts).toEqual([0, 8500, 10_530]);
+  });
+});
+
 describe('a death', () => {
   const failing = { costMs: 3000, next: { cause: 'retry', delayMs: 10_000 } } as const;
 
