@@ -42,7 +42,7 @@ export class ObjectStore<T extends ApiObject> {
   }
 
   /**
-   * Takes an event. Answers what it changes.
+   * Takes an event. Answers what it changes. One that is older than what is known is of a server that is behind: it changes nothing.
    * @throws NonsenseError when there are more objects than there may be.
    */
   apply(event: WatchEvent<T>): Change<T>[] {
@@ -50,18 +50,31 @@ export class ObjectStore<T extends ApiObject> {
     const { object } = event;
     const key = toKey(object);
     const before = this.#objects.get(key) ?? null;
+    if (before !== null && isOlder(object, before)) return [];
     if (event.type === 'delete') {
       this.#objects.delete(key);
       return before === null ? [] : [{ key, before, after: null }];
     }
-    if (before !== null && hasSameVersion(before, object)) return [];
+    return before !== null && hasSameVersion(before, object) ? [] : [this.#put(key, before, object)];
+  }
+
+  #put(key: string, before: T | null, object: T): Change<T> {
     const { kind, limits } = this.#resource;
     if (before === null && this.#objects.size === limits.objects)
       throw new NonsenseError(`it sends more than ${limits.objects} ${kind}s`);
     this.#objects.set(key, object);
-    return [{ key, before, after: object }];
+    return { key, before, after: object };
   }
 }
+
+/** Versions of one kind can be compared as numbers (Kubernetes, KEP 5504); one that is no number is never older. */
+function isOlder({ metadata: one }: ApiObject, { metadata: other }: ApiObject): boolean {
+  const [version, known] = [one.resourceVersion, other.resourceVersion];
+  if (!number.test(version) || !number.test(known)) return false;
+  return version.length === known.length ? version < known : version.length < known.length;
+}
+
+const number = /^[1-9]\d*$/;
 
 function hasSameVersion(one: ApiObject, other: ApiObject): boolean {
   return one.metadata.resourceVersion === other.metadata.resourceVersion;

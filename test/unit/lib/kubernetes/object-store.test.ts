@@ -48,6 +48,15 @@ describe('an event', () => {
     expect(store.apply({ type: 'bookmark', version: '8' })).toEqual([]);
   });
 
+  test('that is older than what is known changes nothing, by the number that its version is', () => {
+    const store = new ObjectStore(resource);
+    store.replace([thing('a', '100')]);
+    expect(store.apply(put(thing('a', '99')))).toEqual([]);
+    expect(store.apply({ type: 'delete', object: thing('a', '99'), version: '99' })).toEqual([]);
+    expect(store.apply(put(thing('a', '1000')))).toHaveLength(1);
+    expect(store.apply(put(thing('a', 'next')))).toHaveLength(1);
+  });
+
   test('with one object more than there may be is refused, and one of a known object is not', () => {
     const store = new ObjectStore(resource);
     store.replace([thing('a', '1'), thing('b', '1'), thing('c', '1')]);
