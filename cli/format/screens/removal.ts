@@ -66,6 +66,12 @@ export function formatRemovalCommands(removal: Removal, node: string): string {
   if (parts.every(({ length }) => length === 0)) return '';
   const subject =
     vips === null ? 'everything of vipnat' : `the rules of ${vips.map(formatEndpoint).join(', ')}`;
+  const counts = [
+    ...(tables.length === 0 ? [] : [countChanges(tables)]),
+    ...Object.entries({ table: balancerTables, chain: balancerChains, route: routes })
+      .filter(([, { length }]) => length > 0)
+      .map(([noun, { length }]) => `${count(length, noun)} to delete`),
+  ];
   const lines = [
     `# ${node} · removes ${subject}`,
     ...formatTables(tables),
@@ -73,7 +79,7 @@ export function formatRemovalCommands(removal: Removal, node: string): string {
     ...balancerChains.flatMap(removeChain),
     ...formatRoutes(routes),
     '',
-    `# ${countChanges(tables)}. Nothing was written.`,
+    `# ${counts.join(', ')}. Nothing was written.`,
   ];
   return `${lines.join('\n')}\n`;
 }

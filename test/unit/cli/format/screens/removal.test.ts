@@ -70,6 +70,30 @@ test('a dry run prints commands that can be pasted, and says that nothing was wr
   expect(commands.filter((line) => !line.startsWith('iptables-nft -t '))).toEqual([]);
 });
 
+test('the last line of a dry run counts all that it prints', () => {
+  const removal = {
+    plan: { tables: [], transactions: [] },
+    routes: [],
+    resets: [],
+    balancerTables: ['ip vipnat-lb', 'ip6 vipnat-lb'],
+    vips: null,
+    dryRun: true,
+    problems: [],
+  };
+  expect(formatRemovalCommands(removal, 'm1').split('\n')).toEqual([
+    '# m1 · removes everything of vipnat',
+    'nft delete table ip vipnat-lb',
+    'nft delete table ip6 vipnat-lb',
+    '',
+    '# 2 tables to delete. Nothing was written.',
+    '',
+  ]);
+  const more = { ...removal, plan: planRemoval(readRules(), [vip]), balancerChains: ['iptables-nft'] };
+  expect(formatRemovalCommands(more, 'm1')).toMatch(
+    /\n# \d+ changes to nat, \d+ to filter, 2 tables to delete, 1 chain to delete\. Nothing was written\.\n$/,
+  );
+});
+
 test('JSON has the tables and the transactions', () => {
   const removal = {
     plan: planRemoval(readRules(), [vip]),
