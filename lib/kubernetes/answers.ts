@@ -2,6 +2,7 @@
 import * as z from 'zod/mini';
 import { type ApiObject, version } from './api-object.ts';
 import { NonsenseError, quoteForeign, VersionGoneError } from './errors.ts';
+import { readJson } from './read-json.ts';
 import { type Resource } from './resources.ts';
 
 /** One answer to a list. */
@@ -81,12 +82,4 @@ function readVersion(object: unknown): string {
   const bookmark = z.object({ metadata: z.object({ resourceVersion: version }) }).safeParse(object);
   if (!bookmark.success) throw new NonsenseError('it sends a bookmark without a version');
   return bookmark.data.metadata.resourceVersion;
-}
-
-function readJson(text: string): unknown {
-  try {
-    return JSON.parse(text) as unknown;
-  } catch {
-    return undefined;
-  }
 }

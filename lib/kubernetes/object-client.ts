@@ -2,6 +2,7 @@ import type * as z from 'zod/mini';
 import { type Clock } from '../control/clock.ts';
 import { VipnatError } from '../text/errors.ts';
 import { exchange } from './exchange.ts';
+import { readJson } from './read-json.ts';
 import { describeStatus } from './request.ts';
 import { type ApiRoute, type Connection } from './route.ts';
 import { formatServer } from './servers.ts';
@@ -56,7 +57,7 @@ export class RoutedClient implements ObjectClient {
       if (status === 403) {
         return { outcome: 'forbidden', words: `${what} is answered with 403${describeStatus(text)}` };
       }
-      const parsed = schema.safeParse(JSON.parse(text));
+      const parsed = schema.safeParse(readJson(text));
       if (parsed.success) return { outcome: 'found', object: parsed.data };
       return { outcome: 'unreachable', words: `${what} failed: the answer is not such an object` };
     });

@@ -9,6 +9,7 @@
 import * as z from 'zod/mini';
 import { version } from './api-object.ts';
 import { exchange } from './exchange.ts';
+import { readJson } from './read-json.ts';
 import { type ApiCall, type ApiMessage, describeStatus } from './request.ts';
 import { type Connection } from './route.ts';
 import { formatServer } from './servers.ts';
@@ -118,12 +119,4 @@ const written = z.object({
 /** Of what was deleted for good there is only a Status. */
 function readVersion({ kind, metadata }: z.output<typeof written>): string | null {
   return kind === 'Status' ? null : (metadata?.resourceVersion ?? null);
-}
-
-function readJson(text: string): unknown {
-  try {
-    return JSON.parse(text) as unknown;
-  } catch {
-    return undefined;
-  }
 }

@@ -1,0 +1,113 @@
+/** A term of a controller, against an API on a local socket. What steps are, reconciler.test.ts has. */
+import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { Term } from '../../../../controller/reconcile/term.ts';
+import { TokenQueue } from '../../../../lib/control/token-queue.ts';
+import { type ObjectClient } from '../../../../lib/kubernetes/object-client.ts';
+import { ApiRoute } from '../../../../lib/kubernetes/route.ts';
+import { accessByVip, eventually, useCertificates } from '../../../support/api/api-world.ts';
+import { FakeClock } from '../../../support/fakes/clock.ts';
+import { toEndpoint } from '../../../support/fakes/endpoints.ts';
+import { KubeApi } from '../../../support/kube-api/kube-api.ts';
+import { makeLoadBalancer } from '../../../support/kube-api/service-objects.ts';
+import { controllerQuestions } from '../../../support/kube-api/service-questions.ts';
+import { vips } from '../../../support/network/layout.ts';
+
+const certificates = useCertificates();
+
+let api: KubeApi;
+let clock: FakeClock;
+let term: Term;
+let writes: string[];
+let told: string[];
+/** Until this is resolved, writes are under way. */
+let answer: Promise<void>;
+
+beforeEach(async () => {
+  api = await KubeApi.start({ pair: certificates().serving('m1'), questions: controllerQuestions });
+  api.allowsAll = true;
+  api.store.put('Service', makeLoadBalancer('web', [{ port: 80 }]));
+  [clock, writes, told, answer] = [new FakeClock(), [], [], Promise.resolve()];
+  term = createTerm();
+});
+
+afterEach(async () => {
+  const stopped = term.stop();
+  await clock.advance(10_000);
+  await stopped;
+  await api.stop();
+});
+
+function createTerm(): Term {
+  const route = new ApiRoute(
+    () => Promise.resolve(accessByVip(certificates().authority)),
+    [toEndpoint(`${vips.ipv4}:6443`)],
+  );
+  route.setServers({ endpoints: [toEndpoint(`127.0.0.1:${api.port}`)], localAddresses: new Set() });
+  const client: ObjectClient = {
+    read: () => Promise.resolve({ outcome: 'gone' }),
+    write: async ({ method, path }) => {
+      writes.push(`${method} ${path}`);
+      await answer;
+      return { outcome: 'taken', words: '', version: '900' };
+    },
+  };
+  return new Term({
+    ...{ route, client, clock, random: () => 0, settings: { isDefaultClass: false } },
+    ...{ namespace: 'vipnat-system', electionLease: 'vipnat-controller' },
+    reserved: { ranges: [], vrids: new Set() },
+    pace: new TokenQueue({ capacity: 20, refillMs: 50 }, clock),
+    writeMs: () => 4000,
+    onBegun: () => told.push('begun'),
+    onLost: (kind, { code }) => told.push(`lost ${kind} ${code}`),
+    onFollowed: () => undefined,
+    onWritten: () => undefined,
+    onFailed: () => undefined,
+    onError: (_, error) => {
+      throw error;
+    },
+  });
+}
+
+const pass = async (what: string, isSo: () => boolean) => {
+  await eventually(what, () => {
+    void clock.advance(50);
+    return isSo();
+  });
+};
+
+test('writes nothing before all kinds were listed, and names the kind that is missing', async () => {
+  api.forbidsServices = true;
+  term.start();
+  await pass('it is told', () => told.includes('lost Service API_FORBIDDEN'));
+  await clock.advance(60_000);
+  expect({ hasBegun: term.hasBegun, writes }).toEqual({ hasBegun: false, writes: [] });
+  api.forbidsServices = false;
+  await pass('it writes', () => writes.length > 0);
+  expect(told.filter((one) => one === 'begun')).toEqual(['begun']);
+  expect(writes).toEqual(['PATCH /api/v1/namespaces/default/services/web']);
+});
+
+test('without ServiceCIDRs, as an API before 1.33 is, it begins all the same', async () => {
+  term.start();
+  await pass('it has begun', () => told.includes('begun'));
+  expect(api.questions.some((question) => question.includes('servicecidrs'))).toBe(true);
+});
+
+test('that stops ends with its last write, follows nothing more and takes no further step', async () => {
+  let release: () => void = () => undefined;
+  answer = new Promise((resolve) => (release = resolve));
+  term.start();
+  await pass('it writes', () => writes.length > 0);
+  let hasEnded = false;
+  const stopped = term.stop().then(() => (hasEnded = true));
+  await clock.advance(2000);
+  expect(hasEnded).toBe(false);
+  release();
+  await pass('it has ended', () => hasEnded);
+  await stopped;
+  await eventually('nothing is watched', () => api.watches === 0);
+  api.store.put('Service', makeLoadBalancer('late', [{ port: 80 }]));
+  await clock.advance(60_000);
+  expect(writes).toHaveLength(1);
+  expect(clock.pending).toBe(0);
+});
