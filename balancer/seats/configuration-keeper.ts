@@ -75,7 +75,8 @@ export class ConfigurationKeeper {
     const isRunning = this.#running !== null;
     if (isRunning !== this.#isRunning) this.#ports.report.running(isRunning);
     this.#isRunning = isRunning;
-    if (this.#isUnchecked) await this.#readComplaint();
+    // What was said before is about a text of a former life.
+    if (this.#told !== '') await this.#readComplaint();
     return { text: this.#text, isRunning };
   }
 

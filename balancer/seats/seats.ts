@@ -124,9 +124,8 @@ export class Seats {
     this.#dueAt = Infinity;
     try {
       const waitMs = await this.#reconcile();
-      if (this.#isFailing) this.#ports.report.failed(null);
-      this.#isFailing = false;
-      if (waitMs !== null) this.#lookIn(waitMs);
+      if (waitMs === null) this.#recover();
+      else this.#lookIn(waitMs);
     } catch (error) {
       if (!this.#isFailing) this.#ports.report.failed(error);
       this.#isFailing = true;
@@ -138,6 +137,12 @@ export class Seats {
     const delayMs = Math.min(intervalMs, Math.max(0, this.#dueAt - clock.now()));
     this.#dueAt = Infinity;
     this.#lookIn(delayMs);
+  }
+
+  /** All is as it is to be. A look that only waited for its turn to write does not count. */
+  #recover(): void {
+    if (this.#isFailing) this.#ports.report.failed(null);
+    this.#isFailing = false;
   }
 
   /** Answers after how many milliseconds more is to be done; null for nothing. */

@@ -4,6 +4,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { execa } from 'execa';
 import { waitUntil } from '../../support/host/vipnat.ts';
 import { locateDisk, type Namespaces } from '../../support/network/namespaces.ts';
 import { type SeatsOrder } from './service-seats-child.ts';
@@ -37,9 +38,10 @@ export class SeatNode {
     return join(locateDisk(this.#namespace), 'lb', file);
   }
 
-  /** Starts what keeps the seats. */
-  startSeats(): void {
+  /** Starts what keeps the seats, by a command that starts another one if need be. */
+  startSeats(prefix: readonly string[] = []): void {
     const command = [
+      ...prefix,
       process.execPath,
       '--disable-warning=ExperimentalWarning',
       program,
@@ -55,6 +57,19 @@ export class SeatNode {
       createInterface({ input: child.stdout }).on('line', (line) => this.told.push(JSON.parse(line) as Told));
     }
     this.#seats = child;
+  }
+
+  /** Runs a script where its files are as it sees them. */
+  async shellAsSeats(script: string): Promise<string> {
+    const { stdout } = await execa('nsenter', [
+      '--mount',
+      '--target',
+      String(this.#seats?.pid),
+      'sh',
+      '-ec',
+      script,
+    ]);
+    return stdout;
   }
 
   /** What it is told. */

@@ -151,6 +151,24 @@ describe('keepalived.conf', () => {
     ]);
   });
 
+  test('that passed the check, and that keepalived refuses all the same when it reads it, is told once', async () => {
+    mkdirSync(join(folder.path, 'lb'));
+    writeFileSync(files.checkLog, 'line 3: of a former life\n');
+    const { keep, report } = startKeeper();
+    await keep(configure('one'));
+    writeFileSync(files.checkLog, 'line 7: no such interface\n');
+    await keep(configure('one'));
+    await keep(configure('one'));
+    writeFileSync(files.checkLog, '');
+    await keep(configure('one'));
+    expect(report.told).toEqual([
+      'running true',
+      'written',
+      'refused line 7: no such interface',
+      'refused null',
+    ]);
+  });
+
   test('is not used where the check hangs', async () => {
     const { keep, world } = startKeeper();
     world.check = () => {

@@ -1,0 +1,76 @@
+/** The folder that a balancer shares with its keepalived, on a disk that takes nothing. */
+import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { limitMs, sleep, waitUntil } from '../../support/host/vipnat.ts';
+import { give, pool, SeatNetwork } from './seat-network.ts';
+import { type SeatNode } from './seat-node.ts';
+
+let network: SeatNetwork;
+let node: SeatNode;
+beforeEach(async () => {
+  network = await SeatNetwork.create();
+  const [first] = network.nodes;
+  if (first === undefined) throw new Error('no node');
+  node = first;
+}, limitMs);
+afterEach(async () => {
+  await network.close();
+}, limitMs);
+
+/** A small disk in place of the folder, seen by this program alone. */
+const onSmallDisk = (folder: string) => [
+  ...['unshare', '--mount', 'sh', '-ec'],
+  `mkdir -p ${folder}; mount -t tmpfs -o size=256k tmpfs ${folder}; exec "$@"`,
+  'sh',
+];
+
+const manyAddresses = Array.from({ length: 200 }, (_, at) => `fd77::1:${(at + 1).toString(16)}`);
+
+test.each([
+  [
+    'full',
+    (folder: string) => `head -c 1M /dev/zero >${folder}/filler || true`,
+    (folder: string) => `rm ${folder}/filler`,
+  ],
+  [
+    'read-only',
+    (folder: string) => `mount -o remount,ro ${folder}`,
+    (folder: string) => `mount -o remount,rw ${folder}`,
+  ],
+])(
+  'is %s: keepalived.conf stays whole, one line says why, and it is written once that is over',
+  async (_, spoil, mend) => {
+    const folder = node.locate('').replace(/\/$/, '');
+    const read = () => node.shellAsSeats(`cat ${folder}/keepalived.conf`);
+    const has = async (text: string) => (await read().catch(() => '')).includes(text);
+    const problems = () => node.told.filter(({ level }) => level === 'error').map(({ message }) => message);
+    node.startSeats(onSmallDisk(folder));
+    node.order({ input: { pools: [pool], virtualIps: give('10.77.0.60') } });
+    await waitUntil(
+      () => has('10.77.0.60'),
+      () => `nothing is written: ${JSON.stringify(node.told)}`,
+    );
+    const before = await read();
+
+    await node.shellAsSeats(spoil(folder));
+    node.order({ input: { pools: [pool], virtualIps: give('10.77.0.60', ...manyAddresses) } });
+    await waitUntil(
+      () => Promise.resolve(problems().length > 0),
+      () => 'nothing is said',
+    );
+    await sleep(3000);
+    expect(problems()).toEqual([
+      expect.stringMatching(
+        /^the seats of this node cannot be kept: .*keepalived\.conf.*(?:ENOSPC|EROFS|no space|read-only).*They stay as they are$/,
+      ),
+    ]);
+    expect(await read()).toBe(before);
+
+    await node.shellAsSeats(mend(folder));
+    await waitUntil(
+      () => has(manyAddresses.at(-1) ?? ''),
+      () => `it is not written: ${JSON.stringify(node.told)}`,
+    );
+    expect(await node.shellAsSeats(`ls -A ${folder}`)).not.toMatch(/\.new|\.keepalived\.conf\./);
+  },
+  2 * limitMs,
+);
