@@ -48,12 +48,12 @@ export class ServicesWorld {
     this.nodes = new PlayedNodes(api, namespace, ['n1', 'n2']);
   }
 
-  static async start(): Promise<ServicesWorld> {
+  static async start(controllers: readonly string[] = ['c1', 'c2']): Promise<ServicesWorld> {
     const words = ['services', '--pool', '10.0.9.10-10.0.9.19', '--pool', 'fd00:9::/124'];
     const printed = parse(await print(words));
     const world = new ServicesWorld(await SingleApiserver.start(), printed);
     try {
-      await world.#begin();
+      await world.#begin(controllers);
       return world;
     } catch (error) {
       await world.stop();
@@ -61,7 +61,7 @@ export class ServicesWorld {
     }
   }
 
-  async #begin(): Promise<void> {
+  async #begin(controllers: readonly string[]): Promise<void> {
     const isPool = ({ kind }: KubernetesObject) => kind === 'AddressPool';
     for (const object of this.printed.filter((one) => !isPool(one))) await this.create(object);
     const question = { method: 'GET', path: virtualIps.path } as const;
@@ -70,7 +70,7 @@ export class ServicesWorld {
     this.kubeconfig = this.api.writeKubeconfig('controller', this.token);
     await this.nodes.start();
     for (const object of this.printed.filter(isPool)) await this.create(object);
-    for (const name of ['c1', 'c2']) this.startController(name);
+    for (const name of controllers) this.startController(name);
   }
 
   async stop(): Promise<void> {
@@ -88,9 +88,11 @@ export class ServicesWorld {
   }
 
   /** Starts one, with the rights that are printed. */
-  startController(name: string): void {
-    const words = ['controller', '--kubeconfig', this.kubeconfig, '--listen', 'off', '--log-level', 'debug'];
-    this.controllers.set(name, startProcess(vipnatCommand(...words), join(this.api.folder, `${name}.log`)));
+  startController(name: string, kubeconfig = this.kubeconfig): Process {
+    const words = ['controller', '--kubeconfig', kubeconfig, '--listen', 'off', '--log-level', 'debug'];
+    const controller = startProcess(vipnatCommand(...words), join(this.api.folder, `${name}.log`));
+    this.controllers.set(name, controller);
+    return controller;
   }
 
   /** Creates an object as the apiserver takes it strictly. */
@@ -174,7 +176,11 @@ export class ServicesWorld {
   }
 }
 
-const plurals: Readonly<Record<string, string>> = { AddressPool: 'addresspools' };
+const plurals: Readonly<Record<string, string>> = {
+  AddressPool: 'addresspools',
+  ValidatingAdmissionPolicy: 'validatingadmissionpolicies',
+  ValidatingAdmissionPolicyBinding: 'validatingadmissionpolicybindings',
+};
 
 /** Where objects of a kind are. */
 function locate({ apiVersion, kind, metadata }: KubernetesObject): string {

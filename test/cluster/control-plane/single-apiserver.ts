@@ -50,12 +50,13 @@ export class SingleApiserver {
     this.#processes = processes;
   }
 
-  /** Starts both, and waits until the API answers. */
+  /** Starts both, and waits until the API answers. It notes who asked for what, see `readAudit`. */
   static async start(): Promise<SingleApiserver> {
     const release = process.env['LAB_KUBERNETES'] ?? defaultOptions.kubernetes;
     await buildComponents(release, tell);
     const programs = locateComponents(release);
     const folder = mkdtempSync(join(tmpdir(), 'vipnat-apiserver-'));
+    writeFileSync(join(folder, 'audit-policy.json'), JSON.stringify(auditPolicy));
     const certificates = await createCertificates(folder);
     const [client, peer, port] = [await findPort(), await findPort(), await findPort()];
     const run = (program: string, ...args: readonly string[]): Process =>
@@ -117,8 +118,19 @@ export class SingleApiserver {
     });
   }
 
-  /** The path of a kubeconfig for the holder of a token. */
-  writeKubeconfig(name: string, token: string): string {
+  /** The requests that were answered so far. A watch counts from its beginning. */
+  readAudit(): AuditEvent[] {
+    const lines = readFileSync(join(this.folder, 'audit.log'), 'utf8').split('\n');
+    return lines.filter((line) => line !== '').map((line) => JSON.parse(line) as AuditEvent);
+  }
+
+  /** The certificate and the key that it serves with, and by whose authority. */
+  get pair(): { readonly certificate: string; readonly key: string; readonly authority: string } {
+    return { ...this.#certificates.serving('m1'), authority: this.#certificates.authority };
+  }
+
+  /** The path of a kubeconfig for the holder of a token, of another port if need be. */
+  writeKubeconfig(name: string, token: string, port = this.port): string {
     const file = join(this.folder, `${name}.kubeconfig`);
     const config = {
       apiVersion: 'v1',
@@ -129,7 +141,7 @@ export class SingleApiserver {
         {
           name: 'it',
           cluster: {
-            server: `https://127.0.0.1:${this.port}`,
+            server: `https://127.0.0.1:${port}`,
             'certificate-authority': this.#certificates.authority,
           },
         },
@@ -147,6 +159,27 @@ export class SingleApiserver {
     rmSync(this.folder, { recursive: true, force: true, maxRetries: 5 });
   }
 }
+
+/** A request, as the apiserver notes it. */
+export interface AuditEvent {
+  readonly user: { readonly username: string };
+  readonly verb: string;
+  readonly objectRef?: {
+    readonly apiGroup?: string;
+    readonly resource: string;
+    readonly subresource?: string;
+    readonly namespace?: string;
+    readonly name?: string;
+  };
+  readonly responseStatus?: { readonly code: number };
+}
+
+const auditPolicy = {
+  apiVersion: 'audit.k8s.io/v1',
+  kind: 'Policy',
+  omitStages: ['RequestReceived'],
+  rules: [{ level: 'Metadata', userGroups: ['system:serviceaccounts'] }],
+};
 
 function toArguments(
   folder: string,
@@ -166,6 +199,10 @@ function toArguments(
     `--service-account-signing-key-file=${serviceAccounts}`,
     '--service-account-issuer=https://kubernetes.default.svc',
     `--cert-dir=${join(folder, 'apiserver')}`,
+    ...[
+      `--audit-policy-file=${join(folder, 'audit-policy.json')}`,
+      `--audit-log-path=${join(folder, 'audit.log')}`,
+    ],
   ];
 }
 
