@@ -3,7 +3,9 @@ import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals
 import { virtualIps } from '../../../lib/services/objects.ts';
 import { type KubernetesObject } from '../../support/manifest/printing.ts';
 import { testAdmission } from './services-admission.ts';
+import { testLeases } from './services-leases.ts';
 import { testRights } from './services-rights.ts';
+import { testRightsUsed } from './services-rights-used.ts';
 import { testSeeing } from './services-seen.ts';
 import {
   type Balanced,
@@ -171,7 +173,9 @@ test('a Service that is deleted goes, and its address waits to be given again', 
 });
 
 testRights(world);
+testLeases(world);
 testSeeing(world);
+testRightsUsed(world);
 
 describe('two world().controllers', () => {
   let killed = '';

@@ -41,6 +41,8 @@ describe('what serves Services', () => {
       ...['ServiceAccount', 'ClusterRole', 'ClusterRoleBinding', 'Role', 'RoleBinding'].map(
         (kind) => `${kind}/vipnat-balancer`,
       ),
+      'ValidatingAdmissionPolicy/vipnat-balancer',
+      'ValidatingAdmissionPolicyBinding/vipnat-balancer',
       'Deployment/vipnat-controller',
       'DaemonSet/vipnat-balancer',
       'AddressPool/default',

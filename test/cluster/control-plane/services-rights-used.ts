@@ -1,0 +1,93 @@
+import { expect, test } from '@jest/globals';
+import { systemClock } from '../../../lib/control/clock.ts';
+import { findAccess } from '../../../lib/kubernetes/access.ts';
+import { ApiRoute } from '../../../lib/kubernetes/route.ts';
+import { virtualIps } from '../../../lib/services/objects.ts';
+import { startBalancerLife } from '../../support/api/balancer-life.ts';
+import { createRecordingLogger } from '../../support/fakes/logger.ts';
+import { type KubernetesObject } from '../../support/manifest/printing.ts';
+import { waitFor } from '../../support/lab/kube-proxy-state.ts';
+import { type Rule } from './apply.ts';
+import { namespace, servicesPath, type ServicesWorld, stepsMs } from './services-world.ts';
+
+/** Tests that a right which is printed is asked for, by what the apiserver has noted of all that came before. To be the last ones. */
+export function testRightsUsed(world: () => ServicesWorld): void {
+  test('the controller has used each right that is printed for it', async () => {
+    await world().create({
+      apiVersion: 'vipnat.io/v1alpha1',
+      kind: 'AddressPool',
+      metadata: { name: 'brief' } as KubernetesObject['metadata'],
+      spec: { addresses: ['10.0.8.10'], reuseAfter: '1s' },
+    });
+    const own = { 'vipnat.io/addresses': '10.0.8.10' };
+    await world().createService('brief', {}, own);
+    await world().awaitAddresses('brief');
+    const change = async (spec: object) =>
+      await world().api.ask({ method: 'PATCH', path: `${servicesPath}/brief`, object: { spec } });
+    // What happens again is the same event, once more.
+    await change({ type: 'ClusterIP', loadBalancerClass: null });
+    await world().awaitAddresses('brief', 0);
+    await change({ type: 'LoadBalancer', loadBalancerClass: 'vipnat.io/lb' });
+    await world().awaitAddresses('brief');
+    await world().remove('brief');
+    const path = `${virtualIps.path}/10.0.8.10`;
+    await waitFor(async () => (await world().api.ask({ method: 'GET', path })).code === 404, stepsMs);
+    await world().removePool('brief');
+    await expectUsed(world(), 'vipnat-controller');
+  });
+
+  test('a balancer has used each right that is printed for it', async () => {
+    const kubeconfig = world().api.writeKubeconfig(
+      'balancer',
+      await world().requestToken(namespace, 'vipnat-balancer'),
+    );
+    const logger = createRecordingLogger();
+    const readAccess = findAccess(kubeconfig, {});
+    if (readAccess === null) throw new Error('no credentials');
+    const life = startBalancerLife({
+      route: new ApiRoute(readAccess, []),
+      ...{ clock: systemClock, logger, node: 'n3' },
+    });
+    try {
+      await expectUsed(world(), 'vipnat-balancer');
+      expect(logger.lines.filter(({ level }) => level !== 'info')).toEqual([]);
+    } finally {
+      await life.stop();
+    }
+  });
+}
+
+async function expectUsed(world: ServicesWorld, account: string): Promise<void> {
+  const granted = world.printed
+    .filter(({ kind, metadata }) => /^(?:Cluster)?Role$/.test(kind) && metadata.name === account)
+    .flatMap((role) => listRights(role));
+  expect(granted.length).toBeGreaterThan(5);
+  const listUnused = () => {
+    const used = listUsed(world, `system:serviceaccount:${namespace}:${account}`);
+    return granted.filter((right) => !used.has(right));
+  };
+  await waitFor(() => Promise.resolve(listUnused().length === 0), stepsMs).catch(() => undefined);
+  expect(listUnused()).toEqual([]);
+}
+
+/** `VERB GROUP/RESOURCE in NAMESPACE`, each. */
+function listRights(role: KubernetesObject): string[] {
+  const where = role.kind === 'Role' ? ` in ${role.metadata.namespace}` : '';
+  return (role['rules'] as readonly Rule[]).flatMap(({ apiGroups = [], resources = [], verbs = [] }) =>
+    resources.flatMap((resource) => verbs.map((verb) => `${verb} ${apiGroups.join()}/${resource}${where}`)),
+  );
+}
+
+/** As both kinds of roles have them. */
+function listUsed({ api }: ServicesWorld, username: string): ReadonlySet<string> {
+  const events = api
+    .readAudit()
+    .filter(({ user, responseStatus }) => user.username === username && responseStatus?.code !== 403);
+  return new Set(
+    events.flatMap(({ verb, objectRef }) => {
+      const { apiGroup = '', resource = '', subresource, namespace: where } = objectRef ?? {};
+      const right = `${verb} ${apiGroup}/${resource}${subresource === undefined ? '' : `/${subresource}`}`;
+      return [right, `${right} in ${where ?? ''}`];
+    }),
+  );
+}
