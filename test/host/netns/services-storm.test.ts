@@ -11,8 +11,8 @@ const limitMs = 120_000;
 
 const serviceCount = 300;
 
-/** A kube-proxy with a thousand Services has as many: to list them takes longer than the balancer rests between two writes. */
-const foreignRules = 15_000;
+/** A kube-proxy with four thousand Services has as many. To list them takes longer than the balancer would rest between two writes. */
+const foreignRules = 60_000;
 
 /** Two hundred and fifty changes a second. */
 const storm = { everyMs: 40, changes: 10 };
