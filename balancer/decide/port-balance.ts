@@ -11,6 +11,8 @@ import { type EndpointSlice, type Service } from '../../lib/services/services.ts
 import { planRelay, type Relay } from './relay.ts';
 import { readAnnotation } from '../../lib/services/wishes.ts';
 import { toPrintableLine } from '../../lib/text/printable.ts';
+import { findUplinks } from './uplinks.ts';
+import { type PlacedAddress } from '../../lib/kernel/netlink/addresses.ts';
 import { isInRanges, normaliseRanges } from './source-ranges.ts';
 
 /** How an endpoint is chosen, the default first: by chance, in turn, or by the client's address. */
@@ -74,6 +76,8 @@ export interface BalancedService {
 export interface Place extends OwnAddresses {
   /** The zone of this node; null while nobody has said it. */
   readonly zone: string | null;
+  /** See `listUplinks`. */
+  readonly uplinks: readonly PlacedAddress[] | null;
 }
 
 /** What to balance, a sentence for each endpoint that cannot be used, and one for each wish that is not granted. */
@@ -92,6 +96,7 @@ export function balanceService(balanced: BalancedService, family: Family, place:
   const addresses = balanced.addresses[family];
   if (addresses.length === 0 || isLeftToKubeProxy(service)) return { ports: [], refused: [], remarks: [] };
   const refused: string[] = [];
+  const uplinks = findUplinks(addresses, place.uplinks);
   const ports = (service.spec.ports ?? []).flatMap((port): PortBalance[] => {
     if (!protocolToNumber.has(port.protocol)) return [];
     const query = { family, name: port.name, protocol: port.protocol };
@@ -99,7 +104,7 @@ export function balanceService(balanced: BalancedService, family: Family, place:
     refused.push(...listing.refused);
     const chosen = chooseBackends(service, listing.backends, place);
     const relay = isLocal(service)
-      ? planRelay(listing.backends, { here: place.node, protocol: port.protocol })
+      ? planRelay(listing.backends, { here: place.node, protocol: port.protocol, uplinks })
       : null;
     if (chosen === null && relay === null) return [];
     return [

@@ -13,6 +13,15 @@ export interface Relay {
    * because they have open ones.
    */
   readonly nodes: ReadonlyMap<string, string>;
+  /** Interfaces by which packets from outside come, see `findUplinks`. When left out: the one that has the address. */
+  readonly uplinks?: readonly string[];
+}
+
+/** Where it is decided, and for which protocol. */
+interface RelayPlace {
+  readonly here: string;
+  readonly protocol: string;
+  readonly uplinks?: readonly string[] | null;
 }
 
 /**
@@ -21,7 +30,7 @@ export interface Relay {
  */
 export function planRelay(
   backends: readonly Backend[],
-  { here, protocol }: { readonly here: string; readonly protocol: string },
+  { here, protocol, uplinks = null }: RelayPlace,
 ): Relay | null {
   const placed = backends.filter(({ node }) => node !== null);
   const serving = chooseServing(placed);
@@ -34,5 +43,5 @@ export function planRelay(
   const ends = serving.map(
     ({ address, port, node }) => [`${address} . ${port}`, node === here ? null : node] as const,
   );
-  return { ends: new Map(ends), nodes };
+  return { ends: new Map(ends), nodes, ...(uplinks === null ? {} : { uplinks }) };
 }

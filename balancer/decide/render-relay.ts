@@ -44,7 +44,7 @@ export function renderRelay(balance: PortBalance, relay: Relay): Table {
         name,
         toChain([
           // Not for pods and programs of this node: their connections are not from outside.
-          'fib daddr . iif type != 2 accept',
+          ...refuseInside(relay),
           // Translated here, whatever the endpoints were then.
           'ct state 0x2,0x4 accept',
           ...ways.map(({ memory, chain }) => `${client} @${memory} goto ${chain}`),
@@ -60,6 +60,12 @@ export function renderRelay(balance: PortBalance, relay: Relay): Table {
       ),
     ]),
   };
+}
+
+/** The second form is looser: other nodes take themselves for the one that holds the address, and find themselves by the same hash. */
+function refuseInside({ uplinks }: Relay): string[] {
+  if (uplinks === undefined) return ['fib daddr . iif type != 2 accept'];
+  return [`${uplinks.map((name) => `iifname != "${name}"`).join(' ')} accept`];
 }
 
 /** What one connection is known by; with affinity, all of a client's. */

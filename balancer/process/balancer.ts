@@ -205,7 +205,8 @@ export class Balancer {
     const { index } = this.#objects;
     const { zone, vips } = index;
     const hasMoved = await this.#addresses.look(vips);
-    const place: Place = { node: this.#ports.node, zone, vips, local: this.#addresses.known };
+    const { known: local, uplinks } = this.#addresses;
+    const place: Place = { node: this.#ports.node, zone, vips, local, uplinks };
     for (const service of index.takeChanged(hasMoved)) {
       const found = index.find(service);
       const decided =

@@ -2,10 +2,10 @@ import { type Clock } from '../../lib/control/clock.ts';
 import { type Random } from '../../lib/control/random.ts';
 import { type ApiRoute } from '../../lib/kubernetes/route.ts';
 import { type BalancerKernel } from '../../lib/kernel/real/balancer-tables.ts';
-import { type LocalAddress } from '../../lib/kernel/port.ts';
 import { type AddressPool, type VirtualIp } from '../../lib/services/objects.ts';
 import { type NodeReport } from '../../lib/services/node-report.ts';
 import { type Logger } from '../../lib/telemetry/logger.ts';
+import { type PlacedAddress } from '../../lib/kernel/netlink/addresses.ts';
 import { type BalancerObserver } from '../report/balancer-counts.ts';
 import { type Standing } from '../report/standing.ts';
 
@@ -14,7 +14,7 @@ export interface BalancerPorts {
   readonly route: ApiRoute;
   readonly kernel: BalancerKernel;
   /** The addresses of this host. */
-  readonly readAddresses: () => Promise<readonly LocalAddress[]>;
+  readonly readAddresses: () => Promise<readonly PlacedAddress[]>;
   readonly clock: Clock;
   readonly random: Random;
   readonly logger: Logger;

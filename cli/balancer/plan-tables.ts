@@ -1,5 +1,6 @@
 /** What the balancer would write on this host now, by the objects of the Kubernetes API. Writes nothing. */
 import { balanceService, type Place } from '../../balancer/decide/port-balance.ts';
+import { listUplinks } from '../../balancer/decide/uplinks.ts';
 import { ServiceIndex } from '../../balancer/follow/service-index.ts';
 import { type Balances, Programmer } from '../../balancer/program/programmer.ts';
 import { families } from '../../lib/address/address.ts';
@@ -8,7 +9,7 @@ import { type ApiObject, toKey } from '../../lib/kubernetes/api-object.ts';
 import { createLister, type ListAll } from '../../lib/kubernetes/object-lister.ts';
 import { type Resource } from '../../lib/kubernetes/resources.ts';
 import { type ApiRoute } from '../../lib/kubernetes/route.ts';
-import { readAddresses } from '../../lib/kernel/netlink/addresses.ts';
+import { readPlacedAddresses } from '../../lib/kernel/netlink/addresses.ts';
 import { createBalancerKernel } from '../../lib/kernel/real/balancer-tables.ts';
 import { type Change } from '../../lib/kubernetes/object-store.ts';
 import { virtualIps } from '../../lib/services/objects.ts';
@@ -70,9 +71,10 @@ async function listBalances({ route, clock, node }: TablesNeeds): Promise<Map<st
   index.takeServices(await listAsChanges(list, services));
   index.takeSlices(await listAsChanges(list, endpointSlices));
   index.takeVirtualIps(await listAsChanges(list, virtualIps));
-  const addresses = (await readAddresses()).map(({ address }) => address);
+  const placed = await readPlacedAddresses();
+  const own = placed.map(({ address }) => address).filter((one) => !index.vips.has(one));
   const { zone, vips } = index;
-  const place: Place = { node, zone, vips, local: new Set(addresses.filter((one) => !vips.has(one))) };
+  const place: Place = { node, zone, vips, local: new Set(own), uplinks: listUplinks(placed) };
   const balances = index.takeChanged(true).map((key): [string, Balances] => {
     const found = index.find(key);
     if (found === null) return [key, []];

@@ -10,7 +10,7 @@ import { type Seats, type SeatsState } from '../../balancer/seats/seats.ts';
 import { systemClock } from '../../lib/control/clock.ts';
 import { systemRandom } from '../../lib/control/random.ts';
 import { createBalancerKernel } from '../../lib/kernel/real/balancer-tables.ts';
-import { readAddresses } from '../../lib/kernel/netlink/addresses.ts';
+import { readPlacedAddresses } from '../../lib/kernel/netlink/addresses.ts';
 import { RoutedClient } from '../../lib/kubernetes/object-client.ts';
 import { type ApiRoute } from '../../lib/kubernetes/route.ts';
 import { isAwaited } from '../../lib/services/awaited.ts';
@@ -69,7 +69,7 @@ export class NodeBalancer {
       logger,
       standing,
       kernel: createBalancerKernel(),
-      readAddresses,
+      readAddresses: readPlacedAddresses,
       random: systemRandom,
       observer: this.#counter,
       listener: {

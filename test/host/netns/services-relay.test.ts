@@ -1,6 +1,8 @@
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
+import { waitUntil } from '../../support/host/vipnat.ts';
+import { outsider } from '../../support/network/layout.ts';
 import { makeEndpoints, makeLoadBalancer, makeVirtualIp } from '../../support/kube-api/service-objects.ts';
 import { type ApiChange, podPort, pods, serviceVips, ServiceWorld } from './service-world.ts';
 
@@ -41,6 +43,13 @@ function make(name: string, port: number, spec: object = {}): ApiChange {
   ];
   return ['Service', makeLoadBalancer(name, listen, { spec: { externalTrafficPolicy: 'Local', ...spec } })];
 }
+
+/** What kube-proxy in ipvs mode with strictARP does with a Service's address, on every node. Its interface is down, of whatever type. */
+const bindAsIpvs = `echo 1 > /proc/sys/net/ipv4/conf/all/arp_ignore
+  echo 2 > /proc/sys/net/ipv4/conf/all/arp_announce
+  ip link add kube-ipvs0 type bridge
+  ip addr add ${serviceVips.ipv4}/32 dev kube-ipvs0
+  ip addr add ${serviceVips.ipv6}/128 dev kube-ipvs0 nodad`;
 
 describe('Services with policy Local, while m1 holds their address', () => {
   let cluster: Cluster;
@@ -110,6 +119,36 @@ describe('Services with policy Local, while m1 holds their address', () => {
       expect(own).toMatchObject({ apiservers: { [first.name]: 20 }, errors: {} });
       const answers = await world.askByUdp(first.name, serviceVips.ipv4, 84, 20);
       expect(answers.filter((answer) => !answer.startsWith(first.name))).toEqual([]);
+    },
+    limitMs,
+  );
+
+  test(
+    'are sent on also where kube-proxy in ipvs mode had their address before the node that holds it now',
+    async () => {
+      await Promise.all(pods.map(({ node }) => world.shell(node, bindAsIpvs)));
+      await waitUntil(
+        async () => (await world.shell(first.node, 'nft list table ip vipnat-lb')).includes('iifname'),
+        () => 'the balancer does not notice kube-ipvs0',
+      );
+      // As keepalived does when another node is lost: behind what kube-proxy has on every node.
+      const [held4, held6] = [`${serviceVips.ipv4}/32 dev eth0`, `${serviceVips.ipv6}/128 dev eth0`];
+      await world.shell(
+        first.node,
+        `ip addr del ${held4}; ip addr add ${held4}; ip addr del ${held6}; ip addr add ${held6} nodad preferred_lft 0`,
+      );
+      for (const family of ['ipv4', 'ipv6'] as const) {
+        const { apiservers, errors } = await client().greet(serviceVips[family], 87, 60);
+        expect({ errors, names: Object.keys(apiservers).sort() }).toEqual({
+          errors: {},
+          names: podNames.filter((name) => name !== first.name),
+        });
+        const { from } = await client().request(serviceVips[family], 84, 30);
+        expect(Object.keys(from)).toEqual([outsider.addresses[family]]);
+        expect(Object.keys((await client().greet(serviceVips[family], 84, 150)).apiservers).sort()).toEqual(
+          podNames,
+        );
+      }
     },
     limitMs,
   );

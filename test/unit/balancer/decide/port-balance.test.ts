@@ -8,7 +8,13 @@ import {
   makeLoadBalancer,
 } from '../../../support/kube-api/service-objects.ts';
 
-const place: Place = { node: 'n1', zone: 'a', local: new Set(['10.77.0.11']), vips: new Set(['10.77.0.60']) };
+const place: Place = {
+  node: 'n1',
+  zone: 'a',
+  local: new Set(['10.77.0.11']),
+  vips: new Set(['10.77.0.60']),
+  uplinks: null,
+};
 const version = (object: KubeObject) => ({
   ...object,
   metadata: { ...object.metadata, resourceVersion: '1' },

@@ -4,13 +4,15 @@ import { FakeClock } from '../../../support/fakes/clock.ts';
 
 function start() {
   const clock = new FakeClock();
-  const host = { addresses: ['10.77.0.11', '10.0.9.10'], reads: 0 };
+  const host = { addresses: ['10.77.0.11', '10.0.9.10'], reads: 0, device: 'eth0' };
   const own = new OwnAddresses({
     clock,
     readAddresses: () => {
       host.reads += 1;
       return Promise.resolve(
-        host.addresses.map((address) => ({ family: 'ipv4', address, device: 'eth0' }) as const),
+        host.addresses.map(
+          (address) => ({ family: 'ipv4', address, device: host.device, prefixLength: 24 }) as const,
+        ),
       );
     },
   });
@@ -34,4 +36,14 @@ test('however often it looks, the kernel is asked once a second at most', async 
     await clock.advance(20);
   }
   expect(host.reads).toBe(2);
+});
+
+test("interfaces by which clients come are known where kube-proxy has all Services' addresses, and a change is one", async () => {
+  const { clock, host, own } = start();
+  await own.look(new Set());
+  expect(own.uplinks).toBeNull();
+  await clock.advance(1000);
+  host.device = 'kube-ipvs0';
+  expect([await own.look(new Set()), own.uplinks]).toEqual([true, []]);
+  expect(await own.look(new Set())).toBe(false);
 });
