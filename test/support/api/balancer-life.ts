@@ -57,7 +57,9 @@ export function startBalancerLife(options: BalancerLifeOptions): { stop: () => P
   const balancer = new Balancer({
     ...{ route, clock, logger, kernel, node, standing, random: () => 0 },
     readAddresses: () =>
-      Promise.resolve(listAddresses().map((address) => ({ family: 'ipv4', address, device: 'eth0' }))),
+      Promise.resolve(
+        listAddresses().map((address) => ({ family: 'ipv4', address, device: 'eth0', prefixLength: 24 })),
+      ),
     listener: {
       changed: (view) => {
         options.onView?.(view);
