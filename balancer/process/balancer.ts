@@ -129,9 +129,11 @@ export class Balancer {
   }
 
   async #look(causes: readonly (Cause | OwnCause)[]): Promise<Requeue<Cause>> {
+    // Asked once: what is left out for a gap that ends meanwhile is not to wait for the tick.
+    const gapMs = this.#gaps.waitMs;
     try {
       await this.#keepTables(causes.includes('tables'));
-      if (this.#gaps.waitMs === 0) await this.#writeChanges();
+      if (gapMs === 0) await this.#writeChanges();
       if (this.#objects.hasSynced) this.#forwards.keep(this.#objects.index.vips, causes.includes('tables'));
       this.#failures = 0;
       this.#syncedAt = this.#clock.date();
@@ -149,7 +151,7 @@ export class Balancer {
     if (this.#failures > 0) {
       return { cause: 'retry', delayMs: backOff(this.#failures - 1, firstRetryMs, maxRetryMs) };
     }
-    return { cause: 'tick', delayMs: Math.min(this.#life.dueMs, this.#gaps.waitMs || Infinity) };
+    return { cause: 'tick', delayMs: Math.min(this.#life.dueMs, gapMs || Infinity) };
   }
 
   /** What was written stays as it is, and counts. */

@@ -1,3 +1,4 @@
+import { setFlagsFromString } from 'node:v8';
 import { Balancer } from '../../balancer/process/balancer.ts';
 import { type BalancerView } from '../../balancer/process/ports.ts';
 import { BalancerCounter } from '../../balancer/report/balancer-counts.ts';
@@ -117,6 +118,7 @@ export class NodeBalancer {
   #takeView(view: BalancerView): void {
     const before = this.#view;
     this.#view = view;
+    if (before === null) growHeap();
     // Endpoints change all the time, and seats do not depend on them.
     if (before?.pools !== view.pools || before.virtualIps !== view.virtualIps) this.#seats.update(view);
     this.#seats.setServing(view.mode !== 'none');
@@ -131,6 +133,14 @@ export class NodeBalancer {
     this.#reporter.setAwaited(virtualIps.some(isAwaited));
     this.#reporter.say({ programmed, mode, seats, inUse });
   }
+}
+
+/**
+ * Has V8 look for garbage less often. The heap was kept as small as it gets while the first lists were read. Later, each change leaves
+ * little garbage, and to look for it walks all objects: with 1,000 Services that took half of the processor time.
+ */
+function growHeap(): void {
+  setFlagsFromString('--heap-growing-percent=30');
 }
 
 function createReporter(

@@ -31,12 +31,13 @@ export interface BalancerKernel {
   apply(script: string): Promise<void>;
   /**
    * Changes elements of sets and maps without nft, and answers whether that is done: all of it or nothing. False for what only nft
-   * can encode, and where the kernel refuses or does not answer: `apply` is to be tried then, and has more to say. Never rejects.
+   * can encode, and where the kernel refuses or does not answer: `apply` is to be tried then, and has more to say. Never rejects. One at a time.
    */
   changeElements(changes: readonly ElementChange[]): Promise<boolean>;
   /**
    * Makes connections forget where they were sent, of all that asked for another address, whoever sent them there. Answers how many
-   * there were of each flow. What it costs does not grow with the number of flows that are chosen, but with all connections.
+   * there were of each flow. What it costs does not grow with the number of flows that are chosen, but with all connections. One at a
+   * time.
    */
   forgetFlows(isChosen: (flow: BalancedFlow) => boolean): Promise<readonly ForgottenFlow[]>;
   /** nftables' chains for packets on their way through this host, iptables-nft's included. */
@@ -65,6 +66,8 @@ const generationPollMs = 500;
 export function createBalancerKernel(): BalancerKernel {
   const toolbox = createToolbox(limitMs);
   const own = new OwnTransactions();
+  // Kept open: the end of a socket waits until the kernel has cleared away what the last transaction removed, 10 ms.
+  const [elements, connections] = [createNetlinkClient('netfilter'), createNetlinkClient('netfilter')];
   return {
     listTable: async (table) => {
       if (!isInPath('nft')) throw toolMissing('nft');
@@ -78,8 +81,8 @@ export function createBalancerKernel(): BalancerKernel {
         return true;
       });
     },
-    changeElements: (changes) => own.run(() => changeElements(changes)),
-    forgetFlows: (isChosen) => withNetlinkClient('netfilter', (client) => forgetFlows(client, isChosen)),
+    changeElements: (changes) => own.run(() => changeElements(elements, changes)),
+    forgetFlows: (isChosen) => forgetFlows(connections, isChosen),
     listForwardChains: () => listForwardChains(limitMs),
     readFilter: async (family, dialect) => {
       if (!hasIptables(family)) return null;
@@ -90,12 +93,12 @@ export function createBalancerKernel(): BalancerKernel {
   };
 }
 
-async function changeElements(changes: readonly ElementChange[]): Promise<boolean> {
+async function changeElements(client: NetlinkClient, changes: readonly ElementChange[]): Promise<boolean> {
   const orders = renderElementChanges(changes);
   if (orders === null) return false;
   const transaction = { subsystem: NFNL_SUBSYS_NFTABLES, orders, subject: 'elements of nftables' };
   try {
-    await withNetlinkClient('netfilter', (client) => client.commit(transaction));
+    await client.commit(transaction);
     return true;
   } catch {
     return false;
