@@ -92,7 +92,11 @@ const corpus: readonly Buffer[] = [
 
 /** A kernel that answers with the messages of one datagram. */
 function answering(messages: readonly NetlinkMessage[]): NetlinkClient {
-  return { request: () => Promise.resolve(messages), close: () => undefined };
+  return {
+    request: () => Promise.resolve(messages),
+    commit: () => Promise.resolve(),
+    close: () => undefined,
+  };
 }
 
 test('datagrams of any bytes are cut into messages and attributes that are within them', async () => {
@@ -126,6 +130,7 @@ test('routes of any bytes: own addresses with a source and an interface of the s
     check: async ({ list, usual }) => {
       const client: NetlinkClient = {
         request: ({ isDump }) => Promise.resolve(isDump ? list : usual),
+        commit: () => Promise.resolve(),
         close: () => undefined,
       };
       const seen = await attemptLater(() => dumpLocalRoutes(client));

@@ -136,7 +136,7 @@ describe('where little rest may be owed', () => {
     queue.trigger('verify');
     await clock.advance(600);
     expect(starts).toEqual([0, 8500]);
-    queue.trigger('rules');
+    queue.trigger('nft-generation');
     await clock.advance(3000);
     expect(starts).toEqual([0, 8500, 10_530]);
   });

@@ -51,6 +51,7 @@ function answering(...answers: readonly (readonly NetlinkMessage[])[]): NetlinkC
       asked += 1;
       return Promise.resolve(answers[Math.min(asked, answers.length) - 1] ?? []);
     },
+    commit: () => Promise.resolve(),
     close: () => undefined,
   };
 }
