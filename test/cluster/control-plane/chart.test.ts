@@ -17,11 +17,11 @@ const nameWhole = ({ kind, metadata }: KubernetesObject) => `${kind}/${metadata.
 function strip(object: KubernetesObject): KubernetesObject {
   const copy = structuredClone(object) as KubernetesObject & {
     metadata: { labels: Record<string, string> };
-    spec?: { template: { spec: { containers: [{ args: string[] }] } } };
+    spec?: { template?: { spec: { containers: [{ args: string[] }] } } };
   };
   const labels = Object.entries(copy.metadata.labels).filter(([name]) => !helmLabels.includes(name));
   copy.metadata.labels = Object.fromEntries(labels);
-  copy.spec?.template.spec.containers[0].args.sort();
+  copy.spec?.template?.spec.containers[0].args.sort();
   return copy;
 }
 
