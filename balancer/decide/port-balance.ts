@@ -7,6 +7,7 @@ import {
   type Backend,
   type OwnAddresses,
 } from '../../lib/services/endpoints.ts';
+import { findUnknownMethod, type Method, methods } from '../../lib/services/methods.ts';
 import { type EndpointSlice, type Service } from '../../lib/services/services.ts';
 import { planRelay, type Relay } from './relay.ts';
 import { readAnnotation } from '../../lib/services/wishes.ts';
@@ -14,12 +15,6 @@ import { toPrintableLine } from '../../lib/text/printable.ts';
 import { findUplinks } from './uplinks.ts';
 import { type PlacedAddress } from '../../lib/kernel/netlink/addresses.ts';
 import { isInRanges, normaliseRanges } from './source-ranges.ts';
-
-/** How an endpoint is chosen, the default first: by chance, in turn, or by the client's address. */
-export const methods = ['random', 'rr', 'hash'] as const;
-
-/** One of methods. */
-export type Method = (typeof methods)[number];
 
 /** Transport protocols that a Service can have, to their numbers. */
 export const protocolToNumber: ReadonlyMap<string, string> = new Map([
@@ -126,7 +121,7 @@ export function isLeftToKubeProxy(service: Service): boolean {
 /** What the owner of a Service asks for, and does not get. */
 function listRemarks(service: Service): string[] {
   const way = readAnnotation(service, 'way') ?? 'direct';
-  const method = readAnnotation(service, 'method') ?? '';
+  const method = findUnknownMethod(service);
   const name = `${service.metadata.namespace}/${service.metadata.name}`;
   return [
     ...(way === 'direct'
@@ -134,7 +129,7 @@ function listRemarks(service: Service): string[] {
       : [
           `${name} asks for the balancing mode ${toPrintableLine(way)}, which vipnat does not have: it is balanced directly`,
         ]),
-    ...(method === '' || methods.some((known) => known === method)
+    ...(method === null
       ? []
       : [
           `${name} asks for the method ${toPrintableLine(method)}, which vipnat does not have: pods are chosen at random`,

@@ -12,6 +12,7 @@ import { systemClock } from '../../lib/control/clock.ts';
 import { systemRandom } from '../../lib/control/random.ts';
 import { createBalancerKernel } from '../../lib/kernel/real/balancer-tables.ts';
 import { readPlacedAddresses } from '../../lib/kernel/netlink/addresses.ts';
+import { listUntranslatedProtocols } from '../../lib/kernel/host/protocols.ts';
 import { RoutedClient } from '../../lib/kubernetes/object-client.ts';
 import { type ApiRoute } from '../../lib/kubernetes/route.ts';
 import { isAwaited } from '../../lib/services/awaited.ts';
@@ -131,7 +132,7 @@ export class NodeBalancer {
     const { programmed, mode, virtualIps } = this.#view;
     const { held: seats, inUse } = this.#state;
     this.#reporter.setAwaited(virtualIps.some(isAwaited));
-    this.#reporter.say({ programmed, mode, seats, inUse });
+    this.#reporter.say({ programmed, mode, seats, inUse, unsupported: listUntranslatedProtocols() });
   }
 }
 

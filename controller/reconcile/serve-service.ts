@@ -11,6 +11,7 @@ import { type World } from '../world/world.ts';
 import { startLeaving, toUser } from './claims.ts';
 import { addFinalizers } from './finalizers.ts';
 import { isPublished, mayPublish } from './may-publish.ts';
+import { writePortErrors } from './port-errors.ts';
 import { judgeReadiness, type Readiness } from './readiness.ts';
 import { nothing, type Step, type StepEvent } from './step.ts';
 import { findTargets, type Situation } from './targets.ts';
@@ -37,6 +38,7 @@ export function serveService(service: Service, world: World): Step {
     claim(situation, world) ??
     adoptShareKey(situation) ??
     writeStatus(situation, readiness, world) ??
+    writePortErrors(service, situation.claims.held, world) ??
     leaveSurplus(situation, world) ??
     rest(situation, readiness)
   );

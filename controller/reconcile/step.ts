@@ -51,7 +51,8 @@ export type StepReason =
   | 'AddressInUse'
   | 'AddressKept'
   | 'NoAddress'
-  | 'PoolRefused';
+  | 'PoolRefused'
+  | 'PortNotSupported';
 
 /** The one next step. */
 export type Step =

@@ -18,6 +18,7 @@ import {
   listOfServiceCidr,
 } from './list-reserved.ts';
 import { MultiMap } from './multi-map.ts';
+import { listProtocolUsers } from './protocol-users.ts';
 import { PoolJudge } from './pool-judge.ts';
 import {
   listUsers,
@@ -176,6 +177,7 @@ export class WorldStore {
         ...addresses.map((address) => toVirtualIpKey(toObjectName(address))),
         ...this.#listSeated(before, report).map(toVirtualIpKey),
         ...pools.map(toPoolKey),
+        ...listProtocolUsers(this.#services, before, report).map(toServiceKey),
       ],
       wakes: new Set(['nodes']),
     };

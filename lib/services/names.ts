@@ -44,6 +44,7 @@ export const reportAnnotations = {
   seats: 'vipnat.io/seats',
   mode: 'vipnat.io/mode',
   inUse: 'vipnat.io/addresses-in-use',
+  unsupported: 'vipnat.io/protocols-not-supported',
 } as const;
 
 /** kubeadm's masters have it: such a node takes no traffic from outside. Source: k8s.io/api, core/v1, LabelNodeExcludeBalancers. */

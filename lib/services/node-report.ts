@@ -25,6 +25,8 @@ export interface NodeReport {
   readonly mode: NodeMode;
   /** Addresses that another host on the network answers for. */
   readonly inUse: readonly string[];
+  /** Protocols that its kernel cannot translate: `SCTP`. Absent where it says nothing of them. */
+  readonly unsupported?: readonly string[];
 }
 
 const leasePrefix = 'vipnat-lb-';
@@ -38,12 +40,14 @@ export function toLeaseName(node: string): string {
 export const leaseDurationMs = 40_000;
 
 /** The annotations that say it. */
-export function toAnnotations({ programmed, seats, mode, inUse }: NodeReport): Record<string, string> {
+export function toAnnotations(report: NodeReport): Record<string, string> {
+  const { programmed, seats, mode, inUse, unsupported } = report;
   return {
     [reportAnnotations.programmed]: JSON.stringify(programmed),
     [reportAnnotations.seats]: JSON.stringify(seats),
     [reportAnnotations.mode]: mode,
     [reportAnnotations.inUse]: JSON.stringify(inUse),
+    ...(unsupported === undefined ? {} : { [reportAnnotations.unsupported]: JSON.stringify(unsupported) }),
   };
 }
 
@@ -103,6 +107,7 @@ const programmed = z.partial(
 export function parseNodeLease({ metadata: { name, annotations }, spec }: Lease): NodeLease | null {
   if (!name.startsWith(leasePrefix)) return null;
   const read = (key: keyof typeof reportAnnotations) => annotations?.[reportAnnotations[key]] ?? '';
+  const unsupported = parseJson(texts, read('unsupported'), []);
   const mode = nodeModes.find((one) => one === read('mode')) ?? 'none';
   return {
     report: {
@@ -111,6 +116,7 @@ export function parseNodeLease({ metadata: { name, annotations }, spec }: Lease)
       seats: parseJson(texts, read('seats'), []),
       mode,
       inUse: parseJson(texts, read('inUse'), []),
+      ...(unsupported.length === 0 ? {} : { unsupported }),
     },
     renewal: spec?.renewTime ?? '',
     durationMs: (spec?.leaseDurationSeconds ?? leaseDurationMs / 1000) * 1000,

@@ -34,6 +34,7 @@ const ofServices = {
   AddressKept: { type: 'Warning', action: 'Allocate' },
   NoAddress: { type: 'Warning', action: 'Allocate' },
   PoolRefused: { type: 'Warning', action: 'Allocate' },
+  PortNotSupported: { type: 'Warning', action: 'Allocate' },
   WriteFailed: { type: 'Warning', action: 'Allocate' },
 } as const satisfies Record<string, EventKind>;
 

@@ -14,6 +14,8 @@ export class PlayedNodes {
   #running: Promise<void> | null = null;
   /** What their networks answer for. */
   inUse: readonly string[] = [];
+  /** What their kernels cannot translate. */
+  unsupported: readonly string[] = [];
   /** Nodes to the seats that they hold. */
   held: ReadonlyMap<string, readonly string[]> = new Map();
   /** Whether they program what they hear. */
@@ -70,10 +72,10 @@ export class PlayedNodes {
   }
 
   async #report(path: string, node: string, version: string): Promise<void> {
-    const { inUse } = this;
+    const { inUse, unsupported } = this;
     const programmed = { virtualips: version, services: version, endpointslices: version };
     const seats = this.held.get(node) ?? [];
-    const report: NodeReport = { node, programmed, seats, mode: 'direct', inUse };
+    const report: NodeReport = { node, programmed, seats, mode: 'direct', inUse, unsupported };
     const name = toLeaseName(node);
     const object = {
       apiVersion: 'coordination.k8s.io/v1',

@@ -20,11 +20,18 @@ export const stepsMs = 30_000;
 /** A lease of 15 s, a retry, and all objects read anew. */
 export const takeoverMs = 60_000;
 
+/** An address of a Service's status. */
+interface Published {
+  readonly ip: string;
+  readonly ipMode: string;
+  readonly ports?: readonly object[];
+}
+
 /** As much of a Service as tests look at. */
 export interface Balanced {
   readonly metadata: { readonly finalizers?: readonly string[]; readonly uid: string };
   readonly status: {
-    readonly loadBalancer: { readonly ingress?: readonly { readonly ip: string; readonly ipMode: string }[] };
+    readonly loadBalancer: { readonly ingress?: readonly Published[] };
     readonly conditions?: readonly {
       readonly type: string;
       readonly status: string;
@@ -88,8 +95,8 @@ export class ServicesWorld {
   }
 
   /** Starts one, with the rights that are printed. */
-  startController(name: string, kubeconfig = this.kubeconfig): Process {
-    const words = ['controller', '--kubeconfig', kubeconfig, '--listen', 'off', '--log-level', 'debug'];
+  startController(name: string, { kubeconfig = this.kubeconfig, listen = 'off' } = {}): Process {
+    const words = ['controller', '--kubeconfig', kubeconfig, '--listen', listen, '--log-level', 'debug'];
     const controller = startProcess(vipnatCommand(...words), join(this.api.folder, `${name}.log`));
     this.controllers.set(name, controller);
     return controller;

@@ -4,6 +4,7 @@ import { virtualIps } from '../../../lib/services/objects.ts';
 import { type KubernetesObject } from '../../support/manifest/printing.ts';
 import { testAdmission } from './services-admission.ts';
 import { testLeases } from './services-leases.ts';
+import { testPages } from './services-pages.ts';
 import { testRights } from './services-rights.ts';
 import { testRightsUsed } from './services-rights-used.ts';
 import { testSeeing } from './services-seen.ts';
@@ -51,6 +52,30 @@ test('a Service gets an address that all nodes serve, with a finalizer, a condit
   };
   await waitFor(async () => (await readReasons()).length >= 2, stepsMs);
   expect([...new Set(await readReasons())].sort()).toEqual(['AddressAllocated', 'AddressReady']);
+});
+
+test('what a Service asks for of its ports, and does not get, is in its status', async () => {
+  world().nodes.unsupported = ['SCTP'];
+  const ports = [
+    { port: 80, name: 'web' },
+    { port: 9999, protocol: 'SCTP', name: 'sigtran' },
+  ];
+  await world().createService('lacking', { ports }, { 'vipnat.io/method': 'lc' });
+  await world().awaitAddresses('lacking');
+  const readPorts = async () =>
+    (await world().readService('lacking'))?.status.loadBalancer.ingress?.[0]?.ports;
+  await waitFor(async () => (await readPorts()) !== undefined, stepsMs);
+  expect(await readPorts()).toEqual([
+    { port: 80, protocol: 'TCP', error: 'vipnat.io/MethodNotSupported' },
+    { port: 9999, protocol: 'SCTP', error: 'vipnat.io/ProtocolNotSupported' },
+  ]);
+  world().nodes.unsupported = [];
+  const metadata = { annotations: { 'vipnat.io/method': 'rr' } };
+  await waitFor(async () => {
+    await world().api.ask({ method: 'PATCH', path: `${servicesPath}/lacking`, object: { metadata } });
+    return (await readPorts()) === undefined;
+  }, stepsMs);
+  await world().remove('lacking');
 });
 
 test('nothing is published before the nodes have programmed it', async () => {
@@ -175,6 +200,7 @@ test('a Service that is deleted goes, and its address waits to be given again', 
 testRights(world);
 testLeases(world);
 testSeeing(world);
+testPages(world);
 testRightsUsed(world);
 
 describe('two world().controllers', () => {

@@ -45,7 +45,7 @@ export class ShortLives {
 
   async #live(kubeconfig: string): Promise<void> {
     while (!this.#isStopped) {
-      this.#current = this.#world.startController('killed', kubeconfig);
+      this.#current = this.#world.startController('killed', { kubeconfig });
       await this.#current;
       // The next one need not wait until the Lease is over: nothing is gained by waiting 15 s each time.
       const object = { spec: { holderIdentity: '' } };

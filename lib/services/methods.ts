@@ -1,0 +1,14 @@
+import { type Service } from './services.ts';
+import { readAnnotation } from './wishes.ts';
+
+/** How an endpoint is chosen, the default first: by chance, in turn, or by the client's address. */
+export const methods = ['random', 'rr', 'hash'] as const;
+
+/** One of methods. */
+export type Method = (typeof methods)[number];
+
+/** The method that the owner of a Service asks for and that vipnat does not have, so that the default counts; null where it has it. */
+export function findUnknownMethod(service: Service): string | null {
+  const text = readAnnotation(service, 'method') ?? '';
+  return text === '' || methods.some((known) => known === text) ? null : text;
+}

@@ -1,0 +1,44 @@
+import { expect, test } from '@jest/globals';
+import { execa } from 'execa';
+import { createServer } from 'node:net';
+import { controllerMetrics } from '../../../controller/report/samples.ts';
+import { waitFor } from '../../support/lab/kube-proxy-state.ts';
+import { type ServicesWorld, stepsMs } from './services-world.ts';
+
+/** Tests of what a controller serves, asked by HTTP and by the image's health check. */
+export function testPages(world: () => ServicesWorld): void {
+  test('a controller that waits is alive and ready, and serves the metrics of one that does not lead', async () => {
+    const listen = `127.0.0.1:${await findFreePort()}`;
+    const controller = world().startController('pages', { listen });
+    const ask = async (path: string) => {
+      const response = await fetch(`http://${listen}${path}`);
+      return { status: response.status, text: await response.text() };
+    };
+    const readiness = async () => await ask('/readyz').catch(() => null);
+    try {
+      await waitFor(async () => (await readiness())?.status === 200, stepsMs);
+      expect(await readiness()).toMatchObject({ text: expect.stringContaining('ok: it waits for another') });
+      expect(await ask('/healthz')).toMatchObject({ status: 200 });
+      const { text } = await ask('/metrics');
+      for (const name of Object.keys(controllerMetrics)) expect(text).toContain(`# TYPE ${name} `);
+      expect(text).toMatch(/^vipnat_controller_leading 0$/m);
+      const check = await execa(process.execPath, ['scripts/healthcheck.cjs', String(controller.pid)], {
+        reject: false,
+      });
+      expect(check).toMatchObject({ exitCode: 0, stdout: expect.stringMatching(/^healthy: ok/) });
+    } finally {
+      world().controllers.delete('pages');
+      controller.kill('SIGKILL');
+      await controller;
+    }
+  });
+}
+
+async function findFreePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const address = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  if (address === null || typeof address === 'string') throw new Error('no port');
+  return address.port;
+}
