@@ -1,6 +1,6 @@
 import { families, type Family, parseAddress } from '../../lib/address/address.ts';
 import { dropDrained, readDrained } from '../../lib/services/drained.ts';
-import { finalizer } from '../../lib/services/names.ts';
+import { excludedNodeLabel, finalizer } from '../../lib/services/names.ts';
 import { type AddressPool, type Seat } from '../../lib/services/objects.ts';
 import { contains, countOfFamily } from '../../lib/services/ranges.ts';
 import { assignSeats, listVrids } from '../allocate/seats.ts';
@@ -11,6 +11,9 @@ import { type World } from '../world/world.ts';
 import { shorten } from './shorten.ts';
 import { nothing, type Step } from './step.ts';
 import { patchPoolFinalizers, patchPoolStatus, toJson, toStep } from './writes.ts';
+
+/** kubeadm gives it to control-plane nodes. */
+const labelHint = `and the label ${excludedNodeLabel} of nodes`;
 
 /**
  * The next step of a pool: its status gets seats and conditions. Its finalizer keeps it until no address of it is given, since
@@ -130,7 +133,7 @@ function describeSeats({ pool, refusal }: JudgedPool, seats: readonly Seat[]): W
   if (seats.length === 0)
     return unseated('NoSeat', 'No address of it can be the anchor of a seat: VRIDs 1 to 255 are taken.');
   if (seats.some(({ nodes }) => nodes.length === 0))
-    return unseated('NoNode', 'No node may hold its addresses: see nodeSelector.');
+    return unseated('NoNode', `No node may hold its addresses: see nodeSelector, ${labelHint}.`);
   const { length } = seats;
   const message =
     length < pool.spec.seats

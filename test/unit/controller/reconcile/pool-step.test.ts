@@ -35,6 +35,14 @@ describe('an AddressPool', () => {
     });
   });
 
+  test('that no node may hold names what excludes nodes', () => {
+    const label = 'node.kubernetes.io/exclude-from-external-load-balancers';
+    const nodes = [makeNode('node-1', { [label]: '' })];
+    const body = JSON.stringify(getWrite(decide({ nodes }, of)).body);
+    expect(body).toContain('"reason":"NoNode"');
+    expect(body).toContain(`see nodeSelector, and the label ${label} of nodes.`);
+  });
+
   test('is kept by its finalizer until nobody has an address of it', () => {
     const pools = [
       makePool(
