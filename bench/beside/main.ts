@@ -67,7 +67,11 @@ async function measureAll(missing: readonly SetUpName[]): Promise<void> {
     // The lab has its Nodes already.
     await new ServiceWriter(objects, endpointPort).writeBasics([], anchor, listHolders(first.name));
     const ground = new Ground(lab, objects);
-    for (const setUp of missing) await measureOne(ground, setUp, hello);
+    try {
+      for (const setUp of missing) await measureOne(ground, setUp, hello);
+    } finally {
+      ground.abandon();
+    }
   } finally {
     await lab.down();
   }

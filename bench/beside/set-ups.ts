@@ -54,6 +54,11 @@ export class Ground {
     return this.#storm;
   }
 
+  /** Ends what runs in this process. */
+  abandon(): void {
+    this.#storm?.abandon();
+  }
+
   /** Brings a set-up about. */
   async change({ hasStorm, hasBalancers }: SetUp): Promise<void> {
     if (this.#hasBalancers && !hasBalancers) await this.#stopBalancers();

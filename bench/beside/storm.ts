@@ -69,6 +69,12 @@ export class Storm {
     return this.#counts;
   }
 
+  /** Ends the changes, and leaves everything as it is. */
+  abandon(): void {
+    clearInterval(this.#timer);
+    this.#stream.stdin?.end();
+  }
+
   /** Ends the changes and removes all Services. */
   async end(): Promise<void> {
     clearInterval(this.#timer);
@@ -104,6 +110,7 @@ export class Storm {
   }
 
   #send(order: Order): void {
+    if (this.#stream.stdin?.writableEnded === true) return;
     this.#stream.stdin?.write(`${JSON.stringify(order)}\n`);
     this.#sent += 1;
   }
