@@ -89,6 +89,14 @@ describe('the chart', () => {
       ['--image=host:5000/a/vipnat:2', '--keepalived-image=host:5000/keepalived:3'],
     ],
     ["beside the API's virtual IP", { vips }, ['--vip', '10.0.0.50']],
+    ...['0.0.0.0:9300', '[::]:9300', '[fd00::7]:9300', 'off'].map(
+      (listen) =>
+        [
+          `with balancers that serve at ${listen}`,
+          { services: { balancerListen: listen } },
+          ['--balancer-listen', listen],
+        ] as const,
+    ),
   ])(
     'comes to what vipnat manifest services prints: %s',
     async (_, { services = {}, ...values }: { services?: object; vips?: string[] }, flags) => {
