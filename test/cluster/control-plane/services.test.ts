@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals
 import { virtualIps } from '../../../lib/services/objects.ts';
 import { type KubernetesObject } from '../../support/manifest/printing.ts';
 import { testAdmission } from './services-admission.ts';
+import { testExhaustion } from './services-exhausted.ts';
 import { testLeases } from './services-leases.ts';
 import { testPages } from './services-pages.ts';
 import { testRights } from './services-rights.ts';
@@ -197,6 +198,7 @@ test('a Service that is deleted goes, and its address waits to be given again', 
   }, stepsMs);
 });
 
+testExhaustion(world);
 testRights(world);
 testLeases(world);
 testSeeing(world);
