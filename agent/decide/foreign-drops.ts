@@ -1,5 +1,5 @@
 import { type ForwardChain } from '../../lib/kernel/port.ts';
-import { ownTable } from '../../lib/kernel/real/own-table.ts';
+import { ownTable } from '../../lib/kernel/netlink/own-table.ts';
 import { type Assessment } from './assess.ts';
 import { isBalanced } from './decision.ts';
 

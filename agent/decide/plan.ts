@@ -15,7 +15,7 @@ import { type NftChange } from '../../lib/netfilter/nftables/change.ts';
 import { diffNftTable } from '../../lib/netfilter/nftables/diff-table.ts';
 import { renderNftTable, toTableBalance } from '../../lib/netfilter/nftables/render.ts';
 import { removeVipsFromNft } from '../../lib/netfilter/nftables/remove-vips.ts';
-import { ownTable } from '../../lib/kernel/real/own-table.ts';
+import { ownTable } from '../../lib/kernel/netlink/own-table.ts';
 import { type NftRuleset } from '../../lib/netfilter/nftables/ruleset.ts';
 
 /** What is wanted: the balances go into one backend; everything of ours elsewhere goes away. */

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { plan, type Plan } from '../../agent/decide/plan.ts';
 import { families, type Family } from '../../lib/address/address.ts';
-import { nameOwnTable } from '../../lib/kernel/real/own-table.ts';
+import { nameOwnTable } from '../../lib/kernel/netlink/own-table.ts';
 import { type Balance, type InstalledBalance } from '../../lib/netfilter/rules/balance.ts';
 import { iptablesDialects, type Dialect } from '../../lib/kernel/port.ts';
 import { parseSave } from '../../lib/netfilter/iptables/parse.ts';

@@ -3,7 +3,7 @@ import { isNftName } from './nft-name.ts';
 import { execTool, runTool } from '../tools/exec.ts';
 import { parseObjects } from './nft-json.ts';
 import { type ForwardChain } from '../port.ts';
-import { ownTable } from './own-table.ts';
+import { ownTable } from '../netlink/own-table.ts';
 import { toolFailed } from '../tools/tool-errors.ts';
 import { isInPath } from '../tools/toolbox.ts';
 

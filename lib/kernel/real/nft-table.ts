@@ -1,5 +1,5 @@
 import { type Family } from '../../address/address.ts';
-import { nameOwnTable } from './own-table.ts';
+import { nameOwnTable } from '../netlink/own-table.ts';
 import { execTool, runTool } from '../tools/exec.ts';
 import { type NftTableOutput, type Transaction } from '../port.ts';
 import { toolFailed, toolMissing } from '../tools/tool-errors.ts';

@@ -6,7 +6,7 @@
  * Compromise: after each change, the handles of a few rules: of vipnat's own chain, and of the chains that lead to it. vipnat's other chains
  * are not looked at: whoever changes these is seen by the next look.
  */
-import { ownTable } from '../real/own-table.ts';
+import { ownTable } from '../netlink/own-table.ts';
 import { type NetlinkClient } from '../netlink/netlink.ts';
 import { readRuleHandles, type RulePlace } from '../netlink/nft-rules.ts';
 

@@ -4,7 +4,7 @@ import { type Drift } from '../rules/drift.ts';
 import { changeOrder, type NftChange } from './change.ts';
 import { diffChain } from './diff-chain.ts';
 import { hasSameDeclaration } from './meaning.ts';
-import { nameOwnTable } from '../../kernel/real/own-table.ts';
+import { nameOwnTable } from '../../kernel/netlink/own-table.ts';
 import { type NftTable } from './ruleset.ts';
 
 /** What to change in a table, and why: nothing in both lists when it is as wanted. */

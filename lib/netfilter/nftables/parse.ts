@@ -1,5 +1,5 @@
 import { type NftTableOutput } from '../../kernel/port.ts';
-import { nameOwnTable } from '../../kernel/real/own-table.ts';
+import { nameOwnTable } from '../../kernel/netlink/own-table.ts';
 import { isNftName } from '../../kernel/real/nft-name.ts';
 import { type NftObject, readNftObjects } from './objects.ts';
 import { type NftChain, type NftRuleset, type NftTable } from './ruleset.ts';

@@ -1,5 +1,5 @@
 import { type Endpoint, formatEndpoint } from '../../address/endpoint.ts';
-import { nameOwnTable } from '../../kernel/real/own-table.ts';
+import { nameOwnTable } from '../../kernel/netlink/own-table.ts';
 import { vipChainName } from '../rules/balance.ts';
 import { changeOrder, type NftChange } from './change.ts';
 import { compareChain } from '../rules/compare-chain.ts';

@@ -3,7 +3,7 @@ import { type Endpoint, formatEndpoint } from '../../address/endpoint.ts';
 import { affinityName, type Balance, type Route, vipChainName } from '../rules/balance.ts';
 import { toChances } from '../rules/chance.ts';
 import { signChain } from '../rules/signature.ts';
-import { nameOwnTable } from '../../kernel/real/own-table.ts';
+import { nameOwnTable } from '../../kernel/netlink/own-table.ts';
 import { matchChance } from './chance.ts';
 import { type NftChain, type NftTable } from './ruleset.ts';
 

@@ -5,7 +5,7 @@ import { VipnatError } from '../../../lib/text/errors.ts';
 import { families, type Family } from '../../../lib/address/address.ts';
 import { type Endpoint } from '../../../lib/address/endpoint.ts';
 import { iptablesDialects, type Dialect } from '../../../lib/kernel/port.ts';
-import { nameOwnTable } from '../../../lib/kernel/real/own-table.ts';
+import { nameOwnTable } from '../../../lib/kernel/netlink/own-table.ts';
 import { parseSave } from '../../../lib/netfilter/iptables/parse.ts';
 import { parseNftTable } from '../../../lib/netfilter/nftables/parse.ts';
 import { type Balance } from '../../../lib/netfilter/rules/balance.ts';

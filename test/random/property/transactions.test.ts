@@ -7,7 +7,7 @@ import { emptyState } from '../../../agent/observe/reconcile-state.ts';
 import { type ErrorCode, errorCodes, VipnatError } from '../../../lib/text/errors.ts';
 import { type Transaction } from '../../../lib/kernel/port.ts';
 import { isForIptables } from '../../../lib/kernel/real/iptables.ts';
-import { nameOwnTable } from '../../../lib/kernel/real/own-table.ts';
+import { nameOwnTable } from '../../../lib/kernel/netlink/own-table.ts';
 import { FakeClock } from '../../support/fakes/clock.ts';
 import { FakeKernel } from '../../support/fakes/kernel.ts';
 import { config } from './configs.ts';

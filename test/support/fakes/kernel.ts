@@ -17,7 +17,7 @@ import {
 } from '../../../lib/kernel/port.ts';
 import { toolFailed } from '../../../lib/kernel/tools/tool-errors.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
-import { nameOwnTable } from '../../../lib/kernel/real/own-table.ts';
+import { nameOwnTable } from '../../../lib/kernel/netlink/own-table.ts';
 import { FakeAddresses } from './kernel-addresses.ts';
 import { FakeFaults } from './kernel-faults.ts';
 import { FakeFlows } from './kernel-flows.ts';
