@@ -1,5 +1,5 @@
 /** What is to become of connections to one port of a Service, by the objects alone. */
-import { type Family } from '../../lib/address/address.ts';
+import { families, type Family } from '../../lib/address/address.ts';
 import {
   chooseNear,
   chooseServing,
@@ -80,6 +80,16 @@ export interface ServiceBalance {
   readonly ports: readonly PortBalance[];
   readonly refused: readonly string[];
   readonly remarks: readonly string[];
+}
+
+/** What balanceService answers for both families; nothing for a Service that is gone. */
+export function balanceFamilies(balanced: BalancedService | null, place: Place): ServiceBalance {
+  const decided = balanced === null ? [] : families.map((family) => balanceService(balanced, family, place));
+  return {
+    ports: decided.flatMap(({ ports }) => ports),
+    refused: decided.flatMap(({ refused }) => refused),
+    remarks: [...new Set(decided.flatMap(({ remarks }) => remarks))],
+  };
 }
 
 /**

@@ -12,7 +12,7 @@ import { backOff } from '../../lib/control/backoff.ts';
 import { type Source } from '../../lib/kernel/watch/source.ts';
 import { type NodeReport } from '../../lib/services/node-report.ts';
 import { toVipnatError } from '../../lib/text/errors.ts';
-import { balanceService, isLeftToKubeProxy, type Place } from '../decide/port-balance.ts';
+import { balanceFamilies, isLeftToKubeProxy, type Place } from '../decide/port-balance.ts';
 import { FollowedObjects } from '../follow/followed-objects.ts';
 import { FlowCleaner } from '../program/flow-cleaner.ts';
 import { ForwardKeeper } from '../program/forward-keeper.ts';
@@ -211,16 +211,9 @@ export class Balancer {
     const place: Place = { node: this.#ports.node, zone, vips, local, uplinks };
     for (const service of index.takeChanged(hasMoved)) {
       const found = index.find(service);
-      const decided =
-        found === null
-          ? []
-          : (['ipv4', 'ipv6'] as const).map((family) => balanceService(found, family, place));
-      const balances = decided.flatMap(({ ports }) => ports);
-      this.#log.refused(
-        service,
-        decided.flatMap(({ refused }) => refused),
-      );
-      this.#log.remarks(service, [...new Set(decided.flatMap(({ remarks }) => remarks))]);
+      const { ports: balances, refused, remarks } = balanceFamilies(found, place);
+      this.#log.refused(service, refused);
+      this.#log.remarks(service, remarks);
       if (balances.length > 0 || this.#serviceToBalances.has(service) || this.#pending.has(service))
         this.#pending.set(service, balances);
     }

@@ -3,7 +3,8 @@ import { type Lab } from '../../lab/control-plane/lab.ts';
 import { runShell } from '../../lab/machines/machine.ts';
 import { masters } from '../../test/support/network/layout.ts';
 import { type WatchesReport } from '../../test/support/network/seat-watches.ts';
-import { type ConnectReport, type Seat } from '../../test/support/network/seat.ts';
+import { type Seat } from '../../test/support/network/seat.ts';
+import type { ConnectReport } from '../../test/support/network/seat-tasks.ts';
 import { type Fault } from './faults.ts';
 
 /** New connections each second, and watches; some of these send nothing until so long after a fault. */

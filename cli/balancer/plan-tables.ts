@@ -1,9 +1,8 @@
 /** What the balancer would write on this host now, by the objects of the Kubernetes API. Writes nothing. */
-import { balanceService, type Place } from '../../balancer/decide/port-balance.ts';
+import { balanceFamilies, type Place } from '../../balancer/decide/port-balance.ts';
 import { listUplinks } from '../../balancer/decide/uplinks.ts';
 import { ServiceIndex } from '../../balancer/follow/service-index.ts';
 import { type Balances, Programmer } from '../../balancer/program/programmer.ts';
-import { families } from '../../lib/address/address.ts';
 import { type Clock, sleep } from '../../lib/control/clock.ts';
 import { type ApiObject, toKey } from '../../lib/kubernetes/api-object.ts';
 import { createLister, type ListAll } from '../../lib/kubernetes/object-lister.ts';
@@ -78,7 +77,7 @@ async function listBalances({ route, clock, node }: TablesNeeds): Promise<Map<st
   const balances = index.takeChanged(true).map((key): [string, Balances] => {
     const found = index.find(key);
     if (found === null) return [key, []];
-    return [key, families.flatMap((family) => balanceService(found, family, place).ports)];
+    return [key, balanceFamilies(found, place).ports];
   });
   return new Map(balances.filter(([, ports]) => ports.length > 0));
 }

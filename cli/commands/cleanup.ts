@@ -82,7 +82,7 @@ async function removeOwn(vips: readonly Endpoint[] | null, dryRun: boolean): Pro
 
 /** The agent would write them again. */
 function leaveOwn({ pid }: AgentInfo): OwnRemoval {
-  const text = `an agent (pid ${pid}) is running here and would write the rules again: stop it first`;
+  const text = `an agent (pid ${pid}) is running here, so the rules of the API's virtual IP stay. Only if no client uses that address, stop the agent and clean up again`;
   return {
     plan: { tables: [], transactions: [] },
     routes: [],

@@ -1,6 +1,6 @@
 import { seatNames } from '../../test/support/network/cluster.ts';
 import { masters } from '../../test/support/network/layout.ts';
-import { type RequestReport } from '../../test/support/network/seat.ts';
+import { type RequestReport } from '../../test/support/network/seat-tasks.ts';
 import { type Screen } from '../screen/screen.ts';
 import { type Stage } from './stage.ts';
 

@@ -1,4 +1,4 @@
-import { type ConnectReport } from '../../test/support/network/seat.ts';
+import { type ConnectReport } from '../../test/support/network/seat-tasks.ts';
 
 /** What clients saw of something that was done while they opened connections at a steady rate. */
 export interface Outage {

@@ -111,7 +111,7 @@ const everybodyAnswers = 'Nodes answer ARP for every address on kube-ipvs0.';
 /** kube-proxy has each address of `status.loadBalancer` there, unless its ipMode is Proxy. */
 function describeServiceArp({ addresses }: Observation): string {
   const dummy = addresses.filter(({ device }) => device === 'kube-ipvs0').length;
-  return `${everybodyAnswers} It has ${dummy} here, and those of Services of type LoadBalancer are among them. So each node answers for them, whoever holds them.`;
+  return `${everybodyAnswers} It has ${dummy} here, with the addresses of Services of type LoadBalancer. So each node answers for an address, whichever node holds it.`;
 }
 
 /** Without it IPVS forgets that we translated: the way cluster-ip is not possible. kube-proxy sets it when it starts. */

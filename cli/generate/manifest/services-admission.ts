@@ -34,9 +34,7 @@ export function toBalancerPolicy(namespace: string): Manifest[] {
         ],
       },
       matchConditions: [{ name: 'is-balancer', expression: isBalancer }],
-      validations: [
-        { expression: rule, message: 'a balancer may write no Lease but that of the node where it runs' },
-      ],
+      validations: [{ expression: rule, message: 'a balancer may write only the Lease of its own node' }],
     },
   };
   const binding = {

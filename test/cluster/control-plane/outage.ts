@@ -4,7 +4,7 @@ import { runShell } from '../../../lab/machines/machine.ts';
 import { apiserverPort, masters } from '../../support/network/layout.ts';
 import { findStalled, stallMs } from '../../support/lab/stalls.ts';
 import { recordHello } from '../../support/network/hello.ts';
-import { type ConnectReport, type WatchReport } from '../../support/network/seat.ts';
+import type { ConnectReport, WatchReport } from '../../support/network/seat-tasks.ts';
 
 /** What a client outside the cluster saw of a fault. */
 export interface Outage {

@@ -39,7 +39,7 @@ export function testLeases(world: () => ServicesWorld): void {
       // A policy counts a moment after it was created.
       await waitFor(async () => (await patch('n2', token)).code === 422, stepsMs);
       expect((await patch('n2', token)).object.message).toContain(
-        'a balancer may write no Lease but that of the node where it runs',
+        'a balancer may write only the Lease of its own node',
       );
       expect(await patch('n1', token)).toMatchObject({ code: 200 });
       const object = {

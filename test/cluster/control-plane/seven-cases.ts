@@ -1,7 +1,7 @@
 import { afterAll, expect, test } from '@jest/globals';
 import { type Lab } from '../../../lab/control-plane/lab.ts';
 import { apiserverPort, clusterIps, masters } from '../../support/network/layout.ts';
-import { type RequestReport } from '../../support/network/seat.ts';
+import type { RequestReport } from '../../support/network/seat-tasks.ts';
 import { formatTable } from './table.ts';
 import { nameLab } from '../../support/lab/test-lab.ts';
 

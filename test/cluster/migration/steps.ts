@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { haproxyStatusUrl } from '../../../lab/components/haproxy.ts';
 import { type Lab } from '../../../lab/control-plane/lab.ts';
 import { recordHello } from '../../support/network/hello.ts';
-import type { ConnectReport } from '../../support/network/seat.ts';
+import type { ConnectReport } from '../../support/network/seat-tasks.ts';
 import { formatTable } from '../control-plane/table.ts';
 import { nameLab } from '../../support/lab/test-lab.ts';
 import { firstHolder } from './guide-keepalived.ts';

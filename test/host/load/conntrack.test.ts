@@ -4,7 +4,8 @@ import { expectBalanced, startProxies } from '../netns/traffic.ts';
 import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { vips } from '../../support/network/layout.ts';
-import { type HoldReport, type Seat } from '../../support/network/seat.ts';
+import { type Seat } from '../../support/network/seat.ts';
+import type { HoldReport } from '../../support/network/seat-tasks.ts';
 
 const limitMs = 240_000;
 const vip = ['--vip', vips.ipv4];

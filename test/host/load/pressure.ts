@@ -1,5 +1,6 @@
 import { type Cluster } from '../../support/network/cluster.ts';
-import { type ConnectReport, type HoldReport, Seat, type Target } from '../../support/network/seat.ts';
+import { Seat } from '../../support/network/seat.ts';
+import type { ConnectReport, HoldReport, Target } from '../../support/network/seat-tasks.ts';
 
 /** How much clients ask of a VIP. */
 export interface Size {

@@ -9,7 +9,7 @@ import { limitMs, sleep, startAgent, vipnat, waitUntil } from '../../support/hos
 import { type Cluster } from '../../support/network/cluster.ts';
 import { addressOf, listApiservers, vips } from '../../support/network/layout.ts';
 import { locateDisk } from '../../support/network/namespaces.ts';
-import type { HoldReport } from '../../support/network/seat.ts';
+import type { HoldReport } from '../../support/network/seat-tasks.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 
 const connections = 20;

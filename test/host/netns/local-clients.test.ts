@@ -4,7 +4,7 @@ import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { type Agent, limitMs, sleep, startAgent, vipnat, waitUntil } from '../../support/host/vipnat.ts';
 import { type Cluster } from '../../support/network/cluster.ts';
 import { addressOf, listApiservers, vips } from '../../support/network/layout.ts';
-import type { HoldReport } from '../../support/network/seat.ts';
+import type { HoldReport } from '../../support/network/seat-tasks.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { expectBalanced } from './traffic.ts';
 

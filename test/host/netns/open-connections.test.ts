@@ -5,7 +5,7 @@ import { type Dialect } from '../../../lib/kernel/port.ts';
 import { type Cluster, type SeatName } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { listApiservers, vips } from '../../support/network/layout.ts';
-import type { HoldReport } from '../../support/network/seat.ts';
+import type { HoldReport } from '../../support/network/seat-tasks.ts';
 import { expectBalanced } from './traffic.ts';
 import { limitMs, sleep, vipnat } from '../../support/host/vipnat.ts';
 

@@ -4,7 +4,7 @@ import type { IptablesDialect } from '../../../lib/kernel/port.ts';
 import { type Cluster, type SeatName } from '../../support/network/cluster.ts';
 import { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
 import { masters } from '../../support/network/layout.ts';
-import type { RequestReport } from '../../support/network/seat.ts';
+import type { RequestReport } from '../../support/network/seat-tasks.ts';
 
 /** All apiservers, as they call themselves. */
 const everyApiserver = masters.map(({ name }) => name);

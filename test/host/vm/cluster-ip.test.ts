@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import { beforeAll, expect, test } from '@jest/globals';
-import type { RequestReport } from '../../support/network/seat.ts';
+import type { RequestReport } from '../../support/network/seat-tasks.ts';
 import { runInMachine } from './machine.ts';
 
 /** How one command of vipnat ended. */

@@ -1,4 +1,4 @@
-import { type ConnectReport } from '../network/seat.ts';
+import type { ConnectReport } from '../network/seat-tasks.ts';
 
 /** A machine that answers nobody for so long stands still. A connection through the VIP may take longer than that. */
 export const stallMs = 500;

@@ -1,5 +1,5 @@
 import { connect } from 'node:net';
-import { type ConnectReport, type ConnectTask } from './seat.ts';
+import type { ConnectReport, ConnectTask } from './seat-tasks.ts';
 
 /** A SYN that is lost is sent again after a second: what is not there by then, a person notices. */
 const defaultLimitMs = 1000;

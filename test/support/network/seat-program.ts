@@ -18,7 +18,7 @@ import type {
   RequestTask,
   Task,
   Word,
-} from './seat.ts';
+} from './seat-tasks.ts';
 
 const requestLimitMs = 2000;
 

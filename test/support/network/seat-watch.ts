@@ -3,7 +3,7 @@ import { type ClientHttp2Session, connect, type SessionOptions } from 'node:http
 import { type TLSSocket } from 'node:tls';
 import { nameError } from './seat-connects.ts';
 import type { Identity } from './identity.ts';
-import { type WatchReport, type WatchTask, type WriteTask } from './seat.ts';
+import type { WatchReport, WatchTask, WriteTask } from './seat-tasks.ts';
 
 /**
  * As client-go has them: a connection on which nothing came for so long is asked for a sign of life, and given up

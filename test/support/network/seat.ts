@@ -1,144 +1,21 @@
 import type { ChildProcess } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import type { Identity } from './identity.ts';
 import type { WatchesReport, WatchesTask } from './seat-watches.ts';
-
-/** Where something is that is to be connected to. */
-export interface Target {
-  readonly host: string;
-  readonly port: number;
-}
-
-/** `count` new TLS connections, `concurrency` at a time. */
-export interface RequestTask extends Target {
-  readonly kind: 'requests';
-  readonly count: number;
-  readonly concurrency: number;
-  /** What takes longer has failed; 2 s when left out. */
-  readonly limitMs?: number;
-  /** Plain TCP connections instead, over which an apiserver of the miniature cluster says its name. */
-  readonly isPlain?: boolean;
-  /** The address of the place that they come from; its own choice when left out. */
-  readonly from?: string;
-}
-
-/** New TLS connections at a steady rate. */
-export interface RateTask extends Target {
-  readonly kind: 'rate';
-  readonly perSecond: number;
-  readonly durationMs: number;
-}
-
-/** Open connections that exchange bytes for a while. */
-export interface HoldTask extends Target {
-  readonly kind: 'hold';
-  readonly count: number;
-  /** At the longest, see `Seat.settle`. */
-  readonly durationMs: number;
-  /** How often each of them sends a byte; 100 ms when left out. At the end each of them sends one more. */
-  readonly intervalMs?: number;
-}
-
-/** New TCP connections at a steady rate, closed as soon as they are there: what a second costs is the apiservers' share. */
-export interface ConnectTask extends Target {
-  readonly kind: 'connects';
-  readonly perSecond: number;
-  /** At the longest, see `Seat.settle`. */
-  readonly durationMs: number;
-  /** A TLS ClientHello in base64: a connection is there only when its answer is. A TCP connection is enough when left out. */
-  readonly hello?: string;
-  /** Whether a connection is there only when the stand-in of an apiserver has said its name. */
-  readonly isNamed?: boolean;
-  /** Whether the report says how long each connection took. */
-  readonly isTimed?: boolean;
-  /** What takes longer has failed; a second when left out. */
-  readonly limitMs?: number;
-  /** From 1024 to 60999, where the local ports begin; when left out the seat goes on behind those that it had. */
-  readonly firstLocalPort?: number;
-  /** The address of the place that they come from; its own choice when left out. */
-  readonly from?: string;
-}
-
-/** One watch of a ConfigMap in namespace `default`, kept up as client-go does. */
-export interface WatchTask extends Target {
-  readonly kind: 'watch';
-  readonly identity: Identity;
-  readonly object: string;
-  /** The apiserver on which it shall begin, by its certificate's common name; any when left out. */
-  readonly apiserver?: string;
-  readonly durationMs: number;
-}
-
-/** A word to the task under way, see the methods of `Seat` of these names. */
-export interface Word {
-  readonly kind: 'settle' | 'speak';
-}
-
-/** Changes of a ConfigMap in namespace `default`, straight to whichever of the hosts answers. */
-export interface WriteTask {
-  readonly kind: 'write';
-  readonly hosts: readonly string[];
-  readonly port: number;
-  readonly identity: Identity;
-  readonly object: string;
-  readonly intervalMs: number;
-  readonly durationMs: number;
-}
-
-/** Anything a seat can be asked for. */
-export type Task = RequestTask | RateTask | HoldTask | ConnectTask | WatchTask | WatchesTask | WriteTask;
-
-/** How many requests each apiserver answered, which client addresses they saw, and what failed. */
-export interface RequestReport {
-  readonly apiservers: Record<string, number>;
-  readonly from: Record<string, number>;
-  readonly errors: Record<string, number>;
-}
-
-/** Every request in the order of its start. */
-export interface RateReport {
-  /** When it began, in milliseconds since the epoch. */
-  readonly startedAt: number;
-  readonly answers: { readonly atMs: number; readonly apiserver?: string; readonly error?: string }[];
-}
-
-/** How many connections were opened, how many bytes were sent and came back over them, and which errors they had. */
-export interface HoldReport {
-  opened: number;
-  sent: number;
-  echoes: number;
-  readonly errors: Record<string, number>;
-}
-
-/** Connections by their time of start, of which only the failed ones are told apart. */
-export interface ConnectReport {
-  /** When it began, in milliseconds since the epoch. */
-  readonly startedAt: number;
-  readonly sent: number;
-  /** How many connections each stand-in of an apiserver answered, by the name that it said. */
-  readonly apiservers: Readonly<Record<string, number>>;
-  readonly failures: { readonly atMs: number; readonly error: string; readonly isConnected: boolean }[];
-  /** How long each took that was there in the end; nothing where it was not asked for. */
-  readonly tookMs?: readonly number[];
-  /** When those were started that were there in the end, but took more than a second. */
-  readonly slowAtMs: readonly number[];
-  /** Whether no such connection and no failure came to light in the last 2.5 s. */
-  readonly isQuiet: boolean;
-}
-
-/** What a watch saw. */
-export interface WatchReport {
-  /** When it began, in milliseconds since the epoch. */
-  readonly startedAt: number;
-  /** When each event came. */
-  readonly eventsAtMs: readonly number[];
-  /** When the time was over. */
-  readonly endedAtMs: number;
-  /** The apiservers it was on, one after another. */
-  readonly apiservers: readonly string[];
-  readonly errors: Record<string, number>;
-}
+import type {
+  Target,
+  HoldTask,
+  ConnectTask,
+  WatchTask,
+  Word,
+  WriteTask,
+  Task,
+  RequestReport,
+  RateReport,
+  HoldReport,
+  ConnectReport,
+  WatchReport,
+} from './seat-tasks.ts';
 
 const program = fileURLToPath(new URL('seat-program.ts', import.meta.url));
 
@@ -163,26 +40,29 @@ export class Seat {
 
   /** New connections, 8 at a time; what takes longer than `limitMs` has failed. */
   async request(host: string, port: number, count: number, limitMs = 2000): Promise<RequestReport> {
-    this.#send({ kind: 'requests', host, port, count, concurrency: 8, limitMs });
-    return (await this.#nextLine()) as RequestReport;
+    return await this.#ask<RequestReport>({ kind: 'requests', host, port, count, concurrency: 8, limitMs });
   }
 
   /** New plain connections to the apiservers of the miniature cluster: far cheaper ones, all at once, each from a port of its own. */
   async greet(host: string, port: number, count: number): Promise<RequestReport> {
-    this.#send({ kind: 'requests', host, port, count, concurrency: count, isPlain: true });
-    return (await this.#nextLine()) as RequestReport;
+    return await this.#ask<RequestReport>({
+      kind: 'requests',
+      host,
+      port,
+      count,
+      concurrency: count,
+      isPlain: true,
+    });
   }
 
   /** New connections from one of the place's addresses. */
   async requestFrom(from: string, host: string, port: number, count: number): Promise<RequestReport> {
-    this.#send({ kind: 'requests', host, port, count, concurrency: 8, from });
-    return (await this.#nextLine()) as RequestReport;
+    return await this.#ask<RequestReport>({ kind: 'requests', host, port, count, concurrency: 8, from });
   }
 
   /** New connections at a steady rate. */
   async requestAtRate(target: Target, perSecond: number, durationMs: number): Promise<RateReport> {
-    this.#send({ kind: 'rate', ...target, perSecond, durationMs });
-    return (await this.#nextLine()) as RateReport;
+    return await this.#ask<RateReport>({ kind: 'rate', ...target, perSecond, durationMs });
   }
 
   /** Opens connections; answers once all are open, with the report to come when the time is over. */
@@ -198,8 +78,7 @@ export class Seat {
 
   /** New TCP connections at a steady rate. */
   async connectAtRate(task: Omit<ConnectTask, 'kind'>): Promise<ConnectReport> {
-    this.#send({ kind: 'connects', ...task });
-    return (await this.#nextLine()) as ConnectReport;
+    return await this.#ask<ConnectReport>({ kind: 'connects', ...task });
   }
 
   /** Watches; answers once the first event is there, with the report to come when the time from then on is over. Rejects when none comes within a minute. */
@@ -232,13 +111,17 @@ export class Seat {
 
   /** Writes; answers how many writes succeeded. */
   async write(task: Omit<WriteTask, 'kind'>): Promise<{ written: number }> {
-    this.#send({ kind: 'write', ...task });
-    return (await this.#nextLine()) as { written: number };
+    return await this.#ask<{ written: number }>({ kind: 'write', ...task });
   }
 
   /** Ends the client, and whatever it does. */
   close(): void {
     this.#child.stdin?.end();
+  }
+
+  async #ask<Report>(task: Task): Promise<Report> {
+    this.#send(task);
+    return (await this.#nextLine()) as Report;
   }
 
   #send(task: Task | Word): void {

@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
 import { findStalled } from '../../support/lab/stalls.ts';
-import { type ConnectReport } from '../../support/network/seat.ts';
+import type { ConnectReport } from '../../support/network/seat-tasks.ts';
 
 /** Of connections from 100 s on. */
 const report = (startedAt: number, ...failures: readonly [atMs: number, error: string][]): ConnectReport => ({

@@ -3,7 +3,7 @@ import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
 import { runShell } from '../../../../lab/machines/machine.ts';
 import { apiserverPort, masters } from '../../../support/network/layout.ts';
 import { isLong } from '../../../support/jest/long.ts';
-import { type ConnectReport } from '../../../support/network/seat.ts';
+import type { ConnectReport } from '../../../support/network/seat-tasks.ts';
 import { type WatchesReport } from '../../../support/network/seat-watches.ts';
 
 /** Where the control plane is used from: outside, in a pod of a worker, and on the masters, who may hold the VIP themselves. */

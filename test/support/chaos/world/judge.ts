@@ -1,6 +1,6 @@
 /** What has to be right in quiet, in every world: where connections go, what a fresh look finds, and what is left at the end. */
 import { type CommandResult } from '../../network/namespaces.ts';
-import { type RequestReport } from '../../network/seat.ts';
+import type { RequestReport } from '../../network/seat-tasks.ts';
 
 /** Where connections may go, and where some of many must. */
 export interface Expectation {
