@@ -71,7 +71,7 @@ export function testServicesFaults(lab: () => NodeLab, administrator: () => Admi
   );
 
   test(
-    'keepalived on the holder is killed: one node has the address again, and no connection fails',
+    'keepalived on the holder is killed: one node has the address again, and only handshakes under way may end',
     async () => {
       const holder = await findHolderNow();
       const load = { address: await findAddress(), what: 'keepalived on the holder killed' };
@@ -82,7 +82,10 @@ export function testServicesFaults(lab: () => NodeLab, administrator: () => Admi
           (await findHolder(lab(), load.address)) === null ? 'none or several have' : null,
         );
       });
-      expect(report.failed).toEqual([]);
+      // The address moves twice at most: away, and back. The node that gets it knows nothing of a handshake that is under way.
+      const resets = report.failed.filter((text) => text.startsWith('ECONNRESET'));
+      expect(resets.length).toBeLessThanOrEqual(2);
+      expect(report.failed.filter((text) => !resets.includes(text))).toEqual([]);
     },
     limitMs,
   );
