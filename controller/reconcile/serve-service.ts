@@ -2,8 +2,7 @@ import { toObjectName } from '../../lib/services/address-name.ts';
 import { type Condition } from '../../lib/services/metadata.ts';
 import { addressReady } from '../../lib/services/names.ts';
 import { type Ingress, type Service } from '../../lib/services/services.ts';
-import { hashToNumber } from '../allocate/address-walk.ts';
-import { type Choice } from '../allocate/choose-address.ts';
+import { chooseSeat } from '../allocate/seat-of-address.ts';
 import { findCondition, setCondition } from '../world/conditions.ts';
 import { getIngress } from '../world/published.ts';
 import { listAbsent } from '../world/silent-nodes.ts';
@@ -63,18 +62,12 @@ function claim({ service, wishes, targets }: Situation, world: World): Step | nu
   }
   const { shareKey } = wishes;
   const absent = listAbsent(world);
-  const spec = { pool, seat: chooseSeat(choice, world), shareKey, services: [user], leaving: [], absent };
+  const seat = chooseSeat(address, world.pools.get(pool));
+  const spec = { pool, seat, shareKey, services: [user], leaving: [], absent };
   return toStep(
     existing === null ? createVirtualIp(toObjectName(address), spec) : patchVirtualIp(existing, spec),
     event,
   );
-}
-
-/** An address has the same seat whoever gets it. */
-function chooseSeat({ address, pool }: Choice, world: World): number {
-  const { status, spec } = world.pools.get(pool) ?? {};
-  const count = Math.min(status?.seats?.length ?? Infinity, spec?.seats ?? 1);
-  return count > 0 ? hashToNumber(address.text) % count : 0;
 }
 
 /** A Service that is alone with its address may share it under another key, or no longer. */

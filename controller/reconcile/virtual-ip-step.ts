@@ -1,6 +1,7 @@
 import { parseObjectName } from '../../lib/services/address-name.ts';
 import { type Condition } from '../../lib/services/metadata.ts';
 import { type AddressUser, type VirtualIp } from '../../lib/services/objects.ts';
+import { keepSeat } from '../allocate/seat-of-address.ts';
 import { isInUse, isProgrammed } from '../world/conditions.ts';
 import { type World } from '../world/world.ts';
 import { startLeaving } from './claims.ts';
@@ -68,12 +69,11 @@ function strikeOff(virtualIp: VirtualIp, world: World): Step | null {
   );
 }
 
-/** A pool that has fewer seats now keeps the others until nobody sits there. */
+/** A pool that has fewer seats now keeps the others until nobody sits there. A pool may choose an address of a Service as an anchor. */
 function moveSeat(virtualIp: VirtualIp, world: World): Step | null {
   const { pool, seat } = virtualIp.spec;
-  const seats = world.pools.get(pool)?.status?.seats ?? [];
-  const count = Math.min(seats.length, world.pools.get(pool)?.spec.seats ?? 0);
-  return count === 0 || seat < count ? null : toStep(patchVirtualIp(virtualIp, { seat: seat % count }));
+  const wanted = keepSeat(parseObjectName(virtualIp.metadata.name), seat, world.pools.get(pool));
+  return wanted === seat ? null : toStep(patchVirtualIp(virtualIp, { seat: wanted }));
 }
 
 function writeStatus(virtualIp: VirtualIp, world: World): Step | null {

@@ -16,13 +16,16 @@ type Labels = Readonly<Record<string, string | undefined>>;
 /** S1, S2 and S3 of ADR 21, at each write. */
 export class Invariants {
   readonly #cluster: Cluster;
-  /** VirtualIPs to when their generation was written, and who could hold them then. */
-  readonly #nameToWrittenMs = new Map<string, number>();
+  /** VirtualIPs to when their generation was written, and after how many writes. */
+  readonly #nameToWritten = new Map<string, { readonly ms: number; readonly order: number }>();
   /** Which virtual IPs nodes have programmed for which Service: `NAME UID`. */
   readonly #programmed = new Set<string>();
   /** Services' uids to when a VirtualIP last stopped naming them among its Services. */
   readonly #uidToLeftMs = new Map<string, number>();
-  #candidatesChangedMs = 0;
+  /** Writes that were checked. */
+  #order = 0;
+  /** Of the last write that changed who may hold addresses. */
+  #candidatesOrder = 0;
   /** S3 needs one leader: an old one does not know what the new one has just given (ADR 22). */
   readonly #isS3Checked: boolean;
 
@@ -32,15 +35,16 @@ export class Invariants {
   }
 
   check(written: Written): string[] {
+    this.#order += 1;
     if (written.kind === 'Service')
       return [...this.#checkPublished(written), ...this.#checkFinalizer(written)];
     if (written.kind === 'VirtualIP') return this.#checkVirtualIp(written);
-    if (written.kind === 'Node') this.#candidatesChangedMs = this.#cluster.nowMs;
+    if (written.kind === 'Node') this.#candidatesOrder = this.#order;
     if (
       written.kind === 'AddressPool' &&
       JSON.stringify(written.before?.spec) !== JSON.stringify(written.after?.spec)
     )
-      this.#candidatesChangedMs = this.#cluster.nowMs;
+      this.#candidatesOrder = this.#order;
     return [];
   }
 
@@ -95,7 +99,7 @@ export class Invariants {
     const { nowMs } = this.#cluster;
     if (after === null) this.#cluster.count('deleted');
     if (after !== null && before?.metadata.generation !== after.metadata.generation)
-      this.#nameToWrittenMs.set(key, nowMs);
+      this.#nameToWritten.set(key, { ms: nowMs, order: this.#order });
     const [were, are] = [before, after].map((each) => (each === null ? [] : listUsers(each, 'services')));
     for (const { uid } of were ?? [])
       if (are?.some((user) => user.uid === uid) !== true) this.#uidToLeftMs.set(uid, nowMs);
@@ -146,9 +150,9 @@ export class Invariants {
   /** S2: the condition Programmed is true. */
   #checkProgrammed(key: string, before: StoredObject | null, after: StoredObject | null): string[] {
     if (after === null || !isProgrammed(after) || (before !== null && isProgrammed(before))) return [];
-    const sinceMs = this.#nameToWrittenMs.get(key) ?? 0;
+    const { ms: sinceMs, order } = this.#nameToWritten.get(key) ?? { ms: 0, order: 0 };
     // Who may hold it changed after it was written: what the controller then knew is not known here.
-    if (this.#candidatesChangedMs > sinceMs) return [];
+    if (this.#candidatesOrder > order) return [];
     this.#cluster.count('programmed');
     const users = listUsers(after, 'services');
     const missing = this.#listCandidates(after).filter(

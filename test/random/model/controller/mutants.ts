@@ -156,13 +156,13 @@ export const mutants: Readonly<Record<string, Mutant>> = {
     }),
     complaint: /^S[12]|could have|not its own/,
     leaders: 'two',
-    seed: 226,
+    seed: 1500,
   },
   'confirms nothing': {
     decide: change((write) => ({ ...write, confirm: [] })),
-    complaint: /^S[12]/,
+    complaint: /^S[12]|could have/,
     leaders: 'two',
-    seed: 594,
+    seed: 4800,
   },
   'is never told of free addresses': {
     decide: (key, world) => {
@@ -175,6 +175,7 @@ export const mutants: Readonly<Record<string, Mutant>> = {
   'thinks that silent nodes serve nothing': {
     decide: believe((world) => ({ ...world, silentNodes: new Map() })),
     complaint: /^S1: .* is given to/,
+    seed: 7000,
   },
   'publishes what another host has': {
     decide: (key, world) =>

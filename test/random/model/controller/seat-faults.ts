@@ -6,7 +6,11 @@ import { type Cluster } from './cluster.ts';
 /** What is wrong with who shall hold addresses, once all nodes are well. */
 export function findSeatFaults(cluster: Cluster): string[] {
   const pools = [...cluster.api.list('AddressPool').values()].map((pool) => addressPools.schema.parse(pool));
-  return pools.flatMap((pool) => [...findLostAddresses(cluster, pool), ...findDrained(cluster, pool)]);
+  return pools.flatMap((pool) => [
+    ...findLostAddresses(cluster, pool),
+    ...findStrayAnchors(cluster, pool),
+    ...findDrained(cluster, pool),
+  ]);
 }
 
 /** Addresses of a seat that is not there: no node would hold them. A pool that is refused from the start has none. */
@@ -19,6 +23,20 @@ function findLostAddresses(cluster: Cluster, { metadata, status }: AddressPool):
       ([name, { spec }]) =>
         `${name} is of the seat ${metadata.name}/${String(spec?.['seat'])}, which is not there`,
     );
+}
+
+/** Addresses that are held with the seat whose anchor they are, and not with the one that their object names. */
+function findStrayAnchors(cluster: Cluster, { metadata, spec: { seats }, status }: AddressPool): string[] {
+  const lasting = (status?.seats ?? []).filter(({ index }) => index < seats);
+  return lasting.flatMap(({ index, anchors }) =>
+    anchors.flatMap((anchor) => {
+      const spec = cluster.api.list('VirtualIP').get(anchor.replaceAll(':', '-'))?.spec;
+      if (spec?.['pool'] !== metadata.name || spec['seat'] === index) return [];
+      return [
+        `${anchor} is the anchor of ${metadata.name}/${index}, and said to be of ${String(spec['seat'])}`,
+      ];
+    }),
+  );
 }
 
 /** Nodes that hold a seat although they shall not, and others may. */

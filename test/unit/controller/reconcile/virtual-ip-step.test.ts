@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import {
   makeNode,
+  makePool,
   makeReport,
   makeService,
   makeVirtualIp,
@@ -131,6 +132,38 @@ describe('a VirtualIP', () => {
       expect(JSON.stringify(getWrite(decide({ virtualIps: [free] }, of)).body)).toContain(
         '"reason":"Forgotten"',
       );
+    });
+  });
+
+  describe('that is an anchor of its pool', () => {
+    const anchors = ['10.0.9.10', '10.0.9.11', '10.0.9.12', '10.0.9.13'];
+    const seats = anchors.map((anchor, index) => ({ index, anchors: [anchor], nodes: ['node-1'] }));
+    const pools = (count: number) => [
+      makePool('pool', { addresses: ['10.0.9.0/24'], seats: count }, { status: { seats } }),
+    ];
+    const services = [makeService('apps/a')];
+
+    test.each(anchors)('gets the seat of the anchor %s, which holds it', (anchor) => {
+      const asking = makeService('apps/a', {
+        metadata: { annotations: { 'vipnat.io/addresses': anchor } },
+      });
+      const step = decide(
+        { services: [asking], pools: pools(4) },
+        { kind: 'Service', namespace: 'apps', name: 'a' },
+      );
+      expect(getWrite(step).body).toMatchObject({ spec: { seat: anchors.indexOf(anchor) } });
+    });
+
+    test('goes to that seat from another one', () => {
+      const virtualIps = [makeVirtualIp('10.0.9.12', ['apps/a'], { spec: { seat: 1 } })];
+      const step = decide({ services, virtualIps, pools: pools(4) }, { ...of, name: '10.0.9.12' });
+      expect(getWrite(step).body).toMatchObject({ spec: { seat: 2 } });
+    });
+
+    test('but not to a seat that the pool gives up', () => {
+      const virtualIps = [makeVirtualIp('10.0.9.12', ['apps/a'], { spec: { seat: 2 } })];
+      const step = decide({ services, virtualIps, pools: pools(2) }, { ...of, name: '10.0.9.12' });
+      expect(getWrite(step).body).toMatchObject({ spec: { seat: 0 } });
     });
   });
 
