@@ -175,6 +175,8 @@ describe('what starts keepalived', () => {
       }, 200);
       const { stdout } = await execa(program, words, {
         env: { PATH: `${folder}:${process.env['PATH'] ?? ''}` },
+        // It would wait for its file as long as it is let.
+        ...{ timeout: 4000, killSignal: 'SIGKILL' },
       });
       clearTimeout(late);
       const left = readdirSync(folder).filter((file) => file.includes('.'));
