@@ -117,6 +117,7 @@ export default defineConfig(
     files: [
       'lib/kubernetes/**/*.ts',
       'lib/http/**/*.ts',
+      'lib/probe/**/*.ts',
       'agent/http/**/*.ts',
       'agent/probe/**/*.ts',
       'agent/observe/loopback.ts',

@@ -22,6 +22,7 @@ export function toTexts(config: Config, name: OptionName): readonly string[] {
 const formatters: Readonly<Record<OptionName, (config: Config) => readonly string[]>> = {
   vip: ({ vips }) => vips.map(formatEndpoint),
   mode: ({ mode }) => [mode],
+  method: ({ method }) => [method],
   proxyMode: ({ proxyMode }) => [proxyMode],
   iptables: ({ iptables }) => [iptables],
   clusterIp: ({ clusterIps }) => Object.values(clusterIps),

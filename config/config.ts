@@ -6,6 +6,9 @@ import { type LogLevel, type LogFormat } from '../lib/telemetry/log-level.ts';
 /** `--mode` and its choices, the default first. `auto` chooses by what kube-proxy is seen to do. */
 export const modes = ['auto', 'service-chain', 'cluster-ip', 'direct'] as const;
 
+/** `--method` and its choices, the default first: who gets a new connection; `lc` prefers who has fewer open ones. */
+export const methods = ['random', 'lc'] as const;
+
 /** `--proxy-mode` and its choices, the default first: what kube-proxy runs; `auto` finds out, `none` is no kube-proxy. */
 export const proxyModes = ['auto', 'iptables', 'ipvs', 'nftables', 'none'] as const;
 
@@ -40,6 +43,7 @@ export interface Config {
   /** The virtual IPs in the order given, each once, unicast addresses only. Empty only for cleanup. */
   readonly vips: readonly Endpoint[];
   readonly mode: Mode;
+  readonly method: (typeof methods)[number];
   readonly proxyMode: ProxyMode;
   readonly iptables: (typeof iptablesChoices)[number];
   /** The ClusterIP of default/kubernetes where the user gave it, in canonical text, for families that have a VIP. */

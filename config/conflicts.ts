@@ -21,6 +21,7 @@ export function findConflicts(values: Values, settings: Settings, isForElsewhere
     });
   return [
     ...format('vip', checkVips(values.vip)),
+    ...format('method', checkMethod(values)),
     ...format('clusterIp', checkClusterIps(values)),
     ...format('endpoints', checkEndpoints(values)),
     ...format('caFile', isForElsewhere ? [] : checkCaFile(values)),
@@ -42,6 +43,13 @@ function checkVips(vips: readonly Endpoint[]): Complaint[] {
   return texts.flatMap((text, index) =>
     texts.indexOf(text) === index ? [] : [{ text, index, what: 'is given twice', hint: 'Leave one out' }],
   );
+}
+
+/** kube-proxy chooses where its rules lead. */
+function checkMethod({ method, mode }: Values): Complaint[] {
+  if (method === 'random' || mode === 'auto' || mode === 'direct') return [];
+  const what = `cannot be had with the mode ${mode}, where kube-proxy chooses`;
+  return [{ text: method, what, hint: 'Leave out the mode, or give direct' }];
 }
 
 function checkClusterIps({ clusterIp, vip }: Values): Complaint[] {

@@ -52,5 +52,5 @@ export function formatSource(from: string): string {
 export function quoteText(text: string): string {
   // The longest address with brackets and port has 47 characters; nobody needs a whole pasted file back.
   const short = text.length > 60 ? `${text.slice(0, 60)}…` : text;
-  return /^[\x21-\x7e…]+$/.test(short) ? short : JSON.stringify(short);
+  return /^[\x21-\x7e\u2026]+$/.test(short) ? short : JSON.stringify(short);
 }

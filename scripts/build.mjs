@@ -9,6 +9,7 @@
 import { build } from 'esbuild';
 import { execFileSync } from 'node:child_process';
 import { chmodSync, copyFileSync, cpSync, readFileSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { relative } from 'node:path';
 
 const [out, image, keepalivedImage] = process.argv.slice(2);
@@ -58,6 +59,25 @@ const slimCommander = {
   },
 };
 
+/**
+ * What client-node's file has for credentials from other programs and for proxies, which lib/kubernetes/access.ts refuses, and for
+ * clients of the API, which vipnat does not use: 95 % of it. No user is one of these authenticators'.
+ */
+const slimClientNode = {
+  name: 'slim-client-node',
+  setup({ onResolve, onLoad }) {
+    const unused =
+      /^(undici|socks|socks-proxy-agent|hpagent|\.\/(azure|gcp|exec|oidc)_auth\.js|\.\/middleware\.js|\.\/gen\/index\.js)$/;
+    onResolve({ filter: unused }, ({ path, importer }) =>
+      importer.endsWith('/client-node/dist/config.js') ? { path, namespace: 'unused' } : undefined,
+    );
+    const classes = ['AzureAuth', 'GoogleCloudPlatformAuth', 'ExecAuth', 'OpenIDConnectAuth'];
+    const nobody = 'class { isAuthProvider() { return false; } }';
+    const contents = `module.exports = { ${classes.map((name) => `${name}: ${nobody}`).join(', ')} };`;
+    onLoad({ filter: /./, namespace: 'unused' }, () => ({ contents }));
+  },
+};
+
 /** The entry does not hold the program: V8 takes ready-made code only for a file of its own. */
 const programApart = {
   name: 'program-apart',
@@ -65,6 +85,8 @@ const programApart = {
     onResolve({ filter: /^\.\/process\.ts$/ }, () => ({ path: './start.js', external: true }));
   },
 };
+
+const lateRequire = String(createRequire(import.meta.url)('./late-require.cjs'));
 
 const common = {
   // By the names that the lock file has, also where node_modules is a link.
@@ -98,7 +120,9 @@ const results = await Promise.all([
       VIPNAT_VERSION: JSON.stringify(version),
       VIPNAT_IMAGES: JSON.stringify({ vipnat: image, keepalived: keepalivedImage }),
     },
-    banner: { js: '(function(exports,require,module){' },
+    banner: {
+      js: `(function(exports,nodeRequire,module){"use strict";const require=(${lateRequire})(nodeRequire);`,
+    },
     footer: { js: '})' },
     plugins: [vendor, slimCommander],
   }),
@@ -108,9 +132,10 @@ const results = await Promise.all([
     outdir: `${out}/vendor`,
     entryNames: '[name]',
     target: 'node22',
-    plugins: [nativeApart],
+    plugins: [nativeApart, slimClientNode],
   }),
 ]);
+refuseWideText(`${out}/program.js`);
 writeFileSync(`${out}/packages.json`, `${JSON.stringify(listPackages(results), null, 2)}\n`);
 chmodSync(`${out}/vipnat.js`, 0o755);
 copyFileSync('scripts/start.cjs', `${out}/start.js`);
@@ -129,6 +154,13 @@ execFileSync(process.execPath, [...sameAgain, 'scripts/record-code.cjs', out, ..
   stdio: ['ignore', 'ignore', 'inherit'],
   env: {},
 });
+
+/** One character outside ASCII makes V8 keep the whole text with two bytes for each. esbuild escapes all but those of regular expressions. */
+function refuseWideText(file) {
+  const [found] = /.{0,40}[^\0-\x7f]/.exec(readFileSync(file, 'utf8')) ?? [];
+  if (found !== undefined)
+    throw new Error(`${file} is not ASCII: write \\u escapes in regular expressions: ${found}`);
+}
 
 /** Of each package that a file here has a part of: name, version, license, the lock file's checksum, and those files. */
 function listPackages(bundles) {

@@ -2,10 +2,11 @@ import { type Family } from '../../lib/address/address.ts';
 import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
 import { type Sourced } from '../../lib/text/sourced.ts';
 import { type IptablesProxyView } from '../../lib/kube-proxy/iptables.ts';
-import { type Balance } from '../../lib/netfilter/rules/balance.ts';
-import { findAffinity, rememberAffinity } from '../endpoints/affinity.ts';
+import { type Balance, type Weights } from '../../lib/netfilter/rules/balance.ts';
+import { rememberAffinity } from '../endpoints/affinity.ts';
 import { type Config } from '../../config/config.ts';
 import { decide } from './decide.ts';
+import { fitWeights } from './weigh-apiservers.ts';
 import { type Decision, type ProxyPath, type VipFacts } from './decision.ts';
 import { isAgreeing } from './proxy-path.ts';
 import { wayToEntry } from './ways.ts';
@@ -52,6 +53,8 @@ export interface ReconcileInput {
   readonly candidates: readonly VipCandidates[];
   readonly health: HealthView;
   readonly memory: ReconcileState;
+  /** With the method `lc`, VIP texts to what was counted: null for equal weights. VIPs of which nothing is known yet are left out. */
+  readonly weights?: ReadonlyMap<string, Weights | null> | undefined;
 }
 
 /**
@@ -60,7 +63,9 @@ export interface ReconcileInput {
  */
 export function assess(input: ReconcileInput, config: Config): Assessment {
   const { observation, localRoutes, candidates, health, memory } = input;
-  const facts = candidates.map((one) => gatherFacts(one, input, config));
+  // Once for all VIPs: without another source, the rules of all of them are read for it.
+  const affinity = rememberAffinity(observation, config.vips, memory);
+  const facts = candidates.map((one) => gatherFacts(one, { ...input, affinity }, config));
   const decisions = facts.map(decide);
   const balances = decisions.map((decision) => toBalance(decision, observation, config));
   return {
@@ -83,7 +88,7 @@ export function assess(input: ReconcileInput, config: Config): Assessment {
       ...rememberApiservers({ observation, config, memory }),
       dialect: observation.dialect.value,
       unread: rememberUnread(observation, memory),
-      affinity: rememberAffinity(observation, config.vips, memory),
+      affinity,
       vips: new Map(
         decisions.map(({ vip, isBypass }, index) => [
           formatEndpoint(vip),
@@ -101,9 +106,10 @@ function rememberUnread({ unread }: Observation, before: ReconcileState): Reconc
 
 function gatherFacts(
   { vip, candidates }: VipCandidates,
-  { observation, health, memory }: ReconcileInput,
+  input: ReconcileInput & Pick<ReconcileState, 'affinity'>,
   config: Config,
 ): VipFacts {
+  const { observation, health, memory, affinity } = input;
   const { proxyMode } = observation;
   const { ipvs } = observation.views[vip.family];
   const iptables = findView(vip, observation);
@@ -113,6 +119,9 @@ function gatherFacts(
   const facts = {
     vip,
     mode: config.mode,
+    ...(config.method === 'random'
+      ? {}
+      : { method: config.method, weights: findWeights(vip, usable.value, input) }),
     proxyMode,
     closedSwitch: findClosedSwitch(vip.family, { observation, memory }, config),
     ...findServiceChain(iptables, observation, config.vips),
@@ -120,7 +129,7 @@ function gatherFacts(
     virtualServerProblem: ipvs.reason,
     unwanted: iptables?.unwanted ?? null,
     usable,
-    affinitySeconds: findAffinity(vip.family, observation, config.vips, memory),
+    affinitySeconds: affinity[vip.family] ?? null,
     apiSource: candidates.isFromApi ? candidates.seenIn : null,
   };
   return {
@@ -129,6 +138,17 @@ function gatherFacts(
     agreedLooks: isAgreeing(facts) ? (isUntried ? 0 : before.agreedLooks) + 1 : 0,
     wasBypassing: before.isBypass,
   };
+}
+
+/** As the agent has counted; else as rules have it, by which any process decides as the last agent did. */
+function findWeights(
+  vip: Endpoint,
+  usable: readonly Endpoint[],
+  { observation, weights }: ReconcileInput,
+): Weights | undefined {
+  const counted = weights?.get(formatEndpoint(vip));
+  const known = counted === undefined ? findInstalled(vip, observation)?.weights : (counted ?? undefined);
+  return known === undefined ? undefined : fitWeights(known, usable);
 }
 
 /** The process before may have left kube-proxy's chain for a reason that only probes can show: its rules count until then. */

@@ -8,6 +8,8 @@ export interface ServingBasis {
   readonly decisions: readonly Pick<Decision, 'vip' | 'backends'>[];
   readonly addresses: readonly LocalAddress[];
   readonly health: HealthView;
+  /** Whether this host is drained, and another node is to hold the virtual IPs, if one can. False when left out. */
+  readonly isLeaving?: boolean;
   /** Whether anybody here takes connections to a VIP that is left to its holder. */
   readonly isListening: (vip: Endpoint) => boolean;
 }
@@ -17,9 +19,16 @@ export interface ServingBasis {
  * listens on the VIP's port, or no other node is known to do better. A dead apiserver among live ones changes nothing; when all refuse connections, moving
  * would only add to it. Pure.
  */
-export function canServe({ decisions, addresses, health, isListening }: ServingBasis): boolean {
+export function canServe({
+  decisions,
+  addresses,
+  health,
+  isListening,
+  isLeaving = false,
+}: ServingBasis): boolean {
   const local = new Set(addresses.map(({ address }) => address));
   const facts = { local, health, isListening };
+  if (isLeaving && decisions.length > 0 && decisions.every(({ vip }) => canLeave(vip, facts))) return false;
   return decisions.length === 0 || decisions.some((decision) => canServeVip(decision, facts));
 }
 
@@ -45,6 +54,14 @@ function canServeVip(
   return !probed.some((one) => !isLocal(one) && mayServeOthers(one.health));
 }
 
+/** Whether an apiserver on another host takes new connections: one that is drained too would give the VIP back. */
+function canLeave({ family }: Pick<Endpoint, 'family'>, { local, health }: Facts): boolean {
+  return listProbed({ family }, health).some(
+    ({ endpoint, health: { state, isSilent = false } }) =>
+      !local.has(endpoint.address) && !isSilent && (state === 'ready' || state === 'warming'),
+  );
+}
+
 /** A refusal is for everybody; silence may be ours alone. */
 function mayServeOthers({ state, staleConnections }: Health): boolean {
   return state !== 'dead' || staleConnections !== 'none';
@@ -55,7 +72,7 @@ interface Probed {
   readonly health: Health;
 }
 
-function listProbed({ family }: Endpoint, view: HealthView): Probed[] {
+function listProbed({ family }: Pick<Endpoint, 'family'>, view: HealthView): Probed[] {
   return [...view].flatMap(([text, health]) => {
     const endpoint = parseEndpoint(text);
     return endpoint?.family === family ? [{ endpoint, health }] : [];

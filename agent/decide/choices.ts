@@ -1,9 +1,10 @@
 import { formatEndpoint } from '../../lib/address/endpoint.ts';
+import { type Weights } from '../../lib/netfilter/rules/balance.ts';
 import { type Decision, type ProxyPath, type VipFacts, type Way } from './decision.ts';
 import { describePath, describeUsable, findObstacle } from './proxy-path.ts';
 
 /** That a way is taken, and what is decided by that. What is left out is as for any way. */
-export interface Choice extends Partial<Pick<Decision, 'isBypass' | 'clusterIp' | 'backends'>> {
+export interface Choice extends Partial<Pick<Decision, 'isBypass' | 'clusterIp' | 'backends' | 'weights'>> {
   /** One sentence for a person, without the VIP. */
   readonly reason: string;
 }
@@ -25,11 +26,21 @@ export function followPath(facts: VipFacts, way: Way, path: ProxyPath | null): C
 
 /** Straight to the usable apiservers: wherever any is known, for whatever keeps others from kube-proxy's path. Pure. */
 export function goDirect(facts: VipFacts): Choice | Refusal {
-  const { mode, usable } = facts;
+  const { mode, method, usable, weights } = facts;
   if (usable.value.length === 0) return { refusal: `no apiserver is known (${usable.seenIn})` };
+  if (method === 'lc')
+    return { reason: nameSource(facts, nameSubstitute(facts, describeLc(facts))), ...addWeights(weights) };
   const obstacle = mode === 'direct' ? null : findObstacle(facts);
   const reason = obstacle?.reason ?? '--mode direct is set';
   return { reason: nameSource(facts, nameSubstitute(facts, reason)), isBypass: obstacle?.isBypass ?? false };
+}
+
+function addWeights(weights: Weights | undefined): Pick<Decision, 'weights'> {
+  return weights === undefined ? {} : { weights };
+}
+
+function describeLc({ weights }: VipFacts): string {
+  return `--method lc is set, and ${weights === undefined ? 'each apiserver gets as many new connections' : 'apiservers with fewer open connections get more new ones'}`;
 }
 
 /** A forced way is that way or none: what cannot be had leaves the VIP to its holder. */

@@ -7,10 +7,10 @@ import { listEligible, wayToEntry } from './ways.ts';
  * there is none, the VIP is left to its holder. Pure and total (I3).
  */
 export function decide(facts: VipFacts): Decision {
-  const { mode, proxyMode, closedSwitch } = facts;
+  const { mode, method = 'random', proxyMode, closedSwitch } = facts;
   if (closedSwitch !== null) return leave(facts, `IP forwarding is off (${closedSwitch} is 0)`);
   let reason = '';
-  for (const way of listEligible({ mode, proxyMode: proxyMode.value })) {
+  for (const way of listEligible({ mode, method, proxyMode: proxyMode.value })) {
     const choice = wayToEntry[way].choose?.(facts) ?? { refusal: reason };
     if (!('refusal' in choice)) return toDecision(facts, way, choice);
     reason = choice.refusal;

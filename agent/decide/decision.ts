@@ -1,6 +1,7 @@
-import { type Endpoint } from '../../lib/address/endpoint.ts';
+import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
+import { type Weights, weighWith } from '../../lib/netfilter/rules/balance.ts';
 import { type Sourced } from '../../lib/text/sourced.ts';
-import { type Mode } from '../../config/config.ts';
+import { type Config, type Mode } from '../../config/config.ts';
 import { type Usable } from '../health/usable.ts';
 import { type ProxyMode } from '../observe/proxy-mode.ts';
 
@@ -22,6 +23,10 @@ export interface VipFacts {
   readonly vip: Endpoint;
   /** `--mode`. */
   readonly mode: Mode;
+  /** `--method`. */
+  readonly method?: Config['method'];
+  /** With the method `lc`: what new connections the usable apiservers get, where that is not the same. */
+  readonly weights?: Weights | undefined;
   readonly proxyMode: Sourced<ProxyMode>;
   /** The kernel's switch that keeps this host from passing on what is balanced, or null. */
   readonly closedSwitch: string | null;
@@ -61,6 +66,16 @@ export interface Decision {
   readonly affinitySeconds: number | null;
   /** Where connections end, whichever way they go: empty for passthrough. */
   readonly backends: readonly Endpoint[];
+  /** What new connections each backend gets in the way direct; left out where it is the same. */
+  readonly weights?: Weights;
+}
+
+/** What part of new connections each backend of the way direct gets, by its text; null in other ways, where kube-proxy chooses. Pure. */
+export function findShares({ way, backends, weights }: Decision): ReadonlyMap<string, number> | null {
+  if (way !== 'direct') return null;
+  const weigh = weighWith(weights);
+  const sum = backends.reduce((total, backend) => total + weigh(backend), 0);
+  return new Map(backends.map((backend) => [formatEndpoint(backend), weigh(backend) / sum]));
 }
 
 /** Whether new connections are sent on; else the VIP is left to its holder. */

@@ -2,7 +2,7 @@ import { formatEndpoint } from '../../lib/address/endpoint.ts';
 import { type Route } from '../../lib/netfilter/rules/balance.ts';
 import { type Config, type ProxyMode } from '../../config/config.ts';
 import { kubernetesService, serviceChain } from '../api/kubernetes-service.ts';
-import { countApiservers, type Decision, type VipFacts, type Way } from './decision.ts';
+import { countApiservers, type Decision, findShares, type VipFacts, type Way } from './decision.ts';
 import { type Choice, followPath, goDirect, type Refusal } from './choices.ts';
 
 /** What one way is: when it is taken, which rules it asks for, and what people read of it. */
@@ -56,9 +56,13 @@ export const wayToEntry: Readonly<Record<Way, WayEntry>> = {
     choose: goDirect,
     follows: null,
     needs: 'endpoints',
-    toRoute: ({ backends, affinitySeconds }) => ({ kind: 'translate', backends, affinitySeconds }),
-    name: ({ way, backends }) => `${way} to ${backends.map(formatEndpoint).join(', ')}`,
-    describe: ({ backends }) => `goes directly to ${countApiservers(backends.length)}, chosen at random`,
+    toRoute: ({ backends, affinitySeconds, weights }) => ({
+      ...{ kind: 'translate', backends, affinitySeconds },
+      ...(weights === undefined ? {} : { weights }),
+    }),
+    name: (decision) => `${decision.way} to ${listTargets(decision).join(', ')}`,
+    describe: ({ backends, weights }) =>
+      `goes directly to ${countApiservers(backends.length)}, ${weights === undefined ? 'chosen at random' : 'more of it to apiservers with fewer open connections'}`,
   },
   passthrough: {
     choose: null,
@@ -70,11 +74,25 @@ export const wayToEntry: Readonly<Record<Way, WayEntry>> = {
   },
 };
 
+/** With their shares of new connections where these differ. */
+function listTargets(decision: Decision): string[] {
+  const shares = decision.weights === undefined ? null : findShares(decision);
+  return decision.backends.map(formatEndpoint).map((text) => {
+    const share = shares?.get(text);
+    return share === undefined ? text : `${text} (${Math.round(share * 100)} %)`;
+  });
+}
+
 /** One after the other, as in the table. */
 export const ways = Object.keys(wayToEntry) as readonly Way[];
 
+/** What the choice of ways depends on; without a method, each apiserver is as likely. */
+export type WayOptions = Pick<Config, 'mode' | 'proxyMode'> & Partial<Pick<Config, 'method'>>;
+
 /** Those that come into question, in the same order: the one that `--mode` asks for, else all that go with kube-proxy's mode. */
-export function listEligible({ mode, proxyMode }: Pick<Config, 'mode' | 'proxyMode'>): readonly Way[] {
+export function listEligible({ mode, proxyMode, method }: WayOptions): readonly Way[] {
   if (mode !== 'auto') return [mode];
+  // Where kube-proxy's rules lead, kube-proxy chooses.
+  if (method === 'lc') return ['direct', 'passthrough'];
   return ways.filter((way) => [null, proxyMode].includes(wayToEntry[way].follows));
 }

@@ -31,6 +31,8 @@ export interface EndpointHealth {
   readonly reason: string;
   /** When it came into this state. */
   readonly since: number;
+  /** Whether it is draining because its host is drained (`vipnat drain`). */
+  readonly isDrained: boolean;
   /** Looks bad in a way that only this agent may see: its state stays, and people are told. Null when all is well. */
   readonly unconfirmedFailure: UnconfirmedFailure | null;
   /** Until when a bad answer does not count: after a time in which nobody did well they do not all recover at once. */

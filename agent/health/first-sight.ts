@@ -84,6 +84,7 @@ export function meet(
     isOwn,
     ...sight,
     since: now,
+    isDrained: false,
     unconfirmedFailure: null,
     ejectionGraceUntil: 0,
     hasStaleConnections: false,

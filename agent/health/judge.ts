@@ -7,12 +7,12 @@
  * Compromise: a refusal counts at once. Silence and a failing /readyz count as soon as another apiserver, asked
  * no earlier, has done well: that is the witness. Without one nothing changes, and people are told.
  */
+import { isHeard, isWitness, timeoutsToDoubt } from '../../lib/probe/connect-history.ts';
 import { type EndpointHealth, type HealthState } from './endpoint-health.ts';
 import { isSomebody } from './first-sight.ts';
+import { freezeVerdict, isFreezeConfirmed } from './freeze.ts';
+import { describeWarming, hasWaited, isFlapping, recentEjections } from './flapping.ts';
 import { type ProbeHistory } from '../probe/probe-history.ts';
-
-/** A lost packet is nothing, and two in a row are rare: with 1 % of loss one pair of connects in 2,500. */
-const timeoutsToDie = 2;
 
 /** Then the packets of open connections vanish too, and their clients would wait for minutes. */
 const timeoutsToBeSilent = 4;
@@ -31,11 +31,6 @@ const ejectionGraceMs = 15_000;
 
 /** One that was dead for less was not restarted: a lost packet, a full queue. */
 const shortDeathMs = 1000;
-
-/** More ejections than this within the time, and it has to be good for longer: every ejection and return rewrites the rules. */
-const maxEjections = 3;
-const ejectionMemoryMs = 60_000;
-const flappingWarmMs = 30_000;
 
 /** Judges all apiservers once more, after something was seen of one of them or time has passed. */
 export function judgeAll(all: readonly EndpointHealth[], now: number): EndpointHealth[] {
@@ -85,9 +80,10 @@ function judge(one: EndpointHealth, others: readonly EndpointHealth[], now: numb
   if (death !== null) {
     return judgeDeath(one, { reason: death, since: one.history.troubleSince, others, now });
   }
-  if (one.state === 'dead') {
-    return one.history.connect === 'open' && isSomebody(one) ? enter(one, comeBack(one, now), now) : one;
-  }
+  if (one.state === 'dead' && (one.history.connect !== 'open' || !isSomebody(one))) return one;
+  if (one.history.isDrained || one.isDrained) return judgeHost(one, now);
+  if (one.state === 'dead') return enter(one, comeBack(one, now), now);
+  if (isFreezeConfirmed(one, others, now)) return enter(one, freezeVerdict, now);
   const drain = findDrain(one);
   return drain === null
     ? enter({ ...one, unconfirmedFailure: null }, warm(one, now), now)
@@ -98,7 +94,7 @@ function judge(one: EndpointHealth, others: readonly EndpointHealth[], now: numb
 function findDeath({ history }: EndpointHealth): string | null {
   const { connect, connectReason, consecutiveTimeouts } = history;
   if (connect === 'open' || connect === 'unknown') return null;
-  return consecutiveTimeouts === 0 || consecutiveTimeouts >= timeoutsToDie ? connectReason : null;
+  return consecutiveTimeouts === 0 || consecutiveTimeouts >= timeoutsToDoubt ? connectReason : null;
 }
 
 interface Case {
@@ -111,7 +107,7 @@ interface Case {
 function judgeDeath(one: EndpointHealth, { reason, since, others, now }: Case): EndpointHealth {
   if (needsNoWitness(one, others)) return die(one, reason, now);
   const { consecutiveTimeouts } = one.history;
-  if (!others.some((other) => !other.isLocal && isHeard(other) && other.history.heardAt >= since)) {
+  if (!others.some((other) => !other.isLocal && isWitness(other.history, since))) {
     // A refusal is answered before the others are asked again.
     if (consecutiveTimeouts === 0 && now - since < witnessMs) return one;
     return suspect(one, `${reason}. No apiserver on another host answers: this node may be cut off`, now);
@@ -119,6 +115,18 @@ function judgeDeath(one: EndpointHealth, { reason, since, others, now }: Case): 
   return one.unconfirmedFailure !== null && consecutiveTimeouts > 0
     ? forget(one, now)
     : die(one, reason, now);
+}
+
+/** One whose host is drained, or was until now. That is an operator's word, and needs no witness. */
+function judgeHost(one: EndpointHealth, now: number): EndpointHealth {
+  const { isDrained } = one.history;
+  const sound = { ...one, isDrained, unconfirmedFailure: null };
+  if (isDrained && one.isDrained) return sound;
+  const verdict: Verdict = isDrained
+    ? { state: 'draining', reason: 'its host is drained' }
+    : { state: 'warming', reason: describeWarming(one, now, 'its host is no longer drained') };
+  // Also where it was draining for another reason before.
+  return { ...enter(sound, verdict, now), reason: verdict.reason };
 }
 
 function judgeDrain(
@@ -158,7 +166,14 @@ function forget(one: EndpointHealth, now: number): EndpointHealth {
     ...one,
     unconfirmedFailure: null,
     ejectionGraceUntil: now + ejectionGraceMs,
-    history: { ...history, connect: 'unknown', consecutiveTimeouts: 0, unanswered: 0, failure: null },
+    history: {
+      ...history,
+      connect: 'unknown',
+      consecutiveTimeouts: 0,
+      unanswered: 0,
+      failure: null,
+      isFrozen: false,
+    },
   };
 }
 
@@ -167,16 +182,17 @@ function needsNoWitness(one: EndpointHealth, others: readonly EndpointHealth[]):
   if (one.state === 'dead' || one.history.connect === 'refused') return true;
   if (answersOnOpen(one.history)) return false;
   if (one.isLocal) return true;
-  return !others.some((other) => !other.isLocal && (other.state !== 'dead' || isHeard(other)));
-}
-
-function isHeard({ history }: EndpointHealth): boolean {
-  return history.connect === 'open' || history.connect === 'refused';
+  return !others.some((other) => !other.isLocal && (other.state !== 'dead' || isHeard(other.history)));
 }
 
 function die(one: EndpointHealth, reason: string, now: number): EndpointHealth {
   const hasStaleConnections = one.hasStaleConnections || hasGoneSilent(one);
-  return { ...enter(one, { state: 'dead', reason }, now), unconfirmedFailure: null, hasStaleConnections };
+  return {
+    ...enter(one, { state: 'dead', reason }, now),
+    unconfirmedFailure: null,
+    isDrained: false,
+    hasStaleConnections,
+  };
 }
 
 function comeBack(one: EndpointHealth, now: number): Verdict {
@@ -210,29 +226,13 @@ function warm(one: EndpointHealth, now: number): Verdict {
   const { state, reason, history } = one;
   if (state === 'ready') return { state, reason };
   const isWarm = history.readyAnswers >= readyToWarm;
-  const hasWaited = !isFlapping(one, now) || now - one.since >= flappingWarmMs;
   if (state === 'warming') {
     const warmed: Verdict = { state: 'ready', reason: `${readyToWarm} good answers` };
-    return isWarm && hasWaited ? warmed : { state, reason };
+    return isWarm && hasWaited(one, now) ? warmed : { state, reason };
   }
   return history.readyAnswers > 0
     ? { state: 'warming', reason: describeWarming(one, now, '/readyz answers ok again') }
     : { state, reason };
-}
-
-function describeWarming(one: EndpointHealth, now: number, news: string): string {
-  const count = recentEjections(one, now).length;
-  return isFlapping(one, now)
-    ? `${news}, but it failed ${count} times within ${ejectionMemoryMs / 1000} s. It becomes ready after ${flappingWarmMs / 1000} s without a failure`
-    : news;
-}
-
-function isFlapping(one: EndpointHealth, now: number): boolean {
-  return recentEjections(one, now).length > maxEjections;
-}
-
-function recentEjections({ ejections }: EndpointHealth, now: number): number[] {
-  return ejections.filter((atMs) => now - atMs < ejectionMemoryMs);
 }
 
 /** The same object's state and time stay when nothing changes. */

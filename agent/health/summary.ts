@@ -10,6 +10,7 @@ export function summarize(one: EndpointHealth): Health {
     ...{ state, reason, staleConnections: findStaleConnections(one) },
     ...(unconfirmedFailure === null ? {} : { unconfirmedFailure: unconfirmedFailure.reason }),
     ...(isSilent(one) ? { isSilent: true } : {}),
+    ...(one.isDrained ? { isDrained: true } : {}),
     ...(one.isOwn ? { isOwn: true } : {}),
     ...(history === emptyHistory ? { isUntried: true } : {}),
   };
@@ -28,6 +29,7 @@ function findStaleConnections({
 export function isNews(before: EndpointHealth, after: EndpointHealth): boolean {
   return (
     before.state !== after.state ||
+    before.isDrained !== after.isDrained ||
     before.hasStaleConnections !== after.hasStaleConnections ||
     isSilent(before) !== isSilent(after) ||
     (before.unconfirmedFailure === null) !== (after.unconfirmedFailure === null)

@@ -18,6 +18,8 @@ export interface Health {
   readonly isSilent?: boolean | undefined;
   /** Whether nobody names it: it is this host's own apiserver, see `Watched`. False when left out. */
   readonly isOwn?: boolean | undefined;
+  /** Whether its host is drained (`vipnat drain`): it is draining for that. False when left out. */
+  readonly isDrained?: boolean | undefined;
   /** Whether no probe of it has ended yet. False when left out. */
   readonly isUntried?: boolean | undefined;
 }
@@ -128,7 +130,8 @@ function describeOthers(others: readonly Endpoint[], health: HealthView): string
   return others
     .map((endpoint) => {
       const text = formatEndpoint(endpoint);
-      const { state = 'unknown', isSilent = false } = health.get(text) ?? {};
+      const { state = 'unknown', isSilent = false, isDrained = false } = health.get(text) ?? {};
+      if (isDrained) return `${text} is drained`;
       return `${text} ${isSilent ? 'does not answer' : `is ${state}`}`;
     })
     .join(', ');

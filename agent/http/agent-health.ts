@@ -11,6 +11,7 @@ const apiserver = z.object({
   doubt: z.optional(line),
   isUnheard: z.optional(z.boolean()),
   isOwn: z.optional(z.boolean()),
+  isDrained: z.optional(z.boolean()),
   isUntried: z.optional(z.boolean()),
 });
 

@@ -14,6 +14,8 @@ export interface ServingPorts {
   /** What listens on this host; null where that cannot be read. */
   readonly readListening: () => Promise<readonly ListeningAddress[] | null>;
   readonly report: ListeningListener;
+  /** Whether the VIPs are to leave this host, as it is drained; they are not where left out. */
+  readonly isLeaving?: () => Promise<boolean>;
 }
 
 /**
@@ -21,14 +23,16 @@ export interface ServingPorts {
  * those who were chosen. What listens here is read only where a VIP is left to its holder; unread, it is taken to listen.
  */
 export async function judgeServing(
-  { readListening, report }: ServingPorts,
+  { readListening, report, isLeaving: askLeaving }: ServingPorts,
   { decisions, observation: { addresses }, health }: Assessment,
 ): Promise<boolean> {
+  const isLeaving = (await askLeaving?.()) ?? false;
   const judge = (listening: readonly ListeningAddress[] | null) =>
     canServe({
       decisions,
       addresses,
       health,
+      isLeaving,
       isListening: (vip) => listening === null || listening.some((socket) => isReachedBy(vip, socket)),
     });
   if (decisions.every(isBalanced)) return judge(null);

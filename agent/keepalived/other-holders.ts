@@ -11,9 +11,10 @@ import { type Cancel, type Clock } from '../../lib/control/clock.ts';
 import { type LocalAddress } from '../../lib/kernel/port.ts';
 import { type Endpoint } from '../../lib/address/endpoint.ts';
 import { type Assessment } from '../decide/assess.ts';
+import { isOnLink } from './on-link.ts';
 
-/** Asks the link of a device who else has an IPv4 address of this host. Answers a MAC, or null for nobody. */
-export type AskOtherHolder = (own: Pick<LocalAddress, 'address' | 'device'>) => Promise<string | null>;
+/** Asks the link of a device which other host has an address; IPv6 only of one that this host lacks. Answers a MAC, or null for nobody. */
+export type AskOtherHolder = (question: LocalAddress) => Promise<string | null>;
 
 /** Notified of VIPs that two hosts have. */
 export interface OtherHolderListener {
@@ -106,7 +107,7 @@ export class OtherHolders {
     this.#askedAt.set(held.address, clock.now());
     held.nextAt = clock.now() + intervalMs;
     try {
-      const mac = await askOtherHolder(held);
+      const mac = await askOtherHolder({ family: 'ipv4', ...held });
       const isProof = mac !== null && held.rival === null && held.row + 1 === proofs;
       const isForAll = isProof && mac === (await this.#askForOwn(held));
       this.#isFailing = false;
@@ -150,9 +151,4 @@ interface Held {
   /** How many answers in a row say other than `rival`. */
   row: number;
   rival: string | null;
-}
-
-/** Nobody else is on a loopback or a dummy of kube-proxy's. */
-function isOnLink({ device }: LocalAddress): boolean {
-  return device !== 'lo' && device !== 'kube-ipvs0';
 }

@@ -9,6 +9,9 @@ const kubeletHints = ['KUBE-IPTABLES-HINT', 'KUBE-KUBELET-CANARY'];
 /** The chain kube-proxy creates in the tables it programs, kube-proxy 1.17 on. */
 const kubeProxyHint = 'KUBE-PROXY-CANARY';
 
+/** All chains that hint at the dialect in use, the best first. */
+export const dialectHints = [...kubeletHints, kubeProxyHint];
+
 /** What the choice rests on beside the rules themselves. */
 export interface IptablesDialectEvidence {
   /** In which dialect kube-proxy's live rule for the service was seen, if in one only. */
@@ -42,7 +45,7 @@ export function chooseIptablesDialect(
     };
   }
   if (liveEdge !== null) return { value: liveEdge, seenIn: "it has kube-proxy's rules" };
-  for (const hint of [...kubeletHints, kubeProxyHint]) {
+  for (const hint of dialectHints) {
     const dialect = iptablesDialects.find((candidate) => hasChain(rulesets, candidate, hint));
     if (dialect !== undefined) return { value: dialect, seenIn: `mangle has ${hint}` };
   }
@@ -69,10 +72,11 @@ function hasChain(rulesets: readonly Ruleset[], dialect: IptablesDialect, chain:
 
 /** Ours do not count: they are where an earlier choice put them, and writing them must not change this one (I7). */
 function countRules(rulesets: readonly Ruleset[], dialect: IptablesDialect): number {
-  return rulesets
-    .filter((ruleset) => ruleset.dialect === dialect)
+  const found = rulesets.filter((ruleset) => ruleset.dialect === dialect);
+  const unlisted = found.reduce((total, { unlistedRules = 0 }) => total + unlistedRules, 0);
+  return found
     .flatMap(({ tables }) => [...tables.values()])
     .flatMap((table) => [...table])
     .filter(([chain]) => !isOwnChain(chain))
-    .reduce((total, [, rules]) => total + rules.filter((rule) => !isOwnRule(rule)).length, 0);
+    .reduce((total, [, rules]) => total + rules.filter((rule) => !isOwnRule(rule)).length, unlisted);
 }

@@ -6,6 +6,13 @@ const secondMs = 1000;
 /** A connection that closes is followed by a burst of connects this often at most: one that is closed at once, each time, says nothing new. */
 const burstRestMs = 10_000;
 
+/** A closed connection keeps its source port for a minute: so 30 of the drain ports are taken, and no more. */
+export const drainCheckMs = 2000;
+
+/** A pinger makes two connections when an apiserver falls silent. One that is slow costs a handshake in two seconds. */
+const pingConnections = 2;
+const pingRestMs = 4000;
+
 /**
  * Limits what is sent to one apiserver (I13). Every sender asks here first. The budget outlives its prober: a new prober
  * for the same apiserver continues with what is left.
@@ -13,9 +20,12 @@ const burstRestMs = 10_000;
 export class ProbeBudget {
   /** When the last questions were sent, oldest first. */
   #questions: readonly number[] = [];
+  /** When the last connections for pings were begun, oldest first. */
+  #pingConnections: readonly number[] = [];
   #connectedAt = -Infinity;
   #burstAt = -Infinity;
   #alarmedAt = -Infinity;
+  #drainCheckedAt = -Infinity;
 
   /** When the next question may be sent; the past when it may be sent at once. */
   get questionFrom(): number {
@@ -47,6 +57,21 @@ export class ProbeBudget {
     return true;
   }
 
+  /** Answers whether a pinger may make a connection now, and counts it as made when it may. */
+  takePingConnection(now: number): boolean {
+    const oldest = this.#pingConnections.at(-pingConnections) ?? -Infinity;
+    if (now - oldest < pingRestMs) return false;
+    this.#pingConnections = [...this.#pingConnections, now].slice(-pingConnections);
+    return true;
+  }
+
+  /** Answers whether a drain check may begin now, and counts it as begun when it may. */
+  takeDrainCheck(now: number): boolean {
+    if (now - this.#drainCheckedAt < drainCheckMs) return false;
+    this.#drainCheckedAt = now;
+    return true;
+  }
+
   /**
    * Answers whether a bad answer of this apiserver may cost the others a question now, and counts it when it may: once,
    * and once more after it has answered well. `readyAt` is when the last question was asked that it answered well.
@@ -63,7 +88,9 @@ export class ProbeBudget {
       this.#connectedAt,
       this.#burstAt,
       this.#alarmedAt,
+      this.#drainCheckedAt,
       this.#questions.at(-1) ?? -Infinity,
+      this.#pingConnections.at(-1) ?? -Infinity,
     );
     return now - lastAt >= burstRestMs;
   }

@@ -1,49 +1,39 @@
 import { Agent, get } from 'node:https';
 import { type IncomingMessage } from 'node:http';
-import { connect as connectTcp, type Socket } from 'node:net';
+import { type Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import { type Endpoint } from '../../lib/address/endpoint.ts';
 import { type Clock, scheduleLimit } from '../../lib/control/clock.ts';
-import { type Apiserver, type ConnectOutcome, type HeldConnection, type ReadyzOutcome } from './apiserver.ts';
 import { type Authority } from '../../lib/files/authority.ts';
+import { connectOnce } from '../../lib/probe/connect.ts';
+import { type Apiserver, type HeldConnection, type ReadyzOutcome } from './apiserver.ts';
+import { DrainChecks } from './drain-checks.ts';
+import { openPingConnection } from './ping-connection.ts';
 import { apiserverProbe, type HttpsGet, toRequest } from './probe-handler.ts';
 
-/** The real apiservers, over TCP and TLS. `findAuthority` is asked for each new TLS connection; null does without. */
-export function createApiserver(clock: Clock, findAuthority: () => Authority | null): Apiserver {
+/** What the real apiservers are made with. */
+export interface ApiserverOptions {
+  readonly clock: Clock;
+  /** Asked for each new TLS connection; null does without. */
+  readonly findAuthority: () => Authority | null;
+  /** Told once when this process may not make drain checks. */
+  readonly onNoDrainCheck?: () => void;
+}
+
+/** The real apiservers, over TCP and TLS. */
+export function createApiserver({
+  clock,
+  findAuthority,
+  onNoDrainCheck = () => undefined,
+}: ApiserverOptions): Apiserver {
+  const drainChecks = new DrainChecks(clock, onNoDrainCheck);
   return {
-    connect: (endpoint, limitMs) => connect(clock, endpoint, limitMs),
+    // In order: kube-apiserver logs resets, and a connection that was only opened and closed it does not.
+    connect: (endpoint, limitMs) => connectOnce(clock, endpoint, { limitMs, end: 'close' }),
+    checkDrain: (endpoint, limitMs) => drainChecks.check(endpoint, limitMs),
+    openPingConnection,
     hold: (endpoint, onClose) => new TlsConnection({ clock, endpoint, findAuthority, onClose }),
   };
-}
-
-function connect(clock: Clock, { address, port }: Endpoint, limitMs: number): Promise<ConnectOutcome> {
-  return new Promise((resolve) => {
-    const socket = connectTcp({ host: address, port });
-    const end = (outcome: ConnectOutcome) => {
-      cancel();
-      // Not by a reset: kube-apiserver logs those, and a connection that was only opened and closed it does not.
-      socket.destroy();
-      resolve(outcome);
-    };
-    const cancel = scheduleLimit(clock, limitMs, () => {
-      end({ kind: 'silent' });
-    });
-    socket.on('error', ({ code = 'unknown' }: NodeJS.ErrnoException) => {
-      end(toOutcome(code));
-    });
-    socket.on('connect', () => {
-      end({ kind: 'open' });
-    });
-  });
-}
-
-/** What this host lacks, not the peer. */
-const ownShortages = new Set(['EMFILE', 'ENFILE', 'ENOMEM', 'ENOBUFS', 'EADDRNOTAVAIL', 'EAGAIN']);
-
-function toOutcome(code: string): ConnectOutcome {
-  if (code === 'ECONNREFUSED' || code === 'ECONNRESET') return { kind: 'refused' };
-  if (code === 'ETIMEDOUT') return { kind: 'silent' };
-  return ownShortages.has(code) ? { kind: 'untried', code } : { kind: 'unreachable', code };
 }
 
 /** The answer of an apiserver in trouble lists its checks, a line each: far less than this. */
@@ -86,13 +76,21 @@ class TlsConnection implements HeldConnection {
         rejectUnauthorized: false,
         ...(ca === undefined ? {} : { ca }),
       });
-      const cancel = scheduleLimit(clock, limitMs, () => {
-        end({ kind: 'silent' });
-        this.#giveUp();
-        request.destroy();
-      });
+      const startLimit = () =>
+        scheduleLimit(clock, limitMs, () => {
+          end({ kind: 'silent' });
+          this.#giveUp();
+          request.destroy();
+        });
+      let cancel = startLimit();
       request.on('socket', (socket) => {
-        if (socket instanceof TLSSocket) this.#adopt(socket);
+        if (!(socket instanceof TLSSocket) || socket === this.#socket) return;
+        this.#adopt(socket);
+        // Who answers everything late answers the handshake late, and then the question.
+        socket.once('secureConnect', () => {
+          cancel();
+          cancel = startLimit();
+        });
       });
       request.on('error', () => {
         end({ kind: 'closed' });
@@ -122,7 +120,6 @@ class TlsConnection implements HeldConnection {
   }
 
   #adopt(socket: TLSSocket): void {
-    if (this.#socket === socket) return;
     socket.once('secureConnect', () => {
       this.#socket = socket;
     });

@@ -1,18 +1,20 @@
+import {
+  addConnect,
+  type ConnectHistory,
+  type ConnectResult,
+  emptyConnects,
+} from '../../lib/probe/connect-history.ts';
+import { type DrainOutcome } from './apiserver.ts';
+
 /** What probes have shown of one apiserver. Times are of the Clock, and those of questions are when they were asked. */
-export interface ProbeHistory {
-  /** How the last connect ended; `doubtful` is a refusal while the held connection is up. */
-  readonly connect: 'unknown' | ConnectResult['kind'];
-  /** What it was in words, for the reason. */
-  readonly connectReason: string;
-  /** When the last connect was begun that the peer answered in any way. */
-  readonly heardAt: number;
-  /** Connects in a row that it did not answer. */
-  readonly consecutiveTimeouts: number;
-  /** When the first connect was begun of those in a row that were not simply answered. */
-  readonly troubleSince: number;
+export interface ProbeHistory extends ConnectHistory {
   /** Questions in a row that were answered with ready. */
   readonly readyAnswers: number;
   readonly readyAt: number;
+  /** When the first question was asked of those in a row that were answered with ready within a second; Infinity where the last was not. */
+  readonly promptSince: number;
+  /** When the last such question was asked. */
+  readonly promptAt: number;
   /** When the last question was asked that was answered in any way. */
   readonly answeredAt: number;
   /** Questions in a row without an answer. */
@@ -23,86 +25,117 @@ export interface ProbeHistory {
   readonly failureAt: number;
   /** Whether it is this apiserver's own affair, see ReadyzOutcome. */
   readonly isOwnFailure: boolean;
+  /** Whether its process has answered nothing for 2.5 s, not even a new handshake. */
+  readonly isFrozen: boolean;
+  /** Since when. */
+  readonly frozenSince: number;
+  /** Whether the last drain check found its host drained. */
+  readonly isDrained: boolean;
 }
 
 /** Nothing seen yet. */
 export const emptyHistory: ProbeHistory = {
-  connect: 'unknown',
-  connectReason: '',
-  heardAt: -Infinity,
-  consecutiveTimeouts: 0,
-  troubleSince: 0,
+  ...emptyConnects,
   readyAnswers: 0,
   readyAt: -Infinity,
+  promptSince: Infinity,
+  promptAt: -Infinity,
   answeredAt: -Infinity,
   unanswered: 0,
   unansweredSince: 0,
   failure: null,
   failureAt: 0,
   isOwnFailure: false,
+  isFrozen: false,
+  frozenSince: 0,
+  isDrained: false,
 };
-
-/** What one connect has shown; the reason is a phrase for people. */
-export type ConnectResult =
-  | { readonly kind: 'open' }
-  | { readonly kind: 'refused' | 'doubtful' | 'unreachable' | 'silent'; readonly reason: string };
 
 /** What one probe has shown. */
 export type ProbeResult =
   | ConnectResult
-  | { readonly kind: 'ready' }
+  | QuestionResult
+  /** Nothing was answered since it was asked; and the first sign of life after that. */
+  | { readonly kind: 'frozen' | 'alive' }
+  | { readonly kind: Exclude<DrainOutcome, 'unknown'> };
+
+type QuestionResult =
+  /** `isPrompt`: within a second. */
+  | { readonly kind: 'ready'; readonly isPrompt: boolean }
   | { readonly kind: 'failing'; readonly reason: string; readonly isOwn: boolean }
   | { readonly kind: 'unanswered' };
 
 /** Adds what a probe has shown, begun or asked at a time, to what was known. Pure. */
 export function addResult(history: ProbeHistory, result: ProbeResult, askedAt: number): ProbeHistory {
-  if (isConnect(result)) return addConnect(history, result, askedAt);
+  if (isConnect(result)) return addAnyConnect(history, result, askedAt);
   switch (result.kind) {
     case 'ready':
-      return {
-        ...history,
-        readyAnswers: history.readyAnswers + 1,
-        readyAt: askedAt,
-        answeredAt: askedAt,
-        unanswered: 0,
-        failure: null,
-      };
     case 'failing':
-      return {
-        ...history,
-        readyAnswers: 0,
-        answeredAt: askedAt,
-        unanswered: 0,
-        failure: result.reason,
-        isOwnFailure: result.isOwn,
-        failureAt: history.failure === null ? askedAt : history.failureAt,
-      };
     case 'unanswered':
+      return addQuestion(history, result, askedAt);
+    case 'frozen':
       return {
-        ...history,
-        readyAnswers: 0,
-        unanswered: history.unanswered + 1,
-        unansweredSince: history.unanswered === 0 ? askedAt : history.unansweredSince,
+        ...breakRun(history),
+        isFrozen: true,
+        frozenSince: history.isFrozen ? history.frozenSince : askedAt,
       };
+    case 'alive':
+      return { ...history, isFrozen: false };
+    case 'drained':
+    case 'admitting':
+      return addDrain(history, result.kind === 'drained');
   }
 }
 
 function isConnect(result: ProbeResult): result is ConnectResult {
-  return !['ready', 'failing', 'unanswered'].includes(result.kind);
+  return ['open', 'refused', 'doubtful', 'unreachable', 'silent'].includes(result.kind);
 }
 
-function addConnect(history: ProbeHistory, result: ConnectResult, askedAt: number): ProbeHistory {
-  const { kind } = result;
-  const isHeard = kind !== 'unreachable' && kind !== 'silent';
-  const hadTrouble = history.connect !== 'open' && history.connect !== 'unknown';
-  return {
-    ...history,
-    connect: kind,
-    connectReason: result.kind === 'open' ? '' : result.reason,
-    heardAt: isHeard ? askedAt : history.heardAt,
-    consecutiveTimeouts: isHeard ? 0 : history.consecutiveTimeouts + 1,
-    troubleSince: hadTrouble ? history.troubleSince : askedAt,
-    // An apiserver that accepts no connection answers no question, so the count of good answers starts again.
-    readyAnswers: kind === 'open' ? history.readyAnswers : 0,
-  };
+/** An apiserver that accepts no connection answers no question, and nothing is known of its process. */
+function addAnyConnect(history: ProbeHistory, result: ConnectResult, askedAt: number): ProbeHistory {
+  const known = result.kind === 'open' ? history : { ...breakRun(history), isFrozen: false };
+  return addConnect(known, result, askedAt);
+}
+
+function addQuestion(history: ProbeHistory, result: QuestionResult, askedAt: number): ProbeHistory {
+  const { unanswered, unansweredSince, failure, failureAt } = history;
+  switch (result.kind) {
+    case 'ready':
+      return {
+        ...addAnswer(history, askedAt),
+        readyAnswers: history.readyAnswers + 1,
+        readyAt: askedAt,
+        promptSince: result.isPrompt ? Math.min(history.promptSince, askedAt) : Infinity,
+        promptAt: result.isPrompt ? askedAt : history.promptAt,
+        failure: null,
+      };
+    case 'failing':
+      return {
+        ...addAnswer(breakRun(history), askedAt),
+        failure: result.reason,
+        isOwnFailure: result.isOwn,
+        failureAt: failure === null ? askedAt : failureAt,
+      };
+    case 'unanswered':
+      return {
+        ...breakRun(history),
+        unanswered: unanswered + 1,
+        unansweredSince: unanswered === 0 ? askedAt : unansweredSince,
+      };
+  }
+}
+
+function addAnswer(history: ProbeHistory, askedAt: number): ProbeHistory {
+  return { ...history, answeredAt: askedAt, unanswered: 0, isFrozen: false };
+}
+
+/** The count of good answers starts again. */
+function breakRun(history: ProbeHistory): ProbeHistory {
+  return { ...history, readyAnswers: 0, promptSince: Infinity };
+}
+
+/** One that comes back from a drain has its good answers counted anew. */
+function addDrain(history: ProbeHistory, isDrained: boolean): ProbeHistory {
+  if (history.isDrained === isDrained) return history;
+  return { ...history, isDrained, readyAnswers: isDrained ? history.readyAnswers : 0 };
 }

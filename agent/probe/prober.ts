@@ -1,10 +1,13 @@
 /**
  * The probes of one apiserver: a TCP connect at each interval, GET /readyz each second on a connection that is held,
- * and a burst of connects when that connection closes, for then the process has most likely died.
+ * and a burst of connects when that connection closes, for then the process has most likely died. A connect that was
+ * accepted is followed by a drain check, as often as the budget allows. Pings are beside them, see pinger.ts.
  */
 import { type Endpoint } from '../../lib/address/endpoint.ts';
 import { type Cancel, type Clock } from '../../lib/control/clock.ts';
-import { type Apiserver, type ConnectOutcome, type HeldConnection, type ReadyzOutcome } from './apiserver.ts';
+import { type ConnectOutcome } from '../../lib/probe/connect.ts';
+import { type Apiserver, type HeldConnection, type ReadyzOutcome } from './apiserver.ts';
+import { Pinger } from './pinger.ts';
 import { type ProbeBudget } from './probe-budget.ts';
 import { type ProbeResult } from './probe-history.ts';
 
@@ -32,13 +35,17 @@ const questionIntervalMs = 1000;
 /** A second until the next question and three of them unanswered make less than 10 s. */
 const questionLimitMs = 2900;
 
+/** An answer that takes longer is no sign of good health. Well ones take milliseconds. */
+const promptMs = 1000;
+
 /** After the held connection closed: sockets are closed before the listener is, one after the other, so the first connects can still succeed. */
 const burstMs = [0, 3, 6, 10, 15, 20, 25, 30, 40, 50, 75, 100, 300];
 
-/** Probes one apiserver from its creation until it is stopped. One connect and one question are under way at most, and never more is sent than the budget allows. */
+/** Probes one apiserver from its creation until it is stopped. Beside its pings, one connect and one question are under way at most, and never more is sent than the budget allows. */
 export class Prober {
   readonly #options: ProberOptions;
   readonly #held: HeldConnection;
+  readonly #pinger: Pinger;
   #cancelConnect: Cancel = () => undefined;
   #cancelQuestion: Cancel = () => undefined;
   #burst: readonly number[] = [];
@@ -54,6 +61,7 @@ export class Prober {
   #isAsking = false;
   #isAccepting = true;
   #isSilent = false;
+  #isCheckingDrain = false;
   #isStopped = false;
 
   constructor(options: ProberOptions) {
@@ -64,6 +72,7 @@ export class Prober {
     this.#held = options.apiserver.hold(options.endpoint, () => {
       this.#onClose();
     });
+    this.#pinger = new Pinger({ ...options, isAccepting: () => this.#isAccepting });
     if (this.#connectDueAt > clock.now()) this.#waitToConnect();
     else void this.#connect();
     void this.#ask();
@@ -87,6 +96,7 @@ export class Prober {
     this.#cancelConnect();
     this.#cancelQuestion();
     this.#held.close();
+    this.#pinger.stop();
   }
 
   async #connect(): Promise<void> {
@@ -102,6 +112,18 @@ export class Prober {
     const result = this.#toConnectResult(outcome);
     if (result !== null) this.#options.onResult(result, askedAt);
     if (isTurn) this.askSince(clock.now());
+    if (outcome.kind === 'open') void this.#checkDrain();
+  }
+
+  /** What it shows follows what the connect has shown. */
+  async #checkDrain(): Promise<void> {
+    const { apiserver, clock, endpoint, timeoutMs, budget, onResult } = this.#options;
+    const askedAt = clock.now();
+    if (this.#isCheckingDrain || !budget.takeDrainCheck(askedAt)) return;
+    this.#isCheckingDrain = true;
+    const outcome = await apiserver.checkDrain(endpoint, timeoutMs);
+    this.#isCheckingDrain = false;
+    if (!this.#isStopped && outcome !== 'unknown') onResult({ kind: outcome }, askedAt);
   }
 
   /** Answers whether a question is due: how it is now that it comes back, or whether only new connections vanish. */
@@ -182,7 +204,8 @@ export class Prober {
     if (this.#isStopped) return;
     const isWanted = isAsked && this.#wantedSince > askedAt;
     this.#waitToAsk(isWanted ? clock.now() : this.#questionDueAt + questionIntervalMs);
-    if (outcome !== null) this.#options.onResult(toQuestionResult(outcome), askedAt);
+    if (outcome === null) return;
+    this.#options.onResult(toQuestionResult(outcome, clock.now() - askedAt), askedAt);
   }
 
   async #send(askedAt: number): Promise<ReadyzOutcome> {
@@ -190,6 +213,7 @@ export class Prober {
     this.#isAsking = true;
     const outcome = await this.#held.ask(questionLimitMs);
     this.#isAsking = false;
+    if (outcome.kind === 'ready' || outcome.kind === 'failing') this.#pinger.noteAnswer();
     return outcome;
   }
 
@@ -202,6 +226,7 @@ export class Prober {
   }
 }
 
-function toQuestionResult(outcome: ReadyzOutcome): ProbeResult {
-  return outcome.kind === 'silent' || outcome.kind === 'closed' ? { kind: 'unanswered' } : outcome;
+function toQuestionResult(outcome: ReadyzOutcome, tookMs: number): ProbeResult {
+  if (outcome.kind === 'silent' || outcome.kind === 'closed') return { kind: 'unanswered' };
+  return outcome.kind === 'ready' ? { kind: 'ready', isPrompt: tookMs <= promptMs } : outcome;
 }

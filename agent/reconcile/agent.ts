@@ -3,7 +3,7 @@ import { type Clock } from '../../lib/control/clock.ts';
 import { type Kernel } from '../../lib/kernel/port.ts';
 import { type Config } from '../../config/config.ts';
 import { type FollowedApi } from '../api/cluster-api.ts';
-import { EndpointPersister, type PersisterListener } from '../endpoints/endpoint-persister.ts';
+import { type EndpointPersister } from '../endpoints/endpoint-persister.ts';
 import { type EndpointStore } from '../endpoints/endpoint-store.ts';
 import { type EventRecorder } from '../../lib/telemetry/recorder.ts';
 import { type Apiserver } from '../probe/apiserver.ts';
@@ -14,13 +14,12 @@ import { rateUrgency } from '../health/urgency.ts';
 import { type ProbeSettings } from '../probe/prober.ts';
 import { type HealthView, listDown } from '../health/usable.ts';
 import { type ServingPorts } from '../keepalived/judge-serving.ts';
-import { ListeningLog } from '../keepalived/listening-log.ts';
 import { type TrackFile } from '../../lib/keepalived/track-file.ts';
-import { sayNotice } from '../report/notice-log.ts';
-import { type AskOtherHolder, OtherHolders } from '../keepalived/other-holders.ts';
-import { NoticeReader, type NoticeSource } from '../../lib/keepalived/notices.ts';
+import { type AskOtherHolder, type OtherHolders } from '../keepalived/other-holders.ts';
+import { type NoticeReader, type NoticeSource } from '../../lib/keepalived/notices.ts';
 import { ServingKeeper } from '../../lib/keepalived/serving-keeper.ts';
 import { type AgentActivity } from '../http/agent-activity.ts';
+import { type DrainState } from '../http/agent-drain.ts';
 import { type ApiSnapshot } from '../http/agent-api.ts';
 import { type Logger } from '../../lib/telemetry/logger.ts';
 import { LastLook } from '../report/last-look.ts';
@@ -29,12 +28,20 @@ import { tellAll } from '../report/loop-observer.ts';
 import { type ReconcileState } from '../observe/reconcile-state.ts';
 import { type Meter } from '../../lib/telemetry/meter.ts';
 import { type AgentState } from '../report/samples.ts';
-import { LocalClients } from './local-clients.ts';
-import { LocalClientsLog } from '../report/local-clients-log.ts';
+import {
+  createConnectionWeights,
+  createHostDrain,
+  createLocalClients,
+  createLookLogs,
+  createNoticeReader,
+  createOtherHolders,
+  createPersister,
+} from './agent-parts.ts';
+import { type DrainPorts, type HostDrain } from './host-drain.ts';
+import { type LocalClients } from './local-clients.ts';
+import { type ConnectionWeights } from './weights.ts';
 import { LoopMetrics } from '../report/loop-metrics.ts';
 import { LoopLog } from '../report/loop-log.ts';
-import { OtherHolderLog } from '../report/other-holder-log.ts';
-import { UnreadLog } from '../report/unread-log.ts';
 
 /** All that an agent needs of the world. */
 export interface AgentPorts {
@@ -46,6 +53,8 @@ export interface AgentPorts {
   readonly meter: Meter;
   readonly askProxyMode: () => Promise<string | null>;
   readonly store: EndpointStore;
+  /** Whether this host is drained, and the rule that says so to other hosts. */
+  readonly drain: Pick<DrainPorts, 'store' | 'rule'>;
   /** What keepalived reads whether this node can serve. */
   readonly trackFile: TrackFile;
   /** What listens on this host. */
@@ -69,7 +78,10 @@ export class Agent {
   readonly #serving: ServingKeeper;
   readonly #localClients: LocalClients;
   readonly #notices: NoticeReader;
+  /** Null with the method `random`: then nobody counts. */
+  readonly #weights: ConnectionWeights | null;
   readonly #otherHolders: OtherHolders;
+  readonly #drain: HostDrain;
   readonly #clock: Clock;
   readonly #api: FollowedApi;
   readonly #report: LoopLog;
@@ -77,10 +89,13 @@ export class Agent {
 
   /** `memory` is what it begins with; its apiservers are those of the store. */
   constructor(ports: AgentPorts, config: Config, memory: ReconcileState) {
-    const { kernel, apiserver, clock, logger, askProxyMode, readListening, store, events } = ports;
+    const { kernel, apiserver, clock, logger, askProxyMode, readListening, events } = ports;
     this.#clock = clock;
     const healthReport = new HealthLog(logger, events);
     const metrics = new LoopMetrics(ports.meter, config.vips);
+    const lookSoon = () => {
+      this.#loop.onHealthChange('calm');
+    };
     this.#monitor = new HealthMonitor({
       apiserver,
       clock,
@@ -94,42 +109,45 @@ export class Agent {
       onLeave: (last) => {
         healthReport.forget(last);
       },
-      onDepartedChange: () => {
-        this.#loop.onHealthChange('calm');
-      },
+      onDepartedChange: lookSoon,
     });
     this.#departures = new Departures(this.#monitor, { kernel, clock, report: healthReport }, config.vips);
-    this.#keeper = new EndpointPersister(store, clock, {
-      saved: memory,
-      report: createPersisterListener(logger, metrics),
-    });
+    this.#keeper = createPersister(ports, memory, metrics);
     this.#report = new LoopLog(logger, clock, events);
     this.#otherHolders = createOtherHolders(ports, config);
     this.#localClients = createLocalClients(ports, config, metrics);
+    this.#drain = createHostDrain(ports, lookSoon);
+    this.#weights = createConnectionWeights(ports, config, lookSoon);
     const report = tellAll([
+      this.#drain,
       this.#localClients,
+      ...(this.#weights === null ? [] : [this.#weights]),
       this.#report,
-      new UnreadLog(logger),
-      new ListeningLog(logger),
+      ...createLookLogs(logger),
       metrics,
       this.#lastLook,
       this.#otherHolders,
     ]);
     this.#serving = new ServingKeeper(ports.trackFile, clock, report);
-    this.#notices = new NoticeReader(ports.notices, clock, (notice, before) => {
-      sayNotice(logger, notice, before);
-    });
+    this.#notices = createNoticeReader(ports);
     this.#api = ports.followApi(() => {
       this.#loop.onApiChange();
     });
-    const asked = { kernel, askProxyMode, readListening, health: this.#departures, api: this.#api };
+    const asked = { kernel, askProxyMode, readListening, isLeaving: () => this.#drain.isLeaving() };
+    const heard = { health: this.#departures, api: this.#api, weights: () => this.#weights?.weights };
     const told = { report, keeper: this.#keeper, serving: this.#serving };
-    this.#loop = new Loop({ ...asked, ...told, clock }, config, memory);
+    this.#loop = new Loop({ ...asked, ...heard, ...told, clock }, config, memory);
   }
 
   /** How the apiservers are now. */
   get health(): HealthView {
     return this.#monitor.view;
+  }
+
+  /** How it is about the drain of this host; the file that says so is read again. */
+  checkDrain(): DrainState {
+    this.#drain.check();
+    return this.#drain.state;
   }
 
   /** What it has been doing, for people. */
@@ -160,6 +178,7 @@ export class Agent {
       api: following === null ? null : { ...following, since: this.#dateOf(following.since) },
       keepalived: this.#serving.state,
       isSaved: this.#keeper.isSaved,
+      drain: this.#drain.state,
       otherHolders: this.#otherHolders.answers,
       localSources: this.#localClients.sources,
     };
@@ -196,8 +215,10 @@ export class Agent {
     await Promise.all([
       this.#loop.stop(),
       this.#departures.stop(),
+      this.#drain.stop(),
       this.#serving.release(),
       this.#localClients.stop(),
+      this.#weights?.stop(),
     ]);
     this.#api.stop();
     this.#otherHolders.stop();
@@ -214,34 +235,4 @@ export class Agent {
 /** How apiservers are probed, as configured. */
 export function toProbeSettings({ probeIntervalMs, probeTimeoutMs }: Config): ProbeSettings {
   return { intervalMs: probeIntervalMs, timeoutMs: probeTimeoutMs };
-}
-
-function createOtherHolders(
-  { askOtherHolder, clock, logger, events }: AgentPorts,
-  { vips }: Config,
-): OtherHolders {
-  return new OtherHolders({ askOtherHolder, clock, report: new OtherHolderLog(logger, events) }, vips);
-}
-
-function createLocalClients(
-  { kernel, logger }: AgentPorts,
-  config: Config,
-  metrics: LoopMetrics,
-): LocalClients {
-  return new LocalClients({ kernel, report: tellAll([new LocalClientsLog(logger), metrics]) }, config);
-}
-
-function createPersisterListener(logger: Logger, metrics: LoopMetrics): PersisterListener {
-  return {
-    notSaved: (problem) => {
-      logger.warn(problem.message, { code: problem.code });
-      metrics.failure(problem);
-    },
-    savedAgain: (location) => {
-      logger.info(`vipnat can write ${location} again`);
-    },
-    lost: (location) => {
-      logger.warn(`another program removed or changed ${location}. vipnat writes the file again`);
-    },
-  };
 }

@@ -1,8 +1,13 @@
 import { families } from '../../lib/address/address.ts';
 import { sortEndpoints } from '../../lib/address/endpoint.ts';
 import { VipnatError } from '../../lib/text/errors.ts';
-import { type Kernel, type LocalRoutes } from '../../lib/kernel/port.ts';
-import { iptablesDialects } from '../../lib/kernel/port.ts';
+import {
+  iptablesDialects,
+  type Kernel,
+  type KernelQuery,
+  type LocalRoutes,
+  type WritePlace,
+} from '../../lib/kernel/port.ts';
 import { nftServiceChain } from '../api/kubernetes-service.ts';
 import { type Assessment, assess, type ReconcileInput } from '../decide/assess.ts';
 import { type Config } from '../../config/config.ts';
@@ -13,6 +18,7 @@ import { listInstalled } from '../endpoints/installed.ts';
 import { type Watched } from '../health/watched.ts';
 import { type HealthView } from '../health/usable.ts';
 import { type ReconcileState } from '../observe/reconcile-state.ts';
+import { neededChains } from '../observe/needed-chains.ts';
 import { interpret, type Observation } from '../observe/observe.ts';
 import { type Plan } from '../decide/plan.ts';
 
@@ -23,6 +29,8 @@ export interface LookPorts {
   readonly askProxyMode: () => Promise<string | null>;
   readonly health: HealthSource;
   readonly api: ClusterApi;
+  /** What open connections say of new ones, see weights.ts; left out where nobody counts. */
+  readonly weights?: () => ReconcileInput['weights'];
 }
 
 /** Where a look gets the health of apiservers from, see agent/health/. */
@@ -33,21 +41,26 @@ export interface HealthSource {
   readonly removed?: ReadonlySet<string>;
 }
 
-/** All of the kernel, always: leftovers may be in any dialect and family. What of it is needed is another matter, see unread.ts. */
-export const everything = { families, dialects: iptablesDialects, nftServiceChain };
+/** All of the kernel: leftovers may be in any dialect and family. What of it is needed is another matter, see unread.ts. */
+export const everything: KernelQuery = { families, dialects: iptablesDialects, nftServiceChain };
+
+/** The same, without what hosts have many of: what no assessment rests on. */
+const whatMatters: KernelQuery = { ...everything, chains: neededChains };
 
 /**
- * Reads everything and assesses it. Writes nothing.
+ * Reads what matters, or what the query names, and assesses it. Writes nothing.
  * @throws VipnatError when a part that is needed cannot be read or understood (I1).
  */
 export async function observeAndAssess(
   ports: LookPorts,
   config: Config,
   memory: ReconcileState,
+  query: KernelQuery = whatMatters,
 ): Promise<Assessment> {
-  const known = await learn(ports, config, forgetRemoved(memory, ports.health.removed ?? new Set()));
+  const before = forgetRemoved(memory, ports.health.removed ?? new Set());
+  const known = await learn(ports, config, before, query);
   const health = await ports.health.watch(listWatched(known, config));
-  return assess({ ...known, health }, config);
+  return assess({ ...known, health, weights: ports.weights?.() }, config);
 }
 
 /** All that is assessed but for health. */
@@ -58,9 +71,10 @@ async function learn(
   { kernel, askProxyMode, api }: LookPorts,
   config: Config,
   memory: ReconcileState,
+  query: KernelQuery,
 ): Promise<Known> {
   const [reading, localRoutes, asked] = await Promise.all([
-    kernel.read(everything),
+    kernel.read(query),
     readLocalRoutes(kernel),
     config.proxyMode === 'auto' ? askProxyMode() : null,
   ]);
@@ -112,6 +126,12 @@ function listWatched({ observation, candidates }: Known, config: Config): Watche
     localAddresses: new Set(observation.addresses.map(({ address }) => address)),
     inUse: families.flatMap((family) => listInstalled(family, observation, config.vips)),
   };
+}
+
+/** Where the next write will most likely be. */
+export function listWritten({ observation, decisions }: Assessment): WritePlace[] {
+  const used = families.filter((family) => decisions.some(({ vip }) => vip.family === family));
+  return used.map((family) => ({ family, dialect: observation.dialect.value }));
 }
 
 /** Writes a plan, one transaction after the other; the first that fails ends it. */

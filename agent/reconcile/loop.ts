@@ -17,7 +17,7 @@ import { type Urgency } from '../health/urgency.ts';
 import { type HealthView } from '../health/usable.ts';
 import { UnverifiedWrites } from './tool-renderings.ts';
 import { judgeServing, type ServingPorts } from '../keepalived/judge-serving.ts';
-import { applyPlan, type HealthSource, observeAndAssess, type LookPorts } from './look.ts';
+import { applyPlan, type HealthSource, listWritten, observeAndAssess, type LookPorts } from './look.ts';
 import { type Cause, type LoopCause, type LoopObserver } from '../report/loop-observer.ts';
 import { type LastingState, type ReconcileState } from '../observe/reconcile-state.ts';
 import { type Plan } from '../decide/plan.ts';
@@ -48,10 +48,7 @@ export interface Activity {
 /** When a second equal look decides (the bypass), it comes this soon. */
 const confirmMs = 500;
 
-/** A tool may need two writes until its print is known, see tool-renderings.ts. */
-const maxUnverifiedWrites = 3;
-
-const awaited: readonly LoopCause[] = ['start', 'verify', 'health'];
+const awaited: readonly LoopCause[] = ['start', 'verify', 'health', 'own-rules'];
 
 /** The answer of a look that ends after stop(): probes have ended, so no look follows. */
 const lastLook: Requeue<LoopCause> = { cause: 'tick', delayMs: tickMs };
@@ -132,6 +129,7 @@ export class Loop {
     this.#isStopped = true;
     await Promise.all([this.#queue.stop(), this.#watch?.close(), this.#flows.stop()]);
     await this.#urgent;
+    await this.#ports.kernel.keepReady([]);
   }
 
   async #reconcile(causes: readonly Cause[]): Promise<Requeue<LoopCause>> {
@@ -184,11 +182,12 @@ export class Loop {
   }
 
   async #act(assessment: Assessment, causes: readonly Cause[]): Promise<Requeue<LoopCause>> {
-    const { report } = this.#ports;
+    const { report, kernel } = this.#ports;
     if (assessment.plan.transactions.length === 0) {
       this.#unverified.reset();
       this.#queue.recordOutcome(true);
       report.inSync(assessment);
+      void kernel.keepReady(listWritten(assessment));
       this.#flows.hold(assessment.decisions);
       return { cause: 'tick', delayMs: isUndecided(assessment) ? confirmMs : tickMs };
     }
@@ -197,10 +196,10 @@ export class Loop {
     if (this.#budget.isNew(assessment.decisions)) this.#unverified.reset();
     const waitMs = this.#budget.take(assessment.decisions);
     if (waitMs > 0) {
-      report.fight(assessment.plan, waitMs);
+      report.fight(assessment.plan, this.#budget.getPaceMs(assessment.decisions));
       return { cause: 'tick', delayMs: waitMs };
     }
-    if (this.#unverified.count >= maxUnverifiedWrites) throw toNotConverging(assessment.plan);
+    if (this.#unverified.areTooMany) throw toNotConverging(assessment.plan);
     report.drift(assessment, causes);
     await this.#write(assessment.plan);
     return { cause: 'verify', delayMs: 0 };
@@ -218,10 +217,10 @@ export class Loop {
 
   /** The way from a death to the kernel: decided on what was last seen, and looked at afterwards. Answers whether the next look may take its time. */
   async #actAtOnce(): Promise<boolean> {
-    const { health, report } = this.#ports;
+    const { health, report, weights } = this.#ports;
     await this.#writing?.catch(() => undefined);
     if (this.#isStopped || this.#seen === null) return false;
-    const input = { ...this.#seen, health: health.view, memory: this.#memory };
+    const input = { ...this.#seen, health: health.view, memory: this.#memory, weights: weights?.() };
     const assessment = assess(input, this.#config);
     const { decisions, plan, memory } = assessment;
     if (plan.transactions.length > 0) {

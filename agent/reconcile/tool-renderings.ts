@@ -32,15 +32,18 @@ export function learnRenderings(
     : { ...memory, renderings: new Map([...memory.renderings, ...confirmed]) };
 }
 
+/** A tool may need two writes until its print is known. */
+const maxUnverifiedWrites = 3;
+
 /** The writes of ours on end that no look has found in place, and what is learnt from how they were printed. */
 export class UnverifiedWrites {
   #count = 0;
   #isFresh = false;
   #unknownRenderings: UnknownRenderings = new Map();
 
-  /** How many they are. */
-  get count(): number {
-    return this.#count;
+  /** Whether one more would not help either. */
+  get areTooMany(): boolean {
+    return this.#count >= maxUnverifiedWrites;
   }
 
   /** To be called after each write that succeeded. */

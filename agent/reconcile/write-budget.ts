@@ -45,6 +45,11 @@ export class WriteBudget {
     return waitMs;
   }
 
+  /** How often rules for these decisions are written at most once the budget is used up: from one write to the next, in milliseconds. */
+  getPaceMs(decisions: readonly Decision[]): number {
+    return (this.isNew(decisions) ? decisionBudget : repairBudget).refillMs;
+  }
+
   /** How long to wait before a family's forwarding may be switched on again; 0 is now. */
   waitToSwitch(family: Family): number {
     return this.#takeSwitch(family).waitMs;
@@ -62,5 +67,7 @@ export class WriteBudget {
 }
 
 function describe(decisions: readonly Decision[]): string {
-  return JSON.stringify(decisions.map(({ vip, way, backends }) => [vip, way, backends]));
+  return JSON.stringify(
+    decisions.map(({ vip, way, backends, weights = [] }) => [vip, way, backends, [...weights]]),
+  );
 }

@@ -23,7 +23,8 @@ export class HealthLog implements DepartureListener {
 
   /** After any change of a state, or of a failure that nobody confirms. */
   say(before: EndpointHealth, after: EndpointHealth): void {
-    if (before.state !== after.state) this.#sayState(before, after);
+    const isNewlyDrained = after.isDrained && !before.isDrained;
+    if (before.state !== after.state || isNewlyDrained) this.#sayState(before, after);
     if (before.unconfirmedFailure === null && after.unconfirmedFailure !== null)
       this.#saySuspicion(after, after.unconfirmedFailure);
     if (before.unconfirmedFailure !== null && after.unconfirmedFailure === null) this.#sayCleared(after);
@@ -66,7 +67,7 @@ export class HealthLog implements DepartureListener {
     );
   }
 
-  #sayState(before: EndpointHealth, { endpoint, state, reason, since }: EndpointHealth): void {
+  #sayState(before: EndpointHealth, { endpoint, state, reason, since, isDrained }: EndpointHealth): void {
     const name = formatEndpoint(endpoint);
     const fellAt = this.#endpointToFall.get(name);
     if (before.state === 'ready') this.#endpointToFall.set(name, since);
@@ -79,7 +80,8 @@ export class HealthLog implements DepartureListener {
       return;
     }
     const line = `${name} is ${state}: ${reason}`;
-    if (state === 'warming' || (before.state !== 'ready' && state === 'draining')) {
+    // The host of one that was dead may be drained still, after its reboot.
+    if (state === 'warming' || (before.state !== 'ready' && state === 'draining' && !isDrained)) {
       this.#logger.debug(line);
       return;
     }

@@ -1,7 +1,8 @@
 import { type Endpoint, formatEndpoint, parseEndpoint, sortEndpoints } from '../../lib/address/endpoint.ts';
 import { type KeepalivedView } from '../../lib/keepalived/find.ts';
 import { type Assessment } from '../decide/assess.ts';
-import { type Decision, isBalanced } from '../decide/decision.ts';
+import { type Decision, findShares, isBalanced } from '../decide/decision.ts';
+import { type Drain } from '../endpoints/drain-store.ts';
 import { type HealthState } from '../health/endpoint-health.ts';
 import { type AgentActivity } from '../http/agent-activity.ts';
 import { type AgentInfo } from '../http/presence.ts';
@@ -20,6 +21,8 @@ export interface BackendStatus {
   readonly forMs: number | null;
   /** How many established connections of the VIP it has through this node; null where they cannot be counted. */
   readonly flows: number | null;
+  /** Of the VIP's new connections, from 0 to 1; null where kube-proxy chooses. */
+  readonly share: number | null;
 }
 
 /** One VIP on this host. */
@@ -38,12 +41,16 @@ export interface HostStatus {
   readonly agent: AgentInfo | null;
   readonly activity: AgentActivity | null;
   readonly vips: readonly VipStatus[];
+  /** The drain of this host; null where it is not drained. */
+  readonly drain: Drain | null;
 }
 
 /** What was found beside the assessment. */
 export interface StatusFindings {
   readonly agent: AgentInfo | null;
   readonly activity: AgentActivity | null;
+  /** As of HostStatus; not drained where left out. */
+  readonly drain?: Drain | null;
   /** By VIP text: what each backend has, or null. */
   readonly flows: ReadonlyMap<string, ReadonlyMap<string, number> | null>;
   /** By VIP address. */
@@ -52,7 +59,7 @@ export interface StatusFindings {
 
 /** Puts together what was found. Pure. */
 export function toHostStatus(assessment: Assessment, findings: StatusFindings): HostStatus {
-  const { agent, activity } = findings;
+  const { agent, activity, drain = null } = findings;
   const { addresses } = assessment.observation;
   const vips = assessment.decisions.map((decision): VipStatus => {
     const { vip } = decision;
@@ -64,7 +71,7 @@ export function toHostStatus(assessment: Assessment, findings: StatusFindings): 
       vrrp: activity?.keepalived?.[nameInstance(vip.address)] ?? null,
     };
   });
-  return { assessment, agent, activity, vips };
+  return { assessment, agent, activity, vips, drain };
 }
 
 /** Whether a keepalived is seen on this host, or has told the agent of the VIP's instance. */
@@ -92,10 +99,12 @@ export function isInTrouble({ assessment }: HostStatus): boolean {
 
 /** Also those that get no new connections. */
 function listBackends(
-  { vip, backends }: Decision,
+  decision: Decision,
   { health, observation }: Assessment,
   { activity, flows }: StatusFindings,
 ): BackendStatus[] {
+  const { vip, backends } = decision;
+  const shares = findShares(decision);
   const probed = [...health.keys()].map((text) => parseEndpoint(text)).filter((one) => one !== null);
   const known = [...backends, ...probed].filter(({ family }) => family === vip.family);
   const counts = flows.get(formatEndpoint(vip)) ?? null;
@@ -112,7 +121,12 @@ function listBackends(
       state,
       reason: state === 'ready' ? unconfirmedFailure : reason,
       forMs: activity?.apiservers[text]?.forMs ?? null,
-      flows: counts === null ? null : (counts.get(text) ?? 0),
+      flows: findPart(counts, text),
+      share: findPart(shares, text),
     };
   });
+}
+
+function findPart(parts: ReadonlyMap<string, number> | null, text: string): number | null {
+  return parts === null ? null : (parts.get(text) ?? 0);
 }

@@ -91,11 +91,11 @@ export class LoopLog implements Omit<
   }
 
   /** One loud line until it is over. */
-  fight(plan: Plan, waitMs: number): void {
+  fight(plan: Plan, paceMs: number): void {
     const [first = "vipnat's rules change"] = describeDrift(plan);
     this.#fight.goOn(
       `another program keeps undoing vipnat's rules: ${first}`,
-      `vipnat now repairs them only every ${Math.ceil(waitMs / 1000)} s. Find the other program that writes them`,
+      `vipnat now repairs them only every ${paceMs / 1000} s. Find the other program that writes them`,
       { drift: describeDrift(plan) },
     );
   }
@@ -107,7 +107,7 @@ export class LoopLog implements Omit<
     this.#failure = { text, since: this.#failure?.since ?? this.#clock.now() };
     const details =
       error instanceof VipnatError && error.details !== undefined ? { details: error.details } : {};
-    this.#logger.error(`${text}. The last good rules stay. vipnat tries again in ${retryMs} ms`, {
+    this.#logger.error(`${text}. The last good rules stay. vipnat tries again in ${Math.ceil(retryMs)} ms`, {
       code: findErrorCode(error),
       ...details,
     });

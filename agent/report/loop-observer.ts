@@ -28,8 +28,8 @@ export interface LoopObserver
   written(): void;
   /** After a look that found nothing to do. */
   inSync(assessment: Assessment): void;
-  /** Instead of a write, when the budget for repairs is spent: for so long. */
-  fight(plan: Plan, waitMs: number): void;
+  /** Instead of a write, when the budget for it is spent. Writes come this far apart from then on, in milliseconds. */
+  fight(plan: Plan, paceMs: number): void;
   /** After a look or write that failed. */
   failure(error: unknown, retryMs: number): void;
 }

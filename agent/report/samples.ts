@@ -1,8 +1,9 @@
 import { formatEndpoint } from '../../lib/address/endpoint.ts';
 import { type Assessment } from '../decide/assess.ts';
-import { type Decision } from '../decide/decision.ts';
+import { type Decision, findShares } from '../decide/decision.ts';
 import { ways } from '../decide/ways.ts';
 import { type EndpointHealth, healthStates } from '../health/endpoint-health.ts';
+import { type DrainState } from '../http/agent-drain.ts';
 import { listProcessSamples, type ProcessState } from '../../lib/telemetry/process-samples.ts';
 import { type LabelsOf, type SampledName, type Sample } from '../../lib/telemetry/catalogue.ts';
 
@@ -17,6 +18,8 @@ export interface AgentState {
   readonly keepalived: { readonly isServing: boolean; readonly isTold: boolean };
   /** Whether the apiservers could be kept for the next start, the last time that was tried. */
   readonly isSaved: boolean;
+  /** Since when its host is drained, and since when the VIPs may stay all the same; null where not. */
+  readonly drain: Pick<DrainState, 'since' | 'vipStaysSince'>;
   /** By address, of VIPs that this node holds and asks for: the MAC of another host that has it too, or null. */
   readonly otherHolders: ReadonlyMap<string, string | null>;
   /** By address, of IPv4 VIPs that this node holds: the source of its own connections to it. */
@@ -32,6 +35,8 @@ export function listSamples(state: AgentState, process: ProcessState): Sample[] 
     ...(look === null ? [] : listLookSamples(look.assessment, look.at, keepalived)),
     sample('vipnat_fight', {}, state.isFighting),
     sample('vipnat_state_file_current', {}, state.isSaved),
+    sample('vipnat_host_drained', {}, state.drain.since !== null),
+    sample('vipnat_host_drained_vip_stays', {}, state.drain.vipStaysSince !== null),
     ...(look === null ? [] : look.assessment.decisions.flatMap((one) => listHolderSamples(one, state))),
     ...state.apiservers.flatMap(listApiserverSamples),
     ...(api === null
@@ -72,6 +77,9 @@ function listVipSamples(decision: Decision, addresses: ReadonlySet<string>): Sam
     sample('vipnat_vip_bypass', { vip }, decision.isBypass),
     sample('vipnat_vip_held', { vip }, addresses.has(decision.vip.address)),
     sample('vipnat_vip_apiservers', { vip }, decision.backends.length),
+    ...[...(findShares(decision) ?? [])].map(([apiserver, share]) =>
+      sample('vipnat_vip_apiserver_share', { vip, apiserver }, share),
+    ),
   ];
 }
 

@@ -15,6 +15,9 @@ import { toPrefixes } from '../../lib/services/prefixes.ts';
 /** The chain of table filter. Whatever it holds is ours. Its name is none of those that `vipnat run` takes for its own. */
 export const acceptChain = 'VIPLB-FORWARD';
 
+/** The chains of table filter that `planAccept` goes by. */
+export const acceptChains = ['FORWARD', acceptChain] as const;
+
 /** What leads to it from FORWARD, as iptables-save prints it. */
 const hook = `-j ${acceptChain}`;
 

@@ -9,8 +9,9 @@ import {
 } from '../../lib/services/endpoints.ts';
 import { findUnknownMethod, type Method, methods } from '../../lib/services/methods.ts';
 import { type EndpointSlice, type Service } from '../../lib/services/services.ts';
+import { applyOutages, listSilent, type NodeOutages, noOutages } from './node-outages.ts';
 import { planRelay, type Relay } from './relay.ts';
-import { readAnnotation } from '../../lib/services/wishes.ts';
+import { readAnnotation, readDuration } from '../../lib/services/wishes.ts';
 import { toPrintableLine } from '../../lib/text/printable.ts';
 import { findUplinks } from './uplinks.ts';
 import { type PlacedAddress } from '../../lib/kernel/netlink/addresses.ts';
@@ -44,10 +45,22 @@ export interface PortBalance {
   /** How connections from outside get to other nodes while this one holds the address; null for not at all. */
   readonly relay: Relay | null;
   /** Where new connections go, sorted; empty when there is nobody: then they are refused, if this node decides. */
-  readonly backends: readonly Pick<Backend, 'address' | 'port'>[];
+  readonly backends: readonly WeightedEnd[];
   /** All that the slices have, also those that take no new connection. */
-  readonly present: readonly Pick<Backend, 'address' | 'port'>[];
+  readonly present: readonly End[];
+  /** Those on nodes that do not answer, while others take their connections; absent for none. */
+  readonly silent?: readonly End[];
+  /** Those that end, or have no weight, and take no new connection here: they may have open ones. */
+  readonly draining: readonly End[];
+  /** For how many milliseconds they may keep these; null for as long as they are there. */
+  readonly drainMs: number | null;
 }
+
+/** Where connections to a port go. */
+export type End = Pick<Backend, 'address' | 'port'>;
+
+/** The same, with its share of new connections: the usual weight where none is said. */
+export type WeightedEnd = End & Partial<Pick<Backend, 'weight'>>;
 
 /** What a port's chains and sets are called after: `default/web/tcp/80`. */
 export function identifyPort({ service, protocol, port }: PortBalance): string {
@@ -63,6 +76,8 @@ export function toProtocolNumber({ protocol }: PortBalance): string {
 export interface BalancedService {
   readonly service: Service;
   readonly slices: readonly EndpointSlice[];
+  /** Addresses of endpoints to their weights; those that are not there have the usual one. */
+  readonly weights: ReadonlyMap<string, number>;
   /** Those that a VirtualIP gives it. */
   readonly addresses: Readonly<Record<Family, readonly string[]>>;
 }
@@ -73,6 +88,8 @@ export interface Place extends OwnAddresses {
   readonly zone: string | null;
   /** See `listUplinks`. */
   readonly uplinks: readonly PlacedAddress[] | null;
+  /** The nodes that do not answer; none when left out. */
+  readonly outages?: NodeOutages;
 }
 
 /** What to balance, a sentence for each endpoint that cannot be used, and one for each wish that is not granted. */
@@ -104,19 +121,23 @@ export function balanceService(balanced: BalancedService, family: Family, place:
   const uplinks = findUplinks(addresses, place.uplinks);
   const ports = (service.spec.ports ?? []).flatMap((port): PortBalance[] => {
     if (!protocolToNumber.has(port.protocol)) return [];
-    const query = { family, name: port.name, protocol: port.protocol };
+    const query = { family, name: port.name, protocol: port.protocol, weights: balanced.weights };
     const listing = listBackends(slices, query, place);
     refused.push(...listing.refused);
-    const chosen = chooseBackends(service, listing.backends, place);
+    const { outages = noOutages } = place;
+    const present = applyOutages(listing.backends, outages);
+    const chosen = chooseBackends(service, present, place);
     const relay = isLocal(service)
-      ? planRelay(listing.backends, { here: place.node, protocol: port.protocol, uplinks })
+      ? planRelay(present, { here: place.node, protocol: port.protocol, uplinks })
       : null;
     if (chosen === null && relay === null) return [];
     return [
       {
         ...{ ...describeService(balanced, family, place), family, addresses },
         ...{ protocol: port.protocol, port: port.port, relay },
-        ...{ isHere: chosen !== null, backends: chosen ?? [], present: listing.backends },
+        ...{ isHere: chosen !== null, backends: chosen ?? [], present },
+        silent: listSilent(present, outages),
+        draining: listDraining(present, chosen ?? [], isLocal(service) ? place.node : null),
       },
     ];
   });
@@ -133,7 +154,15 @@ function listRemarks(service: Service): string[] {
   const way = readAnnotation(service, 'way') ?? 'direct';
   const method = findUnknownMethod(service);
   const name = `${service.metadata.namespace}/${service.metadata.name}`;
+  const ask = (what: string, text: string, effect: string) =>
+    `${name} asks for the ${what} ${toPrintableLine(text)}, which is not a duration: ${effect}`;
+  const drain = readDuration(service, 'drainTimeout').malformed;
+  const start = readDuration(service, 'slowStart').malformed;
   return [
+    ...(drain === null ? [] : [ask('drain timeout', drain, 'open connections stay until their pod is gone')]),
+    ...(start === null
+      ? []
+      : [ask('slow start', start, 'a new pod gets its whole share of connections immediately')]),
     ...(way === 'direct'
       ? []
       : [
@@ -158,11 +187,26 @@ function chooseBackends(
   return here.length === 0 && chooseServing(backends).length > 0 ? null : here;
 }
 
+/** With policy Local, connections are translated on the endpoint's own node only: those of `onlyOn`. */
+function listDraining(
+  backends: readonly Backend[],
+  chosen: readonly Backend[],
+  onlyOn: string | null,
+): readonly End[] {
+  const drained = backends.filter(
+    (backend) => (backend.isEnding || backend.weight === 0) && !chosen.includes(backend),
+  );
+  return onlyOn === null ? drained : drained.filter(({ node }) => node === onlyOn);
+}
+
 function isLocal({ spec }: Service): boolean {
   return spec.externalTrafficPolicy === 'Local';
 }
 
-type General = Pick<PortBalance, 'service' | 'method' | 'affinitySeconds' | 'sources' | 'keepsClient'>;
+type General = Pick<
+  PortBalance,
+  'service' | 'method' | 'affinitySeconds' | 'sources' | 'keepsClient' | 'drainMs'
+>;
 
 function describeService({ service, addresses }: BalancedService, family: Family, place: Place): General {
   const { metadata, spec } = service;
@@ -172,6 +216,7 @@ function describeService({ service, addresses }: BalancedService, family: Family
     affinitySeconds: readAffinity(spec),
     sources: admitOwn(normaliseRanges(spec.loadBalancerSourceRanges, family), addresses[family], place),
     keepsClient: spec.externalTrafficPolicy === 'Local',
+    drainMs: readDuration(service, 'drainTimeout').ms,
   };
 }
 

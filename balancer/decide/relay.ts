@@ -2,12 +2,15 @@
  * Policy Local where one node holds the address and others have pods, too. The node that holds it sends packets from outside on to
  * a node with pods, as they came. That node translates them and answers the client itself, so pods see the client's own address.
  */
+import { type RelayNeeds } from '../table/skeleton.ts';
 import { chooseServing, type Backend } from '../../lib/services/endpoints.ts';
 
 /** Where the node that holds the address sends connections. */
 export interface Relay {
   /** An endpoint that takes new connections, by its address and port: with the node to send on to, or null for this one. */
   readonly ends: ReadonlyMap<string, string | null>;
+  /** The same endpoints to their weights. */
+  readonly weights: ReadonlyMap<string, number>;
   /**
    * Nodes to an endpoint of each: packets take the same way as to the endpoint. Also nodes whose endpoints take no new connection,
    * because they have open ones.
@@ -15,6 +18,12 @@ export interface Relay {
   readonly nodes: ReadonlyMap<string, string>;
   /** Interfaces by which packets from outside come, see `findUplinks`. When left out: the one that has the address. */
   readonly uplinks?: readonly string[];
+}
+
+/** What the table has for all of them together. kube-proxy's virtual servers are there where it has an interface of its own. */
+export function findRelayNeeds(relays: readonly Relay[]): RelayNeeds {
+  if (relays.length === 0) return 'no relays';
+  return relays.some(({ uplinks }) => uplinks !== undefined) ? 'relays past IPVS' : 'relays';
 }
 
 /** Where it is decided, and for which protocol. */
@@ -43,5 +52,6 @@ export function planRelay(
   const ends = serving.map(
     ({ address, port, node }) => [`${address} . ${port}`, node === here ? null : node] as const,
   );
-  return { ends: new Map(ends), nodes, ...(uplinks === null ? {} : { uplinks }) };
+  const weights = new Map(serving.map(({ address, port, weight }) => [`${address} . ${port}`, weight]));
+  return { ends: new Map(ends), weights, nodes, ...(uplinks === null ? {} : { uplinks }) };
 }

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { formatEndpoint } from '../../lib/address/endpoint.ts';
+import { usualWeight } from '../../lib/services/weights.ts';
 import { type Family } from '../../lib/address/address.ts';
 import { declareVipMap, shared, toAddressType } from '../table/skeleton.ts';
 import {
@@ -12,7 +13,7 @@ import {
 } from '../table/table.ts';
 import { identifyPort, type PortBalance, toProtocolNumber } from './port-balance.ts';
 import { renderRelay } from './render-relay.ts';
-import { fillSlots, hashSeed, hashSlots } from './slots.ts';
+import { fillSlots, hashSeed, hashSlots, type Weights } from './slots.ts';
 
 /** How many clients one endpoint can have whose place is kept. One more is sent anywhere. */
 const maxClients = 65_535;
@@ -89,7 +90,9 @@ function admit({ family, service, sources }: PortBalance): Piece {
 /** One rule for all endpoints. A slot leads straight to one. */
 function choose(balance: PortBalance, before: Table): Piece {
   const { family } = balance;
-  const wanted = balance.backends.map(({ address, port }) => `${address} . ${port}`);
+  const wanted = new Map(
+    balance.backends.map(({ address, port, weight }) => [`${address} . ${port}`, weight ?? usualWeight]),
+  );
   const { name, count, set } = declareSlots(balance, {
     wanted,
     before,
@@ -110,9 +113,16 @@ function chooseKept(balance: PortBalance, before: Table): Piece {
     const declaration = `type ${toAddressType(family)}; size ${maxClients}; flags dynamic,timeout; timeout ${affinitySeconds ?? 0}s`;
     const set: TableSet = { kind: 'set', declaration, elements: new Map() };
     // Also where the set is full, which ends a rule that would add to it.
-    return { chain, clients, set, rules: [`update @${clients} { ${source} } ${translate}`, translate] };
+    const { weight = usualWeight } = backend;
+    return {
+      chain,
+      clients,
+      set,
+      weight,
+      rules: [`update @${clients} { ${source} } ${translate}`, translate],
+    };
   });
-  const wanted = ends.map(({ chain }) => `goto ${chain}`);
+  const wanted = new Map(ends.map(({ chain, weight }) => [`goto ${chain}`, weight]));
   const { name, count, set } = declareSlots(balance, { wanted, before, value: 'verdict' });
   return {
     rules: [
@@ -125,7 +135,7 @@ function chooseKept(balance: PortBalance, before: Table): Piece {
 }
 
 interface SlotNeeds {
-  readonly wanted: readonly string[];
+  readonly wanted: Weights;
   readonly before: Table;
   /** The type of what a slot leads to. */
   readonly value: string;

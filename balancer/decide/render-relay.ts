@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { declareVipMap, shared, toAddressType } from '../table/skeleton.ts';
+import { declareVipMap, nameTtl, sentOn, shared, toAddressType } from '../table/skeleton.ts';
 import { type Table, type TableChain, type TableSet, toWord } from '../table/table.ts';
 import { identifyPort, toProtocolNumber, type PortBalance } from './port-balance.ts';
 import { type Relay } from './relay.ts';
@@ -26,7 +26,7 @@ export function renderRelay(balance: PortBalance, relay: Relay): Table {
   const verdictOf = (node: string | null) =>
     node === null ? 'accept' : `goto ${ways.find((way) => way.node === node)?.chain ?? ''}`;
   const ends = new Map([...relay.ends].map(([end, node]) => [end, verdictOf(node)]));
-  const slots = hashSlots([...ends.keys()]).map((end) => ends.get(end) ?? '');
+  const slots = hashSlots(relay.weights).map((end) => ends.get(end) ?? '');
   const keys = balance.addresses.map(
     (address) => `${address} . ${toProtocolNumber(balance)} . ${balance.port}`,
   );
@@ -45,6 +45,8 @@ export function renderRelay(balance: PortBalance, relay: Relay): Table {
         toChain([
           // Not for pods and programs of this node: their connections are not from outside.
           ...refuseInside(relay),
+          // Another node chose this one, whatever this one would choose.
+          `${nameTtl(balance.family)} ${sentOn.first}-${sentOn.last} accept`,
           // Translated here, whatever the endpoints were then.
           'ct state 0x2,0x4 accept',
           ...ways.map(({ memory, chain }) => `${client} @${memory} goto ${chain}`),
@@ -56,7 +58,7 @@ export function renderRelay(balance: PortBalance, relay: Relay): Table {
       ...ways.map(
         ({ chain, memory, address }) =>
           // A full set ends the rule that would add to it, and no other.
-          [chain, toChain([`update @${memory} { ${client} }`, `dup to ${address}`, 'drop'])] as const,
+          [chain, toChain([`update @${memory} { ${client} }`, ...sendOn(balance, address)])] as const,
       ),
     ]),
   };
@@ -66,6 +68,11 @@ export function renderRelay(balance: PortBalance, relay: Relay): Table {
 function refuseInside({ uplinks }: Relay): string[] {
   if (uplinks === undefined) return ['fib daddr . iif type != 2 accept'];
   return [`${uplinks.map((name) => `iifname != "${name}"`).join(' ')} accept`];
+}
+
+/** The way to another node, with the sign by which that one knows it. */
+function sendOn(balance: PortBalance, address: string): string[] {
+  return [`${nameTtl(balance.family)} set ${sentOn.last + 1}`, `dup to ${address}`, 'drop'];
 }
 
 /** What one connection is known by; with affinity, all of a client's. */

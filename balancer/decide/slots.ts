@@ -1,20 +1,46 @@
 /**
  * Which slot leads to which endpoint. A connection gets a slot by chance, in turn or by its client's address; so as many slots
- * as endpoints are even shares.
+ * as endpoints are even shares, and as many as their weights are shares by weight.
  */
+import { countSlots, reduceWeights } from './count-slots.ts';
 
 /** Of the hash of a client's address: the same on every node, so that a client keeps its endpoint when the address moves. */
 export const hashSeed = '0x7669706e';
 
-/** One slot for each, in the order of before as far as that goes: what stays keeps its slot, and those behind fill the gaps. */
-export function fillSlots(before: readonly string[], wanted: readonly string[]): string[] {
-  const left = new Set(wanted);
-  const slots = Array.from({ length: left.size }, (_, at) => {
-    const kept = before[at];
-    return kept !== undefined && left.delete(kept) ? kept : null;
+/** Endpoints to how many connections each gets, compared with the others. */
+export type Weights = ReadonlyMap<string, number>;
+
+/** A port has no more slots, unless it has more endpoints: shares are rounded then. */
+const maxSlots = 1024;
+
+/**
+ * Slots by weight, in the order of before as far as that goes: what stays keeps its slots, and those behind fill the gaps. One
+ * slot for each where all weights are the same.
+ */
+export function fillSlots(before: readonly string[], wanted: Weights): string[] {
+  const ends = [...wanted.keys()];
+  const exact = reduceWeights([...wanted.values()]);
+  const total = exact.reduce((sum, count) => sum + count, 0);
+  const limit = Math.max(maxSlots, ends.length);
+  const counts = total <= limit ? exact : countSlots(exact, limit);
+  const left = new Map(ends.map((end, at) => [end, counts[at] ?? 0]));
+  const slots = Array.from({ length: Math.min(total, limit) }, (_, at) => {
+    const kept = before[at] ?? '';
+    const count = left.get(kept) ?? 0;
+    if (count === 0) return null;
+    left.set(kept, count - 1);
+    return kept;
   });
-  const fill = left.values();
+  const fill = spread(left).values();
   return slots.map((kept) => kept ?? (fill.next().value as string));
+}
+
+/** So many of each, and those of one as far from each other as that goes: taken in turn, none gets all at once. */
+function spread(endToCount: ReadonlyMap<string, number>): string[] {
+  const places = [...endToCount].flatMap(([end, count]) =>
+    Array.from({ length: count }, (_, at) => ({ end, place: (at + 0.5) / count })),
+  );
+  return places.sort((one, other) => one.place - other.place).map(({ end }) => end);
 }
 
 /** Numbers of slots for clients that keep their endpoint while others come and go: primes, as the permutations need. */
@@ -24,27 +50,36 @@ const tableSizes = [251, 1021, 4093, 16_381] as const;
 const slotsPerEndpoint = 8;
 
 /**
- * Slots for clients by their address: when an endpoint goes, few clients but its own get another. The same on every node.
+ * Slots for clients by their address: when an endpoint goes, or its weight changes, few clients but its own get another. The same on
+ * every node. Their number does not depend on weights: with another one, most clients would get another endpoint.
  * Source: Maglev (NSDI 2016), 3.4.
  */
-export function hashSlots(wanted: readonly string[]): string[] {
-  const size = tableSizes.find((count) => count >= wanted.length * slotsPerEndpoint) ?? tableSizes[3];
-  const walks = wanted.map((endpoint) => ({
+export function hashSlots(wanted: Weights): string[] {
+  const size = tableSizes.find((count) => count >= wanted.size * slotsPerEndpoint) ?? tableSizes[3];
+  const walks = [...wanted.keys()].map((endpoint) => ({
     endpoint,
     at: hash(`${endpoint} offset`) % size,
     step: (hash(`${endpoint} step`) % (size - 1)) + 1,
   }));
   const slots = new Array<string | null>(size).fill(null);
   if (walks.length === 0) return [];
-  for (let filled = 0; filled < size;) {
-    for (const walk of walks) {
-      if (filled === size) break;
-      while (slots[walk.at] !== null) walk.at = (walk.at + walk.step) % size;
-      slots[walk.at] = walk.endpoint;
-      filled += 1;
-    }
+  for (const turn of listTurns([...wanted.values()], size)) {
+    const walk = walks[turn];
+    if (walk === undefined) break;
+    while (slots[walk.at] !== null) walk.at = (walk.at + walk.step) % size;
+    slots[walk.at] = walk.endpoint;
   }
   return slots.map((endpoint) => endpoint ?? '');
+}
+
+/** Who takes the next slot, until all are taken: an endpoint of twice the weight comes twice as often. */
+function listTurns(weights: readonly number[], size: number): number[] {
+  const reduced = reduceWeights(weights);
+  const counts = countSlots(reduced, size);
+  const turns = counts.flatMap((count, at) =>
+    Array.from({ length: count }, (_, round) => ({ at, due: round / (reduced[at] ?? 1) })),
+  );
+  return turns.sort((one, other) => one.due - other.due || one.at - other.at).map(({ at }) => at);
 }
 
 /** FNV-1a of 32 bits, mixed once more: addresses of pods differ in their last characters only. */

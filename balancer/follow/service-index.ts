@@ -2,13 +2,19 @@ import { type Family, families } from '../../lib/address/address.ts';
 import { type Change } from '../../lib/kubernetes/object-store.ts';
 import { parseObjectName } from '../../lib/services/address-name.ts';
 import { type VirtualIp } from '../../lib/services/objects.ts';
+import { type EarlySlice, nameEarlyOwner } from '../../lib/services/early-slices.ts';
 import { type EndpointSlice, type Service, serviceNameLabel } from '../../lib/services/services.ts';
+import { readWeights } from '../../lib/services/weights.ts';
 import { type BalancedService } from '../decide/port-balance.ts';
+import { EarlyEndpoints } from './early-endpoints.ts';
 
 /** Of the objects of all kinds: what belongs to which Service, and which Services may be balanced otherwise since last asked. Services are named `NAMESPACE/NAME`. */
 export class ServiceIndex {
   readonly #services = new Map<string, Service>();
   readonly #serviceToSlices = new Map<string, Map<string, EndpointSlice>>();
+  readonly #serviceToEarlySlices = new Map<string, Map<string, EarlySlice>>();
+  /** What counts of early slices. */
+  readonly early = new EarlyEndpoints();
   /** Service to the addresses that VirtualIPs give it, each with the UID that it is given to. */
   readonly #serviceToAddresses = new Map<string, Map<string, string>>();
   readonly #vips = new Set<string>();
@@ -35,6 +41,13 @@ export class ServiceIndex {
     return [...this.#serviceToAddresses.keys()];
   }
 
+  /** The addresses of some Services. */
+  listAddresses(isChosen: (service: Service) => boolean): ReadonlySet<string> {
+    const found = this.balanced.map((key) => this.find(key)).filter((one) => one !== null);
+    const chosen = found.filter(({ service }) => isChosen(service));
+    return new Set(chosen.flatMap(({ addresses }) => families.flatMap((family) => addresses[family])));
+  }
+
   /** Takes what has happened to Services. */
   takeServices(changes: readonly Change<Service>[]): void {
     for (const { key, after } of changes) {
@@ -51,6 +64,27 @@ export class ServiceIndex {
       if (before !== null) this.#changed.add(nameOwner(before));
       if (after !== null) this.#addSlice(key, after);
     }
+  }
+
+  /** Takes what has happened to early EndpointSlices. */
+  takeEarlySlices(changes: readonly Change<EarlySlice>[]): void {
+    const owners = new Set<string>();
+    for (const { key, before, after } of changes) {
+      for (const slice of [before, after]) if (slice !== null) owners.add(nameEarlyOwner(slice));
+      if (before !== null) this.#serviceToEarlySlices.get(nameEarlyOwner(before))?.delete(key);
+      if (after === null) continue;
+      const owner = nameEarlyOwner(after);
+      const slices = this.#serviceToEarlySlices.get(owner) ?? new Map<string, EarlySlice>();
+      this.#serviceToEarlySlices.set(owner, slices.set(key, after));
+    }
+    for (const owner of owners) this.#settleEarly(owner);
+  }
+
+  #settleEarly(owner: string): void {
+    const early = this.#serviceToEarlySlices.get(owner) ?? new Map<string, EarlySlice>();
+    this.early.takeEarly(owner, early.values(), this.#serviceToSlices.get(owner)?.values() ?? []);
+    if (early.size === 0) this.#serviceToEarlySlices.delete(owner);
+    this.#changed.add(owner);
   }
 
   /** Takes what has happened to VirtualIPs. */
@@ -70,17 +104,25 @@ export class ServiceIndex {
     return changed;
   }
 
+  /** Has Services looked at again, for what objects do not say of them. */
+  touch(services: readonly string[]): void {
+    for (const service of services) this.#changed.add(service);
+  }
+
   /** A Service as it is to be balanced; null where it is not there, or has no address. */
   find(key: string): BalancedService | null {
     const service = this.#services.get(key);
     const addresses = this.#serviceToAddresses.get(key);
     if (service === undefined || addresses === undefined || service.spec.type !== 'LoadBalancer') return null;
+    const early = [...(this.#serviceToEarlySlices.get(key)?.values() ?? [])];
+    const slices = [...(this.#serviceToSlices.get(key)?.values() ?? [])];
     const own = [...addresses].filter(([, uid]) => uid === service.metadata.uid);
     const ofFamily = (family: Family) =>
       own.map(([text]) => text).filter((text) => familyOf(text) === family);
     return {
       service,
-      slices: [...(this.#serviceToSlices.get(key)?.values() ?? [])],
+      slices: this.early.merge(key, slices, early),
+      weights: new Map(early.flatMap(({ metadata }) => [...readWeights(metadata.annotations)])),
       addresses: Object.fromEntries(families.map((family) => [family, ofFamily(family).sort()])) as Record<
         Family,
         string[]
@@ -92,6 +134,7 @@ export class ServiceIndex {
     const owner = nameOwner(slice);
     const slices = this.#serviceToSlices.get(owner) ?? new Map<string, EndpointSlice>();
     this.#serviceToSlices.set(owner, slices.set(key, slice));
+    this.early.takeSlice(owner, slice);
     this.#changed.add(owner);
     const here = slice.endpoints?.find(({ nodeName }) => nodeName === this.#node);
     const zone = here?.zone ?? '';

@@ -22,6 +22,10 @@ const answer = z.object({
   syncedMsAgo: z.nullable(z.number()),
   behindMs: z.number(),
   repairs: z.number(),
+  /** A balancer of an older version does not say them. */
+  out: z.optional(lines),
+  lost: z.optional(lines),
+  unheard: z.optional(lines),
 });
 
 /** How a running balancer does, as it says itself: of this host, without the Kubernetes API. */
@@ -45,11 +49,13 @@ export function toActivity(
   now: Date,
 ): BalancerActivity {
   const { mode, services, elements, seats, held, inUse, isFollowing, syncedAt, behindMs, counts } = state;
+  const { outages, unheard } = state;
   return {
     ...{ node, runDir, mode, services, elements, isFollowing, behindMs },
     ...{ seats: [...seats], held: [...held], inUse: [...inUse] },
     syncedMsAgo: syncedAt === null ? null : Math.max(0, now.getTime() - syncedAt.getTime()),
     repairs: counts.repairs,
+    ...{ out: [...outages.out], lost: [...outages.lost], unheard: [...unheard] },
   };
 }
 

@@ -14,10 +14,10 @@ import { type NodeReport } from '../../lib/services/node-report.ts';
 import { toVipnatError } from '../../lib/text/errors.ts';
 import { balanceFamilies, isLeftToKubeProxy, type Place } from '../decide/port-balance.ts';
 import { FollowedObjects } from '../follow/followed-objects.ts';
-import { FlowCleaner } from '../program/flow-cleaner.ts';
+import { NodeUsers } from '../nodes/node-users.ts';
 import { ForwardKeeper } from '../program/forward-keeper.ts';
-import { createStrayFilter, listGoneFlows } from '../program/gone-flows.ts';
 import { type Balances, Programmer } from '../program/programmer.ts';
+import { SettledBalances } from '../program/settled-balances.ts';
 import { type BalancerState } from '../report/state.ts';
 import { tableName } from '../table/table.ts';
 import { LookLog } from './look-log.ts';
@@ -45,20 +45,19 @@ export class Balancer {
   readonly #clock: Clock;
   readonly #objects: FollowedObjects;
   readonly #programmer: Programmer;
-  readonly #cleaner: FlowCleaner;
+  readonly #settled: SettledBalances;
   readonly #forwards: ForwardKeeper;
   readonly #queue: TriggerQueue<Cause>;
   readonly #log: LookLog;
   readonly #life: TableLife;
   readonly #gaps: WriteGaps;
   readonly #addresses: OwnAddresses;
-  readonly #serviceToBalances = new Map<string, Balances>();
+  readonly #users = new NodeUsers();
   #watch: Source | null = null;
   /** Wanted, and not yet in the kernel. */
   #pending = new Map<string, Balances>();
   #comparedAt = -Infinity;
   #failures = 0;
-  #hasSwept = false;
   #programmed: NodeReport['programmed'] | null = null;
   /** When the first change came that is not in the kernel yet; null while none is missing. */
   #changedAt: number | null = null;
@@ -72,7 +71,13 @@ export class Balancer {
     this.#life = new TableLife(ports.clock, this.#programmer);
     this.#gaps = new WriteGaps(ports.clock, () => ports.kernel.countRules(tableName));
     this.#addresses = new OwnAddresses(ports);
-    this.#cleaner = new FlowCleaner(ports, () => createStrayFilter(this.#serviceToBalances.values()));
+    this.#settled = new SettledBalances({
+      ...ports,
+      listFormerPorts: () => this.#programmer.listFound(this.#objects.index.listAddresses(isLeftToKubeProxy)),
+      onDrains: () => {
+        this.#say();
+      },
+    });
     this.#forwards = new ForwardKeeper(ports);
     this.#queue = new TriggerQueue<Cause>({
       clock: ports.clock,
@@ -92,7 +97,7 @@ export class Balancer {
   /** Services in the tables, what the tables hold, and whether the API is followed. */
   get progress(): Pick<BalancerState, 'services' | 'elements' | 'isFollowing' | 'syncedAt'> {
     return {
-      services: this.#serviceToBalances.size,
+      services: this.#settled.size,
       elements: this.#programmer.elementCount,
       isFollowing: this.#objects.isFollowing,
       syncedAt: this.#syncedAt,
@@ -102,6 +107,11 @@ export class Balancer {
   /** For how long the look under way has lasted, or the next one is overdue. */
   get behindMs(): number {
     return this.#queue.behindMs;
+  }
+
+  /** To be called when other nodes answer no more, or again. */
+  noteOutages(): void {
+    this.#objects.touch(this.#users.take(this.#ports.nodes.outages));
   }
 
   /** Begins to follow the API. */
@@ -124,7 +134,7 @@ export class Balancer {
     this.#objects.stop();
     await this.#watch?.stop();
     await this.#queue.stop();
-    await this.#cleaner.stop();
+    await this.#settled.stop();
     await this.#forwards.stop();
   }
 
@@ -186,9 +196,6 @@ export class Balancer {
     if (isDue) this.#comparedAt = now;
     this.#pending = new Map();
     this.#settle(changes);
-    // Endpoints may have gone while nobody looked.
-    if (!this.#hasSwept) this.#cleaner.sweep();
-    this.#hasSwept = true;
     if (changes.size === 0) return;
     this.#ports.observer.programmed(changes.size, this.#clock.now() - (changedAt ?? now));
     await this.#gaps.noteWrite();
@@ -204,42 +211,40 @@ export class Balancer {
 
   /** Notes how the Services that have changed are to be balanced. */
   async #decide(): Promise<void> {
-    const { index } = this.#objects;
+    const [{ index }, { node, nodes }] = [this.#objects, this.#ports];
     const { zone, vips } = index;
     const hasMoved = await this.#addresses.look(vips);
     const { known: local, uplinks } = this.#addresses;
-    const place: Place = { node: this.#ports.node, zone, vips, local, uplinks };
+    const place: Place = { node, zone, vips, local, uplinks, outages: nodes.outages };
     for (const service of index.takeChanged(hasMoved)) {
-      const found = index.find(service);
+      const found = this.#objects.find(service);
       const { ports: balances, refused, remarks } = balanceFamilies(found, place);
+      this.#users.note(service, balances.length === 0 ? [] : (found?.slices ?? []));
       this.#log.refused(service, refused);
       this.#log.remarks(service, remarks);
-      if (balances.length > 0 || this.#serviceToBalances.has(service) || this.#pending.has(service))
+      if (balances.length > 0 || this.#settled.has(service) || this.#pending.has(service))
         this.#pending.set(service, balances);
     }
+    nodes.watch(this.#users.nodes);
   }
 
   /** The kernel has it. */
   #settle(changes: ReadonlyMap<string, Balances>): void {
     this.#log.balanced(changes);
-    for (const [service, balances] of changes) {
+    this.#settled.settle(changes, (service) => {
       const found = this.#objects.index.find(service);
-      // kube-proxy goes on with open connections.
-      const before = this.#serviceToBalances.get(service) ?? [];
-      if (found === null || !isLeftToKubeProxy(found.service))
-        this.#cleaner.add(listGoneFlows(before, balances));
-      this.#cleaner.keep(listGoneFlows(balances, before));
-      if (balances.length === 0) this.#serviceToBalances.delete(service);
-      else this.#serviceToBalances.set(service, balances);
-    }
+      return found !== null && isLeftToKubeProxy(found.service);
+    });
   }
 
   /** Nothing before the first time: a former life's word counts until then. */
   #say(): void {
-    const [{ pools, virtualIps, versions, hasSynced }, { isOn }] = [this.#objects, this.#life];
+    const [{ pools, virtualIps, versions, hasSynced, index }, { isOn }] = [this.#objects, this.#life];
     // kube-proxy follows the API itself.
     const programmed = isOn || !hasSynced ? this.#programmed : versions;
     if (programmed === null) return;
-    this.#ports.listener.changed({ mode: isOn ? 'direct' : 'kube-proxy', programmed, pools, virtualIps });
+    const [{ draining }, { isAnyEarly }] = [this.#settled, index.early];
+    const mode = isOn ? 'direct' : 'kube-proxy';
+    this.#ports.listener.changed({ mode, programmed, pools, virtualIps, draining, isAnyEarly });
   }
 }

@@ -3,9 +3,10 @@ import { type Random } from '../../lib/control/random.ts';
 import { type ApiRoute } from '../../lib/kubernetes/route.ts';
 import { type BalancerKernel } from '../../lib/kernel/real/balancer-tables.ts';
 import { type AddressPool, type VirtualIp } from '../../lib/services/objects.ts';
-import { type NodeReport } from '../../lib/services/node-report.ts';
+import { type DrainingEndpoint, type NodeReport } from '../../lib/services/node-report.ts';
 import { type Logger } from '../../lib/telemetry/logger.ts';
 import { type PlacedAddress } from '../../lib/kernel/netlink/addresses.ts';
+import { type NodeHealth } from '../nodes/node-health.ts';
 import { type BalancerObserver } from '../report/balancer-counts.ts';
 import { type Standing } from '../report/standing.ts';
 
@@ -25,13 +26,20 @@ export interface BalancerPorts {
   /** Notified after each look at what has changed, whether or not all could be written. */
   readonly listener: BalancerListener;
   readonly observer: BalancerObserver;
+  readonly nodes: NodeWatch;
 }
+
+/** Who asks other nodes whether they live. */
+export type NodeWatch = Pick<NodeHealth, 'outages' | 'watch'>;
 
 /** What this node has to do with, and what its kernel has of it. */
 export interface BalancerView extends Pick<NodeReport, 'programmed' | 'mode'> {
   /** These are the same arrays while nothing has happened to them. */
   readonly pools: readonly AddressPool[];
   readonly virtualIps: readonly VirtualIp[];
+  readonly draining: readonly DrainingEndpoint[];
+  /** Whether a pod gets connections that waits to be called ready. */
+  readonly isAnyEarly: boolean;
 }
 
 /** Who holds the addresses, and says what this node has done. */

@@ -1,24 +1,27 @@
 /**
- * Has connections forget endpoints that are gone.
+ * Has connections forget endpoints that are gone, and counts those of endpoints that drain.
  *
  * Goal: an endpoint's address is given to another pod soon; until then no connection may still lead there.
  * Tension: the kernel finds connections only by a walk through its whole table, 32 ms of a processor even where it is nearly empty.
  * Compromise: one walk for all endpoints that went meanwhile. The first goes at once; then it rests in proportion to what the
- * walk took, but for seconds at most.
+ * walk took, but for seconds at most. The same walk counts; a walk that only counts can wait as long as that takes.
  */
 import { type Cancel, type Clock } from '../../lib/control/clock.ts';
-import { type BalancedFlow } from '../../lib/kernel/port.ts';
-import { type BalancerKernel } from '../../lib/kernel/real/balancer-tables.ts';
+import { type BalancedFlow, type SeenFlow } from '../../lib/kernel/port.ts';
+import { type BalancerKernel, type ForgottenFlow } from '../../lib/kernel/real/balancer-tables.ts';
 import { describeFlow } from '../../lib/kernel/real/describe-flow.ts';
 import { type Logger } from '../../lib/telemetry/logger.ts';
 import { formatEndpoint } from '../../lib/address/endpoint.ts';
 import { findErrorCode } from '../../lib/text/errors.ts';
+import { type Drains } from './drains.ts';
 
 /** What it needs of the world. */
 export interface CleanerPorts {
   readonly kernel: Pick<BalancerKernel, 'forgetFlows'>;
   readonly clock: Clock;
   readonly logger: Logger;
+  /** Who wants to know how many connections there are. */
+  readonly counter: Pick<Drains, 'isAny' | 'begin'>;
 }
 
 /** For each millisecond of work: so it takes a hundredth of a processor, unless `maxRestMs` is less. */
@@ -27,6 +30,15 @@ const restPerWork = 99;
 /** So long an endpoint may wait that is gone. Pods' addresses are seldom given again within seconds. */
 const maxRestMs = 5000;
 
+/** Nobody reads numbers that change more often. */
+const countEveryMs = 5000;
+
+/** Why connections are forgotten, in words that follow their endpoint. */
+export type FlowEnd = 'which is gone' | 'whose drain timeout is over' | typeof silentNode;
+
+/** Only those go that were never answered: their clients begin them again, and get another endpoint. */
+export const silentNode = 'whose node does not answer';
+
 /** Some 30 MB. Where more go within seconds, all connections to endpoints that are not there are chosen instead. */
 const maxWaiting = 250_000;
 
@@ -34,14 +46,16 @@ const maxWaiting = 250_000;
 export class FlowCleaner {
   readonly #ports: CleanerPorts;
   readonly #createStrayFilter: () => (flow: BalancedFlow) => boolean;
-  /** Texts of flows, for the next pass. */
-  #waiting = new Set<string>();
+  /** Texts of flows to why they end, for the next pass. */
+  #waiting = new Map<string, FlowEnd>();
   /** Those of the pass under way. */
-  #sought = new Set<string>();
+  #sought = new Map<string, FlowEnd>();
   #isSweepDue = false;
   #work: Promise<void> | null = null;
-  #cancel: Cancel | null = null;
+  #cancel: Cancel = () => undefined;
+  #plannedAt = Infinity;
   #restUntil = -Infinity;
+  #countAt = -Infinity;
   #isStopped = false;
   #hasFailed = false;
 
@@ -52,11 +66,12 @@ export class FlowCleaner {
   }
 
   /** Takes connections to be forgotten. Returns at once. */
-  add(flows: readonly BalancedFlow[]): void {
+  add(flows: readonly BalancedFlow[], why: FlowEnd = 'which is gone'): void {
     if (flows.length === 0) return;
-    for (const flow of flows) this.#waiting.add(describeFlow(flow));
+    for (const flow of flows) this.#waiting.set(describeFlow(flow), why);
     if (this.#waiting.size > maxWaiting) {
-      this.#waiting.clear();
+      // A sweep does not find those whose endpoint is still there.
+      this.#waiting = new Map([...this.#waiting].filter(([, end]) => end !== 'which is gone'));
       this.#isSweepDue = true;
     }
     this.#plan();
@@ -77,19 +92,32 @@ export class FlowCleaner {
     this.#plan();
   }
 
+  /** Has connections counted from time to time, as long as there are any to count. Returns at once. */
+  count(): void {
+    this.#plan();
+  }
+
   /** Waits for the pass under way; the others stay. */
   async stop(): Promise<void> {
     this.#isStopped = true;
-    this.#cancel?.();
+    this.#cancel();
     await this.#work;
   }
 
+  get #isIdle(): boolean {
+    return this.#waiting.size === 0 && !this.#isSweepDue && !this.#ports.counter.isAny;
+  }
+
   #plan(): void {
-    const isIdle = this.#waiting.size === 0 && !this.#isSweepDue;
-    if (isIdle || this.#isStopped || this.#work !== null || this.#cancel !== null) return;
-    const waitMs = Math.max(0, this.#restUntil - this.#ports.clock.now());
-    this.#cancel = this.#ports.clock.schedule(waitMs, () => {
-      this.#cancel = null;
+    if (this.#isStopped || this.#work !== null || this.#isIdle) return;
+    const isCleaning = this.#waiting.size > 0 || this.#isSweepDue;
+    const dueAt = isCleaning ? this.#restUntil : Math.max(this.#restUntil, this.#countAt);
+    if (this.#plannedAt <= dueAt) return;
+    this.#cancel();
+    this.#plannedAt = dueAt;
+    this.#cancel = this.#ports.clock.schedule(Math.max(0, dueAt - this.#ports.clock.now()), () => {
+      this.#plannedAt = Infinity;
+      if (this.#isIdle) return;
       this.#work = this.#pass().finally(() => {
         this.#work = null;
         this.#plan();
@@ -100,28 +128,33 @@ export class FlowCleaner {
   async #pass(): Promise<void> {
     const startedAt = this.#ports.clock.now();
     const [sought, isSweep] = [this.#waiting, this.#isSweepDue];
-    [this.#sought, this.#waiting, this.#isSweepDue] = [sought, new Set(), false];
+    [this.#sought, this.#waiting, this.#isSweepDue] = [sought, new Map<string, FlowEnd>(), false];
     const hasWorked = await this.#forget(isSweep);
-    this.#sought = new Set();
+    this.#sought = new Map();
     if (!hasWorked) {
-      this.#waiting = new Set([...sought, ...this.#waiting]);
+      this.#waiting = new Map([...sought, ...this.#waiting]);
       this.#isSweepDue ||= isSweep;
     }
     const endedAt = this.#ports.clock.now();
     const restMs = hasWorked ? (endedAt - startedAt) * restPerWork : maxRestMs;
     this.#restUntil = endedAt + Math.min(maxRestMs, restMs);
+    this.#countAt = endedAt + Math.max(countEveryMs, restMs);
   }
 
   /** Answers whether it went well. */
   async #forget(isSweep: boolean): Promise<boolean> {
-    const { kernel, logger } = this.#ports;
+    const { kernel, logger, counter } = this.#ports;
     const isStray = isSweep ? this.#createStrayFilter() : () => false;
+    const tally = counter.begin();
     try {
-      const found = await kernel.forgetFlows((flow) => this.#sought.has(describeFlow(flow)) || isStray(flow));
-      for (const { vip, backend, count } of found) {
-        const words = `${formatEndpoint(vip)} to ${formatEndpoint(backend)}, which is gone`;
-        logger.info(`${count} connections of ${words}, are forgotten`);
-      }
+      const found = await kernel.forgetFlows((flow) => {
+        const text = describeFlow(flow);
+        const isChosen = this.#isSought(text, flow) || isStray(flow);
+        if (!isChosen) tally?.see(text, flow);
+        return isChosen;
+      });
+      for (const flow of found) this.#report(flow);
+      tally?.end();
       this.#hasFailed = false;
       return true;
     } catch (error) {
@@ -130,5 +163,18 @@ export class FlowCleaner {
       this.#hasFailed = true;
       return false;
     }
+  }
+
+  #isSought(text: string, { isAnswered }: SeenFlow): boolean {
+    const end = this.#sought.get(text);
+    return end !== undefined && !(end === silentNode && isAnswered);
+  }
+
+  #report(flow: ForgottenFlow): void {
+    const { vip, backend, count } = flow;
+    const why = this.#sought.get(describeFlow(flow)) ?? 'which is gone';
+    this.#ports.logger.info(
+      `${count} connections of ${formatEndpoint(vip)} to ${formatEndpoint(backend)}, ${why}, are forgotten`,
+    );
   }
 }

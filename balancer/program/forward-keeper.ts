@@ -6,15 +6,21 @@ import { toolName } from '../../lib/kernel/tools/tool-name.ts';
 import { parseSave } from '../../lib/netfilter/iptables/parse.ts';
 import { findErrorCode } from '../../lib/text/errors.ts';
 import { type Logger } from '../../lib/telemetry/logger.ts';
-import { acceptChain, planAccept } from '../decide/accept-forwarded.ts';
+import { acceptChain, acceptChains, planAccept } from '../decide/accept-forwarded.ts';
 
-/** Reading takes four tools: so often at most while tables change all the time. */
+/**
+ * How often it looks.
+ *
+ * Goal: a chain FORWARD that begins to drop is noticed in seconds.
+ * Tension: others write to nftables all the time, and tools that list rules begin again at each of their commits: such a tool never ends, and
+ * takes a processor.
+ * Compromise: a look starts no tool while these chains of iptables-nft and nftables stay as they are, and asks the kernel for a list of chains. It comes when
+ * addresses change, once in five seconds at most while only tables change, and each minute. iptables-legacy has no such list: its tool
+ * runs when addresses change, and each minute.
+ */
 const paceMs = 5000;
 
-/** nft takes 0.3 s of a processor with 1,000 Services, however few chains others have. */
-const chainsMs = 300_000;
-
-/** iptables-legacy tells nobody of a change. */
+/** Changes of iptables-legacy move no generation of nftables. */
 const tickMs = 60_000;
 
 /** What it needs of the world. */
@@ -34,6 +40,7 @@ export class ForwardKeeper {
   #work: Promise<void> | null = null;
   #addresses: ReadonlySet<string> = new Set();
   #lookedAt = -Infinity;
+  #legacyLookedAt = -Infinity;
   #chainsLookedAt = -Infinity;
   #isStopped = false;
 
@@ -51,7 +58,10 @@ export class ForwardKeeper {
     if (this.#work !== null || this.#isStopped || (isSame && now - this.#lookedAt < restMs)) return;
     this.#addresses = new Set(addresses);
     this.#lookedAt = now;
-    this.#work = this.#look().finally(() => (this.#work = null));
+    const isLegacyDue = !isSame || now - this.#legacyLookedAt >= tickMs;
+    if (isLegacyDue) this.#legacyLookedAt = now;
+    const dialects = iptablesDialects.filter((dialect) => dialect === 'nft' || isLegacyDue);
+    this.#work = this.#look(dialects).finally(() => (this.#work = null));
   }
 
   /** Waits for the look under way. The chain stays. */
@@ -60,17 +70,17 @@ export class ForwardKeeper {
     await this.#work;
   }
 
-  async #look(): Promise<void> {
+  async #look(dialects: readonly IptablesDialect[]): Promise<void> {
     const written: string[] = [];
     for (const family of families) {
-      for (const dialect of iptablesDialects) {
+      for (const dialect of dialects) {
         const place = `chain FORWARD of ${toolName(family, dialect)}`;
         const isRead = await this.#attempt(place, () => this.#accept(family, dialect, place));
         if (isRead && dialect === 'nft') written.push(`${family === 'ipv6' ? 'ip6' : 'ip'} filter FORWARD`);
       }
     }
     const now = this.#ports.clock.now();
-    if (now - this.#chainsLookedAt < chainsMs) return;
+    if (now - this.#chainsLookedAt < tickMs) return;
     this.#chainsLookedAt = now;
     await this.#attempt('chains of nftables', async () => {
       for (const chain of await this.#ports.kernel.listForwardChains()) this.#warn(chain, written);
@@ -92,12 +102,15 @@ export class ForwardKeeper {
     }
   }
 
-  /** Answers whether there is such an iptables. */
+  /** Answers whether connections pass there. */
   async #accept(family: Family, dialect: IptablesDialect, place: string): Promise<boolean> {
     const { kernel, logger } = this.#ports;
-    const output = await kernel.readFilter(family, dialect);
+    const output = await kernel.readFilter(family, dialect, acceptChains);
     if (output === null) return false;
-    const input = planAccept(parseSave(output), this.#listAddresses(family));
+    const seen = parseSave(output);
+    // Native rules of nft: nothing is written there, and its policy is told as any other table's.
+    if (seen.unread.includes('filter')) return false;
+    const input = planAccept(seen, this.#listAddresses(family));
     if (input === '') return true;
     await kernel.restore({ family, dialect, input });
     const isGone = input.includes(`-X ${acceptChain}`);

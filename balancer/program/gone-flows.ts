@@ -6,7 +6,7 @@
 import { type BalancedFlow } from '../../lib/kernel/port.ts';
 import { formatEndpoint } from '../../lib/address/endpoint.ts';
 import { describeFlow } from '../../lib/kernel/real/describe-flow.ts';
-import { type PortBalance } from '../decide/port-balance.ts';
+import { type End, type PortBalance, protocolToNumber } from '../decide/port-balance.ts';
 
 /** The flows of one Service that its balances before allowed, and those now do not. */
 export function listGoneFlows(before: readonly PortBalance[], after: readonly PortBalance[]): BalancedFlow[] {
@@ -14,12 +14,25 @@ export function listGoneFlows(before: readonly PortBalance[], after: readonly Po
   return before.flatMap(listFlows).filter((flow) => !kept.has(describeFlow(flow)));
 }
 
+/** The flows of one Service to endpoints on nodes that answered before, and do not now. Only TCP: other flows to them are gone. */
+export function listSilentFlows(
+  before: readonly PortBalance[],
+  after: readonly PortBalance[],
+): BalancedFlow[] {
+  const list = (balances: readonly PortBalance[]) =>
+    balances.flatMap((balance) => (balance.protocol === 'TCP' ? toFlows(balance, balance.silent ?? []) : []));
+  const known = new Set(list(before).map(describeFlow));
+  return list(after).filter((flow) => !known.has(describeFlow(flow)));
+}
+
 /**
  * Answers what tells of a connection that the kernel has whether it is to a port that is balanced, and was sent to an endpoint that
- * the port does not have. A life before this one, or kube-proxy, sent it there; the endpoint went while nobody looked.
+ * the port does not have. A life before this one, or kube-proxy, sent it there; the endpoint went while nobody looked. So is one to a
+ * port that is not balanced any more: those are the former ones, `ADDRESS . PROTOCOL . PORT` as the table has them.
  */
 export function createStrayFilter(
   balances: Iterable<readonly PortBalance[]>,
+  formerPorts: ReadonlySet<string>,
 ): (flow: BalancedFlow) => boolean {
   const portToBalance = new Map<string, PortBalance>();
   for (const balance of [...balances].flat()) {
@@ -27,7 +40,10 @@ export function createStrayFilter(
   }
   return ({ protocol, vip, backend }) => {
     const balance = portToBalance.get(`${protocol} ${formatEndpoint(vip)}`);
-    if (balance === undefined) return false;
+    if (balance === undefined) {
+      const number = protocolToNumber.get(protocol.toUpperCase()) ?? '';
+      return formerPorts.has(`${vip.address} . ${number} . ${vip.port}`);
+    }
     return !listEnds(balance).some(
       ({ address, port }) => address === backend.address && port === backend.port,
     );
@@ -42,13 +58,20 @@ function listEnds({ protocol, backends, present }: PortBalance): PortBalance['pr
   return protocol === 'TCP' ? present : backends;
 }
 
-function listFlows(balance: PortBalance): BalancedFlow[] {
-  const { family, addresses, protocol, port } = balance;
+/** The flows of a port to some ends. */
+export function toFlows(
+  { family, addresses, protocol, port }: PortBalance,
+  ends: readonly End[],
+): BalancedFlow[] {
   return addresses.flatMap((address) =>
-    listEnds(balance).map((end) => ({
+    ends.map((end) => ({
       protocol: protocol.toLowerCase() as BalancedFlow['protocol'],
       vip: { family, address, port },
-      backend: { family, ...end },
+      backend: { family, address: end.address, port: end.port },
     })),
   );
+}
+
+function listFlows(balance: PortBalance): BalancedFlow[] {
+  return toFlows(balance, listEnds(balance));
 }

@@ -9,11 +9,12 @@
 import { families, type Family } from '../../lib/address/address.ts';
 import { type BalancerKernel } from '../../lib/kernel/real/balancer-tables.ts';
 import { type PortBalance } from '../decide/port-balance.ts';
+import { findRelayNeeds, type Relay } from '../decide/relay.ts';
 import { renderPort } from '../decide/render-port.ts';
 import { diffTables, type TableChange, type TableStep } from '../table/diff-tables.ts';
 import { printRemoval, printRenewal, printReplacement, printStep } from '../table/print-table.ts';
 import { readTable } from '../table/read-table.ts';
-import { createSkeleton, shared } from '../table/skeleton.ts';
+import { createSkeleton, type RelayNeeds, shared } from '../table/skeleton.ts';
 import { emptyTable, mergeTables, nameTable, type Table, tableName } from '../table/table.ts';
 
 /** The balances of one Service, of both families. */
@@ -35,9 +36,15 @@ export class Programmer {
   readonly #kernel: BalancerKernel;
   readonly #serviceToBalances = new Map<string, Balances>();
   readonly #parts: Readonly<Record<Family, Map<string, Table>>> = { ipv4: new Map(), ipv6: new Map() };
-  /** The Services that are sent on to other nodes. */
-  readonly #relayed: Readonly<Record<Family, Set<string>>> = { ipv4: new Set(), ipv6: new Set() };
+  /** The Services that are sent on to other nodes, and how. */
+  readonly #relayed: Readonly<Record<Family, Map<string, readonly Relay[]>>> = {
+    ipv4: new Map(),
+    ipv6: new Map(),
+  };
+  /** The ports of Services that tables had which a life before this one wrote, as these name them: as many as they had. */
+  readonly #found = new Set<string>();
   #handles: Handles = { ipv4: null, ipv6: null };
+  #hasWritten = false;
   #isKnown = false;
 
   constructor(kernel: BalancerKernel) {
@@ -47,6 +54,11 @@ export class Programmer {
   /** Whether the tables are known to be as they were written; a `compare` brings that about. */
   get isKnown(): boolean {
     return this.#isKnown;
+  }
+
+  /** The ports of Services that a life before this one had in its tables, `ADDRESS . PROTOCOL . PORT`: but those of some addresses. */
+  listFound(except: ReadonlySet<string>): ReadonlySet<string> {
+    return new Set([...this.#found].filter((port) => !except.has(port.split(' ', 1)[0] ?? '')));
   }
 
   /** How many elements the sets and maps of all Services have, in both tables. */
@@ -84,7 +96,7 @@ export class Programmer {
     const isRenewed = scripts.some(({ now }) => now !== '');
     await this.#apply([...scripts, ...(isRenewed ? [{ now: printRenewal(used), later: '' }] : [])]);
     this.#handles = await this.#kernel.readHandles(tableName);
-    this.#isKnown = true;
+    [this.#isKnown, this.#hasWritten] = [true, true];
     return { drifted: wasKnown ? families.filter((_, at) => scripts[at]?.now !== '') : [] };
   }
 
@@ -115,14 +127,19 @@ export class Programmer {
   }
 
   /** What all Services share follows from this. */
-  #describeSkeleton(family: Family): 'none' | 'relays' | 'no relays' {
+  #describeSkeleton(family: Family): 'none' | RelayNeeds {
     if (this.#parts[family].size === 0) return 'none';
-    return this.#relayed[family].size > 0 ? 'relays' : 'no relays';
+    return this.#findRelayNeeds(family);
+  }
+
+  #findRelayNeeds(family: Family): RelayNeeds {
+    return findRelayNeeds([...this.#relayed[family].values()].flat());
   }
 
   #render(family: Family, service: string, before: Table): void {
     const balances = (this.#serviceToBalances.get(service) ?? []).filter((one) => one.family === family);
-    if (balances.some(({ relay }) => relay !== null)) this.#relayed[family].add(service);
+    const relays = balances.flatMap(({ relay }) => (relay === null ? [] : [relay]));
+    if (relays.length > 0) this.#relayed[family].set(service, relays);
     else this.#relayed[family].delete(service);
     if (balances.length === 0) this.#parts[family].delete(service);
     else
@@ -132,13 +149,18 @@ export class Programmer {
   /** What makes the table that was listed the wanted one. Slots stay as they are there. */
   #converge(family: Family, text: string): Script {
     const seen = readTable(text, family);
+    if (!this.#hasWritten) this.#noteFound(seen ?? emptyTable);
     const parts = this.#parts[family];
     for (const service of this.#serviceToBalances.keys()) this.#render(family, service, seen ?? emptyTable);
     if (parts.size === 0) return { now: text === '' ? '' : printRemoval(family), later: '' };
-    const wanted = mergeTables([createSkeleton(family, this.#relayed[family].size > 0), ...parts.values()]);
+    const wanted = mergeTables([createSkeleton(family, this.#findRelayNeeds(family)), ...parts.values()]);
     const change = seen === null ? null : diffTables({ family, seen, wanted });
     if (change === null) return { now: printReplacement(family, wanted), later: '' };
     return { now: print(change.now), later: print(change.later) };
+  }
+
+  #noteFound({ sets }: Table): void {
+    for (const port of sets.get(shared.vips)?.elements.keys() ?? []) this.#found.add(port);
   }
 
   /** One transaction for both families. */

@@ -2,6 +2,7 @@ import * as z from 'zod/mini';
 import { version } from '../../lib/kubernetes/api-object.ts';
 import { type ObjectClient } from '../../lib/kubernetes/object-client.ts';
 import { type ObjectWrite } from '../../lib/kubernetes/write-object.ts';
+import { apiGroup, reportAnnotations } from '../../lib/services/names.ts';
 import {
   leaseDurationMs,
   type NodeReport,
@@ -23,7 +24,12 @@ const limitMs = 4000;
 /** A write after a conflict reads again; whoever else writes this Lease does it once. */
 const maxTries = 3;
 
-const stored = z.object({ metadata: z.object({ resourceVersion: version }) });
+const stored = z.object({
+  metadata: z.object({
+    resourceVersion: version,
+    annotations: z.nullish(z.record(z.string(), z.string())),
+  }),
+});
 
 /** Writes one node's Lease, and makes it where there is none. One write at a time. */
 export class LeaseWriter {
@@ -33,6 +39,8 @@ export class LeaseWriter {
   readonly #path: string;
   /** Of the Lease, as it was read or written last; null where that is not known. */
   #version: string | null = null;
+  /** Annotations that only another version of vipnat writes, until they are removed. */
+  #unknown: readonly string[] = [];
 
   constructor(place: LeasePlace) {
     this.#place = place;
@@ -68,9 +76,11 @@ export class LeaseWriter {
       );
       if (read.outcome === 'forbidden' || read.outcome === 'unreachable') return read;
       this.#version = read.outcome === 'found' ? read.object.metadata.resourceVersion : null;
+      if (read.outcome === 'found') this.#unknown = listUnknown(read.object.metadata.annotations ?? {});
     }
     const answer = await client.write(this.#toWrite(report, renewTime), limitMs);
     this.#version = answer.version;
+    if (answer.outcome === 'taken' && report !== null) this.#unknown = [];
     return answer;
   }
 
@@ -81,6 +91,7 @@ export class LeaseWriter {
     const isNew = this.#version === null;
     const said = report ?? (isNew ? { ...nothing, node } : null);
     const annotations = said === null ? {} : toAnnotations(said);
+    const removed = report === null ? {} : Object.fromEntries(this.#unknown.map((name) => [name, null]));
     return isNew
       ? {
           title: `creating Lease ${this.#name}`,
@@ -92,9 +103,18 @@ export class LeaseWriter {
           title: `renewing Lease ${this.#name}`,
           method: 'PATCH',
           path: this.#path,
-          body: { metadata: { resourceVersion: this.#version, annotations }, spec },
+          body: {
+            metadata: { resourceVersion: this.#version, annotations: { ...removed, ...annotations } },
+            spec,
+          },
         };
   }
+}
+
+/** What a later version has said counts no more once this one reports: nobody else would ever take it back. */
+function listUnknown(annotations: Readonly<Record<string, string>>): string[] {
+  const known: readonly string[] = Object.values(reportAnnotations);
+  return Object.keys(annotations).filter((name) => name.startsWith(`${apiGroup}/`) && !known.includes(name));
 }
 
 /** Of a node that has done nothing yet. */

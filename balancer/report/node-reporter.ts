@@ -3,14 +3,15 @@
  *
  * Goal: the controller knows within half a second what it waits for.
  * Tension: a thousand nodes that report each change are thousands of writes a second, and most of them nobody waits for.
- * Compromise: a renewal each 10 s says all. What the controller cannot know otherwise (seats, mode, addresses in use), and versions
- * while an address waits for them, are said at once, but at most twice a second. The API away changes nothing but that.
+ * Compromise: a renewal each 10 s says all. What the controller cannot know otherwise (seats, mode, addresses in use), what is left of
+ * drains, and versions while an address waits for them, are said at once, but at most twice a second. The API away changes nothing
+ * but that.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { backOff } from '../../lib/control/backoff.ts';
 import { type Cancel, type Clock } from '../../lib/control/clock.ts';
 import { type ObjectClient } from '../../lib/kubernetes/object-client.ts';
-import { type NodeReport } from '../../lib/services/node-report.ts';
+import { type DrainingEndpoint, type NodeReport } from '../../lib/services/node-report.ts';
 import { toMicroTime } from '../../lib/kubernetes/micro-time.ts';
 import { LeaseWriter } from './lease-writer.ts';
 import { type Renewal } from './standing.ts';
@@ -125,9 +126,13 @@ export class NodeReporter {
 
   #isUrgent(): boolean {
     if (this.#isNeeded || this.#words === null || this.#said === null) return true;
-    const { programmed, ...rest } = this.#words;
-    const { programmed: before, ...others } = this.#said;
-    return !isDeepStrictEqual(rest, others) || (this.#isAwaited && !isDeepStrictEqual(programmed, before));
+    const { programmed, draining = [], ...rest } = this.#words;
+    const { programmed: before, draining: saidDraining = [], ...others } = this.#said;
+    return (
+      !isDeepStrictEqual(rest, others) ||
+      !isDeepStrictEqual(listCounted(draining), listCounted(saidDraining)) ||
+      (this.#isAwaited && !isDeepStrictEqual(programmed, before))
+    );
   }
 
   async #write(): Promise<void> {
@@ -149,4 +154,9 @@ export class NodeReporter {
     this.#writing = null;
     this.#plan();
   }
+}
+
+/** Every node knows who drains. Only those whose connections have changed have something to say at once. */
+function listCounted(draining: readonly DrainingEndpoint[]): readonly DrainingEndpoint[] {
+  return draining.filter(({ connections }) => connections !== null && connections > 0);
 }

@@ -29,6 +29,31 @@ export const balancerMetrics = {
     labels: [],
     help: 'Number of addresses of pools that another host on the network of this node answers for',
   },
+  vipnat_balancer_draining_endpoints: {
+    type: 'gauge',
+    labels: [],
+    help: 'Number of endpoints that end and get no new connection of this node; one of several Services counts for each',
+  },
+  vipnat_balancer_draining_connections: {
+    type: 'gauge',
+    labels: [],
+    help: 'Number of open TCP connections that this node still sends to these endpoints, as last counted',
+  },
+  vipnat_balancer_nodes_asked: {
+    type: 'gauge',
+    labels: [],
+    help: 'Number of other nodes that this node asks whether they live',
+  },
+  vipnat_balancer_nodes_silent: {
+    type: 'gauge',
+    labels: [],
+    help: 'Number of other nodes that do not answer this node: their pods get no new connection from here',
+  },
+  vipnat_balancer_node_probes_total: {
+    type: 'counter',
+    labels: [],
+    help: 'TCP connects by which this node asked whether other nodes live',
+  },
   vipnat_balancer_api_followed: {
     type: 'gauge',
     labels: [],
@@ -89,6 +114,14 @@ export function listBalancerSamples(state: BalancerState): BalancerSample[] {
       one('vipnat_balancer_seat_held', Number(state.held.includes(seat)), { seat }),
     ),
     one('vipnat_balancer_addresses_in_use', state.inUse.length),
+    one('vipnat_balancer_draining_endpoints', state.draining.length),
+    one(
+      'vipnat_balancer_draining_connections',
+      state.draining.reduce((sum, { connections }) => sum + (connections ?? 0), 0),
+    ),
+    one('vipnat_balancer_nodes_asked', state.nodes.asked),
+    one('vipnat_balancer_nodes_silent', state.outages.out.size),
+    one('vipnat_balancer_node_probes_total', state.nodes.probes),
     one('vipnat_balancer_api_followed', Number(state.isFollowing)),
     ...(syncedAt === null
       ? []

@@ -1,4 +1,6 @@
-import { type NodeMode } from '../../lib/services/node-report.ts';
+import { type DrainingEndpoint, type NodeMode } from '../../lib/services/node-report.ts';
+import { type NodeOutages } from '../decide/node-outages.ts';
+import { type NodeHealth } from '../nodes/node-health.ts';
 import { type BalancerCounts } from './balancer-counts.ts';
 
 /** How a balancer does: what its metrics and probes say. */
@@ -17,5 +19,12 @@ export interface BalancerState {
   readonly held: readonly string[];
   readonly inUse: readonly string[];
   readonly behindMs: number;
+  readonly draining: readonly DrainingEndpoint[];
   readonly counts: BalancerCounts;
+  /** Nodes that do not answer this one. */
+  readonly outages: NodeOutages;
+  /** Nodes that never answered this one, and stay in use: see NodeHealth. */
+  readonly unheard: NodeHealth['unheard'];
+  /** How many nodes are asked whether they live, and how often that was done. */
+  readonly nodes: NodeHealth['counts'];
 }

@@ -11,7 +11,7 @@ import { locateSeatFiles } from './seat-files.ts';
 import { Seats, type SeatsPorts } from './seats.ts';
 
 /** What differs from process to process. */
-export type HostSeatsOptions = Pick<SeatsPorts, 'clock' | 'node' | 'report' | 'onState'> & {
+export type HostSeatsOptions = Pick<SeatsPorts, 'clock' | 'node' | 'report' | 'onState' | 'onPlanned'> & {
   /** The folder that the balancer shares with its keepalived; whole path. */
   readonly runDir: string;
 };

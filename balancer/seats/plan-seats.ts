@@ -41,6 +41,8 @@ export interface SeatsPlan {
   readonly seats: readonly PlannedSeat[];
   /** What is left out, and why: a sentence for each. */
   readonly problems: readonly string[];
+  /** The same by names: seats, and the first addresses of each, to clauses. */
+  readonly unheld: Readonly<Record<string, string>>;
 }
 
 /**
@@ -48,7 +50,7 @@ export interface SeatsPlan {
  * of this host away, is left out and named. Equal on all nodes but for places and interfaces. Pure.
  */
 export function planSeats({ pools, virtualIps }: SeatsInput, host: SeatsHost): SeatsPlan {
-  const planning: Planning = { host, problems: [], taken: new Set(), vrids: new Map() };
+  const planning: Planning = { host, problems: [], unheld: new Map(), taken: new Set(), vrids: new Map() };
   const candidates = pools
     .flatMap((pool) => (pool.status?.seats ?? []).map((seat) => toCandidate(pool, seat)))
     .filter(({ seat }) => seat.nodes.includes(host.node))
@@ -61,12 +63,16 @@ export function planSeats({ pools, virtualIps }: SeatsInput, host: SeatsHost): S
     isUsed: seatToVirtualIps.has(seat.name),
     addresses: placeAddresses(planning, { name: seat.name, pool }, seatToVirtualIps.get(seat.name) ?? []),
   }));
-  return { seats, problems: planning.problems };
+  return { seats, problems: planning.problems, unheld: Object.fromEntries(planning.unheld) };
 }
+
+/** Of one seat's addresses: they go into one annotation, and who has more has one mistake. */
+const mostNamed = 20;
 
 interface Planning {
   readonly host: SeatsHost;
   readonly problems: string[];
+  readonly unheld: Map<string, string>;
   /** The addresses that have their place. */
   readonly taken: Set<string>;
   /** The seats that have a virtual_router_id on an interface, in a family. */
@@ -105,7 +111,9 @@ function anchorSeat(planning: Planning, { name, pool, seat }: Candidate): Anchor
     for (const { address } of anchors) taken.add(address.text);
     return [{ name, pool, anchors, vrid, place: seat.nodes.indexOf(host.node), advertMs: readAdvert(pool) }];
   } catch (error) {
-    problems.push(`this node does not hold seat ${name}: ${(error as Error).message}`);
+    const why = (error as Error).message;
+    problems.push(`this node does not hold seat ${name}: ${why}`);
+    planning.unheld.set(name, why);
     return [];
   }
 }
@@ -139,7 +147,7 @@ function groupAddresses(virtualIps: readonly VirtualIp[]): ReadonlyMap<string, r
 }
 
 function placeAddresses(
-  { host, problems, taken }: Planning,
+  { host, problems, unheld, taken }: Planning,
   { name, pool }: Pick<Candidate, 'name' | 'pool'>,
   virtualIps: readonly VirtualIp[],
 ): PlacedAddress[] {
@@ -154,7 +162,9 @@ function placeAddresses(
       const placed =
         address === null ? 'is not an address' : placeAddress(address, pool.spec.interface, host.subnets);
       if (typeof placed === 'string') {
-        refused.push(`${text} ${placed}`);
+        const why = `${text} ${placed}`;
+        refused.push(why);
+        if (refused.length <= mostNamed) unheld.set(text, why);
         return [];
       }
       taken.add(text);

@@ -26,6 +26,8 @@ export interface SeatsPorts extends ConfigurationPorts {
   readonly trackFile: TrackFile;
   /** Called with the first state, and whenever it differs from before. */
   readonly onState: (state: SeatsState) => void;
+  /** Called for each input that was taken, once the state says what this node cannot hold of it, or that could not be found out. */
+  readonly onPlanned: (input: SeatsInput) => void;
 }
 
 /** What this node says of its seats. */
@@ -34,6 +36,8 @@ export interface SeatsState {
   readonly held: readonly string[];
   /** Addresses that another host on the network answers for; sorted. */
   readonly inUse: readonly string[];
+  /** See SeatsPlan. */
+  readonly unheld: SeatsPlan['unheld'];
 }
 
 /** Who holds a seat changes without a word. A look costs a millisecond for 1,000 addresses. */
@@ -60,6 +64,8 @@ export class Seats {
     addresses: new Set(),
   };
   #state: SeatsState | null = null;
+  /** The last one that `onPlanned` was called for. */
+  #told: SeatsInput | null = null;
   #problems: ReadonlySet<string> = new Set();
   #isFailing = false;
   #isStopped = false;
@@ -130,7 +136,8 @@ export class Seats {
       if (!this.#isFailing) this.#ports.report.failed(error);
       this.#isFailing = true;
       // Nothing is known to be held.
-      if (this.#input !== null && this.#state === null) this.#setState({ held: [], inUse: [] });
+      if (this.#input !== null && this.#state === null) this.#setState({ held: [], inUse: [], unheld: {} });
+      if (this.#input !== null) this.#tellPlanned(this.#input);
     }
     this.#isLooking = false;
     const { clock } = this.#ports;
@@ -160,6 +167,7 @@ export class Seats {
     };
     const plan = this.#plan(input, listSubnets(hostAddresses));
     this.#noteState(plan, view);
+    this.#tellPlanned(input);
     const hasMore = await this.#newcomers.ask(listNewcomers(plan.seats, view));
     this.#noteState(plan, view);
     if (this.#isStopped) return null;
@@ -183,13 +191,13 @@ export class Seats {
     return this.#configured.addresses;
   }
 
-  #noteState({ seats, problems }: SeatsPlan, view: SeatsView): void {
+  #noteState({ seats, problems, unheld }: SeatsPlan, view: SeatsView): void {
     const { report } = this.#ports;
     if (this.#isStopped) return;
     for (const problem of problems.filter((one) => !this.#problems.has(one))) report.leftOut(problem);
     this.#problems = new Set(problems);
     const held = seats.filter((seat) => isHeld(seat, view)).map(({ name }) => name);
-    this.#setState({ held, inUse: this.#newcomers.used });
+    this.#setState({ held, inUse: this.#newcomers.used, unheld });
   }
 
   #setState(state: SeatsState): void {
@@ -200,5 +208,11 @@ export class Seats {
     for (const seat of state.held.filter((one) => !before.includes(one))) report.held(seat, true);
     for (const seat of before.filter((one) => !state.held.includes(one))) report.held(seat, false);
     onState(state);
+  }
+
+  #tellPlanned(input: SeatsInput): void {
+    if (this.#isStopped || this.#told === input) return;
+    this.#told = input;
+    this.#ports.onPlanned(input);
   }
 }

@@ -14,6 +14,24 @@ export const aliveProtocols = ['6', '17', '132'] as const;
 /** Before kube-proxy's and iptables' nat chains at -100 (dstnat) and 100 (srcnat). */
 const priority = { relay: -155, translate: -105, masquerade: 95 };
 
+/** On both sides of IPVS, which has -98 in hook output. Source: ip_vs_ops4 of Linux 6.1, NF_IP_PRI_NAT_DST + 2. */
+const besideIpvs = { before: -110, after: -90 };
+
+/**
+ * The TTL by which a node knows a packet that another one has sent on. Nodes may differ in where they send a connection: while they hear
+ * of a change, and by what they remember. Without it they could send a packet to each other until its TTL is over. `dup` takes one off, and
+ * each router between nodes another. No client's packet has it: TTLs begin at 64, 128 or 255, and the Internet has not 32 hops in a row.
+ */
+export const sentOn = { first: 216, last: 223 };
+
+/** How nft calls it. */
+export function nameTtl(family: Family): 'ip ttl' | 'ip6 hoplimit' {
+  return family === 'ipv6' ? 'ip6 hoplimit' : 'ip ttl';
+}
+
+/** What Services need whose connections are sent on to other nodes: `past IPVS` where kube-proxy has virtual servers for them. */
+export type RelayNeeds = 'no relays' | 'relays' | 'relays past IPVS';
+
 /** The names of what all Services share. */
 export const shared = {
   alive: 'alive',
@@ -38,10 +56,10 @@ export function toAddressType(family: Family): 'ipv4_addr' | 'ipv6_addr' {
 }
 
 /**
- * The table without any Service. Set `alive` is empty: see `printRenewal`. `hasRelays` is whether `relays` has any: only then all
- * packets are looked up there, and not only the first of each connection.
+ * The table without any Service. Set `alive` is empty: see `printRenewal`. Only where there are relays all packets are looked up in
+ * `relays`, and not only the first of each connection.
  */
-export function createSkeleton(family: Family, hasRelays: boolean): Table {
+export function createSkeleton(family: Family, needs: RelayNeeds): Table {
   const ip = toWord(family);
   const toDispatch = (map: string) =>
     `meta l4proto @alive ${ip} daddr . meta l4proto . th dport vmap @${map}`;
@@ -60,14 +78,15 @@ export function createSkeleton(family: Family, hasRelays: boolean): Table {
     chains: new Map<string, TableChain>([
       [shared.refuse, { hook: null, rules: ['reject with tcp reset', 'reject'] }],
       [shared.ownSource, { hook: null, rules: ['masquerade fully-random'] }],
-      ...(hasRelays
-        ? [
+      ...(needs === 'no relays'
+        ? []
+        : [
             [
               'relay',
               { hook: hook('prerouting', priority.relay, 'filter'), rules: [toDispatch(shared.relays)] },
             ] as const,
-          ]
-        : []),
+          ]),
+      ...(needs === 'relays past IPVS' ? hideFromIpvs(family) : []),
       ['prerouting', { hook: hook('prerouting', priority.translate), rules: [dispatch] }],
       ['output', { hook: hook('output', priority.translate), rules: [dispatch] }],
       [
@@ -82,6 +101,20 @@ export function createSkeleton(family: Family, hasRelays: boolean): Table {
       ],
     ]),
   };
+}
+
+/**
+ * What is sent on is a packet of this host's own to IPVS, which would take it to this host's endpoints: kube-proxy has a virtual server
+ * for it. While IPVS looks, the packet has an address that no virtual server has. Nothing but hook output in between sees it.
+ */
+function hideFromIpvs(family: Family): [string, TableChain][] {
+  const address = `${toWord(family)} daddr`;
+  const firstBit = family === 'ipv6' ? '8000::' : '128.0.0.0';
+  const rules = [`${nameTtl(family)} ${sentOn.last} ct state 0x40 ${address} set ${address} ^ ${firstBit}`];
+  return Object.entries(besideIpvs).map(([place, order]) => [
+    `${place}-ipvs`,
+    { hook: hook('output', order, 'filter'), rules },
+  ]);
 }
 
 function hook(name: string, order: number, type = 'nat'): string {

@@ -11,40 +11,30 @@ import { defaultOptions, type LabOptions } from '../../lab/settings/options.ts';
 import { requireHost } from '../../lab/settings/requirements.ts';
 import { recordHello } from '../../test/support/network/hello.ts';
 import { masters } from '../../test/support/network/layout.ts';
-import { prepareClient } from '../failover/round.ts';
-import { waitForSteady } from '../failover/steady.ts';
+import { prepareClient } from '../shared/client.ts';
 import { buildProgram } from '../shared/go-program.ts';
+import { listMissingRounds, parseRunOptions, type RunOptions } from '../shared/options.ts';
+import { runBench, say } from '../shared/run.ts';
 import { ServiceWriter } from '../shared/service-writer.ts';
 import { pickPercentile } from '../shared/statistics.ts';
 import { LabObjects } from './lab-objects.ts';
 import { anchor, endpointPort, toSecondAddress } from './objects.ts';
-import { type BesideOptions, parseBesideOptions } from './options.ts';
 import { record } from './record.ts';
 import { writeReport } from './report.ts';
-import { measureRound, type Outcome } from './round.ts';
-import { Ground, type SetUpName, setUps } from './set-ups.ts';
+import { measureRound, type Outcome, waitForCalm } from './round.ts';
+import { Ground, type SetUpName, setUpNames, setUps } from './set-ups.ts';
 
 const labOptions: LabOptions = { ...defaultOptions, name: `beside-${process.pid}` };
 
-const say = (line: string) => {
-  process.stderr.write(`${line}\n`);
-};
+await runBench(() => measure(parseRunOptions(process.argv.slice(2), setUpNames)));
 
-try {
-  await measure(parseBesideOptions(process.argv.slice(2)));
-} catch (error) {
-  if (!(error instanceof LabError)) throw error;
-  say(`bench: ${error.message}`);
-  process.exitCode = 1;
-}
-
-async function measure(options: BesideOptions): Promise<void> {
+async function measure(options: RunOptions<SetUpName>): Promise<void> {
   requireHost(labOptions);
   removeLabOnSignal(labOptions.name);
   await buildComponents(labOptions.kubernetes, say);
   await buildProgram('services');
   if (options.isFresh) record.remove(({ setUp }) => options.setUps.includes(setUp));
-  const missing = listMissing(options);
+  const missing = listMissingRounds(options, record.read());
   if (missing.length > 0) await measureAll(missing);
   else say('all rounds are on record, --fresh measures them again');
   say(`wrote ${await writeReport(labOptions.kubernetes)}`);
@@ -83,22 +73,11 @@ function listHolders(first: string): string[] {
 }
 
 async function measureOne(ground: Ground, setUp: SetUpName, hello: string): Promise<void> {
-  // An apiserver that starts while a thousand Services are written ends again: its check of their addresses fails (1.36.3).
-  await waitForSteady(ground.lab, 'vipnat');
   await ground.change(setUps[setUp]);
-  await waitForSteady(ground.lab, 'vipnat');
+  await waitForCalm(ground);
   const outcome = await measureRound(ground, hello);
   record.append({ setUp, at: new Date().toISOString(), ...outcome });
   say(`${setUps[setUp].title}: ${describe(outcome)}`);
-}
-
-/** Rounds with every set-up once; every second one in the other direction, so that the lab is changed less often. */
-function listMissing({ setUps: chosen, rounds }: BesideOptions): SetUpName[] {
-  const known = record.read();
-  return Array.from({ length: rounds }, (_, round) => {
-    const missing = chosen.filter((name) => known.filter(({ setUp }) => setUp === name).length <= round);
-    return round % 2 === 0 ? missing : missing.toReversed();
-  }).flat();
 }
 
 function describe({ tookMs, failed, agents, repairsMs, killed, ...rest }: Outcome): string {

@@ -1,5 +1,5 @@
 import { describeLoad } from '../shared/load.ts';
-import { describeMachine } from '../shared/machine.ts';
+import { describeRun } from '../shared/machine.ts';
 import { writeSection } from '../shared/page.ts';
 import { listVersions } from '../shared/programs.ts';
 import { median, pickPercentile } from '../shared/statistics.ts';
@@ -44,10 +44,12 @@ export function renderReport(
   rounds: readonly RoundRecord[],
   versions: readonly (readonly [string, string])[],
 ): string {
-  const dates = rounds.map(({ at }) => at.slice(0, 10)).sort();
-  const period = [...new Set([dates[0], dates.at(-1)])].join(' to ');
   return [
-    `\`scripts/bench beside\`, ${period}. ${describeMachine()}. ${versions.map((words) => words.join(' ')).join(', ')}.`,
+    describeRun(
+      'scripts/bench beside',
+      rounds.map(({ at }) => at),
+      versions,
+    ),
     describeLoad(rounds.map(({ load }) => load)),
     '',
     'What clients of the VIP see:',

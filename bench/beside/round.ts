@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { LabError } from '../../lab/settings/error.ts';
 import { apiserverPort, masters } from '../../test/support/network/layout.ts';
 import { chooseMaster, faults } from '../failover/faults.ts';
+import { waitForSteady } from '../failover/steady.ts';
 import { measureRound as measureFault, type Outcome as FaultOutcome } from '../failover/round.ts';
 import { readUsage } from '../services/usage.ts';
 import { locateProgram } from '../shared/go-program.ts';
@@ -17,6 +18,9 @@ const flushLimit = '20s';
 
 /** Flushes come in any phase of everybody's timers. */
 const phaseMs = 1000;
+
+/** The storm is as it was by then. */
+const restMs = 3000;
 
 /** What an agent took while nothing was broken. */
 export interface AgentFigures {
@@ -55,8 +59,23 @@ export async function measureRound(ground: Ground, hello: string): Promise<Outco
   for (let flush = 0; flush < flushCount; flush += 1) repairsMs.push(await measureRepair(ground, holder));
   const master = await chooseMaster(lab, faults.killed);
   const killed = await measureFault(lab, { port: apiserverPort, hello }, faults.killed, master);
-  await faults.killed.mend(lab, master);
+  await waitForCalm(ground, () => faults.killed.mend(lab, master));
   return { ...calmFigures, repairsMs, killed, load: loadavg()[0] ?? 0 };
+}
+
+/**
+ * Waits until a lab is in good order, after something was mended. The storm pauses meanwhile: an apiserver that starts while many Services are written ends again, as its
+ * check of their addresses fails (1.36.3), and iptables-nft-save, which tells of kube-proxy, starts over at each write.
+ */
+export async function waitForCalm(
+  { lab, storm }: Ground,
+  mend: () => Promise<void> = () => Promise.resolve(),
+): Promise<void> {
+  storm?.pause();
+  await mend();
+  await waitForSteady(lab, 'vipnat');
+  storm?.resume();
+  await sleep(restMs);
 }
 
 type CalmFigures = Omit<Outcome, 'repairsMs' | 'killed' | 'load'>;

@@ -38,7 +38,7 @@ export class Storm {
   readonly #ended: Promise<unknown>;
   readonly #nameOfOrder = new Map<number, BenchService>();
   readonly #extra: BenchService[] = [];
-  readonly #timer: NodeJS.Timeout;
+  #timer: NodeJS.Timeout | undefined;
   #sent = 0;
   #changes = 0;
   #counts = { written: 0, failed: 0 };
@@ -52,9 +52,7 @@ export class Storm {
     createInterface({ input: this.#stream.stdout }).on('line', (line) => {
       this.#hear(JSON.parse(line) as { index?: number; uid?: string; error?: string });
     });
-    this.#timer = setInterval(() => {
-      this.#change();
-    }, everyMs);
+    this.resume();
   }
 
   /** Writes all Services, and changes them from then on. */
@@ -69,15 +67,28 @@ export class Storm {
     return this.#counts;
   }
 
+  /** Has nothing changed for a while; what was sent is still written. */
+  pause(): void {
+    clearInterval(this.#timer);
+  }
+
+  /** Goes on with the changes. */
+  resume(): void {
+    clearInterval(this.#timer);
+    this.#timer = setInterval(() => {
+      this.#change();
+    }, everyMs);
+  }
+
   /** Ends the changes, and leaves everything as it is. */
   abandon(): void {
-    clearInterval(this.#timer);
+    this.pause();
     this.#stream.stdin?.end();
   }
 
   /** Ends the changes and removes all Services. */
   async end(): Promise<void> {
-    clearInterval(this.#timer);
+    this.pause();
     await waitUntil('the last Service is written', () => Promise.resolve(this.#nameOfOrder.size === 0));
     this.#stream.stdin?.end();
     await this.#ended;

@@ -11,6 +11,7 @@ import { requireHost } from '../../lab/settings/requirements.ts';
 import { buildProgram } from '../shared/go-program.ts';
 import { requireHaproxy } from '../shared/programs.ts';
 import { shuffle } from '../shared/shuffle.ts';
+import { runBench, say } from '../shared/run.ts';
 import { Bed } from './bed.ts';
 import { type DatapathOptions, parseDatapathOptions } from './options.ts';
 import { record, type WindowRecord } from './record.ts';
@@ -29,17 +30,7 @@ interface Block {
 
 const labOptions: LabOptions = { ...defaultOptions, name: `datapath-${process.pid}` };
 
-const say = (line: string) => {
-  process.stderr.write(`${line}\n`);
-};
-
-try {
-  await measure(parseDatapathOptions(process.argv.slice(2)));
-} catch (error) {
-  if (!(error instanceof LabError)) throw error;
-  say(`bench: ${error.message}`);
-  process.exitCode = 1;
-}
+await runBench(() => measure(parseDatapathOptions(process.argv.slice(2))));
 
 async function measure(options: DatapathOptions): Promise<void> {
   requireHost(labOptions);

@@ -3,35 +3,26 @@
  * `scripts/bench failover`; what it measures and how is in docs/benchmarks.md.
  */
 import { buildComponents } from '../../lab/build/build.ts';
-import { LabError } from '../../lab/settings/error.ts';
 import { removeLabOnSignal } from '../../lab/control-plane/interrupt.ts';
 import { type Lab } from '../../lab/control-plane/lab.ts';
 import { defaultOptions, type LabOptions } from '../../lab/settings/options.ts';
 import { requireHost } from '../../lab/settings/requirements.ts';
 import { BusyProcessors } from '../shared/busy.ts';
+import { prepareClient } from '../shared/client.ts';
+import { runBench, say } from '../shared/run.ts';
 import { chooseMaster, type FaultName, faults } from './faults.ts';
 import { recordHello } from '../../test/support/network/hello.ts';
 import { requireHaproxy } from '../shared/programs.ts';
 import { type BenchOptions, parseBenchOptions } from './options.ts';
 import { appendRound, pickRounds, removeRounds } from './record.ts';
 import { writeReport } from './report.ts';
-import { measureRound, type Outcome, prepareClient } from './round.ts';
+import { measureRound, type Outcome } from './round.ts';
 import { type SetUpName, setUps } from './set-ups.ts';
 import { waitForSteady } from './steady.ts';
 
 const labOptions: LabOptions = { ...defaultOptions, name: `bench-${process.pid}` };
 
-const say = (line: string) => {
-  process.stderr.write(`${line}\n`);
-};
-
-try {
-  await measure(parseBenchOptions(process.argv.slice(2)));
-} catch (error) {
-  if (!(error instanceof LabError)) throw error;
-  say(`bench: ${error.message}`);
-  process.exitCode = 1;
-}
+await runBench(() => measure(parseBenchOptions(process.argv.slice(2))));
 
 async function measure(options: BenchOptions): Promise<void> {
   requireHost(labOptions);

@@ -1,7 +1,7 @@
 import { writeSection } from '../shared/page.ts';
 import { pickPercentile } from '../shared/statistics.ts';
 import { faultNames, faults } from './faults.ts';
-import { describeMachine } from '../shared/machine.ts';
+import { describeMachine, describeRun } from '../shared/machine.ts';
 import { listVersions } from '../shared/programs.ts';
 import { readRounds, type RoundRecord } from './record.ts';
 import { limits } from './round.ts';
@@ -25,9 +25,7 @@ export async function writeReport(kubernetes: string, isBusy: boolean): Promise<
 }
 
 function renderReport(rounds: readonly RoundRecord[], kubernetes: string): string {
-  const versions = listVersions(kubernetes).map(([name, version]) => `${name} ${version}`);
-  const dates = rounds.map(({ at }) => at.slice(0, 10)).sort();
-  const period = [...new Set([dates[0], dates.at(-1)])].join(' to ');
+  const dates = rounds.map(({ at }) => at);
   const groups = faultNames.flatMap((fault) =>
     setUpNames.flatMap((setUp) => {
       const some = rounds.filter((round) => round.fault === fault && round.setUp === setUp);
@@ -36,7 +34,7 @@ function renderReport(rounds: readonly RoundRecord[], kubernetes: string): strin
   );
   const withWatches = groups.filter(({ some }) => some.some(({ watchesMs }) => watchesMs.length > 0));
   return [
-    `\`scripts/bench failover\`, ${period}. ${describeMachine()}. ${versions.join(', ')}.`,
+    describeRun('scripts/bench failover', dates, listVersions(kubernetes)),
     '',
     'New connections:',
     '',

@@ -1,10 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Lab } from '../../lab/control-plane/lab.ts';
-import { runShell } from '../../lab/machines/machine.ts';
 import { masters } from '../../test/support/network/layout.ts';
 import { type WatchesReport } from '../../test/support/network/seat-watches.ts';
 import { type Seat } from '../../test/support/network/seat.ts';
 import type { ConnectReport } from '../../test/support/network/seat-tasks.ts';
+import { watched } from '../shared/client.ts';
+import { countErrors } from '../shared/failures.ts';
 import { type Fault } from './faults.ts';
 
 /** New connections each second, and watches; some of these send nothing until so long after a fault. */
@@ -44,19 +45,6 @@ const phaseMs = 1000;
 const restMs = 2500;
 
 const pingIntervalMs = 100;
-
-/** The ConfigMap that `prepareClient` makes. */
-export const watched = 'watched';
-
-/** What is watched; and ports for other programs than the one that takes one after the other. Once for each lab. */
-export async function prepareClient(lab: Lab): Promise<void> {
-  await lab.api.create('/api/v1/namespaces/default/configmaps', {
-    apiVersion: 'v1',
-    kind: 'ConfigMap',
-    metadata: { name: watched },
-  });
-  await runShell(lab.machine('client'), 'echo 61000 65535 > /proc/sys/net/ipv4/ip_local_port_range');
-}
 
 /** Breaks something under load, and measures until it is over; leaves it broken. */
 export async function measureRound(
@@ -114,8 +102,6 @@ function summarize(
   { startedAt, watches }: WatchesReport,
   { faultAt, stuck }: { readonly faultAt: number; readonly stuck: readonly string[] },
 ): Outcome {
-  const errors: Record<string, number> = {};
-  for (const { error } of failures) errors[error] = (errors[error] ?? 0) + 1;
   const failedAtMs = failures.map(({ atMs }) => atMs);
   const refusedAtMs = failures.filter(({ isConnected }) => !isConnected).map(({ atMs }) => atMs);
   const slowedAtMs = [...failedAtMs, ...slowAtMs].sort((a, b) => a - b);
@@ -134,7 +120,7 @@ function summarize(
     isOpen: !isQuiet,
     watchesMs: listTimes(false),
     silentMs: listTimes(true),
-    errors,
+    errors: countErrors(failures),
   };
 }
 

@@ -1,31 +1,25 @@
 /**
  * What vipnat costs: how long `plan --offline` takes as a whole process, and what a resting agent uses of memory and
- * processor, with 0 to 100,000 foreign rules. Run by `scripts/bench footprint [MINUTES]`: how long the agents rest, all
+ * processor, with 0 to 100,000 foreign rules and with 3 to 9 apiservers. Run by `scripts/bench footprint [MINUTES]`: how long the agents rest, all
  * at the same time, 1 by default; writes its figures into docs/benchmarks.md.
  */
 import { spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { Namespaces } from '../../test/support/network/namespaces.ts';
 import { renderIptables } from '../shared/foreign-rules.ts';
 import { describeMachine } from '../shared/machine.ts';
 import { writeSection } from '../shared/page.ts';
 import { median } from '../shared/statistics.ts';
+import { measureProbing } from './probing.ts';
+import { measureAgent, product, type Rest } from './rest.ts';
 
-const product = fileURLToPath(new URL('../../dist/vipnat.js', import.meta.url));
 const generationProgram = fileURLToPath(new URL('generation.ts', import.meta.url));
 const runs = 21;
 const foreignRules = [0, 100, 1000, 10_000, 100_000];
-/** Linux counts process time in hundredths of a second on every architecture we build for. */
-const ticksPerSecond = 100;
-/** What starting costs is not what resting costs; the first look at 100,000 rules takes a while. */
-const warmUpMs = 15_000;
 const loadLimitMs = 120_000;
 
-/** What an agent at rest takes. */
-interface Rest {
-  readonly megabytes: number;
-  readonly secondsPerMinute: number;
+/** An agent at rest, and what was written to its nftables. */
+interface CountedRest extends Rest {
   readonly writes: number;
 }
 
@@ -41,8 +35,10 @@ try {
   const rests = await Promise.all(foreignRules.map(measureRest));
   const table = renderTable(rests);
   process.stdout.write(`${table}\n`);
+  const probing = await measureProbing(namespaces, minutes);
+  process.stdout.write(`${probing}\n`);
   const title = `\`scripts/bench footprint ${minutes}\`, ${new Date().toISOString().slice(0, 10)}. ${describeMachine()}.`;
-  const file = await writeSection('footprint', [title, '', start, '', table].join('\n'));
+  const file = await writeSection('footprint', [title, '', start, '', table, '', probing].join('\n'));
   process.stdout.write(`wrote ${file}\n`);
 } finally {
   await namespaces.close();
@@ -56,7 +52,7 @@ function measureStart(): string {
   return `\`vipnat plan --offline\` takes ${whole.toFixed(0)} ms as a whole process. An empty script takes ${empty.toFixed(0)} ms. The median ratio of ${runs} pairs is ${ratio.toFixed(2)}.`;
 }
 
-function renderTable(rests: readonly Rest[]): string {
+function renderTable(rests: readonly CountedRest[]): string {
   const heading = ['foreign rules', 'memory', 'processor each minute', `writes in ${minutes} min`];
   const rows = rests.map(({ megabytes, secondsPerMinute, writes }, index) => [
     (foreignRules[index] ?? 0).toLocaleString('en-US'),
@@ -72,58 +68,22 @@ function time(words: readonly string[]): number {
   return performance.now() - started;
 }
 
-async function measureRest(rules: number): Promise<Rest> {
+async function measureRest(rules: number): Promise<CountedRest> {
   const namespace = await namespaces.create(`rest-${rules}`);
   const { exitCode, stderr } = await namespaces.run(namespace, ['iptables-nft-restore', '--noflush'], {
     input: renderIptables(rules),
     limitMs: loadLimitMs,
   });
   if (exitCode !== 0) throw new Error(stderr);
-  // The lock file is shared by all namespaces of the machine: somebody else's iptables would be our trigger. What the
-  // agent saves is this host's alone.
-  const ownRun = [
-    'unshare',
-    '--mount',
-    'sh',
-    '-c',
-    'mount -t tmpfs none /run; mount -t tmpfs none /var/lib; exec "$@"',
-    'sh',
-  ];
-  const agent = namespaces.start(namespace, [
-    ...ownRun,
-    ...[process.execPath, product, 'run', '--vip', '10.0.0.50', '--endpoints', '10.0.0.11:6443'],
-  ]);
-  agent.stderr?.resume();
-  const pid = agent.pid ?? 0;
-  await sleep(warmUpMs);
-  const before = { ticks: readTicks(pid), generation: await readGeneration(namespace) };
-  await sleep(minutes * 60_000);
-  const seconds = (readTicks(pid) - before.ticks) / ticksPerSecond;
-  const writes = (await readGeneration(namespace)) - before.generation;
-  const rest = { megabytes: readMemory(pid), secondsPerMinute: seconds / minutes, writes };
-  agent.kill('SIGTERM');
-  return rest;
-}
-
-/** The process's own time and that of its children that ended. */
-function readTicks(pid: number): number {
-  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
-    .replace(/^.*\) /, '')
-    .split(' ');
-  return fields.slice(11, 15).reduce((total, field) => total + Number(field), 0);
-}
-
-/** Resident memory in MiB. */
-function readMemory(pid: number): number {
-  const [, kilobytes = ''] = /VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
-  return Number(kilobytes) / 1024;
+  let generation = 0;
+  const words = ['--vip', '10.0.0.50', '--endpoints', '10.0.0.11:6443'];
+  const rest = await measureAgent({ namespaces, namespace, minutes }, words, async () => {
+    generation = await readGeneration(namespace);
+  });
+  return { ...rest, writes: (await readGeneration(namespace)) - generation };
 }
 
 async function readGeneration(namespace: string): Promise<number> {
   const { stdout } = await namespaces.run(namespace, [process.execPath, generationProgram]);
   return Number(stdout);
-}
-
-function sleep(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }

@@ -14,8 +14,9 @@ import { waitForBalance } from '../../lab/control-plane/ready.ts';
 import { requireHost } from '../../lab/settings/requirements.ts';
 import { apiserverPort, masters } from '../../test/support/network/layout.ts';
 import { describeMachine } from '../shared/machine.ts';
-import { prepareClient, watched } from '../failover/round.ts';
+import { prepareClient, watched } from '../shared/client.ts';
 import { writeSection } from '../shared/page.ts';
+import { runBench, say } from '../shared/run.ts';
 import { measureAgent, type AgentFigures, readFalls } from './agents.ts';
 
 const options = { ...defaultOptions, name: `loss-${process.pid}` };
@@ -31,17 +32,7 @@ const losingRules = `table inet loss {
 }
 `;
 
-const say = (line: string) => {
-  process.stderr.write(`${line}\n`);
-};
-
-try {
-  await run(readMinutes(process.argv[2] ?? '10'));
-} catch (error) {
-  if (!(error instanceof LabError)) throw error;
-  say(`bench: ${error.message}`);
-  process.exitCode = 1;
-}
+await runBench(() => run(readMinutes(process.argv[2] ?? '10')));
 
 function readMinutes(text: string): number {
   const minutes = Number(text);

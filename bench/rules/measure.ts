@@ -1,13 +1,14 @@
 /**
  * Measures looks and changes in the network namespace it runs in, with the product's own pieces on the real kernel.
- * Arguments: what `--iptables` takes, how many VIPs, how many times. Prints a RulesReport. Run by main.ts.
+ * Arguments: what `--iptables` takes, how many VIPs, how many times, and `few` or `all` for what a look reads. Prints a RulesReport. Run by
+ * main.ts.
  */
 import { assess } from '../../agent/decide/assess.ts';
 import { findCandidates } from '../../agent/endpoints/candidates.ts';
 import { readConfig } from '../../config/load.ts';
 import { noApi } from '../../agent/api/cluster-api.ts';
 import { type HealthView, unprobed } from '../../agent/health/usable.ts';
-import { applyPlan, observeAndAssess } from '../../agent/reconcile/look.ts';
+import { applyPlan, everything, observeAndAssess } from '../../agent/reconcile/look.ts';
 import { emptyState } from '../../agent/observe/reconcile-state.ts';
 import { createKernel } from '../../lib/kernel/real/kernel.ts';
 
@@ -19,9 +20,9 @@ export interface RulesReport {
   readonly changeMs: readonly number[];
 }
 
-const [iptables, vipCount, times, ...rest] = process.argv.slice(2);
+const [iptables, vipCount, times, reads, ...rest] = process.argv.slice(2);
 // Without its arguments it was not started by main.ts, and would write to this machine's own rules.
-if (times === undefined || rest.length > 0) throw new Error('to be run by scripts/bench rules');
+if (reads === undefined || rest.length > 0) throw new Error('to be run by scripts/bench rules');
 const vips = Array.from(
   { length: Number(vipCount) },
   (_, index) => `10.9.${index >> 7}.${(index % 128) + 1}`,
@@ -65,6 +66,7 @@ async function lookOnce() {
     health: { watch: () => unprobed },
     api: noApi,
   };
-  const { observation } = await observeAndAssess(ports, config, emptyState);
+  const asked = reads === 'all' ? ([everything] as const) : [];
+  const { observation } = await observeAndAssess(ports, config, emptyState, ...asked);
   return { observation, ms: performance.now() - started };
 }

@@ -18,21 +18,19 @@ type api struct {
 	client *http.Client
 }
 
-type apiFlags struct{ server, authority, certificate, key *string }
-
-func addAPIFlags(flags *flag.FlagSet) apiFlags {
-	return apiFlags{
-		flags.String("server", "", "URL"), flags.String("authority", "", "file"),
-		flags.String("certificate", "", "file"), flags.String("key", "", "file"),
+// The API that the words of a command name.
+func openAPI(command string, words []string) (*api, error) {
+	flags := flag.NewFlagSet(command, flag.ContinueOnError)
+	server, authority := flags.String("server", "", "URL"), flags.String("authority", "", "file")
+	certificate, key := flags.String("certificate", "", "file"), flags.String("key", "", "file")
+	if err := flags.Parse(words); err != nil {
+		return nil, err
 	}
-}
-
-func (given apiFlags) open() (*api, error) {
-	pair, err := tls.LoadX509KeyPair(*given.certificate, *given.key)
+	pair, err := tls.LoadX509KeyPair(*certificate, *key)
 	if err != nil {
 		return nil, err
 	}
-	text, err := os.ReadFile(*given.authority)
+	text, err := os.ReadFile(*authority)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +42,7 @@ func (given apiFlags) open() (*api, error) {
 		// With all requests on one connection a large answer holds up the others.
 		TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
 	}
-	return &api{*given.server, &http.Client{Transport: transport}}, nil
+	return &api{*server, &http.Client{Transport: transport}}, nil
 }
 
 // Sends one request. The answer of a failure is part of the error.

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"encoding/binary"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -51,12 +50,7 @@ type follower struct {
 }
 
 func runFollow(words []string) error {
-	flags := flag.NewFlagSet("follow", flag.ContinueOnError)
-	given := addAPIFlags(flags)
-	if err := flags.Parse(words); err != nil {
-		return err
-	}
-	api, err := given.open()
+	api, err := openAPI("follow", words)
 	if err != nil {
 		return err
 	}

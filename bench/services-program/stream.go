@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -19,12 +18,7 @@ type outcome struct {
 
 // Sends each line of standard input as soon as it comes, and answers each with a line, in whatever order they end.
 func runStream(words []string) error {
-	flags := flag.NewFlagSet("stream", flag.ContinueOnError)
-	given := addAPIFlags(flags)
-	if err := flags.Parse(words); err != nil {
-		return err
-	}
-	api, err := given.open()
+	api, err := openAPI("stream", words)
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -21,12 +20,7 @@ type order struct {
 const writers = 16
 
 func runWrite(words []string) error {
-	flags := flag.NewFlagSet("write", flag.ContinueOnError)
-	given := addAPIFlags(flags)
-	if err := flags.Parse(words); err != nil {
-		return err
-	}
-	api, err := given.open()
+	api, err := openAPI("write", words)
 	if err != nil {
 		return err
 	}

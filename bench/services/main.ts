@@ -4,7 +4,6 @@
  */
 import { buildComponents } from '../../lab/build/build.ts';
 import { removeLabOnSignal } from '../../lab/control-plane/interrupt.ts';
-import { LabError } from '../../lab/settings/error.ts';
 import { defaultOptions, type LabOptions } from '../../lab/settings/options.ts';
 import { requireHost } from '../../lab/settings/requirements.ts';
 import { buildProgram } from '../shared/go-program.ts';
@@ -12,6 +11,7 @@ import { listNodes, SmallCluster } from '../shared/small-cluster.ts';
 import { shuffle } from '../shared/shuffle.ts';
 import { pickPercentile } from '../shared/statistics.ts';
 import { ServiceWriter } from '../shared/service-writer.ts';
+import { runBench, say } from '../shared/run.ts';
 import { endpointPort, toService } from './objects.ts';
 import { parseServicesOptions, type ServicesOptions } from './options.ts';
 import { record } from './record.ts';
@@ -21,17 +21,7 @@ import { type SetUpName, setUpNames, setUps } from './set-ups.ts';
 
 const labOptions: LabOptions = { ...defaultOptions, name: `services-${process.pid}` };
 
-const say = (line: string) => {
-  process.stderr.write(`${line}\n`);
-};
-
-try {
-  await measure(parseServicesOptions(process.argv.slice(2)));
-} catch (error) {
-  if (!(error instanceof LabError)) throw error;
-  say(`bench: ${error.message}`);
-  process.exitCode = 1;
-}
+await runBench(() => measure(parseServicesOptions(process.argv.slice(2))));
 
 async function measure(options: ServicesOptions): Promise<void> {
   requireHost(labOptions);

@@ -1,5 +1,5 @@
 import { describeLoad } from '../shared/load.ts';
-import { describeMachine } from '../shared/machine.ts';
+import { describeRun } from '../shared/machine.ts';
 import { writeSection } from '../shared/page.ts';
 import { listVersions } from '../shared/programs.ts';
 import { median, pickPercentile } from '../shared/statistics.ts';
@@ -23,14 +23,16 @@ export function renderReport(
   rounds: readonly RoundRecord[],
   versions: readonly (readonly [string, string])[],
 ): string {
-  const dates = rounds.map(({ at }) => at.slice(0, 10)).sort();
-  const period = [...new Set([dates[0], dates.at(-1)])].join(' to ');
   const groups = groupRounds(rounds);
   const line = titles.map((_, column) => (column === 1 ? '-' : '-:'));
   const rows = groups.map((group) => renderRow(group));
   const ratios = renderRatios(groups);
   return [
-    `\`scripts/bench services\`, ${period}. ${describeMachine()}. ${versions.map((words) => words.join(' ')).join(', ')}.`,
+    describeRun(
+      'scripts/bench services',
+      rounds.map(({ at }) => at),
+      versions,
+    ),
     `Each Service has ${endpointCount} endpoints. ${describeLoad(rounds.map(({ load }) => load))}`,
     '',
     ...[titles, line, ...rows].map((cells) => `| ${cells.join(' | ')} |`),

@@ -41,3 +41,42 @@ export function parseWords<Options extends ParseArgsOptionsConfig>(
     throw new LabError((error as Error).message);
   }
 }
+
+/** What a run measures: rounds of set-ups. */
+export interface RunOptions<SetUp> {
+  /** How many rounds each set-up has, those on record included. */
+  readonly rounds: number;
+  readonly setUps: readonly SetUp[];
+  /** Whether rounds on record are measured again. */
+  readonly isFresh: boolean;
+}
+
+/**
+ * `--rounds`, `--only` and `--fresh` as typed: every set-up, 5 rounds each, where nothing is said.
+ * @throws LabError that names the one that is wrong.
+ */
+export function parseRunOptions<SetUp extends string>(
+  args: readonly string[],
+  setUpNames: readonly [SetUp, ...SetUp[]],
+): RunOptions<SetUp> {
+  const { rounds, only, fresh } = parseWords(args, {
+    rounds: { type: 'string', default: '5' },
+    only: { type: 'string' },
+    fresh: { type: 'boolean', default: false },
+  });
+  return { rounds: parseRounds(rounds), setUps: chooseSome('--only', only, setUpNames), isFresh: fresh };
+}
+
+/**
+ * The rounds that a run lacks, by those on record: rounds with every set-up once, and every second one in the other direction, so
+ * that a lab is changed less often.
+ */
+export function listMissingRounds<SetUp extends string>(
+  { setUps, rounds }: RunOptions<SetUp>,
+  known: readonly { readonly setUp: SetUp }[],
+): SetUp[] {
+  return Array.from({ length: rounds }, (_, round) => {
+    const missing = setUps.filter((name) => known.filter(({ setUp }) => setUp === name).length <= round);
+    return round % 2 === 0 ? missing : missing.toReversed();
+  }).flat();
+}

@@ -5,7 +5,6 @@
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { buildComponents } from '../../lab/build/build.ts';
-import { LabError } from '../../lab/settings/error.ts';
 import { removeLabOnSignal } from '../../lab/control-plane/interrupt.ts';
 import { type Lab } from '../../lab/control-plane/lab.ts';
 import { defaultOptions, type LabOptions } from '../../lab/settings/options.ts';
@@ -15,7 +14,8 @@ import { requireHost } from '../../lab/settings/requirements.ts';
 import { locateLab } from '../../lab/control-plane/state.ts';
 import { recordHello } from '../../test/support/network/hello.ts';
 import { apiserverPort } from '../../test/support/network/layout.ts';
-import { prepareClient } from '../failover/round.ts';
+import { prepareClient } from '../shared/client.ts';
+import { runBench, say } from '../shared/run.ts';
 import { drawSteps, runStep } from './faults.ts';
 import { parseSoakOptions, type SoakOptions } from './options.ts';
 import { appendRecords, beginRecord, readRecords } from './record.ts';
@@ -38,22 +38,14 @@ const warmUpMs = 30_000;
 const restMs = 60_000;
 const faultIntervalMs = 10_000;
 
-const say = (line: string) => {
-  process.stderr.write(`${line}\n`);
-};
-
-try {
+await runBench(async () => {
   const options = parseSoakOptions(process.argv.slice(2));
   if (!options.isReport) await soak(options);
   const { files, leaks } = await writeReport(readRecords());
   for (const file of files) say(`wrote ${file}`);
   for (const leak of leaks) say(`bench: ${leak}`);
   if (leaks.length > 0) process.exitCode = 1;
-} catch (error) {
-  if (!(error instanceof LabError)) throw error;
-  say(`bench: ${error.message}`);
-  process.exitCode = 1;
-}
+});
 
 async function soak(options: SoakOptions): Promise<void> {
   requireHost(labOptions);

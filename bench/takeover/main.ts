@@ -4,10 +4,10 @@
  */
 import { buildComponents, buildSpeaker } from '../../lab/build/build.ts';
 import { removeLabOnSignal } from '../../lab/control-plane/interrupt.ts';
-import { LabError } from '../../lab/settings/error.ts';
 import { defaultOptions, type LabOptions } from '../../lab/settings/options.ts';
 import { requireHost } from '../../lab/settings/requirements.ts';
 import { buildProgram } from '../shared/go-program.ts';
+import { runBench, say } from '../shared/run.ts';
 import { shuffle } from '../shared/shuffle.ts';
 import { type FaultName } from './faults.ts';
 import { type Field, openClient, raiseField } from './ground.ts';
@@ -21,17 +21,7 @@ import { type SetUpName, setUps } from './set-ups.ts';
 
 const labOptions: LabOptions = { ...defaultOptions, name: `takeover-${process.pid}` };
 
-const say = (line: string) => {
-  process.stderr.write(`${line}\n`);
-};
-
-try {
-  await measure(parseTakeoverOptions(process.argv.slice(2)));
-} catch (error) {
-  if (!(error instanceof LabError)) throw error;
-  say(`bench: ${error.message}`);
-  process.exitCode = 1;
-}
+await runBench(() => measure(parseTakeoverOptions(process.argv.slice(2))));
 
 async function measure(options: TakeoverOptions): Promise<void> {
   requireHost(labOptions);

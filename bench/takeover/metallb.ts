@@ -1,20 +1,19 @@
 import { randomBytes } from 'node:crypto';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseAllDocuments } from 'yaml';
-import { locateMetallbFile, locateSpeaker } from '../../lab/build/build.ts';
+import { locateSpeaker } from '../../lab/build/build.ts';
 import { type Host } from '../../test/support/network/layout.ts';
 import { loadBalancerClass } from '../../lib/services/names.ts';
+import { metallbNamespace as namespace, readMetallbObjects } from '../shared/metallb-objects.ts';
 import { type Order } from '../shared/service-objects.ts';
 import { type SmallCluster } from '../shared/small-cluster.ts';
 import { addressNetwork } from './objects.ts';
 
 /** In MetalLB's own manifest. */
-const namespace = 'metallb-system';
 const labels = { app: 'metallb', component: 'speaker' };
 
-/** What the speakers need of the manifest. The controller and its webhook have no part in who holds an address. */
-const neededKinds: Readonly<Record<string, { readonly path: string; readonly stage: number }>> = {
+/** Where the speakers' objects are created, and when. */
+const places: Readonly<Record<string, { readonly path: string; readonly stage: number }>> = {
   Namespace: { path: '/api/v1/namespaces', stage: 0 },
   CustomResourceDefinition: { path: '/apis/apiextensions.k8s.io/v1/customresourcedefinitions', stage: 1 },
   ServiceAccount: { path: `/api/v1/namespaces/${namespace}/serviceaccounts`, stage: 1 },
@@ -102,14 +101,16 @@ export class Metallb {
 }
 
 async function readManifest(): Promise<Order[]> {
-  const text = readFileSync(await locateMetallbFile('config/manifests/metallb-native.yaml'), 'utf8');
-  const objects = parseAllDocuments(text).map((document) => document.toJS() as { readonly kind: string });
+  const objects = await readMetallbObjects();
   return objects
-    .flatMap((body): Order[] => {
-      const needed = neededKinds[body.kind];
-      return needed === undefined ? [] : [{ ...needed, method: 'POST', body }];
-    })
+    .map((body): Order => ({ ...placeOf(body), method: 'POST', body }))
     .sort((one, other) => one.stage - other.stage);
+}
+
+function placeOf({ kind }: { readonly kind: string }): { readonly path: string; readonly stage: number } {
+  const place = places[kind];
+  if (place === undefined) throw new Error(`MetalLB's speakers need a ${kind}, and its path is not known`);
+  return place;
 }
 
 /** A pool with the addresses, announced on all interfaces of all nodes. */

@@ -1,6 +1,6 @@
 import { metallbModule } from '../../lab/build/module.ts';
 import { describeLoad } from '../shared/load.ts';
-import { describeMachine } from '../shared/machine.ts';
+import { describeRun } from '../shared/machine.ts';
 import { writeSection } from '../shared/page.ts';
 import { listVersions } from '../shared/programs.ts';
 import { pickPercentile } from '../shared/statistics.ts';
@@ -24,8 +24,6 @@ export function renderReport(
   rounds: readonly RoundRecord[],
   versions: readonly (readonly [string, string])[],
 ): string {
-  const dates = rounds.map(({ at }) => at.slice(0, 10)).sort();
-  const period = [...new Set([dates[0], dates.at(-1)])].join(' to ');
   const counts = [...new Set(rounds.map(({ addresses }) => addresses))].sort((a, b) => a - b);
   const rows = faultNames.flatMap((fault) =>
     counts.flatMap((addresses) =>
@@ -40,7 +38,11 @@ export function renderReport(
   );
   const line = titles.map((_, column) => ([0, 2].includes(column) ? '-' : '-:'));
   return [
-    `\`scripts/bench takeover\`, ${period}. ${describeMachine()}. ${versions.map((words) => words.join(' ')).join(', ')}.`,
+    describeRun(
+      'scripts/bench takeover',
+      rounds.map(({ at }) => at),
+      versions,
+    ),
     describeLoad(rounds.map(({ load }) => load)),
     '',
     ...[titles, line, ...rows].map((cells) => `| ${cells.join(' | ')} |`),

@@ -1,7 +1,9 @@
 /** What the balancer would write on this host now, by the objects of the Kubernetes API. Writes nothing. */
+import { type NodeOutages } from '../../balancer/decide/node-outages.ts';
 import { balanceFamilies, type Place } from '../../balancer/decide/port-balance.ts';
 import { listUplinks } from '../../balancer/decide/uplinks.ts';
 import { ServiceIndex } from '../../balancer/follow/service-index.ts';
+import { askBalancerActivity, type BalancerActivity } from '../../balancer/process/activity.ts';
 import { type Balances, Programmer } from '../../balancer/program/programmer.ts';
 import { type Clock, sleep } from '../../lib/control/clock.ts';
 import { type ApiObject, toKey } from '../../lib/kubernetes/api-object.ts';
@@ -11,6 +13,7 @@ import { type ApiRoute } from '../../lib/kubernetes/route.ts';
 import { readPlacedAddresses } from '../../lib/kernel/netlink/addresses.ts';
 import { createBalancerKernel } from '../../lib/kernel/real/balancer-tables.ts';
 import { type Change } from '../../lib/kubernetes/object-store.ts';
+import { earlySlices } from '../../lib/services/early-slices.ts';
 import { virtualIps } from '../../lib/services/objects.ts';
 import { endpointSlices, services } from '../../lib/services/services.ts';
 
@@ -64,16 +67,23 @@ function isRenewal(line: string): boolean {
   return /^(?:flush set|add element) ip6? vipnat-lb alive\b/.test(line);
 }
 
+/** What the balancer of this host knows of other nodes: nobody else asks them. */
+function toOutages(activity: BalancerActivity | null): NodeOutages {
+  return { out: new Set(activity?.out), lost: new Set(activity?.lost) };
+}
+
 async function listBalances({ route, clock, node }: TablesNeeds): Promise<Map<string, Balances>> {
   const list = createLister(route, clock, new AbortController().signal);
   const index = new ServiceIndex(node);
   index.takeServices(await listAsChanges(list, services));
   index.takeSlices(await listAsChanges(list, endpointSlices));
+  index.takeEarlySlices(await listAsChanges(list, earlySlices));
   index.takeVirtualIps(await listAsChanges(list, virtualIps));
   const placed = await readPlacedAddresses();
   const own = placed.map(({ address }) => address).filter((one) => !index.vips.has(one));
   const { zone, vips } = index;
-  const place: Place = { node, zone, vips, local: new Set(own), uplinks: listUplinks(placed) };
+  const outages = toOutages(await askBalancerActivity());
+  const place: Place = { node, zone, vips, local: new Set(own), uplinks: listUplinks(placed), outages };
   const balances = index.takeChanged(true).map((key): [string, Balances] => {
     const found = index.find(key);
     if (found === null) return [key, []];

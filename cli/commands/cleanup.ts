@@ -25,11 +25,12 @@ import {
   type Reset,
 } from '../format/screens/removal.ts';
 import { removeBalancerTables } from '../wiring/balancer-tables.ts';
+import { removeDrain } from '../wiring/remove-drain.ts';
 import { createHostKernel } from '../wiring/one-shot-host.ts';
 import { nameNode } from '../wiring/node-name.ts';
 
 /**
- * `vipnat cleanup`: removes every rule and chain of ours, of every version, dialect and family, and the balancer's tables; with
+ * `vipnat cleanup`: removes every rule and chain of ours, of every version, dialect and family, the balancer's tables and this host's drain; with
  * --vip only those of that virtual IP. With --dry-run it prints what it would remove, and writes nothing. Where rules cannot be read or
  * written, or a program runs that would write them again, the others are removed all the same, and it ends with `failed`.
  */
@@ -39,15 +40,24 @@ export async function cleanup({ config, options, stdout, stderr }: CleanupContex
   const agent = await findAgent();
   const own = agent === null || dryRun ? await removeOwn(vips, dryRun) : leaveOwn(agent);
   const balancer = await removeBalancerTables({ dryRun, isNarrowed });
+  const drain = await removeDrain({
+    stateDir: config.stateDir,
+    dryRun,
+    isNarrowed,
+    hasAgent: agent !== null,
+  });
   const seen = own.problems;
+  const more = [...balancer.problems, ...drain.problems];
   const removal = {
     ...own,
     balancerTables: balancer.tables,
     balancerChains: balancer.chains,
+    drainTables: drain.tables,
+    drainFiles: drain.files,
     vips,
     dryRun,
     // One obstacle, such as a missing right, is told once.
-    problems: [...seen, ...balancer.problems.filter(({ code }) => !seen.some((one) => one.code === code))],
+    problems: [...seen, ...more.filter(({ code }) => !seen.some((one) => one.code === code))],
   };
   if (json) stdout(formatRemovalJson(removal, nameNode(config)));
   else if (dryRun) stdout(formatRemovalCommands(removal, nameNode(config)));

@@ -28,7 +28,10 @@ export async function doctor({
     flags: quoteWords(toArguments(config, given)),
     clock: systemClock,
     kernel: createHostKernel(),
-    apiserver: createApiserver(systemClock, () => findAuthority(config.caFile)),
+    apiserver: createApiserver({
+      clock: systemClock,
+      findAuthority: () => findAuthority(config.caFile),
+    }),
     look: () => lookAtHost(config, stderr),
     captureMs: options.captureMs,
     route: findRoute({ ...config, vips: [] }),

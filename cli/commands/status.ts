@@ -1,6 +1,7 @@
 import { exitStatuses } from '../../lib/text/exit-status.ts';
 import { systemClock } from '../../lib/control/clock.ts';
 import { type Config } from '../../config/config.ts';
+import { createDrainStore } from '../../agent/endpoints/drain-store.ts';
 import { askAgentActivity } from '../../agent/http/agent-activity.ts';
 import { findAgent } from '../../agent/http/presence.ts';
 import { readLiveDetails } from '../../agent/report/live-details.ts';
@@ -49,11 +50,15 @@ function formatAll(found: HostStatus | null, services: HostBalancer, screen: Scr
 /** Of the VIPs; null without any, on a host that has Services alone. */
 async function readStatus(config: Config, stderr: (text: string) => void): Promise<HostStatus | null> {
   if (config.vips.length === 0) return null;
-  const [assessment, agent, activity, findings] = await Promise.all([
+  const [assessment, agent, activity, drain, findings] = await Promise.all([
     lookAtHost(config, stderr),
     findAgent(),
     askAgentActivity(),
+    // One that cannot be read drains nobody, and the agent logs it.
+    createDrainStore(config.stateDir)
+      .load()
+      .catch(() => null),
     readLiveDetails(createHostKernel(), config),
   ]);
-  return toHostStatus(assessment, { agent, activity, ...findings });
+  return toHostStatus(assessment, { agent, activity, drain, ...findings });
 }

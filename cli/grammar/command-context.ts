@@ -59,10 +59,24 @@ export interface CleanupOptions {
   readonly isNarrowed: boolean;
 }
 
+/** `vipnat drain` and `vipnat undrain`. */
+export interface DrainOptions {
+  /** The node that is meant; null for this host. */
+  readonly node: string | null;
+  /** Drain also where no other apiserver takes new connections. False for undrain. */
+  readonly force: boolean;
+  /** Print what would be done, and change nothing. */
+  readonly dryRun: boolean;
+}
+
 /** `vipnat balancer`. */
 export interface BalancerOptions {
   /** Where vipnat's objects of the Kubernetes API are that belong to a namespace. */
   readonly namespace: string;
+  /** At which other nodes reach this one, in canonical text; empty to find out. */
+  readonly nodeAddresses: readonly string[];
+  /** The TCP port at which other nodes are asked whether they live; 0 for not at all. */
+  readonly probePort: number;
 }
 
 /** What `vipnat seats` does, the default first. */
@@ -97,6 +111,8 @@ export interface ControllerOptions {
   readonly namespace: string;
   /** Whether Services without a class are served, too. */
   readonly isDefaultClass: boolean;
+  /** Further types of readiness gates, as they were given: `findCommandProblems` says what is wrong with them. */
+  readonly gates: readonly string[];
 }
 
 /** `vipnat check`. */
@@ -139,6 +155,9 @@ export interface CheckContext extends CommandContext<CheckOptions> {
 
 /** What `cleanup` of cleanup.ts takes. Its config may name no VIP: then everything of ours goes. */
 export type CleanupContext = CommandContext<CleanupOptions>;
+
+/** What `drain` and `undrain` of drain.ts take. Their config may name no VIP. */
+export type DrainContext = CommandContext<DrainOptions>;
 
 /** What `balancer` of balancer.ts takes. Its config may name no VIP. */
 export interface BalancerContext extends CommandContext<BalancerOptions> {

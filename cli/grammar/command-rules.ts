@@ -5,7 +5,7 @@ import { type Config } from '../../config/config.ts';
 import { type ConfigReading } from '../../config/load.ts';
 import { type OptionName } from '../../config/options.ts';
 import { servicesNamespace } from '../generate/manifest/options.ts';
-import { checkNamespace, findManifestProblems } from '../generate/manifest/problems.ts';
+import { checkGates, checkNamespace, findManifestProblems } from '../generate/manifest/problems.ts';
 import { type ConfiguredCommand, isAboutServices } from './invocation.ts';
 
 /**
@@ -30,7 +30,11 @@ export function findCommandProblems(
 
 /** What is wrong with a command's own switches. */
 function findOwnProblems(command: ConfiguredCommand): string[] {
-  if (isAboutServices(command)) return checkNamespace(command.options.namespace, servicesNamespace);
+  if (isAboutServices(command))
+    return [
+      ...checkNamespace(command.options.namespace, servicesNamespace),
+      ...(command.name === 'controller' ? checkGates(command.options.gates) : []),
+    ];
   return command.name === 'run' && command.options.once && command.options.dryRun
     ? ['--once and --dry-run exclude each other: one writes, the other only prints. Leave one out']
     : [];
@@ -46,7 +50,7 @@ export function isAboutHost(command: ConfiguredCommand): boolean {
 function needsVip(command: ConfiguredCommand, isForServices: boolean): boolean {
   if (isAboutHost(command) && isForServices) return false;
   if (command.name === 'manifest') return command.options.kind !== 'services';
-  return command.name !== 'cleanup' && !isAboutServices(command);
+  return !['cleanup', 'drain', 'undrain'].includes(command.name) && !isAboutServices(command);
 }
 
 function explainNoVip({ name }: ConfiguredCommand, reason: string | null | undefined): string {

@@ -7,23 +7,27 @@ import { commandHelp, configTerms, describeConfigFlag, moreOptions, programHelp 
 import { addColour, addConfigOptions, collect } from './shared-options.ts';
 import { arrangeOptions, nameOwnGroup, takesMore } from './help-options.ts';
 import { type Invocation } from './invocation.ts';
-import { addServicesFlags } from './services-flags.ts';
+import { addDrain, addUndrain } from './drain-flags.ts';
+import { addKeepalivedSwitches } from './keepalived-flags.ts';
+import { addBalancerFlags, addServicesFlags } from './services-flags.ts';
+import { readBalancer } from './read-balancer.ts';
 import { readSeats } from './read-seats.ts';
 import { readServices } from './read-services.ts';
 import { toInvocation } from './to-invocation.ts';
 import {
   type Found,
   type Own,
-  readBalancer,
   readCheck,
   readCleanup,
   readController,
   readDoctor,
+  readDrain,
   readKeepalived,
   readManifest,
   readPlan,
   readRun,
   readStatus,
+  readUndrain,
 } from './read-command.ts';
 
 /** What a grammar is made for. */
@@ -98,6 +102,11 @@ function addCommands(
     readStatus,
   );
   addConfigured(addDoctor(program), readDoctor);
+  addConfigured(
+    addDrain(add(program, 'drain', 'give this master no new connections, before maintenance')),
+    readDrain,
+  );
+  addConfigured(addUndrain(add(program, 'undrain', 'end the drain of this master')), readUndrain);
   addConfigured(addCleanup(program), readCleanup);
   program.commandsGroup('Services:');
   addConfigured(addController(program), readController);
@@ -156,17 +165,16 @@ function addCleanup(program: Command): Command {
 }
 
 function addBalancer(program: Command): Command {
-  return add(
-    program,
-    'balancer',
-    'run the balancer, which sends connections to Services to their pods',
-  ).option('--namespace <value>', `where vipnat's own objects are (default: ${servicesNamespace})`);
+  return addBalancerFlags(
+    add(program, 'balancer', 'run the balancer, which sends connections to Services to their pods'),
+  );
 }
 
 function addController(program: Command): Command {
   return add(program, 'controller', 'run the controller, which gives addresses to Services')
     .option('--namespace <value>', `the namespace of vipnat's Leases (default: ${servicesNamespace})`)
-    .option('--default-class', 'serve Services without a class too');
+    .option('--default-class', 'serve Services without a class too')
+    .option('--gate <value>', 'also open readiness gates of this type; repeat the flag for more', collect);
 }
 
 function addServices(program: Command): Command {
@@ -209,19 +217,6 @@ function addKeepalived(program: Command): Command {
   );
 }
 
-function addKeepalivedSwitches(command: Command): Command {
-  return command
-    .option('--interface <value>', 'the interface of the virtual IPs, if vipnat cannot detect it')
-    .option(
-      '--peers <value>',
-      "the masters' addresses, for unicast; this node may be one (default: --endpoints, or multicast)",
-      collect,
-    )
-    .option('--vrid <value>', 'virtual_router_id, one for each VIP (default: the last byte plus 1)', collect)
-    .option('--priority <value>', "from 1 to 254 (default: by this node's place among the masters)")
-    .option('--advert <value>', 'the time between two adverts, such as 300ms (default: 1s)');
-}
-
 function addManifest(program: Command): Command {
   const summary = 'print a manifest of the agent or of keepalived: YAML for Kubernetes, files for systemd';
   const command = addServicesFlags(add(program, 'manifest', summary))
@@ -233,7 +228,7 @@ function addManifest(program: Command): Command {
       '--namespace <value>',
       `where to run it; ${servicesNamespace} for services (default: ${defaultNamespace})`,
     )
-    .option('--least-privilege', 'two capabilities instead of privileged')
+    .option('--least-privilege', 'three capabilities instead of privileged')
     .option(
       '--keepalived-image <value>',
       'for keepalived and services: an image with keepalived (default: the image of this build)',

@@ -12,6 +12,7 @@ import { keepalivedSwitches } from '../generate/keepalived/options.ts';
 const lookNames: readonly OptionName[] = [
   'vip',
   'mode',
+  'method',
   'proxyMode',
   'iptables',
   'clusterIp',
@@ -33,7 +34,9 @@ const topicToNames = new Map<string, readonly OptionName[]>([
   ['check', lookNames],
   ['status', [...lookNames, 'nodeName', 'runDir']],
   ['doctor', [...lookNames, 'runDir']],
-  ['cleanup', ['vip', 'logLevel']],
+  ['drain', ['nodeName', 'stateDir', 'runDir', 'logLevel']],
+  ['undrain', ['nodeName', 'stateDir', 'runDir', 'logLevel']],
+  ['cleanup', ['vip', 'stateDir', 'logLevel']],
   ['balancer', ['kubeconfig', 'nodeName', 'runDir', 'listen', 'logLevel', 'logFormat']],
   ['services', ['kubeconfig', 'logLevel']],
   ['seats', ['kubeconfig', 'logLevel']],
@@ -48,7 +51,7 @@ const topicToNames = new Map<string, readonly OptionName[]>([
 /** Switches of `vipnat keepalived` that its manifest takes too. */
 const keepalivedFlags = keepalivedSwitches.map((name) => `--${name}`);
 
-const servicesFlags = ['--pool', '--default-class', '--balancer-listen'];
+const servicesFlags = ['--pool', '--default-class', '--gate', '--balancer-listen', '--node-probe-port'];
 
 /** Kind of manifest to the flags of `manifest` that are not for it. */
 const kindToForeign = new Map<string, readonly string[]>([

@@ -29,6 +29,9 @@ export const configTerms: ReadonlyMap<string, string> = new Map([
   ['--namespace', '--namespace NAME'],
   ['--pool', '--pool RANGE'],
   ['--balancer-listen', '--balancer-listen ADDR:PORT'],
+  ['--node-address', '--node-address ADDR,…'],
+  ['--node-probe-port', '--node-probe-port PORT'],
+  ['--gate', '--gate TYPE'],
   ...optionNames.map((name): [string, string] => {
     const flag = nameFlag(name);
     const word = flag.slice(flag.lastIndexOf('-') + 1).toUpperCase();
@@ -112,6 +115,23 @@ Use doctor before an installation, and when something is wrong. doctor needs nei
 the agent nor the API, changes nothing, and lists what it could not check.
 If an agent runs here, no option is needed: the command takes the agent's options.
 Exit status: 0 nothing wrong, 1 failed, 2 warnings, 3 failures found, 78 bad configuration.`,
+  drain: `
+Examples:
+  vipnat drain                       before maintenance of this master
+  vipnat drain --dry-run             what drain would change
+
+The apiserver of this host gets no new connections, and open ones continue. The virtual
+IPs move to another master. Agents see it within two seconds. It lasts until vipnat
+undrain, also over a restart of the agent and of the host. Run it on the master itself.
+Exit status: 0 drained, 1 failed or refused, 78 bad configuration.`,
+  undrain: `
+Examples:
+  vipnat undrain                     after maintenance of this master
+  vipnat undrain --dry-run           what undrain would change
+
+The apiserver of this host gets new connections again, once it has given three good
+answers. The virtual IPs stay where they are.
+Exit status: 0 no longer drained, 1 failed, 78 bad configuration.`,
   cleanup: `
 Examples:
   vipnat cleanup
@@ -119,9 +139,9 @@ Examples:
   vipnat cleanup --vip 10.0.0.50     only the rules of this virtual IP
 
 Removes the rules of vipnat from every backend and both families, also rules of earlier
-versions. With --vip, other virtual IPs keep their rules. The hooks go with the last
-virtual IP. Only the flag --vip counts here, not VIPNAT_VIP or a file. Stop a running
-agent or balancer first.
+versions, and ends a drain. With --vip, other virtual IPs keep their rules. The hooks go
+with the last virtual IP. Only the flag --vip counts here, not VIPNAT_VIP or a file.
+Stop a running agent or balancer first.
 Exit status: 0 no rule of vipnat is left, 1 failed, 78 bad configuration.`,
   balancer: `
 Examples:
@@ -161,12 +181,14 @@ Exit status: 0 each seat has one node, 1 failed, 2 one has none or two,
 Examples:
   vipnat controller --kubeconfig controller.conf
   vipnat controller --namespace vipnat-system --default-class
+  vipnat controller --gate example.com/load-balancer-ready
 
 Gives addresses of AddressPools to Services of type LoadBalancer, and withdraws them.
 Start it as often as you like: one process leads, and the others wait. It needs no
 root and no other rights on its host. In a pod it takes the pod's service account.
 vipnat manifest services prints all that it needs. --vip names addresses that no pool
-may have, such as the API's virtual IP.
+may have, such as the API's virtual IP. Pods with the readiness gate
+vipnat.io/load-balancer-ready, or one of --gate, are ready when nodes serve them.
 Exit status: 0 ended by a signal, 1 failed, 78 bad configuration.`,
   vrid: `
 Examples:

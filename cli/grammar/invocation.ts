@@ -7,6 +7,7 @@ import {
   type CheckOptions,
   type CleanupOptions,
   type ControllerOptions,
+  type DrainOptions,
   type PlanOptions,
   type RunOptions,
   type SeatsOptions,
@@ -23,6 +24,8 @@ export type ConfiguredCommand =
   | { readonly name: 'doctor'; readonly options: DoctorOptions }
   | { readonly name: 'check'; readonly options: CheckOptions }
   | { readonly name: 'cleanup'; readonly options: CleanupOptions }
+  | { readonly name: 'drain'; readonly options: DrainOptions }
+  | { readonly name: 'undrain'; readonly options: DrainOptions }
   | { readonly name: 'balancer'; readonly options: BalancerOptions }
   | { readonly name: 'seats'; readonly options: SeatsOptions }
   | { readonly name: 'services'; readonly options: ServicesOptions }
@@ -83,6 +86,8 @@ export const commandNames = [
   'check',
   'status',
   'doctor',
+  'drain',
+  'undrain',
   'cleanup',
   'vrid',
   'manifest',

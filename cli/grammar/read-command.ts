@@ -16,6 +16,7 @@ export interface Own extends KeepalivedWords, DoctorWords {
   readonly vip?: readonly string[];
   readonly once?: boolean;
   readonly dryRun?: boolean;
+  readonly force?: boolean;
   readonly format?: string;
   readonly family?: string;
   readonly offline?: boolean;
@@ -30,7 +31,10 @@ export interface Own extends KeepalivedWords, DoctorWords {
   readonly directory?: string;
   readonly defaultClass?: boolean;
   readonly pool?: readonly string[];
+  readonly gate?: readonly string[];
   readonly balancerListen?: string;
+  readonly nodeAddress?: readonly string[];
+  readonly nodeProbePort?: string;
   readonly config?: string;
 }
 
@@ -48,9 +52,17 @@ export function readCleanup({ dryRun = false, json = false, vip }: Own): Found {
   return { command: { name: 'cleanup', options: { dryRun, json, isNarrowed: vip !== undefined } } };
 }
 
-/** `balancer`. */
-export function readBalancer({ namespace = servicesNamespace }: Own): Found {
-  return { command: { name: 'balancer', options: { namespace } } };
+/** `drain`, whose word is a node. */
+export function readDrain({ force = false, dryRun = false }: Own, [node]: readonly string[]): Found {
+  return { command: { name: 'drain', options: { node: node ?? null, force, dryRun } }, wordCount: 1 };
+}
+
+/** `undrain`, likewise. */
+export function readUndrain({ dryRun = false }: Own, [node]: readonly string[]): Found {
+  return {
+    command: { name: 'undrain', options: { node: node ?? null, force: false, dryRun } },
+    wordCount: 1,
+  };
 }
 
 /** `check`. */
@@ -59,8 +71,9 @@ export function readCheck({ json = false }: Own): Found {
 }
 
 /** `controller`. */
-export function readController({ namespace = servicesNamespace, defaultClass = false }: Own): Found {
-  return { command: { name: 'controller', options: { namespace, isDefaultClass: defaultClass } } };
+export function readController(own: Own): Found {
+  const { namespace = servicesNamespace, defaultClass: isDefaultClass = false, gate: gates = [] } = own;
+  return { command: { name: 'controller', options: { namespace, isDefaultClass, gates } } };
 }
 
 /** `run`. */
@@ -160,7 +173,8 @@ function readImages(own: Own) {
 function readServicesOptions(own: Own, kind: string | undefined) {
   const { namespace = kind === 'services' ? servicesNamespace : defaultNamespace } = own;
   const { pool: pools = [], defaultClass: isDefaultClass = false, balancerListen = null } = own;
-  return { namespace, pools, isDefaultClass, balancerListen };
+  const { gate: gates = [], nodeProbePort = null } = own;
+  return { namespace, pools, isDefaultClass, gates, balancerListen, nodeProbePort };
 }
 
 function explainKind(word: string | undefined): string {

@@ -1,7 +1,9 @@
 import { type Command } from 'commander';
 import { formatEndpoint } from '../../lib/address/endpoint.ts';
-import { defaultBalancerListen } from '../generate/manifest/options.ts';
+import { defaultBalancerListen, defaultProbePort, servicesNamespace } from '../generate/manifest/options.ts';
 import { collect } from './shared-options.ts';
+
+const probePortHelp = `the TCP port at which to ask whether other nodes live, or off (default: ${defaultProbePort})`;
 
 /** Gives `manifest` the switches that are for its kind `services`. */
 export function addServicesFlags(command: Command): Command {
@@ -9,7 +11,25 @@ export function addServicesFlags(command: Command): Command {
     .option('--pool <value>', 'for services: addresses to give; repeat the flag for more', collect)
     .option('--default-class', 'for services: serve Services without a class too')
     .option(
+      '--gate <value>',
+      'for services: also open readiness gates of this type; repeat the flag for more',
+      collect,
+    )
+    .option(
       '--balancer-listen <value>',
       `for services: where balancers serve metrics and readiness, or off (default: ${formatEndpoint(defaultBalancerListen)})`,
-    );
+    )
+    .option('--node-probe-port <value>', `for services: ${probePortHelp}`);
+}
+
+/** Gives `balancer` its own switches. */
+export function addBalancerFlags(command: Command): Command {
+  return command
+    .option('--namespace <value>', `where vipnat's own objects are (default: ${servicesNamespace})`)
+    .option(
+      '--node-address <value>',
+      'the address of this node for other nodes; repeat the flag for more (default: by its default route)',
+      collect,
+    )
+    .option('--node-probe-port <value>', probePortHelp);
 }

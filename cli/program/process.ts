@@ -1,3 +1,4 @@
+import { fstatSync } from 'node:fs';
 import { constants } from 'node:os';
 import { isatty } from 'node:tty';
 import { formatError } from '../format/text/error-text.ts';
@@ -25,11 +26,20 @@ export async function runProcess(): Promise<void> {
   });
 }
 
-/** Opening the stream takes time, which only terminals are worth. */
+/** Opening the stream takes time, which only terminals are worth; node:tty takes some too, and a terminal is a device. */
 function readTerminal(): Terminal {
-  if (!isatty(1)) return { isTerminal: false, columns: null };
+  if (!isDevice(1) || !isatty(1)) return { isTerminal: false, columns: null };
   const [columns] = process.stdout.getWindowSize();
   return { isTerminal: true, columns: columns > 0 ? columns : null };
+}
+
+/** False for what is not open. */
+function isDevice(descriptor: number): boolean {
+  try {
+    return fstatSync(descriptor).isCharacterDevice();
+  } catch {
+    return false;
+  }
 }
 
 /** The kernel keeps signals from a container's first process that has no handler for them. */

@@ -124,6 +124,15 @@ async function askAgentFirst(sources: ConfigSources, scope: Scope): Promise<Diag
   return await readDiagnosticConfig(sources, scope);
 }
 
+type OtherCommand = Extract<
+  ConfiguredCommand,
+  { readonly name: 'drain' | 'undrain' | 'keepalived' | 'manifest' }
+>;
+
+function isOther(command: ConfiguredCommand): command is OtherCommand {
+  return ['drain', 'undrain', 'keepalived', 'manifest'].includes(command.name);
+}
+
 /** What a command is given, but for its own switches. */
 type SharedContext = Omit<CheckContext, 'options'>;
 
@@ -135,6 +144,7 @@ async function runCommand(
 ): Promise<number> {
   const screen = () => readHostScreen(host, colour);
   const context = { config, screen, stdout: host.stdout, stderr: host.stderr };
+  if (isOther(command)) return await runOtherCommand(command, { ...context, given });
   if (isAboutServices(command)) return await runServicesCommand(command, { ...context, given });
   switch (command.name) {
     case 'run': {
@@ -161,13 +171,27 @@ async function runCommand(
       const { cleanup } = await import('../commands/cleanup.ts');
       return cleanup({ ...context, options: command.options });
     }
+  }
+}
+
+/** What changes how this host takes part, or prints files for other programs. */
+async function runOtherCommand(command: OtherCommand, context: SharedContext): Promise<number> {
+  switch (command.name) {
+    case 'drain': {
+      const { drain } = await import('../commands/drain.ts');
+      return drain({ ...context, options: command.options });
+    }
+    case 'undrain': {
+      const { undrain } = await import('../commands/drain.ts');
+      return undrain({ ...context, options: command.options });
+    }
     case 'keepalived': {
       const { keepalived } = await import('../commands/keepalived.ts');
       return keepalived({ ...context, options: command.options });
     }
     case 'manifest': {
       const { manifest } = await import('../commands/manifest.ts');
-      return manifest({ ...context, options: command.options, given });
+      return manifest({ ...context, options: command.options });
     }
   }
 }

@@ -2,6 +2,7 @@ import { type Clock } from '../../lib/control/clock.ts';
 import { type NamespacedName } from '../../lib/kubernetes/api-object.ts';
 import { createLister } from '../../lib/kubernetes/object-lister.ts';
 import { type ApiRoute } from '../../lib/kubernetes/route.ts';
+import { earlySlices, selectEarlySlicesOf } from '../../lib/services/early-slices.ts';
 import { toLeaseResource } from '../../lib/services/node-report.ts';
 import { addressPools, virtualIps } from '../../lib/services/objects.ts';
 import {
@@ -49,6 +50,7 @@ export function createServicesApi({ route, clock, namespace }: ApiServicesOption
     const objects = {
       services,
       slices: await list(one === null ? endpointSlices : selectSlicesOf(one)),
+      earlySlices: await list(one === null ? earlySlices : selectEarlySlicesOf(one)),
       virtualIps: await list(virtualIps),
       pools: await list(addressPools),
       leases: await list(toLeaseResource(namespace)),

@@ -13,13 +13,14 @@ export interface NodeOfService {
 
 /** The nodes on which a Service's addresses depend, in the order in which they may hold the first one. Pure. */
 export function listNodes(
-  { service, addresses, slices }: ServiceView,
+  { service, addresses, slices, earlySlices }: ServiceView,
   reports: readonly HeardReport[],
 ): NodeOfService[] {
   const names = addresses.flatMap(({ nodes, holders }) => [...nodes, ...holders.map(({ node }) => node)]);
   const hasAll = (report: HeardReport) =>
     isProgrammed(report, 'services', service.metadata.resourceVersion) &&
     slices.every(({ metadata }) => isProgrammed(report, 'endpointslices', metadata.resourceVersion)) &&
+    earlySlices.every(({ metadata }) => isProgrammed(report, 'earlyslices', metadata.resourceVersion)) &&
     addresses.every(
       ({ virtualIp }) =>
         virtualIp === null || isProgrammed(report, 'virtualips', virtualIp.metadata.resourceVersion),

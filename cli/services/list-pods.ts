@@ -1,3 +1,5 @@
+import { type HeardReport } from '../seats/read-reports.ts';
+import { type EarlySlice } from '../../lib/services/early-slices.ts';
 import { type EndpointSlice } from '../../lib/services/services.ts';
 
 /** What an endpoint does: takes new connections, ends, or is not ready. */
@@ -13,6 +15,18 @@ export interface PodView {
   readonly isServingLast: boolean;
   /** Null where nobody says. */
   readonly node: string | null;
+  /** Only a readiness gate keeps it from being ready: nodes learn of it first. */
+  readonly isWaitingForGate: boolean;
+  /** What nodes say of the connections that it still has; null where no node says that it drains. */
+  readonly draining: DrainView | null;
+}
+
+/** A pod that gets no new connection. */
+export interface DrainView {
+  /** By the first node that says so, as the API writes dates. */
+  readonly since: string;
+  /** Of all nodes; null before any of them has counted. */
+  readonly connections: number | null;
 }
 
 type Endpoint = NonNullable<EndpointSlice['endpoints']>[number];
@@ -33,6 +47,37 @@ export function listPods(slices: readonly EndpointSlice[]): PodView[] {
   return [...addressToPod.values()].sort((one, other) => (one.address < other.address ? -1 : 1));
 }
 
+/** The same pods, with what living nodes say of those of a Service, `NAMESPACE/NAME`, that drain. Pure. */
+export function addDrains(
+  pods: readonly PodView[],
+  service: string,
+  reports: readonly HeardReport[],
+): PodView[] {
+  const said = reports.filter(({ isLiving }) => isLiving).flatMap(({ draining = [] }) => draining);
+  const addressToDrains = Map.groupBy(
+    said.filter((one) => one.service === service),
+    ({ endpoint }) => endpoint,
+  );
+  return pods.map((pod) => {
+    const drains = addressToDrains.get(pod.address) ?? [];
+    const [since] = drains.map((one) => one.since).sort();
+    if (since === undefined) return pod;
+    const counts = drains.flatMap(({ connections }) => connections ?? []);
+    const connections = counts.length === 0 ? null : counts.reduce((sum, count) => sum + count);
+    return { ...pod, draining: { since, connections } };
+  });
+}
+
+/** The same pods, with those that early EndpointSlices call ready and Kubernetes does not: gates of vipnat are what they lack. Pure. */
+export function addGates(pods: readonly PodView[], early: readonly EarlySlice[]): PodView[] {
+  const endpoints = early.flatMap((slice) => slice.endpoints ?? []);
+  const ready = endpoints.filter(({ conditions }) => conditions?.ready === true);
+  const addresses = new Set(ready.flatMap((endpoint) => endpoint.addresses));
+  return pods.map((pod) =>
+    pod.state === 'not ready' && addresses.has(pod.address) ? { ...pod, isWaitingForGate: true } : pod,
+  );
+}
+
 /** The slices of the family that has the most endpoints: a pod of two families has an endpoint in each. Pure. */
 export function chooseFamily(slices: readonly EndpointSlice[]): readonly EndpointSlice[] {
   const count = (some: readonly EndpointSlice[]) =>
@@ -51,6 +96,8 @@ function toPod(address: string, ports: readonly number[], { conditions, nodeName
     state: isReady ? 'ready' : isEnding ? 'ending' : 'not ready',
     isServingLast: isEnding && (conditions.serving ?? isReady),
     node: nodeName ?? null,
+    isWaitingForGate: false,
+    draining: null,
   };
 }
 

@@ -1,3 +1,4 @@
+import { type EarlySlice } from '../../lib/services/early-slices.ts';
 import { type Lease, type NodeMode } from '../../lib/services/node-report.ts';
 import { type AddressPool, type VirtualIp } from '../../lib/services/objects.ts';
 import { type EndpointSlice, type Service } from '../../lib/services/services.ts';
@@ -23,6 +24,7 @@ export interface Judgement {
 export interface ServiceObjects {
   readonly services: readonly Service[];
   readonly slices: readonly EndpointSlice[];
+  readonly earlySlices: readonly EarlySlice[];
   readonly virtualIps: readonly VirtualIp[];
   readonly pools: readonly AddressPool[];
   /** Of vipnat's namespace. */
@@ -58,6 +60,8 @@ export interface ServiceFacts {
   readonly addresses: readonly AddressView[];
   readonly pods: readonly PodView[];
   readonly slices: readonly EndpointSlice[];
+  /** Those that the controller wrote. */
+  readonly earlySlices: readonly EarlySlice[];
 }
 
 /** A Service of vipnat. */

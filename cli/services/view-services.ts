@@ -1,11 +1,12 @@
 import { parseAddress } from '../../lib/address/address.ts';
 import { parseObjectName } from '../../lib/services/address-name.ts';
+import { nameEarlyOwner } from '../../lib/services/early-slices.ts';
 import { finalizer, loadBalancerClass } from '../../lib/services/names.ts';
 import { type VirtualIp } from '../../lib/services/objects.ts';
 import { type EndpointSlice, type Service, serviceNameLabel } from '../../lib/services/services.ts';
 import { readReports } from '../seats/read-reports.ts';
 import { judgeService } from './judge-service.ts';
-import { chooseFamily, listPods } from './list-pods.ts';
+import { addDrains, addGates, chooseFamily, listPods } from './list-pods.ts';
 import {
   type AddressView,
   type ClusterView,
@@ -17,18 +18,21 @@ import { viewController } from './view-controller.ts';
 
 /** How Services do, by what the API has; nodes and controller count as long as their Leases last by this host's date. Pure. */
 export function viewServices(objects: ServiceObjects, nowMs: number): ServicesView {
-  const { services, slices, virtualIps, pools, leases } = objects;
+  const { services, slices, earlySlices, virtualIps, pools, leases } = objects;
   const reports = readReports(leases, nowMs);
   const cluster = { reports, pools, controller: viewController(leases, nowMs) };
   const uidToVirtualIps = groupByUser(virtualIps);
   const keyToSlices = Map.groupBy(slices, nameOwner);
+  const keyToEarly = Map.groupBy(earlySlices, nameEarlyOwner);
   const views = services.map((service): ServiceView | null => {
     const key = `${service.metadata.namespace}/${service.metadata.name}`;
     const given = uidToVirtualIps.get(service.metadata.uid) ?? [];
     if (!isOurs(service, given)) return null;
     const own = keyToSlices.get(key) ?? [];
     const addresses = listAddresses(service, given, cluster);
-    const facts = { service, key, addresses, pods: listPods(chooseFamily(own)), slices: own };
+    const early = keyToEarly.get(key) ?? [];
+    const pods = addDrains(addGates(listPods(chooseFamily(own)), early), key, reports);
+    const facts = { service, key, addresses, pods, slices: own, earlySlices: early };
     return { ...facts, ...judgeService(facts, cluster) };
   });
   const ours = views.filter((view) => view !== null);

@@ -73,7 +73,10 @@ function createStatus({
     const { look } = agent.state;
     if (look === null) return null;
     const assessment = { ...look.assessment, health: agent.health };
-    const findings = { ...(await find()), agent: info, activity: agent.activity };
+    const { since, vipStaysSince } = agent.checkDrain();
+    const drain = since === null ? null : { since, vipStaysSince };
+    const told = { agent: info, activity: agent.activity, drain };
+    const findings = { ...(await find()), ...told };
     return formatStatusJson(toHostStatus(assessment, findings), nameNode(config), clock.date());
   };
 }

@@ -1,5 +1,5 @@
 import { families } from '../../lib/address/address.ts';
-import { planAccept } from '../../balancer/decide/accept-forwarded.ts';
+import { acceptChains, planAccept } from '../../balancer/decide/accept-forwarded.ts';
 import { balancerRole } from '../../balancer/process/presence.ts';
 import { nameTable, tableName } from '../../balancer/table/table.ts';
 import { findHolder } from '../../lib/http/presence.ts';
@@ -60,7 +60,7 @@ async function removeChains(
   { family, dialect }: Pick<SaveOutput, 'family' | 'dialect'>,
   dryRun: boolean,
 ): Promise<string[]> {
-  const output = await kernel.readFilter(family, dialect);
+  const output = await kernel.readFilter(family, dialect, acceptChains);
   const input = output === null ? '' : planAccept(parseSave(output), []);
   if (input === '') return [];
   if (!dryRun) await kernel.restore({ family, dialect, input });

@@ -1,11 +1,14 @@
 import { setFlagsFromString } from 'node:v8';
 import { Balancer } from '../../balancer/process/balancer.ts';
 import { type BalancerView } from '../../balancer/process/ports.ts';
+import { type NodeHealth } from '../../balancer/nodes/node-health.ts';
+import { ApiVips } from '../../balancer/report/api-vips.ts';
 import { BalancerCounter } from '../../balancer/report/balancer-counts.ts';
 import { NodeReporter } from '../../balancer/report/node-reporter.ts';
 import { Standing } from '../../balancer/report/standing.ts';
 import { type BalancerState } from '../../balancer/report/state.ts';
 import { createHostSeats } from '../../balancer/seats/host-seats.ts';
+import { type SeatsInput } from '../../balancer/seats/plan-seats.ts';
 import { SeatsLog } from '../../balancer/seats/seats-log.ts';
 import { type Seats, type SeatsState } from '../../balancer/seats/seats.ts';
 import { systemClock } from '../../lib/control/clock.ts';
@@ -15,8 +18,11 @@ import { readPlacedAddresses } from '../../lib/kernel/netlink/addresses.ts';
 import { listUntranslatedProtocols } from '../../lib/kernel/host/protocols.ts';
 import { RoutedClient } from '../../lib/kubernetes/object-client.ts';
 import { type ApiRoute } from '../../lib/kubernetes/route.ts';
+import { maxDraining } from '../../lib/services/node-report.ts';
 import { isAwaited } from '../../lib/services/awaited.ts';
 import { type Logger } from '../../lib/telemetry/logger.ts';
+import { NodeAddresses } from './node-addresses.ts';
+import { createNodeHealth } from './node-health.ts';
 
 /** What a node's balancer is told. */
 export interface NodeBalancerOptions {
@@ -28,6 +34,10 @@ export interface NodeBalancerOptions {
   readonly namespace: string;
   /** What it shares with its keepalived. */
   readonly runDir: string;
+  /** At which other nodes reach this one; empty to find out. */
+  readonly nodeAddresses: readonly string[];
+  /** Where other nodes are asked whether they live; 0 asks nobody. */
+  readonly probePort: number;
   /** Told how many seconds each change took to be in the kernel. */
   readonly time: (seconds: number) => void;
 }
@@ -38,10 +48,19 @@ export class NodeBalancer {
   readonly #reporter: NodeReporter;
   readonly #seats: Seats;
   readonly #balancer: Balancer;
+  readonly #nodes: NodeHealth;
+  readonly #addresses: NodeAddresses;
   readonly #node: string;
   readonly #counter: BalancerCounter;
+  readonly #apiVips = new ApiVips(createBalancerKernel(), () => {
+    this.#say();
+  });
   #view: BalancerView | null = null;
   #state: SeatsState | null = null;
+  /** What the state is of. */
+  #planned: SeatsInput | null = null;
+  /** What was said last. */
+  #programmed: BalancerView['programmed'] | null = null;
 
   /** @throws VipnatError as createHostSeats does */
   constructor(options: NodeBalancerOptions) {
@@ -61,23 +80,43 @@ export class NodeBalancer {
       runDir,
       report: new SeatsLog(logger),
       onState: (state) => {
-        this.#state = state;
+        this.#takeState(state);
+      },
+      onPlanned: (input) => {
+        this.#planned = input;
         this.#say();
       },
     });
+    this.#addresses = new NodeAddresses(options.nodeAddresses, systemClock, () => {
+      this.#say();
+    });
+    this.#nodes = this.#createNodes(options);
     this.#balancer = new Balancer({
       ...common,
       route,
       logger,
       standing,
-      kernel: createBalancerKernel(),
+      kernel: this.#apiVips.kernel,
       readAddresses: readPlacedAddresses,
       random: systemRandom,
       observer: this.#counter,
+      nodes: this.#nodes,
       listener: {
         changed: (view) => {
           this.#takeView(view);
         },
+      },
+    });
+  }
+
+  #createNodes(options: NodeBalancerOptions): NodeHealth {
+    return createNodeHealth({
+      ...options,
+      signal: this.#ending.signal,
+      listAddresses: () => this.#addresses.list,
+      onChange: () => {
+        this.#balancer.noteOutages();
+        this.#say();
       },
     });
   }
@@ -97,12 +136,19 @@ export class NodeBalancer {
     );
     const { held = [], inUse = [] } = this.#state ?? {};
     const { counts } = this.#counter;
-    const mode = this.#view?.mode ?? null;
-    return { ...this.#balancer.progress, ...{ mode, seats, held, inUse, counts }, behindMs: this.behindMs };
+    const { mode = null, draining = [] } = this.#view ?? {};
+    const { outages, unheard, counts: nodes } = this.#nodes;
+    return {
+      ...this.#balancer.progress,
+      ...{ mode, seats, held, inUse, draining, counts, outages, unheard, nodes },
+      behindMs: this.behindMs,
+    };
   }
 
   /** Begins. */
   start(): void {
+    this.#addresses.start();
+    this.#nodes.start();
     this.#seats.start();
     this.#reporter.start();
     this.#balancer.start();
@@ -110,10 +156,18 @@ export class NodeBalancer {
 
   /** Ends what is under way. The tables, the seats and the Lease stay. */
   async stop(): Promise<void> {
+    this.#nodes.stop();
+    this.#addresses.stop();
     await this.#balancer.stop();
     await this.#seats.stop();
     await this.#reporter.stop({ isLeaving: false });
     this.#ending.abort();
+  }
+
+  #takeState(state: SeatsState): void {
+    this.#state = state;
+    this.#nodes.setHolding(state.held.length > 0);
+    this.#say();
   }
 
   #takeView(view: BalancerView): void {
@@ -126,13 +180,26 @@ export class NodeBalancer {
     this.#say();
   }
 
-  /** Nothing before tables and seats are known: half of it would be taken for all. */
+  /**
+   * Nothing before tables and seats are known: half of it would be taken for all. An address is not said to be programmed before it
+   * is known whether this node can hold it.
+   */
   #say(): void {
     if (this.#view === null || this.#state === null) return;
-    const { programmed, mode, virtualIps } = this.#view;
-    const { held: seats, inUse } = this.#state;
-    this.#reporter.setAwaited(virtualIps.some(isAwaited));
-    this.#reporter.say({ programmed, mode, seats, inUse, unsupported: listUntranslatedProtocols() });
+    const { pools, virtualIps, mode, draining, isAnyEarly } = this.#view;
+    const isPlanned = this.#planned?.pools === pools && this.#planned.virtualIps === virtualIps;
+    if (isPlanned) this.#programmed = this.#view.programmed;
+    if (this.#programmed === null) return;
+    const { held: seats, inUse, unheld } = this.#state;
+    this.#reporter.setAwaited(isAnyEarly || virtualIps.some(isAwaited));
+    const { list: addresses } = this.#addresses;
+    this.#reporter.say({
+      ...{ programmed: this.#programmed, mode, seats, inUse, unheld, addresses },
+      apiVips: this.#apiVips.addresses,
+      ...{ unsupported: listUntranslatedProtocols(), draining: draining.slice(0, maxDraining) },
+      // Who holds nothing asks seldom, and all nodes would say the same.
+      silent: seats.length === 0 ? [] : this.#nodes.silent,
+    });
   }
 }
 

@@ -17,7 +17,7 @@ import { probeOnce } from '../../agent/health/one-shot.ts';
 import { createApiserver } from '../../agent/probe/probe-connections.ts';
 import { askAgentApi } from '../../agent/http/agent-api.ts';
 import { askAgentHealth } from '../../agent/http/agent-health.ts';
-import { observeAndAssess, type LookPorts } from '../../agent/reconcile/look.ts';
+import { everything, observeAndAssess, type LookPorts } from '../../agent/reconcile/look.ts';
 import { emptyState, type ReconcileState } from '../../agent/observe/reconcile-state.ts';
 
 /** The kernel of this host, for a command that looks or writes a few times and ends. */
@@ -34,7 +34,7 @@ export type Tell = (text: string) => void;
  */
 export function createPorts(config: Config, tell: Tell): LookPorts {
   const clock: Clock = systemClock;
-  const apiserver = createApiserver(clock, () => findAuthority(config.caFile));
+  const apiserver = createApiserver({ clock, findAuthority: () => findAuthority(config.caFile) });
   const options = { apiserver, clock, settings: toProbeSettings(config) };
   return {
     kernel: createHostKernel(),
@@ -56,9 +56,9 @@ export async function recallMemory({ stateDir }: Config): Promise<ReconcileState
   return { ...emptyState, ...known, proxyBesideApi: (await askAgentApi())?.proxyBesideApi ?? {} };
 }
 
-/** One look at this host by a process that has just begun. */
+/** One look at all of this host by a process that has just begun. */
 export async function lookAtHost(config: Config, tell: Tell): Promise<Assessment> {
-  return await observeAndAssess(createPorts(config, tell), config, await recallMemory(config));
+  return await observeAndAssess(createPorts(config, tell), config, await recallMemory(config), everything);
 }
 
 /** How to get at the Kubernetes API; null where there are no credentials for it. */

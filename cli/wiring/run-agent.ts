@@ -7,7 +7,7 @@ import { systemClock } from '../../lib/control/clock.ts';
 import { systemRandom } from '../../lib/control/random.ts';
 import { createKernel } from '../../lib/kernel/real/kernel.ts';
 import { readListeningAddresses } from '../../lib/kernel/host/listeners.ts';
-import { askOtherHolder, type OwnAddress } from '../../lib/kernel/host/other-holder.ts';
+import { askOtherHolder } from '../../lib/kernel/host/other-holder.ts';
 import { Agent } from '../../agent/reconcile/agent.ts';
 import { type Config } from '../../config/config.ts';
 import { podVariable } from '../../config/environment.ts';
@@ -15,6 +15,10 @@ import { ApiLog } from '../../agent/api/api-log.ts';
 import { WatchedApi } from '../../agent/api/watched-api.ts';
 import { type FollowedApi, noApi } from '../../agent/api/cluster-api.ts';
 import { recallApiservers } from '../../agent/endpoints/endpoint-persister.ts';
+import { createDrainStore } from '../../agent/endpoints/drain-store.ts';
+import { drainPath, toDrainAnswer } from '../../agent/http/agent-drain.ts';
+import { type NeighbourQuestion } from '../../lib/kernel/host/neighbours.ts';
+import { createDrainRule } from '../../lib/kernel/real/drain-rule.ts';
 import { createEndpointStore } from '../../agent/endpoints/endpoint-store.ts';
 import { askProxyMode } from '../../agent/observe/ask-proxy-mode.ts';
 import { type EventRecorder, noEvents } from '../../lib/telemetry/recorder.ts';
@@ -49,8 +53,7 @@ import { waitForSignal } from './wait-for-signal.ts';
  * when it ends (I8); only `cleanup` removes them.
  */
 export async function runAgent(config: Config, info: AgentInfo): Promise<number> {
-  // Polls and looks leave garbage all the time. V8 would rather let the heap grow to twice the size than look.
-  for (const flag of ['--max-semi-space-size=1', '--optimize-for-size']) setFlagsFromString(flag);
+  for (const flag of memoryFlags) setFlagsFromString(flag);
   const [logger, metrics] = await Promise.all([createLogger(config), config.listen && createMetrics()]);
   raisePriority(logger);
   const ending = new AbortController();
@@ -78,6 +81,13 @@ export async function runAgent(config: Config, info: AgentInfo): Promise<number>
   }
 }
 
+/**
+ * V8's flags, however vipnat is started. Polls and looks leave garbage all the time: V8 would rather let the heap grow to twice the size
+ * than look. Its optimizing compilers take 12 MB and more, and an agent mostly waits (ADR 30). Set late: ready-made code is refused where
+ * these are on the command line.
+ */
+const memoryFlags = [...['--max-semi-space-size=1', '--optimize-for-size'], ...['--no-opt', '--no-maglev']];
+
 /** Once it is the host's agent: until the signal. */
 async function serve(
   { config, info, answers, logger, metrics, pod, loop }: Beginning,
@@ -90,17 +100,24 @@ async function serve(
     meter.count('vipnat_failures_total', { code });
   };
   const kernel = createKernel({ onProblem: warn });
-  const apiserver = createApiserver(clock, () => findAuthority(config.caFile));
+  const apiserver = createApiserver({
+    clock,
+    findAuthority: () => findAuthority(config.caFile),
+    onNoDrainCheck: () => {
+      logger.warn(noDrainCheck);
+    },
+  });
   const store = createEndpointStore(config.stateDir);
+  const drain = { store: createDrainStore(config.stateDir), rule: createDrainRule() };
   const memory = { ...emptyState, ...(await recallApiservers(store, warn)) };
   const { followApi, events, stopEvents } = connectApi(config, logger, meter);
   const trackFile = createTrackFile(locateServingFile(config.runDir));
-  const files = { store, trackFile, notices: new Fifo(locateNotices(config.runDir)) };
+  const files = { store, drain, trackFile, notices: new Fifo(locateNotices(config.runDir)) };
   const effects = { kernel, apiserver, clock, logger, meter, events };
   const asked = {
     askProxyMode,
     readListening: readListeningAddresses,
-    askOtherHolder: (own: OwnAddress) => askOtherHolder(own, clock),
+    askOtherHolder: (question: NeighbourQuestion) => askOtherHolder(question, clock),
   };
   const ports = { ...effects, ...files, ...asked, followApi };
   const agent = new Agent(ports, config, memory);
@@ -132,6 +149,7 @@ interface Beginning extends WaitingAgent {
 /** What commands ask of it. */
 function listAnswers(agent: Agent, config: Config): readonly (readonly [string, () => object])[] {
   return [
+    [drainPath, () => toDrainAnswer(agent.checkDrain())],
     [healthPath, () => toHealthAnswer(agent.health)],
     [apiPath, () => agent.apiWord],
     [activityPath, () => agent.activity],
@@ -178,6 +196,9 @@ function connectApi(config: Config, logger: Logger, meter: Meter): ApiParts {
     stopEvents: () => events.stop(),
   };
 }
+
+const noDrainCheck =
+  'vipnat does not see drained masters: it may not connect from ports below 1024 (CAP_NET_BIND_SERVICE is missing)';
 
 /** A probe sends no secret, so a stranger learns nothing; but it may be taken for an apiserver. */
 function sayAuthority({ caFile }: Config, logger: Logger): void {

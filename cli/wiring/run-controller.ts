@@ -11,10 +11,11 @@ import { type Endpoint } from '../../lib/address/endpoint.ts';
 import { systemClock } from '../../lib/control/clock.ts';
 import { systemRandom } from '../../lib/control/random.ts';
 import { type StatusServer } from '../../lib/http/status-server.ts';
-import { computeVrid } from '../../lib/keepalived/vrid.ts';
+import { findVrid } from '../../lib/keepalived/vrid.ts';
 import { findAccess } from '../../lib/kubernetes/access.ts';
 import { RoutedClient } from '../../lib/kubernetes/object-client.ts';
 import { ApiRoute } from '../../lib/kubernetes/route.ts';
+import { toGateTypes } from '../../lib/services/gate-types.ts';
 import { createLogger, type Logger } from '../../lib/telemetry/logger.ts';
 import { listProcessSamples, processMetrics, readProcess } from '../../lib/telemetry/process-samples.ts';
 import { createSampler } from '../../lib/telemetry/sampler.ts';
@@ -52,7 +53,9 @@ export async function runController(config: Config, options: ControllerOptions):
       log: new ControllerLog(logger, events, clock),
     },
     {
-      ...options,
+      namespace: options.namespace,
+      isDefaultClass: options.isDefaultClass,
+      gateTypes: toGateTypes(options.gates),
       identity: `${hostname()}_${randomUUID()}`,
       reserved: reserve(config.vips),
     },
@@ -76,13 +79,7 @@ export async function runController(config: Config, options: ControllerOptions):
 function reserve(vips: readonly Endpoint[]): ControllerReserved {
   const addresses = vips.map(({ address }) => parseAddress(address)).filter((one) => one !== null);
   const ranges = addresses.map(({ text }) => reserveAddress(text, "the API's virtual IP"));
-  const vrids = addresses.flatMap((address) => {
-    try {
-      return [computeVrid(address)];
-    } catch {
-      return [];
-    }
-  });
+  const vrids = addresses.map(findVrid).filter((vrid) => vrid !== null);
   return { ranges: ranges.filter((range) => range !== null), vrids: new Set(vrids) };
 }
 

@@ -19,6 +19,11 @@ export function keepSeat(address: Address | null, seat: number, pool: AddressPoo
   return anchored ?? (count === 0 || seat < count ? seat : seat % count);
 }
 
+/** Whether a node holds the address for the seat alone, whoever has it. */
+export function isAnchor(address: Address, pool: AddressPool): boolean {
+  return findAnchored(address, pool) !== null;
+}
+
 /** Seats that the pool no longer asks for stay only until no address is there, so no address comes there. */
 function listLasting(pool: AddressPool | undefined): readonly Seat[] {
   return (pool?.status?.seats ?? []).filter(({ index }) => index < (pool?.spec.seats ?? 0));

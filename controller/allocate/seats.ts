@@ -1,8 +1,8 @@
 /** Which seats a pool has: who shall hold them, and by which address each is known. What is there stays as far as it can. */
 import { type Address, families, type Family, parseAddress } from '../../lib/address/address.ts';
-import { computeVrid } from '../../lib/keepalived/vrid.ts';
+import { findVrid } from '../../lib/keepalived/vrid.ts';
 import { type Seat } from '../../lib/services/objects.ts';
-import { type AddressRange, contains, countOfFamily, getNth, toNumber } from '../../lib/services/ranges.ts';
+import { type AddressRange, contains, countOfFamily, getNth } from '../../lib/services/ranges.ts';
 import { hashToNumber } from './address-walk.ts';
 
 /** What seats are made from. */
@@ -88,11 +88,6 @@ function fill(
 function* listFirst(ranges: readonly AddressRange[], family: Family): Generator<Address> {
   const count = countOfFamily(ranges, family);
   for (let index = 0n; index < count && index < maxTries; index += 1n) yield getNth(ranges, family, index);
-}
-
-/** Null for an address that cannot be an anchor: its last byte is 255. */
-function findVrid(address: Address): number | null {
-  return toNumber(address) % 256n === 255n ? null : computeVrid(address);
 }
 
 /** VRIDs of anchors, for each family. */

@@ -5,6 +5,7 @@ import { LeaderElection } from '../../lib/kubernetes/leader.ts';
 import { type ObjectClient } from '../../lib/kubernetes/object-client.ts';
 import { type ApiRoute } from '../../lib/kubernetes/route.ts';
 import { electionLease } from '../../lib/services/names.ts';
+import { gateSteps } from '../gates/next-gate-step.ts';
 import { type CarriedOut } from '../reconcile/carry-out.ts';
 import { type Reserved, Term } from '../reconcile/term.ts';
 import { type ControllerLog } from '../report/controller-log.ts';
@@ -108,6 +109,7 @@ export class Controller {
     const term: Term = new Term({
       ...this.#ports,
       settings: this.#settings,
+      gateSteps,
       namespace: this.#settings.namespace,
       electionLease,
       reserved: this.#settings.reserved,

@@ -8,13 +8,13 @@ import { type Confirmation, type Write } from './step.ts';
 /** What carrying out takes. */
 export interface CarryOutPorts {
   readonly client: ObjectClient;
-  /** How many writes there may be for all keys together (S7). */
+  /** How many writes, and reads between them, there may be for all keys together (S7). */
   readonly pace: TokenQueue;
   /** How long a write may take that begins now; 0 for one that may not begin. See `LeaderElection`. */
   readonly writeMs: () => number;
 }
 
-/** What became of a step's write. */
+/** What became of a step's write, or of a read before it. */
 export interface CarriedOut {
   readonly result:
     /** It is done. */
@@ -46,12 +46,22 @@ export async function carryOut({ client, pace, writeMs }: CarryOutPorts, write: 
   // Reading took time: that nobody else leads has to be true now.
   const limitMs = writeMs();
   if (limitMs === 0) return late;
-  const { method, path, body } = write;
-  const answer = await client.write({ title: nameWrite(write), method, path, body }, limitMs);
+  const { method, path, body, isStrategic = false } = write;
+  const answer = await client.write({ title: nameWrite(write), method, path, body, isStrategic }, limitMs);
   return toResult(write, answer);
 }
 
 const schema = z.object({ metadata: z.object({ resourceVersion: version }) });
+
+/** The version that an object has at the API, as soon as its turn has come: `done` with null where there is none. Never rejects. */
+export async function readVersion(
+  { client, pace, writeMs }: CarryOutPorts,
+  path: string,
+): Promise<CarriedOut> {
+  await pace.take();
+  const limitMs = writeMs();
+  return limitMs === 0 ? late : await askVersion(client, path, limitMs);
+}
 
 /** Null where the object is as it was read. */
 async function confirm(
@@ -59,11 +69,17 @@ async function confirm(
   { path, version }: Confirmation,
   limitMs: number,
 ): Promise<CarriedOut | null> {
+  const found = await askVersion(client, path, limitMs);
+  if (found.result !== 'done') return found;
+  return found.version === version ? null : { result: 'stale', words: `${path} has changed`, version: null };
+}
+
+async function askVersion(client: ObjectClient, path: string, limitMs: number): Promise<CarriedOut> {
   const answer = await client.read({ title: `reading ${path}`, path, schema }, limitMs);
   if (answer.outcome === 'forbidden' || answer.outcome === 'unreachable')
     return { result: outcomeToResult[answer.outcome], words: answer.words, version: null };
-  const found = answer.outcome === 'gone' ? null : answer.object.metadata.resourceVersion;
-  return found === version ? null : { result: 'stale', words: `${path} has changed`, version: null };
+  const version = answer.outcome === 'gone' ? null : answer.object.metadata.resourceVersion;
+  return { result: 'done', words: `${path} is read`, version };
 }
 
 const methodToVerb = { POST: 'creating', PATCH: 'changing', DELETE: 'deleting' } as const;

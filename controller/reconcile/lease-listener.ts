@@ -27,6 +27,11 @@ export class LeaseListener {
     this.#store = store;
   }
 
+  /** For how long the renewals of this process's own Lease were not heard; null before the first. */
+  get silentMs(): number | null {
+    return this.#ownHeardAt === -Infinity ? null : this.#clock.now() - this.#ownHeardAt;
+  }
+
   /** A Lease has changed. A renewal that says nothing new changes nothing. */
   change({ key, before, after }: Change<Lease>): Affected {
     if (key.split('/').at(-1) === this.#electionLease) this.#ownHeardAt = this.#clock.now();

@@ -5,9 +5,22 @@ import { nextPoolStep } from './pool-step.ts';
 import { releaseService } from './release-service.ts';
 import { serveService } from './serve-service.ts';
 import { nothing, type Step } from './step.ts';
+import { type Steps } from './steps.ts';
 import { nextVirtualIpStep } from './virtual-ip-step.ts';
 
-/** The one next step of a key. Pure; it costs what the key's own objects and its pool cost, whatever else there is. */
+/** The steps of Services, their addresses and pools. */
+export const serviceSteps: Steps = {
+  next: nextStep,
+  listKeys: ({ pools, virtualIps, services }) => [
+    ...[...pools.keys()].map((name) => `AddressPool/${name}`),
+    ...[...virtualIps.keys()].map((name) => `VirtualIP/${name}`),
+    ...[...services.keys()].map((key) => `Service/${key}`),
+  ],
+  owns: ({ kind }) => kind === 'Service' || kind === 'VirtualIP' || kind === 'AddressPool',
+  wakeMs: 0,
+};
+
+/** The one next step of a key of these. Pure. */
 export function nextStep(key: StepKey, world: World): Step {
   switch (key.kind) {
     case 'Service':
@@ -16,6 +29,9 @@ export function nextStep(key: StepKey, world: World): Step {
       return nextVirtualIpStep(key.name, world);
     case 'AddressPool':
       return nextPoolStep(key.name, world);
+    case 'EarlySlices':
+    case 'Pod':
+      return nothing;
   }
 }
 

@@ -31,12 +31,15 @@ function keepFinalizer(pool: AddressPool, world: World): Step | null {
   const isDeleted = typeof deletionTimestamp === 'string';
   const isUsed = (world.poolToVirtualIps.get(name)?.size ?? 0) > 0;
   if (isDeleted && !isUsed && known.includes(finalizer))
-    return toStep(
-      patchPoolFinalizers(
-        pool,
-        known.filter((each) => each !== finalizer),
+    return {
+      ...toStep(
+        patchPoolFinalizers(
+          pool,
+          known.filter((each) => each !== finalizer),
+        ),
       ),
-    );
+      endsPool: name,
+    };
   if (isDeleted || known.includes(finalizer)) return null;
   return toStep(patchPoolFinalizers(pool, [...known, finalizer]));
 }
@@ -45,7 +48,11 @@ function writeStatus(judged: JudgedPool, world: World): Step | null {
   const { pool, refusal } = judged;
   const before: ReturnType<typeof setCondition> = pool.status?.conditions ?? [];
   const seats = listSeats(judged, world);
-  const wanted = [describeRefusal(judged, world), describeSeats(judged, seats), describeFree(judged, world)];
+  const wanted = [
+    describeRefusal(judged, world),
+    describeSeats(judged, seats, world),
+    describeFree(judged, world),
+  ];
   const conditions = wanted.reduce((all, each) => setCondition(all, each, world.nowMs), before);
   const areSame = JSON.stringify(seats) === JSON.stringify(pool.status?.seats ?? []);
   if (areSame && conditions === before) return null;
@@ -120,7 +127,7 @@ function describeClaimed({ ranges }: JudgedPool, { addressToClaimers }: World): 
   return shorten(claimed.map(([text, keys]) => `${text} of ${[...keys].sort()[0] ?? ''}`).sort());
 }
 
-function describeSeats({ pool, refusal }: JudgedPool, seats: readonly Seat[]): WantedCondition {
+function describeSeats({ pool, refusal }: JudgedPool, seats: readonly Seat[], world: World): WantedCondition {
   const type = 'Seated';
   const unseated = (reason: string, message: string): WantedCondition => ({
     type,
@@ -134,12 +141,34 @@ function describeSeats({ pool, refusal }: JudgedPool, seats: readonly Seat[]): W
     return unseated('NoSeat', 'No address of it can be the anchor of a seat: VRIDs 1 to 255 are taken.');
   if (seats.some(({ nodes }) => nodes.length === 0))
     return unseated('NoNode', `No node may hold its addresses: see nodeSelector, ${labelHint}.`);
+  const unheld = describeUnheld(pool, seats, world);
+  if (unheld?.isNobody === true) return unseated('CannotBeHeld', unheld.message);
+  if (unheld !== null) return { type, status: 'True', reason: 'SomeNodesCannot', message: unheld.message };
   const { length } = seats;
   const message =
     length < pool.spec.seats
       ? `It has ${length} of ${pool.spec.seats} seats: further ones have no address, or no free VRID.`
       : 'Every seat has nodes.';
   return { type, status: 'True', reason: 'Seated', message };
+}
+
+/** Seats that nodes say they cannot hold: those that nobody can, else those that others can. Null where each can hold all. */
+function describeUnheld(
+  { metadata: { name: pool } }: AddressPool,
+  seats: readonly Seat[],
+  { candidates }: World,
+): { readonly isNobody: boolean; readonly message: string } | null {
+  const lost = seats.find(({ index }) => candidates.explainUnheld(pool, index) !== null);
+  const seat = lost ?? seats.find(({ index }) => candidates.listUnheld(pool, index).length > 0);
+  if (seat === undefined) return null;
+  const [who, clauses] = [
+    lost === undefined ? 'Some nodes cannot' : 'No node can',
+    candidates.listUnheld(pool, seat.index),
+  ];
+  return {
+    isNobody: lost !== undefined,
+    message: `${who} hold the seat ${pool}/${seat.index}. ${shorten(clauses)}.`,
+  };
 }
 
 /** Numbers are not told: they change with every Service. */

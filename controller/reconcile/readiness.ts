@@ -73,9 +73,28 @@ function findPublishable(target: Target, { service }: Situation, world: World): 
   const isReady =
     isProgrammed(held.virtualIp) &&
     !isInUse(held.virtualIp) &&
+    findUnheld(held, world) === null &&
     freeFromMs(held.virtualIp, world) <= world.nowMs &&
     mayPublish(service, held.address, world.settings);
   return isReady ? held : known;
+}
+
+/**
+ * Nobody can hold it: its pool is gone and with it the seat, no interface has its subnet, or the one that the pool names is not there.
+ * What was published stays.
+ */
+function findUnheld(
+  { address: { text }, virtualIp }: Claim,
+  { candidates, judgedPools }: World,
+): Remark | null {
+  const { pool, seat } = virtualIp.spec;
+  if (!judgedPools.has(pool)) {
+    const message = `No node answers for ${text}: its AddressPool ${pool} does not exist.`;
+    return { reason: 'PoolGone', message, isFault: true };
+  }
+  const clauses = candidates.explainUnheld(pool, seat, text);
+  if (clauses === null) return null;
+  return { reason: 'CannotBeHeld', message: `No node can hold ${text}. ${shorten(clauses)}.`, isFault: true };
 }
 
 function findNextFree({ targets }: Situation, world: World): number | null {
@@ -106,13 +125,14 @@ function findRemark(situation: Situation, published: readonly Claim[], world: Wo
   for (const target of targets) {
     const { held } = target;
     if (held === null || published.includes(held)) continue;
-    return findWaiting(held.virtualIp, held.address, world);
+    return findUnheld(held, world) ?? findWaiting(held.virtualIp, held.address, world);
   }
-  return (
-    published.map((claim) => findConflict(claim, situation, world)).find((each) => each !== null) ??
-    published.map((claim) => findOddity(claim, situation, world)).find((each) => each !== null) ??
-    null
-  );
+  const remarks = [
+    ...published.map((claim) => findUnheld(claim, world)),
+    ...published.map((claim) => findConflict(claim, situation, world)),
+    ...published.map((claim) => findOddity(claim, situation, world)),
+  ];
+  return remarks.find((remark) => remark !== null) ?? null;
 }
 
 /** An address that was published, and is not now. It comes back: what is said of it is what it is known by then. */
@@ -176,10 +196,8 @@ function findConflict({ address, virtualIp }: Claim, { service }: Situation, wor
 function findOddity({ address, virtualIp }: Claim, { wishes }: Situation, world: World): Remark | null {
   const { spec } = virtualIp;
   const { text } = address;
-  const judged = world.judgedPools.get(spec.pool);
-  if (judged === undefined)
-    return { reason: 'PoolGone', message: `The AddressPool ${spec.pool} of ${text} no longer exists.` };
-  if (!judged.ranges.some((range) => contains(range, address)))
+  const ranges = world.judgedPools.get(spec.pool)?.ranges ?? [];
+  if (!ranges.some((range) => contains(range, address)))
     return {
       reason: 'OutsidePool',
       message: `The AddressPool ${spec.pool} no longer has ${text}. The Service keeps it.`,

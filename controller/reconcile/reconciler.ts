@@ -2,22 +2,25 @@
  * Takes steps: one write for one key at a time, then waits until the informer has shown it. What a step is, `next-step.ts` says;
  * here is only when one is taken.
  */
-import { type Clock } from '../../lib/control/clock.ts';
+import { type Cancel, type Clock } from '../../lib/control/clock.ts';
 import { KeyedQueue, type QueueStatistics, type TurnResult } from '../../lib/control/keyed-queue.ts';
 import { type Random } from '../../lib/control/random.ts';
-import { type StepKey, type WaitsFor } from '../world/keys.ts';
+import { type ApiObject } from '../../lib/kubernetes/api-object.ts';
+import { type StepKey, type WaitsFor, type WrittenKind } from '../world/keys.ts';
 import { type Affected } from '../world/affected.ts';
 import { type WorldStore } from '../world/world-store.ts';
 import { type World } from '../world/world.ts';
-import { type CarriedOut, carryOut, type CarryOutPorts } from './carry-out.ts';
+import { type CarriedOut, carryOut, type CarryOutPorts, readVersion } from './carry-out.ts';
 import { formatKey, parseKey } from './key-text.ts';
-import { nextStep } from './next-step.ts';
-import { OwnWrites } from './own-writes.ts';
+import { OwnWrites, type Standing } from './own-writes.ts';
 import { Patience } from './patience.ts';
-import { type StepEvent, type Write } from './step.ts';
+import { type Step, type StepEvent } from './step.ts';
+import { type Steps } from './steps.ts';
+import { findReadPath } from './writes.ts';
 
 /** What it needs of the world, and its listeners. */
 export interface ReconcilerOptions extends CarryOutPorts {
+  readonly steps: Steps;
   readonly clock: Clock;
   readonly random: Random;
   readonly store: WorldStore;
@@ -25,6 +28,8 @@ export interface ReconcilerOptions extends CarryOutPorts {
   readonly onWritten: (key: StepKey, event: StepEvent | null, world: World) => void;
   /** A write is not done; `failures` turns of that key have failed in a row before. */
   readonly onFailed: (key: StepKey, outcome: CarriedOut, failures: number) => void;
+  /** The informer of a kind has not shown a write for long, and the API has it: what the informer knows is old. Told at each look. */
+  readonly onBehind: (kind: string) => void;
   /** A fault of ours. */
   readonly onError: (key: StepKey, error: unknown) => void;
 }
@@ -32,8 +37,11 @@ export interface ReconcilerOptions extends CarryOutPorts {
 /** A step takes milliseconds, and the pace of writes is the same for all: more workers would wait for each other. */
 const workers = 4;
 
-/** An informer shows a write after milliseconds; one that is cut off lists anew before this. */
-const shownMs = 15_000;
+/** An informer shows a write after milliseconds; one that has not after this is cut off, or its watch is frozen. */
+export const shownMs = 15_000;
+
+/** A pool that is to go waits this long between looks at writes that may have given its addresses. */
+const givenMs = 1000;
 
 /** Whatever the clocks do, a key that waits for a moment is looked at this often. */
 const maxWaitMs = 5 * 60_000;
@@ -46,6 +54,9 @@ export class Reconciler {
   readonly #patience = new Patience();
   /** Keys to what their last step waits for. */
   readonly #waits = new Map<string, WaitsFor>();
+  /** What has happened that keys wait for, and nobody was woken for yet. */
+  readonly #wakes = new Set<WaitsFor>();
+  #cancelWake: Cancel = () => undefined;
   #hasBegun = false;
 
   constructor(options: ReconcilerOptions) {
@@ -63,19 +74,23 @@ export class Reconciler {
   /** All objects are known: every key gets a turn. */
   begin(): void {
     this.#hasBegun = true;
-    const { pools, virtualIps, services } = this.#world;
-    for (const name of pools.keys()) this.#queue.add(`AddressPool/${name}`);
-    for (const name of virtualIps.keys()) this.#queue.add(`VirtualIP/${name}`);
-    for (const key of services.keys()) this.#queue.add(`Service/${key}`);
+    for (const key of this.#options.steps.listKeys(this.#world)) this.#queue.add(key);
   }
 
   /** The store has taken a change: of the object `KIND/KEY`, if it is of one. Before `begin` nobody gets a turn for it. */
   hear({ keys, wakes }: Affected, object: string | null): void {
     if (!this.#hasBegun) return;
     if (object !== null) for (const key of this.#writes.findWriters(object)) this.#queue.add(key);
-    for (const key of keys) this.#queue.add(formatKey(key));
+    const { steps, clock } = this.#options;
+    for (const key of keys) if (steps.owns(key)) this.#queue.add(formatKey(key));
     if (wakes.size === 0) return;
-    for (const [key, waitsFor] of this.#waits) if (wakes.has(waitsFor)) this.#queue.add(key);
+    const isPlanned = this.#wakes.size > 0;
+    for (const wake of wakes) this.#wakes.add(wake);
+    if (steps.wakeMs === 0) this.#wake();
+    else if (!isPlanned)
+      this.#cancelWake = clock.schedule(steps.wakeMs, () => {
+        this.#wake();
+      });
   }
 
   /** How the queue does. */
@@ -85,7 +100,13 @@ export class Reconciler {
 
   /** Takes no further step, and waits for the writes under way. */
   async stop(): Promise<void> {
+    this.#cancelWake();
     await this.#queue.stop();
+  }
+
+  #wake(): void {
+    for (const [key, waitsFor] of this.#waits) if (this.#wakes.has(waitsFor)) this.#queue.add(key);
+    this.#wakes.clear();
   }
 
   get #world(): World {
@@ -94,12 +115,12 @@ export class Reconciler {
 
   async #turn(text: string, failures: number): Promise<TurnResult> {
     const { clock } = this.#options;
-    const world = this.#world;
-    if (this.#writes.isAwaited(text, (object) => findVersion(object, world), clock.now()))
-      return { kind: 'again', afterMs: shownMs };
-    this.#waits.delete(text);
     const key = parseKey(text);
-    const step = nextStep(key, world);
+    const awaited = await this.#awaitOwnWrite(key, failures);
+    if (awaited !== null) return awaited;
+    this.#waits.delete(text);
+    const world = this.#world;
+    const step = this.#options.steps.next(key, world);
     const isPatient = step.does === 'write' && step.isPatient === true;
     const waitMs = isPatient ? this.#patience.wait(text, clock.now()) : 0;
     if (!isPatient) this.#patience.forget(text);
@@ -113,29 +134,75 @@ export class Reconciler {
 
   async #write(
     key: StepKey,
-    { write, event }: { readonly write: Write; readonly event: StepEvent | null },
+    { write, event, endsPool }: WriteStep,
     { world, failures }: { readonly world: World; readonly failures: number },
   ): Promise<TurnResult> {
     const { clock, onWritten, onFailed } = this.#options;
+    if (endsPool !== undefined && this.#writes.mayHaveGivenOf(endsPool))
+      return { kind: 'again', afterMs: givenMs };
     const object = `${write.kind}/${write.key}`;
     const before = findVersion(object, world);
+    const known = { object, before, readPath: findReadPath(key, write), givesOf: write.givesOf };
+    const text = formatKey(key);
+    // Until the answer comes nobody knows whether it was written.
+    if (known.readPath !== null)
+      this.#writes.add(text, { ...known, after: undefined, untilMs: clock.now() + shownMs });
     const outcome = await carryOut(this.#options, write);
     if (outcome.result !== 'done') {
+      if (outcome.result !== 'unknown') this.#writes.drop(text);
       onFailed(key, outcome, failures);
       return { kind: 'failed' };
     }
-    const untilMs = clock.now() + shownMs;
-    this.#writes.add(formatKey(key), { object, before, after: outcome.version, untilMs });
+    this.#writes.add(text, { ...known, after: outcome.version, untilMs: clock.now() + shownMs });
     onWritten(key, event, world);
     // The informer may have shown it before the answer came.
     return { kind: 'again', afterMs: 0 };
   }
+
+  /** Null: the key may go on. What became of a write that the informer does not show is read at the API. */
+  async #awaitOwnWrite(key: StepKey, failures: number): Promise<TurnResult | null> {
+    const { clock, onFailed, onBehind } = this.#options;
+    const standing = this.#judgeWrite(key);
+    if (standing.kind === 'clear') return null;
+    if (standing.kind === 'read') {
+      const { write, path } = standing;
+      const outcome = await readVersion(this.#options, path);
+      if (outcome.result !== 'done') {
+        onFailed(key, outcome, failures);
+        return { kind: 'failed' };
+      }
+      const before = findVersion(write.object, this.#world);
+      const untilMs = clock.now() + shownMs;
+      this.#writes.add(formatKey(key), { ...write, before, after: outcome.version, untilMs });
+      if (this.#judgeWrite(key).kind === 'clear') return null;
+      if (write.after !== undefined) onBehind(getKind(write.object));
+    }
+    return { kind: 'again', afterMs: shownMs };
+  }
+
+  #judgeWrite(key: StepKey): Standing {
+    const world = this.#world;
+    const now = this.#options.clock.now();
+    return this.#writes.judge(formatKey(key), (object) => findVersion(object, world), now);
+  }
 }
 
-function findVersion(object: string, { services, virtualIps, pools }: World): string | null {
-  const [kind = ''] = object.split('/', 1);
-  const key = object.slice(kind.length + 1);
-  const found =
-    kind === 'Service' ? services.get(key) : kind === 'VirtualIP' ? virtualIps.get(key) : pools.get(key);
-  return found?.metadata.resourceVersion ?? null;
+type WriteStep = Extract<Step, { does: 'write' }>;
+
+function getKind(object: string): string {
+  return object.split('/', 1)[0] ?? '';
+}
+
+function findVersion(object: string, { services, virtualIps, pools, gates }: World): string | null {
+  const kind = getKind(object);
+  const kindToObjects: Readonly<Record<WrittenKind, ReadonlyMap<string, ApiObject>>> = {
+    Service: services,
+    VirtualIP: virtualIps,
+    AddressPool: pools,
+    Pod: gates.pods,
+    EndpointSlice: gates.slices,
+  };
+  return (
+    kindToObjects[kind as WrittenKind].get(object.slice(kind.length + 1))?.metadata.resourceVersion ?? null
+  );
 }

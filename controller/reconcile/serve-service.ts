@@ -135,7 +135,7 @@ function toEvent(
     return { type: 'Normal', reason: 'AddressReady', message: `All nodes of the pool serve ${text}.` };
   }
   if (reason === before || reason === 'Ready') return null;
-  if (status === 'True' && reason !== 'OutsidePool' && reason !== 'PoolGone') return null;
+  if (status === 'True' && reason !== 'OutsidePool') return null;
   const isInUse = reason === 'AddressInUse' || reason === 'AddressWithdrawn';
   return { type: 'Warning', reason: isInUse ? 'AddressInUse' : 'NoAddress', message };
 }

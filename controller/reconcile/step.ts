@@ -2,7 +2,7 @@
  * What is next for one object: one write, with the versions that it rests on, or what it waits for. There is no state between
  * two writes that a restart would not find again (ADR 21).
  */
-import { type StepKey, type WaitsFor } from '../world/keys.ts';
+import { type WaitsFor, type WrittenKind } from '../world/keys.ts';
 
 /** What `JSON.stringify` takes. */
 export type Json = string | number | boolean | null | readonly Json[] | { readonly [key: string]: Json };
@@ -15,18 +15,24 @@ export type Json = string | number | boolean | null | readonly Json[] | { readon
 export interface Write {
   /** POST creates. PATCH is `application/merge-patch+json`. DELETE has DeleteOptions as its body. */
   readonly method: 'POST' | 'PATCH' | 'DELETE';
+  /**
+   * PATCH is `application/strategic-merge-patch+json` instead: conditions are merged by their types. It has the uid that was read, too.
+   */
+  readonly isStrategic?: true;
   /** With `/status` where that is what is written. */
   readonly path: string;
   /** PATCH: `metadata.resourceVersion` is the version that was read. DELETE: `preconditions` has it, and the uid. */
   readonly body: Json;
   /** Whose version the answer has, and its key in the informer. It need not be the object that the step is for. */
-  readonly kind: StepKey['kind'];
+  readonly kind: WrittenKind;
   readonly key: string;
   /**
    * Objects that are read again, at the API, right before this write: it is not made unless all of them have these versions. So a
    * controller that no longer leads, and knows an old state of one object, undoes nothing of another.
    */
   readonly confirm: readonly Confirmation[];
+  /** The pool whose address it gives; left out where it gives none. */
+  readonly givesOf?: string;
 }
 
 /** An object as it was read. */
@@ -52,6 +58,7 @@ export type StepReason =
   | 'AddressKept'
   | 'NoAddress'
   | 'PoolRefused'
+  | 'GateTimedOut'
   | 'PortNotSupported';
 
 /** The one next step. */
@@ -62,6 +69,8 @@ export type Step =
       readonly event: StepEvent | null;
       /** It only tells people what is so anyway: others' steps go first. */
       readonly isPatient?: true;
+      /** It lets this pool go: not while an address of the pool may be given that no list shows yet. */
+      readonly endsPool?: string;
     }
   | {
       readonly does: 'wait';

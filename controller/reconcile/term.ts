@@ -3,6 +3,7 @@
  * late an informer of before would have been. So who does not lead keeps nothing in memory.
  */
 import { type Cancel, type Clock } from '../../lib/control/clock.ts';
+import { joinStatistics, type QueueStatistics } from '../../lib/control/keyed-queue.ts';
 import { type Random } from '../../lib/control/random.ts';
 import { type ApiObject } from '../../lib/kubernetes/api-object.ts';
 import { Informer } from '../../lib/kubernetes/informer.ts';
@@ -10,8 +11,10 @@ import { type Change } from '../../lib/kubernetes/object-store.ts';
 import { type Resource, toSliceResource } from '../../lib/kubernetes/resources.ts';
 import { type ApiRoute } from '../../lib/kubernetes/route.ts';
 import { namespaces, nodes, serviceCidrs } from '../../lib/services/cluster.ts';
+import { earlySlices } from '../../lib/services/early-slices.ts';
 import { type Lease, toLeaseResource } from '../../lib/services/node-report.ts';
 import { addressPools, virtualIps } from '../../lib/services/objects.ts';
+import { toPodResource } from '../../lib/services/pods.ts';
 import { services } from '../../lib/services/services.ts';
 import { type VipnatError } from '../../lib/text/errors.ts';
 import { type ReservedRange } from '../world/judge-pools.ts';
@@ -19,10 +22,14 @@ import { type Affected } from '../world/affected.ts';
 import { WorldStore } from '../world/world-store.ts';
 import { type Settings, type World } from '../world/world.ts';
 import { LeaseListener } from './lease-listener.ts';
+import { serviceSteps } from './next-step.ts';
 import { Reconciler, type ReconcilerOptions } from './reconciler.ts';
+import { type Steps } from './steps.ts';
 
 /** What a term needs of the world, and its listeners. */
-export interface TermOptions extends Omit<ReconcilerOptions, 'store'> {
+export interface TermOptions extends Omit<ReconcilerOptions, 'store' | 'steps' | 'onBehind'> {
+  /** What is done besides Services: it begins when its own kinds are known, too. */
+  readonly gateSteps: Steps;
   readonly route: ApiRoute;
   readonly clock: Clock;
   readonly random: Random;
@@ -51,21 +58,49 @@ const apiservers = toSliceResource({ namespace: 'default', name: 'kubernetes' })
 /** How often Leases are counted down. */
 const tickMs = 1000;
 
+/**
+ * This process renews its Lease each 2 s. One whose watch has not shown that for so long is on a frozen server, or on a frozen way to
+ * it, and the other watches with it: a bookmark would be missed a minute later only.
+ */
+const frozenMs = 10_000;
+
+/** An informer of any kind. */
+type Follower = Pick<Informer<ApiObject>, 'kind' | 'start' | 'stop' | 'catchUp' | 'rewatch'>;
+
+interface Following {
+  /** Who waits for the first list. */
+  readonly missing?: Set<object>;
+  /** The name of the kind for listeners, where two informers follow objects of one kind. */
+  readonly title?: string;
+}
+
 /** One term, from `start` to `stop`. */
 export class Term {
   readonly #options: TermOptions;
   readonly #store: WorldStore;
-  readonly #reconciler: Reconciler;
+  readonly #services: Reconciler;
+  readonly #gates: Reconciler;
   readonly #leases: LeaseListener;
-  readonly #informers: readonly { start(): void; stop(): void }[];
-  /** Kinds that are not listed yet. */
-  readonly #missing = new Set<string>();
+  readonly #informers: readonly Follower[];
+  /** Kinds that are not listed yet, and those of them that only gates need: Services do not wait for them. */
+  readonly #missing = new Set<object>();
+  readonly #missingOfGates = new Set<object>();
+  #rewatchedAt = -Infinity;
   #cancelTick: Cancel = () => undefined;
 
   constructor(options: TermOptions) {
     this.#options = options;
     this.#store = new WorldStore(options.settings);
-    this.#reconciler = new Reconciler({ ...options, store: this.#store });
+    const common = {
+      ...options,
+      store: this.#store,
+      onBehind: (kind: string) => {
+        for (const informer of this.#informers) if (informer.kind === kind) informer.catchUp();
+      },
+    };
+    this.#services = new Reconciler({ ...common, steps: serviceSteps });
+    this.#gates = new Reconciler({ ...common, steps: options.gateSteps });
+    const { gates } = this.#store;
     this.#leases = new LeaseListener(options, this.#store);
     this.#informers = [
       this.#follow(services, (change) => this.#store.changeService(change)),
@@ -76,6 +111,14 @@ export class Term {
       this.#follow(serviceCidrs, (change) => this.#store.changeServiceCidr(change)),
       this.#follow(apiservers, (change) => this.#store.changeApiservers(change)),
       this.#follow<Lease>(toLeaseResource(options.namespace), (change) => this.#leases.change(change)),
+      this.#follow(toPodResource(options.settings.gateTypes), (change) => gates.changePod(change), {
+        missing: this.#missingOfGates,
+      }),
+      // Those of apiservers are followed by a right of their own.
+      this.#follow(earlySlices, (change) => gates.changeSlice(change), {
+        missing: this.#missingOfGates,
+        title: 'early EndpointSlice',
+      }),
     ];
   }
 
@@ -90,7 +133,7 @@ export class Term {
   async stop(): Promise<void> {
     this.#cancelTick();
     for (const informer of this.#informers) informer.stop();
-    await this.#reconciler.stop();
+    await Promise.all([this.#services.stop(), this.#gates.stop()]);
   }
 
   /** All that is known. */
@@ -98,9 +141,9 @@ export class Term {
     return this.#store.view(this.#options.clock.date().getTime());
   }
 
-  /** How the queue does. */
-  get statistics(): Reconciler['statistics'] {
-    return this.#reconciler.statistics;
+  /** How the queues do. */
+  get statistics(): QueueStatistics {
+    return joinStatistics(this.#services.statistics, this.#gates.statistics);
   }
 
   /** Whether all objects are known. */
@@ -111,35 +154,54 @@ export class Term {
   #follow<T extends ApiObject>(
     resource: Resource<T>,
     take: (change: Change<T>) => Affected,
-  ): { start(): void; stop(): void } {
+    { missing = this.#missing, title = resource.kind }: Following = {},
+  ): Follower {
     const { route, clock, random, onLost, onFollowed } = this.#options;
     const { kind } = resource;
-    this.#missing.add(kind);
+    missing.add(resource);
     return new Informer({
       ...{ resource, route, clock, random },
       onChanges: (changes) => {
-        for (const change of changes) this.#reconciler.hear(take(change), `${kind}/${change.key}`);
-        this.#note(kind);
+        for (const change of changes) this.#hear(take(change), `${kind}/${change.key}`);
+        if (missing.delete(resource)) this.#note(missing);
       },
       onLost: (error) => {
-        onLost(kind, error);
+        onLost(title, error);
       },
       onFollowed: () => {
-        onFollowed(kind);
+        onFollowed(title);
       },
     });
   }
 
-  #note(kind: string): void {
-    if (!this.#missing.delete(kind) || this.#missing.size > 0) return;
-    this.#reconciler.begin();
-    this.#options.onBegun();
+  /** One of some kinds was listed for the first time. */
+  #note(missing: ReadonlySet<unknown>): void {
+    if (missing === this.#missing && missing.size === 0) {
+      this.#services.begin();
+      this.#options.onBegun();
+    }
+    if (this.#missing.size === 0 && this.#missingOfGates.size === 0) this.#gates.begin();
+  }
+
+  #hear(affected: Affected, object: string | null): void {
+    this.#services.hear(affected, object);
+    this.#gates.hear(affected, object);
   }
 
   #tick(): void {
-    this.#reconciler.hear(this.#leases.tick(), null);
+    this.#hear(this.#leases.tick(), null);
+    this.#leaveFrozen();
     this.#cancelTick = this.#options.clock.schedule(tickMs, () => {
       this.#tick();
     });
+  }
+
+  /** Only while its renewals are taken. */
+  #leaveFrozen(): void {
+    const { clock, writeMs } = this.#options;
+    const isFrozen = (this.#leases.silentMs ?? 0) >= frozenMs && writeMs() > 0;
+    if (!isFrozen || clock.now() - this.#rewatchedAt < frozenMs) return;
+    this.#rewatchedAt = clock.now();
+    for (const informer of this.#informers) informer.rewatch();
   }
 }

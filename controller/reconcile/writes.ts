@@ -2,6 +2,7 @@
 import { apiGroup, apiVersion } from '../../lib/services/names.ts';
 import { addressPools, type AddressPool, type VirtualIp, virtualIps } from '../../lib/services/objects.ts';
 import { type Service } from '../../lib/services/services.ts';
+import { type StepKey } from '../world/keys.ts';
 import { type Confirmation, type Json, type Step, type StepEvent, type Write } from './step.ts';
 
 /** A step that writes. */
@@ -48,6 +49,7 @@ export function createVirtualIp(name: string, spec: VirtualIp['spec']): Write {
     kind: 'VirtualIP',
     key: name,
     confirm: [],
+    givesOf: spec.pool,
   };
 }
 
@@ -58,7 +60,16 @@ export function patchVirtualIp(
   confirm: readonly Confirmation[] = [],
 ): Write {
   const body = { metadata: { resourceVersion }, spec };
-  return { method: 'PATCH', path: `${virtualIps.path}/${name}`, body, kind: 'VirtualIP', key: name, confirm };
+  const gives = spec.pool === undefined ? {} : { givesOf: spec.pool };
+  return {
+    method: 'PATCH',
+    path: toVirtualIpPath(name),
+    body,
+    kind: 'VirtualIP',
+    key: name,
+    confirm,
+    ...gives,
+  };
 }
 
 /** What is known of it. */
@@ -66,14 +77,14 @@ export function patchVirtualIpStatus(
   { metadata: { name, resourceVersion } }: VirtualIp,
   status: { readonly [key: string]: Json },
 ): Write {
-  const path = `${virtualIps.path}/${name}/status`;
+  const path = `${toVirtualIpPath(name)}/status`;
   const body = { metadata: { resourceVersion }, status };
   return { method: 'PATCH', path, body, kind: 'VirtualIP', key: name, confirm: [] };
 }
 
 /** Deletes it as it was read. */
 export function deleteVirtualIp({ metadata: { name, uid, resourceVersion } }: VirtualIp): Write {
-  const path = `${virtualIps.path}/${name}`;
+  const path = toVirtualIpPath(name);
   const body = { apiVersion: 'v1', kind: 'DeleteOptions', preconditions: { uid, resourceVersion } };
   return { method: 'DELETE', path, body, kind: 'VirtualIP', key: name, confirm: [] };
 }
@@ -111,12 +122,24 @@ export function confirmService(namespace: string, name: string, service: Service
 
 /** That a VirtualIP is as it was read. */
 export function confirmVirtualIp({ metadata: { name, resourceVersion } }: VirtualIp): Confirmation {
-  return { path: `${virtualIps.path}/${name}`, version: resourceVersion };
+  return { path: toVirtualIpPath(name), version: resourceVersion };
+}
+
+/**
+ * Where to read what a step has written, if no list shows it: a VirtualIP, for a Service. Null for a step's own object. What
+ * its next step knows of that is as old as the version which that step names, and the API refuses an old one.
+ */
+export function findReadPath(key: StepKey, write: Write): string | null {
+  return key.kind === 'Service' && write.kind === 'VirtualIP' ? toVirtualIpPath(write.key) : null;
 }
 
 /** Objects as a patch has them: without what is undefined. */
 export function toJson(value: unknown): Json {
   return JSON.parse(JSON.stringify(value)) as Json;
+}
+
+function toVirtualIpPath(name: string): string {
+  return `${virtualIps.path}/${name}`;
 }
 
 function toServicePath(namespace: string, name: string): string {

@@ -5,10 +5,12 @@ import { type World } from '../world/world.ts';
 
 /** The object of a key, as events name it; null where it is not known. */
 export function toRegarding(key: StepKey, world: World): Regarding | null {
-  if (key.kind === 'Service') {
+  if ('namespace' in key) {
     const { namespace, name } = key;
-    const uid = world.services.get(`${namespace}/${name}`)?.metadata.uid;
-    return uid === undefined ? null : { apiVersion: 'v1', kind: 'Service', namespace, name, uid };
+    const kind = key.kind === 'Pod' ? 'Pod' : 'Service';
+    const objects = kind === 'Pod' ? world.gates.pods : world.services;
+    const uid = objects.get(`${namespace}/${name}`)?.metadata.uid;
+    return uid === undefined ? null : { apiVersion: 'v1', kind, namespace, name, uid };
   }
   const { kind, name } = key;
   const uid = (kind === 'VirtualIP' ? world.virtualIps : world.pools).get(name)?.metadata.uid;

@@ -1,7 +1,9 @@
 import { type MetricDefinition } from '../../lib/telemetry/catalogue.ts';
 import { families, type Family } from '../../lib/address/address.ts';
 import { countOfFamily } from '../../lib/services/ranges.ts';
+import { type Pod } from '../../lib/services/pods.ts';
 import { isForUs } from '../../lib/services/wishes.ts';
+import { isReadyButForUs, listClosedGates } from '../gates/pod-readiness.ts';
 import { getIngress } from '../world/published.ts';
 import { type World } from '../world/world.ts';
 import { type ControllerState } from './state.ts';
@@ -63,6 +65,11 @@ export const controllerMetrics = {
     labels: [],
     help: 'Number of Services of vipnat that have no address',
   },
+  vipnat_controller_gates_waiting: {
+    type: 'gauge',
+    labels: [],
+    help: 'Number of pods with ready containers whose readiness gate waits for nodes',
+  },
   vipnat_controller_nodes_living: {
     type: 'gauge',
     labels: [],
@@ -110,6 +117,7 @@ export function listControllerSamples({
           one('vipnat_controller_virtual_ips', world.virtualIps.size - used, { state: 'released' }),
           ...listPoolSamples(world, one),
           one('vipnat_controller_services_waiting', countWaiting(world)),
+          one('vipnat_controller_gates_waiting', countGates(world)),
           one('vipnat_controller_nodes_living', world.livingReports.size),
         ]),
   ];
@@ -137,6 +145,14 @@ function listPoolSamples({ judgedPools, poolToVirtualIps }: World, one: One): Co
 /** VirtualIPs are called as their addresses. */
 function isOf(family: Family): (name: string) => boolean {
   return (name) => name.includes('.') === (family === 'ipv4');
+}
+
+function countGates({ gates, settings: { gateTypes } }: World): number {
+  const isWaiting = (pod: Pod) =>
+    isReadyButForUs(pod, gateTypes) &&
+    listClosedGates(pod, gateTypes).length > 0 &&
+    typeof pod.metadata.deletionTimestamp !== 'string';
+  return [...gates.pods.values()].filter(isWaiting).length;
 }
 
 function countWaiting({ services, settings }: World): number {

@@ -16,7 +16,7 @@ export function mayHold({ spec }: AddressPool, { metadata: { labels } }: Node): 
 }
 
 /** Per kind: the oldest version that any of some nodes is at. Null: some node has said none. */
-type Progress = Readonly<Record<'virtualips' | 'services', bigint | null>>;
+type Progress = Readonly<Record<'virtualips' | 'services' | 'earlyslices', bigint | null>>;
 
 /**
  * The living nodes that may hold a pool's addresses, and how far they are. It is made once for any number of questions: what it costs
@@ -28,6 +28,7 @@ export class CandidateNodes {
   readonly #reports: ReadonlyMap<string, NodeReport>;
   readonly #poolToReports = new Map<string, readonly NodeReport[]>();
   readonly #poolToProgress = new Map<string, Progress>();
+  readonly #poolToUnable = new Map<string, readonly NodeReport[]>();
   #seatToHolders: ReadonlyMap<string, readonly NodeReport[]> | null = null;
   #ofAll: Progress | null = null;
 
@@ -51,6 +52,15 @@ export class CandidateNodes {
     return reports;
   }
 
+  /**
+   * Whether none of a pool's candidates follows early EndpointSlices, and some have programmed others: they are older than those, or have no
+   * right to them. Those that follow are asked, without the others.
+   */
+  isWithoutEarly(pool: string): boolean {
+    const reports = this.list(pool);
+    return reports.length > 0 && !reports.some(mayFollowEarly);
+  }
+
   /** Whether each of a pool's candidates has a version of a kind. True where there are none. */
   haveProgrammed(pool: string, kind: keyof Progress, version: string): boolean {
     const known = this.#poolToProgress.get(pool);
@@ -65,9 +75,37 @@ export class CandidateNodes {
     return isReached(this.#ofAll.virtualips, this.#reports.size, version);
   }
 
-  /** The names of a pool's candidates that have not a version of VirtualIPs yet, in order. */
-  listBehind(pool: string, version: string): string[] {
-    const behind = this.list(pool).filter((report) => !isReached(measure([report]).virtualips, 1, version));
+  /** Why no living node of a seat can hold it, or an address of it: each one's clause. Null where one can, or none lives. */
+  explainUnheld(pool: string, seat: number, address: string | null = null): readonly string[] | null {
+    if (this.#listUnable(pool).length === 0) return null;
+    const nodes = this.#pools.get(pool)?.status?.seats?.find(({ index }) => index === seat)?.nodes ?? [];
+    const living = this.list(pool).filter(({ node }) => nodes.includes(node)).length;
+    const clauses = this.listUnheld(pool, seat, address);
+    return living === 0 || clauses.length < living ? null : clauses;
+  }
+
+  /** The candidates that cannot hold a seat, or an address of it, as `NODE: WHY`; in the order of their names. */
+  listUnheld(pool: string, seat: number, address: string | null = null): readonly string[] {
+    return this.#listUnable(pool).flatMap(({ node, unheld }) => {
+      const why = unheld?.[`${pool}/${seat}`] ?? unheld?.[address ?? ''];
+      return why === undefined ? [] : [`${node}: ${why}`];
+    });
+  }
+
+  /** Those that cannot hold something. Most often none: then nothing else is looked at. */
+  #listUnable(pool: string): readonly NodeReport[] {
+    const known = this.#poolToUnable.get(pool);
+    if (known !== undefined) return known;
+    const unable = this.list(pool).filter(({ unheld }) => unheld !== undefined);
+    const sorted = unable.sort((one, other) => (one.node < other.node ? -1 : 1));
+    this.#poolToUnable.set(pool, sorted);
+    return sorted;
+  }
+
+  /** The names of a pool's candidates that have not a version of a kind yet, in order. */
+  listBehind(pool: string, version: string, kind: keyof Progress = 'virtualips'): string[] {
+    const reports = this.list(pool).filter((report) => kind !== 'earlyslices' || mayFollowEarly(report));
+    const behind = reports.filter((report) => !isReached(measure([report])[kind], 1, version));
     return behind.map(({ node }) => node).sort();
   }
 
@@ -98,7 +136,16 @@ function groupBySeat(reports: readonly NodeReport[]): Map<string, NodeReport[]> 
 }
 
 function measure(reports: readonly NodeReport[]): Progress {
-  return { virtualips: findOldest(reports, 'virtualips'), services: findOldest(reports, 'services') };
+  return {
+    virtualips: findOldest(reports, 'virtualips'),
+    services: findOldest(reports, 'services'),
+    earlyslices: findOldest(reports.filter(mayFollowEarly), 'earlyslices'),
+  };
+}
+
+/** A balancer that has all EndpointSlices but the early ones does without them: it sends connections to whom Kubernetes calls ready. */
+function mayFollowEarly({ programmed }: NodeReport): boolean {
+  return programmed.earlyslices !== undefined || programmed.endpointslices === undefined;
 }
 
 function findOldest(reports: readonly NodeReport[], kind: ReportedKind): bigint | null {

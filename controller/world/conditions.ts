@@ -1,5 +1,7 @@
 import { type Condition } from '../../lib/services/metadata.ts';
+import { addressReady } from '../../lib/services/names.ts';
 import { type VirtualIp } from '../../lib/services/objects.ts';
+import { type Service } from '../../lib/services/services.ts';
 
 /** What a condition is to say. `lastTransitionTime` follows from what it said before. */
 export interface WantedCondition {
@@ -34,6 +36,11 @@ export function findCondition(conditions: readonly Condition[], type: string): C
 /** As the API writes moments: RFC 3339, whole seconds. */
 export function toTime(ms: number): string {
   return `${new Date(ms).toISOString().slice(0, 19)}Z`;
+}
+
+/** Whether it was said how a Service stands: one that has just been made may get an address within the second. */
+export function isJudged({ status }: Pick<Service, 'status'>): boolean {
+  return findCondition(status?.conditions ?? [], addressReady) !== null;
 }
 
 /** Whether another host answers for an address. */

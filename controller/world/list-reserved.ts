@@ -1,7 +1,9 @@
 /** Which addresses objects of the API have for others than Services of ours. */
 import { parseAddress } from '../../lib/address/address.ts';
+import { findVrid } from '../../lib/keepalived/vrid.ts';
 import { type EndpointSlice } from '../../lib/kubernetes/resources.ts';
 import { type Node, type ServiceCidr } from '../../lib/services/cluster.ts';
+import { type NodeReport } from '../../lib/services/node-report.ts';
 import { parseRange } from '../../lib/services/ranges.ts';
 import { type Service } from '../../lib/services/services.ts';
 import { isForUs } from '../../lib/services/wishes.ts';
@@ -17,21 +19,42 @@ export function listOfNode({ metadata: { name }, spec, status }: Node): Reserved
 }
 
 /** ClusterIPs that Services get. */
-export function listOfServiceCidr({ metadata: { name }, spec }: ServiceCidr): ReservedRange[] {
+export function listOfServiceCidr(cidr: ServiceCidr | null): ReservedRange[] {
+  if (cidr === null) return [];
+  const {
+    metadata: { name },
+    spec,
+  } = cidr;
   return (spec?.cidrs ?? []).map((text) => reserveRange(text, `the ServiceCIDR ${name}`)).filter(isThere);
 }
 
 /** ClusterIPs that a Service has: where the API has no ServiceCIDRs, nothing else tells of them. */
-export function listOfService({ metadata: { namespace, name }, spec }: Service): ReservedRange[] {
+export function listOfService(service: Service | null): ReservedRange[] {
+  if (service === null) return [];
+  const {
+    metadata: { namespace, name },
+    spec,
+  } = service;
   const owner = `the Service ${namespace}/${name}, as its ClusterIP`;
   const texts = spec.clusterIPs ?? [spec.clusterIP ?? ''];
   return texts.map((text) => reserveAddress(text, owner)).filter(isThere);
 }
 
 /** Those of apiservers. */
-export function listOfApiservers({ endpoints }: EndpointSlice): ReservedRange[] {
-  const texts = (endpoints ?? []).flatMap(({ addresses }) => addresses);
+export function listOfApiservers(slice: EndpointSlice | null): ReservedRange[] {
+  const texts = (slice?.endpoints ?? []).flatMap(({ addresses }) => addresses);
   return texts.map((text) => reserveAddress(text, 'an apiserver')).filter(isThere);
+}
+
+/** Virtual IPs of the API that a node's balancer has found in the rules there. */
+export function listOfReport(report: NodeReport | null): ReservedRange[] {
+  return (report?.apiVips ?? []).map((text) => reserveAddress(text, "the API's virtual IP")).filter(isThere);
+}
+
+/** Their VRIDs: keepalived of the API's virtual IPs sends adverts with them, unless they got others by hand. */
+export function listApiVrids(report: NodeReport | null): number[] {
+  const addresses = (report?.apiVips ?? []).map(parseAddress).filter(isThere);
+  return addresses.map(findVrid).filter(isThere);
 }
 
 /**

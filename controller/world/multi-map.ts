@@ -26,3 +26,9 @@ export class MultiMap {
     }
   }
 }
+
+/** Puts what a key stands for now; null removes it. */
+export function put<T>(map: Map<string, T>, key: string, value: T | null): void {
+  if (value === null) map.delete(key);
+  else map.set(key, value);
+}

@@ -39,6 +39,14 @@ export function toNodeText(node: Node | null): string {
   return JSON.stringify(node === null ? null : [node.metadata.labels]);
 }
 
+/** Source: core/v1, LabelTopologyZone. */
+const zoneLabel = 'topology.kubernetes.io/zone';
+
+/** The zone of a node; null for one that has none, or is not there. */
+export function readZone(node: Node | null | undefined): string | null {
+  return node?.metadata.labels?.[zoneLabel] ?? null;
+}
+
 /** Of `NAMESPACE/NAME`. */
 export function toServiceKey(key: string): StepKey {
   const [namespace = '', name = ''] = key.split('/');

@@ -2,24 +2,28 @@
 import { type Affected, joinAffected, unaffected } from './affected.ts';
 import { type ReservedRange } from './judge-pools.ts';
 import { type Change } from '../../lib/kubernetes/object-store.ts';
-import { toObjectName } from '../../lib/services/address-name.ts';
-import { parseAddress } from '../../lib/address/address.ts';
 import { type EndpointSlice } from '../../lib/kubernetes/resources.ts';
 import { type Namespace, type Node, type ServiceCidr } from '../../lib/services/cluster.ts';
 import { type NodeReport } from '../../lib/services/node-report.ts';
 import { type AddressPool, type VirtualIp } from '../../lib/services/objects.ts';
 import { type Service } from '../../lib/services/services.ts';
 import { CandidateNodes } from './candidate-nodes.ts';
+import { GateStore } from './gate-store.ts';
+import { listOtherInUse } from './in-use.ts';
+import { listDiffering } from './list-differing.ts';
 import {
   listClaimed,
   listOfApiservers,
   listOfNode,
+  listOfReport,
   listOfService,
   listOfServiceCidr,
+  listApiVrids,
 } from './list-reserved.ts';
-import { MultiMap } from './multi-map.ts';
+import { MultiMap, put } from './multi-map.ts';
 import { listProtocolUsers } from './protocol-users.ts';
 import { PoolJudge } from './pool-judge.ts';
+import { ReservedVrids } from './reserved-vrids.ts';
 import {
   listUsers,
   listShareKeys,
@@ -32,10 +36,14 @@ import {
   toPoolKey,
 } from './object-parts.ts';
 import { listPublished } from './published.ts';
+import { listSeated } from './seated.ts';
+import { listChangedUnheld, listUnheldUsers } from './unheld-users.ts';
 import { type Settings, type SilentNode, type World } from './world.ts';
 
 /** The objects, and what finds them. Informers' changes go in; whoever runs the queue asks for `view`. */
 export class WorldStore {
+  /** Pods and early EndpointSlices. */
+  readonly gates: GateStore;
   readonly #settings: Settings;
   readonly #services = new Map<string, Service>();
   readonly #virtualIps = new Map<string, VirtualIp>();
@@ -52,20 +60,20 @@ export class WorldStore {
   readonly #judge = new PoolJudge(this.#pools);
   /** Null: something changed since it was made. */
   #candidates: CandidateNodes | null = null;
-  #reservedVrids: ReadonlySet<number> = new Set();
+  readonly #reservedVrids = new ReservedVrids();
 
   constructor(settings: Settings) {
     this.#settings = settings;
+    this.gates = new GateStore(this.#services);
   }
 
   /** A Service of any type. */
   changeService(change: Change<Service>): Affected {
     const { key, after } = change;
     put(this.#services, key, after);
-    const ranges = after === null ? [] : listOfService(after);
-    const isTouched = this.#judge.reserve(`Service/${key}`, ranges);
-    const parts = [this.#changePublished(change), this.#changeClaims(change)];
-    return joinAffected([...parts, ...(isTouched ? [this.#judgeAnew([])] : [])]);
+    const gates = this.gates.changeService(change);
+    const taken = this.#takeOut(`Service/${key}`, listOfService(after));
+    return joinAffected([this.#changePublished(change), this.#changeClaims(change), gates, taken]);
   }
 
   #changePublished({ key, before, after }: Change<Service>): Affected {
@@ -90,7 +98,7 @@ export class WorldStore {
     const [old = [], now = []] = [before, after].map((each) =>
       each === null ? [] : listClaimed(each, isDefaultClass),
     );
-    const changed = [...old, ...now].filter((text) => old.includes(text) !== now.includes(text));
+    const changed = listDiffering(old, now);
     if (changed.length === 0) return unaffected;
     this.#addressToClaimers.move(key, old, now);
     const pools = this.#judge.findPoolsOf(changed);
@@ -98,7 +106,8 @@ export class WorldStore {
   }
 
   /** An address that is given, or given back. */
-  changeVirtualIp({ key, before, after }: Change<VirtualIp>): Affected {
+  changeVirtualIp(change: Change<VirtualIp>): Affected {
+    const { key, before, after } = change;
     put(this.#virtualIps, key, after);
     const [old, now] = [listUsers(before), listUsers(after)];
     this.#serviceToVirtualIps.move(key, old, now);
@@ -111,6 +120,7 @@ export class WorldStore {
         toVirtualIpKey(key),
         ...[...new Set([...old, ...now])].map(toServiceKey),
         ...(isOther ? [...pools].map(toPoolKey) : []),
+        ...this.gates.changeVirtualIp(change),
       ],
       wakes: new Set(isOther && before !== null ? ['addresses'] : []),
     };
@@ -134,25 +144,27 @@ export class WorldStore {
   changeNode({ key, before, after }: Change<Node>): Affected {
     put(this.#nodes, key, after);
     const isTouched = this.#judge.reserve(`Node/${key}`, after === null ? [] : listOfNode(after));
-    return !isTouched && toNodeText(before) === toNodeText(after) ? unaffected : this.#judgeAnew([]);
+    const isSame = !isTouched && toNodeText(before) === toNodeText(after);
+    const keys = this.gates.changeNode({ key, before, after });
+    return joinAffected([{ ...unaffected, keys }, ...(isSame ? [] : [this.#judgeAnew([])])]);
   }
 
   /** Where ClusterIPs come from. */
   changeServiceCidr({ key, after }: Change<ServiceCidr>): Affected {
-    const ranges = after === null ? [] : listOfServiceCidr(after);
-    return this.#judge.reserve(`ServiceCIDR/${key}`, ranges) ? this.#judgeAnew([]) : unaffected;
+    return this.#takeOut(`ServiceCIDR/${key}`, listOfServiceCidr(after));
   }
 
   /** Where apiservers are. */
   changeApiservers({ key, after }: Change<EndpointSlice>): Affected {
-    const ranges = after === null ? [] : listOfApiservers(after);
-    return this.#judge.reserve(`EndpointSlice/${key}`, ranges) ? this.#judgeAnew([]) : unaffected;
+    return this.#takeOut(`EndpointSlice/${key}`, listOfApiservers(after));
   }
 
   /** What a living node says; null when its Lease is gone: then nothing is known of it any more. */
   changeReport(node: string, report: NodeReport | null): Affected {
     this.#silent.delete(node);
-    return this.#putReport(node, report);
+    const areOthers = this.#reservedVrids.put(`Lease/${node}`, listApiVrids(report));
+    const isTouched = this.#judge.reserve(`Lease/${node}`, listOfReport(report)) || areOthers;
+    return joinAffected([this.#putReport(node, report), ...(isTouched ? [this.#judgeAnew([])] : [])]);
   }
 
   /** A node's Lease is over, after this last renewal. Its kernel may have what it had: only the API may be away from it. */
@@ -167,15 +179,16 @@ export class WorldStore {
     const before = this.#reports.get(node);
     put(this.#reports, node, report);
     this.#candidates = null;
-    const [old, now] = [before?.inUse ?? [], report?.inUse ?? []];
-    const differing = [...old, ...now].filter((text) => old.includes(text) !== now.includes(text));
-    const addresses = differing.map(parseAddress).filter((address) => address !== null);
+    const unheld = listChangedUnheld(before, report);
     // A drain leaves out who can serve only while somebody else can.
-    const pools = before?.mode === report?.mode ? [] : [...this.#pools.keys()];
+    const pools = before?.mode === report?.mode && unheld.size === 0 ? [] : [...this.#pools.keys()];
     return {
       keys: [
-        ...addresses.map((address) => toVirtualIpKey(toObjectName(address))),
-        ...this.#listSeated(before, report).map(toVirtualIpKey),
+        ...listOtherInUse(before, report).map(toVirtualIpKey),
+        ...listSeated(before, report, this.#poolToVirtualIps)
+          .filter(([name, seat]) => this.#virtualIps.get(name)?.spec.seat === seat)
+          .map(([name]) => toVirtualIpKey(name)),
+        ...listUnheldUsers(this.#virtualIps, unheld).map(toServiceKey),
         ...pools.map(toPoolKey),
         ...listProtocolUsers(this.#services, before, report).map(toServiceKey),
       ],
@@ -183,26 +196,16 @@ export class WorldStore {
     };
   }
 
-  /** The virtual IPs whose seats a node has taken or left, or holds in another mode. */
-  #listSeated(before: NodeReport | undefined, after: NodeReport | null): string[] {
-    const [old, now] = [before?.seats ?? [], after?.seats ?? []];
-    const isOther = (seat: string) =>
-      before?.mode !== after?.mode || old.includes(seat) !== now.includes(seat);
-    const seats = new Set([...old, ...now].filter(isOther));
-    const pools = new Set([...seats].map((seat) => seat.slice(0, seat.lastIndexOf('/'))));
-    return [...pools].flatMap((pool) =>
-      this.#poolToVirtualIps.get(pool).filter((name) => {
-        const spec = this.#virtualIps.get(name)?.spec;
-        return spec !== undefined && seats.has(`${pool}/${spec.seat}`);
-      }),
-    );
-  }
-
   /** What the objects of the API do not tell: its own virtual IPs, and their VRIDs. */
   reserve(addresses: readonly ReservedRange[], vrids: ReadonlySet<number>): Affected {
-    this.#reservedVrids = vrids;
+    this.#reservedVrids.put('settings', vrids);
     this.#judge.reserve('settings', addresses);
     return this.#judgeAnew([]);
+  }
+
+  /** These addresses are others' now, as far as this source says. */
+  #takeOut(source: string, ranges: readonly ReservedRange[]): Affected {
+    return this.#judge.reserve(source, ranges) ? this.#judgeAnew([]) : unaffected;
   }
 
   /** The world at a date. It changes with the store. */
@@ -223,7 +226,8 @@ export class WorldStore {
       addressToClaimers: this.#addressToClaimers.map,
       shareKeyToVirtualIps: this.#shareKeyToVirtualIps.map,
       poolToVirtualIps: this.#poolToVirtualIps.map,
-      reservedVrids: this.#reservedVrids,
+      reservedVrids: this.#reservedVrids.all,
+      gates: this.gates.view,
       settings: this.#settings,
       nowMs,
     };
@@ -242,9 +246,4 @@ export class WorldStore {
       wakes: new Set(['addresses', 'nodes']),
     };
   }
-}
-
-function put<T>(map: Map<string, T>, key: string, value: T | null): void {
-  if (value === null) map.delete(key);
-  else map.set(key, value);
 }

@@ -1,4 +1,5 @@
 import { type CandidateNodes } from './candidate-nodes.ts';
+import { type GateWorld } from './gate-store.ts';
 import { type JudgedPool } from './judge-pools.ts';
 import { type Namespace, type Node } from '../../lib/services/cluster.ts';
 import { type NodeReport } from '../../lib/services/node-report.ts';
@@ -9,6 +10,8 @@ import { type Service } from '../../lib/services/services.ts';
 export interface Settings {
   /** Services without a class are ours, too. */
   readonly isDefaultClass: boolean;
+  /** The types of readiness gates that wait for nodes. */
+  readonly gateTypes: ReadonlySet<string>;
 }
 
 /** A node that has said nothing since its Lease ran out. */
@@ -49,6 +52,7 @@ export interface World {
   readonly poolToVirtualIps: ReadonlyMap<string, ReadonlySet<string>>;
   /** VRIDs on the pools' networks that others have: the API's virtual IPs. */
   readonly reservedVrids: ReadonlySet<number>;
+  readonly gates: GateWorld;
   readonly settings: Settings;
   /** The date, as milliseconds since 1970. It can jump. */
   readonly nowMs: number;

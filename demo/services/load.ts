@@ -15,14 +15,25 @@ const leadMs = 1500;
 /** A connection that gets no answer fails after a second: before, nothing is known of an outage. */
 const noticeMs = 3000;
 
-/** Opens new connections to an address from outside while something is done, until none has failed for 2.5 s. */
-export async function underLoad(lab: NodeLab, address: string, act: () => Promise<void>): Promise<Outage> {
+/**
+ * Opens new connections to an address from outside while something is done, until none has failed for 2.5 s. The outage is counted from the
+ * beginning of what is done, or from when that calls `mark`.
+ */
+export async function underLoad(
+  lab: NodeLab,
+  address: string,
+  act: (mark: () => void) => Promise<void>,
+): Promise<Outage> {
   const seat = lab.seat(outsider.name, 'load');
   const target = { host: address, port: webPort };
   const report = seat.connectAtRate({ ...target, perSecond, durationMs: longestMs });
   await sleep(leadMs);
-  const actedAtMs = performance.timeOrigin + performance.now();
-  await act();
+  let actedAtMs = 0;
+  const mark = () => {
+    actedAtMs = performance.timeOrigin + performance.now();
+  };
+  mark();
+  await act(mark);
   await sleep(noticeMs);
   seat.settle();
   return measureOutage(await report, actedAtMs);

@@ -39,7 +39,7 @@ function expectFair(
 }
 
 /** The names of the pods, in order. */
-async function listPods(lab: NodeLab): Promise<string[]> {
+export async function listPods(lab: NodeLab): Promise<string[]> {
   const words = ['get', 'pods', '--selector', 'app=web', '--output', 'jsonpath={.items[*].metadata.name}'];
   return (await lab.ask(words)).split(' ').sort();
 }

@@ -3,16 +3,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { vipnatCommand } from '../../lab/components/agent.ts';
 import { isMaster, nodes } from '../../lab/nodes/hosts.ts';
 import { adminKubeconfig, type NodeLab } from '../../lab/nodes/node-lab.ts';
-import { waitForNodes, waitUntil } from '../../lab/nodes/ready.ts';
-import {
-  installServices,
-  servicesPool,
-  uninstallServices,
-  waitForServices,
-} from '../../lab/services/install.ts';
+import { waitUntil } from '../../lab/nodes/ready.ts';
+import { installServices, servicesPool, uninstallServices } from '../../lab/services/install.ts';
 import { createPods, findHolder, removeWeb } from '../../lab/services/web.ts';
 import { outsider } from '../../test/support/network/layout.ts';
 import { type Screen } from '../screen/screen.ts';
+import { bootAndWait } from './boot.ts';
 import { underLoad } from './load.ts';
 import { type Outage } from './outage.ts';
 import { createService } from './service.ts';
@@ -127,11 +123,12 @@ const [watchSeconds, leadMs] = [15, 2000];
 /** Answers the node that was lost. */
 async function showLostNode({ lab, screen, say }: Stage, address: string): Promise<string> {
   const holder = await requireHolder(lab, address);
-  say(`taking the power from ${holder}: Kubernetes needs most of a minute to see that its pods are gone`);
+  say(`taking the power from ${holder}: Kubernetes needs most of a minute to see that`);
   let answers: readonly number[] = [];
-  const outage = await underLoad(lab, address, async () => {
+  const outage = await underLoad(lab, address, async (mark) => {
     const watching = watchAnswers(lab, address, watchSeconds);
     await sleep(leadMs);
+    mark();
     await lab.powerOff(holder);
     answers = await watching;
   });
@@ -141,9 +138,9 @@ async function showLostNode({ lab, screen, say }: Stage, address: string): Promi
   screen.step(`${holder}, which has ${address}, loses power: ${address} answers again after ${again}`);
   screen.show(`${next ?? 'No node'} has ${address} now.`);
   screen.show(
-    `${count(outage)} failed, the last one after ${format(outage.lastFailedMs)}: so long Kubernetes took to`,
+    `${count(outage)} failed, the last one began after ${format(outage.lastFailedMs)}. Since then, the pods`,
   );
-  screen.show(`mark ${holder} as not ready. Until then, its pods get their share of the connections.`);
+  screen.show(`of ${holder} get no connection: nodes ask each other whether they live.`);
   screen.expect(next !== null && next !== holder, `another node has ${address}`);
   screen.expect(answers.length > 0, `${address} is asked all the time`);
   screen.expect(outage.isOver, 'after that no connection fails');
@@ -152,12 +149,8 @@ async function showLostNode({ lab, screen, say }: Stage, address: string): Promi
 
 async function showReturn({ lab, screen, say }: Stage, address: string, node: string): Promise<void> {
   const before = await findHolder(lab, address);
-  say(`booting ${node}`);
-  const outage = await underLoad(lab, address, async () => {
-    await lab.boot(node);
-    await waitForNodes(lab, [node]);
-    await waitForServices(lab);
-  });
+  say(`booting ${node}: its pods get connections when they run again`);
+  const outage = await underLoad(lab, address, () => bootAndWait(lab, { node, address }));
   screen.step(`${node} has power again: ${count(outage)} failed, and ${address} stays on ${before ?? ''}`);
   screen.show(await printSeats(lab));
   screen.expect(outage.failed === 0, 'the return of a node fails no connection');

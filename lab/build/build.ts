@@ -1,4 +1,4 @@
-import { cpSync, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { execa } from 'execa';
@@ -21,6 +21,7 @@ import {
   renderTools,
   specsModule,
 } from './module.ts';
+import { buildOnce } from './once.ts';
 
 /** Where the programs of a lab are. */
 export interface Components {
@@ -79,8 +80,8 @@ export function locateSpecComponents(release: string): SpecComponents {
 
 /** Builds the programs of Kubernetes' own specs for a Kubernetes release, if they are not there yet: the specs take minutes. */
 export async function buildSpecComponents(release: string, say: (line: string) => void): Promise<void> {
-  await buildOnce(coreDnsModule, say);
-  await buildOnce(specsModule(release), say);
+  await buildModule(coreDnsModule, say);
+  await buildModule(specsModule(release), say);
 }
 
 /** Where kubeadm is for a Kubernetes release, once it is built. */
@@ -90,7 +91,7 @@ export function locateKubeadm(release: string): string {
 
 /** Builds kubeadm for a Kubernetes release, if it is not there yet. */
 export async function buildKubeadm(release: string, say: (line: string) => void): Promise<void> {
-  await buildOnce(kubeadmModule(release), say);
+  await buildModule(kubeadmModule(release), say);
 }
 
 /** Where Helm is, once it is built. */
@@ -100,7 +101,7 @@ export function locateHelm(): string {
 
 /** Builds Helm, if it is not there yet. */
 export async function buildHelm(say: (line: string) => void): Promise<void> {
-  await buildOnce(helmModule, say);
+  await buildModule(helmModule, say);
 }
 
 /** Where nfpm is, once it is built. */
@@ -110,7 +111,7 @@ export function locateNfpm(): string {
 
 /** Builds nfpm, if it is not there yet. */
 export async function buildNfpm(say: (line: string) => void): Promise<void> {
-  await buildOnce(nfpmModule, say);
+  await buildModule(nfpmModule, say);
 }
 
 /** Where actionlint is, once it is built. */
@@ -120,7 +121,7 @@ export function locateActionlint(): string {
 
 /** Builds actionlint, if it is not there yet. */
 export async function buildActionlint(say: (line: string) => void): Promise<void> {
-  await buildOnce(actionlintModule, say);
+  await buildModule(actionlintModule, say);
 }
 
 /** Where MetalLB's speaker is, once it is built. */
@@ -130,7 +131,7 @@ export function locateSpeaker(): string {
 
 /** Builds MetalLB's speaker, if it is not there yet. */
 export async function buildSpeaker(say: (line: string) => void): Promise<void> {
-  await buildOnce(metallbModule, say);
+  await buildModule(metallbModule, say);
 }
 
 /** The path of a file of MetalLB's sources, such as its manifests. */
@@ -140,34 +141,18 @@ export async function locateMetallbFile(path: string): Promise<string> {
 
 /** Builds the programs for a Kubernetes release that are not there yet. `say` gets a line for each build. */
 export async function buildComponents(release: string, say: (line: string) => void): Promise<void> {
-  await buildOnce(etcdModule, say);
-  await buildOnce(kubernetesModule(release), say);
+  await buildModule(etcdModule, say);
+  await buildModule(kubernetesModule(release), say);
 }
 
 /** Builds the programs of real nodes for a Kubernetes release, if they are not there yet. */
 export async function buildNodeComponents(release: string, say: (line: string) => void): Promise<void> {
-  await buildOnce(nodeModule(release), say);
+  await buildModule(nodeModule(release), say);
 }
 
-/** Fills the folder of a module's programs. It appears whole or not at all: a build that was interrupted leaves none. */
-async function buildOnce(component: ComponentModule, say: (line: string) => void): Promise<void> {
-  const target = join(componentFolder, component.label);
-  if (existsSync(target)) return;
-  say(`building ${component.label}: ${Object.keys(component.commands).join(', ')}`);
-  mkdirSync(componentFolder, { recursive: true });
-  const folder = mkdtempSync(join(componentFolder, '.building-'));
-  const remove = () => {
-    rmSync(folder, { recursive: true, force: true });
-  };
-  process.once('exit', remove);
-  try {
-    await buildIn(folder, component);
-    // Another lab may have built the same meanwhile.
-    if (!existsSync(target)) renameSync(join(folder, 'bin'), target);
-  } finally {
-    remove();
-    process.off('exit', remove);
-  }
+async function buildModule(component: ComponentModule, say: (line: string) => void): Promise<void> {
+  const { label, commands } = component;
+  await buildOnce({ label, programs: Object.keys(commands) }, say, (folder) => buildIn(folder, component));
 }
 
 async function buildIn(folder: string, component: ComponentModule): Promise<void> {

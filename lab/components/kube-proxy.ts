@@ -14,6 +14,8 @@ export interface ProxySetting {
   readonly family: Family;
   /** See `LabOptions.isDualStack`. */
   readonly isDualStack?: boolean;
+  /** Whether a node in mode ipvs answers ARP only for addresses of the interface that is asked. Not when left out, as is kube-proxy's default. */
+  readonly isStrictArp?: boolean;
 }
 
 /** kube-proxy's, as kubeadm has it: its server is the control plane's endpoint, the VIP. */
@@ -36,7 +38,7 @@ export function kubeProxyCommand(
   folder: string,
   setting: ProxySetting,
 ): Command {
-  const { mode, iptables, family } = setting;
+  const { mode, iptables, family, isStrictArp = false } = setting;
   if (mode === 'none') throw new Error(`${node} has no kube-proxy: the lab is one without (proxyMode none)`);
   const configuration = join(folder, node, 'kube-proxy.json');
   writeJson(configuration, {
@@ -49,6 +51,7 @@ export function kubeProxyCommand(
       .map((one) => podNetworks[one])
       .join(),
     hostnameOverride: node,
+    ipvs: { strictARP: isStrictArp },
     // The size of the connection table belongs to the machine, not to a namespace.
     conntrack: { maxPerCore: 0, min: 0, tcpEstablishedTimeout: '0s', tcpCloseWaitTimeout: '0s' },
   });

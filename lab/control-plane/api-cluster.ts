@@ -1,12 +1,14 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { locateComponents } from '../build/build.ts';
+import { locateKernel } from '../build/kernel.ts';
 import { createCertificates, type Certificates } from '../certificates/certificates.ts';
 import { writeKubeconfig } from '../certificates/kubeconfig.ts';
 import { apiserverCommand } from '../components/apiserver.ts';
 import { etcdCommand } from '../components/etcd.ts';
 import { kubeProxyCommand, type ProxySetting } from '../components/kube-proxy.ts';
 import { Api } from './api.ts';
+import { powerOn } from './make.ts';
 import { prepareFolder } from './raise.ts';
 import { Seats } from './seats.ts';
 import { locateLab } from './state.ts';
@@ -15,6 +17,7 @@ import { NamespaceMachine } from '../machines/namespace-machine.ts';
 import { Sandbox } from '../machines/sandbox.ts';
 import { Service, waitUntil } from '../machines/service.ts';
 import { type LabOptions } from '../settings/options.ts';
+import { requireHost } from '../settings/requirements.ts';
 import { apiserverPort, type Host, masters } from '../../test/support/network/layout.ts';
 import { type Seat } from '../../test/support/network/seat.ts';
 import { renderHost, renderPod, renderPodCable, renderSwitch } from '../../test/support/network/wiring.ts';
@@ -36,7 +39,7 @@ export class ApiCluster {
   readonly #seats = new Seats((host) => this.machine(host));
 
   /** For `raise`. */
-  constructor(options: LabOptions, sandbox: Sandbox, made: [Certificates, NamespaceMachine[]]) {
+  constructor(options: LabOptions, sandbox: Sandbox, made: [Certificates, Machine[]]) {
     const [certificates, machines] = made;
     this.folder = locateLab(options.name);
     this.certificates = certificates;
@@ -46,12 +49,15 @@ export class ApiCluster {
     this.api = new Api(this.machine(master.name), options.family, certificates);
   }
 
-  /** Brings it up. It goes away with the calling process. */
+  /** Brings it up. It goes away with the calling process. Hosts that are named have a kernel of their own, with IPVS and nftables. */
   static async raise<Raised extends ApiCluster>(
     this: new (...made: ConstructorParameters<typeof ApiCluster>) => Raised,
     options: LabOptions,
     hosts: readonly Host[],
+    virtualHosts: readonly string[] = [],
   ): Promise<Raised> {
+    // Machines need as much as those of a lab in ipvs mode.
+    if (virtualHosts.length > 0) requireHost({ ...options, proxyMode: 'ipvs' });
     const all = [master, ...hosts];
     prepareFolder(
       options,
@@ -65,7 +71,11 @@ export class ApiCluster {
       ]);
       const nameToAnchor = new Map(made[1].map(({ name, anchor }) => [name, anchor]));
       await sandbox.shell(renderSwitch((name) => nameToAnchor.get(name) ?? 0, all));
-      const cluster = new this(options, sandbox, made);
+      const virtual = { hosts: virtualHosts, kernel: locateKernel() };
+      const machines = await Promise.all(
+        made[1].map((machine) => powerOn(machine, locateLab(options.name), virtual)),
+      );
+      const cluster = new this(options, sandbox, [made[0], machines]);
       const withPods = hosts.filter(({ pods }) => pods !== undefined);
       await Promise.all(all.map((host) => runShell(cluster.machine(host.name), renderHost(host, withPods))));
       await Promise.all(withPods.map((host) => runShell(cluster.machine(host.name), renderPodOf(host))));
@@ -111,17 +121,17 @@ export class ApiCluster {
     return writeKubeconfig(path, { server: this.server, authority, user: 'admin', pair: admin });
   }
 
-  /** Starts a node's kube-proxy, with the tools of iptables-nft or of another backend. */
+  /** Starts a node's kube-proxy, with the tools of iptables-nft if nothing else is said. */
   async startKubeProxy(
     node: string,
     mode: ProxySetting['mode'],
-    iptables: ProxySetting['iptables'] = 'nft',
+    more: Partial<Pick<ProxySetting, 'iptables' | 'isStrictArp'>> = {},
   ): Promise<Service> {
     const { authority, kubeProxy } = this.certificates;
     const path = join(this.folder, 'kube-proxy.kubeconfig');
     writeKubeconfig(path, { server: this.server, authority, user: 'kube-proxy', pair: kubeProxy });
     const program = locateComponents(this.options.kubernetes)['kube-proxy'];
-    const setting = { ...this.options, mode, iptables };
+    const setting = { ...this.options, mode, iptables: 'nft' as const, ...more };
     const { command, environment } = kubeProxyCommand(program, node, this.folder, setting);
     const service = this.service(node, 'kube-proxy');
     await service.start(command, environment);

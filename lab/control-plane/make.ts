@@ -1,7 +1,6 @@
 import { VirtualMachine } from '../guest/virtual-machine.ts';
 import { type LabOptions } from '../settings/options.ts';
 import { type Sandbox } from '../machines/sandbox.ts';
-import { locateLab } from './state.ts';
 import { type Machine, runShell } from '../machines/machine.ts';
 import { NamespaceMachine } from '../machines/namespace-machine.ts';
 
@@ -9,8 +8,8 @@ import { NamespaceMachine } from '../machines/namespace-machine.ts';
 const virtualHosts: readonly string[] = ['m1', 'm2', 'worker'];
 
 /** Whether a host is a virtual machine in a lab of such options. */
-export function isVirtual({ proxyMode }: LabOptions, host: string): boolean {
-  return proxyMode === 'ipvs' && virtualHosts.includes(host);
+export function isVirtual(options: LabOptions, host: string): boolean {
+  return listVirtualHosts(options).hosts.includes(host);
 }
 
 /** A host that was made before, by the process that holds its namespaces. */
@@ -19,12 +18,27 @@ export function findMachine(sandbox: Sandbox, options: LabOptions, name: string,
   return isVirtual(options, name) ? new VirtualMachine(machine) : machine;
 }
 
+/** Which hosts have a kernel of their own; that of Debian's package when none is named. */
+export interface VirtualHosts {
+  readonly hosts: readonly string[];
+  readonly kernel?: string;
+}
+
+/** Those of a lab of such options. */
+export function listVirtualHosts({ proxyMode }: LabOptions): VirtualHosts {
+  return { hosts: proxyMode === 'ipvs' ? virtualHosts : [] };
+}
+
 /**
  * Boots a kernel in a host's namespaces, where it takes over the end of the cable; other hosts stay as they are, but
  * that their packets get whole checksums where a virtual machine may be the receiver.
  */
-export async function powerOn(machine: Machine, options: LabOptions): Promise<Machine> {
-  if (options.proxyMode === 'ipvs') await runShell(machine, 'ethtool -K eth0 tx off >/dev/null');
-  if (!isVirtual(options, machine.name)) return machine;
-  return VirtualMachine.boot(machine, locateLab(options.name), virtualHosts.indexOf(machine.name));
+export async function powerOn(
+  machine: Machine,
+  labFolder: string,
+  { hosts, kernel }: VirtualHosts,
+): Promise<Machine> {
+  if (hosts.length > 0) await runShell(machine, 'ethtool -K eth0 tx off >/dev/null');
+  const index = hosts.indexOf(machine.name);
+  return index < 0 ? machine : VirtualMachine.boot(machine, labFolder, { index, kernel });
 }

@@ -7,7 +7,7 @@ import { writeProxyKubeconfig } from '../components/kube-proxy.ts';
 import { LabError } from '../settings/error.ts';
 import { Lab } from './lab.ts';
 import { type Machine, runShell } from '../machines/machine.ts';
-import { powerOn } from './make.ts';
+import { listVirtualHosts, powerOn } from './make.ts';
 import { NamespaceMachine } from '../machines/namespace-machine.ts';
 import { type LabOptions } from '../settings/options.ts';
 import { waitForApiservers, waitForBalance, waitForHolder, waitForServices } from './ready.ts';
@@ -90,8 +90,13 @@ async function setUpMachines(sandbox: Sandbox, options: LabOptions): Promise<Lab
   ]);
   const anchors = Object.fromEntries(made.map(({ name, anchor }) => [name, anchor]));
   await sandbox.shell(renderSwitch((host) => anchors[host] ?? 0));
+  const virtual = listVirtualHosts(options);
   const machines = new Map<string, Machine>(
-    await Promise.all(made.map(async (machine) => [machine.name, await powerOn(machine, options)] as const)),
+    await Promise.all(
+      made.map(
+        async (machine) => [machine.name, await powerOn(machine, locateLab(options.name), virtual)] as const,
+      ),
+    ),
   );
   const lab = new Lab({ options, sandbox, machines, anchors });
   lab.announce();

@@ -5,6 +5,8 @@ const init = fileURLToPath(new URL('init.sh', import.meta.url));
 
 /** How a user-mode Linux machine is started. */
 export interface UmlOptions {
+  /** The kernel's file; that of Debian's package when left out. */
+  readonly kernel?: string | undefined;
   readonly memoryMb: number;
   /** The TypeScript program that its first process runs with this Node; the machine goes off when that ends. */
   readonly program: string;
@@ -22,7 +24,7 @@ export interface UmlOptions {
  * Source: Documentation/virt/uml/user_mode_linux_howto_v2.rst of Linux.
  */
 export function umlCommand(options: UmlOptions): string[] {
-  const { memoryMb, program, folder, environment = {}, interfaces = [], cpu } = options;
+  const { kernel = 'linux.uml', memoryMb, program, folder, environment = {}, interfaces = [], cpu } = options;
   const variables = {
     GUEST_NODE: process.execPath,
     GUEST_PROGRAM: program,
@@ -32,7 +34,7 @@ export function umlCommand(options: UmlOptions): string[] {
   return [
     // Every system call in there stops one process of it and wakes another: 15 µs on one processor, 40 µs across two.
     ...(cpu === undefined ? [] : ['taskset', '--cpu-list', String(cpu)]),
-    'linux.uml',
+    kernel,
     ...[`mem=${memoryMb}M`, 'root=/dev/root', 'rootfstype=hostfs', 'hostfs=/', 'rw', 'quiet'],
     ...['con=null', 'con0=null,fd:1', `init=${init}`, `uml_dir=${join(folder, 'uml')}`],
     ...interfaces.map((name, index) => `vec${index}:transport=raw,ifname=${name},depth=64,gro=0`),

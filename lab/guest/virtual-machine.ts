@@ -61,7 +61,11 @@ export class VirtualMachine implements Machine {
    * Boots one, until it takes commands; those of successive indexes share the processors evenly. Rejects with the end
    * of its console when it does not.
    */
-  static async boot(enclosure: Machine, labFolder: string, index: number): Promise<VirtualMachine> {
+  static async boot(
+    enclosure: Machine,
+    labFolder: string,
+    { index, kernel }: { readonly index: number; readonly kernel?: string | undefined },
+  ): Promise<VirtualMachine> {
     const folder = join(labFolder, enclosure.name, 'machine');
     mkdirSync(folder, { recursive: true });
     const link = (
@@ -70,7 +74,7 @@ export class VirtualMachine implements Machine {
     const service = new Service(enclosure, 'machine', labFolder);
     const environment = { GUEST_HOSTNAME: enclosure.name, ENCLOSURE_LINK: link };
     const command = umlCommand({
-      ...{ memoryMb, program: server, folder, environment },
+      ...{ kernel, memoryMb, program: server, folder, environment },
       ...{ interfaces: ['eth0', 'mgmt1'], cpu: chooseCpu(index) },
     });
     await service.start(['sh', '-c', raiseShare, 'sh', ...command]);

@@ -58,6 +58,9 @@ function copyCertificates(node: NodeHost, from: string, to: string): void {
   if (isMaster(node)) copyFileSync(join(from, 'service-account.key'), join(to, 'service-account.key'));
 }
 
+/** Where containerd looks, with each pull, for the servers of a registry. There are none by default. */
+export const registriesFolder = '/etc/containerd/certs.d';
+
 /** The name of a kubelet's certificate among those of a lab. */
 export function kubeletPair(node: string): string {
   return `kubelet-${node}`;
@@ -102,6 +105,8 @@ disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.tracing.proc
   disable_apparmor = true
   tolerate_missing_hugetlb_controller = true
   disable_hugetlb_controller = true
+  [plugins."io.containerd.grpc.v1.cri".registry]
+    config_path = "${registriesFolder}"
   [plugins."io.containerd.grpc.v1.cri".containerd]
     snapshotter = "${snapshotter}"
     [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]

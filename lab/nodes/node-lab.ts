@@ -62,14 +62,18 @@ export class NodeLab extends Lab {
     this.announce();
   }
 
-  /** A node loses its power: its cable is dead before any of its processes can say goodbye. */
-  async powerOff(name: string): Promise<void> {
+  /**
+   * A node loses its power: its cable is dead before any of its processes can say goodbye. Answers when that began, in milliseconds since the
+   * epoch.
+   */
+  async powerOff(name: string): Promise<number> {
     findNodeHost(name);
     if (!(await this.isOn(name))) throw new LabError(`${name} is off already`);
     const { sandbox, anchors } = this.#parts;
     this.closeSeats(name);
-    await sandbox.shell(`ip link set ${name} down\nkill -KILL ${anchors[name] ?? 0}
+    const begun = await sandbox.shell(`date +%s%3N\nip link set ${name} down\nkill -KILL ${anchors[name] ?? 0}
       while kill -0 ${anchors[name] ?? 0} 2>/dev/null; do sleep 0.01; done`);
+    return Number(begun);
   }
 
   /** Whether a node has power. */

@@ -3,6 +3,7 @@ import { type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { Command, Option } from 'commander';
 import { buildComponents, buildHelm, buildNodeComponents, buildSpecComponents } from '../build/build.ts';
+import { buildKernel } from '../build/kernel.ts';
 import { describeLab } from './describe.ts';
 import { claimLab } from '../control-plane/claim.ts';
 import { LabError } from '../settings/error.ts';
@@ -47,12 +48,14 @@ program
   .option('--kubernetes <release>', 'the Kubernetes release', defaultKubernetes)
   .option('--helm', 'builds Helm, too, which the tests of the chart need')
   .option('--nodes', 'builds what real nodes need, too: kubelet, kubectl and the controllers')
+  .option('--kernel', 'builds a kernel with IPVS and nftables for virtual machines, too')
   .option('--specs', "builds Kubernetes' own specs of Services, too, and what they need: CoreDNS and agnhost")
-  .action(async ({ helm, specs, ...given }: Given & { helm?: true; specs?: true }) => {
+  .action(async ({ helm, kernel, specs, ...given }: Given & { helm?: true; kernel?: true; specs?: true }) => {
     const { kubernetes, hasNodes } = parseOptions(given);
     await buildComponents(kubernetes, say);
     if (helm === true) await buildHelm(say);
     if (hasNodes === true) await buildNodeComponents(kubernetes, say);
+    if (kernel === true) await buildKernel(say);
     if (specs === true) await buildSpecComponents(kubernetes, say);
   });
 

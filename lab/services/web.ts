@@ -14,15 +14,24 @@ export interface WebOptions {
   readonly service?: object;
   /** The Service's annotations. */
   readonly annotations?: Readonly<Record<string, string>>;
+  /** What Node runs in each pod, on port 8080; the small web server when left out. */
+  readonly program?: string;
+  /** More of the pods' spec, and of their one container. */
+  readonly pod?: object;
+  readonly container?: object;
 }
 
 /** The port of the Service. */
 export const webPort = 80;
 
-const podPort = 8080;
+/** What pods serve on. */
+export const podPort = 8080;
+
+/** Tests have three minutes: what is waited for is said before they end. A node that is off holds an address back for 40 s. */
+const limitMs = 120_000;
 
 /** Answers with the pod's name, and on which client's address it was asked. It serves on for 5 s when it is told to end. */
-const program = `const server = require('node:http').createServer((request, response) => {
+const webProgram = `const server = require('node:http').createServer((request, response) => {
   response.end(process.env.HOSTNAME + ' ' + request.socket.remoteAddress.replace('::ffff:', '') + '\\n');
 });
 server.listen(${podPort}, '::');
@@ -38,12 +47,16 @@ export async function createWeb(lab: NodeLab, options: WebOptions): Promise<void
 export async function createPods(lab: NodeLab, options: WebOptions): Promise<void> {
   const { name } = options;
   await lab.apply(await renderDeployment(lab, options));
-  await waitUntil(`the pods of ${name} are ready`, async () => {
-    const { exitCode, stdout, stderr } = await lab.kubectl([
-      ...['rollout', 'status', `deployment/${name}`, '--namespace', 'default', '--timeout=30s'],
-    ]);
-    return exitCode === 0 ? null : `${stdout}${stderr}`.trim();
-  });
+  await waitUntil(
+    `the pods of ${name} are ready`,
+    async () => {
+      const { exitCode, stdout, stderr } = await lab.kubectl([
+        ...['rollout', 'status', `deployment/${name}`, '--namespace', 'default', '--timeout=30s'],
+      ]);
+      return exitCode === 0 ? null : `${stdout}${stderr}`.trim();
+    },
+    limitMs,
+  );
 }
 
 /** Removes both, and waits until both are gone. */
@@ -56,13 +69,17 @@ export async function removeWeb(lab: NodeLab, name: string): Promise<void> {
 /** Waits until a Service of the namespace default has an address, and answers it. */
 export async function waitForAddress(lab: NodeLab, name: string): Promise<string> {
   let address = '';
-  await waitUntil(`the Service ${name} has an address`, async () => {
-    const path = 'jsonpath={.status.loadBalancer.ingress[0].ip} {.status.conditions}';
-    const words = ['get', 'service', name, '--namespace', 'default', '--output', path];
-    const [found = '', ...conditions] = (await lab.ask(words)).split(' ');
-    address = found;
-    return address === '' ? `there is none: ${conditions.join(' ')}` : null;
-  });
+  await waitUntil(
+    `the Service ${name} has an address`,
+    async () => {
+      const path = 'jsonpath={.status.loadBalancer.ingress[0].ip} {.status.conditions}';
+      const words = ['get', 'service', name, '--namespace', 'default', '--output', path];
+      const [found = '', ...conditions] = (await lab.ask(words)).split(' ');
+      address = found;
+      return address === '' ? `there is none: ${conditions.join(' ')}` : null;
+    },
+    limitMs,
+  );
   return address;
 }
 
@@ -102,6 +119,20 @@ export async function askWeb(
 
 /** The node that has an address of a Service on an interface; null where none has, or several. */
 export async function findHolder(lab: NodeLab, address: string): Promise<string | null> {
+  const holders = await listHolders(lab, address);
+  return holders.length === 1 ? (holders[0] ?? null) : null;
+}
+
+/** Waits until no node has an address on an interface. */
+export async function waitForNoHolder(lab: NodeLab, address: string): Promise<void> {
+  await waitUntil(
+    `${address} is on no interface`,
+    async () => (await listHolders(lab, address)).join(', ') || null,
+    limitMs,
+  );
+}
+
+async function listHolders(lab: NodeLab, address: string): Promise<string[]> {
   const nodes = (await lab.ask(['get', 'nodes', '--output', 'jsonpath={.items[*].metadata.name}'])).split(
     ' ',
   );
@@ -112,13 +143,12 @@ export async function findHolder(lab: NodeLab, address: string): Promise<string 
       return stdout === '' ? [] : [node];
     }),
   );
-  const holders = found.flat();
-  return holders.length === 1 ? (holders[0] ?? null) : null;
+  return found.flat();
 }
 
 async function renderDeployment(
   lab: NodeLab,
-  { name, replicas = 4, nodeSelector }: WebOptions,
+  { name, replicas = 4, nodeSelector, program = webProgram, pod = {}, container = {} }: WebOptions,
 ): Promise<object> {
   const [, image = ''] = / image: (\S+)/.exec(await printServices(lab)) ?? [];
   const labels = { app: name };
@@ -145,8 +175,10 @@ async function renderDeployment(
             {
               ...{ name: 'web', image, imagePullPolicy: 'IfNotPresent', command: ['node', '-e', program] },
               readinessProbe: { httpGet: { path: '/', port: podPort }, periodSeconds: 1 },
+              ...container,
             },
           ],
+          ...pod,
         },
       },
     },

@@ -13,13 +13,15 @@ export interface Address {
   readonly text: string;
 }
 
+/** What isIP calls 4. Asked first: node:net, which knows the rest, takes 4 ms to load (scripts/late-require.cjs). */
+const fourParts = /^(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?!$)|$)){4}$/;
+
 /**
  * Reads one IP address. Answers null for anything else: names, prefixes, zones (`fe80::1%eth0`), brackets,
  * surrounding spaces, and IPv4 written with leading zeros, in octal or with fewer than four parts.
  */
 export function parseAddress(text: string): Address | null {
-  const version = isIP(text);
-  if (version === 0 || text.includes('%')) return null;
-  if (version === 4) return { family: 'ipv4', text };
+  if (fourParts.test(text)) return { family: 'ipv4', text };
+  if (isIP(text) !== 6 || text.includes('%')) return null;
   return { family: 'ipv6', text: ipaddr.IPv6.parse(text).toRFC5952String() };
 }

@@ -49,6 +49,19 @@ export interface QueueStatistics {
   readonly longestTurnMs: number;
 }
 
+/** How two queues do together. */
+export function joinStatistics(one: QueueStatistics, other: QueueStatistics): QueueStatistics {
+  return {
+    depth: one.depth + other.depth,
+    working: one.working + other.working,
+    delayed: one.delayed + other.delayed,
+    turns: one.turns + other.turns,
+    failures: one.failures + other.failures,
+    longestWaitMs: Math.max(one.longestWaitMs, other.longestWaitMs),
+    longestTurnMs: Math.max(one.longestTurnMs, other.longestTurnMs),
+  };
+}
+
 /** An API that hiccups is asked again at once. */
 const firstRetryMs = 50;
 

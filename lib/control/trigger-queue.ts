@@ -1,7 +1,7 @@
 /**
  * When the loop looks. A trigger says little, so looks wait for a burst to settle, rest in proportion to what they
  * cost, and get rarer while they find nothing. A look that somebody waits for (the check of a write, a retry, an
- * apiserver's health) may run ahead of its rest a little; one that a death waits for does not rest at all.
+ * apiserver's health, rules of ours that are gone) may run ahead of its rest a little; one that a death waits for does not rest at all.
  */
 import { type Cancel, type Clock } from './clock.ts';
 import { addLook, type Debt, maxRestMs, noDebt, restMs } from './rest.ts';
@@ -18,6 +18,9 @@ export interface Requeue<Cause extends string> {
 
 /** A burst of changes (kube-proxy: about 20 commands and a restore) is mostly over after this; a person notices nothing. */
 const settleMs = 20;
+
+/** What says more than that something has changed waits for little: its cause may be several commands, and one look is enough. */
+const tellingSettleMs = 5;
 
 /** Where something else writes all the time, looks that find nothing come less and less often, at worst every second. */
 const maxPaceMs = 1000;
@@ -122,7 +125,7 @@ export class TriggerQueue<Cause extends string> {
 
   /** How long to wait after a trigger: a moment on a quiet host, longer the more looks in a row found nothing. */
   #settleTime(cause: string): number {
-    if (this.#telling.has(cause)) return settleMs;
+    if (this.#telling.has(cause)) return tellingSettleMs;
     const restedMs = this.#clock.now() - this.#lastLookEnded;
     if (restedMs > maxPaceMs) this.#idleLooks = 0;
     return Math.max(

@@ -18,3 +18,12 @@ export function computeVrid({ text }: Address): number {
       `Choose one with --vrid: a number from 1 to ${largestVrid} that is free on that network`,
   );
 }
+
+/** The same; null for an address that has none. */
+export function findVrid(address: Address): number | null {
+  try {
+    return computeVrid(address);
+  } catch {
+    return null;
+  }
+}

@@ -22,6 +22,11 @@ export interface Kernel {
   /** Hands one script to one tool. Rejects with TOOL_FAILED when the tool refuses it: nothing, or at most the tables before the failing one, was then written. */
   apply(transaction: Transaction): Promise<void>;
   /**
+   * Has what writes to these places, and to no others, ready for its next write, which is then made within a few milliseconds. That is used
+   * up by one write. Nowhere by default: then no process of it is left. Never rejects.
+   */
+  keepReady(places: readonly WritePlace[]): Promise<void>;
+  /**
    * Makes connections to a VIP forget the backend that they were sent to; answers how many there were. Rejects with
    * TOOL_MISSING, TOOL_NOT_PERMITTED or TOOL_FAILED where that cannot be done: nothing else depends on it.
    */
@@ -59,13 +64,33 @@ export interface KernelQuery {
   readonly dialects: readonly IptablesDialect[];
   /** The names of the nftables proxy's chain for the service whose backends are wanted, see lib/kube-proxy/nft-service.ts. */
   readonly nftServiceChain: string;
+  /**
+   * The chains of iptables that are wanted; all when left out. Where a host has many rules, what is read of iptables-nft is these chains
+   * only: whole tables take long to list, and longer while others write. Whatever else is read may be told, too.
+   */
+  readonly chains?: ChainSelection;
+}
+
+/** Which chains are wanted. */
+export interface ChainSelection {
+  /** In which tables; all that vipnat reads by default. */
+  readonly tables?: readonly IptablesTable[];
+  /** Those of these names. */
+  readonly names: readonly string[];
+  /** Those whose names begin so, and those that lead to them. */
+  readonly prefixes: readonly string[];
+  /** Those whose names begin so, where a chain of these names or prefixes leads to them. */
+  readonly referred: readonly string[];
 }
 
 /** The tables of iptables that vipnat reads; it writes to nat and filter only. */
 export const iptablesTables = ['nat', 'filter', 'mangle'] as const;
 
+/** One of them. */
+export type IptablesTable = (typeof iptablesTables)[number];
+
 /** A table that is read: one of iptables, or of nftables our own or kube-proxy's. */
-export type ReadTable = (typeof iptablesTables)[number] | 'vipnat' | 'kube-proxy';
+export type ReadTable = IptablesTable | 'vipnat' | 'kube-proxy';
 
 /** Rules that a read was to tell and could not. Nothing is known of them, not even whether there are any. */
 export interface UnreadRules {
@@ -105,8 +130,10 @@ export type Forwarding = Readonly<Record<Family, boolean | null>>;
 export interface SaveOutput {
   readonly family: Family;
   readonly dialect: IptablesDialect;
-  /** Standard output of `ip[6]tables-{nft,legacy}-save`; empty when the dialect has no table. Without what `unread` has of it. */
+  /** What `ip[6]tables-{nft,legacy}-save` prints, of the wanted chains at least; empty when the dialect has no table. Without what `unread` has of it. */
   readonly text: string;
+  /** About how many rules are in chains that were not wanted, and that the text leaves out; none when left out. */
+  readonly unlistedRules?: number;
 }
 
 /** A chain of nftables that packets on their way through this host pass. */
@@ -172,6 +199,9 @@ export interface LocalRoutes {
   readonly usualSource: string | null;
 }
 
+/** Where a transaction writes. */
+export type WritePlace = Pick<Transaction, 'family' | 'dialect'>;
+
 /** One script for one tool: one `ip[6]tables-{nft,legacy}-restore --noflush`, or one `nft -f -`. */
 export interface Transaction {
   readonly family: Family;
@@ -193,6 +223,14 @@ export interface BalancedFlow {
   readonly protocol: 'tcp' | 'udp' | 'sctp';
   readonly vip: Endpoint;
   readonly backend: Endpoint;
+}
+
+/** A connection as the kernel has it. */
+export interface SeenFlow extends BalancedFlow {
+  /** Whether it can still carry anything: of TCP not one that both sides have ended. */
+  readonly isOpen: boolean;
+  /** Whether a packet came back. */
+  readonly isAnswered: boolean;
 }
 
 /** Why to look again: a hint for the log, never data to act on. `own-rules` are changes of nftables by anybody that vipnat's rules had a part in. */

@@ -3,6 +3,7 @@
  * another program is refused: that program would run with our rights (I2).
  */
 import { statSync } from 'node:fs';
+import { type ClientRequest } from 'node:http';
 import { type RequestOptions } from 'node:https';
 // Not `import { type … }`: that would load the package.
 import type { Cluster, KubeConfig, User } from '@kubernetes/client-node';
@@ -21,6 +22,8 @@ export interface ApiAccess {
   readonly isInCluster: boolean;
   readonly tls: Pick<RequestOptions, 'ca' | 'cert' | 'key' | 'rejectUnauthorized'>;
   readonly headers: Readonly<Record<string, string>>;
+  /** Who carries a question to a server, as node:https does, which does so where this is left out: a network of another kind. */
+  readonly request?: (options: RequestOptions) => ClientRequest;
 }
 
 /**
@@ -65,7 +68,7 @@ async function readAccess(
   load: (config: KubeConfig) => void,
 ): Promise<ApiAccess> {
   if (!isFile(file)) throw unusable(origin, `${file} is not a readable file`);
-  // Imported late: 100 ms and 10 MB, which only those with credentials need. Its start file would cost twice that.
+  // Imported late, as only those with credentials need it. scripts/build.mjs leaves out what is refused below.
   const client = await import('@kubernetes/client-node/dist/config.js');
   try {
     const config = new client.KubeConfig();

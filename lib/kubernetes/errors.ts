@@ -1,5 +1,8 @@
 import { type ErrorCode, VipnatError } from '../text/errors.ts';
 
+/** The answer goes on, and no part of it comes: of a frozen server, or one that has nothing to say. */
+export class SilenceError extends Error {}
+
 /** The version that a watch was to go on from is too old (410): everything has to be listed anew. */
 export class VersionGoneError extends Error {}
 

@@ -3,7 +3,7 @@
  *
  * Goal: what the API says is known a moment later, for as long as any apiserver answers.
  * Tension: a watch can end, break, or fall silent without a word, and an answer can be anything.
- * Compromise: the server is told to end each watch after some minutes, and a limit of our own ends it where it does not.
+ * Compromise: the server is told to end each watch after some minutes, and a limit of our own ends one that says nothing for long.
  * A watch goes on from the last version that was seen; after an answer that was no good, or 410, all is listed again, page by
  * page, and compared with what was known: listeners hear what differs, whichever way it was found out.
  */
@@ -11,16 +11,16 @@ import { type Cancel } from '../control/clock.ts';
 import { Pause } from '../control/pause.ts';
 import { VipnatError } from '../text/errors.ts';
 import { backOff } from '../control/backoff.ts';
-import { chooseTelling, NonsenseError, toInternal, VersionGoneError } from './errors.ts';
+import { chooseTelling, NonsenseError, SilenceError, toInternal, VersionGoneError } from './errors.ts';
 import { type InformerOptions } from './informer-options.ts';
 import { listObjects } from './list-objects.ts';
 import { type WatchEvent } from './answers.ts';
 import { type ApiObject } from './api-object.ts';
 import { type Change, ObjectStore } from './object-store.ts';
 import { type Connection } from './route.ts';
-import { answerMs, watchObjects } from './watch-objects.ts';
+import { answerMs, silenceSeconds, watchObjects } from './watch-objects.ts';
 
-/** A watch that died with its host is noticed after this at the latest; a new one costs a request. */
+/** A watch that goes on for ever would know of no new server; a new one costs a request. */
 const watchSeconds = 120;
 
 /** A watch that lasts for so long works: whoever sends nonsense does it at once. */
@@ -75,6 +75,11 @@ export class Informer<T extends ApiObject> {
     return this.#reached !== null;
   }
 
+  /** Of the objects. */
+  get kind(): string {
+    return this.#options.resource.kind;
+  }
+
   /** Begins. Not to be called twice. */
   start(): void {
     void this.#run();
@@ -97,6 +102,11 @@ export class Informer<T extends ApiObject> {
     return this.#asked;
   }
 
+  /** What is known was found to be old: lists all objects again, unless a list is asked for or under way. */
+  catchUp(): void {
+    if (this.#version !== null) this.relist();
+  }
+
   /** Tries again at once if it is waiting: there is another server to ask. */
   wake(): void {
     this.#pause.wake();
@@ -105,6 +115,11 @@ export class Informer<T extends ApiObject> {
   /** Moves to another server if this one is down: a frozen process neither ends a watch nor sends anything. */
   failOver(): void {
     if (this.#connection === null || !this.#options.route.isWorseThanOthers(this.#connection.server)) return;
+    this.rewatch();
+  }
+
+  /** Leaves the server: a watch elsewhere goes on from the version that is known. */
+  rewatch(): void {
     this.#aborting.abort();
   }
 
@@ -152,6 +167,8 @@ export class Informer<T extends ApiObject> {
       this.#version = null;
       return paceMs;
     }
+    // A server that is frozen does not answer the next watch, and counts as failed then.
+    if (error instanceof SilenceError) return 0;
     const problem = error instanceof VipnatError ? error : toInternal(error);
     if (problem.code !== 'API_UNREACHABLE') this.#version = null;
     const { route, random, onLost } = this.#options;
@@ -192,6 +209,7 @@ export class Informer<T extends ApiObject> {
       await watchObjects(resource, options, {
         version,
         seconds: Math.round(watchSeconds * (1 + random() / 2)),
+        silenceSeconds: Math.round(silenceSeconds * (1 + random() / 5)),
         onBegin: () => {
           cancelProof = clock.schedule(provenMs, () => {
             this.#prove(connection);

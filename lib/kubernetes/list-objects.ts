@@ -29,7 +29,7 @@ export async function listObjects<T extends ApiObject>(
   let token: string | null = null;
   for (let pages = 1; ; pages += 1) {
     const page: Page<T> = await listPage(resource, options, { token, before: objects.length, pages });
-    objects.push(...page.objects);
+    objects.push(...page.objects.filter((object) => resource.isKept?.(object) !== false));
     token = page.continueToken;
     if (token === null) return { version: page.version, objects };
   }
@@ -38,7 +38,7 @@ export async function listObjects<T extends ApiObject>(
 /** How far a list has come. */
 interface Progress {
   readonly token: string | null;
-  /** The objects of the pages before. */
+  /** The objects of the pages before that are kept. */
   readonly before: number;
   /** With this one. A page of filtered objects can be empty. */
   readonly pages: number;
@@ -83,7 +83,10 @@ async function listPage<T extends ApiObject>(
   );
 }
 
-function toListPath({ path, selector, limits: { page } }: Resource<ApiObject>, token: string | null): string {
+function toListPath(
+  { path, selector, limits: { page } }: Pick<Resource<ApiObject>, 'path' | 'selector' | 'limits'>,
+  token: string | null,
+): string {
   return joinQuery(path, [
     selector,
     page === null ? '' : `limit=${page}`,

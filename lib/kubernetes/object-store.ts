@@ -51,11 +51,13 @@ export class ObjectStore<T extends ApiObject> {
     const key = toKey(object);
     const before = this.#objects.get(key) ?? null;
     if (before !== null && isOlder(object, before)) return [];
-    if (event.type === 'delete') {
-      this.#objects.delete(key);
-      return before === null ? [] : [{ key, before, after: null }];
-    }
+    if (event.type === 'delete' || this.#resource.isKept?.(object) === false) return this.#drop(key, before);
     return before !== null && hasSameVersion(before, object) ? [] : [this.#put(key, before, object)];
+  }
+
+  #drop(key: string, before: T | null): Change<T>[] {
+    this.#objects.delete(key);
+    return before === null ? [] : [{ key, before, after: null }];
   }
 
   #put(key: string, before: T | null, object: T): Change<T> {

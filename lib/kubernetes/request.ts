@@ -7,7 +7,7 @@ import * as z from 'zod/mini';
 import { VipnatError } from '../text/errors.ts';
 import { type Cancel, type Clock } from '../control/clock.ts';
 import { type ApiAccess } from './access.ts';
-import { NonsenseError, quoteForeign, VersionGoneError } from './errors.ts';
+import { NonsenseError, quoteForeign, SilenceError, VersionGoneError } from './errors.ts';
 import { type ApiServer, formatServer } from './servers.ts';
 
 /** One question to one apiserver. */
@@ -18,8 +18,8 @@ export interface ApiCall {
   readonly server: ApiServer;
   /** With its query. */
   readonly path: string;
-  /** How long until the answer begins, and until it has ended. */
-  readonly limits: { readonly beginMs: number; readonly endMs: number };
+  /** How long until the answer begins, until each next part of it comes (for ever when left out), and until it has ended. */
+  readonly limits: { readonly beginMs: number; readonly silenceMs?: number; readonly endMs: number };
   /** Addresses that no connection may go to: a name can stand for one. */
   readonly forbidden: ReadonlySet<string>;
   readonly clock: Clock;
@@ -41,6 +41,12 @@ export interface ApiMessage {
   readonly text: string;
 }
 
+/**
+ * A host that goes without a word is noticed after this and ten more seconds (libuv asks ten times, once a second). A process that is
+ * frozen is not: its kernel answers.
+ */
+const keepAliveMs = 15_000;
+
 /** A Status says in a sentence what is wrong. */
 const maxStatusLength = 16_384;
 
@@ -54,30 +60,45 @@ export interface Receiver<T> {
 
 /**
  * Sends a question and hands on the answer's body as it comes. Ends with the answer.
- * @throws VipnatError API_UNREACHABLE, API_UNTRUSTED, API_FORBIDDEN or API_ANSWER_UNEXPECTED; VersionGoneError for 410.
+ * @throws VipnatError API_UNREACHABLE, API_UNTRUSTED, API_FORBIDDEN or API_ANSWER_UNEXPECTED; VersionGoneError for 410; SilenceError by
+ * `silenceMs`.
  */
 export async function callApi<T>(call: ApiCall, receiver: Receiver<T>): Promise<T> {
   const { clock, limits } = call;
-  const question = request(toOptions(call));
-  const cancels: Cancel[] = [];
+  const question = (call.access.request ?? request)(toOptions(call));
+  question.setSocketKeepAlive(true, keepAliveMs);
+  let cancelEnd: Cancel = () => undefined;
+  let cancelNext: Cancel = () => undefined;
   try {
     return await new Promise<T>((resolve, reject) => {
       const limit = (limitMs: number) =>
         clock.schedule(limitMs, () => {
           reject(unreachable(call, `no answer within ${limitMs / 1000} s`));
         });
-      const cancelBegin = limit(limits.beginMs);
-      cancels.push(cancelBegin, limit(limits.endMs));
+      const noteText = () => {
+        cancelNext();
+        if (limits.silenceMs === undefined || question.destroyed) return;
+        cancelNext = clock.schedule(limits.silenceMs, () => {
+          reject(new SilenceError());
+        });
+      };
+      cancelNext = limit(limits.beginMs);
+      cancelEnd = limit(limits.endMs);
       question.on('error', reject).on('response', (response) => {
-        cancelBegin();
-        readAnswer(call, response, receiver).then(resolve, reject);
+        noteText();
+        const onText = (text: string) => {
+          noteText();
+          receiver.onText(text);
+        };
+        readAnswer(call, response, { ...receiver, onText }).then(resolve, reject);
       });
       question.end(call.message?.text);
     });
   } catch (error) {
     throw explain(call, error, question.socket);
   } finally {
-    for (const cancel of cancels) cancel();
+    cancelNext();
+    cancelEnd();
     question.destroy();
   }
 }
@@ -173,7 +194,8 @@ function refuse(call: ApiCall, statusCode: number, words: string): Error {
 
 /** What a failure was, in words and with its code. */
 function explain(call: ApiCall, error: unknown, socket: unknown): unknown {
-  if (error instanceof VipnatError || error instanceof VersionGoneError) return error;
+  const isKnown = [VipnatError, VersionGoneError, SilenceError].some((known) => error instanceof known);
+  if (isKnown) return error;
   if (error instanceof NonsenseError) return unexpected(`${nameCall(call)} failed: ${error.message}`);
   const { code = '', message } = error as NodeJS.ErrnoException;
   const word = code === '' ? message : code;

@@ -48,6 +48,8 @@ export interface Resource<T extends ApiObject> {
   readonly selector: string;
   readonly schema: z.ZodMiniType<T>;
   readonly limits: AnswerLimits;
+  /** Which of them are kept, where a selector cannot say it: the others take no memory. All unless given. */
+  readonly isKept?: (object: T) => boolean;
   /** What a person has to do where the credentials do not allow it, as a phrase. */
   readonly remedy?: string;
   /** An older API may not have this kind (404): then there is none of it. */

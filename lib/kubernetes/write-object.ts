@@ -20,6 +20,8 @@ export interface ObjectWrite {
   readonly title: string;
   /** PATCH is a merge patch (RFC 7386): a list is replaced as a whole. DELETE has DeleteOptions as its body. */
   readonly method: ApiMessage['method'];
+  /** PATCH is a strategic merge patch: lists of some kinds are merged by a key of theirs. Custom resources have none. False unless given. */
+  readonly isStrategic?: boolean;
   /** Of the object, with `/status` where that is meant; of its collection where it is created. */
   readonly path: string;
   /** A change has the version that was read in its metadata, a deletion version and uid in its preconditions. */
@@ -77,8 +79,9 @@ export async function writeObject(options: WriteOptions, write: ObjectWrite): Pr
   return { outcome: 'unreachable', words: `${what} failed: the answer is not an object`, version: null };
 }
 
-function toMessage({ method, body }: ObjectWrite): ApiMessage {
-  const contentType = method === 'PATCH' ? 'application/merge-patch+json' : 'application/json';
+function toMessage({ method, body, isStrategic = false }: ObjectWrite): ApiMessage {
+  const patchType = `application/${isStrategic ? 'strategic-' : ''}merge-patch+json`;
+  const contentType = method === 'PATCH' ? patchType : 'application/json';
   return { method, contentType, text: JSON.stringify(body) };
 }
 

@@ -3,6 +3,7 @@ import { type Address, type Family, parseAddress } from '../address/address.ts';
 import { formatEndpoint } from '../address/endpoint.ts';
 import { classifyAddress } from '../address/scope.ts';
 import { type EndpointSlice } from './services.ts';
+import { usualWeight } from './weights.ts';
 
 /** Which of a Service's ports, in which family. */
 export interface PortQuery {
@@ -11,6 +12,8 @@ export interface PortQuery {
   readonly name: string;
   /** `TCP`, `UDP` or `SCTP`. */
   readonly protocol: string;
+  /** Addresses to weights; those that are not there have the usual one. */
+  readonly weights?: ReadonlyMap<string, number>;
 }
 
 /** One endpoint of one port. */
@@ -22,8 +25,12 @@ export interface Backend {
   readonly zone: string | null;
   /** Takes new connections. The API says so of all endpoints where the Service publishes addresses that are not ready. */
   readonly isReady: boolean;
+  /** It takes its leave: its pod is being deleted. */
+  readonly isEnding: boolean;
   /** It ends, and still answers. */
   readonly isServingLast: boolean;
+  /** How many connections it gets, compared with the others; 0 for none, unless all have 0. */
+  readonly weight: number;
   /** Whose clients it is for, by the Service's trafficDistribution; empty for everybody's. */
   readonly forZones: readonly string[];
   readonly forNodes: readonly string[];
@@ -66,7 +73,8 @@ export function listBackends(
         );
         continue;
       }
-      const backend = toBackend(endpoint, address.text, port);
+      const weight = query.weights?.get(address.text) ?? usualWeight;
+      const backend = toBackend(endpoint, { address: address.text, port, weight });
       const key = formatEndpoint({ family: query.family, address: address.text, port });
       textToBackend.set(key, mergeBackends(textToBackend.get(key), backend));
     }
@@ -75,10 +83,15 @@ export function listBackends(
   return { backends: backends.map(([, backend]) => backend), refused: [...refused] };
 }
 
-/** Those who take new connections: those who are ready, or if none is, those who end and still answer (kube-proxy does the same). */
+/**
+ * Those who take new connections: those who are ready, or if none is, those who end and still answer (kube-proxy does the same). Of
+ * these, those who have a weight, or if none has, all.
+ */
 export function chooseServing(backends: readonly Backend[]): readonly Backend[] {
   const ready = backends.filter(({ isReady }) => isReady);
-  return ready.length > 0 ? ready : backends.filter(({ isServingLast }) => isServingLast);
+  const serving = ready.length > 0 ? ready : backends.filter(({ isServingLast }) => isServingLast);
+  const weighted = serving.filter(({ weight }) => weight > 0);
+  return weighted.length > 0 ? weighted : serving;
 }
 
 /** Those near this node, where hints say for all who is near whom, and somebody is near it; else all (kube-proxy does the same). */
@@ -137,11 +150,10 @@ function judgeAddress(
   return own.local.has(address.text) && !isHere ? "which is this host's own address" : null;
 }
 
-function toBackend(endpoint: SliceEndpoint, address: string, port: number): Backend {
+function toBackend(endpoint: SliceEndpoint, place: Pick<Backend, 'address' | 'port' | 'weight'>): Backend {
   const { nodeName = null, zone = null, hints } = endpoint;
   return {
-    address,
-    port,
+    ...place,
     node: nodeName,
     zone,
     ...judgeConditions(endpoint),
@@ -151,9 +163,12 @@ function toBackend(endpoint: SliceEndpoint, address: string, port: number): Back
 }
 
 /** What is not said is well. Source: discovery/v1, EndpointConditions. */
-function judgeConditions({ conditions }: SliceEndpoint): Pick<Backend, 'isReady' | 'isServingLast'> {
+function judgeConditions({
+  conditions,
+}: SliceEndpoint): Pick<Backend, 'isReady' | 'isEnding' | 'isServingLast'> {
   const isReady = conditions?.ready ?? true;
-  return { isReady, isServingLast: conditions?.terminating === true && (conditions.serving ?? isReady) };
+  const isEnding = conditions?.terminating === true;
+  return { isReady, isEnding, isServingLast: isEnding && (conditions.serving ?? isReady) };
 }
 
 function listNames(hints: readonly { readonly name: string }[] | null | undefined): string[] {

@@ -30,7 +30,32 @@ export const serviceAnnotations = {
   shareKey: ['vipnat.io/share'],
   /** The name of an AddressPool. */
   pool: ['vipnat.io/pool'],
+  /** How long an endpoint that ends may keep its open connections: a duration. */
+  drainTimeout: ['vipnat.io/drain-timeout'],
+  /** How long an endpoint that becomes ready takes until it gets its whole share: a duration. */
+  slowStart: ['vipnat.io/slow-start'],
 } as const satisfies Record<string, readonly [string, ...string[]]>;
+
+/** A readiness gate of pods: such a pod is ready only when nodes send connections to it. The controller writes the condition of this type. */
+export const gateType = 'vipnat.io/load-balancer-ready';
+
+/** On a pod: what its owner wants. */
+export const podAnnotations = {
+  /** See `weights.ts`. */
+  weight: 'vipnat.io/weight',
+} as const;
+
+/** On an EndpointSlice: who writes it. Source: discovery/v1, LabelManagedBy. That of early EndpointSlices is the API group. */
+export const managedByLabel = 'endpointslice.kubernetes.io/managed-by';
+
+/** On an early EndpointSlice: its Service. Without Kubernetes' own label, kube-proxy and others do not take it for theirs. */
+export const earlyServiceLabel = 'vipnat.io/service-name';
+
+/** On an early EndpointSlice, so that kube-proxies do not even ask for it. Source: core/v1, LabelServiceProxyName. */
+export const serviceProxyLabel = 'service.kubernetes.io/service-proxy-name';
+
+/** On an early EndpointSlice: weights that are not 1. See `weights.ts`. */
+export const weightsAnnotation = 'vipnat.io/weights';
 
 /** On an AddressPool: what a person wants of its seats. */
 export const poolAnnotations = {
@@ -45,6 +70,11 @@ export const reportAnnotations = {
   mode: 'vipnat.io/mode',
   inUse: 'vipnat.io/addresses-in-use',
   unsupported: 'vipnat.io/protocols-not-supported',
+  draining: 'vipnat.io/draining',
+  unheld: 'vipnat.io/cannot-hold',
+  addresses: 'vipnat.io/node-addresses',
+  silent: 'vipnat.io/silent-nodes',
+  apiVips: 'vipnat.io/api-virtual-ips',
 } as const;
 
 /** kubeadm's masters have it: such a node takes no traffic from outside. Source: k8s.io/api, core/v1, LabelNodeExcludeBalancers. */

@@ -7,8 +7,11 @@ import { type Resource } from '../kubernetes/resources.ts';
 import { metadata } from './metadata.ts';
 import { reportAnnotations } from './names.ts';
 
-/** Kinds whose versions a balancer reports. Versions of one kind can be compared as numbers (Kubernetes, KEP 5504). */
-export type ReportedKind = 'virtualips' | 'services' | 'endpointslices';
+/**
+ * Kinds whose versions a balancer reports. Versions of one kind can be compared as numbers (Kubernetes, KEP 5504). `earlyslices` are the
+ * EndpointSlices of `early-slices.ts`: other objects are listed and watched by another informer.
+ */
+export type ReportedKind = 'virtualips' | 'services' | 'endpointslices' | 'earlyslices';
 
 /** How a node balances: `direct` by its own table, `kube-proxy` by that one's; `none`: it can serve no address. */
 export const nodeModes = ['direct', 'kube-proxy', 'none'] as const;
@@ -27,7 +30,45 @@ export interface NodeReport {
   readonly inUse: readonly string[];
   /** Protocols that its kernel cannot translate: `SCTP`. Absent where it says nothing of them. */
   readonly unsupported?: readonly string[];
+  /** Those with the most connections first, 32 at most. Absent where nothing drains. */
+  readonly draining?: readonly DrainingEndpoint[];
+  /** What it may hold and cannot: seats (`POOL/INDEX`) and addresses, to clauses that say why. Absent where it says nothing of it. */
+  readonly unheld?: Readonly<Record<string, string>>;
+  /** At which other nodes reach its node. Absent where it says none. */
+  readonly addresses?: readonly string[];
+  /** Other nodes that do not answer this one, while it holds a seat. Absent where it says nothing of them. */
+  readonly silent?: readonly SilentNode[];
+  /** Virtual IPs of the Kubernetes API for which this node has rules of `vipnat run`, as canonical text. Absent where it has none. */
+  readonly apiVips?: readonly string[];
 }
+
+/** An endpoint that takes no new connection on a node. */
+export interface DrainingEndpoint {
+  /** `NAMESPACE/NAME`. */
+  readonly service: string;
+  /** Its address. */
+  readonly endpoint: string;
+  /** Since when, by that node's date, as the API writes dates. */
+  readonly since: string;
+  /** How many open TCP connections it has by that node; null before they were counted. */
+  readonly connections: number | null;
+}
+
+/** How many of them a report has: a Lease is a small object. */
+export const maxDraining = 32;
+
+/** A node that does not answer another one. */
+export interface SilentNode {
+  readonly node: string;
+  /** Since when, as in ISO 8601, by the clock of the node that says so. */
+  readonly since: string;
+}
+
+/** So many are said: with more of them, the network is the news. */
+const maxSilent = 32;
+
+/** How many virtual IPs of the API a report has: nobody has more. */
+export const maxApiVips = 16;
 
 const leasePrefix = 'vipnat-lb-';
 
@@ -41,13 +82,20 @@ export const leaseDurationMs = 40_000;
 
 /** The annotations that say it. */
 export function toAnnotations(report: NodeReport): Record<string, string> {
-  const { programmed, seats, mode, inUse, unsupported } = report;
+  const { programmed, seats, mode, inUse, unsupported, draining, unheld } = report;
+  const { addresses = [], silent = [], apiVips = [] } = report;
   return {
     [reportAnnotations.programmed]: JSON.stringify(programmed),
     [reportAnnotations.seats]: JSON.stringify(seats),
     [reportAnnotations.mode]: mode,
     [reportAnnotations.inUse]: JSON.stringify(inUse),
+    [reportAnnotations.addresses]: JSON.stringify(addresses),
+    [reportAnnotations.silent]: JSON.stringify(silent.slice(0, maxSilent)),
     ...(unsupported === undefined ? {} : { [reportAnnotations.unsupported]: JSON.stringify(unsupported) }),
+    // Also of nothing: a patch leaves what it does not name.
+    [reportAnnotations.draining]: JSON.stringify(draining ?? []),
+    [reportAnnotations.unheld]: JSON.stringify(unheld ?? {}),
+    [reportAnnotations.apiVips]: JSON.stringify(apiVips),
   };
 }
 
@@ -96,8 +144,23 @@ export interface NodeLease {
 }
 
 const texts = z.array(z.string());
+const drains = z.array(
+  z.object({
+    service: z.string(),
+    endpoint: z.string(),
+    since: z.string(),
+    connections: z.nullable(z.number()),
+  }),
+);
+const clauses = z.record(z.string(), z.string());
+const silentNodes = z.array(z.object({ node: z.string(), since: z.string() }));
 const programmed = z.partial(
-  z.object({ virtualips: z.string(), services: z.string(), endpointslices: z.string() }),
+  z.object({
+    virtualips: z.string(),
+    services: z.string(),
+    endpointslices: z.string(),
+    earlyslices: z.string(),
+  }),
 );
 
 /**
@@ -108,6 +171,11 @@ export function parseNodeLease({ metadata: { name, annotations }, spec }: Lease)
   if (!name.startsWith(leasePrefix)) return null;
   const read = (key: keyof typeof reportAnnotations) => annotations?.[reportAnnotations[key]] ?? '';
   const unsupported = parseJson(texts, read('unsupported'), []);
+  const draining = parseJson(drains, read('draining'), []).slice(0, maxDraining);
+  const unheld = parseJson(clauses, read('unheld'), {});
+  const addresses = parseJson(texts, read('addresses'), []);
+  const silent = parseJson(silentNodes, read('silent'), []).slice(0, maxSilent);
+  const apiVips = parseJson(texts, read('apiVips'), []).slice(0, maxApiVips);
   const mode = nodeModes.find((one) => one === read('mode')) ?? 'none';
   return {
     report: {
@@ -116,7 +184,8 @@ export function parseNodeLease({ metadata: { name, annotations }, spec }: Lease)
       seats: parseJson(texts, read('seats'), []),
       mode,
       inUse: parseJson(texts, read('inUse'), []),
-      ...(unsupported.length === 0 ? {} : { unsupported }),
+      ...omitEmpty({ unsupported, draining, addresses, silent, apiVips }),
+      ...(Object.keys(unheld).length === 0 ? {} : { unheld }),
     },
     renewal: spec?.renewTime ?? '',
     durationMs: (spec?.leaseDurationSeconds ?? leaseDurationMs / 1000) * 1000,
@@ -129,4 +198,8 @@ function parseJson<T>(schema: z.ZodMiniType<T>, text: string, fallback: T): T {
   } catch {
     return fallback;
   }
+}
+
+function omitEmpty<T extends Readonly<Record<string, readonly unknown[]>>>(lists: T): Partial<T> {
+  return Object.fromEntries(Object.entries(lists).filter(([, list]) => list.length > 0)) as Partial<T>;
 }

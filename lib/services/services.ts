@@ -66,7 +66,51 @@ const service = z.object({
 /** A Service of v1. */
 export type Service = z.output<typeof service>;
 
-const slice = z.object({
+/**
+ * What tells pods apart that have the same address one after the other: a number of their UID, as 100,000 UIDs would take 10 MB. Null where
+ * nobody says it.
+ */
+export function toPodNumber(
+  reference: { readonly uid?: string | null | undefined } | null | undefined,
+): number | null {
+  const uid = reference?.uid ?? '';
+  if (uid === '') return null;
+  let number = 0;
+  // 30 bits: V8 keeps such a number without an object of its own.
+  for (const character of uid)
+    number = (Math.imul(number, 31) + (character.codePointAt(0) ?? 0)) & 0x3fffffff;
+  return number;
+}
+
+/** One endpoint of an EndpointSlice. */
+export const endpoint = z.object({
+  /** See `toPodNumber`. */
+  targetRef: z.nullish(
+    z.pipe(
+      z.object({ uid: z.nullish(z.string()) }),
+      z.transform((reference: { uid?: string | null | undefined }) => toPodNumber(reference)),
+    ),
+  ),
+  addresses: z.array(z.string()),
+  conditions: z.nullish(
+    z.object({
+      ready: z.nullish(z.boolean()),
+      serving: z.nullish(z.boolean()),
+      terminating: z.nullish(z.boolean()),
+    }),
+  ),
+  nodeName: z.nullish(z.string()),
+  zone: z.nullish(z.string()),
+  hints: z.nullish(
+    z.object({
+      forZones: z.nullish(z.array(z.object({ name: z.string() }))),
+      forNodes: z.nullish(z.array(z.object({ name: z.string() }))),
+    }),
+  ),
+});
+
+/** What is read of an EndpointSlice, whoever writes it. */
+export const slice = z.object({
   metadata: z.object({
     name,
     namespace: name,
@@ -74,28 +118,7 @@ const slice = z.object({
     labels: z.nullish(z.record(z.string(), z.string())),
   }),
   addressType: z.string(),
-  endpoints: z.nullish(
-    z.array(
-      z.object({
-        addresses: z.array(z.string()),
-        conditions: z.nullish(
-          z.object({
-            ready: z.nullish(z.boolean()),
-            serving: z.nullish(z.boolean()),
-            terminating: z.nullish(z.boolean()),
-          }),
-        ),
-        nodeName: z.nullish(z.string()),
-        zone: z.nullish(z.string()),
-        hints: z.nullish(
-          z.object({
-            forZones: z.nullish(z.array(z.object({ name: z.string() }))),
-            forNodes: z.nullish(z.array(z.object({ name: z.string() }))),
-          }),
-        ),
-      }),
-    ),
-  ),
+  endpoints: z.nullish(z.array(endpoint)),
   ports: z.nullish(
     z.array(
       z.object({ name: z.nullish(z.string()), port: z.nullish(z.number()), protocol: z.nullish(z.string()) }),

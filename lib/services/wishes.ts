@@ -1,5 +1,6 @@
 /** What the owner of a Service asks for: the fields and annotations that are about its address. */
 import { type Address, type Family, families, parseAddress } from '../address/address.ts';
+import { parseGoDuration } from './go-duration.ts';
 import { loadBalancerClass, serviceAnnotations } from './names.ts';
 import { type Service } from './services.ts';
 
@@ -33,6 +34,20 @@ export function readAnnotation(
   const names: readonly string[] = serviceAnnotations[annotation];
   const name = names.find((each) => Object.hasOwn(metadata.annotations ?? {}, each));
   return name === undefined ? undefined : metadata.annotations?.[name]?.trim();
+}
+
+/**
+ * A duration that the owner of a Service asks for, in milliseconds: null where none is asked for, or where the text is none. That text is
+ * `malformed`, or null.
+ */
+export function readDuration(
+  service: Service,
+  annotation: 'drainTimeout' | 'slowStart',
+): { readonly ms: number | null; readonly malformed: string | null } {
+  const text = readAnnotation(service, annotation) ?? '';
+  if (text === '') return { ms: null, malformed: null };
+  const ms = parseGoDuration(text);
+  return { ms, malformed: ms === null ? text : null };
 }
 
 /** Reads what a Service asks for. */

@@ -107,6 +107,11 @@ export const sampled = {
     labels: ['vip'],
     help: "Number of apiservers that get the VIP's new connections from this node",
   },
+  vipnat_vip_apiserver_share: {
+    type: 'gauge',
+    labels: ['vip', 'apiserver'],
+    help: "Part of a VIP's new connections that an apiserver gets, from 0 to 1; absent where kube-proxy chooses",
+  },
   vipnat_apiserver_state: {
     type: 'gauge',
     labels: ['apiserver', 'state'],
@@ -131,6 +136,16 @@ export const sampled = {
     type: 'gauge',
     labels: [],
     help: 'Whether this node can serve a VIP, by balancing or with its own apiserver',
+  },
+  vipnat_host_drained: {
+    type: 'gauge',
+    labels: [],
+    help: 'Whether this host is drained',
+  },
+  vipnat_host_drained_vip_stays: {
+    type: 'gauge',
+    labels: [],
+    help: 'Whether a drained host may hold the VIP, because no other host took it',
   },
   vipnat_track_file_current: {
     type: 'gauge',

@@ -107,13 +107,21 @@ export const errorCatalogue = {
       'After several writes the rules still differ from the wanted rules: another program changes them back.',
     remedy: 'Stop the other program. `vipnat check` lists the differences.',
   },
+  DRAIN_REFUSED: {
+    exit: failed,
+    retry: true,
+    meaning:
+      'vipnat did not drain this host. The command runs on another host, no agent runs here, or no other apiserver would be left.',
+    remedy:
+      'Do what the line says. Only if the API may go, use `--force`. See [operations](operations.md#drain-a-master).',
+  },
   STATE_UNREADABLE: {
     exit: failed,
     retry: true,
     meaning:
-      'vipnat ignores the state file (`endpoints.json`). The file is damaged, edited, of a newer version, a link, or writable by users other than root.',
+      'vipnat ignores the state file (`endpoints.json`). The file is damaged, edited, of a newer version, a link, or writable by users other than root. Or the file of a drain (`drained`) cannot be read: then this host is not drained.',
     remedy:
-      'Nothing: vipnat replaces the file when it knows the apiservers. If the line names the folder, run `chown root` and `chmod go-w` on the folder. If no other source names apiservers, give `--endpoints`.',
+      'Nothing: vipnat replaces `endpoints.json` when it knows the apiservers. If the line names `drained`, remove this file. If the line names the folder, run `chown root` and `chmod go-w` on the folder. If no other source names apiservers, give `--endpoints`.',
   },
   STATE_NOT_WRITTEN: {
     exit: failed,

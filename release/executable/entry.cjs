@@ -2,13 +2,18 @@
 // executable itself. Only Node's own modules can be required here; whatever dist/ requires by a path is an asset.
 const { closeSync, constants, openSync, writeFileSync } = require('node:fs');
 const { tmpdir } = require('node:os');
-const { getAsset, getAssetKeys } = require('node:sea');
+const { getAssetKeys, getRawAsset } = require('node:sea');
 const { Script } = require('node:vm');
 
 const assets = new Set(getAssetKeys());
 const loaded = new Map([['vendor/native.js', () => loadNative('native.node')]]);
 
 requireAsset('program.js').runProcess();
+
+/** The executable's own bytes, not a copy of them: nobody may write into it. */
+function readAsset(name) {
+  return Buffer.from(getRawAsset(name));
+}
 
 function requireAsset(name) {
   if (!loaded.has(name)) loaded.set(name, runAsset(name));
@@ -26,13 +31,13 @@ function runAsset(name) {
 
 /** program.js is a function of the first three already. The name is the one that its ready-made code was recorded with. */
 function compile(name) {
-  const text = getAsset(name, 'utf8');
+  const text = readAsset(name).toString();
   const code = `${name}.code`;
   return new Script(
     name === 'program.js' ? text : `(function(exports,require,module,__filename,__dirname){${text}\n})`,
     {
       filename: name,
-      cachedData: assets.has(code) ? Buffer.from(getAsset(code)) : undefined,
+      cachedData: assets.has(code) ? readAsset(code) : undefined,
     },
   );
 }
@@ -45,7 +50,7 @@ const O_TMPFILE = 0o20000000 | constants.O_DIRECTORY;
  * with the process however that ends. The first folder serves that is not mounted noexec; hardened hosts mount all but the last so.
  */
 function loadNative(asset) {
-  const bytes = Buffer.from(getAsset(asset));
+  const bytes = readAsset(asset);
   const refusals = [];
   for (const folder of ['/dev/shm', tmpdir(), '/run', '/var/tmp', '/var/lib/vipnat']) {
     try {

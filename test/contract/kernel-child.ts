@@ -7,7 +7,13 @@ import { type Family } from '../../lib/address/address.ts';
 import { type Endpoint } from '../../lib/address/endpoint.ts';
 import { VipnatError } from '../../lib/text/errors.ts';
 import { createKernel } from '../../lib/kernel/real/kernel.ts';
-import { type FlowSelection, type Kernel, type SourceRoute, type Watch } from '../../lib/kernel/port.ts';
+import {
+  type FlowSelection,
+  type Kernel,
+  type SourceRoute,
+  type Watch,
+  type WritePlace,
+} from '../../lib/kernel/port.ts';
 
 /** What the test asks. */
 export interface ChildRequest {
@@ -15,6 +21,7 @@ export interface ChildRequest {
   readonly method:
     | 'read'
     | 'apply'
+    | 'keepReady'
     | 'resetFlows'
     | 'countFlows'
     | 'listForwardChains'
@@ -51,6 +58,7 @@ type Method = (argument: unknown) => Promise<unknown>;
 const methods: Readonly<Record<ChildRequest['method'], Method>> = {
   read: (query) => kernel.read(query as Parameters<Kernel['read']>[0]),
   apply: (transaction) => kernel.apply(transaction as Parameters<Kernel['apply']>[0]),
+  keepReady: (places) => kernel.keepReady(places as WritePlace[]),
   resetFlows: (selection) => kernel.resetFlows(selection as FlowSelection),
   countFlows: async (vip) => [...(await kernel.countFlows(vip as Endpoint))],
   listForwardChains: () => kernel.listForwardChains(),
@@ -90,7 +98,7 @@ function startWatch(): Watch {
 }
 
 async function closeAll(): Promise<void> {
-  await Promise.all(watches.map((watch) => watch.close()));
+  await Promise.all([...watches.map((watch) => watch.close()), kernel.keepReady([])]);
 }
 
 function say(message: ChildMessage): void {

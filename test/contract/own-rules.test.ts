@@ -10,9 +10,10 @@ import { type Ruleset } from '../../lib/netfilter/iptables/ruleset.ts';
 import { parseNftTable } from '../../lib/netfilter/nftables/parse.ts';
 import { readInstalled as readFromNft } from '../../lib/netfilter/nftables/read-back.ts';
 import { type NftRuleset } from '../../lib/netfilter/nftables/ruleset.ts';
+import { formatEndpoint } from '../../lib/address/endpoint.ts';
 import { toEndpoint } from '../support/fakes/endpoints.ts';
 import { describeKernels, everything } from './kinds.ts';
-import { watchChange } from './watching.ts';
+import { sleep, watchChange } from './watching.ts';
 
 const familyToHosts = {
   ipv4: ['10.0.0.50', '10.0.0.51', '10.0.0.11', '10.0.0.12', '10.0.0.13'],
@@ -83,6 +84,25 @@ describeKernels((subject) => {
         expect(await readBack(dialect, balance)).toEqual({ backends, affinitySeconds: seconds });
       });
 
+      test('have other weights in the kernel, which are read back, and equal ones again', async () => {
+        if (balance.route.kind !== 'translate') throw new Error('it translates');
+        const { backends } = balance.route;
+        for (const units of [
+          [13, 12, 35],
+          [10, 40, 10],
+          [1, 1, 58],
+          [7, 30, 23],
+        ]) {
+          const weights = new Map(backends.map((one, at) => [formatEndpoint(one), units[at] ?? 0]));
+          const weighed = { ...balance, route: { ...balance.route, weights } };
+          await write(dialect, family, [weighed]);
+          expect(await planFor(dialect, family, [weighed])).toEqual(inSync);
+          expect(await readBack(dialect, balance)).toEqual({ backends, affinitySeconds: seconds, weights });
+        }
+        await write(dialect, family, [balance]);
+        expect(await readBack(dialect, balance)).toEqual({ backends, affinitySeconds: seconds });
+      });
+
       test('follow their apiservers and VIPs, are in sync after each step, and go', async () => {
         for (const wanted of [[balance], [withoutFirst(balance)], [balance, other], [other], []]) {
           await write(dialect, family, wanted);
@@ -131,5 +151,16 @@ describeKernels((subject) => {
     await write('nftables', 'ipv4', [balanceOf('ipv4', null)]);
     const change = () => subject().runNft('flush chain ip vipnat prerouting');
     expect(await watchChange(subject(), 'own-rules', change)).toEqual(['own-rules']);
+  });
+
+  test('a rule that somebody takes from it right after another change triggers as one of our rules, too', async () => {
+    await write('nftables', 'ipv4', [balanceOf('ipv4', null)]);
+    const change = async () => {
+      await subject().runNft('add table ip stranger');
+      // Both kinds of change are seen, one after the other.
+      await sleep(30);
+      await subject().runNft('flush chain ip vipnat prerouting');
+    };
+    expect(await watchChange(subject(), 'own-rules', change)).toContain('own-rules');
   });
 });

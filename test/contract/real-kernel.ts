@@ -14,6 +14,7 @@ import {
   type Transaction,
   type Trigger,
   type Watch,
+  type WritePlace,
 } from '../../lib/kernel/port.ts';
 import { type ChildMessage, type ChildRequest } from './kernel-child.ts';
 
@@ -51,6 +52,10 @@ export class RealKernel implements Kernel {
 
   async apply(transaction: Transaction): Promise<void> {
     await this.#ask('apply', transaction);
+  }
+
+  async keepReady(places: readonly WritePlace[]): Promise<void> {
+    await this.#ask('keepReady', places);
   }
 
   async resetFlows(selection: FlowSelection): Promise<number> {

@@ -97,6 +97,8 @@ const tools = [
       (['save', 'restore'] as const).map((suffix) => toolName(family, dialect, suffix)),
     ),
   ),
+  toolName('ipv4', 'nft'),
+  toolName('ipv6', 'nft'),
   'nft',
   'conntrack',
   'inotifywait',

@@ -120,6 +120,11 @@ const cases: Readonly<Record<string, Case>> = {
     quiet: [{ [`up${on('')}`]: '1x100', [`up${on('', 'm2')}`]: '1x100' }, 1470],
   },
   VipnatTrackFileNotWritten: simple('vipnat_track_file_current', '0', 3),
+  VipnatHostDrained: {
+    stepMinutes: 15,
+    fires: [{ [`vipnat_host_drained${on('')}`]: '1x100' }, 1470, 1],
+    quiet: [{ [`vipnat_host_drained${on('')}`]: '1x90 0x10' }, 1470],
+  },
   VipnatStateNotWritten: simple('vipnat_state_file_current', '0', 16),
   VipnatApiNotFollowed: simple('vipnat_api_followed', '0', 16),
   VipnatPoolNearlyExhausted: {
@@ -141,6 +146,10 @@ const cases: Readonly<Record<string, Case>> = {
   VipnatBalancerNotProgramming: {
     fires: [{ [`vipnat_balancer_last_sync_timestamp_seconds${on('')}`]: '0x20' }, 5, 1],
     quiet: [{ [`vipnat_balancer_last_sync_timestamp_seconds${on('')}`]: '0+60x20' }, 20],
+  },
+  VipnatNodeSilent: {
+    fires: [{ [`vipnat_balancer_nodes_silent${on('')}`]: '1x10' }, 2, 1],
+    quiet: [{ [`vipnat_balancer_nodes_silent${on('')}`]: '0 1 0 0 0' }, 4],
   },
   VipnatControllerWithoutLeader: {
     fires: [{ [leading('m1')]: '0x10', [leading('m2')]: '0x10' }, 3, 1],

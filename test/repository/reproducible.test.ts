@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { cpSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, rmSync, statSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import { execa } from 'execa';
 import { productFolders } from '../../lab/settings/folders.ts';
@@ -33,6 +33,21 @@ test(
     expect(here).toMatch(/^[0-9a-f]{64}$/);
     expect(there).toBe(here);
     process.stderr.write(`scripts/build --hash: ${here}\n`);
+  },
+  limitMs,
+);
+
+test.each(productFolders)(
+  'a change in %s is built, and the same sources are not built again',
+  async (changed) => {
+    const build = async () => {
+      await execa('scripts/build', [], { cwd: folder });
+      return statSync(join(folder, 'dist')).ino;
+    };
+    const before = await build();
+    expect(await build()).toBe(before);
+    utimesSync(join(folder, changed), new Date(), new Date());
+    expect(await build()).not.toBe(before);
   },
   limitMs,
 );

@@ -19,7 +19,7 @@ const readNames = (cell = '') => unquote(cell).split(', ');
 
 /** Strings in the controller's sources that a pattern finds. */
 const findStrings = (pattern: RegExp) =>
-  globSync('controller/{allocate,reconcile,world}/*.ts').flatMap((path) =>
+  globSync('controller/{allocate,gates,reconcile,world}/*.ts').flatMap((path) =>
     [...readFileSync(path, 'utf8').matchAll(pattern)].map(([, found = '']) => found),
   );
 
@@ -36,6 +36,11 @@ describe('every annotation is there, and no other', () => {
   test('of Services, each with its former names', () => {
     const rows = readTables('Annotations of a Service')[0]?.map(([names]) => readNames(names));
     expect(rows).toEqual(Object.values(names.serviceAnnotations));
+  });
+
+  test('of pods', () => {
+    const rows = readTables('Annotations of a pod')[0]?.map(([name]) => unquote(name));
+    expect(rows).toEqual(Object.values(names.podAnnotations));
   });
 
   test('of Leases', () => {
@@ -61,7 +66,9 @@ describe('conditions', () => {
 
   test('have a row for each type that the controller writes', () => {
     const written = findStrings(/\btype(?:: | = )'([A-Z]\w+)'(?:;|,\s+(?:status|\.\.\.))/g);
-    expect(sort(types.map(([, type]) => unquote(type)))).toEqual(sort([...written, names.addressReady]));
+    expect(sort(types.map(([, type]) => unquote(type)))).toEqual(
+      sort([...written, names.addressReady, names.gateType]),
+    );
   });
 
   test('have a row for each reason that the controller writes, and no other', () => {

@@ -21,7 +21,7 @@ export const apiserverChecks: readonly Check[] = [
   {
     code: 'apiserver-down',
     levels: ['warn', 'fail'],
-    meaning: 'An apiserver is dead or draining. If all are, it is a failure.',
+    meaning: 'An apiserver is dead, or draining without `vipnat drain`. If all are, it is a failure.',
     find: findDown,
   },
   {
@@ -47,7 +47,9 @@ export const apiserverChecks: readonly Check[] = [
 
 function findDown({ assessment, flags, units }: HostFacts): ReturnType<Check['find']> {
   return given([assessment], (assessed) => {
-    const isDown = ({ state }: Health) => state === 'dead' || state === 'draining';
+    // One that is draining because its host is drained still serves, and is used where no other one is left.
+    const isDown = ({ state, isDrained = false }: Health) =>
+      state === 'dead' || (state === 'draining' && !isDrained);
     const isAnyUp = [...assessed.health.values()].some((one) => !isDown(one));
     return lookAt([...assessed.health], nobodyKnown, ([text, health]) => {
       if (!isDown(health)) return [];

@@ -3,6 +3,7 @@ import { type Check } from '../facts/check.ts';
 import { type Finding } from '../facts/fact.ts';
 import { forwardingChecks } from './forwarding.ts';
 import { type HostFacts } from '../facts/host-facts.ts';
+import { hostDrainedChecks } from './host-drained.ts';
 import { keepalivedChecks } from './keepalived.ts';
 import { kubeProxyChecks } from './kube-proxy.ts';
 import { kubeconfigChecks } from './kubeconfigs.ts';
@@ -28,7 +29,7 @@ export const topics: readonly Topic[] = [
     name: 'virtual IP, keepalived',
     checks: [...virtualIpChecks, ...localRouteChecks, ...keepalivedChecks, ...trackFileChecks],
   },
-  { name: 'apiservers', checks: [...apiserverChecks, ...kubeconfigChecks] },
+  { name: 'apiservers', checks: [...apiserverChecks, ...hostDrainedChecks, ...kubeconfigChecks] },
   { name: 'kube-proxy', checks: kubeProxyChecks },
   { name: "vipnat's rules, foreign rules", checks: [...ruleChecks, ...strangerChecks] },
   { name: 'Services', checks: serviceChecks },

@@ -40,6 +40,12 @@ export const serviceChecks: readonly Check[] = [
     find: ifUsed(findNoApi),
   },
   {
+    code: 'node-never-answered',
+    levels: ['warn'],
+    meaning: 'A node does not answer the connects of the balancer of this node, and never has.',
+    find: ifUsed(findUnheard),
+  },
+  {
     code: 'balancer-lacks-nft',
     levels: ['fail'],
     meaning: 'The balancer does not write its tables, and nft is missing here or older than 1.0.',
@@ -165,6 +171,20 @@ function findNoApi({ services: { host } }: HostFacts): Verdict {
       },
     ];
   });
+}
+
+function findUnheard({ services: { host } }: HostFacts): Verdict {
+  return withActivity(host, ({ unheard = [] }) =>
+    unheard.map((place) => ({
+      level: 'warn',
+      title: `node ${place} has never answered a connect of the balancer of this node`,
+      why: 'A firewall may drop the connects. If the node dies, its pods stay in use until Kubernetes marks them as not ready.',
+      remedy: [
+        '# let this TCP port pass from node to node, or let the firewall refuse it by a reset',
+        '# another port for all balancers: vipnat manifest services --node-probe-port PORT',
+      ],
+    })),
+  );
 }
 
 function withActivity(

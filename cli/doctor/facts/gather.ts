@@ -28,8 +28,10 @@ import { parseCapture, type VrrpAdvert } from '../../../lib/keepalived/advert.ts
 import { type Assessment } from '../../../agent/decide/assess.ts';
 import { type Config } from '../../../config/config.ts';
 import { askProxyHealth } from '../../../agent/observe/proxy-health.ts';
-import { type Apiserver, type ConnectOutcome } from '../../../agent/probe/apiserver.ts';
+import { type Apiserver } from '../../../agent/probe/apiserver.ts';
+import { type ConnectOutcome } from '../../../lib/probe/connect.ts';
 import { askServing, type Serving } from '../../../agent/probe/serving.ts';
+import { createDrainStore } from '../../../agent/endpoints/drain-store.ts';
 import { findAgent } from '../../../agent/http/presence.ts';
 import { type Fact } from './fact.ts';
 import { findLinkHolders } from './holders.ts';
@@ -105,16 +107,17 @@ export async function gatherFacts(needs: GatherNeeds): Promise<HostFacts> {
 async function readDisk(
   { config, clock }: GatherNeeds,
   found: Fact<Processes>,
-): Promise<Pick<HostFacts, 'files' | 'keepalived' | 'trackFile' | 'hasMemory'>> {
+): Promise<Pick<HostFacts, 'files' | 'keepalived' | 'trackFile' | 'hasMemory' | 'drain'>> {
   const processes = 'unknown' in found ? [] : found.value.processes;
   const mayHide = await viewHostPaths();
-  const [files, hasMemory, keepalived, trackFile] = await Promise.all([
+  const [files, hasMemory, drain, keepalived, trackFile] = await Promise.all([
     readFiles(mayHide),
     findMemory(config, mayHide),
+    toFact(createDrainStore(config.stateDir).load(), clock, limitMs),
     toFact(findConfiguration(processes, config, mayHide), clock, limitMs),
     toFact(findTrackFile(processes, config, mayHide), clock, limitMs),
   ]);
-  return { files, hasMemory, keepalived, trackFile };
+  return { files, hasMemory, drain, keepalived, trackFile };
 }
 
 /** Other hosts, by what this one shows of them. */

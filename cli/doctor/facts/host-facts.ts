@@ -7,9 +7,10 @@ import { type HostProcess } from '../../../lib/kernel/host/processes.ts';
 import { type Rights } from '../../../lib/kernel/host/rights.ts';
 import { type VrrpAdvert } from '../../../lib/keepalived/advert.ts';
 import { type Assessment } from '../../../agent/decide/assess.ts';
+import { type Drain } from '../../../agent/endpoints/drain-store.ts';
 import { type Config } from '../../../config/config.ts';
 import { type ProxyHealth } from '../../../agent/observe/proxy-health.ts';
-import { type ConnectOutcome } from '../../../agent/probe/apiserver.ts';
+import { type ConnectOutcome } from '../../../lib/probe/connect.ts';
 import { type Serving } from '../../../agent/probe/serving.ts';
 import { type AgentInfo } from '../../../agent/http/presence.ts';
 import { type Fact } from './fact.ts';
@@ -56,6 +57,8 @@ export interface HostFacts {
   readonly files: ReadonlyMap<string, Fact<string | null>>;
   /** Whether an agent has remembered apiservers here, in its state folder. */
   readonly hasMemory: Fact<boolean>;
+  /** The drain of this host; null where it is not drained. */
+  readonly drain: Fact<Drain | null>;
   readonly adverts: Fact<readonly VrrpAdvert[]>;
   /** By VIP address: how a connect to a port ended that no rule of ours is about; only VIPs that this host lacks. */
   readonly holderAnswers: ReadonlyMap<string, ConnectOutcome>;

@@ -10,6 +10,7 @@ import { readPlacedAddresses } from '../../../lib/kernel/netlink/addresses.ts';
 import { createLister } from '../../../lib/kubernetes/object-lister.ts';
 import { type ApiRoute } from '../../../lib/kubernetes/route.ts';
 import { parseObjectName } from '../../../lib/services/address-name.ts';
+import { earlySlices } from '../../../lib/services/early-slices.ts';
 import { toLeaseResource } from '../../../lib/services/node-report.ts';
 import { type AddressPool, addressPools, type VirtualIp, virtualIps } from '../../../lib/services/objects.ts';
 import { countAddresses, getNth, mergeRanges, parseRange } from '../../../lib/services/ranges.ts';
@@ -44,6 +45,7 @@ export async function readServicesCluster({ route, clock, node }: ClusterNeeds):
     virtualIps: await list(virtualIps),
     services: await list(loadBalancerServices),
     slices: await list(endpointSlices),
+    earlySlices: await list(earlySlices),
     leases: await list(toLeaseResource(servicesNamespace)),
   };
   const subnets = listSubnets(await readPlacedAddresses());

@@ -16,10 +16,17 @@ export function formatServiceJson({ service, view, events }: ServiceDetails): st
     service: {
       ...describe(service),
       conditions: service.service.status?.conditions ?? [],
-      endpoints: service.pods.map(({ address, ports, state, isServingLast, node }) => ({
-        ...{ address, ports: ports === '' ? [] : ports.split(',').map(Number), state },
-        ...{ serving: state === 'ready' || isServingLast, node },
-      })),
+      endpoints: service.pods.map(
+        ({ address, ports, state, isServingLast, isWaitingForGate, node, draining }) => ({
+          ...{ address, ports: ports === '' ? [] : ports.split(',').map(Number), state },
+          ...{
+            serving: state === 'ready' || isServingLast,
+            waitingForGate: isWaitingForGate,
+            node,
+            draining,
+          },
+        }),
+      ),
       programmed: listNodes(service, view.reports).map(({ node, report, isProgrammed }) => ({
         ...{ node, living: report?.isLiving === true, programmed: isProgrammed },
       })),
@@ -33,12 +40,13 @@ export function formatServiceJson({ service, view, events }: ServiceDetails): st
 function describe({ service, state, reason, why, since, addresses, pods }: ServiceView): object {
   const { namespace, name } = service.metadata;
   const count = (wanted: string) => pods.filter((pod) => pod.state === wanted).length;
+  const waitingForGates = pods.filter(({ isWaitingForGate }) => isWaitingForGate).length;
   return {
     ...{ namespace, name, state, reason, why, since },
     addresses: addresses.map(({ address, isPublished, seat, virtualIp, holders, nodes }) => ({
       ...{ address, published: isPublished, pool: virtualIp?.spec.pool ?? null, seat, holders, nodes },
     })),
-    pods: { ready: count('ready'), ending: count('ending'), notReady: count('not ready') },
+    pods: { ready: count('ready'), ending: count('ending'), notReady: count('not ready'), waitingForGates },
   };
 }
 

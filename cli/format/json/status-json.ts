@@ -29,6 +29,8 @@ export function formatStatusJson(
       agent === null
         ? { running: false, pid: null, since: null }
         : { running: true, pid: agent.pid, since: agent.since },
+    drainedSince: status.drain?.since.toISOString() ?? null,
+    vipStaysSince: status.drain?.vipStaysSince?.toISOString() ?? null,
     ...(services === null ? {} : { balancer: describeBalancer(services) }),
   };
   return `${toPrintableJson(answer, 2)}\n`;
@@ -38,13 +40,14 @@ function describeVip(vip: VipStatus | undefined, now: Date): object {
   if (vip === undefined) return {};
   const { backends, keepalived } = vip;
   return {
-    backends: backends.map(({ endpoint, isLocal, state, reason, forMs, flows }) => ({
+    backends: backends.map(({ endpoint, isLocal, state, reason, forMs, flows, share }) => ({
       address: formatEndpoint(endpoint),
       local: isLocal,
       state,
       reason,
       since: forMs === null ? null : new Date(now.getTime() - forMs).toISOString(),
       flows,
+      share,
     })),
     keepalived: {
       running: isKeepalivedSeen(vip),

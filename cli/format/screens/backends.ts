@@ -5,10 +5,10 @@ import { type BackendStatus } from '../../../agent/report/host-status.ts';
 import { type Screen } from '../text/screen.ts';
 import { clean, layOutText, paint, type Tone } from '../text/lay-out.ts';
 
-const titles = ['APISERVER', 'STATE', 'SINCE', 'FLOWS', 'WHY'] as const;
+const titles = ['APISERVER', 'STATE', 'SINCE', 'FLOWS'] as const;
 
 /** Numbers stand to the right. */
-const rightColumn = 3;
+const firstRightColumn = 3;
 const stateColumn = 1;
 
 /** Prose in a narrower column would be a ladder: it stands below its row then. */
@@ -22,20 +22,23 @@ const stateToTone: Readonly<Partial<Record<HealthState, Tone>>> = {
   dead: 'bad',
 };
 
-/** The table of the apiservers of a VIP. */
+/** The table of the apiservers of a VIP. It has a column for shares of new connections only where they differ. */
 export function formatBackends(backends: readonly BackendStatus[], screen: Screen): string[] {
-  const rows = backends.map(({ endpoint, isLocal, state, forMs, flows }) => [
+  const hasShares = areSharesDifferent(backends);
+  const rows = backends.map(({ endpoint, isLocal, state, forMs, flows, share }) => [
     `${formatEndpoint(endpoint)}${isLocal ? ' *' : ''}`,
     state,
     forMs === null ? '' : formatAge(forMs),
     flows === null ? '' : String(flows),
+    ...(hasShares ? [share === null ? '' : `${Math.round(share * 100)} %`] : []),
   ]);
-  const all = [titles.slice(0, -1), ...rows];
+  const heads = [...titles, ...(hasShares ? ['SHARE'] : [])];
+  const all = [heads, ...rows];
   const widths = all[0]?.map((_, column) => Math.max(...all.map((row) => row[column]?.length ?? 0))) ?? [];
   const format = (row: readonly string[], tone?: Tone) => {
     const cells = row.map((cell, column) => {
       const width = widths[column] ?? 0;
-      if (column === rightColumn) return cell.padStart(width);
+      if (column >= firstRightColumn) return cell.padStart(width);
       const word = column === stateColumn ? paint(cell, tone, screen) : cell;
       return `${word}${' '.repeat(Math.max(0, width - cell.length))}`;
     });
@@ -43,13 +46,19 @@ export function formatBackends(backends: readonly BackendStatus[], screen: Scree
   };
   const left = margin.length + widths.reduce((sum, width) => sum + width + 2, 0);
   return [
-    format(titles).trimEnd(),
+    format([...heads, 'WHY']).trimEnd(),
     ...rows.flatMap((row, index) => {
       const backend = backends[index];
       const line = format(row, backend === undefined ? undefined : stateToTone[backend.state]);
       return addReason({ line, left, reason: backend?.reason ?? '' }, screen);
     }),
   ];
+}
+
+function areSharesDifferent(backends: readonly BackendStatus[]): boolean {
+  // Those that are not in use get nothing, which their state says.
+  const shares = backends.map(({ share }) => share).filter((share) => share !== null && share > 0);
+  return new Set(shares).size > 1;
 }
 
 /** Behind its row where there is room, else below it. */

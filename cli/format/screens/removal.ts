@@ -1,5 +1,6 @@
 import { type Endpoint, formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
+import { quoteWords } from '../../../lib/text/shell-words.ts';
 import { toPrintableJson } from '../../../lib/text/printable.ts';
 import { type UnreadText } from '../../../agent/observe/unread.ts';
 import { describeTable, type Plan, type TablePlan } from '../../../agent/decide/plan.ts';
@@ -18,6 +19,10 @@ export interface Removal {
   readonly balancerTables?: readonly string[];
   /** The tools that had the balancer's chain for what is forwarded: `iptables-nft`. */
   readonly balancerChains?: readonly string[];
+  /** The table of a drained host with its family: `inet vipnat-drain`. */
+  readonly drainTables?: readonly string[];
+  /** The file that says that this host is drained. */
+  readonly drainFiles?: readonly string[];
   /** The virtual IPs that it is about; null for everything of ours. */
   readonly vips: readonly Endpoint[] | null;
   readonly dryRun: boolean;
@@ -34,13 +39,14 @@ export interface Reset {
 
 /** A line for each table, and one where there is none: that needs everything to have been read. Each ends with a newline. */
 export function formatRemoval(removal: Removal): string {
-  const { plan, routes, balancerTables = [], balancerChains = [], resets, vips, dryRun, problems } = removal;
+  const { plan, routes, balancerChains = [], drainFiles = [], resets, vips, dryRun, problems } = removal;
   const subject = vips === null ? 'vipnat' : vips.map(formatEndpoint).join(', ');
   const parts = [
     ...plan.tables.map(describePart),
-    ...balancerTables.map((table) => `the table (${table}, nft)`),
+    ...listWholeTables(removal).map((table) => `the table (${table}, nft)`),
     ...balancerChains.map((tool) => `the chain ${acceptChain} (filter, ${tool})`),
     ...routes.map(describeRoute),
+    ...drainFiles.map((file) => `the file ${file}`),
   ];
   const isNothing = parts.length === 0;
   if (isNothing && problems.length > 0) return '';
@@ -58,24 +64,27 @@ export function formatRemovalCommands(removal: Removal, node: string): string {
   const {
     plan: { tables },
     routes,
-    balancerTables = [],
     balancerChains = [],
+    drainFiles = [],
     vips,
   } = removal;
-  const parts = [tables, routes, balancerTables, balancerChains];
+  const wholeTables = listWholeTables(removal);
+  const parts = [tables, routes, wholeTables, balancerChains, drainFiles];
   if (parts.every(({ length }) => length === 0)) return '';
   const subject =
     vips === null ? 'everything of vipnat' : `the rules of ${vips.map(formatEndpoint).join(', ')}`;
   const counts = [
     ...(tables.length === 0 ? [] : [countChanges(tables)]),
-    ...Object.entries({ table: balancerTables, chain: balancerChains, route: routes })
+    ...Object.entries({ table: wholeTables, chain: balancerChains, route: routes, file: drainFiles })
       .filter(([, { length }]) => length > 0)
       .map(([noun, { length }]) => `${count(length, noun)} to delete`),
   ];
   const lines = [
     `# ${node} · removes ${subject}`,
     ...formatTables(tables),
-    ...balancerTables.map((table) => `nft delete table ${table}`),
+    // Before the table: an agent would write it again.
+    ...drainFiles.map((file) => `rm -f ${quoteWords([file])}`),
+    ...wholeTables.map((table) => `nft delete table ${table}`),
     ...balancerChains.flatMap(removeChain),
     ...formatRoutes(routes),
     '',
@@ -86,7 +95,8 @@ export function formatRemovalCommands(removal: Removal, node: string): string {
 
 /** The same for programs, version 1: fields are added, never renamed. Ends with a newline. */
 export function formatRemovalJson(removal: Removal, node: string): string {
-  const { plan, routes, balancerTables, balancerChains, resets, vips, dryRun, problems } = removal;
+  const { plan, routes, balancerTables, balancerChains, drainTables, drainFiles } = removal;
+  const { resets, vips, dryRun, problems } = removal;
   const answer = {
     version: 1,
     node,
@@ -107,9 +117,16 @@ export function formatRemovalJson(removal: Removal, node: string): string {
     resets: resets.map(({ vip, connections }) => ({ vip: formatEndpoint(vip), connections })),
     balancerTables,
     balancerChains,
+    drainTables,
+    drainFiles,
     problems,
   };
   return `${toPrintableJson(answer, 2)}\n`;
+}
+
+/** Those that go with all that they hold. */
+function listWholeTables({ balancerTables = [], drainTables = [] }: Removal): readonly string[] {
+  return [...balancerTables, ...drainTables];
 }
 
 /** A chain can be deleted once nothing leads to it, and it leads to nothing. */

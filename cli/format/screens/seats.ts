@@ -46,6 +46,11 @@ function listNotes(view: SeatsView): string[] {
     ...view.nodes.flatMap(({ node, inUse }) =>
       inUse.map((address) => `another host on the network of ${node} answers for ${address}`),
     ),
+    ...view.nodes
+      .filter(({ isLiving }) => isLiving)
+      .flatMap(({ node, unheld }) =>
+        Object.entries(unheld).map(([name, why]) => `${node} cannot hold ${name}: ${why}`),
+      ),
     ...[...view.drained].flatMap(([pool, drained]) => {
       const text = formatDrained(drained);
       return text === null ? [] : [`drained in pool ${pool}: ${text}`];

@@ -1,6 +1,7 @@
 import { formatAge } from '../../../lib/text/age.ts';
 import { type ServiceDetails } from '../../services/api-services.ts';
 import { listNodes, type NodeOfService } from '../../services/list-nodes.ts';
+import { type PodView } from '../../services/list-pods.ts';
 import { type ServiceView } from '../../services/services-view.ts';
 import { layOutParts, layOutText, type Part } from '../text/lay-out.ts';
 import { plainScreen, type Screen } from '../text/screen.ts';
@@ -15,14 +16,14 @@ export function formatService(details: ServiceDetails, nowMs: number, screen: Sc
   const blocks = [
     formatHead(service, nowMs, screen),
     formatBlock(['ADDRESS', 'SEAT', 'HOLDER', 'MAY HOLD IT'], listAddressRows(service), screen),
-    formatBlock(['ENDPOINT', 'PORTS', 'NODE', 'STATE'], listPodRows(service), screen),
+    formatBlock(['ENDPOINT', 'PORTS', 'NODE', 'STATE'], listPodRows(service, nowMs), screen),
     formatBlock(
       ['NODE', 'MODE', 'HEARD', 'PROGRAMMED'],
       listNodes(service, view.reports).map(toNodeRow),
       screen,
     ),
     formatEvents(events, nowMs, screen),
-    listNotes(view).flatMap((note) => layOutText('', note, screen)),
+    listNotes(view, nowMs).flatMap((note) => layOutText('', note, screen)),
   ];
   const shown = blocks.filter((block) => block.length > 0);
   return `${shown.map((block) => block.join('\n')).join('\n\n')}\n`;
@@ -65,16 +66,29 @@ function listAddressRows({ addresses }: ServiceView): Part[][] {
   ]);
 }
 
-function listPodRows({ pods }: ServiceView): Part[][] {
-  return pods.map(({ address, ports, node, state, isServingLast }) => [
-    { text: address },
-    { text: ports },
-    { text: node ?? '' },
+function listPodRows({ pods }: ServiceView, nowMs: number): Part[][] {
+  return pods.map((pod) => [
+    { text: pod.address },
+    { text: pod.ports },
+    { text: pod.node ?? '' },
     {
-      text: state === 'ending' && isServingLast ? 'ending, still serves' : state,
-      tone: state === 'ready' ? 'good' : 'doubtful',
+      text: [describePod(pod), ...describeDrain(pod, nowMs)].join(', '),
+      tone: pod.state === 'ready' && pod.draining === null ? 'good' : 'doubtful',
     },
   ]);
+}
+
+function describePod({ state, isServingLast, isWaitingForGate, draining }: PodView): string {
+  if (isWaitingForGate) return `${state}, waits for its readiness gate`;
+  if (draining !== null) return state === 'ready' ? 'draining' : state;
+  return state === 'ending' && isServingLast ? 'ending, still serves' : state;
+}
+
+function describeDrain({ draining }: PodView, nowMs: number): string[] {
+  if (draining === null) return [];
+  const { since, connections } = draining;
+  const left = connections === null ? [] : [`${connections} connection${connections === 1 ? '' : 's'} left`];
+  return [`no new connections for ${formatSince(since, nowMs)}`, ...left];
 }
 
 function toNodeRow({ node, report, isProgrammed }: NodeOfService): Part[] {

@@ -26,7 +26,7 @@ const stateToTone: Readonly<Record<ServiceState, Tone>> = {
 
 /** What `vipnat services` prints: each Service, the reason below one that does not work, then what all of them depend on. */
 export function formatServices(view: ServicesView, nowMs: number, screen: Screen = plainScreen): string {
-  const foot = [...listNotes(view), summarize(view)].flatMap((note) => layOutText('', note, screen));
+  const foot = [...listNotes(view, nowMs), summarize(view)].flatMap((note) => layOutText('', note, screen));
   const table = view.services.length === 0 ? [] : [...formatRows(view, nowMs, screen), ''];
   return [...table, ...foot].map((line) => `${line}\n`).join('');
 }
@@ -83,7 +83,14 @@ function countPods(pods: ServiceView['pods']): string {
   const count = (wanted: string) => pods.filter(({ state }) => state === wanted).length;
   const [ready, ending] = [count('ready'), count('ending')];
   const all = ready + count('not ready');
-  return `${ready === all ? ready : `${ready} of ${all}`}${ending === 0 ? '' : `, ${ending} ending`}`;
+  const gated = pods.filter(({ isWaitingForGate }) => isWaitingForGate).length;
+  const left = pods.reduce((sum, { draining }) => sum + (draining?.connections ?? 0), 0);
+  return [
+    ready === all ? String(ready) : `${ready} of ${all}`,
+    ...(gated === 0 ? [] : [`${gated} gated`]),
+    ...(ending === 0 ? [] : [`${ending} ending`]),
+    ...(left === 0 ? [] : [`${left} open`]),
+  ].join(', ');
 }
 
 /** How long ago something was that the API has the date of. */
@@ -101,7 +108,10 @@ function summarize({ services }: ServicesView): string {
 }
 
 /** What Services depend on, as far as it is not as it should be. */
-export function listNotes({ controller, pools, reports }: Omit<ServicesView, 'services'>): string[] {
+export function listNotes(
+  { controller, pools, reports }: Omit<ServicesView, 'services'>,
+  nowMs: number,
+): string[] {
   const living = reports.filter(({ isLiving }) => isLiving);
   return [
     ...describeController(controller),
@@ -123,7 +133,19 @@ export function listNotes({ controller, pools, reports }: Omit<ServicesView, 'se
     ...living.flatMap(({ node, inUse }) =>
       inUse.map((address) => `another host on the network of ${node} answers for ${address}`),
     ),
+    ...listSilent(living, nowMs),
   ];
+}
+
+/** Nodes that do not answer one that holds addresses. By its clock: the age is about right. */
+function listSilent(living: ServicesView['reports'], nowMs: number): string[] {
+  return living.flatMap(({ node, silent = [] }) =>
+    silent.map(({ node: other, since }) => {
+      const age = formatSince(since, nowMs);
+      const words = `${other} has not answered ${node}${age === '' ? '' : ` for ${age}`}`;
+      return `${words}: its pods get no new connection from ${node}`;
+    }),
+  );
 }
 
 function describeController({ isLeading, holder, silentMs }: ServicesView['controller']): string[] {

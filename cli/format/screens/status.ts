@@ -57,6 +57,7 @@ function formatFoot(status: HostStatus, screen: Screen): string[] {
   return [
     ...describeKeepalived(vips).flatMap((parts) => layOutParts(toLabel('keepalived'), parts, screen)),
     ...layOutParts(toLabel('agent'), describeAgent(status), screen),
+    ...describeDrain(status).flatMap((parts) => layOutParts(toLabel('drained'), parts, screen)),
     ...describeSources(assessment).flatMap((text) => layOutText(toLabel('this host'), text, screen)),
     ...layOutText(toLabel('kube-proxy'), kubeProxy, screen),
     ...layOutText(toLabel('drift'), first, screen),
@@ -82,6 +83,14 @@ function describeAgent({ agent, activity }: HostStatus): Part[] {
     ...(activity === null ? [] : [`${activity.writes} write${activity.writes === 1 ? '' : 's'}`]),
   ];
   return parts.map((text) => ({ text }));
+}
+
+function describeDrain({ drain }: HostStatus): Part[][] {
+  if (drain === null) return [];
+  const vip = drain.vipStaysSince === null ? 'the VIP leaves' : 'the VIP may stay: no other host took it';
+  const effect = `no new connections to this apiserver, and ${vip}`;
+  const parts = [`since ${drain.since.toISOString()}`, effect, 'vipnat undrain ends it'];
+  return [parts.map((text) => ({ text, tone: 'doubtful' as const }))];
 }
 
 /** The instances of the VIPs, each once. */

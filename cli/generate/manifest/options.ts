@@ -16,6 +16,12 @@ export const servicesNamespace = 'vipnat-system';
 /** This host only, on a port beside that of the agent, which may run there, too. */
 export const defaultBalancerListen: Endpoint = { family: 'ipv4', address: '127.0.0.1', port: 10_269 };
 
+/**
+ * kube-proxy's, for load balancers: Kubernetes' list of ports has firewalls let it pass. Without a kube-proxy the node refuses, which is an
+ * answer, too.
+ */
+export const defaultProbePort = 10_256;
+
 /** The images that scripts/image makes, each with its registry and tag. */
 export interface OwnImages {
   readonly vipnat: string;
@@ -40,6 +46,10 @@ export interface ManifestOptions {
   readonly pools: readonly string[];
   /** Whether the controller of `services` serves Services without a class. */
   readonly isDefaultClass: boolean;
+  /** Further types of readiness gates that this controller opens. */
+  readonly gates: readonly string[];
   /** Where the balancers of `services` serve metrics, as it was given; null for the default. */
   readonly balancerListen: string | null;
+  /** Where the balancers of `services` ask whether other nodes live, as it was given; null for the default. */
+  readonly nodeProbePort: string | null;
 }

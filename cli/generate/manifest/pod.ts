@@ -125,7 +125,7 @@ function toLeastPrivilege(vips: readonly Endpoint[]): Part {
     .filter((family) => vips.some((vip) => vip.family === family))
     .map((family) => `${forwardingSwitch(family)}=1`);
   return {
-    value: toConfined(['NET_ADMIN', 'NET_RAW']),
+    value: toConfined(['NET_ADMIN', 'NET_BIND_SERVICE', 'NET_RAW']),
     comments: [
       {
         path: [],

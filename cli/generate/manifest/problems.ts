@@ -1,8 +1,10 @@
 import { findListenProblems } from './balancer-listen.ts';
+import { findProbePortProblems } from './probe-port.ts';
 import { type Config } from '../../../config/config.ts';
 import { usualRunFolder } from '../../../balancer/seats/seat-files.ts';
 import { describeOption, nameFlag } from '../../../config/options.ts';
 import { isSafePath } from '../../../lib/keepalived/words.ts';
+import { isGateType } from '../../../lib/services/gate-types.ts';
 import { parseRange } from '../../../lib/services/ranges.ts';
 import { quoteText } from '../../../config/setting.ts';
 import { toKeepalivedArguments } from '../keepalived/options.ts';
@@ -40,15 +42,28 @@ export function checkNamespace(namespace: string, example: string): string[] {
   return [`--namespace ${quoteText(namespace)} ${rule}. Example: --namespace ${example}`];
 }
 
+/** What is no type of a readiness gate that is vipnat's to open. */
+export function checkGates(gates: readonly string[]): string[] {
+  const rule = 'is not the type of a readiness gate: use DOMAIN/NAME';
+  return gates
+    .filter((text) => !isGateType(text))
+    .map((text) => `--gate ${quoteText(text)} ${rule}. Example: --gate example.com/load-balancer-ready`);
+}
+
 function findServicesProblems(options: ManifestOptions, config: Config): string[] {
-  const { kind, pools, isDefaultClass, balancerListen } = options;
+  const { kind, pools, isDefaultClass, gates, balancerListen, nodeProbePort } = options;
   if (kind === 'services') {
-    return [...findPoolProblems(pools), ...findFolderProblems(config), ...findListenProblems(balancerListen)];
+    return [
+      ...[...findPoolProblems(pools), ...checkGates(gates), ...findFolderProblems(config)],
+      ...[...findListenProblems(balancerListen), ...findProbePortProblems(nodeProbePort)],
+    ];
   }
   const flags = [
     ...(pools.length === 0 ? [] : ['--pool']),
     ...(isDefaultClass ? ['--default-class'] : []),
+    ...(gates.length === 0 ? [] : ['--gate']),
     ...(balancerListen === null ? [] : ['--balancer-listen']),
+    ...(nodeProbePort === null ? [] : ['--node-probe-port']),
   ];
   return flags.map((flag) => `${flag} is for vipnat manifest services only. Leave it out`);
 }

@@ -46,6 +46,8 @@ export function toCommandLine({ options, config, given }: ManifestRequest): stri
     ...(leastPrivilege ? ['--least-privilege'] : []),
     ...pools.map((pool) => `--pool=${pool}`),
     ...(options.isDefaultClass ? ['--default-class'] : []),
+    ...options.gates.map((type) => `--gate=${type}`),
     ...(options.balancerListen === null ? [] : [`--balancer-listen=${options.balancerListen}`]),
+    ...(options.nodeProbePort === null ? [] : [`--node-probe-port=${options.nodeProbePort}`]),
   ]);
 }

@@ -1,5 +1,7 @@
+import { apiGroup, managedByLabel } from '../../../lib/services/names.ts';
 import { toLeaseName } from '../../../lib/services/node-report.ts';
-import { balancerName as name } from './services-rights.ts';
+import { serviceNameLabel } from '../../../lib/services/services.ts';
+import { balancerName, controllerName } from './services-rights.ts';
 import { type Manifest } from './yaml.ts';
 
 /** In the token of a pod's service account: where the pod runs. Source: k8s.io/apiserver, serviceaccount/util.go, NodeNameKey. */
@@ -8,33 +10,85 @@ const nodeNameKey = 'authentication.kubernetes.io/node-name';
 const extra = 'request.userInfo.extra';
 const nodeName = `${extra}['${nodeNameKey}'][0]`;
 
+/** What roles cannot say of one account (Kubernetes 1.30). */
+interface Limit {
+  readonly name: string;
+  readonly condition: string;
+  readonly purpose: string;
+  readonly resources: readonly {
+    readonly group: string;
+    readonly name: string;
+    readonly operations: readonly string[];
+  }[];
+  readonly rules: readonly { readonly expression: string; readonly message: string }[];
+}
+
 /** Tokens that are bound to no pod, as for a balancer outside of pods, name no node: roles alone limit these. */
-const rule = `!has(${extra}) || !('${nodeNameKey}' in ${extra}) || object.metadata.name == '${toLeaseName('')}' + ${nodeName}`;
+const balancer: Limit = {
+  name: balancerName,
+  condition: 'is-balancer',
+  purpose: "A balancer writes its own node's Lease, and no other.",
+  resources: [{ group: 'coordination.k8s.io', name: 'leases', operations: ['CREATE', 'UPDATE'] }],
+  rules: [
+    {
+      expression: `!has(${extra}) || !('${nodeNameKey}' in ${extra}) || object.metadata.name == '${toLeaseName('')}' + ${nodeName}`,
+      message: 'a balancer may write only the Lease of its own node',
+    },
+  ],
+};
 
-const purpose = "A balancer writes its own node's Lease, and no other.";
+const isOwnSlice = (one: string) => {
+  const labels = `${one}.metadata.labels`;
+  const has = `has(${labels}) && '${managedByLabel}' in ${labels} && ${labels}['${managedByLabel}'] == '${apiGroup}'`;
+  return `(${one} == null || (${has} && !('${serviceNameLabel}' in ${labels})))`;
+};
 
-/** Roles cannot say that each node's balancer may write one Lease: an admission policy does (Kubernetes 1.30). */
-export function toBalancerPolicy(namespace: string): Manifest[] {
+const isSame = (field: string) => {
+  const [now, before] = [`object.status.${field}`, `oldObject.status.${field}`];
+  return `has(${now}) == has(${before}) && (!has(${now}) || ${now} == ${before})`;
+};
+
+const controller: Limit = {
+  name: controllerName,
+  condition: 'is-controller',
+  purpose: 'The controller writes EndpointSlices of its own, and of pods the conditions only.',
+  resources: [
+    { group: 'discovery.k8s.io', name: 'endpointslices', operations: ['CREATE', 'UPDATE', 'DELETE'] },
+    { group: '', name: 'pods/status', operations: ['UPDATE'] },
+  ],
+  rules: [
+    {
+      expression: `request.resource.resource != 'endpointslices' || (${isOwnSlice('object')} && ${isOwnSlice('oldObject')})`,
+      message: 'the controller may write only EndpointSlices that are its own',
+    },
+    {
+      expression: `request.resource.resource != 'pods' || (${['phase', 'podIP', 'podIPs', 'containerStatuses'].map(isSame).join(' && ')})`,
+      message: "the controller may write only a pod's conditions",
+    },
+  ],
+};
+
+/** What admission policies forbid both accounts. */
+export function toPolicies(namespace: string): Manifest[] {
+  return [balancer, controller].flatMap((limit) => toPolicy(limit, namespace));
+}
+
+function toPolicy({ name, condition, purpose, resources, rules }: Limit, namespace: string): Manifest[] {
   const labels = { 'app.kubernetes.io/name': name };
   const apiVersion = 'admissionregistration.k8s.io/v1';
-  const isBalancer = `request.userInfo.username == 'system:serviceaccount:${namespace}:${name}'`;
+  const expression = `request.userInfo.username == 'system:serviceaccount:${namespace}:${name}'`;
   const policy = {
     apiVersion,
     kind: 'ValidatingAdmissionPolicy',
     metadata: { name, labels },
     spec: {
       matchConstraints: {
-        resourceRules: [
-          {
-            apiGroups: ['coordination.k8s.io'],
-            apiVersions: ['*'],
-            operations: ['CREATE', 'UPDATE'],
-            resources: ['leases'],
-          },
-        ],
+        resourceRules: resources.map(({ group, name: resource, operations }) => ({
+          ...{ apiGroups: [group], apiVersions: ['*'], operations, resources: [resource] },
+        })),
       },
-      matchConditions: [{ name: 'is-balancer', expression: isBalancer }],
-      validations: [{ expression: rule, message: 'a balancer may write only the Lease of its own node' }],
+      matchConditions: [{ name: condition, expression }],
+      validations: rules,
     },
   };
   const binding = {

@@ -20,6 +20,9 @@ import { type Comment, type Manifest } from './yaml.ts';
 
 const labels = { 'app.kubernetes.io/name': name };
 
+/** The addresses of the pod's host. Source: core/v1, PodStatus.hostIPs; Kubernetes has it since 1.30. */
+const addressVariable = 'HOST_ADDRESSES';
+
 /** The options that the balancer takes, beside its folder. */
 const optionNames = new Set<OptionName>(['logLevel', 'logFormat']);
 
@@ -102,14 +105,17 @@ function toBalancer(request: ManifestRequest, run: HostVolume): object {
   ];
   const listen = readBalancerListen(options);
   if (listen !== null) args.push(`--listen=${formatEndpoint(listen)}`);
+  if (options.nodeProbePort !== null) args.push(`--node-probe-port=${options.nodeProbePort}`);
   return {
     name: 'balancer',
     image: chooseImage(request),
     imagePullPolicy: 'IfNotPresent',
-    args: args.map(escapeVariables),
+    // Of both families, with a comma between.
+    args: [...args.map(escapeVariables), `--node-address=$(${addressVariable})`],
     env: [
       { name: podVariable, value: podKind },
       { name: nameVariable('nodeName'), valueFrom: { fieldRef: { fieldPath: 'spec.nodeName' } } },
+      { name: addressVariable, valueFrom: { fieldRef: { fieldPath: 'status.hostIPs' } } },
     ],
     resources: { requests: { cpu: '20m', memory: '128Mi' } },
     ...probes.value,

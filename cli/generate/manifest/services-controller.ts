@@ -71,6 +71,7 @@ function toContainer(request: ManifestRequest): object {
   const args = [
     'controller',
     ...(options.isDefaultClass ? ['--default-class'] : []),
+    ...options.gates.map((type) => `--gate=${type}`),
     `--namespace=${options.namespace}`,
     ...toArguments({ ...config, listen }, new Set([...names, 'listen'])),
   ];

@@ -20,11 +20,10 @@ interface Purpose {
   readonly purpose: string;
 }
 
-/** Rules of all namespaces, of vipnat's own, and of the namespace `default`. */
+/** Rules of all namespaces, and of vipnat's own. */
 interface Rights {
   readonly cluster: Purpose;
   readonly own: Purpose;
-  readonly default?: Purpose;
 }
 
 /** An account with what controller/reconcile/ asks for, and nothing else. */
@@ -32,11 +31,17 @@ export function toControllerRights(namespace: string): Manifest[] {
   return toManifests(controllerName, namespace, {
     cluster: {
       purpose:
-        'To follow Services, nodes, namespaces and ServiceCIDRs, to write finalizers and statuses, to give addresses, and to write events.',
+        'To follow Services, pods, nodes, namespaces, ServiceCIDRs and the addresses of apiservers. To give addresses, and to write finalizers, statuses and events. To open readiness gates by EndpointSlices of its own.',
       rules: [
         { apiGroups: [''], resources: ['services'], verbs: ['get', 'list', 'watch', 'patch'] },
         { apiGroups: [''], resources: ['services/status'], verbs: ['patch'] },
-        { apiGroups: [''], resources: ['nodes', 'namespaces'], verbs: ['list', 'watch'] },
+        { apiGroups: [''], resources: ['nodes', 'namespaces', 'pods'], verbs: ['list', 'watch'] },
+        { apiGroups: [''], resources: ['pods/status'], verbs: ['patch'] },
+        {
+          apiGroups: ['discovery.k8s.io'],
+          resources: ['endpointslices'],
+          verbs: ['list', 'watch', 'create', 'patch', 'delete'],
+        },
         { apiGroups: ['networking.k8s.io'], resources: ['servicecidrs'], verbs: ['list', 'watch'] },
         { apiGroups: [apiGroup], resources: ['addresspools'], verbs: ['list', 'watch', 'patch'] },
         {
@@ -56,18 +61,6 @@ export function toControllerRights(namespace: string): Manifest[] {
         { ...leases, resourceNames: [electionLease], verbs: ['get', 'patch'] },
       ],
     },
-    default: {
-      purpose: 'To learn the addresses of apiservers: the controller refuses pools that have one.',
-      // By its name, as a list that is limited to names has to be.
-      rules: [
-        {
-          apiGroups: ['discovery.k8s.io'],
-          resources: ['endpointslices'],
-          resourceNames: ['kubernetes'],
-          verbs: ['list', 'watch'],
-        },
-      ],
-    },
   });
 }
 
@@ -84,8 +77,9 @@ export function toBalancerRights(namespace: string): Manifest[] {
       ],
     },
     own: {
-      purpose: 'To report what this node has done, in the Lease of the node.',
-      rules: [{ ...leases, verbs: ['get', 'create', 'patch'] }],
+      purpose:
+        'To report what this node has done, in the Lease of the node, and to learn where other nodes are.',
+      rules: [{ ...leases, verbs: ['get', 'list', 'create', 'patch'] }],
     },
   });
 }
@@ -118,6 +112,5 @@ function toManifests(name: string, namespace: string, rights: Rights): Manifest[
     { object: account, comments: [] },
     ...toRole(rights.cluster, null),
     ...toRole(rights.own, namespace),
-    ...(rights.default === undefined ? [] : toRole(rights.default, 'default')),
   ];
 }

@@ -1,7 +1,7 @@
 import { definitions } from '../../../lib/services/definitions.ts';
 import { apiGroup, apiVersion } from '../../../lib/services/names.ts';
 import { type ManifestRequest } from './request.ts';
-import { toBalancerPolicy } from './services-admission.ts';
+import { toPolicies } from './services-admission.ts';
 import { toBalancerDaemonSet } from './services-balancer.ts';
 import { toControllerDeployment } from './services-controller.ts';
 import { toBalancerRights, toControllerRights } from './services-rights.ts';
@@ -15,7 +15,7 @@ export function toServicesManifests(request: ManifestRequest): Manifest[] {
     ...definitions.map((object): Manifest => ({ object, comments: [] })),
     ...toControllerRights(namespace),
     ...toBalancerRights(namespace),
-    ...toBalancerPolicy(namespace),
+    ...toPolicies(namespace),
     toControllerDeployment(request),
     toBalancerDaemonSet(request),
     ...(pools.length === 0 ? [] : [toPool(pools)]),

@@ -101,7 +101,8 @@ WantedBy=multi-user.target
 /** What the agent needs, and nothing else. */
 function renderRights(sysctls: Config['sysctls']): string {
   return `# The agent needs only this: to write rules, to change the connection table, to raise its own priority.
-CapabilityBoundingSet=CAP_NET_ADMIN CAP_NET_RAW CAP_SYS_NICE
+# It finds drained masters by connections from ports below 1024 (CAP_NET_BIND_SERVICE).
+CapabilityBoundingSet=CAP_NET_ADMIN CAP_NET_BIND_SERVICE CAP_NET_RAW CAP_SYS_NICE
 NoNewPrivileges=yes
 ProtectSystem=strict
 # iptables-legacy creates /run/xtables.lock.

@@ -7,19 +7,15 @@ import {
   readOwnMacs,
 } from './neighbours.ts';
 
-/** An address of this host, on one of its links. */
-export type OwnAddress = Pick<NeighbourQuestion, 'address' | 'device'>;
-
 /** When the neighbour table is looked at, in milliseconds after the question. The kernel asks again after a second, which is not waited for. */
 const looksMs = [30, 200, 900];
 
 /**
- * Asks an Ethernet once, by one ARP request, who else has an IPv4 address of this host. Answers the MAC of another host;
- * null when none answers within 0.9 s. Leaves nothing in the neighbour table. Takes root. Rejects with TOOL_NOT_PERMITTED or
+ * Asks an Ethernet once, by one ARP request, which other host has an IPv4 address. An IPv6 address it asks for by neighbour
+ * discovery, and never hears an answer for one of this host. Answers the MAC of another host; null when none answers within 0.9 s. Leaves nothing in the neighbour table. Takes root. Rejects with TOOL_NOT_PERMITTED or
  * NETLINK_FAILED.
  */
-export async function askOtherHolder(own: OwnAddress, clock: Clock): Promise<string | null> {
-  const question: NeighbourQuestion = { family: 'ipv4', ...own };
+export async function askOtherHolder(question: NeighbourQuestion, clock: Clock): Promise<string | null> {
   const ownMacs = await readOwnMacs();
   const askedAt = clock.now();
   try {

@@ -1,33 +1,36 @@
 /** The kernel's table of connections (conntrack), asked and changed without a tool. */
-import { type BalancedFlow } from '../port.ts';
+import { type BalancedFlow, type SeenFlow } from '../port.ts';
 import { readAddressBytes } from '../../address/bytes.ts';
 import { type NetlinkQuestioner } from './netlink.ts';
-import { dumpList, type NetlinkList } from './netlink-dump.ts';
+import { type NetlinkList, visitList } from './netlink-dump.ts';
 import { parseAttributes, renderAttribute } from './netlink-messages.ts';
 
-/** A connection that asked for one address and was sent to another. */
-export interface TranslatedConnection extends BalancedFlow {
-  /** By which the kernel finds exactly this entry. */
-  readonly key: Buffer;
-}
+/** Takes a connection, and what makes the key by which the kernel finds exactly this entry. Must not throw. */
+export type VisitConnection = (flow: SeenFlow, renderKey: () => Buffer) => void;
 
 /**
- * The TCP, UDP and SCTP connections of both families that were sent to another address than they asked for, whoever did that. Takes
- * a client of the protocol netfilter, and rejects with NETLINK_FAILED, without CAP_NET_ADMIN with TOOL_NOT_PERMITTED. The kernel
- * walks its whole table, however few connections there are: 32 ms of a processor with 262,144 buckets.
+ * Shows the TCP, UDP and SCTP connections of both families that were sent to another address than they asked for, whoever did that, as the
+ * kernel lists them. It keeps none: a table can have millions. One that comes, goes or moves meanwhile can be lacking, or shown twice.
+ * `renderKey` works until `visit` returns. Takes a client of the protocol netfilter, and rejects with NETLINK_FAILED, without CAP_NET_ADMIN
+ * with TOOL_NOT_PERMITTED. The kernel walks its whole table, however few connections there are: 32 ms of a processor with 262,144 buckets.
  */
-export async function listTranslatedConnections(client: NetlinkQuestioner): Promise<TranslatedConnection[]> {
-  return (await dumpList(client, connectionList)).flatMap(parseConnection);
+export async function visitTranslatedConnections(
+  client: NetlinkQuestioner,
+  visit: VisitConnection,
+): Promise<void> {
+  await visitList(client, connectionList, (datagram, start, end) => {
+    const data = datagram.subarray(start, end);
+    const attributes = parseAttributes(data, nfgenmsgBytes);
+    const flow = parseFlow(data, attributes);
+    if (flow !== null) visit(flow, () => renderKey(data, attributes));
+  });
 }
 
-/** Has the kernel forget a connection; answers whether it was there still. */
-export async function forgetConnection(
-  client: NetlinkQuestioner,
-  { key, vip }: TranslatedConnection,
-): Promise<boolean> {
-  const subject = `the end of a connection to ${vip.address}`;
+/** Has the kernel forget a connection, by its key; answers whether it was there still. */
+export async function forgetConnection(client: NetlinkQuestioner, payload: Buffer): Promise<boolean> {
+  const subject = 'the end of a connection';
   try {
-    await client.request({ type: IPCTNL_MSG_CT_DELETE, payload: key, isDump: false, isOrder: true, subject });
+    await client.request({ type: IPCTNL_MSG_CT_DELETE, payload, isDump: false, isOrder: true, subject });
     return true;
   } catch (error) {
     if (((error as Error).cause as NodeJS.ErrnoException | undefined)?.code === 'ENOENT') return false;
@@ -36,12 +39,12 @@ export async function forgetConnection(
 }
 
 // linux/netfilter/nfnetlink_conntrack.h, nf_conntrack_common.h; NFNL_SUBSYS_CTNETLINK is 1.
-const IPCTNL_MSG_CT_NEW = 0x0100;
 const IPCTNL_MSG_CT_GET = 0x0101;
 const IPCTNL_MSG_CT_DELETE = 0x0102;
 const CTA_TUPLE_ORIG = 1;
 const CTA_TUPLE_REPLY = 2;
 const CTA_STATUS = 3;
+const CTA_PROTOINFO = 4;
 const CTA_ID = 12;
 const CTA_ZONE = 18;
 const CTA_STATUS_MASK = 26;
@@ -50,6 +53,11 @@ const CTA_TUPLE_PROTO = 2;
 const CTA_PROTO_NUM = 1;
 const CTA_PROTO_SRC_PORT = 2;
 const CTA_PROTO_DST_PORT = 3;
+const CTA_PROTOINFO_TCP = 1;
+const CTA_PROTOINFO_TCP_STATE = 1;
+/** TCP_CONNTRACK_LAST_ACK, TIME_WAIT and CLOSE: both sides have ended it, or one has reset it. */
+const endedStates: readonly number[] = [6, 7, 8];
+const IPS_SEEN_REPLY = 1 << 1;
 const IPS_DST_NAT = 1 << 5;
 const AF_INET6 = 10;
 const nfgenmsgBytes = 4;
@@ -66,9 +74,8 @@ const numberToProtocol: ReadonlyMap<number, BalancedFlow['protocol']> = new Map(
 const status = Buffer.alloc(4);
 status.writeUInt32BE(IPS_DST_NAT);
 
-const connectionList: NetlinkList = {
+const connectionList: Omit<NetlinkList, 'answer'> = {
   question: IPCTNL_MSG_CT_GET,
-  answer: IPCTNL_MSG_CT_NEW,
   payload: Buffer.concat([
     Buffer.alloc(nfgenmsgBytes),
     // Linux before 5.15 lists all connections nevertheless.
@@ -79,35 +86,46 @@ const connectionList: NetlinkList = {
   subject: 'connections',
 };
 
-function parseConnection(data: Buffer): TranslatedConnection[] {
-  const attributes = parseAttributes(data, nfgenmsgBytes);
+type Attributes = ReadonlyMap<number, Buffer>;
+
+/** Null for what was not sent elsewhere, and what has no ports. */
+function parseFlow(data: Buffer, attributes: Attributes): SeenFlow | null {
   const [original, reply] = [attributes.get(CTA_TUPLE_ORIG), attributes.get(CTA_TUPLE_REPLY)];
-  if (original === undefined || reply === undefined || !isTranslated(attributes.get(CTA_STATUS))) return [];
+  if (original === undefined || reply === undefined || !hasStatus(attributes.get(CTA_STATUS), IPS_DST_NAT))
+    return null;
   const family = data.readUInt8(0) === AF_INET6 ? 'ipv6' : 'ipv4';
   const [asked, answering] = [parseTuple(original, family), parseTuple(reply, family)];
   const protocol = numberToProtocol.get(asked?.protocol ?? 0);
-  if (asked === null || answering === null || protocol === undefined) return [];
-  // Without a tuple the kernel would forget all that it has.
-  const key = [
-    data.subarray(0, nfgenmsgBytes),
-    renderAttribute(CTA_TUPLE_ORIG, original, true),
-    ...[CTA_ID, CTA_ZONE].flatMap((type) => {
-      const value = attributes.get(type);
-      return value === undefined ? [] : [renderAttribute(type, value)];
-    }),
-  ];
-  return [
-    {
-      protocol,
-      vip: { family, ...asked.to },
-      backend: { family, ...answering.from },
-      key: Buffer.concat(key),
-    },
-  ];
+  if (asked === null || answering === null || protocol === undefined) return null;
+  return {
+    protocol,
+    vip: { family, ...asked.to },
+    backend: { family, ...answering.from },
+    isAnswered: hasStatus(attributes.get(CTA_STATUS), IPS_SEEN_REPLY),
+    isOpen: isOpen(attributes.get(CTA_PROTOINFO)),
+  };
 }
 
-function isTranslated(bits: Buffer | undefined): boolean {
-  return bits?.length === 4 && (bits.readUInt32BE() & IPS_DST_NAT) !== 0;
+/** Of a connection that `parseFlow` knows. Without a tuple the kernel would forget all that it has. */
+function renderKey(data: Buffer, attributes: Attributes): Buffer {
+  return Buffer.concat([
+    data.subarray(0, nfgenmsgBytes),
+    ...[CTA_TUPLE_ORIG, CTA_ID, CTA_ZONE].flatMap((type) => {
+      const value = attributes.get(type);
+      return value === undefined ? [] : [renderAttribute(type, value, type === CTA_TUPLE_ORIG)];
+    }),
+  ]);
+}
+
+function hasStatus(bits: Buffer | undefined, bit: number): boolean {
+  return bits?.length === 4 && (bits.readUInt32BE() & bit) !== 0;
+}
+
+/** Other protocols than TCP say nothing of their end. */
+function isOpen(info: Buffer = nothing): boolean {
+  const ofTcp = parseAttributes(info, 0).get(CTA_PROTOINFO_TCP) ?? nothing;
+  const state = parseAttributes(ofTcp, 0).get(CTA_PROTOINFO_TCP_STATE);
+  return state?.length !== 1 || !endedStates.includes(state.readUInt8());
 }
 
 interface Place {

@@ -1,6 +1,6 @@
 import { VipnatError } from '../../text/errors.ts';
 import { type NetlinkQuestioner } from './netlink.ts';
-import { type NetlinkMessage } from './netlink-messages.ts';
+import { type NetlinkMessage, type VisitAnswer } from './netlink-messages.ts';
 
 /** A list of the kernel's, as it is asked for and as it comes. */
 export interface NetlinkList {
@@ -22,6 +22,24 @@ export async function dumpList(client: NetlinkQuestioner, list: NetlinkList): Pr
   const found = messages.filter(({ type }) => type === list.answer).map(({ data }) => data);
   if (found.every(({ length }) => length >= list.leastBytes)) return found;
   throw new VipnatError('NETLINK_FAILED', `the kernel lists one of its ${list.subject} that is cut short`);
+}
+
+/**
+ * Visits the same, of a list that is long, or that others change all the time, as nftables with each commit of anybody: it can lack or
+ * repeat what came or went meanwhile, or what stood beside it.
+ */
+export async function visitList(
+  client: NetlinkQuestioner,
+  { question: type, payload, leastBytes, subject }: Omit<NetlinkList, 'answer'>,
+  visit: VisitAnswer,
+): Promise<void> {
+  const request = { type, payload, isDump: true, subject: `its ${subject}` };
+  await client.request({
+    ...request,
+    visit: (datagram, start, end) => {
+      if (end - start >= leastBytes) visit(datagram, start, end);
+    },
+  });
 }
 
 // linux/netlink.h

@@ -24,18 +24,68 @@ export function parseMessages(datagram: Buffer): NetlinkMessage[] {
   return messages;
 }
 
+/** Reads an answer where it stands in what the kernel sent: from `start`, after its header, to `end`. What is sent is nobody else's. */
+export type VisitAnswer = (datagram: Buffer, start: number, end: number) => void;
+
+/** Visits the answers of one datagram to the question of a number; answers what is no answer: its end, and all after it. */
+export function visitMessages(datagram: Buffer, sequence: number, visit: VisitAnswer): NetlinkMessage[] {
+  for (let at = 0; at + headerBytes <= datagram.length;) {
+    const length = datagram.readUInt32LE(at);
+    if (length < headerBytes || length > datagram.length - at) break;
+    const type = datagram.readUInt16LE(at + 4);
+    if (type === NLMSG_DONE || type === NLMSG_ERROR) return parseMessages(datagram.subarray(at));
+    if (datagram.readUInt32LE(at + 8) === sequence) visit(datagram, at + headerBytes, at + length);
+    at += align(length);
+  }
+  return [];
+}
+
+/** The type of a message that ends the answers, with an error or the number 0: linux/netlink.h. */
+export const NLMSG_ERROR = 2;
+
+/** The type of the message that ends a list: linux/netlink.h. */
+export const NLMSG_DONE = 3;
+
 /** Attribute type to value, of the attributes that start at `offset`, each whole. A malformed rest is left out. */
 export function parseAttributes(message: Buffer, offset: number): Map<number, Buffer> {
   const attributes = new Map<number, Buffer>();
-  for (let at = offset; at + attributeHeaderBytes <= message.length;) {
-    const length = message.readUInt16LE(at);
-    if (length < attributeHeaderBytes || length > message.length - at) break;
-    const type = message.readUInt16LE(at + 2) & attributeTypeMask;
-    attributes.set(type, message.subarray(at + attributeHeaderBytes, at + length));
-    at += align(length);
-  }
+  visitAttributes(message, offset, message.length, (type, start, end) => {
+    attributes.set(type, message.subarray(start, end));
+  });
   return attributes;
 }
+
+/**
+ * Visits the attributes from `start` to `end` where they stand, each whole and in their order; a type can come more than once. A malformed
+ * rest is left out. The quick way where there are many messages.
+ */
+export function visitAttributes(message: Buffer, start: number, end: number, visit: VisitAttribute): void {
+  for (let at = start; at + attributeHeaderBytes <= end;) {
+    const length = message.readUInt16LE(at);
+    if (length < attributeHeaderBytes || length > end - at) return;
+    visit(message.readUInt16LE(at + 2) & attributeTypeMask, at + attributeHeaderBytes, at + length);
+    at += align(length);
+  }
+}
+
+/** An attribute's type, and from where to where its value stands. */
+export type VisitAttribute = (type: number, start: number, end: number) => void;
+
+/** One message to the kernel, padded to a multiple of four. `flags` are those beside NLM_F_REQUEST. */
+export function renderMessage(
+  { type, payload, flags }: { type: number; payload: Buffer; flags: number },
+  sequence: number,
+): Buffer {
+  const header = Buffer.alloc(headerBytes);
+  header.writeUInt32LE(headerBytes + payload.length, 0);
+  header.writeUInt16LE(type, 4);
+  header.writeUInt16LE(NLM_F_REQUEST | flags, 6);
+  header.writeUInt32LE(sequence, 8);
+  return Buffer.concat([header, payload, Buffer.alloc(-payload.length & 3)]);
+}
+
+// linux/netlink.h
+const NLM_F_REQUEST = 0x001;
 
 /** One attribute, as it stands in a message: padded to a multiple of four. `isNested` where it is made of others. */
 export function renderAttribute(type: number, value: Buffer, isNested = false): Buffer {

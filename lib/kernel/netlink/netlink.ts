@@ -10,7 +10,15 @@ import { getSystemErrorName } from 'node:util';
 import type { RawNetlinkSocket } from 'netlink/dist/raw.js';
 import { VipnatError } from '../../text/errors.ts';
 import { scheduleLimit, systemClock } from '../../control/clock.ts';
-import { type NetlinkMessage, parseMessages } from './netlink-messages.ts';
+import {
+  type NetlinkMessage,
+  NLMSG_DONE,
+  NLMSG_ERROR,
+  parseMessages,
+  renderMessage,
+  type VisitAnswer,
+  visitMessages,
+} from './netlink-messages.ts';
 import { toolNotPermitted } from '../tools/tool-errors.ts';
 
 /** Which part of the kernel is asked. */
@@ -28,6 +36,8 @@ export interface NetlinkRequest {
   readonly isOrder?: boolean;
   /** What is asked for, in words for a message: `the nftables generation`. */
   readonly subject: string;
+  /** For long lists: called with each answer, which is not kept then. Must not throw. */
+  readonly visit?: VisitAnswer;
 }
 
 /** One of several orders that netfilter is given together. */
@@ -59,12 +69,13 @@ export interface NetlinkClient {
 /** A client, as far as it answers questions one by one. */
 export type NetlinkQuestioner = Pick<NetlinkClient, 'request'>;
 
-/** Gives a client to what has several requests in a row, and closes it afterwards. */
+/** Gives a client to what has several requests in a row, and closes it afterwards; one for lists if asked. */
 export async function withNetlinkClient<T>(
   protocol: NetlinkProtocol,
   use: (client: NetlinkClient) => Promise<T>,
+  isForLists = false,
 ): Promise<T> {
-  const client = createNetlinkClient(protocol);
+  const client = createNetlinkClient(protocol, isForLists);
   try {
     return await use(client);
   } finally {
@@ -72,8 +83,12 @@ export async function withNetlinkClient<T>(
   }
 }
 
-/** A client with no socket yet; close it when done. */
-export function createNetlinkClient(protocol: NetlinkProtocol): NetlinkClient {
+/**
+ * A client with no socket yet; close it when done. One for lists reads long ones quicker: the kernel makes the parts of a list as large as it
+ * was last asked for, and walks over all that it has told before at each part. 36,000 chains take 35 ms instead of 130 (Linux 6.18). But
+ * each answer, however short, takes 32 kB until it is collected.
+ */
+export function createNetlinkClient(protocol: NetlinkProtocol, isForLists = false): NetlinkClient {
   let socket: RawNetlinkSocket | null = null;
   let sequence = 0;
   let isBusy = false;
@@ -83,13 +98,16 @@ export function createNetlinkClient(protocol: NetlinkProtocol): NetlinkClient {
     socket = null;
   }
 
-  async function ask(subject: string, isDump: boolean, render: (sequence: number) => Buffer) {
+  async function ask(
+    { subject, isDump, visit }: Pick<NetlinkRequest, 'subject' | 'isDump' | 'visit'>,
+    render: (sequence: number) => Buffer,
+  ) {
     if (isBusy) throw toNetlinkError(subject, new Error('another request is pending'));
     isBusy = true;
     try {
-      socket ??= await openSocket(protocol);
+      socket ??= await openSocket(protocol, isForLists);
       sequence += 1;
-      return await exchange(socket, { bytes: render(sequence), isDump }, sequence);
+      return await exchange(socket, { bytes: render(sequence), isDump, visit }, sequence);
     } catch (error) {
       close();
       throw toNetlinkError(subject, error);
@@ -99,9 +117,10 @@ export function createNetlinkClient(protocol: NetlinkProtocol): NetlinkClient {
   }
 
   return {
-    request: (request) => ask(request.subject, request.isDump, (number) => frame(request, number)),
+    request: (request) => ask(request, (number) => frame(request, number)),
     async commit(transaction) {
-      await ask(transaction.subject, false, (number) => frameTransaction(transaction, number));
+      const { subject } = transaction;
+      await ask({ subject, isDump: false }, (number) => frameTransaction(transaction, number));
     },
     close,
   };
@@ -110,10 +129,16 @@ export function createNetlinkClient(protocol: NetlinkProtocol): NetlinkClient {
 /** Protocol numbers of linux/netlink.h. */
 const protocolToNumber: Record<NetlinkProtocol, number> = { route: 0, 'sock-diag': 4, netfilter: 12 };
 
-async function openSocket(protocol: NetlinkProtocol): Promise<RawNetlinkSocket> {
+/** A list is read in parts as large as the kernel makes them. 0 leaves the kernel's own sizes. */
+const longLists = {
+  ...{ messagePeeking: false, msgBufferSize: 32 * 1024 },
+  ...{ recvBufferSize: 0, sendBufferSize: 0 },
+};
+
+async function openSocket(protocol: NetlinkProtocol, isForLists: boolean): Promise<RawNetlinkSocket> {
   // Imported late: loading the native addon costs 20 ms, and most commands never get here.
   const { RawNetlinkSocket } = await import('netlink/dist/raw.js');
-  const socket = new RawNetlinkSocket(protocolToNumber[protocol]);
+  const socket = new RawNetlinkSocket(protocolToNumber[protocol], isForLists ? longLists : undefined);
   socket.unref();
   // An 'error' event without a listener aborts the process (netlink 0.3.0).
   socket.on('error', () => undefined);
@@ -123,9 +148,15 @@ async function openSocket(protocol: NetlinkProtocol): Promise<RawNetlinkSocket> 
 /** Between two parts of a long list, too. The kernel answers in microseconds; a lost answer would otherwise be waited for for ever. */
 const answerLimitMs = 1000;
 
+interface Exchange {
+  readonly bytes: Buffer;
+  readonly isDump: boolean;
+  readonly visit: VisitAnswer | undefined;
+}
+
 async function exchange(
   socket: RawNetlinkSocket,
-  { bytes, isDump }: { readonly bytes: Buffer; readonly isDump: boolean },
+  { bytes, isDump, visit }: Exchange,
   sequence: number,
 ): Promise<readonly NetlinkMessage[]> {
   const { promise, resolve, reject } = Promise.withResolvers<readonly NetlinkMessage[]>();
@@ -140,7 +171,9 @@ async function exchange(
     cancelLimit();
     cancelLimit = startLimit();
     try {
-      const found = parseMessages(datagram).filter((message) => message.sequence === sequence);
+      const found = (
+        visit === undefined ? parseMessages(datagram) : visitMessages(datagram, sequence, visit)
+      ).filter((message) => message.sequence === sequence);
       messages.push(...found);
       if (isComplete(found.at(-1), isDump)) resolve(withoutEnd(messages));
     } catch (error) {
@@ -158,13 +191,9 @@ async function exchange(
 }
 
 // linux/netlink.h
-const NLM_F_REQUEST = 0x001;
 const NLM_F_ACK = 0x004;
 const NLM_F_CREATE = 0x400;
 const NLM_F_DUMP = 0x300;
-const NLMSG_ERROR = 2;
-const NLMSG_DONE = 3;
-const nlmsghdrBytes = 16;
 // linux/netfilter/nfnetlink.h
 const NFNL_MSG_BATCH_BEGIN = 0x10;
 const NFNL_MSG_BATCH_END = 0x11;
@@ -188,18 +217,6 @@ function frameTransaction({ subsystem, orders }: NetlinkTransaction, sequence: n
   const begin = { type: NFNL_MSG_BATCH_BEGIN, payload, flags: 0 };
   const end = { type: NFNL_MSG_BATCH_END, payload, flags: 0 };
   return Buffer.concat([begin, ...messages, end].map((message) => renderMessage(message, sequence)));
-}
-
-function renderMessage(
-  { type, payload, flags }: { type: number; payload: Buffer; flags: number },
-  sequence: number,
-): Buffer {
-  const header = Buffer.alloc(nlmsghdrBytes);
-  header.writeUInt32LE(nlmsghdrBytes + payload.length, 0);
-  header.writeUInt16LE(type, 4);
-  header.writeUInt16LE(NLM_F_REQUEST | flags, 6);
-  header.writeUInt32LE(sequence, 8);
-  return Buffer.concat([header, payload, Buffer.alloc(-payload.length & 3)]);
 }
 
 function isComplete(last: NetlinkMessage | undefined, isDump: boolean): boolean {

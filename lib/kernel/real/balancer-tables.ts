@@ -1,20 +1,31 @@
 import { type Family } from '../../address/address.ts';
-import { forgetConnection, listTranslatedConnections } from '../netlink/connections.ts';
+import { forgetConnection, visitTranslatedConnections } from '../netlink/connections.ts';
 import { createNetlinkClient, type NetlinkClient, withNetlinkClient } from '../netlink/netlink.ts';
 import { type ElementChange, NFNL_SUBSYS_NFTABLES, renderElementChanges } from '../netlink/nft-elements.ts';
+import { familyToNft } from '../netlink/nft-chains.ts';
 import { countRules } from '../netlink/nft-rule-count.ts';
 import { readTableHandles } from '../netlink/nft-tables.ts';
+import { nameOwnTable, ownTable } from '../netlink/own-table.ts';
 import { toolMissing } from '../tools/tool-errors.ts';
 import { createToolbox, isInPath } from '../tools/toolbox.ts';
 import { readGeneration } from '../watch/generation.ts';
 import { type PollOptions, startPoll } from '../watch/poll.ts';
 import { type Source } from '../watch/source.ts';
-import { type BalancedFlow, type ForwardChain, type IptablesDialect, type SaveOutput } from '../port.ts';
+import {
+  type BalancedFlow,
+  type ForwardChain,
+  type IptablesDialect,
+  type SaveOutput,
+  type SeenFlow,
+} from '../port.ts';
 import { describeFlow } from './describe-flow.ts';
+import { FewChains } from './few-chains.ts';
 import { hasIptables, type IptablesTransaction, restoreIptables, saveIptables } from './iptables.ts';
-import { listForwardChains } from './nft-chains.ts';
+import { tryQuickly } from './iptables-tables.ts';
+import { ForwardChains } from './nft-chains.ts';
 import { OwnTransactions } from './own-transactions.ts';
 import { listNftTable, runNft } from './nft-table.ts';
+import { RuleMemory } from './rule-memory.ts';
 
 /**
  * What the balancer has of the kernel. Tables are named with their family, `ip vipnat-lb`. Every method may reject with a
@@ -23,6 +34,8 @@ import { listNftTable, runNft } from './nft-table.ts';
 export interface BalancerKernel {
   /** What `nft -n list table` prints of a table; empty where there is none. */
   listTable(table: string): Promise<string>;
+  /** What `nft -n list table` prints of the table of `vipnat run`; empty where there is none. No tool is started while its rules stay as they are. */
+  listOwnTable(family: Family): Promise<string>;
   /** The handles of the tables of a name: another one is another table. Null where a family has none. */
   readHandles(name: string): Promise<Readonly<Record<Family, number | null>>>;
   /** About how many rules others have in nftables, iptables-nft's included: all but those in the tables of a name. */
@@ -36,14 +49,17 @@ export interface BalancerKernel {
   changeElements(changes: readonly ElementChange[]): Promise<boolean>;
   /**
    * Makes connections forget where they were sent, of all that asked for another address, whoever sent them there. Answers how many
-   * there were of each flow. What it costs does not grow with the number of flows that are chosen, but with all connections. One at a
-   * time.
+   * there were of each flow. `isChosen` is asked of each that the kernel has, while it lists them. The time grows with all connections, and the
+   * memory with those that are chosen. One at a time.
    */
-  forgetFlows(isChosen: (flow: BalancedFlow) => boolean): Promise<readonly ForgottenFlow[]>;
-  /** nftables' chains for packets on their way through this host, iptables-nft's included. */
+  forgetFlows(isChosen: (flow: SeenFlow) => boolean): Promise<readonly ForgottenFlow[]>;
+  /** nftables' chains for packets on their way through this host, iptables-nft's included. No tool is started while these stay as they are. */
   listForwardChains(): Promise<readonly ForwardChain[]>;
-  /** Table filter of one iptables: null where it is not installed, empty text where it has none. */
-  readFilter(family: Family, dialect: IptablesDialect): Promise<SaveOutput | null>;
+  /**
+   * At least these chains of table filter of one iptables: null where it is not installed, empty text where it has none. While these chains
+   * of iptables-nft stay as they are, no tool is started, whatever others write.
+   */
+  readFilter(family: Family, dialect: IptablesDialect, chains: readonly string[]): Promise<SaveOutput | null>;
   /** Hands one script to one iptables: all of it takes effect, or nothing. */
   restore(transaction: IptablesTransaction): Promise<void>;
   /** Calls back after transactions of others; this kernel's own `restore` counts as theirs. */
@@ -65,6 +81,9 @@ const generationPollMs = 500;
 /** The kernel of this network namespace, for the tables of the balancer. */
 export function createBalancerKernel(): BalancerKernel {
   const toolbox = createToolbox(limitMs);
+  const fewChains = { ipv4: new FewChains(toolbox), ipv6: new FewChains(toolbox) };
+  const ownTables = new RuleMemory<string>();
+  const forwardChains = new ForwardChains(limitMs);
   const own = new OwnTransactions();
   // Kept open: the end of a socket waits until the kernel has cleared away what the last transaction removed, 10 ms.
   const [elements, connections] = [createNetlinkClient('netfilter'), createNetlinkClient('netfilter')];
@@ -73,6 +92,10 @@ export function createBalancerKernel(): BalancerKernel {
       if (!isInPath('nft')) throw toolMissing('nft');
       return await listNftTable(table, [], limitMs);
     },
+    listOwnTable: (family) =>
+      ownTables.recall({ family: familyToNft[family], table: ownTable }, () =>
+        listNftTable(nameOwnTable(family), [], limitMs),
+      ),
     readHandles: (name) => withNetlinkClient('netfilter', (client) => readTableHandles(client, name)),
     countRules: (name) => withNetlinkClient('netfilter', (client) => countRules(client, name)),
     apply: async (input) => {
@@ -83,12 +106,17 @@ export function createBalancerKernel(): BalancerKernel {
     },
     changeElements: (changes) => own.run(() => changeElements(elements, changes)),
     forgetFlows: (isChosen) => forgetFlows(connections, isChosen),
-    listForwardChains: () => listForwardChains(limitMs),
-    readFilter: async (family, dialect) => {
+    listForwardChains: () => forwardChains.list(),
+    readFilter: async (family, dialect, names) => {
       if (!hasIptables(family)) return null;
-      return await saveIptables(toolbox, { family, dialect, limitMs, table: 'filter' });
+      const source = { family, limitMs };
+      const selection = { tables: ['filter'], names, prefixes: [], referred: [] } as const;
+      const few = dialect === 'nft' ? () => fewChains[family].read({ ...source, selection }) : undefined;
+      return (
+        (await tryQuickly(few)) ?? (await saveIptables(toolbox, { ...source, dialect, table: 'filter' }))
+      );
     },
-    restore: (transaction) => restoreIptables(toolbox, transaction, limitMs),
+    restore: (transaction) => restoreIptables(toolbox, transaction, { limitMs }),
     watchGeneration: (options) => watchForeign(own, options),
   };
 }
@@ -107,17 +135,25 @@ async function changeElements(client: NetlinkClient, changes: readonly ElementCh
 
 async function forgetFlows(
   client: NetlinkClient,
-  isChosen: (flow: BalancedFlow) => boolean,
+  isChosen: (flow: SeenFlow) => boolean,
 ): Promise<ForgottenFlow[]> {
-  const textToFlow = new Map<string, ForgottenFlow>();
-  for (const connection of await listTranslatedConnections(client)) {
-    if (!isChosen(connection) || !(await forgetConnection(client, connection))) continue;
-    const { protocol, vip, backend } = connection;
-    const text = describeFlow(connection);
-    const count = (textToFlow.get(text)?.count ?? 0) + 1;
-    textToFlow.set(text, { protocol, vip, backend, count });
+  // Keys alone are kept: of a sweep they can be hundreds of thousands.
+  const textToChosen = new Map<string, { readonly flow: BalancedFlow; readonly keys: Buffer[] }>();
+  await visitTranslatedConnections(client, (seen, renderKey) => {
+    if (!isChosen(seen)) return;
+    const text = describeFlow(seen);
+    const { protocol, vip, backend } = seen;
+    const chosen = textToChosen.get(text) ?? { flow: { protocol, vip, backend }, keys: [] };
+    textToChosen.set(text, chosen);
+    chosen.keys.push(renderKey());
+  });
+  const forgotten: ForgottenFlow[] = [];
+  for (const { flow, keys } of textToChosen.values()) {
+    let count = 0;
+    for (const key of keys) if (await forgetConnection(client, key)) count += 1;
+    if (count > 0) forgotten.push({ ...flow, count });
   }
-  return [...textToFlow.values()];
+  return forgotten;
 }
 
 function watchForeign(

@@ -1,5 +1,7 @@
 import { type Family } from '../../address/address.ts';
 import { VipnatError } from '../../text/errors.ts';
+import { withNetlinkClient } from '../netlink/netlink.ts';
+import { familyToNft, hasChain } from '../netlink/nft-chains.ts';
 import { runNft } from './nft-table.ts';
 
 /** Where iptables-nft has the kernel's chains that a restore can put rules in (nft_xt_builtin_tables in iptables' nft.c). */
@@ -25,11 +27,13 @@ const maxMs = 2000;
  * leaves those that are there as they are. iptables-nft would make them itself, but always with the policy ACCEPT, and it holds on
  * to that when somebody else's restore has made them a moment before, with DROP (seen with 1.8.9): whoever flushes a firewall and
  * restores it would have it open, by a repair of ours in between. What nft cannot do, or is not there to do, is left to iptables-nft.
+ * Where all chains are there, which the kernel says in a moment, no nft is started: it reads all chains of the host first, and again
+ * after each commit of anybody.
  */
 export async function makeBaseChains(family: Family, input: string, limitMs: number): Promise<void> {
-  const script = renderBaseChains(family, input);
-  if (script === '') return;
-  const transaction = { family, dialect: 'nftables', input: script } as const;
+  const missing = await listMissing(family, listBaseChains(input));
+  if (missing.length === 0) return;
+  const transaction = { family, dialect: 'nftables', input: renderBaseChains(family, missing) } as const;
   try {
     await runNft(transaction, Math.min(limitMs, maxMs));
   } catch (error) {
@@ -37,18 +41,50 @@ export async function makeBaseChains(family: Family, input: string, limitMs: num
   }
 }
 
-/** What nft is told for it: without a policy, so that none is changed. Empty where no rule of a kernel's chain is changed. Pure. */
-export function renderBaseChains(family: Family, input: string): string {
-  const layer = family === 'ipv6' ? 'ip6' : 'ip';
+/** A chain of the kernel's, and where it is. */
+export interface BaseChain {
+  readonly table: string;
+  readonly name: string;
+  /** As nft is told it, without a policy, so that none is changed. */
+  readonly place: string;
+}
+
+/** The kernel's chains in which a script changes rules, each once. Pure. */
+export function listBaseChains(input: string): BaseChain[] {
   let table = '';
-  const lines = new Set<string>();
+  const found = new Map<string, BaseChain>();
   for (const line of input.split('\n')) {
     if (line.startsWith('*')) table = line.slice(1);
-    const [, chain = ''] = /^-[IAD] (\S+) /.exec(line) ?? [];
-    const place = places[table]?.[chain];
-    if (place === undefined) continue;
-    lines.add(`add table ${layer} ${table}\n`);
-    lines.add(`add chain ${layer} ${table} ${chain} { ${place}; }\n`);
+    const [, name = ''] = /^-[IAD] (\S+) /.exec(line) ?? [];
+    const place = places[table]?.[name];
+    if (place !== undefined) found.set(`${table} ${name}`, { table, name, place });
   }
-  return [...lines].join('');
+  return [...found.values()];
+}
+
+/** What nft is told to make them. Pure. */
+export function renderBaseChains(family: Family, chains: readonly BaseChain[]): string {
+  const layer = familyToNft[family];
+  const lines = chains.flatMap(({ table, name, place }) => [
+    `add table ${layer} ${table}\n`,
+    `add chain ${layer} ${table} ${name} { ${place}; }\n`,
+  ]);
+  return [...new Set(lines)].join('');
+}
+
+/** Without an answer of the kernel all can be missing. */
+async function listMissing(family: Family, chains: readonly BaseChain[]): Promise<readonly BaseChain[]> {
+  if (chains.length === 0) return [];
+  try {
+    return await withNetlinkClient('netfilter', async (client) => {
+      const missing: BaseChain[] = [];
+      for (const chain of chains) {
+        if (!(await hasChain(client, { ...chain, family: familyToNft[family] }))) missing.push(chain);
+      }
+      return missing;
+    });
+  } catch (error) {
+    if (error instanceof VipnatError) return chains;
+    throw error;
+  }
 }

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { type Family } from '../../address/address.ts';
 import { makeBaseChains } from './base-chains.ts';
 import { toolName } from '../tools/tool-name.ts';
-import { runTool } from '../tools/exec.ts';
+import { execTool, type RunTool, runTool, type ToolCommand } from '../tools/exec.ts';
 import { type IptablesDialect, iptablesDialects, type SaveOutput, type Transaction } from '../port.ts';
 import { toolMissing, toolNotPermitted } from '../tools/tool-errors.ts';
 import { isInPath, type Toolbox } from '../tools/toolbox.ts';
@@ -47,17 +47,34 @@ export function hasIptables(family: Family): boolean {
   return [plain, ...iptablesDialects.map((dialect) => toolName(family, dialect, 'save'))].some(isInPath);
 }
 
+/** What restores rules of one family and dialect; null where it is not installed. */
+export async function findRestore(
+  toolbox: Toolbox,
+  { family, dialect }: Pick<IptablesTransaction, 'family' | 'dialect'>,
+): Promise<ToolCommand | null> {
+  const tool = await toolbox.find(family, dialect, 'restore');
+  // Legacy waits up to 5 s for the lock that everybody shares, then exits with 4; nft has no lock and takes the flag.
+  return tool === null ? null : { tool, arguments: ['--noflush', '-w', '5'] };
+}
+
 /** Runs one restore script: all of a table's lines take effect at its COMMIT, or none. */
 export async function restoreIptables(
   toolbox: Toolbox,
   { family, dialect, input }: IptablesTransaction,
-  limitMs: number,
+  { limitMs, run = execTool }: WriteOptions,
 ): Promise<void> {
-  const tool = await toolbox.find(family, dialect, 'restore');
-  if (tool === null) throw toolMissing(toolName(family, dialect, 'restore'));
+  const restore = await findRestore(toolbox, { family, dialect });
+  if (restore === null) throw toolMissing(toolName(family, dialect, 'restore'));
   if (dialect === 'nft') await makeBaseChains(family, input, limitMs);
-  // Legacy waits up to 5 s for the lock that everybody shares, then exits with 4; nft has no lock and takes the flag.
-  await runTool({ tool, arguments: ['--noflush', '-w', '5'], input, limitMs });
+  await runTool({ ...restore, input, limitMs }, run);
+}
+
+/** How a write is made. */
+export interface WriteOptions {
+  /** For how long a tool may take. */
+  readonly limitMs: number;
+  /** What runs it; execTool by default. */
+  readonly run?: RunTool;
 }
 
 /** Null on a host that runs legacy only; with neither backend's tool we would be blind. */

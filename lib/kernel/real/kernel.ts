@@ -3,18 +3,18 @@ import { readAddresses } from '../netlink/addresses.ts';
 import { addSourceRoute, readLocalRoutes, removeSourceRoute } from '../netlink/local-routes.ts';
 import { abortOwnConnections } from '../netlink/own-connections.ts';
 import { listAdvertised } from '../host/advertised-routes.ts';
-import { attempt, type Attempt } from './attempt.ts';
 import { type Clock, systemClock } from '../../control/clock.ts';
 import { countFlows, deleteFlows } from './conntrack.ts';
 import { readForwarding, writeForwarding } from '../host/forwarding.ts';
-import { hasIptables, isForIptables, restoreIptables } from './iptables.ts';
-import { readIptables } from './iptables-tables.ts';
+import { findRestore, isForIptables, restoreIptables } from './iptables.ts';
 import { readIpvs } from '../watch/ipvs.ts';
 import { KnownForwarding } from '../host/known-forwarding.ts';
-import { listForwardChains } from './nft-chains.ts';
-import { readNftProxy } from './nft-proxy.ts';
-import { readNftTable, runNft } from './nft-table.ts';
-import { type Kernel, type KernelQuery, type KernelReading, type UnreadRules } from '../port.ts';
+import { ForwardChains } from './nft-chains.ts';
+import { nftScript, runNft } from './nft-table.ts';
+import { type Kernel, type KernelQuery, type KernelReading, type WritePlace } from '../port.ts';
+import { RuleReader } from './rule-reader.ts';
+import { type RunTool, type ToolCommand } from '../tools/exec.ts';
+import { ReadyTools } from '../tools/ready-tools.ts';
 import { createToolbox, type Toolbox } from '../tools/toolbox.ts';
 import { startWatch } from '../watch/watch.ts';
 
@@ -34,16 +34,21 @@ export interface KernelOptions {
 export function createKernel(options: KernelOptions): Kernel {
   const { onProblem, clock = systemClock, readLimitMs = 10_000, writeLimitMs = 15_000 } = options;
   const toolbox = createToolbox(readLimitMs);
+  const rules = new RuleReader(toolbox, readLimitMs);
+  const forwardChains = new ForwardChains(readLimitMs);
   const known = new KnownForwarding();
+  const ready = new ReadyTools(clock);
+  const run: RunTool = (call) => ready.run(call);
   return {
-    read: (query) => readKernel(toolbox, query, readLimitMs),
+    read: (query) => readKernel(rules, query),
     apply: (transaction) =>
       isForIptables(transaction)
-        ? restoreIptables(toolbox, transaction, writeLimitMs)
-        : runNft(transaction, writeLimitMs),
+        ? restoreIptables(toolbox, transaction, { limitMs: writeLimitMs, run })
+        : runNft(transaction, writeLimitMs, run),
+    keepReady: (places) => ready.keep(Promise.all(places.map((place) => findWriter(toolbox, place)))),
     resetFlows: (selection) => deleteFlows(selection, writeLimitMs),
     countFlows: (vip) => countFlows(vip, readLimitMs),
-    listForwardChains: () => listForwardChains(readLimitMs),
+    listForwardChains: () => forwardChains.list(),
     enableForwarding: async (family) => {
       await writeForwarding(family);
       known.noteOn(family);
@@ -56,49 +61,23 @@ export function createKernel(options: KernelOptions): Kernel {
   };
 }
 
-async function readKernel(toolbox: Toolbox, query: KernelQuery, limitMs: number): Promise<KernelReading> {
-  const { families, dialects, nftServiceChain: serviceChain } = query;
-  const saves = families
-    .filter((family) => hasIptables(family))
-    .flatMap((family) => dialects.map((dialect) => readIptables(toolbox, { family, dialect, limitMs })));
-  const tables = families.map((family) =>
-    attempt(readNftTable(family, limitMs), { family, dialect: 'nftables', tables: ['vipnat'] }),
-  );
-  const proxies = families.map((family) =>
-    attempt(readNftProxy({ family, serviceChain, limitMs }), {
-      family,
-      dialect: 'nftables',
-      tables: ['kube-proxy'],
-    }),
-  );
+async function findWriter(toolbox: Toolbox, { family, dialect }: WritePlace): Promise<ToolCommand | null> {
+  return dialect === 'nftables' ? nftScript : await findRestore(toolbox, { family, dialect });
+}
+
+async function readKernel(rules: RuleReader, query: KernelQuery): Promise<KernelReading> {
+  const reading = rules.read(query);
   const addresses = readAddresses();
   const ipvs = readIpvs();
   const forwarding = readForwarding();
   const advertised = forwarding.then(({ ipv6 }) => (ipv6 === false ? listAdvertised() : []));
   // One that fails must not leave the others' children running when we answer.
-  await Promise.allSettled([...saves, ...tables, ...proxies, addresses, ipvs, advertised]);
-  const [iptables, nftTables, nftProxies] = [await sum(saves), await sum(tables), await sum(proxies)];
+  await Promise.allSettled([reading, addresses, ipvs, advertised]);
   return {
-    iptables: iptables.found,
-    nftTables: nftTables.found,
+    ...(await reading),
     addresses: await addresses,
     ipvs: await ipvs,
     forwarding: await forwarding,
     advertised: await advertised,
-    nftProxies: nftProxies.found,
-    unread: [...iptables.unread, ...nftTables.unread, ...nftProxies.unread],
-  };
-}
-
-interface Sum<T> {
-  readonly found: readonly T[];
-  readonly unread: readonly UnreadRules[];
-}
-
-async function sum<T>(attempts: readonly Promise<Attempt<T | null>>[]): Promise<Sum<T>> {
-  const all = await Promise.all(attempts);
-  return {
-    found: all.flatMap(({ found }) => (found === null ? [] : [found])),
-    unread: all.flatMap(({ unread }) => unread),
   };
 }

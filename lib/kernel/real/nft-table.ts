@@ -1,13 +1,18 @@
 import { type Family } from '../../address/address.ts';
 import { nameOwnTable } from '../netlink/own-table.ts';
-import { execTool, runTool } from '../tools/exec.ts';
+import { execTool, type RunTool, runTool, type ToolCommand } from '../tools/exec.ts';
 import { type NftTableOutput, type Transaction } from '../port.ts';
 import { toolFailed, toolMissing } from '../tools/tool-errors.ts';
 import { isInPath } from '../tools/toolbox.ts';
 
-/** What nft prints of our own table, by its name: nobody else's is loaded for that. Null where nft is missing. */
-export async function readNftTable(family: Family, limitMs: number): Promise<NftTableOutput | null> {
+/** What nft prints of our own table, by its name: no rule of anybody else's is loaded for that. Null where nft is missing; nft is not asked for a table that is known not to exist. */
+export async function readNftTable(
+  family: Family,
+  limitMs: number,
+  mayExist = true,
+): Promise<NftTableOutput | null> {
   if (!isInPath('nft')) return null;
+  if (!mayExist) return { family, text: '' };
   // Sets without their elements.
   return { family, text: await listNftTable(nameOwnTable(family), ['-t'], limitMs) };
 }
@@ -41,11 +46,17 @@ export async function listNftObject(
   throw toolFailed({ tool: `nft ${object.join(' ')}`, exitCode, stderr, input: '' });
 }
 
-/** Runs one script: all of it takes effect, or nothing. */
-export async function runNft({ input }: Transaction, limitMs: number): Promise<void> {
+/** What runs a script for nftables. */
+export const nftScript: ToolCommand = { tool: 'nft', arguments: ['-f', '-'] };
+
+/** Runs one script, by `run` if something else than execTool is to start nft: all of it takes effect, or nothing. */
+export async function runNft(
+  { input }: Transaction,
+  limitMs: number,
+  run: RunTool = execTool,
+): Promise<void> {
   if (!isInPath('nft')) throw toolMissing('nft');
-  const call = { tool: 'nft', arguments: ['-f', '-'], input, limitMs };
-  const { exitCode, stderr } = await execTool(call);
+  const { exitCode, stderr } = await run({ ...nftScript, input, limitMs });
   if (exitCode === 0) return;
   // nft 0.9.8 opens /dev/stdin anew, which cannot be done with the socket that Node gives it.
   if (!stderr.includes('Could not open file "/dev/stdin"')) {

@@ -1,4 +1,5 @@
 import { constants, getPriority, setPriority } from 'node:os';
+import { scheduleLimit, systemClock } from '../../control/clock.ts';
 import { checkDescriptors } from './descriptors.ts';
 import { toolEnvironment } from './search-path.ts';
 import {
@@ -9,11 +10,15 @@ import {
   toolTimedOut,
 } from './tool-errors.ts';
 
-/** One run of one tool. */
-export interface ToolCall {
+/** A tool with its arguments. */
+export interface ToolCommand {
   /** The tool's name, looked up as toSearchPath says. */
   readonly tool: string;
   readonly arguments: readonly string[];
+}
+
+/** One run of one tool. */
+export interface ToolCall extends ToolCommand {
   /** Standard input; nothing when absent. */
   readonly input?: string;
   /** After this many milliseconds the tool and whatever it started are killed. */
@@ -39,9 +44,58 @@ export async function execTool(call: ToolCall): Promise<ToolResult> {
   // Imported late: execa costs 50 ms at start, and most commands never get here.
   const { execa } = await import('execa');
   ensureDescriptors(call);
-  const child = execa(tool, call.arguments, {
-    input,
-    timeout: limitMs,
+  const child = execa(tool, call.arguments, { ...toOptions(), input, timeout: limitMs });
+  if (isPatient) lowerPriority(child.pid);
+  return toToolResult(call, await child);
+}
+
+/** A tool that runs and has not been given its input yet. */
+export interface StartedTool {
+  /** The exit status with which it ended without having been asked; null while it waits, or where a signal ended it. */
+  readonly exitCode: number | null;
+  /** Whether it still waits. */
+  readonly isWaiting: boolean;
+  /** Gives it the input of a call of the same command; from then on as execTool. */
+  finish(call: ToolCall): Promise<ToolResult>;
+  /** Ends it without input, and waits for that. */
+  end(): Promise<void>;
+}
+
+/** Starts a tool that reads its standard input before it does anything. Its end is up to the caller. Rejects with DESCRIPTORS_EXHAUSTED. */
+export async function startTool({ tool, arguments: words }: ToolCommand): Promise<StartedTool> {
+  const { execa } = await import('execa');
+  ensureDescriptors({ tool });
+  const giveUp = new AbortController();
+  const child = execa(tool, words, { ...toOptions(), stdin: 'pipe', cancelSignal: giveUp.signal });
+  let end: Awaited<typeof child> | null = null;
+  const ending = child.then((result) => (end = result));
+  return {
+    get exitCode() {
+      return end?.exitCode ?? null;
+    },
+    get isWaiting() {
+      return end === null;
+    },
+    async finish(call) {
+      const cancel = scheduleLimit(systemClock, call.limitMs, () => {
+        giveUp.abort();
+      });
+      child.stdin.end(call.input ?? '');
+      const result = await ending;
+      cancel();
+      if (result.isCanceled) throw toolTimedOut(call.tool, call.limitMs);
+      return toToolResult(call, result);
+    },
+    async end() {
+      giveUp.abort();
+      await ending;
+    },
+  };
+}
+
+/** How every tool is run. */
+function toOptions() {
+  return {
     killSignal: 'SIGKILL',
     // A tool may be a wrapper script: killed alone it would leave its child behind, holding our pipes.
     killDescendants: true,
@@ -49,12 +103,10 @@ export async function execTool(call: ToolCall): Promise<ToolResult> {
     maxBuffer: maxOutputCharacters,
     stripFinalNewline: false,
     reject: false,
-  });
-  if (isPatient) lowerPriority(child.pid);
-  return toToolResult(call, await child);
+  } as const;
 }
 
-function ensureDescriptors({ tool }: ToolCall): void {
+function ensureDescriptors({ tool }: Pick<ToolCommand, 'tool'>): void {
   try {
     checkDescriptors();
   } catch (error) {
@@ -93,9 +145,12 @@ function lowerPriority(pid: number | undefined): void {
   }
 }
 
+/** What runs a tool as execTool does. */
+export type RunTool = (call: ToolCall) => Promise<ToolResult>;
+
 /** Like execTool, and answers standard output: an exit status other than 0 rejects with TOOL_FAILED or TOOL_NOT_PERMITTED. */
-export async function runTool(call: ToolCall): Promise<string> {
-  const { exitCode, stdout, stderr } = await execTool(call);
+export async function runTool(call: ToolCall, run: RunTool = execTool): Promise<string> {
+  const { exitCode, stdout, stderr } = await run(call);
   if (exitCode !== 0) throw toolFailed({ tool: call.tool, exitCode, stderr, input: call.input ?? '' });
   return stdout;
 }

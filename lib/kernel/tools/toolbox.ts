@@ -1,4 +1,4 @@
-import { accessSync, constants } from 'node:fs';
+import { accessSync, constants, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Family } from '../../address/address.ts';
 import { toolName } from './tool-name.ts';
@@ -10,9 +10,10 @@ import { toSearchPath } from './search-path.ts';
 export interface Toolbox {
   /**
    * The name of the tool that saves or restores one backend's rules: `iptables-nft-save`, or plain `iptables-save`
-   * on a host that has only that and where it is of this backend. Null when the host has none.
+   * on a host that has only that and where it is of this backend. Without a suffix it is the one that lists chains. Null when the
+   * host has none.
    */
-  find(family: Family, dialect: IptablesDialect, suffix: 'save' | 'restore'): Promise<string | null>;
+  find(family: Family, dialect: IptablesDialect, suffix?: 'save' | 'restore'): Promise<string | null>;
 }
 
 /** Looks for tools at every call, so tools may come and go; a plain tool is asked once which dialect it writes. */
@@ -41,8 +42,19 @@ export function createToolbox(limitMs: number): Toolbox {
 
 /** Whether there is an executable file of this name where tools are looked for, see toSearchPath. A handful of microseconds: asking is cheaper than remembering. */
 export function isInPath(tool: string): boolean {
+  return findInPath(tool) !== null;
+}
+
+/** Which file a tool is, and which version of it: another text when it was replaced. Null where there is none. */
+export function identifyTool(tool: string): string | null {
+  const path = findInPath(tool);
+  const file = path === null ? undefined : statSync(path, { throwIfNoEntry: false });
+  return path === null || file === undefined ? null : `${path} ${file.dev} ${file.ino} ${file.mtimeMs}`;
+}
+
+function findInPath(tool: string): string | null {
   const folders = toSearchPath(process.env['PATH']).split(':');
-  return folders.some((folder) => isExecutable(join(folder, tool)));
+  return folders.map((folder) => join(folder, tool)).find(isExecutable) ?? null;
 }
 
 function isExecutable(path: string): boolean {

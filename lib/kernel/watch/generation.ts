@@ -1,5 +1,5 @@
 import { VipnatError } from '../../text/errors.ts';
-import { type NetlinkClient } from '../netlink/netlink.ts';
+import { type NetlinkQuestioner } from '../netlink/netlink.ts';
 import { parseAttributes } from '../netlink/netlink-messages.ts';
 
 /**
@@ -7,7 +7,7 @@ import { parseAttributes } from '../netlink/netlink-messages.ts';
  * commit, iptables-nft's included, and by nothing else. What it costs does not grow with the number of rules.
  * Takes a client of the protocol netfilter and rejects with NETLINK_FAILED, without CAP_NET_ADMIN with TOOL_NOT_PERMITTED.
  */
-export async function readGeneration(client: NetlinkClient): Promise<number> {
+export async function readGeneration(client: NetlinkQuestioner): Promise<number> {
   const [message] = await client.request({
     type: NFT_MSG_GETGEN,
     payload: Buffer.alloc(nfgenmsgBytes),

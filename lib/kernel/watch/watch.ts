@@ -32,8 +32,11 @@ export function startWatch(options: SourceOptions, known: KnownForwarding): Watc
   };
 }
 
-/** A foreign change is answered within a blink. The kernel answers in microseconds, waking up costs many times that: docs/adr/0008. */
-const generationPollMs = 100;
+/** While vipnat's rules are gone, connections go to the VIP holder alone. The kernel answers in microseconds, waking up costs many times that: docs/adr/0008. */
+const generationPollMs = 50;
+
+/** To read the handles costs many times what the generation does: where somebody writes all the time, so often at most. */
+const ownRulesRestMs = 100;
 
 /** Rules do not depend on the VIP's holder, which is only reported. */
 const addressPollMs = 200;
@@ -48,16 +51,17 @@ const missingIpvsPollMs = 5000;
 const forwardingPollMs = 1000;
 
 function watchGeneration({ clock, onTrigger, onProblem }: SourceOptions, client: NetlinkClient): Source {
-  let seen = { generation: -1, own: '' };
+  let seen = { generation: -1, own: '', at: -Infinity };
   let trigger: Trigger = 'nft-generation';
   return startPoll({
     clock,
     look: async () => {
       const generation = await readGeneration(client);
-      if (generation === seen.generation) return generation;
+      // What comes too early is told by a later look.
+      if (generation === seen.generation || clock.now() - seen.at < ownRulesRestMs) return seen.generation;
       const own = await readOwnRules(client);
       trigger = own === seen.own ? 'nft-generation' : 'own-rules';
-      seen = { generation, own };
+      seen = { generation, own, at: clock.now() };
       return generation;
     },
     everyMs: () => generationPollMs,

@@ -21,7 +21,11 @@ export interface RuleSpec {
   readonly tail: string;
 }
 
-const dispatchChain = 'VIPNAT';
+/** The chain that the hooks lead to; the names of all other chains of ours begin with it. */
+export const dispatchChain = 'VIPNAT';
+
+/** The chain of table filter, which has a rule for each VIP. */
+export const forwardChain = 'VIPNAT-FORWARD';
 
 /** Signs the rules of one chain, in their order: the same rule has another id in another place. */
 export function signRules(chain: string, rules: readonly RuleSpec[]): SignedRule[] {

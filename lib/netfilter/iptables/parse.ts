@@ -1,7 +1,7 @@
 import { VipnatError } from '../../text/errors.ts';
 import { iptablesTables, type SaveOutput } from '../../kernel/port.ts';
 import { toolName } from '../../kernel/tools/tool-name.ts';
-import { splitLines } from './lines.ts';
+import { splitLines } from '../../kernel/tools/save-lines.ts';
 import { type Ruleset, type Table, type TableName } from './ruleset.ts';
 
 /** A line of foreign text that goes into a message stays readable. */
@@ -32,9 +32,10 @@ export function parseSave(output: SaveOutput): Ruleset {
   if (progress.open !== null) {
     throw unexpected(output, `the table ${progress.open.name} has no COMMIT`, output.text.trimEnd());
   }
-  const { family, dialect } = output;
+  const { family, dialect, unlistedRules = 0 } = output;
   const { forwardPolicy, incompatible: unread } = progress;
-  return { family, dialect, tables: keepTables(progress.tables), forwardPolicy, unread };
+  const ruleset = { family, dialect, tables: keepTables(progress.tables), forwardPolicy, unread };
+  return unlistedRules === 0 ? ruleset : { ...ruleset, unlistedRules };
 }
 
 /** TABLE_INCOMPATIBLE: a table that is unread because iptables-nft cannot show it. */

@@ -1,5 +1,5 @@
 import { type Endpoint, parseEndpoint } from '../../address/endpoint.ts';
-import { type Balance, vipChainName, type InstalledBalance } from '../rules/balance.ts';
+import { type Balance, readWeights, vipChainName, type InstalledBalance } from '../rules/balance.ts';
 import { isIntact } from '../rules/compare-chain.ts';
 import { signRules } from './identity.ts';
 import { iptablesLanguage } from './language.ts';
@@ -20,11 +20,14 @@ export function readInstalled(nat: Table | undefined, vip: Endpoint): InstalledB
   if (backends.length === 0) return null;
   const seconds = options.map((option) => option.get('--seconds')).find((text) => text !== undefined);
   const affinitySeconds = seconds === undefined ? null : Number(seconds);
+  // The rules that choose come last, one for each backend.
+  const parts = options.slice(-backends.length).map((option) => Number(option.get('--probability') ?? 1));
+  const weights = readWeights(backends, parts);
   const masquerades = ['own', 'kube-mark'] as const;
   const isOurs = masquerades.some((masquerade) =>
-    isWritten({ vip, masquerade, route: { kind: 'translate', backends, affinitySeconds } }, seen),
+    isWritten({ vip, masquerade, route: { kind: 'translate', backends, weights, affinitySeconds } }, seen),
   );
-  return isOurs ? { backends, affinitySeconds } : null;
+  return isOurs ? { backends, affinitySeconds, ...(weights === undefined ? {} : { weights }) } : null;
 }
 
 function isWritten(balance: Balance, seen: readonly string[]): boolean {

@@ -1,9 +1,9 @@
 import { type Family } from '../../address/address.ts';
 import { type Endpoint, formatEndpoint } from '../../address/endpoint.ts';
-import { affinityName, type Balance, type Route, vipChainName } from '../rules/balance.ts';
+import { affinityName, type Balance, type Route, vipChainName, weighWith } from '../rules/balance.ts';
 import { toChances } from '../rules/chance.ts';
 import { matchChance } from './chance.ts';
-import { type RuleSpec } from './identity.ts';
+import { forwardChain, type RuleSpec } from './identity.ts';
 
 /** A rule of ours in a chain of the kernel's. */
 export interface Hook {
@@ -34,9 +34,9 @@ export function renderTables(
   return {
     filter: toTable([
       {
-        chain: 'VIPNAT-FORWARD',
+        chain: forwardChain,
         hooks: ['FORWARD'],
-        rules: balances.map(({ vip }) => sharedRules['VIPNAT-FORWARD'](vip)),
+        rules: balances.map(({ vip }) => sharedRules[forwardChain](vip)),
       },
     ]),
     nat: toTable([
@@ -100,7 +100,7 @@ function matchTranslated(vip: Endpoint, target: 'ACCEPT' | typeof masqueradeTarg
 }
 
 const sharedRules = {
-  'VIPNAT-FORWARD': (vip: Endpoint) => matchTranslated(vip, 'ACCEPT'),
+  [forwardChain]: (vip: Endpoint) => matchTranslated(vip, 'ACCEPT'),
   VIPNAT: (vip: Endpoint) => dispatch(vip.family, vip),
   'VIPNAT-POSTROUTING': (vip: Endpoint) => matchTranslated(vip, masqueradeTarget),
 } as const;
@@ -122,17 +122,23 @@ function translate(vip: Endpoint, target: Route): RuleSpec[] {
       return [{ head: '', tail: `-j ${target.chain}` }];
     case 'translate':
       return typeof target.affinitySeconds === 'number'
-        ? keepPlaces(vip, target.backends, target.affinitySeconds)
-        : toChances(target.backends).map(({ choice, ...chance }) => translateTo(choice, matchChance(chance)));
+        ? keepPlaces(vip, target, target.affinitySeconds)
+        : toChances(target.backends, weighWith(target.weights)).map(({ choice, ...chance }) =>
+            translateTo(choice, matchChance(chance)),
+          );
   }
 }
 
 /**
- * Whoever is on a backend's list goes there again; whoever is on none is put on one, each as likely. A list is there
+ * Whoever is on a backend's list goes there again; whoever is on none is put on one by chance. A list is there
  * as long as a rule names it: a backend that goes takes it along, and when it comes back its clients have another place.
  * The kernel keeps the last 100 clients of a list unless told otherwise (xt_recent, ip_list_tot).
  */
-function keepPlaces(vip: Endpoint, backends: readonly Endpoint[], seconds: number): RuleSpec[] {
+function keepPlaces(
+  vip: Endpoint,
+  { backends, weights }: Extract<Route, { kind: 'translate' }>,
+  seconds: number,
+): RuleSpec[] {
   const mask = vip.family === 'ipv6' ? Array(8).fill('ffff').join(':') : '255.255.255.255';
   const recent = (action: string, backend: Endpoint) =>
     `-m recent ${action} --name ${affinityName(vip, backend)} --mask ${mask} --rsource `;
@@ -140,7 +146,7 @@ function keepPlaces(vip: Endpoint, backends: readonly Endpoint[], seconds: numbe
     ...backends.map((backend) =>
       translateTo(backend, recent(`--update --seconds ${seconds} --reap`, backend)),
     ),
-    ...toChances(backends).map(({ choice, ...chance }) =>
+    ...toChances(backends, weighWith(weights)).map(({ choice, ...chance }) =>
       translateTo(choice, matchChance(chance) + recent('--set', choice)),
     ),
   ];

@@ -16,4 +16,6 @@ export interface Ruleset {
   readonly forwardPolicy: string | null;
   /** Tables that may be there and could not be read: nothing is known of them, so nothing is written to them. */
   readonly unread: readonly TableName[];
+  /** About how many rules of others are in chains that were not read, see KernelQuery; none when left out. */
+  readonly unlistedRules?: number;
 }

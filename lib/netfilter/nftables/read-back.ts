@@ -1,5 +1,5 @@
 import { type Endpoint, parseEndpoint } from '../../address/endpoint.ts';
-import { vipChainName, type InstalledBalance } from '../rules/balance.ts';
+import { readWeights, vipChainName, type InstalledBalance } from '../rules/balance.ts';
 import { hasSameMeaning } from './meaning.ts';
 import { renderNftTable } from './render.ts';
 import { type NftTable } from './ruleset.ts';
@@ -14,9 +14,20 @@ export function readInstalled(table: NftTable | null, vip: Endpoint): InstalledB
   if (table === null || seen === undefined) return null;
   const backends = readBackends(seen.rules);
   const affinitySeconds = readTimeout([...table.sets], name);
-  const written = renderNftTable(vip.family, [{ vip, masquerade: 'own', backends, affinitySeconds }]);
+  // The rules that choose come last, one for each backend.
+  const weights = readWeights(backends, seen.rules.slice(-backends.length).map(readPart));
+  const written = renderNftTable(vip.family, [
+    { vip, masquerade: 'own', backends, affinitySeconds, weights },
+  ]);
   const isOurs = areSameRules(written?.chains.get(name)?.rules ?? [], seen.rules);
-  return isOurs && backends.length > 0 ? { backends, affinitySeconds } : null;
+  if (!isOurs || backends.length === 0) return null;
+  return { backends, affinitySeconds, ...(weights === undefined ? {} : { weights }) };
+}
+
+/** Of `… numgen random mod 3 0 …`, `… numgen random mod 60 < 25 …`; 1 for a rule without it. */
+function readPart(rule: string): number {
+  const [, modulus, below] = /\bnumgen random mod (\d+) (?:< (\d+)|0)/.exec(rule) ?? [];
+  return modulus === undefined ? 1 : Number(below ?? 1) / Number(modulus);
 }
 
 function areSameRules(wanted: readonly string[], seen: readonly string[]): boolean {

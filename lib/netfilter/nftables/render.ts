@@ -1,6 +1,13 @@
 import { type Family } from '../../address/address.ts';
 import { type Endpoint, formatEndpoint } from '../../address/endpoint.ts';
-import { affinityName, type Balance, type Route, vipChainName } from '../rules/balance.ts';
+import {
+  affinityName,
+  type Balance,
+  type Route,
+  vipChainName,
+  weighWith,
+  type Weights,
+} from '../rules/balance.ts';
 import { toChances } from '../rules/chance.ts';
 import { signChain } from '../rules/signature.ts';
 import { nameOwnTable } from '../../kernel/netlink/own-table.ts';
@@ -13,6 +20,8 @@ export type TableBalance = Pick<Balance, 'vip' | 'masquerade'> & {
   readonly backends: readonly Endpoint[];
   /** For how long a client stays with its backend; null for not at all. */
   readonly affinitySeconds: number | null;
+  /** Left out where each is as likely. */
+  readonly weights?: Weights | undefined;
 };
 
 /** Before kube-proxy's and iptables' nat chains at -100 (dstnat) and 100 (srcnat), and their filter chains at 0. */
@@ -26,8 +35,7 @@ const maxClients = 65_535;
 
 /** A balance for a table; a chain of kube-proxy's cannot be joined from there. */
 export function toTableBalance({ vip, masquerade, route }: Balance): TableBalance {
-  const { backends, affinitySeconds } = listBackends(route);
-  return { vip, masquerade, backends, affinitySeconds };
+  return { vip, masquerade, ...listBackends(route) };
 }
 
 /** One family's table, as it shall be; null for no VIPs. Pure. */
@@ -76,10 +84,14 @@ export function printNftTable(family: Family, { sets, chains }: NftTable): strin
   return [`table ${table}`, `delete table ${table}`, `table ${table} {`, ...blocks, '}', ''].join('\n');
 }
 
-function listBackends(route: Route): Pick<TableBalance, 'backends' | 'affinitySeconds'> {
+function listBackends(route: Route): Pick<TableBalance, 'backends' | 'affinitySeconds' | 'weights'> {
   switch (route.kind) {
     case 'translate':
-      return { backends: route.backends, affinitySeconds: route.affinitySeconds ?? null };
+      return {
+        backends: route.backends,
+        affinitySeconds: route.affinitySeconds ?? null,
+        weights: route.weights,
+      };
     case 'jump':
       return { backends: [], affinitySeconds: null };
   }
@@ -99,24 +111,26 @@ function hook(type: string, name: string, order: number): string {
 }
 
 /** Clients whose place is kept first; all others by chance. */
-function translate({ vip, backends, affinitySeconds }: TableBalance): string[] {
+function translate(balance: TableBalance): string[] {
+  const { vip, affinitySeconds } = balance;
   // Also where a set is full, which ends a rule that would add to it.
-  const anywhere = chooseByChance(backends, (backend) => `dnat ${ip(vip)} to ${formatEndpoint(backend)}`);
-  return affinitySeconds === null ? anywhere : [...keepPlaces(vip, backends), ...anywhere];
+  const anywhere = chooseByChance(balance, (backend) => `dnat ${ip(vip)} to ${formatEndpoint(backend)}`);
+  return affinitySeconds === null ? anywhere : [...keepPlaces(balance), ...anywhere];
 }
 
 /**
- * A rule for each backend, each as likely. Not one rule with a map: a packet that is in the old chain while a new one takes
+ * A rule for each backend. Not one rule with a map: a packet that is in the old chain while a new one takes
  * its place finds the old map empty, and goes past our rules (Linux 6.18).
  */
-function chooseByChance(backends: readonly Endpoint[], act: (backend: Endpoint) => string): string[] {
-  return toChances(backends).map(
+function chooseByChance({ backends, weights }: TableBalance, act: (backend: Endpoint) => string): string[] {
+  return toChances(backends, weighWith(weights)).map(
     ({ choice, ...chance }) => `meta l4proto tcp ${matchChance(chance)}${act(choice)}`,
   );
 }
 
-/** Whoever is in a backend's set goes there again; whoever is in none is put into one, each as likely. */
-function keepPlaces(vip: Endpoint, backends: readonly Endpoint[]): string[] {
+/** Whoever is in a backend's set goes there again; whoever is in none is put into one by chance. */
+function keepPlaces(balance: TableBalance): string[] {
+  const { vip, backends } = balance;
   const source = `${ip(vip)} saddr`;
   const enter = (backend: Endpoint) =>
     `update @${affinityName(vip, backend)} { ${source} } dnat ${ip(vip)} to ${formatEndpoint(backend)}`;
@@ -124,7 +138,7 @@ function keepPlaces(vip: Endpoint, backends: readonly Endpoint[]): string[] {
     ...backends.map(
       (backend) => `meta l4proto tcp ${source} @${affinityName(vip, backend)} ${enter(backend)}`,
     ),
-    ...chooseByChance(backends, enter),
+    ...chooseByChance(balance, enter),
   ];
 }
 

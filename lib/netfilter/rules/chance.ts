@@ -30,3 +30,18 @@ export function toChances<T>(
 function findCommonDivisor(a: number, b: number): number {
   return b === 0 ? a : findCommonDivisor(b, a % b);
 }
+
+/**
+ * The weights of choices of which rules, tried one after the other, take these parts of what gets to them; undefined where each is as
+ * likely, or a part is none. Their sum is `unit` times their number. Pure and total.
+ */
+export function toWeightsOf(parts: readonly number[], unit: number): readonly number[] | undefined {
+  let left = 1;
+  const weights = parts.map((part) => {
+    const share = left * part;
+    left -= share;
+    return Math.round(share * parts.length * unit);
+  });
+  const isWhole = weights.every((weight) => weight > 0) && weights.some((weight) => weight !== unit);
+  return isWhole ? weights : undefined;
+}

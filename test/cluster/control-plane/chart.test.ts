@@ -89,6 +89,14 @@ describe('the chart', () => {
       ['--image=host:5000/a/vipnat:2', '--keepalived-image=host:5000/keepalived:3'],
     ],
     ["beside the API's virtual IP", { vips }, ['--vip', '10.0.0.50']],
+    ...[9100, 'off'].map(
+      (port) =>
+        [
+          `with balancers that ask nodes at ${port}`,
+          { services: { nodeProbePort: port } },
+          ['--node-probe-port', String(port)],
+        ] as const,
+    ),
     ...['0.0.0.0:9300', '[::]:9300', '[fd00::7]:9300', 'off'].map(
       (listen) =>
         [

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { closeSync, existsSync, openSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { execa } from 'execa';
@@ -20,7 +20,10 @@ const otherName = `${name}-other`;
 
 const lab = (...words: string[]) => execa(script, words, { reject: false });
 
-/** The namespaces that a lab is made of, as long as it is there. */
+/** Open descriptors of the labs' networks. As long as one is open, the kernel gives its number to no other namespace. */
+const networks: number[] = [];
+
+/** The namespaces that a lab is made of, as long as it is there. Numbers of networks stay theirs until the test ends. */
 function listNamespaces(): Set<string> {
   const sandbox = readState(name)?.sandbox.pid ?? 0;
   const processes = readProcesses((pid) => readlinkSync(`/proc/${pid}/ns/pid`));
@@ -32,8 +35,18 @@ function listNamespaces(): Set<string> {
       .map(([, namespace]) => namespace)
       .filter((namespace) => namespace !== ''),
   );
+  for (const pid of members) networks.push(...openNetwork(pid));
   const ours = new Set(kinds.map((kind) => readlinkSync(`/proc/self/ns/${kind}`)));
   return new Set(all.filter((namespace) => !ours.has(namespace)));
+}
+
+/** One descriptor, or none of a process that went away. */
+function openNetwork(pid: string): number[] {
+  try {
+    return [openSync(`/proc/${pid}/ns/net`, 'r')];
+  } catch {
+    return [];
+  }
 }
 
 /** What is left of a lab that consisted of these namespaces: members of them, processes with its files, mounts. */
@@ -63,6 +76,7 @@ function readProcesses(read: (pid: string) => string): [pid: string, text: strin
 }
 
 afterEach(async () => {
+  for (const descriptor of networks.splice(0)) closeSync(descriptor);
   for (const each of [name, otherName]) await Lab.find(each)?.down();
 });
 
@@ -145,7 +159,7 @@ describe('a lab by hand', () => {
       expect(readState(name)).not.toBeNull();
       up.kill('SIGINT');
       await once(up, 'exit');
-      await waitFor(() => findRemains(namespaces).length === 0);
+      await waitUntilGone(namespaces);
       expect(existsSync(locateLab(name))).toBe(false);
     },
     limitMs,
@@ -166,7 +180,7 @@ describe('a lab by hand', () => {
       await sleep(1000);
       await victim?.signal('KILL');
       await Promise.all([failure, message]);
-      await waitFor(() => findRemains(namespaces).length === 0);
+      await waitUntilGone(namespaces);
     },
     limitMs,
   );
@@ -190,10 +204,10 @@ describe('a lab by hand', () => {
   );
 });
 
-async function waitFor(isSo: () => boolean): Promise<void> {
+async function waitUntilGone(namespaces: ReadonlySet<string>): Promise<void> {
   const until = performance.now() + 5000;
-  while (!isSo()) {
-    if (performance.now() > until) throw new Error('something is left');
+  for (let remains = findRemains(namespaces); remains.length > 0; remains = findRemains(namespaces)) {
+    if (performance.now() > until) throw new Error(`something is left: ${remains.join('; ')}`);
     await sleep(50);
   }
 }

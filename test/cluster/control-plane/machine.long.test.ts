@@ -23,7 +23,7 @@ beforeAll(async () => {
   kindToMachine.set('namespace', await NamespaceMachine.create(sandbox, 'plain'));
   const enclosure = await NamespaceMachine.create(sandbox, 'virtual');
   await runShell(enclosure, 'ip link add eth0 type veth peer name far; ip link set far up');
-  kindToMachine.set('virtual', await VirtualMachine.boot(enclosure, folder, 0));
+  kindToMachine.set('virtual', await VirtualMachine.boot(enclosure, folder, { index: 0 }));
 }, limitMs);
 
 afterAll(async () => {

@@ -1,12 +1,12 @@
 import { beforeAll, describe, expect, test } from '@jest/globals';
-import { vipnatCommand } from '../../../lab/components/agent.ts';
+import { defaultAgentArguments, vipnatCommand } from '../../../lab/components/agent.ts';
 import { runShell } from '../../../lab/machines/machine.ts';
 import { masters } from '../../support/network/layout.ts';
 import { findPodSpec, type KubernetesObject, parse } from '../../support/manifest/printing.ts';
 import { dryRun, printOn, toMirrorPod } from './apply.ts';
 import { chartFolder, helmOn, render, useHelm } from './helm.ts';
 import { waitFor } from '../../support/lab/kube-proxy-state.ts';
-import { startKeepalivedPod } from './run-pod.ts';
+import { execInAgentPod, startPod } from './run-pod.ts';
 import { testServiceAccount } from './service-account.ts';
 import { useLab } from './with-lab.ts';
 
@@ -109,7 +109,7 @@ describe('keepalived as a static pod', () => {
     const spec = findPodSpec(await print(...keepalived));
     await Promise.all(names.map((name) => lab().service(name, 'keepalived').stop()));
     await waitFor(async () => (await holders()).length === 0, changeMs);
-    await Promise.all(names.map((name) => startKeepalivedPod(lab(), name, spec)));
+    await Promise.all(names.map((name) => startPod(lab(), { master: name, service: 'keepalived' }, spec)));
     await waitFor(async () => (await holders()).length === 1, changeMs);
   }, limitMs);
 
@@ -153,6 +153,30 @@ describe('keepalived as a static pod', () => {
       const script = 'cd /run/vipnat/keepalived; echo 1 >serving.new; mv serving.new serving';
       await runShell(lab().machine(holder), script);
       await waitFor(() => hasMovedFrom(holder), changeMs);
+    },
+    limitMs,
+  );
+
+  test(
+    'leaves a master that is drained in the container of its agent, a static pod too; undrain works there as well',
+    async () => {
+      const endpoints = defaultAgentArguments(lab().options);
+      const spec = findPodSpec(await print('static-pod', ...endpoints));
+      await Promise.all(names.map((name) => lab().service(name, 'vipnat').stop()));
+      await Promise.all(names.map((name) => startPod(lab(), { master: name, service: 'vipnat' }, spec)));
+      const [holder = ''] = await holders();
+      const run = (...words: readonly string[]) => execInAgentPod(lab(), { master: holder, spec }, words);
+      await waitFor(
+        async () => (await run('status', '--vip', lab().vip)).stdout.includes('in sync'),
+        changeMs,
+      );
+
+      expect(await run('drain')).toMatchObject({ exitCode: 0 });
+      await waitFor(() => hasMovedFrom(holder), changeMs);
+      const listFiles = () => runShell(lab().machine(holder), 'ls /var/lib/vipnat');
+      expect((await listFiles()).split('\n')).toContain('drained');
+      expect(await run('undrain')).toMatchObject({ exitCode: 0 });
+      expect((await listFiles()).split('\n')).not.toContain('drained');
     },
     limitMs,
   );

@@ -73,7 +73,8 @@ export class PlayedNodes {
 
   async #report(path: string, node: string, version: string): Promise<void> {
     const { inUse, unsupported } = this;
-    const programmed = { virtualips: version, services: version, endpointslices: version };
+    const kinds = ['virtualips', 'services', 'endpointslices', 'earlyslices'];
+    const programmed = Object.fromEntries(kinds.map((kind) => [kind, version]));
     const seats = this.held.get(node) ?? [];
     const report: NodeReport = { node, programmed, seats, mode: 'direct', inUse, unsupported };
     const name = toLeaseName(node);

@@ -2,59 +2,14 @@ import { vipnatCommand } from '../../../lab/components/agent.ts';
 import { cleanUpKubeProxy } from '../../../lab/control-plane/kube-proxy-cleanup.ts';
 import { inPod } from '../../../lab/control-plane/seats.ts';
 import { type ApiCluster } from '../../../lab/control-plane/api-cluster.ts';
-import { runShell } from '../../../lab/machines/machine.ts';
+import { type Machine, runShell } from '../../../lab/machines/machine.ts';
 import { type Service, waitUntil } from '../../../lab/machines/service.ts';
-import { type Host, outsider, podAddresses } from '../../support/network/layout.ts';
+import { outsider } from '../../support/network/layout.ts';
 import { tcpServerCommand, udpClientCommand, udpServerCommand } from '../../support/network/pod-servers.ts';
 import { type Seat } from '../../support/network/seat.ts';
 import { raiseTestCluster } from '../../support/lab/test-lab.ts';
-import { podPort, type ProxiedNode, secondPodPort, services, writeServices } from './proxied-services.ts';
-
-/** kube-proxy's mode on a node, and the backend of its tools. */
-export interface ProxySetUp {
-  readonly mode: 'iptables' | 'nftables' | 'none';
-  readonly iptables: 'nft' | 'legacy';
-}
-
-/** By the words for it, one for each node: every mode that this kernel has. */
-export const setUps = {
-  'iptables (nft)': { mode: 'iptables', iptables: 'nft' },
-  'iptables (legacy)': { mode: 'iptables', iptables: 'legacy' },
-  nftables: { mode: 'nftables', iptables: 'nft' },
-  'no kube-proxy': { mode: 'none', iptables: 'nft' },
-} as const satisfies Readonly<Record<string, ProxySetUp>>;
-
-/** One of them. */
-export type SetUpName = keyof typeof setUps;
-
-/** All of them. */
-export const setUpNames = Object.keys(setUps) as readonly SetUpName[];
-
-/** Those with a kube-proxy. */
-export const proxiedNames = setUpNames.filter((name) => setUps[name].mode !== 'none');
-
-const hosts = setUpNames.map((_, at): Host => ({
-  name: `n${at + 1}`,
-  addresses: { ipv4: `10.77.0.${31 + at}`, ipv6: `fd77::${31 + at}` },
-  pods: { ipv4: `10.244.${11 + at}`, ipv6: `fd00:244:${11 + at}:` },
-}));
-
-/** Its place for each node. */
-const nodes = hosts.map((host, at): ProxiedNode => ({
-  ...{ name: host.name, addresses: host.addresses, pod: `pod-${host.name}` },
-  podAddresses: { ipv4: podAddresses(host, 'ipv4').pod, ipv6: podAddresses(host, 'ipv6').pod },
-  vips: { ipv4: `10.77.0.${61 + at}`, ipv6: `fd77::${61 + at}` },
-}));
-
-/** The pods of all Services, by the names that they say. */
-export const podNames = nodes.map(({ pod }) => pod);
-
-/** The node of a set-up. */
-export function nodeOf(name: SetUpName): ProxiedNode {
-  const node = nodes[setUpNames.indexOf(name)];
-  if (node === undefined) throw new Error(`no node has the set-up ${name}`);
-  return node;
-}
+import { type ProxiedNode, type ProxiedPlan, type ProxySetUp } from './proxied-plan.ts';
+import { podPort, secondPodPort, services, writeServices } from './proxied-services.ts';
 
 /** On a machine with more to do. */
 const startLimitMs = 60_000;
@@ -64,20 +19,24 @@ const startLimitMs = 60_000;
  * addresses of all Services that it holds. One client is outside.
  */
 export class ProxiedNodes {
+  readonly plan: ProxiedPlan;
   readonly #cluster: ApiCluster;
 
-  private constructor(cluster: ApiCluster) {
+  private constructor(plan: ProxiedPlan, cluster: ApiCluster) {
+    this.plan = plan;
     this.#cluster = cluster;
   }
 
-  /** Brings it up; balancers do not run yet. */
-  static async raise(): Promise<ProxiedNodes> {
-    const cluster = await raiseTestCluster({ isDualStack: true }, [...hosts, outsider]);
-    const made = new ProxiedNodes(cluster);
+  /** Brings it up; balancers do not run yet. Nodes with kube-proxy in mode ipvs are virtual machines. */
+  static async raise(plan: ProxiedPlan): Promise<ProxiedNodes> {
+    const virtual = plan.names.filter((name) => plan.setUpOf(name).mode === 'ipvs');
+    const virtualHosts = virtual.map((name) => plan.nodeOf(name).name);
+    const cluster = await raiseTestCluster({ isDualStack: true }, [...plan.hosts, outsider], virtualHosts);
+    const made = new ProxiedNodes(plan, cluster);
     try {
-      await writeServices(cluster, nodes);
-      await Promise.all(nodes.map((node) => made.#prepare(node)));
-      await Promise.all(proxiedNames.map((name) => made.startKubeProxy(name)));
+      await writeServices(cluster, plan.nodes);
+      await Promise.all(plan.nodes.map((node) => made.#prepare(node)));
+      await Promise.all(plan.proxiedNames.map((name) => made.startKubeProxy(name)));
       return made;
     } catch (error) {
       await cluster.end();
@@ -95,6 +54,16 @@ export class ProxiedNodes {
     return this.#cluster.folder;
   }
 
+  /** A node, or the client outside (`client`). */
+  machine(name: string): Machine {
+    return this.#cluster.machine(name);
+  }
+
+  /** Pulls a node's cable out of the switch, or plugs it in. */
+  async setCable(node: string, isPlugged: boolean): Promise<void> {
+    await this.#cluster.setCable(node, isPlugged);
+  }
+
   /** A client outside (`client`), on a node or in its pod; one for each role. */
   seat(place: string, role?: string): Seat {
     return this.#cluster.seat(place, role);
@@ -107,36 +76,34 @@ export class ProxiedNodes {
   }
 
   /** Starts the kube-proxy of a set-up's node, in its mode or another one, and waits until it has rules for the node's addresses. */
-  async startKubeProxy(name: SetUpName, { mode, iptables }: ProxySetUp = setUps[name]): Promise<void> {
-    const { name: node, vips } = nodeOf(name);
-    const service = await this.#cluster.startKubeProxy(node, mode, iptables);
-    const dumps =
-      mode === 'nftables'
-        ? ['nft list map ip kube-proxy service-ips', 'nft list map ip6 kube-proxy service-ips']
-        : [`iptables-${iptables}-save -t nat`, `ip6tables-${iptables}-save -t nat`];
+  async startKubeProxy(name: string, setUp: ProxySetUp = this.plan.setUpOf(name)): Promise<void> {
+    const { name: node, vips } = this.plan.nodeOf(name);
+    const { mode, ...more } = setUp;
+    const service = await this.#cluster.startKubeProxy(node, mode, more);
+    const dumps = listDumps(setUp);
     await waitUntil(() => this.#findMissing(node, dumps, Object.values(vips)), {
       ...{ what: 'kube-proxy has rules for the addresses', service, limitMs: startLimitMs },
     });
   }
 
   /** Ends the kube-proxy of a set-up's node; its rules stay. */
-  async stopKubeProxy(name: SetUpName): Promise<void> {
-    await this.#cluster.service(nodeOf(name).name, 'kube-proxy').stop();
+  async stopKubeProxy(name: string): Promise<void> {
+    await this.#cluster.service(this.plan.nodeOf(name).name, 'kube-proxy').stop();
   }
 
   /** Removes the rules of a kube-proxy that has ended, as a person does who gives it other tools. */
-  async removeRules(name: SetUpName, iptables: ProxySetUp['iptables']): Promise<void> {
-    await cleanUpKubeProxy(this.#cluster, nodeOf(name).name, iptables);
+  async removeRules(name: string, iptables: ProxySetUp['iptables']): Promise<void> {
+    await cleanUpKubeProxy(this.#cluster, this.plan.nodeOf(name).name, iptables);
   }
 
   /** Starts the balancers of these set-ups, and waits until they balance everything. */
-  async startBalancers(names: readonly SetUpName[] = setUpNames): Promise<void> {
-    await Promise.all(names.map((name) => this.#startBalancer(nodeOf(name))));
+  async startBalancers(names: readonly string[] = this.plan.names): Promise<void> {
+    await Promise.all(names.map((name) => this.#startBalancer(this.plan.nodeOf(name))));
   }
 
   /** Ends all balancers at once. */
   async killBalancers(): Promise<void> {
-    await Promise.all(nodes.map(({ name }) => this.#balancer(name).stop('KILL')));
+    await Promise.all(this.plan.nodes.map(({ name }) => this.#balancer(name).stop('KILL')));
   }
 
   #balancer(node: string): Service {
@@ -185,4 +152,11 @@ export class ProxiedNodes {
       await this.#cluster.service(name, `pod-${server}`).start([...inPod, ...command]);
     }
   }
+}
+
+/** What a kube-proxy writes, as commands print it. */
+function listDumps({ mode, iptables }: ProxySetUp): string[] {
+  if (mode === 'ipvs') return ['ipvsadm --save --numeric'];
+  if (mode === 'nftables') return ['ip', 'ip6'].map((ip) => `nft list map ${ip} kube-proxy service-ips`);
+  return [`iptables-${iptables}-save -t nat`, `ip6tables-${iptables}-save -t nat`];
 }

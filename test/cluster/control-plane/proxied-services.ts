@@ -12,15 +12,7 @@ import {
   type PortWords,
 } from '../../support/kube-api/service-objects.ts';
 import { apiserverPort } from '../../support/network/layout.ts';
-
-/** A node, its pod, and the addresses of all Services that it holds. */
-export interface ProxiedNode {
-  readonly name: string;
-  readonly addresses: Readonly<Record<Family, string>>;
-  readonly pod: string;
-  readonly podAddresses: Readonly<Record<Family, string>>;
-  readonly vips: Readonly<Record<Family, string>>;
-}
+import { type ProxiedNode } from './proxied-plan.ts';
 
 /** What pods listen on, by TCP and UDP. */
 export const podPort = apiserverPort;

@@ -5,7 +5,7 @@
  */
 import { vipnatCommand } from '../../../lab/components/agent.ts';
 import { type Lab } from '../../../lab/control-plane/lab.ts';
-import { runShell } from '../../../lab/machines/machine.ts';
+import { type CommandResult, runShell } from '../../../lab/machines/machine.ts';
 import { type PodSpec } from '../../support/manifest/printing.ts';
 
 type Container = PodSpec['containers'][0];
@@ -13,26 +13,48 @@ type Container = PodSpec['containers'][0];
 /** A container's program where it has no command: the entry point of vipnat's image. */
 const [entryProgram = '', ...entryWords] = vipnatCommand();
 
-/** Runs its init containers to their end, and starts its one container as the lab's keepalived. */
-export async function startKeepalivedPod(lab: Lab, master: string, spec: PodSpec): Promise<void> {
+/** Runs its init containers to their end, and starts its one container as the lab's service of this name. */
+export async function startPod(
+  lab: Lab,
+  { master, service }: { readonly master: string; readonly service: 'keepalived' | 'vipnat' },
+  spec: PodSpec,
+): Promise<void> {
   const machine = lab.machine(master);
-  const folders = spec.volumes.flatMap(({ hostPath }) => (hostPath === undefined ? [] : [hostPath.path]));
-  await runShell(machine, folders.map((folder) => `mkdir -p ${folder}`).join('\n'));
+  const paths = spec.volumes.flatMap(({ hostPath }) => (hostPath === undefined ? [] : [hostPath]));
+  const make = ({ path, type }: { path: string; type: string }) =>
+    type === 'FileOrCreate' ? `[ -e ${path} ] || touch ${path}` : `mkdir -p ${path}`;
+  await runShell(machine, paths.map(make).join('\n'));
   for (const container of spec.initContainers ?? []) {
     const { exitCode, stderr } = await machine.run(toCommand(container, spec));
     if (exitCode !== 0) throw new Error(`${container.name} on ${master}: ${stderr}`);
   }
-  await lab.service(master, 'keepalived').start(toCommand(spec.containers[0], spec));
+  await lab.service(master, service).start(toCommand(spec.containers[0], spec));
+}
+
+/** Runs vipnat in the container of the pod of its agent, as `kubectl exec` and `crictl exec` do. */
+export async function execInAgentPod(
+  lab: Lab,
+  { master, spec }: { readonly master: string; readonly spec: PodSpec },
+  words: readonly string[],
+): Promise<CommandResult> {
+  const pid = lab.service(master, 'vipnat').readPid();
+  const enter = ['nsenter', '--target', String(pid), '--mount'];
+  return await lab
+    .machine(master)
+    .run([...enter, ...toConfinement(spec.containers[0]), ...vipnatCommand(...words)]);
 }
 
 /** The words that run a container in mounts of its own. */
 function toCommand(container: Container, spec: PodSpec): string[] {
-  const { command = [entryProgram, ...entryWords], args, securityContext } = container;
+  const { command = [entryProgram, ...entryWords], args } = container;
+  const script = [...toMounts(container, spec), 'exec "$@"'].join('\n');
+  return ['unshare', '--mount', 'sh', '-ec', script, 'sh', ...toConfinement(container), ...command, ...args];
+}
+
+function toConfinement({ securityContext }: Container): string[] {
   const { add = [] } = securityContext.capabilities ?? {};
   const kept = add.map((name) => `,+${name.toLowerCase()}`).join('');
-  const confinement = ['setpriv', '--no-new-privs', '--inh-caps=-all', `--bounding-set=-all${kept}`];
-  const script = [...toMounts(container, spec), 'exec "$@"'].join('\n');
-  return ['unshare', '--mount', 'sh', '-ec', script, 'sh', ...confinement, ...command, ...args];
+  return ['setpriv', '--no-new-privs', '--inh-caps=-all', `--bounding-set=-all${kept}`];
 }
 
 /** The machine's /run and /var/lib are mounts of their own. */
@@ -41,7 +63,7 @@ function toMounts({ volumeMounts, securityContext }: Container, { volumes }: Pod
     const path = volumes.find((volume) => volume.name === name)?.hostPath?.path;
     const mount =
       path === undefined ? `mount -t tmpfs tmpfs ${mountPath}` : `mount --bind ${path} ${mountPath}`;
-    return `mkdir -p ${mountPath}; ${mount}`;
+    return `[ -e ${mountPath} ] || mkdir -p ${mountPath}; ${mount}`;
   });
   const roots = securityContext.readOnlyRootFilesystem === true ? ['/', '/run', '/var/lib'] : [];
   return [...mounts, ...roots.map((root) => `mount -o remount,bind,ro ${root}`)];

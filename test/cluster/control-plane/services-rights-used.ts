@@ -1,4 +1,5 @@
 import { expect, test } from '@jest/globals';
+import { createNodeHealth } from '../../../cli/wiring/node-health.ts';
 import { systemClock } from '../../../lib/control/clock.ts';
 import { findAccess } from '../../../lib/kubernetes/access.ts';
 import { ApiRoute } from '../../../lib/kubernetes/route.ts';
@@ -44,14 +45,21 @@ export function testRightsUsed(world: () => ServicesWorld): void {
     const logger = createRecordingLogger();
     const readAccess = findAccess(kubeconfig, {});
     if (readAccess === null) throw new Error('no credentials');
-    const life = startBalancerLife({
-      route: new ApiRoute(readAccess, []),
-      ...{ clock: systemClock, logger, node: 'n3' },
+    const route = new ApiRoute(readAccess, []);
+    const ending = new AbortController();
+    const nodes = createNodeHealth({
+      ...{ route, logger, node: 'n3', namespace, probePort: 1, signal: ending.signal },
+      listAddresses: () => [],
+      onChange: () => undefined,
     });
+    nodes.start();
+    const life = startBalancerLife({ route, clock: systemClock, logger, node: 'n3' });
     try {
       await expectUsed(world(), 'vipnat-balancer');
       expect(logger.lines.filter(({ level }) => level !== 'info')).toEqual([]);
     } finally {
+      nodes.stop();
+      ending.abort();
       await life.stop();
     }
   });

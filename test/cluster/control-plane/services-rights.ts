@@ -11,7 +11,6 @@ const leases = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`;
 /** What neither account needs. */
 const refusedToBoth: Refused = [
   ['GET', '/api/v1/secrets'],
-  ['GET', '/api/v1/pods'],
   ['GET', '/api/v1/nodes/n1'],
   ['DELETE', `${servicesPath}/web`],
   ['PUT', `${servicesPath}/web`],
@@ -23,17 +22,25 @@ const refused: Readonly<Record<string, Refused>> = {
   'vipnat-controller': [
     ...refusedToBoth,
     ['PATCH', `${leases}/vipnat-lb-n1`],
-    ['GET', '/apis/discovery.k8s.io/v1/namespaces/default/endpointslices'],
+    ['GET', '/api/v1/namespaces/default/pods/web'],
+    ['PATCH', '/api/v1/namespaces/default/pods/web'],
+    ['DELETE', '/api/v1/namespaces/default/pods/web'],
+    ['POST', '/api/v1/namespaces/default/pods'],
+    ['GET', '/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/web'],
     ['GET', '/apis/networking.k8s.io/v1/servicecidrs/kubernetes'],
   ],
   'vipnat-balancer': [
     ...refusedToBoth,
     ['GET', '/api/v1/nodes'],
+    ['GET', '/api/v1/pods'],
+    ['PATCH', '/api/v1/namespaces/default/pods/web/status'],
+    ['POST', '/apis/discovery.k8s.io/v1/namespaces/default/endpointslices'],
     ['PATCH', `${servicesPath}/web`],
     ['PATCH', `${addressPools.path}/default`],
     ['POST', virtualIps.path],
     ['DELETE', `${virtualIps.path}/10.0.9.10`],
-    ['GET', leases],
+    // They are listed now and then: a watch on each node would be too many.
+    ['GET', `${leases}?watch=true`],
     ['DELETE', `${leases}/vipnat-lb-n1`],
     ['PATCH', '/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/vipnat-lb-n1'],
   ],

@@ -11,6 +11,9 @@ import { type Process, SingleApiserver, startProcess } from './single-apiserver.
 /** Where vipnat's own objects are. */
 export const namespace = 'vipnat-system';
 
+/** A type of readiness gates that the controllers open besides their own. */
+export const seedGate = 'cloudnativestation.net/load-balancer-ready';
+
 /** The Services of the namespace default. */
 export const servicesPath = '/api/v1/namespaces/default/services';
 
@@ -97,6 +100,7 @@ export class ServicesWorld {
   /** Starts one, with the rights that are printed. */
   startController(name: string, { kubeconfig = this.kubeconfig, listen = 'off' } = {}): Process {
     const words = ['controller', '--kubeconfig', kubeconfig, '--listen', listen, '--log-level', 'debug'];
+    words.push('--gate', seedGate);
     const controller = startProcess(vipnatCommand(...words), join(this.api.folder, `${name}.log`));
     this.controllers.set(name, controller);
     return controller;

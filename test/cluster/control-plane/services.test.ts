@@ -4,6 +4,7 @@ import { virtualIps } from '../../../lib/services/objects.ts';
 import { type KubernetesObject } from '../../support/manifest/printing.ts';
 import { testAdmission } from './services-admission.ts';
 import { testExhaustion } from './services-exhausted.ts';
+import { testGates } from './services-gates.ts';
 import { testLeases } from './services-leases.ts';
 import { testPages } from './services-pages.ts';
 import { testRights } from './services-rights.ts';
@@ -205,6 +206,7 @@ testRights(world);
 testLeases(world);
 testSeeing(world);
 testPages(world);
+testGates(world);
 testRightsUsed(world);
 
 describe('two world().controllers', () => {

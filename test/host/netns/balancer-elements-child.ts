@@ -9,6 +9,7 @@ import { sleep, systemClock } from '../../../lib/control/clock.ts';
 import { families, type Family } from '../../../lib/address/address.ts';
 import { type ElementChange } from '../../../lib/kernel/netlink/nft-elements.ts';
 import { type BalancerKernel, createBalancerKernel } from '../../../lib/kernel/real/balancer-tables.ts';
+import { makePortBalance } from '../../support/fakes/port-balance.ts';
 
 const port = 8080;
 const service = 'default/web';
@@ -42,11 +43,7 @@ interface Shape extends Partial<PortBalance> {
 function balance({ numbers, ...more }: Shape): Balances {
   return families.map((family) => {
     const backends = numbers.map((number) => ({ address: toPod(family, number), port }));
-    return {
-      ...{ family, service, addresses: [vips[family]], protocol: 'TCP', port: 80, method: 'random' },
-      ...{ affinitySeconds: null, sources: null, keepsClient: false, isHere: true, relay: null },
-      ...{ backends, present: backends, ...more },
-    };
+    return makePortBalance(backends, { family, service, addresses: [vips[family]], ...more });
   });
 }
 

@@ -117,6 +117,16 @@ export class SeatNode {
     this.#keepalived = null;
   }
 
+  /** As a pod that is replaced: keepalived gives up what it holds, and ends. */
+  async stopKeepalived(): Promise<void> {
+    const child = this.#keepalived;
+    if (child === null) return;
+    const ended = once(child, 'exit');
+    process.kill(Number(readFileSync(this.locate('keepalived.pid'), 'utf8')), 'SIGTERM');
+    await ended;
+    this.#keepalived = null;
+  }
+
   /** How often keepalived has entered a state so far. */
   countTransitions(): number {
     return [...this.#keepalivedLog.matchAll(/Entering \w+ STATE/g)].length;

@@ -31,6 +31,7 @@ const seats = createHostSeats({
   clock: systemClock,
   report: new SeatsLog(logger),
   onState: (state) => print({ state }),
+  onPlanned: () => undefined,
 });
 seats.start();
 for await (const line of createInterface({ input: process.stdin })) {

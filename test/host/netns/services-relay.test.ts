@@ -1,4 +1,5 @@
 import { afterAll, describe, expect, test } from '@jest/globals';
+import { families, type Family } from '../../../lib/address/address.ts';
 import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { waitUntil } from '../../support/host/vipnat.ts';
@@ -10,6 +11,11 @@ const limitMs = 120_000;
 
 const podNames = pods.map(({ name }) => name).sort();
 const [first = { name: '', node: '' }] = pods;
+/** Clients by more addresses of the host outside: enough that each pod has some. */
+const moreClients: Readonly<Record<Family, readonly string[]>> = {
+  ipv4: Array.from({ length: 12 }, (_, at) => `10.77.0.${110 + at}`),
+  ipv6: Array.from({ length: 12 }, (_, at) => `fd77::${110 + at}`),
+};
 const last = { ready: false, serving: true, terminating: true };
 
 /** The pods of a Service, of both families and for TCP and UDP: those in `ending` end, those in `without` are gone. */
@@ -148,6 +154,43 @@ describe('Services with policy Local, while m1 holds their address', () => {
         expect(Object.keys((await client().greet(serviceVips[family], 84, 150)).apiservers).sort()).toEqual(
           podNames,
         );
+      }
+    },
+    limitMs,
+  );
+
+  test(
+    'reach a pod that ends on another node, if its clients keep it, beside kube-proxy in ipvs mode',
+    async () => {
+      for (const [family, clients] of Object.entries(moreClients)) {
+        const words = family === 'ipv6' ? '/128 dev eth0 nodad' : '/32 dev eth0';
+        await world.shell('client', clients.map((address) => `ip addr add ${address}${words}\n`).join(''));
+      }
+      const ask = async (family: Family) => {
+        const answers = [];
+        for (const from of moreClients[family]) {
+          const { apiservers, errors } = await client().requestFrom(from, serviceVips[family], 88, 4);
+          answers.push({ apiservers, errors });
+        }
+        return answers;
+      };
+      const before = { ipv4: await ask('ipv4'), ipv6: await ask('ipv6') };
+      for (const answers of Object.values(before)) {
+        const names = answers.flatMap(({ apiservers }) => Object.keys(apiservers));
+        expect([...new Set(names)].sort()).toEqual(podNames);
+      }
+      await world.put(...list('kept', { ending: podNames.filter((name) => name !== first.name) }));
+      const listSlots = ['ip', 'ip6'].map((ip) => `nft list map ${ip} vipnat-lb relay-default/kept/tcp/88`);
+      for (const { node } of pods) {
+        // Each node knows by then that new clients are for the first pod.
+        await waitUntil(
+          async () =>
+            new Set((await world.shell(node, listSlots.join('\n'))).match(/goto [^\s,]+|accept/g)).size === 1,
+          () => `the balancer of ${node} does not notice pods that end`,
+        );
+      }
+      for (const family of families) {
+        expect({ family, answers: await ask(family) }).toEqual({ family, answers: before[family] });
       }
     },
     limitMs,

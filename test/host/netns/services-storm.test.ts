@@ -104,9 +104,9 @@ describe('a storm of Services', () => {
       expect(await printOwnRules()).toEqual(rules);
       expect(await readMetric('vipnat_writes_total')).toBe(writes);
       expect(agent.listLines(/repaired|TOOL_TIMED_OUT/)).toEqual([]);
-      // It looks, but not at each change.
+      // It looks, but not at each change: five times at most after each gap of the balancer's, as looks are short.
       expect(rate).toBeGreaterThan(0.05);
-      expect(rate).toBeLessThan(2);
+      expect(rate).toBeLessThan(6);
       await web.world.shell('m1', 'iptables-nft -t nat -F VIPNAT');
       await waitUntil(
         async () => JSON.stringify(await printOwnRules()) === JSON.stringify(rules),

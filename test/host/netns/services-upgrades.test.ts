@@ -36,7 +36,7 @@ describe('a Service with 500 connections a second', () => {
       const { sent, failures, slowAtMs } = await load;
       const figures = `${sent} connections, ${failures.length} failed, ${slowAtMs.length} slow`;
       process.stderr.write(`services-upgrades.test.ts: ${rounds} rounds: ${figures}\n`);
-      expect(failures).toEqual([]);
+      expect({ failed: failures.length, first: failures.slice(0, 3) }).toEqual({ failed: 0, first: [] });
       expect(sent).toBeGreaterThan(1000);
     },
     limitMs,

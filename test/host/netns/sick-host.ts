@@ -224,8 +224,8 @@ vipnat run --once --vip ${vips.ipv4}`);
   async #mountFiles(namespace: string): Promise<void> {
     const { path } = this.#folder;
     const mounts = `for folder in etc root var/lib; do
-        mkdir -p ${path}/upper/$folder ${path}/work/$folder
-        mount -t overlay overlay -o lowerdir=/$folder,upperdir=${path}/upper/$folder,workdir=${path}/work/$folder /$folder
+        mkdir -p ${path}/upper/$folder ${path}/scratch/$folder
+        mount -t overlay overlay -o lowerdir=/$folder,upperdir=${path}/upper/$folder,workdir=${path}/scratch/$folder /$folder
       done
       rm -rf /etc/kubernetes /etc/vipnat /etc/keepalived /var/lib/vipnat
       mount -t tmpfs tmpfs /run

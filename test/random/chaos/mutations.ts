@@ -39,8 +39,8 @@ export const mutations: readonly Mutation[] = [
   {
     name: 'restores whole tables',
     file: 'lib/kernel/real/iptables.ts',
-    from: "arguments: ['--noflush', '-w', '5'], input",
-    to: "arguments: ['-w', '5'], input",
+    from: "arguments: ['--noflush', '-w', '5']",
+    to: "arguments: ['-w', '5']",
     walk: [],
     complaint: /^m1: foreign rules are missing: \S+ \*\w+ KUBE-/m,
   },

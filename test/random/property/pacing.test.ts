@@ -83,7 +83,11 @@ describe('looking takes at most a third of any span of time (I14)', () => {
           queue.recordOutcome(next.isIdle);
           return next;
         };
-        const queue = new TriggerQueue<LoopCause>({ clock, awaited: ['start', 'verify', 'health'], look });
+        const queue = new TriggerQueue<LoopCause>({
+          clock,
+          awaited: ['start', 'verify', 'health', 'own-rules'],
+          look,
+        });
         queue.requeueAfter('start', 0);
         for (const { cause, everyMs, firstMs } of askings) {
           const ask = () => {

@@ -2,6 +2,7 @@ import { Agent, type AgentPorts } from '../../../agent/reconcile/agent.ts';
 import { type Config } from '../../../config/config.ts';
 import { emptyState, type ReconcileState } from '../../../agent/observe/reconcile-state.ts';
 import { FakeApiservers } from '../fakes/apiserver.ts';
+import { FakeDrain } from '../fakes/drain.ts';
 import { FakeClusterApi } from '../fakes/cluster-api.ts';
 import { FakeClock } from '../fakes/clock.ts';
 import { toEndpoint } from '../fakes/endpoints.ts';
@@ -18,6 +19,7 @@ import { FakeTrackFile } from '../fakes/track-file.ts';
 export const ordinaryConfig: Config = {
   vips: [toEndpoint('10.0.0.50:6443')],
   mode: 'auto',
+  method: 'random',
   proxyMode: 'auto',
   iptables: 'auto',
   clusterIps: {},
@@ -53,6 +55,8 @@ export interface RunningAgent {
   /** What the agent asks as the Kubernetes API: one that says nothing until it is told to. */
   readonly api: FakeClusterApi;
   readonly events: RecordingEvents;
+  /** What its state folder and its kernel say of a drain. */
+  readonly drain: FakeDrain;
   /** The other hosts on its Ethernet. */
   readonly link: FakeLink;
 }
@@ -96,7 +100,8 @@ export function startAgent(world: AgentWorld = {}): RunningAgent {
   let api = new FakeClusterApi();
   const followApi = (onChange: () => void) => (api = new FakeClusterApi(onChange));
   const events = new RecordingEvents();
-  const files = { store, trackFile, notices };
+  const drain = new FakeDrain();
+  const files = { store, trackFile, notices, drain };
   const effects = { kernel, clock, logger, meter, apiserver: apiservers, events };
   const readListening = () => Promise.resolve([{ address: '::', port: 6443 }]);
   const link = new FakeLink();

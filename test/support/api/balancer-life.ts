@@ -1,10 +1,15 @@
 import { Balancer } from '../../../balancer/process/balancer.ts';
-import { type BalancerPorts, type BalancerView } from '../../../balancer/process/ports.ts';
+import { type BalancerPorts, type BalancerView, type NodeWatch } from '../../../balancer/process/ports.ts';
 import { BalancerCounter } from '../../../balancer/report/balancer-counts.ts';
+import { type NodeHealth } from '../../../balancer/nodes/node-health.ts';
+import { noOutages } from '../../../balancer/decide/node-outages.ts';
 import { NodeReporter } from '../../../balancer/report/node-reporter.ts';
 import { Standing } from '../../../balancer/report/standing.ts';
 import { type BalancerKernel } from '../../../lib/kernel/real/balancer-tables.ts';
 import { RoutedClient } from '../../../lib/kubernetes/object-client.ts';
+import { type Random } from '../../../lib/control/random.ts';
+import { isAwaited } from '../../../lib/services/awaited.ts';
+import { maxDraining } from '../../../lib/services/node-report.ts';
 import { FakeBalancerKernel } from '../fakes/balancer-kernel.ts';
 
 /** What differs from life to life. */
@@ -13,13 +18,33 @@ export interface BalancerLifeOptions extends Pick<BalancerPorts, 'route' | 'cloc
   readonly kernel?: BalancerKernel;
   /** This host's addresses; one unless given. */
   readonly listAddresses?: () => readonly string[];
+  /** The seats that it holds; none unless given. */
+  readonly listSeats?: () => readonly string[];
+  /** Zero unless given. */
+  readonly random?: Random;
+  /** Who asks other nodes whether they live, and how the balancer is told of it; nobody unless given. To be called with changes. */
+  readonly createNodes?: (onChange: () => void) => LifeNodes;
   readonly onView?: (view: BalancerView) => void;
+}
+
+/** Who asks other nodes: as it is, and as the balancer has it. */
+export interface LifeNodes {
+  readonly health: Pick<NodeHealth, 'silent'>;
+  readonly watch: NodeWatch;
+}
+
+/** A life that was started. */
+export interface BalancerLife {
+  /** Says again what this node has done: its seats are others. */
+  readonly say: () => void;
+  readonly stop: () => Promise<void>;
 }
 
 /** A kernel in memory, with nothing but tables. */
 export function toWholeKernel(kernel: FakeBalancerKernel): BalancerKernel {
   return {
     listTable: (table) => kernel.listTable(table),
+    listOwnTable: () => Promise.resolve(''),
     readHandles: (name) => kernel.readHandles(name),
     countRules: () => Promise.resolve(0),
     apply: (script) => kernel.apply(script),
@@ -32,11 +57,28 @@ export function toWholeKernel(kernel: FakeBalancerKernel): BalancerKernel {
   };
 }
 
-/** Starts a balancer without seats: it follows an API, keeps its kernel, and reports in the node's Lease, until it is stopped. */
-export function startBalancerLife(options: BalancerLifeOptions): { stop: () => Promise<void> } {
+/** Starts a balancer without a keepalived: it follows an API, keeps its kernel, and reports in the node's Lease, until it is stopped. */
+export function startBalancerLife(options: BalancerLifeOptions): BalancerLife {
   const { route, clock, logger, node } = options;
   const { listAddresses = () => ['10.77.0.11'], kernel = toWholeKernel(new FakeBalancerKernel()) } = options;
+  const { listSeats = () => [], random = () => 0 } = options;
   const ending = new AbortController();
+  let view: BalancerView | null = null;
+  const nodes = options.createNodes?.(() => {
+    balancer.noteOutages();
+    say();
+  }) ?? { health: { silent: [] }, watch: { outages: noOutages, watch: () => undefined } };
+  const say = () => {
+    if (view === null) return;
+    const { programmed, mode, draining, isAnyEarly, virtualIps } = view;
+    const seats = listSeats();
+    reporter.setAwaited(isAnyEarly || virtualIps.some(isAwaited));
+    reporter.say({
+      ...{ programmed, mode, draining: draining.slice(0, maxDraining), seats, inUse: [] },
+      addresses: listAddresses(),
+      silent: seats.length === 0 ? [] : nodes.health.silent,
+    });
+  };
   const reporter: NodeReporter = new NodeReporter({
     ...{ clock, node, namespace: 'vipnat-system' },
     client: new RoutedClient(route, clock, ending.signal),
@@ -54,19 +96,20 @@ export function startBalancerLife(options: BalancerLifeOptions): { stop: () => P
     reporter.renew();
   };
   const standing = new Standing({ clock, node, onNeeded });
-  const balancer = new Balancer({
-    ...{ route, clock, logger, kernel, node, standing, random: () => 0 },
+  const balancer: Balancer = new Balancer({
+    ...{ route, clock, logger, kernel, node, standing, random },
     readAddresses: () =>
       Promise.resolve(
         listAddresses().map((address) => ({ family: 'ipv4', address, device: 'eth0', prefixLength: 24 })),
       ),
     listener: {
-      changed: (view) => {
-        options.onView?.(view);
-        const { programmed, mode } = view;
-        reporter.say({ programmed, mode, seats: [], inUse: [] });
+      changed: (after) => {
+        view = after;
+        options.onView?.(after);
+        say();
       },
     },
+    nodes: nodes.watch,
     observer: new BalancerCounter(() => undefined),
   });
   reporter.start();
@@ -75,5 +118,5 @@ export function startBalancerLife(options: BalancerLifeOptions): { stop: () => P
     ending.abort();
     await Promise.all([balancer.stop(), reporter.stop({ isLeaving: false })]);
   };
-  return { stop };
+  return { say, stop };
 }

@@ -38,6 +38,7 @@ export async function meet(changes: Partial<HostFacts> = {}) {
   const facts = await makeFacts({
     agent: null,
     hasMemory: { value: false },
+    drain: { value: null },
     assessment: { value: await look() },
     processes: { value: [] },
     listeners: { value: [] },

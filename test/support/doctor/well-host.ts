@@ -110,6 +110,7 @@ export async function makeFacts(changes: Partial<HostFacts> = {}): Promise<HostF
       ['/etc/kubernetes/admin.conf', kubeconfig('https://cluster-endpoint:6443')],
     ]),
     hasMemory: { value: true },
+    drain: { value: null },
     adverts: { value: [] },
     holderAnswers: new Map(),
     linkHolders: { value: new Map([['10.77.0.50', null]]) },

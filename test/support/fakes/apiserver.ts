@@ -1,11 +1,15 @@
 import {
   type Apiserver,
-  type ConnectOutcome,
+  type DrainOutcome,
   type HeldConnection,
+  type PingConnection,
+  type PingListener,
   type ReadyzOutcome,
 } from '../../../agent/probe/apiserver.ts';
+import { type ConnectOutcome } from '../../../lib/probe/connect.ts';
 import { type Endpoint, formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { type Clock } from '../../../lib/control/clock.ts';
+import { closings, FakePingConnection, type PingPeer } from './ping-connection.ts';
 
 /** How an apiserver behaves. */
 export type Behaviour =
@@ -35,6 +39,9 @@ export type Behaviour =
 export interface Listener {
   readonly onConnect?: (endpoint: string) => void;
   readonly onConnected?: (endpoint: string, kind: ConnectOutcome['kind']) => void;
+  readonly onDrainCheck?: (endpoint: string) => void;
+  readonly onPing?: (endpoint: string) => void;
+  readonly onPingConnection?: (endpoint: string) => void;
   readonly onQuestion?: (endpoint: string) => void;
   readonly onAnswer?: (endpoint: string, kind: ReadyzOutcome['kind']) => void;
 }
@@ -51,7 +58,9 @@ export class FakeApiservers implements Apiserver {
   readonly listener: Listener;
   readonly #endpointToBehaviour = new Map<string, Behaviour>();
   readonly #blocked = new Set<string>();
+  readonly #drained = new Set<string>();
   readonly #held = new Set<FakeHeld>();
+  readonly #pinging = new Map<FakePingConnection, string>();
   readonly #connecting = new Map<string, number>();
   /** How many connects were begun. */
   connects = 0;
@@ -66,16 +75,34 @@ export class FakeApiservers implements Apiserver {
     return [...this.#held].filter(({ isOpen }) => isOpen).length;
   }
 
+  /** How many connections for pings are open. */
+  get openForPings(): number {
+    return this.#pinging.size;
+  }
+
   /** From now on an apiserver behaves like this. A process that dies takes its connections with it, and its host tells their peers. */
   set(endpoint: string, behaviour: Behaviour): void {
     this.#endpointToBehaviour.set(endpoint, behaviour);
+    for (const [connection, to] of this.#pinging) if (to === endpoint) connection.goOn();
     if (behaviour !== 'refusing') return;
+    for (const [connection, to] of this.#pinging) if (to === endpoint) connection.breakOff();
     for (const held of this.#held) if (held.endpoint === endpoint) held.breakOff();
   }
 
   /** A firewall in between refuses new connections to it, and lets the packets of open ones pass. */
   block(endpoint: string): void {
     this.#blocked.add(endpoint);
+  }
+
+  /** Its host is drained from now on, or is no longer. */
+  drain(endpoint: string, isDrained = true): void {
+    if (isDrained) this.#drained.add(endpoint);
+    else this.#drained.delete(endpoint);
+  }
+
+  /** Whether its host is drained. */
+  isDrained(endpoint: string): boolean {
+    return this.#drained.has(endpoint);
   }
 
   /** How it behaves: healthy until something else is set. */
@@ -99,10 +126,43 @@ export class FakeApiservers implements Apiserver {
     return outcome;
   }
 
+  async checkDrain(endpoint: Endpoint, limitMs: number): Promise<DrainOutcome> {
+    const text = formatEndpoint(endpoint);
+    this.listener.onDrainCheck?.(text);
+    const kind = this.#toOutcome(text, this.behaviourOf(text)).kind;
+    await this.sleep(kind === 'silent' ? limitMs : roundTripMs);
+    if (kind !== 'open') return 'unknown';
+    return this.isDrained(text) ? 'drained' : 'admitting';
+  }
+
   hold(endpoint: Endpoint, onClose: () => void): HeldConnection {
     const held = new FakeHeld(this, formatEndpoint(endpoint), onClose);
     this.#held.add(held);
     return held;
+  }
+
+  openPingConnection(endpoint: Endpoint, listener: PingListener): PingConnection {
+    const text = formatEndpoint(endpoint);
+    this.listener.onPingConnection?.(text);
+    const connection = new FakePingConnection({
+      listener,
+      findPeer: () => this.#findPeer(text),
+      schedule: (delayMs, callback) => void this.#clock.schedule(delayMs, callback),
+      onSend: () => this.listener.onPing?.(text),
+      onClose: () => this.#pinging.delete(connection),
+    });
+    this.#pinging.set(connection, text);
+    return connection;
+  }
+
+  #findPeer(text: string): PingPeer {
+    const behaviour = this.behaviourOf(text);
+    const isMute = ['silent', 'frozen', 'refusing', 'unreachable'].includes(behaviour);
+    return {
+      isAccepting: this.#toOutcome(text, behaviour).kind === 'open',
+      answerMs: isMute ? null : behaviour === 'slow' ? slowMs : 0,
+      closes: closings[behaviour] ?? 'never',
+    };
   }
 
   #toOutcome(text: string, behaviour: Behaviour): ConnectOutcome {
@@ -173,13 +233,9 @@ class FakeHeld implements HeldConnection {
     }
     if (behaviour === 'refusing' || behaviour === 'unreachable') return { kind: 'closed' };
     this.isOpen = true;
-    if (isClosing(behaviour)) this.breakOff();
+    if (behaviour in closings) this.breakOff();
     return toAnswer(behaviour);
   }
-}
-
-function isClosing(behaviour: Behaviour): boolean {
-  return behaviour === 'curt' || behaviour === 'hanging up';
 }
 
 function toAnswer(behaviour: Behaviour): ReadyzOutcome {

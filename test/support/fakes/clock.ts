@@ -35,6 +35,11 @@ export class FakeClock implements Clock {
     this.#jumpedMs += ms;
   }
 
+  /** So much time passes in which the process does not run, as after SIGSTOP: what fell due meanwhile runs late. */
+  stall(ms: number): void {
+    this.#nowMs += ms;
+  }
+
   schedule(delayMs: number, callback: () => void): Cancel {
     const timer = { atMs: this.#nowMs + Math.max(0, delayMs), callback };
     this.#timers.push(timer);
@@ -61,7 +66,8 @@ export class FakeClock implements Clock {
     const untilMs = this.#nowMs + ms;
     await settle(this.#settlingTurns);
     for (let next = this.#takeDue(untilMs); next !== undefined; next = this.#takeDue(untilMs)) {
-      this.#nowMs = next.atMs;
+      // Never back: what fell due in a stall is late.
+      this.#nowMs = Math.max(this.#nowMs, next.atMs);
       next.callback();
       await settle(this.#settlingTurns);
     }

@@ -3,12 +3,13 @@ import { VipnatError } from '../../../lib/text/errors.ts';
 import { type LocalAddress, type LocalRoutes, type SourceRoute } from '../../../lib/kernel/port.ts';
 import { type FakeFaults } from './kernel-faults.ts';
 import { type FakeWatches } from './kernel-watches.ts';
+import { FakeWriters } from './kernel-writers.ts';
 
 /** An address as a test gives it: with a whole prefix, as virtual ones have, unless it says otherwise. */
 export type FakeAddress = LocalAddress & { readonly prefixLength?: number };
 
 /** The addresses of a FakeKernel, the routes to them, and its own connections to them. */
-export abstract class FakeAddresses {
+export abstract class FakeAddresses extends FakeWriters {
   /** What goes wrong, and when. */
   abstract readonly faults: FakeFaults;
   /** The source towards everywhere else; null without a default route. */

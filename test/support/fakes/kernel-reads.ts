@@ -12,6 +12,7 @@ import {
 } from '../../../lib/kernel/port.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
 import { type FakeFaults } from './kernel-faults.ts';
+import { readFewChains } from './kernel-few-chains.ts';
 
 /** What a FakeKernel shows to its tools. */
 export interface ShownRules {
@@ -25,7 +26,7 @@ export interface ShownRules {
 /** The rules that its tools tell, one tool after the other, and those that they fail to. */
 export async function readRules(
   shown: ShownRules,
-  { families, dialects, nftServiceChain }: KernelQuery,
+  { families, dialects, nftServiceChain, chains }: KernelQuery,
 ): Promise<Pick<KernelReading, 'iptables' | 'nftTables' | 'nftProxies' | 'unread'>> {
   const saves: Attempt<SaveOutput>[] = [];
   for (const family of families.filter(() => shown.hasIptables)) {
@@ -39,7 +40,9 @@ export async function readRules(
     proxies.push(proxy);
   }
   return {
-    iptables: saves.flatMap(({ found }) => found ?? []),
+    iptables: saves
+      .flatMap(({ found }) => found ?? [])
+      .map((save) => (save.dialect === 'nft' && chains !== undefined ? readFewChains(save, chains) : save)),
     nftTables: tables.flatMap(({ found }) => found ?? []),
     nftProxies: proxies.flatMap(({ found }) => found ?? []),
     unread: [...saves, ...tables, ...proxies].flatMap(({ unread }) => unread),

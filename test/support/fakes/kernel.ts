@@ -98,6 +98,7 @@ export class FakeKernel extends FakeAddresses implements Kernel {
     const { family, dialect, input } = transaction;
     this.#assertPromisesKept(transaction);
     this.applied.push(transaction);
+    this.use(transaction);
     await this.faults.meet(toolName(family, dialect, 'restore'));
     this.faults.runBeforeApply(transaction);
     if (dialect === 'nftables') this.runNft(input);

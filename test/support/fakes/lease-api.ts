@@ -15,7 +15,7 @@ export interface Trip {
 interface LeaseBody {
   readonly metadata?: {
     readonly resourceVersion?: string;
-    readonly annotations?: Readonly<Record<string, string>>;
+    readonly annotations?: Readonly<Record<string, string | null>>;
   };
   readonly spec: Readonly<Record<string, unknown>>;
 }
@@ -49,6 +49,12 @@ export class LeaseApi {
   /** Somebody else writes it. */
   touch(): void {
     this.#version += 1;
+  }
+
+  /** Another version of vipnat, or somebody else, has noted this on it. */
+  annotate(annotations: Readonly<Record<string, string>>): void {
+    this.#version += 1;
+    this.#annotations = { ...this.#annotations, ...annotations };
   }
 
   /** Somebody deletes it. */
@@ -91,7 +97,7 @@ export class LeaseApi {
 
   #read<T>({ schema }: ObjectRead<T>): ReadAnswer<T> {
     if (this.#spec === null) return { outcome: 'gone' };
-    const metadata = { resourceVersion: String(this.#version) };
+    const metadata = { resourceVersion: String(this.#version), annotations: this.#annotations };
     return { outcome: 'found', object: schema.parse({ metadata, spec: this.#spec }) };
   }
 
@@ -103,7 +109,11 @@ export class LeaseApi {
     if (method === 'PATCH' && metadata?.resourceVersion !== String(this.#version)) return refuse('conflict');
     this.#version += 1;
     this.#spec = { ...this.#spec, ...spec };
-    this.#annotations = { ...this.#annotations, ...metadata?.annotations };
+    const merged = { ...this.#annotations, ...metadata?.annotations };
+    // A merge patch removes what is null.
+    this.#annotations = Object.fromEntries(
+      Object.entries(merged).flatMap(([name, text]) => (text === null ? [] : [[name, text]])),
+    );
     return { outcome: 'taken', words: '', version: String(this.#version) };
   }
 }

@@ -1,10 +1,10 @@
 /** Objects as an apiserver keeps them: versions, generations, finalizers, subresources, merge patches, and what watches hear. */
 import { type Write } from '../../../controller/reconcile/step.ts';
+import { type WrittenKind } from '../../../controller/world/keys.ts';
+import { type Fields, merge, mergeConditions } from './merge-patch.ts';
 
 /** Kinds of objects. */
-export type Kind = 'Service' | 'VirtualIP' | 'AddressPool' | 'Namespace' | 'Node' | 'Lease';
-
-type Fields = Readonly<Record<string, unknown>>;
+export type Kind = WrittenKind | 'Namespace' | 'Node' | 'Lease';
 
 /** An object as it is kept. */
 export interface StoredObject {
@@ -19,6 +19,10 @@ export interface StoredObject {
   };
   readonly spec?: Fields;
   readonly status?: Fields;
+  /** Of an EndpointSlice. */
+  readonly addressType?: string;
+  readonly endpoints?: readonly Fields[];
+  readonly ports?: readonly Fields[];
 }
 
 /** What a watch hears: an object that came or changed, or null for one that went. */
@@ -39,12 +43,15 @@ export interface Written {
 
 const paths: readonly [RegExp, Kind][] = [
   [/^\/api\/v1\/namespaces\/([^/]+)\/services\/([^/]+)(\/status)?$/, 'Service'],
+  [/^\/api\/v1\/namespaces\/([^/]+)\/pods\/([^/]+)(\/status)?$/, 'Pod'],
+  [/^\/apis\/discovery\.k8s\.io\/v1\/namespaces\/([^/]+)\/endpointslices(?:\/([^/]+))?$/, 'EndpointSlice'],
   [/^\/apis\/vipnat\.io\/v1alpha1\/virtualips(?:\/([^/]+))?(\/status)?$/, 'VirtualIP'],
   [/^\/apis\/vipnat\.io\/v1alpha1\/addresspools(?:\/([^/]+))?(\/status)?$/, 'AddressPool'],
+  [/^\/apis\/coordination\.k8s\.io\/v1\/namespaces\/([^/]+)\/leases(?:\/([^/]+))?$/, 'Lease'],
 ];
 
-/** Kinds whose generation counts changes of their spec. */
-const counted: ReadonlySet<Kind> = new Set(['VirtualIP', 'AddressPool']);
+/** Kinds whose generation counts changes of what is wanted. */
+const counted: ReadonlySet<Kind> = new Set(['VirtualIP', 'AddressPool', 'EndpointSlice']);
 
 /** One cluster's objects. */
 export class ObjectApi {
@@ -72,18 +79,28 @@ export class ObjectApi {
     return this.#logs.get(kind) ?? [];
   }
 
-  /** The version of the object of a path; null for none. */
-  getVersion(path: string): string | null {
+  /** The object of a path; null for none. */
+  find(path: string): StoredObject | null {
     const { kind, key } = parsePath(path);
-    return this.#map(kind).get(key)?.metadata.resourceVersion ?? null;
+    return this.#map(kind).get(key) ?? null;
+  }
+
+  /** Its version; null for none. */
+  getVersion(path: string): string | null {
+    return this.find(path)?.metadata.resourceVersion ?? null;
   }
 
   /** A request as a step has it. Answers the HTTP status. */
-  handle({ method, path, body }: Write): number {
+  handle({ method, path, body, isStrategic }: Write): number {
     const { kind, key, isStatus } = parsePath(path);
     const fields = body as Fields;
-    if (method === 'POST') return this.create(kind, (fields['metadata'] as { name: string }).name, fields);
-    if (method === 'PATCH') return this.patch(kind, key, fields, isStatus);
+    const { name = '', uid } = (fields['metadata'] ?? {}) as { name?: string; uid?: string };
+    // The path of a collection has the namespace, if there is one.
+    if (method === 'POST') return this.create(kind, key === '' ? name : `${key}/${name}`, fields);
+    const before = this.#map(kind).get(key);
+    if (uid !== undefined && before !== undefined && uid !== before.metadata.uid) return 409;
+    if (method === 'PATCH')
+      return this.patch(kind, key, isStrategic === true ? mergeConditions(before, fields) : fields, isStatus);
     return this.remove(kind, key, fields['preconditions'] as Fields);
   }
 
@@ -98,10 +115,10 @@ export class ObjectApi {
       resourceVersion: '',
       creationTimestamp: toTime(this.#nowMs()),
     };
-    const { spec, status } = fields as { spec?: Fields; status?: Fields };
+    const { status, ...wanted } = fields as Partial<StoredObject>;
     // What has a status subresource is created without one.
     const kept = counted.has(kind) || status === undefined ? {} : { status };
-    this.#put(kind, key, { metadata, ...(spec === undefined ? {} : { spec }), ...kept });
+    this.#put(kind, key, { ...wanted, metadata, ...kept });
     return 201;
   }
 
@@ -131,7 +148,8 @@ export class ObjectApi {
   }
 
   /** All but the status. */
-  #update(kind: Kind, key: string, before: StoredObject, { metadata, spec }: StoredObject): number {
+  #update(kind: Kind, key: string, before: StoredObject, merged: StoredObject): number {
+    const { metadata } = merged;
     const [were, are] = [before, { metadata }].map((each) => each.metadata.finalizers ?? []);
     const isTerminating = before.metadata.deletionTimestamp !== undefined;
     if (isTerminating && are?.some((each) => were?.includes(each) !== true) === true) return 422;
@@ -139,9 +157,10 @@ export class ObjectApi {
       this.#drop(kind, key);
       return 200;
     }
-    const generation = before.metadata.generation + (isCounted(kind, spec, before.spec) ? 1 : 0);
-    const kept = spec === undefined ? {} : { spec };
-    const after = { ...before, metadata: { ...metadata, generation }, ...kept };
+    const generation = before.metadata.generation + (isCounted(kind, merged, before) ? 1 : 0);
+    const { status } = before;
+    const wanted = { ...merged, metadata: { ...metadata, generation } };
+    const after = status === undefined ? wanted : { ...wanted, status };
     this.#put(kind, key, kind === 'Service' ? clearBalancer(after) : after);
     return 200;
   }
@@ -185,8 +204,11 @@ export class ObjectApi {
   }
 }
 
-function isCounted(kind: Kind, spec: Fields | undefined, before: Fields | undefined): boolean {
-  return counted.has(kind) && JSON.stringify(spec) !== JSON.stringify(before);
+function isCounted(kind: Kind, after: StoredObject, before: StoredObject): boolean {
+  const [now, old] = [after, before].map(({ spec, endpoints, ports }) =>
+    JSON.stringify([spec, endpoints, ports]),
+  );
+  return counted.has(kind) && now !== old;
 }
 
 /** As kube-apiserver does for a type that is not LoadBalancer (registry/core/service, dropTypeDependentFields). */
@@ -195,21 +217,6 @@ function clearBalancer(service: StoredObject): StoredObject {
   const spec = { ...service.spec };
   delete spec['loadBalancerClass'];
   return { ...service, spec, status: { ...service.status, loadBalancer: {} } };
-}
-
-/** RFC 7386. */
-function merge(target: unknown, patch: unknown): unknown {
-  if (!isFields(patch)) return patch;
-  const merged = new Map(isFields(target) ? Object.entries(target) : []);
-  for (const [name, value] of Object.entries(patch)) {
-    if (value === null) merged.delete(name);
-    else merged.set(name, merge(merged.get(name), value));
-  }
-  return Object.fromEntries(merged);
-}
-
-function isFields(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function parsePath(path: string): { kind: Kind; key: string; isStatus: boolean } {

@@ -1,11 +1,13 @@
 import { type CarriedOut } from '../../../controller/reconcile/carry-out.ts';
 import { Reconciler } from '../../../controller/reconcile/reconciler.ts';
+import { serviceSteps } from '../../../controller/reconcile/next-step.ts';
 import { formatKey } from '../../../controller/reconcile/key-text.ts';
 import { WorldStore } from '../../../controller/world/world-store.ts';
 import { type Clock } from '../../../lib/control/clock.ts';
 import { TokenQueue } from '../../../lib/control/token-queue.ts';
 import { type ObjectClient, type ReadAnswer } from '../../../lib/kubernetes/object-client.ts';
 import { type WriteAnswer, type WriteOutcome } from '../../../lib/kubernetes/write-object.ts';
+import { toGateTypes } from '../../../lib/services/gate-types.ts';
 import { loadBalancerClass } from '../../../lib/services/names.ts';
 import { addressPools, virtualIps } from '../../../lib/services/objects.ts';
 import { services } from '../../../lib/services/services.ts';
@@ -25,12 +27,20 @@ export interface Sent {
 export class ReconcilerWorld {
   readonly clock = new FakeClock(undefined, 2);
   readonly api: ObjectApi;
-  readonly store = new WorldStore({ isDefaultClass: false });
+  readonly store = new WorldStore({ isDefaultClass: false, gateTypes: toGateTypes([]) });
   readonly reconciler: Reconciler;
   readonly sent: Sent[] = [];
   readonly failed: CarriedOut['result'][] = [];
   /** What is answered in place of what the API would; null for the API's own word. */
   answer: ((path: string) => WriteOutcome | null) | null = null;
+  /** Whether a write's answer is lost after the write is done. */
+  losesAnswer: ((what: string) => boolean) | null = null;
+  /** Kinds whose changes are not shown. */
+  readonly silent = new Set<string>();
+  /** Kinds of which what is known was found to be old. */
+  readonly behind: string[] = [];
+  /** Paths that were read. */
+  readonly read: string[] = [];
   /** How long an answer takes. */
   answerMs = 2;
   /** After how long a write is shown; null for never. */
@@ -54,11 +64,18 @@ export class ReconcilerWorld {
       },
     );
     this.reconciler = new Reconciler({
-      ...{ clock: dated, random: () => 0.5, store: this.store, client: this.#createClient() },
+      ...{
+        clock: dated,
+        random: () => 0.5,
+        store: this.store,
+        client: this.#createClient(),
+        steps: serviceSteps,
+      },
       pace: new TokenQueue({ capacity: 20, refillMs: 50 }, clock),
       writeMs: () => (this.isLeading ? 4000 : 0),
       onWritten: () => undefined,
       onFailed: (_, { result }) => this.failed.push(result),
+      onBehind: (kind) => this.behind.push(kind),
       onError: (key, error) => {
         throw new Error(formatKey(key), { cause: error });
       },
@@ -111,7 +128,8 @@ export class ReconcilerWorld {
             outcome === null ? this.#write(write as never) : { outcome, words: outcome, version: null };
           const what = `${write.method} ${write.path}`;
           this.sent.push({ atMs: this.clock.now(), what, outcome: answer.outcome });
-          return answer;
+          if (this.losesAnswer?.(what) !== true) return answer;
+          return { outcome: 'unreachable', words: 'no answer', version: null };
         }),
     };
   }
@@ -125,6 +143,7 @@ export class ReconcilerWorld {
   }
 
   #read<T>(path: string, parse: (object: unknown) => T): ReadAnswer<T> {
+    this.read.push(path);
     const resourceVersion = this.api.getVersion(path);
     if (resourceVersion === null) return { outcome: 'gone' };
     return { outcome: 'found', object: parse({ metadata: { resourceVersion } }) };
@@ -138,13 +157,14 @@ export class ReconcilerWorld {
       404: 'gone',
       409: 'conflict',
     };
-    const path = write.method === 'POST' ? `${write.path}/${write.key}` : write.path;
+    const { metadata } = write.body as { readonly metadata?: { readonly name?: string } };
+    const path = write.method === 'POST' ? `${write.path}/${metadata?.name ?? ''}` : write.path;
     const version = status < 300 ? this.api.getVersion(path) : null;
     return { outcome: outcomes[status] ?? 'refused', words: String(status), version };
   }
 
   #show({ kind, key, before, after }: Written): void {
-    if (this.shownMs === null) return;
+    if (this.shownMs === null || this.silent.has(kind)) return;
     const read = <T>(schema: { parse: (object: unknown) => T }) => ({
       key,
       before: before === null ? null : schema.parse(before),

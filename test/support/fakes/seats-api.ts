@@ -1,7 +1,12 @@
 import { type SeatsApi } from '../../../cli/seats/move-seats.ts';
 import { type SeatObjects, viewSeats } from '../../../cli/seats/view-seats.ts';
 import { type Drained, dropDrained } from '../../../lib/services/drained.ts';
-import { type Lease, type NodeMode, toAnnotations, toLeaseName } from '../../../lib/services/node-report.ts';
+import {
+  type Lease,
+  type NodeReport,
+  toAnnotations,
+  toLeaseName,
+} from '../../../lib/services/node-report.ts';
 import { makePool } from './seat-objects.ts';
 
 /** When tests are, for Leases. */
@@ -11,7 +16,7 @@ export const now = Date.parse('2026-01-01T00:00:00Z');
 export function makeLease(
   node: string,
   seats: readonly string[],
-  { mode = 'direct', agoMs = 3000, inUse = [] }: { mode?: NodeMode; agoMs?: number; inUse?: string[] } = {},
+  { agoMs = 3000, ...parts }: Partial<NodeReport> & { readonly agoMs?: number } = {},
 ): Lease {
   return {
     metadata: {
@@ -19,7 +24,7 @@ export function makeLease(
       uid: 'u',
       resourceVersion: '1',
       generation: 0,
-      annotations: toAnnotations({ node, seats, mode, inUse, programmed: {} }),
+      annotations: toAnnotations({ node, seats, mode: 'direct', inUse: [], programmed: {}, ...parts }),
     },
     spec: { leaseDurationSeconds: 40, renewTime: new Date(now - agoMs).toISOString() },
   };

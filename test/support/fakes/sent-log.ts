@@ -7,6 +7,12 @@ export interface Sent {
   readonly questions: number[];
   /** When connects were begun. */
   readonly connects: number[];
+  /** When drain checks were begun. */
+  readonly drainChecks: number[];
+  /** When pings were sent. */
+  readonly pings: number[];
+  /** When connections for pings were begun. */
+  readonly pingConnections: number[];
   /** How often its answers turned bad: the first bad one, and each after a good one. */
   badTimes: number;
   /** How often connects turned: to open, or to no answer. */
@@ -25,6 +31,15 @@ export class SentLog {
       onConnect: (endpoint) => {
         this.to(endpoint).connects.push(clock.now());
       },
+      onDrainCheck: (endpoint) => {
+        this.to(endpoint).drainChecks.push(clock.now());
+      },
+      onPing: (endpoint) => {
+        this.to(endpoint).pings.push(clock.now());
+      },
+      onPingConnection: (endpoint) => {
+        this.to(endpoint).pingConnections.push(clock.now());
+      },
       onQuestion: (endpoint) => {
         this.to(endpoint).questions.push(clock.now());
       },
@@ -42,7 +57,10 @@ export class SentLog {
 
   /** What was sent to one. */
   to(endpoint: string): Sent {
-    const sent = this.#sent.get(endpoint) ?? { questions: [], connects: [], badTimes: 0, turns: 0 };
+    const sent = this.#sent.get(endpoint) ?? {
+      ...{ questions: [], connects: [], drainChecks: [], pings: [], pingConnections: [] },
+      ...{ badTimes: 0, turns: 0 },
+    };
     this.#sent.set(endpoint, sent);
     return sent;
   }

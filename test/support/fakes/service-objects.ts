@@ -1,14 +1,18 @@
 /** Objects of a cluster with Services, as informers have them, and the world that they make. */
 import { parseAddress } from '../../../lib/address/address.ts';
+import { type Step } from '../../../controller/reconcile/step.ts';
 import { type StepKey } from '../../../controller/world/keys.ts';
 import { type World } from '../../../controller/world/world.ts';
 import { WorldStore } from '../../../controller/world/world-store.ts';
 import { type ApiObject, toKey } from '../../../lib/kubernetes/api-object.ts';
 import { toObjectName } from '../../../lib/services/address-name.ts';
 import { type Namespace, namespaces, type Node, nodes } from '../../../lib/services/cluster.ts';
-import { finalizer, loadBalancerClass } from '../../../lib/services/names.ts';
+import { toGateTypes } from '../../../lib/services/gate-types.ts';
+import { type EarlySlice, earlySlices } from '../../../lib/services/early-slices.ts';
+import { finalizer, gateType, loadBalancerClass } from '../../../lib/services/names.ts';
 import { type NodeReport } from '../../../lib/services/node-report.ts';
 import { type AddressPool, addressPools, type VirtualIp, virtualIps } from '../../../lib/services/objects.ts';
+import { type Pod, toPodResource } from '../../../lib/services/pods.ts';
 import { type Service, services } from '../../../lib/services/services.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -89,6 +93,34 @@ export function makeVirtualIp(
   });
 }
 
+/** The pod of `KEY` with the usual gate, an address of each family, and containers that are ready since a minute. */
+export function makePod(key: string, { metadata, spec, status }: Parts = {}): Pod {
+  const [namespace, name] = key.split('/');
+  const lastTransitionTime = new Date(nowMs - 60_000).toISOString();
+  return toPodResource(new Set()).schema.parse({
+    metadata: {
+      ...{ namespace, name, uid: `uid of ${key}`, resourceVersion: '30' },
+      ...{ labels: { app: 'web' }, creationTimestamp: new Date(nowMs - 90_000).toISOString(), ...metadata },
+    },
+    spec: { nodeName: 'w1', readinessGates: [{ conditionType: gateType }], ...spec },
+    status: {
+      podIP: '10.1.0.5',
+      podIPs: [{ ip: '10.1.0.5' }, { ip: 'fd01::5' }],
+      conditions: [{ type: 'ContainersReady', status: 'True', lastTransitionTime }],
+      ...status,
+    },
+  });
+}
+
+/** An early EndpointSlice as the API has it, when a step of ours wrote it. */
+export function makeEarlySlice(step: Step, resourceVersion: string): EarlySlice {
+  if (step.does !== 'write') throw new TypeError('nothing is written');
+  const { metadata, ...fields } = step.write.body as { metadata: object };
+  const [namespace = ''] = step.write.key.split('/');
+  const added = { namespace, uid: `uid of ${step.write.key}`, resourceVersion, generation: 1 };
+  return earlySlices.schema.parse({ ...fields, metadata: { ...metadata, ...added } });
+}
+
 /** What a VirtualIP has for a Service. */
 export function toUser(key: string): { namespace: string; name: string; uid: string } {
   const [namespace = '', name = ''] = key.split('/');
@@ -124,6 +156,8 @@ export interface Inventory {
   readonly pools?: readonly AddressPool[];
   readonly namespaces?: readonly Namespace[];
   readonly nodes?: readonly Node[];
+  readonly pods?: readonly Pod[];
+  readonly earlySlices?: readonly EarlySlice[];
   readonly reports?: readonly NodeReport[];
   /** Those of them whose Lease is over since. Its last renewal was `last`. */
   readonly silent?: readonly string[];
@@ -136,7 +170,7 @@ export function makeNamespace(name: string, labels: Readonly<Record<string, stri
 
 /** A store that has heard of all of it. */
 export function makeStore(inventory: Inventory): WorldStore {
-  const store = new WorldStore({ isDefaultClass: false });
+  const store = new WorldStore({ isDefaultClass: false, gateTypes: toGateTypes([]) });
   const list = <T extends ApiObject>(objects: readonly T[] = []) =>
     objects.map((after) => ({ key: toKey(after), before: null, after }));
   for (const change of list(inventory.namespaces)) store.changeNamespace(change);
@@ -144,6 +178,8 @@ export function makeStore(inventory: Inventory): WorldStore {
   for (const change of list(inventory.pools)) store.changePool(change);
   for (const change of list(inventory.virtualIps)) store.changeVirtualIp(change);
   for (const change of list(inventory.services)) store.changeService(change);
+  list(inventory.pods).forEach((change) => store.gates.changePod(change));
+  list(inventory.earlySlices).forEach((change) => store.gates.changeSlice(change));
   for (const report of inventory.reports ?? []) store.changeReport(report.node, report);
   for (const node of inventory.silent ?? []) store.silenceNode(node, 'last');
   return store;

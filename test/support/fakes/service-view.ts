@@ -1,5 +1,6 @@
 /** Objects of a cluster with Services, as `vipnat services` reads them: one pool with one seat on w1 or w2, w1 holding it. */
 import { type ServiceObjects } from '../../../cli/services/services-view.ts';
+import { type EarlySlice, earlySlices } from '../../../lib/services/early-slices.ts';
 import { electionLease } from '../../../lib/services/names.ts';
 import {
   type Lease,
@@ -62,12 +63,27 @@ export function makeSlice(
   });
 }
 
+/** The early EndpointSlice of a Service: pods of `makeSlice`, by their places there, whose gates are what they lack. */
+export function makeEarly(key: string, places: readonly number[], resourceVersion = '10'): EarlySlice {
+  const [namespace = '', name = ''] = key.split('/');
+  return earlySlices.schema.parse({
+    metadata: {
+      ...{ name: `${name}-vipnat-0`, namespace, uid: 'u', resourceVersion, generation: 1 },
+      labels: { 'vipnat.io/service-name': name },
+    },
+    addressType: 'IPv4',
+    endpoints: places.map((place) => ({ addresses: [`10.244.0.${place}`], conditions: { ready: true } })),
+    ports: [{ name: 'http', port: 8080, protocol: 'TCP' }],
+  });
+}
+
 /** What the API has besides Services, unless parts say otherwise. */
 export function makeObjects(parts: Partial<ServiceObjects>): ServiceObjects {
   const seats = [{ index: 0, anchors: ['10.0.9.10'], nodes: ['w1', 'w2'] }];
   return {
     services: [],
     slices: [],
+    earlySlices: [],
     virtualIps: [],
     pools: [makePool('pool', { addresses: ['10.0.9.10-10.0.9.19'] }, { status: { seats } })],
     leases: [makeElection(), makeNodeLease('w1', 2, { seats: ['pool/0'] }), makeNodeLease('w2')],

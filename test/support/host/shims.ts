@@ -25,6 +25,11 @@ export class Shims {
     renameSync(`${file}.new`, file);
   }
 
+  /** Puts a file among the shims, for what they are to note. */
+  write(name: string, text: string): void {
+    writeFileSync(join(this.#folder.path, name), text);
+  }
+
   /** Has the tool itself among the shims, by its own name or another. */
   link(tool: string, name = tool): void {
     this.hide(name);

@@ -7,8 +7,9 @@ import { type Duplex } from 'node:stream';
 import { type Manner, refuse, respond, send, toStatus } from './kube-answers.ts';
 import { eventsPath, KubeEvents } from './kube-events.ts';
 import { KubeLeases, leasesPattern } from './kube-leases.ts';
-import { type Event, type Kind, type KubeObject, KubeStore } from './kube-store.ts';
+import { type Event, type Kind, KubeStore } from './kube-store.ts';
 import { agentQuestions, type Questions } from './questions.ts';
+import { isAskedFor } from './selectors.ts';
 
 /** The only name that may be asked for, see the role in cli/generate/manifest/. */
 const allowedName = 'kubernetes';
@@ -33,8 +34,10 @@ export class KubeApi {
   readonly leases = new KubeLeases();
   /** Whether the role of who shows the token says nothing of events. */
   forbidsEvents = false;
-  /** Whether it says nothing of Services either. */
-  forbidsServices = false;
+  /** The kind of which it says nothing either. */
+  forbids: Kind | null = null;
+  /** Labels whose objects may not be asked for. */
+  forbiddenLabel: string | null = null;
   /** Whether the role allows all objects of a namespace to be listed and watched, and not only the one of a name. */
   allowsAll = false;
   /** Whether the versions of lists that were begun are forgotten before they end. */
@@ -144,11 +147,13 @@ export class KubeApi {
   }
 
   #findKind(path: string): Kind | undefined {
-    return (Object.keys(this.#questions) as Kind[]).find((one) => this.#questions[one]?.path === path);
+    const isOf = (one: Kind) => [this.#questions[one]?.path, this.#questions[one]?.allPath].includes(path);
+    return (Object.keys(this.#questions) as Kind[]).find(isOf);
   }
 
-  #receive({ headers }: IncomingMessage, kind: Kind | null = null): Manner {
-    if (kind === 'Service' && this.forbidsServices) return 'forbidding';
+  #receive({ headers, url }: IncomingMessage, kind: Kind | null = null): Manner {
+    const isForbidden = decodeURIComponent(url ?? '').includes(this.forbiddenLabel ?? '\n');
+    if (isForbidden || (kind !== null && kind === this.forbids)) return 'forbidding';
     return headers.authorization === `Bearer ${this.#token}` ? this.manner : 'unauthorized';
   }
 
@@ -232,10 +237,4 @@ export class KubeApi {
 
 function isWritable(path: string): boolean {
   return path.startsWith(eventsPath) || leasesPattern.test(path);
-}
-
-/** By its name, where one is asked for. */
-function isAskedFor({ metadata: { name } }: KubeObject, searchParams: URLSearchParams): boolean {
-  const selector = searchParams.get('fieldSelector');
-  return selector === null || selector === `metadata.name=${name}`;
 }

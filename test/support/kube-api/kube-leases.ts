@@ -41,6 +41,7 @@ export class KubeLeases {
     let text = '';
     for await (const part of request) text += String(part);
     const name = pathname.replace(leasesPattern, '');
+    if (request.method === 'GET' && name === '') return { code: 200, body: this.#list() };
     if (request.method === 'GET') return this.#toReply(200, this.find(name));
     if (this.refusal !== null) return { code: this.refusal, body: 'leases cannot be written' };
     const sent = JSON.parse(text) as StoredLease;
@@ -50,6 +51,11 @@ export class KubeLeases {
     if (request.method === 'PATCH') return this.#patch(before, sent);
     this.#nameToLease.delete(name);
     return { code: 200, body: toStatus(200, 'deleted') };
+  }
+
+  #list(): object {
+    const metadata = { resourceVersion: String(this.#version + 1) };
+    return { kind: 'LeaseList', metadata, items: [...this.#nameToLease.values()] };
   }
 
   #create(sent: StoredLease): Reply {
@@ -76,7 +82,11 @@ export class KubeLeases {
     const stored = {
       ...lease,
       kind: 'Lease',
-      metadata: { ...lease.metadata, resourceVersion: String(this.#version) },
+      metadata: {
+        uid: `uid of ${lease.metadata.name}`,
+        ...lease.metadata,
+        resourceVersion: String(this.#version),
+      },
     };
     this.#nameToLease.set(lease.metadata.name, stored);
     return stored;

@@ -5,7 +5,8 @@ export interface KubeObject {
 }
 
 /** The kinds that there are. */
-export type Kind = 'EndpointSlice' | 'Service' | 'VirtualIP' | 'AddressPool' | 'Node' | 'Namespace' | 'Lease';
+export type Kind =
+  'EndpointSlice' | 'Service' | 'VirtualIP' | 'AddressPool' | 'Node' | 'Namespace' | 'Lease' | 'Pod';
 
 /** A change of one object. */
 export interface Event {
@@ -25,6 +26,7 @@ export class KubeStore {
     Node: new Map(),
     Namespace: new Map(),
     Lease: new Map(),
+    Pod: new Map(),
   };
   readonly events: Event[] = [];
   readonly watchers = new Set<(event: Event) => void>();

@@ -1,7 +1,9 @@
 import { type Kind } from './kube-store.ts';
 
-/** Where objects of a kind are. */
-export type Questions = Readonly<Partial<Record<Kind, { path: string; apiVersion: string }>>>;
+/** Where objects of a kind are, and where all of them are if the path is one namespace's. */
+export type Questions = Readonly<
+  Partial<Record<Kind, { path: string; apiVersion: string; allPath?: string }>>
+>;
 
 /** What the agent of the API's virtual IP asks for. */
 export const agentQuestions: Questions = {

@@ -60,6 +60,24 @@ export function makeEndpoints(
   };
 }
 
+/** An early EndpointSlice of such a Service, as the controller makes it. */
+export function makeEarlyEndpoints(
+  service: string,
+  ports: readonly PortWords[],
+  endpoints: readonly EndpointWords[],
+  weights: Readonly<Record<string, number>> = {},
+): KubeObject {
+  const { metadata, ...rest } = makeEndpoints(service, ports, endpoints);
+  return {
+    ...rest,
+    metadata: {
+      ...{ name: `vipnat-${metadata.name}`, namespace: 'default', uid: toUid(`early ${service}`) },
+      labels: { 'endpointslice.kubernetes.io/managed-by': 'vipnat.io', 'vipnat.io/service-name': service },
+      annotations: { 'vipnat.io/weights': JSON.stringify(weights) },
+    },
+  };
+}
+
 /** The VirtualIP that gives an address to such Services. */
 export function makeVirtualIp(address: string, services: readonly string[]): KubeObject {
   return {

@@ -14,7 +14,9 @@ export const controllerQuestions: Questions = {
   EndpointSlice: {
     path: '/apis/discovery.k8s.io/v1/namespaces/default/endpointslices',
     apiVersion: 'discovery.k8s.io/v1',
+    allPath: '/apis/discovery.k8s.io/v1/endpointslices',
   },
+  Pod: { path: '/api/v1/pods', apiVersion: 'v1' },
   Node: { path: '/api/v1/nodes', apiVersion: 'v1' },
   Namespace: { path: '/api/v1/namespaces', apiVersion: 'v1' },
   Lease: {

@@ -228,7 +228,7 @@ async function startApiserver(lab: Lab, { other }: Roles): Promise<void> {
 }
 
 /** As the kubelet does: SIGTERM, and SIGKILL for one that still serves open watches. */
-async function stopApiserver(lab: Lab, master: string): Promise<void> {
+export async function stopApiserver(lab: Lab, master: string): Promise<void> {
   const apiserver = lab.service(master, 'kube-apiserver');
   await apiserver.signal('TERM');
   await sleep(graceMs);

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync, rmSync } from 'node:fs';
 import { buildComponents, buildKubeadm, buildNodeComponents } from '../../../lab/build/build.ts';
+import { buildKernel } from '../../../lab/build/kernel.ts';
 import { Lab } from '../../../lab/control-plane/lab.ts';
 import { defaultOptions, type LabOptions } from '../../../lab/settings/options.ts';
 import { raiseLab, type RaiseOptions } from '../../../lab/control-plane/raise.ts';
@@ -37,14 +38,16 @@ export async function raiseTestBareNodes(): Promise<NodeLab> {
   return await tellTime(() => raiseBareNodes(whole, { say: tell }));
 }
 
-/** One apiserver, and hosts on which nothing runs yet. */
+/** One apiserver, and hosts on which nothing runs yet; those that are named are virtual machines. */
 export async function raiseTestCluster(
   options: Partial<LabOptions>,
   hosts: readonly Host[],
+  virtualHosts: readonly string[] = [],
 ): Promise<ApiCluster> {
   const whole = nameOptions(options);
   await buildComponents(whole.kubernetes, tell);
-  return await ApiCluster.raise(whole, hosts);
+  if (virtualHosts.length > 0) await buildKernel(tell);
+  return await ApiCluster.raise(whole, hosts, virtualHosts);
 }
 
 function nameOptions(options: Partial<LabOptions>): LabOptions {

@@ -1,4 +1,6 @@
 import { connect } from 'node:net';
+import { setImmediate as yieldToSockets } from 'node:timers/promises';
+import { OwnTime } from './own-time.ts';
 import type { ConnectReport, ConnectTask } from './seat-tasks.ts';
 
 /** A SYN that is lost is sent again after a second: what is not there by then, a person notices. */
@@ -22,13 +24,17 @@ const handshakeType = 0x16;
 const [firstPort, lastPort] = [1024, 60_999];
 let nextPort = firstPort;
 
-/** Connects on schedule, whatever becomes of the ones before: an outage must not slow down its own measurement. */
+/**
+ * Connects on schedule, whatever becomes of the ones before: an outage must not slow down its own measurement. While this process stands still,
+ * so do the schedule and all limits. `startedAt` and `atMs` are by the machine's clock.
+ */
 export async function connectAtRate(task: ConnectTask, settled: AbortSignal): Promise<ConnectReport> {
   const { perSecond, durationMs, firstLocalPort = nextPort } = task;
   nextPort = firstLocalPort;
+  const own = new OwnTime();
+  const [started, ownStarted] = [performance.now(), own.now()];
   let seenAt = -Infinity;
-  const isQuiet = () => performance.now() - seenAt >= quietMs;
-  const started = performance.now();
+  const isQuiet = () => own.now() - seenAt >= quietMs;
   const slowAtMs: number[] = [];
   const tookMs: number[] = [];
   const failures: ConnectReport['failures'] = [];
@@ -37,16 +43,19 @@ export async function connectAtRate(task: ConnectTask, settled: AbortSignal): Pr
   const count = (perSecond * durationMs) / 1000;
   let sent = 0;
   for (; sent < count && !(settled.aborted && isQuiet()); sent += 1) {
-    const waitMs = (sent * 1000) / perSecond - (performance.now() - started);
+    const waitMs = (sent * 1000) / perSecond - (own.now() - ownStarted);
     if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs));
+    // Answers that came are read before the next ones are asked for: otherwise a burst makes all that wait late.
+    else await yieldToSockets();
     const atMs = performance.now() - started;
-    const attempt = tryToConnect(task).then((outcome) => {
+    const ownAt = own.now();
+    const attempt = tryToConnect(task, own).then((outcome) => {
       const isGood = 'apiserver' in outcome;
       if (isGood) apiservers[outcome.apiserver] = (apiservers[outcome.apiserver] ?? 0) + 1;
-      const took = performance.now() - started - atMs;
+      const took = own.now() - ownAt;
       if (isGood) tookMs.push(Math.round(took * 100) / 100);
       if (isGood && took <= slowMs) return;
-      seenAt = performance.now();
+      seenAt = own.now();
       if (isGood) slowAtMs.push(atMs);
       else failures.push({ atMs, ...outcome });
     });
@@ -55,6 +64,7 @@ export async function connectAtRate(task: ConnectTask, settled: AbortSignal): Pr
   }
   const report = { startedAt: performance.timeOrigin + started, sent, isQuiet: isQuiet() };
   await Promise.all(pending);
+  own.close();
   return {
     ...{ ...report, apiservers, ...(task.isTimed === true ? { tookMs } : {}) },
     slowAtMs: slowAtMs.sort((a, b) => a - b),
@@ -75,7 +85,7 @@ interface Failure {
 }
 
 /** Answers who answered: nobody by name, where none is asked for. Never rejects. */
-function tryToConnect(task: ConnectTask): Promise<Failure | { apiserver: string }> {
+function tryToConnect(task: ConnectTask, own: OwnTime): Promise<Failure | { apiserver: string }> {
   const { host, port, from, limitMs = defaultLimitMs } = task;
   const question = toQuestion(task);
   return new Promise((resolve) => {
@@ -95,14 +105,14 @@ function tryToConnect(task: ConnectTask): Promise<Failure | { apiserver: string 
       if (question === null) succeed('');
       else socket.write(question);
     });
-    const timer = setTimeout(() => socket.destroy(new Error('timeout')), limitMs);
+    const cancel = own.schedule(limitMs, () => socket.destroy(new Error('timeout')));
     socket.once('data', (bytes) => {
       if (task.isNamed === true) succeed(readName(bytes));
       else if (bytes[0] === handshakeType) succeed('');
       else socket.destroy(new Error('no handshake'));
     });
     socket.on('error', fail).on('close', () => {
-      clearTimeout(timer);
+      cancel();
       fail(new Error('closed'));
     });
     // Nothing is expected, but the other side's end is seen only by somebody who reads.

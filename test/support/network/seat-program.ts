@@ -185,7 +185,10 @@ function open(host: string, port: number, report: HoldReport): Promise<Socket> {
       if (!greeting.endsWith('\necho\n')) return;
       report.opened += 1;
       socket.setTimeout(0);
-      socket.off('data', onGreeting).on('data', (bytes: Buffer) => (report.echoes += bytes.length));
+      socket.off('data', onGreeting).on('data', (bytes: Buffer) => {
+        report.echoes += bytes.length;
+        if (bytes.includes('bye')) report.farewells = (report.farewells ?? 0) + 1;
+      });
       socket.on('error', (error: NodeJS.ErrnoException) => {
         increment(report.errors, nameError(error));
       });

@@ -105,6 +105,8 @@ export interface HoldReport {
   opened: number;
   sent: number;
   echoes: number;
+  /** To how many of them the other side said `bye`; absent where to none. */
+  farewells?: number;
   readonly errors: Record<string, number>;
 }
 

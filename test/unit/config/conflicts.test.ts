@@ -35,6 +35,15 @@ describe('values that contradict one another or this host', () => {
     ]);
   });
 
+  test('a method where kube-proxy chooses', async () => {
+    for (const mode of ['service-chain', 'cluster-ip'])
+      expect(await problemsOf({ vip: ['10.0.0.50'], method: 'lc', mode })).toEqual([
+        `--method lc cannot be had with the mode ${mode}, where kube-proxy chooses. Leave out the mode, or give direct`,
+      ]);
+    for (const mode of ['auto', 'direct'])
+      expect(await problemsOf({ vip: ['10.0.0.50'], method: 'lc', mode })).toEqual([]);
+  });
+
   test('the ClusterIP as VIP', async () => {
     expect(await problemsOf({ vip: ['10.96.0.1'], clusterIp: ['10.96.0.1'] })).toEqual([
       '--cluster-ip 10.96.0.1 is a virtual IP. Give the ClusterIP of default/kubernetes',

@@ -30,6 +30,7 @@ describe('a configuration', () => {
       config: {
         vips: [],
         mode: 'auto',
+        method: 'random',
         proxyMode: 'auto',
         iptables: 'auto',
         clusterIps: {},

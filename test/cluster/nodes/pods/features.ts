@@ -18,8 +18,8 @@ export interface AgentPod {
   readonly name: string;
 }
 
-/** The bits of NET_ADMIN and NET_RAW in /proc/PID/status, by capabilities(7). */
-const networkCapabilities = ((1n << 12n) | (1n << 13n)).toString(16).padStart(16, '0');
+/** The bits of NET_BIND_SERVICE, NET_ADMIN and NET_RAW in /proc/PID/status, by capabilities(7). */
+const networkCapabilities = ((1n << 10n) | (1n << 12n) | (1n << 13n)).toString(16).padStart(16, '0');
 
 /** What /proc/PID/status has of an agent of least privilege. */
 export const leastPrivilege = {

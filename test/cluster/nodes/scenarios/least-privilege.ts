@@ -26,7 +26,7 @@ export function testLeastPrivilege(lab: () => NodeLab): void {
   };
 
   test(
-    'has two capabilities and a root file system that it cannot write, and learns the apiservers from the kernel',
+    'has three capabilities and a root file system that it cannot write, and learns the apiservers from the kernel',
     async () => {
       const agent = await findAgent();
       expect(await readProcessStatus(lab(), agent)).toMatchObject({ Uid: '0', ...leastPrivilege });

@@ -166,8 +166,22 @@ async function loseHolder(
   }
 }
 
+/** Boots a node, and waits until its balancer has reported since: the API calls a node ready that was off for a short time. */
 async function boot(lab: NodeLab, node: string): Promise<void> {
+  const sinceMs = Date.now();
   await lab.boot(node);
+  await waitUntil(`the balancer on ${node} reports`, async () => {
+    const words = [
+      'get',
+      'lease',
+      `vipnat-lb-${node}`,
+      ...inNamespace,
+      '--output',
+      'jsonpath={.spec.renewTime}',
+    ];
+    const renewTime = await lab.ask(words);
+    return Date.parse(renewTime) > sinceMs ? null : `its last report is of ${renewTime}`;
+  });
   await waitForNodes(lab);
   await waitForServices(lab);
 }

@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
 import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
-import { waitUntil } from '../../../../lab/nodes/ready.ts';
 import { nodes } from '../../../../lab/nodes/hosts.ts';
 import { runShell } from '../../../../lab/machines/machine.ts';
 import { excludeMasters, hastenReuse, waitForServices } from '../../../../lab/services/install.ts';
@@ -12,10 +11,12 @@ import {
   findHolder,
   removeWeb,
   waitForAddress,
+  waitForNoHolder,
 } from '../../../../lab/services/web.ts';
 import { parseDocument } from '../../../support/documents/document.ts';
 import { follow, listSteps, readCommand } from '../../../support/documents/typing.ts';
 import { Administrator } from '../install/administrator.ts';
+import { testGatedDeployment } from './gated-deployment.ts';
 import { testServicesFaults } from './services-faults.ts';
 
 const page = 'docs/quickstart-services.md';
@@ -85,6 +86,8 @@ export function testServices(lab: () => NodeLab): void {
 
   testServicesFaults(lab, () => first);
 
+  testGatedDeployment(lab);
+
   test(
     'a Service that is deleted gives its address back: on no node, and no VirtualIP of it',
     async () => {
@@ -95,7 +98,7 @@ export function testServices(lab: () => NodeLab): void {
       // It rests before it is given again.
       const users = ['get', 'virtualip', address, '--output', 'jsonpath={.spec.services}{.spec.leaving}'];
       expect(await lab().ask(users)).toBe('[][]');
-      await waitUntil(`${address} is on no interface`, async () => await findHolder(lab(), address));
+      await waitForNoHolder(lab(), address);
       const { failed } = await askWeb(lab(), 'client', address, 1);
       expect(failed).toBe(1);
     },

@@ -123,6 +123,13 @@ function makeOddFacts(random: Random, facts: HostFacts): HostFacts {
     kubeProxy: { status: 503, ipvs: { excludeCidrs: [text()], strictArp: false } },
     agent: random.chance(50) ? null : { version: text(), pid: 9, since: text() },
     hasMemory: value(random.chance(50)),
+    drain: value(
+      random.pick([
+        null,
+        { since: new Date(0), vipStaysSince: null },
+        { since: new Date(0), vipStaysSince: new Date(1) },
+      ]),
+    ),
   };
 }
 

@@ -1,13 +1,24 @@
+import { toGateTypes } from '../../../../lib/services/gate-types.ts';
 import { loadBalancerClass } from '../../../../lib/services/names.ts';
-import { ObjectApi } from '../../../support/fakes/object-api.ts';
-import { type Decide, SimulatedController } from './controller.ts';
+import { type Kind, ObjectApi } from '../../../support/fakes/object-api.ts';
+import { type Decide, listKinds, SimulatedController } from './controller.ts';
+import { GateInvariants } from './gate-invariants.ts';
+import { type Habits } from './habits.ts';
 import { Invariants } from './invariants.ts';
+import { otherGate } from './pod-facts.ts';
 import { SimulatedNode } from './node.ts';
 
 const nodeNames = ['node-1', 'node-2', 'node-3'];
 
 /** Who may lead: one at a time, each with fresh lists; or two at once, with lists of any age. */
 export type Leaders = 'one' | 'two';
+
+/** What a walk has of its own. */
+export interface Surroundings {
+  readonly habits: Habits;
+  /** Whether there are pods with gates and weights. */
+  readonly hasPods: boolean;
+}
 
 /** An API, nodes with balancers, and the controllers that believe they lead. */
 export class Cluster {
@@ -18,19 +29,24 @@ export class Cluster {
   readonly complaints: string[] = [];
   /** What happened how often. */
   readonly counts = new Map<string, number>();
+  readonly habits: Habits;
   readonly #decide: Decide;
+  readonly #hasPods: boolean;
   controllers: SimulatedController[] = [];
   /** Of the next controller that leads: Services without a class are ours, too. */
   isDefaultClass = false;
   /** Milliseconds since 1970. */
   nowMs = 1_800_000_000_000;
 
-  constructor(decide: Decide, leaders: Leaders) {
+  constructor(decide: Decide, leaders: Leaders, { habits, hasPods }: Surroundings) {
     this.#decide = decide;
+    this.habits = habits;
+    this.#hasPods = hasPods;
     const nowMs = () => this.nowMs;
     const invariants = new Invariants(this, leaders);
+    const ofGates = new GateInvariants(this, leaders);
     this.api = new ObjectApi(nowMs, (written) => {
-      this.complaints.push(...invariants.check(written));
+      this.complaints.push(...invariants.check(written), ...ofGates.check(written));
     });
     for (const namespace of ['apps', 'infra'])
       this.api.create('Namespace', namespace, { metadata: { labels: { team: namespace } } });
@@ -44,12 +60,18 @@ export class Cluster {
     this.lead();
   }
 
+  /** What controllers hear of. */
+  get kinds(): readonly Kind[] {
+    return listKinds(this.#hasPods);
+  }
+
   /** One more controller leads, with a fresh list of everything. */
   lead(): SimulatedController {
     const { isDefaultClass } = this;
     const controller = new SimulatedController(this.api, this.#decide, {
       nowMs: () => this.nowMs,
-      settings: { isDefaultClass },
+      settings: { isDefaultClass, gateTypes: toGateTypes([otherGate]) },
+      hasPods: this.#hasPods,
     });
     this.controllers.push(controller);
     return controller;

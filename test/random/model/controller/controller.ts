@@ -1,16 +1,17 @@
+import { gateSteps } from '../../../../controller/gates/next-gate-step.ts';
+import { parseKey } from '../../../../controller/reconcile/key-text.ts';
+import { type OwnWrite, OwnWrites, type Standing } from '../../../../controller/reconcile/own-writes.ts';
+import { shownMs } from '../../../../controller/reconcile/reconciler.ts';
 import { type Step, type Write } from '../../../../controller/reconcile/step.ts';
+import { findReadPath } from '../../../../controller/reconcile/writes.ts';
 import { type StepKey, type WaitsFor } from '../../../../controller/world/keys.ts';
 import { NodeLiveness } from '../../../../controller/world/node-liveness.ts';
 import { type Settings, type World } from '../../../../controller/world/world.ts';
 import { type Affected } from '../../../../controller/world/affected.ts';
 import { WorldStore } from '../../../../controller/world/world-store.ts';
-import { type ApiObject } from '../../../../lib/kubernetes/api-object.ts';
-import { type Resource } from '../../../../lib/kubernetes/resources.ts';
-import { namespaces, nodes } from '../../../../lib/services/cluster.ts';
 import { parseNodeLease, toLeaseResource } from '../../../../lib/services/node-report.ts';
-import { addressPools, virtualIps } from '../../../../lib/services/objects.ts';
-import { services } from '../../../../lib/services/services.ts';
 import { type Kind, type ObjectApi, type StoredObject } from '../../../support/fakes/object-api.ts';
+import { KnownObjects } from './known-objects.ts';
 
 /** What is tried: the product's, or a broken one. */
 export type Decide = (key: StepKey, world: World) => Step;
@@ -22,10 +23,21 @@ export type Outcome = 'done' | 'never sent' | 'answer lost';
 interface InFlight {
   readonly key: string;
   readonly write: Write;
+  /** What was known of its object when the step was decided, and where to read it. */
+  readonly object: string;
+  readonly before: string | null;
+  readonly readPath: string | null;
   isConfirmed: boolean;
 }
 
-const kinds = ['Service', 'VirtualIP', 'AddressPool', 'Namespace', 'Node', 'Lease'] as const;
+const serviceKinds = ['Service', 'VirtualIP', 'AddressPool', 'Namespace', 'Node', 'Lease'] as const;
+const gateKinds = ['Pod', 'EndpointSlice'] as const;
+
+/** What controllers hear of, where there are pods and where there are none. */
+export function listKinds(hasPods: boolean): readonly Kind[] {
+  return hasPods ? [...serviceKinds, ...gateKinds] : serviceKinds;
+}
+
 const leases = toLeaseResource('vipnat');
 
 /** A watch that is silent for longer is known to be: the controller no longer hears its own Lease. */
@@ -38,6 +50,7 @@ const maxInFlight = 3;
 export interface Surroundings {
   readonly nowMs: () => number;
   readonly settings: Settings;
+  readonly hasPods: boolean;
 }
 
 /** One controller that believes it leads: informers that lag, a queue, requests under way. */
@@ -46,26 +59,31 @@ export class SimulatedController {
   readonly #decide: Decide;
   readonly #nowMs: () => number;
   readonly #store: WorldStore;
+  readonly #kinds: readonly Kind[];
+  readonly #hasPods: boolean;
   readonly #liveness = new NodeLiveness();
   readonly #kindToPosition = new Map<Kind, number>();
-  readonly #known = new Map<string, ApiObject>();
+  readonly #known: KnownObjects;
   readonly #due = new Set<string>();
-  /** What a key waits for: to have heard of its own write. */
-  readonly #keyToUnheard = new Map<string, { readonly kind: Kind; readonly position: number }>();
+  readonly #writes = new OwnWrites();
   /** What for, and until when by a clock that never jumps. */
   readonly #keyToWait = new Map<string, { readonly waitsFor: WaitsFor; readonly untilMs: number | null }>();
   #inFlight: InFlight[] = [];
-  /** A kind whose watch is silent, and nobody knows. */
+  /** A kind whose watch is silent, and nobody knows; and whether it does not run at all, and goes on later. */
   frozen: Kind | null = null;
+  isHeldUp = false;
   /** How far its date is from that of the world. */
   dateOffsetMs = 0;
 
-  constructor(api: ObjectApi, decide: Decide, { nowMs, settings }: Surroundings) {
+  constructor(api: ObjectApi, decide: Decide, { nowMs, settings, hasPods }: Surroundings) {
     this.#api = api;
+    this.#kinds = listKinds(hasPods);
+    this.#hasPods = hasPods;
     this.#store = new WorldStore(settings);
+    this.#known = new KnownObjects(this.#store, settings.gateTypes);
     this.#decide = decide;
     this.#nowMs = nowMs;
-    for (const kind of kinds) {
+    for (const kind of this.#kinds) {
       this.#kindToPosition.set(kind, api.log(kind).length);
       for (const [key, object] of api.list(kind)) this.#hear(kind, key, object);
     }
@@ -73,7 +91,7 @@ export class SimulatedController {
 
   get due(): readonly string[] {
     const underWay = new Set(this.#inFlight.map(({ key }) => key));
-    return [...this.#due].filter((key) => !underWay.has(key) && this.#hasHeardItself(key));
+    return [...this.#due].filter((key) => !underWay.has(key) && this.#judgeWrites(key).kind !== 'wait');
   }
 
   get inFlight(): number {
@@ -91,7 +109,7 @@ export class SimulatedController {
   }
 
   hearAll(): void {
-    for (const kind of kinds) this.hear(kind, Infinity);
+    for (const kind of this.#kinds) this.hear(kind, Infinity);
   }
 
   /** One second, or less, has passed. */
@@ -108,14 +126,36 @@ export class SimulatedController {
   take(key: string): void {
     if (this.#inFlight.length >= maxInFlight) return;
     this.#due.delete(key);
+    const standing = this.#judgeWrites(key);
+    if (standing.kind === 'read') this.#settle(key, standing);
+    else this.#step(key);
+  }
+
+  #step(key: string): void {
     this.#keyToWait.delete(key);
     const step = this.#decide(JSON.parse(key) as StepKey, this.#store.view(this.#dateMs));
     if (step.does === 'wait') {
       const untilMs = step.untilMs === null ? null : step.untilMs - this.dateOffsetMs;
       this.#keyToWait.set(key, { waitsFor: step.waitsFor, untilMs });
     }
-    if (step.does === 'write')
-      this.#inFlight.push({ key, write: step.write, isConfirmed: step.write.confirm.length === 0 });
+    if (step.does === 'write') this.#inFlight.push(this.#toInFlight(key, step.write));
+  }
+
+  #toInFlight(key: string, write: Write): InFlight {
+    const object = `${write.kind}/${write.key}`;
+    const readPath = findReadPath(JSON.parse(key) as StepKey, write);
+    const isConfirmed = write.confirm.length === 0;
+    return { key, write, object, before: this.#readVersion(object), readPath, isConfirmed };
+  }
+
+  /** Reads what became of a write. A watch that has not shown it for long is silent: all is listed again. */
+  #settle(key: string, { write, path }: { readonly write: OwnWrite; readonly path: string }): void {
+    const [before, after] = [this.#readVersion(write.object), this.#api.getVersion(path)];
+    this.#writes.add(key, { ...write, before, after, untilMs: this.#nowMs() + shownMs });
+    this.#due.add(key);
+    if (write.after === undefined || before === after) return;
+    if (this.frozen === 'VirtualIP') this.frozen = null;
+    this.hear('VirtualIP', Infinity);
   }
 
   /** The next request of one of those under way. Answers what was written, and what came of it. */
@@ -130,13 +170,19 @@ export class SimulatedController {
     }
     this.#inFlight = this.#inFlight.filter((each) => each !== one);
     this.#due.add(one.key);
-    if (!one.isConfirmed || outcome === 'never sent') return null;
-    const status = this.#api.handle(one.write);
-    const { kind, method, path, body } = one.write;
-    const what = `${method} ${path} ${JSON.stringify(body)}: ${status}`;
-    if (status >= 300 || outcome === 'answer lost') return what;
-    this.#keyToUnheard.set(one.key, { kind, position: this.#api.log(kind).length });
-    return what;
+    return one.isConfirmed ? this.#send(one, outcome) : null;
+  }
+
+  #send({ key, write, object, before, readPath }: InFlight, outcome: Outcome): string | null {
+    const status = outcome === 'never sent' ? null : this.#api.handle(write);
+    const own = { object, before, readPath, untilMs: this.#nowMs() + shownMs };
+    if (outcome !== 'done') {
+      if (readPath !== null) this.#writes.add(key, { ...own, after: undefined });
+    } else if (status !== null && status < 300) {
+      const after = this.#api.list(write.kind).get(write.key)?.metadata.resourceVersion ?? null;
+      this.#writes.add(key, { ...own, after });
+    }
+    return status === null ? null : `${write.method} ${write.path} ${JSON.stringify(write.body)}: ${status}`;
   }
 
   /** Keys for which something would be written, though nothing says that they are to be looked at. */
@@ -150,48 +196,29 @@ export class SimulatedController {
       ...[...this.#api.list('AddressPool').keys()].map((name): StepKey => ({ kind: 'AddressPool', name })),
     ];
     const world = this.#store.view(this.#dateMs);
+    if (this.#hasPods) all.push(...gateSteps.listKeys(world).map(parseKey));
     return all.filter((key) => this.#decide(key, world).does === 'write').map((key) => JSON.stringify(key));
-  }
-
-  /** What is known of this key: for who reads a walk. */
-  explain(key: StepKey): Step {
-    return this.#decide(key, this.#store.view(this.#dateMs));
   }
 
   get #dateMs(): number {
     return this.#nowMs() + this.dateOffsetMs;
   }
 
-  #hasHeardItself(key: string): boolean {
-    const unheard = this.#keyToUnheard.get(key);
-    if (unheard === undefined) return true;
-    if ((this.#kindToPosition.get(unheard.kind) ?? 0) < unheard.position) return false;
-    this.#keyToUnheard.delete(key);
-    return true;
+  #judgeWrites(key: string): Standing {
+    return this.#writes.judge(key, (object) => this.#readVersion(object), this.#nowMs());
+  }
+
+  #readVersion(object: string): string | null {
+    return this.#known.readVersion(object);
   }
 
   #hear(kind: Kind, key: string, object: StoredObject | null): void {
     if (kind === 'Lease') this.#hearLease(key, object);
-    else this.#affect(this.#change(kind, key, object));
-  }
-
-  #change(kind: Exclude<Kind, 'Lease'>, key: string, object: StoredObject | null): Affected {
-    switch (kind) {
-      case 'Service':
-        return this.#store.changeService(this.#note(services, key, object));
-      case 'VirtualIP':
-        return this.#store.changeVirtualIp(this.#note(virtualIps, key, object));
-      case 'AddressPool':
-        return this.#store.changePool(this.#note(addressPools, key, object));
-      case 'Namespace':
-        return this.#store.changeNamespace(this.#note(namespaces, key, object));
-      case 'Node':
-        return this.#store.changeNode(this.#note(nodes, key, object));
-    }
+    else this.#affect(this.#known.change(kind, key, object));
   }
 
   #hearLease(key: string, object: StoredObject | null): void {
-    const { after } = this.#note(leases, key, object);
+    const { after } = this.#known.note(leases, key, object);
     const lease = after === null ? null : parseNodeLease(after);
     if (lease === null) return;
     const { report, renewal, durationMs } = lease;
@@ -199,21 +226,8 @@ export class SimulatedController {
     if (this.#liveness.isLiving(report.node)) this.#affect(this.#store.changeReport(report.node, report));
   }
 
-  /** What an informer says of it. */
-  #note<T extends ApiObject>(
-    { kind, schema }: Resource<T>,
-    key: string,
-    object: StoredObject | null,
-  ): { key: string; before: T | null; after: T | null } {
-    const before = (this.#known.get(`${kind} ${key}`) ?? null) as T | null;
-    const after = object === null ? null : schema.parse(object);
-    if (after === null) this.#known.delete(`${kind} ${key}`);
-    else this.#known.set(`${kind} ${key}`, after);
-    return { key, before, after };
-  }
-
   #affect({ keys, wakes }: Affected): void {
-    for (const key of keys) this.#due.add(JSON.stringify(key));
+    for (const key of keys) if (this.#hasPods || !gateSteps.owns(key)) this.#due.add(JSON.stringify(key));
     for (const [key, { waitsFor }] of this.#keyToWait) if (wakes.has(waitsFor)) this.#due.add(key);
   }
 }

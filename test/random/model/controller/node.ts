@@ -1,5 +1,6 @@
 import { parseObjectName } from '../../../../lib/services/address-name.ts';
 import { type NodeReport, toAnnotations, toLeaseName } from '../../../../lib/services/node-report.ts';
+import { isOwnedBy, isReadyIn } from './pod-facts.ts';
 import { type Kind, type ObjectApi, type StoredObject } from '../../../support/fakes/object-api.ts';
 
 /** @alive of the node's table: without a balancer it runs out after that time. */
@@ -11,7 +12,7 @@ const renewMs = 10_000;
 /** A Lease lasts 40 s; who judges it hears of renewals a little late. */
 const surelyLivingMs = 38_000;
 
-const followed = ['VirtualIP', 'Service'] as const;
+const followed = ['VirtualIP', 'Service', 'EndpointSlice'] as const;
 
 /** What the world has for a node: the API, the time, and other hosts' addresses. */
 export interface NodeSurroundings {
@@ -30,6 +31,7 @@ export class SimulatedNode {
   readonly #around: NodeSurroundings;
   readonly #kindToPosition = new Map<Kind, number>();
   readonly #table = new Map<string, readonly string[]>();
+  readonly #slices = new Map<string, StoredObject>();
   /** What its Lease says, and since when. */
   #reportedMode: NodeReport['mode'] | null = null;
   #reportedModeMs = 0;
@@ -48,7 +50,7 @@ export class SimulatedNode {
   start(): void {
     this.isRunning = true;
     this.#hasListed = false;
-    this.#list();
+    this.#begin();
   }
 
   /** Its kernel is gone. */
@@ -57,10 +59,18 @@ export class SimulatedNode {
     this.#table.clear();
   }
 
+  /** Whoever was silent for long says that it is back, before it programs anything new. */
+  #begin(): void {
+    if (this.#around.nowMs() - this.#renewedMs > surelyLivingMs) this.report();
+    this.#list();
+  }
+
   #list(): void {
     if (!this.isRunning || !this.isConnected || this.#hasListed) return;
     this.#hasListed = true;
     this.#table.clear();
+    this.#slices.clear();
+    for (const [key, slice] of this.#around.api.list('EndpointSlice')) this.#slices.set(key, slice);
     for (const kind of followed) this.#kindToPosition.set(kind, this.#around.api.log(kind).length);
     for (const [name, object] of this.#around.api.list('VirtualIP')) this.#program(name, object);
     this.#aliveUntilMs = this.#around.nowMs() + aliveMs;
@@ -69,13 +79,12 @@ export class SimulatedNode {
   /** Hears and programs up to so many events of each kind. */
   program(most: number): void {
     if (!this.isRunning || !this.isConnected) return;
-    // Whoever was silent for long says that it is back, before it programs anything new.
-    if (this.#around.nowMs() - this.#renewedMs > surelyLivingMs) this.report();
-    this.#list();
+    this.#begin();
     for (const kind of followed) {
       const from = this.#kindToPosition.get(kind) ?? 0;
       const entries = this.#around.api.log(kind).slice(from, from + most);
       if (kind === 'VirtualIP') for (const { key, object } of entries) this.#program(key, object);
+      if (kind === 'EndpointSlice') for (const { key, object } of entries) this.#takeSlice(key, object);
       this.#kindToPosition.set(kind, from + entries.length);
     }
   }
@@ -88,7 +97,11 @@ export class SimulatedNode {
     const addresses = [...this.#table.keys()].map((name) => parseObjectName(name)?.text ?? '');
     const report: NodeReport = {
       node: this.name,
-      programmed: { virtualips: this.#getVersion('VirtualIP'), services: this.#getVersion('Service') },
+      programmed: {
+        virtualips: this.#getVersion('VirtualIP'),
+        services: this.#getVersion('Service'),
+        earlyslices: this.#getVersion('EndpointSlice'),
+      },
       seats: this.#listSeats(),
       mode: this.mode,
       inUse: addresses.filter((address) => foreignHosts.has(address)),
@@ -127,6 +140,11 @@ export class SimulatedNode {
     return [...this.#table.keys()].filter((name) => this.serves(name, uid));
   }
 
+  /** Whether its kernel sends connections to a Service, by its uid, to a pod as well, by its uid. */
+  sendsTo(pod: string, service: string): boolean {
+    return [...this.#slices.values()].some((slice) => isReadyIn(slice, pod) && isOwnedBy(slice, service));
+  }
+
   /** Whether its Lease has lived all the time since a moment, and lives. */
   hasLivedSince(ms: number): boolean {
     return this.#livingSinceMs <= ms && this.#around.nowMs() - this.#renewedMs < surelyLivingMs;
@@ -143,6 +161,11 @@ export class SimulatedNode {
       const seats = (status?.['seats'] ?? []) as readonly { index: number; nodes: readonly string[] }[];
       return seats.filter(({ nodes }) => nodes[0] === this.name).map(({ index }) => `${pool}/${index}`);
     });
+  }
+
+  #takeSlice(key: string, object: StoredObject | null): void {
+    if (object === null) this.#slices.delete(key);
+    else this.#slices.set(key, object);
   }
 
   #program(name: string, object: StoredObject | null): void {

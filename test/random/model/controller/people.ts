@@ -6,7 +6,6 @@ import { type Cluster, ourClass } from './cluster.ts';
 
 type Deed = (cluster: Cluster, random: Random) => string | null;
 
-const keys = ['apps/a', 'apps/b', 'apps/c', 'infra/d', 'infra/e'];
 const poolNames = ['first', 'second'];
 
 /** Small, so that Services have to fight for them. The first address of the last one is a node's. */
@@ -49,7 +48,7 @@ const annotationChoices: readonly Record<string, string | null>[] = [
 /** By their names. */
 export const deeds: Readonly<Record<string, Deed>> = {
   'creates a Service': (cluster, random) => {
-    const key = random.pick(keys);
+    const key = random.pick(cluster.habits.serviceKeys);
     const annotations = {
       ...(random.chance(15) ? { 'vipnat.io/addresses': random.pick(requestable) } : {}),
       ...(random.chance(30) ? { 'vipnat.io/share': 'together' } : {}),
@@ -64,11 +63,11 @@ export const deeds: Readonly<Record<string, Deed>> = {
     return cluster.api.create('Service', key, { metadata: { annotations }, spec }) === 201 ? key : null;
   },
   'deletes a Service': (cluster, random) => {
-    const key = random.pick(keys);
+    const key = random.pick(cluster.habits.serviceKeys);
     return cluster.api.remove('Service', key) === 200 ? key : null;
   },
   'makes a Service anew': (cluster, random) => {
-    const key = random.pick(keys);
+    const key = random.pick(cluster.habits.serviceKeys);
     const service = cluster.api.list('Service').get(key);
     // Whoever deletes and creates waits for the finalizer, and no longer.
     if (service === undefined || cluster.api.remove('Service', key) !== 200) return null;
@@ -78,13 +77,13 @@ export const deeds: Readonly<Record<string, Deed>> = {
     return key;
   },
   'changes the type': (cluster, random) => {
-    const key = random.pick(keys);
+    const key = random.pick(cluster.habits.serviceKeys);
     const service = cluster.api.list('Service').get(key);
     const spec = service?.spec?.['type'] === 'LoadBalancer' ? { type: 'ClusterIP' } : ourClass;
     return cluster.api.patch('Service', key, { spec }) === 200 ? `${key}: ${spec.type}` : null;
   },
   'gives a Service to another load balancer': (cluster, random) => {
-    const key = random.pick(keys);
+    const key = random.pick(cluster.habits.serviceKeys);
     if (cluster.api.list('Service').get(key)?.spec?.['type'] !== 'ClusterIP') return null;
     cluster.api.patch('Service', key, { spec: { type: 'LoadBalancer', loadBalancerClass: 'other.io/lb' } });
     const taken = isGiven(cluster, '10.0.9.14');
@@ -93,7 +92,7 @@ export const deeds: Readonly<Record<string, Deed>> = {
     return key;
   },
   'asks for an address': (cluster, random) => {
-    const key = random.pick(keys);
+    const key = random.pick(cluster.habits.serviceKeys);
     const address = random.pick(requestable);
     const annotations = { 'vipnat.io/addresses': address };
     return cluster.api.patch('Service', key, { metadata: { annotations } }) === 200
@@ -101,13 +100,13 @@ export const deeds: Readonly<Record<string, Deed>> = {
       : null;
   },
   annotates: (cluster, random) => {
-    const key = random.pick(keys);
+    const key = random.pick(cluster.habits.serviceKeys);
     const annotations = random.pick(annotationChoices);
     const isDone = cluster.api.patch('Service', key, { metadata: { annotations } }) === 200;
     return isDone ? `${key}: ${JSON.stringify(annotations)}` : null;
   },
   'changes a Service': (cluster, random) => {
-    const key = random.pick(keys);
+    const key = random.pick(cluster.habits.serviceKeys);
     const spec = random.pick<Record<string, unknown>>([
       random.pick(familyFields),
       { ports: random.pick(portLists) },
@@ -154,7 +153,7 @@ export const deeds: Readonly<Record<string, Deed>> = {
     return isDone ? `${name}: ${drained ?? 'nothing'}` : null;
   },
   'names an external IP': (cluster, random) => {
-    const key = random.pick(keys);
+    const key = random.pick(cluster.habits.serviceKeys);
     const externalIPs = random.pick([null, ['10.0.9.13'], ['10.0.9.13', 'fd00::11']]);
     return cluster.api.patch('Service', key, { spec: { externalIPs } }) === 200
       ? `${key}: ${externalIPs?.join() ?? 'none'}`

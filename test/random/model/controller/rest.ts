@@ -47,6 +47,7 @@ function heal(cluster: Cluster): SimulatedController {
   const [controller = cluster.lead()] = cluster.controllers;
   controller.dateOffsetMs = 0;
   controller.frozen = null;
+  controller.isHeldUp = false;
   for (const node of cluster.nodes) {
     if (!cluster.api.list('Node').has(node.name)) cluster.register(node);
     node.isConnected = true;

@@ -1,9 +1,13 @@
 import { type Kind } from '../../../support/fakes/object-api.ts';
 import { Random } from '../../fuzz/engine/random.ts';
-import { Cluster, type Leaders } from './cluster.ts';
+import { Cluster, type Leaders, type Surroundings } from './cluster.ts';
+import { drawHabits, type Habits } from './habits.ts';
 import { type Decide, type SimulatedController } from './controller.ts';
 import { deeds } from './people.ts';
+import { findGateFaults } from './gate-rest.ts';
+import { podDeeds, prepare } from './pods.ts';
 import { findLeftovers } from './rest.ts';
+import { scenes } from './scenes.ts';
 
 /** One walk: what happened, and what was wrong first. */
 export interface Walk {
@@ -20,61 +24,83 @@ interface WalkOptions {
   readonly leaders: Leaders;
   /** How much happens. */
   readonly actions: number;
+  /** Whether there are pods with gates and weights. */
+  readonly hasPods?: boolean;
 }
 
 type Act = (cluster: Cluster, random: Random) => string | null;
 
-const kinds: readonly Kind[] = ['Service', 'VirtualIP', 'AddressPool', 'Namespace', 'Node', 'Lease'];
-
 /** Walks, lets everything come to rest, and answers the first complaint. */
-export function walk({ decide, seed, leaders, actions }: WalkOptions): Walk {
+export function walk({ decide, seed, leaders, actions, hasPods = false }: WalkOptions): Walk {
   const random = new Random(seed);
-  const cluster = new Cluster(decide, leaders);
+  const habits = drawHabits(random, Object.keys(deeds));
+  const cluster = new Cluster(decide, leaders, { habits, hasPods });
   const history: string[] = [];
   const finish = (complaint: string | null): Walk => ({ seed, history, complaint, counts: cluster.counts });
+  if (hasPods) prepare(cluster);
   // Most walks begin with something to give.
   for (const name of ['makes a pool', 'creates a Service', 'creates a Service'])
     tell(history, name, deeds[name]?.(cluster, random) ?? null);
   for (let action = 0; action < actions; action += 1) {
-    const [name, act] = drawAct(random, leaders);
+    const [name, act] = drawAny(random, { leaders, hasPods, habits });
     tell(history, name, act(cluster, random));
     const [complaint] = cluster.complaints;
     if (complaint !== undefined) return finish(complaint);
   }
-  return finish(findLeftovers(cluster)[0] ?? null);
+  const [leftover] = [...findLeftovers(cluster), ...(hasPods ? findGateFaults(cluster) : [])];
+  return finish(leftover ?? null);
 }
 
 function tell(history: string[], name: string, what: string | null): void {
   if (what !== null) history.push(`${name}: ${what}`);
 }
 
-function drawAct(random: Random, leaders: Leaders): [string, Act] {
-  const drawn = random.below(200);
-  if (drawn < 172) return ['', workOn];
-  if (drawn < 180) return ['time', pass];
-  if (drawn < 192) {
-    const name = random.pick(Object.keys(deeds));
+function drawAny(
+  random: Random,
+  { leaders, hasPods, habits }: Surroundings & { readonly leaders: Leaders },
+): [string, Act] {
+  if (!hasPods || !random.chance(15)) return drawAct(random, leaders, habits);
+  const name = random.pick(Object.keys(podDeeds));
+  return [name, podDeeds[name] ?? pass];
+}
+
+function drawAct(random: Random, leaders: Leaders, { shares, deeds: names }: Habits): [string, Act] {
+  let drawn = random.below(200);
+  const isDrawn = (share: number) => {
+    drawn -= share;
+    return drawn < 0;
+  };
+  if (isDrawn(shares.time)) return ['time', pass];
+  if (isDrawn(shares.deeds)) {
+    const name = random.pick(names);
     return [name, deeds[name] ?? pass];
   }
-  if (drawn < 197) return ['node', shakeNode];
+  if (isDrawn(shares.scenes)) return ['scene', scenes[leaders]];
+  if (isDrawn(shares.nodes)) return ['node', shakeNode];
+  if (!isDrawn(shares.leaders)) return ['', workOn];
   return leaders === 'one' ? ['leader', handOver] : ['leaders', shakeLeaders];
 }
 
 /** Something small of a controller or a node. */
 const workOn: Act = (cluster, random) => {
   const drawn = random.below(10);
-  const [controller] = cluster.controllers.length === 0 ? [] : [random.pick(cluster.controllers)];
+  const awake = listAwake(cluster);
+  const [controller] = awake.length === 0 ? [] : [random.pick(awake)];
   if (drawn < 2 || controller === undefined) return workOnNodes(cluster, random);
   if (drawn < 4) {
-    const heard = random.chance(50) ? kinds : [random.pick(kinds)];
-    for (const kind of heard) controller.hear(kind, 1 + random.below(8));
+    if (random.chance(cluster.habits.hearPercent)) hearSome(cluster.kinds, controller, random);
     return null;
   }
   const { due } = controller;
   if (drawn < 7 && due.length > 0) controller.take(random.pick(due));
-  else if (controller.inFlight > 0) return proceed(controller, random);
+  else if (controller.inFlight > 0) return proceed(controller, cluster, random);
   return null;
 };
+
+function hearSome(kinds: readonly Kind[], controller: SimulatedController, random: Random): void {
+  const heard = random.chance(50) ? kinds : [random.pick(kinds)];
+  for (const kind of heard) controller.hear(kind, 1 + random.below(8));
+}
 
 const workOnNodes: Act = (cluster, random) => {
   for (const node of random.chance(50) ? cluster.nodes : [random.pick(cluster.nodes)]) {
@@ -84,8 +110,10 @@ const workOnNodes: Act = (cluster, random) => {
   return null;
 };
 
-function proceed(controller: SimulatedController, random: Random): string | null {
-  const outcome = random.chance(90) ? 'done' : random.pick(['never sent', 'answer lost'] as const);
+function proceed(controller: SimulatedController, { habits }: Cluster, random: Random): string | null {
+  const outcome = !random.chance(habits.lossPercent)
+    ? 'done'
+    : random.pick(['never sent', 'answer lost'] as const);
   const what = controller.proceed(random.below(controller.inFlight), outcome);
   return what === null ? null : `${what}${outcome === 'done' ? '' : ` (${outcome})`}`;
 }
@@ -93,8 +121,8 @@ function proceed(controller: SimulatedController, random: Random): string | null
 const pass: Act = (cluster, random) => {
   const ms = random.pick([100, 500, 1000, 5000, 20_000, 45_000]);
   // Watches that are up deliver meanwhile, most of the time.
-  if (random.chance(80)) for (const controller of cluster.controllers) controller.hear('Lease', Infinity);
-  if (random.chance(50)) for (const controller of cluster.controllers) controller.hearAll();
+  if (random.chance(80)) for (const controller of listAwake(cluster)) controller.hear('Lease', Infinity);
+  if (random.chance(50)) for (const controller of listAwake(cluster)) controller.hearAll();
   cluster.pass(ms);
   return `${ms} ms`;
 };
@@ -105,7 +133,6 @@ const shakes = [
   'started',
   'started',
   'started',
-  'cut off',
   'reachable',
   'reachable',
   'reachable',
@@ -114,7 +141,7 @@ const shakes = [
 
 const shakeNode: Act = (cluster, random) => {
   const node = random.pick(cluster.nodes);
-  const what = random.pick(shakes);
+  const what = random.chance(cluster.habits.cutPercent) ? 'cut off' : random.pick(shakes);
   if (what === 'killed') node.isRunning = false;
   if (what === 'started') node.start();
   if (what === 'cut off') node.isConnected = false;
@@ -126,6 +153,7 @@ const shakeNode: Act = (cluster, random) => {
 /** kill -9, and the next one begins; or its date jumps. */
 const handOver: Act = (cluster, random) => {
   const [leader] = cluster.controllers;
+  if (leader !== undefined && random.chance(cluster.habits.deafPercent)) return deafen(leader, random);
   if (leader !== undefined && random.chance(30)) {
     leader.dateOffsetMs = random.pick([-3_600_000, -5000, 0, 3_600_000]);
     return `its date is off by ${leader.dateOffsetMs} ms`;
@@ -139,12 +167,26 @@ const handOver: Act = (cluster, random) => {
 const shakeLeaders: Act = (cluster, random) => {
   const controller = random.pick([...cluster.controllers, cluster.lead()].slice(0, 2));
   cluster.controllers = cluster.controllers.slice(0, 2);
-  if (random.chance(50)) {
-    controller.frozen =
-      controller.frozen === null ? random.pick(['VirtualIP', 'VirtualIP', 'Service'] as const) : null;
-    return `one no longer hears of: ${controller.frozen ?? 'nothing'}`;
-  }
+  if (random.chance(cluster.habits.deafPercent)) return deafen(controller, random);
+  if (random.chance(cluster.habits.pausePercent)) return holdUp(controller);
   if (cluster.controllers.length < 2) return 'two';
   cluster.kill(controller);
   return 'one';
 };
+
+/** Its watch of a kind falls silent, or is up again. */
+function deafen(controller: SimulatedController, random: Random): string {
+  controller.frozen =
+    controller.frozen === null ? random.pick(['VirtualIP', 'VirtualIP', 'Service'] as const) : null;
+  return `one no longer hears of: ${controller.frozen ?? 'nothing'}`;
+}
+
+/** It is held up as a whole, or goes on. */
+function holdUp(controller: SimulatedController): string {
+  controller.isHeldUp = !controller.isHeldUp;
+  return controller.isHeldUp ? 'one is held up' : 'one goes on';
+}
+
+function listAwake({ controllers }: Cluster): readonly SimulatedController[] {
+  return controllers.filter(({ isHeldUp }) => !isHeldUp);
+}

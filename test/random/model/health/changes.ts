@@ -11,7 +11,7 @@ export interface Change {
 }
 
 const behaviours: readonly Behaviour[] = [
-  ...(['healthy', 'refusing', 'silent', 'clogged', 'frozen'] as const),
+  ...(['healthy', 'refusing', 'silent', 'clogged', 'frozen', 'slow'] as const),
   ...(['failing', 'ailing', 'curt', 'hanging up'] as const),
 ];
 
@@ -45,6 +45,14 @@ export const changes: readonly Change[] = [
       }
     },
   })),
+  ...(['a distant one', 'all of them'] as const).flatMap((who) =>
+    [true, false].map((isDrained) => ({
+      name: `${who}: ${isDrained ? 'drained' : 'drained no longer'}`,
+      run: (world: HealthWorld) => {
+        world.drain(groups[who] ?? [], isDrained);
+      },
+    })),
+  ),
   {
     name: 'the list flaps',
     run: async (world: HealthWorld) => {

@@ -1,7 +1,7 @@
 import { describe, expect, jest, test } from '@jest/globals';
 import { broken } from './broken.ts';
-import { type Change, changes } from './changes.ts';
-import { findComplaints } from './check.ts';
+import { apiservers, type Change, changes } from './changes.ts';
+import { findComplaints, findSoonComplaints, findUnfair, freezeMs } from './check.ts';
 import { HealthWorld, type MakeMonitor, makeMonitor } from './world.ts';
 import { isLong } from '../../../support/jest/long.ts';
 import { printFigure } from '../engine/print-figure.ts';
@@ -13,6 +13,9 @@ jest.setTimeout(3_600_000);
 const pausesMs = [1, 130, 4500];
 
 const restMs = 10_000;
+
+/** One that answers 2 s late has answered nothing since a change. */
+const hastyMs = 1500;
 
 type Walk = readonly (readonly [Change, number])[];
 
@@ -40,11 +43,18 @@ function* listAll(): Generator<Walk> {
 async function walk(make: MakeMonitor, steps: Walk): Promise<string[]> {
   const world = new HealthWorld(make);
   await world.pass(2500);
+  let before: ReadonlyMap<string, string | undefined> = new Map();
   for (const [change, pauseMs] of steps) {
+    before = new Map(apiservers.map((one) => [one, world.stateOf(one)]));
     await change.run(world);
-    await world.pass(pauseMs);
+    if (pauseMs < restMs) await world.pass(pauseMs);
   }
-  const complaints = findComplaints(world);
+  await world.pass(hastyMs);
+  const hasty = findUnfair(world, hastyMs, before);
+  await world.pass(freezeMs - hastyMs);
+  const soon = [...hasty, ...findSoonComplaints(world), ...findUnfair(world, freezeMs, before)];
+  await world.pass(restMs - freezeMs);
+  const complaints = [...soon, ...findComplaints(world), ...findUnfair(world, restMs, before)];
   world.stop();
   return complaints.map(
     (complaint) => `${complaint}, after: ${steps.map(([{ name }, ms]) => `${name}, ${ms} ms`).join('; ')}`,

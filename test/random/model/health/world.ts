@@ -14,6 +14,11 @@ export const makeMonitor: MakeMonitor = (options) => new HealthMonitor(options);
 
 const localAddresses = new Set(['10.0.0.11']);
 
+interface Turn {
+  readonly behaviour: Behaviour;
+  readonly since: number;
+}
+
 /** A monitor and three apiservers on a clock in memory. */
 export class HealthWorld {
   readonly sent = new SentLog();
@@ -21,6 +26,8 @@ export class HealthWorld {
   readonly #apiservers = new FakeApiservers(this.#clock, this.sent.listen(this.#clock));
   readonly #monitor: ReturnType<MakeMonitor>;
   readonly #joins = new Map<string, number>();
+  /** Behaviours in turn, each with the time from which it was so. */
+  readonly #turns = new Map<string, Turn[]>();
   #listed: readonly string[] = [];
 
   /** Watches all of them. */
@@ -43,7 +50,28 @@ export class HealthWorld {
 
   /** Some behave like this from now on. */
   set(endpoints: readonly string[], behaviour: Behaviour): void {
-    for (const endpoint of endpoints) this.#apiservers.set(endpoint, behaviour);
+    for (const endpoint of endpoints) {
+      this.#apiservers.set(endpoint, behaviour);
+      this.#turns.set(endpoint, [...(this.#turns.get(endpoint) ?? []), { behaviour, since: this.now }]);
+    }
+  }
+
+  /** How one has behaved, since a time at the latest. */
+  listBehaviours(endpoint: string, since: number): Behaviour[] {
+    const turns: readonly Turn[] = [{ behaviour: 'healthy', since: 0 }, ...(this.#turns.get(endpoint) ?? [])];
+    return turns
+      .filter((_turn, index) => (turns[index + 1]?.since ?? Infinity) > since)
+      .map(({ behaviour }) => behaviour);
+  }
+
+  /** The hosts of some are drained from now on, or are no longer. */
+  drain(endpoints: readonly string[], isDrained: boolean): void {
+    for (const endpoint of endpoints) this.#apiservers.drain(endpoint, isDrained);
+  }
+
+  /** Whether its host is drained. */
+  isDrained(endpoint: string): boolean {
+    return this.#apiservers.isDrained(endpoint);
   }
 
   /** How one behaves; null for one that is not listed. */

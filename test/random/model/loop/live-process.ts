@@ -99,6 +99,7 @@ export class LiveProcess {
         this.#watches.push(watch);
         return watch;
       },
+      keepReady: (places) => kernel.keepReady(places),
       resetFlows: (selection) => kernel.resetFlows(selection),
       countFlows: (vip) => kernel.countFlows(vip),
       listForwardChains: () => kernel.listForwardChains(),

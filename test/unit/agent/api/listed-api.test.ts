@@ -49,7 +49,7 @@ test('asks the next apiserver when one does not answer as it should', async () =
 
 test('lists the apiservers where the Service may not be read, with one sentence', async () => {
   const { api, known } = createListedApi();
-  for (const server of world.servers) server.forbidsServices = true;
+  for (const server of world.servers) server.forbids = 'Service';
   const view = await api.getView(known);
   expect(view?.endpoints.ipv4?.value.map(formatEndpoint)).toEqual(three);
   expect(problems).toEqual([expect.stringContaining('may not read the Service kubernetes')]);

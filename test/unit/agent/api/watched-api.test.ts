@@ -125,7 +125,7 @@ describe('the API that answers', () => {
 
 describe('the API that does not let the Service be read', () => {
   test('is followed for its apiservers, and says so once', async () => {
-    server().forbidsServices = true;
+    server().forbids = 'Service';
     world.consult();
     await world.pass('it is followed', () => world.api.following.isFollowed);
     expect(world.api.view).toMatchObject({ clusterIps: {}, affinitySeconds: null, isCurrent: true });
@@ -143,10 +143,10 @@ describe('the API that does not let the Service be read', () => {
   });
 
   test('says so when it may be read again', async () => {
-    server().forbidsServices = true;
+    server().forbids = 'Service';
     world.consult();
     await world.pass('it is followed', () => world.api.following.isFollowed);
-    server().forbidsServices = false;
+    server().forbids = null;
     await world.pass('it is said', () => world.linesOf('info').length > 1);
     expect(world.linesOf('info')[1]).toBe('vipnat can read the Service kubernetes from the API again');
     expect(world.api.view?.clusterIps).toEqual({ ipv4: '10.96.0.1' });

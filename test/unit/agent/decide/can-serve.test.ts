@@ -18,14 +18,16 @@ interface Case {
   readonly health: Readonly<Record<string, Health>>;
   readonly local?: string;
   readonly isListening?: boolean;
+  readonly isLeaving?: boolean;
 }
 
-const judge = ({ backends = all, health, local = '10.0.0.11', isListening = true }: Case) =>
+const judge = ({ backends = all, health, local = '10.0.0.11', isListening = true, isLeaving }: Case) =>
   canServe({
     decisions: [{ vip, backends: backends.map((text) => toEndpoint(text)) }],
     addresses: [{ family: 'ipv4', address: local, device: 'eth0' }],
     health: new Map(Object.entries(health)),
     isListening: () => isListening,
+    isLeaving: isLeaving ?? false,
   });
 
 describe('a node may hold the VIP', () => {
@@ -98,6 +100,24 @@ describe('a node is to leave the VIP', () => {
     expect(judge(given)).toBe(false);
   });
 });
+
+const drained: Health = { state: 'draining', reason: '', staleConnections: 'none', isDrained: true };
+
+test.each<[string, Health, boolean]>([
+  ['is ready', ready, false],
+  ['is warming', { ...ready, state: 'warming' }, false],
+  ['is drained too', drained, true],
+  ['refuses connections', refusing, true],
+  ['is not heard, as no other is', unheard, true],
+])(
+  'a drained node that holds the VIP, while the only other apiserver %s: may it? (%#)',
+  (_, other, mayHold) => {
+    const health = { [own]: drained, [others[0]]: other };
+    expect(judge({ health, isLeaving: true })).toBe(mayHold);
+    // Without the drain it may, whatever the other is like.
+    expect(judge({ health })).toBe(true);
+  },
+);
 
 test('of two VIPs one that is served is enough: all move together', () => {
   const health = new Map([

@@ -4,26 +4,34 @@ import { type Clock } from '../../../../lib/control/clock.ts';
 import { type Behaviour, FakeApiservers } from '../../../support/fakes/apiserver.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
-import { countMost } from '../../../support/fakes/sent-log.ts';
+import { countMost, type Sent } from '../../../support/fakes/sent-log.ts';
 import { local, Monitored, second, third } from './monitored.ts';
 
 const all = [local, second, third] as const;
 const minuteMs = 60_000;
 
 /** What one apiserver may be sent, whatever happens (I13). */
-const limits = { questionsASecond: 4, connectsInTenSeconds: 40 + 13 };
+const limits = {
+  ...{ questionsASecond: 4, connectsInTenSeconds: 40 + 13 },
+  ...{ pingsASecond: 4, pingConnectionsInFourSeconds: 2 },
+};
 
 /** What each apiserver was sent at most. */
 function measure({ sent }: Monitored): typeof limits {
+  const most = (count: (to: Sent) => number) => Math.max(...all.map((one) => count(sent.to(one))));
   return {
-    questionsASecond: Math.max(...all.map((one) => countMost(sent.to(one).questions, 1000))),
-    connectsInTenSeconds: Math.max(...all.map((one) => countMost(sent.to(one).connects, 10_000))),
+    questionsASecond: most(({ questions }) => countMost(questions, 1000)),
+    connectsInTenSeconds: most(({ connects }) => countMost(connects, 10_000)),
+    pingsASecond: most(({ pings }) => countMost(pings, 1000)),
+    pingConnectionsInFourSeconds: most(({ pingConnections }) => countMost(pingConnections, 4000)),
   };
 }
 
 function expectWithinLimits(world: Monitored): void {
   const measured = measure(world);
   expect(measured.questionsASecond).toBeLessThanOrEqual(limits.questionsASecond);
+  expect(measured.pingsASecond).toBeLessThanOrEqual(limits.pingsASecond);
+  expect(measured.pingConnectionsInFourSeconds).toBeLessThanOrEqual(limits.pingConnectionsInFourSeconds);
   // One more that began together with the first.
   expect(measured.connectsInTenSeconds).toBeLessThanOrEqual(limits.connectsInTenSeconds + 1);
 }

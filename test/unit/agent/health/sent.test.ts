@@ -31,7 +31,7 @@ async function measure(
 ): Promise<{ connections: number; questions: number }> {
   const three = await Promise.all([1, 2, 3].map(() => apiservers.answer(own, status)));
   const monitor = new HealthMonitor({
-    apiserver: createApiserver(systemClock, () => findAuthority(authority)),
+    apiserver: createApiserver({ clock: systemClock, findAuthority: () => findAuthority(authority) }),
     clock: systemClock,
     settings: { intervalMs: 250, timeoutMs: 250 },
     onChange: () => undefined,

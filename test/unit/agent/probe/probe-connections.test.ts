@@ -36,14 +36,14 @@ function hold(
   onClose = () => undefined,
 ): HeldConnection {
   const findGiven = () => (authority === null ? null : findAuthority(authority));
-  const held = createApiserver(systemClock, findGiven).hold(endpoint, onClose);
+  const held = createApiserver({ clock: systemClock, findAuthority: findGiven }).hold(endpoint, onClose);
   apiservers.atEnd(() => {
     held.close();
   });
   return held;
 }
 
-const apiserver = createApiserver(systemClock, () => null);
+const apiserver = createApiserver({ clock: systemClock, findAuthority: () => null });
 
 test('a connect to a listener is open, and to none refused', async () => {
   const server = createServer();
@@ -51,6 +51,35 @@ test('a connect to a listener is open, and to none refused', async () => {
   expect(await apiserver.connect(endpoint, limitMs)).toEqual({ kind: 'open' });
   server.close();
   expect(await apiserver.connect(endpoint, limitMs)).toEqual({ kind: 'refused' });
+});
+
+test('a drain check finds who accepts every port admitting; where such ports are denied, that is told once', async () => {
+  const endpoint = await listen(createServer());
+  let denied = 0;
+  const checking = createApiserver({
+    clock: systemClock,
+    findAuthority: () => null,
+    onNoDrainCheck: () => {
+      denied += 1;
+    },
+  });
+  const outcomes = [
+    await checking.checkDrain(endpoint, limitMs),
+    await checking.checkDrain(endpoint, limitMs),
+  ];
+  const isRoot = process.getuid?.() === 0;
+  expect({ outcomes, denied }).toEqual(
+    isRoot
+      ? { outcomes: ['admitting', 'admitting'], denied: 0 }
+      : { outcomes: ['unknown', 'unknown'], denied: 1 },
+  );
+});
+
+test('a drain check of who refuses every port says nothing', async () => {
+  const server = createServer();
+  const endpoint = await listen(server);
+  server.close();
+  expect(await apiserver.checkDrain(endpoint, limitMs)).toBe('unknown');
 });
 
 test('a connect that the system refuses at once names the reason', async () => {

@@ -93,6 +93,18 @@ describe('triggers', () => {
     expect(isHooked(kernel)).toBe(true);
   });
 
+  test('of a hook that is deleted again and again do not wait for the rest that looks owe', async () => {
+    const { clock, kernel } = await startInSync();
+    kernel.faults.delayEvery('iptables-nft-save', 200);
+    for (const deletion of [1, 2]) {
+      run(kernel, '*nat\n-F PREROUTING\nCOMMIT\n');
+      // Heard after 50 ms, settled after 5, seen by a look of 200.
+      await clock.advance(260);
+      expect([deletion, isHooked(kernel)]).toEqual([deletion, true]);
+      await clock.advance(500);
+    }
+  });
+
   test('that come during a look are followed by another one soon', async () => {
     const clock = new FakeClock();
     const kernel = new FakeKernel(clock);

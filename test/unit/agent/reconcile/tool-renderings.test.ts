@@ -108,6 +108,16 @@ describe('writes that no look has found in place', () => {
     writes.reset();
     writes.add();
     expect(writes.learn(emptyState, odd)).toBe(emptyState);
-    expect(writes.count).toBe(1);
+  });
+
+  test('are too many when there are three on end, and none are after one that is forgotten', () => {
+    const writes = new UnverifiedWrites();
+    const add = () => {
+      writes.add();
+      return writes.areTooMany;
+    };
+    expect([add(), add(), add()]).toEqual([false, false, true]);
+    writes.reset();
+    expect([add(), add(), add()]).toEqual([false, false, true]);
   });
 });

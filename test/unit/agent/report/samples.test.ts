@@ -7,6 +7,7 @@ import { FakeClock } from '../../../support/fakes/clock.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { FakeKernel } from '../../../support/fakes/kernel.ts';
 import { syncKubeProxy } from '../../../support/kube-proxy/in-memory.ts';
+import { FakeDrain } from '../../../support/fakes/drain.ts';
 import { FakeStore } from '../../../support/fakes/store.ts';
 import {
   type AgentWorld,
@@ -73,6 +74,8 @@ describe('what an agent is like', () => {
       vipnat_can_serve: 1,
       vipnat_track_file_current: 1,
       vipnat_state_file_current: 1,
+      vipnat_host_drained: 0,
+      vipnat_host_drained_vip_stays: 0,
     });
     expect(values['vipnat_last_look_timestamp_seconds']).toBeCloseTo(seconds, 0);
   });
@@ -88,6 +91,7 @@ describe('what an agent is like', () => {
       [`vipnat_vip_way ${vip} direct`]: 1,
       [`vipnat_vip_bypass ${vip}`]: 1,
       [`vipnat_vip_apiservers ${vip}`]: 2,
+      [`vipnat_vip_apiserver_share ${vip} 10.77.0.11:6443`]: 0.5,
       'vipnat_apiserver_state 10.77.0.13:6443 dead': 1,
       'vipnat_apiserver_state 10.77.0.13:6443 ready': 0,
     });
@@ -134,6 +138,17 @@ describe('what an agent is like', () => {
     });
   });
 
+  test('on a host that is drained, and is drained no longer', async () => {
+    const drain = new FakeDrain();
+    drain.since = new Date('2026-01-01T00:00:00Z');
+    const world = await start({ ports: { drain } });
+    expect(read(world)).toMatchObject({ vipnat_host_drained: 1 });
+    drain.since = null;
+    world.agent.checkDrain();
+    await world.clock.advance(1000);
+    expect(read(world)).toMatchObject({ vipnat_host_drained: 0 });
+  });
+
   test('of the API, where there are credentials', async () => {
     const world = await start();
     world.api.list('ipv4', texts);
@@ -157,6 +172,8 @@ describe('what an agent is like', () => {
       'process_start_time_seconds',
       'vipnat_build_info',
       'vipnat_fight',
+      'vipnat_host_drained',
+      'vipnat_host_drained_vip_stays',
       'vipnat_state_file_current',
       'vipnat_waiting',
     ]);

@@ -35,6 +35,42 @@ async function read(kernel: FakeKernel, isAgentRunning = true): Promise<HostStat
 }
 
 describe('one screen', () => {
+  test('says since when the host is drained, and what ends that; JSON too', async () => {
+    const status = await read(createHost());
+    expect(formatStatus(status)).not.toContain('drained');
+    const since = new Date('2026-11-23T10:00:00.000Z');
+    const drained = { ...status, drain: { since, vipStaysSince: null } };
+    expect(formatStatus(drained)).toMatch(
+      /^drained +since 2026-11-23T10:00:00\.000Z · no new connections .*\n? *.*vipnat undrain ends it$/m,
+    );
+    const now = new Date('2026-11-24T10:00:00.000Z');
+    expect(JSON.parse(formatStatusJson(drained, 'm1', now))).toMatchObject({
+      drainedSince: '2026-11-23T10:00:00.000Z',
+      vipStaysSince: null,
+    });
+    const kept = { ...status, drain: { since, vipStaysSince: since } };
+    expect(formatStatus(kept).replaceAll(/\s+/g, ' ')).toContain('the VIP may stay: no other host took it');
+    expect(JSON.parse(formatStatusJson(kept, 'm1', now))).toMatchObject({
+      vipStaysSince: since.toISOString(),
+    });
+    expect(JSON.parse(formatStatusJson(status, 'm1', now))).toMatchObject({ drainedSince: null });
+  });
+
+  test('has shares of new connections while they differ; JSON has them always', async () => {
+    const status = await read(createHost());
+    expect(formatStatus(status)).not.toContain('SHARE');
+    const share = [0.25, 0.75, 0];
+    const shared = status.vips.map((vip) => ({
+      ...vip,
+      backends: vip.backends.map((one, at) => ({ ...one, share: share[at] ?? null })),
+    }));
+    const text = formatStatus({ ...status, vips: shared });
+    expect(text).toMatch(/^ +APISERVER .* FLOWS {2}SHARE {2}WHY$/m);
+    expect(text).toMatch(/^ +10\.77\.0\.12:6443 .* 0 {3}75 %$/m);
+    const json = formatStatusJson({ ...status, vips: shared }, 'm1', new Date());
+    expect(JSON.parse(json)).toMatchObject({ vips: [{ backends: share.map((one) => ({ share: one })) }] });
+  });
+
   test('has the answer first, then why, each apiserver, and who keeps it so', async () => {
     const kernel = createHost();
     await applyPlan(kernel, (await lookOnce(kernel, ordinaryConfig)).plan);

@@ -1,57 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { balanceService, type Place, type PortBalance } from '../../../../balancer/decide/port-balance.ts';
-import { endpointSlices, services } from '../../../../lib/services/services.ts';
-import { type KubeObject } from '../../../support/kube-api/kube-store.ts';
-import {
-  type EndpointWords,
-  makeEndpoints,
-  makeLoadBalancer,
-} from '../../../support/kube-api/service-objects.ts';
-
-const place: Place = {
-  node: 'n1',
-  zone: 'a',
-  local: new Set(['10.77.0.11']),
-  vips: new Set(['10.77.0.60']),
-  uplinks: null,
-};
-const version = (object: KubeObject) => ({
-  ...object,
-  metadata: { ...object.metadata, resourceVersion: '1' },
-});
-
-/** What becomes of port 80 of a Service with these endpoints. */
-function balance(
-  endpoints: readonly EndpointWords[],
-  spec: object = {},
-  annotations: Record<string, string> = {},
-): {
-  port: PortBalance | undefined;
-  refused: readonly string[];
-  remarks: readonly string[];
-  addresses: readonly string[];
-} {
-  const service = makeLoadBalancer('web', [{ port: 80 }], { spec, annotations });
-  const { ports, refused, remarks } = balanceService(
-    {
-      service: services.schema.parse(version(service)),
-      slices: [endpointSlices.schema.parse(version(makeEndpoints('web', [{ port: 8080 }], endpoints)))],
-      addresses: { ipv4: ['10.77.0.60'], ipv6: [] },
-    },
-    'ipv4',
-    place,
-  );
-  const [port] = ports;
-  return { port, refused, remarks, addresses: port?.backends.map(({ address }) => address) ?? [] };
-}
-
-const on = (nodeName: string, address: string, conditions = {}) => ({
-  addresses: [address],
-  nodeName,
-  conditions: { ready: true, ...conditions },
-});
-const last = { ready: false, serving: true, terminating: true };
-const local = { externalTrafficPolicy: 'Local' };
+import { balance, last, local, on } from '../../../support/fakes/balanced-port.ts';
 
 describe('where connections go', () => {
   test('to those who are ready, on all nodes', () => {
@@ -106,7 +54,7 @@ describe('where connections go', () => {
       [on('n1', '10.244.1.2'), on('n2', '10.244.2.2', last), on('n3', '10.244.3.2')],
       local,
     );
-    expect(port?.relay).toEqual({
+    expect(port?.relay).toMatchObject({
       ends: new Map([
         ['10.244.1.2 . 8080', null],
         ['10.244.3.2 . 8080', 'n3'],

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { planRelay } from '../../../../balancer/decide/relay.ts';
+import { findRelayNeeds, planRelay } from '../../../../balancer/decide/relay.ts';
 import { type Backend } from '../../../../lib/services/endpoints.ts';
 
 function make(
@@ -7,8 +7,9 @@ function make(
   address: string,
   state: 'ready' | 'ends' | 'not ready' = 'ready',
 ): Backend {
-  const conditions = { isReady: state === 'ready', isServingLast: state === 'ends' };
-  return { address, port: 8080, node, zone: null, ...conditions, forZones: [], forNodes: [] };
+  const isEnding = state === 'ends';
+  const conditions = { isReady: state === 'ready', isEnding, isServingLast: isEnding };
+  return { address, port: 8080, node, zone: null, weight: 1, ...conditions, forZones: [], forNodes: [] };
 }
 
 const plan = (backends: readonly Backend[], protocol = 'TCP') =>
@@ -46,5 +47,12 @@ describe('connections that are sent on', () => {
     expect(plan([make('n1', '10.244.1.2')])).toBeNull();
     expect(plan([make(null, '10.244.2.2')])).toBeNull();
     expect(plan([])).toBeNull();
+  });
+
+  test('have a way past IPVS where one of them needs it', () => {
+    const relay = { ends: new Map(), weights: new Map(), nodes: new Map([['n2', '10.244.2.2']]) };
+    expect(findRelayNeeds([])).toBe('no relays');
+    expect(findRelayNeeds([relay])).toBe('relays');
+    expect(findRelayNeeds([relay, { ...relay, uplinks: ['eth0'] }])).toBe('relays past IPVS');
   });
 });

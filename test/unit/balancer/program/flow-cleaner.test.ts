@@ -1,35 +1,9 @@
 import { expect, test } from '@jest/globals';
-import { FlowCleaner } from '../../../../balancer/program/flow-cleaner.ts';
-import { createStrayFilter, listGoneFlows } from '../../../../balancer/program/gone-flows.ts';
-import { type PortBalance } from '../../../../balancer/decide/port-balance.ts';
+import { silentNode } from '../../../../balancer/program/flow-cleaner.ts';
+import { listGoneFlows, listSilentFlows } from '../../../../balancer/program/gone-flows.ts';
 import { type BalancedFlow } from '../../../../lib/kernel/port.ts';
-import { sleep } from '../../../../lib/control/clock.ts';
 import { VipnatError } from '../../../../lib/text/errors.ts';
-import { FakeClock } from '../../../support/fakes/clock.ts';
-import { createRecordingLogger } from '../../../support/fakes/logger.ts';
-
-const [a, b] = [
-  { address: '10.244.1.2', port: 8080 },
-  { address: '10.244.2.2', port: 8080 },
-];
-
-function balance(protocol: string, backends: PortBalance['backends'], present = backends): PortBalance {
-  return {
-    family: 'ipv4',
-    service: 'default/web',
-    addresses: ['10.0.9.10'],
-    protocol,
-    port: 80,
-    method: 'random',
-    affinitySeconds: null,
-    sources: null,
-    keepsClient: false,
-    isHere: true,
-    relay: null,
-    backends,
-    present,
-  };
-}
+import { a, b, balance, flowTo, startFlowWorld as start } from '../../../support/fakes/flow-world.ts';
 
 const backendsOf = (flows: readonly BalancedFlow[]) => flows.map(({ backend }) => backend.address);
 
@@ -50,32 +24,6 @@ test('UDP clients are sent elsewhere as soon as their endpoint takes no new ones
     },
   ]);
 });
-
-const flowTo = (backend: typeof a, port = 80): BalancedFlow => ({
-  protocol: 'tcp',
-  vip: { family: 'ipv4', address: '10.0.9.10', port },
-  backend: { family: 'ipv4', ...backend },
-});
-
-/** A kernel that has these connections, and takes so long for each walk through its table. */
-function start(connections: readonly BalancedFlow[], walkMs = 40) {
-  const clock = new FakeClock();
-  const logger = createRecordingLogger();
-  const host = { connections: [...connections], walks: [] as number[], failure: null as Error | null };
-  const forgetFlows = async (isChosen: (flow: BalancedFlow) => boolean) => {
-    host.walks.push(clock.now());
-    await sleep(clock, walkMs);
-    if (host.failure !== null) throw host.failure;
-    const chosen = host.connections.filter(isChosen);
-    host.connections = host.connections.filter((flow) => !chosen.includes(flow));
-    return chosen.map((flow) => ({ ...flow, count: 2 }));
-  };
-  const balances = [[balance('TCP', [a]), balance('UDP', [a], [a, b])]];
-  const cleaner = new FlowCleaner({ kernel: { forgetFlows }, clock, logger }, () =>
-    createStrayFilter(balances),
-  );
-  return { clock, cleaner, host, lines: () => logger.lines.map(({ message }) => message) };
-}
 
 test('the first endpoint that goes is looked for at once; those that go meanwhile come together', async () => {
   const { clock, cleaner, host, lines } = start([flowTo(a), flowTo(b)]);
@@ -146,6 +94,15 @@ test('a sweep looks for connections of balanced ports to endpoints that are not 
   expect(host.connections).toEqual([flowTo(a), flowTo(b, 443), udp(443)]);
 });
 
+test('a sweep finds connections to ports that were balanced before, and are not now', async () => {
+  const strangers = [flowTo(a, 444), { ...flowTo(a, 443), protocol: 'udp' as const }];
+  const { clock, cleaner, host, formerPorts } = start([flowTo(a), flowTo(a, 443), ...strangers]);
+  formerPorts.add('10.0.9.10 . 6 . 80').add('10.0.9.10 . 6 . 443');
+  cleaner.sweep();
+  await clock.advance(40);
+  expect(host.connections).toEqual([flowTo(a), ...strangers]);
+});
+
 test('more endpoints than are kept are found by a sweep', async () => {
   const { clock, cleaner, host } = start([flowTo(b)]);
   cleaner.add([flowTo(b)]);
@@ -163,4 +120,15 @@ test('nothing is begun after the end, and a walk under way is waited for', async
   await clock.advance(10_000);
   await stopped;
   expect([host.walks.length, clock.pending]).toEqual([1, 0]);
+});
+
+test('of a node that does not answer, only connections are forgotten that were never answered', async () => {
+  const [open, begun] = [flowTo(a), flowTo(a)];
+  const { clock, cleaner, host, unanswered } = start([open, begun, flowTo(b)]);
+  unanswered.add(begun);
+  const [before, after] = [balance('TCP', [a, b]), { ...balance('TCP', [b], [a, b]), silent: [a] }];
+  expect(listSilentFlows([after], [after])).toEqual([]);
+  cleaner.add(listSilentFlows([before], [after]), silentNode);
+  await clock.advance(1000);
+  expect(host.connections).toEqual([open, flowTo(b)]);
 });

@@ -17,9 +17,16 @@ function start(first: SaveOutput, chains: readonly ForwardChain[] = []) {
   const clock = new FakeClock();
   const logger = createRecordingLogger();
   const lines = () => logger.lines.map(({ level, message }) => `${level} ${message}`);
-  const host = { output: first, scripts: [] as string[], reads: 0, failure: null as Error | null };
+  const host = {
+    output: first,
+    scripts: [] as string[],
+    reads: 0,
+    legacyReads: 0,
+    failure: null as Error | null,
+  };
   const kernel: ForwardPorts['kernel'] = {
     readFilter: (family, dialect) => {
+      if (family === 'ipv4' && dialect === 'legacy') host.legacyReads += 1;
       if (family !== 'ipv4' || dialect !== 'nft') return Promise.resolve(null);
       host.reads += 1;
       return host.failure === null ? Promise.resolve(host.output) : Promise.reject(host.failure);
@@ -93,6 +100,17 @@ describe('a host that drops forwarded packets', () => {
     expect(host.reads).toBe(6);
     expect(host.scripts).toEqual([]);
   });
+
+  test('of iptables-legacy is looked at every minute, and when addresses change, however often tables of nftables do', async () => {
+    const { host, keep, clock } = start(save('ACCEPT'));
+    for (let second = 0; second <= 60; second += 1) {
+      await keep(vips, true);
+      await clock.advance(1000);
+    }
+    expect([host.reads, host.legacyReads]).toEqual([13, 2]);
+    await keep([]);
+    expect([host.reads, host.legacyReads]).toEqual([14, 3]);
+  });
 });
 
 describe('what cannot be overruled', () => {
@@ -107,6 +125,16 @@ describe('what cannot be overruled', () => {
     await keep(vips);
     expect(lines().filter((line) => line.startsWith('warn'))).toEqual([
       'warn chain forward of table inet firewall drops forwarded packets by its policy: connections to Services may hang. nft insert rule inet firewall forward ct status dnat accept lets them pass',
+    ]);
+  });
+
+  test('is named in a table of iptables, too, that native rules of nft keep from being written to', async () => {
+    const output = { ...save('DROP'), text: "# Table `filter' is incompatible, use 'nft' tool.\n" };
+    const { host, keep, lines } = start(output, [{ table: 'ip filter', name: 'FORWARD', isDropping: true }]);
+    await keep(vips);
+    expect(host.scripts).toEqual([]);
+    expect(lines()).toEqual([
+      'warn chain FORWARD of table ip filter drops forwarded packets by its policy: connections to Services may hang. nft insert rule ip filter FORWARD ct status dnat accept lets them pass',
     ]);
   });
 

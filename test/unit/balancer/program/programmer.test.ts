@@ -3,28 +3,12 @@ import { type PortBalance } from '../../../../balancer/decide/port-balance.ts';
 import { type Balances, Programmer } from '../../../../balancer/program/programmer.ts';
 import { readTable } from '../../../../balancer/table/read-table.ts';
 import { FakeBalancerKernel } from '../../../support/fakes/balancer-kernel.ts';
+import { makePortBalance } from '../../../support/fakes/port-balance.ts';
 
 /** A Service at an address of its own, with so many pods. */
 function balance(service: string, pods: number, more: Partial<PortBalance> = {}): Balances {
   const backends = Array.from({ length: pods }, (_, at) => ({ address: `10.244.0.${at + 1}`, port: 8080 }));
-  return [
-    {
-      family: 'ipv4',
-      service,
-      addresses: [`10.0.9.${service.length}`],
-      protocol: 'TCP',
-      port: 80,
-      method: 'random',
-      affinitySeconds: null,
-      sources: null,
-      keepsClient: false,
-      isHere: true,
-      relay: null,
-      backends,
-      present: backends,
-      ...more,
-    },
-  ];
+  return [makePortBalance(backends, { service, addresses: [`10.0.9.${service.length}`], ...more })];
 }
 
 let kernel: FakeBalancerKernel;
@@ -52,6 +36,17 @@ describe('tables', () => {
     expect(kernel.scripts[0]).not.toContain('default/bb');
     await update(['default/a', balance('default/a', 3)]);
     expect(kernel.scripts).toHaveLength(1);
+  });
+
+  test('of a life before tell which ports it had; those of this life do not', async () => {
+    await update(['default/a', balance('default/a', 2)], ['default/bb', balance('default/bb', 2)]);
+    const next = new Programmer(kernel as unknown as ConstructorParameters<typeof Programmer>[0]);
+    await next.update(new Map([['default/bb', balance('default/bb', 2)]]));
+    await next.update(new Map([['default/ccc', balance('default/ccc', 2)]]));
+    await next.compare();
+    expect([...next.listFound(new Set())]).toEqual(['10.0.9.9 . 6 . 80', '10.0.9.10 . 6 . 80']);
+    expect([...next.listFound(new Set(['10.0.9.9']))]).toEqual(['10.0.9.10 . 6 . 80']);
+    expect(programmer.listFound(new Set()).size).toBe(0);
   });
 
   test.each([false, true])(
@@ -103,7 +98,11 @@ describe('tables', () => {
   });
 
   test('look all packets up only while a Service is sent on to other nodes', async () => {
-    const relay = { ends: new Map([['10.244.0.9 . 8080', 'n2']]), nodes: new Map([['n2', '10.244.0.9']]) };
+    const relay = {
+      ends: new Map([['10.244.0.9 . 8080', 'n2']]),
+      weights: new Map([['10.244.0.9 . 8080', 1]]),
+      nodes: new Map([['n2', '10.244.0.9']]),
+    };
     const listHooks = async () =>
       [...(readTable(await kernel.listTable('ip vipnat-lb'), 'ipv4')?.chains ?? [])].filter(
         ([name, { hook }]) => name === 'relay' && hook !== null,

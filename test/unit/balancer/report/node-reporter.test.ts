@@ -63,6 +63,50 @@ describe('a node', () => {
     expect(renewals.at(-1)?.begunMs).toBeGreaterThan(5000);
   });
 
+  test('that goes back a version takes back what only the later one has said, and nothing of others', async () => {
+    const { clock, api, way, reporter } = startReporter();
+    reporter.say(words);
+    await clock.advance(100);
+    await reporter.stop({ isLeaving: false });
+    api.annotate({ 'vipnat.io/word-of-a-later-version': '["w2"]', 'example.org/note': 'kept' });
+    const older = new NodeReporter({
+      ...{ client: api.connect(() => way.trip), clock, node: 'w1', namespace: 'vipnat-system' },
+      ...{ onRenewed: () => undefined, report: { notTaken: () => undefined, taken: () => undefined } },
+    });
+    older.start();
+    older.renew();
+    await clock.advance(1000);
+    // It has said nothing yet: the former life's word counts.
+    expect(api.annotations).toHaveProperty(['vipnat.io/word-of-a-later-version'], '["w2"]');
+    older.say(words);
+    await clock.advance(1000);
+    expect(api.annotations).toEqual({
+      ...toAnnotations({ ...words, node: 'w1' }),
+      'example.org/note': 'kept',
+    });
+  });
+
+  test('says at once what is left of a drain, and with the next renewal that there is one', async () => {
+    const { clock, api, reporter } = startReporter();
+    const drain = (connections: number | null) => ({
+      ...words,
+      draining: [{ service: 'default/web', endpoint: '10.244.1.2', since: '2026', connections }],
+    });
+    reporter.say(words);
+    await clock.advance(100);
+    const before = api.writes;
+    for (const count of [null, 0]) reporter.say(drain(count));
+    await clock.advance(2000);
+    expect(api.writes).toBe(before);
+    reporter.say(drain(7));
+    await clock.advance(1000);
+    expect(api.writes).toBe(before + 1);
+    expect(api.annotations['vipnat.io/draining']).toContain('"connections":7');
+    reporter.say(words);
+    await clock.advance(1000);
+    expect(api.annotations['vipnat.io/draining']).toBe('[]');
+  });
+
   test('renews it each 10 s, with all that it has programmed by then', async () => {
     const { clock, api, reporter } = startReporter();
     reporter.say(words);

@@ -4,13 +4,22 @@ import { judgeBalancerHealth, judgeBalancerReadiness } from '../../../../balance
 import { listBalancerSamples } from '../../../../balancer/report/samples.ts';
 import { type BalancerState } from '../../../../balancer/report/state.ts';
 
+/** An endpoint that drains, with so many connections; null for one that is not counted yet. */
+function drain(connections: number | null): BalancerState['draining'][number] {
+  return { service: 'default/web', endpoint: '10.244.1.2', since: '2027-01-15T08:00:00Z', connections };
+}
+
 const state: BalancerState = {
   ...{ services: 3, elements: 40, isFollowing: true, behindMs: 0, inUse: ['10.0.9.19'] },
   syncedAt: new Date('2027-01-15T08:00:00Z'),
   mode: 'direct',
   seats: ['pool/0', 'pool/1'],
   held: ['pool/1'],
+  draining: [drain(5), drain(null), drain(2)],
   counts: { changes: 0, repairs: 0, failures: new Map() },
+  outages: { out: new Set(['w2']), lost: new Set() },
+  unheard: [],
+  nodes: { asked: 3, probes: 12 },
 };
 
 function list(parts: Partial<BalancerState> = {}) {
@@ -31,6 +40,11 @@ describe("a balancer's metrics", () => {
       'seat_held{seat=pool/0} 0',
       'seat_held{seat=pool/1} 1',
       'addresses_in_use{} 1',
+      'draining_endpoints{} 3',
+      'draining_connections{} 7',
+      'nodes_asked{} 3',
+      'nodes_silent{} 1',
+      'node_probes_total{} 12',
       'api_followed{} 1',
       `last_sync_timestamp_seconds{} ${Date.parse('2027-01-15T08:00:00Z') / 1000}`,
       'changes_total{} 0',

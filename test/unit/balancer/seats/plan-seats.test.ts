@@ -143,6 +143,7 @@ describe('the seats of a node', () => {
     expect(plan([pool])).toEqual({
       seats: [],
       problems: ['this node does not hold seat a/0: fd00:9::10, fd00:9:0::10 are one address'],
+      unheld: { 'a/0': 'fd00:9::10, fd00:9:0::10 are one address' },
     });
   });
 
@@ -168,7 +169,22 @@ describe('the seats of a node', () => {
       problems: [
         'this node does not hold 3 of the addresses of seat default/0: 10.0.8.1 is in no subnet of this host (it has eth0, eth1)',
       ],
+      unheld: {
+        '10.0.8.1': '10.0.8.1 is in no subnet of this host (it has eth0, eth1)',
+        '10.0.9.2': '10.0.9.2 is an address of this host itself',
+        'not-an-address': 'not-an-address is not an address',
+      },
     });
+  });
+
+  test('of 1,000 addresses that cannot be held, twenty are named to others', () => {
+    const names = Array.from(
+      { length: 1000 },
+      (_, index) => `10.1.${Math.floor(index / 250)}.${index % 250}`,
+    );
+    const virtualIps = names.map((one) => makeVirtualIp(one, 'default/0'));
+    const { unheld } = plan([makePool('default', [seat(0, '10.0.9.10')])], ...virtualIps);
+    expect(Object.keys(unheld)).toHaveLength(20);
   });
 
   test('hold an address once, whatever the API says', () => {

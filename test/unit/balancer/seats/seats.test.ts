@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type HostAddress } from '../../../../balancer/seats/place-address.ts';
 import { locateSeatFiles, type SeatFiles } from '../../../../balancer/seats/seat-files.ts';
+import { type SeatsInput } from '../../../../balancer/seats/plan-seats.ts';
 import { Seats, type SeatsState } from '../../../../balancer/seats/seats.ts';
 import { sleep, systemClock } from '../../../../lib/control/clock.ts';
 import { listAddresses, seatsMark } from '../../../../lib/keepalived/find.ts';
@@ -31,6 +32,8 @@ class FakeHost {
   readonly report = createSeatsRecord();
   readonly trackFile = new FakeTrackFile();
   readonly states: SeatsState[] = [];
+  /** Inputs that were planned, with the state of that moment. */
+  readonly planned: [SeatsInput, SeatsState | undefined][] = [];
   /** What other hosts have. */
   readonly others = new Map<string, string>();
   running: RunningKeepalived | null = { pid: 7, startedMs: 0, ageMs: 60_000 };
@@ -54,6 +57,7 @@ class FakeHost {
       notices: new FakeNotices(),
       trackFile: this.trackFile,
       onState: (state) => this.states.push(state),
+      onPlanned: (input) => this.planned.push([input, this.states.at(-1)]),
     });
   }
 
@@ -91,15 +95,27 @@ describe('the seats of a node', () => {
     host.seats.update(give('10.0.9.20'));
     await waitFor(() => host.states.length === 2);
     expect(host.states).toEqual([
-      { held: [], inUse: [] },
-      { held: ['default/0'], inUse: [] },
+      { held: [], inUse: [], unheld: {} },
+      { held: ['default/0'], inUse: [], unheld: {} },
     ]);
     host.others.set('10.0.9.21', '02:00:00:00:00:01');
     host.seats.update(give('10.0.9.20', '10.0.9.21', '10.0.9.22'));
     await waitFor(() => host.held.includes('10.0.9.22'));
     expect(host.held).toEqual(['10.0.9.10', '10.0.9.20', '10.0.9.22']);
-    expect(host.states.at(-1)).toEqual({ held: ['default/0'], inUse: ['10.0.9.21'] });
+    expect(host.states.at(-1)).toEqual({ held: ['default/0'], inUse: ['10.0.9.21'], unheld: {} });
     expect(host.report.told).toContain('inUse 10.0.9.21 02:00:00:00:00:01');
+  });
+
+  test('are planned before it is said so, with what this node cannot hold', async () => {
+    host.seats.start();
+    const [first, wrong] = [give('10.0.9.20'), give('10.0.9.20', '192.0.2.20')];
+    host.seats.update(first);
+    await waitFor(() => host.planned.length === 1);
+    host.seats.update(wrong);
+    await waitFor(() => host.planned.length === 2);
+    expect(host.planned.map(([input]) => input)).toEqual([first, wrong]);
+    const unheld = { '192.0.2.20': '192.0.2.20 is in no subnet of this host (it has eth0)' };
+    expect(host.planned.map(([, state]) => state?.unheld)).toEqual([{}, unheld]);
   });
 
   test('go when keepalived takes the addresses away, which no one says but the kernel', async () => {
@@ -108,7 +124,7 @@ describe('the seats of a node', () => {
     await waitFor(() => host.states.length === 2);
     host.held = [];
     await waitFor(() => host.states.length === 3);
-    expect(host.states.at(-1)).toEqual({ held: [], inUse: [] });
+    expect(host.states.at(-1)).toEqual({ held: [], inUse: [], unheld: {} });
     expect(host.report.told.filter((line) => line.startsWith('held'))).toEqual([
       'held default/0 true',
       'held default/0 false',
@@ -147,6 +163,6 @@ describe('the seats of a node', () => {
     await sleep(systemClock, 1200);
     expect(host.report.told.filter((line) => line.startsWith('failed'))).toHaveLength(1);
     // The node reports what it has programmed all the same.
-    expect(host.states).toEqual([{ held: [], inUse: [] }]);
+    expect(host.states).toEqual([{ held: [], inUse: [], unheld: {} }]);
   });
 });

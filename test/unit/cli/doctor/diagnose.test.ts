@@ -20,6 +20,19 @@ test('codes are in kebab case, each once', () => {
   expect(findingCodes.filter((code) => !/^[a-z0-9]+(-[a-z0-9]+)*$/.test(code))).toEqual([]);
 });
 
+test.each([
+  ['draining' as const, true, []],
+  ['draining' as const, false, ['apiserver-down']],
+  ['dead' as const, true, ['apiserver-down']],
+])('an apiserver that is %s, on a drained host: %s, is told of as %j', async (state, isDrained, codes) => {
+  const assessment = await assessWell();
+  const [first = ''] = assessment.health.keys();
+  const health = new Map(assessment.health);
+  health.set(first, { state, reason: 'x', staleConnections: 'none', isDrained });
+  const told = await tell({ assessment: { value: { ...assessment, health } } });
+  expect(told.map(({ code }) => code)).toEqual(codes);
+});
+
 test('what is unknown keeps only the checks from being made that rest on it', async () => {
   const assessment = { unknown: 'iptables-nft-save is not permitted' };
   const told = await tell({ assessment });

@@ -77,6 +77,18 @@ describe('is told, with the command that mends it:', () => {
     ],
     ['track-file-dropped', { trackFile: { value: { says: '0', isWatched: false } } }, 'warn', 'kill -HUP 7'],
     [
+      'host-drained',
+      { drain: { value: { since: new Date(0), vipStaysSince: null } } },
+      'warn',
+      'vipnat undrain',
+    ],
+    [
+      'host-drained',
+      { drain: { value: { since: new Date(), vipStaysSince: new Date() } } },
+      'warn',
+      'vipnat drain',
+    ],
+    [
       'track-file-dropped',
       {
         trackFile: { value: { says: '1', isWatched: false } },

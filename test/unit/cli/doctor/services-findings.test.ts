@@ -65,6 +65,15 @@ describe('on a host with Services', () => {
       'warn',
       'does not follow the Kubernetes API',
     ],
+    [
+      'node-never-answered',
+      services({
+        ...well,
+        host: { ...running, activity: { ...activity, unheard: ['w3 (10.0.0.23:10256)'] } },
+      }),
+      'warn',
+      'node w3 (10.0.0.23:10256) has never answered',
+    ],
     ['seats-keepalived-not-running', services(well), 'fail', `no keepalived runs with ${path}`],
     [
       'seats-configuration-refused',

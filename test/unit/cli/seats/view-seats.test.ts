@@ -21,7 +21,10 @@ const objects: SeatObjects = {
     makeVirtualIp('10.0.9.23', 'default/0', { services: 0 }),
   ],
   leases: [
-    makeLease('w1', ['default/0', 'default/1', 'default/10'], { inUse: ['10.0.9.30'] }),
+    makeLease('w1', ['default/0', 'default/1', 'default/10'], {
+      inUse: ['10.0.9.30'],
+      unheld: { 'default/2': '10.0.9.12 is in no subnet of this host (it has eth0)' },
+    }),
     makeLease('w2', ['default/10']),
     makeLease('w3', ['default/2'], { agoMs: 600_000 }),
     makeLease('w4', [], { mode: 'none' }),
@@ -40,9 +43,19 @@ default/10  w1 and w2          0  w1, w2, w3, w4
 w3 has said nothing for 10m00s
 w4 can serve no Service: it holds no seat
 another host on the network of w1 answers for 10.0.9.30
+w1 cannot hold default/2: 10.0.9.12 is in no subnet of this host (it has eth0)
 drained in pool default: w4
 default/1: another node comes first. To move them: vipnat seats rebalance
 `);
+  });
+
+  test('believes the node that took a seat, and not the one that had it before it lost its power', () => {
+    const claim = (agoMs: number) => makeLease('w2', ['default/1'], { agoMs });
+    const view = (...leases: SeatObjects['leases']) =>
+      viewSeats({ ...objects, leases }, now).seats.find(({ seat }) => seat === 'default/1')?.holders;
+    expect(view(makeLease('w1', ['default/1']), claim(20_000))).toEqual(['w1']);
+    expect(view(makeLease('w1', ['default/1']), claim(5000))).toEqual(['w1', 'w2']);
+    expect(view(makeLease('w1', []), claim(20_000))).toEqual(['w2']);
   });
 
   test('fits a narrow screen', () => {
@@ -71,7 +84,13 @@ default/1: another node comes first. To move them: vipnat seats rebalance
         { seat: 'default/10', holders: ['w1', 'w2'] },
       ],
       nodes: [
-        { node: 'w1', mode: 'direct', silentSeconds: 3, addressesInUse: ['10.0.9.30'] },
+        {
+          node: 'w1',
+          mode: 'direct',
+          silentSeconds: 3,
+          addressesInUse: ['10.0.9.30'],
+          cannotHold: [{ name: 'default/2' }],
+        },
         { node: 'w2' },
         { node: 'w3', silentSeconds: 600 },
         { node: 'w4', mode: 'none' },

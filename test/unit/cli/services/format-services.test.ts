@@ -53,7 +53,10 @@ const objects = makeObjects({
   ],
   leases: [
     makeElection(300),
-    makeNodeLease('w1', 2, { seats: ['pool/0'], mode: 'kube-proxy', inUse: ['10.0.9.19'] }),
+    makeNodeLease('w1', 2, {
+      ...{ seats: ['pool/0'], mode: 'kube-proxy', inUse: ['10.0.9.19'] },
+      silent: [{ node: 'w9', since: ago(30) }],
+    }),
     makeNodeLease('w2', 2, { programmed: { virtualips: '20', services: '9', endpointslices: '10' } }),
     makeNodeLease('w3', 600),
   ],
@@ -81,6 +84,7 @@ AddressPool small: It overlaps pool
 w3 has said nothing for 10m00s
 w1: kube-proxy balances, vipnat's table does not count there
 another host on the network of w1 answers for 10.0.9.19
+w9 has not answered w1 for 30 s: its pods get no new connection from w1
 3 Services: 1 not served, 1 pending, 1 ready
 `);
   });
@@ -128,6 +132,7 @@ there is no AddressPool. To make one: vipnat manifest services --pool RANGE
 w3 has said nothing for 10m00s
 w1: kube-proxy balances, vipnat's table does not count there
 another host on the network of w1 answers for 10.0.9.19
+w9 has not answered w1 for 30 s: its pods get no new connection from w1
 `);
   });
 
@@ -179,5 +184,60 @@ another host on the network of w1 answers for 10.0.9.19
       },
       events,
     });
+  });
+});
+
+describe('a pod that drains', () => {
+  const drain = (endpoint: string, seconds: number, connections: number | null) => ({
+    draining: [{ service: 'default/x', endpoint, since: ago(seconds), connections }],
+  });
+  const view = (...leases: ReturnType<typeof makeNodeLease>[]) =>
+    viewServices(
+      {
+        ...makeObjects({
+          services: [makeService('default/x', { status: publish('10.0.9.10') })],
+          virtualIps: [makeVirtualIp('10.0.9.10', ['default/x'])],
+          slices: [
+            makeSlice('default/x', [
+              ['ready', 'w1'],
+              ['serving', 'w2'],
+            ]),
+          ],
+        }),
+        leases: [makeElection(), ...leases],
+      },
+      nowMs,
+    );
+  const show = (...leases: ReturnType<typeof makeNodeLease>[]) => {
+    const [service] = view(...leases).services;
+    if (service === undefined) throw new Error('there is one');
+    const details = { view: view(...leases), service, events: [] };
+    return { text: formatService(details, nowMs), json: formatServiceJson(details) };
+  };
+
+  test('is shown with the time of the first node that says so, and the connections of all that live', () => {
+    const { text, json } = show(
+      makeNodeLease('w1', 2, drain('10.244.0.2', 12, 3)),
+      makeNodeLease('w2', 2, drain('10.244.0.2', 10, 1)),
+      makeNodeLease('w3', 2, drain('10.244.0.2', 11, null)),
+      makeNodeLease('w4', 600, drain('10.244.0.2', 700, 9)),
+    );
+    expect(text).toMatch(
+      /10\.244\.0\.2 +8080 +w2 +ending, no new connections for 12 s, 4 connections left\n/,
+    );
+    expect(JSON.parse(json)).toMatchObject({
+      service: { endpoints: [{ draining: null }, { draining: { since: ago(12), connections: 4 } }] },
+    });
+    const overview = formatServices(view(makeNodeLease('w1', 2, drain('10.244.0.2', 12, 3))), nowMs);
+    expect(overview).toContain('1, 1 ending, 3 open');
+  });
+
+  test('before anybody has counted is shown without a number, and one that is ready drains by its weight', () => {
+    expect(show(makeNodeLease('w1', 2, drain('10.244.0.2', 3, null))).text).toMatch(
+      /ending, no new connections for 3\.0 s\n/,
+    );
+    expect(show(makeNodeLease('w1', 2, drain('10.244.0.1', 3, 1))).text).toMatch(
+      /10\.244\.0\.1 .* draining, no new connections for 3\.0 s, 1 connection left\n/,
+    );
   });
 });

@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
 import { LeaseListener } from '../../../../controller/reconcile/lease-listener.ts';
+import { toGateTypes } from '../../../../lib/services/gate-types.ts';
 import { WorldStore } from '../../../../controller/world/world-store.ts';
 import {
   type Lease,
@@ -44,7 +45,7 @@ const silent = () =>
 
 beforeEach(() => {
   clock = new FakeClock(undefined, 1);
-  store = new WorldStore({ isDefaultClass: false });
+  store = new WorldStore({ isDefaultClass: false, gateTypes: toGateTypes([]) });
   listener = new LeaseListener({ clock, electionLease: 'vipnat-controller' }, store);
 });
 

@@ -1,5 +1,13 @@
 import { describe, expect, test } from '@jest/globals';
-import { makeNode, makePool, makeService, makeVirtualIp } from '../../../support/fakes/service-objects.ts';
+import { nodes as nodeResource } from '../../../../lib/services/cluster.ts';
+import { type NodeReport } from '../../../../lib/services/node-report.ts';
+import {
+  makeNode,
+  makePool,
+  makeReport,
+  makeService,
+  makeVirtualIp,
+} from '../../../support/fakes/service-objects.ts';
 import { decide, getWrite } from '../../../support/fakes/service-steps.ts';
 
 describe('an AddressPool', () => {
@@ -13,6 +21,22 @@ describe('an AddressPool', () => {
     };
     expect(status.seats.map(({ anchors }) => anchors)).toEqual([['10.0.9.10'], ['10.0.9.11']]);
     expect(status.seats.map((seat) => seat.nodes[0]).sort()).toEqual(['node-1', 'node-2']);
+  });
+
+  test.each([
+    // As of `kubectl cordon` and `kubectl drain`: the balancer stays on the node.
+    ['is cordoned', { spec: { unschedulable: true } }, ['node-1', 'node-2']],
+    ['is not ready', { status: { conditions: [{ type: 'Ready', status: 'False' }] } }, ['node-1', 'node-2']],
+    ['is deleted', null, ['node-2']],
+  ])('whose first node %s: %j', (_, parts, expected) => {
+    const metadata = { name: 'node-1', uid: 'node-1', resourceVersion: '2' };
+    const changed = parts === null ? [] : [nodeResource.schema.parse({ metadata, ...parts })];
+    const seat = { index: 0, anchors: ['10.0.9.10'], nodes: ['node-1', 'node-2'] };
+    const pools = [makePool('pool', { addresses: ['10.0.9.10'], seats: 1 }, { status: { seats: [seat] } })];
+    const nodes = [...changed, makeNode('node-2')];
+    expect(getWrite(decide({ pools, nodes }, of)).body).toMatchObject({
+      status: { seats: [{ nodes: expected }] },
+    });
   });
 
   test('is refused when it has the address of a node, and named', () => {
@@ -41,6 +65,34 @@ describe('an AddressPool', () => {
     const body = JSON.stringify(getWrite(decide({ nodes }, of)).body);
     expect(body).toContain('"reason":"NoNode"');
     expect(body).toContain(`see nodeSelector, and the label ${label} of nodes.`);
+  });
+
+  describe('whose seats nodes cannot hold', () => {
+    const unheld = { 'pool/0': '10.0.9.10 needs the interface eth9, which has no IPv4 address here' };
+    const seat = { index: 0, anchors: ['10.0.9.10'], nodes: ['node-1', 'node-2'] };
+    const pools = [makePool('pool', { addresses: ['10.0.9.10'], seats: 1 }, { status: { seats: [seat] } })];
+    const nodes = [makeNode('node-1'), makeNode('node-2')];
+    const look = (...reports: NodeReport[]) => {
+      const body = getWrite(decide({ pools, nodes, reports }, of)).body as {
+        status: { conditions: { type: string }[] };
+      };
+      return body.status.conditions.find(({ type }) => type === 'Seated');
+    };
+
+    test('is not seated where no living node can: it names nodes and interfaces', () => {
+      expect(look(makeReport('node-1', 1, { unheld }))).toMatchObject({
+        ...{ status: 'False', reason: 'CannotBeHeld' },
+        message: `No node can hold the seat pool/0. node-1: ${unheld['pool/0']}.`,
+      });
+    });
+
+    test('is seated where another one can, and names those that cannot', () => {
+      expect(look(makeReport('node-1', 1, { unheld }), makeReport('node-2', 1))).toMatchObject({
+        ...{ status: 'True', reason: 'SomeNodesCannot' },
+        message: `Some nodes cannot hold the seat pool/0. node-1: ${unheld['pool/0']}.`,
+      });
+      expect(look(makeReport('node-1', 1), makeReport('node-2', 1))).toMatchObject({ reason: 'Seated' });
+    });
   });
 
   test('is kept by its finalizer until nobody has an address of it', () => {

@@ -152,6 +152,49 @@ describe('an API', () => {
   });
 });
 
+describe('a Service that is deleted while no informer shows its VirtualIP', () => {
+  const path = '/apis/vipnat.io/v1alpha1/virtualips/10.0.0.1';
+  const isRemoval = (what: string) => what === 'PATCH /api/v1/namespaces/apps/services/s0';
+
+  async function deleteEarly() {
+    world.silent.add('VirtualIP');
+    await begin({ services: 1, addresses: '10.0.0.1' });
+    await world.clock.advance(10_000);
+    expect([...world.api.list('VirtualIP').keys()]).toEqual(['10.0.0.1']);
+    world.api.remove('Service', 'apps/s0');
+    await world.clock.advance(300_000);
+    expect(world.api.list('Service').size).toBe(1);
+    expect(world.sent.filter(({ what }) => isRemoval(what))).toHaveLength(1);
+  }
+
+  test.each([
+    ['whose answer was lost', true],
+    ['whose answer came', false],
+  ])('%s: it keeps its finalizer, and the informer is told', async (_, losesAnswer) => {
+    if (losesAnswer) world.losesAnswer = (what) => what.startsWith('POST');
+    await deleteEarly();
+    expect(world.read.every((each) => each === path)).toBe(true);
+    // Once each 15 s, and each time after the first the informer is said to be behind.
+    expect(world.read.length).toBeGreaterThan(15);
+    expect(world.read.length).toBeLessThan(25);
+    expect(new Set(world.behind)).toEqual(new Set(['VirtualIP']));
+  });
+
+  test('which was never made: the finalizer goes', async () => {
+    world.answer = (asked) => (asked.endsWith('/virtualips') ? 'unreachable' : null);
+    await begin({ services: 1, addresses: '10.0.0.1' });
+    await world.clock.advance(60_000);
+    const posts = world.sent.filter(({ what }) => what.startsWith('POST'));
+    // Longer pauses each time, although each read in between is answered.
+    expect([posts.length > 5, posts.length < 14]).toEqual([true, true]);
+    expect(world.read).toHaveLength(posts.length - 1);
+    world.api.remove('Service', 'apps/s0');
+    await world.clock.advance(30_000);
+    expect(world.api.list('Service').size).toBe(0);
+    expect(world.behind).toEqual([]);
+  });
+});
+
 test('a process that does not lead any more writes nothing', async () => {
   await begin({ services: 5 });
   world.isLeading = false;

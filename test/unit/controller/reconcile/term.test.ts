@@ -1,9 +1,12 @@
 /** A term of a controller, against an API on a local socket. What steps are, reconciler.test.ts has. */
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { gateSteps } from '../../../../controller/gates/next-gate-step.ts';
 import { Term } from '../../../../controller/reconcile/term.ts';
 import { TokenQueue } from '../../../../lib/control/token-queue.ts';
 import { type ObjectClient } from '../../../../lib/kubernetes/object-client.ts';
 import { ApiRoute } from '../../../../lib/kubernetes/route.ts';
+import { toGateTypes } from '../../../../lib/services/gate-types.ts';
+import { earlyServiceLabel } from '../../../../lib/services/names.ts';
 import { accessByVip, eventually, useCertificates } from '../../../support/api/api-world.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
@@ -52,14 +55,15 @@ function createTerm(): Term {
     },
   };
   return new Term({
-    ...{ route, client, clock, random: () => 0, settings: { isDefaultClass: false } },
+    ...{ route, client, clock, random: () => 0, gateSteps },
+    settings: { isDefaultClass: false, gateTypes: toGateTypes([]) },
     ...{ namespace: 'vipnat-system', electionLease: 'vipnat-controller' },
     reserved: { ranges: [], vrids: new Set() },
     pace: new TokenQueue({ capacity: 20, refillMs: 50 }, clock),
     writeMs: () => 4000,
     onBegun: () => told.push('begun'),
     onLost: (kind, { code }) => told.push(`lost ${kind} ${code}`),
-    onFollowed: () => undefined,
+    onFollowed: (kind) => told.push(`followed ${kind}`),
     onWritten: () => undefined,
     onFailed: () => undefined,
     onError: (_, error) => {
@@ -76,12 +80,12 @@ const pass = async (what: string, isSo: () => boolean) => {
 };
 
 test('writes nothing before all kinds were listed, and names the kind that is missing', async () => {
-  api.forbidsServices = true;
+  api.forbids = 'Service';
   term.start();
   await pass('it is told', () => told.includes('lost Service API_FORBIDDEN'));
   await clock.advance(60_000);
   expect({ hasBegun: term.hasBegun, writes }).toEqual({ hasBegun: false, writes: [] });
-  api.forbidsServices = false;
+  api.forbids = null;
   await pass('it writes', () => writes.length > 0);
   expect(told.filter((one) => one === 'begun')).toEqual(['begun']);
   expect(writes).toEqual(['PATCH /api/v1/namespaces/default/services/web']);
@@ -91,6 +95,59 @@ test('without ServiceCIDRs, as an API before 1.33 is, it begins all the same', a
   term.start();
   await pass('it has begun', () => told.includes('begun'));
   expect(api.questions.some((question) => question.includes('servicecidrs'))).toBe(true);
+});
+
+test('that no longer hears of its own Lease leaves the server with all its watches: nothing is listed again', async () => {
+  const lease = {
+    metadata: { name: 'vipnat-controller', namespace: 'vipnat-system', uid: 'lease' },
+    spec: {},
+  };
+  api.store.put('Lease', lease);
+  term.start();
+  await pass('all kinds are watched', () => term.hasBegun && api.watches === 7);
+  await clock.advance(1500);
+  api.freezeWatches();
+  api.store.put('Service', makeLoadBalancer('late', [{ port: 80 }]));
+  const [asked, frozenAt] = [api.questions.length, clock.now()];
+  await pass('it hears of what came', () => term.world.services.has('default/late'));
+  expect(clock.now() - frozenAt).toBeLessThan(20_000);
+  expect(api.questions.slice(asked).filter((question) => !question.includes('watch=true'))).toEqual([]);
+});
+
+test('takes steps of Services while pods cannot be listed, and steps of gates as soon as they are', async () => {
+  const selector = { app: 'web' };
+  api.store.put('Service', makeLoadBalancer('gated', [{ port: 80 }], { spec: { selector } }));
+  const metadata = { name: 'p', namespace: 'default', uid: 'u', labels: selector };
+  const readinessGates = [{ conditionType: 'vipnat.io/load-balancer-ready' }];
+  const conditions = [{ type: 'ContainersReady', status: 'True' }];
+  const status = { podIP: '10.1.0.5', podIPs: [{ ip: '10.1.0.5' }], conditions };
+  api.store.put('Pod', { metadata, spec: { readinessGates, containers: [] }, status });
+  const alone = {
+    metadata: { ...metadata, name: 'alone', uid: 'v', labels: {} },
+    spec: { readinessGates, containers: [] },
+  };
+  api.store.put('Pod', { ...alone, status });
+  api.forbids = 'Pod';
+  term.start();
+  await pass('it is told', () => told.includes('lost Pod API_FORBIDDEN'));
+  await pass('it writes', () => writes.length > 1);
+  expect(writes.filter((write) => !write.endsWith('services/web') && !write.endsWith('gated'))).toEqual([]);
+  api.forbids = null;
+  const slice = 'POST /apis/discovery.k8s.io/v1/namespaces/default/endpointslices';
+  await pass('gates are seen', () => writes.includes(slice));
+  expect(writes).toContain('PATCH /api/v1/namespaces/default/pods/alone/status');
+});
+
+test('with the rights of a release without gates serves Services, and says what it cannot follow by names of their own', async () => {
+  api.forbids = 'Pod';
+  api.forbiddenLabel = earlyServiceLabel;
+  term.start();
+  const lost = ['lost Pod API_FORBIDDEN', 'lost early EndpointSlice API_FORBIDDEN'];
+  await pass('it is told', () => lost.every((one) => told.includes(one)));
+  await pass('apiservers are followed', () => told.includes('followed EndpointSlice'));
+  expect([...new Set(told.filter((one) => one.startsWith('lost ')))].sort()).toEqual(lost.sort());
+  expect(told.filter((one) => one === 'followed Pod' || one.startsWith('followed early'))).toEqual([]);
+  expect(writes).toEqual(['PATCH /api/v1/namespaces/default/services/web']);
 });
 
 test('that stops ends with its last write, follows nothing more and takes no further step', async () => {

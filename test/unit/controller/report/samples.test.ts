@@ -1,6 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { listControllerSamples } from '../../../../controller/report/samples.ts';
 import {
+  makePod,
   makePool,
   makeService,
   makeVirtualIp,
@@ -9,6 +10,7 @@ import {
 } from '../../../support/fakes/service-objects.ts';
 
 const world = makeWorld({
+  pods: [makePod('shop/p'), makePod('shop/q', { status: { conditions: [] } })],
   pools: [makePool('pool', { addresses: ['10.0.9.10-10.0.9.11', 'fd00:9::/126'] })],
   virtualIps: [makeVirtualIp('10.0.9.10', ['shop/web']), makeVirtualIp('10.0.9.11', [])],
   services: [
@@ -46,6 +48,7 @@ test('a controller that leads says how its queue, its pools and its Services do'
     'pool_addresses{pool=pool,family=ipv6} 4',
     'pool_addresses_given{pool=pool,family=ipv6} 0',
     'services_waiting{} 1',
+    'gates_waiting{} 1',
     'nodes_living{} 0',
   ]);
 });

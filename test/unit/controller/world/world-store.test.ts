@@ -48,6 +48,10 @@ describe('a pool is refused, and its condition names the address and whose it is
       'fd00:9::-fd00:9::ffff belongs to the ServiceCIDR x.',
       (store) => store.changeServiceCidr(put(cidr(['10.96.0.0/16', 'fd00:9::/112']))),
     ],
+    [
+      "10.0.9.19 belongs to the API's virtual IP.",
+      (store) => store.changeReport('x', makeReport('x', 1, { apiVips: ['10.0.9.19', 'nonsense'] })),
+    ],
     ['10.0.9.12 belongs to an apiserver.', (store) => store.changeApiservers(put(slice('10.0.9.12')))],
     [
       '10.0.9.10 belongs to the Service default/kubernetes, as its ClusterIP.',
@@ -146,4 +150,16 @@ describe('a report of a node is news', () => {
   test('when its Lease is over, too', () => {
     expect(ofVirtualIp(store().changeReport('node-1', null).keys)).toEqual(['10.0.9.10']);
   });
+});
+
+test("the VRID of the API's virtual IP that a node reports is reserved while its Lease exists", () => {
+  const store = makeStore({});
+  const apiVips = ['10.0.9.19', 'fd00:9::fe', '10.0.9.255', 'nonsense'];
+  store.changeReport('x', makeReport('x', 1, { apiVips }));
+  store.reserve([], new Set([7]));
+  expect([...store.view(0).reservedVrids].sort((a, b) => a - b)).toEqual([7, 20, 255]);
+  store.silenceNode('x', '2026-01-01T00:00:00Z');
+  expect(store.view(0).reservedVrids.has(20)).toBe(true);
+  store.changeReport('x', null);
+  expect([...store.view(0).reservedVrids]).toEqual([7]);
 });

@@ -23,7 +23,7 @@ class Paced {
     };
     this.queue = new TriggerQueue<LoopCause>({
       clock: this.clock,
-      awaited: ['start', 'verify', 'health'],
+      awaited: ['start', 'verify', 'health', 'own-rules'],
       telling: ['own-rules'],
       look,
     });
@@ -93,7 +93,7 @@ describe('a trigger', () => {
     const at = clock.now();
     queue.trigger('own-rules');
     await clock.advance(3000);
-    expect(starts.filter((start) => start > at)[0]).toBe(at + 20);
+    expect(starts.filter((start) => start > at)[0]).toBe(at + 5);
   });
 
   test('that tells of own rules leaves looks a third of the time, too', async () => {

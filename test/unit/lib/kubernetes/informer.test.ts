@@ -88,6 +88,20 @@ test('of an event listeners hear the object that differs, and no other', async (
   expect(heard).toEqual(['~c', '+f', '-a']);
 });
 
+test('what is not to be kept is not known: neither by lists nor by events', async () => {
+  informer.stop();
+  [heard, known] = [[], new Map()];
+  const isKept = ({ metadata: { name } }: EndpointSlice) => name !== 'b' && name !== 'g';
+  informer = start({ ...resource, isKept, limits: { ...resource.limits, objects: 5 } });
+  await eventually('it is watched', () => world.watches === 1 && known.size === 4);
+  for (let more = 0; more < 5; more += 1) put('g');
+  put('f');
+  await eventually('it is heard', () => heard.includes('+f'));
+  expect([...known.keys()].sort()).toEqual(['a', 'c', 'd', 'e', 'f']);
+  expect(heard).toEqual(['+a', '+c', '+d', '+e', '+f']);
+  expect(problems).toEqual([]);
+});
+
 test('after a gap listeners hear what differs, once', async () => {
   await eventually('it is watched', () => world.watches === 1);
   heard.length = 0;
@@ -96,6 +110,38 @@ test('after a gap listeners hear what differs, once', async () => {
   server().breakConnections();
   await world.pass('it is watched again', () => heard.length > 0 && world.watches === 1);
   expect(heard).toEqual(['-b', '~d']);
+});
+
+test('a watch that sends nothing, not even a bookmark, for 75 s is left: the next one goes on from its version', async () => {
+  await eventually('it is watched', () => world.watches === 1);
+  const [asked] = [server().questions.length];
+  server().freezeWatches();
+  put('z');
+  await world.clock.advance(74_000);
+  expect([known.has('z'), server().questions.length]).toEqual([false, asked]);
+  await world.pass('it is heard', () => known.has('z'));
+  expect(server().questions.slice(asked)).toEqual([expect.stringContaining('watch=true')]);
+  expect(problems).toEqual([]);
+});
+
+test('a watch with a bookmark each minute goes on', async () => {
+  await eventually('it is watched', () => world.watches === 1);
+  const [asked] = [server().questions.length];
+  await world.clock.advance(60_000);
+  world.store.putUnseen('EndpointSlice', makeSlice(['10.77.0.12'], { name: 'unseen' }));
+  server().bookmark();
+  await eventually('it is heard', () => informer.version === String(world.store.version));
+  await world.clock.advance(50_000);
+  expect(server().questions).toHaveLength(asked);
+});
+
+test('when what is known was found to be old, all is listed again, once', async () => {
+  await eventually('it is watched', () => world.watches === 1);
+  server().freezeWatches();
+  put('z');
+  for (let times = 0; times < 5; times += 1) informer.catchUp();
+  await world.pass('it is heard', () => known.has('z'));
+  expect(informer.listed).toBe(1);
 });
 
 test('a list whose version is forgotten between two pages is begun again', async () => {

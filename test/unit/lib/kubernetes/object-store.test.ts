@@ -63,4 +63,19 @@ describe('an event', () => {
     expect(() => store.apply(put(thing('d', '2')))).toThrow('it sends more than 3 Things');
     expect(store.apply(put(thing('c', '2')))).toHaveLength(1);
   });
+
+  test('of an object that is not to be kept is as if it were gone, and takes no place', () => {
+    const store = new ObjectStore({ ...resource, isKept: ({ metadata }) => metadata.name !== 'b' });
+    store.replace([thing('a', '1'), thing('c', '1')]);
+    for (let more = 0; more < 5; more += 1) expect(store.apply(put(thing('b', `${more + 2}`)))).toEqual([]);
+    expect([...store.objects.keys()]).toEqual(['shop/a', 'shop/c']);
+    const picky = new ObjectStore({
+      ...resource,
+      isKept: ({ metadata }) => metadata.resourceVersion === '1',
+    });
+    picky.replace([thing('a', '1')]);
+    expect(picky.apply(put(thing('a', '2')))).toEqual([
+      { key: 'shop/a', before: thing('a', '1'), after: null },
+    ]);
+  });
 });

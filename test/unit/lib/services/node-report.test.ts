@@ -10,10 +10,17 @@ import {
 
 const report: NodeReport = {
   node: 'worker-1.example',
-  programmed: { virtualips: '120', services: '99', endpointslices: '1000' },
+  programmed: { virtualips: '120', services: '99', endpointslices: '1000', earlyslices: '1001' },
   seats: ['default/0', 'other/3'],
   mode: 'direct',
   inUse: ['10.0.9.12', 'fd00:9::c'],
+  draining: [
+    { service: 'default/web', endpoint: '10.244.1.2', since: '2026-11-23T09:00:00.000Z', connections: 3 },
+    { service: 'default/web', endpoint: 'fd00::2', since: '2026-11-23T09:00:00.000Z', connections: null },
+  ],
+  unsupported: ['SCTP'],
+  apiVips: ['10.0.9.50', 'fd00:9::50'],
+  unheld: { 'default/1': 'it has no address of its own' },
 };
 
 const toLease = (annotations: Record<string, string>, name = toLeaseName(report.node)): Lease => ({
@@ -43,6 +50,7 @@ describe('the report of a node in its Lease', () => {
         'vipnat.io/seats': '["a", 1]',
         'vipnat.io/mode': 'relay',
         'vipnat.io/addresses-in-use': '[',
+        'vipnat.io/cannot-hold': '["default/1"]',
       },
     ],
   ])('says nothing where %s', (_, annotations) => {

@@ -94,6 +94,35 @@ test('the last line of a dry run counts all that it prints', () => {
   );
 });
 
+test('a drain ends with everything: its file goes before its table', () => {
+  const removal = {
+    plan: { tables: [], transactions: [] },
+    routes: [],
+    resets: [],
+    drainTables: ['inet vipnat-drain'],
+    drainFiles: ['/var/lib/vipnat/drained'],
+    vips: null,
+    dryRun: true,
+    problems: [],
+  };
+  expect(formatRemovalCommands(removal, 'm1').split('\n').slice(1)).toEqual([
+    'rm -f /var/lib/vipnat/drained',
+    'nft delete table inet vipnat-drain',
+    '',
+    '# 1 table to delete, 1 file to delete. Nothing was written.',
+    '',
+  ]);
+  expect(formatRemoval(removal).split('\n')).toEqual([
+    'would remove the table (inet vipnat-drain, nft)',
+    'would remove the file /var/lib/vipnat/drained',
+    '',
+  ]);
+  expect(JSON.parse(formatRemovalJson(removal, 'm1'))).toMatchObject({
+    drainTables: ['inet vipnat-drain'],
+    drainFiles: ['/var/lib/vipnat/drained'],
+  });
+});
+
 test('JSON has the tables and the transactions', () => {
   const removal = {
     plan: planRemoval(readRules(), [vip]),

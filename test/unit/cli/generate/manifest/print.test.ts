@@ -137,14 +137,14 @@ describe.each([
   ['a DaemonSet of least privilege', ['daemonset', '--least-privilege']],
   ['a static pod', ['static-pod']],
 ])('%s', (_, words) => {
-  test('has two capabilities and can write three places of the host only', async () => {
+  test('has three capabilities and can write three places of the host only', async () => {
     const { containers, volumes } = findPodSpec(await print([...words, ...vip]));
     const [{ securityContext, volumeMounts }] = containers;
     expect(securityContext).toEqual({
       runAsUser: 0,
       allowPrivilegeEscalation: false,
       readOnlyRootFilesystem: true,
-      capabilities: { drop: ['ALL'], add: ['NET_ADMIN', 'NET_RAW'] },
+      capabilities: { drop: ['ALL'], add: ['NET_ADMIN', 'NET_BIND_SERVICE', 'NET_RAW'] },
       seccompProfile: { type: 'RuntimeDefault' },
       seLinuxOptions: { type: 'spc_t', level: 's0' },
     });

@@ -37,12 +37,13 @@ describe('what serves Services', () => {
       ...['ServiceAccount', 'ClusterRole', 'ClusterRoleBinding', 'Role', 'RoleBinding'].map(
         (kind) => `${kind}/vipnat-controller`,
       ),
-      ...['Role', 'RoleBinding'].map((kind) => `${kind}/vipnat-controller`),
       ...['ServiceAccount', 'ClusterRole', 'ClusterRoleBinding', 'Role', 'RoleBinding'].map(
         (kind) => `${kind}/vipnat-balancer`,
       ),
-      'ValidatingAdmissionPolicy/vipnat-balancer',
-      'ValidatingAdmissionPolicyBinding/vipnat-balancer',
+      ...['balancer', 'controller'].flatMap((name) => [
+        `ValidatingAdmissionPolicy/vipnat-${name}`,
+        `ValidatingAdmissionPolicyBinding/vipnat-${name}`,
+      ]),
       'Deployment/vipnat-controller',
       'DaemonSet/vipnat-balancer',
       'AddressPool/default',
@@ -59,10 +60,18 @@ describe('what serves Services', () => {
 
 describe("the controller's pods", () => {
   test('have no rights on their nodes, and the options that a controller takes', async () => {
-    const words = ['--default-class', '--log-format=json', '--run-dir=/srv/x', '--listen', 'off'];
+    const words = [
+      '--default-class',
+      '--gate=a.example/b',
+      '--log-format=json',
+      '--run-dir=/srv/x',
+      '--listen',
+      'off',
+    ];
     const { containers } = await findPod('vipnat-controller', ...words);
     const { args, securityContext } = containers[0];
-    const options = ['--default-class', '--namespace=vipnat-system', '--listen=off', '--log-format=json'];
+    const names = ['--default-class', '--gate=a.example/b'];
+    const options = [...names, '--namespace=vipnat-system', '--listen=off', '--log-format=json'];
     expect(args).toEqual(['controller', ...options]);
     expect(securityContext.capabilities).toEqual({ drop: ['ALL'] });
   });
@@ -133,6 +142,15 @@ describe("the balancer's pods", () => {
     expect(probe?.httpGet ?? null).toEqual(httpGet);
   });
 
+  test.each([
+    [[], []],
+    [['--node-probe-port', '9100'], ['--node-probe-port=9100']],
+    [['--node-probe-port', 'off'], ['--node-probe-port=off']],
+  ])('ask other nodes at a port: %j', async (words, args) => {
+    const [balancer] = (await findBalancer(...words)).containers;
+    expect(balancer.args.filter((word: string) => word.startsWith('--node-probe-port'))).toEqual(args);
+  });
+
   test('have the images that are named', async () => {
     const images = ['--image', 'r.example/v:1', '--keepalived-image', 'r.example/k:2'];
     const { containers } = await findBalancer(...images);
@@ -149,6 +167,10 @@ describe("the balancer's pods", () => {
       ['--balancer-listen', 'eth0'],
       /^--balancer-listen eth0 .*\. Example: --balancer-listen 127\.0\.0\.1:10269$/,
     ],
+    ...['0', '65536', 'of'].map((port): [string[], RegExp] => [
+      ['--node-probe-port', port],
+      /^--node-probe-port \w+ is not a whole number from 1 to 65535, and not off\. Example: --node-probe-port 10256$/,
+    ]),
     [
       ['--balancer-listen', '0.0.0.0:10268'],
       /^--balancer-listen 0\.0\.0\.0:10268 has the port that the agent/,

@@ -1,10 +1,11 @@
 import { expect, test } from '@jest/globals';
 import {
   forgetConnection,
-  listTranslatedConnections,
+  visitTranslatedConnections,
 } from '../../../../../lib/kernel/netlink/connections.ts';
 import { type NetlinkClient, type NetlinkRequest } from '../../../../../lib/kernel/netlink/netlink.ts';
 import { renderAttribute } from '../../../../../lib/kernel/netlink/netlink-messages.ts';
+import { type SeenFlow } from '../../../../../lib/kernel/port.ts';
 import { toAddressBytes } from '../../../../../lib/address/bytes.ts';
 
 const dstNat = 1 << 5;
@@ -56,11 +57,28 @@ function answering(messages: Awaited<ReturnType<NetlinkClient['request']>>) {
   const client = {
     request: (request: NetlinkRequest) => {
       requests.push(request);
-      return Promise.resolve(messages);
+      if (request.visit === undefined) return Promise.resolve(messages);
+      for (const { data } of messages) {
+        // It stands in a datagram, between others.
+        const datagram = Buffer.concat([Buffer.alloc(16, 1), data, Buffer.alloc(16, 1)]);
+        request.visit(datagram, 16, 16 + data.length);
+        // What is kept of a datagram must not hold it: the socket may use it again.
+        datagram.fill(0);
+      }
+      return Promise.resolve([]);
     },
     close: () => undefined,
   };
   return { client, requests };
+}
+
+/** All that are shown, with their keys. */
+async function listAll(client: Pick<NetlinkClient, 'request'>) {
+  const shown: (SeenFlow & { readonly key: Buffer })[] = [];
+  await visitTranslatedConnections(client, (flow, renderKey) => {
+    shown.push({ ...flow, key: renderKey() });
+  });
+  return shown;
 }
 
 test('connections of both families that were sent elsewhere are listed, and no others', async () => {
@@ -75,27 +93,46 @@ test('connections of both families that were sent elsewhere are listed, and no o
     message(10, ...six),
     { ...message(2, asked, answered), data: message(2, asked, answered).data.subarray(0, 30) },
   ]);
-  expect(await listTranslatedConnections(client)).toEqual([
+  expect(await listAll(client)).toEqual([
     {
       protocol: 'tcp',
       vip: { family: 'ipv4', address: '10.0.9.10', port: 80 },
       backend: { family: 'ipv4', address: '10.244.1.2', port: 8080 },
+      isAnswered: false,
+      isOpen: true,
       key: expect.any(Buffer),
     },
     {
       protocol: 'udp',
       vip: { family: 'ipv6', address: 'fd00:9::a', port: 53 },
       backend: { family: 'ipv6', address: 'fd00:244::2', port: 5353 },
+      isAnswered: false,
+      isOpen: true,
       key: expect.any(Buffer),
     },
   ]);
 });
 
+test.each([
+  ['SYN_SENT', 1, true],
+  ['ESTABLISHED', 3, true],
+  ['FIN_WAIT', 4, true],
+  ['CLOSE_WAIT', 5, true],
+  ['LAST_ACK', 6, false],
+  ['TIME_WAIT', 7, false],
+  ['CLOSE', 8, false],
+])('a connection in state %s is open: %s %s', async (_, state, isOpen) => {
+  const whole = message(2, asked, answered);
+  const info = renderAttribute(4, renderAttribute(1, renderAttribute(1, Buffer.from([state])), true), true);
+  const { client } = answering([{ ...whole, data: Buffer.concat([whole.data, info]) }]);
+  expect(await listAll(client)).toMatchObject([{ isOpen }]);
+});
+
 test('a connection is forgotten by its own tuple and id: without them the kernel would forget all', async () => {
   const { client, requests } = answering([message(2, asked, answered)]);
-  const [connection] = await listTranslatedConnections(client);
+  const [connection] = await listAll(client);
   if (connection === undefined) throw new Error('there is one');
-  expect(await forgetConnection(client, connection)).toBe(true);
+  expect(await forgetConnection(client, connection.key)).toBe(true);
   expect(requests[1]).toMatchObject({ type: 0x0102, isDump: false, isOrder: true });
   expect(requests[1]?.payload).toEqual(
     Buffer.concat([
@@ -104,4 +141,12 @@ test('a connection is forgotten by its own tuple and id: without them the kernel
       renderAttribute(12, number(4711)),
     ]),
   );
+});
+
+test.each([
+  ['a packet came back', 0x22, true],
+  ['none did', 0x20, false],
+])('a connection says whether it was answered: %s', async (_, bits, isAnswered) => {
+  const { client } = answering([message(2, asked, answered, bits)]);
+  expect(await listAll(client)).toMatchObject([{ isAnswered }]);
 });

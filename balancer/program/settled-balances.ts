@@ -1,0 +1,79 @@
+import { type Clock } from '../../lib/control/clock.ts';
+import { type DrainingEndpoint } from '../../lib/services/node-report.ts';
+import { Drains } from './drains.ts';
+import { type CleanerPorts, FlowCleaner, silentNode } from './flow-cleaner.ts';
+import { createStrayFilter, listGoneFlows, listSilentFlows } from './gone-flows.ts';
+import { type Balances } from './programmer.ts';
+
+/** What it needs of the world. */
+export interface SettlePorts extends Omit<CleanerPorts, 'counter'> {
+  readonly clock: Clock;
+  /** Called when `draining` has changed. */
+  readonly onDrains: () => void;
+  /** The ports that a life before this one has balanced: see createStrayFilter. Without those that are kube-proxy's now. */
+  readonly listFormerPorts: () => ReadonlySet<string>;
+}
+
+/** How the kernel balances each Service, and what follows from that for connections that are open. */
+export class SettledBalances {
+  readonly #serviceToBalances = new Map<string, Balances>();
+  readonly #cleaner: FlowCleaner;
+  readonly #drains: Drains;
+  #hasSwept = false;
+
+  constructor(ports: SettlePorts) {
+    this.#drains = new Drains({
+      clock: ports.clock,
+      cut: (flows) => {
+        this.#cleaner.add(flows, 'whose drain timeout is over');
+      },
+      keep: (flows) => {
+        this.#cleaner.keep(flows);
+      },
+      onChange: () => {
+        this.#cleaner.count();
+        ports.onDrains();
+      },
+    });
+    this.#cleaner = new FlowCleaner({ ...ports, counter: this.#drains }, () =>
+      createStrayFilter(this.#serviceToBalances.values(), ports.listFormerPorts()),
+    );
+  }
+
+  /** How many Services are balanced. */
+  get size(): number {
+    return this.#serviceToBalances.size;
+  }
+
+  /** See `NodeReport`: all of them. The same array while nothing has happened to them. */
+  get draining(): readonly DrainingEndpoint[] {
+    return this.#drains.list;
+  }
+
+  /** Whether a Service is balanced. */
+  has(service: string): boolean {
+    return this.#serviceToBalances.has(service);
+  }
+
+  /** Takes what the kernel has from now on. Of Services that are left to kube-proxy, that one goes on with open connections. */
+  settle(changes: ReadonlyMap<string, Balances>, isLeft: (service: string) => boolean): void {
+    for (const [service, balances] of changes) {
+      const before = this.#serviceToBalances.get(service) ?? [];
+      this.#drains.take(service, balances);
+      if (!isLeft(service)) this.#cleaner.add(listGoneFlows(before, balances));
+      this.#cleaner.add(listSilentFlows(before, balances), silentNode);
+      this.#cleaner.keep(listGoneFlows(balances, before));
+      if (balances.length === 0) this.#serviceToBalances.delete(service);
+      else this.#serviceToBalances.set(service, balances);
+    }
+    // Endpoints may have gone while nobody looked.
+    if (!this.#hasSwept) this.#cleaner.sweep();
+    this.#hasSwept = true;
+  }
+
+  /** Ends what is under way. */
+  async stop(): Promise<void> {
+    this.#drains.stop();
+    await this.#cleaner.stop();
+  }
+}

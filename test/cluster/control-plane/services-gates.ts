@@ -1,0 +1,114 @@
+import { describe, expect, test } from '@jest/globals';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { selectEarlySlicesOf } from '../../../lib/services/early-slices.ts';
+import { type KubernetesObject } from '../../support/manifest/printing.ts';
+import { waitFor } from '../../support/lab/kube-proxy-state.ts';
+import { seedGate, type ServicesWorld, stepsMs } from './services-world.ts';
+
+const podsPath = '/api/v1/namespaces/default/pods';
+const slicesPath = '/apis/discovery.k8s.io/v1/namespaces/default/endpointslices';
+
+/** Longer than a controller takes for a step. */
+const restMs = 1500;
+
+interface Condition {
+  readonly type: string;
+  readonly status: string;
+  readonly reason?: string;
+  readonly message?: string;
+}
+
+/** Tests of readiness gates. What kubelets write of pods, the tests write. */
+export function testGates(world: () => ServicesWorld): void {
+  const selector = { app: 'gated' };
+  const createPod = async (name: string, address: string, gate = seedGate) => {
+    await world().create({
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { name, namespace: 'default', labels: selector } as unknown as KubernetesObject['metadata'],
+      spec: {
+        nodeName: 'n1',
+        readinessGates: [{ conditionType: gate }],
+        containers: [{ name: 'nginx', image: 'nginx' }],
+      },
+    });
+    const lastTransitionTime = new Date().toISOString().replace(/\.\d+/, '');
+    const conditions = ['Initialized', 'ContainersReady', 'PodScheduled'].map((type) => {
+      return { type, status: 'True', lastTransitionTime };
+    });
+    const status = { phase: 'Running', podIP: address, podIPs: [{ ip: address }], conditions };
+    await world().api.ask({ method: 'PATCH', path: `${podsPath}/${name}/status`, object: { status } });
+  };
+  const readConditions = async (name: string) => {
+    const { object } = await world().api.ask({ method: 'GET', path: `${podsPath}/${name}` });
+    return (object['status'] as { conditions: readonly Condition[] }).conditions;
+  };
+  const isOpen = async (name: string, gate = seedGate) =>
+    (await readConditions(name)).some(({ type, status }) => type === gate && status === 'True');
+  const listEarly = async () => {
+    const { path, selector: query } = selectEarlySlicesOf({ namespace: 'default', name: 'gated' });
+    const { object } = await world().api.ask({ method: 'GET', path: `${path}?${query}` });
+    const items = object['items'] as readonly { endpoints?: readonly { addresses: readonly string[] }[] }[];
+    return items.map(({ endpoints }) => (endpoints ?? []).map(({ addresses }) => addresses[0]));
+  };
+  const askAsController = async (method: 'POST' | 'PATCH', path: string, object: object) =>
+    (await world().api.ask({ method, path, object, token: world().token })).code;
+
+  describe('a pod with a readiness gate', () => {
+    test("opens when all nodes have programmed it, with the seed's words, and keeps all conditions of others", async () => {
+      await world().create({
+        apiVersion: 'v1',
+        kind: 'ServiceAccount',
+        metadata: { name: 'default', namespace: 'default' },
+      });
+      await world().createService('gated', { selector });
+      await world().awaitAddresses('gated');
+      world().nodes.isProgramming = false;
+      await createPod('gated-1', '10.244.1.7');
+      await waitFor(async () => (await listEarly()).length === 1, stepsMs);
+      await sleep(restMs);
+      expect(await isOpen('gated-1')).toBe(false);
+      world().nodes.isProgramming = true;
+      await waitFor(async () => await isOpen('gated-1'), stepsMs);
+      const conditions = await readConditions('gated-1');
+      expect(conditions.find(({ type }) => type === seedGate)).toMatchObject({
+        status: 'True',
+        reason: 'LBHealthy',
+        message: 'LB synced successfully',
+      });
+      expect(conditions.map(({ type }) => type).sort()).toEqual(
+        ['ContainersReady', 'Initialized', 'PodScheduled', seedGate].sort(),
+      );
+    });
+
+    test('shares an EndpointSlice with others of its Service, and leaves nothing behind when all are gone', async () => {
+      const own = 'vipnat.io/load-balancer-ready';
+      await createPod('gated-2', '10.244.1.8', own);
+      await waitFor(async () => await isOpen('gated-2', own), stepsMs);
+      expect(await listEarly()).toEqual([['10.244.1.7', '10.244.1.8']]);
+      for (const name of ['gated-1', 'gated-2'])
+        await world().api.ask({ method: 'DELETE', path: `${podsPath}/${name}?gracePeriodSeconds=0` });
+      await waitFor(async () => (await listEarly()).length === 0, stepsMs);
+      await world().remove('gated');
+    });
+  });
+
+  test('the controller may write no EndpointSlice that kube-proxy takes, and no address of a pod', async () => {
+    const slice = (labels: object) => {
+      const metadata = { name: 'tried', labels };
+      const type = { apiVersion: 'discovery.k8s.io/v1', kind: 'EndpointSlice', addressType: 'IPv4' };
+      return { ...type, metadata, endpoints: [], ports: [] };
+    };
+    const managedBy = { 'endpointslice.kubernetes.io/managed-by': 'vipnat.io' };
+    const path = `${slicesPath}?dryRun=All`;
+    expect(await askAsController('POST', path, slice(managedBy))).toBe(201);
+    expect(await askAsController('POST', path, slice({}))).toBe(422);
+    const taken = { ...managedBy, 'kubernetes.io/service-name': 'web' };
+    expect(await askAsController('POST', path, slice(taken))).toBe(422);
+    await createPod('tried', '10.244.1.9', 'other.example/gate');
+    const status = { podIP: '10.9.9.9', podIPs: [{ ip: '10.9.9.9' }] };
+    const podPath = `${podsPath}/tried/status?dryRun=All`;
+    expect(await askAsController('PATCH', podPath, { status })).toBe(422);
+    expect(await askAsController('PATCH', podPath, { status: { message: 'x' } })).toBe(200);
+  });
+}

@@ -1,0 +1,128 @@
+import { spawn } from 'node:child_process';
+import { readdir, readFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { families, type Family } from '../../lib/address/address.ts';
+import { type Dialect, type Transaction, type WritePlace } from '../../lib/kernel/port.ts';
+import { everything } from './kinds.ts';
+import { RealKernel } from './real-kernel.ts';
+import { createRealSubject, whyNoNamespaces } from './real-subject.ts';
+import { type KernelSubject } from './subject.ts';
+import { sleep } from './watching.ts';
+
+const places: readonly WritePlace[] = families.flatMap((family) =>
+  (['nft', 'legacy', 'nftables'] as const).map((dialect) => ({ family, dialect })),
+);
+
+const isAble = process.env['CI'] === 'true' || (await whyNoNamespaces()) === null;
+
+/** What the fake kernel has ready is nothing but a list: only the tools can be late. */
+(isAble ? describe : describe.skip)('the real kernel', () => {
+  let subject: KernelSubject;
+
+  beforeEach(async () => {
+    subject = await createRealSubject();
+  });
+
+  afterEach(() => subject.dispose());
+
+  /** Who reads before each write, as the agent does. */
+  async function read(family: Family, dialect: Dialect): Promise<string> {
+    const { iptables, nftTables } = await subject.kernel.read({ ...everything, families: [family] });
+    const seen = dialect === 'nftables' ? nftTables : iptables.filter((one) => one.dialect === dialect);
+    return seen.map(({ text }) => text).join();
+  }
+
+  async function apply({ family, dialect }: WritePlace, address: string): Promise<void> {
+    await read(family, dialect);
+    await subject.kernel.apply(renderRule({ family, dialect }, address));
+  }
+
+  test.each(places)(
+    'a write to $dialect of $family that was made ready keeps what others wrote meanwhile',
+    async ({ family, dialect }) => {
+      const [first, second, foreign] =
+        family === 'ipv6' ? ['fd00::1', 'fd00::2', 'fd00::3'] : ['10.9.9.1', '10.9.9.2', '10.9.9.3'];
+      await apply({ family, dialect }, first);
+      const children = await subject.countChildren();
+      await subject.kernel.keepReady([{ family, dialect }]);
+      expect(await subject.countChildren()).toBe(children + 1);
+      for (const address of [foreign, second]) {
+        // More than one commit, and to the very chain.
+        const { input } = renderRule({ family, dialect }, address);
+        if (dialect === 'nftables') await subject.runNft(input);
+        else await subject.run(family, dialect, input);
+      }
+      await apply({ family, dialect }, first);
+      expect(await subject.countChildren()).toBe(children);
+      const text = await read(family, dialect);
+      expect([first, second, foreign].map((address) => text.split(address).length - 1)).toEqual([2, 1, 1]);
+    },
+  );
+
+  test.each(places)(
+    'a write to $dialect of $family that was made ready and is refused changes nothing',
+    async ({ family, dialect }) => {
+      const address = family === 'ipv6' ? 'fd00::1' : '10.9.9.1';
+      await subject.kernel.keepReady([{ family, dialect }]);
+      await read(family, dialect);
+      const { input } = renderRule({ family, dialect }, address);
+      const refused = input.replace(/(COMMIT\n)?$/, (end) =>
+        dialect === 'nftables' ? 'delete table ip absent\n' : `-D PREROUTING -j absent\n${end}`,
+      );
+      await expect(subject.kernel.apply({ family, dialect, input: refused })).rejects.toMatchObject({
+        code: 'TOOL_FAILED',
+      });
+      expect(await read(family, dialect)).not.toContain(address);
+    },
+  );
+
+  test('what is ready is gone once nothing is to be', async () => {
+    const before = await subject.countChildren();
+    await subject.kernel.keepReady(places);
+    await subject.kernel.keepReady([]);
+    expect(await subject.countChildren()).toBe(before);
+  });
+});
+
+describe('when the agent is killed by SIGKILL', () => {
+  test('what it had ready ends, and has written nothing', async () => {
+    const script = fileURLToPath(new URL('kernel-child.ts', import.meta.url));
+    const agent = spawn('unshare', ['--net', '--', process.execPath, script, '3000'], {
+      stdio: ['pipe', 'pipe', 'inherit'],
+    });
+    const namespace = String(agent.pid);
+    const kernel = new RealKernel(agent);
+    await kernel.keepReady(places);
+    const children = await listChildren(namespace);
+    // One nft for both families.
+    expect(children).toHaveLength(5);
+    agent.kill('SIGKILL');
+    await sleep(500);
+    expect(await Promise.all(children.map(isAlive))).toEqual(children.map(() => false));
+  });
+});
+
+/** One rule behind those that are there. */
+function renderRule({ family, dialect }: WritePlace, address: string): Transaction {
+  const nft = family === 'ipv6' ? 'ip6' : 'ip';
+  const input =
+    dialect === 'nftables'
+      ? `add table ${nft} vipnat\nadd chain ${nft} vipnat mine\nadd rule ${nft} vipnat mine ${nft} daddr ${address} accept\n`
+      : `*nat\n-A PREROUTING -d ${address} -j ACCEPT\nCOMMIT\n`;
+  return { family, dialect, input };
+}
+
+/** `unshare` has become the program that it started. */
+async function listChildren(pid: string): Promise<string[]> {
+  const threads = await readdir(`/proc/${pid}/task`);
+  const lists = await Promise.all(
+    threads.map((thread) => readFile(`/proc/${pid}/task/${thread}/children`, 'utf8')),
+  );
+  return lists.flatMap((list) => list.split(' ').filter((child) => child !== ''));
+}
+
+async function isAlive(pid: string): Promise<boolean> {
+  const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '');
+  return stat !== '' && !/\) Z /.test(stat);
+}

@@ -1,0 +1,99 @@
+import { expect, test } from '@jest/globals';
+import { families } from '../../../lib/address/address.ts';
+import { formatEndpoint } from '../../../lib/address/endpoint.ts';
+import { type Agent, limitMs, sleep, startAgent, vipnat, waitUntil } from '../../support/host/vipnat.ts';
+import { type Cluster } from '../../support/network/cluster.ts';
+import { listApiservers, vips } from '../../support/network/layout.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
+import { KeepalivedHosts } from './keepalived-hosts.ts';
+import { expectAnswers } from './traffic.ts';
+
+const [holder, other] = ['m1', 'm2'] as const;
+const args = [
+  ...families.flatMap((family) => ['--vip', vips[family]]),
+  ...['--endpoints', families.flatMap((family) => listApiservers(family).map(formatEndpoint)).join(',')],
+];
+const client = { seat: 'outside client', host: vips.ipv4 } as const;
+const vacant = /no other host has taken \S+: this host may hold it until vipnat undrain/;
+
+/** As long as two silences that count. */
+const quietMs = 16_000;
+
+let cluster: Cluster;
+let keepaliveds: KeepalivedHosts;
+let agent: Agent;
+
+useCluster('each test', async (made) => {
+  cluster = made;
+  keepaliveds = new KeepalivedHosts(cluster, args);
+  await keepaliveds.prepare(holder);
+  await keepaliveds.prepare(other);
+  agent = await startAgent(cluster, holder, args);
+  await startAgent(cluster, other, args);
+  keepaliveds.start(holder);
+  await keepaliveds.waitForVips(holder);
+  // The apiserver of the other master takes connections.
+  await expectAnswers(cluster, client, ['m1', 'm2', 'm3'], 60);
+});
+
+const run = async (command: string) => {
+  expect(await vipnat(cluster, holder, [command])).toMatchObject({ exitCode: 0 });
+};
+
+async function readDrained(): Promise<string> {
+  const { stdout } = await vipnat(cluster, holder, ['status', ...args]);
+  return stdout.replaceAll(/\s+/g, ' ');
+}
+
+test(
+  'where no other keepalived runs, the VIPs come back to the drained holder, and stay also with its next agent until undrain',
+  async () => {
+    await run('drain');
+    await keepaliveds.waitForVips(holder, false);
+    const goneAt = performance.now();
+    await keepaliveds.waitForVips(holder);
+    process.stderr.write(
+      `drain-keepalived.test.ts: without a holder for ${Math.round(performance.now() - goneAt)} ms\n`,
+    );
+    expect(agent.listLines(vacant)).toHaveLength(1);
+    expect(await readDrained()).toContain('the VIP may stay: no other host took it');
+    // The drain itself goes on.
+    await expectAnswers(cluster, client, ['m2', 'm3'], 60);
+
+    await agent.stop('SIGKILL');
+    agent = await startAgent(cluster, holder, args);
+    await agent.waitForLine(/the VIP may stay, because no other host took it/);
+    keepaliveds.start(other);
+    await sleep(quietMs);
+    await keepaliveds.waitForVips(holder);
+    expect(agent.listLines(vacant)).toEqual([]);
+
+    await run('undrain');
+    await run('drain');
+    await keepaliveds.waitForVips(other);
+    await sleep(quietMs);
+    await keepaliveds.waitForVips(holder, false);
+    expect(agent.listLines(vacant)).toEqual([]);
+    await expectAnswers(cluster, client, ['m2', 'm3'], 60);
+  },
+  4 * limitMs,
+);
+
+test(
+  'a drained host takes the VIPs of a holder that dies, where nobody else does',
+  async () => {
+    const second = keepaliveds.start(other);
+    await sleep(1500);
+    await run('drain');
+    await keepaliveds.waitForVips(other);
+    await sleep(quietMs);
+    expect(agent.listLines(vacant)).toEqual([]);
+    second.kill('SIGTERM');
+    await keepaliveds.waitForVips(holder);
+    await waitUntil(
+      () => Promise.resolve(agent.listLines(vacant).length === 1),
+      () => `not told:\n${agent.log}`,
+    );
+  },
+  4 * limitMs,
+);

@@ -1,0 +1,122 @@
+import { describe, expect, test } from '@jest/globals';
+import { type Agent, sleep, waitUntil } from '../../support/host/vipnat.ts';
+import { makeEndpoints, makeLoadBalancer } from '../../support/kube-api/service-objects.ts';
+import { type ApiChange, podPort, pods } from './service-world.ts';
+import { balanced, useWebService, vip } from './web-service.ts';
+
+const limitMs = 60_000;
+
+const web = useWebService();
+const [first = { name: '', ipv4: '' }] = pods;
+const last = { ready: false, serving: true, terminating: true };
+
+/** The pods, of which these end. */
+function list(...ending: readonly number[]): ApiChange {
+  const endpoints = pods.map(({ ipv4 }, at) => ({
+    addresses: [ipv4],
+    conditions: ending.includes(at) ? last : { ready: true },
+  }));
+  return ['EndpointSlice', makeEndpoints('web', [{ port: podPort }], endpoints)];
+}
+
+const allowSeconds = (seconds: number): ApiChange => [
+  'Service',
+  makeLoadBalancer('web', [{ port: 80 }], { annotations: { 'vipnat.io/drain-timeout': `${seconds}s` } }),
+];
+
+/** One holds connections, and the other opens new ones. */
+const client = () => web.cluster.seat('outside client');
+const newcomer = () => web.cluster.seat('pod on a worker');
+
+async function hold(count: number) {
+  const { held, report } = await client().hold({ host: vip, port: 80 }, count, limitMs);
+  expect(held).toBe(count);
+  return {
+    /** Ends them; answers why some did not live until now. */
+    end: async () => {
+      client().settle();
+      return (await report).errors;
+    },
+  };
+}
+
+const isCut =
+  /connections of 10\.77\.0\.60:80 to 10\.244\.1\.2:6443, whose drain timeout is over, are forgotten/;
+
+const listen = '127.0.0.1:10269';
+
+/** How many open connections m1's balancer says that pods which drain have left. */
+async function readLeft(): Promise<number> {
+  const text = await web.world.shell('m1', `curl -s http://${listen}/metrics`);
+  return Number(/^vipnat_balancer_draining_connections (\d+)$/m.exec(text)?.[1]);
+}
+
+describe('a pod that ends', () => {
+  test(
+    'gets no new connection, keeps its open ones for the drain timeout, and then they are reset',
+    async () => {
+      await web.world.put(allowSeconds(12));
+      const balancer = await web.world.startBalancer(balanced, { words: ['--listen', listen] });
+      const connections = await hold(40);
+      await web.world.put(list(0));
+      await balancer.waitForLine(/10\.77\.0\.60:80 TCP to 2 endpoints/);
+      const { apiservers } = await newcomer().greet(vip, 80, 60);
+      expect(Object.keys(apiservers)).not.toContain(first.name);
+      await waitUntil(
+        async () => (await readLeft()) > 0,
+        () => 'nobody says how many connections are left',
+      );
+      expect(balancer.listLines(isCut)).toEqual([]);
+      await balancer.waitForLine(isCut);
+      await sleep(1000);
+      const errors = await connections.end();
+      expect(Object.keys(errors)).toEqual(['ECONNRESET']);
+      expect(errors['ECONNRESET']).toBeLessThan(40);
+      await waitUntil(
+        async () => (await readLeft()) === 0,
+        () => 'connections are said to be left',
+      );
+    },
+    limitMs,
+  );
+
+  test(
+    'serves on if no other pod is left, and loses no connection by any timeout until one comes',
+    async () => {
+      await web.world.put(allowSeconds(1), list(0, 1, 2));
+      const balancer = await web.world.startBalancer(balanced);
+      const connections = await hold(40);
+      await sleep(3000);
+      await expectNoCut(balancer);
+      await web.world.put(list(0, 1));
+      await balancer.waitForLine(isCut);
+      await sleep(1000);
+      expect(Object.keys(await connections.end())).toEqual(['ECONNRESET']);
+    },
+    limitMs,
+  );
+
+  test(
+    'has its time anew when the balancer is killed and started again',
+    async () => {
+      await web.world.put(allowSeconds(6));
+      await web.world.startBalancer(balanced);
+      const connections = await hold(40);
+      await web.world.put(list(0));
+      await sleep(4000);
+      await web.world.stopBalancers('SIGKILL');
+      const balancer = await web.world.startBalancer(/10\.77\.0\.60:80 TCP to 2 endpoints/);
+      await sleep(4000);
+      expect(balancer.listLines(isCut)).toEqual([]);
+      await balancer.waitForLine(isCut);
+      await sleep(1000);
+      expect(Object.keys(await connections.end())).toEqual(['ECONNRESET']);
+    },
+    limitMs,
+  );
+});
+
+async function expectNoCut(balancer: Agent): Promise<void> {
+  expect(balancer.listLines(/are forgotten/)).toEqual([]);
+  expect((await newcomer().greet(vip, 80, 30)).errors).toEqual({});
+}

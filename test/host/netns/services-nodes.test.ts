@@ -1,0 +1,140 @@
+/** Nodes that lose their power, and nodes that only the API cannot reach, while m1 holds the address. */
+import { afterAll, describe, expect, test } from '@jest/globals';
+import { type Cluster } from '../../support/network/cluster.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
+import { type Agent, waitUntil } from '../../support/host/vipnat.ts';
+import { hosts } from '../../support/network/layout.ts';
+import { makeEndpoints, makeLoadBalancer, makeVirtualIp } from '../../support/kube-api/service-objects.ts';
+import { podPort, pods, serviceVips, ServiceWorld } from './service-world.ts';
+
+const limitMs = 120_000;
+const vip = serviceVips.ipv4;
+
+/** A bound for a busy machine; `scripts/bench` measures. */
+const outMs = 3000;
+
+/** The pod of the node that is lost. */
+const lost = pods.find(({ node }) => node === 'worker') ?? { ipv4: '' };
+
+/** The seat of the address: m1 has its anchor. */
+const pool = {
+  metadata: { name: 'pool', uid: 'uid-of-pool', generation: 1 },
+  spec: { addresses: ['10.77.0.60'], seats: 1 },
+  status: { seats: [{ index: 0, anchors: [vip], nodes: ['m1', 'm2', 'worker'] }] },
+};
+
+describe('a Service with pods on three nodes', () => {
+  let cluster: Cluster;
+  let world: ServiceWorld;
+  let holder: Agent;
+
+  useCluster('all tests', async (made) => {
+    cluster = made;
+    world = await ServiceWorld.create(cluster);
+    await world.put(
+      ['Service', makeLoadBalancer('web', [{ port: 80 }])],
+      [
+        'EndpointSlice',
+        makeEndpoints(
+          'web',
+          [{ port: podPort }],
+          pods.map(({ ipv4, node }) => ({ addresses: [ipv4], nodeName: node })),
+        ),
+      ],
+      ['VirtualIP', makeVirtualIp(vip, ['web'])],
+      ['AddressPool', pool],
+    );
+    const start = async (node: string) => {
+      const address = hosts.find(({ name }) => name === node)?.addresses.ipv4 ?? '';
+      const words = ['--node-address', address];
+      return await world.startBalancer(/default\/web is balanced/, { node, words });
+    };
+    await Promise.all([start('m2'), start('worker')]);
+    holder = await start('m1');
+    await holder.waitForLine(/this node holds seat pool\/0/);
+  });
+
+  afterAll(() => {
+    (world as ServiceWorld | undefined)?.close();
+  });
+
+  const setLink = async (node: string, state: 'up' | 'down') => {
+    await world.shell('switch', `ip link set ${node} ${state}`);
+  };
+
+  const underLoad = async (action: () => Promise<number>) => {
+    const client = cluster.seat('outside client');
+    const load = client.connectAtRate({
+      host: vip,
+      port: 80,
+      perSecond: 100,
+      durationMs: limitMs,
+      isNamed: true,
+    });
+    const sinceMs = await action();
+    client.settle();
+    const { startedAt, sent, failures } = await load;
+    const failedAfterMs = failures.map(({ atMs }) => startedAt + atMs - sinceMs);
+    return { sent, failedAfterMs };
+  };
+
+  test(
+    'loses a node: its pods get no new connection a moment later, and get them again when it is back',
+    async () => {
+      const { failedAfterMs } = await underLoad(async () => {
+        await new Promise((resolve) => setTimeout(resolve, 8000));
+        await setLink('worker', 'down');
+        const sinceMs = Date.now();
+        await holder.waitForLine(/node worker \(10\.77\.0\.21\) does not answer/);
+        return sinceMs;
+      });
+      expect(failedAfterMs.length).toBeGreaterThan(0);
+      expect(Math.max(...failedAfterMs)).toBeLessThan(outMs);
+      const { apiservers } = await cluster.seat('outside client').greet(vip, 80, 60);
+      expect(Object.keys(apiservers).sort()).toEqual(['pod-m1', 'pod-m2']);
+      await setLink('worker', 'up');
+      await holder.waitForLine(/node worker is in use again/);
+      await waitUntil(
+        async () => (await world.shell('m1', 'nft list table ip vipnat-lb')).includes(lost.ipv4),
+        () => 'its pod gets no connection again',
+      );
+      const again = await cluster.seat('outside client').greet(vip, 80, 60);
+      expect(Object.keys(again.apiservers).sort()).toEqual(['pod-m1', 'pod-m2', 'pod-worker']);
+    },
+    limitMs,
+  );
+
+  test(
+    'waits for the balancer of a node that was away for long: it may have started again',
+    async () => {
+      await setLink('worker', 'down');
+      await holder.waitForLine(/node worker still does not answer/);
+      // So long it is silent that it may have started again.
+      await new Promise((resolve) => setTimeout(resolve, 9000));
+      await setLink('worker', 'up');
+      await holder.waitForLine(/node worker answers again\. It may have started again/);
+      const before = await cluster.seat('outside client').greet(vip, 80, 60);
+      expect(Object.keys(before.apiservers).sort()).toEqual(['pod-m1', 'pod-m2']);
+      // Its balancer renews its Lease within ten seconds.
+      await waitUntil(
+        async () => (await world.shell('m1', 'nft list table ip vipnat-lb')).includes(lost.ipv4),
+        () => 'its pod gets no connection again',
+      );
+    },
+    limitMs,
+  );
+
+  test(
+    'loses no connection while a node is cut from the API only',
+    async () => {
+      const { sent, failedAfterMs } = await underLoad(async () => {
+        await world.shell('worker', 'ip route add blackhole 10.77.0.13/32');
+        await new Promise((resolve) => setTimeout(resolve, 5000));
+        return Date.now();
+      });
+      await world.shell('worker', 'ip route del blackhole 10.77.0.13/32');
+      expect({ failed: failedAfterMs.length, hasSent: sent > 100 }).toEqual({ failed: 0, hasSent: true });
+    },
+    limitMs,
+  );
+});

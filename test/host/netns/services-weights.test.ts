@@ -1,0 +1,113 @@
+import { describe, expect, test } from '@jest/globals';
+import { waitUntil } from '../../support/host/vipnat.ts';
+import {
+  makeEarlyEndpoints,
+  makeEndpoints,
+  makeLoadBalancer,
+} from '../../support/kube-api/service-objects.ts';
+import { type ApiChange, podPort, pods } from './service-world.ts';
+import { useWebService, vip } from './web-service.ts';
+
+const limitMs = 120_000;
+
+const web = useWebService();
+const port = [{ port: podPort }];
+const names = pods.map(({ name }) => name);
+
+/** The pods, of which these are not ready, or not there. */
+const list = ({
+  unready = [],
+  without = [],
+}: Partial<Record<'unready' | 'without', number[]>>): ApiChange => {
+  const endpoints = pods.flatMap(({ ipv4 }, at) =>
+    without.includes(at) ? [] : [{ addresses: [ipv4], conditions: { ready: !unready.includes(at) } }],
+  );
+  return ['EndpointSlice', makeEndpoints('web', port, endpoints)];
+};
+
+/** What the controller says early of these pods, and of the weights of all. */
+const listEarly = (early: readonly number[], weights: readonly number[] = []): ApiChange => [
+  'EndpointSlice',
+  makeEarlyEndpoints(
+    'web',
+    port,
+    pods.flatMap(({ ipv4 }, at) => (early.includes(at) ? [ipv4] : [])),
+    Object.fromEntries(weights.map((weight, at) => [pods[at]?.ipv4 ?? '', weight])),
+  ),
+];
+
+/** How many of so many new connections each pod gets. */
+async function share(count: number): Promise<number[]> {
+  const total = names.map(() => 0);
+  for (let left = count; left > 0; left -= 250) {
+    const { apiservers, errors } = await web.cluster.seat('outside client').greet(vip, 80, 250);
+    expect(errors).toEqual({});
+    for (const [at, name] of names.entries()) total[at] = (total[at] ?? 0) + (apiservers[name] ?? 0);
+  }
+  return total;
+}
+
+const untilShared = async (isSo: (counts: number[]) => boolean, what: string) => {
+  let seen: number[] = [];
+  await waitUntil(
+    async () => isSo((seen = await share(250))),
+    () => `${what}: ${seen.join()}`,
+  );
+};
+
+const makeWeb = (annotations: Record<string, string>, spec = {}): ApiChange => [
+  'Service',
+  makeLoadBalancer('web', [{ port: 80 }], { annotations, spec }),
+];
+
+describe('weights of pods', () => {
+  test.each(['random', 'rr'])(
+    'are their shares of 2,000 connections, method %s',
+    async (method) => {
+      await web.world.put(makeWeb({ 'vipnat.io/method': method }), listEarly([], [6, 3]));
+      await web.world.startBalancer(/10\.77\.0\.60:80 TCP to 3 endpoints/);
+      const shares = await share(2000);
+      for (const [at, weight] of [6, 3, 1].entries()) {
+        // By chance, five standard deviations; in turn, the slots that are left of a round.
+        const exact = (2000 * weight) / 10;
+        const most = method === 'rr' ? 6 : 5 * Math.sqrt(exact * (1 - weight / 10));
+        expect(Math.abs((shares[at] ?? 0) - exact)).toBeLessThanOrEqual(most);
+      }
+      await web.world.put(listEarly([], [6, 0]));
+      await untilShared(([, second]) => second === 0, 'a pod of weight 0 gets connections');
+      await web.world.put(listEarly([], [0, 0, 0]));
+      await untilShared((counts) => counts.every((one) => one > 0), 'not all serve though none has a weight');
+    },
+    limitMs,
+  );
+});
+
+test(
+  'a pod gets connections by the early word alone, and none when it is gone though the early word stays',
+  async () => {
+    await web.world.put(list({ unready: [2] }));
+    await web.world.startBalancer(/10\.77\.0\.60:80 TCP to 2 endpoints/);
+    expect((await share(250))[2]).toBe(0);
+    await web.world.put(listEarly([2]));
+    await untilShared(([, , third]) => third !== 0, 'the early pod gets no connection');
+    await web.world.put(list({ without: [2] }));
+    await untilShared(([, , third]) => third === 0, 'the pod that is gone gets connections');
+  },
+  limitMs,
+);
+
+test(
+  'a pod that becomes ready gets few connections first, and its share when its slow start is over',
+  async () => {
+    await web.world.put(makeWeb({ 'vipnat.io/slow-start': '20s' }), list({ unready: [2] }));
+    const balancer = await web.world.startBalancer(/10\.77\.0\.60:80 TCP to 2 endpoints/);
+    await web.world.put(list({}));
+    await balancer.waitForLine(/10\.77\.0\.60:80 TCP to 3 endpoints/);
+    const [, , early = 0] = await share(250);
+    // A tenth of the others' shares is 12 of 250; half of its share is 50.
+    expect(early).toBeGreaterThan(0);
+    expect(early).toBeLessThan(50);
+    await untilShared(([, , third = 0]) => third > 60, 'the pod does not get its share');
+  },
+  limitMs,
+);

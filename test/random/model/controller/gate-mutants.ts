@@ -1,0 +1,132 @@
+/** Broken controllers of gates, and which complaint belongs to each. */
+import { gateSteps } from '../../../../controller/gates/next-gate-step.ts';
+import { nextStep } from '../../../../controller/reconcile/next-step.ts';
+import { nothing, type Step, type Write } from '../../../../controller/reconcile/step.ts';
+import { type CandidateNodes } from '../../../../controller/world/candidate-nodes.ts';
+import { type World } from '../../../../controller/world/world.ts';
+import { type Decide } from './controller.ts';
+
+/** The product's steps, of all kinds of keys. */
+export const decideWithGates: Decide = (key, world) =>
+  gateSteps.owns(key) ? gateSteps.next(key, world) : nextStep(key, world);
+
+/** Gates that are decided from a world that is not so. */
+function believe(make: (world: World) => World): Decide {
+  return (key, world): Step => decideWithGates(key, gateSteps.owns(key) ? make(world) : world);
+}
+
+/** A step that is left out when its write is of a certain kind. */
+function skip(isLeftOut: (write: Write) => boolean): Decide {
+  return (key, world) => {
+    const step = decideWithGates(key, world);
+    return step.does === 'write' && isLeftOut(step.write) ? nothing : step;
+  };
+}
+
+/** A step whose request is another one. */
+function change(make: (write: Write) => Write): Decide {
+  return (key, world) => {
+    const step = decideWithGates(key, world);
+    return step.does === 'write' ? { ...step, write: make(step.write) } : step;
+  };
+}
+
+/** Nodes that are said to have programmed everything. */
+function trustNodes(world: World): World {
+  const { candidates } = world;
+  const all: Pick<CandidateNodes, 'list' | 'listBehind' | 'haveProgrammed' | 'isWithoutEarly'> = {
+    list: (pool) => candidates.list(pool),
+    listBehind: () => [],
+    haveProgrammed: () => true,
+    isWithoutEarly: () => false,
+  };
+  return { ...world, candidates: all as CandidateNodes };
+}
+
+/** Pods that are said to have ready containers. */
+function callReady(world: World): World {
+  const pods = new Map(
+    [...world.gates.pods].map(([key, pod]) => {
+      const conditions = (pod.status?.conditions ?? []).map((one) =>
+        one.type === 'ContainersReady' ? { ...one, status: 'True' as const } : one,
+      );
+      return [key, { ...pod, status: { ...pod.status, conditions } }];
+    }),
+  );
+  return { ...world, gates: { ...world.gates, pods } };
+}
+
+/** Later versions are said to be earlier ones. */
+function forgetVersions(world: World): World {
+  const sliceToSince = new Map(
+    [...world.gates.sliceToSince].map(([key, since]) => [
+      key,
+      new Map([...since.keys()].map((text) => [text, '1'])),
+    ]),
+  );
+  return { ...world, gates: { ...world.gates, sliceToSince } };
+}
+
+function withoutServices(world: World): World {
+  return { ...world, gates: { ...world.gates, podToServices: new Map() } };
+}
+
+/** A gate that follows the containers. */
+const closing: Decide = (key, world) => {
+  const step = decideWithGates(key, world);
+  const pod = key.kind === 'Pod' ? world.gates.pods.get(`${key.namespace}/${key.name}`) : undefined;
+  if (pod === undefined || step.does === 'write') return step;
+  const [gate] = (pod.spec.readinessGates ?? []).map(({ conditionType }) => conditionType);
+  const find = (type: string | undefined) => pod.status?.conditions?.find((one) => one.type === type)?.status;
+  if (
+    gate?.includes('load-balancer') !== true ||
+    find(gate) !== 'True' ||
+    find('ContainersReady') !== 'False'
+  )
+    return step;
+  const { namespace, name, uid } = pod.metadata;
+  const write: Write = {
+    ...{ method: 'PATCH', isStrategic: true, kind: 'Pod', key: `${namespace}/${name}`, confirm: [] },
+    path: `/api/v1/namespaces/${namespace}/pods/${name}/status`,
+    body: { metadata: { uid }, status: { conditions: [{ type: gate, status: 'False' }] } },
+  };
+  return { does: 'write', write, event: null };
+};
+
+function withoutUid(body: Record<string, unknown>): Write['body'] {
+  const { status } = body;
+  return { status: status as Record<string, string> };
+}
+
+/** By what is wrong with each. */
+export const gateMutants: Readonly<Record<string, { readonly decide: Decide; readonly complaint: RegExp }>> =
+  {
+    'trusts nodes': { decide: believe(trustNodes), complaint: /^G1: .* does not send/ },
+    'takes any version of a slice': { decide: believe(forgetVersions), complaint: /^G1: .* does not send/ },
+    'sees no Service': { decide: believe(withoutServices), complaint: /^G1: .* for want of a Service/ },
+    'does not wait for containers': {
+      decide: believe(callReady),
+      complaint: /^G1: .* containers are not ready/,
+    },
+    'loses patience at once': {
+      decide: (key, world) =>
+        decideWithGates(key, key.kind === 'Pod' ? { ...world, nowMs: world.nowMs + 590_000 } : world),
+      complaint: /^G1: .* times out after/,
+    },
+    'closes gates again': { decide: closing, complaint: /^G2/ },
+    'deletes no slice': {
+      decide: skip(({ kind, method }) => kind === 'EndpointSlice' && method === 'DELETE'),
+      complaint: /^G3|nothing says/,
+    },
+    'writes no slice twice': {
+      decide: skip(({ kind, method }) => kind === 'EndpointSlice' && method === 'PATCH'),
+      complaint: /^G1|^G3|stays closed|early EndpointSlices|nothing says|come to rest/,
+    },
+    'opens no gate': { decide: skip(({ kind }) => kind === 'Pod'), complaint: /stays closed/ },
+    'opens the gate of whoever has the name': {
+      decide: change((write) =>
+        write.kind === 'Pod' ? { ...write, body: withoutUid(write.body as Record<string, unknown>) } : write,
+      ),
+      complaint: /^G1/,
+    },
+  };

@@ -1,0 +1,51 @@
+import { describe, expect, jest, test } from '@jest/globals';
+import { isLong } from '../../../support/jest/long.ts';
+import { printFigure } from '../engine/print-figure.ts';
+import { type Leaders } from './cluster.ts';
+import { decideWithGates, gateMutants } from './gate-mutants.ts';
+import { type Walk, walk } from './walk.ts';
+
+// Minutes on a busy machine.
+jest.setTimeout(3_600_000);
+
+const walks = isLong ? 500 : 50;
+const [actions, hasPods] = [600, true];
+
+/** Each broken controller is caught by one in twenty at least. */
+const mostWalks = 200;
+
+function describeWalk({ seed, complaint, history }: Pick<Walk, 'seed' | 'complaint' | 'history'>): string {
+  return [`seed ${seed}: ${complaint}`, ...history.map((line) => line.slice(0, 400))].join('\n');
+}
+
+describe('controllers of gates walk at random: pods come, fail and go, steps and answers are lost', () => {
+  test.each<Leaders>(['one', 'two'])('%s at a time', (leaders) => {
+    const sums = new Map<string, number>();
+    for (let seed = 1; seed <= walks; seed += 1) {
+      const { complaint, history, counts } = walk({
+        decide: decideWithGates,
+        seed,
+        leaders,
+        actions,
+        hasPods,
+      });
+      if (complaint !== null) expect(describeWalk({ seed, complaint, history })).toBe('no complaint');
+      for (const [what, count] of counts) sums.set(what, (sums.get(what) ?? 0) + count);
+    }
+    printFigure(JSON.stringify([...sums]));
+    for (const what of ['early slices', 'gates opened: LBHealthy', 'gates opened: NoService'])
+      expect(sums.get(what)).toBeGreaterThan(walks / 5);
+  });
+});
+
+describe('a broken controller of gates is caught', () => {
+  test.each(Object.entries(gateMutants))('%s', (_, { decide, complaint: expected }) => {
+    for (let seed = 1; seed <= mostWalks; seed += 1) {
+      const { complaint } = walk({ decide, seed, leaders: 'one', actions, hasPods });
+      if (complaint === null) continue;
+      expect(complaint).toMatch(expected);
+      return;
+    }
+    expect(0).toBe('a complaint');
+  });
+});

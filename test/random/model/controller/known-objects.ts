@@ -1,0 +1,61 @@
+import { type Affected } from '../../../../controller/world/affected.ts';
+import { type WorldStore } from '../../../../controller/world/world-store.ts';
+import { type ApiObject } from '../../../../lib/kubernetes/api-object.ts';
+import { type Resource } from '../../../../lib/kubernetes/resources.ts';
+import { namespaces, nodes } from '../../../../lib/services/cluster.ts';
+import { earlySlices } from '../../../../lib/services/early-slices.ts';
+import { addressPools, virtualIps } from '../../../../lib/services/objects.ts';
+import { type Pod, toPodResource } from '../../../../lib/services/pods.ts';
+import { services } from '../../../../lib/services/services.ts';
+import { type Kind, type StoredObject } from '../../../support/fakes/object-api.ts';
+
+/** What the informers of a controller know, and tell its store. */
+export class KnownObjects {
+  readonly #store: WorldStore;
+  readonly #pods: Resource<Pod>;
+  /** By `KIND/KEY`. */
+  readonly #objects = new Map<string, ApiObject>();
+
+  constructor(store: WorldStore, gateTypes: ReadonlySet<string>) {
+    this.#store = store;
+    this.#pods = toPodResource(gateTypes);
+  }
+
+  /** The version of an object, `KIND/KEY`, as it was told last; null for none. */
+  readVersion(object: string): string | null {
+    return this.#objects.get(object)?.metadata.resourceVersion ?? null;
+  }
+
+  /** What a change means, for all kinds but Leases. */
+  change(kind: Exclude<Kind, 'Lease'>, key: string, object: StoredObject | null): Affected {
+    switch (kind) {
+      case 'Service':
+        return this.#store.changeService(this.note(services, key, object));
+      case 'VirtualIP':
+        return this.#store.changeVirtualIp(this.note(virtualIps, key, object));
+      case 'AddressPool':
+        return this.#store.changePool(this.note(addressPools, key, object));
+      case 'Namespace':
+        return this.#store.changeNamespace(this.note(namespaces, key, object));
+      case 'Node':
+        return this.#store.changeNode(this.note(nodes, key, object));
+      case 'Pod':
+        return this.#store.gates.changePod(this.note(this.#pods, key, object));
+      case 'EndpointSlice':
+        return this.#store.gates.changeSlice(this.note(earlySlices, key, object));
+    }
+  }
+
+  /** What an informer says of it. */
+  note<T extends ApiObject>(
+    { kind, schema }: Resource<T>,
+    key: string,
+    object: StoredObject | null,
+  ): { key: string; before: T | null; after: T | null } {
+    const before = (this.#objects.get(`${kind}/${key}`) ?? null) as T | null;
+    const after = object === null ? null : schema.parse(object);
+    if (after === null) this.#objects.delete(`${kind}/${key}`);
+    else this.#objects.set(`${kind}/${key}`, after);
+    return { key, before, after };
+  }
+}

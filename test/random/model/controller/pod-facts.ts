@@ -1,0 +1,67 @@
+/** What pods and early EndpointSlices say, read apart from the product's own code. */
+import { earlyServiceLabel } from '../../../../lib/services/names.ts';
+import { type StoredObject } from '../../../support/fakes/object-api.ts';
+import { type Cluster } from './cluster.ts';
+
+/** A further type of gates that this controller opens. */
+export const otherGate = 'example.com/load-balancer-ready';
+
+/** A gate of somebody else. */
+export const foreignGate = 'other.example/warm';
+
+interface Condition {
+  readonly type: string;
+  readonly status: string;
+  readonly reason?: string;
+  readonly lastTransitionTime?: string;
+}
+
+/** The state of a condition of a pod. */
+export function isTrue({ status }: StoredObject, type: string): boolean {
+  return listConditions(status).some((one) => one.type === type && one.status === 'True');
+}
+
+/** The gates that this controller opens. */
+export function listOwnGates({ spec }: StoredObject): string[] {
+  const gates = (spec?.['readinessGates'] ?? []) as readonly { readonly conditionType: string }[];
+  return gates.map(({ conditionType }) => conditionType).filter((type) => type !== foreignGate);
+}
+
+/** Whether nothing but gates of ours keeps a pod from being ready. */
+export function isReadyButForUs(pod: StoredObject): boolean {
+  const gates = (pod.spec?.['readinessGates'] ?? []) as readonly { readonly conditionType: string }[];
+  const isForeign = gates.some(({ conditionType }) => conditionType === foreignGate);
+  return isTrue(pod, 'ContainersReady') && (!isForeign || isTrue(pod, foreignGate));
+}
+
+/** Whether an early EndpointSlice calls a pod ready, by its uid. */
+export function isReadyIn({ endpoints = [] }: StoredObject, uid: string): boolean {
+  return endpoints.some((endpoint) => {
+    const { conditions, targetRef } = endpoint as {
+      conditions: { ready: boolean };
+      targetRef: { uid: string };
+    };
+    return targetRef.uid === uid && conditions.ready;
+  });
+}
+
+/** Whether an EndpointSlice belongs to a Service, by its uid. */
+export function isOwnedBy({ metadata }: StoredObject, uid: string): boolean {
+  const owners = (metadata['ownerReferences'] ?? []) as readonly { readonly uid: string }[];
+  return owners.some((owner) => owner.uid === uid);
+}
+
+/** The Service of an early EndpointSlice, as the API has it. */
+export function findOwner(cluster: Cluster, slice: StoredObject): StoredObject | null {
+  const { namespace = '', labels } = slice.metadata as {
+    namespace?: string;
+    labels?: Record<string, string>;
+  };
+  const service = cluster.api.list('Service').get(`${namespace}/${labels?.[earlyServiceLabel] ?? ''}`);
+  return service !== undefined && isOwnedBy(slice, service.metadata.uid) ? service : null;
+}
+
+/** All conditions of a status. */
+export function listConditions(status: StoredObject['status']): readonly Condition[] {
+  return (status?.['conditions'] ?? []) as readonly Condition[];
+}

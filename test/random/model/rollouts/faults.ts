@@ -1,0 +1,144 @@
+/** What fails: machines, processes, the network and the API. Each answers a sentence about it, or null where it could not be done. */
+import { type Machine } from './machine.ts';
+import { type Act } from './people.ts';
+import { type World } from './world.ts';
+
+/** By their names. */
+export const faults: Readonly<Record<string, Act>> = {
+  'powers a node off': (world) => {
+    const machine = world.random.pick(world.machines);
+    if (!machine.isOn || world.machines.filter(({ isOn }) => isOn).length < world.machines.length)
+      return null;
+    machine.powerOff();
+    world.kubernetes.powerOff(machine);
+    return machine.name;
+  },
+  'powers a node on': (world) => powerOn(world),
+  'cuts a node off': (world) => {
+    const machine = world.random.pick(world.machines);
+    if (!machine.isOn || !world.machines.every(({ isUp }) => isUp)) return null;
+    machine.isReachable = false;
+    machine.noteTrouble();
+    machine.cut(true);
+    return machine.name;
+  },
+  'connects nodes again': (world) => connectAll(world),
+  'cuts a node off from the API': (world) => {
+    const { life, name } = world.random.pick(world.machines);
+    if (life === null) return null;
+    life.link.isCut = true;
+    return name;
+  },
+  'freezes watches of a node': (world) => {
+    const { life, name } = world.random.pick(world.machines);
+    if (life === null) return null;
+    life.link.isFrozen = true;
+    return name;
+  },
+  'kills a balancer': (world) => {
+    const machine = world.random.pick(world.machines);
+    machine.killBalancer();
+    if (world.random.chance(50)) machine.startBalancer();
+    return machine.name;
+  },
+  'starts balancers': (world) => {
+    for (const machine of world.machines) machine.startBalancer();
+    return null;
+  },
+  'stops a keepalived': (world) => {
+    const machine = world.random.pick(world.machines);
+    machine.isAnnouncing = false;
+    return machine.name;
+  },
+  'starts keepaliveds': (world) => {
+    for (const machine of world.machines) machine.isAnnouncing = machine.isOn;
+    return null;
+  },
+  'kills a controller': (world) => {
+    const life = world.controllers[world.random.below(world.controllers.length)];
+    if (life === undefined) return null;
+    world.killController(life);
+    if (world.random.chance(60)) world.startController();
+    return life.name;
+  },
+  'starts a controller': (world) => (world.controllers.length > 1 ? null : world.startController().name),
+  'stops a controller for a while': (world) => {
+    const life = world.controllers[world.random.below(world.controllers.length)];
+    if (life === undefined || life.clock.isHeld) return null;
+    life.clock.hold();
+    return life.name;
+  },
+  'lets controllers go on': (world) => {
+    for (const { clock } of world.controllers) clock.goOn();
+    return null;
+  },
+  'cuts a controller off': (world) => {
+    const life = world.controllers[world.random.below(world.controllers.length)];
+    if (life === undefined) return null;
+    life.link.isCut = true;
+    return life.name;
+  },
+  'takes the API away': (world) => {
+    world.api.delayMs = null;
+    return 'for a while';
+  },
+  'slows the API': (world) => {
+    world.api.delayMs = world.random.pick([100, 800, 2500]);
+    return `${world.api.delayMs} ms`;
+  },
+  'forgets versions': (world) => {
+    world.api.compact();
+    return 'all';
+  },
+  'ends watches': (world) => {
+    const isBroken = world.random.chance(50);
+    world.api.endWatches(({ isOpen }) => isOpen && world.random.chance(50), isBroken);
+    return isBroken ? 'as a server that is killed' : 'in order';
+  },
+  heals: (world) => heal(world),
+};
+
+/** Whatever was broken works again. */
+export function heal(world: World): string {
+  world.api.delayMs = 0;
+  powerOn(world);
+  connectAll(world);
+  for (const machine of world.machines) {
+    if (machine.life !== null) machine.life.link.isFrozen = false;
+    machine.cut(false);
+    machine.isAnnouncing = true;
+    machine.startBalancer();
+  }
+  for (const { clock, link } of world.controllers) {
+    link.isCut = false;
+    clock.goOn();
+  }
+  if (world.controllers.length === 0) world.startController();
+  world.api.catchUp();
+  return 'all';
+}
+
+function powerOn(world: World): string | null {
+  const off = world.machines.filter(({ isOn }) => !isOn);
+  for (const machine of off) {
+    machine.isReachable = true;
+    world.kubernetes.powerOn(machine);
+    machine.powerOn();
+  }
+  return off.length === 0 ? null : nameAll(off);
+}
+
+function connectAll(world: World): string | null {
+  const cut = world.machines.filter(({ isReachable, life }) => !isReachable || life?.link.isCut === true);
+  for (const machine of cut) {
+    if (!machine.isReachable) machine.noteTrouble();
+    machine.isReachable = true;
+    machine.cut(false);
+  }
+  world.api.catchUp();
+  return cut.length === 0 ? null : nameAll(cut);
+}
+
+function nameAll(machines: readonly Machine[]): string {
+  return machines.map(({ name }) => name).join();
+}

@@ -1,0 +1,106 @@
+/** Gates open when kernels send connections to a pod, and not before; they are never closed again. */
+import { parseNodeLease, toLeaseResource } from '../../../../lib/services/node-report.ts';
+import { type StoredObject, type Written } from '../../../support/fakes/object-api.ts';
+import { isReadyButForUs, isTrue, listConditions, listOwnGates } from '../controller/pod-facts.ts';
+import { isSelected } from './slice-controller.ts';
+import { type MachineKernel } from './machine-kernel.ts';
+import { type Machine } from './machine.ts';
+import { type World } from './world.ts';
+
+/** A Lease that is older may be over for who judges it. */
+const livingMs = 35_000;
+
+/** A gate opens anyway after this. */
+const patienceMs = 599_000;
+
+const leases = toLeaseResource('vipnat-system');
+
+/** Of one world. */
+export class GateWatch {
+  readonly #world: World;
+  /** Kernels to what each has sent connections to since its boot: `SERVICE POD`, by their UIDs. */
+  readonly #kernelToSent = new WeakMap<MachineKernel, Set<string>>();
+
+  constructor(world: World) {
+    this.#world = world;
+  }
+
+  /** A machine's table has changed. */
+  noteKernel(machine: Machine): void {
+    const { api, kubernetes, traffic } = this.#world;
+    const sent = this.#kernelToSent.get(machine.kernel) ?? new Set<string>();
+    this.#kernelToSent.set(machine.kernel, sent);
+    for (const { key, vip } of traffic.listServices()) {
+      const uid = api.objects.list('Service').get(key)?.metadata.uid ?? '';
+      for (const address of machine.kernel.readSlots(vip)?.keys() ?? [])
+        sent.add(`${uid} ${kubernetes.findAt(address)?.uid ?? ''}`);
+    }
+  }
+
+  noteWrite({ kind, key, before, after }: Written): void {
+    if (kind !== 'Pod' || before === null || after === null || before.metadata.uid !== after.metadata.uid)
+      return;
+    for (const type of listOwnGates(after)) {
+      const [was, is] = [isTrue(before, type), isTrue(after, type)];
+      if (was && !is) this.#world.complaints.push(`the gate ${type} of ${key} is closed again`);
+      if (!was && is) this.#world.complaints.push(...this.#judgeOpened(key, after, type));
+    }
+  }
+
+  #judgeOpened(key: string, pod: StoredObject, type: string): string[] {
+    const condition = listConditions(pod.status).find((one) => one.type === type);
+    const reason = condition?.reason ?? '';
+    this.#world.count(`gates opened: ${reason}`);
+    if (!isReadyButForUs(pod)) return [`the gate of ${key} is open, and its containers are not ready`];
+    if (reason === 'Timeout') return this.#judgeTimeout(key, pod);
+    if (reason === 'NoService') return [];
+    return this.#listServices(pod).flatMap(({ vip, service: { metadata, spec } }) => {
+      const annotations = pod.metadata['annotations'] as Record<string, string> | undefined;
+      if (annotations?.['vipnat.io/weight'] === '0' || spec?.['type'] !== 'LoadBalancer') return [];
+      return (
+        this.#world.machines
+          .filter((machine) => this.#isCandidate(machine))
+          // To a pod whose node does not answer it sends nothing until that is back.
+          .filter(({ out }) => !out.has(String(pod.spec?.['nodeName'])))
+          .filter(
+            ({ kernel }) =>
+              this.#kernelToSent.get(kernel)?.has(`${metadata.uid} ${pod.metadata.uid}`) !== true,
+          )
+          .filter(({ kernel }) => kernel.readSlots(vip)?.has(String(pod.status?.['podIP'])) !== true)
+          .map(
+            ({ name }) =>
+              `the gate of ${key} is open, and ${name} has sent no connection of ${metadata.name} to it`,
+          )
+      );
+    });
+  }
+
+  #judgeTimeout(key: string, pod: StoredObject): string[] {
+    const since =
+      listConditions(pod.status).find(({ type }) => type === 'ContainersReady')?.lastTransitionTime ?? '';
+    const waitedMs = this.#world.clock.date().getTime() - Date.parse(since);
+    return waitedMs >= patienceMs ? [] : [`the gate of ${key} is open after ${waitedMs} ms of waiting`];
+  }
+
+  #listServices(pod: StoredObject): { readonly vip: string; readonly service: StoredObject }[] {
+    const { api, traffic } = this.#world;
+    return traffic.listServices().flatMap(({ key, vip }) => {
+      const service = api.objects.list('Service').get(key);
+      return service !== undefined && isSelected(key, service, pod) ? [{ vip, service }] : [];
+    });
+  }
+
+  /** Whether its Lease lives, of a life that can know of the pod: a kernel that was reset is kube-proxy's until its balancer has all. */
+  #isCandidate(machine: Machine): boolean {
+    const { api, clock } = this.#world;
+    const stored = api.objects.list('Lease').get(`vipnat-system/vipnat-lb-${machine.name}`);
+    if (stored === undefined || !machine.isOn || clock.now() - machine.bootedMs < 2 * livingMs) return false;
+    const lease = parseNodeLease(leases.schema.parse(stored));
+    const renewedMs = Date.parse(lease?.renewal ?? '');
+    return (
+      lease?.report.mode === 'direct' &&
+      clock.date().getTime() - renewedMs < livingMs &&
+      machine.kernel.isAlive
+    );
+  }
+}

@@ -1,0 +1,203 @@
+/** Broken versions of the controller and of the balancer, and which complaint belongs to each. */
+import { EarlyEndpoints } from '../../../../balancer/follow/early-endpoints.ts';
+import { SlowStarts } from '../../../../balancer/follow/slow-starts.ts';
+import { noOutages } from '../../../../balancer/decide/node-outages.ts';
+import { Drains } from '../../../../balancer/program/drains.ts';
+import { FlowCleaner } from '../../../../balancer/program/flow-cleaner.ts';
+import { gateSteps } from '../../../../controller/gates/next-gate-step.ts';
+import { nothing } from '../../../../controller/reconcile/step.ts';
+import { type CandidateNodes } from '../../../../controller/world/candidate-nodes.ts';
+import { type World } from '../../../../controller/world/world.ts';
+import { type EndpointSlice } from '../../../../lib/services/services.ts';
+import { type MachinePlace } from './machine.ts';
+
+/** One broken version. */
+export interface Mutant {
+  readonly complaint: RegExp;
+  /** Breaks the product, and answers what mends it. */
+  readonly apply?: () => () => void;
+  readonly wrapNodes?: MachinePlace['wrapNodes'];
+  /** Faults that show it. */
+  readonly favored?: readonly string[];
+}
+
+/** Has another function in place of a method, until what is answered is called. */
+function replace<T extends object, Name extends keyof T>(
+  target: T,
+  name: Name,
+  make: (was: T[Name]) => T[Name],
+): () => void {
+  const was = target[name];
+  target[name] = make(was);
+  return () => {
+    target[name] = was;
+  };
+}
+
+/** Gates that are decided with nodes that have done more than they have. */
+function believeNodes(change: (candidates: CandidateNodes) => Partial<CandidateNodes>): () => () => void {
+  return () =>
+    replace(gateSteps as { next: typeof gateSteps.next }, 'next', (next) => (key, world: World) => {
+      const believed = new Map<unknown, unknown>(Object.entries(change(world.candidates)));
+      const candidates = new Proxy(world.candidates, {
+        get: (target, name) => {
+          const own: unknown = Reflect.get(target, name, target);
+          return believed.get(name) ?? (typeof own === 'function' ? (own.bind(target) as unknown) : own);
+        },
+      });
+      return next(key, key.kind === 'Pod' ? { ...world, candidates } : world);
+    });
+}
+
+/** By what is wrong with each. */
+export const mutants: Readonly<Record<string, Mutant>> = {
+  'opens gates at once': {
+    apply: believeNodes(() => ({ listBehind: () => [], haveProgrammed: () => true })),
+    complaint: /^the gate of .* has sent no connection/,
+  },
+  'opens gates by the word of one balancer': {
+    apply: believeNodes((candidates) => ({
+      listBehind: () => [],
+      haveProgrammed: (pool, kind, version) =>
+        candidates.listBehind(pool, version, kind).length < candidates.list(pool).length,
+    })),
+    complaint: /^the gate of .* has sent no connection/,
+  },
+  'takes connections away from who ends too late': {
+    apply: () =>
+      replace(
+        EarlyEndpoints.prototype,
+        'merge',
+        (merge) =>
+          function late(this: EarlyEndpoints, ...given: Parameters<typeof merge>) {
+            return merge.apply(this, given).map(ignoreEnds);
+          },
+      ),
+    complaint: /^new connections of .* after it was told/,
+  },
+  'cuts connections of who drains': {
+    apply: () =>
+      replace(
+        Drains.prototype,
+        'take',
+        (take) =>
+          function cutting(this: Drains, service: string, balances: Parameters<typeof take>[1]) {
+            take.call(
+              this,
+              service,
+              balances.map((one) => ({ ...one, drainMs: Math.min(one.drainMs ?? 500, 500) })),
+            );
+          },
+      ),
+    // A pod of weight 0 drains, and is well.
+    complaint: /^an open connection of .* which (?:drains|is well), is forgotten/,
+  },
+  'keeps connections to addresses that are given again': {
+    apply: () => {
+      const mends = [
+        replace(
+          FlowCleaner.prototype,
+          'add',
+          (add) =>
+            function kept(
+              this: FlowCleaner,
+              flows: Parameters<typeof add>[0],
+              why?: Parameters<typeof add>[1],
+            ) {
+              if (why !== undefined && why !== 'which is gone') add.call(this, flows, why);
+            },
+        ),
+        replace(FlowCleaner.prototype, 'sweep', () => () => undefined),
+      ];
+      return () => {
+        for (const mend of mends) mend();
+      };
+    },
+    complaint: /^an open connection of .* which is gone/,
+  },
+  'keeps early endpoints that Kubernetes calls not ready': {
+    apply: () =>
+      replace(
+        EarlyEndpoints.prototype,
+        'takeSlice',
+        (takeSlice) =>
+          function forgetting(this: EarlyEndpoints, service: string, slice: EndpointSlice) {
+            const endpoints = (slice.endpoints ?? []).map((one) => ({
+              ...one,
+              conditions: { ...one.conditions, ready: false },
+            }));
+            takeSlice.call(this, service, { ...slice, endpoints });
+          },
+      ),
+    complaint: /^new connections of .* after it was told/,
+  },
+  'never empties an early slice': {
+    apply: () =>
+      replace(gateSteps as { next: typeof gateSteps.next }, 'next', (next) => (key, world) => {
+        const step = next(key, world);
+        const isLeftOut =
+          key.kind === 'EarlySlices' && step.does === 'write' && step.write.method === 'DELETE';
+        return isLeftOut ? nothing : step;
+      }),
+    complaint: /^the early EndpointSlice/,
+  },
+  'keeps the pods of a dead node': {
+    wrapNodes: (health) => ({
+      outages: noOutages,
+      watch: (nodes) => {
+        health.watch(nodes);
+      },
+    }),
+    favored: ['powers a node off'],
+    complaint: /^new connections of .* whose node is off/,
+  },
+  'takes pods of a silent node out without a witness': {
+    wrapNodes: (health, silences) => ({
+      get outages() {
+        const out = new Set(
+          [...silences].flatMap(([address, count]) => (count < 2 ? [] : [nameNode(address)])),
+        );
+        return out.size === 0 ? noOutages : { out, lost: new Set<string>() };
+      },
+      watch: (nodes) => {
+        health.watch(nodes);
+      },
+    }),
+    favored: ['cuts a node off'],
+    complaint: /^no new connections of .* whose node is well/,
+  },
+  'never ends a slow start': {
+    apply: () =>
+      replace(
+        SlowStarts.prototype,
+        'weigh',
+        (weigh) =>
+          function slow(this: SlowStarts, service: string, balanced: Parameters<typeof weigh>[1]) {
+            if (balanced === null) return weigh.call(this, service, balanced);
+            const { metadata } = balanced.service;
+            const annotations = { ...metadata.annotations };
+            if (annotations['vipnat.io/slow-start'] !== undefined) annotations['vipnat.io/slow-start'] = '1h';
+            const weighed = weigh.call(this, service, {
+              ...balanced,
+              service: { ...balanced.service, metadata: { ...metadata, annotations } },
+            });
+            return weighed === null ? null : { ...weighed, service: balanced.service };
+          },
+      ),
+    complaint: /^the shares of/,
+  },
+};
+
+/** `10.0.9.2` is that of n1. */
+function nameNode(address: string): string {
+  return `n${Number(address.split('.').at(-1)) - 1}`;
+}
+
+/** Whoever ends is as ready until it is gone. */
+function ignoreEnds(slice: EndpointSlice): EndpointSlice {
+  const conditions = { ready: true, serving: true, terminating: false };
+  const endpoints = (slice.endpoints ?? []).map((endpoint) =>
+    endpoint.conditions?.terminating === true ? { ...endpoint, conditions } : endpoint,
+  );
+  return { ...slice, endpoints };
+}

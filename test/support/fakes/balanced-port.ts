@@ -1,0 +1,55 @@
+/** What the balancer decides of one port of a Service. */
+import { balanceService, type Place, type PortBalance } from '../../../balancer/decide/port-balance.ts';
+import { endpointSlices, services } from '../../../lib/services/services.ts';
+import { type KubeObject } from '../kube-api/kube-store.ts';
+import { type EndpointWords, makeEndpoints, makeLoadBalancer } from '../kube-api/service-objects.ts';
+
+const place: Place = {
+  node: 'n1',
+  zone: 'a',
+  local: new Set(['10.77.0.11']),
+  vips: new Set(['10.77.0.60']),
+  uplinks: null,
+};
+const version = (object: KubeObject) => ({
+  ...object,
+  metadata: { ...object.metadata, resourceVersion: '1' },
+});
+
+/** What becomes of port 80 of a Service with these endpoints, on node n1 in zone a. */
+export function balance(
+  endpoints: readonly EndpointWords[],
+  spec: object = {},
+  annotations: Record<string, string> = {},
+  weights: ReadonlyMap<string, number> = new Map(),
+): {
+  port: PortBalance | undefined;
+  refused: readonly string[];
+  remarks: readonly string[];
+  addresses: readonly string[];
+} {
+  const service = makeLoadBalancer('web', [{ port: 80 }], { spec, annotations });
+  const { ports, refused, remarks } = balanceService(
+    {
+      service: services.schema.parse(version(service)),
+      slices: [endpointSlices.schema.parse(version(makeEndpoints('web', [{ port: 8080 }], endpoints)))],
+      addresses: { ipv4: ['10.77.0.60'], ipv6: [] },
+      weights,
+    },
+    'ipv4',
+    place,
+  );
+  const [port] = ports;
+  return { port, refused, remarks, addresses: port?.backends.map(({ address }) => address) ?? [] };
+}
+
+/** A ready endpoint of a node, unless its conditions say otherwise. */
+export const on = (nodeName: string, address: string, conditions = {}) => ({
+  addresses: [address],
+  nodeName,
+  conditions: { ready: true, ...conditions },
+});
+/** The conditions of one that ends, and still serves. */
+export const last = { ready: false, serving: true, terminating: true };
+/** Of a Service: pods see their clients. */
+export const local = { externalTrafficPolicy: 'Local' };

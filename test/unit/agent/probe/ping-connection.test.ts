@@ -1,0 +1,135 @@
+import { afterAll, afterEach, expect, test } from '@jest/globals';
+import { readFileSync, mkdtempSync, rmSync } from 'node:fs';
+import { createServer as createHttpsServer, type Server } from 'node:https';
+import { connect, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type PingConnection } from '../../../../agent/probe/apiserver.ts';
+import { openPingConnection } from '../../../../agent/probe/ping-connection.ts';
+import { createApiserver } from '../../../../agent/probe/probe-connections.ts';
+import { systemClock } from '../../../../lib/control/clock.ts';
+import { type Endpoint } from '../../../../lib/address/endpoint.ts';
+import { LocalApiservers, makeIdentity } from '../health/local-apiservers.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'vipnat-ping-'));
+const own = makeIdentity(folder, 'tls');
+const apiservers = new LocalApiservers();
+
+afterEach(() => {
+  apiservers.close();
+});
+
+afterAll(() => {
+  rmSync(folder, { recursive: true });
+});
+
+/** A connection, and what was heard on it. */
+interface Heard {
+  readonly connection: PingConnection;
+  readonly isAnswer: boolean[];
+  ends: number;
+}
+
+function open(endpoint: Endpoint): Heard {
+  const isAnswer: boolean[] = [];
+  const connection = openPingConnection(endpoint, {
+    onHeard: (heard) => isAnswer.push(heard),
+    onEnd: () => {
+      heard.ends += 1;
+    },
+  });
+  const heard: Heard = { connection, isAnswer, ends: 0 };
+  apiservers.atEnd(() => {
+    connection.close();
+  });
+  return heard;
+}
+
+async function waitUntil(isDone: () => boolean): Promise<void> {
+  while (!isDone()) await pass(5);
+}
+
+const pass = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+/** An apiserver that notes the requests that come to it. */
+async function listen(): Promise<{ server: Server; endpoint: Endpoint; requests: string[] }> {
+  const requests: string[] = [];
+  const server = createHttpsServer(
+    { key: readFileSync(own.key), cert: readFileSync(own.certificate) },
+    ({ method, url }, response) => {
+      requests.push(`${method} ${url}`);
+      response.end();
+    },
+  );
+  return { server, endpoint: await apiservers.listen(server), requests };
+}
+
+/** What is between, and sends everything that comes back later. */
+function delay(endpoint: Endpoint, lateMs: number): Promise<Endpoint> {
+  const proxy = createServer((client) => {
+    const peer = connect({ host: endpoint.address, port: endpoint.port });
+    client.on('error', () => undefined).on('close', () => peer.destroy());
+    peer.on('error', () => undefined);
+    client.pipe(peer);
+    peer.on('data', (bytes) => setTimeout(() => client.write(bytes), lateMs));
+  });
+  return apiservers.listen(proxy);
+}
+
+test('a ping is answered by whatever speaks HTTP, on one connection', async () => {
+  const { endpoint, requests } = await listen();
+  const { connection, isAnswer } = open(endpoint);
+  for (let ping = 1; ping <= 3; ping += 1) {
+    connection.send();
+    await waitUntil(() => isAnswer.filter(Boolean).length === ping);
+  }
+  expect(requests).toEqual(['OPTIONS *', 'OPTIONS *', 'OPTIONS *']);
+});
+
+test('who accepts and says nothing is connected, and not heard', async () => {
+  const heard = open(await apiservers.listen(createServer()));
+  heard.connection.send();
+  await waitUntil(() => heard.connection.isConnected);
+  await pass(200);
+  expect(heard).toMatchObject({ isAnswer: [], ends: 0 });
+});
+
+test('a handshake that is slow is heard before it is over, and before the answer', async () => {
+  const { endpoint } = await listen();
+  const { connection, isAnswer } = open(await delay(endpoint, 1000));
+  connection.send();
+  await waitUntil(() => isAnswer.length > 0);
+  expect(isAnswer).not.toContain(true);
+  await waitUntil(() => isAnswer.includes(true));
+});
+
+test('its end is told once, be it refused or closed later, and not after its own', async () => {
+  const { endpoint, server } = await listen();
+  const closed = open(endpoint);
+  closed.connection.send();
+  await waitUntil(() => closed.isAnswer.includes(true));
+  const own = open(endpoint);
+  own.connection.send();
+  await waitUntil(() => own.isAnswer.includes(true));
+  own.connection.close();
+  server.close();
+  server.closeAllConnections();
+  await waitUntil(() => closed.ends === 1);
+  const refused = open(endpoint);
+  await waitUntil(() => refused.ends === 1);
+  await pass(50);
+  expect([closed.ends, refused.ends, own.ends]).toEqual([1, 1, 0]);
+});
+
+test('a question on a new connection has its limit twice: for the handshake and for the answer', async () => {
+  const { endpoint } = await listen();
+  const apiserver = createApiserver({ clock: systemClock, findAuthority: () => null });
+  const held = apiserver.hold(await delay(endpoint, 1000), () => undefined);
+  apiservers.atEnd(() => {
+    held.close();
+  });
+  // A round trip of the handshake and one of the answer, each within the limit.
+  expect(await held.ask(1900)).toEqual({ kind: 'ready' });
+  expect(await held.ask(1900)).toEqual({ kind: 'ready' });
+  expect(await held.ask(200)).toEqual({ kind: 'silent' });
+});

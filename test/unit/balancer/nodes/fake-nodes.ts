@@ -1,0 +1,147 @@
+/** Other nodes, the network between them and this one, and a clock that stands still. */
+import { afterEach, expect } from '@jest/globals';
+import { NodeHealth } from '../../../../balancer/nodes/node-health.ts';
+import { type NodeListener } from '../../../../balancer/nodes/node-listener.ts';
+import { type ConnectOutcome } from '../../../../lib/probe/connect.ts';
+import { type Lease, toLeaseResource } from '../../../../lib/services/node-report.ts';
+import { FakeClock } from '../../../support/fakes/clock.ts';
+
+/** What a node does with a connect: opens it, refuses it, or drops it. */
+export type Manner = 'open' | 'refused' | 'silent';
+
+/** A balancer's node health, as a test turns it. */
+export class FakeNodes {
+  readonly clock = new FakeClock();
+  /** Address to what happens there; nobody is where nothing is said. */
+  readonly addressToManner = new Map<string, Manner>();
+  /** Node to its address, as the Leases say it. */
+  readonly nodeToAddress = new Map<string, string>();
+  /** Whether this node's own network works. */
+  isCut = false;
+  /** Rejects lists of Leases with it. */
+  refusal: Error | null = null;
+  lists = 0;
+  /** Node to when its balancer has renewed its Lease; none where nothing is said. */
+  readonly nodeToRenewal = new Map<string, string>();
+  /** When a Lease was read by itself, and of which node. */
+  readonly reads: { readonly atMs: number; readonly node: string }[] = [];
+  /** When connects were begun, and to which address. */
+  readonly connects: { readonly atMs: number; readonly address: string }[] = [];
+  /** What was told, in order. */
+  readonly told: string[] = [];
+  readonly health: NodeHealth;
+
+  constructor(count: number, { port = 10_256 }: { readonly port?: number } = {}) {
+    for (let number = 1; number <= count; number += 1) this.place(`w${number}`, `10.0.0.${number}`);
+    this.health = new NodeHealth({
+      clock: this.clock,
+      random: () => 0.5,
+      port,
+      node: 'own',
+      listLeases: () => this.#listLeases(),
+      readRenewal: (node) => this.#readRenewal(node),
+      families: () => new Set(['ipv4']),
+      connect: (endpoint, limitMs) => this.#connect(endpoint.address, limitMs),
+      report: this.#createReport(),
+      onChange: () => undefined,
+    });
+    this.health.start();
+    this.health.watch(new Set(this.nodeToAddress.keys()));
+  }
+
+  /** A node is at an address, and opens connections. */
+  place(node: string, address: string): void {
+    this.nodeToAddress.set(node, address);
+    this.addressToManner.set(address, 'open');
+  }
+
+  /** From now on some nodes behave like this. */
+  set(manner: Manner, ...nodes: readonly string[]): void {
+    for (const node of nodes) this.addressToManner.set(this.nodeToAddress.get(node) ?? '', manner);
+  }
+
+  /** Until all nodes have been asked at the pace of a node that holds addresses. */
+  async settle(): Promise<void> {
+    await this.clock.advance(3000);
+    this.health.setHolding(true);
+    await this.clock.advance(1000);
+  }
+
+  /** The nodes that are out, sorted. */
+  get out(): readonly string[] {
+    return [...this.health.outages.out].sort();
+  }
+
+  /** Those whose open connections are lost, sorted. */
+  get lost(): readonly string[] {
+    return [...this.health.outages.lost].sort();
+  }
+
+  async #listLeases(): Promise<readonly Lease[]> {
+    this.lists += 1;
+    await Promise.resolve();
+    if (this.refusal !== null) throw this.refusal;
+    const { schema } = toLeaseResource('vipnat-system');
+    return [...this.nodeToAddress].map(([node, address]) =>
+      schema.parse({
+        metadata: {
+          name: `vipnat-lb-${node}`,
+          namespace: 'vipnat-system',
+          uid: node,
+          resourceVersion: '1',
+          annotations: { 'vipnat.io/node-addresses': JSON.stringify(['fd00::1', address]) },
+        },
+      }),
+    );
+  }
+
+  async #readRenewal(node: string): Promise<string | null> {
+    this.reads.push({ atMs: this.clock.now(), node });
+    await Promise.resolve();
+    if (this.refusal !== null) throw this.refusal;
+    return this.nodeToRenewal.get(node) ?? null;
+  }
+
+  #connect(address: string, limitMs: number): Promise<ConnectOutcome> {
+    this.connects.push({ atMs: this.clock.now(), address });
+    const manner = this.isCut ? 'silent' : (this.addressToManner.get(address) ?? 'silent');
+    return new Promise((resolve) =>
+      this.clock.schedule(manner === 'silent' ? limitMs : 1, () => {
+        resolve({ kind: manner });
+      }),
+    );
+  }
+
+  #createReport(): NodeListener {
+    const { told } = this;
+    return {
+      out: (node) => told.push(`${node} out`),
+      lost: (node) => told.push(`${node} lost`),
+      returns: (node) => told.push(`${node} returns`),
+      back: (node) => told.push(`${node} back`),
+      neverAnswers: (node) => told.push(`${node} never answers`),
+      unlisted: (error) => told.push(error === null ? 'listed' : (error as Error).message),
+    };
+  }
+}
+
+/** Starts what is `started` in tests, and ends it after each: nothing is under way then but connects. */
+export function useFakeNodes(): {
+  readonly started: FakeNodes[];
+  readonly start: (count: number) => Promise<FakeNodes>;
+} {
+  const started: FakeNodes[] = [];
+  afterEach(() => {
+    for (const nodes of started.splice(0)) {
+      nodes.health.stop();
+      expect(nodes.clock.pending).toBeLessThanOrEqual(nodes.connects.length);
+    }
+  });
+  const start = async (count: number) => {
+    const nodes = new FakeNodes(count);
+    started.push(nodes);
+    await nodes.settle();
+    return nodes;
+  };
+  return { started, start };
+}
