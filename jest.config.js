@@ -18,9 +18,13 @@ const parts = {
   nodes: 'cluster/nodes',
 };
 
-/** What only `scripts/test --long` runs, as whole files. */
-const longFiles = '**/*.long.test.ts';
-const isLong = process.env.TEST_LONG === 'true';
+/** What an extent of scripts/test leaves out, as whole files (test/support/jest/extent.ts). */
+const extentToLeftOut = {
+  gate: ['!**/*.full.test.ts', '!**/*.long.test.ts'],
+  full: ['!**/*.long.test.ts'],
+  long: [],
+};
+const leftOut = extentToLeftOut[process.env.TEST_EXTENT ?? 'full'];
 
 /** One Jest project for each part, so that `scripts/test PART` runs just that one. */
 export default {
@@ -34,7 +38,7 @@ export default {
     displayName: part,
     testEnvironment: '<rootDir>/test/support/jest/environment.js',
     roots: [`<rootDir>/test/${folder}`],
-    testMatch: ['**/*.test.ts', ...(isLong ? [] : [`!${longFiles}`])],
+    testMatch: ['**/*.test.ts', ...leftOut],
     extensionsToTreatAsEsm: ['.ts'],
     transform: {
       '\\.ts$': [

@@ -29,9 +29,9 @@ test('the switch is asked in one place', () => {
   const sources = readdirSync('test', { recursive: true, encoding: 'utf8' }).filter((name) =>
     name.endsWith('.ts'),
   );
-  const asks = /env\[.TEST_LONG|TEST_LONG[:,} ].*= process\.env/;
+  const asks = /env\[.TEST_EXTENT|TEST_EXTENT[:,} ].*= process\.env/;
   const askers = sources.filter((name) => asks.test(readFileSync(join('test', name), 'utf8')));
-  expect(askers).toEqual(['support/jest/long.ts']);
+  expect(askers).toEqual(['support/jest/extent.ts']);
 });
 
 test('Jest begins with files that are there', () => {

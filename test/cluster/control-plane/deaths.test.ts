@@ -1,5 +1,5 @@
 import { describe } from '@jest/globals';
-import { onlyLong } from '../../support/jest/long.ts';
+import { onlyLong } from '../../support/jest/extent.ts';
 import { testFaults } from './fault-table.ts';
 import {
   freezeAndThaw,

@@ -1,5 +1,5 @@
 import { describe } from '@jest/globals';
-import { isLong, onlyLong } from '../../support/jest/long.ts';
+import { isLong, onlyLong } from '../../support/jest/extent.ts';
 import { CoexistenceTable, testModeChanges } from '../control-plane/coexistence-table.ts';
 import { testFaults } from '../control-plane/fault-table.ts';
 import {

@@ -4,7 +4,7 @@ import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
 import { listApiservers, masters, vips } from '../../support/network/layout.ts';
-import { isLong } from '../../support/jest/long.ts';
+import { isLong } from '../../support/jest/extent.ts';
 import { rewriteOften, writesOneChain } from '../../support/network/rewrites.ts';
 import { sleep, startAgent, vipnat, waitForSync } from '../../support/host/vipnat.ts';
 import { countLosses } from './counters.ts';

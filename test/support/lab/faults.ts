@@ -4,7 +4,7 @@ import { type Lab } from '../../../lab/control-plane/lab.ts';
 import { runShell } from '../../../lab/machines/machine.ts';
 import { waitForApiservers, waitForBalance } from '../../../lab/control-plane/ready.ts';
 import { masters } from '../network/layout.ts';
-import { isLong } from '../jest/long.ts';
+import { isLong } from '../jest/extent.ts';
 
 /** The masters as a fault sees them. */
 export interface Roles {

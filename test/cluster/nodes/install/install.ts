@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
 import { waitForDaemonSet, waitUntil } from '../../../../lab/nodes/ready.ts';
 import { type CommandResult } from '../../../../lab/machines/machine.ts';
-import { isLong, onlyLong } from '../../../support/jest/long.ts';
+import { isLong, onlyLong } from '../../../support/jest/extent.ts';
 import { parseDocument } from '../../../support/documents/document.ts';
 import { readCommand } from '../../../support/documents/typing.ts';
 import { readSteps } from '../../../support/documents/walkthrough.ts';

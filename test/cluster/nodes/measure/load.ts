@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
 import { runShell } from '../../../../lab/machines/machine.ts';
 import { apiserverPort, masters } from '../../../support/network/layout.ts';
-import { isLong } from '../../../support/jest/long.ts';
+import { isLong } from '../../../support/jest/extent.ts';
 import type { ConnectReport } from '../../../support/network/seat-tasks.ts';
 import { type WatchesReport } from '../../../support/network/seat-watches.ts';
 

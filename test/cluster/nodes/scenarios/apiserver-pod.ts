@@ -2,7 +2,7 @@ import { test } from '@jest/globals';
 import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
 import { waitForAgents, waitForPods } from '../../../../lab/nodes/ready.ts';
 import { masters } from '../../../support/network/layout.ts';
-import { onlyLong } from '../../../support/jest/long.ts';
+import { onlyLong } from '../../../support/jest/extent.ts';
 import { putStaticPod, takeStaticPod, waitForProgram } from '../pods/static-pod.ts';
 import { expectGoaway } from '../measure/expect-load.ts';
 import { underLoad } from '../measure/load.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
 import { waitForAgents, waitForDaemonSet } from '../../../../lab/nodes/ready.ts';
-import { isLong } from '../../../support/jest/long.ts';
+import { isLong } from '../../../support/jest/extent.ts';
 import { masters } from '../../../support/network/layout.ts';
 import {
   findPod,

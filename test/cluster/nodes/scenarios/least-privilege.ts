@@ -3,7 +3,7 @@ import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
 import { waitUntil } from '../../../../lab/nodes/ready.ts';
 import { runShell } from '../../../../lab/machines/machine.ts';
 import { manifestFolder } from '../../../../lab/nodes/disk.ts';
-import { isLong } from '../../../support/jest/long.ts';
+import { isLong } from '../../../support/jest/extent.ts';
 import { ownImage } from '../../../support/manifest/printing.ts';
 import { listCrashes, readLog } from '../pods/agents.ts';
 import {

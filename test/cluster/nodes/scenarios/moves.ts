@@ -3,7 +3,7 @@ import { vipnatCommand } from '../../../../lab/components/agent.ts';
 import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
 import { waitForAgents, waitUntil } from '../../../../lab/nodes/ready.ts';
 import { masters } from '../../../support/network/layout.ts';
-import { chooseRounds, onlyLong } from '../../../support/jest/long.ts';
+import { chooseRounds, onlyLong } from '../../../support/jest/extent.ts';
 import { tell } from '../../../support/lab/test-lab.ts';
 import { expectSourceRoutes } from '../pods/source-routes.ts';
 import { putStaticPod, takeStaticPod } from '../pods/static-pod.ts';

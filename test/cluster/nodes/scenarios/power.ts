@@ -4,7 +4,7 @@ import { pickPercentile } from '../../../../bench/shared/statistics.ts';
 import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
 import { listPods, waitForAgents, waitUntil } from '../../../../lab/nodes/ready.ts';
 import { outsider } from '../../../support/network/layout.ts';
-import { chooseRounds, onlyLong } from '../../../support/jest/long.ts';
+import { chooseRounds, onlyLong } from '../../../support/jest/extent.ts';
 import { tell } from '../../../support/lab/test-lab.ts';
 import { expectSourceRoutes } from '../pods/source-routes.ts';
 import { waitForProgram } from '../pods/static-pod.ts';

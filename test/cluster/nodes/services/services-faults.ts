@@ -4,7 +4,7 @@ import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
 import { waitForNodes, waitUntil } from '../../../../lab/nodes/ready.ts';
 import { waitForServices } from '../../../../lab/services/install.ts';
 import { askWeb, createWeb, findHolder, removeWeb, waitForAddress } from '../../../../lab/services/web.ts';
-import { onlyLong } from '../../../support/jest/long.ts';
+import { onlyLong } from '../../../support/jest/extent.ts';
 import { type Administrator } from '../install/administrator.ts';
 import { type AddressReport, connectWhile } from './services-load.ts';
 

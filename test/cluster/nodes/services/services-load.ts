@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
 import { webPort } from '../../../../lab/services/web.ts';
-import { isLong } from '../../../support/jest/long.ts';
+import { isLong } from '../../../support/jest/extent.ts';
 import { tell } from '../../../support/lab/test-lab.ts';
 
 /** What a client outside saw of an address. */

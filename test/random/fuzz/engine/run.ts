@@ -1,7 +1,7 @@
 import { performance } from 'node:perf_hooks';
 import { inspect } from 'node:util';
 import { VipnatError } from '../../../../lib/text/errors.ts';
-import { isLong } from '../../../support/jest/long.ts';
+import { isLong } from '../../../support/jest/extent.ts';
 import { Random } from './random.ts';
 import { type TargetName, targets } from './targets.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, jest, test } from '@jest/globals';
 import { nextStep } from '../../../../controller/reconcile/next-step.ts';
-import { isLong } from '../../../support/jest/long.ts';
+import { isLong } from '../../../support/jest/extent.ts';
 import { printFigure } from '../engine/print-figure.ts';
 import { mutants } from './mutants.ts';
 import { type Leaders } from './cluster.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, jest, test } from '@jest/globals';
-import { isLong } from '../../../support/jest/long.ts';
+import { isLong } from '../../../support/jest/extent.ts';
 import { printFigure } from '../engine/print-figure.ts';
 import { type Leaders } from './cluster.ts';
 import { decideWithGates, gateMutants } from './gate-mutants.ts';

@@ -3,7 +3,7 @@ import { broken } from './broken.ts';
 import { apiservers, type Change, changes } from './changes.ts';
 import { findComplaints, findSoonComplaints, findUnfair, freezeMs } from './check.ts';
 import { HealthWorld, type MakeMonitor, makeMonitor } from './world.ts';
-import { isLong } from '../../../support/jest/long.ts';
+import { isLong } from '../../../support/jest/extent.ts';
 import { printFigure } from '../engine/print-figure.ts';
 
 // Minutes on a busy machine.

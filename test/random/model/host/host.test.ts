@@ -3,7 +3,7 @@ import { explore, Violation } from '../engine/explore.ts';
 import { mutants } from './mutants.ts';
 import { product } from './product.ts';
 import { createHost } from './system.ts';
-import { isLong } from '../../../support/jest/long.ts';
+import { isLong } from '../../../support/jest/extent.ts';
 import { printFigure } from '../engine/print-figure.ts';
 
 // Minutes on a busy machine.

@@ -2,7 +2,7 @@ import { describe, expect, jest, test } from '@jest/globals';
 import { explore, Violation } from '../engine/explore.ts';
 import { type Spoil } from './live-process.ts';
 import { createLiveSystem } from './system.ts';
-import { isLong } from '../../../support/jest/long.ts';
+import { isLong } from '../../../support/jest/extent.ts';
 import { printFigure } from '../engine/print-figure.ts';
 
 // Minutes on a busy machine.

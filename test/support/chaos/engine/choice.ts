@@ -1,4 +1,4 @@
-import { isLong } from '../../jest/long.ts';
+import { isLong } from '../../jest/extent.ts';
 
 /** Which walks are run. */
 export interface Choice {

@@ -36,7 +36,7 @@ import { toPrintableLine } from '../../../../lib/text/printable.ts';
 import { quoteWords } from '../../../../lib/text/shell-words.ts';
 import { toolFailed } from '../../../../lib/kernel/tools/tool-errors.ts';
 import { parseCapture } from '../../../../lib/keepalived/advert.ts';
-import { isLong } from '../../../support/jest/long.ts';
+import { isLong } from '../../../support/jest/extent.ts';
 import { readCaptures } from '../engine/captures.ts';
 import { vips } from '../generate/tables.ts';
 import { insist } from '../engine/properties.ts';

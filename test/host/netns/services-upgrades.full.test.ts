@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { chooseRounds } from '../../support/jest/long.ts';
+import { chooseRounds } from '../../support/jest/extent.ts';
 import { sleep } from '../../support/host/vipnat.ts';
 import { balanced, useWebService, vip } from './web-service.ts';
 

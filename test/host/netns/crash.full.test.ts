@@ -5,7 +5,7 @@ import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
 import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { vips } from '../../support/network/layout.ts';
-import { isLong } from '../../support/jest/long.ts';
+import { isLong } from '../../support/jest/extent.ts';
 import { dumpRules, strangersScript, withoutOwnRules } from '../../support/host/foreign-rules.ts';
 import { expectBalanced, startProxies } from './traffic.ts';
 import { limitMs, sleep, startAgent, vipnat, vipnatCommand, waitForSync } from '../../support/host/vipnat.ts';
