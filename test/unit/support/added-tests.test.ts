@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { globSync } from 'node:fs';
-import { additions, budgetSeconds, chooseAdditions } from '../../../support/run/changes.ts';
+import { additions, budgetSeconds, chooseAdditions } from '../../support/run/changes.ts';
 
 const sources = globSync(
   '{.github,agent,balancer,cli,controller,docs,lab,lib,manifests,release,scripts,test}/**/*',
