@@ -11,7 +11,7 @@ import { raiseNodes } from '../../../lab/nodes/raise.ts';
 import { raiseBareNodes } from '../../../lab/bare-nodes/raise.ts';
 import { ApiCluster } from '../../../lab/control-plane/api-cluster.ts';
 import { listLabs, locateLab } from '../../../lab/control-plane/state.ts';
-import { keepEvidence } from '../host/evidence.ts';
+import { keepEvidence } from '../jest/evidence.ts';
 import { type Host, masters, worker } from '../network/layout.ts';
 import { networkCommand } from '../network/namespace-evidence.ts';
 

@@ -4,7 +4,7 @@ import { readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { execa } from 'execa';
-import { keepEvidence, keepOutput } from '../host/evidence.ts';
+import { keepEvidence, keepOutput } from '../jest/evidence.ts';
 import { atEnd, namePattern } from './at-end.ts';
 import { networkCommand } from './namespace-evidence.ts';
 

@@ -1,7 +1,7 @@
 import type { ChildProcess } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { keepOutput } from '../host/evidence.ts';
+import { keepOutput } from '../jest/evidence.ts';
 import type { WatchesReport, WatchesTask } from './seat-watches.ts';
 import type {
   Target,

@@ -12,7 +12,7 @@ const failing = `
   import { spawn } from 'node:child_process';
   import { once } from 'node:events';
   import { writeFileSync, readFileSync, rmSync } from 'node:fs';
-  import { keepEvidence, keepOutput } from '${locate('test/support/host/evidence.ts')}';
+  import { keepEvidence, keepOutput } from '${locate('test/support/jest/evidence.ts')}';
   beforeEach(() => {
     writeFileSync('world', 'as it was');
     keepEvidence('the world', () => 'x'.repeat(2_000_000) + readFileSync('world', 'utf8'));
