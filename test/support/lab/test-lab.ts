@@ -15,7 +15,13 @@ import { keepEvidence } from '../jest/evidence.ts';
 import { type Host, masters, worker } from '../network/layout.ts';
 import { networkCommand } from '../network/namespace-evidence.ts';
 
-const testPrefix = 'test-';
+const anyPrefix = 'test-';
+/** What labs of this run have in their names, of whichever part they are; scripts/test names the run. */
+const run = (process.env['TEST_RUN'] ?? '')
+  .toLowerCase()
+  .replaceAll(/[^a-z0-9]/g, '')
+  .slice(-8);
+const testPrefix = run === '' ? anyPrefix : `${anyPrefix}${run}-`;
 
 /** Of each component's log, in bytes: about twenty are kept together. */
 const longestLogEnd = 50_000;
@@ -90,17 +96,18 @@ async function tellTime<Raised extends Lab>(raise: () => Promise<Raised>): Promi
   return lab;
 }
 
-/** The logs of a run are there for whoever looks at its failures; the next run needs the room. */
+/** The logs of a run are there for whoever looks at its failures, until its end; the next run needs the room. */
 function removeOldLogs(): void {
   for (const name of listLabs()) {
-    if (!name.startsWith(testPrefix) || isRunning(name)) continue;
+    const isOfThisRun = run !== '' && name.startsWith(testPrefix);
+    if (!name.startsWith(anyPrefix) || isOfThisRun || isRunning(name)) continue;
     rmSync(locateLab(name), { recursive: true, force: true });
   }
 }
 
-/** Labs are made by this process or by another one whose number is in the name. */
+/** Labs are made by this process or by another one whose number is the last but one word of the name. */
 function isRunning(name: string): boolean {
-  return Lab.find(name) !== null || existsSync(`/proc/${name.slice(testPrefix.length).replace(/-.*/, '')}`);
+  return Lab.find(name) !== null || existsSync(`/proc/${name.split('-').at(-2) ?? ''}`);
 }
 
 /** For whoever watches the tests. */
