@@ -1,0 +1,25 @@
+/**
+ * What a test waited for did not come before the end of a hang. That says nothing about the product on a machine that has too
+ * much to do, so the runner may run such a file again. Its message says what was awaited, and what was there instead.
+ */
+export class WaitedTooLong extends Error {
+  override name = 'WaitedTooLong';
+}
+
+/** How long anything that these tests wait for may take on a machine that is busy: less than the agent's tick, which hides a missing trigger. */
+const patienceMs = 30_000;
+
+/** Asks again and again, until the answer is yes. Rejects with WaitedTooLong when patience is over. */
+export async function waitUntil(ask: () => Promise<boolean>, describe: () => string): Promise<void> {
+  const deadline = performance.now() + patienceMs;
+  while (!(await ask())) {
+    if (performance.now() > deadline) throw new WaitedTooLong(describe());
+    await sleep(10);
+  }
+}
+
+export function sleep(durationMs: number): Promise<void> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, durationMs);
+  });
+}
