@@ -146,6 +146,19 @@ export class ServiceWorld {
     await Promise.all(this.#balancers.splice(0).map((balancer) => balancer.stop(signal)));
   }
 
+  /**
+   * Has the tables of a balancer that is gone count for so many more seconds; 0 is what the kernel does half a minute after the last
+   * renewal.
+   */
+  async letTablesCount(machine: string, seconds: number): Promise<void> {
+    const elements = [6, 17, 132].map((protocol) => `${protocol} timeout ${seconds}s`).join(', ');
+    const scripts = ['ip', 'ip6'].map((family) => {
+      const set = `${family} vipnat-lb alive`;
+      return `flush set ${set}\n${seconds === 0 ? '' : `add element ${set} { ${elements} }\n`}`;
+    });
+    await this.shell(machine, `nft -f - <<'END'\n${scripts.join('')}END`);
+  }
+
   /** Ends what the cluster does not end. */
   close(): void {
     this.#folder.remove();

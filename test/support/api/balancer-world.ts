@@ -14,6 +14,7 @@ import { startBalancerLife, toWholeKernel } from './balancer-life.ts';
 import { FakeClock } from '../fakes/clock.ts';
 import { toEndpoint } from '../fakes/endpoints.ts';
 import { createRecordingLogger, type RecordingLogger } from '../fakes/logger.ts';
+import { WaitedTooLong } from '../host/waiting.ts';
 
 const node = 'n1';
 
@@ -143,7 +144,7 @@ export class BalancerWorld {
       await this.clock.advance(50);
       await new Promise((resolve) => setTimeout(resolve, 5));
     }
-    throw new Error(`never came true: ${what}\n${await this.print()}\n${this.readLog().join('\n')}`);
+    throw new WaitedTooLong(`never came true: ${what}\n${await this.print()}\n${this.readLog().join('\n')}`);
   }
 
   #createKernel(): BalancerKernel {

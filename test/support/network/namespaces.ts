@@ -6,6 +6,8 @@ import { basename, join } from 'node:path';
 import { execa } from 'execa';
 import { keepEvidence, keepOutput } from '../jest/evidence.ts';
 import { atEnd, namePattern } from './at-end.ts';
+import { patienceMs, WaitedTooLong } from '../host/waiting.ts';
+import { closeMounts, enterMounts, openMounts } from './host-mounts.ts';
 import { networkCommand } from './namespace-evidence.ts';
 
 /** Where iproute2 keeps its named network namespaces. */
@@ -18,30 +20,41 @@ export interface CommandResult {
   readonly stderr: string;
 }
 
-/** How a command is run: an empty standard input, and a minute, unless told otherwise. */
+/** How a command is run: with an empty standard input, and for as long as nothing hangs, unless told otherwise. */
 export interface RunOptions {
   readonly input?: string;
   readonly environment?: Record<string, string>;
   readonly limitMs?: number;
 }
 
-/** Runs a command to its end. Never rejects for a failing command, see `exitCode`. */
+/**
+ * Runs a command to its end. Never rejects for a failing command, see `exitCode`; nor for one that is ended at a limit of its own. One
+ * that hangs is ended, too, and rejects with WaitedTooLong.
+ */
 export async function runCommand(
   tool: string,
   words: readonly string[],
-  { input = '', environment = {}, limitMs = 60_000 }: RunOptions,
+  { input = '', environment = {}, limitMs }: RunOptions,
 ): Promise<CommandResult> {
-  const result = await execa(tool, words, { input, env: environment, timeout: limitMs, reject: false });
+  const result = await execa(tool, words, {
+    input,
+    env: environment,
+    timeout: limitMs ?? patienceMs,
+    reject: false,
+  });
+  if (result.timedOut && limitMs === undefined) {
+    throw new WaitedTooLong(`${tool} ${words.join(' ')} does not end: ${result.stderr}`);
+  }
   return { exitCode: result.exitCode ?? -1, stdout: result.stdout, stderr: result.stderr };
 }
 
 /**
- * Network namespaces of one run, and the processes in them. Everything goes away with `close()`, when the process
- * exits, and on SIGINT or SIGTERM; what a killed run left behind goes when the next one starts.
+ * Network namespaces of one run, each with a /run of its own as a host has, and the processes in them. Everything goes away with
+ * `close()`, when the process exits, and on SIGINT or SIGTERM; what a killed run left behind goes when the next one starts.
  */
 export class Namespaces {
   readonly #prefix = `vipnat-${process.pid}-${randomBytes(2).toString('hex')}`;
-  readonly #names = new Set<string>();
+  readonly #nameToMounts = new Map<string, number | null>();
   readonly #children = new Set<ChildProcess>();
   readonly #evidence: (() => void)[] = [];
   readonly #takeBack: () => void;
@@ -56,8 +69,9 @@ export class Namespaces {
   /** Creates a namespace; answers its full name. */
   async create(name: string): Promise<string> {
     const full = `${this.#prefix}-${name}`;
-    this.#names.add(full);
+    this.#nameToMounts.set(full, this.#nameToMounts.get(full) ?? null);
     await execa('ip', ['netns', 'add', full]);
+    this.#nameToMounts.set(full, await openMounts(full));
     this.#evidence.push(keepEvidence(name, async () => (await this.run(full, networkCommand)).stdout));
     return full;
   }
@@ -65,7 +79,8 @@ export class Namespaces {
   /** Runs a command in a namespace to its end. Never rejects for a failing command, see `exitCode`. */
   async run(namespace: string, command: readonly string[], options: RunOptions = {}): Promise<CommandResult> {
     const environment = { ...locateState(namespace), ...options.environment };
-    return runCommand('ip', ['netns', 'exec', namespace, ...command], { ...options, environment });
+    const [tool = '', ...words] = this.#enter(namespace, command);
+    return runCommand(tool, words, { ...options, environment });
   }
 
   /** Runs a shell script in a namespace; rejects with what it printed when it fails. */
@@ -81,7 +96,8 @@ export class Namespaces {
     command: readonly string[],
     environment: NodeJS.ProcessEnv = process.env,
   ): ChildProcess {
-    const child = spawn('ip', ['netns', 'exec', namespace, ...command], {
+    const [tool = '', ...words] = this.#enter(namespace, command);
+    const child = spawn(tool, words, {
       stdio: ['pipe', 'pipe', 'pipe'],
       env: { ...locateState(namespace), ...environment },
     });
@@ -100,10 +116,19 @@ export class Namespaces {
     this.#takeBack();
   }
 
+  #enter(namespace: string, command: readonly string[]): string[] {
+    const mounts = this.#nameToMounts.get(namespace) ?? null;
+    if (mounts === null) throw new Error(`no such namespace: ${namespace}`);
+    return [...enterMounts(join(folder, namespace), mounts), ...command];
+  }
+
   #removeNow(): void {
     for (const child of this.#children) child.kill('SIGKILL');
-    for (const name of this.#names) removeNamespace(name);
-    this.#names.clear();
+    for (const [name, mounts] of this.#nameToMounts) {
+      removeNamespace(name);
+      if (mounts !== null) closeMounts(mounts);
+    }
+    this.#nameToMounts.clear();
     for (const takeBack of this.#evidence.splice(0)) takeBack();
   }
 }
