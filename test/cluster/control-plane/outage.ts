@@ -2,9 +2,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type Lab } from '../../../lab/control-plane/lab.ts';
 import { runShell } from '../../../lab/machines/machine.ts';
 import { type Failing, measureFailing } from '../../support/lab/failing.ts';
+import { listWitnesses } from '../../support/lab/witnesses.ts';
 import { apiserverPort, masters } from '../../support/network/layout.ts';
 import { recordHello } from '../../support/network/hello.ts';
-import type { Target } from '../../support/network/seat-tasks.ts';
 import { connectWitnessed } from '../../support/network/witness.ts';
 
 /** What a client outside the cluster saw of a fault. */
@@ -83,18 +83,6 @@ export async function measureOutage(
     watchGapMs: Math.max(0, ...gaps),
     watchedAt: watching.apiservers,
   };
-}
-
-/** The apiservers that answer at their own addresses now, but not the one that is about to be taken away. */
-async function listWitnesses(lab: Lab, stricken: string | undefined): Promise<Target[]> {
-  const asked = masters
-    .filter(({ name }) => name !== stricken)
-    .map(async ({ addresses }) => {
-      const host = addresses[lab.options.family];
-      const { errors } = await lab.seat('client', `straight to ${host}`).request(host, apiserverPort, 1);
-      return Object.keys(errors).length === 0 ? [{ host, port: apiserverPort }] : [];
-    });
-  return (await Promise.all(asked)).flat();
 }
 
 async function createObject(lab: Lab): Promise<void> {

@@ -23,7 +23,7 @@ let portsTaken = 0;
 export interface WitnessedReport extends ConnectReport {
   /** Those that failed while straight ones had an answer. */
   readonly failures: ConnectReport['failures'];
-  /** Those that timed out while straight ones did. */
+  /** Those that timed out while straight ones did, and those whose own port was in use. */
   readonly excused: ConnectReport['failures'];
   /** How many were there in the end, but only by a second SYN, while straight ones were quick. */
   readonly lostSyns: number;
@@ -77,7 +77,7 @@ export function connectWitnessed(
 /**
  * Tells what connections lost from what a machine kept waiting. `straight` are reports of connections to servers' own addresses at the
  * same time, with half the limit, and slow after half a second. Excused is a timeout within half a second of one of theirs: no
- * standstill resets or refuses. Tells on stderr how many those are. Throws WaitedTooLong where connections timed out, and so did more than a tenth of the straight ones.
+ * standstill resets or refuses. So is a port that the client itself has in use. Tells on stderr how many those are. Throws WaitedTooLong where connections timed out, and so did more than a tenth of the straight ones.
  */
 export function judge(connects: ConnectReport, straight: readonly ConnectReport[]): WitnessedReport {
   const { startedAt, failures, slowAtMs, resentSyns } = connects;
@@ -86,7 +86,9 @@ export function judge(connects: ConnectReport, straight: readonly ConnectReport[
   const slowAt = straight.flatMap((one) => at(one, one.slowAtMs));
   const isNear = (ms: number, times: readonly number[]) =>
     times.some((time) => Math.abs(time - startedAt - ms) <= stallMs);
-  const excused = failures.filter((failure) => isTimeout(failure) && isNear(failure.atMs, timedOutAt));
+  const excused = failures.filter(
+    (failure) => failure.error === 'EADDRINUSE' || (isTimeout(failure) && isNear(failure.atMs, timedOutAt)),
+  );
   const slow = slowAtMs.filter((ms) => !isNear(ms, [...timedOutAt, ...slowAt]));
   const sent = straight.reduce((sum, one) => sum + one.sent, 0);
   const figures = `${timedOutAt.length} of ${sent} straight connections timed out`;
