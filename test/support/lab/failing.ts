@@ -43,7 +43,7 @@ export function measureFailing(
 }
 
 /** How often connections failed in which way, in a few words; none where none did. */
-export function countErrors(failures: readonly { readonly error: string }[]): string {
+function countErrors(failures: readonly { readonly error: string }[]): string {
   const counts = new Map<string, number>();
   for (const { error } of failures) counts.set(error, (counts.get(error) ?? 0) + 1);
   return [...counts].map(([error, count]) => `${count} ${error}`).join(', ');

@@ -11,7 +11,7 @@ const stallMs = 500;
 /** Of straight connections: with more of them without an answer the machine was too busy to say anything about others. */
 const maxTimedOut = 0.1;
 
-/** Straight connections to a server: a fifth of the others, and enough to meet every time at which a machine stands still. */
+/** Straight connections: a fifth of the others together, and to each server enough to meet every time at which a machine stands still. */
 const straightShare = 1 / 5;
 const leastStraight = 20;
 
@@ -47,7 +47,7 @@ export function connectWitnessed(
   servers: readonly Target[],
 ): WitnessedLoad {
   const { perSecond, durationMs, limitMs = 2 * stallMs } = task;
-  const rate = Math.max(leastStraight, perSecond * straightShare);
+  const rate = Math.max(leastStraight, (perSecond * straightShare) / Math.max(1, servers.length));
   const firstLocalPort = firstPort + portsTaken;
   portsTaken = (portsTaken + Math.ceil((rate * durationMs) / 1000)) % portCount;
   const how = { perSecond: rate, limitMs: limitMs / 2, slowMs: stallMs, quietMs: 0, firstLocalPort };

@@ -142,7 +142,10 @@ async function startLoad(
   const connects = connectWitnessed((role) => lab.seat(place, role), { ...target, ...how }, witness);
   return {
     async end() {
-      const connected = await connects.end();
+      const connected = await connects.end().catch(async (error: unknown) => {
+        await watches.end();
+        throw error;
+      });
       return { place, connects: connected, watches: await watches.end() };
     },
   };
