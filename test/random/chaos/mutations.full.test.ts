@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { vipnatCommand } from '../../support/host/vipnat.ts';
-import { breakVipnat, mutate } from './broken-vipnat.ts';
+import { changeSource } from '../../support/broken/source-change.ts';
+import { breakVipnat } from './broken-vipnat.ts';
 import { chooseWalks } from '../../support/chaos/engine/choice.ts';
 import { drawWalk } from '../../support/chaos/engine/draw-walk.ts';
 import { proveWalk } from '../../support/chaos/engine/prove-walk.ts';
@@ -40,7 +41,7 @@ function tell(index: number, how: string, { step, complaints }: Failure): void {
 
 // Those that the short version leaves out would else be found missing a night later.
 test.each(mutations)('there is a source to break for one that $name', (mutation) => {
-  expect(mutate(mutation)).toContain(mutation.to);
+  expect(changeSource(mutation)).toContain(mutation.to);
 });
 
 describe('a broken vipnat is caught', () => {

@@ -2,11 +2,13 @@ import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { execa } from 'execa';
+import { keepEvidence, keepOutput } from '../jest/evidence.ts';
 import { atEnd, namePattern } from './at-end.ts';
 import { patienceMs, WaitedTooLong } from '../host/waiting.ts';
 import { closeMounts, enterMounts, openMounts } from './host-mounts.ts';
+import { networkCommand } from './namespace-evidence.ts';
 
 /** Where iproute2 keeps its named network namespaces. */
 const folder = '/run/netns';
@@ -54,6 +56,7 @@ export class Namespaces {
   readonly #prefix = `vipnat-${process.pid}-${randomBytes(2).toString('hex')}`;
   readonly #nameToMounts = new Map<string, number | null>();
   readonly #children = new Set<ChildProcess>();
+  readonly #evidence: (() => void)[] = [];
   readonly #takeBack: () => void;
 
   constructor() {
@@ -69,6 +72,7 @@ export class Namespaces {
     this.#nameToMounts.set(full, this.#nameToMounts.get(full) ?? null);
     await execa('ip', ['netns', 'add', full]);
     this.#nameToMounts.set(full, await openMounts(full));
+    this.#evidence.push(keepEvidence(name, async () => (await this.run(full, networkCommand)).stdout));
     return full;
   }
 
@@ -97,6 +101,7 @@ export class Namespaces {
       stdio: ['pipe', 'pipe', 'pipe'],
       env: { ...locateState(namespace), ...environment },
     });
+    keepOutput(nameProcess(namespace, command), child);
     this.#children.add(child);
     child.on('exit', () => this.#children.delete(child));
     return child;
@@ -124,6 +129,7 @@ export class Namespaces {
       if (mounts !== null) closeMounts(mounts);
     }
     this.#nameToMounts.clear();
+    for (const takeBack of this.#evidence.splice(0)) takeBack();
   }
 }
 
@@ -157,6 +163,12 @@ export function locateDisk(namespace: string): string {
 function locateState(namespace: string): Record<string, string> {
   const disk = locateDisk(namespace);
   return { VIPNAT_STATE_DIR: join(disk, 'vipnat'), VIPNAT_RUN_DIR: join(disk, 'run') };
+}
+
+/** For people: the machine, and the words that are no options, without folders. */
+function nameProcess(namespace: string, command: readonly string[]): string {
+  const words = command.filter((word) => !word.startsWith('-')).map((word) => basename(word));
+  return [namespace.replace(/^vipnat-\d+-[0-9a-f]+-/, ''), ...words].join(' ');
 }
 
 function endProcess(pid: number): void {
