@@ -13,6 +13,8 @@ import {
 } from '../../support/lab/kube-proxy-state.ts';
 import { formatDuration, formatTable } from './table.ts';
 import { nameLab } from '../../support/lab/test-lab.ts';
+import { listWitnesses } from '../../support/lab/witnesses.ts';
+import { connectWitnessed, lostMs } from '../../support/network/witness.ts';
 
 /** What kube-proxy on one node suffers from us, a row for each thing that happened to it; printed after the last test. */
 export class CoexistenceTable {
@@ -65,26 +67,22 @@ const loadPerSecond = 500;
 async function startLoad(lab: Lab, node: string): Promise<{ stop(): Promise<unknown[]> }> {
   if (isVirtual(lab.options, node)) return { stop: () => Promise.resolve([]) };
   expect(await lab.listHolders()).toEqual([node]);
-  const seat = lab.seat('client', 'load');
-  const report = seat.connectAtRate({
-    host: lab.vip,
-    port: apiserverPort,
-    perSecond: loadPerSecond,
-    durationMs: changeLimitMs,
-    limitMs: loadLimitMs,
-  });
+  const load = connectWitnessed(
+    (role) => lab.seat('client', `load, ${role}`),
+    {
+      ...{ host: lab.vip, port: apiserverPort },
+      ...{ perSecond: loadPerSecond, durationMs: changeLimitMs, limitMs: lostMs },
+    },
+    (await listWitnesses(lab)).slice(-1),
+  );
   return {
     stop: async () => {
-      seat.settle();
-      const { failures, sent } = await report;
+      const { failures, lostSyns, sent } = await load.end();
       expect(sent).toBeGreaterThan(loadPerSecond);
-      return failures;
+      return lostSyns === 0 ? failures : [...failures, `${lostSyns} by a second SYN`];
     },
   };
 }
-
-/** A SYN that is lost on a busy machine is sent again after 1 s. */
-const loadLimitMs = 3000;
 
 /** Tests in which kube-proxy on a node changes its mode, one after another, while the agent runs. */
 export function testModeChanges(

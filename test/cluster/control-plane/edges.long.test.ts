@@ -7,6 +7,8 @@ import { runShell } from '../../../lab/machines/machine.ts';
 import { waitForBalance } from '../../../lab/control-plane/ready.ts';
 import { apiserverPort, masters } from '../../support/network/layout.ts';
 import { tell } from '../../support/lab/test-lab.ts';
+import { listWitnesses } from '../../support/lab/witnesses.ts';
+import { connectWitnessed, lostMs } from '../../support/network/witness.ts';
 import { useLab } from './with-lab.ts';
 
 const limitMs = 20 * 60_000;
@@ -61,9 +63,11 @@ describe('an agent at its edges', () => {
       const [holder = ''] = await lab().listHolders();
       const [frozen] = masters.filter(({ name }) => name !== holder);
       if (frozen === undefined) throw new Error('the VIP has no holder');
-      const connects = lab()
-        .seat('client', 'connects')
-        .connectAtRate({ host: lab().vip, port: apiserverPort, perSecond: 500, durationMs: limitMs });
+      const connects = connectWitnessed(
+        (role) => lab().seat('client', role),
+        { host: lab().vip, port: apiserverPort, perSecond: 500, durationMs: limitMs, limitMs: lostMs },
+        await listWitnesses(lab(), frozen.name),
+      );
       const apiserver = lab().service(frozen.name, 'kube-apiserver');
       await apiserver.signal('STOP');
       try {
@@ -84,10 +88,9 @@ describe('an agent at its edges', () => {
         await apiserver.signal('CONT');
         await stopCounting(lab(), holder);
       }
-      lab().seat('client', 'connects').settle();
-      const { sent, failures } = await connects;
+      const { sent, failures, lostSyns } = await connects.end();
       expect(sent).toBeGreaterThan(500 * restarts);
-      expect(failures).toEqual([]);
+      expect({ failures, lostSyns }).toEqual({ failures: [], lostSyns: 0 });
     },
     limitMs,
   );

@@ -20,9 +20,9 @@ describe('keepalived as vipnat would have it, with adverts of 300 ms', () => {
   const lab = useLab({ proxyMode: 'none', keepalivedArguments: ['--advert', '300ms'] });
   const rows: (string | number)[][] = [['what happens to the holder', 'connects', 'failed', 'for']];
 
-  /** Measures from before something happens until the VIP has stayed somewhere for a while. */
-  async function measure(what: string, happen: () => Promise<void>): Promise<void> {
-    const outage = await measureOutage(lab(), { durationMs: 8000 }, happen);
+  /** Measures from before something happens to the holder until the VIP has stayed somewhere for a while. */
+  async function measure(what: string, stricken: string, happen: () => Promise<void>): Promise<void> {
+    const outage = await measureOutage(lab(), { durationMs: 8000, stricken }, happen);
     rows.push([what, outage.sent, outage.failed, formatDuration(outage.windowMs)]);
     expect(outage.quietMs).toBeGreaterThan(2000);
   }
@@ -31,7 +31,7 @@ describe('keepalived as vipnat would have it, with adverts of 300 ms', () => {
     'the VIP stays where an apiserver dies',
     async () => {
       const holder = await findHolder(lab());
-      await measure('its apiserver killed -9', async () => {
+      await measure('its apiserver killed -9', holder, async () => {
         await lab().service(holder, 'kube-apiserver').stop('KILL');
         await waitForBalance(lab(), 2);
         await sleep(2000);
@@ -48,7 +48,7 @@ describe('keepalived as vipnat would have it, with adverts of 300 ms', () => {
     'the VIP leaves a node that can serve neither balanced nor by itself, and stays away when that is mended',
     async () => {
       const holder = await findHolder(lab());
-      await measure('its apiserver killed -9, its way to the others barred', async () => {
+      await measure('its apiserver killed -9, its way to the others barred', holder, async () => {
         await breakPath(lab(), holder);
         await waitForAnotherHolder(lab(), holder);
       });
@@ -66,7 +66,7 @@ describe('keepalived as vipnat would have it, with adverts of 300 ms', () => {
     'another node takes the VIP of one that loses its power, and keeps it when that is back',
     async () => {
       const holder = await findHolder(lab());
-      await measure('its power lost', async () => {
+      await measure('its power lost', holder, async () => {
         await cutPower(lab(), holder);
         await waitForAnotherHolder(lab(), holder);
       });

@@ -9,6 +9,9 @@ import { secondPort, services } from './proxied-services.ts';
 /** Of connections: enough for shares and to miss none of four pods by chance. */
 const count = 60;
 
+/** How long to wait where nothing shall answer. */
+const lostMs = 1000;
+
 /** Who answers the address of a node, by TCP. */
 async function ask(
   world: ProxiedNodes,
@@ -22,8 +25,13 @@ async function ask(
 }
 
 /** Who answers it, by UDP: names with how often. */
-async function askByUdp(world: ProxiedNodes, [name, family]: readonly [string, Family], port: number) {
-  const answers = await world.askByUdp(world.plan.nodeOf(name).vips[family], port, count);
+async function askByUdp(
+  world: ProxiedNodes,
+  [name, family]: readonly [string, Family],
+  port: number,
+  limitMs?: number,
+) {
+  const answers = await world.askByUdp(world.plan.nodeOf(name).vips[family], port, count, limitMs);
   const names = answers.map((answer) => answer.split(' ')[0] ?? '');
   return Object.fromEntries([...new Set(names)].map((one) => [one, names.filter((it) => it === one).length]));
 }
@@ -77,7 +85,7 @@ export function testFacts(plan: ProxiedPlan, world: () => ProxiedNodes): void {
     });
 
     test('source ranges let pods come, and nobody from outside', async () => {
-      expect(await askByUdp(world(), which, ranges.port)).toEqual({ lost: count });
+      expect(await askByUdp(world(), which, ranges.port, lostMs)).toEqual({ lost: count });
       const { apiservers, errors } = await ask(world(), which, ranges.port, node.pod);
       expect({ names: Object.keys(apiservers).sort(), errors }).toEqual({ names: podNames, errors: [] });
     });

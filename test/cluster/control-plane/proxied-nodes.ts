@@ -69,9 +69,9 @@ export class ProxiedNodes {
     return this.#cluster.seat(place, role);
   }
 
-  /** What each of so many UDP packets is answered with, from outside: `POD CLIENT`, `refused` or `lost`. */
-  async askByUdp(host: string, port: number, count: number): Promise<string[]> {
-    const { stdout } = await this.#cluster.machine(outsider.name).run(udpClientCommand(host, port, count));
+  /** What each of so many UDP packets is answered with, from outside, see `udpClientCommand`. */
+  async askByUdp(...question: Parameters<typeof udpClientCommand>): Promise<string[]> {
+    const { stdout } = await this.#cluster.machine(outsider.name).run(udpClientCommand(...question));
     return JSON.parse(stdout) as string[];
   }
 

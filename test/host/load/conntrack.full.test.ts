@@ -93,7 +93,7 @@ test(
     const from = agent.log.length;
     await fill(1);
     const [{ errors, apiservers }] = await Promise.all([
-      cluster.seat('pod on a worker').request(target.host, target.port, 24),
+      cluster.seat('pod on a worker').request(target.host, target.port, 24, 2000),
       sleep(fullMs),
     ]);
     expect(await readShare()).toBeGreaterThan(0.999);

@@ -1,5 +1,6 @@
 import { type Cluster } from '../../support/network/cluster.ts';
 import { masters } from '../../support/network/layout.ts';
+import { pickCounter } from '../../support/network/netstat.ts';
 
 /** What the kernels of a cluster have lost since it is there. */
 export interface Losses {
@@ -14,24 +15,16 @@ export interface Losses {
 /** Counts them, as `nstat` and `conntrack --stats` do. */
 export async function countLosses(cluster: Cluster): Promise<Losses> {
   const read = async (machine: string, file: string) =>
-    (await cluster.namespaces.shell(cluster.namespaceOf(machine), `cat /proc/net/${file}`)).split('\n');
+    await cluster.namespaces.shell(cluster.namespaceOf(machine), `cat /proc/net/${file}`);
   const refused = await Promise.all(
     masters.map(async ({ name }) => pickCounter(await read(name, 'netstat'), 'ListenDrops')),
   );
-  const table = await read('m1', 'stat/nf_conntrack');
+  const table = (await read('m1', 'stat/nf_conntrack')).split('\n');
   return {
     resentSyns: pickCounter(await read('client', 'netstat'), 'TCPSynRetrans'),
     refusedSyns: refused.reduce((total, count) => total + count, 0),
     conntrackDrops: sumColumn(table, 'drop') + sumColumn(table, 'insert_failed'),
   };
-}
-
-/** A line of names, and one of values. */
-function pickCounter(lines: readonly string[], name: string): number {
-  const [names = [], values = []] = lines
-    .filter((line) => line.startsWith('TcpExt:'))
-    .map((line) => line.split(' '));
-  return Number(values[names.indexOf(name)]);
 }
 
 /** One line of hexadecimal numbers for each processor, below their names. */

@@ -24,7 +24,8 @@ function readCapture(name: string): string {
 describe.each(dialects)(
   'clients of a Service with affinity, in the way direct: %s',
   (_name, tool, capture) => {
-    const vipArguments = ['--vip', vips.ipv4, '--mode', 'direct'];
+    // Stand-ins that wait for the processor are not to be taken for dead: a death moves clients.
+    const vipArguments = ['--vip', vips.ipv4, '--mode', 'direct', '--probe-timeout', '1500ms'];
     const clients = Array.from({ length: clientCount }, (_, index) => `10.77.0.${150 + index}`);
     let cluster: Cluster;
     let agent: Agent | undefined;

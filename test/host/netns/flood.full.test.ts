@@ -54,10 +54,12 @@ function measure() {
   return { descriptors, peak: Number(/VmHWM:\s+(\d+)/.exec(status)?.[1]) };
 }
 
-const run = (command: readonly string[]) => cluster.namespaces.run(cluster.namespaceOf('m1'), command);
+/** Floods and their target share the processors: they end when they have done what they do. */
+const run = (command: readonly string[]) =>
+  cluster.namespaces.run(cluster.namespaceOf('m1'), command, { limitMs });
 
 async function isReady(): Promise<boolean> {
-  const { stdout } = await run(['curl', '--silent', '--max-time', '5', 'http://127.0.0.1:10268/readyz']);
+  const { stdout } = await run(['curl', '--silent', 'http://127.0.0.1:10268/readyz']);
   return stdout === 'ok';
 }
 

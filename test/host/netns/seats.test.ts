@@ -17,7 +17,9 @@ describe.each(iptablesDialects)('with kube-proxy in iptables mode on iptables-%s
   useCluster('all tests', async (made) => {
     cluster = made;
     await startProxies(cluster, [...masterNames, 'worker'], dialect, families);
-    agents = await Promise.all(masterNames.map((name) => startAgent(cluster, name, vipArguments)));
+    // A stand-in that waits for the processor is not to be taken for dead: that would be a reason to write.
+    const patient = [...vipArguments, '--probe-timeout', '1500ms'];
+    agents = await Promise.all(masterNames.map((name) => startAgent(cluster, name, patient)));
   });
 
   test.each(masterNames)('the agent on %s joins kube-proxy’s chain for both VIPs', async (name) => {

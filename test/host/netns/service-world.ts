@@ -97,9 +97,9 @@ export class ServiceWorld {
     return this.#kubeconfig;
   }
 
-  /** What each of so many UDP packets from a machine is answered with: `POD CLIENT`, `refused` or `lost`. */
-  async askByUdp(machine: string, host: string, port: number, count: number): Promise<string[]> {
-    const command = udpClientCommand(host, port, count);
+  /** What each of so many UDP packets from a machine is answered with, see `udpClientCommand`. */
+  async askByUdp(machine: string, ...question: Parameters<typeof udpClientCommand>): Promise<string[]> {
+    const command = udpClientCommand(...question);
     const { stdout } = await this.#cluster.namespaces.run(this.#cluster.namespaceOf(machine), command);
     return JSON.parse(stdout) as string[];
   }

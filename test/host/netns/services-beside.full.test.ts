@@ -3,7 +3,7 @@ import { sleep, startAgent, vipnat } from '../../support/host/vipnat.ts';
 import { vips } from '../../support/network/layout.ts';
 import { podPort, pods } from './service-world.ts';
 import { balanced, useWebService, vip } from './web-service.ts';
-import { startProxies } from './traffic.ts';
+import { expectNoneLost, startLoad, startProxies } from './traffic.ts';
 
 /** A test waits until a table has run out, which takes half a minute. */
 const limitMs = 240_000;
@@ -54,9 +54,7 @@ describe('the balancer', () => {
     async (_mode, rules, dump) => {
       await web.world.shell('m1', rules);
       const before = dropCounters(await web.world.shell('m1', dump));
-      const load = web.cluster
-        .seat('outside client')
-        .connectAtRate({ host: vip, port: 80, perSecond: 50, durationMs: limitMs, isNamed: true });
+      const load = startLoad(web.cluster, { host: vip, port: 80 }, 50);
       expect(await ask()).toEqual([proxied.name]);
       await web.world.startBalancer(balanced);
       expect(await ask()).toEqual(everyPod);
@@ -70,9 +68,7 @@ describe('the balancer', () => {
       expect(await vipnat(web.cluster, 'm1', ['cleanup'])).toMatchObject({ exitCode: 0 });
       expect(await ask()).toEqual([proxied.name]);
       expect(dropCounters(await web.world.shell('m1', dump))).toBe(before);
-      web.cluster.seat('outside client').settle();
-      const { sent, failures } = await load;
-      expect({ failures, hasSent: sent > 1000 }).toEqual({ failures: [], hasSent: true });
+      await expectNoneLost(load, 1000);
     },
     limitMs,
   );

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { execa } from 'execa';
 import { heartbeatFile, heartbeatProbe } from '../../../lib/telemetry/heartbeat.ts';
 import { type Agent, vipnat, waitUntil } from '../../support/host/vipnat.ts';
+import { expectNoneLost, startLoad } from './traffic.ts';
 import { balanced, useWebService, vip } from './web-service.ts';
 
 /** Making the cluster, its pods and the API, and a few starts of vipnat. */
@@ -23,9 +24,7 @@ describe('a second balancer of a node', () => {
       const first = await web.world.startBalancer(balanced);
       const second = await web.world.startBalancer(waits, { prefix: inPod });
       expect(second.log).toMatch(new RegExp(`another balancer of this host .* pid ${first.pid} in its`));
-      const load = web.cluster
-        .seat('outside client')
-        .connectAtRate({ host: vip, port: 80, perSecond: 200, durationMs: limitMs, isNamed: true });
+      const load = startLoad(web.cluster, { host: vip, port: 80 }, 200);
       const before = await web.world.shell('m1', 'nft -n -a list table ip vipnat-lb');
       await first.stop(signal);
       await second.waitForLine(balanced);
@@ -33,9 +32,7 @@ describe('a second balancer of a node', () => {
       expect(second.listLines(takesOver)).toHaveLength(1);
       const after = await web.world.shell('m1', 'nft -n -a list table ip vipnat-lb');
       expect(/handle \d+/.exec(after)?.[0]).toBe(/handle \d+/.exec(before)?.[0]);
-      web.cluster.seat('outside client').settle();
-      const { sent, failures } = await load;
-      expect({ failures, hasSent: sent > 20 }).toEqual({ failures: [], hasSent: true });
+      await expectNoneLost(load, 20);
     },
     limitMs,
   );

@@ -34,6 +34,9 @@ function make(
   ];
 }
 
+/** How long to wait where nothing shall answer. */
+const lostMs = 1000;
+
 const names = ['web', 'rr', 'hash', 'kept', 'local', 'ranges', 'none'];
 /** Clients that the Service `ranges` lets come. */
 const allowed = '10.244.0.0/16';
@@ -73,8 +76,8 @@ describe('Services', () => {
     (world as ServiceWorld | undefined)?.close();
   });
 
-  const ask = async (seat: SeatName, host: string, port: number, count = 60) =>
-    await cluster.seat(seat).greet(host, port, count);
+  const ask = async (seat: SeatName, host: string, port: number, count = 60, limit?: number) =>
+    await cluster.seat(seat).greet(host, port, count, limit);
 
   test.each(seatNames.flatMap((seat) => [vip4, vip6].map((host) => [seat, host] as const)))(
     'are balanced over all pods, for %s at %s',
@@ -155,9 +158,9 @@ describe('Services', () => {
   test(
     'let only those come that the source ranges name, by TCP and UDP',
     async () => {
-      expect(await world.askByUdp('client', vip4, 85, 3)).toEqual(['lost', 'lost', 'lost']);
-      expect((await ask('outside client', vip4, 85, 3)).apiservers).toEqual({});
-      expect((await ask('outside client', vip6, 85, 3)).apiservers).toEqual({});
+      expect(await world.askByUdp('client', vip4, 85, 3, lostMs)).toEqual(['lost', 'lost', 'lost']);
+      expect((await ask('outside client', vip4, 85, 3, lostMs)).apiservers).toEqual({});
+      expect((await ask('outside client', vip6, 85, 3, lostMs)).apiservers).toEqual({});
       expect((await ask('pod on a worker', vip4, 85, 10)).errors).toEqual({});
       expect(await world.askByUdp('pod-worker', vip4, 85, 3)).not.toContain('lost');
     },
@@ -167,12 +170,10 @@ describe('Services', () => {
   test(
     'without a pod are refused at once',
     async () => {
-      const started = performance.now();
       for (const seat of ['outside client', "VIP holder's host"] as const) {
         expect(Object.keys((await ask(seat, vip4, 86, 3)).errors).join()).toMatch(/ECONNREFUSED/);
       }
       expect(await world.askByUdp('client', vip4, 86, 1)).toEqual(['refused']);
-      expect(performance.now() - started).toBeLessThan(10_000);
     },
     limitMs,
   );

@@ -3,8 +3,14 @@ import type { Family } from '../../../lib/address/address.ts';
 import type { IptablesDialect } from '../../../lib/kernel/port.ts';
 import { type Cluster, type SeatName } from '../../support/network/cluster.ts';
 import { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
-import { masters } from '../../support/network/layout.ts';
-import type { RequestReport } from '../../support/network/seat-tasks.ts';
+import { addressOf, apiserverPort, masters } from '../../support/network/layout.ts';
+import type { RequestReport, Target } from '../../support/network/seat-tasks.ts';
+import {
+  connectWitnessed,
+  lostMs,
+  type WitnessedLoad,
+  type WitnessedReport,
+} from '../../support/network/witness.ts';
 
 /** All apiservers, as they call themselves. */
 const everyApiserver = masters.map(({ name }) => name);
@@ -34,6 +40,27 @@ export async function expectAnswers(
   const report = await cluster.seat(seat).request(host, port, count);
   const seen = { seat, host, errors: report.errors, apiservers: Object.keys(report.apiservers).sort() };
   expect(seen).toEqual({ seat, host, errors: {}, apiservers });
+  return report;
+}
+
+/** At the longest: no test is so long. */
+const longestMs = 60 * 60_000;
+
+/** New connections from outside, so many a second until `expectNoneLost`, and straight ones to m2's apiserver beside them. */
+export function startLoad(cluster: Cluster, target: Target, perSecond: number): WitnessedLoad {
+  return connectWitnessed(
+    (role) => cluster.seat('outside client', role),
+    { ...target, perSecond, durationMs: longestMs, limitMs: lostMs, isNamed: true },
+    [{ host: addressOf('m2'), port: apiserverPort }],
+  );
+}
+
+/** Ends a load of more than so many connections, none of which failed or needed a second SYN. */
+export async function expectNoneLost(load: WitnessedLoad, least: number): Promise<WitnessedReport> {
+  const report = await load.end();
+  const { sent, failures, lostSyns } = report;
+  const seen = { failed: failures.length, first: failures.slice(0, 3), lostSyns, isLoad: sent > least };
+  expect(seen).toEqual({ failed: 0, first: [], lostSyns: 0, isLoad: true });
   return report;
 }
 

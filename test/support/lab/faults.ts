@@ -23,6 +23,8 @@ export interface Fault {
   readonly maxFailed?: number;
   /** How long they may fail, far more than on a quiet machine; any time when left out. */
   readonly maxWindowMs?: number;
+  /** Whose machine or apiserver answers no more: nobody asks it about the machine. */
+  readonly stricken?: keyof Roles;
   /** Whose apiserver the long-lived watch is on. */
   readonly watched?: keyof Roles;
   /** Whether a connection counts only with an apiserver's answer; otherwise its host's is enough. */
@@ -120,6 +122,7 @@ export const deathAndReturn: readonly Fault[] = [
 export const masterCut: readonly Fault[] = [
   {
     name: 'another master cut from the network',
+    stricken: 'other',
     maxWindowMs: 4000,
     durationMs: 15_000,
     watched: 'other',
@@ -138,6 +141,7 @@ export const masterCut: readonly Fault[] = [
 export const freezeAndThaw: readonly Fault[] = [
   {
     name: 'an apiserver frozen',
+    stricken: 'other',
     maxWindowMs: 13_000,
     durationMs: 18_000,
     needsAnswer: true,
@@ -168,6 +172,7 @@ export const stopAndStart: readonly Fault[] = [
 export const holderCut: readonly Fault[] = [
   {
     name: 'the VIP holder cut from the network',
+    stricken: 'holder',
     maxWindowMs: 12_000,
     durationMs: 20_000,
     watched: 'holder',

@@ -34,7 +34,7 @@ const seatToMachine: Readonly<Record<SeatName, string>> = {
 export class Cluster {
   readonly namespaces = new Namespaces();
   readonly #machineToNamespace = new Map<string, string>();
-  readonly #seats = new Map<SeatName, Seat>();
+  readonly #seats = new Map<string, Seat>();
   readonly #apiservers = new Map<string, ApiserverProcess>();
   readonly #folder = new TemporaryFolder('cluster');
 
@@ -57,12 +57,13 @@ export class Cluster {
     return namespace;
   }
 
-  /** The client at a place, started when first asked for. */
-  seat(name: SeatName): Seat {
+  /** The client at a place, started when first asked for; one for each role, which do not wait for each other. */
+  seat(name: SeatName, role = 'client'): Seat {
+    const key = `${name}, ${role}`;
     const seat =
-      this.#seats.get(name) ??
-      new Seat(name, this.namespaces.start(this.namespaceOf(seatToMachine[name]), Seat.command));
-    this.#seats.set(name, seat);
+      this.#seats.get(key) ??
+      new Seat(key, this.namespaces.start(this.namespaceOf(seatToMachine[name]), Seat.command));
+    this.#seats.set(key, seat);
     return seat;
   }
 

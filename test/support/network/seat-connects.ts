@@ -1,5 +1,7 @@
+import { readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { setImmediate as yieldToSockets } from 'node:timers/promises';
+import { pickCounter } from './netstat.ts';
 import { OwnTime } from './own-time.ts';
 import type { ConnectReport, ConnectTask } from './seat-tasks.ts';
 
@@ -7,10 +9,10 @@ import type { ConnectReport, ConnectTask } from './seat-tasks.ts';
 const defaultLimitMs = 1000;
 
 /** Whatever takes longer has lost its SYN. */
-const slowMs = 1000;
+const defaultSlowMs = 1000;
 
-/** After so long without a failure there are none to come: longer than any limit, which is when a silent one is seen. */
-const quietMs = 2500;
+/** After so long without a failure there are none to come. */
+const defaultQuietMs = 2500;
 
 /** The first byte of a TLS record that is part of a handshake; an alert has another. Source: RFC 8446, 5.1. */
 const handshakeType = 0x16;
@@ -29,17 +31,21 @@ let nextPort = firstPort;
  * so do the schedule and all limits. `startedAt` and `atMs` are by the machine's clock.
  */
 export async function connectAtRate(task: ConnectTask, settled: AbortSignal): Promise<ConnectReport> {
-  const { perSecond, durationMs, firstLocalPort = nextPort } = task;
+  const { perSecond, durationMs, slowMs = defaultSlowMs, firstLocalPort = nextPort } = task;
+  const { quietMs = defaultQuietMs } = task;
   nextPort = firstLocalPort;
   const own = new OwnTime();
   const [started, ownStarted] = [performance.now(), own.now()];
+  const resentBefore = countResentSyns();
   let seenAt = -Infinity;
-  const isQuiet = () => own.now() - seenAt >= quietMs;
+  // A connection that hangs is seen at its limit only; the first one is the oldest.
+  const isHanging = (now: number) => now - (pending.values().next().value ?? now) > slowMs;
+  const isQuiet = () => quietMs === 0 || (own.now() - seenAt >= quietMs && !isHanging(own.now()));
   const slowAtMs: number[] = [];
   const tookMs: number[] = [];
   const failures: ConnectReport['failures'] = [];
   const apiservers: Record<string, number> = {};
-  const pending = new Set<Promise<void>>();
+  const pending = new Map<Promise<void>, number>();
   const count = (perSecond * durationMs) / 1000;
   let sent = 0;
   for (; sent < count && !(settled.aborted && isQuiet()); sent += 1) {
@@ -59,17 +65,23 @@ export async function connectAtRate(task: ConnectTask, settled: AbortSignal): Pr
       if (isGood) slowAtMs.push(atMs);
       else failures.push({ atMs, ...outcome });
     });
-    pending.add(attempt);
+    pending.set(attempt, ownAt);
     void attempt.then(() => pending.delete(attempt));
   }
   const report = { startedAt: performance.timeOrigin + started, sent, isQuiet: isQuiet() };
-  await Promise.all(pending);
+  await Promise.all(pending.keys());
   own.close();
   return {
-    ...{ ...report, apiservers, ...(task.isTimed === true ? { tookMs } : {}) },
+    ...{ ...report, apiservers, resentSyns: countResentSyns() - resentBefore },
+    ...(task.isTimed === true ? { tookMs } : {}),
     slowAtMs: slowAtMs.sort((a, b) => a - b),
     failures: failures.sort((a, b) => a.atMs - b.atMs),
   };
+}
+
+/** Of all clients at this place, since it is there. */
+function countResentSyns(): number {
+  return pickCounter(readFileSync('/proc/self/net/netstat', 'utf8'), 'TCPSynRetrans');
 }
 
 /** The system's word for what went wrong, else the message. */

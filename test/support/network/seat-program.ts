@@ -6,21 +6,24 @@ import { connect as connectPlain, type Socket } from 'node:net';
 import { createInterface } from 'node:readline';
 import { connect as connectTls } from 'node:tls';
 import { nameApiserver } from './certificate-name.ts';
+import { OwnTime } from './own-time.ts';
 import { connectAtRate, nameError, takePort } from './seat-connects.ts';
 import { watchObject, writeObject } from './seat-watch.ts';
 import { watchTogether } from './seat-watches.ts';
-import type {
-  HoldReport,
-  HoldTask,
-  RateReport,
-  RateTask,
-  RequestReport,
-  RequestTask,
-  Task,
-  Word,
+import {
+  type HoldReport,
+  type HoldTask,
+  type RateReport,
+  type RateTask,
+  requestLimitMs,
+  type RequestReport,
+  type RequestTask,
+  type Task,
+  type Word,
 } from './seat-tasks.ts';
 
-const requestLimitMs = 2000;
+/** What this process stands still counts for none of its limits, and for no schedule. */
+const own = new OwnTime();
 
 /** How long thousands of connections may take to be opened and to echo, on a machine that is busy with both ends. */
 const echoLimitMs = 30_000;
@@ -99,12 +102,11 @@ async function sendRequests({
 
 /** Sends on schedule, whatever becomes of the ones before: an outage must not slow down its own measurement. */
 async function sendAtRate({ host, port, perSecond, durationMs }: RateTask): Promise<RateReport> {
-  const started = performance.now();
+  const [started, ownStarted] = [performance.now(), own.now()];
   const answers: RateReport['answers'] = [];
   const pending: Promise<void>[] = [];
   for (let index = 0; index < (perSecond * durationMs) / 1000; index += 1) {
-    const dueMs = (index * 1000) / perSecond;
-    const waitMs = dueMs - (performance.now() - started);
+    const waitMs = (index * 1000) / perSecond - (own.now() - ownStarted);
     if (waitMs > 0) await sleep(waitMs);
     const atMs = performance.now() - started;
     pending.push(
@@ -130,10 +132,10 @@ async function holdConnections(task: HoldTask, settled: AbortSignal): Promise<Ho
   const report: HoldReport = { opened: 0, sent: 0, echoes: 0, errors: {} };
   const all = await openAll({ host, port, count }, report);
   process.stdout.write(`${JSON.stringify({ held: all.length })}\n`);
-  const until = performance.now() + durationMs;
+  const until = own.now() + durationMs;
   // A part at a time, so that a long interval is no burst at its end.
   const size = Math.ceil((all.length * tickMs) / intervalMs);
-  for (let next = 0; performance.now() < until && !settled.aborted; next += size) {
+  for (let next = 0; own.now() < until && !settled.aborted; next += size) {
     if (next >= all.length) next = 0;
     ping(all.slice(next, next + size), report);
     await sleep(tickMs);
@@ -175,23 +177,23 @@ function ping(all: readonly Held[], report: HoldReport): void {
 
 /** Until all bytes of each have come back, or it has ended: one that hangs is sent again at intervals that double. */
 async function waitForEchoes(all: readonly Held[]): Promise<void> {
-  const until = performance.now() + echoLimitMs;
+  const until = own.now() + echoLimitMs;
   const isOver = ({ awaited, hasEnded }: Held) => hasEnded || awaited <= 0;
-  while (!all.every(isOver) && performance.now() < until) await sleep(20);
+  while (!all.every(isOver) && own.now() < until) await sleep(20);
 }
 
 function open(host: string, port: number, report: HoldReport): Promise<Held> {
   return new Promise((resolve, reject) => {
     const socket = connectPlain({ host, port, noDelay: true }, () => socket.write('echo\n'));
     const held: Held = { socket, awaited: 0, hasEnded: false };
-    socket.setTimeout(echoLimitMs, () => socket.destroy(new Error('timeout')));
+    const cancel = own.schedule(echoLimitMs, () => socket.destroy(new Error('timeout')));
     let greeting = '';
     const onGreeting = (data: Buffer) => {
       // The apiserver's name, and the first line that comes back.
       greeting += data.toString('latin1');
       if (!greeting.endsWith('\necho\n')) return;
       report.opened += 1;
-      socket.setTimeout(0);
+      cancel();
       socket.off('data', onGreeting).on('data', (bytes: Buffer) => {
         report.echoes += bytes.length;
         held.awaited -= bytes.length;
@@ -220,10 +222,10 @@ function request(
       apiserver = nameApiserver(socket.getPeerCertificate());
       socket.write('GET /version HTTP/1.0\r\nconnection: close\r\n\r\n');
     });
-    const timer = setTimeout(() => socket.destroy(new Error('timeout')), limitMs);
+    const cancel = own.schedule(limitMs, () => socket.destroy(new Error('timeout')));
     socket.setEncoding('utf8').on('data', (data: string) => (answer += data));
     socket.on('error', reject).on('close', () => {
-      clearTimeout(timer);
+      cancel();
       const body = /^HTTP\/1\.\d 200 .*?(\{.*\})/s.exec(answer)?.[1];
       if (body === undefined) reject(new Error(answer.split('\r\n', 1)[0] ?? 'no answer'));
       else resolve({ apiserver, from: '', ...(JSON.parse(body) as object) });
@@ -238,13 +240,13 @@ function greet(
 ): Promise<{ apiserver: string; from: string }> {
   return new Promise((resolve, reject) => {
     const socket = connectPlain({ ...target, localPort: takePort() }, () => socket.write('echo\n'));
-    const timer = setTimeout(() => socket.destroy(new Error('timeout')), limitMs);
+    const cancel = own.schedule(limitMs, () => socket.destroy(new Error('timeout')));
     socket.once('data', (greeting: Buffer) => {
       resolve({ apiserver: greeting.toString('latin1').split('\n', 1)[0] ?? '', from: '' });
       socket.end();
     });
     socket.on('error', reject).on('close', () => {
-      clearTimeout(timer);
+      cancel();
       reject(new Error('closed'));
     });
   });

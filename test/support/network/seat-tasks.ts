@@ -7,12 +7,15 @@ export interface Target {
   readonly port: number;
 }
 
+/** A request that is lost is never answered; one that is late has waited for the machine. */
+export const requestLimitMs = 10_000;
+
 /** `count` new TLS connections, `concurrency` at a time. */
 export interface RequestTask extends Target {
   readonly kind: 'requests';
   readonly count: number;
   readonly concurrency: number;
-  /** What takes longer has failed; 2 s when left out. */
+  /** What takes longer has failed; 10 s when left out: nothing but a lost request takes so long. */
   readonly limitMs?: number;
   /** Plain TCP connections instead, over which an apiserver of the miniature cluster says its name. */
   readonly isPlain?: boolean;
@@ -51,6 +54,10 @@ export interface ConnectTask extends Target {
   readonly isTimed?: boolean;
   /** What takes longer has failed; a second when left out. */
   readonly limitMs?: number;
+  /** So long nothing may have failed before `Seat.settle` ends it; 2.5 s when left out. With 0 it ends at once. */
+  readonly quietMs?: number;
+  /** What takes longer is slow; a second when left out. */
+  readonly slowMs?: number;
   /** From 1024 to 60999, where the local ports begin; when left out the seat goes on behind those that it had. */
   readonly firstLocalPort?: number;
   /** The address of the place that they come from; its own choice when left out. */
@@ -120,9 +127,11 @@ export interface ConnectReport {
   readonly failures: { readonly atMs: number; readonly error: string; readonly isConnected: boolean }[];
   /** How long each took that was there in the end; nothing where it was not asked for. */
   readonly tookMs?: readonly number[];
-  /** When those were started that were there in the end, but took more than a second. */
+  /** When those were started that were there in the end, but took more than `slowMs`. */
   readonly slowAtMs: readonly number[];
-  /** Whether no such connection and no failure came to light in the last 2.5 s. */
+  /** How many SYNs all clients at this place sent again meanwhile: nothing had answered for a second. */
+  readonly resentSyns: number;
+  /** Whether no such connection and no failure came to light in the last `quietMs`, and none hangs. */
   readonly isQuiet: boolean;
 }
 

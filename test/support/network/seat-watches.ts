@@ -1,5 +1,6 @@
 import { type ClientHttp2Session } from 'node:http2';
 import { type TLSSocket } from 'node:tls';
+import { OwnTime } from './own-time.ts';
 import { nameError } from './seat-connects.ts';
 import { collection, open } from './seat-watch.ts';
 import { type Identity } from './identity.ts';
@@ -33,7 +34,10 @@ export interface WatchesReport {
     readonly endedAtMs: number | null;
     /** How it knew: `goaway` is an apiserver's own word that it ends, `closed` an orderly end without it, all else an error; null while it did not. */
     readonly end: string | null;
-    /** The longest time that a ping had to wait for its answer, in milliseconds, until the watch or the time ended; 0 for one that sent none. */
+    /**
+     * The longest time that a ping had to wait for its answer, in milliseconds without what the client stood still, until the watch or the
+     * time ended; 0 for one that sent none. Of a connection that is lost when the client settles it is 10 s at least.
+     */
     readonly silenceMs: number;
   }[];
 }
@@ -46,6 +50,8 @@ interface Watch {
   readonly pings: Pings;
   endedAt: number | null;
   end: string | null;
+  /** Once it has ended. */
+  silenceMs: number | null;
 }
 
 /** The pings of one connection, and how they were answered. */
@@ -53,9 +59,17 @@ interface Pings {
   stop(): void;
   /** From now on silence counts: what is sent while a connection is made may get no answer. */
   count(): void;
-  /** Until a moment, by `performance.now()`. */
-  measureSilence(until: number): number;
+  /** Until now. */
+  measureSilence(): number;
+  /** Whether one was answered that was sent after a moment, by `own`. */
+  isAnsweredSince(moment: number): boolean;
 }
+
+/** What this process stands still is nobody's silence. */
+const own = new OwnTime();
+
+/** An answer that takes longer never comes. */
+const answerLimitMs = 10_000;
 
 const retryMs = 100;
 const lookIntervalMs = 5;
@@ -85,13 +99,24 @@ export async function watchTogether(
     if (settled.aborted && awaited.every(({ endedAt }) => endedAt !== null)) break;
     await sleep(lookIntervalMs);
   }
-  const report = watches.map(({ apiserver, isSilent, endedAt, end, pings }) => ({
+  if (settled.aborted) await hearFrom(watches, task.pingIntervalMs);
+  const report = watches.map(({ apiserver, isSilent, endedAt, end, pings, silenceMs }) => ({
     ...{ apiserver, isSilent, end },
     endedAtMs: endedAt === null ? null : endedAt - started,
-    silenceMs: pings.measureSilence(endedAt ?? performance.now()),
+    silenceMs: silenceMs ?? pings.measureSilence(),
   }));
   for (const { session } of watches) session.destroy();
   return { startedAt, watches: report };
+}
+
+/** Waits for another answer to each that goes on and is not silent: a lost connection looks like one that goes on. */
+async function hearFrom(watches: readonly Watch[], pingIntervalMs: number): Promise<void> {
+  const since = own.now();
+  const isMissing = ({ endedAt, isSilent, pings }: Watch) =>
+    endedAt === null && !isSilent && !pings.isAnsweredSince(since);
+  while (watches.some(isMissing) && own.now() - since < answerLimitMs + pingIntervalMs) {
+    await sleep(lookIntervalMs);
+  }
 }
 
 /** One that is silent until a signal, or busy from the beginning. */
@@ -113,6 +138,7 @@ function beginOnce(task: WatchesTask, silence: AbortSignal | null): Promise<Watc
       if (watch?.endedAt === null) {
         watch.endedAt = performance.now();
         watch.end = how;
+        watch.silenceMs = pings.measureSilence();
       }
       reject(new Error('ended'));
     };
@@ -131,7 +157,8 @@ function beginOnce(task: WatchesTask, silence: AbortSignal | null): Promise<Watc
     const stream = session.request({ ':path': path });
     stream.once('data', () => {
       const apiserver = String((session.socket as TLSSocket).getPeerCertificate().subject.CN);
-      watch = { session, apiserver, isSilent: silence !== null, pings, endedAt: null, end: null };
+      const life = { endedAt: null, end: null, silenceMs: null };
+      watch = { session, apiserver, isSilent: silence !== null, pings, ...life };
       pings.count();
       resolve(watch);
     });
@@ -152,15 +179,17 @@ function startPings(
   let timer: NodeJS.Timeout | undefined;
   let longestMs = 0;
   let isCounting = false;
+  let answered = -Infinity;
   const unanswered = new Set<number>();
   const ping = () => {
     if (session.destroyed) return;
-    const sentAt = performance.now();
+    const sentAt = own.now();
     if (isCounting) unanswered.add(sentAt);
     session.ping((error) => {
       // The end of the connection is an answer to none.
       if (error !== null || !unanswered.delete(sentAt)) return;
-      longestMs = Math.max(longestMs, performance.now() - sentAt);
+      longestMs = Math.max(longestMs, own.now() - sentAt);
+      answered = Math.max(answered, sentAt);
     });
   };
   const breakSilence = () => {
@@ -177,7 +206,8 @@ function startPings(
     count() {
       isCounting = true;
     },
-    measureSilence: (until) => Math.max(longestMs, ...[...unanswered].map((sentAt) => until - sentAt)),
+    measureSilence: () => Math.max(longestMs, ...[...unanswered].map((sentAt) => own.now() - sentAt)),
+    isAnsweredSince: (moment) => answered > moment,
   };
 }
 

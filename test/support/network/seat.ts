@@ -3,19 +3,20 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { keepOutput } from '../jest/evidence.ts';
 import type { WatchesReport, WatchesTask } from './seat-watches.ts';
-import type {
-  Target,
-  HoldTask,
-  ConnectTask,
-  WatchTask,
-  Word,
-  WriteTask,
-  Task,
-  RequestReport,
-  RateReport,
-  HoldReport,
-  ConnectReport,
-  WatchReport,
+import {
+  requestLimitMs,
+  type Target,
+  type HoldTask,
+  type ConnectTask,
+  type WatchTask,
+  type Word,
+  type WriteTask,
+  type Task,
+  type RequestReport,
+  type RateReport,
+  type HoldReport,
+  type ConnectReport,
+  type WatchReport,
 } from './seat-tasks.ts';
 
 const program = fileURLToPath(new URL('seat-program.ts', import.meta.url));
@@ -40,21 +41,25 @@ export class Seat {
     this.#lines = createInterface({ input: this.#child.stdout })[Symbol.asyncIterator]();
   }
 
-  /** New connections, 8 at a time; what takes longer than `limitMs` has failed. */
-  async request(host: string, port: number, count: number, limitMs = 2000): Promise<RequestReport> {
+  /** New connections, 8 at a time; what takes longer than `limitMs` has failed. Where requests shall be lost, a short limit saves time. */
+  async request(
+    host: string,
+    port: number,
+    count: number,
+    limitMs: number = requestLimitMs,
+  ): Promise<RequestReport> {
     return await this.#ask<RequestReport>({ kind: 'requests', host, port, count, concurrency: 8, limitMs });
   }
 
   /** New plain connections to the apiservers of the miniature cluster: far cheaper ones, all at once, each from a port of its own. */
-  async greet(host: string, port: number, count: number): Promise<RequestReport> {
-    return await this.#ask<RequestReport>({
-      kind: 'requests',
-      host,
-      port,
-      count,
-      concurrency: count,
-      isPlain: true,
-    });
+  async greet(
+    host: string,
+    port: number,
+    count: number,
+    limitMs: number = requestLimitMs,
+  ): Promise<RequestReport> {
+    const how = { concurrency: count, isPlain: true, limitMs };
+    return await this.#ask<RequestReport>({ kind: 'requests', host, port, count, ...how });
   }
 
   /** New connections from one of the place's addresses. */

@@ -3,8 +3,11 @@ import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
 import { runShell } from '../../../../lab/machines/machine.ts';
 import { apiserverPort, masters } from '../../../support/network/layout.ts';
 import { isLong } from '../../../support/jest/extent.ts';
-import type { ConnectReport } from '../../../support/network/seat-tasks.ts';
+import { measureFailing } from '../../../support/lab/failing.ts';
+import { listWitnesses } from '../../../support/lab/witnesses.ts';
+import type { Target } from '../../../support/network/seat-tasks.ts';
 import { type WatchesReport } from '../../../support/network/seat-watches.ts';
+import { connectWitnessed, lostMs, type WitnessedReport } from '../../../support/network/witness.ts';
 
 /** Where the control plane is used from: outside, in a pod of a worker, and on the masters, who may hold the VIP themselves. */
 export const places = ['client', 'pod-worker', ...masters.map(({ name }) => name)];
@@ -13,7 +16,7 @@ export const places = ['client', 'pod-worker', ...masters.map(({ name }) => name
 export interface LoadReport {
   /** New connections to the VIP. */
   readonly sent: number;
-  /** Those that were not there within a second, by place and what went wrong. */
+  /** Those that failed, by place and what went wrong, and how many needed a second SYN. */
   readonly failed: readonly string[];
   /** At each place from the start of the first one that failed to the start of the last one: the longest of these times, in milliseconds; 0 when none did. */
   readonly failingMs: number;
@@ -60,20 +63,35 @@ export async function prepareLoad(lab: NodeLab): Promise<void> {
   });
 }
 
+/** How something is looked at. */
+export interface LoadOptions {
+  /** Everywhere when left out. */
+  readonly from?: readonly string[];
+  /** The master that is taken away: it is no witness of the machine. */
+  readonly stricken?: string;
+  /** What takes longer has failed; 10 s when left out, which only a lost connection takes. */
+  readonly limitMs?: number;
+}
+
 /** Does something under a steady load of new connections and open watches from everywhere, or from some places, until nothing fails any more. */
 export async function underLoad(
   lab: NodeLab,
   act: () => Promise<void>,
-  from: readonly string[] = places,
+  { from = places, stricken, limitMs = lostMs }: LoadOptions = {},
 ): Promise<LoadReport> {
-  const loads = await Promise.all(from.map((place) => startLoad(lab, place)));
+  const servers = await listWitnesses(lab, stricken);
+  const loads = await Promise.all(from.map((place) => startLoad(lab, place, { servers, limitMs })));
   await sleep(leadMs);
+  const doneAt = performance.timeOrigin + performance.now();
   await act();
   const reports = await Promise.all(loads.map((load) => load.end()));
+  const failing = reports.map(({ connects }) =>
+    measureFailing(connects, { doneAt, endedAt: performance.timeOrigin + performance.now() }),
+  );
   return {
     sent: reports.reduce((sum, { connects }) => sum + connects.sent, 0),
     failed: reports.flatMap(describeFailures),
-    failingMs: Math.max(...reports.map(measureFailing)),
+    failingMs: Math.max(...failing.map(({ windowMs }) => windowMs)),
     watches: reports.flatMap(({ place, watches: { watches } }) =>
       watches.map(({ apiserver, end }) => ({ place, apiserver, end })),
     ),
@@ -105,23 +123,29 @@ export async function holdWatches(
 /** What one place saw. */
 interface PlaceReport {
   readonly place: string;
-  readonly connects: ConnectReport;
+  readonly connects: WitnessedReport;
   readonly watches: WatchesReport;
 }
 
-async function startLoad(lab: NodeLab, place: string): Promise<{ end(): Promise<PlaceReport> }> {
+async function startLoad(
+  lab: NodeLab,
+  place: string,
+  { servers, limitMs }: { readonly servers: readonly Target[]; readonly limitMs: number },
+): Promise<{ end(): Promise<PlaceReport> }> {
   await runShell(lab.machine(place.replace(/^pod-/, '')), separatePorts);
   const watches = await holdWatches(lab, place, { count: watchesPerPlace, pingIntervalMs });
-  const connecting = lab.seat(place, 'connects');
-  const target = { host: lab.vip, port: apiserverPort };
-  const connects = connecting.connectAtRate({
-    ...{ ...target, perSecond, durationMs: longestMs },
-    firstLocalPort: chooseFirstPort(),
-  });
+  const own = masters.find(({ name }) => name === place)?.addresses[lab.options.family];
+  // One is enough, and is to be on another machine.
+  const witness = servers.filter(({ host }) => host !== own).slice(0, 1);
+  const target = { host: lab.vip, port: apiserverPort, firstLocalPort: chooseFirstPort() };
+  const how = { perSecond, durationMs: longestMs, limitMs };
+  const connects = connectWitnessed((role) => lab.seat(place, role), { ...target, ...how }, witness);
   return {
     async end() {
-      connecting.settle();
-      const connected = await connects;
+      const connected = await connects.end().catch(async (error: unknown) => {
+        await watches.end();
+        throw error;
+      });
       return { place, connects: connected, watches: await watches.end() };
     },
   };
@@ -136,20 +160,11 @@ function chooseFirstPort(): number {
   return first + ((Math.floor(Date.now() / 1000) * 500) % count);
 }
 
-function describeFailures(report: PlaceReport): string[] {
-  const { place, connects } = report;
-  const failed = listFailures(report).map(
-    ({ error, atMs }) => `${place}: ${error} after ${atMs.toFixed(0)} ms`,
-  );
-  return connects.isQuiet ? failed : [...failed, `${place}: it never became quiet`];
-}
-
-function measureFailing(report: PlaceReport): number {
-  const failed = listFailures(report);
-  return (failed.at(-1)?.atMs ?? 0) - (failed[0]?.atMs ?? 0);
-}
-
-/** A port that is in use is nobody's failure. */
-function listFailures({ connects: { failures } }: PlaceReport): ConnectReport['failures'] {
-  return failures.filter(({ error }) => error !== 'EADDRINUSE');
+function describeFailures({ place, connects }: PlaceReport): string[] {
+  const { failures, lostSyns, isQuiet } = connects;
+  return [
+    ...failures.map(({ error, atMs }) => `${place}: ${error} after ${atMs.toFixed(0)} ms`),
+    ...(lostSyns === 0 ? [] : [`${place}: ${lostSyns} by a second SYN`]),
+    ...(isQuiet ? [] : [`${place}: it never became quiet`]),
+  ];
 }

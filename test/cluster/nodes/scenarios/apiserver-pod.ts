@@ -23,13 +23,14 @@ export function testApiserverPod(lab: () => NodeLab): void {
       const [holder = ''] = await lab().listHolders();
       const other = masters.find(({ name }) => name !== holder)?.name ?? '';
       const master = where === 'another master' ? other : holder;
-      const report = await underLoad(lab(), async () => {
+      const replace = async () => {
         await takeStaticPod(lab(), master, pod);
         await waitForProgram(lab(), master, pod, false);
         await putStaticPod(lab(), master, pod);
         await waitForPods(lab(), [`${pod}-${master}`]);
         await waitForAgents(lab());
-      });
+      };
+      const report = await underLoad(lab(), replace, { stricken: master });
       expectGoaway(`apiserver's static pod on ${where}`, master, report);
     },
     limitMs,

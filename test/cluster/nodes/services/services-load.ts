@@ -3,16 +3,26 @@ import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
 import { webPort } from '../../../../lab/services/web.ts';
 import { isLong } from '../../../support/jest/extent.ts';
 import { tell } from '../../../support/lab/test-lab.ts';
+import { listWitnesses } from '../../../support/lab/witnesses.ts';
+import { connectWitnessed, lostMs } from '../../../support/network/witness.ts';
 
 /** What a client outside saw of an address. */
 export interface AddressReport {
   readonly sent: number;
-  /** Connections that were not there within 3 s, each by what went wrong and when. */
+  /** Connections that failed, each by what went wrong and when, and how many needed a second SYN. */
   readonly failed: readonly string[];
-  /** From the start of the first one that failed to the start of the last one, in milliseconds. */
-  readonly failingMs: number;
-  /** How many took more than a second: their first packet was lost. */
-  readonly slow: number;
+  /** When the last one that failed began, in milliseconds since the epoch; before all of it when none did. */
+  readonly lastFailedAt: number;
+}
+
+/** How an address is looked at. */
+export interface AddressLoad {
+  readonly address: string;
+  readonly what: string;
+  /** The node that is taken away: it is no witness of the machine. */
+  readonly stricken?: string;
+  /** What takes longer has failed; 10 s when left out, which only a lost connection takes. */
+  readonly limitMs?: number;
 }
 
 /** New connections a second. */
@@ -23,33 +33,33 @@ const longestMs = 5 * 60_000;
 /** The client runs steadily by then. */
 const leadMs = 1000;
 
-/** A lost first packet comes again after one second. */
-const limitMs = 3000;
-
 /** Does something while the client outside opens connections to a Service's address, until none fails any more. Tells what it saw. */
 export async function connectWhile(
   lab: NodeLab,
-  { address, what }: { readonly address: string; readonly what: string },
+  { address, what, stricken, limitMs = lostMs }: AddressLoad,
   act: () => Promise<void>,
 ): Promise<AddressReport> {
-  const seat = lab.seat('client', 'services');
-  const target = { host: address, port: webPort };
-  const connects = seat.connectAtRate({ ...target, perSecond, durationMs: longestMs, limitMs });
-  await sleep(leadMs);
-  await act().finally(() => {
-    seat.settle();
-  });
-  const { sent, failures, slowAtMs, isQuiet } = await connects;
-  const real = failures.filter(({ error }) => error !== 'EADDRINUSE');
-  const failed = real.map(({ error, atMs }) => `${error} after ${atMs.toFixed(0)} ms`);
-  const failingMs = (real.at(-1)?.atMs ?? 0) - (real[0]?.atMs ?? 0);
-  tell(
-    `Services, ${what}: ${failed.length} of ${sent} connections failed, for ${failingMs.toFixed(0)} ms; ${slowAtMs.length} took over a second`,
+  const load = connectWitnessed(
+    (role) => lab.seat('client', `services ${role}`),
+    { host: address, port: webPort, perSecond, durationMs: longestMs, limitMs },
+    (await listWitnesses(lab, stricken)).slice(0, 1),
   );
-  return {
-    sent,
-    failed: isQuiet ? failed : [...failed, 'it never became quiet'],
-    failingMs,
-    slow: slowAtMs.length,
-  };
+  await sleep(leadMs);
+  try {
+    await act();
+  } catch (error) {
+    await load.end();
+    throw error;
+  }
+  const { sent, failures, lostSyns, slowAtMs, isQuiet, startedAt } = await load.end();
+  const failed = [
+    ...failures.map(({ error, atMs }) => `${error} after ${atMs.toFixed(0)} ms`),
+    ...(lostSyns === 0 ? [] : [`${lostSyns} by a second SYN`]),
+    ...(isQuiet ? [] : ['it never became quiet']),
+  ];
+  const failingMs = (failures.at(-1)?.atMs ?? 0) - (failures[0]?.atMs ?? 0);
+  tell(
+    `Services, ${what}: ${failures.length} of ${sent} connections failed, for ${failingMs.toFixed(0)} ms; ${slowAtMs.length} took over a second`,
+  );
+  return { sent, failed, lastFailedAt: startedAt + (failures.at(-1)?.atMs ?? 0) };
 }

@@ -8,6 +8,9 @@ import type { Place } from './place.ts';
 /** With a fair choice of three, so many connections miss one apiserver once in 5,000 times, and then it is looked again. */
 const connections = 24;
 
+/** So long it waits for one of them, and then it is looked again, too. */
+const answerMs = 2000;
+
 /** From every place and in every family, connections to the VIP go where the truth says. */
 export async function judgeSeats(cluster: Cluster, truth: Truth): Promise<string[]> {
   const answers = await Promise.all(seatNames.map((seat) => judgeSeat(cluster, seat, truth)));
@@ -20,7 +23,7 @@ async function judgeSeat(cluster: Cluster, seat: SeatName, truth: Truth): Promis
   for (const family of families) {
     const asker = {
       name: `${seat} to ${vips[family]}`,
-      ask: (count: number) => cluster.seat(seat).greet(vips[family], apiserverPort, count),
+      ask: (count: number) => cluster.seat(seat).greet(vips[family], apiserverPort, count, answerMs),
       expect: () => expectAnswers(findBalancer(seat, truth), family, truth),
     };
     complaints.push(...(await judgeTraffic(asker, { atOnce: connections, most: connections })));

@@ -4,7 +4,7 @@ import type { ConnectReport } from '../../../support/network/seat-tasks.ts';
 
 /** A load that began at 1,000 and failed at these times of its own. */
 const report = (failedAtMs: readonly number[], error = 'timeout'): ConnectReport => ({
-  ...{ startedAt: 1000, sent: 500, apiservers: {}, slowAtMs: [], isQuiet: true },
+  ...{ startedAt: 1000, sent: 500, apiservers: {}, slowAtMs: [], resentSyns: 0, isQuiet: true },
   failures: failedAtMs.map((atMs) => ({ atMs, error, isConnected: false })),
 });
 

@@ -1,0 +1,35 @@
+import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
+import { connectAtRate } from '../../support/network/seat-connects.ts';
+
+const server = createServer((socket) => {
+  socket.on('error', () => undefined).end('someone\n');
+});
+
+beforeEach(async () => {
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+});
+afterEach(() => {
+  server.close();
+});
+
+test('a client that stood still sends what it missed later, at its rate, and loses no answer that came meanwhile', async () => {
+  const [perSecond, durationMs, limitMs, standstillMs] = [50, 1000, 500, 800];
+  const { port } = server.address() as AddressInfo;
+  const begun = performance.now();
+  const connecting = connectAtRate(
+    { kind: 'connects', host: '127.0.0.1', port, perSecond, durationMs, limitMs, isNamed: true },
+    new AbortController().signal,
+  );
+  await once(server, 'connection');
+  // As a process that gets no processor: its timers are due, and answers wait.
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, standstillMs);
+  expect(await connecting).toMatchObject({
+    sent: 50,
+    failures: [],
+    slowAtMs: [],
+    apiservers: { someone: 50 },
+  });
+  expect(performance.now() - begun).toBeGreaterThan(durationMs + standstillMs - 100);
+});
