@@ -152,11 +152,13 @@ export class ServiceWorld {
    */
   async letTablesCount(machine: string, seconds: number): Promise<void> {
     const elements = [6, 17, 132].map((protocol) => `${protocol} timeout ${seconds}s`).join(', ');
-    const scripts = ['ip', 'ip6'].map((family) => {
-      const set = `${family} vipnat-lb alive`;
-      return `flush set ${set}\n${seconds === 0 ? '' : `add element ${set} { ${elements} }\n`}`;
-    });
-    await this.shell(machine, `nft -f - <<'END'\n${scripts.join('')}END`);
+    const add = seconds === 0 ? '' : `add element $family vipnat-lb alive { ${elements} }`;
+    await this.shell(
+      machine,
+      `for family in $(nft list tables | sed -n 's/^table \\(ip6*\\) vipnat-lb$/\\1/p'); do
+         printf '%s\\n' "flush set $family vipnat-lb alive" "${add}" | nft -f -
+       done`,
+    );
   }
 
   /** Ends what the cluster does not end. */

@@ -50,7 +50,7 @@ describe('a node that drops what it forwards', () => {
   const ask = async (host: string, count = 20) => await cluster.seat('outside client').greet(host, 80, count);
   /** A connection through the node that is no Service's. */
   const passBy = async () =>
-    (await cluster.seat('outside client').greet(pods[1]?.ipv4 ?? '', podPort, 2)).apiservers;
+    (await cluster.seat('outside client').greet(pods[1]?.ipv4 ?? '', podPort, 2, 1000)).apiservers;
 
   test.each(firewalls.slice(0, isFull ? firewalls.length : 1))(
     'lets connections to Services pass, and no others (%s: %s)',

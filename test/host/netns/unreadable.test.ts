@@ -33,7 +33,7 @@ afterAll(() => {
 const shell = (script: string) => cluster.namespaces.shell(cluster.namespaceOf('m1'), script);
 const command = (...args: readonly string[]) => vipnat(cluster, 'm1', args);
 
-test.each(['nft', ...onlyFull('legacy')])(
+test.each(['nft', ...onlyFull('legacy' as const)] as const)(
   'a comment with line breaks that look like rules is read past, and stays: %s',
   async (dialect) => {
     await startProxies(cluster, ['m1'], dialect, ['ipv4']);
@@ -61,7 +61,7 @@ const runs = (): (readonly string[])[] => [
   ['plan', ...vipArguments],
 ];
 
-test.each(['nft', ...onlyFull('legacy')])(
+test.each(['nft', ...onlyFull('legacy' as const)] as const)(
   'an IPv6 raw rule whose match this iptables lacks matters to nobody: %s',
   async (dialect) => {
     await startProxies(cluster, ['m1'], dialect, ['ipv4']);
