@@ -47,6 +47,8 @@ export class KubeApi {
   refusesBy: 'event' | 'status' = 'event';
   readonly #server: Server;
   readonly #sockets = new Set<Duplex>();
+  /** The clients' ports of connections whose question has not come yet. */
+  readonly #expected = new Set<number | undefined>();
   readonly #watchers = new Set<Watcher>();
   readonly #token: string;
   readonly #questions: Questions;
@@ -59,11 +61,19 @@ export class KubeApi {
     this.#questions = questions;
     this.port = (server.address() as AddressInfo).port;
     server.on('connection', (socket) => {
+      const { remotePort } = socket;
       this.#sockets.add(socket);
-      socket.on('error', () => undefined).on('close', () => this.#sockets.delete(socket));
+      this.#expected.add(remotePort);
+      socket
+        .on('error', () => undefined)
+        .on('close', () => {
+          this.#sockets.delete(socket);
+          this.#expected.delete(remotePort);
+        });
     });
     server.on('tlsClientError', () => undefined);
     server.on('request', (request, response) => {
+      this.#expected.delete(request.socket.remotePort);
       this.#answer(request, response);
     });
   }
@@ -88,6 +98,11 @@ export class KubeApi {
   /** How many watches are up. */
   get watches(): number {
     return this.#watchers.size;
+  }
+
+  /** Whether somebody has connected, and is about to ask. */
+  get isAboutToBeAsked(): boolean {
+    return this.#expected.size > 0;
   }
 
   /** Tells all who watch how far it has come. */
