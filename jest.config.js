@@ -26,12 +26,6 @@ const extentToLeftOut = {
 };
 const leftOut = extentToLeftOut[process.env.TEST_EXTENT ?? 'full'];
 
-// Cases that are drawn at random are the same in each run, but with --long.
-if (process.env.TEST_EXTENT === 'long' && process.env.TEST_SEED === undefined) {
-  process.env.TEST_SEED = String(Math.floor(performance.timeOrigin) % 2 ** 31);
-  process.stderr.write(`TEST_SEED=${process.env.TEST_SEED}\n`);
-}
-
 /** One Jest project for each part, so that `scripts/test PART` runs just that one. */
 export default {
   // Two cores; scripts/test says where other numbers are better.
@@ -42,7 +36,6 @@ export default {
   testSequencer: '<rootDir>/test/support/jest/longest-first.js',
   projects: Object.entries(parts).map(([part, folder]) => ({
     displayName: part,
-    setupFiles: ['<rootDir>/test/support/random/seed.ts'],
     testEnvironment: '<rootDir>/test/support/jest/environment.js',
     roots: [`<rootDir>/test/${folder}`],
     testMatch: ['**/*.test.ts', ...leftOut],

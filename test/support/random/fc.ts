@@ -4,3 +4,7 @@ import fc from 'fast-check';
 const usualSeed = 1;
 
 fc.configureGlobal({ seed: Number(process.env['TEST_SEED'] ?? usualSeed) });
+
+/** fast-check, whose cases come from TEST_SEED. `--long` draws that, and prints it. */
+export default fc;
+export type * from 'fast-check';
