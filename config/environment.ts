@@ -12,6 +12,18 @@ export const configVariable = 'VIPNAT_CONFIG';
 /** The variable by which a manifest says what kind of pod the agent is in. */
 export const podVariable = 'VIPNAT_POD';
 
+/**
+ * The variable by which vipnat's own tests say how long the agent rests when nothing calls for a look. Its usual minute hides a
+ * trigger that is missing from whoever waits longer. For nobody else: no document names it.
+ */
+const tickVariable = 'VIPNAT_TEST_TICK_MS';
+
+/** That time in milliseconds; undefined where there is none. */
+export function readTick(environment: Environment): number | undefined {
+  const text = environment[tickVariable] ?? '';
+  return /^\d+$/.test(text) ? Number(text) : undefined;
+}
+
 /** The settings that VIPNAT_* variables give. An empty one counts as not set; an unknown one is a problem. */
 export function readEnvironment(environment: Environment): SourceReading {
   const settings = new Map<string, Setting>();
@@ -25,7 +37,7 @@ export function readEnvironment(environment: Environment): SourceReading {
 }
 
 function findUnknown(environment: Environment): string[] {
-  const known = [...optionNames.map(nameVariable), configVariable, podVariable];
+  const known = [...optionNames.map(nameVariable), configVariable, podVariable, tickVariable];
   return Object.entries(environment)
     .filter(([variable]) => variable.startsWith('VIPNAT_') && !known.includes(variable))
     .filter(([variable, value = '']) => value !== '' && !isServiceLink(variable, value))

@@ -67,6 +67,8 @@ export interface AgentPorts {
   readonly followApi: (onChange: () => void) => FollowedApi;
   /** Makes Kubernetes events of what is worth one. */
   readonly events: EventRecorder;
+  /** As LoopPorts has it. */
+  readonly tickMs?: number | undefined;
 }
 
 /** The loop and the probes. Looks find the apiservers to probe; changes of their health trigger looks. */
@@ -136,7 +138,7 @@ export class Agent {
     const asked = { kernel, askProxyMode, readListening, isLeaving: () => this.#drain.isLeaving() };
     const heard = { health: this.#departures, api: this.#api, weights: () => this.#weights?.weights };
     const told = { report, keeper: this.#keeper, serving: this.#serving };
-    this.#loop = new Loop({ ...asked, ...heard, ...told, clock }, config, memory);
+    this.#loop = new Loop({ ...asked, ...heard, ...told, clock, tickMs: ports.tickMs }, config, memory);
   }
 
   /** How the apiservers are now. */

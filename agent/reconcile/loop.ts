@@ -35,6 +35,8 @@ export interface LoopPorts extends LookPorts, ServingPorts {
   readonly keeper: { keep(known: LastingState): void };
   /** Tells keepalived whether this node can serve. */
   readonly serving: { keep(isServing: boolean): void };
+  /** How long it rests where all is right and nothing calls for a look; a minute when left out. */
+  readonly tickMs?: number | undefined;
 }
 
 /** What a loop has done so far. */
@@ -57,6 +59,7 @@ const lastLook: Requeue<LoopCause> = { cause: 'tick', delayMs: tickMs };
 export class Loop {
   readonly #ports: LoopPorts;
   readonly #config: Config;
+  readonly #tickMs: number;
   readonly #queue: TriggerQueue<LoopCause>;
   #memory: ReconcileState;
   readonly #budget: WriteBudget;
@@ -77,6 +80,7 @@ export class Loop {
     this.#ports = ports;
     this.#memory = memory;
     this.#config = config;
+    this.#tickMs = ports.tickMs ?? tickMs;
     this.#flows = new FlowResets(ports);
     this.#budget = new WriteBudget(ports.clock);
     const look = (causes: readonly Cause[]) => this.#reconcile(causes);
@@ -189,7 +193,7 @@ export class Loop {
       report.inSync(assessment);
       void kernel.keepReady(listWritten(assessment));
       this.#flows.hold(assessment.decisions);
-      return { cause: 'tick', delayMs: isUndecided(assessment) ? confirmMs : tickMs };
+      return { cause: 'tick', delayMs: isUndecided(assessment) ? confirmMs : this.#tickMs };
     }
     this.#queue.recordOutcome(false);
     // The decisions have changed since the last write, so a difference does not mean that the write was lost.

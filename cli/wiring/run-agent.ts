@@ -10,7 +10,7 @@ import { readListeningAddresses } from '../../lib/kernel/host/listeners.ts';
 import { askOtherHolder } from '../../lib/kernel/host/other-holder.ts';
 import { Agent } from '../../agent/reconcile/agent.ts';
 import { type Config } from '../../config/config.ts';
-import { podVariable } from '../../config/environment.ts';
+import { podVariable, readTick } from '../../config/environment.ts';
 import { ApiLog } from '../../agent/api/api-log.ts';
 import { WatchedApi } from '../../agent/api/watched-api.ts';
 import { type FollowedApi, noApi } from '../../agent/api/cluster-api.ts';
@@ -119,7 +119,7 @@ async function serve(
     readListening: readListeningAddresses,
     askOtherHolder: (question: NeighbourQuestion) => askOtherHolder(question, clock),
   };
-  const ports = { ...effects, ...files, ...asked, followApi };
+  const ports = { ...effects, ...files, ...asked, followApi, tickMs: readTick(process.env) };
   const agent = new Agent(ports, config, memory);
   loop.behindMs = () => agent.behindMs;
   for (const [path, answer] of listAnswers(agent, config)) answers.set(path, answer);

@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { hasLargeRegisters, provideWholeRegisters } from '../build/whole-registers.ts';
 
 const init = fileURLToPath(new URL('init.sh', import.meta.url));
 
@@ -17,14 +18,18 @@ export interface UmlOptions {
   readonly interfaces?: readonly string[];
   /** The processor that it keeps to; whichever is free by default. */
   readonly cpu?: number;
+  /** Libraries that its kernel is started with; what this processor needs when left out. */
+  readonly libraries?: readonly string[];
 }
 
 /**
  * The command line of a machine on this host's own files, whose kernel has IPVS. Its console goes to standard output.
  * Source: Documentation/virt/uml/user_mode_linux_howto_v2.rst of Linux.
+ * @throws LabError when a library cannot be built that this processor needs.
  */
-export function umlCommand(options: UmlOptions): string[] {
+export async function umlCommand(options: UmlOptions): Promise<string[]> {
   const { kernel = 'linux.uml', memoryMb, program, folder, environment = {}, interfaces = [], cpu } = options;
+  const libraries = options.libraries ?? (hasLargeRegisters() ? [await provideWholeRegisters()] : []);
   const variables = {
     GUEST_NODE: process.execPath,
     GUEST_PROGRAM: program,
@@ -34,6 +39,7 @@ export function umlCommand(options: UmlOptions): string[] {
   return [
     // Every system call in there stops one process of it and wakes another: 15 µs on one processor, 40 µs across two.
     ...(cpu === undefined ? [] : ['taskset', '--cpu-list', String(cpu)]),
+    ...(libraries.length === 0 ? [] : ['env', `LD_PRELOAD=${libraries.join(':')}`]),
     kernel,
     ...[`mem=${memoryMb}M`, 'root=/dev/root', 'rootfstype=hostfs', 'hostfs=/', 'rw', 'quiet'],
     ...['con=null', 'con0=null,fd:1', `init=${init}`, `uml_dir=${join(folder, 'uml')}`],

@@ -73,7 +73,7 @@ export class VirtualMachine implements Machine {
     ).trim();
     const service = new Service(enclosure, 'machine', labFolder);
     const environment = { GUEST_HOSTNAME: enclosure.name, ENCLOSURE_LINK: link };
-    const command = umlCommand({
+    const command = await umlCommand({
       ...{ kernel, memoryMb, program: server, folder, environment },
       ...{ interfaces: ['eth0', 'mgmt1'], cpu: chooseCpu(index) },
     });

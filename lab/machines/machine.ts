@@ -20,7 +20,7 @@ export interface RunOptions {
 /** A host of the lab, on files of the caller's machine: a network namespace with what belongs to it, or a kernel of its own. */
 export interface Machine {
   readonly name: string;
-  /** Runs a command to its end. Never rejects for a failing command, see `exitCode`. */
+  /** Runs a command to its end. Never rejects for a failing command, see `exitCode`, but when the machine is gone. */
   run(command: readonly string[], options?: RunOptions): Promise<CommandResult>;
   /**
    * Starts a process that is talked to over its standard input and output, or that has the caller's own with

@@ -51,6 +51,8 @@ export class NamespaceMachine implements Machine {
     const limited = ['timeout', '--signal=KILL', String(limitMs / 1000), ...command];
     const [program = '', ...words] = this.#enter(limited);
     const result = await execa(program, words, { input, env: environment, reject: false });
+    // Whoever waits for something in there would wait in vain.
+    if (result.failed && this.#sandbox.isGone()) throw new Error(`${this.name} is gone: its lab has ended`);
     // nsenter ends by the signal that its command ended by.
     const signal = result.signal === undefined ? 0 : constants.signals[result.signal];
     return { exitCode: result.exitCode ?? 128 + signal, stdout: result.stdout, stderr: result.stderr };

@@ -81,11 +81,16 @@ export class Sandbox {
     this.#child?.unref();
   }
 
+  /** Whether everything in here has ended. */
+  isGone(): boolean {
+    return !isSame(this.state);
+  }
+
   /** Ends every process in here and waits until they are gone. Not an error when it is gone already. */
   async remove(): Promise<void> {
     // Its first process, whose parent ends after it, and it after all others.
     if (isSame(this.state)) for (const child of listChildren(this.state.pid)) process.kill(child, 'SIGKILL');
-    while (isSame(this.state)) await sleep(10);
+    while (!this.isGone()) await sleep(10);
   }
 }
 

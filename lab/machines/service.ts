@@ -1,13 +1,14 @@
 import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { LabError } from '../settings/error.ts';
+import { LabError, WaitedTooLong } from '../settings/error.ts';
 import { type Machine } from './machine.ts';
 
 /** An apiserver that is stopped serves what is open for up to a minute. */
 const stopLimitMs = 90_000;
 
-const tailLines = 12;
+/** A kernel that panics prints 50 lines after it has said why. */
+const tailLines = 60;
 
 const shortestRestMs = 50;
 
@@ -97,8 +98,8 @@ export interface Expectation {
 
 /**
  * Looks until nothing is in the way any more. An obstacle is a few words or a program's output.
- * @throws LabError with the last obstacle on its first line, at once when the service has ended; then what was
- * examined, and the last lines of the service's log.
+ * @throws LabError with the last obstacle on its first line, at once when the service has ended, and WaitedTooLong at the limit;
+ * then what was examined, and the last lines of the service's log.
  */
 export async function waitUntil(
   findObstacle: () => Promise<string | null>,
@@ -116,14 +117,13 @@ export async function waitUntil(
       continue;
     }
     const fault = hasEnded ? 'has ended' : `took longer than ${limitMs / 1000} s`;
-    throw new LabError(
-      [
-        `${what}: ${service.describe()} ${fault}: ${toOneLine(obstacle)}`,
-        ...(examine === undefined ? [] : [await examine()]),
-        `The end of ${service.logFile}:`,
-        service.readTail(),
-      ].join('\n'),
-    );
+    const lines = [
+      `${what}: ${service.describe()} ${fault}: ${toOneLine(obstacle)}`,
+      ...(examine === undefined ? [] : [await examine()]),
+      `The end of ${service.logFile}:`,
+      service.readTail(),
+    ];
+    throw new (hasEnded ? LabError : WaitedTooLong)(lines.join('\n'));
   }
 }
 

@@ -1,3 +1,5 @@
+import { homedir } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const fromHere = (path: string) => fileURLToPath(new URL(path, import.meta.url));
@@ -7,6 +9,12 @@ export const rootFolder = fromHere('../..');
 
 /** What is built once per version, and kept. */
 export const componentFolder = fromHere('../../.cache/lab/components');
+
+/** The same for all checkouts of this user: a new one need not build again. */
+export const sharedComponentFolder = join(
+  process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'),
+  'vipnat-lab',
+);
 
 /** One folder per lab that is up: its state, certificates, configurations and logs. */
 export const labsFolder = fromHere('../../.cache/lab/labs');

@@ -1,8 +1,8 @@
 import { expect, test } from '@jest/globals';
 import { execa } from 'execa';
-import { createServer } from 'node:net';
 import { controllerMetrics } from '../../../controller/report/samples.ts';
 import { waitFor } from '../../support/lab/kube-proxy-state.ts';
+import { findFreePort } from '../../support/network/free-port.ts';
 import { type ServicesWorld, stepsMs } from './services-world.ts';
 
 /** Tests of what a controller serves, asked by HTTP and by the image's health check. */
@@ -32,13 +32,4 @@ export function testPages(world: () => ServicesWorld): void {
       await controller;
     }
   });
-}
-
-async function findFreePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  if (address === null || typeof address === 'string') throw new Error('no port');
-  return address.port;
 }

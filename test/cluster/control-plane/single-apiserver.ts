@@ -1,6 +1,5 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { request } from 'node:https';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { execa } from 'execa';
@@ -8,6 +7,7 @@ import { buildComponents, locateComponents } from '../../../lab/build/build.ts';
 import { type Certificates, createCertificates } from '../../../lab/certificates/certificates.ts';
 import { type ApiAnswer, type ApiQuestion } from '../../../lab/control-plane/api.ts';
 import { defaultOptions } from '../../../lab/settings/options.ts';
+import { findFreePort } from '../../support/network/free-port.ts';
 import { tell } from '../../support/lab/test-lab.ts';
 import { waitFor } from '../../support/lab/kube-proxy-state.ts';
 
@@ -58,7 +58,7 @@ export class SingleApiserver {
     const folder = mkdtempSync(join(tmpdir(), 'vipnat-apiserver-'));
     writeFileSync(join(folder, 'audit-policy.json'), JSON.stringify(auditPolicy));
     const certificates = await createCertificates(folder);
-    const [client, peer, port] = [await findPort(), await findPort(), await findPort()];
+    const [client, peer, port] = [await findFreePort(), await findFreePort(), await findFreePort()];
     const run = (program: string, ...args: readonly string[]): Process =>
       startProcess([program, ...args], join(folder, `${basename(program)}.log`));
     const processes = [
@@ -204,18 +204,6 @@ function toArguments(
       `--audit-log-path=${join(folder, 'audit.log')}`,
     ],
   ];
-}
-
-function findPort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer().on('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const bound = server.address();
-      server.close(() => {
-        resolve(typeof bound === 'object' && bound !== null ? bound.port : 0);
-      });
-    });
-  });
 }
 
 function readObject(text: string): ApiAnswer['object'] {

@@ -166,7 +166,7 @@ async function watch() {
   }
   const own = calls;
   execFileSync('nft', ['add table ip other']);
-  await sleep(systemClock, 1100);
+  while (calls === own) await sleep(systemClock, 20);
   await source.stop();
   return { ...counts, own, foreign: calls - own };
 }

@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
+import { onlyFull } from '../../support/jest/extent.ts';
 import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { listApiservers, vips } from '../../support/network/layout.ts';
@@ -23,7 +24,7 @@ const shell = (script: string) => cluster.namespaces.shell(cluster.namespaceOf('
 const readOwn = async () =>
   (await dumpRules(cluster, 'm1')).match(/^.*(?:VIPNAT|vipnat:|table ip6? vipnat).*$/gm) ?? [];
 
-describe.each(['nft', 'legacy', 'none'])('cleanup --vip, with --iptables %s', (iptables) => {
+describe.each(['nft', ...onlyFull('legacy', 'none')])('cleanup --vip, with --iptables %s', (iptables) => {
   const options = ['--iptables', iptables, '--mode', 'direct', '--endpoints', endpoints];
 
   test(

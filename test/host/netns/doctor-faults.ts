@@ -136,7 +136,7 @@ export const illnesses: readonly Illness[] = [
         code: 'foreign-dnat',
         seed: async (host) => {
           await host.shell(`echo --vip ${vip}:8443 >/run/vipnat.arguments; systemctl start vipnat
-for try in $(seq 300); do vipnat check --vip ${vip} --vip ${vip}:8443 >/dev/null && break; sleep 0.1; done
+for try in $(seq 100); do vipnat check --vip ${vip} --vip ${vip}:8443 >/dev/null && break; sleep 0.1; done
 ${nat} -A PREROUTING -d ${vip}/32 -p tcp -m tcp --dport 6443 -m comment --comment "it's \\$(reboot)" -j DNAT --to-destination 10.77.0.12:6443`);
         },
         after: shell(`rm /run/vipnat.arguments; systemctl stop vipnat; vipnat run --once --vip ${vip}`),

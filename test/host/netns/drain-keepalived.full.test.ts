@@ -83,7 +83,7 @@ test(
   'a drained host takes the VIPs of a holder that dies, where nobody else does',
   async () => {
     const second = keepaliveds.start(other);
-    await sleep(1500);
+    await keepaliveds.waitForBackup(second);
     await run('drain');
     await keepaliveds.waitForVips(other);
     await sleep(quietMs);

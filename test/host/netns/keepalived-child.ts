@@ -68,7 +68,7 @@ function check(text: string): string {
   writeFileSync(file, text, { mode: 0o644 });
   const { status, stdout, stderr, error } = spawnSync('keepalived', ['--config-test', `--use-file=${file}`], {
     encoding: 'utf8',
-    timeout: 5000,
+    timeout: 60_000,
   });
   if (error !== undefined) throw error;
   return status === 0 ? '' : `${status}: ${stdout}${stderr}`;

@@ -5,8 +5,8 @@ import { insertSnippets } from '../../support/doctor/snippets.ts';
 
 const vip = vips.ipv4;
 const conf = '/etc/keepalived/keepalived.conf';
-/** tcpdump does not listen at once, and an advertisement that is missed looks like none. */
-const listening = ['--capture', '3s'];
+/** Until it has heard enough, see `SickHost`. */
+const listening = ['--capture', '60s'];
 const shell = (text: string) => (host: SickHost) => host.shell(text);
 
 /**
@@ -130,6 +130,6 @@ async function waitForAddress({ cluster }: SickHost, machine: string, address: s
   const namespace = cluster.namespaceOf(machine);
   await cluster.namespaces.shell(
     namespace,
-    `for try in $(seq 100); do ip -o addr show dev eth0 | grep -q ' ${address}/' && exit; sleep 0.1; done; exit 1`,
+    `for try in $(seq 600); do ip -o addr show dev eth0 | grep -q ' ${address}/' && exit; sleep 0.1; done; exit 1`,
   );
 }

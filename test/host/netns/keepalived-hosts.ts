@@ -2,6 +2,7 @@ import { type ChildProcess } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { families } from '../../../lib/address/address.ts';
+import { prompt } from '../../support/host/keepalived.ts';
 import { vipnat, waitUntil } from '../../support/host/vipnat.ts';
 import { type Cluster } from '../../support/network/cluster.ts';
 import { vips } from '../../support/network/layout.ts';
@@ -32,8 +33,26 @@ export class KeepalivedHosts {
 
   start(name: string): ChildProcess {
     const pidFiles = ['-p', this.#locate(name, 'main.pid'), '-r', this.#locate(name, 'vrrp.pid')];
-    const command = ['keepalived', '-n', '-l', '-f', this.#locate(name, 'keepalived.conf'), ...pidFiles];
+    const command = [
+      ...prompt,
+      'keepalived',
+      '-n',
+      '-l',
+      '-f',
+      this.#locate(name, 'keepalived.conf'),
+      ...pidFiles,
+    ];
     return this.#cluster.namespaces.start(this.#cluster.namespaceOf(name), command);
+  }
+
+  /** Until it waits for the holder of both VIPs to fall silent. */
+  async waitForBackup({ stdout, stderr }: ChildProcess): Promise<void> {
+    let log = '';
+    for (const stream of [stdout, stderr]) stream?.on('data', (text: Buffer) => (log += text.toString()));
+    await waitUntil(
+      () => Promise.resolve([...log.matchAll(/Entering BACKUP STATE/g)].length >= families.length),
+      () => `keepalived is no backup:\n${log}`,
+    );
   }
 
   /**

@@ -1,5 +1,6 @@
 import { expect, test } from '@jest/globals';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
+import { onlyFull } from '../../support/jest/extent.ts';
 import { type Agent, limitMs, startAgent, vipnat, waitForSync } from '../../support/host/vipnat.ts';
 import { type Cluster } from '../../support/network/cluster.ts';
 import { listApiservers, vips } from '../../support/network/layout.ts';
@@ -32,7 +33,7 @@ async function readBackends(): Promise<Map<string, { readonly flows: number; rea
   return new Map(seen.flatMap(({ backends }) => backends.map((one) => [one.address, one])));
 }
 
-test.each(['none', 'nft'])(
+test.each(['nft', ...onlyFull('none')])(
   'with --method lc an apiserver that comes back gets more new connections, and no open one ends (iptables %s)',
   async (iptables) => {
     const all = [...args, '--iptables', iptables];

@@ -2,7 +2,7 @@ import { expect, test } from '@jest/globals';
 import { once } from 'node:events';
 import { families, type Family } from '../../../lib/address/address.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
-import { limitMs, sleep, startAgent, waitUntil } from '../../support/host/vipnat.ts';
+import { limitMs, startAgent, waitUntil } from '../../support/host/vipnat.ts';
 import { type Cluster } from '../../support/network/cluster.ts';
 import { addressOf, listApiservers, vips } from '../../support/network/layout.ts';
 import type { HoldReport } from '../../support/network/seat-tasks.ts';
@@ -45,12 +45,18 @@ async function waitForSource(name: string): Promise<void> {
   );
 }
 
+async function waitForNoRoute(name: string): Promise<void> {
+  await waitUntil(
+    async () => (await listRoutes(name)).join('') === '',
+    () => `${name} keeps a local route of the VIP`,
+  );
+}
+
 /** What becomes of the holder's own connections meanwhile. */
 async function holdDuring(family: Family, act: () => Promise<unknown>): Promise<HoldReport> {
   const seat = cluster.seat("VIP holder's host");
   const { report } = await seat.hold({ host: vips[family], port: 6443 }, connections, limitMs);
   await act();
-  await sleep(1000);
   seat.settle();
   return report;
 }
@@ -64,15 +70,14 @@ test.each([
     const keepalived = keepaliveds.start(holder);
     await keepaliveds.waitForVips(holder);
     await waitForSource(holder);
-    keepaliveds.start(other);
-    await sleep(1500);
+    await keepaliveds.waitForBackup(keepaliveds.start(other));
     const report = await holdDuring(family, async () => {
       keepalived.kill('SIGTERM');
       await keepaliveds.waitForVips(other);
     });
     expect({ opened: report.opened, errors: report.errors }).toEqual({ opened: connections, errors });
     if (family === 'ipv4') expect(report.echoes).toBe(report.sent);
-    expect(await listRoutes(holder)).toEqual(['']);
+    await waitForNoRoute(holder);
     await waitForSource(other);
   },
   limitMs,
@@ -93,10 +98,9 @@ test(
       expect((await listRoutes(holder))[0]).toBe(sourceRoute);
       keepaliveds.start(holder);
       await keepaliveds.waitForVips(holder, false);
-      await sleep(1000);
     });
     expect(report).toEqual({ opened: connections, echoes: sent, errors: {} });
-    expect(await listRoutes(holder)).toEqual(['']);
+    await waitForNoRoute(holder);
   },
   limitMs,
 );

@@ -1,13 +1,20 @@
 import { describe, expect, test } from '@jest/globals';
 import { runOnBareHost } from '../../support/host/bare-host.ts';
 import { type Diagnosis, meet, vip, writeMasterFiles } from './newcomer.ts';
+import { prompt } from '../../support/host/keepalived.ts';
 import { limitMs, vipnatCommand } from '../../support/host/vipnat.ts';
 
 const startKeepalived = `
   mkdir -p /run/vipnat/keepalived /etc/keepalived
-  keepalived --dont-fork --log-console --vrrp --pid=/run/k.pid --vrrp_pid=/run/v.pid >/run/keepalived.log 2>&1 &
+  ${prompt.join(' ')} keepalived --dont-fork --log-console --vrrp --pid=/run/k.pid --vrrp_pid=/run/v.pid >/run/keepalived.log 2>&1 &
   is_held() { ip -o addr show dev eth0 | grep -q ' ${vip}/'; }
-  until_so is_held`;
+  until_so is_held
+  # A capture ends with the adverts that it needs, not with its time.
+  mkdir /run/capture
+  printf '#!/bin/sh\\nexec %s "$@" -c 3\\n' "$(command -v tcpdump)" >/run/capture/tcpdump
+  chmod +x /run/capture/tcpdump
+  export PATH=/run/capture:$PATH
+  capture=60s`;
 test(
   'a host with nothing has no fault, and is led to keepalived first; its first step works as it is printed',
   async () => {

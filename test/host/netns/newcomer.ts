@@ -27,7 +27,7 @@ export async function meet(
 ): Promise<{ exitCode: number; found: Diagnosis; codes: string[]; titles: string[] }> {
   const said = await runOnBareHost(`${script}
     status=0
-    answer=$(${runner} vipnat doctor --json --vip ${address} --capture 1500ms 2>/dev/null) || status=$?
+    answer=$(${runner} vipnat doctor --json --vip ${address} --capture \${capture:-1500ms} 2>/dev/null) || status=$?
     say status $status
     say answer "$(echo "$answer" | tr -d '\\n')"`);
   const found = JSON.parse(said.get('answer') ?? '') as Diagnosis;

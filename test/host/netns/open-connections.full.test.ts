@@ -7,12 +7,9 @@ import { useCluster } from '../../support/network/use-cluster.ts';
 import { listApiservers, vips } from '../../support/network/layout.ts';
 import type { HoldReport } from '../../support/network/seat-tasks.ts';
 import { expectBalanced } from './traffic.ts';
-import { limitMs, sleep, vipnat } from '../../support/host/vipnat.ts';
+import { limitMs, vipnat } from '../../support/host/vipnat.ts';
 
 const connections = 20;
-
-/** Bytes are sent each 100 ms: a packet in each direction comes through after whatever was done last. */
-const transferMs = 500;
 
 const args = [
   ...families.flatMap((family) => ['--vip', vips[family]]),
@@ -47,14 +44,12 @@ const shell = (script: string) => cluster.namespaces.shell(cluster.namespaceOf('
 describe.each(dialects)('open connections to a VIP whose holder tracked none, in %s', (_, iptables) => {
   afterAll(() => shell('nft flush ruleset; conntrack -F'), limitMs);
 
-  /** What becomes of open connections while something is done, and right after it. */
+  /** What becomes of open connections that send while something is done and once more after it. */
   async function holdDuring(act: () => Promise<void>): Promise<HoldReport[]> {
     const held = await Promise.all(
       holders.map(({ seat, host }) => cluster.seat(seat).hold({ host, port: 6443 }, connections, limitMs)),
     );
-    await sleep(transferMs);
     await act();
-    await sleep(transferMs);
     for (const { seat } of holders) cluster.seat(seat).settle();
     return Promise.all(held.map(({ report }) => report));
   }
@@ -77,7 +72,7 @@ describe.each(dialects)('open connections to a VIP whose holder tracked none, in
       });
       for (const { opened, sent, echoes, errors } of reports) {
         expect({ opened, echoes, errors }).toEqual({ opened: connections, echoes: sent, errors: {} });
-        expect(sent).toBeGreaterThanOrEqual(5 * connections);
+        expect(sent).toBeGreaterThanOrEqual(2 * connections);
       }
       await Promise.all(holders.map((question) => expectBalanced(cluster, question)));
     },

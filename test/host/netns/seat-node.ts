@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { execa } from 'execa';
+import { prompt } from '../../support/host/keepalived.ts';
 import { waitUntil } from '../../support/host/vipnat.ts';
 import { locateDisk, type Namespaces } from '../../support/network/namespaces.ts';
 import { type SeatsOrder } from './service-seats-child.ts';
@@ -94,7 +95,7 @@ export class SeatNode {
       () => `${this.name} has no keepalived.conf: ${JSON.stringify(this.told)}`,
     );
     const [pid, vrrpPid] = ['keepalived.pid', 'vrrp.pid'].map((file) => this.locate(file));
-    const command = `rm -f ${pid} ${vrrpPid}; exec keepalived --vrrp --dont-fork --log-console --use-file ${this.locate('keepalived.conf')} --pid ${pid} --vrrp_pid ${vrrpPid}`;
+    const command = `rm -f ${pid} ${vrrpPid}; exec ${prompt.join(' ')} keepalived --vrrp --dont-fork --log-console --use-file ${this.locate('keepalived.conf')} --pid ${pid} --vrrp_pid ${vrrpPid}`;
     const child = this.#namespaces.start(this.#namespace, ['sh', '-c', command]);
     for (const stream of [child.stdout, child.stderr]) {
       stream?.on('data', (text: Buffer) => (this.#keepalivedLog += text.toString()));

@@ -146,6 +146,21 @@ export class ServiceWorld {
     await Promise.all(this.#balancers.splice(0).map((balancer) => balancer.stop(signal)));
   }
 
+  /**
+   * Has the tables of a balancer that is gone count for so many more seconds; 0 is what the kernel does half a minute after the last
+   * renewal.
+   */
+  async letTablesCount(machine: string, seconds: number): Promise<void> {
+    const elements = [6, 17, 132].map((protocol) => `${protocol} timeout ${seconds}s`).join(', ');
+    const add = seconds === 0 ? '' : `add element $family vipnat-lb alive { ${elements} }`;
+    await this.shell(
+      machine,
+      `for family in $(nft list tables | sed -n 's/^table \\(ip6*\\) vipnat-lb$/\\1/p'); do
+         printf '%s\\n' "flush set $family vipnat-lb alive" "${add}" | nft -f -
+       done`,
+    );
+  }
+
   /** Ends what the cluster does not end. */
   close(): void {
     this.#folder.remove();

@@ -7,13 +7,13 @@ import { sleep } from '../../support/host/vipnat.ts';
 import { startStranger, writeServices } from './busy-host.ts';
 import { balanced, useWebService } from './web-service.ts';
 
-const limitMs = 120_000;
+const limitMs = 180_000;
 
 /** Three looks at what is forwarded, five seconds apart. */
 const watchedMs = 16_000;
 
-/** A look comes within five seconds, and takes some tens of milliseconds; the machine is busy with other tests. */
-const promptMs = 15_000;
+/** A look comes after five seconds at the most where tables change, and otherwise in a minute: that is six renewals. */
+const fewRenewals = 3;
 
 /** All that a balancer could ask for rules. */
 const tools = ['iptables-nft', 'ip6tables-nft'].flatMap((tool) => [tool, `${tool}-save`, `${tool}-restore`]);
@@ -63,11 +63,12 @@ describe('while a stranger commits 25 times a second, a balancer', () => {
       expect(takeStarts()).toContain('iptables-nft -t filter -S FORWARD');
       await sleep(watchedMs);
       expect(takeStarts().filter((start) => start !== renewal)).toEqual([]);
-      const [from, startedMs] = [balancer.log.length, performance.now()];
+      const from = balancer.log.length;
       await web.world.shell('m1', 'iptables-nft -F FORWARD');
       await balancer.waitForLine(written, from);
-      expect(performance.now() - startedMs).toBeLessThan(promptMs);
-      expect(takeStarts()).toContain('iptables-nft-restore --noflush -w 5');
+      const starts = takeStarts();
+      expect(starts).toContain('iptables-nft-restore --noflush -w 5');
+      expect(starts.filter((start) => start === renewal).length).toBeLessThanOrEqual(fewRenewals);
       expect(balancer.listLines(/cannot be looked at|drops forwarded packets by its policy/)).toEqual([]);
       expect((await web.cluster.seat('outside client').greet('10.77.0.60', 80, 20)).errors).toEqual({});
     },

@@ -1,10 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
+import { isFull } from '../../support/jest/extent.ts';
 import { type Agent, sleep, waitUntil } from '../../support/host/vipnat.ts';
 import { makeEndpoints, makeLoadBalancer } from '../../support/kube-api/service-objects.ts';
 import { type ApiChange, podPort, pods } from './service-world.ts';
 import { balanced, useWebService, vip } from './web-service.ts';
 
-const limitMs = 60_000;
+const limitMs = 180_000;
 
 const web = useWebService();
 const [first = { name: '', ipv4: '' }] = pods;
@@ -66,9 +67,8 @@ describe('a pod that ends', () => {
         async () => (await readLeft()) > 0,
         () => 'nobody says how many connections are left',
       );
-      expect(balancer.listLines(isCut)).toEqual([]);
       await balancer.waitForLine(isCut);
-      await sleep(1000);
+      expect(timeBetween(balancer, / TCP to 2 endpoints/, isCut)).toBeGreaterThanOrEqual(11_900);
       const errors = await connections.end();
       expect(Object.keys(errors)).toEqual(['ECONNRESET']);
       expect(errors['ECONNRESET']).toBeLessThan(40);
@@ -80,41 +80,50 @@ describe('a pod that ends', () => {
     limitMs,
   );
 
-  test(
-    'serves on if no other pod is left, and loses no connection by any timeout until one comes',
-    async () => {
-      await web.world.put(allowSeconds(1), list(0, 1, 2));
-      const balancer = await web.world.startBalancer(balanced);
-      const connections = await hold(40);
-      await sleep(3000);
-      await expectNoCut(balancer);
-      await web.world.put(list(0, 1));
-      await balancer.waitForLine(isCut);
-      await sleep(1000);
-      expect(Object.keys(await connections.end())).toEqual(['ECONNRESET']);
-    },
-    limitMs,
-  );
+  if (isFull)
+    test(
+      'serves on if no other pod is left, and loses no connection by any timeout until one comes',
+      async () => {
+        await web.world.put(allowSeconds(1), list(0, 1, 2));
+        const balancer = await web.world.startBalancer(balanced);
+        const connections = await hold(40);
+        await sleep(3000);
+        await expectNoCut(balancer);
+        await web.world.put(list(0, 1));
+        await balancer.waitForLine(isCut);
+        expect(Object.keys(await connections.end())).toEqual(['ECONNRESET']);
+      },
+      limitMs,
+    );
 
-  test(
-    'has its time anew when the balancer is killed and started again',
-    async () => {
-      await web.world.put(allowSeconds(6));
-      await web.world.startBalancer(balanced);
-      const connections = await hold(40);
-      await web.world.put(list(0));
-      await sleep(4000);
-      await web.world.stopBalancers('SIGKILL');
-      const balancer = await web.world.startBalancer(/10\.77\.0\.60:80 TCP to 2 endpoints/);
-      await sleep(4000);
-      expect(balancer.listLines(isCut)).toEqual([]);
-      await balancer.waitForLine(isCut);
-      await sleep(1000);
-      expect(Object.keys(await connections.end())).toEqual(['ECONNRESET']);
-    },
-    limitMs,
-  );
+  if (isFull)
+    test(
+      'has its time anew when the balancer is killed and started again',
+      async () => {
+        await web.world.put(allowSeconds(6));
+        await web.world.startBalancer(balanced);
+        const connections = await hold(40);
+        await web.world.put(list(0));
+        await sleep(4000);
+        await web.world.stopBalancers('SIGKILL');
+        const balancer = await web.world.startBalancer(/10\.77\.0\.60:80 TCP to 2 endpoints/);
+        await balancer.waitForLine(isCut);
+        expect(timeBetween(balancer, / TCP to 2 endpoints/, isCut)).toBeGreaterThanOrEqual(5900);
+        expect(Object.keys(await connections.end())).toEqual(['ECONNRESET']);
+      },
+      limitMs,
+    );
 });
+
+/** Milliseconds between two lines of its log, by its own clock, which has no date. */
+function timeBetween(balancer: Agent, first: RegExp, second: RegExp): number {
+  const [from = NaN, to = NaN] = [first, second].map((pattern) =>
+    Date.parse(`1970-01-01T${balancer.listLines(pattern)[0]?.slice(0, 12) ?? ''}Z`),
+  );
+  return (to - from + dayMs) % dayMs;
+}
+
+const dayMs = 86_400_000;
 
 async function expectNoCut(balancer: Agent): Promise<void> {
   expect(balancer.listLines(/are forgotten/)).toEqual([]);

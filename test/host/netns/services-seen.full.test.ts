@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { vipnat } from '../../support/host/vipnat.ts';
 import { balanced, useWebService } from './web-service.ts';
 
-/** Making the cluster, its pods and the API, a table that runs out, and a few starts of vipnat. */
+/** Making the cluster, its pods and the API, and a few starts of vipnat. */
 const limitMs = 180_000;
 
 interface Outcome {
@@ -61,6 +61,7 @@ describe('what commands tell of Services on a host that has no virtual IP of the
       expect((await examine()).filter(({ code }) => code.startsWith('balancer-'))).toEqual([]);
 
       await balancer.stop('SIGKILL');
+      await web.world.letTablesCount('m1', 600);
       const gone = await run('status');
       expect(gone.exitCode).toBe(2);
       expect(gone.stdout).toMatch(/^Services {4}NOT KEPT · no balancer runs · tables count for \d+ s\n/);
@@ -69,7 +70,7 @@ describe('what commands tell of Services on a host that has no virtual IP of the
         expect.objectContaining({ code: 'balancer-not-running', level: 'warn' }),
       );
 
-      await web.world.shell('m1', 'sleep 31');
+      await web.world.letTablesCount('m1', 0);
       expect((await run('status')).stdout).toMatch(
         /^Services {4}NOT BALANCED · no balancer runs · kube-proxy's/,
       );

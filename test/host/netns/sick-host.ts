@@ -7,6 +7,7 @@ import { vips } from '../../support/network/layout.ts';
 import { type CommandResult } from '../../support/network/namespaces.ts';
 import { type KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
 import { startProxies } from './traffic.ts';
+import { prompt } from '../../support/host/keepalived.ts';
 import { vipnatCommand, waitUntil } from '../../support/host/vipnat.ts';
 
 /** What `vipnat doctor --json` says of one check. */
@@ -25,7 +26,7 @@ const node = process.execPath;
 /** In here `systemctl`, `kubectl`, `crictl` and `kubeadm` do what a remedy asks of them, and nothing else. */
 const tools = {
   vipnat: `exec ${vipnatCommand([]).join(' ')} "$@"`,
-  // A unit is a script in units/; it is up when it has printed something, or after ten seconds.
+  // A unit is a script in units/; it is up when it has printed something, or after a minute.
   systemctl: `verb=$1; shift; [ "$1" != --now ] || shift; unit=\${1%.service}; pid_file=/run/unit-$unit.pid
     if [ "$verb" != start ] && [ -f "$pid_file" ]; then
       pid=$(cat "$pid_file"); rm "$pid_file"; kill "$pid" 2>/dev/null || true
@@ -35,9 +36,11 @@ const tools = {
       : >"/run/unit-$unit.log"
       setsid "$(dirname "$0")/../units/$unit" >>"/run/unit-$unit.log" 2>&1 </dev/null &
       echo $! >"$pid_file"; tries=0
-      while [ ! -s "/run/unit-$unit.log" ] && [ "$tries" -lt 500 ]; do sleep 0.02; tries=$((tries + 1)); done
+      while [ ! -s "/run/unit-$unit.log" ] && [ "$tries" -lt 3000 ]; do sleep 0.02; tries=$((tries + 1)); done
     esac`,
   journalctl: 'true',
+  // A capture ends with the adverts that it needs, not with its time: so many of a host show who else sends some between them.
+  tcpdump: 'exec /usr/bin/tcpdump "$@" -c 12',
   // The kubelet has a pod of kube-proxy made anew, runs the agent of a DaemonSet, and starts a container that was stopped.
   kubectl: `case "$*" in
     *delete*kube-proxy*) rm -f /run/kube-proxy.arguments; systemctl restart kube-proxy ;;
@@ -71,8 +74,7 @@ const tools = {
 };
 
 const units = {
-  keepalived:
-    'exec keepalived --dont-fork --log-console --vrrp --use-file=/etc/keepalived/keepalived.conf --pid=/run/keepalived.pid --vrrp_pid=/run/vrrp.pid',
+  keepalived: `exec ${prompt.join(' ')} keepalived --dont-fork --log-console --vrrp --use-file=/etc/keepalived/keepalived.conf --pid=/run/keepalived.pid --vrrp_pid=/run/vrrp.pid`,
   kubelet: 'systemctl start kube-apiserver; echo ready; exec sleep infinity',
   'kube-apiserver': `exec ${node} ${programOf('network/apiserver.ts')} m1 6443 /etc/kubernetes/pki/apiserver.crt /etc/kubernetes/pki/apiserver.key`,
   'kube-proxy': `exec ${node} ${programOf('kube-proxy/answers.ts')} $(cat /run/kube-proxy.arguments 2>/dev/null || echo iptables 200)`,
@@ -159,7 +161,7 @@ export class SickHost {
     const path = join(this.#folder.path, machine);
     writeFileSync(`${path}.conf`, configuration);
     const child = this.cluster.namespaces.start(this.cluster.namespaceOf(machine), [
-      ...['keepalived', '--dont-fork', '--log-console', '--vrrp', `--use-file=${path}.conf`],
+      ...[...prompt, 'keepalived', '--dont-fork', '--log-console', '--vrrp', `--use-file=${path}.conf`],
       ...[`--pid=${path}.pid`, `--vrrp_pid=${path}-vrrp.pid`],
     ]);
     return () => child.kill('SIGTERM');

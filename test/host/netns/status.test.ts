@@ -8,7 +8,6 @@ import { limitMs, startAgent, vipnat, vipnatCommand } from '../../support/host/v
 
 const vipArguments = ['--vip', vips.ipv4];
 const connections = 30;
-const holdMs = 4000;
 
 let cluster: Cluster;
 
@@ -22,7 +21,7 @@ test(
   async () => {
     const agent = await startAgent(cluster, 'm1', vipArguments);
     const target = { host: vips.ipv4, port: 6443 };
-    const { report } = await cluster.seat('outside client').hold(target, connections, holdMs);
+    const { report } = await cluster.seat('outside client').hold(target, connections, limitMs);
     const { exitCode, stdout } = await vipnat(cluster, 'm1', ['status', '--json', ...vipArguments]);
     const { vips: told, agent: running } = JSON.parse(stdout) as {
       agent: object;
@@ -37,6 +36,7 @@ test(
     expect(backends.map(({ state }) => state)).toEqual(['ready', 'ready', 'ready']);
     expect(backends.every(({ since }) => !Number.isNaN(Date.parse(since)))).toBe(true);
     expect(backends.reduce((sum, { flows }) => sum + flows, 0)).toBe(connections);
+    cluster.seat('outside client').settle();
     await report;
     await agent.stop();
   },
@@ -60,7 +60,7 @@ test(
     const namespace = cluster.namespaceOf('m1');
     for (const watch of ['--watch', '--watch=600']) {
       const command = quoteWords(vipnatCommand(['status', watch, ...vipArguments]));
-      const script = `timeout 20 ${command} | head -1; echo "status \${PIPESTATUS[0]}"`;
+      const script = `timeout 100 ${command} | head -1; echo "status \${PIPESTATUS[0]}"`;
       const { stdout, stderr } = await cluster.namespaces.run(namespace, ['bash', '--norc', '-c', script]);
       expect({ last: stdout.split('\n').slice(1).join('\n'), stderr }).toEqual({
         last: 'status 141',

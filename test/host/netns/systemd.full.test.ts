@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { runOnBareHost } from '../../support/host/bare-host.ts';
+import { prompt } from '../../support/host/keepalived.ts';
 import { limitMs, vipnatCommand } from '../../support/host/vipnat.ts';
 
 let folder: string;
@@ -22,7 +23,7 @@ const helpers = `
   is_held() { ip -o addr show dev eth0 | grep -q ' ${vip}/'; }
   start_keepalived() {
     vipnat keepalived --vip ${vip} --advert 300ms >/run/test/keepalived.conf 2>/dev/null
-    keepalived --dont-fork --log-console --vrrp --use-file=/run/test/keepalived.conf --pid=/run/test/pid \\
+    ${prompt.join(' ')} keepalived --dont-fork --log-console --vrrp --use-file=/run/test/keepalived.conf --pid=/run/test/pid \\
       --vrrp_pid=/run/test/vrrp >/run/test/log 2>&1 &
     until_so is_held
   }
@@ -49,7 +50,7 @@ describe('a keepalived that is started before the agent', () => {
         say level "${readLevel('track-file-dropped')}"
         eval "${readRemedy('track-file-dropped')}"
         until_so is_held
-        for _ in $(seq 20); do level="${readLevel('track-file-dropped')}"; [ "$level" = ok ] && break; done
+        for _ in $(seq 100); do level="${readLevel('track-file-dropped')}"; [ "$level" = ok ] && break; done
         say after "$level"
         tell 1
         until_so is_not is_held

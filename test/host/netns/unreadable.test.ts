@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeEach, expect, test } from '@jest/globals';
+import { onlyFull } from '../../support/jest/extent.ts';
 import { Cluster } from '../../support/network/cluster.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { listApiservers, vips } from '../../support/network/layout.ts';
@@ -32,7 +33,7 @@ afterAll(() => {
 const shell = (script: string) => cluster.namespaces.shell(cluster.namespaceOf('m1'), script);
 const command = (...args: readonly string[]) => vipnat(cluster, 'm1', args);
 
-test.each(['nft', 'legacy'] as const)(
+test.each(['nft', ...onlyFull('legacy' as const)] as const)(
   'a comment with line breaks that look like rules is read past, and stays: %s',
   async (dialect) => {
     await startProxies(cluster, ['m1'], dialect, ['ipv4']);
@@ -60,7 +61,7 @@ const runs = (): (readonly string[])[] => [
   ['plan', ...vipArguments],
 ];
 
-test.each(['nft', 'legacy'] as const)(
+test.each(['nft', ...onlyFull('legacy' as const)] as const)(
   'an IPv6 raw rule whose match this iptables lacks matters to nobody: %s',
   async (dialect) => {
     await startProxies(cluster, ['m1'], dialect, ['ipv4']);
@@ -108,7 +109,7 @@ test(
 const noNfTables =
   'echo "$0 v1.8.9 (nf_tables): Could not fetch rule set generation id: Invalid argument" >&2; exit 4';
 
-test.each(['auto', 'legacy'])(
+test.each(['auto', ...onlyFull('legacy')])(
   'a kernel without nf_tables is balanced by iptables-legacy where kube-proxy is: --iptables %s',
   async (iptables) => {
     await startProxies(cluster, ['m1'], 'legacy', ['ipv4']);

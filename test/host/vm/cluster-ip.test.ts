@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import { beforeAll, expect, test } from '@jest/globals';
 import type { RequestReport } from '../../support/network/seat-tasks.ts';
-import { runInMachine } from './machine.ts';
+import { machineLimitMs, runInMachine } from './machine.ts';
 
 /** How one command of vipnat ended. */
 export interface CommandReport {
@@ -32,7 +32,7 @@ let report: GuestReport;
 
 beforeAll(async () => {
   report = (await runInMachine(fileURLToPath(new URL('ipvs-guest.ts', import.meta.url)))) as GuestReport;
-}, 330_000);
+}, machineLimitMs);
 
 test("with kube-proxy in ipvs mode, the VIP is balanced through the ClusterIP's virtual server", () => {
   expect(report.before).toMatchObject({ status: 2, stderr: '' });

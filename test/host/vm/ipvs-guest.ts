@@ -14,6 +14,8 @@ const fromHere = (path: string) => fileURLToPath(new URL(path, import.meta.url))
 const captures = fromHere('../../support/fixtures/captures/');
 const product = fromHere('../../../dist/vipnat.js');
 const vip = '10.77.0.50';
+/** Only a connection that nobody answers takes so long, however slow the machine is. */
+const limitMs = 60_000;
 
 programKubeProxy();
 await startApiservers();
@@ -25,13 +27,13 @@ const balanced = await request(60);
 const agent = spawn(process.execPath, [product, 'run', '--vip', vip]);
 let log = '';
 agent.stderr.setEncoding('utf8').on('data', (text: string) => (log += text));
-await until(() => log.includes('cluster-ip'));
+await until('the agent balances', () => log.includes('cluster-ip'));
 execFileSync('ipvsadm', ['-d', '-t', '10.96.0.1:443', '-r', '10.77.0.12:6443']);
 const withoutOne = await request(30);
 // It polls IPVS each second.
 await untilAgentHas(2);
 execFileSync('ipvsadm', ['-D', '-t', '10.96.0.1:443']);
-await until(() => log.includes('cluster-ip -> direct'));
+await until('the agent goes another way', () => log.includes('cluster-ip -> direct'));
 const withoutServer = await request(30);
 agent.kill('SIGTERM');
 await once(agent, 'exit');
@@ -95,7 +97,9 @@ async function request(count: number): Promise<GuestReport['balanced']> {
   const seat = spawn(process.execPath, [fromHere('../../support/network/seat-program.ts')], {
     stdio: ['pipe', 'pipe', 'inherit'],
   });
-  seat.stdin.end(`${JSON.stringify({ kind: 'requests', host: vip, port: 6443, count, concurrency: 4 })}\n`);
+  seat.stdin.end(
+    `${JSON.stringify({ kind: 'requests', host: vip, port: 6443, count, concurrency: 4, limitMs })}\n`,
+  );
   const [line] = (await once(createInterface({ input: seat.stdout }), 'line')) as [string];
   return JSON.parse(line) as GuestReport['balanced'];
 }
@@ -103,14 +107,14 @@ async function request(count: number): Promise<GuestReport['balanced']> {
 /** Until the agent's last look has so many apiservers behind the VIP. */
 async function untilAgentHas(count: number): Promise<void> {
   const sample = `vipnat_vip_apiservers{vip="${vip}:6443"} ${count}\n`;
-  await until(async () => {
+  await until(`the agent has ${count} apiservers`, async () => {
     const metrics = await fetch('http://127.0.0.1:10268/metrics');
     return (await metrics.text()).includes(sample);
   });
 }
 
-async function until(isTrue: () => boolean | Promise<boolean>): Promise<void> {
-  for (let attempt = 0; attempt < 300 && !(await isTrue()); attempt += 1) {
-    await new Promise((resolve) => setTimeout(resolve, 100));
-  }
+/** It has no limit, as the machine itself has one: its output says then what was awaited last. */
+async function until(what: string, isTrue: () => boolean | Promise<boolean>): Promise<void> {
+  process.stdout.write(`waiting until ${what}\n`);
+  while (!(await isTrue())) await new Promise((resolve) => setTimeout(resolve, 100));
 }

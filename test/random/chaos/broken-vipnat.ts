@@ -1,12 +1,10 @@
-import { cpSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { execa } from 'execa';
-import { productFolders } from '../../../lab/settings/folders.ts';
+import { productFolders, rootFolder } from '../../../lab/settings/folders.ts';
+import { changeSource } from '../../support/broken/source-change.ts';
 import { TemporaryFolder } from '../../support/network/at-end.ts';
 import type { Mutation } from './mutations.ts';
-
-const root = fileURLToPath(new URL('../../../', import.meta.url));
 
 /** What scripts/build.mjs needs. */
 const sources = [...productFolders, ...['scripts', 'package.json', 'package-lock.json', 'tsconfig.json']];
@@ -30,24 +28,13 @@ export async function breakVipnat(mutation: Mutation): Promise<BrokenVipnat> {
     temporary.remove();
   };
   try {
-    for (const source of sources) cpSync(join(root, source), join(folder, source), { recursive: true });
-    symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
-    writeFileSync(join(folder, mutation.file), mutate(mutation));
+    for (const source of sources) cpSync(join(rootFolder, source), join(folder, source), { recursive: true });
+    symlinkSync(join(rootFolder, 'node_modules'), join(folder, 'node_modules'));
+    writeFileSync(join(folder, mutation.file), changeSource(mutation));
     await execa(process.execPath, ['scripts/build.mjs', join(folder, 'dist')], { cwd: folder });
   } catch (error) {
     remove();
     throw error;
   }
   return { command: [process.execPath, join(folder, 'dist/vipnat.js')], remove };
-}
-
-/**
- * The source file with a mutation.
- * @throws when the text to replace is not there exactly once: then the mutation is not one of this source.
- */
-export function mutate({ name, file, from, to }: Mutation): string {
-  const text = readFileSync(join(root, file), 'utf8');
-  const found = text.split(from).length - 1;
-  if (found !== 1) throw new Error(`"${name}": its text is ${found} times in ${file}: ${from}`);
-  return text.replace(from, () => to);
 }

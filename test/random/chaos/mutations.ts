@@ -1,13 +1,9 @@
+import { broken } from '../../support/broken/broken.ts';
+import type { SourceChange } from '../../support/broken/source-change.ts';
 import type { Walk } from '../../support/chaos/engine/walk.ts';
 
 /** A fault in vipnat itself, and a walk that must bring it to light. */
-export interface Mutation {
-  /** What such a vipnat does. */
-  readonly name: string;
-  /** The source file and its text that is replaced, which is there exactly once. */
-  readonly file: string;
-  readonly from: string;
-  readonly to: string;
+export interface Mutation extends SourceChange {
   /** Empty where the first rules that it writes are wrong. */
   readonly walk: Walk;
   /** What the world must complain of then, and not of something else: that would be chance. */
@@ -21,10 +17,7 @@ const damageEverything: Walk = Array.from({ length: 8 }, (_, index) => ({
 /** Broken vipnats, each in one place; those that differ most from one another come first. */
 export const mutations: readonly Mutation[] = [
   {
-    name: "never lets kube-proxy's chain go",
-    file: 'agent/decide/proxy-path.ts',
-    from: '  if (unwanted !== null) {',
-    to: "  if (unwanted !== null && facts.mode !== 'auto') {",
+    ...broken.chain,
     walk: [{ fault: 'kube-proxy syncs', host: 'm2', list: [] }],
     complaint: /^m2: kube-proxy cannot restore its rules/m,
   },
@@ -53,18 +46,12 @@ export const mutations: readonly Mutation[] = [
     complaint: /^outside client to \S+: (?:none of|\d+ of \d+ connections failed)/m,
   },
   {
-    name: 'keeps dead apiservers',
-    file: 'agent/health/usable.ts',
-    from: "health.get(formatEndpoint(endpoint))?.state ?? 'ready';",
-    to: "health.get(formatEndpoint(endpoint))?.state === 'draining' ? 'draining' : 'ready';",
+    ...broken.dead,
     walk: [{ fault: 'apiserver', name: 'm3', condition: 'dead' }],
     complaint: /^outside client to \S+: \d+ of \d+ connections failed: ECONNREFUSED/m,
   },
   {
-    name: 'takes draining apiservers for ready',
-    file: 'agent/health/usable.ts',
-    from: "health.get(formatEndpoint(endpoint))?.state ?? 'ready';",
-    to: "health.get(formatEndpoint(endpoint))?.state === 'dead' ? 'dead' : 'ready';",
+    ...broken.draining,
     walk: [{ fault: 'apiserver', name: 'm3', condition: 'failing' }],
     complaint: /^outside client to \S+: went to m3, which is not usable/m,
   },

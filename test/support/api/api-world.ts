@@ -15,6 +15,7 @@ import { KubeStore, makeService, makeSlice } from '../kube-api/kube-store.ts';
 import { createRecordingLogger, type RecordingLogger } from '../fakes/logger.ts';
 import { type Certificates, createCertificates } from '../../../lab/certificates/certificates.ts';
 import { vips } from '../network/layout.ts';
+import { WaitedTooLong } from '../host/waiting.ts';
 
 /** Certificates in a folder of their own. */
 interface CertificateFolder extends Certificates {
@@ -52,10 +53,16 @@ export const watchPattern = /watch=true/;
 
 /** Waits for something real, as bytes from a socket; the test's clock stands still meanwhile. */
 export async function eventually(what: string, isSo: () => boolean): Promise<void> {
-  for (let left = 3000; !isSo(); left -= 1) {
-    if (left === 0) throw new Error(`never came true: ${what}`);
+  for (let left = 12_000; !isSo(); left -= 1) {
+    if (left === 0) throw new WaitedTooLong(`never came true: ${what}`);
     await sleep(10);
   }
+}
+
+/** Time for questions on their way, before a test's clock goes on: none is late but by that clock. */
+export async function settle(servers: readonly KubeApi[]): Promise<void> {
+  do await sleep(1);
+  while (servers.some(({ isAboutToBeAsked }) => isAboutToBeAsked));
 }
 
 /** A kubeconfig that names the VIP, as kubeadm's does. */
@@ -152,9 +159,9 @@ export class ApiWorld {
   /** Lets the source's pauses pass until something is so. */
   async pass(what: string, isSo: () => boolean, clock = this.clock): Promise<void> {
     for (let left = 3000; !isSo(); left -= 1) {
-      if (left === 0) throw new Error(`never came true: ${what}`);
+      if (left === 0) throw new WaitedTooLong(`never came true: ${what}`);
       await clock.advance(100);
-      await sleep(5);
+      await settle(this.servers);
     }
   }
 

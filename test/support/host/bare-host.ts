@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { vipnatCommand } from './vipnat.ts';
+import { WaitedTooLong } from './waiting.ts';
 
 /** What a script on a host of its own has said, by name. */
 export type Said = ReadonlyMap<string, string>;
@@ -24,8 +25,8 @@ addr add 10.77.0.11/24 dev eth0
 END
   vipnat() { ${vipnatCommand([]).join(' ')} "$@"; }
   say() { echo "$1=$2" >&3; }
-  # Until a command answers as it shall, or 15 seconds have passed.
-  until_so() { for _ in $(seq 150); do "$@" && return; sleep 0.1; done; echo "not so: $*" >&2; exit 1; }
+  # Until a command answers as it shall, or a minute has passed.
+  until_so() { for _ in $(seq 600); do "$@" && return; sleep 0.1; done; echo "not so: $*" >&2; exit 1; }
   is_not() { ! "$@"; }
 `;
 
@@ -37,14 +38,17 @@ export async function runOnBareHost(script: string): Promise<Said> {
   const child = spawn(
     'unshare',
     ['--net', '--mount', '--pid', '--fork', '--kill-child', '--mount-proc', 'bash', '-eu'],
-    { stdio: ['pipe', 'ignore', 'pipe', 'pipe'] },
+    { stdio: ['pipe', 'ignore', 'pipe', 'pipe'], env: process.env },
   );
   let [said, errors] = ['', ''];
   child.stdio[3]?.on('data', (text: Buffer) => (said += text.toString()));
   child.stderr?.on('data', (text: Buffer) => (errors += text.toString()));
   child.stdin?.end(`${boot()}${script}`);
   const status = await new Promise<number | null>((resolve) => child.once('close', resolve));
-  if (status !== 0) throw new Error(`exit status ${status}: ${errors}\n${said}`);
+  if (status !== 0) {
+    const what = `exit status ${status}: ${errors}\n${said}`;
+    throw errors.includes('not so: ') ? new WaitedTooLong(what) : new Error(what);
+  }
   const lines = said.split('\n').filter((line) => line !== '');
   return new Map(lines.map((line) => [line.replace(/=.*/, ''), line.replace(/^[^=]*=/, '')]));
 }

@@ -1,4 +1,25 @@
-/** Something did not come in time, or a measurement says nothing: the machine may have had too much else to do, so a second try may pass. */
+/**
+ * What a test waited for did not come before the end of a hang. That says nothing about the product on a machine that has too
+ * much to do, so the runner may run such a file again. Its message says what was awaited, and what was there instead.
+ */
 export class WaitedTooLong extends Error {
   override name = 'WaitedTooLong';
+}
+
+/** The end of a hang, on a machine that is busy. It comes before Jest's own limit, which does not say what was awaited. */
+export const patienceMs = 110_000;
+
+/** Asks again and again, until the answer is yes. Rejects with WaitedTooLong when patience is over. */
+export async function waitUntil(ask: () => Promise<boolean>, describe: () => string): Promise<void> {
+  const deadline = performance.now() + patienceMs;
+  while (!(await ask())) {
+    if (performance.now() > deadline) throw new WaitedTooLong(describe());
+    await sleep(10);
+  }
+}
+
+export function sleep(durationMs: number): Promise<void> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, durationMs);
+  });
 }

@@ -3,6 +3,7 @@ import { type Lab } from '../../../lab/control-plane/lab.ts';
 import { type Machine } from '../../../lab/machines/machine.ts';
 import { isVirtual } from '../../../lab/control-plane/make.ts';
 import { apiserverPort, masters } from '../network/layout.ts';
+import { WaitedTooLong } from '../host/waiting.ts';
 
 const failureMetric = 'kubeproxy_sync_proxy_rules_iptables_restore_failures_total';
 
@@ -63,7 +64,7 @@ export async function timeNewService(lab: Lab, node: string): Promise<number | n
 export async function waitFor(isSo: () => Promise<boolean>, timeMs: number): Promise<void> {
   const until = performance.now() + timeMs;
   while (!(await isSo())) {
-    if (performance.now() > until) throw new Error(`not within ${timeMs / 1000} s`);
+    if (performance.now() > until) throw new WaitedTooLong(`not within ${timeMs / 1000} s`);
     await sleep(200);
   }
 }

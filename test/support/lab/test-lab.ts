@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import { existsSync, rmSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
 import { buildComponents, buildKubeadm, buildNodeComponents } from '../../../lab/build/build.ts';
 import { buildKernel } from '../../../lab/build/kernel.ts';
 import { Lab } from '../../../lab/control-plane/lab.ts';
@@ -10,9 +11,20 @@ import { raiseNodes } from '../../../lab/nodes/raise.ts';
 import { raiseBareNodes } from '../../../lab/bare-nodes/raise.ts';
 import { ApiCluster } from '../../../lab/control-plane/api-cluster.ts';
 import { listLabs, locateLab } from '../../../lab/control-plane/state.ts';
-import { type Host } from '../network/layout.ts';
+import { keepEvidence } from '../jest/evidence.ts';
+import { type Host, masters, worker } from '../network/layout.ts';
+import { networkCommand } from '../network/namespace-evidence.ts';
 
-const testPrefix = 'test-';
+const anyPrefix = 'test-';
+/** What labs of this run have in their names, of whichever part they are; scripts/test names the run. */
+const run = (process.env['TEST_RUN'] ?? '')
+  .toLowerCase()
+  .replaceAll(/[^a-z0-9]/g, '')
+  .slice(-8);
+const testPrefix = run === '' ? anyPrefix : `${anyPrefix}${run}-`;
+
+/** Of each component's log, in bytes: about twenty are kept together. */
+const longestLogEnd = 50_000;
 
 /** A lab for tests, named for this run; its components are built where nobody has yet. What earlier runs left is removed. */
 export async function raiseTestLab(options: Partial<LabOptions>, how: RaiseOptions = {}): Promise<Lab> {
@@ -47,35 +59,55 @@ export async function raiseTestCluster(
   const whole = nameOptions(options);
   await buildComponents(whole.kubernetes, tell);
   if (virtualHosts.length > 0) await buildKernel(tell);
-  return await ApiCluster.raise(whole, hosts, virtualHosts);
+  const cluster = await ApiCluster.raise(whole, hosts, virtualHosts);
+  keepNetworks(cluster, hosts);
+  return cluster;
 }
 
 function nameOptions(options: Partial<LabOptions>): LabOptions {
   removeOldLogs();
   const kubernetes = process.env['LAB_KUBERNETES'] ?? defaultOptions.kubernetes;
   const name = `${testPrefix}${process.pid}-${randomBytes(2).toString('hex')}`;
+  keepEvidence(`logs of ${name}`, () => readLogs(locateLab(name)));
   return { ...defaultOptions, kubernetes, ...options, name };
+}
+
+/** The end of each component's log, one after another. */
+function readLogs(folder: string): string {
+  const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((file) =>
+    file.endsWith('.log'),
+  );
+  const ends = files.map((file) => readFileSync(join(folder, file)).subarray(-longestLogEnd).toString());
+  return files.map((file, index) => `==> ${file} <==\n${ends[index] ?? ''}\n`).join('\n');
+}
+
+/** The network of each host, as long as it is up. */
+function keepNetworks(lab: Pick<Lab, 'machine'>, lived: readonly Host[]): void {
+  for (const { name } of lived)
+    keepEvidence(name, async () => (await lab.machine(name).run(networkCommand)).stdout);
 }
 
 async function tellTime<Raised extends Lab>(raise: () => Promise<Raised>): Promise<Raised> {
   const started = performance.now();
   const lab = await raise();
+  keepNetworks(lab, [...masters, worker]);
   const seconds = ((performance.now() - started) / 1000).toFixed(0);
   tell(`lab ${lab.options.name} (${nameLab(lab)}) is up after ${seconds} s`);
   return lab;
 }
 
-/** The logs of a run are there for whoever looks at its failures; the next run needs the room. */
+/** The logs of a run are there for whoever looks at its failures, until its end; the next run needs the room. */
 function removeOldLogs(): void {
   for (const name of listLabs()) {
-    if (!name.startsWith(testPrefix) || isRunning(name)) continue;
+    const isOfThisRun = run !== '' && name.startsWith(testPrefix);
+    if (!name.startsWith(anyPrefix) || isOfThisRun || isRunning(name)) continue;
     rmSync(locateLab(name), { recursive: true, force: true });
   }
 }
 
-/** Labs are made by this process or by another one whose number is in the name. */
+/** Labs are made by this process or by another one whose number is the last but one word of the name. */
 function isRunning(name: string): boolean {
-  return Lab.find(name) !== null || existsSync(`/proc/${name.slice(testPrefix.length).replace(/-.*/, '')}`);
+  return Lab.find(name) !== null || existsSync(`/proc/${name.split('-').at(-2) ?? ''}`);
 }
 
 /** For whoever watches the tests. */

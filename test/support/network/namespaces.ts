@@ -2,9 +2,13 @@ import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { execa } from 'execa';
+import { keepEvidence, keepOutput } from '../jest/evidence.ts';
 import { atEnd, namePattern } from './at-end.ts';
+import { patienceMs, WaitedTooLong } from '../host/waiting.ts';
+import { closeMounts, enterMounts, openMounts } from './host-mounts.ts';
+import { networkCommand } from './namespace-evidence.ts';
 
 /** Where iproute2 keeps its named network namespaces. */
 const folder = '/run/netns';
@@ -16,31 +20,43 @@ export interface CommandResult {
   readonly stderr: string;
 }
 
-/** How a command is run: an empty standard input, and a minute, unless told otherwise. */
+/** How a command is run: with an empty standard input, and for as long as nothing hangs, unless told otherwise. */
 export interface RunOptions {
   readonly input?: string;
   readonly environment?: Record<string, string>;
   readonly limitMs?: number;
 }
 
-/** Runs a command to its end. Never rejects for a failing command, see `exitCode`. */
+/**
+ * Runs a command to its end. Never rejects for a failing command, see `exitCode`; nor for one that is ended at a limit of its own. One
+ * that hangs is ended, too, and rejects with WaitedTooLong.
+ */
 export async function runCommand(
   tool: string,
   words: readonly string[],
-  { input = '', environment = {}, limitMs = 60_000 }: RunOptions,
+  { input = '', environment = {}, limitMs }: RunOptions,
 ): Promise<CommandResult> {
-  const result = await execa(tool, words, { input, env: environment, timeout: limitMs, reject: false });
+  const result = await execa(tool, words, {
+    input,
+    env: environment,
+    timeout: limitMs ?? patienceMs,
+    reject: false,
+  });
+  if (result.timedOut && limitMs === undefined) {
+    throw new WaitedTooLong(`${tool} ${words.join(' ')} does not end: ${result.stderr}`);
+  }
   return { exitCode: result.exitCode ?? -1, stdout: result.stdout, stderr: result.stderr };
 }
 
 /**
- * Network namespaces of one run, and the processes in them. Everything goes away with `close()`, when the process
- * exits, and on SIGINT or SIGTERM; what a killed run left behind goes when the next one starts.
+ * Network namespaces of one run, each with a /run of its own as a host has, and the processes in them. Everything goes away with
+ * `close()`, when the process exits, and on SIGINT or SIGTERM; what a killed run left behind goes when the next one starts.
  */
 export class Namespaces {
   readonly #prefix = `vipnat-${process.pid}-${randomBytes(2).toString('hex')}`;
-  readonly #names = new Set<string>();
+  readonly #nameToMounts = new Map<string, number | null>();
   readonly #children = new Set<ChildProcess>();
+  readonly #evidence: (() => void)[] = [];
   readonly #takeBack: () => void;
 
   constructor() {
@@ -53,15 +69,18 @@ export class Namespaces {
   /** Creates a namespace; answers its full name. */
   async create(name: string): Promise<string> {
     const full = `${this.#prefix}-${name}`;
-    this.#names.add(full);
+    this.#nameToMounts.set(full, this.#nameToMounts.get(full) ?? null);
     await execa('ip', ['netns', 'add', full]);
+    this.#nameToMounts.set(full, await openMounts(full));
+    this.#evidence.push(keepEvidence(name, async () => (await this.run(full, networkCommand)).stdout));
     return full;
   }
 
   /** Runs a command in a namespace to its end. Never rejects for a failing command, see `exitCode`. */
   async run(namespace: string, command: readonly string[], options: RunOptions = {}): Promise<CommandResult> {
     const environment = { ...locateState(namespace), ...options.environment };
-    return runCommand('ip', ['netns', 'exec', namespace, ...command], { ...options, environment });
+    const [tool = '', ...words] = this.#enter(namespace, command);
+    return runCommand(tool, words, { ...options, environment });
   }
 
   /** Runs a shell script in a namespace; rejects with what it printed when it fails. */
@@ -77,10 +96,12 @@ export class Namespaces {
     command: readonly string[],
     environment: NodeJS.ProcessEnv = process.env,
   ): ChildProcess {
-    const child = spawn('ip', ['netns', 'exec', namespace, ...command], {
+    const [tool = '', ...words] = this.#enter(namespace, command);
+    const child = spawn(tool, words, {
       stdio: ['pipe', 'pipe', 'pipe'],
       env: { ...locateState(namespace), ...environment },
     });
+    keepOutput(nameProcess(namespace, command), child);
     this.#children.add(child);
     child.on('exit', () => this.#children.delete(child));
     return child;
@@ -95,10 +116,20 @@ export class Namespaces {
     this.#takeBack();
   }
 
+  #enter(namespace: string, command: readonly string[]): string[] {
+    const mounts = this.#nameToMounts.get(namespace) ?? null;
+    if (mounts === null) throw new Error(`no such namespace: ${namespace}`);
+    return [...enterMounts(join(folder, namespace), mounts), ...command];
+  }
+
   #removeNow(): void {
     for (const child of this.#children) child.kill('SIGKILL');
-    for (const name of this.#names) removeNamespace(name);
-    this.#names.clear();
+    for (const [name, mounts] of this.#nameToMounts) {
+      removeNamespace(name);
+      if (mounts !== null) closeMounts(mounts);
+    }
+    this.#nameToMounts.clear();
+    for (const takeBack of this.#evidence.splice(0)) takeBack();
   }
 }
 
@@ -132,6 +163,12 @@ export function locateDisk(namespace: string): string {
 function locateState(namespace: string): Record<string, string> {
   const disk = locateDisk(namespace);
   return { VIPNAT_STATE_DIR: join(disk, 'vipnat'), VIPNAT_RUN_DIR: join(disk, 'run') };
+}
+
+/** For people: the machine, and the words that are no options, without folders. */
+function nameProcess(namespace: string, command: readonly string[]): string {
+  const words = command.filter((word) => !word.startsWith('-')).map((word) => basename(word));
+  return [namespace.replace(/^vipnat-\d+-[0-9a-f]+-/, ''), ...words].join(' ');
 }
 
 function endProcess(pid: number): void {

@@ -2,17 +2,17 @@
  * A client in a namespace: reads one task a line from standard input, answers each with one line. Started once per
  * seat, so that a request costs a connection and not a process.
  */
-import { connect as connectPlain, type Socket } from 'node:net';
+import { connect as connectPlain } from 'node:net';
 import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import { nameApiserver } from './certificate-name.ts';
 import { OwnTime } from './own-time.ts';
 import { connectAtRate, nameError, takePort } from './seat-connects.ts';
+import { holdConnections } from './seat-holds.ts';
 import { watchObject, writeObject } from './seat-watch.ts';
 import { watchTogether } from './seat-watches.ts';
 import {
-  type HoldReport,
-  type HoldTask,
   type RateReport,
   type RateTask,
   requestLimitMs,
@@ -24,8 +24,6 @@ import {
 
 /** What this process stands still counts for none of its limits, and for no schedule. */
 const own = new OwnTime();
-
-const tickMs = 100;
 
 /** Whether each word was said to the task under way. */
 let words = { settle: new AbortController(), speak: new AbortController() };
@@ -117,87 +115,6 @@ async function sendAtRate({ host, port, perSecond, durationMs }: RateTask): Prom
   return { startedAt: performance.timeOrigin + started, answers: answers.sort((a, b) => a.atMs - b.atMs) };
 }
 
-async function holdConnections(task: HoldTask, settled: AbortSignal): Promise<HoldReport> {
-  const { host, port, count, durationMs, intervalMs = tickMs } = task;
-  const report: HoldReport = { opened: 0, sent: 0, echoes: 0, errors: {} };
-  const sockets = await openAll({ host, port, count }, report);
-  process.stdout.write(`${JSON.stringify({ held: sockets.length })}\n`);
-  const until = own.now() + durationMs;
-  // A part at a time, so that a long interval is no burst at its end.
-  const size = Math.ceil((sockets.length * tickMs) / intervalMs);
-  for (let next = 0; own.now() < until && !settled.aborted; next += size) {
-    if (next >= sockets.length) next = 0;
-    ping(sockets.slice(next, next + size), report);
-    await sleep(tickMs);
-  }
-  ping(sockets, report);
-  await waitForEchoes(report);
-  for (const socket of sockets) socket.removeAllListeners('close').destroy();
-  return report;
-}
-
-/** Those that could be opened; the errors of the others are in the report. */
-async function openAll(
-  { host, port, count }: Pick<HoldTask, 'host' | 'port' | 'count'>,
-  report: HoldReport,
-): Promise<Socket[]> {
-  const sockets: Socket[] = [];
-  await Promise.all(
-    Array.from({ length: count }, async (_, index) => {
-      // 2,000 at once would overflow the listener's backlog, which is not what is tested.
-      await sleep(index);
-      await open(host, port, report).then(
-        (socket) => void sockets.push(socket),
-        (error: unknown) => {
-          increment(report.errors, nameError(error));
-        },
-      );
-    }),
-  );
-  return sockets;
-}
-
-function ping(sockets: readonly Socket[], report: HoldReport): void {
-  for (const socket of sockets) socket.write('.');
-  report.sent += sockets.length;
-}
-
-/** What was sent last is on its way back. From a connection that broke nothing comes any more. */
-async function waitForEchoes(report: HoldReport): Promise<void> {
-  const started = own.now();
-  const isOver = () => {
-    const passedMs = own.now() - started;
-    if (report.echoes === report.sent || passedMs > requestLimitMs) return true;
-    return passedMs > 300 && Object.keys(report.errors).length > 0;
-  };
-  while (!isOver()) await sleep(20);
-}
-
-function open(host: string, port: number, report: HoldReport): Promise<Socket> {
-  return new Promise((resolve, reject) => {
-    const socket = connectPlain({ host, port, noDelay: true }, () => socket.write('echo\n'));
-    const cancel = own.schedule(requestLimitMs, () => socket.destroy(new Error('timeout')));
-    let greeting = '';
-    const onGreeting = (data: Buffer) => {
-      // The apiserver's name, and the first line that comes back.
-      greeting += data.toString('latin1');
-      if (!greeting.endsWith('\necho\n')) return;
-      report.opened += 1;
-      cancel();
-      socket.off('data', onGreeting).on('data', (bytes: Buffer) => {
-        report.echoes += bytes.length;
-        if (bytes.includes('bye')) report.farewells = (report.farewells ?? 0) + 1;
-      });
-      socket.on('error', (error: NodeJS.ErrnoException) => {
-        increment(report.errors, nameError(error));
-      });
-      resolve(socket);
-    };
-    socket.on('data', onGreeting);
-    socket.once('error', reject);
-  });
-}
-
 function request(
   target: { host: string; port: number; localAddress?: string },
   limitMs: number,
@@ -238,10 +155,6 @@ function greet(
       reject(new Error('closed'));
     });
   });
-}
-
-function sleep(milliseconds: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, milliseconds));
 }
 
 function increment(counts: Record<string, number>, key: string): void {

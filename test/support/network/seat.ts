@@ -1,6 +1,7 @@
 import type { ChildProcess } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { keepOutput } from '../jest/evidence.ts';
 import type { WatchesReport, WatchesTask } from './seat-watches.ts';
 import {
   requestLimitMs,
@@ -34,6 +35,7 @@ export class Seat {
   constructor(name: string, child: ChildProcess) {
     this.name = name;
     this.#child = child;
+    keepOutput(`seat ${name}`, child);
     this.#child.stderr?.on('data', (text: Buffer) => process.stderr.write(text));
     if (this.#child.stdout === null) throw new Error('a seat needs its standard output');
     this.#lines = createInterface({ input: this.#child.stdout })[Symbol.asyncIterator]();

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach } from '@jest/globals';
 import { Cluster } from './cluster.ts';
 
 /** Making a cluster, starting agents in it and closing it takes seconds, and on a busy machine many. */
-const limitMs = 120_000;
+const limitMs = 180_000;
 
 /** How long a cluster lives: for one test, or for all tests of its block. */
 const hooks = {

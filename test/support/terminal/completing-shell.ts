@@ -51,7 +51,7 @@ export class CompletingShell {
       encoding: 'utf8',
       env: this.#environment,
       input: input.join('\n'),
-      timeout: 60_000,
+      timeout: 110_000,
     });
     // The listing for a line is printed behind the answer to the line before.
     const [, first, ...answers] = removeControls(stdout).split(/^<got>/m);

@@ -8,6 +8,7 @@ import { openBlackhole } from '../world/blackhole.ts';
 import { Ejections } from '../world/ejections.ts';
 import { Firewall } from './firewall.ts';
 import { listUsable, type MasterState, planRemedies, type Remedy, remedy, soundMaster } from './masters.ts';
+import { WaitedTooLong } from '../../host/waiting.ts';
 
 /** The masters' names. */
 export const masterNames: readonly string[] = hosts.map(({ name }) => name);
@@ -158,7 +159,7 @@ export class ControlPlane {
       if (performance.now() > until) {
         const [name = ''] = waiting;
         const { logFile } = this.lab.service(name, 'kube-apiserver');
-        throw new Error(`the apiserver on ${name} does not become ready: see ${logFile}`);
+        throw new WaitedTooLong(`the apiserver on ${name} does not become ready: see ${logFile}`);
       }
       await sleep(waiting.size > 0 ? 200 : 0);
     }

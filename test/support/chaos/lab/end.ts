@@ -7,6 +7,7 @@ import { judgeRemains } from '../world/judge.ts';
 import { type ControlPlane, masterNames } from './control-plane.ts';
 import { type Knowledge } from './knowledge.ts';
 import { listRemedies } from './masters.ts';
+import { WaitedTooLong } from '../../host/waiting.ts';
 
 /**
  * An endpoint comes within 10 s, kube-proxy's watch may hang for 45 s on an apiserver that was frozen, and after a write that
@@ -27,7 +28,7 @@ export async function restoreAll(plane: ControlPlane, knowledge: Knowledge): Pro
   for (const name of masterNames) {
     while ((await knowledge.read(name)).length < masterNames.length) {
       if (performance.now() > until)
-        throw new Error(
+        throw new WaitedTooLong(
           `the agent on ${name} cannot know of every apiserver: kube-proxy or the API never lists them all`,
         );
       await sleep(300);

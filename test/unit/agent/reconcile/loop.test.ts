@@ -64,6 +64,15 @@ describe('a quiet host', () => {
     expect(logger.lines).toHaveLength(lines);
   });
 
+  test('is looked at as often as it is told', async () => {
+    const clock = new FakeClock();
+    const { kernel } = startAgent({ clock, ports: { tickMs: 200_000 } });
+    await clock.advance(2000);
+    const { reads } = kernel;
+    await clock.advance(600_000);
+    expect(kernel.reads - reads).toBe(3);
+  });
+
   test('somebody who only looks costs no write either', async () => {
     const { clock, kernel } = await startInSync();
     kernel.trigger('xtables-lock');

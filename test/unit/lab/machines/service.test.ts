@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { execa } from 'execa';
 import { type Machine } from '../../../../lab/machines/machine.ts';
 import { Service, waitUntil } from '../../../../lab/machines/service.ts';
-import { LabError } from '../../../../lab/settings/error.ts';
+import { WaitedTooLong } from '../../../../lab/settings/error.ts';
 
 /** This machine itself, which can be too busy to run anything. */
 class ThisMachine implements Machine {
@@ -49,7 +49,7 @@ const refuse = () => Promise.resolve('drift: a rule is missing\n       somebody 
 test('a wait in vain tells what was seen last in one line, then what is examined, and the log', async () => {
   const examine = () => Promise.resolve('the apiserver of m2: ready');
   const wait = waitUntil(refuse, { what: 'all is well', service, limitMs: 200, examine });
-  await expect(wait).rejects.toThrow(LabError);
+  await expect(wait).rejects.toThrow(WaitedTooLong);
   await expect(wait).rejects.toThrow(
     [
       'all is well: sleeper on m1 took longer than 0.2 s: drift: a rule is missing | somebody took it away',
@@ -62,9 +62,9 @@ test('a wait in vain tells what was seen last in one line, then what is examined
 
 test('a wait ends at once when the service has ended, and says so', async () => {
   await service.stop();
-  await expect(waitUntil(refuse, { what: 'all is well', service, limitMs: 600_000 })).rejects.toThrow(
-    /^all is well: sleeper on m1 has ended: drift: /,
-  );
+  const wait = waitUntil(refuse, { what: 'all is well', service, limitMs: 600_000 });
+  await expect(wait).rejects.toThrow(/^all is well: sleeper on m1 has ended: drift: /);
+  await expect(wait).rejects.toMatchObject({ name: 'LabError' });
 });
 
 test('a wait goes on while the machine is too busy to say whether the service runs', async () => {

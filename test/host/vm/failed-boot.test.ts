@@ -1,0 +1,49 @@
+import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { VirtualMachine } from '../../../lab/guest/virtual-machine.ts';
+import { runShell } from '../../../lab/machines/machine.ts';
+import { NamespaceMachine } from '../../../lab/machines/namespace-machine.ts';
+import { Sandbox } from '../../../lab/machines/sandbox.ts';
+import { TemporaryFolder } from '../../support/network/at-end.ts';
+
+/** Less than a machine has for its boot: a wait for one that cannot come must not last until then. */
+const limitMs = 150_000;
+
+let folder: TemporaryFolder;
+let sandbox: Sandbox;
+beforeEach(async () => {
+  folder = new TemporaryFolder('failed-boot');
+  sandbox = await Sandbox.create();
+});
+afterEach(async () => {
+  await sandbox.remove();
+  folder.remove();
+});
+
+/** Boots a machine, for whose kernel a script of a shell stands in. */
+async function boot(name: string, script: string): Promise<VirtualMachine> {
+  const kernel = join(folder.path, `${name}-kernel`);
+  writeFileSync(kernel, `#!/bin/sh\n${script}\n`, { mode: 0o755 });
+  const machine = await NamespaceMachine.create(sandbox, name);
+  await runShell(machine, 'ip link add eth0 type veth peer name wire');
+  return await VirtualMachine.boot(machine, folder.path, { index: 0, kernel });
+}
+
+test(
+  'a machine that dies at its boot is reported with the end of its console, and nobody waits for the others any more',
+  async () => {
+    const boots = [boot('m1', 'echo the console speaks; exit 1'), boot('m2', 'exec sleep infinity')];
+    const told = expect(Promise.all(boots)).rejects.toThrow(
+      /^the machine takes commands: machine on m1 has ended: .*\nThe end of .*\nthe console speaks$/,
+    );
+    await told;
+    await sandbox.remove();
+    const [, other] = await Promise.allSettled(boots);
+    expect(other).toMatchObject({
+      status: 'rejected',
+      reason: { message: expect.stringMatching(/^m2 is gone/) },
+    });
+  },
+  limitMs,
+);

@@ -1,0 +1,42 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { execFileSync } from 'node:child_process';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { provideWholeRegisters } from '../../../lab/build/whole-registers.ts';
+import { TemporaryFolder } from '../../support/network/at-end.ts';
+import { machineLimitMs, runInMachine } from './machine.ts';
+
+const fromHere = (path: string) => fileURLToPath(new URL(path, import.meta.url));
+
+const folder = new TemporaryFolder('registers');
+/** In place of a host with AMX. */
+const host = join(folder.path, 'large-registers.so');
+
+beforeAll(() => {
+  execFileSync('cc', ['-shared', '-fPIC', '-o', host, fromHere('large-registers.c')]);
+});
+
+afterAll(() => {
+  folder.remove();
+});
+
+const compute = (libraries: readonly string[]) => runInMachine(fromHere('registers-guest.ts'), libraries);
+
+test(
+  'where a processor has more registers than user-mode Linux has room for, its first process cannot start',
+  async () => {
+    await expect(compute([host])).rejects.toThrow('ptrace set fp regs failed, errno = 14');
+  },
+  machineLimitMs,
+);
+
+test(
+  'with the library for it, each process keeps its own registers there',
+  async () => {
+    const expected = [0, 1, 2].map((index) =>
+      execFileSync(process.execPath, [fromHere('computation.ts'), String(index)], { encoding: 'utf8' }),
+    );
+    expect(await compute([await provideWholeRegisters(), host])).toEqual(expected);
+  },
+  machineLimitMs,
+);

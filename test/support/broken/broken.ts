@@ -1,0 +1,135 @@
+import type { SourceChange } from './source-change.ts';
+
+/** A broken vipnat, and tests of the gate of which at least one has to fail. */
+export interface Broken extends SourceChange {
+  /** A part, and a pattern of the paths of its files. Behaviour comes first, texts last. */
+  readonly caughtBy: readonly (readonly [part: string, files: string])[];
+}
+
+const usable = {
+  file: 'agent/health/usable.ts',
+  from: "health.get(formatEndpoint(endpoint))?.state ?? 'ready';",
+} as const;
+
+/** What the gate has to find. `scripts/broken` shows that it does. */
+export const broken = {
+  masquerade: {
+    name: 'forgets to masquerade',
+    file: 'lib/netfilter/iptables/render.ts',
+    from: "balances.filter(({ masquerade }) => masquerade === 'own');",
+    to: "balances.filter(({ masquerade }) => masquerade === 'none');",
+    caughtBy: [
+      ['netns', 'netns/ways'],
+      ['unit', 'netfilter/iptables/render'],
+    ],
+  },
+  hook: {
+    name: 'appends its hook instead of inserting it first',
+    file: 'lib/netfilter/iptables/change.ts',
+    from: '`-I ${change.chain}',
+    to: '`-A ${change.chain}',
+    caughtBy: [
+      ['netns', 'netns/drift'],
+      ['unit', 'netfilter/iptables/change'],
+    ],
+  },
+  dead: {
+    name: 'keeps dead apiservers',
+    ...usable,
+    to: "health.get(formatEndpoint(endpoint))?.state === 'draining' ? 'draining' : 'ready';",
+    caughtBy: [
+      ['netns', 'netns/health'],
+      ['unit', 'agent/health/usable'],
+    ],
+  },
+  chain: {
+    name: "never lets kube-proxy's chain go",
+    file: 'agent/decide/proxy-path.ts',
+    from: '  if (unwanted !== null) {',
+    to: "  if (unwanted !== null && facts.mode !== 'auto') {",
+    caughtBy: [
+      ['netns', 'netns/pinned-chain'],
+      ['property', 'property/pinned-chain'],
+    ],
+  },
+  stuck: {
+    name: 'resets no stuck connection',
+    file: 'agent/reconcile/flow-resets.ts',
+    from: '.filter(isUndone)\n',
+    to: '.filter((episode) => isUndone(episode) && this.#isStopped)\n',
+    caughtBy: [
+      ['netns', 'netns/health'],
+      ['unit', 'agent/reconcile/flow-resets'],
+    ],
+  },
+  draining: {
+    name: 'takes draining apiservers for ready',
+    ...usable,
+    to: "health.get(formatEndpoint(endpoint))?.state === 'dead' ? 'dead' : 'ready';",
+    caughtBy: [
+      ['netns', 'netns/drain.test'],
+      ['unit', 'agent/reconcile/loop-health'],
+      ['unit', 'agent/health/usable'],
+    ],
+  },
+  alive: {
+    name: 'does not renew what says that its balancer lives',
+    file: 'balancer/process/table-life.ts',
+    from: '    await this.#programmer.renew();\n',
+    to: '',
+    caughtBy: [
+      ['unit', 'balancer/process/balancer'],
+      ['unit', 'balancer/process/table-life'],
+    ],
+  },
+  ranges: {
+    name: 'ignores loadBalancerSourceRanges',
+    file: 'balancer/decide/port-balance.ts',
+    from: 'admitOwn(normaliseRanges(spec.loadBalancerSourceRanges, family), addresses[family], place)',
+    to: 'admitOwn(normaliseRanges(null, family), addresses[family], place)',
+    caughtBy: [
+      ['netns', 'netns/services.test'],
+      ['unit', 'balancer/decide/port-balance'],
+    ],
+  },
+  gone: {
+    name: "keeps a gone pod's connections in mind",
+    file: 'balancer/program/settled-balances.ts',
+    from: '      if (!isLeft(service)) this.#cleaner.add(',
+    to: '      if (!isLeft(service) && balances.length === 0) this.#cleaner.add(',
+    caughtBy: [
+      ['model', 'model/rollouts'],
+      ['unit', 'balancer/program/programmer'],
+    ],
+  },
+  twice: {
+    name: 'gives one address twice',
+    file: 'controller/allocate/choose-address.ts',
+    from: 'return problem === null ? null : taken(problem);',
+    to: 'return problem === null || service.spec.type ? null : taken(problem);',
+    caughtBy: [
+      ['unit', 'unit/controller/(allocate|reconcile)'],
+      ['model', 'model/controller/controller'],
+    ],
+  },
+  finalizer: {
+    name: 'leaves its finalizer',
+    file: 'controller/reconcile/finalizers.ts',
+    from: '  if (at < 0) return null;\n',
+    to: '  if (at <= known.length) return null;\n',
+    caughtBy: [
+      ['unit', 'unit/controller/reconcile'],
+      ['model', 'model/controller/controller'],
+    ],
+  },
+  priority: {
+    name: 'writes priorities of keepalived the wrong way round',
+    file: 'lib/keepalived/priority.ts',
+    from: 'Math.max(1, highestPriority - step * place)',
+    to: 'Math.min(highestPriority, step * (place + 1))',
+    caughtBy: [
+      ['netns', 'netns/service-seats.test'],
+      ['unit', 'balancer/seats/render-seats'],
+    ],
+  },
+} as const satisfies Readonly<Record<string, Broken>>;

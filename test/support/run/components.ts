@@ -1,0 +1,80 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+
+/** Starts a command in a group of its own, but in this session, and prints the group's number. */
+const startInGroup = 'log=$1; shift; set -m; "$@" >"$log" 2>&1 </dev/null & echo $!; wait $!';
+
+/**
+ * Builds what labs need beside other parts, in what these leave of the processors: a process of the class idle runs only where no other one of
+ * its session wants to. The kernel shares the processors fairly among sessions (sched_autogroup_enabled), whatever class their
+ * processes are of, so the build stays in this one. It has a group of its own, to be ended by.
+ */
+export class ComponentBuild {
+  readonly #child: ChildProcess;
+  readonly #ended: Promise<boolean>;
+  readonly #log: string;
+  #group = 0;
+
+  /** Starts it. What it prints goes to a file. */
+  constructor(words: readonly string[], log: string) {
+    this.#log = log;
+    const isIdle = spawnSync('chrt', ['--idle', '0', 'true']).status === 0;
+    const priority = isIdle ? ['chrt', '--idle', '0'] : ['nice', '-n', '19'];
+    const command = [...priority, 'scripts/lab', 'build', ...words];
+    this.#child = spawn('bash', ['-c', startInGroup, 'build', log, ...command], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    this.#child.stdout?.once('data', (text: Buffer) => (this.#group = Number(text.toString())));
+    this.#ended = new Promise((resolve) => {
+      const end = (status: number | null) => {
+        this.#group = 0;
+        resolve(status === 0);
+      };
+      this.#child
+        .on('error', () => {
+          end(1);
+        })
+        .on('exit', end);
+    });
+  }
+
+  /** Whether it ended well; false when it takes longer than a limit, after which it is ended. */
+  async wait(limitMs: number | null): Promise<boolean> {
+    this.pause(false);
+    if (limitMs === null) return this.#ended;
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<boolean>((resolve) => {
+      timer = setTimeout(() => {
+        resolve(false);
+      }, limitMs);
+    });
+    const isGood = await Promise.race([this.#ended, late]);
+    clearTimeout(timer);
+    if (!isGood) this.end();
+    return isGood;
+  }
+
+  /** Stands still while something is measured, and goes on after it. */
+  pause(isPaused: boolean): void {
+    this.#signal(isPaused ? 'SIGSTOP' : 'SIGCONT');
+  }
+
+  /** Ends it with all that it started. */
+  end(): void {
+    this.#signal('SIGKILL');
+  }
+
+  /** What it printed. */
+  readLog(): string {
+    return readFileSync(this.#log, 'utf8');
+  }
+
+  #signal(signal: NodeJS.Signals): void {
+    if (this.#group === 0) return;
+    try {
+      process.kill(-this.#group, signal);
+    } catch {
+      // The group has just ended.
+    }
+  }
+}
