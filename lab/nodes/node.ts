@@ -6,11 +6,12 @@ import { execa } from 'execa';
 import { type Family } from '../../lib/address/address.ts';
 import { type Namespaces, NamespaceMachine } from '../machines/namespace-machine.ts';
 import { type Sandbox } from '../machines/sandbox.ts';
+import { WaitedTooLong } from '../settings/error.ts';
 import { locateDisk } from './disk.ts';
 import { type NodeHost } from './hosts.ts';
 
-/** Five at once on two cores take less than a second. */
-const bootLimitMs = 30_000;
+/** Five at once on two cores take less than a second: one that takes this long hangs. */
+const bootLimitMs = 180_000;
 
 const fromHere = (name: string) => fileURLToPath(new URL(name, import.meta.url));
 
@@ -49,7 +50,7 @@ export function nameGroups(lab: string, { state }: Sandbox): string {
 /**
  * Boots a node on its disk. Once it has its address, which needs a cable, it starts containerd and kubelet: by itself,
  * or a bare one by systemd.
- * @throws Error with what it printed when it does not come up.
+ * @throws WaitedTooLong with what it printed when it does not come up.
  */
 export async function bootNode({ name, addresses }: NodeHost, place: NodePlace): Promise<NamespaceMachine> {
   const { sandbox, groups: labGroups, labFolder, family, kubelet } = place;
@@ -72,9 +73,10 @@ export async function bootNode({ name, addresses }: NodeHost, place: NodePlace):
   const { stdout } = await execa(program, words);
   const until = Date.now() + bootLimitMs;
   while (!existsSync(booted)) {
+    if (sandbox.isGone()) throw new Error(`${name} is gone: its lab has ended`);
     if (Date.now() > until) {
       const end = readFileSync(log, 'utf8').slice(-2000);
-      throw new Error(`${name} does not boot. The end of ${log}:\n${end}`);
+      throw new WaitedTooLong(`${name} does not boot. The end of ${log}:\n${end}`);
     }
     await sleep(20);
   }

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { masters } from '../../test/support/network/layout.ts';
 import { vipnatCommand } from '../components/agent.ts';
-import { LabError } from '../settings/error.ts';
+import { WaitedTooLong } from '../settings/error.ts';
 import { nodes } from './hosts.ts';
 import { type NodeLab } from './node-lab.ts';
 
@@ -107,7 +107,7 @@ async function list(lab: NodeLab, kind: 'nodes' | 'pods'): Promise<readonly Read
 
 /**
  * Looks until nothing is in the way any more.
- * @throws LabError that says what was.
+ * @throws WaitedTooLong that says what was.
  */
 export async function waitUntil(
   what: string,
@@ -117,7 +117,7 @@ export async function waitUntil(
   const until = performance.now() + limitMs;
   let obstacle = await findObstacle();
   while (obstacle !== null) {
-    if (performance.now() > until) throw new LabError(`${what}: ${obstacle}, after ${limitMs / 1000} s`);
+    if (performance.now() > until) throw new WaitedTooLong(`${what}: ${obstacle}, after ${limitMs / 1000} s`);
     await sleep(restMs);
     obstacle = await findObstacle();
   }

@@ -31,6 +31,7 @@ export interface ChildRequest {
     | 'removeSourceRoute'
     | 'abortOwnConnections'
     | 'watch'
+    | 'hurry'
     | 'close';
   readonly argument?: unknown;
 }
@@ -42,14 +43,24 @@ export type ChildMessage =
   | { readonly trigger: string }
   | { readonly problem: string };
 
-const limitMs = Number(process.argv[2]);
-const kernel = createKernel({
-  readLimitMs: limitMs,
-  writeLimitMs: limitMs,
-  onProblem: ({ code }) => {
-    say({ problem: code });
-  },
-});
+/** No measurement: a busy machine has time. */
+const patientMs = 60_000;
+
+/** Short enough to wait for a tool that hangs. */
+const hastyMs = 3000;
+
+let kernel = create(patientMs);
+
+function create(limitMs: number): Kernel {
+  return createKernel({
+    readLimitMs: limitMs,
+    writeLimitMs: limitMs,
+    onProblem: ({ code }) => {
+      say({ problem: code });
+    },
+  });
+}
+
 const watches: Watch[] = [];
 
 type Method = (argument: unknown) => Promise<unknown>;
@@ -68,6 +79,10 @@ const methods: Readonly<Record<ChildRequest['method'], Method>> = {
   removeSourceRoute: (route) => kernel.removeSourceRoute(route as SourceRoute),
   abortOwnConnections: (vip) => kernel.abortOwnConnections(vip as Endpoint),
   watch: () => startWatch().ready,
+  hurry: () => {
+    kernel = create(hastyMs);
+    return Promise.resolve();
+  },
   close: () => closeAll(),
 };
 

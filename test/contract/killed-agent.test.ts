@@ -7,15 +7,14 @@ import { sleep } from './watching.ts';
 
 test('when the agent is killed by SIGKILL, its child on the xtables lock dies with it', async () => {
   const script = fileURLToPath(new URL('kernel-child.ts', import.meta.url));
-  const agent = spawn(process.execPath, [script, '3000'], { stdio: ['pipe', 'pipe', 'inherit'] });
+  const agent = spawn(process.execPath, [script], { stdio: ['pipe', 'pipe', 'inherit'] });
   const pid = String(agent.pid);
   await new RealKernel(agent).watch(() => undefined).ready;
   const children = (await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8')).trim().split(' ');
   expect(children).toHaveLength(1);
   expect(await isAlive(children[0])).toBe(true);
   agent.kill('SIGKILL');
-  await sleep(500);
-  expect(await isAlive(children[0])).toBe(false);
+  while (await isAlive(children[0])) await sleep(10);
 });
 
 /** A zombie is dead: who inherits it may be slow to bury it. */

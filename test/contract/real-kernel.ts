@@ -100,6 +100,11 @@ export class RealKernel implements Kernel {
     };
   }
 
+  /** From now on no tool has long. */
+  async hurry(): Promise<void> {
+    await this.#ask('hurry');
+  }
+
   async #ask(method: ChildRequest['method'], argument?: unknown): Promise<unknown> {
     this.#lastId += 1;
     const request: ChildRequest = { id: this.#lastId, method, argument };

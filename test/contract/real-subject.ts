@@ -13,9 +13,6 @@ import { makeExtensionsWithout } from '../support/network/iptables-extensions.ts
 import { RealKernel } from './real-kernel.ts';
 import { garbage, type KernelSubject, type ToolFault } from './subject.ts';
 
-/** Long enough for a busy machine, short enough to wait for a tool that hangs. */
-const toolLimitMs = 3000;
-
 /**
  * The real kernel, in a network and a mount namespace that live and die with one child process: nothing is left behind,
  * however the test ends. The child finds its tools in a folder of its own, where they can be broken.
@@ -25,7 +22,7 @@ export async function createRealSubject(): Promise<KernelSubject> {
   const script = fileURLToPath(new URL('kernel-child.ts', import.meta.url));
   // A /run of its own, too: everybody's iptables-legacy on this machine takes the lock in the common one.
   const start = 'mount -t tmpfs tmpfs /run && exec "$0" "$@"';
-  const command = ['/bin/sh', '-c', start, process.execPath, script, String(toolLimitMs)];
+  const command = ['/bin/sh', '-c', start, process.execPath, script];
   const child = spawn('unshare', ['--net', '--mount', '--', ...command], {
     stdio: ['pipe', 'pipe', 'inherit'],
     // unshare is looked up in this PATH too.
@@ -62,7 +59,10 @@ export async function createRealSubject(): Promise<KernelSubject> {
     trackFlow: (flow, number) => inside('conntrack', ...toTrackedFlow(flow, number)),
     disableForwarding: (family) => inside('sysctl', '-qw', `${forwardingSwitch(family)}=0`),
     enableForwarding: (family) => inside('sysctl', '-qw', `${forwardingSwitch(family)}=1`),
-    breakTool: (tool, fault) => breakTool(join(folder, tool), fault),
+    breakTool: async (tool, fault) => {
+      if (fault === 'hanging') await kernel.hurry();
+      await breakTool(join(folder, tool), fault);
+    },
     addStrangeRule: (family, table) =>
       inside(
         'nft',
@@ -121,7 +121,7 @@ async function breakTool(path: string, fault: ToolFault): Promise<void> {
   await rm(path);
   if (fault === 'missing') return;
   // A wrapper that waits for a child of its own, as wrappers do.
-  const script = fault === 'hanging' ? '/bin/sleep 60; exit 1' : `printf '%s' '${garbage}'`;
+  const script = fault === 'hanging' ? '/bin/sleep 600; exit 1' : `printf '%s' '${garbage}'`;
   await writeFile(path, `#!/bin/sh\n${script}\n`, { mode: 0o755 });
 }
 

@@ -2,12 +2,16 @@ import { describe } from '@jest/globals';
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { isFull } from '../support/jest/extent.ts';
 
-/** `scripts/setup promtool` puts it there, which scripts/test does before this layer. */
+/** `scripts/setup promtool` puts it there. */
 const promtool = resolve('.cache/tools/promtool');
 
-/** Skipped where promtool is not there: in CI a skipped test is a failure. */
-export const describeWithPromtool = existsSync(promtool) ? describe : describe.skip;
+/** Left out by the gate where promtool is not there, and skipped otherwise: in CI a skipped test is a failure. */
+export function describeWithPromtool(name: string, declare: () => void): void {
+  if (existsSync(promtool)) describe(name, declare);
+  else if (isFull) describe.skip(name, declare);
+}
 
 /** Runs promtool to its end, with this on its standard input. */
 export function runPromtool(args: readonly string[], input = ''): { status: number | null; output: string } {

@@ -4,6 +4,7 @@ import { vipnatCommand } from '../../../lab/components/agent.ts';
 import { type ApiAnswer } from '../../../lab/control-plane/api.ts';
 import { addressPools, virtualIps } from '../../../lib/services/objects.ts';
 import { type KubernetesObject, parse, print } from '../../support/manifest/printing.ts';
+import { WaitedTooLong } from '../../support/host/waiting.ts';
 import { waitFor } from '../../support/lab/kube-proxy-state.ts';
 import { PlayedNodes } from './played-nodes.ts';
 import { type Process, SingleApiserver, startProcess } from './single-apiserver.ts';
@@ -146,7 +147,7 @@ export class ServicesWorld {
   /** Waits until a Service's status has so many addresses, and answers them. */
   async awaitAddresses(name: string, count = 1, limitMs = stepsMs): Promise<string[]> {
     await waitFor(async () => (await this.readAddresses(name)).length === count, limitMs).catch(() => {
-      throw new Error(`${name} has no ${count} addresses:\n${this.readLogs()}`);
+      throw new WaitedTooLong(`${name} has no ${count} addresses:\n${this.readLogs()}`);
     });
     return await this.readAddresses(name);
   }

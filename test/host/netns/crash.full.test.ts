@@ -1,4 +1,6 @@
 import { afterAll, describe, expect, test } from '@jest/globals';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { families } from '../../../lib/address/address.ts';
 import { iptablesDialects } from '../../../lib/kernel/port.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
@@ -49,7 +51,7 @@ describe.each(iptablesDialects)('killed at each of its writes, with iptables-%s'
    * done, as a container is ended, or alone, so that the tool does it.
    */
   const killAt = (write: number, isAlone: boolean) => {
-    shims.write('writes', '');
+    for (const name of ['writes', 'done']) shims.write(name, '');
     for (const one of ['nft', ...families.map((family) => toolName(family, dialect, 'restore'))]) {
       shims.wrap(
         one,
@@ -59,11 +61,21 @@ describe.each(iptablesDialects)('killed at each of its writes, with iptables-%s'
         [ -n "$input" ] || exit 0
         echo >>"$(dirname "$0")/writes"
         if [ "$(wc -l <"$(dirname "$0")/writes")" -ge ${write} ] && [ "$PPID" -gt 1 ]; then
-          kill -KILL ${isAlone ? '"$PPID"' : '-- "-$PPID"; exit 1'}
+          kill -KILL ${isAlone ? '"$PPID"' : '"-$PPID"; exit 1'}
         fi
-        printf '%s\\n' "$input" | "$TOOL" "$@"`,
+        printf '%s\\n' "$input" | "$TOOL" "$@"
+        status=$?; echo >>"$(dirname "$0")/done"; exit $status`,
       );
     }
+  };
+
+  /** Waits until tools that go on without vipnat have written. */
+  const waitForWrites = async (count: number) => {
+    const countDone = () => readFileSync(join(shims.onlyPath, 'done'), 'utf8').length;
+    await waitUntil(
+      () => Promise.resolve(countDone() >= count),
+      () => `of ${count} writes ${countDone()} were done`,
+    );
   };
 
   /** Runs a command until that kills it, or it has done all that it does. Answers whether it was killed. */
@@ -102,6 +114,7 @@ describe.each(iptablesDialects)('killed at each of its writes, with iptables-%s'
             runAndKill(command),
           ]);
           isKilled = killed;
+          if (killed) await waitForWrites(isAlone ? write : write - 1);
           const dump = await dumpRules(cluster, 'm1');
           const foreign = withoutOwnRules(dump);
           expect({ write, command, damage, errors: report.errors, foreign }).toEqual({
@@ -159,7 +172,7 @@ const cases: readonly {
   {
     command: ['run', ...vipArguments],
     damage:
-      'iptables -t nat -S PREROUTING | grep -- "-j VIPNAT" | sed s/-A/-D/ | while read -r rule; do iptables -t nat $rule; done',
+      'iptables -t nat -S PREROUTING | grep -- "-j VIPNAT" | sed s/-A/-D/ | xargs -r iptables -t nat',
   },
   {
     command: ['run', ...vipArguments, '--mode', 'direct', '--endpoints', '10.77.0.11:6443,10.77.0.12:6443'],

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import fc from 'fast-check';
+import fc from '../../support/random/fc.ts';
 import {
   hasQuorum,
   listRemedies,

@@ -1,9 +1,10 @@
 import { expect, test } from '@jest/globals';
-import fc from 'fast-check';
+import fc from '../../support/random/fc.ts';
 import { observeAndAssess } from '../../../agent/reconcile/look.ts';
 import { emptyState } from '../../../agent/observe/reconcile-state.ts';
 import { FakeClock } from '../../support/fakes/clock.ts';
 import { startAgent } from '../../support/agent/running-agent.ts';
+import { chooseRuns } from '../../support/random/runs.ts';
 import { config } from './configs.ts';
 import { answer, createKernel, createPorts, event, type Event, history, run } from './hosts.ts';
 import { printForeign, printOurs } from './tables.ts';
@@ -76,7 +77,7 @@ test('whatever strangers do, after 60 s of quiet all is in sync, and they find t
       expect(kernel.breaches).toEqual([]);
       await agent.agent.stop();
     }),
-    { numRuns: 150 },
+    { numRuns: chooseRuns(150) },
   );
 });
 
@@ -95,6 +96,6 @@ test('an agent that is stopped leaves its rules and nothing that still runs (I8)
       expect(kernel.applied).toHaveLength(writes);
       expect(clock.pending).toBe(0);
     }),
-    { numRuns: 50 },
+    { numRuns: chooseRuns(50) },
   );
 });

@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import fc from 'fast-check';
+import fc from '../../support/random/fc.ts';
+import { chooseRuns } from '../../support/random/runs.ts';
 import { addAnswer, hasWitness, type NodeState, unknownNode } from '../../../balancer/nodes/node-state.ts';
 import { type ProbePace, ProbeTurns } from '../../../balancer/nodes/probe-turns.ts';
 
@@ -47,7 +48,7 @@ describe('turns of connects', () => {
           expect(most).toBeLessThanOrEqual(pace.perSecond);
         },
       ),
-      { numRuns: 25 },
+      { numRuns: chooseRuns(25) },
     );
   });
 
@@ -139,7 +140,7 @@ describe('the witness rule', () => {
       fc.property(worlds.filter(hasLiving), (world) => {
         expect(listWronged(world, hasWitness)).toEqual([]);
       }),
-      { numRuns: 300 },
+      { numRuns: chooseRuns(300) },
     );
   });
 

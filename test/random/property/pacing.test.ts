@@ -1,6 +1,6 @@
 import { type LoopCause } from '../../../agent/report/loop-observer.ts';
 import { describe, expect, test } from '@jest/globals';
-import fc from 'fast-check';
+import fc from '../../support/random/fc.ts';
 import { type KernelQuery, type KernelReading } from '../../../lib/kernel/port.ts';
 import { type Requeue, TriggerQueue } from '../../../lib/control/trigger-queue.ts';
 import { FakeClock } from '../../support/fakes/clock.ts';
@@ -8,6 +8,7 @@ import { toEndpoint } from '../../support/fakes/endpoints.ts';
 import { FakeKernel } from '../../support/fakes/kernel.ts';
 import { syncKubeProxy } from '../../support/kube-proxy/in-memory.ts';
 import { startAgent } from '../../support/agent/running-agent.ts';
+import { chooseRuns } from '../../support/random/runs.ts';
 
 const runMs = 120_000;
 
@@ -102,7 +103,7 @@ describe('looking takes at most a third of any span of time (I14)', () => {
         expect(findLongestRest(spans)).toBeLessThanOrEqual(60_000);
         expect(clock.now() - (spans.at(-1)?.to ?? 0)).toBeLessThanOrEqual(70_000);
       }),
-      { numRuns: 200 },
+      { numRuns: chooseRuns(200) },
     );
   });
 
@@ -134,7 +135,7 @@ describe('looking takes at most a third of any span of time (I14)', () => {
           expect(findTooMuch(kernel.spans).slice(0, 1)).toEqual([]);
         },
       ),
-      { numRuns: 60 },
+      { numRuns: chooseRuns(60) },
     );
   });
 });

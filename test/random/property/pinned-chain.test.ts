@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import fc from 'fast-check';
+import fc from '../../support/random/fc.ts';
 import { VipnatError } from '../../../lib/text/errors.ts';
 import { serviceChain } from '../../../agent/api/kubernetes-service.ts';
 import { FakeClock } from '../../support/fakes/clock.ts';
@@ -9,6 +9,7 @@ import { linesOf, ordinaryConfig, startAgent } from '../../support/agent/running
 import { apiservers, config } from './configs.ts';
 import { event, run } from './hosts.ts';
 import { isOurChain } from '../../support/foreign/printed-rules.ts';
+import { chooseRuns } from '../../support/random/runs.ts';
 import { listChains, type Source, sources } from './tables.ts';
 
 /** From the change to the end of one look: a trigger (50 ms at most for the generation), and the time to settle. */
@@ -106,7 +107,7 @@ describe('when kube-proxy wants its chain gone (I11)', () => {
         ).toBe('done');
         await agent.stop();
       }),
-      { numRuns: 60 },
+      { numRuns: chooseRuns(60) },
     );
   });
 });

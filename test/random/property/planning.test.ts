@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import fc from 'fast-check';
+import fc from '../../support/random/fc.ts';
 import { assess } from '../../../agent/decide/assess.ts';
 import { findCandidates } from '../../../agent/endpoints/candidates.ts';
 import { type Config } from '../../../config/config.ts';
@@ -12,6 +12,7 @@ import { parseSave } from '../../../lib/netfilter/iptables/parse.ts';
 import { parseNftTable } from '../../../lib/netfilter/nftables/parse.ts';
 import { vipChainName } from '../../../lib/netfilter/rules/balance.ts';
 import { type FakeKernel } from '../../support/fakes/kernel.ts';
+import { chooseRuns } from '../../support/random/runs.ts';
 import { config } from './configs.ts';
 import { moreRulesInLegacy } from './counter-examples.ts';
 import { answer, createKernel, createPorts, type Event, history, run, strangers } from './hosts.ts';
@@ -51,7 +52,7 @@ describe('from any state of the kernel, with any configuration', () => {
         expect((await observeAndAssess(ports, given.config, memory)).plan.tables).toEqual([]);
         expect((await observeAndAssess(ports, given.config, emptyState)).plan.tables).toEqual([]);
       }),
-      { numRuns: 600, examples: [[moreRulesInLegacy]] },
+      { numRuns: chooseRuns(600), examples: [[moreRulesInLegacy]] },
     );
   });
 
@@ -65,7 +66,7 @@ describe('from any state of the kernel, with any configuration', () => {
         expect(printForeign(kernel)).toEqual(foreign);
         expect(kernel.breaches).toEqual([]);
       }),
-      { numRuns: 600 },
+      { numRuns: chooseRuns(600) },
     );
   });
 
@@ -92,7 +93,7 @@ describe('from any state of the kernel, with any configuration', () => {
           expect(rulesOf('VIPNAT').filter((rule) => match.test(rule))).toHaveLength(1);
         }
       }),
-      { numRuns: 300 },
+      { numRuns: chooseRuns(300) },
     );
   });
 
@@ -112,7 +113,7 @@ describe('from any state of the kernel, with any configuration', () => {
         expect(printForeign(kernel)).toEqual(foreign);
         expect(kernel.breaches).toEqual([]);
       }),
-      { numRuns: 600 },
+      { numRuns: chooseRuns(600) },
     );
   });
 

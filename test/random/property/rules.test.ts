@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import fc from 'fast-check';
+import fc from '../../support/random/fc.ts';
 import { plan } from '../../../agent/decide/plan.ts';
 import { iptablesDialects } from '../../../lib/kernel/port.ts';
 import { diffTable } from '../../../lib/netfilter/iptables/diff-table.ts';
@@ -11,6 +11,7 @@ import { FakeKernel } from '../../support/fakes/kernel.ts';
 import { balances } from './configs.ts';
 import { damages } from '../../support/foreign/damage.ts';
 import { isOurChain, isOurRule } from '../../support/foreign/printed-rules.ts';
+import { chooseRuns } from '../../support/random/runs.ts';
 import { leftoverScript, runEdit } from './strangers.ts';
 import { listChains, printForeign, printOurs, type Source, sources } from './tables.ts';
 import { hasSameMeaning } from '../../../lib/netfilter/iptables/language.ts';
@@ -97,7 +98,7 @@ describe('reading a rule', () => {
         expect(hasSameMeaning(rule, rule)).toBe(true);
         expect(typeof isOwnRule(rule)).toBe('boolean');
       }),
-      { numRuns: 1000 },
+      { numRuns: chooseRuns(1000) },
     );
   });
 

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import fc from 'fast-check';
+import fc from '../../support/random/fc.ts';
 import { weighByCounts } from '../../../agent/decide/weigh-apiservers.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import {
@@ -10,6 +10,7 @@ import {
 } from '../../../lib/netfilter/rules/balance.ts';
 import { toChances } from '../../../lib/netfilter/rules/chance.ts';
 import { toEndpoint } from '../../support/fakes/endpoints.ts';
+import { chooseRuns } from '../../support/random/runs.ts';
 
 const makeBackends = (count: number) =>
   Array.from({ length: count }, (_, index) => toEndpoint(`10.0.0.${index + 1}:6443`));
@@ -58,7 +59,7 @@ test('from any counts, shares become equal and stay so, for connections of any l
       const difference = Math.max(...counts) - Math.min(...counts);
       expect(difference).toBeLessThanOrEqual(1.5 * Math.max(10, 6 * Math.sqrt(mean), mean / 10));
     }),
-    { numRuns: 50 },
+    { numRuns: chooseRuns(50) },
   );
 });
 

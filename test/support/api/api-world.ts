@@ -53,10 +53,16 @@ export const watchPattern = /watch=true/;
 
 /** Waits for something real, as bytes from a socket; the test's clock stands still meanwhile. */
 export async function eventually(what: string, isSo: () => boolean): Promise<void> {
-  for (let left = 3000; !isSo(); left -= 1) {
+  for (let left = 12_000; !isSo(); left -= 1) {
     if (left === 0) throw new WaitedTooLong(`never came true: ${what}`);
     await sleep(10);
   }
+}
+
+/** Time for questions on their way, before a test's clock goes on: none is late but by that clock. */
+export async function settle(servers: readonly KubeApi[]): Promise<void> {
+  do await sleep(1);
+  while (servers.some(({ isAboutToBeAsked }) => isAboutToBeAsked));
 }
 
 /** A kubeconfig that names the VIP, as kubeadm's does. */
@@ -155,7 +161,7 @@ export class ApiWorld {
     for (let left = 3000; !isSo(); left -= 1) {
       if (left === 0) throw new WaitedTooLong(`never came true: ${what}`);
       await clock.advance(100);
-      await sleep(5);
+      await settle(this.servers);
     }
   }
 

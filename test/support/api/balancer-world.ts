@@ -3,7 +3,7 @@ import { type BalancerView } from '../../../balancer/process/ports.ts';
 import { type Certificates } from '../../../lab/certificates/certificates.ts';
 import { type BalancerKernel } from '../../../lib/kernel/real/balancer-tables.ts';
 import { ApiRoute } from '../../../lib/kubernetes/route.ts';
-import { accessByVip } from './api-world.ts';
+import { accessByVip, settle } from './api-world.ts';
 import { KubeApi } from '../kube-api/kube-api.ts';
 import { type KubeObject } from '../kube-api/kube-store.ts';
 import { makeEndpoints, makeLoadBalancer, makeVirtualIp } from '../kube-api/service-objects.ts';
@@ -120,11 +120,11 @@ export class BalancerWorld {
     this.#noteGeneration();
   }
 
-  /** Goes on in steps, with time for sockets in between. */
+  /** Goes on in steps, and between them questions arrive. */
   async pass(seconds: number, stepMs = 500): Promise<void> {
     for (let at = 0; at < seconds * 1000; at += stepMs) {
       await this.clock.advance(stepMs);
-      await new Promise(setImmediate);
+      await settle([this.api]);
     }
   }
 
@@ -142,7 +142,7 @@ export class BalancerWorld {
     for (let left = 400; left > 0; left -= 1) {
       if (await isSo()) return;
       await this.clock.advance(50);
-      await new Promise((resolve) => setTimeout(resolve, 5));
+      await settle([this.api]);
     }
     throw new WaitedTooLong(`never came true: ${what}\n${await this.print()}\n${this.readLog().join('\n')}`);
   }

@@ -67,7 +67,8 @@ export const broken = {
     ...usable,
     to: "health.get(formatEndpoint(endpoint))?.state === 'dead' ? 'dead' : 'ready';",
     caughtBy: [
-      ['netns', 'netns/health'],
+      ['netns', 'netns/drain.test'],
+      ['unit', 'agent/reconcile/loop-health'],
       ['unit', 'agent/health/usable'],
     ],
   },
@@ -77,10 +78,8 @@ export const broken = {
     from: '    await this.#programmer.renew();\n',
     to: '',
     caughtBy: [
-      ['unit', 'balancer/process/table-life'],
       ['unit', 'balancer/process/balancer'],
-      ['model', 'model/rollouts'],
-      ['netns', 'netns/services.test'],
+      ['unit', 'balancer/process/table-life'],
     ],
   },
   ranges: {
@@ -99,7 +98,6 @@ export const broken = {
     from: '      if (!isLeft(service)) this.#cleaner.add(',
     to: '      if (!isLeft(service) && balances.length === 0) this.#cleaner.add(',
     caughtBy: [
-      ['netns', 'netns/services.test'],
       ['model', 'model/rollouts'],
       ['unit', 'balancer/program/programmer'],
     ],
@@ -110,8 +108,8 @@ export const broken = {
     from: 'return problem === null ? null : taken(problem);',
     to: 'return problem === null || service.spec.type ? null : taken(problem);',
     caughtBy: [
+      ['unit', 'unit/controller/(allocate|reconcile)'],
       ['model', 'model/controller/controller'],
-      ['unit', 'controller/allocate/choose-address'],
     ],
   },
   finalizer: {
@@ -120,8 +118,8 @@ export const broken = {
     from: '  if (at < 0) return null;\n',
     to: '  if (at <= known.length) return null;\n',
     caughtBy: [
+      ['unit', 'unit/controller/reconcile'],
       ['model', 'model/controller/controller'],
-      ['unit', 'controller/reconcile/release-service'],
     ],
   },
   priority: {

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { type IncomingMessage, type ServerResponse } from 'node:http';
 import { createServer, type Server } from 'node:https';
-import { type AddressInfo } from 'node:net';
+import { type AddressInfo, type Socket } from 'node:net';
 import { type Duplex } from 'node:stream';
 import { type Manner, refuse, respond, send, toStatus } from './kube-answers.ts';
 import { eventsPath, KubeEvents } from './kube-events.ts';
@@ -47,6 +47,8 @@ export class KubeApi {
   refusesBy: 'event' | 'status' = 'event';
   readonly #server: Server;
   readonly #sockets = new Set<Duplex>();
+  /** The clients' ports of connections whose question has not come yet. */
+  readonly #expected = new Set<number | undefined>();
   readonly #watchers = new Set<Watcher>();
   readonly #token: string;
   readonly #questions: Questions;
@@ -58,12 +60,16 @@ export class KubeApi {
     this.#token = token;
     this.#questions = questions;
     this.port = (server.address() as AddressInfo).port;
-    server.on('connection', (socket) => {
+    server.on('connection', (socket: Socket) => {
+      const { remotePort } = socket;
       this.#sockets.add(socket);
-      socket.on('error', () => undefined).on('close', () => this.#sockets.delete(socket));
+      this.#expected.add(remotePort);
+      const forget = () => this.#sockets.delete(socket) && this.#expected.delete(remotePort);
+      socket.on('error', () => undefined).on('close', forget);
     });
     server.on('tlsClientError', () => undefined);
     server.on('request', (request, response) => {
+      this.#expected.delete(request.socket.remotePort);
       this.#answer(request, response);
     });
   }
@@ -88,6 +94,11 @@ export class KubeApi {
   /** How many watches are up. */
   get watches(): number {
     return this.#watchers.size;
+  }
+
+  /** Whether somebody has connected, and is about to ask. */
+  get isAboutToBeAsked(): boolean {
+    return this.#expected.size > 0;
   }
 
   /** Tells all who watch how far it has come. */
@@ -135,7 +146,8 @@ export class KubeApi {
     this.questions.push(`${url.pathname}${url.search}`);
     const kind = this.#findKind(url.pathname);
     const isList = kind !== undefined && request.method === 'GET';
-    if (!isList && isWritable(url.pathname)) return void this.#answerWrite(request, response, url.pathname);
+    const isWrite = url.pathname.startsWith(eventsPath) || leasesPattern.test(url.pathname);
+    if (!isList && isWrite) return void this.#answerWrite(request, response, url.pathname);
     if (kind === undefined || !this.#isAsked(url, request)) {
       respond(response, 404, toStatus(404, 'not found'));
       return;
@@ -233,8 +245,4 @@ export class KubeApi {
       this.#watchers.delete(watcher);
     });
   }
-}
-
-function isWritable(path: string): boolean {
-  return path.startsWith(eventsPath) || leasesPattern.test(path);
 }

@@ -1,3 +1,4 @@
+import { randomInt } from 'node:crypto';
 import { Command, InvalidArgumentError } from 'commander';
 import type { Extent } from '../jest/extent.ts';
 import { findParts, listParts, type Part, parts } from './parts.ts';
@@ -30,18 +31,19 @@ export function readArguments(words: readonly string[]): RunOptions {
   const command = createCommand().parse(end === -1 ? words : words.slice(0, end), { from: 'user' });
   const flags = command.opts<Flags>();
   const { lab, seed, steps } = flags;
-  const environment = {
+  const walk = {
     ...(seed === undefined ? {} : { CHAOS_SEED: seed }),
     ...(steps === undefined ? {} : { CHAOS_STEPS: steps }),
   };
   const isOnLab = lab === true;
   const named = command.processedArgs[0] as readonly Part[];
   // These options mean that part.
-  const isWalk = named.length === 0 && (isOnLab || Object.keys(environment).length > 0);
+  const isWalk = named.length === 0 && (isOnLab || Object.keys(walk).length > 0);
   const chosen = isWalk ? findParts('chaos') : parts.filter((part) => named.includes(part));
   const extent = chooseExtent(flags, chosen.length > 0);
   return {
-    ...{ extent, isOnLab, environment },
+    ...{ extent, isOnLab },
+    environment: { ...walk, ...(extent === 'long' ? { TEST_SEED: chooseSeed() } : {}) },
     parts: chosen.length > 0 ? chosen : listParts(extent),
     jestArguments: end === -1 ? [] : words.slice(end + 1),
   };
@@ -50,6 +52,11 @@ export function readArguments(words: readonly string[]): RunOptions {
 function chooseExtent({ full, long }: Flags, isNamed: boolean): Extent {
   if (long === true) return 'long';
   return full === true || isNamed ? 'full' : 'gate';
+}
+
+/** Random cases are the same in each run, but with `--long`. */
+function chooseSeed(): string {
+  return process.env['TEST_SEED'] ?? String(randomInt(2 ** 31));
 }
 
 function createCommand(): Command {

@@ -46,7 +46,8 @@ export class TestRun {
   async start(): Promise<boolean> {
     removeFormerRuns();
     mkdirSync(this.#folder, { recursive: true });
-    const { parts } = this.#options;
+    const { parts, environment } = this.#options;
+    if (environment['TEST_SEED'] !== undefined) this.#say(`TEST_SEED=${environment['TEST_SEED']}`);
     if (this.#provide(parts)) {
       const runnable = parts.filter((part) => this.#canRun(part));
       const steps = planSteps(runnable, this.#options, countLabs(this.#options.extent));

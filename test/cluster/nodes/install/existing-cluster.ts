@@ -4,6 +4,7 @@ import { insertSnippets, leaveAgentOut } from '../../../support/doctor/snippets.
 import { readSection } from '../../../support/documents/table.ts';
 import { follow, listSteps } from '../../../support/documents/typing.ts';
 import { apiserverPort, masters } from '../../../support/network/layout.ts';
+import { labLimitMs as limitMs } from '../../../support/lab/limits.ts';
 import { type Administrator } from './administrator.ts';
 import { waitForPod } from '../pods/agents.ts';
 import { conf, type KeepalivedAlone } from './keepalived-alone.ts';
@@ -12,13 +13,9 @@ import { expectNoTraces } from './traces.ts';
 
 const page = 'docs/quickstart.md';
 const heading = 'An existing cluster';
-const limitMs = 120_000;
 
 /** Of a step that is not for one node alone. */
 const forEachNode = /\beach (?:control-plane )?node\b/;
-
-/** Well below the time after which a kubelet kills. */
-const stopLimitMs = 10_000;
 
 /** Tests that the quickstart leads from keepalived alone to a balanced VIP, word by word, and back. */
 export function testExistingCluster(lab: () => NodeLab, alone: () => KeepalivedAlone): void {
@@ -106,11 +103,11 @@ function readWayBack(): readonly string[] {
   return /delete the DaemonSet \(`([^`]+)`\), and then run `([^`]+)` on each node/.exec(text)?.slice(1) ?? [];
 }
 
-/** Waits until a pod's agent ends by itself, before the kubelet would kill it. */
+/** Waits until a pod's agent ends by itself: one that the kubelet kills ends with another status. */
 async function awaitExit(lab: NodeLab, pod: string): Promise<void> {
   const path = '{.status.containerStatuses[0].state.terminated.exitCode}';
   await lab.ask([
     ...['wait', 'pod', pod, '--namespace', 'kube-system'],
-    ...[`--for=jsonpath=${path}=0`, `--timeout=${stopLimitMs / 1000}s`],
+    ...[`--for=jsonpath=${path}=0`, '--timeout=50s'],
   ]);
 }

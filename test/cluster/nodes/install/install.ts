@@ -7,6 +7,7 @@ import { isLong, onlyLong } from '../../../support/jest/extent.ts';
 import { parseDocument } from '../../../support/documents/document.ts';
 import { readCommand } from '../../../support/documents/typing.ts';
 import { readSteps } from '../../../support/documents/walkthrough.ts';
+import { labLimitMs as limitMs } from '../../../support/lab/limits.ts';
 import { type Administrator } from './administrator.ts';
 import { findPod, listCrashes, readLog } from '../pods/agents.ts';
 import { testLooks } from '../pods/features.ts';
@@ -15,7 +16,9 @@ import { expectShares } from '../measure/expect-shares.ts';
 import { expectNoTraces } from './traces.ts';
 
 const page = 'docs/install.md';
-const limitMs = 120_000;
+
+/** What an agent complains of where the machine is busy. */
+const slow = /\[(?:TOOL_TIMED_OUT|API_UNREACHABLE)\]/;
 
 /** Why doctor leaves out checks in a privileged pod, which has not the host's processes either. */
 const cannot = [
@@ -98,7 +101,8 @@ export function testInstall(lab: () => NodeLab, alone: () => KeepalivedAlone): v
       await expectShares(lab(), 'client');
       const log = await readLog(lab(), (await findPod(lab(), master))?.name ?? '');
       expect(log).toMatch(/ follows the API at /);
-      expect(log).not.toMatch(/ (?:error|warn) /);
+      const complaints = log.split('\n').filter((line) => / (?:error|warn) /.test(line));
+      expect(complaints.filter((line) => !slow.test(line))).toEqual([]);
     },
     limitMs,
   );

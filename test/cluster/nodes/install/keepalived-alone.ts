@@ -7,14 +7,12 @@ import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
 import { waitForAgents, waitForPods, waitForVip, waitUntil } from '../../../../lab/nodes/ready.ts';
 import { leaveAgentOut } from '../../../support/doctor/snippets.ts';
 import { masters } from '../../../support/network/layout.ts';
+import { labLimitMs as limitMs } from '../../../support/lab/limits.ts';
 import { Administrator } from './administrator.ts';
 import { putStaticPod, takeStaticPod } from '../pods/static-pod.ts';
 import { type NodeFiles, writeNodeFiles } from './archives.ts';
 import { waitForQuiet } from '../measure/quiet.ts';
 import { removeFolders } from './traces.ts';
-
-/** An image may have to be compressed first. */
-const limitMs = 3 * 60_000;
 
 /** The host's keepalived.conf. */
 export const conf = '/etc/keepalived/keepalived.conf';

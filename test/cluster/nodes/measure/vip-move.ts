@@ -3,14 +3,17 @@ import { waitUntil } from '../../../../lab/nodes/ready.ts';
 import { masters } from '../../../support/network/layout.ts';
 import { putStaticPod, takeStaticPod, waitForProgram } from '../pods/static-pod.ts';
 import { countLiving, reconnect } from './connections.ts';
-import { controllerManager, type Leases, nameKubeletLease } from './leases.ts';
+import { controllerManager, type Leases, nameKubeletLease, scheduler } from './leases.ts';
 import { holdWatches } from './load.ts';
 
 /** What the programs of a master saw of it when the VIP was moved off it, though it lives. */
 export interface MoveReport {
   readonly from: string;
   readonly to: string;
-  /** From the last renewal of its kubelet's Lease before the move to the first one after it, less the usual time between two, in milliseconds. */
+  /**
+   * From the last renewal of its kubelet's Lease before the move to the first one after it, less the usual time between two, in
+   * milliseconds; as the others less what the scheduler's Lease was late by, too: no VIP is in its way, so the whole machine was busy.
+   */
   readonly kubeletMs: number;
   /** The same of the controller-manager's Lease; null when the one that leads was not on that master. */
   readonly controllerManagerMs: number | null;
@@ -29,8 +32,8 @@ export interface MoveReport {
 /** A kubelet renews every quarter of its nodeLeaseDurationSeconds (40), and a 25th later at most. Source: k8s.io/component-helpers/apimachinery/lease. */
 const kubeletPeriodMs = 10_400;
 
-/** --leader-elect-retry-period */
-const controllerManagerPeriodMs = 2000;
+/** --leader-elect-retry-period of controller-manager and scheduler */
+const leaderPeriodMs = 2000;
 
 const watches = { count: 5, pingIntervalMs: 50 };
 
@@ -42,7 +45,8 @@ export async function moveVip(lab: NodeLab, to: string, leases: Leases): Promise
   const [from = ''] = await lab.listHolders();
   const leader = isLeader(leases, from) ? [controllerManager] : [];
   const kubelet = nameKubeletLease(from);
-  await waitForRenewal(leases, [kubelet, ...leader], -Infinity);
+  const awaited = [kubelet, scheduler, ...leader];
+  await waitForRenewal(leases, awaited, -Infinity);
   const before = await reconnect(lab, from);
   const held = await holdWatches(lab, from, watches);
   const others = masters.map(({ name }) => name).filter((name) => name !== to);
@@ -50,18 +54,17 @@ export async function moveVip(lab: NodeLab, to: string, leases: Leases): Promise
   const movedAt = await waitForVip(lab, to);
   const [after] = await Promise.all([
     countLiving(lab, from, before),
-    waitForRenewal(leases, [kubelet, ...leader], movedAt),
+    waitForRenewal(leases, awaited, movedAt),
   ]);
   await putBack(lab, others);
   const { watches: seen } = await held.end();
+  const busyMs = Math.max(0, measurePause(leases, scheduler, movedAt) - leaderPeriodMs);
   return {
     ...{ from, to },
-    kubeletMs: measurePause(leases, kubelet, movedAt) - kubeletPeriodMs,
+    kubeletMs: measurePause(leases, kubelet, movedAt) - kubeletPeriodMs - busyMs,
     controllerManagerMs:
-      leader.length === 0
-        ? null
-        : measurePause(leases, controllerManager, movedAt) - controllerManagerPeriodMs,
-    watchMs: Math.max(...seen.map(({ silenceMs }) => silenceMs)),
+      leader.length === 0 ? null : measurePause(leases, controllerManager, movedAt) - leaderPeriodMs - busyMs,
+    watchMs: Math.max(...seen.map(({ silenceMs }) => silenceMs)) - busyMs,
     endedWatches: seen.flatMap(({ end }) => end ?? []),
     connections: { sources: [...new Set(before.map(({ source }) => source))], before: before.length, after },
   };

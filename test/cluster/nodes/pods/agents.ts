@@ -54,12 +54,45 @@ export async function readLog(lab: NodeLab, pod: string): Promise<string> {
   return stdout + stderr;
 }
 
-/** The agents' containers that ended with an error, each with its pod and when; but for those that are known. */
-export async function listCrashes(lab: NodeLab, known: readonly string[] = []): Promise<string[]> {
-  const last = '.status.containerStatuses[0].lastState.terminated';
-  const row = `{.metadata.name} {${last}.exitCode} {${last}.finishedAt}{"\\n"}`;
-  const words = ['get', 'pods', '--namespace', 'kube-system', '--selector', selector];
-  const output = ['--output', `jsonpath={range .items[*]}${row}{end}`];
-  const lines = (await lab.ask([...words, ...output])).trim().split('\n');
-  return lines.filter((line) => /^\S+ (?!0 )\d/.test(line) && !known.includes(line));
+/** As much of a pod as says how its containers ended before they were started again. */
+interface Ended {
+  readonly metadata: { readonly name: string };
+  readonly status: {
+    readonly containerStatuses?: readonly {
+      readonly name: string;
+      readonly lastState: {
+        readonly terminated?: {
+          readonly exitCode: number;
+          readonly reason: string;
+          readonly finishedAt: string;
+        };
+      };
+    }[];
+  };
+}
+
+/** A kubelet kills what is slow to answer or to end, which only says that the machine is busy. */
+const killed = 137;
+
+/**
+ * The containers that ended with an error of their own, each with its pod and when; but for those that are known. They are the agents'
+ * when left out.
+ */
+export async function listCrashes(
+  lab: NodeLab,
+  known: readonly string[] = [],
+  { namespace = 'kube-system', pods = selector } = {},
+): Promise<string[]> {
+  const words = ['get', 'pods', '--namespace', namespace, '--selector', pods, '--output', 'json'];
+  const { items } = JSON.parse(await lab.ask(words)) as { readonly items: readonly Ended[] };
+  const ends = items.flatMap(({ metadata, status: { containerStatuses = [] } }) =>
+    containerStatuses.flatMap(({ name, lastState: { terminated } }) => {
+      if (terminated === undefined || terminated.exitCode === 0) return [];
+      const { exitCode, reason, finishedAt } = terminated;
+      // What takes too much memory ends with the same status.
+      if (exitCode === killed && reason === 'Error') return [];
+      return [`${metadata.name} ${name} ${exitCode} ${reason} ${finishedAt}`];
+    }),
+  );
+  return ends.filter((end) => !known.includes(end));
 }

@@ -5,9 +5,8 @@ import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
 import { waitUntil } from '../../../../lab/nodes/ready.ts';
 import { readHealthCheck } from '../../../support/image/health-check.ts';
 import { apiserverPort, masters } from '../../../support/network/layout.ts';
+import { labLimitMs as limitMs } from '../../../support/lab/limits.ts';
 import { readLog } from './agents.ts';
-
-const limitMs = 120_000;
 
 /** With a choice of three, all of them miss one apiserver once in 10,000 times. */
 const connections = 24;

@@ -3,11 +3,10 @@ import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
 import { waitForAgents, waitForPods } from '../../../../lab/nodes/ready.ts';
 import { masters } from '../../../support/network/layout.ts';
 import { onlyLong } from '../../../support/jest/extent.ts';
+import { labLimitMs as limitMs } from '../../../support/lab/limits.ts';
 import { putStaticPod, takeStaticPod, waitForProgram } from '../pods/static-pod.ts';
 import { expectGoaway } from '../measure/expect-load.ts';
 import { underLoad } from '../measure/load.ts';
-
-const limitMs = 3 * 60_000;
 
 const pod = 'kube-apiserver';
 

@@ -2,11 +2,10 @@ import { expect, test } from '@jest/globals';
 import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
 import { waitForAgents, waitUntil } from '../../../../lab/nodes/ready.ts';
 import { masters } from '../../../support/network/layout.ts';
+import { labLimitMs as limitMs } from '../../../support/lab/limits.ts';
 import { chartFolder, helmOn, useHelm } from '../../control-plane/helm.ts';
 import { findPod, listHolderLast, listCrashes, waitForPod, waitForWaiting } from '../pods/agents.ts';
 import { putStaticPod, takeStaticPod } from '../pods/static-pod.ts';
-
-const limitMs = 3 * 60_000;
 
 /** Tests that Helm installs the chart beside static pods, and takes it away. */
 export function testChart(lab: () => NodeLab): void {

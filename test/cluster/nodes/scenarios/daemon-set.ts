@@ -3,6 +3,7 @@ import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
 import { waitForAgents, waitForDaemonSet } from '../../../../lab/nodes/ready.ts';
 import { isLong } from '../../../support/jest/extent.ts';
 import { masters } from '../../../support/network/layout.ts';
+import { labLimitMs as limitMs } from '../../../support/lab/limits.ts';
 import {
   findPod,
   listHolderLast,
@@ -24,8 +25,6 @@ import {
 import { expectNothingNoticed } from '../measure/expect-load.ts';
 import { testFewModules } from './few-modules.ts';
 import { underLoad } from '../measure/load.ts';
-
-const limitMs = 5 * 60_000;
 
 /** Tests that the printed DaemonSet runs under kubelets in both its privileges, and that clients notice none of its changes. */
 export function testDaemonSet(lab: () => NodeLab): void {

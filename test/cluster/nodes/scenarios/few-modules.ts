@@ -3,9 +3,8 @@ import { release } from 'node:os';
 import { type CommandResult } from '../../../../lab/machines/machine.ts';
 import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
 import { masters } from '../../../support/network/layout.ts';
+import { labLimitMs as limitMs } from '../../../support/lab/limits.ts';
 import { findPod } from '../pods/agents.ts';
-
-const limitMs = 120_000;
 
 /** Tests that a DaemonSet's privileged pods run with and without /lib/modules, and that they made no such folder. */
 export function testFewModules(lab: () => NodeLab): void {

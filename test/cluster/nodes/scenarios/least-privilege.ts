@@ -5,6 +5,7 @@ import { runShell } from '../../../../lab/machines/machine.ts';
 import { manifestFolder } from '../../../../lab/nodes/disk.ts';
 import { isLong } from '../../../support/jest/extent.ts';
 import { ownImage } from '../../../support/manifest/printing.ts';
+import { labLimitMs as limitMs } from '../../../support/lab/limits.ts';
 import { listCrashes, readLog } from '../pods/agents.ts';
 import {
   type AgentPod,
@@ -15,8 +16,6 @@ import {
   testLooks,
   testRights,
 } from '../pods/features.ts';
-
-const limitMs = 120_000;
 
 /** Tests that a static pod, which is of least privilege, does all that an agent does, and is replaced as docs/operations.md says. */
 export function testLeastPrivilege(lab: () => NodeLab): void {

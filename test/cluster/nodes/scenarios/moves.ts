@@ -16,7 +16,7 @@ const movesAlone = chooseRounds(4);
 
 const limitMs = 15 * 60_000;
 
-/** Without vipnat the shortest hang is the controller-manager's, which gives up its lease after 10 s. With it, whatever waits does so for the processors. */
+/** Without vipnat the shortest hang is the controller-manager's, which gives up its lease after 10 s. With it, what waits longer than a scheduler beside it hangs. */
 const pauseLimitMs = 5000;
 
 /** Tests that the programs of a master go on when the VIP moves off it; and that these tests would see it if they did not. */

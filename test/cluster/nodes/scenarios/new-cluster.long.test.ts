@@ -7,13 +7,13 @@ import { follow, listSteps, readCommand } from '../../../support/documents/typin
 import { type Step } from '../../../support/documents/walkthrough.ts';
 import { masters } from '../../../support/network/layout.ts';
 import { findArtifact, makeArtifacts, releaseLimitMs } from '../../../support/release/artifacts.ts';
+import { labLimitMs as limitMs } from '../../../support/lab/limits.ts';
 import { Administrator } from '../install/administrator.ts';
 import { fillJoin, installPodNetwork, listReadyNodes, spareConnectionTable } from '../install/kubeadm.ts';
 import { expectShares } from '../measure/expect-shares.ts';
 import { useBareNodes } from './use-nodes.ts';
 
 const page = 'docs/quickstart.md';
-const limitMs = 300_000;
 
 const lab = useBareNodes();
 

@@ -3,6 +3,7 @@
  * finds static pods of vipnat and keepalived on every master, and leaves them there.
  */
 import { beforeAll, describe } from '@jest/globals';
+import { labLimitMs } from '../../../support/lab/limits.ts';
 import { testApiserverPod } from './apiserver-pod.ts';
 import { testChart } from './chart.ts';
 import { testDaemonSet } from './daemon-set.ts';
@@ -23,7 +24,7 @@ const lab = useNodes();
 beforeAll(async () => {
   await runPod(lab(), 'worker');
   await prepareLoad(lab());
-}, 60_000);
+}, labLimitMs);
 
 describe('static pods', () => {
   testStaticPods(lab);

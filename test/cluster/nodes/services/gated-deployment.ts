@@ -4,8 +4,7 @@ import { waitUntil } from '../../../../lab/nodes/ready.ts';
 import { serveDockerImage } from '../../../../lab/nodes/registry.ts';
 import { servicesNamespace, waitForServices } from '../../../../lab/services/install.ts';
 import { waitForAddress } from '../../../../lab/services/web.ts';
-
-const limitMs = 180_000;
+import { labLimitMs as limitMs } from '../../../support/lab/limits.ts';
 
 /** Its pods are there, and ready, long before. */
 const stateLimitMs = 90_000;

@@ -1,6 +1,7 @@
 import { performance } from 'node:perf_hooks';
 import { inspect } from 'node:util';
 import { VipnatError } from '../../../../lib/text/errors.ts';
+import { timeProcessor } from '../../../support/host/processor-time.ts';
 import { isLong } from '../../../support/jest/extent.ts';
 import { Random } from './random.ts';
 import { type TargetName, targets } from './targets.ts';
@@ -9,8 +10,8 @@ import { type TargetName, targets } from './targets.ts';
 const shortShare = 0.1;
 const longFactor = 9;
 
-/** A case of a few kilobytes takes under a millisecond; a machine that does other things may stop for a while. */
-const slowMs = 1000;
+/** In processor time: a case of a few kilobytes takes under a millisecond, and one that grows too fast takes minutes. */
+const slowMs = 10_000;
 
 /** What is fed with inputs, and what must be so for each. */
 export interface Target<T> {
@@ -57,26 +58,12 @@ export async function fuzz<T>(target: Target<T>): Promise<void> {
 
 async function feed<T>({ name, make, check }: Target<T>, seed: number): Promise<void> {
   const input = make(new Random(seed));
-  const before = performance.now();
-  try {
-    const outcome = check(input);
-    if (outcome !== undefined) await outcome;
-  } catch (error) {
+  const took = await timeProcessor(() => check(input)).catch((error: unknown) => {
     throw describeFailure(`${name}, FUZZ_SEED=${seed}`, input, error);
-  }
-  const took = performance.now() - before;
-  // Once more, in processor time: a machine that does other things is not the case's fault.
-  if (took > slowMs && (await timeProcessor(() => check(input))) > slowMs) {
+  });
+  if (took > slowMs) {
     throw describeFailure(`${name}, FUZZ_SEED=${seed}`, input, new Error(`it took ${Math.round(took)} ms`));
   }
-}
-
-/** How long the processor has to do with something, in milliseconds. */
-async function timeProcessor(act: () => unknown): Promise<number> {
-  const before = process.cpuUsage();
-  await act();
-  const { user, system } = process.cpuUsage(before);
-  return (user + system) / 1000;
 }
 
 function describeFailure(where: string, input: unknown, cause: unknown): Error {

@@ -36,6 +36,7 @@ import { toPrintableLine } from '../../../../lib/text/printable.ts';
 import { quoteWords } from '../../../../lib/text/shell-words.ts';
 import { toolFailed } from '../../../../lib/kernel/tools/tool-errors.ts';
 import { parseCapture } from '../../../../lib/keepalived/advert.ts';
+import { timeProcessor } from '../../../support/host/processor-time.ts';
 import { isLong } from '../../../support/jest/extent.ts';
 import { readCaptures } from '../engine/captures.ts';
 import { vips } from '../generate/tables.ts';
@@ -44,11 +45,14 @@ import { hasSameMeaning } from '../../../../lib/netfilter/iptables/language.ts';
 
 jest.setTimeout(3_600_000);
 
-/** Each input is as long as this, and made of one piece again and again; a tenth of it without `--long`. */
+/** Inputs are as long as this at most, and made of one piece again and again; a tenth of it without `--long`. */
 const length = isLong ? 1_000_000 : 100_000;
 
-/** Processor time: what takes the square of the length takes minutes for a megabyte, and a second for a tenth. */
-const limitMs = isLong ? 4000 : 400;
+/** What takes less of the processor, in milliseconds, is too short to be measured, and for anybody to notice. */
+const leastMs = 20;
+
+/** Twice the length takes twice the time, or four times where each piece takes a step for every other. */
+const mostGrowth = 3;
 
 /** What a grammar's repetitions could be led astray by, around what the readers look for. */
 const pieces = [
@@ -164,36 +168,52 @@ const readers: Readonly<Record<string, (text: string) => unknown>> = {
   'what a tool complains of': (text) => toolFailed({ tool: 'nft', exitCode: 1, stderr: text, input: '' }),
 };
 
-/** Milliseconds of processor; the least of three, if one is too many, because other programs take caches along. */
-function measure(read: (text: string) => unknown, text: string): number {
-  let least = measureOnce(read, text);
-  for (let again = 0; again < 2 && least > limitMs / 4; again++)
-    least = Math.min(least, measureOnce(read, text));
+/** Milliseconds of processor; the least of some, because other programs take caches along. */
+async function measure(read: (text: string) => unknown, text: string): Promise<number> {
+  let least = await timeProcessor(() => {
+    attempt(read, text);
+  });
+  for (let again = 0; again < 4 && least > leastMs; again += 1)
+    least = Math.min(
+      least,
+      await timeProcessor(() => {
+        attempt(read, text);
+      }),
+    );
   return least;
 }
 
 /** What it throws is another test's matter. */
-function measureOnce(read: (text: string) => unknown, text: string): number {
-  const before = process.cpuUsage();
+function attempt(read: (text: string) => unknown, text: string): void {
   try {
     read(text);
   } catch (error) {
     insist(error instanceof Error, 'an error');
   }
-  const { user, system } = process.cpuUsage(before);
-  return (user + system) / 1000;
+}
+
+/**
+ * How many times as long twice the text takes, at the first length that takes long enough to be measured; null where none does. A
+ * reader that takes the square of the length is told without waiting for minutes.
+ */
+async function findGrowth(read: (text: string) => unknown, piece: string): Promise<number | null> {
+  const repeat = (size: number) => piece.repeat(Math.ceil(size / piece.length)).slice(0, size);
+  for (let size = length / 16; size < length; size *= 2) {
+    const took = await measure(read, repeat(size));
+    if (took > leastMs) return (await measure(read, repeat(2 * size))) / took;
+  }
+  return null;
 }
 
 test.each(Object.entries(readers))(
-  `${length / 1000} kB of anything take %s no more than a moment`,
-  (name, read) => {
-    const slow = pieces.flatMap((piece) => {
-      const text = piece.repeat(Math.ceil(length / piece.length)).slice(0, length);
-      // A small one first: a reader that takes the square of the length is told without waiting for minutes.
-      const small = measure(read, text.slice(0, length / 10));
-      const took = small > limitMs / 4 ? small * 10 : measure(read, text);
-      return took > limitMs ? [`${JSON.stringify(piece)} ${Math.round(took)} ms`] : [];
-    });
+  `twice of anything takes %s no more than twice as long, up to ${length / 1000} kB`,
+  async (name, read) => {
+    const slow: string[] = [];
+    for (const piece of pieces) {
+      const growth = await findGrowth(read, piece);
+      if (growth !== null && growth > mostGrowth)
+        slow.push(`${JSON.stringify(piece)} ${growth.toFixed(1)} times`);
+    }
     if (slow.length > 0) process.stderr.write(`fuzz growth of ${name}: ${slow.join(', ')}\n`);
     expect(slow).toEqual([]);
   },

@@ -1,5 +1,6 @@
 import { describe, expect, jest, test } from '@jest/globals';
-import { isLong } from '../../../support/jest/extent.ts';
+import { byExtent } from '../../../support/jest/extent.ts';
+import { chooseOneIn } from '../../../support/random/runs.ts';
 import { printFigure } from '../engine/print-figure.ts';
 import { type Leaders } from './cluster.ts';
 import { decideWithGates, gateMutants } from './gate-mutants.ts';
@@ -8,7 +9,7 @@ import { type Walk, walk } from './walk.ts';
 // Minutes on a busy machine.
 jest.setTimeout(3_600_000);
 
-const walks = isLong ? 500 : 50;
+const walks = byExtent({ gate: 12, full: 50, long: 500 });
 const [actions, hasPods] = [600, true];
 
 /** Each broken controller is caught by one in twenty at least. */
@@ -39,7 +40,7 @@ describe('controllers of gates walk at random: pods come, fail and go, steps and
 });
 
 describe('a broken controller of gates is caught', () => {
-  test.each(Object.entries(gateMutants))('%s', (_, { decide, complaint: expected }) => {
+  test.each(chooseOneIn(5, Object.entries(gateMutants)))('%s', (_, { decide, complaint: expected }) => {
     for (let seed = 1; seed <= mostWalks; seed += 1) {
       const { complaint } = walk({ decide, seed, leaders: 'one', actions, hasPods });
       if (complaint === null) continue;

@@ -3,7 +3,8 @@ import { explore, Violation } from '../engine/explore.ts';
 import { mutants } from './mutants.ts';
 import { product } from './product.ts';
 import { createHost } from './system.ts';
-import { isLong } from '../../../support/jest/extent.ts';
+import { byExtent, isLong } from '../../../support/jest/extent.ts';
+import { chooseOneIn } from '../../../support/random/runs.ts';
 import { printFigure } from '../engine/print-figure.ts';
 
 // Minutes on a busy machine.
@@ -20,9 +21,12 @@ const proxies = [
 const searches = [
   {
     start: 'any kube-proxy',
-    from: proxies.flatMap((proxy) => [true, false].map((isAnswering) => ({ ...proxy, isAnswering }))),
+    from: chooseOneIn(
+      4,
+      proxies.flatMap((proxy) => [true, false].map((isAnswering) => ({ ...proxy, isAnswering }))),
+    ),
     maxDepth: 2,
-    atLeast: 25_000,
+    atLeast: byExtent({ gate: 8000, full: 25_000, long: 25_000 }),
   },
   ...(isLong
     ? [
@@ -39,6 +43,7 @@ const searches = [
 test.each(searches)(
   'in every state that a small world with $start can come to by $maxDepth actions, the invariants hold (I1, I3 to I12)',
   async ({ from, maxDepth, atLeast }) => {
+    const before = listOpened();
     const { system, kernels, looks, invariants } = await createHost(product, from);
     const { states, transitions, depth } = await explore(system, maxDepth);
     printFigure(
@@ -46,14 +51,17 @@ test.each(searches)(
     );
     expect(states).toBeGreaterThan(atLeast);
     // I2: nothing of the product has opened anything of its own.
-    expect(process.getActiveResourcesInfo().filter((name) => /Socket|Process|TCP|UDP/.test(name))).toEqual(
-      [],
-    );
+    expect(listOpened().length).toBeLessThanOrEqual(before.length);
   },
 );
 
+/** What this process has open but files and timers; Jest and the tests before leave some of it. */
+function listOpened(): string[] {
+  return process.getActiveResourcesInfo().filter((name) => /Socket|Process|TCP|UDP/.test(name));
+}
+
 describe('the model notices a vipnat that', () => {
-  test.each(mutants)('$name', async ({ name, product: broken, complaint }) => {
+  test.each(chooseOneIn(3, mutants))('$name', async ({ name, product: broken, complaint }) => {
     const { system } = await createHost(broken, [{ ...proxies[0], isAnswering: true }]);
     const error = await explore(system, 2).then(
       () => null,

@@ -7,8 +7,8 @@ import { join } from 'node:path';
 import { type PingConnection } from '../../../../agent/probe/apiserver.ts';
 import { openPingConnection } from '../../../../agent/probe/ping-connection.ts';
 import { createApiserver } from '../../../../agent/probe/probe-connections.ts';
-import { systemClock } from '../../../../lib/control/clock.ts';
 import { type Endpoint } from '../../../../lib/address/endpoint.ts';
+import { FakeClock } from '../../../support/fakes/clock.ts';
 import { LocalApiservers, makeIdentity } from '../health/local-apiservers.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'vipnat-ping-'));
@@ -64,16 +64,26 @@ async function listen(): Promise<{ server: Server; endpoint: Endpoint; requests:
   return { server, endpoint: await apiservers.listen(server), requests };
 }
 
-/** What is between, and sends everything that comes back later. */
-function delay(endpoint: Endpoint, lateMs: number): Promise<Endpoint> {
+/** What is between, and keeps what comes back until it is told to let that pass. */
+interface Between {
+  readonly endpoint: Endpoint;
+  readonly kept: (() => void)[];
+  readonly letPass: () => void;
+}
+
+async function holdBack(endpoint: Endpoint): Promise<Between> {
+  const kept: (() => void)[] = [];
   const proxy = createServer((client) => {
     const peer = connect({ host: endpoint.address, port: endpoint.port });
     client.on('error', () => undefined).on('close', () => peer.destroy());
     peer.on('error', () => undefined);
     client.pipe(peer);
-    peer.on('data', (bytes) => setTimeout(() => client.write(bytes), lateMs));
+    peer.on('data', (bytes) => kept.push(() => client.write(bytes)));
   });
-  return apiservers.listen(proxy);
+  const letPass = () => {
+    for (const pass of kept.splice(0)) pass();
+  };
+  return { endpoint: await apiservers.listen(proxy), kept, letPass };
 }
 
 test('a ping is answered by whatever speaks HTTP, on one connection', async () => {
@@ -96,11 +106,17 @@ test('who accepts and says nothing is connected, and not heard', async () => {
 
 test('a handshake that is slow is heard before it is over, and before the answer', async () => {
   const { endpoint } = await listen();
-  const { connection, isAnswer } = open(await delay(endpoint, 1000));
+  const between = await holdBack(endpoint);
+  const { connection, isAnswer } = open(between.endpoint);
   connection.send();
+  await waitUntil(() => between.kept.length > 0);
+  between.letPass();
   await waitUntil(() => isAnswer.length > 0);
   expect(isAnswer).not.toContain(true);
-  await waitUntil(() => isAnswer.includes(true));
+  await waitUntil(() => {
+    between.letPass();
+    return isAnswer.includes(true);
+  });
 });
 
 test('its end is told once, be it refused or closed later, and not after its own', async () => {
@@ -123,13 +139,25 @@ test('its end is told once, be it refused or closed later, and not after its own
 
 test('a question on a new connection has its limit twice: for the handshake and for the answer', async () => {
   const { endpoint } = await listen();
-  const apiserver = createApiserver({ clock: systemClock, findAuthority: () => null });
-  const held = apiserver.hold(await delay(endpoint, 1000), () => undefined);
+  const between = await holdBack(endpoint);
+  const clock = new FakeClock();
+  const held = createApiserver({ clock, findAuthority: () => null }).hold(between.endpoint, () => undefined);
   apiservers.atEnd(() => {
     held.close();
   });
   // A round trip of the handshake and one of the answer, each within the limit.
-  expect(await held.ask(1900)).toEqual({ kind: 'ready' });
-  expect(await held.ask(1900)).toEqual({ kind: 'ready' });
-  expect(await held.ask(200)).toEqual({ kind: 'silent' });
+  const first = held.ask(1900);
+  await waitUntil(() => between.kept.length > 0);
+  await clock.advance(1000);
+  await waitUntil(() => {
+    if (!held.isOpen) between.letPass();
+    return held.isOpen && between.kept.length > 0;
+  });
+  await clock.advance(1000);
+  const passing = setInterval(between.letPass, 1);
+  expect(await first).toEqual({ kind: 'ready' });
+  clearInterval(passing);
+  const second = held.ask(200);
+  await clock.advance(200);
+  expect(await second).toEqual({ kind: 'silent' });
 });

@@ -23,8 +23,7 @@ describe('a balancer', () => {
     for (let round = 0; round < 200; round += 1) {
       world.list('web', ...(round % 2 === 0 ? ['10.244.1.2'] : ['10.244.1.2', '10.244.2.2']));
       if (round === 100) world.list('other', '10.244.3.3');
-      await world.clock.advance(20);
-      await new Promise((resolve) => setTimeout(resolve, 2));
+      await world.pass(0.02, 20);
     }
     await world.untilPrinted(/10\.244\.3\.3/);
     expect(world.kernel.scripts.length - (before[0] ?? 0)).toBeLessThan(2 * 200);
@@ -39,8 +38,7 @@ describe('a balancer', () => {
     for (let round = 0; round < 300; round += 1) {
       const before = world.kernel.scripts.length;
       world.list('web', `10.244.${1 + (round % 200)}.2`);
-      await world.clock.advance(20);
-      await new Promise((resolve) => setTimeout(resolve, 2));
+      await world.pass(0.02, 20);
       if (world.kernel.scripts.slice(before).some((script) => script.includes('10.244.')))
         writtenAt.push(world.clock.now());
     }

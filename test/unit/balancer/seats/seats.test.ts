@@ -8,6 +8,7 @@ import { Seats, type SeatsState } from '../../../../balancer/seats/seats.ts';
 import { sleep, systemClock } from '../../../../lib/control/clock.ts';
 import { listAddresses, seatsMark } from '../../../../lib/keepalived/find.ts';
 import { type RunningKeepalived } from '../../../../lib/keepalived/running.ts';
+import { FakeClock } from '../../../support/fakes/clock.ts';
 import { FakeNotices } from '../../../support/fakes/notices.ts';
 import { makePool, makeVirtualIp } from '../../../support/fakes/seat-objects.ts';
 import { createSeatsRecord } from '../../../support/fakes/seats-log.ts';
@@ -29,6 +30,7 @@ afterEach(async () => {
 
 /** A host whose keepalived holds whatever it has read last, while it runs. */
 class FakeHost {
+  readonly clock = new FakeClock();
   readonly report = createSeatsRecord();
   readonly trackFile = new FakeTrackFile();
   readonly states: SeatsState[] = [];
@@ -44,7 +46,7 @@ class FakeHost {
     this.seats = new Seats({
       node: 'w1',
       files,
-      clock: systemClock,
+      clock: this.clock,
       report: this.report,
       testConfiguration: () => Promise.resolve(null),
       findRunning: () => Promise.resolve(this.running),
@@ -75,9 +77,16 @@ const give = (...addresses: string[]) => ({
 });
 const readFile = () => (existsSync(files.file) ? listAddresses(readFileSync(files.file, 'utf8')) : null);
 
+/** So much time passes, with room for files in between. */
+async function pass(ms: number): Promise<void> {
+  for (let passed = 0; passed < ms; passed += 50) {
+    await host.clock.advance(50);
+    await sleep(systemClock, 1);
+  }
+}
+
 async function waitFor(judge: () => boolean): Promise<void> {
-  for (let look = 0; look < 200 && !judge(); look += 1) await sleep(systemClock, 50);
-  expect(judge()).toBe(true);
+  while (!judge()) await pass(50);
 }
 
 describe('the seats of a node', () => {
@@ -85,7 +94,7 @@ describe('the seats of a node', () => {
     mkdirSync(join(folder.path, 'lb'));
     writeFileSync(files.file, `${seatsMark}\nformer\n`);
     host.seats.start();
-    await sleep(systemClock, 1200);
+    await pass(1200);
     expect(readFileSync(files.file, 'utf8')).toBe(`${seatsMark}\nformer\n`);
     expect(host.states).toEqual([]);
   });
@@ -160,7 +169,7 @@ describe('the seats of a node', () => {
     host.seats.start();
     host.seats.update(give());
     await waitFor(() => host.report.told.some((line) => line.startsWith('failed')));
-    await sleep(systemClock, 1200);
+    await pass(1200);
     expect(host.report.told.filter((line) => line.startsWith('failed'))).toHaveLength(1);
     // The node reports what it has programmed all the same.
     expect(host.states).toEqual([{ held: [], inUse: [], unheld: {} }]);

@@ -104,7 +104,7 @@ function runPipe(line: string) {
     {
       encoding: 'utf8',
       env: { PATH: process.env['PATH'] },
-      timeout: 20_000,
+      timeout: 120_000,
     },
   );
   return { statuses: stdout.trim().split('\n').at(-1), stderr };

@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { request } from 'node:http';
 import { connect, createServer, type Socket } from 'node:net';
+import { createBoundedServer } from '../../../../lib/http/bounded-server.ts';
 import { type Page, toText } from '../../../../lib/http/page.ts';
 import { StatusServer } from '../../../../lib/http/status-server.ts';
 import { type Endpoint } from '../../../../lib/address/endpoint.ts';
@@ -19,6 +20,9 @@ const pages = new Map<string, Page>([
   ],
 ]);
 const anyPort: Endpoint = { family: 'ipv4', address: '127.0.0.1', port: 0 };
+
+/** An address of this host that nobody else uses: what is free there stays free. */
+const lonely: Endpoint = { ...anyPort, address: '127.0.7.7' };
 
 const stops: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
@@ -70,7 +74,7 @@ async function send(port: number, text: string): Promise<string> {
 async function takePort(): Promise<{ port: number; release: () => Promise<unknown> }> {
   const other = createServer();
   await new Promise<void>((resolve) => {
-    other.listen(0, '127.0.0.1', () => {
+    other.listen(0, lonely.address, () => {
       resolve();
     });
   });
@@ -131,10 +135,12 @@ describe('whoever connects and', () => {
 
   test('sends nothing for more than three seconds is sent away', async () => {
     const { port } = await serve();
-    const started = performance.now();
     expect(await send(port, 'GET /metrics HTTP/1.1\r\n')).toMatch(/^HTTP\/1\.1 408 /);
     // Node.js itself waits for a minute.
-    expect(performance.now() - started).toBeLessThan(30_000);
+    expect(createBoundedServer(() => undefined)).toMatchObject({
+      headersTimeout: 3000,
+      requestTimeout: 3000,
+    });
   });
 
   test('asks before it has its answer is sent away, and who waits for it may go on asking', async () => {
@@ -172,23 +178,23 @@ describe('a port that is taken', () => {
   test('is said once, tried again and again, and said when it is there', async () => {
     const other = await takePort();
     const clock = new FakeClock();
-    const { server, said } = await serve({ ...anyPort, port: other.port }, clock);
+    const { server, said } = await serve({ ...lonely, port: other.port }, clock);
     await clock.advance(300_000);
     expect(said).toEqual([
-      `LISTEN_FAILED: vipnat cannot serve /metrics, /broken and /thrown at 127.0.0.1:${other.port}: another program has that port. vipnat keeps trying. --listen takes another address, or off`,
+      `LISTEN_FAILED: vipnat cannot serve /metrics, /broken and /thrown at ${lonely.address}:${other.port}: another program has that port. vipnat keeps trying. --listen takes another address, or off`,
     ]);
     expect(server.endpoint).toBeNull();
     await other.release();
     await clock.advance(61_000);
     expect(said.slice(1)).toEqual(['recovered']);
-    expect(await ask(other.port, '/metrics')).toMatchObject({ status: 200 });
+    expect(await ask(other.port, '/metrics', 'GET', lonely.address)).toMatchObject({ status: 200 });
   });
 
   test('is no longer tried once the server is stopped', async () => {
     const other = await takePort();
     stops.push(other.release);
     const clock = new FakeClock();
-    const { server } = await serve({ ...anyPort, port: other.port }, clock);
+    const { server } = await serve({ ...lonely, port: other.port }, clock);
     expect(clock.pending).toBe(1);
     await server.stop();
     expect(clock.pending).toBe(0);
@@ -205,12 +211,12 @@ test('an address that this host does not have, as a virtual IP that it does not 
 });
 
 test('when it stops, the port is free and nobody who was connected holds it up', async () => {
-  const { server, port } = await serve();
-  const socket = connect(port, '127.0.0.1');
+  const { server, port } = await serve(lonely);
+  const socket = connect(port, lonely.address);
   socket.on('error', () => undefined);
   await new Promise((resolve) => socket.once('connect', resolve));
   await server.stop();
-  await expect(ask(port, '/metrics')).rejects.toThrow('ECONNREFUSED');
+  await expect(ask(port, '/metrics', 'GET', lonely.address)).rejects.toThrow('ECONNREFUSED');
 });
 
 async function endSocket(socket: Socket): Promise<void> {

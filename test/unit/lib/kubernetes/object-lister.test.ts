@@ -1,5 +1,4 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
-import { systemClock } from '../../../../lib/control/clock.ts';
 import { createLister, type ListAll } from '../../../../lib/kubernetes/object-lister.ts';
 import { type EndpointSlice, type Resource, toSliceResource } from '../../../../lib/kubernetes/resources.ts';
 import { ApiRoute } from '../../../../lib/kubernetes/route.ts';
@@ -34,7 +33,7 @@ beforeEach(async () => {
   const route = new ApiRoute(() => Promise.resolve(access), [vip]);
   const endpoints = world.servers.map(({ port }, index) => toEndpoint(`127.0.0.${index + 1}:${port}`));
   route.setServers({ endpoints, localAddresses: new Set() });
-  list = createLister(route, systemClock, new AbortController().signal);
+  list = createLister(route, world.clock, new AbortController().signal);
 });
 afterEach(() => world.close());
 

@@ -16,7 +16,7 @@ const callByName = (forbidden: readonly string[]): ApiCall => ({
   access: { ...accessByVip(certificates().authority), serverName: 'localhost' },
   server: { host: 'localhost', port: world.servers[0]?.port ?? 0 },
   path: '/api/v1/namespaces/default/services?fieldSelector=metadata.name%3Dkubernetes',
-  limits: { beginMs: 5000, endMs: 5000 },
+  limits: { beginMs: 60_000, endMs: 60_000 },
   forbidden: new Set(forbidden),
   clock: systemClock,
   signal: new AbortController().signal,

@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { readWords } from '../../../../support/manifest/printing.ts';
+import { timeProcessor } from '../../../../support/host/processor-time.ts';
 
 const problemsOf = async (...words: string[]) =>
   (await readWords(['daemonset', '--vip', '10.0.0.50', ...words])).problems;
@@ -38,10 +39,11 @@ describe('an image', () => {
   });
 
   test('that is endless is refused soon', async () => {
-    const begun = performance.now();
-    expect(await problemsOf('--image', `${'a-'.repeat(100_000)}!`)).toHaveLength(1);
-    expect(await problemsOf('--image', 'a'.repeat(256))).toHaveLength(1);
-    expect(performance.now() - begun).toBeLessThan(10_000);
+    const tookMs = await timeProcessor(async () => {
+      expect(await problemsOf('--image', `${'a-'.repeat(100_000)}!`)).toHaveLength(1);
+      expect(await problemsOf('--image', 'a'.repeat(256))).toHaveLength(1);
+    });
+    expect(tookMs).toBeLessThan(10_000);
   });
 });
 

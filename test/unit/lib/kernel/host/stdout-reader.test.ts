@@ -13,7 +13,7 @@ function run(line: string, path = process.env['PATH']) {
     {
       encoding: 'utf8',
       env: { ...process.env, PATH: path },
-      timeout: 30_000,
+      timeout: 120_000,
     },
   );
   return { statuses: stdout.trim().split('\n').at(-1), stderr };

@@ -8,7 +8,7 @@ const exec = fileURLToPath(new URL('../../../../../lib/kernel/tools/exec.ts', im
 const program = `
 import { closeSync, openSync, readdirSync } from 'node:fs';
 import { execTool } from ${JSON.stringify(exec)};
-const start = () => execTool({ tool: 'true', arguments: [], limitMs: 10_000 }).then(() => 'started', (error) => error.code);
+const start = () => execTool({ tool: 'true', arguments: [], limitMs: 60_000 }).then(() => 'started', (error) => error.code);
 const count = () => readdirSync('/proc/self/fd').length;
 await start();
 const before = count();

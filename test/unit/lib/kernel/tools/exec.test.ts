@@ -2,8 +2,8 @@ import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { constants, getPriority, setPriority } from 'node:os';
 import { runTool } from '../../../../../lib/kernel/tools/exec.ts';
 
-/** A shell that says its niceness once it has run for a while. */
-const niceness = { tool: 'sh', arguments: ['-c', 'sleep 0.2; nice'], limitMs: 10_000 };
+/** A shell that says its niceness at its end. */
+const say = (script: string) => ({ tool: 'sh', arguments: ['-c', `${script}; nice`], limitMs: 60_000 });
 
 describe('a tool that is run by a process of higher priority', () => {
   const before = getPriority();
@@ -23,10 +23,13 @@ describe('a tool that is run by a process of higher priority', () => {
   });
 
   test('has that too, as a write is urgent', async () => {
-    expect(Number(await runTool(niceness))).toBe(getPriority());
+    expect(Number(await runTool(say('sleep 0.2')))).toBe(getPriority());
   });
 
   test('has the ordinary one where it only reads', async () => {
-    expect(Number(await runTool({ ...niceness, isPatient: true }))).toBe(isAllowed ? 0 : before);
+    const expected = isAllowed ? 0 : before;
+    // It runs before its niceness is another one.
+    const patient = say(`until [ "$(nice)" = ${expected} ]; do sleep 0.05; done`);
+    expect(Number(await runTool({ ...patient, isPatient: true }))).toBe(expected);
   });
 });

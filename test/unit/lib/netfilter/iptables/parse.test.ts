@@ -3,6 +3,7 @@ import { describe, expect, test } from '@jest/globals';
 import { type VipnatError } from '../../../../../lib/text/errors.ts';
 import { type SaveOutput } from '../../../../../lib/kernel/port.ts';
 import { parseSave, toIncompatible } from '../../../../../lib/netfilter/iptables/parse.ts';
+import { timeProcessor } from '../../../../support/host/processor-time.ts';
 
 const nft = (text: string): SaveOutput => ({ family: 'ipv4', dialect: 'nft', text });
 
@@ -98,12 +99,13 @@ describe('parseSave', () => {
     expect(parseSave(nft(remark + counted)).tables.get('nat')?.size).toBe(2);
   });
 
-  test('100,000 rules take moments: a step for each earlier rule would take minutes', () => {
+  test('100,000 rules take moments: a step for each earlier rule would take minutes', async () => {
     const rule = '-A KUBE-SERVICES -d 10.96.0.1/32 -p tcp -m tcp --dport 443 -j KUBE-SVC-NPX46M4PTMTKRN6Y\n';
     const text = `*nat\n:KUBE-SERVICES - [0:0]\n${rule.repeat(100_000)}COMMIT\n`;
-    const start = performance.now();
-    expect(parseSave(nft(text)).tables.get('nat')?.get('KUBE-SERVICES')).toHaveLength(100_000);
-    expect(performance.now() - start).toBeLessThan(10_000);
+    const tookMs = await timeProcessor(() => {
+      expect(parseSave(nft(text)).tables.get('nat')?.get('KUBE-SERVICES')).toHaveLength(100_000);
+    });
+    expect(tookMs).toBeLessThan(10_000);
   });
 });
 

@@ -5,22 +5,22 @@ import { parseDocument } from '../support/documents/document.ts';
 
 const path = 'docs/testing.md';
 
-/** The files that have something for `--long` alone: by their names, or as they ask the one switch. */
-function listLongFiles(): string[] {
+/** The files that leave something to `--full` or `--long`: by their names, or as they ask the one switch. */
+function listShortened(): string[] {
   return readdirSync('test', { recursive: true, encoding: 'utf8' })
     .map((name) => join('test', name))
     .filter((name) => name.endsWith('.ts'))
-    .filter((name) => name.endsWith('.long.test.ts') || asksSwitch(readFileSync(name, 'utf8')));
+    .filter((name) => /\.(?:full|long)\.test\.ts$/.test(name) || asksSwitch(readFileSync(name, 'utf8')));
 }
 
 function asksSwitch(source: string): boolean {
-  return /import \{[^}]*\b(?:isLong|onlyLong|chooseRounds)\b[^}]*\} from '[^']*jest\/long\.ts'/.test(source);
+  return /^import \{[^}]*\} from '[^']*jest\/extent\.ts';$/m.test(source);
 }
 
-test(`${path} names every file that leaves something to --long`, () => {
+test(`${path} names every file that leaves something to --full or --long`, () => {
   const { links } = parseDocument(path, readFileSync(path, 'utf8'));
   const linked = links.map((link) => normalize(join(dirname(path), link)));
-  const files = listLongFiles();
+  const files = listShortened();
   expect(files.length).toBeGreaterThan(5);
   expect(files.filter((file) => !linked.includes(file))).toEqual([]);
 });
