@@ -171,8 +171,7 @@ const cases: readonly {
   { command: ['run', ...vipArguments], damage: 'iptables -t nat -A VIPNAT -s 192.0.2.1 -j RETURN' },
   {
     command: ['run', ...vipArguments],
-    damage:
-      'iptables -t nat -S PREROUTING | grep -- "-j VIPNAT" | sed s/-A/-D/ | xargs -r iptables -t nat',
+    damage: 'iptables -t nat -S PREROUTING | grep -- "-j VIPNAT" | sed s/-A/-D/ | xargs -r iptables -t nat',
   },
   {
     command: ['run', ...vipArguments, '--mode', 'direct', '--endpoints', '10.77.0.11:6443,10.77.0.12:6443'],

@@ -105,7 +105,7 @@ describe('a storm of Services', () => {
       // It looks, but not at each change: five times at most after each gap of the balancer's, as looks are short.
       process.stderr.write(`services-storm.test.ts: ${looks} looks at ${changes} changes\n`);
       expect(looks).toBeGreaterThan(0);
-      expect(looks).toBeLessThan(changes / 10);
+      expect(looks).toBeLessThan(changes / 20);
       await web.world.shell('m1', 'iptables-nft -t nat -F VIPNAT');
       await waitUntil(
         async () => JSON.stringify(await printOwnRules()) === JSON.stringify(rules),

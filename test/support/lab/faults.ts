@@ -4,6 +4,7 @@ import { type Lab } from '../../../lab/control-plane/lab.ts';
 import { runShell } from '../../../lab/machines/machine.ts';
 import { waitForApiservers, waitForBalance } from '../../../lab/control-plane/ready.ts';
 import { masters } from '../network/layout.ts';
+import { savedFirewall } from './saved-firewall.ts';
 import { isLong } from '../jest/extent.ts';
 
 /** The masters as a fault sees them. */
@@ -33,23 +34,6 @@ export interface Fault {
   readonly isRemedy?: boolean;
   run(lab: Lab, roles: Roles): Promise<void>;
 }
-
-/** A firewall's saved rules, from before kube-proxy and vipnat came: whoever restores them removes all others. */
-const savedFirewall = `*filter
-:INPUT ACCEPT [0:0]
-:FORWARD DROP [0:0]
-:OUTPUT ACCEPT [0:0]
--A INPUT -i lo -j ACCEPT
--A INPUT -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
--A INPUT -p tcp -m tcp --dport 22 -j ACCEPT
-COMMIT
-*nat
-:PREROUTING ACCEPT [0:0]
-:INPUT ACCEPT [0:0]
-:OUTPUT ACCEPT [0:0]
-:POSTROUTING ACCEPT [0:0]
-COMMIT
-`;
 
 /** An apiserver that is gone is an endpoint for up to 26 s (a lease of 15 s, looked at every 10), and kube-proxy hears of it then: what follows from that is watched too. */
 const leaseMs = 32_000;

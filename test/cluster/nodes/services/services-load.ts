@@ -4,7 +4,7 @@ import { webPort } from '../../../../lab/services/web.ts';
 import { isLong } from '../../../support/jest/extent.ts';
 import { tell } from '../../../support/lab/test-lab.ts';
 import { listWitnesses } from '../../../support/lab/witnesses.ts';
-import { connectWitnessed, lostMs } from '../../../support/network/witness.ts';
+import { connectWitnessed, lostMs, type WitnessedReport } from '../../../support/network/witness.ts';
 
 /** What a client outside saw of an address. */
 export interface AddressReport {
@@ -51,15 +51,20 @@ export async function connectWhile(
     await load.end();
     throw error;
   }
-  const { sent, failures, lostSyns, slowAtMs, isQuiet, startedAt } = await load.end();
+  return describe(what, await load.end());
+}
+
+function describe(what: string, report: WitnessedReport): AddressReport {
+  const { sent, failures, lostSyns, slowAtMs, isQuiet, startedAt } = report;
   const failed = [
     ...failures.map(({ error, atMs }) => `${error} after ${atMs.toFixed(0)} ms`),
     ...(lostSyns === 0 ? [] : [`${lostSyns} by a second SYN`]),
     ...(isQuiet ? [] : ['it never became quiet']),
   ];
-  const failingMs = (failures.at(-1)?.atMs ?? 0) - (failures[0]?.atMs ?? 0);
+  const lastMs = failures.at(-1)?.atMs ?? 0;
+  const failingMs = lastMs - (failures[0]?.atMs ?? 0);
   tell(
     `Services, ${what}: ${failures.length} of ${sent} connections failed, for ${failingMs.toFixed(0)} ms; ${slowAtMs.length} took over a second`,
   );
-  return { sent, failed, lastFailedAt: startedAt + (failures.at(-1)?.atMs ?? 0) };
+  return { sent, failed, lastFailedAt: startedAt + lastMs };
 }
