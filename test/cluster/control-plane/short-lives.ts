@@ -1,4 +1,4 @@
-import { WaitedTooLong } from '../../support/host/waiting.ts';
+import { WaitedTooLong } from '../../support/jest/waiting.ts';
 import { waitFor } from '../../support/lab/kube-proxy-state.ts';
 import { KillingProxy } from './killing-proxy.ts';
 import { namespace, type ServicesWorld } from './services-world.ts';
