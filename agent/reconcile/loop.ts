@@ -59,7 +59,6 @@ const lastLook: Requeue<LoopCause> = { cause: 'tick', delayMs: tickMs };
 export class Loop {
   readonly #ports: LoopPorts;
   readonly #config: Config;
-  readonly #tickMs: number;
   readonly #queue: TriggerQueue<LoopCause>;
   #memory: ReconcileState;
   readonly #budget: WriteBudget;
@@ -80,7 +79,6 @@ export class Loop {
     this.#ports = ports;
     this.#memory = memory;
     this.#config = config;
-    this.#tickMs = ports.tickMs ?? tickMs;
     this.#flows = new FlowResets(ports);
     this.#budget = new WriteBudget(ports.clock);
     const look = (causes: readonly Cause[]) => this.#reconcile(causes);
@@ -193,7 +191,7 @@ export class Loop {
       report.inSync(assessment);
       void kernel.keepReady(listWritten(assessment));
       this.#flows.hold(assessment.decisions);
-      return { cause: 'tick', delayMs: isUndecided(assessment) ? confirmMs : this.#tickMs };
+      return { cause: 'tick', delayMs: isUndecided(assessment) ? confirmMs : (this.#ports.tickMs ?? tickMs) };
     }
     this.#queue.recordOutcome(false);
     // The decisions have changed since the last write, so a difference does not mean that the write was lost.

@@ -3,7 +3,7 @@ export class LabError extends Error {
   override readonly name: string = 'LabError';
 }
 
-/** That a lab is too slow, or hangs. What runs tests takes it for no verdict, by its name: see test/support/host/waiting.ts. */
+/** That a lab is too slow, or hangs. What runs tests takes it for no verdict, by its name: see test/support/jest/waiting.ts. */
 export class WaitedTooLong extends LabError {
   override readonly name: string = 'WaitedTooLong';
 }

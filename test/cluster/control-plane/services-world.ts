@@ -4,7 +4,7 @@ import { vipnatCommand } from '../../../lab/components/agent.ts';
 import { type ApiAnswer } from '../../../lab/control-plane/api.ts';
 import { addressPools, virtualIps } from '../../../lib/services/objects.ts';
 import { type KubernetesObject, parse, print } from '../../support/manifest/printing.ts';
-import { WaitedTooLong } from '../../support/host/waiting.ts';
+import { WaitedTooLong } from '../../support/jest/waiting.ts';
 import { waitFor } from '../../support/lab/kube-proxy-state.ts';
 import { PlayedNodes } from './played-nodes.ts';
 import { type Process, SingleApiserver, startProcess } from './single-apiserver.ts';

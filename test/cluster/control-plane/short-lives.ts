@@ -1,4 +1,4 @@
-import { WaitedTooLong } from '../../support/host/waiting.ts';
+import { WaitedTooLong } from '../../support/jest/waiting.ts';
 import { waitFor } from '../../support/lab/kube-proxy-state.ts';
 import { KillingProxy } from './killing-proxy.ts';
 import { namespace, type ServicesWorld } from './services-world.ts';
@@ -40,7 +40,9 @@ export class ShortLives {
   /** Waits until something is so, with the lives that this takes. */
   async until(what: string, isSo: () => Promise<boolean>): Promise<void> {
     await waitFor(isSo, limitMs).catch(() => {
-      throw new WaitedTooLong(`never came true: ${what}\n${this.writes.join('\n')}\n${this.#world.readLogs()}`);
+      throw new WaitedTooLong(
+        `never came true: ${what}\n${this.writes.join('\n')}\n${this.#world.readLogs()}`,
+      );
     });
   }
 

@@ -133,8 +133,7 @@ export class SickHost {
 
   /** What doctor tells of a host's checks. */
   async examine(args: readonly string[] = []): Promise<readonly Told[]> {
-    const words = ['doctor', '--json', '--vip', vips.ipv4, ...args];
-    const { stdout, stderr } = await this.run(['vipnat', ...words]);
+    const { stdout, stderr } = await this.run(['vipnat', 'doctor', '--json', '--vip', vips.ipv4, ...args]);
     if (stdout === '') throw new Error(`doctor printed nothing: ${stderr}`);
     return (JSON.parse(stdout) as { checks: Told[] }).checks;
   }
@@ -147,9 +146,7 @@ export class SickHost {
   }
 
   run(command: readonly string[], input = ''): Promise<CommandResult> {
-    const environment = {
-      PATH: `${join(this.#folder.path, 'tools')}:${process.env['PATH'] ?? ''}`,
-    };
+    const environment = { PATH: `${join(this.#folder.path, 'tools')}:${process.env['PATH'] ?? ''}` };
     // Its /run and /var/lib are its own: the usual folders are.
     const usual = ['env', '--unset=VIPNAT_RUN_DIR', '--unset=VIPNAT_STATE_DIR'];
     const enter = ['nsenter', `--target=${this.#mounts}`, '--mount', '--', ...usual, ...command];

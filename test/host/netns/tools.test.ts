@@ -1,17 +1,15 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
-import { once } from 'node:events';
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isFull } from '../../support/jest/extent.ts';
 import { Cluster } from '../../support/network/cluster.ts';
-import { listApiservers, vips } from '../../support/network/layout.ts';
+import { vips } from '../../support/network/layout.ts';
 import { dumpRules } from '../../support/host/foreign-rules.ts';
 import { Shims } from '../../support/host/shims.ts';
 import { expectBalanced, startProxies } from './traffic.ts';
 import {
   type Agent,
   limitMs,
-  sleep,
   startAgent,
   vipnat,
   vipnatCommand,
@@ -227,35 +225,3 @@ test(
   },
   limitMs,
 );
-
-if (isFull)
-  test(
-    'a stranger who holds the xtables lock delays iptables-legacy, and nothing else happens',
-    async () => {
-      await startProxies(cluster, ['m2'], 'legacy', ['ipv4']);
-      const namespace = cluster.namespaceOf('m2');
-      const stranger = cluster.namespaces.start(namespace, [
-        ...['flock', '--no-fork', '/run/xtables.lock', 'sh', '-c', 'echo held; exec sleep 100'],
-      ]);
-      if (stranger.stdout !== null) await once(stranger.stdout, 'data');
-      const called = join(shims.onlyPath, 'called');
-      shims.wrap('iptables-legacy-restore', `: >'${called}'; exec "$TOOL" "$@"`);
-      const running = vipnat(cluster, 'm2', ['run', '--once', ...vipArguments], { PATH: shims.path });
-      await waitUntil(
-        () => Promise.resolve(existsSync(called)),
-        () => 'iptables-legacy-restore was not called',
-      );
-      await sleep(500);
-      expect(await cluster.namespaces.shell(namespace, 'iptables-legacy-save -t nat')).not.toContain(
-        'VIPNAT',
-      );
-      stranger.kill('SIGKILL');
-      const count = listApiservers('ipv4').length;
-      expect(await running).toMatchObject({
-        exitCode: 0,
-        stderr: `10.77.0.50:6443 is balanced, and its rules are in sync (service-chain, ${count} apiservers)`,
-      });
-      expect(await vipnat(cluster, 'm2', ['check', ...vipArguments])).toMatchObject({ exitCode: 0 });
-    },
-    limitMs,
-  );

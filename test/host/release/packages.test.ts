@@ -7,7 +7,7 @@ import { testOwnUnit } from './own-unit.ts';
 const limitMs = 300_000;
 
 /** What an agent says where its unit keeps it or its tools from something. That a tool is slow is none of it. */
-const refusal = /\[(?:TOOL_FAILED|TOOL_NOT_PERMITTED|NETLINK_FAILED|[A-Z_]+_NOT_WRITTEN)\]/;
+const refusal = /\[(?:TOOL_FAILED|TOOL_NOT_PERMITTED|NETLINK_FAILED|SYSCTL_NOT_WRITTEN)\]/;
 
 /** What people have who read manuals and complete words, and what reads the .rpm. */
 const others = ['bash-completion', 'fish', 'iproute2', 'man-db', 'mandoc', 'procps', 'rpm', 'zsh'];

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { WaitedTooLong } from '../../support/host/waiting.ts';
+import { WaitedTooLong } from '../../support/jest/waiting.ts';
 import { atEnd } from '../../support/network/at-end.ts';
 import { chooseCpu } from '../../../lab/guest/cpu.ts';
 import { umlCommand } from '../../../lab/guest/uml.ts';

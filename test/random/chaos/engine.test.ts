@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import fc from '../../support/random/fc.ts';
+import { fc } from '../../support/random/fc.ts';
 import { drawWalk } from '../../support/chaos/engine/draw-walk.ts';
 import { proveWalk } from '../../support/chaos/engine/prove-walk.ts';
 import { runWalk } from '../../support/chaos/engine/run-walk.ts';

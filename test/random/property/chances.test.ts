@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import fc from '../../support/random/fc.ts';
+import { fc } from '../../support/random/fc.ts';
 import { matchChance as matchIptables } from '../../../lib/netfilter/iptables/chance.ts';
 import { matchChance as matchNft } from '../../../lib/netfilter/nftables/chance.ts';
 import { type Chance, toChances } from '../../../lib/netfilter/rules/chance.ts';

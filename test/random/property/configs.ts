@@ -1,5 +1,5 @@
 import { ordinaryConfig } from '../../support/agent/running-agent.ts';
-import fc from '../../support/random/fc.ts';
+import { fc } from '../../support/random/fc.ts';
 import { type Config, iptablesChoices, masquerades, modes, proxyModes } from '../../../config/config.ts';
 import { serviceChain } from '../../../agent/api/kubernetes-service.ts';
 import { type Way } from '../../../agent/decide/decision.ts';

@@ -1,4 +1,4 @@
-import fc from '../../support/random/fc.ts';
+import { fc } from '../../support/random/fc.ts';
 import { type LookPorts } from '../../../agent/reconcile/look.ts';
 import { plan } from '../../../agent/decide/plan.ts';
 import { VipnatError } from '../../../lib/text/errors.ts';

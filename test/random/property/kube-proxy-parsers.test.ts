@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
-import fc from '../../support/random/fc.ts';
+import { fc } from '../../support/random/fc.ts';
 import { VipnatError } from '../../../lib/text/errors.ts';
 import { kubernetesService } from '../../../agent/api/kubernetes-service.ts';
 import { readIptablesProxy } from '../../../lib/kube-proxy/iptables.ts';

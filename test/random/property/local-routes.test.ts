@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import fc from '../../support/random/fc.ts';
+import { fc } from '../../support/random/fc.ts';
 import { LocalClients } from '../../../agent/reconcile/local-clients.ts';
 import { toEndpoint } from '../../support/fakes/endpoints.ts';
 import { FakeKernel } from '../../support/fakes/kernel.ts';

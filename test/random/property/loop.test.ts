@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import fc from '../../support/random/fc.ts';
+import { fc } from '../../support/random/fc.ts';
 import { observeAndAssess } from '../../../agent/reconcile/look.ts';
 import { emptyState } from '../../../agent/observe/reconcile-state.ts';
 import { FakeClock } from '../../support/fakes/clock.ts';

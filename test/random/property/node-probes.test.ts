@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import fc from '../../support/random/fc.ts';
+import { fc } from '../../support/random/fc.ts';
 import { chooseRuns } from '../../support/random/runs.ts';
 import { addAnswer, hasWitness, type NodeState, unknownNode } from '../../../balancer/nodes/node-state.ts';
 import { type ProbePace, ProbeTurns } from '../../../balancer/nodes/probe-turns.ts';

@@ -1,6 +1,6 @@
 import { type LoopCause } from '../../../agent/report/loop-observer.ts';
 import { describe, expect, test } from '@jest/globals';
-import fc from '../../support/random/fc.ts';
+import { fc } from '../../support/random/fc.ts';
 import { type KernelQuery, type KernelReading } from '../../../lib/kernel/port.ts';
 import { type Requeue, TriggerQueue } from '../../../lib/control/trigger-queue.ts';
 import { FakeClock } from '../../support/fakes/clock.ts';

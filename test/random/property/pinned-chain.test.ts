@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import fc from '../../support/random/fc.ts';
+import { fc } from '../../support/random/fc.ts';
 import { VipnatError } from '../../../lib/text/errors.ts';
 import { serviceChain } from '../../../agent/api/kubernetes-service.ts';
 import { FakeClock } from '../../support/fakes/clock.ts';

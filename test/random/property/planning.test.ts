@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import fc from '../../support/random/fc.ts';
+import { fc } from '../../support/random/fc.ts';
 import { assess } from '../../../agent/decide/assess.ts';
 import { findCandidates } from '../../../agent/endpoints/candidates.ts';
 import { type Config } from '../../../config/config.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import fc from '../../support/random/fc.ts';
+import { fc } from '../../support/random/fc.ts';
 import { plan } from '../../../agent/decide/plan.ts';
 import { iptablesDialects } from '../../../lib/kernel/port.ts';
 import { diffTable } from '../../../lib/netfilter/iptables/diff-table.ts';

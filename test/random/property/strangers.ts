@@ -1,4 +1,4 @@
-import fc from '../../support/random/fc.ts';
+import { fc } from '../../support/random/fc.ts';
 import { type Family } from '../../../lib/address/address.ts';
 import { type FakeKernel } from '../../support/fakes/kernel.ts';
 import { type Damage, damages, findOwnRules, pick, renderDamage } from '../../support/foreign/damage.ts';

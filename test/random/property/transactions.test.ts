@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import fc from '../../support/random/fc.ts';
+import { fc } from '../../support/random/fc.ts';
 import { type Assessment } from '../../../agent/decide/assess.ts';
 import { converge } from '../../../agent/reconcile/converge.ts';
 import { applyPlan, observeAndAssess } from '../../../agent/reconcile/look.ts';

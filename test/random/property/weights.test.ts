@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import fc from '../../support/random/fc.ts';
+import { fc } from '../../support/random/fc.ts';
 import { weighByCounts } from '../../../agent/decide/weigh-apiservers.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import {

@@ -15,7 +15,7 @@ import { KubeStore, makeService, makeSlice } from '../kube-api/kube-store.ts';
 import { createRecordingLogger, type RecordingLogger } from '../fakes/logger.ts';
 import { type Certificates, createCertificates } from '../../../lab/certificates/certificates.ts';
 import { vips } from '../network/layout.ts';
-import { WaitedTooLong } from '../host/waiting.ts';
+import { WaitedTooLong } from '../jest/waiting.ts';
 
 /** Certificates in a folder of their own. */
 interface CertificateFolder extends Certificates {

@@ -14,7 +14,7 @@ import { startBalancerLife, toWholeKernel } from './balancer-life.ts';
 import { FakeClock } from '../fakes/clock.ts';
 import { toEndpoint } from '../fakes/endpoints.ts';
 import { createRecordingLogger, type RecordingLogger } from '../fakes/logger.ts';
-import { WaitedTooLong } from '../host/waiting.ts';
+import { WaitedTooLong } from '../jest/waiting.ts';
 
 const node = 'n1';
 

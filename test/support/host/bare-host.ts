@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { vipnatCommand } from './vipnat.ts';
-import { WaitedTooLong } from './waiting.ts';
+import { WaitedTooLong } from '../jest/waiting.ts';
 
 /** What a script on a host of its own has said, by name. */
 export type Said = ReadonlyMap<string, string>;

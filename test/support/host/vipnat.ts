@@ -2,9 +2,9 @@ import type { ChildProcess } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import type { Cluster } from '../network/cluster.ts';
 import type { CommandResult } from '../network/namespaces.ts';
-import { waitUntil } from './waiting.ts';
+import { waitUntil } from '../jest/waiting.ts';
 
-export { sleep, waitUntil } from './waiting.ts';
+export { sleep, waitUntil } from '../jest/waiting.ts';
 
 /** What scripts/build made: these tests run the product as people do. */
 const program = fileURLToPath(new URL('../../../dist/vipnat.js', import.meta.url));

@@ -1,4 +1,4 @@
-import { WaitedTooLong } from '../host/waiting.ts';
+import { WaitedTooLong } from '../jest/waiting.ts';
 import type { WitnessedReport } from '../network/witness.ts';
 
 /** What something that was done cost new connections. */

@@ -3,7 +3,7 @@ import { type Lab } from '../../../lab/control-plane/lab.ts';
 import { type Machine } from '../../../lab/machines/machine.ts';
 import { isVirtual } from '../../../lab/control-plane/make.ts';
 import { apiserverPort, masters } from '../network/layout.ts';
-import { WaitedTooLong } from '../host/waiting.ts';
+import { WaitedTooLong } from '../jest/waiting.ts';
 
 const failureMetric = 'kubeproxy_sync_proxy_rules_iptables_restore_failures_total';
 

@@ -35,5 +35,5 @@ export function closeMounts(descriptor: number): void {
 /** The words in front of a command that run it in a network namespace with such mounts, and with further ones that only it sees. */
 export function enterMounts(networkFile: string, descriptor: number): string[] {
   const enter = [`--net=${networkFile}`, `--mount=/proc/${process.pid}/fd/${descriptor}`];
-  return ['nsenter', ...enter, `--wdns=${process.cwd()}`, 'unshare', '--mount'];
+  return ['nsenter', ...enter, `--wdns=${process.cwd()}`, 'unshare', '--mount', '--propagation', 'slave'];
 }

@@ -1,4 +1,4 @@
-import { WaitedTooLong } from '../host/waiting.ts';
+import { WaitedTooLong } from '../jest/waiting.ts';
 import type { Seat } from './seat.ts';
 import type { ConnectReport, ConnectTask, Target } from './seat-tasks.ts';
 

@@ -6,5 +6,5 @@ const usualSeed = 1;
 fc.configureGlobal({ seed: Number(process.env['TEST_SEED'] ?? usualSeed) });
 
 /** fast-check, whose cases come from TEST_SEED. `--long` draws that, and prints it. */
-export default fc;
+export { fc };
 export type * from 'fast-check';

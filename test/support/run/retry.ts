@@ -4,7 +4,7 @@ import type { FailedTest, JestResult } from './jest-run.ts';
 export const maxRetriedFiles = 3;
 
 /**
- * What waits too long, in the words of Jest, of test/support/host/waiting.ts, and of the clients of tests. Everything else, such as a wrong
+ * What waits too long, in the words of Jest, of test/support/jest/waiting.ts, and of the clients of tests. Everything else, such as a wrong
  * rule, a wrong holder, other data or a reset, is a failure at the first time.
  */
 const late =

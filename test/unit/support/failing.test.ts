@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { WaitedTooLong } from '../../support/host/waiting.ts';
+import { WaitedTooLong } from '../../support/jest/waiting.ts';
 import { measureFailing } from '../../support/lab/failing.ts';
 import type { WitnessedReport } from '../../support/network/witness.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { WaitedTooLong } from '../../support/host/waiting.ts';
+import { WaitedTooLong } from '../../support/jest/waiting.ts';
 import type { ConnectReport } from '../../support/network/seat-tasks.ts';
 import { judge } from '../../support/network/witness.ts';
 

@@ -48,8 +48,8 @@ jest.setTimeout(3_600_000);
 /** Inputs are as long as this at most, and made of one piece again and again; a tenth of it without `--long`. */
 const length = isLong ? 1_000_000 : 100_000;
 
-/** What takes less of the processor, in milliseconds, is too short to be measured, and for anybody to notice. */
-const leastMs = 20;
+/** What takes less of the processor, in milliseconds, is too short for anybody to notice, however it grows. */
+const leastMs = isLong ? 1000 : 100;
 
 /** Twice the length takes twice the time, or four times where each piece takes a step for every other. */
 const mostGrowth = 3;

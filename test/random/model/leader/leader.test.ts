@@ -1,5 +1,5 @@
 import { expect, jest, test } from '@jest/globals';
-import fc from '../../../support/random/fc.ts';
+import { fc } from '../../../support/random/fc.ts';
 import { LeaderElection } from '../../../../lib/kubernetes/leader.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { LeaseApi, type Trip } from '../../../support/fakes/lease-api.ts';

@@ -1,5 +1,5 @@
 import { expect, jest, test } from '@jest/globals';
-import fc from '../../../support/random/fc.ts';
+import { fc } from '../../../support/random/fc.ts';
 import { KeyedQueue, maxRetryMs, type TurnResult } from '../../../../lib/control/keyed-queue.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 

@@ -1,4 +1,4 @@
-import fc from '../../random/fc.ts';
+import { fc } from '../../random/fc.ts';
 import { joinBursts, type Step, type Walk } from './walk.ts';
 import type { Fault } from './world.ts';
 

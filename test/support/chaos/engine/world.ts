@@ -1,4 +1,4 @@
-import type fc from '../../random/fc.ts';
+import type { fc } from '../../random/fc.ts';
 import type { Argument, Step } from './walk.ts';
 
 /** A fault that a world knows. */

@@ -8,7 +8,7 @@ import { openBlackhole } from '../world/blackhole.ts';
 import { Ejections } from '../world/ejections.ts';
 import { Firewall } from './firewall.ts';
 import { listUsable, type MasterState, planRemedies, type Remedy, remedy, soundMaster } from './masters.ts';
-import { WaitedTooLong } from '../../host/waiting.ts';
+import { WaitedTooLong } from '../../jest/waiting.ts';
 
 /** The masters' names. */
 export const masterNames: readonly string[] = hosts.map(({ name }) => name);

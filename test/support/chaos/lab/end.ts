@@ -7,7 +7,7 @@ import { judgeRemains } from '../world/judge.ts';
 import { type ControlPlane, masterNames } from './control-plane.ts';
 import { type Knowledge } from './knowledge.ts';
 import { listRemedies } from './masters.ts';
-import { WaitedTooLong } from '../../host/waiting.ts';
+import { WaitedTooLong } from '../../jest/waiting.ts';
 
 /**
  * An endpoint comes within 10 s, kube-proxy's watch may hang for 45 s on an apiserver that was frozen, and after a write that

@@ -1,4 +1,4 @@
-import fc from '../../random/fc.ts';
+import { fc } from '../../random/fc.ts';
 import { tidyDamages } from '../../foreign/damage.ts';
 import { type Fault } from '../engine/world.ts';
 import { type Arguments, fault, hookedChains, type LabFaultName, proxyBackends } from '../world/faults.ts';

@@ -1,4 +1,4 @@
-import fc from '../../random/fc.ts';
+import { fc } from '../../random/fc.ts';
 import { families } from '../../../../lib/address/address.ts';
 import type { Fault } from '../engine/world.ts';
 import { tidyDamages } from '../../foreign/damage.ts';

@@ -2,7 +2,7 @@
  * The faults of the world, by the names that walks have for them. Two drivers make them happen: the stand-in, in network namespaces
  * with programs of our own in the place of components, and the lab, on real components.
  */
-import fc from '../../random/fc.ts';
+import { fc } from '../../random/fc.ts';
 import { type Argument } from '../engine/walk.ts';
 import { type Fault } from '../engine/world.ts';
 

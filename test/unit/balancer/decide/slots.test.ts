@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import fc from '../../../support/random/fc.ts';
+import { fc } from '../../../support/random/fc.ts';
 import { countSlots } from '../../../../balancer/decide/count-slots.ts';
 import { fillSlots, hashSlots, type Weights } from '../../../../balancer/decide/slots.ts';
 

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
-import fc from '../../../support/random/fc.ts';
+import { fc } from '../../../support/random/fc.ts';
 import { EarlyEndpoints } from '../../../../balancer/follow/early-endpoints.ts';
 import { type EarlySlice, earlySlices } from '../../../../lib/services/early-slices.ts';
 import { type EndpointSlice, endpointSlices } from '../../../../lib/services/services.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import fc from '../../../support/random/fc.ts';
+import { fc } from '../../../support/random/fc.ts';
 import { createFrameReader, encodeFrame } from '../../../../lab/guest/frames.ts';
 
 test('frames arrive whole and in order, however their bytes are cut', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import fc from '../../../support/random/fc.ts';
+import { fc } from '../../../support/random/fc.ts';
 import { parseAddress } from '../../../../lib/address/address.ts';
 import { toPrefixes } from '../../../../lib/services/prefixes.ts';
 import { countAddresses, fromNumber, parseRange } from '../../../../lib/services/ranges.ts';
