@@ -1,4 +1,4 @@
-/** Commits to a table of its own so many times a second, until it is ended. For commits.test.ts. Prints a line once it has begun. */
+/** Commits to a table of its own so many times a second, until it is ended. For commits.full.test.ts. Prints a line once it has begun. */
 import { createNetlinkClient } from '../../../lib/kernel/netlink/netlink.ts';
 import { renderAttribute } from '../../../lib/kernel/netlink/netlink-messages.ts';
 import { renderFamily } from '../../../lib/kernel/netlink/nft-chains.ts';

@@ -103,7 +103,7 @@ describe('a storm of Services', () => {
       // A tool may be late beside so many rules: then nothing is written.
       expect(agent.listLines(/repaired/)).toEqual([]);
       // It looks, but not at each change: five times at most after each gap of the balancer's, as looks are short.
-      process.stderr.write(`services-storm.test.ts: ${looks} looks at ${changes} changes\n`);
+      process.stderr.write(`services-storm: ${looks} looks at ${changes} changes\n`);
       expect(looks).toBeGreaterThan(0);
       expect(looks).toBeLessThan(changes / 20);
       await web.world.shell('m1', 'iptables-nft -t nat -F VIPNAT');

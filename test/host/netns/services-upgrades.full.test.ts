@@ -33,7 +33,7 @@ describe('a Service with 500 connections a second', () => {
       }
       const { sent, slowAtMs } = await expectNoneLost(load, 1000);
       process.stderr.write(
-        `services-upgrades.test.ts: ${rounds} rounds: ${sent} connections, 0 failed, ${slowAtMs.length} slow\n`,
+        `services-upgrades: ${rounds} rounds: ${sent} connections, 0 failed, ${slowAtMs.length} slow\n`,
       );
     },
     limitMs,
