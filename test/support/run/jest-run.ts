@@ -1,7 +1,7 @@
-import { spawn } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Extent } from '../jest/extent.ts';
+import { startChild } from './children.ts';
 
 /** What to run of one or more parts. */
 export interface JestTask {
@@ -86,13 +86,13 @@ function listFailures({ name, status, message, assertionResults }: JestFile): Fa
   return isWhole ? [{ file: name, title: '', messages: [message] }] : failed;
 }
 
-/** Runs a command in a group of its own, whose output is nobody's; standard error is this program's. */
+/** Runs a command whose output is nobody's; standard error is this program's. */
 function runToEnd(
-  [program = '', ...words]: readonly string[],
+  command: readonly string[],
   environment: NodeJS.ProcessEnv,
   limitMs: number,
 ): Promise<'ended' | 'late'> {
-  const child = spawn(program, words, { env: environment, stdio: ['ignore', 'ignore', 'inherit'] });
+  const child = startChild(command, { env: environment, stdio: ['ignore', 'ignore', 'inherit'] });
   return new Promise((resolve) => {
     let isLate = false;
     const timer = setTimeout(() => {

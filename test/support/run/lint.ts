@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { startChild } from './children.ts';
 import type { FailedTest, JestResult } from './jest-run.ts';
 
 /** ESLint takes longer than all others together, and one processor. */
@@ -19,10 +19,10 @@ export async function runLint(say: (line: string) => void): Promise<JestResult> 
 }
 
 function runCheck(name: string, say: (line: string) => void): Promise<FailedTest | null> {
-  const child = spawn('scripts/lint', [name], { stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = startChild(['scripts/lint', name], { stdio: ['ignore', 'pipe', 'pipe'] });
   let output = '';
   for (const stream of [child.stdout, child.stderr])
-    stream.on('data', (text: Buffer) => (output += text.toString()));
+    stream?.on('data', (text: Buffer) => (output += text.toString()));
   return new Promise((resolve) => {
     child.on('close', (status) => {
       if (status === 0) {

@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { RunOptions } from './arguments.ts';
+import { endChildren } from './children.ts';
 import { type Addition, budgetSeconds, chooseAdditions, findChange } from './changes.ts';
 import { ComponentBuild } from './components.ts';
 import { listEvidence, printEvidence, recordFlake, removeFormerRuns, runsFolder } from './evidence.ts';
@@ -59,8 +60,9 @@ export class TestRun {
     return this.#finish();
   }
 
-  /** Ends what it started beside Jest, which has the same signal. */
+  /** Ends all that it started. */
   end(): void {
+    endChildren();
     this.#components?.end();
   }
 
