@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
-import { families, type Family } from '../../lib/address/address.ts';
-import { type IptablesDialect, iptablesDialects } from '../../lib/kernel/port.ts';
+import { type Family } from '../../lib/address/address.ts';
+import { type IptablesDialect } from '../../lib/kernel/port.ts';
+import { pairs } from '../support/jest/pairs.ts';
 import { toolName } from '../../lib/kernel/tools/tool-name.ts';
 import { describeKernels, everything } from './kinds.ts';
 import { foreignRules, shapes } from './rule-shapes.ts';
@@ -23,7 +24,7 @@ describeKernels((subject) => {
     await subject().kernel.apply({ family, dialect, input });
   }
 
-  describe.each(families.flatMap((family) => iptablesDialects.map((dialect) => ({ family, dialect }))))(
+  describe.each(pairs.map(([family, dialect]) => ({ family, dialect })))(
     '$family $dialect',
     ({ family, dialect }) => {
       test('a restore creates chains and hooks, and the next read prints them as iptables-save does', async () => {

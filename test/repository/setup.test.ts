@@ -18,6 +18,7 @@ import { type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { execa } from 'execa';
+import { parts } from '../support/run/parts.ts';
 
 /** What scripts/setup starts itself. */
 const helpers = [
@@ -143,19 +144,10 @@ describe('the Debian packages', () => {
   });
 
   test('are those of the tests: every layer of scripts/test is a part, and every part of one', async () => {
-    const script = readFileSync('scripts/test', 'utf8');
-    const [, layers = ''] = /^all_layers=\((.*)\)$/m.exec(script) ?? [];
-    const [, table = ''] = /^declare -A layer_parts=\(\n(.*?)^\)$/ms.exec(script) ?? [];
-    const parts = [...table.matchAll(/\]=(?:'([^']+)'|(\S+))/g)].flatMap(([, many, one]) =>
-      (many ?? one ?? '').split(' '),
-    );
     provideDebian(0);
-    const { exitCode } = await setUp([...layers.split(' '), ...parts]);
-    expect({ layers: layers.split(' ').length, parts: parts.length, exitCode }).toEqual({
-      layers: 7,
-      parts: 17,
-      exitCode: 0,
-    });
+    const words = new Set(parts.flatMap(({ layer, name }) => [layer, name]));
+    expect(words.size).toBeGreaterThan(20);
+    expect(await setUp([...words])).toMatchObject({ exitCode: 0 });
   });
 });
 

@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
-import { type IptablesDialect, iptablesDialects } from '../../../lib/kernel/port.ts';
+import { type IptablesDialect } from '../../../lib/kernel/port.ts';
+import { shownDialects } from '../../support/jest/pairs.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
 import { serviceChain } from '../../../agent/api/kubernetes-service.ts';
 import { type Cluster } from '../../support/network/cluster.ts';
@@ -14,7 +15,7 @@ const vipArguments = ['--vip', vips.ipv4];
 const client = { seat: 'outside client', host: vips.ipv4 } as const;
 const kubeProxyHook = 'PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES';
 
-describe.each(iptablesDialects)('on a VIP holder with iptables-%s', (dialect) => {
+describe.each(shownDialects)('on a VIP holder with iptables-%s', (dialect) => {
   const tool = toolName('ipv4', dialect);
   let cluster: Cluster;
   let kubeProxy: KubeProxyStandIn;

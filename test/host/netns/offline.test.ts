@@ -1,10 +1,10 @@
 import { describe, expect, test } from '@jest/globals';
-import { families, type Family } from '../../../lib/address/address.ts';
+import { families } from '../../../lib/address/address.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { type IptablesDialect } from '../../../lib/kernel/port.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
 import { serviceChain } from '../../../agent/api/kubernetes-service.ts';
-import { onlyFull } from '../../support/jest/extent.ts';
+import { pairs } from '../../support/jest/pairs.ts';
 import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { clusterIps, listApiservers, vips } from '../../support/network/layout.ts';
@@ -12,11 +12,6 @@ import { dumpRules } from '../../support/host/foreign-rules.ts';
 import { expectBalanced, startProxies } from './traffic.ts';
 import { limitMs, vipnat } from '../../support/host/vipnat.ts';
 
-const combinations: readonly (readonly [Family, IptablesDialect])[] = [
-  ['ipv4', 'nft'],
-  ['ipv6', 'legacy'],
-  ...onlyFull<readonly [Family, IptablesDialect]>(['ipv4', 'legacy'], ['ipv6', 'nft']),
-];
 const familyToVip = { ipv4: '172.16.64.58', ipv6: 'fd00:172::58' };
 const familyToClusterIp = { ipv4: '10.244.255.1', ipv6: 'fd00:244:255::1' };
 
@@ -37,7 +32,7 @@ async function planOffline(...args: string[]): Promise<string> {
   return `${stdout}\n`;
 }
 
-describe.each(combinations)('the restore stream of plan --offline: %s, iptables-%s', (family, dialect) => {
+describe.each(pairs)('the restore stream of plan --offline: %s, iptables-%s', (family, dialect) => {
   const restore = toolName(family, dialect, 'restore');
   const args = ['--vip', familyToVip[family], '--iptables', dialect, '--format', 'restore'];
 
@@ -95,52 +90,49 @@ test.each(families)(
   limitMs,
 );
 
-describe.each(combinations)(
-  'the commands of plan, pasted into a shell: %s, iptables-%s',
-  (family, dialect) => {
-    const vipArguments = ['--vip', vips[family]];
+describe.each(pairs)('the commands of plan, pasted into a shell: %s, iptables-%s', (family, dialect) => {
+  const vipArguments = ['--vip', vips[family]];
 
-    test(
-      'give on an untouched host exactly the rules of run --once, which then has nothing to do',
-      async () => {
-        await startProxies(cluster, ['m1', 'm2'], dialect, [family]);
-        const args = [...vipArguments, '--proxy-mode', 'iptables', '--iptables', dialect];
-        await expectSameAsRun(await planOffline(...args), vipArguments);
-      },
-      limitMs,
-    );
+  test(
+    'give on an untouched host exactly the rules of run --once, which then has nothing to do',
+    async () => {
+      await startProxies(cluster, ['m1', 'm2'], dialect, [family]);
+      const args = [...vipArguments, '--proxy-mode', 'iptables', '--iptables', dialect];
+      await expectSameAsRun(await planOffline(...args), vipArguments);
+    },
+    limitMs,
+  );
 
-    test(
-      'do the same from what they find there, broken rules of ours included',
-      async () => {
-        await startProxies(cluster, ['m1', 'm2'], dialect, [family]);
-        for (const machine of ['m1', 'm2']) await breakRules(machine, dialect, vipArguments);
-        const { stdout } = await vipnat(cluster, 'm1', ['plan', ...vipArguments]);
-        await expectSameAsRun(stdout, vipArguments);
-      },
-      limitMs,
-    );
+  test(
+    'do the same from what they find there, broken rules of ours included',
+    async () => {
+      await startProxies(cluster, ['m1', 'm2'], dialect, [family]);
+      for (const machine of ['m1', 'm2']) await breakRules(machine, dialect, vipArguments);
+      const { stdout } = await vipnat(cluster, 'm1', ['plan', ...vipArguments]);
+      await expectSameAsRun(stdout, vipArguments);
+    },
+    limitMs,
+  );
 
-    /** An old direct plan, with a hook gone and a stranger's rule in it. */
-    const breakRules = async (machine: string, of: IptablesDialect, args: readonly string[]) => {
-      const tool = toolName(family, of);
-      await vipnat(cluster, machine, [
-        'run',
-        '--once',
-        '--mode',
-        'direct',
-        '--masquerade',
-        'kube-mark',
-        ...args,
-      ]);
-      await cluster.namespaces.shell(
-        cluster.namespaceOf(machine),
-        `${tool} -t nat -A VIPNAT -p udp -j RETURN
+  /** An old direct plan, with a hook gone and a stranger's rule in it. */
+  const breakRules = async (machine: string, of: IptablesDialect, args: readonly string[]) => {
+    const tool = toolName(family, of);
+    await vipnat(cluster, machine, [
+      'run',
+      '--once',
+      '--mode',
+      'direct',
+      '--masquerade',
+      'kube-mark',
+      ...args,
+    ]);
+    await cluster.namespaces.shell(
+      cluster.namespaceOf(machine),
+      `${tool} -t nat -A VIPNAT -p udp -j RETURN
        ${tool} -t nat -S OUTPUT | grep -- '-j VIPNAT' | sed s/-A/-D/ | xargs ${tool} -t nat`,
-      );
-    };
-  },
-);
+    );
+  };
+});
 
 /** Runs the commands on m1 and `run --once` on m2: both have the same rules then. */
 async function expectSameAsRun(commands: string, args: readonly string[]): Promise<void> {

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from '@jest/globals';
 import { families } from '../../../lib/address/address.ts';
-import { iptablesDialects } from '../../../lib/kernel/port.ts';
+import { shownDialects } from '../../support/jest/pairs.ts';
 import { type Cluster, seatNames } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { clusterIps, masters, outsider, vips } from '../../support/network/layout.ts';
@@ -10,7 +10,7 @@ import { type Agent, limitMs, startAgent, vipnat } from '../../support/host/vipn
 const vipArguments = families.flatMap((family) => ['--vip', vips[family]]);
 const masterNames = masters.map(({ name }) => name);
 
-describe.each(iptablesDialects)('with kube-proxy in iptables mode on iptables-%s', (dialect) => {
+describe.each(shownDialects)('with kube-proxy in iptables mode on iptables-%s', (dialect) => {
   let cluster: Cluster;
   let agents: Agent[];
 

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { isFull } from '../../support/jest/extent.ts';
+import { isFull, onlyFull } from '../../support/jest/extent.ts';
 import { Cluster } from '../../support/network/cluster.ts';
 import { vips } from '../../support/network/layout.ts';
 import { dumpRules } from '../../support/host/foreign-rules.ts';
@@ -21,8 +21,7 @@ const vipArguments = ['--vip', vips.ipv4];
 const client = { seat: 'outside client', host: vips.ipv4 } as const;
 const commands: readonly (readonly string[])[] = [
   ['check', ...vipArguments],
-  ['status', ...vipArguments],
-  ['plan', ...vipArguments],
+  ...onlyFull(['status', ...vipArguments], ['plan', ...vipArguments]),
   ['run', '--once', ...vipArguments],
   ['cleanup'],
 ];

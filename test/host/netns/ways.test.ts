@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { families } from '../../../lib/address/address.ts';
+import { pairs } from '../../support/jest/pairs.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
-import { iptablesDialects } from '../../../lib/kernel/port.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
 import { type Cluster, seatNames } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
@@ -31,48 +31,45 @@ async function readWays(machine: string, args: readonly string[]) {
   return answers.map(({ vip, way }) => `${vip} ${way}`);
 }
 
-describe.each(families.flatMap((family) => iptablesDialects.map((dialect) => [family, dialect] as const)))(
-  'a VIP holder with FORWARD policy DROP: %s, iptables-%s',
-  (family, dialect) => {
-    const tool = toolName(family, dialect);
-    const question = { seat: 'outside client', host: vips[family] } as const;
+describe.each(pairs)('a VIP holder with FORWARD policy DROP: %s, iptables-%s', (family, dialect) => {
+  const tool = toolName(family, dialect);
+  const question = { seat: 'outside client', host: vips[family] } as const;
 
-    test(
-      'forwards what is balanced, also after somebody took our hook out of FORWARD',
-      async () => {
-        await startProxies(cluster, ['m1'], dialect, [family]);
-        await shell('m1', `${tool} -P FORWARD DROP`);
-        const agent = await startAgent(cluster, 'm1', ['--vip', vips[family]]);
-        await expectBalanced(cluster, question);
+  test(
+    'forwards what is balanced, also after somebody took our hook out of FORWARD',
+    async () => {
+      await startProxies(cluster, ['m1'], dialect, [family]);
+      await shell('m1', `${tool} -P FORWARD DROP`);
+      const agent = await startAgent(cluster, 'm1', ['--vip', vips[family]]);
+      await expectBalanced(cluster, question);
 
-        const hook = (await shell('m1', `${tool} -S FORWARD | grep VIPNAT-FORWARD`)).replace('-A', '-D');
-        await shell('m1', `${tool} ${hook}`);
-        await agent.waitForLine(/vipnat repaired its rules: FORWARD has no jump to VIPNAT-FORWARD/);
-        await expectBalanced(cluster, question);
-      },
-      limitMs,
-    );
+      const hook = (await shell('m1', `${tool} -S FORWARD | grep VIPNAT-FORWARD`)).replace('-A', '-D');
+      await shell('m1', `${tool} ${hook}`);
+      await agent.waitForLine(/vipnat repaired its rules: FORWARD has no jump to VIPNAT-FORWARD/);
+      await expectBalanced(cluster, question);
+    },
+    limitMs,
+  );
 
-    test(
-      'without our rules there, drops what goes to the other masters',
-      async () => {
-        await shell('m1', `${tool} -P FORWARD DROP`);
-        const endpoints = listApiservers(family).map(formatEndpoint).join(',');
-        await vipnat(cluster, 'm1', ['run', '--once', '--vip', vips[family], '--endpoints', endpoints]);
-        await shell(
-          'm1',
-          `${tool} -F VIPNAT-FORWARD 2>/dev/null || ${toolName(family, 'nft')} -F VIPNAT-FORWARD`,
-        );
-        const seat = cluster.seat('outside client');
-        // None of three apiservers is left out by 20, but once in a thousand times; a short limit, as some are dropped.
-        const { apiservers, errors } = await seat.request(vips[family], 6443, 20, 2000);
-        expect(Object.keys(apiservers)).not.toContain('m2');
-        expect(errors['timeout']).toBeGreaterThan(0);
-      },
-      limitMs,
-    );
-  },
-);
+  test(
+    'without our rules there, drops what goes to the other masters',
+    async () => {
+      await shell('m1', `${tool} -P FORWARD DROP`);
+      const endpoints = listApiservers(family).map(formatEndpoint).join(',');
+      await vipnat(cluster, 'm1', ['run', '--once', '--vip', vips[family], '--endpoints', endpoints]);
+      await shell(
+        'm1',
+        `${tool} -F VIPNAT-FORWARD 2>/dev/null || ${toolName(family, 'nft')} -F VIPNAT-FORWARD`,
+      );
+      const seat = cluster.seat('outside client');
+      // None of three apiservers is left out by 20, but once in a thousand times; a short limit, as some are dropped.
+      const { apiservers, errors } = await seat.request(vips[family], 6443, 20, 2000);
+      expect(Object.keys(apiservers)).not.toContain('m2');
+      expect(errors['timeout']).toBeGreaterThan(0);
+    },
+    limitMs,
+  );
+});
 
 test(
   'without kube-proxy, --endpoints are balanced over directly from every seat, for both families',

@@ -6,7 +6,7 @@ interface Timer {
 }
 
 /** Chains of promises in the product are far shorter; a chain that waits for real input or output is not waited for. */
-const usualSettlingTurns = 5;
+const usualSettlingTurns = 2;
 
 /** A clock that stands still until a test turns it. */
 export class FakeClock implements Clock {

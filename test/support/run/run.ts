@@ -12,7 +12,7 @@ import { findObstacle } from './obstacles.ts';
 import { hasLab, type Part } from './parts.ts';
 import { formatSummary, formatTable, type Row, sumRows } from './report.ts';
 import { describeTest, mergeSecond, planRetries } from './retry.ts';
-import { countLabs, planAddition, planRetry, planSteps, type Step } from './steps.ts';
+import { countLabs, groupSteps, planAddition, planRetry, planSteps, type Step } from './steps.ts';
 
 /** No second attempt begins when those before took this long. */
 const retryMs = 600_000;
@@ -37,6 +37,8 @@ export class TestRun {
   readonly #outcomes: Outcome[] = [];
   readonly #notRun: string[] = [];
   #components: ComponentBuild | null = null;
+  /** How many steps have begun. */
+  #started = 0;
 
   constructor(options: RunOptions, say: (line: string) => void) {
     this.#options = options;
@@ -53,7 +55,9 @@ export class TestRun {
       const runnable = parts.filter((part) => this.#canRun(part));
       const steps = planSteps(runnable, this.#options, countLabs(this.#options.extent));
       if (steps.some(({ needsComponents }) => needsComponents)) this.#buildComponents(runnable);
-      for (const step of steps) await this.#run(step);
+      for (const together of groupSteps(steps)) {
+        await Promise.all(together.map((step) => this.#run(step)));
+      }
       if (this.#options.extent === 'gate') await this.#runAdditions();
       await this.#retry();
     }
@@ -123,10 +127,7 @@ export class TestRun {
     }
     const evidence = join(process.cwd(), this.#folder, 'evidence');
     const run = { TEST_EVIDENCE: evidence, TEST_RUN: this.#folder.replace(/^.*\//, '') };
-    const resultsFile = join(
-      this.#folder,
-      `${this.#outcomes.length + 1}-${step.name.replace(/\W+/g, '-')}.json`,
-    );
+    const resultsFile = join(this.#folder, `${(this.#started += 1)}-${step.name.replace(/\W+/g, '-')}.json`);
     const { projects, extent, words, limitMs } = step;
     const environment = { ...this.#options.environment, ...run };
     return runJest({ projects, extent, words, limitMs, environment, resultsFile });

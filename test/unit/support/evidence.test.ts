@@ -45,7 +45,7 @@ beforeEach(() => {
     rootDir: folder,
     testEnvironment: locate('test/support/jest/environment.js'),
     testEnvironmentOptions: { evidenceLimitMs: 300 },
-    testMatch: ['**/*.test.ts'],
+    testRegex: 'test\\.ts$',
     extensionsToTreatAsEsm: ['.ts'],
     transform: {
       '\\.ts$': [
