@@ -12,7 +12,7 @@ import { findObstacle } from './obstacles.ts';
 import { hasLab, type Part } from './parts.ts';
 import { formatSummary, formatTable, type Row, sumRows } from './report.ts';
 import { describeTest, mergeSecond, planRetries } from './retry.ts';
-import { countLabs, groupSteps, planAddition, planRetry, planSteps, type Step } from './steps.ts';
+import { countLabs, planAddition, planRetry, planSteps, type Step } from './steps.ts';
 
 /** No second attempt begins when those before took this long. */
 const retryMs = 600_000;
@@ -55,9 +55,7 @@ export class TestRun {
       const runnable = parts.filter((part) => this.#canRun(part));
       const steps = planSteps(runnable, this.#options, countLabs(this.#options.extent));
       if (steps.some(({ needsComponents }) => needsComponents)) this.#buildComponents(runnable);
-      for (const together of groupSteps(steps)) {
-        await Promise.all(together.map((step) => this.#run(step)));
-      }
+      for (const step of steps) await this.#run(step);
       if (this.#options.extent === 'gate') await this.#runAdditions();
       await this.#retry();
     }

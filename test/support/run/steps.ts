@@ -70,15 +70,6 @@ function countWorkers(group: readonly Part[], labs: number): string[] {
   return [count === 1 ? '--runInBand' : `--maxWorkers=${count}`];
 }
 
-/** Steps that run at the same time. ESLint takes one processor for longer than all other checks, and no test of `unit` is in real time. */
-export function groupSteps(steps: readonly Step[]): Step[][] {
-  const isBesideLint = (step: Step) => step.name === 'unit' && steps.some(({ name }) => name === 'lint');
-  const beside = steps.filter(isBesideLint);
-  return steps
-    .filter((step) => !isBesideLint(step))
-    .map((step) => (step.name === 'lint' ? [step, ...beside] : [step]));
-}
-
 /** Tests beside the gate, which run in full. */
 export function planAddition({ part, files }: Addition): Step {
   const words = ['--runInBand', '--testPathPatterns', files];
