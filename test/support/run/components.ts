@@ -22,7 +22,7 @@ export class ComponentBuild {
     const priority = isIdle ? ['chrt', '--idle', '0'] : ['nice', '-n', '19'];
     const command = [...priority, 'scripts/lab', 'build', ...words];
     this.#child = spawn('bash', ['-c', startInGroup, 'build', log, ...command], {
-      stdio: ['ignore', 'pipe', 'inherit'],
+      stdio: ['ignore', 'pipe', 'ignore'],
     });
     this.#child.stdout?.once('data', (text: Buffer) => (this.#group = Number(text.toString())));
     this.#ended = new Promise((resolve) => {
