@@ -182,3 +182,32 @@ describe('scripts/test ends with 1', () => {
     expect(stderr).toContain("'nonsense' is invalid");
   });
 });
+
+describe('a change that adds tests to the gate', () => {
+  beforeEach(async () => {
+    const git = ['-c', 'user.name=test', '-c', 'user.email=test@example.org'];
+    for (const words of [
+      ['init', '-q'],
+      ['add', '-A'],
+      ['commit', '-q', '-m', 'all'],
+    ]) {
+      await execa('git', [...git, ...words], { cwd: checkout });
+    }
+    mkdirSync(join(checkout, 'lib/kube-proxy'), { recursive: true });
+    writeFileSync(join(checkout, 'lib/kube-proxy/new.ts'), '');
+  });
+
+  test('has them run after the gate', async () => {
+    const { exitCode, stderr } = await run([], { TEST_BASE: 'HEAD' });
+    expect(exitCode).toBe(0);
+    expect(stderr).toMatch(/^control-plane, by change: 2 passed, 0 failed/m);
+  });
+
+  test('fails when their components cannot be built', async () => {
+    writeFileSync(join(checkout, 'scripts/lab'), '#!/bin/sh\necho no such module; exit 1\n');
+    const { exitCode, stdout, stderr } = await run([], { TEST_BASE: 'HEAD' });
+    expect([exitCode, stdout]).toEqual([1, expect.stringMatching(/^\d+ passed, 1 failed$/)]);
+    expect(stderr).toContain('no such module');
+    expect(stderr).not.toContain('no time beside the gate');
+  });
+});

@@ -38,20 +38,24 @@ export class ComponentBuild {
     });
   }
 
-  /** Whether it ended well; false when it takes longer than a limit, after which it is ended. */
-  async wait(limitMs: number | null): Promise<boolean> {
+  /** Whether it ended well. */
+  async wait(): Promise<boolean> {
     this.pause(false);
-    if (limitMs === null) return this.#ended;
+    return this.#ended;
+  }
+
+  /** Whether it ends within a limit, well or not. Later than that it is ended. */
+  async endsWithin(limitMs: number): Promise<boolean> {
     let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<boolean>((resolve) => {
+    const late = new Promise<'late'>((resolve) => {
       timer = setTimeout(() => {
-        resolve(false);
+        resolve('late');
       }, limitMs);
     });
-    const isGood = await Promise.race([this.#ended, late]);
+    const isLate = (await Promise.race([this.#ended, late])) === 'late';
     clearTimeout(timer);
-    if (!isGood) this.end();
-    return isGood;
+    if (isLate) this.end();
+    return !isLate;
   }
 
   /** Stands still while something is measured, and goes on after it. */

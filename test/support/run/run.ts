@@ -9,7 +9,7 @@ import { listEvidence, printEvidence, recordFlake, removeFormerRuns, runsFolder 
 import { type JestResult, runJest } from './jest-run.ts';
 import { runLint } from './lint.ts';
 import { findObstacle } from './obstacles.ts';
-import { hasLab, type Part } from './parts.ts';
+import { type Part } from './parts.ts';
 import { formatSummary, formatTable, type Row, sumRows } from './report.ts';
 import { describeTest, mergeSecond, planRetries } from './retry.ts';
 import { countLabs, planAddition, planRetry, planSteps, type Step } from './steps.ts';
@@ -136,7 +136,7 @@ export class TestRun {
     const build = this.#components;
     if (build === null) return true;
     this.#components = null;
-    const isBuilt = await build.wait(null);
+    const isBuilt = await build.wait();
     if (!isBuilt) this.#say(build.readLog());
     this.#addRow({ layer: 'components', name: 'components', failed: isBuilt ? 0 : 1, since });
     return isBuilt;
@@ -155,22 +155,23 @@ export class TestRun {
     );
     const since = performance.now();
     const late: Addition[] = [];
-    for (const addition of chosen) {
-      const isLate = performance.now() - since > budgetSeconds * 1000;
-      if (isLate || !(await this.#runAddition(addition))) late.push(addition);
-    }
+    const isLate = () => performance.now() - since > budgetSeconds * 1000;
+    for (const addition of chosen) if (isLate() || !(await this.#runAddition(addition))) late.push(addition);
     for (const addition of [...leftOut, ...late])
       this.#notRun.push(`${nameAddition(addition)}: no time beside the gate`);
   }
 
+  /** Answers whether there was time. What else keeps it from running counts as it does for any part. */
   async #runAddition(addition: Addition): Promise<boolean> {
     const step = planAddition(addition);
-    const [part] = step.parts;
-    if (part === undefined || !start('scripts/setup', [part.name]) || findObstacle(part) !== null)
-      return false;
-    if (hasLab(part)) {
-      const build = new ComponentBuild(['--helm'], join(this.#folder, 'components.log'));
-      if (!(await build.wait(addedBuildMs))) return false;
+    if (!start('scripts/setup', [addition.part])) {
+      this.#addRow({ layer: step.layer, name: `${step.name}: setup`, failed: 1 });
+      return true;
+    }
+    if (!step.parts.every((part) => this.#canRun(part))) return true;
+    if (step.needsComponents) {
+      this.#components = new ComponentBuild(['--helm'], join(this.#folder, 'components.log'));
+      if (!(await this.#components.endsWithin(addedBuildMs))) return false;
     }
     await this.#run(step);
     return true;

@@ -39,9 +39,13 @@ async function loseAgainAndAgain(lab: NodeLab): Promise<void> {
   const windows: number[] = [];
   for (let round = 1; round <= rounds; round += 1) {
     const [holder = ''] = await lab.listHolders();
-    const { failingMs, failed, sent } = await underLoad(lab, () => takePower(lab, holder), {
-      ...{ from: [outsider.name], stricken: holder, limitMs: failedMs },
-    });
+    const { failingMs, failed, sent } = await underLoad(
+      lab,
+      () => takePower(lab, holder, (phaseMs * round) / rounds),
+      {
+        ...{ from: [outsider.name], stricken: holder, limitMs: failedMs },
+      },
+    );
     tell(
       `power off ${round} of ${rounds}: ${failed.length} of ${sent} connections failed, for ${failingMs.toFixed(0)} ms`,
     );
@@ -57,8 +61,8 @@ async function loseAgainAndAgain(lab: NodeLab): Promise<void> {
   expect(worst).toBeLessThan(failingLimitMs);
 }
 
-async function takePower(lab: NodeLab, holder: string): Promise<void> {
-  await sleep(Math.random() * phaseMs);
+async function takePower(lab: NodeLab, holder: string, waitMs: number): Promise<void> {
+  await sleep(waitMs);
   await lab.powerOff(holder);
   await waitUntil('another master has the VIP', async () => {
     const holders = await lab.listHolders();
