@@ -5,10 +5,9 @@ import { waitForNodes, waitUntil } from '../../../../lab/nodes/ready.ts';
 import { waitForServices } from '../../../../lab/services/install.ts';
 import { askWeb, createWeb, findHolder, removeWeb, waitForAddress } from '../../../../lab/services/web.ts';
 import { onlyLong } from '../../../support/jest/extent.ts';
+import { labLimitMs as limitMs } from '../../../support/lab/limits.ts';
 import { type Administrator } from '../install/administrator.ts';
 import { type AddressLoad, type AddressReport, connectWhile } from './services-load.ts';
-
-const limitMs = 5 * 60_000;
 
 /** What takes longer has lost its SYN: otherwise a second one would hide until when they failed. */
 const failedMs = 1000;
