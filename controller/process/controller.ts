@@ -11,6 +11,7 @@ import { type Reserved, Term } from '../reconcile/term.ts';
 import { type ControllerLog } from '../report/controller-log.ts';
 import { type ControllerState } from '../report/state.ts';
 import { type Settings } from '../world/world.ts';
+import { FirstPools } from './first-pools.ts';
 
 /** What a controller needs of the world. */
 export interface ControllerPorts {
@@ -40,6 +41,7 @@ export class Controller {
   readonly #pace: TokenQueue;
   readonly #writes = new Map<CarriedOut['result'], number>();
   #term: Term | null = null;
+  #firstPools: FirstPools | null = null;
   /** Terms end one after the other: none begins before the writes of the one before have ended. */
   #turns: Promise<void> = Promise.resolve();
 
@@ -117,6 +119,7 @@ export class Controller {
       writeMs: () => this.#election.writeMs,
       onBegun: () => {
         log.begun(term.world);
+        firstPools.start();
       },
       onLost: (kind, error) => {
         log.lost(kind, error);
@@ -136,14 +139,35 @@ export class Controller {
         log.broken(key, error);
       },
     });
+    const firstPools = this.#makeFirstPools();
     this.#term = term;
+    this.#firstPools = firstPools;
     term.start();
   }
 
   async #endTerm(): Promise<void> {
-    const term = this.#term;
+    const [term, firstPools] = [this.#term, this.#firstPools];
     this.#term = null;
-    await term?.stop();
+    this.#firstPools = null;
+    await Promise.all([term?.stop(), firstPools?.stop()]);
+  }
+
+  #makeFirstPools(): FirstPools {
+    const { client, clock, log } = this.#ports;
+    return new FirstPools({
+      ...{ client, clock },
+      namespace: this.#settings.namespace,
+      writeMs: () => this.#election.writeMs,
+      onCreated: (pool) => {
+        log.poolCreated(pool);
+      },
+      onExisting: (pool) => {
+        log.poolExists(pool);
+      },
+      onProblem: (words) => {
+        log.poolsWait(words);
+      },
+    });
   }
 
   #count(result: CarriedOut['result']): void {

@@ -3,6 +3,7 @@ import { type EventRecorder } from '../../lib/telemetry/recorder.ts';
 import { type Logger } from '../../lib/telemetry/logger.ts';
 import { type ErrorCode, findErrorCode, type VipnatError } from '../../lib/text/errors.ts';
 import { type CarriedOut } from '../reconcile/carry-out.ts';
+import { firstPools } from '../../lib/services/names.ts';
 import { formatKey } from '../reconcile/key-text.ts';
 import { type StepEvent } from '../reconcile/step.ts';
 import { type StepKey } from '../world/keys.ts';
@@ -26,6 +27,8 @@ export class ControllerLog {
   #leaseLostAt: number | null = null;
   /** Kinds of objects that cannot be followed. */
   readonly #lost = new Set<string>();
+  /** Why pools of the manifest could not be created, as it was told last. */
+  #poolsProblem = '';
 
   constructor(logger: Logger, events: EventRecorder, clock: Clock) {
     this.#logger = logger;
@@ -43,6 +46,27 @@ export class ControllerLog {
   begun({ services, virtualIps, pools }: World): void {
     const counts = `${pools.size} pools, ${virtualIps.size} virtual IPs and ${services.size} Services`;
     this.#logger.info(`this controller knows ${counts}, and takes steps from now on`);
+  }
+
+  /** A pool of the manifest was created. */
+  poolCreated(pool: string): void {
+    this.#logger.info(`AddressPool/${pool}: created, as the ConfigMap ${firstPools} asks for it`);
+  }
+
+  /** A pool of the manifest was there before. */
+  poolExists(pool: string): void {
+    const remedy = `To change its addresses, run: kubectl edit addresspool ${pool}`;
+    this.#logger.info(
+      `AddressPool/${pool}: it exists, so the ConfigMap ${firstPools} changes nothing. ${remedy}`,
+    );
+  }
+
+  /** Pools of the manifest could not be created. */
+  poolsWait(words: string): void {
+    const line = `the pools of the ConfigMap ${firstPools} are not created yet: ${words}. vipnat tries again`;
+    const level = this.#poolsProblem === words ? 'debug' : 'warn';
+    this.#poolsProblem = words;
+    this.#logger[level](line, { code: 'API_ANSWER_UNEXPECTED' });
   }
 
   /** It leads no more. */

@@ -33,12 +33,12 @@ export async function printServices(lab: NodeLab, ...more: readonly string[]): P
 export async function installServices(lab: NodeLab, ...more: readonly string[]): Promise<void> {
   await excludeMasters(lab);
   const input = await printServices(lab, ...more);
-  // The first time, kubectl knows no AddressPool yet.
-  await waitUntil('the manifest of Services is applied', async () => {
-    const { exitCode, stderr } = await lab.kubectl(['apply', '--filename', '-'], { input });
-    return exitCode === 0 ? null : stderr;
-  });
+  await lab.ask(['apply', '--filename', '-'], { input });
   await waitForServices(lab);
+  await waitUntil("the manifest's pool is there", async () => {
+    const pools = await listNames(lab, ['get', 'addresspools']);
+    return pools.includes('default') ? null : 'there is none';
+  });
 }
 
 /** Labels masters as kubeadm does: they hold no addresses of Services. */

@@ -57,6 +57,15 @@ export const serviceProxyLabel = 'service.kubernetes.io/service-proxy-name';
 /** On an early EndpointSlice: weights that are not 1. See `weights.ts`. */
 export const weightsAnnotation = 'vipnat.io/weights';
 
+/** A ConfigMap in vipnat's namespace: pools that the controller creates. See `first-pools.ts`. */
+export const firstPools = 'vipnat-pools';
+
+/** On that ConfigMap: a sum of the pools that were created. */
+export const firstPoolsSum = 'vipnat.io/created';
+
+/** On the controller's pods: the ranges of that ConfigMap. */
+export const firstPoolsRanges = 'vipnat.io/pools';
+
 /** On an AddressPool: what a person wants of its seats. */
 export const poolAnnotations = {
   /** See `drained.ts`. */

@@ -31,7 +31,7 @@ to pull them.`,
   },
   services: {
     make: toServicesManifests,
-    use: 'Apply this file with kubectl apply -f. If kubectl does not know AddressPool yet, apply the file again.',
+    use: 'Apply this file with kubectl apply -f.',
   },
 };
 

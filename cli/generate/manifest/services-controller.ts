@@ -1,5 +1,6 @@
 import { type Config } from '../../../config/config.ts';
 import { toArguments } from '../../../config/arguments.ts';
+import { firstPoolsRanges } from '../../../lib/services/names.ts';
 import { type OptionName } from '../../../config/options.ts';
 import { escapeVariables, onLinux } from './pod.ts';
 import { chooseImage, type ManifestRequest } from './request.ts';
@@ -34,10 +35,16 @@ export function toControllerDeployment(request: ManifestRequest): Manifest {
     spec: {
       replicas: 2,
       selector: { matchLabels: labels },
-      template: { metadata: { labels }, spec: toPodSpec(request) },
+      template: { metadata: toPodMetadata(request), spec: toPodSpec(request) },
     },
   };
   return { object, comments };
+}
+
+/** Other pools make other pods: a controller reads at its start what it is to create. */
+function toPodMetadata({ options: { pools } }: ManifestRequest): object {
+  const annotations = { [firstPoolsRanges]: pools.join(',') };
+  return pools.length === 0 ? { labels } : { labels, annotations };
 }
 
 function toPodSpec(request: ManifestRequest): object {

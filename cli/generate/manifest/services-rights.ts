@@ -1,4 +1,4 @@
-import { apiGroup, electionLease } from '../../../lib/services/names.ts';
+import { apiGroup, electionLease, firstPools } from '../../../lib/services/names.ts';
 import { type Manifest } from './yaml.ts';
 
 /** The controller's Deployment, its account and its rights. */
@@ -43,7 +43,7 @@ export function toControllerRights(namespace: string): Manifest[] {
           verbs: ['list', 'watch', 'create', 'patch', 'delete'],
         },
         { apiGroups: ['networking.k8s.io'], resources: ['servicecidrs'], verbs: ['list', 'watch'] },
-        { apiGroups: [apiGroup], resources: ['addresspools'], verbs: ['list', 'watch', 'patch'] },
+        { apiGroups: [apiGroup], resources: ['addresspools'], verbs: ['list', 'watch', 'create', 'patch'] },
         {
           apiGroups: [apiGroup],
           resources: ['virtualips'],
@@ -54,11 +54,18 @@ export function toControllerRights(namespace: string): Manifest[] {
       ],
     },
     own: {
-      purpose: 'To learn what the nodes report, and to choose one controller that writes.',
+      purpose:
+        'To learn what the nodes report, and to choose one controller that writes. To create the first pools.',
       // What is created has no name to be limited to.
       rules: [
         { ...leases, verbs: ['list', 'watch', 'create'] },
         { ...leases, resourceNames: [electionLease], verbs: ['get', 'patch'] },
+        {
+          apiGroups: [''],
+          resources: ['configmaps'],
+          resourceNames: [firstPools],
+          verbs: ['get', 'patch'],
+        },
       ],
     },
   });

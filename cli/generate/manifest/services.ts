@@ -1,5 +1,5 @@
 import { definitions } from '../../../lib/services/definitions.ts';
-import { apiGroup, apiVersion } from '../../../lib/services/names.ts';
+import { firstPools } from '../../../lib/services/names.ts';
 import { type ManifestRequest } from './request.ts';
 import { toPolicies } from './services-admission.ts';
 import { toBalancerDaemonSet } from './services-balancer.ts';
@@ -16,9 +16,9 @@ export function toServicesManifests(request: ManifestRequest): Manifest[] {
     ...toControllerRights(namespace),
     ...toBalancerRights(namespace),
     ...toPolicies(namespace),
+    ...(pools.length === 0 ? [] : [toFirstPools(namespace, pools)]),
     toControllerDeployment(request),
     toBalancerDaemonSet(request),
-    ...(pools.length === 0 ? [] : [toPool(pools)]),
   ];
 }
 
@@ -33,14 +33,17 @@ function toNamespace(name: string): Manifest {
   };
 }
 
-function toPool(addresses: readonly string[]): Manifest {
+/** kubectl refuses an AddressPool beside its own definition. */
+function toFirstPools(namespace: string, ranges: readonly string[]): Manifest {
   return {
     object: {
-      apiVersion: `${apiGroup}/${apiVersion}`,
-      kind: 'AddressPool',
-      metadata: { name: 'default' },
-      spec: { addresses },
+      apiVersion: 'v1',
+      kind: 'ConfigMap',
+      metadata: { name: firstPools, namespace },
+      data: { default: ranges.join('\n') },
     },
-    comments: [],
+    comments: [
+      { path: ['data'], text: 'The controller creates an AddressPool of this name, and never changes it.' },
+    ],
   };
 }

@@ -73,14 +73,12 @@ export class ServicesWorld {
   }
 
   async #begin(controllers: readonly string[]): Promise<void> {
-    const isPool = ({ kind }: KubernetesObject) => kind === 'AddressPool';
-    for (const object of this.printed.filter((one) => !isPool(one))) await this.create(object);
+    for (const object of this.printed) await this.create(object);
     const question = { method: 'GET', path: virtualIps.path } as const;
     await waitFor(async () => (await this.api.ask(question)).code === 200, stepsMs);
     this.token = await this.requestToken(namespace, 'vipnat-controller');
     this.kubeconfig = this.api.writeKubeconfig('controller', this.token);
     await this.nodes.start();
-    for (const object of this.printed.filter(isPool)) await this.create(object);
     for (const name of controllers) this.startController(name);
   }
 

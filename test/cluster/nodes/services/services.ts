@@ -120,13 +120,12 @@ export function testServices(lab: () => NodeLab): void {
   );
 }
 
-/** The files that the page has somebody write. */
+/** The file that the page has somebody write. */
 function readFiles(): Record<string, string> {
   const { code } = parseDocument(page, readFileSync(page, 'utf8'));
-  const [pool, service, ...more] = code.filter(({ language }) => language === 'yaml');
-  if (pool === undefined || service === undefined || more.length > 0)
-    throw new Error(`${page} has not two files`);
-  return { 'pool.yaml': pool.text, 'service.yaml': service.text };
+  const [service, ...more] = code.filter(({ language }) => language === 'yaml');
+  if (service === undefined || more.length > 0) throw new Error(`${page} has not one file`);
+  return { 'service.yaml': service.text };
 }
 
 /** What nodes and API have of Services' programs. */

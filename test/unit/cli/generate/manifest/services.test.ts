@@ -44,12 +44,12 @@ describe('what serves Services', () => {
         `ValidatingAdmissionPolicy/vipnat-${name}`,
         `ValidatingAdmissionPolicyBinding/vipnat-${name}`,
       ]),
+      'ConfigMap/vipnat-pools',
       'Deployment/vipnat-controller',
       'DaemonSet/vipnat-balancer',
-      'AddressPool/default',
     ]);
-    expect(objects.at(-1)).toMatchObject({ spec: { addresses: ['10.0.9.10-10.0.9.99'] } });
-    expect(parse(await print(['services'])).map(({ kind }) => kind)).not.toContain('AddressPool');
+    expect(objects.at(-3)).toMatchObject({ data: { default: '10.0.9.10-10.0.9.99' } });
+    expect(parse(await print(['services'])).map(({ kind }) => kind)).not.toContain('ConfigMap');
   });
 
   test('is in another namespace where one is named: every object, account and argument', async () => {
