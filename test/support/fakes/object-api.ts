@@ -4,7 +4,7 @@ import { type WrittenKind } from '../../../controller/world/keys.ts';
 import { type Fields, merge, mergeConditions } from './merge-patch.ts';
 
 /** Kinds of objects. */
-export type Kind = WrittenKind | 'Namespace' | 'Node' | 'Lease';
+export type Kind = WrittenKind | 'Namespace' | 'Node' | 'Lease' | 'ConfigMap';
 
 /** An object as it is kept. */
 export interface StoredObject {
@@ -43,6 +43,7 @@ export interface Written {
 
 const paths: readonly [RegExp, Kind][] = [
   [/^\/api\/v1\/namespaces\/([^/]+)\/services\/([^/]+)(\/status)?$/, 'Service'],
+  [/^\/api\/v1\/namespaces\/([^/]+)\/configmaps\/([^/]+)$/, 'ConfigMap'],
   [/^\/api\/v1\/namespaces\/([^/]+)\/pods\/([^/]+)(\/status)?$/, 'Pod'],
   [/^\/apis\/discovery\.k8s\.io\/v1\/namespaces\/([^/]+)\/endpointslices(?:\/([^/]+))?$/, 'EndpointSlice'],
   [/^\/apis\/vipnat\.io\/v1alpha1\/virtualips(?:\/([^/]+))?(\/status)?$/, 'VirtualIP'],

@@ -43,6 +43,8 @@ export class KnownObjects {
         return this.#store.gates.changePod(this.note(this.#pods, key, object));
       case 'EndpointSlice':
         return this.#store.gates.changeSlice(this.note(earlySlices, key, object));
+      case 'ConfigMap':
+        throw new Error('no controller follows ConfigMaps');
     }
   }
 
