@@ -1,5 +1,5 @@
 import { type Family } from '../../lib/address/address.ts';
-import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
+import { type Endpoint, formatEndpoint, sortEndpoints } from '../../lib/address/endpoint.ts';
 import { type Sourced } from '../../lib/text/sourced.ts';
 import { type IptablesProxyView } from '../../lib/kube-proxy/iptables.ts';
 import { type Balance, type Weights } from '../../lib/netfilter/rules/balance.ts';
@@ -67,7 +67,10 @@ export function assess(input: ReconcileInput, config: Config): Assessment {
   const affinity = rememberAffinity(observation, config.vips, memory);
   const facts = candidates.map((one) => gatherFacts(one, { ...input, affinity }, config));
   const decisions = facts.map(decide);
-  const balances = decisions.map((decision) => toBalance(decision, observation, config));
+  const balances = decisions.map((decision, index) => ({
+    ...toBalance(decision, observation, config),
+    apiservers: listApiservers(decision, candidates[index]),
+  }));
   return {
     observation,
     candidates,
@@ -208,6 +211,11 @@ function toBalance(decision: Decision, observation: Observation, config: Config)
     route: wayToEntry[decision.way].toRoute(decision),
     masquerade: config.masquerade === 'kube-mark' && !canMark ? 'own' : config.masquerade,
   };
+}
+
+/** Whoever may answer the VIP's connections: whoever gets new ones, and whoever is listed, as they may have open ones. */
+function listApiservers({ backends }: Decision, one: VipCandidates | undefined): readonly Endpoint[] {
+  return sortEndpoints([...backends, ...(one?.candidates.value ?? [])]);
 }
 
 /** Whether another look soon may end a bypass, or read what just became unreadable. */

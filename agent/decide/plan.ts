@@ -132,7 +132,7 @@ function planIptables(
   const everything = renderTables(family, balances);
   const elsewhere = dropsForwarded(ruleset) ? { ...nothing, filter: everything.filter } : nothing;
   const rendered = isWanted ? everything : elsewhere;
-  const context = { vips: balances.map(({ vip }) => vip), isKnownRendering };
+  const context = { balances, isKnownRendering };
   return writtenTables
     .filter((table) => !ruleset.unread.includes(table))
     .map((table) => ({

@@ -8,6 +8,8 @@ export interface Balance {
   readonly route: Route;
   /** Who rewrites the source address: our own rule, kube-proxy's KUBE-MARK-MASQ, or nobody. */
   readonly masquerade: 'own' | 'kube-mark' | 'none';
+  /** Who may answer its connections, also those that are open; none when left out. */
+  readonly apiservers?: readonly Endpoint[];
 }
 
 /** Where new connections go. */
