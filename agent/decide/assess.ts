@@ -1,5 +1,5 @@
 import { type Family } from '../../lib/address/address.ts';
-import { type Endpoint, formatEndpoint, sortEndpoints } from '../../lib/address/endpoint.ts';
+import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
 import { type Sourced } from '../../lib/text/sourced.ts';
 import { type IptablesProxyView } from '../../lib/kube-proxy/iptables.ts';
 import { type Balance, type Weights } from '../../lib/netfilter/rules/balance.ts';
@@ -14,7 +14,8 @@ import { findMissingSwitches, type MissingSwitch } from './missing-switches.ts';
 import { isAtVip } from '../endpoints/admission.ts';
 import { type VipCandidates } from '../endpoints/candidates.ts';
 import { rememberApiservers } from '../endpoints/remember.ts';
-import { findInstalled } from '../endpoints/installed.ts';
+import { listAnswerers } from './answerers.ts';
+import { findInstalled, listAnswering } from '../endpoints/installed.ts';
 import { chooseUsable, type HealthView } from '../health/usable.ts';
 import { type ReconcileState, renderingKey, unseenVip, type VipState } from '../observe/reconcile-state.ts';
 import { type Observation } from '../observe/observe.ts';
@@ -55,6 +56,8 @@ export interface ReconcileInput {
   readonly memory: ReconcileState;
   /** With the method `lc`, VIP texts to what was counted: null for equal weights. VIPs of which nothing is known yet are left out. */
   readonly weights?: ReadonlyMap<string, Weights | null> | undefined;
+  /** See HealthSource. */
+  readonly open?: ReadonlySet<string> | null | undefined;
 }
 
 /**
@@ -67,10 +70,7 @@ export function assess(input: ReconcileInput, config: Config): Assessment {
   const affinity = rememberAffinity(observation, config.vips, memory);
   const facts = candidates.map((one) => gatherFacts(one, { ...input, affinity }, config));
   const decisions = facts.map(decide);
-  const balances = decisions.map((decision, index) => ({
-    ...toBalance(decision, observation, config),
-    apiservers: listApiservers(decision, candidates[index]),
-  }));
+  const balances = toBalances(decisions, input, config);
   return {
     observation,
     candidates,
@@ -201,6 +201,23 @@ function toPath(
   return { clusterIp: edge.value.clusterIp, backends, loop, seenIn: edge.seenIn };
 }
 
+function toBalances(
+  decisions: readonly Decision[],
+  { observation, candidates, open = null }: ReconcileInput,
+  config: Config,
+): Balance[] {
+  // Once for all VIPs: reading rules back takes time.
+  const installed = { ipv4: listAnswering('ipv4', observation), ipv6: listAnswering('ipv6', observation) };
+  return decisions.map((decision, index) => {
+    const listed = candidates[index]?.candidates.value ?? [];
+    const known = { decision, candidates: listed, installed: installed[decision.vip.family] };
+    return {
+      ...toBalance(decision, observation, config),
+      apiservers: listAnswerers(known, open, config),
+    };
+  });
+}
+
 /** A decision as something that can be rendered. kube-proxy's mark is used only while it is really set there. */
 function toBalance(decision: Decision, observation: Observation, config: Config): Balance {
   const view = findView(decision.vip, observation);
@@ -211,11 +228,6 @@ function toBalance(decision: Decision, observation: Observation, config: Config)
     route: wayToEntry[decision.way].toRoute(decision),
     masquerade: config.masquerade === 'kube-mark' && !canMark ? 'own' : config.masquerade,
   };
-}
-
-/** Whoever may answer the VIP's connections: whoever gets new ones, and whoever is listed, as they may have open ones. */
-function listApiservers({ backends }: Decision, one: VipCandidates | undefined): readonly Endpoint[] {
-  return sortEndpoints([...backends, ...(one?.candidates.value ?? [])]);
 }
 
 /** Whether another look soon may end a bypass, or read what just became unreadable. */

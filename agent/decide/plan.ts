@@ -130,7 +130,11 @@ function planIptables(
   const { family, dialect } = ruleset;
   const nothing = renderTables(family, []);
   const everything = renderTables(family, balances);
-  const elsewhere = dropsForwarded(ruleset) ? { ...nothing, filter: everything.filter } : nothing;
+  const { filter } = renderTables(
+    family,
+    balances.map((balance) => ({ ...balance, apiservers: [] })),
+  );
+  const elsewhere = dropsForwarded(ruleset) ? { ...nothing, filter } : nothing;
   const rendered = isWanted ? everything : elsewhere;
   const context = { balances, isKnownRendering };
   return writtenTables

@@ -222,7 +222,8 @@ export class Loop {
     const { health, report, weights } = this.#ports;
     await this.#writing?.catch(() => undefined);
     if (this.#isStopped || this.#seen === null) return false;
-    const input = { ...this.#seen, health: health.view, memory: this.#memory, weights: weights?.() };
+    const known = { health: health.view, open: health.open, weights: weights?.() };
+    const input = { ...this.#seen, ...known, memory: this.#memory };
     const assessment = assess(input, this.#config);
     const { decisions, plan, memory } = assessment;
     if (plan.transactions.length > 0) {

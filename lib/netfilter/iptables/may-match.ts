@@ -14,12 +14,28 @@ export function mayMatch({ options }: Rule, packet: Packet): boolean {
   );
 }
 
-/** One condition of a rule. A repeated option has a number behind it. */
-function mayHold(printed: string, value: string, packet: Packet): boolean {
+/** Whether a rule matches a packet, whatever of the packet is unknown. Pure and total. */
+export function surelyMatches({ options }: Rule, packet: Packet): boolean {
+  return [...options].every(
+    ([option, value]) => isNoCondition(option) || holds(option, value, packet) === true,
+  );
+}
+
+function mayHold(option: string, value: string, packet: Packet): boolean {
+  return holds(option, value, packet) !== false;
+}
+
+/** One condition of a rule; null where it may hold and may not. A repeated option has a number behind it. */
+function holds(printed: string, value: string, packet: Packet): boolean | null {
   const option = printed.replace(/#\d+$/, '');
   const isNegated = option.startsWith('!');
   const answer = conditions[isNegated ? option.slice(1) : option]?.(value, packet) ?? null;
-  return answer === null || answer !== isNegated;
+  return answer === null ? null : answer !== isNegated;
+}
+
+/** What names a match, a target or a comment. */
+function isNoCondition(option: string): boolean {
+  return /^(?:-m|-j|-g|--comment|--notrack)(?:#\d+)?$/.test(option);
 }
 
 /** Whether it holds; null where it may and may not. */

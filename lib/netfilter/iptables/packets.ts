@@ -1,5 +1,5 @@
 import { type Endpoint, sortEndpoints } from '../../address/endpoint.ts';
-import { type Balance } from '../rules/balance.ts';
+import { type Balance, listApiservers } from '../rules/balance.ts';
 
 /** TCP packets of balanced connections, as they are where a chain sees them. */
 export interface Packet {
@@ -41,7 +41,7 @@ export function listPackets(chain: string, balances: readonly Balance[]): Packet
         { ...anyPacket, source: end, states: ['ESTABLISHED'], isTranslated: true },
       ]);
     case 'INPUT':
-      return sortEndpoints(balances.flatMap(({ apiservers = [] }) => apiservers)).map((source) => ({
+      return listApiservers(balances).map((source) => ({
         ...anyPacket,
         source,
         states: ['INVALID'],

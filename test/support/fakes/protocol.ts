@@ -1,7 +1,7 @@
 import { type Transaction } from '../../../lib/kernel/port.ts';
 
 /** The kernel's chains that may hold a hook of ours. */
-const hookChains = new Set(['PREROUTING', 'OUTPUT', 'POSTROUTING', 'FORWARD']);
+const hookChains = new Set(['PREROUTING', 'OUTPUT', 'POSTROUTING', 'FORWARD', 'INPUT']);
 
 /** What in a transaction vipnat must never do, in words; empty for one that keeps to its promises (I4, I5, I6). */
 export function findBreaches({ dialect, family, input }: Transaction): string[] {
