@@ -1,10 +1,12 @@
 import { VipnatError } from '../../lib/text/errors.ts';
 import { exitStatuses } from '../../lib/text/exit-status.ts';
 import { type ForwardChain } from '../../lib/kernel/port.ts';
+import { readEarlyRules } from '../../lib/kernel/real/early-rules.ts';
 import { quoteWords } from '../../lib/text/shell-words.ts';
 import { type Assessment } from '../../agent/decide/assess.ts';
 import { toArguments } from '../../config/arguments.ts';
 import { findForeignDrops } from '../../agent/decide/foreign-drops.ts';
+import { findUntrackedPackets, type UntrackedPackets } from '../../agent/decide/untracked-packets.ts';
 import { findAgent } from '../../agent/http/presence.ts';
 import { describeUnread, type UnreadText } from '../../agent/observe/unread.ts';
 import { type CheckContext } from '../grammar/command-context.ts';
@@ -44,14 +46,17 @@ async function checkVips(
   { config, given, options, screen, stdout, stderr }: CheckContext,
 ): Promise<boolean> {
   const [assessment, agent] = await Promise.all([lookAtHost(config, stderr), findAgent()]);
-  const { drops, problems } = await lookForDrops(assessment);
+  const [{ drops, problems }, { untracked, gaps }] = await Promise.all([
+    lookForDrops(assessment),
+    lookForUntracked(assessment),
+  ]);
   const flags = quoteWords(toArguments(config, given));
-  const unread = [...describeUnread(assessment.observation.unread), ...problems];
+  const unread = [...describeUnread(assessment.observation.unread), ...problems, ...gaps];
   const isInSync = assessment.plan.tables.length === 0 && assessment.missingSwitches.length === 0;
   stdout(
     options.json
-      ? formatCheckJson(assessment, { drops, unread, services }, nameNode(config))
-      : `${formatCheck({ assessment, drops, unread, config, agent, flags }, screen())}${formatServicesCheck(services, screen())}`,
+      ? formatCheckJson(assessment, { drops, untracked, unread, services }, nameNode(config))
+      : `${formatCheck({ assessment, drops, untracked, unread, config, agent, flags }, screen())}${formatServicesCheck(services, screen())}`,
   );
   return isInSync;
 }
@@ -67,5 +72,18 @@ async function lookForDrops(
     if (!(error instanceof VipnatError)) throw error;
     const text = `not checked: chains of nftables that drop forwarded packets (${error.message})`;
     return { drops: [], problems: [{ code: error.code, text }] };
+  }
+}
+
+/** Alike. */
+async function lookForUntracked(
+  assessment: Assessment,
+): Promise<{ untracked: readonly UntrackedPackets[]; gaps: readonly UnreadText[] }> {
+  try {
+    return { untracked: findUntrackedPackets(await readEarlyRules(), assessment), gaps: [] };
+  } catch (error) {
+    if (!(error instanceof VipnatError)) throw error;
+    const text = `not checked: rules that keep packets from being tracked (${error.message})`;
+    return { untracked: [], gaps: [{ code: error.code, text }] };
   }
 }

@@ -10,6 +10,7 @@ import {
   findLocalClientWarnings,
   type LocalClientWarning,
 } from '../../../agent/decide/local-client-warnings.ts';
+import { type UntrackedPackets } from '../../../agent/decide/untracked-packets.ts';
 import { type MissingSwitch } from '../../../agent/decide/missing-switches.ts';
 import { type AgentInfo } from '../../../agent/http/presence.ts';
 import { formatRemoveOnly, formatRunOnce, listUnnamedVips } from '../../../agent/report/unnamed-vips.ts';
@@ -25,6 +26,8 @@ export interface CheckFindings {
   readonly assessment: Assessment;
   /** Chains of other software that drop what is forwarded. */
   readonly drops: readonly ForwardChain[];
+  /** Rules of other software that keep packets from being tracked. */
+  readonly untracked: readonly UntrackedPackets[];
   /** What could not be read. */
   readonly unread: readonly UnreadText[];
   readonly config: Pick<Config, 'sysctls'>;
@@ -100,7 +103,10 @@ function layOutMarked(
   ];
 }
 
-function formatWarnings({ assessment, drops, unread, agent }: CheckFindings, screen: Screen): string[] {
+function formatWarnings(
+  { assessment, drops, untracked, unread, agent }: CheckFindings,
+  screen: Screen,
+): string[] {
   const layOut = (line: string) => layOutMarked({ indent: '', line, mark: 'warning:' }, screen);
   return [
     ...unread.flatMap(({ code, text }) => layOut(`warning: [${code}] ${text}`)),
@@ -109,11 +115,21 @@ function formatWarnings({ assessment, drops, unread, agent }: CheckFindings, scr
       describeLocalClients(one).flatMap(layOut),
     ),
     ...drops.flatMap((drop) => describeDrop(drop).flatMap(layOut)),
+    ...untracked.flatMap((one) => describeUntracked(one).flatMap(layOut)),
   ];
 }
 
 function describeLocalClients({ text, command }: LocalClientWarning): string[] {
   return [`warning: ${text}`, ...(command === null ? [] : [`         ${keepTogether(command)}`])];
+}
+
+/** Alike. What is not tracked is not translated. */
+function describeUntracked({ place, rule, packets, isSure, exemptions }: UntrackedPackets): string[] {
+  const verb = isSure ? 'keeps' : 'may keep';
+  return [
+    `warning: ${toPrintableLine(place)} ${verb} ${packets.join(', ')} from being tracked, so vipnat's rules do not see them: ${toPrintableLine(rule)}`,
+    ...exemptions.map((command) => `         ${keepTogether(command)}`),
+  ];
 }
 
 /** No drift: the rules are as vipnat would write them, and do not help there. */

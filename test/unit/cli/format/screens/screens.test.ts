@@ -61,6 +61,7 @@ async function readStatus(): Promise<HostStatus> {
 const checked: Omit<CheckFindings, 'assessment'> = {
   unread: [],
   drops: [],
+  untracked: [],
   config: { sysctls: 'set' },
   agent: null,
   flags: '--vip=10.0.0.50:6443',

@@ -1,0 +1,38 @@
+import { findUntrackedPackets, type UntrackedPackets } from '../../../agent/decide/untracked-packets.ts';
+import { quoteText } from '../../../config/setting.ts';
+import { type Check } from '../facts/check.ts';
+import { type Finding, given, lookAt } from '../facts/fact.ts';
+import { type HostFacts } from '../facts/host-facts.ts';
+
+/** Whether connection tracking sees what is balanced. */
+export const trackingChecks: readonly Check[] = [
+  {
+    code: 'packets-not-tracked',
+    levels: ['warn', 'fail'],
+    meaning:
+      'A foreign rule keeps packets of balanced connections from being tracked (`NOTRACK`, `notrack`). If it may, and does not surely, it is a warning.',
+    find: findUntracked,
+  },
+];
+
+function findUntracked({ assessment, earlyRules }: HostFacts): ReturnType<Check['find']> {
+  return given([assessment, earlyRules], (assessed, rules) =>
+    lookAt(rules, { notHere: 'no rule comes before connection tracking' }, (one) =>
+      findUntrackedPackets([one], assessed).map(describe),
+    ),
+  );
+}
+
+function describe({ place, rule, packets, isSure, exemptions }: UntrackedPackets): Finding {
+  const [first = '', ...more] = packets;
+  const which = more.length === 0 ? first : `${first}, and ${more.length} more`;
+  return {
+    level: isSure ? 'fail' : 'warn',
+    title: `${place} ${isSure ? 'keeps' : 'may keep'} ${which} from being tracked: ${quoteText(rule)}`,
+    why: 'The kernel translates only connections that it tracks. Without that, connections to the VIP stay at the VIP holder, or get no answer.',
+    remedy: [
+      '# better leave these packets out where that rule is made: a reload of its owner removes these lines',
+      ...exemptions,
+    ],
+  };
+}
