@@ -45,10 +45,10 @@ const conditions: Readonly<Record<string, Condition>> = {
   '-p': (protocol) => ['tcp', '6', 'all', '0'].includes(protocol),
   '-s': (prefix, { source }) => isWithin(source, prefix),
   '-d': (prefix, { destination }) => isWithin(destination, prefix),
-  '--sport': (ports, { source }) => hasPort(source, ports),
-  '--sports': (ports, { source }) => hasPort(source, ports),
-  '--dport': (ports, { destination }) => hasPort(destination, ports),
-  '--dports': (ports, { destination }) => hasPort(destination, ports),
+  '--sport': comesFromPort,
+  '--sports': comesFromPort,
+  '--dport': goesToPort,
+  '--dports': goesToPort,
   '--ctstate': isInState,
   '--state': isInState,
 };
@@ -65,13 +65,26 @@ function isWithin(endpoint: Endpoint | null, prefix: string): boolean | null {
   }
 }
 
+/** Where one end is known, the other one is a client. */
+function comesFromPort(ports: string, { source, destination }: Packet): boolean | null {
+  return hasPort(source, ports, destination !== null);
+}
+
+function goesToPort(ports: string, { source, destination }: Packet): boolean | null {
+  return hasPort(destination, ports, source !== null);
+}
+
+/** The ports below are servers': clients have higher ones, unless they ask for them. */
+const firstClientPort = 1024;
+
 /** Of `6443`, `6000:7000` and, by multiport, `443,6000:7000`. */
-function hasPort(endpoint: Endpoint | null, ports: string): boolean | null {
-  if (endpoint === null) return null;
-  return ports.split(',').some((range) => {
+function hasPort(endpoint: Endpoint | null, ports: string, isClient: boolean): boolean | null {
+  const ranges = ports.split(',').map((range) => {
     const [first = 0, last = first] = range.split(':').map(Number);
-    return first <= endpoint.port && endpoint.port <= last;
+    return { first, last };
   });
+  if (endpoint !== null) return ranges.some(({ first, last }) => first <= endpoint.port && endpoint.port <= last);
+  return isClient && ranges.every(({ last }) => last < firstClientPort) ? false : null;
 }
 
 function isInState(value: string, { states, isTranslated }: Packet): boolean | null {
