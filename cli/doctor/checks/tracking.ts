@@ -1,10 +1,11 @@
+import { findDropRules } from '../../../agent/decide/drop-rules.ts';
 import { findUntrackedPackets, type UntrackedPackets } from '../../../agent/decide/untracked-packets.ts';
 import { quoteText } from '../../../config/setting.ts';
 import { type Check } from '../facts/check.ts';
 import { type Finding, given, lookAt } from '../facts/fact.ts';
 import { type HostFacts } from '../facts/host-facts.ts';
 
-/** Whether connection tracking sees what is balanced. */
+/** Whether connection tracking sees what is balanced, and nobody drops it where vipnat has no rule. */
 export const trackingChecks: readonly Check[] = [
   {
     code: 'packets-not-tracked',
@@ -12,6 +13,13 @@ export const trackingChecks: readonly Check[] = [
     meaning:
       'A foreign rule keeps packets of balanced connections from being tracked (`NOTRACK`, `notrack`). If it may, and does not surely, it is a warning.',
     find: findUntracked,
+  },
+  {
+    code: 'dropped-by-rule',
+    levels: ['fail'],
+    meaning:
+      "A foreign rule in iptables' table mangle drops all connections to the VIP or to an apiserver. No rule of vipnat can overrule it.",
+    find: findDrops,
   },
 ];
 
@@ -35,4 +43,17 @@ function describe({ place, rule, packets, isSure, exemptions }: UntrackedPackets
       ...exemptions,
     ],
   };
+}
+
+function findDrops({ assessment }: HostFacts): ReturnType<Check['find']> {
+  return given([assessment], (assessed) =>
+    lookAt(findDropRules(assessed), { notHere: 'no such rule is here' }, ({ place, rule, deletion }) => [
+      {
+        level: 'fail',
+        title: `${place} drops balanced connections: ${quoteText(rule)}`,
+        why: 'Connections to the VIP or to an apiserver hang. Remove the rule from the configuration of its owner too: a reload writes it again.',
+        remedy: [deletion],
+      },
+    ]),
+  );
 }

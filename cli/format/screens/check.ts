@@ -4,6 +4,7 @@ import { toPrintableLine } from '../../../lib/text/printable.ts';
 import { quoteWords } from '../../../lib/text/shell-words.ts';
 import { type Assessment } from '../../../agent/decide/assess.ts';
 import { type Config } from '../../../config/config.ts';
+import { type DropRule, findDropRules } from '../../../agent/decide/drop-rules.ts';
 import { type Decision } from '../../../agent/decide/decision.ts';
 import { describeInSync } from '../../../agent/decide/describe.ts';
 import {
@@ -116,11 +117,20 @@ function formatWarnings(
     ),
     ...drops.flatMap((drop) => describeDrop(drop).flatMap(layOut)),
     ...untracked.flatMap((one) => describeUntracked(one).flatMap(layOut)),
+    ...findDropRules(assessment).flatMap((one) => describeDropRule(one).flatMap(layOut)),
   ];
 }
 
 function describeLocalClients({ text, command }: LocalClientWarning): string[] {
   return [`warning: ${text}`, ...(command === null ? [] : [`         ${keepTogether(command)}`])];
+}
+
+/** Alike. */
+function describeDropRule({ place, rule, deletion }: DropRule): string[] {
+  return [
+    `warning: ${place} drops balanced connections: ${toPrintableLine(rule)}`,
+    `         ${keepTogether(deletion)}`,
+  ];
 }
 
 /** Alike. What is not tracked is not translated. */

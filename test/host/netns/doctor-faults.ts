@@ -48,6 +48,10 @@ export const illnesses: readonly Illness[] = [
         ),
       },
       {
+        code: 'dropped-by-rule',
+        seed: shell('iptables-nft -t mangle -A FORWARD -d 10.77.0.12 -p tcp --dport 6443 -j DROP'),
+      },
+      {
         code: 'packets-not-tracked',
         seed: shell(
           `iptables-nft -t raw -A PREROUTING -p tcp --dport 6443 -j CT --notrack

@@ -74,10 +74,7 @@ test.each<[string, EarlyRules]>([
   ['a chain that nobody leads to', raw(['FAST -j CT --notrack'], ['FAST'])],
   ['what is let pass before', raw(['PREROUTING -p tcp -j ACCEPT', 'PREROUTING -j CT --notrack'])],
   ['another protocol of nft', early(['udp dport { 53, 6443 } notrack', 'meta l4proto 17 notrack'])],
-  [
-    'another network of nft',
-    early(['ip daddr 192.168.0.0/16 tcp dport 80 notrack']),
-  ],
+  ['another network of nft', early(['ip daddr 192.168.0.0/16 tcp dport 80 notrack'])],
 ])('%s without tracking is of no matter', (_what, rules) => {
   expect(find(rules)).toEqual([]);
 });
