@@ -29,6 +29,8 @@ export interface Assessment {
   readonly observation: Observation;
   readonly candidates: readonly VipCandidates[];
   readonly decisions: readonly Decision[];
+  /** Whoever may answer connections, also open ones, see listAnswerers: by the text of the VIP. */
+  readonly answerers: ReadonlyMap<string, readonly Endpoint[]>;
   readonly plan: Plan;
   /** What has to be switched on before what is balanced gets anywhere. */
   readonly missingSwitches: readonly MissingSwitch[];
@@ -75,6 +77,7 @@ export function assess(input: ReconcileInput, config: Config): Assessment {
     observation,
     candidates,
     decisions,
+    answerers: new Map(balances.map(({ vip, apiservers = [] }) => [formatEndpoint(vip), apiservers])),
     plan: plan(
       { dialect: observation.dialect.value, balances },
       [...observation.rulesets, ...observation.nftRulesets],

@@ -43,7 +43,9 @@ function render(dialect: Dialect, answering: Balance['apiservers']): string {
     dialect === 'nftables'
       ? ({ family: 'ipv4', dialect, table: null } as const)
       : parseSave({ family: 'ipv4', dialect, text: '' });
-  return plan({ dialect, balances: [balance] }, [empty]).transactions.map(({ input }) => input).join('');
+  return plan({ dialect, balances: [balance] }, [empty])
+    .transactions.map(({ input }) => input)
+    .join('');
 }
 
 const namespaces = new Namespaces();
@@ -56,10 +58,16 @@ try {
   await namespaces.shell(other, `ip addr add ${peer}/24 dev eth0; ip link set eth0 up`);
   namespaces.start(other, ['perl', '-e', server]);
   const measure = async () => Number((await namespaces.run(host, ['perl', '-e', client])).stdout);
-  process.stdout.write('| rules in | a round trip without them | with them | ratio (95 %) |\n| --- | ---: | ---: | ---: |\n');
+  process.stdout.write(
+    '| rules in | a round trip without them | with them | ratio (95 %) |\n| --- | ---: | ---: | ---: |\n',
+  );
   for (const [dialect, tool, flush] of [
     ['nft', 'iptables-nft-restore --noflush', 'nft flush ruleset'],
-    ['legacy', 'iptables-legacy-restore --noflush', 'printf "*filter\\nCOMMIT\\n*nat\\nCOMMIT\\n" | iptables-legacy-restore'],
+    [
+      'legacy',
+      'iptables-legacy-restore --noflush',
+      'printf "*filter\\nCOMMIT\\n*nat\\nCOMMIT\\n" | iptables-legacy-restore',
+    ],
     ['nftables', 'nft -f -', 'nft flush ruleset'],
   ] as const) {
     const write = async (script: string) => {
