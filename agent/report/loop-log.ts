@@ -60,15 +60,14 @@ export class LoopLog implements Omit<
   }
 
   drift(assessment: Assessment, causes: readonly Cause[]): void {
-    const { plan } = assessment;
-    const drifts = plan.tables.flatMap((table) => table.drift);
+    const drifts = assessment.plan.tables.flatMap((table) => table.drift);
     const wanted = describeWanted(assessment);
     // What was written for other decisions is nobody's interference, also when these turn back before the next look.
     const isAsBefore = wanted === this.#wanted;
     this.#wanted = wanted;
     this.#pending ??= {
       since: this.#clock.now(),
-      drift: describeDrift(plan),
+      drift: describeDrift(assessment.plan),
       isRepair: isAsBefore && drifts.some((drift) => !isOutdated(drift)),
       causes,
       tookMs: null,
