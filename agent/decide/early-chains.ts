@@ -103,12 +103,14 @@ function toEarlyRule(text: string): EarlyRule {
       /\bip6? ([sd])addr (!= )?([\da-f.:/]+)(?= |$)/g,
       (_, side: string, not: string | undefined, prefix: string) => add(`-${side}`, not, prefix),
     )
+    .replaceAll(/\b(tcp|udp|sctp|dccp)(?= [sd]port )/g, (_, protocol: string) => {
+      add('-p', undefined, protocol);
+      return 'th';
+    })
     .replaceAll(
-      /\b(tcp|th|udp|sctp|dccp) ([sd])port (!= )?(\{[^}]*\}|[\d-]+)(?= |$)/g,
-      (_, protocol: string, side: string, not: string | undefined, ports: string) => {
-        if (protocol !== 'th') add('-p', undefined, protocol);
-        return add(`--${side}port`, not, ports.replaceAll(/[{} ]/g, '').replaceAll('-', ':'));
-      },
+      /\bth ([sd])port (!= )?(\{[^}]*\}|[\d-]+)(?= |$)/g,
+      (_, side: string, not: string | undefined, ports: string) =>
+        add(`--${side}port`, not, ports.replaceAll(/[{} ]/g, '').replaceAll('-', ':')),
     )
     .replace(
       /\b(?:meta l4proto|ip protocol|ip6 nexthdr) (!= )?(\w+)(?= |$)/,

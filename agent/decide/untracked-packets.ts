@@ -113,14 +113,22 @@ function walk(
 ): EarlyRule | 'end' | null {
   if (depth > maxDepth) return null;
   for (const one of (chains.get(chain) ?? []).filter(({ rule }) => mayMatch(rule, packet))) {
-    const { verdict } = one;
-    if (verdict === 'notrack') return one;
-    const inside = typeof verdict === 'object' ? walk(chains, verdict.jump, packet, depth + 1) : verdict;
-    if (typeof inside === 'object' && inside !== null) return inside;
-    if (inside === 'end' && surelyMatches(one.rule, packet)) return 'end';
-    if (inside === 'return' && surelyMatches(one.rule, packet)) return null;
+    const found = follow(one, (to) => walk(chains, to, packet, depth + 1));
+    if (typeof found === 'object' && found !== null) return found;
+    if (found !== null && surelyMatches(one.rule, packet)) return found === 'end' ? 'end' : null;
   }
   return null;
+}
+
+/** What comes of a rule that matches; null where the way goes on behind it. */
+function follow(
+  one: EarlyRule,
+  walkInto: (chain: string) => EarlyRule | 'end' | null,
+): EarlyRule | 'end' | 'return' | null {
+  const { verdict } = one;
+  if (typeof verdict === 'object') return walkInto(verdict.jump);
+  if (verdict === 'notrack') return one;
+  return verdict === 'pass' ? null : verdict;
 }
 
 function merge([first, ...more]: readonly UntrackedPackets[]): UntrackedPackets[] {

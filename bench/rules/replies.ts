@@ -3,6 +3,7 @@
  * of nine apiservers, whose replies meet every rule of them, with these rules and without, in turns. Run by `scripts/bench replies`;
  * prints a table.
  */
+import { type Endpoint } from '../../lib/address/endpoint.ts';
 import { type Dialect } from '../../lib/kernel/port.ts';
 import { type Balance } from '../../lib/netfilter/rules/balance.ts';
 import { parseSave } from '../../lib/netfilter/iptables/parse.ts';
@@ -48,6 +49,18 @@ function render(dialect: Dialect, answering: Balance['apiservers']): string {
     .join('');
 }
 
+/** Each comes first as often as the other. */
+async function compare(measureWith: (answering: readonly Endpoint[]) => Promise<number>) {
+  const [without, withThem]: [number[], number[]] = [[], []];
+  for (let round = 0; round < rounds; round += 1) {
+    const isTurned = round % 2 === 1;
+    if (isTurned) withThem.push(await measureWith(apiservers));
+    without.push(await measureWith([]));
+    if (!isTurned) withThem.push(await measureWith(apiservers));
+  }
+  return { without, withThem, ratios: withThem.map((time, round) => time / (without[round] ?? Number.NaN)) };
+}
+
 const namespaces = new Namespaces();
 try {
   const [host, other] = [await namespaces.create('replies-host'), await namespaces.create('replies-peer')];
@@ -74,20 +87,10 @@ try {
       await namespaces.shell(host, flush);
       await namespaces.shell(host, `${tool} <<'END'\n${script}END\n`);
     };
-    const without: number[] = [];
-    const ratios: number[] = [];
-    const withThem: number[] = [];
-    for (let round = 0; round < rounds; round += 1) {
-      const times = { before: 0, after: 0 };
-      // Each comes first as often as the other.
-      for (const name of round % 2 === 0 ? (['before', 'after'] as const) : (['after', 'before'] as const)) {
-        await write(render(dialect, name === 'before' ? [] : apiservers));
-        times[name] = await measure();
-      }
-      without.push(times.before);
-      withThem.push(times.after);
-      ratios.push(times.after / times.before);
-    }
+    const { without, withThem, ratios } = await compare(async (answering) => {
+      await write(render(dialect, answering));
+      return await measure();
+    });
     const { low, high } = boundMedian(ratios) ?? { low: Number.NaN, high: Number.NaN };
     const toText = (numbers: readonly number[]) => `${(median(numbers) / 1000).toFixed(2)} µs`;
     process.stdout.write(

@@ -107,18 +107,18 @@ const chainList: Omit<NetlinkList, 'answer' | 'payload'> = {
 function readChain(datagram: Buffer, first: number, last: number): NftChain {
   const layer = numberToLayer.get(datagram.readUInt8(first)) ?? null;
   const chain = { layer, table: '', name: '', use: 0, type: null as string | null };
-  let [hook, isDropping]: [Hook, boolean] = [noHook, false];
+  const place = { hook: noHook, isDropping: false };
   visitAttributes(datagram, first + nfgenmsgBytes, last, (type, start, end) => {
     if (type === NFTA_CHAIN_TABLE) chain.table = readName(datagram, start, end);
     else if (type === NFTA_CHAIN_NAME) chain.name = readName(datagram, start, end);
     else if (type === NFTA_CHAIN_USE && end - start === 4) chain.use = datagram.readUInt32BE(start);
     else if (type === NFTA_CHAIN_TYPE) chain.type = readName(datagram, start, end);
-    else if (type === NFTA_CHAIN_HOOK) hook = readHook(datagram, start, end);
+    else if (type === NFTA_CHAIN_HOOK) place.hook = readHook(datagram, start, end);
     else if (type === NFTA_CHAIN_POLICY && end - start === 4)
-      isDropping = datagram.readUInt32BE(start) === NF_DROP;
+      place.isDropping = datagram.readUInt32BE(start) === NF_DROP;
   });
-  const policy = isDropping ? 'DROP' : 'ACCEPT';
-  const { number, priority } = hook;
+  const policy = place.isDropping ? 'DROP' : 'ACCEPT';
+  const { number, priority } = place.hook;
   return {
     ...chain,
     isForward: number === NF_INET_FORWARD,

@@ -4,7 +4,7 @@ import { Cluster } from '../../support/network/cluster.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { listApiservers, vips } from '../../support/network/layout.ts';
 import { Shims } from '../../support/host/shims.ts';
-import { expectBalanced, expectNoneLost, startLoad, startProxies } from './traffic.ts';
+import { expectBalanced, startProxies } from './traffic.ts';
 import {
   Agent,
   limitMs,
@@ -110,38 +110,6 @@ test(
     await shell('iptables-nft -t nat -F VIPNAT');
     await agent.waitForLine(/vipnat can read all rules again/);
     await agent.waitForLine(/surplus|removed|vipnat repaired its rules: .*VIPNAT/);
-  },
-  limitMs,
-);
-
-const hasOwnTable = async () => (await shell('nft list tables')).includes('table ip vipnat');
-
-test(
-  'a table nat that holds a rule of nft is left alone, a table of our own balances meanwhile, and no connection is lost',
-  async () => {
-    await shell('iptables-nft -P FORWARD DROP');
-    agent = await startAgent(cluster, 'm1', [...vipArguments, '--endpoints', endpoints]);
-    const load = startLoad(cluster, { host: vips.ipv4, port: 6443 }, 50);
-    const set =
-      'add set ip nat others { type ipv4_addr; }; add rule ip nat POSTROUTING ip saddr @others masquerade';
-    await shell(`nft '${set}'`);
-    await agent.waitForLine(/vipnat cannot read nat of iptables-nft .*--iptables none/);
-    await waitUntil(hasOwnTable, () => 'no table of our own');
-    await expectBalanced(cluster, client);
-    const planned = await command('plan', '--json', ...vipArguments, '--endpoints', endpoints);
-    expect(JSON.parse(planned.stdout)).toMatchObject({ kubeProxy: { backend: 'nftables' } });
-    expect(await command('check', ...vipArguments, '--endpoints', endpoints)).toMatchObject({ exitCode: 0 });
-    // The old rules are still there, behind the table of our own: nothing is translated twice.
-    expect(await shell('nft list table ip nat')).toContain('jump VIPNAT');
-
-    await shell('nft flush chain ip nat POSTROUTING; nft delete set ip nat others');
-    await waitUntil(
-      async () => !(await hasOwnTable()),
-      () => 'the table of our own is still there',
-    );
-    await expectBalanced(cluster, client);
-    await expectNoneLost(load, 50);
-    expect(await command('check', ...vipArguments, '--endpoints', endpoints)).toMatchObject({ exitCode: 0 });
   },
   limitMs,
 );
