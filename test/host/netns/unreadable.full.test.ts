@@ -5,15 +5,7 @@ import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { listApiservers, vips } from '../../support/network/layout.ts';
 import { Shims } from '../../support/host/shims.ts';
 import { expectBalanced, startProxies } from './traffic.ts';
-import {
-  Agent,
-  limitMs,
-  sleep,
-  startAgent,
-  vipnat,
-  vipnatCommand,
-  waitUntil,
-} from '../../support/host/vipnat.ts';
+import { Agent, limitMs, sleep, startAgent, vipnat, vipnatCommand } from '../../support/host/vipnat.ts';
 
 const vipArguments = ['--vip', vips.ipv4];
 const endpoints = listApiservers('ipv4').map(formatEndpoint).join(',');
