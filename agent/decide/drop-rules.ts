@@ -18,6 +18,11 @@ export interface DropRule {
   readonly deletion: string;
 }
 
+/** One sentence, without its full stop. */
+export function describeDropRule({ place, rule }: DropRule): string {
+  return `${place} drops balanced connections: ${rule}`;
+}
+
 /** The chains of table mangle that balanced packets pass, whatever the tables behind decide. */
 const chains = ['PREROUTING', 'FORWARD', 'POSTROUTING'] as const;
 

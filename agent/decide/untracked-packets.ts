@@ -42,6 +42,12 @@ export function findUntrackedPackets(
   return [...Map.groupBy(found, ({ place, rule }) => `${place} ${rule}`).values()].flatMap(merge);
 }
 
+/** One sentence, without its full stop. */
+export function describeUntracked({ place, rule, packets, isSure }: UntrackedPackets): string {
+  const verb = isSure ? 'keeps' : 'may keep';
+  return `${place} ${verb} ${packets.join(', ')} from being tracked, so vipnat's rules do not see them: ${rule}`;
+}
+
 /** A packet, and where its way on this host begins. */
 interface Probe {
   readonly hook: 'prerouting' | 'output';

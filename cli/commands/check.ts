@@ -1,12 +1,10 @@
 import { VipnatError } from '../../lib/text/errors.ts';
 import { exitStatuses } from '../../lib/text/exit-status.ts';
 import { type ForwardChain } from '../../lib/kernel/port.ts';
-import { readEarlyRules } from '../../lib/kernel/real/early-rules.ts';
 import { quoteWords } from '../../lib/text/shell-words.ts';
 import { type Assessment } from '../../agent/decide/assess.ts';
 import { toArguments } from '../../config/arguments.ts';
 import { findForeignDrops } from '../../agent/decide/foreign-drops.ts';
-import { findUntrackedPackets, type UntrackedPackets } from '../../agent/decide/untracked-packets.ts';
 import { findAgent } from '../../agent/http/presence.ts';
 import { describeUnread, type UnreadText } from '../../agent/observe/unread.ts';
 import { type CheckContext } from '../grammar/command-context.ts';
@@ -17,6 +15,7 @@ import { formatServicesCheck } from '../format/screens/services-check.ts';
 import { formatCheckJson } from '../format/json/check-json.ts';
 import { createHostKernel, findRoute, lookAtHost } from '../wiring/one-shot-host.ts';
 import { nameNode } from '../wiring/node-name.ts';
+import { readUntracked } from '../wiring/read-untracked.ts';
 
 /**
  * `vipnat check`: says how the rules differ from what `run` and the balancer of this host would have written. Exit `done` in sync, `found`
@@ -48,7 +47,7 @@ async function checkVips(
   const [assessment, agent] = await Promise.all([lookAtHost(config, stderr), findAgent()]);
   const [{ drops, problems }, { untracked, gaps }] = await Promise.all([
     lookForDrops(assessment),
-    lookForUntracked(assessment),
+    readUntracked(assessment),
   ]);
   const flags = quoteWords(toArguments(config, given));
   const unread = [...describeUnread(assessment.observation.unread), ...problems, ...gaps];
@@ -72,18 +71,5 @@ async function lookForDrops(
     if (!(error instanceof VipnatError)) throw error;
     const text = `not checked: chains of nftables that drop forwarded packets (${error.message})`;
     return { drops: [], problems: [{ code: error.code, text }] };
-  }
-}
-
-/** Alike. */
-async function lookForUntracked(
-  assessment: Assessment,
-): Promise<{ untracked: readonly UntrackedPackets[]; gaps: readonly UnreadText[] }> {
-  try {
-    return { untracked: findUntrackedPackets(await readEarlyRules(), assessment), gaps: [] };
-  } catch (error) {
-    if (!(error instanceof VipnatError)) throw error;
-    const text = `not checked: rules that keep packets from being tracked (${error.message})`;
-    return { untracked: [], gaps: [{ code: error.code, text }] };
   }
 }

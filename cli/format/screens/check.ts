@@ -4,14 +4,14 @@ import { toPrintableLine } from '../../../lib/text/printable.ts';
 import { quoteWords } from '../../../lib/text/shell-words.ts';
 import { type Assessment } from '../../../agent/decide/assess.ts';
 import { type Config } from '../../../config/config.ts';
-import { type DropRule, findDropRules } from '../../../agent/decide/drop-rules.ts';
+import { describeDropRule, findDropRules } from '../../../agent/decide/drop-rules.ts';
 import { type Decision } from '../../../agent/decide/decision.ts';
 import { describeInSync } from '../../../agent/decide/describe.ts';
 import {
   findLocalClientWarnings,
   type LocalClientWarning,
 } from '../../../agent/decide/local-client-warnings.ts';
-import { type UntrackedPackets } from '../../../agent/decide/untracked-packets.ts';
+import { describeUntracked, type UntrackedPackets } from '../../../agent/decide/untracked-packets.ts';
 import { type MissingSwitch } from '../../../agent/decide/missing-switches.ts';
 import { type AgentInfo } from '../../../agent/http/presence.ts';
 import { formatRemoveOnly, formatRunOnce, listUnnamedVips } from '../../../agent/report/unnamed-vips.ts';
@@ -116,8 +116,10 @@ function formatWarnings(
       describeLocalClients(one).flatMap(layOut),
     ),
     ...drops.flatMap((drop) => describeDrop(drop).flatMap(layOut)),
-    ...untracked.flatMap((one) => describeUntracked(one).flatMap(layOut)),
-    ...findDropRules(assessment).flatMap((one) => describeDropRule(one).flatMap(layOut)),
+    ...untracked.flatMap((one) => warn(describeUntracked(one), one.exemptions).flatMap(layOut)),
+    ...findDropRules(assessment).flatMap((one) =>
+      warn(describeDropRule(one), [one.deletion]).flatMap(layOut),
+    ),
   ];
 }
 
@@ -125,20 +127,10 @@ function describeLocalClients({ text, command }: LocalClientWarning): string[] {
   return [`warning: ${text}`, ...(command === null ? [] : [`         ${keepTogether(command)}`])];
 }
 
-/** Alike. */
-function describeDropRule({ place, rule, deletion }: DropRule): string[] {
+function warn(text: string, commands: readonly string[]): string[] {
   return [
-    `warning: ${place} drops balanced connections: ${toPrintableLine(rule)}`,
-    `         ${keepTogether(deletion)}`,
-  ];
-}
-
-/** Alike. What is not tracked is not translated. */
-function describeUntracked({ place, rule, packets, isSure, exemptions }: UntrackedPackets): string[] {
-  const verb = isSure ? 'keeps' : 'may keep';
-  return [
-    `warning: ${toPrintableLine(place)} ${verb} ${packets.join(', ')} from being tracked, so vipnat's rules do not see them: ${toPrintableLine(rule)}`,
-    ...exemptions.map((command) => `         ${keepTogether(command)}`),
+    `warning: ${toPrintableLine(text)}`,
+    ...commands.map((command) => `         ${keepTogether(command)}`),
   ];
 }
 
