@@ -14,7 +14,8 @@ import { findMissingSwitches, type MissingSwitch } from './missing-switches.ts';
 import { isAtVip } from '../endpoints/admission.ts';
 import { type VipCandidates } from '../endpoints/candidates.ts';
 import { rememberApiservers } from '../endpoints/remember.ts';
-import { findInstalled } from '../endpoints/installed.ts';
+import { listAnswerers } from './answerers.ts';
+import { findInstalled, listAnswering } from '../endpoints/installed.ts';
 import { chooseUsable, type HealthView } from '../health/usable.ts';
 import { type ReconcileState, renderingKey, unseenVip, type VipState } from '../observe/reconcile-state.ts';
 import { type Observation } from '../observe/observe.ts';
@@ -28,6 +29,8 @@ export interface Assessment {
   readonly observation: Observation;
   readonly candidates: readonly VipCandidates[];
   readonly decisions: readonly Decision[];
+  /** Whoever may answer connections, also open ones, see listAnswerers: by the text of the VIP. */
+  readonly answerers: ReadonlyMap<string, readonly Endpoint[]>;
   readonly plan: Plan;
   /** What has to be switched on before what is balanced gets anywhere. */
   readonly missingSwitches: readonly MissingSwitch[];
@@ -55,6 +58,8 @@ export interface ReconcileInput {
   readonly memory: ReconcileState;
   /** With the method `lc`, VIP texts to what was counted: null for equal weights. VIPs of which nothing is known yet are left out. */
   readonly weights?: ReadonlyMap<string, Weights | null> | undefined;
+  /** See HealthSource. */
+  readonly open?: ReadonlySet<string> | null | undefined;
 }
 
 /**
@@ -67,11 +72,12 @@ export function assess(input: ReconcileInput, config: Config): Assessment {
   const affinity = rememberAffinity(observation, config.vips, memory);
   const facts = candidates.map((one) => gatherFacts(one, { ...input, affinity }, config));
   const decisions = facts.map(decide);
-  const balances = decisions.map((decision) => toBalance(decision, observation, config));
+  const balances = toBalances(decisions, input, config);
   return {
     observation,
     candidates,
     decisions,
+    answerers: new Map(balances.map(({ vip, apiservers = [] }) => [formatEndpoint(vip), apiservers])),
     plan: plan(
       { dialect: observation.dialect.value, balances },
       [...observation.rulesets, ...observation.nftRulesets],
@@ -196,6 +202,23 @@ function toPath(
   if (edge === null || edge === undefined || backends === undefined) return null;
   const loop = backends.find((endpoint) => isAtVip(endpoint, vips)) ?? null;
   return { clusterIp: edge.value.clusterIp, backends, loop, seenIn: edge.seenIn };
+}
+
+function toBalances(
+  decisions: readonly Decision[],
+  { observation, candidates, open = null }: ReconcileInput,
+  config: Config,
+): Balance[] {
+  // Once for all VIPs: reading rules back takes time.
+  const installed = { ipv4: listAnswering('ipv4', observation), ipv6: listAnswering('ipv6', observation) };
+  return decisions.map((decision, index) => {
+    const listed = candidates[index]?.candidates.value ?? [];
+    const known = { decision, candidates: listed, installed: installed[decision.vip.family] };
+    return {
+      ...toBalance(decision, observation, config),
+      apiservers: listAnswerers(known, open, config),
+    };
+  });
 }
 
 /** A decision as something that can be rendered. kube-proxy's mark is used only while it is really set there. */

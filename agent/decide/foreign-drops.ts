@@ -19,7 +19,11 @@ export function findForeignDrops(
   const kinds: readonly string[] = [...families].map((family) => (family === 'ipv6' ? 'ip6' : 'ip'));
   // Where an iptables is, its chain is told to accept.
   const written = [...families]
-    .filter((family) => observation.rulesets.some((seen) => seen.family === family))
+    .filter((family) =>
+      observation.rulesets.some(
+        (seen) => seen.family === family && seen.dialect === 'nft' && !seen.unread.includes('filter'),
+      ),
+    )
     .map((family): string => iptablesChains[family]);
   return chains.filter(({ table, name, isDropping }) => {
     const [kind = ''] = table.split(' ');

@@ -39,6 +39,7 @@ export function planOffline(config: Config): PlannedState {
     vip: decision.vip,
     route: wayToEntry[decision.way].toRoute(decision),
     masquerade: config.masquerade,
+    apiservers: decision.backends,
   }));
   const proxyMode = config.proxyMode === 'auto' ? 'none' : config.proxyMode;
   return {

@@ -130,9 +130,13 @@ function planIptables(
   const { family, dialect } = ruleset;
   const nothing = renderTables(family, []);
   const everything = renderTables(family, balances);
-  const elsewhere = dropsForwarded(ruleset) ? { ...nothing, filter: everything.filter } : nothing;
+  const { filter } = renderTables(
+    family,
+    balances.map((balance) => ({ ...balance, apiservers: [] })),
+  );
+  const elsewhere = dropsForwarded(ruleset) ? { ...nothing, filter } : nothing;
   const rendered = isWanted ? everything : elsewhere;
-  const context = { vips: balances.map(({ vip }) => vip), isKnownRendering };
+  const context = { balances, isKnownRendering };
   return writtenTables
     .filter((table) => !ruleset.unread.includes(table))
     .map((table) => ({

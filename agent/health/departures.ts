@@ -55,6 +55,7 @@ export class Departures {
   /** Since when connections cannot be counted; null when they can. */
   #uncountedSince: number | null = null;
   #isStopped = false;
+  #isCounted = false;
 
   /** `vips` are those whose connections count. */
   constructor(monitor: HealthMonitor, ports: DeparturePorts, vips: readonly Endpoint[]) {
@@ -71,6 +72,11 @@ export class Departures {
   /** How those are who are not, and are probed for the sake of their connections. */
   get departed(): HealthView {
     return this.#monitor.departed;
+  }
+
+  /** Those who are not listed and have open connections, as text; null as long as nobody has counted. */
+  get open(): ReadonlySet<string> | null {
+    return this.#isCounted ? new Set(this.#monitor.departed.keys()) : null;
   }
 
   /** Those who were taken from the list on purpose, as text. */
@@ -149,6 +155,7 @@ export class Departures {
 
   #keep(counts: ReadonlyMap<string, number>): void {
     const { report } = this.#ports;
+    this.#isCounted = true;
     const departed = [...counts]
       .toSorted(([, one], [, other]) => other - one)
       .flatMap(([text]) => this.#findDeparted(text));

@@ -22,7 +22,7 @@ import { chooseDialect } from './choose-dialect.ts';
 import { type Config } from '../../config/config.ts';
 import { findKubernetesServer } from './ipvs-server.ts';
 import { understandRules } from './understand-rules.ts';
-import { requireNeeded } from './unread.ts';
+import { findUnshowable, requireNeeded } from './unread.ts';
 
 /** kube-proxy's part in one family. */
 export interface FamilyView {
@@ -75,19 +75,25 @@ export function interpret(
     hasIpvsServer: all.some(({ ipvs }) => ipvs.server !== null),
     hasNftEdge: all.some(({ nftables }) => nftables !== null && nftables.liveEdge !== null),
   });
-  const dialect = chooseDialect({
-    configured: config.iptables,
-    iptables: chooseIptablesDialect(rulesets, config.iptables === 'none' ? 'auto' : config.iptables, {
+  const iptables = chooseIptablesDialect(
+    rulesets,
+    config.iptables === 'none' ? 'auto' : config.iptables,
+    {
       liveEdge: findLiveBackend(all),
       before: before === 'nftables' ? null : before,
       ...listBackends(rulesets, unread, config.vips),
-    }),
+    },
+  );
+  const dialect = chooseDialect({
+    configured: config.iptables,
+    iptables,
     hasIptables: coversVips(
       [...rulesets, ...unread.filter((one) => one.dialect !== 'nftables')],
       config.vips,
     ),
     hasNft: [...nftRulesets, ...unread].some((one) => one.dialect === 'nftables'),
     isNftProxy: proxyMode.value === 'nftables',
+    unshowable: findUnshowable(unread, iptables.value, config.vips),
   });
   requireNeeded(unread, {
     families: new Set(config.vips.map(({ family }) => family)),

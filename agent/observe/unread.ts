@@ -1,7 +1,9 @@
 import { type Family } from '../../lib/address/address.ts';
+import { type Endpoint } from '../../lib/address/endpoint.ts';
 import { type ErrorCode, VipnatError } from '../../lib/text/errors.ts';
 import { type Dialect, iptablesTables, type ReadTable, type UnreadRules } from '../../lib/kernel/port.ts';
 import { toolName } from '../../lib/kernel/tools/tool-name.ts';
+import { writtenTables } from '../../lib/netfilter/iptables/render.ts';
 import { type ProxyMode } from './proxy-mode.ts';
 
 /** What was chosen from the rules that were read. */
@@ -34,9 +36,24 @@ export function requireNeeded(unread: readonly UnreadRules[], choice: Choice): v
   throw new VipnatError(code, message, details === undefined ? {} : { details });
 }
 
+/**
+ * The first table of a dialect of iptables, of those that rules are written to, that its tool cannot show in a family that has a VIP:
+ * somebody has put a rule of nft's own there, and that lasts. Null where there is none. Pure.
+ */
+export function findUnshowable(
+  unread: readonly UnreadRules[],
+  dialect: Dialect,
+  vips: readonly Pick<Endpoint, 'family'>[],
+): string | null {
+  const found = unread
+    .filter(({ code }) => code === 'TABLE_INCOMPATIBLE')
+    .filter((one) => one.dialect === dialect && vips.some(({ family }) => family === one.family));
+  return writtenTables.find((name) => found.some(({ tables }) => tables.includes(name))) ?? null;
+}
+
 /** Each by backend and table. */
 function listNeeded({ dialect, proxyMode, isModeByRules }: Choice): string[] {
-  const written = dialect === 'nftables' ? ['vipnat'] : ['nat', 'filter'];
+  const written = dialect === 'nftables' ? ['vipnat'] : writtenTables;
   const isProxyNeeded = proxyMode === 'nftables' || isModeByRules;
   return [
     ...written.map((table) => `${dialect} ${table}`),

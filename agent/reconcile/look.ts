@@ -39,6 +39,8 @@ export interface HealthSource {
   watch(watched: Watched): HealthView | Promise<HealthView>;
   /** Apiservers that were removed on purpose, as text; none when left out. */
   readonly removed?: ReadonlySet<string>;
+  /** Unlisted apiservers that have open connections, as text; null, or left out, where nobody has counted. */
+  readonly open?: ReadonlySet<string> | null;
 }
 
 /** All of the kernel: leftovers may be in any dialect and family. What of it is needed is another matter, see unread.ts. */
@@ -60,7 +62,7 @@ export async function observeAndAssess(
   const before = forgetRemoved(memory, ports.health.removed ?? new Set());
   const known = await learn(ports, config, before, query);
   const health = await ports.health.watch(listWatched(known, config));
-  return assess({ ...known, health, weights: ports.weights?.() }, config);
+  return assess({ ...known, health, weights: ports.weights?.(), open: ports.health.open }, config);
 }
 
 /** All that is assessed but for health. */

@@ -222,8 +222,8 @@ export class Loop {
     const { health, report, weights } = this.#ports;
     await this.#writing?.catch(() => undefined);
     if (this.#isStopped || this.#seen === null) return false;
-    const input = { ...this.#seen, health: health.view, memory: this.#memory, weights: weights?.() };
-    const assessment = assess(input, this.#config);
+    const now = { health: health.view, open: health.open, weights: weights?.() };
+    const assessment = assess({ ...this.#seen, ...now, memory: this.#memory }, this.#config);
     const { decisions, plan, memory } = assessment;
     if (plan.transactions.length > 0) {
       if (this.#budget.take(decisions) > 0) return true;

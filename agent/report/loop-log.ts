@@ -4,7 +4,7 @@ import { type Clock } from '../../lib/control/clock.ts';
 import { isOutdated } from '../../lib/netfilter/rules/drift.ts';
 import { type Assessment } from '../decide/assess.ts';
 import { type Decision, isBalanced } from '../decide/decision.ts';
-import { describeWay } from '../decide/describe.ts';
+import { describeWanted, describeWay } from '../decide/describe.ts';
 import { type EventReason } from '../../lib/telemetry/reasons.ts';
 import { type EventRecorder } from '../../lib/telemetry/recorder.ts';
 import { Fight } from './fight.ts';
@@ -35,7 +35,7 @@ export class LoopLog implements Omit<
   readonly #vipToState = new Map<string, string>();
   readonly #vipToHeld = new Map<string, boolean>();
   #pending: Pending | null = null;
-  /** The ways that rules were last written for, or found in sync with. */
+  /** What rules were last written for, or found in sync with. */
   #wanted = '';
   readonly #fight: Fight;
   #flowProblem = '';
@@ -59,15 +59,15 @@ export class LoopLog implements Omit<
     this.#sayRefused(refused);
   }
 
-  drift({ plan, decisions }: Assessment, causes: readonly Cause[]): void {
-    const drifts = plan.tables.flatMap((table) => table.drift);
-    const wanted = decisions.map(describeWay).join();
+  drift(assessment: Assessment, causes: readonly Cause[]): void {
+    const drifts = assessment.plan.tables.flatMap((table) => table.drift);
+    const wanted = describeWanted(assessment);
     // What was written for other decisions is nobody's interference, also when these turn back before the next look.
     const isAsBefore = wanted === this.#wanted;
     this.#wanted = wanted;
     this.#pending ??= {
       since: this.#clock.now(),
-      drift: describeDrift(plan),
+      drift: describeDrift(assessment.plan),
       isRepair: isAsBefore && drifts.some((drift) => !isOutdated(drift)),
       causes,
       tookMs: null,
@@ -82,7 +82,7 @@ export class LoopLog implements Omit<
 
   inSync(assessment: Assessment): void {
     this.#endFailure();
-    this.#wanted = assessment.decisions.map(describeWay).join();
+    this.#wanted = describeWanted(assessment);
     const hasNewWay = this.#sayWays(assessment);
     this.#sayHolder(assessment);
     if (this.#pending !== null && !hasNewWay) this.#sayRepair(this.#pending);

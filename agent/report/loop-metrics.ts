@@ -3,7 +3,7 @@ import { errorCodes, findErrorCode, VipnatError } from '../../lib/text/errors.ts
 import { isOutdated } from '../../lib/netfilter/rules/drift.ts';
 import { type Assessment } from '../decide/assess.ts';
 import { type Decision, type Way } from '../decide/decision.ts';
-import { describeWay } from '../decide/describe.ts';
+import { describeWanted } from '../decide/describe.ts';
 import { type EndpointHealth } from '../health/endpoint-health.ts';
 import { type LoopObserver } from './loop-observer.ts';
 import { type Meter } from '../../lib/telemetry/meter.ts';
@@ -20,8 +20,10 @@ const unknownCode = findErrorCode(undefined);
 /** Counts what the loop does and what becomes of the apiservers. What can happen counts from 0: a rate needs a first value. */
 export class LoopMetrics implements Partial<LoopObserver> {
   readonly #meter: Meter;
-  readonly #vipToWay = new Map<string, { readonly way: Way; readonly text: string }>();
+  readonly #vipToWay = new Map<string, Way>();
   #reason: (typeof writeReasons)[number] = 'decision';
+  /** What was last found in sync with. */
+  #wanted = '';
 
   constructor(meter: Meter, vips: readonly Endpoint[]) {
     this.#meter = meter;
@@ -39,10 +41,9 @@ export class LoopMetrics implements Partial<LoopObserver> {
       this.#meter.count('vipnat_apiserver_deaths_total', { apiserver }, 0);
   }
 
-  drift({ plan, decisions }: Assessment): void {
-    const isDecided = decisions.some(
-      (decision) => this.#vipToWay.get(formatEndpoint(decision.vip))?.text !== describeWay(decision),
-    );
+  drift(assessment: Assessment): void {
+    const { plan } = assessment;
+    const isDecided = this.#wanted !== describeWanted(assessment);
     const isRepair = plan.tables.some(({ drift }) => drift.some((one) => !isOutdated(one)));
     this.#reason = isDecided ? 'decision' : isRepair ? 'repair' : 'update';
   }
@@ -51,8 +52,9 @@ export class LoopMetrics implements Partial<LoopObserver> {
     this.#meter.count('vipnat_writes_total', { reason: this.#reason });
   }
 
-  inSync({ decisions }: Pick<Assessment, 'decisions'>): void {
-    for (const decision of decisions) this.#noteWay(decision);
+  inSync(assessment: Pick<Assessment, 'decisions' | 'answerers'>): void {
+    this.#wanted = describeWanted(assessment);
+    for (const decision of assessment.decisions) this.#noteWay(decision);
   }
 
   fight(): void {
@@ -92,8 +94,8 @@ export class LoopMetrics implements Partial<LoopObserver> {
   #noteWay(decision: Decision): void {
     const vip = formatEndpoint(decision.vip);
     const before = this.#vipToWay.get(vip);
-    this.#vipToWay.set(vip, { way: decision.way, text: describeWay(decision) });
-    if (before !== undefined && before.way !== decision.way)
+    this.#vipToWay.set(vip, decision.way);
+    if (before !== undefined && before !== decision.way)
       this.#meter.count('vipnat_way_changes_total', { vip });
   }
 }

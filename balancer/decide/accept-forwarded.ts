@@ -9,11 +9,12 @@
 import { createHash } from 'node:crypto';
 import { type Address } from '../../lib/address/address.ts';
 import { dropsForwarded } from '../../lib/netfilter/iptables/forward.ts';
+import { balancerChain } from '../../lib/netfilter/iptables/identity.ts';
 import { type Ruleset } from '../../lib/netfilter/iptables/ruleset.ts';
 import { toPrefixes } from '../../lib/services/prefixes.ts';
 
 /** The chain of table filter. Whatever it holds is ours. Its name is none of those that `vipnat run` takes for its own. */
-export const acceptChain = 'VIPLB-FORWARD';
+export const acceptChain = balancerChain;
 
 /** The chains of table filter that `planAccept` goes by. */
 export const acceptChains = ['FORWARD', acceptChain] as const;
@@ -33,9 +34,22 @@ export function planAccept(seen: Ruleset, addresses: readonly Address[]): string
   const forward = filter.get('FORWARD') ?? [];
   const hooks = forward.filter((rule) => rule === hook).map((rule) => `-D FORWARD ${rule}`);
   if (!isWanted) return chain === undefined ? '' : print([...hooks, `-X ${acceptChain}`]);
-  const rules = renderRules(addresses);
-  if (isSame(chain, rules) && isBeforeDrops(forward)) return '';
-  return print([...hooks, ...rules.map((rule) => `-A ${acceptChain} ${rule}`), `-I FORWARD 1 ${hook}`]);
+  return fill({ chain, forward, hooks }, renderRules(addresses));
+}
+
+interface SeenChains {
+  readonly chain: readonly string[] | undefined;
+  readonly forward: readonly string[];
+  /** The lines that delete what leads to the chain. */
+  readonly hooks: readonly string[];
+}
+
+/** A hook that is well stays: a move of it would be news to whoever else has a hook there. */
+function fill({ chain, forward, hooks }: SeenChains, rules: readonly string[]): string {
+  const isInPlace = hooks.length === 1 && isBeforeDrops(forward);
+  if (isSame(chain, rules) && isInPlace) return '';
+  const filled = rules.map((rule) => `-A ${acceptChain} ${rule}`);
+  return print(isInPlace ? filled : [...hooks, ...filled, `-I FORWARD 1 ${hook}`]);
 }
 
 function print(lines: readonly string[]): string {

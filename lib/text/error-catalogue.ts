@@ -83,7 +83,8 @@ export const errorCatalogue = {
     exit: failed,
     retry: true,
     meaning: 'A table holds rules that this iptables cannot print, because nft made them.',
-    remedy: 'Find the rules with `nft list ruleset`, and move them into a separate table.',
+    remedy:
+      'Find the rules with `nft list ruleset`, and move them into a separate table. Or set `--iptables none`: vipnat then writes to no table of iptables.',
   },
   NETLINK_FAILED: {
     exit: failed,

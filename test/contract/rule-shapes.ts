@@ -21,13 +21,19 @@ export function shapes(family: Family, dialect: IptablesDialect): RuleShapes {
   const choice = (chance: string, backend: string | undefined) =>
     `-p tcp -m comment --comment "vipnat:abc" ${chance}-m tcp -j DNAT --to-destination ${backend ?? ''}`;
   const statistic = (chance: string) => `-m statistic --mode random --probability ${chance} `;
+  const apiserver = isIpv6 ? 'fd00::1' : '10.0.0.1';
+  const untranslated =
+    '! -i lo -p tcp -m comment --comment "vipnat:x" -m tcp --sport 6443 -m conntrack --ctstate INVALID -j DROP';
   const filter = `*filter
 :INPUT ACCEPT [0:0]
 :FORWARD ACCEPT [0:0]
 :OUTPUT ACCEPT [0:0]
 :VIPNAT-FORWARD - [0:0]
+:VIPNAT-INPUT - [0:0]
+-A INPUT -m comment --comment "vipnat:abc" -j VIPNAT-INPUT
 -A FORWARD -m comment --comment "vipnat:abc" -j VIPNAT-FORWARD
 -A VIPNAT-FORWARD -p tcp -m comment --comment "vipnat:x" ${translated} -j ACCEPT
+-A VIPNAT-INPUT -s ${apiserver}/${prefix} ${untranslated}
 COMMIT
 `;
   const nat = `*nat
@@ -54,8 +60,11 @@ COMMIT
   return {
     script: `*filter
 :VIPNAT-FORWARD - [0:0]
+:VIPNAT-INPUT - [0:0]
+-I INPUT -m comment --comment "vipnat:abc" -j VIPNAT-INPUT
 -I FORWARD -m comment --comment "vipnat:abc" -j VIPNAT-FORWARD
 -A VIPNAT-FORWARD -p tcp -m comment --comment "vipnat:x" ${translated} -j ACCEPT
+-A VIPNAT-INPUT -s ${apiserver} ${untranslated}
 COMMIT
 *nat
 :VIPNAT - [0:0]

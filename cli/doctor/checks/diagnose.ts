@@ -12,6 +12,7 @@ import { ruleChecks } from './rules.ts';
 import { serviceChecks } from './services.ts';
 import { strangerChecks } from './foreign.ts';
 import { toolChecks } from './tools.ts';
+import { trackingChecks } from './tracking.ts';
 import { trackFileChecks } from './track-file.ts';
 import { virtualIpChecks } from './virtual-ip.ts';
 
@@ -24,7 +25,7 @@ export interface Topic {
 /** All checks, in the order in which they are told. */
 export const topics: readonly Topic[] = [
   { name: 'rights, tools, kernel', checks: toolChecks },
-  { name: 'forwarding', checks: forwardingChecks },
+  { name: 'forwarding', checks: [...forwardingChecks, ...trackingChecks] },
   {
     name: 'virtual IP, keepalived',
     checks: [...virtualIpChecks, ...localRouteChecks, ...keepalivedChecks, ...trackFileChecks],

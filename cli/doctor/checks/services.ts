@@ -4,11 +4,12 @@ import { nameTable } from '../../../balancer/table/table.ts';
 import { formatAge } from '../../../lib/text/age.ts';
 import { type HostBalancer, isUsed } from '../../balancer/host-balancer.ts';
 import { type Check } from '../facts/check.ts';
-import { type Finding, given, lookAtHost, type NotHere, type Verdict } from '../facts/fact.ts';
+import { type Finding, lookAtHost, type NotHere, type Verdict } from '../facts/fact.ts';
 import { type HostFacts } from '../facts/host-facts.ts';
 import { type ServicesCluster } from '../facts/services-cluster.ts';
 import { areServicesUsed } from '../facts/services-facts.ts';
 import { install } from '../remedies/remedies.ts';
+import { dataplaneChecks } from './service-dataplanes.ts';
 import { poolChecks } from './service-pools.ts';
 import { seatChecks } from './service-seats.ts';
 
@@ -51,12 +52,7 @@ export const serviceChecks: readonly Check[] = [
     meaning: 'The balancer does not write its tables, and nft is missing here or older than 1.0.',
     find: ifUsed(findOldNft),
   },
-  {
-    code: 'services-beside-cilium',
-    levels: ['warn'],
-    meaning: 'Cilium replaces kube-proxy on this node, and takes connections before nftables.',
-    find: ifUsed(findCilium),
-  },
+  ...dataplaneChecks.map((check) => ({ ...check, find: ifUsed(check.find) })),
   ...seatChecks.map((check) => ({ ...check, find: ifUsed(check.find) })),
   ...poolChecks.map((check) => ({ ...check, find: ifUsed(check.find) })),
 ];
@@ -211,26 +207,5 @@ function findOldNft({ services: { host, nftVersion }, tools }: HostFacts): Verdi
         remedy: ['# if the balancer runs outside of a pod:', ...install('nftables', { tools })],
       },
     ];
-  });
-}
-
-/** Source: Documentation/network/kubernetes/kubeproxy-free of Cilium 1.18: its programs are at the devices, before netfilter. */
-function findCilium({ assessment, services: { cilium } }: HostFacts): Verdict {
-  if (cilium === null) return { notHere: 'nothing of Cilium is here' };
-  return given([assessment], ({ observation: { proxyMode } }) => {
-    if (proxyMode.value !== 'none') return { notHere: `kube-proxy runs here (${proxyMode.seenIn})` };
-    return lookAtHost(() => [
-      {
-        level: 'warn',
-        title: `Cilium replaces kube-proxy here: there are no chains of kube-proxy, and ${cilium} is there`,
-        why:
-          "Cilium's programs may take a Service's connections before vipnat's table. Then methods, source ranges and affinity are Cilium's. " +
-          'If the balancer ends, no rules of kube-proxy take over.',
-        remedy: [
-          '# see whether Cilium serves the addresses: cilium-dbg service list (in a pod of Cilium, on this node)',
-          '# docs/doctor.md, services-beside-cilium, says what follows',
-        ],
-      },
-    ]);
   });
 }

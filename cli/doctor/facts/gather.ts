@@ -22,6 +22,7 @@ import {
 } from '../../../lib/kernel/host/processes.ts';
 import { readRights } from '../../../lib/kernel/host/rights.ts';
 import { listSwitchedInterfaces, readSysctls } from '../../../lib/kernel/host/sysctls.ts';
+import { readEarlyRules } from '../../../lib/kernel/real/early-rules.ts';
 import { isInPath } from '../../../lib/kernel/tools/toolbox.ts';
 import { partKeepalived } from '../../../lib/keepalived/find.ts';
 import { parseCapture, type VrrpAdvert } from '../../../lib/keepalived/advert.ts';
@@ -79,6 +80,7 @@ export async function gatherFacts(needs: GatherNeeds): Promise<HostFacts> {
   const people = within(observeProcesses());
   const installed = findInstalled();
   const onDisk = people.then((found) => readDisk(needs, found));
+  const earlyRules = within(readEarlyRules());
   const [assessment, rights, forwardChains, sysctls, ipvs, adverts, kubeProxy, agent, asked] =
     await Promise.all([
       seen,
@@ -93,6 +95,7 @@ export async function gatherFacts(needs: GatherNeeds): Promise<HostFacts> {
     ]);
   return {
     ...{ config, flags, version, now: clock.date(), tools: new Set(toolNames.filter(isInPath)) },
+    earlyRules: await earlyRules,
     ...{ assessment, rights, forwardChains, sysctls, ipvs, adverts, kubeProxy, agent },
     ...asked,
     ...splitProcesses(await people),

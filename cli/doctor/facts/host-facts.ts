@@ -3,6 +3,7 @@ import { type InterfaceAddress } from '../../../lib/kernel/host/interfaces.ts';
 import { type Listener } from '../../../lib/kernel/host/listeners.ts';
 import { type ModuleState } from '../../../lib/kernel/host/modules.ts';
 import { type ForwardChain } from '../../../lib/kernel/port.ts';
+import { type EarlyRules } from '../../../lib/kernel/real/early-rules.ts';
 import { type HostProcess } from '../../../lib/kernel/host/processes.ts';
 import { type Rights } from '../../../lib/kernel/host/rights.ts';
 import { type VrrpAdvert } from '../../../lib/keepalived/advert.ts';
@@ -39,6 +40,8 @@ export interface HostFacts {
   readonly assessment: Fact<Assessment>;
   /** nftables' chains for what is forwarded. */
   readonly forwardChains: Fact<readonly ForwardChain[]>;
+  /** Rules that packets pass before connections are tracked. */
+  readonly earlyRules: Fact<readonly EarlyRules[]>;
   /** /proc/net/ip_vs; null where the kernel has no IPVS. */
   readonly ipvs: Fact<string | null>;
   /** By name, those of sysctlNames and of every interface that this kernel has. */

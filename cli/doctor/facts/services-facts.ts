@@ -1,5 +1,5 @@
 /** What checks of Services rest on. */
-import { access } from 'node:fs/promises';
+import { access, readdir } from 'node:fs/promises';
 import { locateSeatFiles } from '../../../balancer/seats/seat-files.ts';
 import { type Clock } from '../../../lib/control/clock.ts';
 import { readIfThere } from '../../../lib/files/optional-file.ts';
@@ -18,6 +18,8 @@ export interface ServicesFacts {
   readonly keepalived: Fact<SeatsKeepalived>;
   /** A device or a map of Cilium's by its name; null where none is here. */
   readonly cilium: string | null;
+  /** A map of Calico's eBPF dataplane; null where none is here. */
+  readonly calicoEbpf: string | null;
   readonly cluster: Fact<ServicesCluster>;
   /** By address of a pool that nobody has: the MAC of the host that answers for it. */
   readonly poolUsers: Fact<ReadonlyMap<string, string>>;
@@ -57,14 +59,15 @@ export async function readServicesFacts(needs: ServicesNeeds): Promise<ServicesF
     route === null
       ? Promise.resolve({ unknown: 'not asked: the Kubernetes API needs --kubeconfig' })
       : within(readServicesCluster({ route, clock, node }));
-  const [nftVersion, keepalived, cilium, cluster] = await Promise.all([
+  const [nftVersion, keepalived, cilium, calicoEbpf, cluster] = await Promise.all([
     readNftVersion(),
     within(readSeatsKeepalived(host.runDir)),
     findCilium(),
+    findCalicoMap(mapsFolder),
     asked,
   ]);
   const poolUsers = 'unknown' in cluster ? cluster : await within(findPoolUsers(cluster.value, clock));
-  return { host, nftVersion, keepalived, cilium, cluster, poolUsers };
+  return { host, nftVersion, keepalived, cilium, calicoEbpf, cluster, poolUsers };
 }
 
 async function readSeatsKeepalived(runDir: string): Promise<SeatsKeepalived> {
@@ -84,8 +87,11 @@ async function readNftVersion(): Promise<string | null> {
   return /^nftables v(\d+(?:\.\d+)+)/.exec(stdout)?.[1] ?? null;
 }
 
+/** Where Cilium and Calico pin their maps. */
+const mapsFolder = '/sys/fs/bpf/tc/globals';
+
 /** Made by Cilium's agent: Documentation/network/ebpf of Cilium 1.18. The map is there where it replaces kube-proxy. */
-const ciliumSigns = ['/sys/fs/bpf/tc/globals/cilium_lb4_services_v2', '/sys/class/net/cilium_host'];
+const ciliumSigns = [`${mapsFolder}/cilium_lb4_services_v2`, '/sys/class/net/cilium_host'];
 
 async function findCilium(): Promise<string | null> {
   for (const path of ciliumSigns) {
@@ -96,4 +102,14 @@ async function findCilium(): Promise<string | null> {
     if (isThere) return path;
   }
   return null;
+}
+
+/**
+ * The map of a folder by which Felix's eBPF dataplane translates connections to Services; null where there is none, as where Felix
+ * writes chains (`cali-…`). Source: felix/bpf/nat/maps.go of Calico 3.29: each version of the map has its number behind the name.
+ */
+export async function findCalicoMap(folder: string): Promise<string | null> {
+  const names = await readdir(folder).catch(() => []);
+  const found = names.find((name) => /^cali_v[46]_nat_fe\d*$/.test(name));
+  return found === undefined ? null : `${folder}/${found}`;
 }

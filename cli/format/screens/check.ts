@@ -4,12 +4,14 @@ import { toPrintableLine } from '../../../lib/text/printable.ts';
 import { quoteWords } from '../../../lib/text/shell-words.ts';
 import { type Assessment } from '../../../agent/decide/assess.ts';
 import { type Config } from '../../../config/config.ts';
+import { describeDropRule, findDropRules } from '../../../agent/decide/drop-rules.ts';
 import { type Decision } from '../../../agent/decide/decision.ts';
 import { describeInSync } from '../../../agent/decide/describe.ts';
 import {
   findLocalClientWarnings,
   type LocalClientWarning,
 } from '../../../agent/decide/local-client-warnings.ts';
+import { describeUntracked, type UntrackedPackets } from '../../../agent/decide/untracked-packets.ts';
 import { type MissingSwitch } from '../../../agent/decide/missing-switches.ts';
 import { type AgentInfo } from '../../../agent/http/presence.ts';
 import { formatRemoveOnly, formatRunOnce, listUnnamedVips } from '../../../agent/report/unnamed-vips.ts';
@@ -25,6 +27,8 @@ export interface CheckFindings {
   readonly assessment: Assessment;
   /** Chains of other software that drop what is forwarded. */
   readonly drops: readonly ForwardChain[];
+  /** Rules of other software that keep packets from being tracked. */
+  readonly untracked: readonly UntrackedPackets[];
   /** What could not be read. */
   readonly unread: readonly UnreadText[];
   readonly config: Pick<Config, 'sysctls'>;
@@ -100,7 +104,10 @@ function layOutMarked(
   ];
 }
 
-function formatWarnings({ assessment, drops, unread, agent }: CheckFindings, screen: Screen): string[] {
+function formatWarnings(
+  { assessment, drops, untracked, unread, agent }: CheckFindings,
+  screen: Screen,
+): string[] {
   const layOut = (line: string) => layOutMarked({ indent: '', line, mark: 'warning:' }, screen);
   return [
     ...unread.flatMap(({ code, text }) => layOut(`warning: [${code}] ${text}`)),
@@ -109,11 +116,22 @@ function formatWarnings({ assessment, drops, unread, agent }: CheckFindings, scr
       describeLocalClients(one).flatMap(layOut),
     ),
     ...drops.flatMap((drop) => describeDrop(drop).flatMap(layOut)),
+    ...untracked.flatMap((one) => warn(describeUntracked(one), one.exemptions).flatMap(layOut)),
+    ...findDropRules(assessment).flatMap((one) =>
+      warn(describeDropRule(one), [one.deletion]).flatMap(layOut),
+    ),
   ];
 }
 
 function describeLocalClients({ text, command }: LocalClientWarning): string[] {
   return [`warning: ${text}`, ...(command === null ? [] : [`         ${keepTogether(command)}`])];
+}
+
+function warn(text: string, commands: readonly string[]): string[] {
+  return [
+    `warning: ${toPrintableLine(text)}`,
+    ...commands.map((command) => `         ${keepTogether(command)}`),
+  ];
 }
 
 /** No drift: the rules are as vipnat would write them, and do not help there. */

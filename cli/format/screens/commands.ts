@@ -19,7 +19,11 @@ const hookToComment = new Map([
   ['OUTPUT', 'Connections from this host itself:'],
   ['POSTROUTING', 'After routing, before packets leave this node:'],
   ['FORWARD', 'Before any rule that would drop them, on hosts with FORWARD policy DROP:'],
+  ['INPUT', 'Before any rule that would let those replies pass:'],
 ]);
+
+const untranslated =
+  'Drop replies that the connection table calls invalid: this node would reset their connections:';
 
 /** What the base chains of our own table are for. */
 const baseToComment = new Map([
@@ -27,6 +31,7 @@ const baseToComment = new Map([
   ['output', 'The same for connections from this host:'],
   ['postrouting', "Replies must come back through this node, so its address replaces the client's:"],
   ['forward', 'Accept balanced connections in both directions:'],
+  ['input', untranslated],
 ]);
 
 /**
@@ -157,6 +162,9 @@ function describeVipChain(decision: Decision): string {
 function describeSharedChain(chain: string): string {
   if (chain === 'VIPNAT-POSTROUTING') {
     return "Replies must come back through this node, so its address replaces the client's:";
+  }
+  if (chain === 'VIPNAT-INPUT') {
+    return untranslated;
   }
   if (chain === 'VIPNAT-FORWARD') return 'Accept balanced connections in both directions:';
   return 'Match new connections by VIP address and port:';

@@ -63,7 +63,10 @@ export function formatNft(decisions: readonly Decision[], { masquerade }: Config
     .map((family) => {
       const balances = decisions
         .filter(({ vip }) => vip.family === family)
-        .map(({ vip, backends, affinitySeconds }) => ({ vip, backends, masquerade, affinitySeconds }));
+        .map(({ vip, backends, affinitySeconds }) => ({
+          ...{ vip, backends, masquerade, affinitySeconds },
+          apiservers: backends,
+        }));
       const table = renderNftTable(family, balances);
       return table === null ? '' : printNftTable(family, table);
     })

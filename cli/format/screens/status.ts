@@ -1,3 +1,4 @@
+import { toPrintableLine } from '../../../lib/text/printable.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { plainScreen, type Screen } from '../text/screen.ts';
 import { formatBackends } from './backends.ts';
@@ -7,6 +8,8 @@ import { isBalanced } from '../../../agent/decide/decision.ts';
 import { describeKubeProxy } from '../../../agent/decide/describe.ts';
 import { describeDrift } from '../../../agent/decide/plan.ts';
 import { describeSources, findLocalClientWarnings } from '../../../agent/decide/local-client-warnings.ts';
+import { describeDropRule, findDropRules } from '../../../agent/decide/drop-rules.ts';
+import { describeUntracked } from '../../../agent/decide/untracked-packets.ts';
 import { describeUnread } from '../../../agent/observe/unread.ts';
 import {
   type HostStatus,
@@ -65,9 +68,11 @@ function formatFoot(status: HostStatus, screen: Screen): string[] {
     ...describeUnread(assessment.observation.unread).flatMap(({ code, text }) =>
       layOutText(toLabel('warning'), `[${code}] ${text}`, screen),
     ),
-    ...findLocalClientWarnings(assessment, status.agent !== null).flatMap(({ text }) =>
-      layOutText(toLabel('warning'), text, screen),
-    ),
+    ...[
+      ...(status.untracked ?? []).map(describeUntracked),
+      ...findDropRules(assessment).map(describeDropRule),
+      ...findLocalClientWarnings(assessment, status.agent !== null).map(({ text }) => text),
+    ].flatMap((text) => layOutText(toLabel('warning'), toPrintableLine(text), screen)),
     ...(hasLocal ? ['* this node'] : []),
   ];
 }

@@ -27,6 +27,8 @@ export interface NftChain {
   readonly type: string | null;
   /** Whether packets on their way through this host pass it by its hook. */
   readonly isForward: boolean;
+  /** The place of its hook among others: the least comes first. Null for a chain without a hook. */
+  readonly priority: number | null;
 }
 
 /**
@@ -78,8 +80,13 @@ const numberToLayer = new Map(
 const NF_DROP = 0;
 /** The same number in the families ip, ip6, inet, bridge and arp. The family netdev has no hook of this number. */
 const NF_INET_FORWARD = 2;
+/** Where a chain is in the way of packets. */
+interface Hook {
+  readonly number: number | null;
+  readonly priority: number | null;
+}
 /** Of a chain without one, or without its number. */
-const noHook = -1;
+const noHook: Hook = { number: null, priority: null };
 // linux/netfilter/nf_tables.h
 const NFT_MSG_GETCHAIN = 0x0a04;
 const NFTA_CHAIN_TABLE = 1;
@@ -89,6 +96,7 @@ const NFTA_CHAIN_POLICY = 5;
 const NFTA_CHAIN_USE = 6;
 const NFTA_CHAIN_TYPE = 7;
 const NFTA_HOOK_HOOKNUM = 1;
+const NFTA_HOOK_PRIORITY = 2;
 
 const chainList: Omit<NetlinkList, 'answer' | 'payload'> = {
   question: NFT_MSG_GETCHAIN,
@@ -99,26 +107,34 @@ const chainList: Omit<NetlinkList, 'answer' | 'payload'> = {
 function readChain(datagram: Buffer, first: number, last: number): NftChain {
   const layer = numberToLayer.get(datagram.readUInt8(first)) ?? null;
   const chain = { layer, table: '', name: '', use: 0, type: null as string | null };
-  let [hook, isDropping] = [noHook, false];
+  const place = { hook: noHook, isDropping: false };
   visitAttributes(datagram, first + nfgenmsgBytes, last, (type, start, end) => {
     if (type === NFTA_CHAIN_TABLE) chain.table = readName(datagram, start, end);
     else if (type === NFTA_CHAIN_NAME) chain.name = readName(datagram, start, end);
     else if (type === NFTA_CHAIN_USE && end - start === 4) chain.use = datagram.readUInt32BE(start);
     else if (type === NFTA_CHAIN_TYPE) chain.type = readName(datagram, start, end);
-    else if (type === NFTA_CHAIN_HOOK) hook = readHook(datagram, start, end);
+    else if (type === NFTA_CHAIN_HOOK) place.hook = readHook(datagram, start, end);
     else if (type === NFTA_CHAIN_POLICY && end - start === 4)
-      isDropping = datagram.readUInt32BE(start) === NF_DROP;
+      place.isDropping = datagram.readUInt32BE(start) === NF_DROP;
   });
-  const policy = isDropping ? 'DROP' : 'ACCEPT';
-  return { ...chain, isForward: hook === NF_INET_FORWARD, policy: hook === noHook ? null : policy };
+  const policy = place.isDropping ? 'DROP' : 'ACCEPT';
+  const { number, priority } = place.hook;
+  return {
+    ...chain,
+    isForward: number === NF_INET_FORWARD,
+    policy: number === null ? null : policy,
+    priority,
+  };
 }
 
-function readHook(datagram: Buffer, first: number, last: number): number {
-  let hook = noHook;
+function readHook(datagram: Buffer, first: number, last: number): Hook {
+  let { number, priority } = noHook;
   visitAttributes(datagram, first, last, (type, start, end) => {
-    if (type === NFTA_HOOK_HOOKNUM && end - start === 4) hook = datagram.readUInt32BE(start);
+    if (end - start !== 4) return;
+    if (type === NFTA_HOOK_HOOKNUM) number = datagram.readUInt32BE(start);
+    else if (type === NFTA_HOOK_PRIORITY) priority = datagram.readInt32BE(start);
   });
-  return hook;
+  return { number, priority };
 }
 
 /** A name, without the zero that ends it. */

@@ -1,17 +1,18 @@
-import { type Endpoint } from '../../address/endpoint.ts';
 import { type Change } from './change.ts';
 import { type Diff } from './diff-chain.ts';
+import { type Balance } from '../rules/balance.ts';
 import { isIntact, type IsKnownRendering, type SignedRule } from '../rules/compare-chain.ts';
 import { type Drift } from '../rules/drift.ts';
 import { isRival } from './hook-order.ts';
 import { isOwnRule, signRules } from './identity.ts';
 import { iptablesLanguage } from './language.ts';
+import { listPackets } from './packets.ts';
 import { type Hook } from './render.ts';
 
 /** What a hook's place is judged by. */
 export interface HookContext {
-  /** The VIPs whose packets the hook must see. */
-  readonly vips: readonly Endpoint[];
+  /** Whose packets the hook must see. */
+  readonly balances: readonly Balance[];
   readonly isKnownRendering: IsKnownRendering;
 }
 
@@ -19,11 +20,16 @@ export interface HookContext {
  * Compares a kernel's chain with the hook it should hold: exactly one, unedited, and before every foreign rule
  * that could decide about a VIP's packets. Foreign rules are neither moved nor touched (I5).
  */
-export function diffHook(hook: Hook, seen: readonly string[], { vips, isKnownRendering }: HookContext): Diff {
+export function diffHook(
+  hook: Hook,
+  seen: readonly string[],
+  { balances, isKnownRendering }: HookContext,
+): Diff {
   const [wanted] = signRules(hook.chain, [hook.rule]);
   if (wanted === undefined) return { drift: [], changes: [] };
   const own = seen.filter(isOwnRule);
-  const rival = seen.slice(0, firstOwnIndex(seen)).find((text) => isRival(text, vips));
+  const packets = listPackets(hook.chain, balances);
+  const rival = seen.slice(0, firstOwnIndex(seen)).find((text) => isRival(text, hook.chain, packets));
   const isInPlace =
     rival === undefined &&
     own.length === 1 &&

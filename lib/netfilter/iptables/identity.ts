@@ -27,6 +27,12 @@ export const dispatchChain = 'VIPNAT';
 /** The chain of table filter, which has a rule for each VIP. */
 export const forwardChain = 'VIPNAT-FORWARD';
 
+/** The chain of table filter that drops replies which conntrack could not translate back, see docs/adr/0033. */
+export const inputChain = 'VIPNAT-INPUT';
+
+/** The chain by which vipnat's balancer of Services accepts their connections in FORWARD; by its name it is none of ours here. */
+export const balancerChain = 'VIPLB-FORWARD';
+
 /** Signs the rules of one chain, in their order: the same rule has another id in another place. */
 export function signRules(chain: string, rules: readonly RuleSpec[]): SignedRule[] {
   const ids = signChain(

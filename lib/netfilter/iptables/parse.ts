@@ -44,7 +44,8 @@ export function toIncompatible({ family, dialect }: Ruleset, table: TableName): 
   return new VipnatError(
     'TABLE_INCOMPATIBLE',
     `${toolName(family, dialect, 'save')} cannot show the table ${table}: ` +
-      `find the rule with \`nft list table ${nftFamily} ${table}\`, and move this rule to a table of its own`,
+      `find the rule with \`nft list table ${nftFamily} ${table}\`, and move this rule to a table of its own` +
+      (table === 'mangle' ? '' : '. `--iptables none` writes to no table of iptables'),
   );
 }
 

@@ -1,9 +1,9 @@
 import { type Endpoint, parseEndpoint } from '../../address/endpoint.ts';
 import { type Balance, readWeights, vipChainName, type InstalledBalance } from '../rules/balance.ts';
 import { isIntact } from '../rules/compare-chain.ts';
-import { signRules } from './identity.ts';
+import { inputChain, type RuleSpec, signRules } from './identity.ts';
 import { iptablesLanguage } from './language.ts';
-import { renderRoute } from './render.ts';
+import { dropUntranslated, renderRoute } from './render.ts';
 import { parseRule } from './rule.ts';
 import { type Table } from './ruleset.ts';
 
@@ -30,8 +30,26 @@ export function readInstalled(nat: Table | undefined, vip: Endpoint): InstalledB
   return isOurs ? { backends, affinitySeconds, ...(weights === undefined ? {} : { weights }) } : null;
 }
 
+/** The apiservers that our own rules in the filter table name, as `readInstalled` has it; none where these rules are not intact. */
+export function readApiservers(filter: Table | undefined): Endpoint[] {
+  const seen = filter?.get(inputChain) ?? [];
+  const named = seen.flatMap((text) => {
+    const { options } = parseRule(text);
+    const address = options.get('-s')?.replace(/\/(?:32|128)$/, '') ?? '';
+    return (
+      parseEndpoint(`${address.includes(':') ? `[${address}]` : address}:${options.get('--sport') ?? ''}`) ??
+      []
+    );
+  });
+  return areWritten(inputChain, named.map(dropUntranslated), seen) ? named : [];
+}
+
 function isWritten(balance: Balance, seen: readonly string[]): boolean {
-  const wanted = signRules(vipChainName(balance.vip), renderRoute(balance));
+  return areWritten(vipChainName(balance.vip), renderRoute(balance), seen);
+}
+
+function areWritten(chain: string, rules: readonly RuleSpec[], seen: readonly string[]): boolean {
+  const wanted = signRules(chain, rules);
   return (
     wanted.length === seen.length &&
     wanted.every((rule, index) => isIntact(rule, seen[index] ?? '', () => false, iptablesLanguage))

@@ -4,7 +4,7 @@ import { type Change } from './change.ts';
 import { compareChain } from '../rules/compare-chain.ts';
 import { type Diff } from './diff-chain.ts';
 import { deleteRules } from './diff-hook.ts';
-import { isOwnChain, isOwnRule, signRules } from './identity.ts';
+import { forwardChain, inputChain, isOwnChain, isOwnRule, signRules } from './identity.ts';
 import { iptablesLanguage } from './language.ts';
 import { readVip } from './read-vips.ts';
 import { renderSharedRule } from './render.ts';
@@ -18,8 +18,14 @@ import { type Table } from './ruleset.ts';
  */
 export function removeVips(table: Table, vips: readonly Endpoint[]): Diff {
   const own = [...table.keys()].filter(isOwnChain);
-  const parts = own.map((chain) => reduceChain(chain, table.get(chain) ?? [], vips));
-  const gone = new Set(own.filter((_, index) => parts[index]?.isGone === true));
+  const reduced = own
+    .filter((chain) => chain !== inputChain)
+    .map((chain) => reduceChain(chain, table.get(chain) ?? [], vips));
+  // Its rules are about apiservers: they are of use as long as any virtual IP is.
+  const isInputGone =
+    own.includes(inputChain) && reduced.some((one) => one.chain === forwardChain && one.isGone);
+  const parts = isInputGone ? [...reduced, dropChain(inputChain)] : reduced;
+  const gone = new Set(parts.filter(({ isGone }) => isGone).map(({ chain }) => chain));
   const hooks = [...table]
     .filter(([chain]) => !isOwnChain(chain))
     .flatMap(([chain, rules]) =>
@@ -39,22 +45,32 @@ export function removeVips(table: Table, vips: readonly Endpoint[]): Diff {
 }
 
 interface ReducedChain extends Diff {
+  readonly chain: string;
   /** Whether nothing of it is left. */
   readonly isGone: boolean;
 }
 
 function reduceChain(chain: string, rules: readonly string[], vips: readonly Endpoint[]): ReducedChain {
-  const reset: Change = { kind: 'reset-chain', chain, exists: true };
   const kept = rules.filter((text) => !isAbout(text, vips));
   const isTheirs = vips.some((vip) => vipChainName(vip) === chain);
-  if (!isTheirs && kept.length === rules.length) return { drift: [], changes: [], isGone: false };
-  const drift = [{ kind: 'leftover-chain', chain, message: `${chain} is left over` } as const];
-  if (isTheirs || kept.length === 0) return { drift, changes: [reset], isGone: true };
+  if (!isTheirs && kept.length === rules.length) return { chain, drift: [], changes: [], isGone: false };
+  const dropped = dropChain(chain);
+  if (isTheirs || kept.length === 0) return dropped;
   const texts = writeAnew(chain, rules, kept);
   return {
-    drift,
-    changes: [reset, ...texts.map((rule): Change => ({ kind: 'append', chain, rule }))],
+    ...dropped,
+    changes: [...dropped.changes, ...texts.map((rule): Change => ({ kind: 'append', chain, rule }))],
     isGone: false,
+  };
+}
+
+/** Emptied, so that it refers to nothing. */
+function dropChain(chain: string): ReducedChain {
+  return {
+    chain,
+    drift: [{ kind: 'leftover-chain', chain, message: `${chain} is left over` }],
+    changes: [{ kind: 'reset-chain', chain, exists: true }],
+    isGone: true,
   };
 }
 

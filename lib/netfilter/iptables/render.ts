@@ -1,9 +1,16 @@
 import { type Family } from '../../address/address.ts';
 import { type Endpoint, formatEndpoint } from '../../address/endpoint.ts';
-import { affinityName, type Balance, type Route, vipChainName, weighWith } from '../rules/balance.ts';
+import {
+  affinityName,
+  type Balance,
+  listApiservers,
+  type Route,
+  vipChainName,
+  weighWith,
+} from '../rules/balance.ts';
 import { toChances } from '../rules/chance.ts';
 import { matchChance } from './chance.ts';
-import { forwardChain, type RuleSpec } from './identity.ts';
+import { forwardChain, inputChain, type RuleSpec } from './identity.ts';
 
 /** A rule of ours in a chain of the kernel's. */
 export interface Hook {
@@ -37,6 +44,11 @@ export function renderTables(
         chain: forwardChain,
         hooks: ['FORWARD'],
         rules: balances.map(({ vip }) => sharedRules[forwardChain](vip)),
+      },
+      {
+        chain: inputChain,
+        hooks: ['INPUT'],
+        rules: listApiservers(balances).map(dropUntranslated),
       },
     ]),
     nat: toTable([
@@ -73,6 +85,14 @@ function toTable(plans: readonly ChainPlan[]): WantedTable {
     hooks: used.flatMap(({ chain, hooks }) =>
       hooks.map((hook) => ({ chain: hook, rule: { head: '', tail: `-j ${chain}` } })),
     ),
+  };
+}
+
+/** Replies that conntrack calls INVALID and does not translate back: they would be for this host itself, see ADR 33. */
+export function dropUntranslated({ family, address, port }: Endpoint): RuleSpec {
+  return {
+    head: `-s ${address}/${family === 'ipv6' ? 128 : 32} ! -i lo -p tcp`,
+    tail: `-m tcp --sport ${port} -m conntrack --ctstate INVALID -j DROP`,
   };
 }
 

@@ -16,6 +16,7 @@ function toMeaning(rule: string): string {
     .replace(/\btcp flags ([\w,]+) \/ ([\w,]+)/, (_, value: string, mask: string) =>
       describeFlags(value, mask),
     )
+    .replace(/\bct state (?:invalid|0x0*1)\b/, 'ct state invalid')
     .replace(/\bct status (?:dnat|0x0*20)\b/, 'ct status dnat')
     .replace(/\bdnat ip6? to\b/, 'dnat to');
 }

@@ -1,7 +1,8 @@
+import { type Family } from '../../address/address.ts';
 import { type Endpoint, parseEndpoint } from '../../address/endpoint.ts';
 import { readWeights, vipChainName, type InstalledBalance } from '../rules/balance.ts';
 import { hasSameMeaning } from './meaning.ts';
-import { renderNftTable } from './render.ts';
+import { renderInputRules, renderNftTable } from './render.ts';
 import { type NftTable } from './ruleset.ts';
 
 /**
@@ -22,6 +23,17 @@ export function readInstalled(table: NftTable | null, vip: Endpoint): InstalledB
   const isOurs = areSameRules(written?.chains.get(name)?.rules ?? [], seen.rules);
   if (!isOurs || backends.length === 0) return null;
   return { backends, affinitySeconds, ...(weights === undefined ? {} : { weights }) };
+}
+
+/** The apiservers that our own table's rules about replies name, as `readInstalled` has it. */
+export function readApiservers(family: Family, table: NftTable | null): Endpoint[] {
+  const seen = table?.chains.get('input')?.rules ?? [];
+  const named = seen.flatMap((rule) => {
+    const [, address = '', port = ''] = /^ip6? saddr (\S+) .*tcp sport (\d+) /.exec(rule) ?? [];
+    return parseEndpoint(family === 'ipv6' ? `[${address}]:${port}` : `${address}:${port}`) ?? [];
+  });
+  const written = renderInputRules(named);
+  return areSameRules(written, seen) ? named : [];
 }
 
 /** Of `… numgen random mod 3 0 …`, `… numgen random mod 60 < 25 …`; 1 for a rule without it. */

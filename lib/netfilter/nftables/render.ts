@@ -3,6 +3,7 @@ import { type Endpoint, formatEndpoint } from '../../address/endpoint.ts';
 import {
   affinityName,
   type Balance,
+  listApiservers,
   type Route,
   vipChainName,
   weighWith,
@@ -22,10 +23,12 @@ export type TableBalance = Pick<Balance, 'vip' | 'masquerade'> & {
   readonly affinitySeconds: number | null;
   /** Left out where each is as likely. */
   readonly weights?: Weights | undefined;
+  /** As Balance has it. */
+  readonly apiservers?: readonly Endpoint[] | undefined;
 };
 
 /** Before kube-proxy's and iptables' nat chains at -100 (dstnat) and 100 (srcnat), and their filter chains at 0. */
-const priority = { translate: -105, forward: -5, masquerade: 95 };
+const priority = { translate: -105, forward: -5, input: -5, masquerade: 95 };
 
 /** Only the packet that opens a connection, see ADR 15. */
 const opening = 'tcp flags & (fin | syn | rst | ack) == syn';
@@ -34,8 +37,8 @@ const opening = 'tcp flags & (fin | syn | rst | ack) == syn';
 const maxClients = 65_535;
 
 /** A balance for a table; a chain of kube-proxy's cannot be joined from there. */
-export function toTableBalance({ vip, masquerade, route }: Balance): TableBalance {
-  return { vip, masquerade, ...listBackends(route) };
+export function toTableBalance({ vip, masquerade, route, apiservers }: Balance): TableBalance {
+  return { vip, masquerade, apiservers, ...listBackends(route) };
 }
 
 /** One family's table, as it shall be; null for no VIPs. Pure. */
@@ -59,6 +62,7 @@ export function renderNftTable(family: Family, balances: readonly TableBalance[]
       hook('filter', 'forward', priority.forward),
       balances.map(({ vip }) => `${matchTranslated(vip)} accept`),
     ],
+    ...renderInput(balances),
   ];
   return {
     flags: '',
@@ -66,6 +70,22 @@ export function renderNftTable(family: Family, balances: readonly TableBalance[]
     chains: new Map(chains.map(([name, hooked, rules]) => [name, toChain(name, hooked, rules)])),
     others: [],
   };
+}
+
+/** Replies that conntrack calls INVALID and does not translate back, see ADR 33. Without an apiserver no packet passes such a chain. */
+function renderInput(balances: readonly TableBalance[]): [string, string, readonly string[]][] {
+  const rules = listApiservers(balances).map(dropUntranslated);
+  return rules.length === 0 ? [] : [['input', hook('filter', 'input', priority.input), rules]];
+}
+
+/** The rules of the chain `input` about these apiservers, as they are written. */
+export function renderInputRules(apiservers: readonly Endpoint[]): readonly string[] {
+  return toChain('input', null, apiservers.map(dropUntranslated)).rules;
+}
+
+function dropUntranslated(apiserver: Endpoint): string {
+  const { address, port } = apiserver;
+  return `${ip(apiserver)} saddr ${address} iifname != "lo" tcp sport ${port} ct state invalid drop`;
 }
 
 /**

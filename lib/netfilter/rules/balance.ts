@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { type Endpoint, formatEndpoint } from '../../address/endpoint.ts';
+import { type Endpoint, formatEndpoint, sortEndpoints } from '../../address/endpoint.ts';
 import { toWeightsOf } from './chance.ts';
 
 /** How new connections to one VIP are balanced, ready to be rendered. All endpoints are of the VIP's family. */
@@ -8,6 +8,8 @@ export interface Balance {
   readonly route: Route;
   /** Who rewrites the source address: our own rule, kube-proxy's KUBE-MARK-MASQ, or nobody. */
   readonly masquerade: 'own' | 'kube-mark' | 'none';
+  /** Who may answer its connections, also those that are open; none when left out. */
+  readonly apiservers?: readonly Endpoint[];
 }
 
 /** Where new connections go. */
@@ -25,6 +27,13 @@ export type Route =
 
 /** Backends, by text (see formatEndpoint), to whole numbers above 0: of the sum, the part of new connections that each gets. */
 export type Weights = ReadonlyMap<string, number>;
+
+/** Who may answer connections of these balances, each once and in order. */
+export function listApiservers(
+  balances: readonly { readonly apiservers?: readonly Endpoint[] | undefined }[],
+): Endpoint[] {
+  return sortEndpoints(balances.flatMap(({ apiservers = [] }) => apiservers));
+}
 
 /** What `toChances` asks: without weights, each is as likely. One that the weights do not name gets an equal share. */
 export function weighWith(weights: Weights | undefined): (backend: Endpoint) => number {

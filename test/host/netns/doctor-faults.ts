@@ -48,6 +48,20 @@ export const illnesses: readonly Illness[] = [
         ),
       },
       {
+        code: 'dropped-by-rule',
+        seed: shell('iptables-nft -t mangle -A FORWARD -d 10.77.0.12 -p tcp --dport 6443 -j DROP'),
+      },
+      {
+        code: 'packets-not-tracked',
+        seed: shell(
+          `iptables-nft -t raw -A PREROUTING -p tcp --dport 6443 -j CT --notrack
+          iptables-legacy -t raw -A OUTPUT -p tcp --sport 6443 -j NOTRACK
+          nft 'add table inet fast; add chain inet fast early { type filter hook prerouting priority -300; }'
+          nft 'add rule inet fast early tcp sport 6443 notrack'`,
+        ),
+        after: shell('iptables-nft -t raw -F; iptables-legacy -t raw -F; nft delete table inet fast'),
+      },
+      {
         code: 'kubeconfig-at-vip',
         seed: write(`${kubernetes}/controller-manager.conf`, renderKubeconfig(`https://${vip}:6443`)),
       },

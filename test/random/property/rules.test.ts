@@ -148,7 +148,7 @@ test('wherever a rule leads to a chain of ours or carries our comment, wanting n
         const { tables } = read(kernel, source);
         for (const table of writtenTables) {
           const diff = diffTable(renderTables('ipv4', [])[table], tables.get(table), {
-            vips: [],
+            balances: [],
             isKnownRendering: () => false,
           });
           expect(diff.drift.length > 0).toBe(diff.changes.length > 0);

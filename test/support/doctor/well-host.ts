@@ -67,6 +67,7 @@ export const noServices: ServicesFacts = {
   nftVersion: null,
   keepalived: { value: { path: '/run/vipnat-lb/keepalived.conf', text: null, refusal: '' } },
   cilium: null,
+  calicoEbpf: null,
   cluster: { unknown: 'not asked: the Kubernetes API needs --kubeconfig' },
   poolUsers: { unknown: 'not asked: the Kubernetes API needs --kubeconfig' },
 };
@@ -82,6 +83,7 @@ export async function makeFacts(changes: Partial<HostFacts> = {}): Promise<HostF
     tools: new Set(['iptables-nft-save', 'nft', 'conntrack', 'inotifywait', 'apt-get']),
     assessment: { value: await assessWell() },
     forwardChains: { value: [] },
+    earlyRules: { value: [] },
     ipvs: { value: null },
     sysctls: new Map([
       [sysctlNames.conntrackCount, '79'],

@@ -1,13 +1,20 @@
 import { type Transaction } from '../../../lib/kernel/port.ts';
 
-/** The kernel's chains that may hold a hook of ours. */
-const hookChains = new Set(['PREROUTING', 'OUTPUT', 'POSTROUTING', 'FORWARD']);
+/** The kernel's chains that may hold a hook of ours, by table. */
+const tableToHookChains = new Map([
+  ['nat', ['PREROUTING', 'OUTPUT', 'POSTROUTING']],
+  ['filter', ['FORWARD', 'INPUT']],
+]);
 
 /** What in a transaction vipnat must never do, in words; empty for one that keeps to its promises (I4, I5, I6). */
 export function findBreaches({ dialect, family, input }: Transaction): string[] {
   if (dialect === 'nftables') return findNftBreaches(family === 'ipv6' ? 'ip6' : 'ip', input);
   const lines = input.split('\n').filter((line) => line !== '' && !line.startsWith('#'));
-  const breaches = lines.flatMap((line) => findBreach(line) ?? []);
+  let table = '';
+  const breaches = lines.flatMap((line) => {
+    if (line.startsWith('*')) table = line.slice(1);
+    return findBreach(table, line) ?? [];
+  });
   return [
     ...breaches,
     ...(lines.at(-1) === 'COMMIT' ? [] : ['no COMMIT at the end']),
@@ -27,10 +34,10 @@ function findNftBreaches(family: string, input: string): string[] {
   ];
 }
 
-function findBreach(line: string): string | null {
+function findBreach(table: string, line: string): string | null {
   if (line.startsWith('*') || line === 'COMMIT') return null;
   const [command = '', chain = ''] = (line.startsWith(':') ? `: ${line.slice(1)}` : line).split(' ');
-  const breach = findBreachAnywhere(command, line) ?? findBreachAbroad(command, chain, line);
+  const breach = findBreachAnywhere(command, line) ?? findBreachAbroad({ table, chain, command }, line);
   return breach === null ? null : `${breach}: ${line}`;
 }
 
@@ -40,11 +47,14 @@ function findBreachAnywhere(command: string, line: string): string | null {
 }
 
 /** In chains that are not ours only our own hooks are added and removed, one by one. */
-function findBreachAbroad(command: string, chain: string, line: string): string | null {
+function findBreachAbroad(
+  { table, chain, command }: { table: string; chain: string; command: string },
+  line: string,
+): string | null {
   if (isOwnChain(chain)) return null;
   // What an earlier version left there is ours to remove (I4).
   if (command === '-D' && isOwnRule(line)) return null;
-  if (!hookChains.has(chain)) return 'touches a foreign chain';
+  if (tableToHookChains.get(table)?.includes(chain) !== true) return 'touches a foreign chain';
   if (!['-A', '-I', '-D'].includes(command)) return "touches a kernel's chain as a whole";
   return isOwnRule(line) ? null : 'touches a foreign rule';
 }

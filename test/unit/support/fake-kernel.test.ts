@@ -38,7 +38,7 @@ describe('the fake kernel', () => {
     ['a foreign chain', '*nat\n-A KUBE-SERVICES -j VIPNAT\nCOMMIT\n'],
     ['a whole kernel chain', '*nat\n-F PREROUTING\nCOMMIT\n'],
     ['a foreign rule', '*nat\n-D PREROUTING -j DOCKER\nCOMMIT\n'],
-    ['a chain without hooks', '*filter\n-I INPUT -j VIPNAT\nCOMMIT\n'],
+    ['a chain without hooks', '*filter\n-I OUTPUT -j VIPNAT\nCOMMIT\n'],
     ['a script without its end', '*nat\n:VIPNAT - [0:0]\n'],
     ['a script without its last newline', '*nat\nCOMMIT'],
   ])('holds against the product that it writes %s', async (_, input) => {

@@ -5,10 +5,12 @@ import { type IptablesProxyView, readIptablesProxy } from '../../../../lib/kube-
 import { VipnatError } from '../../../../lib/text/errors.ts';
 import { type SaveOutput } from '../../../../lib/kernel/port.ts';
 import { isRival } from '../../../../lib/netfilter/iptables/hook-order.ts';
+import { listPackets } from '../../../../lib/netfilter/iptables/packets.ts';
 import { isOwnRule } from '../../../../lib/netfilter/iptables/identity.ts';
 import { parseSave } from '../../../../lib/netfilter/iptables/parse.ts';
 import { readInstalled } from '../../../../lib/netfilter/iptables/read-back.ts';
 import { parseRule, splitRule } from '../../../../lib/netfilter/iptables/rule.ts';
+import { type Balance } from '../../../../lib/netfilter/rules/balance.ts';
 import { readCaptures } from '../engine/captures.ts';
 import { makeRule, makeSource, makeTables, printTables, vips } from '../generate/tables.ts';
 import { mutateText } from '../engine/mutate.ts';
@@ -20,6 +22,10 @@ import { hasSameMeaning } from '../../../../lib/netfilter/iptables/language.ts';
 jest.setTimeout(3_600_000);
 
 const corpus = readCaptures(/^ip6?tables-.*save|^own-rules\.(?:nft|legacy)/);
+
+const balances = vips.map((vip): Balance => ({
+  ...{ vip, route: { kind: 'translate', backends: vips }, masquerade: 'own', apiservers: vips },
+}));
 
 /** What is understood of a save: all of it coded or a value, and no endpoint that the text does not hold. */
 function checkSave(output: SaveOutput): void {
@@ -76,7 +82,8 @@ test('any rule is taken apart, with nothing lost or added', async () => {
         value === null || value === '' || words.some((word) => value.includes(word));
       insist(isOfWords(target) && isOfWords(comment), 'target and comment of its words');
       insist(hasSameMeaning(text, text), 'it means what it says');
-      isRival(text, vips);
+      for (const chain of ['PREROUTING', 'POSTROUTING', 'FORWARD', 'INPUT'])
+        isRival(text, chain, listPackets(chain, balances));
       if (isOwnRule(text))
         insist(text.includes('vipnat:') || text.includes('VIPNAT'), 'ours by what is in it');
     },

@@ -87,6 +87,14 @@ function makeOddFacts(random: Random, facts: HostFacts): HostFacts {
   return {
     ...facts,
     forwardChains: value(random.list(2, () => ({ table: `inet ${text()}`, name: text(), isDropping: true }))),
+    earlyRules: value([
+      {
+        kind: 'iptables',
+        family: 'ipv4',
+        dialect: 'nft',
+        text: `*raw\n:PREROUTING ACCEPT [0:0]\n-A PREROUTING ${text()} -j NOTRACK\nCOMMIT\n`,
+      },
+    ]),
     ipvs: value(random.chance(80) ? null : ''),
     sysctls: new Map([...facts.sysctls, [text(), '0'], ['net.ipv4.conf.all.rp_filter', text()]]),
     processes: value([

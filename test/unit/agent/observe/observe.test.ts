@@ -65,15 +65,8 @@ describe('the backend', () => {
   });
 });
 
-test.each([
-  [
-    'a table that iptables cannot show',
-    "# Table `nat' is incompatible, use 'nft' tool.\n",
-    'TABLE_INCOMPATIBLE',
-  ],
-  ['half a table', '*nat\n:PREROUTING ACCEPT [0:0]\n', 'TOOL_OUTPUT_UNEXPECTED'],
-])('%s in what is written to is no observation at all (I1)', async (_what, text, code) => {
+test('half a table in what is written to is no observation at all (I1)', async () => {
   const kernel = restoreCaptures(['iptables-nft-save.three-endpoints.txt']);
-  kernel.faults.printNext('iptables-nft-save', text);
-  await expect(observe(kernel)).rejects.toMatchObject({ code });
+  kernel.faults.printNext('iptables-nft-save', '*nat\n:PREROUTING ACCEPT [0:0]\n');
+  await expect(observe(kernel)).rejects.toMatchObject({ code: 'TOOL_OUTPUT_UNEXPECTED' });
 });

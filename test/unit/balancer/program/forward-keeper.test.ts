@@ -67,11 +67,11 @@ describe('a host that drops forwarded packets', () => {
     ]);
   });
 
-  test('has the chain filled again when its addresses change, and before a drop that somebody puts first', async () => {
+  test('has the chain filled again where it is when its addresses change, and before a drop that somebody puts first', async () => {
     const { host, keep, clock } = start(save('DROP'));
     await keep(vips);
     await keep(['10.0.9.10']);
-    expect(host.scripts[1]).toContain('-D FORWARD -j VIPLB-FORWARD\n-A VIPLB-FORWARD');
+    expect(host.scripts[1]).not.toContain(' FORWARD ');
     expect(host.scripts[1]).toContain('--ctorigdst 10.0.9.10/32 -j ACCEPT');
     host.output = {
       ...host.output,

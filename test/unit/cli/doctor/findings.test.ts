@@ -199,6 +199,21 @@ describe('is told, with the command that mends it:', () => {
       'nft insert rule inet firewall fwd ct status dnat accept',
     ],
     [
+      'packets-not-tracked',
+      {
+        earlyRules: {
+          value: [
+            {
+              ...{ kind: 'iptables', family: 'ipv4', dialect: 'nft' },
+              text: '*raw\n:PREROUTING ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n-A PREROUTING -p tcp -m tcp --dport 6443 -j CT --notrack\nCOMMIT\n',
+            },
+          ],
+        },
+      },
+      'fail',
+      'iptables-nft -t raw -I PREROUTING -p tcp -d 10.77.0.50 --dport 6443 -j ACCEPT',
+    ],
+    [
       'no-shutdown-delay',
       {
         processes: {

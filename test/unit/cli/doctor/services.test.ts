@@ -1,6 +1,9 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { diagnose } from '../../../../cli/doctor/checks/diagnose.ts';
 import { type HostFacts, sysctlNames } from '../../../../cli/doctor/facts/host-facts.ts';
+import { findCalicoMap } from '../../../../cli/doctor/facts/services-facts.ts';
 import { listFree } from '../../../../cli/doctor/facts/services-cluster.ts';
 import {
   activity,
@@ -13,6 +16,7 @@ import {
   well,
   wellHost,
 } from '../../../support/doctor/services-host.ts';
+import { TemporaryFolder } from '../../../support/network/at-end.ts';
 import { advert, assessWell, makeFacts, tell } from '../../../support/doctor/well-host.ts';
 import { makeObjects } from '../../../support/fakes/service-view.ts';
 
@@ -79,6 +83,27 @@ describe('on a host with Services', () => {
       ...services({ ...well, cilium }),
     });
     expect(told.find(({ code }) => code === 'services-beside-cilium')).toMatchObject({ level: 'warn' });
+  });
+
+  test("Calico is told of where its eBPF dataplane has its map, and not for Felix's chains or other maps", async () => {
+    const folder = new TemporaryFolder('maps');
+    const make = (name: string) => {
+      writeFileSync(join(folder.path, name), '');
+    };
+    for (const name of ['cali_v4_stats', 'cali_jump3', 'cilium_lb4_services_v2']) make(name);
+    const told = async () => {
+      const calicoEbpf = await findCalicoMap(folder.path);
+      const outcomes = await tellServices({ ...wellHost, ...services({ ...well, calicoEbpf }) });
+      return outcomes.find(({ code }) => code === 'services-beside-calico-ebpf');
+    };
+    expect(await findCalicoMap('/nowhere')).toBeNull();
+    expect(await told()).toBeUndefined();
+    make('cali_v4_nat_fe3');
+    expect(await told()).toMatchObject({
+      level: 'warn',
+      why: expect.stringContaining('bpfHostConntrackBypass'),
+    });
+    folder.remove();
   });
 
   test('loose ARP beside IPVS is a failure: each node answers for the addresses of Services', async () => {

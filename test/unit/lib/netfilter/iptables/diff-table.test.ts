@@ -10,7 +10,7 @@ const vip = toEndpoint('10.0.0.50:6443');
 const backends = ['10.0.0.11:6443', '10.0.0.12:6443'].map(toEndpoint);
 const balance: Balance = { vip, route: { kind: 'translate', backends }, masquerade: 'own' };
 const wanted = renderTables('ipv4', [balance]).nat;
-const context = { vips: [vip], isKnownRendering: () => false };
+const context = { balances: [balance], isKnownRendering: () => false };
 const kubeHook = '-m comment --comment "kubernetes service portals" -j KUBE-SERVICES';
 
 /** The nat table right after a write, with kube-proxy's hook behind ours. */

@@ -95,6 +95,24 @@ describe('the tables', () => {
     expect(filter.hooks).toEqual([{ chain: 'FORWARD', rule: { head: '', tail: '-j VIPNAT-FORWARD' } }]);
   });
 
+  test('drop replies that conntrack calls INVALID, of whoever may answer any of the VIPs, and nothing else', () => {
+    const [first, second] = backends;
+    const balances = [[second, first].flatMap((one) => one ?? []), backends.slice(0, 1)].map(
+      (apiservers) => ({
+        ...direct,
+        apiservers,
+      }),
+    );
+    const { filter } = renderTables('ipv4', balances);
+    expect(filter.chains.get('VIPNAT-INPUT')).toEqual(
+      ['10.0.0.11', '10.0.0.12'].map((address) => ({
+        head: `-s ${address}/32 ! -i lo -p tcp`,
+        tail: '-m tcp --sport 6443 -m conntrack --ctstate INVALID -j DROP',
+      })),
+    );
+    expect(filter.hooks).toContainEqual({ chain: 'INPUT', rule: { head: '', tail: '-j VIPNAT-INPUT' } });
+  });
+
   test('have no POSTROUTING chain when somebody else masquerades or nobody does', () => {
     for (const masquerade of ['kube-mark', 'none'] as const) {
       expect(namesOf([{ ...direct, masquerade }], 'nat')).not.toContain('VIPNAT-POSTROUTING');
