@@ -4,7 +4,7 @@ import {
   type ConnectResult,
   emptyConnects,
 } from '../../lib/probe/connect-history.ts';
-import { type DrainOutcome } from './apiserver.ts';
+import { type DrainOutcome, type FailureCause } from './apiserver.ts';
 
 /** What probes have shown of one apiserver. Times are of the Clock, and those of questions are when they were asked. */
 export interface ProbeHistory extends ConnectHistory {
@@ -23,8 +23,9 @@ export interface ProbeHistory extends ConnectHistory {
   /** Why the last answer was not ready, or null when it was. */
   readonly failure: string | null;
   readonly failureAt: number;
-  /** Whether it is this apiserver's own affair, see ReadyzOutcome. */
-  readonly isOwnFailure: boolean;
+  readonly failureCause: FailureCause;
+  /** Why its good answers say only that its process lives; null where they say that it is ready. */
+  readonly livenessOnly: string | null;
   /** Whether its process has answered nothing for 2.5 s, not even a new handshake. */
   readonly isFrozen: boolean;
   /** Since when. */
@@ -45,7 +46,8 @@ export const emptyHistory: ProbeHistory = {
   unansweredSince: 0,
   failure: null,
   failureAt: 0,
-  isOwnFailure: false,
+  failureCause: 'other',
+  livenessOnly: null,
   isFrozen: false,
   frozenSince: 0,
   isDrained: false,
@@ -61,8 +63,8 @@ export type ProbeResult =
 
 type QuestionResult =
   /** `isPrompt`: within a second. */
-  | { readonly kind: 'ready'; readonly isPrompt: boolean }
-  | { readonly kind: 'failing'; readonly reason: string; readonly isOwn: boolean }
+  | { readonly kind: 'ready'; readonly isPrompt: boolean; readonly livenessOnly?: string }
+  | { readonly kind: 'failing'; readonly reason: string; readonly cause: FailureCause }
   | { readonly kind: 'unanswered' };
 
 /** Adds what a probe has shown, begun or asked at a time, to what was known. Pure. */
@@ -108,12 +110,13 @@ function addQuestion(history: ProbeHistory, result: QuestionResult, askedAt: num
         promptSince: result.isPrompt ? Math.min(history.promptSince, askedAt) : Infinity,
         promptAt: result.isPrompt ? askedAt : history.promptAt,
         failure: null,
+        livenessOnly: result.livenessOnly ?? null,
       };
     case 'failing':
       return {
         ...addAnswer(breakRun(history), askedAt),
         failure: result.reason,
-        isOwnFailure: result.isOwn,
+        failureCause: result.cause,
         failureAt: failure === null ? askedAt : failureAt,
       };
     case 'unanswered':

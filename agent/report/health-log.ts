@@ -15,6 +15,7 @@ export class HealthLog implements DepartureListener {
   readonly #events: EventRecorder;
   readonly #endpointToFall = new Map<string, number>();
   readonly #suspected = new Set<string>();
+  #isLivenessSaid = false;
 
   constructor(logger: Logger, events: EventRecorder) {
     this.#logger = logger;
@@ -28,6 +29,7 @@ export class HealthLog implements DepartureListener {
     if (before.unconfirmedFailure === null && after.unconfirmedFailure !== null)
       this.#saySuspicion(after, after.unconfirmedFailure);
     if (before.unconfirmedFailure !== null && after.unconfirmedFailure === null) this.#sayCleared(after);
+    if (after.history.livenessOnly !== null) this.#sayLiveness(after, after.history.livenessOnly);
   }
 
   /** One is listed no more: what comes when it is again is a new story. */
@@ -64,6 +66,15 @@ export class HealthLog implements DepartureListener {
     if (state !== 'ready') return;
     this.#logger[this.#suspected.size === 0 ? 'info' : 'debug'](
       `${name} is no longer suspected: it answers again`,
+    );
+  }
+
+  /** Once: a cluster has it for all of its apiservers, and for good. */
+  #sayLiveness({ endpoint }: EndpointHealth, why: string): void {
+    if (this.#isLivenessSaid) return;
+    this.#isLivenessSaid = true;
+    this.#logger.warn(
+      `${formatEndpoint(endpoint)}: ${why}. So vipnat sees whether apiservers live, and not whether they are ready (--kubeconfig names credentials)`,
     );
   }
 
