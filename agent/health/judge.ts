@@ -12,7 +12,7 @@ import { type EndpointHealth, type HealthState } from './endpoint-health.ts';
 import { isSomebody } from './first-sight.ts';
 import { freezeVerdict, isFreezeConfirmed } from './freeze.ts';
 import { describeWarming, hasWaited, isFlapping, recentEjections } from './flapping.ts';
-import { answersOnOpen, hasGoneSilent } from './silence.ts';
+import { answersOnOpen, findStale } from './silence.ts';
 
 const unansweredToDrain = 3;
 const readyToWarm = 3;
@@ -84,7 +84,7 @@ interface Case {
 }
 
 function judgeDeath(one: EndpointHealth, { reason, since, others, now }: Case): EndpointHealth {
-  if (needsNoWitness(one, others)) return die(one, reason, now);
+  if (needsNoWitness(one, others)) return die(one, reason, { others, now });
   const { consecutiveTimeouts } = one.history;
   if (!others.some((other) => !other.isLocal && isWitness(other.history, since))) {
     // A refusal is answered before the others are asked again.
@@ -93,7 +93,7 @@ function judgeDeath(one: EndpointHealth, { reason, since, others, now }: Case): 
   }
   return one.unconfirmedFailure !== null && consecutiveTimeouts > 0
     ? forget(one, now)
-    : die(one, reason, now);
+    : die(one, reason, { others, now });
 }
 
 /** One whose host is drained, or was until now. That is an operator's word, and needs no witness. */
@@ -149,6 +149,7 @@ function forget(one: EndpointHealth, now: number): EndpointHealth {
       ...history,
       connect: 'unknown',
       consecutiveTimeouts: 0,
+      silentMs: 0,
       unanswered: 0,
       failure: null,
       isFrozen: false,
@@ -164,13 +165,17 @@ function needsNoWitness(one: EndpointHealth, others: readonly EndpointHealth[]):
   return !others.some((other) => !other.isLocal && (other.state !== 'dead' || isHeard(other.history)));
 }
 
-function die(one: EndpointHealth, reason: string, now: number): EndpointHealth {
-  const hasStaleConnections = one.hasStaleConnections || hasGoneSilent(one);
+function die(
+  one: EndpointHealth,
+  reason: string,
+  { others, now }: Pick<Case, 'others' | 'now'>,
+): EndpointHealth {
+  const stale = findStale(one, others, now);
   return {
     ...enter(one, { state: 'dead', reason }, now),
     unconfirmedFailure: null,
     isDrained: false,
-    hasStaleConnections,
+    ...stale,
   };
 }
 

@@ -8,6 +8,10 @@ import { type DrainOutcome, type FailureCause } from './apiserver.ts';
 
 /** What probes have shown of one apiserver. Times are of the Clock, and those of questions are when they were asked. */
 export interface ProbeHistory extends ConnectHistory {
+  /** When the last connect was begun. */
+  readonly connectedAt: number;
+  /** For how long it has answered no connect, as far as this process ran: from the first such connect to the last. */
+  readonly silentMs: number;
   /** Questions in a row that were answered with ready. */
   readonly readyAnswers: number;
   readonly readyAt: number;
@@ -37,6 +41,8 @@ export interface ProbeHistory extends ConnectHistory {
 /** Nothing seen yet. */
 export const emptyHistory: ProbeHistory = {
   ...emptyConnects,
+  connectedAt: -Infinity,
+  silentMs: 0,
   readyAnswers: 0,
   readyAt: -Infinity,
   promptSince: Infinity,
@@ -93,10 +99,16 @@ function isConnect(result: ProbeResult): result is ConnectResult {
   return ['open', 'refused', 'doubtful', 'unreachable', 'silent'].includes(result.kind);
 }
 
+/** Whoever is asked more rarely was not asked at all meanwhile: this process did not run. */
+const longestStepMs = 1000;
+
 /** An apiserver that accepts no connection answers no question, and nothing is known of its process. */
 function addAnyConnect(history: ProbeHistory, result: ConnectResult, askedAt: number): ProbeHistory {
   const known = result.kind === 'open' ? history : { ...breakRun(history), isFrozen: false };
-  return addConnect(known, result, askedAt);
+  const after = addConnect(known, result, askedAt);
+  const isFirst = after.consecutiveTimeouts <= 1;
+  const passedMs = Math.min(askedAt - history.connectedAt, longestStepMs);
+  return { ...after, connectedAt: askedAt, silentMs: isFirst ? 0 : history.silentMs + passedMs };
 }
 
 function addQuestion(history: ProbeHistory, result: QuestionResult, askedAt: number): ProbeHistory {

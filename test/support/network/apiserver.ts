@@ -3,7 +3,8 @@
  *   apiserver.ts NAME PORT CERTIFICATE KEY [ADDRESS]
  * On all addresses unless one is given.
  * A line on its standard input is how it answers from then on: `well`, `slow` (300 ms later), `failing` (500 to everything), `strict`
- * (401 without a token). MANNER in its environment is how it answers at first.
+ * (401 without a token). MANNER in its environment is how it answers at first, BACKLOG how many
+ * connections wait for it at most.
  * GET /readyz answers ok, everything else {"apiserver": NAME, "from": the client's address}. A connection whose first
  * bytes are `echo` and a newline is no TLS: what it sends comes back, for as long as it likes.
  */
@@ -50,7 +51,7 @@ createServer((socket) => {
     if (isEcho) echo(socket);
     else https.emit('connection', socket);
   });
-}).listen({ host: address, port: Number(port), backlog: 4096 }, () => {
+}).listen({ host: address, port: Number(port), backlog: Number(process.env['BACKLOG'] ?? 4096) }, () => {
   process.stdout.write('ready\n');
 });
 
