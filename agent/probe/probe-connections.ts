@@ -27,7 +27,7 @@ export function createApiserver({
 }: ApiserverOptions): Apiserver {
   const drainChecks = new DrainChecks(clock, onNoDrainCheck);
   return {
-    // In order: kube-apiserver logs resets, and a connection that was only opened and closed it does not.
+    // In order: its end takes nothing from the peer's kernel. kube-apiserver counts either as a TLS handshake error (docs/adr/0029).
     connect: (endpoint, limitMs) => connectOnce(clock, endpoint, { limitMs, end: 'close' }),
     checkDrain: (endpoint, limitMs) => drainChecks.check(endpoint, limitMs),
     openPingConnection,
