@@ -26,13 +26,22 @@ function findStaleConnections({
   return state === 'dead' && history.consecutiveTimeouts > 0 ? 'half-open' : 'none';
 }
 
+/** After its start, kube-apiserver refuses everybody for a second or two: until it has read its roles. */
+const livenessMs = 10_000;
+
+/** Whether it has told for so long only that it lives that it will tell no more. Pure. */
+export function saysLivenessOnly({ history }: EndpointHealth): boolean {
+  const { livenessOnly, livenessSince, readyAt } = history;
+  return livenessOnly !== null && readyAt - livenessSince >= livenessMs;
+}
+
 /** Whether anybody has to be told of a change: of a state, of what is stale or can be known, or of a failure that nobody confirms. Pure. */
 export function isNews(before: EndpointHealth, after: EndpointHealth): boolean {
   return (
     before.state !== after.state ||
     before.isDrained !== after.isDrained ||
     before.hasStaleConnections !== after.hasStaleConnections ||
-    before.history.livenessOnly !== after.history.livenessOnly ||
+    saysLivenessOnly(before) !== saysLivenessOnly(after) ||
     isSilent(before) !== isSilent(after) ||
     (before.unconfirmedFailure === null) !== (after.unconfirmedFailure === null)
   );

@@ -29,8 +29,9 @@ export interface TlsConnectionOptions {
   readonly onClose: () => void;
 }
 
-/** Who refuses credentials logs that, and what they may do can change. */
-const refusalRestMs = 60_000;
+/** Whoever refuses credentials logs each 401. Of 403 it is not known whether its roles were read already. */
+const restAfter401Ms = 60_000;
+const restAfter403Ms = 5000;
 
 /** How one request ended. */
 type Reply =
@@ -79,9 +80,11 @@ export class TlsConnection implements HeldConnection {
     }
     if (reply.kind === 'closed') return { kind: 'closed' };
     const outcome = judge(reply.response, reply.body);
-    return outcome.kind === 'ready' && outcome.livenessOnly !== undefined
-      ? await this.#weighRefusal(reply, basis, outcome.livenessOnly)
-      : outcome;
+    if (outcome.kind === 'ready' && outcome.livenessOnly !== undefined)
+      return await this.#weighRefusal(reply, basis, outcome.livenessOnly);
+    // It tells everybody.
+    if (credentials === null) this.#refusing = null;
+    return outcome;
   }
 
   close(): void {
@@ -100,7 +103,8 @@ export class TlsConnection implements HeldConnection {
     if (credentials === null) return none('vipnat has none');
     const { origin, serverName, text } = credentials;
     const refused = this.#refused;
-    const isRefused = refused?.text === text && this.#options.clock.now() - refused.at < refusalRestMs;
+    const restMs = refused?.status === 401 ? restAfter401Ms : restAfter403Ms;
+    const isRefused = refused?.text === text && this.#options.clock.now() - refused.at < restMs;
     if (isRefused) return none(`${refused.status} to the credentials of ${origin}`);
     return checkServerIdentity(serverName, this.#refusing) === undefined
       ? { credentials, why: '' }

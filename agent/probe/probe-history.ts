@@ -30,6 +30,8 @@ export interface ProbeHistory extends ConnectHistory {
   readonly failureCause: FailureCause;
   /** Why its good answers say only that its process lives; null where they say that it is ready. */
   readonly livenessOnly: string | null;
+  /** When the first question was asked of those in a row that were answered so. */
+  readonly livenessSince: number;
   /** Whether its process has answered nothing for 2.5 s, not even a new handshake. */
   readonly isFrozen: boolean;
   /** Since when. */
@@ -54,6 +56,7 @@ export const emptyHistory: ProbeHistory = {
   failureAt: 0,
   failureCause: 'other',
   livenessOnly: null,
+  livenessSince: 0,
   isFrozen: false,
   frozenSince: 0,
   isDrained: false,
@@ -123,6 +126,7 @@ function addQuestion(history: ProbeHistory, result: QuestionResult, askedAt: num
         promptAt: result.isPrompt ? askedAt : history.promptAt,
         failure: null,
         livenessOnly: result.livenessOnly ?? null,
+        livenessSince: history.livenessOnly === null ? askedAt : history.livenessSince,
       };
     case 'failing':
       return {

@@ -5,6 +5,7 @@ import { type EventRecorder } from '../../lib/telemetry/recorder.ts';
 import { type Logger } from '../../lib/telemetry/logger.ts';
 import { type DepartureListener } from '../health/departures.ts';
 import { type EndpointHealth, type UnconfirmedFailure } from '../health/endpoint-health.ts';
+import { saysLivenessOnly } from '../health/summary.ts';
 
 /**
  * What became of one apiserver's health, as log lines: one for each fall and return, the steps between only at level
@@ -29,7 +30,7 @@ export class HealthLog implements DepartureListener {
     if (before.unconfirmedFailure === null && after.unconfirmedFailure !== null)
       this.#saySuspicion(after, after.unconfirmedFailure);
     if (before.unconfirmedFailure !== null && after.unconfirmedFailure === null) this.#sayCleared(after);
-    if (after.history.livenessOnly !== null) this.#sayLiveness(after, after.history.livenessOnly);
+    if (saysLivenessOnly(after)) this.#sayLiveness(after);
   }
 
   /** One is listed no more: what comes when it is again is a new story. */
@@ -70,11 +71,11 @@ export class HealthLog implements DepartureListener {
   }
 
   /** Once: a cluster has it for all of its apiservers, and for good. */
-  #sayLiveness({ endpoint }: EndpointHealth, why: string): void {
+  #sayLiveness({ endpoint, history }: EndpointHealth): void {
     if (this.#isLivenessSaid) return;
     this.#isLivenessSaid = true;
     this.#logger.warn(
-      `${formatEndpoint(endpoint)}: ${why}. So vipnat sees whether apiservers live, and not whether they are ready (--kubeconfig names credentials)`,
+      `${formatEndpoint(endpoint)}: ${String(history.livenessOnly)}. So vipnat sees whether apiservers live, and not whether they are ready (--kubeconfig names credentials)`,
     );
   }
 
