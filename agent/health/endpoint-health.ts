@@ -39,6 +39,8 @@ export interface EndpointHealth {
   readonly ejectionGraceUntil: number;
   /** Dead and silent for so long that its connections are lost: they are to be reset. */
   readonly hasStaleConnections: boolean;
+  /** When that was last found, also of a death before. */
+  readonly staleAt: number;
   readonly history: ProbeHistory;
   /** When it fell out of use lately, oldest first. */
   readonly ejections: readonly number[];

@@ -88,6 +88,7 @@ export function meet(
     unconfirmedFailure: null,
     ejectionGraceUntil: 0,
     hasStaleConnections: false,
+    staleAt: -Infinity,
     history: emptyHistory,
     ejections: [],
   };

@@ -12,10 +12,7 @@ import { type EndpointHealth, type HealthState } from './endpoint-health.ts';
 import { isSomebody } from './first-sight.ts';
 import { freezeVerdict, isFreezeConfirmed } from './freeze.ts';
 import { describeWarming, hasWaited, isFlapping, recentEjections } from './flapping.ts';
-import { type ProbeHistory } from '../probe/probe-history.ts';
-
-/** Then the packets of open connections vanish too, and their clients would wait for minutes. */
-const timeoutsToBeSilent = 4;
+import { answersOnOpen, findStale } from './silence.ts';
 
 const unansweredToDrain = 3;
 const readyToWarm = 3;
@@ -50,24 +47,6 @@ export function judgeBeside(
   now: number,
 ): EndpointHealth {
   return judge(one, others, now);
-}
-
-/** Whether it is kept in use although its packets vanish: no other host is heard either. */
-export function isSilent(one: EndpointHealth): boolean {
-  return one.state !== 'dead' && one.unconfirmedFailure !== null && hasGoneSilent(one);
-}
-
-/** Its connections too: neither new ones nor, since those are not, a question on the open one are answered. */
-function hasGoneSilent({ history }: EndpointHealth): boolean {
-  return history.consecutiveTimeouts >= timeoutsToBeSilent && !answersOnOpen(history);
-}
-
-/**
- * Whether only new connections vanish: a connection table that is full drops them here, and a firewall anywhere. What
- * is open lives.
- */
-function answersOnOpen({ consecutiveTimeouts, unanswered, answeredAt, troubleSince }: ProbeHistory): boolean {
-  return consecutiveTimeouts > 0 && unanswered === 0 && answeredAt >= troubleSince;
 }
 
 interface Verdict {
@@ -105,7 +84,7 @@ interface Case {
 }
 
 function judgeDeath(one: EndpointHealth, { reason, since, others, now }: Case): EndpointHealth {
-  if (needsNoWitness(one, others)) return die(one, reason, now);
+  if (needsNoWitness(one, others)) return die(one, reason, { others, now });
   const { consecutiveTimeouts } = one.history;
   if (!others.some((other) => !other.isLocal && isWitness(other.history, since))) {
     // A refusal is answered before the others are asked again.
@@ -114,7 +93,7 @@ function judgeDeath(one: EndpointHealth, { reason, since, others, now }: Case): 
   }
   return one.unconfirmedFailure !== null && consecutiveTimeouts > 0
     ? forget(one, now)
-    : die(one, reason, now);
+    : die(one, reason, { others, now });
 }
 
 /** One whose host is drained, or was until now. That is an operator's word, and needs no witness. */
@@ -131,10 +110,10 @@ function judgeHost(one: EndpointHealth, now: number): EndpointHealth {
 
 function judgeDrain(
   one: EndpointHealth,
-  { reason, since, isOwn }: Drain,
+  { reason, since, isPardoned }: Drain,
   { others, now }: Pick<Case, 'others' | 'now'>,
 ): EndpointHealth {
-  if (!isOwn && now < one.ejectionGraceUntil) return one;
+  if (isPardoned && now < one.ejectionGraceUntil) return one;
   const witnesses = others.filter((other) => other.state !== 'dead' && other.history.readyAt >= since);
   if (witnesses.length === 0) {
     if (now - since < witnessMs) return one;
@@ -170,6 +149,7 @@ function forget(one: EndpointHealth, now: number): EndpointHealth {
       ...history,
       connect: 'unknown',
       consecutiveTimeouts: 0,
+      silentMs: 0,
       unanswered: 0,
       failure: null,
       isFrozen: false,
@@ -185,13 +165,17 @@ function needsNoWitness(one: EndpointHealth, others: readonly EndpointHealth[]):
   return !others.some((other) => !other.isLocal && (other.state !== 'dead' || isHeard(other.history)));
 }
 
-function die(one: EndpointHealth, reason: string, now: number): EndpointHealth {
-  const hasStaleConnections = one.hasStaleConnections || hasGoneSilent(one);
+function die(
+  one: EndpointHealth,
+  reason: string,
+  { others, now }: Pick<Case, 'others' | 'now'>,
+): EndpointHealth {
+  const stale = findStale(one, others, now);
   return {
     ...enter(one, { state: 'dead', reason }, now),
     unconfirmedFailure: null,
     isDrained: false,
-    hasStaleConnections,
+    ...stale,
   };
 }
 
@@ -207,19 +191,21 @@ interface Drain {
   readonly reason: string;
   /** A witness was asked no earlier. */
   readonly since: number;
-  /** Whether it is this apiserver's own affair, whatever the others do. */
-  readonly isOwn: boolean;
+  /** Whether it counts for nothing directly after a time in which it was so with all of them. */
+  readonly isPardoned: boolean;
 }
 
 /** What speaks against new connections, or null. */
 function findDrain({ history }: EndpointHealth): Drain | null {
-  const { failure, failureAt, isOwnFailure, unanswered, unansweredSince } = history;
+  const { failure, failureAt, failureCause, unanswered, unansweredSince } = history;
   if (failure !== null) {
-    return { reason: failure, since: failureAt + (isOwnFailure ? 0 : brownOutMs), isOwn: isOwnFailure };
+    // A stranger gets nothing while another apiserver is known by its certificate. The CA or the clock of this host may have been wrong, too.
+    const since = failureAt + (failureCause === 'other' ? brownOutMs : 0);
+    return { reason: failure, since, isPardoned: failureCause !== 'shutdown' };
   }
   if (unanswered < unansweredToDrain) return null;
   const reason = `it left ${unansweredToDrain} requests in a row unanswered`;
-  return { reason, since: unansweredSince + brownOutMs, isOwn: false };
+  return { reason, since: unansweredSince + brownOutMs, isPardoned: true };
 }
 
 function warm(one: EndpointHealth, now: number): Verdict {

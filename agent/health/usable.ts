@@ -11,6 +11,8 @@ export interface Health {
   readonly staleConnections: 'none' | 'half-open' | 'all';
   /** What looks bad although its state stays, as nothing else does better: one phrase for people. Left out where all is well. */
   readonly unconfirmedFailure?: string | undefined;
+  /** Why its good answers say only that its process lives: one phrase for people. Left out where they say that it is ready. */
+  readonly livenessOnly?: string | undefined;
   /**
    * Whether nothing has been heard from its host for a second, and it is kept in use because nothing is heard from any
    * other host either: this side's fault. False when left out.

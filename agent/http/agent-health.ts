@@ -9,6 +9,7 @@ const apiserver = z.object({
   reason: line,
   hanging: z.enum(['none', 'half-open', 'all']),
   doubt: z.optional(line),
+  livenessOnly: z.optional(line),
   isUnheard: z.optional(z.boolean()),
   isOwn: z.optional(z.boolean()),
   isDrained: z.optional(z.boolean()),

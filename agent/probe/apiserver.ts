@@ -3,17 +3,20 @@ import { type ConnectOutcome } from '../../lib/probe/connect.ts';
 
 /** How one GET /readyz ended. */
 export type ReadyzOutcome =
-  /** 200; or 401 or 403, where anonymous probes are forbidden and the TLS handshake has to do. */
-  | { readonly kind: 'ready' }
-  /**
-   * Another status, or a peer that is no apiserver of this cluster; `reason` is a phrase for people. `isOwn`: what fails
-   * is its own affair, as it shuts down or is no apiserver; all else may fail for all of them a moment later.
-   */
-  | { readonly kind: 'failing'; readonly reason: string; readonly isOwn: boolean }
+  /** 200; or 401 or 403, where the answer says only that its process lives: `livenessOnly` is then why, a phrase for people. */
+  | { readonly kind: 'ready'; readonly livenessOnly?: string }
+  /** Another status, or a peer that is no apiserver of this cluster; `reason` is a phrase for people. */
+  | { readonly kind: 'failing'; readonly reason: string; readonly cause: FailureCause }
   /** No answer within the limit: slow or frozen. The connection is given up. */
   | { readonly kind: 'silent' }
   /** The connection could not be made or was closed before an answer. */
   | { readonly kind: 'closed' };
+
+/**
+ * Why an answer is bad. `shutdown`: it says that it shuts down, its own affair. `distrust`: it is no apiserver of this cluster by the
+ * CA and the clock of this host, and one of these may be what is wrong. `other` may fail for all of them a moment later.
+ */
+export type FailureCause = 'shutdown' | 'distrust' | 'other';
 
 /**
  * What a drain check has shown: `drained` refuses a connect from a drain port and accepts one from an ordinary port, see
@@ -23,7 +26,8 @@ export type DrainOutcome = 'drained' | 'admitting' | 'unknown';
 
 /**
  * The apiservers as the probes see them. The real one is `createApiserver` (probe-connections.ts); test/support/fakes has
- * one that tests turn by hand. Sends no secret: no client certificate, no token.
+ * one that tests turn by hand. Credentials go only to an apiserver whose certificate was verified, with a question
+ * that it does not answer without them.
  */
 export interface Apiserver {
   /** Connects once and closes again. Never rejects; answers after the limit at the latest. */
@@ -36,7 +40,10 @@ export interface Apiserver {
   openPingConnection(endpoint: Endpoint, listener: PingListener): PingConnection;
 }
 
-/** One kept-alive TLS connection to one apiserver, made anew by the first question after its end. */
+/**
+ * One kept-alive TLS connection to one apiserver. A question makes it anew after its end, and where the CA, the clock or the
+ * credentials of this host are no longer those of its handshake.
+ */
 export interface HeldConnection {
   /** Whether it is up now. */
   readonly isOpen: boolean;

@@ -4,10 +4,14 @@ import {
   type ConnectResult,
   emptyConnects,
 } from '../../lib/probe/connect-history.ts';
-import { type DrainOutcome } from './apiserver.ts';
+import { type DrainOutcome, type FailureCause } from './apiserver.ts';
 
 /** What probes have shown of one apiserver. Times are of the Clock, and those of questions are when they were asked. */
 export interface ProbeHistory extends ConnectHistory {
+  /** When the last connect was begun. */
+  readonly connectedAt: number;
+  /** For how long it has answered no connect, as far as this process ran: from the first such connect to the last. */
+  readonly silentMs: number;
   /** Questions in a row that were answered with ready. */
   readonly readyAnswers: number;
   readonly readyAt: number;
@@ -23,8 +27,11 @@ export interface ProbeHistory extends ConnectHistory {
   /** Why the last answer was not ready, or null when it was. */
   readonly failure: string | null;
   readonly failureAt: number;
-  /** Whether it is this apiserver's own affair, see ReadyzOutcome. */
-  readonly isOwnFailure: boolean;
+  readonly failureCause: FailureCause;
+  /** Why its good answers say only that its process lives; null where they say that it is ready. */
+  readonly livenessOnly: string | null;
+  /** When the first question was asked of those in a row that were answered so. */
+  readonly livenessSince: number;
   /** Whether its process has answered nothing for 2.5 s, not even a new handshake. */
   readonly isFrozen: boolean;
   /** Since when. */
@@ -36,6 +43,8 @@ export interface ProbeHistory extends ConnectHistory {
 /** Nothing seen yet. */
 export const emptyHistory: ProbeHistory = {
   ...emptyConnects,
+  connectedAt: -Infinity,
+  silentMs: 0,
   readyAnswers: 0,
   readyAt: -Infinity,
   promptSince: Infinity,
@@ -45,7 +54,9 @@ export const emptyHistory: ProbeHistory = {
   unansweredSince: 0,
   failure: null,
   failureAt: 0,
-  isOwnFailure: false,
+  failureCause: 'other',
+  livenessOnly: null,
+  livenessSince: 0,
   isFrozen: false,
   frozenSince: 0,
   isDrained: false,
@@ -61,8 +72,8 @@ export type ProbeResult =
 
 type QuestionResult =
   /** `isPrompt`: within a second. */
-  | { readonly kind: 'ready'; readonly isPrompt: boolean }
-  | { readonly kind: 'failing'; readonly reason: string; readonly isOwn: boolean }
+  | { readonly kind: 'ready'; readonly isPrompt: boolean; readonly livenessOnly?: string }
+  | { readonly kind: 'failing'; readonly reason: string; readonly cause: FailureCause }
   | { readonly kind: 'unanswered' };
 
 /** Adds what a probe has shown, begun or asked at a time, to what was known. Pure. */
@@ -91,10 +102,16 @@ function isConnect(result: ProbeResult): result is ConnectResult {
   return ['open', 'refused', 'doubtful', 'unreachable', 'silent'].includes(result.kind);
 }
 
+/** Whoever is asked more rarely was not asked at all meanwhile: this process did not run. */
+const longestStepMs = 1000;
+
 /** An apiserver that accepts no connection answers no question, and nothing is known of its process. */
 function addAnyConnect(history: ProbeHistory, result: ConnectResult, askedAt: number): ProbeHistory {
   const known = result.kind === 'open' ? history : { ...breakRun(history), isFrozen: false };
-  return addConnect(known, result, askedAt);
+  const after = addConnect(known, result, askedAt);
+  const isFirst = after.consecutiveTimeouts <= 1;
+  const passedMs = Math.min(askedAt - history.connectedAt, longestStepMs);
+  return { ...after, connectedAt: askedAt, silentMs: isFirst ? 0 : history.silentMs + passedMs };
 }
 
 function addQuestion(history: ProbeHistory, result: QuestionResult, askedAt: number): ProbeHistory {
@@ -108,12 +125,14 @@ function addQuestion(history: ProbeHistory, result: QuestionResult, askedAt: num
         promptSince: result.isPrompt ? Math.min(history.promptSince, askedAt) : Infinity,
         promptAt: result.isPrompt ? askedAt : history.promptAt,
         failure: null,
+        livenessOnly: result.livenessOnly ?? null,
+        livenessSince: history.livenessOnly === null ? askedAt : history.livenessSince,
       };
     case 'failing':
       return {
         ...addAnswer(breakRun(history), askedAt),
         failure: result.reason,
-        isOwnFailure: result.isOwn,
+        failureCause: result.cause,
         failureAt: failure === null ? askedAt : failureAt,
       };
     case 'unanswered':

@@ -228,5 +228,5 @@ export class Prober {
 
 function toQuestionResult(outcome: ReadyzOutcome, tookMs: number): ProbeResult {
   if (outcome.kind === 'silent' || outcome.kind === 'closed') return { kind: 'unanswered' };
-  return outcome.kind === 'ready' ? { kind: 'ready', isPrompt: tookMs <= promptMs } : outcome;
+  return outcome.kind === 'ready' ? { ...outcome, isPrompt: tookMs <= promptMs } : outcome;
 }

@@ -5,6 +5,7 @@ import { type EventRecorder } from '../../lib/telemetry/recorder.ts';
 import { type Logger } from '../../lib/telemetry/logger.ts';
 import { type DepartureListener } from '../health/departures.ts';
 import { type EndpointHealth, type UnconfirmedFailure } from '../health/endpoint-health.ts';
+import { saysLivenessOnly } from '../health/summary.ts';
 
 /**
  * What became of one apiserver's health, as log lines: one for each fall and return, the steps between only at level
@@ -15,6 +16,7 @@ export class HealthLog implements DepartureListener {
   readonly #events: EventRecorder;
   readonly #endpointToFall = new Map<string, number>();
   readonly #suspected = new Set<string>();
+  #isLivenessSaid = false;
 
   constructor(logger: Logger, events: EventRecorder) {
     this.#logger = logger;
@@ -28,6 +30,7 @@ export class HealthLog implements DepartureListener {
     if (before.unconfirmedFailure === null && after.unconfirmedFailure !== null)
       this.#saySuspicion(after, after.unconfirmedFailure);
     if (before.unconfirmedFailure !== null && after.unconfirmedFailure === null) this.#sayCleared(after);
+    if (saysLivenessOnly(after)) this.#sayLiveness(after);
   }
 
   /** One is listed no more: what comes when it is again is a new story. */
@@ -64,6 +67,15 @@ export class HealthLog implements DepartureListener {
     if (state !== 'ready') return;
     this.#logger[this.#suspected.size === 0 ? 'info' : 'debug'](
       `${name} is no longer suspected: it answers again`,
+    );
+  }
+
+  /** Once: a cluster has it for all of its apiservers, and for good. */
+  #sayLiveness({ endpoint, history }: EndpointHealth): void {
+    if (this.#isLivenessSaid) return;
+    this.#isLivenessSaid = true;
+    this.#logger.warn(
+      `${formatEndpoint(endpoint)}: ${String(history.livenessOnly)}. So vipnat sees whether apiservers live, and not whether they are ready (--kubeconfig names credentials)`,
     );
   }
 

@@ -4,6 +4,7 @@ import { type Assessment } from '../decide/assess.ts';
 import { type Decision, findShares, isBalanced } from '../decide/decision.ts';
 import { type Drain } from '../endpoints/drain-store.ts';
 import { type HealthState } from '../health/endpoint-health.ts';
+import { type Health } from '../health/usable.ts';
 import { type AgentActivity } from '../http/agent-activity.ts';
 import { type AgentInfo } from '../http/presence.ts';
 import { type VrrpState } from '../../lib/keepalived/notices.ts';
@@ -100,6 +101,12 @@ export function isInTrouble({ assessment }: HostStatus): boolean {
   );
 }
 
+/** One that nobody has probed. */
+const trusted: Pick<Health, 'state' | 'reason' | 'unconfirmedFailure' | 'livenessOnly'> = {
+  state: 'ready',
+  reason: '',
+};
+
 /** Also those that get no new connections. */
 function listBackends(
   decision: Decision,
@@ -113,16 +120,13 @@ function listBackends(
   const counts = flows.get(formatEndpoint(vip)) ?? null;
   return sortEndpoints(known).map((endpoint) => {
     const text = formatEndpoint(endpoint);
-    const {
-      state,
-      reason,
-      unconfirmedFailure = '',
-    } = health.get(text) ?? { state: 'ready' as const, reason: '' };
+    const { state, reason, unconfirmedFailure, livenessOnly } = health.get(text) ?? trusted;
+    const doubt = unconfirmedFailure ?? (livenessOnly === undefined ? '' : `liveness only: ${livenessOnly}`);
     return {
       endpoint,
       isLocal: observation.addresses.some(({ address }) => address === endpoint.address),
       state,
-      reason: state === 'ready' ? unconfirmedFailure : reason,
+      reason: state === 'ready' ? doubt : reason,
       forMs: activity?.apiservers[text]?.forMs ?? null,
       flows: findPart(counts, text),
       share: findPart(shares, text),

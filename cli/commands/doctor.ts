@@ -1,16 +1,14 @@
 import { hostname } from 'node:os';
-import { findAuthority } from '../../lib/files/authority.ts';
 import { systemClock } from '../../lib/control/clock.ts';
 import { quoteWords } from '../../lib/text/shell-words.ts';
 import { toArguments } from '../../config/arguments.ts';
 import { gatherFacts } from '../doctor/facts/gather.ts';
 import { examine } from '../doctor/stage/examine.ts';
-import { createApiserver } from '../../agent/probe/probe-connections.ts';
 import { type DoctorContext } from '../grammar/command-context.ts';
 import { chooseDoctorStatus, countOutcomes, formatExamination } from '../format/screens/doctor.ts';
 import { formatDoctorJson } from '../format/json/doctor-json.ts';
 import { nameNode } from '../wiring/node-name.ts';
-import { createHostKernel, findRoute, lookAtHost } from '../wiring/one-shot-host.ts';
+import { createHostApiserver, createHostKernel, findRoute, lookAtHost } from '../wiring/one-shot-host.ts';
 import { version } from '../wiring/version.ts';
 
 /** `vipnat doctor`: what is wrong with this host, and what mends it. Exit `done`, `found` with warnings only, or `foundFailures`. */
@@ -28,10 +26,7 @@ export async function doctor({
     flags: quoteWords(toArguments(config, given)),
     clock: systemClock,
     kernel: createHostKernel(),
-    apiserver: createApiserver({
-      clock: systemClock,
-      findAuthority: () => findAuthority(config.caFile),
-    }),
+    apiserver: createHostApiserver(config),
     look: () => lookAtHost(config, stderr),
     captureMs: options.captureMs,
     route: findRoute({ ...config, vips: [] }),

@@ -14,7 +14,9 @@ import { createEndpointStore } from '../../agent/endpoints/endpoint-store.ts';
 import { askProxyMode } from '../../agent/observe/ask-proxy-mode.ts';
 import { findAuthority } from '../../lib/files/authority.ts';
 import { probeOnce } from '../../agent/health/one-shot.ts';
+import { type Apiserver } from '../../agent/probe/apiserver.ts';
 import { createApiserver } from '../../agent/probe/probe-connections.ts';
+import { createCredentialsReader } from '../../agent/probe/probe-credentials.ts';
 import { askAgentApi } from '../../agent/http/agent-api.ts';
 import { askAgentHealth } from '../../agent/http/agent-health.ts';
 import { everything, observeAndAssess, type LookPorts } from '../../agent/reconcile/look.ts';
@@ -34,8 +36,7 @@ export type Tell = (text: string) => void;
  */
 export function createPorts(config: Config, tell: Tell): LookPorts {
   const clock: Clock = systemClock;
-  const apiserver = createApiserver({ clock, findAuthority: () => findAuthority(config.caFile) });
-  const options = { apiserver, clock, settings: toProbeSettings(config) };
+  const options = { apiserver: createHostApiserver(config), clock, settings: toProbeSettings(config) };
   return {
     kernel: createHostKernel(),
     askProxyMode,
@@ -44,6 +45,15 @@ export function createPorts(config: Config, tell: Tell): LookPorts {
       watch: async (watched) => (await askAgentHealth()) ?? (await probeOnce(options, watched)),
     },
   };
+}
+
+/** The apiservers as such a command probes them. */
+export function createHostApiserver({ caFile, kubeconfig }: Config): Apiserver {
+  return createApiserver({
+    clock: systemClock,
+    findAuthority: () => findAuthority(caFile),
+    readCredentials: createCredentialsReader(findAccess(kubeconfig, process.env), systemClock),
+  });
 }
 
 /**

@@ -25,6 +25,8 @@ import { type EventRecorder, noEvents } from '../../lib/telemetry/recorder.ts';
 import { EventWriter } from '../../lib/telemetry/writer.ts';
 import { findAuthority } from '../../lib/files/authority.ts';
 import { createApiserver } from '../../agent/probe/probe-connections.ts';
+import { createCredentialsReader } from '../../agent/probe/probe-credentials.ts';
+import { findAccess } from '../../lib/kubernetes/access.ts';
 import { activityPath } from '../../agent/http/agent-activity.ts';
 import { apiPath } from '../../agent/http/agent-api.ts';
 import { healthPath, toHealthAnswer } from '../../agent/http/agent-health.ts';
@@ -103,6 +105,7 @@ async function serve(
   const apiserver = createApiserver({
     clock,
     findAuthority: () => findAuthority(config.caFile),
+    readCredentials: createCredentialsReader(findAccess(config.kubeconfig, process.env), clock),
     onNoDrainCheck: () => {
       logger.warn(noDrainCheck);
     },

@@ -68,6 +68,7 @@ const notToBeSeen = new Map<string, Condition>([
   ['track-file-dropped', lacksTrackFile],
   ['track-file-stale', lacksTrackFile],
   ['apiserver-down', lacksApiserver],
+  ['liveness-only', lacksApiserver],
   ['certificate-lacks-vip', lacksApiserver],
   ['certificate-expires', lacksApiserver],
   ['clock-off', lacksApiserver],

@@ -160,6 +160,33 @@ ${nat} -A PREROUTING -d ${vip}/32 -p tcp -m tcp --dport 6443 -m comment --commen
     ],
   },
   {
+    name: 'an apiserver that answers nobody whom it does not know',
+    args: quick,
+    faults: [
+      {
+        code: 'liveness-only',
+        seed: shell(
+          `echo strict >/run/kube-apiserver.manner; systemctl restart kube-apiserver
+          cp ${kubernetes}/pki/apiserver.crt ${kubernetes}/pki/ca.crt`,
+        ),
+        follow: async (host) => {
+          await host.shell(`cat >/run/kubeconfig <<'END'
+${renderKubeconfig('https://10.77.0.11:6443')}contexts:
+- { name: vipnat, context: { cluster: kubernetes, user: vipnat } }
+current-context: vipnat
+users:
+- { name: vipnat, user: { token: a token } }
+END
+echo --kubeconfig /run/kubeconfig >/run/vipnat.arguments; systemctl start vipnat`);
+        },
+        after: shell(
+          `rm /run/vipnat.arguments /run/kube-apiserver.manner ${kubernetes}/pki/ca.crt
+          systemctl stop vipnat; systemctl restart kube-apiserver; vipnat run --once --vip ${vip}`,
+        ),
+      },
+    ],
+  },
+  {
     name: 'nobody who looks after it',
     faults: [
       // In ipvs mode no apiserver is known here, where there is no IPVS: that is another's fault.

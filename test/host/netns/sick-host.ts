@@ -76,7 +76,7 @@ const tools = {
 const units = {
   keepalived: `exec ${prompt.join(' ')} keepalived --dont-fork --log-console --vrrp --use-file=/etc/keepalived/keepalived.conf --pid=/run/keepalived.pid --vrrp_pid=/run/vrrp.pid`,
   kubelet: 'systemctl start kube-apiserver; echo ready; exec sleep infinity',
-  'kube-apiserver': `exec ${node} ${programOf('network/apiserver.ts')} m1 6443 /etc/kubernetes/pki/apiserver.crt /etc/kubernetes/pki/apiserver.key`,
+  'kube-apiserver': `MANNER=$(cat /run/kube-apiserver.manner 2>/dev/null || echo well) exec ${node} ${programOf('network/apiserver.ts')} m1 6443 /etc/kubernetes/pki/apiserver.crt /etc/kubernetes/pki/apiserver.key`,
   'kube-proxy': `exec ${node} ${programOf('kube-proxy/answers.ts')} $(cat /run/kube-proxy.arguments 2>/dev/null || echo iptables 200)`,
   // The DaemonSet's, with what its manifest has the container do.
   pod: 'exec vipnat $(cat /run/pod.arguments)',

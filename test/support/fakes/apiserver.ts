@@ -30,6 +30,8 @@ export type Behaviour =
   | 'failing'
   /** Answers 500, as its etcd does not answer. */
   | 'ailing'
+  /** Answers nobody whom it does not know. */
+  | 'secretive'
   /** Answers well, and closes the connection after each answer. */
   | 'curt'
   /** Completes the handshake, and closes the connection before any answer. */
@@ -240,7 +242,9 @@ class FakeHeld implements HeldConnection {
 
 function toAnswer(behaviour: Behaviour): ReadyzOutcome {
   if (behaviour === 'hanging up') return { kind: 'closed' };
+  if (behaviour === 'secretive') return { kind: 'ready', livenessOnly: '/readyz answers 401' };
   if (behaviour !== 'failing' && behaviour !== 'ailing') return { kind: 'ready' };
-  const isOwn = behaviour === 'failing';
-  return { kind: 'failing', reason: `/readyz answers 500: [-]${isOwn ? 'shutdown' : 'etcd'} failed`, isOwn };
+  const [check, cause] =
+    behaviour === 'failing' ? (['shutdown', 'shutdown'] as const) : (['etcd', 'other'] as const);
+  return { kind: 'failing', reason: `/readyz answers 500: [-]${check} failed`, cause };
 }

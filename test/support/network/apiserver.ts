@@ -2,7 +2,9 @@
  * A small apiserver: TLS on one port, that says who it is. Run as a program of its own in a host's namespace:
  *   apiserver.ts NAME PORT CERTIFICATE KEY [ADDRESS]
  * On all addresses unless one is given.
- * A line on its standard input is how it answers from then on: `well`, `slow` (300 ms later), `failing` (500 to everything).
+ * A line on its standard input is how it answers from then on: `well`, `slow` (300 ms later), `failing` (500 to everything), `strict`
+ * (401 without a token). MANNER in its environment is how it answers at first, BACKLOG how many
+ * connections wait for it at most.
  * GET /readyz answers ok, everything else {"apiserver": NAME, "from": the client's address}. A connection whose first
  * bytes are `echo` and a newline is no TLS: what it sends comes back, for as long as it likes.
  */
@@ -19,7 +21,7 @@ const [name = '', port = '', certificate = '', key = '', address = '::'] = proce
 /** Slower than any good apiserver, and faster than any limit. */
 const slowMs = 300;
 
-let manner = 'well';
+let manner = process.env['MANNER'] ?? 'well';
 createInterface(process.stdin).on('line', (line) => {
   manner = line;
 });
@@ -30,6 +32,7 @@ const https = createHttpsServer(
     const from = request.socket.remoteAddress?.replace('::ffff:', '') ?? '';
     response.setHeader('content-type', 'application/json');
     if (manner === 'failing') response.statusCode = 500;
+    if (manner === 'strict' && request.headers.authorization === undefined) response.statusCode = 401;
     const answer = request.url === '/readyz' ? 'ok' : `${JSON.stringify({ apiserver: name, from })}\n`;
     if (manner === 'slow') setTimeout(() => response.end(answer), slowMs);
     else response.end(answer);
@@ -48,7 +51,7 @@ createServer((socket) => {
     if (isEcho) echo(socket);
     else https.emit('connection', socket);
   });
-}).listen({ host: address, port: Number(port), backlog: 4096 }, () => {
+}).listen({ host: address, port: Number(port), backlog: Number(process.env['BACKLOG'] ?? 4096) }, () => {
   process.stdout.write('ready\n');
 });
 

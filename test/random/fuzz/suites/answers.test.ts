@@ -11,7 +11,7 @@ import { readEvent, readPage } from '../../../../lib/kubernetes/answers.ts';
 import { type Change, ObjectStore } from '../../../../lib/kubernetes/object-store.ts';
 import { toApiView } from '../../../../agent/api/view.ts';
 import { formatEndpointFile, parseEndpointFile } from '../../../../agent/endpoints/endpoint-file.ts';
-import { judge } from '../../../../agent/probe/probe-connections.ts';
+import { judge } from '../../../../agent/probe/readyz-answer.ts';
 import { readAgentActivityAnswer } from '../../../../agent/http/agent-activity.ts';
 import { readAgentApiAnswer } from '../../../../agent/http/agent-api.ts';
 import { readAgentHealthAnswer } from '../../../../agent/http/agent-health.ts';

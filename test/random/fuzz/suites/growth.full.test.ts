@@ -4,7 +4,7 @@ import { readPage } from '../../../../lib/kubernetes/answers.ts';
 import { describeStatus } from '../../../../lib/kubernetes/request.ts';
 import { LineReader } from '../../../../lib/kubernetes/line-reader.ts';
 import { parseEndpointFile } from '../../../../agent/endpoints/endpoint-file.ts';
-import { judge } from '../../../../agent/probe/probe-connections.ts';
+import { judge } from '../../../../agent/probe/readyz-answer.ts';
 import { parseNotice } from '../../../../lib/keepalived/notices.ts';
 import { vip } from '../../../../config/values.ts';
 import * as z from 'zod/mini';

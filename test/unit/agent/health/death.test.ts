@@ -30,13 +30,55 @@ test.each([0, 60, 120, 180, 249])(
   },
 );
 
-test('after four connects without an answer its connections are lost, which is urgent news', async () => {
+test('after five seconds without an answer its connections are lost, which is urgent news', async () => {
   const world = await Monitored.start();
   world.apiservers.set(third, 'silent');
-  await world.clock.advance(1249);
+  await world.clock.advance(5000);
   expect(world.monitor.view.get(third)).toMatchObject({ staleConnections: 'half-open' });
-  await world.clock.advance(10);
+  await world.clock.advance(510);
   expect(world.monitor.view.get(third)).toMatchObject({ staleConnections: 'all' });
+});
+
+/** Each ends before TCP gives up, and open connections go on. */
+test.each([
+  ['an accept queue that is full', 1500],
+  ['a guest that is stunned', 2000],
+  ['a bond that fails over', 3000],
+])('%s, for %i ms, costs no open connection, and others get the new ones meanwhile', async (_what, ms) => {
+  const world = await Monitored.start();
+  for (let round = 0; round < 3; round += 1) {
+    world.apiservers.set(third, 'silent');
+    for (let passed = 0; passed < ms; passed += 50) {
+      await world.clock.advance(50);
+      expect(world.monitor.view.get(third)?.staleConnections).not.toBe('all');
+    }
+    expect(world.find(third).state).toBe('dead');
+    world.apiservers.set(third, 'healthy');
+    await world.waitFor(third, 'ready');
+    await world.clock.advance(60_000);
+  }
+});
+
+test('time in which the agent itself did not run is no silence of an apiserver', async () => {
+  const world = await Monitored.start();
+  world.apiservers.set(third, 'silent');
+  await world.clock.advance(1000);
+  world.clock.stall(60_000);
+  await world.clock.advance(2000);
+  expect(world.monitor.view.get(third)).toMatchObject({ state: 'dead', staleConnections: 'half-open' });
+});
+
+test('of several that go silent half lose their open connections within a minute, more of them only after half a minute', async () => {
+  const four = [second, third, '10.0.0.14:6443', '10.0.0.15:6443'];
+  const world = await Monitored.start([local, ...four]);
+  const lost = four.slice(1);
+  for (const endpoint of lost) world.apiservers.set(endpoint, 'silent');
+  const countLost = () =>
+    lost.filter((endpoint) => world.monitor.view.get(endpoint)?.staleConnections === 'all').length;
+  await world.clock.advance(20_000);
+  expect(countLost()).toBe(2);
+  await world.clock.advance(12_000);
+  expect(countLost()).toBe(3);
 });
 
 test('a lost packet is nothing', async () => {

@@ -16,7 +16,7 @@ describe('connections to an apiserver that is listed no more', () => {
     await world.clock.advance(10 * minuteMs);
     expect(world.kernel.resets).toEqual([]);
     world.apiservers.set(three, 'silent');
-    await world.clock.advance(5000);
+    await world.clock.advance(6000);
     expect(world.kernel.resets).toContainEqual(flowTo(three));
     expect(linesOf(world, 'info')).toContainEqual(
       'vipnat reset 1 stale connection of 10.0.0.50:6443 to 10.77.0.13:6443',
@@ -33,7 +33,7 @@ describe('connections to an apiserver that is listed no more', () => {
     // Its host still lives, and answers for connections that are gone.
     expect(world.kernel.resets).toEqual([]);
     world.apiservers.set(three, 'silent');
-    await world.clock.advance(5000);
+    await world.clock.advance(6000);
     expect(world.kernel.resets).toContainEqual(flowTo(three));
   });
 
@@ -41,7 +41,7 @@ describe('connections to an apiserver that is listed no more', () => {
     const world = await start({ listed: [one, two] });
     await world.clock.advance(minuteMs);
     world.apiservers.set(three, 'silent');
-    await world.clock.advance(5000);
+    await world.clock.advance(6000);
     expect(world.kernel.resets).toContainEqual(flowTo(three));
   });
 
@@ -156,7 +156,7 @@ describe('connections are counted', () => {
     const world = await start({ listed: [one, two], flows: [], otherFlows: flows, vips });
     await world.clock.advance(2 * minuteMs);
     for (const { backend } of flows) world.apiservers.set(formatEndpoint(backend), 'silent');
-    await world.clock.advance(5000);
+    await world.clock.advance(6000);
     for (const flow of flows) expect(world.kernel.resets).toContainEqual(flow);
   });
 

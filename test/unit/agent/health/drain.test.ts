@@ -190,3 +190,22 @@ test('one that died, left and came back is not told to have been down for all th
   await world.waitFor(second, 'ready');
   expect(world.logger.lines.at(-1)?.message).toBe(`${second} is ready (3 good answers)`);
 });
+
+test('apiservers that answer nobody without credentials stay in use, and that is told once', async () => {
+  const world = await Monitored.start();
+  const countWarnings = () => world.logger.lines.filter(({ level }) => level === 'warn').length;
+  // As after each start, until it has read its roles.
+  world.apiservers.set(local, 'secretive');
+  await world.clock.advance(5000);
+  world.apiservers.set(local, 'healthy');
+  await world.clock.advance(30_000);
+  expect(countWarnings()).toBe(0);
+  for (const endpoint of [local, second, third]) world.apiservers.set(endpoint, 'secretive');
+  await world.clock.advance(60_000);
+  expect(world.changes).toEqual([]);
+  const told = world.logger.lines.filter(({ level }) => level === 'warn');
+  expect(told.map(({ message }) => message)).toEqual([
+    expect.stringMatching(/ \(--kubeconfig names credentials\)$/),
+  ]);
+  expect(world.monitor.view.get(third)?.livenessOnly).toBe('/readyz answers 401');
+});

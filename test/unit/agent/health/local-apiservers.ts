@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { createServer as createHttpsServer, type Server } from 'node:https';
 import { type AddressInfo, type Server as TcpServer, type Socket } from 'node:net';
 import { join } from 'node:path';
@@ -25,6 +25,36 @@ export function makeIdentity(folder: string, name: string): Identity {
   return { key, certificate };
 }
 
+/** Makes an identity that counts from a time on: a host whose clock is late takes a good certificate for one of the future. */
+export function makeFutureIdentity(folder: string, name: string, from: Date): Identity {
+  const file = (suffix: string) => join(folder, `${name}.${suffix}`);
+  writeFileSync(file('index'), '');
+  const entries = {
+    ca: ['default_ca = authority'],
+    authority: [
+      ...[`database = ${file('index')}`, `new_certs_dir = ${folder}`, 'rand_serial = yes', 'policy = any'],
+      ...['default_md = sha256', 'x509_extensions = extensions'],
+    ],
+    any: ['commonName = supplied'],
+    extensions: ['basicConstraints = CA:TRUE'],
+  };
+  writeFileSync(
+    file('cnf'),
+    Object.entries(entries)
+      .flatMap(([section, lines]) => [`[${section}]`, ...lines])
+      .join('\n'),
+  );
+  const { key } = makeIdentity(folder, name);
+  const run = (...words: string[]) => execFileSync('openssl', words, { stdio: 'ignore' });
+  run('req', '-new', '-key', key, '-subj', '/CN=kubernetes', '-out', file('csr'));
+  const start = `${from.toISOString().slice(0, 19).replaceAll(/[-T:]/g, '')}Z`;
+  run(
+    ...['ca', '-batch', '-notext', '-selfsign', '-config', file('cnf'), '-keyfile', key],
+    ...['-startdate', start, '-days', '2', '-in', file('csr'), '-out', file('crt')],
+  );
+  return { key, certificate: file('crt') };
+}
+
 /** Small apiservers on this host, for one test. */
 export class LocalApiservers {
   readonly #endings: (() => void)[] = [];
@@ -34,13 +64,28 @@ export class LocalApiservers {
     const answering = { connections: 0, questions: 0 };
     const server = createHttpsServer(
       { key: readFileSync(key), cert: readFileSync(certificate) },
-      (_request, response) => {
-        answering.questions += 1;
+      ({ method }, response) => {
+        // Pings are OPTIONS.
+        if (method === 'GET') answering.questions += 1;
         response.writeHead(status).end(body);
       },
     );
     server.on('connection', () => (answering.connections += 1));
     return Object.assign(answering, { server, endpoint: await this.listen(server) });
+  }
+
+  /** Ends one, and starts it anew with an identity: all of its connections end. */
+  async restart(answering: Answering, { key, certificate }: Identity): Promise<void> {
+    const { server, endpoint } = answering;
+    const isClosed = new Promise<void>((resolve) =>
+      server.close(() => {
+        resolve();
+      }),
+    );
+    server.closeAllConnections();
+    await isClosed;
+    server.setSecureContext({ key: readFileSync(key), cert: readFileSync(certificate) });
+    await new Promise<void>((resolve) => server.listen(endpoint.port, '127.0.0.1', resolve));
   }
 
   /** Has a server listen on a free port. */
@@ -72,6 +117,6 @@ export interface Answering {
   readonly endpoint: Endpoint;
   /** How many connections were made. */
   connections: number;
-  /** How many requests came. */
+  /** How many questions came. */
   questions: number;
 }

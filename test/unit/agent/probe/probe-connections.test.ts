@@ -107,8 +107,12 @@ test('questions share one connection, which stays up between them', async () => 
   expect(answering.connections).toBe(1);
 });
 
-test.each([401, 403])('%i is ready: an apiserver that forbids anonymous probes', async (status) => {
-  expect(await hold((await answer(status)).endpoint).ask(limitMs)).toEqual({ kind: 'ready' });
+test.each([401, 403])('%i is ready, and says that only the process is known to live', async (status) => {
+  const { endpoint } = await answer(status);
+  expect(await hold(endpoint, { authority: certificate }).ask(limitMs)).toEqual({
+    kind: 'ready',
+    livenessOnly: `/readyz answers ${status} without credentials, and vipnat has none`,
+  });
 });
 
 test('500 is failing, with the checks that fail, and nothing else of what a stranger sends', async () => {
@@ -118,13 +122,13 @@ test('500 is failing, with the checks that fail, and nothing else of what a stra
   expect(await hold(endpoint).ask(limitMs)).toEqual({
     kind: 'failing',
     reason: '/readyz answers 500: [-]shutdown failed, [-]etcd failed',
-    isOwn: true,
+    cause: 'shutdown',
   });
 });
 
 test('500 without a shutdown may be the affair of all of them', async () => {
   const { endpoint } = await answer(500, '[+]ping ok\n[-]etcd failed: reason withheld\n');
-  expect(await hold(endpoint).ask(limitMs)).toMatchObject({ kind: 'failing', isOwn: false });
+  expect(await hold(endpoint).ask(limitMs)).toMatchObject({ kind: 'failing', cause: 'other' });
 });
 
 test('the end of the process on the other side is told at once, our own end of it is not', async () => {
@@ -179,7 +183,7 @@ test('a stranger with another CA is failing, and the CA is named', async () => {
   expect(await hold(endpoint, { authority: stranger }).ask(limitMs)).toEqual({
     kind: 'failing',
     reason: expect.stringContaining(`its certificate is not signed by the CA in ${stranger}`),
-    isOwn: true,
+    cause: 'distrust',
   });
 });
 

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { judge } from '../../../../agent/probe/probe-connections.ts';
+import { judge } from '../../../../agent/probe/readyz-answer.ts';
 import { apiserverProbe, locateProbe, toRequest } from '../../../../agent/probe/probe-handler.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 

@@ -120,6 +120,17 @@ drift       none
     );
   });
 
+  test('says of an apiserver that answers no question of probes that only its life is known', async () => {
+    const status = await read(createHost());
+    const { assessment, ...found } = { ...status, flows: new Map(), keepalived: new Map() };
+    const livenessOnly = '/readyz answers 401 without credentials, and vipnat has none';
+    const one = { state: 'ready', reason: '', staleConnections: 'none', livenessOnly } as const;
+    const health = new Map([[three[1] ?? '', one]]);
+    expect(formatStatus(toHostStatus({ ...assessment, health }, found))).toMatch(
+      /^ {2}10\.77\.0\.12:6443 +ready +liveness only: \/readyz answers 401 without credentials, and vipnat has none$/m,
+    );
+  });
+
   test("tells keepalived's own word for its state, and since when", async () => {
     const { assessment, ...found } = { ...(await read(createHost())), flows: new Map() };
     const keepalived = { 'vip-10.0.0.50': { state: 'FAULT', forMs: 12_000 } } as const;

@@ -33,6 +33,22 @@ test.each([
   expect(told.map(({ code }) => code)).toEqual(codes);
 });
 
+test('an apiserver that answers no probe is told of with the way out', async () => {
+  const assessment = await assessWell();
+  const [first = ''] = assessment.health.keys();
+  const health = new Map(assessment.health);
+  const livenessOnly = '/readyz answers 401 without credentials, and vipnat has none';
+  health.set(first, { state: 'ready', reason: '', staleConnections: 'none', livenessOnly });
+  expect(await tell({ assessment: { value: { ...assessment, health } } })).toMatchObject([
+    {
+      code: 'liveness-only',
+      level: 'warn',
+      title: `vipnat sees only whether ${first} lives: ${livenessOnly}`,
+      remedy: expect.arrayContaining(['# start the agent with the option --kubeconfig FILE']),
+    },
+  ]);
+});
+
 test('what is unknown keeps only the checks from being made that rest on it', async () => {
   const assessment = { unknown: 'iptables-nft-save is not permitted' };
   const told = await tell({ assessment });
