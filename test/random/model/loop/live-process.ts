@@ -1,7 +1,8 @@
 import { type Assessment } from '../../../../agent/decide/assess.ts';
 import { noApi } from '../../../../agent/api/cluster-api.ts';
 import { type HealthView } from '../../../../agent/health/usable.ts';
-import { Loop, type LoopPorts } from '../../../../agent/reconcile/loop.ts';
+import { Loop } from '../../../../agent/reconcile/loop.ts';
+import { type LoopPorts } from '../../../../agent/reconcile/loop-ports.ts';
 import { tellAll } from '../../../../agent/report/loop-observer.ts';
 import { type ReconcileState } from '../../../../agent/observe/reconcile-state.ts';
 import { type Clock } from '../../../../lib/control/clock.ts';
