@@ -16,7 +16,7 @@ import { type Observation } from '../observe/observe.ts';
 export interface MissingSwitch {
   readonly family: Family;
   readonly name: string;
-  /** What switches it on, as a command for a shell: no default route goes by it. */
+  /** What switches it on, as a command for a shell: no route and no address goes by it. */
   readonly command: string;
   /** The interfaces that have to heed router advertisements all the same. */
   readonly advertised: readonly string[];

@@ -39,7 +39,7 @@ export interface Observation {
   readonly nftRulesets: readonly NftRuleset[];
   readonly addresses: readonly LocalAddress[];
   readonly forwarding: Forwarding;
-  /** The interfaces whose default route would go with forwarding alone, see KernelReading. */
+  /** The interfaces that would turn deaf to router advertisements, see KernelReading. */
   readonly advertised: readonly string[];
   /** What rules are written to, and why. */
   readonly dialect: Sourced<Dialect>;

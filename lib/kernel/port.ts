@@ -115,7 +115,7 @@ export interface KernelReading {
   /** /proc/net/ip_vs, or null where the kernel has no IPVS. */
   readonly ipvs: string | null;
   readonly forwarding: Forwarding;
-  /** The interfaces whose default route would go if forwarding of IPv6 were switched on, see advertised-routes.ts; none where it is on. */
+  /** The interfaces that would heed no router advertisement any more if forwarding of IPv6 were switched on, see advertised-routes.ts; none where it is on. */
   readonly advertised: readonly string[];
   /** The nftables proxy's objects, per family that has its table; empty where nft is missing. */
   readonly nftProxies: readonly NftProxyOutput[];

@@ -27,8 +27,8 @@ export async function readForwarding(): Promise<Forwarding> {
 }
 
 /**
- * How to switch a family's forwarding on by hand: a command. Interfaces that have their default route by router
- * advertisements keep heeding them: the kernel would forget that route at once, and the host would be cut off.
+ * How to switch a family's forwarding on by hand: a command. Interfaces that heed router advertisements keep heeding them:
+ * the host would lose routes at once, and addresses when their time ends.
  */
 export function forwardingCommand(family: Family, advertised: readonly string[]): string {
   const kept = family === 'ipv6' ? advertised.map(describeAccepting) : [];
@@ -36,14 +36,14 @@ export function forwardingCommand(family: Family, advertised: readonly string[])
 }
 
 /**
- * Makes it forward a family, and keep its default routes.
+ * Makes it forward a family, and heed router advertisements as before.
  * @throws VipnatError SYSCTL_NOT_WRITTEN
  */
 export async function writeForwarding(family: Family): Promise<void> {
   const name = forwardingSwitch(family);
   const advertised = family === 'ipv6' ? await listAdvertised() : [];
   try {
-    for (const device of advertised) await writeFile(toAcceptPath(device), '2');
+    for (const device of advertised) await writeAccepting(device);
     await writeFile(toPath(family), '1');
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
@@ -53,6 +53,13 @@ export async function writeForwarding(family: Family): Promise<void> {
       { cause: error },
     );
   }
+}
+
+/** An interface may go meanwhile. */
+async function writeAccepting(device: string): Promise<void> {
+  await writeFile(toAcceptPath(device), '2').catch((error: unknown) => {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+  });
 }
 
 async function isAnyInterfaceForwarding(): Promise<boolean> {

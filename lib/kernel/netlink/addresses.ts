@@ -64,6 +64,7 @@ const IFA_F_DEPRECATED = 0x20;
 const IFA_F_TENTATIVE = 0x40;
 const IFLA_ADDRESS = 1;
 const IFLA_IFNAME = 3;
+const IFLA_LINK_NETNSID = 37;
 const RT_SCOPE_UNIVERSE = 0;
 const ifaddrmsgBytes = 8;
 const ifinfomsgBytes = 16;
@@ -105,6 +106,13 @@ export async function dumpMacs(client: NetlinkClient): Promise<Set<string>> {
       return mac === undefined ? [] : [formatMac(mac)];
     }),
   );
+}
+
+/** The indexes of the interfaces whose other end is in another network namespace. Takes a client of the protocol route. */
+export async function dumpCables(client: NetlinkClient): Promise<Set<number>> {
+  const links = await dumpBusyList(client, linkList);
+  const cables = links.filter((data) => parseAttributes(data, ifinfomsgBytes).has(IFLA_LINK_NETNSID));
+  return new Set(cables.map((data) => data.readInt32LE(4)));
 }
 
 /** A link address as text, two digits for each byte. */

@@ -48,7 +48,7 @@ export class FakeKernel extends FakeAddresses implements Kernel {
   reads = 0;
   /** Whether an iptables is installed; nft always is. */
   hasIptables = true;
-  /** The interfaces that have their default route by router advertisements. */
+  /** The interfaces that would heed no router advertisement any more. */
   advertised: readonly string[] = [];
   /** nftables' chains of others for what is forwarded. */
   forwardChains: readonly ForwardChain[] = [];

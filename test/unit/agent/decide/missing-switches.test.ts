@@ -142,7 +142,7 @@ describe('a host whose forwarding somebody switches off, with --sysctls check', 
   });
 });
 
-describe('a host whose default route of IPv6 comes by router advertisements', () => {
+describe('a host that heeds router advertisements', () => {
   const config = {
     ...ordinaryConfig,
     vips: [toEndpoint('[fd00::50]:6443')],
@@ -158,7 +158,7 @@ describe('a host whose default route of IPv6 comes by router advertisements', ()
     await clock.advance(2000);
     expect(linesOf(running, 'warn')).toEqual([
       'vipnat set net.ipv6.conf.all.forwarding from 0 to 1, because balancing needs IP forwarding',
-      'vipnat set accept_ra of eth0 to 2, so that the default route stays',
+      'vipnat set accept_ra of eth0 to 2, so that this host still obeys router advertisements',
     ]);
   });
 
