@@ -8,13 +8,16 @@ import { type Agent, limitMs, sleep, startAgent, vipnat, waitUntil } from '../..
 const vipArguments = ['--vip', vips.ipv4];
 const client = { seat: 'outside client', host: vips.ipv4 } as const;
 
-describe("a VIP's holder that does not forward", () => {
+describe.each([
+  { where: 'at all', name: 'net.ipv4.ip_forward' },
+  { where: 'what comes by its interface', name: 'net.ipv4.conf.eth0.forwarding' },
+])("a VIP's holder that does not forward $where", ({ name }) => {
   let cluster: Cluster;
 
   useCluster('all tests', async (made) => {
     cluster = made;
     await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
-    await cluster.namespaces.shell(cluster.namespaceOf('m1'), 'echo 0 >/proc/sys/net/ipv4/ip_forward');
+    await cluster.namespaces.shell(cluster.namespaceOf('m1'), `sysctl -qw net.ipv4.ip_forward=1 ${name}=0`);
   });
 
   const run = (...words: string[]) => vipnat(cluster, 'm1', [...words, ...vipArguments]);
@@ -24,7 +27,7 @@ describe("a VIP's holder that does not forward", () => {
     async () => {
       const { stderr } = await run('run', '--once', '--sysctls', 'check');
       expect(stderr).toContain('NOT BALANCED');
-      expect(stderr).toContain('IP forwarding is off (net.ipv4.ip_forward is 0)');
+      expect(stderr).toContain(`IP forwarding is off (${name} is 0)`);
       await expectAnswers(cluster, client, ['m1']);
     },
     limitMs,
@@ -35,12 +38,13 @@ describe("a VIP's holder that does not forward", () => {
     async () => {
       expect(await run('check')).toMatchObject({
         exitCode: 2,
-        stdout: expect.stringContaining('drift: net.ipv4.ip_forward is 0: IP forwarding is off'),
+        stdout: expect.stringContaining(`drift: ${name} is 0: IP forwarding is off`),
       });
-      expect((await run('plan')).stdout).toContain('\nsysctl -w net.ipv4.ip_forward=1\n');
+      expect((await run('plan')).stdout).toContain(`\nsysctl -w ${name}=1\n`);
+      expect((await run('doctor')).stdout).toContain(`IP forwarding is off (${name} is 0)`);
       expect(JSON.parse((await run('plan', '--json')).stdout)).toMatchObject({
         inSync: false,
-        sysctls: [{ name: 'net.ipv4.ip_forward', value: '0', wanted: '1' }],
+        sysctls: [{ name, value: '0', wanted: '1' }],
       });
     },
     limitMs,
@@ -51,7 +55,7 @@ describe("a VIP's holder that does not forward", () => {
     async () => {
       expect(await run('run', '--once')).toMatchObject({
         exitCode: 0,
-        stderr: expect.stringContaining('net.ipv4.ip_forward was 0, and is 1 now'),
+        stderr: expect.stringContaining(`${name} was 0, and is 1 now`),
       });
       await expectBalanced(cluster, client);
       expect(await run('check')).toMatchObject({ exitCode: 0 });

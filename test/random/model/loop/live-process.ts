@@ -104,7 +104,7 @@ export class LiveProcess {
       resetFlows: (selection) => kernel.resetFlows(selection),
       countFlows: (vip) => kernel.countFlows(vip),
       listForwardChains: () => kernel.listForwardChains(),
-      enableForwarding: (family) => kernel.enableForwarding(family),
+      enableForwarding: (family, device) => kernel.enableForwarding(family, device),
       readLocalRoutes: () => kernel.readLocalRoutes(),
       addSourceRoute: (route) => kernel.addSourceRoute(route),
       removeSourceRoute: (route) => kernel.removeSourceRoute(route),
