@@ -83,7 +83,7 @@ export function assess(input: ReconcileInput, config: Config): Assessment {
       [...observation.rulesets, ...observation.nftRulesets],
       (dialect, id, printed) => memory.renderings.get(renderingKey(dialect, id)) === printed,
     ),
-    missingSwitches: findMissingSwitches(observation, config),
+    missingSwitches: findMissingSwitches(observation, config, localRoutes),
     localRoutes,
     sourceRoutes: localRoutes === null ? [] : planSourceRoutes(localRoutes, config),
     sources: localRoutes === null ? new Map() : findSources(localRoutes, config.vips),
@@ -129,7 +129,7 @@ function gatherFacts(
       ? {}
       : { method: config.method, weights: findWeights(vip, usable.value, input) }),
     proxyMode,
-    closedSwitch: findClosedSwitch(vip.family, { observation, memory }, config),
+    closedSwitch: findClosedSwitch(vip.family, input, config),
     ...findServiceChain(iptables, observation, config.vips),
     virtualServer: toPath(ipvs.server, ipvs.server?.value.backends, config.vips),
     virtualServerProblem: ipvs.reason,
@@ -165,10 +165,10 @@ function beginVip(vip: Endpoint, observation: Observation, isUntried: boolean): 
 /** What can be switched on is as good as on: that is done before any rule is written. */
 function findClosedSwitch(
   family: Family,
-  { observation, memory }: Pick<ReconcileInput, 'observation' | 'memory'>,
+  { observation, localRoutes, memory }: Pick<ReconcileInput, 'observation' | 'localRoutes' | 'memory'>,
   config: Config,
 ): string | null {
-  const closed = findMissingSwitches(observation, config).find((one) => one.family === family);
+  const closed = findMissingSwitches(observation, config, localRoutes).find((one) => one.family === family);
   if (closed === undefined) return null;
   return config.sysctls === 'set' && !memory.unforwardable.has(family) ? null : closed.name;
 }

@@ -26,20 +26,26 @@ export interface RouteChange {
 /** What the changes depend on. */
 export type RouteWishes = Pick<Config, 'vips' | 'localClients'>;
 
-/** What is to be added, then what is to be removed. Pure and total: after these changes there are none. */
+/**
+ * First what is to be removed of VIPs that want no route: it answers ARP for another node's address. Then what is to be added, and last what
+ * that replaces. Pure and total: after these changes there are none.
+ */
 export function planSourceRoutes(seen: LocalRoutes, { vips, localClients }: RouteWishes): RouteChange[] {
   const addresses = listIpv4(vips);
   const wanted = localClients === 'leave' ? [] : addresses.flatMap((vip) => findWanted(vip, seen, addresses));
   const own = seen.routes.flatMap(({ isOurs, source, ...route }) =>
     isOurs && source !== null ? [{ ...route, source }] : [],
   );
+  const removals = own
+    .filter((route) => !wanted.some((other) => isSame(route, other)))
+    .map((route) => toChange('remove', route, explainRemoval(route, seen, localClients)));
+  const isReplaced = ({ route }: RouteChange) => wanted.some(({ address }) => address === route.address);
   return [
+    ...removals.filter((change) => !isReplaced(change)),
     ...wanted
       .filter((route) => !own.some((other) => isSame(route, other)))
       .map((route) => toChange('add', route, 'their connections survive a move of the VIP')),
-    ...own
-      .filter((route) => !wanted.some((other) => isSame(route, other)))
-      .map((route) => toChange('remove', route, explainRemoval(route, seen, localClients))),
+    ...removals.filter(isReplaced),
   ];
 }
 

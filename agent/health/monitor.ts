@@ -48,6 +48,8 @@ export class HealthMonitor {
   /** How many are listed. */
   #listed = 0;
   #isStopped = false;
+  /** Whether it was last told of apiservers by whom nothing of the rules was read. */
+  #isBlind = false;
 
   constructor(options: MonitorOptions) {
     this.#options = options;
@@ -106,6 +108,9 @@ export class HealthMonitor {
       own = [],
     } = watched;
     if (this.#isStopped) return this.view;
+    // Whom no probe has shown yet is as the rules have it, once these are known (docs/adr/0017).
+    if (this.#isBlind) this.#all = this.#all.filter(({ history }) => history !== emptyHistory);
+    this.#isBlind = watched.isBlind === true;
     const needy = families.filter((family) => this.#needsReserve(watched, family));
     const endpoints = [
       ...listed,

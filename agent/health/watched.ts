@@ -15,4 +15,6 @@ export interface Watched {
   readonly own?: readonly Endpoint[];
   /** The apiservers that vipnat's intact rules send connections to, for a monitor that starts; none when left out. */
   readonly inUse?: readonly Endpoint[];
+  /** Whether the rules could not be read, so that `inUse` says nothing yet. False when left out. */
+  readonly isBlind?: boolean;
 }

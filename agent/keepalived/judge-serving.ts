@@ -1,7 +1,7 @@
 import { isReachedBy, type ListeningAddress } from '../../lib/kernel/host/listeners.ts';
 import { type Assessment } from '../decide/assess.ts';
 import { canServe } from '../decide/can-serve.ts';
-import { isBalanced } from '../decide/decision.ts';
+import { type Decision, isBalanced } from '../decide/decision.ts';
 
 /** Notified of whether listening sockets could be read. */
 export interface ListeningListener {
@@ -18,13 +18,19 @@ export interface ServingPorts {
   readonly isLeaving?: () => Promise<boolean>;
 }
 
+/** What is judged: an assessment, or what stands for one. */
+export interface Judged extends Pick<Assessment, 'health'> {
+  readonly decisions: readonly Pick<Decision, 'vip' | 'way' | 'backends'>[];
+  readonly observation: Pick<Assessment['observation'], 'addresses'>;
+}
+
 /**
  * Whether this node may hold the VIPs after a look, by the health that the decisions rest on: a later one may have lost just
  * those who were chosen. What listens here is read only where a VIP is left to its holder; unread, it is taken to listen.
  */
 export async function judgeServing(
   { readListening, report, isLeaving: askLeaving }: ServingPorts,
-  { decisions, observation: { addresses }, health }: Assessment,
+  { decisions, observation: { addresses }, health }: Judged,
 ): Promise<boolean> {
   const isLeaving = (await askLeaving?.()) ?? false;
   const judge = (listening: readonly ListeningAddress[] | null) =>

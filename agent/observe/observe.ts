@@ -39,7 +39,9 @@ export interface Observation {
   readonly nftRulesets: readonly NftRuleset[];
   readonly addresses: readonly LocalAddress[];
   readonly forwarding: Forwarding;
-  /** The interfaces whose default route would go with forwarding alone, see KernelReading. */
+  /** The interfaces that pass on nothing, see KernelReading; none when left out. */
+  readonly closedDevices?: readonly string[];
+  /** The interfaces that would turn deaf to router advertisements, see KernelReading. */
   readonly advertised: readonly string[];
   /** What rules are written to, and why. */
   readonly dialect: Sourced<Dialect>;
@@ -101,8 +103,9 @@ export function interpret(
     proxyMode: proxyMode.value,
     isModeByRules: !isModeTold(asked, config) && !iptablesViews.some(isAlive),
   });
-  const { addresses, forwarding, advertised } = reading;
-  return { rulesets, nftRulesets, addresses, forwarding, advertised, views, dialect, proxyMode, unread };
+  const { addresses, forwarding, closedDevices = [], advertised } = reading;
+  const host = { addresses, forwarding, closedDevices, advertised };
+  return { rulesets, nftRulesets, ...host, views, dialect, proxyMode, unread };
 }
 
 /** The apiservers of this family that kube-proxy has programmed, in the mode it runs in; null if it has programmed none. */

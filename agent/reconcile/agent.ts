@@ -208,6 +208,7 @@ export class Agent {
   start(): void {
     this.#notices.start();
     this.#loop.start();
+    this.#localClients.looked();
   }
 
   /** Ends all probes, and the loop after the writes under way, if any. The rules stay (I8). */

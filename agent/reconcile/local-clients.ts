@@ -71,7 +71,8 @@ export class LocalClients implements Partial<LoopObserver> {
     await this.#work;
     await this.#attempt(async () => {
       const seen = await this.#ports.kernel.readLocalRoutes();
-      await this.#apply(planRouteRemoval(seen, null));
+      const problems = await this.#apply(planRouteRemoval(seen, null));
+      if (problems.length > 0) throw problems[0];
     });
   }
 
@@ -83,25 +84,34 @@ export class LocalClients implements Partial<LoopObserver> {
   }
 
   async #keep(): Promise<void> {
+    const problems = await this.#keepRoutes();
+    if (this.#wishes.localClients === 'keep') problems.push(...(await this.#endWhatHangs()));
+    if (problems.length > 0) throw problems[0];
+    this.#ports.report.localClientsKept();
+  }
+
+  async #keepRoutes(): Promise<unknown[]> {
     for (let round = 0; round < maxRounds; round += 1) {
       const seen = await this.#read();
       this.#noteHeld(seen);
       const changes = planSourceRoutes(seen, this.#wishes);
       if (changes.length === 0) break;
-      await this.#apply(changes);
+      const problems = await this.#apply(changes);
+      // What was refused now is refused in the next round, too.
+      if (problems.length > 0) return problems;
     }
-    if (this.#wishes.localClients === 'keep') await this.#endWhatHangs();
-    this.#ports.report.localClientsKept();
+    return [];
   }
 
-  async #apply(changes: readonly RouteChange[]): Promise<void> {
+  /** Each by itself: one VIP's route that cannot be added says nothing of another's. Answers what went wrong. */
+  async #apply(changes: readonly RouteChange[]): Promise<unknown[]> {
     const { kernel, report } = this.#ports;
-    for (const change of changes) {
+    return await tryEach(changes, async (change) => {
       await (change.kind === 'add'
         ? kernel.addSourceRoute(change.route)
         : kernel.removeSourceRoute(change.route));
       report.sourceRouteChanged(change);
-    }
+    });
   }
 
   async #read(): Promise<LocalRoutes> {
@@ -123,14 +133,16 @@ export class LocalClients implements Partial<LoopObserver> {
     this.#held = here;
   }
 
-  async #endWhatHangs(): Promise<void> {
-    for (const vip of this.#wishes.vips) {
-      if (this.#held?.has(vip.address) === true || this.#settled.has(vip)) continue;
+  async #endWhatHangs(): Promise<unknown[]> {
+    const hanging = this.#wishes.vips.filter(
+      (vip) => this.#held?.has(vip.address) !== true && !this.#settled.has(vip),
+    );
+    return await tryEach(hanging, async (vip) => {
       // Once only: a kernel that cannot do it never will.
       this.#settled.add(vip);
       const count = await this.#ports.kernel.abortOwnConnections(vip);
       if (count > 0) this.#ports.report.ownConnectionsEnded(vip, count);
-    }
+    });
   }
 
   async #attempt(act: () => Promise<void>): Promise<void> {
@@ -140,4 +152,11 @@ export class LocalClients implements Partial<LoopObserver> {
       this.#ports.report.localClientsNotKept(error);
     }
   }
+}
+
+/** Tries all, one after the other; answers what went wrong. */
+async function tryEach<T>(all: readonly T[], act: (one: T) => Promise<void>): Promise<unknown[]> {
+  const problems: unknown[] = [];
+  for (const one of all) await act(one).catch((problem: unknown) => problems.push(problem));
+  return problems;
 }

@@ -5,6 +5,7 @@ import {
   iptablesDialects,
   type Kernel,
   type KernelQuery,
+  type KernelReading,
   type LocalRoutes,
   type WritePlace,
 } from '../../lib/kernel/port.ts';
@@ -66,7 +67,7 @@ export async function observeAndAssess(
 }
 
 /** All that is assessed but for health. */
-type Known = Omit<ReconcileInput, 'health'>;
+export type Known = Omit<ReconcileInput, 'health'>;
 
 /** What the kernel shows and the API says. */
 async function learn(
@@ -82,6 +83,42 @@ async function learn(
   ]);
   const observe = (view: ApiView | null) =>
     interpret(reading, asked, addClusterIps(config, view), memory.dialect);
+  return await consultApi({ api, localRoutes, observe }, config, memory);
+}
+
+/**
+ * What is known without a reading of rules: what the API and the configuration say, and what `before` and the memory have. This host's addresses are
+ * those of now, if they can be read. `before` is the last observation; null where there was none.
+ * @throws VipnatError when vipnat cannot be told apart what to do by the configuration alone.
+ */
+export async function learnWithoutRules(
+  { kernel, api }: Pick<LookPorts, 'kernel' | 'api'>,
+  config: Config,
+  memory: ReconcileState,
+  before: Observation | null,
+): Promise<Known> {
+  const localRoutes = await readLocalRoutes(kernel);
+  const observation = before ?? interpret(nothingRead, null, config);
+  const addresses = localRoutes?.addresses ?? observation.addresses;
+  const observe = () => ({ ...observation, addresses });
+  return await consultApi({ api, localRoutes, observe }, config, memory);
+}
+
+const nothingRead: KernelReading = {
+  ...{ iptables: [], nftTables: [], nftProxies: [], unread: [] },
+  ...{ addresses: [], ipvs: null, forwarding: { ipv4: null, ipv6: null }, advertised: [] },
+};
+
+interface Consultation extends Pick<Known, 'localRoutes'>, Pick<LookPorts, 'api'> {
+  /** By what the API says: it names the Service's ClusterIPs. */
+  readonly observe: (view: ApiView | null) => Observation;
+}
+
+async function consultApi(
+  { api, localRoutes, observe }: Consultation,
+  config: Config,
+  memory: ReconcileState,
+): Promise<Known> {
   const add = (observation: Observation, before: ReconcileState) =>
     addCandidates({ observation, localRoutes }, before, config);
   const first = add(observe(memory.api), memory);
@@ -118,7 +155,8 @@ function addClusterIps(config: Config, view: ApiView | null): Config {
   return { ...config, clusterIps: { ...view?.clusterIps, ...config.clusterIps } };
 }
 
-function listWatched({ observation, candidates }: Known, config: Config): Watched {
+/** The apiservers to watch, by what is known. Pure. */
+export function listWatched({ observation, candidates }: Known, config: Config): Watched {
   const found = candidates.map((one) => one.candidates);
   return {
     endpoints: sortEndpoints(found.flatMap(({ value }) => value)),

@@ -7,45 +7,24 @@
  * Compromise: a trigger is only a hint to look (trigger-queue.ts says when), and a look is always the whole cycle. A write
  * is verified by the next look at once. Repairs draw on a budget (I9). A death is answered from what the last look saw.
  */
-import { type Clock } from '../../lib/control/clock.ts';
 import { type Watch } from '../../lib/kernel/port.ts';
 import { type Assessment, assess, isUndecided } from '../decide/assess.ts';
 import { type Config } from '../../config/config.ts';
 import { toNotConverging } from './converge.ts';
 import { FlowResets } from './flow-resets.ts';
 import { type Urgency } from '../health/urgency.ts';
-import { type HealthView } from '../health/usable.ts';
 import { UnverifiedWrites } from './tool-renderings.ts';
-import { judgeServing, type ServingPorts } from '../keepalived/judge-serving.ts';
-import { applyPlan, type HealthSource, listWritten, observeAndAssess, type LookPorts } from './look.ts';
-import { type Cause, type LoopCause, type LoopObserver } from '../report/loop-observer.ts';
-import { type LastingState, type ReconcileState } from '../observe/reconcile-state.ts';
+import { judgeServing } from '../keepalived/judge-serving.ts';
+import { applyPlan, listWritten, observeAndAssess } from './look.ts';
+import { type Activity, type LoopPorts } from './loop-ports.ts';
+import { type Cause, type LoopCause } from '../report/loop-observer.ts';
+import { type ReconcileState } from '../observe/reconcile-state.ts';
 import { type Plan } from '../decide/plan.ts';
 import { Retries } from './retries.ts';
 import { type Requeue, tickMs, TriggerQueue } from '../../lib/control/trigger-queue.ts';
 import { WriteBudget } from './write-budget.ts';
 import { switchOnForwarding } from './switch-forwarding.ts';
-
-/** What the loop needs of the world. */
-export interface LoopPorts extends LookPorts, ServingPorts {
-  readonly clock: Clock;
-  readonly health: HealthSource & { readonly view: HealthView; readonly departed?: HealthView };
-  readonly report: LoopObserver;
-  /** Keeps the apiservers that a look leaves in memory, for the next process. */
-  readonly keeper: { keep(known: LastingState): void };
-  /** Tells keepalived whether this node can serve. */
-  readonly serving: { keep(isServing: boolean): void };
-  /** How long it rests where all is right and nothing calls for a look; a minute when left out. */
-  readonly tickMs?: number | undefined;
-}
-
-/** What a loop has done so far. */
-export interface Activity {
-  readonly writes: number;
-  readonly lookedAt: number | null;
-  /** For how long the look under way has lasted, or the next one is overdue: 0 while all goes well. */
-  readonly behindMs: number;
-}
+import { type Learnt, WithoutLooks } from './without-looks.ts';
 
 /** When a second equal look decides (the bypass), it comes this soon. */
 const confirmMs = 500;
@@ -71,8 +50,9 @@ export class Loop {
   #writing: Promise<void> | null = null;
   #writes = 0;
   #lookedAt: number | null = null;
-  #urgent: Promise<void> | null = null;
+  #urgent: Promise<boolean> = Promise.resolve(true);
   readonly #flows: FlowResets;
+  readonly #without: WithoutLooks;
 
   /** `memory` is what it begins with. */
   constructor(ports: LoopPorts, config: Config, memory: ReconcileState) {
@@ -81,6 +61,12 @@ export class Loop {
     this.#config = config;
     this.#flows = new FlowResets(ports);
     this.#budget = new WriteBudget(ports.clock);
+    this.#without = new WithoutLooks(ports, config, {
+      recall: () => this.#memory,
+      learn: (learnt) => {
+        this.#learn(learnt);
+      },
+    });
     const look = (causes: readonly Cause[]) => this.#reconcile(causes);
     this.#queue = new TriggerQueue({ clock: ports.clock, awaited, telling: ['own-rules'], look });
   }
@@ -101,24 +87,21 @@ export class Loop {
   /** To be called when an apiserver's health has changed. */
   onHealthChange(urgency: Urgency): void {
     this.#flows.onHealthChange();
+    this.#without.goOn();
     if (urgency === 'calm') {
       this.#queue.requeueAfter('health', 0);
       return;
     }
-    // One after the other: a second death may come while the first one is written.
-    const urgent = (this.#urgent ?? Promise.resolve())
-      .then(() => this.#actAtOnce())
-      .then((isAnswered) => {
-        if (this.#urgent === urgent) this.#urgent = null;
-        if (isAnswered) this.#queue.requeueAfter('health', 0);
-        else this.#queue.press('health');
-      });
-    this.#urgent = urgent;
+    void this.#beUrgent().then((isAnswered) => {
+      if (isAnswered) this.#queue.requeueAfter('health', 0);
+      else this.#queue.press('health');
+    });
   }
 
   /** To be called when the Kubernetes API says something else than before. */
   onApiChange(): void {
     this.#queue.trigger('api');
+    this.#without.goOn();
   }
 
   /** Times are of its Clock; null before the first look. */
@@ -129,7 +112,7 @@ export class Loop {
   /** Ends after the write and the reset under way, if any; nothing else comes of a look under way. The rules stay (I8). */
   async stop(): Promise<void> {
     this.#isStopped = true;
-    await Promise.all([this.#queue.stop(), this.#watch?.close(), this.#flows.stop()]);
+    await Promise.all([this.#without.stop(), this.#queue.stop(), this.#watch?.close(), this.#flows.stop()]);
     await this.#urgent;
     await this.#ports.kernel.keepReady([]);
   }
@@ -137,6 +120,7 @@ export class Loop {
   async #reconcile(causes: readonly Cause[]): Promise<Requeue<LoopCause>> {
     const writes = this.#writes;
     const started = this.#ports.clock.now();
+    this.#without.lookBegins();
     try {
       const assessment = await observeAndAssess(this.#ports, this.#config, this.#memory);
       const isServing = await judgeServing(this.#ports, assessment);
@@ -159,6 +143,7 @@ export class Loop {
     { causes, started }: { readonly causes: readonly Cause[]; readonly started: number },
   ): Promise<Requeue<LoopCause>> {
     this.#seen = assessment;
+    this.#without.looked(assessment);
     this.#lookedAt = this.#ports.clock.now();
     this.#ports.report.looked(assessment, this.#lookedAt - started);
     const hasLearnt = this.#remember(assessment);
@@ -217,6 +202,11 @@ export class Loop {
     this.#ports.report.written();
   }
 
+  /** One after the other: a second death may come while the first one is written. */
+  #beUrgent(): Promise<boolean> {
+    return (this.#urgent = this.#urgent.then(() => this.#actAtOnce()));
+  }
+
   /** The way from a death to the kernel: decided on what was last seen, and looked at afterwards. Answers whether the next look may take its time. */
   async #actAtOnce(): Promise<boolean> {
     const { health, report, weights } = this.#ports;
@@ -235,9 +225,18 @@ export class Loop {
       );
       // The look that follows tries again, and says what is wrong.
       if (!isWritten) return false;
+      this.#without.wrote(decisions);
     }
     this.#flows.hold(decisions);
     return true;
+  }
+
+  /** What needs no reading of rules; what was read last is good for one write (I1). */
+  #learn({ memory, candidates, isOutdated }: Learnt): void {
+    this.#memory = memory;
+    this.#ports.keeper.keep(memory);
+    if (this.#seen !== null) this.#seen = { ...this.#seen, candidates };
+    if (isOutdated) void this.#beUrgent();
   }
 
   #fail(error: unknown): Requeue<LoopCause> {
@@ -245,6 +244,7 @@ export class Loop {
     this.#queue.recordOutcome(true);
     const { delayMs, isWorthALine } = this.#retries.fail(error);
     if (isWorthALine) this.#ports.report.failure(error, this.#queue.waitMs('retry', delayMs));
+    this.#without.lookFailed();
     return { cause: 'retry', delayMs };
   }
 }

@@ -45,7 +45,7 @@ async function switchOn(
     return false;
   }
   try {
-    await kernel.enableForwarding(missing.family);
+    await kernel.enableForwarding(missing.family, missing.device);
   } catch (error) {
     if (!(error instanceof VipnatError)) throw error;
     report.notSwitched(error);

@@ -136,7 +136,7 @@ export class LoopLog implements Omit<
     this.#logger.warn(`vipnat set ${name} from 0 to 1, because balancing needs IP forwarding`);
     if (advertised.length === 0) return;
     this.#logger.warn(
-      `vipnat set accept_ra of ${advertised.join(', ')} to 2, so that the default route stays`,
+      `vipnat set accept_ra of ${advertised.join(', ')} to 2, so that this host still obeys router advertisements`,
     );
   }
 

@@ -16,6 +16,9 @@ import { measureAgent, product, type Rest } from './rest.ts';
 const generationProgram = fileURLToPath(new URL('generation.ts', import.meta.url));
 const runs = 21;
 const foreignRules = [0, 100, 1000, 10_000, 100_000];
+
+/** kube-proxy's mode ipvs gives a host an address for each Service. */
+const addressCounts = [0, 5000];
 const loadLimitMs = 120_000;
 
 /** An agent at rest, and what was written to its nftables. */
@@ -35,10 +38,15 @@ try {
   const rests = await Promise.all(foreignRules.map(measureRest));
   const table = renderTable(rests);
   process.stdout.write(`${table}\n`);
+  const addresses = await measureAddresses();
+  process.stdout.write(`${addresses}\n`);
   const probing = await measureProbing(namespaces, minutes);
   process.stdout.write(`${probing}\n`);
   const title = `\`scripts/bench footprint ${minutes}\`, ${new Date().toISOString().slice(0, 10)}. ${describeMachine()}.`;
-  const file = await writeSection('footprint', [title, '', start, '', table, '', probing].join('\n'));
+  const file = await writeSection(
+    'footprint',
+    [title, '', start, '', table, '', addresses, '', probing].join('\n'),
+  );
   process.stdout.write(`wrote ${file}\n`);
 } finally {
   await namespaces.close();
@@ -81,6 +89,28 @@ async function measureRest(rules: number): Promise<CountedRest> {
     generation = await readGeneration(namespace);
   });
   return { ...rest, writes: (await readGeneration(namespace)) - generation };
+}
+
+/** What the addresses of Services add, as a table. */
+async function measureAddresses(): Promise<string> {
+  const rows = await Promise.all(
+    addressCounts.map(async (count) => {
+      const namespace = await namespaces.create(`addresses-${count}`);
+      const batch = Array.from(
+        { length: count },
+        (_, at) => `addr add 10.96.${Math.floor(at / 250)}.${1 + (at % 250)}/32 dev kube-ipvs0`,
+      );
+      await namespaces.run(namespace, ['ip', 'link', 'add', 'kube-ipvs0', 'type', 'bridge']);
+      await namespaces.run(namespace, ['ip', '-batch', '-'], {
+        input: batch.join('\n'),
+        limitMs: loadLimitMs,
+      });
+      const words = ['--vip', '10.0.0.50', '--endpoints', '10.0.0.11:6443'];
+      const { secondsPerMinute } = await measureAgent({ namespaces, namespace, minutes }, words);
+      return `| ${count.toLocaleString('en-US')} | ${(secondsPerMinute / 0.6).toFixed(2)} % |`;
+    }),
+  );
+  return ['| further addresses | processor |', '| -: | -: |', ...rows].join('\n');
 }
 
 async function readGeneration(namespace: string): Promise<number> {

@@ -168,16 +168,24 @@ async function removeRoutes(
   dryRun: boolean,
 ): Promise<{ changes: readonly RouteChange[]; problems: readonly UnreadText[] }> {
   const changes: RouteChange[] = [];
-  try {
-    for (const change of planRouteRemoval(await kernel.readLocalRoutes(), vips)) {
-      if (!dryRun) await kernel.removeSourceRoute(change.route);
-      changes.push(change);
+  const problems: UnreadText[] = [];
+  const attempt = async (act: () => Promise<void>) => {
+    try {
+      await act();
+    } catch (error) {
+      if (!(error instanceof VipnatError)) throw error;
+      problems.push({ code: error.code, text: error.message });
     }
-    return { changes, problems: [] };
-  } catch (error) {
-    if (!(error instanceof VipnatError)) throw error;
-    return { changes, problems: [{ code: error.code, text: error.message }] };
-  }
+  };
+  await attempt(async () => {
+    for (const change of planRouteRemoval(await kernel.readLocalRoutes(), vips)) {
+      await attempt(async () => {
+        if (!dryRun) await kernel.removeSourceRoute(change.route);
+        changes.push(change);
+      });
+    }
+  });
+  return { changes, problems };
 }
 
 interface Place {

@@ -38,8 +38,8 @@ export interface Kernel {
   countFlows(vip: Endpoint): Promise<ReadonlyMap<string, number>>;
   /** nftables' chains for packets on their way through this host, iptables-nft's included. */
   listForwardChains(): Promise<readonly ForwardChain[]>;
-  /** Makes this host pass on packets of a family. Rejects with SYSCTL_NOT_WRITTEN where that cannot be done. */
-  enableForwarding(family: Family): Promise<void>;
+  /** Makes this host pass on packets of a family, or what comes by one interface. Rejects with SYSCTL_NOT_WRITTEN where that cannot be done. */
+  enableForwarding(family: Family, device?: string): Promise<void>;
   /** How this host reaches its own IPv4 addresses. Rejects with NETLINK_FAILED: rules do not depend on it. */
   readLocalRoutes(): Promise<LocalRoutes>;
   /** Puts a route of ours before the kernel's own; does nothing where it is already. Rejects with TOOL_NOT_PERMITTED or NETLINK_FAILED. */
@@ -115,7 +115,9 @@ export interface KernelReading {
   /** /proc/net/ip_vs, or null where the kernel has no IPVS. */
   readonly ipvs: string | null;
   readonly forwarding: Forwarding;
-  /** The interfaces whose default route would go if forwarding of IPv6 were switched on, see advertised-routes.ts; none where it is on. */
+  /** The interfaces with an IPv4 address that pass on nothing although the host does; none when left out. IPv6 has no such switch. */
+  readonly closedDevices?: readonly string[];
+  /** The interfaces that would heed no router advertisement any more if forwarding of IPv6 were switched on, see advertised-routes.ts; none where it is on. */
   readonly advertised: readonly string[];
   /** The nftables proxy's objects, per family that has its table; empty where nft is missing. */
   readonly nftProxies: readonly NftProxyOutput[];

@@ -24,6 +24,7 @@ describeKernels((subject) => {
       ipvs: null,
       nftTables: families.map((family) => ({ family, text: '' })),
       nftProxies: [],
+      closedDevices: [],
       advertised: [],
       unread: [],
     });

@@ -118,7 +118,7 @@ export function toConfined(capabilities: readonly string[]): object {
 
 /** The kernel forgets that route as soon as IPv6 is forwarded, unless told so before. */
 const advertisedNote =
-  '\nIf router advertisements set the default route of IPv6, first run: sysctl -w net.ipv6.conf.INTERFACE.accept_ra=2';
+  '\nIf an interface obeys router advertisements, first run: sysctl -w net.ipv6.conf.INTERFACE.accept_ra=2';
 
 function toLeastPrivilege(vips: readonly Endpoint[]): Part {
   const switches = families

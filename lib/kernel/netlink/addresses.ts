@@ -1,7 +1,7 @@
 import { type Family } from '../../address/address.ts';
 import { readAddressBytes } from '../../address/bytes.ts';
-import { createNetlinkClient, type NetlinkClient } from './netlink.ts';
-import { dumpList, type NetlinkList } from './netlink-dump.ts';
+import { createNetlinkClient, type NetlinkClient, type NetlinkQuestioner } from './netlink.ts';
+import { dumpBusyList, type NetlinkList } from './netlink-dump.ts';
 import { parseAttributes } from './netlink-messages.ts';
 import { type LocalAddress } from '../port.ts';
 
@@ -44,10 +44,11 @@ export async function readPlacedAddresses(): Promise<PlacedAddress[]> {
 
 /**
  * The addresses that can be used here, in the kernel's order: not tentative, not failed duplicate address
- * detection. Takes a client of the protocol route; costs 30 µs for a few addresses.
+ * detection. Takes a client of the protocol route; costs 30 µs for a few addresses. Where others add thousands meanwhile, some of
+ * those can be lacking (`dumpBusyList`).
  */
-export async function dumpAddresses(client: NetlinkClient): Promise<IndexedAddress[]> {
-  return (await dumpList(client, addressList)).flatMap(parseAddressMessage);
+export async function dumpAddresses(client: NetlinkQuestioner): Promise<IndexedAddress[]> {
+  return (await dumpBusyList(client, addressList)).flatMap(parseAddressMessage);
 }
 
 // linux/rtnetlink.h, linux/if_addr.h, linux/if_link.h, linux/netlink.h
@@ -63,11 +64,13 @@ const IFA_F_DEPRECATED = 0x20;
 const IFA_F_TENTATIVE = 0x40;
 const IFLA_ADDRESS = 1;
 const IFLA_IFNAME = 3;
+const IFLA_LINK_NETNSID = 37;
 const RT_SCOPE_UNIVERSE = 0;
 const ifaddrmsgBytes = 8;
 const ifinfomsgBytes = 16;
 
-const addressList: NetlinkList = {
+/** The question for all of both families. */
+export const addressList: NetlinkList = {
   question: RTM_GETADDR,
   answer: RTM_NEWADDR,
   payload: Buffer.alloc(ifaddrmsgBytes),
@@ -85,7 +88,7 @@ const linkList: NetlinkList = {
 
 /** The interfaces' names by their index. Takes a client of the protocol route. */
 export async function dumpLinks(client: NetlinkClient): Promise<Map<number, string>> {
-  const links = await dumpList(client, linkList);
+  const links = await dumpBusyList(client, linkList);
   return new Map(
     links.map((data) => [
       data.readInt32LE(4),
@@ -96,13 +99,20 @@ export async function dumpLinks(client: NetlinkClient): Promise<Map<number, stri
 
 /** The interfaces' own link addresses, as `02:42:0a:4d:00:0c`: also of those without an IP address. Takes a client of the protocol route. */
 export async function dumpMacs(client: NetlinkClient): Promise<Set<string>> {
-  const links = await dumpList(client, linkList);
+  const links = await dumpBusyList(client, linkList);
   return new Set(
     links.flatMap((data) => {
       const mac = parseAttributes(data, ifinfomsgBytes).get(IFLA_ADDRESS);
       return mac === undefined ? [] : [formatMac(mac)];
     }),
   );
+}
+
+/** The indexes of the interfaces whose other end is in another network namespace. Takes a client of the protocol route. */
+export async function dumpCables(client: NetlinkClient): Promise<Set<number>> {
+  const links = await dumpBusyList(client, linkList);
+  const cables = links.filter((data) => parseAttributes(data, ifinfomsgBytes).has(IFLA_LINK_NETNSID));
+  return new Set(cables.map((data) => data.readInt32LE(4)));
 }
 
 /** A link address as text, two digits for each byte. */

@@ -6,7 +6,7 @@ import { toAddressBytes } from '../../address/bytes.ts';
 import { type LocalRoute, type LocalRoutes, type SourceRoute } from '../port.ts';
 import { dumpAddresses, dumpLinks } from './addresses.ts';
 import { type NetlinkClient, withNetlinkClient } from './netlink.ts';
-import { dumpList, type NetlinkList } from './netlink-dump.ts';
+import { dumpBusyList, type NetlinkList } from './netlink-dump.ts';
 import { parseAttributes, renderAttribute } from './netlink-messages.ts';
 import { ownProtocol } from '../tools/source-route.ts';
 
@@ -18,7 +18,7 @@ export async function readLocalRoutes(): Promise<LocalRoutes> {
 /** The same, by a client of the protocol route. */
 export async function dumpLocalRoutes(client: NetlinkClient): Promise<LocalRoutes> {
   const addresses = await dumpAddresses(client);
-  const routes = await dumpList(client, routeList);
+  const routes = await dumpBusyList(client, routeList);
   const usualSource = await findUsualSource(client);
   const indexToName = await dumpLinks(client);
   return {

@@ -1,6 +1,6 @@
 import { VipnatError } from '../../text/errors.ts';
 import { type NetlinkQuestioner } from './netlink.ts';
-import { type NetlinkMessage, type VisitAnswer } from './netlink-messages.ts';
+import { type VisitAnswer } from './netlink-messages.ts';
 
 /** A list of the kernel's, as it is asked for and as it comes. */
 export interface NetlinkList {
@@ -16,12 +16,27 @@ export interface NetlinkList {
   readonly subject: string;
 }
 
-/** What follows the header in each answer, in the kernel's order. Rejects with NETLINK_FAILED. */
+/** What follows the header in each answer, in the kernel's order. Rejects with NETLINK_FAILED, also if others keep changing the list. */
 export async function dumpList(client: NetlinkQuestioner, list: NetlinkList): Promise<Buffer[]> {
-  const messages = await dumpWhole(client, list);
-  const found = messages.filter(({ type }) => type === list.answer).map(({ data }) => data);
-  if (found.every(({ length }) => length >= list.leastBytes)) return found;
-  throw new VipnatError('NETLINK_FAILED', `the kernel lists one of its ${list.subject} that is cut short`);
+  for (let attempt = 0; attempt < dumpAttempts; attempt += 1) {
+    const { entries, isWhole } = await dumpOnce(client, list);
+    if (isWhole) return entries;
+  }
+  throw new VipnatError('NETLINK_FAILED', `the list of ${list.subject} kept changing while it was read`);
+}
+
+/**
+ * The same of a list of which thousands may come and go, and few matter. If others keep changing it, this is what either of the last two
+ * readings has: so it has all that was there all along, and nothing that went before them. Rejects with NETLINK_FAILED for other reasons only.
+ */
+export async function dumpBusyList(client: NetlinkQuestioner, list: NetlinkList): Promise<Buffer[]> {
+  let before: readonly Buffer[] = [];
+  for (let attempt = 1; ; attempt += 1) {
+    const { entries, isWhole } = await dumpOnce(client, list);
+    if (isWhole) return entries;
+    if (attempt === busyAttempts) return unite(entries, before);
+    before = entries;
+  }
 }
 
 /**
@@ -48,13 +63,22 @@ const NLM_F_DUMP_INTR = 0x10;
 /** A list that changed while it was read is marked so, and is wrong; a host that changes it five times in a row is not settled anyway. */
 const dumpAttempts = 5;
 
-async function dumpWhole(
+/** Each costs milliseconds where the list is long, and where others change it all the time a third is no better. */
+const busyAttempts = 2;
+
+async function dumpOnce(
   client: NetlinkQuestioner,
-  { question: type, payload, subject }: NetlinkList,
-): Promise<readonly NetlinkMessage[]> {
-  for (let attempt = 0; attempt < dumpAttempts; attempt += 1) {
-    const messages = await client.request({ type, payload, isDump: true, subject: `its ${subject}` });
-    if (messages.every(({ flags }) => (flags & NLM_F_DUMP_INTR) === 0)) return messages;
+  { question: type, answer, payload, leastBytes, subject }: NetlinkList,
+): Promise<{ readonly entries: Buffer[]; readonly isWhole: boolean }> {
+  const messages = await client.request({ type, payload, isDump: true, subject: `its ${subject}` });
+  const entries = messages.filter((message) => message.type === answer).map(({ data }) => data);
+  if (entries.some(({ length }) => length < leastBytes)) {
+    throw new VipnatError('NETLINK_FAILED', `the kernel lists one of its ${subject} that is cut short`);
   }
-  throw new VipnatError('NETLINK_FAILED', `the list of ${subject} kept changing while it was read`);
+  return { entries, isWhole: messages.every(({ flags }) => (flags & NLM_F_DUMP_INTR) === 0) };
+}
+
+/** Both, each entry once; the first list comes first. */
+function unite(entries: readonly Buffer[], others: readonly Buffer[]): Buffer[] {
+  return [...new Map([...entries, ...others].map((entry) => [entry.toString('latin1'), entry])).values()];
 }

@@ -27,17 +27,22 @@ export function parseMessages(datagram: Buffer): NetlinkMessage[] {
 /** Reads an answer where it stands in what the kernel sent: from `start`, after its header, to `end`. What is sent is nobody else's. */
 export type VisitAnswer = (datagram: Buffer, start: number, end: number) => void;
 
-/** Visits the answers of one datagram to the question of a number; answers what is no answer: its end, and all after it. */
-export function visitMessages(datagram: Buffer, sequence: number, visit: VisitAnswer): NetlinkMessage[] {
-  for (let at = 0; at + headerBytes <= datagram.length;) {
-    const length = datagram.readUInt32LE(at);
-    if (length < headerBytes || length > datagram.length - at) break;
-    const type = datagram.readUInt16LE(at + 4);
-    if (type === NLMSG_DONE || type === NLMSG_ERROR) return parseMessages(datagram.subarray(at));
-    if (datagram.readUInt32LE(at + 8) === sequence) visit(datagram, at + headerBytes, at + length);
-    at += align(length);
-  }
-  return [];
+/** Reads one datagram of the answers to the question of a number; answers what is no answer: their end, and all after it. */
+export type ReadDatagram = (datagram: Buffer, sequence: number) => readonly NetlinkMessage[];
+
+/** Reads datagrams by a visit of each answer. */
+export function visitWith(visit: VisitAnswer): ReadDatagram {
+  return (datagram, sequence) => {
+    for (let at = 0; at + headerBytes <= datagram.length;) {
+      const length = datagram.readUInt32LE(at);
+      if (length < headerBytes || length > datagram.length - at) break;
+      const type = datagram.readUInt16LE(at + 4);
+      if (type === NLMSG_DONE || type === NLMSG_ERROR) return parseMessages(datagram.subarray(at));
+      if (datagram.readUInt32LE(at + 8) === sequence) visit(datagram, at + headerBytes, at + length);
+      at += align(length);
+    }
+    return [];
+  };
 }
 
 /** The type of a message that ends the answers, with an error or the number 0: linux/netlink.h. */

@@ -15,9 +15,10 @@ import {
   NLMSG_DONE,
   NLMSG_ERROR,
   parseMessages,
+  type ReadDatagram,
   renderMessage,
   type VisitAnswer,
-  visitMessages,
+  visitWith,
 } from './netlink-messages.ts';
 import { toolNotPermitted } from '../tools/tool-errors.ts';
 
@@ -38,6 +39,8 @@ export interface NetlinkRequest {
   readonly subject: string;
   /** For long lists: called with each answer, which is not kept then. Must not throw. */
   readonly visit?: VisitAnswer;
+  /** For lists that are asked for all the time, in place of `visit`: reads each part. An equal list comes in equal bytes then. */
+  readonly read?: ReadDatagram;
 }
 
 /** One of several orders that netfilter is given together. */
@@ -99,15 +102,16 @@ export function createNetlinkClient(protocol: NetlinkProtocol, isForLists = fals
   }
 
   async function ask(
-    { subject, isDump, visit }: Pick<NetlinkRequest, 'subject' | 'isDump' | 'visit'>,
+    { subject, isDump, visit, read }: Pick<NetlinkRequest, 'subject' | 'isDump' | 'visit' | 'read'>,
     render: (sequence: number) => Buffer,
   ) {
     if (isBusy) throw toNetlinkError(subject, new Error('another request is pending'));
     isBusy = true;
     try {
       socket ??= await openSocket(protocol, isForLists);
-      sequence += 1;
-      return await exchange(socket, { bytes: render(sequence), isDump, visit }, sequence);
+      // A socket has one question at a time, and ends with one that failed: no answer comes late.
+      const number = read === undefined ? (sequence += 1) : 0;
+      return await exchange(socket, { bytes: render(number), isDump, visit, read }, number);
     } catch (error) {
       close();
       throw toNetlinkError(subject, error);
@@ -152,11 +156,12 @@ interface Exchange {
   readonly bytes: Buffer;
   readonly isDump: boolean;
   readonly visit: VisitAnswer | undefined;
+  readonly read: ReadDatagram | undefined;
 }
 
 async function exchange(
   socket: RawNetlinkSocket,
-  { bytes, isDump, visit }: Exchange,
+  { bytes, isDump, visit, read = visit === undefined ? parseMessages : visitWith(visit) }: Exchange,
   sequence: number,
 ): Promise<readonly NetlinkMessage[]> {
   const { promise, resolve, reject } = Promise.withResolvers<readonly NetlinkMessage[]>();
@@ -171,9 +176,7 @@ async function exchange(
     cancelLimit();
     cancelLimit = startLimit();
     try {
-      const found = (
-        visit === undefined ? parseMessages(datagram) : visitMessages(datagram, sequence, visit)
-      ).filter((message) => message.sequence === sequence);
+      const found = read(datagram, sequence).filter((message) => message.sequence === sequence);
       messages.push(...found);
       if (isComplete(found.at(-1), isDump)) resolve(withoutEnd(messages));
     } catch (error) {
@@ -229,13 +232,11 @@ function withoutEnd(messages: readonly NetlinkMessage[]): readonly NetlinkMessag
   const last = messages.at(-1);
   if (last === undefined || (last.type !== NLMSG_ERROR && last.type !== NLMSG_DONE)) return messages;
   const errno = last.data.length >= 4 ? -last.data.readInt32LE() : 0;
-  if (errno > 0) throw toRefusal(getSystemErrorName(-errno));
+  if (errno > 0) throw refuse(getSystemErrorName(-errno));
   return messages.slice(0, -1);
 }
 
-function toRefusal(code: string): NodeJS.ErrnoException {
-  return Object.assign(new Error(code), { code });
-}
+const refuse = (code: string) => Object.assign(new Error(code), { code });
 
 function toNetlinkError(subject: string, error: unknown): VipnatError {
   const { code } = error as NodeJS.ErrnoException;

@@ -5,7 +5,7 @@ import { abortOwnConnections } from '../netlink/own-connections.ts';
 import { listAdvertised } from '../host/advertised-routes.ts';
 import { type Clock, systemClock } from '../../control/clock.ts';
 import { countFlows, deleteFlows } from './conntrack.ts';
-import { readForwarding, writeForwarding } from '../host/forwarding.ts';
+import { listClosedDevices, readForwarding, writeForwarding } from '../host/forwarding.ts';
 import { findRestore, isForIptables, restoreIptables } from './iptables.ts';
 import { readIpvs } from '../watch/ipvs.ts';
 import { KnownForwarding } from '../host/known-forwarding.ts';
@@ -49,8 +49,8 @@ export function createKernel(options: KernelOptions): Kernel {
     resetFlows: (selection) => deleteFlows(selection, writeLimitMs),
     countFlows: (vip) => countFlows(vip, readLimitMs),
     listForwardChains: () => forwardChains.list(),
-    enableForwarding: async (family) => {
-      await writeForwarding(family);
+    enableForwarding: async (family, device) => {
+      await writeForwarding(family, device);
       known.noteOn(family);
     },
     readLocalRoutes,
@@ -71,13 +71,17 @@ async function readKernel(rules: RuleReader, query: KernelQuery): Promise<Kernel
   const ipvs = readIpvs();
   const forwarding = readForwarding();
   const advertised = forwarding.then(({ ipv6 }) => (ipv6 === false ? listAdvertised() : []));
+  const closedDevices = Promise.all([forwarding, addresses]).then(([{ ipv4 }, found]) =>
+    ipv4 === true ? listClosedDevices(found) : [],
+  );
   // One that fails must not leave the others' children running when we answer.
-  await Promise.allSettled([reading, addresses, ipvs, advertised]);
+  await Promise.allSettled([reading, addresses, ipvs, advertised, closedDevices]);
   return {
     ...(await reading),
     addresses: await addresses,
     ipvs: await ipvs,
     forwarding: await forwarding,
+    closedDevices: await closedDevices,
     advertised: await advertised,
   };
 }

@@ -1,4 +1,4 @@
-import { dumpAddresses } from '../netlink/addresses.ts';
+import { AddressDigests } from '../netlink/address-digest.ts';
 import { readForwarding } from '../host/forwarding.ts';
 import { readGeneration } from './generation.ts';
 import { readIpvs, withoutConnectionCounts } from './ipvs.ts';
@@ -14,9 +14,10 @@ import { type Source, type SourceOptions } from './source.ts';
 export function startWatch(options: SourceOptions, known: KnownForwarding): Watch {
   const netfilter = createNetlinkClient('netfilter');
   const route = createNetlinkClient('route');
+  const routes = createNetlinkClient('route', true);
   const triggerToSource: Readonly<Record<Exclude<Trigger, 'own-rules'>, Source>> = {
     'nft-generation': watchGeneration(options, netfilter),
-    addresses: watchAddresses(options, route),
+    addresses: watchAddresses(options, { few: route, many: routes }),
     ipvs: watchIpvs(options),
     forwarding: watchForwarding(options, known),
     'xtables-lock': startLockWatch(options),
@@ -28,6 +29,7 @@ export function startWatch(options: SourceOptions, known: KnownForwarding): Watc
       await Promise.all(sources.map((source) => source.stop()));
       netfilter.close();
       route.close();
+      routes.close();
     },
   };
 }
@@ -40,6 +42,12 @@ const ownRulesRestMs = 100;
 
 /** Rules do not depend on the VIP's holder, which is only reported. */
 const addressPollMs = 200;
+
+/** The kernel takes a microsecond to list an address. kube-proxy's mode ipvs gives a host one for each Service: 5,000 are read each 1.5 s. */
+const pollMsPerAddress = 0.3;
+
+/** From here on the larger parts of a list are worth their memory. */
+const manyAddresses = 500;
 
 /** kube-proxy itself writes at most once a second. */
 const ipvsPollMs = 1000;
@@ -72,14 +80,20 @@ function watchGeneration({ clock, onTrigger, onProblem }: SourceOptions, client:
   });
 }
 
-function watchAddresses({ clock, onTrigger, onProblem }: SourceOptions, client: NetlinkClient): Source {
+function watchAddresses(
+  { clock, onTrigger, onProblem }: SourceOptions,
+  clients: Readonly<Record<'few' | 'many', NetlinkClient>>,
+): Source {
+  const digests = new AddressDigests();
+  let count = 0;
   return startPoll({
     clock,
     look: async () => {
-      const addresses = await dumpAddresses(client);
-      return addresses.map(({ address, deviceIndex }) => `${address} ${deviceIndex}`).join();
+      const digest = await digests.read(count < manyAddresses ? clients.few : clients.many);
+      ({ count } = digest);
+      return `${digest.count} ${digest.sum}`;
     },
-    everyMs: () => addressPollMs,
+    everyMs: () => Math.max(addressPollMs, count * pollMsPerAddress),
     onChange: () => {
       onTrigger('addresses');
     },

@@ -8,13 +8,16 @@ import { type Agent, limitMs, sleep, startAgent, vipnat, waitUntil } from '../..
 const vipArguments = ['--vip', vips.ipv4];
 const client = { seat: 'outside client', host: vips.ipv4 } as const;
 
-describe("a VIP's holder that does not forward", () => {
+describe.each([
+  { where: 'at all', name: 'net.ipv4.ip_forward' },
+  { where: 'what comes by its interface', name: 'net.ipv4.conf.eth0.forwarding' },
+])("a VIP's holder that does not forward $where", ({ name }) => {
   let cluster: Cluster;
 
   useCluster('all tests', async (made) => {
     cluster = made;
     await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
-    await cluster.namespaces.shell(cluster.namespaceOf('m1'), 'echo 0 >/proc/sys/net/ipv4/ip_forward');
+    await cluster.namespaces.shell(cluster.namespaceOf('m1'), `sysctl -qw net.ipv4.ip_forward=1 ${name}=0`);
   });
 
   const run = (...words: string[]) => vipnat(cluster, 'm1', [...words, ...vipArguments]);
@@ -24,7 +27,7 @@ describe("a VIP's holder that does not forward", () => {
     async () => {
       const { stderr } = await run('run', '--once', '--sysctls', 'check');
       expect(stderr).toContain('NOT BALANCED');
-      expect(stderr).toContain('IP forwarding is off (net.ipv4.ip_forward is 0)');
+      expect(stderr).toContain(`IP forwarding is off (${name} is 0)`);
       await expectAnswers(cluster, client, ['m1']);
     },
     limitMs,
@@ -35,12 +38,13 @@ describe("a VIP's holder that does not forward", () => {
     async () => {
       expect(await run('check')).toMatchObject({
         exitCode: 2,
-        stdout: expect.stringContaining('drift: net.ipv4.ip_forward is 0: IP forwarding is off'),
+        stdout: expect.stringContaining(`drift: ${name} is 0: IP forwarding is off`),
       });
-      expect((await run('plan')).stdout).toContain('\nsysctl -w net.ipv4.ip_forward=1\n');
+      expect((await run('plan')).stdout).toContain(`\nsysctl -w ${name}=1\n`);
+      expect((await run('doctor')).stdout).toContain(`IP forwarding is off (${name} is 0)`);
       expect(JSON.parse((await run('plan', '--json')).stdout)).toMatchObject({
         inSync: false,
-        sysctls: [{ name: 'net.ipv4.ip_forward', value: '0', wanted: '1' }],
+        sysctls: [{ name, value: '0', wanted: '1' }],
       });
     },
     limitMs,
@@ -51,7 +55,7 @@ describe("a VIP's holder that does not forward", () => {
     async () => {
       expect(await run('run', '--once')).toMatchObject({
         exitCode: 0,
-        stderr: expect.stringContaining('net.ipv4.ip_forward was 0, and is 1 now'),
+        stderr: expect.stringContaining(`${name} was 0, and is 1 now`),
       });
       await expectBalanced(cluster, client);
       expect(await run('check')).toMatchObject({ exitCode: 0 });
@@ -60,21 +64,34 @@ describe("a VIP's holder that does not forward", () => {
   );
 });
 
-/** A router says that it is one for half an hour (RFC 4861, 4.2), from r0 to whoever is at the other end. Perl is on every Debian, and can. */
-const advertise = String.raw`use Socket qw(:DEFAULT inet_pton);
+/**
+ * A router says that it is one for so many seconds, and that fd00:5::/64 is a prefix for an hour (RFC 4861, 4.2), from r0 to whoever is at the
+ * other end. Perl is on every Debian, and can.
+ */
+const advertise = (routerSeconds: number) => String.raw`use Socket qw(:DEFAULT inet_pton);
   my $index = do { open(my $file, "<", "/sys/class/net/r0/ifindex") or die; <$file> + 0 };
   socket(my $socket, AF_INET6, SOCK_RAW, 58) or die "socket: $!";
   setsockopt($socket, 41, 18, pack("i", 255)) or die "hops: $!";
   setsockopt($socket, 41, 17, pack("i", $index)) or die "interface: $!";
   my $all = Socket::pack_sockaddr_in6(0, inet_pton(AF_INET6, "ff02::1"), $index);
-  send($socket, pack("CCnCCnNN", 134, 0, 0, 64, 0, 1800, 0, 0), 0, $all) or die "send: $!";`;
+  my $prefix = pack("CCCCNNN", 3, 4, 64, 0xc0, 3600, 3600, 0) . inet_pton(AF_INET6, "fd00:5::");
+  send($socket, pack("CCnCCnNN", 134, 0, 0, 64, 0, ${routerSeconds}, 0, 0) . $prefix, 0, $all) or die "send: $!";`;
 
-describe("a VIP's holder whose default route of IPv6 comes by router advertisements", () => {
+describe("a VIP's holder that heeds router advertisements", () => {
   const ipv6Arguments = ['--vip', `[${vips.ipv6}]:6443`];
   let cluster: Cluster;
   const inside = (machine: string, script: string) =>
     cluster.namespaces.shell(cluster.namespaceOf(machine), script);
-  const listRoutes = () => inside('m1', 'ip -6 route show default dev e0');
+  const hasRoute = async () => (await inside('m1', 'ip -6 route show default dev e0')).includes('proto ra');
+  const hasAddress = async () => (await inside('m1', 'ip -6 address show dev e0')).includes('fd00:5:');
+  const advertiseUntil = (routerSeconds: number, isHeeded: () => Promise<boolean>) =>
+    waitUntil(
+      async () => {
+        await cluster.namespaces.run(cluster.namespaceOf('m2'), ['perl', '-e', advertise(routerSeconds)]);
+        return await isHeeded();
+      },
+      () => 'no advertisement was heeded',
+    );
 
   useCluster('all tests', async (made) => {
     cluster = made;
@@ -82,7 +99,7 @@ describe("a VIP's holder whose default route of IPv6 comes by router advertiseme
     await inside(
       'm1',
       `ip link add e0 type veth peer name r0 netns ${cluster.namespaceOf('m2')}
-       echo 0 >/proc/sys/net/ipv6/conf/e0/accept_dad; ip link set e0 up`,
+       echo 0 >/proc/sys/net/ipv6/conf/e0/accept_dad; ip link set e0 up; ip addr add 10.5.0.1/24 dev e0`,
     );
     await inside('m2', 'echo 0 >/proc/sys/net/ipv6/conf/r0/accept_dad; ip link set r0 up; sleep 1');
   });
@@ -90,35 +107,51 @@ describe("a VIP's holder whose default route of IPv6 comes by router advertiseme
   beforeEach(async () => {
     await inside(
       'm1',
-      'echo 0 >/proc/sys/net/ipv6/conf/all/forwarding; echo 1 >/proc/sys/net/ipv6/conf/e0/accept_ra',
+      `ip -6 route flush dev e0 proto ra; ip -6 address flush dev e0 scope global
+       echo 0 >/proc/sys/net/ipv6/conf/all/forwarding; echo 1 >/proc/sys/net/ipv6/conf/e0/accept_ra`,
     );
-    await cluster.namespaces.run(cluster.namespaceOf('m2'), ['perl', '-e', advertise]);
-    await waitUntil(
-      async () => (await listRoutes()).includes('proto ra'),
-      () => 'no advertisement was heeded',
-    );
-  }, limitMs);
+  });
 
-  test(
-    'keeps it when run switches forwarding on',
-    async () => {
+  test.each([
+    { what: 'before the first one, it gets an address and a route by it', before: null, after: 1800 },
+    { what: 'with an address and no default route, its address is renewed', before: 0, after: 0 },
+    { what: 'with a default route, it keeps it', before: 1800, after: 1800 },
+  ])(
+    'if run switches forwarding on $what',
+    async ({ before, after }) => {
+      if (before !== null) await advertiseUntil(before, before === 0 ? hasAddress : hasRoute);
       expect((await vipnat(cluster, 'm1', ['run', '--once', ...ipv6Arguments])).exitCode).toBe(0);
       expect((await inside('m1', 'cat /proc/sys/net/ipv6/conf/all/forwarding')).trim()).toBe('1');
-      expect(await listRoutes()).toContain('proto ra');
+      if (before === null || before === 0) {
+        await inside('m1', 'ip -6 address flush dev e0 scope global');
+        await advertiseUntil(after, hasAddress);
+      }
+      expect(await hasRoute()).toBe(after > 0);
     },
     limitMs,
   );
 
   test(
-    'keeps it when somebody runs the command that check, plan and doctor print',
+    'keeps its route when somebody runs the command that check, plan and doctor print',
     async () => {
+      await advertiseUntil(1800, hasRoute);
       const { stdout } = await vipnat(cluster, 'm1', ['check', ...ipv6Arguments]);
       const [, command = 'false'] = /; (sysctl -w .*) switches it on/.exec(stdout) ?? [];
       expect((await vipnat(cluster, 'm1', ['plan', ...ipv6Arguments])).stdout).toContain(`\n${command}\n`);
       expect((await vipnat(cluster, 'm1', ['doctor', ...ipv6Arguments])).stdout).toContain(command);
       await inside('m1', command);
       expect((await inside('m1', 'cat /proc/sys/net/ipv6/conf/all/forwarding')).trim()).toBe('1');
-      expect(await listRoutes()).toContain('proto ra');
+      expect(await hasRoute()).toBe(true);
+    },
+    limitMs,
+  );
+
+  test(
+    'heeds a pod no more that is at the other end of a cable without an address',
+    async () => {
+      await inside('m1', 'ip addr del 10.5.0.1/24 dev e0; ip -6 route flush dev e0');
+      expect((await vipnat(cluster, 'm1', ['run', '--once', ...ipv6Arguments])).exitCode).toBe(0);
+      expect((await inside('m1', 'cat /proc/sys/net/ipv6/conf/e0/accept_ra')).trim()).toBe('1');
     },
     limitMs,
   );

@@ -14,6 +14,8 @@ export abstract class FakeAddresses extends FakeWriters {
   abstract readonly faults: FakeFaults;
   /** The source towards everywhere else; null without a default route. */
   usualSource: string | null = null;
+  /** The interfaces whose own switch for IPv4 forwarding is off. */
+  closedDevices: readonly string[] = [];
   protected abstract readonly watches: FakeWatches;
   protected addresses: readonly FakeAddress[] = [];
   /** Of vipnat's, the latest first: as the kernel has them. They outlive the addresses. */

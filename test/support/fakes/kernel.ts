@@ -48,7 +48,7 @@ export class FakeKernel extends FakeAddresses implements Kernel {
   reads = 0;
   /** Whether an iptables is installed; nft always is. */
   hasIptables = true;
-  /** The interfaces that have their default route by router advertisements. */
+  /** The interfaces that would heed no router advertisement any more. */
   advertised: readonly string[] = [];
   /** nftables' chains of others for what is forwarded. */
   forwardChains: readonly ForwardChain[] = [];
@@ -84,12 +84,11 @@ export class FakeKernel extends FakeAddresses implements Kernel {
     this.#unread = rules.unread;
     for (const { family, dialect } of rules.iptables) this.#readSinceWrite.add(`${family} ${dialect}`);
     for (const { family } of rules.nftTables) this.#readSinceWrite.add(`${family} nftables`);
-    const { forwarding, advertised } = this;
+    const { forwarding, closedDevices, advertised } = this;
     return {
       ...rules,
       addresses: this.addresses.map(({ family, address, device }) => ({ family, address, device })),
-      forwarding,
-      advertised,
+      ...{ forwarding, closedDevices, advertised },
       ipvs: this.#ipvs,
     };
   }
@@ -121,8 +120,9 @@ export class FakeKernel extends FakeAddresses implements Kernel {
     return this.forwardChains;
   }
 
-  async enableForwarding(family: Family): Promise<void> {
+  async enableForwarding(family: Family, device?: string): Promise<void> {
     await this.faults.meet('sysctl');
+    this.closedDevices = device === undefined ? [] : this.closedDevices.filter((one) => one !== device);
     this.#forwarding = { ...this.#forwarding, [family]: true };
   }
 

@@ -1,7 +1,8 @@
 import { type Assessment } from '../../../../agent/decide/assess.ts';
 import { noApi } from '../../../../agent/api/cluster-api.ts';
 import { type HealthView } from '../../../../agent/health/usable.ts';
-import { Loop, type LoopPorts } from '../../../../agent/reconcile/loop.ts';
+import { Loop } from '../../../../agent/reconcile/loop.ts';
+import { type LoopPorts } from '../../../../agent/reconcile/loop-ports.ts';
 import { tellAll } from '../../../../agent/report/loop-observer.ts';
 import { type ReconcileState } from '../../../../agent/observe/reconcile-state.ts';
 import { type Clock } from '../../../../lib/control/clock.ts';
@@ -103,7 +104,7 @@ export class LiveProcess {
       resetFlows: (selection) => kernel.resetFlows(selection),
       countFlows: (vip) => kernel.countFlows(vip),
       listForwardChains: () => kernel.listForwardChains(),
-      enableForwarding: (family) => kernel.enableForwarding(family),
+      enableForwarding: (family, device) => kernel.enableForwarding(family, device),
       readLocalRoutes: () => kernel.readLocalRoutes(),
       addSourceRoute: (route) => kernel.addSourceRoute(route),
       removeSourceRoute: (route) => kernel.removeSourceRoute(route),

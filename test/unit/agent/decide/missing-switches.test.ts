@@ -142,7 +142,38 @@ describe('a host whose forwarding somebody switches off, with --sysctls check', 
   });
 });
 
-describe('a host whose default route of IPv6 comes by router advertisements', () => {
+describe('a host that forwards, but not what comes by the interface of the VIP', () => {
+  const start = async (sysctls: 'set' | 'check', more: { address: string; prefixLength: number }) => {
+    const clock = new FakeClock();
+    const kernel = new FakeKernel(clock);
+    kernel.addAddress({ family: 'ipv4', device: 'eth0', ...more });
+    kernel.closedDevices = ['docker0', 'eth0'];
+    syncKubeProxy(kernel, nft, three);
+    const running = startAgent({ clock, kernel, config: { ...ordinaryConfig, sysctls } });
+    await clock.advance(2000);
+    return running;
+  };
+
+  test.each([
+    { address: '10.0.0.50', prefixLength: 32 },
+    { address: '10.0.0.11', prefixLength: 24 },
+  ])('with $address/$prefixLength, is made to', async (address) => {
+    const running = await start('set', address);
+    expect(running.kernel.closedDevices).toEqual(['docker0']);
+    expect(isBalanced(running.kernel)).toBe(true);
+    expect(linesOf(running, 'warn')).toEqual([
+      'vipnat set net.ipv4.conf.eth0.forwarding from 0 to 1, because balancing needs IP forwarding',
+    ]);
+  });
+
+  test('is not balanced where that may not be changed', async () => {
+    const running = await start('check', { address: '10.0.0.50', prefixLength: 32 });
+    expect(isBalanced(running.kernel)).toBe(false);
+    expect(linesOf(running, 'warn').join()).toContain('net.ipv4.conf.eth0.forwarding is 0');
+  });
+});
+
+describe('a host that heeds router advertisements', () => {
   const config = {
     ...ordinaryConfig,
     vips: [toEndpoint('[fd00::50]:6443')],
@@ -158,7 +189,7 @@ describe('a host whose default route of IPv6 comes by router advertisements', ()
     await clock.advance(2000);
     expect(linesOf(running, 'warn')).toEqual([
       'vipnat set net.ipv6.conf.all.forwarding from 0 to 1, because balancing needs IP forwarding',
-      'vipnat set accept_ra of eth0 to 2, so that the default route stays',
+      'vipnat set accept_ra of eth0 to 2, so that this host still obeys router advertisements',
     ]);
   });
 

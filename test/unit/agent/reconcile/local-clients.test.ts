@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
+import { VipnatError } from '../../../../lib/text/errors.ts';
 import { FakeKernel } from '../../../support/fakes/kernel.ts';
 import {
   linesOf,
@@ -72,6 +73,23 @@ describe('a VIP that comes and goes', () => {
 });
 
 describe('an agent', () => {
+  test('that cannot add a route removes others all the same, adds the next, and ends what hangs', async () => {
+    const { clock, kernel } = createKernel();
+    const other = toEndpoint('10.0.0.60:6443');
+    // As in a VRF: the kernel refuses every route of its addresses in this table.
+    const add = kernel.addSourceRoute.bind(kernel);
+    kernel.addSourceRoute = (one) =>
+      one.address === vip.address ? Promise.reject(new VipnatError('NETLINK_FAILED', 'EINVAL')) : add(one);
+    kernel.addAddress(held);
+    kernel.addAddress({ ...held, address: '10.0.0.60' });
+    kernel.connect(vip6);
+    kernel.sourceRoutes = [{ ...route, address: '10.0.0.99' }];
+    startAgent({ clock, kernel, config: { ...ordinaryConfig, vips: [vip, other, vip6] } });
+    await clock.advance(1000);
+    expect(kernel.sourceRoutes).toEqual([{ ...route, address: '10.0.0.60' }]);
+    expect(kernel.connections).toEqual([]);
+  });
+
   test('takes its routes along when it stops', async () => {
     const { kernel, clock, agent } = await start();
     kernel.addAddress(held);

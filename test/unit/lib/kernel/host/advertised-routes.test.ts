@@ -8,7 +8,7 @@ const router = 'fe80000000000000b4d1c4fffe136b0a';
 const route = (target: string, length: string, flags: string, device: string) =>
   `${target} ${length} ${zero} 00 ${router} 00000400 00000001 00000000 ${flags} ${device.padStart(8)}`;
 
-test('default routes by router advertisements are told from those that somebody set', () => {
+test('routes by router advertisements are told from those that somebody set', () => {
   const text = [
     route('20010db8000000000000000000000000', '40', '00440001', 'eth1'),
     route(zero, '00', '00450003', 'eth0'),
@@ -17,7 +17,7 @@ test('default routes by router advertisements are told from those that somebody 
     route(zero, '00', '00000003', 'eth2'),
     route(zero, '00', '00200200', 'lo'),
   ].join('\n');
-  expect(readAdvertised(`${text}\n`)).toEqual(['eth0']);
+  expect(readAdvertised(`${text}\n`)).toEqual(['eth1', 'eth0']);
 });
 
 test.each(['', 'what?', `${zero} 00`])('%j has none', (text) => {
