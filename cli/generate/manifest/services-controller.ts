@@ -1,7 +1,9 @@
 import { type Config } from '../../../config/config.ts';
 import { toArguments } from '../../../config/arguments.ts';
 import { type OptionName } from '../../../config/options.ts';
+import { podVariable } from '../../../config/environment.ts';
 import { escapeVariables, onLinux } from './pod.ts';
+import { toProbes } from './probes.ts';
 import { chooseImage, type ManifestRequest } from './request.ts';
 import { controllerName as name } from './services-rights.ts';
 import { type Comment, type Manifest } from './yaml.ts';
@@ -15,6 +17,7 @@ const optionNames = new Set<OptionName>(['vip', 'listen', 'logLevel', 'logFormat
 export function toControllerDeployment(request: ManifestRequest): Manifest {
   const { namespace } = request.options;
   const template = ['spec', 'template', 'spec'];
+  const container = [...template, 'containers', 0];
   const comments: Comment[] = [
     { path: ['spec', 'replicas'], text: 'One leads, and the other takes over.' },
     { path: [...template, 'affinity'], text: 'Not both on one node, where there are two.' },
@@ -22,10 +25,11 @@ export function toControllerDeployment(request: ManifestRequest): Manifest {
       ? []
       : [
           {
-            path: [...template, 'containers', 0, 'readinessProbe'],
+            path: [...container, 'readinessProbe'],
             text: 'A controller that waits for its turn is ready.',
           },
         ]),
+    { path: [...container, 'startupProbe'], text: livenessText },
   ];
   const object = {
     apiVersion: 'apps/v1',
@@ -57,6 +61,14 @@ function toPodSpec(request: ManifestRequest): object {
   };
 }
 
+const podKind = 'deployment';
+
+const livenessText =
+  'The controller writes until when it is alive, in seconds since boot. No port is used, because each pod can connect to it.';
+
+/** Whether it is alive is said by its heartbeat: every pod of the cluster can reach its port, and could fill it. */
+const isAlive = toProbes({ listen: null }, podKind);
+
 /** The pod has a network of its own, where the kubelet and Prometheus have to reach it. */
 const everywhere: NonNullable<Config['listen']> = { family: 'ipv4', address: '0.0.0.0', port: 10_268 };
 
@@ -80,8 +92,10 @@ function toContainer(request: ManifestRequest): object {
     image: chooseImage(request),
     imagePullPolicy: 'IfNotPresent',
     args: args.map(escapeVariables),
+    env: [{ name: podVariable, value: podKind }],
     resources: { requests: { cpu: '20m', memory: '128Mi' } },
-    ...(listen === null ? {} : toProbes(listen.port)),
+    ...isAlive.value,
+    ...(listen === null ? {} : { readinessProbe: toReadiness(listen.port) }),
     securityContext: {
       allowPrivilegeEscalation: false,
       readOnlyRootFilesystem: true,
@@ -91,14 +105,6 @@ function toContainer(request: ManifestRequest): object {
   };
 }
 
-function toProbes(port: number): object {
-  return {
-    readinessProbe: { httpGet: { path: '/readyz', port }, periodSeconds: 5, timeoutSeconds: 5 },
-    livenessProbe: {
-      httpGet: { path: '/healthz', port },
-      periodSeconds: 20,
-      timeoutSeconds: 10,
-      failureThreshold: 6,
-    },
-  };
+function toReadiness(port: number): object {
+  return { httpGet: { path: '/readyz', port }, periodSeconds: 5, timeoutSeconds: 5 };
 }

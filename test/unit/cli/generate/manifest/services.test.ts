@@ -75,6 +75,15 @@ describe("the controller's pods", () => {
     expect(args).toEqual(['controller', ...options]);
     expect(securityContext.capabilities).toEqual({ drop: ['ALL'] });
   });
+
+  test('are alive as long as the controller says so in its own pod: no client of its port can have them restarted', async () => {
+    const isAlive = { exec: { command: [...heartbeatProbe] } };
+    for (const words of [[], ['--listen', 'off']]) {
+      const [controller] = (await findPod('vipnat-controller', ...words)).containers;
+      expect(controller).toMatchObject({ startupProbe: isAlive, livenessProbe: isAlive });
+      expect(controller['env']).toContainEqual({ name: 'VIPNAT_POD', value: 'deployment' });
+    }
+  });
 });
 
 describe("the balancer's pods", () => {
