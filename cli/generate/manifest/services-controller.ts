@@ -20,7 +20,7 @@ export function toControllerDeployment(request: ManifestRequest): Manifest {
   const container = [...template, 'containers', 0];
   const comments: Comment[] = [
     { path: ['spec', 'replicas'], text: 'One leads, and the other takes over.' },
-    { path: [...template, 'affinity'], text: 'Not both on one node, where there are two.' },
+    { path: [...template, 'affinity'], text: affinityText },
     ...(chooseListen(request) === null
       ? []
       : [
@@ -44,6 +44,14 @@ export function toControllerDeployment(request: ManifestRequest): Manifest {
   return { object, comments };
 }
 
+/** Source: kubeadm; it is the label and the taint of control-plane nodes. */
+const controlPlane = 'node-role.kubernetes.io/control-plane';
+
+const onControlPlane = { matchExpressions: [{ key: controlPlane, operator: 'Exists' }] };
+
+const affinityText =
+  "Not both on one node, where there are two. Root on the node has the controller's rights, so nodes without pods of tenants are better.";
+
 function toPodSpec(request: ManifestRequest): object {
   const term = { labelSelector: { matchLabels: labels }, topologyKey: 'kubernetes.io/hostname' };
   return {
@@ -51,7 +59,11 @@ function toPodSpec(request: ManifestRequest): object {
     enableServiceLinks: false,
     ...onLinux,
     priorityClassName: 'system-cluster-critical',
+    tolerations: [{ key: controlPlane, operator: 'Exists', effect: 'NoSchedule' }],
     affinity: {
+      nodeAffinity: {
+        preferredDuringSchedulingIgnoredDuringExecution: [{ weight: 50, preference: onControlPlane }],
+      },
       podAntiAffinity: {
         preferredDuringSchedulingIgnoredDuringExecution: [{ weight: 100, podAffinityTerm: term }],
       },

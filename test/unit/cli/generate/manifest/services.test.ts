@@ -127,6 +127,18 @@ describe("the balancer's pods", () => {
     }
   });
 
+  test('give the token to the balancer alone', async () => {
+    const pod = await findBalancer();
+    expect(pod).toMatchObject({ automountServiceAccountToken: false });
+    const sources = expect.arrayContaining([
+      { serviceAccountToken: { path: 'token', expirationSeconds: 3607 } },
+    ]) as unknown;
+    expect(pod.volumes).toContainEqual({ name: 'token', projected: { sources } });
+    const mounts = pod.containers.map(({ volumeMounts }) => volumeMounts.map(({ mountPath }) => mountPath));
+    const folder = '/var/run/secrets/kubernetes.io/serviceaccount';
+    expect(mounts.map((paths) => paths.includes(folder))).toEqual([true, false]);
+  });
+
   test('are alive as long as the balancer says so in its own pod', async () => {
     const { containers } = await findBalancer();
     const isAlive = { exec: { command: [...heartbeatProbe] } };
