@@ -1,7 +1,7 @@
-/** What may run the agent in a pod. */
-const podKinds = ['daemonset', 'static-pod'] as const;
+/** What may run vipnat in a pod. A controller is of a Deployment. */
+const podKinds = ['daemonset', 'static-pod', 'deployment'] as const;
 
-/** What runs the agent in a pod; VIPNAT_POD names it. */
+/** What runs vipnat in a pod; VIPNAT_POD names it. */
 export type PodKind = (typeof podKinds)[number];
 
 /** Whether a text names one. */

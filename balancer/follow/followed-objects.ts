@@ -106,6 +106,16 @@ export class FollowedObjects {
     return this.hasSynced && this.#lost.size === 0;
   }
 
+  /** Each kind of objects, to whether it is not lost. */
+  get kinds(): ReadonlyMap<string, boolean> {
+    const followed = Object.entries(this.#informers) as [Followed, { readonly kind: string }][];
+    return new Map(
+      followed.map(([key, { kind }]) =>
+        key === 'earlyslices' ? [`early ${kind}`, !this.#isWithoutEarly] : [kind, !this.#lost.has(key)],
+      ),
+    );
+  }
+
   /** Up to which version of each kind all is in the index. */
   get versions(): NodeReport['programmed'] {
     const { services, endpointslices, earlyslices } = this.#informers;

@@ -95,11 +95,11 @@ export class Balancer {
   }
 
   /** Services in the tables, what the tables hold, and whether the API is followed. */
-  get progress(): Pick<BalancerState, 'services' | 'elements' | 'isFollowing' | 'syncedAt'> {
+  get progress(): Pick<BalancerState, 'services' | 'elements' | 'isFollowing' | 'kinds' | 'syncedAt'> {
     return {
       services: this.#settled.size,
       elements: this.#programmer.elementCount,
-      isFollowing: this.#objects.isFollowing,
+      ...{ isFollowing: this.#objects.isFollowing, kinds: this.#objects.kinds },
       syncedAt: this.#syncedAt,
     };
   }

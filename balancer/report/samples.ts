@@ -59,6 +59,11 @@ export const balancerMetrics = {
     labels: [],
     help: 'Whether the balancer follows the Kubernetes API; without it the tables stay as they are',
   },
+  vipnat_balancer_kind_followed: {
+    type: 'gauge',
+    labels: ['kind'],
+    help: 'Whether the balancer can read a kind of objects; 0 while each attempt fails',
+  },
   vipnat_balancer_last_sync_timestamp_seconds: {
     type: 'gauge',
     labels: [],
@@ -123,6 +128,9 @@ export function listBalancerSamples(state: BalancerState): BalancerSample[] {
     one('vipnat_balancer_nodes_silent', state.outages.out.size),
     one('vipnat_balancer_node_probes_total', state.nodes.probes),
     one('vipnat_balancer_api_followed', Number(state.isFollowing)),
+    ...[...state.kinds].map(([kind, isFollowed]) =>
+      one('vipnat_balancer_kind_followed', Number(isFollowed), { kind }),
+    ),
     ...(syncedAt === null
       ? []
       : [one('vipnat_balancer_last_sync_timestamp_seconds', syncedAt.getTime() / 1000)]),

@@ -10,6 +10,8 @@ export interface BalancerState {
   readonly elements: number;
   /** Whether all kinds of objects were listed, and are watched. */
   readonly isFollowing: boolean;
+  /** Each kind of objects, to whether it is not lost. */
+  readonly kinds: ReadonlyMap<string, boolean>;
   /** When the last sync succeeded; null before. */
   readonly syncedAt: Date | null;
   /** Null before the first sync. */

@@ -3,7 +3,7 @@ import { hostname } from 'node:os';
 import { type Config } from '../../config/config.ts';
 import { Controller } from '../../controller/process/controller.ts';
 import { ControllerLog } from '../../controller/report/controller-log.ts';
-import { createControllerPages } from '../../controller/report/pages.ts';
+import { createControllerPages, getBehindMs } from '../../controller/report/pages.ts';
 import { controllerMetrics, listControllerSamples } from '../../controller/report/samples.ts';
 import { reserveAddress } from '../../controller/world/judge-pools.ts';
 import { parseAddress } from '../../lib/address/address.ts';
@@ -23,6 +23,7 @@ import { EventWriter } from '../../lib/telemetry/writer.ts';
 import { VipnatError } from '../../lib/text/errors.ts';
 import { exitStatuses } from '../../lib/text/exit-status.ts';
 import { type ControllerOptions } from '../grammar/command-context.ts';
+import { createPodHeartbeat } from './pod-heartbeat.ts';
 import { createProbeServer } from './probe-server.ts';
 import { version } from './version.ts';
 import { waitForSignal } from './wait-for-signal.ts';
@@ -63,13 +64,16 @@ export async function runController(config: Config, options: ControllerOptions):
   const server = await createServer(config, controller, logger);
   logger.info(`vipnat controller ${version} runs, pid ${process.pid}`);
   await server?.start();
+  const heartbeat = createPodHeartbeat(logger, () => getBehindMs(controller.state));
   controller.start();
   try {
+    await heartbeat?.start();
     logger.info(`${await waitForSignal()}: the controller stops. Addresses stay as they are`);
     await controller.stop();
     await events.stop();
     return exitStatuses.done;
   } finally {
+    heartbeat?.stop();
     ending.abort();
     await server?.stop();
   }

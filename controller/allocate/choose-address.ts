@@ -44,7 +44,7 @@ export function chooseNamed(request: Request, address: Address, world: World): C
     ranges.some((range) => contains(range, address)),
   );
   if (pool === undefined) return refuse('AddressOutsidePools', describeNoPoolWith(address, request));
-  const problem = findObstacle(request.service, address, world);
+  const problem = findObstacle(request.service, address, { pool, world });
   if (problem !== null) return problem;
   const existing = world.virtualIps.get(toObjectName(address)) ?? null;
   return { address, pool: pool.pool.metadata.name, existing };
@@ -97,7 +97,7 @@ function chooseShared(
     const address = parseAddress(name.includes('.') ? name : name.replaceAll('-', ':'));
     if (existing === undefined || address?.family !== family || existing.spec.services.length === 0) continue;
     const pool = pools.find(({ ranges }) => ranges.some((range) => contains(range, address)));
-    if (pool !== undefined && findObstacle(service, address, world) === null)
+    if (pool !== undefined && findObstacle(service, address, { pool, world }) === null)
       return { address, pool: pool.pool.metadata.name, existing };
   }
   return null;
@@ -109,14 +109,15 @@ function chooseShared(
  */
 function chooseFree(
   { service, family }: Request,
-  { pool, ranges }: JudgedPool,
+  judged: JudgedPool,
   { world, waiting }: { readonly world: World; readonly waiting: Choice[] },
 ): Choice | null {
+  const { pool, ranges } = judged;
   let anchor: Choice | null = null;
   for (const address of walkAddresses(ranges, family, service.metadata.uid)) {
     const existing = world.virtualIps.get(toObjectName(address)) ?? null;
     if (existing !== null && existing.spec.services.length > 0) continue;
-    if (findObstacle(service, address, world) !== null) continue;
+    if (findObstacle(service, address, { pool: judged, world }) !== null) continue;
     const choice = { address, pool: pool.metadata.name, existing };
     if (existing !== null) waiting.push(choice);
     else if (isAnchor(address, pool)) anchor ??= choice;
@@ -125,8 +126,12 @@ function chooseFree(
   return anchor;
 }
 
-/** Why a Service cannot have an address now; null when it can. */
-function findObstacle(service: Service, address: Address, world: World): AllocationProblem | null {
+/** Why a Service cannot have an address of a pool now; null when it can. */
+function findObstacle(
+  service: Service,
+  address: Address,
+  { pool, world }: { readonly pool: JudgedPool; readonly world: World },
+): AllocationProblem | null {
   const { namespace, name, uid } = service.metadata;
   const existing = world.virtualIps.get(toObjectName(address));
   const others = [...(world.addressToPublishers.get(address.text) ?? [])].filter(
@@ -134,7 +139,7 @@ function findObstacle(service: Service, address: Address, world: World): Allocat
   );
   const taken = (why: string) => refuse('AddressTaken', `${address.text} is taken: ${why}.`);
   if (others.length > 0) return taken(`${others.join(', ')} has it in its status`);
-  const claimer = findClaimer(address, world, `${namespace}/${name}`);
+  const claimer = world.keptBack.find(pool.pool.metadata.name, address, `${namespace}/${name}`);
   if (claimer !== null) return taken(`${claimer} names it in its specification`);
   if (existing === undefined) return null;
   if (isInUse(existing)) return refuse('AddressInUse', `Another host answers for ${address.text}.`);
@@ -148,11 +153,6 @@ function describeLeaver({ namespace, name }: AddressUser, silent: readonly strin
   const [node] = silent;
   const why = node === undefined ? '' : `, and the node ${node} may still serve it`;
   return `${namespace}/${name} is giving it back${why}`;
-}
-
-/** A Service that names an address for itself, other than this one; null where none does. */
-function findClaimer({ text }: Address, { addressToClaimers }: World, own: string): string | null {
-  return [...(addressToClaimers.get(text) ?? [])].find((key) => key !== own) ?? null;
 }
 
 function isUser(virtualIp: VirtualIp | undefined, key: string): boolean {

@@ -94,6 +94,7 @@ export class Controller {
     return {
       isLeading: this.#election.writeMs > 0,
       holder: this.#election.holder,
+      kinds: this.#term?.kinds ?? new Map<string, boolean>(),
       world: term?.world ?? null,
       statistics: term?.statistics ?? null,
       writes: this.#writes,

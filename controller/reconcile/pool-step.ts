@@ -1,8 +1,8 @@
-import { families, type Family, parseAddress } from '../../lib/address/address.ts';
+import { families, type Family } from '../../lib/address/address.ts';
 import { dropDrained, readDrained } from '../../lib/services/drained.ts';
 import { excludedNodeLabel, finalizer } from '../../lib/services/names.ts';
 import { type AddressPool, type Seat } from '../../lib/services/objects.ts';
-import { contains, countOfFamily } from '../../lib/services/ranges.ts';
+import { countOfFamily } from '../../lib/services/ranges.ts';
 import { assignSeats, listVrids } from '../allocate/seats.ts';
 import { mayHold } from '../world/candidate-nodes.ts';
 import { setCondition, type WantedCondition } from '../world/conditions.ts';
@@ -112,19 +112,14 @@ function describeRefusal(judged: JudgedPool, world: World): WantedCondition {
   const observedGeneration = pool.metadata.generation;
   if (refusal !== null) return { type: 'Accepted', status: 'False', ...refusal, observedGeneration };
   const accepted = { type: 'Accepted', status: 'True', observedGeneration } as const;
-  const claimed = describeClaimed(judged, world);
-  if (claimed === null) return { ...accepted, reason: 'Accepted', message: 'Services get its addresses.' };
-  return { ...accepted, reason: 'SomeKeptBack', message: `Services get its addresses, but not ${claimed}.` };
-}
-
-/** Addresses of the pool that Services name for themselves, with the first of each; null for none. */
-function describeClaimed({ ranges }: JudgedPool, { addressToClaimers }: World): string | null {
-  const claimed = [...addressToClaimers].filter(([text]) => {
-    const address = parseAddress(text);
-    return address !== null && ranges.some((range) => contains(range, address));
-  });
-  if (claimed.length === 0) return null;
-  return shorten(claimed.map(([text, keys]) => `${text} of ${[...keys].sort()[0] ?? ''}`).sort());
+  const keptBack = world.keptBack.list(pool.metadata.name);
+  if (keptBack.length === 0)
+    return { ...accepted, reason: 'Accepted', message: 'Services get its addresses.' };
+  return {
+    ...accepted,
+    reason: 'SomeKeptBack',
+    message: `Services get its addresses, but not ${shorten(keptBack)}.`,
+  };
 }
 
 function describeSeats({ pool, refusal }: JudgedPool, seats: readonly Seat[], world: World): WantedCondition {

@@ -85,6 +85,8 @@ export class Term {
   /** Kinds that are not listed yet, and those of them that only gates need: Services do not wait for them. */
   readonly #missing = new Set<object>();
   readonly #missingOfGates = new Set<object>();
+  /** Kinds, by the titles that listeners hear, to whether they are not lost. */
+  readonly #kinds = new Map<string, boolean>();
   #rewatchedAt = -Infinity;
   #cancelTick: Cancel = () => undefined;
 
@@ -146,6 +148,11 @@ export class Term {
     return joinStatistics(this.#services.statistics, this.#gates.statistics);
   }
 
+  /** Each kind of objects, to whether it is not lost. */
+  get kinds(): ReadonlyMap<string, boolean> {
+    return this.#kinds;
+  }
+
   /** Whether all objects are known. */
   get hasBegun(): boolean {
     return this.#missing.size === 0;
@@ -159,6 +166,7 @@ export class Term {
     const { route, clock, random, onLost, onFollowed } = this.#options;
     const { kind } = resource;
     missing.add(resource);
+    this.#kinds.set(title, true);
     return new Informer({
       ...{ resource, route, clock, random },
       onChanges: (changes) => {
@@ -166,9 +174,11 @@ export class Term {
         if (missing.delete(resource)) this.#note(missing);
       },
       onLost: (error) => {
+        this.#kinds.set(title, false);
         onLost(title, error);
       },
       onFollowed: () => {
+        this.#kinds.set(title, true);
         onFollowed(title);
       },
     });

@@ -6,6 +6,7 @@ import { type AddressUser, type VirtualIp } from '../../lib/services/objects.ts'
 import { findCondition, isInUse, isProgrammed, setCondition, toTime } from '../world/conditions.ts';
 import { type World } from '../world/world.ts';
 import { listSilentHolders } from '../world/silent-nodes.ts';
+import { isPublished } from './may-publish.ts';
 import { shorten } from './shorten.ts';
 
 /** What it is to say. */
@@ -74,7 +75,7 @@ export function readReleasedMs({ status }: VirtualIp, { nowMs }: World): number 
 /** While no node lives that could ask, what was found stays so. */
 function addInUse(before: readonly Condition[], virtualIp: VirtualIp, world: World): readonly Condition[] {
   const text = parseObjectName(virtualIp.metadata.name)?.text ?? '';
-  const isReported = [...world.livingReports.values()].some(({ inUse }) => inUse.includes(text));
+  const isReported = isWitnessed(text, virtualIp, world);
   const { pool, services } = virtualIp.spec;
   const isUnasked = services.length > 0 && world.candidates.list(pool).length === 0;
   if (!isReported && (!isInUse(virtualIp) || isUnasked)) return before;
@@ -86,6 +87,24 @@ function addInUse(before: readonly Condition[], virtualIp: VirtualIp, world: Wor
       } as const)
     : ({ status: 'False', reason: 'Free', message: 'No other host answers for it.' } as const);
   return setCondition(before, { type: 'AddressInUse', ...wanted }, world.nowMs);
+}
+
+/**
+ * Whether nodes are to be believed that another host has an address. Only who holds a seat asks for its addresses, so no other node alone
+ * is: one that is lost could take all addresses of the cluster out of use. Two of those that may hold the seat are. What was believed stays so
+ * while one of them says it, also when the seat has moved.
+ */
+function isWitnessed(text: string, virtualIp: VirtualIp, world: World): boolean {
+  const { pool, seat, services } = virtualIp.spec;
+  const witnesses = world.candidates.listWitnesses(pool, seat, text);
+  if (witnesses.length !== 1 || isInUse(virtualIp)) return witnesses.length > 0;
+  const holders = world.candidates.listSeatHolders(pool, seat);
+  if (holders.length > 0) return holders.length === 1 && holders[0] === witnesses[0];
+  const address = parseObjectName(virtualIp.metadata.name);
+  return !services.some((user) => {
+    const service = findService(user, world);
+    return service !== undefined && address !== null && isPublished(service, address);
+  });
 }
 
 /** Said only where it takes longer: Services have left it, living nodes have forgotten it, and others may not have. */

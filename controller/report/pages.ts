@@ -1,5 +1,6 @@
 import { type Page, toText } from '../../lib/http/page.ts';
 import { createProbePages } from '../../lib/http/probe-pages.ts';
+import { hangingMs } from '../../lib/telemetry/heartbeat.ts';
 import { type ControllerState } from './state.ts';
 
 /** Where the pages come from. */
@@ -7,9 +8,6 @@ export interface ControllerPageSources {
   readonly state: () => ControllerState;
   readonly metrics: { readonly contentType: string; print(state: ControllerState): Promise<string> };
 }
-
-/** A step is a few requests of at most 4 s each: one that takes longer hangs, which a restart can help. */
-const hangingMs = 120_000;
 
 /** What a running controller serves, by path, as kubelet and Prometheus ask for it. */
 export function createControllerPages({ state, metrics }: ControllerPageSources): ReadonlyMap<string, Page> {
@@ -20,8 +18,13 @@ export function createControllerPages({ state, metrics }: ControllerPageSources)
   });
 }
 
-function judgeHealth({ statistics }: ControllerState): ReturnType<typeof toText> {
-  const turnMs = statistics?.longestTurnMs ?? 0;
+/** For how long the step under way has lasted. It is a few requests of at most 4 s each: one that takes two minutes hangs. */
+export function getBehindMs({ statistics }: Pick<ControllerState, 'statistics'>): number {
+  return statistics?.longestTurnMs ?? 0;
+}
+
+function judgeHealth(state: ControllerState): ReturnType<typeof toText> {
+  const turnMs = getBehindMs(state);
   if (turnMs < hangingMs) return toText(200, 'ok');
   return toText(500, `the controller hangs: one step has taken ${Math.round(turnMs / 1000)} s`);
 }

@@ -15,6 +15,11 @@ export const controllerMetrics = {
     labels: [],
     help: 'Whether this controller leads: only the leader writes',
   },
+  vipnat_controller_kind_followed: {
+    type: 'gauge',
+    labels: ['kind'],
+    help: 'Whether the controller that leads can read a kind of objects; 0 while each attempt fails. It takes no step before it has read all',
+  },
   vipnat_controller_queue_depth: {
     type: 'gauge',
     labels: [],
@@ -93,6 +98,7 @@ export function listControllerSamples({
   statistics,
   world,
   writes,
+  kinds,
 }: ControllerState): ControllerSample[] {
   const one = (name: ControllerMetric, value: number, labels: Record<string, string> = {}) => {
     return { name, labels, value };
@@ -100,6 +106,9 @@ export function listControllerSamples({
   const used = [...(world?.virtualIps.values() ?? [])].filter(({ spec }) => spec.services.length > 0).length;
   return [
     one('vipnat_controller_leading', isLeading ? 1 : 0),
+    ...[...kinds].map(([kind, isFollowed]) =>
+      one('vipnat_controller_kind_followed', Number(isFollowed), { kind }),
+    ),
     ...(statistics === null
       ? []
       : [

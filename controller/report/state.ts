@@ -7,6 +7,8 @@ export interface ControllerState {
   readonly isLeading: boolean;
   /** Who leads, as far as is known; null before anything is. */
   readonly holder: string | null;
+  /** Each kind of objects that it reads while it leads, to whether it is not lost. */
+  readonly kinds: ReadonlyMap<string, boolean>;
   /** Of the term; null while it does not lead, or before all objects are known. */
   readonly world: World | null;
   readonly statistics: QueueStatistics | null;

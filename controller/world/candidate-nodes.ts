@@ -30,6 +30,7 @@ export class CandidateNodes {
   readonly #poolToProgress = new Map<string, Progress>();
   readonly #poolToUnable = new Map<string, readonly NodeReport[]>();
   #seatToHolders: ReadonlyMap<string, readonly NodeReport[]> | null = null;
+  #addressToFinders: ReadonlyMap<string, readonly NodeReport[]> | null = null;
   #ofAll: Progress | null = null;
 
   /** It answers for the maps as they are at the first question of each kind: after a change, make another one. */
@@ -111,8 +112,27 @@ export class CandidateNodes {
 
   /** Who says that it holds a seat, `POOL/INDEX`, by name. One node, unless a seat is moving, or keepalived runs nowhere. */
   listHolders(seat: string): readonly NodeReport[] {
-    this.#seatToHolders ??= groupBySeat([...this.#reports.values()]);
+    this.#seatToHolders ??= groupBy([...this.#reports.values()], ({ seats }) => seats);
     return this.#seatToHolders.get(seat) ?? [];
+  }
+
+  /** The candidates that may hold a seat, and find that another host has an address. */
+  listWitnesses(pool: string, seat: number, address: string): readonly NodeReport[] {
+    this.#addressToFinders ??= groupBy([...this.#reports.values()], ({ inUse }) => inUse);
+    return this.#listOfSeat(this.#addressToFinders.get(address) ?? [], pool, seat);
+  }
+
+  /** The candidates that may hold a seat, and say that they do. */
+  listSeatHolders(pool: string, seat: number): readonly NodeReport[] {
+    return this.#listOfSeat(this.listHolders(`${pool}/${seat}`), pool, seat);
+  }
+
+  /** Those of some nodes that may hold a seat. While the pool has no seats, any candidate may. */
+  #listOfSeat(reports: readonly NodeReport[], pool: string, seat: number): readonly NodeReport[] {
+    if (reports.length === 0) return [];
+    const nodes = this.#pools.get(pool)?.status?.seats?.find(({ index }) => index === seat)?.nodes;
+    const candidates = this.list(pool);
+    return reports.filter((one) => candidates.includes(one) && nodes?.includes(one.node) !== false);
   }
 
   #listAnew(pool: AddressPool | undefined): NodeReport[] {
@@ -124,15 +144,19 @@ export class CandidateNodes {
   }
 }
 
-function groupBySeat(reports: readonly NodeReport[]): Map<string, NodeReport[]> {
-  const seatToHolders = new Map<string, NodeReport[]>();
+/** By texts that reports have; in the order of the nodes' names. */
+function groupBy(
+  reports: readonly NodeReport[],
+  list: (report: NodeReport) => readonly string[],
+): Map<string, NodeReport[]> {
+  const textToReports = new Map<string, NodeReport[]>();
   for (const report of reports.toSorted((one, other) => (one.node < other.node ? -1 : 1)))
-    for (const seat of new Set(report.seats)) {
-      const holders = seatToHolders.get(seat);
-      if (holders === undefined) seatToHolders.set(seat, [report]);
-      else holders.push(report);
+    for (const text of new Set(list(report))) {
+      const known = textToReports.get(text);
+      if (known === undefined) textToReports.set(text, [report]);
+      else known.push(report);
     }
-  return seatToHolders;
+  return textToReports;
 }
 
 function measure(reports: readonly NodeReport[]): Progress {

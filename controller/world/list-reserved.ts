@@ -57,15 +57,20 @@ export function listApiVrids(report: NodeReport | null): number[] {
   return addresses.map(findVrid).filter(isThere);
 }
 
+/** More external IPs than anybody uses. An object has room for tens of thousands. */
+const maxClaimed = 64;
+
 /**
- * Single addresses that a Service names for itself, in canonical text: its external IPs, and the `loadBalancerIP` of one that another
- * load balancer serves. Whoever may write a Service can name any address: so only these addresses are kept back, and not their pool.
+ * Single addresses that a Service names for itself, in canonical text, each once: the `loadBalancerIP` of one that another load balancer
+ * serves, and its external IPs, 64 together at most. Whoever may write a Service can name any address: so only these addresses are kept
+ * back, and not their pool.
  */
 export function listClaimed(service: Service, isDefaultClass: boolean): string[] {
   const { externalIPs, loadBalancerIP, type } = service.spec;
   const isOthers = type === 'LoadBalancer' && !isForUs(service, isDefaultClass);
-  const texts = [...(externalIPs ?? []), isOthers ? (loadBalancerIP ?? '') : ''];
-  return texts.map((text) => parseAddress(text)?.text ?? '').filter((text) => text !== '');
+  const texts = [isOthers ? (loadBalancerIP ?? '') : '', ...(externalIPs ?? []).slice(0, maxClaimed)];
+  const addresses = texts.map((text) => parseAddress(text)?.text ?? '').filter((text) => text !== '');
+  return [...new Set(addresses)].slice(0, maxClaimed);
 }
 
 function reserveRange(text: string, owner: string): ReservedRange | null {

@@ -10,9 +10,8 @@ import { type Service } from '../../lib/services/services.ts';
 import { CandidateNodes } from './candidate-nodes.ts';
 import { GateStore } from './gate-store.ts';
 import { listOtherInUse } from './in-use.ts';
-import { listDiffering } from './list-differing.ts';
+import { ClaimStore } from './kept-back.ts';
 import {
-  listClaimed,
   listOfApiservers,
   listOfNode,
   listOfReport,
@@ -54,10 +53,10 @@ export class WorldStore {
   readonly #silent = new Map<string, SilentNode>();
   readonly #serviceToVirtualIps = new MultiMap();
   readonly #addressToPublishers = new MultiMap();
-  readonly #addressToClaimers = new MultiMap();
   readonly #shareKeyToVirtualIps = new MultiMap();
   readonly #poolToVirtualIps = new MultiMap();
   readonly #judge = new PoolJudge(this.#pools);
+  readonly #claims: ClaimStore;
   /** Null: something changed since it was made. */
   #candidates: CandidateNodes | null = null;
   readonly #reservedVrids = new ReservedVrids();
@@ -65,6 +64,8 @@ export class WorldStore {
   constructor(settings: Settings) {
     this.#settings = settings;
     this.gates = new GateStore(this.#services);
+    const owners = { services: this.#services, namespaces: this.#namespaces };
+    this.#claims = new ClaimStore(owners, this.#judge, settings.isDefaultClass);
   }
 
   /** A Service of any type. */
@@ -73,7 +74,11 @@ export class WorldStore {
     put(this.#services, key, after);
     const gates = this.gates.changeService(change);
     const taken = this.#takeOut(`Service/${key}`, listOfService(after));
-    return joinAffected([this.#changePublished(change), this.#changeClaims(change), gates, taken]);
+    return joinAffected([
+      this.#changePublished(change),
+      this.#claims.changeService(change),
+      ...[gates, taken],
+    ]);
   }
 
   #changePublished({ key, before, after }: Change<Service>): Affected {
@@ -90,19 +95,6 @@ export class WorldStore {
       keys: [...new Set([key, ...sharers])].map(toServiceKey).concat(names.map(toVirtualIpKey)),
       wakes: new Set(isOther ? ['addresses'] : []),
     };
-  }
-
-  /** Addresses that it names for itself are given to nobody else. */
-  #changeClaims({ key, before, after }: Change<Service>): Affected {
-    const { isDefaultClass } = this.#settings;
-    const [old = [], now = []] = [before, after].map((each) =>
-      each === null ? [] : listClaimed(each, isDefaultClass),
-    );
-    const changed = listDiffering(old, now);
-    if (changed.length === 0) return unaffected;
-    this.#addressToClaimers.move(key, old, now);
-    const pools = this.#judge.findPoolsOf(changed);
-    return { keys: pools.map(toPoolKey), wakes: new Set(pools.length === 0 ? [] : ['addresses']) };
   }
 
   /** An address that is given, or given back. */
@@ -133,11 +125,12 @@ export class WorldStore {
     return this.#judgeAnew(hasSamePoolParts(before, after) ? [] : this.#poolToVirtualIps.get(key));
   }
 
-  /** A namespace. */
+  /** A namespace: pools select by its labels. */
   changeNamespace({ key, before, after }: Change<Namespace>): Affected {
     put(this.#namespaces, key, after);
-    const isSame = JSON.stringify(before?.metadata.labels) === JSON.stringify(after?.metadata.labels);
-    return { keys: [], wakes: new Set(isSame ? [] : ['addresses']) };
+    if (JSON.stringify(before?.metadata.labels) === JSON.stringify(after?.metadata.labels)) return unaffected;
+    this.#claims.reset();
+    return { keys: [...this.#pools.keys()].map(toPoolKey), wakes: new Set(['addresses']) };
   }
 
   /** A node: its labels, its addresses and those of its pods. */
@@ -223,7 +216,7 @@ export class WorldStore {
       silentNodes: this.#silent,
       serviceToVirtualIps: this.#serviceToVirtualIps.map,
       addressToPublishers: this.#addressToPublishers.map,
-      addressToClaimers: this.#addressToClaimers.map,
+      keptBack: this.#claims,
       shareKeyToVirtualIps: this.#shareKeyToVirtualIps.map,
       poolToVirtualIps: this.#poolToVirtualIps.map,
       reservedVrids: this.#reservedVrids.all,
@@ -236,6 +229,7 @@ export class WorldStore {
   /** All pools, as one pool can be refused for another's sake, and who has addresses of those whose rules have changed. */
   #judgeAnew(virtualIps: readonly string[]): Affected {
     this.#candidates = null;
+    this.#claims.reset();
     const users = virtualIps.flatMap((name) => listUsers(this.#virtualIps.get(name) ?? null));
     return {
       keys: [

@@ -1,6 +1,7 @@
 import { type CandidateNodes } from './candidate-nodes.ts';
 import { type GateWorld } from './gate-store.ts';
 import { type JudgedPool } from './judge-pools.ts';
+import { type KeptBack } from './kept-back.ts';
 import { type Namespace, type Node } from '../../lib/services/cluster.ts';
 import { type NodeReport } from '../../lib/services/node-report.ts';
 import { type AddressPool, type VirtualIp } from '../../lib/services/objects.ts';
@@ -44,8 +45,8 @@ export interface World {
   readonly serviceToVirtualIps: ReadonlyMap<string, ReadonlySet<string>>;
   /** Addresses, in canonical text, to keys of the Services whose status has them, of whatever class. */
   readonly addressToPublishers: ReadonlyMap<string, ReadonlySet<string>>;
-  /** Addresses, in canonical text, to keys of the Services that name them for themselves. See `listClaimed`. */
-  readonly addressToClaimers: ReadonlyMap<string, ReadonlySet<string>>;
+  /** Addresses that Services name for themselves. */
+  readonly keptBack: KeptBack;
   /** Share keys to names of the VirtualIPs that are shared under them. */
   readonly shareKeyToVirtualIps: ReadonlyMap<string, ReadonlySet<string>>;
   /** Pools to names of the VirtualIPs that are of them. */

@@ -1,8 +1,9 @@
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { type Socket } from 'node:net';
 
-/** kubelet, Prometheus and a few people; each question takes milliseconds. */
+/** kubelet, Prometheus and a few people; each question takes milliseconds. Of one address of theirs, fewer. */
 const maxConnections = 32;
+const maxOfAddress = 8;
 
 /** A question is one packet, and its answer is ready at once: whoever takes longer is no client of ours. */
 const limits = {
@@ -21,7 +22,8 @@ const idleMs = 10_000;
 
 /**
  * A server of HTTP to which anybody may connect: bounded in number, size and time. Each connection is asked one question
- * at a time; one that asks the next before it has its answer is closed. It keeps no process alive.
+ * at a time; one that asks the next before it has its answer is closed. Where there are too many connections, the oldest one that asks
+ * nothing goes: so who keeps connections open, or opens one after the other, keeps nobody out. It keeps no process alive.
  */
 export function createBoundedServer(listener: RequestListener): Server {
   const asking = new WeakSet<Socket>();
@@ -37,10 +39,29 @@ export function createBoundedServer(listener: RequestListener): Server {
     response.on('error', () => undefined);
     listener(request, response);
   });
-  server.maxConnections = maxConnections;
+  const open = new Set<Socket>();
+  server.on('connection', (socket) => {
+    open.add(socket);
+    socket.once('close', () => open.delete(socket));
+    makeRoom(open, socket, asking);
+  });
   server.maxHeadersCount = maxHeadersCount;
   server.setTimeout(idleMs);
   // The signal to end must not wait for whoever asks.
   server.unref();
   return server;
+}
+
+/** Closes connections, the oldest first, until there are no more than there may be: of the newest one's address, and of all. */
+function makeRoom(open: Set<Socket>, newest: Socket, asking: WeakSet<Socket>): void {
+  const { remoteAddress } = newest;
+  const ofAddress = [...open].filter((socket) => socket.remoteAddress === remoteAddress);
+  if (ofAddress.length > maxOfAddress) close(ofAddress);
+  if (open.size > maxConnections) close([...open]);
+
+  function close(sockets: readonly Socket[]): void {
+    const socket = sockets.find((one) => !asking.has(one)) ?? newest;
+    open.delete(socket);
+    socket.destroy();
+  }
 }

@@ -35,7 +35,8 @@ export type ReadAccess = () => Promise<ApiAccess>;
 /** What tells a pod where the API is. */
 type Environment = Readonly<Record<string, string | undefined>>;
 
-const serviceAccountFolder = '/var/run/secrets/kubernetes.io/serviceaccount';
+/** Where a pod has its token and the CA. Source: Kubernetes, "Accessing the Kubernetes API from a Pod". */
+export const serviceAccountFolder = '/var/run/secrets/kubernetes.io/serviceaccount';
 
 /** A kubeconfig with many clusters and embedded certificates has some ten thousand bytes. */
 const maxBytes = 1_048_576;

@@ -9,6 +9,12 @@ export class VersionGoneError extends Error {}
 /** What was answered is not what was asked for; the message is a phrase for after the question's name. */
 export class NonsenseError extends Error {}
 
+/** An answer is longer than it may be. */
+export class TooLongError extends NonsenseError {}
+
+/** An answer did not begin, or did not end, in time. */
+export class LateError extends Error {}
+
 /** Foreign words as they are safe in a line: one line, cut short. */
 export function quoteForeign(text: string): string {
   const line = text.replaceAll(/[^\x20-\x7e]+/g, ' ').trim();

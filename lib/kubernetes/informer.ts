@@ -16,6 +16,7 @@ import { type InformerOptions } from './informer-options.ts';
 import { listObjects } from './list-objects.ts';
 import { type WatchEvent } from './answers.ts';
 import { type ApiObject } from './api-object.ts';
+import { PageSize } from './page-size.ts';
 import { type Change, ObjectStore } from './object-store.ts';
 import { type Connection } from './route.ts';
 import { answerMs, silenceSeconds, watchObjects } from './watch-objects.ts';
@@ -40,6 +41,7 @@ const maxRetryMs = 8000;
 export class Informer<T extends ApiObject> {
   readonly #options: InformerOptions<T>;
   readonly #store: ObjectStore<T>;
+  readonly #size: PageSize;
   /** From where to watch on; null while all is to be listed. */
   #version: string | null = null;
   #reached: string | null = null;
@@ -59,6 +61,7 @@ export class Informer<T extends ApiObject> {
   constructor(options: InformerOptions<T>) {
     this.#options = options;
     this.#store = new ObjectStore(options.resource);
+    this.#size = new PageSize(options.resource.limits);
     this.#pause = new Pause(options.clock);
   }
 
@@ -188,13 +191,9 @@ export class Informer<T extends ApiObject> {
   async #list(connection: Connection): Promise<string> {
     const { resource, clock, route } = this.#options;
     const asked = this.#asked;
-    const { version, objects } = await listObjects(resource, {
-      ...connection,
-      clock,
-      forbidden: route.forbidden,
-      signal: this.#aborting.signal,
-      limitMs: answerMs,
-    });
+    const options = { ...connection, clock, forbidden: route.forbidden, signal: this.#aborting.signal };
+    const limits = { limitMs: answerMs, size: this.#size };
+    const { version, objects } = await listObjects(resource, { ...options, ...limits });
     this.#listed = asked;
     this.#tell(this.#store.replace(objects));
     this.#reached = version;

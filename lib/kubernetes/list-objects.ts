@@ -1,13 +1,14 @@
 import { type Page, readPage } from './answers.ts';
 import { type ApiObject } from './api-object.ts';
-import { NonsenseError } from './errors.ts';
+import { LateError, NonsenseError, TooLongError } from './errors.ts';
+import { PageSize } from './page-size.ts';
 import { type ApiCall, callApi } from './request.ts';
 import { joinQuery, type Resource } from './resources.ts';
 import { type Connection } from './route.ts';
 
-/** What listing takes; the limit is for each page. */
+/** What listing takes; the limit is for each page. The size of pages is kept by who lists again and again. */
 export type ListOptions = Connection &
-  Pick<ApiCall, 'clock' | 'forbidden' | 'signal'> & { readonly limitMs: number };
+  Pick<ApiCall, 'clock' | 'forbidden' | 'signal'> & { readonly limitMs: number; readonly size?: PageSize };
 
 /** All objects of a kind as of a version. */
 export interface Listing<T> {
@@ -17,7 +18,8 @@ export interface Listing<T> {
 }
 
 /**
- * All objects of a kind, page by page. Of a kind that may be missing, and is: none, as of no version.
+ * All objects of a kind, page by page. Of a kind that may be missing, and is: none, as of no version. Where objects are so large that a page is
+ * too long, or takes too long, smaller pages are asked for.
  * @throws VipnatError API_UNREACHABLE, API_UNTRUSTED, API_FORBIDDEN or API_ANSWER_UNEXPECTED; VersionGoneError when the list's
  * version was forgotten before its last page: it has to be listed anew.
  */
@@ -25,18 +27,28 @@ export async function listObjects<T extends ApiObject>(
   resource: Resource<T>,
   options: ListOptions,
 ): Promise<Listing<T>> {
+  const { size = new PageSize(resource.limits) } = options;
   const objects: T[] = [];
   let token: string | null = null;
   for (let pages = 1; ; pages += 1) {
-    const page: Page<T> = await listPage(resource, options, { token, before: objects.length, pages });
+    const page: Page<T> | null = await tryPage(resource, options, {
+      size,
+      token,
+      before: objects.length,
+      pages,
+    });
+    if (page === null) continue;
     objects.push(...page.objects.filter((object) => resource.isKept?.(object) !== false));
     token = page.continueToken;
-    if (token === null) return { version: page.version, objects };
+    if (token !== null) continue;
+    size.finish();
+    return { version: page.version, objects };
   }
 }
 
 /** How far a list has come. */
 interface Progress {
+  readonly size: PageSize;
   readonly token: string | null;
   /** The objects of the pages before that are kept. */
   readonly before: number;
@@ -44,12 +56,31 @@ interface Progress {
   readonly pages: number;
 }
 
+/** Null where fewer objects are to be asked for. A server that does not even begin to answer may be frozen: then others are asked first. */
+async function tryPage<T extends ApiObject>(
+  resource: Resource<T>,
+  options: ListOptions,
+  progress: Progress,
+): Promise<Page<T> | null> {
+  const answer = { hasBegun: false };
+  const onBegin = () => (answer.hasBegun = true);
+  try {
+    return await listPage(resource, options, { ...progress, onBegin });
+  } catch (error) {
+    const { cause } = error as Error;
+    const isLate = cause instanceof LateError;
+    const isTooMuch = isLate || cause instanceof TooLongError;
+    if (isTooMuch && progress.size.shrink({ isLate }) && answer.hasBegun) return null;
+    throw error;
+  }
+}
+
 const okOrMissing: ReadonlySet<number> = new Set([200, 404]);
 
 async function listPage<T extends ApiObject>(
   resource: Resource<T>,
   options: ListOptions,
-  { token, before, pages }: Progress,
+  { size, token, before, pages, onBegin }: Progress & { readonly onBegin: () => void },
 ): Promise<Page<T>> {
   const { kind, limits, remedy, absence } = resource;
   let text = '';
@@ -58,7 +89,7 @@ async function listPage<T extends ApiObject>(
     {
       ...options,
       title: `listing ${kind}s`,
-      path: toListPath(resource, token),
+      path: toListPath(resource, size.value, token),
       limits: { beginMs: options.limitMs, endMs: options.limitMs },
       ...(remedy === undefined ? {} : { remedy }),
       ...(resource.mayBeMissing === true ? { accepted: okOrMissing } : {}),
@@ -66,17 +97,19 @@ async function listPage<T extends ApiObject>(
     },
     {
       onBegin: (status) => {
+        onBegin();
         isMissing = status === 404;
       },
       onText: (part) => {
         text += part;
-        if (text.length > limits.characters) throw new NonsenseError('the answer is too long');
+        if (text.length > limits.characters) throw new TooLongError('the answer is too long');
       },
       onEnd: () => {
         if (isMissing) return { version: '', objects: [], continueToken: null };
         const page = readPage(resource, text);
         if (before + page.objects.length > limits.objects || pages > limits.objects)
           throw new NonsenseError(`it lists more than ${limits.objects} ${kind}s`);
+        size.grow(page.objects.length, text.length);
         return page;
       },
     },
@@ -84,7 +117,8 @@ async function listPage<T extends ApiObject>(
 }
 
 function toListPath(
-  { path, selector, limits: { page } }: Pick<Resource<ApiObject>, 'path' | 'selector' | 'limits'>,
+  { path, selector }: Pick<Resource<ApiObject>, 'path' | 'selector'>,
+  page: number | null,
   token: string | null,
 ): string {
   return joinQuery(path, [

@@ -7,7 +7,7 @@ import * as z from 'zod/mini';
 import { VipnatError } from '../text/errors.ts';
 import { type Cancel, type Clock } from '../control/clock.ts';
 import { type ApiAccess } from './access.ts';
-import { NonsenseError, quoteForeign, SilenceError, VersionGoneError } from './errors.ts';
+import { LateError, NonsenseError, quoteForeign, SilenceError, VersionGoneError } from './errors.ts';
 import { type ApiServer, formatServer } from './servers.ts';
 
 /** One question to one apiserver. */
@@ -73,7 +73,7 @@ export async function callApi<T>(call: ApiCall, receiver: Receiver<T>): Promise<
     return await new Promise<T>((resolve, reject) => {
       const limit = (limitMs: number) =>
         clock.schedule(limitMs, () => {
-          reject(unreachable(call, `no answer within ${limitMs / 1000} s`));
+          reject(unreachable(call, `no answer within ${limitMs / 1000} s`, new LateError()));
         });
       const noteText = () => {
         cancelNext();
@@ -196,7 +196,7 @@ function refuse(call: ApiCall, statusCode: number, words: string): Error {
 function explain(call: ApiCall, error: unknown, socket: unknown): unknown {
   const isKnown = [VipnatError, VersionGoneError, SilenceError].some((known) => error instanceof known);
   if (isKnown) return error;
-  if (error instanceof NonsenseError) return unexpected(`${nameCall(call)} failed: ${error.message}`);
+  if (error instanceof NonsenseError) return unexpected(`${nameCall(call)} failed: ${error.message}`, error);
   const { code = '', message } = error as NodeJS.ErrnoException;
   const word = code === '' ? message : code;
   const isUntrusted = socket instanceof TLSSocket && Boolean(socket.authorizationError);
@@ -222,8 +222,8 @@ function unreachable(call: ApiCall, why: string, cause?: unknown): VipnatError {
   return new VipnatError('API_UNREACHABLE', `${nameCall(call)} failed: ${why}`, { cause });
 }
 
-function unexpected(what: string): VipnatError {
-  return new VipnatError('API_ANSWER_UNEXPECTED', what);
+function unexpected(what: string, cause?: unknown): VipnatError {
+  return new VipnatError('API_ANSWER_UNEXPECTED', what, { cause });
 }
 
 function nameCall({ title, server }: ApiCall): string {

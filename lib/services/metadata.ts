@@ -1,5 +1,23 @@
 import * as z from 'zod/mini';
 import { name, version } from '../kubernetes/api-object.ts';
+import {
+  podAnnotations,
+  poolAnnotations,
+  reportAnnotations,
+  serviceAnnotations,
+  weightsAnnotation,
+} from './names.ts';
+
+const known = new Set<string>([
+  ...Object.values(serviceAnnotations).flat(),
+  ...[podAnnotations, poolAnnotations, reportAnnotations].flatMap((names) => Object.values<string>(names)),
+  weightsAnnotation,
+]);
+
+/** Others may be long: whoever may write an object can give it 256 KiB of them. */
+function keepKnown(annotations: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(annotations).filter(([each]) => known.has(each)));
+}
 
 /** What is read of the metadata of objects that belong to no namespace. */
 export const metadata = z.object({
@@ -10,7 +28,8 @@ export const metadata = z.object({
   creationTimestamp: z.nullish(z.string()),
   deletionTimestamp: z.nullish(z.string()),
   labels: z.nullish(z.record(z.string(), z.string())),
-  annotations: z.nullish(z.record(z.string(), z.string())),
+  /** Those that `names.ts` has. */
+  annotations: z.nullish(z.pipe(z.record(z.string(), z.string()), z.transform(keepKnown))),
   finalizers: z.nullish(z.array(z.string())),
 });
 

@@ -67,6 +67,9 @@ export interface SilentNode {
 /** So many are said: with more of them, the network is the news. */
 const maxSilent = 32;
 
+/** How many addresses in use are read of a report: with more of them, the network is the news. */
+export const maxInUse = 1024;
+
 /** How many virtual IPs of the API a report has: nobody has more. */
 export const maxApiVips = 16;
 
@@ -183,12 +186,13 @@ export function parseNodeLease({ metadata: { name, annotations }, spec }: Lease)
       programmed: parseJson(programmed, read('programmed'), {}),
       seats: parseJson(texts, read('seats'), []),
       mode,
-      inUse: parseJson(texts, read('inUse'), []),
+      inUse: parseJson(texts, read('inUse'), []).slice(0, maxInUse),
       ...omitEmpty({ unsupported, draining, addresses, silent, apiVips }),
       ...(Object.keys(unheld).length === 0 ? {} : { unheld }),
     },
     renewal: spec?.renewTime ?? '',
-    durationMs: (spec?.leaseDurationSeconds ?? leaseDurationMs / 1000) * 1000,
+    // A node may write its own Lease: no duration of its choice makes it live longer than a balancer's.
+    durationMs: Math.min(leaseDurationMs, (spec?.leaseDurationSeconds ?? Infinity) * 1000),
   };
 }
 

@@ -54,6 +54,7 @@ const apiserver = (state: string) =>
 const pool = (what: string) => `vipnat_controller_pool_${what}${on('pool="default",family="ipv4"')}`;
 const seat = (node: string) => `vipnat_balancer_seat_held${on('seat="default/0"', node)}`;
 const leading = (node: string) => `vipnat_controller_leading${on('', node)}`;
+const kind = (program: string, name: string) => `vipnat_${program}_kind_followed${on(`kind="${name}"`)}`;
 const simple = (name: string, value: string, minutes: number): Case => ({
   fires: [{ [`${name}${on('')}`]: `${value}x60` }, minutes, 1],
   quiet: [{ [`${name}${on('')}`]: `${value === '0' ? '1' : '0'}x20` }, 20],
@@ -150,6 +151,10 @@ const cases: Readonly<Record<string, Case>> = {
   VipnatNodeSilent: {
     fires: [{ [`vipnat_balancer_nodes_silent${on('')}`]: '1x10' }, 2, 1],
     quiet: [{ [`vipnat_balancer_nodes_silent${on('')}`]: '0 1 0 0 0' }, 4],
+  },
+  VipnatKindNotFollowed: {
+    fires: [{ [kind('controller', 'Pod')]: '1x10', [kind('balancer', 'Service')]: '0x10' }, 6, 1],
+    quiet: [{ [kind('controller', 'Pod')]: '1x10', [kind('balancer', 'Service')]: '1 0 0 0 1' }, 6],
   },
   VipnatControllerWithoutLeader: {
     fires: [{ [leading('m1')]: '0x10', [leading('m2')]: '0x10' }, 3, 1],

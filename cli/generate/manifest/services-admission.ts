@@ -1,4 +1,4 @@
-import { apiGroup, managedByLabel } from '../../../lib/services/names.ts';
+import { apiGroup, cleanupFinalizer, finalizer, managedByLabel } from '../../../lib/services/names.ts';
 import { toLeaseName } from '../../../lib/services/node-report.ts';
 import { serviceNameLabel } from '../../../lib/services/services.ts';
 import { balancerName, controllerName } from './services-rights.ts';
@@ -44,17 +44,42 @@ const isOwnSlice = (one: string) => {
 };
 
 const isSame = (field: string) => {
-  const [now, before] = [`object.status.${field}`, `oldObject.status.${field}`];
+  const [now, before] = [`object.${field}`, `oldObject.${field}`];
   return `has(${now}) == has(${before}) && (!has(${now}) || ${now} == ${before})`;
 };
+
+const areSame = (fields: readonly string[]) => fields.map(isSame).join(' && ');
+
+/** What decides about an object beside its spec: labels, annotations, and with whom it goes. */
+const ofOthers = ['labels', 'annotations', 'ownerReferences'].map((field) => `metadata.${field}`);
+
+const listOthersFinalizers = (one: string) => {
+  const finalizers = `${one}.metadata.finalizers`;
+  const own = [finalizer, cleanupFinalizer].map((name) => `'${name}'`).join(', ');
+  return `(has(${finalizers}) ? ${finalizers} : []).filter(name, !(name in [${own}]))`;
+};
+
+const hasOthersFinalizers = `${listOthersFinalizers('object')} == ${listOthersFinalizers('oldObject')}`;
+
+const ofPod = ['phase', 'podIP', 'podIPs', 'containerStatuses'].map((field) => `status.${field}`);
 
 const controller: Limit = {
   name: controllerName,
   condition: 'is-controller',
-  purpose: 'The controller writes EndpointSlices of its own, and of pods the conditions only.',
+  purpose:
+    'The controller writes EndpointSlices of its own. Of pods it writes the conditions only, and of Services and pools its finalizers and the status.',
   resources: [
     { group: 'discovery.k8s.io', name: 'endpointslices', operations: ['CREATE', 'UPDATE', 'DELETE'] },
-    { group: '', name: 'pods/status', operations: ['UPDATE'] },
+    ...['services', 'services/status', 'pods/status'].map((name) => ({
+      group: '',
+      name,
+      operations: ['UPDATE'],
+    })),
+    ...['addresspools', 'addresspools/status'].map((name) => ({
+      group: apiGroup,
+      name,
+      operations: ['UPDATE'],
+    })),
   ],
   rules: [
     {
@@ -62,8 +87,12 @@ const controller: Limit = {
       message: 'the controller may write only EndpointSlices that are its own',
     },
     {
-      expression: `request.resource.resource != 'pods' || (${['phase', 'podIP', 'podIPs', 'containerStatuses'].map(isSame).join(' && ')})`,
+      expression: `request.resource.resource != 'pods' || (${areSame([...ofPod, ...ofOthers])})`,
       message: "the controller may write only a pod's conditions",
+    },
+    {
+      expression: `!(request.resource.resource in ['services', 'addresspools']) || (${areSame(['spec', ...ofOthers])} && ${hasOthersFinalizers})`,
+      message: 'the controller may write only its finalizers and the status of a Service or an AddressPool',
     },
   ],
 };

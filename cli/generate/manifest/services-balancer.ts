@@ -10,6 +10,7 @@ import { readBalancerListen } from './balancer-listen.ts';
 import { toArguments } from '../../../config/arguments.ts';
 import { podVariable } from '../../../config/environment.ts';
 import { nameVariable, type OptionName } from '../../../config/options.ts';
+import { serviceAccountFolder } from '../../../lib/kubernetes/access.ts';
 import { usualRunFolder } from '../../../balancer/seats/seat-files.ts';
 import { escapeVariables, everyTaint, onLinux, onTheHost, toConfined } from './pod.ts';
 import { chooseImage, chooseKeepalivedImage, type ManifestRequest } from './request.ts';
@@ -50,6 +51,9 @@ export function toBalancerDaemonSet(request: ManifestRequest): Manifest {
 
 const podKind = 'daemonset';
 
+const tokenPurpose =
+  "The balancer's credentials, as Kubernetes mounts them. keepalived's container has none.";
+
 const runPurpose = "keepalived's configuration, also after the pod is replaced. A boot empties /run.";
 
 /** Whether it is alive is said by its heartbeat: an API that is away, or a port that another program has, restarts nothing. */
@@ -67,6 +71,7 @@ const comments: readonly Comment[] = [
   ...probes.comments.map(({ path, text }) => ({ path: [...pod, 'containers', 0, ...path], text })),
   { path: [...pod, 'volumes', 0], text: lock.purpose },
   { path: [...pod, 'volumes', 1], text: runPurpose },
+  { path: [...pod, 'volumes', 2], text: tokenPurpose },
 ];
 
 const readinessComment: Comment = {
@@ -79,6 +84,8 @@ function toPodSpec(request: ManifestRequest): object {
   const run = toFolderVolume('run', path, runPurpose);
   return {
     serviceAccountName: name,
+    // keepalived reads what each host of the segment sends: it gets no token.
+    automountServiceAccountToken: false,
     ...onTheHost,
     ...onLinux,
     shareProcessNamespace: true,
@@ -86,9 +93,22 @@ function toPodSpec(request: ManifestRequest): object {
     terminationGracePeriodSeconds: 10,
     tolerations: everyTaint,
     containers: [toBalancer(request, run), toKeepalived(request, run)],
-    volumes: toPodVolumes([lock, run]),
+    volumes: [...toPodVolumes([lock, run]), tokenVolume],
   };
 }
+
+/** Source: the ServiceAccount admission plugin of kube-apiserver, which adds the same to pods that say nothing. */
+const tokenVolume = {
+  name: 'token',
+  projected: {
+    sources: [
+      { serviceAccountToken: { path: 'token', expirationSeconds: 3607 } },
+      { configMap: { name: 'kube-root-ca.crt', items: [{ key: 'ca.crt', path: 'ca.crt' }] } },
+    ],
+  },
+};
+
+const tokenMount = { name: 'token', mountPath: serviceAccountFolder, readOnly: true };
 
 function chooseFolder({ config, given }: ManifestRequest): string {
   return given.has('runDir') ? config.runDir.replace(/\/$/, '') : usualRunFolder;
@@ -122,7 +142,7 @@ function toBalancer(request: ManifestRequest, run: HostVolume): object {
     ...(listen === null ? {} : { readinessProbe: toReadiness(listen) }),
     securityContext: toConfined(['NET_ADMIN', 'NET_RAW']),
     terminationMessagePolicy: 'FallbackToLogsOnError',
-    volumeMounts: toVolumeMounts([lock, run]),
+    volumeMounts: [...toVolumeMounts([lock, run]), tokenMount],
   };
 }
 

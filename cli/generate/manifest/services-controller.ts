@@ -1,8 +1,10 @@
 import { type Config } from '../../../config/config.ts';
 import { toArguments } from '../../../config/arguments.ts';
-import { firstPoolsRanges } from '../../../lib/services/names.ts';
+import { podVariable } from '../../../config/environment.ts';
 import { type OptionName } from '../../../config/options.ts';
+import { firstPoolsRanges } from '../../../lib/services/names.ts';
 import { escapeVariables, onLinux } from './pod.ts';
+import { toProbes } from './probes.ts';
 import { chooseImage, type ManifestRequest } from './request.ts';
 import { controllerName as name } from './services-rights.ts';
 import { type Comment, type Manifest } from './yaml.ts';
@@ -16,17 +18,19 @@ const optionNames = new Set<OptionName>(['vip', 'listen', 'logLevel', 'logFormat
 export function toControllerDeployment(request: ManifestRequest): Manifest {
   const { namespace } = request.options;
   const template = ['spec', 'template', 'spec'];
+  const container = [...template, 'containers', 0];
   const comments: Comment[] = [
     { path: ['spec', 'replicas'], text: 'One leads, and the other takes over.' },
-    { path: [...template, 'affinity'], text: 'Not both on one node, where there are two.' },
+    { path: [...template, 'affinity'], text: affinityText },
     ...(chooseListen(request) === null
       ? []
       : [
           {
-            path: [...template, 'containers', 0, 'readinessProbe'],
+            path: [...container, 'readinessProbe'],
             text: 'A controller that waits for its turn is ready.',
           },
         ]),
+    { path: [...container, 'startupProbe'], text: livenessText },
   ];
   const object = {
     apiVersion: 'apps/v1',
@@ -47,6 +51,14 @@ function toPodMetadata({ options: { pools } }: ManifestRequest): object {
   return pools.length === 0 ? { labels } : { labels, annotations };
 }
 
+/** Source: kubeadm; it is the label and the taint of control-plane nodes. */
+const controlPlane = 'node-role.kubernetes.io/control-plane';
+
+const onControlPlane = { matchExpressions: [{ key: controlPlane, operator: 'Exists' }] };
+
+const affinityText =
+  "Not both on one node, where there are two. Root on the node has the controller's rights, so nodes without pods of tenants are better.";
+
 function toPodSpec(request: ManifestRequest): object {
   const term = { labelSelector: { matchLabels: labels }, topologyKey: 'kubernetes.io/hostname' };
   return {
@@ -54,7 +66,11 @@ function toPodSpec(request: ManifestRequest): object {
     enableServiceLinks: false,
     ...onLinux,
     priorityClassName: 'system-cluster-critical',
+    tolerations: [{ key: controlPlane, operator: 'Exists', effect: 'NoSchedule' }],
     affinity: {
+      nodeAffinity: {
+        preferredDuringSchedulingIgnoredDuringExecution: [{ weight: 50, preference: onControlPlane }],
+      },
       podAntiAffinity: {
         preferredDuringSchedulingIgnoredDuringExecution: [{ weight: 100, podAffinityTerm: term }],
       },
@@ -63,6 +79,14 @@ function toPodSpec(request: ManifestRequest): object {
     containers: [toContainer(request)],
   };
 }
+
+const podKind = 'deployment';
+
+const livenessText =
+  'The controller writes until when it is alive, in seconds since boot. No port is used, because each pod can connect to it.';
+
+/** Whether it is alive is said by its heartbeat: every pod of the cluster can reach its port, and could fill it. */
+const isAlive = toProbes({ listen: null }, podKind);
 
 /** The pod has a network of its own, where the kubelet and Prometheus have to reach it. */
 const everywhere: NonNullable<Config['listen']> = { family: 'ipv4', address: '0.0.0.0', port: 10_268 };
@@ -87,8 +111,10 @@ function toContainer(request: ManifestRequest): object {
     image: chooseImage(request),
     imagePullPolicy: 'IfNotPresent',
     args: args.map(escapeVariables),
+    env: [{ name: podVariable, value: podKind }],
     resources: { requests: { cpu: '20m', memory: '128Mi' } },
-    ...(listen === null ? {} : toProbes(listen.port)),
+    ...isAlive.value,
+    ...(listen === null ? {} : { readinessProbe: toReadiness(listen.port) }),
     securityContext: {
       allowPrivilegeEscalation: false,
       readOnlyRootFilesystem: true,
@@ -98,14 +124,6 @@ function toContainer(request: ManifestRequest): object {
   };
 }
 
-function toProbes(port: number): object {
-  return {
-    readinessProbe: { httpGet: { path: '/readyz', port }, periodSeconds: 5, timeoutSeconds: 5 },
-    livenessProbe: {
-      httpGet: { path: '/healthz', port },
-      periodSeconds: 20,
-      timeoutSeconds: 10,
-      failureThreshold: 6,
-    },
-  };
+function toReadiness(port: number): object {
+  return { httpGet: { path: '/readyz', port }, periodSeconds: 5, timeoutSeconds: 5 };
 }

@@ -3,7 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { selectEarlySlicesOf } from '../../../lib/services/early-slices.ts';
 import { type KubernetesObject } from '../../support/manifest/printing.ts';
 import { waitFor } from '../../support/lab/kube-proxy-state.ts';
-import { seedGate, type ServicesWorld, stepsMs } from './services-world.ts';
+import { addressPools } from '../../../lib/services/objects.ts';
+import { seedGate, servicesPath, type ServicesWorld, stepsMs } from './services-world.ts';
 
 const podsPath = '/api/v1/namespaces/default/pods';
 const slicesPath = '/apis/discovery.k8s.io/v1/namespaces/default/endpointslices';
@@ -110,5 +111,31 @@ export function testGates(world: () => ServicesWorld): void {
     const podPath = `${podsPath}/tried/status?dryRun=All`;
     expect(await askAsController('PATCH', podPath, { status })).toBe(422);
     expect(await askAsController('PATCH', podPath, { status: { message: 'x' } })).toBe(200);
+    expect(await askAsController('PATCH', podPath, { metadata: { labels: selector } })).toBe(422);
+  });
+
+  test('the controller may write of a Service and of a pool only its finalizers and the status', async () => {
+    await world().createService('limits');
+    await world().awaitAddresses('limits');
+    const pools = addressPools.path;
+    for (const path of [`${servicesPath}/limits`, `${pools}/default`]) {
+      const { metadata, spec } = (await world().api.ask({ method: 'GET', path })).object;
+      const { finalizers } = metadata as { finalizers: string[] };
+      const tryPatch = async (where: string, object: object) =>
+        await askAsController('PATCH', `${path}${where}?dryRun=All`, object);
+      expect(await tryPatch('', { metadata: { finalizers: [] } })).toBe(200);
+      expect(await tryPatch('', { metadata: { finalizers: [...finalizers, 'example.com/x'] } })).toBe(422);
+      expect(await tryPatch('', { spec })).toBe(200);
+      for (const where of ['', '/status']) {
+        expect(await tryPatch(where, { metadata: { labels: { a: 'b' } } })).toBe(422);
+        expect(await tryPatch(where, { metadata: { annotations: { a: 'b' } } })).toBe(422);
+      }
+      expect(await tryPatch('/status', { status: { conditions: [] } })).toBe(200);
+    }
+    const change = { spec: { externalIPs: ['192.0.2.1'], selector: { app: 'mine' } } };
+    expect(await askAsController('PATCH', `${servicesPath}/limits?dryRun=All`, change)).toBe(422);
+    const path = `${pools}/default?dryRun=All`;
+    expect(await askAsController('PATCH', path, { spec: { autoAssign: false } })).toBe(422);
+    await world().remove('limits');
   });
 }

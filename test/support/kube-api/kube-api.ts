@@ -42,6 +42,8 @@ export class KubeApi {
   allowsAll = false;
   /** Whether the versions of lists that were begun are forgotten before they end. */
   forgetsLists = false;
+  /** Pages with more objects than this never end; null: each does. */
+  mostInTime: number | null = null;
   manner: Manner = 'well';
   /** How a watch from a forgotten version is refused: by an event, or by the answer itself. */
   refusesBy: 'event' | 'status' = 'event';
@@ -209,10 +211,10 @@ export class KubeApi {
     const apiVersion = this.#questions[kind]?.apiVersion;
     const limit = Number(searchParams.get('limit') ?? 0);
     const items = asked.slice(from, limit === 0 ? undefined : from + limit);
-    const last = items.at(-1)?.metadata.name;
+    if (this.mostInTime !== null && items.length > this.mostInTime) return;
     const metadata = {
       resourceVersion: String(this.store.version),
-      ...(from + items.length < asked.length ? { continue: last } : {}),
+      ...(from + items.length < asked.length ? { continue: items.at(-1)?.metadata.name } : {}),
     };
     respond(response, 200, { kind: `${kind}List`, apiVersion, metadata, items });
   }

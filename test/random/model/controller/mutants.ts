@@ -43,6 +43,8 @@ function trustNodes(world: World): World {
     | 'list'
     | 'listBehind'
     | 'listHolders'
+    | 'listWitnesses'
+    | 'listSeatHolders'
     | 'listUnheld'
     | 'explainUnheld'
     | 'haveForgotten'
@@ -51,6 +53,8 @@ function trustNodes(world: World): World {
     list: (pool) => candidates.list(pool),
     listBehind: () => [],
     listHolders: (seat) => candidates.listHolders(seat),
+    listWitnesses: (pool, seat, address) => candidates.listWitnesses(pool, seat, address),
+    listSeatHolders: (pool, seat) => candidates.listSeatHolders(pool, seat),
     listUnheld: () => [],
     explainUnheld: () => null,
     haveForgotten: () => true,

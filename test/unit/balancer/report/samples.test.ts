@@ -11,6 +11,10 @@ function drain(connections: number | null): BalancerState['draining'][number] {
 
 const state: BalancerState = {
   ...{ services: 3, elements: 40, isFollowing: true, behindMs: 0, inUse: ['10.0.9.19'] },
+  kinds: new Map([
+    ['Service', true],
+    ['EndpointSlice', false],
+  ]),
   syncedAt: new Date('2027-01-15T08:00:00Z'),
   mode: 'direct',
   seats: ['pool/0', 'pool/1'],
@@ -46,6 +50,8 @@ describe("a balancer's metrics", () => {
       'nodes_silent{} 1',
       'node_probes_total{} 12',
       'api_followed{} 1',
+      'kind_followed{kind=Service} 1',
+      'kind_followed{kind=EndpointSlice} 0',
       `last_sync_timestamp_seconds{} ${Date.parse('2027-01-15T08:00:00Z') / 1000}`,
       'changes_total{} 0',
       'repairs_total{} 0',

@@ -85,8 +85,11 @@ test('writes nothing before all kinds were listed, and names the kind that is mi
   await pass('it is told', () => told.includes('lost Service API_FORBIDDEN'));
   await clock.advance(60_000);
   expect({ hasBegun: term.hasBegun, writes }).toEqual({ hasBegun: false, writes: [] });
+  const listLost = () => [...term.kinds].flatMap(([kind, isFollowed]) => (isFollowed ? [] : [kind]));
+  expect(listLost()).toEqual(['Service']);
   api.forbids = null;
   await pass('it writes', () => writes.length > 0);
+  await pass('it is followed', () => listLost().length === 0);
   expect(told.filter((one) => one === 'begun')).toEqual(['begun']);
   expect(writes).toEqual(['PATCH /api/v1/namespaces/default/services/web']);
 });

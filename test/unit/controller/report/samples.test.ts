@@ -26,7 +26,15 @@ const statistics = {
 };
 
 function list(parts: Partial<Parameters<typeof listControllerSamples>[0]> = {}) {
-  const state = { isLeading: true, holder: 'c1', world, statistics, writes: new Map(), ...parts };
+  const state = {
+    isLeading: true,
+    holder: 'c1',
+    world,
+    statistics,
+    writes: new Map(),
+    kinds: new Map(),
+    ...parts,
+  };
   return listControllerSamples(state).map(({ name, labels, value }) => {
     const text = Object.entries(labels).map(([label, word]) => `${label}=${word}`);
     return `${name.replace('vipnat_controller_', '')}{${text.join()}} ${value}`;

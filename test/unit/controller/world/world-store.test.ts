@@ -4,6 +4,7 @@ import { reserveAddress } from '../../../../controller/world/judge-pools.ts';
 import { nodes, serviceCidrs } from '../../../../lib/services/cluster.ts';
 import { type StepKey } from '../../../../controller/world/keys.ts';
 import {
+  makeNamespace,
   makeNode,
   makePool,
   makeReport,
@@ -110,17 +111,46 @@ describe('an address that a Service names for itself', () => {
   });
 
   test.each([
-    ['an external IP', { externalIPs: ['fd00:9:0::7'] }, ['fd00:9::7']],
+    ['an external IP', { externalIPs: ['fd00:9:0::7'] }, ['fd00:9::7 of apps/a']],
     [
       "another load balancer's address",
       { loadBalancerClass: 'other.io/lb', loadBalancerIP: '10.0.9.10' },
-      ['10.0.9.10'],
+      ['10.0.9.10 of apps/a'],
     ],
     ['an address that it asks us for', { loadBalancerIP: '10.0.9.10' }, []],
   ])('%s', (_, spec, claimed) => {
     const store = begin();
     store.changeService(put(makeService('apps/a', { spec }), null, 'apps/a'));
-    expect([...store.view(nowMs).addressToClaimers.keys()]).toEqual(claimed);
+    expect(store.view(nowMs).keptBack.list('pool')).toEqual(claimed);
+  });
+
+  test('is kept back as long as the pool selects the namespace and the Service', () => {
+    const selectors = {
+      namespaceSelector: { matchLabels: { team: 'web' } },
+      serviceSelector: { matchLabels: { tier: 'edge' } },
+    };
+    const pool = makePool('pool', { addresses: ['10.0.9.10'], ...selectors });
+    const spec = { type: 'ClusterIP', externalIPs: ['10.0.9.10'] };
+    const other = makeService('apps/a', { spec });
+    const service = makeService('apps/a', { spec, metadata: { labels: { tier: 'edge' } } });
+    const store = makeStore({ pools: [pool], services: [service] });
+    const list = () => store.view(nowMs).keptBack.list('pool');
+    expect(list()).toEqual([]);
+    const namespace = makeNamespace('apps', { team: 'web' });
+    const news = store.changeNamespace(put(namespace, null, 'apps'));
+    expect(news.keys).toContainEqual({ kind: 'AddressPool', name: 'pool' });
+    expect(list()).toEqual(['10.0.9.10 of apps/a']);
+    const { keys, wakes } = store.changeService(put(other, service, 'apps/a'));
+    expect(keys).toContainEqual({ kind: 'AddressPool', name: 'pool' });
+    expect([...wakes]).toEqual(['addresses']);
+    expect(list()).toEqual([]);
+  });
+
+  test('is one of 64 of a Service: who writes more keeps back no more', () => {
+    const externalIPs = Array.from({ length: 200 }, (_, index) => `10.0.9.${index}`);
+    const store = begin(['10.0.9.0/24']);
+    store.changeService(put(makeService('apps/a', { spec: { externalIPs } }), null, 'apps/a'));
+    expect(store.view(nowMs).keptBack.list('pool')).toHaveLength(64);
   });
 });
 

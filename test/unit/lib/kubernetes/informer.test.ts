@@ -78,6 +78,20 @@ test('many objects are listed page by page, and watched from the version of the 
   expect(queries[3]).toContain(`resourceVersion=${world.store.version}`);
 });
 
+test('pages that take too long become smaller, and stay so for the next list', async () => {
+  informer.stop();
+  server().mostInTime = 1;
+  server().questions.length = 0;
+  informer = start(resource);
+  await world.pass('all are known', () => known.size === 5);
+  await eventually('it is watched', () => world.watches === 1);
+  server().mostInTime = null;
+  informer.relist();
+  await eventually('they are listed again', () => lists === 2);
+  const queries = server().questions.map((question) => question.split('?')[1] ?? '');
+  expect(queries).toContain('limit=2');
+});
+
 test('of an event listeners hear the object that differs, and no other', async () => {
   await eventually('it is watched', () => world.watches === 1);
   heard.length = 0;

@@ -45,6 +45,30 @@ test('all pages are listed', async () => {
   expect(server(1).questions).toHaveLength(0);
 });
 
+test('objects that are too large for one page are listed one by one, and small ones behind them together again', async () => {
+  const long = { example: '\u0001'.repeat(11_000) };
+  for (const name of ['a', 'b', 'c']) {
+    const { metadata, ...rest } = makeSlice(['10.77.0.11'], { name });
+    world.store.put('EndpointSlice', { ...rest, metadata: { ...metadata, annotations: long } });
+  }
+  for (const name of ['d', 'e', 'f', 'g'])
+    world.store.put('EndpointSlice', makeSlice(['10.77.0.11'], { name }));
+  expect(await names()).toEqual(['a', 'b', 'c', 'd', 'e', 'f', 'g']);
+  const asked = server(0).questions.map((question) => /limit=\d.*/.exec(question)?.[0]);
+  expect(asked).toEqual([
+    ...['limit=2', 'limit=1', 'limit=1&continue=a', 'limit=1&continue=b', 'limit=1&continue=c'],
+    ...['limit=2&continue=d', 'limit=2&continue=f'],
+  ]);
+  expect(server(1).questions).toHaveLength(0);
+});
+
+test('an object that is too large alone is a problem, which is told', async () => {
+  const { metadata, ...rest } = makeSlice(['10.77.0.11'], { name: 'a' });
+  const annotations = { example: 'x'.repeat(100_000) };
+  world.store.put('EndpointSlice', { ...rest, metadata: { ...metadata, annotations } });
+  await expect(names()).rejects.toMatchObject({ message: expect.stringMatching(/the answer is too long$/) });
+});
+
 test('an apiserver that is away is passed over', async () => {
   await server(0).stop();
   expect(await names()).toEqual(['a', 'b', 'c']);

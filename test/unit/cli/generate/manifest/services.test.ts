@@ -75,6 +75,15 @@ describe("the controller's pods", () => {
     expect(args).toEqual(['controller', ...options]);
     expect(securityContext.capabilities).toEqual({ drop: ['ALL'] });
   });
+
+  test('are alive as long as the controller says so in its own pod: no client of its port can have them restarted', async () => {
+    const isAlive = { exec: { command: [...heartbeatProbe] } };
+    for (const words of [[], ['--listen', 'off']]) {
+      const [controller] = (await findPod('vipnat-controller', ...words)).containers;
+      expect(controller).toMatchObject({ startupProbe: isAlive, livenessProbe: isAlive });
+      expect(controller['env']).toContainEqual({ name: 'VIPNAT_POD', value: 'deployment' });
+    }
+  });
 });
 
 describe("the balancer's pods", () => {
@@ -116,6 +125,18 @@ describe("the balancer's pods", () => {
       expect(balancer?.args).toContain(`--run-dir=${path}`);
       expect(keepalived?.command?.at(-1)).toBe(path);
     }
+  });
+
+  test('give the token to the balancer alone', async () => {
+    const pod = await findBalancer();
+    expect(pod).toMatchObject({ automountServiceAccountToken: false });
+    const sources = expect.arrayContaining([
+      { serviceAccountToken: { path: 'token', expirationSeconds: 3607 } },
+    ]) as unknown;
+    expect(pod.volumes).toContainEqual({ name: 'token', projected: { sources } });
+    const mounts = pod.containers.map(({ volumeMounts }) => volumeMounts.map(({ mountPath }) => mountPath));
+    const folder = '/var/run/secrets/kubernetes.io/serviceaccount';
+    expect(mounts.map((paths) => paths.includes(folder))).toEqual([true, false]);
   });
 
   test('are alive as long as the balancer says so in its own pod', async () => {

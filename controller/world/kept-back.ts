@@ -1,0 +1,119 @@
+import { type Address, parseAddress } from '../../lib/address/address.ts';
+import { type Change } from '../../lib/kubernetes/object-store.ts';
+import { type Namespace } from '../../lib/services/cluster.ts';
+import { isSelected } from '../../lib/services/label-selector.ts';
+import { contains } from '../../lib/services/ranges.ts';
+import { type Service } from '../../lib/services/services.ts';
+import { type Affected, unaffected } from './affected.ts';
+import { type JudgedPool } from './judge-pools.ts';
+import { listDiffering } from './list-differing.ts';
+import { listClaimed } from './list-reserved.ts';
+import { MultiMap } from './multi-map.ts';
+import { toPoolKey } from './object-parts.ts';
+import { type PoolJudge } from './pool-judge.ts';
+
+/** Addresses of pools that Services name for themselves: no other Service gets them. */
+export interface KeptBack {
+  /** A Service that names an address of a pool, other than this one; null where none does. */
+  find(pool: string, address: Address, own: string): string | null;
+  /** `ADDRESS of NAMESPACE/NAME` of each such address of a pool, with one of the Services that name it; in order. */
+  list(pool: string): readonly string[];
+}
+
+/** What decides whether a pool gives addresses to a Service, and so whether it keeps addresses back for it. */
+interface Owners {
+  readonly services: ReadonlyMap<string, Service>;
+  readonly namespaces: ReadonlyMap<string, Namespace>;
+}
+
+/** What is kept back of one pool. */
+interface OfPool {
+  /** Addresses to the first two Services that name them. */
+  readonly claimers: ReadonlyMap<string, readonly string[]>;
+  /** See `list`. */
+  readonly texts: readonly string[];
+}
+
+/**
+ * Keeps who names which address. A Service that a pool does not select keeps nothing of it back: it gets nothing of it, either. Which these are
+ * is found out when somebody asks, once for all questions between two changes.
+ */
+export class ClaimStore implements KeptBack {
+  readonly #owners: Owners;
+  readonly #judge: PoolJudge;
+  readonly #isDefaultClass: boolean;
+  readonly #addressToClaimers = new MultiMap();
+  /** Null: something changed since it was made. */
+  #poolToClaimed: ReadonlyMap<string, OfPool> | null = null;
+
+  /** It looks at the maps as they are at each question. */
+  constructor(owners: Owners, judge: PoolJudge, isDefaultClass: boolean) {
+    this.#owners = owners;
+    this.#judge = judge;
+    this.#isDefaultClass = isDefaultClass;
+  }
+
+  /** A Service, of any type. Answers what is news for pools, and for who waits for an address. */
+  changeService({ key, before, after }: Change<Service>): Affected {
+    const [old = [], now = []] = [before, after].map((each) =>
+      each === null ? [] : listClaimed(each, this.#isDefaultClass),
+    );
+    const areSame = old.length === now.length && old.every((text, at) => text === now[at]);
+    if (areSame && (now.length === 0 || toLabels(before) === toLabels(after))) return unaffected;
+    this.#addressToClaimers.move(key, old, now);
+    const pools = this.#judge.findPoolsOf(areSame ? now : listDiffering(old, now));
+    if (pools.length === 0) return unaffected;
+    this.#poolToClaimed = null;
+    return { keys: pools.map(toPoolKey), wakes: new Set(['addresses']) };
+  }
+
+  /** Pools or labels of namespaces have changed. */
+  reset(): void {
+    this.#poolToClaimed = null;
+  }
+
+  find(pool: string, { text }: Address, own: string): string | null {
+    return (
+      this.#getPool(pool)
+        ?.claimers.get(text)
+        ?.find((key) => key !== own) ?? null
+    );
+  }
+
+  list(pool: string): readonly string[] {
+    return this.#getPool(pool)?.texts ?? [];
+  }
+
+  #getPool(pool: string): OfPool | undefined {
+    this.#poolToClaimed ??= new Map([...this.#judge.judged].map(([name, each]) => [name, this.#list(each)]));
+    return this.#poolToClaimed.get(pool);
+  }
+
+  #list(pool: JudgedPool): OfPool {
+    const claimers = new Map<string, readonly string[]>();
+    for (const [text, keys] of this.#addressToClaimers.map) {
+      const address = parseAddress(text);
+      if (address === null || !pool.ranges.some((range) => contains(range, address))) continue;
+      const selected = this.#listSelected(pool, keys);
+      if (selected.length > 0) claimers.set(text, selected);
+    }
+    return { claimers, texts: [...claimers].map(([text, [key = '']]) => `${text} of ${key}`).sort() };
+  }
+
+  /** Two at most: one of them may be who asks. */
+  #listSelected({ pool: { spec } }: JudgedPool, keys: ReadonlySet<string>): string[] {
+    const selected: string[] = [];
+    for (const key of keys) {
+      const metadata = this.#owners.services.get(key)?.metadata;
+      const ofNamespace = this.#owners.namespaces.get(metadata?.namespace ?? '')?.metadata.labels;
+      if (!isSelected(spec.serviceSelector, metadata?.labels)) continue;
+      if (isSelected(spec.namespaceSelector, ofNamespace)) selected.push(key);
+      if (selected.length === 2) break;
+    }
+    return selected;
+  }
+}
+
+function toLabels(service: Service | null): string {
+  return JSON.stringify(service?.metadata.labels ?? null);
+}
