@@ -6,7 +6,6 @@ import { listChains, type NftChain, type NftLayer } from '../netlink/nft-chains.
 import { type IptablesDialect, iptablesDialects } from '../port.ts';
 import { createToolbox, isInPath, type Toolbox } from '../tools/toolbox.ts';
 import { settleAll } from '../tools/settle.ts';
-import { toolName } from '../tools/tool-name.ts';
 import { saveIptables } from './iptables.ts';
 import { isNftName } from './nft-name.ts';
 import { listNftTable } from './nft-table.ts';
@@ -30,8 +29,8 @@ const trackingPriority = -200;
 const layers: readonly (NftLayer | null)[] = ['ip', 'ip6', 'inet'];
 
 /**
- * All such rules. A tool is started only for tables that have rules there: on most hosts for none. Rejects as these tools do; without nft's
- * answer of the kernel with nothing of nftables.
+ * All such rules. A tool is started only for tables that have rules there: on most hosts for none. Rejects as these tools do, and without
+ * CAP_NET_ADMIN with TOOL_NOT_PERMITTED.
  */
 export async function readEarlyRules(limitMs = 10_000): Promise<readonly EarlyRules[]> {
   const chains = await listEarlyChains();
@@ -50,7 +49,7 @@ export async function readEarlyRules(limitMs = 10_000): Promise<readonly EarlyRu
   return (await settleAll([...saves, ...lists])).filter((one) => one !== null);
 }
 
-/** None where the kernel does not answer: then nothing can be said. */
+/** None on a kernel without nf_tables. */
 async function listEarlyChains(): Promise<readonly NftChain[]> {
   try {
     const all = await withNetlinkClient('netfilter', (client) => listChains(client), true);
@@ -60,7 +59,7 @@ async function listEarlyChains(): Promise<readonly NftChain[]> {
     );
     return early.filter(({ table }) => !table.startsWith('vipnat'));
   } catch (error) {
-    if (error instanceof VipnatError) return [];
+    if (error instanceof VipnatError && error.code !== 'TOOL_NOT_PERMITTED') return [];
     throw error;
   }
 }
@@ -84,8 +83,7 @@ async function saveRaw(
   toolbox: Toolbox,
   { family, dialect, limitMs }: RawSource,
 ): Promise<EarlyRules | null> {
-  const isInstalled = (await toolbox.find(family, dialect, 'save')) !== null;
-  if (!isInstalled && !isInPath(toolName(family, dialect, 'save'))) return null;
+  if ((await toolbox.find(family, dialect, 'save')) === null) return null;
   const saved = await saveIptables(toolbox, { family, dialect, limitMs, table: 'raw' });
   return saved === null ? null : { kind: 'iptables', family, dialect, text: saved.text };
 }
