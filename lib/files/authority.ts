@@ -8,12 +8,13 @@ export interface Authority {
   readonly certificates: string;
 }
 
-/** Where the cluster's CA usually is: in a pod, as kubeadm has it, as kubespray has it, as RKE2 has it. */
+/** Where the cluster's CA usually is: in a pod, as kubeadm has it, as kubespray has it, as RKE2 and k3s have it. */
 const usualFiles = [
   '/var/run/secrets/kubernetes.io/serviceaccount/ca.crt',
   '/etc/kubernetes/pki/ca.crt',
   '/etc/kubernetes/ssl/ca.crt',
   '/var/lib/rancher/rke2/server/tls/server-ca.crt',
+  '/var/lib/rancher/k3s/server/tls/server-ca.crt',
 ];
 
 /** The CA in the given file, else in the first usual place that has one; null when none has. Read anew each time: CAs are rotated. */
