@@ -75,7 +75,8 @@ export function chooseEndpoints(sources: EndpointSources): Candidates {
       const own = findOwnEndpoint({ family, addresses, vips, listed: admitted, others: named });
       const { seenIn } = candidate;
       const fallbackEndpoints = without(named, own);
-      const refused = listOnce(refusals).map(({ sentence }) => sentence);
+      const unused = isLive ? describeUnused({ value: admitted, seenIn }, { configured, family, vips }) : [];
+      const refused = [...listOnce(refusals).map(({ sentence }) => sentence), ...unused];
       return { value: sortEndpoints(admitted), seenIn, refused, isFromApi, isLive, fallbackEndpoints, own };
     }
   }
@@ -83,6 +84,20 @@ export function chooseEndpoints(sources: EndpointSources): Candidates {
   const seenIn = once.length > 0 ? describeRefused(once) : describeSilence(api !== null);
   const refused = once.map(({ sentence }) => sentence);
   return { value: [], seenIn, refused, isFromApi: false, isLive: false, fallbackEndpoints: [], own: null };
+}
+
+/** An option that a source before it outranks, where it names somebody whom that one does not. */
+function describeUnused(
+  { value, seenIn }: Sourced<readonly Endpoint[]>,
+  { configured, family, vips }: Pick<EndpointSources, 'configured' | 'family' | 'vips'>,
+): string[] {
+  const listed = new Set(value.map(formatEndpoint));
+  const { admitted } = admit({ value: configured, seenIn: '--endpoints' }, family, vips);
+  const unused = admitted.map(formatEndpoint).filter((text) => !listed.has(text));
+  const named = unused.slice(0, maxNamed).join(', ');
+  return unused.length === 0
+    ? []
+    : [`--endpoints names ${named}, and ${seenIn} does not. vipnat uses the list of ${seenIn}`];
 }
 
 /** Only of what the cluster names now: what was remembered may be an address that no apiserver has any more. */

@@ -106,7 +106,7 @@ function findNamed(
   family: Family,
   { observation, config, memory }: Sight,
 ): Sourced<readonly Endpoint[]> | null {
-  const { api, kubeProxy } = findLiveSources(family, observation, memory);
+  const { api, kubeProxy } = findLiveSources(family, { observation, config, memory });
   const admitted = [api, kubeProxy, { value: config.endpoints, seenIn: '--endpoints' }]
     .filter((source) => source !== null)
     .map((source) => ({ ...source, value: admit(source, family, config.vips).admitted }));
@@ -120,9 +120,12 @@ function findOwn(family: Family, { observation, config }: Sight): Sourced<readon
 }
 
 /** Only while the API is heard: what kube-proxy hears afterwards is newer. */
-function rememberProxy({ observation, memory }: Sight): ServiceState['proxyBesideApi'] {
+function rememberProxy({ observation, config, memory }: Sight): ServiceState['proxyBesideApi'] {
   if (memory.api?.isCurrent !== true) return memory.proxyBesideApi;
   return Object.fromEntries(
-    families.map((family) => [family, findLiveSources(family, observation, memory).kubeProxy?.value ?? []]),
+    families.map((family) => [
+      family,
+      findLiveSources(family, { observation, config, memory }).kubeProxy?.value ?? [],
+    ]),
   );
 }

@@ -87,6 +87,11 @@ export class Departures {
   /** As the monitor's own. */
   watch(watched: Watched): HealthView {
     const isFirst = this.#watched === null;
+    // Connections of others count only while their VIP is here.
+    const hasCome = this.#vips.some(
+      ({ address }) =>
+        watched.localAddresses.has(address) && this.#watched?.localAddresses.has(address) === false,
+    );
     this.#watched = watched;
     const before = this.#monitor.departed;
     const view = this.#monitor.watch(watched);
@@ -94,7 +99,7 @@ export class Departures {
     this.#hasNews ||= hasNews;
     // Whoever leaves has all the time that the first one had.
     if (hasNews) this.#uncountedSince = null;
-    if (isFirst || hasNews) this.#countAt(this.#ports.clock.now() + firstCountMs);
+    if (isFirst || hasNews || hasCome) this.#countAt(this.#ports.clock.now() + firstCountMs);
     return view;
   }
 

@@ -46,6 +46,8 @@ export interface Observation {
   /** What rules are written to, and why. */
   readonly dialect: Sourced<Dialect>;
   readonly proxyMode: Sourced<ProxyMode>;
+  /** Whether kube-proxy's rules are left over: nobody maintains them. False when left out. */
+  readonly isProxyAbsent?: boolean;
   readonly views: Readonly<Record<Family, FamilyView>>;
   /** What could not be read or understood, and is not needed. */
   readonly unread: readonly UnreadRules[];

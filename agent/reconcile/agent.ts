@@ -25,6 +25,7 @@ import { type Logger } from '../../lib/telemetry/logger.ts';
 import { LastLook } from '../report/last-look.ts';
 import { Loop } from './loop.ts';
 import { tellAll } from '../report/loop-observer.ts';
+import { type AskProxyAbsence } from '../observe/proxy-absence.ts';
 import { type ReconcileState } from '../observe/reconcile-state.ts';
 import { type Meter } from '../../lib/telemetry/meter.ts';
 import { type AgentState } from '../report/samples.ts';
@@ -52,6 +53,8 @@ export interface AgentPorts {
   /** Where what it does is counted. */
   readonly meter: Meter;
   readonly askProxyMode: () => Promise<string | null>;
+  /** As LookPorts has it. */
+  readonly askProxyAbsence?: AskProxyAbsence;
   readonly store: EndpointStore;
   /** Whether this host is drained, and the rule that says so to other hosts. */
   readonly drain: Pick<DrainPorts, 'store' | 'rule'>;
@@ -91,7 +94,7 @@ export class Agent {
 
   /** `memory` is what it begins with; its apiservers are those of the store. */
   constructor(ports: AgentPorts, config: Config, memory: ReconcileState) {
-    const { kernel, apiserver, clock, logger, askProxyMode, readListening, events } = ports;
+    const { kernel, apiserver, clock, logger, events } = ports;
     this.#clock = clock;
     const healthReport = new HealthLog(logger, events);
     const metrics = new LoopMetrics(ports.meter, config.vips);
@@ -135,10 +138,10 @@ export class Agent {
     this.#api = ports.followApi(() => {
       this.#loop.onApiChange();
     });
-    const asked = { kernel, askProxyMode, readListening, isLeaving: () => this.#drain.isLeaving() };
+    const asked = { ...ports, isLeaving: () => this.#drain.isLeaving() };
     const heard = { health: this.#departures, api: this.#api, weights: () => this.#weights?.weights };
     const told = { report, keeper: this.#keeper, serving: this.#serving };
-    this.#loop = new Loop({ ...asked, ...heard, ...told, clock, tickMs: ports.tickMs }, config, memory);
+    this.#loop = new Loop({ ...asked, ...heard, ...told }, config, memory);
   }
 
   /** How the apiservers are now. */

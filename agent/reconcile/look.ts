@@ -20,6 +20,7 @@ import { type Watched } from '../health/watched.ts';
 import { type HealthView } from '../health/usable.ts';
 import { type ReconcileState } from '../observe/reconcile-state.ts';
 import { neededChains } from '../observe/needed-chains.ts';
+import { type AskProxyAbsence } from '../observe/proxy-absence.ts';
 import { interpret, type Observation } from '../observe/observe.ts';
 import { type Plan } from '../decide/plan.ts';
 
@@ -28,6 +29,8 @@ export interface LookPorts {
   readonly kernel: Kernel;
   /** Asks kube-proxy itself, see agent/observe/proxy-mode.ts. */
   readonly askProxyMode: () => Promise<string | null>;
+  /** Asked where `--endpoints` names apiservers, too; left out where that is not to be known: then kube-proxy maintains its rules. */
+  readonly askProxyAbsence?: AskProxyAbsence | undefined;
   readonly health: HealthSource;
   readonly api: ClusterApi;
   /** What open connections say of new ones, see weights.ts; left out where nobody counts. */
@@ -71,7 +74,7 @@ export type Known = Omit<ReconcileInput, 'health'>;
 
 /** What the kernel shows and the API says. */
 async function learn(
-  { kernel, askProxyMode, api }: LookPorts,
+  { kernel, askProxyMode, askProxyAbsence, api }: LookPorts,
   config: Config,
   memory: ReconcileState,
   query: KernelQuery,
@@ -81,8 +84,12 @@ async function learn(
     readLocalRoutes(kernel),
     config.proxyMode === 'auto' ? askProxyMode() : null,
   ]);
-  const observe = (view: ApiView | null) =>
-    interpret(reading, asked, addClusterIps(config, view), memory.dialect);
+  const isAsked = config.proxyMode === 'auto' && config.endpoints.length > 0;
+  const isProxyAbsent = isAsked && (await askProxyAbsence?.(asked)) === true;
+  const observe = (view: ApiView | null) => ({
+    ...interpret(reading, asked, addClusterIps(config, view), memory.dialect),
+    isProxyAbsent,
+  });
   return await consultApi({ api, localRoutes, observe }, config, memory);
 }
 

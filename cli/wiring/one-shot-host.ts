@@ -12,6 +12,7 @@ import { ApiRoute } from '../../lib/kubernetes/route.ts';
 import { recallApiservers } from '../../agent/endpoints/endpoint-persister.ts';
 import { createEndpointStore } from '../../agent/endpoints/endpoint-store.ts';
 import { askProxyMode } from '../../agent/observe/ask-proxy-mode.ts';
+import { createProxyAbsence } from '../../agent/observe/proxy-absence.ts';
 import { findAuthority } from '../../lib/files/authority.ts';
 import { probeOnce } from '../../agent/health/one-shot.ts';
 import { type Apiserver } from '../../agent/probe/apiserver.ts';
@@ -40,6 +41,7 @@ export function createPorts(config: Config, tell: Tell): LookPorts {
   return {
     kernel: createHostKernel(),
     askProxyMode,
+    askProxyAbsence: createProxyAbsence(clock),
     api: createOneTimeApi(config, tell),
     health: {
       watch: async (watched) => (await askAgentHealth()) ?? (await probeOnce(options, watched)),

@@ -21,6 +21,7 @@ import { type NeighbourQuestion } from '../../lib/kernel/host/neighbours.ts';
 import { createDrainRule } from '../../lib/kernel/real/drain-rule.ts';
 import { createEndpointStore } from '../../agent/endpoints/endpoint-store.ts';
 import { askProxyMode } from '../../agent/observe/ask-proxy-mode.ts';
+import { createProxyAbsence } from '../../agent/observe/proxy-absence.ts';
 import { type EventRecorder, noEvents } from '../../lib/telemetry/recorder.ts';
 import { EventWriter } from '../../lib/telemetry/writer.ts';
 import { findAuthority } from '../../lib/files/authority.ts';
@@ -119,6 +120,7 @@ async function serve(
   const effects = { kernel, apiserver, clock, logger, meter, events };
   const asked = {
     askProxyMode,
+    askProxyAbsence: createProxyAbsence(clock),
     readListening: readListeningAddresses,
     askOtherHolder: (question: NeighbourQuestion) => askOtherHolder(question, clock),
   };

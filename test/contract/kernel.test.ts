@@ -167,6 +167,7 @@ describeKernels((subject) => {
     ];
     for (const [number, flow] of flows.entries()) await subject().trackFlow(flow, number);
     const { kernel } = subject();
+    await subject().addAddress(vip.address);
     expect([...(await kernel.countFlows(vip))].toSorted()).toEqual([
       [formatEndpoint(backend), 2],
       [formatEndpoint(otherBackend), 1],

@@ -5,6 +5,7 @@ import { type Ruleset } from '../../../lib/netfilter/iptables/ruleset.ts';
 import { ipvsChecks } from './ipvs.ts';
 import { removeRules } from '../remedies/leftover-rules.ts';
 import { type Observation } from '../../../agent/observe/observe.ts';
+import { findProxies } from '../../../agent/observe/proxy-absence.ts';
 import { type Check } from '../facts/check.ts';
 import { given, lookAt, lookAtHost, type NotHere } from '../facts/fact.ts';
 import { type HostFacts } from '../facts/host-facts.ts';
@@ -45,9 +46,7 @@ const restart = restartProxy;
 function findDown({ assessment, kubeProxy, processes }: HostFacts): ReturnType<Check['find']> {
   return given([assessment, processes], ({ observation }, running) => {
     if (observation.proxyMode.value === 'none') return noProxy(observation);
-    const candidates = running.filter(({ name }) =>
-      ['kube-proxy', 'hyperkube', 'kubelite', 'k3s-server'].includes(name),
-    );
+    const candidates = findProxies(running);
     return lookAtHost(() => {
       if (kubeProxy.status !== null || candidates.some(({ isSurelyHere }) => isSurelyHere)) return [];
       const [first] = candidates;
@@ -56,7 +55,7 @@ function findDown({ assessment, kubeProxy, processes }: HostFacts): ReturnType<C
         {
           level: 'warn',
           title: `kube-proxy's rules are here (${observation.proxyMode.seenIn}), but kube-proxy does not run`,
-          why: 'Services on this node keep their last endpoints. vipnat bypasses kube-proxy when its list of apiservers is out of date.',
+          why: 'Services on this node keep their last endpoints. If another program such as Cilium replaced kube-proxy, do not restart kube-proxy. These rules are left over: give vipnat --endpoints or credentials. The commands restart only a kube-proxy that is installed.',
           remedy: [restart],
         },
       ];

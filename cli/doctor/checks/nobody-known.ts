@@ -41,7 +41,11 @@ export function findNobodyKnown({ assessment, flags }: HostFacts): ReturnType<Ch
 
 /** Whether the API or kube-proxy names an apiserver at a virtual IP now. */
 function isAnyAtVip(family: Family, { observation, memory, decisions }: Assessment): boolean {
-  const { api, kubeProxy } = findLiveSources(family, observation, memory);
+  const { api, kubeProxy } = findLiveSources(family, {
+    observation,
+    memory,
+    config: { endpoints: [], vips: [] },
+  });
   const vips = decisions.map(({ vip }) => vip);
   return [api, kubeProxy].some(
     (source) => source?.value.some((endpoint) => isAtVip(endpoint, vips)) === true,

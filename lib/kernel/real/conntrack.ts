@@ -1,4 +1,5 @@
 import { formatEndpoint, parseEndpoint, type Endpoint } from '../../address/endpoint.ts';
+import { readAddresses } from '../netlink/addresses.ts';
 import { execTool, runTool, type ToolCall } from '../tools/exec.ts';
 import { type FlowSelection } from '../port.ts';
 import { toolFailed } from '../tools/tool-errors.ts';
@@ -33,7 +34,10 @@ export function readDeleted(stderr: string): number | null {
   return count === undefined ? null : Number(count);
 }
 
-/** How many established connections to a VIP each backend has, by its text, see formatEndpoint. */
+/**
+ * How many established connections to a VIP each backend has, by its text, see formatEndpoint. Where the VIP is elsewhere, only this host's
+ * own can go on here. Those of others end without a word to this host, whose kernel keeps them for up to five days.
+ */
 export async function countFlows(vip: Endpoint, limitMs: number): Promise<ReadonlyMap<string, number>> {
   const listing = await runTool({
     tool: 'conntrack',
@@ -44,13 +48,19 @@ export async function countFlows(vip: Endpoint, limitMs: number): Promise<Readon
     limitMs,
     isPatient: true,
   });
-  return countByBackend(listing);
+  const own = new Set((await readAddresses()).map(({ address }) => address));
+  return countByBackend(listing, own.has(vip.address) ? null : own);
 }
 
-/** Of what `conntrack -L` printed: how many connections each backend answers, by its text. Pure and total. */
-export function countByBackend(listing: string): ReadonlyMap<string, number> {
+/** Of what `conntrack -L` printed: how many connections each backend answers, by its text; of these clients, or of all. Pure and total. */
+export function countByBackend(
+  listing: string,
+  clients: ReadonlySet<string> | null = null,
+): ReadonlyMap<string, number> {
   const backendToCount = new Map<string, number>();
   for (const line of listing.split('\n')) {
+    const [, client = ''] = /\bsrc=(\S+)/.exec(line) ?? [];
+    if (clients?.has(client) === false) continue;
     const backend = readAnswering(line);
     if (backend !== null) backendToCount.set(backend, (backendToCount.get(backend) ?? 0) + 1);
   }

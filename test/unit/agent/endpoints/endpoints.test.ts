@@ -76,6 +76,7 @@ describe('what can be no apiserver of a VIP', () => {
   ])('%s, and it is named with its source', (text, complaint) => {
     const { value, refused } = chooseEndpoints({
       ...all,
+      configured: [],
       kubeProxy: { value: [toEndpoint(text), first], seenIn: 'kube-proxy' },
     });
     expect(value).toEqual([first]);
