@@ -15,7 +15,7 @@ const iptablesLines: readonly RegExp[] = [
   'COMMIT',
   String.raw`:${ownChain} - \[0:0\]`,
   `-X ${ownChain}`,
-  `-I (?:PREROUTING|OUTPUT|POSTROUTING|FORWARD) ${comment} -j VIPNAT(?:-POSTROUTING|-FORWARD)?`,
+  `-I (?:PREROUTING|INPUT|OUTPUT|POSTROUTING|FORWARD) ${comment} -j VIPNAT(?:-POSTROUTING|-FORWARD|-INPUT)?`,
   String.raw`-A VIPNAT -d ${address}/(?:32|128) -p tcp ${comment} -m tcp --dport \d{1,5} --tcp-flags FIN,SYN,RST,ACK SYN -j ${vipChain}`,
   String.raw`-A VIPNAT-(?:POSTROUTING|FORWARD) -p tcp ${comment} -m conntrack --ctstate DNAT --ctorigdst ${address} --ctorigdstport \d{1,5} -j (?:MASQUERADE --random-fully|ACCEPT)`,
   `-A ${vipChain} ${comment} -j (?:KUBE-SVC-NPX46M4PTMTKRN6Y|KUBE-MARK-MASQ)`,
