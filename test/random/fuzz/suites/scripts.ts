@@ -18,6 +18,7 @@ const iptablesLines: readonly RegExp[] = [
   `-I (?:PREROUTING|INPUT|OUTPUT|POSTROUTING|FORWARD) ${comment} -j VIPNAT(?:-POSTROUTING|-FORWARD|-INPUT)?`,
   String.raw`-A VIPNAT -d ${address}/(?:32|128) -p tcp ${comment} -m tcp --dport \d{1,5} --tcp-flags FIN,SYN,RST,ACK SYN -j ${vipChain}`,
   String.raw`-A VIPNAT-(?:POSTROUTING|FORWARD) -p tcp ${comment} -m conntrack --ctstate DNAT --ctorigdst ${address} --ctorigdstport \d{1,5} -j (?:MASQUERADE --random-fully|ACCEPT)`,
+  String.raw`-A VIPNAT-INPUT -s ${address}/(?:32|128) ! -i lo -p tcp ${comment} -m tcp --sport \d{1,5} -m conntrack --ctstate INVALID -j DROP`,
   `-A ${vipChain} ${comment} -j (?:KUBE-SVC-NPX46M4PTMTKRN6Y|KUBE-MARK-MASQ)`,
   `-A ${vipChain} -p tcp ${comment} (?:${chance})?(?:${recent})?-m tcp -j DNAT --to-destination ${endpoint}`,
 ].map((source) => new RegExp(`^${source}$`));
@@ -30,10 +31,11 @@ const nftLines: readonly RegExp[] = [
   `(?:flush|delete) chain ${table} ${name}`,
   `delete set ${table} ${name}`,
   `add chain ${table} ${vipChain}`,
-  String.raw`add chain ${table} (?:prerouting|output|postrouting|forward) \{ type (?:nat|filter) hook \w+ priority -?\d+; policy accept; \}`,
+  String.raw`add chain ${table} (?:prerouting|input|output|postrouting|forward) \{ type (?:nat|filter) hook \w+ priority -?\d+; policy accept; \}`,
   String.raw`add set ${table} ${vipChain}-[\da-f]{8} \{ type ipv[46]_addr; size 65535; flags dynamic,timeout; timeout \d{1,5}s; \}`,
   String.raw`add rule ${table} (?:prerouting|output) ip6? daddr ${address} tcp dport \d{1,5} tcp flags & \(fin \| syn \| rst \| ack\) == syn jump ${vipChain}${sign}`,
   String.raw`add rule ${table} (?:postrouting|forward) meta l4proto tcp ct status dnat ct original ip6? daddr ${address} ct original proto-dst \d{1,5} (?:masquerade fully-random|accept)${sign}`,
+  String.raw`add rule ${table} input ip6? saddr ${address} iifname != "lo" tcp sport \d{1,5} ct state invalid drop${sign}`,
   String.raw`add rule ${table} ${vipChain} meta l4proto tcp (?:numgen random mod \d{1,3} 0 )?(?:ip6? saddr @${vipChain}-[\da-f]{8} )?(?:update @${vipChain}-[\da-f]{8} \{ ip6? saddr \} )?dnat ip6? to ${endpoint}${sign}`,
 ].map((source) => new RegExp(`^${source}$`));
 
