@@ -4,6 +4,7 @@ import { isSelected } from '../../lib/services/label-selector.ts';
 import { type AddressUser, type VirtualIp } from '../../lib/services/objects.ts';
 import { contains, countOfFamily } from '../../lib/services/ranges.ts';
 import { type Service } from '../../lib/services/services.ts';
+import { quoteTenant } from '../../lib/text/printable.ts';
 import { type Wishes } from '../../lib/services/wishes.ts';
 import { type JudgedPool } from '../world/judge-pools.ts';
 import { isInUse } from '../world/conditions.ts';
@@ -191,11 +192,11 @@ function refuse(reason: AllocationProblemReason, message: string): AllocationPro
 function describeNoPoolWith({ text }: Address, { wishes }: Request): string {
   return wishes.pool === null
     ? `No AddressPool has ${text} and gives addresses to this Service.`
-    : `The AddressPool ${wishes.pool} does not have ${text}, or gives no addresses to this Service.`;
+    : `The AddressPool ${quoteTenant(wishes.pool)} does not have ${text}, or gives no addresses to this Service.`;
 }
 
 function describeNoPool({ wishes, family }: Request): string {
   return wishes.pool === null
     ? `No AddressPool gives ${family} addresses to this Service.`
-    : `The AddressPool ${wishes.pool} gives no ${family} addresses to this Service, or does not exist.`;
+    : `The AddressPool ${quoteTenant(wishes.pool)} gives no ${family} addresses to this Service, or does not exist.`;
 }
