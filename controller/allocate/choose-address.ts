@@ -12,7 +12,6 @@ import { readReleasedMs } from '../world/released.ts';
 import { listSilentHolders } from '../world/silent-nodes.ts';
 import { type World } from '../world/world.ts';
 import { walkAddresses } from './address-walk.ts';
-import { shorten } from '../reconcile/shorten.ts';
 import { isAnchor } from './seat-of-address.ts';
 import { findShareProblem } from './share.ts';
 
@@ -67,7 +66,7 @@ function findFormer(
   const untilMs = (readReleasedMs(virtualIp, world) ?? world.nowMs) + pool.reuseAfterMs;
   if (untilMs <= world.nowMs) return null;
   const names = formerNamespaces.length === 1 ? 'the namespace' : 'the namespaces';
-  return `it was given back a moment ago, and is kept for Services of ${names} ${shorten(formerNamespaces)}`;
+  return `it was given back a moment ago, and is kept for Services of ${names} ${formerNamespaces.slice(0, 3).join(', ')}`;
 }
 
 /**
