@@ -12,7 +12,7 @@ import { type EndpointSlice, type Service } from '../../lib/services/services.ts
 import { applyOutages, listSilent, type NodeOutages, noOutages } from './node-outages.ts';
 import { planRelay, type Relay } from './relay.ts';
 import { readAnnotation, readDuration } from '../../lib/services/wishes.ts';
-import { toPrintableLine } from '../../lib/text/printable.ts';
+import { quoteTenant } from '../../lib/text/printable.ts';
 import { findUplinks } from './uplinks.ts';
 import { type PlacedAddress } from '../../lib/kernel/netlink/addresses.ts';
 import { isInRanges, normaliseRanges } from './source-ranges.ts';
@@ -155,7 +155,7 @@ function listRemarks(service: Service): string[] {
   const method = findUnknownMethod(service);
   const name = `${service.metadata.namespace}/${service.metadata.name}`;
   const ask = (what: string, text: string, effect: string) =>
-    `${name} asks for the ${what} ${toPrintableLine(text)}, which is not a duration: ${effect}`;
+    `${name} asks for the ${what} ${quoteTenant(text)}, which is not a duration: ${effect}`;
   const drain = readDuration(service, 'drainTimeout').malformed;
   const start = readDuration(service, 'slowStart').malformed;
   return [
@@ -166,12 +166,12 @@ function listRemarks(service: Service): string[] {
     ...(way === 'direct'
       ? []
       : [
-          `${name} asks for the balancing mode ${toPrintableLine(way)}, which vipnat does not have: it is balanced directly`,
+          `${name} asks for the balancing mode ${quoteTenant(way)}, which vipnat does not have: it is balanced directly`,
         ]),
     ...(method === null
       ? []
       : [
-          `${name} asks for the method ${toPrintableLine(method)}, which vipnat does not have: pods are chosen at random`,
+          `${name} asks for the method ${quoteTenant(method)}, which vipnat does not have: pods are chosen at random`,
         ]),
   ];
 }

@@ -4,9 +4,11 @@ import { isSelected } from '../../lib/services/label-selector.ts';
 import { type AddressUser, type VirtualIp } from '../../lib/services/objects.ts';
 import { contains, countOfFamily } from '../../lib/services/ranges.ts';
 import { type Service } from '../../lib/services/services.ts';
+import { quoteTenant } from '../../lib/text/printable.ts';
 import { type Wishes } from '../../lib/services/wishes.ts';
 import { type JudgedPool } from '../world/judge-pools.ts';
 import { isInUse } from '../world/conditions.ts';
+import { readReleasedMs } from '../world/released.ts';
 import { listSilentHolders } from '../world/silent-nodes.ts';
 import { type World } from '../world/world.ts';
 import { walkAddresses } from './address-walk.ts';
@@ -47,7 +49,24 @@ export function chooseNamed(request: Request, address: Address, world: World): C
   const problem = findObstacle(request.service, address, { pool, world });
   if (problem !== null) return problem;
   const existing = world.virtualIps.get(toObjectName(address)) ?? null;
+  const kept = existing === null ? null : findFormer(request.service, existing, { pool, world });
+  if (kept !== null) return refuse('AddressTaken', `${address.text} is taken: ${kept}.`);
   return { address, pool: pool.pool.metadata.name, existing };
+}
+
+/** Who may still name an address that was given back, where others may not yet: DNS and clients may know it as theirs. */
+function findFormer(
+  { metadata: { namespace } }: Service,
+  virtualIp: VirtualIp,
+  { pool, world }: { readonly pool: JudgedPool; readonly world: World },
+): string | null {
+  const { services, formerNamespaces } = virtualIp.spec;
+  if (services.length > 0 || formerNamespaces.length === 0 || formerNamespaces.includes(namespace))
+    return null;
+  const untilMs = (readReleasedMs(virtualIp, world) ?? world.nowMs) + pool.reuseAfterMs;
+  if (untilMs <= world.nowMs) return null;
+  const names = formerNamespaces.length === 1 ? 'the namespace' : 'the namespaces';
+  return `it was given back a moment ago, and is kept for Services of ${names} ${formerNamespaces.slice(0, 3).join(', ')}`;
 }
 
 /**
@@ -145,7 +164,8 @@ function findObstacle(
   if (isInUse(existing)) return refuse('AddressInUse', `Another host answers for ${address.text}.`);
   const leaver = existing.spec.leaving.find((each) => each.uid !== uid);
   if (leaver !== undefined) return taken(describeLeaver(leaver, listSilentHolders(existing, world)));
-  const problem = findShareProblem(service, existing, (key) => world.services.get(key));
+  const getService = (key: string) => world.services.get(key);
+  const problem = findShareProblem(service, existing, { pool: pool.pool, getService });
   return problem === null ? null : taken(problem);
 }
 
@@ -171,11 +191,11 @@ function refuse(reason: AllocationProblemReason, message: string): AllocationPro
 function describeNoPoolWith({ text }: Address, { wishes }: Request): string {
   return wishes.pool === null
     ? `No AddressPool has ${text} and gives addresses to this Service.`
-    : `The AddressPool ${wishes.pool} does not have ${text}, or gives no addresses to this Service.`;
+    : `The AddressPool ${quoteTenant(wishes.pool)} does not have ${text}, or gives no addresses to this Service.`;
 }
 
 function describeNoPool({ wishes, family }: Request): string {
   return wishes.pool === null
     ? `No AddressPool gives ${family} addresses to this Service.`
-    : `The AddressPool ${wishes.pool} gives no ${family} addresses to this Service, or does not exist.`;
+    : `The AddressPool ${quoteTenant(wishes.pool)} gives no ${family} addresses to this Service, or does not exist.`;
 }

@@ -4,7 +4,7 @@
  */
 import { findUnknownMethod } from '../../lib/services/methods.ts';
 import { type Ingress, type Service, type ServicePort } from '../../lib/services/services.ts';
-import { toPrintableLine } from '../../lib/text/printable.ts';
+import { quoteTenant } from '../../lib/text/printable.ts';
 import { getIngress } from '../world/published.ts';
 import { type World } from '../world/world.ts';
 import { type Claim } from './claims.ts';
@@ -73,7 +73,7 @@ function toEvent(service: Service, unsupported: readonly Unsupported[]): StepEve
       .map(({ protocol, node }) => `The kernel of ${node} cannot translate ${protocol}.`),
     ...(method === null
       ? []
-      : [`vipnat does not have the method ${toPrintableLine(method)}: pods are chosen at random.`]),
+      : [`vipnat does not have the method ${quoteTenant(method)}: pods are chosen at random.`]),
   ];
   return { type: 'Warning', reason: 'PortNotSupported', message: sentences.join(' ') };
 }

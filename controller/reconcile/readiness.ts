@@ -2,6 +2,7 @@
 import { type Address } from '../../lib/address/address.ts';
 import { type VirtualIp } from '../../lib/services/objects.ts';
 import { contains } from '../../lib/services/ranges.ts';
+import { quoteTenant } from '../../lib/text/printable.ts';
 import { listCommonPorts } from '../allocate/share.ts';
 import { findCondition, isInUse, isProgrammed } from '../world/conditions.ts';
 import { type World } from '../world/world.ts';
@@ -203,7 +204,7 @@ function findOddity({ address, virtualIp }: Claim, { wishes }: Situation, world:
       message: `The AddressPool ${spec.pool} no longer has ${text}. The Service keeps it.`,
     };
   if (wishes.pool !== null && wishes.pool !== spec.pool) {
-    const message = `The Service keeps ${text} of the AddressPool ${spec.pool}, although it asks for the pool ${wishes.pool}.`;
+    const message = `The Service keeps ${text} of the AddressPool ${spec.pool}, although it asks for the pool ${quoteTenant(wishes.pool)}.`;
     return { reason: 'OtherPool', message };
   }
   return spec.shareKey === wishes.shareKey

@@ -64,6 +64,7 @@ export class Reconciler {
     const { clock, random, onError } = options;
     this.#queue = new KeyedQueue({
       ...{ clock, random, workers },
+      toGroup: (key) => this.#findTenant(parseKey(key)),
       work: (key, failures) => this.#turn(key, failures),
       onError: (key, error) => {
         onError(parseKey(key), error);
@@ -111,6 +112,14 @@ export class Reconciler {
 
   get #world(): World {
     return this.#options.store.view(this.#options.clock.date().getTime());
+  }
+
+  /** The namespace that a key is of, as each has its turns beside the others: that of its first Service where it has none itself. */
+  #findTenant(key: StepKey): string {
+    if ('namespace' in key) return key.namespace;
+    if (key.kind === 'AddressPool') return '';
+    const { services = [], leaving = [] } = this.#world.virtualIps.get(key.name)?.spec ?? {};
+    return (services[0] ?? leaving[0])?.namespace ?? '';
   }
 
   async #turn(text: string, failures: number): Promise<TurnResult> {

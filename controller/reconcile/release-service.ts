@@ -1,9 +1,11 @@
 import { addressReady } from '../../lib/services/names.ts';
 import { type Service } from '../../lib/services/services.ts';
+import { setCondition } from '../world/conditions.ts';
 import { getIngress } from '../world/published.ts';
 import { type World } from '../world/world.ts';
 import { type Claim, findClaims, startLeaving } from './claims.ts';
 import { dropFinalizers } from './finalizers.ts';
+import { shorten } from './shorten.ts';
 import { nothing, type Step } from './step.ts';
 import { patchServiceMetadata, patchServiceStatus, patchVirtualIp, toJson, toStep } from './writes.ts';
 
@@ -21,8 +23,39 @@ export function releaseService(service: Service, world: World): Step {
   }
   if (leaving.length === 0 && dropFinalizers(service) === null) return nothing;
   if (!leaving.every(({ virtualIp }) => world.candidates.haveForgotten(virtualIp.metadata.resourceVersion)))
-    return { does: 'wait', waitsFor: 'nodes', why: describeWait(leaving), untilMs: null };
+    return tellBehind(service, leaving, world) ?? awaitNodes(service, leaving, world);
   return clearStatus(service, leaving) ?? removeFinalizer(service, leaving);
+}
+
+/** Nodes forget an address within a second. One that has not after so long is named. */
+const toldMs = 60_000;
+
+/** When nodes are named that hold up the end of a Service; null where its end has no date. */
+function findToldMs({ metadata }: Service): number | null {
+  const ms = Date.parse(metadata.deletionTimestamp ?? '');
+  return Number.isNaN(ms) ? null : ms + toldMs;
+}
+
+function awaitNodes(service: Service, leaving: readonly Claim[], { nowMs }: World): Step {
+  const untilMs = findToldMs(service);
+  const isAhead = untilMs !== null && untilMs > nowMs;
+  return { does: 'wait', waitsFor: 'nodes', why: describeWait(leaving), untilMs: isAhead ? untilMs : null };
+}
+
+function tellBehind(service: Service, leaving: readonly Claim[], { candidates, nowMs }: World): Step | null {
+  const fromMs = findToldMs(service);
+  if (fromMs === null || fromMs > nowMs) return null;
+  const nodes = new Set(
+    leaving.flatMap(({ virtualIp }) => candidates.listNotForgotten(virtualIp.metadata.resourceVersion)),
+  );
+  const addresses = leaving.map(({ address }) => address.text).join(', ');
+  const message = `${addresses}: the Service ends when these nodes have forgotten it: ${shorten([...nodes].sort())}.`;
+  const before = service.status?.conditions ?? [];
+  const wanted = { type: addressReady, status: 'False', reason: 'WaitingForNodes', message } as const;
+  const conditions = setCondition(before, wanted, nowMs);
+  return conditions === before
+    ? null
+    : toStep(patchServiceStatus(service, { conditions: toJson(conditions) }));
 }
 
 function describeWait(leaving: readonly Claim[]): string {

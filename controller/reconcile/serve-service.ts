@@ -63,7 +63,7 @@ function claim({ service, wishes, targets }: Situation, world: World): Step | nu
   const { shareKey } = wishes;
   const absent = listAbsent(world);
   const seat = chooseSeat(address, world.pools.get(pool));
-  const spec = { pool, seat, shareKey, services: [user], leaving: [], absent };
+  const spec = { pool, seat, shareKey, services: [user], leaving: [], formerNamespaces: [], absent };
   return toStep(
     existing === null ? createVirtualIp(toObjectName(address), spec) : patchVirtualIp(existing, spec),
     event,

@@ -4,6 +4,7 @@ import { type Condition } from '../../lib/services/metadata.ts';
 import { type NodeReport } from '../../lib/services/node-report.ts';
 import { type AddressUser, type VirtualIp } from '../../lib/services/objects.ts';
 import { findCondition, isInUse, isProgrammed, setCondition, toTime } from '../world/conditions.ts';
+import { readReleasedMs } from '../world/released.ts';
 import { type World } from '../world/world.ts';
 import { listSilentHolders } from '../world/silent-nodes.ts';
 import { isPublished } from './may-publish.ts';
@@ -19,9 +20,6 @@ export interface VirtualIpStatus {
   /** Since when nobody has it: RFC 3339; null while somebody has it. */
   readonly releasedAt: string | null;
 }
-
-/** The date of the controller before this one may have been ahead by so much. */
-const toleratedSkewMs = 2000;
 
 /** Judges an address by what living nodes report. */
 export function judgeVirtualIp(virtualIp: VirtualIp, world: World): VirtualIpStatus {
@@ -64,12 +62,6 @@ function findReleasedAt(virtualIp: VirtualIp, world: World): string | null {
   const { services, leaving } = virtualIp.spec;
   if (services.length > 0 || leaving.length > 0) return null;
   return toTime(readReleasedMs(virtualIp, world) ?? world.nowMs);
-}
-
-/** Since when nobody has it; null when that is not known, or lies ahead, as after a date that was wrong. */
-export function readReleasedMs({ status }: VirtualIp, { nowMs }: World): number | null {
-  const ms = Date.parse(status?.releasedAt ?? '');
-  return Number.isNaN(ms) || ms > nowMs + toleratedSkewMs ? null : ms;
 }
 
 /** While no node lives that could ask, what was found stays so. */

@@ -3,12 +3,13 @@ import { type Condition } from '../../lib/services/metadata.ts';
 import { type AddressUser, type VirtualIp } from '../../lib/services/objects.ts';
 import { keepSeat } from '../allocate/seat-of-address.ts';
 import { isInUse, isProgrammed } from '../world/conditions.ts';
+import { readReleasedMs } from '../world/released.ts';
 import { type World } from '../world/world.ts';
 import { startLeaving } from './claims.ts';
 import { isPublished, mayPublish } from './may-publish.ts';
 import { listSilentHolders } from '../world/silent-nodes.ts';
 import { type Confirmation, nothing, type Step, type StepEvent } from './step.ts';
-import { findService, judgeVirtualIp, readReleasedMs } from './virtual-ip-status.ts';
+import { findService, judgeVirtualIp } from './virtual-ip-status.ts';
 import {
   confirmService,
   deleteVirtualIp,
@@ -63,10 +64,15 @@ function strikeOff(virtualIp: VirtualIp, world: World): Step | null {
   return toStep(
     patchVirtualIp(
       virtualIp,
-      { leaving },
+      { leaving, formerNamespaces: listFormer(virtualIp, done) },
       done.map((user) => confirmUser(user, world)),
     ),
   );
+}
+
+/** Whose namespaces may name the address until it may be given again. */
+function listFormer({ spec }: VirtualIp, gone: readonly AddressUser[]): string[] {
+  return [...new Set([...spec.formerNamespaces, ...gone.map(({ namespace }) => namespace)])].sort();
 }
 
 /** A pool that has fewer seats now keeps the others until nobody sits there. A pool may choose an address of a Service as an anchor. */

@@ -12,12 +12,16 @@ export interface WantedCondition {
   readonly observedGeneration?: number;
 }
 
+/** What the API takes of a message. Source: meta/v1, Condition. */
+const maxMessage = 32_768;
+
 /** The conditions with one that is as wanted, or without it; the same array when it is so already. */
 export function setCondition(
   conditions: readonly Condition[],
-  wanted: WantedCondition,
+  { message, ...others }: WantedCondition,
   nowMs: number,
 ): readonly Condition[] {
+  const wanted = { ...others, message: message.slice(0, maxMessage) };
   const before = findCondition(conditions, wanted.type);
   if (before !== null && saysSame(before, wanted)) return conditions;
   const isSameStatus = before?.status === wanted.status && typeof before.lastTransitionTime === 'string';

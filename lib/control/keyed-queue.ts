@@ -4,12 +4,13 @@
  *
  * Goal: a burst about one object costs little, and nothing that was added is ever lost.
  * Tension: an object that cannot be helped must be tried again, and must keep no other from its turn.
- * Compromise: turns are first come, first served. A failure waits in a timer of its own, longer each time, and takes no turn
+ * Compromise: turns are first come, first served within a group of keys, and groups come one after the other. A failure waits in a timer of its own, longer each time, and takes no turn
  * meanwhile; news about its object do not wait for that timer.
  */
 import { backOff } from './backoff.ts';
 import { type Cancel, type Clock } from './clock.ts';
 import { type Random } from './random.ts';
+import { WaitingKeys } from './waiting-keys.ts';
 
 /** What a turn came to. */
 export type TurnResult =
@@ -26,6 +27,8 @@ export interface KeyedQueueOptions {
   readonly random: Random;
   /** How many keys are worked on at once. */
   readonly workers: number;
+  /** What a key is of: keys of one group keep no other group's waiting. All are of one group when left out. */
+  readonly toGroup?: (key: string) => string;
   /**
    * One turn of a key. `failures` says how many turns in a row have failed before. One that throws has failed, and `onError` is told.
    */
@@ -71,8 +74,8 @@ export const maxRetryMs = 5 * 60_000;
 /** Hands keys to workers from the start until `stop`. */
 export class KeyedQueue {
   readonly #options: KeyedQueueOptions;
-  /** Keys to when each was added, first come first. None of them is worked on. */
-  readonly #waiting = new Map<string, number>();
+  /** None of them is worked on. */
+  readonly #waiting: WaitingKeys;
   /** Keys to when their turn began. */
   readonly #working = new Map<string, number>();
   /** Keys that are worked on, and have been added again. */
@@ -86,6 +89,7 @@ export class KeyedQueue {
 
   constructor(options: KeyedQueueOptions) {
     this.#options = options;
+    this.#waiting = new WaitingKeys(options.toGroup ?? (() => ''));
   }
 
   /** Gives a key a turn as soon as a worker is free, and after the turn that it has now. */
@@ -95,14 +99,13 @@ export class KeyedQueue {
       this.#dirty.add(key);
       return;
     }
-    if (!this.#waiting.has(key)) this.#waiting.set(key, this.#options.clock.now());
+    this.#waiting.add(key, this.#options.clock.now());
     this.#work();
   }
 
   /** How it does now. */
   get statistics(): QueueStatistics {
     const now = this.#options.clock.now();
-    const [firstAdded = now] = this.#waiting.values();
     const [firstBegun = now] = this.#working.values();
     return {
       depth: this.#waiting.size,
@@ -110,7 +113,7 @@ export class KeyedQueue {
       delayed: this.#delayed.size,
       turns: this.#turns,
       failures: this.#failures,
-      longestWaitMs: now - firstAdded,
+      longestWaitMs: now - (this.#waiting.firstAdded ?? now),
       longestTurnMs: now - firstBegun,
     };
   }
@@ -125,9 +128,9 @@ export class KeyedQueue {
   }
 
   #work(): void {
-    for (const [key] of this.#waiting) {
-      if (this.#working.size === this.#options.workers) return;
-      this.#waiting.delete(key);
+    while (this.#working.size < this.#options.workers) {
+      const key = this.#waiting.take();
+      if (key === null) return;
       this.#cancelDelay(key);
       this.#working.set(key, this.#options.clock.now());
       void this.#takeTurn(key);
@@ -153,7 +156,7 @@ export class KeyedQueue {
     const delayMs = this.#toDelay(key, result);
     const isDirty = this.#dirty.delete(key);
     if (this.#isStopped) return;
-    if (isDirty) this.#waiting.set(key, this.#options.clock.now());
+    if (isDirty) this.#waiting.add(key, this.#options.clock.now());
     else if (delayMs !== null) this.#addAfter(key, delayMs);
   }
 

@@ -3,74 +3,7 @@
  * pools that overlap, the controller says in a condition. Their rules need the library for addresses: Kubernetes 1.31.
  */
 import { apiGroup, apiVersion } from './names.ts';
-
-type Schema = Readonly<Record<string, unknown>>;
-
-const text = (more: Schema = {}): Schema => ({ type: 'string', maxLength: 253, ...more });
-const list = (items: Schema, more: Schema = {}): Schema => ({ type: 'array', items, ...more });
-const object = (properties: Schema, more: Schema = {}): Schema => ({ type: 'object', properties, ...more });
-const rule = (rule: string, message: string) => ({ rule, message });
-
-const isRange = `isIP(self) || isCIDR(self) || (self.split('-').size() == 2
-  && self.split('-').all(part, isIP(part.trim())))`.replaceAll(/\s+/g, ' ');
-
-/** What is not an address here is judged by the rule above. */
-const hasOneFamily = `!(self.split('-').size() == 2 && self.split('-').all(part, isIP(part.trim())))
-  || ip(self.split('-')[0].trim()).family() == ip(self.split('-')[1].trim()).family()`.replaceAll(
-  /\s+/g,
-  ' ',
-);
-
-const isSmall = '!isCIDR(self) || cidr(self).prefixLength() >= (cidr(self).ip().family() == 4 ? 8 : 48)';
-
-const range = text({
-  maxLength: 100,
-  'x-kubernetes-validations': [
-    rule(isRange, 'must be an address, FIRST-LAST, or a CIDR'),
-    rule(hasOneFamily, 'both addresses must be of one family'),
-    rule('!isCIDR(self) || cidr(self).masked() == cidr(self)', 'a CIDR must have no bits of a host'),
-    rule(isSmall, 'a CIDR must be a /8 or smaller, for IPv6 a /48'),
-  ],
-});
-
-const duration = (more: Schema): Schema => {
-  return text({ maxLength: 30, pattern: String.raw`^(0|(\d+(\.\d+)?(ms|s|m|h))+)$`, ...more });
-};
-
-const selector = (description: string): Schema => {
-  const labels = object({}, { additionalProperties: text({ maxLength: 63 }) });
-  const expression = object(
-    {
-      key: text({ maxLength: 317 }),
-      operator: text({ enum: ['In', 'NotIn', 'Exists', 'DoesNotExist'] }),
-      values: list(text({ maxLength: 63 })),
-    },
-    { required: ['key', 'operator'] },
-  );
-  return object(
-    {
-      matchLabels: { type: 'object', additionalProperties: labels['additionalProperties'] },
-      matchExpressions: list(expression),
-    },
-    { description },
-  );
-};
-
-const conditions = (description: string): Schema =>
-  list(
-    object(
-      {
-        type: text({ maxLength: 316 }),
-        status: text({ enum: ['True', 'False', 'Unknown'] }),
-        reason: text({ maxLength: 1024 }),
-        message: text({ maxLength: 32_768 }),
-        lastTransitionTime: text({ format: 'date-time' }),
-        observedGeneration: { type: 'integer', format: 'int64' },
-      },
-      { required: ['type', 'status'] },
-    ),
-    { description, 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['type'] },
-  );
+import { conditions, duration, list, object, range, rule, type Schema, selector, text } from './schemas.ts';
 
 const poolSpec = object(
   {
@@ -111,6 +44,11 @@ const poolSpec = object(
       default: '60s',
       description: 'How long the pool keeps a returned address while other addresses are free.',
     }),
+    shareAcrossNamespaces: {
+      type: 'boolean',
+      default: false,
+      description: 'Whether Services of different namespaces may share an address.',
+    },
   },
   { required: ['addresses'] },
 );
@@ -149,6 +87,11 @@ const virtualIpSpec = object(
       description: 'Services that have the address. The list is empty while the address waits.',
     },
     leaving: { ...users, description: 'Services that give the address back. No living node serves them.' },
+    formerNamespaces: {
+      ...list(text({ maxLength: 63 }), { maxItems: 1000 }),
+      description:
+        'The namespaces of Services that gave the address back: until reuseAfter is over, only these can name it.',
+    },
     absent: {
       ...absentNodes,
       description: 'Nodes whose Lease was over when the address was given: they do not serve it.',

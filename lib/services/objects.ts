@@ -49,6 +49,8 @@ const pool = z.object({
     seats: z._default(z.number(), 4),
     /** A Go duration, of whole milliseconds: how often the holder says that it lives. */
     advert: z._default(z.string(), '300ms'),
+    /** Whether Services of different namespaces may share an address. */
+    shareAcrossNamespaces: z._default(z.boolean(), false),
     /** A Go duration: for how long an address that was given back goes to nobody while others are free. */
     reuseAfter: z._default(z.string(), '60s'),
   }),
@@ -87,6 +89,8 @@ const virtualIp = z.object({
      * longer has the address. While somebody is here, no further Service gets the address.
      */
     leaving: z._default(z.array(user), []),
+    /** The namespaces of those that gave it back. Until it may be given again, no Service of another namespace can name it. */
+    formerNamespaces: z._default(z.array(z.string()), []),
     /**
      * Nodes whose Lease was over when the address was given, with the last renewal that was heard. As long as no other one is heard,
      * such a node does not serve the address.

@@ -1,5 +1,6 @@
 /** What the owner of a Service asks for: the fields and annotations that are about its address. */
 import { type Address, type Family, families, parseAddress } from '../address/address.ts';
+import { quoteTenant } from '../text/printable.ts';
 import { parseGoDuration } from './go-duration.ts';
 import { loadBalancerClass, serviceAnnotations } from './names.ts';
 import { type Service } from './services.ts';
@@ -80,10 +81,13 @@ function readAddresses(service: Service): Pick<Wishes, 'addresses' | 'problem'> 
   for (const part of text.split(',').map((each) => each.trim())) {
     if (part === '') continue;
     const address = parseAddress(part);
-    if (address === null) return { addresses: {}, problem: `${part} is not an address` };
+    if (address === null) return { addresses: {}, problem: `${quoteTenant(part)} is not an address` };
     const { family } = address;
     if (addresses[family] !== undefined)
-      return { addresses: {}, problem: `${addresses[family].text} and ${part} are of the same family` };
+      return {
+        addresses: {},
+        problem: `${addresses[family].text} and ${quoteTenant(part)} are of the same family`,
+      };
     addresses[family] = address;
   }
   return { addresses, problem: null };

@@ -41,3 +41,14 @@ export function toPrintableLine(text: string): string {
   const parts = text.split(/[\n\t]/).map((part) => part.trim());
   return toPrintable(parts.length === 1 ? text : parts.filter((part) => part !== '').join(' '));
 }
+
+/** So much of what a tenant wrote says which text it is. */
+const maxQuoted = 60;
+
+/**
+ * The same of a text that a tenant wrote, 60 characters of it at most: an annotation has room for 256 KiB, and each character of it can be
+ * printed as six.
+ */
+export function quoteTenant(text: string): string {
+  return toPrintableLine(text.length > maxQuoted ? `${text.slice(0, maxQuoted)}…` : text);
+}

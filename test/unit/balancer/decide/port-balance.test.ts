@@ -156,6 +156,8 @@ describe('what the owner asks for', () => {
     const { port, remarks } = balance(pods, {}, { [`vipnat.io/${name}`]: value });
     expect(port?.method).toBe('random');
     expect(remarks).toEqual([remark]);
+    const { remarks: ofLong } = balance(pods, {}, { [`vipnat.io/${name}`]: '\u0001'.repeat(200_000) });
+    expect(ofLong.map(({ length }) => length < 600)).toEqual([true]);
   });
 
   test('a method that vipnat has is no remark', () => {

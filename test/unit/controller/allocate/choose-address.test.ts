@@ -1,9 +1,11 @@
-import { expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import {
   makeNamespace,
   makePool,
   makeService,
   makeVirtualIp,
+  nowMs,
+  toServiceKey,
 } from '../../../support/fakes/service-objects.ts';
 import { decide, getWrite } from '../../../support/fakes/service-steps.ts';
 
@@ -31,4 +33,56 @@ test('a Service of a namespace that the pool does not select keeps no address of
   };
   expect(look('other/x')).toContain('AddressAllocated');
   expect(look('apps/x')).toContain('PoolExhausted');
+});
+
+describe('an address that was given back', () => {
+  const named = { metadata: { annotations: { 'vipnat.io/addresses': '10.0.9.20' } } };
+  const pools = [makePool('pool', { addresses: ['10.0.9.20'], reuseAfter: '60s' })];
+  const look = (key: string, releasedMsAgo: number | null) => {
+    const releasedAt = releasedMsAgo === null ? null : new Date(nowMs - releasedMsAgo).toISOString();
+    const status = { releasedAt };
+    const virtualIps = [makeVirtualIp('10.0.9.20', [], { spec: { formerNamespaces: ['shop'] }, status })];
+    return JSON.stringify(
+      decide({ services: [makeService(key, named)], pools, virtualIps }, toServiceKey(key)),
+    );
+  };
+
+  test.each([[0], [59_000], [null]])(
+    'is named until reuseAfter is over by Services of its former namespace alone: given back %s ms ago',
+    (ago) => {
+      expect(look('shop/web', ago)).toContain('AddressAllocated');
+      expect(look('evil/snipe', ago)).toContain('"reason":"AddressTaken"');
+      expect(look('evil/snipe', ago)).toContain('kept for Services of the namespace shop');
+    },
+  );
+
+  test('is named by each Service after that', () => {
+    expect(look('evil/snipe', 60_000)).toContain('AddressAllocated');
+  });
+});
+
+describe('a share key', () => {
+  const policies = { Cluster: {}, Local: { externalTrafficPolicy: 'Local', selector: { app: 'web' } } };
+  const look = (key: string, policy: keyof typeof policies, shareAcrossNamespaces: boolean) => {
+    const pools = [makePool('pool', { addresses: ['10.0.9.10'], shareAcrossNamespaces })];
+    const metadata = { annotations: { 'vipnat.io/share': 'web' } };
+    const spec = policies[policy];
+    const first = makeService('shop/web', { metadata, spec: { ...spec, ports: [{ port: 443 }] } });
+    const services = [first, makeService(key, { metadata, spec })];
+    const virtualIps = [makeVirtualIp('10.0.9.10', ['shop/web'], { spec: { shareKey: 'web' } })];
+    return JSON.stringify(decide({ services, pools, virtualIps }, toServiceKey(key)));
+  };
+
+  test.each([
+    ['shop/other', 'Cluster', false, 'AddressAllocated'],
+    ['shop/other', 'Local', false, 'AddressAllocated'],
+    ['evil/acme', 'Cluster', false, 'PoolExhausted'],
+    ['evil/acme', 'Local', false, 'PoolExhausted'],
+    ['evil/acme', 'Cluster', true, 'AddressAllocated'],
+    // Equal selectors are of other pods in another namespace.
+    ['evil/acme', 'Local', true, 'PoolExhausted'],
+  ] as const)('joins Services of one namespace, unless the pool says otherwise: %s, %s, %s', (...row) => {
+    const [key, policy, isAcross, expected] = row;
+    expect(look(key, policy, isAcross)).toContain(expected);
+  });
 });

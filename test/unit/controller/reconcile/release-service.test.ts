@@ -3,6 +3,7 @@ import {
   makeReport,
   makeService,
   makeVirtualIp,
+  nowMs,
   publish,
   toUser,
 } from '../../../support/fakes/service-objects.ts';
@@ -58,4 +59,23 @@ describe('a Service that is to have none', () => {
     });
     expect(decide({ services: [service] })).toEqual({ does: 'nothing' });
   });
+});
+
+test('that nodes hold up for a minute names them, also those that hold no address, and says it once', () => {
+  const virtualIps = [makeVirtualIp('10.0.9.10', [], { spec: { leaving: [toUser('apps/a')] } })];
+  const reports = [makeReport('node-1', 20), makeReport('worker-7', 19)];
+  const look = (secondsAgo: number, conditions: readonly object[] = []) => {
+    const deletionTimestamp = new Date(nowMs - secondsAgo * 1000).toISOString();
+    const service = makeService('apps/a', { metadata: { deletionTimestamp }, status: { conditions } });
+    return decide({ services: [service], virtualIps, reports });
+  };
+  expect(look(59)).toMatchObject({ does: 'wait', untilMs: nowMs + 1000 });
+  const { status } = getWrite(look(60)).body as { status: { conditions: readonly object[] } };
+  expect(status.conditions).toMatchObject([
+    {
+      ...{ type: 'vipnat.io/AddressReady', status: 'False', reason: 'WaitingForNodes' },
+      message: '10.0.9.10: the Service ends when these nodes have forgotten it: worker-7.',
+    },
+  ]);
+  expect(look(61, status.conditions)).toMatchObject({ does: 'wait', untilMs: null });
 });

@@ -11,11 +11,12 @@ class Bench {
   readonly starts: [number, string, number][] = [];
   readonly errors: string[] = [];
 
-  constructor(workers = 1, random = 1) {
+  constructor(workers = 1, random = 1, toGroup?: (key: string) => string) {
     this.queue = new KeyedQueue({
       clock: this.clock,
       random: () => random,
       workers,
+      ...(toGroup === undefined ? {} : { toGroup }),
       work: async (key, failures) => {
         this.starts.push([this.clock.now(), key, failures]);
         await new Promise<void>((resolve) => this.clock.schedule(100, resolve));
@@ -144,4 +145,15 @@ test('stops after the turns under way, and begins no other', async () => {
   expect(isStopped).toBe(true);
   expect(starts.map(([, key]) => key)).toEqual(['a']);
   expect(clock.pending).toBe(0);
+});
+
+test('gives groups of keys their turns one after the other: many keys of one keep no other waiting', async () => {
+  const { clock, queue, starts } = new Bench(1, 1, (key) => key.slice(0, 1));
+  for (let index = 0; index < 300; index += 1) queue.add(`a${index}`);
+  queue.add('b0');
+  queue.add('b1');
+  queue.add('c0');
+  await clock.advance(700);
+  expect(starts.map(([, key]) => key)).toEqual(['a0', 'a1', 'b0', 'c0', 'a2', 'b1', 'a3', 'a4']);
+  expect(queue.statistics).toMatchObject({ depth: 295, longestWaitMs: 700 });
 });

@@ -1,0 +1,85 @@
+/** What the schemas of vipnat's definitions are made of. */
+
+/** A schema as OpenAPI v3 has it. */
+export type Schema = Readonly<Record<string, unknown>>;
+
+/** A string, short unless more is said. */
+export const text = (more: Schema = {}): Schema => ({ type: 'string', maxLength: 253, ...more });
+
+/** An array. */
+export const list = (items: Schema, more: Schema = {}): Schema => ({ type: 'array', items, ...more });
+
+/** An object with these properties. */
+export const object = (properties: Schema, more: Schema = {}): Schema => ({
+  type: 'object',
+  properties,
+  ...more,
+});
+
+/** A rule of CEL, and what is said where it is broken. */
+export const rule = (rule: string, message: string): Schema => ({ rule, message });
+
+const isRange = `isIP(self) || isCIDR(self) || (self.split('-').size() == 2
+  && self.split('-').all(part, isIP(part.trim())))`.replaceAll(/\s+/g, ' ');
+
+/** What is not an address here is judged by the rule above. */
+const hasOneFamily = `!(self.split('-').size() == 2 && self.split('-').all(part, isIP(part.trim())))
+  || ip(self.split('-')[0].trim()).family() == ip(self.split('-')[1].trim()).family()`.replaceAll(
+  /\s+/g,
+  ' ',
+);
+
+const isSmall = '!isCIDR(self) || cidr(self).prefixLength() >= (cidr(self).ip().family() == 4 ? 8 : 48)';
+
+/** Addresses, as people write them. */
+export const range = text({
+  maxLength: 100,
+  'x-kubernetes-validations': [
+    rule(isRange, 'must be an address, FIRST-LAST, or a CIDR'),
+    rule(hasOneFamily, 'both addresses must be of one family'),
+    rule('!isCIDR(self) || cidr(self).masked() == cidr(self)', 'a CIDR must have no bits of a host'),
+    rule(isSmall, 'a CIDR must be a /8 or smaller, for IPv6 a /48'),
+  ],
+});
+
+/** A Go duration. */
+export const duration = (more: Schema): Schema => {
+  return text({ maxLength: 30, pattern: String.raw`^(0|(\d+(\.\d+)?(ms|s|m|h))+)$`, ...more });
+};
+
+/** A LabelSelector of meta/v1. */
+export const selector = (description: string): Schema => {
+  const labels = object({}, { additionalProperties: text({ maxLength: 63 }) });
+  const expression = object(
+    {
+      key: text({ maxLength: 317 }),
+      operator: text({ enum: ['In', 'NotIn', 'Exists', 'DoesNotExist'] }),
+      values: list(text({ maxLength: 63 })),
+    },
+    { required: ['key', 'operator'] },
+  );
+  return object(
+    {
+      matchLabels: { type: 'object', additionalProperties: labels['additionalProperties'] },
+      matchExpressions: list(expression),
+    },
+    { description },
+  );
+};
+
+/** Conditions of meta/v1, one of each type. */
+export const conditions = (description: string): Schema =>
+  list(
+    object(
+      {
+        type: text({ maxLength: 316 }),
+        status: text({ enum: ['True', 'False', 'Unknown'] }),
+        reason: text({ maxLength: 1024 }),
+        message: text({ maxLength: 32_768 }),
+        lastTransitionTime: text({ format: 'date-time' }),
+        observedGeneration: { type: 'integer', format: 'int64' },
+      },
+      { required: ['type', 'status'] },
+    ),
+    { description, 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['type'] },
+  );
