@@ -27,14 +27,18 @@ export function isSilent(one: EndpointHealth): boolean {
   return one.state !== 'dead' && one.unconfirmedFailure !== null && hasGoneSilent(one.history);
 }
 
+/** Whether it has been silent for so long that nothing but a loss explains it: its host's, or this host's of all others. Pure. */
+export function isLost({ history }: Pick<EndpointHealth, 'history'>): boolean {
+  return hasGoneSilent(history) && history.silentMs >= certainMs;
+}
+
 /** Whether its open connections are lost, and when that was found. Pure. */
 export function findStale(
   { hasStaleConnections, staleAt, history }: EndpointHealth,
   others: readonly EndpointHealth[],
   now: number,
 ): Pick<EndpointHealth, 'hasStaleConnections' | 'staleAt'> {
-  const isLost = hasGoneSilent(history) && history.silentMs >= certainMs && !isDeferred(history, others, now);
-  return hasStaleConnections || !isLost
+  return hasStaleConnections || !isLost({ history }) || isDeferred(history, others, now)
     ? { hasStaleConnections, staleAt }
     : { hasStaleConnections: true, staleAt: now };
 }
