@@ -2,7 +2,7 @@
  * Packets of balanced connections that rules of others keep from being tracked: before connection tracking, by NOTRACK in iptables or notrack in
  * nft. What is not tracked is not translated. Nothing of vipnat can undo that.
  */
-import { type Family } from '../../lib/address/address.ts';
+import { families, type Family } from '../../lib/address/address.ts';
 import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
 import { type EarlyRules } from '../../lib/kernel/real/early-rules.ts';
 import { mayMatch, surelyMatches } from '../../lib/netfilter/iptables/may-match.ts';
@@ -39,7 +39,8 @@ export function findUntrackedPackets(
   ]);
   const found = rules
     .map(parseEarlyRules)
-    .flatMap((chains) => probes.flatMap((probe) => tryProbe(chains, probe)));
+    .flatMap((place) => families.flatMap((family) => narrow(place, family)))
+    .flatMap((place) => probes.flatMap((probe) => tryProbe(place, probe)));
   return [...Map.groupBy(found, ({ place, rule }) => `${place} ${rule}`).values()].flatMap(merge);
 }
 
@@ -69,13 +70,32 @@ function toProbe(hook: Probe['hook'], direction: Probe['direction'], endpoint: E
   return { hook, direction, endpoint, packet };
 }
 
+/** Any packet of TCP. */
+const anyPacket: Packet = {
+  ...{ source: null, destination: null, states: ['UNTRACKED'], isTranslated: false },
+  isFromOutside: false,
+};
+
+/**
+ * A place as it is for TCP of one family. None where no rule then keeps any packet from being tracked: lists of tens of thousands of
+ * others' addresses are gone through once, not once for each packet.
+ */
+function narrow(place: EarlyChains, family: Family): EarlyChains[] {
+  if (place.family !== null && place.family !== family) return [];
+  const isFor = ({ family: of, rule }: EarlyRule) =>
+    (of === null || of === family) && mayMatch(rule, anyPacket);
+  const chains = new Map([...place.chains].map(([name, rules]) => [name, rules.filter(isFor)]));
+  const rules = [...chains.values()].flat();
+  return rules.some(({ verdict }) => verdict === 'notrack') ? [{ ...place, family, chains }] : [];
+}
+
 function tryProbe(place: EarlyChains, probe: Probe): UntrackedPackets[] {
   const { hook, direction, endpoint, packet } = probe;
-  if (place.family !== null && place.family !== endpoint.family) return [];
+  if (place.family !== endpoint.family) return [];
   return place.bases
     .filter((base) => base.hook === hook)
     .flatMap(({ chain }) => {
-      const hit = walk(keepFamily(place.chains, endpoint.family), chain, packet);
+      const hit = walk(place.chains, chain, packet);
       if (hit === 'end' || hit === null) return [];
       return {
         ...{ place: place.place, rule: hit.text, isSure: hit.isSure },
@@ -147,15 +167,6 @@ function follow(
   if (typeof verdict === 'object') return walkInto(verdict.jump) ?? (verdict.isGoto ? 'return' : null);
   if (verdict === 'notrack') return { text, isSure: true };
   return verdict === 'pass' ? null : verdict;
-}
-
-function keepFamily(chains: EarlyChains['chains'], wanted: Family): EarlyChains['chains'] {
-  return new Map(
-    [...chains].map(([name, rules]) => [
-      name,
-      rules.filter(({ family }) => family === null || family === wanted),
-    ]),
-  );
 }
 
 function merge([first, ...more]: readonly UntrackedPackets[]): UntrackedPackets[] {
