@@ -1,8 +1,8 @@
 import { type Endpoint } from '../../lib/address/endpoint.ts';
 import { toolName } from '../../lib/kernel/tools/tool-name.ts';
-import { surelyMatches } from '../../lib/netfilter/iptables/may-match.ts';
+import { mayMatch, surelyMatches } from '../../lib/netfilter/iptables/may-match.ts';
 import { listPackets, type Packet } from '../../lib/netfilter/iptables/packets.ts';
-import { parseRule, splitRule } from '../../lib/netfilter/iptables/rule.ts';
+import { parseRule, type Rule, splitRule } from '../../lib/netfilter/iptables/rule.ts';
 import { type Ruleset } from '../../lib/netfilter/iptables/ruleset.ts';
 import { type Balance } from '../../lib/netfilter/rules/balance.ts';
 import { quoteWords } from '../../lib/text/shell-words.ts';
@@ -28,7 +28,8 @@ const chains = ['PREROUTING', 'FORWARD', 'POSTROUTING'] as const;
 
 /**
  * Rules right in the kernel's chains of table mangle that drop all connections to a VIP or to an apiserver, or its replies. A rule that
- * drops those of some clients is meant. Rules in other chains are not looked for. Pure.
+ * drops those of some clients is meant, and so is one behind an ACCEPT or RETURN that some may meet. Rules in other chains are not looked
+ * for. Pure.
  */
 export function findDropRules({
   decisions,
@@ -53,10 +54,19 @@ function findIn({ family, dialect, tables }: Ruleset, chain: string, packets: re
   const tool = toolName(family, dialect);
   const rules = (tables.get('mangle')?.get(chain) ?? []).map(parseRule);
   return rules
-    .filter((rule) => rule.target === 'DROP' && packets.some((packet) => surelyMatches(rule, packet)))
+    .filter(
+      (rule, index) =>
+        rule.target === 'DROP' &&
+        packets.some((packet) => surelyMatches(rule, packet) && !mayPass(rules.slice(0, index), packet)),
+    )
     .map(({ text }) => ({
       place: `mangle ${chain} of ${tool}`,
       rule: text,
       deletion: quoteWords([tool, '-t', 'mangle', '-D', chain, ...splitRule(text)]),
     }));
+}
+
+/** Whether one of these rules may let a packet pass by all that stand behind. */
+function mayPass(rules: readonly Rule[], packet: Packet): boolean {
+  return rules.some((rule) => ['ACCEPT', 'RETURN'].includes(rule.target ?? '') && mayMatch(rule, packet));
 }

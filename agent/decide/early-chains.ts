@@ -7,12 +7,20 @@ import { readNftObjects } from '../../lib/netfilter/nftables/objects.ts';
 import { type Family } from '../../lib/address/address.ts';
 
 /** What becomes of a packet that a rule matches. */
-export type EarlyVerdict = 'notrack' | 'end' | 'return' | 'pass' | { readonly jump: string };
+export type EarlyVerdict =
+  | 'notrack'
+  | 'end'
+  | 'return'
+  | 'pass'
+  /** From `goto` no packet comes back to the rules behind. */
+  | { readonly jump: string; readonly isGoto: boolean };
 
 /** A rule. */
 export interface EarlyRule {
   readonly text: string;
   readonly rule: Rule;
+  /** Whose packets alone can match, in a table of both families; null where both can. */
+  readonly family: Family | null;
   readonly verdict: EarlyVerdict;
 }
 
@@ -47,7 +55,10 @@ function parseIptables({ family, dialect, text }: Extract<EarlyRules, { kind: 'i
     chains: new Map(
       [...chains].map(([chain, list]) => [
         chain,
-        list.map((rule) => ({ text: rule.text, rule, verdict: judge(rule, new Set(chains.keys())) })),
+        list.map((rule) => ({
+          ...{ text: rule.text, rule, family: null },
+          verdict: judge(rule, new Set(chains.keys())),
+        })),
       ]),
     ),
     bases: [
@@ -63,7 +74,7 @@ function judge({ target, options }: Rule, chains: ReadonlySet<string>): EarlyVer
   if (target === 'NOTRACK' || (target === 'CT' && options.has('--notrack'))) return 'notrack';
   if (target === 'ACCEPT' || target === 'DROP') return 'end';
   if (target === 'RETURN') return 'return';
-  return chains.has(target) ? { jump: target } : 'pass';
+  return chains.has(target) ? { jump: target, isGoto: !options.has('-j') } : 'pass';
 }
 
 function parseNft({ table, text }: Extract<EarlyRules, { kind: 'nftables' }>): EarlyChains {
@@ -121,14 +132,23 @@ function toEarlyRule(text: string): EarlyRule {
     .replace(/\b(?:notrack|accept|drop|return|continue|(?:jump|goto) \S+)\b/, '')
     .trim();
   if (rest !== '') options.set('nft', rest);
-  return { text, rule: { text, options, target: null, comment: null }, verdict: judgeNft(text) };
+  const bare = text.replaceAll(/"[^"]*"/g, '');
+  return {
+    ...{ text, rule: { text, options, target: null, comment: null } },
+    ...{ family: readFamily(bare), verdict: judgeNft(bare) },
+  };
 }
 
-function judgeNft(text: string): EarlyVerdict {
-  const bare = text.replaceAll(/"[^"]*"/g, '');
-  const [, target] = / (?:jump|goto) (\S+)/.exec(` ${bare}`) ?? [];
+/** nft prints numbers of linux/socket.h where it is asked for numbers. */
+function readFamily(bare: string): Family | null {
+  if (/\bip6 [a-z]|\bnfproto (?:ipv6|10)\b/.test(bare)) return 'ipv6';
+  return /\bip [a-z]|\bnfproto (?:ipv4|2)\b/.test(bare) ? 'ipv4' : null;
+}
+
+function judgeNft(bare: string): EarlyVerdict {
+  const [, verb, target] = / (jump|goto) (\S+)/.exec(` ${bare}`) ?? [];
   if (/\bnotrack\b/.test(bare)) return 'notrack';
-  if (target !== undefined) return { jump: target };
+  if (target !== undefined) return { jump: target, isGoto: verb === 'goto' };
   if (/\b(?:accept|drop)\b/.test(bare)) return 'end';
   return /\breturn\b/.test(bare) ? 'return' : 'pass';
 }

@@ -1,5 +1,5 @@
 import { type Family, families } from '../../lib/address/address.ts';
-import { type Endpoint } from '../../lib/address/endpoint.ts';
+import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
 import { type IptablesDialect, type Dialect, type Transaction } from '../../lib/kernel/port.ts';
 import { toolName } from '../../lib/kernel/tools/tool-name.ts';
 import { type Balance } from '../../lib/netfilter/rules/balance.ts';
@@ -9,6 +9,7 @@ import { type Change, toRestoreLines } from '../../lib/netfilter/iptables/change
 import { diffTable } from '../../lib/netfilter/iptables/diff-table.ts';
 import { dropsForwarded } from '../../lib/netfilter/iptables/forward.ts';
 import { renderTables, writtenTables } from '../../lib/netfilter/iptables/render.ts';
+import { readVips } from '../../lib/netfilter/iptables/read-vips.ts';
 import { removeVips } from '../../lib/netfilter/iptables/remove-vips.ts';
 import { type Ruleset } from '../../lib/netfilter/iptables/ruleset.ts';
 import { type NftChange } from '../../lib/netfilter/nftables/change.ts';
@@ -91,13 +92,20 @@ export function planRemoval(seen: readonly (Ruleset | NftRuleset)[], vips: reado
       return [{ family, dialect: 'nftables', table: ownTable, ...removeVipsFromNft(ruleset, vips) }];
     }
     const { dialect } = ruleset;
+    // What cannot be read still sends connections.
+    const isLast = !ruleset.unread.includes('nat') && readVips(ruleset).every(isOneOf(vips));
     return writtenTables.map((table) => {
-      const diff = removeVips(ruleset.tables.get(table) ?? new Map(), vips);
+      const diff = removeVips(ruleset.tables.get(table) ?? new Map(), vips, isLast);
       return { family, dialect, table, ...diff };
     });
   });
   const changed = tables.filter(({ changes }) => changes.length > 0);
   return { tables: changed, transactions: toTransactions(changed) };
+}
+
+function isOneOf(vips: readonly Endpoint[]): (vip: Endpoint) => boolean {
+  const texts = new Set(vips.map(formatEndpoint));
+  return (vip) => texts.has(formatEndpoint(vip));
 }
 
 /** All drift of a plan, each sentence with its table and tool: `PREROUTING has no jump to VIPNAT (nat, iptables-nft)`. */

@@ -2,6 +2,7 @@
  * Packets of balanced connections that rules of others keep from being tracked: before connection tracking, by NOTRACK in iptables or notrack in
  * nft. What is not tracked is not translated. Nothing of vipnat can undo that.
  */
+import { families, type Family } from '../../lib/address/address.ts';
 import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
 import { type EarlyRules } from '../../lib/kernel/real/early-rules.ts';
 import { mayMatch, surelyMatches } from '../../lib/netfilter/iptables/may-match.ts';
@@ -38,7 +39,8 @@ export function findUntrackedPackets(
   ]);
   const found = rules
     .map(parseEarlyRules)
-    .flatMap((chains) => probes.flatMap((probe) => tryProbe(chains, probe)));
+    .flatMap((place) => families.flatMap((family) => narrow(place, family)))
+    .flatMap((place) => probes.flatMap((probe) => tryProbe(place, probe)));
   return [...Map.groupBy(found, ({ place, rule }) => `${place} ${rule}`).values()].flatMap(merge);
 }
 
@@ -68,18 +70,36 @@ function toProbe(hook: Probe['hook'], direction: Probe['direction'], endpoint: E
   return { hook, direction, endpoint, packet };
 }
 
+/** Any packet of TCP. */
+const anyPacket: Packet = {
+  ...{ source: null, destination: null, states: ['UNTRACKED'], isTranslated: false },
+  isFromOutside: false,
+};
+
+/**
+ * A place as it is for TCP of one family. None where no rule then keeps any packet from being tracked: lists of tens of thousands of
+ * others' addresses are gone through once, not once for each packet.
+ */
+function narrow(place: EarlyChains, family: Family): EarlyChains[] {
+  if (place.family !== null && place.family !== family) return [];
+  const isFor = ({ family: of, rule }: EarlyRule) =>
+    (of === null || of === family) && mayMatch(rule, anyPacket);
+  const chains = new Map([...place.chains].map(([name, rules]) => [name, rules.filter(isFor)]));
+  const rules = [...chains.values()].flat();
+  return rules.some(({ verdict }) => verdict === 'notrack') ? [{ ...place, family, chains }] : [];
+}
+
 function tryProbe(place: EarlyChains, probe: Probe): UntrackedPackets[] {
   const { hook, direction, endpoint, packet } = probe;
-  if (place.family !== null && place.family !== endpoint.family) return [];
+  if (place.family !== endpoint.family) return [];
   return place.bases
     .filter((base) => base.hook === hook)
     .flatMap(({ chain }) => {
       const hit = walk(place.chains, chain, packet);
       if (hit === 'end' || hit === null) return [];
       return {
-        ...{ place: place.place, rule: hit.text },
+        ...{ place: place.place, rule: hit.text, isSure: hit.isSure },
         packets: [`packets ${direction} ${formatEndpoint(endpoint)}`],
-        isSure: surelyMatches(hit.rule, packet),
         exemptions: [quoteWords([...place.insert(chain), ...exempt(place, probe)])],
       };
     });
@@ -110,30 +130,42 @@ function exempt(
 /** The kernel takes no deeper jumps. */
 const maxDepth = 16;
 
-/** The rule that keeps a packet from being tracked; `end` where a rule surely ends its way before, and null where none of the chain does. */
-function walk(
-  chains: EarlyChains['chains'],
-  chain: string,
-  packet: Packet,
-  depth = 0,
-): EarlyRule | 'end' | null {
-  if (depth > maxDepth) return null;
+/** The rule that keeps a packet from being tracked, and whether the packet surely gets to it and matches. */
+interface Hit {
+  readonly text: string;
+  readonly isSure: boolean;
+}
+
+/** `end` where a rule surely ends a packet's way before, and null where none of the chain does. */
+function walk(chains: EarlyChains['chains'], chain: string, packet: Packet, depth = 0): Hit | 'end' | null {
+  const walkInto = (to: string) => (depth === maxDepth ? null : walk(chains, to, packet, depth + 1));
+  let isReached = true;
   for (const one of (chains.get(chain) ?? []).filter(({ rule }) => mayMatch(rule, packet))) {
-    const found = follow(one, (to) => walk(chains, to, packet, depth + 1));
-    if (typeof found === 'object' && found !== null) return found;
-    if (found !== null && surelyMatches(one.rule, packet)) return found === 'end' ? 'end' : null;
+    const found = follow(one, walkInto);
+    const isSure = surelyMatches(one.rule, packet);
+    if (isHit(found)) return { ...found, isSure: found.isSure && isSure && isReached };
+    if (found !== null && isSure) return toCaller(found);
+    if (found !== null) isReached = false;
   }
   return null;
 }
 
+/** What ends in a chain may go on in the one that led to it. */
+function toCaller(found: 'end' | 'return'): 'end' | null {
+  return found === 'end' ? found : null;
+}
+
+function isHit(found: Hit | 'end' | 'return' | null): found is Hit {
+  return found !== null && typeof found === 'object';
+}
+
 /** What comes of a rule that matches; null where the way goes on behind it. */
 function follow(
-  one: EarlyRule,
-  walkInto: (chain: string) => EarlyRule | 'end' | null,
-): EarlyRule | 'end' | 'return' | null {
-  const { verdict } = one;
-  if (typeof verdict === 'object') return walkInto(verdict.jump);
-  if (verdict === 'notrack') return one;
+  { text, verdict }: EarlyRule,
+  walkInto: (chain: string) => Hit | 'end' | null,
+): Hit | 'end' | 'return' | null {
+  if (typeof verdict === 'object') return walkInto(verdict.jump) ?? (verdict.isGoto ? 'return' : null);
+  if (verdict === 'notrack') return { text, isSure: true };
   return verdict === 'pass' ? null : verdict;
 }
 

@@ -22,6 +22,7 @@ import { type ReconcileState } from '../observe/reconcile-state.ts';
 import { neededChains } from '../observe/needed-chains.ts';
 import { type AskProxyAbsence } from '../observe/proxy-absence.ts';
 import { interpret, type Observation } from '../observe/observe.ts';
+import { requirePassage } from '../observe/require-passage.ts';
 import { type Plan } from '../decide/plan.ts';
 
 /** What a look needs of the world. */
@@ -90,7 +91,9 @@ async function learn(
     ...interpret(reading, asked, addClusterIps(config, view), memory.dialect),
     isProxyAbsent,
   });
-  return await consultApi({ api, localRoutes, observe }, config, memory);
+  const known = await consultApi({ api, localRoutes, observe }, config, memory);
+  await requirePassage(kernel, known.observation, config);
+  return known;
 }
 
 /**

@@ -84,7 +84,7 @@ export const errorCatalogue = {
     retry: true,
     meaning: 'A table holds rules that this iptables cannot print, because nft made them.',
     remedy:
-      'Find the rules with `nft list ruleset`, and move them into a separate table. Or set `--iptables none`: vipnat then writes to no table of iptables.',
+      'Find the rules with `nft list ruleset`, and move them into a separate table. Or set `--iptables none`: vipnat then writes to no table of iptables. If the message names a rule for FORWARD, connections need that rule, too.',
   },
   NETLINK_FAILED: {
     exit: failed,

@@ -4,7 +4,7 @@ import { type Change } from './change.ts';
 import { compareChain } from '../rules/compare-chain.ts';
 import { type Diff } from './diff-chain.ts';
 import { deleteRules } from './diff-hook.ts';
-import { forwardChain, inputChain, isOwnChain, isOwnRule, signRules } from './identity.ts';
+import { inputChain, isOwnChain, isOwnRule, signRules } from './identity.ts';
 import { iptablesLanguage } from './language.ts';
 import { readVip } from './read-vips.ts';
 import { renderSharedRule } from './render.ts';
@@ -14,17 +14,16 @@ import { type Table } from './ruleset.ts';
 /**
  * The changes that take some virtual IPs out of a table: their chains, and their rules in the chains that all share. A
  * shared chain that holds no other rule goes with its hooks. Nothing else is changed or repaired, and foreign rules stay
- * (I5). Shared chains that vipnat of this version wrote are as it would write them for the other virtual IPs (I7).
+ * (I5). Shared chains that vipnat of this version wrote are as it would write them for the other virtual IPs (I7). `isLast`: no
+ * other virtual IP is left in any table of this family.
  */
-export function removeVips(table: Table, vips: readonly Endpoint[]): Diff {
+export function removeVips(table: Table, vips: readonly Endpoint[], isLast: boolean): Diff {
   const own = [...table.keys()].filter(isOwnChain);
   const reduced = own
     .filter((chain) => chain !== inputChain)
     .map((chain) => reduceChain(chain, table.get(chain) ?? [], vips));
   // Its rules are about apiservers: they are of use as long as any virtual IP is.
-  const isInputGone =
-    own.includes(inputChain) && reduced.some((one) => one.chain === forwardChain && one.isGone);
-  const parts = isInputGone ? [...reduced, dropChain(inputChain)] : reduced;
+  const parts = isLast && own.includes(inputChain) ? [...reduced, dropChain(inputChain)] : reduced;
   const gone = new Set(parts.filter(({ isGone }) => isGone).map(({ chain }) => chain));
   const hooks = [...table]
     .filter(([chain]) => !isOwnChain(chain))

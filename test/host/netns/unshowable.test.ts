@@ -50,3 +50,20 @@ test(
   },
   limitMs,
 );
+
+test(
+  'where a table filter that holds a rule of nft drops what passes, the VIP is left to its holder until the owner accepts it',
+  async () => {
+    await shell(
+      "iptables-nft -P FORWARD DROP; nft 'add rule ip filter FORWARD fib daddr type broadcast drop'",
+    );
+    const once = () => command('run', '--once', ...vipArguments, '--endpoints', endpoints);
+    const refused = await once();
+    expect(refused).toMatchObject({ exitCode: 1, stderr: expect.stringContaining('[TABLE_INCOMPATIBLE]') });
+    expect(await hasOwnTable()).toBe(false);
+    await shell(/nft add rule .* accept/.exec(refused.stderr)?.[0] ?? 'false');
+    expect(await once()).toMatchObject({ exitCode: 0 });
+    await expectBalanced(cluster, client);
+  },
+  limitMs,
+);

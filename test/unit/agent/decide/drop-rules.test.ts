@@ -4,9 +4,9 @@ import { lookOnce, restoreCaptures } from '../../../support/agent/captured-host.
 import { ordinaryConfig } from '../../../support/agent/running-agent.ts';
 
 /** The rules that are found on a host whose VIP 10.0.0.50:6443 is balanced over 10.77.0.11 to 13. */
-async function findWith(rule: string): Promise<string[]> {
+async function findWith(...rules: readonly string[]): Promise<string[]> {
   const kernel = restoreCaptures(['iptables-nft-save.three-endpoints.txt']);
-  kernel.run('ipv4', 'nft', `*mangle\n-A ${rule}\nCOMMIT\n`);
+  kernel.run('ipv4', 'nft', `*mangle\n${rules.map((rule) => `-A ${rule}\n`).join('')}COMMIT\n`);
   return findDropRules(await lookOnce(kernel, ordinaryConfig)).map(({ place }) => place);
 }
 
@@ -27,4 +27,14 @@ test.each([
   'FORWARD -d 10.77.0.12/32 -j MARK --set-xmark 0x1/0x1',
 ])('what drops others, or those of some clients, is none: %s', async (rule) => {
   expect(await findWith(rule)).toEqual([]);
+});
+
+test.each([
+  [[], ['PREROUTING -i eth0 -j ACCEPT', 'PREROUTING -m set --match-set friends src -j RETURN']],
+  [
+    ['mangle PREROUTING of iptables-nft'],
+    ['PREROUTING -p udp -j ACCEPT', 'PREROUTING -i eth0 -j MARK --set-xmark 0x1/0x1'],
+  ],
+])('behind what may let connections pass, a rule does not drop all: found %j', async (found, before) => {
+  expect(await findWith(...before, 'PREROUTING -j DROP')).toEqual(found);
 });

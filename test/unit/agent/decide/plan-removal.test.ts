@@ -108,3 +108,21 @@ test('a hook that is missing is not put back: removing is no repair', async () =
   const changes = tables.flatMap((table) => table.changes.map(({ kind }) => kind));
   expect(changes).not.toContain('insert');
 });
+
+test.each([
+  ['gone', (hook: string) => `-D ${hook}\n-F VIPNAT-FORWARD\n-X VIPNAT-FORWARD`],
+  ['with a rule of somebody else', () => '-A VIPNAT-FORWARD -p udp -j RETURN'],
+])(
+  'the rules about replies go with the last virtual IP: the chain for forwarded packets is %s',
+  async (_, change) => {
+    const kernel = new FakeKernel();
+    const balances = [first, second].map((one) => ({ ...one, apiservers: [toEndpoint('10.0.0.11:6443')] }));
+    await bring(kernel, 'nft', balances);
+    const hook = /^-A (FORWARD .*-j VIPNAT-FORWARD)$/m.exec(kernel.show('ipv4', 'nft'))?.[1] ?? '';
+    kernel.run('ipv4', 'nft', `*filter\n${change(hook)}\nCOMMIT\n`);
+    await remove(kernel, first);
+    expect(kernel.show('ipv4', 'nft')).toContain('-j VIPNAT-INPUT');
+    await remove(kernel, second);
+    expect(kernel.show('ipv4', 'nft')).not.toContain('VIPNAT-INPUT');
+  },
+);

@@ -3,6 +3,7 @@ import { type Assessment } from '../../../../agent/decide/assess.ts';
 import { findUntrackedPackets } from '../../../../agent/decide/untracked-packets.ts';
 import { type EarlyRules } from '../../../../lib/kernel/real/early-rules.ts';
 import { lookOnce, restoreCaptures } from '../../../support/agent/captured-host.ts';
+import { countSteps } from '../../../support/fakes/count-steps.ts';
 import { ordinaryConfig } from '../../../support/agent/running-agent.ts';
 
 /** A host whose VIP 10.0.0.50:6443 is balanced over 10.77.0.11 to 13. */
@@ -55,6 +56,18 @@ test.each<[string, EarlyRules, string, boolean]>([
     toVip,
     true,
   ],
+  [
+    'another chain, for some packets',
+    raw(['PREROUTING -m mark --mark 0x1 -j FAST', 'FAST -p tcp -j CT --notrack'], ['FAST']),
+    toVip,
+    false,
+  ],
+  [
+    'what may be let pass before',
+    raw(['PREROUTING -i eth0 -j ACCEPT', 'PREROUTING -j CT --notrack']),
+    toVip,
+    false,
+  ],
   ['a range', raw(['PREROUTING -p tcp -m multiport --dports 80,6000:7000 -j CT --notrack']), toVip, true],
   ['all that this host sends to itself', raw(['OUTPUT -o lo -j CT --notrack']), toVip, false],
   ['a rule of nft', early(['tcp dport 6443 counter packets 0 bytes 0 notrack']), toVip, true],
@@ -73,6 +86,14 @@ test.each<[string, EarlyRules]>([
   ['a helper', raw(['PREROUTING -p tcp -m tcp --dport 6443 -j CT --helper ftp'])],
   ['a chain that nobody leads to', raw(['FAST -j CT --notrack'], ['FAST'])],
   ['what is let pass before', raw(['PREROUTING -p tcp -j ACCEPT', 'PREROUTING -j CT --notrack'])],
+  [
+    'what goes to a chain that does not come back',
+    raw(['PREROUTING -g FAST', 'PREROUTING -j CT --notrack', 'FAST -p udp -j CT --notrack'], ['FAST']),
+  ],
+  [
+    'the other family in a table of both',
+    early(['ip6 daddr != fd00::/8 notrack', 'ip6 nexthdr tcp notrack', 'meta nfproto ipv6 notrack']),
+  ],
   ['another protocol of nft', early(['udp dport { 53, 6443 } notrack', 'meta l4proto 17 notrack'])],
   ['another network of nft', early(['ip daddr 192.168.0.0/16 tcp dport 80 notrack'])],
 ])('%s without tracking is of no matter', (_what, rules) => {
@@ -101,3 +122,17 @@ test.each<[string, EarlyRules, (exemptions: readonly string[]) => EarlyRules]>([
   expect(exemptions.length).toBeGreaterThan(0);
   expect(find(exempt(exemptions))).toEqual([]);
 });
+
+test.each(['-j DROP', '-p udp -j CT --notrack'])(
+  'a long list of rules that keep none from being tracked is gone through once, not for each apiserver: %s',
+  (rest) => {
+    const list = Array.from({ length: 500 }, (_, at) => `PREROUTING -s 192.0.2.${at % 256}/32 ${rest}`);
+    const { decisions, observation } = assessment;
+    const count = (times: number) =>
+      countSteps(() => {
+        const more = Array.from({ length: times }, () => decisions).flat();
+        findUntrackedPackets([raw(list)], { decisions: more, observation });
+      });
+    expect(count(3) - count(1)).toBeLessThan(list.length);
+  },
+);

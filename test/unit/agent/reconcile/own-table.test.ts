@@ -92,6 +92,7 @@ describe('a host whose iptables cannot show a table, as it holds a rule of nft',
       const look = () => lookOnce(kernel, config, { answer: 'iptables' });
       await applyPlan(kernel, (await look()).plan);
       kernel.faults.spoilTable('iptables-nft-save', table, 'incompatible');
+      kernel.forwardChains = [{ table: 'ip filter', name: 'FORWARD', isDropping: true }];
 
       const spoilt = await look();
       expect(spoilt.observation.dialect).toEqual({
@@ -114,6 +115,20 @@ describe('a host whose iptables cannot show a table, as it holds a rule of nft',
       expect((await look()).plan.transactions).toEqual([]);
     },
   );
+
+  test('balances nothing where that table drops what passes, and has no rule of ours yet that lets it pass', async () => {
+    const kernel = restoreCaptures([]);
+    kernel.faults.spoilTable('iptables-nft-save', 'filter', 'incompatible');
+    const bringChain = (isDropping: boolean) => {
+      kernel.forwardChains = [{ table: 'ip filter', name: 'FORWARD', isDropping }];
+      return lookOnce(kernel, config);
+    };
+    await expect(bringChain(true)).rejects.toMatchObject({
+      code: 'TABLE_INCOMPATIBLE',
+      message: expect.stringContaining('nft add rule ip filter FORWARD ct status dnat accept'),
+    });
+    expect((await bringChain(false)).observation.dialect.value).toBe('nftables');
+  });
 
   test('is not written to where --iptables names it, and the error names the way out', async () => {
     const kernel = restoreCaptures(['iptables-nft-save.three-endpoints.txt']);
