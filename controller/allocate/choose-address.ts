@@ -7,6 +7,7 @@ import { type Service } from '../../lib/services/services.ts';
 import { type Wishes } from '../../lib/services/wishes.ts';
 import { type JudgedPool } from '../world/judge-pools.ts';
 import { isInUse } from '../world/conditions.ts';
+import { listUsers } from '../world/object-parts.ts';
 import { listSilentHolders } from '../world/silent-nodes.ts';
 import { type World } from '../world/world.ts';
 import { walkAddresses } from './address-walk.ts';
@@ -128,14 +129,18 @@ function chooseFree(
 /** Why a Service cannot have an address now; null when it can. */
 function findObstacle(service: Service, address: Address, world: World): AllocationProblem | null {
   const { namespace, name, uid } = service.metadata;
+  const own = `${namespace}/${name}`;
   const existing = world.virtualIps.get(toObjectName(address));
+  const lost = world.lostVirtualIps.get(toObjectName(address));
   const others = [...(world.addressToPublishers.get(address.text) ?? [])].filter(
-    (key) => key !== `${namespace}/${name}` && !isUser(existing, key),
+    (key) => key !== own && !isUser(existing ?? lost, key),
   );
   const taken = (why: string) => refuse('AddressTaken', `${address.text} is taken: ${why}.`);
   if (others.length > 0) return taken(`${others.join(', ')} has it in its status`);
-  const claimer = findClaimer(address, world, `${namespace}/${name}`);
+  const claimer = findClaimer(address, world, own);
   if (claimer !== null) return taken(`${claimer} names it in its specification`);
+  if (lost !== undefined && !listUsers(lost).includes(own))
+    return taken('its VirtualIP was deleted, and is made again');
   if (existing === undefined) return null;
   if (isInUse(existing)) return refuse('AddressInUse', `Another host answers for ${address.text}.`);
   const leaver = existing.spec.leaving.find((each) => each.uid !== uid);

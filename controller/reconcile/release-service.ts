@@ -4,6 +4,7 @@ import { getIngress } from '../world/published.ts';
 import { type World } from '../world/world.ts';
 import { type Claim, findClaims, startLeaving } from './claims.ts';
 import { dropFinalizers } from './finalizers.ts';
+import { restoreLost } from './restore-virtual-ip.ts';
 import { nothing, type Step } from './step.ts';
 import { patchServiceMetadata, patchServiceStatus, patchVirtualIp, toJson, toStep } from './writes.ts';
 
@@ -20,6 +21,8 @@ export function releaseService(service: Service, world: World): Step {
     return toStep(patchVirtualIp(claim.virtualIp, startLeaving(claim.virtualIp, uids)));
   }
   if (leaving.length === 0 && dropFinalizers(service) === null) return nothing;
+  const lost = restoreLost(service, world);
+  if (lost !== null) return toStep(lost);
   if (!leaving.every(({ virtualIp }) => world.candidates.haveForgotten(virtualIp.metadata.resourceVersion)))
     return { does: 'wait', waitsFor: 'nodes', why: describeWait(leaving), untilMs: null };
   return clearStatus(service, leaving) ?? removeFinalizer(service, leaving);

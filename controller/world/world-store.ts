@@ -9,7 +9,6 @@ import { type AddressPool, type VirtualIp } from '../../lib/services/objects.ts'
 import { type Service } from '../../lib/services/services.ts';
 import { CandidateNodes } from './candidate-nodes.ts';
 import { GateStore } from './gate-store.ts';
-import { listOtherInUse } from './in-use.ts';
 import { listDiffering } from './list-differing.ts';
 import {
   listClaimed,
@@ -21,7 +20,6 @@ import {
   listApiVrids,
 } from './list-reserved.ts';
 import { MultiMap, put } from './multi-map.ts';
-import { listProtocolUsers } from './protocol-users.ts';
 import { PoolJudge } from './pool-judge.ts';
 import { ReservedVrids } from './reserved-vrids.ts';
 import {
@@ -36,8 +34,7 @@ import {
   toPoolKey,
 } from './object-parts.ts';
 import { listPublished } from './published.ts';
-import { listSeated } from './seated.ts';
-import { listChangedUnheld, listUnheldUsers } from './unheld-users.ts';
+import { listReportUsers } from './report-users.ts';
 import { type Settings, type SilentNode, type World } from './world.ts';
 
 /** The objects, and what finds them. Informers' changes go in; whoever runs the queue asks for `view`. */
@@ -47,6 +44,7 @@ export class WorldStore {
   readonly #settings: Settings;
   readonly #services = new Map<string, Service>();
   readonly #virtualIps = new Map<string, VirtualIp>();
+  readonly #lostVirtualIps = new Map<string, VirtualIp>();
   readonly #pools = new Map<string, AddressPool>();
   readonly #namespaces = new Map<string, Namespace>();
   readonly #nodes = new Map<string, Node>();
@@ -110,6 +108,8 @@ export class WorldStore {
     const { key, before, after } = change;
     put(this.#virtualIps, key, after);
     const [old, now] = [listUsers(before), listUsers(after)];
+    // No step of ours deletes one that a Service has.
+    put(this.#lostVirtualIps, key, after === null && old.length > 0 ? before : null);
     this.#serviceToVirtualIps.move(key, old, now);
     this.#shareKeyToVirtualIps.move(key, listShareKeys(before), listShareKeys(after));
     this.#poolToVirtualIps.move(key, listPools(before), listPools(after));
@@ -179,19 +179,13 @@ export class WorldStore {
     const before = this.#reports.get(node);
     put(this.#reports, node, report);
     this.#candidates = null;
-    const unheld = listChangedUnheld(before, report);
-    // A drain leaves out who can serve only while somebody else can.
-    const pools = before?.mode === report?.mode && unheld.size === 0 ? [] : [...this.#pools.keys()];
     return {
-      keys: [
-        ...listOtherInUse(before, report).map(toVirtualIpKey),
-        ...listSeated(before, report, this.#poolToVirtualIps)
-          .filter(([name, seat]) => this.#virtualIps.get(name)?.spec.seat === seat)
-          .map(([name]) => toVirtualIpKey(name)),
-        ...listUnheldUsers(this.#virtualIps, unheld).map(toServiceKey),
-        ...pools.map(toPoolKey),
-        ...listProtocolUsers(this.#services, before, report).map(toServiceKey),
-      ],
+      keys: listReportUsers(before, report, {
+        services: this.#services,
+        virtualIps: this.#virtualIps,
+        pools: this.#pools,
+        poolToVirtualIps: this.#poolToVirtualIps,
+      }),
       wakes: new Set(['nodes']),
     };
   }
@@ -215,6 +209,7 @@ export class WorldStore {
       candidates: this.#candidates,
       services: this.#services,
       virtualIps: this.#virtualIps,
+      lostVirtualIps: this.#lostVirtualIps,
       pools: this.#pools,
       judgedPools: this.#judge.judged,
       namespaces: this.#namespaces,

@@ -29,6 +29,8 @@ export interface World {
   /** All Services, whatever their type: by `NAMESPACE/NAME`. */
   readonly services: ReadonlyMap<string, Service>;
   readonly virtualIps: ReadonlyMap<string, VirtualIp>;
+  /** Those that somebody deleted while Services had them, or gave them back, as they were: until they are there again. */
+  readonly lostVirtualIps: ReadonlyMap<string, VirtualIp>;
   readonly pools: ReadonlyMap<string, AddressPool>;
   /** The same pools, with their ranges read, and why nothing is given of some. */
   readonly judgedPools: ReadonlyMap<string, JudgedPool>;

@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { addressReady } from '../../../../lib/services/names.ts';
 import {
   makeReport,
   makeService,
@@ -35,6 +36,15 @@ describe('a Service that is to have none', () => {
     const services = [makeService('apps/a', { metadata: deleted.metadata })];
     expect(getWrite(decide({ services, virtualIps: [leaving], reports })).body).toMatchObject({
       metadata: { finalizers: [] },
+    });
+  });
+
+  test('gives its address back also when somebody deleted the VirtualIP before', () => {
+    const conditions = [{ type: addressReady, status: 'True' }];
+    const service = makeService('apps/a', { ...deleted, status: { ...deleted.status, conditions } });
+    expect(getWrite(decide({ services: [service], silent: ['node-1'] }))).toMatchObject({
+      method: 'POST',
+      body: { spec: { pool: 'pool', services: [], leaving: [toUser('apps/a')], absent: [] } },
     });
   });
 

@@ -152,18 +152,6 @@ describe('a Service that is to have an address', () => {
     expect(getWrite(decide({ services: [own] }))).toMatchObject({ method: 'POST', key: '10.0.9.10' });
   });
 
-  test('gets an address with the names of the nodes that will not hear of it', () => {
-    const reports = [makeReport('node-1', 5)];
-    const write = getWrite(decide({ services: [makeService('apps/a')], reports, silent: ['node-1'] }));
-    expect(write.body).toMatchObject({ spec: { absent: [{ node: 'node-1', renewal: 'last' }] } });
-    // A former list is replaced.
-    const waiting = makeVirtualIp('10.0.9.10', [], {
-      spec: { absent: [{ node: 'node-1', renewal: 'last' }] },
-    });
-    const again = getWrite(decide({ services: [makeService('apps/a')], virtualIps: [waiting] }));
-    expect(again).toMatchObject({ method: 'PATCH', body: { spec: { absent: [] } } });
-  });
-
   describe('loses an address for which another host answers', () => {
     const since = (ms: number) => new Date(nowMs - ms).toISOString();
     const virtualIp = (status: 'True' | 'False', ms = 60_000) =>
