@@ -95,12 +95,12 @@ export class Balancer {
   }
 
   /** Services in the tables, what the tables hold, and whether the API is followed. */
-  get progress(): Pick<BalancerState, 'services' | 'elements' | 'isFollowing' | 'syncedAt'> {
+  get progress(): Pick<BalancerState, 'services' | 'elements' | 'isFollowing' | 'syncedAt' | 'unreadable'> {
+    const { isFollowing, unreadable } = this.#objects;
     return {
       services: this.#settled.size,
       elements: this.#programmer.elementCount,
-      isFollowing: this.#objects.isFollowing,
-      syncedAt: this.#syncedAt,
+      ...{ isFollowing, unreadable, syncedAt: this.#syncedAt },
     };
   }
 

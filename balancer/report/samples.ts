@@ -59,6 +59,11 @@ export const balancerMetrics = {
     labels: [],
     help: 'Whether the balancer follows the Kubernetes API; without it the tables stay as they are',
   },
+  vipnat_balancer_object_unreadable: {
+    type: 'gauge',
+    labels: ['kind', 'object'],
+    help: 'Objects that cannot be read, and that the balancer leaves out: 1 for each, of the first 100',
+  },
   vipnat_balancer_last_sync_timestamp_seconds: {
     type: 'gauge',
     labels: [],
@@ -98,6 +103,9 @@ export interface BalancerSample {
   readonly value: number;
 }
 
+/** Each is a series. */
+const maxNamed = 100;
+
 /** All values as of a state. Pure. */
 export function listBalancerSamples(state: BalancerState): BalancerSample[] {
   const { counts, mode, syncedAt } = state;
@@ -123,6 +131,7 @@ export function listBalancerSamples(state: BalancerState): BalancerSample[] {
     one('vipnat_balancer_nodes_silent', state.outages.out.size),
     one('vipnat_balancer_node_probes_total', state.nodes.probes),
     one('vipnat_balancer_api_followed', Number(state.isFollowing)),
+    ...state.unreadable.slice(0, maxNamed).map((names) => one('vipnat_balancer_object_unreadable', 1, names)),
     ...(syncedAt === null
       ? []
       : [one('vipnat_balancer_last_sync_timestamp_seconds', syncedAt.getTime() / 1000)]),

@@ -10,6 +10,8 @@ export interface BalancerState {
   readonly elements: number;
   /** Whether all kinds of objects were listed, and are watched. */
   readonly isFollowing: boolean;
+  /** Objects that cannot be read, and are left out. */
+  readonly unreadable: readonly { readonly kind: string; readonly object: string }[];
   /** When the last sync succeeded; null before. */
   readonly syncedAt: Date | null;
   /** Null before the first sync. */

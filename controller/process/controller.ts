@@ -95,6 +95,7 @@ export class Controller {
       world: term?.world ?? null,
       statistics: term?.statistics ?? null,
       writes: this.#writes,
+      unreadable: this.#term?.unreadable ?? [],
     };
   }
 
@@ -120,6 +121,9 @@ export class Controller {
       },
       onLost: (kind, error) => {
         log.lost(kind, error);
+      },
+      onUnreadable: (kind, unreadable) => {
+        log.unreadable(kind, unreadable);
       },
       onFollowed: (kind) => {
         log.followed(kind);

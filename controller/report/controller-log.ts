@@ -1,4 +1,6 @@
 import { type Clock } from '../../lib/control/clock.ts';
+import { type Unreadable } from '../../lib/kubernetes/answers.ts';
+import { describeUnreadable } from '../../lib/kubernetes/errors.ts';
 import { type EventRecorder } from '../../lib/telemetry/recorder.ts';
 import { type Logger } from '../../lib/telemetry/logger.ts';
 import { type ErrorCode, findErrorCode, type VipnatError } from '../../lib/text/errors.ts';
@@ -70,6 +72,11 @@ export class ControllerLog {
     const level = this.#lost.has(kind) ? 'debug' : 'warn';
     this.#lost.add(kind);
     this.#logger[level](`vipnat cannot follow ${kind}s: ${message}. It keeps trying`, { code });
+  }
+
+  /** An object cannot be read. */
+  unreadable(kind: string, unreadable: Unreadable): void {
+    this.#logger.warn(describeUnreadable(kind, unreadable), { code: 'API_ANSWER_UNEXPECTED' });
   }
 
   /** It is followed. */

@@ -45,6 +45,11 @@ export const controllerMetrics = {
     labels: ['result'],
     help: 'Writes to the Kubernetes API: done, stale (another was first), late (it led no more), unknown (no answer), refused',
   },
+  vipnat_controller_object_unreadable: {
+    type: 'gauge',
+    labels: ['kind', 'object'],
+    help: 'Objects that cannot be read, and that the controller leaves out: 1 for each, of the first 100',
+  },
   vipnat_controller_virtual_ips: {
     type: 'gauge',
     labels: ['state'],
@@ -87,12 +92,16 @@ export interface ControllerSample {
   readonly value: number;
 }
 
+/** Each is a series. */
+const maxNamed = 100;
+
 /** All values as of a state. */
 export function listControllerSamples({
   isLeading,
   statistics,
   world,
   writes,
+  unreadable,
 }: ControllerState): ControllerSample[] {
   const one = (name: ControllerMetric, value: number, labels: Record<string, string> = {}) => {
     return { name, labels, value };
@@ -110,6 +119,7 @@ export function listControllerSamples({
           one('vipnat_controller_steps_total', statistics.turns),
         ]),
     ...[...writes].map(([result, value]) => one('vipnat_controller_writes_total', value, { result })),
+    ...unreadable.slice(0, maxNamed).map((names) => one('vipnat_controller_object_unreadable', 1, names)),
     ...(world === null
       ? []
       : [

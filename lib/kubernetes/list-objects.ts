@@ -1,4 +1,4 @@
-import { type Page, readPage } from './answers.ts';
+import { type Page, readPage, type Unreadable } from './answers.ts';
 import { type ApiObject } from './api-object.ts';
 import { NonsenseError } from './errors.ts';
 import { type ApiCall, callApi } from './request.ts';
@@ -14,6 +14,7 @@ export interface Listing<T> {
   /** Empty where the API does not have this kind. */
   readonly version: string;
   readonly objects: readonly T[];
+  readonly unreadable: readonly Unreadable[];
 }
 
 /**
@@ -26,12 +27,14 @@ export async function listObjects<T extends ApiObject>(
   options: ListOptions,
 ): Promise<Listing<T>> {
   const objects: T[] = [];
+  const unreadable: Unreadable[] = [];
   let token: string | null = null;
   for (let pages = 1; ; pages += 1) {
     const page: Page<T> = await listPage(resource, options, { token, before: objects.length, pages });
     objects.push(...page.objects.filter((object) => resource.isKept?.(object) !== false));
+    unreadable.push(...page.unreadable);
     token = page.continueToken;
-    if (token === null) return { version: page.version, objects };
+    if (token === null) return { version: page.version, objects, unreadable };
   }
 }
 
@@ -73,7 +76,7 @@ async function listPage<T extends ApiObject>(
         if (text.length > limits.characters) throw new NonsenseError('the answer is too long');
       },
       onEnd: () => {
-        if (isMissing) return { version: '', objects: [], continueToken: null };
+        if (isMissing) return { version: '', objects: [], unreadable: [], continueToken: null };
         const page = readPage(resource, text);
         if (before + page.objects.length > limits.objects || pages > limits.objects)
           throw new NonsenseError(`it lists more than ${limits.objects} ${kind}s`);

@@ -26,7 +26,15 @@ const statistics = {
 };
 
 function list(parts: Partial<Parameters<typeof listControllerSamples>[0]> = {}) {
-  const state = { isLeading: true, holder: 'c1', world, statistics, writes: new Map(), ...parts };
+  const state = {
+    isLeading: true,
+    holder: 'c1',
+    world,
+    statistics,
+    writes: new Map(),
+    unreadable: [],
+    ...parts,
+  };
   return listControllerSamples(state).map(({ name, labels, value }) => {
     const text = Object.entries(labels).map(([label, word]) => `${label}=${word}`);
     return `${name.replace('vipnat_controller_', '')}{${text.join()}} ${value}`;
@@ -51,6 +59,12 @@ test('a controller that leads says how its queue, its pools and its Services do'
     'gates_waiting{} 1',
     'nodes_living{} 0',
   ]);
+});
+
+test('objects that cannot be read are named', () => {
+  expect(list({ unreadable: [{ kind: 'Service', object: 'shop/odd' }] })).toContain(
+    'object_unreadable{kind=Service,object=shop/odd} 1',
+  );
 });
 
 test('one that waits says that it does not lead, and nothing of what it does not know', () => {
