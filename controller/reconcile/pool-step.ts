@@ -1,11 +1,13 @@
-import { families, type Family, parseAddress } from '../../lib/address/address.ts';
+import { type Address, families, type Family, parseAddress } from '../../lib/address/address.ts';
+import { toObjectName } from '../../lib/services/address-name.ts';
 import { dropDrained, readDrained } from '../../lib/services/drained.ts';
+import { findSelectorProblem } from '../../lib/services/label-selector.ts';
 import { excludedNodeLabel, finalizer } from '../../lib/services/names.ts';
 import { type AddressPool, type Seat } from '../../lib/services/objects.ts';
 import { contains, countOfFamily } from '../../lib/services/ranges.ts';
-import { assignSeats, listVrids } from '../allocate/seats.ts';
+import { assignSeats, listVrids, orderNodes, type SeatsRequest } from '../allocate/seats.ts';
 import { mayHold } from '../world/candidate-nodes.ts';
-import { setCondition, type WantedCondition } from '../world/conditions.ts';
+import { isInUse, setCondition, type WantedCondition } from '../world/conditions.ts';
 import { compareAge, type JudgedPool } from '../world/judge-pools.ts';
 import { type World } from '../world/world.ts';
 import { shorten } from './shorten.ts';
@@ -65,34 +67,56 @@ function writeStatus(judged: JudgedPool, world: World): Step | null {
   );
 }
 
-/** A pool that is refused keeps the seats that it has. */
+/** A pool that is refused keeps its seats, and gets no more. Nodes come and go under it as under any other. */
 function listSeats({ pool, ranges, refusal }: JudgedPool, world: World): Seat[] {
   const before = pool.status?.seats ?? [];
   const { name } = pool.metadata;
-  if (refusal !== null) return before;
+  // Nobody knows which nodes a selector means that says nothing.
+  if (findSelectorProblem(pool.spec.nodeSelector) !== null) return before;
   const drained = readDrained(pool);
   const isAble = (node: string) => (world.livingReports.get(node)?.mode ?? 'none') !== 'none';
-  const nodes = [...world.nodes.values()].filter((node) => mayHold(pool, node));
-  const seats = assignSeats({
-    pool: name,
-    ranges,
-    count: pool.spec.seats,
-    before,
-    used: findUsedSeats(pool, world),
-    nodes: dropDrained(nodes.map((node) => node.metadata.name).sort(), { drained, seat: null, isAble }),
-    takenVrids: { ipv4: listTakenVrids(pool, 'ipv4', world), ipv6: listTakenVrids(pool, 'ipv6', world) },
-  });
+  const holders = [...world.nodes.values()].filter((node) => mayHold(pool, node));
+  const names = holders.map((node) => node.metadata.name).sort();
+  const nodes = dropDrained(names, { drained, seat: null, isAble });
+  const seats =
+    refusal !== null
+      ? orderNodes({ pool: name, nodes }, before)
+      : assignSeats({
+          ...{ pool: name, ranges, count: pool.spec.seats, before, nodes },
+          isUsed: findUsedSeats(pool, world),
+          ...judgeAnchors(name, world),
+          takenVrids: {
+            ipv4: listTakenVrids(pool, 'ipv4', world),
+            ipv6: listTakenVrids(pool, 'ipv6', world),
+          },
+        });
   return seats.map((seat) => ({
     ...seat,
     nodes: dropDrained(seat.nodes, { drained, seat: seat.index, isAble }),
   }));
 }
 
-/** Asked only where a pool has more seats than it shall have. */
-function findUsedSeats({ metadata: { name }, spec, status }: AddressPool, world: World): ReadonlySet<number> {
-  if ((status?.seats?.length ?? 0) <= spec.seats) return new Set();
-  const names = [...(world.poolToVirtualIps.get(name) ?? [])];
-  return new Set(names.map((each) => world.virtualIps.get(each)?.spec.seat ?? 0));
+/** Looked up only where a pool gets fewer seats than it has. */
+function findUsedSeats({ metadata: { name } }: AddressPool, world: World): (index: number) => boolean {
+  let used: ReadonlySet<number> | null = null;
+  return (index) => {
+    const names = [...(world.poolToVirtualIps.get(name) ?? [])];
+    used ??= new Set(names.map((each) => world.virtualIps.get(each)?.spec.seat ?? 0));
+    return used.has(index);
+  };
+}
+
+/** keepalived holds an anchor whoever has it: so it is nobody's outside of the pool. */
+function judgeAnchors(pool: string, world: World): Pick<SeatsRequest, 'isFree' | 'isOthers'> {
+  const find = (address: Address) => world.virtualIps.get(toObjectName(address));
+  const isOthers = (address: Address) => (find(address)?.spec.pool ?? pool) !== pool;
+  const isFree = (address: Address) => {
+    const virtualIp = find(address);
+    if (isOthers(address) || world.addressToClaimers.has(address.text)) return false;
+    if (virtualIp !== undefined) return !isInUse(virtualIp);
+    return !world.addressToPublishers.has(address.text);
+  };
+  return { isFree, isOthers };
 }
 
 /** Of two pools with the same VRID the younger one gives way: so others' count for a pool that has none yet, or is younger. */
@@ -138,8 +162,11 @@ function describeSeats({ pool, refusal }: JudgedPool, seats: readonly Seat[], wo
   if (seats.length === 0 && refusal !== null)
     return unseated('NotAccepted', 'It gets seats once it is accepted.');
   if (seats.length === 0)
-    return unseated('NoSeat', 'No address of it can be the anchor of a seat: VRIDs 1 to 255 are taken.');
-  if (seats.some(({ nodes }) => nodes.length === 0))
+    return unseated(
+      'NoSeat',
+      'No address of it can be the anchor of a seat: others have its addresses, or VRIDs 1 to 255 are taken.',
+    );
+  if (seats.some(({ nodes }) => !nodes.some((node) => world.nodes.has(node))))
     return unseated('NoNode', `No node may hold its addresses: see nodeSelector, ${labelHint}.`);
   const unheld = describeUnheld(pool, seats, world);
   if (unheld?.isNobody === true) return unseated('CannotBeHeld', unheld.message);

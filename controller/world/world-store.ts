@@ -7,6 +7,7 @@ import { type Namespace, type Node, type ServiceCidr } from '../../lib/services/
 import { type NodeReport } from '../../lib/services/node-report.ts';
 import { type AddressPool, type VirtualIp } from '../../lib/services/objects.ts';
 import { type Service } from '../../lib/services/services.ts';
+import { parseObjectName } from '../../lib/services/address-name.ts';
 import { CandidateNodes } from './candidate-nodes.ts';
 import { GateStore } from './gate-store.ts';
 import { listDiffering } from './list-differing.ts';
@@ -33,7 +34,7 @@ import {
   toVirtualIpKey,
   toPoolKey,
 } from './object-parts.ts';
-import { listPublished } from './published.ts';
+import { listPublishedTexts } from './published.ts';
 import { listReportUsers } from './report-users.ts';
 import { type Settings, type SilentNode, type World } from './world.ts';
 
@@ -75,19 +76,21 @@ export class WorldStore {
   }
 
   #changePublished({ key, before, after }: Change<Service>): Affected {
-    const [old, now] = [before, after].map((each) =>
-      each === null ? [] : listPublished(each).map(({ text }) => text),
-    );
-    this.#addressToPublishers.move(key, old ?? [], now ?? []);
+    const [old, now] = [listPublishedTexts(before), listPublishedTexts(after)];
+    this.#addressToPublishers.move(key, old, now);
     const names = this.#serviceToVirtualIps.get(key);
     const sharers = names.flatMap((name) => listUsers(this.#virtualIps.get(name) ?? null));
-    const isOther =
-      JSON.stringify([before?.spec, old]) !== JSON.stringify([after?.spec, now]) &&
-      (names.length > 0 || (old?.length ?? 0) > 0);
-    return {
-      keys: [...new Set([key, ...sharers])].map(toServiceKey).concat(names.map(toVirtualIpKey)),
-      wakes: new Set(isOther ? ['addresses'] : []),
-    };
+    const isOther = JSON.stringify([before?.spec, old]) !== JSON.stringify([after?.spec, now]);
+    const keys = [
+      ...[...new Set([key, ...sharers])].map(toServiceKey),
+      ...names.map(toVirtualIpKey),
+      ...this.#judge.findPoolsOf(listDiffering(old, now)).map(toPoolKey),
+    ];
+    return { keys, wakes: new Set(isOther && names.length + old.length > 0 ? ['addresses'] : []) };
+  }
+
+  #listPoolsOf(name: string): string[] {
+    return this.#judge.findPoolsOf([parseObjectName(name)?.text ?? '']);
   }
 
   /** Addresses that it names for itself are given to nobody else. */
@@ -113,7 +116,8 @@ export class WorldStore {
     this.#serviceToVirtualIps.move(key, old, now);
     this.#shareKeyToVirtualIps.move(key, listShareKeys(before), listShareKeys(after));
     this.#poolToVirtualIps.move(key, listPools(before), listPools(after));
-    const pools = new Set([...listPools(before), ...listPools(after)]);
+    // Another pool, which has the address among its own now, gets no anchor there.
+    const pools = new Set([...listPools(before), ...listPools(after), ...this.#listPoolsOf(key)]);
     const isOther = toUseText(before) !== toUseText(after);
     return {
       keys: [
