@@ -132,6 +132,9 @@ export class Controller {
         this.#count('done');
         log.written(key, event, world);
       },
+      onContested: (key, managers, world) => {
+        log.contested(key, managers, world);
+      },
       onFailed: (key, outcome, failures) => {
         this.#count(outcome.result);
         log.failed(key, outcome, failures, term.world);

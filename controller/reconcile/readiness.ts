@@ -6,6 +6,7 @@ import { listCommonPorts } from '../allocate/share.ts';
 import { findCondition, isInUse, isProgrammed } from '../world/conditions.ts';
 import { type World } from '../world/world.ts';
 import { type Claim } from './claims.ts';
+import { describeContest } from './describe-contest.ts';
 import { mayPublish } from './may-publish.ts';
 import { shorten } from './shorten.ts';
 import { type Situation, type Target, wasWithdrawn } from './targets.ts';
@@ -127,6 +128,10 @@ function findRemark(situation: Situation, published: readonly Claim[], world: Wo
     if (held === null || published.includes(held)) continue;
     return findUnheld(held, world) ?? findWaiting(held.virtualIp, held.address, world);
   }
+  const { namespace, name } = situation.service.metadata;
+  const managers = world.contested.get(`${namespace}/${name}`);
+  if (managers !== undefined)
+    return { reason: 'WriteContested', message: describeContest(managers), isFault: true };
   const remarks = [
     ...published.map((claim) => findUnheld(claim, world)),
     ...published.map((claim) => findConflict(claim, situation, world)),

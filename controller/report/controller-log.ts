@@ -5,6 +5,7 @@ import { type EventRecorder } from '../../lib/telemetry/recorder.ts';
 import { type Logger } from '../../lib/telemetry/logger.ts';
 import { type ErrorCode, findErrorCode, type VipnatError } from '../../lib/text/errors.ts';
 import { type CarriedOut } from '../reconcile/carry-out.ts';
+import { describeContest } from '../reconcile/describe-contest.ts';
 import { formatKey } from '../reconcile/key-text.ts';
 import { type StepEvent } from '../reconcile/step.ts';
 import { type StepKey } from '../world/keys.ts';
@@ -105,6 +106,14 @@ export class ControllerLog {
     this.#logger[isTold ? 'warn' : 'debug'](line, result === 'stale' ? {} : { code });
     const regarding = toRegarding(key, world);
     if (isTold && regarding !== null) this.#events.record('WriteFailed', `${words}.`, regarding);
+  }
+
+  /** What is written does not stay. */
+  contested(key: StepKey, managers: readonly string[], world: World): void {
+    const message = describeContest(managers);
+    this.#logger.warn(`${formatKey(key)}: ${message.replace(/\.$/, '')}`);
+    const regarding = toRegarding(key, world);
+    if (regarding !== null) this.#events.record('WriteContested', message, regarding);
   }
 
   /** A fault of ours. */

@@ -36,7 +36,7 @@ import {
 } from './object-parts.ts';
 import { listPublishedTexts } from './published.ts';
 import { listReportUsers } from './report-users.ts';
-import { type Settings, type SilentNode, type World } from './world.ts';
+import { type Settings, type SilentNode, uncontested, type World } from './world.ts';
 
 /** The objects, and what finds them. Informers' changes go in; whoever runs the queue asks for `view`. */
 export class WorldStore {
@@ -226,6 +226,7 @@ export class WorldStore {
       shareKeyToVirtualIps: this.#shareKeyToVirtualIps.map,
       poolToVirtualIps: this.#poolToVirtualIps.map,
       reservedVrids: this.#reservedVrids.all,
+      contested: uncontested,
       gates: this.gates.view,
       settings: this.#settings,
       nowMs,

@@ -54,8 +54,13 @@ export interface World {
   readonly poolToVirtualIps: ReadonlyMap<string, ReadonlySet<string>>;
   /** VRIDs on the pools' networks that others have: the API's virtual IPs. */
   readonly reservedVrids: ReadonlySet<number>;
+  /** Keys of Services whose status another program rewrites, to who may be it: names of field managers, or none. */
+  readonly contested: ReadonlyMap<string, readonly string[]>;
   readonly gates: GateWorld;
   readonly settings: Settings;
   /** The date, as milliseconds since 1970. It can jump. */
   readonly nowMs: number;
 }
+
+/** Only who writes can find out that another program does, too. */
+export const uncontested: World['contested'] = new Map();

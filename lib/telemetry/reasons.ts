@@ -37,6 +37,7 @@ const ofServices = {
   PortNotSupported: { type: 'Warning', action: 'Allocate' },
   GateTimedOut: { type: 'Warning', action: 'Allocate' },
   WriteFailed: { type: 'Warning', action: 'Allocate' },
+  WriteContested: { type: 'Warning', action: 'Allocate' },
 } as const satisfies Record<string, EventKind>;
 
 /** Everything that events tell. The reason is the contract. docs/events.md has a row for each, and a test compares the two. */

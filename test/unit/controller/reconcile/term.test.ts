@@ -66,6 +66,7 @@ function createTerm(): Term {
     onFollowed: (kind) => told.push(`followed ${kind}`),
     onUnreadable: (kind, { key }) => told.push(`cannot read ${kind} ${key}`),
     onWritten: () => undefined,
+    onContested: () => undefined,
     onFailed: () => undefined,
     onError: (_, error) => {
       throw error;
