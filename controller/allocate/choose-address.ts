@@ -1,7 +1,8 @@
 import { type Address, type Family, parseAddress } from '../../lib/address/address.ts';
 import { toObjectName } from '../../lib/services/address-name.ts';
+import { type Namespace } from '../../lib/services/cluster.ts';
 import { isSelected } from '../../lib/services/label-selector.ts';
-import { type AddressUser, type VirtualIp } from '../../lib/services/objects.ts';
+import { type AddressPool, type AddressUser, type VirtualIp } from '../../lib/services/objects.ts';
 import { contains, countOfFamily } from '../../lib/services/ranges.ts';
 import { type Service } from '../../lib/services/services.ts';
 import { type Wishes } from '../../lib/services/wishes.ts';
@@ -75,16 +76,26 @@ export function chooseAny(request: Request, world: World): Choice | AllocationPr
 /** The pools that give addresses to a Service: the higher priority first, then by name. */
 function listPools({ service, wishes }: Request, world: World, isNamed: boolean): JudgedPool[] {
   const { namespace, labels } = service.metadata;
-  const ofNamespace = world.namespaces.get(namespace)?.metadata.labels;
+  const ofNamespace = world.namespaces.get(namespace)?.metadata;
   const usable = [...world.judgedPools.values()].filter(({ refusal, pool: { metadata, spec } }) => {
     if (refusal !== null) return false;
     if (wishes.pool === null ? !spec.autoAssign && !isNamed : wishes.pool !== metadata.name) return false;
-    return isSelected(spec.serviceSelector, labels) && isSelected(spec.namespaceSelector, ofNamespace);
+    return isSelected(spec.serviceSelector, labels) && isOfNamespace(spec.namespaceSelector, ofNamespace);
   });
   return usable.sort(
     ({ pool: one }, { pool: other }) =>
       other.spec.priority - one.spec.priority || (one.metadata.name < other.metadata.name ? -1 : 1),
   );
+}
+
+/** Of a namespace that is not known yet nobody knows the labels: a selector selects it once they are. */
+function isOfNamespace(
+  selector: AddressPool['spec']['namespaceSelector'],
+  metadata: Namespace['metadata'] | undefined,
+): boolean {
+  const isForAll =
+    Object.keys(selector?.matchLabels ?? {}).length + (selector?.matchExpressions ?? []).length === 0;
+  return isForAll || (metadata !== undefined && isSelected(selector, metadata.labels));
 }
 
 function chooseShared(

@@ -6,6 +6,7 @@ import { excludedNodeLabel, finalizer } from '../../lib/services/names.ts';
 import { type AddressPool, type Seat } from '../../lib/services/objects.ts';
 import { contains, countOfFamily } from '../../lib/services/ranges.ts';
 import { assignSeats, listVrids, orderNodes, type SeatsRequest } from '../allocate/seats.ts';
+import { countTaken } from '../world/count-taken.ts';
 import { mayHold } from '../world/candidate-nodes.ts';
 import { isInUse, setCondition, type WantedCondition } from '../world/conditions.ts';
 import { compareAge, type JudgedPool } from '../world/judge-pools.ts';
@@ -199,14 +200,12 @@ function describeUnheld(
 }
 
 /** Numbers are not told: they change with every Service. */
-function describeFree({ pool, ranges }: JudgedPool, world: World): WantedCondition {
-  const given = [...(world.poolToVirtualIps.get(pool.metadata.name) ?? [])];
+function describeFree({ ranges }: JudgedPool, world: World): WantedCondition {
   const full = families.filter((family) => {
     const count = countOfFamily(ranges, family);
     // Most pools have so many that nothing needs to be counted.
-    if (count === 0n || BigInt(given.length) < count) return false;
-    const isOfFamily = (name: string) => name.includes('.') === (family === 'ipv4');
-    return BigInt(given.filter(isOfFamily).length) >= count;
+    if (count === 0n || BigInt(world.virtualIps.size + world.addressToClaimers.size) < count) return false;
+    return BigInt(countTaken(ranges, family, world)) >= count;
   });
   return full.length === 0
     ? { type: 'Available', status: 'True', reason: 'AddressesLeft', message: 'Some addresses are free.' }

@@ -1,10 +1,13 @@
 import { addressReady } from '../../lib/services/names.ts';
 import { type Service } from '../../lib/services/services.ts';
+import { setCondition } from '../world/conditions.ts';
 import { getIngress } from '../world/published.ts';
 import { type World } from '../world/world.ts';
 import { type Claim, findClaims, startLeaving } from './claims.ts';
 import { dropFinalizers } from './finalizers.ts';
 import { restoreLost } from './restore-virtual-ip.ts';
+import { patienceMs } from './readiness.ts';
+import { shorten } from './shorten.ts';
 import { nothing, type Step } from './step.ts';
 import { patchServiceMetadata, patchServiceStatus, patchVirtualIp, toJson, toStep } from './writes.ts';
 
@@ -24,12 +27,27 @@ export function releaseService(service: Service, world: World): Step {
   const lost = restoreLost(service, world);
   if (lost !== null) return toStep(lost);
   if (!leaving.every(({ virtualIp }) => world.candidates.haveForgotten(virtualIp.metadata.resourceVersion)))
-    return { does: 'wait', waitsFor: 'nodes', why: describeWait(leaving), untilMs: null };
+    return tellWait(service, leaving, world);
   return clearStatus(service, leaving) ?? removeFinalizer(service, leaving);
 }
 
-function describeWait(leaving: readonly Claim[]): string {
-  return `every node forgets ${leaving.map(({ address }) => address.text).join(', ')}`;
+/** A node forgets within a second. One that takes longer is named by the condition: whoever deletes the Service waits for it. */
+function tellWait(service: Service, leaving: readonly Claim[], world: World): Step {
+  const texts = leaving.map(({ address }) => address.text).join(', ');
+  const sinceMs = leaving.map(({ virtualIp }) => world.generationMs.get(virtualIp.metadata.name) ?? 0);
+  const untilMs = Math.min(world.nowMs, Math.max(...sinceMs)) + patienceMs;
+  const behind = leaving.flatMap(({ virtualIp }) =>
+    world.candidates.listRemembering(virtualIp.metadata.resourceVersion),
+  );
+  const message = `${texts}: nodes have not withdrawn it yet: ${shorten([...new Set(behind)])}.`;
+  const wait = { does: 'wait', waitsFor: 'nodes', why: message, untilMs: null } as const;
+  if (untilMs > world.nowMs) return { ...wait, untilMs };
+  const before = service.status?.conditions ?? [];
+  const wanted = { type: addressReady, status: 'False', reason: 'Withdrawing', message } as const;
+  const conditions = setCondition(before, wanted, world.nowMs);
+  return conditions === before
+    ? wait
+    : toStep(patchServiceStatus(service, { conditions: toJson(conditions) }));
 }
 
 function clearStatus(service: Service, leaving: readonly Claim[]): Step | null {

@@ -145,9 +145,9 @@ function toEvent(
     return { type: 'Normal', reason: 'AddressReady', message: `All nodes of the pool serve ${text}.` };
   }
   if (reason === before || reason === 'Ready') return null;
-  if (status === 'True' && reason !== 'OutsidePool') return null;
   const isInUse = reason === 'AddressInUse' || reason === 'AddressWithdrawn';
-  return { type: 'Warning', reason: isInUse ? 'AddressInUse' : 'NoAddress', message };
+  if (isInUse) return { type: 'Warning', reason: 'AddressInUse', message };
+  return { type: 'Warning', reason: status === 'True' ? 'NotAsAsked' : 'NoAddress', message };
 }
 
 /** Addresses that the Service has, and that its status cannot come to have. */

@@ -1,9 +1,10 @@
 import { type MetricDefinition } from '../../lib/telemetry/catalogue.ts';
-import { families, type Family } from '../../lib/address/address.ts';
+import { families } from '../../lib/address/address.ts';
 import { countOfFamily } from '../../lib/services/ranges.ts';
 import { type Pod } from '../../lib/services/pods.ts';
 import { isForUs } from '../../lib/services/wishes.ts';
 import { isReadyButForUs, listClosedGates } from '../gates/pod-readiness.ts';
+import { countTaken } from '../world/count-taken.ts';
 import { getIngress } from '../world/published.ts';
 import { type World } from '../world/world.ts';
 import { type ControllerState } from './state.ts';
@@ -63,7 +64,7 @@ export const controllerMetrics = {
   vipnat_controller_pool_addresses_given: {
     type: 'gauge',
     labels: ['pool', 'family'],
-    help: 'Number of addresses of a pool that Services have, or that wait to be given again',
+    help: 'Number of addresses of a pool that no Service can get now. Addresses that wait to be given again do not count',
   },
   vipnat_controller_services_waiting: {
     type: 'gauge',
@@ -136,9 +137,8 @@ export function listControllerSamples({
 type One = (name: ControllerMetric, value: number, labels: Record<string, string>) => ControllerSample;
 
 /** Of each family that a pool has. */
-function listPoolSamples({ judgedPools, poolToVirtualIps }: World, one: One): ControllerSample[] {
-  return [...judgedPools].flatMap(([pool, { ranges }]) => {
-    const given = [...(poolToVirtualIps.get(pool) ?? [])];
+function listPoolSamples(world: World, one: One): ControllerSample[] {
+  return [...world.judgedPools].flatMap(([pool, { ranges }]) => {
     return families.flatMap((family) => {
       const count = countOfFamily(ranges, family);
       const labels = { pool, family };
@@ -146,15 +146,10 @@ function listPoolSamples({ judgedPools, poolToVirtualIps }: World, one: One): Co
         ? []
         : [
             one('vipnat_controller_pool_addresses', Number(count), labels),
-            one('vipnat_controller_pool_addresses_given', given.filter(isOf(family)).length, labels),
+            one('vipnat_controller_pool_addresses_given', countTaken(ranges, family, world), labels),
           ];
     });
   });
-}
-
-/** VirtualIPs are called as their addresses. */
-function isOf(family: Family): (name: string) => boolean {
-  return (name) => name.includes('.') === (family === 'ipv4');
 }
 
 function countGates({ gates, settings: { gateTypes } }: World): number {

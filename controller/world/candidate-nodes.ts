@@ -75,6 +75,14 @@ export class CandidateNodes {
     return isReached(this.#ofAll.virtualips, this.#reports.size, version);
   }
 
+  /** The names of the living nodes that do not have a version of VirtualIPs yet, in order. */
+  listRemembering(version: string): string[] {
+    const behind = [...this.#reports.values()].filter(
+      (report) => !isReached(measure([report]).virtualips, 1, version),
+    );
+    return behind.map(({ node }) => node).sort();
+  }
+
   /** Why no living node of a seat can hold it, or an address of it: each one's clause. Null where one can, or none lives. */
   explainUnheld(pool: string, seat: number, address: string | null = null): readonly string[] | null {
     if (this.#listUnable(pool).length === 0) return null;

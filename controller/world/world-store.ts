@@ -10,6 +10,7 @@ import { type Service } from '../../lib/services/services.ts';
 import { parseObjectName } from '../../lib/services/address-name.ts';
 import { CandidateNodes } from './candidate-nodes.ts';
 import { GateStore } from './gate-store.ts';
+import { Generations } from './generations.ts';
 import { listDiffering } from './list-differing.ts';
 import {
   listClaimed,
@@ -45,6 +46,7 @@ export class WorldStore {
   readonly #settings: Settings;
   readonly #services = new Map<string, Service>();
   readonly #virtualIps = new Map<string, VirtualIp>();
+  readonly #generations = new Generations();
   readonly #lostVirtualIps = new Map<string, VirtualIp>();
   readonly #pools = new Map<string, AddressPool>();
   readonly #namespaces = new Map<string, Namespace>();
@@ -89,15 +91,10 @@ export class WorldStore {
     return { keys, wakes: new Set(isOther && names.length + old.length > 0 ? ['addresses'] : []) };
   }
 
-  #listPoolsOf(name: string): string[] {
-    return this.#judge.findPoolsOf([parseObjectName(name)?.text ?? '']);
-  }
-
   /** Addresses that it names for itself are given to nobody else. */
   #changeClaims({ key, before, after }: Change<Service>): Affected {
-    const { isDefaultClass } = this.#settings;
     const [old = [], now = []] = [before, after].map((each) =>
-      each === null ? [] : listClaimed(each, isDefaultClass),
+      each === null ? [] : listClaimed(each, this.#settings.isDefaultClass),
     );
     const changed = listDiffering(old, now);
     if (changed.length === 0) return unaffected;
@@ -111,13 +108,16 @@ export class WorldStore {
     const { key, before, after } = change;
     put(this.#virtualIps, key, after);
     const [old, now] = [listUsers(before), listUsers(after)];
-    // No step of ours deletes one that a Service has.
+    this.#generations.change(key, before, after);
     put(this.#lostVirtualIps, key, after === null && old.length > 0 ? before : null);
     this.#serviceToVirtualIps.move(key, old, now);
     this.#shareKeyToVirtualIps.move(key, listShareKeys(before), listShareKeys(after));
     this.#poolToVirtualIps.move(key, listPools(before), listPools(after));
-    // Another pool, which has the address among its own now, gets no anchor there.
-    const pools = new Set([...listPools(before), ...listPools(after), ...this.#listPoolsOf(key)]);
+    const pools = new Set([
+      ...listPools(before),
+      ...listPools(after),
+      ...this.#judge.findPoolsOf([parseObjectName(key)?.text ?? '']),
+    ]);
     const isOther = toUseText(before) !== toUseText(after);
     return {
       keys: [
@@ -213,6 +213,7 @@ export class WorldStore {
       candidates: this.#candidates,
       services: this.#services,
       virtualIps: this.#virtualIps,
+      generationMs: this.#generations.since(nowMs),
       lostVirtualIps: this.#lostVirtualIps,
       pools: this.#pools,
       judgedPools: this.#judge.judged,

@@ -31,6 +31,8 @@ export interface World {
   readonly virtualIps: ReadonlyMap<string, VirtualIp>;
   /** Those that somebody deleted while Services had them, or gave them back, as they were: until they are there again. */
   readonly lostVirtualIps: ReadonlyMap<string, VirtualIp>;
+  /** VirtualIPs to when they were first looked at as they are now wanted, as milliseconds since 1970. */
+  readonly generationMs: ReadonlyMap<string, number>;
   readonly pools: ReadonlyMap<string, AddressPool>;
   /** The same pools, with their ranges read, and why nothing is given of some. */
   readonly judgedPools: ReadonlyMap<string, JudgedPool>;

@@ -2,59 +2,18 @@
  * The CustomResourceDefinitions, as they are installed. They refuse what can be judged from one object alone; what takes two, such as
  * pools that overlap, the controller says in a condition. Their rules need the library for addresses: Kubernetes 1.31.
  */
+import {
+  duration,
+  isAdvert,
+  list,
+  object,
+  range,
+  rule,
+  type Schema,
+  selector,
+  text,
+} from './definition-parts.ts';
 import { apiGroup, apiVersion } from './names.ts';
-
-type Schema = Readonly<Record<string, unknown>>;
-
-const text = (more: Schema = {}): Schema => ({ type: 'string', maxLength: 253, ...more });
-const list = (items: Schema, more: Schema = {}): Schema => ({ type: 'array', items, ...more });
-const object = (properties: Schema, more: Schema = {}): Schema => ({ type: 'object', properties, ...more });
-const rule = (rule: string, message: string) => ({ rule, message });
-
-const isRange = `isIP(self) || isCIDR(self) || (self.split('-').size() == 2
-  && self.split('-').all(part, isIP(part.trim())))`.replaceAll(/\s+/g, ' ');
-
-/** What is not an address here is judged by the rule above. */
-const hasOneFamily = `!(self.split('-').size() == 2 && self.split('-').all(part, isIP(part.trim())))
-  || ip(self.split('-')[0].trim()).family() == ip(self.split('-')[1].trim()).family()`.replaceAll(
-  /\s+/g,
-  ' ',
-);
-
-const isSmall = '!isCIDR(self) || cidr(self).prefixLength() >= (cidr(self).ip().family() == 4 ? 8 : 48)';
-
-const range = text({
-  maxLength: 100,
-  'x-kubernetes-validations': [
-    rule(isRange, 'must be an address, FIRST-LAST, or a CIDR'),
-    rule(hasOneFamily, 'both addresses must be of one family'),
-    rule('!isCIDR(self) || cidr(self).masked() == cidr(self)', 'a CIDR must have no bits of a host'),
-    rule(isSmall, 'a CIDR must be a /8 or smaller, for IPv6 a /48'),
-  ],
-});
-
-const duration = (more: Schema): Schema => {
-  return text({ maxLength: 30, pattern: String.raw`^(0|(\d+(\.\d+)?(ms|s|m|h))+)$`, ...more });
-};
-
-const selector = (description: string): Schema => {
-  const labels = object({}, { additionalProperties: text({ maxLength: 63 }) });
-  const expression = object(
-    {
-      key: text({ maxLength: 317 }),
-      operator: text({ enum: ['In', 'NotIn', 'Exists', 'DoesNotExist'] }),
-      values: list(text({ maxLength: 63 })),
-    },
-    { required: ['key', 'operator'] },
-  );
-  return object(
-    {
-      matchLabels: { type: 'object', additionalProperties: labels['additionalProperties'] },
-      matchExpressions: list(expression),
-    },
-    { description },
-  );
-};
 
 const conditions = (description: string): Schema =>
   list(
@@ -106,7 +65,11 @@ const poolSpec = object(
       maximum: 32,
       description: 'In how many parts its addresses are held, each by one node at a time.',
     },
-    advert: duration({ default: '300ms', description: 'The time between two VRRP adverts of a seat.' }),
+    advert: duration({
+      default: '300ms',
+      description: 'The time between two VRRP adverts of a seat.',
+      'x-kubernetes-validations': [isAdvert],
+    }),
     reuseAfter: duration({
       default: '60s',
       description: 'How long the pool keeps a returned address while other addresses are free.',

@@ -33,6 +33,7 @@ const ofServices = {
   AddressInUse: { type: 'Warning', action: 'Allocate' },
   AddressKept: { type: 'Warning', action: 'Allocate' },
   NoAddress: { type: 'Warning', action: 'Allocate' },
+  NotAsAsked: { type: 'Warning', action: 'Allocate' },
   PoolRefused: { type: 'Warning', action: 'Allocate' },
   PortNotSupported: { type: 'Warning', action: 'Allocate' },
   GateTimedOut: { type: 'Warning', action: 'Allocate' },

@@ -134,6 +134,16 @@ describe('an AddressPool', () => {
     });
   });
 
+  test('that has shrunk under its Services has free addresses', () => {
+    const pools = [makePool('pool', { addresses: ['10.0.9.10-10.0.9.11'] })];
+    const virtualIps = ['10.0.9.20', '10.0.9.21'].map((ip) => makeVirtualIp(ip, ['apps/a']));
+    expect(JSON.stringify(getWrite(decide({ pools, virtualIps }, of)).body)).toContain('AddressesLeft');
+    const others = ['10.0.9.10', '10.0.9.11'].map((ip) =>
+      makeVirtualIp(ip, ['apps/a'], { spec: { pool: 'former', seat: 0 } }),
+    );
+    expect(JSON.stringify(getWrite(decide({ pools, virtualIps: others }, of)).body)).toContain('Exhausted');
+  });
+
   test('is kept by its finalizer until nobody has an address of it', () => {
     const pools = [
       makePool(

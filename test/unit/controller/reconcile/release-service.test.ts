@@ -1,10 +1,15 @@
 import { describe, expect, test } from '@jest/globals';
+import { nextStep } from '../../../../controller/reconcile/next-step.ts';
 import { addressReady } from '../../../../lib/services/names.ts';
 import {
+  makePool,
   makeReport,
   makeService,
+  makeStore,
   makeVirtualIp,
+  nowMs,
   publish,
+  toServiceKey,
   toUser,
 } from '../../../support/fakes/service-objects.ts';
 import { decide, getWrite } from '../../../support/fakes/service-steps.ts';
@@ -22,6 +27,16 @@ describe('a Service that is to have none', () => {
     expect(write.body).toMatchObject({ spec: { services: [], leaving: [toUser('apps/a')] } });
     const late = { services, virtualIps: [leaving], reports: [makeReport('node-1', 19)] };
     expect(decide(late)).toMatchObject({ does: 'wait', waitsFor: 'nodes' });
+  });
+
+  test('says which nodes it waits for, after five seconds', () => {
+    const pools = [makePool('pool', { addresses: ['10.0.9.10'] })];
+    const services = [makeService('apps/a', deleted)];
+    const store = makeStore({ pools, services, virtualIps: [leaving], reports: [makeReport('node-1', 19)] });
+    store.view(nowMs - 5000);
+    const body = JSON.stringify(getWrite(nextStep(toServiceKey('apps/a'), store.view(nowMs))).body);
+    expect(body).toContain('10.0.9.10: nodes have not withdrawn it yet: node-1.');
+    expect(body).not.toContain('ingress');
   });
 
   test('then loses its status, and last the finalizer', () => {

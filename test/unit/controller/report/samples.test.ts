@@ -52,7 +52,7 @@ test('a controller that leads says how its queue, its pools and its Services do'
     'virtual_ips{state=used} 1',
     'virtual_ips{state=released} 1',
     'pool_addresses{pool=pool,family=ipv4} 2',
-    'pool_addresses_given{pool=pool,family=ipv4} 2',
+    'pool_addresses_given{pool=pool,family=ipv4} 1',
     'pool_addresses{pool=pool,family=ipv6} 4',
     'pool_addresses_given{pool=pool,family=ipv6} 0',
     'services_waiting{} 1',
