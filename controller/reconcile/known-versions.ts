@@ -11,9 +11,13 @@ export function getKind(object: string): string {
 }
 
 /** The version of `KIND/KEY`; null for what is not known. */
-export function findVersion(object: string, { services, virtualIps, pools, gates }: World): string | null {
+export function findVersion(
+  object: string,
+  { services, virtualIps, pools, leases, gates }: World,
+): string | null {
   const kind = getKind(object);
-  const kindToObjects: Readonly<Record<WrittenKind, ReadonlyMap<string, ApiObject>>> = {
+  if (kind === 'Lease') return leases.get(object.slice(kind.length + 1))?.resourceVersion ?? null;
+  const kindToObjects: Readonly<Record<Exclude<WrittenKind, 'Lease'>, ReadonlyMap<string, ApiObject>>> = {
     Service: services,
     VirtualIP: virtualIps,
     AddressPool: pools,
@@ -21,7 +25,8 @@ export function findVersion(object: string, { services, virtualIps, pools, gates
     EndpointSlice: gates.slices,
   };
   return (
-    kindToObjects[kind as WrittenKind].get(object.slice(kind.length + 1))?.metadata.resourceVersion ?? null
+    kindToObjects[kind as Exclude<WrittenKind, 'Lease'>].get(object.slice(kind.length + 1))?.metadata
+      .resourceVersion ?? null
   );
 }
 

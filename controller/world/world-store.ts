@@ -10,7 +10,8 @@ import { type Service } from '../../lib/services/services.ts';
 import { parseObjectName } from '../../lib/services/address-name.ts';
 import { CandidateNodes } from './candidate-nodes.ts';
 import { GateStore } from './gate-store.ts';
-import { Generations } from './generations.ts';
+import { KnownLeases } from './known-leases.ts';
+import { KnownVirtualIps } from './known-virtual-ips.ts';
 import { listDiffering } from './list-differing.ts';
 import {
   listClaimed,
@@ -26,18 +27,18 @@ import { PoolJudge } from './pool-judge.ts';
 import { ReservedVrids } from './reserved-vrids.ts';
 import {
   listUsers,
-  listShareKeys,
   listPools,
   hasSamePoolParts,
   toUseText,
   toNodeText,
   toServiceKey,
   toVirtualIpKey,
+  toLeaseKey,
   toPoolKey,
 } from './object-parts.ts';
 import { listPublishedTexts } from './published.ts';
 import { listReportUsers } from './report-users.ts';
-import { type Settings, type SilentNode, uncontested, type World } from './world.ts';
+import { type HeardLease, type Settings, type SilentNode, uncontested, type World } from './world.ts';
 
 /** The objects, and what finds them. Informers' changes go in; whoever runs the queue asks for `view`. */
 export class WorldStore {
@@ -45,19 +46,15 @@ export class WorldStore {
   readonly gates: GateStore;
   readonly #settings: Settings;
   readonly #services = new Map<string, Service>();
-  readonly #virtualIps = new Map<string, VirtualIp>();
-  readonly #generations = new Generations();
-  readonly #lostVirtualIps = new Map<string, VirtualIp>();
+  readonly #virtualIps = new KnownVirtualIps();
   readonly #pools = new Map<string, AddressPool>();
   readonly #namespaces = new Map<string, Namespace>();
   readonly #nodes = new Map<string, Node>();
   readonly #reports = new Map<string, NodeReport>();
+  readonly #leases = new KnownLeases();
   readonly #silent = new Map<string, SilentNode>();
-  readonly #serviceToVirtualIps = new MultiMap();
   readonly #addressToPublishers = new MultiMap();
   readonly #addressToClaimers = new MultiMap();
-  readonly #shareKeyToVirtualIps = new MultiMap();
-  readonly #poolToVirtualIps = new MultiMap();
   readonly #judge = new PoolJudge(this.#pools);
   /** Null: something changed since it was made. */
   #candidates: CandidateNodes | null = null;
@@ -80,8 +77,8 @@ export class WorldStore {
   #changePublished({ key, before, after }: Change<Service>): Affected {
     const [old, now] = [listPublishedTexts(before), listPublishedTexts(after)];
     this.#addressToPublishers.move(key, old, now);
-    const names = this.#serviceToVirtualIps.get(key);
-    const sharers = names.flatMap((name) => listUsers(this.#virtualIps.get(name) ?? null));
+    const names = this.#virtualIps.ofService.get(key);
+    const sharers = names.flatMap((name) => listUsers(this.#virtualIps.all.get(name) ?? null));
     const isOther = JSON.stringify([before?.spec, old]) !== JSON.stringify([after?.spec, now]);
     const keys = [
       ...[...new Set([key, ...sharers])].map(toServiceKey),
@@ -106,13 +103,8 @@ export class WorldStore {
   /** An address that is given, or given back. */
   changeVirtualIp(change: Change<VirtualIp>): Affected {
     const { key, before, after } = change;
-    put(this.#virtualIps, key, after);
+    this.#virtualIps.change(change);
     const [old, now] = [listUsers(before), listUsers(after)];
-    this.#generations.change(key, before, after);
-    put(this.#lostVirtualIps, key, after === null && old.length > 0 ? before : null);
-    this.#serviceToVirtualIps.move(key, old, now);
-    this.#shareKeyToVirtualIps.move(key, listShareKeys(before), listShareKeys(after));
-    this.#poolToVirtualIps.move(key, listPools(before), listPools(after));
     const pools = new Set([
       ...listPools(before),
       ...listPools(after),
@@ -134,7 +126,7 @@ export class WorldStore {
   changePool({ key, before, after }: Change<AddressPool>): Affected {
     put(this.#pools, key, after);
     this.#judge.reset();
-    return this.#judgeAnew(hasSamePoolParts(before, after) ? [] : this.#poolToVirtualIps.get(key));
+    return this.#judgeAnew(hasSamePoolParts(before, after) ? [] : this.#virtualIps.ofPool.get(key));
   }
 
   /** A namespace. */
@@ -149,7 +141,10 @@ export class WorldStore {
     put(this.#nodes, key, after);
     const isTouched = this.#judge.reserve(`Node/${key}`, after === null ? [] : listOfNode(after));
     const isSame = !isTouched && toNodeText(before) === toNodeText(after);
-    const keys = this.gates.changeNode({ key, before, after });
+    const keys = [
+      ...this.gates.changeNode({ key, before, after }),
+      ...(after === null ? [toLeaseKey(key)] : []),
+    ];
     return joinAffected([{ ...unaffected, keys }, ...(isSame ? [] : [this.#judgeAnew([])])]);
   }
 
@@ -161,6 +156,11 @@ export class WorldStore {
   /** Where apiservers are. */
   changeApiservers({ key, after }: Change<EndpointSlice>): Affected {
     return this.#takeOut(`EndpointSlice/${key}`, listOfApiservers(after));
+  }
+
+  /** The Lease of a node, whatever it says; null when it is gone. */
+  changeLease(name: string, lease: HeardLease | null, isProven = true): void {
+    if (this.#leases.change(name, lease, isProven)) this.#candidates = null;
   }
 
   /** What a living node says; null when its Lease is gone: then nothing is known of it any more. */
@@ -176,7 +176,7 @@ export class WorldStore {
     const report = this.#reports.get(node);
     if (report === undefined) return unaffected;
     this.#silent.set(node, { renewal, report });
-    return this.#putReport(node, null);
+    return joinAffected([this.#putReport(node, null), { ...unaffected, keys: [toLeaseKey(node)] }]);
   }
 
   #putReport(node: string, report: NodeReport | null): Affected {
@@ -186,9 +186,9 @@ export class WorldStore {
     return {
       keys: listReportUsers(before, report, {
         services: this.#services,
-        virtualIps: this.#virtualIps,
+        virtualIps: this.#virtualIps.all,
         pools: this.#pools,
-        poolToVirtualIps: this.#poolToVirtualIps,
+        poolToVirtualIps: this.#virtualIps.ofPool,
       }),
       wakes: new Set(['nodes']),
     };
@@ -208,24 +208,20 @@ export class WorldStore {
 
   /** The world at a date. It changes with the store. */
   view(nowMs: number): World {
-    this.#candidates ??= new CandidateNodes(this.#pools, this.#nodes, this.#reports);
+    this.#candidates ??= new CandidateNodes(this.#pools, this.#nodes, this.#reports, this.#leases.unproven);
     return {
       candidates: this.#candidates,
       services: this.#services,
-      virtualIps: this.#virtualIps,
-      generationMs: this.#generations.since(nowMs),
-      lostVirtualIps: this.#lostVirtualIps,
+      ...this.#virtualIps.view(nowMs),
       pools: this.#pools,
       judgedPools: this.#judge.judged,
       namespaces: this.#namespaces,
       nodes: this.#nodes,
       livingReports: this.#reports,
       silentNodes: this.#silent,
-      serviceToVirtualIps: this.#serviceToVirtualIps.map,
+      leases: this.#leases.all,
       addressToPublishers: this.#addressToPublishers.map,
       addressToClaimers: this.#addressToClaimers.map,
-      shareKeyToVirtualIps: this.#shareKeyToVirtualIps.map,
-      poolToVirtualIps: this.#poolToVirtualIps.map,
       reservedVrids: this.#reservedVrids.all,
       contested: uncontested,
       gates: this.gates.view,
@@ -237,7 +233,7 @@ export class WorldStore {
   /** All pools, as one pool can be refused for another's sake, and who has addresses of those whose rules have changed. */
   #judgeAnew(virtualIps: readonly string[]): Affected {
     this.#candidates = null;
-    const users = virtualIps.flatMap((name) => listUsers(this.#virtualIps.get(name) ?? null));
+    const users = virtualIps.flatMap((name) => listUsers(this.#virtualIps.all.get(name) ?? null));
     return {
       keys: [
         ...[...this.#pools.keys()].map(toPoolKey),

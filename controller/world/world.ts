@@ -12,6 +12,8 @@ export interface Settings {
   readonly isDefaultClass: boolean;
   /** The types of readiness gates that wait for nodes. */
   readonly gateTypes: ReadonlySet<string>;
+  /** Where the Leases of nodes are. Without it they are read only. */
+  readonly namespace?: string;
 }
 
 /** A node that has said nothing since its Lease ran out. */
@@ -19,6 +21,16 @@ export interface SilentNode {
   /** The last one that was heard. */
   readonly renewal: string;
   readonly report: NodeReport;
+}
+
+/** The Lease of a node, as it was heard last. */
+export interface HeardLease {
+  readonly node: string;
+  readonly uid: string;
+  readonly resourceVersion: string;
+  readonly renewal: string;
+  /** The renewal since which a controller has judged it to be over; null for none. */
+  readonly noted: string | null;
 }
 
 /**
@@ -42,6 +54,8 @@ export interface World {
   readonly livingReports: ReadonlyMap<string, NodeReport>;
   /** Nodes whose Lease is over. Those that do not exist are among them. */
   readonly silentNodes: ReadonlyMap<string, SilentNode>;
+  /** By their names. */
+  readonly leases: ReadonlyMap<string, HeardLease>;
   /** What living nodes have programmed, pool by pool. */
   readonly candidates: CandidateNodes;
   /** Keys of Services to names of the VirtualIPs that have them in `services` or `leaving`. */

@@ -54,11 +54,12 @@ export function toControllerRights(namespace: string): Manifest[] {
       ],
     },
     own: {
-      purpose: 'To learn what the nodes report, and to choose one controller that writes.',
+      purpose:
+        'To learn what the nodes report, to note and delete Leases of nodes that report no more, and to choose one controller that writes.',
       // What is created has no name to be limited to.
       rules: [
-        { ...leases, verbs: ['list', 'watch', 'create'] },
-        { ...leases, resourceNames: [electionLease], verbs: ['get', 'patch'] },
+        { ...leases, verbs: ['list', 'watch', 'create', 'patch', 'delete'] },
+        { ...leases, resourceNames: [electionLease], verbs: ['get'] },
       ],
     },
   });
