@@ -163,10 +163,7 @@ function describeSeats({ pool, refusal }: JudgedPool, seats: readonly Seat[], wo
   if (seats.length === 0 && refusal !== null)
     return unseated('NotAccepted', 'It gets seats once it is accepted.');
   if (seats.length === 0)
-    return unseated(
-      'NoSeat',
-      'No address of it can be the anchor of a seat: others have its addresses, or VRIDs 1 to 255 are taken.',
-    );
+    return unseated('NoSeat', 'No address can be an anchor: others have all, or VRIDs 1 to 255 are taken.');
   if (seats.some(({ nodes }) => !nodes.some((node) => world.nodes.has(node))))
     return unseated('NoNode', `No node may hold its addresses: see nodeSelector, ${labelHint}.`);
   const unheld = describeUnheld(pool, seats, world);
