@@ -42,8 +42,13 @@ function canServeVip(
   { local, health, isListening }: Facts,
 ): boolean {
   const isAlive = (endpoint: Endpoint) => {
-    const known = health.get(formatEndpoint(endpoint));
-    return known?.state !== 'dead' && known?.isSilent !== true;
+    const {
+      state = 'ready',
+      staleConnections = 'none',
+      isLost = false,
+    } = health.get(formatEndpoint(endpoint)) ?? {};
+    // Short silence moves no VIP: a bond that fails over keeps keepalived's adverts from the others, too.
+    return !isLost && (state !== 'dead' || staleConnections === 'half-open');
   };
   if (backends.some(isAlive)) return true;
   const probed = listProbed(vip, health);

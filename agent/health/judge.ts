@@ -12,7 +12,7 @@ import { type EndpointHealth, type HealthState } from './endpoint-health.ts';
 import { isSomebody } from './first-sight.ts';
 import { freezeVerdict, isFreezeConfirmed } from './freeze.ts';
 import { describeWarming, hasWaited, isFlapping, recentEjections } from './flapping.ts';
-import { answersOnOpen, findStale } from './silence.ts';
+import { answersOnOpen, type Beside, findStale } from './silence.ts';
 
 const unansweredToDrain = 3;
 const readyToWarm = 3;
@@ -29,24 +29,18 @@ const ejectionGraceMs = 15_000;
 /** One that was dead for less was not restarted: a lost packet, a full queue. */
 const shortDeathMs = 1000;
 
-/** Judges all apiservers once more, after something was seen of one of them or time has passed. */
-export function judgeAll(all: readonly EndpointHealth[], now: number): EndpointHealth[] {
-  return all.map((one) =>
-    judge(
-      one,
-      all.filter((other) => other !== one),
-      now,
-    ),
-  );
+/** Judges all apiservers once more, after something was seen of one of them or time has passed; `goneAt` as in Beside. */
+export function judgeAll(
+  all: readonly EndpointHealth[],
+  now: number,
+  goneAt: readonly number[] = [],
+): EndpointHealth[] {
+  return all.map((one) => judge(one, { others: all.filter((other) => other !== one), now, goneAt }));
 }
 
 /** Judges one that stands beside them: they are its witnesses, and it is none of theirs. */
-export function judgeBeside(
-  one: EndpointHealth,
-  others: readonly EndpointHealth[],
-  now: number,
-): EndpointHealth {
-  return judge(one, others, now);
+export function judgeBeside(one: EndpointHealth, beside: Beside): EndpointHealth {
+  return judge(one, beside);
 }
 
 interface Verdict {
@@ -54,10 +48,11 @@ interface Verdict {
   readonly reason: string;
 }
 
-function judge(one: EndpointHealth, others: readonly EndpointHealth[], now: number): EndpointHealth {
+function judge(one: EndpointHealth, beside: Beside): EndpointHealth {
+  const { others, now } = beside;
   const death = findDeath(one);
   if (death !== null) {
-    return judgeDeath(one, { reason: death, since: one.history.troubleSince, others, now });
+    return judgeDeath(one, { reason: death, since: one.history.troubleSince, beside });
   }
   if (one.state === 'dead' && (one.history.connect !== 'open' || !isSomebody(one))) return one;
   if (one.history.isDrained || one.isDrained) return judgeHost(one, now);
@@ -79,12 +74,12 @@ function findDeath({ history }: EndpointHealth): string | null {
 interface Case {
   readonly reason: string;
   readonly since: number;
-  readonly others: readonly EndpointHealth[];
-  readonly now: number;
+  readonly beside: Beside;
 }
 
-function judgeDeath(one: EndpointHealth, { reason, since, others, now }: Case): EndpointHealth {
-  if (needsNoWitness(one, others)) return die(one, reason, { others, now });
+function judgeDeath(one: EndpointHealth, { reason, since, beside }: Case): EndpointHealth {
+  const { others, now } = beside;
+  if (needsNoWitness(one, others)) return die(one, reason, beside);
   const { consecutiveTimeouts } = one.history;
   if (!others.some((other) => !other.isLocal && isWitness(other.history, since))) {
     // A refusal is answered before the others are asked again.
@@ -93,7 +88,7 @@ function judgeDeath(one: EndpointHealth, { reason, since, others, now }: Case): 
   }
   return one.unconfirmedFailure !== null && consecutiveTimeouts > 0
     ? forget(one, now)
-    : die(one, reason, { others, now });
+    : die(one, reason, beside);
 }
 
 /** One whose host is drained, or was until now. That is an operator's word, and needs no witness. */
@@ -111,7 +106,7 @@ function judgeHost(one: EndpointHealth, now: number): EndpointHealth {
 function judgeDrain(
   one: EndpointHealth,
   { reason, since, isPardoned }: Drain,
-  { others, now }: Pick<Case, 'others' | 'now'>,
+  { others, now }: Pick<Beside, 'others' | 'now'>,
 ): EndpointHealth {
   if (isPardoned && now < one.ejectionGraceUntil) return one;
   const witnesses = others.filter((other) => other.state !== 'dead' && other.history.readyAt >= since);
@@ -165,14 +160,10 @@ function needsNoWitness(one: EndpointHealth, others: readonly EndpointHealth[]):
   return !others.some((other) => !other.isLocal && (other.state !== 'dead' || isHeard(other.history)));
 }
 
-function die(
-  one: EndpointHealth,
-  reason: string,
-  { others, now }: Pick<Case, 'others' | 'now'>,
-): EndpointHealth {
-  const stale = findStale(one, others, now);
+function die(one: EndpointHealth, reason: string, beside: Beside): EndpointHealth {
+  const stale = findStale(one, beside);
   return {
-    ...enter(one, { state: 'dead', reason }, now),
+    ...enter(one, { state: 'dead', reason }, beside.now),
     unconfirmedFailure: null,
     isDrained: false,
     ...stale,

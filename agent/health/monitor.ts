@@ -5,6 +5,7 @@ import { type Apiserver } from '../probe/apiserver.ts';
 import { type EndpointHealth, isWell } from './endpoint-health.ts';
 import { includes, isUnasked, isUnknown, meet, ofFamily, see, trusted } from './first-sight.ts';
 import { judgeAll, judgeBeside } from './judge.ts';
+import { Losses } from './losses.ts';
 import { ProbeBudgets } from '../probe/probe-budget.ts';
 import { Prober, type ProbeSettings } from '../probe/prober.ts';
 import { Removals } from './removals.ts';
@@ -40,6 +41,7 @@ export class HealthMonitor {
   readonly #probers = new Map<string, Prober>();
   readonly #budgets = new ProbeBudgets();
   readonly #removals = new Removals();
+  readonly #losses = new Losses();
   #all: readonly EndpointHealth[] = [];
   /** Listed no more: no candidates and no witnesses. */
   #departed: readonly EndpointHealth[] = [];
@@ -127,9 +129,10 @@ export class HealthMonitor {
     const added = endpoints.filter((endpoint) => this.#find(formatEndpoint(endpoint)) === undefined);
     this.#all = [
       ...known.map((one) => ({ ...one, ...toWhose(one.endpoint) })),
-      ...added.map((endpoint) =>
-        meet(endpoint, see(endpoint, { all: this.#all, known, watched }), { now, ...toWhose(endpoint) }),
-      ),
+      ...added.map((endpoint) => ({
+        ...meet(endpoint, see(endpoint, { all: this.#all, known, watched }), { now, ...toWhose(endpoint) }),
+        staleAt: this.#losses.of(endpoint),
+      })),
     ];
     this.#listed = listed.length;
     if (this.#options.onDepartedChange !== undefined) {
@@ -207,7 +210,9 @@ export class HealthMonitor {
         ? { ...one, history: addResult(one.history, result, askedAt) }
         : one,
     );
-    this.#all = judgeAll(learnt, this.#options.clock.now());
+    const now = this.#options.clock.now();
+    this.#all = judgeAll(learnt, now, this.#losses.besides(learnt));
+    this.#losses.note(this.#all, now);
     this.#all.forEach((after, index) => {
       const old = before[index];
       if (old !== undefined && isNews(old, after)) this.#options.onChange(old, after);
@@ -222,8 +227,10 @@ export class HealthMonitor {
     this.#departed = this.#departed.map((one) => {
       if (formatEndpoint(one.endpoint) !== text) return one;
       const history = addResult(one.history, result, askedAt);
-      return judgeBeside({ ...one, history }, this.#all, now);
+      const goneAt = this.#losses.besides([one, ...this.#all]);
+      return judgeBeside({ ...one, history }, { others: this.#all, now, goneAt });
     });
+    this.#losses.note(this.#departed, now);
     if (this.departed.get(text)?.staleConnections !== before) this.#options.onDepartedChange?.();
   }
 

@@ -81,7 +81,7 @@ export class Removals {
       if (formatEndpoint(endpoint) !== text) return [leaver];
       const listed = this.#findListed(endpoint.family, all);
       const next = { ...leaver.health, history: addResult(history, result, askedAt) };
-      const health = judgeBeside(next, listed, now);
+      const health = judgeBeside(next, { others: listed, now, goneAt: [] });
       if (!isInGoodHealth(health)) return [];
       if (result.kind !== 'ready') return [{ ...leaver, health }];
       const good = listed.length > 0 && listed.every((one) => isWell(one)) ? leaver.good + 1 : 0;

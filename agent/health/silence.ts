@@ -18,8 +18,8 @@ const timeoutsToBeSilent = 4;
  */
 const certainMs = 5000;
 
-/** In this time half of the apiservers lose their open connections at most. Others are silent for longer first. */
-const lossWindowMs = 60_000;
+/** Milliseconds in which half of the apiservers lose their open connections at most. Others are silent for longer first. */
+export const lossWindowMs = 60_000;
 const undoubtedMs = 30_000;
 
 /** Whether it is kept in use although its packets vanish: no other host is heard either. Pure. */
@@ -27,22 +27,34 @@ export function isSilent(one: EndpointHealth): boolean {
   return one.state !== 'dead' && one.unconfirmedFailure !== null && hasGoneSilent(one.history);
 }
 
+/** Whether it has been silent for so long that nothing but a loss explains it: its host's, or this host's of all others. Pure. */
+export function isLost({ history }: Pick<EndpointHealth, 'history'>): boolean {
+  return hasGoneSilent(history) && history.silentMs >= certainMs;
+}
+
+/** Whose losses count beside one's own. */
+export interface Beside {
+  readonly others: readonly EndpointHealth[];
+  readonly now: number;
+  /** When those who are listed no more lost theirs lately. */
+  readonly goneAt: readonly number[];
+}
+
 /** Whether its open connections are lost, and when that was found. Pure. */
 export function findStale(
   { hasStaleConnections, staleAt, history }: EndpointHealth,
-  others: readonly EndpointHealth[],
-  now: number,
+  beside: Beside,
 ): Pick<EndpointHealth, 'hasStaleConnections' | 'staleAt'> {
-  const isLost = hasGoneSilent(history) && history.silentMs >= certainMs && !isDeferred(history, others, now);
-  return hasStaleConnections || !isLost
+  return hasStaleConnections || !isLost({ history }) || isDeferred(history, beside)
     ? { hasStaleConnections, staleAt }
-    : { hasStaleConnections: true, staleAt: now };
+    : { hasStaleConnections: true, staleAt: beside.now };
 }
 
 /** Whether half of all have lost theirs lately. */
-function isDeferred({ silentMs }: ProbeHistory, others: readonly EndpointHealth[], now: number): boolean {
-  const lately = others.filter(({ staleAt }) => now - staleAt < lossWindowMs).length;
-  const half = Math.max(1, Math.floor((others.length + 1) / 2));
+function isDeferred({ silentMs }: ProbeHistory, { others, now, goneAt }: Beside): boolean {
+  const lossesAt = [...others.map(({ staleAt }) => staleAt), ...goneAt];
+  const lately = lossesAt.filter((at) => now - at < lossWindowMs).length;
+  const half = Math.max(1, Math.floor((lossesAt.length + 1) / 2));
   return lately >= half && silentMs < undoubtedMs;
 }
 

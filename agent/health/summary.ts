@@ -1,5 +1,5 @@
 import { type EndpointHealth } from './endpoint-health.ts';
-import { isSilent } from './silence.ts';
+import { isLost, isSilent } from './silence.ts';
 import { type Health } from './usable.ts';
 import { emptyHistory } from '../probe/probe-history.ts';
 
@@ -11,6 +11,7 @@ export function summarize(one: EndpointHealth): Health {
     ...(unconfirmedFailure === null ? {} : { unconfirmedFailure: unconfirmedFailure.reason }),
     ...(history.livenessOnly === null ? {} : { livenessOnly: history.livenessOnly }),
     ...(isSilent(one) ? { isSilent: true } : {}),
+    ...(isLost(one) ? { isLost: true } : {}),
     ...(one.isDrained ? { isDrained: true } : {}),
     ...(one.isOwn ? { isOwn: true } : {}),
     ...(history === emptyHistory ? { isUntried: true } : {}),
@@ -43,6 +44,7 @@ export function isNews(before: EndpointHealth, after: EndpointHealth): boolean {
     before.hasStaleConnections !== after.hasStaleConnections ||
     saysLivenessOnly(before) !== saysLivenessOnly(after) ||
     isSilent(before) !== isSilent(after) ||
+    isLost(before) !== isLost(after) ||
     (before.unconfirmedFailure === null) !== (after.unconfirmedFailure === null)
   );
 }

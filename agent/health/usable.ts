@@ -18,6 +18,8 @@ export interface Health {
    * other host either: this side's fault. False when left out.
    */
   readonly isSilent?: boolean | undefined;
+  /** Whether its silence has lasted for so long that its host, or the way to it, is gone (docs/adr/0032). False when left out. */
+  readonly isLost?: boolean | undefined;
   /** Whether nobody names it: it is this host's own apiserver, see `Watched`. False when left out. */
   readonly isOwn?: boolean | undefined;
   /** Whether its host is drained (`vipnat drain`): it is draining for that. False when left out. */

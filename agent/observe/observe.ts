@@ -79,15 +79,11 @@ export function interpret(
     hasIpvsServer: all.some(({ ipvs }) => ipvs.server !== null),
     hasNftEdge: all.some(({ nftables }) => nftables !== null && nftables.liveEdge !== null),
   });
-  const iptables = chooseIptablesDialect(
-    rulesets,
-    config.iptables === 'none' ? 'auto' : config.iptables,
-    {
-      liveEdge: findLiveBackend(all),
-      before: before === 'nftables' ? null : before,
-      ...listBackends(rulesets, unread, config.vips),
-    },
-  );
+  const iptables = chooseIptablesDialect(rulesets, config.iptables === 'none' ? 'auto' : config.iptables, {
+    liveEdge: findLiveBackend(all),
+    before: before === 'nftables' ? null : before,
+    ...listBackends(rulesets, unread, config.vips),
+  });
   const dialect = chooseDialect({
     configured: config.iptables,
     iptables,

@@ -22,17 +22,24 @@ export type AskProxyAbsence = (mode: string | null) => Promise<boolean>;
 
 /**
  * Whether nothing of kube-proxy is here: nobody answers at its two ports, and no process that can be seen has its name. Once one
- * was seen, that has to last for a minute. kube-proxy may listen elsewhere: an agent that also sees no processes of its host takes it to be
+ * was seen, it has to be missed for a minute. kube-proxy may listen elsewhere: an agent that also sees no processes of its host takes it to be
  * gone then.
  */
 export function createProxyAbsence(
   clock: Clock,
   isSeen: () => Promise<boolean> = isProxySeen,
 ): AskProxyAbsence {
-  let seenAt = -Infinity;
+  let wasSeen = false;
+  let missedSince: number | null = null;
   return async (mode) => {
-    if (mode !== null || (await isSeen())) seenAt = clock.now();
-    return clock.now() - seenAt >= restartMs;
+    if (mode !== null || (await isSeen())) {
+      wasSeen = true;
+      missedSince = null;
+      return false;
+    }
+    // When it was last seen says little: looks can be a minute apart.
+    missedSince ??= clock.now();
+    return !wasSeen || clock.now() - missedSince >= restartMs;
   };
 }
 

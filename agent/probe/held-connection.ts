@@ -65,9 +65,10 @@ export class TlsConnection implements HeldConnection {
   }
 
   async ask(limitMs: number): Promise<ReadyzOutcome> {
-    const { credentials } = await this.#chooseCredentials();
+    const chosen = await this.#chooseCredentials();
     if (this.#isClosed) return { kind: 'closed' };
-    const basis = this.#renewBasis(credentials);
+    const basis = this.#renewBasis(chosen.credentials);
+    const { credentials } = basis;
     const reply = await this.#exchange(limitMs, basis);
     if (reply.kind === 'silent') return reply;
     // With credentials, the handshake is where it ends.
@@ -78,7 +79,11 @@ export class TlsConnection implements HeldConnection {
       this.#end();
       return { kind: 'failing', reason: distrust, cause: 'distrust' };
     }
-    if (reply.kind === 'closed') return { kind: 'closed' };
+    if (reply.kind === 'closed') {
+      // Another process may be there, with another certificate.
+      this.#refusing = null;
+      return { kind: 'closed' };
+    }
     const outcome = judge(reply.response, reply.body);
     if (outcome.kind === 'ready' && outcome.livenessOnly !== undefined)
       return await this.#weighRefusal(reply, basis, outcome.livenessOnly);
@@ -115,16 +120,17 @@ export class TlsConnection implements HeldConnection {
   #renewBasis(credentials: ProbeCredentials | null): Basis {
     const { clock, findAuthority } = this.#options;
     const before = this.#socket === null ? null : this.#basis;
-    const found = findAuthority();
+    // A file that is not there for a moment takes nothing back.
+    const authority = findAuthority() ?? before?.authority ?? null;
     const now: Basis = {
-      // A file that is not there for a moment takes nothing back.
-      authority: found ?? before?.authority ?? null,
+      authority,
       dateAheadMs: clock.date().getTime() - clock.now(),
-      credentials,
+      // Without a CA, the ones that Node trusts would do.
+      credentials: authority === null ? null : credentials,
     };
 
     if (before !== null && isSameHandshake(before, now)) {
-      this.#basis = { ...before, credentials };
+      this.#basis = { ...before, credentials: now.credentials };
     } else {
       this.#end();
       this.#basis = now;

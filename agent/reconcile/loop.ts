@@ -112,8 +112,8 @@ export class Loop {
   /** Ends after the write and the reset under way, if any; nothing else comes of a look under way. The rules stay (I8). */
   async stop(): Promise<void> {
     this.#isStopped = true;
-    await Promise.all([this.#without.stop(), this.#queue.stop(), this.#watch?.close(), this.#flows.stop()]);
-    await this.#urgent;
+    this.#without.stop();
+    await Promise.all([this.#queue.stop(), this.#watch?.close(), this.#flows.stop(), this.#urgent]);
     await this.#ports.kernel.keepReady([]);
   }
 

@@ -50,7 +50,8 @@ export class WithoutLooks {
   /** Since when no look has succeeded although one began; null while all goes well. */
   #since: number | null = null;
   #isAtWork = false;
-  #work: Promise<void> | null = null;
+  #isFollowing = false;
+  #isAsked = false;
   #cancel: Cancel = () => undefined;
   #isStopped = false;
 
@@ -97,11 +98,10 @@ export class WithoutLooks {
     if (this.#isAtWork) this.#goOnIn(0);
   }
 
-  /** Ends with the work under way. */
-  async stop(): Promise<void> {
+  /** Nothing comes of the work under way, so a read that hangs is not waited for. */
+  stop(): void {
     this.#isStopped = true;
     this.#cancel();
-    await this.#work;
   }
 
   #goOnIn(delayMs: number): void {
@@ -109,12 +109,20 @@ export class WithoutLooks {
     if (this.#isStopped) return;
     this.#cancel = this.#ports.clock.schedule(delayMs, () => {
       this.#isAtWork = true;
-      this.#work = (this.#work ?? Promise.resolve())
-        .then(() => this.#follow())
-        .then(() => {
-          if (this.#isAtWork) this.#goOnIn(patienceMs);
-        });
+      this.#isAsked = true;
+      if (!this.#isFollowing) void this.#followOn();
     });
+  }
+
+  /** One at a time: what is asked for meanwhile is done once, whatever a read takes. */
+  async #followOn(): Promise<void> {
+    this.#isFollowing = true;
+    while (this.#isAsked && this.#isMeant()) {
+      this.#isAsked = false;
+      await this.#follow();
+    }
+    this.#isFollowing = false;
+    if (this.#isMeant()) this.#goOnIn(patienceMs);
   }
 
   async #follow(): Promise<void> {
@@ -122,8 +130,9 @@ export class WithoutLooks {
       const { health } = this.#ports;
       const before = forgetRemoved(this.#loop.recall(), health.removed ?? new Set());
       const known = await learnWithoutRules(this.#ports, this.#config, before, this.#observation);
-      if (!this.#isMeant) return;
+      if (!this.#isMeant()) return;
       await health.watch({ ...listWatched(known, this.#config), isBlind: this.#observation === null });
+      if (!this.#isMeant()) return;
       const sight = { observation: known.observation, config: this.#config, memory: known.memory };
       const memory = { ...known.memory, ...rememberApiservers(sight) };
       this.#loop.learn({ candidates: known.candidates, memory, isOutdated: this.#isOutdated(known) });
@@ -133,7 +142,8 @@ export class WithoutLooks {
     }
   }
 
-  get #isMeant(): boolean {
+  /** Whatever was awaited, looks may succeed again or the agent may stop. */
+  #isMeant(): boolean {
     return this.#isAtWork && !this.#isStopped;
   }
 
@@ -154,6 +164,6 @@ export class WithoutLooks {
     const decisions =
       this.#decisions ?? this.#config.vips.map((vip) => ({ vip, backends: [], way: 'passthrough' as const }));
     const isServing = await judgeServing(this.#ports, { decisions, observation, health: health.view });
-    if (this.#isMeant) serving.keep(isServing);
+    if (this.#isMeant()) serving.keep(isServing);
   }
 }

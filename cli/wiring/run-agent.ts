@@ -3,12 +3,12 @@ import { setFlagsFromString } from 'node:v8';
 import { formatEndpoint } from '../../lib/address/endpoint.ts';
 import { type VipnatError } from '../../lib/text/errors.ts';
 import { exitStatuses } from '../../lib/text/exit-status.ts';
-import { systemClock } from '../../lib/control/clock.ts';
+import { type Clock, systemClock } from '../../lib/control/clock.ts';
 import { systemRandom } from '../../lib/control/random.ts';
 import { createKernel } from '../../lib/kernel/real/kernel.ts';
 import { readListeningAddresses } from '../../lib/kernel/host/listeners.ts';
 import { askOtherHolder } from '../../lib/kernel/host/other-holder.ts';
-import { Agent } from '../../agent/reconcile/agent.ts';
+import { Agent, type AgentPorts } from '../../agent/reconcile/agent.ts';
 import { type Config } from '../../config/config.ts';
 import { podVariable, readTick } from '../../config/environment.ts';
 import { ApiLog } from '../../agent/api/api-log.ts';
@@ -17,7 +17,6 @@ import { type FollowedApi, noApi } from '../../agent/api/cluster-api.ts';
 import { recallApiservers } from '../../agent/endpoints/endpoint-persister.ts';
 import { createDrainStore } from '../../agent/endpoints/drain-store.ts';
 import { drainPath, toDrainAnswer } from '../../agent/http/agent-drain.ts';
-import { type NeighbourQuestion } from '../../lib/kernel/host/neighbours.ts';
 import { createDrainRule } from '../../lib/kernel/real/drain-rule.ts';
 import { createEndpointStore } from '../../agent/endpoints/endpoint-store.ts';
 import { askProxyMode } from '../../agent/observe/ask-proxy-mode.ts';
@@ -118,13 +117,7 @@ async function serve(
   const trackFile = createTrackFile(locateServingFile(config.runDir));
   const files = { store, drain, trackFile, notices: new Fifo(locateNotices(config.runDir)) };
   const effects = { kernel, apiserver, clock, logger, meter, events };
-  const asked = {
-    askProxyMode,
-    askProxyAbsence: createProxyAbsence(clock),
-    readListening: readListeningAddresses,
-    askOtherHolder: (question: NeighbourQuestion) => askOtherHolder(question, clock),
-  };
-  const ports = { ...effects, ...files, ...asked, followApi, tickMs: readTick(process.env) };
+  const ports = { ...effects, ...files, ...createQuestions(clock), followApi, tickMs: readTick(process.env) };
   const agent = new Agent(ports, config, memory);
   loop.behindMs = () => agent.behindMs;
   for (const [path, answer] of listAnswers(agent, config)) answers.set(path, answer);
@@ -142,6 +135,18 @@ async function serve(
   } finally {
     await server?.stop();
   }
+}
+
+/** What the agent asks of this host and of its network. */
+function createQuestions(
+  clock: Clock,
+): Pick<AgentPorts, 'askProxyMode' | 'askProxyAbsence' | 'readListening' | 'askOtherHolder'> {
+  return {
+    askProxyMode,
+    askProxyAbsence: createProxyAbsence(clock),
+    readListening: readListeningAddresses,
+    askOtherHolder: (question) => askOtherHolder(question, clock),
+  };
 }
 
 /** What an agent has before it is the host's. */

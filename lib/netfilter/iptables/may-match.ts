@@ -83,7 +83,8 @@ function hasPort(endpoint: Endpoint | null, ports: string, isClient: boolean): b
     const [first = 0, last = first] = range.split(':').map(Number);
     return { first, last };
   });
-  if (endpoint !== null) return ranges.some(({ first, last }) => first <= endpoint.port && endpoint.port <= last);
+  if (endpoint !== null)
+    return ranges.some(({ first, last }) => first <= endpoint.port && endpoint.port <= last);
   return isClient && ranges.every(({ last }) => last < firstClientPort) ? false : null;
 }
 

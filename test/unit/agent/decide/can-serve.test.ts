@@ -12,6 +12,8 @@ const ready: Health = { state: 'ready', reason: '', staleConnections: 'none' };
 const refusing: Health = { state: 'dead', reason: 'refused', staleConnections: 'none' };
 const silent: Health = { state: 'dead', reason: 'no answer', staleConnections: 'half-open' };
 const unheard: Health = { state: 'ready', reason: '', staleConnections: 'none', isSilent: true };
+const lost: Health = { ...silent, isLost: true };
+const longUnheard: Health = { ...unheard, isLost: true };
 
 interface Case {
   readonly backends?: readonly string[];
@@ -42,10 +44,14 @@ describe('a node may hold the VIP', () => {
       'when only one apiserver lives',
       { health: { [own]: refusing, [others[0]]: silent, [others[1]]: ready } },
     ],
-    ['when only its own lives', { health: { [own]: ready, [others[0]]: silent, [others[1]]: silent } }],
+    ['when only its own lives', { health: { [own]: ready, [others[0]]: lost, [others[1]]: lost } }],
     [
       'when only its own lives, and nobody else is heard',
-      { health: { [own]: ready, [others[0]]: unheard, [others[1]]: unheard } },
+      { health: { [own]: ready, [others[0]]: longUnheard, [others[1]]: longUnheard } },
+    ],
+    [
+      'when its own is dead, and nobody else is heard for a moment',
+      { health: { [own]: refusing, [others[0]]: unheard, [others[1]]: silent } },
     ],
     [
       'when all refuse: nobody would do better',
@@ -90,11 +96,11 @@ describe('a node is to leave the VIP', () => {
     ],
     [
       'when its own is dead and no answer comes from the others, which may serve elsewhere',
-      { health: { [own]: refusing, [others[0]]: unheard, [others[1]]: unheard } },
+      { health: { [own]: refusing, [others[0]]: longUnheard, [others[1]]: longUnheard } },
     ],
     [
       'when its own is dead and no other host is heard, which is this side’s fault',
-      { health: { [own]: refusing, [others[0]]: silent, [others[1]]: silent } },
+      { health: { [own]: refusing, [others[0]]: lost, [others[1]]: lost } },
     ],
   ])('%s', (_, given) => {
     expect(judge(given)).toBe(false);

@@ -81,6 +81,19 @@ test('of several that go silent half lose their open connections within a minute
   expect(countLost()).toBe(3);
 });
 
+test('who lost its connections and left the list, as it expires there, counts as one of that half', async () => {
+  const world = await Monitored.start([second, third, '10.0.0.14:6443']);
+  world.apiservers.set(second, 'silent');
+  await world.clock.advance(15_000);
+  expect(world.monitor.view.get(second)).toMatchObject({ staleConnections: 'all' });
+  world.watch([third, '10.0.0.14:6443']);
+  world.apiservers.set(third, 'silent');
+  await world.clock.advance(20_000);
+  expect(world.monitor.view.get(third)).toMatchObject({ state: 'dead', staleConnections: 'half-open' });
+  await world.clock.advance(12_000);
+  expect(world.monitor.view.get(third)).toMatchObject({ staleConnections: 'all' });
+});
+
 test('a lost packet is nothing', async () => {
   const world = await Monitored.start();
   world.apiservers.set(third, 'silent');

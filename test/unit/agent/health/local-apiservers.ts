@@ -12,13 +12,13 @@ export interface Identity {
 }
 
 /** Makes an identity in a folder, as files of this name. It does not list any address, as an apiserver behind a load balancer of its own. */
-export function makeIdentity(folder: string, name: string): Identity {
+export function makeIdentity(folder: string, name: string, subject = 'kubernetes'): Identity {
   const [key, certificate] = [join(folder, `${name}.key`), join(folder, `${name}.crt`)];
   execFileSync(
     'openssl',
     [
       ...['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-batch'],
-      ...['-subj', '/CN=kubernetes', '-days', '2', '-out', certificate, '-keyout', key],
+      ...['-subj', `/CN=${subject}`, '-days', '2', '-out', certificate, '-keyout', key],
     ],
     { stdio: 'ignore' },
   );

@@ -93,17 +93,28 @@ describe('keepalived is told', () => {
     );
   });
 
-  test('to leave a node whose own apiserver is dead and that hears of no other for a second', async () => {
+  test.each([
+    { dead: [own], last: [second, third] },
+    { dead: [own, second], last: [third] },
+  ])('to leave a node when $dead are dead and no answer comes from $last for five seconds', async (given) => {
     const { clock, apiservers, trackFile } = startOnMaster();
+    const setLast = (behaviour: 'silent' | 'healthy') => {
+      for (const text of given.last) apiservers.set(text, behaviour);
+    };
     await clock.advance(2000);
-    apiservers.set(own, 'refusing');
+    for (const text of given.dead) apiservers.set(text, 'refusing');
     await clock.advance(5000);
-    for (const text of [second, third]) apiservers.set(text, 'silent');
-    await clock.advance(500);
+    setLast('silent');
+    // A bond that fails over: keepalived's adverts are lost as well, and nobody does better.
+    await clock.advance(3000);
+    setLast('healthy');
+    await clock.advance(60_000);
+    setLast('silent');
+    await clock.advance(4500);
     expect(trackFile.values).toEqual([0]);
     await clock.advance(1500);
     expect(trackFile.values).toEqual([0, 1]);
-    for (const text of [second, third]) apiservers.set(text, 'healthy');
+    setLast('healthy');
     await clock.advance(2000);
     expect(trackFile.values).toEqual([0, 1, 0]);
   });

@@ -1,5 +1,5 @@
-import { afterAll, afterEach, expect, test } from '@jest/globals';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { afterAll, afterEach, beforeEach, expect, test } from '@jest/globals';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -20,6 +20,13 @@ const folder = mkdtempSync(join(tmpdir(), 'vipnat-credentials-'));
 const [own, stranger, client, nextClient] = ['own', 'stranger', 'client', 'next-client'].map((name) =>
   makeIdentity(folder, name),
 ) as [Identity, Identity, Identity, Identity];
+
+const renamed = makeIdentity(folder, 'renamed', 'renamed');
+const authorityFile = join(folder, 'ca.crt');
+
+beforeEach(() => {
+  writeFileSync(authorityFile, [own, renamed].map(({ certificate }) => readFileSync(certificate)).join(''));
+});
 
 afterAll(() => {
   rmSync(folder, { recursive: true });
@@ -63,17 +70,17 @@ class Kubeconfig {
   access: Pick<ApiAccess, 'serverName' | 'tls' | 'headers'> = withToken('one');
 
   /** A connection to one apiserver. */
-  hold({ endpoint }: Answering): HeldConnection {
+  hold({ endpoint }: Answering, onClose = (): void => undefined): HeldConnection {
     const { access } = this;
     const defaults = { origin: '/etc/kubeconfig', host: access.serverName, port: 6443, isInCluster: false };
     const held = createApiserver({
       clock: systemClock,
-      findAuthority: () => findAuthority(own.certificate),
+      findAuthority: () => findAuthority(authorityFile),
       readCredentials: createCredentialsReader(
         () => Promise.resolve({ ...defaults, ...this.access }),
         this.clock,
       ),
-    }).hold(endpoint, () => undefined);
+    }).hold(endpoint, onClose);
     apiservers.atEnd(() => {
       held.close();
     });
@@ -128,6 +135,36 @@ test('a stranger that took the place of a verified apiserver gets no token', asy
   await apiservers.restart(secretive, stranger);
   for (let question = 0; question < 2; question += 1)
     expect(await held.ask(limitMs)).toMatchObject({ kind: 'failing', cause: 'distrust' });
+  expect(secretive.came.filter((shown) => shown !== '')).toEqual([]);
+});
+
+test('without the file of the CA nobody is verified, and no token is sent', async () => {
+  const secretive = await startSecretive(() => false);
+  const closed = Promise.withResolvers<undefined>();
+  const held = new Kubeconfig().hold(secretive, () => {
+    closed.resolve(undefined);
+  });
+  await held.ask(limitMs);
+  rmSync(authorityFile);
+  await apiservers.restart(secretive, own);
+  await closed.promise;
+  for (let question = 0; question < 3; question += 1)
+    expect(await held.ask(limitMs)).toEqual({
+      kind: 'ready',
+      livenessOnly:
+        '/readyz answers 401 without credentials, and vipnat has no CA to verify its certificate by',
+    });
+  expect(secretive.came.filter((shown) => shown !== '')).toEqual([]);
+});
+
+test('one that starts anew with a certificate for another name is asked without credentials again', async () => {
+  const secretive = await startSecretive(() => false);
+  const held = new Kubeconfig().hold(secretive);
+  await held.ask(limitMs);
+  await apiservers.restart(secretive, renamed);
+  const outcomes = [];
+  for (let question = 0; question < 3; question += 1) outcomes.push(await held.ask(limitMs));
+  expect(outcomes.slice(1)).toEqual(Array(2).fill(expect.objectContaining({ kind: 'ready' })));
   expect(secretive.came.filter((shown) => shown !== '')).toEqual([]);
 });
 

@@ -66,7 +66,7 @@ describe.each([
     kernel.trigger('nft-generation');
     await clock.advance(20_000);
     for (const text of [two, three]) apiservers.set(text, 'silent');
-    await clock.advance(3000);
+    await clock.advance(8000);
     expect(trackFile.values).toEqual([0, 1]);
     for (const text of [two, three]) apiservers.set(text, 'healthy');
     await clock.advance(3000);

@@ -84,33 +84,36 @@ describe('a host without iptables', () => {
 describe('a host whose iptables cannot show a table, as it holds a rule of nft', () => {
   const config = { ...ordinaryConfig, endpoints: three.map(toEndpoint) };
 
-  test.each(['nat', 'filter'])('gets a table of our own, and iptables again when it can: %s', async (table) => {
-    const kernel = restoreCaptures(['iptables-nft-save.three-endpoints.txt']);
-    kernel.run('ipv4', 'nft', '*filter\n:FORWARD DROP [0:0]\nCOMMIT\n');
-    const look = () => lookOnce(kernel, config, { answer: 'iptables' });
-    await applyPlan(kernel, (await look()).plan);
-    kernel.faults.spoilTable('iptables-nft-save', table, 'incompatible');
+  test.each(['nat', 'filter'])(
+    'gets a table of our own, and iptables again when it can: %s',
+    async (table) => {
+      const kernel = restoreCaptures(['iptables-nft-save.three-endpoints.txt']);
+      kernel.run('ipv4', 'nft', '*filter\n:FORWARD DROP [0:0]\nCOMMIT\n');
+      const look = () => lookOnce(kernel, config, { answer: 'iptables' });
+      await applyPlan(kernel, (await look()).plan);
+      kernel.faults.spoilTable('iptables-nft-save', table, 'incompatible');
 
-    const spoilt = await look();
-    expect(spoilt.observation.dialect).toEqual({
-      value: 'nftables',
-      seenIn: `iptables-nft cannot show the table ${table}`,
-    });
-    expect(decisionOf(spoilt)).toMatchObject({ way: 'direct', backends: three });
-    await applyPlan(kernel, spoilt.plan);
-    expect(kernel.showNft('ipv4')).toContain('hook prerouting priority -105');
-    // What cannot be read stays as it is; what can be, and is not needed, goes. FORWARD drops.
-    expect(kernel.show('ipv4', 'nft').includes(' -j VIPNAT\n')).toBe(table === 'nat');
-    expect(kernel.show('ipv4', 'nft')).toContain(' -j VIPNAT-FORWARD\n');
-    expect((await look()).plan.transactions).toEqual([]);
+      const spoilt = await look();
+      expect(spoilt.observation.dialect).toEqual({
+        value: 'nftables',
+        seenIn: `iptables-nft cannot show the table ${table}`,
+      });
+      expect(decisionOf(spoilt)).toMatchObject({ way: 'direct', backends: three });
+      await applyPlan(kernel, spoilt.plan);
+      expect(kernel.showNft('ipv4')).toContain('hook prerouting priority -105');
+      // What cannot be read stays as it is; what can be, and is not needed, goes. FORWARD drops.
+      expect(kernel.show('ipv4', 'nft').includes(' -j VIPNAT\n')).toBe(table === 'nat');
+      expect(kernel.show('ipv4', 'nft')).toContain(' -j VIPNAT-FORWARD\n');
+      expect((await look()).plan.transactions).toEqual([]);
 
-    kernel.faults.spoilTable('iptables-nft-save', '');
-    const healed = await look();
-    expect(healed.plan.transactions.map(({ dialect }) => dialect)).toEqual(['nft', 'nftables']);
-    await applyPlan(kernel, healed.plan);
-    expect(kernel.showNft('ipv4')).toBe('');
-    expect((await look()).plan.transactions).toEqual([]);
-  });
+      kernel.faults.spoilTable('iptables-nft-save', '');
+      const healed = await look();
+      expect(healed.plan.transactions.map(({ dialect }) => dialect)).toEqual(['nft', 'nftables']);
+      await applyPlan(kernel, healed.plan);
+      expect(kernel.showNft('ipv4')).toBe('');
+      expect((await look()).plan.transactions).toEqual([]);
+    },
+  );
 
   test('is not written to where --iptables names it, and the error names the way out', async () => {
     const kernel = restoreCaptures(['iptables-nft-save.three-endpoints.txt']);

@@ -130,7 +130,7 @@ describe('what an agent is like', () => {
     });
     world.trackFile.problem = new VipnatError('TRACK_FILE_NOT_WRITTEN', 'x');
     world.apiservers.set('10.77.0.11:6443', 'unreachable');
-    await world.clock.advance(2000);
+    await world.clock.advance(7000);
     expect(read(world)).toMatchObject({ vipnat_can_serve: 0, vipnat_track_file_current: 0 });
     expect(world.meter.counts).toMatchObject({
       'failures_total STATE_NOT_WRITTEN': 1,

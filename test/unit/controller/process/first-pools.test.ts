@@ -43,11 +43,11 @@ function write({ method, body, path: where }: ObjectWrite): WriteOutcome {
 }
 
 const client: ObjectClient = {
-  read: (<T>({ path: where }: { path: string }): Promise<ReadAnswer<T>> => {
+  read: <T>({ path: where }: { path: string }): Promise<ReadAnswer<T>> => {
     expect(where).toBe(path);
     const found = { outcome: 'found', object: configMap as T } as const;
     return Promise.resolve(configMap === null ? { outcome: 'gone' } : found);
-  }),
+  },
   write: (one) => Promise.resolve({ outcome: write(one), words: 'as it was answered', version: null }),
 };
 
