@@ -81,7 +81,8 @@ async function leaveLease({ api }: ServicesWorld): Promise<void> {
   expect(await api.ask({ method: 'POST', path, object })).toMatchObject({ code: 201 });
   const isGone = async () =>
     (await api.ask({ method: 'GET', path: `${path}/${toLeaseName('gone')}` })).code === 404;
-  await waitFor(isGone, stepsMs);
+  // A leader that meets a Lease takes its node to live for 40 s.
+  await waitFor(isGone, 60_000);
 }
 
 async function expectUsed(world: ServicesWorld, account: string): Promise<void> {
