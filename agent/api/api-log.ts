@@ -2,6 +2,8 @@ import { VipnatError } from '../../lib/text/errors.ts';
 import { type Clock } from '../../lib/control/clock.ts';
 import { type Logger } from '../../lib/telemetry/logger.ts';
 import { type Meter, silentMeter } from '../../lib/telemetry/meter.ts';
+import { type Unreadable } from '../../lib/kubernetes/answers.ts';
+import { describeUnreadable } from '../../lib/kubernetes/errors.ts';
 import { type Connection } from '../../lib/kubernetes/route.ts';
 import { formatServer } from '../../lib/kubernetes/servers.ts';
 
@@ -32,6 +34,12 @@ export class ApiLog {
       ? 'The apiservers that the API last named stay in use'
       : 'vipnat uses other sources of apiservers';
     this.#logger.warn(`${what}. ${next}. vipnat keeps trying`, { code });
+  }
+
+  /** The one object of a kind cannot be read: what it said before counts, if it said anything. */
+  unreadable(kind: string, unreadable: Unreadable): void {
+    this.#meter.count('vipnat_failures_total', { code: 'API_ANSWER_UNEXPECTED' });
+    this.#logger.warn(describeUnreadable(kind, unreadable), { code: 'API_ANSWER_UNEXPECTED' });
   }
 
   /** Told whenever the EndpointSlice is followed: why the Service may not be read beside it, or null when it may. */

@@ -83,6 +83,9 @@ export class WatchedApi implements FollowedApi {
         take([...objects.values()]);
         this.#update();
       },
+      onUnreadable: (unreadable) => {
+        this.#options.report.unreadable(resource.kind, unreadable);
+      },
       onLost: (problem) => {
         this.#lose(resource.kind, problem);
       },

@@ -1,6 +1,7 @@
 import { type Clock } from '../../lib/control/clock.ts';
 import { type Random } from '../../lib/control/random.ts';
 import { type ApiObject } from '../../lib/kubernetes/api-object.ts';
+import { describeUnreadable } from '../../lib/kubernetes/errors.ts';
 import { Informer } from '../../lib/kubernetes/informer.ts';
 import { type Change } from '../../lib/kubernetes/object-store.ts';
 import { type Resource } from '../../lib/kubernetes/resources.ts';
@@ -116,6 +117,13 @@ export class FollowedObjects {
     );
   }
 
+  /** The objects that cannot be read, and are left out. */
+  get unreadable(): readonly { readonly kind: string; readonly object: string }[] {
+    return Object.values(this.#informers).flatMap(({ kind, unreadable }) =>
+      unreadable.map((object) => ({ kind, object })),
+    );
+  }
+
   /** Up to which version of each kind all is in the index. */
   get versions(): NodeReport['programmed'] {
     const { services, endpointslices, earlyslices } = this.#informers;
@@ -173,6 +181,10 @@ export class FollowedObjects {
         onChange();
         // Before it has said anything, nobody renews for it.
         if (this.isHeldBack) standing.need();
+      },
+      onUnreadable: (unreadable) => {
+        const line = describeUnreadable(resource.kind, unreadable);
+        this.#options.logger.warn(line, { code: 'API_ANSWER_UNEXPECTED' });
       },
       onLost: (problem) => {
         if (kind === 'earlyslices') this.#loseEarly(problem);

@@ -18,7 +18,7 @@ import { NodeUsers } from '../nodes/node-users.ts';
 import { ForwardKeeper } from '../program/forward-keeper.ts';
 import { type Balances, Programmer } from '../program/programmer.ts';
 import { SettledBalances } from '../program/settled-balances.ts';
-import { type BalancerState } from '../report/state.ts';
+import { type BalancerProgress } from '../report/state.ts';
 import { tableName } from '../table/table.ts';
 import { LookLog } from './look-log.ts';
 import { OwnAddresses } from './own-addresses.ts';
@@ -95,13 +95,10 @@ export class Balancer {
   }
 
   /** Services in the tables, what the tables hold, and whether the API is followed. */
-  get progress(): Pick<BalancerState, 'services' | 'elements' | 'isFollowing' | 'kinds' | 'syncedAt'> {
-    return {
-      services: this.#settled.size,
-      elements: this.#programmer.elementCount,
-      ...{ isFollowing: this.#objects.isFollowing, kinds: this.#objects.kinds },
-      syncedAt: this.#syncedAt,
-    };
+  get progress(): BalancerProgress {
+    const { isFollowing, kinds, unreadable } = this.#objects;
+    const [services, elements] = [this.#settled.size, this.#programmer.elementCount];
+    return { services, elements, isFollowing, kinds, unreadable, syncedAt: this.#syncedAt };
   }
 
   /** For how long the look under way has lasted, or the next one is overdue. */

@@ -64,6 +64,11 @@ export const balancerMetrics = {
     labels: ['kind'],
     help: 'Whether the balancer can read a kind of objects; 0 while each attempt fails',
   },
+  vipnat_balancer_object_unreadable: {
+    type: 'gauge',
+    labels: ['kind', 'object'],
+    help: 'Objects that cannot be read, and that the balancer leaves out: 1 for each, of the first 100',
+  },
   vipnat_balancer_last_sync_timestamp_seconds: {
     type: 'gauge',
     labels: [],
@@ -103,6 +108,9 @@ export interface BalancerSample {
   readonly value: number;
 }
 
+/** Each is a series. */
+const maxNamed = 100;
+
 /** All values as of a state. Pure. */
 export function listBalancerSamples(state: BalancerState): BalancerSample[] {
   const { counts, mode, syncedAt } = state;
@@ -131,6 +139,7 @@ export function listBalancerSamples(state: BalancerState): BalancerSample[] {
     ...[...state.kinds].map(([kind, isFollowed]) =>
       one('vipnat_balancer_kind_followed', Number(isFollowed), { kind }),
     ),
+    ...state.unreadable.slice(0, maxNamed).map((names) => one('vipnat_balancer_object_unreadable', 1, names)),
     ...(syncedAt === null
       ? []
       : [one('vipnat_balancer_last_sync_timestamp_seconds', syncedAt.getTime() / 1000)]),

@@ -12,6 +12,8 @@ export interface BalancerState {
   readonly isFollowing: boolean;
   /** Each kind of objects, to whether it is not lost. */
   readonly kinds: ReadonlyMap<string, boolean>;
+  /** Objects that cannot be read, and are left out. */
+  readonly unreadable: readonly { readonly kind: string; readonly object: string }[];
   /** When the last sync succeeded; null before. */
   readonly syncedAt: Date | null;
   /** Null before the first sync. */
@@ -30,3 +32,9 @@ export interface BalancerState {
   /** How many nodes are asked whether they live, and how often that was done. */
   readonly nodes: NodeHealth['counts'];
 }
+
+/** What of it the balancer itself knows. */
+export type BalancerProgress = Pick<
+  BalancerState,
+  'services' | 'elements' | 'isFollowing' | 'kinds' | 'syncedAt' | 'unreadable'
+>;

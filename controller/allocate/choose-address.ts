@@ -1,13 +1,15 @@
 import { type Address, type Family, parseAddress } from '../../lib/address/address.ts';
 import { toObjectName } from '../../lib/services/address-name.ts';
+import { type Namespace } from '../../lib/services/cluster.ts';
 import { isSelected } from '../../lib/services/label-selector.ts';
-import { type AddressUser, type VirtualIp } from '../../lib/services/objects.ts';
+import { type AddressPool, type AddressUser, type VirtualIp } from '../../lib/services/objects.ts';
 import { contains, countOfFamily } from '../../lib/services/ranges.ts';
 import { type Service } from '../../lib/services/services.ts';
 import { quoteTenant } from '../../lib/text/printable.ts';
 import { type Wishes } from '../../lib/services/wishes.ts';
 import { type JudgedPool } from '../world/judge-pools.ts';
 import { isInUse } from '../world/conditions.ts';
+import { listUsers } from '../world/object-parts.ts';
 import { readReleasedMs } from '../world/released.ts';
 import { listSilentHolders } from '../world/silent-nodes.ts';
 import { type World } from '../world/world.ts';
@@ -93,16 +95,26 @@ export function chooseAny(request: Request, world: World): Choice | AllocationPr
 /** The pools that give addresses to a Service: the higher priority first, then by name. */
 function listPools({ service, wishes }: Request, world: World, isNamed: boolean): JudgedPool[] {
   const { namespace, labels } = service.metadata;
-  const ofNamespace = world.namespaces.get(namespace)?.metadata.labels;
+  const ofNamespace = world.namespaces.get(namespace)?.metadata;
   const usable = [...world.judgedPools.values()].filter(({ refusal, pool: { metadata, spec } }) => {
     if (refusal !== null) return false;
     if (wishes.pool === null ? !spec.autoAssign && !isNamed : wishes.pool !== metadata.name) return false;
-    return isSelected(spec.serviceSelector, labels) && isSelected(spec.namespaceSelector, ofNamespace);
+    return isSelected(spec.serviceSelector, labels) && isOfNamespace(spec.namespaceSelector, ofNamespace);
   });
   return usable.sort(
     ({ pool: one }, { pool: other }) =>
       other.spec.priority - one.spec.priority || (one.metadata.name < other.metadata.name ? -1 : 1),
   );
+}
+
+/** Of a namespace that is not known yet nobody knows the labels: a selector selects it once they are. */
+function isOfNamespace(
+  selector: AddressPool['spec']['namespaceSelector'],
+  metadata: Namespace['metadata'] | undefined,
+): boolean {
+  const isForAll =
+    Object.keys(selector?.matchLabels ?? {}).length + (selector?.matchExpressions ?? []).length === 0;
+  return isForAll || (metadata !== undefined && isSelected(selector, metadata.labels));
 }
 
 function chooseShared(
@@ -152,14 +164,18 @@ function findObstacle(
   { pool, world }: { readonly pool: JudgedPool; readonly world: World },
 ): AllocationProblem | null {
   const { namespace, name, uid } = service.metadata;
+  const own = `${namespace}/${name}`;
   const existing = world.virtualIps.get(toObjectName(address));
+  const lost = world.lostVirtualIps.get(toObjectName(address));
   const others = [...(world.addressToPublishers.get(address.text) ?? [])].filter(
-    (key) => key !== `${namespace}/${name}` && !isUser(existing, key),
+    (key) => key !== own && !isUser(existing ?? lost, key),
   );
   const taken = (why: string) => refuse('AddressTaken', `${address.text} is taken: ${why}.`);
   if (others.length > 0) return taken(`${others.join(', ')} has it in its status`);
-  const claimer = world.keptBack.find(pool.pool.metadata.name, address, `${namespace}/${name}`);
+  const claimer = world.keptBack.find(pool.pool.metadata.name, address, own);
   if (claimer !== null) return taken(`${claimer} names it in its specification`);
+  if (lost !== undefined && !listUsers(lost).includes(own))
+    return taken('its VirtualIP was deleted, and is made again');
   if (existing === undefined) return null;
   if (isInUse(existing)) return refuse('AddressInUse', `Another host answers for ${address.text}.`);
   const leaver = existing.spec.leaving.find((each) => each.uid !== uid);

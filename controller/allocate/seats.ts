@@ -12,8 +12,12 @@ export interface SeatsRequest {
   /** As the pool asks for. */
   readonly count: number;
   readonly before: readonly Seat[];
-  /** Indices that VirtualIPs have. */
-  readonly used: ReadonlySet<number>;
+  /** Whether VirtualIPs have an index. */
+  readonly isUsed: (index: number) => boolean;
+  /** Whether an address can become an anchor: nobody outside of this pool has it. */
+  readonly isFree: (address: Address) => boolean;
+  /** Whether a VirtualIP of another pool has an address: it cannot even stay an anchor, or two seats would hold it. */
+  readonly isOthers: (address: Address) => boolean;
   /** Names of the nodes that may hold them. */
   readonly nodes: readonly string[];
   /** VRIDs of other pools and of others, for each family. */
@@ -25,14 +29,14 @@ const maxTries = 4096n;
 
 /** The seats. Fewer than asked for when the pool has not so many addresses, or no VRID is free. */
 export function assignSeats(request: SeatsRequest): Seat[] {
-  const { count, before, used } = request;
+  const { count, before, isUsed } = request;
   const anchors = chooseAnchors(request);
   const wanted = anchors.slice(0, count).map((each, index) => ({
     index,
     anchors: each,
     nodes: before.find((seat) => seat.index === index)?.nodes ?? [],
   }));
-  const surplus = before.filter(({ index }) => index >= wanted.length && used.has(index));
+  const surplus = before.filter(({ index }) => index >= wanted.length && isUsed(index));
   return orderNodes(request, [...wanted, ...surplus]);
 }
 
@@ -46,7 +50,8 @@ function chooseAnchors(request: SeatsRequest): string[][] {
   return Array.from({ length: found }, (_, index) => perFamily.map((anchors) => anchors[index] ?? ''));
 }
 
-function chooseFamilyAnchors({ ranges, count, before, takenVrids }: SeatsRequest, family: Family): string[] {
+function chooseFamilyAnchors(request: SeatsRequest, family: Family): string[] {
+  const { ranges, count, before, takenVrids, isFree, isOthers } = request;
   const taken = new Set(takenVrids[family]);
   const chosen: (string | null)[] = [];
   const take = (address: Address | null): string | null => {
@@ -59,11 +64,12 @@ function chooseFamilyAnchors({ ranges, count, before, takenVrids }: SeatsRequest
     const known = (before.find((seat) => seat.index === index)?.anchors ?? [])
       .map(parseAddress)
       .find((address) => address?.family === family);
-    const isStill = known?.family === family && ranges.some((range) => contains(range, known));
+    const isStill =
+      known?.family === family && ranges.some((range) => contains(range, known)) && !isOthers(known);
     chosen.push(isStill ? take(known) : null);
   }
   const all = listFirst(ranges, family);
-  return fill(chosen, all, take);
+  return fill(chosen, all, (address) => (isFree(address) ? take(address) : null));
 }
 
 /** Those without an anchor get the first that can be taken; the ones after the last that got one are left out. */
@@ -100,36 +106,49 @@ export function listVrids(seats: readonly Seat[], family: Family): number[] {
 }
 
 /**
- * Gives each place of the order the same number of times to each node, as far as that goes: the first place says who holds a seat,
- * the second who gets it then. A node keeps its place unless it has it more often than its share. keepalived does not preempt, so
- * a new order moves no address.
+ * The seats with some nodes in their orders: each place of the order has each node the same number of times, as far as that goes. The first
+ * place says who holds a seat, the second who gets it then. A node keeps its place unless it has it more often than its share. keepalived
+ * does not preempt, so a new order moves no address.
  */
-function orderNodes({ pool, nodes }: SeatsRequest, seats: readonly Seat[]): Seat[] {
+export function orderNodes(
+  { pool, nodes }: Pick<SeatsRequest, 'pool' | 'nodes'>,
+  seats: readonly Seat[],
+): Seat[] {
   const known = new Set(nodes);
   const before = seats.map((seat) => seat.nodes.filter((node) => known.has(node)));
-  const orders: string[][] = seats.map(() => []);
+  // Each node is hashed once for a seat: a thousand nodes cost milliseconds.
+  const ranked = seats.map(({ index }) => rankNodes(nodes, `${pool}/${index}`));
+  const orders = seats.map(() => new Set<string>());
   const share = Math.ceil(seats.length / Math.max(1, nodes.length));
   for (let place = 0; place < nodes.length; place += 1) {
     const nodeToCount = new Map<string, number>();
-    for (const [at, seat] of seats.entries()) {
-      const order = orders[at] ?? [];
+    for (const [at, order] of orders.entries()) {
       const kept = before[at]?.[place];
-      const isKept = kept !== undefined && !order.includes(kept) && (nodeToCount.get(kept) ?? 0) < share;
-      const node = isKept
-        ? kept
-        : chooseNode(
-            nodes.filter((each) => !order.includes(each)),
-            (each) => [nodeToCount.get(each) ?? 0, hashToNumber(`${pool}/${seat.index} ${each}`)],
-          );
+      const isKept = kept !== undefined && !order.has(kept) && (nodeToCount.get(kept) ?? 0) < share;
+      const node = isKept ? kept : chooseNode(ranked[at] ?? [], order, nodeToCount);
       nodeToCount.set(node, (nodeToCount.get(node) ?? 0) + 1);
-      order.push(node);
+      order.add(node);
     }
   }
-  return seats.map((seat, at) => ({ ...seat, nodes: orders[at] ?? [] }));
+  return seats.map((seat, at) => ({ ...seat, nodes: [...(orders[at] ?? [])] }));
 }
 
-function chooseNode(nodes: readonly string[], rank: (node: string) => [number, number]): string {
-  const ranked = nodes.map((node) => ({ node, rank: rank(node) }));
-  ranked.sort(({ rank: [a, b] }, { rank: [c, d] }) => a - c || b - d);
-  return ranked[0]?.node ?? '';
+function rankNodes(nodes: readonly string[], seat: string): string[] {
+  const ranked = nodes.map((node) => ({ node, rank: hashToNumber(`${seat} ${node}`) }));
+  return ranked.sort((one, other) => one.rank - other.rank).map(({ node }) => node);
+}
+
+/** Of those that are left, the first one that has this place least often. */
+function chooseNode(
+  ranked: readonly string[],
+  order: ReadonlySet<string>,
+  nodeToCount: ReadonlyMap<string, number>,
+): string {
+  let [chosen, least] = ['', Infinity];
+  for (const node of ranked) {
+    const count = order.has(node) ? Infinity : (nodeToCount.get(node) ?? 0);
+    if (count < least) [chosen, least] = [node, count];
+    if (least === 0) break;
+  }
+  return chosen;
 }

@@ -91,10 +91,11 @@ export class Controller {
   /** How it does now. */
   get state(): ControllerState {
     const term = this.#term?.hasBegun === true ? this.#term : null;
+    const { kinds, unreadable } = this.#term ?? { kinds: new Map<string, boolean>(), unreadable: [] };
     return {
       isLeading: this.#election.writeMs > 0,
       holder: this.#election.holder,
-      kinds: this.#term?.kinds ?? new Map<string, boolean>(),
+      ...{ kinds, unreadable },
       world: term?.world ?? null,
       statistics: term?.statistics ?? null,
       writes: this.#writes,
@@ -125,12 +126,18 @@ export class Controller {
       onLost: (kind, error) => {
         log.lost(kind, error);
       },
+      onUnreadable: (kind, unreadable) => {
+        log.unreadable(kind, unreadable);
+      },
       onFollowed: (kind) => {
         log.followed(kind);
       },
       onWritten: (key, event, world) => {
         this.#count('done');
         log.written(key, event, world);
+      },
+      onContested: (key, managers, world) => {
+        log.contested(key, managers, world);
       },
       onFailed: (key, outcome, failures) => {
         this.#count(outcome.result);

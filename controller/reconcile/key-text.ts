@@ -10,6 +10,6 @@ export function parseKey(text: string): StepKey {
   const [kind, first = '', second = ''] = text.split('/');
   if (kind === 'Service' || kind === 'EarlySlices' || kind === 'Pod')
     return { kind, namespace: first, name: second };
-  if (kind === 'VirtualIP' || kind === 'AddressPool') return { kind, name: first };
+  if (kind === 'VirtualIP' || kind === 'AddressPool' || kind === 'Lease') return { kind, name: first };
   throw new TypeError(`no key: ${text}`);
 }

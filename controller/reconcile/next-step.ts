@@ -1,5 +1,7 @@
+import { toLeaseName } from '../../lib/services/node-report.ts';
 import { type StepKey } from '../world/keys.ts';
 import { type World } from '../world/world.ts';
+import { nextLeaseStep } from './lease-step.ts';
 import { isServed } from './may-publish.ts';
 import { nextPoolStep } from './pool-step.ts';
 import { releaseService } from './release-service.ts';
@@ -11,12 +13,13 @@ import { nextVirtualIpStep } from './virtual-ip-step.ts';
 /** The steps of Services, their addresses and pools. */
 export const serviceSteps: Steps = {
   next: nextStep,
-  listKeys: ({ pools, virtualIps, services }) => [
+  listKeys: ({ pools, virtualIps, services, silentNodes }) => [
+    ...[...silentNodes.keys()].map((node) => `Lease/${toLeaseName(node)}`),
     ...[...pools.keys()].map((name) => `AddressPool/${name}`),
     ...[...virtualIps.keys()].map((name) => `VirtualIP/${name}`),
     ...[...services.keys()].map((key) => `Service/${key}`),
   ],
-  owns: ({ kind }) => kind === 'Service' || kind === 'VirtualIP' || kind === 'AddressPool',
+  owns: ({ kind }) => kind !== 'Pod' && kind !== 'EarlySlices',
   wakeMs: 0,
 };
 
@@ -29,6 +32,8 @@ export function nextStep(key: StepKey, world: World): Step {
       return nextVirtualIpStep(key.name, world);
     case 'AddressPool':
       return nextPoolStep(key.name, world);
+    case 'Lease':
+      return nextLeaseStep(key.name, world);
     case 'EarlySlices':
     case 'Pod':
       return nothing;

@@ -1,11 +1,14 @@
-import { families, type Family } from '../../lib/address/address.ts';
+import { type Address, families, type Family } from '../../lib/address/address.ts';
+import { toObjectName } from '../../lib/services/address-name.ts';
 import { dropDrained, readDrained } from '../../lib/services/drained.ts';
+import { findSelectorProblem } from '../../lib/services/label-selector.ts';
 import { excludedNodeLabel, finalizer } from '../../lib/services/names.ts';
 import { type AddressPool, type Seat } from '../../lib/services/objects.ts';
 import { countOfFamily } from '../../lib/services/ranges.ts';
-import { assignSeats, listVrids } from '../allocate/seats.ts';
+import { assignSeats, listVrids, orderNodes, type SeatsRequest } from '../allocate/seats.ts';
+import { countKnown, countTaken } from '../world/count-taken.ts';
 import { mayHold } from '../world/candidate-nodes.ts';
-import { setCondition, type WantedCondition } from '../world/conditions.ts';
+import { isInUse, setCondition, type WantedCondition } from '../world/conditions.ts';
 import { compareAge, type JudgedPool } from '../world/judge-pools.ts';
 import { type World } from '../world/world.ts';
 import { shorten } from './shorten.ts';
@@ -65,34 +68,56 @@ function writeStatus(judged: JudgedPool, world: World): Step | null {
   );
 }
 
-/** A pool that is refused keeps the seats that it has. */
+/** A pool that is refused keeps its seats, and gets no more. Nodes come and go under it as under any other. */
 function listSeats({ pool, ranges, refusal }: JudgedPool, world: World): Seat[] {
   const before = pool.status?.seats ?? [];
   const { name } = pool.metadata;
-  if (refusal !== null) return before;
+  // Nobody knows which nodes a selector means that says nothing.
+  if (findSelectorProblem(pool.spec.nodeSelector) !== null) return before;
   const drained = readDrained(pool);
   const isAble = (node: string) => (world.livingReports.get(node)?.mode ?? 'none') !== 'none';
-  const nodes = [...world.nodes.values()].filter((node) => mayHold(pool, node));
-  const seats = assignSeats({
-    pool: name,
-    ranges,
-    count: pool.spec.seats,
-    before,
-    used: findUsedSeats(pool, world),
-    nodes: dropDrained(nodes.map((node) => node.metadata.name).sort(), { drained, seat: null, isAble }),
-    takenVrids: { ipv4: listTakenVrids(pool, 'ipv4', world), ipv6: listTakenVrids(pool, 'ipv6', world) },
-  });
+  const holders = [...world.nodes.values()].filter((node) => mayHold(pool, node));
+  const names = holders.map((node) => node.metadata.name).sort();
+  const nodes = dropDrained(names, { drained, seat: null, isAble });
+  const seats =
+    refusal !== null
+      ? orderNodes({ pool: name, nodes }, before)
+      : assignSeats({
+          ...{ pool: name, ranges, count: pool.spec.seats, before, nodes },
+          isUsed: findUsedSeats(pool, world),
+          ...judgeAnchors(name, world),
+          takenVrids: {
+            ipv4: listTakenVrids(pool, 'ipv4', world),
+            ipv6: listTakenVrids(pool, 'ipv6', world),
+          },
+        });
   return seats.map((seat) => ({
     ...seat,
     nodes: dropDrained(seat.nodes, { drained, seat: seat.index, isAble }),
   }));
 }
 
-/** Asked only where a pool has more seats than it shall have. */
-function findUsedSeats({ metadata: { name }, spec, status }: AddressPool, world: World): ReadonlySet<number> {
-  if ((status?.seats?.length ?? 0) <= spec.seats) return new Set();
-  const names = [...(world.poolToVirtualIps.get(name) ?? [])];
-  return new Set(names.map((each) => world.virtualIps.get(each)?.spec.seat ?? 0));
+/** Looked up only where a pool gets fewer seats than it has. */
+function findUsedSeats({ metadata: { name } }: AddressPool, world: World): (index: number) => boolean {
+  let used: ReadonlySet<number> | null = null;
+  return (index) => {
+    const names = [...(world.poolToVirtualIps.get(name) ?? [])];
+    used ??= new Set(names.map((each) => world.virtualIps.get(each)?.spec.seat ?? 0));
+    return used.has(index);
+  };
+}
+
+/** keepalived holds an anchor whoever has it: so it is nobody's outside of the pool. */
+function judgeAnchors(pool: string, world: World): Pick<SeatsRequest, 'isFree' | 'isOthers'> {
+  const find = (address: Address) => world.virtualIps.get(toObjectName(address));
+  const isOthers = (address: Address) => (find(address)?.spec.pool ?? pool) !== pool;
+  const isFree = (address: Address) => {
+    const virtualIp = find(address);
+    if (isOthers(address) || world.keptBack.find(pool, address, '') !== null) return false;
+    if (virtualIp !== undefined) return !isInUse(virtualIp);
+    return !world.addressToPublishers.has(address.text);
+  };
+  return { isFree, isOthers };
 }
 
 /** Of two pools with the same VRID the younger one gives way: so others' count for a pool that has none yet, or is younger. */
@@ -133,8 +158,8 @@ function describeSeats({ pool, refusal }: JudgedPool, seats: readonly Seat[], wo
   if (seats.length === 0 && refusal !== null)
     return unseated('NotAccepted', 'It gets seats once it is accepted.');
   if (seats.length === 0)
-    return unseated('NoSeat', 'No address of it can be the anchor of a seat: VRIDs 1 to 255 are taken.');
-  if (seats.some(({ nodes }) => nodes.length === 0))
+    return unseated('NoSeat', 'No address can be an anchor: others have all, or VRIDs 1 to 255 are taken.');
+  if (seats.some(({ nodes }) => !nodes.some((node) => world.nodes.has(node))))
     return unseated('NoNode', `No node may hold its addresses: see nodeSelector, ${labelHint}.`);
   const unheld = describeUnheld(pool, seats, world);
   if (unheld?.isNobody === true) return unseated('CannotBeHeld', unheld.message);
@@ -167,14 +192,12 @@ function describeUnheld(
 }
 
 /** Numbers are not told: they change with every Service. */
-function describeFree({ pool, ranges }: JudgedPool, world: World): WantedCondition {
-  const given = [...(world.poolToVirtualIps.get(pool.metadata.name) ?? [])];
+function describeFree(judged: JudgedPool, world: World): WantedCondition {
   const full = families.filter((family) => {
-    const count = countOfFamily(ranges, family);
+    const count = countOfFamily(judged.ranges, family);
     // Most pools have so many that nothing needs to be counted.
-    if (count === 0n || BigInt(given.length) < count) return false;
-    const isOfFamily = (name: string) => name.includes('.') === (family === 'ipv4');
-    return BigInt(given.filter(isOfFamily).length) >= count;
+    if (count === 0n || BigInt(countKnown(judged, world)) < count) return false;
+    return BigInt(countTaken(judged, family, world)) >= count;
   });
   return full.length === 0
     ? { type: 'Available', status: 'True', reason: 'AddressesLeft', message: 'Some addresses are free.' }

@@ -7,6 +7,7 @@ import { listCommonPorts } from '../allocate/share.ts';
 import { findCondition, isInUse, isProgrammed } from '../world/conditions.ts';
 import { type World } from '../world/world.ts';
 import { type Claim } from './claims.ts';
+import { describeContest } from './describe-contest.ts';
 import { mayPublish } from './may-publish.ts';
 import { shorten } from './shorten.ts';
 import { type Situation, type Target, wasWithdrawn } from './targets.ts';
@@ -27,7 +28,7 @@ export interface Readiness {
 }
 
 /** Nodes have an address after some tenths of a second. What is said before is a write for nothing. */
-const patienceMs = 5000;
+export const patienceMs = 5000;
 
 /** Why something is not as it should be. */
 interface Remark {
@@ -98,6 +99,17 @@ function findUnheld(
   return { reason: 'CannotBeHeld', message: `No node can hold ${text}. ${shorten(clauses)}.`, isFault: true };
 }
 
+/** No node lives that could serve what is published. It stays published: the nodes may only be unable to say so. */
+function findUnserved({ address: { text }, virtualIp }: Claim, { candidates }: World): Remark | null {
+  const { pool } = virtualIp.spec;
+  return candidates.list(pool).length > 0 ? null : { ...describeNoNode(pool, text), isFault: true };
+}
+
+function describeNoNode(pool: string, text: string): Remark {
+  const message = `No node of the AddressPool ${pool} has a balancer that lives and can serve ${text}.`;
+  return { reason: 'NoLivingNode', message };
+}
+
 function findNextFree({ targets }: Situation, world: World): number | null {
   const moments = targets.flatMap(({ held }) =>
     held === null || isInUse(held.virtualIp) ? [] : [freeFromMs(held.virtualIp, world)],
@@ -128,8 +140,13 @@ function findRemark(situation: Situation, published: readonly Claim[], world: Wo
     if (held === null || published.includes(held)) continue;
     return findUnheld(held, world) ?? findWaiting(held.virtualIp, held.address, world);
   }
+  const { namespace, name } = situation.service.metadata;
+  const managers = world.contested.get(`${namespace}/${name}`);
+  if (managers !== undefined)
+    return { reason: 'WriteContested', message: describeContest(managers), isFault: true };
   const remarks = [
     ...published.map((claim) => findUnheld(claim, world)),
+    ...published.map((claim) => findUnserved(claim, world)),
     ...published.map((claim) => findConflict(claim, situation, world)),
     ...published.map((claim) => findOddity(claim, situation, world)),
   ];
@@ -165,15 +182,14 @@ function findWaiting(virtualIp: VirtualIp, { text }: Address, world: World): Rem
     world.candidates.listBehind(pool, virtualIp.metadata.resourceVersion),
     world.candidates.list(pool).length,
   ];
-  const createdMs = Date.parse(virtualIp.metadata.creationTimestamp ?? '') || 0;
-  const untilMs = Math.min(createdMs, world.nowMs) + patienceMs;
+  const sinceMs = world.generationMs.get(virtualIp.metadata.name) ?? 0;
+  const untilMs = Math.min(sinceMs, world.nowMs) + patienceMs;
   const waiting = untilMs > world.nowMs ? { untilMs } : {};
-  if (count === 0) {
-    const message = `No node of the AddressPool ${pool} has a balancer that lives and can serve ${text}.`;
-    return { reason: 'NoLivingNode', message, ...waiting };
-  }
+  if (count === 0) return { ...describeNoNode(pool, text), ...waiting };
   const message = `${text}: nodes have not programmed it yet${behind.length === 0 ? '' : `: ${shorten(behind)}`}.`;
-  return { reason: 'WaitingForNodes', message, ...waiting };
+  // Nobody is behind: what is missing is a write of the controller's own.
+  const soon = behind.length === 0 ? { untilMs: world.nowMs + patienceMs } : waiting;
+  return { reason: 'WaitingForNodes', message, ...soon };
 }
 
 /** An address that is published, and does not do what it should. */

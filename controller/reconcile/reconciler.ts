@@ -5,16 +5,18 @@
 import { type Cancel, type Clock } from '../../lib/control/clock.ts';
 import { KeyedQueue, type QueueStatistics, type TurnResult } from '../../lib/control/keyed-queue.ts';
 import { type Random } from '../../lib/control/random.ts';
-import { type ApiObject } from '../../lib/kubernetes/api-object.ts';
-import { type StepKey, type WaitsFor, type WrittenKind } from '../world/keys.ts';
+import { type StepKey, type WaitsFor } from '../world/keys.ts';
 import { type Affected } from '../world/affected.ts';
+import { listUsers } from '../world/object-parts.ts';
 import { type WorldStore } from '../world/world-store.ts';
 import { type World } from '../world/world.ts';
 import { type CarriedOut, carryOut, type CarryOutPorts, readVersion } from './carry-out.ts';
 import { formatKey, parseKey } from './key-text.ts';
+import { findVersion, getKind, isOfGates, listManagers, toLife, toObjectKey } from './known-versions.ts';
 import { OwnWrites, type Standing } from './own-writes.ts';
 import { Patience } from './patience.ts';
-import { type Step, type StepEvent } from './step.ts';
+import { forgottenMs, RepeatedWrites } from './repeated-writes.ts';
+import { type Step, type StepEvent, type Write } from './step.ts';
 import { type Steps } from './steps.ts';
 import { findReadPath } from './writes.ts';
 
@@ -28,6 +30,8 @@ export interface ReconcilerOptions extends CarryOutPorts {
   readonly onWritten: (key: StepKey, event: StepEvent | null, world: World) => void;
   /** A write is not done; `failures` turns of that key have failed in a row before. */
   readonly onFailed: (key: StepKey, outcome: CarriedOut, failures: number) => void;
+  /** What is written for a key does not stay: others that write the object, by the names of field managers. */
+  readonly onContested: (key: StepKey, managers: readonly string[], world: World) => void;
   /** The informer of a kind has not shown a write for long, and the API has it: what the informer knows is old. Told at each look. */
   readonly onBehind: (kind: string) => void;
   /** A fault of ours. */
@@ -52,6 +56,9 @@ export class Reconciler {
   readonly #queue: KeyedQueue;
   readonly #writes = new OwnWrites();
   readonly #patience = new Patience();
+  readonly #repeated = new RepeatedWrites();
+  /** Keys of Services to who else writes their status. */
+  readonly #contested = new Map<string, readonly string[]>();
   /** Keys to what their last step waits for. */
   readonly #waits = new Map<string, WaitsFor>();
   /** What has happened that keys wait for, and nobody was woken for yet. */
@@ -111,15 +118,17 @@ export class Reconciler {
   }
 
   get #world(): World {
-    return this.#options.store.view(this.#options.clock.date().getTime());
+    const { store, clock } = this.#options;
+    return { ...store.view(clock.date().getTime()), contested: this.#contested };
   }
 
   /** The namespace that a key is of, as each has its turns beside the others: that of its first Service where it has none itself. */
   #findTenant(key: StepKey): string {
     if ('namespace' in key) return key.namespace;
-    if (key.kind === 'AddressPool') return '';
-    const { services = [], leaving = [] } = this.#world.virtualIps.get(key.name)?.spec ?? {};
-    return (services[0] ?? leaving[0])?.namespace ?? '';
+    if (key.kind !== 'VirtualIP') return '';
+    const { virtualIps, lostVirtualIps } = this.#world;
+    const [user] = listUsers(virtualIps.get(key.name) ?? lostVirtualIps.get(key.name) ?? null);
+    return user?.split('/')[0] ?? '';
   }
 
   async #turn(text: string, failures: number): Promise<TurnResult> {
@@ -131,10 +140,12 @@ export class Reconciler {
     const world = this.#world;
     const step = this.#options.steps.next(key, world);
     const isPatient = step.does === 'write' && step.isPatient === true;
-    const waitMs = isPatient ? this.#patience.wait(text, clock.now()) : 0;
+    const patienceMs = isPatient ? this.#patience.wait(text, clock.now()) : 0;
     if (!isPatient) this.#patience.forget(text);
+    const waitMs = Math.max(patienceMs, this.#waitForRepeated(key, step, world));
     if (waitMs > 0) return { kind: 'again', afterMs: waitMs };
     if (step.does === 'write') return await this.#write(key, step, { world, failures });
+    if (this.#isContested(key, world)) return { kind: 'again', afterMs: forgottenMs };
     if (step.does === 'nothing') return { kind: 'done' };
     this.#waits.set(text, step.waitsFor);
     if (step.untilMs === null) return { kind: 'done' };
@@ -157,6 +168,7 @@ export class Reconciler {
     if (known.readPath !== null)
       this.#writes.add(text, { ...known, after: undefined, untilMs: clock.now() + shownMs });
     const outcome = await carryOut(this.#options, write);
+    if (outcome.result === 'done' || outcome.result === 'stale') this.#noteRepeated(key, write, world);
     if (outcome.result !== 'done') {
       if (outcome.result !== 'unknown') this.#writes.drop(text);
       onFailed(key, outcome, failures);
@@ -166,6 +178,30 @@ export class Reconciler {
     onWritten(key, event, world);
     // The informer may have shown it before the answer came.
     return { kind: 'again', afterMs: 0 };
+  }
+
+  /** How long a key waits that writes the same again and again. */
+  #waitForRepeated(key: StepKey, step: Step, world: World): number {
+    if (step.does !== 'write' || isOfGates(key)) return 0;
+    return this.#repeated.wait(toLife(key, world), step.write, this.#options.clock.now());
+  }
+
+  /** The same for the sixth time: another program takes it back, or the API does not keep it. */
+  #noteRepeated(key: StepKey, write: Write, world: World): void {
+    if (isOfGates(key) || !this.#repeated.note(toLife(key, world), write, this.#options.clock.now())) return;
+    const managers = listManagers(key, world);
+    const isTold = key.kind === 'Service' && world.contested.has(toObjectKey(key));
+    if (key.kind === 'Service') this.#contested.set(toObjectKey(key), managers);
+    if (!isTold) this.#options.onContested(key, managers, world);
+  }
+
+  /** Whether another program did so of late. */
+  #isContested(key: StepKey, world: World): boolean {
+    if (key.kind !== 'Service' || !world.contested.has(toObjectKey(key))) return false;
+    if (!this.#repeated.isQuiet(toLife(key, world), this.#options.clock.now())) return true;
+    this.#contested.delete(toObjectKey(key));
+    this.#queue.add(formatKey(key));
+    return false;
   }
 
   /** Null: the key may go on. What became of a write that the informer does not show is read at the API. */
@@ -197,21 +233,3 @@ export class Reconciler {
 }
 
 type WriteStep = Extract<Step, { does: 'write' }>;
-
-function getKind(object: string): string {
-  return object.split('/', 1)[0] ?? '';
-}
-
-function findVersion(object: string, { services, virtualIps, pools, gates }: World): string | null {
-  const kind = getKind(object);
-  const kindToObjects: Readonly<Record<WrittenKind, ReadonlyMap<string, ApiObject>>> = {
-    Service: services,
-    VirtualIP: virtualIps,
-    AddressPool: pools,
-    Pod: gates.pods,
-    EndpointSlice: gates.slices,
-  };
-  return (
-    kindToObjects[kind as WrittenKind].get(object.slice(kind.length + 1))?.metadata.resourceVersion ?? null
-  );
-}

@@ -5,6 +5,7 @@ import { getIngress } from '../world/published.ts';
 import { type World } from '../world/world.ts';
 import { type Claim, findClaims, startLeaving } from './claims.ts';
 import { dropFinalizers } from './finalizers.ts';
+import { restoreLost } from './restore-virtual-ip.ts';
 import { shorten } from './shorten.ts';
 import { nothing, type Step } from './step.ts';
 import { patchServiceMetadata, patchServiceStatus, patchVirtualIp, toJson, toStep } from './writes.ts';
@@ -22,44 +23,33 @@ export function releaseService(service: Service, world: World): Step {
     return toStep(patchVirtualIp(claim.virtualIp, startLeaving(claim.virtualIp, uids)));
   }
   if (leaving.length === 0 && dropFinalizers(service) === null) return nothing;
+  const lost = restoreLost(service, world);
+  if (lost !== null) return toStep(lost);
   if (!leaving.every(({ virtualIp }) => world.candidates.haveForgotten(virtualIp.metadata.resourceVersion)))
-    return tellBehind(service, leaving, world) ?? awaitNodes(service, leaving, world);
+    return tellWait(service, leaving, world);
   return clearStatus(service, leaving) ?? removeFinalizer(service, leaving);
 }
 
 /** Nodes forget an address within a second. One that has not after so long is named. */
 const toldMs = 60_000;
 
-/** When nodes are named that hold up the end of a Service; null where its end has no date. */
-function findToldMs({ metadata }: Service): number | null {
-  const ms = Date.parse(metadata.deletionTimestamp ?? '');
-  return Number.isNaN(ms) ? null : ms + toldMs;
-}
-
-function awaitNodes(service: Service, leaving: readonly Claim[], { nowMs }: World): Step {
-  const untilMs = findToldMs(service);
-  const isAhead = untilMs !== null && untilMs > nowMs;
-  return { does: 'wait', waitsFor: 'nodes', why: describeWait(leaving), untilMs: isAhead ? untilMs : null };
-}
-
-function tellBehind(service: Service, leaving: readonly Claim[], { candidates, nowMs }: World): Step | null {
-  const fromMs = findToldMs(service);
-  if (fromMs === null || fromMs > nowMs) return null;
-  const nodes = new Set(
-    leaving.flatMap(({ virtualIp }) => candidates.listNotForgotten(virtualIp.metadata.resourceVersion)),
+/** After that the condition names the nodes, those that hold no address, too: whoever deletes the Service waits for them. */
+function tellWait(service: Service, leaving: readonly Claim[], world: World): Step {
+  const texts = leaving.map(({ address }) => address.text).join(', ');
+  const sinceMs = leaving.map(({ virtualIp }) => world.generationMs.get(virtualIp.metadata.name) ?? 0);
+  const untilMs = Math.min(world.nowMs, Math.max(...sinceMs)) + toldMs;
+  const behind = leaving.flatMap(({ virtualIp }) =>
+    world.candidates.listNotForgotten(virtualIp.metadata.resourceVersion),
   );
-  const addresses = leaving.map(({ address }) => address.text).join(', ');
-  const message = `${addresses}: the Service ends when these nodes have forgotten it: ${shorten([...nodes].sort())}.`;
+  const message = `${texts}: nodes have not withdrawn it yet: ${shorten([...new Set(behind)].sort())}.`;
+  const wait = { does: 'wait', waitsFor: 'nodes', why: message, untilMs: null } as const;
+  if (untilMs > world.nowMs) return { ...wait, untilMs };
   const before = service.status?.conditions ?? [];
   const wanted = { type: addressReady, status: 'False', reason: 'WaitingForNodes', message } as const;
-  const conditions = setCondition(before, wanted, nowMs);
+  const conditions = setCondition(before, wanted, world.nowMs);
   return conditions === before
-    ? null
+    ? wait
     : toStep(patchServiceStatus(service, { conditions: toJson(conditions) }));
-}
-
-function describeWait(leaving: readonly Claim[]): string {
-  return `every node forgets ${leaving.map(({ address }) => address.text).join(', ')}`;
 }
 
 function clearStatus(service: Service, leaving: readonly Claim[]): Step | null {

@@ -2,7 +2,9 @@ import { toObjectName } from '../../lib/services/address-name.ts';
 import { type Condition } from '../../lib/services/metadata.ts';
 import { addressReady } from '../../lib/services/names.ts';
 import { type Ingress, type Service } from '../../lib/services/services.ts';
+import { type Choice } from '../allocate/choose-address.ts';
 import { chooseSeat } from '../allocate/seat-of-address.ts';
+import { readWishes } from '../../lib/services/wishes.ts';
 import { findCondition, setCondition } from '../world/conditions.ts';
 import { getIngress } from '../world/published.ts';
 import { listAbsent } from '../world/silent-nodes.ts';
@@ -12,7 +14,8 @@ import { addFinalizers } from './finalizers.ts';
 import { isPublished, mayPublish } from './may-publish.ts';
 import { writePortErrors } from './port-errors.ts';
 import { judgeReadiness, type Readiness } from './readiness.ts';
-import { nothing, type Step, type StepEvent } from './step.ts';
+import { restoreVirtualIp } from './restore-virtual-ip.ts';
+import { nothing, type Step, type StepEvent, type Write } from './step.ts';
 import { findTargets, type Situation } from './targets.ts';
 import {
   confirmVirtualIp,
@@ -60,14 +63,22 @@ function claim({ service, wishes, targets }: Situation, world: World): Step | nu
     const leaving = existing.spec.leaving.filter(({ uid }) => uid !== user.uid);
     return toStep(patchVirtualIp(existing, { services: [...existing.spec.services, user], leaving }), event);
   }
-  const { shareKey } = wishes;
-  const absent = listAbsent(world);
+  return toStep(takeAlone(service, choice, world), event);
+}
+
+/** Of an address that nobody has: one that is new, waits, or is taken back. */
+function takeAlone(service: Service, { address, pool, existing }: Choice, world: World): Write {
+  const name = toObjectName(address);
+  const lost = world.lostVirtualIps.get(name);
+  if (existing === null && lost !== undefined) return restoreVirtualIp(name, lost, world);
+  const { shareKey } = readWishes(service);
+  // A VirtualIP that somebody deleted: nothing says which nodes had heard of the address.
+  const isUnknown = existing === null && isPublished(service, address);
+  const absent = isUnknown ? [] : listAbsent(world, existing);
   const seat = chooseSeat(address, world.pools.get(pool));
-  const spec = { pool, seat, shareKey, services: [user], leaving: [], formerNamespaces: [], absent };
-  return toStep(
-    existing === null ? createVirtualIp(toObjectName(address), spec) : patchVirtualIp(existing, spec),
-    event,
-  );
+  const services = [toUser(service)];
+  const spec = { pool, seat, shareKey, services, leaving: [], formerNamespaces: [], absent };
+  return existing === null ? createVirtualIp(name, spec) : patchVirtualIp(existing, spec);
 }
 
 /** A Service that is alone with its address may share it under another key, or no longer. */
@@ -135,9 +146,9 @@ function toEvent(
     return { type: 'Normal', reason: 'AddressReady', message: `All nodes of the pool serve ${text}.` };
   }
   if (reason === before || reason === 'Ready') return null;
-  if (status === 'True' && reason !== 'OutsidePool') return null;
   const isInUse = reason === 'AddressInUse' || reason === 'AddressWithdrawn';
-  return { type: 'Warning', reason: isInUse ? 'AddressInUse' : 'NoAddress', message };
+  if (isInUse) return { type: 'Warning', reason: 'AddressInUse', message };
+  return { type: 'Warning', reason: status === 'True' ? 'NotAsAsked' : 'NoAddress', message };
 }
 
 /** Addresses that the Service has, and that its status cannot come to have. */

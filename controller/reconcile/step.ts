@@ -57,6 +57,7 @@ export type StepReason =
   | 'AddressInUse'
   | 'AddressKept'
   | 'NoAddress'
+  | 'NotAsAsked'
   | 'PoolRefused'
   | 'GateTimedOut'
   | 'PortNotSupported';

@@ -5,6 +5,7 @@
 import { type Cancel, type Clock } from '../../lib/control/clock.ts';
 import { joinStatistics, type QueueStatistics } from '../../lib/control/keyed-queue.ts';
 import { type Random } from '../../lib/control/random.ts';
+import { type Unreadable } from '../../lib/kubernetes/answers.ts';
 import { type ApiObject } from '../../lib/kubernetes/api-object.ts';
 import { Informer } from '../../lib/kubernetes/informer.ts';
 import { type Change } from '../../lib/kubernetes/object-store.ts';
@@ -42,6 +43,8 @@ export interface TermOptions extends Omit<ReconcilerOptions, 'store' | 'steps' |
   /** A kind of objects cannot be followed, told after each attempt; and it is followed. */
   readonly onLost: (kind: string, error: VipnatError) => void;
   readonly onFollowed: (kind: string) => void;
+  /** An object cannot be read: it is left out. */
+  readonly onUnreadable: (kind: string, unreadable: Unreadable) => void;
   /** All objects are known: steps are taken from now on. */
   readonly onBegun: () => void;
 }
@@ -65,7 +68,7 @@ const tickMs = 1000;
 const frozenMs = 10_000;
 
 /** An informer of any kind. */
-type Follower = Pick<Informer<ApiObject>, 'kind' | 'start' | 'stop' | 'catchUp' | 'rewatch'>;
+type Follower = Pick<Informer<ApiObject>, 'kind' | 'unreadable' | 'start' | 'stop' | 'catchUp' | 'rewatch'>;
 
 interface Following {
   /** Who waits for the first list. */
@@ -153,6 +156,11 @@ export class Term {
     return this.#kinds;
   }
 
+  /** The objects that cannot be read. */
+  get unreadable(): readonly { readonly kind: string; readonly object: string }[] {
+    return this.#informers.flatMap(({ kind, unreadable }) => unreadable.map((object) => ({ kind, object })));
+  }
+
   /** Whether all objects are known. */
   get hasBegun(): boolean {
     return this.#missing.size === 0;
@@ -163,7 +171,7 @@ export class Term {
     take: (change: Change<T>) => Affected,
     { missing = this.#missing, title = resource.kind }: Following = {},
   ): Follower {
-    const { route, clock, random, onLost, onFollowed } = this.#options;
+    const { route, clock, random, onLost, onFollowed, onUnreadable } = this.#options;
     const { kind } = resource;
     missing.add(resource);
     this.#kinds.set(title, true);
@@ -172,6 +180,9 @@ export class Term {
       onChanges: (changes) => {
         for (const change of changes) this.#hear(take(change), `${kind}/${change.key}`);
         if (missing.delete(resource)) this.#note(missing);
+      },
+      onUnreadable: (unreadable) => {
+        onUnreadable(title, unreadable);
       },
       onLost: (error) => {
         this.#kinds.set(title, false);

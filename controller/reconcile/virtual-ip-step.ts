@@ -8,6 +8,7 @@ import { type World } from '../world/world.ts';
 import { startLeaving } from './claims.ts';
 import { isPublished, mayPublish } from './may-publish.ts';
 import { listSilentHolders } from '../world/silent-nodes.ts';
+import { restoreVirtualIp } from './restore-virtual-ip.ts';
 import { type Confirmation, nothing, type Step, type StepEvent } from './step.ts';
 import { findService, judgeVirtualIp } from './virtual-ip-status.ts';
 import {
@@ -28,7 +29,10 @@ const defaultReuseMs = 60_000;
  */
 export function nextVirtualIpStep(name: string, world: World): Step {
   const virtualIp = world.virtualIps.get(name);
-  if (virtualIp === undefined) return nothing;
+  if (virtualIp === undefined) {
+    const lost = world.lostVirtualIps.get(name);
+    return lost === undefined ? nothing : toStep(restoreVirtualIp(name, lost, world));
+  }
   return (
     sendGoneServices(virtualIp, world) ??
     strikeOff(virtualIp, world) ??

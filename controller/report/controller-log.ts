@@ -1,9 +1,12 @@
 import { type Clock } from '../../lib/control/clock.ts';
+import { type Unreadable } from '../../lib/kubernetes/answers.ts';
+import { describeUnreadable } from '../../lib/kubernetes/errors.ts';
 import { type EventRecorder } from '../../lib/telemetry/recorder.ts';
 import { type Logger } from '../../lib/telemetry/logger.ts';
 import { type ErrorCode, findErrorCode, type VipnatError } from '../../lib/text/errors.ts';
 import { type CarriedOut } from '../reconcile/carry-out.ts';
 import { firstPools } from '../../lib/services/names.ts';
+import { describeContest } from '../reconcile/describe-contest.ts';
 import { formatKey } from '../reconcile/key-text.ts';
 import { type StepEvent } from '../reconcile/step.ts';
 import { type StepKey } from '../world/keys.ts';
@@ -96,6 +99,11 @@ export class ControllerLog {
     this.#logger[level](`vipnat cannot follow ${kind}s: ${message}. It keeps trying`, { code });
   }
 
+  /** An object cannot be read. */
+  unreadable(kind: string, unreadable: Unreadable): void {
+    this.#logger.warn(describeUnreadable(kind, unreadable), { code: 'API_ANSWER_UNEXPECTED' });
+  }
+
   /** It is followed. */
   followed(kind: string): void {
     if (this.#lost.delete(kind)) this.#logger.info(`vipnat follows ${kind}s again`);
@@ -122,6 +130,14 @@ export class ControllerLog {
     this.#logger[isTold ? 'warn' : 'debug'](line, result === 'stale' ? {} : { code });
     const regarding = toRegarding(key, world);
     if (isTold && regarding !== null) this.#events.record('WriteFailed', `${words}.`, regarding);
+  }
+
+  /** What is written does not stay. */
+  contested(key: StepKey, managers: readonly string[], world: World): void {
+    const message = describeContest(managers);
+    this.#logger.warn(`${formatKey(key)}: ${message.replace(/\.$/, '')}`);
+    const regarding = toRegarding(key, world);
+    if (regarding !== null) this.#events.record('WriteContested', message, regarding);
   }
 
   /** A fault of ours. */

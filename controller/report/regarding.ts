@@ -13,6 +13,7 @@ export function toRegarding(key: StepKey, world: World): Regarding | null {
     return uid === undefined ? null : { apiVersion: 'v1', kind, namespace, name, uid };
   }
   const { kind, name } = key;
+  if (kind === 'Lease') return null;
   const uid = (kind === 'VirtualIP' ? world.virtualIps : world.pools).get(name)?.metadata.uid;
   return uid === undefined ? null : { apiVersion: `${apiGroup}/${apiVersion}`, kind, name, uid };
 }

@@ -1,9 +1,10 @@
 import { type MetricDefinition } from '../../lib/telemetry/catalogue.ts';
-import { families, type Family } from '../../lib/address/address.ts';
+import { families } from '../../lib/address/address.ts';
 import { countOfFamily } from '../../lib/services/ranges.ts';
 import { type Pod } from '../../lib/services/pods.ts';
 import { isForUs } from '../../lib/services/wishes.ts';
 import { isReadyButForUs, listClosedGates } from '../gates/pod-readiness.ts';
+import { countTaken } from '../world/count-taken.ts';
 import { getIngress } from '../world/published.ts';
 import { type World } from '../world/world.ts';
 import { type ControllerState } from './state.ts';
@@ -50,6 +51,11 @@ export const controllerMetrics = {
     labels: ['result'],
     help: 'Writes to the Kubernetes API: done, stale (another was first), late (it led no more), unknown (no answer), refused',
   },
+  vipnat_controller_object_unreadable: {
+    type: 'gauge',
+    labels: ['kind', 'object'],
+    help: 'Objects that cannot be read, and that the controller leaves out: 1 for each, of the first 100',
+  },
   vipnat_controller_virtual_ips: {
     type: 'gauge',
     labels: ['state'],
@@ -63,7 +69,7 @@ export const controllerMetrics = {
   vipnat_controller_pool_addresses_given: {
     type: 'gauge',
     labels: ['pool', 'family'],
-    help: 'Number of addresses of a pool that Services have, or that wait to be given again',
+    help: 'Number of addresses of a pool that no Service can get now. Addresses that wait to be given again do not count',
   },
   vipnat_controller_services_waiting: {
     type: 'gauge',
@@ -92,6 +98,9 @@ export interface ControllerSample {
   readonly value: number;
 }
 
+/** Each is a series. */
+const maxNamed = 100;
+
 /** All values as of a state. */
 export function listControllerSamples({
   isLeading,
@@ -99,6 +108,7 @@ export function listControllerSamples({
   world,
   writes,
   kinds,
+  unreadable,
 }: ControllerState): ControllerSample[] {
   const one = (name: ControllerMetric, value: number, labels: Record<string, string> = {}) => {
     return { name, labels, value };
@@ -119,6 +129,7 @@ export function listControllerSamples({
           one('vipnat_controller_steps_total', statistics.turns),
         ]),
     ...[...writes].map(([result, value]) => one('vipnat_controller_writes_total', value, { result })),
+    ...unreadable.slice(0, maxNamed).map((names) => one('vipnat_controller_object_unreadable', 1, names)),
     ...(world === null
       ? []
       : [
@@ -135,25 +146,19 @@ export function listControllerSamples({
 type One = (name: ControllerMetric, value: number, labels: Record<string, string>) => ControllerSample;
 
 /** Of each family that a pool has. */
-function listPoolSamples({ judgedPools, poolToVirtualIps }: World, one: One): ControllerSample[] {
-  return [...judgedPools].flatMap(([pool, { ranges }]) => {
-    const given = [...(poolToVirtualIps.get(pool) ?? [])];
+function listPoolSamples(world: World, one: One): ControllerSample[] {
+  return [...world.judgedPools].flatMap(([pool, judged]) => {
     return families.flatMap((family) => {
-      const count = countOfFamily(ranges, family);
+      const count = countOfFamily(judged.ranges, family);
       const labels = { pool, family };
       return count === 0n
         ? []
         : [
             one('vipnat_controller_pool_addresses', Number(count), labels),
-            one('vipnat_controller_pool_addresses_given', given.filter(isOf(family)).length, labels),
+            one('vipnat_controller_pool_addresses_given', countTaken(judged, family, world), labels),
           ];
     });
   });
-}
-
-/** VirtualIPs are called as their addresses. */
-function isOf(family: Family): (name: string) => boolean {
-  return (name) => name.includes('.') === (family === 'ipv4');
 }
 
 function countGates({ gates, settings: { gateTypes } }: World): number {

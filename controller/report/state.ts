@@ -12,6 +12,8 @@ export interface ControllerState {
   /** Of the term; null while it does not lead, or before all objects are known. */
   readonly world: World | null;
   readonly statistics: QueueStatistics | null;
+  /** Objects that cannot be read, and are left out. */
+  readonly unreadable: readonly { readonly kind: string; readonly object: string }[];
   /** Writes since the start, by what became of them. */
   readonly writes: ReadonlyMap<CarriedOut['result'], number>;
 }

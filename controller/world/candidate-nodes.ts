@@ -26,19 +26,23 @@ export class CandidateNodes {
   readonly #pools: ReadonlyMap<string, AddressPool>;
   readonly #nodes: ReadonlyMap<string, Node>;
   readonly #reports: ReadonlyMap<string, NodeReport>;
+  readonly #unproven: ReadonlySet<string>;
   readonly #poolToReports = new Map<string, readonly NodeReport[]>();
   readonly #poolToProgress = new Map<string, Progress>();
   readonly #poolToUnable = new Map<string, readonly NodeReport[]>();
   #seatToHolders: ReadonlyMap<string, readonly NodeReport[]> | null = null;
   #addressToFinders: ReadonlyMap<string, readonly NodeReport[]> | null = null;
   #ofAll: Progress | null = null;
+  #surelyLiving: readonly NodeReport[] | null = null;
 
   /** It answers for the maps as they are at the first question of each kind: after a change, make another one. */
   constructor(
     pools: ReadonlyMap<string, AddressPool>,
     nodes: ReadonlyMap<string, Node>,
     reports: ReadonlyMap<string, NodeReport>,
+    unproven: ReadonlySet<string> = new Set(),
   ) {
+    this.#unproven = unproven;
     this.#pools = pools;
     this.#nodes = nodes;
     this.#reports = reports;
@@ -72,14 +76,15 @@ export class CandidateNodes {
 
   /** Whether every living node, candidate or not, has a version of VirtualIPs: then none serves what is in none of its Services. */
   haveForgotten(version: string): boolean {
-    this.#ofAll ??= measure([...this.#reports.values()]);
-    return isReached(this.#ofAll.virtualips, this.#reports.size, version);
+    const reports = this.#listSurelyLiving();
+    this.#ofAll ??= measure(reports);
+    return isReached(this.#ofAll.virtualips, reports.length, version);
   }
 
-  /** The names of the living nodes, candidates or not, that have not a version of VirtualIPs yet, in order. */
+  /** The names of the living nodes, candidates or not, that do not have a version of VirtualIPs yet, in order. */
   listNotForgotten(version: string): string[] {
-    const behind = [...this.#reports.values()].filter(
-      (one) => !isReached(measure([one]).virtualips, 1, version),
+    const behind = this.#listSurelyLiving().filter(
+      (report) => !isReached(measure([report]).virtualips, 1, version),
     );
     return behind.map(({ node }) => node).sort();
   }
@@ -141,6 +146,14 @@ export class CandidateNodes {
     const nodes = this.#pools.get(pool)?.status?.seats?.find(({ index }) => index === seat)?.nodes;
     const candidates = this.list(pool);
     return reports.filter((one) => candidates.includes(one) && nodes?.includes(one.node) !== false);
+  }
+
+  /** A Lease whose Node is gone, and that nobody was heard to renew, is one that was left behind. */
+  #listSurelyLiving(): readonly NodeReport[] {
+    this.#surelyLiving ??= [...this.#reports.values()].filter(
+      ({ node }) => this.#nodes.has(node) || !this.#unproven.has(node),
+    );
+    return this.#surelyLiving;
   }
 
   #listAnew(pool: AddressPool | undefined): NodeReport[] {

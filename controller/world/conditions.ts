@@ -6,7 +6,7 @@ import { type Service } from '../../lib/services/services.ts';
 /** What a condition is to say. `lastTransitionTime` follows from what it said before. */
 export interface WantedCondition {
   readonly type: string;
-  readonly status: Condition['status'];
+  readonly status: 'True' | 'False' | 'Unknown';
   readonly reason: string;
   readonly message: string;
   readonly observedGeneration?: number;

@@ -16,6 +16,8 @@ import { type PoolJudge } from './pool-judge.ts';
 export interface KeptBack {
   /** A Service that names an address of a pool, other than this one; null where none does. */
   find(pool: string, address: Address, own: string): string | null;
+  /** All such addresses of a pool, in canonical text. */
+  listAddresses(pool: string): readonly string[];
   /** `ADDRESS of NAMESPACE/NAME` of each such address of a pool, with one of the Services that name it; in order. */
   list(pool: string): readonly string[];
 }
@@ -30,6 +32,8 @@ interface Owners {
 interface OfPool {
   /** Addresses to the first two Services that name them. */
   readonly claimers: ReadonlyMap<string, readonly string[]>;
+  /** See `listAddresses`: a list of its own, as a look that reads only its length is to cost nothing. */
+  readonly addresses: readonly string[];
   /** See `list`. */
   readonly texts: readonly string[];
 }
@@ -80,6 +84,10 @@ export class ClaimStore implements KeptBack {
     );
   }
 
+  listAddresses(pool: string): readonly string[] {
+    return this.#getPool(pool)?.addresses ?? [];
+  }
+
   list(pool: string): readonly string[] {
     return this.#getPool(pool)?.texts ?? [];
   }
@@ -97,7 +105,8 @@ export class ClaimStore implements KeptBack {
       const selected = this.#listSelected(pool, keys);
       if (selected.length > 0) claimers.set(text, selected);
     }
-    return { claimers, texts: [...claimers].map(([text, [key = '']]) => `${text} of ${key}`).sort() };
+    const texts = [...claimers].map(([text, [key = '']]) => `${text} of ${key}`).sort();
+    return { claimers, addresses: [...claimers.keys()], texts };
   }
 
   /** Two at most: one of them may be who asks. */

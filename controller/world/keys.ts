@@ -3,13 +3,15 @@ export type StepKey =
   | { readonly kind: 'Service'; readonly namespace: string; readonly name: string }
   | { readonly kind: 'VirtualIP'; readonly name: string }
   | { readonly kind: 'AddressPool'; readonly name: string }
+  /** Of a node: see `node-report.ts`. */
+  | { readonly kind: 'Lease'; readonly name: string }
   /** Of a Service: its early EndpointSlices. */
   | { readonly kind: 'EarlySlices'; readonly namespace: string; readonly name: string }
   /** Of a pod: its gates. */
   | { readonly kind: 'Pod'; readonly namespace: string; readonly name: string };
 
 /** Kinds of objects that steps write. */
-export type WrittenKind = 'Service' | 'VirtualIP' | 'AddressPool' | 'Pod' | 'EndpointSlice';
+export type WrittenKind = 'Service' | 'VirtualIP' | 'AddressPool' | 'Lease' | 'Pod' | 'EndpointSlice';
 
 /** Changes that all keys with such a wait are to be looked at after. A change of the key's own objects is always such a one. */
 export type WaitsFor =

@@ -27,6 +27,14 @@ export class NodeLiveness {
     return known === undefined;
   }
 
+  /** The Lease was over before it was heard. */
+  end(node: string): void {
+    const renewal = this.#living.get(node)?.renewal;
+    if (renewal === undefined) return;
+    this.#living.delete(node);
+    this.#over.set(node, renewal);
+  }
+
   /** The Lease was deleted. */
   forget(node: string): void {
     this.#living.delete(node);

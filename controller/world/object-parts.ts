@@ -1,5 +1,6 @@
 /** What of an object others depend on. */
 import { type Node } from '../../lib/services/cluster.ts';
+import { toLeaseName } from '../../lib/services/node-report.ts';
 import { type AddressPool, type VirtualIp } from '../../lib/services/objects.ts';
 import { isInUse } from './conditions.ts';
 import { type StepKey } from './keys.ts';
@@ -61,4 +62,9 @@ export function toVirtualIpKey(name: string): StepKey {
 /** Of its name. */
 export function toPoolKey(name: string): StepKey {
   return { kind: 'AddressPool', name };
+}
+
+/** Of the name of its node. */
+export function toLeaseKey(node: string): StepKey {
+  return { kind: 'Lease', name: toLeaseName(node) };
 }

@@ -12,3 +12,8 @@ export function listPublished(service: Service): Address[] {
     .map(({ ip }) => (typeof ip === 'string' ? parseAddress(ip) : null))
     .filter((address) => address !== null);
 }
+
+/** The same as canonical text; none of a Service that is not there. */
+export function listPublishedTexts(service: Service | null): string[] {
+  return service === null ? [] : listPublished(service).map(({ text }) => text);
+}

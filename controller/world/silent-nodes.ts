@@ -19,10 +19,15 @@ export function listSilentHolders({ metadata, spec }: VirtualIp, { silentNodes, 
     .sort();
 }
 
-/** The nodes that will not hear of an address that is given now. */
-export function listAbsent({ silentNodes, nodes }: Silence): AbsentNode[] {
-  return [...silentNodes]
-    .filter(([name]) => nodes.has(name))
+/**
+ * The nodes that will not hear of an address that is taken now. Not those that may serve it as it was: who takes again what it gives back
+ * knows as little of them as before. `existing` is its VirtualIP, null where it has none.
+ */
+export function listAbsent(silence: Silence, existing: VirtualIp | null): AbsentNode[] {
+  const isLeft = existing !== null && existing.spec.leaving.length > 0;
+  const holders = isLeft ? listSilentHolders(existing, silence) : [];
+  return [...silence.silentNodes]
+    .filter(([name]) => silence.nodes.has(name) && !holders.includes(name))
     .map(([node, { renewal }]) => ({ node, renewal }))
     .sort((one, other) => (one.node < other.node ? -1 : 1));
 }

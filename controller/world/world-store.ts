@@ -7,10 +7,13 @@ import { type Namespace, type Node, type ServiceCidr } from '../../lib/services/
 import { type NodeReport } from '../../lib/services/node-report.ts';
 import { type AddressPool, type VirtualIp } from '../../lib/services/objects.ts';
 import { type Service } from '../../lib/services/services.ts';
+import { parseObjectName } from '../../lib/services/address-name.ts';
 import { CandidateNodes } from './candidate-nodes.ts';
 import { GateStore } from './gate-store.ts';
-import { listOtherInUse } from './in-use.ts';
 import { ClaimStore } from './kept-back.ts';
+import { KnownLeases } from './known-leases.ts';
+import { KnownVirtualIps } from './known-virtual-ips.ts';
+import { listDiffering } from './list-differing.ts';
 import {
   listOfApiservers,
   listOfNode,
@@ -20,24 +23,22 @@ import {
   listApiVrids,
 } from './list-reserved.ts';
 import { MultiMap, put } from './multi-map.ts';
-import { listProtocolUsers } from './protocol-users.ts';
 import { PoolJudge } from './pool-judge.ts';
 import { ReservedVrids } from './reserved-vrids.ts';
 import {
   listUsers,
-  listShareKeys,
   listPools,
   hasSamePoolParts,
   toUseText,
   toNodeText,
   toServiceKey,
   toVirtualIpKey,
+  toLeaseKey,
   toPoolKey,
 } from './object-parts.ts';
-import { listPublished } from './published.ts';
-import { listSeated } from './seated.ts';
-import { listChangedUnheld, listUnheldUsers } from './unheld-users.ts';
-import { type Settings, type SilentNode, type World } from './world.ts';
+import { listPublishedTexts } from './published.ts';
+import { listReportUsers } from './report-users.ts';
+import { type HeardLease, type Settings, type SilentNode, uncontested, type World } from './world.ts';
 
 /** The objects, and what finds them. Informers' changes go in; whoever runs the queue asks for `view`. */
 export class WorldStore {
@@ -45,16 +46,14 @@ export class WorldStore {
   readonly gates: GateStore;
   readonly #settings: Settings;
   readonly #services = new Map<string, Service>();
-  readonly #virtualIps = new Map<string, VirtualIp>();
+  readonly #virtualIps = new KnownVirtualIps();
   readonly #pools = new Map<string, AddressPool>();
   readonly #namespaces = new Map<string, Namespace>();
   readonly #nodes = new Map<string, Node>();
   readonly #reports = new Map<string, NodeReport>();
+  readonly #leases = new KnownLeases();
   readonly #silent = new Map<string, SilentNode>();
-  readonly #serviceToVirtualIps = new MultiMap();
   readonly #addressToPublishers = new MultiMap();
-  readonly #shareKeyToVirtualIps = new MultiMap();
-  readonly #poolToVirtualIps = new MultiMap();
   readonly #judge = new PoolJudge(this.#pools);
   readonly #claims: ClaimStore;
   /** Null: something changed since it was made. */
@@ -82,30 +81,29 @@ export class WorldStore {
   }
 
   #changePublished({ key, before, after }: Change<Service>): Affected {
-    const [old, now] = [before, after].map((each) =>
-      each === null ? [] : listPublished(each).map(({ text }) => text),
-    );
-    this.#addressToPublishers.move(key, old ?? [], now ?? []);
-    const names = this.#serviceToVirtualIps.get(key);
-    const sharers = names.flatMap((name) => listUsers(this.#virtualIps.get(name) ?? null));
-    const isOther =
-      JSON.stringify([before?.spec, old]) !== JSON.stringify([after?.spec, now]) &&
-      (names.length > 0 || (old?.length ?? 0) > 0);
-    return {
-      keys: [...new Set([key, ...sharers])].map(toServiceKey).concat(names.map(toVirtualIpKey)),
-      wakes: new Set(isOther ? ['addresses'] : []),
-    };
+    const [old, now] = [listPublishedTexts(before), listPublishedTexts(after)];
+    this.#addressToPublishers.move(key, old, now);
+    const names = this.#virtualIps.ofService.get(key);
+    const sharers = names.flatMap((name) => listUsers(this.#virtualIps.all.get(name) ?? null));
+    const isOther = JSON.stringify([before?.spec, old]) !== JSON.stringify([after?.spec, now]);
+    const keys = [
+      ...[...new Set([key, ...sharers])].map(toServiceKey),
+      ...names.map(toVirtualIpKey),
+      ...this.#judge.findPoolsOf(listDiffering(old, now)).map(toPoolKey),
+    ];
+    return { keys, wakes: new Set(isOther && names.length + old.length > 0 ? ['addresses'] : []) };
   }
 
   /** An address that is given, or given back. */
   changeVirtualIp(change: Change<VirtualIp>): Affected {
     const { key, before, after } = change;
-    put(this.#virtualIps, key, after);
+    this.#virtualIps.change(change);
     const [old, now] = [listUsers(before), listUsers(after)];
-    this.#serviceToVirtualIps.move(key, old, now);
-    this.#shareKeyToVirtualIps.move(key, listShareKeys(before), listShareKeys(after));
-    this.#poolToVirtualIps.move(key, listPools(before), listPools(after));
-    const pools = new Set([...listPools(before), ...listPools(after)]);
+    const pools = new Set([
+      ...listPools(before),
+      ...listPools(after),
+      ...this.#judge.findPoolsOf([parseObjectName(key)?.text ?? '']),
+    ]);
     const isOther = toUseText(before) !== toUseText(after);
     return {
       keys: [
@@ -122,7 +120,7 @@ export class WorldStore {
   changePool({ key, before, after }: Change<AddressPool>): Affected {
     put(this.#pools, key, after);
     this.#judge.reset();
-    return this.#judgeAnew(hasSamePoolParts(before, after) ? [] : this.#poolToVirtualIps.get(key));
+    return this.#judgeAnew(hasSamePoolParts(before, after) ? [] : this.#virtualIps.ofPool.get(key));
   }
 
   /** A namespace: pools select by its labels. */
@@ -138,7 +136,10 @@ export class WorldStore {
     put(this.#nodes, key, after);
     const isTouched = this.#judge.reserve(`Node/${key}`, after === null ? [] : listOfNode(after));
     const isSame = !isTouched && toNodeText(before) === toNodeText(after);
-    const keys = this.gates.changeNode({ key, before, after });
+    const keys = [
+      ...this.gates.changeNode({ key, before, after }),
+      ...(after === null ? [toLeaseKey(key)] : []),
+    ];
     return joinAffected([{ ...unaffected, keys }, ...(isSame ? [] : [this.#judgeAnew([])])]);
   }
 
@@ -150,6 +151,11 @@ export class WorldStore {
   /** Where apiservers are. */
   changeApiservers({ key, after }: Change<EndpointSlice>): Affected {
     return this.#takeOut(`EndpointSlice/${key}`, listOfApiservers(after));
+  }
+
+  /** The Lease of a node, whatever it says; null when it is gone. */
+  changeLease(name: string, lease: HeardLease | null, isProven = true): void {
+    if (this.#leases.change(name, lease, isProven)) this.#candidates = null;
   }
 
   /** What a living node says; null when its Lease is gone: then nothing is known of it any more. */
@@ -165,26 +171,20 @@ export class WorldStore {
     const report = this.#reports.get(node);
     if (report === undefined) return unaffected;
     this.#silent.set(node, { renewal, report });
-    return this.#putReport(node, null);
+    return joinAffected([this.#putReport(node, null), { ...unaffected, keys: [toLeaseKey(node)] }]);
   }
 
   #putReport(node: string, report: NodeReport | null): Affected {
     const before = this.#reports.get(node);
     put(this.#reports, node, report);
     this.#candidates = null;
-    const unheld = listChangedUnheld(before, report);
-    // A drain leaves out who can serve only while somebody else can.
-    const pools = before?.mode === report?.mode && unheld.size === 0 ? [] : [...this.#pools.keys()];
     return {
-      keys: [
-        ...listOtherInUse(before, report).map(toVirtualIpKey),
-        ...listSeated(before, report, this.#poolToVirtualIps)
-          .filter(([name, seat]) => this.#virtualIps.get(name)?.spec.seat === seat)
-          .map(([name]) => toVirtualIpKey(name)),
-        ...listUnheldUsers(this.#virtualIps, unheld).map(toServiceKey),
-        ...pools.map(toPoolKey),
-        ...listProtocolUsers(this.#services, before, report).map(toServiceKey),
-      ],
+      keys: listReportUsers(before, report, {
+        services: this.#services,
+        virtualIps: this.#virtualIps.all,
+        pools: this.#pools,
+        poolToVirtualIps: this.#virtualIps.ofPool,
+      }),
       wakes: new Set(['nodes']),
     };
   }
@@ -203,23 +203,22 @@ export class WorldStore {
 
   /** The world at a date. It changes with the store. */
   view(nowMs: number): World {
-    this.#candidates ??= new CandidateNodes(this.#pools, this.#nodes, this.#reports);
+    this.#candidates ??= new CandidateNodes(this.#pools, this.#nodes, this.#reports, this.#leases.unproven);
     return {
       candidates: this.#candidates,
       services: this.#services,
-      virtualIps: this.#virtualIps,
+      ...this.#virtualIps.view(nowMs),
       pools: this.#pools,
       judgedPools: this.#judge.judged,
       namespaces: this.#namespaces,
       nodes: this.#nodes,
       livingReports: this.#reports,
       silentNodes: this.#silent,
-      serviceToVirtualIps: this.#serviceToVirtualIps.map,
+      leases: this.#leases.all,
       addressToPublishers: this.#addressToPublishers.map,
       keptBack: this.#claims,
-      shareKeyToVirtualIps: this.#shareKeyToVirtualIps.map,
-      poolToVirtualIps: this.#poolToVirtualIps.map,
       reservedVrids: this.#reservedVrids.all,
+      contested: uncontested,
       gates: this.gates.view,
       settings: this.#settings,
       nowMs,
@@ -230,7 +229,7 @@ export class WorldStore {
   #judgeAnew(virtualIps: readonly string[]): Affected {
     this.#candidates = null;
     this.#claims.reset();
-    const users = virtualIps.flatMap((name) => listUsers(this.#virtualIps.get(name) ?? null));
+    const users = virtualIps.flatMap((name) => listUsers(this.#virtualIps.all.get(name) ?? null));
     return {
       keys: [
         ...[...this.#pools.keys()].map(toPoolKey),

@@ -13,6 +13,8 @@ export interface Settings {
   readonly isDefaultClass: boolean;
   /** The types of readiness gates that wait for nodes. */
   readonly gateTypes: ReadonlySet<string>;
+  /** Where the Leases of nodes are. Without it they are read only. */
+  readonly namespace?: string;
 }
 
 /** A node that has said nothing since its Lease ran out. */
@@ -20,6 +22,16 @@ export interface SilentNode {
   /** The last one that was heard. */
   readonly renewal: string;
   readonly report: NodeReport;
+}
+
+/** The Lease of a node, as it was heard last. */
+export interface HeardLease {
+  readonly node: string;
+  readonly uid: string;
+  readonly resourceVersion: string;
+  readonly renewal: string;
+  /** The renewal since which a controller has judged it to be over; null for none. */
+  readonly noted: string | null;
 }
 
 /**
@@ -30,6 +42,10 @@ export interface World {
   /** All Services, whatever their type: by `NAMESPACE/NAME`. */
   readonly services: ReadonlyMap<string, Service>;
   readonly virtualIps: ReadonlyMap<string, VirtualIp>;
+  /** Those that somebody deleted while Services had them, or gave them back, as they were: until they are there again. */
+  readonly lostVirtualIps: ReadonlyMap<string, VirtualIp>;
+  /** VirtualIPs to when they were first looked at as they are now wanted, as milliseconds since 1970. */
+  readonly generationMs: ReadonlyMap<string, number>;
   readonly pools: ReadonlyMap<string, AddressPool>;
   /** The same pools, with their ranges read, and why nothing is given of some. */
   readonly judgedPools: ReadonlyMap<string, JudgedPool>;
@@ -39,6 +55,8 @@ export interface World {
   readonly livingReports: ReadonlyMap<string, NodeReport>;
   /** Nodes whose Lease is over. Those that do not exist are among them. */
   readonly silentNodes: ReadonlyMap<string, SilentNode>;
+  /** By their names. */
+  readonly leases: ReadonlyMap<string, HeardLease>;
   /** What living nodes have programmed, pool by pool. */
   readonly candidates: CandidateNodes;
   /** Keys of Services to names of the VirtualIPs that have them in `services` or `leaving`. */
@@ -53,8 +71,13 @@ export interface World {
   readonly poolToVirtualIps: ReadonlyMap<string, ReadonlySet<string>>;
   /** VRIDs on the pools' networks that others have: the API's virtual IPs. */
   readonly reservedVrids: ReadonlySet<number>;
+  /** Keys of Services whose status another program rewrites, to who may be it: names of field managers, or none. */
+  readonly contested: ReadonlyMap<string, readonly string[]>;
   readonly gates: GateWorld;
   readonly settings: Settings;
   /** The date, as milliseconds since 1970. It can jump. */
   readonly nowMs: number;
 }
+
+/** Only who writes can find out that another program does, too. */
+export const uncontested: World['contested'] = new Map();

@@ -5,11 +5,21 @@ import { NonsenseError, quoteForeign, VersionGoneError } from './errors.ts';
 import { readJson } from './read-json.ts';
 import { type Resource } from './resources.ts';
 
+/** An object that is not as it should be: it is left out, and stops nothing else. */
+export interface Unreadable {
+  /** `NAMESPACE/NAME`, or the name alone of an object without a namespace. */
+  readonly key: string;
+  readonly version: string;
+  /** The field that is not as it should be: `status.conditions.0.status`. */
+  readonly why: string;
+}
+
 /** One answer to a list. */
 export interface Page<T> {
   /** Of the whole list: the same on all its pages. */
   readonly version: string;
   readonly objects: readonly T[];
+  readonly unreadable: readonly Unreadable[];
   /** What to ask for the next page with; null on the last one. */
   readonly continueToken: string | null;
 }
@@ -25,15 +35,23 @@ export function readPage<T extends ApiObject>({ kind, schema, limits }: Resource
   const list = z.object({
     kind: z.literal(`${kind}List`),
     metadata: z.object({ resourceVersion: version, continue: z.nullish(continueToken) }),
-    items: z.nullish(z.array(schema).check(z.maxLength(limits.objects))),
+    items: z.nullish(z.array(z.unknown()).check(z.maxLength(limits.objects))),
   });
   const parsed = list.safeParse(readJson(text));
   if (!parsed.success) throw new NonsenseError(`the answer is not a ${kind}List`);
   const { items, metadata } = parsed.data;
   const token = metadata.continue ?? '';
+  const objects: T[] = [];
+  const unreadable: Unreadable[] = [];
+  for (const item of items ?? []) {
+    const read = schema.safeParse(item);
+    if (read.success) objects.push(read.data);
+    else unreadable.push(nameUnreadable(kind, item, read.error));
+  }
   return {
     version: metadata.resourceVersion,
-    objects: items ?? [],
+    objects,
+    unreadable,
     continueToken: token === '' ? null : token,
   };
 }
@@ -41,6 +59,12 @@ export function readPage<T extends ApiObject>({ kind, schema, limits }: Resource
 /** What a line of a watch says: an object that is there, one that is gone, or only how far the watch has come. */
 export type WatchEvent<T> =
   | { readonly type: 'put' | 'delete'; readonly object: T; readonly version: string }
+  | {
+      readonly type: 'unreadable';
+      readonly isGone: boolean;
+      readonly unreadable: Unreadable;
+      readonly version: string;
+    }
   | { readonly type: 'bookmark'; readonly version: string };
 
 const event = z.object({
@@ -61,12 +85,33 @@ export function readEvent<T extends ApiObject>({ kind, schema }: Resource<T>, li
   if (type === 'ERROR') throw toError(object);
   if (type === 'BOOKMARK') return { type: 'bookmark', version: readVersion(object) };
   const changed = schema.safeParse(object);
-  if (!changed.success) throw new NonsenseError(`it sends an object that is not a ${kind}`);
+  if (!changed.success) {
+    const unreadable = nameUnreadable(kind, object, changed.error);
+    return { type: 'unreadable', isGone: type === 'DELETED', unreadable, version: unreadable.version };
+  }
   return {
     type: type === 'DELETED' ? 'delete' : 'put',
     object: changed.data,
     version: changed.data.metadata.resourceVersion,
   };
+}
+
+const identity = z.object({
+  metadata: z.object({
+    name: z.string().check(z.minLength(1), z.maxLength(253)),
+    namespace: z.optional(z.string().check(z.maxLength(253))),
+    resourceVersion: version,
+  }),
+});
+
+/** @throws NonsenseError for what has no name: whoever answers is no apiserver. */
+function nameUnreadable(kind: string, object: unknown, error: z.core.$ZodError): Unreadable {
+  const known = identity.safeParse(object);
+  if (!known.success) throw new NonsenseError(`it sends an object that is not a ${kind}`);
+  const { name, namespace, resourceVersion } = known.data.metadata;
+  const key = quoteForeign(namespace === undefined ? name : `${namespace}/${name}`);
+  const why = quoteForeign((error.issues[0]?.path ?? []).map(String).join('.'));
+  return { key, version: resourceVersion, why };
 }
 
 function toError(object: unknown): Error {

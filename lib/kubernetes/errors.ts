@@ -1,3 +1,4 @@
+import { type Unreadable } from './answers.ts';
 import { type ErrorCode, VipnatError } from '../text/errors.ts';
 
 /** The answer goes on, and no part of it comes: of a frozen server, or one that has nothing to say. */
@@ -34,4 +35,10 @@ export function chooseTelling(before: VipnatError | null, problem: VipnatError):
 export function toInternal(error: unknown): VipnatError {
   const { message } = error as Error;
   return new VipnatError('API_ANSWER_UNEXPECTED', `following the API failed: ${message}`, { cause: error });
+}
+
+/** That an object cannot be read, as a line for people. */
+export function describeUnreadable(kind: string, { key, why }: Unreadable): string {
+  const what = why === '' ? 'it' : `its field ${why}`;
+  return `vipnat cannot read the ${kind} ${key}: ${what} is not as the Kubernetes API defines it. vipnat leaves out this change, and follows all other objects`;
 }

@@ -13,29 +13,15 @@ import { VipnatError } from '../text/errors.ts';
 import { backOff } from '../control/backoff.ts';
 import { chooseTelling, NonsenseError, SilenceError, toInternal, VersionGoneError } from './errors.ts';
 import { type InformerOptions } from './informer-options.ts';
+import { firstRetryMs, maxRetryMs, missingMs, paceMs, provenMs, watchSeconds } from './informer-pace.ts';
 import { listObjects } from './list-objects.ts';
 import { type WatchEvent } from './answers.ts';
 import { type ApiObject } from './api-object.ts';
 import { PageSize } from './page-size.ts';
 import { type Change, ObjectStore } from './object-store.ts';
 import { type Connection } from './route.ts';
+import { UnreadableObjects } from './unreadable-objects.ts';
 import { answerMs, silenceSeconds, watchObjects } from './watch-objects.ts';
-
-/** A watch that goes on for ever would know of no new server; a new one costs a request. */
-const watchSeconds = 120;
-
-/** A watch that lasts for so long works: whoever sends nonsense does it at once. */
-const provenMs = 1000;
-
-/** An API that does not have a kind gets it with its next version. */
-const missingMs = 10 * 60_000;
-
-/** Not more than one list or watch a second, however quickly they end. */
-const paceMs = 1000;
-
-/** Between rounds in which every server failed: two requests of every master in this time burden nobody, and its word counts soon. */
-const firstRetryMs = 500;
-const maxRetryMs = 8000;
 
 /** Follows one kind from `start` to `stop`. */
 export class Informer<T extends ApiObject> {
@@ -52,6 +38,7 @@ export class Informer<T extends ApiObject> {
   #isProven = false;
   /** The most telling problem of this round. */
   #problem: VipnatError | null = null;
+  readonly #unreadable: UnreadableObjects;
   #isStopped = false;
   readonly #pause: Pause;
   /** Ends the request under way. */
@@ -62,6 +49,9 @@ export class Informer<T extends ApiObject> {
     this.#options = options;
     this.#store = new ObjectStore(options.resource);
     this.#size = new PageSize(options.resource.limits);
+    this.#unreadable = new UnreadableObjects((one) => {
+      if (!this.#isStopped) options.onUnreadable(one);
+    });
     this.#pause = new Pause(options.clock);
   }
 
@@ -81,6 +71,11 @@ export class Informer<T extends ApiObject> {
   /** Of the objects. */
   get kind(): string {
     return this.#options.resource.kind;
+  }
+
+  /** The objects that cannot be read, and are left out. */
+  get unreadable(): UnreadableObjects['keys'] {
+    return this.#unreadable.keys;
   }
 
   /** Begins. Not to be called twice. */
@@ -193,9 +188,10 @@ export class Informer<T extends ApiObject> {
     const asked = this.#asked;
     const options = { ...connection, clock, forbidden: route.forbidden, signal: this.#aborting.signal };
     const limits = { limitMs: answerMs, size: this.#size };
-    const { version, objects } = await listObjects(resource, { ...options, ...limits });
+    const { version, objects, unreadable } = await listObjects(resource, { ...options, ...limits });
     this.#listed = asked;
-    this.#tell(this.#store.replace(objects));
+    this.#unreadable.replace(unreadable);
+    this.#tell(this.#store.replace(objects, unreadable));
     this.#reached = version;
     return version;
   }
@@ -229,6 +225,7 @@ export class Informer<T extends ApiObject> {
   #take(event: WatchEvent<T>): void {
     if (this.#isStopped) return;
     const changes = this.#store.apply(event);
+    this.#unreadable.apply(event);
     this.#version = event.version;
     if (changes.length > 0) this.#tell(changes);
     this.#reached = event.version;

@@ -1,4 +1,4 @@
-import { type Page, readPage } from './answers.ts';
+import { type Page, readPage, type Unreadable } from './answers.ts';
 import { type ApiObject } from './api-object.ts';
 import { LateError, NonsenseError, TooLongError } from './errors.ts';
 import { PageSize } from './page-size.ts';
@@ -15,6 +15,7 @@ export interface Listing<T> {
   /** Empty where the API does not have this kind. */
   readonly version: string;
   readonly objects: readonly T[];
+  readonly unreadable: readonly Unreadable[];
 }
 
 /**
@@ -29,6 +30,7 @@ export async function listObjects<T extends ApiObject>(
 ): Promise<Listing<T>> {
   const { size = new PageSize(resource.limits) } = options;
   const objects: T[] = [];
+  const unreadable: Unreadable[] = [];
   let token: string | null = null;
   for (let pages = 1; ; pages += 1) {
     const page: Page<T> | null = await tryPage(resource, options, {
@@ -39,10 +41,11 @@ export async function listObjects<T extends ApiObject>(
     });
     if (page === null) continue;
     objects.push(...page.objects.filter((object) => resource.isKept?.(object) !== false));
+    unreadable.push(...page.unreadable);
     token = page.continueToken;
     if (token !== null) continue;
     size.finish();
-    return { version: page.version, objects };
+    return { version: page.version, objects, unreadable };
   }
 }
 
@@ -105,11 +108,12 @@ async function listPage<T extends ApiObject>(
         if (text.length > limits.characters) throw new TooLongError('the answer is too long');
       },
       onEnd: () => {
-        if (isMissing) return { version: '', objects: [], continueToken: null };
+        if (isMissing) return { version: '', objects: [], unreadable: [], continueToken: null };
         const page = readPage(resource, text);
-        if (before + page.objects.length > limits.objects || pages > limits.objects)
+        const count = page.objects.length + page.unreadable.length;
+        if (before + count > limits.objects || pages > limits.objects)
           throw new NonsenseError(`it lists more than ${limits.objects} ${kind}s`);
-        size.grow(page.objects.length, text.length);
+        size.grow(count, text.length);
         return page;
       },
     },

@@ -1,5 +1,5 @@
 import { type ApiObject, toKey } from './api-object.ts';
-import { type WatchEvent } from './answers.ts';
+import { type Unreadable, type WatchEvent } from './answers.ts';
 import { NonsenseError } from './errors.ts';
 import { type Resource } from './resources.ts';
 
@@ -10,6 +10,8 @@ export interface Change<T> {
   readonly before: T | null;
   readonly after: T | null;
 }
+
+type UnreadableEvent = Extract<WatchEvent<never>, { type: 'unreadable' }>;
 
 /** The objects of one kind, by their keys, as a list and the events after it have them. One event costs as much among 100,000 objects as among ten. */
 export class ObjectStore<T extends ApiObject> {
@@ -25,10 +27,17 @@ export class ObjectStore<T extends ApiObject> {
     return this.#objects;
   }
 
-  /** Takes a whole list. Answers what differs from before. An object of the same version is the same object. */
-  replace(listed: readonly T[]): Change<T>[] {
+  /**
+   * Takes a whole list. Answers what differs from before. An object of the same version is the same object. One that cannot be read
+   * stays as it was.
+   */
+  replace(listed: readonly T[], unreadable: readonly Unreadable[] = []): Change<T>[] {
     const before = this.#objects;
     this.#objects = new Map();
+    for (const one of this.#resource.dropsUnreadable === true ? [] : unreadable) {
+      const [key, known] = find(before, one);
+      if (known !== null) this.#objects.set(key, known);
+    }
     const changes: Change<T>[] = [];
     for (const after of listed) {
       const key = toKey(after);
@@ -47,6 +56,15 @@ export class ObjectStore<T extends ApiObject> {
    */
   apply(event: WatchEvent<T>): Change<T>[] {
     if (event.type === 'bookmark') return [];
+    return event.type === 'unreadable' ? this.#applyUnreadable(event) : this.#applyObject(event);
+  }
+
+  #applyUnreadable({ isGone, unreadable }: UnreadableEvent): Change<T>[] {
+    if (!isGone && this.#resource.dropsUnreadable !== true) return [];
+    return this.#drop(...find(this.#objects, unreadable));
+  }
+
+  #applyObject(event: Exclude<WatchEvent<T>, UnreadableEvent | { type: 'bookmark' }>): Change<T>[] {
     const { object } = event;
     const key = toKey(object);
     const before = this.#objects.get(key) ?? null;
@@ -67,6 +85,13 @@ export class ObjectStore<T extends ApiObject> {
     this.#objects.set(key, object);
     return { key, before, after: object };
   }
+}
+
+/** What is known of an object. Of some kinds the namespace is not read. */
+function find<T>(objects: ReadonlyMap<string, T>, { key }: Unreadable): [key: string, known: T | null] {
+  const name = key.split('/').at(-1) ?? '';
+  const found = objects.has(key) ? key : name;
+  return [found, objects.get(found) ?? null];
 }
 
 /** Versions of one kind can be compared as numbers (Kubernetes, KEP 5504); one that is no number is never older. */

@@ -103,6 +103,9 @@ export async function callApi<T>(call: ApiCall, receiver: Receiver<T>): Promise<
   }
 }
 
+/** The API notes it at each field that vipnat writes: `metadata.managedFields`. */
+export const fieldManager = 'vipnat';
+
 function toOptions({ access, server, path, forbidden, signal, message }: ApiCall): RequestOptions {
   const { serverName } = access;
   const sent = message && {
@@ -115,7 +118,7 @@ function toOptions({ access, server, path, forbidden, signal, message }: ApiCall
     port: server.port,
     path,
     method: message?.method ?? 'GET',
-    headers: { ...access.headers, accept: 'application/json', ...sent },
+    headers: { 'user-agent': fieldManager, ...access.headers, accept: 'application/json', ...sent },
     agent: false,
     signal,
     lookup: lookUpExcept(forbidden),

@@ -50,6 +50,8 @@ export interface Resource<T extends ApiObject> {
   readonly limits: AnswerLimits;
   /** Which of them are kept, where a selector cannot say it: the others take no memory. All unless given. */
   readonly isKept?: (object: T) => boolean;
+  /** One of them that cannot be read any more is gone. Unless given, what was last known of it counts. */
+  readonly dropsUnreadable?: true;
   /** What a person has to do where the credentials do not allow it, as a phrase. */
   readonly remedy?: string;
   /** An older API may not have this kind (404): then there is none of it. */

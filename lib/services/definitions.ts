@@ -3,7 +3,18 @@
  * pools that overlap, the controller says in a condition. Their rules need the library for addresses: Kubernetes 1.31.
  */
 import { apiGroup, apiVersion } from './names.ts';
-import { conditions, duration, list, object, range, rule, type Schema, selector, text } from './schemas.ts';
+import {
+  conditions,
+  duration,
+  isAdvert,
+  list,
+  object,
+  range,
+  rule,
+  type Schema,
+  selector,
+  text,
+} from './schemas.ts';
 
 const poolSpec = object(
   {
@@ -39,7 +50,11 @@ const poolSpec = object(
       maximum: 32,
       description: 'In how many parts its addresses are held, each by one node at a time.',
     },
-    advert: duration({ default: '300ms', description: 'The time between two VRRP adverts of a seat.' }),
+    advert: duration({
+      default: '300ms',
+      description: 'The time between two VRRP adverts of a seat.',
+      'x-kubernetes-validations': [isAdvert],
+    }),
     reuseAfter: duration({
       default: '60s',
       description: 'How long the pool keeps a returned address while other addresses are free.',

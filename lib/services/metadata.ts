@@ -36,7 +36,8 @@ export const metadata = z.object({
 /** Of meta/v1. `observedGeneration` is the generation of the object that the condition is about. */
 export const condition = z.object({
   type: z.string(),
-  status: z.enum(['True', 'False', 'Unknown']),
+  /** True, False or Unknown; whatever else another program writes. */
+  status: z.string(),
   reason: z._default(z.string(), ''),
   message: z._default(z.string(), ''),
   lastTransitionTime: z.nullish(z.string()),

@@ -86,6 +86,9 @@ export const reportAnnotations = {
   apiVips: 'vipnat.io/api-virtual-ips',
 } as const;
 
+/** On a node's Lease: the last renewal, once the controller has judged that the Lease is over. Another renewal makes it void. */
+export const silentAnnotation = 'vipnat.io/silent-since-renewal';
+
 /** kubeadm's masters have it: such a node takes no traffic from outside. Source: k8s.io/api, core/v1, LabelNodeExcludeBalancers. */
 export const excludedNodeLabel = 'node.kubernetes.io/exclude-from-external-load-balancers';
 

@@ -138,5 +138,7 @@ export const virtualIps: Resource<VirtualIp> = {
   selector: '',
   schema: virtualIp,
   limits: { ...limits, objects: maxVirtualIps },
+  // A Service may have left it: a node that says it has heard of that serves it no more.
+  dropsUnreadable: true,
   absence,
 };

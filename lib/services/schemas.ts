@@ -42,10 +42,16 @@ export const range = text({
   ],
 });
 
-/** A Go duration. */
+/** A duration as Go writes it, in whole milliseconds. */
 export const duration = (more: Schema): Schema => {
-  return text({ maxLength: 30, pattern: String.raw`^(0|(\d+(\.\d+)?(ms|s|m|h))+)$`, ...more });
+  return text({ maxLength: 30, pattern: String.raw`^(\d+ms|\d+(\.\d+)?(s|m|h))+$`, ...more });
 };
+
+/** Of the time between two adverts. */
+export const isAdvert = rule(
+  "duration(self) >= duration('100ms') && duration(self) <= duration('10s')",
+  'must be from 100ms to 10s',
+);
 
 /** A LabelSelector of meta/v1. */
 export const selector = (description: string): Schema => {

@@ -4,7 +4,24 @@ import { name, type NamespacedName, version } from '../kubernetes/api-object.ts'
 import { type Resource } from '../kubernetes/resources.ts';
 import { condition, metadata as ofCluster } from './metadata.ts';
 
-const metadata = z.extend(ofCluster, { namespace: name });
+/** Names of the programs that have written something of an object's status. */
+const managers = z.pipe(
+  z.array(
+    z.object({
+      manager: z._default(z.string(), ''),
+      fieldsV1: z._default(z.record(z.string(), z.unknown()), {}),
+    }),
+  ),
+  z.transform((entries: { manager: string; fieldsV1: Record<string, unknown> }[]) => [
+    ...new Set(entries.flatMap(({ manager, fieldsV1 }) => ('f:status' in fieldsV1 ? [manager] : []))),
+  ]),
+);
+
+const metadata = z.extend(ofCluster, {
+  namespace: name,
+  /** Of no use for anything but a name: what cannot be read of it is left out. */
+  managedFields: z.catch(z.nullish(managers), null),
+});
 
 /** What a Service's port sends: TCP where nothing is said. */
 const protocol = z._default(z.string(), 'TCP');

@@ -63,7 +63,8 @@ export function readWishes(service: Service): Wishes {
     addresses,
     problem: problem ?? (unwanted === undefined ? null : notForIt),
     shareKey: readAnnotation(service, 'shareKey') ?? '',
-    pool: readAnnotation(service, 'pool') ?? null,
+    // Templates render an annotation that is left out as an empty one.
+    pool: (readAnnotation(service, 'pool') ?? '') || null,
   };
 }
 

@@ -33,10 +33,12 @@ const ofServices = {
   AddressInUse: { type: 'Warning', action: 'Allocate' },
   AddressKept: { type: 'Warning', action: 'Allocate' },
   NoAddress: { type: 'Warning', action: 'Allocate' },
+  NotAsAsked: { type: 'Warning', action: 'Allocate' },
   PoolRefused: { type: 'Warning', action: 'Allocate' },
   PortNotSupported: { type: 'Warning', action: 'Allocate' },
   GateTimedOut: { type: 'Warning', action: 'Allocate' },
   WriteFailed: { type: 'Warning', action: 'Allocate' },
+  WriteContested: { type: 'Warning', action: 'Allocate' },
 } as const satisfies Record<string, EventKind>;
 
 /** Everything that events tell. The reason is the contract. docs/events.md has a row for each, and a test compares the two. */

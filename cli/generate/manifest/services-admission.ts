@@ -1,4 +1,11 @@
-import { apiGroup, cleanupFinalizer, finalizer, managedByLabel } from '../../../lib/services/names.ts';
+import {
+  apiGroup,
+  cleanupFinalizer,
+  electionLease,
+  finalizer,
+  managedByLabel,
+  silentAnnotation,
+} from '../../../lib/services/names.ts';
 import { toLeaseName } from '../../../lib/services/node-report.ts';
 import { serviceNameLabel } from '../../../lib/services/services.ts';
 import { balancerName, controllerName } from './services-rights.ts';
@@ -63,13 +70,25 @@ const hasOthersFinalizers = `${listOthersFinalizers('object')} == ${listOthersFi
 
 const ofPod = ['phase', 'podIP', 'podIPs', 'containerStatuses'].map((field) => `status.${field}`);
 
+/** Whether each annotation of one is on the other, too: with its value, or with any. */
+const areOn = (one: string, other: string, isSameValue: boolean) => {
+  const [own, others] = [`${one}.metadata.annotations`, `${other}.metadata.annotations`];
+  const value = isSameValue ? ` && ${others}[name] == ${own}[name]` : '';
+  return `(!has(${own}) || ${own}.all(name, name == '${silentAnnotation}' || (has(${others}) && name in ${others}${value})))`;
+};
+
+const ofLease = ['spec', 'metadata.labels', 'metadata.ownerReferences', 'metadata.finalizers'];
+
+const isNote = `${areSame(ofLease)} && ${areOn('object', 'oldObject', true)} && ${areOn('oldObject', 'object', false)}`;
+
 const controller: Limit = {
   name: controllerName,
   condition: 'is-controller',
   purpose:
-    'The controller writes EndpointSlices of its own. Of pods it writes the conditions only, and of Services and pools its finalizers and the status.',
+    "The controller writes EndpointSlices of its own. Of pods it writes the conditions only, of Services and pools its finalizers and the status, and of nodes' Leases a note.",
   resources: [
     { group: 'discovery.k8s.io', name: 'endpointslices', operations: ['CREATE', 'UPDATE', 'DELETE'] },
+    { group: 'coordination.k8s.io', name: 'leases', operations: ['UPDATE', 'DELETE'] },
     ...['services', 'services/status', 'pods/status'].map((name) => ({
       group: '',
       name,
@@ -93,6 +112,10 @@ const controller: Limit = {
     {
       expression: `!(request.resource.resource in ['services', 'addresspools']) || (${areSame(['spec', ...ofOthers])} && ${hasOthersFinalizers})`,
       message: 'the controller may write only its finalizers and the status of a Service or an AddressPool',
+    },
+    {
+      expression: `request.resource.resource != 'leases' || request.name == '${electionLease}' || (request.name.startsWith('${toLeaseName('')}') && (request.operation == 'DELETE' || (${isNote})))`,
+      message: "the controller may write only a note on a node's Lease, and delete it",
     },
   ],
 };

@@ -55,11 +55,11 @@ export function toControllerRights(namespace: string): Manifest[] {
     },
     own: {
       purpose:
-        'To learn what the nodes report, and to choose one controller that writes. To create the first pools.',
+        'To learn what the nodes report, to note and delete Leases of nodes that report no more, and to choose one controller that writes. To create the first pools.',
       // What is created has no name to be limited to.
       rules: [
-        { ...leases, verbs: ['list', 'watch', 'create'] },
-        { ...leases, resourceNames: [electionLease], verbs: ['get', 'patch'] },
+        { ...leases, verbs: ['list', 'watch', 'create', 'patch', 'delete'] },
+        { ...leases, resourceNames: [electionLease], verbs: ['get'] },
         {
           apiGroups: [''],
           resources: ['configmaps'],

@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { silentAnnotation } from '../../../lib/services/names.ts';
 import { waitFor } from '../../support/lab/kube-proxy-state.ts';
 import { namespace, type ServicesWorld, stepsMs } from './services-world.ts';
 
@@ -50,6 +51,21 @@ export function testLeases(world: () => ServicesWorld): void {
       expect(await world().api.ask({ method: 'POST', path: leases, object, token })).toMatchObject({
         code: 422,
       });
+    });
+
+    test('gets a note of the controller, and nothing else', async () => {
+      const token = await world().requestToken(namespace, 'vipnat-controller');
+      const path = `${leases}/vipnat-lb-n2`;
+      const ask = async (object: object) => await world().api.ask({ method: 'PATCH', path, object, token });
+      expect(await ask({ metadata: { annotations: { [silentAnnotation]: 'none' } } })).toMatchObject({
+        code: 200,
+      });
+      for (const object of [
+        { spec: { leaseDurationSeconds: 1 } },
+        { metadata: { annotations: { 'vipnat.io/seats': '[\"default/0\"]' } } },
+        { metadata: { annotations: { 'vipnat.io/mode': null } } },
+      ])
+        expect((await ask(object)).object.message).toContain("only a note on a node's Lease");
     });
 
     test('is written by a balancer outside of pods, whose token names no node', async () => {

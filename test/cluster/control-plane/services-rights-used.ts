@@ -3,6 +3,8 @@ import { createNodeHealth } from '../../../cli/wiring/node-health.ts';
 import { systemClock } from '../../../lib/control/clock.ts';
 import { findAccess } from '../../../lib/kubernetes/access.ts';
 import { ApiRoute } from '../../../lib/kubernetes/route.ts';
+import { silentAnnotation } from '../../../lib/services/names.ts';
+import { toLeaseName } from '../../../lib/services/node-report.ts';
 import { virtualIps } from '../../../lib/services/objects.ts';
 import { startBalancerLife } from '../../support/api/balancer-life.ts';
 import { createRecordingLogger } from '../../support/fakes/logger.ts';
@@ -34,6 +36,7 @@ export function testRightsUsed(world: () => ServicesWorld): void {
     const path = `${virtualIps.path}/10.0.8.10`;
     await waitFor(async () => (await world().api.ask({ method: 'GET', path })).code === 404, stepsMs);
     await world().removePool('brief');
+    await leaveLease(world());
     await expectUsed(world(), 'vipnat-controller');
   });
 
@@ -63,6 +66,23 @@ export function testRightsUsed(world: () => ServicesWorld): void {
       await life.stop();
     }
   });
+}
+
+/** That of a node which is gone, as the controller before has noted it. */
+async function leaveLease({ api }: ServicesWorld): Promise<void> {
+  const path = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`;
+  const renewTime = '2027-01-15T08:00:00.000000Z';
+  const object = {
+    apiVersion: 'coordination.k8s.io/v1',
+    kind: 'Lease',
+    metadata: { name: toLeaseName('gone'), annotations: { [silentAnnotation]: renewTime } },
+    spec: { holderIdentity: 'gone', leaseDurationSeconds: 40, renewTime },
+  };
+  expect(await api.ask({ method: 'POST', path, object })).toMatchObject({ code: 201 });
+  const isGone = async () =>
+    (await api.ask({ method: 'GET', path: `${path}/${toLeaseName('gone')}` })).code === 404;
+  // A leader that meets a Lease takes its node to live for 40 s.
+  await waitFor(isGone, 60_000);
 }
 
 async function expectUsed(world: ServicesWorld, account: string): Promise<void> {

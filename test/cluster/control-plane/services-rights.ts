@@ -21,7 +21,8 @@ const refusedToBoth: Refused = [
 const refused: Readonly<Record<string, Refused>> = {
   'vipnat-controller': [
     ...refusedToBoth,
-    ['PATCH', `${leases}/vipnat-lb-n1`],
+    ['GET', `${leases}/vipnat-lb-n1`],
+    ['PATCH', '/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/vipnat-lb-n1'],
     ['GET', '/api/v1/namespaces/default/pods/web'],
     ['PATCH', '/api/v1/namespaces/default/pods/web'],
     ['DELETE', '/api/v1/namespaces/default/pods/web'],

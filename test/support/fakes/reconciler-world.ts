@@ -31,8 +31,12 @@ export class ReconcilerWorld {
   readonly reconciler: Reconciler;
   readonly sent: Sent[] = [];
   readonly failed: CarriedOut['result'][] = [];
+  /** Whose writes do not stay. */
+  readonly contested: string[] = [];
   /** What is answered in place of what the API would; null for the API's own word. */
   answer: ((path: string) => WriteOutcome | null) | null = null;
+  /** Paths of which the API takes what is written, and keeps nothing of it. */
+  drops: ((path: string) => boolean) | null = null;
   /** Whether a write's answer is lost after the write is done. */
   losesAnswer: ((what: string) => boolean) | null = null;
   /** Kinds whose changes are not shown. */
@@ -74,6 +78,7 @@ export class ReconcilerWorld {
       pace: new TokenQueue({ capacity: 20, refillMs: 50 }, clock),
       writeMs: () => (this.isLeading ? 4000 : 0),
       onWritten: () => undefined,
+      onContested: (key, managers) => this.contested.push(`${formatKey(key)} ${managers.join()}`),
       onFailed: (_, { result }) => this.failed.push(result),
       onBehind: (kind) => this.behind.push(kind),
       onError: (key, error) => {
@@ -150,6 +155,8 @@ export class ReconcilerWorld {
   }
 
   #write(write: Parameters<ObjectApi['handle']>[0]): WriteAnswer {
+    if (this.drops?.(write.path) === true)
+      return { outcome: 'taken', words: '', version: this.api.getVersion(write.path) };
     const status = this.api.handle(write);
     const outcomes: Readonly<Record<number, WriteOutcome>> = {
       200: 'taken',

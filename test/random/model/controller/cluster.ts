@@ -33,6 +33,8 @@ export class Cluster {
   readonly #decide: Decide;
   readonly #hasPods: boolean;
   controllers: SimulatedController[] = [];
+  /** What is written now is a person's deed. */
+  isByHand = false;
   /** Of the next controller that leads: Services without a class are ours, too. */
   isDefaultClass = false;
   /** Milliseconds since 1970. */

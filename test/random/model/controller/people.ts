@@ -2,6 +2,7 @@
 import { excludedNodeLabel } from '../../../../lib/services/names.ts';
 import { type StoredObject } from '../../../support/fakes/object-api.ts';
 import { type Random } from '../../fuzz/engine/random.ts';
+import { busy } from './busy.ts';
 import { type Cluster, ourClass } from './cluster.ts';
 
 type Deed = (cluster: Cluster, random: Random) => string | null;
@@ -152,6 +153,21 @@ export const deeds: Readonly<Record<string, Deed>> = {
     const isDone = cluster.api.patch('AddressPool', name, { metadata: { annotations } }) === 200;
     return isDone ? `${name}: ${drained ?? 'nothing'}` : null;
   },
+  'deletes a VirtualIP by hand': (cluster, random) => {
+    const names = [...cluster.api.list('VirtualIP').keys()];
+    if (names.length === 0) return null;
+    const name = random.pick(names);
+    deleteByHand(cluster, name);
+    return name;
+  },
+  'takes back what it gives back': (cluster, random) => {
+    const key = random.pick(cluster.habits.serviceKeys);
+    if (cluster.api.list('Service').get(key)?.spec?.['type'] !== 'LoadBalancer') return null;
+    cluster.api.patch('Service', key, { spec: { type: 'ClusterIP' } });
+    busy(cluster, cluster.controllers, 1 + random.below(8));
+    cluster.api.patch('Service', key, { spec: ourClass });
+    return key;
+  },
   'names an external IP': (cluster, random) => {
     const key = random.pick(cluster.habits.serviceKeys);
     const externalIPs = random.pick([null, ['10.0.9.13'], ['10.0.9.13', 'fd00::11']]);
@@ -184,6 +200,17 @@ function drawPool(random: Random): Record<string, unknown> {
     advert: '300ms',
     reuseAfter: random.pick(['0s', '10s', '60s']),
   };
+}
+
+/**
+ * Somebody deletes a VirtualIP, and controllers make it again: a leader that dies within that second knows of it no more, unless statuses
+ * have the address.
+ */
+export function deleteByHand(cluster: Cluster, name: string): void {
+  cluster.isByHand = true;
+  cluster.api.remove('VirtualIP', name);
+  cluster.isByHand = false;
+  busy(cluster, cluster.controllers, 3);
 }
 
 function isGiven(cluster: Cluster, address: string): boolean {

@@ -4,7 +4,7 @@ import { type Random } from '../../fuzz/engine/random.ts';
 import { type Cluster, ourClass } from './cluster.ts';
 import { findOwner, foreignGate, listConditions, otherGate } from './pod-facts.ts';
 import { listIps, mayBeOurs } from './invariants.ts';
-import { busy } from './scenes.ts';
+import { busy } from './busy.ts';
 
 type Deed = (cluster: Cluster, random: Random) => string | null;
 

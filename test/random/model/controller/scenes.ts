@@ -1,8 +1,9 @@
 /** Things that seldom meet by themselves: an address goes from one Service to another while somebody does not know of it. */
 import { type Random } from '../../fuzz/engine/random.ts';
 import { type Cluster, type Leaders, ourClass } from './cluster.ts';
-import { type SimulatedController } from './controller.ts';
-import { listIps, mayBeOurs } from './invariants.ts';
+import { listIps, mayBeOurs, toName } from './invariants.ts';
+import { busy } from './busy.ts';
+import { deleteByHand } from './people.ts';
 
 type Scene = (cluster: Cluster, random: Random) => string | null;
 
@@ -20,13 +21,30 @@ function passOnBehindNode(cluster: Cluster, random: Random): string | null {
     for (const controller of cluster.controllers) controller.hearAll();
     cluster.pass(5000);
   }
+  const detour = random.pick(silentDetours)(cluster, key, address);
   cluster.api.remove('Service', key);
   busy(cluster, cluster.controllers, 1 + random.below(16));
   cluster.pass(random.pick([1000, 20_000, 61_000]));
   const other = askFor(cluster, address, random);
   busy(cluster, cluster.controllers, 1 + random.below(16));
-  return `${node.name} is cut off, ${key} goes, and ${other} asks for ${address}`;
+  return `${node.name} is cut off, ${detour}${key} goes, and ${other} asks for ${address}`;
 }
+
+/** What a Service does with its address while a node is cut off, before it goes. */
+const silentDetours: readonly ((cluster: Cluster, key: string, address: string) => string)[] = [
+  () => '',
+  (cluster, key) => {
+    cluster.api.patch('Service', key, { spec: { type: 'ClusterIP' } });
+    busy(cluster, cluster.controllers, 4);
+    cluster.api.patch('Service', key, { spec: ourClass });
+    busy(cluster, cluster.controllers, 4);
+    return 'it takes back what it gives back, ';
+  },
+  (cluster, _, address) => {
+    deleteByHand(cluster, toName(address));
+    return 'its VirtualIP is deleted by hand, ';
+  },
+];
 
 /** A leader is deaf and held up, and then acts first. */
 function passOnBehindLeader(cluster: Cluster, random: Random): string | null {
@@ -98,24 +116,4 @@ function toService(address: string): Record<string, unknown> {
 
 function annotate(address: string): { readonly metadata: Record<string, unknown> } {
   return { metadata: { annotations: { 'vipnat.io/addresses': address } } };
-}
-
-/** Some controllers and nodes do what they can, several times. All nodes unless given. */
-export function busy(
-  cluster: Cluster,
-  controllers: readonly SimulatedController[],
-  times: number,
-  nodes = cluster.nodes,
-): void {
-  for (let left = times; left > 0; left -= 1) {
-    for (const node of nodes) {
-      node.program(Infinity);
-      node.report();
-    }
-    for (const controller of controllers) {
-      controller.hearAll();
-      for (const key of controller.due) controller.take(key);
-      while (controller.inFlight > 0) controller.proceed(0, 'done');
-    }
-  }
 }

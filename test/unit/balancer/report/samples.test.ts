@@ -10,7 +10,7 @@ function drain(connections: number | null): BalancerState['draining'][number] {
 }
 
 const state: BalancerState = {
-  ...{ services: 3, elements: 40, isFollowing: true, behindMs: 0, inUse: ['10.0.9.19'] },
+  ...{ services: 3, elements: 40, isFollowing: true, behindMs: 0, inUse: ['10.0.9.19'], unreadable: [] },
   kinds: new Map([
     ['Service', true],
     ['EndpointSlice', false],
@@ -56,6 +56,12 @@ describe("a balancer's metrics", () => {
       'changes_total{} 0',
       'repairs_total{} 0',
     ]);
+  });
+
+  test('name objects that cannot be read', () => {
+    expect(list({ unreadable: [{ kind: 'Service', object: 'shop/odd' }] })).toContain(
+      'object_unreadable{kind=Service,object=shop/odd} 1',
+    );
   });
 
   test('leave out what is not known before the first sync', () => {

@@ -9,7 +9,9 @@ function assign(parts: Partial<SeatsRequest> & { readonly addresses?: readonly s
     ranges: addresses.map(parseRange).filter((range) => range !== null),
     count: 4,
     before: [],
-    used: new Set(),
+    isUsed: () => false,
+    isFree: () => true,
+    isOthers: () => false,
     nodes: ['node-1', 'node-2'],
     takenVrids: { ipv4: new Set(), ipv6: new Set() },
     ...others,
@@ -56,5 +58,17 @@ test('two families have an anchor each, and there are as many seats as the small
 
 test('seats that are too many stay while somebody sits there', () => {
   const before = assign({});
-  expect(assign({ before, count: 2, used: new Set([3]) }).map(({ index }) => index)).toEqual([0, 1, 3]);
+  expect(assign({ before, count: 2, isUsed: (index) => index === 3 }).map(({ index }) => index)).toEqual([
+    0, 1, 3,
+  ]);
+});
+
+test('no anchor is an address that somebody has; one that is there stays, unless another pool gave it away', () => {
+  const isFree = ({ text }: { readonly text: string }) => !text.endsWith('.10') && !text.endsWith('.12');
+  expect(assign({ isFree, count: 2 }).flatMap(({ anchors }) => anchors)).toEqual(['10.0.9.11', '10.0.9.13']);
+  const before = assign({ count: 2 });
+  expect(assign({ before, isFree, count: 2 })).toEqual(before);
+  const isOthers = ({ text }: { readonly text: string }) => text === '10.0.9.10';
+  const moved = assign({ before, isOthers, isFree: (one) => !isOthers(one), count: 2 });
+  expect(moved.map(({ anchors }) => anchors)).toEqual([['10.0.9.12'], ['10.0.9.11']]);
 });

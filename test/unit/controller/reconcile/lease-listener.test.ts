@@ -9,7 +9,9 @@ import {
   toLeaseResource,
 } from '../../../../lib/services/node-report.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
-import { makeReport } from '../../../support/fakes/service-objects.ts';
+import { nextStep } from '../../../../controller/reconcile/next-step.ts';
+import { silentAnnotation } from '../../../../lib/services/names.ts';
+import { makeNode, makeReport } from '../../../support/fakes/service-objects.ts';
 
 const { schema } = toLeaseResource('vipnat');
 let clock: FakeClock;
@@ -97,4 +99,49 @@ test('other Leases say nothing', () => {
   expect(hear(makeLease('vipnat-controller', 'one')).wakes.size).toBe(0);
   expect(hear(null, makeLease('other', 'one')).wakes.size).toBe(0);
   expect(living()).toEqual([]);
+});
+
+describe('a leader that begins', () => {
+  const noted = (renewal: string) => ({
+    ...ofNode(renewal),
+    metadata: {
+      ...ofNode(renewal).metadata,
+      annotations: { ...ofNode(renewal).metadata.annotations, [silentAnnotation]: 'one' },
+    },
+  });
+
+  test('calls a node silent at once if the leader before did, and nobody has renewed the Lease since', () => {
+    hear(noted('one'));
+    expect([living(), silent()]).toEqual([[], ['node-1 one']]);
+    hear(noted('two'), noted('one'));
+    expect([living(), silent()]).toEqual([['node-1'], []]);
+  });
+
+  test('waits for no Lease whose Node is gone, unless it is renewed', () => {
+    const haveForgotten = () => store.view(0).candidates.haveForgotten('9');
+    hear(ofNode('one'));
+    expect(haveForgotten()).toBe(true);
+    hear(ofNode('two'), ofNode('one'));
+    expect(haveForgotten()).toBe(false);
+  });
+});
+
+test('a Lease that is over gets a note, and is deleted when its Node is gone', async () => {
+  const settings = { isDefaultClass: false, gateTypes: toGateTypes([]), namespace: 'vipnat' };
+  store = new WorldStore(settings);
+  listener = new LeaseListener({ clock, electionLease: 'vipnat-controller' }, store);
+  const step = () => nextStep({ kind: 'Lease', name: toLeaseName('node-1') }, store.view(0));
+  const node = makeNode('node-1');
+  store.changeNode({ key: 'node-1', before: null, after: node });
+  hear(ofNode('one'));
+  expect(step()).toEqual({ does: 'nothing' });
+  await pass(42);
+  const path = '/apis/coordination.k8s.io/v1/namespaces/vipnat/leases/vipnat-lb-node-1';
+  const metadata = { resourceVersion: '1', annotations: { [silentAnnotation]: 'one' } };
+  expect(step()).toMatchObject({ write: { method: 'PATCH', path, body: { metadata } } });
+  const { keys } = store.changeNode({ key: 'node-1', before: node, after: null });
+  expect(keys).toContainEqual({ kind: 'Lease', name: toLeaseName('node-1') });
+  expect(step()).toMatchObject({
+    write: { method: 'DELETE', path, body: { preconditions: { resourceVersion: '1' } } },
+  });
 });

@@ -7,6 +7,7 @@ import {
   makeReport,
   makeService,
   makeVirtualIp,
+  publish,
 } from '../../../support/fakes/service-objects.ts';
 import { decide, getWrite } from '../../../support/fakes/service-steps.ts';
 
@@ -37,6 +38,44 @@ describe('an AddressPool', () => {
     expect(getWrite(decide({ pools, nodes }, of)).body).toMatchObject({
       status: { seats: [{ nodes: expected }] },
     });
+  });
+
+  test.each([
+    ['that is deleted', { metadata: { deletionTimestamp: '2027-01-15T08:00:00Z' } }, {}],
+    ['that is refused', {}, { reuseAfter: 'soon' }],
+  ])('%s under its Services gets other nodes when its own are gone', (_, parts, spec) => {
+    const seats = [{ index: 0, anchors: ['10.0.9.10'], nodes: ['old-1', 'old-2'] }];
+    const pools = [makePool('pool', { addresses: ['10.0.9.10'], ...spec }, { ...parts, status: { seats } })];
+    const virtualIps = [makeVirtualIp('10.0.9.10', ['apps/a'])];
+    const write = getWrite(decide({ pools, virtualIps, nodes: [makeNode('new-1')] }, of));
+    expect(write.body).toMatchObject({
+      status: { seats: [{ index: 0, anchors: ['10.0.9.10'], nodes: ['new-1'] }] },
+    });
+    const body = JSON.stringify(getWrite(decide({ pools, virtualIps, nodes: [] }, of)).body);
+    expect(body).toContain('"reason":"NoNode"');
+  });
+
+  test('takes no anchor that somebody has: of another pool, named by a Service, or in use', () => {
+    const pools = [makePool('pool', { addresses: ['10.0.9.10-10.0.9.14'], seats: 1 })];
+    const inUse = { status: { conditions: [{ type: 'AddressInUse', status: 'True' }] } };
+    const write = getWrite(
+      decide(
+        {
+          pools,
+          nodes: [makeNode('node-1')],
+          services: [
+            makeService('infra/x', { spec: { type: 'ClusterIP', externalIPs: ['10.0.9.11'] } }),
+            makeService('infra/y', { spec: { loadBalancerClass: 'other' }, status: publish('10.0.9.12') }),
+          ],
+          virtualIps: [
+            makeVirtualIp('10.0.9.10', ['apps/a'], { spec: { pool: 'former', seat: 2 } }),
+            makeVirtualIp('10.0.9.13', [], inUse),
+          ],
+        },
+        of,
+      ),
+    );
+    expect(write.body).toMatchObject({ status: { seats: [{ anchors: ['10.0.9.14'] }] } });
   });
 
   test('is refused when it has the address of a node, and named', () => {
@@ -93,6 +132,16 @@ describe('an AddressPool', () => {
       });
       expect(look(makeReport('node-1', 1), makeReport('node-2', 1))).toMatchObject({ reason: 'Seated' });
     });
+  });
+
+  test('that has shrunk under its Services has free addresses', () => {
+    const pools = [makePool('pool', { addresses: ['10.0.9.10-10.0.9.11'] })];
+    const virtualIps = ['10.0.9.20', '10.0.9.21'].map((ip) => makeVirtualIp(ip, ['apps/a']));
+    expect(JSON.stringify(getWrite(decide({ pools, virtualIps }, of)).body)).toContain('AddressesLeft');
+    const others = ['10.0.9.10', '10.0.9.11'].map((ip) =>
+      makeVirtualIp(ip, ['apps/a'], { spec: { pool: 'former', seat: 0 } }),
+    );
+    expect(JSON.stringify(getWrite(decide({ pools, virtualIps: others }, of)).body)).toContain('Exhausted');
   });
 
   test('is kept by its finalizer until nobody has an address of it', () => {

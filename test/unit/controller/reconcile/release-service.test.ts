@@ -1,10 +1,15 @@
 import { describe, expect, test } from '@jest/globals';
+import { nextStep } from '../../../../controller/reconcile/next-step.ts';
+import { addressReady } from '../../../../lib/services/names.ts';
 import {
+  makePool,
   makeReport,
   makeService,
+  makeStore,
   makeVirtualIp,
   nowMs,
   publish,
+  toServiceKey,
   toUser,
 } from '../../../support/fakes/service-objects.ts';
 import { decide, getWrite } from '../../../support/fakes/service-steps.ts';
@@ -24,6 +29,26 @@ describe('a Service that is to have none', () => {
     expect(decide(late)).toMatchObject({ does: 'wait', waitsFor: 'nodes' });
   });
 
+  test('names the nodes that hold it up for a minute, also those that hold no address, and says it once', () => {
+    const look = (secondsAgo: number, conditions: readonly object[] = []) => {
+      const store = makeStore({
+        pools: [makePool('pool', { addresses: ['10.0.9.10'] })],
+        services: [makeService('apps/a', { ...deleted, status: { ...deleted.status, conditions } })],
+        virtualIps: [leaving],
+        reports: [makeReport('node-1', 20), makeReport('worker-7', 19)],
+      });
+      store.view(nowMs - secondsAgo * 1000);
+      return nextStep(toServiceKey('apps/a'), store.view(nowMs));
+    };
+    expect(look(59)).toMatchObject({ does: 'wait', untilMs: nowMs + 1000 });
+    const { status } = getWrite(look(60)).body as { status: { conditions: readonly object[] } };
+    expect(status).toEqual({
+      conditions: [expect.objectContaining({ status: 'False', reason: 'WaitingForNodes' })],
+    });
+    expect(JSON.stringify(status)).toContain('10.0.9.10: nodes have not withdrawn it yet: worker-7.');
+    expect(look(61, status.conditions)).toMatchObject({ does: 'wait', untilMs: null });
+  });
+
   test('then loses its status, and last the finalizer', () => {
     const reports = [makeReport('node-1', 20)];
     const cleared = getWrite(
@@ -36,6 +61,15 @@ describe('a Service that is to have none', () => {
     const services = [makeService('apps/a', { metadata: deleted.metadata })];
     expect(getWrite(decide({ services, virtualIps: [leaving], reports })).body).toMatchObject({
       metadata: { finalizers: [] },
+    });
+  });
+
+  test('gives its address back also when somebody deleted the VirtualIP before', () => {
+    const conditions = [{ type: addressReady, status: 'True' }];
+    const service = makeService('apps/a', { ...deleted, status: { ...deleted.status, conditions } });
+    expect(getWrite(decide({ services: [service], silent: ['node-1'] }))).toMatchObject({
+      method: 'POST',
+      body: { spec: { pool: 'pool', services: [], leaving: [toUser('apps/a')], absent: [] } },
     });
   });
 
@@ -59,23 +93,4 @@ describe('a Service that is to have none', () => {
     });
     expect(decide({ services: [service] })).toEqual({ does: 'nothing' });
   });
-});
-
-test('that nodes hold up for a minute names them, also those that hold no address, and says it once', () => {
-  const virtualIps = [makeVirtualIp('10.0.9.10', [], { spec: { leaving: [toUser('apps/a')] } })];
-  const reports = [makeReport('node-1', 20), makeReport('worker-7', 19)];
-  const look = (secondsAgo: number, conditions: readonly object[] = []) => {
-    const deletionTimestamp = new Date(nowMs - secondsAgo * 1000).toISOString();
-    const service = makeService('apps/a', { metadata: { deletionTimestamp }, status: { conditions } });
-    return decide({ services: [service], virtualIps, reports });
-  };
-  expect(look(59)).toMatchObject({ does: 'wait', untilMs: nowMs + 1000 });
-  const { status } = getWrite(look(60)).body as { status: { conditions: readonly object[] } };
-  expect(status.conditions).toMatchObject([
-    {
-      ...{ type: 'vipnat.io/AddressReady', status: 'False', reason: 'WaitingForNodes' },
-      message: '10.0.9.10: the Service ends when these nodes have forgotten it: worker-7.',
-    },
-  ]);
-  expect(look(61, status.conditions)).toMatchObject({ does: 'wait', untilMs: null });
 });

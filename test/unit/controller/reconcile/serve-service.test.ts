@@ -1,12 +1,17 @@
 import { describe, expect, test } from '@jest/globals';
+import { nextStep } from '../../../../controller/reconcile/next-step.ts';
 import { finalizer } from '../../../../lib/services/names.ts';
 import {
+  makeNamespace,
+  makeNode,
   makePool,
   makeReport,
   makeService,
+  makeStore,
   makeVirtualIp,
   nowMs,
   publish,
+  toServiceKey,
   toUser,
 } from '../../../support/fakes/service-objects.ts';
 import { decide, getWrite } from '../../../support/fakes/service-steps.ts';
@@ -32,24 +37,24 @@ describe('a Service that is to have an address', () => {
   });
 
   test('waits for nodes, and says so after five seconds', () => {
-    const fresh = makeVirtualIp('10.0.9.10', ['apps/a'], {
-      metadata: { creationTimestamp: new Date(nowMs - 4000).toISOString() },
-      status: {},
-    });
+    const virtualIps = [makeVirtualIp('10.0.9.10', ['apps/a'], { status: {} })];
     const services = [makeService('apps/a')];
     const reports = [makeReport('node-1', 19)];
-    expect(decide({ services, virtualIps: [fresh], reports })).toMatchObject({
-      does: 'wait',
-      waitsFor: 'nodes',
-      untilMs: nowMs + 1000,
-    });
-    const old = {
-      ...fresh,
-      metadata: { ...fresh.metadata, creationTimestamp: new Date(nowMs - 5000).toISOString() },
+    const look = (sinceMs: number, inventory: object) => {
+      const pools = [makePool('pool', { addresses: ['10.0.9.10'] })];
+      const store = makeStore({
+        ...{ pools, nodes: [makeNode('node-1')], services, virtualIps },
+        ...inventory,
+      });
+      store.view(nowMs - sinceMs);
+      return nextStep(toServiceKey('apps/a'), store.view(nowMs));
     };
-    const write = getWrite(decide({ services, virtualIps: [old], reports }));
+    expect(look(4000, { reports })).toMatchObject({ does: 'wait', waitsFor: 'nodes', untilMs: nowMs + 1000 });
+    const write = getWrite(look(5000, { reports }));
     expect(JSON.stringify(write.body)).toContain('nodes have not programmed it yet: node-1.');
-    expect(JSON.stringify(getWrite(decide({ services, virtualIps: [old] })).body)).toContain('NoLivingNode');
+    expect(JSON.stringify(getWrite(look(5000, {})).body)).toContain('NoLivingNode');
+    // Nobody is behind: the controller's own write is missing, however long it takes.
+    expect(look(60_000, { reports: [makeReport('node-1', 20)] })).toMatchObject({ does: 'wait' });
   });
 
   test('is published with its VirtualIP confirmed', () => {
@@ -120,6 +125,7 @@ describe('a Service that is to have an address', () => {
         services: [service],
         virtualIps: [makeVirtualIp('10.0.9.10', ['apps/a'])],
         pools: [makePool('pool', { addresses: ['10.0.9.20'] })],
+        reports: [makeReport('node-1', 20)],
       }),
     );
     expect(write.body).toMatchObject({
@@ -152,89 +158,6 @@ describe('a Service that is to have an address', () => {
     expect(getWrite(decide({ services: [own] }))).toMatchObject({ method: 'POST', key: '10.0.9.10' });
   });
 
-  test('gets an address with the names of the nodes that will not hear of it', () => {
-    const reports = [makeReport('node-1', 5)];
-    const write = getWrite(decide({ services: [makeService('apps/a')], reports, silent: ['node-1'] }));
-    expect(write.body).toMatchObject({ spec: { absent: [{ node: 'node-1', renewal: 'last' }] } });
-    // A former list is replaced.
-    const waiting = makeVirtualIp('10.0.9.10', [], {
-      spec: { absent: [{ node: 'node-1', renewal: 'last' }] },
-    });
-    const again = getWrite(decide({ services: [makeService('apps/a')], virtualIps: [waiting] }));
-    expect(again).toMatchObject({ method: 'PATCH', body: { spec: { absent: [] } } });
-  });
-
-  describe('loses an address for which another host answers', () => {
-    const since = (ms: number) => new Date(nowMs - ms).toISOString();
-    const virtualIp = (status: 'True' | 'False', ms = 60_000) =>
-      makeVirtualIp('10.0.9.10', ['apps/a'], {
-        status: {
-          conditions: [
-            { type: 'Programmed', status: 'True', observedGeneration: 1 },
-            { type: 'AddressInUse', status, lastTransitionTime: since(ms) },
-          ],
-        },
-      });
-    const pools = [makePool('pool', { addresses: ['10.0.9.10-10.0.9.11'] })];
-    const reports = [makeReport('node-1', 20)];
-    const withdraw = () =>
-      decide({
-        services: [makeService('apps/a', { status: publish('10.0.9.10') })],
-        virtualIps: [virtualIp('True')],
-        pools,
-        reports,
-      });
-    const withdrawn = () => {
-      const { conditions } = (getWrite(withdraw()).body as { status: { conditions: object[] } }).status;
-      return makeService('apps/a', { status: { conditions } });
-    };
-
-    test('from its status, with a condition and an event', () => {
-      expect(getWrite(withdraw()).body).toMatchObject({
-        status: {
-          loadBalancer: { ingress: null },
-          conditions: [{ status: 'False', reason: 'AddressWithdrawn' }],
-        },
-      });
-      expect(withdraw()).toMatchObject({ event: { type: 'Warning', reason: 'AddressInUse' } });
-    });
-
-    test('and keeps the VirtualIP: no other address is taken, although one is free', () => {
-      expect(
-        decide({ services: [withdrawn()], virtualIps: [virtualIp('True')], pools, reports }),
-      ).toMatchObject({
-        does: 'wait',
-        waitsFor: 'nodes',
-      });
-    });
-
-    test('until it has been free for fifteen seconds', () => {
-      const look = (ms: number) =>
-        decide({ services: [withdrawn()], virtualIps: [virtualIp('False', ms)], pools, reports });
-      expect(JSON.stringify(getWrite(look(14_000)).body)).toContain('a moment ago');
-      expect(getWrite(look(14_000)).body).toMatchObject({ status: { loadBalancer: { ingress: null } } });
-      expect(getWrite(look(15_000)).body).toMatchObject({
-        status: {
-          loadBalancer: { ingress: [{ ip: '10.0.9.10' }] },
-          conditions: [{ status: 'True', reason: 'Ready' }],
-        },
-      });
-      // A date that was ahead says nothing.
-      expect(getWrite(look(-3_600_000)).body).toMatchObject({ status: { loadBalancer: { ingress: [{}] } } });
-    });
-
-    test('but goes to the address that its owner asks for instead', () => {
-      const { status } = withdrawn();
-      const asking = makeService('apps/a', {
-        metadata: { annotations: { 'vipnat.io/addresses': '10.0.9.11' } },
-        ...(status === undefined || status === null ? {} : { status }),
-      });
-      expect(decide({ services: [asking], virtualIps: [virtualIp('True')], pools, reports })).toMatchObject({
-        write: { method: 'POST', key: '10.0.9.11' },
-      });
-    });
-  });
-
   test('gets no address that a Service of another load balancer publishes', () => {
     const other = makeService('apps/b', {
       spec: { loadBalancerClass: 'other.io/lb' },
@@ -243,5 +166,35 @@ describe('a Service that is to have an address', () => {
     expect(JSON.stringify(getWrite(decide({ services: [makeService('apps/a'), other] })).body)).toContain(
       'PoolExhausted',
     );
+  });
+
+  test('says that no node lives that could serve its address, and keeps it', () => {
+    const service = makeService('apps/a', { status: publish('10.0.9.10') });
+    const write = getWrite(
+      decide({ services: [service], virtualIps: [makeVirtualIp('10.0.9.10', ['apps/a'])] }),
+    );
+    expect(write.body).toMatchObject({
+      status: {
+        loadBalancer: { ingress: [{ ip: '10.0.9.10' }] },
+        conditions: [{ status: 'False', reason: 'NoLivingNode' }],
+      },
+    });
+  });
+
+  test('that does not get what it asks for now says so by an event', () => {
+    const annotations = { 'vipnat.io/addresses': '192.0.2.1' };
+    const service = makeService('apps/a', { metadata: { annotations }, status: publish('10.0.9.10') });
+    const virtualIps = [makeVirtualIp('10.0.9.10', ['apps/a'])];
+    const step = decide({ services: [service], virtualIps, reports: [makeReport('node-1', 20)] });
+    expect(step).toMatchObject({ event: { type: 'Warning', reason: 'NotAsAsked' } });
+  });
+
+  test('gets nothing of a pool that selects namespaces before its own is known', () => {
+    const namespaceSelector = { matchExpressions: [{ key: 'tenant', operator: 'DoesNotExist' }] };
+    const pools = [makePool('pool', { addresses: ['10.0.9.10'], namespaceSelector })];
+    const services = [makeService('apps/a', { metadata: { annotations: { 'vipnat.io/pool': '' } } })];
+    expect(JSON.stringify(getWrite(decide({ services, pools })).body)).toContain('NoPool');
+    const namespaces = [makeNamespace('apps', {})];
+    expect(getWrite(decide({ services, pools, namespaces }))).toMatchObject({ key: '10.0.9.10' });
   });
 });

@@ -64,7 +64,9 @@ function createTerm(): Term {
     onBegun: () => told.push('begun'),
     onLost: (kind, { code }) => told.push(`lost ${kind} ${code}`),
     onFollowed: (kind) => told.push(`followed ${kind}`),
+    onUnreadable: (kind, { key }) => told.push(`cannot read ${kind} ${key}`),
     onWritten: () => undefined,
+    onContested: () => undefined,
     onFailed: () => undefined,
     onError: (_, error) => {
       throw error;
@@ -92,6 +94,17 @@ test('writes nothing before all kinds were listed, and names the kind that is mi
   await pass('it is followed', () => listLost().length === 0);
   expect(told.filter((one) => one === 'begun')).toEqual(['begun']);
   expect(writes).toEqual(['PATCH /api/v1/namespaces/default/services/web']);
+});
+
+test('one odd Service stops nobody: a condition of others may say anything, and what cannot be read is left out', async () => {
+  const conditions = [{ type: 'example.com/Synced', status: '' }];
+  api.store.put('Service', { ...makeLoadBalancer('foreign', [{ port: 80 }]), status: { conditions } });
+  api.store.put('Service', makeLoadBalancer('odd', [{ port: 80 }], { spec: { externalIPs: [7] } }));
+  term.start();
+  await pass('it writes', () => writes.length > 0);
+  expect([...term.world.services.keys()].sort()).toEqual(['default/foreign', 'default/web']);
+  expect(told).toContain('cannot read Service default/odd');
+  expect(term.unreadable).toEqual([{ kind: 'Service', object: 'default/odd' }]);
 });
 
 test('without ServiceCIDRs, as an API before 1.33 is, it begins all the same', async () => {

@@ -1,9 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
+import { nextStep } from '../../../../controller/reconcile/next-step.ts';
 import {
   makeNode,
   makePool,
   makeReport,
   makeService,
+  makeStore,
   makeVirtualIp,
   nowMs,
   toUser,
@@ -28,6 +30,22 @@ describe('a VirtualIP', () => {
         ],
       },
     });
+  });
+
+  test('that somebody deletes is made again as it was, with the users that are gone among those that leave', () => {
+    const pools = [makePool('pool', { addresses: ['10.0.9.10'] })];
+    const absent = [{ node: 'node-1', renewal: 'r' }];
+    const store = makeStore({ pools, services: [makeService('apps/b')] });
+    const before = makeVirtualIp('10.0.9.10', ['apps/a', 'apps/b'], { spec: { pool: 'typo', absent } });
+    store.changeVirtualIp({ key: of.name, before: null, after: before });
+    store.changeVirtualIp({ key: of.name, before, after: null });
+    expect(getWrite(nextStep(of, store.view(nowMs)))).toMatchObject({
+      method: 'POST',
+      body: { spec: { pool: 'pool', services: [toUser('apps/b')], leaving: [toUser('apps/a')], absent } },
+    });
+    store.changeVirtualIp({ key: of.name, before: null, after: makeVirtualIp('10.0.9.10', []) });
+    store.changeVirtualIp({ key: of.name, before: makeVirtualIp('10.0.9.10', []), after: null });
+    expect(nextStep(of, store.view(nowMs))).toEqual({ does: 'nothing' });
   });
 
   describe('says who holds it, and how that node balances', () => {

@@ -33,6 +33,7 @@ function list(parts: Partial<Parameters<typeof listControllerSamples>[0]> = {}) 
     statistics,
     writes: new Map(),
     kinds: new Map(),
+    unreadable: [],
     ...parts,
   };
   return listControllerSamples(state).map(({ name, labels, value }) => {
@@ -52,13 +53,19 @@ test('a controller that leads says how its queue, its pools and its Services do'
     'virtual_ips{state=used} 1',
     'virtual_ips{state=released} 1',
     'pool_addresses{pool=pool,family=ipv4} 2',
-    'pool_addresses_given{pool=pool,family=ipv4} 2',
+    'pool_addresses_given{pool=pool,family=ipv4} 1',
     'pool_addresses{pool=pool,family=ipv6} 4',
     'pool_addresses_given{pool=pool,family=ipv6} 0',
     'services_waiting{} 1',
     'gates_waiting{} 1',
     'nodes_living{} 0',
   ]);
+});
+
+test('objects that cannot be read are named', () => {
+  expect(list({ unreadable: [{ kind: 'Service', object: 'shop/odd' }] })).toContain(
+    'object_unreadable{kind=Service,object=shop/odd} 1',
+  );
 });
 
 test('one that waits says that it does not lead, and nothing of what it does not know', () => {

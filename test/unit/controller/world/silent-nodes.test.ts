@@ -3,10 +3,14 @@ import { listAbsent, listSilentHolders } from '../../../../controller/world/sile
 import {
   makeNode,
   makeReport,
+  makeService,
   makeStore,
   makeVirtualIp,
   nowMs,
+  publish,
+  toUser,
 } from '../../../support/fakes/service-objects.ts';
+import { decide, getWrite } from '../../../support/fakes/service-steps.ts';
 
 const store = () =>
   makeStore({
@@ -54,9 +58,39 @@ describe('nodes that may serve an address on', () => {
   });
 });
 
-test('an address that is given now names those that are silent, with their last renewal', () => {
-  expect(listAbsent(world())).toEqual([
-    { node: 'node-1', renewal: 'last' },
-    { node: 'node-2', renewal: 'last' },
-  ]);
+describe('an address that is taken now', () => {
+  test('names those that are silent, with their last renewal', () => {
+    expect(listAbsent(world(), null)).toEqual([
+      { node: 'node-1', renewal: 'last' },
+      { node: 'node-2', renewal: 'last' },
+    ]);
+  });
+
+  test('and is being given back names none that may serve it still', () => {
+    const leaving = [toUser('apps/a')];
+    const heard = [{ node: 'node-2', renewal: 'last' }];
+    const taken = makeVirtualIp('10.0.9.10', [], { spec: { leaving, absent: heard } });
+    expect(listAbsent(world(), taken)).toEqual(heard);
+  });
+});
+
+describe('a Service', () => {
+  test('gets an address with the names of the nodes that will not hear of it', () => {
+    const reports = [makeReport('node-1', 5)];
+    const write = getWrite(decide({ services: [makeService('apps/a')], reports, silent: ['node-1'] }));
+    expect(write.body).toMatchObject({ spec: { absent: [{ node: 'node-1', renewal: 'last' }] } });
+    // A former list is replaced.
+    const waiting = makeVirtualIp('10.0.9.10', [], {
+      spec: { absent: [{ node: 'node-1', renewal: 'last' }] },
+    });
+    const again = getWrite(decide({ services: [makeService('apps/a')], virtualIps: [waiting] }));
+    expect(again).toMatchObject({ method: 'PATCH', body: { spec: { absent: [] } } });
+  });
+
+  test('trusts no silent node of an address that its status has, and whose VirtualIP is gone', () => {
+    const services = [makeService('apps/a', { status: publish('10.0.9.10') })];
+    const reports = [makeReport('node-1', 5)];
+    const write = getWrite(decide({ services, reports, silent: ['node-1'] }));
+    expect(write).toMatchObject({ method: 'POST', body: { spec: { absent: [] } } });
+  });
 });

@@ -51,6 +51,7 @@ function start(followed: Resource<EndpointSlice>): Informer<EndpointSlice> {
       lists += 1;
       heard.push(...changes.map(({ key, before, after }) => `${sign(before, after)}${key}`));
     },
+    onUnreadable: ({ key, why }) => problems.push(`${key}: ${why}`),
     onLost: ({ message }) => problems.push(message),
     onFollowed: () => undefined,
   });
@@ -114,6 +115,29 @@ test('what is not to be kept is not known: neither by lists nor by events', asyn
   expect([...known.keys()].sort()).toEqual(['a', 'c', 'd', 'e', 'f']);
   expect(heard).toEqual(['+a', '+c', '+d', '+e', '+f']);
   expect(problems).toEqual([]);
+});
+
+test('one that cannot be read stays as it was, is told once, and stops no other', async () => {
+  const odd = (name: string) => {
+    // As no apiserver has it.
+    world.store.put('EndpointSlice', { ...makeSlice([], { name }), addressType: 7 });
+  };
+  informer.stop();
+  odd('new');
+  [heard, known] = [[], new Map()];
+  informer = start(resource);
+  await eventually('it is watched', () => world.watches === 1 && known.size === 5);
+  odd('b');
+  odd('b');
+  put('f');
+  await eventually('it is heard', () => heard.includes('+f'));
+  expect([...known.keys()]).toEqual(['a', 'b', 'c', 'd', 'e', 'f']);
+  expect(problems).toEqual(['default/new: addressType', 'default/b: addressType']);
+  expect(informer.unreadable).toEqual(['default/new', 'default/b']);
+  world.store.remove('EndpointSlice', 'b');
+  put('new');
+  await eventually('it is heard', () => heard.includes('-b') && heard.includes('+new'));
+  expect(informer.unreadable).toEqual([]);
 });
 
 test('after a gap listeners hear what differs, once', async () => {
