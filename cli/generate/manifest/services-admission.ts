@@ -85,7 +85,7 @@ const controller: Limit = {
   name: controllerName,
   condition: 'is-controller',
   purpose:
-    "The controller writes EndpointSlices of its own. Of pods it writes the conditions only, of Services and pools its finalizers and the status, and of nodes' Leases a note.",
+    "The controller writes EndpointSlices of its own. Of pods it writes the conditions only. Of Services and pools it writes its finalizers and the status. On nodes' Leases it writes a note.",
   resources: [
     { group: 'discovery.k8s.io', name: 'endpointslices', operations: ['CREATE', 'UPDATE', 'DELETE'] },
     { group: 'coordination.k8s.io', name: 'leases', operations: ['UPDATE', 'DELETE'] },

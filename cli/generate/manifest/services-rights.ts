@@ -55,7 +55,7 @@ export function toControllerRights(namespace: string): Manifest[] {
     },
     own: {
       purpose:
-        'To learn what the nodes report, to note and delete Leases of nodes that report no more, and to choose one controller that writes. To create the first pools.',
+        'To learn what the nodes report. To note and delete Leases of nodes that report no more. To choose one controller that writes, and to create the first pools.',
       // What is created has no name to be limited to.
       rules: [
         { ...leases, verbs: ['list', 'watch', 'create', 'patch', 'delete'] },
