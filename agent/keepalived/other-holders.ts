@@ -109,11 +109,9 @@ export class OtherHolders {
     held.nextAt = clock.now() + intervalMs;
     try {
       const holder = await askOtherHolder({ family: 'ipv4', ...held });
-      const mac = holder?.mac ?? null;
-      const isProof = holder !== null && held.rival === null && held.row + 1 === proofs;
-      const isForAll = isProof && mac === (await this.#askForOwn(holder));
+      const mac = holder === null || (await this.#isForAll(holder, held)) ? null : holder.mac;
       this.#isFailing = false;
-      if (!this.#isStopped && this.#held.get(held.address) === held) this.#note(held, isForAll ? null : mac);
+      if (!this.#isStopped && this.#held.get(held.address) === held) this.#note(held, mac);
     } catch (error) {
       if (!this.#isFailing && !this.#isStopped) report.notAsked(error);
       this.#isFailing = true;
@@ -121,11 +119,12 @@ export class OtherHolders {
   }
 
   /** Who answers for an address of this node that no other host can have answers for every address (proxy ARP). */
-  async #askForOwn({ device }: OtherHolder): Promise<string | null> {
+  async #isForAll({ mac, device }: OtherHolder, { rival, row }: Held): Promise<boolean> {
+    if (rival !== null || row + 1 !== proofs) return false;
     const own = this.#addresses.find(
       (one) => one.family === 'ipv4' && one.device === device && !this.#vips.includes(one.address),
     );
-    return own === undefined ? null : ((await this.#ports.askOtherHolder(own))?.mac ?? null);
+    return own !== undefined && (await this.#ports.askOtherHolder(own))?.mac === mac;
   }
 
   #note(held: Held, mac: string | null): void {
