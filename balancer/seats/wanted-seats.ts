@@ -1,4 +1,5 @@
 import { parseAddress } from '../../lib/address/address.ts';
+import { type HeldAddress } from './held-addresses.ts';
 import { type Newcomers } from './newcomers.ts';
 import { type HostAddress, isWhole, type PlacedAddress } from './place-address.ts';
 import { type PlannedSeat } from './plan-seats.ts';
@@ -23,6 +24,32 @@ export function listNewcomers(seats: readonly PlannedSeat[], view: SeatsView): P
   return seats
     .filter((seat) => isHeld(seat, view))
     .flatMap((seat) => seat.addresses.filter((one) => isNew(one, view)));
+}
+
+/** The IPv4 addresses that this node holds for Services, in seats with an anchor that can be asked for. Pure. */
+export function listHeld(seats: readonly PlannedSeat[], view: SeatsView): HeldAddress[] {
+  return seats
+    .filter((seat) => isHeld(seat, view))
+    .flatMap(({ anchors, addresses }) => {
+      const anchor = anchors.find(({ address: { family } }) => family === 'ipv4')?.address.text;
+      const held = addresses.filter(
+        ({ address: { family, text } }) => family === 'ipv4' && view.here.has(text),
+      );
+      return anchor === undefined ? [] : held.map((one) => ({ ...one, anchor }));
+    });
+}
+
+/** The addresses of the seats that this node holds, and that no interface has: keepalived has not put them there yet. Pure. */
+export function listMissing(
+  seats: readonly PlannedSeat[],
+  view: SeatsView,
+  used: readonly string[],
+): string[] {
+  return seats
+    .filter((seat) => isHeld(seat, view))
+    .flatMap(({ anchors, addresses }) => [...anchors, ...addresses])
+    .map(({ address: { text } }) => text)
+    .filter((text) => !view.here.has(text) && !used.includes(text));
 }
 
 /** The seats as they are to be written, by what newcomers may be held. */

@@ -80,6 +80,7 @@ export const reportAnnotations = {
   inUse: 'vipnat.io/addresses-in-use',
   unsupported: 'vipnat.io/protocols-not-supported',
   draining: 'vipnat.io/draining',
+  announced: 'vipnat.io/announced',
   unheld: 'vipnat.io/cannot-hold',
   addresses: 'vipnat.io/node-addresses',
   silent: 'vipnat.io/silent-nodes',

@@ -40,6 +40,8 @@ class FakeHost {
   readonly others = new Map<string, string>();
   running: RunningKeepalived | null = { pid: 7, startedMs: 0, ageMs: 60_000 };
   held: readonly string[] = [];
+  /** keepalived has read its file, and has not done what it says yet. */
+  isSlow = false;
   readonly seats: Seats;
 
   constructor() {
@@ -51,7 +53,7 @@ class FakeHost {
       testConfiguration: () => Promise.resolve(null),
       findRunning: () => Promise.resolve(this.running),
       reload: () => {
-        this.held = listAddresses(readFileSync(files.file, 'utf8'));
+        if (!this.isSlow) this.held = listAddresses(readFileSync(files.file, 'utf8'));
         return true;
       },
       readAddresses: () => Promise.resolve(this.listAddresses()),
@@ -101,17 +103,17 @@ describe('the seats of a node', () => {
 
   test('are written, held and told; an address comes once nobody else has it', async () => {
     host.seats.start();
-    host.seats.update(give('10.0.9.20'));
+    host.seats.update({ ...give('10.0.9.20'), version: '20' });
     await waitFor(() => host.states.length === 2);
     expect(host.states).toEqual([
-      { held: [], inUse: [], unheld: {} },
-      { held: ['default/0'], inUse: [], unheld: {} },
+      { held: [], inUse: [], unheld: {}, announced: '20' },
+      { held: ['default/0'], inUse: [], unheld: {}, announced: '20' },
     ]);
     host.others.set('10.0.9.21', '02:00:00:00:00:01');
     host.seats.update(give('10.0.9.20', '10.0.9.21', '10.0.9.22'));
     await waitFor(() => host.held.includes('10.0.9.22'));
     expect(host.held).toEqual(['10.0.9.10', '10.0.9.20', '10.0.9.22']);
-    expect(host.states.at(-1)).toEqual({ held: ['default/0'], inUse: ['10.0.9.21'], unheld: {} });
+    expect(host.states.at(-1)).toMatchObject({ held: ['default/0'], inUse: ['10.0.9.21'], unheld: {} });
     expect(host.report.told).toContain('inUse 10.0.9.21 02:00:00:00:00:01');
   });
 
@@ -127,13 +129,34 @@ describe('the seats of a node', () => {
     expect(host.planned.map(([, state]) => state?.unheld)).toEqual([{}, unheld]);
   });
 
+  test('are announced up to the version whose addresses the kernel has, while further ones are on their way', async () => {
+    host.seats.start();
+    host.seats.update({ ...give('10.0.9.20'), version: '20' });
+    await waitFor(() => host.held.includes('10.0.9.20'));
+    host.isSlow = true;
+    host.seats.update({ ...give('10.0.9.20', '10.0.9.21'), version: '21' });
+    await waitFor(() => readFile()?.includes('10.0.9.21') === true);
+    const before = host.held;
+    host.seats.update({ ...give('10.0.9.20', '10.0.9.21', '10.0.9.22'), version: '22' });
+    await waitFor(() => readFile()?.includes('10.0.9.22') === true);
+    expect(host.states.at(-1)).toMatchObject({ held: ['default/0'], announced: '20' });
+    host.held = [...before, '10.0.9.21'];
+    await waitFor(() => host.states.at(-1)?.announced !== '20');
+    expect(host.states.at(-1)).toMatchObject({ announced: '21' });
+    // One that another host has is not awaited.
+    host.others.set('10.0.9.23', '02:00:00:00:00:01');
+    host.seats.update({ ...give('10.0.9.20', '10.0.9.21', '10.0.9.23'), version: '23' });
+    await waitFor(() => host.states.at(-1)?.announced === '23');
+    expect(host.states.at(-1)).toMatchObject({ inUse: ['10.0.9.23'] });
+  });
+
   test('go when keepalived takes the addresses away, which no one says but the kernel', async () => {
     host.seats.start();
     host.seats.update(give());
     await waitFor(() => host.states.length === 2);
     host.held = [];
     await waitFor(() => host.states.length === 3);
-    expect(host.states.at(-1)).toEqual({ held: [], inUse: [], unheld: {} });
+    expect(host.states.at(-1)).toMatchObject({ held: [], inUse: [], unheld: {} });
     expect(host.report.told.filter((line) => line.startsWith('held'))).toEqual([
       'held default/0 true',
       'held default/0 false',
@@ -172,6 +195,6 @@ describe('the seats of a node', () => {
     await pass(1200);
     expect(host.report.told.filter((line) => line.startsWith('failed'))).toHaveLength(1);
     // The node reports what it has programmed all the same.
-    expect(host.states).toEqual([{ held: [], inUse: [], unheld: {} }]);
+    expect(host.states).toEqual([{ held: [], inUse: [], unheld: {}, announced: null }]);
   });
 });
