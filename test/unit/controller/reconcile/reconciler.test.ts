@@ -92,7 +92,8 @@ test('when a seat of 300 addresses moves, a new Service does not wait for what i
   await world.clock.advance(120_000);
   expect(world.listServed()).toHaveLength(300);
   const programmed = { virtualips: '1000000000', services: '1000000000' };
-  const report = { node: 'node-1', programmed, mode: 'direct', inUse: [], seats: ['pool/0'] } as const;
+  const said = { programmed, announced: programmed.virtualips, seats: ['pool/0'] };
+  const report = { node: 'node-1', mode: 'direct', inUse: [], ...said } as const;
   const from = world.sent.length;
   world.reconciler.hear(world.store.changeReport('node-1', report), null);
   world.createServices(1, 'new');
