@@ -181,7 +181,8 @@ export class NodeBalancer {
   }
 
   /** Endpoints change all the time, and seats do not depend on them. */
-  #takeInput({ pools, virtualIps, programmed: { virtualips: version = null } }: BalancerView): void {
+  #takeInput({ pools, virtualIps, programmed }: BalancerView): void {
+    const version = programmed.virtualips ?? null;
     const before = this.#input;
     if (before?.pools === pools && before.virtualIps === virtualIps && before.version === version) return;
     this.#input = { pools, virtualIps, version };

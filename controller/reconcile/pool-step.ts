@@ -152,7 +152,7 @@ function describeRefusal(judged: JudgedPool, world: World): WantedCondition {
   if (refusal !== null) return { type: 'Accepted', status: 'False', ...refusal, observedGeneration };
   const accepted = { type: 'Accepted', status: 'True', observedGeneration } as const;
   if (judged.misreported.length > 0) {
-    const message = `Services get its addresses. Nodes report some of them as their own, because keepalived holds them: ${shorten(judged.misreported)}. Start the kubelets there with --node-ip.`;
+    const message = `Services get its addresses. Nodes report addresses of Services as their own: ${shorten(judged.misreported)}. Start the kubelets there with --node-ip.`;
     return { ...accepted, reason: misreported, message };
   }
   const keptBack = world.keptBack.list(pool.metadata.name);

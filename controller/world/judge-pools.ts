@@ -58,9 +58,10 @@ export function judgePools(
   reserved: Iterable<ReservedRange>,
   isOurs: (address: string) => boolean = () => false,
 ): Map<string, JudgedPool> {
-  const { own, foreign } = separate([...pools], [...reserved], isOurs);
+  const inOrder = [...pools].sort(compareAge);
+  const { own, foreign } = separate(inOrder, [...reserved], isOurs);
   const judged = new Map<string, JudgedPool>();
-  for (const pool of [...pools].sort(compareAge)) {
+  for (const pool of inOrder) {
     const ranges = mergeRanges(pool.spec.addresses.map(parseRange).filter((range) => range !== null));
     const older = [...judged.values()];
     const refusal =
