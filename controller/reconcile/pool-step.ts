@@ -67,17 +67,15 @@ function writeStatus(judged: JudgedPool, world: World): Step | null {
   );
 }
 
-/** Of `Accepted`, published: Nodes report addresses of Services. */
-const misreported = 'NodeReportsAddress';
-
 /** Told once of each refusal, and when Nodes begin to report addresses of Services. */
 function toEvent(
   refusal: JudgedPool['refusal'],
   before: Condition | null,
   after: Condition | null,
 ): StepEvent | null {
-  if (after?.reason === misreported && before?.reason !== misreported)
-    return { type: 'Warning', reason: misreported, message: after.message };
+  const isNew = after?.reason !== before?.reason;
+  if (isNew && after?.reason === 'NodeReportsAddress')
+    return { type: 'Warning', reason: 'NodeReportsAddress', message: after.message };
   if (refusal === null || refusal.reason === 'Deleted' || before?.status === 'False') return null;
   return { type: 'Warning', reason: 'PoolRefused', message: refusal.message };
 }
@@ -153,7 +151,7 @@ function describeRefusal(judged: JudgedPool, world: World): WantedCondition {
   const accepted = { type: 'Accepted', status: 'True', observedGeneration } as const;
   if (judged.misreported.length > 0) {
     const message = `Services get its addresses. Nodes report addresses of Services as their own: ${shorten(judged.misreported)}. Start the kubelets there with --node-ip.`;
-    return { ...accepted, reason: misreported, message };
+    return { ...accepted, reason: 'NodeReportsAddress', message };
   }
   const keptBack = world.keptBack.list(pool.metadata.name);
   if (keptBack.length === 0)

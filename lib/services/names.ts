@@ -76,11 +76,11 @@ export const poolAnnotations = {
 export const reportAnnotations = {
   programmed: 'vipnat.io/programmed',
   seats: 'vipnat.io/seats',
+  announced: 'vipnat.io/announced',
   mode: 'vipnat.io/mode',
   inUse: 'vipnat.io/addresses-in-use',
   unsupported: 'vipnat.io/protocols-not-supported',
   draining: 'vipnat.io/draining',
-  announced: 'vipnat.io/announced',
   unheld: 'vipnat.io/cannot-hold',
   addresses: 'vipnat.io/node-addresses',
   silent: 'vipnat.io/silent-nodes',

@@ -87,7 +87,7 @@ export class Invariants {
   }
 
   #noteAnnounced({ after }: Written): void {
-    const annotations = (after?.metadata.annotations ?? {}) as Readonly<Record<string, string>>;
+    const annotations = (after?.metadata['annotations'] ?? {}) as Readonly<Record<string, string>>;
     const announced = BigInt(annotations[reportAnnotations.announced] ?? '0');
     const isHolder = (annotations[reportAnnotations.seats] ?? '[]') !== '[]';
     if (isHolder && announced > this.#announced) this.#announced = announced;
