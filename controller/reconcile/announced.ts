@@ -6,15 +6,21 @@
  * Compromise: no address is published before its holder says so. Where a node does not say such things, it is published after 10 s all the
  * same: as before, keepalived has it by then. What is published stays so, and counts as lost when nobody has held its seat for 10 s.
  */
+import { type NodeReport } from '../../lib/services/node-report.ts';
+import { type VirtualIp } from '../../lib/services/objects.ts';
 import { findCondition } from '../world/conditions.ts';
 import { hasAnnounced } from '../world/candidate-nodes.ts';
 import { type World } from '../world/world.ts';
 import { type Claim } from './claims.ts';
 
-/** Why nobody answers for an address. */
-export interface Unanswered {
+/** A reason, and what is said of it. */
+interface Lost {
   readonly reason: 'NoHolder' | 'NotAnnounced';
   readonly message: string;
+}
+
+/** Why nobody answers for an address. */
+export interface Unanswered extends Lost {
   /** Since when nodes could have taken it. */
   readonly sinceMs: number;
   /** When it is published all the same; null for never. */
@@ -28,27 +34,40 @@ const longMs = 10_000;
 export function findUnanswered({ address: { text }, virtualIp }: Claim, world: World): Unanswered | null {
   const { candidates, generationMs, generationVersions, nowMs } = world;
   const { metadata, spec, status } = virtualIp;
-  const seat = `the seat ${spec.pool}/${spec.seat}`;
   const version = generationVersions.get(metadata.name) ?? metadata.resourceVersion;
   const holders = candidates.listSeatHolders(spec.pool, spec.seat);
   if (holders.some((one) => hasAnnounced(one, version) && one.unheld?.[text] === undefined)) return null;
   const programmed = findCondition(status?.conditions ?? [], 'Programmed');
   const programmedMs = toMs(programmed?.lastTransitionTime, nowMs);
   const sinceMs = Math.min(nowMs, Math.max(generationMs.get(metadata.name) ?? 0, programmedMs));
-  const boundMs = candidates.isAnyMute(spec.pool) ? sinceMs + longMs : null;
+  const isBound = candidates.isAnyMute(spec.pool) && !areUnable(holders, text);
+  const boundMs = isBound ? sinceMs + longMs : null;
   if (boundMs !== null && boundMs <= nowMs) return null;
-  const moments = { sinceMs, boundMs };
-  const [holder] = holders;
+  return { ...describe(text, spec, holders[0]), sinceMs, boundMs };
+}
+
+/** Why nobody answers for a published address: nobody has held its seat for long, or who holds the seat cannot hold the address. */
+export function explainLost(claim: Claim, world: World): Lost | null {
+  const { text } = claim.address;
+  const { spec } = claim.virtualIp;
+  const holders = world.candidates.listSeatHolders(spec.pool, spec.seat);
+  const isLost =
+    holders.length === 0 ? (findLostMs(claim, world) ?? Infinity) <= world.nowMs : areUnable(holders, text);
+  return isLost ? describe(text, spec, holders[0]) : null;
+}
+
+function areUnable(holders: readonly NodeReport[], text: string): boolean {
+  return holders.length > 0 && holders.every(({ unheld }) => unheld?.[text] !== undefined);
+}
+
+function describe(text: string, spec: VirtualIp['spec'], holder: NodeReport | undefined): Lost {
+  const seat = `the seat ${spec.pool}/${spec.seat}`;
   if (holder === undefined)
-    return { reason: 'NoHolder', message: `${text}: no living node says that it holds ${seat}.`, ...moments };
+    return { reason: 'NoHolder', message: `${text}: no living node says that it holds ${seat}.` };
   const why = holder.unheld?.[text];
   const clause =
     why === undefined ? 'no interface there has the address yet' : `cannot hold the address: ${why}`;
-  return {
-    reason: 'NotAnnounced',
-    message: `${text}: ${holder.node} holds ${seat}, and ${clause}.`,
-    ...moments,
-  };
+  return { reason: 'NotAnnounced', message: `${text}: ${holder.node} holds ${seat}, and ${clause}.` };
 }
 
 /** From when a published address counts as lost, because nobody holds its seat; null while somebody does. */

@@ -5,7 +5,7 @@ import { quoteTenant } from '../../lib/text/printable.ts';
 import { listCommonPorts } from '../allocate/share.ts';
 import { findCondition, isInUse, isProgrammed } from '../world/conditions.ts';
 import { type World } from '../world/world.ts';
-import { findLostMs, findUnanswered } from './announced.ts';
+import { explainLost, findLostMs, findUnanswered } from './announced.ts';
 import { type Claim } from './claims.ts';
 import { describeContest } from './describe-contest.ts';
 import { mayPublish } from './may-publish.ts';
@@ -111,12 +111,9 @@ function describeNoNode(pool: string, text: string): Remark {
   return { reason: 'NoLivingNode', message };
 }
 
-/** Nobody holds what is published, for longer than a seat takes to move. */
 function findLost(claim: Claim, world: World): Remark | null {
-  if ((findLostMs(claim, world) ?? Infinity) > world.nowMs) return null;
-  const { pool, seat } = claim.virtualIp.spec;
-  const message = `No living node says that it holds ${claim.address.text}, which is of the seat ${pool}/${seat}.`;
-  return { reason: 'NoHolder', message, isFault: true };
+  const lost = explainLost(claim, world);
+  return lost === null ? null : { ...lost, isFault: true };
 }
 
 /** When an address counts as free that another host answered for, is published anyway, or counts as lost. */

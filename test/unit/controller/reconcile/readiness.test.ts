@@ -166,7 +166,7 @@ describe('an address that is published, and that nobody holds', () => {
     });
   const lost = {
     ...{ status: 'False', reason: 'NoHolder' },
-    message: 'No living node says that it holds 10.0.9.10, which is of the seat pool/0.',
+    message: '10.0.9.10: no living node says that it holds the seat pool/0.',
   };
 
   test('stays published, and is not ready when that has lasted for ten seconds', () => {
@@ -182,6 +182,23 @@ describe('an address that is published, and that nobody holds', () => {
     expect(look('SeveralHolders', 60_000, [], known)).toEqual({ does: 'nothing' });
     // The VirtualIP does not say yet that a node holds it again.
     expect(look('NoHolder', 60_000, ['pool/0'], known)).toEqual({ does: 'nothing' });
+  });
+
+  test('is not ready either where the node that holds the seat cannot hold it, and others could', () => {
+    const unheld = { '10.0.9.10': '10.0.9.10 is in no subnet' };
+    const step = decide({
+      services: [makeService('apps/a', { status: publish('10.0.9.10') })],
+      virtualIps: [makeVirtualIp('10.0.9.10', ['apps/a'])],
+      nodes: [makeNode('node-1'), makeNode('node-2')],
+      reports: [makeReport('node-1', 20, { unheld }), makeReport('node-2', 20, { seats: [] })],
+    });
+    const message =
+      '10.0.9.10: node-1 holds the seat pool/0, and cannot hold the address: 10.0.9.10 is in no subnet.';
+    const status = {
+      loadBalancer: { ingress: [{ ip: '10.0.9.10' }] },
+      conditions: [{ status: 'False', reason: 'NotAnnounced', message }],
+    };
+    expect(getWrite(step).body).toMatchObject({ status });
   });
 
   test('is ready again when a node holds it', () => {
