@@ -2,18 +2,20 @@
  * Whether another host has an address, too, that this node holds.
  *
  * Goal: a conflict that comes later is found: DHCP, or a person, gives a Service's address to somebody.
- * Tension: a takeover has two holders for a moment, each question waits for half a second, and ARP is everybody's time.
+ * Tension: nodes of ours answer, too: two during a takeover, and all of them with kube-proxy in mode ipvs and without strictARP. Each
+ * question waits for half a second, and ARP is everybody's time.
  * Compromise: an address is asked for a minute after it came, and then once a minute, 64 in 10 s at most. Three answers in a row, 10 s apart,
- * are a conflict. Who answers for the seat's anchor is a node of ours, and counts as nobody. Only for IPv4: for an IPv6 address of its own
- * the kernel hears no answer.
+ * are a conflict. Who answers for the seat's anchor, or for an address of kube-ipvs0, is a node of ours, and counts as nobody. Only for
+ * IPv4: for an IPv6 address of its own the kernel hears no answer.
  */
 import { type Clock } from '../../lib/control/clock.ts';
 import { type NeighbourQuestion } from '../../lib/kernel/host/neighbours.ts';
 import { type PlacedAddress } from './place-address.ts';
 
-/** An address that this node holds, with the anchor of its seat. */
+/** An address that this node holds. */
 export interface HeldAddress extends PlacedAddress {
-  readonly anchor: string;
+  /** What a node of ours has, too, that answers for it: who answers for one of these is none of the others. */
+  readonly witnesses: readonly string[];
 }
 
 /** How often one is asked for. */
@@ -22,7 +24,7 @@ const intervalMs = 60_000;
 /** How often some are asked for; and the next time after an answer. */
 const roundMs = 10_000;
 
-/** Of one round, without anchors. */
+/** Of one round, without witnesses: these are few. */
 const mostAtOnce = 64;
 
 /** So many answers in a row are a conflict. */
@@ -55,10 +57,9 @@ export class HeldAddresses {
     // Whoever has waited longest comes first.
     const chosen = due.sort((one, other) => one.nextAt - other.nextAt).slice(0, mostAtOnce);
     const toQuestion = (address: string, device: string) => ({ family: 'ipv4', address, device }) as const;
-    const questions = chosen.flatMap(({ held: { address, device, anchor } }) => [
-      toQuestion(address.text, device),
-      toQuestion(anchor, device),
-    ]);
+    const questions = chosen.flatMap(({ held: { address, device, witnesses } }) =>
+      [address.text, ...witnesses].map((text) => toQuestion(text, device)),
+    );
     return [...new Map(questions.map((one) => [`${one.address} ${one.device}`, one])).values()];
   }
 
@@ -73,7 +74,7 @@ export class HeldAddresses {
       const turn = this.#turns.get(address);
       if (turn === undefined || turn.nextAt > now) continue;
       const mac = users.get(address);
-      const isOther = mac !== undefined && users.get(turn.held.anchor) !== mac;
+      const isOther = mac !== undefined && !turn.held.witnesses.some((one) => users.get(one) === mac);
       turn.answers = isOther ? turn.answers + 1 : 0;
       turn.nextAt = now + (isOther ? roundMs : intervalMs);
       if (isOther && turn.answers >= proofs) found.set(address, mac);

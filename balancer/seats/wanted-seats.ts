@@ -28,6 +28,7 @@ export function listNewcomers(seats: readonly PlannedSeat[], view: SeatsView): P
 
 /** The IPv4 addresses that this node holds for Services, in seats with an anchor that can be asked for. Pure. */
 export function listHeld(seats: readonly PlannedSeat[], view: SeatsView): HeldAddress[] {
+  const ipvs = findIpvsAddress(seats, view);
   return seats
     .filter((seat) => isHeld(seat, view))
     .flatMap(({ anchors, addresses }) => {
@@ -35,8 +36,21 @@ export function listHeld(seats: readonly PlannedSeat[], view: SeatsView): HeldAd
       const held = addresses.filter(
         ({ address: { family, text } }) => family === 'ipv4' && view.here.has(text),
       );
-      return anchor === undefined ? [] : held.map((one) => ({ ...one, anchor }));
+      const witnesses = [anchor, ipvs].filter((one) => one !== undefined);
+      return anchor === undefined ? [] : held.map((one) => ({ ...one, witnesses }));
     });
+}
+
+/** One that each node has whose kube-proxy is in mode ipvs: a ClusterIP. Services' addresses are there, too. */
+function findIpvsAddress(seats: readonly PlannedSeat[], { hostAddresses }: SeatsView): string | undefined {
+  const own = new Set(seats.flatMap(({ anchors, addresses }) => [...anchors, ...addresses].map(toText)));
+  const isClusterIp = ({ family, address, device }: HostAddress) =>
+    device === 'kube-ipvs0' && family === 'ipv4' && !own.has(address);
+  return hostAddresses.find(isClusterIp)?.address;
+}
+
+function toText({ address }: PlacedAddress): string {
+  return address.text;
 }
 
 /** The addresses of the seats that this node holds, and that no interface has: keepalived has not put them there yet. Pure. */
@@ -45,11 +59,13 @@ export function listMissing(
   view: SeatsView,
   used: readonly string[],
 ): string[] {
+  const toKey = (address: string, device: string) => `${address} ${device}`;
+  const here = new Set(view.hostAddresses.map(({ address, device }) => toKey(address, device)));
   return seats
     .filter((seat) => isHeld(seat, view))
     .flatMap(({ anchors, addresses }) => [...anchors, ...addresses])
-    .map(({ address: { text } }) => text)
-    .filter((text) => !view.here.has(text) && !used.includes(text));
+    .filter(({ address: { text }, device }) => !here.has(toKey(text, device)) && !used.includes(text))
+    .map(toText);
 }
 
 /** The seats as they are to be written, by what newcomers may be held. */

@@ -89,7 +89,7 @@ describe('an address that this node would be the first one to hold', () => {
 });
 
 describe('an address that this node holds', () => {
-  const hold = (text: string) => ({ ...place(text), anchor: '10.0.9.10' });
+  const hold = (text: string) => ({ ...place(text), witnesses: ['10.0.9.10'] });
   const mac = '02:00:00:00:00:01';
 
   /** Looks twice a second for so long. */
@@ -128,7 +128,7 @@ describe('an address that this node holds', () => {
     expect(asking.told).toEqual([]);
   });
 
-  test('stays where a node of ours answers: it has the anchor of the seat, too', async () => {
+  test('stays where a node of ours answers: it has a witness, too', async () => {
     const asking = startAsking();
     for (const address of ['10.0.9.10', '10.0.9.20']) asking.macs.set(address, mac);
     await look(asking, ['10.0.9.20'], 300_000);

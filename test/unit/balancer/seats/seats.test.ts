@@ -40,6 +40,9 @@ class FakeHost {
   readonly others = new Map<string, string>();
   running: RunningKeepalived | null = { pid: 7, startedMs: 0, ageMs: 60_000 };
   held: readonly string[] = [];
+  /** On kube-ipvs0. */
+  ipvs: readonly string[] = [];
+  onAsked: (addresses: string[]) => void = () => undefined;
   /** keepalived has read its file, and has not done what it says yet. */
   isSlow = false;
   readonly seats: Seats;
@@ -57,7 +60,10 @@ class FakeHost {
         return true;
       },
       readAddresses: () => Promise.resolve(this.listAddresses()),
-      findAddressUsers: () => Promise.resolve(this.others),
+      findAddressUsers: (questions) => {
+        this.onAsked(questions.map(({ address }) => address));
+        return Promise.resolve(this.others);
+      },
       notices: new FakeNotices(),
       trackFile: this.trackFile,
       onState: (state) => this.states.push(state),
@@ -66,9 +72,10 @@ class FakeHost {
   }
 
   listAddresses(): HostAddress[] {
-    const place = (address: string, prefixLength: number) =>
-      ({ family: 'ipv4', address, device: 'eth0', prefixLength }) as const;
-    return [place('10.0.9.1', 24), ...this.held.map((one) => place(one, 32))];
+    const place = (address: string, prefixLength: number, device = 'eth0') =>
+      ({ family: 'ipv4', address, device, prefixLength }) as const;
+    const ipvs = this.ipvs.map((one) => place(one, 32, 'kube-ipvs0'));
+    return [place('10.0.9.1', 24), ...ipvs, ...this.held.map((one) => place(one, 32))];
   }
 }
 
@@ -148,6 +155,19 @@ describe('the seats of a node', () => {
     host.seats.update({ ...give('10.0.9.20', '10.0.9.21', '10.0.9.23'), version: '23' });
     await waitFor(() => host.states.at(-1)?.announced === '23');
     expect(host.states.at(-1)).toMatchObject({ inUse: ['10.0.9.23'] });
+  });
+
+  test('are asked for now and then, with the anchor and a ClusterIP of kube-ipvs0: nodes of ours have these, too', async () => {
+    const asked: string[][] = [];
+    host.onAsked = (addresses) => asked.push(addresses);
+    host.ipvs = ['10.0.9.20', '10.96.0.1'];
+    host.seats.start();
+    host.seats.update({ ...give('10.0.9.20'), version: '20' });
+    await waitFor(() => host.held.includes('10.0.9.20'));
+    asked.length = 0;
+    await host.clock.advance(61_000);
+    await waitFor(() => asked.length > 0);
+    expect(asked[0]).toEqual(['10.0.9.20', '10.0.9.10', '10.96.0.1']);
   });
 
   test('go when keepalived takes the addresses away, which no one says but the kernel', async () => {
