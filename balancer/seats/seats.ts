@@ -49,6 +49,10 @@ const nothingHeld: SeatsState = { held: [], inUse: [], unheld: {}, announced: nu
 /** Who holds a seat changes without a word. A look costs a millisecond for 1,000 addresses. */
 const intervalMs = 500;
 
+/** What keepalived is about to put on an interface is there after a moment, and somebody waits for it. After this long it is not about to. */
+const soonMs = 100;
+const expectedMs = 5000;
+
 /** A burst of changes makes one file. */
 const settleMs = 20;
 
@@ -60,6 +64,8 @@ export class Seats {
   readonly #notices: NoticeReader;
   readonly #serving: ServingKeeper;
   readonly #announcement = new Announcement();
+  /** Since when addresses are missing; null while none is. */
+  #missingSince: number | null = null;
   #input: SeatsInput | null = null;
   #planned: {
     readonly input: SeatsInput;
@@ -148,7 +154,8 @@ export class Seats {
     }
     this.#isLooking = false;
     const { clock } = this.#ports;
-    const delayMs = Math.min(intervalMs, Math.max(0, this.#dueAt - clock.now()));
+    const isExpecting = this.#missingSince !== null && clock.now() - this.#missingSince < expectedMs;
+    const delayMs = Math.min(isExpecting ? soonMs : intervalMs, Math.max(0, this.#dueAt - clock.now()));
     this.#dueAt = Infinity;
     this.#lookIn(delayMs);
   }
@@ -207,7 +214,9 @@ export class Seats {
     this.#problems = new Set(problems);
     const held = seats.filter((seat) => isHeld(seat, view)).map(({ name }) => name);
     const inUse = this.#newcomers.used;
-    const announced = this.#announcement.note(version ?? null, listMissing(seats, view, inUse));
+    const missing = listMissing(seats, view, inUse);
+    this.#missingSince = missing.length === 0 ? null : (this.#missingSince ?? this.#ports.clock.now());
+    const announced = this.#announcement.note(version ?? null, missing);
     this.#setState({ held, inUse, unheld, announced });
   }
 
