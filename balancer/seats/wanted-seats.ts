@@ -14,9 +14,11 @@ export interface SeatsView {
   readonly isRunning: boolean;
 }
 
-/** Whether this node has a seat: whoever has its first anchor. */
+/** Whether this node has a seat: whoever has its first anchor, where it is to be. With kube-proxy in mode ipvs, each node has it on kube-ipvs0. */
 export function isHeld({ anchors: [first] }: PlannedSeat, { hostAddresses }: SeatsView): boolean {
-  return hostAddresses.some((one) => isWhole(one) && one.address === first?.address.text);
+  return hostAddresses.some(
+    (one) => isWhole(one) && one.address === first?.address.text && one.device === first.device,
+  );
 }
 
 /** The addresses that this node would be the first one to hold. Pure. */

@@ -109,6 +109,8 @@ describe('the seats of a node', () => {
   });
 
   test('are written, held and told; an address comes once nobody else has it', async () => {
+    // A Service has the anchor, and kube-proxy is in mode ipvs.
+    host.ipvs = ['10.0.9.10'];
     host.seats.start();
     host.seats.update({ ...give('10.0.9.20'), version: '20' });
     await waitFor(() => host.states.length === 2);
