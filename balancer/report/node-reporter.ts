@@ -4,8 +4,8 @@
  * Goal: the controller knows within half a second what it waits for.
  * Tension: a thousand nodes that report each change are thousands of writes a second, and most of them nobody waits for.
  * Compromise: a renewal each 10 s says all. What the controller cannot know otherwise (seats, mode, addresses in use), what is left of
- * drains, and versions while an address waits for them, are said at once, but at most twice a second. The API away changes nothing
- * but that.
+ * drains, and versions while an address waits for them, are said at once, but at most twice a second. So is that addresses are on an
+ * interface which were not at the last word. The API away changes nothing but that.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { backOff } from '../../lib/control/backoff.ts';
@@ -126,13 +126,14 @@ export class NodeReporter {
 
   #isUrgent(): boolean {
     if (this.#isNeeded || this.#words === null || this.#said === null) return true;
-    const { programmed, draining = [], ...rest } = this.#words;
-    const { programmed: before, draining: saidDraining = [], ...others } = this.#said;
-    return (
-      !isDeepStrictEqual(rest, others) ||
-      !isDeepStrictEqual(listCounted(draining), listCounted(saidDraining)) ||
-      (this.#isAwaited && !isDeepStrictEqual(programmed, before))
-    );
+    const { programmed, announced, draining, ...rest } = this.#words;
+    const { programmed: before, announced: saidAnnounced, draining: saidDraining, ...others } = this.#said;
+    if (!isDeepStrictEqual(rest, others)) return true;
+    if (!isDeepStrictEqual(listCounted(draining), listCounted(saidDraining))) return true;
+    if (this.#isAwaited && !isDeepStrictEqual(programmed, before)) return true;
+    // What was said last may lack addresses that were on their way to an interface.
+    const isOwed = saidAnnounced !== before.virtualips;
+    return isOwed && announced !== saidAnnounced;
   }
 
   async #write(): Promise<void> {
@@ -157,6 +158,6 @@ export class NodeReporter {
 }
 
 /** Every node knows who drains. Only those whose connections have changed have something to say at once. */
-function listCounted(draining: readonly DrainingEndpoint[]): readonly DrainingEndpoint[] {
+function listCounted(draining: readonly DrainingEndpoint[] = []): readonly DrainingEndpoint[] {
   return draining.filter(({ connections }) => connections !== null && connections > 0);
 }

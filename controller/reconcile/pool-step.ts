@@ -2,17 +2,18 @@ import { type Address, families, type Family } from '../../lib/address/address.t
 import { toObjectName } from '../../lib/services/address-name.ts';
 import { dropDrained, readDrained } from '../../lib/services/drained.ts';
 import { findSelectorProblem } from '../../lib/services/label-selector.ts';
+import { type Condition } from '../../lib/services/metadata.ts';
 import { excludedNodeLabel, finalizer } from '../../lib/services/names.ts';
 import { type AddressPool, type Seat } from '../../lib/services/objects.ts';
 import { countOfFamily } from '../../lib/services/ranges.ts';
 import { assignSeats, listVrids, orderNodes, type SeatsRequest } from '../allocate/seats.ts';
 import { countKnown, countTaken } from '../world/count-taken.ts';
 import { mayHold } from '../world/candidate-nodes.ts';
-import { isInUse, setCondition, type WantedCondition } from '../world/conditions.ts';
+import { findCondition, isInUse, setCondition, type WantedCondition } from '../world/conditions.ts';
 import { compareAge, type JudgedPool } from '../world/judge-pools.ts';
 import { type World } from '../world/world.ts';
 import { shorten } from './shorten.ts';
-import { nothing, type Step } from './step.ts';
+import { nothing, type Step, type StepEvent } from './step.ts';
 import { patchPoolFinalizers, patchPoolStatus, toJson, toStep } from './writes.ts';
 
 /** kubeadm gives it to control-plane nodes. */
@@ -59,13 +60,24 @@ function writeStatus(judged: JudgedPool, world: World): Step | null {
   const conditions = wanted.reduce((all, each) => setCondition(all, each, world.nowMs), before);
   const areSame = JSON.stringify(seats) === JSON.stringify(pool.status?.seats ?? []);
   if (areSame && conditions === before) return null;
-  const wasRefused = before.some(({ type, status }) => type === 'Accepted' && status === 'False');
+  const write = patchPoolStatus(pool, { seats: toJson(seats), conditions: toJson(conditions) });
   return toStep(
-    patchPoolStatus(pool, { seats: toJson(seats), conditions: toJson(conditions) }),
-    refusal === null || refusal.reason === 'Deleted' || wasRefused
-      ? null
-      : { type: 'Warning', reason: 'PoolRefused', message: refusal.message },
+    write,
+    toEvent(refusal, findCondition(before, 'Accepted'), findCondition(conditions, 'Accepted')),
   );
+}
+
+/** Told once of each refusal, and when Nodes begin to report addresses of Services. */
+function toEvent(
+  refusal: JudgedPool['refusal'],
+  before: Condition | null,
+  after: Condition | null,
+): StepEvent | null {
+  const isNew = after?.reason !== before?.reason;
+  if (isNew && after?.reason === 'NodeReportsAddress')
+    return { type: 'Warning', reason: 'NodeReportsAddress', message: after.message };
+  if (refusal === null || refusal.reason === 'Deleted' || before?.status === 'False') return null;
+  return { type: 'Warning', reason: 'PoolRefused', message: refusal.message };
 }
 
 /** A pool that is refused keeps its seats, and gets no more. Nodes come and go under it as under any other. */
@@ -137,6 +149,10 @@ function describeRefusal(judged: JudgedPool, world: World): WantedCondition {
   const observedGeneration = pool.metadata.generation;
   if (refusal !== null) return { type: 'Accepted', status: 'False', ...refusal, observedGeneration };
   const accepted = { type: 'Accepted', status: 'True', observedGeneration } as const;
+  if (judged.misreported.length > 0) {
+    const message = `Services get its addresses. Nodes report addresses of Services as their own: ${shorten(judged.misreported)}. Start the kubelets there with --node-ip.`;
+    return { ...accepted, reason: 'NodeReportsAddress', message };
+  }
   const keptBack = world.keptBack.list(pool.metadata.name);
   if (keptBack.length === 0)
     return { ...accepted, reason: 'Accepted', message: 'Services get its addresses.' };

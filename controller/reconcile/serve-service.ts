@@ -108,12 +108,19 @@ function writeStatus({ service }: Situation, readiness: Readiness, world: World)
     },
     readiness.added.map(({ virtualIp }) => confirmVirtualIp(virtualIp)),
   );
-  return toStep(write, toEvent(readiness, known?.reason));
+  const step = toStep(write, toEvent(readiness, known?.reason));
+  return isSame && isOfHolder(readiness, known) ? { ...step, isPatient: true } : step;
+}
+
+/** A keepalived that ends everywhere, and comes back, is told to each Service of its seats. */
+function isOfHolder({ published, reason }: Readiness, known: Condition | null): boolean {
+  return published.length > 0 && [reason, known?.reason].includes('NoHolder');
 }
 
 /** What nodes do soon is not, unless what the condition says is not so. */
 function isWorthAWord({ patienceUntilMs }: Readiness, known: Condition | null): boolean {
-  return patienceUntilMs === null || (known !== null && known.status !== 'True');
+  if (patienceUntilMs === null) return true;
+  return known !== null && known.status !== 'True' && known.reason !== 'WaitingForNodes';
 }
 
 function addCondition(
@@ -162,9 +169,9 @@ function leaveSurplus({ service, claims }: Situation, world: World): Step | null
 }
 
 function rest({ targets }: Situation, readiness: Readiness): Step {
-  const { reason, patienceUntilMs, freeAtMs, message } = readiness;
+  const { reason, patienceUntilMs, dueMs, message } = readiness;
   const isLacking = targets.some(({ problem }) => problem !== null);
-  if (reason === 'Ready' && !isLacking) return nothing;
-  const untilMs = patienceUntilMs ?? freeAtMs;
+  if (reason === 'Ready' && !isLacking && dueMs === null) return nothing;
+  const untilMs = patienceUntilMs ?? dueMs;
   return { does: 'wait', waitsFor: isLacking ? 'addresses' : 'nodes', why: message, untilMs };
 }

@@ -59,6 +59,7 @@ export type StepReason =
   | 'NoAddress'
   | 'NotAsAsked'
   | 'PoolRefused'
+  | 'NodeReportsAddress'
   | 'GateTimedOut'
   | 'PortNotSupported';
 

@@ -1,4 +1,6 @@
+import { parseAddress } from '../../lib/address/address.ts';
 import { type Change } from '../../lib/kubernetes/object-store.ts';
+import { toObjectName } from '../../lib/services/address-name.ts';
 import { type VirtualIp } from '../../lib/services/objects.ts';
 import { Generations } from './generations.ts';
 import { MultiMap, put } from './multi-map.ts';
@@ -9,6 +11,7 @@ type View = Pick<
   World,
   | 'virtualIps'
   | 'generationMs'
+  | 'generationVersions'
   | 'lostVirtualIps'
   | 'serviceToVirtualIps'
   | 'shareKeyToVirtualIps'
@@ -36,11 +39,18 @@ export class KnownVirtualIps {
     this.ofPool.move(key, listPools(before), listPools(after));
   }
 
+  /** Whether there is one of an address, in canonical text. */
+  hasAddress(text: string): boolean {
+    const address = parseAddress(text);
+    return address !== null && this.all.has(toObjectName(address));
+  }
+
   /** What a world has of them. */
   view(nowMs: number): View {
     return {
       virtualIps: this.all,
       generationMs: this.#generations.since(nowMs),
+      generationVersions: this.#generations.versions,
       lostVirtualIps: this.#lost,
       serviceToVirtualIps: this.ofService.map,
       shareKeyToVirtualIps: this.#ofShareKey.map,

@@ -7,18 +7,20 @@ import { Reservations } from './reservations.ts';
 /** All pools as they are judged, beside what others have. Each is judged when somebody asks: a burst of changes costs one look. */
 export class PoolJudge {
   readonly #pools: ReadonlyMap<string, AddressPool>;
+  readonly #isOurs: (address: string) => boolean;
   readonly #reservations = new Reservations();
   /** Null: something changed since it was made. */
   #judged: ReadonlyMap<string, JudgedPool> | null = null;
 
-  /** It looks at the map as it is at each question. */
-  constructor(pools: ReadonlyMap<string, AddressPool>) {
+  /** It looks at the map as it is at each question. `isOurs`: see `judgePools`. */
+  constructor(pools: ReadonlyMap<string, AddressPool>, isOurs: (address: string) => boolean) {
     this.#pools = pools;
+    this.#isOurs = isOurs;
   }
 
   /** By their names. */
   get judged(): ReadonlyMap<string, JudgedPool> {
-    this.#judged ??= judgePools(this.#pools.values(), this.#reservations);
+    this.#judged ??= judgePools(this.#pools.values(), this.#reservations, this.#isOurs);
     return this.#judged;
   }
 
@@ -33,6 +35,13 @@ export class PoolJudge {
     const isTouched = [...this.judged.values()].some((pool) =>
       pool.ranges.some((own) => changed.some(({ range }) => overlap(own, range))),
     );
+    if (isTouched) this.reset();
+    return isTouched;
+  }
+
+  /** A Service has an address from now on, or no longer. Answers whether pools are judged by that: a Node reports it as its own. */
+  touch(address: string): boolean {
+    const isTouched = this.#reservations.isReported(address);
     if (isTouched) this.reset();
     return isTouched;
   }

@@ -54,7 +54,7 @@ export class WorldStore {
   readonly #leases = new KnownLeases();
   readonly #silent = new Map<string, SilentNode>();
   readonly #addressToPublishers = new MultiMap();
-  readonly #judge = new PoolJudge(this.#pools);
+  readonly #judge = new PoolJudge(this.#pools, (address) => this.#virtualIps.hasAddress(address));
   readonly #claims: ClaimStore;
   /** Null: something changed since it was made. */
   #candidates: CandidateNodes | null = null;
@@ -105,15 +105,19 @@ export class WorldStore {
       ...this.#judge.findPoolsOf([parseObjectName(key)?.text ?? '']),
     ]);
     const isOther = toUseText(before) !== toUseText(after);
-    return {
+    const isNew = (before === null) !== (after === null);
+    const judged =
+      isNew && this.#judge.touch(parseObjectName(key)?.text ?? '') ? this.#judgeAnew([]) : unaffected;
+    const affected = {
       keys: [
         toVirtualIpKey(key),
         ...[...new Set([...old, ...now])].map(toServiceKey),
         ...(isOther ? [...pools].map(toPoolKey) : []),
         ...this.gates.changeVirtualIp(change),
       ],
-      wakes: new Set(isOther && before !== null ? ['addresses'] : []),
+      wakes: new Set(isOther && before !== null ? (['addresses'] as const) : []),
     };
+    return joinAffected([affected, judged]);
   }
 
   /** A pool: it is judged with all others. */

@@ -46,6 +46,8 @@ export interface World {
   readonly lostVirtualIps: ReadonlyMap<string, VirtualIp>;
   /** VirtualIPs to when they were first looked at as they are now wanted, as milliseconds since 1970. */
   readonly generationMs: ReadonlyMap<string, number>;
+  /** VirtualIPs to the version that was heard first of what is now wanted of them. */
+  readonly generationVersions: ReadonlyMap<string, string>;
   readonly pools: ReadonlyMap<string, AddressPool>;
   /** The same pools, with their ranges read, and why nothing is given of some. */
   readonly judgedPools: ReadonlyMap<string, JudgedPool>;

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { finalizer } from '../../../../lib/services/names.ts';
 import { ReconcilerWorld } from '../../../support/fakes/reconciler-world.ts';
+import { makeReport } from '../../../support/fakes/service-objects.ts';
 
 jest.setTimeout(120_000);
 
@@ -87,12 +88,11 @@ test('beside ten others, the one that flaps keeps none of them waiting', async (
   cancel();
 });
 
-test('when a seat of 300 addresses moves, a new Service does not wait for what is said of that', async () => {
+test('when the holder of 300 addresses balances in another way, a new Service does not wait for what is said of that', async () => {
   await begin({ services: 300 });
   await world.clock.advance(120_000);
   expect(world.listServed()).toHaveLength(300);
-  const programmed = { virtualips: '1000000000', services: '1000000000' };
-  const report = { node: 'node-1', programmed, mode: 'direct', inUse: [], seats: ['pool/0'] } as const;
+  const report = makeReport('node-1', 1_000_000_000, { mode: 'kube-proxy' });
   const from = world.sent.length;
   world.reconciler.hear(world.store.changeReport('node-1', report), null);
   world.createServices(1, 'new');
@@ -102,7 +102,7 @@ test('when a seat of 300 addresses moves, a new Service does not wait for what i
   expect(world.sent.length - from).toBeLessThan(50);
   await world.clock.advance(60_000);
   const told = [...world.api.list('VirtualIP').values()].filter(
-    ({ status }) => status?.['holder'] === 'node-1',
+    ({ status }) => status?.['mode'] === 'kube-proxy',
   );
   expect(told).toHaveLength(301);
 });
