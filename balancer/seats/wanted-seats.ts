@@ -13,9 +13,9 @@ export interface SeatsView {
   readonly isRunning: boolean;
 }
 
-/** Whether this node has a seat: whoever has its first anchor. */
-export function isHeld({ anchors: [first] }: PlannedSeat, { hostAddresses }: SeatsView): boolean {
-  return hostAddresses.some((one) => isWhole(one) && one.address === first?.address.text);
+/** Whether this node has a seat: whoever has its anchor. */
+export function isHeld({ anchor }: PlannedSeat, { hostAddresses }: SeatsView): boolean {
+  return hostAddresses.some((one) => one.device === 'lo' && isWhole(one) && one.address === anchor.text);
 }
 
 /** The addresses that this node would be the first one to hold. Pure. */
@@ -52,7 +52,9 @@ function isNew({ address: { text } }: PlacedAddress, { here, configured }: Seats
 function addLeftovers(seats: readonly PlannedSeat[], view: SeatsView): PlannedSeat[] {
   if (view.isRunning) return [...seats];
   const wanted = new Set(
-    seats.flatMap(({ anchors, addresses }) => [...anchors, ...addresses].map(({ address }) => address.text)),
+    seats
+      .flatMap(({ anchor, addresses }) => [anchor, ...addresses.map(({ address }) => address)])
+      .map(({ text }) => text),
   );
   const leftovers = view.hostAddresses.filter(
     (one) => isWhole(one) && view.configured.has(one.address) && !wanted.has(one.address),
