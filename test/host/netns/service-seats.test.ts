@@ -73,9 +73,8 @@ test(
     await network.waitForOneHolder(...anchors, ...others.map(({ anchor }) => anchor));
     await network.waitForOneHolder('10.77.0.60', 'fd77::60', '10.77.0.70', 'fd77::70');
     expect(await network.listHolders('10.77.0.70')).toEqual(['m3']);
-    const before = network.countTransitions();
     const text = await heard;
-    expect(network.countTransitions()).toEqual(before);
+    await network.waitForOneHolder(...anchors, ...others.map(({ anchor }) => anchor));
     expect(text).toContain('10.77.0.70');
     expect(text).toContain('fd77::70');
     expect(text).not.toMatch(/169\.254\.0\.|fe80::[0-9a-f]{1,2}(?![0-9a-f:])/);
