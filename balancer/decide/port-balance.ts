@@ -15,6 +15,8 @@ import { readAnnotation, readDuration } from '../../lib/services/wishes.ts';
 import { nameTaken } from './taken-ports.ts';
 import { findUplinks } from './uplinks.ts';
 import { type PlacedAddress } from '../../lib/kernel/netlink/addresses.ts';
+import { type MissingFeatures } from '../../lib/kernel/real/nft-features.ts';
+import { describeMissing } from './needs.ts';
 import { listRemarks } from './remarks.ts';
 import { listSources, maxSourceRanges, readSourceRanges } from './source-ranges.ts';
 
@@ -93,6 +95,8 @@ export interface Place extends OwnAddresses {
   readonly uplinks: readonly PlacedAddress[] | null;
   /** The nodes that do not answer; none when left out. */
   readonly outages?: NodeOutages;
+  /** What rules may not need here; nothing when left out. */
+  readonly missing?: MissingFeatures;
 }
 
 /** What to balance, a sentence for each endpoint that cannot be used, and one for each wish that is not granted. */
@@ -109,8 +113,11 @@ const nothing: ServiceBalance = { ports: [], refused: [], remarks: [], left: nul
 /** What balanceService answers for both families; nothing for a Service that is gone. */
 export function balanceFamilies(balanced: BalancedService | null, place: Place): ServiceBalance {
   const decided = balanced === null ? [] : families.map((family) => balanceService(balanced, family, place));
+  const ports = decided.flatMap((one) => one.ports);
+  const missing = describeMissing(ports, place.missing);
+  if (missing !== null) return { ...nothing, left: missing };
   return {
-    ports: decided.flatMap(({ ports }) => ports),
+    ports,
     refused: decided.flatMap(({ refused }) => refused),
     remarks: [...new Set(decided.flatMap(({ remarks }) => remarks))],
     left: decided.map(({ left }) => left).find((left) => left !== null) ?? null,
@@ -212,7 +219,7 @@ function readMethod(service: Service): Method {
 }
 
 /** Kubernetes' own default: three hours. Source: core/v1, DefaultClientIPServiceAffinitySeconds. */
-const defaultAffinitySeconds = 10_800;
+export const defaultAffinitySeconds = 10_800;
 
 function readAffinity({ sessionAffinity, sessionAffinityConfig }: Service['spec']): number | null {
   if (sessionAffinity !== 'ClientIP') return null;

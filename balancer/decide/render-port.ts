@@ -11,7 +11,7 @@ import {
   type TableSet,
   toWord,
 } from '../table/table.ts';
-import { identifyPort, type PortBalance, toProtocolNumber } from './port-balance.ts';
+import { defaultAffinitySeconds, identifyPort, type PortBalance, toProtocolNumber } from './port-balance.ts';
 import { renderRelay } from './render-relay.ts';
 import { fillSlots, hashSeed, hashSlots, type Weights } from './slots.ts';
 
@@ -67,6 +67,11 @@ function renderHere(balance: PortBalance, before: Table): Table {
   };
 }
 
+/** A set's declaration cannot change: another time is another set. The usual one has no name, as versions before had none. */
+function nameSeconds(seconds: number | null): string {
+  return seconds === null || seconds === defaultAffinitySeconds ? '' : `/${seconds}`;
+}
+
 interface Piece {
   readonly rules: readonly string[];
   readonly sets: readonly (readonly [string, TableSet])[];
@@ -108,7 +113,7 @@ function chooseKept(balance: PortBalance, before: Table): Piece {
   const source = `${toWord(family)} saddr`;
   const ends = backends.map((backend) => {
     const suffix = `${identifyPort(balance)}/${backend.address.replaceAll(':', '-')}/${backend.port}`;
-    const [chain, clients] = [`end/${suffix}`, `clients/${suffix}`];
+    const [chain, clients] = [`end/${suffix}`, `clients/${suffix}${nameSeconds(affinitySeconds)}`];
     const translate = `meta l4proto ${toProtocolNumber(balance)} dnat to ${formatEndpoint({ family, ...backend })}`;
     const declaration = `type ${toAddressType(family)}; size ${maxClients}; flags dynamic,timeout; timeout ${affinitySeconds ?? 0}s`;
     const set: TableSet = { kind: 'set', declaration, elements: new Map() };

@@ -11,17 +11,18 @@ import { type OwnCause, type Requeue, TriggerQueue } from '../../lib/control/tri
 import { backOff } from '../../lib/control/backoff.ts';
 import { type Source } from '../../lib/kernel/watch/source.ts';
 import { type NodeReport } from '../../lib/services/node-report.ts';
+import { toKey } from '../../lib/kubernetes/api-object.ts';
 import { toVipnatError } from '../../lib/text/errors.ts';
-import { balanceFamilies, isLeftToKubeProxy, type Place } from '../decide/port-balance.ts';
+import { isLeftToKubeProxy } from '../decide/port-balance.ts';
 import { FollowedObjects } from '../follow/followed-objects.ts';
-import { NodeUsers } from '../nodes/node-users.ts';
 import { ForwardKeeper } from '../program/forward-keeper.ts';
+import { IsolatedWrites } from '../program/isolated-writes.ts';
 import { type Balances, Programmer } from '../program/programmer.ts';
 import { SettledBalances } from '../program/settled-balances.ts';
 import { type BalancerProgress } from '../report/state.ts';
 import { tableName } from '../table/table.ts';
+import { Decider } from './decider.ts';
 import { LookLog } from './look-log.ts';
-import { OwnAddresses } from './own-addresses.ts';
 import { type BalancerPorts } from './ports.ts';
 import { TableLife } from './table-life.ts';
 import { WriteGaps } from './write-gaps.ts';
@@ -45,14 +46,14 @@ export class Balancer {
   readonly #clock: Clock;
   readonly #objects: FollowedObjects;
   readonly #programmer: Programmer;
+  readonly #writes: IsolatedWrites;
   readonly #settled: SettledBalances;
   readonly #forwards: ForwardKeeper;
   readonly #queue: TriggerQueue<Cause>;
   readonly #log: LookLog;
   readonly #life: TableLife;
   readonly #gaps: WriteGaps;
-  readonly #addresses: OwnAddresses;
-  readonly #users = new NodeUsers();
+  readonly #decider: Decider;
   #watch: Source | null = null;
   /** Wanted, and not yet in the kernel. */
   #pending = new Map<string, Balances>();
@@ -68,12 +69,15 @@ export class Balancer {
     this.#clock = ports.clock;
     this.#log = new LookLog(ports.logger);
     this.#programmer = new Programmer(ports.kernel);
+    this.#writes = new IsolatedWrites(ports, this.#programmer);
     this.#life = new TableLife(ports.clock, this.#programmer);
     this.#gaps = new WriteGaps(ports.clock, () => ports.kernel.countRules(tableName));
-    this.#addresses = new OwnAddresses(ports);
     this.#settled = new SettledBalances({
       ...ports,
-      listFormerPorts: () => this.#programmer.listFound(this.#objects.index.listAddresses(isLeftToKubeProxy)),
+      listFormerPorts: () =>
+        this.#programmer.listFound(
+          this.#objects.index.listAddresses((service) => this.#isLeft(toKey(service))),
+        ),
       onDrains: () => {
         this.#say();
       },
@@ -92,13 +96,15 @@ export class Balancer {
         this.#queue.trigger('objects');
       },
     });
+    this.#decider = new Decider(ports, this.#objects, this.#log);
   }
 
   /** Services in the tables, what the tables hold, and whether the API is followed. */
   get progress(): BalancerProgress {
     const { isFollowing, kinds, unreadable } = this.#objects;
     const [services, elements] = [this.#settled.size, this.#programmer.elementCount];
-    return { services, elements, isFollowing, kinds, unreadable, syncedAt: this.#syncedAt };
+    const left = [...this.#left.keys()];
+    return { services, elements, left, isFollowing, kinds, unreadable, syncedAt: this.#syncedAt };
   }
 
   /** For how long the look under way has lasted, or the next one is overdue. */
@@ -108,7 +114,7 @@ export class Balancer {
 
   /** To be called when other nodes answer no more, or again. */
   noteOutages(): void {
-    this.#objects.touch(this.#users.take(this.#ports.nodes.outages));
+    this.#decider.noteOutages();
   }
 
   /** Begins to follow the API. */
@@ -158,7 +164,9 @@ export class Balancer {
     if (this.#failures > 0) {
       return { cause: 'retry', delayMs: backOff(this.#failures - 1, firstRetryMs, maxRetryMs) };
     }
-    return { cause: 'tick', delayMs: Math.min(this.#life.dueMs, gapMs || Infinity) };
+    // In a gap nothing is tried again.
+    const writeMs = gapMs || this.#writes.dueMs;
+    return { cause: 'tick', delayMs: Math.min(this.#life.dueMs, writeMs) };
   }
 
   /** What was written stays as it is, and counts. */
@@ -183,55 +191,53 @@ export class Balancer {
   }
 
   async #program(changedAt: number | null): Promise<void> {
-    await this.#decide();
+    for (const [service, balances] of await this.#decider.decide()) {
+      if (balances.length > 0 || this.#settled.has(service) || this.#pending.has(service))
+        this.#pending.set(service, balances);
+    }
     const now = this.#clock.now();
     const changes = this.#pending;
     const isDue = !this.#programmer.isKnown || now - this.#comparedAt >= compareMs;
     const listsAnyway = changes.size > 0 && !this.#programmer.isKnown;
-    if (changes.size > 0) await this.#programmer.update(changes);
+    const written = await this.#write(changes);
     if (isDue && !listsAnyway) await this.#compare();
     if (isDue) this.#comparedAt = now;
     this.#pending = new Map();
-    this.#settle(changes);
-    if (changes.size === 0) return;
-    this.#ports.observer.programmed(changes.size, this.#clock.now() - (changedAt ?? now));
+    this.#settle(written);
+    if (written.size === 0) return;
+    this.#ports.observer.programmed(written.size, this.#clock.now() - (changedAt ?? now));
     await this.#gaps.noteWrite();
   }
 
+  async #write(changes: ReadonlyMap<string, Balances>): Promise<ReadonlyMap<string, Balances>> {
+    if (changes.size === 0 && this.#writes.dueMs > 0) return changes;
+    return await this.#writes.update(changes);
+  }
+
   async #compare(): Promise<void> {
-    const { drifted } = await this.#programmer.compare();
+    const { drifted, gone } = await this.#writes.compare();
+    this.#settle(gone);
     for (const family of drifted) {
       this.#ports.observer.repaired();
       this.#ports.logger.warn(`vipnat repaired its table of ${family}: another program had changed it`);
     }
   }
 
-  /** Notes how the Services that have changed are to be balanced. */
-  async #decide(): Promise<void> {
-    const [{ index }, { node, nodes }] = [this.#objects, this.#ports];
-    const { zone, vips } = index;
-    const hasMoved = await this.#addresses.look(vips);
-    const { known: local, uplinks } = this.#addresses;
-    const place: Place = { node, zone, vips, local, uplinks, outages: nodes.outages };
-    for (const service of index.takeChanged(hasMoved)) {
-      const found = this.#objects.find(service);
-      const { ports: balances, refused, remarks } = balanceFamilies(found, place);
-      this.#users.note(service, balances.length === 0 ? [] : (found?.slices ?? []));
-      this.#log.refused(service, refused);
-      this.#log.remarks(service, remarks);
-      if (balances.length > 0 || this.#settled.has(service) || this.#pending.has(service))
-        this.#pending.set(service, balances);
-    }
-    nodes.watch(this.#users.nodes);
+  /** The Services that are kube-proxy's although nobody asks for that, to why. */
+  get #left(): ReadonlyMap<string, string> {
+    return new Map([...this.#decider.left, ...this.#writes.refused]);
+  }
+
+  #isLeft(service: string): boolean {
+    const found = this.#objects.index.find(service);
+    return this.#left.has(service) || (found !== null && isLeftToKubeProxy(found.service));
   }
 
   /** The kernel has it. */
   #settle(changes: ReadonlyMap<string, Balances>): void {
     this.#log.balanced(changes);
-    this.#settled.settle(changes, (service) => {
-      const found = this.#objects.index.find(service);
-      return found !== null && isLeftToKubeProxy(found.service);
-    });
+    this.#log.notTaken(this.#writes.refused);
+    this.#settled.settle(changes, (service) => this.#isLeft(service));
   }
 
   /** Nothing before the first time: a former life's word counts until then. */
@@ -242,6 +248,7 @@ export class Balancer {
     if (programmed === null) return;
     const [{ draining }, { isAnyEarly }] = [this.#settled, index.early];
     const mode = isOn ? 'direct' : 'kube-proxy';
-    this.#ports.listener.changed({ mode, programmed, pools, virtualIps, draining, isAnyEarly });
+    const left = this.#left;
+    this.#ports.listener.changed({ mode, programmed, pools, virtualIps, draining, isAnyEarly, left });
   }
 }
