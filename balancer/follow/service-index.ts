@@ -107,6 +107,19 @@ export class ServiceIndex {
     return changed;
   }
 
+  /** The Services that are balanced otherwise if these addresses are this host's: by an endpoint, or by who may come. */
+  listConcerned(addresses: ReadonlySet<string>): readonly string[] {
+    return this.balanced.filter((key) => {
+      const ranges = this.#services.get(key)?.spec.loadBalancerSourceRanges ?? [];
+      const slices = [...(this.#serviceToSlices.get(key)?.values() ?? [])];
+      const early = [...(this.#serviceToEarlySlices.get(key)?.values() ?? [])];
+      const isNamed = [...slices, ...early].some(({ endpoints }) =>
+        (endpoints ?? []).some((endpoint) => endpoint.addresses.some((address) => addresses.has(address))),
+      );
+      return ranges.length > 0 || isNamed;
+    });
+  }
+
   /** Has Services looked at again, for what objects do not say of them. */
   touch(services: readonly string[]): void {
     for (const service of services) this.#changed.add(service);

@@ -50,11 +50,13 @@ export class Decider {
     const [{ index }, { node, nodes, kernel }] = [this.#objects, this.#ports];
     const { zone, vips } = index;
     this.#missing ??= await kernel.listMissingFeatures();
-    const hasMoved = await this.#addresses.look(vips);
+    const { moved, areUplinksOther } = await this.#addresses.look(vips);
+    if (moved.size > 0) index.touch(index.listConcerned(moved));
     const { known: local, uplinks } = this.#addresses;
     const place: Place = { node, zone, vips, local, uplinks, outages: nodes.outages, missing: this.#missing };
     const decided = new Map<string, Balances>();
-    for (const service of index.takeChanged(hasMoved)) decided.set(service, this.#decideOne(service, place));
+    for (const service of index.takeChanged(areUplinksOther))
+      decided.set(service, this.#decideOne(service, place));
     nodes.watch(this.#users.nodes);
     return decided;
   }

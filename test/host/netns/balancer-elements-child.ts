@@ -189,6 +189,19 @@ async function isolate() {
   return { programmed: programmed.length, refused: [...writes.refused], missing, tables };
 }
 
+/** Which families differ from what was written a moment ago. */
+async function readBack() {
+  const sources = { ipv4: ['0.0.0.0/0'], ipv6: ['::102:304', '::ffff:a00:0/104', 'fd00::/64'] };
+  const programmer = await begin(
+    real,
+    balance({ numbers: [1, 2], affinitySeconds: 600 }).map((one) => ({
+      ...one,
+      sources: sources[one.family],
+    })),
+  );
+  return (await programmer.compare()).drifted;
+}
+
 const hundred = Array.from({ length: 100 }, (_, at) => at + 1);
 await startPods();
 process.stdout.write(
@@ -217,6 +230,7 @@ process.stdout.write(
     expected: await begin(withNft, balance({ numbers: [3, 2] })).then(listBoth),
     watched: await watch(),
     isolated: await isolate(),
+    drifted: await readBack(),
     packets: await sendPackets(),
   }),
   () => {

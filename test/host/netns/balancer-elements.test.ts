@@ -14,6 +14,7 @@ interface Outcome {
   readonly meddled: Readonly<Record<'problem' | 'isKnown' | 'isKnownLater' | 'tables', unknown>>;
   readonly expected: unknown;
   readonly watched: Readonly<Record<'scripts' | 'changes' | 'own' | 'foreign', number>>;
+  readonly drifted: unknown;
   readonly isolated: Readonly<Record<'programmed' | 'refused' | 'missing' | 'tables', unknown>>;
   readonly packets: Readonly<Record<'before' | 'after' | 'changes', unknown>>;
 }
@@ -81,6 +82,10 @@ test('where somebody else has removed an element, the table is compared, and rep
   const { problem, isKnown, isKnownLater, tables } = outcome.meddled;
   expect([problem, isKnown, isKnownLater]).toEqual(['TOOL_FAILED', false, true]);
   expect(tables).toEqual(outcome.expected);
+});
+
+test('nothing differs from what was just written, however nft prints ranges', () => {
+  expect(outcome.drifted).toEqual([]);
 });
 
 test('a Service that nft refuses is named, the others are there, and questions about features leave nothing', () => {

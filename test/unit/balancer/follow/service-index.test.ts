@@ -84,6 +84,16 @@ test("this node's zone is what an endpoint on it says, and all Services may be b
   expect([...index.takeChanged(false)].sort()).toEqual(['default/other', 'default/web']);
 });
 
+test("a change of this host's addresses concerns who has an endpoint there, or asks where clients come from", () => {
+  const spec = { ...service('choosy').spec, loadBalancerSourceRanges: ['10.0.0.0/8'] };
+  for (const name of ['far', 'choosy']) {
+    index.takeServices(come(`default/${name}`, name === 'far' ? service(name) : { ...service(name), spec }));
+    index.takeVirtualIps(come(`10.77.0.7${name.length}`, vip(`10.77.0.7${name.length}`, [name])));
+  }
+  expect(index.listConcerned(new Set(['10.244.1.2']))).toEqual(['default/web', 'default/choosy']);
+  expect(index.listConcerned(new Set(['10.244.1.3']))).toEqual(['default/choosy']);
+});
+
 describe('a port that two Services of one address have', () => {
   const key = '10.77.0.60 TCP 80';
   const find = (name: string) => index.find(`default/${name}`)?.taken?.get(key);
