@@ -78,9 +78,19 @@ interface Piece {
   readonly chains: readonly (readonly [string, TableChain])[];
 }
 
-/** Named by what it holds: a set that is changed in place would keep clients out for a moment that are in both. */
-function admit({ family, service, sources }: PortBalance): Piece {
+/** Lists of ranges are long, and each port of a Service has the same one. */
+const sourcesToAdmission = new WeakMap<readonly string[], Piece>();
+
+function admit(balance: PortBalance): Piece {
+  const { sources } = balance;
   if (sources === null) return { rules: [], sets: [], chains: [] };
+  const admission = sourcesToAdmission.get(sources) ?? renderAdmission(balance, sources);
+  sourcesToAdmission.set(sources, admission);
+  return admission;
+}
+
+/** Named by what it holds: a set that is changed in place would keep clients out for a moment that are in both. */
+function renderAdmission({ family, service }: PortBalance, sources: readonly string[]): Piece {
   const content = createHash('sha256').update(sources.join()).digest('hex').slice(0, 10);
   const name = `sources/${service}/${content}`;
   const declaration = `type ${toAddressType(family)}; flags interval`;

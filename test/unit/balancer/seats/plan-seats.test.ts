@@ -107,10 +107,22 @@ describe('the seats of a node', () => {
     ['an address that is not this host’s own', '10.0.9.2', {}, '10.0.9.2 is an address of this host itself'],
     ['an address of one host', '224.0.0.18', {}, '224.0.0.18 is not an address that one host can have'],
     [
-      'a number for VRRP',
+      'an address that is no broadcast',
       '10.0.9.255',
       {},
-      '10.0.9.255 has no virtual router id: its last byte plus one is 256',
+      '10.0.9.255 is the broadcast address of the subnet of eth0',
+    ],
+    [
+      'an address of a host',
+      '10.0.9.0',
+      { interface: 'eth0' },
+      '10.0.9.0 is the address of the subnet of eth0 itself',
+    ],
+    [
+      'a number for VRRP',
+      '198.51.100.255',
+      { interface: 'eth1' },
+      '198.51.100.255 has no virtual router id: its last byte plus one is 256',
     ],
     ['an address', '10.0.9', {}, '10.0.9 are not all addresses'],
   ])('need %s', (_, anchor, spec, problem) => {
