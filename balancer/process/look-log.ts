@@ -70,7 +70,7 @@ export class LookLog {
     for (const [service, reason] of refused) {
       if (this.#refused.get(service) === reason) continue;
       this.#logger.error(
-        `vipnat leaves ${service} to kube-proxy, and tries it again: ${reason}. All other Services are as they should be`,
+        `vipnat leaves ${service} to kube-proxy, and tries it again: ${reason}. This changes nothing for other Services`,
         { code: 'TOOL_FAILED' },
       );
     }

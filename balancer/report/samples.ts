@@ -12,7 +12,7 @@ export const balancerMetrics = {
   vipnat_balancer_services_left: {
     type: 'gauge',
     labels: [],
-    help: 'Number of Services that this node leaves to kube-proxy although nobody asks for that; the log names them',
+    help: 'Number of Services that this node cannot take and leaves to kube-proxy; the log names them',
   },
   vipnat_balancer_table_elements: {
     type: 'gauge',
