@@ -164,9 +164,7 @@ export class Balancer {
     if (this.#failures > 0) {
       return { cause: 'retry', delayMs: backOff(this.#failures - 1, firstRetryMs, maxRetryMs) };
     }
-    // In a gap nothing is tried again.
-    const writeMs = gapMs || this.#writes.dueMs;
-    return { cause: 'tick', delayMs: Math.min(this.#life.dueMs, writeMs) };
+    return { cause: 'tick', delayMs: Math.min(this.#life.dueMs, gapMs || this.#writes.dueMs) };
   }
 
   /** What was written stays as it is, and counts. */
@@ -191,15 +189,12 @@ export class Balancer {
   }
 
   async #program(changedAt: number | null): Promise<void> {
-    for (const [service, balances] of await this.#decider.decide()) {
-      if (balances.length > 0 || this.#settled.has(service) || this.#pending.has(service))
-        this.#pending.set(service, balances);
-    }
+    await this.#decide();
     const now = this.#clock.now();
     const changes = this.#pending;
     const isDue = !this.#programmer.isKnown || now - this.#comparedAt >= compareMs;
     const listsAnyway = changes.size > 0 && !this.#programmer.isKnown;
-    const written = await this.#write(changes);
+    const written = await this.#writes.update(changes);
     if (isDue && !listsAnyway) await this.#compare();
     if (isDue) this.#comparedAt = now;
     this.#pending = new Map();
@@ -209,9 +204,12 @@ export class Balancer {
     await this.#gaps.noteWrite();
   }
 
-  async #write(changes: ReadonlyMap<string, Balances>): Promise<ReadonlyMap<string, Balances>> {
-    if (changes.size === 0 && this.#writes.dueMs > 0) return changes;
-    return await this.#writes.update(changes);
+  /** Notes how the Services that have changed are to be balanced. */
+  async #decide(): Promise<void> {
+    for (const [service, balances] of await this.#decider.decide()) {
+      if (balances.length > 0 || this.#settled.has(service) || this.#pending.has(service))
+        this.#pending.set(service, balances);
+    }
   }
 
   async #compare(): Promise<void> {
@@ -246,9 +244,8 @@ export class Balancer {
     // kube-proxy follows the API itself.
     const programmed = isOn || !hasSynced ? this.#programmed : versions;
     if (programmed === null) return;
-    const [{ draining }, { isAnyEarly }] = [this.#settled, index.early];
+    const [{ draining }, { isAnyEarly }, left] = [this.#settled, index.early, this.#left];
     const mode = isOn ? 'direct' : 'kube-proxy';
-    const left = this.#left;
     this.#ports.listener.changed({ mode, programmed, pools, virtualIps, draining, isAnyEarly, left });
   }
 }

@@ -3,7 +3,7 @@ import { families, type Family } from '../../address/address.ts';
 import { isNftRefusal, listNftTable, runNft } from './nft-table.ts';
 
 /**
- * One of them. `reject` is in chains of hook prerouting: Linux 5.9 and later. nft 1.0.2 writes a `verdict map` and cannot read it back: no
+ * All of them. `reject` is in chains of hook prerouting: Linux 5.9 and later. nft 1.0.2 writes a `verdict map` and cannot read it back: no
  * rule can refer to it again.
  */
 export const nftFeatures = ['fib', 'dup', 'hash', 'numgen', 'reject', 'verdict map'] as const;
