@@ -13,7 +13,6 @@ import { type Source } from '../../lib/kernel/watch/source.ts';
 import { type NodeReport } from '../../lib/services/node-report.ts';
 import { toKey } from '../../lib/kubernetes/api-object.ts';
 import { toVipnatError } from '../../lib/text/errors.ts';
-import { isLeftToKubeProxy } from '../decide/port-balance.ts';
 import { FollowedObjects } from '../follow/followed-objects.ts';
 import { ForwardKeeper } from '../program/forward-keeper.ts';
 import { IsolatedWrites } from '../program/isolated-writes.ts';
@@ -195,10 +194,10 @@ export class Balancer {
     const isDue = !this.#programmer.isKnown || now - this.#comparedAt >= compareMs;
     const listsAnyway = changes.size > 0 && !this.#programmer.isKnown;
     const written = await this.#writes.update(changes);
-    if (isDue && !listsAnyway) await this.#compare();
+    const gone = isDue && !listsAnyway ? await this.#compare() : [];
     if (isDue) this.#comparedAt = now;
     this.#pending = new Map();
-    this.#settle(written);
+    this.#settle(new Map([...written, ...gone]));
     if (written.size === 0) return;
     this.#ports.observer.programmed(written.size, this.#clock.now() - (changedAt ?? now));
     await this.#gaps.noteWrite();
@@ -212,13 +211,14 @@ export class Balancer {
     }
   }
 
-  async #compare(): Promise<void> {
+  /** Answers the Services that are not in the tables any more. */
+  async #compare(): Promise<ReadonlyMap<string, Balances>> {
     const { drifted, gone } = await this.#writes.compare();
-    this.#settle(gone);
     for (const family of drifted) {
       this.#ports.observer.repaired();
       this.#ports.logger.warn(`vipnat repaired its table of ${family}: another program had changed it`);
     }
+    return gone;
   }
 
   /** The Services that are kube-proxy's although nobody asks for that, to why. */
@@ -226,16 +226,13 @@ export class Balancer {
     return new Map([...this.#decider.left, ...this.#writes.refused]);
   }
 
-  #isLeft(service: string): boolean {
-    const found = this.#objects.index.find(service);
-    return this.#left.has(service) || (found !== null && isLeftToKubeProxy(found.service));
-  }
+  readonly #isLeft = (service: string) => this.#writes.refused.has(service) || this.#decider.isLeft(service);
 
   /** The kernel has it. */
   #settle(changes: ReadonlyMap<string, Balances>): void {
     this.#log.balanced(changes);
     this.#log.notTaken(this.#writes.refused);
-    this.#settled.settle(changes, (service) => this.#isLeft(service));
+    this.#settled.settle(changes, this.#isLeft);
   }
 
   /** Nothing before the first time: a former life's word counts until then. */

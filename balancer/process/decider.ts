@@ -1,7 +1,12 @@
 import { type Logger } from '../../lib/telemetry/logger.ts';
 import { type BalancerKernel } from '../../lib/kernel/real/balancer-tables.ts';
 import { type MissingFeatures } from '../../lib/kernel/real/nft-features.ts';
-import { balanceFamilies, type Place, type ServiceBalance } from '../decide/port-balance.ts';
+import {
+  balanceFamilies,
+  isLeftToKubeProxy,
+  type Place,
+  type ServiceBalance,
+} from '../decide/port-balance.ts';
 import { type FollowedObjects } from '../follow/followed-objects.ts';
 import { NodeUsers } from '../nodes/node-users.ts';
 import { type Balances } from '../program/programmer.ts';
@@ -38,6 +43,12 @@ export class Decider {
   /** The Services that are kube-proxy's although nobody asks for that, to why: a clause. */
   get left(): ReadonlyMap<string, string> {
     return this.#left;
+  }
+
+  /** Whether a Service is kube-proxy's: its owner wants that, or this node cannot take it. */
+  isLeft(service: string): boolean {
+    const found = this.#objects.index.find(service);
+    return this.#left.has(service) || (found !== null && isLeftToKubeProxy(found.service));
   }
 
   /** To be called when other nodes answer no more, or again. */
