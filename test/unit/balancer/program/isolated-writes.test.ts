@@ -112,7 +112,7 @@ test('where nft takes no table at all, nobody is to blame', async () => {
 });
 
 test('a Service that cannot be rendered keeps no other', async () => {
-  const [service, [port]] = balance(1, 1) as [string, Balances];
+  const [service, [port]] = balance(1, 1);
   const broken = { ...port, backends: null } as unknown as Balances[number];
   await update([service, [broken]], balance(2, 1));
   expect(await listProgrammed()).toEqual(['default/s2']);

@@ -127,7 +127,7 @@ describe('tables', () => {
     expect(await programmer.compare()).toEqual({ drifted: [] });
   });
 
-  test.each([
+  test.each<[string, Partial<PortBalance>, Partial<PortBalance>]>([
     ['another affinity', { affinitySeconds: 600 }, { affinitySeconds: 900 }],
     ['no affinity', { affinitySeconds: 600 }, {}],
     ['another affinity, and is sent on', { affinitySeconds: 600, relay }, { affinitySeconds: 10_800, relay }],
