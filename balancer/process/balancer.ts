@@ -163,7 +163,9 @@ export class Balancer {
 
   /** What was written stays as it is, and counts. */
   async #keepTables(isTold: boolean): Promise<void> {
+    const wasOn = this.#life.isOn;
     await this.#life.renew();
+    if (!wasOn && this.#life.isOn) this.#settled.sweep();
     if (!isTold || !this.#programmer.isKnown || (await this.#programmer.areOurs())) return;
     this.#ports.observer.repaired();
     this.#ports.logger.warn('another program removed or replaced a table of vipnat: vipnat writes it again');
@@ -186,13 +188,15 @@ export class Balancer {
     await this.#decide();
     const now = this.#clock.now();
     const changes = this.#pending;
-    const isDue = !this.#programmer.isKnown || now - this.#comparedAt >= compareMs;
+    const wasKnown = this.#programmer.isKnown;
+    const isDue = !wasKnown || now - this.#comparedAt >= compareMs;
     const listsAnyway = changes.size > 0 && !this.#programmer.isKnown;
     if (changes.size > 0) await this.#programmer.update(changes);
     if (isDue && !listsAnyway) await this.#compare();
     if (isDue) this.#comparedAt = now;
     this.#pending = new Map();
     this.#settle(changes);
+    if (!wasKnown) this.#settled.sweep();
     if (changes.size === 0) return;
     this.#ports.observer.programmed(changes.size, this.#clock.now() - (changedAt ?? now));
     await this.#gaps.noteWrite();
