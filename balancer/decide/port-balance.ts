@@ -1,12 +1,6 @@
 /** What is to become of connections to one port of a Service, by the objects alone. */
 import { families, type Family } from '../../lib/address/address.ts';
-import {
-  chooseNear,
-  chooseServing,
-  listBackends,
-  type Backend,
-  type OwnAddresses,
-} from '../../lib/services/endpoints.ts';
+import { chooseNear, chooseServing, listBackends, type Backend } from '../../lib/services/endpoints.ts';
 import { findUnknownMethod, type Method, methods } from '../../lib/services/methods.ts';
 import { type EndpointSlice, type Service } from '../../lib/services/services.ts';
 import { applyOutages, listSilent, type NodeOutages, noOutages } from './node-outages.ts';
@@ -83,7 +77,13 @@ export interface BalancedService {
 }
 
 /** Where this is. */
-export interface Place extends OwnAddresses {
+export interface Place {
+  /** The name of this node. */
+  readonly node: string;
+  /** The addresses of this host, but those of Services. */
+  readonly local: ReadonlySet<string>;
+  /** The addresses of Services. */
+  readonly vips: ReadonlySet<string>;
   /** The zone of this node; null while nobody has said it. */
   readonly zone: string | null;
   /** See `listUplinks`. */
@@ -122,7 +122,7 @@ export function balanceService(balanced: BalancedService, family: Family, place:
   const ports = (service.spec.ports ?? []).flatMap((port): PortBalance[] => {
     if (!protocolToNumber.has(port.protocol)) return [];
     const query = { family, name: port.name, protocol: port.protocol, weights: balanced.weights };
-    const listing = listBackends(slices, query, place);
+    const listing = listBackends(slices, query, place.vips);
     refused.push(...listing.refused);
     const { outages = noOutages } = place;
     const present = applyOutages(listing.backends, outages);
@@ -237,7 +237,7 @@ function readAffinity({ sessionAffinity, sessionAffinityConfig }: Service['spec'
 function admitOwn(
   ranges: readonly string[] | null,
   addresses: readonly string[],
-  { local }: OwnAddresses,
+  { local }: Place,
 ): readonly string[] | null {
   if (ranges === null || ![...local].some((address) => isInRanges(address, ranges))) return ranges;
   return [...ranges, ...addresses.filter((address) => !isInRanges(address, ranges))].sort();

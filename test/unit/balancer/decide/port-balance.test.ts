@@ -87,7 +87,6 @@ describe('an endpoint that would lead back here', () => {
     ['169.254.169.254', '(linkLocal)'],
     ['0.0.0.0', '(unspecified)'],
     ['10.77.0.60', 'which is the address of a Service'],
-    ['10.77.0.11', "which is this host's own address"],
     ['fd00::1', 'which is not an IPv4 address'],
     ['a name', 'which is not an IPv4 address'],
   ])('is refused and named: %s', (address, reason) => {
@@ -96,8 +95,11 @@ describe('an endpoint that would lead back here', () => {
     expect(refused).toEqual([expect.stringContaining(reason)]);
   });
 
-  test("may have this host's address if its pod uses this host's network", () => {
-    expect(balance([on('n1', '10.77.0.11')])).toMatchObject({ addresses: ['10.77.0.11'], refused: [] });
+  test("is not one at an address of this node, which is served as on every other node, whoever's it is", () => {
+    const byHand = { addresses: ['10.77.0.11'], conditions: { ready: true } };
+    for (const endpoint of [byHand, on('n1', '10.77.0.11'), on('n2', '10.77.0.11')]) {
+      expect(balance([endpoint])).toMatchObject({ addresses: ['10.77.0.11'], refused: [] });
+    }
   });
 });
 
