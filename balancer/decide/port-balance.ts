@@ -48,6 +48,15 @@ export interface PortBalance {
   readonly draining: readonly End[];
   /** For how many milliseconds they may keep these; null for as long as they are there. */
   readonly drainMs: number | null;
+  /** Of the first port of a Service. */
+  readonly guard?: Guard;
+}
+
+/** Addresses of which this Service's part of the table refuses all ports that no Service has. */
+export interface Guard {
+  readonly addresses: readonly string[];
+  /** See `findUplinks`. */
+  readonly uplinks: readonly string[] | null;
 }
 
 /** Where connections to a port go. */
@@ -74,6 +83,8 @@ export interface BalancedService {
   readonly weights: ReadonlyMap<string, number>;
   /** Those that a VirtualIP gives it. */
   readonly addresses: Readonly<Record<Family, readonly string[]>>;
+  /** Those of them that it guards for all Services that share them: none of these is left to kube-proxy. */
+  readonly guarded?: readonly string[];
 }
 
 /** Where this is. */
@@ -141,7 +152,16 @@ export function balanceService(balanced: BalancedService, family: Family, place:
       },
     ];
   });
-  return { ports, refused, remarks: listRemarks(service) };
+  const guarded = addresses.filter((address) => balanced.guarded?.includes(address));
+  const [first, ...others] = ports;
+  return {
+    ports:
+      first === undefined || guarded.length === 0
+        ? ports
+        : [{ ...first, guard: { addresses: guarded, uplinks } }, ...others],
+    refused,
+    remarks: listRemarks(service),
+  };
 }
 
 /** Whether the owner of a Service wants kube-proxy's rules alone to have its connections. */

@@ -5,7 +5,7 @@ import { type VirtualIp } from '../../lib/services/objects.ts';
 import { type EarlySlice, nameEarlyOwner } from '../../lib/services/early-slices.ts';
 import { type EndpointSlice, type Service, serviceNameLabel } from '../../lib/services/services.ts';
 import { readWeights } from '../../lib/services/weights.ts';
-import { type BalancedService } from '../decide/port-balance.ts';
+import { type BalancedService, isLeftToKubeProxy } from '../decide/port-balance.ts';
 import { EarlyEndpoints } from './early-endpoints.ts';
 
 /** Of the objects of all kinds: what belongs to which Service, and which Services may be balanced otherwise since last asked. Services are named `NAMESPACE/NAME`. */
@@ -18,6 +18,8 @@ export class ServiceIndex {
   /** Service to the addresses that VirtualIPs give it, each with the UID that it is given to. */
   readonly #serviceToAddresses = new Map<string, Map<string, string>>();
   readonly #vips = new Set<string>();
+  /** Addresses to the Services that VirtualIPs give them to. */
+  readonly #vipToServices = new Map<string, VirtualIp['spec']['services']>();
   readonly #changed = new Set<string>();
   readonly #node: string;
   #zone: string | null = null;
@@ -54,7 +56,20 @@ export class ServiceIndex {
       if (after === null) this.#services.delete(key);
       else this.#services.set(key, after);
       this.#changed.add(key);
+      // One of them guards the address for all, by what each of them asks.
+      for (const vip of this.#serviceToAddresses.get(key)?.keys() ?? []) this.touch(this.#listSharing(vip));
     }
+  }
+
+  #listSharing(vip: string): string[] {
+    return (this.#vipToServices.get(vip) ?? []).map(nameService);
+  }
+
+  /** Whether a Service is the first of those that share an address, and none of them is left to kube-proxy. */
+  #guards(key: string, vip: string): boolean {
+    const sharing = this.#listSharing(vip);
+    const left = sharing.map((one) => this.#services.get(one)).filter((one) => one && isLeftToKubeProxy(one));
+    return sharing[0] === key && left.length === 0;
   }
 
   /** Takes what has happened to EndpointSlices. */
@@ -127,6 +142,7 @@ export class ServiceIndex {
         Family,
         string[]
       >,
+      guarded: own.map(([text]) => text).filter((text) => this.#guards(key, text)),
     };
   }
 
@@ -146,6 +162,7 @@ export class ServiceIndex {
   #removeAddress({ metadata, spec }: VirtualIp): void {
     const text = parseObjectName(metadata.name)?.text ?? '';
     this.#vips.delete(text);
+    this.#vipToServices.delete(text);
     for (const { namespace, name } of spec.services) {
       const key = `${namespace}/${name}`;
       const addresses = this.#serviceToAddresses.get(key);
@@ -160,6 +177,7 @@ export class ServiceIndex {
     const address = parseObjectName(metadata.name);
     if (address === null) return;
     this.#vips.add(address.text);
+    this.#vipToServices.set(address.text, spec.services);
     for (const { namespace, name, uid } of spec.services) {
       const key = `${namespace}/${name}`;
       const addresses = this.#serviceToAddresses.get(key) ?? new Map<string, string>();
@@ -167,6 +185,10 @@ export class ServiceIndex {
       this.#changed.add(key);
     }
   }
+}
+
+function nameService({ namespace, name }: VirtualIp['spec']['services'][number]): string {
+  return `${namespace}/${name}`;
 }
 
 function familyOf(address: string): Family {

@@ -1,5 +1,6 @@
+import { once } from 'node:events';
 import { afterAll, describe, expect, test } from '@jest/globals';
-import { families, type Family } from '../../../lib/address/address.ts';
+import { families } from '../../../lib/address/address.ts';
 import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { waitUntil } from '../../support/host/vipnat.ts';
@@ -10,22 +11,27 @@ import { type ApiChange, podPort, pods, serviceVips, ServiceWorld } from './serv
 const limitMs = 120_000;
 
 const podNames = pods.map(({ name }) => name).sort();
-const [first = { name: '', node: '' }] = pods;
+const [first = { name: '', node: '' }, second = first] = pods;
 /** Clients by more addresses of the host outside: enough that each pod has some. */
-const moreClients: Readonly<Record<Family, readonly string[]>> = {
-  ipv4: Array.from({ length: 12 }, (_, at) => `10.77.0.${110 + at}`),
-  ipv6: Array.from({ length: 12 }, (_, at) => `fd77::${110 + at}`),
-};
+const moreClients = Array.from({ length: 12 }, (_, at) => `10.77.0.${110 + at}`);
 const last = { ready: false, serving: true, terminating: true };
 
-/** The pods of a Service, of both families and for TCP and UDP: those in `ending` end, those in `without` are gone. */
+interface ListWords extends Partial<Record<'ending' | 'without' | 'unready', string[]>> {
+  readonly target?: number;
+}
+
+/** The pods of a Service, of both families and for TCP and UDP: those in `ending` end, in `unready` fail, in `without` are gone. */
 function list(
   name: string,
-  { ending = [], without = [] }: Partial<Record<'ending' | 'without', string[]>> = {},
+  {
+    ending = [],
+    without = [],
+    unready = [],
+  }: Partial<Record<'ending' | 'without' | 'unready', string[]>> = {},
 ): ApiChange[] {
   const ports = [
-    { port: podPort, name: 't' },
-    { port: podPort, name: 'u', protocol: 'UDP' },
+    { port: target, name: 't' },
+    { port: target, name: 'u', protocol: 'UDP' },
   ];
   const there = pods.filter((pod) => !without.includes(pod.name));
   return (['ipv4', 'ipv6'] as const).map((family) => [
@@ -36,7 +42,7 @@ function list(
       there.map((pod) => ({
         addresses: [pod[family]],
         nodeName: pod.node,
-        conditions: ending.includes(pod.name) ? last : { ready: true },
+        conditions: ending.includes(pod.name) ? last : { ready: !unready.includes(pod.name) },
       })),
     ),
   ]);
@@ -49,6 +55,45 @@ function make(name: string, port: number, spec: object = {}): ApiChange {
   ];
   return ['Service', makeLoadBalancer(name, listen, { spec: { externalTrafficPolicy: 'Local', ...spec } })];
 }
+
+/** Where pods send 30 kB to whoever connects. */
+const largePort = 7000;
+const serveLarge = `require("node:net").createServer((socket) => socket.on("error", () => 0).end(Buffer.alloc(30000)))
+  .listen(${largePort}, "::", () => console.log("ready"))`;
+
+/** How much each of six connections gets. */
+const loadLarge = (host: string) => `${process.execPath} -e '
+  const loaded = Array.from({ length: 6 }, () => new Promise((done) => {
+    let bytes = 0;
+    const socket = require("node:net").connect(89, "${host}", () => 0);
+    socket.on("data", (data) => (bytes += data.length)).on("error", () => 0).on("close", () => done(bytes));
+    socket.setTimeout(10000, () => socket.destroy());
+  }));
+  Promise.all(loaded).then((all) => console.log(JSON.stringify(all)));'`;
+
+/** A host behind the one outside, by a link that takes smaller packets. Neither end's own link says so. */
+const farAway = { ipv4: '10.99.0', ipv6: 'fd99:' } as const;
+
+/** Of ICMP errors to a Service's address: all, and those that another node has sent on. */
+const countErrors = `table inet count {
+    chain errors {
+      type filter hook prerouting priority -300
+      ip daddr ${serviceVips.ipv4} icmp type 3 counter
+      ip6 daddr ${serviceVips.ipv6} icmpv6 type 1-4 counter
+      ip daddr ${serviceVips.ipv4} icmp type 3 ip ttl 200-223 counter
+      ip6 daddr ${serviceVips.ipv6} icmpv6 type 1-4 ip6 hoplimit 200-223 counter
+    }
+  }`;
+
+/** Each connection is reset, so that its port is free again. */
+const connectCommand = `${process.execPath} -e '
+  const failures = {};
+  const tried = Array.from({ length: 24 }, (_, at) => new Promise((done) => {
+    const socket = require("node:net").connect({ host: "${serviceVips.ipv4}", port: 84, localPort: 40000 + at });
+    const end = (word) => { if (word) failures[word] = (failures[word] ?? 0) + 1; socket.resetAndDestroy(); done(); };
+    socket.once("connect", () => end("")).once("error", ({ code }) => end(code)).setTimeout(10000, () => end("lost"));
+  }));
+  Promise.all(tried).then(() => console.log(JSON.stringify(failures)));'`;
 
 /** What kube-proxy in ipvs mode with strictARP does with a Service's address, on every node. Its interface is down, of whatever type. */
 const bindAsIpvs = `echo 1 > /proc/sys/net/ipv4/conf/all/arp_ignore
@@ -64,10 +109,11 @@ describe('Services with policy Local, while m1 holds their address', () => {
   useCluster('all tests', async (made) => {
     cluster = made;
     world = await ServiceWorld.create(cluster);
-    const names = ['local', 'elsewhere', 'kept'];
+    const names = ['local', 'elsewhere', 'kept', 'large'];
     await world.put(
       ...[make('local', 84), ...list('local')],
       ...[make('elsewhere', 87), ...list('elsewhere', { without: [first.name] })],
+      ...[make('large', 89), ...list('large', { target: largePort })],
       ...[make('kept', 88, { sessionAffinity: 'ClientIP' }), ...list('kept')],
       ['VirtualIP', makeVirtualIp(serviceVips.ipv4, names)],
       ['VirtualIP', makeVirtualIp(serviceVips.ipv6, names)],
@@ -80,6 +126,29 @@ describe('Services with policy Local, while m1 holds their address', () => {
   });
 
   const client = () => cluster.seat('outside client');
+
+  /** What became of connections that begin from the same ports each time, but those that a pod took. */
+  const connectFromPorts = async (): Promise<Record<string, number>> =>
+    JSON.parse(await world.shell('client', connectCommand)) as Record<string, number>;
+
+  const readSlots = async (node: string, id: string) => {
+    const texts = ['ip', 'ip6'].map((ip) => `nft list map ${ip} vipnat-lb relay-default/${id}`);
+    return new Set((await world.shell(node, texts.join('\n'))).match(/goto [^\s,]+|accept/g)).size;
+  };
+
+  /** Each node knows by then that new clients are for one pod. */
+  const waitForOneNode = (id: string) => waitForSlots(id, (count) => count === 1);
+
+  const waitForAllNodes = (id: string) => waitForSlots(id, (count) => count >= pods.length);
+
+  const waitForSlots = async (id: string, isThere: (count: number) => boolean) => {
+    for (const { node } of pods) {
+      await waitUntil(
+        async () => isThere(await readSlots(node, id)),
+        () => `the balancer of ${node} does not notice the pods of ${id}`,
+      );
+    }
+  };
 
   test.each([
     ['ipv4', '10.77.0.100'],
@@ -130,6 +199,75 @@ describe('Services with policy Local, while m1 holds their address', () => {
   );
 
   test(
+    'go to nodes with a ready pod only if they are new: of a client that a pod keeps, and of a port that was used before',
+    async () => {
+      const addAll = moreClients.map((address) => `ip addr add ${address}/32 dev eth0\n`);
+      await world.shell('client', addAll.join(''));
+      const askKept = () =>
+        Promise.all(moreClients.map((from) => client().requestFrom(from, serviceVips.ipv4, 88, 2)));
+      const names = (await askKept()).flatMap(({ apiservers }) => Object.keys(apiservers));
+      expect([...new Set(names)].sort()).toEqual(podNames);
+      expect(await connectFromPorts()).toEqual({});
+      const { held, report } = await client().hold({ host: serviceVips.ipv4, port: 84 }, 60, 6000);
+      const unready = podNames.filter((name) => name !== second.name);
+      await world.put(...list('kept', { unready }), ...list('local', { unready }));
+      for (const id of ['kept/tcp/88', 'local/tcp/84']) await waitForOneNode(id);
+      expect(await connectFromPorts()).toEqual({});
+      for (const { apiservers, errors } of await askKept()) {
+        expect({ apiservers, errors }).toEqual({ apiservers: { [second.name]: 2 }, errors: {} });
+      }
+      const { sent, echoes, errors } = await report;
+      expect({ held, errors, lost: sent - echoes }).toEqual({ held: 60, errors: {}, lost: 0 });
+      await world.put(...list('kept'), ...list('local'));
+      for (const id of ['kept/tcp/88', 'local/tcp/84']) await waitForAllNodes(id);
+    },
+    limitMs,
+  );
+
+  test(
+    'hear of a smaller link on the way, wherever their pod is; no ICMP error comes back to the node that holds the address',
+    async () => {
+      const far = await cluster.namespaces.create('far');
+      const { pid } = cluster.namespaces.start(far, ['sleep', 'infinity']);
+      const [four, six] = [farAway.ipv4, farAway.ipv6];
+      await world.shell(
+        'client',
+        `ip link add far0 type veth peer name eth0 netns ${pid ?? 0}
+         ip addr add ${four}.1/24 dev far0; ip addr add ${six}:1/64 dev far0 nodad; ip link set far0 mtu 1300 up`,
+      );
+      await cluster.namespaces.shell(
+        far,
+        `ip link set eth0 up; ip addr add ${four}.2/24 dev eth0; ip addr add ${six}:2/64 dev eth0 nodad
+         ip route add default via ${four}.1; ip -6 route add default via ${six}:1`,
+      );
+      for (const { name, node } of pods) {
+        const { ipv4, ipv6 } = outsider.addresses;
+        await world.shell(node, `ip route add ${four}.0/24 via ${ipv4}; ip route add ${six}:/64 via ${ipv6}`);
+        const command = [process.execPath, '-e', serveLarge];
+        const { stdout } = cluster.namespaces.start(cluster.namespaceOf(name), command);
+        if (stdout !== null) await once(stdout, 'data');
+      }
+      await world.shell(first.node, `nft -f - <<'.'\n${countErrors}\n.`);
+      for (const family of families) {
+        const loaded = await cluster.namespaces.shell(far, loadLarge(serviceVips[family]));
+        expect(JSON.parse(loaded)).toEqual(Array.from({ length: 6 }, () => 30_000));
+        // Whoever asks does not wait for the answers: the host outside says so of each.
+        await world.askByUdp('client', serviceVips[family], 87, 20, 1);
+      }
+      const listCounts = async () =>
+        [...(await world.shell(first.node, 'nft list table inet count')).matchAll(/packets (\d+)/g)].map(
+          ([, count]) => Number(count),
+        );
+      await waitUntil(
+        async () => (await listCounts()).slice(0, 2).every((count) => count > 0),
+        () => 'no ICMP error comes',
+      );
+      expect((await listCounts()).slice(2)).toEqual([0, 0]);
+    },
+    limitMs,
+  );
+
+  test(
     'are sent on also where kube-proxy in ipvs mode had their address before the node that holds it now',
     async () => {
       await Promise.all(pods.map(({ node }) => world.shell(node, bindAsIpvs)));
@@ -154,43 +292,6 @@ describe('Services with policy Local, while m1 holds their address', () => {
         expect(Object.keys((await client().greet(serviceVips[family], 84, 150)).apiservers).sort()).toEqual(
           podNames,
         );
-      }
-    },
-    limitMs,
-  );
-
-  test(
-    'reach a pod that ends on another node, if its clients keep it, beside kube-proxy in ipvs mode',
-    async () => {
-      for (const [family, clients] of Object.entries(moreClients)) {
-        const words = family === 'ipv6' ? '/128 dev eth0 nodad' : '/32 dev eth0';
-        await world.shell('client', clients.map((address) => `ip addr add ${address}${words}\n`).join(''));
-      }
-      const ask = async (family: Family) => {
-        const answers = [];
-        for (const from of moreClients[family]) {
-          const { apiservers, errors } = await client().requestFrom(from, serviceVips[family], 88, 4);
-          answers.push({ apiservers, errors });
-        }
-        return answers;
-      };
-      const before = { ipv4: await ask('ipv4'), ipv6: await ask('ipv6') };
-      for (const answers of Object.values(before)) {
-        const names = answers.flatMap(({ apiservers }) => Object.keys(apiservers));
-        expect([...new Set(names)].sort()).toEqual(podNames);
-      }
-      await world.put(...list('kept', { ending: podNames.filter((name) => name !== first.name) }));
-      const listSlots = ['ip', 'ip6'].map((ip) => `nft list map ${ip} vipnat-lb relay-default/kept/tcp/88`);
-      for (const { node } of pods) {
-        // Each node knows by then that new clients are for the first pod.
-        await waitUntil(
-          async () =>
-            new Set((await world.shell(node, listSlots.join('\n'))).match(/goto [^\s,]+|accept/g)).size === 1,
-          () => `the balancer of ${node} does not notice pods that end`,
-        );
-      }
-      for (const family of families) {
-        expect({ family, answers: await ask(family) }).toEqual({ family, answers: before[family] });
       }
     },
     limitMs,

@@ -83,3 +83,17 @@ test("this node's zone is what an endpoint on it says, and all Services may be b
   expect(index.zone).toBe('a');
   expect([...index.takeChanged(false)].sort()).toEqual(['default/other', 'default/web']);
 });
+
+test('the first Service of an address guards it for all that share it, unless one of them is left to kube-proxy', () => {
+  const both = vip('10.77.0.60', ['web', 'other']);
+  index.takeServices(come('default/other', service('other')));
+  index.takeVirtualIps([{ key: '10.77.0.60', before: vip('10.77.0.60', ['web']), after: both }]);
+  const listGuarded = () => ['default/web', 'default/other'].map((key) => index.find(key)?.guarded);
+  expect(listGuarded()).toEqual([['10.77.0.60'], []]);
+  index.takeChanged(false);
+  const annotations = { 'vipnat.io/way': 'kube-proxy' };
+  const left = { ...service('other'), metadata: { ...service('other').metadata, annotations } };
+  index.takeServices([{ key: 'default/other', before: service('other'), after: left }]);
+  expect(listGuarded()).toEqual([[], []]);
+  expect([...index.takeChanged(false)].sort()).toEqual(['default/other', 'default/web']);
+});
