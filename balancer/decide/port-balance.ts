@@ -4,11 +4,12 @@ import { chooseNear, chooseServing, listBackends, type Backend } from '../../lib
 import { findUnknownMethod, type Method, methods } from '../../lib/services/methods.ts';
 import { type EndpointSlice, type Service } from '../../lib/services/services.ts';
 import { applyOutages, listSilent, type NodeOutages, noOutages } from './node-outages.ts';
-import { planRelay, type Relay } from './relay.ts';
+import { listNodes, planRelay, type Relay } from './relay.ts';
 import { readAnnotation, readDuration } from '../../lib/services/wishes.ts';
 import { quoteTenant } from '../../lib/text/printable.ts';
 import { findUplinks } from './uplinks.ts';
 import { type PlacedAddress } from '../../lib/kernel/netlink/addresses.ts';
+import { nameTunnelFilter } from '../../lib/kernel/real/strict-tunnels.ts';
 import { isInRanges, normaliseRanges } from './source-ranges.ts';
 
 /** Transport protocols that a Service can have, to their numbers. */
@@ -99,6 +100,10 @@ export interface Place {
   readonly zone: string | null;
   /** See `listUplinks`. */
   readonly uplinks: readonly PlacedAddress[] | null;
+  /** Addresses of endpoints that packets reach by a router; none when left out. */
+  readonly routed?: ReadonlySet<string>;
+  /** See `listStrictTunnels`; none when left out. */
+  readonly strictTunnels?: readonly string[];
   /** The nodes that do not answer; none when left out. */
   readonly outages?: NodeOutages;
 }
@@ -108,6 +113,8 @@ export interface ServiceBalance {
   readonly ports: readonly PortBalance[];
   readonly refused: readonly string[];
   readonly remarks: readonly string[];
+  /** Addresses of endpoints on other nodes, one of each, of which `Place.routed` is to say whether they are reached by a router. */
+  readonly elsewhere: readonly string[];
 }
 
 /** What balanceService answers for both families; nothing for a Service that is gone. */
@@ -117,6 +124,7 @@ export function balanceFamilies(balanced: BalancedService | null, place: Place):
     ports: decided.flatMap(({ ports }) => ports),
     refused: decided.flatMap(({ refused }) => refused),
     remarks: [...new Set(decided.flatMap(({ remarks }) => remarks))],
+    elsewhere: [...new Set(decided.flatMap(({ elsewhere }) => elsewhere))],
   };
 }
 
@@ -127,8 +135,9 @@ export function balanceFamilies(balanced: BalancedService | null, place: Place):
 export function balanceService(balanced: BalancedService, family: Family, place: Place): ServiceBalance {
   const { service, slices } = balanced;
   const addresses = balanced.addresses[family];
-  if (addresses.length === 0 || isLeftToKubeProxy(service)) return { ports: [], refused: [], remarks: [] };
+  if (addresses.length === 0 || isLeftToKubeProxy(service)) return nothing;
   const refused: string[] = [];
+  const nodeToAddress = new Map<string, string>();
   const uplinks = findUplinks(addresses, place.uplinks);
   const ports = (service.spec.ports ?? []).flatMap((port): PortBalance[] => {
     if (!protocolToNumber.has(port.protocol)) return [];
@@ -138,8 +147,10 @@ export function balanceService(balanced: BalancedService, family: Family, place:
     const { outages = noOutages } = place;
     const present = applyOutages(listing.backends, outages);
     const chosen = chooseBackends(service, present, place);
+    if (isLocal(service))
+      for (const [node, address] of listNodes(present, place.node)) nodeToAddress.set(node, address);
     const relay = isLocal(service)
-      ? planRelay(present, { here: place.node, protocol: port.protocol, uplinks })
+      ? planRelay(present, { here: place.node, protocol: port.protocol, uplinks, routed: place.routed })
       : null;
     if (chosen === null && relay === null) return [];
     return [
@@ -160,8 +171,45 @@ export function balanceService(balanced: BalancedService, family: Family, place:
         ? ports
         : [{ ...first, guard: { addresses: guarded, uplinks } }, ...others],
     refused,
-    remarks: listRemarks(service),
+    remarks: [
+      ...listRemarks(service),
+      ...listLosses(service, ports, place),
+      ...listAway(service, nodeToAddress, place),
+    ],
+    elsewhere: [...nodeToAddress.values()],
   };
+}
+
+const nothing: ServiceBalance = { ports: [], refused: [], remarks: [], elsewhere: [] };
+
+/** With policy Local, nodes that nothing is sent on to. */
+function listAway(
+  { metadata }: Service,
+  nodeToAddress: ReadonlyMap<string, string>,
+  { routed = new Set() }: Place,
+): string[] {
+  return [...nodeToAddress]
+    .filter(([, address]) => routed.has(address))
+    .map(
+      ([node, address]) =>
+        `${metadata.namespace}/${metadata.name} has policy Local, and the router has the route to ${address} of ${quoteTenant(node)}: ` +
+        'vipnat sends no connections on to this node, as the router would send them back',
+    );
+}
+
+/** With policy Local, what other nodes send on to pods of this one may not arrive. The filter is IPv4's. */
+function listLosses(
+  { metadata }: Service,
+  ports: readonly PortBalance[],
+  { strictTunnels = [] }: Place,
+): string[] {
+  const isSentOn = ports.some(({ family, isHere, relay }) => family === 'ipv4' && isHere && relay !== null);
+  if (!isSentOn || strictTunnels.length === 0) return [];
+  const switches = strictTunnels.map((device) => `${nameTunnelFilter(device)}=2`).join(' ');
+  return [
+    `${metadata.namespace}/${metadata.name} has policy Local, and rp_filter of ${strictTunnels.join(' and ')} is 1: ` +
+      `this node drops what comes from other nodes there. Run: sysctl -w ${switches}`,
+  ];
 }
 
 /** Whether the owner of a Service wants kube-proxy's rules alone to have its connections. */

@@ -23,6 +23,7 @@ import { tableName } from '../table/table.ts';
 import { LookLog } from './look-log.ts';
 import { OwnAddresses } from './own-addresses.ts';
 import { type BalancerPorts } from './ports.ts';
+import { RelayWays } from './relay-ways.ts';
 import { TableLife } from './table-life.ts';
 import { WriteGaps } from './write-gaps.ts';
 
@@ -53,6 +54,7 @@ export class Balancer {
   readonly #gaps: WriteGaps;
   readonly #addresses: OwnAddresses;
   readonly #users = new NodeUsers();
+  readonly #ways: RelayWays;
   #watch: Source | null = null;
   /** Wanted, and not yet in the kernel. */
   #pending = new Map<string, Balances>();
@@ -79,6 +81,12 @@ export class Balancer {
       },
     });
     this.#forwards = new ForwardKeeper(ports);
+    this.#ways = new RelayWays({
+      ...ports,
+      onChange: (services) => {
+        this.#objects.touch(services);
+      },
+    });
     this.#queue = new TriggerQueue<Cause>({
       clock: ports.clock,
       awaited: ['objects'],
@@ -129,6 +137,7 @@ export class Balancer {
   /** Ends what is under way. */
   async stop(): Promise<void> {
     this.#objects.stop();
+    this.#ways.stop();
     await this.#watch?.stop();
     await this.#queue.stop();
     await this.#settled.stop();
@@ -215,11 +224,13 @@ export class Balancer {
     const [{ index }, { node, nodes }] = [this.#objects, this.#ports];
     const { zone, vips } = index;
     const hasMoved = await this.#addresses.look(vips);
-    const { known: local, uplinks } = this.#addresses;
-    const place: Place = { node, zone, vips, local, uplinks, outages: nodes.outages };
+    const { known: local, uplinks, strictTunnels } = this.#addresses;
+    const own = { ...{ node, zone, vips, local, uplinks, strictTunnels }, routed: this.#ways.routed };
+    const place: Place = { ...own, outages: nodes.outages };
     for (const service of index.takeChanged(hasMoved)) {
       const found = this.#objects.find(service);
-      const { ports: balances, refused, remarks } = balanceFamilies(found, place);
+      const { ports: balances, refused, remarks, elsewhere } = balanceFamilies(found, place);
+      this.#ways.watch(service, elsewhere);
       this.#users.note(service, balances.length === 0 ? [] : (found?.slices ?? []));
       this.#log.refused(service, refused);
       this.#log.remarks(service, remarks);

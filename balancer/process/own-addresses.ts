@@ -6,10 +6,15 @@ import { listUplinks } from '../decide/uplinks.ts';
 export interface AddressPorts {
   readonly clock: Clock;
   readonly readAddresses: () => Promise<readonly PlacedAddress[]>;
+  /** See `listStrictTunnels`. */
+  readonly listStrictTunnels: () => Promise<readonly string[]>;
 }
 
 /** The node that holds 1,000 addresses takes milliseconds for it, and endpoints change many times a second. */
 const paceMs = 1000;
+
+/** Somebody changes a switch of the kernel, or a network plugin makes its tunnel. */
+const tunnelPaceMs = 60_000;
 
 /** This host's own addresses. Those of Services come and go, and are left out. */
 export class OwnAddresses {
@@ -18,6 +23,8 @@ export class OwnAddresses {
   #readAt = -Infinity;
   #known: ReadonlySet<string> = new Set();
   #uplinks: readonly PlacedAddress[] | null = null;
+  #strictTunnels: readonly string[] = [];
+  #tunnelsReadAt = -Infinity;
 
   constructor(ports: AddressPorts) {
     this.#ports = ports;
@@ -31,6 +38,11 @@ export class OwnAddresses {
   /** See `listUplinks`, as of the last look. */
   get uplinks(): readonly PlacedAddress[] | null {
     return this.#uplinks;
+  }
+
+  /** See `listStrictTunnels`, as of the last look but a minute. */
+  get strictTunnels(): readonly string[] {
+    return this.#strictTunnels;
   }
 
   /** Answers whether they are others than before. The kernel is asked once a second at most. Rejects as it does. */
@@ -47,6 +59,14 @@ export class OwnAddresses {
     const areSame = JSON.stringify(uplinks) === JSON.stringify(this.#uplinks);
     this.#known = found;
     this.#uplinks = uplinks;
-    return !isSame || !areSame;
+    return (await this.#lookAtTunnels(now)) || !isSame || !areSame;
+  }
+
+  async #lookAtTunnels(now: number): Promise<boolean> {
+    if (now - this.#tunnelsReadAt < tunnelPaceMs) return false;
+    this.#tunnelsReadAt = now;
+    const before = this.#strictTunnels.join();
+    this.#strictTunnels = await this.#ports.listStrictTunnels();
+    return this.#strictTunnels.join() !== before;
   }
 }
