@@ -1,15 +1,14 @@
 /** What is to become of connections to one port of a Service, by the objects alone. */
 import { families, type Family } from '../../lib/address/address.ts';
 import { chooseNear, chooseServing, listBackends, type Backend } from '../../lib/services/endpoints.ts';
-import { findUnknownMethod, type Method, methods } from '../../lib/services/methods.ts';
+import { type Method, methods } from '../../lib/services/methods.ts';
 import { type EndpointSlice, type Service } from '../../lib/services/services.ts';
 import { applyOutages, listSilent, type NodeOutages, noOutages } from './node-outages.ts';
 import { listNodes, planRelay, type Relay } from './relay.ts';
 import { readAnnotation, readDuration } from '../../lib/services/wishes.ts';
-import { quoteTenant } from '../../lib/text/printable.ts';
+import { listLosses, listRemarks } from './remarks.ts';
 import { findUplinks } from './uplinks.ts';
 import { type PlacedAddress } from '../../lib/kernel/netlink/addresses.ts';
-import { nameTunnelFilter } from '../../lib/kernel/real/strict-tunnels.ts';
 import { isInRanges, normaliseRanges } from './source-ranges.ts';
 
 /** Transport protocols that a Service can have, to their numbers. */
@@ -138,19 +137,18 @@ export function balanceService(balanced: BalancedService, family: Family, place:
   if (addresses.length === 0 || isLeftToKubeProxy(service)) return nothing;
   const refused: string[] = [];
   const nodeToAddress = new Map<string, string>();
+  const { outages = noOutages, routed = new Set() } = place;
   const uplinks = findUplinks(addresses, place.uplinks);
   const ports = (service.spec.ports ?? []).flatMap((port): PortBalance[] => {
     if (!protocolToNumber.has(port.protocol)) return [];
     const query = { family, name: port.name, protocol: port.protocol, weights: balanced.weights };
     const listing = listBackends(slices, query, place.vips);
     refused.push(...listing.refused);
-    const { outages = noOutages } = place;
     const present = applyOutages(listing.backends, outages);
+    noteNodes(nodeToAddress, service, listNodes(present, place.node));
     const chosen = chooseBackends(service, present, place);
-    if (isLocal(service))
-      for (const [node, address] of listNodes(present, place.node)) nodeToAddress.set(node, address);
     const relay = isLocal(service)
-      ? planRelay(present, { here: place.node, protocol: port.protocol, uplinks, routed: place.routed })
+      ? planRelay(present, { here: place.node, protocol: port.protocol, uplinks, routed })
       : null;
     if (chosen === null && relay === null) return [];
     return [
@@ -171,77 +169,24 @@ export function balanceService(balanced: BalancedService, family: Family, place:
         ? ports
         : [{ ...first, guard: { addresses: guarded, uplinks } }, ...others],
     refused,
-    remarks: [
-      ...listRemarks(service),
-      ...listLosses(service, ports, place),
-      ...listAway(service, nodeToAddress, place),
-    ],
+    remarks: [...listRemarks(service), ...listLosses(service, { ports, nodeToAddress, place })],
     elsewhere: [...nodeToAddress.values()],
   };
 }
 
+function noteNodes(
+  nodeToAddress: Map<string, string>,
+  service: Service,
+  found: ReadonlyMap<string, string>,
+): void {
+  if (isLocal(service)) for (const [node, address] of found) nodeToAddress.set(node, address);
+}
+
 const nothing: ServiceBalance = { ports: [], refused: [], remarks: [], elsewhere: [] };
-
-/** With policy Local, nodes that nothing is sent on to. */
-function listAway(
-  { metadata }: Service,
-  nodeToAddress: ReadonlyMap<string, string>,
-  { routed = new Set() }: Place,
-): string[] {
-  return [...nodeToAddress]
-    .filter(([, address]) => routed.has(address))
-    .map(
-      ([node, address]) =>
-        `${metadata.namespace}/${metadata.name} has policy Local, and the router has the route to ${address} of ${quoteTenant(node)}: ` +
-        'vipnat sends no connections on to this node, as the router would send them back',
-    );
-}
-
-/** With policy Local, what other nodes send on to pods of this one may not arrive. The filter is IPv4's. */
-function listLosses(
-  { metadata }: Service,
-  ports: readonly PortBalance[],
-  { strictTunnels = [] }: Place,
-): string[] {
-  const isSentOn = ports.some(({ family, isHere, relay }) => family === 'ipv4' && isHere && relay !== null);
-  if (!isSentOn || strictTunnels.length === 0) return [];
-  const switches = strictTunnels.map((device) => `${nameTunnelFilter(device)}=2`).join(' ');
-  return [
-    `${metadata.namespace}/${metadata.name} has policy Local, and rp_filter of ${strictTunnels.join(' and ')} is 1: ` +
-      `this node drops what comes from other nodes there. Run: sysctl -w ${switches}`,
-  ];
-}
 
 /** Whether the owner of a Service wants kube-proxy's rules alone to have its connections. */
 export function isLeftToKubeProxy(service: Service): boolean {
   return readAnnotation(service, 'way') === 'kube-proxy';
-}
-
-/** What the owner of a Service asks for, and does not get. */
-function listRemarks(service: Service): string[] {
-  const way = readAnnotation(service, 'way') ?? 'direct';
-  const method = findUnknownMethod(service);
-  const name = `${service.metadata.namespace}/${service.metadata.name}`;
-  const ask = (what: string, text: string, effect: string) =>
-    `${name} asks for the ${what} ${quoteTenant(text)}, which is not a duration: ${effect}`;
-  const drain = readDuration(service, 'drainTimeout').malformed;
-  const start = readDuration(service, 'slowStart').malformed;
-  return [
-    ...(drain === null ? [] : [ask('drain timeout', drain, 'open connections stay until their pod is gone')]),
-    ...(start === null
-      ? []
-      : [ask('slow start', start, 'a new pod gets its whole share of connections immediately')]),
-    ...(way === 'direct'
-      ? []
-      : [
-          `${name} asks for the balancing mode ${quoteTenant(way)}, which vipnat does not have: it is balanced directly`,
-        ]),
-    ...(method === null
-      ? []
-      : [
-          `${name} asks for the method ${quoteTenant(method)}, which vipnat does not have: pods are chosen at random`,
-        ]),
-  ];
 }
 
 /** Null where others are to decide. */

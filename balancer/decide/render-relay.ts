@@ -76,7 +76,7 @@ function listWays(balance: PortBalance, relay: Relay): Way[] {
       start: isKept ? start : chain,
       memory: node === null ? null : `relayed/${suffix}`,
       // Named by the time: a set cannot get another one.
-      kept: isKept ? `kept/${suffix}/${balance.affinitySeconds ?? 0}` : null,
+      kept: isKept ? `kept/${suffix}/${balance.affinitySeconds}` : null,
     };
   });
 }

@@ -81,11 +81,8 @@ export class Balancer {
       },
     });
     this.#forwards = new ForwardKeeper(ports);
-    this.#ways = new RelayWays({
-      ...ports,
-      onChange: (services) => {
-        this.#objects.touch(services);
-      },
+    this.#ways = new RelayWays(ports, (services) => {
+      this.#objects.touch(services);
     });
     this.#queue = new TriggerQueue<Cause>({
       clock: ports.clock,
@@ -172,9 +169,7 @@ export class Balancer {
 
   /** What was written stays as it is, and counts. */
   async #keepTables(isTold: boolean): Promise<void> {
-    const wasOn = this.#life.isOn;
-    await this.#life.renew();
-    if (!wasOn && this.#life.isOn) this.#settled.sweep();
+    if (await this.#life.renew()) this.#settled.sweep();
     if (!isTold || !this.#programmer.isKnown || (await this.#programmer.areOurs())) return;
     this.#ports.observer.repaired();
     this.#ports.logger.warn('another program removed or replaced a table of vipnat: vipnat writes it again');
@@ -225,8 +220,8 @@ export class Balancer {
     const { zone, vips } = index;
     const hasMoved = await this.#addresses.look(vips);
     const { known: local, uplinks, strictTunnels } = this.#addresses;
-    const own = { ...{ node, zone, vips, local, uplinks, strictTunnels }, routed: this.#ways.routed };
-    const place: Place = { ...own, outages: nodes.outages };
+    const [{ outages }, { routed }] = [nodes, this.#ways];
+    const place: Place = { node, zone, vips, local, uplinks, strictTunnels, routed, outages };
     for (const service of index.takeChanged(hasMoved)) {
       const found = this.#objects.find(service);
       const { ports: balances, refused, remarks, elsewhere } = balanceFamilies(found, place);

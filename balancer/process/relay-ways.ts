@@ -1,12 +1,10 @@
 import { type Cancel, type Clock } from '../../lib/control/clock.ts';
 
-/** What it needs of the world, and its listener. */
+/** What it needs of the world. */
 export interface WaysPorts {
   readonly clock: Clock;
   /** Which of these addresses packets reach by a router, see `findRouted`. May reject. */
   readonly findRouted: (addresses: readonly string[]) => Promise<readonly string[]>;
-  /** Called with the Services whose addresses are reached otherwise than before. */
-  readonly onChange: (services: readonly string[]) => void;
 }
 
 /** Routes to pods' networks come and go with nodes, and nobody tells. */
@@ -15,6 +13,7 @@ const paceMs = 60_000;
 /** By which ways packets reach endpoints on other nodes. What was not asked for yet counts as reached by no router. */
 export class RelayWays {
   readonly #ports: WaysPorts;
+  readonly #onChange: (services: readonly string[]) => void;
   readonly #serviceToAddresses = new Map<string, readonly string[]>();
   #routed: ReadonlySet<string> = new Set();
   #asked: ReadonlySet<string> = new Set();
@@ -22,8 +21,10 @@ export class RelayWays {
   #isStopped = false;
   #cancel: Cancel = () => undefined;
 
-  constructor(ports: WaysPorts) {
+  /** `onChange` is called with the Services whose addresses are reached otherwise than before. */
+  constructor(ports: WaysPorts, onChange: (services: readonly string[]) => void) {
     this.#ports = ports;
+    this.#onChange = onChange;
   }
 
   /** The addresses that are reached by a router. */
@@ -67,6 +68,6 @@ export class RelayWays {
     this.#routed = routed;
     const isOther = (address: string) => before.has(address) !== routed.has(address);
     const services = all.filter(([, addresses]) => addresses.some(isOther)).map(([service]) => service);
-    if (services.length > 0 && !this.#isStopped) this.#ports.onChange(services);
+    if (services.length > 0 && !this.#isStopped) this.#onChange(services);
   }
 }

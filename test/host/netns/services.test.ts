@@ -1,8 +1,7 @@
-import { once } from 'node:events';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { type Cluster, type SeatName, seatNames } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
-import { vipnat, waitUntil } from '../../support/host/vipnat.ts';
+import { vipnat } from '../../support/host/vipnat.ts';
 import { makeEndpoints, makeLoadBalancer, makeVirtualIp } from '../../support/kube-api/service-objects.ts';
 import { type ApiChange, podPort, pods, serviceVips, ServiceWorld } from './service-world.ts';
 
@@ -34,15 +33,6 @@ function make(
     ['EndpointSlice', makeEndpoints(name, target, list('ipv6'))],
   ];
 }
-
-/** A port of a program of the node, and one that a Service gets late. */
-const [hostPort, latePort] = [10_250, 5140];
-const leftAnnotations = { 'vipnat.io/way': 'kube-proxy' };
-
-const connectCommand = (host: string) => `${process.execPath} -e '
-  require("node:net").connect(${hostPort}, "${host}")
-    .once("connect", function () { console.log("connected"); this.destroy(); })
-    .once("error", ({ code }) => console.log(code));'`;
 
 /** How long to wait where nothing shall answer. */
 const lostMs = 1000;
@@ -186,63 +176,6 @@ describe('Services', () => {
         expect(Object.keys((await ask(seat, vip4, 86, 3)).errors).join()).toMatch(/ECONNREFUSED/);
       }
       expect(await world.askByUdp('client', vip4, 86, 1)).toEqual(['refused']);
-    },
-    limitMs,
-  );
-
-  /** `connected`, or the code of the failure. */
-  const connect = async (machine: string, host: string) =>
-    (await world.shell(machine, connectCommand(host))).trim();
-
-  test(
-    'refuse ports that no Service has, from outside, unless one that shares their address is left to kube-proxy',
-    async () => {
-      const listen = `require("node:net").createServer((socket) => socket.destroy())
-        .listen(${hostPort}, "::", () => console.log("ready"))`;
-      const { stdout } = cluster.namespaces.start(cluster.namespaceOf('m1'), [
-        process.execPath,
-        '-e',
-        listen,
-      ]);
-      if (stdout !== null) await once(stdout, 'data');
-      for (const host of [vip4, vip6]) {
-        expect(await connect('client', host)).toBe('ECONNREFUSED');
-        expect(await world.askByUdp('client', host, hostPort, 1)).toEqual(['refused']);
-        expect(await connect('m1', host)).toBe('connected');
-        await world.shell('client', `ping -c 1 -W 10 ${host}`);
-      }
-      for (const host of ['10.77.0.11', 'fd77::11']) expect(await connect('client', host)).toBe('connected');
-      await world.put(
-        ['Service', makeLoadBalancer('left', [{ port: hostPort }], { annotations: leftAnnotations })],
-        ['VirtualIP', makeVirtualIp(vip4, [...names, 'left'])],
-      );
-      await waitUntil(
-        async () => (await connect('client', vip4)) === 'connected',
-        () => 'kube-proxy does not get the connections to its Service',
-      );
-      expect(await connect('client', vip6)).toBe('ECONNREFUSED');
-    },
-    limitMs,
-  );
-
-  test(
-    'take UDP clients over that sent to their port before it was served',
-    async () => {
-      const ask = `const socket = require("node:dgram").createSocket("udp4");
-        socket.on("message", (answer) => console.log(String(answer))).on("error", () => 0).bind(40001);
-        setInterval(() => socket.send("x", ${latePort}, "${vip4}"), 100);`;
-      const asking = cluster.namespaces.start(cluster.namespaceOf('client'), [process.execPath, '-e', ask]);
-      const answer = once(asking.stdout ?? process.stdin, 'data');
-      await waitUntil(
-        async () => (await world.shell('m1', 'conntrack -L -p udp')).includes(`dport=${latePort} `),
-        () => 'no packet of the client comes',
-      );
-      await world.put(...make('late', latePort), [
-        'VirtualIP',
-        makeVirtualIp(vip4, [...names, 'left', 'late']),
-      ]);
-      expect(String((await answer)[0])).toMatch(/^pod-/);
-      asking.kill();
     },
     limitMs,
   );

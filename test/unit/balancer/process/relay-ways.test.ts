@@ -9,14 +9,11 @@ function start() {
     asked: [] as (readonly string[])[],
     changes: [] as (readonly string[])[],
   };
-  const ways = new RelayWays({
-    clock,
-    findRouted: (addresses) => {
-      host.asked.push(addresses);
-      return Promise.resolve(addresses.filter((address) => host.routed.includes(address)));
-    },
-    onChange: (services) => host.changes.push(services),
-  });
+  const findRouted = (addresses: readonly string[]) => {
+    host.asked.push(addresses);
+    return Promise.resolve(addresses.filter((address) => host.routed.includes(address)));
+  };
+  const ways = new RelayWays({ clock, findRouted }, (services) => host.changes.push(services));
   return { clock, host, ways };
 }
 
