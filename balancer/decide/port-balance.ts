@@ -1,8 +1,9 @@
 /** What is to become of connections to one port of a Service, by the objects alone. */
 import { families, type Family } from '../../lib/address/address.ts';
-import { chooseNear, chooseServing, listBackends, type Backend } from '../../lib/services/endpoints.ts';
+import { listBackends, type Backend } from '../../lib/services/endpoints.ts';
 import { type Method, methods } from '../../lib/services/methods.ts';
 import { type EndpointSlice, type Service } from '../../lib/services/services.ts';
+import { chooseBackends, isLocal, listDraining } from './choose-backends.ts';
 import { applyOutages, listSilent, type NodeOutages, noOutages } from './node-outages.ts';
 import { listNodes, planRelay, type Relay } from './relay.ts';
 import { readAnnotation, readDuration } from '../../lib/services/wishes.ts';
@@ -187,33 +188,6 @@ const nothing: ServiceBalance = { ports: [], refused: [], remarks: [], elsewhere
 /** Whether the owner of a Service wants kube-proxy's rules alone to have its connections. */
 export function isLeftToKubeProxy(service: Service): boolean {
   return readAnnotation(service, 'way') === 'kube-proxy';
-}
-
-/** Null where others are to decide. */
-function chooseBackends(
-  service: Service,
-  backends: readonly Backend[],
-  place: Place,
-): readonly Backend[] | null {
-  if (!isLocal(service)) return chooseNear(chooseServing(backends), place);
-  const here = chooseServing(backends.filter(({ node }) => node === place.node));
-  return here.length === 0 && chooseServing(backends).length > 0 ? null : here;
-}
-
-/** With policy Local, connections are translated on the endpoint's own node only: those of `onlyOn`. */
-function listDraining(
-  backends: readonly Backend[],
-  chosen: readonly Backend[],
-  onlyOn: string | null,
-): readonly End[] {
-  const drained = backends.filter(
-    (backend) => (backend.isEnding || backend.weight === 0) && !chosen.includes(backend),
-  );
-  return onlyOn === null ? drained : drained.filter(({ node }) => node === onlyOn);
-}
-
-function isLocal({ spec }: Service): boolean {
-  return spec.externalTrafficPolicy === 'Local';
 }
 
 type General = Pick<

@@ -43,6 +43,12 @@ export class ServiceIndex {
     return [...this.#serviceToAddresses.keys()];
   }
 
+  /** Whether a Service has an address, and is left to kube-proxy. */
+  isLeft(key: string): boolean {
+    const found = this.find(key);
+    return found !== null && isLeftToKubeProxy(found.service);
+  }
+
   /** The addresses of some Services. */
   listAddresses(isChosen: (service: Service) => boolean): ReadonlySet<string> {
     const found = this.balanced.map((key) => this.find(key)).filter((one) => one !== null);

@@ -199,7 +199,8 @@ export class Balancer {
     if (isDue && !listsAnyway) await this.#compare();
     if (isDue) this.#comparedAt = now;
     this.#pending = new Map();
-    this.#settle(changes);
+    this.#log.balanced(changes);
+    this.#settled.settle(changes, (service) => this.#objects.index.isLeft(service));
     if (!wasKnown) this.#settled.sweep();
     if (changes.size === 0) return;
     this.#ports.observer.programmed(changes.size, this.#clock.now() - (changedAt ?? now));
@@ -233,15 +234,6 @@ export class Balancer {
         this.#pending.set(service, balances);
     }
     nodes.watch(this.#users.nodes);
-  }
-
-  /** The kernel has it. */
-  #settle(changes: ReadonlyMap<string, Balances>): void {
-    this.#log.balanced(changes);
-    this.#settled.settle(changes, (service) => {
-      const found = this.#objects.index.find(service);
-      return found !== null && isLeftToKubeProxy(found.service);
-    });
   }
 
   /** Nothing before the first time: a former life's word counts until then. */
