@@ -1,5 +1,4 @@
 import { afterAll, describe, expect, test } from '@jest/globals';
-import { families } from '../../../lib/address/address.ts';
 import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { waitUntil } from '../../support/host/vipnat.ts';
