@@ -57,7 +57,7 @@ describe('the addresses of Services', () => {
     (await world.shell(machine, connectCommand(host))).trim();
 
   test(
-    'refuse ports that no Service has, from outside, unless one that shares their address is left to kube-proxy',
+    'refuse ports that no Service names, from outside; those of one that is left to kube-proxy pass',
     async () => {
       const listen = `require("node:net").createServer((socket) => socket.destroy())
         .listen(${hostPort}, "::", () => console.log("ready"))`;
