@@ -78,13 +78,6 @@ describe('a balancer', () => {
     );
   });
 
-  test('sends nothing to an address that has become its own', async () => {
-    expect(await world.print()).toContain('10.244.2.2');
-    world.addresses = ['10.77.0.11', '10.244.2.2'];
-    await world.pass(11);
-    expect(await world.print()).not.toContain('10.244.2.2');
-  });
-
   test('leaves connections to kube-proxy when nft fails for long, says so, and takes them back', async () => {
     world.hang = Promise.reject(new Error('nft: no space'));
     world.hang.catch(() => undefined);
