@@ -21,11 +21,11 @@ const connectCommand = (host: string) => `${process.execPath} -e '
     .once("error", ({ code }) => console.log(code));'`;
 
 /** A Service at a UDP port of the addresses, over all pods. */
-function make(name: string, port: number): ApiChange[] {
+function make(name: string, port: number, annotations = {}): ApiChange[] {
   const listen = [{ port, name: 'u', protocol: 'UDP' }];
   const target = listen.map((one) => ({ ...one, port: podPort }));
   return [
-    ['Service', makeLoadBalancer(name, listen)],
+    ['Service', makeLoadBalancer(name, listen, { annotations })],
     ...(['ipv4', 'ipv6'] as const).map((family): ApiChange => {
       const ends = pods.map((pod) => ({ addresses: [pod[family]], nodeName: pod.node }));
       return ['EndpointSlice', makeEndpoints(name, target, ends)];
@@ -94,11 +94,13 @@ describe('the addresses of Services', () => {
         setInterval(() => socket.send("x", ${latePort}, "${vip4}"), 100);`;
       const asking = cluster.namespaces.start(cluster.namespaceOf('client'), [process.execPath, '-e', ask]);
       const answer = once(asking.stdout ?? process.stdin, 'data');
+      const virtualIp = ['VirtualIP', makeVirtualIp(vip4, ['web', 'left', 'late'])] as const;
+      await world.put(...make('late', latePort, leftAnnotations), virtualIp);
       await waitUntil(
         async () => (await world.shell('m1', 'conntrack -L -p udp')).includes(`dport=${latePort} `),
         () => 'no packet of the client comes',
       );
-      await world.put(...make('late', latePort), ['VirtualIP', makeVirtualIp(vip4, ['web', 'left', 'late'])]);
+      await world.put(...make('late', latePort));
       expect(String((await answer)[0])).toMatch(/^pod-/);
       asking.kill();
     },

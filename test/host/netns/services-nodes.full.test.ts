@@ -15,10 +15,11 @@ const vip = serviceVips.ipv4;
 const lost = pods.find(({ node }) => node === 'worker') ?? { ipv4: '' };
 
 /** The seat of the address: m1 has it. */
+const seat = makeSeat(0, vip, ['m1', 'm2', 'worker']);
 const pool = {
   metadata: { name: 'pool', uid: 'uid-of-pool', generation: 1 },
   spec: { addresses: ['10.77.0.60'], seats: 1 },
-  status: { seats: [makeSeat(0, vip, ['m1', 'm2', 'worker'])] },
+  status: { seats: [seat] },
 };
 
 describe('a Service with pods on three nodes', () => {
@@ -48,6 +49,8 @@ describe('a Service with pods on three nodes', () => {
       return await world.startBalancer(/default\/web is balanced/, { node, words });
     };
     await Promise.all([start('m2'), start('worker')]);
+    // No keepalived runs: this is what shows who holds the seat.
+    await world.shell('m1', `ip addr add ${seat.anchor}/32 dev lo`);
     holder = await start('m1');
     await holder.waitForLine(/this node holds seat pool\/0/);
   });
