@@ -4,14 +4,14 @@ import { describeUnreadable } from '../../lib/kubernetes/errors.ts';
 import { type EventRecorder } from '../../lib/telemetry/recorder.ts';
 import { type Logger } from '../../lib/telemetry/logger.ts';
 import { type ErrorCode, findErrorCode, type VipnatError } from '../../lib/text/errors.ts';
-import { type CarriedOut } from '../reconcile/carry-out.ts';
+import { type Execution } from '../engine/execute.ts';
 import { firstPools } from '../../lib/services/names.ts';
-import { describeContest } from '../reconcile/describe-contest.ts';
-import { formatKey } from '../reconcile/key-text.ts';
-import { type StepEvent } from '../reconcile/step.ts';
-import { type StepKey } from '../world/keys.ts';
-import { type World } from '../world/world.ts';
-import { toRegarding } from './regarding.ts';
+import { describeContest } from '../kinds/describe-contest.ts';
+import { formatKey } from '../engine/kind.ts';
+import { type StepEvent } from '../engine/step.ts';
+import { type StepKey } from '../cache/watch.ts';
+import { type World } from '../cache/world.ts';
+import { toRegarding } from '../kinds/kinds.ts';
 
 /** The third failure of a key is told: two can be another's writes at the same moment. */
 const toldFailures = 2;
@@ -123,7 +123,7 @@ export class ControllerLog {
   }
 
   /** A step is not done; that the API is away is for the Lease to say. */
-  failed(key: StepKey, { result, words }: CarriedOut, failures: number, world: World): void {
+  failed(key: StepKey, { result, words }: Execution, failures: number, world: World): void {
     const isTold = result === 'refused' && failures === toldFailures;
     const code = result === 'refused' ? 'API_FORBIDDEN' : 'API_UNREACHABLE';
     const line = `${formatKey(key)}: ${words}. vipnat tries again`;

@@ -1,0 +1,159 @@
+import { describe, expect, test } from '@jest/globals';
+import { nodes as nodeResource } from '../../../../lib/services/cluster.ts';
+import { type NodeReport } from '../../../../lib/services/node-report.ts';
+import {
+  makeNode,
+  makePool,
+  makeReport,
+  makeService,
+  makeVirtualIp,
+  publish,
+} from '../../../support/fakes/service-objects.ts';
+import { decide, getWrite } from '../../../support/fakes/service-steps.ts';
+
+describe('an AddressPool', () => {
+  const of = { kind: 'AddressPool', key: 'pool' } as const;
+
+  test('gets seats, whose anchors have VRIDs of their own', () => {
+    const pools = [makePool('pool', { addresses: ['10.0.9.10-10.0.9.13'], seats: 2 })];
+    const nodes = [makeNode('node-1'), makeNode('node-2')];
+    const { status } = getWrite(decide({ pools, nodes }, of)).body as {
+      status: { seats: { anchors: string[]; nodes: string[] }[] };
+    };
+    expect(status.seats.map(({ anchors }) => anchors)).toEqual([['10.0.9.10'], ['10.0.9.11']]);
+    expect(status.seats.map((seat) => seat.nodes[0]).sort()).toEqual(['node-1', 'node-2']);
+  });
+
+  test.each([
+    // As of `kubectl cordon` and `kubectl drain`: the balancer stays on the node.
+    ['is cordoned', { spec: { unschedulable: true } }, ['node-1', 'node-2']],
+    ['is not ready', { status: { conditions: [{ type: 'Ready', status: 'False' }] } }, ['node-1', 'node-2']],
+    ['is deleted', null, ['node-2']],
+  ])('whose first node %s: %j', (_, parts, expected) => {
+    const metadata = { name: 'node-1', uid: 'node-1', resourceVersion: '2' };
+    const changed = parts === null ? [] : [nodeResource.schema.parse({ metadata, ...parts })];
+    const seat = { index: 0, anchors: ['10.0.9.10'], nodes: ['node-1', 'node-2'] };
+    const pools = [makePool('pool', { addresses: ['10.0.9.10'], seats: 1 }, { status: { seats: [seat] } })];
+    const nodes = [...changed, makeNode('node-2')];
+    expect(getWrite(decide({ pools, nodes }, of)).body).toMatchObject({
+      status: { seats: [{ nodes: expected }] },
+    });
+  });
+
+  test.each([
+    ['that is deleted', { metadata: { deletionTimestamp: '2027-01-15T08:00:00Z' } }, {}],
+    ['that is refused', {}, { reuseAfter: 'soon' }],
+  ])('%s under its Services gets other nodes when its own are gone', (_, parts, spec) => {
+    const seats = [{ index: 0, anchors: ['10.0.9.10'], nodes: ['old-1', 'old-2'] }];
+    const pools = [makePool('pool', { addresses: ['10.0.9.10'], ...spec }, { ...parts, status: { seats } })];
+    const virtualIps = [makeVirtualIp('10.0.9.10', ['apps/a'])];
+    const write = getWrite(decide({ pools, virtualIps, nodes: [makeNode('new-1')] }, of));
+    expect(write.body).toMatchObject({
+      status: { seats: [{ index: 0, anchors: ['10.0.9.10'], nodes: ['new-1'] }] },
+    });
+    const body = JSON.stringify(getWrite(decide({ pools, virtualIps, nodes: [] }, of)).body);
+    expect(body).toContain('"reason":"NoNode"');
+  });
+
+  test('takes no anchor that somebody has: of another pool, named by a Service, or in use', () => {
+    const pools = [makePool('pool', { addresses: ['10.0.9.10-10.0.9.14'], seats: 1 })];
+    const inUse = { status: { conditions: [{ type: 'AddressInUse', status: 'True' }] } };
+    const write = getWrite(
+      decide(
+        {
+          pools,
+          nodes: [makeNode('node-1')],
+          services: [
+            makeService('infra/x', { spec: { type: 'ClusterIP', externalIPs: ['10.0.9.11'] } }),
+            makeService('infra/y', { spec: { loadBalancerClass: 'other' }, status: publish('10.0.9.12') }),
+          ],
+          virtualIps: [
+            makeVirtualIp('10.0.9.10', ['apps/a'], { spec: { pool: 'former', seat: 2 } }),
+            makeVirtualIp('10.0.9.13', [], inUse),
+          ],
+        },
+        of,
+      ),
+    );
+    expect(write.body).toMatchObject({ status: { seats: [{ anchors: ['10.0.9.14'] }] } });
+  });
+
+  test('is refused when it has the address of a node, and named', () => {
+    const body = JSON.stringify(getWrite(decide({ nodes: [makeNode('node-1', {}, '10.0.9.10')] }, of)).body);
+    expect(body).toContain('AddressesReserved');
+    expect(body).toContain('10.0.9.10 belongs to the node node-1.');
+  });
+
+  test('is accepted without the addresses that Services name for themselves, and names them', () => {
+    const services = [makeService('infra/x', { spec: { type: 'ClusterIP', externalIPs: ['10.0.9.10'] } })];
+    expect(getWrite(decide({ services }, of)).body).toMatchObject({
+      status: {
+        conditions: expect.arrayContaining([
+          expect.objectContaining({
+            ...{ type: 'Accepted', status: 'True', reason: 'SomeKeptBack' },
+            message: 'Services get its addresses, but not 10.0.9.10 of infra/x.',
+          }),
+        ]),
+      },
+    });
+  });
+
+  test('that no node may hold names what excludes nodes', () => {
+    const label = 'node.kubernetes.io/exclude-from-external-load-balancers';
+    const nodes = [makeNode('node-1', { [label]: '' })];
+    const body = JSON.stringify(getWrite(decide({ nodes }, of)).body);
+    expect(body).toContain('"reason":"NoNode"');
+    expect(body).toContain(`see nodeSelector, and the label ${label} of nodes.`);
+  });
+
+  describe('whose seats nodes cannot hold', () => {
+    const unheld = { 'pool/0': '10.0.9.10 needs the interface eth9, which has no IPv4 address here' };
+    const seat = { index: 0, anchors: ['10.0.9.10'], nodes: ['node-1', 'node-2'] };
+    const pools = [makePool('pool', { addresses: ['10.0.9.10'], seats: 1 }, { status: { seats: [seat] } })];
+    const nodes = [makeNode('node-1'), makeNode('node-2')];
+    const look = (...reports: NodeReport[]) => {
+      const body = getWrite(decide({ pools, nodes, reports }, of)).body as {
+        status: { conditions: { type: string }[] };
+      };
+      return body.status.conditions.find(({ type }) => type === 'Seated');
+    };
+
+    test('is not seated where no living node can: it names nodes and interfaces', () => {
+      expect(look(makeReport('node-1', 1, { unheld }))).toMatchObject({
+        ...{ status: 'False', reason: 'CannotBeHeld' },
+        message: `No node can hold the seat pool/0. node-1: ${unheld['pool/0']}.`,
+      });
+    });
+
+    test('is seated where another one can, and names those that cannot', () => {
+      expect(look(makeReport('node-1', 1, { unheld }), makeReport('node-2', 1))).toMatchObject({
+        ...{ status: 'True', reason: 'SomeNodesCannot' },
+        message: `Some nodes cannot hold the seat pool/0. node-1: ${unheld['pool/0']}.`,
+      });
+      expect(look(makeReport('node-1', 1), makeReport('node-2', 1))).toMatchObject({ reason: 'Seated' });
+    });
+  });
+
+  test('that has shrunk under its Services has free addresses', () => {
+    const pools = [makePool('pool', { addresses: ['10.0.9.10-10.0.9.11'] })];
+    const virtualIps = ['10.0.9.20', '10.0.9.21'].map((ip) => makeVirtualIp(ip, ['apps/a']));
+    expect(JSON.stringify(getWrite(decide({ pools, virtualIps }, of)).body)).toContain('AddressesLeft');
+    const others = ['10.0.9.10', '10.0.9.11'].map((ip) =>
+      makeVirtualIp(ip, ['apps/a'], { spec: { pool: 'former', seat: 0 } }),
+    );
+    expect(JSON.stringify(getWrite(decide({ pools, virtualIps: others }, of)).body)).toContain('Exhausted');
+  });
+
+  test('is kept by its finalizer until nobody has an address of it', () => {
+    const pools = [
+      makePool(
+        'pool',
+        { addresses: ['10.0.9.10'] },
+        { metadata: { deletionTimestamp: '2027-01-15T08:00:00Z' } },
+      ),
+    ];
+    const used = getWrite(decide({ pools, virtualIps: [makeVirtualIp('10.0.9.10', ['apps/a'])] }, of));
+    expect(used.path).toMatch(/status$/);
+    expect(getWrite(decide({ pools }, of)).body).toMatchObject({ metadata: { finalizers: [] } });
+  });
+});
