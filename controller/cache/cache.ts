@@ -278,7 +278,13 @@ export class Cache {
 
   #findWatches<T>(source: Source, change: Change<T>): Watches<T> {
     const watches = (this.#sourceToWatches.get(source) ?? []) as unknown as Watches<T>;
-    return watches.filter(([, { part }]) => isNews(change, part));
+    // Kinds share parts.
+    const partToNews = new Map<Watching<T>['part'], boolean>();
+    return watches.filter(([, { part }]) => {
+      const areNews = partToNews.get(part) ?? isNews(change, part);
+      partToNews.set(part, areNews);
+      return areNews;
+    });
   }
 
   #tell<T>(news: News, watches: Watches<T>, change: Change<T>): void {

@@ -69,3 +69,15 @@ function saysSame(
     (before.observedGeneration ?? undefined) === observedGeneration
   );
 }
+
+/** The first three of some names, and how many more there are. */
+export function shorten(names: readonly string[]): string {
+  const rest = names.length - 3;
+  return `${names.slice(0, 3).join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`;
+}
+
+/** That what vipnat writes does not stay, for people: who else writes, by the names of field managers, if any is known. */
+export function describeContest(managers: readonly string[]): string {
+  const who = managers.length === 0 ? 'Another program' : `Another program (${shorten(managers)})`;
+  return `${who} undoes what vipnat writes into this object. vipnat writes it once a minute.`;
+}

@@ -10,9 +10,8 @@ import { type Affected, type StepKey, type WaitsFor } from '../cache/watch.ts';
 import { findMetadata, kindToSource, type World, type WrittenKind } from '../cache/world.ts';
 import { execute, type ExecuteDependencies, type Execution, readVersion } from './execute.ts';
 import { formatKey, type Kind, type KindGroup, listKeys, parseKey } from './kind.ts';
-import { LowPriority } from './low-priority.ts';
+import { forgottenMs, LowPriority, RepeatedWrites } from './pacing.ts';
 import { OwnWrites, type Standing } from './own-writes.ts';
-import { forgottenMs, RepeatedWrites } from './repeated-writes.ts';
 import { type Step, type StepEvent, type Write } from './step.ts';
 
 /** What it needs of the world, and its listeners. */

@@ -8,7 +8,7 @@ import { countOfFamily } from '../../lib/services/ranges.ts';
 import { assignSeats, listVrids, orderNodes, type SeatsRequest } from '../allocate/seats.ts';
 import { countKnown, countTaken } from '../cache/count-taken.ts';
 import { mayHold } from '../cache/candidate-nodes.ts';
-import { isInUse, setCondition, type WantedCondition } from '../cache/conditions.ts';
+import { isInUse, setCondition, shorten, type WantedCondition } from '../cache/conditions.ts';
 import { compareAge, type JudgedPool } from '../cache/judge-pools.ts';
 import { listDiffering } from '../cache/multi-map.ts';
 import { getUse, listPublishedTexts } from '../cache/object-parts.ts';
@@ -16,7 +16,6 @@ import { findPoolsOf } from '../cache/pool-judge.ts';
 import { type World } from '../cache/world.ts';
 import { type Kind } from '../engine/kind.ts';
 import { nothing, type Step, toJson, toStep } from '../engine/step.ts';
-import { shorten } from './shorten.ts';
 import { patchPoolFinalizers, patchPoolStatus } from './writes.ts';
 
 /** kubeadm gives it to control-plane nodes. */

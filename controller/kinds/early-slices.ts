@@ -13,9 +13,19 @@ import { type World } from '../cache/world.ts';
 import { type Kind } from '../engine/kind.ts';
 import { nothing, type Step, toStep, type Write } from '../engine/step.ts';
 import { isServed } from './may-publish.ts';
-import { planSlices, type SlicesPlan } from './plan-slices.ts';
-import { hasEndpoints, toEndpointFields, toGroupFields, toWeights } from './slice-fields.ts';
-import { findLastMs, getGateParts, listEndpointsOf, type WantedEndpoint } from './wanted-endpoints.ts';
+import {
+  findLastMs,
+  getGateParts,
+  type Group,
+  hasEndpoints,
+  listEndpointsOf,
+  readGroupText,
+  toEndpointFields,
+  toGroupFields,
+  toGroupText,
+  toWeights,
+  type WantedEndpoint,
+} from './endpoints.ts';
 
 /** The early EndpointSlices of Services, by the keys of these. */
 export const earlySlices: Kind = {
@@ -188,4 +198,53 @@ const [root = ''] = resource.path.split('/endpointslices');
 
 function toPath(namespace: string): string {
   return `${root}/namespaces/${namespace}/endpointslices`;
+}
+
+/** What the early EndpointSlices of a Service are to have. */
+export interface SlicesPlan {
+  /** Slices that are there, with their endpoints in the order of the addresses; none for one that is to go. */
+  readonly kept: readonly { readonly slice: EarlySlice; readonly endpoints: readonly WantedEndpoint[] }[];
+  /** Slices that are to be made. */
+  readonly created: readonly { readonly group: Group; readonly endpoints: readonly WantedEndpoint[] }[];
+}
+
+/** As many as Kubernetes puts into one: a change of one pod writes all of them. */
+const maxEndpoints = 100;
+
+/** Plans the early EndpointSlices of one Service. Endpoints stay in the slice that has them, so that a change writes one. Pure. */
+export function planSlices(wanted: readonly WantedEndpoint[], existing: readonly EarlySlice[]): SlicesPlan {
+  const textToLeft = new Map(
+    [...Map.groupBy(wanted, toGroupText)].map(([text, group]) => [text, new Set(group)]),
+  );
+  const take = (slice: EarlySlice, most: number, isTaken: (endpoint: WantedEndpoint) => boolean) => {
+    const left = textToLeft.get(readGroupText(slice)) ?? new Set();
+    const taken = [...left].filter(isTaken).slice(0, most);
+    for (const endpoint of taken) left.delete(endpoint);
+    return taken;
+  };
+  const stayed = existing.map((slice) => {
+    const uids = new Set((slice.endpoints ?? []).map(({ targetRef }) => targetRef?.uid ?? ''));
+    return { slice, endpoints: take(slice, maxEndpoints, ({ pod }) => uids.has(pod.uid)) };
+  });
+  const kept = stayed.map(({ slice, endpoints }) => {
+    const added = take(slice, maxEndpoints - endpoints.length, () => true);
+    return { slice, endpoints: sort([...endpoints, ...added]) };
+  });
+  const created = [...textToLeft.values()].flatMap((left) => cut(sort([...left])));
+  return { kept, created };
+}
+
+function cut(endpoints: readonly WantedEndpoint[]): { group: Group; endpoints: WantedEndpoint[] }[] {
+  const [group] = endpoints;
+  if (group === undefined) return [];
+  const count = Math.ceil(endpoints.length / maxEndpoints);
+  return Array.from({ length: count }, (_, index) => {
+    return { group, endpoints: endpoints.slice(index * maxEndpoints, (index + 1) * maxEndpoints) };
+  });
+}
+
+/** Pods of the host's network can have one address: then by their names. */
+function sort(endpoints: readonly WantedEndpoint[]): WantedEndpoint[] {
+  const toText = ({ address, pod }: WantedEndpoint) => `${address} ${pod.uid}`;
+  return endpoints.toSorted((one, other) => (toText(one) < toText(other) ? -1 : 1));
 }

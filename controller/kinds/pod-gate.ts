@@ -2,17 +2,23 @@ import { type Change } from '../../lib/kubernetes/object-store.ts';
 import { type EarlySlice, nameEarlyOwner } from '../../lib/services/early-slices.ts';
 import { type Pod } from '../../lib/services/pods.ts';
 import { type Service } from '../../lib/services/services.ts';
-import { isJudged, toTime } from '../cache/conditions.ts';
+import { isJudged, shorten, toTime } from '../cache/conditions.ts';
 import { listChangedEndpoints, toEndpointText } from '../cache/selection.ts';
 import { type Known, type World } from '../cache/world.ts';
 import { type Kind } from '../engine/kind.ts';
 import { nothing, type Step, type StepEvent, toStep } from '../engine/step.ts';
 import { findClaims } from './claims.ts';
 import { isServed } from './may-publish.ts';
-import { isReadyButForUs, listClosedGates, readWaitingSince } from './pod-readiness.ts';
-import { shorten } from './shorten.ts';
-import { readGroupText, toGroupText } from './slice-fields.ts';
-import { getGateParts, listEndpointsOf, type WantedEndpoint } from './wanted-endpoints.ts';
+import {
+  getGateParts,
+  isReadyButForUs,
+  listClosedGates,
+  listEndpointsOf,
+  readGroupText,
+  readWaitingSince,
+  toGroupText,
+  type WantedEndpoint,
+} from './endpoints.ts';
 
 /** Gates of pods. */
 export const pod: Kind = {

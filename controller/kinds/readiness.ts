@@ -4,12 +4,10 @@ import { type VirtualIp } from '../../lib/services/objects.ts';
 import { contains } from '../../lib/services/ranges.ts';
 import { quoteTenant } from '../../lib/text/printable.ts';
 import { listCommonPorts } from '../allocate/share.ts';
-import { findCondition, isInUse, isProgrammed } from '../cache/conditions.ts';
+import { describeContest, findCondition, isInUse, isProgrammed, shorten } from '../cache/conditions.ts';
 import { type World } from '../cache/world.ts';
 import { type Claim } from './claims.ts';
-import { describeContest } from './describe-contest.ts';
 import { mayPublish } from './may-publish.ts';
-import { shorten } from './shorten.ts';
 import { type Situation, type Target, wasWithdrawn } from './targets.ts';
 
 /** What a Service's status is to say. */

@@ -9,12 +9,10 @@ import { findCondition, setCondition } from '../cache/conditions.ts';
 import { getIngress } from '../cache/object-parts.ts';
 import { listAbsent } from '../cache/silent-nodes.ts';
 import { type World } from '../cache/world.ts';
-import { startLeaving, toUser } from './claims.ts';
-import { addFinalizers } from './finalizers.ts';
+import { addFinalizers, restoreVirtualIp, startLeaving, toUser } from './claims.ts';
 import { isPublished, mayPublish } from './may-publish.ts';
 import { writePortErrors } from './port-errors.ts';
 import { judgeReadiness, type Readiness } from './readiness.ts';
-import { restoreVirtualIp } from './restore-virtual-ip.ts';
 import { nothing, type Step, type StepEvent, type Write, toJson, toStep } from '../engine/step.ts';
 import { findTargets, type Situation } from './targets.ts';
 import {

@@ -4,7 +4,7 @@ import { toObjectName } from '../../lib/services/address-name.ts';
 import { addressReady } from '../../lib/services/names.ts';
 import { type NodeReport } from '../../lib/services/node-report.ts';
 import { type Service } from '../../lib/services/services.ts';
-import { setCondition } from '../cache/conditions.ts';
+import { setCondition, shorten } from '../cache/conditions.ts';
 import { listDiffering } from '../cache/multi-map.ts';
 import {
   getIngress,
@@ -19,10 +19,7 @@ import { isNews } from '../cache/watch.ts';
 import { type Known, type World } from '../cache/world.ts';
 import { type Kind } from '../engine/kind.ts';
 import { nothing, type Step, toJson, toStep } from '../engine/step.ts';
-import { type Claim, findClaims, startLeaving } from './claims.ts';
-import { dropFinalizers } from './finalizers.ts';
-import { restoreLost } from './restore-virtual-ip.ts';
-import { shorten } from './shorten.ts';
+import { type Claim, dropFinalizers, findClaims, restoreLost, startLeaving } from './claims.ts';
 import { isServed } from './may-publish.ts';
 import { serveService } from './serve-service.ts';
 import { findVirtualIpPath, patchServiceMetadata, patchServiceStatus, patchVirtualIp } from './writes.ts';

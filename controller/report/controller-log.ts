@@ -6,7 +6,7 @@ import { type Logger } from '../../lib/telemetry/logger.ts';
 import { type ErrorCode, findErrorCode, type VipnatError } from '../../lib/text/errors.ts';
 import { type Execution } from '../engine/execute.ts';
 import { firstPools } from '../../lib/services/names.ts';
-import { describeContest } from '../kinds/describe-contest.ts';
+import { describeContest } from '../cache/conditions.ts';
 import { formatKey } from '../engine/kind.ts';
 import { type StepEvent } from '../engine/step.ts';
 import { type StepKey } from '../cache/watch.ts';

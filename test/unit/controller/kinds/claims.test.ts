@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { addFinalizers, dropFinalizers } from '../../../../controller/kinds/finalizers.ts';
+import { addFinalizers, dropFinalizers } from '../../../../controller/kinds/claims.ts';
 import { cleanupFinalizer, finalizer } from '../../../../lib/services/names.ts';
 import { makeService } from '../../../support/fakes/service-objects.ts';
 

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { LowPriority } from '../../../../controller/engine/low-priority.ts';
+import { LowPriority } from '../../../../controller/engine/pacing.ts';
 
 test('ten keys have their turn in a second, in the order in which they came', () => {
   const patience = new LowPriority();
