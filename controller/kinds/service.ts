@@ -15,7 +15,7 @@ import {
   listSeated,
   listUsers,
 } from '../cache/object-parts.ts';
-import { isNews } from '../cache/watch.ts';
+import { isNews, type WaitsFor } from '../cache/watch.ts';
 import { type Known, type World } from '../cache/world.ts';
 import { type Kind } from '../engine/kind.ts';
 import { nothing, type Step, toJson, toStep } from '../engine/step.ts';
@@ -33,13 +33,7 @@ export const service: Kind = {
     {
       source: 'services',
       toKeys: ({ key }, known) => [key, ...listSharers(known.serviceToVirtualIps.get(key), known)],
-      wakes: ({ key, before, after }, { serviceToVirtualIps }) => {
-        const [was, is] = [before, after].map((each) =>
-          JSON.stringify([each?.spec, listPublishedTexts(each)]),
-        );
-        const isServed = serviceToVirtualIps.has(key) || listPublishedTexts(before).length > 0;
-        return isServed && was !== is ? ['addresses'] : [];
-      },
+      wakes: wakeWaiting,
     },
     {
       source: 'virtualIps',
@@ -59,6 +53,16 @@ export const service: Kind = {
   next: nextServiceStep,
   findReadPath: findVirtualIpPath,
 };
+
+/** What others wait for: that a Service which had an address, or has one, asks for something else. */
+function wakeWaiting(
+  { key, before, after }: Change<Service>,
+  { serviceToVirtualIps }: Known,
+): readonly WaitsFor[] {
+  const [was, is] = [before, after].map((each) => JSON.stringify([each?.spec, listPublishedTexts(each)]));
+  const isServed = serviceToVirtualIps.has(key) || listPublishedTexts(before).length > 0;
+  return isServed && was !== is ? ['addresses'] : [];
+}
 
 /** Who has some VirtualIPs. */
 function listSharers(names: Iterable<string> | undefined, { virtualIps }: Known): string[] {

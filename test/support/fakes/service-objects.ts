@@ -172,15 +172,17 @@ export function makeNamespace(name: string, labels: Readonly<Record<string, stri
 /** A cache that has heard of all of it. */
 export function makeCache(inventory: Inventory): Cache {
   const cache = new Cache({ isDefaultClass: false, gateTypes: toGateTypes([]) }, kinds);
-  const list = <T extends ApiObject>(objects: readonly T[] = []) =>
-    objects.map((after) => ({ key: toKey(after), after }));
-  for (const change of list(inventory.namespaces)) cache.take('namespaces', change);
-  for (const change of list(inventory.nodes)) cache.take('nodes', change);
-  for (const change of list(inventory.pools)) cache.take('pools', change);
-  for (const change of list(inventory.virtualIps)) cache.take('virtualIps', change);
-  for (const change of list(inventory.services)) cache.take('services', change);
-  for (const change of list(inventory.pods)) cache.take('pods', change);
-  for (const change of list(inventory.earlySlices)) cache.take('earlySlices', change);
+  for (const source of [
+    'namespaces',
+    'nodes',
+    'pools',
+    'virtualIps',
+    'services',
+    'pods',
+    'earlySlices',
+  ] as const)
+    for (const object of inventory[source] ?? [])
+      cache.take(source, { key: toKey(object as ApiObject), after: object as never });
   for (const report of inventory.reports ?? []) cache.takeReport(report.node, report);
   for (const node of inventory.silent ?? []) cache.silence(node, 'last');
   return cache;
