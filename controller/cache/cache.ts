@@ -225,8 +225,8 @@ export class Cache {
       this.#judge.reset();
       this.#areJudgedAnew = true;
     },
-    namespaces: () => {
-      this.#claims.reset();
+    namespaces: (change) => {
+      if (isNews(change, ({ metadata }) => metadata.labels)) this.#claims.reset();
     },
     nodes: ({ key, before, after }) => {
       this.#reserve(`Node/${key}`, after === null ? [] : listOfNode(after));

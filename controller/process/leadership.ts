@@ -123,7 +123,9 @@ export class Leadership {
     const resources = toResources(options.settings);
     this.#informers = [
       ...(Object.keys(resources) as (keyof Resources)[]).map((source) =>
-        this.#followSource(source, resources),
+        this.#follow(source, resources[source] as unknown as Resource<ApiObject>, (change) =>
+          this.#cache.take(source, change as never),
+        ),
       ),
       this.#follow<Lease>('leases', toLeaseResource(options.namespace), (change) =>
         this.#leases.change(change),
@@ -168,12 +170,6 @@ export class Leadership {
   /** Whether all objects are known. */
   get hasBegun(): boolean {
     return this.#missing.size === 0;
-  }
-
-  #followSource<S extends keyof Resources>(source: S, resources: Resources): Follower {
-    return this.#follow(source, resources[source] as unknown as Resource<Objects[S] & ApiObject>, (change) =>
-      this.#cache.take(source, change),
-    );
   }
 
   #follow<T extends ApiObject>(
