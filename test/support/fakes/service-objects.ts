@@ -5,7 +5,7 @@ import { type StepKey } from '../../../controller/cache/watch.ts';
 import { type World } from '../../../controller/cache/world.ts';
 import { Cache } from '../../../controller/cache/cache.ts';
 import { kinds } from '../../../controller/kinds/kinds.ts';
-import { type ApiObject, toKey } from '../../../lib/kubernetes/api-object.ts';
+import { toKey } from '../../../lib/kubernetes/api-object.ts';
 import { toObjectName } from '../../../lib/services/address-name.ts';
 import { type Namespace, namespaces, type Node, nodes } from '../../../lib/services/cluster.ts';
 import { toGateTypes } from '../../../lib/services/gate-types.ts';
@@ -182,7 +182,7 @@ export function makeCache(inventory: Inventory): Cache {
     'earlySlices',
   ] as const)
     for (const object of inventory[source] ?? [])
-      cache.take(source, { key: toKey(object as ApiObject), after: object as never });
+      cache.take(source, { key: toKey(object), after: object as never });
   for (const report of inventory.reports ?? []) cache.takeReport(report.node, report);
   for (const node of inventory.silent ?? []) cache.silence(node, 'last');
   return cache;
