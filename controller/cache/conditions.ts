@@ -42,9 +42,14 @@ export function toTime(ms: number): string {
   return `${new Date(ms).toISOString().slice(0, 19)}Z`;
 }
 
-/** Whether it was said how a Service stands: one that has just been made may get an address within the second. */
-export function isJudged({ status }: Pick<Service, 'status'>): boolean {
-  return findCondition(status?.conditions ?? [], addressReady) !== null;
+/** What is said of how a Service stands. */
+export function findReadiness({ status }: Pick<Service, 'status'>): Condition | null {
+  return findCondition(status?.conditions ?? [], addressReady);
+}
+
+/** Whether something is: a Service that has just been made may get an address within the second. */
+export function isJudged(service: Pick<Service, 'status'>): boolean {
+  return findReadiness(service) !== null;
 }
 
 /** Whether another host answers for an address. */

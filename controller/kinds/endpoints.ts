@@ -6,8 +6,8 @@ import { weightsAnnotation } from '../../lib/services/names.ts';
 import { listGates, type Pod } from '../../lib/services/pods.ts';
 import { type Service } from '../../lib/services/services.ts';
 import { formatWeights, readPodWeight, usualWeight } from '../../lib/services/weights.ts';
-import { isJudged } from '../cache/conditions.ts';
-import { readZone } from '../cache/object-parts.ts';
+import { findReadiness, isJudged } from '../cache/conditions.ts';
+import { listPublished, readZone } from '../cache/object-parts.ts';
 import { type World } from '../cache/world.ts';
 import { type Json } from '../engine/step.ts';
 
@@ -59,7 +59,13 @@ export function findLastMs(pod: Pod, { settings, nowMs }: World): number {
 /** What of a Service early EndpointSlices and gates depend on. */
 export function getGateParts(service: Service): unknown {
   const { metadata, spec } = service;
-  return [metadata.uid, metadata.deletionTimestamp, spec, isJudged(service)];
+  return [metadata.uid, metadata.deletionTimestamp, spec, isJudged(service), listReadyFamilies(service)];
+}
+
+/** The families of the addresses that a Service's status calls ready. */
+export function listReadyFamilies(service: Service): Family[] {
+  const isReady = findReadiness(service)?.status === 'True';
+  return isReady ? listPublished(service).map(({ family }) => family) : [];
 }
 
 /** The first address of each family, as Kubernetes' EndpointSlices have it. */

@@ -14,6 +14,7 @@ import {
   isReadyButForUs,
   listClosedGates,
   listEndpointsOf,
+  listReadyFamilies,
   readGroupText,
   readWaitingSince,
   toGroupText,
@@ -122,7 +123,9 @@ function listOfService(pod: Pod, service: Service, world: World): Awaited[] {
   const { held } = findClaims(service, world);
   return listEndpointsOf(pod, service, world).flatMap((endpoint) => {
     const own = held.filter(({ address }) => address.family === endpoint.family);
-    if (own.length === 0) return isJudged(service) ? [] : [awaitAddress(service)];
+    // Its VirtualIP may have been deleted by hand: it is made again.
+    const isLost = listReadyFamilies(service).includes(endpoint.family);
+    if (own.length === 0) return isJudged(service) && !isLost ? [] : [awaitAddress(service)];
     const version = findVersion(endpoint, service, world);
     return own.map(({ virtualIp: { spec } }) => judgeNodes(version, spec.pool, world));
   });

@@ -14,6 +14,7 @@ import {
   makeService,
   makeVirtualIp,
   nowMs,
+  publish,
 } from '../../../support/fakes/service-objects.ts';
 
 const selector = gatedSelector;
@@ -178,6 +179,13 @@ describe('a gate opens', () => {
     ],
   ])('at once where %s', (_, more) => {
     expect(readReason(makePod('apps/p'), more)).toBe('NoService');
+  });
+
+  test('not while a VirtualIP is made again that somebody deleted', () => {
+    const ready = { type: 'vipnat.io/AddressReady', status: 'True', reason: 'Ready' };
+    const status = { ...publish('10.0.9.10'), conditions: [ready] };
+    const services = [makeService('apps/web', { spec: { selector }, status })];
+    expect(readReason(makePod('apps/p'), { services, virtualIps: [] })).toBe('wait');
   });
 
   test('after ten minutes anyway, counted from when the containers were ready, with an event', () => {
