@@ -1,4 +1,4 @@
-/** A term of a controller, against an API on a local socket. What steps are, reconciler.test.ts has. */
+/** A term of a controller, against an API on a local socket. What steps are, engine.test.ts has. */
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { Leadership } from '../../../../controller/process/leadership.ts';
 import { TokenQueue } from '../../../../lib/control/token-queue.ts';
