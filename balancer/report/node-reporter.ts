@@ -4,8 +4,8 @@
  * Goal: the controller knows within half a second what it waits for.
  * Tension: a thousand nodes that report each change are thousands of writes a second, and most of them nobody waits for.
  * Compromise: a renewal each 10 s says all. What the controller cannot know otherwise (seats, mode, addresses in use), what is left of
- * drains, and versions while an address waits for them, are said at once, but at most twice a second. The API away changes nothing
- * but that.
+ * drains, and versions while an address waits for them, are said at once, but at most twice a second. So is that addresses are on an
+ * interface which were not at the last word. The API away changes nothing but that.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { backOff } from '../../lib/control/backoff.ts';
@@ -126,12 +126,20 @@ export class NodeReporter {
 
   #isUrgent(): boolean {
     if (this.#isNeeded || this.#words === null || this.#said === null) return true;
-    const { programmed, draining = [], ...rest } = this.#words;
-    const { programmed: before, draining: saidDraining = [], ...others } = this.#said;
+    const { programmed, announced, draining = [], ...rest } = this.#words;
+    const {
+      programmed: before,
+      announced: saidAnnounced,
+      draining: saidDraining = [],
+      ...others
+    } = this.#said;
+    // What was said last lacks addresses that were on their way to an interface.
+    const isOwed = saidAnnounced !== before.virtualips;
     return (
       !isDeepStrictEqual(rest, others) ||
       !isDeepStrictEqual(listCounted(draining), listCounted(saidDraining)) ||
-      (this.#isAwaited && !isDeepStrictEqual(programmed, before))
+      (this.#isAwaited && !isDeepStrictEqual(programmed, before)) ||
+      ((this.#isAwaited || isOwed) && announced !== saidAnnounced)
     );
   }
 

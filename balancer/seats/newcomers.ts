@@ -1,13 +1,15 @@
 /**
- * Whether an address that this node is about to hold is another host's.
+ * Whether an address that this node holds, or is about to hold, is another host's.
  *
  * Goal: no Service gets an address that somebody uses already.
  * Tension: when an address moves from one node to the other, both may have it for a moment, and each is "another host".
  * Compromise: only who holds a seat asks, and only for an address that was not in its configuration before. Whoever takes a seat
- * over asks nothing. An address that was found in use is asked for again until nobody answers twice.
+ * over asks nothing. An address that was found in use is asked for again until nobody answers twice. What is held is asked for now
+ * and then: see held-addresses.ts.
  */
 import { type Clock } from '../../lib/control/clock.ts';
 import { type NeighbourQuestion } from '../../lib/kernel/host/neighbours.ts';
+import { type HeldAddress, HeldAddresses } from './held-addresses.ts';
 import { type PlacedAddress } from './place-address.ts';
 
 /** Asks the links who has addresses: answers MACs by address. */
@@ -36,6 +38,7 @@ export class Newcomers {
   readonly #findUsers: FindAddressUsers;
   readonly #clock: Clock;
   readonly #onUse: (address: string, mac: string | null) => void;
+  readonly #held: HeldAddresses;
   readonly #used = new Map<string, UsedAddress>();
   /** Asked for without an answer, and not in the file yet. */
   #free = new Set<string>();
@@ -47,6 +50,7 @@ export class Newcomers {
   ) {
     this.#findUsers = findUsers;
     this.#clock = clock;
+    this.#held = new HeldAddresses(clock);
     this.#onUse = onUse;
   }
 
@@ -62,10 +66,10 @@ export class Newcomers {
   }
 
   /**
-   * Asks for those that have not been asked for, and again for those in use whose time has come. Answers whether there are more to
-   * ask for. Rejects as the question does.
+   * Asks for those that have not been asked for, and again for those in use whose time has come; where there are none, for what is held.
+   * Answers whether there are more to ask for. Rejects as the question does.
    */
-  async ask(newcomers: readonly PlacedAddress[]): Promise<boolean> {
+  async ask(newcomers: readonly PlacedAddress[], held: readonly HeldAddress[] = []): Promise<boolean> {
     const now = this.#clock.now();
     const wanted = new Set(newcomers.map(({ address }) => address.text));
     this.#free = new Set([...this.#free].filter((text) => wanted.has(text)));
@@ -77,10 +81,23 @@ export class Newcomers {
       ...unknown.map(({ address: { family, text }, device }) => ({ family, address: text, device })),
       ...due.map(({ question }) => question),
     ].slice(0, mostAtOnce);
-    if (questions.length === 0) return false;
+    if (questions.length === 0) {
+      await this.#askForHeld(held);
+      return false;
+    }
     const users = await this.#findUsers(questions);
     for (const question of questions) this.#note(question, users.get(question.address) ?? null);
     return unknown.length > mostAtOnce;
+  }
+
+  async #askForHeld(held: readonly HeldAddress[]): Promise<void> {
+    const questions = this.#held.listDue(held.filter(({ address }) => !this.#used.has(address.text)));
+    if (questions.length === 0) return;
+    const found = this.#held.judge(questions, await this.#findUsers(questions));
+    for (const question of questions) {
+      const mac = found.get(question.address);
+      if (mac !== undefined) this.#note(question, mac);
+    }
   }
 
   #note(question: NeighbourQuestion, mac: string | null): void {

@@ -9,6 +9,8 @@ import { type HostAddress, placeAddress, type PlacedAddress } from './place-addr
 export interface SeatsInput {
   readonly pools: readonly AddressPool[];
   readonly virtualIps: readonly VirtualIp[];
+  /** Up to which version these are all VirtualIPs; null where that is not known. */
+  readonly version?: string | null;
 }
 
 /** The node whose seats are planned. */

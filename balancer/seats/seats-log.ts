@@ -21,7 +21,7 @@ export class SeatsLog implements SeatsListener {
 
   inUse(address: string, mac: string | null): void {
     if (mac === null) this.#logger.info(`no other host answers for ${address} any more`);
-    else this.#logger.warn(`another host (MAC ${mac}) answers for ${address}: this node does not take it`);
+    else this.#logger.warn(`another host (MAC ${mac}) answers for ${address}: this node does not hold it`);
   }
 
   leftOut(problem: string): void {

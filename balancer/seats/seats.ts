@@ -8,12 +8,13 @@ import { listAddresses } from '../../lib/keepalived/find.ts';
 import { NoticeReader, type NoticeSource } from '../../lib/keepalived/notices.ts';
 import { ServingKeeper } from '../../lib/keepalived/serving-keeper.ts';
 import { type TrackFile } from '../../lib/keepalived/track-file.ts';
+import { Announcement } from './announcement.ts';
 import { ConfigurationKeeper, type ConfigurationPorts } from './configuration-keeper.ts';
 import { type FindAddressUsers, Newcomers } from './newcomers.ts';
 import { type HostAddress, listSubnets } from './place-address.ts';
 import { planSeats, type SeatsInput, type SeatsPlan } from './plan-seats.ts';
 import { renderSeats } from './render-seats.ts';
-import { isHeld, limitSeats, listNewcomers, type SeatsView } from './wanted-seats.ts';
+import { isHeld, limitSeats, listHeld, listMissing, listNewcomers, type SeatsView } from './wanted-seats.ts';
 
 /** What the seats of a node need of the world. */
 export interface SeatsPorts extends ConfigurationPorts {
@@ -38,10 +39,19 @@ export interface SeatsState {
   readonly inUse: readonly string[];
   /** See SeatsPlan. */
   readonly unheld: SeatsPlan['unheld'];
+  /** The version of the input up to which all addresses of these seats are on the interfaces; null where that is not known. */
+  readonly announced: string | null;
 }
+
+/** Before anything is known. */
+const nothingHeld: SeatsState = { held: [], inUse: [], unheld: {}, announced: null };
 
 /** Who holds a seat changes without a word. A look costs a millisecond for 1,000 addresses. */
 const intervalMs = 500;
+
+/** What keepalived is about to put on an interface is there after a moment, and somebody waits for it. After this long it is not about to. */
+const soonMs = 100;
+const expectedMs = 5000;
 
 /** A burst of changes makes one file. */
 const settleMs = 20;
@@ -53,6 +63,9 @@ export class Seats {
   readonly #newcomers: Newcomers;
   readonly #notices: NoticeReader;
   readonly #serving: ServingKeeper;
+  readonly #announcement = new Announcement();
+  /** Since when addresses are missing; null while none is. */
+  #missingSince: number | null = null;
   #input: SeatsInput | null = null;
   #planned: {
     readonly input: SeatsInput;
@@ -136,12 +149,13 @@ export class Seats {
       if (!this.#isFailing) this.#ports.report.failed(error);
       this.#isFailing = true;
       // Nothing is known to be held.
-      if (this.#input !== null && this.#state === null) this.#setState({ held: [], inUse: [], unheld: {} });
+      if (this.#input !== null && this.#state === null) this.#setState(nothingHeld);
       if (this.#input !== null) this.#tellPlanned(this.#input);
     }
     this.#isLooking = false;
     const { clock } = this.#ports;
-    const delayMs = Math.min(intervalMs, Math.max(0, this.#dueAt - clock.now()));
+    const isExpecting = this.#missingSince !== null && clock.now() - this.#missingSince < expectedMs;
+    const delayMs = Math.min(isExpecting ? soonMs : intervalMs, Math.max(0, this.#dueAt - clock.now()));
     this.#dueAt = Infinity;
     this.#lookIn(delayMs);
   }
@@ -166,10 +180,11 @@ export class Seats {
       isRunning,
     };
     const plan = this.#plan(input, listSubnets(hostAddresses));
-    this.#noteState(plan, view);
+    this.#noteState(input, plan, view);
     this.#tellPlanned(input);
-    const hasMore = await this.#newcomers.ask(listNewcomers(plan.seats, view));
-    this.#noteState(plan, view);
+    const [newcomers, heldNow] = [listNewcomers(plan.seats, view), listHeld(plan.seats, view)];
+    const hasMore = await this.#newcomers.ask(newcomers, heldNow);
+    this.#noteState(input, plan, view);
     if (this.#isStopped) return null;
     const seats = limitSeats(plan.seats, view, this.#newcomers);
     // Without a seat there is nothing for keepalived to do, and it runs without an instance all the same.
@@ -180,7 +195,8 @@ export class Seats {
   /** Most looks find what the one before has found: with 1,000 addresses a plan costs more than all else. */
   #plan(input: SeatsInput, subnets: readonly HostAddress[]): SeatsPlan {
     const known = this.#planned;
-    if (known?.input === input && isDeepStrictEqual(known.subnets, subnets)) return known.plan;
+    const isSame = known?.input.pools === input.pools && known.input.virtualIps === input.virtualIps;
+    if (isSame && isDeepStrictEqual(known.subnets, subnets)) return known.plan;
     const plan = planSeats(input, { node: this.#ports.node, subnets });
     this.#planned = { input, subnets, plan };
     return plan;
@@ -191,13 +207,17 @@ export class Seats {
     return this.#configured.addresses;
   }
 
-  #noteState({ seats, problems, unheld }: SeatsPlan, view: SeatsView): void {
+  #noteState({ version }: SeatsInput, { seats, problems, unheld }: SeatsPlan, view: SeatsView): void {
     const { report } = this.#ports;
     if (this.#isStopped) return;
     for (const problem of problems.filter((one) => !this.#problems.has(one))) report.leftOut(problem);
     this.#problems = new Set(problems);
     const held = seats.filter((seat) => isHeld(seat, view)).map(({ name }) => name);
-    this.#setState({ held, inUse: this.#newcomers.used, unheld });
+    const inUse = this.#newcomers.used;
+    const missing = listMissing(seats, view, inUse);
+    this.#missingSince = missing.length === 0 ? null : (this.#missingSince ?? this.#ports.clock.now());
+    const announced = this.#announcement.note(version ?? null, missing);
+    this.#setState({ held, inUse, unheld, announced });
   }
 
   #setState(state: SeatsState): void {

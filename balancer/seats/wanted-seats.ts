@@ -1,4 +1,5 @@
 import { parseAddress } from '../../lib/address/address.ts';
+import { type HeldAddress } from './held-addresses.ts';
 import { type Newcomers } from './newcomers.ts';
 import { type HostAddress, isWhole, type PlacedAddress } from './place-address.ts';
 import { type PlannedSeat } from './plan-seats.ts';
@@ -13,9 +14,11 @@ export interface SeatsView {
   readonly isRunning: boolean;
 }
 
-/** Whether this node has a seat: whoever has its first anchor. */
+/** Whether this node has a seat: whoever has its first anchor, where it is to be. With kube-proxy in mode ipvs, each node has it on kube-ipvs0. */
 export function isHeld({ anchors: [first] }: PlannedSeat, { hostAddresses }: SeatsView): boolean {
-  return hostAddresses.some((one) => isWhole(one) && one.address === first?.address.text);
+  return hostAddresses.some(
+    (one) => isWhole(one) && one.address === first?.address.text && one.device === first.device,
+  );
 }
 
 /** The addresses that this node would be the first one to hold. Pure. */
@@ -23,6 +26,48 @@ export function listNewcomers(seats: readonly PlannedSeat[], view: SeatsView): P
   return seats
     .filter((seat) => isHeld(seat, view))
     .flatMap((seat) => seat.addresses.filter((one) => isNew(one, view)));
+}
+
+/** The IPv4 addresses that this node holds for Services, in seats with an anchor that can be asked for. Pure. */
+export function listHeld(seats: readonly PlannedSeat[], view: SeatsView): HeldAddress[] {
+  const ipvs = findIpvsAddress(seats, view);
+  return seats
+    .filter((seat) => isHeld(seat, view))
+    .flatMap(({ anchors, addresses }) => {
+      const anchor = anchors.find(({ address: { family } }) => family === 'ipv4')?.address.text;
+      const held = addresses.filter(
+        ({ address: { family, text } }) => family === 'ipv4' && view.here.has(text),
+      );
+      const witnesses = [anchor, ipvs].filter((one) => one !== undefined);
+      return anchor === undefined ? [] : held.map((one) => ({ ...one, witnesses }));
+    });
+}
+
+/** One that each node has whose kube-proxy is in mode ipvs: a ClusterIP. Services' addresses are there, too. */
+function findIpvsAddress(seats: readonly PlannedSeat[], { hostAddresses }: SeatsView): string | undefined {
+  const own = new Set(seats.flatMap(({ anchors, addresses }) => [...anchors, ...addresses].map(toText)));
+  const isClusterIp = ({ family, address, device }: HostAddress) =>
+    device === 'kube-ipvs0' && family === 'ipv4' && !own.has(address);
+  return hostAddresses.find(isClusterIp)?.address;
+}
+
+function toText({ address }: PlacedAddress): string {
+  return address.text;
+}
+
+/** The addresses of the seats that this node holds, and that no interface has: keepalived has not put them there yet. Pure. */
+export function listMissing(
+  seats: readonly PlannedSeat[],
+  view: SeatsView,
+  used: readonly string[],
+): string[] {
+  const toKey = (address: string, device: string) => `${address} ${device}`;
+  const here = new Set(view.hostAddresses.map(({ address, device }) => toKey(address, device)));
+  return seats
+    .filter((seat) => isHeld(seat, view))
+    .flatMap(({ anchors, addresses }) => [...anchors, ...addresses])
+    .filter(({ address: { text }, device }) => !here.has(toKey(text, device)) && !used.includes(text))
+    .map(toText);
 }
 
 /** The seats as they are to be written, by what newcomers may be held. */

@@ -1,5 +1,6 @@
 /** How a Service does. What the controller says in its condition counts first; what it cannot know follows from the other objects. */
 import { type Condition } from '../../lib/services/metadata.ts';
+import { isAwaited } from '../../lib/services/awaited.ts';
 import { addressReady, finalizer, loadBalancerClass } from '../../lib/services/names.ts';
 import { type HeardReport } from '../seats/read-reports.ts';
 import {
@@ -22,6 +23,7 @@ export const reasons = [
   'NoLivingNode',
   'NoVirtualIP',
   'NoHolder',
+  'NotAnnounced',
   'TwoHolders',
   'NoEndpoints',
   'NoReadyPod',
@@ -104,9 +106,18 @@ function findNobodyGives({ controller, pools }: ClusterView): Problem | null {
 }
 
 function judgeGiven(given: AddressView, { reports }: ClusterView): Problem {
-  return listLiving(given, reports).length === 0
-    ? { reason: 'NoLivingNode', why: describeNobody(given) }
-    : { reason: 'WaitingForNodes', why: `${given.address}: nodes have not programmed it yet` };
+  const { address, virtualIp, holders } = given;
+  if (listLiving(given, reports).length === 0) return { reason: 'NoLivingNode', why: describeNobody(given) };
+  if (virtualIp === null || isAwaited(virtualIp))
+    return { reason: 'WaitingForNodes', why: `${address}: nodes have not programmed it yet` };
+  const [holder] = holders;
+  return holder === undefined
+    ? describeNoHolder(given)
+    : { reason: 'NotAnnounced', why: `${address}: no interface of ${holder.node} has it yet` };
+}
+
+function describeNoHolder({ address, seat }: AddressView): Problem {
+  return { reason: 'NoHolder', why: `no node holds ${address} (seat ${seat ?? ''})` };
 }
 
 /** Why nobody, or more than one, holds an address; null where one node does. */
@@ -121,7 +132,7 @@ function judgeHolder(address: AddressView, reports: readonly HeardReport[]): Pro
   }
   if (listLiving(address, reports).length === 0)
     return { reason: 'NoLivingNode', why: describeNobody(address) };
-  return { reason: 'NoHolder', why: `no node holds ${text} (seat ${seat ?? ''})` };
+  return describeNoHolder(address);
 }
 
 /** The nodes that may hold an address, and whose balancers live. */

@@ -57,7 +57,8 @@ export class NodeBalancer {
   });
   #view: BalancerView | null = null;
   #state: SeatsState | null = null;
-  /** What the state is of. */
+  /** What was planned last, and what the state is of. */
+  #input: SeatsInput | null = null;
   #planned: SeatsInput | null = null;
   /** What was said last. */
   #programmed: BalancerView['programmed'] | null = null;
@@ -174,10 +175,18 @@ export class NodeBalancer {
     const before = this.#view;
     this.#view = view;
     if (before === null) growHeap();
-    // Endpoints change all the time, and seats do not depend on them.
-    if (before?.pools !== view.pools || before.virtualIps !== view.virtualIps) this.#seats.update(view);
+    this.#takeInput(view);
     this.#seats.setServing(view.mode !== 'none');
     this.#say();
+  }
+
+  /** Endpoints change all the time, and seats do not depend on them. */
+  #takeInput({ pools, virtualIps, programmed }: BalancerView): void {
+    const version = programmed.virtualips ?? null;
+    const before = this.#input;
+    if (before?.pools === pools && before.virtualIps === virtualIps && before.version === version) return;
+    this.#input = { pools, virtualIps, version };
+    this.#seats.update(this.#input);
   }
 
   /**
@@ -186,16 +195,15 @@ export class NodeBalancer {
    */
   #say(): void {
     if (this.#view === null || this.#state === null) return;
-    const { pools, virtualIps, mode, draining, isAnyEarly } = this.#view;
-    const isPlanned = this.#planned?.pools === pools && this.#planned.virtualIps === virtualIps;
-    if (isPlanned) this.#programmed = this.#view.programmed;
+    const { virtualIps, mode, draining, isAnyEarly } = this.#view;
+    if (this.#planned === this.#input) this.#programmed = this.#view.programmed;
     if (this.#programmed === null) return;
-    const { held: seats, inUse, unheld } = this.#state;
+    const { held: seats, inUse, unheld, announced } = this.#state;
     this.#reporter.setAwaited(isAnyEarly || virtualIps.some(isAwaited));
     const { list: addresses } = this.#addresses;
     this.#reporter.say({
       ...{ programmed: this.#programmed, mode, seats, inUse, unheld, addresses },
-      apiVips: this.#apiVips.addresses,
+      ...{ apiVips: this.#apiVips.addresses, announced: announced ?? '0' },
       ...{ unsupported: listUntranslatedProtocols(), draining: draining.slice(0, maxDraining) },
       // Who holds nothing asks seldom, and all nodes would say the same.
       silent: seats.length === 0 ? [] : this.#nodes.silent,

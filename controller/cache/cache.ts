@@ -6,7 +6,9 @@
  * Compromise: indexes find objects by what others name of them, and are kept with each change. What needs all objects of a source is
  * concluded when somebody asks, once for all changes until then.
  */
+import { parseAddress } from '../../lib/address/address.ts';
 import { type Change } from '../../lib/kubernetes/object-store.ts';
+import { parseObjectName, toObjectName } from '../../lib/services/address-name.ts';
 import { nameEarlyOwner } from '../../lib/services/early-slices.ts';
 import { type NodeReport } from '../../lib/services/node-report.ts';
 import { type VirtualIp } from '../../lib/services/objects.ts';
@@ -88,9 +90,10 @@ export class Cache {
   readonly #sliceToSince = new Map<string, ReadonlyMap<string, string>>();
   readonly #lost = new Map<string, VirtualIp>();
   readonly #nameToGenerationMs = new Map<string, number>();
+  readonly #nameToGenerationVersion = new Map<string, string>();
   /** VirtualIPs that are wanted as they are since nobody has looked. */
   readonly #fresh = new Set<string>();
-  readonly #judge = new PoolJudge(this.#objects.pools);
+  readonly #judge = new PoolJudge(this.#objects.pools, (text) => this.#hasVirtualIp(text));
   readonly #claims: ClaimStore;
   readonly #vrids = new Reservations<number>(String);
   /** Null: something changed since it was made. */
@@ -182,12 +185,18 @@ export class Cache {
     return {
       ...this.#known,
       generationMs: this.#nameToGenerationMs,
+      generationVersions: this.#nameToGenerationVersion,
       candidates: this.#candidates,
       keptBack: this.#claims,
       reservedVrids: (this.#reservedVrids ??= new Set(this.#vrids)),
       contested: uncontested,
       nowMs,
     };
+  }
+
+  #hasVirtualIp(text: string): boolean {
+    const address = parseAddress(text);
+    return address !== null && this.#objects.virtualIps.has(toObjectName(address));
   }
 
   #index<S extends keyof Objects>(source: S, { key, before, after }: Change<Objects[S]>): void {
@@ -216,8 +225,11 @@ export class Cache {
     virtualIps: ({ key, before, after }) => {
       // No step of ours deletes one that a Service has.
       put(this.#lost, key, after === null && listUsers(before).length > 0 ? before : null);
+      const isOther = (before === null) !== (after === null);
+      if (isOther && this.#judge.touch(parseObjectName(key)?.text ?? '')) this.#areJudgedAnew = true;
       if (before?.metadata.generation === after?.metadata.generation) return;
       this.#nameToGenerationMs.delete(key);
+      put(this.#nameToGenerationVersion, key, after?.metadata.resourceVersion ?? null);
       if (after === null) this.#fresh.delete(key);
       else this.#fresh.add(key);
     },
@@ -266,7 +278,8 @@ export class Cache {
   }
 
   #reserveVrids(source: string, vrids: Iterable<number>): void {
-    if (this.#vrids.put(source, vrids).length === 0) return;
+    const { came, went } = this.#vrids.put(source, vrids);
+    if (came.length + went.length === 0) return;
     this.#reservedVrids = null;
     this.#areJudgedAnew = true;
   }

@@ -31,6 +31,7 @@ export class CandidateNodes {
   readonly #poolToReports = new Map<string, readonly NodeReport[]>();
   readonly #poolToProgress = new Map<string, Progress>();
   readonly #poolToUnable = new Map<string, readonly NodeReport[]>();
+  readonly #poolToMute = new Map<string, boolean>();
   #seatToHolders: ReadonlyMap<string, readonly NodeReport[]> | null = null;
   #addressToFinders: ReadonlyMap<string, readonly NodeReport[]> | null = null;
   #ofAll: Progress | null = null;
@@ -141,6 +142,14 @@ export class CandidateNodes {
     return this.#listOfSeat(this.listHolders(`${pool}/${seat}`), pool, seat);
   }
 
+  /** Whether one of a pool's candidates does not say which addresses its interfaces have: its balancer is of an older version. */
+  isAnyMute(pool: string): boolean {
+    const known = this.#poolToMute.get(pool);
+    const isAny = known ?? this.list(pool).some(({ announced }) => announced === undefined);
+    if (known === undefined) this.#poolToMute.set(pool, isAny);
+    return isAny;
+  }
+
   /** Those of some nodes that may hold a seat. While the pool has no seats, any candidate may. */
   #listOfSeat(reports: readonly NodeReport[], pool: string, seat: number): readonly NodeReport[] {
     if (reports.length === 0) return [];
@@ -209,6 +218,11 @@ function toVersion(text: string | undefined): bigint | null {
 
 function min(one: bigint, other: bigint): bigint {
   return one < other ? one : other;
+}
+
+/** Whether a node says that all addresses of the seats it holds are on its interfaces, up to a version of VirtualIPs. */
+export function hasAnnounced({ announced }: NodeReport, version: string): boolean {
+  return isReached(toVersion(announced), 1, version);
 }
 
 function isReached(oldest: bigint | null, nodes: number, version: string): boolean {

@@ -34,6 +34,8 @@ export interface JudgedPool {
   readonly reuseAfterMs: number;
   /** Null: addresses are given of it. Otherwise those that were given stay, and no more are. */
   readonly refusal: PoolRefusal | null;
+  /** Its addresses that Services have, or that are anchors, and that Nodes report as their own: `10.0.9.10 (the node w1)`. */
+  readonly misreported: readonly string[];
 }
 
 /** Addresses that no pool may give. */
@@ -41,26 +43,56 @@ export interface ReservedRange {
   readonly range: AddressRange;
   /** For people: `the node master-1`, `the API's virtual IP`. */
   readonly owner: string;
+  /** It is one address, and a Node reports it as its own. keepalived may have put it there. */
+  readonly isReported?: true;
 }
 
 const defaultReuseMs = 60_000;
 
-/** Judges all pools together. Of two that overlap the younger one is refused. */
+/**
+ * Judges all pools together. Of two that overlap the younger one is refused. `isOurs` says of an address whether a Service has it: a Node that
+ * reports such an address, or an anchor, takes nothing from the pool.
+ */
 export function judgePools(
   pools: Iterable<AddressPool>,
   reserved: Iterable<ReservedRange>,
+  isOurs: (address: string) => boolean = () => false,
 ): Map<string, JudgedPool> {
-  const foreign = [...reserved];
+  const inOrder = [...pools].sort(compareAge);
+  const { own, foreign } = separate(inOrder, [...reserved], isOurs);
   const judged = new Map<string, JudgedPool>();
-  for (const pool of [...pools].sort(compareAge)) {
+  for (const pool of inOrder) {
     const ranges = mergeRanges(pool.spec.addresses.map(parseRange).filter((range) => range !== null));
     const older = [...judged.values()];
     const refusal =
       findOwnProblem(pool, ranges) ?? findOverlap(ranges, older) ?? findReserved(ranges, foreign);
     const reuseAfterMs = parseGoDuration(pool.spec.reuseAfter) ?? defaultReuseMs;
-    judged.set(pool.metadata.name, { pool, ranges, reuseAfterMs, refusal });
+    const misreported = own.filter(({ range }) => ranges.some((each) => overlap(each, range))).map(describe);
+    judged.set(pool.metadata.name, { pool, ranges, reuseAfterMs, refusal, misreported });
   }
   return judged;
+}
+
+/** Addresses that are ours although Nodes report them, and those of others. */
+function separate(
+  pools: readonly AddressPool[],
+  reserved: readonly ReservedRange[],
+  isOurs: (address: string) => boolean,
+): { readonly own: readonly ReservedRange[]; readonly foreign: readonly ReservedRange[] } {
+  const seats = pools.flatMap(({ status }) => status?.seats ?? []);
+  const anchors = new Set(
+    seats.flatMap((seat) => seat.anchors.map((text) => parseAddress(text)?.text ?? '')),
+  );
+  const isOwn = ({ range, isReported }: ReservedRange) => {
+    const text = isReported === true ? formatRange(range) : '';
+    return text !== '' && (anchors.has(text) || isOurs(text));
+  };
+  const { own = [], foreign = [] } = Object.groupBy(reserved, (one) => (isOwn(one) ? 'own' : 'foreign'));
+  return { own, foreign };
+}
+
+function describe({ range, owner }: ReservedRange): string {
+  return `${formatRange(range)} (${owner})`;
 }
 
 /** The older pool first. */

@@ -11,7 +11,10 @@ import { reserveAddress, type ReservedRange } from './judge-pools.ts';
 
 /** A node's own addresses, and those of its pods. */
 export function listOfNode({ metadata: { name }, spec, status }: Node): ReservedRange[] {
-  const own = (status?.addresses ?? []).map(({ address }) => reserveAddress(address, `the node ${name}`));
+  const own = (status?.addresses ?? []).map(({ address }) => {
+    const reserved = reserveAddress(address, `the node ${name}`);
+    return reserved === null ? null : { ...reserved, isReported: true as const };
+  });
   const ranges = spec?.podCIDRs ?? [spec?.podCIDR ?? ''];
   return [...own, ...ranges.map((text) => reserveRange(text, `the pods of the node ${name}`))].filter(
     isThere,

@@ -99,6 +99,8 @@ export interface Known extends Indexes, Readonly<{ [S in keyof Objects]: Readonl
 export interface World extends Known {
   /** VirtualIPs to when they were first looked at as they are now wanted, as milliseconds since 1970. */
   readonly generationMs: ReadonlyMap<string, number>;
+  /** VirtualIPs to the version that was heard first of what is now wanted of them. */
+  readonly generationVersions: ReadonlyMap<string, string>;
   /** What living nodes have programmed, pool by pool. */
   readonly candidates: CandidateNodes;
   /** Addresses that Services name for themselves. */

@@ -60,6 +60,7 @@ export type StepReason =
   | 'NoAddress'
   | 'NotAsAsked'
   | 'PoolRefused'
+  | 'NodeReportsAddress'
   | 'GateTimedOut'
   | 'PortNotSupported';
 

@@ -2,20 +2,21 @@ import { type Address, families, type Family } from '../../lib/address/address.t
 import { parseObjectName, toObjectName } from '../../lib/services/address-name.ts';
 import { dropDrained, readDrained } from '../../lib/services/drained.ts';
 import { findSelectorProblem } from '../../lib/services/label-selector.ts';
+import { type Condition } from '../../lib/services/metadata.ts';
 import { apiGroup, apiVersion, excludedNodeLabel, finalizer } from '../../lib/services/names.ts';
 import { type AddressPool, type Seat } from '../../lib/services/objects.ts';
 import { countOfFamily } from '../../lib/services/ranges.ts';
 import { assignSeats, listVrids, orderNodes, type SeatsRequest } from '../allocate/seats.ts';
 import { countKnown, countTaken } from '../cache/count-taken.ts';
 import { mayHold } from '../cache/candidate-nodes.ts';
-import { isInUse, setCondition, shorten, type WantedCondition } from '../cache/conditions.ts';
+import { findCondition, isInUse, setCondition, shorten, type WantedCondition } from '../cache/conditions.ts';
 import { compareAge, type JudgedPool } from '../cache/judge-pools.ts';
 import { listDiffering } from '../cache/multi-map.ts';
 import { getUse, listPublishedTexts } from '../cache/object-parts.ts';
 import { findPoolsOf } from '../cache/pool-judge.ts';
 import { type World } from '../cache/world.ts';
 import { type Kind } from '../engine/kind.ts';
-import { nothing, type Step, toJson, toStep } from '../engine/step.ts';
+import { nothing, type Step, type StepEvent, toJson, toStep } from '../engine/step.ts';
 import { patchPoolFinalizers, patchPoolStatus } from './writes.ts';
 
 /** kubeadm gives it to control-plane nodes. */
@@ -94,13 +95,24 @@ function writeStatus(judged: JudgedPool, world: World): Step | null {
   const conditions = wanted.reduce((all, each) => setCondition(all, each, world.nowMs), before);
   const areSame = JSON.stringify(seats) === JSON.stringify(pool.status?.seats ?? []);
   if (areSame && conditions === before) return null;
-  const wasRefused = before.some(({ type, status }) => type === 'Accepted' && status === 'False');
+  const write = patchPoolStatus(pool, { seats: toJson(seats), conditions: toJson(conditions) });
   return toStep(
-    patchPoolStatus(pool, { seats: toJson(seats), conditions: toJson(conditions) }),
-    refusal === null || refusal.reason === 'Deleted' || wasRefused
-      ? null
-      : { type: 'Warning', reason: 'PoolRefused', message: refusal.message },
+    write,
+    toEvent(refusal, findCondition(before, 'Accepted'), findCondition(conditions, 'Accepted')),
   );
+}
+
+/** Told once of each refusal, and when Nodes begin to report addresses of Services. */
+function toEvent(
+  refusal: JudgedPool['refusal'],
+  before: Condition | null,
+  after: Condition | null,
+): StepEvent | null {
+  const isNew = after?.reason !== before?.reason;
+  if (isNew && after?.reason === 'NodeReportsAddress')
+    return { type: 'Warning', reason: 'NodeReportsAddress', message: after.message };
+  if (refusal === null || refusal.reason === 'Deleted' || before?.status === 'False') return null;
+  return { type: 'Warning', reason: 'PoolRefused', message: refusal.message };
 }
 
 /** A pool that is refused keeps its seats, and gets no more. Nodes come and go under it as under any other. */
@@ -172,6 +184,10 @@ function describeRefusal(judged: JudgedPool, world: World): WantedCondition {
   const observedGeneration = pool.metadata.generation;
   if (refusal !== null) return { type: 'Accepted', status: 'False', ...refusal, observedGeneration };
   const accepted = { type: 'Accepted', status: 'True', observedGeneration } as const;
+  if (judged.misreported.length > 0) {
+    const message = `Services get its addresses. Nodes report addresses of Services as their own: ${shorten(judged.misreported)}. Start the kubelets there with --node-ip.`;
+    return { ...accepted, reason: 'NodeReportsAddress', message };
+  }
   const keptBack = world.keptBack.list(pool.metadata.name);
   if (keptBack.length === 0)
     return { ...accepted, reason: 'Accepted', message: 'Services get its addresses.' };

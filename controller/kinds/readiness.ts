@@ -1,11 +1,11 @@
 /** What the condition of a Service says, and which addresses its status has. */
-import { type Address } from '../../lib/address/address.ts';
 import { type VirtualIp } from '../../lib/services/objects.ts';
 import { contains } from '../../lib/services/ranges.ts';
 import { quoteTenant } from '../../lib/text/printable.ts';
 import { listCommonPorts } from '../allocate/share.ts';
 import { describeContest, findCondition, isInUse, isProgrammed, shorten } from '../cache/conditions.ts';
 import { type World } from '../cache/world.ts';
+import { explainLost, findLostMs, findUnanswered } from './announced.ts';
 import { type Claim } from './claims.ts';
 import { mayPublish } from './may-publish.ts';
 import { type Situation, type Target, wasWithdrawn } from './targets.ts';
@@ -21,8 +21,8 @@ export interface Readiness {
   readonly message: string;
   /** Nodes are awaited, and nothing is said of it yet: until then. */
   readonly patienceUntilMs: number | null;
-  /** When an address counts as free that another host answered for; null where none is awaited. */
-  readonly freeAtMs: number | null;
+  /** When something else is to be said, or published, by itself; null where nothing is. */
+  readonly dueMs: number | null;
 }
 
 /** Nodes have an address after some tenths of a second. What is said before is a write for nothing. */
@@ -58,7 +58,7 @@ export function judgeReadiness(situation: Situation, world: World): Readiness {
     reason: remark?.reason ?? 'Ready',
     message: remark?.message ?? `${text}: all nodes of the pool serve it.`,
     patienceUntilMs: remark?.untilMs ?? null,
-    freeAtMs: findNextFree(situation, world),
+    dueMs: findDue(situation, world),
   };
 }
 
@@ -75,6 +75,7 @@ function findPublishable(target: Target, { service }: Situation, world: World): 
     !isInUse(held.virtualIp) &&
     findUnheld(held, world) === null &&
     freeFromMs(held.virtualIp, world) <= world.nowMs &&
+    findUnanswered(held, world) === null &&
     mayPublish(service, held.address, world.settings);
   return isReady ? held : known;
 }
@@ -108,10 +109,18 @@ function describeNoNode(pool: string, text: string): Remark {
   return { reason: 'NoLivingNode', message };
 }
 
-function findNextFree({ targets }: Situation, world: World): number | null {
-  const moments = targets.flatMap(({ held }) =>
-    held === null || isInUse(held.virtualIp) ? [] : [freeFromMs(held.virtualIp, world)],
-  );
+function findLost(claim: Claim, world: World): Remark | null {
+  const lost = explainLost(claim, world);
+  return lost === null ? null : { ...lost, isFault: true };
+}
+
+/** When an address counts as free that another host answered for, is published anyway, or counts as lost. */
+function findDue({ targets }: Situation, world: World): number | null {
+  const moments = targets.flatMap(({ held, published }) => {
+    if (held === null || isInUse(held.virtualIp)) return [];
+    if (held === published) return [findLostMs(held, world) ?? 0];
+    return [freeFromMs(held.virtualIp, world), findUnanswered(held, world)?.boundMs ?? 0];
+  });
   const due = moments.filter((ms) => ms > world.nowMs);
   return due.length === 0 ? null : Math.min(...due);
 }
@@ -136,7 +145,7 @@ function findRemark(situation: Situation, published: readonly Claim[], world: Wo
   for (const target of targets) {
     const { held } = target;
     if (held === null || published.includes(held)) continue;
-    return findUnheld(held, world) ?? findWaiting(held.virtualIp, held.address, world);
+    return findUnheld(held, world) ?? findWaiting(held, world);
   }
   const { namespace, name } = situation.service.metadata;
   const managers = world.contested.get(`${namespace}/${name}`);
@@ -144,7 +153,7 @@ function findRemark(situation: Situation, published: readonly Claim[], world: Wo
     return { reason: 'WriteContested', message: describeContest(managers), isFault: true };
   const remarks = [
     ...published.map((claim) => findUnheld(claim, world)),
-    ...published.map((claim) => findUnserved(claim, world)),
+    ...published.map((claim) => findUnserved(claim, world) ?? findLost(claim, world)),
     ...published.map((claim) => findConflict(claim, situation, world)),
     ...published.map((claim) => findOddity(claim, situation, world)),
   ];
@@ -160,13 +169,15 @@ function findWithdrawn(
   for (const { held, published: before } of targets) {
     if (held === null || published.includes(held)) continue;
     if (held !== before && !wasWithdrawn(service)) continue;
-    const waiting = findWaiting(held.virtualIp, held.address, world);
+    const waiting = findWaiting(held, world);
     return { ...waiting, reason: 'AddressWithdrawn' };
   }
   return null;
 }
 
-function findWaiting(virtualIp: VirtualIp, { text }: Address, world: World): Remark {
+function findWaiting(claim: Claim, world: World): Remark {
+  const { address, virtualIp } = claim;
+  const { text } = address;
   if (isInUse(virtualIp)) return { reason: 'AddressInUse', message: `Another host answers for ${text}.` };
   const freeAtMs = freeFromMs(virtualIp, world);
   if (freeAtMs > world.nowMs)
@@ -176,18 +187,21 @@ function findWaiting(virtualIp: VirtualIp, { text }: Address, world: World): Rem
       untilMs: freeAtMs,
     };
   const { pool } = virtualIp.spec;
-  const [behind, count] = [
-    world.candidates.listBehind(pool, virtualIp.metadata.resourceVersion),
-    world.candidates.list(pool).length,
-  ];
   const sinceMs = world.generationMs.get(virtualIp.metadata.name) ?? 0;
-  const untilMs = Math.min(sinceMs, world.nowMs) + patienceMs;
-  const waiting = untilMs > world.nowMs ? { untilMs } : {};
-  if (count === 0) return { ...describeNoNode(pool, text), ...waiting };
+  if (world.candidates.list(pool).length === 0)
+    return { ...describeNoNode(pool, text), ...waitFrom(sinceMs, world) };
+  const unanswered = isProgrammed(virtualIp) ? findUnanswered(claim, world) : null;
+  if (unanswered !== null) return { ...unanswered, ...waitFrom(unanswered.sinceMs, world) };
+  const behind = world.candidates.listBehind(pool, virtualIp.metadata.resourceVersion);
   const message = `${text}: nodes have not programmed it yet${behind.length === 0 ? '' : `: ${shorten(behind)}`}.`;
   // Nobody is behind: what is missing is a write of the controller's own.
-  const soon = behind.length === 0 ? { untilMs: world.nowMs + patienceMs } : waiting;
+  const soon = behind.length === 0 ? { untilMs: world.nowMs + patienceMs } : waitFrom(sinceMs, world);
   return { reason: 'WaitingForNodes', message, ...soon };
+}
+
+function waitFrom(sinceMs: number, { nowMs }: World): Pick<Remark, 'untilMs'> {
+  const untilMs = Math.min(sinceMs, nowMs) + patienceMs;
+  return untilMs > nowMs ? { untilMs } : {};
 }
 
 /** An address that is published, and does not do what it should. */

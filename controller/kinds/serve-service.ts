@@ -104,12 +104,16 @@ function writeStatus({ service }: Situation, readiness: Readiness, world: World)
     },
     readiness.added.map(({ virtualIp }) => confirmVirtualIp(virtualIp)),
   );
-  return toStep(write, toEvent(readiness, known?.reason));
+  const step = toStep(write, toEvent(readiness, known?.reason));
+  // A keepalived that ends everywhere, and comes back, is told to each Service of its seats.
+  const isOfHolder = [readiness.reason, known?.reason].includes('NoHolder');
+  return isSame && ingress.length > 0 && isOfHolder ? { ...step, isLowPriority: true } : step;
 }
 
 /** What nodes do soon is not, unless what the condition says is not so. */
 function isWorthAWord({ patienceUntilMs }: Readiness, known: Condition | null): boolean {
-  return patienceUntilMs === null || (known !== null && known.status !== 'True');
+  if (patienceUntilMs === null) return true;
+  return known !== null && known.status !== 'True' && known.reason !== 'WaitingForNodes';
 }
 
 function addCondition(
@@ -158,9 +162,9 @@ function leaveSurplus({ service, claims }: Situation, world: World): Step | null
 }
 
 function rest({ targets }: Situation, readiness: Readiness): Step {
-  const { reason, patienceUntilMs, freeAtMs, message } = readiness;
+  const { reason, patienceUntilMs, dueMs, message } = readiness;
   const isLacking = targets.some(({ problem }) => problem !== null);
-  if (reason === 'Ready' && !isLacking) return nothing;
-  const untilMs = patienceUntilMs ?? freeAtMs;
+  if (reason === 'Ready' && !isLacking && dueMs === null) return nothing;
+  const untilMs = patienceUntilMs ?? dueMs;
   return { does: 'wait', waitsFor: isLacking ? 'addresses' : 'nodes', why: message, untilMs };
 }

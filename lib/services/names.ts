@@ -76,6 +76,7 @@ export const poolAnnotations = {
 export const reportAnnotations = {
   programmed: 'vipnat.io/programmed',
   seats: 'vipnat.io/seats',
+  announced: 'vipnat.io/announced',
   mode: 'vipnat.io/mode',
   inUse: 'vipnat.io/addresses-in-use',
   unsupported: 'vipnat.io/protocols-not-supported',

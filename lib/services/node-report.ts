@@ -26,6 +26,11 @@ export interface NodeReport {
   /** The seats this node holds: `POOL/INDEX`. */
   readonly seats: readonly string[];
   readonly mode: NodeMode;
+  /**
+   * Up to which version of VirtualIPs all addresses of the seats that it holds are on its interfaces. `0` before any. Absent where it says
+   * nothing of it, as of an older version.
+   */
+  readonly announced?: string;
   /** Addresses that another host on the network answers for. */
   readonly inUse: readonly string[];
   /** Protocols that its kernel cannot translate: `SCTP`. Absent where it says nothing of them. */
@@ -86,7 +91,7 @@ export const leaseDurationMs = 40_000;
 /** The annotations that say it. */
 export function toAnnotations(report: NodeReport): Record<string, string> {
   const { programmed, seats, mode, inUse, unsupported, draining, unheld } = report;
-  const { addresses = [], silent = [], apiVips = [] } = report;
+  const { addresses = [], silent = [], apiVips = [], announced } = report;
   return {
     [reportAnnotations.programmed]: JSON.stringify(programmed),
     [reportAnnotations.seats]: JSON.stringify(seats),
@@ -95,6 +100,7 @@ export function toAnnotations(report: NodeReport): Record<string, string> {
     [reportAnnotations.addresses]: JSON.stringify(addresses),
     [reportAnnotations.silent]: JSON.stringify(silent.slice(0, maxSilent)),
     ...(unsupported === undefined ? {} : { [reportAnnotations.unsupported]: JSON.stringify(unsupported) }),
+    ...(announced === undefined ? {} : { [reportAnnotations.announced]: announced }),
     // Also of nothing: a patch leaves what it does not name.
     [reportAnnotations.draining]: JSON.stringify(draining ?? []),
     [reportAnnotations.unheld]: JSON.stringify(unheld ?? {}),
@@ -110,7 +116,11 @@ export function isProgrammed(report: NodeReport, kind: ReportedKind, version: st
 
 /** A text that is not a number is before every version. */
 function toNumber(version: string): bigint {
-  return /^\d{1,39}$/.test(version) ? BigInt(version) : -1n;
+  return isNumber(version) ? BigInt(version) : -1n;
+}
+
+function isNumber(version: string): boolean {
+  return /^\d{1,39}$/.test(version);
 }
 
 const lease = z.object({
@@ -179,6 +189,7 @@ export function parseNodeLease({ metadata: { name, annotations }, spec }: Lease)
   const addresses = parseJson(texts, read('addresses'), []);
   const silent = parseJson(silentNodes, read('silent'), []).slice(0, maxSilent);
   const apiVips = parseJson(texts, read('apiVips'), []).slice(0, maxApiVips);
+  const announced = read('announced');
   const mode = nodeModes.find((one) => one === read('mode')) ?? 'none';
   return {
     report: {
@@ -189,6 +200,7 @@ export function parseNodeLease({ metadata: { name, annotations }, spec }: Lease)
       inUse: parseJson(texts, read('inUse'), []).slice(0, maxInUse),
       ...omitEmpty({ unsupported, draining, addresses, silent, apiVips }),
       ...(Object.keys(unheld).length === 0 ? {} : { unheld }),
+      ...(isNumber(announced) ? { announced } : {}),
     },
     renewal: spec?.renewTime ?? '',
     // A node may write its own Lease: no duration of its choice makes it live longer than a balancer's.

@@ -35,6 +35,7 @@ const ofServices = {
   NoAddress: { type: 'Warning', action: 'Allocate' },
   NotAsAsked: { type: 'Warning', action: 'Allocate' },
   PoolRefused: { type: 'Warning', action: 'Allocate' },
+  NodeReportsAddress: { type: 'Warning', action: 'Allocate' },
   PortNotSupported: { type: 'Warning', action: 'Allocate' },
   GateTimedOut: { type: 'Warning', action: 'Allocate' },
   WriteFailed: { type: 'Warning', action: 'Allocate' },

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type NodeReport, toAnnotations, toLeaseName } from '../../../lib/services/node-report.ts';
-import { virtualIps } from '../../../lib/services/objects.ts';
+import { type AddressPool, addressPools, virtualIps } from '../../../lib/services/objects.ts';
 import { type SingleApiserver } from './single-apiserver.ts';
 
 const lookMs = 200;
@@ -16,8 +16,6 @@ export class PlayedNodes {
   inUse: readonly string[] = [];
   /** What their kernels cannot translate. */
   unsupported: readonly string[] = [];
-  /** Nodes to the seats that they hold. */
-  held: ReadonlyMap<string, readonly string[]> = new Map();
   /** Whether they program what they hear. */
   isProgramming = true;
 
@@ -66,17 +64,24 @@ export class PlayedNodes {
         const { resourceVersion = '0' } = (object['metadata'] ?? {}) as { resourceVersion?: string };
         version = resourceVersion;
       }
-      for (const node of this.#names) await this.#report(path, node, version);
+      const { object } = await this.#api.ask({ method: 'GET', path: addressPools.path });
+      const pools = (object['items'] ?? []) as readonly AddressPool[];
+      for (const node of this.#names)
+        await this.#report(path, node, { version, seats: listHeld(pools, node) });
       await sleep(lookMs);
     }
   }
 
-  async #report(path: string, node: string, version: string): Promise<void> {
+  async #report(
+    path: string,
+    node: string,
+    { version, seats }: { readonly version: string; readonly seats: readonly string[] },
+  ): Promise<void> {
     const { inUse, unsupported } = this;
     const kinds = ['virtualips', 'services', 'endpointslices', 'earlyslices'];
     const programmed = Object.fromEntries(kinds.map((kind) => [kind, version]));
-    const seats = this.held.get(node) ?? [];
-    const report: NodeReport = { node, programmed, seats, mode: 'direct', inUse, unsupported };
+    const said = { programmed, announced: version, seats, inUse, unsupported };
+    const report: NodeReport = { node, mode: 'direct', ...said };
     const name = toLeaseName(node);
     const object = {
       apiVersion: 'coordination.k8s.io/v1',
@@ -91,4 +96,13 @@ export class PlayedNodes {
     const { code } = await this.#api.ask({ method: 'PATCH', path: `${path}/${name}`, object });
     if (code === 404) await this.#api.ask({ method: 'POST', path, object });
   }
+}
+
+/** Of the nodes of a seat, the first by its name holds it. */
+function listHeld(pools: readonly AddressPool[], node: string): string[] {
+  return pools.flatMap(({ metadata, status }) =>
+    (status?.seats ?? [])
+      .filter(({ nodes }) => nodes.toSorted()[0] === node)
+      .map(({ index }) => `${metadata.name}/${index}`),
+  );
 }

@@ -24,7 +24,6 @@ export function testSeeing(world: () => ServicesWorld): void {
       for (const object of listAccount()) await world().create(object);
       kubeconfig = world().api.writeKubeconfig('viewer', await world().requestToken(namespace, 'viewer'));
       await world().create(slice);
-      world().nodes.held = new Map([['n1', await listSeats(world())]]);
     });
 
     test('a Service that works is printed with its address, its holder and its pod', async () => {
@@ -86,7 +85,6 @@ export function testSeeing(world: () => ServicesWorld): void {
         ...{ exitCode: 0, stderr: expect.stringContaining('n2 holds no seat') },
       });
       expect(await run('seats', 'undrain', 'n2')).toMatchObject({ exitCode: 0 });
-      world().nodes.held = new Map();
     });
   });
 }
@@ -130,16 +128,4 @@ async function listNodesOfSeat({ api }: ServicesWorld, address: string): Promise
   const nodes = status?.seats?.find(({ index }) => index === spec.seat)?.nodes ?? [];
   expect([...nodes].sort()).toEqual(['n1', 'n2']);
   return nodes;
-}
-
-async function listSeats({ api }: ServicesWorld): Promise<string[]> {
-  const { items } = (await api.ask({ method: 'GET', path: addressPools.path })).object as unknown as {
-    items: readonly {
-      metadata: { name: string };
-      status?: { seats?: readonly { index: number }[] };
-    }[];
-  };
-  return items.flatMap(({ metadata, status }) =>
-    (status?.seats ?? []).map(({ index }) => `${metadata.name}/${index}`),
-  );
 }

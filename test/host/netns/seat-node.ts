@@ -13,7 +13,11 @@ import { type SeatsOrder } from './service-seats-child.ts';
 const program = fileURLToPath(new URL('service-seats-child.ts', import.meta.url));
 
 interface Told {
-  readonly state?: { readonly held: readonly string[]; readonly inUse: readonly string[] };
+  readonly state?: {
+    readonly held: readonly string[];
+    readonly inUse: readonly string[];
+    readonly announced: string | null;
+  };
   readonly level?: string;
   readonly message?: string;
 }
@@ -140,6 +144,11 @@ export class SeatNode {
   /** The seats that it says it holds. */
   get held(): readonly string[] {
     return this.told.findLast(({ state }) => state !== undefined)?.state?.held ?? [];
+  }
+
+  /** Up to which version it says that its interface has all addresses of these. */
+  get announced(): string | null {
+    return this.told.findLast(({ state }) => state !== undefined)?.state?.announced ?? null;
   }
 
   /** Virtual addresses on its interface, as the kernel has them; sorted. */

@@ -87,6 +87,32 @@ test(
 );
 
 test(
+  'an address that another host takes later is given up, and told; one that a node of ours has, too, is not',
+  async () => {
+    await network.start(give('10.77.0.60', '10.77.0.61'));
+    const holder = await network.findHolder('10.77.0.50');
+    const other = network.nodes.find((one) => one !== holder);
+    await network.client.shell('ip addr add 10.77.0.60/32 dev eth0');
+    // As of a killed keepalived: it leaves the anchor, too.
+    await other?.shell('ip addr add 10.77.0.50/32 dev eth0; ip addr add 10.77.0.61/32 dev eth0');
+    const inUse = () => holder.told.findLast(({ state }) => state !== undefined)?.state?.inUse ?? [];
+    // The first question comes a minute after the address.
+    await sleep(60_000);
+    await waitUntil(
+      () => Promise.resolve(inUse().length > 0),
+      () => `nothing is told: ${network.describe()}`,
+    );
+    expect(inUse()).toEqual(['10.77.0.60']);
+    await waitUntil(
+      async () => !(await holder.listAddresses()).includes('10.77.0.60'),
+      () => `it keeps the address: ${network.describe()}`,
+    );
+    expect(await holder.listAddresses()).toContain('10.77.0.61');
+  },
+  3 * limitMs,
+);
+
+test(
   'whenever the balancer is killed, the next one finishes what it had begun, and no seat moves',
   async () => {
     await network.start(give('10.77.0.60'));

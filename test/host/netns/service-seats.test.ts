@@ -27,8 +27,11 @@ test(
       ['default/2'],
     ]);
     const virtualIps = give('10.77.0.60', 'fd77::60');
-    network.update({ pools: [pool], virtualIps });
-    await network.waitForOneHolder('10.77.0.60', 'fd77::60', 'fd77::50');
+    network.update({ pools: [pool], virtualIps, version: '7' });
+    await waitUntil(
+      () => Promise.resolve(first?.announced === '7'),
+      () => `m1 does not say that it has the addresses: ${network.describe()}`,
+    );
     expect(await first?.listAddresses()).toEqual(
       expect.arrayContaining(['10.77.0.50', '10.77.0.60', 'fd77::50', 'fd77::60']),
     );

@@ -137,13 +137,14 @@ export function makeNode(name: string, labels: Readonly<Record<string, string>> 
   });
 }
 
-/** Of a node that has programmed all up to a version. */
+/** Of a node that has programmed all up to a version, and holds the first seat of the pool `pool`. */
 export function makeReport(node: string, version: number, parts: Partial<NodeReport> = {}): NodeReport {
   const text = String(version);
   return {
     node,
     programmed: { virtualips: text, services: text },
-    seats: [],
+    announced: text,
+    seats: ['pool/0'],
     mode: 'direct',
     inUse: [],
     ...parts,

@@ -53,7 +53,9 @@ export class Cluster {
     for (const namespace of ['apps', 'infra'])
       this.api.create('Namespace', namespace, { metadata: { labels: { team: namespace } } });
     this.nodes = nodeNames.map((name) => {
-      return new SimulatedNode(name, { api: this.api, nowMs, foreignHosts: this.foreignHosts });
+      const canHold = (other: string) =>
+        this.nodes.some((node) => node.name === other && node.isRunning && node.mode !== 'none');
+      return new SimulatedNode(name, { api: this.api, nowMs, foreignHosts: this.foreignHosts, canHold });
     });
     for (const node of this.nodes) {
       this.register(node);

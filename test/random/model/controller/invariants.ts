@@ -1,6 +1,11 @@
 import { parseObjectName, toObjectName } from '../../../../lib/services/address-name.ts';
 import { parseAddress } from '../../../../lib/address/address.ts';
-import { excludedNodeLabel, finalizer, loadBalancerClass } from '../../../../lib/services/names.ts';
+import {
+  excludedNodeLabel,
+  finalizer,
+  loadBalancerClass,
+  reportAnnotations,
+} from '../../../../lib/services/names.ts';
 import { type AddressUser } from '../../../../lib/services/objects.ts';
 import { type StoredObject, type Written } from '../../../support/fakes/object-api.ts';
 import { type Cluster, type Leaders } from './cluster.ts';
@@ -17,7 +22,12 @@ type Labels = Readonly<Record<string, string | undefined>>;
 export class Invariants {
   readonly #cluster: Cluster;
   /** VirtualIPs to when their generation was written, and after how many writes. */
-  readonly #nameToWritten = new Map<string, { readonly ms: number; readonly order: number }>();
+  readonly #nameToWritten = new Map<
+    string,
+    { readonly ms: number; readonly order: number; readonly version: bigint }
+  >();
+  /** Up to which version nodes that hold seats have said that their interfaces have all addresses. */
+  #announced = 0n;
   /** Which virtual IPs nodes have programmed for which Service: `NAME UID`. */
   readonly #programmed = new Set<string>();
   /** Services' uids to when a VirtualIP last stopped naming them among its Services. */
@@ -40,6 +50,7 @@ export class Invariants {
       return [...this.#checkPublished(written), ...this.#checkFinalizer(written)];
     if (written.kind === 'VirtualIP') return this.#checkVirtualIp(written);
     if (written.kind === 'Node') this.#candidatesOrder = this.#order;
+    if (written.kind === 'Lease') this.#noteAnnounced(written);
     if (
       written.kind === 'AddressPool' &&
       JSON.stringify(written.before?.spec) !== JSON.stringify(written.after?.spec)
@@ -66,11 +77,20 @@ export class Invariants {
         complaints.push(`S2: ${key} publishes ${ip}, which no VirtualIP gives it`);
       else if (!this.#programmed.has(`${toName(ip)} ${uid}`))
         complaints.push(`S2: ${key} publishes ${ip}, which nodes have not programmed`);
+      else if ((this.#nameToWritten.get(toName(ip))?.version ?? 0n) > this.#announced)
+        complaints.push(`S2: ${key} publishes ${ip}, which no interface has`);
       const others = this.#listPublishers(ip).filter((each) => each !== key);
       if (others.length > 0 && virtualIp?.spec?.['shareKey'] === '')
         complaints.push(`S1: ${key} publishes ${ip}, which ${others.join()} has`);
       return complaints;
     });
+  }
+
+  #noteAnnounced({ after }: Written): void {
+    const annotations = (after?.metadata['annotations'] ?? {}) as Readonly<Record<string, string>>;
+    const announced = BigInt(annotations[reportAnnotations.announced] ?? '0');
+    const isHolder = (annotations[reportAnnotations.seats] ?? '[]') !== '[]';
+    if (isHolder && announced > this.#announced) this.#announced = announced;
   }
 
   /** Those that published it as ours; not those of another load balancer. */
@@ -99,7 +119,11 @@ export class Invariants {
     const { nowMs } = this.#cluster;
     if (after === null) this.#cluster.count('deleted');
     if (after !== null && before?.metadata.generation !== after.metadata.generation)
-      this.#nameToWritten.set(key, { ms: nowMs, order: this.#order });
+      this.#nameToWritten.set(key, {
+        ms: nowMs,
+        order: this.#order,
+        version: BigInt(after.metadata.resourceVersion),
+      });
     const [were, are] = [before, after].map((each) => (each === null ? [] : listUsers(each, 'services')));
     for (const { uid } of were ?? [])
       if (are?.some((user) => user.uid === uid) !== true) this.#uidToLeftMs.set(uid, nowMs);

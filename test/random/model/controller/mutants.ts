@@ -47,6 +47,7 @@ function trustNodes(world: World): World {
     | 'listSeatHolders'
     | 'listUnheld'
     | 'explainUnheld'
+    | 'isAnyMute'
     | 'haveForgotten'
     | 'haveProgrammed'
   > = {
@@ -57,6 +58,7 @@ function trustNodes(world: World): World {
     listSeatHolders: (pool, seat) => candidates.listSeatHolders(pool, seat),
     listUnheld: () => [],
     explainUnheld: () => null,
+    isAnyMute: (pool) => candidates.isAnyMute(pool),
     haveForgotten: () => true,
     haveProgrammed: (pool, kind, version) => candidates.haveProgrammed(pool, kind, version),
   };
@@ -134,6 +136,13 @@ export const mutants: Readonly<Record<string, Mutant>> = {
     decide: (key, world) =>
       nextStep(key, key.kind === 'Service' ? mapVirtualIps(world, callProgrammed) : world),
     complaint: /^S2/,
+  },
+  'publishes before an interface has it': {
+    decide: believe((world) => ({
+      ...world,
+      generationVersions: new Map([...world.virtualIps.keys()].map((name) => [name, '0'])),
+    })),
+    complaint: /^S2: .* which no interface has/,
   },
   'sets no finalizer': {
     decide: believe(withFinalizers),

@@ -19,6 +19,8 @@ export interface NodeSurroundings {
   readonly api: ObjectApi;
   readonly nowMs: () => number;
   readonly foreignHosts: ReadonlySet<string>;
+  /** Whether keepalived of a node may hold seats. */
+  readonly canHold: (node: string) => boolean;
 }
 
 /** A node with its balancer: it programs what it hears, and says so in its Lease. */
@@ -39,6 +41,8 @@ export class SimulatedNode {
   #renewedMs = -Infinity;
   #livingSinceMs = 0;
   #hasListed = false;
+  /** Up to where its interfaces have the addresses: a report later than it has programmed them. */
+  #announced = '0';
 
   constructor(name: string, around: NodeSurroundings) {
     this.name = name;
@@ -50,6 +54,7 @@ export class SimulatedNode {
   start(): void {
     this.isRunning = true;
     this.#hasListed = false;
+    this.#announced = '0';
     this.#begin();
   }
 
@@ -102,10 +107,12 @@ export class SimulatedNode {
         services: this.#getVersion('Service'),
         earlyslices: this.#getVersion('EndpointSlice'),
       },
+      announced: this.#announced,
       seats: this.#listSeats(),
       mode: this.mode,
       inUse: addresses.filter((address) => foreignHosts.has(address)),
     };
+    this.#announced = report.programmed.virtualips ?? '0';
     if (this.#reportedMode !== this.mode) this.#reportedModeMs = nowMs();
     this.#reportedMode = this.mode;
     const fields = {
@@ -155,11 +162,12 @@ export class SimulatedNode {
     return this.#reportedMode !== 'none' && this.#reportedModeMs <= ms && this.hasLivedSince(ms);
   }
 
-  /** Those whose first node it is: who holds a seat is VRRP's, and here always the first one. */
+  /** Who holds a seat is VRRP's, and here always the first node that can. */
   #listSeats(): string[] {
     return [...this.#around.api.list('AddressPool')].flatMap(([pool, { status }]) => {
       const seats = (status?.['seats'] ?? []) as readonly { index: number; nodes: readonly string[] }[];
-      return seats.filter(({ nodes }) => nodes[0] === this.name).map(({ index }) => `${pool}/${index}`);
+      const held = seats.filter(({ nodes }) => nodes.find(this.#around.canHold) === this.name);
+      return held.map(({ index }) => `${pool}/${index}`);
     });
   }
 

@@ -136,6 +136,32 @@ describe('a node', () => {
     expect(api.writes).toBeLessThanOrEqual(23);
   });
 
+  test('says at once that addresses are on an interface which were not, and nothing of it otherwise', async () => {
+    const { clock, api, reporter } = startReporter();
+    const announce = (announced: string, programmed: string) => ({
+      ...words,
+      programmed: { virtualips: programmed },
+      announced,
+    });
+    reporter.say(announce('10', '10'));
+    await clock.advance(100);
+    const before = api.writes;
+    // What moves on with what is programmed waits for the next renewal, as that does.
+    reporter.say(announce('11', '11'));
+    await clock.advance(5000);
+    expect(api.writes).toBe(before);
+    reporter.setAwaited(true);
+    reporter.say(announce('11', '12'));
+    await clock.advance(100);
+    reporter.setAwaited(false);
+    await clock.advance(2000);
+    expect(api.writes).toBe(before + 1);
+    reporter.say(announce('12', '12'));
+    await clock.advance(100);
+    expect(api.writes).toBe(before + 2);
+    expect(api.annotations['vipnat.io/announced']).toBe('12');
+  });
+
   test.each([{ seats: ['default/0'] }, { mode: 'none' as const }, { inUse: ['10.0.9.9'] }])(
     'says at once what the controller cannot know otherwise: %j',
     async (news) => {

@@ -87,3 +87,62 @@ describe('an address that this node would be the first one to hold', () => {
     expect(many.every((one) => newcomers.mayHold(one, true))).toBe(true);
   });
 });
+
+describe('an address that this node holds', () => {
+  const hold = (text: string) => ({ ...place(text), witnesses: ['10.0.9.10'] });
+  const mac = '02:00:00:00:00:01';
+
+  /** Looks twice a second for so long. */
+  const look = async (
+    { clock, newcomers }: Pick<ReturnType<typeof startAsking>, 'clock' | 'newcomers'>,
+    addresses: readonly string[],
+    ms: number,
+  ) => {
+    for (let passed = 0; passed < ms; passed += 500) {
+      await newcomers.ask([], addresses.map(hold));
+      await clock.advance(500);
+    }
+  };
+
+  test('and another host has too, is found within a minute and three answers, and given up', async () => {
+    const asking = startAsking();
+    await look(asking, ['10.0.9.20'], 90_000);
+    expect(asking.asked).toEqual([['10.0.9.20', '10.0.9.10']]);
+    asking.macs.set('10.0.9.20', mac);
+    await look(asking, ['10.0.9.20'], 49_000);
+    expect(asking.told).toEqual([]);
+    await look(asking, ['10.0.9.20'], 10_000);
+    expect(asking.told).toEqual([`10.0.9.20 ${mac}`]);
+    expect(asking.newcomers.mayHold(place('10.0.9.20'), false)).toBe(false);
+  });
+
+  test('stays after one odd answer, and after two', async () => {
+    const asking = startAsking();
+    for (const answers of [1, 2, 1]) {
+      await look(asking, ['10.0.9.20'], 55_000);
+      asking.macs.set('10.0.9.20', mac);
+      await look(asking, ['10.0.9.20'], answers * 10_000 - 1000);
+      asking.macs.clear();
+    }
+    expect(asking.asked.length).toBeGreaterThan(4);
+    expect(asking.told).toEqual([]);
+  });
+
+  test('stays where a node of ours answers: it has a witness, too', async () => {
+    const asking = startAsking();
+    for (const address of ['10.0.9.10', '10.0.9.20']) asking.macs.set(address, mac);
+    await look(asking, ['10.0.9.20'], 300_000);
+    expect(asking.told).toEqual([]);
+  });
+
+  test('is asked for in its turn: of 1,000 at most 64 in ten seconds, and each once in three minutes', async () => {
+    const asking = startAsking();
+    const many = Array.from({ length: 1000 }, (_, at) => `10.1.${Math.floor(at / 200)}.${at % 200}`);
+    await look(asking, many, 60_000);
+    expect(asking.asked).toEqual([]);
+    await look(asking, many, 180_000);
+    expect(asking.asked.length).toBeLessThanOrEqual(18);
+    expect(Math.max(...asking.asked.map(({ length }) => length))).toBe(65);
+    expect(new Set(asking.asked.flat()).size).toBe(1001);
+  });
+});

@@ -40,6 +40,11 @@ class FakeHost {
   readonly others = new Map<string, string>();
   running: RunningKeepalived | null = { pid: 7, startedMs: 0, ageMs: 60_000 };
   held: readonly string[] = [];
+  /** On kube-ipvs0. */
+  ipvs: readonly string[] = [];
+  onAsked: (addresses: string[]) => void = () => undefined;
+  /** keepalived has read its file, and has not done what it says yet. */
+  isSlow = false;
   readonly seats: Seats;
 
   constructor() {
@@ -51,11 +56,14 @@ class FakeHost {
       testConfiguration: () => Promise.resolve(null),
       findRunning: () => Promise.resolve(this.running),
       reload: () => {
-        this.held = listAddresses(readFileSync(files.file, 'utf8'));
+        if (!this.isSlow) this.held = listAddresses(readFileSync(files.file, 'utf8'));
         return true;
       },
       readAddresses: () => Promise.resolve(this.listAddresses()),
-      findAddressUsers: () => Promise.resolve(this.others),
+      findAddressUsers: (questions) => {
+        this.onAsked(questions.map(({ address }) => address));
+        return Promise.resolve(this.others);
+      },
       notices: new FakeNotices(),
       trackFile: this.trackFile,
       onState: (state) => this.states.push(state),
@@ -64,9 +72,10 @@ class FakeHost {
   }
 
   listAddresses(): HostAddress[] {
-    const place = (address: string, prefixLength: number) =>
-      ({ family: 'ipv4', address, device: 'eth0', prefixLength }) as const;
-    return [place('10.0.9.1', 24), ...this.held.map((one) => place(one, 32))];
+    const place = (address: string, prefixLength: number, device = 'eth0') =>
+      ({ family: 'ipv4', address, device, prefixLength }) as const;
+    const ipvs = this.ipvs.map((one) => place(one, 32, 'kube-ipvs0'));
+    return [place('10.0.9.1', 24), ...ipvs, ...this.held.map((one) => place(one, 32))];
   }
 }
 
@@ -100,18 +109,20 @@ describe('the seats of a node', () => {
   });
 
   test('are written, held and told; an address comes once nobody else has it', async () => {
+    // A Service has the anchor, and kube-proxy is in mode ipvs.
+    host.ipvs = ['10.0.9.10'];
     host.seats.start();
-    host.seats.update(give('10.0.9.20'));
+    host.seats.update({ ...give('10.0.9.20'), version: '20' });
     await waitFor(() => host.states.length === 2);
     expect(host.states).toEqual([
-      { held: [], inUse: [], unheld: {} },
-      { held: ['default/0'], inUse: [], unheld: {} },
+      { held: [], inUse: [], unheld: {}, announced: '20' },
+      { held: ['default/0'], inUse: [], unheld: {}, announced: '20' },
     ]);
     host.others.set('10.0.9.21', '02:00:00:00:00:01');
     host.seats.update(give('10.0.9.20', '10.0.9.21', '10.0.9.22'));
     await waitFor(() => host.held.includes('10.0.9.22'));
     expect(host.held).toEqual(['10.0.9.10', '10.0.9.20', '10.0.9.22']);
-    expect(host.states.at(-1)).toEqual({ held: ['default/0'], inUse: ['10.0.9.21'], unheld: {} });
+    expect(host.states.at(-1)).toMatchObject({ held: ['default/0'], inUse: ['10.0.9.21'], unheld: {} });
     expect(host.report.told).toContain('inUse 10.0.9.21 02:00:00:00:00:01');
   });
 
@@ -127,13 +138,47 @@ describe('the seats of a node', () => {
     expect(host.planned.map(([, state]) => state?.unheld)).toEqual([{}, unheld]);
   });
 
+  test('are announced up to the version whose addresses the kernel has, while further ones are on their way', async () => {
+    host.seats.start();
+    host.seats.update({ ...give('10.0.9.20'), version: '20' });
+    await waitFor(() => host.held.includes('10.0.9.20'));
+    host.isSlow = true;
+    host.seats.update({ ...give('10.0.9.20', '10.0.9.21'), version: '21' });
+    await waitFor(() => readFile()?.includes('10.0.9.21') === true);
+    const before = host.held;
+    host.seats.update({ ...give('10.0.9.20', '10.0.9.21', '10.0.9.22'), version: '22' });
+    await waitFor(() => readFile()?.includes('10.0.9.22') === true);
+    expect(host.states.at(-1)).toMatchObject({ held: ['default/0'], announced: '20' });
+    host.held = [...before, '10.0.9.21'];
+    await waitFor(() => host.states.at(-1)?.announced !== '20');
+    expect(host.states.at(-1)).toMatchObject({ announced: '21' });
+    // One that another host has is not awaited.
+    host.others.set('10.0.9.23', '02:00:00:00:00:01');
+    host.seats.update({ ...give('10.0.9.20', '10.0.9.21', '10.0.9.23'), version: '23' });
+    await waitFor(() => host.states.at(-1)?.announced === '23');
+    expect(host.states.at(-1)).toMatchObject({ inUse: ['10.0.9.23'] });
+  });
+
+  test('are asked for now and then, with the anchor and a ClusterIP of kube-ipvs0: nodes of ours have these, too', async () => {
+    const asked: string[][] = [];
+    host.onAsked = (addresses) => asked.push(addresses);
+    host.ipvs = ['10.0.9.20', '10.96.0.1'];
+    host.seats.start();
+    host.seats.update({ ...give('10.0.9.20'), version: '20' });
+    await waitFor(() => host.held.includes('10.0.9.20'));
+    asked.length = 0;
+    await host.clock.advance(61_000);
+    await waitFor(() => asked.length > 0);
+    expect(asked[0]).toEqual(['10.0.9.20', '10.0.9.10', '10.96.0.1']);
+  });
+
   test('go when keepalived takes the addresses away, which no one says but the kernel', async () => {
     host.seats.start();
     host.seats.update(give());
     await waitFor(() => host.states.length === 2);
     host.held = [];
     await waitFor(() => host.states.length === 3);
-    expect(host.states.at(-1)).toEqual({ held: [], inUse: [], unheld: {} });
+    expect(host.states.at(-1)).toMatchObject({ held: [], inUse: [], unheld: {} });
     expect(host.report.told.filter((line) => line.startsWith('held'))).toEqual([
       'held default/0 true',
       'held default/0 false',
@@ -172,6 +217,6 @@ describe('the seats of a node', () => {
     await pass(1200);
     expect(host.report.told.filter((line) => line.startsWith('failed'))).toHaveLength(1);
     // The node reports what it has programmed all the same.
-    expect(host.states).toEqual([{ held: [], inUse: [], unheld: {} }]);
+    expect(host.states).toEqual([{ held: [], inUse: [], unheld: {}, announced: null }]);
   });
 });

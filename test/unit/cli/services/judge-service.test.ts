@@ -99,8 +99,18 @@ describe('a Service', () => {
     ['nobody has seen it yet', { services: [waiting] }, 'pending', 'NotSeen', 'not given it an address yet'],
     [
       'nodes have not programmed it',
-      { services: [waiting], virtualIps },
+      { services: [waiting], virtualIps: [makeVirtualIp('10.0.9.10', [key], { status: {} })] },
       ...(['pending', 'WaitingForNodes', '10.0.9.10: nodes have not'] as const),
+    ],
+    [
+      'no interface has it yet',
+      { services: [waiting], virtualIps },
+      ...(['pending', 'NotAnnounced', '10.0.9.10: no interface of w1 has it yet'] as const),
+    ],
+    [
+      'nodes have programmed it, and none holds it',
+      { services: [waiting], virtualIps, leases: [makeElection(), w1({ seats: [] })] },
+      ...(['pending', 'NoHolder', 'no node holds 10.0.9.10 (seat pool/0)'] as const),
     ],
     [
       'no balancer lives',

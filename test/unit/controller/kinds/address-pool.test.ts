@@ -8,6 +8,7 @@ import {
   makeService,
   makeVirtualIp,
   publish,
+  toServiceKey,
 } from '../../../support/fakes/service-objects.ts';
 import { decide, getWrite } from '../../../support/fakes/service-steps.ts';
 
@@ -82,6 +83,28 @@ describe('an AddressPool', () => {
     const body = JSON.stringify(getWrite(decide({ nodes: [makeNode('node-1', {}, '10.0.9.10')] }, of)).body);
     expect(body).toContain('AddressesReserved');
     expect(body).toContain('10.0.9.10 belongs to the node node-1.');
+  });
+
+  test.each([
+    ['a Service has', '10.0.9.11', [makeVirtualIp('10.0.9.11', ['apps/a'])]],
+    ['is an anchor', '10.0.9.10', []],
+  ])('gives addresses when a Node reports one that %s as its own, and warns', (_, address, virtualIps) => {
+    const seats = [{ index: 0, anchors: ['10.0.9.10'], nodes: ['node-1'] }];
+    const pools = [makePool('pool', { addresses: ['10.0.9.10-10.0.9.12'] }, { status: { seats } })];
+    const nodes = [makeNode('node-1', {}, address)];
+    const step = decide({ pools, nodes, virtualIps }, of);
+    const message = `Services get its addresses. Nodes report addresses of Services as their own: ${address} (the node node-1). Start the kubelets there with --node-ip.`;
+    const accepted = { type: 'Accepted', status: 'True', reason: 'NodeReportsAddress', message };
+    expect(getWrite(step).body).toMatchObject({ status: { conditions: [accepted, {}, {}] } });
+    expect(step).toMatchObject({ event: { type: 'Warning', reason: 'NodeReportsAddress', message } });
+    const service = makeService('apps/b');
+    expect(decide({ pools, nodes, virtualIps, services: [service] }, toServiceKey('apps/b'))).toMatchObject({
+      write: { method: 'POST' },
+    });
+    // Told once.
+    const status = { seats, conditions: [accepted] };
+    const told = [makePool('pool', { addresses: ['10.0.9.10-10.0.9.12'] }, { status })];
+    expect(decide({ pools: told, nodes, virtualIps }, of)).toMatchObject({ event: null });
   });
 
   test('is accepted without the addresses that Services name for themselves, and names them', () => {

@@ -21,7 +21,7 @@ describe('a VirtualIP', () => {
     expect(decide({ services, virtualIps, reports: [makeReport('node-1', 19)] }, of).does).toBe('wait');
     expect(decide({ services, virtualIps }, of).does).toBe('wait');
     expect(
-      getWrite(decide({ services, virtualIps, reports: [makeReport('node-1', 20)] }, of)).body,
+      getWrite(decide({ services, virtualIps, reports: [makeReport('node-1', 20, { seats: [] })] }, of)).body,
     ).toMatchObject({
       status: {
         conditions: [
