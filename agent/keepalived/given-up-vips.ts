@@ -8,14 +8,16 @@
  */
 import { type Cancel, type Clock } from '../../lib/control/clock.ts';
 import { type Endpoint } from '../../lib/address/endpoint.ts';
+import { type OtherHolder } from '../../lib/kernel/host/other-holder.ts';
 import { type LocalAddress } from '../../lib/kernel/port.ts';
 import { type Assessment } from '../decide/assess.ts';
 import { isOnLink } from './on-link.ts';
+import { type AskOtherHolder } from './other-holders.ts';
 
 /** What asking needs of the world. */
 export interface GivenUpVipsPorts {
-  /** Asks the link of a device who has an address. Answers a MAC of another host, or null for nobody. */
-  readonly askLink: (question: LocalAddress) => Promise<string | null>;
+  /** Asks the link of a device which other host has an address. */
+  readonly askLink: AskOtherHolder;
   readonly clock: Clock;
   /** Called with the address of a VIP that nobody has, for as long as this stays followed once at most. */
   readonly onVacant: (vip: string) => void;
@@ -104,11 +106,11 @@ export class GivenUpVips {
 
   async #hasHolder(vip: Endpoint, addresses: readonly LocalAddress[]): Promise<boolean> {
     for (const device of this.#listDevices(vip, addresses)) {
-      const mac = await this.#ask({ ...vip, device });
-      if (mac === null) continue;
-      const own = addresses.find((one) => one.family === vip.family && one.device === device);
+      const holder = await this.#ask({ ...vip, device });
+      if (holder === null) continue;
+      const own = addresses.find((one) => one.family === vip.family && one.device === holder.device);
       // Who answers for an address of this host answers for every one (proxy ARP). For IPv6, a host hears no such answer.
-      if (own !== undefined && vip.family === 'ipv4' && (await this.#ask(own)) === mac) continue;
+      if (own !== undefined && vip.family === 'ipv4' && (await this.#ask(own))?.mac === holder.mac) continue;
       this.#vipToDevice.set(vip.address, device);
       return true;
     }
@@ -122,7 +124,7 @@ export class GivenUpVips {
     return [...new Set(onLink.map(({ device }) => device))].slice(0, maxLinks);
   }
 
-  async #ask({ family, address, device }: LocalAddress): Promise<string | null> {
+  async #ask({ family, address, device }: LocalAddress): Promise<OtherHolder | null> {
     return this.#isFollowed ? await this.#ports.askLink({ family, address, device }).catch(() => null) : null;
   }
 

@@ -8,13 +8,14 @@
  * hears no answer for an address of its own.
  */
 import { type Cancel, type Clock } from '../../lib/control/clock.ts';
+import { type OtherHolder } from '../../lib/kernel/host/other-holder.ts';
 import { type LocalAddress } from '../../lib/kernel/port.ts';
 import { type Endpoint } from '../../lib/address/endpoint.ts';
 import { type Assessment } from '../decide/assess.ts';
 import { isOnLink } from './on-link.ts';
 
-/** Asks the link of a device which other host has an address; IPv6 only of one that this host lacks. Answers a MAC, or null for nobody. */
-export type AskOtherHolder = (question: LocalAddress) => Promise<string | null>;
+/** Asks the link of a device which other host has an address; IPv6 only of one that this host lacks. Answers null for nobody. */
+export type AskOtherHolder = (question: LocalAddress) => Promise<OtherHolder | null>;
 
 /** Notified of VIPs that two hosts have. */
 export interface OtherHolderListener {
@@ -107,11 +108,10 @@ export class OtherHolders {
     this.#askedAt.set(held.address, clock.now());
     held.nextAt = clock.now() + intervalMs;
     try {
-      const mac = await askOtherHolder({ family: 'ipv4', ...held });
-      const isProof = mac !== null && held.rival === null && held.row + 1 === proofs;
-      const isForAll = isProof && mac === (await this.#askForOwn(held));
+      const holder = await askOtherHolder({ family: 'ipv4', ...held });
+      const mac = holder === null || (await this.#isForAll(holder, held)) ? null : holder.mac;
       this.#isFailing = false;
-      if (!this.#isStopped && this.#held.get(held.address) === held) this.#note(held, isForAll ? null : mac);
+      if (!this.#isStopped && this.#held.get(held.address) === held) this.#note(held, mac);
     } catch (error) {
       if (!this.#isFailing && !this.#isStopped) report.notAsked(error);
       this.#isFailing = true;
@@ -119,11 +119,12 @@ export class OtherHolders {
   }
 
   /** Who answers for an address of this node that no other host can have answers for every address (proxy ARP). */
-  async #askForOwn({ device }: Held): Promise<string | null> {
+  async #isForAll({ mac, device }: OtherHolder, { rival, row }: Held): Promise<boolean> {
+    if (rival !== null || row + 1 !== proofs) return false;
     const own = this.#addresses.find(
       (one) => one.family === 'ipv4' && one.device === device && !this.#vips.includes(one.address),
     );
-    return own === undefined ? null : await this.#ports.askOtherHolder(own);
+    return own !== undefined && (await this.#ports.askOtherHolder(own))?.mac === mac;
   }
 
   #note(held: Held, mac: string | null): void {

@@ -126,21 +126,14 @@ export class NodeReporter {
 
   #isUrgent(): boolean {
     if (this.#isNeeded || this.#words === null || this.#said === null) return true;
-    const { programmed, announced, draining = [], ...rest } = this.#words;
-    const {
-      programmed: before,
-      announced: saidAnnounced,
-      draining: saidDraining = [],
-      ...others
-    } = this.#said;
-    // What was said last lacks addresses that were on their way to an interface.
+    const { programmed, announced, draining, ...rest } = this.#words;
+    const { programmed: before, announced: saidAnnounced, draining: saidDraining, ...others } = this.#said;
+    if (!isDeepStrictEqual(rest, others)) return true;
+    if (!isDeepStrictEqual(listCounted(draining), listCounted(saidDraining))) return true;
+    if (this.#isAwaited && !isDeepStrictEqual(programmed, before)) return true;
+    // What was said last may lack addresses that were on their way to an interface.
     const isOwed = saidAnnounced !== before.virtualips;
-    return (
-      !isDeepStrictEqual(rest, others) ||
-      !isDeepStrictEqual(listCounted(draining), listCounted(saidDraining)) ||
-      (this.#isAwaited && !isDeepStrictEqual(programmed, before)) ||
-      ((this.#isAwaited || isOwed) && announced !== saidAnnounced)
-    );
+    return isOwed && announced !== saidAnnounced;
   }
 
   async #write(): Promise<void> {
@@ -165,6 +158,6 @@ export class NodeReporter {
 }
 
 /** Every node knows who drains. Only those whose connections have changed have something to say at once. */
-function listCounted(draining: readonly DrainingEndpoint[]): readonly DrainingEndpoint[] {
+function listCounted(draining: readonly DrainingEndpoint[] = []): readonly DrainingEndpoint[] {
   return draining.filter(({ connections }) => connections !== null && connections > 0);
 }

@@ -32,18 +32,23 @@ const longMs = 10_000;
 
 /** Why nobody answers for an address that nodes have programmed; null where somebody does, or nobody says. */
 export function findUnanswered({ address: { text }, virtualIp }: Claim, world: World): Unanswered | null {
-  const { candidates, generationMs, generationVersions, nowMs } = world;
-  const { metadata, spec, status } = virtualIp;
+  const { candidates, generationVersions, nowMs } = world;
+  const { metadata, spec } = virtualIp;
   const version = generationVersions.get(metadata.name) ?? metadata.resourceVersion;
   const holders = candidates.listSeatHolders(spec.pool, spec.seat);
   if (holders.some((one) => hasAnnounced(one, version) && one.unheld?.[text] === undefined)) return null;
-  const programmed = findCondition(status?.conditions ?? [], 'Programmed');
-  const programmedMs = toMs(programmed?.lastTransitionTime, nowMs);
-  const sinceMs = Math.min(nowMs, Math.max(generationMs.get(metadata.name) ?? 0, programmedMs));
+  const sinceMs = findProgrammedMs(virtualIp, world);
   const isBound = candidates.isAnyMute(spec.pool) && !areUnable(holders, text);
   const boundMs = isBound ? sinceMs + longMs : null;
   if (boundMs !== null && boundMs <= nowMs) return null;
   return { ...describe(text, spec, holders[0]), sinceMs, boundMs };
+}
+
+/** Since when nodes could have put it on an interface, as it is now. */
+function findProgrammedMs({ metadata, status }: VirtualIp, { generationMs, nowMs }: World): number {
+  const programmed = findCondition(status?.conditions ?? [], 'Programmed');
+  const programmedMs = toMs(programmed?.lastTransitionTime, nowMs);
+  return Math.min(nowMs, Math.max(generationMs.get(metadata.name) ?? 0, programmedMs));
 }
 
 /** Why nobody answers for a published address: nobody has held its seat for long, or who holds the seat cannot hold the address. */

@@ -70,14 +70,15 @@ function findPublishable(target: Target, { service }: Situation, world: World): 
   const { held, published } = target;
   const known = published !== null && isInUse(published.virtualIp) ? null : published;
   if (held === null || held === published) return known;
-  const isReady =
-    isProgrammed(held.virtualIp) &&
-    !isInUse(held.virtualIp) &&
-    findUnheld(held, world) === null &&
-    freeFromMs(held.virtualIp, world) <= world.nowMs &&
-    findUnanswered(held, world) === null &&
-    mayPublish(service, held.address, world.settings);
+  const isReady = doesAnswer(held, world) && mayPublish(service, held.address, world.settings);
   return isReady ? held : known;
+}
+
+function doesAnswer(claim: Claim, world: World): boolean {
+  const { virtualIp } = claim;
+  if (!isProgrammed(virtualIp) || isInUse(virtualIp)) return false;
+  if (freeFromMs(virtualIp, world) > world.nowMs) return false;
+  return findUnheld(claim, world) === null && findUnanswered(claim, world) === null;
 }
 
 /**

@@ -105,9 +105,12 @@ function writeStatus({ service }: Situation, readiness: Readiness, world: World)
     readiness.added.map(({ virtualIp }) => confirmVirtualIp(virtualIp)),
   );
   const step = toStep(write, toEvent(readiness, known?.reason));
-  // A keepalived that ends everywhere, and comes back, is told to each Service of its seats.
-  const isOfHolder = [readiness.reason, known?.reason].includes('NoHolder');
-  return isSame && ingress.length > 0 && isOfHolder ? { ...step, isLowPriority: true } : step;
+  return isSame && isOfHolder(readiness, known) ? { ...step, isLowPriority: true } : step;
+}
+
+/** A keepalived that ends everywhere, and comes back, is told to each Service of its seats. */
+function isOfHolder({ published, reason }: Readiness, known: Condition | null): boolean {
+  return published.length > 0 && [reason, known?.reason].includes('NoHolder');
 }
 
 /** What nodes do soon is not, unless what the condition says is not so. */

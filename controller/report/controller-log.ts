@@ -12,9 +12,10 @@ import { type StepEvent } from '../engine/step.ts';
 import { type StepKey } from '../cache/watch.ts';
 import { type World } from '../cache/world.ts';
 import { toRegarding } from '../kinds/kinds.ts';
+import { ToldFailures } from './told-failures.ts';
 
-/** The third failure of a key is told: two can be another's writes at the same moment. */
-const toldFailures = 2;
+/** Longer than from one attempt at the Lease to the next. */
+const apiAwayMs = 30_000;
 
 const outcomeToCode = new Map<string, ErrorCode>([
   ['forbidden', 'API_FORBIDDEN'],
@@ -26,22 +27,23 @@ export class ControllerLog {
   readonly #logger: Logger;
   readonly #events: EventRecorder;
   readonly #clock: Clock;
-  /** Since when the Lease cannot be read or written; null while it can. */
-  #leaseLostAt: number | null = null;
+  /** When the Lease could not be read or written the last time. */
+  #leaseFailedAt = -Infinity;
   /** Kinds of objects that cannot be followed. */
   readonly #lost = new Set<string>();
   /** Why pools of the manifest could not be created, as it was told last. */
   #poolsProblem = '';
+  readonly #failures: ToldFailures;
 
   constructor(logger: Logger, events: EventRecorder, clock: Clock) {
     this.#logger = logger;
     this.#events = events;
     this.#clock = clock;
+    this.#failures = new ToldFailures(clock);
   }
 
   /** This process leads. */
   elected(): void {
-    this.#leaseLostAt = null;
     this.#logger.info('this controller leads: it reads all objects, then it takes steps');
   }
 
@@ -80,16 +82,19 @@ export class ControllerLog {
 
   /** Another one leads. */
   waits(holder: string): void {
-    this.#leaseLostAt = null;
     this.#logger.info(`${holder} leads. This controller waits`);
   }
 
   /** The Lease cannot be read or written. */
   leaseProblem({ outcome, words }: { readonly outcome: string; readonly words: string }): void {
-    const level = this.#leaseLostAt === null ? 'warn' : 'debug';
-    this.#leaseLostAt ??= this.#clock.now();
+    const level = this.#isApiAway ? 'debug' : 'warn';
+    this.#leaseFailedAt = this.#clock.now();
     const code = outcomeToCode.get(outcome) ?? 'API_ANSWER_UNEXPECTED';
     this.#logger[level](`this controller cannot use its Lease: ${words}. It keeps trying`, { code });
+  }
+
+  get #isApiAway(): boolean {
+    return this.#clock.now() - this.#leaseFailedAt < apiAwayMs;
   }
 
   /** A kind of objects cannot be followed. */
@@ -112,6 +117,7 @@ export class ControllerLog {
 
   /** A step is done. */
   written(key: StepKey, event: StepEvent | null, world: World): void {
+    this.#failures.end(formatKey(key));
     if (event === null) {
       this.#logger.debug(`${formatKey(key)}: one step is done`);
       return;
@@ -122,9 +128,13 @@ export class ControllerLog {
     if (regarding !== null) this.#events.record(reason, message, regarding);
   }
 
-  /** A step is not done; that the API is away is for the Lease to say. */
+  /**
+   * A step is not done. While the Lease cannot be used the API is away, and the Lease says so. A webhook that does not answer, or an
+   * apiserver that has too much to do, fails writes one by one.
+   */
   failed(key: StepKey, { result, words }: Execution, failures: number, world: World): void {
-    const isTold = result === 'refused' && failures === toldFailures;
+    const isOfApi = result === 'refused' || (result === 'unknown' && !this.#isApiAway);
+    const isTold = isOfApi && this.#failures.isToTell(formatKey(key), failures);
     const code = result === 'refused' ? 'API_FORBIDDEN' : 'API_UNREACHABLE';
     const line = `${formatKey(key)}: ${words}. vipnat tries again`;
     this.#logger[isTold ? 'warn' : 'debug'](line, result === 'stale' ? {} : { code });

@@ -19,6 +19,7 @@ const foreignOptions: Readonly<Record<string, string>> = {
   '--goaway-chance': 'kube-apiserver',
   '--ipvs-exclude-cidrs': 'kube-proxy',
   '--lb-class': 'MetalLB',
+  '--node-ip': 'kubelet',
   '--shutdown-delay-duration': 'kube-apiserver',
   '--user': 'docker run',
   '--volume': 'docker run',

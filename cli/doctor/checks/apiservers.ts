@@ -7,6 +7,7 @@ import { type Health } from '../../../agent/health/usable.ts';
 import { type Check } from '../facts/check.ts';
 import { type Fact, type Finding, given, lookAt, type NotChecked, type Verdict } from '../facts/fact.ts';
 import { type HostFacts } from '../facts/host-facts.ts';
+import { endpointsRefusedCheck } from './endpoints-refused.ts';
 import { livenessOnlyCheck } from './liveness-only.ts';
 import { findNobodyKnown, nobodyKnown } from './nobody-known.ts';
 import { shutdownDelayCheck } from './shutdown-delay.ts';
@@ -26,6 +27,7 @@ export const apiserverChecks: readonly Check[] = [
     find: findDown,
   },
   livenessOnlyCheck,
+  endpointsRefusedCheck,
   {
     code: 'certificate-lacks-vip',
     levels: ['fail'],

@@ -1,4 +1,3 @@
-import { networkInterfaces } from 'node:os';
 import { type Endpoint } from '../../../lib/address/endpoint.ts';
 import { type Clock } from '../../../lib/control/clock.ts';
 import { type InterfaceAddress } from '../../../lib/kernel/host/interfaces.ts';
@@ -6,7 +5,9 @@ import {
   askNeighbours,
   type Neighbour,
   type NeighbourQuestion,
+  type OwnLinks,
   readNeighbours,
+  readOwnLinks,
 } from '../../../lib/kernel/host/neighbours.ts';
 import { type LocalAddress } from '../../../lib/kernel/port.ts';
 import { isInSubnet } from '../../../lib/address/subnet.ts';
@@ -36,8 +37,11 @@ interface Question extends NeighbourQuestion {
  * cannot be asked for, nor an IPv6 address of this host, whose other holder the kernel does not hear: they are not in it.
  */
 export async function findLinkHolders(needs: LinkNeeds): Promise<ReadonlyMap<string, LinkHolder | null>> {
-  const questions = needs.vips.flatMap((vip) => toQuestion(vip, needs));
-  const found = await Promise.all(questions.map((question) => ask(question, needs.clock)));
+  const own = await readOwnLinks();
+  const questions = needs.vips
+    .flatMap((vip) => toQuestion(vip, needs))
+    .map((question) => ({ ...question, device: own.toAsked(question.device) }));
+  const found = await Promise.all(questions.map((question) => ask(question, own, needs.clock)));
   return new Map(found.flatMap((one) => one));
 }
 
@@ -62,7 +66,7 @@ const pollMs = 100;
 /** A little less than the kernel takes to give up what it was not asked for before. */
 const fullTimeMs = 2700;
 
-async function ask(question: Question, clock: Clock): Promise<[string, LinkHolder | null][]> {
+async function ask(question: Question, own: OwnLinks, clock: Clock): Promise<[string, LinkHolder | null][]> {
   const { address, device } = question;
   const start = clock.now();
   await askNeighbours([question]);
@@ -71,7 +75,7 @@ async function ask(question: Question, clock: Clock): Promise<[string, LinkHolde
     const entry = table.find((one) => one.address === address && one.device === device);
     const state = entry?.state ?? 'silent';
     const end = conclude(state, clock.now() - start, question);
-    if (end === 'answered' && entry !== undefined) return [[address, toHolder(entry, table)]];
+    if (end === 'answered' && entry !== undefined) return [[address, toHolder(entry, table, own)]];
     if (end === 'unknown') return [];
     if (end === 'silent') return [[address, null]];
     // Another doctor may have had it forgotten meanwhile.
@@ -93,9 +97,12 @@ function conclude(
 }
 
 /** An interface of this host may answer for an address of another one. */
-function toHolder({ address, mac }: Neighbour, table: readonly Neighbour[]): LinkHolder | null {
-  const own = Object.values(networkInterfaces()).flatMap((all = []) => all.map((one) => one.mac));
-  if (mac === null || own.includes(mac)) return null;
+function toHolder(
+  { address, mac }: Neighbour,
+  table: readonly Neighbour[],
+  own: OwnLinks,
+): LinkHolder | null {
+  if (mac === null || own.macs.has(mac)) return null;
   const others = table.filter((one) => one.mac === mac && one.address !== address);
   return { mac, addresses: others.map((one) => one.address) };
 }

@@ -69,6 +69,7 @@ function formatFoot(status: HostStatus, screen: Screen): string[] {
       layOutText(toLabel('warning'), `[${code}] ${text}`, screen),
     ),
     ...[
+      ...new Set(assessment.refused),
       ...(status.untracked ?? []).map(describeUntracked),
       ...findDropRules(assessment).map(describeDropRule),
       ...findLocalClientWarnings(assessment, status.agent !== null).map(({ text }) => text),

@@ -12,7 +12,7 @@ import {
   forgetNeighbours,
   type NeighbourQuestion,
   readNeighbours,
-  readOwnMacs,
+  readOwnLinks,
 } from './neighbours.ts';
 
 /** When the neighbour table is looked at, in milliseconds after the last question. */
@@ -28,7 +28,7 @@ export async function findAddressUsers(
   own: readonly NeighbourQuestion[],
   clock: Clock,
 ): Promise<Map<string, string>> {
-  const ownMacs = await readOwnMacs();
+  const { macs: ownMacs } = await readOwnLinks();
   const devices = new Set(questions.map(({ device }) => device));
   // For an IPv6 address of its own the kernel hears no answer.
   const probes = own.filter(({ family, device }) => family === 'ipv4' && devices.has(device));

@@ -4,7 +4,7 @@
  */
 import { type Family } from '../../address/address.ts';
 import { readAddressBytes, toAddressBytes } from '../../address/bytes.ts';
-import { dumpLinks, dumpMacs, formatMac } from '../netlink/addresses.ts';
+import { dumpLinkAddresses, dumpLinks, formatMac } from '../netlink/addresses.ts';
 import { type NetlinkClient, type NetlinkRequest, withNetlinkClient } from '../netlink/netlink.ts';
 import { parseAttributes, renderAttribute } from '../netlink/netlink-messages.ts';
 
@@ -66,9 +66,32 @@ export async function forgetNeighbours(questions: readonly NeighbourQuestion[]):
   }).catch(() => undefined);
 }
 
-/** The link addresses of this host's own interfaces. Rejects with NETLINK_FAILED. */
-export async function readOwnMacs(): Promise<ReadonlySet<string>> {
-  return await withNetlinkClient('route', dumpMacs);
+/** What this host knows of its own links when it asks them. */
+export interface OwnLinks {
+  /** The link addresses of its interfaces, but for those that other hosts may have, too. */
+  readonly macs: ReadonlySet<string>;
+  /**
+   * Where the holders of a device's addresses are asked for. An interface of VRRP (keepalived's `use_vmac`) has the same link address on
+   * each router. So the interface below it asks: the kernel carries nothing from there to its own upper interface, and whoever answers is
+   * another host.
+   */
+  readonly toAsked: (device: string) => string;
+}
+
+/** Rejects with NETLINK_FAILED. */
+export async function readOwnLinks(): Promise<OwnLinks> {
+  const links = await withNetlinkClient('route', dumpLinkAddresses);
+  const shared = links.filter(({ mac, base }) => base !== null && isVirtualRouterMac(mac));
+  const deviceToBase = new Map(shared.map(({ device, base }) => [device, base ?? device]));
+  return {
+    macs: new Set(links.filter((link) => !shared.includes(link)).map(({ mac }) => mac)),
+    toAsked: (device) => deviceToBase.get(device) ?? device,
+  };
+}
+
+/** RFC 5798, 7.3: the last byte is the VRID. IPv4 has 01 before it, IPv6 02. */
+function isVirtualRouterMac(mac: string): boolean {
+  return /^00:00:5e:00:0[12]:/.test(mac);
 }
 
 // linux/rtnetlink.h, linux/neighbour.h

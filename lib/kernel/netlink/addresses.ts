@@ -64,6 +64,7 @@ const IFA_F_DEPRECATED = 0x20;
 const IFA_F_TENTATIVE = 0x40;
 const IFLA_ADDRESS = 1;
 const IFLA_IFNAME = 3;
+const IFLA_LINK = 5;
 const IFLA_LINK_NETNSID = 37;
 const RT_SCOPE_UNIVERSE = 0;
 const ifaddrmsgBytes = 8;
@@ -92,20 +93,42 @@ export async function dumpLinks(client: NetlinkClient): Promise<Map<number, stri
   return new Map(
     links.map((data) => [
       data.readInt32LE(4),
-      parseAttributes(data, ifinfomsgBytes).get(IFLA_IFNAME)?.toString('utf8').replace('\0', '') ?? '',
+      readName(parseAttributes(data, ifinfomsgBytes).get(IFLA_IFNAME)),
     ]),
   );
 }
 
-/** The interfaces' own link addresses, as `02:42:0a:4d:00:0c`: also of those without an IP address. Takes a client of the protocol route. */
-export async function dumpMacs(client: NetlinkClient): Promise<Set<string>> {
-  const links = await dumpBusyList(client, linkList);
-  return new Set(
-    links.flatMap((data) => {
-      const mac = parseAttributes(data, ifinfomsgBytes).get(IFLA_ADDRESS);
-      return mac === undefined ? [] : [formatMac(mac)];
-    }),
+/** An interface, as other hosts of its link see it. */
+export interface LinkAddress {
+  readonly device: string;
+  /** As `02:42:0a:4d:00:0c`. */
+  readonly mac: string;
+  /** The interface of this host that it is on top of, as a VLAN or a macvlan is; null for none. */
+  readonly base: string | null;
+}
+
+/** The interfaces that have a link address: also those without an IP address. Takes a client of the protocol route. */
+export async function dumpLinkAddresses(client: NetlinkClient): Promise<LinkAddress[]> {
+  const links = (await dumpBusyList(client, linkList)).map((data) => ({
+    index: data.readInt32LE(4),
+    attributes: parseAttributes(data, ifinfomsgBytes),
+  }));
+  const indexToName = new Map(
+    links.map(({ index, attributes }) => [index, readName(attributes.get(IFLA_IFNAME))] as const),
   );
+  return links.flatMap(({ index, attributes }) => {
+    const [device, mac, below] = [
+      indexToName.get(index),
+      attributes.get(IFLA_ADDRESS),
+      attributes.get(IFLA_LINK),
+    ];
+    if (device === undefined || mac === undefined) return [];
+    // The number is another namespace's where the interface below is there.
+    const isHere = below?.length === 4 && !attributes.has(IFLA_LINK_NETNSID);
+    return [
+      { device, mac: formatMac(mac), base: isHere ? (indexToName.get(below.readInt32LE()) ?? null) : null },
+    ];
+  });
 }
 
 /** The indexes of the interfaces whose other end is in another network namespace. Takes a client of the protocol route. */
@@ -113,6 +136,10 @@ export async function dumpCables(client: NetlinkClient): Promise<Set<number>> {
   const links = await dumpBusyList(client, linkList);
   const cables = links.filter((data) => parseAttributes(data, ifinfomsgBytes).has(IFLA_LINK_NETNSID));
   return new Set(cables.map((data) => data.readInt32LE(4)));
+}
+
+function readName(bytes: Buffer | undefined): string {
+  return bytes?.toString('utf8').replace('\0', '') ?? '';
 }
 
 /** A link address as text, two digits for each byte. */

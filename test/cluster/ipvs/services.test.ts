@@ -2,6 +2,7 @@
 import { expect, jest, test } from '@jest/globals';
 import { vipnatCommand } from '../../../lab/components/agent.ts';
 import { runShell } from '../../../lab/machines/machine.ts';
+import { waitUntil } from '../../support/jest/waiting.ts';
 import { outsider } from '../../support/network/layout.ts';
 import { testFacts } from '../control-plane/proxied-facts.ts';
 import { ProxiedPlan } from '../control-plane/proxied-plan.ts';
@@ -69,7 +70,18 @@ test('without strictARP nodes answer for an address that another one holds; doct
     await world().stopKubeProxy(name);
     await world().startKubeProxy(name, { ...plan.setUpOf(name), isStrictArp: true });
   }
+  // To each of the nodes the other one was dead meanwhile.
+  for (const { name, vips } of plan.nodes)
+    await waitUntil(
+      async () => (await listAnswering(vips.ipv4)).length === plan.podNames.length,
+      () => `${name} does not use all pods again`,
+    );
 });
+
+/** Names of the pods that answer an address. */
+async function listAnswering(vip: string): Promise<readonly string[]> {
+  return Object.keys((await world().seat(outsider.name).greet(vip, services.web.port, 20)).apiservers);
+}
 
 testFacts(plan, world);
 testTakeover(plan, world, totalPerSecond);

@@ -50,6 +50,27 @@ test(
 );
 
 test(
+  'a second holder is told where both have the MAC of one virtual router (use_vmac)',
+  async () => {
+    const addVmac =
+      'ip link add vrrp.51 link eth0 address 00:00:5e:00:01:33 type macvlan mode private && ip link set vrrp.51 up';
+    // As keepalived has it: the interface below does not answer for the VIP.
+    const ignore =
+      'echo 1 >/proc/sys/net/ipv4/conf/eth0/arp_ignore; echo 1 >/proc/sys/net/ipv4/conf/vrrp.51/arp_ignore';
+    await shell(
+      'm1',
+      `${addVmac}; ${ignore}; ip addr del ${vip}/32 dev eth0; ip addr add ${vip}/32 dev vrrp.51`,
+    );
+    await shell('client', `${addVmac}; ${ignore}; ip addr add ${vip}/32 dev vrrp.51`);
+    await agent.waitForLine(contested);
+    expect(agent.log).toContain('MAC 00:00:5e:00:01:33, which answers ARP for it');
+    await shell('client', 'ip link del vrrp.51');
+    await agent.waitForLine(alone);
+  },
+  2 * limitMs,
+);
+
+test(
   'one ARP request in five seconds is all that the question costs, and it leaves no neighbour (I15)',
   async () => {
     const requests = await captureArp('client', 4, `arp[6:2] = 1 and arp dst host ${vip}`);

@@ -79,7 +79,8 @@ describe('the miniature cluster', () => {
       'the failures of a measured outage are the connections within it, and all of them',
       async () => {
         const holder = cluster.namespaceOf('m1');
-        const rule = '-p tcp --dport 6443 -j REJECT --reject-with tcp-reset';
+        // One that is open by then is answered: a reset would be another error.
+        const rule = '-p tcp --dport 6443 --syn -j REJECT --reject-with tcp-reset';
         const measuring = cluster.seat('outside client').connectAtRate({
           ...{ host: vips.ipv4, port, perSecond: 50, durationMs: limitMs, limitMs: 60_000, isNamed: true },
         });

@@ -79,7 +79,7 @@ describe('a Service with pods on three nodes', () => {
   test(
     'loses a node: its pods get no new connection once that is seen, and get them again when it is back',
     async () => {
-      const { failedAfterMs } = await underLoad(async () => {
+      const { sent, failedAfterMs } = await underLoad(async () => {
         await sleep(8000);
         await setLink('worker', 'down');
         await holder.waitForLine(/node worker \(10\.77\.0\.21\) does not answer/);
@@ -91,7 +91,8 @@ describe('a Service with pods on three nodes', () => {
         await sleep(1000);
         return sinceMs;
       });
-      expect(failedAfterMs.length).toBeGreaterThan(0);
+      // None may fail: a SYN that is sent again goes to another pod.
+      expect(sent).toBeGreaterThan(100);
       expect(failedAfterMs.filter((ms) => ms > 0)).toEqual([]);
       const { apiservers } = await cluster.seat('outside client').greet(vip, 80, 60);
       expect(Object.keys(apiservers).sort()).toEqual(['pod-m1', 'pod-m2']);

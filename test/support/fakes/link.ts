@@ -11,9 +11,10 @@ export class FakeLink {
   /** The addresses that were asked for, in order. */
   readonly asked: string[] = [];
 
-  askOtherHolder: AskOtherHolder = ({ address }) => {
+  askOtherHolder: AskOtherHolder = ({ address, device }) => {
     this.asked.push(address);
     if (this.problem !== null) return Promise.reject(this.problem);
-    return Promise.resolve(this.others.get(address) ?? this.proxy);
+    const mac = this.others.get(address) ?? this.proxy;
+    return Promise.resolve(mac === null ? null : { mac, device });
   };
 }

@@ -1,8 +1,11 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 
-/** Starts a command in a group of its own, but in this session, and prints the group's number. */
-const startInGroup = 'log=$1; shift; set -m; "$@" >"$log" 2>&1 </dev/null & echo $!; wait $!';
+/**
+ * Starts a command in a group of its own, but in this session, and prints the group's number. Without `-f`, bash would wait no longer than
+ * until the command is stopped.
+ */
+const startInGroup = 'log=$1; shift; set -m; "$@" >"$log" 2>&1 </dev/null & echo $!; wait -f $!';
 
 /**
  * Builds what labs need beside other parts, in what these leave of the processors: a process of the class idle runs only where no other one of
@@ -15,12 +18,12 @@ export class ComponentBuild {
   readonly #log: string;
   #group = 0;
 
-  /** Starts it. What it prints goes to a file. */
-  constructor(words: readonly string[], log: string) {
+  /** Starts it with words of `scripts/lab build`. What it prints goes to a file. */
+  constructor(words: readonly string[], log: string, build = ['scripts/lab', 'build']) {
     this.#log = log;
     const isIdle = spawnSync('chrt', ['--idle', '0', 'true']).status === 0;
     const priority = isIdle ? ['chrt', '--idle', '0'] : ['nice', '-n', '19'];
-    const command = [...priority, 'scripts/lab', 'build', ...words];
+    const command = [...priority, ...build, ...words];
     this.#child = spawn('bash', ['-c', startInGroup, 'build', log, ...command], {
       stdio: ['ignore', 'pipe', 'ignore'],
     });

@@ -75,15 +75,19 @@ export class Invariants {
       const complaints: string[] = [...half];
       if (virtualIp === undefined || !listAllUsers(virtualIp).some((user) => user.uid === uid))
         complaints.push(`S2: ${key} publishes ${ip}, which no VirtualIP gives it`);
-      else if (!this.#programmed.has(`${toName(ip)} ${uid}`))
-        complaints.push(`S2: ${key} publishes ${ip}, which nodes have not programmed`);
-      else if ((this.#nameToWritten.get(toName(ip))?.version ?? 0n) > this.#announced)
-        complaints.push(`S2: ${key} publishes ${ip}, which no interface has`);
+      else complaints.push(...this.#checkAnswers(key, ip, uid));
       const others = this.#listPublishers(ip).filter((each) => each !== key);
       if (others.length > 0 && virtualIp?.spec?.['shareKey'] === '')
         complaints.push(`S1: ${key} publishes ${ip}, which ${others.join()} has`);
       return complaints;
     });
+  }
+
+  #checkAnswers(key: string, ip: string, uid: string): string[] {
+    if (!this.#programmed.has(`${toName(ip)} ${uid}`))
+      return [`S2: ${key} publishes ${ip}, which nodes have not programmed`];
+    const version = this.#nameToWritten.get(toName(ip))?.version ?? 0n;
+    return version > this.#announced ? [`S2: ${key} publishes ${ip}, which no interface has`] : [];
   }
 
   #noteAnnounced({ after }: Written): void {

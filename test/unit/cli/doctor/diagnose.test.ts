@@ -49,6 +49,15 @@ test('an apiserver that answers no probe is told of with the way out', async () 
   ]);
 });
 
+test('what a source names and vipnat does not use is told of once', async () => {
+  const assessment = await assessWell();
+  const sentence =
+    '--endpoints names 10.77.0.14:6443, and nat KUBE-SVC-X does not. vipnat uses the list of nat KUBE-SVC-X';
+  expect(
+    await tell({ assessment: { value: { ...assessment, refused: [sentence, sentence] } } }),
+  ).toMatchObject([{ code: 'endpoints-refused', level: 'warn', title: sentence }]);
+});
+
 test('what is unknown keeps only the checks from being made that rest on it', async () => {
   const assessment = { unknown: 'iptables-nft-save is not permitted' };
   const told = await tell({ assessment });

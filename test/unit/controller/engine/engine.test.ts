@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { finalizer } from '../../../../lib/services/names.ts';
 import { EngineWorld } from '../../../support/fakes/engine-world.ts';
+import { makeReport } from '../../../support/fakes/service-objects.ts';
 
 jest.setTimeout(120_000);
 
@@ -91,9 +92,7 @@ test('when the holder of 300 addresses balances in another way, a new Service do
   await begin({ services: 300 });
   await world.clock.advance(120_000);
   expect(world.listServed()).toHaveLength(300);
-  const programmed = { virtualips: '1000000000', services: '1000000000' };
-  const said = { programmed, announced: programmed.virtualips, seats: ['pool/0'] };
-  const report = { node: 'node-1', mode: 'kube-proxy', inUse: [], ...said } as const;
+  const report = makeReport('node-1', 1_000_000_000, { mode: 'kube-proxy' });
   const from = world.sent.length;
   world.engine.enqueue(world.cache.takeReport('node-1', report), null);
   world.createServices(1, 'new');

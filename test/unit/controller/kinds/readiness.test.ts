@@ -173,7 +173,10 @@ describe('an address that is published, and that nobody holds', () => {
     const step = look('NoHolder', 10_000);
     const status = { loadBalancer: { ingress: [{ ip: '10.0.9.10' }] }, conditions: [lost] };
     expect(getWrite(step).body).toMatchObject({ status });
-    expect(step).toMatchObject({ isLowPriority: true, event: { reason: 'NoAddress', message: lost.message } });
+    expect(step).toMatchObject({
+      isLowPriority: true,
+      event: { reason: 'NoAddress', message: lost.message },
+    });
   });
 
   test('is looked at again when a seat has had the time to move', () => {

@@ -136,6 +136,14 @@ test('check names no command that writes beside an agent', async () => {
   expect(text).not.toContain('vipnat run');
 });
 
+test('check and status warn of what a source names and vipnat does not use', async () => {
+  const found = await readStatus();
+  const sentence = '--endpoints names 10.77.0.14:6443, and nat KUBE-SVC-X does not.';
+  const assessment = { ...found.assessment, refused: [sentence] };
+  expect(formatCheck({ ...checked, assessment })).toContain(`warning: ${sentence}\n`);
+  expect(formatStatus({ ...found, assessment })).toContain(`warning     ${sentence}\n`);
+});
+
 test('check and status warn of rules that keep packets from being tracked; check says what exempts them', async () => {
   const found = await readStatus();
   const [rule, exemption] = ['-p tcp -m tcp --dport 6443 -j NOTRACK', 'iptables-nft -t raw -I PREROUTING'];
