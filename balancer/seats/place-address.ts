@@ -21,8 +21,8 @@ export function listSubnets(hostAddresses: readonly HostAddress[]): HostAddress[
 }
 
 /**
- * Where a host with these subnets is to have an address: on the interface of that name, or for `auto` on that whose subnet has it. A
- * problem, as a clause without a subject, where there is no such place, or where keepalived would take a host's own address away. Pure.
+ * Where a host with these subnets is to have an address, see findPlace. A problem, as a clause without a subject, also where keepalived
+ * would take a host's own address away. Pure.
  */
 export function placeAddress(
   address: Address,
@@ -31,6 +31,18 @@ export function placeAddress(
 ): PlacedAddress | string {
   if (classifyAddress(address) !== 'unicast') return 'is not an address that one host can have';
   if (subnets.some((one) => one.address === address.text)) return 'is an address of this host itself';
+  return findPlace(address, interface_, subnets);
+}
+
+/**
+ * The interface of that name, or for `auto` that whose subnet has an address. A problem, as a clause without a subject, where there is no
+ * such interface. Pure.
+ */
+export function findPlace(
+  address: Address,
+  interface_: string,
+  subnets: readonly HostAddress[],
+): PlacedAddress | string {
   const isAuto = interface_ === 'auto';
   const devices = listDevices(
     subnets.filter((one) =>

@@ -1,9 +1,10 @@
 import { type Address, parseAddress } from '../../lib/address/address.ts';
-import { computeVrid } from '../../lib/keepalived/vrid.ts';
+import { allVrids } from '../../lib/keepalived/vrid.ts';
 import { parseObjectName } from '../../lib/services/address-name.ts';
+import { parseAnchor } from '../../lib/services/anchors.ts';
 import { parseGoDuration } from '../../lib/services/go-duration.ts';
 import { type AddressPool, type Seat, type VirtualIp } from '../../lib/services/objects.ts';
-import { type HostAddress, placeAddress, type PlacedAddress } from './place-address.ts';
+import { findPlace, type HostAddress, placeAddress, type PlacedAddress } from './place-address.ts';
 
 /** What the API has that the seats of a node follow from. */
 export interface SeatsInput {
@@ -25,15 +26,17 @@ export interface SeatsHost {
 export interface PlannedSeat {
   /** `POOL/INDEX`. */
   readonly name: string;
-  /** At least one. Whoever has the first one holds the seat. */
-  readonly anchors: readonly PlacedAddress[];
+  /** Whoever has it on the interface `lo` holds the seat. */
+  readonly anchor: Address;
+  /** The interface that carries its adverts. */
+  readonly device: string;
   readonly vrid: number;
   /** This node's among those that may hold the seat: 0 is the first. */
   readonly place: number;
   readonly advertMs: number;
-  /** Whether a Service has an address of it, be it an anchor. */
+  /** Whether a Service has an address of it. */
   readonly isUsed: boolean;
-  /** Of Services, without anchors; sorted. */
+  /** Of Services, and of the anchor's family; sorted. */
   readonly addresses: readonly PlacedAddress[];
 }
 
@@ -52,19 +55,13 @@ export interface SeatsPlan {
  * of this host away, is left out and named. Equal on all nodes but for places and interfaces. Pure.
  */
 export function planSeats({ pools, virtualIps }: SeatsInput, host: SeatsHost): SeatsPlan {
-  const planning: Planning = { host, problems: [], unheld: new Map(), taken: new Set(), vrids: new Map() };
+  const planning: Planning = { host, problems: [], unheld: new Map(), taken: new Set(), owners: new Map() };
   const candidates = pools
     .flatMap((pool) => (pool.status?.seats ?? []).map((seat) => toCandidate(pool, seat)))
     .filter(({ seat }) => seat.nodes.includes(host.node))
     .sort((one, other) => (one.name < other.name ? -1 : 1));
-  // All anchors first: an address that is one stays with it.
-  const anchored = candidates.flatMap((candidate) => anchorSeat(planning, candidate));
   const seatToVirtualIps = groupAddresses(virtualIps);
-  const seats = anchored.map(({ pool, ...seat }) => ({
-    ...seat,
-    isUsed: seatToVirtualIps.has(seat.name),
-    addresses: placeAddresses(planning, { name: seat.name, pool }, seatToVirtualIps.get(seat.name) ?? []),
-  }));
+  const seats = candidates.flatMap((candidate) => planSeat(planning, candidate, seatToVirtualIps));
   return { seats, problems: planning.problems, unheld: Object.fromEntries(planning.unheld) };
 }
 
@@ -77,8 +74,8 @@ interface Planning {
   readonly unheld: Map<string, string>;
   /** The addresses that have their place. */
   readonly taken: Set<string>;
-  /** The seats that have a virtual_router_id on an interface, in a family. */
-  readonly vrids: Map<string, string>;
+  /** What seats have alone, each with the seat that has it: names, anchors, virtual_router_ids on interfaces. */
+  readonly owners: Map<string, string>;
 }
 
 interface Candidate {
@@ -87,47 +84,59 @@ interface Candidate {
   readonly seat: Seat;
 }
 
-type AnchoredSeat = Omit<PlannedSeat, 'addresses' | 'isUsed'> & Pick<Candidate, 'pool'>;
-
 function toCandidate(pool: AddressPool, seat: Seat): Candidate {
   return { name: `${pool.metadata.name}/${seat.index}`, pool, seat };
 }
 
 /** None where this node cannot hold it. */
-function anchorSeat(planning: Planning, { name, pool, seat }: Candidate): AnchoredSeat[] {
-  const { host, problems, taken, vrids } = planning;
-  try {
-    const anchors = readAnchors(seat).map((address) => {
-      if (taken.has(address.text)) throw new Error(`${address.text} is another seat's`);
-      const placed = placeAddress(address, pool.spec.interface, host.subnets);
-      if (typeof placed === 'string') throw new Error(`${address.text} ${placed}`);
-      return placed;
-    });
-    const [first] = anchors;
-    if (first === undefined) throw new Error('it has no address of its own');
-    const vrid = computeVrid(first.address);
-    const key = `${first.device} ${first.address.family} ${vrid}`;
-    const other = vrids.get(key);
-    if (other !== undefined) throw new Error(`seat ${other} has its virtual_router_id, ${vrid}`);
-    vrids.set(key, name);
-    for (const { address } of anchors) taken.add(address.text);
-    return [{ name, pool, anchors, vrid, place: seat.nodes.indexOf(host.node), advertMs: readAdvert(pool) }];
-  } catch (error) {
-    const why = (error as Error).message;
-    problems.push(`this node does not hold seat ${name}: ${why}`);
-    planning.unheld.set(name, why);
+function planSeat(
+  planning: Planning,
+  candidate: Candidate,
+  seatToVirtualIps: ReadonlyMap<string, readonly VirtualIp[]>,
+): PlannedSeat[] {
+  const { host, problems, unheld } = planning;
+  const { name, pool, seat } = candidate;
+  const instance = planInstance(planning, candidate);
+  if ('problem' in instance) {
+    problems.push(`this node does not hold seat ${name}: ${instance.problem}`);
+    unheld.set(name, instance.problem);
     return [];
   }
+  const virtualIps = seatToVirtualIps.get(name) ?? [];
+  const addresses = placeAddresses(planning, candidate, virtualIps);
+  const [place, advertMs] = [seat.nodes.indexOf(host.node), readAdvert(pool)];
+  return [{ name, ...instance, place, advertMs, isUsed: virtualIps.length > 0, addresses }];
 }
 
-/** IPv4 first: adverts are of the first one's family, on every node. */
-function readAnchors({ index, anchors }: Seat): Address[] {
-  if (!Number.isInteger(index) || index < 0) throw new Error('its index is not a number');
-  const addresses = anchors.map(parseAddress).filter((one) => one !== null);
-  if (addresses.length < anchors.length) throw new Error(`${anchors.join(', ')} are not all addresses`);
-  if (new Set(addresses.map(({ text }) => text)).size < addresses.length)
-    throw new Error(`${anchors.join(', ')} are one address`);
-  return addresses.sort((one, other) => one.family.localeCompare(other.family));
+type Instance = Pick<PlannedSeat, 'anchor' | 'device' | 'vrid'>;
+
+/** What keepalived knows a seat by. A problem, as a clause, where it would refuse that, or another seat has it. */
+function planInstance(
+  { host, owners }: Planning,
+  { name, pool, seat }: Candidate,
+): Instance | { readonly problem: string } {
+  const entry = readEntry(seat);
+  if (entry === null) return { problem: 'its entry in the status of its pool cannot be read' };
+  const { anchor, network, vrid } = entry;
+  const place = findPlace(network, pool.spec.interface, host.subnets);
+  if (typeof place === 'string') return { problem: `${network.text} ${place}` };
+  const { device } = place;
+  const own = ['the name', `the anchor ${anchor.text}`, `the virtual_router_id ${vrid}`];
+  const keys = [name, anchor.text, `${device} ${anchor.family} ${vrid}`];
+  const taken = keys.findIndex((key) => owners.has(key));
+  if (taken >= 0) return { problem: `seat ${owners.get(keys[taken] ?? '')} has ${own[taken]}, too` };
+  for (const key of keys) owners.set(key, name);
+  return { anchor, device, vrid };
+}
+
+/** Null where a program has written nonsense. */
+function readEntry({ index, anchor: text, vrid, network: place }: Seat) {
+  const anchor = parseAnchor(text)?.address;
+  const network = parseAddress(place);
+  const areNumbers = Number.isInteger(index) && index >= 0 && allVrids.includes(vrid);
+  return areNumbers && anchor !== undefined && network?.family === anchor.family
+    ? { anchor, network, vrid }
+    : null;
 }
 
 /** The schema of the API takes no other: 100 ms to 10 s, in hundredths of a second (RFC 9568, section 5.2.7). */
@@ -150,10 +159,17 @@ function groupAddresses(virtualIps: readonly VirtualIp[]): ReadonlyMap<string, r
 
 function placeAddresses(
   { host, problems, unheld, taken }: Planning,
-  { name, pool }: Pick<Candidate, 'name' | 'pool'>,
+  { name, pool, seat }: Candidate,
   virtualIps: readonly VirtualIp[],
 ): PlacedAddress[] {
   const refused: string[] = [];
+  const family = parseAnchor(seat.anchor)?.address.family;
+  const place = (address: Address | null) => {
+    if (address === null) return 'is not an address';
+    // While the controller moves it.
+    if (address.family !== family) return 'is of another family than its seat';
+    return placeAddress(address, pool.spec.interface, host.subnets);
+  };
   const places = virtualIps
     .map(({ metadata }) => metadata.name)
     .sort()
@@ -161,8 +177,7 @@ function placeAddresses(
       const address = parseObjectName(objectName);
       const text = address?.text ?? objectName;
       if (taken.has(text)) return [];
-      const placed =
-        address === null ? 'is not an address' : placeAddress(address, pool.spec.interface, host.subnets);
+      const placed = place(address);
       if (typeof placed === 'string') {
         const why = `${text} ${placed}`;
         refused.push(why);

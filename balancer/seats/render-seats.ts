@@ -37,11 +37,9 @@ export function nameSeatInstance(seat: string): string {
   return `seat-${seat}`;
 }
 
-/** One instance for both families: they cannot have two holders, and a family that comes moves nothing. */
-function toInstance({ name, anchors, vrid, place, advertMs, isUsed, addresses }: PlannedSeat) {
-  const [first, ...others] = anchors;
-  const device = first?.device ?? '';
-  const excluded = [...others, ...addresses];
+/** Of one family. Adverts name the anchor alone: nodes that differ in a Service's address agree on the holder all the same. */
+function toInstance({ name, anchor, device, vrid, place, advertMs, isUsed, addresses }: PlannedSeat) {
+  const others = new Set(addresses.map((one) => one.device));
   return {
     name: nameSeatInstance(name),
     device,
@@ -51,11 +49,14 @@ function toInstance({ name, anchors, vrid, place, advertMs, isUsed, addresses }:
     // A seat that nobody uses goes to its first node: so new clusters spread their seats. Later nothing moves by itself.
     preempts: !isUsed,
     unicast: null,
-    addresses: first === undefined ? [] : [render(first, device)],
-    excluded: excluded.map((one) => render(one, device)),
-    tracked: [...new Set(excluded.map((one) => one.device))].filter((one) => one !== device).sort(),
+    addresses: [`${render({ address: anchor, device: 'lo' }, device)} ${anchorWords[anchor.family]}`],
+    excluded: addresses.map((one) => render(one, device)),
+    tracked: [...others].filter((one) => one !== device && one !== 'lo').sort(),
   };
 }
+
+/** On `lo` keepalived announces it to nobody. For IPv6, keepalived 2.2.7 refuses a scope. */
+const anchorWords = { ipv4: 'scope host no_track', ipv6: 'no_track' } as const;
 
 function render({ address: { family, text }, device }: PlacedAddress, usual: string): string {
   return `${text}/${wholePrefixes[family]}${device === usual ? '' : ` dev ${device}`}`;

@@ -14,11 +14,9 @@ export interface SeatsView {
   readonly isRunning: boolean;
 }
 
-/** Whether this node has a seat: whoever has its first anchor, where it is to be. With kube-proxy in mode ipvs, each node has it on kube-ipvs0. */
-export function isHeld({ anchors: [first] }: PlannedSeat, { hostAddresses }: SeatsView): boolean {
-  return hostAddresses.some(
-    (one) => isWhole(one) && one.address === first?.address.text && one.device === first.device,
-  );
+/** Whether this node has a seat: whoever has its anchor. */
+export function isHeld({ anchor }: PlannedSeat, { hostAddresses }: SeatsView): boolean {
+  return hostAddresses.some((one) => one.device === 'lo' && isWhole(one) && one.address === anchor.text);
 }
 
 /** The addresses that this node would be the first one to hold. Pure. */
@@ -28,24 +26,22 @@ export function listNewcomers(seats: readonly PlannedSeat[], view: SeatsView): P
     .flatMap((seat) => seat.addresses.filter((one) => isNew(one, view)));
 }
 
-/** The IPv4 addresses that this node holds for Services, in seats with an anchor that can be asked for. Pure. */
+/** The IPv4 addresses that this node holds for Services. Pure. */
 export function listHeld(seats: readonly PlannedSeat[], view: SeatsView): HeldAddress[] {
   const ipvs = findIpvsAddress(seats, view);
   return seats
     .filter((seat) => isHeld(seat, view))
-    .flatMap(({ anchors, addresses }) => {
-      const anchor = anchors.find(({ address: { family } }) => family === 'ipv4')?.address.text;
-      const held = addresses.filter(
-        ({ address: { family, text } }) => family === 'ipv4' && view.here.has(text),
-      );
-      const witnesses = [anchor, ipvs].filter((one) => one !== undefined);
-      return anchor === undefined ? [] : held.map((one) => ({ ...one, witnesses }));
+    .filter(({ anchor: { family } }) => family === 'ipv4')
+    .flatMap(({ anchor, addresses }) => {
+      const witnesses = [anchor.text, ipvs].filter((one) => one !== undefined);
+      const held = addresses.filter(({ address: { text } }) => view.here.has(text));
+      return held.map((one) => ({ ...one, witnesses }));
     });
 }
 
 /** One that each node has whose kube-proxy is in mode ipvs: a ClusterIP. Services' addresses are there, too. */
 function findIpvsAddress(seats: readonly PlannedSeat[], { hostAddresses }: SeatsView): string | undefined {
-  const own = new Set(seats.flatMap(({ anchors, addresses }) => [...anchors, ...addresses].map(toText)));
+  const own = new Set(seats.flatMap(({ addresses }) => addresses.map(toText)));
   const isClusterIp = ({ family, address, device }: HostAddress) =>
     device === 'kube-ipvs0' && family === 'ipv4' && !own.has(address);
   return hostAddresses.find(isClusterIp)?.address;
@@ -65,7 +61,7 @@ export function listMissing(
   const here = new Set(view.hostAddresses.map(({ address, device }) => toKey(address, device)));
   return seats
     .filter((seat) => isHeld(seat, view))
-    .flatMap(({ anchors, addresses }) => [...anchors, ...addresses])
+    .flatMap(({ addresses }) => addresses)
     .filter(({ address: { text }, device }) => !here.has(toKey(text, device)) && !used.includes(text))
     .map(toText);
 }
@@ -97,7 +93,9 @@ function isNew({ address: { text } }: PlacedAddress, { here, configured }: Seats
 function addLeftovers(seats: readonly PlannedSeat[], view: SeatsView): PlannedSeat[] {
   if (view.isRunning) return [...seats];
   const wanted = new Set(
-    seats.flatMap(({ anchors, addresses }) => [...anchors, ...addresses].map(({ address }) => address.text)),
+    seats
+      .flatMap(({ anchor, addresses }) => [anchor, ...addresses.map(({ address }) => address)])
+      .map(({ text }) => text),
   );
   const leftovers = view.hostAddresses.filter(
     (one) => isWhole(one) && view.configured.has(one.address) && !wanted.has(one.address),

@@ -18,7 +18,7 @@ import { runBench, say } from '../shared/run.ts';
 import { ServiceWriter } from '../shared/service-writer.ts';
 import { pickPercentile } from '../shared/statistics.ts';
 import { LabObjects } from './lab-objects.ts';
-import { anchor, endpointPort, toSecondAddress } from './objects.ts';
+import { endpointPort, seatNetwork, toSecondAddress } from './objects.ts';
 import { record } from './record.ts';
 import { writeReport } from './report.ts';
 import { measureRound, type Outcome, waitForCalm } from './round.ts';
@@ -55,7 +55,7 @@ async function measureAll(missing: readonly SetUpName[]): Promise<void> {
     }
     const objects = new LabObjects(lab, first);
     // The lab has its Nodes already.
-    await new ServiceWriter(objects, endpointPort).writeBasics([], anchor, listHolders(first.name));
+    await new ServiceWriter(objects, endpointPort).writeBasics([], seatNetwork, listHolders(first.name));
     const ground = new Ground(lab, objects);
     try {
       for (const setUp of missing) await measureOne(ground, setUp, hello);

@@ -15,8 +15,8 @@ export const endpointPort: EndpointPort = {
   locate: (index) => `elsewhere-${index}`,
 };
 
-/** The seat's own address. Its VRID is none of the API's VIP. */
-export const anchor = '10.78.1.99';
+/** An address of the network that the seat is in. */
+export const seatNetwork = '10.78.1.99';
 
 /** What masters have of the network that the addresses are of, beside their own. */
 export function toSecondAddress({ addresses: { ipv4 } }: Host): string {
@@ -24,7 +24,7 @@ export function toSecondAddress({ addresses: { ipv4 } }: Host): string {
 }
 
 /** All addresses of Services, for whoever removes them, and how each begins that is there all the time. */
-export const addressNetworks = ['10.78.16.0/20', `${anchor}/32`] as const;
+export const addressNetwork = '10.78.16.0/20';
 export const addressBeginning = '10.78.1';
 
 const addressBase = 10 * 2 ** 24 + 78 * 2 ** 16 + 16 * 2 ** 8;

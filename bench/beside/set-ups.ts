@@ -6,7 +6,7 @@ import { masters } from '../../test/support/network/layout.ts';
 import { countConfigured, killGroup, type SeatNode, startSeatNode } from '../shared/seat-node.ts';
 import { waitUntil } from '../shared/wait.ts';
 import { type LabObjects } from './lab-objects.ts';
-import { addressBeginning, addressNetworks, serviceCount, toService } from './objects.ts';
+import { addressBeginning, addressNetwork, serviceCount, toService } from './objects.ts';
 import { Storm } from './storm.ts';
 
 /** The words for them. */
@@ -101,10 +101,9 @@ export class Ground {
   }
 
   async #countHeld(master: string): Promise<number> {
-    const [network] = addressNetworks;
     const { stdout } = await this.lab
       .machine(master)
-      .run(['ip', '-o', '-4', 'address', 'show', 'dev', 'eth0', 'to', network]);
+      .run(['ip', '-o', '-4', 'address', 'show', 'dev', 'eth0', 'to', addressNetwork]);
     return stdout.split('\n').length - 1;
   }
 
@@ -113,11 +112,12 @@ export class Ground {
     for (const { balancer, keepalived } of this.#nodes) {
       await killGroup(keepalived);
       await killGroup(balancer);
-      const flushes = addressNetworks.map((network) => `ip address flush dev eth0 to ${network}`);
       await runShell(
         balancer.machine,
         [
-          ...flushes,
+          `ip address flush dev eth0 to ${addressNetwork}`,
+          // keepalived's anchors.
+          'ip address flush dev lo to 169.254.0.0/24',
           'nft delete table ip vipnat-lb',
           'nft delete table ip6 vipnat-lb 2>/dev/null || true',
         ].join('\n'),

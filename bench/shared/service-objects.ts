@@ -1,3 +1,4 @@
+import { toAnchor } from '../../lib/services/anchors.ts';
 import { definitions } from '../../lib/services/definitions.ts';
 import { addressPools, virtualIps } from '../../lib/services/objects.ts';
 import { apiGroup, apiVersion, loadBalancerClass } from '../../lib/services/names.ts';
@@ -50,11 +51,13 @@ export function orderBasics(nodes: readonly { readonly name: string; readonly ad
   ];
 }
 
-/** The pool, whose one seat all addresses are of; it exists from then on. Without nodes nobody holds it. */
-export function orderPool(anchor: string, nodes: readonly string[]): Order[] {
-  const seats = [{ index: 0, anchors: [anchor], nodes }];
+/**
+ * The pool, whose one seat all addresses are of; it exists from then on. Without nodes nobody holds it. Its VRID is none of the API's VIP.
+ */
+export function orderPool(network: string, nodes: readonly string[]): Order[] {
+  const seats = [{ index: 0, anchor: toAnchor('ipv4', 1), vrid: 100, network, nodes }];
   const head = { apiVersion: `${apiGroup}/${apiVersion}`, kind: 'AddressPool', metadata: { name: poolName } };
-  const pool = { ...head, spec: { addresses: [anchor], seats: 1 } };
+  const pool = { ...head, spec: { addresses: [network], seats: 1 } };
   return [
     order(addressPools.path, pool),
     {

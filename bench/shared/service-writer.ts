@@ -37,12 +37,12 @@ export class ServiceWriter {
   }
 
   /** Namespaces, kinds, nodes, and the pool whose one seat these nodes may hold, the first one first. */
-  async writeBasics(nodes: readonly Host[], anchor: string, holders: readonly string[]): Promise<void> {
+  async writeBasics(nodes: readonly Host[], network: string, holders: readonly string[]): Promise<void> {
     await this.#cluster.write(
       orderBasics(nodes.map(({ name, addresses }) => ({ name, address: addresses.ipv4 }))),
     );
     await this.#cluster.waitFor(virtualIps.path);
-    await this.#cluster.write(orderPool(anchor, holders));
+    await this.#cluster.write(orderPool(network, holders));
   }
 
   /** Adds those that are not there yet. */

@@ -31,7 +31,7 @@ export async function raiseField(options: LabOptions, hasMetallb: boolean): Prom
     // The client's kernel must not send on what is for the asking address.
     await runShell(cluster.machine(client.name), 'echo 0 > /proc/sys/net/ipv4/ip_forward');
     const writer = new ServiceWriter(cluster, objects.podPort);
-    await writer.writeBasics([...nodes, podNode], objects.anchor, objects.nodeNames);
+    await writer.writeBasics([...nodes, podNode], objects.seatNetwork, objects.nodeNames);
     const metallb = hasMetallb ? await Metallb.install(cluster, nodes) : null;
     const listen = `${objects.podAddress}:${objects.podPort.port}`;
     await cluster.service(podNode.name, 'pod').start([locateProgram('services'), 'echo', '-listen', listen]);

@@ -1,7 +1,7 @@
 import { runShell } from '../../lab/machines/machine.ts';
 import { type Service } from '../../lab/machines/service.ts';
 import { killGroup } from '../shared/seat-node.ts';
-import { addressNetwork, anchor } from './objects.ts';
+import { addressNetwork } from './objects.ts';
 import { type Ground, type SetUpName, setUps } from './set-ups.ts';
 
 /** All that runs on a node. */
@@ -28,9 +28,9 @@ export async function clearNode(ground: Ground, node: string): Promise<void> {
 }
 
 async function removeAddresses({ cluster }: Ground, node: string): Promise<void> {
-  const networks = [addressNetwork, `${anchor}/32`];
+  // keepalived's anchors are on lo.
   await runShell(
     cluster.machine(node),
-    networks.map((network) => `ip addr flush dev eth0 to ${network}`).join('\n'),
+    `ip addr flush dev eth0 to ${addressNetwork}; ip addr flush dev lo to 169.254.0.0/24`,
   );
 }

@@ -25,8 +25,8 @@ export function toSecondAddress(node: { readonly addresses: { readonly ipv4: str
 /** Who asks: an address that no kernel has. */
 export const askingAddress = '10.78.254.1';
 
-/** The seat's own address. */
-export const anchor = '10.78.1.1';
+/** An address of the network that the seat is in. */
+export const seatNetwork = '10.78.1.1';
 
 /** Where all addresses are, for whoever removes them. */
 export const addressNetwork = '10.78.16.0/20';

@@ -16,7 +16,9 @@ export interface SeatView {
   readonly seat: string;
   readonly pool: string;
   readonly index: number;
-  readonly anchors: readonly string[];
+  /** Who has it on `lo` holds the seat. */
+  readonly anchor: string;
+  readonly vrid: number;
   /** How many addresses Services have there. */
   readonly addresses: number;
   /** The nodes that say so: only those that said it within 15 s, where there is one. More than one for the moment of a move; none where no balancer lives. */
@@ -58,11 +60,11 @@ export function viewSeats({ pools, virtualIps, leases }: SeatObjects, nowMs: num
     ({ spec }) => `${spec.pool}/${spec.seat}`,
   );
   const seats = pools.flatMap(({ metadata: { name: pool }, status }) =>
-    (status?.seats ?? []).map(({ index, anchors, nodes }) => {
+    (status?.seats ?? []).map(({ index, anchor, vrid, nodes }) => {
       const seat = `${pool}/${index}`;
       const claims = living.filter(({ seats: held }) => held.includes(seat));
       const holders = chooseHolders(claims).map(({ node }) => node);
-      return { seat, pool, index, anchors, nodes, holders, addresses: counts.get(seat)?.length ?? 0 };
+      return { seat, pool, index, anchor, vrid, nodes, holders, addresses: counts.get(seat)?.length ?? 0 };
     }),
   );
   return {

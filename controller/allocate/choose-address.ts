@@ -14,7 +14,6 @@ import { readReleasedMs } from '../cache/object-parts.ts';
 import { listSilentHolders } from '../cache/silent-nodes.ts';
 import { type World } from '../cache/world.ts';
 import { walkAddresses } from './address-walk.ts';
-import { isAnchor } from './seat-of-address.ts';
 import { findShareProblem } from './share.ts';
 
 /** Why a Service gets no address. Published, as reasons of its condition. */
@@ -134,27 +133,22 @@ function chooseShared(
   return null;
 }
 
-/**
- * The first free address of a pool, anchors last: keepalived holds an anchor also when its Service is gone. Those that wait to be given
- * again are noted on the way.
- */
+/** The first free address of a pool. Those that wait to be given again are noted on the way. */
 function chooseFree(
   { service, family }: Request,
   judged: JudgedPool,
   { world, waiting }: { readonly world: World; readonly waiting: Choice[] },
 ): Choice | null {
   const { pool, ranges } = judged;
-  let anchor: Choice | null = null;
   for (const address of walkAddresses(ranges, family, service.metadata.uid)) {
     const existing = world.virtualIps.get(toObjectName(address)) ?? null;
     if (existing !== null && existing.spec.services.length > 0) continue;
     if (findObstacle(service, address, { pool: judged, world }) !== null) continue;
     const choice = { address, pool: pool.metadata.name, existing };
-    if (existing !== null) waiting.push(choice);
-    else if (isAnchor(address, pool)) anchor ??= choice;
-    else return choice;
+    if (existing === null) return choice;
+    waiting.push(choice);
   }
-  return anchor;
+  return null;
 }
 
 /** Why a Service cannot have an address of a pool now; null when it can. */

@@ -1,108 +1,130 @@
-/** Which seats a pool has: who shall hold them, and by which address each is known. What is there stays as far as it can. */
-import { type Address, families, type Family, parseAddress } from '../../lib/address/address.ts';
-import { findVrid } from '../../lib/keepalived/vrid.ts';
-import { type Seat } from '../../lib/services/objects.ts';
+/** Which seats a pool has: who shall hold them, and by which numbers each is known. What is there stays as far as it can. */
+import { families, type Family, parseAddress } from '../../lib/address/address.ts';
+import { allVrids, parseVrids } from '../../lib/keepalived/vrid.ts';
+import { anchorNumbers, parseAnchor, toAnchor } from '../../lib/services/anchors.ts';
+import { type AddressPool, type Seat } from '../../lib/services/objects.ts';
 import { type AddressRange, contains, countOfFamily, getNth } from '../../lib/services/ranges.ts';
 import { hashToNumber } from './address-walk.ts';
 
 /** What seats are made from. */
 export interface SeatsRequest {
-  readonly pool: string;
+  readonly pool: AddressPool;
   readonly ranges: readonly AddressRange[];
-  /** As the pool asks for. */
-  readonly count: number;
-  readonly before: readonly Seat[];
   /** Whether VirtualIPs have an index. */
   readonly isUsed: (index: number) => boolean;
-  /** Whether an address can become an anchor: nobody outside of this pool has it. */
-  readonly isFree: (address: Address) => boolean;
-  /** Whether a VirtualIP of another pool has an address: it cannot even stay an anchor, or two seats would hold it. */
-  readonly isOthers: (address: Address) => boolean;
   /** Names of the nodes that may hold them. */
   readonly nodes: readonly string[];
-  /** VRIDs of other pools and of others, for each family. */
-  readonly takenVrids: Readonly<Record<Family, ReadonlySet<number>>>;
+  /** Seats of other pools: of two that have a number, that of the younger pool gets another one. */
+  readonly others: Readonly<Record<'older' | 'younger', readonly Seat[]>>;
+  /** VRIDs that others on the network use. */
+  readonly reservedVrids: ReadonlySet<number>;
 }
 
-/** A range of 256 has every last byte. Ranges with fewer are looked through together up to here. */
-const maxTries = 4096n;
-
-/** The seats. Fewer than asked for when the pool has not so many addresses, or no VRID is free. */
+/** The seats of both families, by their indexes. Fewer than the pool asks for where no VRID is free. */
 export function assignSeats(request: SeatsRequest): Seat[] {
-  const { count, before, isUsed } = request;
-  const anchors = chooseAnchors(request);
-  const wanted = anchors.slice(0, count).map((each, index) => ({
-    index,
-    anchors: each,
-    nodes: before.find((seat) => seat.index === index)?.nodes ?? [],
-  }));
-  const surplus = before.filter(({ index }) => index >= wanted.length && isUsed(index));
-  return orderNodes(request, [...wanted, ...surplus]);
-}
-
-/** One address of each family for each seat: the one it had, else the pool's first whose VRID is free. */
-function chooseAnchors(request: SeatsRequest): string[][] {
-  const { ranges, count } = request;
-  const own = families.filter((family) => countOfFamily(ranges, family) > 0n);
-  if (own.length === 0) return [];
-  const perFamily = own.map((family) => chooseFamilyAnchors(request, family));
-  const found = Math.min(count, ...perFamily.map((anchors) => anchors.length));
-  return Array.from({ length: found }, (_, index) => perFamily.map((anchors) => anchors[index] ?? ''));
-}
-
-function chooseFamilyAnchors(request: SeatsRequest, family: Family): string[] {
-  const { ranges, count, before, takenVrids, isFree, isOthers } = request;
-  const taken = new Set(takenVrids[family]);
-  const chosen: (string | null)[] = [];
-  const take = (address: Address | null): string | null => {
-    const vrid = address === null ? null : findVrid(address);
-    if (address === null || vrid === null || taken.has(vrid)) return null;
-    taken.add(vrid);
-    return address.text;
-  };
-  for (let index = 0; index < count; index += 1) {
-    const known = (before.find((seat) => seat.index === index)?.anchors ?? [])
-      .map(parseAddress)
-      .find((address) => address?.family === family);
-    const isStill =
-      known?.family === family && ranges.some((range) => contains(range, known)) && !isOthers(known);
-    chosen.push(isStill ? take(known) : null);
-  }
-  const all = listFirst(ranges, family);
-  return fill(chosen, all, (address) => (isFree(address) ? take(address) : null));
-}
-
-/** Those without an anchor get the first that can be taken; the ones after the last that got one are left out. */
-function fill(
-  chosen: readonly (string | null)[],
-  all: Iterator<Address>,
-  take: (address: Address) => string | null,
-): string[] {
-  const filled: string[] = [];
-  for (const anchor of chosen) {
-    let found = anchor;
-    while (found === null) {
-      const next = all.next();
-      if (next.done === true) return filled;
-      found = take(next.value);
-    }
-    filled.push(found);
-  }
-  return filled;
-}
-
-function* listFirst(ranges: readonly AddressRange[], family: Family): Generator<Address> {
-  const count = countOfFamily(ranges, family);
-  for (let index = 0n; index < count && index < maxTries; index += 1n) yield getNth(ranges, family, index);
-}
-
-/** VRIDs of anchors, for each family. */
-export function listVrids(seats: readonly Seat[], family: Family): number[] {
-  const addresses = seats.flatMap(({ anchors }) => anchors).map(parseAddress);
-  return addresses.flatMap((address) => {
-    const vrid = address?.family === family ? findVrid(address) : null;
-    return vrid === null ? [] : [vrid];
+  const { pool, ranges, isUsed, nodes } = request;
+  const before = listReadable(pool.status?.seats ?? []);
+  const indexes = new Set(before.map(({ index }) => index));
+  const seats = families.flatMap((family) => {
+    const count = countOfFamily(ranges, family) > 0n ? pool.spec.seats : 0;
+    const stay = ofFamily(before, family).filter(({ index }, at) => at < count || isUsed(index));
+    const added = Array.from({ length: Math.max(0, count - stay.length) }, () => addSeat(indexes));
+    return numberSeats(request, family, [...stay, ...added]);
   });
+  return orderNodes(
+    pool.metadata.name,
+    nodes,
+    seats.sort((one, other) => one.index - other.index),
+  );
+}
+
+/** Without what another program has written there. */
+function listReadable(seats: readonly Seat[]): Seat[] {
+  const indexes = seats.map(({ index }) => index);
+  return seats.filter(
+    ({ index, anchor }, at) =>
+      Number.isInteger(index) && index >= 0 && indexes.indexOf(index) === at && parseAnchor(anchor) !== null,
+  );
+}
+
+/** The seats of a family that last. Those that the pool no longer asks for stay only until no address is there. */
+export function listLasting({ spec, status }: AddressPool, family: Family): readonly Seat[] {
+  return ofFamily(status?.seats ?? [], family).slice(0, spec.seats);
+}
+
+function ofFamily(seats: readonly Seat[], family: Family): readonly Seat[] {
+  return seats.filter(({ anchor }) => parseAnchor(anchor)?.address.family === family);
+}
+
+function addSeat(indexes: Set<number>): Seat {
+  let index = 0;
+  while (indexes.has(index)) index += 1;
+  indexes.add(index);
+  return { index, anchor: '', vrid: 0, network: '', nodes: [] };
+}
+
+/**
+ * Gives the seats of a family the numbers that each has alone. A used seat keeps a VRID that others use: another one would interrupt its
+ * Services.
+ */
+function numberSeats(request: SeatsRequest, family: Family, seats: readonly Seat[]): Seat[] {
+  const { pool, ranges, isUsed, reservedVrids } = request;
+  const older = ofFamily(request.others.older, family);
+  const younger = ofFamily(request.others.younger, family);
+  // Two clusters on one network begin at different numbers. keepalived ignores adverts with its VRID and another anchor.
+  const shuffle = (numbers: readonly number[], of: string) =>
+    rotate(numbers, hashToNumber(`${of} ${pool.metadata.uid} ${family}`));
+  const wanted = pool.spec.vrids == null ? shuffle(allVrids, 'VRIDs') : parseVrids(pool.spec.vrids);
+  const mayStay = ({ vrid, index }: Seat) =>
+    wanted.includes(vrid) && (!reservedVrids.has(vrid) || isUsed(index));
+  const vrids = shareOut(
+    seats.map((seat) => (mayStay(seat) ? seat.vrid : 0)),
+    wanted.filter((vrid) => !reservedVrids.has(vrid)),
+    { older: older.map(({ vrid }) => vrid), younger: younger.map(({ vrid }) => vrid) },
+  );
+  const anchors = shareOut(seats.map(toNumber), shuffle(anchorNumbers, 'anchors'), {
+    older: older.map(toNumber),
+    younger: younger.map(toNumber),
+  });
+  return seats.flatMap(({ index, vrid: known, network, nodes }, at) => {
+    const [anchor, vrid] = [anchors[at] ?? 0, vrids[at] ?? (isUsed(index) ? known : 0)];
+    if (anchor === 0 || vrid === 0) return [];
+    const part = { anchor: toAnchor(family, anchor), vrid, network: keepNetwork(network, ranges, family) };
+    return [{ index, ...part, nodes }];
+  });
+}
+
+function toNumber({ anchor }: Seat): number {
+  return parseAnchor(anchor)?.number ?? 0;
+}
+
+function rotate(numbers: readonly number[], start: number): readonly number[] {
+  const at = start % numbers.length;
+  return [...numbers.slice(at), ...numbers.slice(0, at)];
+}
+
+/** To each the number that it had, else the first that nobody has; null where none is left. 0 is no number. */
+function shareOut(
+  known: readonly number[],
+  wanted: readonly number[],
+  { older, younger }: Readonly<Record<'older' | 'younger', readonly number[]>>,
+): (number | null)[] {
+  const taken = new Set([0, ...older]);
+  const kept = known.map((number) => {
+    if (taken.has(number)) return null;
+    taken.add(number);
+    return number;
+  });
+  const others = new Set(younger);
+  const free = wanted.filter((number) => !taken.has(number) && !others.has(number));
+  return kept.map((number) => number ?? free.shift() ?? null);
+}
+
+/** Of an address that the pool no longer has, its first one takes the place. Of a family that it no longer has, nothing does. */
+function keepNetwork(text: string, ranges: readonly AddressRange[], family: Family): string {
+  const address = parseAddress(text);
+  const isThere = address !== null && ranges.some((range) => contains(range, address));
+  return isThere || countOfFamily(ranges, family) === 0n ? text : getNth(ranges, family, 0n).text;
 }
 
 /**
@@ -110,10 +132,7 @@ export function listVrids(seats: readonly Seat[], family: Family): number[] {
  * place says who holds a seat, the second who gets it then. A node keeps its place unless it has it more often than its share. keepalived
  * does not preempt, so a new order moves no address.
  */
-export function orderNodes(
-  { pool, nodes }: Pick<SeatsRequest, 'pool' | 'nodes'>,
-  seats: readonly Seat[],
-): Seat[] {
+export function orderNodes(pool: string, nodes: readonly string[], seats: readonly Seat[]): Seat[] {
   const known = new Set(nodes);
   const before = seats.map((seat) => seat.nodes.filter((node) => known.has(node)));
   // Each node is hashed once for a seat: a thousand nodes cost milliseconds.

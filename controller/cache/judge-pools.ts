@@ -59,7 +59,7 @@ export function judgePools(
   isOurs: (address: string) => boolean = () => false,
 ): Map<string, JudgedPool> {
   const inOrder = [...pools].sort(compareAge);
-  const { own, foreign } = separate(inOrder, [...reserved], isOurs);
+  const { own, foreign } = separate([...reserved], isOurs);
   const judged = new Map<string, JudgedPool>();
   for (const pool of inOrder) {
     const ranges = mergeRanges(pool.spec.addresses.map(parseRange).filter((range) => range !== null));
@@ -75,18 +75,10 @@ export function judgePools(
 
 /** Addresses that are ours although Nodes report them, and those of others. */
 function separate(
-  pools: readonly AddressPool[],
   reserved: readonly ReservedRange[],
   isOurs: (address: string) => boolean,
 ): { readonly own: readonly ReservedRange[]; readonly foreign: readonly ReservedRange[] } {
-  const seats = pools.flatMap(({ status }) => status?.seats ?? []);
-  const anchors = new Set(
-    seats.flatMap((seat) => seat.anchors.map((text) => parseAddress(text)?.text ?? '')),
-  );
-  const isOwn = ({ range, isReported }: ReservedRange) => {
-    const text = isReported === true ? formatRange(range) : '';
-    return text !== '' && (anchors.has(text) || isOurs(text));
-  };
+  const isOwn = ({ range, isReported }: ReservedRange) => isReported === true && isOurs(formatRange(range));
   const { own = [], foreign = [] } = Object.groupBy(reserved, (one) => (isOwn(one) ? 'own' : 'foreign'));
   return { own, foreign };
 }

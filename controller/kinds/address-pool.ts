@@ -1,15 +1,15 @@
-import { type Address, families, type Family } from '../../lib/address/address.ts';
-import { parseObjectName, toObjectName } from '../../lib/services/address-name.ts';
+import { families } from '../../lib/address/address.ts';
+import { parseObjectName } from '../../lib/services/address-name.ts';
 import { dropDrained, readDrained } from '../../lib/services/drained.ts';
 import { findSelectorProblem } from '../../lib/services/label-selector.ts';
 import { type Condition } from '../../lib/services/metadata.ts';
 import { apiGroup, apiVersion, excludedNodeLabel, finalizer } from '../../lib/services/names.ts';
 import { type AddressPool, type Seat } from '../../lib/services/objects.ts';
 import { countOfFamily } from '../../lib/services/ranges.ts';
-import { assignSeats, listVrids, orderNodes, type SeatsRequest } from '../allocate/seats.ts';
+import { assignSeats, orderNodes, type SeatsRequest } from '../allocate/seats.ts';
 import { countKnown, countTaken } from '../cache/count-taken.ts';
 import { mayHold } from '../cache/candidate-nodes.ts';
-import { findCondition, isInUse, setCondition, shorten, type WantedCondition } from '../cache/conditions.ts';
+import { findCondition, setCondition, shorten, type WantedCondition } from '../cache/conditions.ts';
 import { compareAge, type JudgedPool } from '../cache/judge-pools.ts';
 import { listDiffering } from '../cache/multi-map.ts';
 import { getUse, listPublishedTexts } from '../cache/object-parts.ts';
@@ -118,7 +118,6 @@ function toEvent(
 /** A pool that is refused keeps its seats, and gets no more. Nodes come and go under it as under any other. */
 function listSeats({ pool, ranges, refusal }: JudgedPool, world: World): Seat[] {
   const before = pool.status?.seats ?? [];
-  const { name } = pool.metadata;
   // Nobody knows which nodes a selector means that says nothing.
   if (findSelectorProblem(pool.spec.nodeSelector) !== null) return before;
   const drained = readDrained(pool);
@@ -128,15 +127,11 @@ function listSeats({ pool, ranges, refusal }: JudgedPool, world: World): Seat[] 
   const nodes = dropDrained(names, { drained, seat: null, isAble });
   const seats =
     refusal !== null
-      ? orderNodes({ pool: name, nodes }, before)
+      ? orderNodes(pool.metadata.name, nodes, before)
       : assignSeats({
-          ...{ pool: name, ranges, count: pool.spec.seats, before, nodes },
+          ...{ pool, ranges, nodes, reservedVrids: world.reservedVrids },
           isUsed: findUsedSeats(pool, world),
-          ...judgeAnchors(name, world),
-          takenVrids: {
-            ipv4: listTakenVrids(pool, 'ipv4', world),
-            ipv6: listTakenVrids(pool, 'ipv6', world),
-          },
+          others: listOthers(pool, world),
         });
   return seats.map((seat) => ({
     ...seat,
@@ -144,7 +139,7 @@ function listSeats({ pool, ranges, refusal }: JudgedPool, world: World): Seat[] 
   }));
 }
 
-/** Looked up only where a pool gets fewer seats than it has. */
+/** Looked up only where a seat may go, or get another VRID. */
 function findUsedSeats({ metadata: { name } }: AddressPool, world: World): (index: number) => boolean {
   let used: ReadonlySet<number> | null = null;
   return (index) => {
@@ -154,29 +149,13 @@ function findUsedSeats({ metadata: { name } }: AddressPool, world: World): (inde
   };
 }
 
-/** keepalived holds an anchor whoever has it: so it is nobody's outside of the pool. */
-function judgeAnchors(pool: string, world: World): Pick<SeatsRequest, 'isFree' | 'isOthers'> {
-  const find = (address: Address) => world.virtualIps.get(toObjectName(address));
-  const isOthers = (address: Address) => (find(address)?.spec.pool ?? pool) !== pool;
-  const isFree = (address: Address) => {
-    const virtualIp = find(address);
-    if (isOthers(address) || world.keptBack.find(pool, address, '') !== null) return false;
-    if (virtualIp !== undefined) return !isInUse(virtualIp);
-    return !world.addressToPublishers.has(address.text);
-  };
-  return { isFree, isOthers };
-}
-
-/** Of two pools with the same VRID the younger one gives way: so others' count for a pool that has none yet, or is younger. */
-function listTakenVrids(pool: AddressPool, family: Family, world: World): Set<number> {
-  const own = new Set(listVrids(pool.status?.seats ?? [], family));
+function listOthers(pool: AddressPool, world: World): SeatsRequest['others'] {
   const others = [...world.pools.values()].filter(({ metadata }) => metadata.name !== pool.metadata.name);
-  const taken = others.flatMap((other) =>
-    listVrids(other.status?.seats ?? [], family).filter(
-      (vrid) => !own.has(vrid) || compareAge(other, pool) < 0,
-    ),
-  );
-  return new Set([...world.reservedVrids, ...taken]);
+  const list = (pools: readonly AddressPool[]) => pools.flatMap(({ status }) => status?.seats ?? []);
+  return {
+    older: list(others.filter((other) => compareAge(other, pool) < 0)),
+    younger: list(others.filter((other) => compareAge(other, pool) > 0)),
+  };
 }
 
 function describeRefusal(judged: JudgedPool, world: World): WantedCondition {
@@ -198,7 +177,8 @@ function describeRefusal(judged: JudgedPool, world: World): WantedCondition {
   };
 }
 
-function describeSeats({ pool, refusal }: JudgedPool, seats: readonly Seat[], world: World): WantedCondition {
+function describeSeats(judged: JudgedPool, seats: readonly Seat[], world: World): WantedCondition {
+  const { pool, ranges, refusal } = judged;
   const type = 'Seated';
   const unseated = (reason: string, message: string): WantedCondition => ({
     type,
@@ -209,16 +189,16 @@ function describeSeats({ pool, refusal }: JudgedPool, seats: readonly Seat[], wo
   if (seats.length === 0 && refusal !== null)
     return unseated('NotAccepted', 'It gets seats once it is accepted.');
   if (seats.length === 0)
-    return unseated('NoSeat', 'No address can be an anchor: others have all, or VRIDs 1 to 255 are taken.');
+    return unseated('NoSeat', 'No VRID is free for a seat: others have all of spec.vrids, or 1 to 255.');
   if (seats.some(({ nodes }) => !nodes.some((node) => world.nodes.has(node))))
     return unseated('NoNode', `No node may hold its addresses: see nodeSelector, ${labelHint}.`);
   const unheld = describeUnheld(pool, seats, world);
   if (unheld?.isNobody === true) return unseated('CannotBeHeld', unheld.message);
   if (unheld !== null) return { type, status: 'True', reason: 'SomeNodesCannot', message: unheld.message };
-  const { length } = seats;
+  const wanted = families.filter((family) => countOfFamily(ranges, family) > 0n).length * pool.spec.seats;
   const message =
-    length < pool.spec.seats
-      ? `It has ${length} of ${pool.spec.seats} seats: further ones have no address, or no free VRID.`
+    seats.length < wanted
+      ? `It has ${seats.length} of ${wanted} seats: no VRID is free for further ones.`
       : 'Every seat has nodes.';
   return { type, status: 'True', reason: 'Seated', message };
 }

@@ -108,10 +108,11 @@ function listFormer({ spec }: VirtualIp, gone: readonly AddressUser[]): string[]
   return [...new Set([...spec.formerNamespaces, ...gone.map(({ namespace }) => namespace)])].sort();
 }
 
-/** A pool that has fewer seats now keeps the others until nobody sits there. A pool may choose an address of a Service as an anchor. */
+/** A pool that has fewer seats now keeps the others until nobody sits there. */
 function moveSeat(virtualIp: VirtualIp, world: World): Step | null {
   const { pool, seat } = virtualIp.spec;
-  const wanted = keepSeat(parseObjectName(virtualIp.metadata.name), seat, world.pools.get(pool));
+  const address = parseObjectName(virtualIp.metadata.name);
+  const wanted = address === null ? seat : keepSeat(address, seat, world.pools.get(pool));
   return wanted === seat ? null : toStep(patchVirtualIp(virtualIp, { seat: wanted }));
 }
 

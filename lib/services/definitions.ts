@@ -7,6 +7,7 @@ import {
   conditions,
   duration,
   isAdvert,
+  isInOrder,
   list,
   object,
   range,
@@ -14,6 +15,7 @@ import {
   type Schema,
   selector,
   text,
+  vrid,
 } from './schemas.ts';
 
 const poolSpec = object(
@@ -48,8 +50,14 @@ const poolSpec = object(
       default: 4,
       minimum: 1,
       maximum: 32,
-      description: 'In how many parts its addresses are held, each by one node at a time.',
+      description: 'In how many parts the addresses of each family are held, each by one node at a time.',
     },
+    vrids: text({
+      maxLength: 7,
+      pattern: `^${vrid}(-${vrid})?$`,
+      description: 'The virtual_router_ids of its seats, such as 51-60. By default, free ones are chosen.',
+      'x-kubernetes-validations': [isInOrder],
+    }),
     advert: duration({
       default: '300ms',
       description: 'The time between two VRRP adverts of a seat.',
@@ -71,10 +79,16 @@ const poolSpec = object(
 const poolStatus = object({
   seats: list(
     object(
-      { index: { type: 'integer' }, anchors: list(text()), nodes: list(text()) },
-      { required: ['index'] },
+      {
+        index: { type: 'integer' },
+        anchor: text({ description: 'An address that only the node of the seat has, on its interface lo.' }),
+        vrid: { type: 'integer', description: 'The virtual_router_id.' },
+        network: text({ description: 'Adverts go to the network of this address.' }),
+        nodes: list(text()),
+      },
+      { required: ['index', 'anchor', 'vrid', 'network', 'nodes'] },
     ),
-    { description: 'The seats: their anchors, and the nodes that may hold them, in order.' },
+    { description: 'The seats: their virtual_router_ids, and the nodes that may hold them, in order.' },
   ),
   conditions: conditions('Accepted, Available and Seated.'),
 });

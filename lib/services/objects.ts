@@ -19,17 +19,21 @@ const labelSelector = z.object({
 /** Which objects are meant, by their labels. */
 export type LabelSelector = z.output<typeof labelSelector>;
 
-/** One VRRP instance for each family. The controller names them, the balancers hold them. */
+/** A VRRP instance. The controller names seats, the balancers hold them. */
 const seat = z.object({
-  /** From 0. `POOL/INDEX` names the seat. */
+  /** From 0, once in a pool. `POOL/INDEX` names the seat. */
   index: z.number(),
-  /** One address of each of the pool's families. It is always held, whether a Service has it or not. */
-  anchors: z.array(z.string()),
+  /** Of the seat's family, and of no network: see `anchors.ts`. Whoever has it on the interface lo holds the seat. */
+  anchor: z._default(z.string(), ''),
+  /** Its virtual_router_id. */
+  vrid: z._default(z.number(), 0),
+  /** An address of the pool: adverts take the interface in whose subnet it is, unless the pool names one. */
+  network: z._default(z.string(), ''),
   /** The names of the nodes that may hold it, the one that shall first. */
   nodes: z.array(z.string()),
 });
 
-/** A part of a pool's addresses that one node holds at a time. */
+/** A part of a pool's addresses of one family that one node holds at a time. */
 export type Seat = z.output<typeof seat>;
 
 const pool = z.object({
@@ -46,7 +50,10 @@ const pool = z.object({
     nodeSelector: z.nullish(labelSelector),
     /** The name of the interface that gets the addresses, or `auto`: the one whose subnet has them. */
     interface: z._default(z.string(), 'auto'),
+    /** For each family. */
     seats: z._default(z.number(), 4),
+    /** The virtual_router_ids of seats: `51-60`, or `51`. */
+    vrids: z.nullish(z.string()),
     /** A Go duration, of whole milliseconds: how often the holder says that it lives. */
     advert: z._default(z.string(), '300ms'),
     /** Whether Services of different namespaces may share an address. */

@@ -53,6 +53,15 @@ export const isAdvert = rule(
   'must be from 100ms to 10s',
 );
 
+/** A number from 1 to 255, as a regular expression. */
+export const vrid = String.raw`(25[0-5]|2[0-4]\d|1\d\d|[1-9]\d?)`;
+
+/** Of `FIRST-LAST`, or of one number. */
+export const isInOrder = rule(
+  "self.split('-').size() == 1 || int(self.split('-')[0]) <= int(self.split('-')[1])",
+  'the first number must not be greater than the last',
+);
+
 /** A LabelSelector of meta/v1. */
 export const selector = (description: string): Schema => {
   const labels = object({}, { additionalProperties: text({ maxLength: 63 }) });

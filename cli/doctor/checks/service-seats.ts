@@ -78,7 +78,7 @@ function findRefused(facts: HostFacts): ReturnType<Check['find']> {
   });
 }
 
-/** An id belongs to one set of addresses on a link (RFC 9568, section 5.2.3). Adverts of a seat name its first anchor alone. */
+/** An id belongs to one set of addresses on a link (RFC 9568, section 5.2.3). Adverts of a seat name its anchor alone. */
 function findVridClash(facts: HostFacts): ReturnType<Check['find']> {
   const { adverts, keepalived, services } = facts;
   const other = 'value' in keepalived ? keepalived.value : { path: '', text: null };
@@ -123,15 +123,15 @@ function isForeign({ vrid, family, addresses }: VrrpAdvert, seat: InstanceView):
 }
 
 /** Whoever pastes a change of a pool, or of another host's keepalived, moves addresses: both are for a person. */
-function describeClash({ name, vrid, addresses: [anchor = ''] }: InstanceView, who: string): Finding {
+function describeClash({ name, vrid }: InstanceView, who: string): Finding {
+  const pool = /^seat-([^/]*)/.exec(name)?.[1] ?? '';
   return {
     level: 'fail',
-    title: `virtual_router_id ${vrid} of ${name} (${anchor}) is used twice: ${toPrintableLine(who)}`,
+    title: `virtual_router_id ${vrid} of ${name} is used twice: ${toPrintableLine(who)}`,
     why: 'Each group treats the other’s adverts as its own. No node may hold the addresses of one group, or both may keep moving.',
     remedy: [
-      `# change the virtual_router_id of the other keepalived on all its hosts,`,
-      `# or take ${anchor} out of spec.addresses of the pool: the controller then chooses another anchor`,
-      '# if it is the virtual IP of the API, give the controller --vip: pools then refuse such an anchor',
+      '# change the virtual_router_id of the other keepalived on all its hosts,',
+      `# or give spec.vrids of the pool ${pool} a free range. Then its Services do not answer for about a second`,
     ],
   };
 }

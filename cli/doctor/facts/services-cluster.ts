@@ -1,7 +1,7 @@
 /** What the Kubernetes API has of Services, and what the network of this host says of pools' addresses. */
 import { listSubnets } from '../../../balancer/seats/place-address.ts';
 import { planSeats, type SeatsPlan } from '../../../balancer/seats/plan-seats.ts';
-import { type Address, parseAddress } from '../../../lib/address/address.ts';
+import { type Address } from '../../../lib/address/address.ts';
 import { isInSubnet } from '../../../lib/address/subnet.ts';
 import { type Clock } from '../../../lib/control/clock.ts';
 import { findAddressUsers } from '../../../lib/kernel/host/address-use.ts';
@@ -61,8 +61,8 @@ export async function readServicesCluster({ route, clock, node }: ClusterNeeds):
 const maxQuestions = 256;
 
 /**
- * Which other host answers for free addresses of pools on this host's links, by address: its MAC. Those that a Service has, and the
- * anchors of seats, are on some node of the cluster. At most 256 are asked for. Rejects as findAddressUsers does.
+ * Which other host answers for free addresses of pools on this host's links, by address: its MAC. Those that a Service has
+ * are on some node of the cluster. At most 256 are asked for. Rejects as findAddressUsers does.
  */
 export async function findPoolUsers(
   { view: { pools }, virtualIps: given }: ServicesCluster,
@@ -71,20 +71,16 @@ export async function findPoolUsers(
   const placed = await readPlacedAddresses();
   const subnets = listSubnets(placed);
   const local = new Set(placed.map(({ address }) => address));
-  const taken = new Set([...local, ...listTaken(pools, given)]);
+  const taken = new Set([
+    ...local,
+    ...given.map(({ metadata: { name } }) => parseObjectName(name)?.text ?? name),
+  ]);
   const questions = listFree(pools, taken, maxQuestions).flatMap(({ family, text }): NeighbourQuestion[] => {
     const around = subnets.find((one) => one.family === family && isInSubnet(text, one));
     return around === undefined ? [] : [{ family, address: text, device: around.device }];
   });
   if (questions.length === 0) return new Map();
   return await findAddressUsers(questions, subnets, clock);
-}
-
-/** The addresses that Services have, or nodes hold. */
-function listTaken(pools: readonly AddressPool[], given: readonly VirtualIp[]): string[] {
-  const anchors = pools.flatMap(({ status }) => (status?.seats ?? []).flatMap((seat) => seat.anchors));
-  const names = given.map(({ metadata: { name } }) => parseObjectName(name)?.text ?? name);
-  return [...anchors.map((text) => parseAddress(text)?.text ?? text), ...names];
 }
 
 /** The first free addresses of the pools. Pure. */

@@ -5,11 +5,12 @@ import { toPrintableJson } from '../../../lib/text/printable.ts';
 export function formatSeatsJson({ seats, nodes, drained }: SeatsView): string {
   const document = {
     version: 1,
-    seats: seats.map(({ seat, pool, index, anchors, addresses, holders, nodes: candidates }) => ({
+    seats: seats.map(({ seat, pool, index, anchor, vrid, addresses, holders, nodes: candidates }) => ({
       seat,
       pool,
       index,
-      anchors,
+      anchor,
+      vrid,
       addresses,
       holders,
       nodes: candidates,

@@ -24,6 +24,9 @@ export function testAdmission(world: () => ServicesWorld): void {
       { addresses: ['0.0.0.0/0'] },
       { addresses: ['::/0'] },
       { addresses: ['10.0.9.0/24'], seats: 0 },
+      { addresses: ['10.0.9.0/24'], vrids: '0' },
+      { addresses: ['10.0.9.0/24'], vrids: '250-256' },
+      { addresses: ['10.0.9.0/24'], vrids: '60-51' },
       { addresses: ['10.0.9.0/24'], reuseAfter: 'soon' },
       { autoAssign: true },
     ])('the pool %j is refused', async (spec) => {

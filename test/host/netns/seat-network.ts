@@ -1,6 +1,6 @@
 import { type SeatsInput } from '../../../balancer/seats/plan-seats.ts';
 import { type VirtualIp } from '../../../lib/services/objects.ts';
-import { makePool, makeVirtualIp } from '../../support/fakes/seat-objects.ts';
+import { makePool, makeSeat, makeVirtualIp } from '../../support/fakes/seat-objects.ts';
 import { waitUntil } from '../../support/host/vipnat.ts';
 import { type Host, masters, outsider } from '../../support/network/layout.ts';
 import { Namespaces } from '../../support/network/namespaces.ts';
@@ -9,22 +9,28 @@ import { SeatNode } from './seat-node.ts';
 
 const names = masters.map(({ name }) => name);
 
-/** Four seats, each with another node first. */
-export const seats = [0, 1, 2, 3].map((index) => ({
-  index,
-  anchors: [`10.77.0.${50 + index}`, `fd77::${50 + index}`],
-  nodes: names.map((_, at) => names[(index + at) % names.length] ?? ''),
-}));
+/** Eight seats, four of each family, each with another node first. */
+export const seats = ['10.77.0.50', 'fd77::50'].flatMap((network, family) =>
+  [0, 1, 2, 3].map((at) =>
+    makeSeat(
+      4 * family + at,
+      network,
+      names.map((_, place) => names[(at + place) % names.length] ?? ''),
+    ),
+  ),
+);
 
 /** The pool that has them. */
 export const pool = makePool('default', seats);
 
 /** Whoever has one of these holds its seat. */
-export const firstAnchors = seats.map(({ anchors: [anchor = ''] }) => anchor);
+export const anchors = seats.map(({ anchor }) => anchor) as [string, string, string, string, ...string[]];
 
-/** The VirtualIPs of some Services, in seat 0. */
+/** The VirtualIPs of some Services, in seat 0, or 4 for IPv6. */
 export function give(...addresses: string[]): VirtualIp[] {
-  return addresses.map((one) => makeVirtualIp(one.replaceAll(':', '-'), 'default/0'));
+  return addresses.map((one) =>
+    makeVirtualIp(one.replaceAll(':', '-'), one.includes(':') ? 'default/4' : 'default/0'),
+  );
 }
 
 /** Three nodes and a client on a switch. */
@@ -88,7 +94,7 @@ export class SeatNetwork {
     for (const node of this.nodes) node.startSeats();
     this.update({ pools: [pool], virtualIps });
     await Promise.all(this.nodes.map((node) => node.startKeepalived()));
-    await this.waitForOneHolder(...firstAnchors);
+    await this.waitForOneHolder(...anchors);
   }
 
   /** Waits until each of some addresses has one holder. */

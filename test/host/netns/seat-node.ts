@@ -151,10 +151,13 @@ export class SeatNode {
     return this.told.findLast(({ state }) => state !== undefined)?.state?.announced ?? null;
   }
 
-  /** Virtual addresses on its interface, as the kernel has them; sorted. */
+  /** Virtual addresses on its interface, and anchors on lo, as the kernel has them; sorted. */
   async listAddresses(): Promise<string[]> {
-    const text = await this.shell('ip -o addr show dev eth0');
-    return [...text.matchAll(/inet6? (\S+)\/(?:32|128) /g)].map(([, address = '']) => address).sort();
+    const text = await this.shell('ip -o addr show');
+    return [...text.matchAll(/inet6? (\S+)\/(?:32|128) /g)]
+      .map(([, address = '']) => address)
+      .filter((address) => address !== '::1')
+      .sort();
   }
 
   async shell(script: string): Promise<string> {

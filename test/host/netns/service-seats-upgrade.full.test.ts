@@ -1,11 +1,11 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { limitMs, sleep } from '../../support/host/vipnat.ts';
-import { give, SeatNetwork } from './seat-network.ts';
+import { anchors, give, SeatNetwork } from './seat-network.ts';
 
 /** Longer than a takeover, and than the pause before a seat would move back. */
 const watchedMs = 8000;
 
-const [anchor, address] = ['10.77.0.50', '10.77.0.60'] as const;
+const [anchor, address] = [anchors[0], '10.77.0.60'] as const;
 
 let network: SeatNetwork;
 beforeEach(async () => {

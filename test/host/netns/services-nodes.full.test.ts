@@ -6,6 +6,7 @@ import { type Agent, sleep, waitUntil } from '../../support/host/vipnat.ts';
 import { hosts } from '../../support/network/layout.ts';
 import { makeEndpoints, makeLoadBalancer, makeVirtualIp } from '../../support/kube-api/service-objects.ts';
 import { podPort, pods, serviceVips, ServiceWorld } from './service-world.ts';
+import { makeSeat } from '../../support/fakes/seat-objects.ts';
 
 const limitMs = 180_000;
 const vip = serviceVips.ipv4;
@@ -13,11 +14,11 @@ const vip = serviceVips.ipv4;
 /** The pod of the node that is lost. */
 const lost = pods.find(({ node }) => node === 'worker') ?? { ipv4: '' };
 
-/** The seat of the address: m1 has its anchor. */
+/** The seat of the address: m1 has it. */
 const pool = {
   metadata: { name: 'pool', uid: 'uid-of-pool', generation: 1 },
   spec: { addresses: ['10.77.0.60'], seats: 1 },
-  status: { seats: [{ index: 0, anchors: [vip], nodes: ['m1', 'm2', 'worker'] }] },
+  status: { seats: [makeSeat(0, vip, ['m1', 'm2', 'worker'])] },
 };
 
 describe('a Service with pods on three nodes', () => {

@@ -1,9 +1,23 @@
-import { addressPools, type AddressPool, type VirtualIp, virtualIps } from '../../../lib/services/objects.ts';
+import { type Family, parseAddress } from '../../../lib/address/address.ts';
+import { toAnchor } from '../../../lib/services/anchors.ts';
+import {
+  addressPools,
+  type AddressPool,
+  type Seat,
+  type VirtualIp,
+  virtualIps,
+} from '../../../lib/services/objects.ts';
+
+/** A seat in a network. Its numbers are above its index. */
+export function makeSeat(index: number, network: string, nodes: readonly string[]): Seat {
+  const family: Family = parseAddress(network)?.family ?? 'ipv4';
+  return { index, anchor: toAnchor(family, index + 1), vrid: index + 1, network, nodes: [...nodes] };
+}
 
 /** A pool as the API has it, with its seats. */
 export function makePool(
   name: string,
-  seats: readonly { readonly index: number; readonly anchors: string[]; readonly nodes: string[] }[],
+  seats: readonly Seat[],
   spec: Partial<AddressPool['spec']> = {},
 ): AddressPool {
   return addressPools.schema.parse({

@@ -7,7 +7,7 @@ import {
   toAnnotations,
   toLeaseName,
 } from '../../../lib/services/node-report.ts';
-import { makePool } from './seat-objects.ts';
+import { makePool, makeSeat } from './seat-objects.ts';
 
 /** When tests are, for Leases. */
 export const now = Date.parse('2026-01-01T00:00:00Z');
@@ -52,11 +52,7 @@ export class SeatsWorld implements SeatsApi {
 
   /** What the API has. */
   get objects(): SeatObjects {
-    const seats = this.orders.map((nodes, index) => ({
-      index,
-      anchors: [`10.0.9.${index}`],
-      nodes: [...nodes],
-    }));
+    const seats = this.orders.map((nodes, index) => makeSeat(index, '10.0.9.10', nodes));
     const leases = this.nodes.map((node) =>
       makeLease(
         node,

@@ -10,6 +10,7 @@ import {
 } from '../../../lib/services/node-report.ts';
 import { type EndpointSlice, endpointSlices } from '../../../lib/services/services.ts';
 import { makePool, nowMs } from './service-objects.ts';
+import { makeSeat } from './seat-objects.ts';
 
 /** A moment so long before the moment of these worlds, as the API writes it. */
 export function ago(seconds: number): string {
@@ -79,7 +80,7 @@ export function makeEarly(key: string, places: readonly number[], resourceVersio
 
 /** What the API has besides Services, unless parts say otherwise. */
 export function makeObjects(parts: Partial<ServiceObjects>): ServiceObjects {
-  const seats = [{ index: 0, anchors: ['10.0.9.10'], nodes: ['w1', 'w2'] }];
+  const seats = [makeSeat(0, '10.0.9.10', ['w1', 'w2'])];
   return {
     services: [],
     slices: [],

@@ -7,7 +7,7 @@ import { locateSeatFiles } from '../../../../balancer/seats/seat-files.ts';
 import { readDrained } from '../../../../lib/services/drained.ts';
 import { listAddresses } from '../../../../lib/keepalived/find.ts';
 import { type Lease, parseNodeLease } from '../../../../lib/services/node-report.ts';
-import { makePool, makeVirtualIp } from '../../../support/fakes/seat-objects.ts';
+import { makePool, makeSeat, makeVirtualIp } from '../../../support/fakes/seat-objects.ts';
 import { addressTexts, edgeNumbers, makeHostileText } from '../engine/hostile.ts';
 import { mutateText } from '../engine/mutate.ts';
 import { insist } from '../engine/properties.ts';
@@ -34,7 +34,12 @@ test('keepalived.conf of seats has no word that the API could put a line into, a
         interface: random.pick(['auto', 'eth0', makeHostileText(random)]),
         advert: random.pick(['300ms', '1s', random.pick(edgeNumbers), makeHostileText(random)]),
       },
-      seats: [0, 1].map((index) => ({ index, anchors: [makeAddress(random), makeAddress(random)] })),
+      seats: [0, 1].map((index) => ({
+        ...makeSeat(index, makeAddress(random), []),
+        ...(random.chance(70)
+          ? {}
+          : { anchor: makeAddress(random), vrid: random.pick([0, 1, 0.5, 255, 256]) }),
+      })),
       names: [0, 1, 2].map(() => makeAddress(random)),
     }),
     check: ({ node, device, spec, seats, names }) => {

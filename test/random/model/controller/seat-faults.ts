@@ -1,3 +1,4 @@
+import { isIPv4 } from 'node:net';
 import { type AddressPool, addressPools } from '../../../../lib/services/objects.ts';
 import { excludedNodeLabel } from '../../../../lib/services/names.ts';
 import { type StoredObject } from '../../../support/fakes/object-api.ts';
@@ -6,36 +7,38 @@ import { type Cluster } from './cluster.ts';
 /** What is wrong with who shall hold addresses, once all nodes are well. */
 export function findSeatFaults(cluster: Cluster): string[] {
   const pools = [...cluster.api.list('AddressPool').values()].map((pool) => addressPools.schema.parse(pool));
-  return pools.flatMap((pool) => [
-    ...findLostAddresses(cluster, pool),
-    ...findStrayAnchors(cluster, pool),
-    ...findDrained(cluster, pool),
-  ]);
+  return [
+    ...findTwins(pools),
+    ...pools.flatMap((pool) => [...findLostAddresses(cluster, pool), ...findDrained(cluster, pool)]),
+  ];
 }
 
-/** Addresses of a seat that is not there: no node would hold them. A pool that is refused from the start has none. */
+/** Addresses of no seat of their family: no node would hold them. A pool that is refused from the start has none. */
 function findLostAddresses(cluster: Cluster, { metadata, status }: AddressPool): string[] {
-  const seats = new Set((status?.seats ?? []).map(({ index }) => index));
+  const seats = status?.seats ?? [];
+  const isSeated = (name: string, seat: unknown) =>
+    seats.some(({ index, network }) => index === seat && isIPv4(name) === isIPv4(network));
   return [...cluster.api.list('VirtualIP')]
-    .filter(() => seats.size > 0)
-    .filter(([, { spec }]) => spec?.['pool'] === metadata.name && !seats.has(Number(spec['seat'])))
+    .filter(() => seats.length > 0)
+    .filter(([name, { spec }]) => spec?.['pool'] === metadata.name && !isSeated(name, spec['seat']))
     .map(
       ([name, { spec }]) =>
         `${name} is of the seat ${metadata.name}/${String(spec?.['seat'])}, which is not there`,
     );
 }
 
-/** Addresses that are held with the seat whose anchor they are, and not with the one that their object names. */
-function findStrayAnchors(cluster: Cluster, { metadata, spec: { seats }, status }: AddressPool): string[] {
-  const lasting = (status?.seats ?? []).filter(({ index }) => index < seats);
-  return lasting.flatMap(({ index, anchors }) =>
-    anchors.flatMap((anchor) => {
-      const spec = cluster.api.list('VirtualIP').get(anchor.replaceAll(':', '-'))?.spec;
-      if (spec?.['pool'] !== metadata.name || spec['seat'] === index) return [];
-      return [
-        `${anchor} is the anchor of ${metadata.name}/${index}, and said to be of ${String(spec['seat'])}`,
-      ];
-    }),
+/** Seats that have an anchor or a virtual_router_id of another one of their family. */
+function findTwins(pools: readonly AddressPool[]): string[] {
+  const seats = pools.flatMap(({ metadata, status }) =>
+    (status?.seats ?? []).map(({ index, anchor, vrid }) => ({
+      name: `${metadata.name}/${index}`,
+      numbers: [anchor, `${vrid} of ${anchor.includes(':') ? 'IPv6' : 'IPv4'}`],
+    })),
+  );
+  return seats.flatMap(({ name, numbers }, at) =>
+    numbers
+      .filter((one) => seats.slice(0, at).some((other) => other.numbers.includes(one)))
+      .map((one) => `${name} has ${one}, and another seat too`),
   );
 }
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { listSubnets } from '../../../../balancer/seats/place-address.ts';
 import { planSeats, type SeatsPlan } from '../../../../balancer/seats/plan-seats.ts';
-import { makePool, makeVirtualIp } from '../../../support/fakes/seat-objects.ts';
+import { makePool, makeSeat, makeVirtualIp } from '../../../support/fakes/seat-objects.ts';
 
 const host = {
   node: 'w2',
@@ -11,12 +11,12 @@ const host = {
     { family: 'ipv6', address: 'fd00:9::2', device: 'eth0', prefixLength: 64 },
     { family: 'ipv4', address: '192.0.2.2', device: 'eth1', prefixLength: 24 },
     // keepalived holds it.
-    { family: 'ipv4', address: '10.0.9.10', device: 'eth0', prefixLength: 32 },
+    { family: 'ipv4', address: '10.0.9.20', device: 'eth0', prefixLength: 32 },
   ]),
 };
 
 const nodes = ['w1', 'w2', 'w3'];
-const seat = (index: number, ...anchors: string[]) => ({ index, anchors, nodes });
+const seat = (index: number, network: string) => makeSeat(index, network, nodes);
 const plan = (
   pools: Parameters<typeof planSeats>[0]['pools'],
   ...virtualIps: ReturnType<typeof makeVirtualIp>[]
@@ -24,12 +24,13 @@ const plan = (
 
 /** By names: what tests compare. */
 const show = ({ seats, problems }: SeatsPlan) => ({
-  seats: seats.map(({ name, anchors, vrid, place, advertMs, addresses }) => ({
+  seats: seats.map(({ name, anchor, device, vrid, place, advertMs, addresses }) => ({
     name,
     vrid,
     place,
     advertMs,
-    anchors: anchors.map(({ address, device }) => `${address.text} ${device}`),
+    anchor: anchor.text,
+    device,
     addresses: addresses.map(({ address, device }) => `${address.text} ${device}`),
   })),
   problems,
@@ -38,35 +39,26 @@ const show = ({ seats, problems }: SeatsPlan) => ({
 describe('the seats of a node', () => {
   test('are those that name it, with its place in each, and what Services have there', () => {
     const pool = makePool('default', [
-      seat(0, 'fd00:9::10', '10.0.9.10'),
-      { ...seat(1, '10.0.9.11'), nodes: ['w2', 'w1'] },
-      { ...seat(2, '10.0.9.12'), nodes: ['w1', 'w3'] },
+      seat(0, '10.0.9.10'),
+      { ...seat(1, 'fd00:9::10'), nodes: ['w2', 'w1'] },
+      { ...seat(2, '10.0.9.10'), nodes: ['w1', 'w3'] },
     ]);
     const virtualIps = [
       makeVirtualIp('10.0.9.21', 'default/0'),
       makeVirtualIp('10.0.9.20', 'default/0', { services: 2 }),
-      makeVirtualIp('10.0.9.10', 'default/0'),
-      makeVirtualIp('fd00-9--20', 'default/0'),
-      makeVirtualIp('10.0.9.22', 'default/1'),
+      makeVirtualIp('192.0.2.20', 'default/0'),
+      makeVirtualIp('fd00-9--20', 'default/1'),
       makeVirtualIp('10.0.9.23', 'default/2'),
     ];
     expect(show(plan([pool], ...virtualIps))).toEqual({
       seats: [
         {
-          name: 'default/0',
-          vrid: 11,
-          place: 1,
-          advertMs: 300,
-          anchors: ['10.0.9.10 eth0', 'fd00:9::10 eth0'],
-          addresses: ['10.0.9.20 eth0', '10.0.9.21 eth0', 'fd00:9::20 eth0'],
+          ...{ name: 'default/0', vrid: 1, place: 1, advertMs: 300, anchor: '169.254.0.1', device: 'eth0' },
+          addresses: ['10.0.9.20 eth0', '10.0.9.21 eth0', '192.0.2.20 eth1'],
         },
         {
-          name: 'default/1',
-          vrid: 12,
-          place: 0,
-          advertMs: 300,
-          anchors: ['10.0.9.11 eth0'],
-          addresses: ['10.0.9.22 eth0'],
+          ...{ name: 'default/1', vrid: 2, place: 0, advertMs: 300, anchor: 'fe80::2', device: 'eth0' },
+          addresses: ['fd00:9::20 eth0'],
         },
       ],
       problems: [],
@@ -82,7 +74,7 @@ describe('the seats of a node', () => {
 
   test('take the pool’s interface and adverts', () => {
     const pool = makePool('default', [seat(0, '198.51.100.10')], { interface: 'eth1', advert: '1.204s' });
-    expect(show(plan([pool])).seats).toMatchObject([{ anchors: ['198.51.100.10 eth1'], advertMs: 1200 }]);
+    expect(show(plan([pool])).seats).toMatchObject([{ device: 'eth1', advertMs: 1200 }]);
   });
 
   test.each([
@@ -104,74 +96,73 @@ describe('the seats of a node', () => {
       { interface: 'eth9 {' },
       '10.0.9.10 needs the interface eth9 {, which has no IPv4 address here',
     ],
-    ['an address that is not this host’s own', '10.0.9.2', {}, '10.0.9.2 is an address of this host itself'],
-    ['an address of one host', '224.0.0.18', {}, '224.0.0.18 is not an address that one host can have'],
-    [
-      'a number for VRRP',
-      '10.0.9.255',
-      {},
-      '10.0.9.255 has no virtual router id: its last byte plus one is 256',
-    ],
-    ['an address', '10.0.9', {}, '10.0.9 are not all addresses'],
-  ])('need %s', (_, anchor, spec, problem) => {
+  ])('need %s', (_, network, spec, problem) => {
     const found = plan([
-      makePool('default', [seat(0, anchor)], spec),
-      makePool('other', [seat(0, '192.0.2.10')]),
+      makePool('default', [seat(0, network)], spec),
+      makePool('other', [seat(1, '192.0.2.10')]),
     ]);
-    expect(found.seats.map(({ name }) => name)).toEqual(['other/0']);
+    expect(found.seats.map(({ name }) => name)).toEqual(['other/1']);
     expect(found.problems).toEqual([
       expect.stringContaining(`this node does not hold seat default/0: ${problem}`),
     ]);
   });
 
-  test('need an address of their own', () => {
-    const pools = [
-      makePool('b', [seat(0, '10.0.9.10'), seat(1, '10.0.9.12'), seat(2)]),
-      makePool('a', [seat(0, '10.0.9.10'), seat(1, '192.0.2.12')]),
-    ];
+  test.each([
+    { index: 0.5 },
+    { anchor: '10.0.9.2' },
+    { anchor: '169.254.0.0' },
+    { anchor: 'fe80::1' },
+    { anchor: '' },
+    { vrid: 0 },
+    { vrid: 256 },
+    { network: '' },
+  ])('need an entry that can be read: not %j', (parts) => {
+    expect(
+      plan([makePool('a', [{ ...seat(0, '10.0.9.10'), ...parts }, seat(1, '10.0.9.10')])]),
+    ).toMatchObject({
+      seats: [{ name: 'a/1' }],
+      problems: [expect.stringContaining('its entry in the status of its pool cannot be read')],
+    });
+  });
+
+  test.each([
+    ['name', 'a', { index: 0 }],
+    ['anchor 169.254.0.1', 'b', { vrid: 9 }],
+    ['virtual_router_id 1', 'b', { anchor: '169.254.0.9' }],
+  ])('need their own %s', (what, other, parts) => {
+    const twice = { ...seat(0, '10.0.9.10'), ...parts };
+    const pools =
+      other === 'a'
+        ? [makePool('a', [seat(0, '10.0.9.10'), { ...twice, vrid: 9, anchor: '169.254.0.9' }])]
+        : [makePool('b', [twice]), makePool('a', [seat(0, '10.0.9.10')])];
     expect(plan(pools)).toMatchObject({
-      seats: [{ name: 'a/0' }, { name: 'a/1' }, { name: 'b/1' }],
-      problems: [
-        "this node does not hold seat b/0: 10.0.9.10 is another seat's",
-        'this node does not hold seat b/2: it has no address of its own',
-      ],
+      seats: [{ name: 'a/0', vrid: 1 }],
+      problems: [`this node does not hold seat ${other}/0: seat a/0 has the ${what}, too`],
     });
   });
 
-  test('need another address for each family', () => {
-    const pool = makePool('a', [seat(0, 'fd00:9::10', 'fd00:9:0::10')]);
-    expect(plan([pool])).toEqual({
-      seats: [],
-      problems: ['this node does not hold seat a/0: fd00:9::10, fd00:9:0::10 are one address'],
-      unheld: { 'a/0': 'fd00:9::10, fd00:9:0::10 are one address' },
-    });
-  });
-
-  test('two anchors with the same last byte on one interface cannot both be held', () => {
-    const wide = {
-      node: 'w2',
-      subnets: [{ family: 'ipv4', address: '10.0.9.2', device: 'eth0', prefixLength: 16 }],
-    } as const;
-    const pools = [makePool('a', [seat(0, '10.0.9.10')]), makePool('b', [seat(0, '10.0.8.10')])];
-    expect(planSeats({ pools, virtualIps: [] }, wide)).toMatchObject({
-      seats: [{ name: 'a/0' }],
-      problems: ['this node does not hold seat b/0: seat a/0 has its virtual_router_id, 11'],
-    });
+  test('may have one virtual_router_id on two interfaces', () => {
+    const pools = [
+      makePool('a', [seat(0, '10.0.9.10')]),
+      makePool('b', [{ ...seat(0, '192.0.2.10'), anchor: '169.254.0.9' }]),
+    ];
+    expect(plan(pools)).toMatchObject({ seats: [{ vrid: 1 }, { vrid: 1 }], problems: [] });
   });
 
   test('name addresses that are left out once for each seat', () => {
-    const pool = makePool('default', [seat(0, '10.0.9.10'), seat(1, '10.0.9.11')]);
-    const virtualIps = ['10.0.9.2', '10.0.8.1', 'not-an-address'].map((one) =>
+    const pool = makePool('default', [seat(0, '10.0.9.10'), seat(1, '10.0.9.10')]);
+    const virtualIps = ['10.0.9.2', '10.0.8.1', 'fd00-9--20', 'not-an-address'].map((one) =>
       makeVirtualIp(one, 'default/0'),
     );
     expect(plan([pool], ...virtualIps, makeVirtualIp('10.0.9.20', 'default/0'))).toMatchObject({
       seats: [{ addresses: [{ address: { text: '10.0.9.20' } }] }, { addresses: [] }],
       problems: [
-        'this node does not hold 3 of the addresses of seat default/0: 10.0.8.1 is in no subnet of this host (it has eth0, eth1)',
+        'this node does not hold 4 of the addresses of seat default/0: 10.0.8.1 is in no subnet of this host (it has eth0, eth1)',
       ],
       unheld: {
         '10.0.8.1': '10.0.8.1 is in no subnet of this host (it has eth0, eth1)',
         '10.0.9.2': '10.0.9.2 is an address of this host itself',
+        'fd00:9::20': 'fd00:9::20 is of another family than its seat',
         'not-an-address': 'not-an-address is not an address',
       },
     });
@@ -188,15 +179,11 @@ describe('the seats of a node', () => {
   });
 
   test('hold an address once, whatever the API says', () => {
-    const pool = makePool('default', [seat(0, '10.0.9.10'), seat(1, '10.0.9.11')]);
-    const twice = [
-      makeVirtualIp('10.0.9.11', 'default/0'),
-      makeVirtualIp('10.0.9.20', 'default/0'),
-      makeVirtualIp('10.0.9.20', 'default/1'),
-    ];
+    const pool = makePool('default', [seat(0, '10.0.9.10'), seat(1, '10.0.9.10')]);
+    const twice = [makeVirtualIp('10.0.9.20', 'default/0'), makeVirtualIp('10.0.9.20', 'default/1')];
     expect(show(plan([pool], ...twice)).seats).toMatchObject([
       { addresses: ['10.0.9.20 eth0'] },
-      { anchors: ['10.0.9.11 eth0'], addresses: [] },
+      { addresses: [] },
     ]);
   });
 });

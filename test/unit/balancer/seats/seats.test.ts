@@ -10,7 +10,8 @@ import { listAddresses, seatsMark } from '../../../../lib/keepalived/find.ts';
 import { type RunningKeepalived } from '../../../../lib/keepalived/running.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { FakeNotices } from '../../../support/fakes/notices.ts';
-import { makePool, makeVirtualIp } from '../../../support/fakes/seat-objects.ts';
+import { toAnchor } from '../../../../lib/services/anchors.ts';
+import { makePool, makeSeat, makeVirtualIp } from '../../../support/fakes/seat-objects.ts';
 import { createSeatsRecord } from '../../../support/fakes/seats-log.ts';
 import { FakeTrackFile } from '../../../support/fakes/track-file.ts';
 import { TemporaryFolder } from '../../../support/network/at-end.ts';
@@ -72,14 +73,15 @@ class FakeHost {
   }
 
   listAddresses(): HostAddress[] {
-    const place = (address: string, prefixLength: number, device = 'eth0') =>
+    const place = (address: string, prefixLength: number, device = address === anchor ? 'lo' : 'eth0') =>
       ({ family: 'ipv4', address, device, prefixLength }) as const;
     const ipvs = this.ipvs.map((one) => place(one, 32, 'kube-ipvs0'));
     return [place('10.0.9.1', 24), ...ipvs, ...this.held.map((one) => place(one, 32))];
   }
 }
 
-const pool = makePool('default', [{ index: 0, anchors: ['10.0.9.10'], nodes: ['w1', 'w2'] }]);
+const anchor = toAnchor('ipv4', 1);
+const pool = makePool('default', [makeSeat(0, '10.0.9.10', ['w1', 'w2'])]);
 const give = (...addresses: string[]) => ({
   pools: [pool],
   virtualIps: addresses.map((one) => makeVirtualIp(one, 'default/0')),
@@ -121,7 +123,7 @@ describe('the seats of a node', () => {
     host.others.set('10.0.9.21', '02:00:00:00:00:01');
     host.seats.update(give('10.0.9.20', '10.0.9.21', '10.0.9.22'));
     await waitFor(() => host.held.includes('10.0.9.22'));
-    expect(host.held).toEqual(['10.0.9.10', '10.0.9.20', '10.0.9.22']);
+    expect(host.held).toEqual([anchor, '10.0.9.20', '10.0.9.22']);
     expect(host.states.at(-1)).toMatchObject({ held: ['default/0'], inUse: ['10.0.9.21'], unheld: {} });
     expect(host.report.told).toContain('inUse 10.0.9.21 02:00:00:00:00:01');
   });
@@ -169,7 +171,7 @@ describe('the seats of a node', () => {
     asked.length = 0;
     await host.clock.advance(61_000);
     await waitFor(() => asked.length > 0);
-    expect(asked[0]).toEqual(['10.0.9.20', '10.0.9.10', '10.96.0.1']);
+    expect(asked[0]).toEqual(['10.0.9.20', anchor, '10.96.0.1']);
   });
 
   test('go when keepalived takes the addresses away, which no one says but the kernel', async () => {
@@ -198,7 +200,7 @@ describe('the seats of a node', () => {
     host.held = [];
     host.running = { pid: 8, startedMs: 90_000, ageMs: 1000 };
     await waitFor(() => readFile()?.includes('10.0.9.21') === false);
-    expect(readFile()).toEqual(['10.0.9.10', '10.0.9.20', '10.0.9.22']);
+    expect(readFile()).toEqual([anchor, '10.0.9.20', '10.0.9.22']);
   });
 
   test('are given up by the track file, and a stop takes that back', async () => {

@@ -3,15 +3,15 @@ import { formatSeatsJson } from '../../../../cli/format/json/seats-json.ts';
 import { formatSeats } from '../../../../cli/format/screens/seats.ts';
 import { viewSeats } from '../../../../cli/seats/view-seats.ts';
 import { type SeatObjects } from '../../../../cli/seats/view-seats.ts';
-import { makePool, makeVirtualIp } from '../../../support/fakes/seat-objects.ts';
+import { makePool, makeSeat, makeVirtualIp } from '../../../support/fakes/seat-objects.ts';
 import { makeLease, now } from '../../../support/fakes/seats-api.ts';
 
 const nodes = ['w1', 'w2', 'w3', 'w4'];
 const pool = makePool('default', [
-  { index: 0, anchors: ['10.0.9.10', 'fd00:9::10'], nodes },
-  { index: 1, anchors: ['10.0.9.11'], nodes: ['w2', 'w1'] },
-  { index: 2, anchors: ['10.0.9.12'], nodes: ['w3'] },
-  { index: 10, anchors: ['10.0.9.20'], nodes },
+  makeSeat(0, '10.0.9.10', nodes),
+  makeSeat(1, '10.0.9.10', ['w2', 'w1']),
+  makeSeat(2, '10.0.9.10', ['w3']),
+  makeSeat(10, '10.0.9.10', nodes),
 ]);
 const objects: SeatObjects = {
   pools: [{ ...pool, metadata: { ...pool.metadata, annotations: { 'vipnat.io/drained': 'w4' } } }],
@@ -78,7 +78,7 @@ default/1: another node comes first. To move them: vipnat seats rebalance
     expect(JSON.parse(formatSeatsJson(viewSeats(objects, now)))).toMatchObject({
       version: 1,
       seats: [
-        { seat: 'default/0', holders: ['w1'], addresses: 2, anchors: ['10.0.9.10', 'fd00:9::10'], nodes },
+        { seat: 'default/0', holders: ['w1'], addresses: 2, anchor: '169.254.0.1', vrid: 1, nodes },
         { seat: 'default/1', holders: ['w1'] },
         { seat: 'default/2', holders: [] },
         { seat: 'default/10', holders: ['w1', 'w2'] },

@@ -1,19 +1,23 @@
 import { expect, test } from '@jest/globals';
 import { assignSeats, type SeatsRequest } from '../../../../controller/allocate/seats.ts';
+import { type AddressPool, type Seat } from '../../../../lib/services/objects.ts';
 import { parseRange } from '../../../../lib/services/ranges.ts';
+import { makePool } from '../../../support/fakes/seat-objects.ts';
 
-function assign(parts: Partial<SeatsRequest> & { readonly addresses?: readonly string[] }) {
-  const { addresses = ['10.0.9.10-10.0.9.99'], ...others } = parts;
+type Parts = Partial<SeatsRequest> & {
+  readonly before?: readonly Seat[];
+  readonly spec?: Partial<AddressPool['spec']>;
+};
+
+function assign({ before = [], spec = {}, ...others }: Parts = {}) {
+  const pool = makePool('pool', before, { addresses: ['10.0.9.10-10.0.9.99'], seats: 4, ...spec });
   return assignSeats({
-    pool: 'pool',
-    ranges: addresses.map(parseRange).filter((range) => range !== null),
-    count: 4,
-    before: [],
+    pool,
+    ranges: pool.spec.addresses.map(parseRange).filter((range) => range !== null),
     isUsed: () => false,
-    isFree: () => true,
-    isOthers: () => false,
     nodes: ['node-1', 'node-2'],
-    takenVrids: { ipv4: new Set(), ipv6: new Set() },
+    others: { older: [], younger: [] },
+    reservedVrids: new Set(),
     ...others,
   });
 }
@@ -24,51 +28,102 @@ function count(items: readonly (string | undefined)[]): number[] {
   return [...counts.values()].sort();
 }
 
+const listVrids = (seats: readonly Seat[]) => seats.map(({ vrid }) => vrid);
+
 test('each node is the first of as many seats as any other', () => {
-  expect(count(assign({}).map(({ nodes }) => nodes[0]))).toEqual([2, 2]);
+  expect(count(assign().map(({ nodes }) => nodes[0]))).toEqual([2, 2]);
   const three = assign({ nodes: ['a', 'b', 'c'] });
   expect(count(three.map(({ nodes }) => nodes[0]))).toEqual([1, 1, 2]);
   for (const { nodes } of three) expect([...nodes].sort()).toEqual(['a', 'b', 'c']);
 });
 
-test('anchors stay, and so do places in the order, when a node comes', () => {
-  const before = assign({});
+test('numbers stay, and so do places in the order, when a node comes', () => {
+  const before = assign();
   const after = assign({ before, nodes: ['node-1', 'node-2', 'node-3'] });
-  expect(after.map(({ anchors }) => anchors)).toEqual(before.map(({ anchors }) => anchors));
+  const strip = (seats: readonly Seat[]) => seats.map((seat) => ({ ...seat, nodes: [] }));
+  expect(strip(after)).toEqual(strip(before));
   const kept = after.filter(({ nodes }, index) => nodes[0] === before[index]?.nodes[0]);
   expect(kept.length).toBeGreaterThanOrEqual(3);
   expect(assign({ before: after, nodes: ['node-1', 'node-2', 'node-3'] })).toEqual(after);
 });
 
-test('a VRID that others have is left out, and 255 is the largest', () => {
-  const takenVrids = { ipv4: new Set([11, 12]), ipv6: new Set<number>() };
-  expect(assign({ takenVrids, count: 1 })[0]?.anchors).toEqual(['10.0.9.12']);
-  expect(assign({ addresses: ['10.0.9.254-10.0.10.0'], count: 3 }).flatMap(({ anchors }) => anchors)).toEqual(
-    ['10.0.9.254', '10.0.10.0'],
+test('two families have seats of their own, which are known by their indexes also when there are more', () => {
+  const spec = { addresses: ['fd00:9::/120', '10.0.9.10'], seats: 2 };
+  const seats = assign({ spec });
+  const show = (some: readonly Seat[]) => some.map(({ index, network }) => `${index} ${network}`);
+  expect(show(seats)).toEqual(['0 10.0.9.10', '1 10.0.9.10', '2 fd00:9::', '3 fd00:9::']);
+  const more = assign({ before: seats, spec: { ...spec, seats: 3 } });
+  expect(show(more).slice(4)).toEqual(['4 10.0.9.10', '5 fd00:9::']);
+  expect(more.slice(0, 4).map(({ anchor, vrid }) => [anchor, vrid])).toEqual(
+    seats.map(({ anchor, vrid }) => [anchor, vrid]),
   );
 });
 
-test('two families have an anchor each, and there are as many seats as the smaller one has addresses', () => {
-  const seats = assign({ addresses: ['10.0.9.10-10.0.9.11', 'fd00::/120'] });
-  expect(seats.map(({ anchors }) => anchors)).toEqual([
-    ['10.0.9.10', 'fd00::'],
-    ['10.0.9.11', 'fd00::1'],
-  ]);
+test('no two seats of a cluster have an anchor or a VRID of one family', () => {
+  const one = assign({ spec: { seats: 32 } });
+  const other = assign({ others: { older: one, younger: [] }, spec: { seats: 32 } });
+  for (const name of ['anchor', 'vrid'] as const)
+    expect(new Set([...one, ...other].map((seat) => seat[name])).size).toBe(64);
 });
 
-test('seats that are too many stay while somebody sits there', () => {
-  const before = assign({});
-  expect(assign({ before, count: 2, isUsed: (index) => index === 3 }).map(({ index }) => index)).toEqual([
-    0, 1, 3,
-  ]);
+test('of two pools with one number the younger gets another one', () => {
+  const one = assign();
+  const other = assign();
+  expect(assign({ before: one, others: { older: [], younger: other } })).toEqual(one);
+  const moved = assign({ before: other, others: { older: one, younger: [] }, isUsed: () => true });
+  for (const name of ['anchor', 'vrid'] as const)
+    expect(new Set([...one, ...moved].map((seat) => seat[name])).size).toBe(8);
 });
 
-test('no anchor is an address that somebody has; one that is there stays, unless another pool gave it away', () => {
-  const isFree = ({ text }: { readonly text: string }) => !text.endsWith('.10') && !text.endsWith('.12');
-  expect(assign({ isFree, count: 2 }).flatMap(({ anchors }) => anchors)).toEqual(['10.0.9.11', '10.0.9.13']);
-  const before = assign({ count: 2 });
-  expect(assign({ before, isFree, count: 2 })).toEqual(before);
-  const isOthers = ({ text }: { readonly text: string }) => text === '10.0.9.10';
-  const moved = assign({ before, isOthers, isFree: (one) => !isOthers(one), count: 2 });
-  expect(moved.map(({ anchors }) => anchors)).toEqual([['10.0.9.12'], ['10.0.9.11']]);
+test('VRIDs are those of spec.vrids that nobody else on the network uses', () => {
+  const spec = { vrids: '51-60' };
+  const reservedVrids = new Set([51, 53]);
+  expect(listVrids(assign({ spec, reservedVrids }))).toEqual([52, 54, 55, 56]);
+  expect(listVrids(assign({ spec: { vrids: '7-8' } }))).toEqual([7, 8]);
+  expect(listVrids(assign({ before: assign(), spec, isUsed: () => true }))).toEqual([51, 52, 53, 54]);
+});
+
+test('a VRID that others use goes only from a seat that no Service uses', () => {
+  const before = assign({ spec: { vrids: '51-60' } });
+  const reservedVrids = new Set([51, 52]);
+  const after = assign({ before, spec: { vrids: '51-60' }, reservedVrids, isUsed: (index) => index === 1 });
+  expect(listVrids(after)).toEqual([55, 52, 53, 54]);
+});
+
+test('a used seat stays although no VRID is left for it', () => {
+  const before = assign({ spec: { vrids: '51-54' } });
+  const spec = { vrids: '60-61' };
+  expect(listVrids(assign({ before, spec, isUsed: () => true }))).toEqual([60, 61, 53, 54]);
+  expect(listVrids(assign({ before, spec }))).toEqual([60, 61]);
+});
+
+test('the network of a seat stays while the pool has it', () => {
+  const before = assign();
+  const look = (...addresses: string[]) => assign({ before, spec: { addresses } })[0]?.network;
+  expect(look('10.0.8.0/24', '10.0.9.0/24')).toBe('10.0.9.10');
+  expect(look('10.0.8.0/24')).toBe('10.0.8.0');
+});
+
+test('what another program has written into the status is mended', () => {
+  const before = assign();
+  const [first] = before;
+  for (const parts of [
+    { index: 0 },
+    { index: -1 },
+    { anchor: '10.0.9.10' },
+    { vrid: 0 },
+    { vrid: first?.vrid ?? 0 },
+  ])
+    expect(assign({ before: before.map((seat, at) => (at === 3 ? { ...seat, ...parts } : seat)) })).toEqual(
+      before,
+    );
+});
+
+test('seats that are too many stay while somebody sits there, also of a family that the pool no longer has', () => {
+  const before = assign();
+  const isUsed = (index: number) => index === 3;
+  const indexes = (spec: NonNullable<Parts['spec']>) =>
+    assign({ before, spec, isUsed }).map(({ index }) => index);
+  expect(indexes({ seats: 2 })).toEqual([0, 1, 3]);
+  expect(indexes({ seats: 1, addresses: ['fd00:9::/120'] })).toEqual([3, 4]);
 });

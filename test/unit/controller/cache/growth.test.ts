@@ -9,6 +9,7 @@ import {
   makeCache,
   nowMs,
 } from '../../../support/fakes/service-objects.ts';
+import { makeSeat } from '../../../support/fakes/seat-objects.ts';
 
 const put = <T>(after: T | null, before: T | null, key: string) => ({ key, before, after });
 
@@ -59,10 +60,7 @@ test('a look at a pool costs nothing for the addresses that Services name, as lo
   const services = Array.from({ length: 100 }, (_, at) =>
     makeService(`apps/a${at}`, { spec: { externalIPs: [`10.0.9.${at}`] } }),
   );
-  // While it has no seats, it looks for anchors that nobody names.
-  const seats = [200, 201, 202, 203].map((at, index) => {
-    return { index, anchors: [`10.0.9.${at}`], nodes: ['node-1'] };
-  });
+  const seats = [0, 1, 2, 3].map((index) => makeSeat(index, '10.0.9.0', ['node-1']));
   const count = (some: typeof services) => {
     const cache = makeCache({
       pools: [makePool('pool', { addresses: ['10.0.9.0/24'] }, { status: { seats } })],

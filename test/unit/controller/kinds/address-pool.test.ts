@@ -1,13 +1,14 @@
 import { describe, expect, test } from '@jest/globals';
 import { nodes as nodeResource } from '../../../../lib/services/cluster.ts';
 import { type NodeReport } from '../../../../lib/services/node-report.ts';
+import { type Seat } from '../../../../lib/services/objects.ts';
+import { makeSeat } from '../../../support/fakes/seat-objects.ts';
 import {
   makeNode,
   makePool,
   makeReport,
   makeService,
   makeVirtualIp,
-  publish,
   toServiceKey,
 } from '../../../support/fakes/service-objects.ts';
 import { decide, getWrite } from '../../../support/fakes/service-steps.ts';
@@ -15,13 +16,21 @@ import { decide, getWrite } from '../../../support/fakes/service-steps.ts';
 describe('an AddressPool', () => {
   const of = { kind: 'AddressPool', key: 'pool' } as const;
 
-  test('gets seats, whose anchors have VRIDs of their own', () => {
-    const pools = [makePool('pool', { addresses: ['10.0.9.10-10.0.9.13'], seats: 2 })];
+  test('gets seats, whose VRIDs no other pool and no balancer names', () => {
+    const other = { seats: [{ ...makeSeat(0, '10.0.8.10', ['node-1']), vrid: 51 }] };
+    const pools = [
+      makePool('pool', { addresses: ['10.0.9.10-10.0.9.13'], seats: 2, vrids: '50-53' }),
+      makePool('other', { addresses: ['10.0.8.10'] }, { status: other }),
+    ];
     const nodes = [makeNode('node-1'), makeNode('node-2')];
-    const { status } = getWrite(decide({ pools, nodes }, of)).body as {
-      status: { seats: { anchors: string[]; nodes: string[] }[] };
+    const reports = [makeReport('node-1', 1, { apiVips: ['10.0.9.51'] })];
+    const { status } = getWrite(decide({ pools, nodes, reports }, of)).body as {
+      status: { seats: Seat[] };
     };
-    expect(status.seats.map(({ anchors }) => anchors)).toEqual([['10.0.9.10'], ['10.0.9.11']]);
+    expect(status.seats).toMatchObject([
+      { index: 0, vrid: 50, network: '10.0.9.10' },
+      { index: 1, vrid: 53, network: '10.0.9.10' },
+    ]);
     expect(status.seats.map((seat) => seat.nodes[0]).sort()).toEqual(['node-1', 'node-2']);
   });
 
@@ -33,7 +42,7 @@ describe('an AddressPool', () => {
   ])('whose first node %s: %j', (_, parts, expected) => {
     const metadata = { name: 'node-1', uid: 'node-1', resourceVersion: '2' };
     const changed = parts === null ? [] : [nodeResource.schema.parse({ metadata, ...parts })];
-    const seat = { index: 0, anchors: ['10.0.9.10'], nodes: ['node-1', 'node-2'] };
+    const seat = makeSeat(0, '10.0.9.10', ['node-1', 'node-2']);
     const pools = [makePool('pool', { addresses: ['10.0.9.10'], seats: 1 }, { status: { seats: [seat] } })];
     const nodes = [...changed, makeNode('node-2')];
     expect(getWrite(decide({ pools, nodes }, of)).body).toMatchObject({
@@ -45,38 +54,15 @@ describe('an AddressPool', () => {
     ['that is deleted', { metadata: { deletionTimestamp: '2027-01-15T08:00:00Z' } }, {}],
     ['that is refused', {}, { reuseAfter: 'soon' }],
   ])('%s under its Services gets other nodes when its own are gone', (_, parts, spec) => {
-    const seats = [{ index: 0, anchors: ['10.0.9.10'], nodes: ['old-1', 'old-2'] }];
+    const seats = [makeSeat(0, '10.0.9.10', ['old-1', 'old-2'])];
     const pools = [makePool('pool', { addresses: ['10.0.9.10'], ...spec }, { ...parts, status: { seats } })];
     const virtualIps = [makeVirtualIp('10.0.9.10', ['apps/a'])];
     const write = getWrite(decide({ pools, virtualIps, nodes: [makeNode('new-1')] }, of));
     expect(write.body).toMatchObject({
-      status: { seats: [{ index: 0, anchors: ['10.0.9.10'], nodes: ['new-1'] }] },
+      status: { seats: [makeSeat(0, '10.0.9.10', ['new-1'])] },
     });
     const body = JSON.stringify(getWrite(decide({ pools, virtualIps, nodes: [] }, of)).body);
     expect(body).toContain('"reason":"NoNode"');
-  });
-
-  test('takes no anchor that somebody has: of another pool, named by a Service, or in use', () => {
-    const pools = [makePool('pool', { addresses: ['10.0.9.10-10.0.9.14'], seats: 1 })];
-    const inUse = { status: { conditions: [{ type: 'AddressInUse', status: 'True' }] } };
-    const write = getWrite(
-      decide(
-        {
-          pools,
-          nodes: [makeNode('node-1')],
-          services: [
-            makeService('infra/x', { spec: { type: 'ClusterIP', externalIPs: ['10.0.9.11'] } }),
-            makeService('infra/y', { spec: { loadBalancerClass: 'other' }, status: publish('10.0.9.12') }),
-          ],
-          virtualIps: [
-            makeVirtualIp('10.0.9.10', ['apps/a'], { spec: { pool: 'former', seat: 2 } }),
-            makeVirtualIp('10.0.9.13', [], inUse),
-          ],
-        },
-        of,
-      ),
-    );
-    expect(write.body).toMatchObject({ status: { seats: [{ anchors: ['10.0.9.14'] }] } });
   });
 
   test('is refused when it has the address of a node, and named', () => {
@@ -85,11 +71,9 @@ describe('an AddressPool', () => {
     expect(body).toContain('10.0.9.10 belongs to the node node-1.');
   });
 
-  test.each([
-    ['a Service has', '10.0.9.11', [makeVirtualIp('10.0.9.11', ['apps/a'])]],
-    ['is an anchor', '10.0.9.10', []],
-  ])('gives addresses when a Node reports one that %s as its own, and warns', (_, address, virtualIps) => {
-    const seats = [{ index: 0, anchors: ['10.0.9.10'], nodes: ['node-1'] }];
+  test('gives addresses when a Node reports one that a Service has as its own, and warns', () => {
+    const [address, virtualIps] = ['10.0.9.11', [makeVirtualIp('10.0.9.11', ['apps/a'])]];
+    const seats = [makeSeat(0, '10.0.9.10', ['node-1'])];
     const pools = [makePool('pool', { addresses: ['10.0.9.10-10.0.9.12'] }, { status: { seats } })];
     const nodes = [makeNode('node-1', {}, address)];
     const step = decide({ pools, nodes, virtualIps }, of);
@@ -131,7 +115,7 @@ describe('an AddressPool', () => {
 
   describe('whose seats nodes cannot hold', () => {
     const unheld = { 'pool/0': '10.0.9.10 needs the interface eth9, which has no IPv4 address here' };
-    const seat = { index: 0, anchors: ['10.0.9.10'], nodes: ['node-1', 'node-2'] };
+    const seat = makeSeat(0, '10.0.9.10', ['node-1', 'node-2']);
     const pools = [makePool('pool', { addresses: ['10.0.9.10'], seats: 1 }, { status: { seats: [seat] } })];
     const nodes = [makeNode('node-1'), makeNode('node-2')];
     const look = (...reports: NodeReport[]) => {

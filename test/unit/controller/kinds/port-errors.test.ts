@@ -9,6 +9,7 @@ import {
   toServiceKey,
 } from '../../../support/fakes/service-objects.ts';
 import { decide, getWrite } from '../../../support/fakes/service-steps.ts';
+import { makeSeat } from '../../../support/fakes/seat-objects.ts';
 
 const address = '10.0.9.10';
 const ports = [
@@ -21,7 +22,7 @@ const ready = {
   reason: 'Ready',
   message: '10.0.9.10: all nodes of the pool serve it.',
 };
-const seats = [{ index: 0, anchors: [address], nodes: ['node-1'] }];
+const seats = [makeSeat(0, address, ['node-1'])];
 const pools = [makePool('pool', { addresses: [address] }, { status: { seats } })];
 
 /** The next step of a Service that has its address, with a node whose kernel lacks protocols. */

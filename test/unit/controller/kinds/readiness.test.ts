@@ -13,13 +13,14 @@ import {
   toServiceKey,
 } from '../../../support/fakes/service-objects.ts';
 import { decide, getWrite } from '../../../support/fakes/service-steps.ts';
+import { makeSeat } from '../../../support/fakes/seat-objects.ts';
 
 describe('an address that nodes cannot hold', () => {
   const why = '10.0.9.10 is in no subnet of this host (it has eth0)';
   const virtualIps = [makeVirtualIp('10.0.9.10', ['apps/a'])];
   const nodes = [makeNode('node-1'), makeNode('node-2')];
   const makeSeated = (...names: string[]) => {
-    const seats = [{ index: 0, anchors: ['10.0.9.10'], nodes: names }];
+    const seats = [makeSeat(0, '10.0.9.10', names)];
     return [makePool('pool', { addresses: ['10.0.9.10'] }, { status: { seats } })];
   };
   const look = (reports: NodeReport[], status = {}, pools = makeSeated('node-1', 'node-2')) =>

@@ -8,6 +8,7 @@ import {
   publish,
 } from '../../../support/fakes/service-objects.ts';
 import { decide } from '../../../support/fakes/service-steps.ts';
+import { makeSeat } from '../../../support/fakes/seat-objects.ts';
 
 const of = { kind: 'VirtualIP', key: '10.0.9.10' } as const;
 
@@ -49,7 +50,7 @@ test.each([
     false,
   ],
 ] as const)('that another host has a published address counts from %s: %j', (_, said, isFound) => {
-  const seat = { index: 0, anchors: ['10.0.9.10'], nodes: ['node-1', 'node-2', 'node-3'] };
+  const seat = makeSeat(0, '10.0.9.10', ['node-1', 'node-2', 'node-3']);
   const pools = [makePool('pool', { addresses: ['10.0.9.10'], seats: 1 }, { status: { seats: [seat] } })];
   const all = ['node-1', 'node-2', 'node-3', 'node-8', 'node-9'].map((name) => makeNode(name));
   const reports = said.map(([node, isHolder, isFinder]) =>

@@ -10,6 +10,7 @@ import {
   nowMs,
   toUser,
 } from '../../../support/fakes/service-objects.ts';
+import { makeSeat } from '../../../support/fakes/seat-objects.ts';
 import { decide, getWrite } from '../../../support/fakes/service-steps.ts';
 
 describe('a VirtualIP', () => {
@@ -153,32 +154,40 @@ describe('a VirtualIP', () => {
     });
   });
 
-  describe('that is an anchor of its pool', () => {
-    const anchors = ['10.0.9.10', '10.0.9.11', '10.0.9.12', '10.0.9.13'];
-    const seats = anchors.map((anchor, index) => ({ index, anchors: [anchor], nodes: ['node-1'] }));
+  describe('of a pool with seats of both families', () => {
+    const seats = ['10.0.9.0', '10.0.9.0', 'fd00:9::', 'fd00:9::'].map((network, index) =>
+      makeSeat(index, network, ['node-1']),
+    );
     const pools = (count: number) => [
-      makePool('pool', { addresses: ['10.0.9.0/24'], seats: count }, { status: { seats } }),
+      makePool('pool', { addresses: ['10.0.9.0/24', 'fd00:9::/120'], seats: count }, { status: { seats } }),
     ];
-    const services = [makeService('apps/a')];
+    const look = (ip: string, seat: number, count: number) =>
+      decide(
+        {
+          services: [makeService('apps/a')],
+          virtualIps: [makeVirtualIp(ip, ['apps/a'], { spec: { seat } })],
+          pools: pools(count),
+        },
+        { ...of, key: ip.replaceAll(':', '-') },
+      );
 
-    test.each(anchors)('gets the seat of the anchor %s, which holds it', (anchor) => {
-      const asking = makeService('apps/a', {
-        metadata: { annotations: { 'vipnat.io/addresses': anchor } },
-      });
-      const step = decide({ services: [asking], pools: pools(4) }, { kind: 'Service', key: 'apps/a' });
-      expect(getWrite(step).body).toMatchObject({ spec: { seat: anchors.indexOf(anchor) } });
+    test.each([
+      ['10.0.9.12', 2, 2, [0, 1]],
+      ['fd00:9::12', 0, 2, [2, 3]],
+      ['fd00:9::12', 3, 1, [2]],
+    ])('%s goes from the seat %i to one of its family that lasts', (name, seat, count, expected) => {
+      const { spec } = getWrite(look(name, seat, count)).body as { spec: { seat: number } };
+      expect(expected).toContain(spec.seat);
     });
 
-    test('goes to that seat from another one', () => {
-      const virtualIps = [makeVirtualIp('10.0.9.12', ['apps/a'], { spec: { seat: 1 } })];
-      const step = decide({ services, virtualIps, pools: pools(4) }, { ...of, key: '10.0.9.12' });
-      expect(getWrite(step).body).toMatchObject({ spec: { seat: 2 } });
-    });
-
-    test('but not to a seat that the pool gives up', () => {
-      const virtualIps = [makeVirtualIp('10.0.9.12', ['apps/a'], { spec: { seat: 2 } })];
-      const step = decide({ services, virtualIps, pools: pools(2) }, { ...of, key: '10.0.9.12' });
-      expect(getWrite(step).body).toMatchObject({ spec: { seat: 0 } });
+    test('stays where it is otherwise', () => {
+      for (const [name, seat] of [
+        ['10.0.9.12', 1],
+        ['10.0.9.12', 0],
+        ['fd00:9::12', 2],
+        ['fd00:9::12', 3],
+      ] as const)
+        expect(JSON.stringify(look(name, seat, 2))).not.toContain('"seat"');
     });
   });
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { type Address, parseAddress } from '../../../../lib/address/address.ts';
 import { type VipnatError } from '../../../../lib/text/errors.ts';
-import { computeVrid } from '../../../../lib/keepalived/vrid.ts';
+import { computeVrid, parseVrids } from '../../../../lib/keepalived/vrid.ts';
 
 function parse(text: string): Address {
   const address = parseAddress(text);
@@ -33,4 +33,17 @@ describe('computeVrid', () => {
     expect(error?.message).toContain(text);
     expect(error?.message).toContain('--vrid');
   });
+});
+
+test.each([
+  ['51', [51]],
+  ['253-255', [253, 254, 255]],
+  ['255-300', [255]],
+  ['60-51', []],
+  ['0', []],
+  ['', []],
+  ['51-', []],
+  ['a', []],
+])('the VRIDs of "%s" are %j', (text, vrids) => {
+  expect(parseVrids(text)).toEqual(vrids);
 });

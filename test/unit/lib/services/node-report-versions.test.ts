@@ -7,6 +7,7 @@ import {
   toAnnotations,
   toLeaseResource,
 } from '../../../../lib/services/node-report.ts';
+import { makeSeat } from '../../../support/fakes/seat-objects.ts';
 
 const { schema } = toLeaseResource('vipnat-system');
 
@@ -133,7 +134,7 @@ describe('objects of a later controller', () => {
   });
 
   test('so is a pool, with its seats', () => {
-    const seat = { index: 0, anchors: ['10.0.9.10'], nodes: ['w1'] };
+    const seat = makeSeat(0, '10.0.9.10', ['w1']);
     const parsed = addressPools.schema.parse({
       metadata: { ...metadata, name: 'default' },
       spec: { addresses: ['10.0.9.10-10.0.9.20'], announce: 'bgp' },
