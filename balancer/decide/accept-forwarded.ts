@@ -4,10 +4,11 @@
  * Goal: connections that the balancer has sent to pods pass, and nothing else does.
  * Tension: a drop counts whatever other tables accept, and each packet on its way through this host passes the chain.
  * Compromise: the chain is there only while something drops. It looks at connections that were translated, by the address that
- * they asked for; addresses that are next to each other are one rule.
+ * they asked for; addresses that are next to each other are one rule. Chains of network policies decide first.
  */
 import { createHash } from 'node:crypto';
 import { type Address } from '../../lib/address/address.ts';
+import { leadsToPolicy } from '../../lib/netfilter/iptables/hook-order.ts';
 import { dropsForwarded } from '../../lib/netfilter/iptables/forward.ts';
 import { balancerChain } from '../../lib/netfilter/iptables/identity.ts';
 import { type Ruleset } from '../../lib/netfilter/iptables/ruleset.ts';
@@ -46,10 +47,13 @@ interface SeenChains {
 
 /** A hook that is well stays: a move of it would be news to whoever else has a hook there. */
 function fill({ chain, forward, hooks }: SeenChains, rules: readonly string[]): string {
-  const isInPlace = hooks.length === 1 && isBeforeDrops(forward);
+  const others = forward.filter((rule) => rule !== hook);
+  const place = findPlace(others);
+  const isInPlace =
+    hooks.length === 1 && place.first <= forward.indexOf(hook) && forward.indexOf(hook) <= place.last;
   if (isSame(chain, rules) && isInPlace) return '';
   const filled = rules.map((rule) => `-A ${acceptChain} ${rule}`);
-  return print(isInPlace ? filled : [...hooks, ...filled, `-I FORWARD 1 ${hook}`]);
+  return print(isInPlace ? filled : [...hooks, ...filled, `-I FORWARD ${place.first + 1} ${hook}`]);
 }
 
 function print(lines: readonly string[]): string {
@@ -72,8 +76,12 @@ function isSame(chain: readonly string[] | undefined, rules: readonly string[]):
   return chain?.length === rules.length && chain[0]?.includes(`viplb:${comment}`) === true;
 }
 
-/** Chains that others put before it may drop, too: their place is their owners' choice. */
-function isBeforeDrops(forward: readonly string[]): boolean {
-  const at = forward.indexOf(hook);
-  return at >= 0 && !forward.slice(0, at).some((rule) => /(?:^| )-j (?:DROP|REJECT)\b/.test(rule));
+/**
+ * Before how many of others' rules it may be: behind each chain of a network policy, and before all that drops. Where a drop is before
+ * such a chain, nothing of what drops there gets to the chain anyway. Other chains may drop, too: their place is their owners' choice.
+ */
+function findPlace(others: readonly string[]): { readonly first: number; readonly last: number } {
+  const drop = others.findIndex((rule) => /(?:^| )-j (?:DROP|REJECT)\b/.test(rule));
+  const last = drop < 0 ? others.length : drop;
+  return { first: others.slice(0, last).findLastIndex(leadsToPolicy) + 1, last };
 }

@@ -7,15 +7,18 @@ import {
   type Backend,
   type OwnAddresses,
 } from '../../lib/services/endpoints.ts';
-import { findUnknownMethod, type Method, methods } from '../../lib/services/methods.ts';
+import { type Method, methods } from '../../lib/services/methods.ts';
 import { type EndpointSlice, type Service } from '../../lib/services/services.ts';
 import { applyOutages, listSilent, type NodeOutages, noOutages } from './node-outages.ts';
 import { planRelay, type Relay } from './relay.ts';
 import { readAnnotation, readDuration } from '../../lib/services/wishes.ts';
-import { quoteTenant } from '../../lib/text/printable.ts';
+import { nameTaken } from './taken-ports.ts';
 import { findUplinks } from './uplinks.ts';
 import { type PlacedAddress } from '../../lib/kernel/netlink/addresses.ts';
-import { isInRanges, normaliseRanges } from './source-ranges.ts';
+import { type MissingFeatures } from '../../lib/kernel/real/nft-features.ts';
+import { describeMissing } from './needs.ts';
+import { listRemarks } from './remarks.ts';
+import { listSources, maxSourceRanges, readSourceRanges } from './source-ranges.ts';
 
 /** Transport protocols that a Service can have, to their numbers. */
 export const protocolToNumber: ReadonlyMap<string, string> = new Map([
@@ -80,6 +83,8 @@ export interface BalancedService {
   readonly weights: ReadonlyMap<string, number>;
   /** Those that a VirtualIP gives it. */
   readonly addresses: Readonly<Record<Family, readonly string[]>>;
+  /** Ports of these addresses, as `nameTaken` names them, to another Service that had the address before; none when left out. */
+  readonly taken?: ReadonlyMap<string, string>;
 }
 
 /** Where this is. */
@@ -90,6 +95,8 @@ export interface Place extends OwnAddresses {
   readonly uplinks: readonly PlacedAddress[] | null;
   /** The nodes that do not answer; none when left out. */
   readonly outages?: NodeOutages;
+  /** What rules may not need here; nothing when left out. */
+  readonly missing?: MissingFeatures;
 }
 
 /** What to balance, a sentence for each endpoint that cannot be used, and one for each wish that is not granted. */
@@ -97,15 +104,23 @@ export interface ServiceBalance {
   readonly ports: readonly PortBalance[];
   readonly refused: readonly string[];
   readonly remarks: readonly string[];
+  /** Why kube-proxy's rules alone get its connections, although nobody asks for that: a clause. Null where they do not. */
+  readonly left: string | null;
 }
+
+const nothing: ServiceBalance = { ports: [], refused: [], remarks: [], left: null };
 
 /** What balanceService answers for both families; nothing for a Service that is gone. */
 export function balanceFamilies(balanced: BalancedService | null, place: Place): ServiceBalance {
   const decided = balanced === null ? [] : families.map((family) => balanceService(balanced, family, place));
+  const ports = decided.flatMap((one) => one.ports);
+  const missing = describeMissing(ports, place.missing);
+  if (missing !== null) return { ...nothing, left: missing };
   return {
-    ports: decided.flatMap(({ ports }) => ports),
+    ports,
     refused: decided.flatMap(({ refused }) => refused),
     remarks: [...new Set(decided.flatMap(({ remarks }) => remarks))],
+    left: decided.map(({ left }) => left).find((left) => left !== null) ?? null,
   };
 }
 
@@ -116,11 +131,20 @@ export function balanceFamilies(balanced: BalancedService | null, place: Place):
 export function balanceService(balanced: BalancedService, family: Family, place: Place): ServiceBalance {
   const { service, slices } = balanced;
   const addresses = balanced.addresses[family];
-  if (addresses.length === 0 || isLeftToKubeProxy(service)) return { ports: [], refused: [], remarks: [] };
+  if (addresses.length === 0 || isLeftToKubeProxy(service)) return nothing;
+  const ranges = readSourceRanges(service.spec.loadBalancerSourceRanges);
+  if (ranges.isTooLong) return { ...nothing, left: `it has more than ${maxSourceRanges} source ranges` };
   const refused: string[] = [];
+  const general = {
+    ...describeService(service),
+    family,
+    sources: listSources(ranges, family, { addresses, local: place.local }),
+  };
   const uplinks = findUplinks(addresses, place.uplinks);
   const ports = (service.spec.ports ?? []).flatMap((port): PortBalance[] => {
     if (!protocolToNumber.has(port.protocol)) return [];
+    const own = addresses.filter((address) => !balanced.taken?.has(nameTaken(address, port)));
+    if (own.length === 0) return [];
     const query = { family, name: port.name, protocol: port.protocol, weights: balanced.weights };
     const listing = listBackends(slices, query, place);
     refused.push(...listing.refused);
@@ -133,7 +157,7 @@ export function balanceService(balanced: BalancedService, family: Family, place:
     if (chosen === null && relay === null) return [];
     return [
       {
-        ...{ ...describeService(balanced, family, place), family, addresses },
+        ...{ ...general, addresses: own },
         ...{ protocol: port.protocol, port: port.port, relay },
         ...{ isHere: chosen !== null, backends: chosen ?? [], present },
         silent: listSilent(present, outages),
@@ -141,39 +165,12 @@ export function balanceService(balanced: BalancedService, family: Family, place:
       },
     ];
   });
-  return { ports, refused, remarks: listRemarks(service) };
+  return { ports, refused, remarks: listRemarks(balanced, ranges.malformed), left: null };
 }
 
 /** Whether the owner of a Service wants kube-proxy's rules alone to have its connections. */
 export function isLeftToKubeProxy(service: Service): boolean {
   return readAnnotation(service, 'way') === 'kube-proxy';
-}
-
-/** What the owner of a Service asks for, and does not get. */
-function listRemarks(service: Service): string[] {
-  const way = readAnnotation(service, 'way') ?? 'direct';
-  const method = findUnknownMethod(service);
-  const name = `${service.metadata.namespace}/${service.metadata.name}`;
-  const ask = (what: string, text: string, effect: string) =>
-    `${name} asks for the ${what} ${quoteTenant(text)}, which is not a duration: ${effect}`;
-  const drain = readDuration(service, 'drainTimeout').malformed;
-  const start = readDuration(service, 'slowStart').malformed;
-  return [
-    ...(drain === null ? [] : [ask('drain timeout', drain, 'open connections stay until their pod is gone')]),
-    ...(start === null
-      ? []
-      : [ask('slow start', start, 'a new pod gets its whole share of connections immediately')]),
-    ...(way === 'direct'
-      ? []
-      : [
-          `${name} asks for the balancing mode ${quoteTenant(way)}, which vipnat does not have: it is balanced directly`,
-        ]),
-    ...(method === null
-      ? []
-      : [
-          `${name} asks for the method ${quoteTenant(method)}, which vipnat does not have: pods are chosen at random`,
-        ]),
-  ];
 }
 
 /** Null where others are to decide. */
@@ -203,18 +200,14 @@ function isLocal({ spec }: Service): boolean {
   return spec.externalTrafficPolicy === 'Local';
 }
 
-type General = Pick<
-  PortBalance,
-  'service' | 'method' | 'affinitySeconds' | 'sources' | 'keepsClient' | 'drainMs'
->;
+type General = Pick<PortBalance, 'service' | 'method' | 'affinitySeconds' | 'keepsClient' | 'drainMs'>;
 
-function describeService({ service, addresses }: BalancedService, family: Family, place: Place): General {
+function describeService(service: Service): General {
   const { metadata, spec } = service;
   return {
     service: `${metadata.namespace}/${metadata.name}`,
     method: readMethod(service),
     affinitySeconds: readAffinity(spec),
-    sources: admitOwn(normaliseRanges(spec.loadBalancerSourceRanges, family), addresses[family], place),
     keepsClient: spec.externalTrafficPolicy === 'Local',
     drainMs: readDuration(service, 'drainTimeout').ms,
   };
@@ -226,19 +219,9 @@ function readMethod(service: Service): Method {
 }
 
 /** Kubernetes' own default: three hours. Source: core/v1, DefaultClientIPServiceAffinitySeconds. */
-const defaultAffinitySeconds = 10_800;
+export const defaultAffinitySeconds = 10_800;
 
 function readAffinity({ sessionAffinity, sessionAffinityConfig }: Service['spec']): number | null {
   if (sessionAffinity !== 'ClientIP') return null;
   return sessionAffinityConfig?.clientIP?.timeoutSeconds ?? defaultAffinitySeconds;
-}
-
-/** A host that holds a Service's address asks from that address: where the host may come, so may it (kube-proxy does the same). */
-function admitOwn(
-  ranges: readonly string[] | null,
-  addresses: readonly string[],
-  { local }: OwnAddresses,
-): readonly string[] | null {
-  if (ranges === null || ![...local].some((address) => isInRanges(address, ranges))) return ranges;
-  return [...ranges, ...addresses.filter((address) => !isInRanges(address, ranges))].sort();
 }

@@ -34,8 +34,8 @@ interface RelayPlace {
 }
 
 /**
- * Null where no other node has an endpoint. Endpoints of which nobody says where they are cannot be reached this way. Only TCP has open
- * connections: a client of UDP is sent elsewhere as soon as an endpoint takes none.
+ * Null where no other node has an endpoint. Endpoints of which nobody says where they are cannot be reached this way. UDP has no open
+ * connections: a client is sent elsewhere as soon as an endpoint takes none.
  */
 export function planRelay(
   backends: readonly Backend[],
@@ -44,7 +44,7 @@ export function planRelay(
   const placed = backends.filter(({ node }) => node !== null);
   const serving = chooseServing(placed);
   // The last one of a node counts: one that serves, where there is one.
-  const present = protocol === 'TCP' ? [...placed, ...serving] : serving;
+  const present = protocol === 'UDP' ? serving : [...placed, ...serving];
   const nodes = new Map(
     present.filter(({ node }) => node !== here).map(({ node, address }) => [node ?? '', address]),
   );

@@ -11,7 +11,7 @@ import {
   type TableSet,
   toWord,
 } from '../table/table.ts';
-import { identifyPort, type PortBalance, toProtocolNumber } from './port-balance.ts';
+import { defaultAffinitySeconds, identifyPort, type PortBalance, toProtocolNumber } from './port-balance.ts';
 import { renderRelay } from './render-relay.ts';
 import { fillSlots, hashSeed, hashSlots, type Weights } from './slots.ts';
 
@@ -67,15 +67,30 @@ function renderHere(balance: PortBalance, before: Table): Table {
   };
 }
 
+/** A set's declaration cannot change: another time is another set. The usual one has no name, as versions before had none. */
+function nameSeconds(seconds: number | null): string {
+  return seconds === null || seconds === defaultAffinitySeconds ? '' : `/${seconds}`;
+}
+
 interface Piece {
   readonly rules: readonly string[];
   readonly sets: readonly (readonly [string, TableSet])[];
   readonly chains: readonly (readonly [string, TableChain])[];
 }
 
-/** Named by what it holds: a set that is changed in place would keep clients out for a moment that are in both. */
-function admit({ family, service, sources }: PortBalance): Piece {
+/** Lists of ranges are long, and each port of a Service has the same one. */
+const sourcesToAdmission = new WeakMap<readonly string[], Piece>();
+
+function admit(balance: PortBalance): Piece {
+  const { sources } = balance;
   if (sources === null) return { rules: [], sets: [], chains: [] };
+  const admission = sourcesToAdmission.get(sources) ?? renderAdmission(balance, sources);
+  sourcesToAdmission.set(sources, admission);
+  return admission;
+}
+
+/** Named by what it holds: a set that is changed in place would keep clients out for a moment that are in both. */
+function renderAdmission({ family, service }: PortBalance, sources: readonly string[]): Piece {
   const content = createHash('sha256').update(sources.join()).digest('hex').slice(0, 10);
   const name = `sources/${service}/${content}`;
   const declaration = `type ${toAddressType(family)}; flags interval`;
@@ -108,7 +123,7 @@ function chooseKept(balance: PortBalance, before: Table): Piece {
   const source = `${toWord(family)} saddr`;
   const ends = backends.map((backend) => {
     const suffix = `${identifyPort(balance)}/${backend.address.replaceAll(':', '-')}/${backend.port}`;
-    const [chain, clients] = [`end/${suffix}`, `clients/${suffix}`];
+    const [chain, clients] = [`end/${suffix}`, `clients/${suffix}${nameSeconds(affinitySeconds)}`];
     const translate = `meta l4proto ${toProtocolNumber(balance)} dnat to ${formatEndpoint({ family, ...backend })}`;
     const declaration = `type ${toAddressType(family)}; size ${maxClients}; flags dynamic,timeout; timeout ${affinitySeconds ?? 0}s`;
     const set: TableSet = { kind: 'set', declaration, elements: new Map() };

@@ -21,7 +21,7 @@ export function renderRelay(balance: PortBalance, relay: Relay): Table {
   const client = listClientKey(balance);
   const ways = [...relay.nodes].map(([node, address]) => {
     const suffix = `${id}/${createHash('sha256').update(node).digest('hex').slice(0, 10)}`;
-    return { node, address, chain: `to/${suffix}`, memory: `relayed/${suffix}` };
+    return { node, address, chain: `to/${suffix}`, memory: `relayed/${suffix}${nameMemory(balance)}` };
   });
   const verdictOf = (node: string | null) =>
     node === null ? 'accept' : `goto ${ways.find((way) => way.node === node)?.chain ?? ''}`;
@@ -79,6 +79,11 @@ function sendOn(balance: PortBalance, address: string): string[] {
 function listClientKey({ family, affinitySeconds }: PortBalance): string {
   const source = `${toWord(family)} saddr`;
   return affinitySeconds === null ? `${source} . th sport` : source;
+}
+
+/** A set's declaration cannot change: with affinity, and another time, it is another set. */
+function nameMemory({ affinitySeconds }: PortBalance): string {
+  return affinitySeconds === null ? '' : `/${affinitySeconds}`;
 }
 
 function declareMemory({ family, affinitySeconds }: PortBalance): TableSet {

@@ -1,11 +1,12 @@
 import { type Family, families } from '../../lib/address/address.ts';
 import { type Change } from '../../lib/kubernetes/object-store.ts';
 import { parseObjectName } from '../../lib/services/address-name.ts';
-import { type VirtualIp } from '../../lib/services/objects.ts';
+import { type AddressUser, type VirtualIp } from '../../lib/services/objects.ts';
 import { type EarlySlice, nameEarlyOwner } from '../../lib/services/early-slices.ts';
 import { type EndpointSlice, type Service, serviceNameLabel } from '../../lib/services/services.ts';
 import { readWeights } from '../../lib/services/weights.ts';
 import { type BalancedService } from '../decide/port-balance.ts';
+import { nameTaken } from '../decide/taken-ports.ts';
 import { EarlyEndpoints } from './early-endpoints.ts';
 
 /** Of the objects of all kinds: what belongs to which Service, and which Services may be balanced otherwise since last asked. Services are named `NAMESPACE/NAME`. */
@@ -17,6 +18,8 @@ export class ServiceIndex {
   readonly early = new EarlyEndpoints();
   /** Service to the addresses that VirtualIPs give it, each with the UID that it is given to. */
   readonly #serviceToAddresses = new Map<string, Map<string, string>>();
+  /** Addresses to who has them, the one first that has had it for the longest. */
+  readonly #addressToUsers = new Map<string, readonly AddressUser[]>();
   readonly #vips = new Set<string>();
   readonly #changed = new Set<string>();
   readonly #node: string;
@@ -50,18 +53,18 @@ export class ServiceIndex {
 
   /** Takes what has happened to Services. */
   takeServices(changes: readonly Change<Service>[]): void {
-    for (const { key, after } of changes) {
+    for (const { key, before, after } of changes) {
       if (after === null) this.#services.delete(key);
       else this.#services.set(key, after);
       this.#changed.add(key);
+      if (describePorts(before) !== describePorts(after)) this.touch(this.#listSharers(key));
     }
   }
 
   /** Takes what has happened to EndpointSlices. */
   takeSlices(changes: readonly Change<EndpointSlice>[]): void {
     for (const { key, before, after } of changes) {
-      if (before !== null) this.#serviceToSlices.get(nameOwner(before))?.delete(key);
-      if (before !== null) this.#changed.add(nameOwner(before));
+      if (before !== null) this.#removeSlice(key, nameOwner(before));
       if (after !== null) this.#addSlice(key, after);
     }
   }
@@ -104,6 +107,19 @@ export class ServiceIndex {
     return changed;
   }
 
+  /** The Services that are balanced otherwise if these addresses are this host's: by an endpoint, or by who may come. */
+  listConcerned(addresses: ReadonlySet<string>): readonly string[] {
+    return this.balanced.filter((key) => {
+      const ranges = this.#services.get(key)?.spec.loadBalancerSourceRanges ?? [];
+      const slices = [...(this.#serviceToSlices.get(key)?.values() ?? [])];
+      const early = [...(this.#serviceToEarlySlices.get(key)?.values() ?? [])];
+      const isNamed = [...slices, ...early].some(({ endpoints }) =>
+        (endpoints ?? []).some((endpoint) => endpoint.addresses.some((address) => addresses.has(address))),
+      );
+      return ranges.length > 0 || isNamed;
+    });
+  }
+
   /** Has Services looked at again, for what objects do not say of them. */
   touch(services: readonly string[]): void {
     for (const service of services) this.#changed.add(service);
@@ -127,7 +143,40 @@ export class ServiceIndex {
         Family,
         string[]
       >,
+      taken: this.#listTaken(key, own),
     };
+  }
+
+  /** The ports of these addresses that Services have which had the address before this one. */
+  #listTaken(key: string, addresses: readonly (readonly [text: string, uid: string])[]): Map<string, string> {
+    const taken = new Map<string, string>();
+    for (const [text] of addresses) {
+      const users = this.#addressToUsers.get(text) ?? [];
+      const own = users.findIndex((user) => nameUser(user) === key);
+      for (const user of users.slice(0, own)) {
+        const service = this.#services.get(nameUser(user));
+        if (service?.metadata.uid !== user.uid || service.spec.type !== 'LoadBalancer') continue;
+        for (const { protocol, port } of service.spec.ports ?? []) {
+          const place = nameTaken(text, { protocol, port });
+          if (!taken.has(place)) taken.set(place, nameUser(user));
+        }
+      }
+    }
+    return taken;
+  }
+
+  /** The Services that have an address together with this one. */
+  #listSharers(key: string): string[] {
+    const addresses = [...(this.#serviceToAddresses.get(key)?.keys() ?? [])];
+    return addresses.flatMap((text) => (this.#addressToUsers.get(text) ?? []).map(nameUser));
+  }
+
+  #removeSlice(key: string, owner: string): void {
+    const slices = this.#serviceToSlices.get(owner);
+    slices?.delete(key);
+    // A cluster may make and delete namespaces all day.
+    if (slices?.size === 0) this.#serviceToSlices.delete(owner);
+    this.#changed.add(owner);
   }
 
   #addSlice(key: string, slice: EndpointSlice): void {
@@ -146,8 +195,9 @@ export class ServiceIndex {
   #removeAddress({ metadata, spec }: VirtualIp): void {
     const text = parseObjectName(metadata.name)?.text ?? '';
     this.#vips.delete(text);
-    for (const { namespace, name } of spec.services) {
-      const key = `${namespace}/${name}`;
+    this.#addressToUsers.delete(text);
+    for (const user of spec.services) {
+      const key = nameUser(user);
       const addresses = this.#serviceToAddresses.get(key);
       addresses?.delete(text);
       if (addresses?.size === 0) this.#serviceToAddresses.delete(key);
@@ -160,8 +210,9 @@ export class ServiceIndex {
     const address = parseObjectName(metadata.name);
     if (address === null) return;
     this.#vips.add(address.text);
-    for (const { namespace, name, uid } of spec.services) {
-      const key = `${namespace}/${name}`;
+    this.#addressToUsers.set(address.text, spec.services);
+    for (const user of spec.services) {
+      const [key, { uid }] = [nameUser(user), user];
       const addresses = this.#serviceToAddresses.get(key) ?? new Map<string, string>();
       this.#serviceToAddresses.set(key, addresses.set(address.text, uid));
       this.#changed.add(key);
@@ -175,4 +226,19 @@ function familyOf(address: string): Family {
 
 function nameOwner({ metadata }: EndpointSlice): string {
   return `${metadata.namespace}/${metadata.labels?.[serviceNameLabel] ?? ''}`;
+}
+
+function nameUser({ namespace, name }: AddressUser): string {
+  return `${namespace}/${name}`;
+}
+
+/** What decides which ports a Service has of its addresses. */
+function describePorts(service: Service | null): string {
+  if (service === null) return '';
+  const { metadata, spec } = service;
+  return [
+    metadata.uid,
+    spec.type,
+    ...(spec.ports ?? []).map(({ protocol, port }) => `${protocol}/${port}`),
+  ].join();
 }

@@ -26,6 +26,7 @@ const answer = z.object({
   out: z.optional(lines),
   lost: z.optional(lines),
   unheard: z.optional(lines),
+  left: z.optional(lines),
 });
 
 /** How a running balancer does, as it says itself: of this host, without the Kubernetes API. */
@@ -49,13 +50,13 @@ export function toActivity(
   now: Date,
 ): BalancerActivity {
   const { mode, services, elements, seats, held, inUse, isFollowing, syncedAt, behindMs, counts } = state;
-  const { outages, unheard } = state;
+  const { outages, unheard, left } = state;
   return {
     ...{ node, runDir, mode, services, elements, isFollowing, behindMs },
     ...{ seats: [...seats], held: [...held], inUse: [...inUse] },
     syncedMsAgo: syncedAt === null ? null : Math.max(0, now.getTime() - syncedAt.getTime()),
     repairs: counts.repairs,
-    ...{ out: [...outages.out], lost: [...outages.lost], unheard: [...unheard] },
+    ...{ out: [...outages.out], lost: [...outages.lost], unheard: [...unheard], left: [...left] },
   };
 }
 

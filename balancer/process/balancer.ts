@@ -11,17 +11,17 @@ import { type OwnCause, type Requeue, TriggerQueue } from '../../lib/control/tri
 import { backOff } from '../../lib/control/backoff.ts';
 import { type Source } from '../../lib/kernel/watch/source.ts';
 import { type NodeReport } from '../../lib/services/node-report.ts';
+import { toKey } from '../../lib/kubernetes/api-object.ts';
 import { toVipnatError } from '../../lib/text/errors.ts';
-import { balanceFamilies, isLeftToKubeProxy, type Place } from '../decide/port-balance.ts';
 import { FollowedObjects } from '../follow/followed-objects.ts';
-import { NodeUsers } from '../nodes/node-users.ts';
 import { ForwardKeeper } from '../program/forward-keeper.ts';
+import { IsolatedWrites } from '../program/isolated-writes.ts';
 import { type Balances, Programmer } from '../program/programmer.ts';
 import { SettledBalances } from '../program/settled-balances.ts';
 import { type BalancerProgress } from '../report/state.ts';
 import { tableName } from '../table/table.ts';
+import { Decider } from './decider.ts';
 import { LookLog } from './look-log.ts';
-import { OwnAddresses } from './own-addresses.ts';
 import { type BalancerPorts } from './ports.ts';
 import { TableLife } from './table-life.ts';
 import { WriteGaps } from './write-gaps.ts';
@@ -45,14 +45,14 @@ export class Balancer {
   readonly #clock: Clock;
   readonly #objects: FollowedObjects;
   readonly #programmer: Programmer;
+  readonly #writes: IsolatedWrites;
   readonly #settled: SettledBalances;
   readonly #forwards: ForwardKeeper;
   readonly #queue: TriggerQueue<Cause>;
   readonly #log: LookLog;
   readonly #life: TableLife;
   readonly #gaps: WriteGaps;
-  readonly #addresses: OwnAddresses;
-  readonly #users = new NodeUsers();
+  readonly #decider: Decider;
   #watch: Source | null = null;
   /** Wanted, and not yet in the kernel. */
   #pending = new Map<string, Balances>();
@@ -68,12 +68,15 @@ export class Balancer {
     this.#clock = ports.clock;
     this.#log = new LookLog(ports.logger);
     this.#programmer = new Programmer(ports.kernel);
+    this.#writes = new IsolatedWrites(ports, this.#programmer);
     this.#life = new TableLife(ports.clock, this.#programmer);
     this.#gaps = new WriteGaps(ports.clock, () => ports.kernel.countRules(tableName));
-    this.#addresses = new OwnAddresses(ports);
     this.#settled = new SettledBalances({
       ...ports,
-      listFormerPorts: () => this.#programmer.listFound(this.#objects.index.listAddresses(isLeftToKubeProxy)),
+      listFormerPorts: () =>
+        this.#programmer.listFound(
+          this.#objects.index.listAddresses((service) => this.#isLeft(toKey(service))),
+        ),
       onDrains: () => {
         this.#say();
       },
@@ -92,13 +95,15 @@ export class Balancer {
         this.#queue.trigger('objects');
       },
     });
+    this.#decider = new Decider(ports, this.#objects, this.#log);
   }
 
   /** Services in the tables, what the tables hold, and whether the API is followed. */
   get progress(): BalancerProgress {
     const { isFollowing, kinds, unreadable } = this.#objects;
     const [services, elements] = [this.#settled.size, this.#programmer.elementCount];
-    return { services, elements, isFollowing, kinds, unreadable, syncedAt: this.#syncedAt };
+    const left = [...this.#left.keys()];
+    return { services, elements, left, isFollowing, kinds, unreadable, syncedAt: this.#syncedAt };
   }
 
   /** For how long the look under way has lasted, or the next one is overdue. */
@@ -108,7 +113,7 @@ export class Balancer {
 
   /** To be called when other nodes answer no more, or again. */
   noteOutages(): void {
-    this.#objects.touch(this.#users.take(this.#ports.nodes.outages));
+    this.#decider.noteOutages();
   }
 
   /** Begins to follow the API. */
@@ -158,7 +163,7 @@ export class Balancer {
     if (this.#failures > 0) {
       return { cause: 'retry', delayMs: backOff(this.#failures - 1, firstRetryMs, maxRetryMs) };
     }
-    return { cause: 'tick', delayMs: Math.min(this.#life.dueMs, gapMs || Infinity) };
+    return { cause: 'tick', delayMs: Math.min(this.#life.dueMs, gapMs || this.#writes.dueMs) };
   }
 
   /** What was written stays as it is, and counts. */
@@ -188,50 +193,46 @@ export class Balancer {
     const changes = this.#pending;
     const isDue = !this.#programmer.isKnown || now - this.#comparedAt >= compareMs;
     const listsAnyway = changes.size > 0 && !this.#programmer.isKnown;
-    if (changes.size > 0) await this.#programmer.update(changes);
-    if (isDue && !listsAnyway) await this.#compare();
+    const written = await this.#writes.update(changes);
+    const gone = isDue && !listsAnyway ? await this.#compare() : [];
     if (isDue) this.#comparedAt = now;
     this.#pending = new Map();
-    this.#settle(changes);
-    if (changes.size === 0) return;
-    this.#ports.observer.programmed(changes.size, this.#clock.now() - (changedAt ?? now));
+    this.#settle(new Map([...written, ...gone]));
+    if (written.size === 0) return;
+    this.#ports.observer.programmed(written.size, this.#clock.now() - (changedAt ?? now));
     await this.#gaps.noteWrite();
-  }
-
-  async #compare(): Promise<void> {
-    const { drifted } = await this.#programmer.compare();
-    for (const family of drifted) {
-      this.#ports.observer.repaired();
-      this.#ports.logger.warn(`vipnat repaired its table of ${family}: another program had changed it`);
-    }
   }
 
   /** Notes how the Services that have changed are to be balanced. */
   async #decide(): Promise<void> {
-    const [{ index }, { node, nodes }] = [this.#objects, this.#ports];
-    const { zone, vips } = index;
-    const hasMoved = await this.#addresses.look(vips);
-    const { known: local, uplinks } = this.#addresses;
-    const place: Place = { node, zone, vips, local, uplinks, outages: nodes.outages };
-    for (const service of index.takeChanged(hasMoved)) {
-      const found = this.#objects.find(service);
-      const { ports: balances, refused, remarks } = balanceFamilies(found, place);
-      this.#users.note(service, balances.length === 0 ? [] : (found?.slices ?? []));
-      this.#log.refused(service, refused);
-      this.#log.remarks(service, remarks);
+    for (const [service, balances] of await this.#decider.decide()) {
       if (balances.length > 0 || this.#settled.has(service) || this.#pending.has(service))
         this.#pending.set(service, balances);
     }
-    nodes.watch(this.#users.nodes);
   }
+
+  /** Answers the Services that are not in the tables any more. */
+  async #compare(): Promise<ReadonlyMap<string, Balances>> {
+    const { drifted, gone } = await this.#writes.compare();
+    for (const family of drifted) {
+      this.#ports.observer.repaired();
+      this.#ports.logger.warn(`vipnat repaired its table of ${family}: another program had changed it`);
+    }
+    return gone;
+  }
+
+  /** The Services that are kube-proxy's although nobody asks for that, to why. */
+  get #left(): ReadonlyMap<string, string> {
+    return new Map([...this.#decider.left, ...this.#writes.refused]);
+  }
+
+  readonly #isLeft = (service: string) => this.#writes.refused.has(service) || this.#decider.isLeft(service);
 
   /** The kernel has it. */
   #settle(changes: ReadonlyMap<string, Balances>): void {
     this.#log.balanced(changes);
-    this.#settled.settle(changes, (service) => {
-      const found = this.#objects.index.find(service);
-      return found !== null && isLeftToKubeProxy(found.service);
-    });
+    this.#log.notTaken(this.#writes.refused);
+    this.#settled.settle(changes, this.#isLeft);
   }
 
   /** Nothing before the first time: a former life's word counts until then. */
@@ -240,8 +241,8 @@ export class Balancer {
     // kube-proxy follows the API itself.
     const programmed = isOn || !hasSynced ? this.#programmed : versions;
     if (programmed === null) return;
-    const [{ draining }, { isAnyEarly }] = [this.#settled, index.early];
+    const [{ draining }, { isAnyEarly }, left] = [this.#settled, index.early, this.#left];
     const mode = isOn ? 'direct' : 'kube-proxy';
-    this.#ports.listener.changed({ mode, programmed, pools, virtualIps, draining, isAnyEarly });
+    this.#ports.listener.changed({ mode, programmed, pools, virtualIps, draining, isAnyEarly, left });
   }
 }

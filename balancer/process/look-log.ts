@@ -13,6 +13,8 @@ export class LookLog {
   readonly #serviceToLine = new Map<string, string>();
   readonly #serviceToRefused = new Map<string, readonly string[]>();
   readonly #serviceToRemarks = new Map<string, readonly string[]>();
+  readonly #serviceToLeft = new Map<string, string>();
+  #refused: ReadonlyMap<string, string> = new Map();
   #problem: string | null = null;
   #hasLetGo = false;
 
@@ -52,6 +54,27 @@ export class LookLog {
     for (const sentence of sentences) if (!before.includes(sentence)) this.#logger.warn(sentence);
     if (sentences.length === 0) this.#serviceToRemarks.delete(service);
     else this.#serviceToRemarks.set(service, sentences);
+  }
+
+  /** Why a Service is kube-proxy's although nobody asks for that, a clause; null where it is not: once until it changes. */
+  left(service: string, clause: string | null): void {
+    const before = this.#serviceToLeft.get(service) ?? null;
+    if (clause === null) this.#serviceToLeft.delete(service);
+    else this.#serviceToLeft.set(service, clause);
+    if (clause !== null && clause !== before)
+      this.#logger.warn(`vipnat leaves ${service} to kube-proxy: ${clause}`);
+  }
+
+  /** The Services that nft or the kernel refuses, to why. All of them: once until that changes. */
+  notTaken(refused: ReadonlyMap<string, string>): void {
+    for (const [service, reason] of refused) {
+      if (this.#refused.get(service) === reason) continue;
+      this.#logger.error(
+        `vipnat leaves ${service} to kube-proxy, and tries it again: ${reason}. This changes nothing for other Services`,
+        { code: 'TOOL_FAILED' },
+      );
+    }
+    this.#refused = refused;
   }
 
   /** The kernel did not take it: once until it does. */

@@ -1,3 +1,4 @@
+import { classifyAddress } from '../../lib/address/scope.ts';
 import { type Clock } from '../../lib/control/clock.ts';
 import { type PlacedAddress } from '../../lib/kernel/netlink/addresses.ts';
 import { listUplinks } from '../decide/uplinks.ts';
@@ -11,7 +12,18 @@ export interface AddressPorts {
 /** The node that holds 1,000 addresses takes milliseconds for it, and endpoints change many times a second. */
 const paceMs = 1000;
 
-/** This host's own addresses. Those of Services come and go, and are left out. */
+/** What a look has found. */
+export interface AddressChange {
+  /** The addresses that have come or gone. */
+  readonly moved: ReadonlySet<string>;
+  /** Whether `uplinks` are others. */
+  readonly areUplinksOther: boolean;
+}
+
+/**
+ * This host's own addresses. Those of Services come and go, and are left out. So are link-local ones: the host's end of each pod has one, and no
+ * endpoint can have one.
+ */
 export class OwnAddresses {
   readonly #ports: AddressPorts;
   #read: readonly PlacedAddress[] = [];
@@ -33,20 +45,26 @@ export class OwnAddresses {
     return this.#uplinks;
   }
 
-  /** Answers whether they are others than before. The kernel is asked once a second at most. Rejects as it does. */
-  async look(vips: ReadonlySet<string>): Promise<boolean> {
+  /** Answers what has changed. The kernel is asked once a second at most. Rejects as it does. */
+  async look(vips: ReadonlySet<string>): Promise<AddressChange> {
     const now = this.#ports.clock.now();
     if (now - this.#readAt >= paceMs) {
-      this.#read = await this.#ports.readAddresses();
+      const placed = await this.#ports.readAddresses();
+      this.#read = placed.filter(
+        (one) => classifyAddress({ family: one.family, text: one.address }) !== 'linkLocal',
+      );
       this.#readAt = now;
     }
     const all = this.#read.map(({ address }) => address);
     const found = new Set(all.filter((address) => !vips.has(address)));
-    const isSame = found.size === this.#known.size && [...found].every((address) => this.#known.has(address));
+    const moved = new Set(
+      [...found, ...this.#known].filter((one) => found.has(one) !== this.#known.has(one)),
+    );
     const uplinks = listUplinks(this.#read);
-    const areSame = JSON.stringify(uplinks) === JSON.stringify(this.#uplinks);
-    this.#known = found;
+    const areUplinksOther = JSON.stringify(uplinks) !== JSON.stringify(this.#uplinks);
+    // The same set while nothing has changed: who reads it keeps what it has made of it.
+    if (moved.size > 0) this.#known = found;
     this.#uplinks = uplinks;
-    return !isSame || !areSame;
+    return { moved, areUplinksOther };
   }
 }

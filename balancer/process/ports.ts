@@ -40,6 +40,8 @@ export interface BalancerView extends Pick<NodeReport, 'programmed' | 'mode'> {
   readonly draining: readonly DrainingEndpoint[];
   /** Whether a pod gets connections that waits to be called ready. */
   readonly isAnyEarly: boolean;
+  /** The Services that are kube-proxy's although nobody asks for that, to why: a clause. */
+  readonly left: ReadonlyMap<string, string>;
 }
 
 /** Who holds the addresses, and says what this node has done. */

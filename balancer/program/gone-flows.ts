@@ -1,6 +1,6 @@
 /**
  * Which connections are to be forgotten, because their endpoint is gone: its address will be another pod's.
- * TCP: an endpoint that ends keeps its connections until its EndpointSlice does not have it any more. UDP and SCTP have no
+ * TCP and SCTP: an endpoint that ends keeps its connections until its EndpointSlice does not have it any more. UDP has no
  * connection to keep: a client goes on sending to where it was sent, so it is sent elsewhere as soon as the endpoint takes none.
  */
 import { type BalancedFlow } from '../../lib/kernel/port.ts';
@@ -14,13 +14,13 @@ export function listGoneFlows(before: readonly PortBalance[], after: readonly Po
   return before.flatMap(listFlows).filter((flow) => !kept.has(describeFlow(flow)));
 }
 
-/** The flows of one Service to endpoints on nodes that answered before, and do not now. Only TCP: other flows to them are gone. */
+/** The flows of one Service to endpoints on nodes that answered before, and do not now. Not of UDP: those are gone. */
 export function listSilentFlows(
   before: readonly PortBalance[],
   after: readonly PortBalance[],
 ): BalancedFlow[] {
   const list = (balances: readonly PortBalance[]) =>
-    balances.flatMap((balance) => (balance.protocol === 'TCP' ? toFlows(balance, balance.silent ?? []) : []));
+    balances.flatMap((balance) => (balance.protocol === 'UDP' ? [] : toFlows(balance, balance.silent ?? [])));
   const known = new Set(list(before).map(describeFlow));
   return list(after).filter((flow) => !known.has(describeFlow(flow)));
 }
@@ -55,7 +55,7 @@ function describePort({ family, protocol, port }: PortBalance, address: string):
 }
 
 function listEnds({ protocol, backends, present }: PortBalance): PortBalance['present'] {
-  return protocol === 'TCP' ? present : backends;
+  return protocol === 'UDP' ? backends : present;
 }
 
 /** The flows of a port to some ends. */

@@ -69,6 +69,11 @@ export class Programmer {
     return sets.reduce((sum, { elements }) => sum + elements.size, 0);
   }
 
+  /** How Services are to be balanced. */
+  get balances(): ReadonlyMap<string, Balances> {
+    return this.#serviceToBalances;
+  }
+
   /** Takes how some Services are to be balanced from now on: nothing for one that is not any more. Without a list of the table where it is known. */
   async update(changes: ReadonlyMap<string, Balances>): Promise<void> {
     const before = families.map((family) => this.#describeSkeleton(family));
@@ -76,7 +81,7 @@ export class Programmer {
       if (balances.length === 0) this.#serviceToBalances.delete(service);
       else this.#serviceToBalances.set(service, balances);
     }
-    const tables = families.map((family) => this.#changeParts(family, changes));
+    const tables = this.#changeTables(changes);
     const isOther = families.some((family, at) => before[at] !== this.#describeSkeleton(family));
     if (!this.#isKnown || isOther || tables.includes(null)) {
       await this.compare();
@@ -114,6 +119,15 @@ export class Programmer {
     const used = families.filter((family) => there[family] !== null);
     if (used.length === 0) return;
     await this.#guard(this.#kernel.apply(printRenewal(used)));
+  }
+
+  /** Where one Service cannot be rendered, the parts of others are ahead of the tables. */
+  #changeTables(changes: ReadonlyMap<string, Balances>): (TableChange | null)[] {
+    const wasKnown = this.#isKnown;
+    this.#isKnown = false;
+    const tables = families.map((family) => this.#changeParts(family, changes));
+    this.#isKnown = wasKnown;
+    return tables;
   }
 
   /** Null where the tables have to be compared. */

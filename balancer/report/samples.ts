@@ -9,6 +9,11 @@ export const balancerMetrics = {
     labels: [],
     help: "Number of Services in this node's tables",
   },
+  vipnat_balancer_services_left: {
+    type: 'gauge',
+    labels: [],
+    help: 'Number of Services that this node cannot take and leaves to kube-proxy; the log names them',
+  },
   vipnat_balancer_table_elements: {
     type: 'gauge',
     labels: [],
@@ -119,6 +124,7 @@ export function listBalancerSamples(state: BalancerState): BalancerSample[] {
   };
   return [
     one('vipnat_balancer_services', state.services),
+    one('vipnat_balancer_services_left', state.left.length),
     one('vipnat_balancer_table_elements', state.elements),
     ...(mode === null
       ? []

@@ -8,6 +8,8 @@ export interface BalancerState {
   /** Services that have rules in the tables. */
   readonly services: number;
   readonly elements: number;
+  /** Services that are kube-proxy's although nobody asks for that. */
+  readonly left: readonly string[];
   /** Whether all kinds of objects were listed, and are watched. */
   readonly isFollowing: boolean;
   /** Each kind of objects, to whether it is not lost. */
@@ -36,5 +38,5 @@ export interface BalancerState {
 /** What of it the balancer itself knows. */
 export type BalancerProgress = Pick<
   BalancerState,
-  'services' | 'elements' | 'isFollowing' | 'kinds' | 'syncedAt' | 'unreadable'
+  'services' | 'elements' | 'left' | 'isFollowing' | 'kinds' | 'syncedAt' | 'unreadable'
 >;

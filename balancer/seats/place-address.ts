@@ -1,6 +1,7 @@
 import { type Address } from '../../lib/address/address.ts';
 import { classifyAddress } from '../../lib/address/scope.ts';
 import { isInSubnet, type SubnetAddress } from '../../lib/address/subnet.ts';
+import { toBlock, toNumber } from '../../lib/services/ranges.ts';
 import { safeInterface } from '../../lib/keepalived/words.ts';
 import { type LocalAddress } from '../../lib/kernel/port.ts';
 
@@ -30,6 +31,8 @@ export function placeAddress(
   subnets: readonly HostAddress[],
 ): PlacedAddress | string {
   if (classifyAddress(address) !== 'unicast') return 'is not an address that one host can have';
+  const edge = findEdge(address, subnets);
+  if (edge !== null) return edge;
   if (subnets.some((one) => one.address === address.text)) return 'is an address of this host itself';
   return findPlace(address, interface_, subnets);
 }
@@ -56,6 +59,18 @@ export function findPlace(
     return `needs the interface ${interface_}, which has no ${familyNames[address.family]} address here`;
   }
   return `is in no subnet of this host (it has ${listDevices(subnets).join(', ')})`;
+}
+
+/** Neighbours send to nobody there, or to each router: RFC 919 and 922, and RFC 4291, 2.6.1. Links of two hosts have no such addresses (RFC 3021, 6164). */
+function findEdge(address: Address, subnets: readonly HostAddress[]): string | null {
+  const bits = wholePrefixes[address.family];
+  const subnet = subnets.find((one) => isInSubnet(address.text, one) && bits - one.prefixLength > 1);
+  if (subnet === undefined) return null;
+  const block = toBlock(address, subnet.prefixLength);
+  const number = toNumber(address);
+  const name = `the subnet of ${subnet.device}`;
+  if (number === block?.first) return `is the address of ${name} itself`;
+  return address.family === 'ipv4' && number === block?.last ? `is the broadcast address of ${name}` : null;
 }
 
 /** Whether keepalived may have put an address there: it does so with a whole prefix. */

@@ -1,5 +1,7 @@
 import { type NftObject, readNftObjects } from '../../lib/netfilter/nftables/objects.ts';
 import { type Family } from '../../lib/address/address.ts';
+import { toPrefix } from '../../lib/services/prefixes.ts';
+import { listBlocks, parseRange } from '../../lib/services/ranges.ts';
 import { isNftName } from '../../lib/kernel/real/nft-name.ts';
 import { nameTable, type Table, type TableChain, type TableSet } from './table.ts';
 
@@ -34,8 +36,23 @@ function readSet({ kind, statements }: NftObject): TableSet {
   return {
     kind: kind === 'map' ? 'map' : 'set',
     declaration,
-    elements: isTimed(declaration) ? new Map() : readElements(statements.find(isElements) ?? ''),
+    elements: isTimed(declaration)
+      ? new Map()
+      : readElements(
+          statements.find(isElements) ?? '',
+          declaration.includes('interval') ? toCanonical : String,
+        ),
   };
+}
+
+/**
+ * A range as it is written: nft prints `::ffff:10.0.0.0/104` for `::ffff:a00:0/104`, and nft 1.0.2 prints `0.0.0.0-255.255.255.255` for all. What is
+ * no range, or more than one block, stays.
+ */
+function toCanonical(text: string): string {
+  const range = parseRange(text);
+  const [block, ...more] = range === null ? [] : listBlocks(range);
+  return block === undefined || more.length > 0 ? text : toPrefix(block);
 }
 
 /** Its elements come and go by themselves. */
@@ -43,7 +60,7 @@ function isTimed(declaration: string): boolean {
   return declaration.includes('timeout ');
 }
 
-function readElements(statement: string): Map<string, string> {
+function readElements(statement: string, readKey: (text: string) => string): Map<string, string> {
   const [, list = ''] = /^elements = \{(.*)\}$/.exec(statement) ?? [];
   const elements = list
     .split(',')
@@ -52,7 +69,7 @@ function readElements(statement: string): Map<string, string> {
   return new Map(
     elements.map((element) => {
       const at = element.indexOf(' : ');
-      return at < 0 ? [element, ''] : [element.slice(0, at), element.slice(at + 3)];
+      return at < 0 ? [readKey(element), ''] : [element.slice(0, at), element.slice(at + 3)];
     }),
   );
 }

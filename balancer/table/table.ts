@@ -42,7 +42,11 @@ export function toWord(family: Family): 'ip' | 'ip6' {
 /** One table with the objects of all. A set that several have gets the elements of all. */
 export function mergeTables(tables: readonly Table[]): Table {
   const sets = new Map<string, TableSet & { readonly elements: Map<string, string> }>();
+  const taken = new Set<TableSet>();
   for (const [name, set] of tables.flatMap((table) => [...table.sets])) {
+    // Of long sets that all ports of a Service have.
+    if (taken.has(set)) continue;
+    taken.add(set);
     const known = sets.get(name) ?? { ...set, elements: new Map<string, string>() };
     for (const [key, value] of set.elements) known.elements.set(key, value);
     sets.set(name, known);

@@ -82,11 +82,14 @@ async function listBalances({ route, clock, node }: TablesNeeds): Promise<Map<st
   const placed = await readPlacedAddresses();
   const own = placed.map(({ address }) => address).filter((one) => !index.vips.has(one));
   const { zone, vips } = index;
-  const outages = toOutages(await askBalancerActivity());
+  const activity = await askBalancerActivity();
+  const outages = toOutages(activity);
+  // It says so itself, and why.
+  const left = new Set(activity?.left);
   const place: Place = { node, zone, vips, local: new Set(own), uplinks: listUplinks(placed), outages };
   const balances = index.takeChanged(true).map((key): [string, Balances] => {
     const found = index.find(key);
-    if (found === null) return [key, []];
+    if (found === null || left.has(key)) return [key, []];
     return [key, balanceFamilies(found, place).ports];
   });
   return new Map(balances.filter(([, ports]) => ports.length > 0));

@@ -18,7 +18,7 @@ import { readPlacedAddresses } from '../../lib/kernel/netlink/addresses.ts';
 import { listUntranslatedProtocols } from '../../lib/kernel/host/protocols.ts';
 import { RoutedClient } from '../../lib/kubernetes/object-client.ts';
 import { type ApiRoute } from '../../lib/kubernetes/route.ts';
-import { maxDraining } from '../../lib/services/node-report.ts';
+import { listLeft, maxDraining } from '../../lib/services/node-report.ts';
 import { isAwaited } from '../../lib/services/awaited.ts';
 import { type Logger } from '../../lib/telemetry/logger.ts';
 import { NodeAddresses } from './node-addresses.ts';
@@ -204,6 +204,7 @@ export class NodeBalancer {
     this.#reporter.say({
       ...{ programmed: this.#programmed, mode, seats, inUse, unheld, addresses },
       ...{ apiVips: this.#apiVips.addresses, announced: announced ?? '0' },
+      ...listLeft(this.#view.left),
       ...{ unsupported: listUntranslatedProtocols(), draining: draining.slice(0, maxDraining) },
       // Who holds nothing asks seldom, and all nodes would say the same.
       silent: seats.length === 0 ? [] : this.#nodes.silent,

@@ -23,5 +23,13 @@ const fourParts = /^(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?!$)|$)){4}$/;
 export function parseAddress(text: string): Address | null {
   if (fourParts.test(text)) return { family: 'ipv4', text };
   if (isIP(text) !== 6 || text.includes('%')) return null;
-  return { family: 'ipv6', text: ipaddr.IPv6.parse(text).toRFC5952String() };
+  return { family: 'ipv6', text: ipaddr.IPv6.parse(spellOut(text)).toRFC5952String() };
+}
+
+/** With its last four bytes as two groups: ipaddr.js 2.2 takes `::1.2.3.4` for `::ffff:1.2.3.4`. */
+function spellOut(text: string): string {
+  const [, start = '', four] = /^(.*:)([\d.]+\.[\d.]+)$/.exec(text) ?? [];
+  if (four === undefined) return text;
+  const [first = 0, second = 0, third = 0, last = 0] = four.split('.').map(Number);
+  return `${start}${((first << 8) | second).toString(16)}:${((third << 8) | last).toString(16)}`;
 }

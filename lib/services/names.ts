@@ -82,6 +82,7 @@ export const reportAnnotations = {
   unsupported: 'vipnat.io/protocols-not-supported',
   draining: 'vipnat.io/draining',
   unheld: 'vipnat.io/cannot-hold',
+  left: 'vipnat.io/left-to-kube-proxy',
   addresses: 'vipnat.io/node-addresses',
   silent: 'vipnat.io/silent-nodes',
   apiVips: 'vipnat.io/api-virtual-ips',

@@ -39,6 +39,11 @@ export interface NodeReport {
   readonly draining?: readonly DrainingEndpoint[];
   /** What it may hold and cannot: seats (`POOL/INDEX`) and addresses, to clauses that say why. Absent where it says nothing of it. */
   readonly unheld?: Readonly<Record<string, string>>;
+  /**
+   * Services that it leaves to kube-proxy although nobody asks for that (`NAMESPACE/NAME`), to clauses that say why: 16 at most. Absent where
+   * there are none.
+   */
+  readonly left?: Readonly<Record<string, string>>;
   /** At which other nodes reach its node. Absent where it says none. */
   readonly addresses?: readonly string[];
   /** Other nodes that do not answer this one, while it holds a seat. Absent where it says nothing of them. */
@@ -72,6 +77,18 @@ export interface SilentNode {
 /** So many are said: with more of them, the network is the news. */
 const maxSilent = 32;
 
+/** How many Services that are left to kube-proxy a report has, and how much it says of each. */
+const [maxLeft, maxClause] = [16, 120];
+
+/** The first of some Services that are left to kube-proxy, by their names. Absent where there are none. */
+export function listLeft(serviceToClause: ReadonlyMap<string, string>): Pick<NodeReport, 'left'> {
+  if (serviceToClause.size === 0) return {};
+  const first = [...serviceToClause].sort(([one], [other]) => (one < other ? -1 : 1)).slice(0, maxLeft);
+  return {
+    left: Object.fromEntries(first.map(([service, clause]) => [service, clause.slice(0, maxClause)])),
+  };
+}
+
 /** How many addresses in use are read of a report: with more of them, the network is the news. */
 export const maxInUse = 1024;
 
@@ -91,7 +108,7 @@ export const leaseDurationMs = 40_000;
 /** The annotations that say it. */
 export function toAnnotations(report: NodeReport): Record<string, string> {
   const { programmed, seats, mode, inUse, unsupported, draining, unheld } = report;
-  const { addresses = [], silent = [], apiVips = [], announced } = report;
+  const { addresses = [], silent = [], apiVips = [], announced, left = {} } = report;
   return {
     [reportAnnotations.programmed]: JSON.stringify(programmed),
     [reportAnnotations.seats]: JSON.stringify(seats),
@@ -104,6 +121,7 @@ export function toAnnotations(report: NodeReport): Record<string, string> {
     // Also of nothing: a patch leaves what it does not name.
     [reportAnnotations.draining]: JSON.stringify(draining ?? []),
     [reportAnnotations.unheld]: JSON.stringify(unheld ?? {}),
+    [reportAnnotations.left]: JSON.stringify(left),
     [reportAnnotations.apiVips]: JSON.stringify(apiVips),
   };
 }
@@ -186,6 +204,7 @@ export function parseNodeLease({ metadata: { name, annotations }, spec }: Lease)
   const unsupported = parseJson(texts, read('unsupported'), []);
   const draining = parseJson(drains, read('draining'), []).slice(0, maxDraining);
   const unheld = parseJson(clauses, read('unheld'), {});
+  const left = parseJson(clauses, read('left'), {});
   const addresses = parseJson(texts, read('addresses'), []);
   const silent = parseJson(silentNodes, read('silent'), []).slice(0, maxSilent);
   const apiVips = parseJson(texts, read('apiVips'), []).slice(0, maxApiVips);
@@ -201,6 +220,7 @@ export function parseNodeLease({ metadata: { name, annotations }, spec }: Lease)
       ...omitEmpty({ unsupported, draining, addresses, silent, apiVips }),
       ...(Object.keys(unheld).length === 0 ? {} : { unheld }),
       ...(isNumber(announced) ? { announced } : {}),
+      ...listLeft(new Map(Object.entries(left))),
     },
     renewal: spec?.renewTime ?? '',
     // A node may write its own Lease: no duration of its choice makes it live longer than a balancer's.

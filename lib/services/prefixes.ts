@@ -1,7 +1,13 @@
 import { type Address } from '../address/address.ts';
-import { type AddressRange, fromNumber, mergeRanges, toNumber } from './ranges.ts';
-
-const familyToBits = { ipv4: 32, ipv6: 128 } as const;
+import {
+  type AddressRange,
+  countAddresses,
+  familyToBits,
+  fromNumber,
+  listBlocks,
+  mergeRanges,
+  toNumber,
+} from './ranges.ts';
 
 /** The fewest CIDRs that have exactly these addresses of one family, in order: `10.0.9.8/30`. */
 export function toPrefixes(addresses: readonly Address[]): string[] {
@@ -9,17 +15,17 @@ export function toPrefixes(addresses: readonly Address[]): string[] {
     const number = toNumber(address);
     return { family: address.family, first: number, last: number };
   });
-  return mergeRanges(ranges).flatMap(splitRange);
+  return mergeRanges(ranges).flatMap(listBlocks).map(printBlock);
 }
 
-/** The largest block that begins at the first address and does not go beyond the last one, and so on. */
-function splitRange({ family, first, last }: AddressRange): string[] {
-  const prefixes: string[] = [];
-  for (let at = first; at <= last;) {
-    let free = 0n;
-    while (at % (2n << free) === 0n && at + (2n << free) - 1n <= last) free += 1n;
-    prefixes.push(`${fromNumber(family, at).text}/${familyToBits[family] - Number(free)}`);
-    at += 1n << free;
-  }
-  return prefixes;
+/** A block as nft calls it: `10.0.9.8/30`, and an address without its length. */
+export function toPrefix(block: AddressRange): string {
+  const { family, first, last } = block;
+  return first === last ? fromNumber(family, first).text : printBlock(block);
+}
+
+function printBlock(block: AddressRange): string {
+  const { family, first } = block;
+  const length = familyToBits[family] - (countAddresses(block).toString(2).length - 1);
+  return `${fromNumber(family, first).text}/${length}`;
 }

@@ -9,7 +9,8 @@ export interface AddressRange {
   readonly last: bigint;
 }
 
-const familyToBits: Readonly<Record<Family, number>> = { ipv4: 32, ipv6: 128 };
+/** How many bits an address has. */
+export const familyToBits: Readonly<Record<Family, number>> = { ipv4: 32, ipv6: 128 };
 
 /**
  * Reads `A-B`, `A/LENGTH` or `A`. Answers null for anything else: two families, B before A, bits of a host in a CIDR (10.0.9.5/24 may
@@ -97,11 +98,29 @@ function parseCidr(text: string): AddressRange | null {
   const [, base = '', length = ''] = /^([^/]+)\/(0|[1-9]\d{0,2})$/.exec(text.trim()) ?? [];
   const address = parseAddress(base);
   if (address === null) return null;
-  const free = BigInt(familyToBits[address.family] - Number(length));
+  const block = toBlock(address, Number(length));
+  return block?.first === toNumber(address) ? block : null;
+}
+
+/** The block of so many common bits that an address is in; null where it has not so many bits. */
+export function toBlock(address: Address, length: number): AddressRange | null {
+  const { family } = address;
+  const free = BigInt(familyToBits[family] - length);
   if (free < 0n) return null;
-  const first = toNumber(address);
-  const last = first + (1n << free) - 1n;
-  return (first >> free) << free === first ? { family: address.family, first, last } : null;
+  const first = (toNumber(address) >> free) << free;
+  return { family, first, last: first + (1n << free) - 1n };
+}
+
+/** The fewest blocks that make a range up: the largest one that begins at its first address, and so on. */
+export function listBlocks({ family, first, last }: AddressRange): AddressRange[] {
+  const blocks: AddressRange[] = [];
+  for (let at = first; at <= last;) {
+    let size = 1n;
+    while (at % (2n * size) === 0n && at + 2n * size - 1n <= last) size *= 2n;
+    blocks.push({ family, first: at, last: at + size - 1n });
+    at += size;
+  }
+  return blocks;
 }
 
 function compareRanges(one: AddressRange, other: AddressRange): number {

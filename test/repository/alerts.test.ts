@@ -152,6 +152,10 @@ const cases: Readonly<Record<string, Case>> = {
     fires: [{ [`vipnat_balancer_nodes_silent${on('')}`]: '1x10' }, 2, 1],
     quiet: [{ [`vipnat_balancer_nodes_silent${on('')}`]: '0 1 0 0 0' }, 4],
   },
+  VipnatServicesLeft: {
+    fires: [{ [`vipnat_balancer_services_left${on('')}`]: '2x10' }, 6, 1],
+    quiet: [{ [`vipnat_balancer_services_left${on('')}`]: '0 1 1 0 0 0 0' }, 6],
+  },
   VipnatKindNotFollowed: {
     fires: [{ [kind('controller', 'Pod')]: '1x10', [kind('balancer', 'Service')]: '0x10' }, 6, 1],
     quiet: [{ [kind('controller', 'Pod')]: '1x10', [kind('balancer', 'Service')]: '1 0 0 0 1' }, 6],

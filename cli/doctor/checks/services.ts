@@ -49,7 +49,7 @@ export const serviceChecks: readonly Check[] = [
   {
     code: 'balancer-lacks-nft',
     levels: ['fail'],
-    meaning: 'The balancer does not write its tables, and nft is missing here or older than 1.0.',
+    meaning: 'The balancer does not write its tables, and nft is missing here or older than 1.0.6.',
     find: ifUsed(findOldNft),
   },
   ...dataplaneChecks.map((check) => ({ ...check, find: ifUsed(check.find) })),
@@ -192,18 +192,27 @@ function withActivity(
   return lookAtHost(() => find(activity));
 }
 
+/** nft 1.0.2 cannot read its own maps of verdicts. */
+const oldestNft = '1.0.6';
+
+/** Whether a version is not before another one, number by number. */
+function isAtLeast(version: string, oldest: string): boolean {
+  const [given, wanted] = [version, oldest].map((text) => text.split('.').map(Number));
+  const at = (wanted ?? []).findIndex((number, place) => number !== (given?.[place] ?? 0));
+  return at < 0 || (given?.[at] ?? 0) > (wanted?.[at] ?? 0);
+}
+
 /** A balancer that writes has its own nft, as in its image: this host's is of no matter then. */
 function findOldNft({ services: { host, nftVersion }, tools }: HostFacts): Verdict {
   if (host.activity?.mode === 'direct') return { notHere: 'the balancer writes its tables' };
   return lookAtHost(() => {
-    const [major = 0] = (nftVersion ?? '').split('.').map(Number);
-    if (nftVersion !== null && major >= 1) return [];
+    if (nftVersion !== null && isAtLeast(nftVersion, oldestNft)) return [];
     if (tools.has('nft') && nftVersion === null) return { unknown: 'nft does not say its version' };
     return [
       {
         level: 'fail',
         title: nftVersion === null ? 'nft is not in PATH' : `nft is version ${nftVersion}`,
-        why: 'A balancer outside of a pod needs nft 1.0 or later. The image of vipnat has its own.',
+        why: 'A balancer outside of a pod needs nft 1.0.6 or later. The image of vipnat has its own.',
         remedy: ['# if the balancer runs outside of a pod:', ...install('nftables', { tools })],
       },
     ];

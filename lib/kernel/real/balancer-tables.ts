@@ -24,6 +24,12 @@ import { hasIptables, type IptablesTransaction, restoreIptables, saveIptables } 
 import { tryQuickly } from './iptables-tables.ts';
 import { ForwardChains } from './nft-chains.ts';
 import { OwnTransactions } from './own-transactions.ts';
+import {
+  checkScript,
+  createFeatureTools,
+  listMissingFeatures,
+  type MissingFeatures,
+} from './nft-features.ts';
 import { listNftTable, runNft } from './nft-table.ts';
 import { RuleMemory } from './rule-memory.ts';
 
@@ -42,6 +48,10 @@ export interface BalancerKernel {
   countRules(exceptTable: string): Promise<number>;
   /** Hands one script to nft: all of it takes effect, or nothing. */
   apply(script: string): Promise<void>;
+  /** Why nft or the kernel would refuse a script: a sentence; null where they would take it. Nothing takes effect. */
+  check(script: string): Promise<string | null>;
+  /** What rules may need, and this kernel or its nft does not have. */
+  listMissingFeatures(): Promise<MissingFeatures>;
   /**
    * Changes elements of sets and maps without nft, and answers whether that is done: all of it or nothing. False for what only nft
    * can encode, and where the kernel refuses or does not answer: `apply` is to be tried then, and has more to say. Never rejects. One at a time.
@@ -87,6 +97,7 @@ export function createBalancerKernel(): BalancerKernel {
   const own = new OwnTransactions();
   // Kept open: the end of a socket waits until the kernel has cleared away what the last transaction removed, 10 ms.
   const [elements, connections] = [createNetlinkClient('netfilter'), createNetlinkClient('netfilter')];
+  const apply = (input: string) => applyAsOwn(own, input);
   return {
     listTable: async (table) => {
       if (!isInPath('nft')) throw toolMissing('nft');
@@ -98,12 +109,9 @@ export function createBalancerKernel(): BalancerKernel {
       ),
     readHandles: (name) => withNetlinkClient('netfilter', (client) => readTableHandles(client, name)),
     countRules: (name) => withNetlinkClient('netfilter', (client) => countRules(client, name)),
-    apply: async (input) => {
-      await own.run(async () => {
-        await runNft({ family: 'ipv4', dialect: 'nftables', input }, limitMs);
-        return true;
-      });
-    },
+    apply,
+    check: (script) => checkScript(script, limitMs),
+    listMissingFeatures: () => listMissingFeatures(createFeatureTools(apply, limitMs)),
     changeElements: (changes) => own.run(() => changeElements(elements, changes)),
     forgetFlows: (isChosen) => forgetFlows(connections, isChosen),
     listForwardChains: () => forwardChains.list(),
@@ -119,6 +127,13 @@ export function createBalancerKernel(): BalancerKernel {
     restore: (transaction) => restoreIptables(toolbox, transaction, { limitMs }),
     watchGeneration: (options) => watchForeign(own, options),
   };
+}
+
+async function applyAsOwn(own: OwnTransactions, input: string): Promise<void> {
+  await own.run(async () => {
+    await runNft({ family: 'ipv4', dialect: 'nftables', input }, limitMs);
+    return true;
+  });
 }
 
 async function changeElements(client: NetlinkClient, changes: readonly ElementChange[]): Promise<boolean> {

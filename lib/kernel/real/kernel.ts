@@ -44,7 +44,7 @@ export function createKernel(options: KernelOptions): Kernel {
     apply: (transaction) =>
       isForIptables(transaction)
         ? restoreIptables(toolbox, transaction, { limitMs: writeLimitMs, run })
-        : runNft(transaction, writeLimitMs, run),
+        : runNft(transaction, writeLimitMs, { run }),
     keepReady: (places) => ready.keep(Promise.all(places.map((place) => findWriter(toolbox, place)))),
     resetFlows: (selection) => deleteFlows(selection, writeLimitMs),
     countFlows: (vip) => countFlows(vip, readLimitMs),

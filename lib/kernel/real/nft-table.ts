@@ -4,6 +4,7 @@ import { execTool, type RunTool, runTool, type ToolCommand } from '../tools/exec
 import { type NftTableOutput, type Transaction } from '../port.ts';
 import { toolFailed, toolMissing } from '../tools/tool-errors.ts';
 import { isInPath } from '../tools/toolbox.ts';
+import { VipnatError } from '../../text/errors.ts';
 
 /** What nft prints of our own table, by its name: no rule of anybody else's is loaded for that. Null where nft is missing; nft is not asked for a table that is known not to exist. */
 export async function readNftTable(
@@ -49,18 +50,37 @@ export async function listNftObject(
 /** What runs a script for nftables. */
 export const nftScript: ToolCommand = { tool: 'nft', arguments: ['-f', '-'] };
 
-/** Runs one script, by `run` if something else than execTool is to start nft: all of it takes effect, or nothing. */
+/** Whether nft, or the kernel behind it, has refused what it was asked: it works, and would refuse that again. */
+export function isNftRefusal(error: unknown): boolean {
+  return error instanceof VipnatError && error.code === 'TOOL_FAILED';
+}
+
+/** How nft is started. */
+export interface NftRun {
+  /** What is to start it; execTool unless given. */
+  readonly run?: RunTool;
+  /** Whether nothing shall take effect: nft and the kernel say only whether they would take it. */
+  readonly isTrial?: boolean;
+}
+
+/** Runs one script: all of it takes effect, or nothing. */
 export async function runNft(
   { input }: Transaction,
   limitMs: number,
-  run: RunTool = execTool,
+  { run = execTool, isTrial = false }: NftRun = {},
 ): Promise<void> {
   if (!isInPath('nft')) throw toolMissing('nft');
-  const { exitCode, stderr } = await run({ ...nftScript, input, limitMs });
+  const options = isTrial ? ['-c'] : [];
+  const { exitCode, stderr } = await run({
+    ...nftScript,
+    arguments: [...options, ...nftScript.arguments],
+    input,
+    limitMs,
+  });
   if (exitCode === 0) return;
   // nft 0.9.8 opens /dev/stdin anew, which cannot be done with the socket that Node gives it.
   if (!stderr.includes('Could not open file "/dev/stdin"')) {
     throw toolFailed({ tool: 'nft', exitCode, stderr, input });
   }
-  await runTool({ tool: 'nft', arguments: [input], limitMs });
+  await runTool({ tool: 'nft', arguments: [...options, input], limitMs });
 }

@@ -29,6 +29,12 @@ const chainToVerdict: Readonly<Record<string, string>> = { FORWARD: 'ACCEPT', IN
  */
 const patientChains = /^(?:cali-|CILIUM_|OLD_CILIUM_|KUBE-ROUTER-|KUBE-NWPLCY-)/;
 
+/** Whether a rule leads to such a chain. */
+export function leadsToPolicy(text: string): boolean {
+  const { target } = parseRule(text);
+  return target !== null && patientChains.test(target);
+}
+
 /**
  * Whether a foreign rule that stands before our hook in a chain could decide about one of these packets, so that the
  * hook would not see it. This is the constraint on the hook's place; an index never is.

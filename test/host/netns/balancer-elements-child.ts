@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer, createConnection } from 'node:net';
 import { type PortBalance } from '../../../balancer/decide/port-balance.ts';
+import { IsolatedWrites } from '../../../balancer/program/isolated-writes.ts';
 import { type Balances, Programmer } from '../../../balancer/program/programmer.ts';
 import { readTable } from '../../../balancer/table/read-table.ts';
 import { sleep, systemClock } from '../../../lib/control/clock.ts';
@@ -171,6 +172,36 @@ async function watch() {
   return { ...counts, own, foreign: calls - own };
 }
 
+/** One of 20 Services has a port that nft refuses. */
+async function isolate() {
+  execFileSync('nft', ['flush', 'ruleset']);
+  const writes = new IsolatedWrites({ clock: systemClock, kernel: real }, new Programmer(real));
+  const wanted = Array.from({ length: 20 }, (_, at): [string, Balances] => {
+    const name = `default/s${at}`;
+    const backends = [{ address: toPod('ipv4', 1), port }];
+    return [name, [makePortBalance(backends, { service: name, port: at === 13 ? 70_000 : at + 1 })]];
+  });
+  await writes.update(new Map(wanted));
+  const text = await real.listTable('ip vipnat-lb');
+  const programmed = [...text.matchAll(/goto lb\/(default\/s\d+)\//g)].map(([, name]) => name);
+  const missing = await real.listMissingFeatures();
+  const tables = execFileSync('nft', ['list', 'tables']).toString();
+  return { programmed: programmed.length, refused: [...writes.refused], missing, tables };
+}
+
+/** Which families differ from what was written a moment ago. */
+async function readBack() {
+  const sources = { ipv4: ['0.0.0.0/0'], ipv6: ['::102:304', '::ffff:a00:0/104', 'fd00::/64'] };
+  const programmer = await begin(
+    real,
+    balance({ numbers: [1, 2], affinitySeconds: 600 }).map((one) => ({
+      ...one,
+      sources: sources[one.family],
+    })),
+  );
+  return (await programmer.compare()).drifted;
+}
+
 const hundred = Array.from({ length: 100 }, (_, at) => at + 1);
 await startPods();
 process.stdout.write(
@@ -184,6 +215,10 @@ process.stdout.write(
         { numbers: [1, 2], keepsClient: true },
         { numbers: [3, 2], keepsClient: true },
       ),
+      affinity: await compareWays(
+        { numbers: [1, 2], affinitySeconds: 600 },
+        { numbers: [1, 2], affinitySeconds: 900 },
+      ),
       more: await compareWays({ numbers: [1, 2] }, { numbers: [1, 2, 3] }),
       many: await compareWays(
         { numbers: hundred.slice(0, 20), method: 'hash' },
@@ -194,6 +229,8 @@ process.stdout.write(
     meddled: await meddle(),
     expected: await begin(withNft, balance({ numbers: [3, 2] })).then(listBoth),
     watched: await watch(),
+    isolated: await isolate(),
+    drifted: await readBack(),
     packets: await sendPackets(),
   }),
   () => {

@@ -14,6 +14,8 @@ interface Outcome {
   readonly meddled: Readonly<Record<'problem' | 'isKnown' | 'isKnownLater' | 'tables', unknown>>;
   readonly expected: unknown;
   readonly watched: Readonly<Record<'scripts' | 'changes' | 'own' | 'foreign', number>>;
+  readonly drifted: unknown;
+  readonly isolated: Readonly<Record<'programmed' | 'refused' | 'missing' | 'tables', unknown>>;
   readonly packets: Readonly<Record<'before' | 'after' | 'changes', unknown>>;
 }
 
@@ -45,6 +47,12 @@ describe('endpoints that are replaced', () => {
     expect([way?.scripts, way?.changes]).toEqual([1, 0]);
   });
 
+  test('that clients keep for another time are in other sets, and nft deletes those before', () => {
+    const way = outcome.ways['affinity'];
+    expect(way?.tables).toEqual(way?.expected);
+    expect([way?.scripts, way?.changes]).toEqual([2, 0]);
+  });
+
   test('get connections, and those that they replace get none', () => {
     const { before, after, changes } = outcome.packets;
     expect(before).toEqual([
@@ -74,4 +82,16 @@ test('where somebody else has removed an element, the table is compared, and rep
   const { problem, isKnown, isKnownLater, tables } = outcome.meddled;
   expect([problem, isKnown, isKnownLater]).toEqual(['TOOL_FAILED', false, true]);
   expect(tables).toEqual(outcome.expected);
+});
+
+test('nothing differs from what was just written, however nft prints ranges', () => {
+  expect(outcome.drifted).toEqual([]);
+});
+
+test('a Service that nft refuses is named, the others are there, and questions about features leave nothing', () => {
+  const { programmed, refused, missing, tables } = outcome.isolated;
+  expect(programmed).toBe(19);
+  expect(refused).toEqual([['default/s13', expect.stringContaining('nft failed')]]);
+  expect(missing).toEqual({ ipv4: [], ipv6: [] });
+  expect(tables).toBe('table ip vipnat-lb\n');
 });

@@ -9,7 +9,7 @@ import { type BalancerKernel } from '../../../lib/kernel/real/balancer-tables.ts
 import { RoutedClient } from '../../../lib/kubernetes/object-client.ts';
 import { type Random } from '../../../lib/control/random.ts';
 import { isAwaited } from '../../../lib/services/awaited.ts';
-import { maxDraining } from '../../../lib/services/node-report.ts';
+import { listLeft, maxDraining } from '../../../lib/services/node-report.ts';
 import { FakeBalancerKernel } from '../fakes/balancer-kernel.ts';
 
 /** What differs from life to life. */
@@ -48,6 +48,8 @@ export function toWholeKernel(kernel: FakeBalancerKernel): BalancerKernel {
     readHandles: (name) => kernel.readHandles(name),
     countRules: () => Promise.resolve(0),
     apply: (script) => kernel.apply(script),
+    check: (script) => kernel.check(script),
+    listMissingFeatures: () => Promise.resolve(kernel.missing),
     changeElements: (changes) => kernel.changeElements(changes),
     forgetFlows: () => Promise.resolve([]),
     listForwardChains: () => Promise.resolve([]),
@@ -70,12 +72,12 @@ export function startBalancerLife(options: BalancerLifeOptions): BalancerLife {
   }) ?? { health: { silent: [] }, watch: { outages: noOutages, watch: () => undefined } };
   const say = () => {
     if (view === null) return;
-    const { programmed, mode, draining, isAnyEarly, virtualIps } = view;
+    const { programmed, mode, draining, isAnyEarly, virtualIps, left } = view;
     const seats = listSeats();
     reporter.setAwaited(isAnyEarly || virtualIps.some(isAwaited));
     reporter.say({
       ...{ programmed, mode, draining: draining.slice(0, maxDraining), seats, inUse: [] },
-      addresses: listAddresses(),
+      ...{ addresses: listAddresses(), ...listLeft(left) },
       silent: seats.length === 0 ? [] : nodes.health.silent,
     });
   };

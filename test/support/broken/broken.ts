@@ -85,8 +85,8 @@ export const broken = {
   ranges: {
     name: 'ignores loadBalancerSourceRanges',
     file: 'balancer/decide/port-balance.ts',
-    from: 'admitOwn(normaliseRanges(spec.loadBalancerSourceRanges, family), addresses[family], place)',
-    to: 'admitOwn(normaliseRanges(null, family), addresses[family], place)',
+    from: 'readSourceRanges(service.spec.loadBalancerSourceRanges)',
+    to: 'readSourceRanges(null)',
     caughtBy: [
       ['netns', 'netns/services.test'],
       ['unit', 'balancer/decide/port-balance'],

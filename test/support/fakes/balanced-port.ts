@@ -22,25 +22,28 @@ export function balance(
   spec: object = {},
   annotations: Record<string, string> = {},
   weights: ReadonlyMap<string, number> = new Map(),
+  taken: ReadonlyMap<string, string> = new Map(),
 ): {
   port: PortBalance | undefined;
   refused: readonly string[];
   remarks: readonly string[];
+  left: string | null;
   addresses: readonly string[];
 } {
   const service = makeLoadBalancer('web', [{ port: 80 }], { spec, annotations });
-  const { ports, refused, remarks } = balanceService(
+  const { ports, refused, remarks, left } = balanceService(
     {
       service: services.schema.parse(version(service)),
       slices: [endpointSlices.schema.parse(version(makeEndpoints('web', [{ port: 8080 }], endpoints)))],
       addresses: { ipv4: ['10.77.0.60'], ipv6: [] },
       weights,
+      taken,
     },
     'ipv4',
     place,
   );
   const [port] = ports;
-  return { port, refused, remarks, addresses: port?.backends.map(({ address }) => address) ?? [] };
+  return { port, refused, remarks, left, addresses: port?.backends.map(({ address }) => address) ?? [] };
 }
 
 /** A ready endpoint of a node, unless its conditions say otherwise. */

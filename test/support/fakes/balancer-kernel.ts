@@ -1,6 +1,8 @@
 import { type Family } from '../../../lib/address/address.ts';
 import { type ElementChange } from '../../../lib/kernel/netlink/nft-elements.ts';
 import { type BalancerKernel } from '../../../lib/kernel/real/balancer-tables.ts';
+import { type MissingFeatures } from '../../../lib/kernel/real/nft-features.ts';
+import { VipnatError } from '../../../lib/text/errors.ts';
 
 /**
  * The tables of a host, as far as the balancer asks for them: it takes the commands that the balancer gives to nft, and prints
@@ -8,7 +10,7 @@ import { type BalancerKernel } from '../../../lib/kernel/real/balancer-tables.ts
  */
 export class FakeBalancerKernel implements Pick<
   BalancerKernel,
-  'listTable' | 'readHandles' | 'apply' | 'changeElements'
+  'listTable' | 'readHandles' | 'apply' | 'check' | 'changeElements'
 > {
   /** The scripts that were taken, those included that changes of elements stand for. */
   readonly scripts: string[] = [];
@@ -19,6 +21,11 @@ export class FakeBalancerKernel implements Pick<
   lists = 0;
   /** Set: the next script is refused. */
   failure: Error | null = null;
+  /** What nft refuses wherever it is in a script. */
+  refuses: RegExp | null = null;
+  /** How often nft was asked whether it would take a script. */
+  questions = 0;
+  missing: MissingFeatures = { ipv4: [], ipv6: [] };
   #tables = new Map<string, FakeTable>();
   #handle = 0;
 
@@ -38,10 +45,26 @@ export class FakeBalancerKernel implements Pick<
     const { failure } = this;
     this.failure = null;
     if (failure !== null) throw failure;
+    this.#refuse(script);
     const tables = structuredClone(this.#tables);
     for (const line of script.split('\n').filter((one) => one !== '')) this.#run(tables, line);
     this.#tables = tables;
     this.scripts.push(script);
+  }
+
+  check(script: string): Promise<string | null> {
+    this.questions += 1;
+    try {
+      this.#refuse(script);
+      return Promise.resolve(null);
+    } catch (error) {
+      return Promise.resolve((error as Error).message);
+    }
+  }
+
+  #refuse(script: string): void {
+    const found = this.refuses?.exec(script)?.[0];
+    if (found !== undefined) throw new VipnatError('TOOL_FAILED', `nft does not take ${found}`);
   }
 
   async changeElements(changes: readonly ElementChange[]): Promise<boolean> {

@@ -125,6 +125,27 @@ describe('how connections are spread', () => {
     expect(sources(['10.77.0.11/32'])).toEqual(['10.77.0.11', '10.77.0.60']);
     expect(sources(['10.77.0.0/24'])).toEqual(['10.77.0.0/24']);
   });
+
+  test('source ranges that cannot be read are named, and too many leave the Service to kube-proxy', () => {
+    const loadBalancerSourceRanges = ['010.0.0.0/8', '10.0.0.0/8', '10.0.0.0/33'];
+    expect(balance([on('n1', '10.244.1.2')], { loadBalancerSourceRanges })).toMatchObject({
+      port: { sources: ['10.0.0.0/8'] },
+      remarks: [expect.stringContaining('default/web has 2 source ranges that vipnat cannot read, such as 010.0.0.0/8')],
+    });
+    const many = Array.from({ length: 2001 }, (_, at) => `10.${at >> 8}.${at & 255}.0/24`);
+    expect(balance([on('n1', '10.244.1.2')], { loadBalancerSourceRanges: many })).toMatchObject({
+      port: undefined,
+      left: 'it has more than 2000 source ranges',
+    });
+  });
+});
+
+test('a port that another Service had before is not balanced, and said', () => {
+  const taken = new Map([['10.77.0.60 TCP 80', 'default/first']]);
+  expect(balance([on('n1', '10.244.1.2')], {}, {}, new Map(), taken)).toMatchObject({
+    port: undefined,
+    remarks: ['default/web does not get TCP/80 of 10.77.0.60: default/first had it before'],
+  });
 });
 
 describe('what the owner asks for', () => {

@@ -1,4 +1,4 @@
-import { beforeEach, expect, test } from '@jest/globals';
+import { beforeEach, describe, expect, test } from '@jest/globals';
 import { ServiceIndex } from '../../../../balancer/follow/service-index.ts';
 import { virtualIps } from '../../../../lib/services/objects.ts';
 import { endpointSlices, services } from '../../../../lib/services/services.ts';
@@ -82,4 +82,49 @@ test("this node's zone is what an endpoint on it says, and all Services may be b
   index.takeSlices(come('default/other-ipv4', slice('other', 'a')));
   expect(index.zone).toBe('a');
   expect([...index.takeChanged(false)].sort()).toEqual(['default/other', 'default/web']);
+});
+
+test("a change of this host's addresses concerns who has an endpoint there, or asks where clients come from", () => {
+  const spec = { ...service('choosy').spec, loadBalancerSourceRanges: ['10.0.0.0/8'] };
+  for (const name of ['far', 'choosy']) {
+    index.takeServices(come(`default/${name}`, name === 'far' ? service(name) : { ...service(name), spec }));
+    index.takeVirtualIps(come(`10.77.0.7${name.length}`, vip(`10.77.0.7${name.length}`, [name])));
+  }
+  expect(index.listConcerned(new Set(['10.244.1.2']))).toEqual(['default/web', 'default/choosy']);
+  expect(index.listConcerned(new Set(['10.244.1.3']))).toEqual(['default/choosy']);
+});
+
+describe('a port that two Services of one address have', () => {
+  const key = '10.77.0.60 TCP 80';
+  const find = (name: string) => index.find(`default/${name}`)?.taken?.get(key);
+
+  beforeEach(() => {
+    index.takeServices(come('default/a', service('a')));
+    index.takeServices(come('default/b', service('b')));
+    index.takeVirtualIps(go('10.77.0.60', vip('10.77.0.60', ['web'])));
+    index.takeVirtualIps(come('10.77.0.60', vip('10.77.0.60', ['b', 'a'])));
+    index.takeChanged(false);
+  });
+
+  test('is of the one that has had the address for longer, whatever was heard first', () => {
+    expect([find('b'), find('a')]).toEqual([undefined, 'default/b']);
+  });
+
+  test.each([
+    ['is deleted', null],
+    [
+      'has another port',
+      { ...service('b'), spec: { ...service('b').spec, ports: [{ port: 81, protocol: 'TCP' }] } },
+    ],
+    ['is a new one of its name', { ...service('b'), metadata: { ...service('b').metadata, uid: 'another' } }],
+    ['has another type', { ...service('b'), spec: { ...service('b').spec, type: 'ClusterIP' } }],
+  ] as const)('is of the next one when the first one %s', (_, after) => {
+    index.takeServices([{ key: 'default/b', before: service('b'), after: after as never }]);
+    expect([find('a'), index.takeChanged(false).toSorted()]).toEqual([undefined, ['default/a', 'default/b']]);
+  });
+
+  test('does not have others looked at again while the first one keeps it', () => {
+    index.takeServices([{ key: 'default/b', before: service('b'), after: service('b') }]);
+    expect(index.takeChanged(false)).toEqual(['default/b']);
+  });
 });

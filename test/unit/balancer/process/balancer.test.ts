@@ -1,6 +1,7 @@
 /** The balancer as a whole: an API on a local socket, a kernel in memory, and a clock that stands still. */
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { eventually, useCertificates } from '../../../support/api/api-world.ts';
+import { makeLoadBalancer } from '../../../support/kube-api/service-objects.ts';
 import { BalancerWorld } from '../../../support/api/balancer-world.ts';
 
 const certificates = useCertificates();
@@ -83,6 +84,33 @@ describe('a balancer', () => {
     world.addresses = ['10.77.0.11', '10.244.2.2'];
     await world.pass(11);
     expect(await world.print()).not.toContain('10.244.2.2');
+  });
+
+  test('goes on with all others when nft refuses one Service, and says which', async () => {
+    world.kernel.refuses = /10\.244\.66\.6/;
+    world.list('web', '10.244.66.6');
+    world.list('other', '10.244.3.3');
+    await world.untilPrinted(/10\.244\.3\.3/);
+    await world.pass(100);
+    expect(await world.print()).not.toContain('default/web');
+    expect(world.view?.mode).toBe('direct');
+    expect([...(world.view?.left ?? [])]).toEqual([['default/web', 'nft does not take 10.244.66.6']]);
+    expect(world.readLog('error')).toEqual([expect.stringContaining('leaves default/web to kube-proxy')]);
+    world.kernel.refuses = null;
+    await world.pass(60);
+    expect(await world.print()).toContain('10.244.66.6');
+    expect(world.view?.left.size).toBe(0);
+  });
+
+  test('leaves a Service to kube-proxy whose rules need what the kernel lacks, and says why', async () => {
+    await world.stopBalancer();
+    world.kernel.missing = { ipv4: ['verdict map'], ipv6: [] };
+    const spec = { sessionAffinity: 'ClientIP' };
+    world.api.store.put('Service', makeLoadBalancer('web', [{ port: 80 }], { spec }));
+    world.startBalancer();
+    await world.until(async () => !(await world.print()).includes('default/web'), "web is kube-proxy's");
+    expect(await world.print()).toContain('default/other');
+    expect(world.view?.left.get('default/web')).toContain('this nft cannot read its own maps of verdicts');
   });
 
   test('leaves connections to kube-proxy when nft fails for long, says so, and takes them back', async () => {

@@ -11,7 +11,11 @@ function start() {
       host.reads += 1;
       return Promise.resolve(
         host.addresses.map(
-          (address) => ({ family: 'ipv4', address, device: host.device, prefixLength: 24 }) as const,
+          (address) =>
+            ({
+              family: address.includes(':') ? 'ipv6' : 'ipv4',
+              ...{ address, device: host.device, prefixLength: 24 },
+            }) as const,
         ),
       );
     },
@@ -19,14 +23,21 @@ function start() {
   return { clock, host, own };
 }
 
-test('a look says whether they have changed, and leaves those of Services out', async () => {
+test('a look says which have come or gone, and leaves those of Services and link-local ones out', async () => {
   const { clock, host, own } = start();
-  expect([await own.look(new Set(['10.0.9.10'])), [...own.known]]).toEqual([true, ['10.77.0.11']]);
-  expect(await own.look(new Set(['10.0.9.10']))).toBe(false);
-  expect([await own.look(new Set()), [...own.known]]).toEqual([true, ['10.77.0.11', '10.0.9.10']]);
+  const look = async (...vips: readonly string[]) => [...(await own.look(new Set(vips))).moved].toSorted();
+  expect([await look('10.0.9.10'), [...own.known]]).toEqual([['10.77.0.11'], ['10.77.0.11']]);
+  const { known } = own;
+  expect(await look('10.0.9.10')).toEqual([]);
+  expect(await look()).toEqual(['10.0.9.10']);
   await clock.advance(1000);
-  host.addresses = ['10.77.0.12'];
-  expect([await own.look(new Set()), [...own.known]]).toEqual([true, ['10.77.0.12']]);
+  host.addresses = ['10.77.0.12', '169.254.7.7'];
+  expect([await look(), [...own.known]]).toEqual([['10.0.9.10', '10.77.0.11', '10.77.0.12'], ['10.77.0.12']]);
+  expect([...known]).toEqual(['10.77.0.11']);
+  const after = own.known;
+  await clock.advance(1000);
+  host.addresses.push('169.254.7.8', 'fe80::7');
+  expect([await look(), own.known === after]).toEqual([[], true]);
 });
 
 test('however often it looks, the kernel is asked once a second at most', async () => {
@@ -44,6 +55,9 @@ test("interfaces by which clients come are known where kube-proxy has all Servic
   expect(own.uplinks).toBeNull();
   await clock.advance(1000);
   host.device = 'kube-ipvs0';
-  expect([await own.look(new Set()), own.uplinks]).toEqual([true, []]);
-  expect(await own.look(new Set())).toBe(false);
+  expect([(await own.look(new Set())).areUplinksOther, own.uplinks]).toEqual([true, []]);
+  expect((await own.look(new Set())).areUplinksOther).toBe(false);
+  await clock.advance(1000);
+  host.addresses.push('fe80::7');
+  expect((await own.look(new Set())).areUplinksOther).toBe(false);
 });

@@ -7,12 +7,15 @@ import { a, b, balance, flowTo, startFlowWorld as start } from '../../../support
 
 const backendsOf = (flows: readonly BalancedFlow[]) => flows.map(({ backend }) => backend.address);
 
-test('TCP connections are forgotten when their endpoint is gone, and not while it ends', () => {
-  const before = [balance('TCP', [a, b])];
-  expect(listGoneFlows(before, [balance('TCP', [b], [a, b])])).toEqual([]);
-  expect(backendsOf(listGoneFlows(before, [balance('TCP', [b])]))).toEqual([a.address]);
-  expect(backendsOf(listGoneFlows(before, []))).toEqual([a.address, b.address]);
-});
+test.each(['TCP', 'SCTP'])(
+  '%s connections are forgotten when their endpoint is gone, and not while it ends',
+  (protocol) => {
+    const before = [balance(protocol, [a, b])];
+    expect(listGoneFlows(before, [balance(protocol, [b], [a, b])])).toEqual([]);
+    expect(backendsOf(listGoneFlows(before, [balance(protocol, [b])]))).toEqual([a.address]);
+    expect(backendsOf(listGoneFlows(before, []))).toEqual([a.address, b.address]);
+  },
+);
 
 test('UDP clients are sent elsewhere as soon as their endpoint takes no new ones', () => {
   const gone = listGoneFlows([balance('UDP', [a, b])], [balance('UDP', [b], [a, b])]);

@@ -82,6 +82,39 @@ describe('a host that drops forwarded packets', () => {
     expect(host.scripts).toHaveLength(3);
   });
 
+  test.each([
+    [
+      'behind policies',
+      ['-j cali-FORWARD', '-m comment --comment x -j KUBE-FORWARD', '-j DROP'],
+      '-I FORWARD 2 ',
+    ],
+    [
+      'behind all of them',
+      ['-j KUBE-ROUTER-FORWARD', '-j DOCKER-USER', '-j CILIUM_FORWARD'],
+      '-I FORWARD 4 ',
+    ],
+    ['before a drop', ['-i eth9 -j DROP', '-j cali-FORWARD'], '-I FORWARD 1 '],
+  ])('has the hook %s, and leaves it there when addresses change', async (_, forward, insertion) => {
+    const { host, keep } = start(save('DROP', forward));
+    await keep(vips);
+    expect(host.scripts[0]).toContain(`\n${insertion}-j VIPLB-FORWARD\n`);
+    const rules = host.scripts[0]?.split('\n').filter((line) => line.startsWith('-A VIPLB-FORWARD')) ?? [];
+    const at = Number(insertion.split(' ')[2]) - 1;
+    const hooked = forward.toSpliced(at, 0, '-j VIPLB-FORWARD');
+    host.output = save('DROP', hooked, rules);
+    await keep(['10.0.9.10']);
+    expect(host.scripts[1]).not.toContain(' FORWARD ');
+  });
+
+  test('moves a hook behind a policy engine that came later', async () => {
+    const { host, keep } = start(save('DROP'));
+    await keep(vips);
+    const rules = host.scripts[0]?.split('\n').filter((line) => line.startsWith('-A VIPLB-FORWARD')) ?? [];
+    host.output = save('DROP', ['-j VIPLB-FORWARD', '-j cali-FORWARD'], rules);
+    await keep(['10.0.9.10']);
+    expect(host.scripts[1]).toMatch(/-D FORWARD -j VIPLB-FORWARD\n[^]*-I FORWARD 2 -j VIPLB-FORWARD\n/);
+  });
+
   test('loses the chain when it drops no more, or has no Service any more', async () => {
     const { host, keep } = start(save('DROP'));
     await keep(vips);

@@ -11,6 +11,13 @@ function balance(service: string, pods: number, more: Partial<PortBalance> = {})
   return [makePortBalance(backends, { service, addresses: [`10.0.9.${service.length}`], ...more })];
 }
 
+/** To a pod on another node. */
+const relay = {
+  ends: new Map([['10.244.0.9 . 8080', 'n2']]),
+  weights: new Map([['10.244.0.9 . 8080', 1]]),
+  nodes: new Map([['n2', '10.244.0.9']]),
+};
+
 let kernel: FakeBalancerKernel;
 let programmer: Programmer;
 
@@ -98,11 +105,6 @@ describe('tables', () => {
   });
 
   test('look all packets up only while a Service is sent on to other nodes', async () => {
-    const relay = {
-      ends: new Map([['10.244.0.9 . 8080', 'n2']]),
-      weights: new Map([['10.244.0.9 . 8080', 1]]),
-      nodes: new Map([['n2', '10.244.0.9']]),
-    };
     const listHooks = async () =>
       [...(readTable(await kernel.listTable('ip vipnat-lb'), 'ipv4')?.chains ?? [])].filter(
         ([name, { hook }]) => name === 'relay' && hook !== null,
@@ -122,6 +124,23 @@ describe('tables', () => {
     expect(await programmer.compare()).toEqual({ drifted: ['ipv4'] });
     expect(kernel.scripts[0]).not.toContain('delete table');
     expect(await slots('default/a')).toHaveLength(2);
+    expect(await programmer.compare()).toEqual({ drifted: [] });
+  });
+
+  test.each<[string, Partial<PortBalance>, Partial<PortBalance>]>([
+    ['another affinity', { affinitySeconds: 600 }, { affinitySeconds: 900 }],
+    ['no affinity', { affinitySeconds: 600 }, {}],
+    ['another affinity, and is sent on', { affinitySeconds: 600, relay }, { affinitySeconds: 10_800, relay }],
+    ['affinity, and is sent on', { relay }, { affinitySeconds: 600, relay }],
+  ])('stay while one Service gets %s: no set of another one is touched', async (_, before, after) => {
+    await update(['default/a', balance('default/a', 2, { affinitySeconds: 600 })]);
+    await update(['default/bb', balance('default/bb', 2, before)]);
+    const { lists } = kernel;
+    kernel.scripts.splice(0);
+    await update(['default/bb', balance('default/bb', 2, after)]);
+    expect(kernel.lists).toBe(lists);
+    expect(kernel.scripts.join('')).not.toMatch(/delete table|default\/a\//);
+    expect(kernel.scripts).toHaveLength(2);
     expect(await programmer.compare()).toEqual({ drifted: [] });
   });
 

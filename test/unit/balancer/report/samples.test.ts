@@ -10,7 +10,15 @@ function drain(connections: number | null): BalancerState['draining'][number] {
 }
 
 const state: BalancerState = {
-  ...{ services: 3, elements: 40, isFollowing: true, behindMs: 0, inUse: ['10.0.9.19'], unreadable: [] },
+  ...{
+    services: 3,
+    left: ['default/web'],
+    elements: 40,
+    isFollowing: true,
+    behindMs: 0,
+    inUse: ['10.0.9.19'],
+    unreadable: [],
+  },
   kinds: new Map([
     ['Service', true],
     ['EndpointSlice', false],
@@ -37,6 +45,7 @@ describe("a balancer's metrics", () => {
   test('say what its tables have, and which seats it holds', () => {
     expect(list()).toEqual([
       'services{} 3',
+      'services_left{} 1',
       'table_elements{} 40',
       'mode{mode=direct} 1',
       'mode{mode=kube-proxy} 0',

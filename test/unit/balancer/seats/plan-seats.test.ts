@@ -151,17 +151,19 @@ describe('the seats of a node', () => {
 
   test('name addresses that are left out once for each seat', () => {
     const pool = makePool('default', [seat(0, '10.0.9.10'), seat(1, '10.0.9.10')]);
-    const virtualIps = ['10.0.9.2', '10.0.8.1', 'fd00-9--20', 'not-an-address'].map((one) =>
-      makeVirtualIp(one, 'default/0'),
+    const virtualIps = ['10.0.9.2', '10.0.8.1', '10.0.9.0', '10.0.9.255', 'fd00-9--20', 'not-an-address'].map(
+      (one) => makeVirtualIp(one, 'default/0'),
     );
     expect(plan([pool], ...virtualIps, makeVirtualIp('10.0.9.20', 'default/0'))).toMatchObject({
       seats: [{ addresses: [{ address: { text: '10.0.9.20' } }] }, { addresses: [] }],
       problems: [
-        'this node does not hold 4 of the addresses of seat default/0: 10.0.8.1 is in no subnet of this host (it has eth0, eth1)',
+        'this node does not hold 6 of the addresses of seat default/0: 10.0.8.1 is in no subnet of this host (it has eth0, eth1)',
       ],
       unheld: {
         '10.0.8.1': '10.0.8.1 is in no subnet of this host (it has eth0, eth1)',
+        '10.0.9.0': '10.0.9.0 is the address of the subnet of eth0 itself',
         '10.0.9.2': '10.0.9.2 is an address of this host itself',
+        '10.0.9.255': '10.0.9.255 is the broadcast address of the subnet of eth0',
         'fd00:9::20': 'fd00:9::20 is of another family than its seat',
         'not-an-address': 'not-an-address is not an address',
       },

@@ -51,7 +51,7 @@ describe('on a host with Services', () => {
 
   test.each([
     ['missing', null, ['iptables-nft-save', 'apt-get'], 'nft is not in PATH'],
-    ['0.9.8', '0.9.8', ['nft', 'apt-get'], 'nft is version 0.9.8'],
+    ['1.0.2', '1.0.2', ['nft', 'apt-get'], 'nft is version 1.0.2'],
   ])(
     'nft that is %s is told where the balancer does not write its tables',
     async (_, nftVersion, tools, words) => {

@@ -41,6 +41,7 @@ const current = {
   'vipnat.io/draining':
     '[{"service":"default/web","endpoint":"10.244.1.2","since":"2026-11-23T09:00:00.000Z","connections":3}]',
   'vipnat.io/cannot-hold': '{"default/1":"10.77.0.200 needs the interface eth9"}',
+  'vipnat.io/left-to-kube-proxy': '{"default/web":"it has more than 2000 source ranges"}',
   'vipnat.io/api-virtual-ips': '["10.77.0.50"]',
   'vipnat.io/announced': '119',
 };
@@ -63,6 +64,7 @@ const report: NodeReport = {
     },
   ],
   unheld: { 'default/1': '10.77.0.200 needs the interface eth9' },
+  left: { 'default/web': 'it has more than 2000 source ranges' },
   apiVips: ['10.77.0.50'],
   announced: '119',
 };

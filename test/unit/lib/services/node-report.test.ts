@@ -2,6 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import {
   isProgrammed,
   type Lease,
+  listLeft,
   type NodeReport,
   parseNodeLease,
   toAnnotations,
@@ -35,6 +36,14 @@ describe('the report of a node in its Lease', () => {
       renewal: '2026-11-23T09:00:00.000000Z',
       durationMs: 40_000,
     });
+  });
+
+  test('names 16 Services at most that are left to kube-proxy, with 120 characters for each', () => {
+    const left = new Map(Array.from({ length: 40 }, (_, at) => [`default/s${40 - at}`, 'x'.repeat(9000)]));
+    const read = parseNodeLease(toLease(toAnnotations({ ...report, ...listLeft(left) })));
+    const said = Object.entries(read?.report.left ?? {});
+    expect([said.length, said[0]]).toEqual([16, ['default/s1', 'x'.repeat(120)]]);
+    expect(listLeft(new Map())).toEqual({});
   });
 
   test('is of balancers alone', () => {

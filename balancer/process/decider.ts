@@ -1,0 +1,96 @@
+import { type Logger } from '../../lib/telemetry/logger.ts';
+import { type BalancerKernel } from '../../lib/kernel/real/balancer-tables.ts';
+import { type MissingFeatures } from '../../lib/kernel/real/nft-features.ts';
+import {
+  balanceFamilies,
+  isLeftToKubeProxy,
+  type Place,
+  type ServiceBalance,
+} from '../decide/port-balance.ts';
+import { type FollowedObjects } from '../follow/followed-objects.ts';
+import { NodeUsers } from '../nodes/node-users.ts';
+import { type Balances } from '../program/programmer.ts';
+import { type LookLog } from './look-log.ts';
+import { type AddressPorts, OwnAddresses } from './own-addresses.ts';
+import { type NodeWatch } from './ports.ts';
+
+/** What it needs of the world. */
+export interface DecidePorts extends AddressPorts {
+  readonly kernel: Pick<BalancerKernel, 'listMissingFeatures'>;
+  readonly logger: Logger;
+  /** As the API names this node. */
+  readonly node: string;
+  readonly nodes: NodeWatch;
+}
+
+/** Decides how the Services that may have changed are to be balanced. One that cannot be decided about is kube-proxy's, and keeps no other. */
+export class Decider {
+  readonly #ports: DecidePorts;
+  readonly #objects: FollowedObjects;
+  readonly #log: LookLog;
+  readonly #addresses: OwnAddresses;
+  readonly #users = new NodeUsers();
+  readonly #left = new Map<string, string>();
+  #missing: MissingFeatures | null = null;
+
+  constructor(ports: DecidePorts, objects: FollowedObjects, log: LookLog) {
+    this.#ports = ports;
+    this.#objects = objects;
+    this.#log = log;
+    this.#addresses = new OwnAddresses(ports);
+  }
+
+  /** The Services that are kube-proxy's although nobody asks for that, to why: a clause. */
+  get left(): ReadonlyMap<string, string> {
+    return this.#left;
+  }
+
+  /** Whether a Service is kube-proxy's: its owner wants that, or this node cannot take it. */
+  isLeft(service: string): boolean {
+    const found = this.#objects.index.find(service);
+    return this.#left.has(service) || (found !== null && isLeftToKubeProxy(found.service));
+  }
+
+  /** To be called when other nodes answer no more, or again. */
+  noteOutages(): void {
+    this.#objects.touch(this.#users.take(this.#ports.nodes.outages));
+  }
+
+  /** The Services that may be balanced otherwise since last asked. Rejects as the kernel does. */
+  async decide(): Promise<Map<string, Balances>> {
+    const [{ index }, { node, nodes, kernel }] = [this.#objects, this.#ports];
+    const { zone, vips } = index;
+    this.#missing ??= await kernel.listMissingFeatures();
+    const { moved, areUplinksOther } = await this.#addresses.look(vips);
+    if (moved.size > 0) index.touch(index.listConcerned(moved));
+    const { known: local, uplinks } = this.#addresses;
+    const place: Place = { node, zone, vips, local, uplinks, outages: nodes.outages, missing: this.#missing };
+    const decided = new Map<string, Balances>();
+    for (const service of index.takeChanged(areUplinksOther))
+      decided.set(service, this.#decideOne(service, place));
+    nodes.watch(this.#users.nodes);
+    return decided;
+  }
+
+  #decideOne(service: string, place: Place): Balances {
+    const found = this.#objects.find(service);
+    const { ports, refused, remarks, left } = attempt(() => balanceFamilies(found, place));
+    this.#users.note(service, ports.length === 0 ? [] : (found?.slices ?? []));
+    this.#log.refused(service, refused);
+    this.#log.remarks(service, remarks);
+    this.#log.left(service, left);
+    if (left === null) this.#left.delete(service);
+    else this.#left.set(service, left);
+    return ports;
+  }
+}
+
+/** What is wrong with one Service is not what others wait for. */
+function attempt(decide: () => ServiceBalance): ServiceBalance {
+  try {
+    return decide();
+  } catch (error) {
+    const left = `vipnat cannot decide about it (${(error as Error).message})`;
+    return { ports: [], refused: [], remarks: [], left };
+  }
+}
