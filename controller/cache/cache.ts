@@ -13,7 +13,7 @@ import { nameEarlyOwner } from '../../lib/services/early-slices.ts';
 import { type NodeReport } from '../../lib/services/node-report.ts';
 import { type VirtualIp } from '../../lib/services/objects.ts';
 import { CandidateNodes } from './candidate-nodes.ts';
-import { type ReservedRange } from './judge-pools.ts';
+import { PoolJudge, Reservations, type ReservedRange } from './judge-pools.ts';
 import { ClaimStore } from './kept-back.ts';
 import {
   listApiVrids,
@@ -26,7 +26,6 @@ import {
 } from './list-reserved.ts';
 import { isSameList, MultiMap, put } from './multi-map.ts';
 import { listPublishedTexts, listUsers } from './object-parts.ts';
-import { PoolJudge, Reservations } from './pool-judge.ts';
 import { listFirstLabel, noteSince, Selection } from './selection.ts';
 import { type Affected, isNews, News, type Source, type Watch, type Watching } from './watch.ts';
 import { type Indexes, type Known, type Objects, type Settings, type World } from './world.ts';

@@ -3,9 +3,8 @@ import { type Change } from '../../lib/kubernetes/object-store.ts';
 import { isSelected } from '../../lib/services/label-selector.ts';
 import { contains } from '../../lib/services/ranges.ts';
 import { type Service } from '../../lib/services/services.ts';
-import { type JudgedPool } from './judge-pools.ts';
+import { findPoolsOf, type JudgedPool, type PoolJudge } from './judge-pools.ts';
 import { isSameList, listDiffering } from './multi-map.ts';
-import { findPoolsOf, type PoolJudge } from './pool-judge.ts';
 import { type Known } from './world.ts';
 
 /** Addresses of pools that Services name for themselves: no other Service gets them. */

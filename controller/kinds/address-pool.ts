@@ -10,10 +10,9 @@ import { assignSeats, orderNodes, type SeatsRequest } from '../allocate/seats.ts
 import { countKnown, countTaken } from '../cache/count-taken.ts';
 import { mayHold } from '../cache/candidate-nodes.ts';
 import { findCondition, setCondition, shorten, type WantedCondition } from '../cache/conditions.ts';
-import { compareAge, type JudgedPool } from '../cache/judge-pools.ts';
+import { compareAge, findPoolsOf, type JudgedPool } from '../cache/judge-pools.ts';
 import { listDiffering } from '../cache/multi-map.ts';
 import { getUse, listPublishedTexts } from '../cache/object-parts.ts';
-import { findPoolsOf } from '../cache/pool-judge.ts';
 import { type World } from '../cache/world.ts';
 import { type Kind } from '../engine/kind.ts';
 import { nothing, type Step, type StepEvent, toJson, toStep } from '../engine/step.ts';

@@ -5,7 +5,7 @@ import { addressReady, cleanupFinalizer, finalizer } from '../../lib/services/na
 import { type AddressUser, type VirtualIp } from '../../lib/services/objects.ts';
 import { contains } from '../../lib/services/ranges.ts';
 import { type Service } from '../../lib/services/services.ts';
-import { chooseSeat } from '../allocate/seat-of-address.ts';
+import { chooseSeat } from '../allocate/seats.ts';
 import { findCondition } from '../cache/conditions.ts';
 import { getIngress } from '../cache/object-parts.ts';
 import { type World } from '../cache/world.ts';

@@ -2,7 +2,7 @@
 import { type VirtualIp } from '../../lib/services/objects.ts';
 import { contains } from '../../lib/services/ranges.ts';
 import { quoteTenant } from '../../lib/text/printable.ts';
-import { listCommonPorts } from '../allocate/share.ts';
+import { listCommonPorts } from '../allocate/choose-address.ts';
 import { describeContest, findCondition, isInUse, isProgrammed, shorten } from '../cache/conditions.ts';
 import { type World } from '../cache/world.ts';
 import { explainLost, findLostMs, findUnanswered } from './announced.ts';

@@ -3,7 +3,7 @@ import { type Condition } from '../../lib/services/metadata.ts';
 import { addressReady } from '../../lib/services/names.ts';
 import { type Ingress, type Service } from '../../lib/services/services.ts';
 import { type Choice } from '../allocate/choose-address.ts';
-import { chooseSeat } from '../allocate/seat-of-address.ts';
+import { chooseSeat } from '../allocate/seats.ts';
 import { readWishes } from '../../lib/services/wishes.ts';
 import { findCondition, setCondition } from '../cache/conditions.ts';
 import { getIngress } from '../cache/object-parts.ts';

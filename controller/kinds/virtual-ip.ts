@@ -5,7 +5,7 @@ import { type Condition } from '../../lib/services/metadata.ts';
 import { apiGroup, apiVersion } from '../../lib/services/names.ts';
 import { type NodeReport } from '../../lib/services/node-report.ts';
 import { type AddressUser, type VirtualIp } from '../../lib/services/objects.ts';
-import { keepSeat } from '../allocate/seat-of-address.ts';
+import { keepSeat } from '../allocate/seats.ts';
 import { findCondition, isInUse, isProgrammed, setCondition, shorten, toTime } from '../cache/conditions.ts';
 import { listDiffering } from '../cache/multi-map.ts';
 import { getPoolParts, listSeated, listUsers, readReleasedMs } from '../cache/object-parts.ts';
