@@ -1,23 +1,18 @@
 /** What is to become of connections to one port of a Service, by the objects alone. */
 import { families, type Family } from '../../lib/address/address.ts';
-import {
-  chooseNear,
-  chooseServing,
-  listBackends,
-  type Backend,
-  type OwnAddresses,
-} from '../../lib/services/endpoints.ts';
+import { listBackends, type Backend } from '../../lib/services/endpoints.ts';
 import { type Method, methods } from '../../lib/services/methods.ts';
 import { type EndpointSlice, type Service } from '../../lib/services/services.ts';
+import { chooseBackends, isLocal, listDraining } from './choose-backends.ts';
 import { applyOutages, listSilent, type NodeOutages, noOutages } from './node-outages.ts';
-import { planRelay, type Relay } from './relay.ts';
+import { listNodes, planRelay, type Relay } from './relay.ts';
 import { readAnnotation, readDuration } from '../../lib/services/wishes.ts';
 import { nameTaken } from './taken-ports.ts';
+import { listLosses, listRemarks } from './remarks.ts';
 import { findUplinks } from './uplinks.ts';
 import { type PlacedAddress } from '../../lib/kernel/netlink/addresses.ts';
 import { type MissingFeatures } from '../../lib/kernel/real/nft-features.ts';
 import { describeMissing } from './needs.ts';
-import { listRemarks } from './remarks.ts';
 import { listSources, maxSourceRanges, readSourceRanges } from './source-ranges.ts';
 
 /** Transport protocols that a Service can have, to their numbers. */
@@ -57,6 +52,16 @@ export interface PortBalance {
   readonly draining: readonly End[];
   /** For how many milliseconds they may keep these; null for as long as they are there. */
   readonly drainMs: number | null;
+  /** Of the first port of a Service. */
+  readonly guard?: Guard;
+}
+
+/** Addresses of which this Service's part of the table refuses all ports that no Service names. */
+export interface Guard {
+  /** To the ports that Services name, also those that are kube-proxy's: `PROTOCOL NUMBER . PORT`. */
+  readonly addresses: ReadonlyMap<string, readonly string[]>;
+  /** See `findUplinks`. */
+  readonly uplinks: readonly string[] | null;
 }
 
 /** Where connections to a port go. */
@@ -85,14 +90,26 @@ export interface BalancedService {
   readonly addresses: Readonly<Record<Family, readonly string[]>>;
   /** Ports of these addresses, as `nameTaken` names them, to another Service that had the address before; none when left out. */
   readonly taken?: ReadonlyMap<string, string>;
+  /** Those of them that it guards for all Services that share them, to the ports that these name, as `PROTOCOL NUMBER . PORT`. */
+  readonly guarded?: ReadonlyMap<string, readonly string[]>;
 }
 
 /** Where this is. */
-export interface Place extends OwnAddresses {
+export interface Place {
+  /** The name of this node. */
+  readonly node: string;
+  /** The addresses of this host, but those of Services. */
+  readonly local: ReadonlySet<string>;
+  /** The addresses of Services. */
+  readonly vips: ReadonlySet<string>;
   /** The zone of this node; null while nobody has said it. */
   readonly zone: string | null;
   /** See `listUplinks`. */
   readonly uplinks: readonly PlacedAddress[] | null;
+  /** Addresses of endpoints that packets reach by a router; none when left out. */
+  readonly routed?: ReadonlySet<string>;
+  /** See `listStrictTunnels`; none when left out. */
+  readonly strictTunnels?: readonly string[];
   /** The nodes that do not answer; none when left out. */
   readonly outages?: NodeOutages;
   /** What rules may not need here; nothing when left out. */
@@ -106,9 +123,11 @@ export interface ServiceBalance {
   readonly remarks: readonly string[];
   /** Why kube-proxy's rules alone get its connections, although nobody asks for that: a clause. Null where they do not. */
   readonly left: string | null;
+  /** Addresses of endpoints on other nodes, one of each, of which `Place.routed` is to say whether they are reached by a router. */
+  readonly elsewhere: readonly string[];
 }
 
-const nothing: ServiceBalance = { ports: [], refused: [], remarks: [], left: null };
+const nothing: ServiceBalance = { ports: [], refused: [], remarks: [], left: null, elsewhere: [] };
 
 /** What balanceService answers for both families; nothing for a Service that is gone. */
 export function balanceFamilies(balanced: BalancedService | null, place: Place): ServiceBalance {
@@ -121,6 +140,7 @@ export function balanceFamilies(balanced: BalancedService | null, place: Place):
     refused: decided.flatMap(({ refused }) => refused),
     remarks: [...new Set(decided.flatMap(({ remarks }) => remarks))],
     left: decided.map(({ left }) => left).find((left) => left !== null) ?? null,
+    elsewhere: [...new Set(decided.flatMap(({ elsewhere }) => elsewhere))],
   };
 }
 
@@ -140,19 +160,21 @@ export function balanceService(balanced: BalancedService, family: Family, place:
     family,
     sources: listSources(ranges, family, { addresses, local: place.local }),
   };
+  const nodeToAddress = new Map<string, string>();
+  const { outages = noOutages, routed = new Set() } = place;
   const uplinks = findUplinks(addresses, place.uplinks);
   const ports = (service.spec.ports ?? []).flatMap((port): PortBalance[] => {
     if (!protocolToNumber.has(port.protocol)) return [];
     const own = addresses.filter((address) => !balanced.taken?.has(nameTaken(address, port)));
     if (own.length === 0) return [];
     const query = { family, name: port.name, protocol: port.protocol, weights: balanced.weights };
-    const listing = listBackends(slices, query, place);
+    const listing = listBackends(slices, query, place.vips);
     refused.push(...listing.refused);
-    const { outages = noOutages } = place;
     const present = applyOutages(listing.backends, outages);
+    noteNodes(nodeToAddress, service, listNodes(present, place.node));
     const chosen = chooseBackends(service, present, place);
     const relay = isLocal(service)
-      ? planRelay(present, { here: place.node, protocol: port.protocol, uplinks })
+      ? planRelay(present, { here: place.node, protocol: port.protocol, uplinks, routed })
       : null;
     if (chosen === null && relay === null) return [];
     return [
@@ -165,39 +187,45 @@ export function balanceService(balanced: BalancedService, family: Family, place:
       },
     ];
   });
-  return { ports, refused, remarks: listRemarks(balanced, ranges.malformed), left: null };
+  const losses = listLosses(service, { ports, nodeToAddress, place });
+  return {
+    ports: addGuard(ports, addresses, { guarded: balanced.guarded ?? new Map(), uplinks }),
+    refused,
+    remarks: [...listRemarks(balanced, ranges.malformed), ...losses],
+    left: null,
+    elsewhere: [...nodeToAddress.values()],
+  };
+}
+
+/** The first port has it. */
+function addGuard(
+  ports: readonly PortBalance[],
+  addresses: readonly string[],
+  { guarded, uplinks }: Required<Pick<BalancedService, 'guarded'>> & Pick<Guard, 'uplinks'>,
+): readonly PortBalance[] {
+  const own = new Map(
+    addresses.flatMap((address) => {
+      const named = guarded.get(address);
+      return named === undefined ? [] : [[address, named] as const];
+    }),
+  );
+  const [first, ...others] = ports;
+  return first === undefined || own.size === 0
+    ? ports
+    : [{ ...first, guard: { addresses: own, uplinks } }, ...others];
+}
+
+function noteNodes(
+  nodeToAddress: Map<string, string>,
+  service: Service,
+  found: ReadonlyMap<string, string>,
+): void {
+  if (isLocal(service)) for (const [node, address] of found) nodeToAddress.set(node, address);
 }
 
 /** Whether the owner of a Service wants kube-proxy's rules alone to have its connections. */
 export function isLeftToKubeProxy(service: Service): boolean {
   return readAnnotation(service, 'way') === 'kube-proxy';
-}
-
-/** Null where others are to decide. */
-function chooseBackends(
-  service: Service,
-  backends: readonly Backend[],
-  place: Place,
-): readonly Backend[] | null {
-  if (!isLocal(service)) return chooseNear(chooseServing(backends), place);
-  const here = chooseServing(backends.filter(({ node }) => node === place.node));
-  return here.length === 0 && chooseServing(backends).length > 0 ? null : here;
-}
-
-/** With policy Local, connections are translated on the endpoint's own node only: those of `onlyOn`. */
-function listDraining(
-  backends: readonly Backend[],
-  chosen: readonly Backend[],
-  onlyOn: string | null,
-): readonly End[] {
-  const drained = backends.filter(
-    (backend) => (backend.isEnding || backend.weight === 0) && !chosen.includes(backend),
-  );
-  return onlyOn === null ? drained : drained.filter(({ node }) => node === onlyOn);
-}
-
-function isLocal({ spec }: Service): boolean {
-  return spec.externalTrafficPolicy === 'Local';
 }
 
 type General = Pick<PortBalance, 'service' | 'method' | 'affinitySeconds' | 'keepsClient' | 'drainMs'>;

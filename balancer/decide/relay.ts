@@ -31,17 +31,31 @@ interface RelayPlace {
   readonly here: string;
   readonly protocol: string;
   readonly uplinks?: readonly string[] | null;
+  /** Addresses that packets reach by a router; none when left out. It sends what is sent on back to the Service's address. */
+  readonly routed?: ReadonlySet<string>;
+}
+
+/** The nodes with endpoints but this one, to an endpoint of each: one that serves, where there is one. */
+export function listNodes(backends: readonly Backend[], here: string): ReadonlyMap<string, string> {
+  const placed = backends.filter(({ node }) => node !== null && node !== here);
+  // The last one of a node counts.
+  return new Map(
+    [...placed, ...chooseServing(placed)].map(({ node, address }) => [node ?? '', address] as const),
+  );
 }
 
 /**
- * Null where no other node has an endpoint. Endpoints of which nobody says where they are cannot be reached this way. UDP has no open
- * connections: a client is sent elsewhere as soon as an endpoint takes none.
+ * Null where no other node has an endpoint that can be reached this way. Endpoints of which nobody says where they are cannot. UDP has no
+ * open connections: a client is sent elsewhere as soon as an endpoint takes none.
  */
 export function planRelay(
   backends: readonly Backend[],
-  { here, protocol, uplinks = null }: RelayPlace,
+  { here, protocol, uplinks = null, routed = new Set() }: RelayPlace,
 ): Relay | null {
-  const placed = backends.filter(({ node }) => node !== null);
+  const away = new Set(
+    [...listNodes(backends, here)].flatMap(([node, to]) => (routed.has(to) ? [node] : [])),
+  );
+  const placed = backends.filter(({ node }) => node !== null && !away.has(node));
   const serving = chooseServing(placed);
   // The last one of a node counts: one that serves, where there is one.
   const present = protocol === 'UDP' ? serving : [...placed, ...serving];

@@ -1,8 +1,10 @@
+/** What a Service asks for and does not get, and what its clients lose on this node: sentences for the log. */
+import { nameTunnelFilter } from '../../lib/kernel/real/strict-tunnels.ts';
 import { findUnknownMethod } from '../../lib/services/methods.ts';
 import { type Service } from '../../lib/services/services.ts';
 import { readAnnotation, readDuration } from '../../lib/services/wishes.ts';
 import { quoteTenant } from '../../lib/text/printable.ts';
-import { type BalancedService } from './port-balance.ts';
+import { type BalancedService, type Place, type PortBalance } from './port-balance.ts';
 import { describeTaken } from './taken-ports.ts';
 
 /** What the owner of a Service asks for, and does not get: a sentence each. `malformed` are its source ranges that are none. Pure. */
@@ -37,4 +39,46 @@ export function listRemarks({ service, taken }: BalancedService, malformed: read
           `${name} asks for the method ${quoteTenant(method)}, which vipnat does not have: pods are chosen at random`,
         ]),
   ];
+}
+
+/** Of a Service with policy Local, and of the nodes with its endpoints. */
+interface Losing {
+  readonly ports: readonly PortBalance[];
+  readonly nodeToAddress: ReadonlyMap<string, string>;
+  readonly place: Place;
+}
+
+/** What clients of a Service with policy Local lose on this node. */
+export function listLosses(service: Service, { ports, nodeToAddress, place }: Losing): string[] {
+  return [...listStrict(service, ports, place), ...listAway(service, nodeToAddress, place)];
+}
+
+/** What other nodes send on to pods of this one may not arrive. The filter is IPv4's. */
+function listStrict(
+  { metadata }: Service,
+  ports: readonly PortBalance[],
+  { strictTunnels = [] }: Place,
+): string[] {
+  const isSentOn = ports.some(({ family, isHere, relay }) => family === 'ipv4' && isHere && relay !== null);
+  if (!isSentOn || strictTunnels.length === 0) return [];
+  const switches = strictTunnels.map((device) => `${nameTunnelFilter(device)}=2`).join(' ');
+  return [
+    `${metadata.namespace}/${metadata.name} has policy Local, and rp_filter of ${strictTunnels.join(' and ')} is 1: ` +
+      `this node drops what comes from other nodes there. Run: sysctl -w ${switches}`,
+  ];
+}
+
+/** Nodes that nothing is sent on to. */
+function listAway(
+  { metadata }: Service,
+  nodeToAddress: ReadonlyMap<string, string>,
+  { routed = new Set() }: Place,
+): string[] {
+  return [...nodeToAddress]
+    .filter(([, address]) => routed.has(address))
+    .map(
+      ([node, address]) =>
+        `${metadata.namespace}/${metadata.name} has policy Local, and the router has the route to ${address} of ${quoteTenant(node)}: ` +
+        'vipnat sends no connections on to this node, as the router would send them back',
+    );
 }

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { formatEndpoint } from '../../lib/address/endpoint.ts';
 import { usualWeight } from '../../lib/services/weights.ts';
 import { type Family } from '../../lib/address/address.ts';
-import { declareVipMap, shared, toAddressType } from '../table/skeleton.ts';
+import { declareGuardMap, declareVipMap, shared, toAddressType } from '../table/skeleton.ts';
 import {
   emptyTable,
   mergeTables,
@@ -11,8 +11,15 @@ import {
   type TableSet,
   toWord,
 } from '../table/table.ts';
-import { defaultAffinitySeconds, identifyPort, type PortBalance, toProtocolNumber } from './port-balance.ts';
+import {
+  defaultAffinitySeconds,
+  type Guard,
+  identifyPort,
+  type PortBalance,
+  toProtocolNumber,
+} from './port-balance.ts';
 import { renderRelay } from './render-relay.ts';
+import { acceptInside } from './uplinks.ts';
 import { fillSlots, hashSeed, hashSlots, type Weights } from './slots.ts';
 
 /** How many clients one endpoint can have whose place is kept. One more is sent anywhere. */
@@ -23,8 +30,32 @@ const maxClients = 65_535;
  * table as it is. Pure.
  */
 export function renderPort(balance: PortBalance, before: Table): Table {
-  const here = balance.isHere ? renderHere(balance, before) : emptyTable;
-  return balance.relay === null ? here : mergeTables([here, renderRelay(balance, balance.relay)]);
+  return mergeTables([
+    balance.isHere ? renderHere(balance, before) : emptyTable,
+    balance.relay === null ? emptyTable : renderRelay(balance, balance.relay),
+    balance.guard === undefined ? emptyTable : renderGuard(balance, balance.guard),
+  ]);
+}
+
+/** Of a Service's addresses: ports that no Service has are nobody's from outside, and not those of programs of the node that holds them. */
+function renderGuard({ family, service }: PortBalance, { addresses, uplinks }: Guard): Table {
+  const [name, named] = [`guard/${service}`, `named/${service}`];
+  const elements = new Map([...addresses.keys()].map((address) => [address, `goto ${name}`]));
+  const places = [...addresses].flatMap(([address, ports]) => ports.map((port) => `${address} . ${port}`));
+  const ports: TableSet = {
+    kind: 'set',
+    declaration: `type ${toAddressType(family)} . inet_proto . inet_service`,
+    elements: new Map(places.map((place) => [place, ''])),
+  };
+  // A Service that is kube-proxy's is in no map: its ports are not nobody's.
+  const accept = `${toWord(family)} daddr . meta l4proto . th dport @${named} accept`;
+  return {
+    sets: new Map([
+      [shared.guards, { ...declareGuardMap(family), elements }],
+      [named, ports],
+    ]),
+    chains: new Map([[name, toChain([...acceptInside(uplinks), accept, `goto ${shared.refuse}`])]]),
+  };
 }
 
 /** What this node sends to endpoints itself. */

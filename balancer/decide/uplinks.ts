@@ -30,3 +30,12 @@ export function findUplinks(
   const near = (uplinks ?? []).filter((uplink) => addresses.some((address) => isInSubnet(address, uplink)));
   return near.length === 0 ? null : [...new Set(near.map(({ device }) => device))].sort();
 }
+
+/**
+ * The rule that takes packets to a Service's address out that are not from outside: those of pods and programs of this node, and all on a
+ * node that does not hold the address. With `findUplinks` it is looser: other nodes take themselves for the one that holds the address. Pure.
+ */
+export function acceptInside(uplinks: readonly string[] | null): string[] {
+  if (uplinks === null) return ['fib daddr . iif type != 2 accept'];
+  return [`${uplinks.map((name) => `iifname != "${name}"`).join(' ')} accept`];
+}

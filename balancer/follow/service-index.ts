@@ -5,7 +5,7 @@ import { type AddressUser, type VirtualIp } from '../../lib/services/objects.ts'
 import { type EarlySlice, nameEarlyOwner } from '../../lib/services/early-slices.ts';
 import { type EndpointSlice, type Service, serviceNameLabel } from '../../lib/services/services.ts';
 import { readWeights } from '../../lib/services/weights.ts';
-import { type BalancedService } from '../decide/port-balance.ts';
+import { type BalancedService, protocolToNumber } from '../decide/port-balance.ts';
 import { nameTaken } from '../decide/taken-ports.ts';
 import { EarlyEndpoints } from './early-endpoints.ts';
 
@@ -144,6 +144,7 @@ export class ServiceIndex {
         string[]
       >,
       taken: this.#listTaken(key, own),
+      guarded: this.#listGuarded(key, own),
     };
   }
 
@@ -153,16 +154,36 @@ export class ServiceIndex {
     for (const [text] of addresses) {
       const users = this.#addressToUsers.get(text) ?? [];
       const own = users.findIndex((user) => nameUser(user) === key);
-      for (const user of users.slice(0, own)) {
-        const service = this.#services.get(nameUser(user));
-        if (service?.metadata.uid !== user.uid || service.spec.type !== 'LoadBalancer') continue;
-        for (const { protocol, port } of service.spec.ports ?? []) {
-          const place = nameTaken(text, { protocol, port });
-          if (!taken.has(place)) taken.set(place, nameUser(user));
-        }
-      }
+      // The first one has it.
+      for (const service of users.slice(0, own).reverse().flatMap((user) => this.#listUsing(user)))
+        for (const port of service.spec.ports ?? [])
+          taken.set(nameTaken(text, port), nameUser(service.metadata));
     }
     return taken;
+  }
+
+  /** The Service of a user, if it has the address still. */
+  #listUsing(user: AddressUser): readonly Service[] {
+    const service = this.#services.get(nameUser(user));
+    return service?.metadata.uid === user.uid && service.spec.type === 'LoadBalancer' ? [service] : [];
+  }
+
+  /** Of these addresses, those that no Service has had for longer, to the ports that the Services of each name. */
+  #listGuarded(
+    key: string,
+    addresses: readonly (readonly [text: string, uid: string])[],
+  ): Map<string, readonly string[]> {
+    const guarded = new Map<string, readonly string[]>();
+    for (const [text] of addresses) {
+      const using = (this.#addressToUsers.get(text) ?? []).flatMap((user) => this.#listUsing(user));
+      const [first] = using;
+      if (first === undefined || nameUser(first.metadata) !== key) continue;
+      const named = using.flatMap(({ spec }) =>
+        (spec.ports ?? []).map(({ protocol, port }) => `${protocolToNumber.get(protocol) ?? ''} . ${port}`),
+      );
+      guarded.set(text, [...new Set(named)].sort());
+    }
+    return guarded;
   }
 
   /** The Services that have an address together with this one. */
@@ -228,7 +249,7 @@ function nameOwner({ metadata }: EndpointSlice): string {
   return `${metadata.namespace}/${metadata.labels?.[serviceNameLabel] ?? ''}`;
 }
 
-function nameUser({ namespace, name }: AddressUser): string {
+function nameUser({ namespace, name }: Pick<AddressUser, 'namespace' | 'name'>): string {
   return `${namespace}/${name}`;
 }
 

@@ -134,6 +134,7 @@ export class Balancer {
   /** Ends what is under way. */
   async stop(): Promise<void> {
     this.#objects.stop();
+    this.#decider.stop();
     await this.#watch?.stop();
     await this.#queue.stop();
     await this.#settled.stop();
@@ -168,7 +169,7 @@ export class Balancer {
 
   /** What was written stays as it is, and counts. */
   async #keepTables(isTold: boolean): Promise<void> {
-    await this.#life.renew();
+    if (await this.#life.renew()) this.#settled.sweep();
     if (!isTold || !this.#programmer.isKnown || (await this.#programmer.areOurs())) return;
     this.#ports.observer.repaired();
     this.#ports.logger.warn('another program removed or replaced a table of vipnat: vipnat writes it again');
@@ -191,13 +192,15 @@ export class Balancer {
     await this.#decide();
     const now = this.#clock.now();
     const changes = this.#pending;
-    const isDue = !this.#programmer.isKnown || now - this.#comparedAt >= compareMs;
+    const wasKnown = this.#programmer.isKnown;
+    const isDue = !wasKnown || now - this.#comparedAt >= compareMs;
     const listsAnyway = changes.size > 0 && !this.#programmer.isKnown;
     const written = await this.#writes.update(changes);
     const gone = isDue && !listsAnyway ? await this.#compare() : [];
     if (isDue) this.#comparedAt = now;
     this.#pending = new Map();
     this.#settle(new Map([...written, ...gone]));
+    if (!wasKnown) this.#settled.sweep();
     if (written.size === 0) return;
     this.#ports.observer.programmed(written.size, this.#clock.now() - (changedAt ?? now));
     await this.#gaps.noteWrite();

@@ -13,9 +13,10 @@ import { type Balances } from '../program/programmer.ts';
 import { type LookLog } from './look-log.ts';
 import { type AddressPorts, OwnAddresses } from './own-addresses.ts';
 import { type NodeWatch } from './ports.ts';
+import { RelayWays, type WaysPorts } from './relay-ways.ts';
 
 /** What it needs of the world. */
-export interface DecidePorts extends AddressPorts {
+export interface DecidePorts extends AddressPorts, WaysPorts {
   readonly kernel: Pick<BalancerKernel, 'listMissingFeatures'>;
   readonly logger: Logger;
   /** As the API names this node. */
@@ -30,6 +31,7 @@ export class Decider {
   readonly #log: LookLog;
   readonly #addresses: OwnAddresses;
   readonly #users = new NodeUsers();
+  readonly #ways: RelayWays;
   readonly #left = new Map<string, string>();
   #missing: MissingFeatures | null = null;
 
@@ -38,6 +40,9 @@ export class Decider {
     this.#objects = objects;
     this.#log = log;
     this.#addresses = new OwnAddresses(ports);
+    this.#ways = new RelayWays(ports, (services) => {
+      objects.touch(services);
+    });
   }
 
   /** The Services that are kube-proxy's although nobody asks for that, to why: a clause. */
@@ -51,6 +56,11 @@ export class Decider {
     return this.#left.has(service) || (found !== null && isLeftToKubeProxy(found.service));
   }
 
+  /** Asks the kernel no more. */
+  stop(): void {
+    this.#ways.stop();
+  }
+
   /** To be called when other nodes answer no more, or again. */
   noteOutages(): void {
     this.#objects.touch(this.#users.take(this.#ports.nodes.outages));
@@ -61,12 +71,13 @@ export class Decider {
     const [{ index }, { node, nodes, kernel }] = [this.#objects, this.#ports];
     const { zone, vips } = index;
     this.#missing ??= await kernel.listMissingFeatures();
-    const { moved, areUplinksOther } = await this.#addresses.look(vips);
+    const { moved, areLinksOther } = await this.#addresses.look(vips);
     if (moved.size > 0) index.touch(index.listConcerned(moved));
-    const { known: local, uplinks } = this.#addresses;
-    const place: Place = { node, zone, vips, local, uplinks, outages: nodes.outages, missing: this.#missing };
+    const { known: local, uplinks, strictTunnels } = this.#addresses;
+    const [{ outages }, { routed }, missing] = [nodes, this.#ways, this.#missing];
+    const place: Place = { node, zone, vips, local, uplinks, strictTunnels, routed, outages, missing };
     const decided = new Map<string, Balances>();
-    for (const service of index.takeChanged(areUplinksOther))
+    for (const service of index.takeChanged(areLinksOther))
       decided.set(service, this.#decideOne(service, place));
     nodes.watch(this.#users.nodes);
     return decided;
@@ -74,7 +85,8 @@ export class Decider {
 
   #decideOne(service: string, place: Place): Balances {
     const found = this.#objects.find(service);
-    const { ports, refused, remarks, left } = attempt(() => balanceFamilies(found, place));
+    const { ports, refused, remarks, left, elsewhere } = attempt(() => balanceFamilies(found, place));
+    this.#ways.watch(service, elsewhere);
     this.#users.note(service, ports.length === 0 ? [] : (found?.slices ?? []));
     this.#log.refused(service, refused);
     this.#log.remarks(service, remarks);
@@ -91,6 +103,6 @@ function attempt(decide: () => ServiceBalance): ServiceBalance {
     return decide();
   } catch (error) {
     const left = `vipnat cannot decide about it (${(error as Error).message})`;
-    return { ports: [], refused: [], remarks: [], left };
+    return { ports: [], refused: [], remarks: [], left, elsewhere: [] };
   }
 }

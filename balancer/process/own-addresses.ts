@@ -7,17 +7,22 @@ import { listUplinks } from '../decide/uplinks.ts';
 export interface AddressPorts {
   readonly clock: Clock;
   readonly readAddresses: () => Promise<readonly PlacedAddress[]>;
+  /** See `listStrictTunnels`. */
+  readonly listStrictTunnels: () => Promise<readonly string[]>;
 }
 
 /** The node that holds 1,000 addresses takes milliseconds for it, and endpoints change many times a second. */
 const paceMs = 1000;
 
+/** Somebody changes a switch of the kernel, or a network plugin makes its tunnel. */
+const tunnelPaceMs = 60_000;
+
 /** What a look has found. */
 export interface AddressChange {
   /** The addresses that have come or gone. */
   readonly moved: ReadonlySet<string>;
-  /** Whether `uplinks` are others. */
-  readonly areUplinksOther: boolean;
+  /** Whether `uplinks` or `strictTunnels` are others. */
+  readonly areLinksOther: boolean;
 }
 
 /**
@@ -30,6 +35,8 @@ export class OwnAddresses {
   #readAt = -Infinity;
   #known: ReadonlySet<string> = new Set();
   #uplinks: readonly PlacedAddress[] | null = null;
+  #strictTunnels: readonly string[] = [];
+  #tunnelsReadAt = -Infinity;
 
   constructor(ports: AddressPorts) {
     this.#ports = ports;
@@ -43,6 +50,11 @@ export class OwnAddresses {
   /** See `listUplinks`, as of the last look. */
   get uplinks(): readonly PlacedAddress[] | null {
     return this.#uplinks;
+  }
+
+  /** See `listStrictTunnels`, as of the last look but a minute. */
+  get strictTunnels(): readonly string[] {
+    return this.#strictTunnels;
   }
 
   /** Answers what has changed. The kernel is asked once a second at most. Rejects as it does. */
@@ -65,6 +77,14 @@ export class OwnAddresses {
     // The same set while nothing has changed: who reads it keeps what it has made of it.
     if (moved.size > 0) this.#known = found;
     this.#uplinks = uplinks;
-    return { moved, areUplinksOther };
+    return { moved, areLinksOther: (await this.#lookAtTunnels(now)) || areUplinksOther };
+  }
+
+  async #lookAtTunnels(now: number): Promise<boolean> {
+    if (now - this.#tunnelsReadAt < tunnelPaceMs) return false;
+    this.#tunnelsReadAt = now;
+    const before = this.#strictTunnels.join();
+    this.#strictTunnels = await this.#ports.listStrictTunnels();
+    return this.#strictTunnels.join() !== before;
   }
 }

@@ -16,6 +16,10 @@ export interface BalancerPorts {
   readonly kernel: BalancerKernel;
   /** The addresses of this host. */
   readonly readAddresses: () => Promise<readonly PlacedAddress[]>;
+  /** Of this host, see there. */
+  readonly findRouted: (addresses: readonly string[]) => Promise<readonly string[]>;
+  /** Of this host, see there. */
+  readonly listStrictTunnels: () => Promise<readonly string[]>;
   readonly clock: Clock;
   readonly random: Random;
   readonly logger: Logger;

@@ -40,12 +40,14 @@ export class TableLife {
     return Math.max(0, this.#nextAt - this.#clock.now());
   }
 
-  /** Has them count for another 30 s, where that is due. Rejects with what the kernel rejects with. */
-  async renew(): Promise<void> {
-    if (this.isStale || this.dueMs > 0) return;
+  /** Has them count for another 30 s, where that is due. Answers whether they had not counted. Rejects with what the kernel rejects with. */
+  async renew(): Promise<boolean> {
+    if (this.isStale || this.dueMs > 0) return false;
+    const wasOn = this.isOn;
     await this.#programmer.renew();
     this.#renewedAt = this.#clock.now();
     this.#nextAt = this.#renewedAt + renewMs;
+    return !wasOn;
   }
 
   /** To be told of each attempt to write. */

@@ -14,6 +14,7 @@ import { type Logger } from '../../lib/telemetry/logger.ts';
 import { formatEndpoint } from '../../lib/address/endpoint.ts';
 import { findErrorCode } from '../../lib/text/errors.ts';
 import { type Drains } from './drains.ts';
+import { isUntranslated } from './gone-flows.ts';
 
 /** What it needs of the world. */
 export interface CleanerPorts {
@@ -34,7 +35,8 @@ const maxRestMs = 5000;
 const countEveryMs = 5000;
 
 /** Why connections are forgotten, in words that follow their endpoint. */
-export type FlowEnd = 'which is gone' | 'whose drain timeout is over' | typeof silentNode;
+export type FlowEnd =
+  'which is gone' | 'whose drain timeout is over' | 'which was not served yet' | typeof silentNode;
 
 /** Only those go that were never answered: their clients begin them again, and get another endpoint. */
 export const silentNode = 'whose node does not answer';
@@ -86,7 +88,7 @@ export class FlowCleaner {
     }
   }
 
-  /** Has all connections to endpoints that are not there forgotten. Returns at once. */
+  /** Has all connections forgotten of which the stray filter says so. Returns at once. */
   sweep(): void {
     this.#isSweepDue = true;
     this.#plan();
@@ -147,7 +149,8 @@ export class FlowCleaner {
     const isStray = isSweep ? this.#createStrayFilter() : () => false;
     const tally = counter.begin();
     try {
-      const found = await kernel.forgetFlows((flow) => {
+      const isAny = isSweep || [...this.#sought.values()].includes('which was not served yet');
+      const found = await kernel.forgetFlows(isAny ? 'all' : 'translated', (flow) => {
         const text = describeFlow(flow);
         const isChosen = this.#isSought(text, flow) || isStray(flow);
         if (!isChosen) tally?.see(text, flow);
@@ -172,7 +175,8 @@ export class FlowCleaner {
 
   #report(flow: ForgottenFlow): void {
     const { vip, backend, count } = flow;
-    const why = this.#sought.get(describeFlow(flow)) ?? 'which is gone';
+    const stray: FlowEnd = isUntranslated(flow) ? 'which was not served yet' : 'which is gone';
+    const why = this.#sought.get(describeFlow(flow)) ?? stray;
     this.#ports.logger.info(
       `${count} connections of ${formatEndpoint(vip)} to ${formatEndpoint(backend)}, ${why}, are forgotten`,
     );

@@ -26,9 +26,40 @@ export function listSilentFlows(
 }
 
 /**
+ * The flows to ports of one Service that began before these were served, and so go where they asked: to this host, or back to the one that
+ * holds the address. Of UDP and SCTP, whose clients go on sending. Those of TCP ended with a refusal.
+ */
+export function listEarlyFlows(
+  before: readonly PortBalance[],
+  after: readonly PortBalance[],
+): BalancedFlow[] {
+  const list = (balances: readonly PortBalance[]) =>
+    balances
+      .filter(isServed)
+      .flatMap((balance) =>
+        balance.addresses.flatMap((address) =>
+          toFlows(balance, [{ address, port: balance.port }], [address]),
+        ),
+      );
+  const known = new Set(list(before).map(describeFlow));
+  return list(after).filter((flow) => !known.has(describeFlow(flow)));
+}
+
+/** Whether what comes without a connection goes elsewhere. */
+function isServed({ protocol, isHere, backends, relay }: PortBalance): boolean {
+  return protocol !== 'TCP' && ((isHere && backends.length > 0) || relay !== null);
+}
+
+/** Whether the connections of a flow go where they asked. */
+export function isUntranslated({ vip, backend }: BalancedFlow): boolean {
+  return vip.address === backend.address && vip.port === backend.port;
+}
+
+/**
  * Answers what tells of a connection that the kernel has whether it is to a port that is balanced, and was sent to an endpoint that
  * the port does not have. A life before this one, or kube-proxy, sent it there; the endpoint went while nobody looked. So is one to a
- * port that is not balanced any more: those are the former ones, `ADDRESS . PROTOCOL . PORT` as the table has them.
+ * port that is not balanced any more: those are the former ones, `ADDRESS . PROTOCOL . PORT` as the table has them. And so is one that goes
+ * where it asked, see `listEarlyFlows`.
  */
 export function createStrayFilter(
   balances: Iterable<readonly PortBalance[]>,
@@ -38,8 +69,10 @@ export function createStrayFilter(
   for (const balance of [...balances].flat()) {
     for (const address of balance.addresses) portToBalance.set(describePort(balance, address), balance);
   }
-  return ({ protocol, vip, backend }) => {
+  return (flow) => {
+    const { protocol, vip, backend } = flow;
     const balance = portToBalance.get(`${protocol} ${formatEndpoint(vip)}`);
+    if (isUntranslated(flow)) return balance !== undefined && isServed(balance);
     if (balance === undefined) {
       const number = protocolToNumber.get(protocol.toUpperCase()) ?? '';
       return formerPorts.has(`${vip.address} . ${number} . ${vip.port}`);
@@ -58,10 +91,11 @@ function listEnds({ protocol, backends, present }: PortBalance): PortBalance['pr
   return protocol === 'UDP' ? backends : present;
 }
 
-/** The flows of a port to some ends. */
+/** The flows of a port to some ends, at all its addresses or some. */
 export function toFlows(
-  { family, addresses, protocol, port }: PortBalance,
+  { family, addresses: all, protocol, port }: PortBalance,
   ends: readonly End[],
+  addresses: readonly string[] = all,
 ): BalancedFlow[] {
   return addresses.flatMap((address) =>
     ends.map((end) => ({

@@ -2,7 +2,7 @@ import { type Clock } from '../../lib/control/clock.ts';
 import { type DrainingEndpoint } from '../../lib/services/node-report.ts';
 import { Drains } from './drains.ts';
 import { type CleanerPorts, FlowCleaner, silentNode } from './flow-cleaner.ts';
-import { createStrayFilter, listGoneFlows, listSilentFlows } from './gone-flows.ts';
+import { createStrayFilter, listEarlyFlows, listGoneFlows, listSilentFlows } from './gone-flows.ts';
 import { type Balances } from './programmer.ts';
 
 /** What it needs of the world. */
@@ -19,7 +19,6 @@ export class SettledBalances {
   readonly #serviceToBalances = new Map<string, Balances>();
   readonly #cleaner: FlowCleaner;
   readonly #drains: Drains;
-  #hasSwept = false;
 
   constructor(ports: SettlePorts) {
     this.#drains = new Drains({
@@ -62,13 +61,16 @@ export class SettledBalances {
       this.#drains.take(service, balances);
       if (!isLeft(service)) this.#cleaner.add(listGoneFlows(before, balances));
       this.#cleaner.add(listSilentFlows(before, balances), silentNode);
+      this.#cleaner.add(listEarlyFlows(before, balances), 'which was not served yet');
       this.#cleaner.keep(listGoneFlows(balances, before));
       if (balances.length === 0) this.#serviceToBalances.delete(service);
       else this.#serviceToBalances.set(service, balances);
     }
-    // Endpoints may have gone while nobody looked.
-    if (!this.#hasSwept) this.#cleaner.sweep();
-    this.#hasSwept = true;
+  }
+
+  /** To be called after a time in which the tables did not count: endpoints may have gone, and packets went where they asked. */
+  sweep(): void {
+    this.#cleaner.sweep();
   }
 
   /** Ends what is under way. */

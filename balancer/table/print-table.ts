@@ -1,7 +1,7 @@
 import { type Family } from '../../lib/address/address.ts';
 import { type ElementChange } from '../../lib/kernel/netlink/nft-elements.ts';
 import { diffTables, type TableStep } from './diff-tables.ts';
-import { aliveProtocols, shared } from './skeleton.ts';
+import { listAliveProtocols, shared } from './skeleton.ts';
 import { emptyTable, nameTable, type Table } from './table.ts';
 
 /** A script that says that the balancer lives, and so has the rules of these families count. */
@@ -10,7 +10,7 @@ export function printRenewal(families: readonly Family[]): string {
     .flatMap((family) => {
       const set = `${nameTable(family)} ${shared.alive}`;
       // Emptied first: before Linux 6.12 an element that is there keeps its time.
-      return [`flush set ${set}`, `add element ${set} { ${aliveProtocols.join(', ')} }`];
+      return [`flush set ${set}`, `add element ${set} { ${listAliveProtocols(family).join(', ')} }`];
     })
     .map((command) => `${command}\n`)
     .join('');

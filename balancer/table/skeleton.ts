@@ -8,8 +8,16 @@ import { type Table, type TableChain, type TableSet, toWord } from './table.ts';
 /** For how long packets are balanced after the balancer has last said that it lives. */
 export const aliveSeconds = 30;
 
-/** Of the elements of set `alive`: TCP, UDP and SCTP, as nft prints them with -n. */
-export const aliveProtocols = ['6', '17', '132'] as const;
+/** TCP, UDP and SCTP, as nft prints them with -n. */
+const transports = ['6', '17', '132'] as const;
+
+/** ICMP, as nft prints it with -n. */
+const icmp = { ipv4: '1', ipv6: '58' } as const;
+
+/** The elements of set `alive`. */
+export function listAliveProtocols(family: Family): readonly string[] {
+  return [...transports, icmp[family]];
+}
 
 /** Before kube-proxy's and iptables' nat chains at -100 (dstnat) and 100 (srcnat). */
 const priority = { relay: -155, translate: -105, masquerade: 95 };
@@ -41,6 +49,10 @@ export const shared = {
   translated: 'translated',
   /** The same, to what the node that holds the address does with packets from outside, before it decides about them itself. */
   relays: 'relays',
+  /** Of an ICMP error, its destination, and protocol and source port of the packet that it is about: to how it follows its connection. */
+  errors: 'errors',
+  /** Addresses of Services to what is done with packets to ports of them that no Service has. */
+  guards: 'guards',
   refuse: 'refuse',
   ownSource: 'own-source',
 } as const;
@@ -48,6 +60,27 @@ export const shared = {
 /** The declaration of `vips` and `translated`. */
 export function declareVipMap(family: Family): Omit<TableSet, 'elements'> {
   return { kind: 'map', declaration: `type ${toAddressType(family)} . inet_proto . inet_service : verdict` };
+}
+
+/** The declaration of `guards`. */
+export function declareGuardMap(family: Family): Omit<TableSet, 'elements'> {
+  return { kind: 'map', declaration: `type ${toAddressType(family)} : verdict` };
+}
+
+/** Which ICMP messages are about a connection, and where in the packet that they carry its protocol and source port are. */
+const icmpErrors = {
+  ipv4: { types: 'icmp type { 3, 11, 12 }', protocol: '@th,136,8', port: '@th,224,16' },
+  ipv6: { types: 'icmpv6 type 1-4', protocol: '@th,112,8', port: '@th,384,16' },
+} as const;
+
+/** The declaration of `errors`. nft prints numbers of such keys as `toHex` does. */
+export function declareErrorMap(family: Family): Omit<TableSet, 'elements'> {
+  return { kind: 'map', declaration: `typeof ${nameErrorKey(family)} : verdict` };
+}
+
+function nameErrorKey(family: Family): string {
+  const { protocol, port } = icmpErrors[family];
+  return `${toWord(family)} daddr . ${protocol} . ${port}`;
 }
 
 /** How nft calls the addresses of a family. */
@@ -64,6 +97,8 @@ export function createSkeleton(family: Family, needs: RelayNeeds): Table {
   const toDispatch = (map: string) =>
     `meta l4proto @alive ${ip} daddr . meta l4proto . th dport vmap @${map}`;
   const dispatch = toDispatch(shared.vips);
+  // Echo and all else of ICMP is the host's, as on each of its addresses.
+  const guard = `meta l4proto @alive meta l4proto != ${icmp[family]} ${ip} daddr vmap @${shared.guards}`;
   const original = `ct original ${ip} daddr . meta l4proto . ct original proto-dst`;
   return {
     sets: new Map<string, TableSet>([
@@ -73,34 +108,37 @@ export function createSkeleton(family: Family, needs: RelayNeeds): Table {
       ],
       [shared.vips, { ...declareVipMap(family), elements: new Map() }],
       [shared.translated, { ...declareVipMap(family), elements: new Map() }],
+      [shared.guards, { ...declareGuardMap(family), elements: new Map() }],
       [shared.relays, { ...declareVipMap(family), elements: new Map() }],
+      ...(needs === 'no relays'
+        ? []
+        : [[shared.errors, { ...declareErrorMap(family), elements: new Map() }] as const]),
     ]),
     chains: new Map<string, TableChain>([
       [shared.refuse, { hook: null, rules: ['reject with tcp reset', 'reject'] }],
       [shared.ownSource, { hook: null, rules: ['masquerade fully-random'] }],
-      ...(needs === 'no relays'
-        ? []
-        : [
-            [
-              'relay',
-              { hook: hook('prerouting', priority.relay, 'filter'), rules: [toDispatch(shared.relays)] },
-            ] as const,
-          ]),
+      ...(needs === 'no relays' ? [] : sendOn(family, toDispatch(shared.relays))),
       ...(needs === 'relays past IPVS' ? hideFromIpvs(family) : []),
-      ['prerouting', { hook: hook('prerouting', priority.translate), rules: [dispatch] }],
+      ['prerouting', { hook: hook('prerouting', priority.translate), rules: [dispatch, guard] }],
       ['output', { hook: hook('output', priority.translate), rules: [dispatch] }],
       [
         'postrouting',
         {
           hook: hook('postrouting', priority.masquerade),
           // A rule for each protocol: nft knows the type of the original port only behind one.
-          rules: aliveProtocols.map(
+          rules: transports.map(
             (protocol) => `meta l4proto ${protocol} ct status 0x20 ${original} vmap @${shared.translated}`,
           ),
         },
       ],
     ]),
   };
+}
+
+/** A router says to the Service's address that a packet does not fit, or does not arrive: so to the node that holds the address. */
+function sendOn(family: Family, dispatch: string): [string, TableChain][] {
+  const ofErrors = `meta l4proto @alive ${icmpErrors[family].types} ${nameErrorKey(family)} vmap @${shared.errors}`;
+  return [['relay', { hook: hook('prerouting', priority.relay, 'filter'), rules: [dispatch, ofErrors] }]];
 }
 
 /**

@@ -10,6 +10,7 @@ import { type ApiObject, toKey } from '../../lib/kubernetes/api-object.ts';
 import { createLister, type ListAll } from '../../lib/kubernetes/object-lister.ts';
 import { type Resource } from '../../lib/kubernetes/resources.ts';
 import { type ApiRoute } from '../../lib/kubernetes/route.ts';
+import { findRouted } from '../../lib/kernel/netlink/next-hops.ts';
 import { readPlacedAddresses } from '../../lib/kernel/netlink/addresses.ts';
 import { createBalancerKernel } from '../../lib/kernel/real/balancer-tables.ts';
 import { type Change } from '../../lib/kubernetes/object-store.ts';
@@ -87,11 +88,13 @@ async function listBalances({ route, clock, node }: TablesNeeds): Promise<Map<st
   // It says so itself, and why.
   const left = new Set(activity?.left);
   const place: Place = { node, zone, vips, local: new Set(own), uplinks: listUplinks(placed), outages };
-  const balances = index.takeChanged(true).map((key): [string, Balances] => {
-    const found = index.find(key);
-    if (found === null || left.has(key)) return [key, []];
-    return [key, balanceFamilies(found, place).ports];
-  });
+  const found = index.takeChanged(true).map((key) => [key, left.has(key) ? null : index.find(key)] as const);
+  const asked = found.flatMap(([, balanced]) => balanceFamilies(balanced, place).elsewhere);
+  const routed = new Set(await findRouted([...new Set(asked)]));
+  const balances = found.map(([key, balanced]): [string, Balances] => [
+    key,
+    balanceFamilies(balanced, { ...place, routed }).ports,
+  ]);
   return new Map(balances.filter(([, ports]) => ports.length > 0));
 }
 

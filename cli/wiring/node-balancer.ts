@@ -15,6 +15,8 @@ import { systemClock } from '../../lib/control/clock.ts';
 import { systemRandom } from '../../lib/control/random.ts';
 import { createBalancerKernel } from '../../lib/kernel/real/balancer-tables.ts';
 import { readPlacedAddresses } from '../../lib/kernel/netlink/addresses.ts';
+import { findRouted } from '../../lib/kernel/netlink/next-hops.ts';
+import { listStrictTunnels } from '../../lib/kernel/real/strict-tunnels.ts';
 import { listUntranslatedProtocols } from '../../lib/kernel/host/protocols.ts';
 import { RoutedClient } from '../../lib/kubernetes/object-client.ts';
 import { type ApiRoute } from '../../lib/kubernetes/route.ts';
@@ -99,6 +101,8 @@ export class NodeBalancer {
       standing,
       kernel: this.#apiVips.kernel,
       readAddresses: readPlacedAddresses,
+      listStrictTunnels,
+      findRouted,
       random: systemRandom,
       observer: this.#counter,
       nodes: this.#nodes,

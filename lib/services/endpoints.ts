@@ -42,22 +42,16 @@ export interface BackendListing {
   readonly refused: readonly string[];
 }
 
-/** What no endpoint may have as its address: it would lead back here. */
-export interface OwnAddresses {
-  /** The name of this node. An endpoint that says that it runs here may have this host's address: its pod uses the host's network. */
-  readonly node: string;
-  readonly local: ReadonlySet<string>;
-  /** Addresses of Services. */
-  readonly vips: ReadonlySet<string>;
-}
-
 type SliceEndpoint = NonNullable<EndpointSlice['endpoints']>[number];
 
-/** The endpoints of a port in the slices of its Service: each once, by address and port. */
+/**
+ * The endpoints of a port in the slices of its Service: each once, by address and port. None may have one of `vips`, the addresses of
+ * Services, which would lead back here. The address of a node is one as any other, on this node too: a program may serve there.
+ */
 export function listBackends(
   slices: readonly EndpointSlice[],
   query: PortQuery,
-  own: OwnAddresses,
+  vips: ReadonlySet<string>,
 ): BackendListing {
   const textToBackend = new Map<string, Backend>();
   const refused = new Set<string>();
@@ -66,7 +60,7 @@ export function listBackends(
       // Of several addresses the first counts: all are the same pod's. Source: discovery/v1, Endpoint.addresses.
       const [text = ''] = endpoint.addresses;
       const address = parseAddress(text);
-      const reason = judgeAddress(address, endpoint, { query, own });
+      const reason = judgeAddress(address, query, vips);
       if (address === null || reason !== null) {
         refused.add(
           `EndpointSlice ${slice.metadata.namespace}/${slice.metadata.name} names ${text}, ${reason ?? ''}`,
@@ -138,16 +132,13 @@ function isPort(port: number): boolean {
 /** Why an endpoint cannot be used; null when it can. */
 function judgeAddress(
   address: Address | null,
-  { nodeName }: SliceEndpoint,
-  { query, own }: { readonly query: PortQuery; readonly own: OwnAddresses },
+  { family }: PortQuery,
+  vips: ReadonlySet<string>,
 ): string | null {
-  if (address?.family !== query.family)
-    return `which is not an ${query.family === 'ipv6' ? 'IPv6' : 'IPv4'} address`;
+  if (address?.family !== family) return `which is not an ${family === 'ipv6' ? 'IPv6' : 'IPv4'} address`;
   if (classifyAddress(address) !== 'unicast')
     return `which is not an address of a pod (${classifyAddress(address)})`;
-  if (own.vips.has(address.text)) return 'which is the address of a Service';
-  const isHere = nodeName === own.node;
-  return own.local.has(address.text) && !isHere ? "which is this host's own address" : null;
+  return vips.has(address.text) ? 'which is the address of a Service' : null;
 }
 
 function toBackend(endpoint: SliceEndpoint, place: Pick<Backend, 'address' | 'port' | 'weight'>): Backend {

@@ -1,8 +1,9 @@
+import { nameTunnelFilter } from '../../../lib/kernel/real/strict-tunnels.ts';
 import { type Check } from '../facts/check.ts';
 import { given, lookAtHost, type Verdict } from '../facts/fact.ts';
 import { type HostFacts } from '../facts/host-facts.ts';
 
-/** Whether programs of a network plugin take connections to Services before the tables of the balancer. */
+/** Whether something of a network plugin takes or drops packets of connections to Services before the tables of the balancer. */
 export const dataplaneChecks: readonly Check[] = [
   {
     code: 'services-beside-cilium',
@@ -15,6 +16,12 @@ export const dataplaneChecks: readonly Check[] = [
     levels: ['warn'],
     meaning: "Calico's eBPF dataplane runs on this node, and takes connections before nftables.",
     find: findCalicoEbpf,
+  },
+  {
+    code: 'services-behind-strict-tunnel',
+    levels: ['warn'],
+    meaning: 'Services have policy `Local`, and a tunnel of this node drops what other nodes send on.',
+    find: findStrictTunnel,
   },
 ];
 
@@ -59,4 +66,20 @@ function findCalicoEbpf({ services: { calicoEbpf } }: HostFacts): Verdict {
       ],
     },
   ]);
+}
+
+/** The client's packet comes by the tunnel, and the way back to the client is another interface. */
+function findStrictTunnel({ services: { strictTunnels } }: HostFacts): Verdict {
+  return given([strictTunnels], (devices) =>
+    lookAtHost(() =>
+      devices.map((device) => ({
+        level: 'warn',
+        title: `${device} drops packets whose return path uses another interface (rp_filter is 1)`,
+        why:
+          'With policy Local, other nodes send the packets of clients on to pods of this node. If these packets come by a tunnel, this node ' +
+          'drops them, and the clients get no answer.',
+        remedy: [`sysctl -w ${nameTunnelFilter(device)}=2`],
+      })),
+    ),
+  );
 }

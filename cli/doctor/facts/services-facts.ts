@@ -1,8 +1,12 @@
 /** What checks of Services rest on. */
 import { access, readdir } from 'node:fs/promises';
 import { locateSeatFiles } from '../../../balancer/seats/seat-files.ts';
+import { shared } from '../../../balancer/table/skeleton.ts';
+import { nameTable } from '../../../balancer/table/table.ts';
 import { type Clock } from '../../../lib/control/clock.ts';
 import { readIfThere } from '../../../lib/files/optional-file.ts';
+import { listNftObject } from '../../../lib/kernel/real/nft-table.ts';
+import { listStrictTunnels } from '../../../lib/kernel/real/strict-tunnels.ts';
 import { execTool } from '../../../lib/kernel/tools/exec.ts';
 import { isInPath } from '../../../lib/kernel/tools/toolbox.ts';
 import { type ApiRoute } from '../../../lib/kubernetes/route.ts';
@@ -20,6 +24,8 @@ export interface ServicesFacts {
   readonly cilium: string | null;
   /** A map of Calico's eBPF dataplane; null where none is here. */
   readonly calicoEbpf: string | null;
+  /** See `listStrictTunnels`, if tables send connections on to pods of other nodes; none otherwise. */
+  readonly strictTunnels: Fact<readonly string[]>;
   readonly cluster: Fact<ServicesCluster>;
   /** By address of a pool that nobody has: the MAC of the host that answers for it. */
   readonly poolUsers: Fact<ReadonlyMap<string, string>>;
@@ -59,15 +65,27 @@ export async function readServicesFacts(needs: ServicesNeeds): Promise<ServicesF
     route === null
       ? Promise.resolve({ unknown: 'not asked: the Kubernetes API needs --kubeconfig' })
       : within(readServicesCluster({ route, clock, node }));
-  const [nftVersion, keepalived, cilium, calicoEbpf, cluster] = await Promise.all([
+  const [nftVersion, keepalived, cilium, calicoEbpf, strictTunnels, cluster] = await Promise.all([
     readNftVersion(),
     within(readSeatsKeepalived(host.runDir)),
     findCilium(),
     findCalicoMap(mapsFolder),
+    within(readStrictTunnels(host)),
     asked,
   ]);
   const poolUsers = 'unknown' in cluster ? cluster : await within(findPoolUsers(cluster.value, clock));
-  return { host, nftVersion, keepalived, cilium, calicoEbpf, cluster, poolUsers };
+  return { host, nftVersion, keepalived, cilium, calicoEbpf, strictTunnels, cluster, poolUsers };
+}
+
+/** Of IPv4, as the filter is. Each node with a pod has the part that sends on, and so gets packets that way. */
+async function readStrictTunnels({ tables }: HostBalancer): Promise<readonly string[]> {
+  if (!tables.some(({ family }) => family === 'ipv4')) return [];
+  const text = await listNftObject(
+    ['map', ...nameTable('ipv4').split(' '), shared.relays],
+    [],
+    versionLimitMs,
+  );
+  return text.includes('goto ') ? await listStrictTunnels() : [];
 }
 
 async function readSeatsKeepalived(runDir: string): Promise<SeatsKeepalived> {

@@ -65,6 +65,8 @@ const IFA_F_TENTATIVE = 0x40;
 const IFLA_ADDRESS = 1;
 const IFLA_IFNAME = 3;
 const IFLA_LINK = 5;
+const IFLA_LINKINFO = 18;
+const IFLA_INFO_KIND = 1;
 const IFLA_LINK_NETNSID = 37;
 const RT_SCOPE_UNIVERSE = 0;
 const ifaddrmsgBytes = 8;
@@ -136,6 +138,28 @@ export async function dumpCables(client: NetlinkClient): Promise<Set<number>> {
   const links = await dumpBusyList(client, linkList);
   const cables = links.filter((data) => parseAttributes(data, ifinfomsgBytes).has(IFLA_LINK_NETNSID));
   return new Set(cables.map((data) => data.readInt32LE(4)));
+}
+
+/** The kinds by which network plugins bring packets to other nodes, as the kernel calls them. */
+const tunnelKinds: readonly string[] = [
+  'vxlan',
+  'geneve',
+  'ipip',
+  'sit',
+  'ip6tnl',
+  'gre',
+  'gretap',
+  'wireguard',
+];
+
+/** The names of the interfaces that are tunnels, sorted. Takes a client of the protocol route. */
+export async function dumpTunnels(client: NetlinkClient): Promise<string[]> {
+  const links = (await dumpBusyList(client, linkList)).map((data) => parseAttributes(data, ifinfomsgBytes));
+  const tunnels = links.filter((attributes) => {
+    const info = parseAttributes(attributes.get(IFLA_LINKINFO) ?? Buffer.alloc(0), 0);
+    return tunnelKinds.includes(readName(info.get(IFLA_INFO_KIND)));
+  });
+  return tunnels.map((attributes) => readName(attributes.get(IFLA_IFNAME))).sort();
 }
 
 function readName(bytes: Buffer | undefined): string {

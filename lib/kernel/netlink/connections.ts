@@ -8,19 +8,26 @@ import { parseAttributes, renderAttribute } from './netlink-messages.ts';
 /** Takes a connection, and what makes the key by which the kernel finds exactly this entry. Must not throw. */
 export type VisitConnection = (flow: SeenFlow, renderKey: () => Buffer) => void;
 
+/** Which connections: those that were sent to another address than they asked for, or also those that go where they asked. */
+export type ConnectionChoice = 'translated' | 'all';
+
 /**
- * Shows the TCP, UDP and SCTP connections of both families that were sent to another address than they asked for, whoever did that, as the
+ * Shows TCP, UDP and SCTP connections of both families, whoever sent them where they go, as the
  * kernel lists them. It keeps none: a table can have millions. One that comes, goes or moves meanwhile can be lacking, or shown twice.
  * `renderKey` works until `visit` returns. Takes a client of the protocol netfilter, and rejects with NETLINK_FAILED, without CAP_NET_ADMIN
  * with TOOL_NOT_PERMITTED. The kernel walks its whole table, however few connections there are: 32 ms of a processor with 262,144 buckets.
  */
-export async function visitTranslatedConnections(
+export async function visitConnections(
   client: NetlinkQuestioner,
+  choice: ConnectionChoice,
   visit: VisitConnection,
 ): Promise<void> {
-  await visitList(client, connectionList, (datagram, start, end) => {
+  const { list, statuses } = choiceToList[choice];
+  await visitList(client, list, (datagram, start, end) => {
     const data = datagram.subarray(start, end);
     const attributes = parseAttributes(data, nfgenmsgBytes);
+    // Linux before 5.15 lists all connections whatever is asked.
+    if (statuses !== 0 && !hasStatus(attributes.get(CTA_STATUS), statuses)) return;
     const flow = parseFlow(data, attributes);
     if (flow !== null) visit(flow, () => renderKey(data, attributes));
   });
@@ -74,25 +81,34 @@ const numberToProtocol: ReadonlyMap<number, BalancedFlow['protocol']> = new Map(
 const status = Buffer.alloc(4);
 status.writeUInt32BE(IPS_DST_NAT);
 
-const connectionList: Omit<NetlinkList, 'answer'> = {
+const allConnections: Omit<NetlinkList, 'answer'> = {
   question: IPCTNL_MSG_CT_GET,
-  payload: Buffer.concat([
-    Buffer.alloc(nfgenmsgBytes),
-    // Linux before 5.15 lists all connections nevertheless.
-    renderAttribute(CTA_STATUS, status),
-    renderAttribute(CTA_STATUS_MASK, status),
-  ]),
+  payload: Buffer.alloc(nfgenmsgBytes),
   leastBytes: nfgenmsgBytes,
   subject: 'connections',
 };
 
+const choiceToList = {
+  all: { list: allConnections, statuses: 0 },
+  translated: {
+    list: {
+      ...allConnections,
+      payload: Buffer.concat([
+        allConnections.payload,
+        renderAttribute(CTA_STATUS, status),
+        renderAttribute(CTA_STATUS_MASK, status),
+      ]),
+    },
+    statuses: IPS_DST_NAT,
+  },
+} as const;
+
 type Attributes = ReadonlyMap<number, Buffer>;
 
-/** Null for what was not sent elsewhere, and what has no ports. */
+/** Null for what has no ports. */
 function parseFlow(data: Buffer, attributes: Attributes): SeenFlow | null {
   const [original, reply] = [attributes.get(CTA_TUPLE_ORIG), attributes.get(CTA_TUPLE_REPLY)];
-  if (original === undefined || reply === undefined || !hasStatus(attributes.get(CTA_STATUS), IPS_DST_NAT))
-    return null;
+  if (original === undefined || reply === undefined) return null;
   const family = data.readUInt8(0) === AF_INET6 ? 'ipv6' : 'ipv4';
   const [asked, answering] = [parseTuple(original, family), parseTuple(reply, family)];
   const protocol = numberToProtocol.get(asked?.protocol ?? 0);

@@ -1,5 +1,5 @@
 import { type Family } from '../../address/address.ts';
-import { forgetConnection, visitTranslatedConnections } from '../netlink/connections.ts';
+import { type ConnectionChoice, forgetConnection, visitConnections } from '../netlink/connections.ts';
 import { createNetlinkClient, type NetlinkClient, withNetlinkClient } from '../netlink/netlink.ts';
 import { type ElementChange, NFNL_SUBSYS_NFTABLES, renderElementChanges } from '../netlink/nft-elements.ts';
 import { familyToNft } from '../netlink/nft-chains.ts';
@@ -58,11 +58,15 @@ export interface BalancerKernel {
    */
   changeElements(changes: readonly ElementChange[]): Promise<boolean>;
   /**
-   * Makes connections forget where they were sent, of all that asked for another address, whoever sent them there. Answers how many
+   * Makes connections forget where they were sent, whoever sent them there: of those that asked for another address, or of all. Those that go
+   * where they asked have that place as their backend. Answers how many
    * there were of each flow. `isChosen` is asked of each that the kernel has, while it lists them. The time grows with all connections, and the
    * memory with those that are chosen. One at a time.
    */
-  forgetFlows(isChosen: (flow: SeenFlow) => boolean): Promise<readonly ForgottenFlow[]>;
+  forgetFlows(
+    choice: ConnectionChoice,
+    isChosen: (flow: SeenFlow) => boolean,
+  ): Promise<readonly ForgottenFlow[]>;
   /** nftables' chains for packets on their way through this host, iptables-nft's included. No tool is started while these stay as they are. */
   listForwardChains(): Promise<readonly ForwardChain[]>;
   /**
@@ -113,7 +117,7 @@ export function createBalancerKernel(): BalancerKernel {
     check: (script) => checkScript(script, limitMs),
     listMissingFeatures: () => listMissingFeatures(createFeatureTools(apply, limitMs)),
     changeElements: (changes) => own.run(() => changeElements(elements, changes)),
-    forgetFlows: (isChosen) => forgetFlows(connections, isChosen),
+    forgetFlows: (choice, isChosen) => forgetFlows(connections, choice, isChosen),
     listForwardChains: () => forwardChains.list(),
     readFilter: async (family, dialect, names) => {
       if (!hasIptables(family)) return null;
@@ -150,11 +154,12 @@ async function changeElements(client: NetlinkClient, changes: readonly ElementCh
 
 async function forgetFlows(
   client: NetlinkClient,
+  choice: ConnectionChoice,
   isChosen: (flow: SeenFlow) => boolean,
 ): Promise<ForgottenFlow[]> {
   // Keys alone are kept: of a sweep they can be hundreds of thousands.
   const textToChosen = new Map<string, { readonly flow: BalancedFlow; readonly keys: Buffer[] }>();
-  await visitTranslatedConnections(client, (seen, renderKey) => {
+  await visitConnections(client, choice, (seen, renderKey) => {
     if (!isChosen(seen)) return;
     const text = describeFlow(seen);
     const { protocol, vip, backend } = seen;

@@ -100,6 +100,8 @@ export function startBalancerLife(options: BalancerLifeOptions): BalancerLife {
   const standing = new Standing({ clock, node, onNeeded });
   const balancer: Balancer = new Balancer({
     ...{ route, clock, logger, kernel, node, standing, random },
+    listStrictTunnels: () => Promise.resolve([]),
+    findRouted: () => Promise.resolve([]),
     readAddresses: () =>
       Promise.resolve(
         listAddresses().map((address) => ({ family: 'ipv4', address, device: 'eth0', prefixLength: 24 })),

@@ -68,6 +68,7 @@ export const noServices: ServicesFacts = {
   keepalived: { value: { path: '/run/vipnat-lb/keepalived.conf', text: null, refusal: '' } },
   cilium: null,
   calicoEbpf: null,
+  strictTunnels: { value: [] },
   cluster: { unknown: 'not asked: the Kubernetes API needs --kubeconfig' },
   poolUsers: { unknown: 'not asked: the Kubernetes API needs --kubeconfig' },
 };

@@ -4,7 +4,8 @@ import { createStrayFilter } from '../../../balancer/program/gone-flows.ts';
 import { Drains } from '../../../balancer/program/drains.ts';
 import { type PortBalance } from '../../../balancer/decide/port-balance.ts';
 import { sleep } from '../../../lib/control/clock.ts';
-import { type BalancedFlow, type SeenFlow } from '../../../lib/kernel/port.ts';
+import { type BalancedFlow } from '../../../lib/kernel/port.ts';
+import { type BalancerKernel } from '../../../lib/kernel/real/balancer-tables.ts';
 import { FakeClock } from './clock.ts';
 import { createRecordingLogger } from './logger.ts';
 import { makePortBalance } from './port-balance.ts';
@@ -39,13 +40,15 @@ export function startFlowWorld(connections: readonly BalancedFlow[], walkMs = 40
   const ended = new Set<BalancedFlow>();
   const formerPorts = new Set<string>();
   const unanswered = new Set<BalancedFlow>();
-  const forgetFlows = async (isSought: (flow: SeenFlow) => boolean) => {
+  const forgetFlows: BalancerKernel['forgetFlows'] = async (choice, isSought) => {
     const isChosen = (flow: BalancedFlow) =>
       isSought({ ...flow, isOpen: !ended.has(flow), isAnswered: !unanswered.has(flow) });
     host.walks.push(clock.now());
     await sleep(clock, walkMs);
     if (host.failure !== null) throw host.failure;
-    const chosen = host.connections.filter(isChosen);
+    const chosen = host.connections.filter(
+      (flow) => (choice === 'all' || flow.backend.address !== flow.vip.address) && isChosen(flow),
+    );
     host.connections = host.connections.filter((flow) => !chosen.includes(flow));
     return chosen.map((flow) => ({ ...flow, count: 2 }));
   };

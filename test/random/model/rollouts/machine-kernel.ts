@@ -89,7 +89,7 @@ export class MachineKernel {
           await this.#read();
           return isDone;
         }),
-      forgetFlows: async (isSought) => {
+      forgetFlows: async (_choice, isSought) => {
         await sleep(life, walkMs);
         const chosen = this.connections.filter(({ vip, address, pod }) =>
           isSought({

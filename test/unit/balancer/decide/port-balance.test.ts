@@ -87,7 +87,6 @@ describe('an endpoint that would lead back here', () => {
     ['169.254.169.254', '(linkLocal)'],
     ['0.0.0.0', '(unspecified)'],
     ['10.77.0.60', 'which is the address of a Service'],
-    ['10.77.0.11', "which is this host's own address"],
     ['fd00::1', 'which is not an IPv4 address'],
     ['a name', 'which is not an IPv4 address'],
   ])('is refused and named: %s', (address, reason) => {
@@ -96,8 +95,11 @@ describe('an endpoint that would lead back here', () => {
     expect(refused).toEqual([expect.stringContaining(reason)]);
   });
 
-  test("may have this host's address if its pod uses this host's network", () => {
-    expect(balance([on('n1', '10.77.0.11')])).toMatchObject({ addresses: ['10.77.0.11'], refused: [] });
+  test("is not one at an address of this node, which is served as on every other node, whoever's it is", () => {
+    const byHand = { addresses: ['10.77.0.11'], conditions: { ready: true } };
+    for (const endpoint of [byHand, on('n1', '10.77.0.11'), on('n2', '10.77.0.11')]) {
+      expect(balance([endpoint])).toMatchObject({ addresses: ['10.77.0.11'], refused: [] });
+    }
   });
 });
 
@@ -130,7 +132,11 @@ describe('how connections are spread', () => {
     const loadBalancerSourceRanges = ['010.0.0.0/8', '10.0.0.0/8', '10.0.0.0/33'];
     expect(balance([on('n1', '10.244.1.2')], { loadBalancerSourceRanges })).toMatchObject({
       port: { sources: ['10.0.0.0/8'] },
-      remarks: [expect.stringContaining('default/web has 2 source ranges that vipnat cannot read, such as 010.0.0.0/8')],
+      remarks: [
+        expect.stringContaining(
+          'default/web has 2 source ranges that vipnat cannot read, such as 010.0.0.0/8',
+        ),
+      ],
     });
     const many = Array.from({ length: 2001 }, (_, at) => `10.${at >> 8}.${at & 255}.0/24`);
     expect(balance([on('n1', '10.244.1.2')], { loadBalancerSourceRanges: many })).toMatchObject({

@@ -12,8 +12,8 @@ function make(
   return { address, port: 8080, node, zone: null, weight: 1, ...conditions, forZones: [], forNodes: [] };
 }
 
-const plan = (backends: readonly Backend[], protocol = 'TCP') =>
-  planRelay(backends, { here: 'n1', protocol });
+const plan = (backends: readonly Backend[], protocol = 'TCP', routed: ReadonlySet<string> = new Set()) =>
+  planRelay(backends, { here: 'n1', protocol, routed });
 
 describe('connections that are sent on', () => {
   test('go to each endpoint alike, wherever it is', () => {
@@ -41,6 +41,14 @@ describe('connections that are sent on', () => {
     const backends = [make('n1', '10.244.1.2'), make('n2', '10.244.2.2', 'ends')];
     expect(plan(backends)?.nodes).toEqual(new Map([['n2', '10.244.2.2']]));
     expect(plan(backends, 'UDP')).toBeNull();
+  });
+
+  test('go to no node whose pods are behind the router, which would send them back', () => {
+    const backends = [make('n2', '10.244.2.2'), make('n3', '203.0.113.9'), make('n3', '203.0.113.8', 'ends')];
+    const routed = new Set(['203.0.113.9']);
+    expect(plan(backends, 'TCP', routed)?.nodes).toEqual(new Map([['n2', '10.244.2.2']]));
+    expect([...(plan(backends, 'TCP', routed)?.ends.keys() ?? [])]).toEqual(['10.244.2.2 . 8080']);
+    expect(plan(backends.slice(1), 'TCP', routed)).toBeNull();
   });
 
   test('are none where all endpoints are here, or nobody says where they are', () => {

@@ -128,3 +128,19 @@ describe('a port that two Services of one address have', () => {
     expect(index.takeChanged(false)).toEqual(['default/b']);
   });
 });
+
+test('the first Service of an address guards it for all that share it, but for the ports that they name', () => {
+  const both = vip('10.77.0.60', ['web', 'other']);
+  index.takeServices(come('default/other', service('other')));
+  index.takeVirtualIps([{ key: '10.77.0.60', before: vip('10.77.0.60', ['web']), after: both }]);
+  const listGuarded = () =>
+    ['default/web', 'default/other'].map((key) => [...(index.find(key)?.guarded ?? [])]);
+  expect(listGuarded()).toEqual([[['10.77.0.60', ['6 . 80']]], []]);
+  index.takeChanged(false);
+  const spec = { ...service('other').spec, ports: [{ port: 53, protocol: 'UDP' }] };
+  index.takeServices([
+    { key: 'default/other', before: service('other'), after: { ...service('other'), spec } as never },
+  ]);
+  expect(listGuarded()).toEqual([[['10.77.0.60', ['17 . 53', '6 . 80']]], []]);
+  expect([...index.takeChanged(false)].sort()).toEqual(['default/other', 'default/web']);
+});

@@ -79,13 +79,6 @@ describe('a balancer', () => {
     );
   });
 
-  test('sends nothing to an address that has become its own', async () => {
-    expect(await world.print()).toContain('10.244.2.2');
-    world.addresses = ['10.77.0.11', '10.244.2.2'];
-    await world.pass(11);
-    expect(await world.print()).not.toContain('10.244.2.2');
-  });
-
   test('goes on with all others when nft refuses one Service, and says which', async () => {
     world.kernel.refuses = /10\.244\.66\.6/;
     world.list('web', '10.244.66.6');

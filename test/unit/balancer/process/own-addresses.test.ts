@@ -4,9 +4,10 @@ import { FakeClock } from '../../../support/fakes/clock.ts';
 
 function start() {
   const clock = new FakeClock();
-  const host = { addresses: ['10.77.0.11', '10.0.9.10'], reads: 0, device: 'eth0' };
+  const host = { addresses: ['10.77.0.11', '10.0.9.10'], reads: 0, device: 'eth0', tunnels: [] as string[] };
   const own = new OwnAddresses({
     clock,
+    listStrictTunnels: () => Promise.resolve(host.tunnels),
     readAddresses: () => {
       host.reads += 1;
       return Promise.resolve(
@@ -55,9 +56,19 @@ test("interfaces by which clients come are known where kube-proxy has all Servic
   expect(own.uplinks).toBeNull();
   await clock.advance(1000);
   host.device = 'kube-ipvs0';
-  expect([(await own.look(new Set())).areUplinksOther, own.uplinks]).toEqual([true, []]);
-  expect((await own.look(new Set())).areUplinksOther).toBe(false);
+  expect([(await own.look(new Set())).areLinksOther, own.uplinks]).toEqual([true, []]);
+  expect((await own.look(new Set())).areLinksOther).toBe(false);
   await clock.advance(1000);
   host.addresses.push('fe80::7');
-  expect((await own.look(new Set())).areUplinksOther).toBe(false);
+  expect((await own.look(new Set())).areLinksOther).toBe(false);
+});
+
+test('tunnels that drop what comes from other nodes are looked for once a minute, and a change is one', async () => {
+  const { clock, host, own } = start();
+  await own.look(new Set());
+  host.tunnels = ['flannel.1'];
+  await clock.advance(59_000);
+  expect([(await own.look(new Set())).areLinksOther, own.strictTunnels]).toEqual([false, []]);
+  await clock.advance(1000);
+  expect([(await own.look(new Set())).areLinksOther, own.strictTunnels]).toEqual([true, ['flannel.1']]);
 });

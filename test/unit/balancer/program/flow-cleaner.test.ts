@@ -1,6 +1,6 @@
-import { expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { silentNode } from '../../../../balancer/program/flow-cleaner.ts';
-import { listGoneFlows, listSilentFlows } from '../../../../balancer/program/gone-flows.ts';
+import { listEarlyFlows, listGoneFlows, listSilentFlows } from '../../../../balancer/program/gone-flows.ts';
 import { type BalancedFlow } from '../../../../lib/kernel/port.ts';
 import { VipnatError } from '../../../../lib/text/errors.ts';
 import { a, b, balance, flowTo, startFlowWorld as start } from '../../../support/fakes/flow-world.ts';
@@ -134,4 +134,33 @@ test('of a node that does not answer, only connections are forgotten that were n
   cleaner.add(listSilentFlows([before], [after]), silentNode);
   await clock.advance(1000);
   expect(host.connections).toEqual([open, flowTo(b)]);
+});
+
+describe('UDP clients that sent before their port was served', () => {
+  const vip = { family: 'ipv4' as const, address: '10.0.9.10', port: 80 };
+  const udp: BalancedFlow = { protocol: 'udp', vip, backend: vip };
+  const tcp: BalancedFlow = { ...udp, protocol: 'tcp' };
+  const [served, refused] = [balance('UDP', [a]), balance('UDP', [])];
+
+  test('are sent to a pod as soon as it is, and no others are looked at', async () => {
+    expect(listEarlyFlows([], [served, balance('TCP', [a])])).toEqual([udp]);
+    expect(listEarlyFlows([refused], [served])).toEqual([udp]);
+    expect([listEarlyFlows([served], [served]), listEarlyFlows([], [refused])]).toEqual([[], []]);
+    const { clock, cleaner, host, lines } = start([udp, tcp, flowTo(a)]);
+    cleaner.add(listEarlyFlows([], [served]), 'which was not served yet');
+    await clock.advance(40);
+    expect(host.connections).toEqual([tcp, flowTo(a)]);
+    expect(lines()).toEqual([
+      '2 connections of 10.0.9.10:80 to 10.0.9.10:80, which was not served yet, are forgotten',
+    ]);
+  });
+
+  test('are found by a sweep, and those of ports that nobody balances are not', async () => {
+    const other = { ...udp, vip: { ...vip, port: 53 }, backend: { ...vip, port: 53 } };
+    const { clock, cleaner, host, formerPorts } = start([udp, tcp, other]);
+    formerPorts.add('10.0.9.10 . 17 . 53');
+    cleaner.sweep();
+    await clock.advance(40);
+    expect(host.connections).toEqual([tcp, other]);
+  });
 });

@@ -176,7 +176,7 @@ describe('tables', () => {
 
   test('of a family go with its last Service, and count for half a minute from when they come', async () => {
     await update(['default/a', balance('default/a', 2)]);
-    expect(kernel.scripts[0]).toContain('add element ip vipnat-lb alive { 6, 17, 132 }');
+    expect(kernel.scripts[0]).toContain('add element ip vipnat-lb alive { 6, 17, 132, 1 }');
     expect(kernel.scripts[0]).not.toContain('ip6');
     await update(['default/a', []]);
     expect(await kernel.readHandles('vipnat-lb')).toEqual({ ipv4: null, ipv6: null });
@@ -203,6 +203,6 @@ test('rules count for another half a minute whenever that is said, also those of
   );
   await programmer.renew();
   expect(kernel.scripts).toEqual([
-    'flush set ip6 vipnat-lb alive\nadd element ip6 vipnat-lb alive { 6, 17, 132 }\n',
+    'flush set ip6 vipnat-lb alive\nadd element ip6 vipnat-lb alive { 6, 17, 132, 58 }\n',
   ]);
 });

@@ -74,6 +74,12 @@ describe('on a host with Services', () => {
       'warn',
       'node w3 (10.0.0.23:10256) has never answered',
     ],
+    [
+      'services-behind-strict-tunnel',
+      services({ ...well, strictTunnels: { value: ['flannel.1'] } }),
+      'warn',
+      'flannel.1 drops packets',
+    ],
     ['seats-keepalived-not-running', services(well), 'fail', `no keepalived runs with ${path}`],
     [
       'seats-configuration-refused',

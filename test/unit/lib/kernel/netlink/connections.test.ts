@@ -1,7 +1,8 @@
 import { expect, test } from '@jest/globals';
 import {
+  type ConnectionChoice,
   forgetConnection,
-  visitTranslatedConnections,
+  visitConnections,
 } from '../../../../../lib/kernel/netlink/connections.ts';
 import { type NetlinkClient, type NetlinkRequest } from '../../../../../lib/kernel/netlink/netlink.ts';
 import { renderAttribute } from '../../../../../lib/kernel/netlink/netlink-messages.ts';
@@ -73,9 +74,9 @@ function answering(messages: Awaited<ReturnType<NetlinkClient['request']>>) {
 }
 
 /** All that are shown, with their keys. */
-async function listAll(client: Pick<NetlinkClient, 'request'>) {
+async function listAll(client: Pick<NetlinkClient, 'request'>, choice: ConnectionChoice = 'translated') {
   const shown: (SeenFlow & { readonly key: Buffer })[] = [];
-  await visitTranslatedConnections(client, (flow, renderKey) => {
+  await visitConnections(client, choice, (flow, renderKey) => {
     shown.push({ ...flow, key: renderKey() });
   });
   return shown;
@@ -111,6 +112,7 @@ test('connections of both families that were sent elsewhere are listed, and no o
       key: expect.any(Buffer),
     },
   ]);
+  expect(await listAll(client, 'all')).toHaveLength(3);
 });
 
 test.each([
