@@ -193,6 +193,14 @@ export class Cache {
     };
   }
 
+  /** A VirtualIP is wanted otherwise than before. */
+  #noteGeneration(name: string, virtualIp: VirtualIp | null): void {
+    this.#nameToGenerationMs.delete(name);
+    put(this.#nameToGenerationVersion, name, virtualIp?.metadata.resourceVersion ?? null);
+    if (virtualIp === null) this.#fresh.delete(name);
+    else this.#fresh.add(name);
+  }
+
   #hasVirtualIp(text: string): boolean {
     const address = parseAddress(text);
     return address !== null && this.#objects.virtualIps.has(toObjectName(address));
@@ -226,11 +234,7 @@ export class Cache {
       put(this.#lost, key, after === null && listUsers(before).length > 0 ? before : null);
       const isOther = (before === null) !== (after === null);
       if (isOther && this.#judge.touch(parseObjectName(key)?.text ?? '')) this.#areJudgedAnew = true;
-      if (before?.metadata.generation === after?.metadata.generation) return;
-      this.#nameToGenerationMs.delete(key);
-      put(this.#nameToGenerationVersion, key, after?.metadata.resourceVersion ?? null);
-      if (after === null) this.#fresh.delete(key);
-      else this.#fresh.add(key);
+      if (before?.metadata.generation !== after?.metadata.generation) this.#noteGeneration(key, after);
     },
     pools: () => {
       this.#judge.reset();

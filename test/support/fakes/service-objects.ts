@@ -182,8 +182,7 @@ export function makeCache(inventory: Inventory): Cache {
     'pods',
     'earlySlices',
   ] as const)
-    for (const object of inventory[source] ?? [])
-      cache.take(source, { key: toKey(object), after: object as never });
+    for (const object of inventory[source] ?? []) cache.take(source, { key: toKey(object), after: object });
   for (const report of inventory.reports ?? []) cache.takeReport(report.node, report);
   for (const node of inventory.silent ?? []) cache.silence(node, 'last');
   return cache;
