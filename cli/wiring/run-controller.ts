@@ -5,7 +5,7 @@ import { Controller } from '../../controller/process/controller.ts';
 import { ControllerLog } from '../../controller/report/controller-log.ts';
 import { createControllerPages, getBehindMs } from '../../controller/report/pages.ts';
 import { controllerMetrics, listControllerSamples } from '../../controller/report/samples.ts';
-import { reserveAddress } from '../../controller/world/judge-pools.ts';
+import { reserveAddress } from '../../controller/cache/judge-pools.ts';
 import { parseAddress } from '../../lib/address/address.ts';
 import { type Endpoint } from '../../lib/address/endpoint.ts';
 import { systemClock } from '../../lib/control/clock.ts';

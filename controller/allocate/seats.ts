@@ -1,5 +1,5 @@
 /** Which seats a pool has: who shall hold them, and by which numbers each is known. What is there stays as far as it can. */
-import { families, type Family, parseAddress } from '../../lib/address/address.ts';
+import { type Address, families, type Family, parseAddress } from '../../lib/address/address.ts';
 import { allVrids, parseVrids } from '../../lib/keepalived/vrid.ts';
 import { anchorNumbers, parseAnchor, toAnchor } from '../../lib/services/anchors.ts';
 import { type AddressPool, type Seat } from '../../lib/services/objects.ts';
@@ -170,4 +170,18 @@ function chooseNode(
     if (least === 0) break;
   }
   return chosen;
+}
+
+/** The index of the seat that an address of a pool gets: one of its family, by its text. */
+export function chooseSeat(address: Address, pool: AddressPool | undefined): number {
+  const seats = pool === undefined ? [] : listLasting(pool, address.family);
+  const hash = hashToNumber(address.text);
+  // Of a pool whose seats are not known yet, as many as it asks for: it moves once they are, if it has to.
+  return seats[hash % seats.length]?.index ?? hash % (pool?.spec.seats ?? 1);
+}
+
+/** The same for an address that has a seat: it keeps the seat as long as that lasts. */
+export function keepSeat(address: Address, seat: number, pool: AddressPool | undefined): number {
+  const seats = pool === undefined ? [] : listLasting(pool, address.family);
+  return seats.length === 0 || seats.some(({ index }) => index === seat) ? seat : chooseSeat(address, pool);
 }

@@ -5,13 +5,12 @@ import { LeaderElection } from '../../lib/kubernetes/leader.ts';
 import { type ObjectClient } from '../../lib/kubernetes/object-client.ts';
 import { type ApiRoute } from '../../lib/kubernetes/route.ts';
 import { electionLease } from '../../lib/services/names.ts';
-import { gateSteps } from '../gates/next-gate-step.ts';
-import { type CarriedOut } from '../reconcile/carry-out.ts';
-import { type Reserved, Term } from '../reconcile/term.ts';
+import { type Execution } from '../engine/execute.ts';
 import { type ControllerLog } from '../report/controller-log.ts';
-import { type ControllerState } from '../report/state.ts';
-import { type Settings } from '../world/world.ts';
+import { type ControllerState } from '../report/pages.ts';
+import { type Settings } from '../cache/world.ts';
 import { FirstPools } from './first-pools.ts';
+import { Leadership, type Reserved } from './leadership.ts';
 
 /** What a controller needs of the world. */
 export interface ControllerPorts {
@@ -39,10 +38,10 @@ export class Controller {
   readonly #settings: ControllerSettings;
   readonly #election: LeaderElection;
   readonly #pace: TokenQueue;
-  readonly #writes = new Map<CarriedOut['result'], number>();
-  #term: Term | null = null;
+  readonly #writes = new Map<Execution['result'], number>();
+  #leadership: Leadership | null = null;
   #firstPools: FirstPools | null = null;
-  /** Terms end one after the other: none begins before the writes of the one before have ended. */
+  /** One leadership after the other: none begins before the writes of the one before have ended. */
   #turns: Promise<void> = Promise.resolve();
 
   constructor(ports: ControllerPorts, settings: ControllerSettings) {
@@ -57,12 +56,12 @@ export class Controller {
       onElected: () => {
         log.elected();
         this.#queueTurn(() => {
-          this.#beginTerm();
+          this.#beginLeading();
         });
       },
       onLost: () => {
         log.deposed();
-        this.#queueTurn(() => this.#endTerm());
+        this.#queueTurn(() => this.#endLeading());
       },
       onHolder: (holder) => {
         log.waits(holder);
@@ -80,24 +79,24 @@ export class Controller {
 
   /** Ends its writes, then gives the Lease back. */
   async stop(): Promise<void> {
-    this.#queueTurn(() => this.#endTerm());
+    this.#queueTurn(() => this.#endLeading());
     await this.#turns;
     await this.#election.stop();
     // Elected meanwhile, it would have begun another.
-    this.#queueTurn(() => this.#endTerm());
+    this.#queueTurn(() => this.#endLeading());
     await this.#turns;
   }
 
   /** How it does now. */
   get state(): ControllerState {
-    const term = this.#term?.hasBegun === true ? this.#term : null;
-    const { kinds, unreadable } = this.#term ?? { kinds: new Map<string, boolean>(), unreadable: [] };
+    const leadership = this.#leadership?.hasBegun === true ? this.#leadership : null;
+    const { kinds, unreadable } = this.#leadership ?? { kinds: new Map<string, boolean>(), unreadable: [] };
     return {
       isLeading: this.#election.writeMs > 0,
       holder: this.#election.holder,
       ...{ kinds, unreadable },
-      world: term?.world ?? null,
-      statistics: term?.statistics ?? null,
+      world: leadership?.world ?? null,
+      statistics: leadership?.statistics ?? null,
       writes: this.#writes,
     };
   }
@@ -106,21 +105,20 @@ export class Controller {
     this.#turns = this.#turns.then(turn);
   }
 
-  #beginTerm(): void {
-    // It may have lost the Lease while the term before ended.
+  #beginLeading(): void {
+    // It may have lost the Lease while the leadership before ended.
     if (this.#election.writeMs === 0) return;
     const { log } = this.#ports;
-    const term: Term = new Term({
+    const leadership: Leadership = new Leadership({
       ...this.#ports,
       settings: this.#settings,
-      gateSteps,
       namespace: this.#settings.namespace,
       electionLease,
       reserved: this.#settings.reserved,
       pace: this.#pace,
       writeMs: () => this.#election.writeMs,
       onBegun: () => {
-        log.begun(term.world);
+        log.begun(leadership.world);
         firstPools.start();
       },
       onLost: (kind, error) => {
@@ -141,23 +139,23 @@ export class Controller {
       },
       onFailed: (key, outcome, failures) => {
         this.#count(outcome.result);
-        log.failed(key, outcome, failures, term.world);
+        log.failed(key, outcome, failures, leadership.world);
       },
       onError: (key, error) => {
         log.broken(key, error);
       },
     });
     const firstPools = this.#makeFirstPools();
-    this.#term = term;
+    this.#leadership = leadership;
     this.#firstPools = firstPools;
-    term.start();
+    leadership.start();
   }
 
-  async #endTerm(): Promise<void> {
-    const [term, firstPools] = [this.#term, this.#firstPools];
-    this.#term = null;
+  async #endLeading(): Promise<void> {
+    const [leadership, firstPools] = [this.#leadership, this.#firstPools];
+    this.#leadership = null;
     this.#firstPools = null;
-    await Promise.all([term?.stop(), firstPools?.stop()]);
+    await Promise.all([leadership?.stop(), firstPools?.stop()]);
   }
 
   #makeFirstPools(): FirstPools {
@@ -178,7 +176,7 @@ export class Controller {
     });
   }
 
-  #count(result: CarriedOut['result']): void {
+  #count(result: Execution['result']): void {
     this.#writes.set(result, (this.#writes.get(result) ?? 0) + 1);
   }
 }

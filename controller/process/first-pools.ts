@@ -48,7 +48,7 @@ const firstWaitMs = 1000;
 const maxWaitMs = 60_000;
 const readMs = 4000;
 
-/** Creates the pools of the ConfigMap once in a term, from `start` to `stop`. */
+/** Creates the pools of the ConfigMap once while this process leads, from `start` to `stop`. */
 export class FirstPools {
   readonly #options: FirstPoolsOptions;
   readonly #pause: Pause;

@@ -4,14 +4,14 @@ import { describeUnreadable } from '../../lib/kubernetes/errors.ts';
 import { type EventRecorder } from '../../lib/telemetry/recorder.ts';
 import { type Logger } from '../../lib/telemetry/logger.ts';
 import { type ErrorCode, findErrorCode, type VipnatError } from '../../lib/text/errors.ts';
-import { type CarriedOut } from '../reconcile/carry-out.ts';
+import { type Execution } from '../engine/execute.ts';
 import { firstPools } from '../../lib/services/names.ts';
-import { describeContest } from '../reconcile/describe-contest.ts';
-import { formatKey } from '../reconcile/key-text.ts';
-import { type StepEvent } from '../reconcile/step.ts';
-import { type StepKey } from '../world/keys.ts';
-import { type World } from '../world/world.ts';
-import { toRegarding } from './regarding.ts';
+import { describeContest } from '../cache/conditions.ts';
+import { formatKey } from '../engine/kind.ts';
+import { type StepEvent } from '../engine/step.ts';
+import { type StepKey } from '../cache/watch.ts';
+import { type World } from '../cache/world.ts';
+import { toRegarding } from '../kinds/kinds.ts';
 import { ToldFailures } from './told-failures.ts';
 
 /** Longer than from one attempt at the Lease to the next. */
@@ -132,7 +132,7 @@ export class ControllerLog {
    * A step is not done. While the Lease cannot be used the API is away, and the Lease says so. A webhook that does not answer, or an
    * apiserver that has too much to do, fails writes one by one.
    */
-  failed(key: StepKey, { result, words }: CarriedOut, failures: number, world: World): void {
+  failed(key: StepKey, { result, words }: Execution, failures: number, world: World): void {
     const isOfApi = result === 'refused' || (result === 'unknown' && !this.#isApiAway);
     const isTold = isOfApi && this.#failures.isToTell(formatKey(key), failures);
     const code = result === 'refused' ? 'API_FORBIDDEN' : 'API_UNREACHABLE';

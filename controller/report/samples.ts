@@ -3,11 +3,11 @@ import { families } from '../../lib/address/address.ts';
 import { countOfFamily } from '../../lib/services/ranges.ts';
 import { type Pod } from '../../lib/services/pods.ts';
 import { isForUs } from '../../lib/services/wishes.ts';
-import { isReadyButForUs, listClosedGates } from '../gates/pod-readiness.ts';
-import { countTaken } from '../world/count-taken.ts';
-import { getIngress } from '../world/published.ts';
-import { type World } from '../world/world.ts';
-import { type ControllerState } from './state.ts';
+import { isReadyButForUs, listClosedGates } from '../kinds/endpoints.ts';
+import { countTaken } from '../cache/count-taken.ts';
+import { getIngress } from '../cache/object-parts.ts';
+import { type World } from '../cache/world.ts';
+import { type ControllerState } from './pages.ts';
 
 /** What the controller's metrics are; docs/metrics.md has a row for each. */
 export const controllerMetrics = {
@@ -161,12 +161,12 @@ function listPoolSamples(world: World, one: One): ControllerSample[] {
   });
 }
 
-function countGates({ gates, settings: { gateTypes } }: World): number {
+function countGates({ pods, settings: { gateTypes } }: World): number {
   const isWaiting = (pod: Pod) =>
     isReadyButForUs(pod, gateTypes) &&
     listClosedGates(pod, gateTypes).length > 0 &&
     typeof pod.metadata.deletionTimestamp !== 'string';
-  return [...gates.pods.values()].filter(isWaiting).length;
+  return [...pods.values()].filter(isWaiting).length;
 }
 
 function countWaiting({ services, settings }: World): number {

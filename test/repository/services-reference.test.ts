@@ -19,7 +19,7 @@ const readNames = (cell = '') => unquote(cell).split(', ');
 
 /** Strings in the controller's sources that a pattern finds. */
 const findStrings = (pattern: RegExp) =>
-  globSync('controller/{allocate,gates,reconcile,world}/*.ts').flatMap((path) =>
+  globSync('controller/{allocate,cache,engine,kinds}/*.ts').flatMap((path) =>
     [...readFileSync(path, 'utf8').matchAll(pattern)].map(([, found = '']) => found),
   );
 

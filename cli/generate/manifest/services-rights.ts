@@ -26,7 +26,7 @@ interface Rights {
   readonly own: Purpose;
 }
 
-/** An account with what controller/reconcile/ asks for, and nothing else. */
+/** An account with what controller/kinds/ asks for, and nothing else. */
 export function toControllerRights(namespace: string): Manifest[] {
   return toManifests(controllerName, namespace, {
     cluster: {

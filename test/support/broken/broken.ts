@@ -108,17 +108,17 @@ export const broken = {
     from: 'return problem === null ? null : taken(problem);',
     to: 'return problem === null || service.spec.type ? null : taken(problem);',
     caughtBy: [
-      ['unit', 'unit/controller/(allocate|reconcile)'],
+      ['unit', 'unit/controller/(allocate|kinds)'],
       ['model', 'model/controller/controller'],
     ],
   },
   finalizer: {
     name: 'leaves its finalizer',
-    file: 'controller/reconcile/finalizers.ts',
+    file: 'controller/kinds/claims.ts',
     from: '  if (at < 0) return null;\n',
     to: '  if (at <= known.length) return null;\n',
     caughtBy: [
-      ['unit', 'unit/controller/reconcile'],
+      ['unit', 'unit/controller/kinds'],
       ['model', 'model/controller/controller'],
     ],
   },

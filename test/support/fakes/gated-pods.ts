@@ -1,5 +1,5 @@
-import { nextEarlySlicesStep } from '../../../controller/gates/early-slices-step.ts';
-import { type World } from '../../../controller/world/world.ts';
+import { earlySlices } from '../../../controller/kinds/early-slices.ts';
+import { type World } from '../../../controller/cache/world.ts';
 import { type NodeReport } from '../../../lib/services/node-report.ts';
 import { type Pod } from '../../../lib/services/pods.ts';
 import {
@@ -35,6 +35,6 @@ export function makeGated(pod: Pod, more: Inventory = {}): World {
     reports: [makeEarlyReport('w1', '50'), makeEarlyReport('w2', '49')],
     ...more,
   };
-  const step = nextEarlySlicesStep('apps/web', makeWorld(base));
+  const step = earlySlices.next('apps/web', makeWorld(base));
   return makeWorld(step.does === 'write' ? { earlySlices: [makeEarlySlice(step, '50')], ...base } : base);
 }

@@ -1,6 +1,6 @@
 /** Objects as an apiserver keeps them: versions, generations, finalizers, subresources, merge patches, and what watches hear. */
-import { type Write } from '../../../controller/reconcile/step.ts';
-import { type WrittenKind } from '../../../controller/world/keys.ts';
+import { type Write } from '../../../controller/engine/step.ts';
+import { type WrittenKind } from '../../../controller/cache/world.ts';
 import { type Fields, merge, mergeConditions } from './merge-patch.ts';
 
 /** Kinds of objects. */

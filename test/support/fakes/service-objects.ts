@@ -1,10 +1,11 @@
 /** Objects of a cluster with Services, as informers have them, and the world that they make. */
 import { parseAddress } from '../../../lib/address/address.ts';
-import { type Step } from '../../../controller/reconcile/step.ts';
-import { type StepKey } from '../../../controller/world/keys.ts';
-import { type World } from '../../../controller/world/world.ts';
-import { WorldStore } from '../../../controller/world/world-store.ts';
-import { type ApiObject, toKey } from '../../../lib/kubernetes/api-object.ts';
+import { type Step } from '../../../controller/engine/step.ts';
+import { type StepKey } from '../../../controller/cache/watch.ts';
+import { type World } from '../../../controller/cache/world.ts';
+import { Cache } from '../../../controller/cache/cache.ts';
+import { kinds } from '../../../controller/kinds/kinds.ts';
+import { toKey } from '../../../lib/kubernetes/api-object.ts';
 import { toObjectName } from '../../../lib/services/address-name.ts';
 import { type Namespace, namespaces, type Node, nodes } from '../../../lib/services/cluster.ts';
 import { toGateTypes } from '../../../lib/services/gate-types.ts';
@@ -169,30 +170,30 @@ export function makeNamespace(name: string, labels: Readonly<Record<string, stri
   return namespaces.schema.parse({ metadata: { name, uid: name, resourceVersion: '1', labels } });
 }
 
-/** A store that has heard of all of it. */
-export function makeStore(inventory: Inventory): WorldStore {
-  const store = new WorldStore({ isDefaultClass: false, gateTypes: toGateTypes([]) });
-  const list = <T extends ApiObject>(objects: readonly T[] = []) =>
-    objects.map((after) => ({ key: toKey(after), before: null, after }));
-  for (const change of list(inventory.namespaces)) store.changeNamespace(change);
-  for (const change of list(inventory.nodes)) store.changeNode(change);
-  for (const change of list(inventory.pools)) store.changePool(change);
-  for (const change of list(inventory.virtualIps)) store.changeVirtualIp(change);
-  for (const change of list(inventory.services)) store.changeService(change);
-  list(inventory.pods).forEach((change) => store.gates.changePod(change));
-  list(inventory.earlySlices).forEach((change) => store.gates.changeSlice(change));
-  for (const report of inventory.reports ?? []) store.changeReport(report.node, report);
-  for (const node of inventory.silent ?? []) store.silenceNode(node, 'last');
-  return store;
+/** A cache that has heard of all of it. */
+export function makeCache(inventory: Inventory): Cache {
+  const cache = new Cache({ isDefaultClass: false, gateTypes: toGateTypes([]) }, kinds);
+  for (const source of [
+    'namespaces',
+    'nodes',
+    'pools',
+    'virtualIps',
+    'services',
+    'pods',
+    'earlySlices',
+  ] as const)
+    for (const object of inventory[source] ?? []) cache.take(source, { key: toKey(object), after: object });
+  for (const report of inventory.reports ?? []) cache.takeReport(report.node, report);
+  for (const node of inventory.silent ?? []) cache.silence(node, 'last');
+  return cache;
 }
 
 /** The world of it. */
 export function makeWorld(inventory: Inventory): World {
-  return makeStore(inventory).view(nowMs);
+  return makeCache(inventory).view(nowMs);
 }
 
 /** Of a Service. */
 export function toServiceKey(key: string): StepKey {
-  const { namespace, name } = toUser(key);
-  return { kind: 'Service', namespace, name };
+  return { kind: 'Service', key };
 }

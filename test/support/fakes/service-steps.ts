@@ -1,6 +1,6 @@
-import { nextStep } from '../../../controller/reconcile/next-step.ts';
-import { type Step, type Write } from '../../../controller/reconcile/step.ts';
-import { type StepKey } from '../../../controller/world/keys.ts';
+import { nextStep } from '../../../controller/kinds/kinds.ts';
+import { type Step, type Write } from '../../../controller/engine/step.ts';
+import { type StepKey } from '../../../controller/cache/watch.ts';
 import { type Inventory, makeNode, makePool, makeWorld, toServiceKey } from './service-objects.ts';
 
 /** One address, and one node. */

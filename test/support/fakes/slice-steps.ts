@@ -1,6 +1,6 @@
 /** Steps of early EndpointSlices of one Service. */
-import { nextEarlySlicesStep } from '../../../controller/gates/early-slices-step.ts';
-import { type Step } from '../../../controller/reconcile/step.ts';
+import { earlySlices } from '../../../controller/kinds/early-slices.ts';
+import { type Step } from '../../../controller/engine/step.ts';
 import { type EarlySlice } from '../../../lib/services/early-slices.ts';
 import { type Pod } from '../../../lib/services/pods.ts';
 import { type Service } from '../../../lib/services/services.ts';
@@ -17,7 +17,7 @@ interface Given {
 /** The next step of `apps/web`. */
 export const decide = (pods: readonly Pod[], { services = [service], slices = [] }: Given = {}): Step => {
   const nodes = [makeNode('w1', { 'topology.kubernetes.io/zone': 'a' })];
-  return nextEarlySlicesStep('apps/web', makeWorld({ services, pods, earlySlices: slices, nodes }));
+  return earlySlices.next('apps/web', makeWorld({ services, pods, earlySlices: slices, nodes }));
 };
 
 interface Endpoint {

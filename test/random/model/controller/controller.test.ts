@@ -1,5 +1,5 @@
 import { describe, expect, jest, test } from '@jest/globals';
-import { nextStep } from '../../../../controller/reconcile/next-step.ts';
+import { nextStep } from '../../../../controller/kinds/kinds.ts';
 import { byExtent } from '../../../support/jest/extent.ts';
 import { chooseOneIn } from '../../../support/random/runs.ts';
 import { printFigure } from '../engine/print-figure.ts';

@@ -1,14 +1,13 @@
-import { gateSteps } from '../../../../controller/gates/next-gate-step.ts';
-import { parseKey } from '../../../../controller/reconcile/key-text.ts';
-import { type OwnWrite, OwnWrites, type Standing } from '../../../../controller/reconcile/own-writes.ts';
-import { shownMs } from '../../../../controller/reconcile/reconciler.ts';
-import { type Step, type Write } from '../../../../controller/reconcile/step.ts';
-import { findReadPath } from '../../../../controller/reconcile/writes.ts';
-import { type StepKey, type WaitsFor } from '../../../../controller/world/keys.ts';
-import { NodeLiveness } from '../../../../controller/world/node-liveness.ts';
-import { type Settings, type World } from '../../../../controller/world/world.ts';
-import { type Affected } from '../../../../controller/world/affected.ts';
-import { WorldStore } from '../../../../controller/world/world-store.ts';
+import { formatKey, type Kind as StepKind, listKeys, parseKey } from '../../../../controller/engine/kind.ts';
+import { type OwnWrite, OwnWrites, type Standing } from '../../../../controller/engine/own-writes.ts';
+import { shownMs } from '../../../../controller/engine/engine.ts';
+import { type Step, type Write } from '../../../../controller/engine/step.ts';
+import { getKind, kinds, serviceKinds } from '../../../../controller/kinds/kinds.ts';
+import { type StepKey, type WaitsFor } from '../../../../controller/cache/watch.ts';
+import { NodeLiveness } from '../../../../controller/cache/node-leases.ts';
+import { type Settings, type World } from '../../../../controller/cache/world.ts';
+import { type Affected } from '../../../../controller/cache/watch.ts';
+import { Cache } from '../../../../controller/cache/cache.ts';
 import { parseNodeLease, toLeaseResource } from '../../../../lib/services/node-report.ts';
 import { type Kind, type ObjectApi, type StoredObject } from '../../../support/fakes/object-api.ts';
 import { KnownObjects } from './known-objects.ts';
@@ -30,12 +29,12 @@ interface InFlight {
   isConfirmed: boolean;
 }
 
-const serviceKinds = ['Service', 'VirtualIP', 'AddressPool', 'Namespace', 'Node', 'Lease'] as const;
-const gateKinds = ['Pod', 'EndpointSlice'] as const;
+const heardKinds = ['Service', 'VirtualIP', 'AddressPool', 'Namespace', 'Node', 'Lease'] as const;
+const heardOfGates = ['Pod', 'EndpointSlice'] as const;
 
 /** What controllers hear of, where there are pods and where there are none. */
 export function listKinds(hasPods: boolean): readonly Kind[] {
-  return hasPods ? [...serviceKinds, ...gateKinds] : serviceKinds;
+  return hasPods ? [...heardKinds, ...heardOfGates] : heardKinds;
 }
 
 const leases = toLeaseResource('vipnat');
@@ -58,9 +57,9 @@ export class SimulatedController {
   readonly #api: ObjectApi;
   readonly #decide: Decide;
   readonly #nowMs: () => number;
-  readonly #store: WorldStore;
+  readonly #cache: Cache;
   readonly #kinds: readonly Kind[];
-  readonly #hasPods: boolean;
+  readonly #own: readonly StepKind[];
   readonly #liveness = new NodeLiveness();
   readonly #kindToPosition = new Map<Kind, number>();
   readonly #known: KnownObjects;
@@ -78,9 +77,9 @@ export class SimulatedController {
   constructor(api: ObjectApi, decide: Decide, { nowMs, settings, hasPods }: Surroundings) {
     this.#api = api;
     this.#kinds = listKinds(hasPods);
-    this.#hasPods = hasPods;
-    this.#store = new WorldStore(settings);
-    this.#known = new KnownObjects(this.#store, settings.gateTypes);
+    this.#own = hasPods ? kinds : serviceKinds.kinds;
+    this.#cache = new Cache(settings, kinds);
+    this.#known = new KnownObjects(this.#cache, settings.gateTypes);
     this.#decide = decide;
     this.#nowMs = nowMs;
     for (const kind of this.#kinds) {
@@ -117,7 +116,7 @@ export class SimulatedController {
     const [waiting] = this.#api.log('Lease').slice(this.#kindToPosition.get('Lease') ?? 0);
     const isFollowed = waiting === undefined || this.#nowMs() - waiting.atMs <= noticedMs;
     for (const node of this.#liveness.tick(this.#nowMs(), isFollowed))
-      this.#affect(this.#store.silenceNode(node, this.#liveness.getLastRenewal(node) ?? ''));
+      this.#affect(this.#cache.silence(node, this.#liveness.getLastRenewal(node) ?? ''));
     for (const [key, { untilMs }] of this.#keyToWait)
       if (untilMs !== null && untilMs <= this.#nowMs()) this.#due.add(key);
   }
@@ -133,7 +132,7 @@ export class SimulatedController {
 
   #step(key: string): void {
     this.#keyToWait.delete(key);
-    const step = this.#decide(JSON.parse(key) as StepKey, this.#store.view(this.#dateMs));
+    const step = this.#decide(parseKey(key), this.#cache.view(this.#dateMs));
     if (step.does === 'wait') {
       const untilMs = step.untilMs === null ? null : step.untilMs - this.dateOffsetMs;
       this.#keyToWait.set(key, { waitsFor: step.waitsFor, untilMs });
@@ -143,7 +142,7 @@ export class SimulatedController {
 
   #toInFlight(key: string, write: Write): InFlight {
     const object = `${write.kind}/${write.key}`;
-    const readPath = findReadPath(JSON.parse(key) as StepKey, write);
+    const readPath = getKind(parseKey(key).kind).findReadPath?.(write) ?? null;
     const isConfirmed = write.confirm.length === 0;
     return { key, write, object, before: this.#readVersion(object), readPath, isConfirmed };
   }
@@ -187,17 +186,10 @@ export class SimulatedController {
 
   /** Keys for which something would be written, though nothing says that they are to be looked at. */
   listForgotten(): string[] {
-    const all: StepKey[] = [
-      ...[...this.#api.list('Service').keys()].map((key): StepKey => {
-        const [namespace = '', name = ''] = key.split('/');
-        return { kind: 'Service', namespace, name };
-      }),
-      ...[...this.#api.list('VirtualIP').keys()].map((name): StepKey => ({ kind: 'VirtualIP', name })),
-      ...[...this.#api.list('AddressPool').keys()].map((name): StepKey => ({ kind: 'AddressPool', name })),
-    ];
-    const world = this.#store.view(this.#dateMs);
-    if (this.#hasPods) all.push(...gateSteps.listKeys(world).map(parseKey));
-    return all.filter((key) => this.#decide(key, world).does === 'write').map((key) => JSON.stringify(key));
+    const world = this.#cache.view(this.#dateMs);
+    return listKeys(this.#own, world)
+      .filter((key) => this.#decide(key, world).does === 'write')
+      .map(formatKey);
   }
 
   get #dateMs(): number {
@@ -223,11 +215,12 @@ export class SimulatedController {
     if (lease === null) return;
     const { report, renewal, durationMs } = lease;
     this.#liveness.heard(report.node, renewal, durationMs);
-    if (this.#liveness.isLiving(report.node)) this.#affect(this.#store.changeReport(report.node, report));
+    if (this.#liveness.isLiving(report.node)) this.#affect(this.#cache.takeReport(report.node, report));
   }
 
   #affect({ keys, wakes }: Affected): void {
-    for (const key of keys) if (this.#hasPods || !gateSteps.owns(key)) this.#due.add(JSON.stringify(key));
+    for (const key of keys)
+      if (this.#own.some(({ name }) => name === key.kind)) this.#due.add(formatKey(key));
     for (const [key, { waitsFor }] of this.#keyToWait) if (wakes.has(waitsFor)) this.#due.add(key);
   }
 }

@@ -1,24 +1,21 @@
 /** Broken controllers of gates, and which complaint belongs to each. */
-import { gateSteps } from '../../../../controller/gates/next-gate-step.ts';
-import { nextStep } from '../../../../controller/reconcile/next-step.ts';
-import { nothing, type Step, type Write } from '../../../../controller/reconcile/step.ts';
-import { type CandidateNodes } from '../../../../controller/world/candidate-nodes.ts';
-import { type World } from '../../../../controller/world/world.ts';
+import { gateKinds, nextStep } from '../../../../controller/kinds/kinds.ts';
+import { nothing, type Step, type Write } from '../../../../controller/engine/step.ts';
+import { type CandidateNodes } from '../../../../controller/cache/candidate-nodes.ts';
+import { type World } from '../../../../controller/cache/world.ts';
 import { type Decide } from './controller.ts';
 
-/** The product's steps, of all kinds of keys. */
-export const decideWithGates: Decide = (key, world) =>
-  gateSteps.owns(key) ? gateSteps.next(key, world) : nextStep(key, world);
+const ofGates = new Set(gateKinds.kinds.map(({ name }) => name));
 
 /** Gates that are decided from a world that is not so. */
 function believe(make: (world: World) => World): Decide {
-  return (key, world): Step => decideWithGates(key, gateSteps.owns(key) ? make(world) : world);
+  return (key, world): Step => nextStep(key, ofGates.has(key.kind) ? make(world) : world);
 }
 
 /** A step that is left out when its write is of a certain kind. */
 function skip(isLeftOut: (write: Write) => boolean): Decide {
   return (key, world) => {
-    const step = decideWithGates(key, world);
+    const step = nextStep(key, world);
     return step.does === 'write' && isLeftOut(step.write) ? nothing : step;
   };
 }
@@ -26,7 +23,7 @@ function skip(isLeftOut: (write: Write) => boolean): Decide {
 /** A step whose request is another one. */
 function change(make: (write: Write) => Write): Decide {
   return (key, world) => {
-    const step = decideWithGates(key, world);
+    const step = nextStep(key, world);
     return step.does === 'write' ? { ...step, write: make(step.write) } : step;
   };
 }
@@ -46,35 +43,35 @@ function trustNodes(world: World): World {
 /** Pods that are said to have ready containers. */
 function callReady(world: World): World {
   const pods = new Map(
-    [...world.gates.pods].map(([key, pod]) => {
+    [...world.pods].map(([key, pod]) => {
       const conditions = (pod.status?.conditions ?? []).map((one) =>
         one.type === 'ContainersReady' ? { ...one, status: 'True' as const } : one,
       );
       return [key, { ...pod, status: { ...pod.status, conditions } }];
     }),
   );
-  return { ...world, gates: { ...world.gates, pods } };
+  return { ...world, pods };
 }
 
 /** Later versions are said to be earlier ones. */
 function forgetVersions(world: World): World {
   const sliceToSince = new Map(
-    [...world.gates.sliceToSince].map(([key, since]) => [
+    [...world.sliceToSince].map(([key, since]) => [
       key,
       new Map([...since.keys()].map((text) => [text, '1'])),
     ]),
   );
-  return { ...world, gates: { ...world.gates, sliceToSince } };
+  return { ...world, sliceToSince };
 }
 
 function withoutServices(world: World): World {
-  return { ...world, gates: { ...world.gates, podToServices: new Map() } };
+  return { ...world, podToServices: new Map() };
 }
 
 /** A gate that follows the containers. */
 const closing: Decide = (key, world) => {
-  const step = decideWithGates(key, world);
-  const pod = key.kind === 'Pod' ? world.gates.pods.get(`${key.namespace}/${key.name}`) : undefined;
+  const step = nextStep(key, world);
+  const pod = key.kind === 'Pod' ? world.pods.get(key.key) : undefined;
   if (pod === undefined || step.does === 'write') return step;
   const [gate] = (pod.spec.readinessGates ?? []).map(({ conditionType }) => conditionType);
   const find = (type: string | undefined) => pod.status?.conditions?.find((one) => one.type === type)?.status;
@@ -110,7 +107,7 @@ export const gateMutants: Readonly<Record<string, { readonly decide: Decide; rea
     },
     'loses patience at once': {
       decide: (key, world) =>
-        decideWithGates(key, key.kind === 'Pod' ? { ...world, nowMs: world.nowMs + 590_000 } : world),
+        nextStep(key, key.kind === 'Pod' ? { ...world, nowMs: world.nowMs + 590_000 } : world),
       complaint: /^G1: .* times out after/,
     },
     'closes gates again': { decide: closing, complaint: /^G2/ },

@@ -1,9 +1,10 @@
 import { describe, expect, jest, test } from '@jest/globals';
+import { nextStep } from '../../../../controller/kinds/kinds.ts';
 import { byExtent } from '../../../support/jest/extent.ts';
 import { chooseOneIn } from '../../../support/random/runs.ts';
 import { printFigure } from '../engine/print-figure.ts';
 import { type Leaders } from './cluster.ts';
-import { decideWithGates, gateMutants } from './gate-mutants.ts';
+import { gateMutants } from './gate-mutants.ts';
 import { type Walk, walk } from './walk.ts';
 
 // Minutes on a busy machine.
@@ -24,7 +25,7 @@ describe('controllers of gates walk at random: pods come, fail and go, steps and
     const sums = new Map<string, number>();
     for (let seed = 1; seed <= walks; seed += 1) {
       const { complaint, history, counts } = walk({
-        decide: decideWithGates,
+        decide: nextStep,
         seed,
         leaders,
         actions,

@@ -1,5 +1,5 @@
-import { type Affected } from '../../../../controller/world/affected.ts';
-import { type WorldStore } from '../../../../controller/world/world-store.ts';
+import { type Affected } from '../../../../controller/cache/watch.ts';
+import { type Cache } from '../../../../controller/cache/cache.ts';
 import { type ApiObject } from '../../../../lib/kubernetes/api-object.ts';
 import { type Resource } from '../../../../lib/kubernetes/resources.ts';
 import { namespaces, nodes } from '../../../../lib/services/cluster.ts';
@@ -9,15 +9,15 @@ import { type Pod, toPodResource } from '../../../../lib/services/pods.ts';
 import { services } from '../../../../lib/services/services.ts';
 import { type Kind, type StoredObject } from '../../../support/fakes/object-api.ts';
 
-/** What the informers of a controller know, and tell its store. */
+/** What the informers of a controller know, and tell its cache. */
 export class KnownObjects {
-  readonly #store: WorldStore;
+  readonly #cache: Cache;
   readonly #pods: Resource<Pod>;
   /** By `KIND/KEY`. */
   readonly #objects = new Map<string, ApiObject>();
 
-  constructor(store: WorldStore, gateTypes: ReadonlySet<string>) {
-    this.#store = store;
+  constructor(cache: Cache, gateTypes: ReadonlySet<string>) {
+    this.#cache = cache;
     this.#pods = toPodResource(gateTypes);
   }
 
@@ -30,19 +30,19 @@ export class KnownObjects {
   change(kind: Exclude<Kind, 'Lease'>, key: string, object: StoredObject | null): Affected {
     switch (kind) {
       case 'Service':
-        return this.#store.changeService(this.note(services, key, object));
+        return this.#cache.take('services', this.note(services, key, object));
       case 'VirtualIP':
-        return this.#store.changeVirtualIp(this.note(virtualIps, key, object));
+        return this.#cache.take('virtualIps', this.note(virtualIps, key, object));
       case 'AddressPool':
-        return this.#store.changePool(this.note(addressPools, key, object));
+        return this.#cache.take('pools', this.note(addressPools, key, object));
       case 'Namespace':
-        return this.#store.changeNamespace(this.note(namespaces, key, object));
+        return this.#cache.take('namespaces', this.note(namespaces, key, object));
       case 'Node':
-        return this.#store.changeNode(this.note(nodes, key, object));
+        return this.#cache.take('nodes', this.note(nodes, key, object));
       case 'Pod':
-        return this.#store.gates.changePod(this.note(this.#pods, key, object));
+        return this.#cache.take('pods', this.note(this.#pods, key, object));
       case 'EndpointSlice':
-        return this.#store.gates.changeSlice(this.note(earlySlices, key, object));
+        return this.#cache.take('earlySlices', this.note(earlySlices, key, object));
       case 'ConfigMap':
         throw new Error('no controller follows ConfigMaps');
     }

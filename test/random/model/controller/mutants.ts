@@ -1,9 +1,9 @@
 /** Broken controllers, and which complaint belongs to each. */
-import { nextStep } from '../../../../controller/reconcile/next-step.ts';
-import { nothing, type Step, type Write } from '../../../../controller/reconcile/step.ts';
-import { type CandidateNodes } from '../../../../controller/world/candidate-nodes.ts';
-import { type StepKey } from '../../../../controller/world/keys.ts';
-import { type World } from '../../../../controller/world/world.ts';
+import { nextStep } from '../../../../controller/kinds/kinds.ts';
+import { nothing, type Step, type Write } from '../../../../controller/engine/step.ts';
+import { type CandidateNodes } from '../../../../controller/cache/candidate-nodes.ts';
+import { type StepKey } from '../../../../controller/cache/watch.ts';
+import { type World } from '../../../../controller/cache/world.ts';
 import { finalizer, loadBalancerClass } from '../../../../lib/services/names.ts';
 import { type VirtualIp } from '../../../../lib/services/objects.ts';
 import { type Decide } from './controller.ts';

@@ -4,10 +4,11 @@ import { SlowStarts } from '../../../../balancer/follow/slow-starts.ts';
 import { noOutages } from '../../../../balancer/decide/node-outages.ts';
 import { Drains } from '../../../../balancer/program/drains.ts';
 import { FlowCleaner } from '../../../../balancer/program/flow-cleaner.ts';
-import { gateSteps } from '../../../../controller/gates/next-gate-step.ts';
-import { nothing } from '../../../../controller/reconcile/step.ts';
-import { type CandidateNodes } from '../../../../controller/world/candidate-nodes.ts';
-import { type World } from '../../../../controller/world/world.ts';
+import { earlySlices } from '../../../../controller/kinds/early-slices.ts';
+import { pod } from '../../../../controller/kinds/pod-gate.ts';
+import { nothing } from '../../../../controller/engine/step.ts';
+import { type CandidateNodes } from '../../../../controller/cache/candidate-nodes.ts';
+import { type World } from '../../../../controller/cache/world.ts';
 import { type EndpointSlice } from '../../../../lib/services/services.ts';
 import { type MachinePlace } from './machine.ts';
 
@@ -37,7 +38,7 @@ function replace<T extends object, Name extends keyof T>(
 /** Gates that are decided with nodes that have done more than they have. */
 function believeNodes(change: (candidates: CandidateNodes) => Partial<CandidateNodes>): () => () => void {
   return () =>
-    replace(gateSteps as { next: typeof gateSteps.next }, 'next', (next) => (key, world: World) => {
+    replace(pod as { next: typeof pod.next }, 'next', (next) => (key, world: World) => {
       const believed = new Map<unknown, unknown>(Object.entries(change(world.candidates)));
       const candidates = new Proxy(world.candidates, {
         get: (target, name) => {
@@ -45,7 +46,7 @@ function believeNodes(change: (candidates: CandidateNodes) => Partial<CandidateN
           return believed.get(name) ?? (typeof own === 'function' ? (own.bind(target) as unknown) : own);
         },
       });
-      return next(key, key.kind === 'Pod' ? { ...world, candidates } : world);
+      return next(key, { ...world, candidates });
     });
 }
 
@@ -133,11 +134,9 @@ export const mutants: Readonly<Record<string, Mutant>> = {
   },
   'never empties an early slice': {
     apply: () =>
-      replace(gateSteps as { next: typeof gateSteps.next }, 'next', (next) => (key, world) => {
+      replace(earlySlices as { next: typeof earlySlices.next }, 'next', (next) => (key, world) => {
         const step = next(key, world);
-        const isLeftOut =
-          key.kind === 'EarlySlices' && step.does === 'write' && step.write.method === 'DELETE';
-        return isLeftOut ? nothing : step;
+        return step.does === 'write' && step.write.method === 'DELETE' ? nothing : step;
       }),
     complaint: /^the early EndpointSlice/,
   },

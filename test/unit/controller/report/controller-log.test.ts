@@ -5,7 +5,7 @@ import { RecordingEvents } from '../../../support/fakes/events.ts';
 import { createRecordingLogger } from '../../../support/fakes/logger.ts';
 import { makeService, makeWorld } from '../../../support/fakes/service-objects.ts';
 
-const key = { kind: 'Service', namespace: 'shop', name: 'web' } as const;
+const key = { kind: 'Service', key: 'shop/web' } as const;
 const world = makeWorld({ services: [makeService('shop/web')] });
 const webhook = {
   result: 'unknown',

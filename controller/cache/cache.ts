@@ -1,0 +1,326 @@
+/**
+ * Keeps what steps are decided from, and says for which keys a change of it is news.
+ *
+ * Goal: one change costs what it changes, whatever else there is; and what a kind depends on stands in the kind's own file.
+ * Tension: an object matters to others that it does not name, and that do not name it.
+ * Compromise: indexes find objects by what others name of them, and are kept with each change. What needs all objects of a source is
+ * concluded when somebody asks, once for all changes until then.
+ */
+import { parseAddress } from '../../lib/address/address.ts';
+import { type Change } from '../../lib/kubernetes/object-store.ts';
+import { parseObjectName, toObjectName } from '../../lib/services/address-name.ts';
+import { nameEarlyOwner } from '../../lib/services/early-slices.ts';
+import { type NodeReport } from '../../lib/services/node-report.ts';
+import { type VirtualIp } from '../../lib/services/objects.ts';
+import { CandidateNodes } from './candidate-nodes.ts';
+import { PoolJudge, Reservations, type ReservedRange } from './judge-pools.ts';
+import { ClaimStore } from './kept-back.ts';
+import {
+  listApiVrids,
+  listClaimed,
+  listOfApiservers,
+  listOfNode,
+  listOfReport,
+  listOfService,
+  listOfServiceCidr,
+} from './list-reserved.ts';
+import { isSameList, MultiMap, put } from './multi-map.ts';
+import { listPublishedTexts, listUsers } from './object-parts.ts';
+import { listFirstLabel, noteSince, Selection } from './selection.ts';
+import { type Affected, isNews, News, type Source, type Watch, type Watching } from './watch.ts';
+import { type Indexes, type Known, type Objects, type Settings, type World } from './world.ts';
+
+/** What an object is found by. */
+interface Index<S extends keyof Objects> {
+  readonly source: S;
+  readonly toKeys: (object: Objects[S], settings: Settings) => readonly string[];
+}
+
+const indexes: Readonly<Record<keyof Indexes, { [S in keyof Objects]: Index<S> }[keyof Objects]>> = {
+  serviceToVirtualIps: { source: 'virtualIps', toKeys: listUsers },
+  shareKeyToVirtualIps: {
+    source: 'virtualIps',
+    toKeys: ({ spec: { shareKey } }) => (shareKey === '' ? [] : [shareKey]),
+  },
+  poolToVirtualIps: { source: 'virtualIps', toKeys: ({ spec }) => [spec.pool] },
+  addressToPublishers: { source: 'services', toKeys: listPublishedTexts },
+  addressToClaimers: {
+    source: 'services',
+    toKeys: (service, { isDefaultClass }) => listClaimed(service, isDefaultClass),
+  },
+  labelToServices: { source: 'services', toKeys: listFirstLabel },
+  serviceToSlices: { source: 'earlySlices', toKeys: (slice) => [nameEarlyOwner(slice)] },
+  namespaceToPods: { source: 'pods', toKeys: ({ metadata }) => [metadata.namespace] },
+  nodeToPods: { source: 'pods', toKeys: ({ spec: { nodeName } }) => (nodeName ? [nodeName] : []) },
+};
+
+/** Only who writes can find out that another program does, too. */
+const uncontested: World['contested'] = new Map();
+
+/** A kind, as far as the cache asks for it. */
+export interface Watcher {
+  readonly name: string;
+  readonly watches: readonly Watch[];
+}
+
+/** What changes of one source mean, kind by kind. */
+type Watches<T> = readonly (readonly [kind: string, watch: Watching<T>])[];
+
+/** All objects, and what finds them. Informers' changes go in; whoever runs the queue asks for `view`. */
+export class Cache {
+  readonly #objects: { readonly [S in keyof Objects]: Map<string, Objects[S]> } = {
+    services: new Map(),
+    virtualIps: new Map(),
+    pools: new Map(),
+    namespaces: new Map(),
+    nodes: new Map(),
+    serviceCidrs: new Map(),
+    apiservers: new Map(),
+    pods: new Map(),
+    earlySlices: new Map(),
+    leases: new Map(),
+    livingReports: new Map(),
+    silentNodes: new Map(),
+  };
+  readonly #indexes = Object.keys(indexes).map((name) => [name as keyof Indexes, new MultiMap()] as const);
+  readonly #sourceToWatches: ReadonlyMap<Source, readonly (readonly [kind: string, watch: Watch])[]>;
+  readonly #known: Known;
+  readonly #selection: Selection;
+  readonly #sliceToSince = new Map<string, ReadonlyMap<string, string>>();
+  readonly #lost = new Map<string, VirtualIp>();
+  readonly #nameToGenerationMs = new Map<string, number>();
+  readonly #nameToGenerationVersion = new Map<string, string>();
+  /** VirtualIPs that are wanted as they are since nobody has looked. */
+  readonly #fresh = new Set<string>();
+  readonly #judge = new PoolJudge(this.#objects.pools, (text) => this.#hasVirtualIp(text));
+  readonly #claims: ClaimStore;
+  readonly #vrids = new Reservations<number>(String);
+  /** Null: something changed since it was made. */
+  #reservedVrids: ReadonlySet<number> | null = null;
+  #candidates: CandidateNodes | null = null;
+  /** What the change under way concludes. */
+  #areJudgedAnew = false;
+  #claimed: readonly string[] = [];
+
+  /** It answers for these kinds. */
+  constructor(settings: Settings, kinds: readonly Watcher[]) {
+    const judge = this.#judge;
+    const found = Object.fromEntries(
+      this.#indexes.map(([name, { map }]) => [name, map]),
+    ) as unknown as Indexes;
+    const objects = { ...this.#objects, ...found, settings };
+    this.#selection = new Selection(objects);
+    this.#claims = new ClaimStore(objects, judge);
+    this.#known = {
+      ...objects,
+      ...this.#selection.maps,
+      sliceToSince: this.#sliceToSince,
+      lostVirtualIps: this.#lost,
+      get judgedPools() {
+        return judge.judged;
+      },
+    };
+    const watches = kinds.flatMap(({ name, watches: own }) => own.map((watch) => [name, watch] as const));
+    this.#sourceToWatches = Map.groupBy(watches, ([, { source }]) => source);
+  }
+
+  /** An object came, changed, or went (null). */
+  take<S extends keyof Objects>(
+    source: S,
+    { key, after }: { readonly key: string; readonly after: Objects[S] | null },
+  ): Affected {
+    const objects: Map<string, Objects[S]> = this.#objects[source];
+    const change = { key, before: objects.get(key) ?? null, after };
+    const news = new News();
+    if (change.before === null && after === null) return news;
+    const watches = this.#findWatches(source, change);
+    for (const [kind, { isAskedBefore, toKeys }] of watches)
+      if (isAskedBefore === true) news.add(kind, toKeys?.(change, this.#known) ?? []);
+    put(objects, key, after);
+    this.#index(source, change);
+    const derive: ((change: Change<Objects[S]>) => void) | undefined = this.#derive[source];
+    derive?.(change);
+    this.#tell(news, watches, change);
+    for (const pool of this.#claimed) this.#conclude(news, 'claims', pool);
+    this.#claimed = [];
+    this.#tellJudgement(news);
+    return news;
+  }
+
+  /** What a living node says; null when its Lease is gone: then nothing is known of it any more. */
+  takeReport(node: string, report: NodeReport | null): Affected {
+    const news = new News();
+    news.join(this.take('livingReports', { key: node, after: report }));
+    news.join(this.take('silentNodes', { key: node, after: null }));
+    return news;
+  }
+
+  /** A node's Lease is over, after this last renewal. Its kernel may have what it had: only the API may be away from it. */
+  silence(node: string, renewal: string): Affected {
+    const report = this.#objects.livingReports.get(node);
+    const news = new News();
+    if (report === undefined) return news;
+    news.join(this.take('silentNodes', { key: node, after: { renewal, report } }));
+    news.join(this.take('livingReports', { key: node, after: null }));
+    return news;
+  }
+
+  /** What the objects of the API do not tell: its own virtual IPs, and their VRIDs. */
+  reserve(addresses: readonly ReservedRange[], vrids: ReadonlySet<number>): Affected {
+    const news = new News();
+    this.#reserveVrids('settings', vrids);
+    this.#judge.reserve('settings', addresses);
+    this.#areJudgedAnew = true;
+    this.#tellJudgement(news);
+    return news;
+  }
+
+  /** The world at a date. It changes with the cache. */
+  view(nowMs: number): World {
+    const { pools, nodes, livingReports, leases } = this.#objects;
+    this.#candidates ??= new CandidateNodes(pools, nodes, livingReports, leases);
+    for (const name of this.#fresh) this.#nameToGenerationMs.set(name, nowMs);
+    this.#fresh.clear();
+    return {
+      ...this.#known,
+      generationMs: this.#nameToGenerationMs,
+      generationVersions: this.#nameToGenerationVersion,
+      candidates: this.#candidates,
+      keptBack: this.#claims,
+      reservedVrids: (this.#reservedVrids ??= new Set(this.#vrids)),
+      contested: uncontested,
+      nowMs,
+    };
+  }
+
+  /** A VirtualIP is wanted otherwise than before. */
+  #noteGeneration(name: string, virtualIp: VirtualIp | null): void {
+    this.#nameToGenerationMs.delete(name);
+    put(this.#nameToGenerationVersion, name, virtualIp?.metadata.resourceVersion ?? null);
+    if (virtualIp === null) this.#fresh.delete(name);
+    else this.#fresh.add(name);
+  }
+
+  #hasVirtualIp(text: string): boolean {
+    const address = parseAddress(text);
+    return address !== null && this.#objects.virtualIps.has(toObjectName(address));
+  }
+
+  #index<S extends keyof Objects>(source: S, { key, before, after }: Change<Objects[S]>): void {
+    for (const [name, map] of this.#indexes) {
+      const index = indexes[name];
+      if (index.source !== source) continue;
+      const { toKeys } = index as unknown as Index<S>;
+      const [was = [], is = []] = [before, after].map((object) =>
+        object === null ? [] : toKeys(object, this.#known.settings),
+      );
+      if (!isSameList(was, is)) map.move(key, was, is);
+    }
+  }
+
+  /** What follows from a change, besides indexes. */
+  readonly #derive: { readonly [S in keyof Objects]?: (change: Change<Objects[S]>) => void } = {
+    services: (change) => {
+      const { isDefaultClass } = this.#known.settings;
+      const [old = [], now = []] = [change.before, change.after].map((service) =>
+        service === null ? [] : listClaimed(service, isDefaultClass),
+      );
+      this.#selection.changeService(change);
+      this.#claimed = this.#claims.changeService(change, old, now);
+      this.#reserve(`Service/${change.key}`, listOfService(change.after));
+    },
+    virtualIps: ({ key, before, after }) => {
+      // No step of ours deletes one that a Service has.
+      put(this.#lost, key, after === null && listUsers(before).length > 0 ? before : null);
+      const isOther = (before === null) !== (after === null);
+      if (isOther && this.#judge.touch(parseObjectName(key)?.text ?? '')) this.#areJudgedAnew = true;
+      if (before?.metadata.generation !== after?.metadata.generation) this.#noteGeneration(key, after);
+    },
+    pools: () => {
+      this.#judge.reset();
+      this.#areJudgedAnew = true;
+    },
+    namespaces: (change) => {
+      if (isNews(change, ({ metadata }) => metadata.labels)) this.#claims.reset();
+    },
+    nodes: ({ key, before, after }) => {
+      this.#reserve(`Node/${key}`, after === null ? [] : listOfNode(after));
+      if (isNews({ key, before, after }, ({ metadata }) => metadata.labels)) this.#areJudgedAnew = true;
+    },
+    serviceCidrs: ({ key, after }) => {
+      this.#reserve(`ServiceCIDR/${key}`, listOfServiceCidr(after));
+    },
+    apiservers: ({ key, after }) => {
+      this.#reserve(`EndpointSlice/${key}`, listOfApiservers(after));
+    },
+    pods: (change) => {
+      this.#selection.changePod(change);
+    },
+    earlySlices: (change) => {
+      const { key } = change;
+      put(this.#sliceToSince, key, noteSince(change, this.#sliceToSince.get(key)));
+    },
+    leases: ({ before, after }) => {
+      if (before?.isProven !== after?.isProven) this.#candidates = null;
+    },
+    livingReports: ({ key }) => {
+      this.#candidates = null;
+      this.#reserveOfNode(key);
+    },
+    silentNodes: ({ key }) => {
+      this.#reserveOfNode(key);
+    },
+  };
+
+  /** By its last report, as long as its Lease exists. */
+  #reserveOfNode(node: string): void {
+    const { livingReports, silentNodes } = this.#objects;
+    const report = livingReports.get(node) ?? silentNodes.get(node)?.report ?? null;
+    this.#reserveVrids(`Lease/${node}`, listApiVrids(report));
+    this.#reserve(`Lease/${node}`, listOfReport(report));
+  }
+
+  #reserveVrids(source: string, vrids: Iterable<number>): void {
+    const { came, went } = this.#vrids.put(source, vrids);
+    if (came.length + went.length === 0) return;
+    this.#reservedVrids = null;
+    this.#areJudgedAnew = true;
+  }
+
+  /** These addresses are others' now, as far as this source says. */
+  #reserve(source: string, ranges: readonly ReservedRange[]): void {
+    if (this.#judge.reserve(source, ranges)) this.#areJudgedAnew = true;
+  }
+
+  #findWatches<T>(source: Source, change: Change<T>): Watches<T> {
+    const watches = (this.#sourceToWatches.get(source) ?? []) as unknown as Watches<T>;
+    // Kinds share parts.
+    const partToNews = new Map<Watching<T>['part'], boolean>();
+    return watches.filter(([, { part }]) => {
+      const areNews = partToNews.get(part) ?? isNews(change, part);
+      partToNews.set(part, areNews);
+      return areNews;
+    });
+  }
+
+  #tell<T>(news: News, watches: Watches<T>, change: Change<T>): void {
+    for (const [kind, { toKeys, wakes }] of watches) {
+      news.add(kind, toKeys?.(change, this.#known) ?? []);
+      news.wake(wakes?.(change, this.#known) ?? []);
+    }
+  }
+
+  #conclude(news: News, source: 'claims' | 'judgements', key: string): void {
+    const change: Change<true> = { key, before: null, after: true };
+    this.#tell(news, this.#findWatches(source, change), change);
+  }
+
+  /** All pools, as one pool can be refused for another's sake. */
+  #tellJudgement(news: News): void {
+    if (!this.#areJudgedAnew) return;
+    this.#areJudgedAnew = false;
+    this.#candidates = null;
+    this.#claims.reset();
+    this.#conclude(news, 'judgements', '');
+  }
+}

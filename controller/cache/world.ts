@@ -1,0 +1,139 @@
+import { type EndpointSlice } from '../../lib/kubernetes/resources.ts';
+import { type Namespace, type Node, type ServiceCidr } from '../../lib/services/cluster.ts';
+import { type EarlySlice } from '../../lib/services/early-slices.ts';
+import { type NodeReport } from '../../lib/services/node-report.ts';
+import { type AddressPool, type VirtualIp } from '../../lib/services/objects.ts';
+import { type Pod } from '../../lib/services/pods.ts';
+import { type Service } from '../../lib/services/services.ts';
+import { type CandidateNodes } from './candidate-nodes.ts';
+import { type JudgedPool } from './judge-pools.ts';
+import { type KeptBack } from './kept-back.ts';
+
+/** What the controller is told at its start. */
+export interface Settings {
+  /** Services without a class are ours, too. */
+  readonly isDefaultClass: boolean;
+  /** The types of readiness gates that wait for nodes. */
+  readonly gateTypes: ReadonlySet<string>;
+  /** Where the Leases of nodes are. Without it they are read only. */
+  readonly namespace?: string;
+}
+
+/** A node that has said nothing since its Lease ran out. */
+export interface SilentNode {
+  /** The last one that was heard. */
+  readonly renewal: string;
+  readonly report: NodeReport;
+}
+
+/** The Lease of a node, as it was heard last. */
+export interface HeardLease {
+  readonly metadata: { readonly name: string; readonly uid: string; readonly resourceVersion: string };
+  readonly node: string;
+  readonly renewal: string;
+  /** The renewal since which a controller has judged it to be over; null for none. */
+  readonly noted: string | null;
+  /** Whether it was renewed since it was heard first. Else nobody knows how old it is. */
+  readonly isProven: boolean;
+}
+
+/** What there is, by the names of sources: all objects of each, by their keys. */
+export interface Objects {
+  /** All Services, whatever their type: by `NAMESPACE/NAME`. */
+  readonly services: Service;
+  readonly virtualIps: VirtualIp;
+  readonly pools: AddressPool;
+  readonly namespaces: Namespace;
+  readonly nodes: Node;
+  readonly serviceCidrs: ServiceCidr;
+  readonly apiservers: EndpointSlice;
+  /** Pods with a gate or a weight, by `NAMESPACE/NAME`. */
+  readonly pods: Pod;
+  /** By `NAMESPACE/NAME`. */
+  readonly earlySlices: EarlySlice;
+  /** The Leases of nodes, whatever they say. */
+  readonly leases: HeardLease;
+  /** Nodes whose Lease lives, to what they last reported. See `NodeLeases`. */
+  readonly livingReports: NodeReport;
+  /** Nodes whose Lease is over. Those that do not exist are among them. */
+  readonly silentNodes: SilentNode;
+}
+
+type Found = ReadonlyMap<string, ReadonlySet<string>>;
+
+/** What finds objects. */
+export interface Indexes {
+  /** Keys of Services to names of the VirtualIPs that have them in `services` or `leaving`. */
+  readonly serviceToVirtualIps: Found;
+  /** Share keys to names of the VirtualIPs that are shared under them. */
+  readonly shareKeyToVirtualIps: Found;
+  /** Pools to names of the VirtualIPs that are of them. */
+  readonly poolToVirtualIps: Found;
+  /** Addresses, in canonical text, to keys of the Services whose status has them, of whatever class. */
+  readonly addressToPublishers: Found;
+  /** Addresses, in canonical text, to keys of the Services that name them for themselves. */
+  readonly addressToClaimers: Found;
+  /** `NAMESPACE/LABEL=VALUE`, the first one of a selector, to keys of Services. */
+  readonly labelToServices: Found;
+  /** Keys of Services to keys of their early EndpointSlices. */
+  readonly serviceToSlices: Found;
+  readonly namespaceToPods: Found;
+  readonly nodeToPods: Found;
+}
+
+/** All that is known of objects. It can be behind the API: versions and confirmations of a step are for that. */
+export interface Known extends Indexes, Readonly<{ [S in keyof Objects]: ReadonlyMap<string, Objects[S]> }> {
+  /** Keys of Services of type LoadBalancer to keys of the pods that they select, and the other way round. */
+  readonly serviceToPods: Found;
+  readonly podToServices: Found;
+  /** Keys of early EndpointSlices to: endpoints, as they are now, to the first version that is known to have them so. See `toEndpointText`. */
+  readonly sliceToSince: ReadonlyMap<string, ReadonlyMap<string, string>>;
+  /** VirtualIPs that somebody deleted while Services had them, or gave them back, as they were: until they are there again. */
+  readonly lostVirtualIps: ReadonlyMap<string, VirtualIp>;
+  /** The pools, with their ranges read, and why nothing is given of some. */
+  readonly judgedPools: ReadonlyMap<string, JudgedPool>;
+  readonly settings: Settings;
+}
+
+/** All that steps are decided from. See `Cache`. */
+export interface World extends Known {
+  /** VirtualIPs to when they were first looked at as they are now wanted, as milliseconds since 1970. */
+  readonly generationMs: ReadonlyMap<string, number>;
+  /** VirtualIPs to the version that was heard first of what is now wanted of them. */
+  readonly generationVersions: ReadonlyMap<string, string>;
+  /** What living nodes have programmed, pool by pool. */
+  readonly candidates: CandidateNodes;
+  /** Addresses that Services name for themselves. */
+  readonly keptBack: KeptBack;
+  /** VRIDs on the pools' networks that others have: the API's virtual IPs. */
+  readonly reservedVrids: ReadonlySet<number>;
+  /** Keys of Services whose status another program rewrites, to who may be it: names of field managers, or none. */
+  readonly contested: ReadonlyMap<string, readonly string[]>;
+  /** The date, as milliseconds since 1970. It can jump. */
+  readonly nowMs: number;
+}
+
+/** Kinds of objects that steps write, to where they are known. */
+export const kindToSource = {
+  Service: 'services',
+  VirtualIP: 'virtualIps',
+  AddressPool: 'pools',
+  Lease: 'leases',
+  Pod: 'pods',
+  EndpointSlice: 'earlySlices',
+} as const satisfies Record<string, keyof Objects>;
+
+/** One of them. */
+export type WrittenKind = keyof typeof kindToSource;
+
+/** What of an object's metadata is of use for any of them; empty for one that is not known. */
+interface KnownMetadata {
+  readonly uid?: string;
+  readonly resourceVersion?: string;
+  readonly managedFields?: readonly string[] | null;
+}
+
+/** The metadata of an object of a source. */
+export function findMetadata(known: Known, source: keyof Objects, key: string): KnownMetadata {
+  return (known[source].get(key) as { readonly metadata?: KnownMetadata } | undefined)?.metadata ?? {};
+}

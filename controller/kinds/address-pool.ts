@@ -1,0 +1,240 @@
+import { families } from '../../lib/address/address.ts';
+import { parseObjectName } from '../../lib/services/address-name.ts';
+import { dropDrained, readDrained } from '../../lib/services/drained.ts';
+import { findSelectorProblem } from '../../lib/services/label-selector.ts';
+import { type Condition } from '../../lib/services/metadata.ts';
+import { apiGroup, apiVersion, excludedNodeLabel, finalizer } from '../../lib/services/names.ts';
+import { type AddressPool, type Seat } from '../../lib/services/objects.ts';
+import { countOfFamily } from '../../lib/services/ranges.ts';
+import { assignSeats, orderNodes, type SeatsRequest } from '../allocate/seats.ts';
+import { countKnown, countTaken } from '../cache/count-taken.ts';
+import { mayHold } from '../cache/candidate-nodes.ts';
+import { findCondition, setCondition, shorten, type WantedCondition } from '../cache/conditions.ts';
+import { compareAge, findPoolsOf, type JudgedPool } from '../cache/judge-pools.ts';
+import { listDiffering } from '../cache/multi-map.ts';
+import { getUse, listPublishedTexts } from '../cache/object-parts.ts';
+import { type World } from '../cache/world.ts';
+import { type Kind } from '../engine/kind.ts';
+import { nothing, type Step, type StepEvent, toJson, toStep } from '../engine/step.ts';
+import { patchPoolFinalizers, patchPoolStatus } from './writes.ts';
+
+/** kubeadm gives it to control-plane nodes. */
+const labelHint = `and the label ${excludedNodeLabel} of nodes`;
+
+/** Pools. One can be refused for another's sake, or have a VRID that another has: so most changes are news for all. */
+export const addressPool: Kind = {
+  name: 'AddressPool',
+  source: 'pools',
+  subject: { apiVersion: `${apiGroup}/${apiVersion}`, kind: 'AddressPool' },
+  watches: [
+    { source: 'judgements', toKeys: (_, { pools }) => pools.keys() },
+    { source: 'claims', toKeys: ({ key }) => [key] },
+    { source: 'namespaces', part: ({ metadata }) => metadata.labels, toKeys: (_, { pools }) => pools.keys() },
+    {
+      source: 'services',
+      toKeys: ({ before, after }, { judgedPools }) =>
+        findPoolsOf(judgedPools, listDiffering(listPublishedTexts(before), listPublishedTexts(after))),
+    },
+    {
+      source: 'virtualIps',
+      part: getUse,
+      toKeys: ({ key, before, after }, { judgedPools }) => [
+        ...[before, after].flatMap((virtualIp) => (virtualIp === null ? [] : [virtualIp.spec.pool])),
+        ...findPoolsOf(judgedPools, [parseObjectName(key)?.text ?? '']),
+      ],
+    },
+    {
+      // A drain leaves out who can serve only while somebody else can.
+      source: 'livingReports',
+      part: ({ mode, unheld }) => [mode, unheld],
+      toKeys: (_, { pools }) => pools.keys(),
+    },
+  ],
+  next: nextPoolStep,
+};
+
+/**
+ * The next step of a pool: its status gets seats and conditions. Its finalizer keeps it until no address of it is given, since
+ * without its seats nobody would hold them.
+ */
+function nextPoolStep(name: string, world: World): Step {
+  const judged = world.judgedPools.get(name);
+  if (judged === undefined) return nothing;
+  return keepFinalizer(judged.pool, world) ?? writeStatus(judged, world) ?? nothing;
+}
+
+function keepFinalizer(pool: AddressPool, world: World): Step | null {
+  const { finalizers, deletionTimestamp, name } = pool.metadata;
+  const known = finalizers ?? [];
+  const isDeleted = typeof deletionTimestamp === 'string';
+  const isUsed = (world.poolToVirtualIps.get(name)?.size ?? 0) > 0;
+  if (isDeleted && !isUsed && known.includes(finalizer))
+    return {
+      ...toStep(
+        patchPoolFinalizers(
+          pool,
+          known.filter((each) => each !== finalizer),
+        ),
+      ),
+      endsPool: name,
+    };
+  if (isDeleted || known.includes(finalizer)) return null;
+  return toStep(patchPoolFinalizers(pool, [...known, finalizer]));
+}
+
+function writeStatus(judged: JudgedPool, world: World): Step | null {
+  const { pool, refusal } = judged;
+  const before: ReturnType<typeof setCondition> = pool.status?.conditions ?? [];
+  const seats = listSeats(judged, world);
+  const wanted = [
+    describeRefusal(judged, world),
+    describeSeats(judged, seats, world),
+    describeFree(judged, world),
+  ];
+  const conditions = wanted.reduce((all, each) => setCondition(all, each, world.nowMs), before);
+  const areSame = JSON.stringify(seats) === JSON.stringify(pool.status?.seats ?? []);
+  if (areSame && conditions === before) return null;
+  const write = patchPoolStatus(pool, { seats: toJson(seats), conditions: toJson(conditions) });
+  return toStep(
+    write,
+    toEvent(refusal, findCondition(before, 'Accepted'), findCondition(conditions, 'Accepted')),
+  );
+}
+
+/** Told once of each refusal, and when Nodes begin to report addresses of Services. */
+function toEvent(
+  refusal: JudgedPool['refusal'],
+  before: Condition | null,
+  after: Condition | null,
+): StepEvent | null {
+  const isNew = after?.reason !== before?.reason;
+  if (isNew && after?.reason === 'NodeReportsAddress')
+    return { type: 'Warning', reason: 'NodeReportsAddress', message: after.message };
+  if (refusal === null || refusal.reason === 'Deleted' || before?.status === 'False') return null;
+  return { type: 'Warning', reason: 'PoolRefused', message: refusal.message };
+}
+
+/** A pool that is refused keeps its seats, and gets no more. Nodes come and go under it as under any other. */
+function listSeats({ pool, ranges, refusal }: JudgedPool, world: World): Seat[] {
+  const before = pool.status?.seats ?? [];
+  // Nobody knows which nodes a selector means that says nothing.
+  if (findSelectorProblem(pool.spec.nodeSelector) !== null) return before;
+  const drained = readDrained(pool);
+  const isAble = (node: string) => (world.livingReports.get(node)?.mode ?? 'none') !== 'none';
+  const holders = [...world.nodes.values()].filter((node) => mayHold(pool, node));
+  const names = holders.map((node) => node.metadata.name).sort();
+  const nodes = dropDrained(names, { drained, seat: null, isAble });
+  const seats =
+    refusal !== null
+      ? orderNodes(pool.metadata.name, nodes, before)
+      : assignSeats({
+          ...{ pool, ranges, nodes, reservedVrids: world.reservedVrids },
+          isUsed: findUsedSeats(pool, world),
+          others: listOthers(pool, world),
+        });
+  return seats.map((seat) => ({
+    ...seat,
+    nodes: dropDrained(seat.nodes, { drained, seat: seat.index, isAble }),
+  }));
+}
+
+/** Looked up only where a seat may go, or get another VRID. */
+function findUsedSeats({ metadata: { name } }: AddressPool, world: World): (index: number) => boolean {
+  let used: ReadonlySet<number> | null = null;
+  return (index) => {
+    const names = [...(world.poolToVirtualIps.get(name) ?? [])];
+    used ??= new Set(names.map((each) => world.virtualIps.get(each)?.spec.seat ?? 0));
+    return used.has(index);
+  };
+}
+
+function listOthers(pool: AddressPool, world: World): SeatsRequest['others'] {
+  const others = [...world.pools.values()].filter(({ metadata }) => metadata.name !== pool.metadata.name);
+  const list = (pools: readonly AddressPool[]) => pools.flatMap(({ status }) => status?.seats ?? []);
+  return {
+    older: list(others.filter((other) => compareAge(other, pool) < 0)),
+    younger: list(others.filter((other) => compareAge(other, pool) > 0)),
+  };
+}
+
+function describeRefusal(judged: JudgedPool, world: World): WantedCondition {
+  const { refusal, pool } = judged;
+  const observedGeneration = pool.metadata.generation;
+  if (refusal !== null) return { type: 'Accepted', status: 'False', ...refusal, observedGeneration };
+  const accepted = { type: 'Accepted', status: 'True', observedGeneration } as const;
+  if (judged.misreported.length > 0) {
+    const message = `Services get its addresses. Nodes report addresses of Services as their own: ${shorten(judged.misreported)}. Start the kubelets there with --node-ip.`;
+    return { ...accepted, reason: 'NodeReportsAddress', message };
+  }
+  const keptBack = world.keptBack.list(pool.metadata.name);
+  if (keptBack.length === 0)
+    return { ...accepted, reason: 'Accepted', message: 'Services get its addresses.' };
+  return {
+    ...accepted,
+    reason: 'SomeKeptBack',
+    message: `Services get its addresses, but not ${shorten(keptBack)}.`,
+  };
+}
+
+function describeSeats(judged: JudgedPool, seats: readonly Seat[], world: World): WantedCondition {
+  const { pool, ranges, refusal } = judged;
+  const type = 'Seated';
+  const unseated = (reason: string, message: string): WantedCondition => ({
+    type,
+    status: 'False',
+    reason,
+    message,
+  });
+  if (seats.length === 0 && refusal !== null)
+    return unseated('NotAccepted', 'It gets seats once it is accepted.');
+  if (seats.length === 0)
+    return unseated('NoSeat', 'No VRID is free for a seat: others have all of spec.vrids, or 1 to 255.');
+  if (seats.some(({ nodes }) => !nodes.some((node) => world.nodes.has(node))))
+    return unseated('NoNode', `No node may hold its addresses: see nodeSelector, ${labelHint}.`);
+  const unheld = describeUnheld(pool, seats, world);
+  if (unheld?.isNobody === true) return unseated('CannotBeHeld', unheld.message);
+  if (unheld !== null) return { type, status: 'True', reason: 'SomeNodesCannot', message: unheld.message };
+  const wanted = families.filter((family) => countOfFamily(ranges, family) > 0n).length * pool.spec.seats;
+  const message =
+    seats.length < wanted
+      ? `It has ${seats.length} of ${wanted} seats: no VRID is free for further ones.`
+      : 'Every seat has nodes.';
+  return { type, status: 'True', reason: 'Seated', message };
+}
+
+/** Seats that nodes say they cannot hold: those that nobody can, else those that others can. Null where each can hold all. */
+function describeUnheld(
+  { metadata: { name: pool } }: AddressPool,
+  seats: readonly Seat[],
+  { candidates }: World,
+): { readonly isNobody: boolean; readonly message: string } | null {
+  const lost = seats.find(({ index }) => candidates.explainUnheld(pool, index) !== null);
+  const seat = lost ?? seats.find(({ index }) => candidates.listUnheld(pool, index).length > 0);
+  if (seat === undefined) return null;
+  const [who, clauses] = [
+    lost === undefined ? 'Some nodes cannot' : 'No node can',
+    candidates.listUnheld(pool, seat.index),
+  ];
+  return {
+    isNobody: lost !== undefined,
+    message: `${who} hold the seat ${pool}/${seat.index}. ${shorten(clauses)}.`,
+  };
+}
+
+/** Numbers are not told: they change with every Service. */
+function describeFree(judged: JudgedPool, world: World): WantedCondition {
+  const full = families.filter((family) => {
+    const count = countOfFamily(judged.ranges, family);
+    // Most pools have so many that nothing needs to be counted.
+    if (count === 0n || BigInt(countKnown(judged, world)) < count) return false;
+    return BigInt(countTaken(judged, family, world)) >= count;
+  });
+  return full.length === 0
+    ? { type: 'Available', status: 'True', reason: 'AddressesLeft', message: 'Some addresses are free.' }
+    : {
+        type: 'Available',
+        status: 'False',
+        reason: 'Exhausted',
+        message: `All ${full.join(' and ')} addresses are given.`,
+      };
+}

@@ -1,0 +1,217 @@
+/** Pods as endpoints of early EndpointSlices: which there are to be, and how a slice has them. */
+import { type Family, parseAddress } from '../../lib/address/address.ts';
+import { type EarlySlice } from '../../lib/services/early-slices.ts';
+import { type Condition } from '../../lib/services/metadata.ts';
+import { weightsAnnotation } from '../../lib/services/names.ts';
+import { listGates, type Pod } from '../../lib/services/pods.ts';
+import { type Service } from '../../lib/services/services.ts';
+import { formatWeights, readPodWeight, usualWeight } from '../../lib/services/weights.ts';
+import { findReadiness, isJudged } from '../cache/conditions.ts';
+import { listPublished, readZone } from '../cache/object-parts.ts';
+import { type World } from '../cache/world.ts';
+import { type Json } from '../engine/step.ts';
+
+/** A pod as an endpoint of a Service, in one family. */
+export interface WantedEndpoint {
+  readonly family: Family;
+  readonly ports: readonly SlicePort[];
+  readonly address: string;
+  readonly weight: number;
+  readonly ready: boolean;
+  readonly serving: boolean;
+  readonly terminating: boolean;
+  readonly node: string | null;
+  readonly zone: string | null;
+  readonly pod: { readonly name: string; readonly uid: string };
+}
+
+/** Kubernetes' own EndpointSlices have a pod by then, whose gate is open: that takes as long as a controller of its takes to be replaced. */
+const keptMs = 60_000;
+
+/** A pod's endpoints for a Service: one of each family that both have. None for one without an address or a port. */
+export function listEndpointsOf(pod: Pod, service: Service, { settings, nodes }: World): WantedEndpoint[] {
+  const { metadata, spec } = pod;
+  const ports = resolvePorts(service, pod);
+  if (ports.length === 0) return [];
+  const terminating = typeof metadata.deletionTimestamp === 'string';
+  const serving = isReadyButForUs(pod, settings.gateTypes);
+  const node = spec.nodeName ?? null;
+  return listAddresses(pod, service).map(({ family, text }) => ({
+    ...{ family, ports, address: text, serving, terminating, node },
+    weight: readPodWeight(metadata.annotations) ?? usualWeight,
+    ready: service.spec.publishNotReadyAddresses || (serving && !terminating),
+    zone: readZone(nodes.get(node ?? '')),
+    pod: { name: metadata.name, uid: metadata.uid },
+  }));
+}
+
+/**
+ * Until when a pod is to be in early EndpointSlices, as milliseconds since 1970: for good with a weight, or while a gate of its is closed,
+ * and for a while afterwards.
+ */
+export function findLastMs(pod: Pod, { settings, nowMs }: World): number {
+  if (readPodWeight(pod.metadata.annotations) !== null) return Infinity;
+  const lastMs = (readOpenSince(pod, settings.gateTypes) ?? Infinity) + keptMs;
+  // The date of a controller before this one may have been wrong.
+  return lastMs !== Infinity && lastMs > nowMs + 2 * keptMs ? nowMs : lastMs;
+}
+
+/** What of a Service early EndpointSlices and gates depend on. */
+export function getGateParts(service: Service): unknown {
+  const { metadata, spec } = service;
+  return [metadata.uid, metadata.deletionTimestamp, spec, isJudged(service), listReadyFamilies(service)];
+}
+
+/** The families of the addresses that a Service's status calls ready. */
+export function listReadyFamilies(service: Service): Family[] {
+  const isReady = findReadiness(service)?.status === 'True';
+  return isReady ? listPublished(service).map(({ family }) => family) : [];
+}
+
+/** The first address of each family, as Kubernetes' EndpointSlices have it. */
+function listAddresses({ status }: Pod, { spec }: Service): { family: Family; text: string }[] {
+  const texts = (status?.podIPs ?? []).map(({ ip }) => ip ?? '');
+  const addresses = [...texts, status?.podIP ?? ''].map(parseAddress).filter((one) => one !== null);
+  const families = (spec.ipFamilies ?? ['IPv4']).map((name): Family => (name === 'IPv6' ? 'ipv6' : 'ipv4'));
+  return [...new Set(families)].flatMap((wanted) => {
+    const found = addresses.find(({ family }) => family === wanted);
+    return found === undefined ? [] : [found];
+  });
+}
+
+/** A port as an EndpointSlice has it. */
+export interface SlicePort {
+  readonly name: string;
+  readonly protocol: string;
+  readonly port: number;
+}
+
+type Container = Pod['spec']['containers'][number];
+
+/**
+ * The ports of a Service on one pod, in the Service's order. A target port that is a name is the pod's own; ports that no container has
+ * by that name are left out, as Kubernetes does (component-helpers, FindPort).
+ */
+export function resolvePorts({ spec }: Service, pod: Pod): SlicePort[] {
+  return (spec.ports ?? []).flatMap(({ name, protocol, port, targetPort }) => {
+    const target = targetPort ?? port;
+    const found = typeof target === 'number' ? target : findNamed(pod, target, protocol);
+    // 0 is how an absent one is written.
+    return found === null ? [] : [{ name, protocol, port: found === 0 ? port : found }];
+  });
+}
+
+function findNamed({ spec }: Pod, wanted: string, protocol: string): number | null {
+  const sidecars = (spec.initContainers ?? []).filter(({ restartPolicy }) => restartPolicy === 'Always');
+  const ports = [...spec.containers, ...sidecars].flatMap((container: Container) => container.ports ?? []);
+  const found = ports.find((one) => one.name === wanted && (one.protocol ?? 'TCP') === protocol);
+  return found?.containerPort ?? null;
+}
+
+/** What endpoints have in common that are in one slice. */
+export type Group = Pick<WantedEndpoint, 'family' | 'ports'>;
+
+const familyToType: Readonly<Record<Family, string>> = { ipv4: 'IPv4', ipv6: 'IPv6' };
+
+/** Another text for each group. */
+export function toGroupText({ family, ports }: Group): string {
+  return JSON.stringify([
+    familyToType[family],
+    ports.map(({ name, protocol, port }) => [name, protocol, port]),
+  ]);
+}
+
+/** That of a slice that is there. */
+export function readGroupText({ addressType, ports }: EarlySlice): string {
+  const known = (ports ?? []).map(({ name, protocol, port }) => [name ?? '', protocol ?? 'TCP', port]);
+  return JSON.stringify([addressType, known]);
+}
+
+/** The fields that do not change. */
+export function toGroupFields({ family, ports }: Group): { readonly [field: string]: Json } {
+  return {
+    addressType: familyToType[family],
+    ports: ports.map(({ name, protocol, port }) => ({ name, protocol, port })),
+  };
+}
+
+/** The field `endpoints`. */
+export function toEndpointFields(endpoints: readonly WantedEndpoint[], namespace: string): Json {
+  return endpoints.map(({ address, ready, serving, terminating, node, zone, pod }) => ({
+    addresses: [address],
+    conditions: { ready, serving, terminating },
+    ...(node === null ? {} : { nodeName: node }),
+    ...(zone === null ? {} : { zone }),
+    targetRef: { kind: 'Pod', namespace, name: pod.name, uid: pod.uid },
+  }));
+}
+
+/** The annotation of the weights; null where all are usual. */
+export function toWeights(endpoints: readonly WantedEndpoint[]): string | null {
+  return formatWeights(new Map(endpoints.map(({ address, weight }) => [address, weight])));
+}
+
+/** Whether a slice has these endpoints, in this order, and their weights. */
+export function hasEndpoints(slice: EarlySlice, endpoints: readonly WantedEndpoint[]): boolean {
+  const known = (slice.endpoints ?? []).map(({ addresses, conditions, nodeName, zone, targetRef }) => {
+    const { ready, serving, terminating } = conditions ?? {};
+    return [addresses, ready, serving, terminating, nodeName ?? null, zone ?? null, targetRef?.uid];
+  });
+  const wanted = endpoints.map(({ address, ready, serving, terminating, node, zone, pod }) => {
+    return [[address], ready, serving, terminating, node, zone, pod.uid];
+  });
+  const weights = slice.metadata.annotations?.[weightsAnnotation] ?? null;
+  return JSON.stringify(known) === JSON.stringify(wanted) && weights === toWeights(endpoints);
+}
+
+type GateTypes = ReadonlySet<string>;
+
+/** How far a kubelet's date may be ahead: so much longer a gate can wait at most. */
+const mostAheadMs = 10 * 60_000;
+
+/** Whether nothing but gates of vipnat keeps a pod from being ready: its containers are, and gates of others are open. */
+export function isReadyButForUs(pod: Pod, types: GateTypes): boolean {
+  const others = (pod.spec.readinessGates ?? []).filter(({ conditionType }) => !types.has(conditionType));
+  return ['ContainersReady', ...others.map(({ conditionType }) => conditionType)].every(
+    (type) => findCondition(pod, type)?.status === 'True',
+  );
+}
+
+/** The gates of vipnat that are not open. */
+export function listClosedGates(pod: Pod, types: GateTypes): string[] {
+  return listGates(pod, types).filter((type) => findCondition(pod, type)?.status !== 'True');
+}
+
+/**
+ * Since when a pod waits for its gates alone, as milliseconds since 1970: the last condition that was met. The kubelet's date may be
+ * wrong: a moment before the pod was created, or one that lies far ahead, is none. One that lies a little ahead counts: a pod may have
+ * taken long to start, and would not be waited for at all.
+ */
+export function readWaitingSince(pod: Pod, types: GateTypes, nowMs: number): number {
+  const createdMs = Math.min(readDate(pod.metadata.creationTimestamp) ?? nowMs, nowMs);
+  const met = (pod.status?.conditions ?? []).filter(({ type }) => isAwaited(pod, type, types));
+  const moments = met.map(({ lastTransitionTime }) => readDate(lastTransitionTime) ?? createdMs);
+  const lastMs = Math.max(createdMs, ...moments);
+  return lastMs > nowMs + mostAheadMs ? createdMs : lastMs;
+}
+
+/** Since when all gates of vipnat are open, by the controller's own date; null for a pod that has none, or a closed one. */
+export function readOpenSince(pod: Pod, types: GateTypes): number | null {
+  const gates = listGates(pod, types);
+  if (gates.length === 0 || listClosedGates(pod, types).length > 0) return null;
+  return Math.max(...gates.map((type) => readDate(findCondition(pod, type)?.lastTransitionTime) ?? 0));
+}
+
+function isAwaited({ spec }: Pod, type: string, types: GateTypes): boolean {
+  const isGate = spec.readinessGates?.some(({ conditionType }) => conditionType === type) === true;
+  return type === 'ContainersReady' || (isGate && !types.has(type));
+}
+
+function findCondition({ status }: Pod, wanted: string): Condition | null {
+  return status?.conditions?.find(({ type }) => type === wanted) ?? null;
+}
+
+function readDate(text: string | null | undefined): number | null {
+  const ms = Date.parse(text ?? '');
+  return Number.isNaN(ms) ? null : ms;
+}

@@ -1,0 +1,200 @@
+import { type Change } from '../../lib/kubernetes/object-store.ts';
+import { type EarlySlice, nameEarlyOwner } from '../../lib/services/early-slices.ts';
+import { type Pod } from '../../lib/services/pods.ts';
+import { type Service } from '../../lib/services/services.ts';
+import { isJudged, shorten, toTime } from '../cache/conditions.ts';
+import { listChangedEndpoints, toEndpointText } from '../cache/selection.ts';
+import { type Known, type World } from '../cache/world.ts';
+import { type Kind } from '../engine/kind.ts';
+import { nothing, type Step, type StepEvent, toStep } from '../engine/step.ts';
+import { findClaims } from './claims.ts';
+import { isServed } from './may-publish.ts';
+import {
+  getGateParts,
+  isReadyButForUs,
+  listClosedGates,
+  listEndpointsOf,
+  listReadyFamilies,
+  readGroupText,
+  readWaitingSince,
+  toGroupText,
+  type WantedEndpoint,
+} from './endpoints.ts';
+
+/** Gates of pods. */
+export const pod: Kind = {
+  name: 'Pod',
+  source: 'pods',
+  subject: { apiVersion: 'v1', kind: 'Pod' },
+  watches: [
+    { source: 'pods', toKeys: ({ key }) => [key] },
+    {
+      source: 'services',
+      part: getGateParts,
+      isAskedBefore: true,
+      toKeys: ({ key }, { serviceToPods }) => serviceToPods.get(key) ?? [],
+    },
+    {
+      source: 'virtualIps',
+      part: ({ spec }) => [spec.services, spec.pool],
+      toKeys: ({ before, after }, { serviceToPods }) =>
+        [...(before?.spec.services ?? []), ...(after?.spec.services ?? [])].flatMap(({ namespace, name }) => [
+          ...(serviceToPods.get(`${namespace}/${name}`) ?? []),
+        ]),
+    },
+    { source: 'earlySlices', toKeys: listChanged },
+  ],
+  next: nextGateStep,
+  mayRepeat: true,
+};
+
+/** The pods whose endpoints are others now, or of another version. */
+function listChanged(change: Change<EarlySlice>, { serviceToPods, pods }: Known): string[] {
+  const uids = listChangedEndpoints(change);
+  const owners = [change.before, change.after].flatMap((slice) =>
+    slice === null ? [] : nameEarlyOwner(slice),
+  );
+  const selected = [...new Set(owners)].flatMap((owner) => [...(serviceToPods.get(owner) ?? [])]);
+  return selected.filter((name) => uids.has(pods.get(name)?.metadata.uid ?? ''));
+}
+
+/** What opens a gate. Published: docs/services-reference.md has a row for each. */
+interface Verdict {
+  readonly reason: 'LBHealthy' | 'NoService' | 'NotFollowed' | 'Timeout';
+  readonly message: string;
+  readonly event?: StepEvent;
+}
+
+/** Nodes have an endpoint within a second. Who waits for longer waits for something that is broken, and new pods are needed meanwhile. */
+export const timeoutMs = 10 * 60_000;
+
+/**
+ * The next step of a pod with gates. They open when every node that may hold an address of its Services sends connections to it; at
+ * once where there is none; and after ten minutes anyway. They are never closed again.
+ */
+function nextGateStep(key: string, world: World): Step {
+  const { pods, settings, nowMs } = world;
+  const pod = pods.get(key);
+  if (pod === undefined || typeof pod.metadata.deletionTimestamp === 'string') return nothing;
+  const types = listClosedGates(pod, settings.gateTypes);
+  if (types.length === 0 || !isReadyButForUs(pod, settings.gateTypes)) return nothing;
+  const untilMs = readWaitingSince(pod, settings.gateTypes, nowMs) + timeoutMs;
+  const awaited = listAwaited(pod, key, world);
+  const verdict = judge(awaited, untilMs <= nowMs);
+  if (verdict !== null) return open(pod, types, { verdict, world });
+  return { does: 'wait', waitsFor: 'nodes', why: 'nodes do not send connections to the pod yet', untilMs };
+}
+
+/** What a gate waits for: of one address, the nodes that have not programmed the pod. */
+interface Awaited {
+  /** `unknown`: no node says how far it is with early EndpointSlices. */
+  readonly state: 'done' | 'missing' | 'unknown';
+  /** What is missing, as a clause. It asks each node: a thousand pods may wait for a thousand. */
+  readonly explain: () => string;
+}
+
+function judge(awaited: readonly Awaited[], isOver: boolean): Verdict | null {
+  if (awaited.length === 0)
+    return { reason: 'NoService', message: 'No Service with an address of vipnat selects the pod.' };
+  const missing = awaited.filter(({ state }) => state === 'missing');
+  if (missing.length === 0)
+    return awaited.some(({ state }) => state === 'done')
+      ? { reason: 'LBHealthy', message: 'LB synced successfully' }
+      : { reason: 'NotFollowed', message: 'No balancer follows early EndpointSlices.' };
+  if (!isOver) return null;
+  const clauses = [...new Set(missing.map(({ explain }) => explain()))].sort();
+  const message = `After 10 minutes the gate opens, although ${shorten(clauses)}.`;
+  return { reason: 'Timeout', message, event: { type: 'Warning', reason: 'GateTimedOut', message } };
+}
+
+function listAwaited(pod: Pod, key: string, world: World): Awaited[] {
+  return [...(world.podToServices.get(key) ?? [])].flatMap((name) => {
+    const service = world.services.get(name);
+    if (service === undefined || !isServed(service, world.settings.isDefaultClass)) return [];
+    return listOfService(pod, service, world);
+  });
+}
+
+/**
+ * Of each endpoint that the pod is of a Service, and each address of that family. One without an address is awaited until the Service
+ * says that it gets none.
+ */
+function listOfService(pod: Pod, service: Service, world: World): Awaited[] {
+  const { held } = findClaims(service, world);
+  return listEndpointsOf(pod, service, world).flatMap((endpoint) => {
+    const own = held.filter(({ address }) => address.family === endpoint.family);
+    // Its VirtualIP may have been deleted by hand: it is made again.
+    const isLost = listReadyFamilies(service).includes(endpoint.family);
+    if (own.length === 0) return isJudged(service) && !isLost ? [] : [awaitAddress(service)];
+    const version = findVersion(endpoint, service, world);
+    return own.map(({ virtualIp: { spec } }) => judgeNodes(version, spec.pool, world));
+  });
+}
+
+function awaitAddress({ metadata: { namespace, name } }: Service): Awaited {
+  return { state: 'missing', explain: () => `the Service ${namespace}/${name} has no address yet` };
+}
+
+function judgeNodes(version: string | null, pool: string, { candidates }: World): Awaited {
+  const isKnown = version !== null && candidates.list(pool).length > 0;
+  if (!isKnown)
+    return { state: 'missing', explain: () => 'no node reports that it sends connections to the pod' };
+  if (candidates.isWithoutEarly(pool)) return { state: 'unknown', explain: () => '' };
+  return {
+    state: candidates.haveProgrammed(pool, 'earlyslices', version) ? 'done' : 'missing',
+    explain: () => {
+      const names = candidates.listBehind(pool, version, 'earlyslices');
+      return `nodes do not send connections to the pod yet: ${shorten(names)}`;
+    },
+  };
+}
+
+/** The first version of an early EndpointSlice that has the endpoint as it is, and ready; null where none has. */
+function findVersion(
+  endpoint: WantedEndpoint,
+  service: Service,
+  { serviceToSlices, earlySlices, sliceToSince }: World,
+): string | null {
+  const { namespace, name, uid } = service.metadata;
+  if (!endpoint.ready) return null;
+  const keys = [...(serviceToSlices.get(`${namespace}/${name}`) ?? [])];
+  const versions = keys.map((key) => {
+    const slice = earlySlices.get(key);
+    const text = slice === undefined ? null : findText(slice, endpoint, uid);
+    return text === null ? null : (sliceToSince.get(key)?.get(text) ?? null);
+  });
+  return versions.find((version) => version !== null) ?? null;
+}
+
+/** How a slice of a Service has an endpoint that is ready; null where it does not. */
+function findText(slice: EarlySlice, endpoint: WantedEndpoint, service: string): string | null {
+  const isOwn = slice.metadata.ownerReferences?.some(({ uid }) => uid === service) === true;
+  if (!isOwn || readGroupText(slice) !== toGroupText(endpoint)) return null;
+  const found = (slice.endpoints ?? []).find(
+    ({ addresses, conditions, targetRef }) =>
+      targetRef?.uid === endpoint.pod.uid && addresses[0] === endpoint.address && conditions?.ready === true,
+  );
+  return found === undefined ? null : toEndpointText(found, slice);
+}
+
+/** Conditions of others stay: they are merged by their types. It is this pod still, and has not changed. */
+function open(
+  { metadata: { namespace, name, uid, resourceVersion } }: Pod,
+  types: readonly string[],
+  { verdict: { reason, message, event }, world }: { readonly verdict: Verdict; readonly world: World },
+): Step {
+  const lastTransitionTime = toTime(world.nowMs);
+  const conditions = types.map((type) => ({ type, status: 'True', reason, message, lastTransitionTime }));
+  return toStep(
+    {
+      method: 'PATCH',
+      isStrategic: true,
+      path: `/api/v1/namespaces/${namespace}/pods/${name}/status`,
+      body: { metadata: { uid, resourceVersion }, status: { conditions } },
+      kind: 'Pod',
+      key: `${namespace}/${name}`,
+      confirm: [],
+    },
+    event ?? null,
+  );
+}

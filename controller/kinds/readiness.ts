@@ -1,0 +1,242 @@
+/** What the condition of a Service says, and which addresses its status has. */
+import { type VirtualIp } from '../../lib/services/objects.ts';
+import { contains } from '../../lib/services/ranges.ts';
+import { quoteTenant } from '../../lib/text/printable.ts';
+import { listCommonPorts } from '../allocate/choose-address.ts';
+import { describeContest, findCondition, isInUse, isProgrammed, shorten } from '../cache/conditions.ts';
+import { type World } from '../cache/world.ts';
+import { explainLost, findLostMs, findUnanswered } from './announced.ts';
+import { type Claim } from './claims.ts';
+import { mayPublish } from './may-publish.ts';
+import { type Situation, type Target, wasWithdrawn } from './targets.ts';
+
+/** What a Service's status is to say. */
+export interface Readiness {
+  /** What its status is to have, in the order of its families. */
+  readonly published: readonly Claim[];
+  /** Those of them that it does not have yet. */
+  readonly added: readonly Claim[];
+  readonly status: 'True' | 'False';
+  readonly reason: string;
+  readonly message: string;
+  /** Nodes are awaited, and nothing is said of it yet: until then. */
+  readonly patienceUntilMs: number | null;
+  /** When something else is to be said, or published, by itself; null where nothing is. */
+  readonly dueMs: number | null;
+}
+
+/** Nodes have an address after some tenths of a second. What is said before is a write for nothing. */
+export const patienceMs = 5000;
+
+/** Why something is not as it should be. */
+interface Remark {
+  readonly reason: string;
+  readonly message: string;
+  /** An address that is published does not do what it should. */
+  readonly isFault?: true;
+  readonly untilMs?: number;
+}
+
+/** Judges where a Service stands: all that it is to publish now, and the most important thing to say. */
+export function judgeReadiness(situation: Situation, world: World): Readiness {
+  const { targets, wishes } = situation;
+  const claims = targets.map((target) => findPublishable(target, situation, world));
+  const isWhole = claims.every((claim) => claim !== null);
+  const isOld = (claim: Claim | null, index: number) =>
+    claim !== null && claim.address.text === targets[index]?.published?.address.text;
+  const published = claims.filter(
+    (claim, index) => claim !== null && (isWhole || !wishes.isAllOrNothing || isOld(claim, index)),
+  ) as Claim[];
+  const added = published.filter((claim) => !targets.some((target) => target.published === claim));
+  const remark = findRemark(situation, published, world);
+  const isServed = published.length > 0 && remark?.isFault !== true;
+  const text = published.map(({ address }) => address.text).join(', ');
+  return {
+    published,
+    added,
+    status: isServed ? 'True' : 'False',
+    reason: remark?.reason ?? 'Ready',
+    message: remark?.message ?? `${text}: all nodes of the pool serve it.`,
+    patienceUntilMs: remark?.untilMs ?? null,
+    dueMs: findDue(situation, world),
+  };
+}
+
+/**
+ * What a family is to have in the status now: its target when nodes have it, else what is there. What another host answers for is
+ * taken out: clients had better reach nobody than a host that is not theirs.
+ */
+function findPublishable(target: Target, { service }: Situation, world: World): Claim | null {
+  const { held, published } = target;
+  const known = published !== null && isInUse(published.virtualIp) ? null : published;
+  if (held === null || held === published) return known;
+  const isReady = doesAnswer(held, world) && mayPublish(service, held.address, world.settings);
+  return isReady ? held : known;
+}
+
+function doesAnswer(claim: Claim, world: World): boolean {
+  const { virtualIp } = claim;
+  if (!isProgrammed(virtualIp) || isInUse(virtualIp)) return false;
+  if (freeFromMs(virtualIp, world) > world.nowMs) return false;
+  return findUnheld(claim, world) === null && findUnanswered(claim, world) === null;
+}
+
+/**
+ * Nobody can hold it: its pool is gone and with it the seat, no interface has its subnet, or the one that the pool names is not there.
+ * What was published stays.
+ */
+function findUnheld(
+  { address: { text }, virtualIp }: Claim,
+  { candidates, judgedPools }: World,
+): Remark | null {
+  const { pool, seat } = virtualIp.spec;
+  if (!judgedPools.has(pool)) {
+    const message = `No node answers for ${text}: its AddressPool ${pool} does not exist.`;
+    return { reason: 'PoolGone', message, isFault: true };
+  }
+  const clauses = candidates.explainUnheld(pool, seat, text);
+  if (clauses === null) return null;
+  return { reason: 'CannotBeHeld', message: `No node can hold ${text}. ${shorten(clauses)}.`, isFault: true };
+}
+
+/** No node lives that could serve what is published. It stays published: the nodes may only be unable to say so. */
+function findUnserved({ address: { text }, virtualIp }: Claim, { candidates }: World): Remark | null {
+  const { pool } = virtualIp.spec;
+  return candidates.list(pool).length > 0 ? null : { ...describeNoNode(pool, text), isFault: true };
+}
+
+function describeNoNode(pool: string, text: string): Remark {
+  const message = `No node of the AddressPool ${pool} has a balancer that lives and can serve ${text}.`;
+  return { reason: 'NoLivingNode', message };
+}
+
+function findLost(claim: Claim, world: World): Remark | null {
+  const lost = explainLost(claim, world);
+  return lost === null ? null : { ...lost, isFault: true };
+}
+
+/** When an address counts as free that another host answered for, is published anyway, or counts as lost. */
+function findDue({ targets }: Situation, world: World): number | null {
+  const moments = targets.flatMap(({ held, published }) => {
+    if (held === null || isInUse(held.virtualIp)) return [];
+    if (held === published) return [findLostMs(held, world) ?? 0];
+    return [freeFromMs(held.virtualIp, world), findUnanswered(held, world)?.boundMs ?? 0];
+  });
+  const due = moments.filter((ms) => ms > world.nowMs);
+  return due.length === 0 ? null : Math.min(...due);
+}
+
+/** A balancer that has just started says that an address is free, until it has asked. */
+const freeMs = 15_000;
+
+/** From when an address counts as free that another host answered for; now for any other. */
+function freeFromMs({ status }: VirtualIp, { nowMs }: World): number {
+  const inUse = findCondition(status?.conditions ?? [], 'AddressInUse');
+  if (inUse === null) return nowMs;
+  const sinceMs = Date.parse(inUse.lastTransitionTime ?? '') || 0;
+  // A date that lies ahead says nothing.
+  return sinceMs > nowMs ? nowMs : sinceMs + freeMs;
+}
+
+function findRemark(situation: Situation, published: readonly Claim[], world: World): Remark | null {
+  const { targets } = situation;
+  const withdrawn = findWithdrawn(situation, published, world);
+  if (withdrawn !== null) return withdrawn;
+  for (const { problem } of targets) if (problem !== null) return problem;
+  for (const target of targets) {
+    const { held } = target;
+    if (held === null || published.includes(held)) continue;
+    return findUnheld(held, world) ?? findWaiting(held, world);
+  }
+  const { namespace, name } = situation.service.metadata;
+  const managers = world.contested.get(`${namespace}/${name}`);
+  if (managers !== undefined)
+    return { reason: 'WriteContested', message: describeContest(managers), isFault: true };
+  const remarks = [
+    ...published.map((claim) => findUnheld(claim, world)),
+    ...published.map((claim) => findUnserved(claim, world) ?? findLost(claim, world)),
+    ...published.map((claim) => findConflict(claim, situation, world)),
+    ...published.map((claim) => findOddity(claim, situation, world)),
+  ];
+  return remarks.find((remark) => remark !== null) ?? null;
+}
+
+/** An address that was published, and is not now. It comes back: what is said of it is what it is known by then. */
+function findWithdrawn(
+  { service, targets }: Situation,
+  published: readonly Claim[],
+  world: World,
+): Remark | null {
+  for (const { held, published: before } of targets) {
+    if (held === null || published.includes(held)) continue;
+    if (held !== before && !wasWithdrawn(service)) continue;
+    const waiting = findWaiting(held, world);
+    return { ...waiting, reason: 'AddressWithdrawn' };
+  }
+  return null;
+}
+
+function findWaiting(claim: Claim, world: World): Remark {
+  const { address, virtualIp } = claim;
+  const { text } = address;
+  if (isInUse(virtualIp)) return { reason: 'AddressInUse', message: `Another host answers for ${text}.` };
+  const freeAtMs = freeFromMs(virtualIp, world);
+  if (freeAtMs > world.nowMs)
+    return {
+      reason: 'AddressInUse',
+      message: `Another host answered for ${text} a moment ago.`,
+      untilMs: freeAtMs,
+    };
+  const { pool } = virtualIp.spec;
+  const sinceMs = world.generationMs.get(virtualIp.metadata.name) ?? 0;
+  if (world.candidates.list(pool).length === 0)
+    return { ...describeNoNode(pool, text), ...waitFrom(sinceMs, world) };
+  const unanswered = isProgrammed(virtualIp) ? findUnanswered(claim, world) : null;
+  if (unanswered !== null) return { ...unanswered, ...waitFrom(unanswered.sinceMs, world) };
+  const behind = world.candidates.listBehind(pool, virtualIp.metadata.resourceVersion);
+  const message = `${text}: nodes have not programmed it yet${behind.length === 0 ? '' : `: ${shorten(behind)}`}.`;
+  // Nobody is behind: what is missing is a write of the controller's own.
+  const soon = behind.length === 0 ? { untilMs: world.nowMs + patienceMs } : waitFrom(sinceMs, world);
+  return { reason: 'WaitingForNodes', message, ...soon };
+}
+
+function waitFrom(sinceMs: number, { nowMs }: World): Pick<Remark, 'untilMs'> {
+  const untilMs = Math.min(sinceMs, nowMs) + patienceMs;
+  return untilMs > nowMs ? { untilMs } : {};
+}
+
+/** An address that is published, and does not do what it should. */
+function findConflict({ address, virtualIp }: Claim, { service }: Situation, world: World): Remark | null {
+  const { spec } = virtualIp;
+  const own = spec.services.findIndex(({ uid }) => uid === service.metadata.uid);
+  for (const { namespace, name } of spec.services.slice(0, Math.max(0, own))) {
+    const other = world.services.get(`${namespace}/${name}`);
+    const [port] = other === undefined ? [] : listCommonPorts(service, other);
+    if (port !== undefined)
+      return {
+        reason: 'PortTaken',
+        message: `${namespace}/${name} has ${port} of ${address.text} since before.`,
+        isFault: true,
+      };
+  }
+  return null;
+}
+
+/** An address that works, although what is configured says otherwise. Nothing is taken away for that. */
+function findOddity({ address, virtualIp }: Claim, { wishes }: Situation, world: World): Remark | null {
+  const { spec } = virtualIp;
+  const { text } = address;
+  const ranges = world.judgedPools.get(spec.pool)?.ranges ?? [];
+  if (!ranges.some((range) => contains(range, address)))
+    return {
+      reason: 'OutsidePool',
+      message: `The AddressPool ${spec.pool} no longer has ${text}. The Service keeps it.`,
+    };
+  if (wishes.pool !== null && wishes.pool !== spec.pool) {
+    const message = `The Service keeps ${text} of the AddressPool ${spec.pool}, although it asks for the pool ${quoteTenant(wishes.pool)}.`;
+    return { reason: 'OtherPool', message };
+  }
+  return spec.shareKey === wishes.shareKey
+    ? null
+    : { reason: 'ShareKeyDiffers', message: `${text} is shared under another key. The Service keeps it.` };
+}

@@ -1,0 +1,334 @@
+import { parseAddress } from '../../lib/address/address.ts';
+import { type Change } from '../../lib/kubernetes/object-store.ts';
+import { parseObjectName, toObjectName } from '../../lib/services/address-name.ts';
+import { type Condition } from '../../lib/services/metadata.ts';
+import { apiGroup, apiVersion } from '../../lib/services/names.ts';
+import { type NodeReport } from '../../lib/services/node-report.ts';
+import { type AddressUser, type VirtualIp } from '../../lib/services/objects.ts';
+import { keepSeat } from '../allocate/seats.ts';
+import { findCondition, isInUse, isProgrammed, setCondition, shorten, toTime } from '../cache/conditions.ts';
+import { listDiffering } from '../cache/multi-map.ts';
+import { getPoolParts, listSeated, listUsers, readReleasedMs } from '../cache/object-parts.ts';
+import { listSilentHolders } from '../cache/silent-nodes.ts';
+import { type Known, type World } from '../cache/world.ts';
+import { type Kind } from '../engine/kind.ts';
+import { type Confirmation, nothing, type Step, type StepEvent, toJson, toStep } from '../engine/step.ts';
+import { findService, restoreVirtualIp, startLeaving } from './claims.ts';
+import { isPublished, mayPublish } from './may-publish.ts';
+import { confirmService, deleteVirtualIp, patchVirtualIp, patchVirtualIpStatus } from './writes.ts';
+
+/** Addresses that are given. */
+export const virtualIp: Kind = {
+  name: 'VirtualIP',
+  source: 'virtualIps',
+  subject: { apiVersion: `${apiGroup}/${apiVersion}`, kind: 'VirtualIP' },
+  watches: [
+    { source: 'virtualIps', toKeys: ({ key }) => [key] },
+    { source: 'services', toKeys: ({ key }, known) => known.serviceToVirtualIps.get(key) ?? [] },
+    {
+      source: 'pools',
+      part: getPoolParts,
+      toKeys: ({ key }, known) => known.poolToVirtualIps.get(key) ?? [],
+    },
+    { source: 'livingReports', toKeys: listReported, wakes: () => ['nodes'] },
+    { source: 'silentNodes', wakes: () => ['nodes'] },
+    { source: 'judgements', wakes: () => ['nodes'] },
+  ],
+  next: nextVirtualIpStep,
+  findTenant: (name, { virtualIps, lostVirtualIps }) => {
+    const [user] = listUsers(virtualIps.get(name) ?? lostVirtualIps.get(name) ?? null);
+    return user?.split('/')[0] ?? '';
+  },
+};
+
+/** Of seats that a node has taken or left, or holds in another mode; and those that another host has, or has no longer. */
+function listReported({ before, after }: Change<NodeReport>, known: Known): string[] {
+  const [old, now] = [before?.seats ?? [], after?.seats ?? []];
+  const seats = before?.mode === after?.mode ? listDiffering(old, now) : [...new Set([...old, ...now])];
+  const inUse = listDiffering(before?.inUse, after?.inUse).flatMap((text) => parseAddress(text) ?? []);
+  return [...inUse.map(toObjectName), ...seats.flatMap((seat) => listSeated(seat, known))];
+}
+
+/** Of a pool that is gone. */
+const defaultReuseMs = 60_000;
+
+/**
+ * The next step of an address that is given: Services that are gone leave it, those that have left it are struck off, its status says
+ * what nodes say. When nobody has it any more it waits, and is deleted then.
+ */
+function nextVirtualIpStep(name: string, world: World): Step {
+  const virtualIp = world.virtualIps.get(name);
+  if (virtualIp === undefined) {
+    const lost = world.lostVirtualIps.get(name);
+    return lost === undefined ? nothing : toStep(restoreVirtualIp(name, lost, world));
+  }
+  return (
+    sendGoneServices(virtualIp, world) ??
+    strikeOff(virtualIp, world) ??
+    moveSeat(virtualIp, world) ??
+    writeStatus(virtualIp, world) ??
+    (virtualIp.spec.services.length > 0 ? awaitNodes(virtualIp, world) : awaitReuse(virtualIp, world))
+  );
+}
+
+/** Services that do not exist any more, or not as the same ones. */
+function sendGoneServices(virtualIp: VirtualIp, world: World): Step | null {
+  const gone = virtualIp.spec.services.filter((user) => findService(user, world) === undefined);
+  if (gone.length === 0) return null;
+  const spec = startLeaving(virtualIp, new Set(gone.map(({ uid }) => uid)));
+  const confirm = gone.map((user) => confirmUser(user, world));
+  return toStep(patchVirtualIp(virtualIp, spec, confirm));
+}
+
+/** Services that have given it back: no node may serve it for them any more, and their status will never have it again. */
+function strikeOff(virtualIp: VirtualIp, world: World): Step | null {
+  const { metadata, spec } = virtualIp;
+  const address = parseObjectName(metadata.name);
+  if (spec.leaving.length === 0 || !world.candidates.haveForgotten(metadata.resourceVersion)) return null;
+  if (listSilentHolders(virtualIp, world).length > 0) return null;
+  const isDone = (user: AddressUser) => {
+    const service = findService(user, world);
+    if (service === undefined || address === null) return true;
+    return !isPublished(service, address) && !mayPublish(service, address, world.settings);
+  };
+  const done = spec.leaving.filter(isDone);
+  if (done.length === 0) return null;
+  const leaving = spec.leaving.filter((user) => !done.includes(user));
+  return toStep(
+    patchVirtualIp(
+      virtualIp,
+      { leaving, formerNamespaces: listFormer(virtualIp, done) },
+      done.map((user) => confirmUser(user, world)),
+    ),
+  );
+}
+
+/** Whose namespaces may name the address until it may be given again. */
+function listFormer({ spec }: VirtualIp, gone: readonly AddressUser[]): string[] {
+  return [...new Set([...spec.formerNamespaces, ...gone.map(({ namespace }) => namespace)])].sort();
+}
+
+/** A pool that has fewer seats now keeps the others until nobody sits there. */
+function moveSeat(virtualIp: VirtualIp, world: World): Step | null {
+  const { pool, seat } = virtualIp.spec;
+  const address = parseObjectName(virtualIp.metadata.name);
+  const wanted = address === null ? seat : keepSeat(address, seat, world.pools.get(pool));
+  return wanted === seat ? null : toStep(patchVirtualIp(virtualIp, { seat: wanted }));
+}
+
+function writeStatus(virtualIp: VirtualIp, world: World): Step | null {
+  const wanted = judgeVirtualIp(virtualIp, world);
+  const known = virtualIp.status ?? {};
+  const changed = wanted.conditions.filter((one) => known.conditions?.includes(one) !== true);
+  const isOther = (name: 'releasedAt' | 'holder' | 'mode') => wanted[name] !== (known[name] ?? null);
+  const tellsMore = isOther('releasedAt') || changed.some(({ type }) => type !== 'Announced');
+  if (!tellsMore && changed.length === 0 && !isOther('holder') && !isOther('mode')) return null;
+  const write = patchVirtualIpStatus(virtualIp, { ...wanted, conditions: toJson(wanted.conditions) });
+  const step = toStep(write, describeChange(virtualIp, changed));
+  return tellsMore ? step : { ...step, isLowPriority: true };
+}
+
+/** Told when another host is found, and when nodes are that may serve it on. */
+function describeChange({ metadata }: VirtualIp, changed: readonly Condition[]): StepEvent | null {
+  const address = toText(metadata.name);
+  const isFound = changed.some(({ type, status }) => type === 'AddressInUse' && status === 'True');
+  if (isFound)
+    return { type: 'Warning', reason: 'AddressInUse', message: `Another host answers for ${address}.` };
+  const kept = changed.find(({ type, status }) => type === 'Withdrawn' && status === 'False');
+  return kept === undefined
+    ? null
+    : { type: 'Warning', reason: 'AddressKept', message: `${address}: ${kept.message}` };
+}
+
+function awaitNodes(virtualIp: VirtualIp, world: World): Step {
+  const isDone = isProgrammed(virtualIp) && virtualIp.spec.leaving.length === 0 && !isInUse(virtualIp);
+  if (isDone) return nothing;
+  const names = world.candidates.listBehind(virtualIp.spec.pool, virtualIp.metadata.resourceVersion);
+  return { does: 'wait', waitsFor: 'nodes', why: `nodes: ${names.join(', ')}`, untilMs: null };
+}
+
+/** Nobody has it: it goes when its time is over, no node has it, and no other host answers for it. */
+function awaitReuse(virtualIp: VirtualIp, world: World): Step {
+  const { metadata, spec } = virtualIp;
+  const wait = (why: string): Step => ({ does: 'wait', waitsFor: 'nodes', why, untilMs: null });
+  if (spec.leaving.length > 0) return wait('the Services that leave it');
+  const reuseMs = world.judgedPools.get(spec.pool)?.reuseAfterMs ?? defaultReuseMs;
+  const untilMs = (readReleasedMs(virtualIp, world) ?? world.nowMs) + reuseMs;
+  if (untilMs > world.nowMs) return { does: 'wait', waitsFor: 'time', why: 'the end of reuseAfter', untilMs };
+  if (isInUse(virtualIp)) return wait('the other host that answers for it');
+  if (!world.candidates.haveForgotten(metadata.resourceVersion)) return wait('every node forgets it');
+  return toStep(deleteVirtualIp(virtualIp));
+}
+
+/** An address as people write it. */
+function toText(name: string): string {
+  return parseObjectName(name)?.text ?? name;
+}
+
+/** What is known of a user is still so: nobody of this name, another one, or the same one unchanged. */
+function confirmUser({ namespace, name }: AddressUser, world: World): Confirmation {
+  return confirmService(namespace, name, world.services.get(`${namespace}/${name}`));
+}
+
+/** What it is to say. */
+export interface VirtualIpStatus {
+  /** Those that are there, if they are as they should be. */
+  readonly conditions: readonly Condition[];
+  /** The node that says it holds the seat, and how that one balances; null while none does, or several. */
+  readonly holder: string | null;
+  readonly mode: string | null;
+  /** Since when nobody has it: RFC 3339; null while somebody has it. */
+  readonly releasedAt: string | null;
+}
+
+/** Judges an address by what living nodes report. */
+export function judgeVirtualIp(virtualIp: VirtualIp, world: World): VirtualIpStatus {
+  const known: readonly Condition[] = virtualIp.status?.conditions ?? [];
+  const withUse = addWithdrawn(addInUse(known, virtualIp, world), virtualIp, world);
+  const conditions = addProgrammed(withUse, virtualIp, world);
+  const current = { ...virtualIp, status: { ...virtualIp.status, conditions: [...conditions] } };
+  const holders = listHolders(current, world);
+  const [holder = null] = holders.length === 1 ? holders : [];
+  return {
+    conditions: isTold(current) ? addAnnounced(conditions, current, { holders, world }) : conditions,
+    holder: holder?.node ?? null,
+    mode: holder?.mode ?? null,
+    releasedAt: findReleasedAt(virtualIp, world),
+  };
+}
+
+/** Before nodes have it, nobody can hold it: one write tells both. */
+function isTold(virtualIp: VirtualIp): boolean {
+  return isProgrammed(virtualIp) || findCondition(virtualIp.status?.conditions ?? [], 'Announced') !== null;
+}
+
+function listHolders(virtualIp: VirtualIp, world: World): readonly NodeReport[] {
+  const { pool, seat, services } = virtualIp.spec;
+  const isHeld = services.length > 0 && isTold(virtualIp) && !isInUse(virtualIp);
+  return isHeld ? world.candidates.listHolders(`${pool}/${seat}`) : [];
+}
+
+function addAnnounced(
+  before: readonly Condition[],
+  virtualIp: VirtualIp,
+  { holders, world }: { readonly holders: readonly NodeReport[]; readonly world: World },
+): readonly Condition[] {
+  const names = holders.map(({ node }) => node);
+  return setCondition(before, { type: 'Announced', ...describeHolders(virtualIp, names) }, world.nowMs);
+}
+
+/** Since when nobody has it: the moment that is known, or now. Null while somebody has it. */
+function findReleasedAt(virtualIp: VirtualIp, world: World): string | null {
+  const { services, leaving } = virtualIp.spec;
+  if (services.length > 0 || leaving.length > 0) return null;
+  return toTime(readReleasedMs(virtualIp, world) ?? world.nowMs);
+}
+
+/** While no node lives that could ask, what was found stays so. */
+function addInUse(before: readonly Condition[], virtualIp: VirtualIp, world: World): readonly Condition[] {
+  const text = parseObjectName(virtualIp.metadata.name)?.text ?? '';
+  const isReported = isWitnessed(text, virtualIp, world);
+  const { pool, services } = virtualIp.spec;
+  const isUnasked = services.length > 0 && world.candidates.list(pool).length === 0;
+  if (!isReported && (!isInUse(virtualIp) || isUnasked)) return before;
+  const wanted = isReported
+    ? ({
+        status: 'True',
+        reason: 'AnotherHost',
+        message: 'Another host on the network answers for it.',
+      } as const)
+    : ({ status: 'False', reason: 'Free', message: 'No other host answers for it.' } as const);
+  return setCondition(before, { type: 'AddressInUse', ...wanted }, world.nowMs);
+}
+
+/**
+ * Whether nodes are to be believed that another host has an address. Only who holds a seat asks for its addresses, so no other node alone
+ * is: one that is lost could take all addresses of the cluster out of use. Two of those that may hold the seat are. What was believed stays so
+ * while one of them says it, also when the seat has moved.
+ */
+function isWitnessed(text: string, virtualIp: VirtualIp, world: World): boolean {
+  const { pool, seat, services } = virtualIp.spec;
+  const witnesses = world.candidates.listWitnesses(pool, seat, text);
+  if (witnesses.length !== 1 || isInUse(virtualIp)) return witnesses.length > 0;
+  const holders = world.candidates.listSeatHolders(pool, seat);
+  if (holders.length > 0) return holders.length === 1 && holders[0] === witnesses[0];
+  const address = parseObjectName(virtualIp.metadata.name);
+  return !services.some((user) => {
+    const service = findService(user, world);
+    return service !== undefined && address !== null && isPublished(service, address);
+  });
+}
+
+/** Said only where it takes longer: Services have left it, living nodes have forgotten it, and others may not have. */
+function addWithdrawn(
+  before: readonly Condition[],
+  virtualIp: VirtualIp,
+  world: World,
+): readonly Condition[] {
+  const { metadata, spec } = virtualIp;
+  const isAwaited = spec.leaving.length > 0 && world.candidates.haveForgotten(metadata.resourceVersion);
+  const silent = isAwaited ? listSilentHolders(virtualIp, world) : [];
+  const isSaid = findCondition(before, 'Withdrawn')?.status === 'False';
+  // Whoever leaves next is judged when living nodes have forgotten it.
+  if (silent.length === 0 && (!isSaid || (spec.leaving.length > 0 && !isAwaited))) return before;
+  const message = 'No node serves it for a Service that gave it back.';
+  const wanted =
+    silent.length === 0
+      ? ({ status: 'True', reason: 'Forgotten', message } as const)
+      : ({ status: 'False', reason: 'NodeSilent', message: describeSilent(silent) } as const);
+  return setCondition(before, { type: 'Withdrawn', ...wanted }, world.nowMs);
+}
+
+function describeSilent(nodes: readonly string[]): string {
+  const names = shorten(nodes);
+  return `${names} may still serve it: the Lease is over. No other Service gets it before the balancer there reports, or the Node is deleted.`;
+}
+
+function addProgrammed(
+  before: readonly Condition[],
+  virtualIp: VirtualIp,
+  world: World,
+): readonly Condition[] {
+  const { spec, metadata } = virtualIp;
+  if (spec.services.length === 0 || isProgrammed(virtualIp) || !isOnAllNodes(virtualIp, world)) return before;
+  const wanted = {
+    type: 'Programmed',
+    status: 'True',
+    reason: 'Programmed',
+    message: 'Every living node of its pool has programmed it.',
+    observedGeneration: metadata.generation,
+  } as const;
+  return setCondition(before, wanted, world.nowMs);
+}
+
+/** Every candidate has it and its Services, as they are now. There is one at least. */
+function isOnAllNodes({ metadata, spec }: VirtualIp, world: World): boolean {
+  const { candidates } = world;
+  return (
+    candidates.list(spec.pool).length > 0 &&
+    candidates.haveProgrammed(spec.pool, 'virtualips', metadata.resourceVersion) &&
+    spec.services.every((user) => {
+      const version = findService(user, world)?.metadata.resourceVersion;
+      return version !== undefined && candidates.haveProgrammed(spec.pool, 'services', version);
+    })
+  );
+}
+
+/** Whether one node holds the address. Nothing is decided by it. */
+function describeHolders(
+  virtualIp: VirtualIp,
+  holders: readonly string[],
+): { readonly status: 'True' | 'False'; readonly reason: string; readonly message: string } {
+  const { pool, seat, services } = virtualIp.spec;
+  const name = `the seat ${pool}/${seat}`;
+  if (holders.length === 1)
+    return { status: 'True', reason: 'Announced', message: `One node holds ${name}.` };
+  const status = 'False';
+  if (isInUse(virtualIp))
+    return { status, reason: 'AddressInUse', message: 'No node holds it: another host answers for it.' };
+  if (services.length === 0) return { status, reason: 'NoService', message: 'No Service has it.' };
+  if (holders.length === 0)
+    return { status, reason: 'NoHolder', message: `No living node says that it holds ${name}.` };
+  const message = `Several nodes say that they hold ${name}: ${shorten(holders)}.`;
+  return { status, reason: 'SeveralHolders', message };
+}

@@ -1,0 +1,236 @@
+/**
+ * The time for which this process leads. It begins by listing everything: what another wrote before is in those lists, however
+ * late an informer of before would have been. So who does not lead keeps nothing in memory.
+ */
+import { type Cancel, type Clock } from '../../lib/control/clock.ts';
+import { joinStatistics, type QueueStatistics } from '../../lib/control/keyed-queue.ts';
+import { type Random } from '../../lib/control/random.ts';
+import { type Unreadable } from '../../lib/kubernetes/answers.ts';
+import { type ApiObject } from '../../lib/kubernetes/api-object.ts';
+import { Informer } from '../../lib/kubernetes/informer.ts';
+import { type Change } from '../../lib/kubernetes/object-store.ts';
+import { type Resource, toSliceResource } from '../../lib/kubernetes/resources.ts';
+import { type ApiRoute } from '../../lib/kubernetes/route.ts';
+import { namespaces, nodes, serviceCidrs } from '../../lib/services/cluster.ts';
+import { earlySlices } from '../../lib/services/early-slices.ts';
+import { type Lease, toLeaseResource } from '../../lib/services/node-report.ts';
+import { addressPools, virtualIps } from '../../lib/services/objects.ts';
+import { toPodResource } from '../../lib/services/pods.ts';
+import { services } from '../../lib/services/services.ts';
+import { type VipnatError } from '../../lib/text/errors.ts';
+import { Cache } from '../cache/cache.ts';
+import { type ReservedRange } from '../cache/judge-pools.ts';
+import { NodeLeases } from '../cache/node-leases.ts';
+import { type Affected } from '../cache/watch.ts';
+import { type Objects, type Settings, type World } from '../cache/world.ts';
+import { Engine, type EngineOptions } from '../engine/engine.ts';
+import { gateKinds, kinds, serviceKinds } from '../kinds/kinds.ts';
+
+/** What leading needs of the world, and its listeners. */
+export interface LeadershipOptions extends Omit<EngineOptions, 'cache' | 'group' | 'onBehind'> {
+  readonly route: ApiRoute;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly settings: Settings;
+  /** Where the Leases are: those of nodes, and that of the election, which this process renews all the time. */
+  readonly namespace: string;
+  readonly electionLease: string;
+  /** Addresses and VRIDs that are taken, besides those that the API's objects show. */
+  readonly reserved: Reserved;
+  /** A kind of objects cannot be followed, told after each attempt; and it is followed. */
+  readonly onLost: (kind: string, error: VipnatError) => void;
+  readonly onFollowed: (kind: string) => void;
+  /** An object cannot be read: it is left out. */
+  readonly onUnreadable: (kind: string, unreadable: Unreadable) => void;
+  /** All objects are known: steps are taken from now on. */
+  readonly onBegun: () => void;
+}
+
+/** What others have. */
+export interface Reserved {
+  readonly ranges: readonly ReservedRange[];
+  readonly vrids: ReadonlySet<number>;
+}
+
+/** The EndpointSlice of all apiservers. */
+const apiservers = toSliceResource({ namespace: 'default', name: 'kubernetes' });
+
+/** How often Leases are counted down. */
+const tickMs = 1000;
+
+/**
+ * This process renews its Lease each 2 s. One whose watch has not shown that for so long is on a frozen server, or on a frozen way to
+ * it, and the other watches with it: a bookmark would be missed a minute later only.
+ */
+const frozenMs = 10_000;
+
+/** An informer of any kind. */
+type Follower = Pick<Informer<ApiObject>, 'kind' | 'unreadable' | 'start' | 'stop' | 'catchUp' | 'rewatch'>;
+
+/** What is followed for each source of objects. Living and silent nodes follow from Leases. */
+type Resources = {
+  readonly [S in Exclude<keyof Objects, 'leases' | 'livingReports' | 'silentNodes'>]: Resource<Objects[S]>;
+};
+
+function toResources({ gateTypes }: Settings): Resources {
+  return {
+    ...{ services, virtualIps, pools: addressPools, namespaces, nodes, serviceCidrs, apiservers },
+    ...{ pods: toPodResource(gateTypes), earlySlices },
+  };
+}
+
+/** Those of apiservers are followed by a right of their own. */
+const titles: Readonly<Partial<Record<string, string>>> = { earlySlices: 'early EndpointSlice' };
+
+/** What only gates need: Services do not wait for it. */
+const ofGates = new Set(
+  gateKinds.kinds
+    .flatMap(({ watches }) => watches.map(({ source }) => source))
+    .filter(
+      (source) => !serviceKinds.kinds.some(({ watches }) => watches.some((one) => one.source === source)),
+    ),
+);
+
+/** Leads from `start` to `stop`. */
+export class Leadership {
+  readonly #options: LeadershipOptions;
+  readonly #cache: Cache;
+  readonly #services: Engine;
+  readonly #gates: Engine;
+  readonly #leases: NodeLeases;
+  readonly #informers: readonly Follower[];
+  /** Sources that are not listed yet, and those of them that only gates need. */
+  readonly #missing = new Set<string>();
+  readonly #missingOfGates = new Set<string>();
+  /** Kinds, by the titles that listeners hear, to whether they are not lost. */
+  readonly #kinds = new Map<string, boolean>();
+  #rewatchedAt = -Infinity;
+  #cancelTick: Cancel = () => undefined;
+
+  constructor(options: LeadershipOptions) {
+    this.#options = options;
+    this.#cache = new Cache(options.settings, kinds);
+    const common = {
+      ...options,
+      cache: this.#cache,
+      onBehind: (kind: string) => {
+        for (const informer of this.#informers) if (informer.kind === kind) informer.catchUp();
+      },
+    };
+    this.#services = new Engine({ ...common, group: serviceKinds });
+    this.#gates = new Engine({ ...common, group: gateKinds });
+    this.#leases = new NodeLeases(options, this.#cache);
+    const resources = toResources(options.settings);
+    this.#informers = [
+      ...(Object.keys(resources) as (keyof Resources)[]).map((source) =>
+        this.#follow(source, resources[source] as unknown as Resource<ApiObject>, (change) =>
+          this.#cache.take(source, change as never),
+        ),
+      ),
+      this.#follow<Lease>('leases', toLeaseResource(options.namespace), (change) =>
+        this.#leases.change(change),
+      ),
+    ];
+  }
+
+  /** Begins. Not to be called twice. */
+  start(): void {
+    this.#cache.reserve(this.#options.reserved.ranges, this.#options.reserved.vrids);
+    for (const informer of this.#informers) informer.start();
+    this.#tick();
+  }
+
+  /** Ends when the last write has. */
+  async stop(): Promise<void> {
+    this.#cancelTick();
+    for (const informer of this.#informers) informer.stop();
+    await Promise.all([this.#services.stop(), this.#gates.stop()]);
+  }
+
+  /** All that is known. */
+  get world(): World {
+    return this.#cache.view(this.#options.clock.date().getTime());
+  }
+
+  /** How the queues do. */
+  get statistics(): QueueStatistics {
+    return joinStatistics(this.#services.statistics, this.#gates.statistics);
+  }
+
+  /** Each kind of objects, to whether it is not lost. */
+  get kinds(): ReadonlyMap<string, boolean> {
+    return this.#kinds;
+  }
+
+  /** The objects that cannot be read. */
+  get unreadable(): readonly { readonly kind: string; readonly object: string }[] {
+    return this.#informers.flatMap(({ kind, unreadable }) => unreadable.map((object) => ({ kind, object })));
+  }
+
+  /** Whether all objects are known. */
+  get hasBegun(): boolean {
+    return this.#missing.size === 0;
+  }
+
+  #follow<T extends ApiObject>(
+    source: keyof Objects,
+    resource: Resource<T>,
+    take: (change: Change<T>) => Affected,
+  ): Follower {
+    const { route, clock, random, onLost, onFollowed, onUnreadable } = this.#options;
+    const { kind } = resource;
+    const missing = ofGates.has(source) ? this.#missingOfGates : this.#missing;
+    const title = titles[source] ?? kind;
+    missing.add(source);
+    this.#kinds.set(title, true);
+    return new Informer({
+      ...{ resource, route, clock, random },
+      onChanges: (changes) => {
+        for (const change of changes) this.#enqueue(take(change), `${kind}/${change.key}`);
+        if (missing.delete(source)) this.#note(missing);
+      },
+      onUnreadable: (unreadable) => {
+        onUnreadable(title, unreadable);
+      },
+      onLost: (error) => {
+        this.#kinds.set(title, false);
+        onLost(title, error);
+      },
+      onFollowed: () => {
+        this.#kinds.set(title, true);
+        onFollowed(title);
+      },
+    });
+  }
+
+  /** One of some sources was listed for the first time. */
+  #note(missing: ReadonlySet<unknown>): void {
+    if (missing === this.#missing && missing.size === 0) {
+      this.#services.begin();
+      this.#options.onBegun();
+    }
+    if (this.#missing.size === 0 && this.#missingOfGates.size === 0) this.#gates.begin();
+  }
+
+  #enqueue(affected: Affected, object: string | null): void {
+    this.#services.enqueue(affected, object);
+    this.#gates.enqueue(affected, object);
+  }
+
+  #tick(): void {
+    this.#enqueue(this.#leases.tick(), null);
+    this.#leaveFrozen();
+    this.#cancelTick = this.#options.clock.schedule(tickMs, () => {
+      this.#tick();
+    });
+  }
+
+  /** Only while its renewals are taken. */
+  #leaveFrozen(): void {
+    const { clock, writeMs } = this.#options;
+    const isFrozen = (this.#leases.silentMs ?? 0) >= frozenMs && writeMs() > 0;
+    if (!isFrozen || clock.now() - this.#rewatchedAt < frozenMs) return;
+    this.#rewatchedAt = clock.now();
+    for (const informer of this.#informers) informer.rewatch();
+  }
+}

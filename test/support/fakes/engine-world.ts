@@ -1,0 +1,189 @@
+import { type Execution } from '../../../controller/engine/execute.ts';
+import { Engine } from '../../../controller/engine/engine.ts';
+import { kinds, serviceKinds } from '../../../controller/kinds/kinds.ts';
+import { formatKey } from '../../../controller/engine/kind.ts';
+import { Cache } from '../../../controller/cache/cache.ts';
+import { type Affected } from '../../../controller/cache/watch.ts';
+import { type Clock } from '../../../lib/control/clock.ts';
+import { TokenQueue } from '../../../lib/control/token-queue.ts';
+import { type ObjectClient, type ReadAnswer } from '../../../lib/kubernetes/object-client.ts';
+import { type WriteAnswer, type WriteOutcome } from '../../../lib/kubernetes/write-object.ts';
+import { toGateTypes } from '../../../lib/services/gate-types.ts';
+import { loadBalancerClass } from '../../../lib/services/names.ts';
+import { addressPools, virtualIps } from '../../../lib/services/objects.ts';
+import { services } from '../../../lib/services/services.ts';
+import { FakeClock } from './clock.ts';
+import { ObjectApi, type Written } from './object-api.ts';
+import { makeReport } from './service-objects.ts';
+
+/** One request that reached the API, or was to reach it. */
+export interface Sent {
+  readonly atMs: number;
+  /** `METHOD PATH`. */
+  readonly what: string;
+  readonly outcome: WriteOutcome;
+}
+
+/** An engine on an API in memory, with an informer that shows each write after a moment. */
+export class EngineWorld {
+  readonly clock = new FakeClock(undefined, 2);
+  readonly api: ObjectApi;
+  readonly cache = new Cache({ isDefaultClass: false, gateTypes: toGateTypes([]) }, kinds);
+  readonly engine: Engine;
+  readonly sent: Sent[] = [];
+  readonly failed: Execution['result'][] = [];
+  /** Whose writes do not stay. */
+  readonly contested: string[] = [];
+  /** What is answered in place of what the API would; null for the API's own word. */
+  answer: ((path: string) => WriteOutcome | null) | null = null;
+  /** Paths of which the API takes what is written, and keeps nothing of it. */
+  drops: ((path: string) => boolean) | null = null;
+  /** Whether a write's answer is lost after the write is done. */
+  losesAnswer: ((what: string) => boolean) | null = null;
+  /** Kinds whose changes are not shown. */
+  readonly silent = new Set<string>();
+  /** Kinds of which what is known was found to be old. */
+  readonly behind: string[] = [];
+  /** Paths that were read. */
+  readonly read: string[] = [];
+  /** How long an answer takes. */
+  answerMs = 2;
+  /** After how long a write is shown; null for never. */
+  shownMs: number | null = 5;
+  /** By how much the date is wrong. */
+  dateOffsetMs = 0;
+  /** Whether this process leads. */
+  isLeading = true;
+
+  constructor() {
+    const { clock } = this;
+    const dated: Clock = {
+      now: () => clock.now(),
+      date: () => new Date(clock.date().getTime() + this.dateOffsetMs),
+      schedule: (delayMs, callback) => clock.schedule(delayMs, callback),
+    };
+    this.api = new ObjectApi(
+      () => clock.date().getTime(),
+      (written) => {
+        this.#show(written);
+      },
+    );
+    this.engine = new Engine({
+      ...{
+        clock: dated,
+        random: () => 0.5,
+        cache: this.cache,
+        client: this.#createClient(),
+        group: serviceKinds,
+      },
+      pace: new TokenQueue({ capacity: 20, refillMs: 50 }, clock),
+      writeMs: () => (this.isLeading ? 4000 : 0),
+      onWritten: () => undefined,
+      onContested: (key, managers) => this.contested.push(`${formatKey(key)} ${managers.join()}`),
+      onFailed: (_, { result }) => this.failed.push(result),
+      onBehind: (kind) => this.behind.push(kind),
+      onError: (key, error) => {
+        throw new Error(formatKey(key), { cause: error });
+      },
+    });
+  }
+
+  /** Services of our class, at once. */
+  createServices(count: number, prefix = 's'): void {
+    const spec = {
+      ...{ type: 'LoadBalancer', loadBalancerClass, ipFamilies: ['IPv4'], ipFamilyPolicy: 'SingleStack' },
+      ports: [{ protocol: 'TCP', port: 80 }],
+    };
+    for (let index = 0; index < count; index += 1)
+      this.api.create('Service', `apps/${prefix}${index}`, { spec });
+  }
+
+  /** A node that has everything at once. */
+  createNode(): void {
+    const { cache, engine } = this;
+    const node = { metadata: { name: 'node-1', uid: 'node-1', resourceVersion: '1', generation: 0 } };
+    engine.enqueue(cache.take('nodes', { key: 'node-1', after: node }), null);
+    engine.enqueue(cache.takeReport('node-1', makeReport('node-1', 1_000_000_000)), null);
+  }
+
+  /** The Services that have an address. */
+  listServed(): string[] {
+    return [...this.api.list('Service')]
+      .filter(([, { status }]) => JSON.stringify(status ?? {}).includes('"ip"'))
+      .map(([key]) => key);
+  }
+
+  /** How many requests there were at most in any second. */
+  findHighestRate(): number {
+    const times = this.sent.map(({ atMs }) => atMs);
+    let [highest, from] = [0, 0];
+    for (const [index, atMs] of times.entries()) {
+      while ((times[from] ?? 0) <= atMs - 1000) from += 1;
+      highest = Math.max(highest, index - from + 1);
+    }
+    return highest;
+  }
+
+  #createClient(): ObjectClient {
+    return {
+      read: ({ path, schema }) => this.#after(() => this.#read(path, (object) => schema.parse(object))),
+      write: (write) =>
+        this.#after(() => {
+          const outcome = this.answer?.(write.path) ?? null;
+          const answer =
+            outcome === null ? this.#write(write as never) : { outcome, words: outcome, version: null };
+          const what = `${write.method} ${write.path}`;
+          this.sent.push({ atMs: this.clock.now(), what, outcome: answer.outcome });
+          if (this.losesAnswer?.(what) !== true) return answer;
+          return { outcome: 'unreachable', words: 'no answer', version: null };
+        }),
+    };
+  }
+
+  #after<T>(act: () => T): Promise<T> {
+    return new Promise((resolve) => {
+      this.clock.schedule(this.answerMs, () => {
+        resolve(act());
+      });
+    });
+  }
+
+  #read<T>(path: string, parse: (object: unknown) => T): ReadAnswer<T> {
+    this.read.push(path);
+    const resourceVersion = this.api.getVersion(path);
+    if (resourceVersion === null) return { outcome: 'gone' };
+    return { outcome: 'found', object: parse({ metadata: { resourceVersion } }) };
+  }
+
+  #write(write: Parameters<ObjectApi['handle']>[0]): WriteAnswer {
+    if (this.drops?.(write.path) === true)
+      return { outcome: 'taken', words: '', version: this.api.getVersion(write.path) };
+    const status = this.api.handle(write);
+    const outcomes: Readonly<Record<number, WriteOutcome>> = {
+      200: 'taken',
+      201: 'taken',
+      404: 'gone',
+      409: 'conflict',
+    };
+    const { metadata } = write.body as { readonly metadata?: { readonly name?: string } };
+    const path = write.method === 'POST' ? `${write.path}/${metadata?.name ?? ''}` : write.path;
+    const version = status < 300 ? this.api.getVersion(path) : null;
+    return { outcome: outcomes[status] ?? 'refused', words: String(status), version };
+  }
+
+  #show({ kind, key, after }: Written): void {
+    if (this.shownMs === null || this.silent.has(kind)) return;
+    const read = <T>(schema: { parse: (object: unknown) => T }) => ({
+      key,
+      after: after === null ? null : schema.parse(after),
+    });
+    const tell = (affected: Affected) => {
+      this.engine.enqueue(affected, `${kind}/${key}`);
+    };
+    this.clock.schedule(this.shownMs, () => {
+      if (kind === 'Service') tell(this.cache.take('services', read(services.schema)));
+      if (kind === 'VirtualIP') tell(this.cache.take('virtualIps', read(virtualIps.schema)));
+      if (kind === 'AddressPool') tell(this.cache.take('pools', read(addressPools.schema)));
+    });
+  }
+}

@@ -1,0 +1,194 @@
+import { describe, expect, test } from '@jest/globals';
+import { type Cache } from '../../../../controller/cache/cache.ts';
+import { reserveAddress } from '../../../../controller/cache/judge-pools.ts';
+import { nodes, serviceCidrs } from '../../../../lib/services/cluster.ts';
+import { type Affected, type StepKey } from '../../../../controller/cache/watch.ts';
+import {
+  makeNamespace,
+  makeNode,
+  makePool,
+  makeReport,
+  makeService,
+  makeCache,
+  makeVirtualIp,
+  nowMs,
+} from '../../../support/fakes/service-objects.ts';
+
+const metadata = { name: 'x', uid: 'x', resourceVersion: '1' };
+const put = <T>(after: T | null, before: T | null = null, key = 'x') => ({ key, before, after });
+
+function findRefusal(cache: Cache): string | null {
+  return cache.view(nowMs).judgedPools.get('pool')?.refusal?.message ?? null;
+}
+
+function begin(addresses = ['10.0.9.10-10.0.9.20', 'fd00:9::/120']): Cache {
+  return makeCache({ pools: [makePool('pool', { addresses })] });
+}
+
+const node = (parts: object) => nodes.schema.parse({ metadata, ...parts });
+const cidr = (cidrs: readonly string[]) => serviceCidrs.schema.parse({ metadata, spec: { cidrs } });
+const slice = (address: string) => ({
+  metadata: { name: 'kubernetes', resourceVersion: '1' },
+  addressType: 'IPv4',
+  endpoints: [{ addresses: [address] }],
+});
+
+describe('a pool is refused, and its condition names the address and whose it is', () => {
+  test.each([
+    ['10.0.9.20 belongs to the node x.', (cache) => cache.take('nodes', put(makeNode('x', {}, '10.0.9.20')))],
+    [
+      '10.0.9.16-10.0.9.31 belongs to the pods of the node x.',
+      (cache) =>
+        cache.take('nodes', put(node({ spec: { podCIDR: '10.0.9.16/28', podCIDRs: ['10.0.9.16/28'] } }))),
+    ],
+    [
+      '10.0.9.0-10.0.9.255 belongs to the pods of the node x.',
+      (cache) => cache.take('nodes', put(node({ spec: { podCIDR: '10.0.9.0/24' } }))),
+    ],
+    [
+      'fd00:9::-fd00:9::ffff belongs to the ServiceCIDR x.',
+      (cache) => cache.take('serviceCidrs', put(cidr(['10.96.0.0/16', 'fd00:9::/112']))),
+    ],
+    [
+      "10.0.9.19 belongs to the API's virtual IP.",
+      (cache) => cache.takeReport('x', makeReport('x', 1, { apiVips: ['10.0.9.19', 'nonsense'] })),
+    ],
+    ['10.0.9.12 belongs to an apiserver.', (cache) => cache.take('apiservers', put(slice('10.0.9.12')))],
+    [
+      '10.0.9.10 belongs to the Service default/kubernetes, as its ClusterIP.',
+      (cache) =>
+        cache.take('services', put(makeService('default/kubernetes', { spec: { clusterIP: '10.0.9.10' } }))),
+    ],
+    [
+      "10.0.9.11 belongs to the API's virtual IP.",
+      (cache) =>
+        cache.reserve(
+          [reserveAddress('10.0.9.11', "the API's virtual IP")].filter((one) => one !== null),
+          new Set(),
+        ),
+    ],
+  ] as readonly [string, (cache: Cache) => Affected][])('%s', (message, change) => {
+    const cache = begin();
+    expect(findRefusal(cache)).toBeNull();
+    expect(change(cache).keys).toContainEqual({ kind: 'AddressPool', key: 'pool' });
+    expect(findRefusal(cache)).toBe(message);
+  });
+
+  test('and is accepted when that has gone', () => {
+    const cache = begin();
+    const service = makeService('apps/a', { spec: { clusterIPs: ['10.0.9.10'] } });
+    cache.take('services', put(service, null, 'apps/a'));
+    expect(findRefusal(cache)).not.toBeNull();
+    const { keys, wakes } = cache.take('services', put(null, service, 'apps/a'));
+    expect(keys).toContainEqual({ kind: 'AddressPool', key: 'pool' });
+    expect(wakes).toContain('addresses');
+    expect(findRefusal(cache)).toBeNull();
+  });
+});
+
+test('a Service whose ClusterIP is in no pool is no news for pools', () => {
+  const { keys, wakes } = begin().take(
+    'services',
+    put(makeService('apps/a', { spec: { clusterIP: '10.96.0.7' } })),
+  );
+  expect(keys.map(({ kind }) => kind)).toEqual(['Service']);
+  expect([...wakes]).toEqual([]);
+});
+
+test('a node that has nothing yet is news: it may hold addresses', () => {
+  expect([...begin().take('nodes', put(node({}))).wakes]).toContain('nodes');
+});
+
+describe('an address that a Service names for itself', () => {
+  test('is news for the pools that have it, and for who waits for an address', () => {
+    const { keys, wakes } = begin().take(
+      'services',
+      put(makeService('apps/a', { spec: { externalIPs: ['10.0.9.12', '192.0.2.1'] } })),
+    );
+    expect(keys).toContainEqual({ kind: 'AddressPool', key: 'pool' });
+    expect([...wakes]).toEqual(['addresses']);
+  });
+
+  test.each([
+    ['an external IP', { externalIPs: ['fd00:9:0::7'] }, ['fd00:9::7 of apps/a']],
+    [
+      "another load balancer's address",
+      { loadBalancerClass: 'other.io/lb', loadBalancerIP: '10.0.9.10' },
+      ['10.0.9.10 of apps/a'],
+    ],
+    ['an address that it asks us for', { loadBalancerIP: '10.0.9.10' }, []],
+  ])('%s', (_, spec, claimed) => {
+    const cache = begin();
+    cache.take('services', put(makeService('apps/a', { spec }), null, 'apps/a'));
+    expect(cache.view(nowMs).keptBack.list('pool')).toEqual(claimed);
+  });
+
+  test('is kept back as long as the pool selects the namespace and the Service', () => {
+    const selectors = {
+      namespaceSelector: { matchLabels: { team: 'web' } },
+      serviceSelector: { matchLabels: { tier: 'edge' } },
+    };
+    const pool = makePool('pool', { addresses: ['10.0.9.10'], ...selectors });
+    const spec = { type: 'ClusterIP', externalIPs: ['10.0.9.10'] };
+    const other = makeService('apps/a', { spec });
+    const service = makeService('apps/a', { spec, metadata: { labels: { tier: 'edge' } } });
+    const cache = makeCache({ pools: [pool], services: [service] });
+    const list = () => cache.view(nowMs).keptBack.list('pool');
+    expect(list()).toEqual([]);
+    const namespace = makeNamespace('apps', { team: 'web' });
+    const news = cache.take('namespaces', put(namespace, null, 'apps'));
+    expect(news.keys).toContainEqual({ kind: 'AddressPool', key: 'pool' });
+    expect(list()).toEqual(['10.0.9.10 of apps/a']);
+    const { keys, wakes } = cache.take('services', put(other, service, 'apps/a'));
+    expect(keys).toContainEqual({ kind: 'AddressPool', key: 'pool' });
+    expect([...wakes]).toEqual(['addresses']);
+    expect(list()).toEqual([]);
+  });
+
+  test('is one of 64 of a Service: who writes more keeps back no more', () => {
+    const externalIPs = Array.from({ length: 200 }, (_, index) => `10.0.9.${index}`);
+    const cache = begin(['10.0.9.0/24']);
+    cache.take('services', put(makeService('apps/a', { spec: { externalIPs } }), null, 'apps/a'));
+    expect(cache.view(nowMs).keptBack.list('pool')).toHaveLength(64);
+  });
+});
+
+describe('a report of a node is news', () => {
+  const virtualIps = [
+    makeVirtualIp('10.0.9.10', [], { spec: { seat: 0 } }),
+    makeVirtualIp('10.0.9.11', [], { spec: { seat: 1 } }),
+  ];
+  const cache = () =>
+    makeCache({
+      pools: [makePool('pool', { addresses: ['10.0.9.10-10.0.9.20'] })],
+      virtualIps,
+      reports: [makeReport('node-1', 1, { seats: ['pool/0'] })],
+    });
+  const ofVirtualIp = (keys: readonly StepKey[]) =>
+    keys.flatMap((key) => (key.kind === 'VirtualIP' ? [key.key] : []));
+
+  test.each([
+    ['for the addresses of a seat that it takes', { seats: ['pool/0', 'pool/1'] }, ['10.0.9.11']],
+    ['of a seat that it leaves', { seats: [] }, ['10.0.9.10']],
+    ['of a seat that it holds in another mode', { seats: ['pool/0'], mode: 'kube-proxy' }, ['10.0.9.10']],
+    ['for no other', { seats: ['pool/0'] }, []],
+  ] as const)('%s', (_, parts, names) => {
+    expect(ofVirtualIp(cache().takeReport('node-1', makeReport('node-1', 2, parts)).keys)).toEqual(names);
+  });
+
+  test('when its Lease is over, too', () => {
+    expect(ofVirtualIp(cache().takeReport('node-1', null).keys)).toEqual(['10.0.9.10']);
+  });
+});
+
+test("the VRID of the API's virtual IP that a node reports is reserved while its Lease exists", () => {
+  const cache = makeCache({});
+  const apiVips = ['10.0.9.19', 'fd00:9::fe', '10.0.9.255', 'nonsense'];
+  cache.takeReport('x', makeReport('x', 1, { apiVips }));
+  cache.reserve([], new Set([7]));
+  expect([...cache.view(0).reservedVrids].sort((a, b) => a - b)).toEqual([7, 20, 255]);
+  cache.silence('x', '2026-01-01T00:00:00Z');
+  expect(cache.view(0).reservedVrids.has(20)).toBe(true);
+  cache.takeReport('x', null);
+  expect([...cache.view(0).reservedVrids]).toEqual([7]);
+});
