@@ -203,7 +203,7 @@ export const mutants: Readonly<Record<string, Mutant>> = {
       const { spec } = body as { spec?: object };
       return kind === 'VirtualIP' && spec !== undefined && Object.keys(spec).join() === 'seat';
     }),
-    complaint: /which is not there|said to be of/,
+    complaint: /which is not there/,
   },
   'ignores drains': {
     decide: (key, world) => nextStep(key, key.kind === 'AddressPool' ? withoutDrains(world) : world),

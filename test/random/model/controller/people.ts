@@ -155,7 +155,9 @@ export const deeds: Readonly<Record<string, Deed>> = {
   },
   'deletes a VirtualIP by hand': (cluster, random) => {
     const names = [...cluster.api.list('VirtualIP').keys()];
-    if (names.length === 0) return null;
+    // A leader that does not hear of it, and is followed by another one, takes the only memory of it along (ADR 35).
+    const isHeard = cluster.controllers.every(({ frozen }) => frozen !== 'VirtualIP');
+    if (names.length === 0 || !isHeard) return null;
     const name = random.pick(names);
     deleteByHand(cluster, name);
     return name;
