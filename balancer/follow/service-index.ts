@@ -155,7 +155,10 @@ export class ServiceIndex {
       const users = this.#addressToUsers.get(text) ?? [];
       const own = users.findIndex((user) => nameUser(user) === key);
       // The first one has it.
-      for (const service of users.slice(0, own).reverse().flatMap((user) => this.#listUsing(user)))
+      for (const service of users
+        .slice(0, own)
+        .reverse()
+        .flatMap((user) => this.#listUsing(user)))
         for (const port of service.spec.ports ?? [])
           taken.set(nameTaken(text, port), nameUser(service.metadata));
     }
