@@ -16,11 +16,11 @@ function findRefused({ assessment }: HostFacts): ReturnType<Check['find']> {
     findings: [...new Set(refused)].map((sentence) => ({
       level: 'warn',
       title: sentence,
-      why: 'Sources contradict each other, or one of them is wrong. vipnat balances over fewer apiservers than it is told.',
+      why: 'Two sources contradict each other, or one of them is wrong. So vipnat may balance over too few apiservers.',
       remedy: [
         '# compare both sources, and correct the wrong one. This names the apiservers of the API:',
         '# kubectl get endpointslices --namespace default --selector kubernetes.io/service-name=kubernetes',
-        '# the API and kube-proxy outrank --endpoints: name no other apiserver there, or take it out of the options of the agent',
+        '# the API and kube-proxy outrank --endpoints: take the option away, or name the same apiservers',
       ],
     })),
   }));

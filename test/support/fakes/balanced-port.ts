@@ -1,5 +1,10 @@
 /** What the balancer decides of one port of a Service. */
-import { balanceService, type Place, type PortBalance } from '../../../balancer/decide/port-balance.ts';
+import {
+  type BalancedService,
+  balanceService,
+  type Place,
+  type PortBalance,
+} from '../../../balancer/decide/port-balance.ts';
 import { endpointSlices, services } from '../../../lib/services/services.ts';
 import { type KubeObject } from '../kube-api/kube-store.ts';
 import { type EndpointWords, makeEndpoints, makeLoadBalancer } from '../kube-api/service-objects.ts';
@@ -21,8 +26,7 @@ export function balance(
   endpoints: readonly EndpointWords[],
   spec: object = {},
   annotations: Record<string, string> = {},
-  weights: ReadonlyMap<string, number> = new Map(),
-  taken: ReadonlyMap<string, string> = new Map(),
+  others: Partial<Pick<BalancedService, 'weights' | 'taken'>> = {},
 ): {
   port: PortBalance | undefined;
   refused: readonly string[];
@@ -36,8 +40,8 @@ export function balance(
       service: services.schema.parse(version(service)),
       slices: [endpointSlices.schema.parse(version(makeEndpoints('web', [{ port: 8080 }], endpoints)))],
       addresses: { ipv4: ['10.77.0.60'], ipv6: [] },
-      weights,
-      taken,
+      weights: new Map(),
+      ...others,
     },
     'ipv4',
     place,

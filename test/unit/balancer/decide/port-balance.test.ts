@@ -148,7 +148,7 @@ describe('how connections are spread', () => {
 
 test('a port that another Service had before is not balanced, and said', () => {
   const taken = new Map([['10.77.0.60 TCP 80', 'default/first']]);
-  expect(balance([on('n1', '10.244.1.2')], {}, {}, new Map(), taken)).toMatchObject({
+  expect(balance([on('n1', '10.244.1.2')], {}, {}, { taken })).toMatchObject({
     port: undefined,
     remarks: ['default/web does not get TCP/80 of 10.77.0.60: default/first had it before'],
   });

@@ -38,7 +38,14 @@ describe('pods that end', () => {
 describe('weights', () => {
   const pods = ['1', '2', '3'].map((last) => on('n1', `10.244.1.${last}`));
   const weigh = (weights: readonly number[], endpoints: readonly EndpointWords[] = pods, spec = {}) =>
-    balance(endpoints, spec, {}, new Map(weights.map((weight, at) => [`10.244.1.${at + 1}`, weight])));
+    balance(
+      endpoints,
+      spec,
+      {},
+      {
+        weights: new Map(weights.map((weight, at) => [`10.244.1.${at + 1}`, weight])),
+      },
+    );
 
   test('go with the endpoints; who has none gets no connection, and drains', () => {
     const { port } = weigh([3, 0]);
