@@ -34,6 +34,7 @@ export class CandidateNodes {
   readonly #poolToMute = new Map<string, boolean>();
   #seatToHolders: ReadonlyMap<string, readonly NodeReport[]> | null = null;
   #addressToFinders: ReadonlyMap<string, readonly NodeReport[]> | null = null;
+  #serviceToLeaving: ReadonlyMap<string, readonly NodeReport[]> | null = null;
   #ofAll: Progress | null = null;
   #surelyLiving: readonly NodeReport[] | null = null;
 
@@ -135,6 +136,17 @@ export class CandidateNodes {
   listWitnesses(pool: string, seat: number, address: string): readonly NodeReport[] {
     this.#addressToFinders ??= groupBy([...this.#reports.values()], ({ inUse }) => inUse);
     return this.#listOfSeat(this.#addressToFinders.get(address) ?? [], pool, seat);
+  }
+
+  /** Of a pool's candidates, those that leave a Service to kube-proxy although nobody asks for that, as `NODE: WHY`; in the order of their names. */
+  listLeft(pool: string, service: string): readonly string[] {
+    this.#serviceToLeaving ??= groupBy([...this.#reports.values()], ({ left }) => Object.keys(left ?? {}));
+    const leaving = this.#serviceToLeaving.get(service) ?? [];
+    if (leaving.length === 0) return [];
+    const candidates = this.list(pool);
+    return leaving
+      .filter((report) => candidates.includes(report))
+      .map(({ node, left }) => `${node}: ${left?.[service] ?? ''}`);
   }
 
   /** The candidates that may hold a seat, and say that they do. */

@@ -156,6 +156,7 @@ function findRemark(situation: Situation, published: readonly Claim[], world: Wo
     ...published.map((claim) => findUnheld(claim, world)),
     ...published.map((claim) => findUnserved(claim, world) ?? findLost(claim, world)),
     ...published.map((claim) => findConflict(claim, situation, world)),
+    ...published.map((claim) => findLeft(claim, situation, world)),
     ...published.map((claim) => findOddity(claim, situation, world)),
   ];
   return remarks.find((remark) => remark !== null) ?? null;
@@ -220,6 +221,14 @@ function findConflict({ address, virtualIp }: Claim, { service }: Situation, wor
       };
   }
   return null;
+}
+
+/** An address that works, by kube-proxy's rules: vipnat's cannot have the Service. */
+function findLeft({ virtualIp }: Claim, { service }: Situation, { candidates }: World): Remark | null {
+  const { namespace, name } = service.metadata;
+  const clauses = candidates.listLeft(virtualIp.spec.pool, `${namespace}/${name}`);
+  if (clauses.length === 0) return null;
+  return { reason: 'LeftToKubeProxy', message: `kube-proxy serves it on nodes. ${shorten(clauses)}.` };
 }
 
 /** An address that works, although what is configured says otherwise. Nothing is taken away for that. */

@@ -69,7 +69,10 @@ function listSharers(names: Iterable<string> | undefined, { virtualIps }: Known)
   return [...(names ?? [])].flatMap((name) => listUsers(virtualIps.get(name) ?? null));
 }
 
-/** Who has an address that the node can hold no longer, or again; and who has a port of a protocol of which that is so. */
+/**
+ * Who has an address that the node can hold no longer, or again; and who has a port of a protocol of which that is so, or is left to
+ * kube-proxy.
+ */
 function listReported(change: Change<NodeReport>, known: Known): string[] {
   const unheld = listChangedUnheld(change).flatMap((name) => {
     const address = parseAddress(name);
@@ -79,7 +82,12 @@ function listReported(change: Change<NodeReport>, known: Known): string[] {
   const users = [...(protocols.length === 0 ? [] : known.services)].filter(([, { spec }]) =>
     (spec.ports ?? []).some(({ protocol }) => protocols.includes(protocol)),
   );
-  return [...listSharers(unheld, known), ...users.map(([key]) => key)];
+  return [...listSharers(unheld, known), ...users.map(([key]) => key), ...listChangedLeft(change)];
+}
+
+function listChangedLeft({ before, after }: Change<NodeReport>): string[] {
+  const [was, is] = [before?.left ?? {}, after?.left ?? {}];
+  return [...new Set([...Object.keys(was), ...Object.keys(is)])].filter((key) => was[key] !== is[key]);
 }
 
 /** Of a Service that is gone: the addresses that it had are looked at for themselves. */
