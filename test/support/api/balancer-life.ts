@@ -77,7 +77,8 @@ export function startBalancerLife(options: BalancerLifeOptions): BalancerLife {
     reporter.setAwaited(isAnyEarly || virtualIps.some(isAwaited));
     reporter.say({
       ...{ programmed, mode, draining: draining.slice(0, maxDraining), seats, inUse: [] },
-      ...{ addresses: listAddresses(), ...listLeft(left) },
+      // Its interfaces have addresses as soon as its tables do.
+      ...{ addresses: listAddresses(), announced: programmed.virtualips ?? '0', ...listLeft(left) },
       silent: seats.length === 0 ? [] : nodes.health.silent,
     });
   };
