@@ -174,8 +174,8 @@ export const mutants: Readonly<Record<string, Mutant>> = {
           function slow(this: SlowStarts, service: string, balanced: Parameters<typeof weigh>[1]) {
             if (balanced === null) return weigh.call(this, service, balanced);
             const { metadata } = balanced.service;
-            const annotations = { ...metadata.annotations };
-            if (annotations['vipnat.io/slow-start'] !== undefined) annotations['vipnat.io/slow-start'] = '1h';
+            // Of each Service: few ask for one, and still have it at a quiet.
+            const annotations = { ...metadata.annotations, 'vipnat.io/slow-start': '1h' };
             const weighed = weigh.call(this, service, {
               ...balanced,
               service: { ...balanced.service, metadata: { ...metadata, annotations } },
