@@ -10,6 +10,7 @@ import { type ObjectClient, type ReadAnswer } from '../../../lib/kubernetes/obje
 import { type WriteAnswer, type WriteOutcome } from '../../../lib/kubernetes/write-object.ts';
 import { toGateTypes } from '../../../lib/services/gate-types.ts';
 import { loadBalancerClass } from '../../../lib/services/names.ts';
+import { type NodeReport } from '../../../lib/services/node-report.ts';
 import { addressPools, virtualIps } from '../../../lib/services/objects.ts';
 import { services } from '../../../lib/services/services.ts';
 import { FakeClock } from './clock.ts';
@@ -28,8 +29,9 @@ export interface Sent {
 export class EngineWorld {
   readonly clock = new FakeClock(undefined, 2);
   readonly api: ObjectApi;
-  readonly cache = new Cache({ isDefaultClass: false, gateTypes: toGateTypes([]) }, kinds);
-  readonly engine: Engine;
+  cache = createCache();
+  engine: Engine;
+  readonly #reports = new Map<string, NodeReport>();
   readonly sent: Sent[] = [];
   readonly failed: Execution['result'][] = [];
   /** Whose writes do not stay. */
@@ -57,35 +59,13 @@ export class EngineWorld {
 
   constructor() {
     const { clock } = this;
-    const dated: Clock = {
-      now: () => clock.now(),
-      date: () => new Date(clock.date().getTime() + this.dateOffsetMs),
-      schedule: (delayMs, callback) => clock.schedule(delayMs, callback),
-    };
     this.api = new ObjectApi(
       () => clock.date().getTime(),
       (written) => {
         this.#show(written);
       },
     );
-    this.engine = new Engine({
-      ...{
-        clock: dated,
-        random: () => 0.5,
-        cache: this.cache,
-        client: this.#createClient(),
-        group: serviceKinds,
-      },
-      pace: new TokenQueue({ capacity: 20, refillMs: 50 }, clock),
-      writeMs: () => (this.isLeading ? 4000 : 0),
-      onWritten: () => undefined,
-      onContested: (key, managers) => this.contested.push(`${formatKey(key)} ${managers.join()}`),
-      onFailed: (_, { result }) => this.failed.push(result),
-      onBehind: (kind) => this.behind.push(kind),
-      onError: (key, error) => {
-        throw new Error(formatKey(key), { cause: error });
-      },
-    });
+    this.engine = this.#createEngine();
   }
 
   /** Services of our class, at once. */
@@ -98,12 +78,29 @@ export class EngineWorld {
       this.api.create('Service', `apps/${prefix}${index}`, { spec });
   }
 
-  /** A node that has everything at once. */
-  createNode(): void {
-    const { cache, engine } = this;
-    const node = { metadata: { name: 'node-1', uid: 'node-1', resourceVersion: '1', generation: 0 } };
-    engine.enqueue(cache.take('nodes', { key: 'node-1', after: node }), null);
-    engine.enqueue(cache.takeReport('node-1', makeReport('node-1', 1_000_000_000)), null);
+  /** A node that has everything at once, and holds the first seat, unless its report says otherwise. */
+  createNode(name = 'node-1', report = makeReport(name, 1_000_000_000)): void {
+    const node = { metadata: { name, uid: name, resourceVersion: '1', generation: 0 } };
+    this.engine.enqueue(this.cache.take('nodes', { key: name, after: node }), null);
+    this.hear(report);
+  }
+
+  /** A node's Lease says something new. */
+  hear(report: NodeReport): void {
+    this.#reports.set(report.node, report);
+    this.engine.enqueue(this.cache.takeReport(report.node, report), null);
+  }
+
+  /** kill -9, and the next process: it lists all, and hears the nodes' reports anew. */
+  async restart(): Promise<void> {
+    await Promise.all([this.engine.stop(), this.clock.advance(this.answerMs)]);
+    this.cache = createCache();
+    this.engine = this.#createEngine();
+    for (const kind of ['Service', 'VirtualIP', 'AddressPool'] as const)
+      for (const [key, after] of this.api.list(kind)) this.#show({ kind, key, before: null, after });
+    for (const report of this.#reports.values()) this.createNode(report.node, report);
+    await this.clock.advance(this.shownMs ?? 0);
+    this.engine.begin();
   }
 
   /** The Services that have an address. */
@@ -122,6 +119,33 @@ export class EngineWorld {
       highest = Math.max(highest, index - from + 1);
     }
     return highest;
+  }
+
+  #createEngine(): Engine {
+    const { clock } = this;
+    const dated: Clock = {
+      now: () => clock.now(),
+      date: () => new Date(clock.date().getTime() + this.dateOffsetMs),
+      schedule: (delayMs, callback) => clock.schedule(delayMs, callback),
+    };
+    return new Engine({
+      ...{
+        clock: dated,
+        random: () => 0.5,
+        cache: this.cache,
+        client: this.#createClient(),
+        group: serviceKinds,
+      },
+      pace: new TokenQueue({ capacity: 20, refillMs: 50 }, clock),
+      writeMs: () => (this.isLeading ? 4000 : 0),
+      onWritten: () => undefined,
+      onContested: (key, managers) => this.contested.push(`${formatKey(key)} ${managers.join()}`),
+      onFailed: (_, { result }) => this.failed.push(result),
+      onBehind: (kind) => this.behind.push(kind),
+      onError: (key, error) => {
+        throw new Error(formatKey(key), { cause: error });
+      },
+    });
   }
 
   #createClient(): ObjectClient {
@@ -186,4 +210,8 @@ export class EngineWorld {
       if (kind === 'AddressPool') tell(this.cache.take('pools', read(addressPools.schema)));
     });
   }
+}
+
+function createCache(): Cache {
+  return new Cache({ isDefaultClass: false, gateTypes: toGateTypes([]) }, kinds);
 }
