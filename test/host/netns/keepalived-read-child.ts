@@ -34,7 +34,13 @@ function toArguments(file: string): string[] {
   ];
 }
 
-/** What keepalived logs until it has started. */
+/** It says that it has started before its process for VRRP has put its configuration, of which interfaces are the last part. */
+function isWhole(log: string): boolean {
+  const hasPut = log.includes('< Interfaces >') || !log.includes('Starting VRRP child process');
+  return hasPut && log.includes('Startup complete');
+}
+
+/** What keepalived logs until it has put its configuration. */
 async function dump(file: string): Promise<string> {
   const [program = '', ...args] = toArguments(file);
   const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'] });
@@ -43,7 +49,7 @@ async function dump(file: string): Promise<string> {
   await new Promise<void>((resolve) => {
     const hear = (text: Buffer) => {
       log += text.toString();
-      if (log.includes('Startup complete')) resolve();
+      if (isWhole(log)) resolve();
     };
     child.stdout.on('data', hear);
     child.stderr.on('data', hear);
