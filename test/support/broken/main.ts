@@ -72,20 +72,44 @@ async function isFound(one: Broken, parts: readonly string[], wantsAll: boolean)
   return found;
 }
 
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: {
-    part: { type: 'string', multiple: true, default: [] },
-    all: { type: 'boolean', default: false },
-  },
-});
-const chosen = Object.entries<Broken>(broken).filter(
-  ([key]) => positionals.length === 0 || positionals.includes(key),
-);
-let missed = 0;
-for (const [key, one] of chosen) {
-  if (await isFound(one, values.part, values.all)) continue;
-  missed += 1;
-  console.log(`${key} is not found`);
+const usage = `Shows that the gate finds broken vipnats, and which test says so first.
+  scripts/broken [--all] [--part PART]… [NAME]…
+      --all asks all tests that are named for it; --part asks whole parts of the gate
+NAME: ${Object.keys(broken).join(', ')}`;
+
+async function main(args: readonly string[]): Promise<number> {
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    allowPositionals: true,
+    options: {
+      part: { type: 'string', multiple: true, default: [] },
+      all: { type: 'boolean', default: false },
+      help: { type: 'boolean', short: 'h', default: false },
+    },
+  });
+  if (values.help) {
+    console.log(usage);
+    return 0;
+  }
+  const isKnown = (key: string) => Object.hasOwn(broken, key);
+  const stranger = positionals.find((key) => !isKnown(key));
+  if (stranger !== undefined) throw new TypeError(`there is no ${stranger}`);
+  const chosen = Object.entries<Broken>(broken).filter(
+    ([key]) => positionals.length === 0 || positionals.includes(key),
+  );
+  let missed = 0;
+  for (const [key, one] of chosen) {
+    if (await isFound(one, values.part, values.all)) continue;
+    missed += 1;
+    console.log(`${key} is not found`);
+  }
+  return missed === 0 ? 0 : 1;
 }
-process.exitCode = missed === 0 && chosen.length > 0 ? 0 : 1;
+
+try {
+  process.exitCode = await main(process.argv.slice(2));
+} catch (error) {
+  if (!(error instanceof TypeError)) throw error;
+  console.error(`broken: ${error.message}\n${usage}`);
+  process.exitCode = 1;
+}
