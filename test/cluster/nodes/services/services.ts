@@ -19,6 +19,7 @@ import { labLimitMs as limitMs } from '../../../support/lab/limits.ts';
 import { Administrator } from '../install/administrator.ts';
 import { listCrashes } from '../pods/agents.ts';
 import { testGatedDeployment } from './gated-deployment.ts';
+import { testCutOffNode } from './services-cut-off.ts';
 import { testServicesFaults } from './services-faults.ts';
 
 const page = 'docs/quickstart-services.md';
@@ -81,6 +82,8 @@ export function testServices(lab: () => NodeLab): void {
   });
 
   testServicesFaults(lab, () => first);
+
+  testCutOffNode(lab);
 
   testGatedDeployment(lab);
 
