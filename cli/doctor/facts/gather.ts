@@ -22,6 +22,7 @@ import {
 } from '../../../lib/kernel/host/processes.ts';
 import { readRights } from '../../../lib/kernel/host/rights.ts';
 import { listSwitchedInterfaces, readSysctls } from '../../../lib/kernel/host/sysctls.ts';
+import { usualReadLimitMs } from '../../../lib/kernel/real/kernel.ts';
 import { readEarlyRules } from '../../../lib/kernel/real/early-rules.ts';
 import { isInPath } from '../../../lib/kernel/tools/toolbox.ts';
 import { partKeepalived } from '../../../lib/keepalived/find.ts';
@@ -68,15 +69,18 @@ export interface GatherNeeds {
 /** Every part has this long: what hangs is not waited for. */
 const limitMs = 5000;
 
+/** What reads rules has as long as the agent gives it: on a slow host, too, doctor sees what the agent sees. */
+const rulesLimitMs = usualReadLimitMs + 2000;
+
 /**
  * Finds out everything at the same time. Reads only. What cannot be found out is unknown, and nothing else fails by
- * it; the whole takes as long as the longest part, and a few seconds at most. Never rejects for what the host is like.
+ * it; the whole takes as long as the longest part: a few seconds, and where a tool hangs `rulesLimitMs`. Never rejects for what the host is like.
  */
 export async function gatherFacts(needs: GatherNeeds): Promise<HostFacts> {
   const { config, flags, version, clock, kernel } = needs;
   const within = <T>(promise: Promise<T>, limit = limitMs) => toFact(promise, clock, limit);
   const services = readServicesFacts({ ...needs, within });
-  const seen = within(needs.look());
+  const seen = within(needs.look(), rulesLimitMs);
   const people = within(observeProcesses());
   const installed = findInstalled();
   const onDisk = people.then((found) => readDisk(needs, found));
@@ -85,7 +89,7 @@ export async function gatherFacts(needs: GatherNeeds): Promise<HostFacts> {
     await Promise.all([
       seen,
       within(readRights()),
-      within(kernel.listForwardChains()),
+      within(kernel.listForwardChains(), rulesLimitMs),
       readAllSysctls(),
       within(readIpvs()),
       captureAdverts(needs),

@@ -18,13 +18,16 @@ import { ReadyTools } from '../tools/ready-tools.ts';
 import { createToolbox, type Toolbox } from '../tools/toolbox.ts';
 import { startWatch } from '../watch/watch.ts';
 
+/** After how many milliseconds a tool that reads is killed, unless something else is said (100,000 rules: 4 s). */
+export const usualReadLimitMs = 10_000;
+
 /** What a real kernel needs to know. */
 export interface KernelOptions {
   /** Told when a watch goes half blind: once, until it has seen again. */
   readonly onProblem: (problem: VipnatError) => void;
   /** When polls look; the machine's clock by default. */
   readonly clock?: Clock;
-  /** After how many milliseconds a tool that reads is killed; 10 s by default (100,000 rules: 4 s). */
+  /** After how many milliseconds a tool that reads is killed; `usualReadLimitMs` by default. */
   readonly readLimitMs?: number;
   /** The same for one that writes; 15 s by default, as it may wait 5 s for the xtables lock. */
   readonly writeLimitMs?: number;
@@ -32,7 +35,7 @@ export interface KernelOptions {
 
 /** The kernel of this network namespace, through the tools in PATH. Nothing runs before the first call. */
 export function createKernel(options: KernelOptions): Kernel {
-  const { onProblem, clock = systemClock, readLimitMs = 10_000, writeLimitMs = 15_000 } = options;
+  const { onProblem, clock = systemClock, readLimitMs = usualReadLimitMs, writeLimitMs = 15_000 } = options;
   const toolbox = createToolbox(readLimitMs);
   const rules = new RuleReader(toolbox, readLimitMs);
   const forwardChains = new ForwardChains(readLimitMs);
