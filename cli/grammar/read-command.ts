@@ -30,6 +30,7 @@ export interface Own extends KeepalivedWords, DoctorWords {
   readonly keepalivedImage?: string;
   readonly directory?: string;
   readonly defaultClass?: boolean;
+  readonly injectGates?: boolean;
   readonly pool?: readonly string[];
   readonly gate?: readonly string[];
   readonly balancerListen?: string;
@@ -173,8 +174,8 @@ function readImages(own: Own) {
 function readServicesOptions(own: Own, kind: string | undefined) {
   const { namespace = kind === 'services' ? servicesNamespace : defaultNamespace } = own;
   const { pool: pools = [], defaultClass: isDefaultClass = false, balancerListen = null } = own;
-  const { gate: gates = [], nodeProbePort = null } = own;
-  return { namespace, pools, isDefaultClass, gates, balancerListen, nodeProbePort };
+  const { gate: gates = [], injectGates: injectsGates = false, nodeProbePort = null } = own;
+  return { namespace, pools, isDefaultClass, gates, injectsGates, balancerListen, nodeProbePort };
 }
 
 function explainKind(word: string | undefined): string {

@@ -16,6 +16,10 @@ export function addServicesFlags(command: Command): Command {
       collect,
     )
     .option(
+      '--inject-gates',
+      'for services: give pods a readiness gate where their namespace asks for it (Kubernetes 1.36)',
+    )
+    .option(
       '--balancer-listen <value>',
       `for services: where balancers serve metrics and readiness, or off (default: ${formatEndpoint(defaultBalancerListen)})`,
     )

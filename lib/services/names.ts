@@ -39,6 +39,9 @@ export const serviceAnnotations = {
 /** A readiness gate of pods: such a pod is ready only when nodes send connections to it. The controller writes the condition of this type. */
 export const gateType = 'vipnat.io/load-balancer-ready';
 
+/** On a namespace, `enabled`: new pods of Services there get the gate, where the cluster has the policy for that. */
+export const gatesLabel = 'vipnat.io/gates';
+
 /** On a pod: what its owner wants. */
 export const podAnnotations = {
   /** See `weights.ts`. */

@@ -51,7 +51,7 @@ export function checkGates(gates: readonly string[]): string[] {
 }
 
 function findServicesProblems(options: ManifestOptions, config: Config): string[] {
-  const { kind, pools, isDefaultClass, gates, balancerListen, nodeProbePort } = options;
+  const { kind, pools, isDefaultClass, gates, injectsGates, balancerListen, nodeProbePort } = options;
   if (kind === 'services') {
     return [
       ...[...findPoolProblems(pools), ...checkGates(gates), ...findFolderProblems(config)],
@@ -62,6 +62,7 @@ function findServicesProblems(options: ManifestOptions, config: Config): string[
     ...(pools.length === 0 ? [] : ['--pool']),
     ...(isDefaultClass ? ['--default-class'] : []),
     ...(gates.length === 0 ? [] : ['--gate']),
+    ...(injectsGates ? ['--inject-gates'] : []),
     ...(balancerListen === null ? [] : ['--balancer-listen']),
     ...(nodeProbePort === null ? [] : ['--node-probe-port']),
   ];

@@ -47,6 +47,7 @@ export function toCommandLine({ options, config, given }: ManifestRequest): stri
     ...pools.map((pool) => `--pool=${pool}`),
     ...(options.isDefaultClass ? ['--default-class'] : []),
     ...options.gates.map((type) => `--gate=${type}`),
+    ...(options.injectsGates ? ['--inject-gates'] : []),
     ...(options.balancerListen === null ? [] : [`--balancer-listen=${options.balancerListen}`]),
     ...(options.nodeProbePort === null ? [] : [`--node-probe-port=${options.nodeProbePort}`]),
   ]);

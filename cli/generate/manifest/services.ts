@@ -4,18 +4,20 @@ import { type ManifestRequest } from './request.ts';
 import { toPolicies } from './services-admission.ts';
 import { toBalancerDaemonSet } from './services-balancer.ts';
 import { toControllerDeployment } from './services-controller.ts';
+import { toInjection } from './services-injection.ts';
 import { toBalancerRights, toControllerRights } from './services-rights.ts';
 import { type Manifest } from './yaml.ts';
 
 /** Everything that gives addresses to Services: objects, controller and balancers with their rights, and a pool where one is asked for. */
 export function toServicesManifests(request: ManifestRequest): Manifest[] {
-  const { namespace, pools } = request.options;
+  const { namespace, pools, injectsGates } = request.options;
   return [
     toNamespace(namespace),
     ...definitions.map((object): Manifest => ({ object, comments: [] })),
     ...toControllerRights(namespace),
     ...toBalancerRights(namespace),
     ...toPolicies(namespace),
+    ...(injectsGates ? toInjection() : []),
     ...(pools.length === 0 ? [] : [toFirstPools(namespace, pools)]),
     toControllerDeployment(request),
     toBalancerDaemonSet(request),

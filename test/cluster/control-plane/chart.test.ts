@@ -80,6 +80,7 @@ describe('the chart', () => {
   test.each([
     ['alone', {}, []],
     ['for Services without a class', { services: { defaultClass: true } }, ['--default-class']],
+    ['with gates for new pods', { services: { injectGates: true } }, ['--inject-gates']],
     [
       'with other images',
       {

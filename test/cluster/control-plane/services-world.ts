@@ -60,7 +60,7 @@ export class ServicesWorld {
   }
 
   static async start(controllers: readonly string[] = ['c1', 'c2']): Promise<ServicesWorld> {
-    const words = ['services', '--pool', '10.0.9.10-10.0.9.19', '--pool', 'fd00:9::/124'];
+    const words = ['services', '--pool', '10.0.9.10-10.0.9.19', '--pool', 'fd00:9::/124', '--inject-gates'];
     const printed = parse(await print(words));
     const world = new ServicesWorld(await SingleApiserver.start(), printed);
     try {
@@ -188,6 +188,8 @@ export class ServicesWorld {
 
 const plurals: Readonly<Record<string, string>> = {
   AddressPool: 'addresspools',
+  MutatingAdmissionPolicy: 'mutatingadmissionpolicies',
+  MutatingAdmissionPolicyBinding: 'mutatingadmissionpolicybindings',
   ValidatingAdmissionPolicy: 'validatingadmissionpolicies',
   ValidatingAdmissionPolicyBinding: 'validatingadmissionpolicybindings',
 };

@@ -50,6 +50,11 @@ describe('what serves Services', () => {
     ]);
     expect(objects.at(-3)).toMatchObject({ data: { default: '10.0.9.10-10.0.9.99' } });
     expect(parse(await print(['services'])).map(({ kind }) => kind)).not.toContain('ConfigMap');
+    const kinds = parse(await print(['services', '--inject-gates'])).map(({ kind }) => kind);
+    expect(kinds.filter((kind) => kind.startsWith('Mutating'))).toEqual([
+      'MutatingAdmissionPolicy',
+      'MutatingAdmissionPolicyBinding',
+    ]);
   });
 
   test('is in another namespace where one is named: every object, account and argument', async () => {
