@@ -51,7 +51,14 @@ const topicToNames = new Map<string, readonly OptionName[]>([
 /** Switches of `vipnat keepalived` that its manifest takes too. */
 const keepalivedFlags = keepalivedSwitches.map((name) => `--${name}`);
 
-const servicesFlags = ['--pool', '--default-class', '--gate', '--balancer-listen', '--node-probe-port'];
+const servicesFlags = [
+  '--pool',
+  '--default-class',
+  '--gate',
+  '--inject-gates',
+  '--balancer-listen',
+  '--node-probe-port',
+];
 
 /** Kind of manifest to the flags of `manifest` that are not for it. */
 const kindToForeign = new Map<string, readonly string[]>([
