@@ -8,7 +8,7 @@ import { applyOutages, listSilent, type NodeOutages, noOutages } from './node-ou
 import { listNodes, planRelay, type Relay } from './relay.ts';
 import { readAnnotation, readDuration } from '../../lib/services/wishes.ts';
 import { nameTaken } from './taken-ports.ts';
-import { listLosses, listRemarks } from './remarks.ts';
+import { describeDropping, listLosses, listRemarks } from './remarks.ts';
 import { findUplinks } from './uplinks.ts';
 import { type PlacedAddress } from '../../lib/kernel/netlink/addresses.ts';
 import { type MissingFeatures } from '../../lib/kernel/real/nft-features.ts';
@@ -123,23 +123,30 @@ export interface ServiceBalance {
   readonly remarks: readonly string[];
   /** Why kube-proxy's rules alone get its connections, although nobody asks for that: a clause. Null where they do not. */
   readonly left: string | null;
+  /** See describeDropping. */
+  readonly dropping: string | null;
   /** Addresses of endpoints on other nodes, one of each, of which `Place.routed` is to say whether they are reached by a router. */
   readonly elsewhere: readonly string[];
 }
 
-const nothing: ServiceBalance = { ports: [], refused: [], remarks: [], left: null, elsewhere: [] };
+/** Of a Service that this node has nothing to do with. */
+export const noBalance: ServiceBalance = {
+  ...{ ports: [], refused: [], remarks: [], elsewhere: [] },
+  ...{ left: null, dropping: null },
+};
 
 /** What balanceService answers for both families; nothing for a Service that is gone. */
 export function balanceFamilies(balanced: BalancedService | null, place: Place): ServiceBalance {
   const decided = balanced === null ? [] : families.map((family) => balanceService(balanced, family, place));
   const ports = decided.flatMap((one) => one.ports);
   const missing = describeMissing(ports, place.missing);
-  if (missing !== null) return { ...nothing, left: missing };
+  if (missing !== null) return { ...noBalance, left: missing };
   return {
     ports,
     refused: decided.flatMap(({ refused }) => refused),
     remarks: [...new Set(decided.flatMap(({ remarks }) => remarks))],
     left: decided.map(({ left }) => left).find((left) => left !== null) ?? null,
+    dropping: describeDropping(ports, place),
     elsewhere: [...new Set(decided.flatMap(({ elsewhere }) => elsewhere))],
   };
 }
@@ -151,9 +158,9 @@ export function balanceFamilies(balanced: BalancedService | null, place: Place):
 export function balanceService(balanced: BalancedService, family: Family, place: Place): ServiceBalance {
   const { service, slices } = balanced;
   const addresses = balanced.addresses[family];
-  if (addresses.length === 0 || isLeftToKubeProxy(service)) return nothing;
+  if (addresses.length === 0 || isLeftToKubeProxy(service)) return noBalance;
   const ranges = readSourceRanges(service.spec.loadBalancerSourceRanges);
-  if (ranges.isTooLong) return { ...nothing, left: `it has more than ${maxSourceRanges} source ranges` };
+  if (ranges.isTooLong) return { ...noBalance, left: `it has more than ${maxSourceRanges} source ranges` };
   const refused: string[] = [];
   const general = {
     ...describeService(service),
@@ -193,6 +200,7 @@ export function balanceService(balanced: BalancedService, family: Family, place:
     refused,
     remarks: [...listRemarks(balanced, ranges.malformed), ...losses],
     left: null,
+    dropping: describeDropping(ports, place),
     elsewhere: [...nodeToAddress.values()],
   };
 }

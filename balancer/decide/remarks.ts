@@ -50,22 +50,29 @@ interface Losing {
 
 /** What clients of a Service with policy Local lose on this node. */
 export function listLosses(service: Service, { ports, nodeToAddress, place }: Losing): string[] {
-  return [...listStrict(service, ports, place), ...listAway(service, nodeToAddress, place)];
+  const { namespace, name } = service.metadata;
+  const dropping = describeDropping(ports, place);
+  return [
+    ...(dropping === null ? [] : [`${namespace}/${name}: ${dropping}`]),
+    ...listAway(service, nodeToAddress, place),
+  ];
 }
 
-/** What other nodes send on to pods of this one may not arrive. The filter is IPv4's. */
-function listStrict(
-  { metadata }: Service,
+/**
+ * Why this node drops what other nodes send on to its pods, and what to do: a clause; null where it does not. Only policy Local has relays, and
+ * the filter is IPv4's. Pure.
+ */
+export function describeDropping(
   ports: readonly PortBalance[],
-  { strictTunnels = [] }: Place,
-): string[] {
+  { strictTunnels = [] }: Pick<Place, 'strictTunnels'>,
+): string | null {
   const isSentOn = ports.some(({ family, isHere, relay }) => family === 'ipv4' && isHere && relay !== null);
-  if (!isSentOn || strictTunnels.length === 0) return [];
+  if (!isSentOn || strictTunnels.length === 0) return null;
   const switches = strictTunnels.map((device) => `${nameTunnelFilter(device)}=2`).join(' ');
-  return [
-    `${metadata.namespace}/${metadata.name} has policy Local, and rp_filter of ${strictTunnels.join(' and ')} is 1: ` +
-      `this node drops what comes from other nodes there. Run: sysctl -w ${switches}`,
-  ];
+  return (
+    `with policy Local, this node drops what other nodes send on by ${strictTunnels.join(' and ')}, ` +
+    `whose rp_filter is 1. Run: sysctl -w ${switches}`
+  );
 }
 
 /** Nodes that nothing is sent on to. */

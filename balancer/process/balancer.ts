@@ -245,7 +245,8 @@ export class Balancer {
     const programmed = isOn || !hasSynced ? this.#programmed : versions;
     if (programmed === null) return;
     const [{ draining }, { isAnyEarly }, left] = [this.#settled, index.early, this.#left];
-    const mode = isOn ? 'direct' : 'kube-proxy';
-    this.#ports.listener.changed({ mode, programmed, pools, virtualIps, draining, isAnyEarly, left });
+    const [mode, { dropping }] = [isOn ? 'direct' : 'kube-proxy', this.#decider] as const;
+    const view = { mode, programmed, pools, virtualIps, draining, isAnyEarly, left, dropping };
+    this.#ports.listener.changed(view);
   }
 }

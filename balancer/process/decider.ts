@@ -4,6 +4,7 @@ import { type MissingFeatures } from '../../lib/kernel/real/nft-features.ts';
 import {
   balanceFamilies,
   isLeftToKubeProxy,
+  noBalance,
   type Place,
   type ServiceBalance,
 } from '../decide/port-balance.ts';
@@ -33,6 +34,7 @@ export class Decider {
   readonly #users = new NodeUsers();
   readonly #ways: RelayWays;
   readonly #left = new Map<string, string>();
+  readonly #dropping = new Map<string, string>();
   #missing: MissingFeatures | null = null;
 
   constructor(ports: DecidePorts, objects: FollowedObjects, log: LookLog) {
@@ -48,6 +50,11 @@ export class Decider {
   /** The Services that are kube-proxy's although nobody asks for that, to why: a clause. */
   get left(): ReadonlyMap<string, string> {
     return this.#left;
+  }
+
+  /** The Services of which this node drops clients that other nodes send on, to why: a clause. */
+  get dropping(): ReadonlyMap<string, string> {
+    return this.#dropping;
   }
 
   /** Whether a Service is kube-proxy's: its owner wants that, or this node cannot take it. */
@@ -85,7 +92,9 @@ export class Decider {
 
   #decideOne(service: string, place: Place): Balances {
     const found = this.#objects.find(service);
-    const { ports, refused, remarks, left, elsewhere } = attempt(() => balanceFamilies(found, place));
+    const { ports, refused, remarks, left, dropping, elsewhere } = attempt(() =>
+      balanceFamilies(found, place),
+    );
     this.#ways.watch(service, elsewhere);
     this.#users.note(service, ports.length === 0 ? [] : (found?.slices ?? []));
     this.#log.refused(service, refused);
@@ -93,6 +102,8 @@ export class Decider {
     this.#log.left(service, left);
     if (left === null) this.#left.delete(service);
     else this.#left.set(service, left);
+    if (dropping === null) this.#dropping.delete(service);
+    else this.#dropping.set(service, dropping);
     return ports;
   }
 }
@@ -103,6 +114,6 @@ function attempt(decide: () => ServiceBalance): ServiceBalance {
     return decide();
   } catch (error) {
     const left = `vipnat cannot decide about it (${(error as Error).message})`;
-    return { ports: [], refused: [], remarks: [], left, elsewhere: [] };
+    return { ...noBalance, left };
   }
 }

@@ -46,6 +46,8 @@ export interface BalancerView extends Pick<NodeReport, 'programmed' | 'mode'> {
   readonly isAnyEarly: boolean;
   /** The Services that are kube-proxy's although nobody asks for that, to why: a clause. */
   readonly left: ReadonlyMap<string, string>;
+  /** The Services of which this node drops clients that other nodes send on, to why: a clause. */
+  readonly dropping: ReadonlyMap<string, string>;
 }
 
 /** Who holds the addresses, and says what this node has done. */

@@ -1,12 +1,15 @@
 import { Fifo } from '../../lib/files/fifo.ts';
+import { listAddresses } from '../../lib/keepalived/find.ts';
 import { findRunning, reloadRunning } from '../../lib/keepalived/running.ts';
 import { createTrackFile } from '../../lib/keepalived/track-file.ts';
 import { isSafePath } from '../../lib/keepalived/words.ts';
 import { findAddressUsers } from '../../lib/kernel/host/address-use.ts';
 import { readPlacedAddresses } from '../../lib/kernel/netlink/addresses.ts';
+import { readOnLinkNetworks } from '../../lib/kernel/netlink/on-link-routes.ts';
 import { testConfiguration } from '../../lib/kernel/tools/keepalived.ts';
 import { VipnatError } from '../../lib/text/errors.ts';
-import { isWhole } from './place-address.ts';
+import { readConfigurationFile } from './configuration-file.ts';
+import { listAlone, listSubnets } from './place-address.ts';
 import { locateSeatFiles } from './seat-files.ts';
 import { Seats, type SeatsPorts } from './seats.ts';
 
@@ -36,8 +39,11 @@ export function createHostSeats({ runDir, ...options }: HostSeatsOptions): Seats
     findRunning: () => findRunning(files),
     reload: reloadRunning,
     readAddresses: readPlacedAddresses,
+    readOnLinkNetworks,
     findAddressUsers: async (questions) => {
-      const own = (await readPlacedAddresses()).filter((one) => !isWhole(one));
+      const addresses = await readPlacedAddresses();
+      const configured = new Set(listAddresses((await readConfigurationFile(files)) ?? ''));
+      const own = [...listSubnets(addresses), ...listAlone(addresses, configured)];
       return await findAddressUsers(questions, own, options.clock);
     },
     notices: new Fifo(files.notices),

@@ -8,6 +8,16 @@ import { type LocalAddress } from '../../lib/kernel/port.ts';
 /** An address of this host with its subnet; one that keepalived holds is among them. */
 export type HostAddress = LocalAddress & SubnetAddress;
 
+/** What tells where a host is to have an address. */
+export interface HostNetworks {
+  /** See listSubnets. */
+  readonly subnets: readonly HostAddress[];
+  /** Networks that a route reaches on an interface: each by its first address. */
+  readonly onLink?: readonly HostAddress[];
+  /** See listAlone. */
+  readonly alone?: readonly HostAddress[];
+}
+
 /** An address with the interface that gets it. */
 export interface PlacedAddress {
   readonly address: Address;
@@ -16,49 +26,90 @@ export interface PlacedAddress {
 
 /** A host's addresses without those that keepalived holds: what its subnets are told by. Pure. */
 export function listSubnets(hostAddresses: readonly HostAddress[]): HostAddress[] {
-  return hostAddresses.filter(
-    (one) => !isWhole(one) && safeInterface.test(one.device) && one.device !== 'lo',
-  );
+  return hostAddresses.filter((one) => !isWhole(one) && isUsable(one));
 }
 
 /**
- * Where a host with these subnets is to have an address, see findPlace. A problem, as a clause without a subject, also where keepalived
+ * Those of a host's addresses that name no subnet: on interfaces without another address of their family, and not in keepalived's
+ * configuration. Cloud networks and DHCPv6 give such ones. Pure.
+ */
+export function listAlone(
+  hostAddresses: readonly HostAddress[],
+  configured: ReadonlySet<string>,
+): HostAddress[] {
+  const subnets = new Set(listSubnets(hostAddresses).map(({ device, family }) => `${device} ${family}`));
+  return hostAddresses.filter(
+    (one) =>
+      isWhole(one) &&
+      isUsable(one) &&
+      !subnets.has(`${one.device} ${one.family}`) &&
+      !configured.has(one.address),
+  );
+}
+
+/** Whether keepalived can have an instance on an interface. Pure. */
+export function isUsable({ device }: Pick<HostAddress, 'device'>): boolean {
+  return safeInterface.test(device) && device !== 'lo';
+}
+
+/**
+ * Where a host is to have an address, see findPlace. A problem, as a clause without a subject, also where keepalived
  * would take a host's own address away. Pure.
  */
 export function placeAddress(
   address: Address,
   interface_: string,
-  subnets: readonly HostAddress[],
+  host: HostNetworks,
 ): PlacedAddress | string {
   if (classifyAddress(address) !== 'unicast') return 'is not an address that one host can have';
-  const edge = findEdge(address, subnets);
+  const edge = findEdge(address, [...host.subnets, ...(host.onLink ?? [])]);
   if (edge !== null) return edge;
-  if (subnets.some((one) => one.address === address.text)) return 'is an address of this host itself';
-  return findPlace(address, interface_, subnets);
+  const place = findPlace(address, interface_, host);
+  // kube-proxy in mode ipvs has Services' addresses alone, too: on an interface of its own.
+  const own = [
+    ...host.subnets,
+    ...(host.alone ?? []).filter(({ device }) => typeof place !== 'string' && device === place.device),
+  ];
+  return own.some((one) => one.address === address.text) ? 'is an address of this host itself' : place;
 }
 
 /**
- * The interface of that name, or for `auto` that whose subnet has an address. A problem, as a clause without a subject, where there is no
- * such interface. Pure.
+ * The interface of that name, or for `auto` that whose subnet has an address, or else to which the most specific route to it leads. A problem,
+ * as a clause without a subject, where there is no such interface. Pure.
  */
-export function findPlace(
-  address: Address,
-  interface_: string,
-  subnets: readonly HostAddress[],
-): PlacedAddress | string {
+export function findPlace(address: Address, interface_: string, host: HostNetworks): PlacedAddress | string {
   const isAuto = interface_ === 'auto';
-  const devices = listDevices(
-    subnets.filter((one) =>
-      isAuto ? isInSubnet(address.text, one) : one.device === interface_ && one.family === address.family,
-    ),
-  );
+  const devices = listDevices(isAuto ? listNetworks(address, host) : listNamed(address, interface_, host));
   const [device, ...others] = devices;
   if (device !== undefined && others.length === 0) return { address, device };
   if (others.length > 0) return `is in the subnets of several interfaces (${devices.join(', ')})`;
   if (!isAuto) {
     return `needs the interface ${interface_}, which has no ${familyNames[address.family]} address here`;
   }
-  return `is in no subnet of this host (it has ${listDevices(subnets).join(', ')})`;
+  const known =
+    listDevices(host.subnets).join(', ') || 'none: spec.interface of the pool can name an interface';
+  return `is in no subnet of this host (it has ${known})`;
+}
+
+/** With an own address of its family, by which keepalived sends its adverts. */
+function listNamed({ family }: Address, name: string, { subnets, alone = [] }: HostNetworks): HostAddress[] {
+  return [...subnets, ...alone].filter((one) => one.device === name && one.family === family);
+}
+
+function listNetworks(address: Address, { subnets, onLink = [] }: HostNetworks): HostAddress[] {
+  const around = listAround(address, subnets);
+  return around.length === 0 ? listClosest(address, onLink) : around;
+}
+
+function listAround({ text }: Address, networks: readonly HostAddress[]): HostAddress[] {
+  return networks.filter((one) => isInSubnet(text, one));
+}
+
+/** The smallest networks that have it: several where interfaces have the same one. */
+function listClosest(address: Address, networks: readonly HostAddress[]): HostAddress[] {
+  const around = listAround(address, networks);
+  const longest = Math.max(...around.map(({ prefixLength }) => prefixLength));
+  return around.filter(({ prefixLength }) => prefixLength === longest);
 }
 
 /** Neighbours send to nobody there, or to each router: RFC 919 and 922, and RFC 4291, 2.6.1. Links of two hosts have no such addresses (RFC 3021, 6164). */

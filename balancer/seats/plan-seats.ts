@@ -4,7 +4,7 @@ import { parseObjectName } from '../../lib/services/address-name.ts';
 import { parseAnchor } from '../../lib/services/anchors.ts';
 import { parseGoDuration } from '../../lib/services/go-duration.ts';
 import { type AddressPool, type Seat, type VirtualIp } from '../../lib/services/objects.ts';
-import { findPlace, type HostAddress, placeAddress, type PlacedAddress } from './place-address.ts';
+import { findPlace, type HostNetworks, placeAddress, type PlacedAddress } from './place-address.ts';
 
 /** What the API has that the seats of a node follow from. */
 export interface SeatsInput {
@@ -15,11 +15,9 @@ export interface SeatsInput {
 }
 
 /** The node whose seats are planned. */
-export interface SeatsHost {
+export interface SeatsHost extends HostNetworks {
   /** As the API names it. */
   readonly node: string;
-  /** See listSubnets. */
-  readonly subnets: readonly HostAddress[];
 }
 
 /** A seat that this node may hold. */
@@ -118,7 +116,7 @@ function planInstance(
   const entry = readEntry(seat);
   if (entry === null) return { problem: 'its entry in the status of its pool cannot be read' };
   const { anchor, network, vrid } = entry;
-  const place = findPlace(network, pool.spec.interface, host.subnets);
+  const place = findPlace(network, pool.spec.interface, host);
   if (typeof place === 'string') return { problem: `${network.text} ${place}` };
   const { device } = place;
   const own = ['the name', `the anchor ${anchor.text}`, `the virtual_router_id ${vrid}`];
@@ -168,7 +166,7 @@ function placeAddresses(
     if (address === null) return 'is not an address';
     // While the controller moves it.
     if (address.family !== family) return 'is of another family than its seat';
-    return placeAddress(address, pool.spec.interface, host.subnets);
+    return placeAddress(address, pool.spec.interface, host);
   };
   const places = virtualIps
     .map(({ metadata }) => metadata.name)

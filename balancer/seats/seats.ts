@@ -11,8 +11,8 @@ import { type TrackFile } from '../../lib/keepalived/track-file.ts';
 import { Announcement } from './announcement.ts';
 import { ConfigurationKeeper, type ConfigurationPorts } from './configuration-keeper.ts';
 import { type FindAddressUsers, Newcomers } from './newcomers.ts';
-import { type HostAddress, listSubnets } from './place-address.ts';
-import { planSeats, type SeatsInput, type SeatsPlan } from './plan-seats.ts';
+import { type HostAddress, type HostNetworks, isUsable, listAlone, listSubnets } from './place-address.ts';
+import { type PlannedSeat, planSeats, type SeatsInput, type SeatsPlan } from './plan-seats.ts';
 import { renderSeats } from './render-seats.ts';
 import { isHeld, limitSeats, listHeld, listMissing, listNewcomers, type SeatsView } from './wanted-seats.ts';
 
@@ -22,6 +22,8 @@ export interface SeatsPorts extends ConfigurationPorts {
   readonly node: string;
   /** All addresses of this host. Rejects with NETLINK_FAILED. */
   readonly readAddresses: () => Promise<readonly HostAddress[]>;
+  /** The networks that routes of this host reach on its links. Rejects with NETLINK_FAILED. */
+  readonly readOnLinkNetworks: () => Promise<readonly HostAddress[]>;
   readonly findAddressUsers: FindAddressUsers;
   readonly notices: NoticeSource;
   readonly trackFile: TrackFile;
@@ -53,6 +55,9 @@ const intervalMs = 500;
 const soonMs = 100;
 const expectedMs = 5000;
 
+/** Where an address is in no subnet, routes are read so often: a host may have very many. */
+const routesMs = 60_000;
+
 /** A burst of changes makes one file. */
 const settleMs = 20;
 
@@ -69,9 +74,12 @@ export class Seats {
   #input: SeatsInput | null = null;
   #planned: {
     readonly input: SeatsInput;
-    readonly subnets: readonly HostAddress[];
+    readonly networks: HostNetworks;
     readonly plan: SeatsPlan;
   } | null = null;
+  /** Of the last reading. */
+  #onLink: readonly HostAddress[] = [];
+  #routesReadAt = -Infinity;
   #configured: { readonly text: string; readonly addresses: ReadonlySet<string> } = {
     text: '',
     addresses: new Set(),
@@ -99,6 +107,11 @@ export class Seats {
       this.#lookIn(0);
     });
     this.#serving = new ServingKeeper(trackFile, clock, report);
+  }
+
+  /** Those that this node may hold, as of the last look. */
+  get planned(): readonly PlannedSeat[] {
+    return this.#planned?.plan.seats ?? [];
   }
 
   /** Begins to look. Writes nothing before the first `update`: what a former life has left goes on until then. */
@@ -179,7 +192,7 @@ export class Seats {
       configured: this.#readConfigured(text ?? ''),
       isRunning,
     };
-    const plan = this.#plan(input, listSubnets(hostAddresses));
+    const plan = await this.#planOn(input, view);
     this.#noteState(input, plan, view);
     this.#tellPlanned(input);
     const [newcomers, heldNow] = [listNewcomers(plan.seats, view), listHeld(plan.seats, view)];
@@ -192,13 +205,25 @@ export class Seats {
     return hasMore ? 0 : waitMs;
   }
 
+  /** Most hosts have an address in each subnet that matters: their routes are not read. */
+  async #planOn(input: SeatsInput, { hostAddresses, configured }: SeatsView): Promise<SeatsPlan> {
+    const own = { subnets: listSubnets(hostAddresses), alone: listAlone(hostAddresses, configured) };
+    const plan = this.#plan(input, { ...own, onLink: this.#onLink });
+    const now = this.#ports.clock.now();
+    const areNeeded = plan.problems.length > 0 || this.#onLink.length > 0;
+    if (!areNeeded || now - this.#routesReadAt < routesMs) return plan;
+    this.#onLink = (await this.#ports.readOnLinkNetworks()).filter(isUsable);
+    this.#routesReadAt = now;
+    return this.#plan(input, { ...own, onLink: this.#onLink });
+  }
+
   /** Most looks find what the one before has found: with 1,000 addresses a plan costs more than all else. */
-  #plan(input: SeatsInput, subnets: readonly HostAddress[]): SeatsPlan {
+  #plan(input: SeatsInput, networks: HostNetworks): SeatsPlan {
     const known = this.#planned;
     const isSame = known?.input.pools === input.pools && known.input.virtualIps === input.virtualIps;
-    if (isSame && isDeepStrictEqual(known.subnets, subnets)) return known.plan;
-    const plan = planSeats(input, { node: this.#ports.node, subnets });
-    this.#planned = { input, subnets, plan };
+    if (isSame && isDeepStrictEqual(known.networks, networks)) return known.plan;
+    const plan = planSeats(input, { node: this.#ports.node, ...networks });
+    this.#planned = { input, networks, plan };
     return plan;
   }
 

@@ -1,10 +1,12 @@
 import { families } from '../../lib/address/address.ts';
 import { acceptChains, planAccept } from '../../balancer/decide/accept-forwarded.ts';
 import { balancerRole } from '../../balancer/process/presence.ts';
-import { nameTable, tableName } from '../../balancer/table/table.ts';
+import { hearingTable } from '../../balancer/hearing/hearing-table.ts';
+import { tableName, toWord } from '../../balancer/table/table.ts';
 import { findHolder } from '../../lib/http/presence.ts';
 import { type BalancerKernel, createBalancerKernel } from '../../lib/kernel/real/balancer-tables.ts';
 import { iptablesDialects, type SaveOutput } from '../../lib/kernel/port.ts';
+import { trialTable } from '../../lib/kernel/real/nft-features.ts';
 import { isInPath } from '../../lib/kernel/tools/toolbox.ts';
 import { toolName } from '../../lib/kernel/tools/tool-name.ts';
 import { parseSave } from '../../lib/netfilter/iptables/parse.ts';
@@ -14,7 +16,7 @@ import { type UnreadText } from '../../agent/observe/unread.ts';
 
 /** What became of what the balancer has written. */
 export interface BalancerRemoval {
-  /** The tables that are gone, or would be, with their families: `ip vipnat-lb`. */
+  /** The tables that are gone, or would be, with their families: `ip vipnat-lb`. Those of a balancer that was killed at its start are among them. */
   readonly tables: readonly string[];
   /** The tools whose chain for what is forwarded is gone, or would be: `iptables-nft`. */
   readonly chains: readonly string[];
@@ -47,9 +49,18 @@ export async function removeBalancerTables({
   };
 }
 
-async function removeTables(kernel: BalancerKernel, dryRun: boolean): Promise<string[]> {
-  const handles = await kernel.readHandles(tableName);
-  const tables = families.filter((family) => handles[family] !== null).map(nameTable);
+/** Removes all tables that a balancer writes, or only looks for them. Answers them with their families. Rejects as the kernel does. */
+export async function removeTables(
+  kernel: Pick<BalancerKernel, 'readHandles' | 'apply'>,
+  dryRun: boolean,
+): Promise<string[]> {
+  const tables: string[] = [];
+  for (const name of [tableName, hearingTable, trialTable]) {
+    const handles = await kernel.readHandles(name);
+    tables.push(
+      ...families.filter((family) => handles[family] !== null).map((family) => `${toWord(family)} ${name}`),
+    );
+  }
   const script = tables.map((table) => `delete table ${table}\n`).join('');
   if (!dryRun && script !== '') await kernel.apply(script);
   return tables;

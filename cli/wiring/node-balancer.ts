@@ -1,6 +1,8 @@
 import { setFlagsFromString } from 'node:v8';
 import { Balancer } from '../../balancer/process/balancer.ts';
 import { type BalancerView } from '../../balancer/process/ports.ts';
+import { Hearing } from '../../balancer/hearing/hearing.ts';
+import { HearingLog } from '../../balancer/hearing/hearing-log.ts';
 import { type NodeHealth } from '../../balancer/nodes/node-health.ts';
 import { ApiVips } from '../../balancer/report/api-vips.ts';
 import { BalancerCounter } from '../../balancer/report/balancer-counts.ts';
@@ -20,7 +22,7 @@ import { listStrictTunnels } from '../../lib/kernel/real/strict-tunnels.ts';
 import { listUntranslatedProtocols } from '../../lib/kernel/host/protocols.ts';
 import { RoutedClient } from '../../lib/kubernetes/object-client.ts';
 import { type ApiRoute } from '../../lib/kubernetes/route.ts';
-import { listLeft, maxDraining } from '../../lib/services/node-report.ts';
+import { listServices, maxDraining } from '../../lib/services/node-report.ts';
 import { isAwaited } from '../../lib/services/awaited.ts';
 import { type Logger } from '../../lib/telemetry/logger.ts';
 import { NodeAddresses } from './node-addresses.ts';
@@ -52,6 +54,7 @@ export class NodeBalancer {
   readonly #balancer: Balancer;
   readonly #nodes: NodeHealth;
   readonly #addresses: NodeAddresses;
+  readonly #hearing: Hearing;
   readonly #node: string;
   readonly #counter: BalancerCounter;
   readonly #apiVips = new ApiVips(createBalancerKernel(), () => {
@@ -94,6 +97,7 @@ export class NodeBalancer {
       this.#say();
     });
     this.#nodes = this.#createNodes(options);
+    this.#hearing = this.#createHearing(logger);
     this.#balancer = new Balancer({
       ...common,
       route,
@@ -121,6 +125,22 @@ export class NodeBalancer {
       listAddresses: () => this.#addresses.list,
       onChange: () => {
         this.#balancer.noteOutages();
+        this.#say();
+      },
+    });
+  }
+
+  #createHearing(logger: Logger): Hearing {
+    return new Hearing({
+      clock: systemClock,
+      kernel: this.#apiVips.kernel,
+      report: new HearingLog(logger),
+      listOwn: () => {
+        if (this.#view === null) return null;
+        const all = this.#view.pools.flatMap(({ status }) => status?.seats ?? []);
+        return { all, planned: this.#seats.planned };
+      },
+      onChange: () => {
         this.#say();
       },
     });
@@ -157,12 +177,14 @@ export class NodeBalancer {
     this.#seats.start();
     this.#reporter.start();
     this.#balancer.start();
+    this.#hearing.start();
   }
 
   /** Ends what is under way. The tables, the seats and the Lease stay. */
   async stop(): Promise<void> {
     this.#nodes.stop();
     this.#addresses.stop();
+    await this.#hearing.stop();
     await this.#balancer.stop();
     await this.#seats.stop();
     await this.#reporter.stop({ isLeaving: false });
@@ -208,7 +230,8 @@ export class NodeBalancer {
     this.#reporter.say({
       ...{ programmed: this.#programmed, mode, seats, inUse, unheld, addresses },
       ...{ apiVips: this.#apiVips.addresses, announced: announced ?? '0' },
-      ...listLeft(this.#view.left),
+      heard: this.#hearing.heard,
+      ...listServices({ left: this.#view.left, dropping: this.#view.dropping }),
       ...{ unsupported: listUntranslatedProtocols(), draining: draining.slice(0, maxDraining) },
       // Who holds nothing asks seldom, and all nodes would say the same.
       silent: seats.length === 0 ? [] : this.#nodes.silent,

@@ -13,6 +13,7 @@ import { nameEarlyOwner } from '../../lib/services/early-slices.ts';
 import { type NodeReport } from '../../lib/services/node-report.ts';
 import { type VirtualIp } from '../../lib/services/objects.ts';
 import { CandidateNodes } from './candidate-nodes.ts';
+import { HeardVrids } from './heard-vrids.ts';
 import { PoolJudge, Reservations, type ReservedRange } from './judge-pools.ts';
 import { ClaimStore } from './kept-back.ts';
 import {
@@ -97,6 +98,8 @@ export class Cache {
   readonly #vrids = new Reservations<number>(String);
   /** Null: something changed since it was made. */
   #reservedVrids: ReadonlySet<number> | null = null;
+  /** Null: a living node has said something since it was made. */
+  #heardVrids: HeardVrids | null = null;
   #candidates: CandidateNodes | null = null;
   /** What the change under way concludes. */
   #areJudgedAnew = false;
@@ -188,6 +191,7 @@ export class Cache {
       candidates: this.#candidates,
       keptBack: this.#claims,
       reservedVrids: (this.#reservedVrids ??= new Set(this.#vrids)),
+      heardVrids: (this.#heardVrids ??= new HeardVrids(livingReports.values())),
       contested: uncontested,
       nowMs,
     };
@@ -264,7 +268,7 @@ export class Cache {
       if (before?.isProven !== after?.isProven) this.#candidates = null;
     },
     livingReports: ({ key }) => {
-      this.#candidates = null;
+      [this.#candidates, this.#heardVrids] = [null, null];
       this.#reserveOfNode(key);
     },
     silentNodes: ({ key }) => {

@@ -34,7 +34,7 @@ export class CandidateNodes {
   readonly #poolToMute = new Map<string, boolean>();
   #seatToHolders: ReadonlyMap<string, readonly NodeReport[]> | null = null;
   #addressToFinders: ReadonlyMap<string, readonly NodeReport[]> | null = null;
-  #serviceToLeaving: ReadonlyMap<string, readonly NodeReport[]> | null = null;
+  readonly #serviceToSayers = new Map<'left' | 'dropping', ReadonlyMap<string, readonly NodeReport[]>>();
   #ofAll: Progress | null = null;
   #surelyLiving: readonly NodeReport[] | null = null;
 
@@ -138,15 +138,20 @@ export class CandidateNodes {
     return this.#listOfSeat(this.#addressToFinders.get(address) ?? [], pool, seat);
   }
 
-  /** Of a pool's candidates, those that leave a Service to kube-proxy although nobody asks for that, as `NODE: WHY`; in the order of their names. */
-  listLeft(pool: string, service: string): readonly string[] {
-    this.#serviceToLeaving ??= groupBy([...this.#reports.values()], ({ left }) => Object.keys(left ?? {}));
-    const leaving = this.#serviceToLeaving.get(service) ?? [];
-    if (leaving.length === 0) return [];
+  /**
+   * Of a pool's candidates, those that leave a Service to kube-proxy although nobody asks for that, or drop clients of it; as `NODE: WHY`, in the
+   * order of their names.
+   */
+  listSaying(what: 'left' | 'dropping', pool: string, service: string): readonly string[] {
+    const known = this.#serviceToSayers.get(what);
+    const sayers = known ?? groupBy([...this.#reports.values()], (report) => Object.keys(report[what] ?? {}));
+    if (known === undefined) this.#serviceToSayers.set(what, sayers);
+    const saying = sayers.get(service) ?? [];
+    if (saying.length === 0) return [];
     const candidates = this.list(pool);
-    return leaving
+    return saying
       .filter((report) => candidates.includes(report))
-      .map(({ node, left }) => `${node}: ${left?.[service] ?? ''}`);
+      .map((report) => `${report.node}: ${report[what]?.[service] ?? ''}`);
   }
 
   /** The candidates that may hold a seat, and say that they do. */

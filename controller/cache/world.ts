@@ -6,6 +6,7 @@ import { type AddressPool, type VirtualIp } from '../../lib/services/objects.ts'
 import { type Pod } from '../../lib/services/pods.ts';
 import { type Service } from '../../lib/services/services.ts';
 import { type CandidateNodes } from './candidate-nodes.ts';
+import { type HeardVrids } from './heard-vrids.ts';
 import { type JudgedPool } from './judge-pools.ts';
 import { type KeptBack } from './kept-back.ts';
 
@@ -107,6 +108,8 @@ export interface World extends Known {
   readonly keptBack: KeptBack;
   /** VRIDs on the pools' networks that others have: the API's virtual IPs. */
   readonly reservedVrids: ReadonlySet<number>;
+  /** VRIDs that living nodes hear of others. */
+  readonly heardVrids: HeardVrids;
   /** Keys of Services whose status another program rewrites, to who may be it: names of field managers, or none. */
   readonly contested: ReadonlyMap<string, readonly string[]>;
   /** The date, as milliseconds since 1970. It can jump. */

@@ -61,6 +61,7 @@ export type StepReason =
   | 'NotAsAsked'
   | 'PoolRefused'
   | 'NodeReportsAddress'
+  | 'VridInUse'
   | 'GateTimedOut'
   | 'PortNotSupported';
 

@@ -156,6 +156,7 @@ function findRemark(situation: Situation, published: readonly Claim[], world: Wo
     ...published.map((claim) => findUnheld(claim, world)),
     ...published.map((claim) => findUnserved(claim, world) ?? findLost(claim, world)),
     ...published.map((claim) => findConflict(claim, situation, world)),
+    ...published.map((claim) => findDropping(claim, situation, world)),
     ...published.map((claim) => findLeft(claim, situation, world)),
     ...published.map((claim) => findOddity(claim, situation, world)),
   ];
@@ -223,10 +224,18 @@ function findConflict({ address, virtualIp }: Claim, { service }: Situation, wor
   return null;
 }
 
+/** An address that works, but not for all clients: a node drops those that others send on. */
+function findDropping({ virtualIp }: Claim, { service }: Situation, { candidates }: World): Remark | null {
+  const { namespace, name } = service.metadata;
+  const clauses = candidates.listSaying('dropping', virtualIp.spec.pool, `${namespace}/${name}`);
+  if (clauses.length === 0) return null;
+  return { reason: 'ClientsDropped', message: `Nodes drop clients. ${shorten(clauses)}.` };
+}
+
 /** An address that works, by kube-proxy's rules: vipnat's cannot have the Service. */
 function findLeft({ virtualIp }: Claim, { service }: Situation, { candidates }: World): Remark | null {
   const { namespace, name } = service.metadata;
-  const clauses = candidates.listLeft(virtualIp.spec.pool, `${namespace}/${name}`);
+  const clauses = candidates.listSaying('left', virtualIp.spec.pool, `${namespace}/${name}`);
   if (clauses.length === 0) return null;
   return { reason: 'LeftToKubeProxy', message: `kube-proxy serves it on nodes. ${shorten(clauses)}.` };
 }

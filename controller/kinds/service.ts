@@ -82,12 +82,15 @@ function listReported(change: Change<NodeReport>, known: Known): string[] {
   const users = [...(protocols.length === 0 ? [] : known.services)].filter(([, { spec }]) =>
     (spec.ports ?? []).some(({ protocol }) => protocols.includes(protocol)),
   );
-  return [...listSharers(unheld, known), ...users.map(([key]) => key), ...listChangedLeft(change)];
+  return [...listSharers(unheld, known), ...users.map(([key]) => key), ...listSaidOf(change)];
 }
 
-function listChangedLeft({ before, after }: Change<NodeReport>): string[] {
-  const [was, is] = [before?.left ?? {}, after?.left ?? {}];
-  return [...new Set([...Object.keys(was), ...Object.keys(is)])].filter((key) => was[key] !== is[key]);
+/** The Services that the node says something else of than before. */
+function listSaidOf({ before, after }: Change<NodeReport>): string[] {
+  return (['left', 'dropping'] as const).flatMap((what) => {
+    const [was, is] = [before?.[what] ?? {}, after?.[what] ?? {}];
+    return [...new Set([...Object.keys(was), ...Object.keys(is)])].filter((key) => was[key] !== is[key]);
+  });
 }
 
 /** Of a Service that is gone: the addresses that it had are looked at for themselves. */

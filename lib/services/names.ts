@@ -86,9 +86,11 @@ export const reportAnnotations = {
   draining: 'vipnat.io/draining',
   unheld: 'vipnat.io/cannot-hold',
   left: 'vipnat.io/left-to-kube-proxy',
+  dropping: 'vipnat.io/clients-dropped',
   addresses: 'vipnat.io/node-addresses',
   silent: 'vipnat.io/silent-nodes',
   apiVips: 'vipnat.io/api-virtual-ips',
+  heard: 'vipnat.io/vrids-heard',
 } as const;
 
 /** On a node's Lease: the last renewal, once the controller has judged that the Lease is over. Another renewal makes it void. */

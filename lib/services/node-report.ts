@@ -44,13 +44,31 @@ export interface NodeReport {
    * there are none.
    */
   readonly left?: Readonly<Record<string, string>>;
+  /** The same of Services of which it drops clients that other nodes send on. */
+  readonly dropping?: Readonly<Record<string, string>>;
   /** At which other nodes reach its node. Absent where it says none. */
   readonly addresses?: readonly string[];
   /** Other nodes that do not answer this one, while it holds a seat. Absent where it says nothing of them. */
   readonly silent?: readonly SilentNode[];
   /** Virtual IPs of the Kubernetes API for which this node has rules of `vipnat run`, as canonical text. Absent where it has none. */
   readonly apiVips?: readonly string[];
+  /** VRIDs that others on the networks of its node use, see maxHeard. Absent where it has heard none. */
+  readonly heard?: readonly HeardVrid[];
 }
+
+/** A VRID, and who uses it that is none of the nodes with the seats of this cluster. Its family is that of `from`. */
+export interface HeardVrid {
+  readonly vrid: number;
+  /** Who sends the adverts. */
+  readonly from: string;
+  /** The interface of the node that they come by. */
+  readonly device: string;
+  /** The seat, `POOL/INDEX`, whose adverts the node sends by that interface with the same VRID; null for none. */
+  readonly seat: string | null;
+}
+
+/** How many of them a report has: those of seats come first. */
+export const maxHeard = 32;
 
 /** An endpoint that takes no new connection on a node. */
 export interface DrainingEndpoint {
@@ -77,16 +95,24 @@ export interface SilentNode {
 /** So many are said: with more of them, the network is the news. */
 const maxSilent = 32;
 
-/** How many Services that are left to kube-proxy a report has, and how much it says of each. */
-const [maxLeft, maxClause] = [16, 120];
+/** Of how many Services a report says that they are left to kube-proxy, or lose clients, and how much it says of each. */
+const maxServices = 16;
+const maxClause = { left: 120, dropping: 240 } as const;
 
-/** The first of some Services that are left to kube-proxy, by their names. Absent where there are none. */
-export function listLeft(serviceToClause: ReadonlyMap<string, string>): Pick<NodeReport, 'left'> {
-  if (serviceToClause.size === 0) return {};
-  const first = [...serviceToClause].sort(([one], [other]) => (one < other ? -1 : 1)).slice(0, maxLeft);
-  return {
-    left: Object.fromEntries(first.map(([service, clause]) => [service, clause.slice(0, maxClause)])),
+/** Services that a node has something to say of. */
+type ServiceClauses = Readonly<Record<keyof typeof maxClause, ReadonlyMap<string, string>>>;
+
+/** The first of these Services, by their names. Absent where there are none. */
+export function listServices(clauses: ServiceClauses): Pick<NodeReport, 'left' | 'dropping'> {
+  const toEntry = (key: keyof typeof maxClause) => {
+    const first = [...clauses[key]].sort(([one], [other]) => (one < other ? -1 : 1)).slice(0, maxServices);
+    const shortened = first.map(([service, clause]) => [service, clause.slice(0, maxClause[key])]);
+    return first.length === 0 ? [] : [[key, Object.fromEntries(shortened)]];
   };
+  return Object.fromEntries([...toEntry('left'), ...toEntry('dropping')]) as Pick<
+    NodeReport,
+    'left' | 'dropping'
+  >;
 }
 
 /** How many addresses in use are read of a report: with more of them, the network is the news. */
@@ -105,10 +131,16 @@ export function toLeaseName(node: string): string {
 /** For how long a Lease counts after a renewal. Packets of a node whose balancer is gone go to kube-proxy 10 s earlier. */
 export const leaseDurationMs = 40_000;
 
+/** What a report says of that which it leaves out. */
+const unsaid = {
+  ...{ addresses: [], silent: [], apiVips: [], draining: [], heard: [] },
+  ...{ unheld: {}, left: {}, dropping: {} },
+} as const;
+
 /** The annotations that say it. */
 export function toAnnotations(report: NodeReport): Record<string, string> {
-  const { programmed, seats, mode, inUse, unsupported, draining, unheld } = report;
-  const { addresses = [], silent = [], apiVips = [], announced, left = {} } = report;
+  const { programmed, seats, mode, inUse, unsupported, announced } = report;
+  const { addresses, silent, apiVips, draining, unheld, left, dropping, heard } = { ...unsaid, ...report };
   return {
     [reportAnnotations.programmed]: JSON.stringify(programmed),
     [reportAnnotations.seats]: JSON.stringify(seats),
@@ -119,10 +151,12 @@ export function toAnnotations(report: NodeReport): Record<string, string> {
     ...(unsupported === undefined ? {} : { [reportAnnotations.unsupported]: JSON.stringify(unsupported) }),
     ...(announced === undefined ? {} : { [reportAnnotations.announced]: announced }),
     // Also of nothing: a patch leaves what it does not name.
-    [reportAnnotations.draining]: JSON.stringify(draining ?? []),
-    [reportAnnotations.unheld]: JSON.stringify(unheld ?? {}),
+    [reportAnnotations.draining]: JSON.stringify(draining),
+    [reportAnnotations.unheld]: JSON.stringify(unheld),
     [reportAnnotations.left]: JSON.stringify(left),
+    [reportAnnotations.dropping]: JSON.stringify(dropping),
     [reportAnnotations.apiVips]: JSON.stringify(apiVips),
+    [reportAnnotations.heard]: JSON.stringify(heard),
   };
 }
 
@@ -185,6 +219,9 @@ const drains = z.array(
 );
 const clauses = z.record(z.string(), z.string());
 const silentNodes = z.array(z.object({ node: z.string(), since: z.string() }));
+const heardVrids = z.array(
+  z.object({ vrid: z.number(), from: z.string(), device: z.string(), seat: z.nullable(z.string()) }),
+);
 const programmed = z.partial(
   z.object({
     virtualips: z.string(),
@@ -204,10 +241,12 @@ export function parseNodeLease({ metadata: { name, annotations }, spec }: Lease)
   const unsupported = parseJson(texts, read('unsupported'), []);
   const draining = parseJson(drains, read('draining'), []).slice(0, maxDraining);
   const unheld = parseJson(clauses, read('unheld'), {});
-  const left = parseJson(clauses, read('left'), {});
+  const left = new Map(Object.entries(parseJson(clauses, read('left'), {})));
+  const dropping = new Map(Object.entries(parseJson(clauses, read('dropping'), {})));
   const addresses = parseJson(texts, read('addresses'), []);
   const silent = parseJson(silentNodes, read('silent'), []).slice(0, maxSilent);
   const apiVips = parseJson(texts, read('apiVips'), []).slice(0, maxApiVips);
+  const heard = parseJson(heardVrids, read('heard'), []).slice(0, maxHeard);
   const announced = read('announced');
   const mode = nodeModes.find((one) => one === read('mode')) ?? 'none';
   return {
@@ -217,10 +256,10 @@ export function parseNodeLease({ metadata: { name, annotations }, spec }: Lease)
       seats: parseJson(texts, read('seats'), []),
       mode,
       inUse: parseJson(texts, read('inUse'), []).slice(0, maxInUse),
-      ...omitEmpty({ unsupported, draining, addresses, silent, apiVips }),
+      ...omitEmpty({ unsupported, draining, addresses, silent, apiVips, heard }),
       ...(Object.keys(unheld).length === 0 ? {} : { unheld }),
       ...(isNumber(announced) ? { announced } : {}),
-      ...listLeft(new Map(Object.entries(left))),
+      ...listServices({ left, dropping }),
     },
     renewal: spec?.renewTime ?? '',
     // A node may write its own Lease: no duration of its choice makes it live longer than a balancer's.

@@ -36,6 +36,7 @@ const ofServices = {
   NotAsAsked: { type: 'Warning', action: 'Allocate' },
   PoolRefused: { type: 'Warning', action: 'Allocate' },
   NodeReportsAddress: { type: 'Warning', action: 'Allocate' },
+  VridInUse: { type: 'Warning', action: 'Allocate' },
   PortNotSupported: { type: 'Warning', action: 'Allocate' },
   GateTimedOut: { type: 'Warning', action: 'Allocate' },
   WriteFailed: { type: 'Warning', action: 'Allocate' },

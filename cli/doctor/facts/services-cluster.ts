@@ -1,5 +1,5 @@
 /** What the Kubernetes API has of Services, and what the network of this host says of pools' addresses. */
-import { listSubnets } from '../../../balancer/seats/place-address.ts';
+import { isUsable, listAlone, listSubnets } from '../../../balancer/seats/place-address.ts';
 import { planSeats, type SeatsPlan } from '../../../balancer/seats/plan-seats.ts';
 import { type Address } from '../../../lib/address/address.ts';
 import { isInSubnet } from '../../../lib/address/subnet.ts';
@@ -7,6 +7,7 @@ import { type Clock } from '../../../lib/control/clock.ts';
 import { findAddressUsers } from '../../../lib/kernel/host/address-use.ts';
 import { type NeighbourQuestion } from '../../../lib/kernel/host/neighbours.ts';
 import { readPlacedAddresses } from '../../../lib/kernel/netlink/addresses.ts';
+import { readOnLinkNetworks } from '../../../lib/kernel/netlink/on-link-routes.ts';
 import { createLister } from '../../../lib/kubernetes/object-lister.ts';
 import { type ApiRoute } from '../../../lib/kubernetes/route.ts';
 import { parseObjectName } from '../../../lib/services/address-name.ts';
@@ -48,12 +49,14 @@ export async function readServicesCluster({ route, clock, node }: ClusterNeeds):
     earlySlices: await list(earlySlices),
     leases: await list(toLeaseResource(servicesNamespace)),
   };
-  const subnets = listSubnets(await readPlacedAddresses());
+  const addresses = await readPlacedAddresses();
+  const networks = { subnets: listSubnets(addresses), alone: listAlone(addresses, new Set()) };
+  const onLink = (await readOnLinkNetworks()).filter(isUsable);
   return {
     node,
     view: viewServices(objects, clock.date().getTime()),
     virtualIps: objects.virtualIps,
-    plan: planSeats(objects, { node, subnets }),
+    plan: planSeats(objects, { node, ...networks, onLink }),
   };
 }
 

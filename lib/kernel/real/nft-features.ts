@@ -14,8 +14,8 @@ export type NftFeature = (typeof nftFeatures)[number];
 /** What is missing, by family. */
 export type MissingFeatures = Readonly<Record<Family, readonly NftFeature[]>>;
 
-/** A table that exists for the time of a question. */
-const trialTable = 'vipnat-trial';
+/** A table that exists for the time of a question. It stays where the process is killed meanwhile, and is replaced by the next question. */
+export const trialTable = 'vipnat-trial';
 
 /** Each rule needs just this. */
 function toRule(feature: Exclude<NftFeature, 'verdict map'>, family: Family): string {

@@ -60,9 +60,32 @@ test(
 );
 
 test(
-  'only adverts have anchors, and a cluster with the same VRIDs and other anchors takes nothing',
+  'nodes whose own addresses name no subnet hold addresses to whose network a route leads',
+  async () => {
+    for (const [at, node] of network.nodes.entries()) {
+      const [ipv4, ipv6] = [`10.77.0.1${at + 1}`, `fd77::1${at + 1}`];
+      await node.shell(`ip addr del ${ipv4}/24 dev eth0
+        ip addr add ${ipv4}/32 dev eth0
+        ip route add 10.77.0.0/24 dev eth0
+        ip addr del ${ipv6}/64 dev eth0
+        ip addr add ${ipv6}/128 dev eth0 nodad
+        ip -6 route add fd77::/64 dev eth0`);
+    }
+    await network.start(give('10.77.0.60', 'fd77::60'));
+  },
+  2 * limitMs,
+);
+
+test(
+  'only adverts have anchors, and a cluster with the same VRIDs and other anchors takes nothing, but is heard',
   async () => {
     await network.start(give('10.77.0.60', 'fd77::60'));
+    await sleep(3000);
+    expect(network.nodes.map((node) => node.told.filter(({ heard }) => heard !== undefined))).toEqual([
+      [],
+      [],
+      [],
+    ]);
     const heard = network.client.shell(
       "timeout -s INT 8 tcpdump -nn -l -i eth0 'not (ip proto 112 or ip6 proto 112)' 2>/dev/null || true",
     );
@@ -76,6 +99,17 @@ test(
     await network.waitForOneHolder(...anchors, ...others.map(({ anchor }) => anchor));
     await network.waitForOneHolder('10.77.0.60', 'fd77::60', '10.77.0.70', 'fd77::70');
     expect(await network.listHolders('10.77.0.70')).toEqual(['m3']);
+    const expected = seats.map(({ index, vrid }) => ({
+      ...{ vrid, device: 'eth0', seat: `default/${index}` },
+      from: index < 4 ? '10.77.0.13' : expect.stringMatching(/^fe80::/),
+    }));
+    for (const node of network.nodes.filter((one) => one !== m3)) {
+      await waitUntil(
+        () => Promise.resolve(node.heard.length === seats.length),
+        () => `${node.name} hears others: ${JSON.stringify(node.heard)}`,
+      );
+      expect(node.heard.toSorted((one, other) => one.vrid - other.vrid)).toEqual(expected);
+    }
     const text = await heard;
     await network.waitForOneHolder(...anchors, ...others.map(({ anchor }) => anchor));
     expect(text).toContain('10.77.0.70');

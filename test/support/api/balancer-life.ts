@@ -9,7 +9,7 @@ import { type BalancerKernel } from '../../../lib/kernel/real/balancer-tables.ts
 import { RoutedClient } from '../../../lib/kubernetes/object-client.ts';
 import { type Random } from '../../../lib/control/random.ts';
 import { isAwaited } from '../../../lib/services/awaited.ts';
-import { listLeft, maxDraining } from '../../../lib/services/node-report.ts';
+import { listServices, maxDraining } from '../../../lib/services/node-report.ts';
 import { FakeBalancerKernel } from '../fakes/balancer-kernel.ts';
 
 /** What differs from life to life. */
@@ -72,13 +72,17 @@ export function startBalancerLife(options: BalancerLifeOptions): BalancerLife {
   }) ?? { health: { silent: [] }, watch: { outages: noOutages, watch: () => undefined } };
   const say = () => {
     if (view === null) return;
-    const { programmed, mode, draining, isAnyEarly, virtualIps, left } = view;
+    const { programmed, mode, draining, isAnyEarly, virtualIps, left, dropping } = view;
     const seats = listSeats();
     reporter.setAwaited(isAnyEarly || virtualIps.some(isAwaited));
     reporter.say({
       ...{ programmed, mode, draining: draining.slice(0, maxDraining), seats, inUse: [] },
       // Its interfaces have addresses as soon as its tables do.
-      ...{ addresses: listAddresses(), announced: programmed.virtualips ?? '0', ...listLeft(left) },
+      ...{
+        addresses: listAddresses(),
+        announced: programmed.virtualips ?? '0',
+        ...listServices({ left, dropping }),
+      },
       silent: seats.length === 0 ? [] : nodes.health.silent,
     });
   };

@@ -41,6 +41,11 @@ class FakeHost {
   readonly others = new Map<string, string>();
   running: RunningKeepalived | null = { pid: 7, startedMs: 0, ageMs: 60_000 };
   held: readonly string[] = [];
+  /** Networks that routes lead to. */
+  onLink: HostAddress[] = [];
+  routeReads = 0;
+  /** The prefix length of its own address. */
+  prefixLength = 24;
   /** On kube-ipvs0. */
   ipvs: readonly string[] = [];
   onAsked: (addresses: string[]) => void = () => undefined;
@@ -61,6 +66,10 @@ class FakeHost {
         return true;
       },
       readAddresses: () => Promise.resolve(this.listAddresses()),
+      readOnLinkNetworks: () => {
+        this.routeReads += 1;
+        return Promise.resolve(this.onLink);
+      },
       findAddressUsers: (questions) => {
         this.onAsked(questions.map(({ address }) => address));
         return Promise.resolve(this.others);
@@ -76,7 +85,7 @@ class FakeHost {
     const place = (address: string, prefixLength: number, device = address === anchor ? 'lo' : 'eth0') =>
       ({ family: 'ipv4', address, device, prefixLength }) as const;
     const ipvs = this.ipvs.map((one) => place(one, 32, 'kube-ipvs0'));
-    return [place('10.0.9.1', 24), ...ipvs, ...this.held.map((one) => place(one, 32))];
+    return [place('10.0.9.1', this.prefixLength), ...ipvs, ...this.held.map((one) => place(one, 32))];
   }
 }
 
@@ -138,6 +147,25 @@ describe('the seats of a node', () => {
     expect(host.planned.map(([input]) => input)).toEqual([first, wrong]);
     const unheld = { '192.0.2.20': '192.0.2.20 is in no subnet of this host (it has eth0)' };
     expect(host.planned.map(([, state]) => state?.unheld)).toEqual([{}, unheld]);
+  });
+
+  test('are held where only a route leads to their network; routes are read where addresses do not tell, once a minute', async () => {
+    host.seats.start();
+    host.seats.update(give('10.0.9.20'));
+    await waitFor(() => host.held.includes('10.0.9.20'));
+    expect(host.routeReads).toBe(0);
+    host.prefixLength = 32;
+    await waitFor(() => !host.held.includes('10.0.9.20'));
+    expect(host.states.at(-1)?.unheld).toHaveProperty(['default/0']);
+    await pass(5000);
+    expect(host.routeReads).toBe(1);
+    host.onLink = [{ family: 'ipv4', address: '10.0.9.0', device: 'eth0', prefixLength: 24 }];
+    await host.clock.advance(60_000);
+    await waitFor(() => host.held.includes('10.0.9.20'));
+    expect([host.routeReads, host.states.at(-1)?.unheld]).toEqual([2, {}]);
+    host.onLink = [];
+    await host.clock.advance(60_000);
+    await waitFor(() => !host.held.includes('10.0.9.20'));
   });
 
   test('are announced up to the version whose addresses the kernel has, while further ones are on their way', async () => {

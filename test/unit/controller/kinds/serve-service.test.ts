@@ -136,26 +136,32 @@ describe('a Service that is to have an address', () => {
     });
   });
 
-  test('says on which of its nodes kube-proxy serves it, and why; of no other node', () => {
-    const services = [makeService('apps/a', { status: publish('10.0.9.10') })];
-    const [virtualIps, pools] = [
-      [makeVirtualIp('10.0.9.10', ['apps/a'])],
-      [makePool('pool', { addresses: ['10.0.9.10-10.0.9.11'] })],
-    ];
-    const left = { 'apps/a': 'nft does not take 10.244.1.2' };
-    const reports = [makeReport('node-1', 20, { left }), makeReport('elsewhere', 20, { left })];
-    expect(getWrite(decide({ services, virtualIps, pools, reports })).body).toMatchObject({
-      status: {
-        conditions: [
-          {
-            status: 'True',
-            reason: 'LeftToKubeProxy',
-            message: 'kube-proxy serves it on nodes. node-1: nft does not take 10.244.1.2.',
-          },
-        ],
-      },
-    });
-  });
+  test.each([
+    ['left', 'LeftToKubeProxy', 'kube-proxy serves it on nodes'],
+    ['dropping', 'ClientsDropped', 'Nodes drop clients'],
+  ])(
+    'says on which of its nodes something is amiss (%s), and why; of no other node',
+    (what, reason, words) => {
+      const services = [makeService('apps/a', { status: publish('10.0.9.10') })];
+      const [virtualIps, pools] = [
+        [makeVirtualIp('10.0.9.10', ['apps/a'])],
+        [makePool('pool', { addresses: ['10.0.9.10-10.0.9.11'] })],
+      ];
+      const said = { [what]: { 'apps/a': 'nft does not take 10.244.1.2' } };
+      const reports = [makeReport('node-1', 20, said), makeReport('elsewhere', 20, said)];
+      expect(getWrite(decide({ services, virtualIps, pools, reports })).body).toMatchObject({
+        status: {
+          conditions: [
+            {
+              status: 'True',
+              reason,
+              message: `${words}. node-1: nft does not take 10.244.1.2.`,
+            },
+          ],
+        },
+      });
+    },
+  );
 
   test('takes another address when another host answers for the first', () => {
     const inUse = { conditions: [{ type: 'AddressInUse', status: 'True' }] };

@@ -42,7 +42,9 @@ const current = {
     '[{"service":"default/web","endpoint":"10.244.1.2","since":"2026-11-23T09:00:00.000Z","connections":3}]',
   'vipnat.io/cannot-hold': '{"default/1":"10.77.0.200 needs the interface eth9"}',
   'vipnat.io/left-to-kube-proxy': '{"default/web":"it has more than 2000 source ranges"}',
+  'vipnat.io/clients-dropped': '{"default/dns":"rp_filter of flannel.1 is 1"}',
   'vipnat.io/api-virtual-ips': '["10.77.0.50"]',
+  'vipnat.io/vrids-heard': '[{"vrid":51,"from":"10.77.0.9","device":"eth0","seat":null}]',
   'vipnat.io/announced': '119',
 };
 
@@ -65,7 +67,9 @@ const report: NodeReport = {
   ],
   unheld: { 'default/1': '10.77.0.200 needs the interface eth9' },
   left: { 'default/web': 'it has more than 2000 source ranges' },
+  dropping: { 'default/dns': 'rp_filter of flannel.1 is 1' },
   apiVips: ['10.77.0.50'],
+  heard: [{ vrid: 51, from: '10.77.0.9', device: 'eth0', seat: null }],
   announced: '119',
 };
 

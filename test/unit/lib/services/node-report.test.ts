@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import {
   isProgrammed,
   type Lease,
-  listLeft,
+  listServices,
   type NodeReport,
   parseNodeLease,
   toAnnotations,
@@ -22,6 +22,7 @@ const report: NodeReport = {
   unsupported: ['SCTP'],
   apiVips: ['10.0.9.50', 'fd00:9::50'],
   unheld: { 'default/1': 'it has no address of its own' },
+  heard: [{ vrid: 51, from: '10.0.9.9', device: 'eth0', seat: 'default/0' }],
 };
 
 const toLease = (annotations: Record<string, string>, name = toLeaseName(report.node)): Lease => ({
@@ -38,12 +39,16 @@ describe('the report of a node in its Lease', () => {
     });
   });
 
-  test('names 16 Services at most that are left to kube-proxy, with 120 characters for each', () => {
-    const left = new Map(Array.from({ length: 40 }, (_, at) => [`default/s${40 - at}`, 'x'.repeat(9000)]));
-    const read = parseNodeLease(toLease(toAnnotations({ ...report, ...listLeft(left) })));
-    const said = Object.entries(read?.report.left ?? {});
-    expect([said.length, said[0]]).toEqual([16, ['default/s1', 'x'.repeat(120)]]);
-    expect(listLeft(new Map())).toEqual({});
+  test('says of 16 Services at most that they are left to kube-proxy, or lose clients, with a clause that is not long', () => {
+    const all = new Map(Array.from({ length: 40 }, (_, at) => [`default/s${40 - at}`, 'x'.repeat(9000)]));
+    const read = parseNodeLease(
+      toLease(toAnnotations({ ...report, ...listServices({ left: all, dropping: all }) })),
+    );
+    const { left = {}, dropping = {} } = read?.report ?? {};
+    const [leaving, losing] = [Object.entries(left), Object.entries(dropping)];
+    expect([leaving.length, leaving[0]]).toEqual([16, ['default/s1', 'x'.repeat(120)]]);
+    expect([losing.length, losing[0]]).toEqual([16, ['default/s1', 'x'.repeat(240)]]);
+    expect(listServices({ left: new Map(), dropping: new Map() })).toEqual({});
   });
 
   test('is of balancers alone', () => {
