@@ -13,6 +13,7 @@ import { findUplinks } from './uplinks.ts';
 import { type PlacedAddress } from '../../lib/kernel/netlink/addresses.ts';
 import { type MissingFeatures } from '../../lib/kernel/real/nft-features.ts';
 import { describeMissing } from './needs.ts';
+import { describeExcess } from './size.ts';
 import { listSources, maxSourceRanges, readSourceRanges } from './source-ranges.ts';
 
 /** Transport protocols that a Service can have, to their numbers. */
@@ -161,6 +162,8 @@ export function balanceService(balanced: BalancedService, family: Family, place:
   if (addresses.length === 0 || isLeftToKubeProxy(service)) return noBalance;
   const ranges = readSourceRanges(service.spec.loadBalancerSourceRanges);
   if (ranges.isTooLong) return { ...noBalance, left: `it has more than ${maxSourceRanges} source ranges` };
+  const excess = describeExcess(balanced);
+  if (excess !== null) return { ...noBalance, left: excess };
   const refused: string[] = [];
   const general = {
     ...describeService(service),

@@ -11,7 +11,7 @@ export const hashSeed = '0x7669706e';
 export type Weights = ReadonlyMap<string, number>;
 
 /** A port has no more slots, unless it has more endpoints: shares are rounded then. */
-const maxSlots = 1024;
+export const maxSlots = 1024;
 
 /**
  * Slots by weight, in the order of before as far as that goes: what stays keeps its slots, and those behind fill the gaps. One
@@ -49,13 +49,18 @@ const tableSizes = [251, 1021, 4093, 16_381] as const;
 /** So many slots for each endpoint, at least: shares differ by one slot. */
 const slotsPerEndpoint = 8;
 
+/** How many slots `hashSlots` has for so many endpoints, if there are any. */
+export function countHashSlots(endpoints: number): number {
+  return tableSizes.find((count) => count >= endpoints * slotsPerEndpoint) ?? tableSizes[3];
+}
+
 /**
  * Slots for clients by their address: when an endpoint goes, or its weight changes, few clients but its own get another. The same on
  * every node. Their number does not depend on weights: with another one, most clients would get another endpoint.
  * Source: Maglev (NSDI 2016), 3.4.
  */
 export function hashSlots(wanted: Weights): string[] {
-  const size = tableSizes.find((count) => count >= wanted.size * slotsPerEndpoint) ?? tableSizes[3];
+  const size = countHashSlots(wanted.size);
   const walks = [...wanted.keys()].map((endpoint) => ({
     endpoint,
     at: hash(`${endpoint} offset`) % size,

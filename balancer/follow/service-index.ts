@@ -151,9 +151,9 @@ export class ServiceIndex {
   /** The ports of these addresses that Services have which had the address before this one. */
   #listTaken(key: string, addresses: readonly (readonly [text: string, uid: string])[]): Map<string, string> {
     const taken = new Map<string, string>();
-    for (const [text] of addresses) {
+    for (const [text, uid] of addresses) {
       const users = this.#addressToUsers.get(text) ?? [];
-      const own = users.findIndex((user) => nameUser(user) === key);
+      const own = users.findIndex((user) => nameUser(user) === key && user.uid === uid);
       // The first one has it.
       for (const service of users
         .slice(0, own)

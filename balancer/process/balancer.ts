@@ -68,7 +68,7 @@ export class Balancer {
     this.#clock = ports.clock;
     this.#log = new LookLog(ports.logger);
     this.#programmer = new Programmer(ports.kernel);
-    this.#writes = new IsolatedWrites(ports, this.#programmer);
+    this.#writes = new IsolatedWrites({ ...ports, keepAlive: () => this.#keepAlive() }, this.#programmer);
     this.#life = new TableLife(ports.clock, this.#programmer);
     this.#gaps = new WriteGaps(ports.clock, () => ports.kernel.countRules(tableName));
     this.#settled = new SettledBalances({
@@ -169,10 +169,14 @@ export class Balancer {
 
   /** What was written stays as it is, and counts. */
   async #keepTables(isTold: boolean): Promise<void> {
-    if (await this.#life.renew()) this.#settled.sweep();
+    await this.#keepAlive();
     if (!isTold || !this.#programmer.isKnown || (await this.#programmer.areOurs())) return;
     this.#ports.observer.repaired();
     this.#ports.logger.warn('another program removed or replaced a table of vipnat: vipnat writes it again');
+  }
+
+  async #keepAlive(): Promise<void> {
+    if (await this.#life.renew()) this.#settled.sweep();
   }
 
   async #writeChanges(): Promise<void> {
@@ -191,15 +195,15 @@ export class Balancer {
   async #program(changedAt: number | null): Promise<void> {
     await this.#decide();
     const now = this.#clock.now();
-    const changes = this.#pending;
     const wasKnown = this.#programmer.isKnown;
-    const isDue = !wasKnown || now - this.#comparedAt >= compareMs;
-    const listsAnyway = changes.size > 0 && !this.#programmer.isKnown;
-    const written = await this.#writes.update(changes);
-    const gone = isDue && !listsAnyway ? await this.#compare() : [];
-    if (isDue) this.#comparedAt = now;
+    const isDue = now - this.#comparedAt >= compareMs;
+    const written = await this.#writes.update(this.#pending);
+    // Whatever becomes of the comparison, the kernel has these.
     this.#pending = new Map();
-    this.#settle(new Map([...written, ...gone]));
+    this.#settle(written);
+    // An update of tables that were not known has compared them, unless all that changed is set aside.
+    if (!this.#programmer.isKnown || (isDue && wasKnown)) this.#settle(await this.#compare());
+    if (isDue || !wasKnown) this.#comparedAt = now;
     if (!wasKnown) this.#settled.sweep();
     if (written.size === 0) return;
     this.#ports.observer.programmed(written.size, this.#clock.now() - (changedAt ?? now));
@@ -209,8 +213,9 @@ export class Balancer {
   /** Notes how the Services that have changed are to be balanced. */
   async #decide(): Promise<void> {
     for (const [service, balances] of await this.#decider.decide()) {
-      if (balances.length > 0 || this.#settled.has(service) || this.#pending.has(service))
-        this.#pending.set(service, balances);
+      const isKnown =
+        this.#settled.has(service) || this.#pending.has(service) || this.#writes.isRefused(service);
+      if (balances.length > 0 || isKnown) this.#pending.set(service, balances);
     }
   }
 
@@ -229,7 +234,7 @@ export class Balancer {
     return new Map([...this.#decider.left, ...this.#writes.refused]);
   }
 
-  readonly #isLeft = (service: string) => this.#writes.refused.has(service) || this.#decider.isLeft(service);
+  readonly #isLeft = (service: string) => this.#writes.isRefused(service) || this.#decider.isLeft(service);
 
   /** The kernel has it. */
   #settle(changes: ReadonlyMap<string, Balances>): void {

@@ -1,3 +1,5 @@
+import { isDeepStrictEqual } from 'node:util';
+import { families } from '../../lib/address/address.ts';
 import { type Logger } from '../../lib/telemetry/logger.ts';
 import { type BalancerKernel } from '../../lib/kernel/real/balancer-tables.ts';
 import { type MissingFeatures } from '../../lib/kernel/real/nft-features.ts';
@@ -25,6 +27,9 @@ export interface DecidePorts extends AddressPorts, WaysPorts {
   readonly nodes: NodeWatch;
 }
 
+/** Somebody loads a module of the kernel, or replaces nft. */
+const missingPaceMs = 600_000;
+
 /** Decides how the Services that may have changed are to be balanced. One that cannot be decided about is kube-proxy's, and keeps no other. */
 export class Decider {
   readonly #ports: DecidePorts;
@@ -36,6 +41,7 @@ export class Decider {
   readonly #left = new Map<string, string>();
   readonly #dropping = new Map<string, string>();
   #missing: MissingFeatures | null = null;
+  #missingAskedAt = -Infinity;
 
   constructor(ports: DecidePorts, objects: FollowedObjects, log: LookLog) {
     this.#ports = ports;
@@ -75,19 +81,32 @@ export class Decider {
 
   /** The Services that may be balanced otherwise since last asked. Rejects as the kernel does. */
   async decide(): Promise<Map<string, Balances>> {
-    const [{ index }, { node, nodes, kernel }] = [this.#objects, this.#ports];
+    const [{ index }, { node, nodes }] = [this.#objects, this.#ports];
     const { zone, vips } = index;
-    this.#missing ??= await kernel.listMissingFeatures();
+    const missing = await this.#lookForMissing();
     const { moved, areLinksOther } = await this.#addresses.look(vips);
     if (moved.size > 0) index.touch(index.listConcerned(moved));
     const { known: local, uplinks, strictTunnels } = this.#addresses;
-    const [{ outages }, { routed }, missing] = [nodes, this.#ways, this.#missing];
+    const [{ outages }, { routed }] = [nodes, this.#ways];
     const place: Place = { node, zone, vips, local, uplinks, strictTunnels, routed, outages, missing };
     const decided = new Map<string, Balances>();
     for (const service of index.takeChanged(areLinksOther))
       decided.set(service, this.#decideOne(service, place));
     nodes.watch(this.#users.nodes);
     return decided;
+  }
+
+  /** What was missing may come. What was there stays. */
+  async #lookForMissing(): Promise<MissingFeatures> {
+    const [known, { clock, kernel }] = [this.#missing, this.#ports];
+    const isDue = known === null || clock.now() - this.#missingAskedAt >= missingPaceMs;
+    if (!isDue || (known !== null && families.every((family) => known[family].length === 0))) return known;
+    const asked = kernel.listMissingFeatures();
+    const found = known === null ? await asked : await asked.catch(() => known);
+    [this.#missing, this.#missingAskedAt] = [found, clock.now()];
+    if (known !== null && !isDeepStrictEqual(known, found))
+      this.#objects.index.touch(this.#objects.index.balanced);
+    return found;
   }
 
   #decideOne(service: string, place: Place): Balances {

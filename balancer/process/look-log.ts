@@ -4,7 +4,7 @@ import { type VipnatError } from '../../lib/text/errors.ts';
 import { type Balances } from '../program/programmer.ts';
 import { type PortBalance } from '../decide/port-balance.ts';
 
-/** One look may change thousands of Services: more than these are counted. */
+/** One look may change thousands of Services, and one may have thousands of ports: more than these are counted. */
 const maxNamed = 5;
 
 /** One line for each change, none when all is as it was. */
@@ -29,7 +29,7 @@ export class LookLog {
       const line = describe(service, balances);
       const before = this.#serviceToLine.get(service) ?? `${service} is not balanced`;
       if (line === before) continue;
-      lines.push(line);
+      lines.push(describe(service, balances, maxNamed));
       if (balances.length === 0) this.#serviceToLine.delete(service);
       else this.#serviceToLine.set(service, line);
     }
@@ -105,9 +105,11 @@ export class LookLog {
   }
 }
 
-function describe(service: string, balances: Balances): string {
+function describe(service: string, balances: Balances, most = Infinity): string {
   if (balances.length === 0) return `${service} is not balanced`;
-  return `${service} is balanced: ${balances.map(describePort).join(', ')}`;
+  const more = balances.length - most;
+  const rest = more > 0 ? ` and ${more} more ports` : '';
+  return `${service} is balanced: ${balances.slice(0, most).map(describePort).join(', ')}${rest}`;
 }
 
 function describePort(balance: PortBalance): string {

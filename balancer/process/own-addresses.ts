@@ -74,17 +74,19 @@ export class OwnAddresses {
     );
     const uplinks = listUplinks(this.#read);
     const areUplinksOther = JSON.stringify(uplinks) !== JSON.stringify(this.#uplinks);
+    // Before anything is noted: what a look that fails has found is the next one's news.
+    const areTunnelsOther = await this.#lookAtTunnels(now);
     // The same set while nothing has changed: who reads it keeps what it has made of it.
     if (moved.size > 0) this.#known = found;
     this.#uplinks = uplinks;
-    return { moved, areLinksOther: (await this.#lookAtTunnels(now)) || areUplinksOther };
+    return { moved, areLinksOther: areTunnelsOther || areUplinksOther };
   }
 
   async #lookAtTunnels(now: number): Promise<boolean> {
     if (now - this.#tunnelsReadAt < tunnelPaceMs) return false;
-    this.#tunnelsReadAt = now;
     const before = this.#strictTunnels.join();
     this.#strictTunnels = await this.#ports.listStrictTunnels();
+    this.#tunnelsReadAt = now;
     return this.#strictTunnels.join() !== before;
   }
 }

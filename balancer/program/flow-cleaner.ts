@@ -53,6 +53,8 @@ export class FlowCleaner {
   /** Those of the pass under way. */
   #sought = new Map<string, FlowEnd>();
   #isSweepDue = false;
+  /** Texts of flows that are to stay since the sweep under way began; null while none is. As many as endpoints came meanwhile. */
+  #kept: Set<string> | null = null;
   #work: Promise<void> | null = null;
   #cancel: Cancel = () => undefined;
   #plannedAt = Infinity;
@@ -81,8 +83,9 @@ export class FlowCleaner {
 
   /** Takes connections that are to stay, as their endpoint is back. */
   keep(flows: readonly BalancedFlow[]): void {
-    if (this.#waiting.size === 0 && this.#sought.size === 0) return;
+    if (this.#waiting.size === 0 && this.#sought.size === 0 && this.#kept === null) return;
     for (const text of flows.map(describeFlow)) {
+      this.#kept?.add(text);
       this.#waiting.delete(text);
       this.#sought.delete(text);
     }
@@ -131,8 +134,10 @@ export class FlowCleaner {
     const startedAt = this.#ports.clock.now();
     const [sought, isSweep] = [this.#waiting, this.#isSweepDue];
     [this.#sought, this.#waiting, this.#isSweepDue] = [sought, new Map<string, FlowEnd>(), false];
+    this.#kept = isSweep ? new Set() : null;
     const hasWorked = await this.#forget(isSweep);
     this.#sought = new Map();
+    this.#kept = null;
     if (!hasWorked) {
       this.#waiting = new Map([...sought, ...this.#waiting]);
       this.#isSweepDue ||= isSweep;
@@ -152,7 +157,7 @@ export class FlowCleaner {
       const isAny = isSweep || [...this.#sought.values()].includes('which was not served yet');
       const found = await kernel.forgetFlows(isAny ? 'all' : 'translated', (flow) => {
         const text = describeFlow(flow);
-        const isChosen = this.#isSought(text, flow) || isStray(flow);
+        const isChosen = this.#isSought(text, flow) || (isStray(flow) && this.#kept?.has(text) !== true);
         if (!isChosen) tally?.see(text, flow);
         return isChosen;
       });

@@ -23,6 +23,8 @@ import { type Balances, type Comparison, type Programmer } from './programmer.ts
 export interface WritePorts {
   readonly clock: Clock;
   readonly kernel: Pick<BalancerKernel, 'check'>;
+  /** Called before each question: all of them together may take longer than tables count by themselves. May reject. */
+  readonly keepAlive: () => Promise<void>;
 }
 
 /** A Service that is not in the tables. */
@@ -59,6 +61,11 @@ export class IsolatedWrites {
   /** The Services that are refused, to why: a sentence. They are not in the tables. */
   get refused(): ReadonlyMap<string, string> {
     return new Map([...this.#refusals].map(([service, { reason }]) => [service, reason]));
+  }
+
+  /** Whether a Service is refused. */
+  isRefused(service: string): boolean {
+    return this.#refusals.has(service);
   }
 
   /** In how long one of them is to be tried again. */
@@ -136,16 +143,35 @@ export class IsolatedWrites {
 
   /** The Services that nft does not take, to why. None where it takes no table at all, or each Service: then it is the tables as they are. */
   async #findCulprits(changes: ReadonlyMap<string, Balances>): Promise<Map<string, string>> {
-    const services = [...this.#programmer.balances.values(), ...changes.values()];
-    const used = families.filter((family) => services.flat().some((balance) => balance.family === family));
-    const bare = used.map((family) => printReplacement(family, createSkeleton(family, 'no relays'))).join('');
-    if ((await this.#ports.kernel.check(bare)) !== null) return new Map();
+    const services = new Map([...this.#programmer.balances, ...changes]);
+    const used = families.filter((family) =>
+      [...services.values()].flat().some((one) => one.family === family),
+    );
+    const bare = await this.#listBare(used);
+    if (bare.size === used.length) return new Map();
+    // Of a family of which nft takes no table: the other one's Services are not to wait for that.
+    if (bare.size > 0) return findUsers(services, bare);
     const search = new Search((balances) => this.#ask(balances));
     const changed = [...changes].filter(([, balances]) => balances.length > 0);
     await search.look(changed);
     const others = [...this.#programmer.balances].filter(([service]) => !changes.has(service));
     if (search.found.size === 0) await search.look(others);
     return search.found;
+  }
+
+  /** The families of which nft refuses a table without any Service, to why. */
+  async #listBare(used: readonly Family[]): Promise<Map<Family, string>> {
+    const bare = new Map<Family, string>();
+    for (const family of used) {
+      const reason = await this.#question(printReplacement(family, createSkeleton(family, 'no relays')));
+      if (reason !== null) bare.set(family, reason);
+    }
+    return bare;
+  }
+
+  async #question(script: string): Promise<string | null> {
+    await this.#ports.keepAlive();
+    return await this.#ports.kernel.check(script);
   }
 
   /** Why nft would refuse tables of these Services alone; null where it would take them. */
@@ -156,8 +182,23 @@ export class IsolatedWrites {
     } catch (error) {
       return (error as Error).message;
     }
-    return await this.#ports.kernel.check(script);
+    return await this.#question(script);
   }
+}
+
+/** The Services that have a port of one of these families, to why. */
+function findUsers(
+  services: ReadonlyMap<string, Balances>,
+  familyToReason: ReadonlyMap<Family, string>,
+): Map<string, string> {
+  return new Map(
+    [...services].flatMap(([service, balances]) => {
+      const reason = balances
+        .map(({ family }) => familyToReason.get(family))
+        .find((one) => one !== undefined);
+      return reason === undefined ? [] : [[service, reason] as const];
+    }),
+  );
 }
 
 type Entry = readonly [service: string, balances: Balances];

@@ -5,8 +5,9 @@
  * Tension: nodes of ours answer, too: two during a takeover, and all of them with kube-proxy in mode ipvs and without strictARP. Each
  * question waits for half a second, and ARP is everybody's time.
  * Compromise: an address is asked for a minute after it came, and then once a minute, 64 in 10 s at most. Three answers in a row, 10 s apart,
- * are a conflict. Who answers for the seat's anchor, or for an address of kube-ipvs0, is a node of ours, and counts as nobody. Only for
- * IPv4: for an IPv6 address of its own the kernel hears no answer.
+ * are a conflict. Who answers for the seat's anchor is a node of ours, and counts as nobody. While anybody answers for an address of kube-ipvs0,
+ * all nodes of ours answer for all addresses, and of several answers the kernel knows the first: then no answer says anything. Only for IPv4: for
+ * an IPv6 address of its own the kernel hears no answer.
  */
 import { type Clock } from '../../lib/control/clock.ts';
 import { type NeighbourQuestion } from '../../lib/kernel/host/neighbours.ts';
@@ -14,8 +15,10 @@ import { type PlacedAddress } from './place-address.ts';
 
 /** An address that this node holds. */
 export interface HeldAddress extends PlacedAddress {
-  /** What a node of ours has, too, that answers for it: who answers for one of these is none of the others. */
-  readonly witnesses: readonly string[];
+  /** What a node of ours has, too, that takes the address over. */
+  readonly anchor: string;
+  /** What each node of ours has that answers for all addresses of Services. Absent where none does. */
+  readonly shared?: string | undefined;
 }
 
 /** How often one is asked for. */
@@ -31,7 +34,8 @@ const mostAtOnce = 64;
 const proofs = 3;
 
 interface Turn {
-  readonly held: HeldAddress;
+  /** As it is held now: a pool's seats, and kube-proxy's ClusterIPs, come and go. */
+  held: HeldAddress;
   nextAt: number;
   answers: number;
 }
@@ -57,8 +61,10 @@ export class HeldAddresses {
     // Whoever has waited longest comes first.
     const chosen = due.sort((one, other) => one.nextAt - other.nextAt).slice(0, mostAtOnce);
     const toQuestion = (address: string, device: string) => ({ family: 'ipv4', address, device }) as const;
-    const questions = chosen.flatMap(({ held: { address, device, witnesses } }) =>
-      [address.text, ...witnesses].map((text) => toQuestion(text, device)),
+    const questions = chosen.flatMap(({ held: { address, device, anchor, shared } }) =>
+      [address.text, anchor, ...(shared === undefined ? [] : [shared])].map((text) =>
+        toQuestion(text, device),
+      ),
     );
     return [...new Map(questions.map((one) => [`${one.address} ${one.device}`, one])).values()];
   }
@@ -74,7 +80,7 @@ export class HeldAddresses {
       const turn = this.#turns.get(address);
       if (turn === undefined || turn.nextAt > now) continue;
       const mac = users.get(address);
-      const isOther = mac !== undefined && !turn.held.witnesses.some((one) => users.get(one) === mac);
+      const isOther = mac !== undefined && !isOurs(turn.held, mac, users);
       turn.answers = isOther ? turn.answers + 1 : 0;
       turn.nextAt = now + (isOther ? roundMs : intervalMs);
       if (isOther && turn.answers >= proofs) found.set(address, mac);
@@ -85,8 +91,15 @@ export class HeldAddresses {
   #take(held: readonly HeldAddress[], now: number): void {
     const known = new Map(held.map((one) => [one.address.text, one]));
     for (const text of this.#turns.keys()) if (!known.has(text)) this.#turns.delete(text);
-    for (const [text, one] of known) {
-      if (!this.#turns.has(text)) this.#turns.set(text, { held: one, nextAt: now + intervalMs, answers: 0 });
+    for (const [text, held] of known) {
+      const turn = this.#turns.get(text);
+      if (turn === undefined) this.#turns.set(text, { held, nextAt: now + intervalMs, answers: 0 });
+      else turn.held = held;
     }
   }
+}
+
+/** Whether who answers for an address may be a node of ours. */
+function isOurs({ anchor, shared }: HeldAddress, mac: string, users: ReadonlyMap<string, string>): boolean {
+  return users.get(anchor) === mac || (shared !== undefined && users.has(shared));
 }

@@ -33,9 +33,8 @@ export function listHeld(seats: readonly PlannedSeat[], view: SeatsView): HeldAd
     .filter((seat) => isHeld(seat, view))
     .filter(({ anchor: { family } }) => family === 'ipv4')
     .flatMap(({ anchor, addresses }) => {
-      const witnesses = [anchor.text, ipvs].filter((one) => one !== undefined);
       const held = addresses.filter(({ address: { text } }) => view.here.has(text));
-      return held.map((one) => ({ ...one, witnesses }));
+      return held.map((one) => ({ ...one, anchor: anchor.text, shared: ipvs }));
     });
 }
 

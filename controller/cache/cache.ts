@@ -91,6 +91,8 @@ export class Cache {
   readonly #lost = new Map<string, VirtualIp>();
   readonly #nameToGenerationMs = new Map<string, number>();
   readonly #nameToGenerationVersion = new Map<string, string>();
+  /** The date at which was looked last. */
+  #viewedMs = -Infinity;
   /** VirtualIPs that are wanted as they are since nobody has looked. */
   readonly #fresh = new Set<string>();
   readonly #judge = new PoolJudge(this.#objects.pools, (text) => this.#hasVirtualIp(text));
@@ -182,6 +184,7 @@ export class Cache {
   view(nowMs: number): World {
     const { pools, nodes, livingReports, leases } = this.#objects;
     this.#candidates ??= new CandidateNodes(pools, nodes, livingReports, leases);
+    this.#noteDate(nowMs);
     for (const name of this.#fresh) this.#nameToGenerationMs.set(name, nowMs);
     this.#fresh.clear();
     return {
@@ -195,6 +198,14 @@ export class Cache {
       contested: uncontested,
       nowMs,
     };
+  }
+
+  /** Somebody has set the date back: nothing has happened later than now. */
+  #noteDate(nowMs: number): void {
+    if (nowMs < this.#viewedMs)
+      for (const [name, ms] of this.#nameToGenerationMs)
+        this.#nameToGenerationMs.set(name, Math.min(ms, nowMs));
+    this.#viewedMs = nowMs;
   }
 
   /** A VirtualIP is wanted otherwise than before. */
@@ -238,7 +249,9 @@ export class Cache {
       put(this.#lost, key, after === null && listUsers(before).length > 0 ? before : null);
       const isOther = (before === null) !== (after === null);
       if (isOther && this.#judge.touch(parseObjectName(key)?.text ?? '')) this.#areJudgedAnew = true;
-      if (before?.metadata.generation !== after?.metadata.generation) this.#noteGeneration(key, after);
+      // One that was deleted and made again between two lists has the generation that the other one had.
+      if (isNews({ key, before, after }, ({ metadata: { uid, generation } }) => [uid, generation]))
+        this.#noteGeneration(key, after);
     },
     pools: () => {
       this.#judge.reset();

@@ -175,7 +175,9 @@ async function watch() {
 /** One of 20 Services has a port that nft refuses. */
 async function isolate() {
   execFileSync('nft', ['flush', 'ruleset']);
-  const writes = new IsolatedWrites({ clock: systemClock, kernel: real }, new Programmer(real));
+  const programmer = new Programmer(real);
+  const ports = { clock: systemClock, kernel: real, keepAlive: () => programmer.renew() };
+  const writes = new IsolatedWrites(ports, programmer);
   const wanted = Array.from({ length: 20 }, (_, at): [string, Balances] => {
     const name = `default/s${at}`;
     const backends = [{ address: toPod('ipv4', 1), port }];

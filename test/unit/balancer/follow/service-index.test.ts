@@ -123,6 +123,17 @@ describe('a port that two Services of one address have', () => {
     expect([find('a'), index.takeChanged(false).toSorted()]).toEqual([undefined, ['default/a', 'default/b']]);
   });
 
+  test('is of one of them alone while the first one has been made anew, and its former self is not struck off yet', () => {
+    const before = vip('10.77.0.60', ['b', 'a']);
+    const anew = { ...service('b'), metadata: { ...service('b').metadata, uid: 'another' } };
+    index.takeServices([{ key: 'default/b', before: service('b'), after: anew }]);
+    const services = [...before.spec.services, { namespace: 'default', name: 'b', uid: 'another' }];
+    index.takeVirtualIps([
+      { key: '10.77.0.60', before, after: { ...before, spec: { ...before.spec, services } } },
+    ]);
+    expect([find('b'), find('a')]).toEqual(['default/a', undefined]);
+  });
+
   test('does not have others looked at again while the first one keeps it', () => {
     index.takeServices([{ key: 'default/b', before: service('b'), after: service('b') }]);
     expect(index.takeChanged(false)).toEqual(['default/b']);

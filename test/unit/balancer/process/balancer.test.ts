@@ -2,6 +2,8 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { eventually, useCertificates } from '../../../support/api/api-world.ts';
 import { makeLoadBalancer } from '../../../support/kube-api/service-objects.ts';
+import { sleep } from '../../../../lib/control/clock.ts';
+import { VipnatError } from '../../../../lib/text/errors.ts';
 import { BalancerWorld } from '../../../support/api/balancer-world.ts';
 
 const certificates = useCertificates();
@@ -70,10 +72,17 @@ describe('a balancer', () => {
     await world.untilPrinted(/10\.244\.9\.9/);
   });
 
-  test('writes a table again that somebody has deleted', async () => {
+  test('writes a table again that somebody has deleted, also while a refused Service changes all the time', async () => {
+    world.kernel.refuses = /10\.244\.66\./;
+    world.list('web', '10.244.66.6');
+    await world.until(() => world.view?.left.has('default/web') === true, 'web is refused');
     await world.kernel.meddle('delete table ip vipnat-lb\n');
     world.noteGeneration();
-    await world.untilPrinted(/10\.77\.0\.60/);
+    for (let round = 0; round < 20; round += 1) {
+      world.list('web', `10.244.66.${round + 10}`);
+      await world.pass(0.05, 50);
+    }
+    expect(await world.print()).toContain('10.77.0.61');
     expect(world.readLog()).toContain(
       'another program removed or replaced a table of vipnat: vipnat writes it again',
     );
@@ -95,7 +104,60 @@ describe('a balancer', () => {
     expect(world.view?.left.size).toBe(0);
   });
 
-  test('leaves a Service to kube-proxy whose rules need what the kernel lacks, and says why', async () => {
+  test('forgets a refused Service that is gone, and has its address for the next one alone', async () => {
+    world.kernel.refuses = /10\.244\.66\./;
+    world.list('web', '10.244.66.6');
+    await world.until(() => world.view?.left.has('default/web') === true, 'web is refused');
+    world.api.store.remove('Service', 'default/web');
+    world.addService('next', '10.77.0.60');
+    await world.untilPrinted(/10\.77\.0\.60 [^:]*: goto lb\/default\/next/);
+    const { questions } = world.kernel;
+    world.kernel.refuses = null;
+    await world.pass(130);
+    expect(await world.print()).not.toContain('default/web');
+    expect([world.view?.left.size, world.kernel.questions]).toEqual([0, questions]);
+  });
+
+  test('knows a Service that it has taken again while the tables could not be compared', async () => {
+    world.kernel.refuses = /10\.244\.66\./;
+    world.list('web', '10.244.66.6');
+    await world.pass(480, 2000);
+    // Now it is due to be tried again, and so are tables to be compared.
+    world.kernel.refuses = null;
+    world.kernel.listTable = () => Promise.reject(new VipnatError('TOOL_FAILED', 'nft lists nothing'));
+    world.clock.stall(130_000);
+    await world.pass(1);
+    Reflect.deleteProperty(world.kernel, 'listTable');
+    await world.pass(15);
+    expect(await world.print()).toContain('10.244.66.6');
+    expect(world.readLog().join()).toMatch(
+      /default\/web is balanced: 10.77.0.60:80 TCP to 1 endpoint,.*nft lists nothing/,
+    );
+  });
+
+  test('has its tables count while it looks for a Service that nft refuses, however long nft takes', async () => {
+    const [check, apply] = [world.kernel.check.bind(world.kernel), world.kernel.apply.bind(world.kernel)];
+    const renewedAt = [world.clock.now()];
+    world.kernel.check = async (script) => {
+      await sleep(world.clock, 9000);
+      return await check(script);
+    };
+    world.kernel.apply = async (script) => {
+      if (script.includes('vipnat-lb alive')) renewedAt.push(world.clock.now());
+      await apply(script);
+    };
+    world.kernel.refuses = /10\.244\.66\.6/;
+    world.list('other', '10.244.3.3');
+    world.list('web', '10.244.66.6');
+    await world.pass(100);
+    expect([...(world.view?.left.keys() ?? [])]).toEqual(['default/web']);
+    const gaps = renewedAt.slice(1).map((at, index) => at - (renewedAt[index] ?? 0));
+    world.kernel.check = check;
+    await world.pass(10);
+    expect(Math.max(...gaps)).toBeLessThan(30_000);
+  });
+
+  test('leaves a Service to kube-proxy whose rules need what the kernel lacks, says why, and takes it when it is there', async () => {
     await world.stopBalancer();
     world.kernel.missing = { ipv4: ['verdict map'], ipv6: [] };
     const spec = { sessionAffinity: 'ClientIP' };
@@ -104,6 +166,9 @@ describe('a balancer', () => {
     await world.until(async () => !(await world.print()).includes('default/web'), "web is kube-proxy's");
     expect(await world.print()).toContain('default/other');
     expect(world.view?.left.get('default/web')).toContain('this nft cannot read its own maps of verdicts');
+    world.kernel.missing = { ipv4: [], ipv6: [] };
+    await world.pass(610, 5000);
+    expect([(await world.print()).includes('default/web'), world.view?.left.size]).toEqual([true, 0]);
   });
 
   test('leaves connections to kube-proxy when nft fails for long, says so, and takes them back', async () => {

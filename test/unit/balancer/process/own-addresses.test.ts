@@ -4,10 +4,16 @@ import { FakeClock } from '../../../support/fakes/clock.ts';
 
 function start() {
   const clock = new FakeClock();
-  const host = { addresses: ['10.77.0.11', '10.0.9.10'], reads: 0, device: 'eth0', tunnels: [] as string[] };
+  const host = {
+    addresses: ['10.77.0.11', '10.0.9.10'],
+    reads: 0,
+    device: 'eth0',
+    tunnels: [] as string[] | null,
+  };
   const own = new OwnAddresses({
     clock,
-    listStrictTunnels: () => Promise.resolve(host.tunnels),
+    listStrictTunnels: () =>
+      host.tunnels === null ? Promise.reject(new Error('no answer')) : Promise.resolve(host.tunnels),
     readAddresses: () => {
       host.reads += 1;
       return Promise.resolve(
@@ -39,6 +45,20 @@ test('a look says which have come or gone, and leaves those of Services and link
   await clock.advance(1000);
   host.addresses.push('169.254.7.8', 'fe80::7');
   expect([await look(), own.known === after]).toEqual([[], true]);
+});
+
+test('what a look has found that failed is said by the next one', async () => {
+  const { clock, host, own } = start();
+  await own.look(new Set());
+  await clock.advance(60_000);
+  host.addresses = ['10.77.0.12'];
+  host.device = 'kube-ipvs0';
+  host.tunnels = null;
+  await expect(own.look(new Set())).rejects.toThrow('no answer');
+  host.tunnels = ['flannel.1'];
+  const { moved, areLinksOther } = await own.look(new Set());
+  expect([[...moved].sort(), areLinksOther]).toEqual([['10.0.9.10', '10.77.0.11', '10.77.0.12'], true]);
+  expect(own.strictTunnels).toEqual(['flannel.1']);
 });
 
 test('however often it looks, the kernel is asked once a second at most', async () => {

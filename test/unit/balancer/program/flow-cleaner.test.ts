@@ -164,3 +164,15 @@ describe('UDP clients that sent before their port was served', () => {
     expect(host.connections).toEqual([tcp, other]);
   });
 });
+
+test('a sweep leaves connections to an endpoint that came while it walks', async () => {
+  const { clock, cleaner, host } = start([flowTo(a), flowTo(b)]);
+  cleaner.sweep();
+  await clock.advance(20);
+  cleaner.keep([flowTo(b)]);
+  await clock.advance(40);
+  expect([host.walks.length, host.connections]).toEqual([1, [flowTo(a), flowTo(b)]]);
+  cleaner.sweep();
+  await clock.advance(10_000);
+  expect(host.connections).toEqual([flowTo(a)]);
+});

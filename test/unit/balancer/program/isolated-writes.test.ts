@@ -21,7 +21,8 @@ beforeEach(() => {
   kernel = new FakeBalancerKernel();
   clock = new FakeClock();
   const whole = kernel as unknown as BalancerKernel;
-  writes = new IsolatedWrites({ clock, kernel: whole }, new Programmer(whole));
+  const keepAlive = () => Promise.resolve();
+  writes = new IsolatedWrites({ clock, kernel: whole, keepAlive }, new Programmer(whole));
 });
 
 const update = (...changes: readonly [string, Balances][]) => writes.update(new Map(changes));
@@ -109,6 +110,15 @@ test('where nft takes no table at all, nobody is to blame', async () => {
   await update();
   await update(balance(1, 1));
   expect(await listProgrammed()).toEqual(['default/s1', 'default/s2']);
+});
+
+test('where nft takes no table of one family, Services of the other one alone are programmed', async () => {
+  kernel.refuses = /add table ip6/;
+  const [service, ports] = balance(1, 1);
+  const both = [...ports, makePortBalance([], { service, family: 'ipv6', addresses: ['fd77::1'] })];
+  await update([service, both], balance(2, 1), balance(3, 1));
+  expect(await listProgrammed()).toEqual(['default/s2', 'default/s3']);
+  expect([...writes.refused.keys()]).toEqual(['default/s1']);
 });
 
 test('a Service that cannot be rendered keeps no other', async () => {

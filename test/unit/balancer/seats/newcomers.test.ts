@@ -89,7 +89,8 @@ describe('an address that this node would be the first one to hold', () => {
 });
 
 describe('an address that this node holds', () => {
-  const hold = (text: string) => ({ ...place(text), witnesses: ['10.0.9.10'] });
+  const witnesses = { anchor: '10.0.9.10', shared: undefined as string | undefined };
+  const hold = (text: string) => ({ ...place(text), ...witnesses });
   const mac = '02:00:00:00:00:01';
 
   /** Looks twice a second for so long. */
@@ -133,6 +134,21 @@ describe('an address that this node holds', () => {
     for (const address of ['10.0.9.10', '10.0.9.20']) asking.macs.set(address, mac);
     await look(asking, ['10.0.9.20'], 300_000);
     expect(asking.told).toEqual([]);
+  });
+
+  test('stays where many nodes of ours answer, each time another one first, and their ClusterIP is another by then', async () => {
+    const asking = startAsking();
+    witnesses.shared = '10.96.0.10';
+    await look(asking, ['10.0.9.20'], 30_000);
+    witnesses.shared = '10.96.0.1';
+    for (let round = 0; round < 30; round += 1) {
+      asking.macs.set('10.0.9.20', `02:00:00:00:00:0${round % 3}`);
+      asking.macs.set('10.96.0.1', `02:00:00:00:00:0${(round + 1) % 3}`);
+      await look(asking, ['10.0.9.20'], 10_000);
+    }
+    witnesses.shared = undefined;
+    expect(asking.told).toEqual([]);
+    expect(asking.asked.at(-1)).toEqual(['10.0.9.20', '10.0.9.10', '10.96.0.1']);
   });
 
   test('is asked for in its turn: of 1,000 at most 64 in ten seconds, and each once in three minutes', async () => {

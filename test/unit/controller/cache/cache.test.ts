@@ -192,3 +192,19 @@ test("the VRID of the API's virtual IP that a node reports is reserved while its
   cache.takeReport('x', null);
   expect([...cache.view(0).reservedVrids]).toEqual([7]);
 });
+
+test('when a VirtualIP was wanted as it is begins anew with another object of its name, and is never ahead of the date', () => {
+  const cache = begin();
+  const before = makeVirtualIp('10.0.9.10', []);
+  const { name } = before.metadata;
+  const again = { ...before, metadata: { ...before.metadata, uid: 'another', resourceVersion: '29' } };
+  const look = (ms: number) => {
+    const { generationMs, generationVersions } = cache.view(ms);
+    return [generationMs.get(name), generationVersions.get(name)];
+  };
+  cache.take('virtualIps', { key: name, after: before });
+  expect(look(nowMs)).toEqual([nowMs, '20']);
+  cache.take('virtualIps', { key: name, after: again });
+  expect(look(nowMs + 1000)).toEqual([nowMs + 1000, '29']);
+  expect(look(nowMs - 3_600_000)).toEqual([nowMs - 3_600_000, '29']);
+});
