@@ -45,6 +45,7 @@ function trustNodes(world: World): World {
     | 'listHolders'
     | 'listWitnesses'
     | 'listSeatHolders'
+    | 'listLeft'
     | 'listUnheld'
     | 'explainUnheld'
     | 'isAnyMute'
@@ -56,6 +57,7 @@ function trustNodes(world: World): World {
     listHolders: (seat) => candidates.listHolders(seat),
     listWitnesses: (pool, seat, address) => candidates.listWitnesses(pool, seat, address),
     listSeatHolders: (pool, seat) => candidates.listSeatHolders(pool, seat),
+    listLeft: () => [],
     listUnheld: () => [],
     explainUnheld: () => null,
     isAnyMute: (pool) => candidates.isAnyMute(pool),
