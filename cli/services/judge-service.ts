@@ -2,6 +2,7 @@
 import { type Condition } from '../../lib/services/metadata.ts';
 import { isAwaited } from '../../lib/services/awaited.ts';
 import { addressReady, finalizer, loadBalancerClass } from '../../lib/services/names.ts';
+import { isProgrammed } from '../../lib/services/node-report.ts';
 import { type HeardReport } from '../seats/read-reports.ts';
 import {
   type AddressView,
@@ -35,7 +36,7 @@ type Reason = (typeof reasons)[number];
 /** Judges one Service. Pure. */
 export function judgeService(facts: ServiceFacts, cluster: ClusterView): Judgement {
   const condition = facts.service.status?.conditions?.find(({ type }) => type === addressReady) ?? null;
-  if (isLeaving(facts)) return describeLeaving(facts);
+  if (isLeaving(facts)) return describeLeaving(facts, cluster);
   const isPublished = facts.addresses.some((one) => one.isPublished);
   if (condition?.status === 'False') return quote(isPublished ? 'not served' : 'pending', condition);
   if (!isPublished) return judgePending(facts, cluster);
@@ -76,9 +77,22 @@ function isLeaving({ service: { metadata, spec } }: ServiceFacts): boolean {
   return typeof metadata.deletionTimestamp === 'string' || spec.type !== 'LoadBalancer' || isOthers;
 }
 
-function describeLeaving({ service, addresses }: ServiceFacts): Judgement {
+/** For whom it waits: without a controller, for ever. */
+function describeLeaving({ service, addresses }: ServiceFacts, cluster: ClusterView): Judgement {
+  const { controller, reports } = cluster;
+  const behind = listBehind(addresses, reports);
   const what = addresses.length === 0 ? 'the controller removes its finalizer' : 'nodes withdraw its address';
-  return say('leaving', { reason: 'Leaving', why: what }, service.metadata.deletionTimestamp ?? null);
+  const who = behind.length === 0 ? what : `${what}: ${behind.join(', ')}`;
+  const why = controller.isLeading ? who : 'no controller leads, so its finalizer stays';
+  return say('leaving', { reason: 'Leaving', why }, service.metadata.deletionTimestamp ?? null);
+}
+
+/** The living nodes that have not said that they withdrew an address, as the API has it now. */
+function listBehind(addresses: readonly AddressView[], reports: readonly HeardReport[]): readonly string[] {
+  const versions = addresses.flatMap(({ virtualIp }) => virtualIp?.metadata.resourceVersion ?? []);
+  const isBehind = (report: HeardReport) =>
+    report.isLiving && versions.some((version) => !isProgrammed(report, 'virtualips', version));
+  return reports.filter(isBehind).map(({ node }) => node);
 }
 
 function judgePending(facts: ServiceFacts, cluster: ClusterView): Judgement {

@@ -1,5 +1,5 @@
 import { type Address, type Family, parseAddress } from '../../lib/address/address.ts';
-import { toObjectName } from '../../lib/services/address-name.ts';
+import { parseObjectName, toObjectName } from '../../lib/services/address-name.ts';
 import { type Namespace } from '../../lib/services/cluster.ts';
 import { isSelected } from '../../lib/services/label-selector.ts';
 import { type AddressPool, type AddressUser, type VirtualIp } from '../../lib/services/objects.ts';
@@ -9,7 +9,7 @@ import { readWishes, type Wishes } from '../../lib/services/wishes.ts';
 import { quoteTenant } from '../../lib/text/printable.ts';
 import { isInUse } from '../cache/conditions.ts';
 import { type JudgedPool } from '../cache/judge-pools.ts';
-import { listUsers, readReleasedMs } from '../cache/object-parts.ts';
+import { isDeleted, isUsed, listUsers, readReleasedMs } from '../cache/object-parts.ts';
 import { listSilentHolders } from '../cache/silent-nodes.ts';
 import { type World } from '../cache/world.ts';
 import { walkAddresses } from './address-walk.ts';
@@ -155,7 +155,7 @@ function findObstacle(
   address: Address,
   { pool, world }: { readonly pool: JudgedPool; readonly world: World },
 ): AllocationProblem | null {
-  const { namespace, name, uid } = service.metadata;
+  const { namespace, name } = service.metadata;
   const own = `${namespace}/${name}`;
   const existing = world.virtualIps.get(toObjectName(address));
   const lost = world.lostVirtualIps.get(toObjectName(address));
@@ -168,12 +168,24 @@ function findObstacle(
   if (claimer !== null) return taken(`${claimer} names it in its specification`);
   if (lost !== undefined && !listUsers(lost).includes(own))
     return taken('its VirtualIP was deleted, and is made again');
-  if (existing === undefined) return null;
-  if (isInUse(existing)) return refuse('AddressInUse', `Another host answers for ${address.text}.`);
-  const leaver = existing.spec.leaving.find((each) => each.uid !== uid);
+  return existing === undefined ? null : findObstacleOf(existing, service, { pool, world });
+}
+
+/** The same of its VirtualIP. */
+function findObstacleOf(
+  existing: VirtualIp,
+  service: Service,
+  { pool: { pool }, world }: { readonly pool: JudgedPool; readonly world: World },
+): AllocationProblem | null {
+  const text = parseObjectName(existing.metadata.name)?.text ?? existing.metadata.name;
+  const taken = (why: string) => refuse('AddressTaken', `${text} is taken: ${why}.`);
+  if (isInUse(existing)) return refuse('AddressInUse', `Another host answers for ${text}.`);
+  // The API adds no finalizer to it: nobody could be kept from what deletes it.
+  if (isDeleted(existing) && !isUsed(existing)) return taken('its VirtualIP is being deleted');
+  const leaver = existing.spec.leaving.find((each) => each.uid !== service.metadata.uid);
   if (leaver !== undefined) return taken(describeLeaver(leaver, listSilentHolders(existing, world)));
   const getService = (key: string) => world.services.get(key);
-  const problem = findShareProblem(service, existing, { pool: pool.pool, getService });
+  const problem = findShareProblem(service, existing, { pool, getService });
   return problem === null ? null : taken(problem);
 }
 

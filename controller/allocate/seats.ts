@@ -12,6 +12,8 @@ export interface SeatsRequest {
   readonly ranges: readonly AddressRange[];
   /** Whether VirtualIPs have an index. */
   readonly isUsed: (index: number) => boolean;
+  /** An address of a family that VirtualIPs have; null for none. The pool may have none of this family any more. */
+  readonly findGiven: (family: Family) => string | null;
   /** Names of the nodes that may hold them. */
   readonly nodes: readonly string[];
   /** Seats of other pools: of two that have a number, that of the younger pool gets another one. */
@@ -28,7 +30,7 @@ export function assignSeats(request: SeatsRequest): Seat[] {
   const before = listReadable(pool.status?.seats ?? []);
   const indexes = new Set(before.map(({ index }) => index));
   const seats = families.flatMap((family) => {
-    const count = countOfFamily(ranges, family) > 0n ? pool.spec.seats : 0;
+    const count = countOfFamily(ranges, family) > 0n ? pool.spec.seats : countLeft(request, family, before);
     const stay = ofFamily(before, family).filter(({ index }, at) => at < count || isUsed(index));
     const added = Array.from({ length: Math.max(0, count - stay.length) }, () => addSeat(indexes));
     return numberSeats(request, family, [...stay, ...added]);
@@ -38,6 +40,15 @@ export function assignSeats(request: SeatsRequest): Seat[] {
     nodes,
     seats.sort((one, other) => one.index - other.index),
   );
+}
+
+/**
+ * Seats of a family that the pool has no addresses of. Those that are used stay. If addresses are given and none of these is, they get one: a
+ * controller that did not hear of them has taken theirs away.
+ */
+function countLeft({ isUsed, findGiven }: SeatsRequest, family: Family, before: readonly Seat[]): number {
+  const isHeld = ofFamily(before, family).some(({ index }) => isUsed(index));
+  return isHeld || findGiven(family) === null ? 0 : 1;
 }
 
 /** Without what another program has written there. */
@@ -70,7 +81,7 @@ function addSeat(indexes: Set<number>): Seat {
  * Services.
  */
 function numberSeats(request: SeatsRequest, family: Family, seats: readonly Seat[]): Seat[] {
-  const { pool, ranges, isUsed } = request;
+  const { pool, isUsed } = request;
   const older = ofFamily(request.others.older, family);
   const younger = ofFamily(request.others.younger, family);
   // Two clusters on one network begin at different numbers. keepalived ignores adverts with its VRID and another anchor.
@@ -85,7 +96,7 @@ function numberSeats(request: SeatsRequest, family: Family, seats: readonly Seat
   return seats.flatMap(({ index, vrid: known, network, nodes }, at) => {
     const [anchor, vrid] = [anchors[at] ?? 0, vrids[at] ?? (isUsed(index) ? known : 0)];
     if (anchor === 0 || vrid === 0) return [];
-    const part = { anchor: toAnchor(family, anchor), vrid, network: keepNetwork(network, ranges, family) };
+    const part = { anchor: toAnchor(family, anchor), vrid, network: keepNetwork(network, request, family) };
     return [{ index, ...part, nodes }];
   });
 }
@@ -149,11 +160,12 @@ function shareOut(
   return kept.map((number) => number ?? free.shift() ?? null);
 }
 
-/** Of an address that the pool no longer has, its first one takes the place. Of a family that it no longer has, nothing does. */
-function keepNetwork(text: string, ranges: readonly AddressRange[], family: Family): string {
+/** Of an address that the pool no longer has, its first one takes the place. Of a family that it no longer has, nothing does, or one that is given. */
+function keepNetwork(text: string, { ranges, findGiven }: SeatsRequest, family: Family): string {
   const address = parseAddress(text);
+  if (countOfFamily(ranges, family) === 0n) return address === null ? (findGiven(family) ?? text) : text;
   const isThere = address !== null && ranges.some((range) => contains(range, address));
-  return isThere || countOfFamily(ranges, family) === 0n ? text : getNth(ranges, family, 0n).text;
+  return isThere ? text : getNth(ranges, family, 0n).text;
 }
 
 /**

@@ -26,7 +26,7 @@ import {
   listOfServiceCidr,
 } from './list-reserved.ts';
 import { isSameList, MultiMap, put } from './multi-map.ts';
-import { listPublishedTexts, listUsers } from './object-parts.ts';
+import { listPublishedTexts, listUsers, nameFamily } from './object-parts.ts';
 import { listFirstLabel, noteSince, Selection } from './selection.ts';
 import { type Affected, isNews, News, type Source, type Watch, type Watching } from './watch.ts';
 import { type Indexes, type Known, type Objects, type Settings, type World } from './world.ts';
@@ -44,6 +44,11 @@ const indexes: Readonly<Record<keyof Indexes, { [S in keyof Objects]: Index<S> }
     toKeys: ({ spec: { shareKey } }) => (shareKey === '' ? [] : [shareKey]),
   },
   poolToVirtualIps: { source: 'virtualIps', toKeys: ({ spec }) => [spec.pool] },
+  familyToVirtualIps: {
+    source: 'virtualIps',
+    toKeys: ({ metadata: { name }, spec: { pool } }) =>
+      [name].flatMap((each) => parseObjectName(each) ?? []).map(({ family }) => nameFamily(pool, family)),
+  },
   addressToPublishers: { source: 'services', toKeys: listPublishedTexts },
   addressToClaimers: {
     source: 'services',

@@ -1,7 +1,8 @@
 /** What of an object others depend on. */
-import { type Address, parseAddress } from '../../lib/address/address.ts';
+import { type Address, type Family, parseAddress } from '../../lib/address/address.ts';
 import { type Change } from '../../lib/kubernetes/object-store.ts';
 import { type Node } from '../../lib/services/cluster.ts';
+import { finalizer } from '../../lib/services/names.ts';
 import { type NodeReport } from '../../lib/services/node-report.ts';
 import { type AddressPool, type VirtualIp } from '../../lib/services/objects.ts';
 import { type Ingress, type Service } from '../../lib/services/services.ts';
@@ -13,6 +14,32 @@ export function listUsers(virtualIp: VirtualIp | null): string[] {
   return [...(virtualIp?.spec.services ?? []), ...(virtualIp?.spec.leaving ?? [])].map(
     ({ namespace, name }) => `${namespace}/${name}`,
   );
+}
+
+/** Whether Services have an address, or give it back: a node may serve it. */
+export function isUsed({ spec }: VirtualIp): boolean {
+  return spec.services.length + spec.leaving.length > 0;
+}
+
+/** Whether somebody has deleted it. While a Service has it, or gives it back, its finalizer keeps it. */
+export function isDeleted({ metadata }: VirtualIp): boolean {
+  return typeof metadata.deletionTimestamp === 'string';
+}
+
+/**
+ * The finalizers that a VirtualIP is to have; null when it has them. It has vipnat's as long as somebody uses it. The API adds none to what is
+ * deleted.
+ */
+export function findFinalizers(virtualIp: VirtualIp): readonly string[] | null {
+  const known = virtualIp.metadata.finalizers ?? [];
+  const has = known.includes(finalizer);
+  if (has) return isUsed(virtualIp) ? null : known.filter((each) => each !== finalizer);
+  return isUsed(virtualIp) && !isDeleted(virtualIp) ? [...known, finalizer] : null;
+}
+
+/** A family of a pool's addresses, as an index has it. */
+export function nameFamily(pool: string, family: Family): string {
+  return `${pool} ${family}`;
 }
 
 /** The names of the VirtualIPs of a seat, `POOL/INDEX`. */

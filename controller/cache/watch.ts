@@ -15,8 +15,16 @@ export type WaitsFor =
   | 'nodes'
   /** A VirtualIP that is deleted or given back, a pool, a namespace's labels. */
   | 'addresses'
+  /** Each of both: one address is missing, and nodes are to have another one. */
+  | 'nodes or addresses'
   /** Time alone: see `untilMs`. */
   | 'time';
+
+/** Whether what has happened is what a key waits for. */
+export function isWoken(waitsFor: WaitsFor, wakes: ReadonlySet<WaitsFor>): boolean {
+  if (waitsFor === 'nodes or addresses') return wakes.has('nodes') || wakes.has('addresses');
+  return wakes.has(waitsFor);
+}
 
 /** What is to be looked at after a change: these keys, and all keys whose last step waits for one of these. */
 export interface Affected {

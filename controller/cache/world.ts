@@ -70,6 +70,8 @@ export interface Indexes {
   readonly shareKeyToVirtualIps: Found;
   /** Pools to names of the VirtualIPs that are of them. */
   readonly poolToVirtualIps: Found;
+  /** The same family by family: see `nameFamily`. */
+  readonly familyToVirtualIps: Found;
   /** Addresses, in canonical text, to keys of the Services whose status has them, of whatever class. */
   readonly addressToPublishers: Found;
   /** Addresses, in canonical text, to keys of the Services that name them for themselves. */

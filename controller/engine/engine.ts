@@ -6,7 +6,7 @@ import { KeyedQueue, type QueueStatistics, type TurnResult } from '../../lib/con
 import { type Random } from '../../lib/control/random.ts';
 import { fieldManager } from '../../lib/kubernetes/request.ts';
 import { type Cache } from '../cache/cache.ts';
-import { type Affected, type StepKey, type WaitsFor } from '../cache/watch.ts';
+import { type Affected, isWoken, type StepKey, type WaitsFor } from '../cache/watch.ts';
 import { findMetadata, kindToSource, type World, type WrittenKind } from '../cache/world.ts';
 import { execute, type ExecuteDependencies, type Execution, readVersion } from './execute.ts';
 import { formatKey, type Kind, type KindGroup, listKeys, parseKey } from './kind.ts';
@@ -109,7 +109,7 @@ export class Engine {
   }
 
   #wake(): void {
-    for (const [key, waitsFor] of this.#waits) if (this.#wakes.has(waitsFor)) this.#queue.add(key);
+    for (const [key, waitsFor] of this.#waits) if (isWoken(waitsFor, this.#wakes)) this.#queue.add(key);
     this.#wakes.clear();
   }
 
@@ -244,7 +244,7 @@ function findVersion(object: string, world: World): string | null {
 }
 
 /** A key, and which object of that name it is: a new one begins anew. */
-function toLife({ source }: Kind, key: StepKey, world: World): string {
+export function toLife({ source }: Kind, key: StepKey, world: World): string {
   return `${formatKey(key)} ${findMetadata(world, source, key.key).uid ?? ''}`;
 }
 

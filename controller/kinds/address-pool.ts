@@ -1,4 +1,4 @@
-import { families } from '../../lib/address/address.ts';
+import { families, type Family } from '../../lib/address/address.ts';
 import { parseObjectName } from '../../lib/services/address-name.ts';
 import { dropDrained, readDrained } from '../../lib/services/drained.ts';
 import { findSelectorProblem } from '../../lib/services/label-selector.ts';
@@ -12,7 +12,7 @@ import { mayHold } from '../cache/candidate-nodes.ts';
 import { findCondition, setCondition, shorten, type WantedCondition } from '../cache/conditions.ts';
 import { compareAge, findPoolsOf, type JudgedPool } from '../cache/judge-pools.ts';
 import { listDiffering } from '../cache/multi-map.ts';
-import { getUse, listPublishedTexts } from '../cache/object-parts.ts';
+import { getUse, listPublishedTexts, nameFamily } from '../cache/object-parts.ts';
 import { type World } from '../cache/world.ts';
 import { type Kind } from '../engine/kind.ts';
 import { nothing, type Step, type StepEvent, type StepReason, toJson, toStep } from '../engine/step.ts';
@@ -139,6 +139,7 @@ function listSeats({ pool, ranges, refusal }: JudgedPool, world: World): Seat[] 
           ...{ pool, ranges, nodes, reservedVrids: world.reservedVrids },
           isUsed: findUsedSeats(pool, world),
           isHeard: (family, vrid) => world.heardVrids.has(family, vrid),
+          findGiven: (family) => findGiven(pool, family, world),
           others: listOthers(pool, world),
         });
   return seats.map((seat) => ({
@@ -155,6 +156,12 @@ function findUsedSeats({ metadata: { name } }: AddressPool, world: World): (inde
     used ??= new Set(names.map((each) => world.virtualIps.get(each)?.spec.seat ?? 0));
     return used.has(index);
   };
+}
+
+/** Some address that is given of a pool, in canonical text. */
+function findGiven({ metadata: { name } }: AddressPool, family: Family, world: World): string | null {
+  const [given] = world.familyToVirtualIps.get(nameFamily(name, family)) ?? [];
+  return given === undefined ? null : (parseObjectName(given)?.text ?? null);
 }
 
 function listOthers(pool: AddressPool, world: World): SeatsRequest['others'] {

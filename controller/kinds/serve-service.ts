@@ -169,5 +169,7 @@ function rest({ targets }: Situation, readiness: Readiness): Step {
   const isLacking = targets.some(({ problem }) => problem !== null);
   if (reason === 'Ready' && !isLacking && dueMs === null) return nothing;
   const untilMs = patienceUntilMs ?? dueMs;
-  return { does: 'wait', waitsFor: isLacking ? 'addresses' : 'nodes', why: message, untilMs };
+  const isPending = targets.some(({ held, published }) => held !== null && held !== published);
+  const lack = isPending ? 'nodes or addresses' : 'addresses';
+  return { does: 'wait', waitsFor: isLacking ? lack : 'nodes', why: message, untilMs };
 }

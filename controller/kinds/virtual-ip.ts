@@ -8,7 +8,15 @@ import { type AddressUser, type VirtualIp } from '../../lib/services/objects.ts'
 import { keepSeat } from '../allocate/seats.ts';
 import { findCondition, isInUse, isProgrammed, setCondition, shorten, toTime } from '../cache/conditions.ts';
 import { listDiffering } from '../cache/multi-map.ts';
-import { getPoolParts, listSeated, listUsers, readReleasedMs } from '../cache/object-parts.ts';
+import {
+  findFinalizers,
+  getPoolParts,
+  isDeleted,
+  isUsed,
+  listSeated,
+  listUsers,
+  readReleasedMs,
+} from '../cache/object-parts.ts';
 import { listSilentHolders } from '../cache/silent-nodes.ts';
 import { type Known, type World } from '../cache/world.ts';
 import { type Kind } from '../engine/kind.ts';
@@ -67,6 +75,7 @@ function nextVirtualIpStep(name: string, world: World): Step {
     strikeOff(virtualIp, world) ??
     moveSeat(virtualIp, world) ??
     writeStatus(virtualIp, world) ??
+    addFinalizer(virtualIp) ??
     (virtualIp.spec.services.length > 0 ? awaitNodes(virtualIp, world) : awaitReuse(virtualIp, world))
   );
 }
@@ -116,6 +125,12 @@ function moveSeat(virtualIp: VirtualIp, world: World): Step | null {
   return wanted === seat ? null : toStep(patchVirtualIp(virtualIp, { seat: wanted }));
 }
 
+/** To one that has none: an earlier version made it, or somebody took the finalizer away. Hundreds may need one after an upgrade. */
+function addFinalizer(virtualIp: VirtualIp): Step | null {
+  if (!isUsed(virtualIp) || findFinalizers(virtualIp) === null) return null;
+  return { ...toStep(patchVirtualIp(virtualIp, {})), isLowPriority: true };
+}
+
 function writeStatus(virtualIp: VirtualIp, world: World): Step | null {
   const wanted = judgeVirtualIp(virtualIp, world);
   const known = virtualIp.status ?? {};
@@ -128,13 +143,17 @@ function writeStatus(virtualIp: VirtualIp, world: World): Step | null {
   return tellsMore ? step : { ...step, isLowPriority: true };
 }
 
-/** Told when another host is found, and when nodes are that may serve it on. */
-function describeChange({ metadata }: VirtualIp, changed: readonly Condition[]): StepEvent | null {
+/** Told when another host is found, when nodes are that may serve it on, and when it is deleted while Services have it. */
+function describeChange({ metadata, status }: VirtualIp, changed: readonly Condition[]): StepEvent | null {
   const address = toText(metadata.name);
-  const isFound = changed.some(({ type, status }) => type === 'AddressInUse' && status === 'True');
+  const isFound = changed.some(({ type, status: is }) => type === 'AddressInUse' && is === 'True');
   if (isFound)
     return { type: 'Warning', reason: 'AddressInUse', message: `Another host answers for ${address}.` };
-  const kept = changed.find(({ type, status }) => type === 'Withdrawn' && status === 'False');
+  const isDeletion = findCondition(status?.conditions ?? [], 'Terminating') === null;
+  const kept = changed.find(
+    ({ type, status: is }) =>
+      (type === 'Withdrawn' && is === 'False') || (type === 'Terminating' && isDeletion),
+  );
   return kept === undefined
     ? null
     : { type: 'Warning', reason: 'AddressKept', message: `${address}: ${kept.message}` };
@@ -147,11 +166,18 @@ function awaitNodes(virtualIp: VirtualIp, world: World): Step {
   return { does: 'wait', waitsFor: 'nodes', why: `nodes: ${names.join(', ')}`, untilMs: null };
 }
 
-/** Nobody has it: it goes when its time is over, no node has it, and no other host answers for it. */
+/**
+ * Nobody has it: it goes when its time is over, no node has it, and no other host answers for it. One that is deleted goes with the last Service
+ * that leaves it: what is here then has finalizers of others, or an earlier version deleted it.
+ */
 function awaitReuse(virtualIp: VirtualIp, world: World): Step {
   const { metadata, spec } = virtualIp;
   const wait = (why: string): Step => ({ does: 'wait', waitsFor: 'nodes', why, untilMs: null });
   if (spec.leaving.length > 0) return wait('the Services that leave it');
+  if (isDeleted(virtualIp))
+    return findFinalizers(virtualIp) === null
+      ? wait('the finalizers of others')
+      : toStep(patchVirtualIp(virtualIp, {}));
   const reuseMs = world.judgedPools.get(spec.pool)?.reuseAfterMs ?? defaultReuseMs;
   const untilMs = (readReleasedMs(virtualIp, world) ?? world.nowMs) + reuseMs;
   if (untilMs > world.nowMs) return { does: 'wait', waitsFor: 'time', why: 'the end of reuseAfter', untilMs };
@@ -185,7 +211,7 @@ export interface VirtualIpStatus {
 export function judgeVirtualIp(virtualIp: VirtualIp, world: World): VirtualIpStatus {
   const known: readonly Condition[] = virtualIp.status?.conditions ?? [];
   const withUse = addWithdrawn(addInUse(known, virtualIp, world), virtualIp, world);
-  const conditions = addProgrammed(withUse, virtualIp, world);
+  const conditions = addTerminating(addProgrammed(withUse, virtualIp, world), virtualIp, world);
   const current = { ...virtualIp, status: { ...virtualIp.status, conditions: [...conditions] } };
   const holders = listHolders(current, world);
   const [holder = null] = holders.length === 1 ? holders : [];
@@ -282,6 +308,18 @@ function addWithdrawn(
 function describeSilent(nodes: readonly string[]): string {
   const names = shorten(nodes);
   return `${names} may still serve it: the Lease is over. No other Service gets it before the balancer there reports, or the Node is deleted.`;
+}
+
+/** Whoever has deleted it is told what it waits for. */
+function addTerminating(
+  before: readonly Condition[],
+  virtualIp: VirtualIp,
+  world: World,
+): readonly Condition[] {
+  if (!isDeleted(virtualIp) || !isUsed(virtualIp)) return before;
+  const message = `It is deleted, and stays until these Services have given it back: ${shorten(listUsers(virtualIp))}.`;
+  const wanted = { type: 'Terminating', status: 'True', reason: 'InUse', message } as const;
+  return setCondition(before, wanted, world.nowMs);
 }
 
 function addProgrammed(

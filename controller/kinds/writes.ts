@@ -1,7 +1,8 @@
 /** The requests that steps of Services, their addresses and pools are made of. */
-import { apiGroup, apiVersion } from '../../lib/services/names.ts';
+import { apiGroup, apiVersion, finalizer } from '../../lib/services/names.ts';
 import { addressPools, type AddressPool, type VirtualIp, virtualIps } from '../../lib/services/objects.ts';
 import { type Service } from '../../lib/services/services.ts';
+import { findFinalizers } from '../cache/object-parts.ts';
 import { type Confirmation, type Json, type Write } from '../engine/step.ts';
 
 interface Fields {
@@ -23,20 +24,24 @@ export function patchServiceStatus(
   return { ...patchStatus(service, targetService(service), status), confirm };
 }
 
-/** Creates it, unless one of its name exists. */
+/** Creates it, unless one of its name exists: with the finalizer. */
 export function createVirtualIp(name: string, spec: VirtualIp['spec']): Write {
-  const body = { apiVersion: `${apiGroup}/${apiVersion}`, kind: 'VirtualIP', metadata: { name }, spec };
+  const metadata = { name, finalizers: [finalizer] };
+  const body = { apiVersion: `${apiGroup}/${apiVersion}`, kind: 'VirtualIP', metadata, spec };
   return { ...targetVirtualIp(name), method: 'POST', path: virtualIps.path, body, givesOf: spec.pool };
 }
 
-/** What others see of it. */
+/** What others see of it, and the finalizer that belongs to it then: the last one who leaves takes the finalizer along, in one write. */
 export function patchVirtualIp(
-  { metadata: { name, resourceVersion } }: VirtualIp,
+  virtualIp: VirtualIp,
   spec: Partial<VirtualIp['spec']>,
   confirm: readonly Confirmation[] = [],
 ): Write {
+  const { name, resourceVersion } = virtualIp.metadata;
   const gives = spec.pool === undefined ? {} : { givesOf: spec.pool };
-  const body = { metadata: { resourceVersion }, spec };
+  const finalizers = findFinalizers({ ...virtualIp, spec: { ...virtualIp.spec, ...spec } });
+  const metadata = { resourceVersion, ...(finalizers === null ? {} : { finalizers }) };
+  const body = { metadata, spec };
   return { ...targetVirtualIp(name), method: 'PATCH', body, confirm, ...gives };
 }
 

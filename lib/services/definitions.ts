@@ -133,7 +133,7 @@ const virtualIpStatus = object({
   holder: text({ description: 'The node that holds the address, as its balancer reports.' }),
   mode: text({ description: 'How that node balances the address: direct or kube-proxy.' }),
   releasedAt: text({ format: 'date-time', description: 'Since when no Service has the address.' }),
-  conditions: conditions('Programmed, Announced, AddressInUse and Withdrawn.'),
+  conditions: conditions('Programmed, Announced, AddressInUse, Withdrawn and Terminating.'),
 });
 
 /** What is asked of an object with its name: the address that it stands for. */

@@ -9,7 +9,7 @@ export const apiVersion = 'v1alpha1';
 /** `spec.loadBalancerClass` of the Services that vipnat serves. */
 export const loadBalancerClass = 'vipnat.io/lb';
 
-/** On a Service that has, or is about to get, an address. */
+/** On a Service that has, or is about to get, an address; on a VirtualIP while a Service has it or gives it back; on pools. */
 export const finalizer = 'vipnat.io/load-balancer';
 
 /** On a Service with a load balancer, whoever's. Source: k8s.io/cloud-provider, service/helpers, LoadBalancerCleanupFinalizer. */

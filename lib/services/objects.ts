@@ -110,7 +110,7 @@ const virtualIp = z.object({
       mode: z.nullish(z.string()),
       /** RFC 3339: since when nobody has it. */
       releasedAt: z.nullish(z.string()),
-      /** Programmed, Announced, AddressInUse. */
+      /** Programmed, Announced, AddressInUse, Withdrawn, Terminating. */
       conditions: z.nullish(z.array(condition)),
     }),
   ),

@@ -42,10 +42,11 @@ export const range = text({
   ],
 });
 
+/** No part of a millisecond: `go-duration.ts` takes all of these. */
+const durationPattern = String.raw`^(\d{1,9}ms|\d{1,9}(\.\d{1,3})?s|\d{1,9}(\.\d{1,4})?m|\d{1,9}(\.\d{1,5})?h)+$`;
+
 /** A duration as Go writes it, in whole milliseconds. */
-export const duration = (more: Schema): Schema => {
-  return text({ maxLength: 30, pattern: String.raw`^(\d+ms|\d+(\.\d+)?(s|m|h))+$`, ...more });
-};
+export const duration = (more: Schema): Schema => text({ maxLength: 30, pattern: durationPattern, ...more });
 
 /** Of the time between two adverts. */
 export const isAdvert = rule(
@@ -62,6 +63,15 @@ export const isInOrder = rule(
   'the first number must not be greater than the last',
 );
 
+/** What an expression of a selector takes: `label-selector.ts` refuses others. */
+const withValues = {
+  properties: { operator: { enum: ['In', 'NotIn'] }, values: { minItems: 1 } },
+  required: ['values'],
+};
+const withoutValues = {
+  properties: { operator: { enum: ['Exists', 'DoesNotExist'] }, values: { maxItems: 0 } },
+};
+
 /** A LabelSelector of meta/v1. */
 export const selector = (description: string): Schema => {
   const labels = object({}, { additionalProperties: text({ maxLength: 63 }) });
@@ -71,7 +81,7 @@ export const selector = (description: string): Schema => {
       operator: text({ enum: ['In', 'NotIn', 'Exists', 'DoesNotExist'] }),
       values: list(text({ maxLength: 63 })),
     },
-    { required: ['key', 'operator'] },
+    { required: ['key', 'operator'], anyOf: [withValues, withoutValues] },
   );
   return object(
     {

@@ -18,6 +18,12 @@ export const poolChecks: readonly Check[] = [
     find: findInUse,
   },
   {
+    code: 'node-reports-service-address',
+    levels: ['warn'],
+    meaning: 'A Node of the API reports the address of a Service as its own.',
+    find: findMisreported,
+  },
+  {
     code: 'service-without-class',
     levels: ['warn'],
     meaning: 'A Service of type LoadBalancer has no class, and no controller serves such Services.',
@@ -66,6 +72,30 @@ function findInUse({ services: { cluster, host, poolUsers } }: HostFacts): Retur
         '# find that host, and take the address off it. Or take the address out of the pool: kubectl edit addresspool NAME',
       ],
     })),
+  );
+}
+
+/** As the controller judges it: it follows Nodes. */
+function findMisreported({ services: { cluster } }: HostFacts): ReturnType<Check['find']> {
+  return given([cluster], ({ view: { pools } }) =>
+    lookAtHost(() =>
+      pools.flatMap(({ metadata: { name }, status }) => {
+        const said = status?.conditions?.find(({ type }) => type === 'Accepted');
+        if (said?.reason !== 'NodeReportsAddress') return [];
+        return [
+          {
+            level: 'warn' as const,
+            title: `a Node reports addresses of Services as its own, of the AddressPool ${name}`,
+            why: `A connection to the Node by this address reaches the Service. The controller says: ${said.message}`,
+            remedy: [
+              '# on each node that the message names, tell the kubelet its own address: --node-ip=ADDRESS',
+              '# with kubeadm: KUBELET_EXTRA_ARGS=--node-ip=ADDRESS in /etc/default/kubelet, or in /etc/sysconfig/kubelet',
+              '# then, on the node: systemctl restart kubelet',
+            ],
+          },
+        ];
+      }),
+    ),
   );
 }
 

@@ -28,6 +28,11 @@ export function testAdmission(world: () => ServicesWorld): void {
       { addresses: ['10.0.9.0/24'], vrids: '250-256' },
       { addresses: ['10.0.9.0/24'], vrids: '60-51' },
       { addresses: ['10.0.9.0/24'], reuseAfter: 'soon' },
+      { addresses: ['10.0.9.0/24'], reuseAfter: '1.0005s' },
+      ...[{ operator: 'In' }, { operator: 'Exists', values: ['a'] }].map((expression) => ({
+        addresses: ['10.0.9.0/24'],
+        nodeSelector: { matchExpressions: [{ key: 'zone', ...expression }] },
+      })),
       { autoAssign: true },
     ])('the pool %j is refused', async (spec) => {
       expect(await tryPool(spec)).toMatchObject({ code: 422 });

@@ -142,7 +142,9 @@ export class ObjectApi {
     if (!isAsked('uid', uid) || !isAsked('resourceVersion', resourceVersion)) return 409;
     if ((finalizers ?? []).length === 0) this.#drop(kind, key);
     else if (deletionTimestamp === undefined) {
-      const metadata = { ...before.metadata, deletionTimestamp: toTime(this.#nowMs()) };
+      // What is wanted of it changes: apiserver, registry/generic/registry, markAsDeleting.
+      const generation = before.metadata.generation + (counted.has(kind) ? 1 : 0);
+      const metadata = { ...before.metadata, generation, deletionTimestamp: toTime(this.#nowMs()) };
       this.#put(kind, key, { ...before, metadata });
     }
     return 200;

@@ -87,6 +87,7 @@ export function makeVirtualIp(
       uid: `uid of ${ip}`,
       resourceVersion: '20',
       generation: 1,
+      ...(users.length === 0 && spec?.['leaving'] === undefined ? {} : { finalizers: [finalizer] }),
       ...metadata,
     },
     spec: { pool: 'pool', seat: 0, shareKey: '', services: users.map(toUser), leaving: [], ...spec },

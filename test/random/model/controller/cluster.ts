@@ -7,6 +7,7 @@ import { type Habits } from './habits.ts';
 import { Invariants } from './invariants.ts';
 import { otherGate } from './pod-facts.ts';
 import { SimulatedNode } from './node.ts';
+import { rewrite, type Rewriter } from './rewriter.ts';
 
 const nodeNames = ['node-1', 'node-2', 'node-3'];
 
@@ -27,14 +28,16 @@ export class Cluster {
   /** Addresses that hosts without Kubernetes answer for. */
   readonly foreignHosts = new Set<string>();
   readonly complaints: string[] = [];
+  /** The uids of VirtualIPs from which a person took the finalizer: an earlier version makes such, too. */
+  readonly unkept = new Set<string>();
+  /** Who takes back what controllers write; null for nobody. */
+  rewriter: Rewriter | null = null;
   /** What happened how often. */
   readonly counts = new Map<string, number>();
   readonly habits: Habits;
   readonly #decide: Decide;
   readonly #hasPods: boolean;
   controllers: SimulatedController[] = [];
-  /** What is written now is a person's deed. */
-  isByHand = false;
   /** Of the next controller that leads: Services without a class are ours, too. */
   isDefaultClass = false;
   /** Milliseconds since 1970. */
@@ -49,6 +52,7 @@ export class Cluster {
     const ofGates = new GateInvariants(this, leaders);
     this.api = new ObjectApi(nowMs, (written) => {
       this.complaints.push(...invariants.check(written), ...ofGates.check(written));
+      rewrite(this, written);
     });
     for (const namespace of ['apps', 'infra'])
       this.api.create('Namespace', namespace, { metadata: { labels: { team: namespace } } });
@@ -74,6 +78,9 @@ export class Cluster {
     const { isDefaultClass } = this;
     const controller = new SimulatedController(this.api, this.#decide, {
       nowMs: () => this.nowMs,
+      complain: (complaint) => {
+        this.complaints.push(complaint);
+      },
       settings: { isDefaultClass, gateTypes: toGateTypes([otherGate]) },
       hasPods: this.#hasPods,
     });

@@ -1,9 +1,10 @@
 import { formatKey, type Kind as StepKind, listKeys, parseKey } from '../../../../controller/engine/kind.ts';
 import { type OwnWrite, OwnWrites, type Standing } from '../../../../controller/engine/own-writes.ts';
-import { shownMs } from '../../../../controller/engine/engine.ts';
+import { shownMs, toLife } from '../../../../controller/engine/engine.ts';
+import { RepeatedWrites } from '../../../../controller/engine/pacing.ts';
 import { type Step, type Write } from '../../../../controller/engine/step.ts';
 import { getKind, kinds, serviceKinds } from '../../../../controller/kinds/kinds.ts';
-import { type StepKey, type WaitsFor } from '../../../../controller/cache/watch.ts';
+import { isWoken, type StepKey, type WaitsFor } from '../../../../controller/cache/watch.ts';
 import { NodeLiveness } from '../../../../controller/cache/node-leases.ts';
 import { type Settings, type World } from '../../../../controller/cache/world.ts';
 import { type Affected } from '../../../../controller/cache/watch.ts';
@@ -11,6 +12,7 @@ import { Cache } from '../../../../controller/cache/cache.ts';
 import { parseNodeLease, toLeaseResource } from '../../../../lib/services/node-report.ts';
 import { type Kind, type ObjectApi, type StoredObject } from '../../../support/fakes/object-api.ts';
 import { KnownObjects } from './known-objects.ts';
+import { WriteCounts } from './rewriter.ts';
 
 /** What is tried: the product's, or a broken one. */
 export type Decide = (key: StepKey, world: World) => Step;
@@ -50,6 +52,7 @@ export interface Surroundings {
   readonly nowMs: () => number;
   readonly settings: Settings;
   readonly hasPods: boolean;
+  readonly complain: (complaint: string) => void;
 }
 
 /** One controller that believes it leads: informers that lag, a queue, requests under way. */
@@ -65,6 +68,9 @@ export class SimulatedController {
   readonly #known: KnownObjects;
   readonly #due = new Set<string>();
   readonly #writes = new OwnWrites();
+  readonly #repeated = new RepeatedWrites();
+  readonly #counts = new WriteCounts();
+  readonly #complain: (complaint: string) => void;
   /** What for, and until when by a clock that never jumps. */
   readonly #keyToWait = new Map<string, { readonly waitsFor: WaitsFor; readonly untilMs: number | null }>();
   #inFlight: InFlight[] = [];
@@ -74,7 +80,8 @@ export class SimulatedController {
   /** How far its date is from that of the world. */
   dateOffsetMs = 0;
 
-  constructor(api: ObjectApi, decide: Decide, { nowMs, settings, hasPods }: Surroundings) {
+  constructor(api: ObjectApi, decide: Decide, { nowMs, settings, hasPods, complain }: Surroundings) {
+    this.#complain = complain;
     this.#api = api;
     this.#kinds = listKinds(hasPods);
     this.#own = hasPods ? kinds : serviceKinds.kinds;
@@ -132,12 +139,15 @@ export class SimulatedController {
 
   #step(key: string): void {
     this.#keyToWait.delete(key);
-    const step = this.#decide(parseKey(key), this.#cache.view(this.#dateMs));
+    const step = this.#decide(parseKey(key), this.#world);
     if (step.does === 'wait') {
       const untilMs = step.untilMs === null ? null : step.untilMs - this.dateOffsetMs;
       this.#keyToWait.set(key, { waitsFor: step.waitsFor, untilMs });
     }
-    if (step.does === 'write') this.#inFlight.push(this.#toInFlight(key, step.write));
+    if (step.does !== 'write') return;
+    const waitMs = this.#waitForRepeated(key, step.write);
+    if (waitMs > 0) this.#keyToWait.set(key, { waitsFor: 'time', untilMs: this.#nowMs() + waitMs });
+    else this.#inFlight.push(this.#toInFlight(key, step.write));
   }
 
   #toInFlight(key: string, write: Write): InFlight {
@@ -177,23 +187,41 @@ export class SimulatedController {
     const own = { object, before, readPath, untilMs: this.#nowMs() + shownMs };
     if (outcome !== 'done') {
       if (readPath !== null) this.#writes.add(key, { ...own, after: undefined });
-    } else if (status !== null && status < 300) {
+      return describe(write, status);
+    }
+    if (status !== null && status < 300) {
       const after = this.#api.list(write.kind).get(write.key)?.metadata.resourceVersion ?? null;
       this.#writes.add(key, { ...own, after });
     }
-    return status === null ? null : `${write.method} ${write.path} ${JSON.stringify(write.body)}: ${status}`;
+    this.#note(key, write, status ?? 0);
+    return describe(write, status);
+  }
+
+  #waitForRepeated(key: string, write: Write): number {
+    const kind = getKind(parseKey(key).kind);
+    if (kind.mayRepeat === true) return 0;
+    return this.#repeated.wait(toLife(kind, parseKey(key), this.#world), write, this.#nowMs());
+  }
+
+  #note(key: string, write: Write, status: number): void {
+    const kind = getKind(parseKey(key).kind);
+    if (kind.mayRepeat === true || (status >= 300 && status !== 409)) return;
+    const life = toLife(kind, parseKey(key), this.#world);
+    this.#repeated.note(life, write, this.#nowMs());
+    const complaint = this.#counts.note(life, write, this.#nowMs());
+    if (complaint !== null) this.#complain(complaint);
   }
 
   /** Keys for which something would be written, though nothing says that they are to be looked at. */
   listForgotten(): string[] {
-    const world = this.#cache.view(this.#dateMs);
+    const world = this.#world;
     return listKeys(this.#own, world)
       .filter((key) => this.#decide(key, world).does === 'write')
       .map(formatKey);
   }
 
-  get #dateMs(): number {
-    return this.#nowMs() + this.dateOffsetMs;
+  get #world(): World {
+    return this.#cache.view(this.#nowMs() + this.dateOffsetMs);
   }
 
   #judgeWrites(key: string): Standing {
@@ -221,6 +249,10 @@ export class SimulatedController {
   #affect({ keys, wakes }: Affected): void {
     for (const key of keys)
       if (this.#own.some(({ name }) => name === key.kind)) this.#due.add(formatKey(key));
-    for (const [key, { waitsFor }] of this.#keyToWait) if (wakes.has(waitsFor)) this.#due.add(key);
+    for (const [key, { waitsFor }] of this.#keyToWait) if (isWoken(waitsFor, wakes)) this.#due.add(key);
   }
+}
+
+function describe({ method, path, body }: Write, status: number | null): string | null {
+  return status === null ? null : `${method} ${path} ${JSON.stringify(body)}: ${status}`;
 }

@@ -122,7 +122,8 @@ export class Invariants {
   #checkVirtualIp({ key, before, after }: Written): string[] {
     const { nowMs } = this.#cluster;
     if (after === null) this.#cluster.count('deleted');
-    if (after !== null && before?.metadata.generation !== after.metadata.generation)
+    // A deletion is a generation of its own, and asks nothing of nodes.
+    if (after !== null && JSON.stringify(before?.spec) !== JSON.stringify(after.spec))
       this.#nameToWritten.set(key, {
         ms: nowMs,
         order: this.#order,
@@ -133,8 +134,7 @@ export class Invariants {
       if (are?.some((user) => user.uid === uid) !== true) this.#uidToLeftMs.set(uid, nowMs);
     this.#notePrograms(key, after);
     return [
-      // A person who deletes a VirtualIP breaks S2 until it is there again.
-      ...(this.#cluster.isByHand ? [] : this.#checkStruck(key, before, after)),
+      ...this.#checkStruck(key, before, after),
       ...this.#checkGiven(key, before, after),
       ...this.#checkProgrammed(key, before, after),
     ];

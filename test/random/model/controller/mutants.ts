@@ -45,6 +45,8 @@ function trustNodes(world: World): World {
     | 'listHolders'
     | 'listWitnesses'
     | 'listSeatHolders'
+    | 'listSaying'
+    | 'listNotForgotten'
     | 'listUnheld'
     | 'explainUnheld'
     | 'isAnyMute'
@@ -56,6 +58,8 @@ function trustNodes(world: World): World {
     listHolders: (seat) => candidates.listHolders(seat),
     listWitnesses: (pool, seat, address) => candidates.listWitnesses(pool, seat, address),
     listSeatHolders: (pool, seat) => candidates.listSeatHolders(pool, seat),
+    listSaying: () => [],
+    listNotForgotten: () => [],
     listUnheld: () => [],
     explainUnheld: () => null,
     isAnyMute: (pool) => candidates.isAnyMute(pool),
@@ -121,6 +125,8 @@ function withFinalizers(world: World): World {
   return { ...world, services };
 }
 
+let wordings = 0;
+
 /** A broken controller. */
 interface Mutant {
   readonly decide: Decide;
@@ -147,6 +153,30 @@ export const mutants: Readonly<Record<string, Mutant>> = {
   'sets no finalizer': {
     decide: believe(withFinalizers),
     complaint: /^S3/,
+  },
+  'keeps nobody from deleting a VirtualIP': {
+    decide: (key, world) => {
+      const step = nextStep(key, world);
+      if (step.does !== 'write' || step.write.kind !== 'VirtualIP') return step;
+      const { metadata, ...others } = getFields(step.write);
+      const { finalizers, ...rest } = metadata ?? {};
+      const isAdded = finalizers !== undefined && Object.keys(others['spec'] ?? {}).length === 0;
+      const body = { ...others, metadata: rest } as Write['body'];
+      return isAdded ? nothing : { ...step, write: { ...step.write, body } };
+    },
+    complaint: /^S[12]/,
+  },
+  'says the same in other words each time': {
+    decide: change((write) => {
+      if (!write.path.endsWith('/status')) return write;
+      const { status, ...others } = getFields(write);
+      wordings += 1;
+      return {
+        ...write,
+        body: { ...others, status: { ...status, wording: `${wordings}` } },
+      };
+    }),
+    complaint: /^S8/,
   },
   'leaves addresses of Services that are gone': {
     decide: skip(

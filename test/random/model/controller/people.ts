@@ -1,9 +1,11 @@
 /** What people and other programs do to the objects. Each answers a sentence about it, or null when it could not be done. */
-import { excludedNodeLabel } from '../../../../lib/services/names.ts';
+import { excludedNodeLabel, finalizer } from '../../../../lib/services/names.ts';
 import { type StoredObject } from '../../../support/fakes/object-api.ts';
 import { type Random } from '../../fuzz/engine/random.ts';
 import { busy } from './busy.ts';
 import { type Cluster, ourClass } from './cluster.ts';
+import { listAllUsers } from './invariants.ts';
+import { toggleRewriter } from './rewriter.ts';
 
 type Deed = (cluster: Cluster, random: Random) => string | null;
 
@@ -155,11 +157,15 @@ export const deeds: Readonly<Record<string, Deed>> = {
   },
   'deletes a VirtualIP by hand': (cluster, random) => {
     const names = [...cluster.api.list('VirtualIP').keys()];
-    // A leader that does not hear of it, and is followed by another one, takes the only memory of it along (ADR 35).
-    const isHeard = cluster.controllers.every(({ frozen }) => frozen !== 'VirtualIP');
-    if (names.length === 0 || !isHeard) return null;
-    const name = random.pick(names);
-    deleteByHand(cluster, name);
+    const name = names.length === 0 ? null : random.pick(names);
+    return name !== null && deleteByHand(cluster, name) ? name : null;
+  },
+  'takes the finalizer from a VirtualIP': (cluster, random) => {
+    const virtualIps = [...cluster.api.list('VirtualIP')].filter(([, each]) => !isDeleted(each));
+    if (virtualIps.length === 0) return null;
+    const [name, { metadata }] = random.pick(virtualIps);
+    cluster.unkept.add(metadata.uid);
+    cluster.api.patch('VirtualIP', name, { metadata: { finalizers: null } });
     return name;
   },
   'takes back what it gives back': (cluster, random) => {
@@ -170,6 +176,7 @@ export const deeds: Readonly<Record<string, Deed>> = {
     cluster.api.patch('Service', key, { spec: ourClass });
     return key;
   },
+  'rewrites a status each time, or ends that': toggleRewriter,
   'names an external IP': (cluster, random) => {
     const key = random.pick(cluster.habits.serviceKeys);
     const externalIPs = random.pick([null, ['10.0.9.13'], ['10.0.9.13', 'fd00::11']]);
@@ -204,15 +211,13 @@ function drawPool(random: Random): Record<string, unknown> {
   };
 }
 
-/**
- * Somebody deletes a VirtualIP, and controllers make it again: a leader that dies within that second knows of it no more, unless statuses
- * have the address.
- */
-export function deleteByHand(cluster: Cluster, name: string): void {
-  cluster.isByHand = true;
-  cluster.api.remove('VirtualIP', name);
-  cluster.isByHand = false;
-  busy(cluster, cluster.controllers, 3);
+/** Whether it did: who takes the finalizer from one that Services have, and deletes it then, asks for what follows. */
+export function deleteByHand({ api, unkept }: Cluster, name: string): boolean {
+  const virtualIp = api.list('VirtualIP').get(name);
+  if (virtualIp === undefined) return false;
+  const { uid, finalizers } = virtualIp.metadata;
+  const isUnkept = unkept.has(uid) && finalizers?.includes(finalizer) !== true;
+  return !(isUnkept && listAllUsers(virtualIp).length > 0) && api.remove('VirtualIP', name) === 200;
 }
 
 function isGiven(cluster: Cluster, address: string): boolean {

@@ -14,12 +14,17 @@ import { isDeleted } from './people.ts';
 /** Longer than any pool's `reuseAfter`, and a Lease. */
 const restSeconds = 150;
 
+/** For so long another program goes on. */
+const contestSeconds = 90;
+
 /** A key that is written again and again does not come to rest. */
 const maxRounds = 200;
 
 /** All faults end: nodes and one controller work, time passes. Answers what is wrong then. */
 export function findLeftovers(cluster: Cluster): string[] {
   const controller = heal(cluster);
+  const unserved = contest(cluster, controller);
+  if (unserved.length > 0) return unserved;
   const conflicts = findConflicts(cluster, controller);
   cluster.foreignHosts.clear();
   for (let second = 0; second < restSeconds; second += 1) {
@@ -55,6 +60,31 @@ function heal(cluster: Cluster): SimulatedController {
     if (!node.isRunning) node.start();
   }
   return controller;
+}
+
+/** Another program rewrites a status still: whoever has an address, and is not that one, keeps it. */
+function contest(cluster: Cluster, controller: SimulatedController): string[] {
+  const { rewriter } = cluster;
+  if (rewriter === null) return [];
+  let served: readonly string[] = [];
+  for (let second = 0; second < contestSeconds; second += 1) {
+    if (!settle(cluster, controller)) return ['S8: it does not come to rest'];
+    for (const node of cluster.nodes) node.report();
+    cluster.pass(1000);
+    if (second === 10) served = listServed(cluster).filter((key) => key !== rewriter.key);
+  }
+  cluster.rewriter = null;
+  const now = listServed(cluster);
+  return served
+    .filter((key) => !now.includes(key))
+    .map((key) => `${key} loses its address while another program rewrites ${rewriter.kind}/${rewriter.key}`);
+}
+
+/** Services with an address that no other host has. */
+function listServed(cluster: Cluster): string[] {
+  const services = [...cluster.api.list('Service')].filter(([, service]) => mayBeOurs(service));
+  const isGood = (ip: string) => !cluster.foreignHosts.has(ip);
+  return services.filter(([, service]) => listIps(service).some(isGood)).map(([key]) => key);
 }
 
 /** Other hosts have their addresses still: none of these is published for long. */
@@ -181,7 +211,10 @@ function findVirtualIpFaults(cluster: Cluster): string[] {
   return [...cluster.api.list('VirtualIP')].flatMap(([name, virtualIp]) => {
     const users = listAllUsers(virtualIp);
     if (users.length === 0) return [`${name} belongs to nobody and stays`];
+    const { uid, finalizers } = virtualIp.metadata;
+    const isUnkept = cluster.unkept.has(uid) && finalizers?.includes(finalizer) !== true;
     return [
+      ...(isUnkept ? [`${name} has no finalizer, and nobody gives it one`] : []),
       ...users
         .filter(({ namespace, name: service, uid }) => {
           const stored = cluster.api.list('Service').get(`${namespace}/${service}`);

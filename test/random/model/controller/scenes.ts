@@ -8,7 +8,11 @@ import { deleteByHand } from './people.ts';
 type Scene = (cluster: Cluster, random: Random) => string | null;
 
 /** By who may lead. */
-export const scenes: Readonly<Record<Leaders, Scene>> = { one: passOnBehindNode, two: passOnBehindLeader };
+export const scenes: Readonly<Record<Leaders, Scene>> = { one: passOnBehindNode, two: passOnBehindAny };
+
+function passOnBehindAny(cluster: Cluster, random: Random): string | null {
+  return random.pick([passOnBehindNode, passOnBehindLeader])(cluster, random);
+}
 
 /** A node is cut off from the API, and serves on. */
 function passOnBehindNode(cluster: Cluster, random: Random): string | null {
@@ -42,7 +46,14 @@ const silentDetours: readonly ((cluster: Cluster, key: string, address: string) 
   },
   (cluster, _, address) => {
     deleteByHand(cluster, toName(address));
+    busy(cluster, cluster.controllers, 4);
     return 'its VirtualIP is deleted by hand, ';
+  },
+  (cluster, _, address) => {
+    for (const controller of cluster.controllers) cluster.kill(controller);
+    deleteByHand(cluster, toName(address));
+    cluster.lead();
+    return 'its VirtualIP is deleted by hand while nobody leads, ';
   },
 ];
 

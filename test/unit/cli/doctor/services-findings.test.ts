@@ -13,7 +13,17 @@ import {
   wellHost,
 } from '../../../support/doctor/services-host.ts';
 import { advert } from '../../../support/doctor/well-host.ts';
-import { makeNodeLease } from '../../../support/fakes/service-view.ts';
+import { makePool } from '../../../support/fakes/service-objects.ts';
+import { makeNodeLease, makeObjects } from '../../../support/fakes/service-view.ts';
+
+const [pool] = makeObjects({}).pools;
+const accepted = { type: 'Accepted', status: 'True', reason: 'NodeReportsAddress' };
+const misreported = makePool('pool', pool?.spec ?? {}, {
+  status: {
+    ...pool?.status,
+    conditions: [{ ...accepted, message: 'Nodes report: 10.0.9.10 (the node w1).' }],
+  },
+});
 
 describe('on a host with Services', () => {
   test.each<[string, Partial<HostFacts>, string, string]>([
@@ -166,6 +176,19 @@ describe('on a host with Services', () => {
       },
       'warn',
       '10.0.9.10 is in no subnet of this host',
+    ],
+    [
+      'node-reports-service-address',
+      {
+        ...wellHost,
+        ...services({
+          ...well,
+          cluster: { value: makeCluster({ pools: [misreported] }) },
+          poolUsers: { value: new Map() },
+        }),
+      },
+      'warn',
+      '10.0.9.10 (the node w1)',
     ],
     [
       'service-without-class',

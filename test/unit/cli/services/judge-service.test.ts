@@ -186,6 +186,13 @@ describe('a Service', () => {
     expect(judge({ services: [makeService(key, parts)], virtualIps })).toMatchObject({
       ...{ state: 'leaving', why: 'nodes withdraw its address', isTrouble: false },
     });
+    const old = { programmed: { virtualips: '19', services: '10' } };
+    const services = [makeService(key, parts)];
+    const behind = { services, virtualIps, leases: [makeElection(), w1(), makeNodeLease('w2', 2, old)] };
+    expect(judge(behind)).toMatchObject({ why: 'nodes withdraw its address: w2' });
+    expect(judge({ ...behind, leases: [w1()] })).toMatchObject({
+      why: 'no controller leads, so its finalizer stays',
+    });
   });
 
   test.each([

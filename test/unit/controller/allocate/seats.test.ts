@@ -15,6 +15,7 @@ function assign({ before = [], spec = {}, ...others }: Parts = {}) {
     pool,
     ranges: pool.spec.addresses.map(parseRange).filter((range) => range !== null),
     isUsed: () => false,
+    findGiven: () => null,
     nodes: ['node-1', 'node-2'],
     others: { older: [], younger: [] },
     reservedVrids: new Set(),
@@ -111,6 +112,21 @@ test('a used seat stays although no VRID is left for it', () => {
   const spec = { vrids: '60-61' };
   expect(listVrids(assign({ before, spec, isUsed: () => true }))).toEqual([60, 61, 53, 54]);
   expect(listVrids(assign({ before, spec }))).toEqual([60, 61]);
+});
+
+test('addresses of a family that the pool no longer has get a seat again, and one alone, until it is used', () => {
+  const parts = {
+    spec: { addresses: ['fd00:9::/120'], seats: 2 },
+    findGiven: (family: string) => (family === 'ipv4' ? '10.0.9.12' : null),
+  };
+  const after = assign({ ...parts, before: assign(parts).filter(({ anchor }) => anchor.includes(':')) });
+  const ofLost = after.filter(({ anchor }) => anchor.includes('.'));
+  expect(ofLost).toMatchObject([
+    { network: '10.0.9.12', nodes: expect.arrayContaining(['node-1', 'node-2']) },
+  ]);
+  expect(assign({ ...parts, before: after })).toEqual(after);
+  const isUsed = (index: number) => index === ofLost[0]?.index;
+  expect(assign({ ...parts, before: after, isUsed })).toEqual(after);
 });
 
 test('the network of a seat stays while the pool has it', () => {

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
-import { finalizer } from '../../../../lib/services/names.ts';
+import { finalizer, loadBalancerClass } from '../../../../lib/services/names.ts';
 import { EngineWorld } from '../../../support/fakes/engine-world.ts';
 import { makeReport } from '../../../support/fakes/service-objects.ts';
 
@@ -49,6 +49,24 @@ test('a Service gets its address step by step, each once', async () => {
   const before = world.sent.length;
   await world.clock.advance(3_600_000);
   expect(world.sent).toHaveLength(before);
+});
+
+test('a Service for which one family has no pool gets the other one as soon as its holder says so', async () => {
+  await begin({ services: 0 });
+  const report = (announced: string) => {
+    const said = makeReport('node-1', 1_000_000_000, { announced });
+    world.engine.enqueue(world.cache.takeReport('node-1', said), null);
+  };
+  report('1');
+  const families = { ipFamilies: ['IPv4', 'IPv6'], ipFamilyPolicy: 'PreferDualStack' };
+  const ports = [{ protocol: 'TCP', port: 80 }];
+  const spec = { type: 'LoadBalancer', loadBalancerClass, ...families, ports };
+  world.api.create('Service', 'apps/dual', { spec });
+  await world.clock.advance(30_000);
+  expect(world.listServed()).toEqual([]);
+  report('1000000000');
+  await world.clock.advance(100);
+  expect(world.listServed()).toEqual(['apps/dual']);
 });
 
 test('10,000 Services at once, and one that flaps 50 times a second: nobody waits for it', async () => {

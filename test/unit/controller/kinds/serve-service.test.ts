@@ -32,7 +32,10 @@ describe('a Service that is to have an address', () => {
       method: 'POST',
       path: '/apis/vipnat.io/v1alpha1/virtualips',
       key: '10.0.9.10',
-      body: { metadata: { name: '10.0.9.10' }, spec: { pool: 'pool', services: [toUser('apps/a')] } },
+      body: {
+        metadata: { name: '10.0.9.10', finalizers: [finalizer] },
+        spec: { pool: 'pool', services: [toUser('apps/a')] },
+      },
     });
   });
 

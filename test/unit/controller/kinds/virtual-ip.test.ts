@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { nextStep } from '../../../../controller/kinds/kinds.ts';
+import { finalizer } from '../../../../lib/services/names.ts';
 import {
   makeNode,
   makePool,
@@ -8,6 +9,7 @@ import {
   makeCache,
   makeVirtualIp,
   nowMs,
+  publish,
   toUser,
 } from '../../../support/fakes/service-objects.ts';
 import { makeSeat } from '../../../support/fakes/seat-objects.ts';
@@ -33,7 +35,66 @@ describe('a VirtualIP', () => {
     });
   });
 
-  test('that somebody deletes is made again as it was, with the users that are gone among those that leave', () => {
+  describe('that somebody deletes', () => {
+    const metadata = { deletionTimestamp: '2027-01-15T07:59:00Z' };
+    const services = [makeService('apps/a')];
+
+    test('stays as it is while a Service has it: a condition says so, and an event', () => {
+      const virtualIp = makeVirtualIp('10.0.9.10', ['apps/a'], { metadata });
+      const reports = [makeReport('node-1', 20)];
+      const step = decide({ services, virtualIps: [virtualIp], reports }, of);
+      const body = getWrite(step).body as { status: { conditions: object[] } };
+      const message = expect.stringContaining('have given it back: apps/a.');
+      const said = { type: 'Terminating', status: 'True', reason: 'InUse', message };
+      expect(body.status.conditions).toContainEqual(expect.objectContaining(said));
+      expect(step).toMatchObject({ event: { type: 'Warning', reason: 'AddressKept' } });
+      const told = makeVirtualIp('10.0.9.10', ['apps/a'], { metadata, status: body.status });
+      expect(decide({ services, virtualIps: [told], reports }, of)).toEqual({ does: 'nothing' });
+    });
+
+    test('goes to nobody else when it has finalizers of others only', () => {
+      const status = { releasedAt: '2027-01-15T07:00:00Z' };
+      const rest = (...finalizers: string[]) =>
+        makeVirtualIp('10.0.9.10', [], { metadata: { ...metadata, finalizers }, status });
+      const annotations = { 'vipnat.io/addresses': '10.0.9.10' };
+      const asking = [makeService('apps/a', { metadata: { annotations } })];
+      const refused = decide({ services: asking, virtualIps: [rest('other.io/it')] });
+      expect(JSON.stringify(refused)).toContain('10.0.9.10 is taken: its VirtualIP is being deleted');
+      expect(decide({ virtualIps: [rest('other.io/it')] }, of)).toMatchObject({ does: 'wait' });
+      // An earlier version left it so.
+      const left = decide({ virtualIps: [rest('other.io/it', finalizer)] }, of);
+      expect(getWrite(left).body).toMatchObject({ metadata: { finalizers: ['other.io/it'] } });
+    });
+  });
+
+  test('has the finalizer while Services use it: the last one that leaves takes it along', () => {
+    const reports = [makeReport('node-1', 20)];
+    const make = (finalizers: readonly string[], more: object = {}) =>
+      makeVirtualIp('10.0.9.10', [], {
+        metadata: { finalizers, ...more },
+        spec: { leaving: [toUser('apps/a')] },
+        status: {},
+      });
+    const last = make(['other.io/it', finalizer]);
+    expect(getWrite(decide({ virtualIps: [last], reports }, of)).body).toMatchObject({
+      metadata: { resourceVersion: '20', finalizers: ['other.io/it'] },
+      spec: { leaving: [] },
+    });
+    // An earlier version made it. What is being deleted gets none.
+    const services = [makeService('apps/a', { spec: { type: 'ClusterIP' }, status: publish('10.0.9.10') })];
+    const behind = [makeReport('node-1', 19)];
+    const step = decide({ services, virtualIps: [make([])], reports: behind }, of);
+    expect(step).toMatchObject({
+      isLowPriority: true,
+      write: { body: { metadata: { finalizers: [finalizer] } } },
+    });
+    const deleted = make(['other.io/it'], { deletionTimestamp: '2027-01-15T07:59:00Z' });
+    expect(JSON.stringify(decide({ services, virtualIps: [deleted], reports: behind }, of))).not.toContain(
+      finalizer,
+    );
+  });
+
+  test('that is gone without the finalizer is made again as it was, with the users that are gone among those that leave', () => {
     const pools = [makePool('pool', { addresses: ['10.0.9.10'] })];
     const absent = [{ node: 'node-1', renewal: 'r' }];
     const store = makeCache({ pools, services: [makeService('apps/b')] });

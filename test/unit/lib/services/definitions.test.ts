@@ -1,9 +1,18 @@
 /** What a real kube-apiserver makes of the definitions, test/cluster/control-plane/services-admission.ts has. */
 import { describe, expect, test } from '@jest/globals';
+import { findSelectorProblem } from '../../../../lib/services/label-selector.ts';
+import { parseGoDuration } from '../../../../lib/services/go-duration.ts';
+import { parseVrids } from '../../../../lib/keepalived/vrid.ts';
 import { definitions } from '../../../../lib/services/definitions.ts';
 import { addressPools, virtualIps } from '../../../../lib/services/objects.ts';
 
 interface Schema {
+  readonly pattern?: string;
+  readonly maxLength?: number;
+  readonly minItems?: number;
+  readonly maxItems?: number;
+  readonly enum?: readonly unknown[];
+  readonly anyOf?: readonly Schema[];
   readonly properties?: Readonly<Record<string, Schema>>;
   readonly items?: Schema;
   readonly default?: unknown;
@@ -73,5 +82,60 @@ describe.each(['AddressPool', 'VirtualIP'] as const)('the definition of %s', (ki
       const isKnown = part === 'metadata' || propertiesOf(kind, part as 'spec')[field] !== undefined;
       expect([name, isKnown]).toEqual([name, true]);
     }
+  });
+});
+
+/** Whether the API takes a value, as far as no CEL decides. */
+function takes(schema: Schema, value: unknown): boolean {
+  if (schema.enum?.includes(value) === false) return false;
+  if (schema.anyOf?.some((one) => takes(one, value)) === false) return false;
+  if (typeof value === 'string') return takesText(schema, value);
+  return Array.isArray(value) ? takesList(schema, value) : takesFields(schema, value as object);
+}
+
+function takesText({ pattern = '', maxLength = Infinity }: Schema, text: string): boolean {
+  return new RegExp(pattern).test(text) && text.length <= maxLength;
+}
+
+function takesList(schema: Schema, list: readonly unknown[]): boolean {
+  const { items = {}, minItems = 0, maxItems = Infinity } = schema;
+  return list.length >= minItems && list.length <= maxItems && list.every((each) => takes(items, each));
+}
+
+function takesFields({ properties = {}, required = [] }: Schema, fields: object): boolean {
+  return (
+    required.every((name) => Object.hasOwn(fields, name)) &&
+    Object.entries(fields).every(([name, field]) => takes(properties[name] ?? {}, field))
+  );
+}
+
+describe('what the API takes, the controller takes', () => {
+  const { reuseAfter = {}, advert = {}, vrids = {}, nodeSelector = {} } = propertiesOf('AddressPool', 'spec');
+
+  test.each([
+    ...['0s', '300ms', '1.5s', '1m30s', '1.1s', '0.001s', '0.0001m', '0.00001h', '999999999.99999h'],
+    ...['1234567890s', '1.0005s', '0.00001m', '0.000001h', '0.0000000001s', '1.5ms', '300', '-1s', '1d', ''],
+  ])('of a duration: %j', (text) => {
+    expect(takes(reuseAfter, text)).toBe(parseGoDuration(text) !== null);
+    expect(takes(advert, text)).toBe(takes(reuseAfter, text));
+  });
+
+  test.each([
+    ...['1', '255', '51-60'].map((text) => [text, true] as const),
+    ...['0', '256', '250-256', '051', '1-', '-1', '1-2-3', 'a'].map((text) => [text, false] as const),
+  ])('of VRIDs: %j is %j', (text, isTaken) => {
+    expect(takes(vrids, text)).toBe(isTaken);
+    if (isTaken) expect(parseVrids(text)).not.toEqual([]);
+  });
+
+  test.each(
+    ['In', 'NotIn', 'Exists', 'DoesNotExist', 'Gt'].flatMap((operator) => [
+      { key: 'zone', operator },
+      { key: 'zone', operator, values: [] },
+      { key: 'zone', operator, values: ['a'] },
+    ]),
+  )('of a selector: %j', (requirement) => {
+    const selector = { matchExpressions: [requirement] };
+    expect(takes(nodeSelector, selector)).toBe(findSelectorProblem(selector) === null);
   });
 });
