@@ -8,6 +8,7 @@
  * no earlier, has done well: that is the witness. Without one nothing changes, and people are told.
  */
 import { isHeard, isWitness, timeoutsToDoubt } from '../../lib/probe/connect-history.ts';
+import { endVerdict, isEndConfirmed } from './end.ts';
 import { type EndpointHealth, type HealthState } from './endpoint-health.ts';
 import { isSomebody } from './first-sight.ts';
 import { freezeVerdict, isFreezeConfirmed } from './freeze.ts';
@@ -57,7 +58,8 @@ function judge(one: EndpointHealth, beside: Beside): EndpointHealth {
   if (one.state === 'dead' && (one.history.connect !== 'open' || !isSomebody(one))) return one;
   if (one.history.isDrained || one.isDrained) return judgeHost(one, now);
   if (one.state === 'dead') return enter(one, comeBack(one, now), now);
-  if (isFreezeConfirmed(one, others, now)) return enter(one, freezeVerdict, now);
+  const still = findStill(one, beside);
+  if (still !== null) return enter(one, still, now);
   const drain = findDrain(one);
   return drain === null
     ? enter({ ...one, unconfirmedFailure: null }, warm(one, now), now)
@@ -69,6 +71,12 @@ function findDeath({ history }: EndpointHealth): string | null {
   const { connect, connectReason, consecutiveTimeouts } = history;
   if (connect === 'open' || connect === 'unknown') return null;
   return consecutiveTimeouts === 0 || consecutiveTimeouts >= timeoutsToDoubt ? connectReason : null;
+}
+
+/** What its process comes to by what it no longer does, or null. */
+function findStill(one: EndpointHealth, { others, now }: Beside): Verdict | null {
+  if (isEndConfirmed(one, others)) return endVerdict;
+  return isFreezeConfirmed(one, others, now) ? freezeVerdict : null;
 }
 
 interface Case {
@@ -148,6 +156,7 @@ function forget(one: EndpointHealth, now: number): EndpointHealth {
       unanswered: 0,
       failure: null,
       isFrozen: false,
+      endedAt: null,
     },
   };
 }

@@ -23,6 +23,12 @@ const silentTicks = 10;
 /** The second connection is made a tick after the silence began. */
 const silentHandshakeTicks = silentTicks - 1;
 
+/** Who closes connections by habit does so earlier: after each answer, or before any. */
+export const settledMs = 2000;
+
+/** A process that did not run for a while has old connections, which may have ended meanwhile for that. */
+const freshMs = 1000;
+
 /** What a pinger needs of the world, and its listener. */
 export interface PingerOptions {
   readonly endpoint: Endpoint;
@@ -31,6 +37,8 @@ export interface PingerOptions {
   readonly budget: ProbeBudget;
   /** Whether the last connect was accepted: nobody else is asked. */
   readonly isAccepting: () => boolean;
+  /** Told when the peer has ended the connection that is pinged on, and that was well for a while. */
+  readonly onEnd: () => void;
   /** Told when nothing was answered for 2.5 s, again while that lasts, and of the first sign of life after it. */
   readonly onResult: (result: ProbeResult, askedAt: number) => void;
 }
@@ -38,6 +46,8 @@ export interface PingerOptions {
 /** One of its connections. */
 interface Line {
   readonly connection: PingConnection;
+  readonly openedAt: number;
+  heardAt: number;
   isHeard: boolean;
   /** Ticks since TCP had connected and anything was heard on any line. */
   silentTicks: number;
@@ -117,8 +127,10 @@ export class Pinger {
 
   #open(): Line | null {
     const { apiserver, endpoint, clock, budget } = this.#options;
-    if (!budget.takePingConnection(clock.now())) return null;
+    const openedAt = clock.now();
+    if (!budget.takePingConnection(openedAt)) return null;
     const line: Line = {
+      openedAt,
       connection: apiserver.openPingConnection(endpoint, {
         onHeard: (isAnswer) => {
           this.#hear(line, isAnswer);
@@ -127,6 +139,7 @@ export class Pinger {
           this.#forget(line);
         },
       }),
+      heardAt: -Infinity,
       isHeard: false,
       silentTicks: 0,
     };
@@ -136,6 +149,7 @@ export class Pinger {
   #hear(line: Line, isAnswer: boolean): void {
     if (line !== this.#main && line !== this.#second) return;
     line.isHeard = true;
+    line.heardAt = this.#options.clock.now();
     this.#beginSilence();
     if (line === this.#main && isAnswer) {
       this.#isWaiting = false;
@@ -153,7 +167,10 @@ export class Pinger {
   /** A process that is frozen ends no connection, and one that ends them says so by refusing connects. */
   #forget(line: Line): void {
     if (line === this.#second) this.#second = null;
-    if (line === this.#main) this.#useSecond();
+    if (line !== this.#main) return;
+    this.#useSecond();
+    const now = this.#options.clock.now();
+    if (now - line.openedAt >= settledMs && now - line.heardAt <= freshMs) this.#options.onEnd();
   }
 
   #useSecond(): void {

@@ -36,6 +36,8 @@ export interface ProbeHistory extends ConnectHistory {
   readonly isFrozen: boolean;
   /** Since when. */
   readonly frozenSince: number;
+  /** When its process closed both connections of the probes at once; null where it has not, or has answered a question since. */
+  readonly endedAt: number | null;
   /** Whether the last drain check found its host drained. */
   readonly isDrained: boolean;
 }
@@ -59,6 +61,7 @@ export const emptyHistory: ProbeHistory = {
   livenessSince: 0,
   isFrozen: false,
   frozenSince: 0,
+  endedAt: null,
   isDrained: false,
 };
 
@@ -68,6 +71,8 @@ export type ProbeResult =
   | QuestionResult
   /** Nothing was answered since it was asked; and the first sign of life after that. */
   | { readonly kind: 'frozen' | 'alive' }
+  /** Both connections of the probes were closed at once. */
+  | { readonly kind: 'ended' }
   | { readonly kind: Exclude<DrainOutcome, 'unknown'> };
 
 type QuestionResult =
@@ -85,17 +90,21 @@ export function addResult(history: ProbeHistory, result: ProbeResult, askedAt: n
     case 'unanswered':
       return addQuestion(history, result, askedAt);
     case 'frozen':
-      return {
-        ...breakRun(history),
-        isFrozen: true,
-        frozenSince: history.isFrozen ? history.frozenSince : askedAt,
-      };
     case 'alive':
-      return { ...history, isFrozen: false };
+    case 'ended':
+      return addSign(history, result.kind, askedAt);
     case 'drained':
     case 'admitting':
       return addDrain(history, result.kind === 'drained');
   }
+}
+
+/** What its process shows beside answers. */
+function addSign(history: ProbeHistory, kind: 'frozen' | 'alive' | 'ended', at: number): ProbeHistory {
+  if (kind === 'alive') return { ...history, isFrozen: false };
+  const broken = breakRun(history);
+  if (kind === 'ended') return { ...broken, endedAt: at };
+  return { ...broken, isFrozen: true, frozenSince: history.isFrozen ? history.frozenSince : at };
 }
 
 function isConnect(result: ProbeResult): result is ConnectResult {
@@ -105,9 +114,9 @@ function isConnect(result: ProbeResult): result is ConnectResult {
 /** Whoever is asked more rarely was not asked at all meanwhile: this process did not run. */
 const longestStepMs = 1000;
 
-/** An apiserver that accepts no connection answers no question, and nothing is known of its process. */
+/** An apiserver that accepts no connection answers no question, and nothing is known of its process. One that ends still accepts them. */
 function addAnyConnect(history: ProbeHistory, result: ConnectResult, askedAt: number): ProbeHistory {
-  const known = result.kind === 'open' ? history : { ...breakRun(history), isFrozen: false };
+  const known = result.kind === 'open' ? history : { ...breakRun(history), isFrozen: false, endedAt: null };
   const after = addConnect(known, result, askedAt);
   const isFirst = after.consecutiveTimeouts <= 1;
   const passedMs = Math.min(askedAt - history.connectedAt, longestStepMs);
@@ -145,7 +154,12 @@ function addQuestion(history: ProbeHistory, result: QuestionResult, askedAt: num
 }
 
 function addAnswer(history: ProbeHistory, askedAt: number): ProbeHistory {
-  return { ...history, answeredAt: askedAt, unanswered: 0, isFrozen: false };
+  const { endedAt } = history;
+  const isEnded = endedAt !== null && askedAt < endedAt;
+  return {
+    ...{ ...history, answeredAt: askedAt, unanswered: 0 },
+    ...{ isFrozen: false, endedAt: isEnded ? endedAt : null },
+  };
 }
 
 /** The count of good answers starts again. */

@@ -7,7 +7,7 @@ import { type Endpoint } from '../../lib/address/endpoint.ts';
 import { type Cancel, type Clock } from '../../lib/control/clock.ts';
 import { type ConnectOutcome } from '../../lib/probe/connect.ts';
 import { type Apiserver, type HeldConnection, type ReadyzOutcome } from './apiserver.ts';
-import { Pinger } from './pinger.ts';
+import { Pinger, settledMs } from './pinger.ts';
 import { type ProbeBudget } from './probe-budget.ts';
 import { type ProbeResult } from './probe-history.ts';
 
@@ -41,6 +41,9 @@ const promptMs = 1000;
 /** After the held connection closed: sockets are closed before the listener is, one after the other, so the first connects can still succeed. */
 const burstMs = [0, 3, 6, 10, 15, 20, 25, 30, 40, 50, 75, 100, 300];
 
+/** A process that ends closes all of its connections one after the other, and has hundreds. */
+const togetherMs = 100;
+
 /** Probes one apiserver from its creation until it is stopped. Beside its pings, one connect and one question are under way at most, and never more is sent than the budget allows. */
 export class Prober {
   readonly #options: ProberOptions;
@@ -51,6 +54,11 @@ export class Prober {
   #burst: readonly number[] = [];
   #burstAt = 0;
   #closedAt: number | null = null;
+  /** Since when questions on the held connection are answered; null while it is not up. */
+  #answeringSince: number | null = null;
+  /** When the held connection, and the one for pings, ended that had been well for a while; not again before the next burst. */
+  #heldEndedAt = -Infinity;
+  #pingsEndedAt = -Infinity;
   #connectDueAt: number;
   #questionDueAt: number;
   /** When the last question was sent. */
@@ -72,7 +80,14 @@ export class Prober {
     this.#held = options.apiserver.hold(options.endpoint, () => {
       this.#onClose();
     });
-    this.#pinger = new Pinger({ ...options, isAccepting: () => this.#isAccepting });
+    this.#pinger = new Pinger({
+      ...options,
+      isAccepting: () => this.#isAccepting,
+      onEnd: () => {
+        this.#pingsEndedAt = clock.now();
+        this.#noteEnd();
+      },
+    });
     if (this.#connectDueAt > clock.now()) this.#waitToConnect();
     else void this.#connect();
     void this.#ask();
@@ -155,9 +170,19 @@ export class Prober {
   #onClose(): void {
     if (this.#isStopped) return;
     const { clock, budget } = this.#options;
-    this.#closedAt = clock.now();
-    if (!budget.takeBurst(this.#closedAt)) return;
-    this.#burstAt = this.#closedAt;
+    const closedAt = clock.now();
+    const wasSettled = closedAt - (this.#answeringSince ?? closedAt) >= settledMs;
+    this.#closedAt = closedAt;
+    this.#answeringSince = null;
+    if (!budget.takeBurst(closedAt)) return;
+    this.#beginBurst(closedAt);
+    if (!wasSettled) return;
+    this.#heldEndedAt = closedAt;
+    this.#noteEnd();
+  }
+
+  #beginBurst(now: number): void {
+    this.#burstAt = now;
     this.#burst = burstMs;
     // The one under way may have begun before: the burst follows it.
     if (this.#isConnecting) return;
@@ -165,6 +190,15 @@ export class Prober {
     this.#burst = burstMs.slice(1);
     this.#connectDueAt = this.#burstAt;
     void this.#connect();
+  }
+
+  /** Of two ends together. As often as bursts: who goes on with it is not taken out each time. */
+  #noteEnd(): void {
+    if (Math.abs(this.#heldEndedAt - this.#pingsEndedAt) > togetherMs) return;
+    const endedAt = Math.max(this.#heldEndedAt, this.#pingsEndedAt);
+    this.#heldEndedAt = -Infinity;
+    this.#pingsEndedAt = -Infinity;
+    this.#options.onResult({ kind: 'ended' }, endedAt);
   }
 
   #toConnectResult(outcome: ConnectOutcome): ProbeResult | null {
@@ -213,7 +247,10 @@ export class Prober {
     this.#isAsking = true;
     const outcome = await this.#held.ask(questionLimitMs);
     this.#isAsking = false;
-    if (outcome.kind === 'ready' || outcome.kind === 'failing') this.#pinger.noteAnswer();
+    if (outcome.kind === 'ready' || outcome.kind === 'failing') {
+      this.#pinger.noteAnswer();
+      this.#answeringSince = this.#held.isOpen ? (this.#answeringSince ?? askedAt) : null;
+    }
     return outcome;
   }
 

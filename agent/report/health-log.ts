@@ -4,6 +4,7 @@ import { type EventReason } from '../../lib/telemetry/reasons.ts';
 import { type EventRecorder } from '../../lib/telemetry/recorder.ts';
 import { type Logger } from '../../lib/telemetry/logger.ts';
 import { type DepartureListener } from '../health/departures.ts';
+import { endVerdict } from '../health/end.ts';
 import { type EndpointHealth, type UnconfirmedFailure } from '../health/endpoint-health.ts';
 import { saysLivenessOnly } from '../health/summary.ts';
 
@@ -15,6 +16,8 @@ export class HealthLog implements DepartureListener {
   readonly #logger: Logger;
   readonly #events: EventRecorder;
   readonly #endpointToFall = new Map<string, number>();
+  /** Apiservers whose process looks ended, to the line that tells of it. */
+  readonly #endpointToEnd = new Map<string, string>();
   readonly #suspected = new Set<string>();
   #isLivenessSaid = false;
 
@@ -37,6 +40,7 @@ export class HealthLog implements DepartureListener {
   forget({ endpoint }: EndpointHealth): void {
     const name = formatEndpoint(endpoint);
     this.#endpointToFall.delete(name);
+    this.#endpointToEnd.delete(name);
     if (this.#suspected.delete(name) && this.#suspected.size === 0)
       this.#logger.info(`${name} is no longer listed. No other apiserver is suspected`);
   }
@@ -79,10 +83,23 @@ export class HealthLog implements DepartureListener {
     );
   }
 
+  /** A refused connect mostly follows within milliseconds: then the death says it all. */
+  #sayEnd(name: string, state: EndpointHealth['state']): void {
+    const line = this.#endpointToEnd.get(name);
+    this.#endpointToEnd.delete(name);
+    if (line !== undefined && state !== 'dead') this.#sayFall('draining', line);
+  }
+
+  #sayFall(state: 'dead' | 'draining', line: string): void {
+    this.#logger.info(line);
+    this.#events.record(fallToReason[state], line);
+  }
+
   #sayState(before: EndpointHealth, { endpoint, state, reason, since, isDrained }: EndpointHealth): void {
     const name = formatEndpoint(endpoint);
     const fellAt = this.#endpointToFall.get(name);
     if (before.state === 'ready') this.#endpointToFall.set(name, since);
+    this.#sayEnd(name, state);
     if (state === 'ready') {
       this.#endpointToFall.delete(name);
       const age = fellAt === undefined ? '' : ` again after ${formatAge(since - fellAt)}`;
@@ -92,13 +109,16 @@ export class HealthLog implements DepartureListener {
       return;
     }
     const line = `${name} is ${state}: ${reason}`;
+    if (reason === endVerdict.reason) {
+      this.#endpointToEnd.set(name, line);
+      return;
+    }
     // The host of one that was dead may be drained still, after its reboot.
     if (state === 'warming' || (before.state !== 'ready' && state === 'draining' && !isDrained)) {
       this.#logger.debug(line);
       return;
     }
-    this.#logger.info(line);
-    this.#events.record(fallToReason[state], line);
+    this.#sayFall(state, line);
   }
 }
 

@@ -22,6 +22,8 @@ export type Behaviour =
   | 'clogged'
   /** The way there fails at once, as without a route. */
   | 'unreachable'
+  /** Its process ends: its connections are closed, and its host still accepts new ones, and resets them. */
+  | 'ending'
   /** Stopped: its kernel accepts connections, and nobody answers. */
   | 'frozen'
   /** Answers each question after 2 s. */
@@ -86,8 +88,18 @@ export class FakeApiservers implements Apiserver {
   set(endpoint: string, behaviour: Behaviour): void {
     this.#endpointToBehaviour.set(endpoint, behaviour);
     for (const [connection, to] of this.#pinging) if (to === endpoint) connection.goOn();
-    if (behaviour !== 'refusing') return;
+    if (behaviour !== 'refusing' && behaviour !== 'ending') return;
+    this.closePings(endpoint);
+    this.closeHeld(endpoint);
+  }
+
+  /** It closes the connections that it is pinged on. */
+  closePings(endpoint: string): void {
     for (const [connection, to] of this.#pinging) if (to === endpoint) connection.breakOff();
+  }
+
+  /** It closes the connection that is held. */
+  closeHeld(endpoint: string): void {
     for (const held of this.#held) if (held.endpoint === endpoint) held.breakOff();
   }
 
@@ -159,7 +171,7 @@ export class FakeApiservers implements Apiserver {
 
   #findPeer(text: string): PingPeer {
     const behaviour = this.behaviourOf(text);
-    const isMute = ['silent', 'frozen', 'refusing', 'unreachable'].includes(behaviour);
+    const isMute = ['silent', 'frozen', 'refusing', 'unreachable', 'ending'].includes(behaviour);
     return {
       isAccepting: this.#toOutcome(text, behaviour).kind === 'open',
       answerMs: isMute ? null : behaviour === 'slow' ? slowMs : 0,
@@ -233,7 +245,7 @@ class FakeHeld implements HeldConnection {
       this.isOpen = false;
       return { kind: 'silent' };
     }
-    if (behaviour === 'refusing' || behaviour === 'unreachable') return { kind: 'closed' };
+    if (['refusing', 'unreachable', 'ending'].includes(behaviour)) return { kind: 'closed' };
     this.isOpen = true;
     if (behaviour in closings) this.breakOff();
     return toAnswer(behaviour);

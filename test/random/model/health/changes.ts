@@ -12,7 +12,7 @@ export interface Change {
 
 const behaviours: readonly Behaviour[] = [
   ...(['healthy', 'refusing', 'silent', 'clogged', 'frozen', 'slow'] as const),
-  ...(['failing', 'ailing', 'curt', 'hanging up'] as const),
+  ...(['failing', 'ailing', 'ending', 'curt', 'hanging up'] as const),
 ];
 
 /** Who is met: the local one, a distant one (they are all alike), two, or all. */

@@ -5,14 +5,16 @@ import { local, Monitored, second, third } from './monitored.ts';
 /** A probe begun just before the fault, and two more of 250 ms. */
 const twoSilentConnectsMs = 750;
 
-test('a process that dies is dead within milliseconds: its held connection closes, and a connect is refused', async () => {
+test('a process that dies is dead within milliseconds: its connections close, and a connect is refused', async () => {
   const world = await Monitored.start();
   world.apiservers.set(second, 'refusing');
   expect(await world.waitFor(second, 'dead')).toBeLessThanOrEqual(10);
   expect(world.changes).toMatchObject([
+    { endpoint: second, urgency: 'urgent', state: 'draining' },
     {
       endpoint: second,
-      urgency: 'urgent',
+      urgency: 'calm',
+      state: 'dead',
       reason: expect.stringMatching(/^connection refused \d ms after the probe's connection closed$/),
     },
   ]);

@@ -28,6 +28,7 @@ class Pinging {
       clock: this.clock,
       budget: new ProbeBudget(),
       isAccepting: () => this.isAccepting,
+      onEnd: () => undefined,
       onResult: ({ kind }, askedAt) => this.told.push(`${kind} ${askedAt}`),
       apiserver: {
         openPingConnection: (_endpoint, listener) => {

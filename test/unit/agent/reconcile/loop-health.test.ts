@@ -9,13 +9,13 @@ const nft = { family: 'ipv4', dialect: 'nft' } as const;
 const [one, two, three] = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'];
 const all = [one, two, three].map(toEndpoint);
 
-/** An agent that has followed a kube-proxy with three apiservers for two seconds. */
+/** An agent that has followed a kube-proxy with three apiservers for four seconds. */
 async function startInSync(): Promise<RunningAgent> {
   const clock = new FakeClock();
   const kernel = new FakeKernel(clock);
   syncKubeProxy(kernel, nft, all);
   const agent = startAgent({ clock, kernel });
-  await clock.advance(2000);
+  await clock.advance(4000);
   return agent;
 }
 
@@ -43,17 +43,25 @@ describe('an apiserver that dies', () => {
     expect(kernel.breaches).toEqual([]);
   });
 
-  test('is told in two lines: what died and why, and where connections go instead', async () => {
+  test('whose host still accepts connections is out as soon as its process closes those of the probes', async () => {
+    const { clock, kernel, apiservers } = await startInSync();
+    apiservers.set(three, 'ending');
+    await clock.advance(0);
+    expect(listTargets(kernel)).toEqual([one, two]);
+    expect(kernel.breaches).toEqual([]);
+  });
+
+  test('is told in two lines: where connections go instead, and what died and why', async () => {
     const agent = await startInSync();
     const before = linesOf(agent, 'info').length;
     agent.apiservers.set(three, 'refusing');
     await agent.clock.advance(1000);
     expect(linesOf(agent, 'info').slice(before)).toEqual([
       expect.stringMatching(
-        /^10\.77\.0\.13:6443 is dead: connection refused \d+ ms after the probe's connection closed$/,
+        /^10\.0\.0\.50:6443 changes mode, service-chain -> direct to 10\.77\.0\.11:6443, 10\.77\.0\.12:6443: kube-proxy's list is out of date: it names 3 apiservers \(.*\), and 2 apiservers are usable \(10\.77\.0\.13:6443 is draining\) \(took \d+ ms\)$/,
       ),
       expect.stringMatching(
-        /^10\.0\.0\.50:6443 changes mode, service-chain -> direct to 10\.77\.0\.11:6443, 10\.77\.0\.12:6443: kube-proxy's list is out of date: it names 3 apiservers \(.*\), and 2 apiservers are usable \(10\.77\.0\.13:6443 is dead\) \(took \d+ ms\)$/,
+        /^10\.77\.0\.13:6443 is dead: connection refused \d+ ms after the probe's connection closed$/,
       ),
     ]);
   });
