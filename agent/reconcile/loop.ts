@@ -8,9 +8,10 @@
  * is verified by the next look at once. Repairs draw on a budget (I9). A death is answered from what the last look saw.
  */
 import { type Watch } from '../../lib/kernel/port.ts';
-import { type Assessment, assess, isUndecided } from '../decide/assess.ts';
+import { type Assessment, assess, isUndecided, type ReconcileInput } from '../decide/assess.ts';
 import { type Config } from '../../config/config.ts';
 import { toNotConverging } from './converge.ts';
+import { Foresight } from './foresight.ts';
 import { FlowResets } from './flow-resets.ts';
 import { type Urgency } from '../health/urgency.ts';
 import { UnverifiedWrites } from './tool-renderings.ts';
@@ -34,6 +35,9 @@ const awaited: readonly LoopCause[] = ['start', 'verify', 'health', 'own-rules']
 /** The answer of a look that ends after stop(): probes have ended, so no look follows. */
 const lastLook: Requeue<LoopCause> = { cause: 'tick', delayMs: tickMs };
 
+/** What decisions need of a look. */
+type Seen = Pick<Assessment, 'observation' | 'localRoutes' | 'candidates'>;
+
 /** Keeps the rules right until stopped. Not to be started twice. */
 export class Loop {
   readonly #ports: LoopPorts;
@@ -46,12 +50,13 @@ export class Loop {
   #watch: Watch | null = null;
   #isStopped = false;
   /** What the last look saw and found; null when it may have been written to since. */
-  #seen: Pick<Assessment, 'observation' | 'localRoutes' | 'candidates'> | null = null;
+  #seen: Seen | null = null;
   #writing: Promise<void> | null = null;
   #writes = 0;
   #lookedAt: number | null = null;
   #urgent: Promise<boolean> = Promise.resolve(true);
   readonly #flows: FlowResets;
+  readonly #foresight: Foresight;
   readonly #without: WithoutLooks;
 
   /** `memory` is what it begins with. */
@@ -60,6 +65,7 @@ export class Loop {
     this.#memory = memory;
     this.#config = config;
     this.#flows = new FlowResets(ports);
+    this.#foresight = new Foresight(config);
     this.#budget = new WriteBudget(ports.clock);
     this.#without = new WithoutLooks(ports, config, {
       recall: () => this.#memory,
@@ -175,6 +181,7 @@ export class Loop {
       this.#queue.recordOutcome(true);
       report.inSync(assessment);
       void kernel.keepReady(listWritten(assessment));
+      this.#foresight.foresee(this.#inputOf(assessment));
       this.#flows.hold(assessment.decisions);
       return { cause: 'tick', delayMs: isUndecided(assessment) ? confirmMs : (this.#ports.tickMs ?? tickMs) };
     }
@@ -209,11 +216,11 @@ export class Loop {
 
   /** The way from a death to the kernel: decided on what was last seen, and looked at afterwards. Answers whether the next look may take its time. */
   async #actAtOnce(): Promise<boolean> {
-    const { health, report, weights } = this.#ports;
+    const { report } = this.#ports;
     await this.#writing?.catch(() => undefined);
     if (this.#isStopped || this.#seen === null) return false;
-    const now = { health: health.view, open: health.open, weights: weights?.() };
-    const assessment = assess({ ...this.#seen, ...now, memory: this.#memory }, this.#config);
+    const input = this.#inputOf(this.#seen);
+    const assessment = this.#foresight.find(input) ?? assess(input, this.#config);
     const { decisions, plan, memory } = assessment;
     if (plan.transactions.length > 0) {
       if (this.#budget.take(decisions) > 0) return true;
@@ -229,6 +236,13 @@ export class Loop {
     }
     this.#flows.hold(decisions);
     return true;
+  }
+
+  /** What was seen, with what is known besides now. */
+  #inputOf({ observation, localRoutes, candidates }: Seen): ReconcileInput {
+    const { health, weights } = this.#ports;
+    const now = { health: health.view, open: health.open, weights: weights?.() };
+    return { observation, localRoutes, candidates, ...now, memory: this.#memory };
   }
 
   /** What needs no reading of rules; what was read last is good for one write (I1). */
