@@ -12,7 +12,7 @@ import { type EndpointHealth } from './endpoint-health.ts';
 /** What an apiserver comes to by a confirmed end. */
 export const endVerdict = {
   state: 'draining',
-  reason: 'its process closed both connections of the probes at once',
+  reason: 'its process closed both connections of the probes',
 } as const;
 
 /** Whether an end was seen, and another apiserver can take over, on another host if there is any. Pure. */

@@ -152,6 +152,8 @@ export function balanceFamilies(balanced: BalancedService | null, place: Place):
   };
 }
 
+const tooManyRanges = `it has more than ${maxSourceRanges} source ranges`;
+
 /**
  * The ports of a Service that this node balances. A port of policy Local without a pod here, but with one elsewhere, is only sent on:
  * kube-proxy's rules know what to do with connections of this node itself. None is where the Service asks for kube-proxy.
@@ -161,9 +163,8 @@ export function balanceService(balanced: BalancedService, family: Family, place:
   const addresses = balanced.addresses[family];
   if (addresses.length === 0 || isLeftToKubeProxy(service)) return noBalance;
   const ranges = readSourceRanges(service.spec.loadBalancerSourceRanges);
-  if (ranges.isTooLong) return { ...noBalance, left: `it has more than ${maxSourceRanges} source ranges` };
-  const excess = describeExcess(balanced);
-  if (excess !== null) return { ...noBalance, left: excess };
+  const left = ranges.isTooLong ? tooManyRanges : describeExcess(balanced);
+  if (left !== null) return { ...noBalance, left };
   const refused: string[] = [];
   const general = {
     ...describeService(service),
@@ -202,7 +203,7 @@ export function balanceService(balanced: BalancedService, family: Family, place:
     ports: addGuard(ports, addresses, { guarded: balanced.guarded ?? new Map(), uplinks }),
     refused,
     remarks: [...listRemarks(balanced, ranges.malformed), ...losses],
-    left: null,
+    left,
     dropping: describeDropping(ports, place),
     elsewhere: [...nodeToAddress.values()],
   };

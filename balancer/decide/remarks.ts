@@ -70,8 +70,8 @@ export function describeDropping(
   if (!isSentOn || strictTunnels.length === 0) return null;
   const switches = strictTunnels.map((device) => `${nameTunnelFilter(device)}=2`).join(' ');
   return (
-    `with policy Local, this node drops what other nodes send on by ${strictTunnels.join(' and ')}, ` +
-    `whose rp_filter is 1. Run: sysctl -w ${switches}`
+    `with policy Local, this node drops what other nodes send on by ${strictTunnels.join(' and ')} (rp_filter is 1). ` +
+    `Run: sysctl -w ${switches}`
   );
 }
 

@@ -31,8 +31,8 @@ const size = 512;
 
 /** As `nft -n` prints it: VRRP is 112, and only a neighbour's packets have this TTL. */
 const match = {
-  ipv4: 'meta l4proto 112 ip ttl 255 jump hear',
-  ipv6: 'meta l4proto 112 ip6 hoplimit 255 jump hear',
+  ipv4: 'meta l4proto 112 ip ttl 255 jump note',
+  ipv6: 'meta l4proto 112 ip6 hoplimit 255 jump note',
 } as const;
 
 /** Before rules of a firewall: what it drops is on the network all the same. */
@@ -54,9 +54,9 @@ export function printHearing(family: Family): string {
     `add table ${table}`,
     `delete table ${table}`,
     `add table ${table}`,
-    `add set ${table} heard { typeof ${key}; size ${size}; flags dynamic,timeout; timeout ${timeoutSeconds}s; }`,
-    `add chain ${table} hear`,
-    `add rule ${table} hear update @heard { ${key} }`,
+    `add set ${table} senders { typeof ${key}; size ${size}; flags dynamic,timeout; timeout ${timeoutSeconds}s; }`,
+    `add chain ${table} note`,
+    `add rule ${table} note update @senders { ${key} }`,
     `add chain ${table} prerouting { ${hook} }`,
     `add rule ${table} prerouting ${match[family]}`,
   ]
@@ -72,8 +72,8 @@ export function readHearing(text: string, family: Family): HeardAdvert[] | null 
   if (text.trim() === '') return null;
   const { objects } = readNftObjects(text, nameHearingTable(family));
   const find = (name: string) => objects.find((one) => one.name === name)?.statements ?? [];
-  if (!find('prerouting').includes(match[family]) || find('hear').length === 0) return null;
-  const elements = find('heard').find((statement) => statement.startsWith('elements = {')) ?? '';
+  if (!find('prerouting').includes(match[family]) || find('note').length === 0) return null;
+  const elements = find('senders').find((statement) => statement.startsWith('elements = {')) ?? '';
   // nft 1.0.6: `"eth0" . 10.77.0.9 . 0x33 . 0xa4d0032 expires 19s`.
   return [...elements.matchAll(/"([^"]*)" \. (\S+) \. (0x[0-9a-f]+|\d+) \. (0x[0-9a-f]+|\d+)/g)].map(
     ([, device = '', from = '', vrid = '', first = '']) => ({

@@ -176,7 +176,7 @@ function awaitReuse(virtualIp: VirtualIp, world: World): Step {
   if (spec.leaving.length > 0) return wait('the Services that leave it');
   if (isDeleted(virtualIp))
     return findFinalizers(virtualIp) === null
-      ? wait('the finalizers of others')
+      ? wait('finalizers of other software')
       : toStep(patchVirtualIp(virtualIp, {}));
   const reuseMs = world.judgedPools.get(spec.pool)?.reuseAfterMs ?? defaultReuseMs;
   const untilMs = (readReleasedMs(virtualIp, world) ?? world.nowMs) + reuseMs;

@@ -33,7 +33,7 @@ function begin() {
   /** Senders as the kernel notes them: `"eth0" . 10.77.0.9 . 0x33 . 0xa4d0032`. */
   const send = (family: 'ip' | 'ip6', ...elements: readonly string[]) =>
     kernel.meddle(
-      elements.map((one) => `add element ${family} vipnat-vrrp heard { ${one} expires 19s }\n`).join(''),
+      elements.map((one) => `add element ${family} vipnat-vrrp senders { ${one} expires 19s }\n`).join(''),
     );
   return { clock, kernel, world, told, clashes, hearing, send };
 }
@@ -79,7 +79,7 @@ describe('VRIDs of others', () => {
     await clock.advance(120_000);
     expect([hearing.heard.length, told]).toEqual([1, ['changed']]);
     // What the kernel does by itself after 20 s.
-    await kernel.meddle('flush set ip vipnat-vrrp heard\n');
+    await kernel.meddle('flush set ip vipnat-vrrp senders\n');
     await clock.advance(30_000);
     expect([hearing.heard, told]).toEqual([[], ['changed', 'changed']]);
   });
@@ -102,7 +102,7 @@ describe('its tables', () => {
     const { clock, kernel } = begin();
     await clock.advance(120_000);
     expect(kernel.scripts).toHaveLength(2);
-    await kernel.meddle('delete table ip vipnat-vrrp\nflush chain ip6 vipnat-vrrp hear\n');
+    await kernel.meddle('delete table ip vipnat-vrrp\nflush chain ip6 vipnat-vrrp note\n');
     await clock.advance(30_000);
     expect(kernel.scripts.slice(2)).toEqual(kernel.scripts.slice(0, 2));
   });
