@@ -10,7 +10,7 @@ import { type Walk, walk } from './walk.ts';
 // Minutes on a busy machine.
 jest.setTimeout(3_600_000);
 
-const walks = byExtent({ gate: 12, full: 50, long: 500 });
+const walks = byExtent({ gate: 25, full: 50, long: 500 });
 const [actions, hasPods] = [600, true];
 
 /** Each broken controller is caught by one in twenty at least. */
@@ -36,7 +36,7 @@ describe('controllers of gates walk at random: pods come, fail and go, steps and
     }
     printFigure(JSON.stringify([...sums]));
     for (const what of ['early slices', 'gates opened: LBHealthy', 'gates opened: NoService'])
-      expect(sums.get(what)).toBeGreaterThan(walks / 8);
+      expect(sums.get(what)).toBeGreaterThan(walks / 5);
   });
 });
 
