@@ -98,6 +98,7 @@ export class MachineKernel {
             backend: { family: 'ipv4', address, port: podPort },
             isOpen: true,
             isAnswered: pod !== null,
+            isEstablished: pod !== null,
           }),
         );
         this.connections = this.connections.filter((one) => !chosen.includes(one));
