@@ -3,7 +3,9 @@
  * in `vips`, and goes to the chain of its port.
  */
 import { type Family } from '../../lib/address/address.ts';
-import { type Table, type TableChain, type TableSet, toWord } from './table.ts';
+import { toAddressType } from '../../lib/netfilter/nftables/declare.ts';
+import { familyToNft } from '../../lib/kernel/netlink/nft-chains.ts';
+import { type NftChain, type NftSet, type NftTable } from '../../lib/netfilter/nftables/ruleset.ts';
 
 /** For how long packets are balanced after the balancer has last said that it lives. */
 export const aliveSeconds = 30;
@@ -58,12 +60,12 @@ export const shared = {
 } as const;
 
 /** The declaration of `vips` and `translated`. */
-export function declareVipMap(family: Family): Omit<TableSet, 'elements'> {
+export function declareVipMap(family: Family): Omit<NftSet, 'elements'> {
   return { kind: 'map', declaration: `type ${toAddressType(family)} . inet_proto . inet_service : verdict` };
 }
 
 /** The declaration of `guards`. */
-export function declareGuardMap(family: Family): Omit<TableSet, 'elements'> {
+export function declareGuardMap(family: Family): Omit<NftSet, 'elements'> {
   return { kind: 'map', declaration: `type ${toAddressType(family)} : verdict` };
 }
 
@@ -74,26 +76,21 @@ const icmpErrors = {
 } as const;
 
 /** The declaration of `errors`. nft prints numbers of such keys as `toHex` does. */
-export function declareErrorMap(family: Family): Omit<TableSet, 'elements'> {
+export function declareErrorMap(family: Family): Omit<NftSet, 'elements'> {
   return { kind: 'map', declaration: `typeof ${nameErrorKey(family)} : verdict` };
 }
 
 function nameErrorKey(family: Family): string {
   const { protocol, port } = icmpErrors[family];
-  return `${toWord(family)} daddr . ${protocol} . ${port}`;
-}
-
-/** How nft calls the addresses of a family. */
-export function toAddressType(family: Family): 'ipv4_addr' | 'ipv6_addr' {
-  return family === 'ipv6' ? 'ipv6_addr' : 'ipv4_addr';
+  return `${familyToNft[family]} daddr . ${protocol} . ${port}`;
 }
 
 /**
  * The table without any Service. Set `alive` is empty: see `printRenewal`. Only where there are relays all packets are looked up in
  * `relays`, and not only the first of each connection.
  */
-export function createSkeleton(family: Family, needs: RelayNeeds): Table {
-  const ip = toWord(family);
+export function createSkeleton(family: Family, needs: RelayNeeds): NftTable {
+  const ip = familyToNft[family];
   const toDispatch = (map: string) =>
     `meta l4proto @alive ${ip} daddr . meta l4proto . th dport vmap @${map}`;
   const dispatch = toDispatch(shared.vips);
@@ -101,7 +98,7 @@ export function createSkeleton(family: Family, needs: RelayNeeds): Table {
   const guard = `meta l4proto @alive meta l4proto != ${icmp[family]} ${ip} daddr vmap @${shared.guards}`;
   const original = `ct original ${ip} daddr . meta l4proto . ct original proto-dst`;
   return {
-    sets: new Map<string, TableSet>([
+    sets: new Map<string, NftSet>([
       [
         shared.alive,
         { kind: 'set', declaration: `type inet_proto; timeout ${aliveSeconds}s`, elements: new Map() },
@@ -114,7 +111,7 @@ export function createSkeleton(family: Family, needs: RelayNeeds): Table {
         ? []
         : [[shared.errors, { ...declareErrorMap(family), elements: new Map() }] as const]),
     ]),
-    chains: new Map<string, TableChain>([
+    chains: new Map<string, NftChain>([
       [shared.refuse, { hook: null, rules: ['reject with tcp reset', 'reject'] }],
       [shared.ownSource, { hook: null, rules: ['masquerade fully-random'] }],
       ...(needs === 'no relays' ? [] : sendOn(family, toDispatch(shared.relays))),
@@ -136,7 +133,7 @@ export function createSkeleton(family: Family, needs: RelayNeeds): Table {
 }
 
 /** A router says to the Service's address that a packet does not fit, or does not arrive: so to the node that holds the address. */
-function sendOn(family: Family, dispatch: string): [string, TableChain][] {
+function sendOn(family: Family, dispatch: string): [string, NftChain][] {
   const ofErrors = `meta l4proto @alive ${icmpErrors[family].types} ${nameErrorKey(family)} vmap @${shared.errors}`;
   return [['relay', { hook: hook('prerouting', priority.relay, 'filter'), rules: [dispatch, ofErrors] }]];
 }
@@ -145,8 +142,8 @@ function sendOn(family: Family, dispatch: string): [string, TableChain][] {
  * What is sent on is a packet of this host's own to IPVS, which would take it to this host's endpoints: kube-proxy has a virtual server
  * for it. While IPVS looks, the packet has an address that no virtual server has. Nothing but hook output in between sees it.
  */
-function hideFromIpvs(family: Family): [string, TableChain][] {
-  const address = `${toWord(family)} daddr`;
+function hideFromIpvs(family: Family): [string, NftChain][] {
+  const address = `${familyToNft[family]} daddr`;
   const firstBit = family === 'ipv6' ? '8000::' : '128.0.0.0';
   const rules = [`${nameTtl(family)} ${sentOn.last} ct state 0x40 ${address} set ${address} ^ ${firstBit}`];
   return Object.entries(besideIpvs).map(([place, order]) => [

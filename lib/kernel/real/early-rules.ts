@@ -1,3 +1,4 @@
+import { familyToNft } from '../netlink/nft-chains.ts';
 /** Rules of others that packets pass before connections are tracked: they may keep packets from being tracked. */
 import { type Family, families } from '../../address/address.ts';
 import { VipnatError } from '../../text/errors.ts';
@@ -69,7 +70,7 @@ function isIptables(layer: NftLayer | null, table: string): boolean {
 }
 
 function hasRules(chains: readonly NftChain[], family: Family): boolean {
-  return chains.some(({ layer, table }) => table === 'raw' && layer === (family === 'ipv6' ? 'ip6' : 'ip'));
+  return chains.some(({ layer, table }) => table === 'raw' && layer === familyToNft[family]);
 }
 
 interface RawSource {

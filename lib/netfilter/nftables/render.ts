@@ -11,9 +11,11 @@ import {
 } from '../rules/balance.ts';
 import { toChances } from '../rules/chance.ts';
 import { signChain } from '../rules/signature.ts';
+import { familyToNft, type NftFamily } from '../../kernel/netlink/nft-chains.ts';
 import { nameOwnTable } from '../../kernel/netlink/own-table.ts';
 import { matchChance } from './chance.ts';
-import { type NftChain, type NftTable } from './ruleset.ts';
+import { declareMemory, toAddressType } from './declare.ts';
+import { type NftChain, type NftSet, type NftTable } from './ruleset.ts';
 
 /** A balance that a table of its own can hold: kube-proxy's chains are in another table, out of reach. */
 export type TableBalance = Pick<Balance, 'vip' | 'masquerade'> & {
@@ -32,9 +34,6 @@ const priority = { translate: -105, forward: -5, input: -5, masquerade: 95 };
 
 /** Only the packet that opens a connection, see ADR 15. */
 const opening = 'tcp flags & (fin | syn | rst | ack) == syn';
-
-/** How many clients one backend can have whose place is kept. One more is sent anywhere. */
-const maxClients = 65_535;
 
 /** A balance for a table; a chain of kube-proxy's cannot be joined from there. */
 export function toTableBalance({ vip, masquerade, route, apiservers }: Balance): TableBalance {
@@ -65,10 +64,8 @@ export function renderNftTable(family: Family, balances: readonly TableBalance[]
     ...renderInput(balances),
   ];
   return {
-    flags: '',
     sets: new Map(balances.flatMap((balance) => declareSets(family, balance))),
     chains: new Map(chains.map(([name, hooked, rules]) => [name, toChain(name, hooked, rules)])),
-    others: [],
   };
 }
 
@@ -95,7 +92,9 @@ function dropUntranslated(apiserver: Endpoint): string {
 export function printNftTable(family: Family, { sets, chains }: NftTable): string {
   const table = nameOwnTable(family);
   const blocks = [
-    ...[...sets].flatMap(([name, declaration]) => block(`set ${name}`, declaration.split('; '))),
+    ...[...sets].flatMap(([name, { kind, declaration }]) =>
+      block(`${kind} ${name}`, declaration.split('; ')),
+    ),
     ...[...chains].flatMap(([name, { hook: hooked, rules }]) =>
       block(`chain ${name}`, hooked === null ? rules : [hooked, ...rules]),
     ),
@@ -163,11 +162,12 @@ function keepPlaces(balance: TableBalance): string[] {
 }
 
 /** A backend that goes takes its set along: when it comes back, its clients have another place. */
-function declareSets(family: Family, { vip, backends, affinitySeconds }: TableBalance): [string, string][] {
+function declareSets(family: Family, { vip, backends, affinitySeconds }: TableBalance): [string, NftSet][] {
   if (affinitySeconds === null) return [];
-  const type = family === 'ipv6' ? 'ipv6_addr' : 'ipv4_addr';
-  const declaration = `type ${type}; size ${maxClients}; flags dynamic,timeout; timeout ${affinitySeconds}s`;
-  return backends.map((backend) => [affinityName(vip, backend), declaration]);
+  return backends.map((backend) => [
+    affinityName(vip, backend),
+    declareMemory(toAddressType(family), affinitySeconds),
+  ]);
 }
 
 /** Connections that were sent elsewhere than to the VIP they asked for, in both directions. */
@@ -175,8 +175,8 @@ function matchTranslated(vip: Endpoint): string {
   return `meta l4proto tcp ct status dnat ct original ${ip(vip)} daddr ${vip.address} ct original proto-dst ${vip.port}`;
 }
 
-function ip({ family }: Endpoint): string {
-  return family === 'ipv6' ? 'ip6' : 'ip';
+function ip({ family }: Endpoint): NftFamily {
+  return familyToNft[family];
 }
 
 function block(head: string, lines: readonly string[]): string[] {
