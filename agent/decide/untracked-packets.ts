@@ -1,8 +1,8 @@
-import { familyToNft } from '../../lib/kernel/netlink/nft-chains.ts';
 /**
  * Packets of balanced connections that rules of others keep from being tracked: before connection tracking, by NOTRACK in iptables or notrack in
  * nft. What is not tracked is not translated. Nothing of vipnat can undo that.
  */
+import { familyToNft } from '../../lib/kernel/netlink/nft-chains.ts';
 import { families, type Family } from '../../lib/address/address.ts';
 import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
 import { type EarlyRules } from '../../lib/kernel/real/early-rules.ts';

@@ -3,7 +3,7 @@
  * in `vips`, and goes to the chain of its port.
  */
 import { type Family } from '../../lib/address/address.ts';
-import { toAddressType } from '../../lib/netfilter/nftables/declare.ts';
+import { declareHook, natPriority, toAddressType } from '../../lib/netfilter/nftables/declare.ts';
 import { familyToNft } from '../../lib/kernel/netlink/nft-chains.ts';
 import { type NftChain, type NftSet, type NftTable } from '../../lib/netfilter/nftables/ruleset.ts';
 
@@ -21,8 +21,8 @@ export function listAliveProtocols(family: Family): readonly string[] {
   return [...transports, icmp[family]];
 }
 
-/** Before kube-proxy's and iptables' nat chains at -100 (dstnat) and 100 (srcnat). */
-const priority = { relay: -155, translate: -105, masquerade: 95 };
+/** Behind connection tracking at -200, and before iptables' mangle chains at -150. */
+const relayPriority = -155;
 
 /** On both sides of IPVS, which has -98 in hook output. Source: ip_vs_ops4 of Linux 6.1, NF_IP_PRI_NAT_DST + 2. */
 const besideIpvs = { before: -110, after: -90 };
@@ -116,12 +116,15 @@ export function createSkeleton(family: Family, needs: RelayNeeds): NftTable {
       [shared.ownSource, { hook: null, rules: ['masquerade fully-random'] }],
       ...(needs === 'no relays' ? [] : sendOn(family, toDispatch(shared.relays))),
       ...(needs === 'relays past IPVS' ? hideFromIpvs(family) : []),
-      ['prerouting', { hook: hook('prerouting', priority.translate), rules: [dispatch, guard] }],
-      ['output', { hook: hook('output', priority.translate), rules: [dispatch] }],
+      [
+        'prerouting',
+        { hook: declareHook('nat', 'prerouting', natPriority.translate), rules: [dispatch, guard] },
+      ],
+      ['output', { hook: declareHook('nat', 'output', natPriority.translate), rules: [dispatch] }],
       [
         'postrouting',
         {
-          hook: hook('postrouting', priority.masquerade),
+          hook: declareHook('nat', 'postrouting', natPriority.masquerade),
           // A rule for each protocol: nft knows the type of the original port only behind one.
           rules: transports.map(
             (protocol) => `meta l4proto ${protocol} ct status 0x20 ${original} vmap @${shared.translated}`,
@@ -135,7 +138,9 @@ export function createSkeleton(family: Family, needs: RelayNeeds): NftTable {
 /** A router says to the Service's address that a packet does not fit, or does not arrive: so to the node that holds the address. */
 function sendOn(family: Family, dispatch: string): [string, NftChain][] {
   const ofErrors = `meta l4proto @alive ${icmpErrors[family].types} ${nameErrorKey(family)} vmap @${shared.errors}`;
-  return [['relay', { hook: hook('prerouting', priority.relay, 'filter'), rules: [dispatch, ofErrors] }]];
+  return [
+    ['relay', { hook: declareHook('filter', 'prerouting', relayPriority), rules: [dispatch, ofErrors] }],
+  ];
 }
 
 /**
@@ -148,10 +153,6 @@ function hideFromIpvs(family: Family): [string, NftChain][] {
   const rules = [`${nameTtl(family)} ${sentOn.last} ct state 0x40 ${address} set ${address} ^ ${firstBit}`];
   return Object.entries(besideIpvs).map(([place, order]) => [
     `${place}-ipvs`,
-    { hook: hook('output', order, 'filter'), rules },
+    { hook: declareHook('filter', 'output', order), rules },
   ]);
-}
-
-function hook(name: string, order: number, type = 'nat'): string {
-  return `type ${type} hook ${name} priority ${order}; policy accept;`;
 }

@@ -1,9 +1,8 @@
-import { familyToNft } from '../netlink/nft-chains.ts';
 /** Rules of others that packets pass before connections are tracked: they may keep packets from being tracked. */
 import { type Family, families } from '../../address/address.ts';
 import { VipnatError } from '../../text/errors.ts';
 import { withNetlinkClient } from '../netlink/netlink.ts';
-import { listChains, type NftChain, type NftLayer } from '../netlink/nft-chains.ts';
+import { familyToNft, listChains, type NftChain, type NftLayer } from '../netlink/nft-chains.ts';
 import { type IptablesDialect, iptablesDialects } from '../port.ts';
 import { createToolbox, isInPath, type Toolbox } from '../tools/toolbox.ts';
 import { settleAll } from '../tools/settle.ts';

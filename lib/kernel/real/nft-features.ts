@@ -1,5 +1,5 @@
-import { familyToNft } from '../netlink/nft-chains.ts';
 /** What rules may need that not each kernel, and not each nft, has. */
+import { familyToNft } from '../netlink/nft-chains.ts';
 import { families, type Family } from '../../address/address.ts';
 import { isNftRefusal, listNftTable, runNft } from './nft-table.ts';
 

@@ -14,7 +14,7 @@ import { signChain } from '../rules/signature.ts';
 import { familyToNft, type NftFamily } from '../../kernel/netlink/nft-chains.ts';
 import { nameOwnTable } from '../../kernel/netlink/own-table.ts';
 import { matchChance } from './chance.ts';
-import { declareMemory, toAddressType } from './declare.ts';
+import { declareHook, declareMemory, natPriority, toAddressType } from './declare.ts';
 import { type NftChain, type NftSet, type NftTable } from './ruleset.ts';
 
 /** A balance that a table of its own can hold: kube-proxy's chains are in another table, out of reach. */
@@ -29,8 +29,8 @@ export type TableBalance = Pick<Balance, 'vip' | 'masquerade'> & {
   readonly apiservers?: readonly Endpoint[] | undefined;
 };
 
-/** Before kube-proxy's and iptables' nat chains at -100 (dstnat) and 100 (srcnat), and their filter chains at 0. */
-const priority = { translate: -105, forward: -5, input: -5, masquerade: 95 };
+/** Before iptables' filter chains at 0. */
+const filterPriority = -5;
 
 /** Only the packet that opens a connection, see ADR 15. */
 const opening = 'tcp flags & (fin | syn | rst | ack) == syn';
@@ -49,16 +49,16 @@ export function renderNftTable(family: Family, balances: readonly TableBalance[]
   const own = balances.filter(({ masquerade }) => masquerade !== 'none');
   const chains: (readonly [string, string | null, readonly string[]])[] = [
     ...balances.map((balance) => [vipChainName(balance.vip), null, translate(balance)] as const),
-    ['prerouting', hook('nat', 'prerouting', priority.translate), dispatch],
-    ['output', hook('nat', 'output', priority.translate), dispatch],
+    ['prerouting', declareHook('nat', 'prerouting', natPriority.translate), dispatch],
+    ['output', declareHook('nat', 'output', natPriority.translate), dispatch],
     [
       'postrouting',
-      hook('nat', 'postrouting', priority.masquerade),
+      declareHook('nat', 'postrouting', natPriority.masquerade),
       own.map(({ vip }) => `${matchTranslated(vip)} masquerade fully-random`),
     ],
     [
       'forward',
-      hook('filter', 'forward', priority.forward),
+      declareHook('filter', 'forward', filterPriority),
       balances.map(({ vip }) => `${matchTranslated(vip)} accept`),
     ],
     ...renderInput(balances),
@@ -72,7 +72,7 @@ export function renderNftTable(family: Family, balances: readonly TableBalance[]
 /** Replies that conntrack calls INVALID and does not translate back, see ADR 33. Without an apiserver no packet passes such a chain. */
 function renderInput(balances: readonly TableBalance[]): [string, string, readonly string[]][] {
   const rules = listApiservers(balances).map(dropUntranslated);
-  return rules.length === 0 ? [] : [['input', hook('filter', 'input', priority.input), rules]];
+  return rules.length === 0 ? [] : [['input', declareHook('filter', 'input', filterPriority), rules]];
 }
 
 /** The rules of the chain `input` about these apiservers, as they are written. */
@@ -123,10 +123,6 @@ function toChain(name: string, hooked: string | null, rules: readonly string[]):
     hook: hooked,
     rules: rules.map((rule, index) => `${rule} comment "${signatures[index] ?? ''}"`),
   };
-}
-
-function hook(type: string, name: string, order: number): string {
-  return `type ${type} hook ${name} priority ${order}; policy accept;`;
 }
 
 /** Clients whose place is kept first; all others by chance. */
