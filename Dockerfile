@@ -25,7 +25,6 @@ ARG SOURCE_DATE_EPOCH
 # from the node's /lib, which a privileged DaemonSet has at /host/lib.
 RUN apt-get update \
  && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
-      conntrack \
       inotify-tools \
       iptables \
       kmod \

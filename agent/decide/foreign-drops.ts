@@ -1,3 +1,4 @@
+import { familyToNft } from '../../lib/kernel/netlink/nft-chains.ts';
 import { type ForwardChain } from '../../lib/kernel/port.ts';
 import { ownTable } from '../../lib/kernel/netlink/own-table.ts';
 import { type Assessment } from './assess.ts';
@@ -16,7 +17,7 @@ export function findForeignDrops(
   { decisions, observation }: Pick<Assessment, 'decisions' | 'observation'>,
 ): ForwardChain[] {
   const families = new Set(decisions.filter(isBalanced).map(({ vip }) => vip.family));
-  const kinds: readonly string[] = [...families].map((family) => (family === 'ipv6' ? 'ip6' : 'ip'));
+  const kinds: readonly string[] = [...families].map((family) => familyToNft[family]);
   // Where an iptables is, its chain is told to accept.
   const written = [...families]
     .filter((family) =>

@@ -1,3 +1,4 @@
+import { familyToNft } from '../../lib/kernel/netlink/nft-chains.ts';
 import { type Family, families } from '../../lib/address/address.ts';
 import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
 import { type IptablesDialect, type Dialect, type Transaction } from '../../lib/kernel/port.ts';
@@ -115,7 +116,7 @@ export function describeDrift({ tables }: Plan): string[] {
 
 /** `nat, iptables-nft`, or `ip vipnat, nft`. */
 export function describeTable({ family, dialect, table }: TablePlan): string {
-  const name = dialect === 'nftables' ? `${family === 'ipv6' ? 'ip6' : 'ip'} ${table}` : table;
+  const name = dialect === 'nftables' ? `${familyToNft[family]} ${table}` : table;
   return `${name}, ${toolName(family, dialect)}`;
 }
 

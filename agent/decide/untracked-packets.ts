@@ -2,6 +2,7 @@
  * Packets of balanced connections that rules of others keep from being tracked: before connection tracking, by NOTRACK in iptables or notrack in
  * nft. What is not tracked is not translated. Nothing of vipnat can undo that.
  */
+import { familyToNft } from '../../lib/kernel/netlink/nft-chains.ts';
 import { families, type Family } from '../../lib/address/address.ts';
 import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
 import { type EarlyRules } from '../../lib/kernel/real/early-rules.ts';
@@ -112,7 +113,7 @@ function exempt(
   const isTo = direction === 'to';
   return insert('')[0] === 'nft'
     ? [
-        family === 'ipv6' ? 'ip6' : 'ip',
+        familyToNft[family],
         isTo ? 'daddr' : 'saddr',
         address,
         'tcp',

@@ -153,7 +153,7 @@ export class Departures {
       }
       return total;
     } catch {
-      // Not logged here: the reset of connections reports what is wrong with the tool.
+      // Not logged here: the reset of connections reports what is wrong.
       return null;
     }
   }

@@ -1,3 +1,4 @@
+import { familyToNft } from '../../lib/kernel/netlink/nft-chains.ts';
 import { type Family } from '../../lib/address/address.ts';
 import { type Endpoint } from '../../lib/address/endpoint.ts';
 import { type ErrorCode, VipnatError } from '../../lib/text/errors.ts';
@@ -86,7 +87,7 @@ export function describeUnread(unread: readonly UnreadRules[]): UnreadText[] {
 }
 
 function namePlace({ family, dialect, tables }: UnreadRules): string {
-  if (dialect === 'nftables') return `nft table ${family === 'ipv6' ? 'ip6' : 'ip'} ${tables.join()}`;
+  if (dialect === 'nftables') return `nft table ${familyToNft[family]} ${tables.join()}`;
   const tool = toolName(family, dialect);
   return tables.length === iptablesTables.length ? tool : `${tables.join(' and ')} of ${tool}`;
 }

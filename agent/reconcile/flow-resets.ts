@@ -5,7 +5,7 @@
  * Goal: each death is answered once for connections that were never established, and once for all.
  * Tension: a reset can fail for a moment or for good, and takes seconds where the connection table is large; a
  * death that comes meanwhile must not wait for it.
- * Compromise: nobody waits for a reset. One runs at a time, so one process at most; one that failed is tried again,
+ * Compromise: nobody waits for a reset. One runs at a time; one that failed is tried again,
  * more and more rarely, until it is done or nothing hangs there any more.
  */
 import { type Endpoint, formatEndpoint, parseEndpoint } from '../../lib/address/endpoint.ts';
@@ -28,7 +28,7 @@ export interface FlowPorts {
   };
 }
 
-/** The first retry of a reset, doubled each time: conntrack fails for a moment, or is not there. */
+/** The first retry of a reset, doubled each time: the kernel fails for a moment, or does not do that here. */
 const firstRetryMs = 250;
 const maxRetryMs = 30_000;
 

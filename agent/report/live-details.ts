@@ -23,7 +23,7 @@ export async function readLiveDetails(
   return { flows: new Map(flows), keepalived: new Map(keepalived) };
 }
 
-/** Without conntrack all else is told. */
+/** Where connections cannot be counted, all else is told. */
 async function countFlows(
   kernel: Pick<Kernel, 'countFlows'>,
   vip: Endpoint,

@@ -1,16 +1,16 @@
 import { createHash } from 'node:crypto';
 import { formatEndpoint } from '../../lib/address/endpoint.ts';
 import { usualWeight } from '../../lib/services/weights.ts';
-import { type Family } from '../../lib/address/address.ts';
-import { declareGuardMap, declareVipMap, shared, toAddressType } from '../table/skeleton.ts';
+import { declareGuardMap, declareVipMap, shared } from '../table/skeleton.ts';
+import { declareMemory, toAddressType } from '../../lib/netfilter/nftables/declare.ts';
+import { familyToNft } from '../../lib/kernel/netlink/nft-chains.ts';
 import {
+  type NftChain,
+  type NftSet,
+  type NftTable,
   emptyTable,
-  mergeTables,
-  type Table,
-  type TableChain,
-  type TableSet,
-  toWord,
-} from '../table/table.ts';
+} from '../../lib/netfilter/nftables/ruleset.ts';
+import { mergeTables } from '../table/table.ts';
 import {
   defaultAffinitySeconds,
   type Guard,
@@ -22,14 +22,11 @@ import { renderRelay } from './render-relay.ts';
 import { acceptInside } from './uplinks.ts';
 import { fillSlots, hashSeed, hashSlots, type Weights } from './slots.ts';
 
-/** How many clients one endpoint can have whose place is kept. One more is sent anywhere. */
-const maxClients = 65_535;
-
 /**
  * The part of a family's table that one port of a Service has. `before` has the slots that are kept where they are: those of the
  * table as it is. Pure.
  */
-export function renderPort(balance: PortBalance, before: Table): Table {
+export function renderPort(balance: PortBalance, before: NftTable): NftTable {
   return mergeTables([
     balance.isHere ? renderHere(balance, before) : emptyTable,
     balance.relay === null ? emptyTable : renderRelay(balance, balance.relay),
@@ -38,17 +35,17 @@ export function renderPort(balance: PortBalance, before: Table): Table {
 }
 
 /** Of a Service's addresses: ports that no Service has are nobody's from outside, and not those of programs of the node that holds them. */
-function renderGuard({ family, service }: PortBalance, { addresses, uplinks }: Guard): Table {
+function renderGuard({ family, service }: PortBalance, { addresses, uplinks }: Guard): NftTable {
   const [name, named] = [`guard/${service}`, `named/${service}`];
   const elements = new Map([...addresses.keys()].map((address) => [address, `goto ${name}`]));
   const places = [...addresses].flatMap(([address, ports]) => ports.map((port) => `${address} . ${port}`));
-  const ports: TableSet = {
+  const ports: NftSet = {
     kind: 'set',
     declaration: `type ${toAddressType(family)} . inet_proto . inet_service`,
     elements: new Map(places.map((place) => [place, ''])),
   };
   // A Service that is kube-proxy's is in no map: its ports are not nobody's.
-  const accept = `${toWord(family)} daddr . meta l4proto . th dport @${named} accept`;
+  const accept = `${familyToNft[family]} daddr . meta l4proto . th dport @${named} accept`;
   return {
     sets: new Map([
       [shared.guards, { ...declareGuardMap(family), elements }],
@@ -59,12 +56,12 @@ function renderGuard({ family, service }: PortBalance, { addresses, uplinks }: G
 }
 
 /** What this node sends to endpoints itself. */
-function renderHere(balance: PortBalance, before: Table): Table {
+function renderHere(balance: PortBalance, before: NftTable): NftTable {
   const keys = balance.addresses.map(
     (address) => `${address} . ${toProtocolNumber(balance)} . ${balance.port}`,
   );
   const toElements = (value: string) => new Map(keys.map((key) => [key, value]));
-  const vips = (value: string): [string, TableSet] => [
+  const vips = (value: string): [string, NftSet] => [
     shared.vips,
     { ...declareVipMap(balance.family), elements: toElements(value) },
   ];
@@ -78,7 +75,7 @@ function renderHere(balance: PortBalance, before: Table): Table {
   }
   const choice = balance.affinitySeconds === null ? choose(balance, before) : chooseKept(balance, before);
   const source = giveSource(balance);
-  const translated: TableSet = {
+  const translated: NftSet = {
     ...declareVipMap(balance.family),
     elements: toElements(`goto ${source.chain}`),
   };
@@ -105,8 +102,8 @@ function nameSeconds(seconds: number | null): string {
 
 interface Piece {
   readonly rules: readonly string[];
-  readonly sets: readonly (readonly [string, TableSet])[];
-  readonly chains: readonly (readonly [string, TableChain])[];
+  readonly sets: readonly (readonly [string, NftSet])[];
+  readonly chains: readonly (readonly [string, NftChain])[];
 }
 
 /** Lists of ranges are long, and each port of a Service has the same one. */
@@ -127,14 +124,14 @@ function renderAdmission({ family, service }: PortBalance, sources: readonly str
   const declaration = `type ${toAddressType(family)}; flags interval`;
   const elements = new Map(sources.map((range) => [range, '']));
   return {
-    rules: [`${toWord(family)} saddr != @${name} drop`],
+    rules: [`${familyToNft[family]} saddr != @${name} drop`],
     sets: [[name, { kind: 'set', declaration, elements }]],
     chains: [],
   };
 }
 
 /** One rule for all endpoints. A slot leads straight to one. */
-function choose(balance: PortBalance, before: Table): Piece {
+function choose(balance: PortBalance, before: NftTable): Piece {
   const { family } = balance;
   const wanted = new Map(
     balance.backends.map(({ address, port, weight }) => [`${address} . ${port}`, weight ?? usualWeight]),
@@ -142,22 +139,21 @@ function choose(balance: PortBalance, before: Table): Piece {
   const { name, count, set } = declareSlots(balance, {
     wanted,
     before,
-    value: `${toWord(family)} daddr . ${balance.protocol.toLowerCase()} dport`,
+    value: `${familyToNft[family]} daddr . ${balance.protocol.toLowerCase()} dport`,
   });
-  const rule = `meta l4proto ${toProtocolNumber(balance)} dnat ${toWord(family)} to ${pick(balance, count)} map @${name}`;
+  const rule = `meta l4proto ${toProtocolNumber(balance)} dnat ${familyToNft[family]} to ${pick(balance, count)} map @${name}`;
   return { rules: [rule], sets: [[name, set]], chains: [] };
 }
 
 /** Clients whose place is kept first. A slot leads to an endpoint's chain, which keeps the client's place. */
-function chooseKept(balance: PortBalance, before: Table): Piece {
+function chooseKept(balance: PortBalance, before: NftTable): Piece {
   const { family, backends, affinitySeconds } = balance;
-  const source = `${toWord(family)} saddr`;
+  const source = `${familyToNft[family]} saddr`;
   const ends = backends.map((backend) => {
     const suffix = `${identifyPort(balance)}/${backend.address.replaceAll(':', '-')}/${backend.port}`;
     const [chain, clients] = [`end/${suffix}`, `clients/${suffix}${nameSeconds(affinitySeconds)}`];
     const translate = `meta l4proto ${toProtocolNumber(balance)} dnat to ${formatEndpoint({ family, ...backend })}`;
-    const declaration = `type ${toAddressType(family)}; size ${maxClients}; flags dynamic,timeout; timeout ${affinitySeconds ?? 0}s`;
-    const set: TableSet = { kind: 'set', declaration, elements: new Map() };
+    const set = declareMemory(toAddressType(family), affinitySeconds ?? 0);
     // Also where the set is full, which ends a rule that would add to it.
     const { weight = usualWeight } = backend;
     return {
@@ -182,7 +178,7 @@ function chooseKept(balance: PortBalance, before: Table): Piece {
 
 interface SlotNeeds {
   readonly wanted: Weights;
-  readonly before: Table;
+  readonly before: NftTable;
   /** The type of what a slot leads to. */
   readonly value: string;
 }
@@ -190,7 +186,7 @@ interface SlotNeeds {
 function declareSlots(
   balance: PortBalance,
   { wanted, before, value }: SlotNeeds,
-): { name: string; count: number; set: TableSet } {
+): { name: string; count: number; set: NftSet } {
   const name = `slots/${identifyPort(balance)}${value === 'verdict' ? '/kept' : ''}`;
   const known = before.sets.get(name)?.elements ?? new Map<string, string>();
   const placed = Array.from({ length: known.size }, (_, at) => known.get(String(at)) ?? '');
@@ -208,7 +204,7 @@ function pick({ method, family }: PortBalance, count: number): string {
     case 'rr':
       return `numgen inc mod ${count}`;
     case 'hash':
-      return `jhash ${toWord(family)} saddr mod ${count} seed ${hashSeed}`;
+      return `jhash ${familyToNft[family]} saddr mod ${count} seed ${hashSeed}`;
   }
 }
 
@@ -219,7 +215,7 @@ function pick({ method, family }: PortBalance, count: number): string {
 function giveSource(balance: PortBalance): Omit<Piece, 'rules'> & { readonly chain: string } {
   if (!balance.keepsClient) return { chain: shared.ownSource, sets: [], chains: [] };
   const [chain, set] = [`source/${identifyPort(balance)}`, `itself/${identifyPort(balance)}`];
-  const ip = toWord(balance.family);
+  const ip = familyToNft[balance.family];
   const type = toAddressType(balance.family);
   const elements = new Map(balance.backends.map(({ address }) => [`${address} . ${address}`, '']));
   const rules = [
@@ -233,9 +229,6 @@ function giveSource(balance: PortBalance): Omit<Piece, 'rules'> & { readonly cha
   };
 }
 
-function toChain(rules: readonly string[]): TableChain {
+function toChain(rules: readonly string[]): NftChain {
   return { hook: null, rules };
 }
-
-/** Families whose table a Service has a part of. */
-export type Parts = Readonly<Record<Family, Table>>;

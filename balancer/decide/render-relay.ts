@@ -1,6 +1,8 @@
 import { createHash } from 'node:crypto';
-import { declareErrorMap, declareVipMap, nameTtl, sentOn, shared, toAddressType } from '../table/skeleton.ts';
-import { type Table, type TableChain, type TableSet, toWord } from '../table/table.ts';
+import { declareErrorMap, declareVipMap, nameTtl, sentOn, shared } from '../table/skeleton.ts';
+import { declareMemory, toAddressType } from '../../lib/netfilter/nftables/declare.ts';
+import { familyToNft } from '../../lib/kernel/netlink/nft-chains.ts';
+import { type NftChain, type NftSet, type NftTable } from '../../lib/netfilter/nftables/ruleset.ts';
 import { identifyPort, toProtocolNumber, type PortBalance } from './port-balance.ts';
 import { type Relay } from './relay.ts';
 import { acceptInside } from './uplinks.ts';
@@ -8,9 +10,6 @@ import { hashSeed, hashSlots } from './slots.ts';
 
 /** For how long after its last packet a connection's node is remembered. A connection that comes later is sent by its hash. */
 const memorySeconds = 900;
-
-/** How many connections to one node are remembered. One more is sent by its hash, which changes only with the endpoints. */
-const maxRemembered = 65_535;
 
 /** So many ICMP errors of one port go on in a second, each to all nodes. Routers send far fewer; who floods gets no more copies. */
 const errorsPerSecond = 250;
@@ -36,7 +35,7 @@ interface Way {
  * The part of a family's table that sends connections to one port on to other nodes. Which node is a connection's follows from its
  * hash, which is the same on every node: another one that comes to hold the address sends most packets the same way. Pure.
  */
-export function renderRelay(balance: PortBalance, relay: Relay): Table {
+export function renderRelay(balance: PortBalance, relay: Relay): NftTable {
   const [id, { family, addresses, port }] = [identifyPort(balance), balance];
   const number = toProtocolNumber(balance);
   const ways = listWays(balance, relay);
@@ -45,13 +44,13 @@ export function renderRelay(balance: PortBalance, relay: Relay): Table {
   const keys = addresses.map((address) => `${address} . ${number} . ${port}`);
   const errorKeys = addresses.map((address) => `${address} . ${toHex(Number(number))} . ${toHex(port)}`);
   return {
-    sets: new Map<string, TableSet>([
+    sets: new Map<string, NftSet>([
       [shared.relays, { ...declareVipMap(family), elements: toElements(keys, `goto relay/${id}`) }],
       [shared.errors, { ...declareErrorMap(family), elements: toElements(errorKeys, `goto errors/${id}`) }],
       ...(slots.length === 0 ? [] : [[`relay-${id}`, declareSlots(slots)] as const]),
       ...ways.flatMap((way) => declareMemories(balance, way)),
     ]),
-    chains: new Map<string, TableChain>([
+    chains: new Map<string, NftChain>([
       [`relay/${id}`, toChain(choose(balance, { relay, ways, slots }))],
       [`errors/${id}`, toChain(sendErrorsOn(balance, relay))],
       ...(balance.protocol === 'TCP' ? [[`forget/${id}`, toChain(forget(balance, ways))] as const] : []),
@@ -104,7 +103,7 @@ interface Choice {
 /** Of packets to the address, in this order. A connection that begins asks nothing that is remembered of one before it. */
 function choose(balance: PortBalance, { relay, ways, slots }: Choice): string[] {
   const { family, affinitySeconds, isHere, protocol } = balance;
-  const [id, source] = [identifyPort(balance), `${toWord(family)} saddr`];
+  const [id, source] = [identifyPort(balance), `${familyToNft[family]} saddr`];
   const hashed = affinitySeconds === null ? nameConnection(balance) : source;
   return [
     // Not for pods and programs of this node: their connections are not from outside.
@@ -129,15 +128,15 @@ function forget(balance: PortBalance, ways: readonly Way[]): string[] {
   );
 }
 
-function renderWay(balance: PortBalance, relay: Relay, way: Way): [string, TableChain][] {
+function renderWay(balance: PortBalance, relay: Relay, way: Way): [string, NftChain][] {
   const { node, chain, start, memory, kept } = way;
   // A full set ends the rule that would add to it, and no other.
   const remember = memory === null ? [] : [`update @${memory} { ${nameConnection(balance)} }`];
   const rules =
     node === null ? ['accept'] : [...remember, ...sendOn(balance, relay.nodes.get(node) ?? ''), 'drop'];
-  const toBegin = [`update @${kept ?? ''} { ${toWord(balance.family)} saddr }`, `goto ${chain}`];
+  const toBegin = [`update @${kept ?? ''} { ${familyToNft[balance.family]} saddr }`, `goto ${chain}`];
   return [[chain, toChain(rules)], ...(kept === null ? [] : [[start, toChain(toBegin)] as const])].map(
-    ([name, rendered]) => [name, rendered] as [string, TableChain],
+    ([name, rendered]) => [name, rendered] as [string, NftChain],
   );
 }
 
@@ -164,31 +163,25 @@ function sendErrorsOn(balance: PortBalance, relay: Relay): string[] {
 
 /** What one connection is known by. */
 function nameConnection({ family }: PortBalance): string {
-  return `${toWord(family)} saddr . th sport`;
+  return `${familyToNft[family]} saddr . th sport`;
 }
 
-function declareMemories(
-  { family, affinitySeconds }: PortBalance,
-  way: Way,
-): (readonly [string, TableSet])[] {
-  const declare = (type: string, seconds: number): TableSet => ({
-    kind: 'set',
-    declaration: `type ${type}; size ${maxRemembered}; flags dynamic,timeout; timeout ${seconds}s`,
-    elements: new Map(),
-  });
+function declareMemories({ family, affinitySeconds }: PortBalance, way: Way): (readonly [string, NftSet])[] {
   const type = toAddressType(family);
   return [
-    ...(way.memory === null ? [] : [[way.memory, declare(`${type} . inet_service`, memorySeconds)] as const]),
-    ...(way.kept === null ? [] : [[way.kept, declare(type, affinitySeconds ?? 0)] as const]),
+    ...(way.memory === null
+      ? []
+      : [[way.memory, declareMemory(`${type} . inet_service`, memorySeconds)] as const]),
+    ...(way.kept === null ? [] : [[way.kept, declareMemory(type, affinitySeconds ?? 0)] as const]),
   ];
 }
 
-function declareSlots(slots: readonly string[]): TableSet {
+function declareSlots(slots: readonly string[]): NftSet {
   const elements = new Map(slots.map((slot, at) => [String(at), slot]));
   return { kind: 'map', declaration: 'typeof numgen inc mod 2 : verdict', elements };
 }
 
-function toChain(rules: readonly string[]): TableChain {
+function toChain(rules: readonly string[]): NftChain {
   return { hook: null, rules };
 }
 

@@ -7,7 +7,7 @@
 import { type Family } from '../../lib/address/address.ts';
 import { familyToBits, fromNumber } from '../../lib/services/ranges.ts';
 import { readNftObjects } from '../../lib/netfilter/nftables/objects.ts';
-import { toWord } from '../table/table.ts';
+import { familyToNft } from '../../lib/kernel/netlink/nft-chains.ts';
 
 /** Their name. */
 export const hearingTable = 'vipnat-vrrp';
@@ -40,7 +40,7 @@ const hook = 'type filter hook prerouting priority -300; policy accept;';
 
 /** `ip vipnat-vrrp` or `ip6 vipnat-vrrp`. */
 export function nameHearingTable(family: Family): string {
-  return `${toWord(family)} ${hearingTable}`;
+  return `${familyToNft[family]} ${hearingTable}`;
 }
 
 /**
@@ -49,7 +49,7 @@ export function nameHearingTable(family: Family): string {
  */
 export function printHearing(family: Family): string {
   const table = nameHearingTable(family);
-  const key = `iifname . ${toWord(family)} saddr . @th,8,8 . @th,64,${familyToBits[family]}`;
+  const key = `iifname . ${familyToNft[family]} saddr . @th,8,8 . @th,64,${familyToBits[family]}`;
   return [
     `add table ${table}`,
     `delete table ${table}`,

@@ -7,8 +7,8 @@
  * walk took, but for seconds at most. The same walk counts; a walk that only counts can wait as long as that takes.
  */
 import { type Cancel, type Clock } from '../../lib/control/clock.ts';
-import { type BalancedFlow, type SeenFlow } from '../../lib/kernel/port.ts';
-import { type BalancerKernel, type ForgottenFlow } from '../../lib/kernel/real/balancer-tables.ts';
+import { type BalancedFlow, type ForgottenFlow, type SeenFlow } from '../../lib/kernel/port.ts';
+import { type BalancerKernel } from '../../lib/kernel/real/balancer-tables.ts';
 import { describeFlow } from '../../lib/kernel/real/describe-flow.ts';
 import { type Logger } from '../../lib/telemetry/logger.ts';
 import { formatEndpoint } from '../../lib/address/endpoint.ts';

@@ -1,3 +1,4 @@
+import { familyToNft } from '../../lib/kernel/netlink/nft-chains.ts';
 import { type Address, families, type Family, parseAddress } from '../../lib/address/address.ts';
 import { type Clock } from '../../lib/control/clock.ts';
 import { type BalancerKernel } from '../../lib/kernel/real/balancer-tables.ts';
@@ -76,7 +77,7 @@ export class ForwardKeeper {
       for (const dialect of dialects) {
         const place = `chain FORWARD of ${toolName(family, dialect)}`;
         const isRead = await this.#attempt(place, () => this.#accept(family, dialect, place));
-        if (isRead && dialect === 'nft') written.push(`${family === 'ipv6' ? 'ip6' : 'ip'} filter FORWARD`);
+        if (isRead && dialect === 'nft') written.push(`${familyToNft[family]} filter FORWARD`);
       }
     }
     const now = this.#ports.clock.now();

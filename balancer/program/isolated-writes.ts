@@ -16,7 +16,8 @@ import { findRelayNeeds } from '../decide/relay.ts';
 import { renderPort } from '../decide/render-port.ts';
 import { printReplacement } from '../table/print-table.ts';
 import { createSkeleton } from '../table/skeleton.ts';
-import { emptyTable, mergeTables } from '../table/table.ts';
+import { emptyTable } from '../../lib/netfilter/nftables/ruleset.ts';
+import { mergeTables } from '../table/table.ts';
 import { type Balances, type Comparison, type Programmer } from './programmer.ts';
 
 /** What it needs of the world. */

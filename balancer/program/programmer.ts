@@ -13,9 +13,9 @@ import { findRelayNeeds, type Relay } from '../decide/relay.ts';
 import { renderPort } from '../decide/render-port.ts';
 import { diffTables, type TableChange, type TableStep } from '../table/diff-tables.ts';
 import { printRemoval, printRenewal, printReplacement, printStep } from '../table/print-table.ts';
-import { readTable } from '../table/read-table.ts';
 import { createSkeleton, type RelayNeeds, shared } from '../table/skeleton.ts';
-import { emptyTable, mergeTables, nameTable, type Table, tableName } from '../table/table.ts';
+import { type NftTable, emptyTable } from '../../lib/netfilter/nftables/ruleset.ts';
+import { mergeTables, nameTable, readTable, tableName } from '../table/table.ts';
 
 /** The balances of one Service, of both families. */
 export type Balances = readonly PortBalance[];
@@ -35,7 +35,7 @@ const sharedSets: ReadonlySet<string> = new Set(Object.values(shared));
 export class Programmer {
   readonly #kernel: BalancerKernel;
   readonly #serviceToBalances = new Map<string, Balances>();
-  readonly #parts: Readonly<Record<Family, Map<string, Table>>> = { ipv4: new Map(), ipv6: new Map() };
+  readonly #parts: Readonly<Record<Family, Map<string, NftTable>>> = { ipv4: new Map(), ipv6: new Map() };
   /** The Services that are sent on to other nodes, and how. */
   readonly #relayed: Readonly<Record<Family, Map<string, readonly Relay[]>>> = {
     ipv4: new Map(),
@@ -150,7 +150,7 @@ export class Programmer {
     return findRelayNeeds([...this.#relayed[family].values()].flat());
   }
 
-  #render(family: Family, service: string, before: Table): void {
+  #render(family: Family, service: string, before: NftTable): void {
     const balances = (this.#serviceToBalances.get(service) ?? []).filter((one) => one.family === family);
     const relays = balances.flatMap(({ relay }) => (relay === null ? [] : [relay]));
     if (relays.length > 0) this.#relayed[family].set(service, relays);
@@ -173,7 +173,7 @@ export class Programmer {
     return { now: print(change.now), later: print(change.later) };
   }
 
-  #noteFound({ sets }: Table): void {
+  #noteFound({ sets }: NftTable): void {
     for (const port of sets.get(shared.vips)?.elements.keys() ?? []) this.#found.add(port);
   }
 

@@ -1,7 +1,8 @@
 import { type Family } from '../../lib/address/address.ts';
 import { type ElementChange } from '../../lib/kernel/netlink/nft-elements.ts';
-import { hasSameDeclaration } from '../../lib/netfilter/nftables/meaning.ts';
-import { nameTable, type Table, tableName, type TableSet } from './table.ts';
+import { diffObjects, listUnchangeable, type NftChange } from '../../lib/netfilter/nftables/change.ts';
+import { type NftSet, type NftTable } from '../../lib/netfilter/nftables/ruleset.ts';
+import { nameTable, tableName } from './table.ts';
 
 /** What one transaction does to a table. */
 export interface TableStep {
@@ -24,8 +25,8 @@ export interface TableChange {
 /** A table as it is and as it shall be. */
 export interface TablePair {
   readonly family: Family;
-  readonly seen: Table;
-  readonly wanted: Table;
+  readonly seen: NftTable;
+  readonly wanted: NftTable;
 }
 
 /**
@@ -34,70 +35,27 @@ export interface TablePair {
  */
 export function diffTables(pair: TablePair, kept: ReadonlySet<string> = new Set()): TableChange | null {
   const { family, seen, wanted } = pair;
-  if (hasOtherShape(seen, wanted)) return null;
-  const table = nameTable(family);
-  const newSets = [...wanted.sets].filter(([name]) => !seen.sets.has(name) && !kept.has(name));
-  const goneSets = [...seen.sets.keys()].filter((name) => !wanted.sets.has(name) && !kept.has(name));
-  const newChains = [...wanted.chains].filter(([name]) => !seen.chains.has(name));
-  const goneChains = [...seen.chains.keys()].filter((name) => !wanted.chains.has(name));
+  if (listUnchangeable(wanted, seen).length > 0) return null;
+  const { create, fill, remove } = diffObjects(nameTable(family), {
+    wanted: withoutSets(wanted, kept),
+    seen: withoutSets(seen, kept),
+  });
   const elements = diffElements(pair, kept);
   return {
-    now: {
-      before: [
-        ...newChains.map(
-          ([name, { hook }]) => `add chain ${table} ${name}${hook === null ? '' : ` { ${hook} }`}`,
-        ),
-        ...newSets.map(([name, { kind, declaration }]) => `add ${kind} ${table} ${name} { ${declaration}; }`),
-      ],
-      elements: elements.now,
-      after: fillChains(seen, wanted, table),
-    },
-    later: {
-      before: [],
-      elements: elements.later,
-      after: [
-        ...goneChains.map((name) => `flush chain ${table} ${name}`),
-        ...goneSets.map((name) => `delete ${seen.sets.get(name)?.kind ?? 'set'} ${table} ${name}`),
-        ...goneChains.map((name) => `delete chain ${table} ${name}`),
-      ],
-    },
+    now: { before: create.map(toCommand), elements: elements.now, after: fill.map(toCommand) },
+    later: { before: [], elements: elements.later, after: remove.map(toCommand) },
   };
 }
 
+const toCommand = ({ command }: NftChange) => command;
+
+function withoutSets({ sets, chains }: NftTable, names: ReadonlySet<string>): NftTable {
+  return { sets: new Map([...sets].filter(([name]) => !names.has(name))), chains };
+}
+
 /** Whether a set's elements are read by their number: a rule that is being replaced may still ask for one that is to go. */
-function isIndexed({ declaration }: TableSet): boolean {
+function isIndexed({ declaration }: NftSet): boolean {
   return declaration.startsWith('typeof numgen ');
-}
-
-function hasOtherShape(seen: Table, wanted: Table): boolean {
-  return (
-    [...wanted.chains].some(([name, { hook }]) => {
-      const found = seen.chains.get(name);
-      return found !== undefined && found.hook !== hook;
-    }) ||
-    [...wanted.sets].some(([name, { kind, declaration }]) => {
-      const found = seen.sets.get(name);
-      return (
-        found !== undefined && (found.kind !== kind || !hasSameDeclaration(declaration, found.declaration))
-      );
-    })
-  );
-}
-
-function fillChains(seen: Table, wanted: Table, table: string): string[] {
-  return [...wanted.chains].flatMap(([name, { rules }]) => {
-    const before = seen.chains.get(name)?.rules;
-    if (
-      before !== undefined &&
-      before.length === rules.length &&
-      before.every((rule, at) => rule === rules[at])
-    )
-      return [];
-    return [
-      ...(before === undefined || before.length === 0 ? [] : [`flush chain ${table} ${name}`]),
-      ...rules.map((rule) => `add rule ${table} ${name} ${rule}`),
-    ];
-  });
 }
 
 interface ElementChanges {
@@ -118,12 +76,12 @@ function diffElements({ family, seen, wanted }: TablePair, kept: ReadonlySet<str
 }
 
 /** Instead of one that is not there. */
-const noSet: TableSet = { kind: 'set', declaration: '', elements: new Map() };
+const noSet: NftSet = { kind: 'set', declaration: '', elements: new Map() };
 
 function diffSet(
   place: Pick<ElementChange, 'family' | 'table' | 'set'>,
-  { declaration, elements: before }: TableSet,
-  wanted: TableSet,
+  { declaration, elements: before }: NftSet,
+  wanted: NftSet,
 ): ElementChanges {
   const gone = [...before.keys()].filter((key) => !wanted.elements.has(key));
   const added = [...wanted.elements].filter(([key, value]) => before.get(key) !== value);

@@ -2,7 +2,8 @@ import { type Family } from '../../lib/address/address.ts';
 import { type ElementChange } from '../../lib/kernel/netlink/nft-elements.ts';
 import { diffTables, type TableStep } from './diff-tables.ts';
 import { listAliveProtocols, shared } from './skeleton.ts';
-import { emptyTable, nameTable, type Table } from './table.ts';
+import { type NftTable, emptyTable } from '../../lib/netfilter/nftables/ruleset.ts';
+import { nameTable } from './table.ts';
 
 /** A script that says that the balancer lives, and so has the rules of these families count. */
 export function printRenewal(families: readonly Family[]): string {
@@ -31,7 +32,7 @@ function printElements({ family, set, removed, added }: ElementChange): string[]
 }
 
 /** A script that replaces the table whole in one transaction, whether or not there is one. */
-export function printReplacement(family: Family, wanted: Table): string {
+export function printReplacement(family: Family, wanted: NftTable): string {
   return `${[...removeTable(family), `add table ${nameTable(family)}`, ...fillTable(family, wanted)].join('\n')}\n`;
 }
 
@@ -45,7 +46,7 @@ function removeTable(family: Family): string[] {
   return [`add table ${nameTable(family)}`, `delete table ${nameTable(family)}`];
 }
 
-function fillTable(family: Family, wanted: Table): readonly string[] {
+function fillTable(family: Family, wanted: NftTable): readonly string[] {
   const change = diffTables({ family, seen: emptyTable, wanted });
   return change === null ? [] : printStep(change.now);
 }

@@ -3,7 +3,9 @@
  * in `vips`, and goes to the chain of its port.
  */
 import { type Family } from '../../lib/address/address.ts';
-import { type Table, type TableChain, type TableSet, toWord } from './table.ts';
+import { declareHook, natPriority, toAddressType } from '../../lib/netfilter/nftables/declare.ts';
+import { familyToNft } from '../../lib/kernel/netlink/nft-chains.ts';
+import { type NftChain, type NftSet, type NftTable } from '../../lib/netfilter/nftables/ruleset.ts';
 
 /** For how long packets are balanced after the balancer has last said that it lives. */
 export const aliveSeconds = 30;
@@ -19,8 +21,8 @@ export function listAliveProtocols(family: Family): readonly string[] {
   return [...transports, icmp[family]];
 }
 
-/** Before kube-proxy's and iptables' nat chains at -100 (dstnat) and 100 (srcnat). */
-const priority = { relay: -155, translate: -105, masquerade: 95 };
+/** Behind connection tracking at -200, and before iptables' mangle chains at -150. */
+const relayPriority = -155;
 
 /** On both sides of IPVS, which has -98 in hook output. Source: ip_vs_ops4 of Linux 6.1, NF_IP_PRI_NAT_DST + 2. */
 const besideIpvs = { before: -110, after: -90 };
@@ -58,12 +60,12 @@ export const shared = {
 } as const;
 
 /** The declaration of `vips` and `translated`. */
-export function declareVipMap(family: Family): Omit<TableSet, 'elements'> {
+export function declareVipMap(family: Family): Omit<NftSet, 'elements'> {
   return { kind: 'map', declaration: `type ${toAddressType(family)} . inet_proto . inet_service : verdict` };
 }
 
 /** The declaration of `guards`. */
-export function declareGuardMap(family: Family): Omit<TableSet, 'elements'> {
+export function declareGuardMap(family: Family): Omit<NftSet, 'elements'> {
   return { kind: 'map', declaration: `type ${toAddressType(family)} : verdict` };
 }
 
@@ -74,26 +76,21 @@ const icmpErrors = {
 } as const;
 
 /** The declaration of `errors`. nft prints numbers of such keys as `toHex` does. */
-export function declareErrorMap(family: Family): Omit<TableSet, 'elements'> {
+export function declareErrorMap(family: Family): Omit<NftSet, 'elements'> {
   return { kind: 'map', declaration: `typeof ${nameErrorKey(family)} : verdict` };
 }
 
 function nameErrorKey(family: Family): string {
   const { protocol, port } = icmpErrors[family];
-  return `${toWord(family)} daddr . ${protocol} . ${port}`;
-}
-
-/** How nft calls the addresses of a family. */
-export function toAddressType(family: Family): 'ipv4_addr' | 'ipv6_addr' {
-  return family === 'ipv6' ? 'ipv6_addr' : 'ipv4_addr';
+  return `${familyToNft[family]} daddr . ${protocol} . ${port}`;
 }
 
 /**
  * The table without any Service. Set `alive` is empty: see `printRenewal`. Only where there are relays all packets are looked up in
  * `relays`, and not only the first of each connection.
  */
-export function createSkeleton(family: Family, needs: RelayNeeds): Table {
-  const ip = toWord(family);
+export function createSkeleton(family: Family, needs: RelayNeeds): NftTable {
+  const ip = familyToNft[family];
   const toDispatch = (map: string) =>
     `meta l4proto @alive ${ip} daddr . meta l4proto . th dport vmap @${map}`;
   const dispatch = toDispatch(shared.vips);
@@ -101,7 +98,7 @@ export function createSkeleton(family: Family, needs: RelayNeeds): Table {
   const guard = `meta l4proto @alive meta l4proto != ${icmp[family]} ${ip} daddr vmap @${shared.guards}`;
   const original = `ct original ${ip} daddr . meta l4proto . ct original proto-dst`;
   return {
-    sets: new Map<string, TableSet>([
+    sets: new Map<string, NftSet>([
       [
         shared.alive,
         { kind: 'set', declaration: `type inet_proto; timeout ${aliveSeconds}s`, elements: new Map() },
@@ -114,17 +111,20 @@ export function createSkeleton(family: Family, needs: RelayNeeds): Table {
         ? []
         : [[shared.errors, { ...declareErrorMap(family), elements: new Map() }] as const]),
     ]),
-    chains: new Map<string, TableChain>([
+    chains: new Map<string, NftChain>([
       [shared.refuse, { hook: null, rules: ['reject with tcp reset', 'reject'] }],
       [shared.ownSource, { hook: null, rules: ['masquerade fully-random'] }],
       ...(needs === 'no relays' ? [] : sendOn(family, toDispatch(shared.relays))),
       ...(needs === 'relays past IPVS' ? hideFromIpvs(family) : []),
-      ['prerouting', { hook: hook('prerouting', priority.translate), rules: [dispatch, guard] }],
-      ['output', { hook: hook('output', priority.translate), rules: [dispatch] }],
+      [
+        'prerouting',
+        { hook: declareHook('nat', 'prerouting', natPriority.translate), rules: [dispatch, guard] },
+      ],
+      ['output', { hook: declareHook('nat', 'output', natPriority.translate), rules: [dispatch] }],
       [
         'postrouting',
         {
-          hook: hook('postrouting', priority.masquerade),
+          hook: declareHook('nat', 'postrouting', natPriority.masquerade),
           // A rule for each protocol: nft knows the type of the original port only behind one.
           rules: transports.map(
             (protocol) => `meta l4proto ${protocol} ct status 0x20 ${original} vmap @${shared.translated}`,
@@ -136,25 +136,23 @@ export function createSkeleton(family: Family, needs: RelayNeeds): Table {
 }
 
 /** A router says to the Service's address that a packet does not fit, or does not arrive: so to the node that holds the address. */
-function sendOn(family: Family, dispatch: string): [string, TableChain][] {
+function sendOn(family: Family, dispatch: string): [string, NftChain][] {
   const ofErrors = `meta l4proto @alive ${icmpErrors[family].types} ${nameErrorKey(family)} vmap @${shared.errors}`;
-  return [['relay', { hook: hook('prerouting', priority.relay, 'filter'), rules: [dispatch, ofErrors] }]];
+  return [
+    ['relay', { hook: declareHook('filter', 'prerouting', relayPriority), rules: [dispatch, ofErrors] }],
+  ];
 }
 
 /**
  * What is sent on is a packet of this host's own to IPVS, which would take it to this host's endpoints: kube-proxy has a virtual server
  * for it. While IPVS looks, the packet has an address that no virtual server has. Nothing but hook output in between sees it.
  */
-function hideFromIpvs(family: Family): [string, TableChain][] {
-  const address = `${toWord(family)} daddr`;
+function hideFromIpvs(family: Family): [string, NftChain][] {
+  const address = `${familyToNft[family]} daddr`;
   const firstBit = family === 'ipv6' ? '8000::' : '128.0.0.0';
   const rules = [`${nameTtl(family)} ${sentOn.last} ct state 0x40 ${address} set ${address} ^ ${firstBit}`];
   return Object.entries(besideIpvs).map(([place, order]) => [
     `${place}-ipvs`,
-    { hook: hook('output', order, 'filter'), rules },
+    { hook: declareHook('filter', 'output', order), rules },
   ]);
-}
-
-function hook(name: string, order: number, type = 'nat'): string {
-  return `type ${type} hook ${name} priority ${order}; policy accept;`;
 }

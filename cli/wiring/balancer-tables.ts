@@ -2,7 +2,8 @@ import { families } from '../../lib/address/address.ts';
 import { acceptChains, planAccept } from '../../balancer/decide/accept-forwarded.ts';
 import { balancerRole } from '../../balancer/process/presence.ts';
 import { hearingTable } from '../../balancer/hearing/hearing-table.ts';
-import { tableName, toWord } from '../../balancer/table/table.ts';
+import { tableName } from '../../balancer/table/table.ts';
+import { familyToNft } from '../../lib/kernel/netlink/nft-chains.ts';
 import { findHolder } from '../../lib/http/presence.ts';
 import { type BalancerKernel, createBalancerKernel } from '../../lib/kernel/real/balancer-tables.ts';
 import { iptablesDialects, type SaveOutput } from '../../lib/kernel/port.ts';
@@ -58,7 +59,9 @@ export async function removeTables(
   for (const name of [tableName, hearingTable, trialTable]) {
     const handles = await kernel.readHandles(name);
     tables.push(
-      ...families.filter((family) => handles[family] !== null).map((family) => `${toWord(family)} ${name}`),
+      ...families
+        .filter((family) => handles[family] !== null)
+        .map((family) => `${familyToNft[family]} ${name}`),
     );
   }
   const script = tables.map((table) => `delete table ${table}\n`).join('');

@@ -1,5 +1,5 @@
 import { type Family } from '../../lib/address/address.ts';
-import { toWord } from '../../balancer/table/table.ts';
+import { familyToNft } from '../../lib/kernel/netlink/nft-chains.ts';
 import { type Config } from '../../config/config.ts';
 import { systemClock } from '../../lib/control/clock.ts';
 import { VipnatError } from '../../lib/text/errors.ts';
@@ -30,7 +30,9 @@ export async function readServicesPlan(config: Config, family: Family | null): P
       { route, clock: systemClock, node },
       host.balancer !== null,
     );
-    const own = commands.filter((line) => family === null || line.includes(` ${toWord(family)} vipnat-lb`));
+    const own = commands.filter(
+      (line) => family === null || line.includes(` ${familyToNft[family]} vipnat-lb`),
+    );
     const words = `The tables of ${services} Service${services === 1 ? '' : 's'} are in sync. Nothing to change.`;
     return { plan: { services, commands: own }, notes: own.length === 0 ? [words] : [] };
   } catch (error) {

@@ -28,7 +28,7 @@ export interface Kernel {
   keepReady(places: readonly WritePlace[]): Promise<void>;
   /**
    * Makes connections to a VIP forget the backend that they were sent to; answers how many there were. Rejects with
-   * TOOL_MISSING, TOOL_NOT_PERMITTED or TOOL_FAILED where that cannot be done: nothing else depends on it.
+   * TOOL_NOT_PERMITTED or NETLINK_FAILED where that cannot be done: nothing else depends on it.
    */
   resetFlows(selection: FlowSelection): Promise<number>;
   /**
@@ -233,6 +233,14 @@ export interface SeenFlow extends BalancedFlow {
   readonly isOpen: boolean;
   /** Whether a packet came back. */
   readonly isAnswered: boolean;
+  /** Whether both sides have opened it, and none has begun to end it: of TCP only. */
+  readonly isEstablished: boolean;
+}
+
+/** Connections that were sent to one endpoint, and are forgotten. */
+export interface ForgottenFlow extends BalancedFlow {
+  /** At least 1. */
+  readonly count: number;
 }
 
 /** Why to look again: a hint for the log, never data to act on. `own-rules` are changes of nftables by anybody that vipnat's rules had a part in. */

@@ -1,3 +1,4 @@
+import { familyToNft } from '../kernel/netlink/nft-chains.ts';
 import { type Family, parseAddress } from '../address/address.ts';
 import { type Endpoint, formatEndpoint, parseEndpoint, sortEndpoints } from '../address/endpoint.ts';
 import { type NftProxyOutput } from '../kernel/port.ts';
@@ -24,8 +25,7 @@ export interface NftProxyView {
  */
 export function readNftProxy(output: NftProxyOutput, service: ServicePort): NftProxyView {
   const chain = nftServiceChainName(service);
-  const seenIn = (object: string) =>
-    `${object} (nft table ${output.family === 'ipv6' ? 'ip6' : 'ip'} kube-proxy)`;
+  const seenIn = (object: string) => `${object} (nft table ${familyToNft[output.family]} kube-proxy)`;
   const clusterIp = findClusterIp(output, service);
   const backends = clusterIp === null ? null : findBackends(output, chain);
   const unwanted = findUnwanted(output, service, clusterIp);

@@ -34,8 +34,7 @@ export const errorCatalogue = {
   TOOL_MISSING: {
     exit: failed,
     retry: true,
-    meaning:
-      'iptables, nft, conntrack or another tool is not on this host. If only conntrack is missing, everything works except resetting connections to dead apiservers.',
+    meaning: 'iptables, nft or another tool is not on this host.',
     remedy: 'Install the package that the line names, or choose another backend with `--iptables`.',
   },
   TOOL_NOT_PERMITTED: {
@@ -90,7 +89,7 @@ export const errorCatalogue = {
     exit: failed,
     retry: true,
     meaning:
-      "The kernel did not answer a question about addresses, routes or the rules' generation. Or it refused to change a route or to end a socket.",
+      "The kernel did not answer a question about addresses, routes, connections or the rules' generation. Or it refused to change a route, to end a socket or to forget a connection.",
     remedy:
       "Check that the container has the host's network. `EOPNOTSUPP` means a kernel without `CONFIG_INET_DIAG_DESTROY`: local clients' connections then hang when a VIP leaves. Otherwise report it.",
   },

@@ -35,8 +35,7 @@ const files = [
   ['/var/lib/vipnat/endpoints.json', 'the state file: the last known apiservers, for the next start'],
 ] as const;
 
-const seeAlso = `.BR conntrack (8),
-.BR iptables (8),
+const seeAlso = `.BR iptables (8),
 .BR keepalived (8),
 .BR nft (8)
 `;

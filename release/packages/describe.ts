@@ -10,12 +10,12 @@ export interface PackageParts {
 /** Names of the packages with what vipnat starts. Node.js itself takes the C++ library. */
 const packagerToRelations = {
   deb: {
-    depends: ['libc6 (>= 2.28)', 'libstdc++6', 'iptables | nftables', 'conntrack', 'inotify-tools'],
+    depends: ['libc6 (>= 2.28)', 'libstdc++6', 'iptables | nftables', 'inotify-tools'],
     recommends: ['keepalived', 'nftables', 'kmod'],
     suggests: ['tcpdump', 'bash-completion'],
   },
   rpm: {
-    depends: ['glibc >= 2.28', 'libstdc++', 'iptables', 'conntrack-tools'],
+    depends: ['glibc >= 2.28', 'libstdc++', 'iptables'],
     // Red Hat has the first in EPEL only.
     recommends: ['inotify-tools', 'keepalived', 'nftables', 'kmod'],
     suggests: ['tcpdump', 'bash-completion'],

@@ -179,14 +179,6 @@ describeKernels((subject) => {
     expect(await kernel.resetFlows({ vip: otherVip, backend, isHalfOpen: false })).toBe(1);
   });
 
-  test('without conntrack nothing can be forgotten, and that is TOOL_MISSING', async () => {
-    await subject().breakTool('conntrack', 'missing');
-    const flow = { vip: toEndpoint('10.0.0.50:6443'), backend: toEndpoint('10.0.0.12:6443') };
-    await expect(subject().kernel.resetFlows({ ...flow, isHalfOpen: false })).rejects.toMatchObject({
-      code: 'TOOL_MISSING',
-    });
-  });
-
   test('a change by iptables-legacy triggers, also where its lock is mounted into a container', async () => {
     await subject().mountLock();
     const change = () => subject().run('ipv4', 'legacy', foreignRules);

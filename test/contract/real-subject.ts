@@ -139,7 +139,7 @@ function toTrackedFlow({ vip, backend, isHalfOpen }: FlowSelection, number: numb
   const port = String(20_000 + number);
   return [
     ...['-I', '-p', 'tcp', '--timeout', '600'],
-    ...['--state', isHalfOpen ? 'SYN_SENT' : 'ESTABLISHED'],
+    ...(isHalfOpen ? ['--state', 'SYN_SENT'] : ['--state', 'ESTABLISHED', '--status', 'SEEN_REPLY,ASSURED']),
     ...['--orig-src', client, '--orig-port-src', port],
     ...['--orig-dst', vip.address, '--orig-port-dst', String(vip.port)],
     ...['--reply-src', backend.address, '--reply-port-src', String(backend.port)],

@@ -20,12 +20,6 @@ export const toolChecks: readonly Check[] = [
     find: findMissingFirewallTool,
   },
   {
-    code: 'conntrack-missing',
-    levels: ['warn'],
-    meaning: '`conntrack` is not in `PATH`. vipnat cannot reset connections to a dead apiserver.',
-    find: findMissingConntrack,
-  },
-  {
     code: 'inotifywait-missing',
     levels: ['warn'],
     meaning:
@@ -94,11 +88,6 @@ function findMissingFirewallTool({ tools }: HostFacts): ReturnType<Check['find']
       },
     ];
   });
-}
-
-function findMissingConntrack({ tools }: HostFacts): ReturnType<Check['find']> {
-  const why = 'vipnat cannot reset connections to a dead apiserver. They hang for up to 15 minutes.';
-  return lookAtHost(() => findMissing(tools, 'conntrack', why));
 }
 
 /** What changes legacy tables is heard of by their lock; nft counts its own changes. */

@@ -85,7 +85,6 @@ export const toolNames = [
   'iptables-save',
   'ip6tables-save',
   'nft',
-  'conntrack',
   'inotifywait',
   // Not vipnat's own: what remedies may name.
   'apt-get',

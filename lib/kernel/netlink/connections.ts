@@ -1,35 +1,44 @@
 /** The kernel's table of connections (conntrack), asked and changed without a tool. */
+import { type Family } from '../../address/address.ts';
 import { type BalancedFlow, type SeenFlow } from '../port.ts';
-import { readAddressBytes } from '../../address/bytes.ts';
+import { readAddressBytes, toAddressBytes } from '../../address/bytes.ts';
+import { type Endpoint } from '../../address/endpoint.ts';
 import { type NetlinkQuestioner } from './netlink.ts';
 import { type NetlinkList, visitList } from './netlink-dump.ts';
-import { parseAttributes, renderAttribute } from './netlink-messages.ts';
+import { findAttribute, renderAttribute } from './netlink-messages.ts';
 
-/** Takes a connection, and what makes the key by which the kernel finds exactly this entry. Must not throw. */
-export type VisitConnection = (flow: SeenFlow, renderKey: () => Buffer) => void;
+/** Takes a connection, what makes the key by which the kernel finds exactly this entry, and what tells who opened it. Must not throw. */
+export type VisitConnection = (
+  flow: SeenFlow,
+  renderKey: () => Buffer,
+  readClient: () => string | null,
+) => void;
 
-/** Which connections: those that were sent to another address than they asked for, or also those that go where they asked. */
-export type ConnectionChoice = 'translated' | 'all';
+/** Which connections: those that were sent to another address than they asked for, also those that go where they asked, or all of TCP that asked for an endpoint. */
+export type ConnectionChoice = 'translated' | 'all' | Endpoint;
 
 /**
  * Shows TCP, UDP and SCTP connections of both families, whoever sent them where they go, as the
  * kernel lists them. It keeps none: a table can have millions. One that comes, goes or moves meanwhile can be lacking, or shown twice.
- * `renderKey` works until `visit` returns. Takes a client of the protocol netfilter, and rejects with NETLINK_FAILED, without CAP_NET_ADMIN
- * with TOOL_NOT_PERMITTED. The kernel walks its whole table, however few connections there are: 32 ms of a processor with 262,144 buckets.
+ * What a visit is given works until it returns. Takes a client of the protocol netfilter, and rejects with NETLINK_FAILED, without
+ * CAP_NET_ADMIN with TOOL_NOT_PERMITTED. The kernel walks its whole table, however few connections there are: 32 ms of a processor with 262,144
+ * buckets. It hands over those of the choice only: of an endpoint since Linux 5.8, of those that were sent elsewhere since 5.15.
  */
 export async function visitConnections(
   client: NetlinkQuestioner,
   choice: ConnectionChoice,
   visit: VisitConnection,
 ): Promise<void> {
-  const { list, statuses } = choiceToList[choice];
-  await visitList(client, list, (datagram, start, end) => {
+  const isChosen = createFilter(choice);
+  await visitList(client, { ...connectionList, payload: renderChoice(choice) }, (datagram, start, end) => {
     const data = datagram.subarray(start, end);
-    const attributes = parseAttributes(data, nfgenmsgBytes);
-    // Linux before 5.15 lists all connections whatever is asked.
-    if (statuses !== 0 && !hasStatus(attributes.get(CTA_STATUS), statuses)) return;
-    const flow = parseFlow(data, attributes);
-    if (flow !== null) visit(flow, () => renderKey(data, attributes));
+    const connection = parseConnection(data);
+    if (connection === null || !isChosen(connection)) return;
+    visit(
+      connection.flow,
+      () => renderKey(data),
+      () => readAddressBytes(connection.client),
+    );
   });
 }
 
@@ -54,6 +63,7 @@ const CTA_STATUS = 3;
 const CTA_PROTOINFO = 4;
 const CTA_ID = 12;
 const CTA_ZONE = 18;
+const CTA_FILTER = 25;
 const CTA_STATUS_MASK = 26;
 const CTA_TUPLE_IP = 1;
 const CTA_TUPLE_PROTO = 2;
@@ -62,72 +72,125 @@ const CTA_PROTO_SRC_PORT = 2;
 const CTA_PROTO_DST_PORT = 3;
 const CTA_PROTOINFO_TCP = 1;
 const CTA_PROTOINFO_TCP_STATE = 1;
+const CTA_FILTER_ORIG_FLAGS = 1;
+/**
+ * Protocol and destination port, and of IPv4 the destination: `enum ctattr_filter` of nf_internals.h. Of IPv6 Linux 6.18 hands over all but
+ * those with the address (ctnetlink_filter_match_tuple).
+ */
+const askedFlags = { ipv4: (1 << 1) | (1 << 3) | (1 << 5), ipv6: (1 << 3) | (1 << 5) } as const;
+/** TCP_CONNTRACK_ESTABLISHED. */
+const establishedState = 3;
 /** TCP_CONNTRACK_LAST_ACK, TIME_WAIT and CLOSE: both sides have ended it, or one has reset it. */
 const endedStates: readonly number[] = [6, 7, 8];
 const IPS_SEEN_REPLY = 1 << 1;
 const IPS_DST_NAT = 1 << 5;
-const AF_INET6 = 10;
+const IPPROTO_TCP = 6;
+const familyToNumber = { ipv4: 2, ipv6: 10 } as const;
 const nfgenmsgBytes = 4;
 
 /** Of CTA_TUPLE_IP: source and destination. */
 const addressAttributes = { ipv4: [1, 2], ipv6: [3, 4] } as const;
 
 const numberToProtocol: ReadonlyMap<number, BalancedFlow['protocol']> = new Map([
-  [6, 'tcp'],
+  [IPPROTO_TCP, 'tcp'],
   [17, 'udp'],
   [132, 'sctp'],
 ]);
 
-const status = Buffer.alloc(4);
-status.writeUInt32BE(IPS_DST_NAT);
-
-const allConnections: Omit<NetlinkList, 'answer'> = {
+const connectionList: Omit<NetlinkList, 'answer' | 'payload'> = {
   question: IPCTNL_MSG_CT_GET,
-  payload: Buffer.alloc(nfgenmsgBytes),
   leastBytes: nfgenmsgBytes,
   subject: 'connections',
 };
 
-const choiceToList = {
-  all: { list: allConnections, statuses: 0 },
-  translated: {
-    list: {
-      ...allConnections,
-      payload: Buffer.concat([
-        allConnections.payload,
+/** What the kernel is asked for: it may hand over more. */
+function renderChoice(choice: ConnectionChoice): Buffer {
+  const header = Buffer.alloc(nfgenmsgBytes);
+  switch (choice) {
+    case 'all':
+      return header;
+    case 'translated': {
+      const status = Buffer.alloc(4);
+      status.writeUInt32BE(IPS_DST_NAT);
+      return Buffer.concat([
+        header,
         renderAttribute(CTA_STATUS, status),
         renderAttribute(CTA_STATUS_MASK, status),
-      ]),
-    },
-    statuses: IPS_DST_NAT,
-  },
-} as const;
+      ]);
+    }
+    default: {
+      header.writeUInt8(familyToNumber[choice.family]);
+      const flags = Buffer.alloc(4);
+      flags.writeUInt32LE(askedFlags[choice.family]);
+      return Buffer.concat([
+        header,
+        renderAttribute(CTA_TUPLE_ORIG, renderDestination(choice), true),
+        renderAttribute(CTA_FILTER, renderAttribute(CTA_FILTER_ORIG_FLAGS, flags), true),
+      ]);
+    }
+  }
+}
 
-type Attributes = ReadonlyMap<number, Buffer>;
+/** The part of a tuple that `askedFlags` are about. */
+function renderDestination({ family, address, port }: Endpoint): Buffer {
+  const portBytes = Buffer.alloc(2);
+  portBytes.writeUInt16BE(port);
+  const ports = [
+    renderAttribute(CTA_PROTO_NUM, Buffer.from([IPPROTO_TCP])),
+    renderAttribute(CTA_PROTO_DST_PORT, portBytes),
+  ];
+  return Buffer.concat([
+    renderAttribute(
+      CTA_TUPLE_IP,
+      renderAttribute(addressAttributes[family][1], toAddressBytes(address)),
+      true,
+    ),
+    renderAttribute(CTA_TUPLE_PROTO, Buffer.concat(ports), true),
+  ]);
+}
+
+/** The same choice: no kernel knows all of it. */
+function createFilter(choice: ConnectionChoice): (connection: Connection) => boolean {
+  if (choice === 'all') return () => true;
+  if (choice === 'translated') return ({ status }) => hasStatus(status, IPS_DST_NAT);
+  return ({ flow: { protocol, vip } }) =>
+    protocol === 'tcp' && vip.port === choice.port && vip.address === choice.address;
+}
+
+interface Connection {
+  readonly flow: SeenFlow;
+  readonly client: Buffer | undefined;
+  readonly status: Buffer | undefined;
+}
 
 /** Null for what has no ports. */
-function parseFlow(data: Buffer, attributes: Attributes): SeenFlow | null {
-  const [original, reply] = [attributes.get(CTA_TUPLE_ORIG), attributes.get(CTA_TUPLE_REPLY)];
-  if (original === undefined || reply === undefined) return null;
-  const family = data.readUInt8(0) === AF_INET6 ? 'ipv6' : 'ipv4';
-  const [asked, answering] = [parseTuple(original, family), parseTuple(reply, family)];
-  const protocol = numberToProtocol.get(asked?.protocol ?? 0);
-  if (asked === null || answering === null || protocol === undefined) return null;
+function parseConnection(data: Buffer): Connection | null {
+  const family = data.readUInt8(0) === familyToNumber.ipv6 ? 'ipv6' : 'ipv4';
+  const asked = parseTuple(findAttribute(data, nfgenmsgBytes, CTA_TUPLE_ORIG), family);
+  const answering = parseTuple(findAttribute(data, nfgenmsgBytes, CTA_TUPLE_REPLY), family);
+  const [vip, backend] = [toEndpoint(family, asked.to), toEndpoint(family, answering.from)];
+  const protocol = numberToProtocol.get(asked.protocol);
+  if (vip === null || backend === null || protocol === undefined) return null;
+  const status = findAttribute(data, nfgenmsgBytes, CTA_STATUS);
+  const state = readState(findAttribute(data, nfgenmsgBytes, CTA_PROTOINFO));
   return {
-    protocol,
-    vip: { family, ...asked.to },
-    backend: { family, ...answering.from },
-    isAnswered: hasStatus(attributes.get(CTA_STATUS), IPS_SEEN_REPLY),
-    isOpen: isOpen(attributes.get(CTA_PROTOINFO)),
+    flow: {
+      ...{ protocol, vip, backend },
+      isAnswered: hasStatus(status, IPS_SEEN_REPLY),
+      isEstablished: state === establishedState,
+      isOpen: !endedStates.includes(state),
+    },
+    client: asked.from.address,
+    status,
   };
 }
 
-/** Of a connection that `parseFlow` knows. Without a tuple the kernel would forget all that it has. */
-function renderKey(data: Buffer, attributes: Attributes): Buffer {
+/** Of a connection that `parseConnection` knows. Without a tuple the kernel would forget all that it has. */
+function renderKey(data: Buffer): Buffer {
   return Buffer.concat([
     data.subarray(0, nfgenmsgBytes),
     ...[CTA_TUPLE_ORIG, CTA_ID, CTA_ZONE].flatMap((type) => {
-      const value = attributes.get(type);
+      const value = findAttribute(data, nfgenmsgBytes, type);
       return value === undefined ? [] : [renderAttribute(type, value, type === CTA_TUPLE_ORIG)];
     }),
   ]);
@@ -137,41 +200,43 @@ function hasStatus(bits: Buffer | undefined, bit: number): boolean {
   return bits?.length === 4 && (bits.readUInt32BE() & bit) !== 0;
 }
 
-/** Other protocols than TCP say nothing of their end. */
-function isOpen(info: Buffer = nothing): boolean {
-  const ofTcp = parseAttributes(info, 0).get(CTA_PROTOINFO_TCP) ?? nothing;
-  const state = parseAttributes(ofTcp, 0).get(CTA_PROTOINFO_TCP_STATE);
-  return state?.length !== 1 || !endedStates.includes(state.readUInt8());
+/** Of TCP; 0 for other protocols, which have none. */
+function readState(info: Buffer = nothing): number {
+  const ofTcp = findAttribute(info, 0, CTA_PROTOINFO_TCP) ?? nothing;
+  const state = findAttribute(ofTcp, 0, CTA_PROTOINFO_TCP_STATE);
+  return state?.length === 1 ? state.readUInt8() : 0;
 }
 
+/** An end of a connection, as it came. */
 interface Place {
-  readonly address: string;
-  readonly port: number;
+  readonly address: Buffer | undefined;
+  readonly port: Buffer | undefined;
 }
 
-interface Tuple {
-  readonly protocol: number;
-  readonly from: Place;
-  readonly to: Place;
-}
-
-/** One direction of a connection; null for a protocol without ports. */
-function parseTuple(bytes: Buffer, family: keyof typeof addressAttributes): Tuple | null {
-  const parts = parseAttributes(bytes, 0);
-  const addresses = parseAttributes(parts.get(CTA_TUPLE_IP) ?? nothing, 0);
-  const ports = parseAttributes(parts.get(CTA_TUPLE_PROTO) ?? nothing, 0);
+/** One direction of a connection; its protocol is 0 where there is none. */
+function parseTuple(
+  bytes: Buffer | undefined,
+  family: Family,
+): { readonly protocol: number; readonly from: Place; readonly to: Place } {
+  const addresses = findAttribute(bytes ?? nothing, 0, CTA_TUPLE_IP) ?? nothing;
+  const ports = findAttribute(bytes ?? nothing, 0, CTA_TUPLE_PROTO) ?? nothing;
+  const protocol = findAttribute(ports, 0, CTA_PROTO_NUM);
   const [source, destination] = addressAttributes[family];
-  const from = toPlace(addresses.get(source), ports.get(CTA_PROTO_SRC_PORT));
-  const to = toPlace(addresses.get(destination), ports.get(CTA_PROTO_DST_PORT));
-  const protocol = ports.get(CTA_PROTO_NUM);
-  return from === null || to === null || protocol?.length !== 1
-    ? null
-    : { protocol: protocol.readUInt8(), from, to };
+  return {
+    protocol: protocol?.length === 1 ? protocol.readUInt8() : 0,
+    from: { address: findAttribute(addresses, 0, source), port: findAttribute(ports, 0, CTA_PROTO_SRC_PORT) },
+    to: {
+      address: findAttribute(addresses, 0, destination),
+      port: findAttribute(ports, 0, CTA_PROTO_DST_PORT),
+    },
+  };
 }
 
 const nothing = Buffer.alloc(0);
 
-function toPlace(addressBytes: Buffer | undefined, port: Buffer | undefined): Place | null {
-  const address = readAddressBytes(addressBytes);
-  return address === null || port?.length !== 2 ? null : { address, port: port.readUInt16BE() };
+function toEndpoint(family: Family, place: Place): Endpoint | null {
+  const address = readAddressBytes(place.address);
+  return address === null || place.port?.length !== 2
+    ? null
+    : { family, address, port: place.port.readUInt16BE() };
 }

@@ -1,3 +1,4 @@
+import { familyToNft } from './nft-chains.ts';
 import { type Family } from '../../address/address.ts';
 
 /** The name of our nftables table, in each family that has one. Whatever it holds is ours: nobody else writes there. */
@@ -5,5 +6,5 @@ export const ownTable = 'vipnat';
 
 /** `ip vipnat` or `ip6 vipnat`. */
 export function nameOwnTable(family: Family): string {
-  return `${family === 'ipv6' ? 'ip6' : 'ip'} ${ownTable}`;
+  return `${familyToNft[family]} ${ownTable}`;
 }

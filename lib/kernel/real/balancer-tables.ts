@@ -1,5 +1,5 @@
 import { type Family } from '../../address/address.ts';
-import { type ConnectionChoice, forgetConnection, visitConnections } from '../netlink/connections.ts';
+import { type ConnectionChoice } from '../netlink/connections.ts';
 import { createNetlinkClient, type NetlinkClient, withNetlinkClient } from '../netlink/netlink.ts';
 import { type ElementChange, NFNL_SUBSYS_NFTABLES, renderElementChanges } from '../netlink/nft-elements.ts';
 import { familyToNft } from '../netlink/nft-chains.ts';
@@ -12,13 +12,13 @@ import { readGeneration } from '../watch/generation.ts';
 import { type PollOptions, startPoll } from '../watch/poll.ts';
 import { type Source } from '../watch/source.ts';
 import {
-  type BalancedFlow,
+  type ForgottenFlow,
   type ForwardChain,
   type IptablesDialect,
   type SaveOutput,
   type SeenFlow,
 } from '../port.ts';
-import { describeFlow } from './describe-flow.ts';
+import { forgetFlows } from './conntrack.ts';
 import { FewChains } from './few-chains.ts';
 import { hasIptables, type IptablesTransaction, restoreIptables, saveIptables } from './iptables.ts';
 import { tryQuickly } from './iptables-tables.ts';
@@ -78,12 +78,6 @@ export interface BalancerKernel {
   restore(transaction: IptablesTransaction): Promise<void>;
   /** Calls back after transactions of others; this kernel's own `restore` counts as theirs. */
   watchGeneration(options: Omit<PollOptions<number>, 'look' | 'everyMs'>): Source;
-}
-
-/** Connections that were sent to one endpoint, and are forgotten. */
-export interface ForgottenFlow extends BalancedFlow {
-  /** At least 1. */
-  readonly count: number;
 }
 
 /** A table of 1,000 Services with 100 endpoints each takes a second to write or list. */
@@ -150,30 +144,6 @@ async function changeElements(client: NetlinkClient, changes: readonly ElementCh
   } catch {
     return false;
   }
-}
-
-async function forgetFlows(
-  client: NetlinkClient,
-  choice: ConnectionChoice,
-  isChosen: (flow: SeenFlow) => boolean,
-): Promise<ForgottenFlow[]> {
-  // Keys alone are kept: of a sweep they can be hundreds of thousands.
-  const textToChosen = new Map<string, { readonly flow: BalancedFlow; readonly keys: Buffer[] }>();
-  await visitConnections(client, choice, (seen, renderKey) => {
-    if (!isChosen(seen)) return;
-    const text = describeFlow(seen);
-    const { protocol, vip, backend } = seen;
-    const chosen = textToChosen.get(text) ?? { flow: { protocol, vip, backend }, keys: [] };
-    textToChosen.set(text, chosen);
-    chosen.keys.push(renderKey());
-  });
-  const forgotten: ForgottenFlow[] = [];
-  for (const { flow, keys } of textToChosen.values()) {
-    let count = 0;
-    for (const key of keys) if (await forgetConnection(client, key)) count += 1;
-    if (count > 0) forgotten.push({ ...flow, count });
-  }
-  return forgotten;
 }
 
 function watchForeign(

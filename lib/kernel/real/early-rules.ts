@@ -2,7 +2,7 @@
 import { type Family, families } from '../../address/address.ts';
 import { VipnatError } from '../../text/errors.ts';
 import { withNetlinkClient } from '../netlink/netlink.ts';
-import { listChains, type NftChain, type NftLayer } from '../netlink/nft-chains.ts';
+import { familyToNft, listChains, type NftChain, type NftLayer } from '../netlink/nft-chains.ts';
 import { type IptablesDialect, iptablesDialects } from '../port.ts';
 import { createToolbox, isInPath, type Toolbox } from '../tools/toolbox.ts';
 import { settleAll } from '../tools/settle.ts';
@@ -69,7 +69,7 @@ function isIptables(layer: NftLayer | null, table: string): boolean {
 }
 
 function hasRules(chains: readonly NftChain[], family: Family): boolean {
-  return chains.some(({ layer, table }) => table === 'raw' && layer === (family === 'ipv6' ? 'ip6' : 'ip'));
+  return chains.some(({ layer, table }) => table === 'raw' && layer === familyToNft[family]);
 }
 
 interface RawSource {

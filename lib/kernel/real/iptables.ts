@@ -1,3 +1,4 @@
+import { familyToNft } from '../netlink/nft-chains.ts';
 import { readFile } from 'node:fs/promises';
 import { type Family } from '../../address/address.ts';
 import { makeBaseChains } from './base-chains.ts';
@@ -94,7 +95,7 @@ async function findLegacySave(toolbox: Toolbox, family: Family): Promise<string>
 
 /** Asking iptables-legacy for a table creates it, and with it a second set of hooks in every packet's way: ask the kernel first. */
 async function hasLegacyTables(family: Family, table?: string): Promise<boolean> {
-  const path = `/proc/net/${family === 'ipv6' ? 'ip6' : 'ip'}_tables_names`;
+  const path = `/proc/net/${familyToNft[family]}_tables_names`;
   try {
     const names = (await readFile(path, 'utf8')).split('\n').filter((name) => name !== '');
     return table === undefined ? names.length > 0 : names.includes(table);

@@ -49,8 +49,8 @@ export function createKernel(options: KernelOptions): Kernel {
         ? restoreIptables(toolbox, transaction, { limitMs: writeLimitMs, run })
         : runNft(transaction, writeLimitMs, { run }),
     keepReady: (places) => ready.keep(Promise.all(places.map((place) => findWriter(toolbox, place)))),
-    resetFlows: (selection) => deleteFlows(selection, writeLimitMs),
-    countFlows: (vip) => countFlows(vip, readLimitMs),
+    resetFlows: deleteFlows,
+    countFlows,
     listForwardChains: () => forwardChains.list(),
     enableForwarding: async (family, device) => {
       await writeForwarding(family, device);

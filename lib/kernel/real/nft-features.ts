@@ -1,4 +1,5 @@
 /** What rules may need that not each kernel, and not each nft, has. */
+import { familyToNft } from '../netlink/nft-chains.ts';
 import { families, type Family } from '../../address/address.ts';
 import { isNftRefusal, listNftTable, runNft } from './nft-table.ts';
 
@@ -79,7 +80,7 @@ async function listRefused({ takes }: FeatureTools, family: Family) {
 }
 
 function printTrial(family: Family, rules: readonly string[]): string {
-  const table = `${family === 'ipv6' ? 'ip6' : 'ip'} ${trialTable}`;
+  const table = `${familyToNft[family]} ${trialTable}`;
   const lines = [
     `add table ${table}`,
     `add chain ${table} first { type filter hook prerouting priority -155; policy accept; }`,

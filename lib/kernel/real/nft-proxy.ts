@@ -1,3 +1,4 @@
+import { familyToNft } from '../netlink/nft-chains.ts';
 import { type Family } from '../../address/address.ts';
 import { isNftName } from './nft-name.ts';
 import { execTool } from '../tools/exec.ts';
@@ -25,7 +26,7 @@ export async function readNftProxy({
 }: NftProxySource): Promise<NftProxyOutput | null> {
   if (!isInPath('nft')) return null;
   const list = (kind: 'map' | 'chain' | 'set', name: string) =>
-    listObjects([kind, family === 'ipv6' ? 'ip6' : 'ip', 'kube-proxy', name], limitMs);
+    listObjects([kind, familyToNft[family], 'kube-proxy', name], limitMs);
 
   // The map every kube-proxy has first: most hosts have no such table, and one nft tells that.
   const serviceIps = await list('map', 'service-ips');

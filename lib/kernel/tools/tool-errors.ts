@@ -93,6 +93,6 @@ function firstMeaningfulLine(stderr: string): string {
 export function packageOf(tool: string): string {
   if (tool === 'nft') return 'nftables';
   if (tool === 'inotifywait') return 'inotify-tools';
-  if (['conntrack', 'keepalived', 'tcpdump'].includes(tool)) return tool;
+  if (['keepalived', 'tcpdump'].includes(tool)) return tool;
   return 'iptables';
 }

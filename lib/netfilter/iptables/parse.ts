@@ -1,3 +1,4 @@
+import { familyToNft } from '../../kernel/netlink/nft-chains.ts';
 import { VipnatError } from '../../text/errors.ts';
 import { iptablesTables, type SaveOutput } from '../../kernel/port.ts';
 import { toolName } from '../../kernel/tools/tool-name.ts';
@@ -40,7 +41,7 @@ export function parseSave(output: SaveOutput): Ruleset {
 
 /** TABLE_INCOMPATIBLE: a table that is unread because iptables-nft cannot show it. */
 export function toIncompatible({ family, dialect }: Ruleset, table: TableName): VipnatError {
-  const nftFamily = family === 'ipv6' ? 'ip6' : 'ip';
+  const nftFamily = familyToNft[family];
   return new VipnatError(
     'TABLE_INCOMPATIBLE',
     `${toolName(family, dialect, 'save')} cannot show the table ${table}: ` +

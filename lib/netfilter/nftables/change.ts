@@ -1,4 +1,8 @@
-/** One step of a plan for our table: one command of nft, of which a script makes all or none. */
+import { hasSameDeclaration } from './meaning.ts';
+import { type Drift } from '../rules/drift.ts';
+import { type NftChain, type NftTable } from './ruleset.ts';
+
+/** One step of a plan for a table: one command of nft, of which a script makes all or none. */
 export interface NftChange {
   readonly kind:
     | 'add-table'
@@ -15,10 +19,96 @@ export interface NftChange {
   readonly command: string;
 }
 
-/** The order in which a script can make changes: what refers to an object comes after what creates it and before what deletes it. */
-export const changeOrder: readonly NftChange['kind'][] = [
-  'delete-table',
-  'add-table',
+/** What turns the objects of one table into those of another; elements of sets are left out. Each part rests on those before it. */
+export interface ObjectChanges {
+  readonly create: readonly NftChange[];
+  /** The rules of chains, whole. */
+  readonly fill: readonly NftChange[];
+  /** A packet that is in a chain while its rules are replaced still uses what goes here. */
+  readonly remove: readonly NftChange[];
+}
+
+/** Whether a chain that is there has the rules that it shall have. */
+export type IsSameChain = (name: string, wanted: NftChain, seen: NftChain) => boolean;
+
+/** To the letter. */
+export const hasSameRules: IsSameChain = (_, wanted, seen) =>
+  wanted.rules.length === seen.rules.length &&
+  wanted.rules.every((rule, index) => rule === seen.rules[index]);
+
+/**
+ * The changes of a table (`ip vipnat`) of which both states have the same hooks and declarations where both have an object, see
+ * `listUnchangeable`. Chains that are wrong are filled anew where they are: hooks stay, and what sets hold. Pure.
+ */
+export function diffObjects(
+  table: string,
+  { wanted, seen }: { readonly wanted: NftTable; readonly seen: NftTable },
+  isSameChain: IsSameChain = hasSameRules,
+): ObjectChanges {
+  const change = (kind: NftChange['kind'], name: string, command: string): NftChange => ({
+    kind,
+    name,
+    command,
+  });
+  const flush = (name: string) => change('flush-chain', name, `flush chain ${table} ${name}`);
+  const fill = ([name, chain]: readonly [string, NftChain]) => {
+    const before = seen.chains.get(name);
+    if (before !== undefined && isSameChain(name, chain, before)) return [];
+    const rules = chain.rules.map((rule) => change('add-rule', name, `add rule ${table} ${name} ${rule}`));
+    return before === undefined || before.rules.length === 0 ? rules : [flush(name), ...rules];
+  };
+  const goneChains = [...seen.chains.keys()].filter((name) => !wanted.chains.has(name));
+  return {
+    create: [
+      ...[...wanted.chains]
+        .filter(([name]) => !seen.chains.has(name))
+        .map(([name, { hook }]) => {
+          const base = hook === null ? '' : ` { ${hook} }`;
+          return change('add-chain', name, `add chain ${table} ${name}${base}`);
+        }),
+      ...[...wanted.sets]
+        .filter(([name]) => !seen.sets.has(name))
+        .map(([name, { kind, declaration }]) =>
+          change('add-set', name, `add ${kind} ${table} ${name} { ${declaration}; }`),
+        ),
+    ],
+    fill: [...wanted.chains].flatMap(fill),
+    remove: [
+      ...goneChains.map(flush),
+      // A map can lead to chains.
+      ...[...seen.sets]
+        .filter(([name]) => !wanted.sets.has(name))
+        .map(([name, { kind }]) => change('delete-set', name, `delete ${kind} ${table} ${name}`)),
+      ...goneChains.map((name) => change('delete-chain', name, `delete chain ${table} ${name}`)),
+    ],
+  };
+}
+
+/** What of a table nft cannot change in place: hooks of chains, and what sets are declared as. Pure. */
+export function listUnchangeable(wanted: NftTable, seen: NftTable): Drift[] {
+  const toDrift = (chain: string, message: string): Drift => ({ kind: 'edited-table', chain, message });
+  const hooks = [...wanted.chains].flatMap(([name, { hook }]) => {
+    const found = seen.chains.get(name);
+    return found === undefined || found.hook === hook
+      ? []
+      : [toDrift(name, `the hook of ${name} was edited: ${found.hook ?? 'there is none'}`)];
+  });
+  const sets = [...wanted.sets].flatMap(([name, { kind, declaration }]) => {
+    const found = seen.sets.get(name);
+    return found === undefined || (found.kind === kind && hasSameDeclaration(declaration, found.declaration))
+      ? []
+      : [toDrift(name, `set ${name} has another declaration: ${found.declaration}`)];
+  });
+  return [...hooks, ...sets];
+}
+
+/** All parts in the order in which one script can make them: what refers to an object comes after what creates it and before what deletes it. */
+export function orderChanges({ create, fill, remove }: ObjectChanges): NftChange[] {
+  const changes = [...create, ...fill, ...remove];
+  return changeOrder.flatMap((kind) => changes.filter((change) => change.kind === kind));
+}
+
+const changeOrder: readonly NftChange['kind'][] = [
   'add-set',
   'add-chain',
   'flush-chain',

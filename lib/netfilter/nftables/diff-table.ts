@@ -1,11 +1,10 @@
 import { type Family } from '../../address/address.ts';
-import { type IsKnownRendering } from '../rules/compare-chain.ts';
+import { compareChain, type IsKnownRendering } from '../rules/compare-chain.ts';
 import { type Drift } from '../rules/drift.ts';
-import { changeOrder, type NftChange } from './change.ts';
-import { diffChain } from './diff-chain.ts';
-import { hasSameDeclaration } from './meaning.ts';
+import { diffObjects, listUnchangeable, type NftChange, orderChanges } from './change.ts';
+import { nftLanguage } from './language.ts';
 import { nameOwnTable } from '../../kernel/netlink/own-table.ts';
-import { type NftTable } from './ruleset.ts';
+import { emptyTable, type NftChain, type NftTable, type SeenNftTable } from './ruleset.ts';
 
 /** What to change in a table, and why: nothing in both lists when it is as wanted. */
 export interface NftDiff {
@@ -17,7 +16,7 @@ export interface NftDiff {
 export interface TablePair {
   readonly family: Family;
   readonly wanted: NftTable | null;
-  readonly seen: NftTable | null;
+  readonly seen: SeenNftTable | null;
 }
 
 /**
@@ -33,34 +32,29 @@ export function diffNftTable(
   if (wanted === null) return seen === null ? inSync : removeTable(table);
   if (seen === null) {
     const message = `table ${table} does not exist`;
-    return order([
-      { drift: [{ kind: 'missing-chain', chain: '', message }], changes: createTable(table, wanted) },
-    ]);
+    return {
+      drift: [{ kind: 'missing-chain', chain: '', message }],
+      changes: createTable(table, wanted),
+    };
   }
   const unchangeable = findUnchangeable(wanted, seen);
   if (unchangeable.length > 0) {
-    const changes = [...removeTable(table).changes, ...createTable(table, wanted)];
-    return order([{ drift: unchangeable, changes }]);
+    return { drift: unchangeable, changes: [...removeTable(table).changes, ...createTable(table, wanted)] };
   }
-  const missingSets = [...wanted.sets].filter(([name]) => !seen.sets.has(name));
-  return order([
-    { drift: [], changes: missingSets.map(([name, declaration]) => addSet(table, name, declaration)) },
-    ...[...wanted.chains].map(([name, chain]) =>
-      diffChain({ table, name }, chain, seen.chains.get(name), isKnownRendering),
-    ),
-    removeLeftovers(table, wanted, seen),
-  ]);
+  const nameToDrift = new Map(
+    [...wanted.chains].map(([name, chain]) => [
+      name,
+      compareRules(name, chain, seen.chains.get(name), isKnownRendering),
+    ]),
+  );
+  const isSameChain = (name: string) => nameToDrift.get(name)?.length === 0;
+  return {
+    drift: [...[...nameToDrift.values()].flat(), ...describeLeftovers(wanted, seen)],
+    changes: orderChanges(diffObjects(table, { wanted, seen }, isSameChain)),
+  };
 }
 
 const inSync: NftDiff = { drift: [], changes: [] };
-
-function order(parts: readonly NftDiff[]): NftDiff {
-  const changes = parts.flatMap((part) => part.changes);
-  return {
-    drift: parts.flatMap(({ drift }) => drift),
-    changes: changeOrder.flatMap((kind) => changes.filter((change) => change.kind === kind)),
-  };
-}
 
 function removeTable(table: string): NftDiff {
   return {
@@ -69,65 +63,45 @@ function removeTable(table: string): NftDiff {
   };
 }
 
-function createTable(table: string, { sets, chains }: NftTable): NftChange[] {
+function createTable(table: string, wanted: NftTable): NftChange[] {
   return [
     { kind: 'add-table', name: '', command: `add table ${table}` },
-    ...[...sets].map(([name, declaration]) => addSet(table, name, declaration)),
-    ...[...chains].flatMap(
-      ([name, chain]) => diffChain({ table, name }, chain, undefined, () => false).changes,
-    ),
+    ...orderChanges(diffObjects(table, { wanted, seen: emptyTable })),
   ];
 }
 
-function addSet(table: string, name: string, declaration: string): NftChange {
-  return { kind: 'add-set', name, command: `add set ${table} ${name} { ${declaration}; }` };
+function findUnchangeable(wanted: NftTable, seen: SeenNftTable): Drift[] {
+  const toDrift = (message: string): Drift => ({ kind: 'edited-table', chain: '', message });
+  // We write none.
+  const maps = [...seen.sets].filter(([, { kind }]) => kind === 'map').map(([name]) => `map ${name}`);
+  return [
+    ...(seen.flags === '' ? [] : [toDrift(`the table was set to ${seen.flags}`)]),
+    ...listUnchangeable(wanted, seen),
+    ...[...maps, ...seen.others].map((object) => toDrift(`a foreign object is in the table: ${object}`)),
+  ];
 }
 
-function findUnchangeable(wanted: NftTable, seen: NftTable): Drift[] {
-  const toDrift = (chain: string, message: string): Drift => ({ kind: 'edited-table', chain, message });
-  const hooks = [...wanted.chains].filter(([name, { hook }]) => {
-    const found = seen.chains.get(name);
-    return found !== undefined && found.hook !== hook;
-  });
-  const sets = [...wanted.sets].filter(([name, declaration]) => {
-    const found = seen.sets.get(name);
-    return found !== undefined && !hasSameDeclaration(declaration, found);
+function compareRules(
+  chain: string,
+  { rules }: NftChain,
+  seen: NftChain | undefined,
+  isKnownRendering: IsKnownRendering,
+): Drift[] {
+  if (seen === undefined) return [{ kind: 'missing-chain', chain, message: `chain ${chain} does not exist` }];
+  const wanted = rules.map((text) => ({ id: nftLanguage.readComment(text) ?? '', text }));
+  return compareChain({ chain, wanted, seen: seen.rules, isKnownRendering }, nftLanguage);
+}
+
+function describeLeftovers(wanted: NftTable, seen: NftTable): Drift[] {
+  const toDrift = (chain: string, object: string): Drift => ({
+    kind: 'leftover-chain',
+    chain,
+    message: `${object} is left over`,
   });
   return [
-    ...(seen.flags === wanted.flags ? [] : [toDrift('', `the table was set to ${seen.flags}`)]),
-    ...hooks.map(([name]) =>
-      toDrift(name, `the hook of ${name} was edited: ${seen.chains.get(name)?.hook ?? 'there is none'}`),
-    ),
-    ...sets.map(([name]) =>
-      toDrift(name, `set ${name} has another declaration: ${seen.sets.get(name) ?? ''}`),
-    ),
-    ...seen.others.map((object) => toDrift('', `a foreign object is in the table: ${object}`)),
+    ...[...seen.chains.keys()].filter((name) => !wanted.chains.has(name)).map((name) => toDrift(name, name)),
+    ...[...seen.sets.keys()]
+      .filter((name) => !wanted.sets.has(name))
+      .map((name) => toDrift(name, `set ${name}`)),
   ];
-}
-
-/** Emptied first, so that they refer to nothing. */
-function removeLeftovers(table: string, wanted: NftTable, seen: NftTable): NftDiff {
-  const chains = [...seen.chains.keys()].filter((name) => !wanted.chains.has(name));
-  const sets = [...seen.sets.keys()].filter((name) => !wanted.sets.has(name));
-  return {
-    drift: [
-      ...chains.map((chain): Drift => ({ kind: 'leftover-chain', chain, message: `${chain} is left over` })),
-      ...sets.map((chain): Drift => ({
-        kind: 'leftover-chain',
-        chain,
-        message: `set ${chain} is left over`,
-      })),
-    ],
-    changes: [
-      ...chains.flatMap((name): NftChange[] => [
-        { kind: 'flush-chain', name, command: `flush chain ${table} ${name}` },
-        { kind: 'delete-chain', name, command: `delete chain ${table} ${name}` },
-      ]),
-      ...sets.map((name): NftChange => ({
-        kind: 'delete-set',
-        name,
-        command: `delete set ${table} ${name}`,
-      })),
-    ],
-  };
 }

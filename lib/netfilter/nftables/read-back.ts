@@ -14,7 +14,7 @@ export function readInstalled(table: NftTable | null, vip: Endpoint): InstalledB
   const seen = table?.chains.get(name);
   if (table === null || seen === undefined) return null;
   const backends = readBackends(seen.rules);
-  const affinitySeconds = readTimeout([...table.sets], name);
+  const affinitySeconds = readTimeout(table, name);
   // The rules that choose come last, one for each backend.
   const weights = readWeights(backends, seen.rules.slice(-backends.length).map(readPart));
   const written = renderNftTable(vip.family, [
@@ -54,8 +54,8 @@ function readBackends(rules: readonly string[]): Endpoint[] {
   return [...new Set(texts)].map((text) => parseEndpoint(text)).filter((endpoint) => endpoint !== null);
 }
 
-function readTimeout(sets: readonly (readonly [string, string])[], chain: string): number | null {
-  const [, declaration] = sets.find(([name]) => name.startsWith(`${chain}-`)) ?? [];
-  const seconds = /\btimeout (\d+)s\b/.exec(declaration ?? '')?.[1];
+function readTimeout({ sets }: NftTable, chain: string): number | null {
+  const [, clients] = [...sets].find(([name]) => name.startsWith(`${chain}-`)) ?? [];
+  const seconds = /\btimeout (\d+)s\b/.exec(clients?.declaration ?? '')?.[1];
   return seconds === undefined ? null : Number(seconds);
 }

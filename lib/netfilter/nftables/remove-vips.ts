@@ -1,7 +1,7 @@
 import { type Endpoint, formatEndpoint } from '../../address/endpoint.ts';
 import { nameOwnTable } from '../../kernel/netlink/own-table.ts';
 import { vipChainName } from '../rules/balance.ts';
-import { changeOrder, type NftChange } from './change.ts';
+import { diffObjects, orderChanges } from './change.ts';
 import { compareChain } from '../rules/compare-chain.ts';
 import { diffNftTable, type NftDiff } from './diff-table.ts';
 import { nftLanguage } from './language.ts';
@@ -20,47 +20,34 @@ export function removeVipsFromNft({ family, table: seen }: NftRuleset, vips: rea
   const gone = vips.map(vipChainName);
   const chains = [...seen.chains.keys()].filter((name) => gone.includes(name));
   const sets = [...seen.sets.keys()].filter((name) => gone.some((chain) => name.startsWith(`${chain}-`)));
-  const shared = [...seen.chains].filter(([name]) => !name.startsWith('VIPNAT-'));
-  const reduced = shared.flatMap(([name, { rules }]) => {
-    const kept = rules.filter((text) => !isAbout(text, vips));
-    return kept.length === rules.length ? [] : [{ name, rules, kept }];
-  });
+  const reduced = [...seen.chains]
+    .filter(([name]) => !name.startsWith('VIPNAT-'))
+    .flatMap(([name, { hook, rules }]) => {
+      const kept = rules.filter((text) => !isAbout(text, vips));
+      return kept.length === rules.length
+        ? []
+        : [[name, { hook, rules: writeAnew(name, rules, kept) }] as const];
+    });
   if (chains.length === 0 && reduced.length === 0) return nothing;
   if (!hasOthers(seen, gone)) return diffNftTable({ family, wanted: null, seen }, () => false);
-  const table = nameOwnTable(family);
-  const changes: NftChange[] = [
-    ...reduced.flatMap(({ name, rules, kept }) => [
-      flush(table, name),
-      ...writeAnew(name, rules, kept).map((rule): NftChange => ({
-        kind: 'add-rule',
-        name,
-        command: `add rule ${table} ${name} ${rule}`,
-      })),
-    ]),
-    ...chains.map((name) => flush(table, name)),
-    ...chains.map((name): NftChange => ({
-      kind: 'delete-chain',
-      name,
-      command: `delete chain ${table} ${name}`,
-    })),
-    ...sets.map((name): NftChange => ({ kind: 'delete-set', name, command: `delete set ${table} ${name}` })),
-  ];
+  const without = <T>(all: ReadonlyMap<string, T>, names: readonly string[]) =>
+    [...all].filter(([name]) => !names.includes(name));
+  const wanted: NftTable = {
+    sets: new Map(without(seen.sets, sets)),
+    chains: new Map([...without(seen.chains, chains), ...reduced]),
+  };
   return {
-    drift: [...chains, ...reduced.map(({ name }) => name)].map((chain) => ({
+    drift: [...chains, ...reduced.map(([name]) => name)].map((chain) => ({
       kind: 'leftover-chain',
       chain,
       message: `${chain} is left over`,
     })),
-    changes: changeOrder.flatMap((kind) => changes.filter((change) => change.kind === kind)),
+    changes: orderChanges(diffObjects(nameOwnTable(family), { wanted, seen })),
   };
 }
 
 function hasOthers({ chains }: NftTable, gone: readonly string[]): boolean {
   return [...chains.keys()].some((name) => name.startsWith('VIPNAT-') && !gone.includes(name));
-}
-
-function flush(table: string, name: string): NftChange {
-  return { kind: 'flush-chain', name, command: `flush chain ${table} ${name}` };
 }
 
 function isAbout(text: string, vips: readonly Endpoint[]): boolean {

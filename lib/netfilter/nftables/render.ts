@@ -11,9 +11,11 @@ import {
 } from '../rules/balance.ts';
 import { toChances } from '../rules/chance.ts';
 import { signChain } from '../rules/signature.ts';
+import { familyToNft, type NftFamily } from '../../kernel/netlink/nft-chains.ts';
 import { nameOwnTable } from '../../kernel/netlink/own-table.ts';
 import { matchChance } from './chance.ts';
-import { type NftChain, type NftTable } from './ruleset.ts';
+import { declareHook, declareMemory, natPriority, toAddressType } from './declare.ts';
+import { type NftChain, type NftSet, type NftTable } from './ruleset.ts';
 
 /** A balance that a table of its own can hold: kube-proxy's chains are in another table, out of reach. */
 export type TableBalance = Pick<Balance, 'vip' | 'masquerade'> & {
@@ -27,14 +29,11 @@ export type TableBalance = Pick<Balance, 'vip' | 'masquerade'> & {
   readonly apiservers?: readonly Endpoint[] | undefined;
 };
 
-/** Before kube-proxy's and iptables' nat chains at -100 (dstnat) and 100 (srcnat), and their filter chains at 0. */
-const priority = { translate: -105, forward: -5, input: -5, masquerade: 95 };
+/** Before iptables' filter chains at 0. */
+const filterPriority = -5;
 
 /** Only the packet that opens a connection, see ADR 15. */
 const opening = 'tcp flags & (fin | syn | rst | ack) == syn';
-
-/** How many clients one backend can have whose place is kept. One more is sent anywhere. */
-const maxClients = 65_535;
 
 /** A balance for a table; a chain of kube-proxy's cannot be joined from there. */
 export function toTableBalance({ vip, masquerade, route, apiservers }: Balance): TableBalance {
@@ -50,32 +49,30 @@ export function renderNftTable(family: Family, balances: readonly TableBalance[]
   const own = balances.filter(({ masquerade }) => masquerade !== 'none');
   const chains: (readonly [string, string | null, readonly string[]])[] = [
     ...balances.map((balance) => [vipChainName(balance.vip), null, translate(balance)] as const),
-    ['prerouting', hook('nat', 'prerouting', priority.translate), dispatch],
-    ['output', hook('nat', 'output', priority.translate), dispatch],
+    ['prerouting', declareHook('nat', 'prerouting', natPriority.translate), dispatch],
+    ['output', declareHook('nat', 'output', natPriority.translate), dispatch],
     [
       'postrouting',
-      hook('nat', 'postrouting', priority.masquerade),
+      declareHook('nat', 'postrouting', natPriority.masquerade),
       own.map(({ vip }) => `${matchTranslated(vip)} masquerade fully-random`),
     ],
     [
       'forward',
-      hook('filter', 'forward', priority.forward),
+      declareHook('filter', 'forward', filterPriority),
       balances.map(({ vip }) => `${matchTranslated(vip)} accept`),
     ],
     ...renderInput(balances),
   ];
   return {
-    flags: '',
     sets: new Map(balances.flatMap((balance) => declareSets(family, balance))),
     chains: new Map(chains.map(([name, hooked, rules]) => [name, toChain(name, hooked, rules)])),
-    others: [],
   };
 }
 
 /** Replies that conntrack calls INVALID and does not translate back, see ADR 33. Without an apiserver no packet passes such a chain. */
 function renderInput(balances: readonly TableBalance[]): [string, string, readonly string[]][] {
   const rules = listApiservers(balances).map(dropUntranslated);
-  return rules.length === 0 ? [] : [['input', hook('filter', 'input', priority.input), rules]];
+  return rules.length === 0 ? [] : [['input', declareHook('filter', 'input', filterPriority), rules]];
 }
 
 /** The rules of the chain `input` about these apiservers, as they are written. */
@@ -95,7 +92,9 @@ function dropUntranslated(apiserver: Endpoint): string {
 export function printNftTable(family: Family, { sets, chains }: NftTable): string {
   const table = nameOwnTable(family);
   const blocks = [
-    ...[...sets].flatMap(([name, declaration]) => block(`set ${name}`, declaration.split('; '))),
+    ...[...sets].flatMap(([name, { kind, declaration }]) =>
+      block(`${kind} ${name}`, declaration.split('; ')),
+    ),
     ...[...chains].flatMap(([name, { hook: hooked, rules }]) =>
       block(`chain ${name}`, hooked === null ? rules : [hooked, ...rules]),
     ),
@@ -124,10 +123,6 @@ function toChain(name: string, hooked: string | null, rules: readonly string[]):
     hook: hooked,
     rules: rules.map((rule, index) => `${rule} comment "${signatures[index] ?? ''}"`),
   };
-}
-
-function hook(type: string, name: string, order: number): string {
-  return `type ${type} hook ${name} priority ${order}; policy accept;`;
 }
 
 /** Clients whose place is kept first; all others by chance. */
@@ -163,11 +158,12 @@ function keepPlaces(balance: TableBalance): string[] {
 }
 
 /** A backend that goes takes its set along: when it comes back, its clients have another place. */
-function declareSets(family: Family, { vip, backends, affinitySeconds }: TableBalance): [string, string][] {
+function declareSets(family: Family, { vip, backends, affinitySeconds }: TableBalance): [string, NftSet][] {
   if (affinitySeconds === null) return [];
-  const type = family === 'ipv6' ? 'ipv6_addr' : 'ipv4_addr';
-  const declaration = `type ${type}; size ${maxClients}; flags dynamic,timeout; timeout ${affinitySeconds}s`;
-  return backends.map((backend) => [affinityName(vip, backend), declaration]);
+  return backends.map((backend) => [
+    affinityName(vip, backend),
+    declareMemory(toAddressType(family), affinitySeconds),
+  ]);
 }
 
 /** Connections that were sent elsewhere than to the VIP they asked for, in both directions. */
@@ -175,8 +171,8 @@ function matchTranslated(vip: Endpoint): string {
   return `meta l4proto tcp ct status dnat ct original ${ip(vip)} daddr ${vip.address} ct original proto-dst ${vip.port}`;
 }
 
-function ip({ family }: Endpoint): string {
-  return family === 'ipv6' ? 'ip6' : 'ip';
+function ip({ family }: Endpoint): NftFamily {
+  return familyToNft[family];
 }
 
 function block(head: string, lines: readonly string[]): string[] {

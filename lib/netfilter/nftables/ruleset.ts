@@ -4,18 +4,30 @@ import { type Family } from '../../address/address.ts';
 export interface NftRuleset {
   readonly family: Family;
   readonly dialect: 'nftables';
-  readonly table: NftTable | null;
+  readonly table: SeenNftTable | null;
 }
 
-/** A table, as nft prints it (`-n`, so numbers for names) or as it is written. */
+/** What a table of nftables holds, or a part of it. */
 export interface NftTable {
+  readonly sets: ReadonlyMap<string, NftSet>;
+  readonly chains: ReadonlyMap<string, NftChain>;
+}
+
+/** The same as nft prints it (`-n`, so numbers for names). */
+export interface SeenNftTable extends NftTable {
   /** What is set for the whole table: `dormant` switches it off. Empty as we write it. */
   readonly flags: string;
-  /** Set name to what it is declared as, without its elements: `type ipv4_addr; size 65535; …`. */
-  readonly sets: ReadonlyMap<string, string>;
-  readonly chains: ReadonlyMap<string, NftChain>;
   /** Objects of any other kind, or of a name that nft's language has no word for, each by its kind and name. */
   readonly others: readonly string[];
+}
+
+/** A set or a map. */
+export interface NftSet {
+  readonly kind: 'set' | 'map';
+  /** What it is declared as, with `; ` between statements: `type ipv4_addr; flags interval`. */
+  readonly declaration: string;
+  /** Key to value; the values of a set are empty. Elements that the kernel adds or removes itself are left out. */
+  readonly elements: ReadonlyMap<string, string>;
 }
 
 /** A chain. */
@@ -25,3 +37,6 @@ export interface NftChain {
   /** In order. */
   readonly rules: readonly string[];
 }
+
+/** A table with nothing in it. */
+export const emptyTable: NftTable = { sets: new Map(), chains: new Map() };

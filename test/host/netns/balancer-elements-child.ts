@@ -5,7 +5,7 @@ import { createServer, createConnection } from 'node:net';
 import { type PortBalance } from '../../../balancer/decide/port-balance.ts';
 import { IsolatedWrites } from '../../../balancer/program/isolated-writes.ts';
 import { type Balances, Programmer } from '../../../balancer/program/programmer.ts';
-import { readTable } from '../../../balancer/table/read-table.ts';
+import { readTable } from '../../../balancer/table/table.ts';
 import { sleep, systemClock } from '../../../lib/control/clock.ts';
 import { families, type Family } from '../../../lib/address/address.ts';
 import { type ElementChange } from '../../../lib/kernel/netlink/nft-elements.ts';

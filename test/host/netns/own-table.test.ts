@@ -43,7 +43,7 @@ async function start(): Promise<Agent> {
 describe('a host without any iptables', () => {
   beforeEach(() => {
     shims.clear();
-    for (const tool of ['nft', 'conntrack', 'inotifywait']) shims.link(tool);
+    for (const tool of ['nft', 'inotifywait']) shims.link(tool);
   });
 
   const toCommand = (words: readonly string[], path = shims.onlyPath) => [

@@ -185,7 +185,7 @@ test(
     await shell('iptables-legacy -t nat -N VIPNAT');
     for (const tool of [
       ...['iptables-nft-save', 'iptables-nft-restore', 'ip6tables-nft-save', 'ip6tables-nft-restore'],
-      ...['nft', 'conntrack', 'inotifywait'],
+      ...['nft', 'inotifywait'],
     ])
       shims.link(tool);
     const run = (...args: readonly string[]) =>

@@ -81,7 +81,7 @@ export async function makeFacts(changes: Partial<HostFacts> = {}): Promise<HostF
     version: '0.1.0',
     now,
     rights: { value: { hasNetAdmin: true, hasNetRaw: true } },
-    tools: new Set(['iptables-nft-save', 'nft', 'conntrack', 'inotifywait', 'apt-get']),
+    tools: new Set(['iptables-nft-save', 'nft', 'inotifywait', 'apt-get']),
     assessment: { value: await assessWell() },
     forwardChains: { value: [] },
     earlyRules: { value: [] },

@@ -42,7 +42,12 @@ export function startFlowWorld(connections: readonly BalancedFlow[], walkMs = 40
   const unanswered = new Set<BalancedFlow>();
   const forgetFlows: BalancerKernel['forgetFlows'] = async (choice, isSought) => {
     const isChosen = (flow: BalancedFlow) =>
-      isSought({ ...flow, isOpen: !ended.has(flow), isAnswered: !unanswered.has(flow) });
+      isSought({
+        ...flow,
+        isOpen: !ended.has(flow),
+        isAnswered: !unanswered.has(flow),
+        isEstablished: !ended.has(flow) && !unanswered.has(flow),
+      });
     host.walks.push(clock.now());
     await sleep(clock, walkMs);
     if (host.failure !== null) throw host.failure;

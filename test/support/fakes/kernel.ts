@@ -105,13 +105,13 @@ export class FakeKernel extends FakeAddresses implements Kernel {
   }
 
   async resetFlows(selection: FlowSelection): Promise<number> {
-    await this.faults.meet('conntrack');
+    await this.faults.meet('connections');
     this.resets.push(selection);
     return this.#flows.delete(selection);
   }
 
   async countFlows(vip: Endpoint): Promise<ReadonlyMap<string, number>> {
-    await this.faults.meet('conntrack');
+    await this.faults.meet('connections');
     return this.#flows.count(vip);
   }
 

@@ -69,10 +69,10 @@ export const targets = {
     from: 'both files',
     holds: 'listeners with addresses and ports',
   },
-  conntrack: {
+  'netlink connections': {
     cases: 40000,
-    from: 'what it lists in both families',
-    holds: 'counts by endpoints that the text holds',
+    from: 'connections of both families',
+    holds: 'connections between endpoints that the bytes hold, and keys with a tuple',
   },
   'netlink datagrams': {
     cases: 100000,

@@ -13,7 +13,6 @@ import { parseEndpoint } from '../../../../lib/address/endpoint.ts';
 import { expandConfiguration } from '../../../../lib/keepalived/expand.ts';
 import { findInstance, findWire, followsFile } from '../../../../lib/keepalived/find.ts';
 import { expandBraces, matchesGlob } from '../../../../lib/keepalived/glob.ts';
-import { countByBackend, readDeleted } from '../../../../lib/kernel/real/conntrack.ts';
 import { withoutConnectionCounts } from '../../../../lib/kernel/watch/ipvs.ts';
 import { parseListeners } from '../../../../lib/kernel/host/listeners.ts';
 import { parseMessages, parseAttributes } from '../../../../lib/kernel/netlink/netlink-messages.ts';
@@ -141,8 +140,6 @@ const readers: Readonly<Record<string, (text: string) => unknown>> = {
   ip_vs: parseIpvs,
   'ip_vs counts': withoutConnectionCounts,
   tcp: parseListeners,
-  conntrack: countByBackend,
-  'conntrack deleted': readDeleted,
   tcpdump: parseCapture,
   netlink: (text) => parseMessages(Buffer.from(text)).map(({ data }) => parseAttributes(data, 8)),
   'keepalived.conf': (text) => [findInstance(text, '10.0.0.50'), findWire(text)],

@@ -1,7 +1,9 @@
 import { expect, jest, test } from '@jest/globals';
 import { VipnatError } from '../../../../lib/text/errors.ts';
 import { parseAddress } from '../../../../lib/address/address.ts';
+import { toAddressBytes } from '../../../../lib/address/bytes.ts';
 import { dumpAddresses, dumpLinks } from '../../../../lib/kernel/netlink/addresses.ts';
+import { visitConnections } from '../../../../lib/kernel/netlink/connections.ts';
 import { dumpLocalRoutes } from '../../../../lib/kernel/netlink/local-routes.ts';
 import { readGeneration } from '../../../../lib/kernel/watch/generation.ts';
 import { type NetlinkClient } from '../../../../lib/kernel/netlink/netlink.ts';
@@ -9,6 +11,8 @@ import {
   type NetlinkMessage,
   parseAttributes,
   parseMessages,
+  renderAttribute,
+  visitWith,
 } from '../../../../lib/kernel/netlink/netlink-messages.ts';
 import { mutateBytes } from '../engine/mutate.ts';
 import { insist, insistOnError } from '../engine/properties.ts';
@@ -160,6 +164,68 @@ function insistOnIpv4(text: string, messages: readonly NetlinkMessage[]): void {
     'in the answer',
   );
 }
+
+/** Of TCP and of both families, each sent elsewhere. */
+const connections = [
+  { family: 2, ip: [1, 2], hosts: ['0a4d0065', '0a000032', '0a4d000b'] },
+  {
+    ...{ family: 10, ip: [3, 4] },
+    hosts: ['65', '50', '11'].map((host) => `fd00${'0'.repeat(26)}${host}`),
+  },
+].map(({ family, ip: [from = 0, to = 0], hosts: [client = '', vip = '', backend = ''] }) => {
+  const tuple = (source: string, destination: string, ports: readonly [string, string]) =>
+    Buffer.concat([
+      renderAttribute(
+        1,
+        Buffer.concat([
+          renderAttribute(from, Buffer.from(source, 'hex')),
+          renderAttribute(to, Buffer.from(destination, 'hex')),
+        ]),
+      ),
+      renderAttribute(
+        2,
+        Buffer.concat([
+          renderAttribute(1, Buffer.from([6])),
+          ...ports.map((port, at) => renderAttribute(2 + at, Buffer.from(port, 'hex'))),
+        ]),
+      ),
+    ]);
+  return frame(0x0100, Buffer.from([family, 0, 0, 0]), [
+    [1, tuple(client, vip, ['9c40', '192b'])],
+    [2, tuple(backend, client, ['192b', '9c40'])],
+    [3, Buffer.from([0, 0, 0, 0x2a])],
+    [4, renderAttribute(1, renderAttribute(1, Buffer.from([3])))],
+    [12, Buffer.from([0, 0, 0, 7])],
+  ]);
+});
+
+test('connections of any bytes: between endpoints that are in them, each with a key that names its tuple', async () => {
+  let found = 0;
+  await fuzz({
+    name: 'netlink connections',
+    make: (random) => mutateBytes(random, connections),
+    check: async (bytes) => {
+      const client: Pick<NetlinkClient, 'request'> = {
+        request: ({ visit }) =>
+          Promise.resolve(visit === undefined ? [] : visitWith(visit)(bytes, bytes.readUInt32LE(8))),
+      };
+      if (bytes.length < 12) return;
+      await visitConnections(client, 'all', ({ vip, backend }, renderKey, readClient) => {
+        found += 1;
+        for (const { address, port } of [vip, backend]) {
+          insist(parseAddress(address)?.text === address, `no address: ${address}`);
+          insist(bytes.includes(toAddressBytes(address)), 'in the answer');
+          insist(port >= 0 && port <= 0xffff, 'a port');
+        }
+        const one = readClient();
+        insist(one === null || parseAddress(one)?.text === one, 'a client, or none');
+        // Without it the kernel would forget all connections.
+        insist(parseAttributes(renderKey(), 4).has(1), 'a tuple');
+      });
+    },
+  });
+  expect(found).toBeGreaterThan(0);
+});
 
 test('answers of any bytes: addresses, names and a generation, or a coded error', async () => {
   await fuzz({

@@ -2,8 +2,6 @@ import { expect, jest, test } from '@jest/globals';
 import { isDeepStrictEqual } from 'node:util';
 import { VipnatError } from '../../../../lib/text/errors.ts';
 import { parseAddress } from '../../../../lib/address/address.ts';
-import { parseEndpoint } from '../../../../lib/address/endpoint.ts';
-import { countByBackend, readDeleted } from '../../../../lib/kernel/real/conntrack.ts';
 import { withoutConnectionCounts } from '../../../../lib/kernel/watch/ipvs.ts';
 import { parseListeners } from '../../../../lib/kernel/host/listeners.ts';
 import { findKubernetesServer } from '../../../../agent/observe/ipvs-server.ts';
@@ -12,7 +10,7 @@ import { parseCapture } from '../../../../lib/keepalived/advert.ts';
 import { readCaptures } from '../engine/captures.ts';
 import { makeServers, printServers } from '../generate/ipvs.ts';
 import { mutateText } from '../engine/mutate.ts';
-import { insist, insistOnEndpoint, insistOnError, isIn, listAddresses } from '../engine/properties.ts';
+import { insist, insistOnError, listAddresses } from '../engine/properties.ts';
 import { attempt, fuzz } from '../engine/run.ts';
 
 jest.setTimeout(3_600_000);
@@ -93,33 +91,6 @@ test('/proc/net/tcp and tcp6, with faults: listeners with addresses and ports', 
         insist(parseAddress(address)?.family === of, `no address: ${address}`);
         insist(Number.isInteger(port) && port >= 0 && port < 65_536 && /^\d+$/.test(inode), 'port and inode');
       }
-    },
-  });
-});
-
-const flows = [
-  `tcp      6 431999 ESTABLISHED src=10.77.0.101 dst=10.0.0.50 sport=40000 dport=6443 src=10.77.0.11 dst=10.77.0.101 sport=6443 dport=40000 [ASSURED] mark=0 use=1
-tcp      6 431999 ESTABLISHED src=10.77.0.102 dst=10.0.0.50 sport=40001 dport=6443 src=10.77.0.12 dst=10.77.0.102 sport=6443 dport=40001 [ASSURED] mark=0 use=1
-`,
-  `tcp      6 431999 ESTABLISHED src=fd00:77::101 dst=fd00::50 sport=40000 dport=6443 src=fd00:77::11 dst=fd00:77::101 sport=6443 dport=40000 [ASSURED] use=1
-`,
-];
-
-test('what conntrack lists, with faults: counts by endpoints that are in it', async () => {
-  await fuzz({
-    name: 'conntrack',
-    make: (random) => mutateText(random, flows),
-    check: (text) => {
-      const isInText = isIn(text);
-      for (const [backend, count] of countByBackend(text)) {
-        const endpoint = parseEndpoint(backend);
-        insist(endpoint !== null && count > 0, `no endpoint: ${backend}`);
-        if (endpoint !== null) insistOnEndpoint(endpoint, isInText);
-      }
-      const deleted = readDeleted(
-        `conntrack v1.4.7 (conntrack-tools): ${text} flow entries have been deleted.`,
-      );
-      insist(deleted === null || deleted >= 0, 'a count or none');
     },
   });
 });

@@ -1,6 +1,6 @@
 /** The kernel of one machine: the balancer's table, connections, and where a new connection goes. */
-import { readTable } from '../../../../balancer/table/read-table.ts';
-import { emptyTable, type Table } from '../../../../balancer/table/table.ts';
+import { readTable } from '../../../../balancer/table/table.ts';
+import { emptyTable, type NftTable } from '../../../../lib/netfilter/nftables/ruleset.ts';
 import { aliveSeconds } from '../../../../balancer/table/skeleton.ts';
 import { type Clock, sleep } from '../../../../lib/control/clock.ts';
 import { type BalancerKernel } from '../../../../lib/kernel/real/balancer-tables.ts';
@@ -31,7 +31,7 @@ export class MachineKernel {
   readonly #clock: Clock;
   readonly #tables = new FakeBalancerKernel();
   readonly #onForgotten: (connection: Connection) => void;
-  #table: Table | null = null;
+  #table: NftTable | null = null;
   #aliveUntilMs = -Infinity;
   connections: Connection[] = [];
   /** Raised whenever the table changes. */
@@ -98,6 +98,7 @@ export class MachineKernel {
             backend: { family: 'ipv4', address, port: podPort },
             isOpen: true,
             isAnswered: pod !== null,
+            isEstablished: pod !== null,
           }),
         );
         this.connections = this.connections.filter((one) => !chosen.includes(one));

@@ -12,7 +12,7 @@ const readers = tables.map(([family, dialect]) => toolName(family, dialect, 'sav
 const writers = [...tables.map(([family, dialect]) => toolName(family, dialect, 'restore')), 'nft'];
 
 /** The tools that can be broken. */
-export const tools: readonly string[] = [...readers, ...writers, 'conntrack', 'inotifywait'];
+export const tools: readonly string[] = [...readers, ...writers, 'inotifywait'];
 
 /** Everything else that an agent starts. */
 const helpers = ['setpriv', 'true', 'timeout'];

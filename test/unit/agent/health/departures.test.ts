@@ -196,7 +196,7 @@ describe('connections are counted', () => {
   test('and where they cannot be, one that left is probed for a quarter of an hour', async () => {
     const world = await start({ flows: [] });
     for (let time = 0; time < 100; time += 1)
-      world.kernel.faults.failNext({ tool: 'conntrack', code: 'TOOL_MISSING' });
+      world.kernel.faults.failNext({ tool: 'connections', code: 'NETLINK_FAILED' });
     await list(world, [one, two]);
     await world.clock.advance(10 * minuteMs);
     expect(await isProbed(world, three)).toBe(true);
@@ -207,7 +207,7 @@ describe('connections are counted', () => {
   test('and where they cannot be for ever, so is each that leaves later', async () => {
     const world = await start({ flows: [] });
     for (let time = 0; time < 100; time += 1)
-      world.kernel.faults.failNext({ tool: 'conntrack', code: 'TOOL_MISSING' });
+      world.kernel.faults.failNext({ tool: 'connections', code: 'NETLINK_FAILED' });
     await list(world, [one, two]);
     await world.clock.advance(20 * minuteMs);
     await list(world, [one, two, three]);

@@ -15,7 +15,7 @@ const [one, two, three] = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:644
 const vip = toEndpoint('10.0.0.50:6443');
 const otherVip = toEndpoint('10.0.0.51:6443');
 
-/** A kernel that knows how often `conntrack` is called, and how many of its calls are under way. */
+/** A kernel that knows how often it is to forget connections, and how many of these calls are under way. */
 class WatchedKernel extends FakeKernel {
   calls = 0;
   most = 0;
@@ -52,8 +52,9 @@ function listTargets(kernel: FakeKernel): string[] {
 const isComplete = ({ isHalfOpen }: FlowSelection) => !isHalfOpen;
 
 /** More than any test waits. */
-function failOften(kernel: FakeKernel, code: 'TOOL_FAILED' | 'TOOL_MISSING'): void {
-  for (let time = 0; time < 500; time += 1) kernel.faults.failNext({ tool: 'conntrack', code });
+function failOften(kernel: FakeKernel): void {
+  for (let time = 0; time < 500; time += 1)
+    kernel.faults.failNext({ tool: 'connections', code: 'NETLINK_FAILED' });
 }
 
 describe('a reset that fails', () => {
@@ -64,7 +65,7 @@ describe('a reset that fails', () => {
     const flow = { vip, backend: toEndpoint(three), isHalfOpen: false };
     kernel.trackFlow(flow);
     for (let time = 0; time < times; time += 1) {
-      kernel.faults.failNext({ tool: 'conntrack', code: 'TOOL_FAILED' });
+      kernel.faults.failNext({ tool: 'connections', code: 'NETLINK_FAILED' });
     }
     await clock.advance(20_000);
     expect(await kernel.countFlows(vip)).toEqual(new Map());
@@ -73,7 +74,7 @@ describe('a reset that fails', () => {
 
   test('is given up when the apiserver is back', async () => {
     const { clock, kernel, apiservers } = await startInSync();
-    failOften(kernel, 'TOOL_FAILED');
+    failOften(kernel);
     apiservers.set(three, 'silent');
     await clock.advance(5000);
     apiservers.set(three, 'healthy');
@@ -84,23 +85,23 @@ describe('a reset that fails', () => {
     expect(kernel.calls).toBe(calls);
   });
 
-  test('for want of conntrack is said once, and tried twice a minute at most', async () => {
+  test('that the kernel refuses for long is said once, and tried twice a minute at most', async () => {
     const agent = await startInSync();
     const { clock, kernel, apiservers } = agent;
-    failOften(kernel, 'TOOL_MISSING');
+    failOften(kernel);
     apiservers.set(three, 'silent');
     await clock.advance(60_000);
     const { calls } = kernel;
     await clock.advance(600_000);
     expect(kernel.calls - calls).toBeLessThanOrEqual(20);
-    expect(linesOf(agent, 'warn').filter((line) => line.includes('conntrack'))).toHaveLength(1);
+    expect(linesOf(agent, 'warn').filter((line) => line.includes('Stale connections last'))).toHaveLength(1);
   });
 });
 
 describe('a reset that takes 3 s', () => {
   test('holds up nothing: the next apiserver that refuses is out as fast as ever', async () => {
     const { clock, kernel, apiservers } = await startInSync();
-    kernel.faults.delayEvery('conntrack', 3000);
+    kernel.faults.delayEvery('connections', 3000);
     apiservers.set(three, 'silent');
     await clock.advance(1000);
     expect(listTargets(kernel)).toEqual([one, two]);
@@ -111,7 +112,7 @@ describe('a reset that takes 3 s', () => {
 
   test('is the only one at that time, however many are due', async () => {
     const { clock, kernel, apiservers } = await startInSync([vip, otherVip]);
-    kernel.faults.delayEvery('conntrack', 3000);
+    kernel.faults.delayEvery('connections', 3000);
     apiservers.set(two, 'silent');
     apiservers.set(three, 'silent');
     // The connections of one half of them wait for half a minute.
@@ -130,7 +131,7 @@ describe('a reset that takes 3 s', () => {
     const { clock, kernel, apiservers } = await startInSync();
     apiservers.set(three, 'silent');
     await clock.advance(900);
-    kernel.faults.delayNext('conntrack', 8000);
+    kernel.faults.delayNext('connections', 8000);
     await clock.advance(5000);
     apiservers.set(three, 'healthy');
     await clock.advance(5000);
@@ -143,7 +144,7 @@ describe('a reset that takes 3 s', () => {
 describe('an agent that is stopped', () => {
   test('waits for the reset under way, and begins no other', async () => {
     const { clock, kernel, apiservers, agent } = await startInSync([vip, otherVip]);
-    kernel.faults.delayEvery('conntrack', 3000);
+    kernel.faults.delayEvery('connections', 3000);
     apiservers.set(three, 'silent');
     await clock.advance(1000);
     let isStopped = false;
@@ -160,7 +161,7 @@ describe('an agent that is stopped', () => {
 
   test('leaves no try that is still to come', async () => {
     const { clock, kernel, apiservers, agent } = await startInSync();
-    failOften(kernel, 'TOOL_FAILED');
+    failOften(kernel);
     apiservers.set(three, 'silent');
     await clock.advance(3000);
     await agent.stop();

@@ -180,7 +180,7 @@ describe('connections to an apiserver', () => {
     const agent = await startInSync();
     for (let death = 0; death < 2; death += 1) {
       for (let time = 0; time < 2; time += 1) {
-        agent.kernel.faults.failNext({ tool: 'conntrack', code: 'TOOL_MISSING' });
+        agent.kernel.faults.failNext({ tool: 'connections', code: 'NETLINK_FAILED' });
       }
       agent.apiservers.set(three, 'silent');
       await agent.clock.advance(5000);
@@ -188,7 +188,7 @@ describe('connections to an apiserver', () => {
       agent.apiservers.set(three, 'healthy');
       await agent.clock.advance(5000);
     }
-    expect(linesOf(agent, 'warn').filter((line) => line.includes('conntrack'))).toHaveLength(1);
+    expect(linesOf(agent, 'warn').filter((line) => line.includes('Stale connections last'))).toHaveLength(1);
   });
 });
 

@@ -172,7 +172,7 @@ describe('an agent that is stopped on a node that hears nobody tells keepalived 
   test('while connections are counted, and counts those of no further virtual IP', async () => {
     const vips = [50, 51, 52].map((host) => toEndpoint(`10.0.0.${host}:6443`));
     const { agent, kernel, clock, trackFile } = await startUnheard(vips);
-    kernel.faults.delayEvery('conntrack', 8000);
+    kernel.faults.delayEvery('connections', 8000);
     await clock.advance(16_000);
     let isStopped = false;
     const stopping = agent.stop().then(() => (isStopped = true));

@@ -113,7 +113,7 @@ describe('with the method lc', () => {
     await clock.advance(10_000);
     expect(readShares(kernel)).not.toEqual(equal);
     for (let time = 0; time < 5; time += 1)
-      kernel.faults.failNext({ tool: 'conntrack', code: 'TOOL_MISSING' });
+      kernel.faults.failNext({ tool: 'connections', code: 'NETLINK_FAILED' });
     await clock.advance(20_000);
     expect(readShares(kernel)).toEqual(equal);
     await clock.advance(60_000);

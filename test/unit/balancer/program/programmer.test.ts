@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
 import { type PortBalance } from '../../../../balancer/decide/port-balance.ts';
 import { type Balances, Programmer } from '../../../../balancer/program/programmer.ts';
-import { readTable } from '../../../../balancer/table/read-table.ts';
+import { readTable } from '../../../../balancer/table/table.ts';
 import { FakeBalancerKernel } from '../../../support/fakes/balancer-kernel.ts';
 import { makePortBalance } from '../../../support/fakes/port-balance.ts';
 

@@ -21,8 +21,7 @@ describe('is told, with the command that mends it:', () => {
       'fail',
       'sudo vipnat doctor --vip=10.77.0.50:6443',
     ],
-    ['no-firewall-tool', { tools: new Set(['conntrack', 'apt-get']) }, 'fail', 'apt-get install iptables'],
-    ['conntrack-missing', { tools: new Set(['nft', 'apt-get']) }, 'warn', 'apt-get install conntrack'],
+    ['no-firewall-tool', { tools: new Set(['apt-get']) }, 'fail', 'apt-get install iptables'],
     [
       'conntrack-nearly-full',
       {

@@ -66,7 +66,6 @@ describe('on a host with nothing', () => {
     expect(stage).toBe('before-installation');
     expect(troubles).toMatchObject([
       { code: 'no-firewall-tool', remedy: ['apt-get install iptables'] },
-      { code: 'conntrack-missing', remedy: ['apt-get install conntrack'] },
       { code: 'host-unreadable', remedy: ['apt-get install iptables'] },
     ]);
     expect(titles).toEqual(['Fix the findings above, then run vipnat doctor again.']);

@@ -100,6 +100,7 @@ test('connections of both families that were sent elsewhere are listed, and no o
       vip: { family: 'ipv4', address: '10.0.9.10', port: 80 },
       backend: { family: 'ipv4', address: '10.244.1.2', port: 8080 },
       isAnswered: false,
+      isEstablished: false,
       isOpen: true,
       key: expect.any(Buffer),
     },
@@ -108,6 +109,7 @@ test('connections of both families that were sent elsewhere are listed, and no o
       vip: { family: 'ipv6', address: 'fd00:9::a', port: 53 },
       backend: { family: 'ipv6', address: 'fd00:244::2', port: 5353 },
       isAnswered: false,
+      isEstablished: false,
       isOpen: true,
       key: expect.any(Buffer),
     },
@@ -116,18 +118,48 @@ test('connections of both families that were sent elsewhere are listed, and no o
 });
 
 test.each([
-  ['SYN_SENT', 1, true],
-  ['ESTABLISHED', 3, true],
-  ['FIN_WAIT', 4, true],
-  ['CLOSE_WAIT', 5, true],
-  ['LAST_ACK', 6, false],
-  ['TIME_WAIT', 7, false],
-  ['CLOSE', 8, false],
-])('a connection in state %s is open: %s %s', async (_, state, isOpen) => {
-  const whole = message(2, asked, answered);
-  const info = renderAttribute(4, renderAttribute(1, renderAttribute(1, Buffer.from([state])), true), true);
-  const { client } = answering([{ ...whole, data: Buffer.concat([whole.data, info]) }]);
-  expect(await listAll(client)).toMatchObject([{ isOpen }]);
+  ['SYN_SENT', 1, true, false],
+  ['ESTABLISHED', 3, true, true],
+  ['FIN_WAIT', 4, true, false],
+  ['CLOSE_WAIT', 5, true, false],
+  ['LAST_ACK', 6, false, false],
+  ['TIME_WAIT', 7, false, false],
+  ['CLOSE', 8, false, false],
+])(
+  'a connection in state %s (%s) is open: %s, and established: %s',
+  async (_, state, isOpen, isEstablished) => {
+    const whole = message(2, asked, answered);
+    const info = renderAttribute(4, renderAttribute(1, renderAttribute(1, Buffer.from([state])), true), true);
+    const { client } = answering([{ ...whole, data: Buffer.concat([whole.data, info]) }]);
+    expect(await listAll(client)).toMatchObject([{ isOpen, isEstablished }]);
+  },
+);
+
+test('of a virtual IP the kernel is asked for its own, and one that tells of others too is not believed', async () => {
+  const vip = { family: 'ipv4', address: '10.0.9.10', port: 80 } as const;
+  const elsewhere = tuple(6, ['10.0.0.1', 40_000], ['10.0.9.11', 80]);
+  const ofPort = tuple(6, ['10.0.0.1', 40_000], ['10.0.9.10', 81]);
+  const ofUdp = tuple(17, ['10.0.0.1', 40_000], ['10.0.9.10', 80]);
+  const { client, requests } = answering(
+    [asked, elsewhere, ofPort, ofUdp].map((one) => message(2, one, answered, 0)),
+  );
+  expect(await listAll(client, vip)).toMatchObject([{ vip, protocol: 'tcp' }]);
+  // Destination, protocol and destination port, by the filter of Linux 5.8.
+  const destination = Buffer.concat([
+    renderAttribute(1, renderAttribute(2, toAddressBytes(vip.address)), true),
+    renderAttribute(
+      2,
+      Buffer.concat([renderAttribute(1, Buffer.from([6])), renderAttribute(3, port(vip.port))]),
+      true,
+    ),
+  ]);
+  expect(requests[0]?.payload).toEqual(
+    Buffer.concat([
+      Buffer.from([2, 0, 0, 0]),
+      renderAttribute(1, destination, true),
+      renderAttribute(25, renderAttribute(1, Buffer.from([0b10_1010, 0, 0, 0])), true),
+    ]),
+  );
 });
 
 test('a connection is forgotten by its own tuple and id: without them the kernel would forget all', async () => {

@@ -2,6 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { type NftTableOutput } from '../../../../../lib/kernel/port.ts';
 import { affinityName, vipChainName } from '../../../../../lib/netfilter/rules/balance.ts';
 import { diffNftTable, type NftDiff } from '../../../../../lib/netfilter/nftables/diff-table.ts';
+import { declareMemory } from '../../../../../lib/netfilter/nftables/declare.ts';
 import { parseNftTable } from '../../../../../lib/netfilter/nftables/parse.ts';
 import { renderNftTable, type TableBalance } from '../../../../../lib/netfilter/nftables/render.ts';
 import { toEndpoint } from '../../../../support/fakes/endpoints.ts';
@@ -95,6 +96,18 @@ describe('our table', () => {
     expect(messagesOf(host.converge([three])).join('\n')).toContain(message);
   });
 
+  test('is replaced whole when somebody put a map into it', () => {
+    const host = new Host();
+    host.converge([three]);
+    const map = '\tmap mine {\n\t\ttype ipv4_addr : verdict\n\t}\n}\n';
+    const text = host.nft.list('ip vipnat').trimEnd().replace(/\}$/, map);
+    const wanted = renderNftTable('ipv4', [three]);
+    const seen = parseNftTable({ family: 'ipv4', text }).table;
+    const diff = diffNftTable({ family: 'ipv4', wanted, seen }, () => false);
+    expect(messagesOf(diff)).toEqual(['a foreign object is in the table: map mine']);
+    expect(diff.changes[0]?.command).toBe('delete table ip vipnat');
+  });
+
   test('is repaired when a rule was edited that kept its comment', () => {
     const host = new Host();
     host.converge([three]);
@@ -116,9 +129,7 @@ describe('the places of clients', () => {
     expect(diff.changes.map(({ kind }) => kind)).not.toContain('delete-table');
     expect([
       ...(parseNftTable({ family: 'ipv4', text: host.nft.list('ip vipnat') }).table?.sets ?? []),
-    ]).toEqual(
-      alive.map((name) => [name, 'type ipv4_addr; size 65535; flags dynamic,timeout; timeout 10800s']),
-    );
+    ]).toEqual(alive.map((name) => [name, declareMemory('ipv4_addr', 10_800)]));
   });
 
   test('are begun anew when they are to be kept for another time', () => {

@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { hasSameDeclaration, hasSameMeaning } from '../../../../../lib/netfilter/nftables/meaning.ts';
+import { declareMemory } from '../../../../../lib/netfilter/nftables/declare.ts';
 import { parseNftTable } from '../../../../../lib/netfilter/nftables/parse.ts';
 
 const parse = (text: string) => parseNftTable({ family: 'ipv4', text }).table;
@@ -38,7 +39,7 @@ describe("nft's print of our table", () => {
   test('is read whole, rules over several lines included', () => {
     expect(parse(printed)).toEqual({
       flags: 'dormant',
-      sets: new Map([['S', 'type ipv4_addr; size 65535; flags dynamic,timeout; timeout 10800s']]),
+      sets: new Map([['S', declareMemory('ipv4_addr', 10_800)]]),
       chains: new Map([
         [
           'V',
