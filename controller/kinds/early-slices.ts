@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { readZone } from '../../lib/services/cluster.ts';
 import { type EarlySlice, earlySlices as resource, nameEarlyOwner } from '../../lib/services/early-slices.ts';
 import {
   apiGroup,
@@ -8,7 +9,6 @@ import {
   weightsAnnotation,
 } from '../../lib/services/names.ts';
 import { type Service } from '../../lib/services/services.ts';
-import { readZone } from '../cache/object-parts.ts';
 import { type World } from '../cache/world.ts';
 import { type Kind } from '../engine/kind.ts';
 import { nothing, type Step, toStep, type Write } from '../engine/step.ts';

@@ -1,5 +1,6 @@
 /** Pods as endpoints of early EndpointSlices: which there are to be, and how a slice has them. */
 import { type Family, parseAddress } from '../../lib/address/address.ts';
+import { readZone } from '../../lib/services/cluster.ts';
 import { type EarlySlice } from '../../lib/services/early-slices.ts';
 import { type Condition } from '../../lib/services/metadata.ts';
 import { weightsAnnotation } from '../../lib/services/names.ts';
@@ -7,7 +8,7 @@ import { listGates, type Pod } from '../../lib/services/pods.ts';
 import { type Service } from '../../lib/services/services.ts';
 import { formatWeights, readPodWeight, usualWeight } from '../../lib/services/weights.ts';
 import { findReadiness, isJudged } from '../cache/conditions.ts';
-import { listPublished, readZone } from '../cache/object-parts.ts';
+import { listPublished } from '../cache/object-parts.ts';
 import { type World } from '../cache/world.ts';
 import { type Json } from '../engine/step.ts';
 
