@@ -9,7 +9,7 @@ import { type ApiRoute } from '../../lib/kubernetes/route.ts';
 import { formatServer } from '../../lib/kubernetes/servers.ts';
 import { type NodeReport } from '../../lib/services/node-report.ts';
 import { type EarlySlice, earlySlices } from '../../lib/services/early-slices.ts';
-import { type FollowedNode, followedNodes } from '../../lib/services/followed-nodes.ts';
+import { type FollowedNode, followedNodes, type NodeEnding } from '../../lib/services/followed-nodes.ts';
 import { type AddressPool, addressPools, type VirtualIp, virtualIps } from '../../lib/services/objects.ts';
 import { type EndpointSlice, endpointSlices, type Service, services } from '../../lib/services/services.ts';
 import { type Logger } from '../../lib/telemetry/logger.ts';
@@ -245,15 +245,19 @@ export class FollowedObjects {
   #takeNodes(changes: readonly Change<FollowedNode>[]): boolean {
     const isFirst = !this.#haveNodes;
     this.#haveNodes = true;
-    for (const line of changes.flatMap(describeTurn)) this.#options.logger.info(line);
-    return this.index.takeNodes(changes) || isFirst;
+    const before = new Map(this.index.endings);
+    const isNews = this.index.takeNodes(changes);
+    for (const { key, after } of changes) if (after !== null) this.#logTurn(key, before.get(key));
+    return isNews || isFirst;
   }
-}
 
-/** What the log says of a node that ends now, or ends no more. */
-function describeTurn({ key, before, after }: Change<FollowedNode>): string[] {
-  if (after === null || (before?.ending ?? null) === after.ending) return [];
-  return after.ending === null
-    ? [`the node ${key} stays: its pods get new connections again`]
-    : [`the node ${key} ${after.ending}: its pods get no new connection`];
+  #logTurn(node: string, before: NodeEnding | undefined): void {
+    const now = this.index.endings.get(node);
+    if (before === now) return;
+    const effect =
+      now === undefined
+        ? 'stays: its pods get new connections again'
+        : `${now}: its pods get no new connection`;
+    this.#options.logger.info(`the node ${node} ${effect}`);
+  }
 }

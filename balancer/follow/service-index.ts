@@ -2,7 +2,7 @@ import { type Family, families } from '../../lib/address/address.ts';
 import { type Change } from '../../lib/kubernetes/object-store.ts';
 import { parseObjectName } from '../../lib/services/address-name.ts';
 import { type AddressUser, type VirtualIp } from '../../lib/services/objects.ts';
-import { type FollowedNode } from '../../lib/services/followed-nodes.ts';
+import { type FollowedNode, type NodeEnding } from '../../lib/services/followed-nodes.ts';
 import { type EarlySlice, nameEarlyOwner } from '../../lib/services/early-slices.ts';
 import { type EndpointSlice, type Service, serviceNameLabel } from '../../lib/services/services.ts';
 import { readWeights } from '../../lib/services/weights.ts';
@@ -26,7 +26,7 @@ export class ServiceIndex {
   readonly #changed = new Set<string>();
   readonly #node: string;
   #zone: string | null = null;
-  readonly #nodeToEnding = new Map<string, NonNullable<FollowedNode['ending']>>();
+  readonly #nodeToEnding = new Map<string, NodeEnding>();
 
   constructor(node: string) {
     this.#node = node;
@@ -115,13 +115,15 @@ export class ServiceIndex {
     return concerned.length > 0;
   }
 
-  /** Answers whether it ends now, or ends no more. */
-  #takeNode({ key, before, after }: Change<FollowedNode>): boolean {
-    const { zone, ending } = after ?? { zone: null, ending: null };
+  /** Answers whether it ends now, or ends no more. One that is silent after it said that it shuts down is off. */
+  #takeNode({ key, after }: Change<FollowedNode>): boolean {
+    const { zone, ending, isSilent } = after ?? { zone: null, ending: null, isSilent: false };
+    const before = this.#nodeToEnding.get(key) ?? null;
+    const now = ending ?? (isSilent && before === 'shuts down' ? before : null);
     if (key === this.#node) this.#zone = zone;
-    if (ending === null) this.#nodeToEnding.delete(key);
-    else this.#nodeToEnding.set(key, ending);
-    return (before?.ending ?? null) !== ending;
+    if (now === null) this.#nodeToEnding.delete(key);
+    else this.#nodeToEnding.set(key, now);
+    return before !== now;
   }
 
   /** Takes what has happened to VirtualIPs. */

@@ -18,6 +18,7 @@ import { followedNodes } from '../../lib/services/followed-nodes.ts';
 import { earlySlices } from '../../lib/services/early-slices.ts';
 import { virtualIps } from '../../lib/services/objects.ts';
 import { endpointSlices, services } from '../../lib/services/services.ts';
+import { findErrorCode } from '../../lib/text/errors.ts';
 
 /** How the API is asked. */
 export interface TablesNeeds {
@@ -108,7 +109,12 @@ async function readNodes(
   index: ServiceIndex,
   list: ListAll,
 ): Promise<Pick<BalancerActivity, 'zone' | 'ending'>> {
-  index.takeNodes(await listAsChanges(list, followedNodes));
+  try {
+    index.takeNodes(await listAsChanges(list, followedNodes));
+  } catch (error) {
+    // The balancer goes on without them, too.
+    if (findErrorCode(error) !== 'API_FORBIDDEN') throw error;
+  }
   return { zone: index.zone, ending: [...index.endings.keys()] };
 }
 

@@ -33,8 +33,10 @@ const node = z.object({
 export interface FollowedNode {
   readonly metadata: { readonly name: string; readonly resourceVersion: string };
   readonly zone: string | null;
-  /** Null: its pods get new connections. */
+  /** Null: its pods get new connections, unless it is silent and said otherwise before. */
   readonly ending: NodeEnding | null;
+  /** Its kubelet says nothing any more: the message of Ready is kube-controller-manager's, and what the kubelet said last is lost. */
+  readonly isSilent: boolean;
 }
 
 /** All nodes. */
@@ -52,6 +54,8 @@ function toFollowed({ metadata, status }: z.output<typeof node>): FollowedNode {
     metadata: { name: own, resourceVersion },
     zone: readZone({ metadata }),
     ending: findEnding(status?.conditions ?? []),
+    isSilent:
+      status?.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'Unknown') === true,
   };
 }
 

@@ -77,9 +77,12 @@ test('an EndpointSlice changes its own Service only', () => {
 });
 
 describe('Nodes', () => {
-  const node = (name: string, zone: string | null, ending: 'shuts down' | null = null) => ({
-    ...{ metadata: { name, resourceVersion: '1' }, zone, ending },
-  });
+  const node = (
+    name: string,
+    zone: string | null,
+    ending: 'shuts down' | 'is in maintenance' | null = null,
+    isSilent = false,
+  ) => ({ metadata: { name, resourceVersion: '1' }, zone, ending, isSilent });
   const change = (before: ReturnType<typeof node> | null, after: ReturnType<typeof node> | null) =>
     index.takeNodes([{ key: (after ?? before)?.metadata.name ?? '', before, after }]);
 
@@ -121,6 +124,20 @@ describe('Nodes', () => {
     index.takeChanged(false);
     expect(change(node('n2', 'a', 'shuts down'), null)).toBe(true);
     expect([index.endings.size, index.takeChanged(false)]).toEqual([0, ['default/near']]);
+  });
+
+  test('one that is silent after it said that it shuts down is off; any other silence says nothing', () => {
+    const [shut, silent] = [node('n2', 'a', 'shuts down'), node('n2', 'a', null, true)];
+    change(null, shut);
+    index.takeChanged(false);
+    expect([change(shut, silent), index.endings.size]).toEqual([false, 1]);
+    expect([change(silent, node('n2', 'a')), index.endings.size]).toEqual([true, 0]);
+    expect([change(node('n2', 'a'), silent), index.endings.size]).toEqual([false, 0]);
+    change(silent, node('n2', 'a', 'is in maintenance', true));
+    expect([change(node('n2', 'a', 'is in maintenance', true), silent), index.endings.size]).toEqual([
+      true,
+      0,
+    ]);
   });
 
   test('heartbeats, zones of others, and nodes without pods of Services concern nobody', () => {

@@ -58,11 +58,14 @@ test('this node has the pods of its own zone, also after its label has changed, 
   putNode('n1', shutsDown);
   await until('10.244.2.2');
   expect(world.view?.draining).toMatchObject([{ service: 'default/web', endpoint: '10.244.1.2' }]);
+  // A node that is only silent is not leaving.
+  putNode('n2', { ...ready, status: 'Unknown', message: 'Kubelet stopped posting node status.' });
+  await world.pass(1);
+  expect(await listed()).toEqual(['10.244.2.2']);
   // Nobody else is left.
   putNode('n2', shutsDown);
   await until('10.244.1.2');
-  // A node that is only silent is not leaving.
-  putNode('n2', { ...ready, status: 'Unknown', message: 'Kubelet stopped posting node status.' });
+  putNode('n2', ready);
   await until('10.244.2.2');
   putNode('n1', ready);
   await until('10.244.1.2');

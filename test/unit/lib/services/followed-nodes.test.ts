@@ -39,6 +39,12 @@ test.each([
   expect(parse(conditions).ending).toBeNull();
 });
 
+test('it is silent when its kubelet stopped posting', () => {
+  expect(parse(say('Ready', 'Unknown', 'Kubelet stopped posting node status.')).isSilent).toBe(true);
+  expect(parse(say('Ready', 'False', 'node is shutting down')).isSilent).toBe(false);
+  expect(parse(undefined).isSilent).toBe(false);
+});
+
 test('its zone is that of its label', () => {
   expect(parse([], { 'topology.kubernetes.io/zone': 'a', other: 'b' })).toMatchObject({ zone: 'a' });
   expect(parse([]).zone).toBeNull();
