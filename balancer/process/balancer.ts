@@ -103,7 +103,9 @@ export class Balancer {
     const { isFollowing, kinds, unreadable } = this.#objects;
     const [services, elements] = [this.#settled.size, this.#programmer.elementCount];
     const left = [...this.#left.keys()];
-    return { services, elements, left, isFollowing, kinds, unreadable, syncedAt: this.#syncedAt };
+    const { zone, endings } = this.#objects.index;
+    const followed = { isFollowing, kinds, unreadable, zone, endings };
+    return { services, elements, left, ...followed, syncedAt: this.#syncedAt };
   }
 
   /** For how long the look under way has lasted, or the next one is overdue. */

@@ -1,13 +1,14 @@
 /** Pods as endpoints of early EndpointSlices: which there are to be, and how a slice has them. */
 import { type Family, parseAddress } from '../../lib/address/address.ts';
+import { readZone } from '../../lib/services/cluster.ts';
 import { type EarlySlice } from '../../lib/services/early-slices.ts';
 import { type Condition } from '../../lib/services/metadata.ts';
 import { weightsAnnotation } from '../../lib/services/names.ts';
-import { listGates, type Pod } from '../../lib/services/pods.ts';
+import { findDisruption, listGates, type Pod } from '../../lib/services/pods.ts';
 import { type Service } from '../../lib/services/services.ts';
 import { formatWeights, readPodWeight, usualWeight } from '../../lib/services/weights.ts';
 import { findReadiness, isJudged } from '../cache/conditions.ts';
-import { listPublished, readZone } from '../cache/object-parts.ts';
+import { listPublished } from '../cache/object-parts.ts';
 import { type World } from '../cache/world.ts';
 import { type Json } from '../engine/step.ts';
 
@@ -29,11 +30,15 @@ export interface WantedEndpoint {
 const keptMs = 60_000;
 
 /** A pod's endpoints for a Service: one of each family that both have. None for one without an address or a port. */
-export function listEndpointsOf(pod: Pod, service: Service, { settings, nodes }: World): WantedEndpoint[] {
+export function listEndpointsOf(
+  pod: Pod,
+  service: Service,
+  { settings, nodes, nowMs }: World,
+): WantedEndpoint[] {
   const { metadata, spec } = pod;
   const ports = resolvePorts(service, pod);
   if (ports.length === 0) return [];
-  const terminating = typeof metadata.deletionTimestamp === 'string';
+  const terminating = isDeleted(pod) || (findDisruptedMs(pod, nowMs) ?? Infinity) <= nowMs;
   const serving = isReadyButForUs(pod, settings.gateTypes);
   const node = spec.nodeName ?? null;
   return listAddresses(pod, service).map(({ family, text }) => ({
@@ -45,15 +50,37 @@ export function listEndpointsOf(pod: Pod, service: Service, { settings, nodes }:
   }));
 }
 
+/** An eviction deletes its pod in the same request: Kubernetes' own EndpointSlices say soon that it ends, and a write is one for nothing. */
+const disruptedMs = 1000;
+
+/**
+ * From when a pod that is about to be evicted counts as one that ends, as milliseconds since 1970; null for any other. Where nobody deletes
+ * the pod, kube-controller-manager takes the condition back after two minutes.
+ */
+export function findDisruptedMs(pod: Pod, nowMs: number): number | null {
+  const disruption = findDisruption(pod);
+  if (disruption === null) return null;
+  const sinceMs = readDate(disruption.lastTransitionTime);
+  // Without a date that can be, it is not waited for.
+  return sinceMs === null || sinceMs > nowMs ? nowMs : sinceMs + disruptedMs;
+}
+
 /**
  * Until when a pod is to be in early EndpointSlices, as milliseconds since 1970: for good with a weight, or while a gate of its is closed,
- * and for a while afterwards.
+ * and for a while afterwards. One that is about to be evicted is there until it is gone, unless it was deleted before it was written.
  */
-export function findLastMs(pod: Pod, { settings, nowMs }: World): number {
+export function findLastMs(pod: Pod, { settings, nowMs }: World, isWritten: boolean): number {
   if (readPodWeight(pod.metadata.annotations) !== null) return Infinity;
+  const isDisrupted = (findDisruptedMs(pod, nowMs) ?? Infinity) <= nowMs;
+  if (isDisrupted && (isWritten || !isDeleted(pod))) return Infinity;
+  if (listGates(pod, settings.gateTypes).length === 0) return -Infinity;
   const lastMs = (readOpenSince(pod, settings.gateTypes) ?? Infinity) + keptMs;
   // The date of a controller before this one may have been wrong.
   return lastMs !== Infinity && lastMs > nowMs + 2 * keptMs ? nowMs : lastMs;
+}
+
+function isDeleted({ metadata }: Pod): boolean {
+  return typeof metadata.deletionTimestamp === 'string';
 }
 
 /** What of a Service early EndpointSlices and gates depend on. */

@@ -62,6 +62,7 @@ export class GateWatch {
           .filter((machine) => this.#isCandidate(machine))
           // To a pod whose node does not answer it sends nothing until that is back.
           .filter(({ out }) => !out.has(String(pod.spec?.['nodeName'])))
+          .filter((machine) => !this.#maySpare(machine, String(pod.spec?.['nodeName'])))
           .filter(
             ({ kernel }) =>
               this.#kernelToSent.get(kernel)?.has(`${metadata.uid} ${pod.metadata.uid}`) !== true,
@@ -73,6 +74,14 @@ export class GateWatch {
           )
       );
     });
+  }
+
+  /** Whether a machine may send nothing to pods of a node, as that one ends, or has ended lately, by what is known here or there. */
+  #maySpare({ life }: Machine, node: string): boolean {
+    const { machines, clock } = this.#world;
+    const own = machines.find(({ name }) => name === node);
+    const isLately = own !== undefined && clock.now() - own.endingMs < livingMs;
+    return own?.isEnding === true || isLately || life?.toldNodes.judge(node, 0) === true;
   }
 
   #judgeTimeout(key: string, pod: StoredObject): string[] {

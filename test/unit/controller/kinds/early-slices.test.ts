@@ -94,6 +94,62 @@ describe('an endpoint', () => {
   });
 });
 
+describe('a pod without a gate that is about to be evicted', () => {
+  const makeEvicted = (agoMs: number | null, metadata = {}, status = 'True') => {
+    const lastTransitionTime = agoMs === null ? null : new Date(nowMs - agoMs).toISOString();
+    const conditions = [
+      { type: 'ContainersReady', status: 'True' },
+      { type: 'DisruptionTarget', status, reason: 'EvictionByEvictionAPI', lastTransitionTime },
+    ];
+    return makePod('apps/p', { metadata, spec: { readinessGates: [] }, status: { conditions } });
+  };
+  const deleted = { deletionTimestamp: '2027-01-15T08:00:30Z' };
+  const ending = { ready: false, serving: true, terminating: true };
+
+  test('is written a second later, as one that ends', () => {
+    expect(decide([makeEvicted(400)])).toMatchObject({ does: 'wait', untilMs: nowMs + 600 });
+    expect(readConditions(decide([makeEvicted(1000)]))).toEqual(ending);
+    const early = makeService('apps/web', { spec: { selector, publishNotReadyAddresses: true } });
+    expect(readConditions(decide([makeEvicted(1000)], { services: [early] }))).toMatchObject({
+      terminating: true,
+    });
+  });
+
+  test('is not waited for where its condition has no date, or one that lies ahead', () => {
+    expect(readConditions(decide([makeEvicted(null)]))).toEqual(ending);
+    expect(readConditions(decide([makeEvicted(-3_600_000)]))).toEqual(ending);
+  });
+
+  test('is not written when it is deleted in time; one that was written stays until it is gone', () => {
+    expect(decide([makeEvicted(5000, deleted)])).toEqual({ does: 'nothing' });
+    const slices = settle([makeEvicted(5000)]);
+    expect(decide([makeEvicted(90_000, deleted)], { slices })).toEqual({ does: 'nothing' });
+    expect(decide([], { slices })).toMatchObject({ write: { method: 'DELETE' } });
+  });
+
+  test('goes when nobody evicts it any more', () => {
+    const slices = settle([makeEvicted(5000)]);
+    expect(decide([makeEvicted(1000, {}, 'False')], { slices })).toMatchObject({
+      write: { method: 'DELETE' },
+    });
+  });
+
+  test('with a weight or a closed gate ends in the slice that it is in', () => {
+    const evict = (pod: ReturnType<typeof makePod>, agoMs: number) => {
+      const [, disruption] = makeEvicted(agoMs).status?.conditions ?? [];
+      const conditions = [
+        ...(pod.status?.conditions ?? []),
+        ...(disruption === undefined ? [] : [disruption]),
+      ];
+      return { ...pod, status: { ...pod.status, conditions } };
+    };
+    const pod = makePod('apps/p');
+    const slices = settle([pod]);
+    expect(decide([evict(pod, 400)], { slices })).toMatchObject({ does: 'wait', untilMs: nowMs + 600 });
+    expect(readConditions(decide([evict(pod, 1000)], { slices }))).toEqual(ending);
+  });
+});
+
 describe('named target ports', () => {
   const named = makeService('apps/web', {
     spec: {
