@@ -92,7 +92,9 @@ describe('the method lc', () => {
       'm1',
       `conntrack -L -p tcp --state ESTABLISHED --orig-dst ${vip} --orig-port-dst 80 2>/dev/null`,
     );
-    return pods.map(({ ipv4 }) => listing.split(` src=${ipv4} `).length - 1);
+    // The second source of a line is who answers.
+    const answering = [...listing.matchAll(/ src=\S+ .* src=(\S+) /g)].map(([, address]) => address);
+    return pods.map(({ ipv4 }) => answering.filter((address) => address === ipv4).length);
   };
 
   const hold = async (seat: 'outside client' | 'pod on a worker') => {

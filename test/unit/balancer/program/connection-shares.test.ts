@@ -1,7 +1,9 @@
 import { expect, test } from '@jest/globals';
 import { type PortBalance } from '../../../../balancer/decide/port-balance.ts';
+import { renderPort } from '../../../../balancer/decide/render-port.ts';
 import { ConnectionShares } from '../../../../balancer/program/connection-shares.ts';
 import { toFlows } from '../../../../balancer/program/gone-flows.ts';
+import { emptyTable } from '../../../../balancer/table/table.ts';
 import { describeFlow } from '../../../../lib/kernel/real/describe-flow.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { makePortBalance } from '../../../support/fakes/port-balance.ts';
@@ -42,6 +44,17 @@ test('a part is of the weight: twice the weight with twice the connections is as
   expect(read(balance)).toEqual([1, 1, 1]);
   await count(balance, [100, 150, 150]);
   expect(read(balance)).toEqual([1.375, 0.625, 0.625]);
+});
+
+test('shares are also those of clients that keep their pod afterwards', async () => {
+  const { shares, count } = start();
+  const balance = makeLc({ affinitySeconds: 60 });
+  shares.take('default/web', [balance]);
+  await count(balance, [150, 150, 0]);
+  const { sets } = renderPort(shares.share(balance), emptyTable);
+  const slots = [...(sets.get('slots/default/web/tcp/80/kept')?.elements.values() ?? [])];
+  const counts = pods.map(({ address }) => slots.filter((slot) => slot.includes(`/${address}/`)).length);
+  expect(counts).toEqual([13, 12, 35]);
 });
 
 test('parts change by a tenth at least, but that even ones come as soon as chance explains the counts', async () => {
