@@ -46,6 +46,8 @@ export interface PortBalance {
   readonly relay: Relay | null;
   /** Where new connections go, sorted; empty when there is nobody: then they are refused, if this node decides. */
   readonly backends: readonly WeightedEnd[];
+  /** With the method `lc`: what each of them gets, as `nameEnd` names it, see `shareByCounts`. Absent while nothing was counted. */
+  readonly parts?: ReadonlyMap<string, number>;
   /** All that the slices have, also those that take no new connection. */
   readonly present: readonly End[];
   /** Those on nodes that do not answer, while others take their connections; absent for none. */
@@ -75,6 +77,11 @@ export type WeightedEnd = End & Partial<Pick<Backend, 'weight'>>;
 /** What a port's chains and sets are called after: `default/web/tcp/80`. */
 export function identifyPort({ service, protocol, port }: PortBalance): string {
   return `${service}/${protocol.toLowerCase()}/${port}`;
+}
+
+/** What an endpoint is called in the maps of a table. */
+export function nameEnd({ address, port }: End): string {
+  return `${address} . ${port}`;
 }
 
 /** A port's protocol as the kernel knows it. */

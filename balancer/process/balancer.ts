@@ -80,6 +80,9 @@ export class Balancer {
       onDrains: () => {
         this.#say();
       },
+      onShares: (services) => {
+        this.#objects.touch(services);
+      },
     });
     this.#forwards = new ForwardKeeper(ports);
     this.#queue = new TriggerQueue<Cause>({
@@ -217,7 +220,11 @@ export class Balancer {
     for (const [service, balances] of await this.#decider.decide()) {
       const isKnown =
         this.#settled.has(service) || this.#pending.has(service) || this.#writes.isRefused(service);
-      if (balances.length > 0 || isKnown) this.#pending.set(service, balances);
+      if (balances.length > 0 || isKnown)
+        this.#pending.set(
+          service,
+          balances.map((balance) => this.#settled.share(balance)),
+        );
     }
   }
 

@@ -22,7 +22,7 @@ export const addressReady = 'vipnat.io/AddressReady';
 export const serviceAnnotations = {
   /** Addresses, separated by commas: one of each family at most. */
   addresses: ['vipnat.io/addresses', 'lb.zcloud.cn/vip', 'lb.zdns.cn/vip'],
-  /** `random`, `rr` or `hash`. */
+  /** `random`, `rr`, `hash` or `lc`. */
   method: ['vipnat.io/method', 'lb.zdns.cn/method'],
   /** `direct` or `kube-proxy`. */
   way: ['vipnat.io/way'],
