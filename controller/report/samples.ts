@@ -1,9 +1,9 @@
 import { type MetricDefinition } from '../../lib/telemetry/catalogue.ts';
 import { families } from '../../lib/address/address.ts';
 import { countOfFamily } from '../../lib/services/ranges.ts';
+import { isReadyButForUs, listClosedGates } from '../../lib/services/pod-gates.ts';
 import { type Pod } from '../../lib/services/pods.ts';
 import { isForUs } from '../../lib/services/wishes.ts';
-import { isReadyButForUs, listClosedGates } from '../kinds/endpoints.ts';
 import { countTaken } from '../cache/count-taken.ts';
 import { getIngress } from '../cache/object-parts.ts';
 import { type World } from '../cache/world.ts';

@@ -1,10 +1,13 @@
+import { readFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
+import { execa } from 'execa';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { vipnatCommand } from '../../../lab/components/agent.ts';
 import { selectEarlySlicesOf } from '../../../lib/services/early-slices.ts';
-import { type KubernetesObject } from '../../support/manifest/printing.ts';
+import { type KubernetesObject, parse } from '../../support/manifest/printing.ts';
 import { waitFor } from '../../support/lab/kube-proxy-state.ts';
 import { addressPools } from '../../../lib/services/objects.ts';
-import { seedGate, servicesPath, type ServicesWorld, stepsMs } from './services-world.ts';
+import { namespace, seedGate, servicesPath, type ServicesWorld, stepsMs } from './services-world.ts';
 
 const podsPath = '/api/v1/namespaces/default/pods';
 const slicesPath = '/apis/discovery.k8s.io/v1/namespaces/default/endpointslices';
@@ -101,6 +104,33 @@ export function testGates(world: () => ServicesWorld): void {
     });
   });
 
+  test('release-gates opens gates that no controller opens, with the rights that its page prints', async () => {
+    const gate = 'other.example/never-opened';
+    const run = await createReleaser(world());
+    await createPod('left-1', '10.244.1.20', gate);
+    const status = { conditions: [...(await readConditions('left-1')), { type: gate, status: 'False' }] };
+    await world().api.ask({ method: 'PATCH', path: `${podsPath}/left-1/status`, object: { status } });
+    const words = ['--gate', gate, '--namespace', 'default'];
+    const printed = await run(...words);
+    expect(printed.stdout).toContain(
+      'kubectl patch pod left-1 --namespace default --subresource status --patch',
+    );
+    expect(printed.stderr).toMatch(/1 pod waits .* add --yes\nthe policy vipnat-gates still gives new pods/);
+    expect(printed.exitCode).toBe(2);
+    expect(await isOpen('left-1', gate)).toBe(false);
+    expect((await run(...words, '--yes')).exitCode).toBe(0);
+    const conditions = await readConditions('left-1');
+    expect(conditions.find(({ type }) => type === gate)).toMatchObject({
+      status: 'True',
+      reason: 'Released',
+    });
+    expect(conditions).toHaveLength(4);
+    expect(await run(...words, '--yes')).toMatchObject({
+      ...{ exitCode: 0, stderr: expect.stringMatching(/^no pod waits for a gate of vipnat\n/) },
+    });
+    await world().api.ask({ method: 'DELETE', path: `${podsPath}/left-1?gracePeriodSeconds=0` });
+  });
+
   test('the controller may write no EndpointSlice that kube-proxy takes, and no address of a pod', async () => {
     const slice = (labels: object) => {
       const metadata = { name: 'tried', labels };
@@ -144,4 +174,25 @@ export function testGates(world: () => ServicesWorld): void {
     expect(await askAsController('PATCH', path, { spec: { autoAssign: false } })).toBe(422);
     await world().remove('limits');
   });
+}
+
+/** Makes the account that the page of the command describes, and answers what runs the command with its rights. */
+async function createReleaser(world: ServicesWorld) {
+  const page = readFileSync('docs/watch-services.md', 'utf8');
+  const [, text = ''] = /```yaml\n((?:(?!```)[^])*vipnat-gate-releaser(?:(?!```)[^])*)```/.exec(page) ?? [];
+  const name = 'vipnat-gate-releaser';
+  for (const role of parse(text)) await world.create(role);
+  const metadata = { name } as KubernetesObject['metadata'];
+  await world.create({ apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name, namespace } });
+  await world.create({
+    ...{ apiVersion: 'rbac.authorization.k8s.io/v1', kind: 'ClusterRoleBinding', metadata },
+    roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name },
+    subjects: [{ kind: 'ServiceAccount', name, namespace }],
+  });
+  const kubeconfig = world.api.writeKubeconfig(name, await world.requestToken(namespace, name));
+  return async (...words: string[]) => {
+    const all = ['services', 'release-gates', ...words, '--kubeconfig', kubeconfig];
+    const [program = '', ...args] = vipnatCommand(...all);
+    return await execa(program, args, { reject: false });
+  };
 }
