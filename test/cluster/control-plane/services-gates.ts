@@ -79,6 +79,9 @@ export function testGates(world: () => ServicesWorld): void {
       await waitFor(async () => (await listEarly()).length === 1, stepsMs);
       await sleep(restMs);
       expect(await isOpen('gated-1')).toBe(false);
+      expect(await showService(world(), '10.244.1.7')).toMatch(
+        /10\.244\.1\.7 .* not ready, waits for its readiness gate \(.* s\), not reported by n1, n2\n/,
+      );
       world().nodes.isProgramming = true;
       await waitFor(async () => await isOpen('gated-1'), stepsMs);
       const conditions = await readConditions('gated-1');
@@ -174,6 +177,22 @@ export function testGates(world: () => ServicesWorld): void {
     expect(await askAsController('PATCH', path, { spec: { autoAssign: false } })).toBe(422);
     await world().remove('limits');
   });
+}
+
+/** What `vipnat services default/gated` prints while Kubernetes says that its pod of an address is not ready. */
+async function showService(world: ServicesWorld, address: string): Promise<string> {
+  const slice = {
+    ...{ apiVersion: 'discovery.k8s.io/v1', kind: 'EndpointSlice', addressType: 'IPv4' },
+    metadata: { name: 'gated-k', namespace: 'default', labels: { 'kubernetes.io/service-name': 'gated' } },
+    endpoints: [{ addresses: [address], conditions: { ready: false }, nodeName: 'n1' }],
+    ports: [{ port: 80, protocol: 'TCP' }],
+  };
+  await world.create(slice as unknown as KubernetesObject);
+  const kubeconfig = world.api.writeKubeconfig('viewer', await world.requestToken(namespace, 'viewer'));
+  const [program = '', ...args] = vipnatCommand('services', 'default/gated', '--kubeconfig', kubeconfig);
+  const { stdout } = await execa(program, args, { reject: false });
+  await world.api.ask({ method: 'DELETE', path: `${slicesPath}/gated-k` });
+  return stdout;
 }
 
 /** Makes the account that the page of the command describes, and answers what runs the command with its rights. */
