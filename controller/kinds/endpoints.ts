@@ -47,10 +47,11 @@ export function listEndpointsOf(pod: Pod, service: Service, { settings, nodes }:
 
 /**
  * Until when a pod is to be in early EndpointSlices, as milliseconds since 1970: for good with a weight, or while a gate of its is closed,
- * and for a while afterwards.
+ * and for a while afterwards. One that ends is there again until it is gone: nodes stop to send it connections, and report it.
  */
 export function findLastMs(pod: Pod, { settings, nowMs }: World): number {
-  if (readPodWeight(pod.metadata.annotations) !== null) return Infinity;
+  const isEnding = typeof pod.metadata.deletionTimestamp === 'string';
+  if (isEnding || readPodWeight(pod.metadata.annotations) !== null) return Infinity;
   const lastMs = (readOpenSince(pod, settings.gateTypes) ?? Infinity) + keptMs;
   // The date of a controller before this one may have been wrong.
   return lastMs !== Infinity && lastMs > nowMs + 2 * keptMs ? nowMs : lastMs;

@@ -88,6 +88,16 @@ export const controllerMetrics = {
   },
 } as const satisfies Record<string, MetricDefinition>;
 
+/** The one that is timed. */
+export const drainStart = {
+  name: 'vipnat_controller_drain_start_duration_seconds',
+  definition: {
+    type: 'histogram',
+    labels: [],
+    help: 'Time from when the controller saw that a pod ends until no living node sends it new connections',
+  },
+} as const satisfies { readonly name: string; readonly definition: MetricDefinition };
+
 /** The name of one of them. */
 export type ControllerMetric = keyof typeof controllerMetrics;
 

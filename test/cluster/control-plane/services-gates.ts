@@ -3,7 +3,7 @@ import { describe, expect, test } from '@jest/globals';
 import { execa } from 'execa';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { vipnatCommand } from '../../../lab/components/agent.ts';
-import { selectEarlySlicesOf } from '../../../lib/services/early-slices.ts';
+import { type EarlySlice, selectEarlySlicesOf } from '../../../lib/services/early-slices.ts';
 import { type KubernetesObject, parse } from '../../support/manifest/printing.ts';
 import { waitFor } from '../../support/lab/kube-proxy-state.ts';
 import { addressPools } from '../../../lib/services/objects.ts';
@@ -55,6 +55,14 @@ export function testGates(world: () => ServicesWorld): void {
     const items = object['items'] as readonly { endpoints?: readonly { addresses: readonly string[] }[] }[];
     return items.map(({ endpoints }) => (endpoints ?? []).map(({ addresses }) => addresses[0]));
   };
+  const listEnding = async () => {
+    const { path, selector: query } = selectEarlySlicesOf({ namespace: 'default', name: 'gated' });
+    const { object } = await world().api.ask({ method: 'GET', path: `${path}?${query}` });
+    const endpoints = (object['items'] as readonly EarlySlice[]).flatMap((slice) => slice.endpoints ?? []);
+    return endpoints.flatMap(({ addresses, conditions }) =>
+      conditions?.terminating === true ? addresses : [],
+    );
+  };
   const askAsController = async (method: 'POST' | 'PATCH', path: string, object: object) =>
     (await world().api.ask({ method, path, object, token: world().token })).code;
 
@@ -100,6 +108,9 @@ export function testGates(world: () => ServicesWorld): void {
       await createPod('gated-2', '10.244.1.8', own);
       await waitFor(async () => await isOpen('gated-2', own), stepsMs);
       expect(await listEarly()).toEqual([['10.244.1.7', '10.244.1.8']]);
+      // No kubelet ends it: it stays until it is deleted by force.
+      await world().api.ask({ method: 'DELETE', path: `${podsPath}/gated-2` });
+      await waitFor(async () => (await listEnding()).includes('10.244.1.8'), stepsMs);
       for (const name of ['gated-1', 'gated-2'])
         await world().api.ask({ method: 'DELETE', path: `${podsPath}/${name}?gracePeriodSeconds=0` });
       await waitFor(async () => (await listEarly()).length === 0, stepsMs);
@@ -187,7 +198,7 @@ async function showService(world: ServicesWorld, address: string): Promise<strin
     endpoints: [{ addresses: [address], conditions: { ready: false }, nodeName: 'n1' }],
     ports: [{ port: 80, protocol: 'TCP' }],
   };
-  await world.create(slice as unknown as KubernetesObject);
+  await world.create(slice);
   const kubeconfig = world.api.writeKubeconfig('viewer', await world.requestToken(namespace, 'viewer'));
   const [program = '', ...args] = vipnatCommand('services', 'default/gated', '--kubeconfig', kubeconfig);
   const { stdout } = await execa(program, args, { reject: false });

@@ -97,6 +97,7 @@ export class World {
       {
         ...{ route, clock, random, client: new RoutedClient(route, clock, new AbortController().signal) },
         log: new ControllerLog(createRecordingLogger(), noEvents, clock),
+        onDrained: () => undefined,
       },
       {
         ...{ namespace: 'vipnat-system', isDefaultClass: false, gateTypes: toGateTypes([otherGate]) },
