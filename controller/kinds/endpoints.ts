@@ -152,14 +152,15 @@ export function toWeights(endpoints: readonly WantedEndpoint[]): string | null {
   return formatWeights(new Map(endpoints.map(({ address, weight }) => [address, weight])));
 }
 
-/** Whether a slice has these endpoints, in this order, and their weights. */
+/** Whether a slice has these endpoints, in this order, and their weights. Nobody asks whether one that ends still serves: that is no reason to write. */
 export function hasEndpoints(slice: EarlySlice, endpoints: readonly WantedEndpoint[]): boolean {
   const known = (slice.endpoints ?? []).map(({ addresses, conditions, nodeName, zone, targetRef }) => {
     const { ready, serving, terminating } = conditions ?? {};
-    return [addresses, ready, serving, terminating, nodeName ?? null, zone ?? null, targetRef?.uid];
+    const serves = terminating === true || serving;
+    return [addresses, ready, serves, terminating, nodeName ?? null, zone ?? null, targetRef?.uid];
   });
   const wanted = endpoints.map(({ address, ready, serving, terminating, node, zone, pod }) => {
-    return [[address], ready, serving, terminating, node, zone, pod.uid];
+    return [[address], ready, terminating || serving, terminating, node, zone, pod.uid];
   });
   const weights = slice.metadata.annotations?.[weightsAnnotation] ?? null;
   return JSON.stringify(known) === JSON.stringify(wanted) && weights === toWeights(endpoints);

@@ -46,7 +46,7 @@ export interface LeadershipOptions extends Omit<EngineOptions, 'cache' | 'group'
   /** All objects are known: steps are taken from now on. */
   readonly onBegun: () => void;
   /** No node sends new connections to a pod that ends any more, so long after this process saw that it ends. */
-  readonly onDrained: (seconds: number) => void;
+  readonly onDrained: (seconds: number, pod: string) => void;
 }
 
 /** What others have. */

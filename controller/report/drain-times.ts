@@ -21,8 +21,8 @@ export interface DrainTimesPorts {
   readonly clock: Clock;
   /** All that is known now. */
   readonly view: () => World;
-  /** Told of each pod, once. */
-  readonly onDrained: (seconds: number) => void;
+  /** Told of each pod, once, by its UID. */
+  readonly onDrained: (seconds: number, pod: string) => void;
 }
 
 /** More of them at a time tell no more. */
@@ -96,7 +96,7 @@ export class DrainTimes {
       const isOver = tookMs >= limitMs;
       if (state === 'waits' && !isOver) continue;
       this.#uidToEnding.delete(uid);
-      if (state !== 'untold') onDrained(tookMs / 1000);
+      if (state !== 'untold') onDrained(tookMs / 1000, uid);
     }
   }
 }

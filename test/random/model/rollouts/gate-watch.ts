@@ -47,6 +47,30 @@ export class GateWatch {
     }
   }
 
+  /** A controller says that no node sends new connections to a pod that ends. */
+  noteDrained(seconds: number, uid: string): void {
+    const { api, kubernetes, machines, clock, complaints } = this.#world;
+    this.#world.count('drains timed');
+    const running = kubernetes.uidToPod.get(uid);
+    const pod = api.objects.list('Pod').get(running?.key ?? '');
+    if (running === undefined || pod === undefined || seconds > livingMs / 1000) return;
+    const isEnding = (address: string) => {
+      const key = kubernetes.findAt(address)?.key ?? '';
+      return api.objects.list('Pod').get(key)?.metadata.deletionTimestamp !== undefined;
+    };
+    for (const { vip, service } of this.#listServices(pod))
+      for (const machine of machines.filter((one) => this.#isCandidate(one))) {
+        const isSteady = clock.now() - machine.troubledMs > livingMs;
+        const slots = [...(machine.kernel.readSlots(vip)?.keys() ?? [])];
+        // If all end, they serve on.
+        const isWrong = slots.includes(running.address) && !slots.every(isEnding);
+        if (isSteady && isWrong)
+          complaints.push(
+            `${running.key} is called drained, and ${machine.name} sends it connections of ${service.metadata.name}`,
+          );
+      }
+  }
+
   #judgeOpened(key: string, pod: StoredObject, type: string): string[] {
     const condition = listConditions(pod.status).find((one) => one.type === type);
     const reason = condition?.reason ?? '';

@@ -127,6 +127,7 @@ function isDone({ clock }: World, pod: StoredObject): boolean {
   const now = clock.date().getTime();
   return (
     annotations?.['vipnat.io/weight'] === undefined &&
+    pod.metadata.deletionTimestamp === undefined &&
     gates.length === own.size &&
     gates.every(
       ({ status, lastTransitionTime = '' }) =>
