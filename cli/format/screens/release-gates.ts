@@ -21,10 +21,10 @@ export interface ReleasePlan {
 export function formatReleasePlan(plan: ReleasePlan): { readonly stdout: string; readonly stderr: string } {
   const { pods } = plan;
   const notes = listNotes(plan);
-  if (pods.length === 0)
-    return { stdout: '', stderr: toLines(['no pod waits for a gate of vipnat', ...notes]) };
+  if (pods.length === 0) return { stdout: '', stderr: toLines([none, ...notes]) };
   const commands = pods.map((pod) => toCommand(pod, plan));
-  const next = `${countPods(pods)} for a gate of vipnat. To open the gates, add --yes`;
+  const many = `${nameCount(pods.length)} wait${pods.length === 1 ? 's' : ''}`;
+  const next = `${many} for a gate of vipnat. To open the gates, add --yes`;
   return {
     stdout: toLines(['# release-gates would do this. Nothing was done.', '', ...commands]),
     stderr: toLines([next, ...notes]),
@@ -35,12 +35,18 @@ export function formatReleasePlan(plan: ReleasePlan): { readonly stdout: string;
 export function formatReleased(releases: readonly Release[], plan: ReleasePlan): string {
   const left = releases.filter(({ outcome }) => outcome === 'left').map(({ pod }) => pod);
   const count = (wanted: Release['outcome']) => releases.filter(({ outcome }) => outcome === wanted).length;
-  const summary =
-    releases.length === 0
-      ? 'no pod waits for a gate of vipnat'
-      : `opened the gates of ${count('opened')} pods. ${count('open')} were open by then, and ${count('gone')} pods are gone`;
-  const words = `the gates of ${left.length} pods are not open: ${left.join(', ')}. To try again, repeat the command`;
-  return toLines([summary, ...(left.length === 0 ? [] : [words]), ...listNotes(plan)]);
+  const [open, gone] = [count('open'), count('gone')];
+  const summary = [
+    `opened the gates of ${nameCount(count('opened'))}`,
+    ...(open === 0 ? [] : [`${nameCount(open)} had no closed gate by then`]),
+    ...(gone === 0 ? [] : [`${nameCount(gone)} went meanwhile`]),
+  ].join(', ');
+  const words = `the gates of ${nameCount(left.length)} are not open: ${left.join(', ')}. To try again, repeat the command`;
+  return toLines([
+    releases.length === 0 ? none : summary,
+    ...(left.length === 0 ? [] : [words]),
+    ...listNotes(plan),
+  ]);
 }
 
 /** `vipnat services release-gates --json`, version 1: fields are added, never renamed. Ends with a newline. */
@@ -87,8 +93,10 @@ function listNotes({ pods, leader, policy }: ReleasePlan): string[] {
   ];
 }
 
-function countPods(pods: readonly Pod[]): string {
-  return pods.length === 1 ? '1 pod waits' : `${pods.length} pods wait`;
+const none = 'no pod waits for a gate of vipnat';
+
+function nameCount(count: number): string {
+  return count === 1 ? '1 pod' : `${count} pods`;
 }
 
 function toLines(lines: readonly string[]): string {

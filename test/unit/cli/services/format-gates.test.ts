@@ -2,6 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { formatServiceJson } from '../../../../cli/format/json/services-json.ts';
 import { formatService } from '../../../../cli/format/screens/service.ts';
 import { formatServices } from '../../../../cli/format/screens/services.ts';
+import { selectPodsOf } from '../../../../cli/services/waiting-pods.ts';
 import { viewServices } from '../../../../cli/services/view-services.ts';
 import { type Pod } from '../../../../lib/services/pods.ts';
 import {
@@ -101,5 +102,15 @@ describe('a pod that waits for its gate', () => {
   test('is awaited of nodes that have not said that they send connections to it', () => {
     expect(show('30').text).toMatch(/ w1 .* yes\n/);
     expect(show('29').text).toMatch(/ w1 .* not reported yet\n/);
+  });
+
+  test('is read with the other pods that its Service selects, and with those that have ended it is not', () => {
+    const selector = { app: 'web', 'example.com/tier': 'front' };
+    const { path, selector: query } = selectPodsOf(makeService('shop/web', { spec: { selector } }));
+    expect(path).toBe('/api/v1/namespaces/shop/pods');
+    expect(Object.fromEntries(new URLSearchParams(query))).toEqual({
+      fieldSelector: 'status.phase!=Succeeded,status.phase!=Failed',
+      labelSelector: 'app=web,example.com/tier=front',
+    });
   });
 });

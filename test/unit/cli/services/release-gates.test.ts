@@ -117,9 +117,14 @@ describe('release-gates', () => {
         );
       return null;
     };
-    const outcomes = new Map((await release()).map(({ pod, outcome }) => [pod, outcome]));
+    const releases = await release();
+    const outcomes = new Map(releases.map(({ pod, outcome }) => [pod, outcome]));
     expect([3, 5, 7, 9, 10].map((index) => outcomes.get(`shop/p-${String(index).padStart(2, '0')}`))).toEqual(
       [...['gone', 'opened', 'gone', 'open', 'opened']],
+    );
+    const plan = { pods: [], types, opening: toOpening(clock.date()), leader: null, policy: 'gone' } as const;
+    expect(formatReleased(releases, plan)).toBe(
+      'opened the gates of 27 pods, 1 pod had no closed gate by then, 2 pods went meanwhile\n',
     );
     // The pod of the same name is another one: nobody asked for its gate.
     expect(listPods().map(({ metadata }) => metadata.name)).toEqual(['p-07']);
