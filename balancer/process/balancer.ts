@@ -258,9 +258,9 @@ export class Balancer {
     // kube-proxy follows the API itself.
     const programmed = isOn || !hasSynced ? this.#programmed : versions;
     if (programmed === null) return;
-    const [{ draining }, { isAnyEarly }, left] = [this.#settled, index.early, this.#left];
+    const [{ draining }, { isAnyEarly, isAnyEnding }, left] = [this.#settled, index.early, this.#left];
     const [mode, { dropping }] = [isOn ? 'direct' : 'kube-proxy', this.#decider] as const;
-    const view = { mode, programmed, pools, virtualIps, draining, isAnyEarly, left, dropping };
+    const view = { mode, programmed, pools, virtualIps, draining, isAnyEarly, isAnyEnding, left, dropping };
     this.#ports.listener.changed(view);
   }
 }

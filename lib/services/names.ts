@@ -42,6 +42,9 @@ export const gateType = 'vipnat.io/load-balancer-ready';
 /** On a namespace, `enabled`: new pods of Services there get the gate, where the cluster has the policy for that. */
 export const gatesLabel = 'vipnat.io/gates';
 
+/** The MutatingAdmissionPolicy that gives them the gate, and its binding. */
+export const gatesPolicy = 'vipnat-gates';
+
 /** On a pod: what its owner wants. */
 export const podAnnotations = {
   /** See `weights.ts`. */

@@ -3,7 +3,7 @@ import { fc } from '../../support/random/fc.ts';
 import { weighByCounts } from '../../../agent/decide/weigh-apiservers.ts';
 import { renderPort } from '../../../balancer/decide/render-port.ts';
 import { ConnectionShares } from '../../../balancer/program/connection-shares.ts';
-import { emptyTable } from '../../../balancer/table/table.ts';
+import { emptyTable } from '../../../lib/netfilter/nftables/ruleset.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import {
   readWeights,
@@ -129,7 +129,7 @@ const methodToChooser = {
         const vip = { family: 'ipv4', address, port: balance.port } as const;
         const flow = { protocol: 'tcp', vip, backend: { family: 'ipv4', ...end } } as const;
         for (let left = open[at] ?? 0; left > 0; left -= 1)
-          tally?.see(describeFlow(flow), { ...flow, isOpen: true, isAnswered: true });
+          tally?.see(describeFlow(flow), { ...flow, isOpen: true, isAnswered: true, isEstablished: true });
       }
       tally?.end();
       table = renderPort(shares.share(balance), table);

@@ -172,7 +172,8 @@ export class BalancerWorld {
       },
       forgetFlows: (_, isChosen) => {
         if (this.walkFailure !== null) return Promise.reject(this.walkFailure);
-        const isGone = (flow: BalancedFlow) => isChosen({ ...flow, isOpen: true, isAnswered: true });
+        const isGone = (flow: BalancedFlow) =>
+          isChosen({ ...flow, isOpen: true, isAnswered: true, isEstablished: true });
         const { true: gone = [], false: left = [] } = Object.groupBy(this.connections, (flow) =>
           isGone(flow) ? 'true' : 'false',
         );

@@ -132,6 +132,7 @@ function isDone({ clock }: World, pod: StoredObject): boolean {
   return (
     annotations?.['vipnat.io/weight'] === undefined &&
     !isTrue(pod, evicted) &&
+    pod.metadata.deletionTimestamp === undefined &&
     gates.length === own.size &&
     gates.every(
       ({ status, lastTransitionTime = '' }) =>

@@ -3,7 +3,7 @@ import { type PortBalance } from '../../../../balancer/decide/port-balance.ts';
 import { renderPort } from '../../../../balancer/decide/render-port.ts';
 import { ConnectionShares } from '../../../../balancer/program/connection-shares.ts';
 import { toFlows } from '../../../../balancer/program/gone-flows.ts';
-import { emptyTable } from '../../../../balancer/table/table.ts';
+import { emptyTable } from '../../../../lib/netfilter/nftables/ruleset.ts';
 import { describeFlow } from '../../../../lib/kernel/real/describe-flow.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { makePortBalance } from '../../../support/fakes/port-balance.ts';
@@ -27,7 +27,7 @@ function start() {
     if (counts === null) return;
     for (const [at, flow] of toFlows(balance, balance.backends).entries())
       for (let left = counts[at] ?? 0; left > 0; left -= 1)
-        tally?.see(describeFlow(flow), { ...flow, isOpen: true, isAnswered: true });
+        tally?.see(describeFlow(flow), { ...flow, isOpen: true, isAnswered: true, isEstablished: true });
     meanwhile();
     tally?.end();
   };
@@ -78,7 +78,7 @@ test('connections that have ended, and those of Services with another method, do
   const tally = shares.begin();
   const [flow] = toFlows(balance, balance.backends);
   for (let left = 100; left > 0 && flow !== undefined; left -= 1)
-    tally?.see(describeFlow(flow), { ...flow, isOpen: false, isAnswered: true });
+    tally?.see(describeFlow(flow), { ...flow, isOpen: false, isAnswered: true, isEstablished: false });
   tally?.end();
   expect(read(balance)).toEqual([1, 1, 1]);
   shares.take('default/web', [makeLc({ method: 'random' })]);
@@ -126,7 +126,7 @@ test('after a count a hundred endpoints get other shares, and those of other Ser
     const tally = shares.begin();
     for (const flow of flows)
       for (let left = 150; left > 0; left -= 1)
-        tally?.see(describeFlow(flow), { ...flow, isOpen: true, isAnswered: true });
+        tally?.see(describeFlow(flow), { ...flow, isOpen: true, isAnswered: true, isEstablished: true });
     tally?.end();
   }
   expect(changed.map(({ length }) => length)).toEqual([34, 34, 12]);

@@ -75,7 +75,7 @@ describe('an endpoint', () => {
     expect(decide([pod])).toEqual({ does: 'nothing' });
   });
 
-  test('stays for a minute after its gate has opened, and for good with a weight', () => {
+  test('stays for a minute after its gate has opened, and for good with a weight or when it ends', () => {
     const open = (ms: number, annotations = {}) => {
       const type = (name: string) => {
         return { type: name, status: 'True', lastTransitionTime: new Date(nowMs - ms).toISOString() };
@@ -89,6 +89,12 @@ describe('an endpoint', () => {
     expect(decide([open(60_000)], { slices })).toMatchObject({ write: { method: 'DELETE' } });
     // The date of the controller before was an hour ahead.
     expect(decide([open(-3_600_000)], { slices })).toMatchObject({ write: { method: 'DELETE' } });
+    const ending = open(3_600_000);
+    const ended = {
+      ...ending,
+      metadata: { ...ending.metadata, deletionTimestamp: new Date(nowMs).toISOString() },
+    };
+    expect(settle([ended])[0]?.endpoints?.[0]?.conditions).toMatchObject({ ready: false, terminating: true });
     const weighted = settle([open(60_000, { 'vipnat.io/weight': '7' })]);
     expect(weighted[0]?.metadata.annotations).toEqual({ 'vipnat.io/weights': '{"10.1.0.5":7}' });
   });
