@@ -5,7 +5,12 @@ import { type Config } from '../../config/config.ts';
 import { type ConfigReading } from '../../config/load.ts';
 import { type OptionName } from '../../config/options.ts';
 import { servicesNamespace } from '../generate/manifest/options.ts';
-import { checkGates, checkNamespace, findManifestProblems } from '../generate/manifest/problems.ts';
+import {
+  checkGates,
+  checkNamespace,
+  checkWebhookPort,
+  findManifestProblems,
+} from '../generate/manifest/problems.ts';
 import { type ConfiguredCommand, isAboutServices } from './invocation.ts';
 
 /**
@@ -33,7 +38,9 @@ function findOwnProblems(command: ConfiguredCommand): string[] {
   if (isAboutServices(command))
     return [
       ...checkNamespace(command.options.namespace, servicesNamespace),
-      ...(command.name === 'controller' ? checkGates(command.options.gates) : []),
+      ...(command.name === 'controller'
+        ? [...checkGates(command.options.gates), ...checkWebhookPort(command.options.webhookPort)]
+        : []),
     ];
   return command.name === 'run' && command.options.once && command.options.dryRun
     ? ['--once and --dry-run exclude each other: one writes, the other only prints. Leave one out']
