@@ -48,8 +48,8 @@ export function readPair(name: string, certificate: string, key: string): ReadPa
   }
 }
 
-/** The certificate of this name in a text of many that was made last; null for none. */
-export function findNewest(name: string, text: string): string | null {
+/** The certificate of this name, or of any, in a text of many that was made last; null for none. */
+export function findNewest(name: string | null, text: string): string | null {
   const blocks = text.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----\n?/g) ?? [];
   const found = blocks
     .flatMap((block) => {
@@ -60,10 +60,20 @@ export function findNewest(name: string, text: string): string | null {
   return found[0]?.block ?? null;
 }
 
-function readMade(name: string, certificate: string): number | null {
+/** When a certificate ends, since 1970; null for what is none. */
+export function readEnd(certificate: string): number | null {
+  try {
+    return toDates(new X509Certificate(certificate)).untilMs;
+  } catch {
+    return null;
+  }
+}
+
+function readMade(name: string | null, certificate: string): number | null {
   try {
     const read = new X509Certificate(certificate);
-    return read.checkHost(name) === undefined ? null : toDates(read).madeMs;
+    const isOurs = name === null || read.checkHost(name) !== undefined;
+    return isOurs ? toDates(read).madeMs : null;
   } catch {
     return null;
   }

@@ -12,6 +12,7 @@ import { isInPath } from '../../../lib/kernel/tools/toolbox.ts';
 import { type ApiRoute } from '../../../lib/kubernetes/route.ts';
 import { type HostBalancer, isUsed, readHostBalancer } from '../../balancer/host-balancer.ts';
 import { type Fact } from './fact.ts';
+import { readWebhookFacts, type WebhookFacts } from './webhook-facts.ts';
 import { findPoolUsers, readServicesCluster, type ServicesCluster } from './services-cluster.ts';
 
 /** What is known of Services here and in the API. */
@@ -27,6 +28,8 @@ export interface ServicesFacts {
   /** See `listStrictTunnels`, if tables send connections on to pods of other nodes; none otherwise. */
   readonly strictTunnels: Fact<readonly string[]>;
   readonly cluster: Fact<ServicesCluster>;
+  /** Null where the cluster has no webhook. */
+  readonly webhook: Fact<WebhookFacts | null>;
   /** By address of a pool that nobody has: the MAC of the host that answers for it. */
   readonly poolUsers: Fact<ReadonlyMap<string, string>>;
 }
@@ -61,20 +64,22 @@ export async function readServicesFacts(needs: ServicesNeeds): Promise<ServicesF
   const { clock, route, within } = needs;
   const host = await readHostBalancer();
   const node = host.activity?.node ?? needs.node;
-  const asked: Promise<Fact<ServicesCluster>> =
+  const ask = async <T>(read: (to: ApiRoute) => Promise<T>): Promise<Fact<T>> =>
     route === null
-      ? Promise.resolve({ unknown: 'not asked: the Kubernetes API needs --kubeconfig' })
-      : within(readServicesCluster({ route, clock, node }));
-  const [nftVersion, keepalived, cilium, calicoEbpf, strictTunnels, cluster] = await Promise.all([
+      ? { unknown: 'not asked: the Kubernetes API needs --kubeconfig' }
+      : await within(read(route));
+  const [nftVersion, keepalived, cilium, calicoEbpf, strictTunnels, cluster, webhook] = await Promise.all([
     readNftVersion(),
     within(readSeatsKeepalived(host.runDir)),
     findCilium(),
     findCalicoMap(mapsFolder),
     within(readStrictTunnels(host)),
-    asked,
+    ask((to) => readServicesCluster({ route: to, clock, node })),
+    ask((to) => readWebhookFacts(to, clock)),
   ]);
   const poolUsers = 'unknown' in cluster ? cluster : await within(findPoolUsers(cluster.value, clock));
-  return { host, nftVersion, keepalived, cilium, calicoEbpf, strictTunnels, cluster, poolUsers };
+  const here = { host, nftVersion, keepalived, cilium, calicoEbpf, strictTunnels };
+  return { ...here, cluster, webhook, poolUsers };
 }
 
 /** Of IPv4, as the filter is. Each node with a pod has the part that sends on, and so gets packets that way. */
